@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * FAST TCP: hold alpha packets in the queues along the path, measured by delay.
+ *
+ *   [L] F. Ge, L. Tan, M. Zukerman, "Throughput of FAST TCP in Asymmetric Networks",
+ *       IEEE Communications Letters 12(2), 2008.       The model, and what we reproduce.
+ *   [I] C. Jin, D. Wei, S. Low, "FAST TCP: motivation, architecture, algorithms,
+ *       performance", INFOCOM 2004.                    The discrete law, [L]'s ref. 2.
+ *   [N] T. Cui, L. Andrew, "FAST TCP simulator module for ns-2", 1.1.1, [L]'s ref. 9.
+ *
+ * [L] eq. 2:  dw/dt = gamma * ( d*w/(d + q) + alpha - w )
+ * as a step:  w <- min{ 2w, (1-gamma) w + gamma ( (baseRTT/RTT) w_old + alpha ) }        (1)
+ *             RTT <- (1-eta) RTT + eta * sample,  eta = min(3/w, 1/4)                    (2)
+ * w_old is the window one RTT ago, which the RTT of today belongs to. At rest w = w_old, so
+ * w (1 - baseRTT/RTT) = alpha: a flow keeps alpha packets queued whatever gamma and eta are.
+ *
+ * Good where queues are deep and the delay is the flow's own. The RTT counts both directions:
+ * on a path whose ACKs are slow (k_f = c_f P_b / (c_b P_f) > 1) alpha ACKs queue on the reverse
+ * link and the flow settles at 1/k_f of the forward rate ([L] Theorem 1). That is the letter's
+ * finding, not a fault of this file. Not good against loss-based flows: they take the queue.
+ *
+ * Where the papers are silent, or we differ:
+ *  - gamma, eta, the update interval and the first window are not in [L]: 0.5, (2), one RTT, 2.
+ *  - A step is not made at once but spread over the ACKs of one RTT, as [N] does: at once it
+ *    would send up to gamma*alpha packets back to back.
+ *  - Growth counts acknowledged packets, never callbacks: delayed and stretch ACKs do not slow it.
+ *  - A round that the application limited may lower the window, never raise it.
+ *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
+ *    Recovery itself (PRR, RACK) is the stack's; w is reloaded whenever the stack changed cwnd.
+ *  - baseRTT is the minimum of the whole connection, as in the papers; base_win_s ages it for
+ *    paths whose route may change.
+ */
+#include "asymcc.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+PARAM(u32, alpha, 1000, 1, 65536, "packets", "backlog a flow keeps in the path's queues (eq. 2)");
+PARAM(u32, alpha_mode, 0, 0, 1, "-", "0: constant alpha; 1: 8, 20 or 200 by rate (< 10, < 100, >= 100 Mbit/s) [I]");
+PARAM(u32, gamma_q8, 128, 1, 256, "1/256", "gain of one update (gamma of eq. 2), 256 = 1");
+PARAM(u32, eta_max_q16, 16384, 1, 65536, "1/65536", "largest weight of one RTT sample; 16384 = 1/4 [I], 256 = 1/256 [N]");
+PARAM(u32, update_rtts, 1, 1, 16, "RTT", "round trips between updates; 1 [I], 2 in later [N]");
+PARAM(u32, update_us, 0, 0, 10000000, "us", "fixed time between updates instead, 10000 in [N]; 0: count RTTs");
+PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us", "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
+PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
+PARAM(u32, base_win_s, 0, 0, 86400, "s", "forget a baseRTT older than this; 0: never");
+
+COUNTER(flows, "connections started");
+COUNTER(updates, "window updates by law (1)");
+COUNTER(doublings, "updates where 2w was the smaller of (1), or MI mode held");
+COUNTER(limited_rounds, "updates whose rise the application's lack of data withheld");
+COUNTER(losses, "reductions by half: fast retransmit, ECN or RTO");
+COUNTER(timeouts, "retransmission timeouts");
+COUNTER(undos, "reductions found spurious and taken back");
+COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
+
+#define Q8 8
+#define W_MAX (1u << 20)       /* packets; w_q8 <= 2^28 */
+#define W_MIN 2u               /* packets; only an RTO goes below */
+#define RTT_MAX_US (1u << 26)  /* 67 s; a longer sample counts as this */
+
+/* One connection. Times in us. Windows in packets * 256 ("q8"), at most 2^28. */
+struct fast {
+	u64 rtt_avg_q16;      /* RTT of (2), us << 16, at most 2^42; 0: no sample yet */
+	u64 base_stamp;       /* when rtt_base was measured, us */
+	u64 update_stamp;     /* when the last update was, us */
+	u32 rtt_base;         /* baseRTT: propagation delay d of eq. 2; 0: no sample yet */
+	u32 w_q8;             /* the window; snd_cwnd is its integer part */
+	u32 step_from_q8;     /* the step in progress: where it began ... */
+	u32 step_to_q8;       /* ... and the result of (1) that it leads to */
+	u32 w_round_q8;       /* window when this round began: w_old when it ends */
+	u32 round_end;        /* snd_nxt when this round began */
+	u32 rounds;           /* rounds since the last update */
+	u32 cwnd_written;     /* snd_cwnd as we left it: another value means the stack changed it */
+	u32 w_saved_q8;       /* w before the last reduction, for undo */
+	bool cwnd_limited;    /* since the last update the window, not the data, was the limit */
+};
+_Static_assert(sizeof(struct fast) <= CA_PRIV_BYTES, "private state does not fit the socket");
+
+static inline void round_start(struct fast *f, const struct tcp_sock *tp)
+{
+	f->round_end = tp->snd_nxt;
+	f->w_round_q8 = f->w_q8;
+}
+
+/* Take over a window that we did not set, and begin anew from it. */
+static inline void reload(struct fast *f, struct tcp_sock *tp)
+{
+	f->w_q8 = min_u64(max_u64(tp->snd_cwnd, 1), W_MAX) << Q8;
+	f->step_from_q8 = f->step_to_q8 = f->w_q8;
+	f->cwnd_written = tp->snd_cwnd;
+	f->rounds = 0;
+	f->update_stamp = tp->tcp_mstamp;
+	round_start(f, tp);
+}
+
+static inline u32 alpha_packets(const struct fast *f, const struct tcp_sock *tp)
+{
+	u64 rate_mbit;
+
+	if (!alpha_mode)
+		return alpha;
+	/* bits per us = Mbit/s. 2^20 packets * 2^16 B * 8 < 2^40; divisor >= 1 */
+	rate_mbit = (u64)(f->w_q8 >> Q8) * tp->mss_cache * 8 / max_u64(f->rtt_avg_q16 >> 16, 1);
+	return rate_mbit < 10 ? 8 : rate_mbit < 100 ? 20 : 200;
+}
+
+/* Law (1): the window, in q8, that the coming RTT leads to. */
+static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
+{
+	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, next;
+	u64 rtt = max_u64(f->rtt_avg_q16 >> 16, 1);
+	u64 base = min_u64(f->rtt_base, rtt);
+
+	if (mi_thresh_us && rtt - base < mi_thresh_us) {
+		COUNT(doublings);
+		return twice;
+	}
+	/* w_old * base <= 2^28 * 2^26 = 2^54 */
+	next = w_old * base / rtt + ((u64)alpha_packets(f, tp) << Q8);
+	/* (2^28 + 2^24) * 2^8 < 2^37 */
+	next = ((256 - gamma_q8) * w + gamma_q8 * next) >> 8;
+	if (next >= twice) {
+		COUNT(doublings);
+		next = twice;
+	}
+	return next;
+}
+
+static inline void update(struct fast *f, const struct tcp_sock *tp)
+{
+	u64 cap = (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q8;
+	u32 next = max_u64(min_u64(law(f, tp), cap), W_MIN << Q8);
+
+	if (next > f->w_q8 && !f->cwnd_limited) {
+		COUNT(limited_rounds);
+		next = f->w_q8;
+	}
+	COUNT(updates);
+	f->step_from_q8 = f->w_q8;
+	f->step_to_q8 = next;
+	f->cwnd_limited = false;
+	f->rounds = 0;
+	f->update_stamp = tp->tcp_mstamp;
+}
+
+static inline bool update_due(const struct fast *f, const struct tcp_sock *tp)
+{
+	if (update_us)
+		return tp->tcp_mstamp - f->update_stamp >= update_us;
+	return f->rounds >= update_rtts;
+}
+
+/* Go on towards step_to by the share that `acked` packets are of one window: whole in one RTT. */
+static inline void step(struct fast *f, u32 acked)
+{
+	bool up = f->step_to_q8 > f->step_from_q8;
+	u64 whole = up ? f->step_to_q8 - f->step_from_q8 : f->step_from_q8 - f->step_to_q8;
+	u64 left = up ? max_u64(f->step_to_q8, f->w_q8) - f->w_q8
+		      : f->w_q8 - min_u64(f->step_to_q8, f->w_q8);
+	/* whole * acked <= 2^28 * 2^20; one packet more than the share, so that rounding ends it */
+	u64 move = whole * min_u64(acked, W_MAX) / max_u64(f->step_from_q8 >> Q8, 1) + 1;
+
+	move = min_u64(move, left);
+	f->w_q8 = up ? f->w_q8 + move : f->w_q8 - move;
+}
+
+SEC("struct_ops/fast_init")
+void BPF_PROG(fast_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fast *f = inet_csk_ca(sk);
+
+	__builtin_memset(f, 0, sizeof(*f));
+	if (init_cwnd)
+		tp->snd_cwnd = min_u64(init_cwnd, tp->snd_cwnd_clamp);
+	tp->snd_ssthresh = W_MIN; /* never Reno's slow start: the 2w of (1) takes its place */
+	reload(f, tp);
+	COUNT(flows);
+}
+
+SEC("struct_ops/fast_pkts_acked")
+void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fast *f = inet_csk_ca(sk);
+	u64 now = tp->tcp_mstamp, rtt_q16, eta_q16;
+	u32 rtt;
+
+	if (sample->rtt_us <= 0)
+		return;
+	rtt = min_u64(sample->rtt_us, RTT_MAX_US);
+	if (!f->rtt_base || rtt <= f->rtt_base ||
+	    (base_win_s && now - f->base_stamp > (u64)base_win_s * 1000000)) {
+		f->rtt_base = rtt;
+		f->base_stamp = now;
+	}
+	rtt_q16 = (u64)rtt << 16;
+	if (!f->rtt_avg_q16) {
+		f->rtt_avg_q16 = rtt_q16;
+		return;
+	}
+	/* (2). A stretch ACK stands for all its packets. 3 << 16 times 2^20 packets < 2^38 */
+	eta_q16 = (3ULL << 16) * min_u64(max_u64(sample->pkts_acked, 1), W_MAX) /
+		  max_u64(f->w_q8 >> Q8, 1);
+	eta_q16 = min_u64(eta_q16, eta_max_q16);
+	/* 2^42 * 2^16 = 2^58 */
+	f->rtt_avg_q16 = ((65536 - eta_q16) * f->rtt_avg_q16 + eta_q16 * rtt_q16) >> 16;
+}
+
+SEC("struct_ops/fast_cong_avoid")
+void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fast *f = inet_csk_ca(sk);
+
+	if (tp->snd_cwnd != f->cwnd_written) {
+		COUNT(reloads);
+		reload(f, tp);
+	}
+	if (is_cwnd_limited(tp))
+		f->cwnd_limited = true;
+	step(f, acked);
+
+	if (!before(ack, f->round_end)) {
+		f->rounds++;
+		if (!update_us && update_due(f, tp) && f->rtt_avg_q16)
+			update(f, tp);
+		round_start(f, tp);
+	}
+	if (update_us && update_due(f, tp) && f->rtt_avg_q16)
+		update(f, tp);
+
+	f->cwnd_written = max_u64(f->w_q8 >> Q8, 1);
+	if (tp->snd_cwnd != f->cwnd_written)
+		tp->snd_cwnd = f->cwnd_written;
+}
+
+SEC("struct_ops/fast_ssthresh")
+u32 BPF_PROG(fast_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fast *f = inet_csk_ca(sk);
+
+	COUNT(losses);
+	f->w_saved_q8 = f->w_q8;
+	return max_u64(tp->snd_cwnd >> 1, W_MIN);
+}
+
+SEC("struct_ops/fast_undo_cwnd")
+u32 BPF_PROG(fast_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fast *f = inet_csk_ca(sk);
+	u32 cwnd = max_u64(tp->snd_cwnd, tp->prior_cwnd);
+
+	COUNT(undos);
+	if (cwnd == f->w_saved_q8 >> Q8) { /* keeps the fraction; otherwise cong_avoid reloads */
+		f->w_q8 = f->step_from_q8 = f->step_to_q8 = f->w_saved_q8;
+		f->cwnd_written = cwnd;
+		round_start(f, tp);
+	}
+	return cwnd;
+}
+
+SEC("struct_ops/fast_cwnd_event")
+void BPF_PROG(fast_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	struct fast *f = inet_csk_ca(sk);
+
+	if (ev == CA_EVENT_LOSS)
+		COUNT(timeouts);
+	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
+	if (ev == CA_EVENT_TX_START || ev == CA_EVENT_CWND_RESTART) {
+		f->rtt_avg_q16 = 0;
+		f->cwnd_written = 0;
+	}
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops fast = {
+	.init = (void *)fast_init,
+	.pkts_acked = (void *)fast_pkts_acked,
+	.cong_avoid = (void *)fast_cong_avoid,
+	.ssthresh = (void *)fast_ssthresh,
+	.undo_cwnd = (void *)fast_undo_cwnd,
+	.cwnd_event = (void *)fast_cwnd_event,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "fast",
+};

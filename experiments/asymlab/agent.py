@@ -1,0 +1,516 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Runs one experiment on the kernel it stands on: the guest's, or a live host's as root.
+
+Reads a job (see topology.py for its form), builds the network in namespaces of its own, checks
+it, sends traffic, traces, takes everything down again. Standard library only: it is copied into
+the guest as it is. Output folder:
+
+    agent.json   self-check, counters, sysctls, the clock that the trace's times count from
+    trace.bin    records of `asymcc trace`
+"""
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+CLONE_NEWNET = 0x40000000
+SO_TIMESTAMPNS = 35
+FLOW_PORT = 61000  # client port of flow 0; outside the range of ephemeral ports
+SERVER_PORT = 5201
+PROBE_PORT = 7
+SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
+IP_UDP = 28        # bytes of IPv4 and UDP header
+TOOLS = ("ip", "tc", "ethtool", "iperf3", "asymcc")
+
+
+class Failure(Exception):
+    """The experiment cannot run; the message says why, in one line."""
+
+
+def sh(*argv, text=None, check=True):
+    """Run a command; returns its output. Failure with the command's own words."""
+    p = subprocess.run(argv, input=text, capture_output=True, text=True)
+    if check and p.returncode:
+        words = (p.stderr or p.stdout).strip().replace("\n", "; ")
+        raise Failure(f"{' '.join(argv)}: {words or f'exit {p.returncode}'}")
+    return p.stdout
+
+
+class Namespaces:
+    """The job's nodes as network namespaces; gone with `close`, whatever happened."""
+
+    def __init__(self, prefix):
+        self.prefix = prefix
+        self.made = []
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+
+    def name(self, node):
+        return self.prefix + node
+
+    def add(self, node):
+        sh("ip", "netns", "add", self.name(node))
+        self.made.append(node)
+
+    def enter(self, node):
+        return _Inside(self, node)
+
+    def close(self):
+        for node in self.made:
+            sh("ip", "netns", "del", self.name(node), check=False)
+        self.made = []
+
+
+class _Inside:
+    """`with namespaces.enter(node)`: sockets, processes and /proc/sys of that node."""
+
+    def __init__(self, namespaces, node):
+        self.home, self.path = namespaces.home, f"/run/netns/{namespaces.name(node)}"
+
+    def __enter__(self):
+        fd = os.open(self.path, os.O_RDONLY)
+        self._set(fd)
+        os.close(fd)
+
+    def __exit__(self, *_):
+        self._set(self.home)
+
+    @staticmethod
+    def _set(fd):
+        if LIBC.setns(fd, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+# --- the network ---------------------------------------------------------------------------
+
+
+def write_sysctls(values):
+    """Set those the kernel has; returns what each is afterwards (null: not on this kernel)."""
+    after = {}
+    for key, value in values.items():
+        path = "/proc/sys/" + key.replace(".", "/")
+        try:
+            with open(path, "w") as f:
+                f.write(str(value))
+            with open(path) as f:
+                after[key] = f.read().split()
+        except FileNotFoundError:
+            after[key] = None
+        except OSError as e:
+            raise Failure(f"sysctl {key}={value}: {e.strerror}") from None
+    return after
+
+
+def qdisc_commands(dev, shape):
+    """tc commands for one direction of a link: a rate with a queue, or a delay with a loss."""
+    if shape.get("rate_bps"):
+        return [
+            f"qdisc add dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
+            f"tbf rate {shape['rate_bps']}bit burst {shape['burst_bytes']} limit 1000000000",
+            f"qdisc add dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}",
+        ]
+    if shape.get("delay_us") or shape.get("loss"):
+        loss = f" loss random {100 * shape['loss']:.6f}%" if shape.get("loss") else ""
+        return [f"qdisc add dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{loss}"]
+    return []
+
+
+def build_network(job, ns):
+    """Namespaces, links, shaping, addresses, routes, sysctls. Returns the sysctls as they are."""
+    sysctls = {}
+    for node in job["nodes"]:
+        ns.add(node["name"])
+        with ns.enter(node["name"]):
+            sysctls[node["name"]] = write_sysctls(node["sysctls"])
+    ip = {node["name"]: ["link set lo up"] for node in job["nodes"]}
+    tc = {node["name"]: [] for node in job["nodes"]}
+    pairs, devices = [], []
+    for link in job["links"]:
+        a, b = link["a"], link["b"]
+        pairs.append(f"link add name {a['dev']} netns {ns.name(a['node'])} mtu {link['mtu']} address {a['mac']} "
+                     f"type veth peer name {b['dev']} netns {ns.name(b['node'])} mtu {link['mtu']} address {b['mac']}")
+        for end, peer in ((a, b), (b, a)):
+            ip[end["node"]] += [
+                f"link set {end['dev']} up",
+                f"addr add {end['addr']}/30 dev {end['dev']}",
+                f"neigh replace {peer['addr']} lladdr {peer['mac']} dev {end['dev']} nud permanent",
+            ]
+            tc[end["node"]] += qdisc_commands(end["dev"], end["shape"])
+            devices.append((end["node"], end["dev"]))
+    for route in job["routes"]:
+        ip[route["node"]].append(f"route add {route['dst']} via {route['via']} dev {route['dev']} {route['attrs']}")
+    sh("ip", "-batch", "-", text="\n".join(pairs) + "\n")
+    for node, dev in devices:
+        sh("ip", "netns", "exec", ns.name(node), "ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off")
+        ip[node].insert(0, f"link set {dev} gso_max_segs 1")
+    for node in ip:
+        sh("ip", "-n", ns.name(node), "-batch", "-", text="\n".join(ip[node]) + "\n")
+        if tc[node]:
+            sh("tc", "-n", ns.name(node), "-batch", "-", text="\n".join(tc[node]) + "\n")
+    return sysctls
+
+
+def missing(job, ns):
+    """What this machine lacks for the job: a list of sentences, empty if it can run."""
+    lacks = []
+    if os.geteuid() != 0:
+        return ["not root: namespaces and BPF need it"]
+    lacks += [f"{tool}: not installed" for tool in TOOLS if not shutil.which(tool)]
+    if not os.path.exists("/sys/kernel/btf/vmlinux"):
+        lacks.append("kernel without BTF (CONFIG_DEBUG_INFO_BTF): no struct_ops, no tracing")
+    if lacks:
+        return lacks
+    shapes = [end["shape"] for link in job["links"] for end in (link["a"], link["b"])]
+    kinds = {"tbf": any(s.get("rate_bps") for s in shapes),
+             "netem": any(s.get("delay_us") or s.get("loss") for s in shapes)}
+    ns.add("probe")
+    for kind, options in (("tbf", "rate 1mbit burst 2000 limit 10000"), ("netem", "delay 1ms")):
+        if kinds[kind]:
+            p = subprocess.run(["tc", "-n", ns.name("probe"), "qdisc", "add", "dev", "lo", "root", kind, *options.split()],
+                               capture_output=True, text=True)
+            if p.returncode:
+                lacks.append(f"kernel without qdisc {kind} (CONFIG_NET_SCH_{kind.upper()})")
+            sh("tc", "-n", ns.name("probe"), "qdisc", "del", "dev", "lo", "root", check=False)
+    own = {c["name"] for c in job["controllers"] if c.get("object")}
+    with ns.enter("probe"):
+        s = socket.socket()
+        for name in sorted({f["controller"] for f in job["flows"]} - own):
+            try:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+            except OSError:
+                lacks.append(f"kernel without controller {name} (CONFIG_TCP_CONG_{name.upper()})")
+        s.close()
+    return lacks
+
+
+# --- the self-check ------------------------------------------------------------------------
+
+
+def stamped_receive(sock):
+    """(payload, kernel's receive time in ns) of the next datagram; None after the time limit."""
+    try:
+        data, control, _, peer = sock.recvmsg(2048, 128)
+    except TimeoutError:
+        return None
+    sec, nsec = struct.unpack("qq", control[0][2])
+    return data, sec * 10**9 + nsec, peer
+
+
+def probe_sockets(ns, probe):
+    pair = []
+    for node, addr in ((probe["src"], probe["src_addr"]), (probe["dst"], probe["dst_addr"])):
+        with ns.enter(node):
+            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        s.bind((addr, PROBE_PORT))
+        s.settimeout(probe["timeout_s"])
+        pair.append(s)
+    return pair
+
+
+def base_rtt(src, dst, probe):
+    """Smallest of several round trips of a small datagram, us; None if none came back."""
+    best = None
+    for _ in range(50):
+        sent = time.time_ns()
+        src.sendto(b"\0" * 18, (probe["dst_addr"], PROBE_PORT))
+        there = stamped_receive(dst)
+        if not there:
+            continue
+        back = time.time_ns()
+        dst.sendto(b"\0" * 18, there[2])
+        here = stamped_receive(src)
+        if here:
+            rtt = (here[1] - back) + (there[1] - sent)
+            best = rtt if best is None else min(best, rtt)
+            if best is not None and _ >= 2:
+                break
+    return None if best is None else best / 1000
+
+
+def link_rate(sender, receiver, to, shape):
+    """IP bit/s of a back-to-back train's arrivals; None when the queue is too short to hold one."""
+    length = min(30, shape["queue_packets"])
+    skip = 4  # the token bucket lets the first ones pass at once
+    if length < skip + 4:
+        return None
+    size = shape["probe_bytes"] - IP_UDP
+    for i in range(length):
+        sender.sendto(struct.pack("<I", i).ljust(size, b"\0"), (to, PROBE_PORT))
+    arrivals = []
+    while not arrivals or arrivals[-1][0] != length - 1:
+        got = stamped_receive(receiver)
+        if not got:
+            break
+        arrivals.append((struct.unpack_from("<I", got[0])[0], got[1]))
+    arrivals = [a for a in arrivals if a[0] >= skip]
+    if len(arrivals) < 2:
+        return None
+    (first, t0), (last, t1) = arrivals[0], arrivals[-1]
+    return (last - first) * shape["probe_bytes"] * 8e9 / (t1 - t0)
+
+
+def offloads_on(ns, node, dev):
+    text = sh("ip", "netns", "exec", ns.name(node), "ethtool", "-k", dev)
+    wanted = ("tcp-segmentation-offload", "generic-segmentation-offload", "generic-receive-offload")
+    return [w for w in wanted if re.search(rf"^{w}: on", text, re.M)]
+
+
+def self_check(job, ns):
+    """Measures the network before any flow runs; each entry: what, expected, measured, ok."""
+    rows = []
+
+    def row(what, expected, measured, ok):
+        rows.append({"what": what, "expected": expected, "measured": measured, "ok": bool(ok)})
+
+    for probe in job["probes"]:
+        src, dst = probe_sockets(ns, probe)
+        expected = probe["base_rtt_us"]
+        rtt = base_rtt(src, dst, probe)
+        row(f"base RTT {probe['src']}-{probe['dst']}, us", expected, rtt,
+            rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected))
+        for key, sender, receiver, to in (("forward", src, dst, probe["dst_addr"]), ("reverse", dst, src, probe["src_addr"])):
+            shape = probe[key]
+            if shape:
+                rate = link_rate(sender, receiver, to, shape)
+                row(f"{key} rate {probe['src']}-{probe['dst']}, bit/s", shape["rate_bps"], rate,
+                    rate is None or abs(rate / shape["rate_bps"] - 1) <= 0.02)
+        src.close()
+        dst.close()
+    for link in job["links"]:
+        for end in (link["a"], link["b"]):
+            if end["shape"].get("rate_bps"):
+                text = sh("tc", "-n", ns.name(end["node"]), "-j", "qdisc", "show", "dev", end["dev"])
+                limit = [q["options"]["limit"] for q in json.loads(text) if q["kind"] == "pfifo"]
+                wanted = end["shape"]["queue_packets"]
+                row(f"queue of {end['dev']}, packets", wanted, limit[0] if limit else None, limit == [wanted])
+    on = [f"{end['dev']} {w}" for link in job["links"] for end in (link["a"], link["b"])
+          for w in offloads_on(ns, end["node"], end["dev"])]
+    row("offloads that are on", [], on, not on)
+    return rows
+
+
+# --- counters ------------------------------------------------------------------------------
+
+
+def cpu_idle():
+    """Seconds that the mean CPU has idled since boot."""
+    with open("/proc/stat") as f:
+        ticks = [int(v) for v in f.readline().split()[1:]]
+    return (ticks[3] + ticks[4]) / os.sysconf("SC_CLK_TCK") / os.cpu_count()
+
+
+def netstat(ns, node):
+    """TcpExt and Tcp counters of a node."""
+    counters = {}
+    with ns.enter(node):
+        for path in ("/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"):
+            with open(path) as f:
+                lines = f.read().splitlines()
+            for names, values in zip(lines[::2], lines[1::2]):
+                group = names.split(":")[0]
+                if group in ("Tcp", "TcpExt"):
+                    counters |= {f"{group}{n}": int(v) for n, v in zip(names.split()[1:], values.split()[1:])}
+    return counters
+
+
+def qdisc_counters(job, ns):
+    out = {}
+    for link in job["links"]:
+        for end in (link["a"], link["b"]):
+            if end["shape"]:
+                text = sh("tc", "-n", ns.name(end["node"]), "-s", "-j", "qdisc", "show", "dev", end["dev"])
+                root = next(q for q in json.loads(text) if q.get("root"))
+                out[end["dev"]] = {k: root[k] for k in ("bytes", "packets", "drops", "backlog", "qlen")}
+    return out
+
+
+def snapshot(job, ns):
+    hosts = sorted({f["src"] for f in job["flows"]})
+    return {"t_ns": time.monotonic_ns(), "cpu_idle_s": cpu_idle(), "qdisc": qdisc_counters(job, ns),
+            "tcp": {h: netstat(ns, h) for h in hosts}}
+
+
+# --- controllers, traffic, trace -----------------------------------------------------------
+
+
+class Controllers:
+    """The job's controllers: BPF objects through the loader, modules with their parameters."""
+
+    def __init__(self, objects):
+        self.objects = objects
+        self.loaded = []
+
+    def load(self, controllers):
+        for c in controllers:
+            if c.get("object"):
+                sets = [x for k, v in sorted(c["set"].items()) for x in ("--set", f"{k}={v}")]
+                sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *sets)
+                self.loaded.append(c["name"])
+                continue
+            for key, value in c["set"].items():
+                path = f"/sys/module/tcp_{c['name']}/parameters/{key}"
+                try:
+                    with open(path, "w") as f:
+                        f.write(str(value))
+                except OSError as e:
+                    raise Failure(f"controller {c['name']}: parameter {key}={value}: {e.strerror}") from None
+
+    def show(self):
+        return {n: json.loads(sh("asymcc", "--objects", self.objects, "show", n, "--json")) for n in self.loaded}
+
+    def close(self):
+        for name in self.loaded:
+            sh("asymcc", "unload", name, check=False)
+        self.loaded = []
+
+
+class Traffic:
+    """iperf3 pairs; a flow that stops is frozen, so that its connection stays and sends no new data."""
+
+    def __init__(self, job, ns):
+        self.job, self.ns = job, ns
+        self.processes, self.clients = [], {}
+
+    def _spawn(self, node, *argv, errors=subprocess.DEVNULL):
+        with self.ns.enter(node):
+            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=subprocess.STDOUT)
+        self.processes.append(p)
+        return p
+
+    def serve(self):
+        for flow in self.job["flows"]:
+            self._spawn(flow["dst"], "iperf3", "--server", "--one-off", "--interval", "0",
+                        "--port", str(SERVER_PORT + flow["id"]))
+
+    def start(self, flow):
+        self.clients[flow["id"]] = self._spawn(
+            flow["src"], "iperf3", "--client", flow["dst_addr"], "--bind", flow["src_addr"],
+            "--port", str(SERVER_PORT + flow["id"]), "--cport", str(FLOW_PORT + flow["id"]),
+            "--congestion", flow["controller"], "--time", "86400", "--interval", "0", errors=subprocess.PIPE)
+
+    def stop(self, flow):
+        self.clients[flow["id"]].send_signal(signal.SIGSTOP)
+
+    def check(self):
+        """A client never ends by itself: one that did says why."""
+        for number, p in self.clients.items():
+            if p.poll() is not None:
+                words = p.stdout.read().decode().strip().replace("\n", "; ")
+                raise Failure(f"flow {number}: iperf3 ended: {words}")
+
+    def close(self):
+        for p in self.processes:
+            p.kill()
+        for p in self.processes:
+            p.wait()
+            if p.stdout:
+                p.stdout.close()
+        self.processes = []
+
+
+class Tracer:
+    def __init__(self, job, objects, path):
+        links = [x for dev in job["watch"] for x in ("--link", dev)]
+        ports = f"{FLOW_PORT}-{FLOW_PORT + len(job['flows']) - 1}"
+        self.process = subprocess.Popen(
+            ["asymcc", "--objects", objects, "trace", "--ports", ports, "--bin-ms", str(job["bin_ms"]), *links, "-o", path],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        line = self.process.stdout.readline().strip()
+        if line != "tracing":
+            raise Failure(f"asymcc trace: {line or 'ended at once'}")
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        out = self.process.communicate(timeout=60)[0]
+        if self.process.returncode:
+            raise Failure(f"asymcc trace: {out.strip()}")
+        return out.strip()
+
+
+def sleep_until(t_ns):
+    while (left := t_ns - time.monotonic_ns()) > 0:
+        time.sleep(left / 1e9)
+
+
+def run_flows(job, ns, traffic):
+    """The experiment proper. Returns time zero and the snapshots at measure_from and at the end."""
+    bin_ns = job["bin_ms"] * 10**6
+    zero = (time.monotonic_ns() + int(SETTLE_S * 1e9)) // bin_ns * bin_ns + bin_ns
+    marks = {}
+    events = [(job["measure_from_s"], 2, "measure", None), (job["duration_s"], 3, "end", None)]
+    for flow in job["flows"]:
+        events.append((flow["start_s"], 1, "start", flow))
+        if flow.get("stop_s") is not None:
+            events.append((flow["stop_s"], 0, "stop", flow))
+    for at, _, what, flow in sorted(events, key=lambda e: e[:2]):
+        sleep_until(zero + int(at * 1e9))
+        traffic.check()
+        if what == "start":
+            traffic.start(flow)
+        elif what == "stop":
+            traffic.stop(flow)
+        else:
+            marks[what] = snapshot(job, ns)
+    return zero, marks
+
+
+def run(job, out, objects, prefix="lab-"):
+    """One experiment, all of it; raises Failure. Leaves nothing but the output folder."""
+    ns = Namespaces(prefix)
+    controllers, traffic, tracer = Controllers(objects), Traffic(job, ns), None
+    try:
+        if lacks := missing(job, ns):
+            raise Failure("cannot run here: " + "; ".join(lacks))
+        sysctls = build_network(job, ns)
+        controllers.load(job["controllers"])
+        checks = self_check(job, ns)
+        traffic.serve()
+        tracer = Tracer(job, objects, f"{out}/trace.bin")
+        zero, marks = run_flows(job, ns, traffic)
+        traced = tracer.close()
+        tracer = None
+        a, b = marks["measure"], marks["end"]
+        result = {
+            "kernel": os.uname().release, "zero_ns": zero, "bin_ms": job["bin_ms"],
+            "self_check": checks,
+            "cpu_busy": 1 - (b["cpu_idle_s"] - a["cpu_idle_s"]) / ((b["t_ns"] - a["t_ns"]) / 1e9),
+            "marks": marks, "controllers": controllers.show(), "traced": traced, "sysctls": sysctls,
+        }
+        with open(f"{out}/agent.json", "w") as f:
+            json.dump(result, f)
+    finally:
+        if tracer:
+            tracer.process.kill()
+            tracer.process.wait()
+        traffic.close()
+        controllers.close()
+        ns.close()
+
+
+def main():
+    """agent.py JOB OUT OBJECTS: on a live host. One line on failure."""
+    def stop(*_):
+        raise KeyboardInterrupt
+    signal.signal(signal.SIGTERM, stop)
+    with open(sys.argv[1]) as f:
+        job = json.load(f)
+    try:
+        run(job, sys.argv[2], sys.argv[3], prefix=f"asymlab-{os.getpid()}-")
+    except Failure as e:
+        sys.exit(str(e))
+    except KeyboardInterrupt:
+        sys.exit("interrupted")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Where things are: the repository, and the one build folder that holds all output."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent
+REPO = PACKAGE.parent.parent
+EXPERIMENTS = REPO / "experiments"
+BUILD = Path(os.environ.get("ASYMLAB_BUILD", REPO / "build")).resolve()
+IMAGES = BUILD / "image"
+STORE = BUILD / "store"
+REPORT = BUILD / "report"

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Scenario files: what a user writes (TOML), checked, and expanded into cases.
+
+A scenario is a dumbbell path with shaped directions, controllers, flows, and durations; `sweep`
+gives lists of values for dotted keys (their product makes the cases), `sets` changes keys for the
+quick and the full suite. Quantities carry their unit: "100mbit", "20ms", "1%".
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from . import LabError
+
+RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
+SETS = ("quick", "full")
+
+
+def _quantity(units: dict[str, float], example: str):
+    def parse(value: Any) -> int:
+        if isinstance(value, str):
+            m = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", value.strip())
+            if m and m[2] in units:
+                return round(float(m[1]) * units[m[2]])
+        raise ValueError(f"{value!r} is not a quantity such as {example!r} (units: {', '.join(units)})")
+
+    return BeforeValidator(parse)
+
+
+def _fraction(value: Any) -> float:
+    if isinstance(value, str) and (m := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\s*%", value.strip())):
+        return float(m[1]) / 100
+    raise ValueError(f"{value!r} is not a share such as '0.1%'")
+
+
+Rate = Annotated[int, _quantity(RATE_UNITS, "10mbit"), Field(ge=1000, le=10**11)]  # bit/s
+Time = Annotated[int, _quantity(TIME_UNITS, "20ms"), Field(ge=0, le=10**11)]  # us
+Share = Annotated[float, BeforeValidator(_fraction), Field(ge=0, lt=1)]
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Direction(Model):
+    """One direction of the path: a drop-tail bottleneck, then a propagation delay with random loss."""
+
+    rate: Rate
+    delay: Time
+    queue: int = Field(ge=1, le=1_000_000)  # packets
+    loss: Share = 0.0
+
+
+class PathSpec(Model):
+    """The dumbbell's middle. Packets of `mtu` bytes (IP) go forward; ACKs come back."""
+
+    mtu: int = Field(1500, ge=200, le=9000)
+    forward: Direction
+    reverse: Direction
+
+
+class Flow(Model):
+    """`count` equal flows from one source host to one sink host."""
+
+    controller: str = Field(min_length=1, max_length=15)
+    count: int = Field(1, ge=1, le=200)
+    start: Time = 0
+    stop: Time | None = None  # sends no new data from here on
+    direction: Literal["forward", "reverse"] = "forward"
+    ack: Literal["every", "delayed"] = "every"  # ACK per packet, or the kernel's delayed ACK
+    extra_delay: Time = 0  # of this host's access link, each way
+
+    @model_validator(mode="after")
+    def _order(self):
+        if self.stop is not None and self.stop <= self.start:
+            raise ValueError("stop must come after start")
+        return self
+
+
+class Run(Model):
+    duration: Time = Field(ge=10**6)
+    measure_from: Time
+    start_jitter: Time = 10_000  # starts are delayed by uniform [0, this), drawn from the seed
+
+    @model_validator(mode="after")
+    def _order(self):
+        if self.measure_from >= self.duration:
+            raise ValueError("measure_from must come before duration")
+        return self
+
+
+class Scenario(Model):
+    title: str
+    id: str = Field(pattern=r"[A-Z0-9-]+")
+    profile: Literal["linux", "ns2"] = "linux"
+    path: PathSpec
+    controllers: dict[str, dict[str, int | str]] = {}
+    flows: list[Flow] = Field(min_length=1)
+    run: Run
+
+    @model_validator(mode="after")
+    def _stops(self):
+        for i, flow in enumerate(self.flows):
+            if max(flow.start, flow.stop or 0) >= self.run.duration:
+                raise ValueError(f"flows.{i}: starts or stops after run.duration")
+        return self
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a scenario's sweep."""
+
+    scenario: Scenario
+    point: dict[str, Any]  # the swept keys and this point's values, as written
+    file: Path
+    seeds: tuple[int, ...]
+
+    @property
+    def name(self) -> str:
+        return " ".join([self.scenario.id] + [str(v) for v in self.point.values()])
+
+
+def _set(tree: dict, key: str, value: Any) -> None:
+    """Set a dotted key; `flows.controller` means that of every flow, `flows.0.controller` of the first."""
+    head, _, rest = key.partition(".")
+    if isinstance(tree, list):
+        for item in ([tree[int(head)]] if head.isdigit() else tree):
+            _set(item, rest if head.isdigit() else key, value)
+    elif rest:
+        _set(tree.setdefault(head, {}), rest, value)
+    else:
+        tree[head] = value
+
+
+def _explain(file: Path, error: ValidationError) -> str:
+    first = error.errors()[0]
+    key = ".".join(map(str, first["loc"])) or "scenario"
+    reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
+    return f"{file}: {key}: {reason}"
+
+
+def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None) -> list[Case]:
+    """The cases of a scenario file. LabError (one line: file, key, reason) for anything wrong in it."""
+    try:
+        tree = tomllib.loads(file.read_text())
+    except OSError as e:
+        raise LabError(f"{file}: {e.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
+        raise LabError(f"{file}: not TOML: {e}") from None
+    sweep, sets = tree.pop("sweep", {}), tree.pop("sets", {})
+    if unknown := sorted(set(sets) - set(SETS)):
+        raise LabError(f"{file}: sets.{unknown[0]}: unknown key (sets are {', '.join(SETS)})")
+    changes = dict(sets.get(which, {}))
+    count = changes.pop("seeds", 1)
+    if not isinstance(count, int) or count < 1:
+        raise LabError(f"{file}: sets.{which}.seeds: must be a number of 1 or more")
+    sweep = {**sweep, **changes.pop("sweep", {})}
+    for key, values in sweep.items():
+        if not isinstance(values, list) or not values:
+            raise LabError(f"{file}: sweep.{key}: must be a list of values")
+    cases = []
+    for values in itertools.product(*sweep.values()):
+        point, one = dict(zip(sweep, values)), copy.deepcopy(tree)
+        try:
+            for key, value in {**changes, **point}.items():
+                _set(one, key, value)
+        except (AttributeError, IndexError, TypeError):
+            raise LabError(f"{file}: {key}: no such place in the scenario") from None
+        try:
+            scenario = Scenario.model_validate(one)
+        except ValidationError as e:
+            raise LabError(_explain(file, e)) from None
+        cases.append(Case(scenario, point, file, seeds or tuple(range(1, count + 1))))
+    return cases

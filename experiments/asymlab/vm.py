@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""One experiment in one virtual machine, in virtual time.
+
+QEMU counts guest instructions: one is one nanosecond, and when the guest idles the clock jumps to
+its next timer. Nothing of the host's time enters: no disk, no network, no console input, fixed
+clock, fixed CPU, no entropy but the job's seed. The same image, job and QEMU give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import shutil
+import struct
+import subprocess
+import tarfile
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+from . import LabError
+from .image import Cpio, Image, run as sh
+from .paths import BUILD
+from .topology import job_objects
+
+QEMU = "qemu-system-x86_64"
+MEMORY_MB = 512
+OUT_MB = 1024  # shared memory for results; a sparse file, as large as what is written to it
+WALL_LIMIT_S = 1800
+APPEND = ("console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
+          "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
+          "audit=0 selinux=0 apparmor=0 PYTHONHASHSEED=0 rdinit=/init")
+
+
+class Failed(LabError):
+    """The experiment failed in the guest; the message is the agent's."""
+
+
+@cache
+def qemu_version() -> str:
+    """What QEMU says of itself; part of a run's identity."""
+    return sh(QEMU, "--version").splitlines()[0]
+
+
+def arguments(seed: int) -> list[str]:
+    """QEMU's arguments but for files: all of them shape the result."""
+    return ["-M", "pc,hpet=off", "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
+            "-accel", "tcg,thread=single,tb-size=128", "-icount", "shift=0,sleep=off", "-smp", "1",
+            "-m", str(MEMORY_MB), "-cpu", "qemu64,-rdrand,-rdseed", "-rtc", "base=2026-01-01,clock=vm",
+            "-seed", str(seed), "-append", APPEND]
+
+
+def identity(image: Image, job: dict) -> dict:
+    """All that determines a run's result, as hashes."""
+    return {
+        "image": image.hash,
+        "kernel": image.kernel,
+        "qemu": qemu_version(),
+        "arguments": arguments(job["seed"]),
+        "objects": {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in job_objects(job)},
+        "job": job,
+    }
+
+
+def run(image: Image, job: dict, core: int | None = None, limit_s: float = WALL_LIMIT_S,
+        started=None) -> dict[str, bytes]:
+    """Boot, run the job, power off. Returns the files the agent left. `started` gets the process.
+
+    Raises Failed with the agent's message, LabError when the machine itself did not make it.
+    """
+    bring = Cpio()
+    bring.file("lab/job.json", json.dumps(job, sort_keys=True).encode())
+    for obj in job_objects(job):
+        bring.file(f"lab/{obj.name}", obj.read_bytes())
+    scratch = BUILD / "tmp"
+    scratch.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="vm-") as tmp_name:
+        tmp = Path(tmp_name)
+        try:
+            with open(tmp / "initrd", "wb") as f:
+                with open(image.base, "rb") as base:
+                    shutil.copyfileobj(base, f, 1 << 20)
+                f.write(b"\0" * (-f.tell() % 4) + bring.pack())
+            with open(tmp / "out", "wb") as f:
+                f.truncate(OUT_MB << 20)
+        except OSError as e:
+            raise LabError(f"{tmp}: {e.strerror}") from None
+        argv = [QEMU, *arguments(job["seed"]), "-kernel", str(image.vmlinux), "-initrd", str(tmp / "initrd"),
+                "-serial", f"file:{tmp}/console",
+                "-object", f"memory-backend-file,id=out,size={OUT_MB}M,mem-path={tmp}/out,share=on",
+                "-device", "ivshmem-plain,memdev=out"]
+        pin = (lambda: os.sched_setaffinity(0, {core})) if core is not None else None
+        try:
+            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                                 preexec_fn=pin)
+        except FileNotFoundError:
+            raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing") from None
+        if started:
+            started(p)
+        try:
+            _, errors = p.communicate(timeout=limit_s)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; "
+                           "a shorter duration or a lower rate helps") from None
+        finally:
+            if p.poll() is None:
+                p.kill()
+                p.wait()
+        if p.returncode:
+            words = errors.decode(errors="replace").strip().splitlines()
+            raise LabError(f"{QEMU} failed: {words[-1] if words else f'exit {p.returncode}'}")
+        return _results(tmp)
+
+
+def _results(tmp: Path) -> dict[str, bytes]:
+    with open(tmp / "out", "rb") as f:
+        magic, length = struct.unpack("<8sQ", f.read(16))
+        if magic != b"ASYMLAB1":
+            console = (tmp / "console").read_text(errors="replace").strip().splitlines()
+            said = next((line for line in console if re.search(r"Error|panic|BUG|Out of memory", line)), None)
+            raise LabError(f"virtual machine: ended without results: {said or (console[-1] if console else 'no word on its console')}")
+        with tarfile.open(fileobj=io.BytesIO(f.read(length))) as tar:
+            files = {m.name: tar.extractfile(m).read() for m in tar}
+    status = json.loads(files.pop("status.json"))
+    if not status["ok"]:
+        raise Failed(status["error"].strip())
+    return files
