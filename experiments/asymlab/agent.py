@@ -419,7 +419,7 @@ class Traffic:
 
 class Tracer:
     def __init__(self, job, objects, path):
-        links = [x for dev in job["watch"] for x in ("--link", dev)]
+        links = [x for w in job["watch"].values() for x in ("--link", w["dev"])]
         ports = f"{FLOW_PORT}-{FLOW_PORT + len(job['flows']) - 1}"
         self.process = subprocess.Popen(
             ["asymcc", "--objects", objects, "trace", "--ports", ports, "--bin-ms", str(job["bin_ms"]), *links, "-o", path],

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Scenario files: what a user writes (TOML), checked, and expanded into cases.
 
-A scenario is a dumbbell path with shaped directions, controllers, flows, and durations; `sweep`
-gives lists of values for dotted keys (their product makes the cases), `sets` changes keys for the
-quick and the full suite. Quantities carry their unit: "100mbit", "20ms", "1%".
+A scenario is a dumbbell path with shaped directions, controllers, flows, and durations. `sweep`
+gives lists of values for dotted keys, and `sweep.points` lists of tables for keys that change
+together; the product of all makes the cases. `sets` changes keys for the quick and the full suite.
+Quantities carry their unit: "100mbit", "20ms", "1%".
 """
 
 from __future__ import annotations
@@ -120,8 +121,9 @@ class Case:
     """One point of a scenario's sweep."""
 
     scenario: Scenario
-    point: dict[str, Any]  # the swept keys and this point's values, as written
+    point: dict[str, Any]  # the swept keys and this point's values, as written; of `points` the first key
     file: Path
+    which: str  # the set it was taken from
     seeds: tuple[int, ...]
 
     @property
@@ -164,14 +166,21 @@ def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None)
     if not isinstance(count, int) or count < 1:
         raise LabError(f"{file}: sets.{which}.seeds: must be a number of 1 or more")
     sweep = {**sweep, **changes.pop("sweep", {})}
+    axes = []  # each a list of {key: value, ...}; the first key names the point
     for key, values in sweep.items():
         if not isinstance(values, list) or not values:
             raise LabError(f"{file}: sweep.{key}: must be a list of values")
+        if key == "points" and not all(isinstance(v, dict) and v for v in values):
+            raise LabError(f"{file}: sweep.points: must be a list of tables")
+        axes.append(values if key == "points" else [{key: v} for v in values])
     cases = []
-    for values in itertools.product(*sweep.values()):
-        point, one = dict(zip(sweep, values)), copy.deepcopy(tree)
+    for chosen in itertools.product(*axes):
+        one, point, settings = copy.deepcopy(tree), {}, dict(changes)
+        for setting in chosen:
+            settings |= setting
+            point |= dict([next(iter(setting.items()))])
         try:
-            for key, value in {**changes, **point}.items():
+            for key, value in settings.items():
                 _set(one, key, value)
         except (AttributeError, IndexError, TypeError):
             raise LabError(f"{file}: {key}: no such place in the scenario") from None
@@ -179,5 +188,5 @@ def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None)
             scenario = Scenario.model_validate(one)
         except ValidationError as e:
             raise LabError(_explain(file, e)) from None
-        cases.append(Case(scenario, point, file, seeds or tuple(range(1, count + 1))))
+        cases.append(Case(scenario, point, file, which, seeds or tuple(range(1, count + 1))))
     return cases

@@ -15,8 +15,9 @@ A job is plain JSON:
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set}
     flows       {id, group, src, dst, src_addr, dst_addr, controller, start_s, stop_s}
-    watch       devices whose queues are traced
+    watch       the two bottleneck directions: device and rate
     probes      self-checks to make: ends, expected base RTT, the rates to be found
+    payload_share  payload over IP bytes of a full data packet
 """
 
 from __future__ import annotations
@@ -150,7 +151,8 @@ def compile_job(case: Case, seed: int) -> dict:
         "nodes": nodes, "links": links, "routes": routes, "flows": flows,
         "controllers": [{"name": n, "object": o, "set": {k: v for k, v in s.controllers.get(n, {}).items() if k != "object"}}
                         for n, o in sorted(objects.items())],
-        "watch": [left["dev"], right["dev"]], "probes": probes,
+        "watch": {"forward": {"dev": left["dev"], "rate_bps": fwd.rate}, "reverse": {"dev": right["dev"], "rate_bps": rev.rate}},
+        "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,
     }
 
 

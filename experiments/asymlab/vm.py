@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
 import shutil
 import struct
@@ -54,6 +53,10 @@ def arguments(seed: int) -> list[str]:
             "-seed", str(seed), "-append", APPEND]
 
 
+def object_hashes(job: dict) -> dict[str, str]:
+    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in job_objects(job)}
+
+
 def identity(image: Image, job: dict) -> dict:
     """All that determines a run's result, as hashes."""
     return {
@@ -61,7 +64,7 @@ def identity(image: Image, job: dict) -> dict:
         "kernel": image.kernel,
         "qemu": qemu_version(),
         "arguments": arguments(job["seed"]),
-        "objects": {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in job_objects(job)},
+        "objects": object_hashes(job),
         "job": job,
     }
 
@@ -93,12 +96,15 @@ def run(image: Image, job: dict, core: int | None = None, limit_s: float = WALL_
                 "-serial", f"file:{tmp}/console",
                 "-object", f"memory-backend-file,id=out,size={OUT_MB}M,mem-path={tmp}/out,share=on",
                 "-device", "ivshmem-plain,memdev=out"]
-        pin = (lambda: os.sched_setaffinity(0, {core})) if core is not None else None
+        # One core for both of QEMU's threads: they alternate. It dies with us, even by SIGKILL.
+        argv = ["setpriv", "--pdeathsig", "KILL", *(["taskset", "--cpu-list", str(core)] if core is not None else []), *argv]
+        if not shutil.which(QEMU):
+            raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing")
         try:
             p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                 preexec_fn=pin)
-        except FileNotFoundError:
-            raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing") from None
+                                 start_new_session=True)
+        except OSError as e:
+            raise LabError(f"{argv[0]}: {e.strerror}") from None
         if started:
             started(p)
         try:

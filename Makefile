@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#
+#   make experiments   set up what is missing, run the experiments, write the report
+#   make test          set up what is missing, run all tests
+#   make build         controllers and loader only
+
+B := build
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+Q := $(if $(V),,@)
+
+KERNEL ?= 6.12
+SUITE ?=
+JOBS ?=
+
+PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool \
+	qemu-system-x86 kmod zstd lz4 xz-utils python3 python3-venv util-linux dpkg-dev
+
+BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
+	-D__TARGET_ARCH_x86 -Ibpf -Iloader
+CFLAGS ?= -O2 -g
+CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader
+
+OBJECTS := $(patsubst bpf/%.bpf.c,$(B)/%.bpf.o,$(wildcard bpf/*.bpf.c))
+LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c))
+ASYMLAB := $(B)/venv/bin/asymlab
+IMAGE := $(B)/image/$(KERNEL)/manifest.json
+GUEST := experiments/asymlab/agent.py experiments/asymlab/guest_init.py experiments/asymlab/image.py
+
+.PHONY: all build deps image experiments test clean
+.DELETE_ON_ERROR:
+
+all: build
+
+# --- what must be installed: as root through apt, else the line to run --------------------
+deps: $(B)/.deps
+
+$(B)/.deps: Makefile
+	$(Q)mkdir -p $(B); missing=""; for p in $(PACKAGES); do \
+		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then \
+		line="apt-get install -y --no-install-recommends$$missing"; \
+		if [ "$$(id -u)" = 0 ]; then \
+			echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$line >$(B)/apt.log 2>&1 \
+				|| { tail -n 5 $(B)/apt.log; echo "installing failed: $(B)/apt.log"; exit 1; }; \
+		else echo "missing packages; run: sudo apt-get update && sudo $$line"; exit 1; fi; \
+	fi; touch $@
+
+# --- controllers and loader ---------------------------------------------------------------
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/asymcc
+
+$(B)/%.bpf.o: bpf/%.bpf.c bpf/asymcc.bpf.h | $(B)/.deps
+	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
+
+$(B)/trace.bpf.o: loader/trace.bpf.c loader/trace.h bpf/asymcc.bpf.h | $(B)/.deps
+	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
+
+$(B)/asymcc: $(LOADER) $(wildcard loader/*.h) | $(B)/.deps
+	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf -lelf -lz
+
+# --- the lab ------------------------------------------------------------------------------
+$(ASYMLAB): requirements.lock pyproject.toml | $(B)/.deps
+	$(Q)[ -x $(B)/venv/bin/python ] || /usr/bin/python3 -m venv $(B)/venv
+	$(Q)echo "installing Python packages"
+	$(Q)$(B)/venv/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
+	$(Q)$(B)/venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(Q)touch $@
+
+image: $(IMAGE)
+
+$(IMAGE): $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
+	$(Q)$(ASYMLAB) image --kernel $(KERNEL)
+
+experiments: build $(IMAGE) $(ASYMLAB)
+	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
+
+test: build $(IMAGE) $(ASYMLAB)
+	$(Q)$(B)/venv/bin/python -m pytest tests
+
+clean:
+	$(Q)rm -rf $(B)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The command `asymlab`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+from rich.table import Table
+
+from . import LabError, image, report, runner, scenario, suite
+from .runner import console
+from .store import Run
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return value
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="asymlab", description="A virtual-time lab for TCP congestion control on asymmetric paths.")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    p = commands.add_parser("image", help="make the guest: a packaged kernel, or one of your own, with the lab's tools")
+    p.add_argument("--kernel", default=image.DEFAULT_KERNEL, help="series (6.1, 6.12), package name, or a vmlinuz file [%(default)s]")
+    p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
+    p.add_argument("--name", help="what to call the image [the series or file name]")
+
+    def lab_options(p):
+        p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
+        p.add_argument("--image", default=image.DEFAULT_KERNEL, help="image to boot [%(default)s]")
+        p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
+
+    p = commands.add_parser("run", help="run a scenario file")
+    p.add_argument("file", type=Path)
+    p.add_argument("--seed", type=positive, help="one seed instead of the set's")
+    p.add_argument("--repeat", type=positive, help="seeds from --seed (or 1) on, this many")
+    p.add_argument("--set", dest="which", choices=scenario.SETS, default="quick", help="which of the file's sets [%(default)s]")
+    p.add_argument("--at", action="append", default=[], metavar="KEY=VALUE", help="only this point of the sweep")
+    p.add_argument("--on", choices=("lab", "host"), default="lab",
+                   help="lab: in virtual time; host: in namespaces of this machine's kernel, as root [%(default)s]")
+    lab_options(p)
+
+    p = commands.add_parser("suite", help="run papers' experiments, check their claims, write the report")
+    p.add_argument("names", nargs="*", metavar="PAPER", help="full suites (fast, ..., all); none: the quick set of every paper")
+    lab_options(p)
+    return top
+
+
+def cases_of(args) -> list[scenario.Case]:
+    seeds = None
+    if args.seed or args.repeat:
+        first = args.seed or 1
+        seeds = tuple(range(first, first + (args.repeat or 1)))
+    cases = scenario.load(args.file, args.which, seeds)
+    for item in args.at:
+        key, _, value = item.partition("=")
+        if key not in cases[0].point:
+            raise LabError(f"--at {item}: {args.file} sweeps {', '.join(cases[0].point) or 'nothing'}")
+        chosen = [c for c in cases if str(c.point[key]) == value]
+        if not chosen:
+            raise LabError(f"--at {item}: values are {', '.join(dict.fromkeys(str(c.point[key]) for c in cases))}")
+        cases = chosen
+    return cases
+
+
+def ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds * 1e3:.1f}"
+
+
+def print_runs(runs: list[Run]) -> None:
+    """A line a run, and its set-up self-check."""
+    table = Table(box=None, header_style="bold")
+    for column in ("run", "goodput Mbit/s", "utilisation", "Jain", "RTT ms p50", "p95", "ACKs/packet", "reverse use", "retransmits", "timeouts", "kept in"):
+        table.add_column(column, justify="left" if column in ("run", "kept in") else "right")
+    for run in runs:
+        m = run.metrics
+        rtt = [f["rtt_s"] for f in m["flows"] if f["rtt_s"]]
+        table.add_row(run.record["name"], f"{m['goodput_bps'] / 1e6:.3f}", f"{m['utilisation']:.3f}", f"{m['jain']:.4f}",
+                      ms(max((r["p50"] for r in rtt), default=None)), ms(max((r["p95"] for r in rtt), default=None)),
+                      f"{m['acks_per_data_packet']:.3f}", f"{m['reverse_utilisation']:.3f}",
+                      str(sum(f["retransmits"] for f in m["flows"])), str(m["timeouts"]), str(run.folder.relative_to(Path.cwd())
+                      if run.folder.is_relative_to(Path.cwd()) else run.folder))
+    console.print(table)
+    for run in runs:
+        console.print(f"{run.record['name']}: {check_line(run)}")
+
+
+def check_line(run: Run) -> str:
+    """The set-up self-check in one line."""
+    rows, agent = run.record["agent"]["self_check"], run.record["agent"]
+    parts = []
+    for row in rows:
+        if isinstance(row["measured"], float):
+            what = row["what"].rpartition(",")
+            scale, unit = (1e3, "ms") if what[2] == " us" else (1e6, "Mbit/s")
+            parts.append(f"{what[0]} {row['measured'] / scale:.2f} {unit} ({row['expected'] / scale:.2f})")
+    queues = all(r["ok"] for r in rows if r["what"].startswith("queue"))
+    offloads = next(r["measured"] for r in rows if r["what"].startswith("offloads"))
+    parts += [f"queue limits {'as set' if queues else 'WRONG'}", f"offloads {'off' if not offloads else 'ON: ' + ', '.join(offloads)}",
+              f"CPU {100 * agent['cpu_busy']:.0f} % busy"]
+    verdict = "valid" if run.valid else "INVALID: " + "; ".join(run.record["invalid"])
+    return f"set-up: {', '.join(parts)}: {verdict}"
+
+
+def main() -> None:
+    args = parser().parse_args()
+    os.umask(0o022)
+    try:
+        if args.command == "image":
+            image.build_image(args.kernel, args.modules, args.name)
+        elif args.command == "run":
+            cases = cases_of(args)
+            if args.on == "host":
+                tasks = runner.plan_host(cases)
+                print_runs([runner.execute_on_host(t) for t in tasks])
+            else:
+                guest = image.open_image(args.image)
+                tasks = runner.plan(cases, guest)
+                done = runner.execute(tasks, guest, args.jobs, args.fresh)
+                print_runs([done[t.key] for t in tasks])
+        elif args.command == "suite":
+            guest = image.open_image(args.image)
+            began = time.monotonic()
+            verdicts = suite.run(args.names, guest, args.jobs, args.fresh)
+            report.print_verdicts(verdicts, time.monotonic() - began)
+    except LabError as e:
+        sys.exit(f"asymlab: {e}")
+    except BrokenPipeError:
+        sys.exit(1)
+    except KeyboardInterrupt:
+        console.print("asymlab: interrupted; finished runs are kept, the same command goes on from there")
+        sys.exit(130)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Every number the lab reports, with its definition.
+
+All are taken over the window [measure_from, duration) of a run unless the name says otherwise.
+Rates are bit/s, times seconds, queues packets. Bytes on a link are IP bytes (without Ethernet).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+ETHERNET = 14  # bytes
+
+
+def jain(x) -> float:
+    """Jain's index (sum x)^2 / (n sum x^2), in [1/n, 1]; 1 for an all-zero vector. Jain et al. 1984."""
+    x = np.asarray(x, float)
+    square = (x * x).sum()
+    return float(x.sum() ** 2 / (len(x) * square)) if square > 0 else 1.0
+
+
+def goodput_bins(goodput, flow: int, duration_s: float, bin_s: float) -> np.ndarray:
+    """Payload bit/s of a flow in order at its receiver, one value per bin from time zero."""
+    n = round(duration_s / bin_s)
+    rows = goodput[(goodput["flow"] == flow) & (goodput["t"] >= -1e-9) & (goodput["t"] < duration_s - 1e-9)]
+    index = np.round(rows["t"] / bin_s).astype(int)
+    return np.bincount(index, rows["bytes"], minlength=n)[:n] * 8 / bin_s
+
+
+def link_window(links, dev: str, start: float, end: float):
+    return links[(links["dev"] == dev) & (links["t"] >= start - 1e-9) & (links["t"] < end - 1e-9)]
+
+
+def link_metrics(rows, rate_bps: float, span_s: float) -> dict:
+    """Of one bottleneck direction: utilisation, packets, ACKs, queue and its delay, drops."""
+    packets, ip_bytes = int(rows["packets"].sum()), float((rows["bytes"] - ETHERNET * rows["packets"]).sum())
+    queue = float(rows["qlen_sum"].sum() / packets) if packets else 0.0
+    size = ip_bytes / packets if packets else 0.0
+    return {
+        "utilisation": ip_bytes * 8 / (rate_bps * span_s),
+        "packets": packets,
+        "pure_acks": int(rows["pure_acks"].sum()),
+        "packet_bytes": size,  # mean size of an IP packet
+        "queue_mean": queue,  # mean length seen at departures
+        "queue_max": int(rows["qlen_max"].max()) if len(rows) else 0,
+        "queue_delay_mean_s": queue * size * 8 / rate_bps,  # that queue at the link's rate
+        "drops": int(rows["drops"].max() - rows["drops"].min()) if len(rows) else 0,
+    }
+
+
+def percentiles(rtt_us) -> dict:
+    """Of the RTT samples that the sender took, one an ACK at most."""
+    if not len(rtt_us):
+        return {}
+    names = ("min", "p5", "p50", "p95", "p99", "max")
+    values = np.percentile(rtt_us, [0, 5, 50, 95, 99, 100]) / 1e6
+    return {**dict(zip(names, map(float, values))), "mean": float(np.mean(rtt_us) / 1e6)}
+
+
+def trend(series) -> float:
+    """Change of a series from its first to its last value by a straight-line fit, over its mean."""
+    y = np.asarray(series, float)
+    if len(y) < 3 or y.mean() == 0:
+        return 0.0
+    slope = np.polyfit(np.arange(len(y)), y, 1)[0]
+    return float(slope * (len(y) - 1) / y.mean())
+
+
+def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) -> np.ndarray:
+    """Jain index of the flows' goodput in consecutive steps. bins_by_flow: flows x bins."""
+    per = max(round(step_s / bin_s), 1)
+    n = bins_by_flow.shape[1] // per
+    steps = bins_by_flow[:, : n * per].reshape(len(bins_by_flow), n, per).sum(axis=2)
+    return np.array([jain(steps[:, i]) for i in range(n)])
+
+
+def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
+    """All metrics of a run. acks, goodput, links: structured arrays of trace.py.
+
+    throughput counts whole IP packets, goodput their payload.
+    """
+    start, end, bin_s = job["measure_from_s"], job["duration_s"], job["bin_ms"] / 1e3
+    span = end - start
+    first = round(start / bin_s)
+    flows = []
+    series = np.array([goodput_bins(goodput, f["id"], end, bin_s) for f in job["flows"]])
+    for f in job["flows"]:
+        mine = acks[acks["flow"] == f["id"]]
+        inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
+        rate = series[f["id"], first:]
+        flows.append({
+            "flow": f["id"], "controller": f["controller"],
+            "goodput_bps": float(rate.mean()),
+            "throughput_bps": float(rate.mean() / job["payload_share"]),
+            "goodput_cv": float(rate.std() / rate.mean()) if rate.mean() > 0 else 0.0,
+            "goodput_trend": trend(rate),
+            "rtt_s": percentiles(inside["rtt_us"][inside["rtt_us"] > 0]),
+            "cwnd_mean": float(inside["cwnd"].mean()) if len(inside) else 0.0,
+            "retransmits": int(inside["retrans"].max() - inside["retrans"].min()) if len(inside) else 0,
+            "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
+        })
+    sides = {}
+    for name, watched in job["watch"].items():
+        sides[name] = link_metrics(link_window(links, watched["dev"], start, end), watched["rate_bps"], span)
+    data = sides["forward"]["packets"] - sides["forward"]["pure_acks"]
+    rtos = {h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
+            for h, c in agent["marks"]["end"]["tcp"].items()}
+    goodputs = [f["goodput_bps"] for f in flows]
+    return {
+        "goodput_bps": float(sum(goodputs)),
+        "throughput_bps": float(sum(f["throughput_bps"] for f in flows)),
+        "utilisation": sides["forward"]["utilisation"],
+        "reverse_utilisation": sides["reverse"]["utilisation"],
+        "jain": jain(goodputs),
+        "jain_over_time": [round(v, 6) for v in jain_over_time(series, bin_s)],
+        "acks_per_data_packet": sides["reverse"]["pure_acks"] / data if data else 0.0,
+        "timeouts": sum(rtos.values()),
+        "forward": sides["forward"], "reverse": sides["reverse"],
+        "flows": flows,
+    }
+

@@ -1,0 +1,2 @@
+def write(*a): pass
+def print_verdicts(v,t): print(v)

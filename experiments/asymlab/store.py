@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Finished runs, each in a folder named by the hash of all that determines it.
+
+    build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it
+    build/store/KEY/{acks,goodput,links}.parquet
+
+A folder appears whole or not at all; one that is there is never computed again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from . import LabError, metrics, trace
+from .paths import STORE
+
+CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
+
+
+def key_of(identity: dict) -> str:
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
+
+
+METRICS_HASH = hashlib.sha256(Path(metrics.__file__).read_bytes()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run."""
+
+    folder: Path
+    record: dict
+
+    @property
+    def metrics(self) -> dict:
+        return self.record["metrics"]
+
+    @property
+    def job(self) -> dict:
+        return self.record["identity"]["job"]
+
+    @property
+    def valid(self) -> bool:
+        return not self.record["invalid"]
+
+    @cached_property
+    def acks(self) -> np.ndarray:
+        return trace.read(self.folder, "acks")
+
+    @cached_property
+    def goodput(self) -> np.ndarray:
+        return trace.read(self.folder, "goodput")
+
+    @cached_property
+    def links(self) -> np.ndarray:
+        return trace.read(self.folder, "links")
+
+
+def find(key: str) -> Run | None:
+    """A finished run; its metrics are computed anew if their definitions have changed since."""
+    folder = STORE / key
+    try:
+        record = json.loads((folder / "run.json").read_text())
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError):
+        raise LabError(f"{folder}: damaged; remove it, the run will be repeated") from None
+    found = Run(folder, record)
+    if record["metrics_hash"] != METRICS_HASH:
+        record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
+        record["metrics_hash"] = METRICS_HASH
+        part = folder / ".run.json.part"
+        part.write_text(json.dumps(record))
+        part.replace(folder / "run.json")
+    return found
+
+
+def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
+    """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
+    agent = json.loads(files["agent.json"])
+    tables = trace.parse(files["trace.bin"], agent["zero_ns"])
+    result = hashlib.sha256()
+    for name in sorted(files):
+        result.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
+    invalid = [f"{row['what']}: expected {row['expected']}, measured {row['measured']}" for row in agent["self_check"] if not row["ok"]]
+    if agent["cpu_busy"] > CPU_LIMIT:
+        invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
+    record = {
+        **about, "key": key, "invalid": invalid, "result_sha256": result.hexdigest(),
+        "metrics_hash": METRICS_HASH,
+        "metrics": metrics.of_run(identity["job"], agent, tables["acks"], tables["goodput"], tables["links"]),
+        "agent": agent, "identity": identity,
+    }
+    try:
+        STORE.mkdir(parents=True, exist_ok=True)
+        part = Path(tempfile.mkdtemp(dir=STORE, prefix=".part-"))
+        try:
+            trace.write(tables, part)
+            (part / "run.json").write_text(json.dumps(record))
+            part.chmod(0o755)
+            shutil.rmtree(STORE / key, ignore_errors=True)
+            part.rename(STORE / key)
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
+    except OSError as e:
+        raise LabError(f"{STORE}: {e.strerror}; the run is lost, those finished before are kept") from None
+    return Run(STORE / key, record)

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A paper's experiments: its scenario files, its claims, their verdicts.
+
+experiments/papers/NAME/*.toml are the scenarios, claims.py there has `claims(results)`, which
+yields a Verdict for each claim, and figures.py `figures(results)`, which yields Figures.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import statistics
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import ModuleType
+
+from . import LabError, report, runner, scenario
+from .image import Image
+from .paths import EXPERIMENTS
+from .store import Run
+
+PAPERS = EXPERIMENTS / "papers"
+
+# Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
+T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+       2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one claim. low..high is the 95 % interval of our value over the seeds."""
+
+    id: str
+    paper: str
+    source: str  # where the paper says it
+    claim: str  # with the inequality that decides
+    paper_value: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+    verdict: str  # "reproduced", "not reproduced", "not measured"
+    reason: str
+    runs: list[str]  # keys in the store
+
+
+def interval(samples: list[float]) -> tuple[float, float, float]:
+    """(mean, low, high) with the 95 % confidence interval; a single sample is its own interval."""
+    mean = statistics.fmean(samples)
+    if len(samples) < 2:
+        return mean, mean, mean
+    t = T95[len(samples) - 2] if len(samples) <= len(T95) + 1 else 1.96
+    half = t * statistics.stdev(samples) / math.sqrt(len(samples))
+    return mean, mean - half, mean + half
+
+
+class Results:
+    """The finished runs of a paper, by scenario id and point."""
+
+    def __init__(self, paper: str, found: list[tuple[runner.Task, Run]]):
+        self.paper = paper
+        self.found = found
+
+    def all(self, id: str, **point) -> list[Run]:
+        """Runs of a scenario, one a seed; keyword `a__b` filters on the swept key `a.b`. Invalid ones too."""
+        wanted = {k.replace("__", "."): v for k, v in point.items()}
+        return [r for t, r in self.found
+                if t.case.scenario.id == id and all(t.case.point.get(k) == v for k, v in wanted.items())]
+
+    def valid(self, id: str, **point) -> list[Run]:
+        return [r for r in self.all(id, **point) if r.valid]
+
+    def points(self, id: str, key: str, **point) -> list:
+        """The values of a swept key, in the file's order, at which there are valid runs."""
+        wanted = {k.replace("__", "."): v for k, v in point.items()}
+        return list(dict.fromkeys(
+            t.case.point[key] for t, r in self.found
+            if t.case.scenario.id == id and key in t.case.point and r.valid
+            and all(t.case.point.get(k) == v for k, v in wanted.items())))
+
+    def judge(self, id: str, source: str, claim: str, paper_value: float | None, runs: list[Run],
+              measure, at_least: float = -math.inf, at_most: float = math.inf, why: str = "") -> Verdict:
+        """Reproduced if the mean of measure(run) over the valid runs lies in [at_least, at_most].
+
+        `why` explains a failure that is understood; invalid runs are left out and named.
+        """
+        used = [r for r in runs if r.valid]
+        dropped = [r.record["invalid"][0] for r in runs if not r.valid]
+        if not used:
+            reason = dropped[0] if dropped else "not in this set"
+            return Verdict(id, self.paper, source, claim, paper_value, None, None, None, "not measured", reason, [r.record["key"] for r in runs])
+        mean, low, high = interval([measure(r) for r in used])
+        good = at_least <= mean <= at_most
+        reason = "" if good else why or f"{mean:.4g} is outside [{at_least:.4g}, {at_most:.4g}]"
+        return Verdict(id, self.paper, source, claim, paper_value, mean, low, high,
+                       "reproduced" if good else "not reproduced", reason, [r.record["key"] for r in used])
+
+
+def papers() -> list[str]:
+    return sorted(p.parent.name for p in PAPERS.glob("*/claims.py"))
+
+
+def module(paper: str, name: str) -> ModuleType:
+    file = PAPERS / paper / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(f"asymlab_papers_{paper}_{name}", file)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def run(names: list[str], image: Image, jobs: int | None, fresh: bool) -> list[Verdict]:
+    """Run the suites, write the report. No name: the quick set of every paper."""
+    which = "full" if names else "quick"
+    known = papers()
+    for name in names:
+        if name not in (*known, "all"):
+            raise LabError(f"suite {name}: there are {', '.join(known)}, all")
+    chosen = known if not names or "all" in names else [n for n in known if n in names]
+    tasks = {p: [t for file in sorted((PAPERS / p).glob("*.toml")) for t in runner.plan(scenario.load(file, which), image)]
+             for p in chosen}
+    done = runner.execute(list({t.key: t for ts in tasks.values() for t in ts}.values()), image, jobs, fresh)
+    verdicts, figures = [], []
+    for paper, mine in tasks.items():
+        results = Results(paper, [(t, done[t.key]) for t in mine])
+        verdicts += module(paper, "claims").claims(results)
+        figures += [(paper, f) for f in module(paper, "figures").figures(results)]
+    report.write([asdict(v) for v in verdicts], figures, list(done.values()), which)
+    return verdicts

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Reads the file of `asymcc trace` (loader/trace.h) into arrays, and keeps them as Parquet.
+
+    acks     flow, t [s since time zero], cwnd, ssthresh, srtt_us, rtt_us, in_flight, acked [bytes], pacing [byte/s],
+             retrans, delivered, lost, ca_state: the sender's state as each ACK arrives
+    goodput  flow, t, bytes, segments, not_next: the receiver's, a row a bin
+    links    dev, t, packets, bytes, pure_acks, qlen_max, qlen_sum, drops: a bottleneck's, a row a bin
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from . import LabError
+from .agent import FLOW_PORT
+
+HEADER = np.dtype([("magic", "S8"), ("version", "<u4"), ("record", "<u4"), ("bin_ns", "<u8"), ("start_ns", "<u8"), ("_", "V32")])
+ACK = np.dtype([("type", "<u2"), ("lport", "<u2"), ("rport", "<u2"), ("ca_state", "u1"), ("flags", "u1"), ("t_ns", "<u8"),
+                ("cwnd", "<u4"), ("ssthresh", "<u4"), ("srtt_us", "<u4"), ("rtt_us", "<u4"), ("in_flight", "<u4"),
+                ("acked", "<u4"), ("pacing", "<u8"), ("retrans", "<u4"), ("delivered", "<u4"), ("lost", "<u4"), ("mss", "<u4")])
+GOODPUT = np.dtype([("type", "<u2"), ("lport", "<u2"), ("rport", "<u2"), ("_", "<u2"), ("t_ns", "<u8"), ("bytes", "<u8"),
+                    ("segments", "<u4"), ("not_next", "<u4"), ("cookie", "<u8"), ("_2", "V24")])
+LINK = np.dtype([("type", "<u2"), ("_", "<u2"), ("packets", "<u4"), ("t_ns", "<u8"), ("dev", "S16"), ("bytes", "<u8"),
+                 ("pure_acks", "<u4"), ("qlen_max", "<u4"), ("qlen_sum", "<u8"), ("drops", "<u4"), ("unseen", "<u4")])
+END = np.dtype([("type", "<u2"), ("_", "V6"), ("t_ns", "<u8"), ("acks", "<u8"), ("goodput", "<u8"), ("links", "<u8"),
+                ("lost", "<u8"), ("_2", "V16")])
+assert {d.itemsize for d in (HEADER, ACK, GOODPUT, LINK, END)} == {64}
+
+TABLES = {
+    "acks": ("flow", "t", "cwnd", "ssthresh", "srtt_us", "rtt_us", "in_flight", "acked", "pacing", "retrans", "delivered",
+             "lost", "ca_state"),
+    "goodput": ("flow", "t", "bytes", "segments", "not_next"),
+    "links": ("dev", "t", "packets", "bytes", "pure_acks", "qlen_max", "qlen_sum", "drops"),
+}
+
+
+def parse(data: bytes, zero_ns: int) -> dict[str, np.ndarray]:
+    """The three tables of a trace. LabError if the file is cut off or records were lost."""
+    if len(data) < 128 or len(data) % 64:
+        raise LabError("trace: cut off")
+    header = np.frombuffer(data, HEADER, 1)[0]
+    if header["magic"] != b"ASYMCCT1" or header["version"] != 1 or header["record"] != 64:
+        raise LabError(f"trace: not a version 1 trace ({header['magic']!r} {header['version']})")
+    body = np.frombuffer(data, "V64", offset=64)
+    kind = np.frombuffer(data, "<u2", offset=64)[::32]
+    end = body[kind == 4].view(END)
+    if len(end) != 1:
+        raise LabError("trace: cut off")
+    if end["lost"][0]:
+        raise LabError(f"trace: {end['lost'][0]} records lost, the ring buffer was too small")
+    tables = {}
+    for name, number, dtype in (("acks", 1, ACK), ("goodput", 2, GOODPUT), ("links", 3, LINK)):
+        rows = body[kind == number].view(dtype)
+        columns = {c: rows[c] for c in TABLES[name] if c in rows.dtype.names}
+        if name == "links":
+            columns["dev"] = rows["dev"].astype("U16")
+        columns["t"] = (rows["t_ns"].astype("i8") - zero_ns) / 1e9
+        if name != "links":  # the flow's own port is the client's
+            port = rows["lport"] if name == "acks" else rows["rport"]
+            columns["flow"] = port.astype("i4") - FLOW_PORT
+        table = np.empty(len(rows), [(c, columns[c].dtype) for c in TABLES[name]])
+        for c in TABLES[name]:
+            table[c] = columns[c]
+        tables[name] = table[table["flow"] >= 0] if name != "links" else table
+    return tables
+
+
+def write(tables: dict[str, np.ndarray], folder: Path) -> None:
+    for name, rows in tables.items():
+        columns = {c: np.ascontiguousarray(rows[c]) for c in rows.dtype.names}
+        pq.write_table(pa.table(columns), folder / f"{name}.parquet", compression="zstd")
+
+
+def read(folder: Path, name: str) -> np.ndarray:
+    """One table back as a structured array."""
+    table = pq.read_table(folder / f"{name}.parquet")
+    columns = {c: table[c].to_numpy() for c in table.column_names}
+    rows = np.empty(len(table), [(c, "U16" if v.dtype == object else v.dtype) for c, v in columns.items()])
+    for c, v in columns.items():
+        rows[c] = v
+    return rows
