@@ -24,9 +24,11 @@ import time
 LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 SO_TIMESTAMPNS = 35
+SYS_PIDFD_GETFD = 438
 FLOW_PORT = 61000  # client port of flow 0; outside the range of ephemeral ports
 SERVER_PORT = 5201
 PROBE_PORT = 7
+WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
 SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
 IP_UDP = 28        # bytes of IPv4 and UDP header
 TOOLS = ("ip", "tc", "ethtool", "iperf3", "asymcc")
@@ -378,7 +380,7 @@ class Traffic:
 
     def __init__(self, job, ns):
         self.job, self.ns = job, ns
-        self.processes, self.clients = [], {}
+        self.processes, self.clients, self.servers = [], {}, {}
 
     def _spawn(self, node, *argv, errors=subprocess.DEVNULL):
         with self.ns.enter(node):
@@ -388,14 +390,29 @@ class Traffic:
 
     def serve(self):
         for flow in self.job["flows"]:
-            self._spawn(flow["dst"], "iperf3", "--server", "--one-off", "--interval", "0",
-                        "--port", str(SERVER_PORT + flow["id"]))
+            self.servers[flow["id"]] = self._spawn(
+                flow["dst"], "iperf3", "--server", "--one-off", "--interval", "0", "--port", str(SERVER_PORT + flow["id"]))
 
     def start(self, flow):
         self.clients[flow["id"]] = self._spawn(
             flow["src"], "iperf3", "--client", flow["dst_addr"], "--bind", flow["src_addr"],
             "--port", str(SERVER_PORT + flow["id"]), "--cport", str(FLOW_PORT + flow["id"]),
             "--congestion", flow["controller"], "--time", "86400", "--interval", "0", errors=subprocess.PIPE)
+
+    def calm(self, flow):
+        """Let the receiver's data socket collect WAKE_BYTES before it wakes its reader."""
+        pid = self.servers[flow["id"]].pid
+        process = os.pidfd_open(pid)
+        for name in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
+            if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                fd = LIBC.syscall(SYS_PIDFD_GETFD, process, int(name), 0)
+                with socket.socket(fileno=fd) as s:
+                    try:
+                        if s.getpeername()[1] == FLOW_PORT + flow["id"]:
+                            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WAKE_BYTES)
+                    except OSError:
+                        pass  # a listener has no peer
+        os.close(process)
 
     def stop(self, flow):
         self.clients[flow["id"]].send_signal(signal.SIGSTOP)
@@ -450,6 +467,7 @@ def run_flows(job, ns, traffic):
     events = [(job["measure_from_s"], 2, "measure", None), (job["duration_s"], 3, "end", None)]
     for flow in job["flows"]:
         events.append((flow["start_s"], 1, "start", flow))
+        events += [(flow["start_s"] + after, 1, "calm", flow) for after in (0.5, 2, 8) if flow["start_s"] + after < job["duration_s"]]
         if flow.get("stop_s") is not None:
             events.append((flow["stop_s"], 0, "stop", flow))
     for at, _, what, flow in sorted(events, key=lambda e: e[:2]):
@@ -459,6 +477,8 @@ def run_flows(job, ns, traffic):
             traffic.start(flow)
         elif what == "stop":
             traffic.stop(flow)
+        elif what == "calm":
+            traffic.calm(flow)
         else:
             marks[what] = snapshot(job, ns)
     return zero, marks
@@ -468,20 +488,32 @@ def run(job, out, objects, prefix="lab-"):
     """One experiment, all of it; raises Failure. Leaves nothing but the output folder."""
     ns = Namespaces(prefix)
     controllers, traffic, tracer = Controllers(objects), Traffic(job, ns), None
+    phases = {}  # seconds of this kernel's clock at the end of each
+
+    def reached(phase):
+        phases[phase] = time.monotonic()
+
+    reached("agent started")
     try:
         if lacks := missing(job, ns):
             raise Failure("cannot run here: " + "; ".join(lacks))
+        reached("requirements checked")
         sysctls = build_network(job, ns)
+        reached("network built")
         controllers.load(job["controllers"])
+        reached("controllers loaded")
         checks = self_check(job, ns)
+        reached("self-check made")
         traffic.serve()
         tracer = Tracer(job, objects, f"{out}/trace.bin")
+        reached("tracing")
         zero, marks = run_flows(job, ns, traffic)
+        reached("flows ended")
         traced = tracer.close()
         tracer = None
         a, b = marks["measure"], marks["end"]
         result = {
-            "kernel": os.uname().release, "zero_ns": zero, "bin_ms": job["bin_ms"],
+            "kernel": os.uname().release, "phases": phases, "zero_ns": zero, "bin_ms": job["bin_ms"],
             "self_check": checks,
             "cpu_busy": 1 - (b["cpu_idle_s"] - a["cpu_idle_s"]) / ((b["t_ns"] - a["t_ns"]) / 1e9),
             "marks": marks, "controllers": controllers.show(), "traced": traced, "sysctls": sysctls,
