@@ -25,6 +25,7 @@ OBJECTS := $(patsubst bpf/%.bpf.c,$(B)/%.bpf.o,$(wildcard bpf/*.bpf.c))
 LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)/manifest.json
+TEST_KERNELS := 6.1 6.12
 GUEST := experiments/asymlab/agent.py experiments/asymlab/guest_init.py experiments/asymlab/image.py
 
 .PHONY: all build deps image experiments test clean
@@ -68,13 +69,13 @@ $(ASYMLAB): requirements.lock pyproject.toml | $(B)/.deps
 
 image: $(IMAGE)
 
-$(IMAGE): $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
-	$(Q)$(ASYMLAB) image --kernel $(KERNEL)
+$(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
+	$(Q)$(ASYMLAB) image --kernel $*
 
 experiments: build $(IMAGE) $(ASYMLAB)
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
-test: build $(IMAGE) $(ASYMLAB)
+test: build $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
 	$(Q)$(B)/venv/bin/python -m pytest tests
 
 clean:

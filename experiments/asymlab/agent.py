@@ -353,6 +353,10 @@ class Controllers:
 
     def load(self, controllers):
         for c in controllers:
+            if c.get("loader") == "bpftool":  # no parameters, no alias: as a user without asymcc would
+                sh("bpftool", "struct_ops", "register", f"{self.objects}/{c['object']}.bpf.o")
+                self.loaded.append(c["name"])
+                continue
             if c.get("object"):
                 sets = [x for k, v in sorted(c["set"].items()) for x in ("--set", f"{k}={v}")]
                 sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *sets)

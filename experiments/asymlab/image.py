@@ -30,7 +30,7 @@ from .paths import BUILD, IMAGES, PACKAGE
 
 DEFAULT_KERNEL = "6.12"
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
-GUEST_TOOLS = ("ip", "tc", "iperf3", "ethtool", "modprobe")
+GUEST_TOOLS = ("ip", "tc", "iperf3", "ethtool", "modprobe", "bpftool")
 GUEST_MODULES = re.compile(
     r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|drivers/net/(veth|ifb|dummy))\.ko"
 )

@@ -89,11 +89,9 @@ def number(value: float | None) -> str:
     return "–" if value is None else f"{value:.4g}"
 
 
-def measured(v: dict) -> str:
-    """A verdict's value, with its interval if there were several runs."""
-    if v["value"] is None or len(v["runs"]) < 2:
-        return number(v["value"])
-    return f"{number(v['value'])} ({number(v['low'])} to {number(v['high'])})"
+def interval(v: dict) -> str:
+    """Of a verdict's value; empty if there was one run only."""
+    return "" if v["value"] is None or len(v["runs"]) < 2 else f"{number(v['low'])} to {number(v['high'])}"
 
 
 def longest_rtt(run: Run, which: str) -> float | None:
@@ -135,7 +133,7 @@ def page(verdicts: list[dict], figures: list[tuple[str, Figure, bytes]], runs: l
     env = jinja2.Environment(loader=jinja2.FileSystemLoader(PACKAGE / "templates"), autoescape=True, trim_blocks=True,
                              lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     env.filters |= {
-        "number": number, "measured": measured, "base64": lambda data: base64.b64encode(data).decode(),
+        "number": number, "interval": interval, "base64": lambda data: base64.b64encode(data).decode(),
         "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
     }
     runs = ordered(runs)
@@ -190,7 +188,7 @@ def print_verdicts(verdicts: list[Verdict], wall_s: float) -> None:
         claim = Text(f"{v.source}: {v.claim}")
         if v.reason:
             claim.append(f"\n{v.reason}", style="italic")
-        table.add_row(Text(v.id), claim, number(v.paper_value), measured(vars(v)),
+        table.add_row(Text(v.id), claim, number(v.paper_value), "\n".join(filter(None, (number(v.value), interval(vars(v))))),
                       Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=TERMINAL[v.verdict]))
     runner.console.print(table)
     counts = Counter(v.verdict for v in verdicts)

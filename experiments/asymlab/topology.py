@@ -13,7 +13,7 @@ A job is plain JSON:
     links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
                 direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss} or {}
     routes      {node, dst, via, dev, attrs}
-    controllers {name, object or null, set}
+    controllers {name, object or null, set, loader: "bpftool" if not asymcc}
     flows       {id, group, src, dst, src_addr, dst_addr, controller, start_s, stop_s}
     watch       the two bottleneck directions: device and rate
     probes      self-checks to make: ends, expected base RTT, the rates to be found
@@ -88,6 +88,11 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     return found
 
 
+def _controller(name: str, obj: str | None, given: dict) -> dict:
+    how = {k: v for k, v in given.items() if k == "loader"}
+    return {"name": name, "object": obj, "set": {k: v for k, v in given.items() if k not in ("object", "loader")}, **how}
+
+
 def compile_job(case: Case, seed: int) -> dict:
     s = case.scenario
     try:
@@ -142,15 +147,13 @@ def compile_job(case: Case, seed: int) -> dict:
                           "stop_s": None if flow.stop is None else flow.stop / 1e6})
         there, back = (fwd, rev) if flow.direction == "forward" else (rev, fwd)
         kinds = ("forward", "reverse") if flow.direction == "forward" else ("reverse", "forward")
-        probe_bytes = 46  # the echo's datagram
-        base = there.delay + back.delay + 2 * extra + probe_bytes * 8e6 * (1 / there.rate + 1 / back.rate)
+        base = there.delay + back.delay + 2 * extra  # a small probe passes a full bucket at once
         probes.append({"src": src, "dst": dst, "src_addr": host[src]["addr"], "dst_addr": host[dst]["addr"], "base_rtt_us": base,
                        "timeout_s": 1 + 4 * base / 1e6, "forward": shapes[kinds[0]], "reverse": shapes[kinds[1]]})
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
         "nodes": nodes, "links": links, "routes": routes, "flows": flows,
-        "controllers": [{"name": n, "object": o, "set": {k: v for k, v in s.controllers.get(n, {}).items() if k != "object"}}
-                        for n, o in sorted(objects.items())],
+        "controllers": [_controller(name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
         "watch": {"forward": {"dev": left["dev"], "rate_bps": fwd.rate}, "reverse": {"dev": right["dev"], "rate_bps": rev.rate}},
         "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,
     }

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What the tests share: the built tree, a scenario to vary, a way to run `asymlab`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parent.parent
+BUILD = REPO / "build"
+
+SCENARIO = """\
+title = "test"
+id = "TEST"
+profile = "ns2"
+
+[path]
+mtu = 1000
+forward = { rate = "10mbit", delay = "20ms", queue = 100 }
+reverse = { rate = "10mbit", delay = "20ms", queue = 100 }
+
+[[flows]]
+controller = "reno"
+
+[run]
+duration = "3s"
+measure_from = "1s"
+"""
+
+
+@pytest.fixture
+def scenario_file(tmp_path):
+    """Writes a scenario: the one above with words replaced, and text appended."""
+
+    def write(*replace: tuple[str, str], append: str = "", name: str = "test.toml") -> Path:
+        text = SCENARIO
+        for old, new in replace:
+            assert old in text
+            text = text.replace(old, new)
+        file = tmp_path / name
+        file.write_text(text + append)
+        return file
+
+    return write
+
+
+def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> subprocess.CompletedProcess:
+    """Run the command as a user would."""
+    return subprocess.run([sys.executable, "-m", "asymlab", *map(str, argv)], capture_output=True, text=True,
+                          timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)

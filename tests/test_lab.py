@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The lab itself, in virtual machines: determinism, physics, FAST's behaviour, what goes wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from asymlab import LabError, image, metrics, runner, scenario, store, vm
+from asymlab.paths import BUILD
+
+from conftest import REPO, asymlab
+
+pytestmark = pytest.mark.lab
+
+KERNELS = ("6.1", "6.12")
+FAST = ('controller = "reno"', 'controller = "fast"')
+ALPHA = "\n[controllers.fast]\nalpha = {}\n"
+
+
+def run(file, kernel="6.12", seed=1, fresh=False):
+    """The run of a scenario file that has one case."""
+    guest = image.open_image(kernel)
+    (task,) = runner.plan(scenario.load(file, seeds=(seed,)), guest)
+    return runner.execute([task], guest, fresh=fresh)[task.key]
+
+
+def check_physics(r):
+    """What holds for every run, whatever the controller."""
+    m, job = r.metrics, r.job
+    assert r.valid, r.record["invalid"]
+    assert 0 < m["utilisation"] <= 1.005 and 0 <= m["reverse_utilisation"] <= 1.005
+    # One bucket (two packets) may pass on top of what the rate allows.
+    span = job["duration_s"] - job["measure_from_s"]
+    assert m["throughput_bps"] <= job["watch"]["forward"]["rate_bps"] * 1.001 + 3 * 1000 * 8 / span
+    n = len(m["flows"])
+    assert 1 / n - 1e-9 <= m["jain"] <= 1 + 1e-9
+    base_ms = 2 * 20
+    for f in m["flows"]:
+        assert f["rtt_s"]["min"] * 1e3 >= base_ms
+    assert m["acks_per_data_packet"] <= 1.05
+    acks = r.acks
+    assert (acks["cwnd"] >= 1).all() and (np.diff(acks["t"]) >= 0).all()
+    # What the senders saw acknowledged is what the receivers got, but for the last flight.
+    for f in m["flows"]:
+        acked = int(acks["acked"][acks["flow"] == f["flow"]].astype("u8").sum())
+        got = int(r.goodput["bytes"][r.goodput["flow"] == f["flow"]].sum())
+        assert 0 <= got - acked < 5e6 and got > 0.5 * acked
+
+
+# --- determinism ---------------------------------------------------------------------------
+
+
+def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenario_file):
+    """Random loss, two controllers, BPF and module: every byte of the results repeats."""
+    file = scenario_file(FAST, ('queue = 100 }\nreverse', 'queue = 100, loss = "0.5%" }\nreverse'),
+                         append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20))
+    first = run(file, fresh=True)
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
+    try:
+        second = run(file, fresh=True)
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+    other = run(file, seed=2, fresh=True)
+    assert first.record["result_sha256"] == second.record["result_sha256"]
+    assert first.record["metrics"] == second.record["metrics"]
+    assert (first.acks == second.acks).all()
+    assert other.record["result_sha256"] != first.record["result_sha256"]
+    assert other.metrics["flows"] != first.metrics["flows"]
+    for r in (first, other):
+        check_physics(r)
+
+
+# --- FAST on each kernel -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, kernel):
+    r = run(scenario_file(FAST, append=ALPHA.format(30)), kernel)
+    check_physics(r)
+    assert r.record["agent"]["kernel"].startswith(kernel + ".")
+    assert r.metrics["utilisation"] >= 0.95
+    assert r.metrics["forward"]["queue_mean"] == pytest.approx(30, rel=0.15)
+    counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
+    assert counters["flows"] >= 1 and counters["updates"] > 20 and counters["doublings"] >= 3 and counters["losses"] == 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_fast_registered_by_bpftool_alone(scenario_file, kernel):
+    """The object as it is, with its default alpha of 1000, in a queue that holds them."""
+    r = run(scenario_file(FAST, ("queue = 100 }\nreverse", "queue = 2000 }\nreverse"), ('"3s"', '"12s"'), ('"1s"', '"8s"'),
+                          append='\n[controllers.fast]\nloader = "bpftool"\n'), kernel)
+    check_physics(r)
+    assert r.metrics["utilisation"] >= 0.95
+    assert r.metrics["forward"]["queue_mean"] == pytest.approx(1000, rel=0.1)
+
+
+def test_fast_is_bound_by_the_ack_path(scenario_file):
+    """k_f = 40 B * 10 Mbit/s / (1000 B * 0.1 Mbit/s) = 4: Theorem 1 gives a quarter of the link."""
+    r = run(scenario_file(FAST, ('reverse = { rate = "10mbit"', 'reverse = { rate = "0.1mbit"'), ('"3s"', '"12s"'), ('"1s"', '"6s"'),
+                          append=ALPHA.format(50)))
+    check_physics(r)
+    assert r.metrics["throughput_bps"] == pytest.approx(2.5e6, rel=0.03)
+    assert r.metrics["reverse_utilisation"] == pytest.approx(1, abs=0.01)
+    assert r.metrics["reverse"]["queue_mean"] == pytest.approx(50, rel=0.1)
+
+
+def test_fast_survives_loss_and_halves(scenario_file):
+    r = run(scenario_file(FAST, ('queue = 100 }\nreverse', 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20)))
+    check_physics(r)
+    counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
+    assert counters["losses"] >= 3
+    assert r.metrics["flows"][0]["retransmits"] >= 3
+    # No stall, and no less than Reno's sqrt(3/2p) packets an RTT of 40 ms, BDP 50 packets.
+    halves = metrics.goodput_bins(r.goodput, 0, 3, 0.5)[1:]
+    assert (halves > 0).all()
+    assert r.metrics["utilisation"] >= (3 / 2 / 0.01) ** 0.5 / 50
+
+
+def test_two_fast_flows_share_by_alpha(scenario_file):
+    r = run(scenario_file(FAST, ('"3s"', '"16s"'), ('"1s"', '"8s"'),
+                          append='\n[[flows]]\ncontroller = "half"\n[controllers.fast]\nalpha = 40\n[controllers.half]\nobject = "fast"\nalpha = 20\n'))
+    check_physics(r)
+    a, b = (f["goodput_bps"] for f in r.metrics["flows"])
+    assert 1.6 <= a / b <= 2.4
+
+
+def test_a_flow_that_stops_sends_no_more(scenario_file):
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstop = "1.5s"'), ('"3s"', '"6s"'), append='\n[[flows]]\ncontroller = "reno"\n'))
+    rate = {f: r.goodput[(r.goodput["flow"] == f) & (r.goodput["t"] > 5)]["bytes"].sum() * 8 for f in (0, 1)}
+    assert rate[0] == 0 and rate[1] > 8e6
+
+
+def test_reverse_flow_and_delayed_acks(scenario_file):
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nack = "delayed"'), append='\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\n'))
+    assert r.valid, r.record["invalid"]
+    assert r.metrics["utilisation"] > 0.5 and r.metrics["reverse_utilisation"] > 0.5
+    assert r.metrics["acks_per_data_packet"] < 0.7
+
+
+# --- the store -----------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_not_computed_again_and_repeats_by_its_own_command(scenario_file, monkeypatch):
+    file = scenario_file()
+    first = run(file)
+    monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
+    assert run(file).record == first.record
+    assert first.record["command"] == f"asymlab run {file} --set quick --seed 1"
+
+
+def test_a_full_disk_loses_only_the_run_under_way(scenario_file, tmp_path, monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    r = run(scenario_file())
+    files = {"agent.json": json.dumps(r.record["agent"]).encode(), "trace.bin": trace_of(r)}
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], check=True)
+    try:
+        monkeypatch.setattr(store, "STORE", small / "store")
+        with pytest.raises(LabError, match="No space left on device; the run is lost"):
+            store.save("key", r.record["identity"], {"name": "x"}, files)
+        assert list((small / "store").iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def trace_of(r) -> bytes:
+    """A trace file with the acks of a run, as `asymcc trace` would have written it."""
+    from asymlab import trace
+    rows = np.zeros(len(r.acks), trace.ACK)
+    rows["type"], rows["lport"], rows["cwnd"] = 1, 61000, r.acks["cwnd"]
+    rows["t_ns"] = (r.acks["t"] * 1e9).astype("i8") + r.record["agent"]["zero_ns"]
+    header = np.zeros(1, trace.HEADER)
+    header["magic"], header["version"], header["record"] = b"ASYMCCT1", 1, 64
+    end = np.zeros(1, trace.END)
+    end["type"] = 4
+    return header.tobytes() + rows.tobytes() + end.tobytes()
+
+
+# --- what goes wrong -----------------------------------------------------------------------
+
+
+def one_line(p, *words):
+    assert p.returncode not in (0, None), p
+    lines = [line for line in p.stderr.splitlines() if line.strip()]
+    assert len(lines) == 1, p.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+def no_vm_left():
+    return subprocess.run(["pgrep", "-f", f"mem-path={BUILD}/tmp/"], capture_output=True).returncode == 1 and not list((BUILD / "tmp").glob("vm-*"))
+
+
+def test_unknown_parameter(scenario_file):
+    one_line(asymlab("run", scenario_file(FAST, append="\n[controllers.fast]\nalfa = 3\n")), "fast", "alfa", "alpha")
+
+
+def test_parameter_out_of_range(scenario_file):
+    one_line(asymlab("run", scenario_file(FAST, append=ALPHA.format(0))), "--set alpha=0: out of range, alpha takes 1 to 65536 packets")
+
+
+def test_no_qemu(scenario_file, tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    file = scenario_file(("mtu = 1000", "mtu = 999"))
+    code = ("import os, sys; import asymlab; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()")
+    p = subprocess.run([sys.executable, "-c", code, str(tools), "run", str(file)], capture_output=True, text=True, cwd=REPO)
+    one_line(p, "qemu-system-x86_64", "not installed", "make deps")
+
+
+def test_image_that_is_not_made(scenario_file):
+    one_line(asymlab("run", scenario_file(), "--image", "9.9"), "image 9.9: not made", "asymlab image --kernel 9.9")
+
+
+@pytest.mark.parametrize("content, words", [
+    (None, "No such file"), (b"", "neither a bzImage nor an ELF"), (b"\x7fELF" + b"\0" * 1000, "without BTF"),
+    (b"\0" * 0x202 + b"HdrS" + b"\0" * 1000, "unknown compression"),
+])
+def test_unusable_kernels(tmp_path, content, words):
+    kernel, modules = tmp_path / "vmlinuz", tmp_path / "modules"
+    (modules / "kernel").mkdir(parents=True)
+    if content is not None:
+        kernel.write_bytes(content)
+    one_line(asymlab("image", "--kernel", kernel, "--modules", modules, "--name", "broken"), words, str(kernel))
+    assert not (BUILD / "image" / "broken").exists()
+
+
+def test_kernel_series_that_no_suite_has():
+    one_line(asymlab("image", "--kernel", "2.6"), "kernel 2.6: not in the package source")
+
+
+def test_a_machine_that_never_ends_is_stopped(scenario_file):
+    guest = image.open_image()
+    (task,) = runner.plan(scenario.load(scenario_file()), guest)
+    with pytest.raises(LabError, match="no end after 1 s"):
+        vm.run(guest, task.job, limit_s=1)
+    assert no_vm_left()
+
+
+def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_file):
+    """SIGINT after the first of three runs; then the rest only."""
+    file = scenario_file(("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"), ('"3s"', '"2s"'), append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n')
+    argv = [sys.executable, "-m", "asymlab", "run", str(file), "--jobs", "1"]
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO)
+    first = p.stderr.readline()
+    assert first.startswith("1/3")
+    time.sleep(1)
+    p.send_signal(signal.SIGINT)
+    _, errors = p.communicate(timeout=60)
+    assert p.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
+    assert no_vm_left()
+    guest = image.open_image()
+    tasks = runner.plan(scenario.load(file), guest)
+    done = sum(store.find(t.key) is not None for t in tasks)
+    assert 1 <= done < 3
+    again = subprocess.run(argv, capture_output=True, text=True, cwd=REPO, timeout=300)
+    assert again.returncode == 0
+    assert again.stderr.splitlines()[0].startswith(f"{done + 1}/3")
+    for t in tasks:
+        assert store.find(t.key)
+
+
+def test_on_host_without_root(scenario_file):
+    if os.geteuid() != 0:
+        p = asymlab("run", scenario_file(), "--on", "host")
+    else:
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        p = subprocess.run([*drop, sys.executable, "-B", "-m", "asymlab", "run", scenario_file(), "--on", "host"], capture_output=True, text=True, cwd=REPO,
+                           env={**os.environ, "ASYMLAB_BUILD": str(BUILD), "HOME": "/tmp"})
+    one_line(p, "root")
+
+
+def test_on_host_as_root(scenario_file):
+    """The same agent on the running kernel; where it lacks a qdisc it says which."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    file = scenario_file(FAST, append=ALPHA.format(20))
+    p = asymlab("run", file, "--on", "host")
+    if p.returncode:
+        one_line(p, "cannot run here", "netem")
+        p = asymlab("run", scenario_file(FAST, ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
+                                         ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'), append=ALPHA.format(20)), "--on", "host")
+    assert p.returncode == 0, p.stderr
+    assert "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
