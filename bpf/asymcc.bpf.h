@@ -77,8 +77,8 @@ struct tcp_sock {
 	u32 snd_ssthresh;     /* packets */
 	u32 snd_cwnd_clamp;   /* packets */
 	u32 prior_cwnd;       /* snd_cwnd before the last reduction */
-	u32 max_packets_out;  /* most packets in flight in the last window */
 	u32 mss_cache;        /* bytes of payload a segment */
+	u32 data_segs_out;    /* segments with payload sent so far */
 	u32 srtt_us;          /* smoothed RTT, us << 3 */
 	u64 tcp_mstamp;       /* clock of the packet being processed, us */
 	u8 is_cwnd_limited:1; /* the last flight filled cwnd */
@@ -135,12 +135,10 @@ static inline __attribute__((always_inline)) u64 max_u64(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/* Did the window, and not the application, limit the last flight? The kernel's own test. */
+/* Did the window, and not the application, limit the last flight? */
 static inline __attribute__((always_inline)) bool is_cwnd_limited(const struct tcp_sock *tp)
 {
-	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
-		return true;
-	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
 }
 
 #endif

@@ -27,8 +27,8 @@
  *  - A round that the application limited may lower the window, never raise it.
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
  *    Recovery itself (PRR, RACK) is the stack's; w is reloaded whenever the stack changed cwnd.
- *  - baseRTT is the minimum of the whole connection, as in the papers; base_win_s ages it for
- *    paths whose route may change.
+ *  - baseRTT is the minimum of the whole connection, as in the papers. It must not age: a base
+ *    measured in the flow's own queue asks for alpha packets more, and the window runs away.
  */
 #include "asymcc.bpf.h"
 
@@ -42,7 +42,6 @@ PARAM(u32, update_rtts, 1, 1, 16, "RTT", "round trips between updates; 1 [I], 2 
 PARAM(u32, update_us, 0, 0, 10000000, "us", "fixed time between updates instead, 10000 in [N]; 0: count RTTs");
 PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us", "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
-PARAM(u32, base_win_s, 0, 0, 86400, "s", "forget a baseRTT older than this; 0: never");
 
 COUNTER(flows, "connections started");
 COUNTER(updates, "window updates by law (1)");
@@ -61,8 +60,8 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 /* One connection. Times in us. Windows in packets * 256 ("q8"), at most 2^28. */
 struct fast {
 	u64 rtt_avg_q16;      /* RTT of (2), us << 16, at most 2^42; 0: no sample yet */
-	u64 base_stamp;       /* when rtt_base was measured, us */
 	u64 update_stamp;     /* when the last update was, us */
+	u64 ack_stamp;        /* when the last ACK came, us */
 	u32 rtt_base;         /* baseRTT: propagation delay d of eq. 2; 0: no sample yet */
 	u32 w_q8;             /* the window; snd_cwnd is its integer part */
 	u32 step_from_q8;     /* the step in progress: where it began ... */
@@ -76,9 +75,15 @@ struct fast {
 };
 _Static_assert(sizeof(struct fast) <= CA_PRIV_BYTES, "private state does not fit the socket");
 
+/*
+ * A round is over when what is in flight now is acknowledged. After an RTO the old flight counts
+ * as lost and w is 1, but snd_nxt stays beyond it: so no further than one window.
+ */
 static inline void round_start(struct fast *f, const struct tcp_sock *tp)
 {
-	f->round_end = tp->snd_nxt;
+	u32 end = tp->snd_una + min_u64((u64)(f->w_q8 >> Q8) * tp->mss_cache, 1u << 30);
+
+	f->round_end = before(end, tp->snd_nxt) ? end : tp->snd_nxt;
 	f->w_round_q8 = f->w_q8;
 }
 
@@ -129,7 +134,7 @@ static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
 static inline void update(struct fast *f, const struct tcp_sock *tp)
 {
 	u64 cap = (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q8;
-	u32 next = max_u64(min_u64(law(f, tp), cap), W_MIN << Q8);
+	u32 next = min_u64(max_u64(law(f, tp), W_MIN << Q8), cap);
 
 	if (next > f->w_q8 && !f->cwnd_limited) {
 		COUNT(limited_rounds);
@@ -141,13 +146,6 @@ static inline void update(struct fast *f, const struct tcp_sock *tp)
 	f->cwnd_limited = false;
 	f->rounds = 0;
 	f->update_stamp = tp->tcp_mstamp;
-}
-
-static inline bool update_due(const struct fast *f, const struct tcp_sock *tp)
-{
-	if (update_us)
-		return tp->tcp_mstamp - f->update_stamp >= update_us;
-	return f->rounds >= update_rtts;
 }
 
 /* Go on towards step_to by the share that `acked` packets are of one window: whole in one RTT. */
@@ -171,7 +169,8 @@ void BPF_PROG(fast_init, struct sock *sk)
 	struct fast *f = inet_csk_ca(sk);
 
 	__builtin_memset(f, 0, sizeof(*f));
-	if (init_cwnd)
+	/* Not when a connection under way changes to FAST, nor above the 1 that a lost SYN leaves. */
+	if (init_cwnd && !tp->data_segs_out && tp->snd_cwnd > 1)
 		tp->snd_cwnd = min_u64(init_cwnd, tp->snd_cwnd_clamp);
 	tp->snd_ssthresh = W_MIN; /* never Reno's slow start: the 2w of (1) takes its place */
 	reload(f, tp);
@@ -181,19 +180,15 @@ void BPF_PROG(fast_init, struct sock *sk)
 SEC("struct_ops/fast_pkts_acked")
 void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
 	struct fast *f = inet_csk_ca(sk);
-	u64 now = tp->tcp_mstamp, rtt_q16, eta_q16;
+	u64 rtt_q16, eta_q16;
 	u32 rtt;
 
 	if (sample->rtt_us <= 0)
 		return;
 	rtt = min_u64(sample->rtt_us, RTT_MAX_US);
-	if (!f->rtt_base || rtt <= f->rtt_base ||
-	    (base_win_s && now - f->base_stamp > (u64)base_win_s * 1000000)) {
+	if (!f->rtt_base || rtt < f->rtt_base)
 		f->rtt_base = rtt;
-		f->base_stamp = now;
-	}
 	rtt_q16 = (u64)rtt << 16;
 	if (!f->rtt_avg_q16) {
 		f->rtt_avg_q16 = rtt_q16;
@@ -202,7 +197,7 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	/* (2). A stretch ACK stands for all its packets. 3 << 16 times 2^20 packets < 2^38 */
 	eta_q16 = (3ULL << 16) * min_u64(max_u64(sample->pkts_acked, 1), W_MAX) /
 		  max_u64(f->w_q8 >> Q8, 1);
-	eta_q16 = min_u64(eta_q16, eta_max_q16);
+	eta_q16 = max_u64(min_u64(eta_q16, eta_max_q16), 1); /* 3/w is below 2^-16 from w = 196608 on */
 	/* 2^42 * 2^16 = 2^58 */
 	f->rtt_avg_q16 = ((65536 - eta_q16) * f->rtt_avg_q16 + eta_q16 * rtt_q16) >> 16;
 }
@@ -213,22 +208,27 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fast *f = inet_csk_ca(sk);
 
+	bool due = false;
+
 	if (tp->snd_cwnd != f->cwnd_written) {
 		COUNT(reloads);
+		due = f->cwnd_written; /* no round's rest after a recovery; after idle the average is too young */
 		reload(f, tp);
 	}
+	f->ack_stamp = tp->tcp_mstamp;
 	if (is_cwnd_limited(tp))
 		f->cwnd_limited = true;
 	step(f, acked);
 
 	if (!before(ack, f->round_end)) {
 		f->rounds++;
-		if (!update_us && update_due(f, tp) && f->rtt_avg_q16)
-			update(f, tp);
-		round_start(f, tp);
+		due |= !update_us && f->rounds >= update_rtts;
 	}
-	if (update_us && update_due(f, tp) && f->rtt_avg_q16)
+	due |= update_us && tp->tcp_mstamp - f->update_stamp >= update_us;
+	if (due && f->rtt_avg_q16)
 		update(f, tp);
+	if (!before(ack, f->round_end))
+		round_start(f, tp);
 
 	f->cwnd_written = max_u64(f->w_q8 >> Q8, 1);
 	if (tp->snd_cwnd != f->cwnd_written)
@@ -262,15 +262,22 @@ u32 BPF_PROG(fast_undo_cwnd, struct sock *sk)
 	return cwnd;
 }
 
+/* TX_START comes with every packet into an empty network: idle is an RTT without an ACK. */
+static inline bool was_idle(const struct fast *f, const struct tcp_sock *tp)
+{
+	return tp->snd_una == tp->snd_nxt && tp->tcp_mstamp - f->ack_stamp > f->rtt_avg_q16 >> 16;
+}
+
 SEC("struct_ops/fast_cwnd_event")
 void BPF_PROG(fast_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
 	struct fast *f = inet_csk_ca(sk);
 
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
 	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
-	if (ev == CA_EVENT_TX_START || ev == CA_EVENT_CWND_RESTART) {
+	if (ev == CA_EVENT_CWND_RESTART || (ev == CA_EVENT_TX_START && was_idle(f, tp))) {
 		f->rtt_avg_q16 = 0;
 		f->cwnd_written = 0;
 	}

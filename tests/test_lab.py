@@ -245,7 +245,7 @@ def test_a_machine_that_never_ends_is_stopped(scenario_file):
     guest = image.open_image()
     (task,) = runner.plan(scenario.load(scenario_file()), guest)
     with pytest.raises(LabError, match="no end after 1 s"):
-        vm.run(guest, task.job, limit_s=1)
+        vm.run(guest, task.job, task.objects, limit_s=1)
     assert no_vm_left()
 
 

@@ -32,6 +32,7 @@ class Task:
     case: Case
     seed: int
     job: dict
+    objects: dict[str, bytes]
     identity: dict
     key: str
 
@@ -61,15 +62,16 @@ def plan(cases: list[Case], image: Image) -> list[Task]:
     for case in cases:
         for seed in case.seeds:
             job = compile_job(case, seed)
-            identity = vm.identity(image, job)
+            objects = vm.read_objects(job)
+            identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
-            tasks.setdefault(key, Task(case, seed, job, identity, key))
+            tasks.setdefault(key, Task(case, seed, job, objects, identity, key))
     return list(tasks.values())
 
 
 def plan_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
-    return [Task(case, seed, compile_job(case, seed), {}, "") for case in cases for seed in case.seeds]
+    return [Task(case, seed, compile_job(case, seed), {}, {}, "") for case in cases for seed in case.seeds]
 
 
 def cores() -> list[int]:
@@ -98,7 +100,7 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
                 return
             try:
                 began = time.monotonic()
-                files = vm.run(image, task.job, core=core, started=running.add)
+                files = vm.run(image, task.job, task.objects, core=core, started=running.add)
                 about = task.about("lab") | {"wall_s": round(time.monotonic() - began, 2)}
                 ended.put((task, store.save(task.key, task.identity, about, files)))
             except Exception as e:  # reported and re-raised by the main thread
@@ -136,7 +138,7 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
 
 def execute_on_host(task: Task) -> store.Run:
     """The same agent on this machine's kernel, as root, in real time. Never taken from the store."""
-    identity = {"host": os.uname().release, "at": time.time_ns(), "objects": vm.object_hashes(task.job), "job": task.job}
+    identity = {"host": os.uname().release, "at": time.time_ns(), "job": task.job}
     key = store.key_of(identity)
     scratch = BUILD / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from . import LabError
-from .image import Cpio, Image, run as sh
+from .image import Cpio, Image, open_image, run as sh
 from .paths import BUILD
 from .topology import job_objects
 
@@ -47,40 +47,50 @@ def qemu_version() -> str:
     return sh(QEMU, "--version").splitlines()[0]
 
 
+# While the guest computes, QEMU's main loop may look whether it idles, see it halt a moment before
+# its instructions are counted, and jump the clock too far: by host timing, more often on a loaded
+# machine. Recording (to nowhere) makes the two take turns.
+ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
+# QEMU 7.2 restores wrong flags when an interrupt comes at a cmpxchg16b, which the kernel's
+# allocator uses where it can.
+CPU = "qemu64,-rdrand,-rdseed,-cx16"
+
+
 def arguments(seed: int) -> list[str]:
     """QEMU's arguments but for files: all of them shape the result."""
     return ["-M", "pc,hpet=off", "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
-            "-accel", "tcg,thread=single,tb-size=128", "-icount", "shift=0,sleep=off", "-smp", "1",
-            "-m", str(MEMORY_MB), "-cpu", "qemu64,-rdrand,-rdseed", "-rtc", "base=2026-01-01,clock=vm",
+            "-accel", "tcg,thread=single,tb-size=128", "-icount", ICOUNT, "-smp", "1",
+            "-m", str(MEMORY_MB), "-cpu", CPU, "-rtc", "base=2026-01-01,clock=vm",
             "-seed", str(seed), "-append", APPEND]
 
 
-def object_hashes(job: dict) -> dict[str, str]:
-    return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in job_objects(job)}
+def read_objects(job: dict) -> dict[str, bytes]:
+    """The BPF objects that a job brings along, read once: what is hashed is what is run."""
+    return {p.name: p.read_bytes() for p in job_objects(job)}
 
 
-def identity(image: Image, job: dict) -> dict:
+def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
     """All that determines a run's result, as hashes."""
     return {
         "image": image.hash,
         "kernel": image.kernel,
         "qemu": qemu_version(),
         "arguments": arguments(job["seed"]),
-        "objects": object_hashes(job),
+        "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": job,
     }
 
 
-def run(image: Image, job: dict, core: int | None = None, limit_s: float = WALL_LIMIT_S,
-        started=None) -> dict[str, bytes]:
+def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = None,
+        limit_s: float = WALL_LIMIT_S, started=None) -> dict[str, bytes]:
     """Boot, run the job, power off. Returns the files the agent left. `started` gets the process.
 
     Raises Failed with the agent's message, LabError when the machine itself did not make it.
     """
     bring = Cpio()
     bring.file("lab/job.json", json.dumps(job, sort_keys=True).encode())
-    for obj in job_objects(job):
-        bring.file(f"lab/{obj.name}", obj.read_bytes())
+    for name, data in objects.items():
+        bring.file(f"lab/{name}", data)
     scratch = BUILD / "tmp"
     scratch.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="vm-") as tmp_name:
@@ -121,6 +131,8 @@ def run(image: Image, job: dict, core: int | None = None, limit_s: float = WALL_
         if p.returncode:
             words = errors.decode(errors="replace").strip().splitlines()
             raise LabError(f"{QEMU} failed: {words[-1] if words else f'exit {p.returncode}'}")
+        if open_image(image.folder.name).hash != image.hash:
+            raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
         return _results(tmp)
 
 

@@ -75,12 +75,12 @@ def throughput(results):
     ax.yaxis.set_major_formatter(ScalarFormatter())
     ax.yaxis.set_minor_locator(NullLocator())
     ax.legend(loc="lower left")
-    relative.set(ylabel="over Theorem 1", ylim=(min(0.85, relative.dataLim.ymin - 0.05), max(1.15, relative.dataLim.ymax + 0.05)))
+    relative.set(ylabel="relative to\nTheorem 1", ylim=(min(0.85, relative.dataLim.ymin - 0.05), max(1.15, relative.dataLim.ymax + 0.05)))
     return report.Figure(
         "fast-throughput", "Throughput over the asymmetry factor",
         "One flow, 100 Mbit/s forward, the reverse rate swept from 10 to 0.1 Mbit/s. The sum of the two links' equations (14) "
-        "would give the dotted curve, which is right at k_f = 1 only. Below, the same points over Theorem 1, set a little apart "
-        "sideways.", figure)
+        "would give the dotted curve, which is right at k_f = 1 only. Below, the same points over Theorem 1, a little "
+        "apart sideways; above 1 is who goes on adding to the ACK queue.", figure)
 
 
 def over_theorem(run) -> float:
@@ -99,7 +99,8 @@ def series(results):
         t, rate = goodput_series(runs[0], 0)
         ax.plot(t, rate, color=LOOKS["fast"]["color"], linewidth=0.9, label="measured")
         ax.axhline(expected, **EXPECTED, label=f"Theorem 1: {expected:g} Mbit/s")
-        ax.set(title=f"{where}: {what}", ylabel="throughput, Mbit/s", xlim=(0, runs[0].job["duration_s"]), ylim=(0, max(1.3 * expected, 1.05 * rate.max())))
+        ax.set(title=f"{where}: {what}", ylabel="throughput, Mbit/s", xlim=(0, runs[0].job["duration_s"]),
+               ylim=(0, max(1.3 * expected, 1.05 * rate.max())))
         ax.legend(loc="lower right", ncols=2)
     ax.set_xlabel("time, s")
     return report.Figure(
@@ -170,14 +171,14 @@ def ack_path(results):
     axes[0].set_ylim(0, 1.08)
     axes[1].set_yscale("symlog", linthresh=1)
     axes[1].yaxis.set_major_formatter(ScalarFormatter())
-    axes[1].set(ylim=(-0.3, 2 * axes[1].dataLim.ymax), yticks=[0, 1, 10, 100, 1000])
+    axes[1].set(ylim=(-0.3, 2 * axes[1].dataLim.ymax), yticks=[0, *(10**e for e in range(6) if 10**e < 2 * axes[1].dataLim.ymax)])
     axes[2].set_ylim(0, 1.15)
     over_k_f(axes[2])
     axes[0].legend(loc="lower right")
     return report.Figure(
         "fast-ack-path", "The ACK path over the asymmetry factor",
-        "From k_f = 1 on the reverse link is full of ACKs and its queue sets the pace. One ACK a packet but where "
-        "ACKs are delayed, which halves k_f.", figure)
+        "From k_f = 1 on the reverse link is full of ACKs. They are counted as they leave it: fewer than one a data packet "
+        "where the receiver delays ACKs, which halves k_f, or where the queue is still growing.", figure)
 
 
 def shares(results):

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#define _GNU_SOURCE 1
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <linux/sock_diag.h>
+
+#include "netns.h"
+
+#define NAMED "/run/netns"
+#define DEFAULT_CC "/proc/sys/net/ipv4/tcp_congestion_control"
+
+static int count_one(struct netns *ns, const char *cc)
+{
+	struct cc_use *u;
+
+	for (int i = 0; i < ns->nr_use; i++) {
+		if (!strcmp(ns->use[i].name, cc)) {
+			ns->use[i].sockets++;
+			return 0;
+		}
+	}
+	u = realloc(ns->use, (ns->nr_use + 1) * sizeof(*u));
+	if (!u)
+		return -ENOMEM;
+	ns->use = u;
+	u = &ns->use[ns->nr_use++];
+	snprintf(u->name, sizeof(u->name), "%s", cc);
+	u->sockets = 1;
+	return 0;
+}
+
+static int count_message(struct netns *ns, const struct nlmsghdr *h)
+{
+	const struct inet_diag_msg *m = NLMSG_DATA(h);
+	int left = h->nlmsg_len - NLMSG_LENGTH(sizeof(*m));
+	const struct rtattr *a;
+
+	for (a = (const struct rtattr *)(m + 1); RTA_OK(a, left); a = RTA_NEXT(a, left))
+		if (a->rta_type == INET_DIAG_CONG)
+			return count_one(ns, RTA_DATA(a));
+	return 0; /* TIME_WAIT and the like have none */
+}
+
+/* All TCP sockets of one family, in the namespace the thread is in. */
+static int count_family(struct netns *ns, int family)
+{
+	struct {
+		struct nlmsghdr h;
+		struct inet_diag_req_v2 r;
+	} req = {
+		.h = {
+			.nlmsg_len = sizeof(req),
+			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
+			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
+		},
+		.r = {
+			.sdiag_family = family,
+			.sdiag_protocol = IPPROTO_TCP,
+			.idiag_ext = 1 << (INET_DIAG_CONG - 1),
+			.idiag_states = ~0U,
+		},
+	};
+	static char buf[65536] __attribute__((aligned(8)));
+	int err = 0, fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
+	bool done = false;
+
+	if (fd < 0 || send(fd, &req, sizeof(req), 0) < 0) {
+		err = -errno;
+		goto cleanup;
+	}
+	while (!done && !err) {
+		ssize_t len = recv(fd, buf, sizeof(buf), 0);
+		const struct nlmsghdr *h = (const void *)buf;
+
+		if (len <= 0) {
+			err = len ? -errno : -EIO;
+			break;
+		}
+		for (; !done && NLMSG_OK(h, len); h = NLMSG_NEXT(h, len)) {
+			done = h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR;
+			if (h->nlmsg_type == NLMSG_ERROR)
+				err = ((const struct nlmsgerr *)NLMSG_DATA(h))->error;
+			else if (!done)
+				err = count_message(ns, h);
+		}
+	}
+cleanup:
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static void read_default(struct netns *ns)
+{
+	FILE *f = fopen(DEFAULT_CC, "re"); /* shows the namespace of the thread that opens it */
+
+	if (!f)
+		return;
+	if (fscanf(f, "%15s", ns->initial) != 1)
+		ns->initial[0] = 0;
+	fclose(f);
+}
+
+/* Enter the namespace, look, come back to `home`. One that vanished meanwhile is no error. */
+static int visit(struct netns_list *l, const char *path, const char *name, int home)
+{
+	int err = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct netns *ns;
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		goto cleanup;
+	for (int i = 0; i < l->nr; i++)
+		if (l->ns[i].ino == st.st_ino && l->ns[i].dev == st.st_dev)
+			goto cleanup;
+	if (setns(fd, CLONE_NEWNET))
+		goto cleanup;
+	ns = realloc(l->ns, (l->nr + 1) * sizeof(*ns));
+	if (!ns) {
+		err = fail("out of memory");
+		goto back;
+	}
+	l->ns = ns;
+	ns = &l->ns[l->nr++];
+	*ns = (struct netns){ .dev = st.st_dev, .ino = st.st_ino };
+	snprintf(ns->name, sizeof(ns->name), "%s", name);
+	read_default(ns);
+	err = count_family(ns, AF_INET);
+	if (!err)
+		err = count_family(ns, AF_INET6);
+	if (err == -ENOENT && !ns->nr_use)
+		err = 0; /* no IPv6, or no tcp_diag module: nothing to count with */
+	if (err)
+		err = fail("cannot count the sockets of %s: %s", name, strerror(-err));
+back:
+	if (setns(home, CLONE_NEWNET))
+		err = fail("cannot return to the own network namespace: %s", strerror(errno));
+cleanup:
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+static int visit_all(struct netns_list *l, const char *dir, bool processes, int home)
+{
+	char path[PATH_MAX], name[280];
+	struct dirent *e;
+	DIR *d = opendir(dir);
+	int err = 0;
+
+	if (!d)
+		return 0;
+	while (!err && (e = readdir(d))) {
+		if (e->d_name[0] == '.' || (processes && !isdigit((unsigned char)e->d_name[0])))
+			continue;
+		snprintf(path, sizeof(path), processes ? "%s/%s/ns/net" : "%s/%s", dir, e->d_name);
+		snprintf(name, sizeof(name), "%s %s", processes ? "pid" : "netns", e->d_name);
+		err = visit(l, path, name, home);
+	}
+	closedir(d);
+	return err;
+}
+
+/* The first name that a namespace is met by stays: host, then named ones, then processes. */
+int netns_read(struct netns_list *l)
+{
+	int err, home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+
+	memset(l, 0, sizeof(*l));
+	if (home < 0)
+		return fail("cannot open /proc/self/ns/net: %s", strerror(errno));
+	err = visit(l, "/proc/1/ns/net", "host", home);
+	if (!err)
+		err = visit_all(l, NAMED, false, home);
+	if (!err)
+		err = visit_all(l, "/proc", true, home);
+	close(home);
+	return err;
+}
+
+void netns_free(struct netns_list *l)
+{
+	for (int i = 0; i < l->nr; i++)
+		free(l->ns[i].use);
+	free(l->ns);
+	memset(l, 0, sizeof(*l));
+}
+
+unsigned int netns_sockets(const struct netns *ns, const char *cc)
+{
+	for (int i = 0; i < ns->nr_use; i++)
+		if (!strcmp(ns->use[i].name, cc))
+			return ns->use[i].sockets;
+	return 0;
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#define _GNU_SOURCE 1
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "object.h"
+
+#define SUFFIX ".bpf.o"
+#define OPS_SECTION ".struct_ops"
+
+static bool verbose;
+static char verdict[256], complaint[256];
+
+/*
+ * libbpf is silent unless asked to speak; its first complaint is kept for our own message. Of a rejected program's log we keep the line that
+ * counts: the last before the verifier's statistics.
+ */
+static void keep_verdict(char *msg)
+{
+	char *log = strstr(msg, "BEGIN PROG LOAD LOG --\n"), *line, *next;
+	char prog[64] = "?";
+
+	if (!log || verdict[0])
+		return;
+	sscanf(msg, "libbpf: prog '%63[^']'", prog);
+	sscanf(msg, "prog '%63[^']'", prog);
+	for (line = strchr(log, '\n') + 1; *line; line = next) {
+		next = line + strcspn(line, "\n");
+		if (*next)
+			*next++ = 0;
+		if (!strncmp(line, "processed ", 10) || !strncmp(line, "-- END", 6))
+			break;
+		if (*line)
+			snprintf(verdict, sizeof(verdict), "program %s: %.180s", prog, line);
+	}
+}
+
+static int on_message(enum libbpf_print_level level, const char *fmt, va_list ap)
+{
+	char *msg;
+
+	if (vasprintf(&msg, fmt, ap) < 0)
+		return 0;
+	if (verbose && level != LIBBPF_DEBUG)
+		fputs(msg, stderr);
+	if (level == LIBBPF_WARN && !complaint[0]) {
+		const char *text = strncmp(msg, "libbpf: ", 8) ? msg : msg + 8;
+
+		snprintf(complaint, sizeof(complaint), "%.*s", (int)strcspn(text, "\n"), text);
+	}
+	keep_verdict(msg);
+	free(msg);
+	return 0;
+}
+
+void object_messages(bool loud)
+{
+	verbose = loud;
+	libbpf_set_print(on_message);
+}
+
+const char *object_verdict(void)
+{
+	return verdict[0] ? verdict : NULL;
+}
+
+const char *object_complaint(void)
+{
+	return complaint;
+}
+
+static bool holds_objects(const char *dir)
+{
+	struct dirent *e;
+	bool found = false;
+	DIR *d = opendir(dir);
+
+	if (!d)
+		return false;
+	while (!found && (e = readdir(d))) {
+		size_t len = strlen(e->d_name);
+
+		found = len > strlen(SUFFIX) && !strcmp(e->d_name + len - strlen(SUFFIX), SUFFIX);
+	}
+	closedir(d);
+	return found;
+}
+
+const char *object_dir(const struct args *a)
+{
+	static char beside[PATH_MAX];
+	const char *env = getenv("ASYMCC_OBJECTS");
+	ssize_t n;
+
+	if (a->objects)
+		return a->objects;
+	if (env && *env)
+		return env;
+	n = readlink("/proc/self/exe", beside, sizeof(beside) - 1);
+	if (n > 0) {
+		beside[n] = 0;
+		*strrchr(beside, '/') = 0;
+		if (holds_objects(beside))
+			return beside;
+	}
+	return ASYMCC_OBJDIR;
+}
+
+static int read_file(const char *path, void **image, size_t *size)
+{
+	struct stat st;
+	int err = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	*image = NULL;
+	if (fd < 0 || fstat(fd, &st))
+		goto cleanup;
+	*size = st.st_size;
+	*image = malloc(*size + 1);
+	if (*image && read(fd, *image, *size) == (ssize_t)*size)
+		err = 0;
+cleanup:
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* Where a section's bytes lie in the file; -1 if it has none by that name. */
+static long section_offset(void *image, size_t size, const char *name)
+{
+	Elf_Scn *scn = NULL;
+	long offset = -1;
+	size_t names;
+	Elf *elf;
+
+	elf_version(EV_CURRENT);
+	elf = elf_memory(image, size);
+	if (!elf || elf_kind(elf) != ELF_K_ELF || elf_getshdrstrndx(elf, &names))
+		goto cleanup;
+	while (offset < 0 && (scn = elf_nextscn(elf, scn))) {
+		GElf_Shdr sh;
+		const char *s;
+
+		if (!gelf_getshdr(scn, &sh) || sh.sh_offset + sh.sh_size > size)
+			continue;
+		s = elf_strptr(elf, names, sh.sh_name);
+		if (s && !strcmp(s, name))
+			offset = sh.sh_offset;
+	}
+cleanup:
+	elf_end(elf);
+	return offset;
+}
+
+static bool is_controller(const char *path)
+{
+	void *image;
+	size_t size;
+	bool yes;
+
+	yes = !read_file(path, &image, &size) && section_offset(image, size, OPS_SECTION) >= 0;
+	free(image);
+	return yes;
+}
+
+char **object_names(const char *dir)
+{
+	struct dirent **entry = NULL;
+	char path[PATH_MAX], **names;
+	int n = scandir(dir, &entry, NULL, alphasort), nr = 0;
+
+	names = calloc((n > 0 ? n : 0) + 1, sizeof(*names));
+	for (int i = 0; i < n; i++) {
+		int stem = (int)strlen(entry[i]->d_name) - (int)strlen(SUFFIX);
+
+		snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name);
+		if (names && stem > 0 && !strcmp(entry[i]->d_name + stem, SUFFIX) && is_controller(path))
+			names[nr++] = strndup(entry[i]->d_name, stem);
+		free(entry[i]);
+	}
+	free(entry);
+	return names;
+}
+
+void object_names_free(char **names)
+{
+	for (char **n = names; n && *n; n++)
+		free(*n);
+	free(names);
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+/* Find the name of the ops in the image: section, variable in it, member in that. */
+static char *ops_name(struct object *o, const char *file)
+{
+	long section = section_offset(o->image, o->size, OPS_SECTION);
+	int id = btf__find_by_name_kind(o->btf, OPS_SECTION, BTF_KIND_DATASEC);
+	const struct btf_var_secinfo *s;
+	const struct btf_member *m;
+	const struct btf_type *t;
+	size_t offset;
+
+	if (section < 0 || id < 0)
+		return NULL;
+	t = btf__type_by_id(o->btf, id);
+	s = btf_var_secinfos(t);
+	if (btf_vlen(t) != 1) {
+		fail("%s holds %d struct_ops, one expected", file, (int)btf_vlen(t));
+		return NULL;
+	}
+	t = btf_plain_type(o->btf, btf__type_by_id(o->btf, s->type)->type);
+	if (!t || strcmp(btf__name_by_offset(o->btf, t->name_off), "tcp_congestion_ops"))
+		return NULL;
+	m = btf_member_find(o->btf, t, "name");
+	if (!m)
+		return NULL;
+	o->type = t;
+	offset = section + s->offset + m->offset / 8;
+	return offset + CC_NAME_LEN <= o->size ? (char *)o->image + offset : NULL;
+}
+
+static int parse(struct object *o, const char *name)
+{
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name);
+	struct bpf_map *map;
+
+	o->bpf = bpf_object__open_mem(o->image, o->size, &opts);
+	if (!o->bpf)
+		return fail("%s" SUFFIX ": not a BPF object: %s", name, strerror(errno));
+	o->btf = bpf_object__btf(o->bpf);
+	if (!o->btf)
+		return fail("%s" SUFFIX " has no BTF: build it with clang -g", name);
+	bpf_object__for_each_map(map, o->bpf) {
+		size_t size;
+
+		if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS)
+			o->ops = map;
+		else if (ends_with(bpf_map__name(map), ".rodata"))
+			o->rodata = (void *)bpf_map__initial_value(map, &size);
+	}
+	return 0;
+}
+
+static int fail_unknown(const char *dir, const char *name)
+{
+	char **names = object_names(dir), list[512] = "none";
+	size_t n = 0;
+
+	for (char **s = names; s && *s && n < sizeof(list) - 80; s++)
+		n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", *s);
+	object_names_free(names);
+	return fail("no controller %s in %s; built there: %s", name, dir, list);
+}
+
+int object_open(struct object *o, const char *dir, const char *name, const char *alias)
+{
+	char path[PATH_MAX], *patch;
+
+	memset(o, 0, sizeof(*o));
+	snprintf(path, sizeof(path), "%s/%s" SUFFIX, dir, name);
+	if (strchr(name, '/') || access(path, F_OK))
+		return fail_unknown(dir, name);
+	if (read_file(path, &o->image, &o->size))
+		return fail("cannot read %s: %s", path, strerror(errno));
+	if (parse(o, name))
+		return -1;
+	patch = ops_name(o, path);
+	if (patch && alias) {
+		/* libbpf copied the section when it parsed the image: parse the changed one */
+		memset(patch, 0, CC_NAME_LEN);
+		memcpy(patch, alias, strlen(alias));
+		bpf_object__close(o->bpf);
+		o->bpf = NULL;
+		if (parse(o, name) || !ops_name(o, path))
+			return -1;
+	}
+	if (patch)
+		snprintf(o->ops_name, sizeof(o->ops_name), "%.15s", patch);
+	if (!patch)
+		o->ops = NULL;
+	return vars_read(&o->params, o->btf, ".rodata");
+}
+
+int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias)
+{
+	if (alias && (!*alias || strlen(alias) >= CC_NAME_LEN))
+		return fail("alias \"%s\": 1 to %d characters", alias, CC_NAME_LEN - 1);
+	for (const char *c = alias; c && *c; c++)
+		if (!isalnum((unsigned char)*c) && *c != '_' && *c != '.')
+			return fail("alias \"%s\": letters, digits, '_' and '.' only", alias);
+	if (object_open(o, dir, name, alias))
+		return -1;
+	if (!o->ops)
+		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section "
+			    OPS_SECTION, dir, name);
+	return 0;
+}
+
+void object_close(struct object *o)
+{
+	vars_free(&o->params);
+	bpf_object__close(o->bpf);
+	free(o->image);
+	memset(o, 0, sizeof(*o));
+}
+
+int object_set(struct object *o, const char *assignment)
+{
+	const char *eq = strchr(assignment, '=');
+	const struct var *v;
+	char list[512] = "none", *end;
+	long long value;
+	size_t n = 0;
+
+	if (!eq || eq == assignment)
+		return fail("--set %s: expected param=value", assignment);
+	v = vars_find(&o->params, assignment, eq - assignment);
+	if (!v || !o->rodata) {
+		for (int i = 0; i < o->params.nr && n < sizeof(list) - 80; i++)
+			n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
+				      o->params.var[i].name);
+		return fail("%s has no parameter %.*s; it has: %s", bpf_object__name(o->bpf),
+			    (int)(eq - assignment), assignment, list);
+	}
+	errno = 0;
+	value = strtoll(eq + 1, &end, 0);
+	if (end == eq + 1 || *end || isspace((unsigned char)eq[1]))
+		return fail("--set %s: \"%s\" is not an integer", assignment, eq + 1);
+	if (errno || value < v->min || value > v->max)
+		return fail("--set %s: out of range, %s takes %lld to %lld %s", assignment, v->name,
+			    v->min, v->max, v->unit);
+	var_set(v, o->rodata, value);
+	return 0;
+}

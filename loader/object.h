@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* A built BPF object: find it, open it, rename its controller, set its parameters. */
+#ifndef OBJECT_H
+#define OBJECT_H
+
+#include <limits.h>
+#include <bpf/libbpf.h>
+
+#include "asymcc.h"
+#include "vars.h"
+
+#ifndef ASYMCC_OBJDIR
+#define ASYMCC_OBJDIR "/usr/lib/asymcc"
+#endif
+
+struct object {
+	struct bpf_object *bpf;
+	const struct btf *btf;
+	struct bpf_map *ops;          /* its struct_ops; NULL: not a controller */
+	const struct btf_type *type;  /* its view of tcp_congestion_ops */
+	char ops_name[CC_NAME_LEN];
+	struct vars params;
+	void *rodata;                 /* initial values of the parameters */
+	void *image;
+	size_t size;
+};
+
+const char *object_dir(const struct args *a);
+
+/* Names of the controllers built, sorted, NULL at the end; freed by object_names_free(). */
+char **object_names(const char *dir);
+void object_names_free(char **names);
+
+int object_open(struct object *o, const char *dir, const char *name, const char *alias);
+int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias);
+void object_close(struct object *o);
+int object_set(struct object *o, const char *assignment);
+
+/* After a failed load: the line by which the verifier rejects a program, or NULL. */
+const char *object_verdict(void);
+/* The first warning of libbpf, "" if it gave none. */
+const char *object_complaint(void);
+void object_messages(bool verbose);
+
+#endif

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "registry.h"
+
+#define VALUE_TYPE "bpf_struct_ops_tcp_congestion_ops"
+#define AVAILABLE "/proc/sys/net/ipv4/tcp_available_congestion_control"
+
+enum { STATE_INIT, STATE_INUSE, STATE_TOBEFREE, STATE_READY }; /* enum bpf_struct_ops_state */
+
+/* Byte offset of a member, and the type it has. */
+static int locate(const struct btf *btf, const struct btf_type *type, const char *name,
+		  unsigned int *offset, const struct btf_type **found)
+{
+	const struct btf_member *m = type ? btf_member_find(btf, type, name) : NULL;
+
+	if (!m)
+		return -1;
+	*offset += m->offset / 8;
+	*found = btf_plain_type(btf, m->type);
+	return 0;
+}
+
+static int read_layout(struct registry *r)
+{
+	const struct btf_type *t;
+
+	r->kernel = btf__load_vmlinux_btf();
+	if (!r->kernel)
+		return fail("this kernel gives no BTF (/sys/kernel/btf/vmlinux): "
+			    "it needs CONFIG_DEBUG_INFO_BTF=y");
+	r->value_id = btf__find_by_name_kind(r->kernel, VALUE_TYPE, BTF_KIND_STRUCT);
+	if (r->value_id < 0)
+		return fail("this kernel takes no congestion control from BPF (no struct " VALUE_TYPE
+			    "): it needs 5.6 or later with CONFIG_BPF_JIT=y");
+	r->value = btf__type_by_id(r->kernel, r->value_id);
+	if (locate(r->kernel, r->value, "data", &r->data, &r->ops))
+		goto unknown;
+	r->name = r->data;
+	if (locate(r->kernel, r->ops, "name", &r->name, &t))
+		goto unknown;
+	/* from 6.9 refcnt and state are in a struct of their own */
+	if (!locate(r->kernel, r->value, "common", &r->state, &t)) {
+		if (locate(r->kernel, t, "state", &r->state, &t))
+			goto unknown;
+	} else if (locate(r->kernel, r->value, "state", &r->state, &t)) {
+		goto unknown;
+	}
+	return 0;
+unknown:
+	return fail("this kernel's struct " VALUE_TYPE " has a layout not known here");
+}
+
+static bool available(const char *name)
+{
+	char line[4096] = "", *save = NULL, *s;
+	FILE *f = fopen(AVAILABLE, "re");
+
+	if (!f)
+		return false;
+	if (!fgets(line, sizeof(line), f))
+		line[0] = 0;
+	fclose(f);
+	for (s = strtok_r(line, " \n", &save); s; s = strtok_r(NULL, " \n", &save))
+		if (!strcmp(s, name))
+			return true;
+	return false;
+}
+
+/* User space sees the id of a program where the kernel has a function pointer. */
+static void read_progs(const struct registry *r, struct live *l, const char *value)
+{
+	const struct btf_member *m = btf_members(r->ops);
+
+	for (int i = 0; i < (int)btf_vlen(r->ops); i++, m++) {
+		const struct btf_type *t = btf_plain_type(r->kernel, m->type);
+		__u64 id;
+
+		if (!t || !btf_is_ptr(t))
+			continue;
+		t = btf_plain_type(r->kernel, t->type);
+		if (!t || !btf_is_func_proto(t))
+			continue;
+		memcpy(&id, value + r->data + m->offset / 8, sizeof(id));
+		if (id && l->nr_progs < (int)(sizeof(l->prog) / sizeof(l->prog[0])))
+			l->prog[l->nr_progs++] = id;
+	}
+}
+
+static int read_map(struct registry *r, __u32 id)
+{
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info), zero = 0, state;
+	char *value = NULL;
+	struct live *l;
+	int err = 0, fd = bpf_map_get_fd_by_id(id);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno; /* gone since */
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.type != BPF_MAP_TYPE_STRUCT_OPS ||
+	    info.btf_vmlinux_value_type_id != (__u32)r->value_id)
+		goto cleanup;
+	value = calloc(1, info.value_size);
+	l = realloc(r->live, (r->nr + 1) * sizeof(*l));
+	if (l)
+		r->live = l;
+	if (!value || !l) {
+		err = -ENOMEM;
+		goto cleanup;
+	}
+	if (info.value_size < r->data + (r->ops->size) || bpf_map_lookup_elem(fd, &zero, value))
+		goto cleanup;
+	l = &r->live[r->nr];
+	memset(l, 0, sizeof(*l));
+	l->map_id = id;
+	snprintf(l->name, sizeof(l->name), "%.15s", value + r->name);
+	snprintf(l->object, sizeof(l->object), "%s", info.name);
+	memcpy(&state, value + r->state, sizeof(state));
+	/* READY: belongs to a link, which may be attached or not; INIT: loaded, never registered */
+	if (state == STATE_INIT || (state == STATE_READY && !available(l->name)))
+		goto cleanup;
+	l->unloading = state == STATE_TOBEFREE;
+	read_progs(r, l, value);
+	r->nr++;
+cleanup:
+	free(value);
+	close(fd);
+	return err;
+}
+
+int registry_read(struct registry *r)
+{
+	__u32 id = 0;
+	int err = 0;
+
+	memset(r, 0, sizeof(*r));
+	if (read_layout(r))
+		return -1;
+	while (!err) {
+		if (bpf_map_get_next_id(id, &id)) {
+			if (errno == ENOENT)
+				return 0;
+			err = -errno;
+		} else {
+			err = read_map(r, id);
+		}
+	}
+	if (err == -EPERM)
+		return fail("not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
+			    "CAP_PERFMON and CAP_NET_ADMIN)");
+	return fail("cannot read the kernel's BPF maps: %s", strerror(-err));
+}
+
+void registry_free(struct registry *r)
+{
+	free(r->live);
+	btf__free(r->kernel);
+	memset(r, 0, sizeof(*r));
+}
+
+struct live *registry_find(const struct registry *r, const char *name)
+{
+	struct live *found = NULL;
+
+	for (int i = 0; i < r->nr; i++)
+		if (!strcmp(r->live[i].name, name) && (!found || found->unloading))
+			found = &r->live[i];
+	return found;
+}
+
+const char *registry_missing(const struct registry *r, const struct btf *btf,
+			     const struct btf_type *type)
+{
+	const struct btf_member *m = btf_members(type);
+
+	for (int i = 0; i < (int)btf_vlen(type); i++, m++) {
+		const char *name = btf__name_by_offset(btf, m->name_off);
+
+		if (!btf_member_find(r->kernel, r->ops, name))
+			return name;
+	}
+	return NULL;
+}
+
+int registry_remove(const struct live *l)
+{
+	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(l->map_id);
+
+	if (fd < 0 || bpf_map_delete_elem(fd, &zero))
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* Does this map hold the section? Then take its values and names. */
+static int read_section_map(struct section *s, __u32 id, const char *name)
+{
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info), zero = 0;
+	int ret = 0, fd = bpf_map_get_fd_by_id(id);
+	size_t n;
+
+	if (fd < 0)
+		return 0;
+	if (bpf_obj_get_info_by_fd(fd, &info, &len))
+		goto cleanup;
+	n = strlen(info.name);
+	if (info.type != BPF_MAP_TYPE_ARRAY || !info.btf_id || n < strlen(name) ||
+	    strcmp(info.name + n - strlen(name), name))
+		goto cleanup;
+	s->data = calloc(1, info.value_size);
+	s->btf = btf__load_from_kernel_by_id(info.btf_id);
+	if (!s->data || !s->btf || bpf_map_lookup_elem(fd, &zero, s->data)) {
+		ret = fail("cannot read map %u (%s): %s", id, info.name, strerror(errno));
+		goto cleanup;
+	}
+	ret = vars_read(&s->vars, s->btf, name);
+	for (int i = 0; !ret && i < s->vars.nr; i++)
+		if (s->vars.var[i].offset + s->vars.var[i].size > info.value_size)
+			ret = fail("map %u (%s) is smaller than its BTF says", id, info.name);
+	if (!ret)
+		ret = 1;
+cleanup:
+	close(fd);
+	return ret;
+}
+
+/* Each program names the maps it uses; not every program uses all. */
+int section_read(struct section *s, const struct live *l, const char *name)
+{
+	int ret = 0;
+
+	memset(s, 0, sizeof(*s));
+	for (int i = 0; !ret && i < l->nr_progs; i++) {
+		__u32 maps[64], len;
+		struct bpf_prog_info info = {
+			.map_ids = (unsigned long)maps,
+			.nr_map_ids = sizeof(maps) / sizeof(maps[0]),
+		};
+		int fd = bpf_prog_get_fd_by_id(l->prog[i]);
+
+		if (fd < 0)
+			continue;
+		len = sizeof(info);
+		if (bpf_obj_get_info_by_fd(fd, &info, &len))
+			info.nr_map_ids = 0;
+		close(fd);
+		if (info.nr_map_ids > sizeof(maps) / sizeof(maps[0]))
+			info.nr_map_ids = sizeof(maps) / sizeof(maps[0]);
+		for (__u32 k = 0; !ret && k < info.nr_map_ids; k++)
+			ret = read_section_map(s, maps[k], name);
+	}
+	return ret < 0 ? ret : 0;
+}
+
+void section_free(struct section *s)
+{
+	vars_free(&s->vars);
+	btf__free(s->btf);
+	free(s->data);
+	memset(s, 0, sizeof(*s));
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the running kernel knows: the controllers registered in it, whoever did that. */
+#ifndef REGISTRY_H
+#define REGISTRY_H
+
+#include <linux/types.h>
+#include <bpf/btf.h>
+
+#include "asymcc.h"
+#include "vars.h"
+
+struct live {
+	__u32 map_id;
+	char name[CC_NAME_LEN];
+	char object[16];   /* name of the ops variable, that is of the object */
+	bool unloading;    /* no longer in the kernel's list, but sockets still run it */
+	__u32 prog[32];
+	int nr_progs;
+};
+
+struct registry {
+	struct btf *kernel;
+	const struct btf_type *value;  /* struct bpf_struct_ops_tcp_congestion_ops */
+	const struct btf_type *ops;    /* struct tcp_congestion_ops */
+	int value_id;
+	unsigned int data, name, state;  /* offsets in the value */
+	struct live *live;
+	int nr;
+};
+
+int registry_read(struct registry *r);
+void registry_free(struct registry *r);
+struct live *registry_find(const struct registry *r, const char *name);
+
+/* The first member of an object's view of the ops that this kernel's lacks, or NULL. */
+const char *registry_missing(const struct registry *r, const struct btf *btf,
+			     const struct btf_type *type);
+
+int registry_remove(const struct live *l);
+
+/* Variables of one section (".rodata", ".bss") of a registered controller, with their bytes. */
+struct section {
+	struct btf *btf;
+	struct vars vars;
+	void *data;
+};
+int section_read(struct section *s, const struct live *l, const char *name);
+void section_free(struct section *s);
+
+#endif

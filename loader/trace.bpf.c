@@ -1,0 +1,381 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Record what TCP does, at the least cost per packet: two tracepoints that every kernel has,
+ * no wakeups, and no state but the open bins. The records are described in trace.h.
+ */
+#include "asymcc.bpf.h"
+#include "trace.h"
+
+#include <bpf/bpf_endian.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+PARAM(u32, port_lo, 0, 0, 65535, "-", "lowest port of the sockets to trace");
+PARAM(u32, port_hi, 65535, 0, 65535, "-", "highest port of the sockets to trace");
+PARAM(u64, bin_ns, 100000000, 1000000, 3600000000000, "ns", "width of a bin");
+
+struct trace_counts counts;
+
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_RINGBUF = 27 };
+enum { BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1 };
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, TRACE_RING_BYTES);
+} ring SEC(".maps");
+
+struct { /* by socket cookie */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TRACE_MAX_SOCKS);
+	__type(key, u64);
+	__type(value, struct trace_sock);
+} socks SEC(".maps");
+
+struct devname {
+	char name[TRACE_NAME_LEN];
+};
+
+struct { /* by name of the device; filled by the loader */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, TRACE_MAX_LINKS);
+	__type(key, struct devname);
+	__type(value, struct trace_dev);
+} devs SEC(".maps");
+
+/* Views of kernel structures; ___trace keeps those apart that asymcc.bpf.h has already. */
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct sock_common {
+	u16 skc_num;
+	__be16 skc_dport;
+};
+
+struct sock {
+	struct sock_common __sk_common;
+	unsigned long sk_pacing_rate;
+};
+
+struct inet_connection_sock___trace {
+	u8 icsk_ca_state:5;
+};
+
+struct tcp_rack {
+	u32 rtt_us;
+};
+
+struct tcp_options_received {
+	u8 num_sacks;
+};
+
+struct tcp_sack_block {
+	u32 start_seq;
+	u32 end_seq;
+};
+
+struct tcp_sock___trace {
+	u32 rcv_nxt;
+	struct tcp_options_received rx_opt;
+	struct tcp_sack_block selective_acks[4]; /* what waits behind gaps */
+	u32 packets_out;
+	u32 sacked_out;
+	u32 lost_out;
+	u32 retrans_out;
+	u32 app_limited;
+	u32 total_retrans;
+	u32 delivered;
+	u32 lost;
+	struct tcp_rack rack;
+};
+
+struct net_device {
+	char name[TRACE_NAME_LEN];
+};
+
+struct netdev_queue {
+	struct net_device *dev;
+};
+
+struct qdisc_skb_head {
+	u32 qlen;
+};
+
+struct gnet_stats_queue {
+	u32 drops;
+};
+
+struct Qdisc {
+	struct qdisc_skb_head q;
+	struct gnet_stats_queue qstats;
+};
+
+struct sk_buff {
+	char cb[48];
+	u32 len;
+	__be16 protocol;
+	u16 network_header;
+	unsigned char *head;
+};
+
+struct tcp_skb_cb {
+	u32 seq;
+	u32 end_seq;
+	u16 tcp_flags; /* 8 bits before 6.14; libbpf adapts the load */
+	u32 ack_seq;
+};
+
+#pragma clang attribute pop
+
+#define FLAG_FIN 0x01
+#define FLAG_SYN 0x02
+#define FLAG_RST 0x04
+#define FLAG_ECE 0x40
+
+#define ETH_P_IP 0x0800
+#define ETH_P_IPV6 0x86DD
+#define IPPROTO_TCP 6
+
+static inline void ack_record(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport,
+			      u64 now, u32 acked, u32 payload, u32 tcp_flags)
+{
+	const struct tcp_sock___trace *tt = (const void *)tp;
+	const struct inet_connection_sock___trace *icsk = (const void *)tp;
+	struct trace_ack *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+
+	if (!r) {
+		COUNT(counts.lost);
+		return;
+	}
+	r->type = TRACE_ACK;
+	r->lport = lport;
+	r->rport = rport;
+	r->ca_state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
+	r->flags = (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited) ? TRACE_CWND_LIMITED : 0) |
+		   (tcp_flags & FLAG_ECE ? TRACE_ECE : 0) | (payload ? TRACE_PAYLOAD : 0) |
+		   (tt->app_limited ? TRACE_APP_LIMITED : 0);
+	r->t_ns = now;
+	r->cwnd = tp->snd_cwnd;
+	r->ssthresh = tp->snd_ssthresh;
+	r->srtt_us = tp->srtt_us >> 3;
+	r->rtt_us = bpf_core_field_exists(tt->rack.rtt_us) ? tt->rack.rtt_us : 0;
+	r->in_flight = tt->packets_out - tt->sacked_out - tt->lost_out + tt->retrans_out;
+	r->acked = acked;
+	r->pacing_rate = sk->sk_pacing_rate;
+	r->total_retrans = tt->total_retrans;
+	r->delivered = tt->delivered;
+	r->lost = tt->lost;
+	r->mss = tp->mss_cache;
+	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+}
+
+static inline void emit(void *record)
+{
+	if (bpf_ringbuf_output(&ring, record, 64, BPF_RB_NO_WAKEUP))
+		COUNT(counts.lost);
+}
+
+static inline struct trace_sock *new_sock(u64 cookie, u16 lport, u16 rport, u32 rcv_nxt)
+{
+	struct trace_sock s = {
+		.bin = { .type = TRACE_GOODPUT, .lport = lport, .rport = rport, .cookie = cookie },
+		.nxt = rcv_nxt,
+	};
+
+	if (bpf_map_update_elem(&socks, &cookie, &s, BPF_NOEXIST))
+		COUNT(counts.lost);
+	return bpf_map_lookup_elem(&socks, &cookie);
+}
+
+/* Where rcv_nxt goes by a segment: beyond what waits behind it, if it closes the only gap. */
+static inline u32 expected(const struct tcp_sock___trace *tt, u32 rcv_nxt, u32 seq, u32 end)
+{
+	if (before(rcv_nxt, seq) || !before(rcv_nxt, end))
+		return rcv_nxt;
+	if (tt->rx_opt.num_sacks == 1 && !before(end, tt->selective_acks[0].start_seq) &&
+	    before(end, tt->selective_acks[0].end_seq))
+		return tt->selective_acks[0].end_seq;
+	return end;
+}
+
+/*
+ * We run before the segment is processed: how far it takes rcv_nxt is known for certain when the
+ * next one comes, and belongs to the bin that is open till then.
+ */
+static inline void goodput(struct sock *sk, const struct tcp_sock___trace *tt, u16 lport, u16 rport,
+			   u64 now, u32 seq, u32 payload, u32 fin)
+{
+	u64 cookie = bpf_get_socket_cookie(sk);
+	struct trace_sock *s = bpf_map_lookup_elem(&socks, &cookie);
+	u32 rcv_nxt = tt->rcv_nxt;
+
+	if (!s) {
+		if (!payload)
+			return;
+		s = new_sock(cookie, lport, rport, rcv_nxt);
+		if (!s)
+			return;
+	}
+	s->bin.bytes += rcv_nxt - s->nxt;
+	if (now >= s->end_ns) {
+		if (s->bin.bytes | s->bin.segments)
+			emit(&s->bin);
+		s->bin.t_ns = now - now % bin_ns;
+		s->end_ns = s->bin.t_ns + bin_ns;
+		s->bin.bytes = 0;
+		s->bin.segments = 0;
+		s->bin.not_next = 0;
+	}
+	s->nxt = rcv_nxt;
+	s->expect = expected(tt, rcv_nxt, seq, seq + payload);
+	if (payload) {
+		s->bin.segments++;
+		if (seq != rcv_nxt)
+			s->bin.not_next++;
+	}
+	if (fin) {
+		s->fin = true;
+		s->fin_seq = seq + payload;
+	}
+	if (s->fin && !before(s->expect, s->fin_seq)) { /* nothing can follow */
+		s->bin.bytes += s->fin_seq - rcv_nxt;
+		if (s->bin.bytes | s->bin.segments)
+			emit(&s->bin);
+		bpf_map_delete_elem(&socks, &cookie);
+	}
+}
+
+static inline int segment(struct sock *sk, const struct sk_buff *skb)
+{
+	const struct tcp_skb_cb *cb;
+	u32 acked, payload, flags, fin;
+	const struct tcp_sock *tp;
+	u16 lport, rport;
+	u64 now;
+
+	lport = sk->__sk_common.skc_num;
+	rport = bpf_ntohs(sk->__sk_common.skc_dport);
+	if ((lport < port_lo || lport > port_hi) && (rport < port_lo || rport > port_hi))
+		return 0;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 0;
+	now = bpf_ktime_get_ns();
+	cb = (const void *)skb->cb;
+	flags = cb->tcp_flags;
+	fin = flags & FLAG_FIN;
+	payload = cb->end_seq - cb->seq - fin;
+	if (flags & FLAG_SYN) /* a late SYN: the kernel answers and drops it */
+		return 0;
+	acked = cb->ack_seq - tp->snd_una;
+	if ((s32)acked < 0)
+		acked = 0;
+	if (acked || !(payload | fin))
+		ack_record(sk, tp, lport, rport, now, acked, payload, flags);
+	if (payload | fin)
+		goodput(sk, (const void *)tp, lport, rport, now, cb->seq, payload, fin);
+	return 0;
+}
+
+/*
+ * A process that works off its backlog can be interrupted by a softirq that receives for another
+ * socket. The kernel lets no program run within itself: the second one then stands in.
+ */
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_segment, struct sock *sk, const struct sk_buff *skb)
+{
+	u8 *busy = &counts.busy[bpf_get_smp_processor_id() & (TRACE_MAX_CPUS - 1)];
+
+	*busy = true;
+	segment(sk, skb);
+	*busy = false;
+	return 0;
+}
+
+SEC("tp_btf/tcp_probe")
+int BPF_PROG(on_segment_within, struct sock *sk, const struct sk_buff *skb)
+{
+	if (!counts.busy[bpf_get_smp_processor_id() & (TRACE_MAX_CPUS - 1)])
+		return 0;
+	COUNT(counts.within);
+	return segment(sk, skb);
+}
+
+struct headers {
+	union {
+		struct { /* without options; with them, it is not recognised as a pure ACK */
+			u8 ihl, tos;
+			__be16 len;
+			u8 to_protocol[5], protocol;
+			u8 to_offset[22], offset, flags;
+		} v4;
+		struct {
+			u8 to_len[4];
+			__be16 len;
+			u8 protocol;
+			u8 to_offset[45], offset, flags;
+		} v6;
+	};
+};
+
+/* Ethernet, IP and TCP headers together are at most this long: more has a payload. */
+#define PURE_ACK_MAX (14 + 60 + 60)
+
+static inline bool is_pure_ack(const struct sk_buff *skb)
+{
+	u16 protocol = bpf_ntohs(skb->protocol);
+	struct headers h;
+
+	if (bpf_probe_read_kernel(&h, sizeof(h), skb->head + skb->network_header))
+		return false;
+	if (protocol == ETH_P_IP)
+		return h.v4.ihl == 0x45 && h.v4.protocol == IPPROTO_TCP &&
+		       !(h.v4.flags & (FLAG_SYN | FLAG_FIN | FLAG_RST)) &&
+		       bpf_ntohs(h.v4.len) == 20 + (h.v4.offset >> 4) * 4;
+	return protocol == ETH_P_IPV6 && h.v6.protocol == IPPROTO_TCP &&
+	       !(h.v6.flags & (FLAG_SYN | FLAG_FIN | FLAG_RST)) &&
+	       bpf_ntohs(h.v6.len) == (h.v6.offset >> 4) * 4;
+}
+
+SEC("tp_btf/qdisc_dequeue")
+int BPF_PROG(on_dequeue, struct Qdisc *q, const struct netdev_queue *txq, int packets,
+	     struct sk_buff *skb)
+{
+	struct devname key = {};
+	struct trace_dev *d;
+	u32 len, qlen;
+	u64 now;
+
+	if (!skb)
+		return 0;
+	len = skb->len; /* 0 if there is no packet: some verifiers take the test above for needless */
+	if (!len)
+		return 0;
+	/* not a plain load: bytes behind the NUL may be left from a former name */
+	bpf_probe_read_kernel_str(&key, sizeof(key), txq->dev->name);
+	d = bpf_map_lookup_elem(&devs, &key);
+	if (!d)
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (now >= d->end_ns) {
+		if (d->bin.packets)
+			emit(&d->bin);
+		d->bin.t_ns = now - now % bin_ns;
+		d->end_ns = d->bin.t_ns + bin_ns;
+		d->bin.packets = 0;
+		d->bin.bytes = 0;
+		d->bin.pure_acks = 0;
+		d->bin.qlen_max = 0;
+		d->bin.qlen_sum = 0;
+		d->bin.unseen = 0;
+	}
+	d->bin.packets += packets;
+	d->bin.unseen += packets - 1;
+	d->bin.bytes += len;
+	if (len <= PURE_ACK_MAX && is_pure_ack(skb))
+		d->bin.pure_acks++;
+	qlen = q->q.qlen;
+	d->bin.qlen_sum += qlen;
+	if (qlen + packets > d->bin.qlen_max)
+		d->bin.qlen_max = qlen + packets;
+	d->bin.drops = q->qstats.drops;
+	return 0;
+}

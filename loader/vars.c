@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "asymcc.h"
+#include "vars.h"
+
+/* Strip names and qualifiers: const volatile u32 -> unsigned int. */
+const struct btf_type *btf_plain_type(const struct btf *btf, unsigned int id)
+{
+	const struct btf_type *t = btf__type_by_id(btf, id);
+
+	while (t && (btf_is_mod(t) || btf_is_typedef(t)))
+		t = btf__type_by_id(btf, t->type);
+	return t;
+}
+
+const struct btf_member *btf_member_find(const struct btf *btf, const struct btf_type *type,
+					 const char *name)
+{
+	const struct btf_member *m = btf_members(type);
+
+	for (int i = 0; i < (int)btf_vlen(type); i++, m++)
+		if (!strcmp(btf__name_by_offset(btf, m->name_off), name))
+			return m;
+	return NULL;
+}
+
+static const char *tag_of(const struct btf *btf, unsigned int var_id)
+{
+	unsigned int nr = btf__type_cnt(btf);
+
+	for (unsigned int id = 1; id < nr; id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+
+		if (btf_is_decl_tag(t) && t->type == var_id && btf_decl_tag(t)->component_idx == -1)
+			return btf__name_by_offset(btf, t->name_off);
+	}
+	return NULL;
+}
+
+static bool parse_bound(const char **text, long long *bound)
+{
+	char *end;
+
+	errno = 0;
+	*bound = strtoll(*text, &end, 0);
+	if (errno || end == *text || *end != '|')
+		return false;
+	*text = end + 1;
+	return true;
+}
+
+/* "param|min|max|unit|doc" or "counter|doc" */
+static int parse_tag(struct var *v, const char *tag)
+{
+	const char *bar;
+
+	if (!strncmp(tag, "counter|", 8)) {
+		v->doc = tag + 8;
+		return 1;
+	}
+	if (strncmp(tag, "param|", 6))
+		return 0;
+	tag += 6;
+	if (!parse_bound(&tag, &v->min) || !parse_bound(&tag, &v->max))
+		return fail("parameter %s: bad tag \"%s\": its bounds must be plain integers", v->name, tag);
+	bar = strchr(tag, '|');
+	if (!bar || (size_t)(bar - tag) >= sizeof(v->unit))
+		return fail("parameter %s: bad tag \"%s\": unit missing or too long", v->name, tag);
+	memcpy(v->unit, tag, bar - tag);
+	v->doc = bar + 1;
+	return 1;
+}
+
+int vars_read(struct vars *vars, const struct btf *btf, const char *section)
+{
+	const struct btf_var_secinfo *s;
+	const struct btf_type *sec;
+	int id, ret;
+
+	memset(vars, 0, sizeof(*vars));
+	id = btf__find_by_name_kind(btf, section, BTF_KIND_DATASEC);
+	if (id < 0)
+		return 0;
+	sec = btf__type_by_id(btf, id);
+	vars->var = calloc(btf_vlen(sec) + 1, sizeof(*vars->var));
+	if (!vars->var)
+		return fail("out of memory");
+	s = btf_var_secinfos(sec);
+	for (int i = 0; i < (int)btf_vlen(sec); i++, s++) {
+		const struct btf_type *decl = btf__type_by_id(btf, s->type), *t;
+		struct var *v = &vars->var[vars->nr];
+		const char *tag = tag_of(btf, s->type);
+
+		if (!tag)
+			continue;
+		t = btf_plain_type(btf, decl->type);
+		*v = (struct var){
+			.name = btf__name_by_offset(btf, decl->name_off),
+			.offset = s->offset,
+			.size = s->size,
+			.is_signed = t && btf_is_int(t) && (btf_int_encoding(t) & BTF_INT_SIGNED),
+		};
+		ret = parse_tag(v, tag);
+		if (ret < 0)
+			return ret;
+		if (v->size != 1 && v->size != 2 && v->size != 4 && v->size != 8)
+			return fail("variable %s: %u bytes is no integer", v->name, v->size);
+		vars->nr += ret;
+	}
+	return 0;
+}
+
+void vars_free(struct vars *vars)
+{
+	free(vars->var);
+	memset(vars, 0, sizeof(*vars));
+}
+
+const struct var *vars_find(const struct vars *vars, const char *name, size_t len)
+{
+	for (int i = 0; i < vars->nr; i++)
+		if (strlen(vars->var[i].name) == len && !memcmp(vars->var[i].name, name, len))
+			return &vars->var[i];
+	return NULL;
+}
+
+/* The BPF targets of interest are little endian, as their hosts: low bytes first. */
+long long var_get(const struct var *var, const void *data)
+{
+	unsigned int unused = 64 - 8 * var->size;
+	uint64_t raw = 0;
+
+	memcpy(&raw, (const char *)data + var->offset, var->size);
+	return var->is_signed ? (int64_t)(raw << unused) >> unused : (int64_t)raw;
+}
+
+void var_set(const struct var *var, void *data, long long value)
+{
+	memcpy((char *)data + var->offset, &value, var->size);
+}

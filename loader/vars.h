@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Tagged variables of a BPF object: PARAM() in .rodata, COUNTER() in .bss (bpf/asymcc.bpf.h). */
+#ifndef VARS_H
+#define VARS_H
+
+#include <stdbool.h>
+#include <bpf/btf.h>
+
+struct var {
+	const char *name, *doc;   /* strings of the BTF: valid as long as it is */
+	unsigned int offset, size;
+	bool is_signed;
+	char unit[24];            /* parameters only, as min and max */
+	long long min, max;
+};
+
+struct vars {
+	struct var *var;
+	int nr;
+};
+
+int vars_read(struct vars *vars, const struct btf *btf, const char *section);
+void vars_free(struct vars *vars);
+const struct var *vars_find(const struct vars *vars, const char *name, size_t len);
+long long var_get(const struct var *var, const void *data);
+void var_set(const struct var *var, void *data, long long value);
+
+const struct btf_member *btf_member_find(const struct btf *btf, const struct btf_type *type,
+					 const char *name);
+const struct btf_type *btf_plain_type(const struct btf *btf, unsigned int id);
+
+#endif

@@ -1,0 +1,592 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * A controller's own source on a small model of the kernel's TCP sender.
+ *
+ * Built with -DCONTROLLER='"fast.bpf.c"' -DOPS=fast; the private state is `struct OPS`, its
+ * visible members stand in FIELDS. Reads a command a line, `name key=value ...`, and answers
+ * each with one line of JSON. A key that names a member of the model ("ca.x": of the private
+ * state) sets it first.
+ *
+ *   reset                         every parameter to its default, every counter to 0
+ *   set     NAME=value            a parameter, within its bounds
+ *   params                        {name: [value, default, min, max]}
+ *   new     [key=value]           a fresh connection: init, then the first flight
+ *   ack     n= sack= rtt= ece=    n packets acknowledged, sack more selectively; rtt in us, -1: none
+ *   loss    n= sack=              n packets at the head found lost: fast retransmit
+ *   cwr                           ECN or local congestion
+ *   rto     undo                  timeout; the last reduction was spurious
+ *   restart cwnd=                 idle for longer than an RTO: the stack cuts the window to cwnd
+ *   send    event id=  poke       let the application send; raw cwnd_event; set members only
+ *   state                         everything
+ *
+ * Two members matter most: now= (the clock, us) and app= (packets that the application keeps in
+ * flight at most; without it the window is the limit). Order and conditions of the calls are the
+ * kernel's: tcp_ack(), tcp_fastretrans_alert(), tcp_enter_loss(), tcp_write_xmit().
+ * The queue of sent packets is simplified to [lost][selectively acknowledged][in flight].
+ */
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The header's two casts would lay both views over the same bytes. Here they are two members. */
+#define tcp_sk tcp_sk_of_the_kernel
+#define inet_csk_ca inet_csk_ca_of_the_kernel
+#include "asymcc.bpf.h"
+#undef tcp_sk
+#undef inet_csk_ca
+
+struct sock {
+	struct tcp_sock tp;
+	struct inet_connection_sock icsk; /* last: the sanitizer sees what overruns it */
+};
+
+static struct tcp_sock *tcp_sk(struct sock *sk)
+{
+	return &sk->tp;
+}
+
+static void *inet_csk_ca(struct sock *sk)
+{
+	return sk->icsk.icsk_ca_priv;
+}
+
+struct entry {
+	const char *name;
+	volatile void *at;
+	unsigned int size;
+	long long initial, min, max;
+};
+
+static struct entry params[64], counters[64];
+static int n_params, n_counters;
+
+static void put(const struct entry *e, long long value)
+{
+	memcpy((void *)e->at, &value, e->size); /* little-endian hosts */
+}
+
+static u64 get(const struct entry *e)
+{
+	u64 value = 0;
+
+	memcpy(&value, (void *)e->at, e->size);
+	return value;
+}
+
+/* A parameter is an ordinary variable here, known by its name. So is a counter. */
+#undef PARAM
+#undef COUNTER
+#define PARAM(type, name, value, min, max, unit, doc)                                             \
+	static volatile type name;                                                                \
+	static void __attribute__((constructor)) param_##name(void)                               \
+	{                                                                                         \
+		params[n_params++] = (struct entry){ #name, &name, sizeof(name), value, min, max }; \
+	}                                                                                         \
+	static volatile type name = value
+#define COUNTER(name, doc)                                                                        \
+	static u64 name;                                                                          \
+	static void __attribute__((constructor)) counter_##name(void)                             \
+	{                                                                                         \
+		counters[n_counters++] = (struct entry){ #name, &name, sizeof(name), 0, 0, 0 };   \
+	}                                                                                         \
+	static u64 name
+
+#include CONTROLLER
+
+enum { OPEN, DISORDER, CWR, RECOVERY, LOSS }; /* enum tcp_ca_state */
+
+#define NO_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH */
+#define SND_WND (1u << 30)      /* the largest window a peer can offer */
+
+static struct sock sock, *sk = &sock;
+static struct tcp_sock *tp = &sock.tp;
+
+/* What the kernel keeps but no controller reads. Windows and counts in packets. */
+static struct {
+	u32 seg;         /* sequence numbers a packet takes */
+	u32 packets_out, sacked_out, lost_out, retrans_out;
+	u32 app;         /* what the application keeps in flight at most */
+	u32 high_seq;    /* recovery ends here */
+	u32 prior_ssthresh;
+	u32 prr_delivered, prr_out;
+	u32 retransmits; /* timeouts since snd_una moved */
+	u32 usage_seq;   /* cwnd_usage_seq */
+	u32 max_packets_out;
+	u8 state;
+	u8 undo_marker;
+	u8 tx_start;     /* cwnd_event carries CA_EVENT_TX_START: kernels before 7.1 */
+	u8 timestamps;   /* a retransmitted packet gives an RTT sample too */
+} k;
+
+static unsigned long long bpf_ktime_get_ns(void)
+{
+	return tp->tcp_mstamp * 1000;
+}
+
+#define MEMBER(s, m) { #m, &(s).m, sizeof((s).m), 0, 0, 0 }
+static const struct entry members[] = {
+	MEMBER(sock.tp, snd_una), MEMBER(sock.tp, snd_nxt), MEMBER(sock.tp, snd_cwnd),
+	MEMBER(sock.tp, snd_ssthresh), MEMBER(sock.tp, snd_cwnd_clamp), MEMBER(sock.tp, prior_cwnd),
+	MEMBER(k, max_packets_out), MEMBER(sock.tp, mss_cache), MEMBER(sock.tp, srtt_us), MEMBER(sock.tp, data_segs_out),
+	MEMBER(sock.tp, tcp_mstamp), MEMBER(k, seg), MEMBER(k, packets_out), MEMBER(k, sacked_out),
+	MEMBER(k, lost_out), MEMBER(k, retrans_out), MEMBER(k, app), MEMBER(k, high_seq),
+	MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
+	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
+	{ "now", &sock.tp.tcp_mstamp, sizeof(u64), 0, 0, 0 },
+};
+
+#ifdef FIELDS
+#define FIELD(m) { "ca." #m, (char *)sock.icsk.icsk_ca_priv + offsetof(struct OPS, m), \
+		   sizeof(((struct OPS *)0)->m), 0, 0, 0 },
+#endif
+static const struct entry fields[] = {
+#ifdef FIELDS
+#include FIELDS
+#endif
+	{ 0 },
+};
+
+/* The command being served. */
+static struct {
+	char *key[64];
+	long long value[64];
+	int n;
+} args;
+
+static long long take(const char *key, long long otherwise)
+{
+	for (int i = 0; i < args.n; i++)
+		if (args.key[i] && !strcmp(args.key[i], key)) {
+			args.key[i] = NULL;
+			return args.value[i];
+		}
+	return otherwise;
+}
+
+static const struct entry *find(const struct entry *e, int n, const char *name)
+{
+	for (; n-- > 0; e++)
+		if (e->name && name && !strcmp(e->name, name))
+			return e;
+	return NULL;
+}
+
+#define COUNT_OF(a) (int)(sizeof(a) / sizeof((a)[0]))
+
+/* Members first: the clock must be right when the controller runs. */
+static void set_members(void)
+{
+	for (int i = 0; i < args.n; i++) {
+		const struct entry *e = find(members, COUNT_OF(members), args.key[i]);
+
+		if (!e)
+			e = find(fields, COUNT_OF(fields), args.key[i]);
+		if (e)
+			put(e, take(args.key[i], 0));
+	}
+}
+
+static const char *set_params(void)
+{
+	for (int i = 0; i < args.n; i++) {
+		const struct entry *e = find(params, n_params, args.key[i]);
+
+		if (!e)
+			return "no such parameter";
+		if (args.value[i] < e->min || args.value[i] > e->max)
+			return "out of bounds";
+		put(e, take(args.key[i], 0));
+	}
+	return NULL;
+}
+
+static u32 in_flight(void)
+{
+	return k.packets_out - k.sacked_out - k.lost_out + k.retrans_out;
+}
+
+static void event(enum tcp_ca_event ev)
+{
+	if (OPS.cwnd_event)
+		OPS.cwnd_event(sk, ev);
+}
+
+static void set_state(u8 state)
+{
+	if (OPS.set_state)
+		OPS.set_state(sk, state);
+	k.state = state;
+}
+
+static bool in_reduction(void)
+{
+	return k.state == CWR || k.state == RECOVERY;
+}
+
+static u32 current_ssthresh(void)
+{
+	u32 cwnd = tp->snd_cwnd;
+
+	return in_reduction() ? tp->snd_ssthresh : max_u64(tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2));
+}
+
+static void cwnd_validate(bool limited)
+{
+	if (!before(tp->snd_una, k.usage_seq) || limited ||
+	    (!tp->is_cwnd_limited && k.packets_out > k.max_packets_out)) {
+		tp->is_cwnd_limited = limited;
+		k.max_packets_out = k.packets_out;
+		k.usage_seq = tp->snd_nxt;
+	}
+}
+
+/* Sends what window, application and peer allow: lost packets first. */
+static void transmit(u32 *fresh, u32 *again)
+{
+	u32 flight = in_flight();
+	u32 room = tp->snd_cwnd > flight ? tp->snd_cwnd - flight : 0;
+	u32 limit = min_u64(k.app, SND_WND / k.seg);
+	u32 data = limit > k.packets_out ? limit - k.packets_out : 0;
+	bool full;
+
+	*again = min_u64(room, k.lost_out - k.retrans_out);
+	*fresh = min_u64(room - *again, data);
+	/* Not only after idle: every packet that leaves into an empty network. */
+	if (!flight && *fresh + *again && k.tx_start)
+		event(CA_EVENT_TX_START);
+	k.retrans_out += *again;
+	k.packets_out += *fresh;
+	tp->snd_nxt += *fresh * k.seg;
+	tp->data_segs_out += *fresh + *again;
+	if (in_reduction())
+		k.prr_out += *fresh + *again;
+	full = in_flight() >= tp->snd_cwnd;
+	if (data && (*fresh || full))
+		cwnd_validate(full);
+}
+
+static void init_reduction(void)
+{
+	k.high_seq = tp->snd_nxt;
+	k.prr_delivered = k.prr_out = 0;
+	tp->prior_cwnd = tp->snd_cwnd;
+	tp->snd_ssthresh = OPS.ssthresh(sk);
+}
+
+/* Proportional rate reduction, RFC 6937. */
+static void prr(u32 delivered, bool advanced)
+{
+	int delta = (int)(tp->snd_ssthresh - in_flight()), count;
+
+	if (!delivered)
+		return;
+	k.prr_delivered += delivered;
+	if (delta < 0) {
+		u64 share = (u64)tp->snd_ssthresh * k.prr_delivered + tp->prior_cwnd - 1;
+
+		count = (int)(share / tp->prior_cwnd) - (int)k.prr_out;
+	} else {
+		count = (int)(k.prr_delivered - k.prr_out);
+		if (count < (int)delivered)
+			count = delivered;
+		count += advanced;
+		if (count > delta)
+			count = delta;
+	}
+	if (count < !k.prr_out)
+		count = !k.prr_out;
+	tp->snd_cwnd = in_flight() + count;
+}
+
+static void end_reduction(void)
+{
+	if (tp->snd_ssthresh < NO_SSTHRESH && (k.state == CWR || k.undo_marker))
+		tp->snd_cwnd = tp->snd_ssthresh;
+	event(CA_EVENT_COMPLETE_CWR);
+}
+
+static void leave_recovery(void)
+{
+	k.lost_out = k.retrans_out = 0; /* all of it lay before high_seq */
+	if (k.state == CWR) {
+		end_reduction();
+		set_state(OPEN);
+	} else {
+		bool reduced = k.state == RECOVERY;
+
+		set_state(OPEN);
+		if (reduced)
+			end_reduction();
+	}
+}
+
+static void average_rtt(long long rtt)
+{
+	if (rtt > 0)
+		tp->srtt_us = tp->srtt_us ? tp->srtt_us - (tp->srtt_us >> 3) + rtt : rtt << 3;
+}
+
+static void ack(void)
+{
+	u32 n = min_u64(take("n", 1), k.packets_out), lost = min_u64(n, k.lost_out);
+	u32 sacked = min_u64(n - lost, k.sacked_out);
+	u32 free = k.packets_out - n - (k.lost_out - lost) - (k.sacked_out - sacked);
+	u32 more = min_u64(take("sack", 0), free), delivered = n - sacked + more;
+	long long rtt = take("rtt", -1);
+	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
+	u32 flags = take("ece", 0) ? 4 : 0; /* CA_ACK_ECE */
+
+	if (!k.packets_out)
+		return; /* tcp_ack(): no_queue */
+	if (lost && k.retrans_out && !k.timestamps)
+		rtt = -1;
+	sample.rtt_us = n || more ? rtt : -1;
+
+	tp->snd_una += n * k.seg;
+	k.packets_out -= n;
+	k.lost_out -= lost;
+	k.retrans_out -= min_u64(lost, k.retrans_out);
+	k.sacked_out += more - sacked;
+	if (n)
+		k.retransmits = 0;
+	average_rtt(sample.rtt_us);
+
+	if (OPS.in_ack_event)
+		OPS.in_ack_event(sk, flags);
+	if (OPS.pkts_acked)
+		OPS.pkts_acked(sk, &sample);
+	if (k.state >= CWR && !before(tp->snd_una, k.high_seq) &&
+	    (k.state != CWR || tp->snd_una != k.high_seq))
+		leave_recovery();
+	if (in_reduction())
+		prr(delivered, n > 0);
+	else if (n)
+		OPS.cong_avoid(sk, tp->snd_una, delivered);
+}
+
+static void fast_retransmit(void)
+{
+	u32 n = take("n", 1), sack = take("sack", 1);
+
+	if (k.packets_out == 0 || k.state == LOSS)
+		return;
+	n = min_u64(n, k.packets_out - k.sacked_out - k.lost_out);
+	k.lost_out += n;
+	sack = min_u64(sack, k.packets_out - k.sacked_out - k.lost_out);
+	k.sacked_out += sack;
+	if (k.state != RECOVERY) {
+		k.prior_ssthresh = 0;
+		k.undo_marker = 1;
+		if (!in_reduction()) {
+			k.prior_ssthresh = current_ssthresh();
+			init_reduction();
+		}
+		set_state(RECOVERY);
+	}
+	prr(sack, false);
+}
+
+static void enter_cwr(void)
+{
+	k.prior_ssthresh = 0;
+	if (k.state < CWR) {
+		k.undo_marker = 0;
+		init_reduction();
+		set_state(CWR);
+	}
+}
+
+static void timeout(void)
+{
+	if (!k.packets_out)
+		return;
+	k.lost_out = k.packets_out - k.sacked_out;
+	k.retrans_out = 0;
+	if (k.state <= DISORDER || !before(tp->snd_una, k.high_seq) ||
+	    (k.state == LOSS && !k.retransmits)) {
+		k.prior_ssthresh = current_ssthresh();
+		tp->prior_cwnd = tp->snd_cwnd;
+		tp->snd_ssthresh = OPS.ssthresh(sk);
+		event(CA_EVENT_LOSS);
+		k.undo_marker = 1;
+	}
+	tp->snd_cwnd = in_flight() + 1;
+	set_state(LOSS);
+	k.high_seq = tp->snd_nxt; /* snd_nxt itself is not taken back */
+	k.retransmits++;
+}
+
+static void undo(void)
+{
+	if (!k.undo_marker)
+		return;
+	k.lost_out = k.retrans_out = 0;
+	if (k.prior_ssthresh) {
+		tp->snd_cwnd = OPS.undo_cwnd(sk);
+		tp->snd_ssthresh = max_u64(tp->snd_ssthresh, k.prior_ssthresh);
+	}
+	k.undo_marker = 0;
+	if (k.state != OPEN)
+		set_state(OPEN);
+}
+
+static void restart(void)
+{
+	u32 cwnd = take("cwnd", 10);
+
+	if (k.packets_out)
+		return;
+	event(CA_EVENT_CWND_RESTART);
+	tp->snd_ssthresh = current_ssthresh();
+	tp->snd_cwnd = min_u64(tp->snd_cwnd, cwnd);
+}
+
+static void fresh_socket(void)
+{
+	memset(sk, 0, sizeof(*sk));
+	memset(&k, 0, sizeof(k));
+	tp->snd_cwnd = 10;
+	tp->snd_ssthresh = NO_SSTHRESH;
+	tp->snd_cwnd_clamp = ~0u;
+	tp->mss_cache = 960;
+	tp->snd_una = tp->snd_nxt = 1;
+	tp->tcp_mstamp = 1000000;
+	k.seg = 960;
+	k.app = ~0u;
+	k.tx_start = 1;
+	set_members();
+	tp->snd_cwnd = min_u64(tp->snd_cwnd, tp->snd_cwnd_clamp);
+	k.usage_seq = tp->snd_nxt;
+	if (OPS.init)
+		OPS.init(sk);
+}
+
+static void print_entries(const char *name, const struct entry *e, int n, const char *prefix)
+{
+	const char *comma = "";
+
+	printf("\"%s\":{", name);
+	for (; n-- > 0 && e->name; e++, comma = ",")
+		printf("%s\"%s\":%llu", comma, e->name + strlen(prefix), get(e));
+	printf("}");
+}
+
+static void print_state(void)
+{
+	printf("{");
+	print_entries("tp", members, COUNT_OF(members), "");
+	printf(",");
+	print_entries("ca", fields, COUNT_OF(fields), "ca.");
+	printf(",");
+	print_entries("counters", counters, n_counters, "");
+	printf(",\"cwnd_limited\":%d}\n", tp->is_cwnd_limited);
+}
+
+static void print_params(void)
+{
+	printf("{");
+	for (int i = 0; i < n_params; i++)
+		printf("%s\"%s\":[%llu,%lld,%lld,%lld]", i ? "," : "", params[i].name, get(&params[i]),
+		       params[i].initial, params[i].min, params[i].max);
+	printf("}\n");
+}
+
+static const char *parse(char *line, char **command)
+{
+	char *word;
+
+	args.n = 0;
+	*command = strtok(line, " \n");
+	while ((word = strtok(NULL, " \n"))) {
+		char *eq = strchr(word, '=');
+
+		if (!eq || args.n == COUNT_OF(args.key))
+			return "not key=value, or too many";
+		*eq = 0;
+		args.key[args.n] = word;
+		args.value[args.n++] = strtoll(eq + 1, NULL, 0);
+	}
+	return *command ? NULL : "no command";
+}
+
+static void raw_event(void)
+{
+	event(take("id", 0));
+}
+
+static void nothing(void)
+{
+}
+
+static void reset(void)
+{
+	for (int i = 0; i < n_params; i++)
+		put(&params[i], params[i].initial);
+	for (int i = 0; i < n_counters; i++)
+		put(&counters[i], 0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+	bool sends; /* then packets may leave */
+} commands[] = {
+	{ "reset", reset, false },     { "new", fresh_socket, true },	 { "ack", ack, true },
+	{ "loss", fast_retransmit, true }, { "cwr", enter_cwr, true },	 { "rto", timeout, true },
+	{ "undo", undo, true },	       { "restart", restart, true },	 { "send", nothing, true },
+	{ "event", raw_event, false }, { "poke", nothing, false },
+};
+
+static const char *serve(const char *command)
+{
+	if (!strcmp(command, "state")) {
+		print_state();
+		return NULL;
+	}
+	if (!strcmp(command, "params")) {
+		print_params();
+		return NULL;
+	}
+	if (!strcmp(command, "set")) {
+		const char *error = set_params();
+
+		if (!error)
+			printf("{}\n");
+		return error;
+	}
+	for (int i = 0; i < COUNT_OF(commands); i++) {
+		u32 fresh = 0, again = 0;
+
+		if (strcmp(command, commands[i].name))
+			continue;
+		if (commands[i].run != fresh_socket)
+			set_members();
+		commands[i].run();
+		for (int j = 0; j < args.n; j++)
+			if (args.key[j])
+				return "no such key";
+		if (commands[i].sends)
+			transmit(&fresh, &again);
+		printf("{\"cwnd\":%u,\"sent\":%u,\"again\":%u}\n", tp->snd_cwnd, fresh, again);
+		return NULL;
+	}
+	return "no such command";
+}
+
+int main(void)
+{
+	static char line[4096];
+	const char *error;
+	char *command;
+
+	setvbuf(stdout, NULL, _IOLBF, 1 << 16);
+	while (fgets(line, sizeof(line), stdin)) {
+		error = parse(line, &command);
+		if (!error)
+			error = serve(command);
+		if (error)
+			printf("{\"error\":\"%s\"}\n", error);
+	}
+	return 0;
+}

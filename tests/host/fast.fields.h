@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Members of `struct fast` that tests read and set. */
+FIELD(rtt_avg_q16)
+FIELD(update_stamp)
+FIELD(ack_stamp)
+FIELD(rtt_base)
+FIELD(w_q8)
+FIELD(step_from_q8)
+FIELD(step_to_q8)
+FIELD(w_round_q8)
+FIELD(round_end)
+FIELD(rounds)
+FIELD(cwnd_written)
+FIELD(w_saved_q8)
+FIELD(cwnd_limited)

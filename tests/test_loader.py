@@ -1,0 +1,689 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""build/asymcc on the running kernel: real registrations, real namespaces, real transfers."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ASYMCC = ROOT / "build" / "asymcc"
+BTF = Path("/sys/kernel/btf/vmlinux")
+
+
+def why_not() -> str | None:
+    if os.geteuid() != 0:
+        return "needs root"
+    if not BTF.exists() or b"bpf_struct_ops_tcp_congestion_ops" not in BTF.read_bytes():
+        return "this kernel takes no congestion control from BPF"
+    if not ASYMCC.exists() or not (ASYMCC.parent / "fast.bpf.o").exists():
+        return "build/asymcc or build/fast.bpf.o is not built: run make"
+    return None
+
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
+needs_clang = pytest.mark.skipif(not shutil.which("clang"), reason="needs clang")
+
+
+def run(*argv, check=True, **kw) -> subprocess.CompletedProcess:
+    done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=60, **kw)
+    assert not check or done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def asymcc(*argv, **kw) -> str:
+    return run(ASYMCC, *argv, **kw).stdout
+
+
+def refused(*argv, code=1) -> str:
+    """The one line on stderr of a command that must fail."""
+    done = run(ASYMCC, *argv, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def listed(name: str) -> dict | None:
+    rows = [r for r in json.loads(asymcc("list", "--json")) if r["name"] == name]
+    return rows[-1] if rows else None
+
+
+def kernel_has(name: str) -> bool:
+    return name in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
+def values(name: str, what: str = "parameters") -> dict[str, int]:
+    return {v["name"]: v["value"] for v in json.loads(asymcc("show", name, "--json"))[what]}
+
+
+serial = itertools.count()
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}{os.getpid() % 100000}_{next(serial)}"
+
+
+@pytest.fixture
+def alias():
+    """Makes names of controllers, and takes what was registered by them out at the end."""
+    made = []
+
+    def make() -> str:
+        made.append(unique("t"))
+        return made[-1]
+
+    yield make
+    for name in made:
+        run(ASYMCC, "unload", "--force", name, check=False)
+
+
+@dataclasses.dataclass
+class Pair:
+    """Two namespaces joined by a veth pair; the first one's side is a 20 Mbit/s bottleneck."""
+
+    client: str
+    server: str
+    dev_c: str
+    dev_s: str
+
+    def sh(self, ns: str, *argv, **kw):
+        return run("ip", "netns", "exec", ns, *argv, **kw)
+
+    def qdisc(self, ns: str, dev: str) -> dict:
+        return next(q for q in json.loads(self.sh(ns, "tc", "-s", "-j", "qdisc", "show", "dev", dev).stdout) if q.get("root"))
+
+
+@pytest.fixture
+def pair():
+    p = Pair(unique("tc"), unique("ts"), unique("c"), unique("s"))
+    try:
+        for ns in (p.client, p.server):
+            run("ip", "netns", "add", ns)
+            p.sh(ns, "sysctl", "-qw", "net.ipv6.conf.default.router_solicitations=0")
+        run("ip", "link", "add", p.dev_c, "netns", p.client, "type", "veth", "peer", "name", p.dev_s, "netns", p.server)
+        for ns, dev, end in ((p.client, p.dev_c, 1), (p.server, p.dev_s, 2)):
+            p.sh(ns, "ip", "addr", "add", f"10.9.0.{end}/24", "dev", dev)
+            p.sh(ns, "ip", "addr", "add", f"fd09::{end}/64", "dev", dev, "nodad")
+            p.sh(ns, "ip", "link", "set", "lo", "up")
+            p.sh(ns, "ip", "link", "set", dev, "up")
+            p.sh(ns, "ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off")
+        for ns, dev, rate in ((p.client, p.dev_c, "20mbit"), (p.server, p.dev_s, "100mbit")):
+            p.sh(ns, "tc", "qdisc", "add", "dev", dev, "root", "tbf", "rate", rate, "burst", "3000", "limit", "60000")
+        yield p
+    finally:
+        for ns in (p.client, p.server):
+            run("ip", "netns", "del", ns, check=False)
+
+
+SERVER = """
+import socket, sys
+family, address, port, size = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+l = socket.socket(family)
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind((address, port)); l.listen(); print("ready", flush=True)
+s, _ = l.accept()
+got = 0
+while got < size:
+    got += len(s.recv(65536))
+s.sendall(b"!")
+print(got, len(s.recv(1)), flush=True)
+"""
+CLIENT = """
+import socket, sys
+family, address, port, size = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+s = socket.socket(family)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[4].encode())
+s.connect((address, port))
+s.sendall(b"x" * size)
+s.recv(1)
+if len(sys.argv) > 5:
+    print("idle", flush=True); sys.stdin.read()
+"""
+
+
+@contextlib.contextmanager
+def program(*argv):
+    p = subprocess.Popen([str(a) for a in argv], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    try:
+        yield p
+    finally:
+        p.kill()
+        p.communicate()
+
+
+@contextlib.contextmanager
+def server(p: Pair, address: str, port: int, size: int):
+    with program("ip", "netns", "exec", p.server, sys.executable, "-c", SERVER, address, port, size) as s:
+        assert s.stdout.readline() == "ready\n", s.stderr.read()
+        yield s
+
+
+def transfer(p: Pair, address: str, port: int, size: int, cc: str) -> None:
+    with server(p, address, port, size) as s:
+        p.sh(p.client, sys.executable, "-c", CLIENT, address, port, size, cc)
+        assert s.communicate(timeout=30)[0].split() == [str(size), "0"]
+
+
+@contextlib.contextmanager
+def held_open(p: Pair, cc: str, address: str = "10.9.0.2"):
+    """A connection of the client that stays open."""
+    with server(p, address, 7100, 1000):
+        with program("ip", "netns", "exec", p.client, sys.executable, "-c", CLIENT, address, 7100, 1000, cc, "stay") as c:
+            assert c.stdout.readline() == "idle\n", c.stderr.read()
+            yield
+
+
+# --- load, list, show, unload
+
+
+def test_life(alias):
+    name = alias()
+    assert listed("fast")["built"] and listed(name) is None
+    assert asymcc("load", "fast", "--as", name, "--set", "alpha=500") == f"{name} registered (alpha=500 packets)\n"
+    assert kernel_has(name), "the registration must outlive the command"
+    row = listed(name)
+    assert row["object"] == "fast" and row["map_id"] > 0 and row["used_by"] == []
+    assert name in run("bpftool", "struct_ops", "dump", "id", row["map_id"]).stdout
+    assert name in asymcc("list") and "alpha" in asymcc("show", name)
+    assert asymcc("unload", name) == f"{name} unloaded\n"
+    assert not kernel_has(name) and listed(name) is None
+    assert "not registered" in refused("unload", name)
+
+
+def test_trace_object_is_no_controller(alias):
+    assert listed("trace") is None
+    assert "not a controller" in refused("load", "trace", "--as", alias())
+
+
+def test_two_instances_keep_their_own_values(alias, pair):
+    a, b = alias(), alias()
+    asymcc("load", "fast", "--as", a, "--set", "alpha=20", "--set", "update_us=10000")
+    asymcc("load", "fast", "--as", b, "--set", "alpha=0x28", "--set", "gamma_q8=256")
+    defaults = values("fast") if not kernel_has("fast") else None
+    va, vb = values(a), values(b)
+    assert (va["alpha"], va["update_us"], va["gamma_q8"]) == (20, 10000, 128)
+    assert (vb["alpha"], vb["update_us"], vb["gamma_q8"]) == (40, 0, 256)
+    if defaults:
+        assert defaults | {"alpha": 20, "update_us": 10000} == va
+    # and their own counters
+    transfer(pair, "10.9.0.2", 7000, 200_000, b)
+    assert values(a, "counters")["flows"] == 0
+    assert values(b, "counters")["flows"] == 1 and values(b, "counters")["updates"] > 0
+    # and one goes without the other
+    asymcc("unload", a)
+    assert values(b) == vb
+
+
+def test_show_of_what_is_only_built():
+    if kernel_has("fast"):
+        pytest.skip("fast is registered on this machine")
+    text = asymcc("show", "fast")
+    assert text.startswith("fast: not registered")
+    assert values("fast")["alpha"] == 1000
+    shown = json.loads(asymcc("show", "fast", "--json"))
+    assert shown["registered"] is False and shown["map_id"] is None
+    alpha = shown["parameters"][0]
+    assert (alpha["min"], alpha["max"], alpha["unit"]) == (1, 65536, "packets") and "backlog" in alpha["doc"]
+
+
+def test_name_taken(alias):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    line = refused("load", "fast", "--as", name)
+    assert "registered already" in line and f"asymcc unload {name}" in line and "--as" in line
+    line = refused("load", "fast", "--as", "reno")
+    assert "congestion control of that name" in line and "--as" in line
+
+
+@pytest.mark.parametrize("argv, words", [
+    (["load", "nosuch"], ["nosuch", "fast"]),
+    (["show", "nosuch"], ["nosuch", "fast"]),
+    (["show", "../build/fast"], ["no controller"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpah=3"], ["no parameter alpah", "alpha, alpha_mode"]),
+    (["load", "fast", "--as", "NAME", "--set", "alph=3"], ["no parameter alph;"]),
+    (["load", "fast", "--as", "NAME", "--set", "flows=3"], ["no parameter flows"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpha=0"], ["out of range", "1 to 65536 packets"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpha=65537"], ["out of range"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpha=-1"], ["out of range"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpha=99999999999999999999"], ["out of range"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpha=3x"], ["not an integer"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpha="], ["not an integer"]),
+    (["load", "fast", "--as", "NAME", "--set", "alpha"], ["param=value"]),
+    (["load", "fast", "--as", "sixteen_letters_"], ["1 to 15 characters"]),
+    (["load", "fast", "--as", "a b"], ["letters, digits"]),
+])
+def test_wrong_values(alias, argv, words):
+    name = alias()
+    line = refused(*[name if a == "NAME" else a for a in argv])
+    for w in words:
+        assert w in line
+    assert not kernel_has(name)
+
+
+@pytest.mark.parametrize("argv", [
+    [], ["nosuch"], ["load"], ["load", "a", "b"], ["list", "x"], ["load", "fast", "--as"], ["load", "fast", "--nosuch"],
+    ["list", "--as", "x"], ["trace", "--ports", "9-5", "-o", "/dev/null"], ["trace", "--bin-ms", "0", "-o", "/dev/null"],
+])
+def test_usage(argv):
+    refused(*argv, code=2)
+
+
+def test_help_comes_from_the_tables():
+    text = asymcc("--help")
+    for command in ("list", "load", "show", "unload", "trace"):
+        assert command in text
+        assert "--objects" in asymcc(command, "--help")
+    assert "--set PARAM=VALUE" in asymcc("load", "--help") and "--set" not in asymcc("list", "--help")
+    assert asymcc("--version").startswith("asymcc ")
+
+
+def test_objects_folder(tmp_path, alias):
+    shutil.copy(ASYMCC.parent / "fast.bpf.o", tmp_path / "other.bpf.o")
+    rows = {r["name"]: r for r in json.loads(asymcc("--objects", tmp_path, "list", "--json"))}
+    assert rows["other"]["built"] and not rows.get("fast", {}).get("built")
+    env = os.environ | {"ASYMCC_OBJECTS": str(tmp_path)}
+    assert "other" in asymcc("list", env=env)
+    name = alias()
+    asymcc("load", "other", "--objects", tmp_path, "--as", name)
+    assert kernel_has(name)
+    (tmp_path / "broken.bpf.o").write_bytes(b"\x7fELF nonsense")
+    assert "not a BPF object" in refused("load", "broken", "--objects", tmp_path)
+    assert "other" in asymcc("--objects", tmp_path, "list")
+
+
+# --- namespaces
+
+
+def test_default_of_a_namespace(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
+    assert listed(name)["used_by"] == [{"netns": f"netns {pair.client}", "default": True, "sockets": 0}]
+    assert f"default of netns {pair.client}" in asymcc("list")
+    line = refused("unload", name)
+    assert f"netns {pair.client}" in line and "sysctl" in line and "--force" in line
+    assert kernel_has(name)
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    asymcc("unload", name)
+    assert not kernel_has(name)
+
+
+def test_force(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
+    assert f"still the default of netns {pair.client}" in asymcc("unload", "--force", name)
+    assert not kernel_has(name) and listed(name)["unloading"]
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_open_sockets_are_counted_and_survive_unload(address, alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name, "--set", "alpha=33")
+    with held_open(pair, name, address):
+        assert listed(name)["used_by"] == [{"netns": f"netns {pair.client}", "default": False, "sockets": 1}]
+        assert f"1 socket in netns {pair.client}" in asymcc("list")
+        assert asymcc("unload", name) == f"{name} unloaded; 1 socket keeps it until closed\n"
+        assert listed(name)["unloading"] and values(name)["alpha"] == 33
+        assert "unloaded already" in refused("unload", name)
+        asymcc("load", "fast", "--as", name, "--set", "alpha=44")  # the name is free again
+        assert values(name)["alpha"] == 44
+
+
+def test_namespace_without_a_name(alias):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    script = f"echo {name} > /proc/sys/net/ipv4/tcp_congestion_control && echo $$ && read line"
+    with program("unshare", "-n", "sh", "-c", script) as p:
+        pid = p.stdout.readline().strip()
+        assert listed(name)["used_by"] == [{"netns": f"pid {pid}", "default": True, "sockets": 0}]
+        assert f"pid {pid}" in refused("unload", name)
+
+
+# --- kernels and users that cannot
+
+
+@pytest.mark.parametrize("argv", [["list"], ["show", "fast"], ["load", "fast"], ["unload", "fast"], ["trace", "-o", "/dev/null"]])
+def test_not_root(argv, tmp_path):
+    for f in (ASYMCC, ASYMCC.parent / "fast.bpf.o", ASYMCC.parent / "trace.bpf.o"):
+        shutil.copy(f, tmp_path)
+    for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are closed to others
+        if folder != Path("/tmp") and Path("/tmp") in folder.parents:
+            folder.chmod(0o755)
+    done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", tmp_path / "asymcc", *argv, check=False)
+    assert done.returncode == 1 and "root" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_kernel_without_btf():
+    if any(Path("/boot").glob("vmlinux-*")):
+        pytest.skip("libbpf would take the BTF of /boot/vmlinux-*")
+    done = run("unshare", "-m", "sh", "-c", f"mount --bind /dev/null {BTF} && exec {ASYMCC} list", check=False)
+    assert done.returncode == 1 and "no BTF" in done.stderr, done.stderr
+
+
+CONTROLLER = """
+#include "asymcc.bpf.h"
+char LICENSE[] SEC("license") = "GPL";
+PARAM(s32, bias, -7, -100, 100, "us", "a signed one | with a bar");
+PARAM(u8, tiny, 3, 0, 255, "-", "a small one");
+PARAM(u64, huge, 5000000000, 0, 10000000000, "ns", "a large one");
+COUNTER(calls, "calls");
+SEC("struct_ops/t_ssthresh") u32 BPF_PROG(t_ssthresh, struct sock *sk)
+{ COUNT(calls); calls += bias + tiny + huge; BODY return 2; }
+SEC("struct_ops/t_undo") u32 BPF_PROG(t_undo, struct sock *sk) { return tcp_sk(sk)->snd_cwnd; }
+SEC("struct_ops/t_avoid") void BPF_PROG(t_avoid, struct sock *sk, u32 ack, u32 acked) { }
+OPS
+"""
+OPS = """
+SEC(".struct_ops") struct tcp_congestion_ops tiny_ops = {
+    .ssthresh = (void *)t_ssthresh, .undo_cwnd = (void *)t_undo, .cong_avoid = (void *)t_avoid, .name = "NAME" };
+"""
+
+
+def build(folder: Path, name: str, body: str = "", ops: str = OPS, **replace) -> None:
+    text = CONTROLLER.replace("BODY", body).replace("OPS\n", ops).replace("NAME", name)
+    for old, new in replace.items():
+        text = text.replace(old, new)
+    (folder / f"{name}.bpf.c").write_text(textwrap.dedent(text))
+    run("clang", "-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_x86", f"-I{ROOT / 'bpf'}", "-c",
+        folder / f"{name}.bpf.c", "-o", folder / f"{name}.bpf.o")
+
+
+@needs_clang
+def test_types_of_parameters(tmp_path, alias):
+    name = alias()
+    build(tmp_path, name)
+    asymcc("load", name, "--objects", tmp_path)
+    assert values(name) == {"bias": -7, "tiny": 3, "huge": 5000000000}
+    asymcc("unload", name)
+    sets = ["--set", "bias=-100", "--set", "tiny=255", "--set", "huge=10000000000"]
+    assert asymcc("load", name, "--objects", tmp_path, *sets) == f"{name} registered (bias=-100 us, tiny=255, huge=10000000000 ns)\n"
+    assert values(name) == {"bias": -100, "tiny": 255, "huge": 10000000000}
+    assert json.loads(asymcc("show", name, "--json"))["parameters"][0]["doc"] == "a signed one | with a bar"
+
+
+@needs_clang
+def test_registered_by_bpftool(tmp_path, alias):
+    name = alias()
+    build(tmp_path, name)
+    run("bpftool", "struct_ops", "register", tmp_path / f"{name}.bpf.o")
+    row = listed(name)
+    assert row["map_id"] and row["object"] == "tiny_ops" and not row["built"]
+    assert values(name)["huge"] == 5000000000
+    asymcc("unload", name)
+    assert not kernel_has(name)
+
+
+@needs_clang
+def test_rejected_by_the_verifier(tmp_path, alias):
+    name = alias()
+    build(tmp_path, name, body="tcp_sk(sk)->snd_una = 0;")
+    line = refused("load", name, "--objects", tmp_path)
+    assert "verifier rejects program t_ssthresh" in line and "-v" in line
+    assert "snd_una" in line or "no write support" in line or "off=" in line, line
+    loud = run(ASYMCC, "load", name, "--objects", tmp_path, "-v", check=False)
+    assert loud.returncode == 1 and "BEGIN PROG LOAD LOG" in loud.stderr and loud.stderr.count("\n") > 5
+
+
+@needs_clang
+def test_required_member_missing(tmp_path, alias):
+    name = alias()
+    undo = 'SEC("struct_ops/t_undo") u32 BPF_PROG(t_undo, struct sock *sk) { return tcp_sk(sk)->snd_cwnd; }'
+    build(tmp_path, name, ops=OPS.replace(".undo_cwnd = (void *)t_undo,", ""), **{undo: ""})
+    line = refused("load", name, "--objects", tmp_path)
+    assert "undo_cwnd" in line and "required" in line
+
+
+@needs_clang
+def test_program_that_no_member_names(tmp_path, alias):
+    name = alias()
+    build(tmp_path, name, ops=OPS.replace(".undo_cwnd = (void *)t_undo,", ""))
+    assert "prog 't_undo'" in refused("load", name, "--objects", tmp_path)
+
+
+@needs_clang
+def test_member_this_kernel_lacks(tmp_path, alias):
+    name = alias()
+    own = (ROOT / "bpf" / "asymcc.bpf.h").read_text().replace("\tu32 flags;\n\tchar name", "\tvoid (*telepathy)(struct sock *sk);\n\tchar name")
+    (tmp_path / "asymcc.bpf.h").write_text(own)
+    assert "telepathy" in own
+    build(tmp_path, name)
+    assert "tcp_congestion_ops.telepathy" in refused("load", name, "--objects", tmp_path)
+
+
+@needs_clang
+def test_bounds_that_are_no_numbers(tmp_path, alias):
+    name = alias()
+    build(tmp_path, name, **{"-100, 100": "-100, CA_PRIV_BYTES"})
+    assert "bias" in refused("load", name, "--objects", tmp_path)
+
+
+# --- trace
+
+ACK = struct.Struct("<HHHBBQIIIIIIQIIII")
+GOODPUT = struct.Struct("<HHHHQQIIQ24x")
+LINK = struct.Struct("<HHIQ16sQIIQII")
+END = struct.Struct("<H6xQQQQQ16x")
+PAYLOAD = 4
+BIN_MS = 50
+
+
+@dataclasses.dataclass
+class Trace:
+    acks: list[tuple]
+    goodput: list[tuple]
+    links: list[tuple]
+    end: tuple
+    line: str
+
+    def link(self, dev: str) -> list[tuple]:
+        return [r for r in self.links if r[4].rstrip(b"\0").decode() == dev]
+
+
+def read_trace(path: Path, line: str) -> Trace:
+    data = path.read_bytes()
+    assert len(data) % 64 == 0 and data[:8] == b"ASYMCCT1"
+    version, size, bin_ns, start = struct.unpack_from("<IIQQ", data, 8)
+    assert (version, size, bin_ns) == (1, 64, BIN_MS * 1_000_000)
+    found: dict[int, list] = {1: [], 2: [], 3: [], 4: []}
+    for at in range(64, len(data), 64):
+        kind = struct.unpack_from("<H", data, at)[0]
+        record = {1: ACK, 2: GOODPUT, 3: LINK, 4: END}[kind].unpack_from(data, at)
+        found[kind].append(record)
+        t = record[{1: 5, 2: 4, 3: 3, 4: 1}[kind]]
+        assert start - bin_ns <= t and (kind not in (2, 3) or t % bin_ns == 0)
+    assert len(found[4]) == 1 and data[-64:-62] == b"\4\0"
+    end = found[4][0]
+    assert end[2:] == (len(found[1]), len(found[2]), len(found[3]), 0)
+    assert line == f"acks {end[2]}, goodput bins {end[3]}, link bins {end[4]}, lost {end[5]}\n"
+    return Trace(found[1], found[2], found[3], end, line)
+
+
+@contextlib.contextmanager
+def tracing(path: Path, *argv):
+    with program(ASYMCC, "trace", "--bin-ms", BIN_MS, "-o", path, *argv) as p:
+        assert p.stdout.readline() == "tracing\n", p.stderr.read()
+        result: list[Trace] = []
+        yield result
+        p.send_signal(signal.SIGINT)
+        out, err = p.communicate(timeout=20)
+        assert p.returncode == 0 and not err, err
+        result.append(read_trace(path, out))
+
+
+class Unseen(Exception):
+    """The trace lacks events, or has some that are not the transfer's."""
+
+
+def sums_agree(trace: Trace, port: int, size: int, links: dict[str, tuple[dict, dict]]) -> None:
+    """Bytes and packets against what was sent and what the kernel counted itself."""
+    acked = sum(r[11] for r in trace.acks if r[2] == port)
+    received = sum(r[5] for r in trace.goodput if r[1] == port)
+    assert 0.9 * size < acked <= size and 0.9 * size < received <= size
+    if (acked, received) != (size, size):
+        raise Unseen(f"{acked} bytes acknowledged and {received} received, of {size}")
+    for dev, (a, b) in links.items():
+        link = trace.link(dev)
+        seen = sum(r[2] for r in link), sum(r[5] for r in link)
+        counted = b["packets"] - a["packets"], b["bytes"] - a["bytes"]
+        assert 0.9 * counted[0] < seen[0] < 1.1 * counted[0]
+        if seen != counted:
+            raise Unseen(f"{dev}: {seen} packets and bytes, the kernel counted {counted}")
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_trace_of_a_transfer(address, alias, pair, tmp_path):
+    name, size, port = alias(), 600_000, 7001
+    asymcc("load", "fast", "--as", name, "--set", "alpha=12")
+    transfer(pair, address, port, 1000, name)  # neighbours are known from here on
+
+    # Exact or not: the namespaces now and then send a packet of their own, and there are machines
+    # whose kernel runs no BPF in interrupts over certain of its tasks. So a few tries.
+    unseen = []
+    for attempt in range(10):
+        with tracing(tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s, "--ports", f"{port}-{port}",
+                     "--drain-ms", "200") as result:
+            before = pair.qdisc(pair.client, pair.dev_c), pair.qdisc(pair.server, pair.dev_s)
+            transfer(pair, address, port, size, name)
+            after = pair.qdisc(pair.client, pair.dev_c), pair.qdisc(pair.server, pair.dev_s)
+        trace = result[0]
+        try:
+            sums_agree(trace, port, size, {pair.dev_c: (before[0], after[0]), pair.dev_s: (before[1], after[1])})
+            break
+        except Unseen as e:
+            unseen.append(str(e))
+    else:
+        pytest.fail("no trace of ten is exact:\n" + "\n".join(unseen))
+
+    sender = [r for r in trace.acks if r[2] == port]
+    assert [r[5] for r in sender] == sorted(r[5] for r in sender)
+    for r in sender:
+        _, lport, rport, ca_state, flags, t, cwnd, ssthresh, srtt, rtt, in_flight, acked, pacing, retrans, delivered, lost, mss = r
+        assert 1 <= cwnd <= 2000 and ca_state <= 4 and in_flight <= 2 * cwnd and 500 < mss < 1500
+        assert pacing > 0 and lport not in (0, port) and rport == port
+    assert max(r[6] for r in sender) > 5 and max(r[10] for r in sender) > 5
+    assert 300 < sender[-1][8] < 1_000_000 and 300 < sender[-1][9] < 1_000_000, "RTTs of a loaded 20 Mbit/s link"
+    assert abs(sender[-1][14] - size / sender[-1][16]) < 15, "segments delivered"
+
+    to_server = [r for r in trace.goodput if r[1] == port]
+    assert len({r[8] for r in to_server}) == 1 and len(to_server) > 5
+    assert sum(r[6] - r[7] for r in to_server) <= sum(r[6] for r in to_server) <= 1.2 * size / 500
+    rates = [r[5] * 8 / (BIN_MS * 1000) for r in to_server[2:-1]]
+    assert 12 < sum(rates) / len(rates) < 21, "Mbit/s, of 20 less headers"
+    assert sum(r[5] for r in trace.goodput if r[2] == port) == 1, "the reply"
+
+    for dev, b in ((pair.dev_c, after[0]), (pair.dev_s, after[1])):
+        link = trace.link(dev)
+        assert link[-1][9] == b["drops"] and sum(r[10] for r in link) == 0
+        for r in link:
+            assert r[7] >= 1 and r[8] <= r[2] * (r[7] - 1) and r[6] <= r[2]
+    assert max(r[7] for r in trace.link(pair.dev_c)) > 3, "a queue stands before the bottleneck"
+    acks_back = sum(r[6] for r in trace.link(pair.dev_s))
+    pure = sum(1 for r in sender if not r[4] & PAYLOAD)
+    assert pure > 30 and 0 <= acks_back - pure <= 3, "ACKs that left the server are those the client saw"
+    assert 1 <= sum(r[6] for r in trace.link(pair.dev_c)) <= 10
+
+
+def test_trace_loses_nothing_of_what_stays_open(alias, pair, tmp_path):
+    """Bins that no later segment closes are written at the end."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with tracing(tmp_path / "t") as result:
+        with held_open(pair, name):
+            pass
+    got = {(r[1] == 7100): 0 for r in result[0].goodput}
+    for r in result[0].goodput:
+        if 7100 in (r[1], r[2]):
+            got[r[1] == 7100] += r[5]
+    assert got == {True: 1000, False: 1}
+
+
+def test_trace_of_losses(alias, pair, tmp_path):
+    pair.sh(pair.client, "tc", "qdisc", "replace", "dev", pair.dev_c, "root", "tbf", "rate", "20mbit", "burst", "3000", "limit", "15000")
+    with tracing(tmp_path / "t", "--link", pair.dev_c) as result:
+        transfer(pair, "10.9.0.2", 7002, 1_000_000, "reno")
+        drops = pair.qdisc(pair.client, pair.dev_c)["drops"]
+    sender = [r for r in result[0].acks if r[2] == 7002]
+    assert {0, 3} <= {r[3] for r in sender}, "Open and Recovery"
+    assert any(r[11] == 0 and not r[4] & PAYLOAD for r in sender), "duplicate ACKs"
+    assert sender[-1][13] > 0 and sender[-1][15] > 0, "segments retransmitted, and lost"
+    assert 0 < drops == result[0].link(pair.dev_c)[-1][9]
+    assert sum(r[7] for r in result[0].goodput if r[1] == 7002) > 0, "segments behind a gap"
+    assert sum(r[5] for r in result[0].goodput if r[1] == 7002) == 1_000_000
+
+
+PING = """
+import socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+s.connect((sys.argv[1], 7003))
+for _ in range(200):
+    s.sendall(b"ping"); s.recv(4)
+s.sendall(b"x" * 100000)
+s.close()
+"""
+PONG = """
+import socket, sys
+l = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind((sys.argv[1], 7003)); l.listen(); print("ready", flush=True)
+s, _ = l.accept()
+for _ in range(200):
+    s.recv(4); s.sendall(b"pong")
+n = 0
+while d := s.recv(65536):
+    n += len(d)
+print(n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_trace_of_small_segments_and_a_close(address, pair, tmp_path):
+    """Small segments are no pure ACKs; what comes with the FIN counts, even if it closes the last gap."""
+    with tracing(tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s) as result:
+        with program("ip", "netns", "exec", pair.server, sys.executable, "-c", PONG, address) as pong:
+            assert pong.stdout.readline() == "ready\n", pong.stderr.read()
+            pair.sh(pair.client, sys.executable, "-c", PING, address)
+            assert pong.stdout.readline() == "100000\n"
+    trace = result[0]
+    assert sum(r[5] for r in trace.goodput if r[1] == 7003) == 200 * 4 + 100_000
+    assert sum(r[5] for r in trace.goodput if r[2] == 7003) == 200 * 4
+    assert sum(r[2] for r in trace.link(pair.dev_c)) >= 260
+    assert sum(r[6] for r in trace.link(pair.dev_c)) < 30
+    assert sum(r[6] for r in trace.link(pair.dev_s)) < sum(r[2] for r in trace.link(pair.dev_s)) - 195
+
+
+def test_trace_ports(alias, pair, tmp_path):
+    with tracing(tmp_path / "t", "--ports", "7005-7010") as result:
+        for port in (7004, 7005, 7010, 7011):
+            transfer(pair, "10.9.0.2", port, 30_000, "reno")
+    trace = result[0]
+    ports = {r[2] for r in trace.acks} | {r[1] for r in trace.goodput}
+    assert {7005, 7010} <= ports and not {7004, 7011} & ports
+    assert sum(r[5] for r in trace.goodput if r[1] == 7010) == 30_000
+    assert not trace.links
+
+
+def test_trace_seconds(tmp_path):
+    out = asymcc("trace", "--seconds", "1", "--bin-ms", BIN_MS, "-o", tmp_path / "t").split("\n")
+    assert out[0] == "tracing"
+    read_trace(tmp_path / "t", out[1] + "\n")
+
+
+def test_trace_wrong_files(tmp_path):
+    assert "-o" in refused("trace")
+    assert "No such file" in refused("trace", "-o", tmp_path / "no" / "t")
+    done = run(ASYMCC, "trace", "--seconds", "1", "-o", "/dev/full", check=False)
+    assert done.returncode == 1 and "No space left" in done.stderr

@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The report, from small made-up runs: complete, self-contained, escaped, the same each time."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import re
+from dataclasses import asdict
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from rich.console import Console
+
+from asymlab import LabError, metrics, report, runner, store, suite, trace
+
+VOID = {"meta", "link", "br", "img", "hr", "input"}
+BIN_S, DURATION, MEASURE = 0.1, 6.0, 3.0
+CONTROLLERS = {"FA-T1": ["fast"], "FA-4": ["fast"], "FA-X2": ["fast"], "FA-T2": ["fast", "fast500"]}
+
+
+def table(name: str, **columns) -> np.ndarray:
+    """A table of the trace; columns that are not given are zero."""
+    n = len(columns["t"])
+    rows = np.zeros(n, [(c, "U16" if c == "dev" else "f8" if c == "t" else "i8") for c in trace.TABLES[name]])
+    for c, v in columns.items():
+        rows[c] = v
+    return rows
+
+
+def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: float = 25, invalid: str = "", title: str = "A title",
+         reverse_bps: float = 1e6) -> store.Run:
+    """A run whose flows share `mbps` evenly."""
+    point = point or {}
+    name = " ".join([id, *map(str, point.values()), f"seed {seed}"])
+    controllers = [point["flows.controller"]] if "flows.controller" in point else CONTROLLERS[id]
+    bins, acks = round(DURATION / BIN_S), 400
+    per_bin = round(mbps * 1e6 * 0.96 / 8 * BIN_S / len(controllers))
+    t_acks, t_bins = np.linspace(0.1, DURATION, acks, endpoint=False), np.arange(bins) * BIN_S
+    flows = range(len(controllers))
+    tables = {
+        "acks": np.concatenate([table("acks", t=t_acks, flow=f, cwnd=1000 + seed, rtt_us=360_000) for f in flows]),
+        "goodput": np.concatenate([table("goodput", t=t_bins, flow=f, bytes=per_bin) for f in flows]),
+        "links": np.concatenate([
+            table("links", t=t_bins, dev="left-right", packets=100, bytes=101_400),
+            table("links", t=t_bins, dev="right-left", packets=100, bytes=5_400, pure_acks=100, qlen_sum=99_900)]),
+    }
+    job = {"duration_s": DURATION, "measure_from_s": MEASURE, "bin_ms": BIN_S * 1e3, "payload_share": 0.96, "seed": seed,
+           "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
+           "watch": {"forward": {"dev": "left-right", "rate_bps": 100e6}, "reverse": {"dev": "right-left", "rate_bps": reverse_bps}},
+           "probes": [{"base_rtt_us": 40_000}]}
+    tcp = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}}
+    agent = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "marks": {"measure": tcp, "end": tcp}, "self_check": [
+        {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": not invalid},
+        {"what": "offloads that are on", "expected": [], "measured": [], "ok": True}]}
+    key = store.key_of({"name": name})
+    (folder / key).mkdir()
+    trace.write(tables, folder / key)
+    return store.Run(folder / key, {
+        "id": id, "title": title, "name": name, "point": point, "seed": seed, "where": "lab", "command": f"asymlab run {id}.toml --seed {seed}",
+        "wall_s": 12.5, "key": key, "invalid": [invalid] if invalid else [], "result_sha256": "ab" * 32, "agent": agent,
+        "metrics": metrics.of_run(job, agent, tables["acks"], tables["goodput"], tables["links"]),
+        "identity": {"kernel": "6.12.0-test", "image": "c0ffee" * 10, "qemu": "QEMU test", "job": job}})
+
+
+def results_of(runs: list[store.Run]) -> suite.Results:
+    def task(r):
+        return SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=r.record["id"]), point=r.record["point"]))
+    return suite.Results("fast", [(task(r), r) for r in runs])
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "REPORT", tmp_path / "report")
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory) -> list[store.Run]:
+    """Everything that the figures of the FAST letter need, two seeds at one point."""
+    folder = tmp_path_factory.mktemp("store")
+    claims = suite.module("fast", "claims")
+    made = []
+    for rate in claims.RATES:
+        bps = claims.mbit(rate)
+        for seed in (1, 2) if rate == "1mbit" else (1,):
+            made.append(make(folder, "FA-T1", {"path.reverse.rate": rate}, seed, claims.theorem1(claims.k_f(bps)) / 1e6, reverse_bps=bps))
+    for controller in ("reno", "cubic", "vegas"):
+        made.append(make(folder, "FA-T1-BASE", {"path.reverse.rate": "1mbit", "flows.controller": controller}))
+    return made + [make(folder, "FA-4", mbps=5, reverse_bps=1e5), make(folder, "FA-T2"), make(folder, "FA-X2", mbps=50)]
+
+
+@pytest.fixture(scope="module")
+def full(runs, tmp_path_factory):
+    """(verdicts, figures, folder of the written report)."""
+    folder = tmp_path_factory.mktemp("out") / "report"
+    results = results_of(runs)
+    verdicts = [asdict(v) for v in suite.module("fast", "claims").claims(results)]
+    figures = [("fast", f) for f in suite.module("fast", "figures").figures(results)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(report, "REPORT", folder)
+        report.write(verdicts, figures, runs, "quick", {"boot to first packet": "1.5 s"})
+    return verdicts, figures, folder
+
+
+class Page(HTMLParser):
+    """Checks that tags balance; keeps text, ids and attributes."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.open, self.text, self.ids, self.attributes, self.tags = [], "", [], [], []
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, k, v) for k, v in attrs]
+        self.ids += [v for k, v in attrs if k == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] not in ("style", "script"):
+            self.text += data
+
+
+def index(folder: Path) -> Page:
+    return Page((folder / "index.html").read_text())
+
+
+def small(verdict="reproduced", runs=(), **changes) -> dict:
+    return {"id": "X-1", "paper": "fast", "source": "Fig. 1", "claim": "a claim", "paper_value": 25, "value": 25.5, "low": 25, "high": 26,
+            "verdict": verdict, "reason": "", "runs": list(runs)} | changes
+
+
+def test_verdicts_file_is_the_verdicts(full):
+    verdicts, _, folder = full
+    assert json.loads((folder / "verdicts.json").read_text()) == verdicts
+
+
+def test_page_shows_every_verdict_figure_and_run(full, runs):
+    verdicts, figures, folder = full
+    page = index(folder)
+    assert len(figures) == 5
+    for v in verdicts:
+        assert v["claim"] in page.text and f"claim-{v['id'].replace(' ', '-')}" in page.ids
+    for _, f in figures:
+        assert f.title in page.text and f"figure-{f.id}" in page.ids
+        assert (folder / "figures" / f"{f.id}.png").stat().st_size > 10_000 and (folder / "figures" / f"{f.id}.svg").exists()
+    for r in runs:
+        assert r.record["command"] in page.text and r.record["result_sha256"] in page.text and f"run-{r.record['key']}" in page.ids
+    assert "6.12.0-test" in page.text and "c0ffeec0ffee" in page.text and "QEMU test" in page.text and "1.5 s" in page.text
+    assert (folder / "index.html").stat().st_size < 3e6
+
+
+def test_verdict_table_comes_first(full):
+    page = index(full[2])
+    assert page.ids.index("verdicts") < page.ids.index("figures") < page.ids.index("runs")
+
+
+def test_links_lead_somewhere_and_ids_are_unique(full):
+    page = index(full[2])
+    assert len(page.ids) == len(set(page.ids))
+    links = [v for _, k, v in page.attributes if k == "href"]
+    assert len(links) > 20 and all(v[0] == "#" and v[1:] in page.ids for v in links)
+
+
+def test_page_needs_nothing_else(full):
+    page = index(full[2])
+    assert "script" not in page.tags and "link" not in page.tags
+    assert all(v.startswith("data:") for _, k, v in page.attributes if k in ("src", "srcset", "data"))
+    text = (full[2] / "index.html").read_text()
+    assert not re.search(r"https?:|url\(|@import", text)
+
+
+def test_figures_have_words(full):
+    page = index(full[2])
+    alts = [v for tag, k, v in page.attributes if tag == "img" and k == "alt"]
+    assert len(alts) == len(full[1]) and all(len(a) > 40 for a in alts)
+
+
+def test_same_input_same_bytes(full, runs, place):
+    verdicts, _, folder = full
+    figures = [("fast", f) for f in suite.module("fast", "figures").figures(results_of(runs))]
+    report.write(verdicts, figures, runs[::-1], "quick", {"boot to first packet": "1.5 s"})
+    for file in folder.rglob("*"):
+        if file.is_file():
+            assert file.read_bytes() == (place / "report" / file.relative_to(folder)).read_bytes(), file.name
+
+
+def test_interval_only_with_several_runs(place, tmp_path):
+    a, b = make(tmp_path, "FA-4"), make(tmp_path, "FA-4", seed=2)
+    report.write([small(runs=[a.record["key"]])], [], [a, b], "full")
+    assert "25 to 26" not in index(place / "report").text
+    report.write([small(runs=[a.record["key"], b.record["key"]])], [], [a, b], "full")
+    assert "25 to 26" in index(place / "report").text
+
+
+def test_verdicts_in_words(place):
+    report.write([small(v) for v in report.SYMBOLS], [], [], "full")
+    text = " ".join(index(place / "report").text.split())
+    for word, symbol in report.SYMBOLS.items():
+        assert f"{symbol} 1 {word}" in text and f"{symbol} {word}" in text
+
+
+def test_invalid_runs_are_named_and_not_drawn(runs, place, tmp_path):
+    bad = make(tmp_path, "FA-T2", invalid="base RTT: expected 1, measured 2")
+    kept = [r for r in runs if r.record["id"] != "FA-T2"] + [bad]
+    results = results_of(kept)
+    figures = [("fast", f) for f in suite.module("fast", "figures").figures(results)]
+    assert [f.id for _, f in figures] == ["fast-throughput", "fast-series", "fast-queue", "fast-ack-path"]
+    verdicts = [asdict(v) for v in suite.module("fast", "claims").claims(results)]
+    report.write(verdicts, [], kept, "quick")
+    text = " ".join(index(place / "report").text.split())
+    assert "FA-T2 seed 1: base RTT: expected 1, measured 2" in text and "✗ no" in text
+    assert next(v for v in verdicts if v["id"] == "FA-T2a")["verdict"] == "not measured"
+
+
+@pytest.mark.parametrize("id, point, lost", [
+    ("FA-4", {}, {"fast-series"}),
+    ("FA-T1", {"path.reverse.rate": "5mbit"}, {"fast-throughput", "fast-ack-path"}),
+    ("FA-X2", {}, set()),
+])
+def test_figure_without_its_runs_is_left_out(runs, id, point, lost):
+    kept = [r for r in runs if not (r.record["id"] == id and r.record["point"] == point)]
+    everything = {"fast-throughput", "fast-series", "fast-queue", "fast-ack-path", "fast-shares"}
+    assert {f.id for f in suite.module("fast", "figures").figures(results_of(kept))} == everything - lost
+
+
+def test_no_runs_no_figures(place):
+    assert suite.module("fast", "figures").figures(results_of([])) == []
+    report.write([], [], [], "quick")
+    assert "figures" not in index(place / "report").ids
+
+
+def test_text_is_escaped(place, tmp_path):
+    evil = "<script>alert(1)</script>\"'&"
+    run = make(tmp_path, "FA-4", title=evil, invalid=evil)
+    figure = report.Figure("evil", evil, evil, Figure())
+    report.write([small(claim=evil, reason=evil, source=evil)], [("fast", figure)], [run], "quick", {evil: evil})
+    page = index(place / "report")
+    assert "script" not in page.tags and evil in page.text
+
+
+def test_report_is_replaced_whole(place):
+    report.write([small()], [("fast", report.Figure("old", "Old", "old", Figure()))], [], "quick")
+    report.write([small("not reproduced")], [], [], "quick")
+    assert [p.name for p in (place / "report" / "figures").iterdir()] == []
+    assert json.loads((place / "report" / "verdicts.json").read_text())[0]["verdict"] == "not reproduced"
+    assert [p.name for p in place.iterdir()] == ["report"]
+
+
+@pytest.mark.parametrize("call", ["write_bytes", "rename"])
+def test_full_disk_keeps_the_old_report(place, monkeypatch, call):
+    report.write([small()], [], [], "quick")
+    original = getattr(Path, call)
+
+    def fail(self, *args):
+        if self.name in ("index.html", "new"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return original(self, *args)
+
+    monkeypatch.setattr(Path, call, fail)
+    with pytest.raises(LabError, match="No space left on device") as error:
+        report.write([small("not reproduced")], [], [], "quick")
+    assert "\n" not in str(error.value)
+    assert json.loads((place / "report" / "verdicts.json").read_text())[0]["verdict"] == "reproduced"
+    assert [p.name for p in place.iterdir()] == ["report"]
+
+
+def test_style_leaves_no_trace(tmp_path):
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    with report.style():
+        matplotlib.rcParams["font.size"] = 33
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_thin_keeps_extremes():
+    t = np.arange(100_000) / 1e3
+    y = np.sin(t)
+    y[54_321] = 9
+    thin_t, thin_y = report.thin(t, y, 2000)
+    assert len(thin_t) <= 2000 and (np.diff(thin_t) > 0).all()
+    assert thin_y.max() == 9 and thin_y.min() == y.min()
+    assert report.thin(t[:10], y[:10])[0] is not None and len(report.thin(t[:10], y[:10])[0]) == 10
+
+
+def test_natural_order(tmp_path):
+    made = [make(tmp_path, "FA-T1", {"path.reverse.rate": r}) for r in ("10mbit", "0.5mbit", "2mbit")]
+    assert [r.record["point"]["path.reverse.rate"] for r in report.ordered(made)] == ["0.5mbit", "2mbit", "10mbit"]
+
+
+def test_terminal_table(monkeypatch):
+    out = io.StringIO()
+    monkeypatch.setattr(runner, "console", Console(file=out, width=100, highlight=False))
+    verdicts = [suite.Verdict(**small()), suite.Verdict(**small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not"))]
+    report.print_verdicts(verdicts, 12.3)
+    text = out.getvalue()
+    assert "[bold]5[/]" in text and "[1.9, 2.1]" in text and "it [red] is not" in text
+    assert "1 reproduced, 1 not reproduced, 0 not measured; 12 s" in text and "report/index.html" in text
