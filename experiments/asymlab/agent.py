@@ -401,7 +401,7 @@ class Traffic:
         self.clients[flow["id"]] = self._spawn(
             flow["src"], "iperf3", "--client", flow["dst_addr"], "--bind", flow["src_addr"],
             "--port", str(SERVER_PORT + flow["id"]), "--cport", str(FLOW_PORT + flow["id"]),
-            "--congestion", flow["controller"], "--time", "86400", "--interval", "0", errors=subprocess.PIPE)
+            "--time", "86400", "--interval", "0", errors=subprocess.PIPE)
 
     def calm(self, flow):
         """Let the receiver's data socket collect WAKE_BYTES before it wakes its reader."""
@@ -502,10 +502,11 @@ def run(job, out, objects, prefix="lab-"):
         if lacks := missing(job, ns):
             raise Failure("cannot run here: " + "; ".join(lacks))
         reached("requirements checked")
-        sysctls = build_network(job, ns)
-        reached("network built")
         controllers.load(job["controllers"])
         reached("controllers loaded")
+        sysctls = build_network(job, ns)
+        reached("network built")
+        print("first packet", flush=True)
         checks = self_check(job, ns)
         reached("self-check made")
         traffic.serve()

@@ -99,10 +99,8 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
             except queue.Empty:
                 return
             try:
-                began = time.monotonic()
-                files = vm.run(image, task.job, task.objects, core=core, started=running.add)
-                about = task.about("lab") | {"wall_s": round(time.monotonic() - began, 2)}
-                ended.put((task, store.save(task.key, task.identity, about, files)))
+                files, took = vm.run(image, task.job, task.objects, core=core, started=running.add)
+                ended.put((task, store.save(task.key, task.identity, task.about("lab") | took, files)))
             except Exception as e:  # reported and re-raised by the main thread
                 ended.put((task, e))
 
@@ -150,7 +148,8 @@ def execute_on_host(task: Task) -> store.Run:
         env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
         began = time.monotonic()
         p = subprocess.Popen([sys.executable, agent.__file__, str(job), str(out), str(BUILD)],
-                             stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env, start_new_session=True)
+                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env,
+                             start_new_session=True)
         try:
             _, errors = p.communicate(timeout=task.job["duration_s"] * 2 + 120)
         except subprocess.TimeoutExpired:

@@ -14,12 +14,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 
-from . import LabError, report, runner, scenario
+from . import LabError, report, runner, scenario, vm
 from .image import Image
 from .paths import EXPERIMENTS
 from .store import Run
 
 PAPERS = EXPERIMENTS / "papers"
+BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
 
 # Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
 T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -107,6 +108,18 @@ def module(paper: str, name: str) -> ModuleType:
     return loaded
 
 
+def speed(image: Image, runs: list[Run], bench: Run) -> dict[str, str]:
+    """What the lab itself took, measured when the runs were made."""
+    wall, virtual = (sum(r.record["wall_s"] for r in runs), sum(r.job["duration_s"] for r in runs))
+    return {
+        "boot to first packet, median": f"{statistics.median(r.record['boot_s'] for r in runs):.1f} s",
+        bench.record["title"]: f"{bench.record['wall_s']:.1f} s on one core, boot included",
+        "all runs, one core": f"{wall:.0f} s for {virtual:.0f} virtual seconds ({virtual / wall:.1f} to 1)",
+        "image": f"{(image.vmlinux.stat().st_size + image.base.stat().st_size) / 1e6:.0f} MB on disk",
+        "memory of a machine": f"{vm.MEMORY_MB} MB",
+    }
+
+
 def run(names: list[str], image: Image, jobs: int | None, fresh: bool) -> list[Verdict]:
     """Run the suites, write the report. No name: the quick set of every paper."""
     which = "full" if names else "quick"
@@ -117,11 +130,12 @@ def run(names: list[str], image: Image, jobs: int | None, fresh: bool) -> list[V
     chosen = known if not names or "all" in names else [n for n in known if n in names]
     tasks = {p: [t for file in sorted((PAPERS / p).glob("*.toml")) for t in runner.plan(scenario.load(file, which), image)]
              for p in chosen}
-    done = runner.execute(list({t.key: t for ts in tasks.values() for t in ts}.values()), image, jobs, fresh)
+    bench = runner.plan(scenario.load(BENCH, which), image)
+    done = runner.execute(list({t.key: t for ts in (*tasks.values(), bench) for t in ts}.values()), image, jobs, fresh)
     verdicts, figures = [], []
     for paper, mine in tasks.items():
         results = Results(paper, [(t, done[t.key]) for t in mine])
         verdicts += module(paper, "claims").claims(results)
         figures += [(paper, f) for f in module(paper, "figures").figures(results)]
-    report.write([asdict(v) for v in verdicts], figures, list(done.values()), which)
+    report.write([asdict(v) for v in verdicts], figures, list(done.values()), which, speed(image, list(done.values()), done[bench[0].key]))
     return verdicts

@@ -134,6 +134,8 @@ def compile_job(case: Case, seed: int) -> dict:
             routes.append({"node": router, "dst": far["addr"].rsplit(".", 1)[0] + ".0/30", "via": via["addr"], "dev": end["dev"], "attrs": ""})
         for node, gateway in ((a, left_a), (b, right_b)):
             attrs = []
+            if node == src:  # from the handshake on; iperf3's own option comes after the first segment
+                attrs.append(f"congctl {flow.controller}")
             if node == dst:
                 if flow.ack == "every":
                     attrs.append("quickack 1")

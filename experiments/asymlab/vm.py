@@ -82,8 +82,9 @@ def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
 
 
 def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = None,
-        limit_s: float = WALL_LIMIT_S, started=None) -> dict[str, bytes]:
-    """Boot, run the job, power off. Returns the files the agent left. `started` gets the process.
+        limit_s: float = WALL_LIMIT_S, started=None) -> tuple[dict[str, bytes], dict[str, float]]:
+    """Boot, run the job, power off. Returns the files the agent left, and what it took of the host:
+    wall_s in all, boot_s up to the first packet. `started` gets the process.
 
     Raises Failed with the agent's message, LabError when the machine itself did not make it.
     """
@@ -112,28 +113,30 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
         argv = ["setpriv", "--pdeathsig", "KILL", *(["taskset", "--cpu-list", str(core)] if core is not None else []), *argv]
         if not shutil.which(QEMU):
             raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing")
-        try:
-            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                                 start_new_session=True)
-        except OSError as e:
-            raise LabError(f"{argv[0]}: {e.strerror}") from None
+        with open(tmp / "errors", "wb") as errors:
+            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         if started:
             started(p)
+        boot_s = None
+        began = time.monotonic()
         try:
-            _, errors = p.communicate(timeout=limit_s)
-        except subprocess.TimeoutExpired:
-            raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; "
-                           "a shorter duration or a lower rate helps") from None
+            while p.poll() is None:
+                time.sleep(0.05)
+                if boot_s is None and (tmp / "console").exists() and (tmp / "console").stat().st_size:
+                    boot_s = time.monotonic() - began  # the agent's word that it sends its first packet
+                if time.monotonic() - began > limit_s:
+                    raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; "
+                                   "a shorter duration or a lower rate helps")
         finally:
             if p.poll() is None:
                 p.kill()
                 p.wait()
         if p.returncode:
-            words = errors.decode(errors="replace").strip().splitlines()
+            words = (tmp / "errors").read_text(errors="replace").strip().splitlines()
             raise LabError(f"{QEMU} failed: {words[-1] if words else f'exit {p.returncode}'}")
         if open_image(image.folder.name).hash != image.hash:
             raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
-        return _results(tmp)
+        return _results(tmp), {"wall_s": round(time.monotonic() - began, 2), "boot_s": boot_s and round(boot_s, 2)}
 
 
 def _results(tmp: Path) -> dict[str, bytes]:

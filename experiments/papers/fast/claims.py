@@ -34,7 +34,7 @@ def claims(results):
         return results.all("FA-T1", path__reverse__rate=rate)
 
     fig2, fig3, fig4 = t1("1mbit"), t1("0.1mbit"), results.all("FA-4")
-    first = [f[0] if f else None for f in (fig3,)][0]
+    first = fig3[0] if fig3 else None
     verdicts = [
         results.judge("FA-2a", "Fig. 2", "c_b = 1 Mbit/s (k_f = 4): throughput within 5 % of 25 Mbit/s", 25, fig2, throughput, **within(25, 0.05)),
         results.judge("FA-2b", "Fig. 2", "k_f = 4: the 0.1-s throughput is steady, CV <= 0.15", None, fig2,
@@ -49,7 +49,7 @@ def claims(results):
     for rate in RATES:
         expected = theorem1(k_f(mbit(rate))) / 1e6
         verdicts.append(results.judge(
-            f"FA-T1 {rate}", "Theorem 1", f"k_f = {k_f(mbit(rate)):g}: throughput within 5 % of {expected:g} Mbit/s",
+            f"FA-T1 {rate}", "Theorem 1", f"k_f = {k_f(mbit(rate)):.3g}: throughput within 5 % of {expected:g} Mbit/s",
             expected, t1(rate), throughput, **within(expected, 0.05)))
     verdicts.append(results.judge(
         "FA-T1 trend", "Theorem 1", "stable for every k_f: no trend beyond 5 % in any second half", 0,
