@@ -28,7 +28,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := experiments/asymlab/agent.py experiments/asymlab/guest_init.py experiments/asymlab/image.py
 
-.PHONY: all build deps image experiments test clean
+.PHONY: all build deps image experiments test lock clean
 .DELETE_ON_ERROR:
 
 all: build
@@ -60,12 +60,17 @@ $(B)/asymcc: $(LOADER) $(wildcard loader/*.h) | $(B)/.deps
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf -lelf -lz
 
 # --- the lab ------------------------------------------------------------------------------
-$(ASYMLAB): requirements.lock pyproject.toml | $(B)/.deps
+$(ASYMLAB): requirements.lock | $(B)/.deps
 	$(Q)[ -x $(B)/venv/bin/python ] || /usr/bin/python3 -m venv $(B)/venv
 	$(Q)echo "installing Python packages"
-	$(Q)$(B)/venv/bin/pip install -q --disable-pip-version-check --require-hashes -r requirements.lock
-	$(Q)$(B)/venv/bin/pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e .
-	$(Q)touch $@
+	$(Q)$(B)/venv/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $<
+	$(Q)echo "$(CURDIR)/experiments" >"$$($(B)/venv/bin/python -c 'import site; print(site.getsitepackages()[0])')/asymlab.pth"
+	$(Q)printf '#!%s\nfrom asymlab.cli import main\nmain()\n' "$(CURDIR)/$(B)/venv/bin/python" >$@ && chmod +x $@
+
+lock:
+	$(Q)python3 -m venv $(B)/lock && $(B)/lock/bin/pip install -q pip-tools
+	$(Q)$(B)/lock/bin/pip-compile -q --extra test --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--strip-extras --no-header -o requirements.lock pyproject.toml
 
 image: $(IMAGE)
 
