@@ -14,13 +14,13 @@ SUITE ?=
 JOBS ?=
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool \
-	qemu-system-x86 kmod zstd lz4 xz-utils python3 python3-venv util-linux dpkg-dev
+	qemu-system-x86 kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
 	-D__TARGET_ARCH_x86 -Ibpf -Iloader -ffile-prefix-map=$(CURDIR)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
-CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(CURDIR)=.
+override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(CURDIR)=.
 
 OBJECTS := $(patsubst bpf/%.bpf.c,$(B)/%.bpf.o,$(wildcard bpf/*.bpf.c))
 LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c))
@@ -51,13 +51,13 @@ $(B)/.deps: Makefile
 # --- controllers and loader ---------------------------------------------------------------
 build: $(OBJECTS) $(B)/trace.bpf.o $(B)/asymcc
 
-$(B)/%.bpf.o: bpf/%.bpf.c bpf/asymcc.bpf.h | $(B)/.deps
+$(B)/%.bpf.o: bpf/%.bpf.c bpf/asymcc.bpf.h Makefile | $(B)/.deps
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
-$(B)/trace.bpf.o: loader/trace.bpf.c loader/trace.h bpf/asymcc.bpf.h | $(B)/.deps
+$(B)/trace.bpf.o: loader/trace.bpf.c loader/trace.h bpf/asymcc.bpf.h Makefile | $(B)/.deps
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
-$(B)/asymcc: $(LOADER) $(wildcard loader/*.h) | $(B)/.deps
+$(B)/asymcc: $(LOADER) $(wildcard loader/*.h) Makefile | $(B)/.deps
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf -lelf -lz
 
 # --- the lab ------------------------------------------------------------------------------

@@ -148,7 +148,8 @@ static long section_offset(void *image, size_t size, const char *name)
 		GElf_Shdr sh;
 		const char *s;
 
-		if (!gelf_getshdr(scn, &sh) || sh.sh_offset + sh.sh_size > size)
+		if (!gelf_getshdr(scn, &sh) || sh.sh_size > size ||
+		    sh.sh_offset > size - sh.sh_size)
 			continue;
 		s = elf_strptr(elf, names, sh.sh_name);
 		if (s && !strcmp(s, name))

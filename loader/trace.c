@@ -14,6 +14,7 @@
 
 #define NS_PER_S 1000000000ULL
 #define RECORD 64
+#define MAX_PROGRAMS 8
 #define FILE_BUFFER (1 << 20) /* bytes: few system calls a drain */
 
 struct out {
@@ -75,6 +76,9 @@ static int add_links(int fd, const struct args *a)
 	for (int i = 0; i < a->nr_links; i++) {
 		struct trace_dev dev = { .bin.type = TRACE_LINK };
 
+		if (strlen(a->links[i]) >= TRACE_NAME_LEN)
+			return fail("--link %s: a device's name has at most %d characters", a->links[i],
+				    TRACE_NAME_LEN - 1);
 		strncpy(dev.bin.name, a->links[i], TRACE_NAME_LEN - 1);
 		if (bpf_map_update_elem(fd, dev.bin.name, &dev, BPF_ANY))
 			return fail("--link %s: %s (at most %d links)", a->links[i], strerror(errno),
@@ -154,7 +158,7 @@ static int collect(struct ring_buffer *ring, const struct args *a, const sigset_
 
 int cmd_trace(const struct args *a)
 {
-	struct bpf_link *links[2] = {};
+	struct bpf_link *links[MAX_PROGRAMS] = {};
 	struct ring_buffer *ring = NULL;
 	struct bpf_program *prog;
 	struct trace_header head = {
@@ -203,6 +207,10 @@ int cmd_trace(const struct args *a)
 	bpf_object__for_each_program(prog, o.bpf) {
 		if (!bpf_program__autoload(prog))
 			continue;
+		if (nr == MAX_PROGRAMS) {
+			fail("the tracer's object holds more programs than this asymcc knows: build both anew");
+			goto cleanup;
+		}
 		links[nr] = bpf_program__attach(prog);
 		if (!links[nr++]) {
 			fail("cannot attach %s: %s", bpf_program__section_name(prog), strerror(errno));

@@ -272,6 +272,33 @@ def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_
         assert store.find(t.key)
 
 
+def registered() -> set[int]:
+    listed = subprocess.run([BUILD / "asymcc", "list", "--json"], capture_output=True, text=True, check=True)
+    return {c["map_id"] for c in json.loads(listed.stdout) if c["map_id"]}
+
+
+@pytest.mark.parametrize("after", [0.2, 0.6, 1.0, 1.5, 2.5])
+def test_host_is_left_as_it_was_whenever_the_signal_comes(scenario_file, after):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    file = scenario_file(FAST, ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
+                         ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'), ('"3s"', '"20s"'))
+    before = registered()
+    p = subprocess.Popen([sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"], stderr=subprocess.PIPE, text=True, cwd=REPO)
+    time.sleep(after)
+    p.send_signal(signal.SIGTERM)
+    _, errors = p.communicate(timeout=60)
+    assert p.returncode != 0 and "Traceback" not in errors
+    assert "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    for _ in range(50):  # the kernel frees a program some time after its last socket
+        if registered() <= before:
+            break
+        time.sleep(0.1)
+    assert registered() <= before
+    assert subprocess.run(["pgrep", "-x", "asymcc"]).returncode == 1
+    assert not list((BUILD / "tmp").glob("host-*"))
+
+
 def test_on_host_without_root(scenario_file):
     if os.geteuid() != 0:
         p = asymlab("run", scenario_file(), "--on", "host")

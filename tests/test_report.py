@@ -54,8 +54,8 @@ def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: 
            "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
            "watch": {"forward": {"dev": "left-right", "rate_bps": 100e6}, "reverse": {"dev": "right-left", "rate_bps": reverse_bps}},
            "probes": [{"base_rtt_us": 40_000}]}
-    tcp = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}}
-    agent = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "marks": {"measure": tcp, "end": tcp}, "self_check": [
+    mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": {"left-right": {"drops": 0}, "right-left": {"drops": 0}}}
+    agent = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "marks": {"measure": mark, "end": mark}, "self_check": [
         {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": not invalid},
         {"what": "offloads that are on", "expected": [], "measured": [], "ok": True}]}
     key = store.key_of({"name": name})

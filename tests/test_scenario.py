@@ -27,6 +27,8 @@ def test_quantities_carry_units(scenario_file):
     ('duration = "3s"', 'duration = "1s"', "run", "measure_from must come before duration"),
     ('controller = "reno"', 'controller = "reno"\nstart = "2s"\nstop = "1s"', "flows.0", "stop must come after start"),
     ('controller = "reno"', 'controller = "reno"\nstart = "9s"', "scenario", "starts or stops after run.duration"),
+    ('duration = "3s"', 'duration = "3050ms"', "run", "multiples of 100ms"),
+    ('id = "TEST"', 'id = "a test"', "id", "pattern"),
     ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux' or 'ns2'"),
     ('queue = 100 }\nreverse', 'queue = 100, loss = "100%" }\nreverse', "path.forward.loss", "less than 1"),
 ])
@@ -45,7 +47,8 @@ def test_unknown_controller_lists_those_there_are(scenario_file):
 
 
 @pytest.mark.parametrize("text, reason", [("a = [", "not TOML"), ("[sets.fast]\n", "sets.fast: unknown key"),
-                                          ("[sweep]\nx = []\n", "sweep.x: must be a list")])
+                                          ("[sweep]\nx = []\n", "sweep.x: must be a list"), ("[controllers.fsat]\nalpha = 3\n", "controllers.fsat: no flow uses it"),
+                                          ("[sets]\nquick = 3\n", "sets.quick: must be a table")])
 def test_wrong_files(scenario_file, text, reason):
     with pytest.raises(LabError, match=reason):
         scenario.load(scenario_file(append="\n" + text))
@@ -78,6 +81,15 @@ seeds = 2
     assert [c.scenario.flows[0].controller for c in cases] == ["reno", "cubic", "vegas"] * 2
     full = scenario.load(cases[0].file, "full")
     assert full[0].seeds == (1, 2) and full[0].scenario.path.mtu == 1500
+
+
+@pytest.mark.parametrize("section, reason", [
+    ('[controllers.reno]\nloader = "bpftol"', "'bpftol' is neither"),
+    ('[controllers.reno]\nloader = "bpftool"\nobject = "fast"', "no other name"),
+])
+def test_bpftool_takes_an_object_as_it_is(scenario_file, section, reason):
+    with pytest.raises(LabError, match=reason):
+        topology.compile_job(scenario.load(scenario_file(append="\n" + section + "\n"))[0], 1)
 
 
 def test_the_seed_decides_the_start_jitter(scenario_file):

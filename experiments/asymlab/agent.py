@@ -9,7 +9,9 @@ the guest as it is. Output folder:
     trace.bin    records of `asymcc trace`
 """
 
+import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import re
@@ -30,8 +32,10 @@ SERVER_PORT = 5201
 PROBE_PORT = 7
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
 SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
+TRAIN_SKIP = 4     # packets of a train that the token bucket lets pass at once
 IP_UDP = 28        # bytes of IPv4 and UDP header
 TOOLS = ("ip", "tc", "ethtool", "iperf3", "asymcc")
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Failure(Exception):
@@ -60,15 +64,14 @@ class Namespaces:
 
     def add(self, node):
         sh("ip", "netns", "add", self.name(node))
-        self.made.append(node)
+        self.made.append(self.name(node))
 
     def enter(self, node):
         return _Inside(self, node)
 
     def close(self):
-        for node in self.made:
-            sh("ip", "netns", "del", self.name(node), check=False)
-        self.made = []
+        while self.made:
+            sh("ip", "netns", "del", self.made.pop())
 
 
 class _Inside:
@@ -120,7 +123,7 @@ def qdisc_commands(dev, shape):
             f"qdisc add dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}",
         ]
     if shape.get("delay_us") or shape.get("loss"):
-        loss = f" loss random {100 * shape['loss']:.6f}%" if shape.get("loss") else ""
+        loss = f" loss random {100 * shape['loss']:.10f}%" if shape.get("loss") else ""
         return [f"qdisc add dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{loss}"]
     return []
 
@@ -165,7 +168,8 @@ def missing(job, ns):
     lacks = []
     if os.geteuid() != 0:
         return ["not root: namespaces and BPF need it"]
-    lacks += [f"{tool}: not installed" for tool in TOOLS if not shutil.which(tool)]
+    loaders = {c["loader"] for c in job["controllers"]}
+    lacks += [f"{tool}: not installed" for tool in sorted({*TOOLS, *loaders}) if not shutil.which(tool)]
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
         lacks.append("kernel without BTF (CONFIG_DEBUG_INFO_BTF): no struct_ops, no tracing")
     if lacks:
@@ -220,7 +224,7 @@ def probe_sockets(ns, probe):
 
 def base_rtt(src, dst, probe):
     """Smallest of several round trips of a small datagram, us; None if none came back."""
-    best = None
+    best, back_home = None, 0
     for _ in range(50):
         sent = time.time_ns()
         src.sendto(b"\0" * 18, (probe["dst_addr"], PROBE_PORT))
@@ -233,17 +237,21 @@ def base_rtt(src, dst, probe):
         if here:
             rtt = (here[1] - back) + (there[1] - sent)
             best = rtt if best is None else min(best, rtt)
-            if best is not None and _ >= 2:
-                break
+            back_home += 1
+        if back_home == 3:
+            break
     return None if best is None else best / 1000
 
 
-def link_rate(sender, receiver, to, shape):
-    """IP bit/s of a back-to-back train's arrivals; None when the queue is too short to hold one."""
+def train_length(shape):
+    """Packets of a train that the queue holds; 0 if that is too few to measure a rate by."""
     length = min(30, shape["queue_packets"])
-    skip = 4  # the token bucket lets the first ones pass at once
-    if length < skip + 4:
-        return None
+    return length if length >= TRAIN_SKIP + 4 else 0
+
+
+def link_rate(sender, receiver, to, shape):
+    """IP bit/s of a back-to-back train's arrivals; 0 if they did not come."""
+    length = train_length(shape)
     size = shape["probe_bytes"] - IP_UDP
     for i in range(length):
         sender.sendto(struct.pack("<I", i).ljust(size, b"\0"), (to, PROBE_PORT))
@@ -253,9 +261,9 @@ def link_rate(sender, receiver, to, shape):
         if not got:
             break
         arrivals.append((struct.unpack_from("<I", got[0])[0], got[1]))
-    arrivals = [a for a in arrivals if a[0] >= skip]
+    arrivals = [a for a in arrivals if a[0] >= TRAIN_SKIP]
     if len(arrivals) < 2:
-        return None
+        return 0.0
     (first, t0), (last, t1) = arrivals[0], arrivals[-1]
     return (last - first) * shape["probe_bytes"] * 8e9 / (t1 - t0)
 
@@ -282,9 +290,12 @@ def self_check(job, ns):
         for key, sender, receiver, to in (("forward", src, dst, probe["dst_addr"]), ("reverse", dst, src, probe["src_addr"])):
             shape = probe[key]
             if shape:
+                what = f"{key} rate {probe['src']}-{probe['dst']}, bit/s"
+                if not train_length(shape):
+                    row(what, shape["rate_bps"], "not measured: the queue is too short for a train", True)
+                    continue
                 rate = link_rate(sender, receiver, to, shape)
-                row(f"{key} rate {probe['src']}-{probe['dst']}, bit/s", shape["rate_bps"], rate,
-                    rate is None or abs(rate / shape["rate_bps"] - 1) <= 0.02)
+                row(what, shape["rate_bps"], rate, abs(rate / shape["rate_bps"] - 1) <= 0.02)
         src.close()
         dst.close()
     for link in job["links"]:
@@ -350,10 +361,11 @@ class Controllers:
     def __init__(self, objects):
         self.objects = objects
         self.loaded = []
+        self.changed = []  # (file, old value) of module parameters: they are the whole machine's
 
     def load(self, controllers):
         for c in controllers:
-            if c.get("loader") == "bpftool":  # no parameters, no alias: as a user without asymcc would
+            if c["loader"] == "bpftool":  # as a user without asymcc would
                 sh("bpftool", "struct_ops", "register", f"{self.objects}/{c['object']}.bpf.o")
                 self.loaded.append(c["name"])
                 continue
@@ -365,8 +377,11 @@ class Controllers:
             for key, value in c["set"].items():
                 path = f"/sys/module/tcp_{c['name']}/parameters/{key}"
                 try:
+                    with open(path) as f:
+                        old = f.read()
                     with open(path, "w") as f:
                         f.write(str(value))
+                    self.changed.append((path, old))
                 except OSError as e:
                     raise Failure(f"controller {c['name']}: parameter {key}={value}: {e.strerror}") from None
 
@@ -374,9 +389,28 @@ class Controllers:
         return {n: json.loads(sh("asymcc", "--objects", self.objects, "show", n, "--json")) for n in self.loaded}
 
     def close(self):
-        for name in self.loaded:
-            sh("asymcc", "unload", name, check=False)
-        self.loaded = []
+        while self.changed:
+            path, old = self.changed.pop()
+            with open(path, "w") as f:
+                f.write(old)
+        while self.loaded:
+            sh("asymcc", "unload", self.loaded.pop())
+
+
+def sockets_of(pid):
+    """The open sockets of another process, each shared with us while the caller looks at it."""
+    process = os.pidfd_open(pid)
+    try:
+        for name in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
+            if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
+                fd = LIBC.syscall(SYS_PIDFD_GETFD, process, int(name), 0)
+                if fd >= 0:
+                    with socket.socket(fileno=fd) as s:
+                        yield s
+    except FileNotFoundError:
+        pass  # it ends, or closes one
+    finally:
+        os.close(process)
 
 
 class Traffic:
@@ -405,18 +439,12 @@ class Traffic:
 
     def calm(self, flow):
         """Let the receiver's data socket collect WAKE_BYTES before it wakes its reader."""
-        pid = self.servers[flow["id"]].pid
-        process = os.pidfd_open(pid)
-        for name in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
-            if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
-                fd = LIBC.syscall(SYS_PIDFD_GETFD, process, int(name), 0)
-                with socket.socket(fileno=fd) as s:
-                    try:
-                        if s.getpeername()[1] == FLOW_PORT + flow["id"]:
-                            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WAKE_BYTES)
-                    except OSError:
-                        pass  # a listener has no peer
-        os.close(process)
+        for s in sockets_of(self.servers[flow["id"]].pid):
+            try:
+                if s.getpeername()[1] == FLOW_PORT + flow["id"]:
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WAKE_BYTES)
+            except OSError:
+                pass  # a listener has no peer
 
     def stop(self, flow):
         self.clients[flow["id"]].send_signal(signal.SIGSTOP)
@@ -430,6 +458,9 @@ class Traffic:
 
     def close(self):
         for p in self.processes:
+            if p.poll() is None:  # closed with a reset: an orphan would hold namespace and controller for minutes
+                for s in sockets_of(p.pid):
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             p.kill()
         for p in self.processes:
             p.wait()
@@ -445,25 +476,42 @@ class Tracer:
         self.process = subprocess.Popen(
             ["asymcc", "--objects", objects, "trace", "--ports", ports, "--bin-ms", str(job["bin_ms"]), *links, "-o", path],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def wait_until_attached(self):
         line = self.process.stdout.readline().strip()
         if line != "tracing":
             raise Failure(f"asymcc trace: {line or 'ended at once'}")
 
-    def close(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
+    def check(self):
+        if self.process.poll() is not None:
+            raise Failure(f"asymcc trace ended: {self.process.stdout.read().strip()}")
+
+    def finish(self):
+        """Stop it; its last words."""
+        self.process.send_signal(signal.SIGTERM)
         out = self.process.communicate(timeout=60)[0]
         if self.process.returncode:
             raise Failure(f"asymcc trace: {out.strip()}")
         return out.strip()
 
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdout.close()
+
 
 def sleep_until(t_ns):
-    while (left := t_ns - time.monotonic_ns()) > 0:
-        time.sleep(left / 1e9)
+    """The one place where a signal may come in: everything else ends what it has begun."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    try:
+        while (left := t_ns - time.monotonic_ns()) > 0:
+            time.sleep(left / 1e9)
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
-def run_flows(job, ns, traffic):
+def run_flows(job, ns, traffic, tracer):
     """The experiment proper. Returns time zero and the snapshots at measure_from and at the end."""
     bin_ns = job["bin_ms"] * 10**6
     zero = (time.monotonic_ns() + int(SETTLE_S * 1e9)) // bin_ns * bin_ns + bin_ns
@@ -477,6 +525,7 @@ def run_flows(job, ns, traffic):
     for at, _, what, flow in sorted(events, key=lambda e: e[:2]):
         sleep_until(zero + int(at * 1e9))
         traffic.check()
+        tracer.check()
         if what == "start":
             traffic.start(flow)
         elif what == "stop":
@@ -490,18 +539,20 @@ def run_flows(job, ns, traffic):
 
 def run(job, out, objects, prefix="lab-"):
     """One experiment, all of it; raises Failure. Leaves nothing but the output folder."""
-    ns = Namespaces(prefix)
-    controllers, traffic, tracer = Controllers(objects), Traffic(job, ns), None
     phases = {}  # seconds of this kernel's clock at the end of each
 
     def reached(phase):
         phases[phase] = time.monotonic()
 
     reached("agent started")
-    try:
+    with contextlib.ExitStack() as cleanup:  # each step of it runs, whatever the others do
+        ns = Namespaces(prefix)
+        cleanup.callback(ns.close)
         if lacks := missing(job, ns):
             raise Failure("cannot run here: " + "; ".join(lacks))
         reached("requirements checked")
+        controllers = Controllers(objects)
+        cleanup.callback(controllers.close)
         controllers.load(job["controllers"])
         reached("controllers loaded")
         sysctls = build_network(job, ns)
@@ -509,13 +560,16 @@ def run(job, out, objects, prefix="lab-"):
         print("first packet", flush=True)
         checks = self_check(job, ns)
         reached("self-check made")
+        traffic = Traffic(job, ns)
+        cleanup.callback(traffic.close)
         traffic.serve()
         tracer = Tracer(job, objects, f"{out}/trace.bin")
+        cleanup.callback(tracer.close)
+        tracer.wait_until_attached()
         reached("tracing")
-        zero, marks = run_flows(job, ns, traffic)
+        zero, marks = run_flows(job, ns, traffic, tracer)
         reached("flows ended")
-        traced = tracer.close()
-        tracer = None
+        traced = tracer.finish()
         a, b = marks["measure"], marks["end"]
         result = {
             "kernel": os.uname().release, "phases": phases, "zero_ns": zero, "bin_ms": job["bin_ms"],
@@ -525,24 +579,23 @@ def run(job, out, objects, prefix="lab-"):
         }
         with open(f"{out}/agent.json", "w") as f:
             json.dump(result, f)
-    finally:
-        if tracer:
-            tracer.process.kill()
-            tracer.process.wait()
-        traffic.close()
-        controllers.close()
-        ns.close()
 
 
 def main():
     """agent.py JOB OUT OBJECTS: on a live host. One line on failure."""
     def stop(*_):
         raise KeyboardInterrupt
-    signal.signal(signal.SIGTERM, stop)
+    for s in SIGNALS:
+        signal.signal(s, stop)
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     with open(sys.argv[1]) as f:
         job = json.load(f)
     try:
-        run(job, sys.argv[2], sys.argv[3], prefix=f"asymlab-{os.getpid()}-")
+        with open("/run/asymlab.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would trace each other's flows
+            run(job, sys.argv[2], sys.argv[3], prefix=f"asymlab-{os.getpid()}-")
+    except BlockingIOError:
+        sys.exit("another experiment runs on this host; wait for its end")
     except Failure as e:
         sys.exit(str(e))
     except KeyboardInterrupt:

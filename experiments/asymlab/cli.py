@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import time
 from pathlib import Path
@@ -97,7 +98,9 @@ def check_line(run: Run) -> str:
     rows, agent = run.record["agent"]["self_check"], run.record["agent"]
     parts = []
     for row in rows:
-        if isinstance(row["measured"], float):
+        if isinstance(row["measured"], str):
+            parts.append(f"{row['what'].rpartition(',')[0]} {row['measured']}")
+        elif isinstance(row["measured"], float):
             what = row["what"].rpartition(",")
             scale, unit = (1e3, "ms") if what[2] == " us" else (1e6, "Mbit/s")
             parts.append(f"{what[0]} {row['measured'] / scale:.2f} {unit} ({row['expected'] / scale:.2f})")
@@ -112,6 +115,11 @@ def check_line(run: Run) -> str:
 def main() -> None:
     args = parser().parse_args()
     os.umask(0o022)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+    for s in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(s, stop)
     try:
         if args.command == "image":
             image.build_image(args.kernel, args.modules, args.name)
@@ -134,6 +142,9 @@ def main() -> None:
         sys.exit(f"asymlab: {e}")
     except BrokenPipeError:
         sys.exit(1)
+    except OSError as e:
+        sys.exit(f"asymlab: {e.filename or 'system'}: {e.strerror or e}")
     except KeyboardInterrupt:
-        console.print("asymlab: interrupted; finished runs are kept, the same command goes on from there")
+        console.print("asymlab: interrupted" + ("; finished runs are kept, the same command goes on from there"
+                                                if getattr(args, "on", "lab") == "lab" else ""))
         sys.exit(130)

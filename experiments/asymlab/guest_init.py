@@ -99,7 +99,8 @@ def main() -> None:
     except agent.Failure as e:
         status = {"ok": False, "error": str(e)}
     except BaseException:
-        status = {"ok": False, "error": traceback.format_exc()}
+        traceback.print_exc()
+        status = {"ok": False, "error": "agent: " + traceback.format_exc().strip().splitlines()[-1]}
     hand_out(status)
 
 

@@ -12,7 +12,7 @@ changes no other run.
 
 from __future__ import annotations
 
-import gzip
+import fcntl
 import hashlib
 import json
 import lzma
@@ -22,6 +22,7 @@ import shutil
 import struct
 import subprocess
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -157,9 +158,11 @@ def find_kernel_package(wanted: str, cache: Path, say) -> tuple[list[str], list[
         options = apt_options(source, suite, cache)
         say(f"looking for kernel {wanted} in {suite}")
         try:
-            run("apt-get", *options, "update")
-        except LabError:
-            continue  # the mirror does not carry this suite
+            run("apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update")
+        except LabError as e:
+            if re.search(r"Release file|404|Not Found", str(e)):
+                continue  # the mirror does not carry this suite
+            raise
         name = wanted if wanted.startswith("linux-image-") else meta
         try:
             text = run("apt-cache", *options, "show", "--no-all-versions", name)
@@ -181,6 +184,13 @@ def find_kernel_package(wanted: str, cache: Path, say) -> tuple[list[str], list[
 def fetch_kernel(wanted: str, say) -> Kernel:
     """Download the packaged kernel and unpack it (nothing is installed)."""
     cache = BUILD / "apt"
+    cache.mkdir(parents=True, exist_ok=True)
+    with open(cache / ".lock", "w") as lock:  # `make -j` makes two images at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return _fetch_kernel(wanted, cache, say)
+
+
+def _fetch_kernel(wanted: str, cache: Path, say) -> Kernel:
     options, packages, version = find_kernel_package(wanted, cache, say)
     tree = cache / "unpacked" / f"{packages[0]}_{version}"
     if not (tree / ".done").exists():
@@ -215,7 +225,7 @@ def extract_vmlinux(vmlinuz: Path) -> bytes:
     except OSError as e:
         raise LabError(f"kernel image {vmlinuz}: {e.strerror}") from None
     if data[:4] != b"\x7fELF":
-        if data[0x202:0x206] != b"HdrS":
+        if len(data) < 0x250 or data[0x202:0x206] != b"HdrS":
             raise LabError(f"kernel image {vmlinuz}: neither a bzImage nor an ELF")
         setup = (data[0x1F1] or 4) + 1
         offset, length = struct.unpack_from("<II", data, 0x248)
@@ -235,15 +245,17 @@ def decompress(data: bytes, what: Path) -> bytes:
             break
     else:
         raise LabError(f"{what}: unknown compression (first bytes {data[:4].hex()})")
-    if tool == "xz":
-        return lzma.LZMADecompressor().decompress(data)
-    if tool == "gzip":
-        return gzip.zlib.decompressobj(31).decompress(data)
     try:
+        if tool == "xz":
+            return lzma.LZMADecompressor().decompress(data)
+        if tool == "gzip":
+            return zlib.decompressobj(31).decompress(data)
         # Trailing bytes (the uncompressed size) make the tool complain after it has done its work.
         return subprocess.run([tool, "-dc"], input=data, capture_output=True).stdout
     except FileNotFoundError:
         raise LabError(f"{tool}: not installed; `make deps` installs what is missing") from None
+    except (lzma.LZMAError, zlib.error) as e:
+        raise LabError(f"{what}: damaged: {e}") from None
 
 
 def add_modules(cpio: Cpio, kernel: Kernel) -> None:
@@ -410,12 +422,19 @@ def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
     parts["vmlinux"] = {"version": f"{k.release} {k.version}", "sha256": hashlib.sha256(vmlinux).hexdigest()}
     parts["base.cpio"] = {"version": "this tree", "sha256": hashlib.sha256(base).hexdigest()}
     manifest = {"kernel": k.release, "parts": dict(sorted(parts.items()))}
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in (("vmlinux", vmlinux), ("base.cpio", base),
-                       ("manifest.json", json.dumps(manifest, indent=1).encode())):
-        tmp = folder / f".{name}.part"
-        tmp.write_bytes(data)
-        tmp.replace(folder / name)
+    files = {"vmlinux": vmlinux, "base.cpio": base, "manifest.json": json.dumps(manifest, indent=1).encode()}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in files.items():
+            (folder / f".{name}.part").write_bytes(data)
+        (folder / "manifest.json").unlink(missing_ok=True)  # without it there is no image: never a half new one
+        for name in files:
+            (folder / f".{name}.part").replace(folder / name)
+    except OSError as e:
+        raise LabError(f"{folder}: {e.strerror}") from None
+    finally:
+        for name in files:
+            (folder / f".{name}.part").unlink(missing_ok=True)
     say(f"image {label}: {(len(vmlinux) + len(base)) / 1e6:.0f} MB in {folder}")
     return folder
 

@@ -32,7 +32,7 @@ def link_window(links, dev: str, start: float, end: float):
 
 
 def link_metrics(rows, rate_bps: float, span_s: float) -> dict:
-    """Of one bottleneck direction: utilisation, packets, ACKs, queue and its delay, drops."""
+    """Of one bottleneck direction: utilisation, packets, ACKs, queue and its delay."""
     packets, ip_bytes = int(rows["packets"].sum()), float((rows["bytes"] - ETHERNET * rows["packets"]).sum())
     queue = float(rows["qlen_sum"].sum() / packets) if packets else 0.0
     size = ip_bytes / packets if packets else 0.0
@@ -44,7 +44,6 @@ def link_metrics(rows, rate_bps: float, span_s: float) -> dict:
         "queue_mean": queue,  # mean length seen at departures
         "queue_max": int(rows["qlen_max"].max()) if len(rows) else 0,
         "queue_delay_mean_s": queue * size * 8 / rate_bps,  # that queue at the link's rate
-        "drops": int(rows["drops"].max() - rows["drops"].min()) if len(rows) else 0,
     }
 
 
@@ -87,6 +86,7 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
     for f in job["flows"]:
         mine = acks[acks["flow"] == f["id"]]
         inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
+        before = mine["retrans"][mine["t"] < start]
         rate = series[f["id"], first:]
         flows.append({
             "flow": f["id"], "controller": f["controller"],
@@ -96,13 +96,16 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
             "goodput_trend": trend(rate),
             "rtt_s": percentiles(inside["rtt_us"][inside["rtt_us"] > 0]),
             "cwnd_mean": float(inside["cwnd"].mean()) if len(inside) else 0.0,
-            "retransmits": int(inside["retrans"].max() - inside["retrans"].min()) if len(inside) else 0,
+            "retransmits": int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0,
             "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
         })
     sides = {}
     for name, watched in job["watch"].items():
         sides[name] = link_metrics(link_window(links, watched["dev"], start, end), watched["rate_bps"], span)
-    data = sides["forward"]["packets"] - sides["forward"]["pure_acks"]
+        drops = [agent["marks"][mark]["qdisc"][watched["dev"]]["drops"] for mark in ("measure", "end")]
+        sides[name]["drops"] = drops[1] - drops[0]  # by the queue, as tc counts them
+    acks_sent = sum(side["pure_acks"] for side in sides.values())
+    data = sum(side["packets"] for side in sides.values()) - acks_sent
     rtos = {h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
             for h, c in agent["marks"]["end"]["tcp"].items()}
     goodputs = [f["goodput_bps"] for f in flows]
@@ -113,7 +116,7 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
         "reverse_utilisation": sides["reverse"]["utilisation"],
         "jain": jain(goodputs),
         "jain_over_time": [round(v, 6) for v in jain_over_time(series, bin_s)],
-        "acks_per_data_packet": sides["reverse"]["pure_acks"] / data if data else 0.0,
+        "acks_per_data_packet": acks_sent / data if data else 0.0,  # of both directions, as they left the queues
         "timeouts": sum(rtos.values()),
         "forward": sides["forward"], "reverse": sides["reverse"],
         "flows": flows,

@@ -168,7 +168,7 @@ def write(verdicts: list[dict], figures: list[tuple[str, Figure]], runs: list[Ru
                 REPORT.rename(old)
             try:
                 new.rename(REPORT)
-            except OSError:
+            except BaseException:
                 if old.exists():
                     old.rename(REPORT)
                 raise

@@ -9,11 +9,9 @@ import queue
 import shlex
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -81,7 +79,8 @@ def cores() -> list[int]:
 def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: bool = False) -> dict[str, store.Run]:
     """Run what the store does not hold; returns all by key. LabError after the first failure, when
     the runs under way have been stopped; KeyboardInterrupt likewise. What is finished is kept."""
-    done = {} if fresh else {t.key: r for t in tasks if (r := store.find(t.key))}
+    # A run may have been made for another scenario of the same content: here it bears this one's name.
+    done = {} if fresh else {t.key: replace(r, record=r.record | t.about("lab")) for t in tasks if (r := store.find(t.key))}
     left = sorted((t for t in tasks if t.key not in done), key=Task.cost, reverse=True)
     if not left:
         return done
@@ -92,6 +91,11 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
     running: set[subprocess.Popen] = set()
     stopping = threading.Event()
 
+    def started(p: subprocess.Popen) -> None:
+        running.add(p)
+        if stopping.is_set():
+            p.kill()
+
     def worker(core: int) -> None:
         while not stopping.is_set():
             try:
@@ -99,7 +103,7 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
             except queue.Empty:
                 return
             try:
-                files, took = vm.run(image, task.job, task.objects, core=core, started=running.add)
+                files, took = vm.run(image, task.job, task.objects, core=core, started=started)
                 ended.put((task, store.save(task.key, task.identity, task.about("lab") | took, files)))
             except Exception as e:  # reported and re-raised by the main thread
                 ended.put((task, e))
@@ -136,18 +140,17 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
 
 def execute_on_host(task: Task) -> store.Run:
     """The same agent on this machine's kernel, as root, in real time. Never taken from the store."""
+    if os.geteuid() != 0:
+        raise LabError("--on host: not root: namespaces and BPF need it")
     identity = {"host": os.uname().release, "at": time.time_ns(), "job": task.job}
     key = store.key_of(identity)
-    scratch = BUILD / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="host-") as tmp:
-        job = Path(tmp, "job.json")
+    with vm.scratch("host-") as tmp:
+        job, out = tmp / "job.json", tmp / "out"
         job.write_text(json.dumps(task.job))
-        out = Path(tmp, "out")
         out.mkdir()
         env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
         began = time.monotonic()
-        p = subprocess.Popen([sys.executable, agent.__file__, str(job), str(out), str(BUILD)],
+        p = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", sys.executable, agent.__file__, str(job), str(out), str(BUILD)],
                              stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env,
                              start_new_session=True)
         try:

@@ -24,6 +24,7 @@ from . import LabError
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
 SETS = ("quick", "full")
+BIN_MS = 100  # of the traces' series; windows are whole bins
 
 
 def _quantity(units: dict[str, float], example: str):
@@ -96,16 +97,18 @@ class Run(Model):
     def _order(self):
         if self.measure_from >= self.duration:
             raise ValueError("measure_from must come before duration")
+        if self.measure_from % (BIN_MS * 1000) or self.duration % (BIN_MS * 1000):
+            raise ValueError(f"measure_from and duration must be multiples of {BIN_MS}ms")
         return self
 
 
 class Scenario(Model):
     title: str
-    id: str = Field(pattern=r"[A-Z0-9-]+")
+    id: str = Field(pattern=r"^[A-Z0-9-]+$")
     profile: Literal["linux", "ns2"] = "linux"
     path: PathSpec
     controllers: dict[str, dict[str, int | str]] = {}
-    flows: list[Flow] = Field(min_length=1)
+    flows: list[Flow] = Field(min_length=1, max_length=60)
     run: Run
 
     @model_validator(mode="after")
@@ -143,6 +146,12 @@ def _set(tree: dict, key: str, value: Any) -> None:
         tree[head] = value
 
 
+def _tables(file: Path, values: dict[str, Any]) -> None:
+    for key, value in values.items():
+        if not isinstance(value, dict):
+            raise LabError(f"{file}: {key}: must be a table")
+
+
 def _explain(file: Path, error: ValidationError) -> str:
     first = error.errors()[0]
     key = ".".join(map(str, first["loc"])) or "scenario"
@@ -159,12 +168,15 @@ def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None)
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
         raise LabError(f"{file}: not TOML: {e}") from None
     sweep, sets = tree.pop("sweep", {}), tree.pop("sets", {})
+    _tables(file, {"sweep": sweep, "sets": sets})
+    _tables(file, {f"sets.{name}": value for name, value in sets.items()})
     if unknown := sorted(set(sets) - set(SETS)):
         raise LabError(f"{file}: sets.{unknown[0]}: unknown key (sets are {', '.join(SETS)})")
     changes = dict(sets.get(which, {}))
     count = changes.pop("seeds", 1)
     if not isinstance(count, int) or count < 1:
         raise LabError(f"{file}: sets.{which}.seeds: must be a number of 1 or more")
+    _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
     sweep = {**sweep, **changes.pop("sweep", {})}
     axes = []  # each a list of {key: value, ...}; the first key names the point
     for key, values in sweep.items():
@@ -189,4 +201,7 @@ def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None)
         except ValidationError as e:
             raise LabError(_explain(file, e)) from None
         cases.append(Case(scenario, point, file, which, seeds or tuple(range(1, count + 1))))
+    used = {flow.controller for case in cases for flow in case.scenario.flows}
+    if unused := sorted({name for case in cases for name in case.scenario.controllers} - used):
+        raise LabError(f"{file}: controllers.{unused[0]}: no flow uses it")
     return cases

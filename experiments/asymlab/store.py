@@ -29,6 +29,7 @@ def key_of(identity: dict) -> str:
     return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:32]
 
 
+TABLES_HASH = hashlib.sha256(Path(trace.__file__).read_bytes()).hexdigest()[:16]  # the raw trace is not kept
 METRICS_HASH = hashlib.sha256(Path(metrics.__file__).read_bytes()).hexdigest()[:16]
 
 
@@ -67,20 +68,20 @@ class Run:
 def find(key: str) -> Run | None:
     """A finished run; its metrics are computed anew if their definitions have changed since."""
     folder = STORE / key
+    if not folder.exists():
+        return None
     try:
         record = json.loads((folder / "run.json").read_text())
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except (OSError, ValueError):
-        raise LabError(f"{folder}: damaged; remove it, the run will be repeated") from None
-    found = Run(folder, record)
-    if record["metrics_hash"] != METRICS_HASH:
-        record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
-        record["metrics_hash"] = METRICS_HASH
-        part = folder / ".run.json.part"
-        part.write_text(json.dumps(record))
-        part.replace(folder / "run.json")
-    return found
+        found = Run(folder, record)
+        if record["metrics_hash"] != METRICS_HASH:
+            record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
+            record["metrics_hash"] = METRICS_HASH
+            part = folder / ".run.json.part"
+            part.write_text(json.dumps(record))
+            part.replace(folder / "run.json")
+        return found
+    except (OSError, ValueError, KeyError, TypeError) as e:  # Arrow's errors are among them
+        raise LabError(f"{folder}: cannot be read ({type(e).__name__}); remove it, the run will be repeated") from None
 
 
 def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
@@ -106,8 +107,10 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
             trace.write(tables, part)
             (part / "run.json").write_text(json.dumps(record))
             part.chmod(0o755)
-            shutil.rmtree(STORE / key, ignore_errors=True)
+            if (STORE / key).exists():  # repeated on demand: the old one stays until the new one is there
+                (STORE / key).rename(part / "old")
             part.rename(STORE / key)
+            shutil.rmtree(STORE / key / "old", ignore_errors=True)
         finally:
             shutil.rmtree(part, ignore_errors=True)
     except OSError as e:

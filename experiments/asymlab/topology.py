@@ -13,7 +13,7 @@ A job is plain JSON:
     links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
                 direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss} or {}
     routes      {node, dst, via, dev, attrs}
-    controllers {name, object or null, set, loader: "bpftool" if not asymcc}
+    controllers {name, object or null, set, loader: asymcc or bpftool}
     flows       {id, group, src, dst, src_addr, dst_addr, controller, start_s, stop_s}
     watch       the two bottleneck directions: device and rate
     probes      self-checks to make: ends, expected base RTT, the rates to be found
@@ -27,9 +27,8 @@ from pathlib import Path
 
 from . import LabError
 from .paths import BUILD
-from .scenario import Case, Direction, Scenario
+from .scenario import BIN_MS, Case, Direction, Scenario
 
-BIN_MS = 100
 KERNEL_CONTROLLERS = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno",
                       "dctcp", "hybla", "lp", "nv", "scalable", "yeah", "cdg")
 BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: the window is never the buffer's
@@ -88,9 +87,14 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     return found
 
 
-def _controller(name: str, obj: str | None, given: dict) -> dict:
-    how = {k: v for k, v in given.items() if k == "loader"}
-    return {"name": name, "object": obj, "set": {k: v for k, v in given.items() if k not in ("object", "loader")}, **how}
+def _controller(file: Path, name: str, obj: str | None, given: dict) -> dict:
+    values = {k: v for k, v in given.items() if k not in ("object", "loader")}
+    loader = given.get("loader", "asymcc")
+    if loader not in ("asymcc", "bpftool"):
+        raise LabError(f"{file}: controllers.{name}.loader: {loader!r} is neither 'asymcc' nor 'bpftool'")
+    if loader == "bpftool" and (obj != name or values):
+        raise LabError(f"{file}: controllers.{name}: bpftool registers an object as it is, with no other name and no parameters")
+    return {"name": name, "object": obj, "set": values, "loader": loader}
 
 
 def compile_job(case: Case, seed: int) -> dict:
@@ -150,12 +154,13 @@ def compile_job(case: Case, seed: int) -> dict:
         there, back = (fwd, rev) if flow.direction == "forward" else (rev, fwd)
         kinds = ("forward", "reverse") if flow.direction == "forward" else ("reverse", "forward")
         base = there.delay + back.delay + 2 * extra  # a small probe passes a full bucket at once
+        slowest = max(8e6 * shape["probe_bytes"] / shape["rate_bps"] for shape in shapes.values())
         probes.append({"src": src, "dst": dst, "src_addr": host[src]["addr"], "dst_addr": host[dst]["addr"], "base_rtt_us": base,
-                       "timeout_s": 1 + 4 * base / 1e6, "forward": shapes[kinds[0]], "reverse": shapes[kinds[1]]})
+                       "timeout_s": 1 + (4 * base + 16 * slowest) / 1e6, "forward": shapes[kinds[0]], "reverse": shapes[kinds[1]]})
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
         "nodes": nodes, "links": links, "routes": routes, "flows": flows,
-        "controllers": [_controller(name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
+        "controllers": [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
         "watch": {"forward": {"dev": left["dev"], "rate_bps": fwd.rate}, "reverse": {"dev": right["dev"], "rate_bps": rev.rate}},
         "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,
     }

@@ -8,11 +8,13 @@ clock, fixed CPU, no entropy but the job's seed. The same image, job and QEMU gi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import json
 import re
 import shutil
+import signal
 import struct
 import subprocess
 import tarfile
@@ -22,8 +24,9 @@ from functools import cache
 from pathlib import Path
 
 from . import LabError
-from .image import Cpio, Image, open_image, run as sh
+from .image import Cpio, Image, open_image, run as sh, sha256
 from .paths import BUILD
+from .store import TABLES_HASH
 from .topology import job_objects
 
 QEMU = "qemu-system-x86_64"
@@ -37,14 +40,14 @@ APPEND = ("console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps
           "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted")
 
 
-class Failed(LabError):
-    """The experiment failed in the guest; the message is the agent's."""
-
-
 @cache
-def qemu_version() -> str:
-    """What QEMU says of itself; part of a run's identity."""
-    return sh(QEMU, "--version").splitlines()[0]
+def qemu() -> dict[str, str]:
+    """What QEMU says of itself, and hashes of it and of the firmware that runs before the kernel."""
+    if not (binary := shutil.which(QEMU)):
+        raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing")
+    files = [Path(binary), *(p for name in ("seabios/bios-256k.bin", "qemu/pvh.bin", "qemu/kvmvapic.bin")
+                             if (p := Path("/usr/share", name)).exists())]
+    return {"version": sh(QEMU, "--version").splitlines()[0], **{p.name: sha256(p) for p in files}}
 
 
 # While the guest computes, QEMU's main loop may look whether it idles, see it halt a moment before
@@ -56,12 +59,14 @@ ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
 CPU = "qemu64,-rdrand,-rdseed,-cx16"
 
 
-def arguments(seed: int) -> list[str]:
-    """QEMU's arguments but for files: all of them shape the result."""
+def arguments(seed: int, kernel: str, initrd: str, console: str, out: str) -> list[str]:
+    """QEMU's arguments. All of them shape the result, but not where the files are."""
     return ["-M", "pc,hpet=off", "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
             "-accel", "tcg,thread=single,tb-size=128", "-icount", ICOUNT, "-smp", "1",
             "-m", str(MEMORY_MB), "-cpu", CPU, "-rtc", "base=2026-01-01,clock=vm",
-            "-seed", str(seed), "-append", APPEND]
+            "-seed", str(seed), "-append", APPEND, "-kernel", kernel, "-initrd", initrd, "-serial", f"file:{console}",
+            "-object", f"memory-backend-file,id=out,size={OUT_MB}M,mem-path={out},share=on",
+            "-device", "ivshmem-plain,memdev=out"]
 
 
 def read_objects(job: dict) -> dict[str, bytes]:
@@ -74,11 +79,25 @@ def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
     return {
         "image": image.hash,
         "kernel": image.kernel,
-        "qemu": qemu_version(),
-        "arguments": arguments(job["seed"]),
+        "qemu": qemu(),
+        "arguments": arguments(job["seed"], "", "", "", ""),
+        "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": job,
     }
+
+
+@contextlib.contextmanager
+def scratch(prefix: str):
+    """A folder for one run's files, gone afterwards."""
+    folder = BUILD / "tmp"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tmp = tempfile.TemporaryDirectory(dir=folder, prefix=prefix)
+    except OSError as e:
+        raise LabError(f"{folder}: {e.strerror}") from None
+    with tmp as name:
+        yield Path(name)
 
 
 def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = None,
@@ -86,16 +105,13 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
     """Boot, run the job, power off. Returns the files the agent left, and what it took of the host:
     wall_s in all, boot_s up to the first packet. `started` gets the process.
 
-    Raises Failed with the agent's message, LabError when the machine itself did not make it.
+    Raises LabError: with the agent's message, or with the reason why the machine did not make it.
     """
     bring = Cpio()
     bring.file("lab/job.json", json.dumps(job, sort_keys=True).encode())
     for name, data in objects.items():
         bring.file(f"lab/{name}", data)
-    scratch = BUILD / "tmp"
-    scratch.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="vm-") as tmp_name:
-        tmp = Path(tmp_name)
+    with scratch("vm-") as tmp:
         try:
             with open(tmp / "initrd", "wb") as f:
                 with open(image.base, "rb") as base:
@@ -105,14 +121,9 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
                 f.truncate(OUT_MB << 20)
         except OSError as e:
             raise LabError(f"{tmp}: {e.strerror}") from None
-        argv = [QEMU, *arguments(job["seed"]), "-kernel", str(image.vmlinux), "-initrd", str(tmp / "initrd"),
-                "-serial", f"file:{tmp}/console",
-                "-object", f"memory-backend-file,id=out,size={OUT_MB}M,mem-path={tmp}/out,share=on",
-                "-device", "ivshmem-plain,memdev=out"]
+        argv = [QEMU, *arguments(job["seed"], str(image.vmlinux), f"{tmp}/initrd", f"{tmp}/console", f"{tmp}/out")]
         # One core for both of QEMU's threads: they alternate. It dies with us, even by SIGKILL.
         argv = ["setpriv", "--pdeathsig", "KILL", *(["taskset", "--cpu-list", str(core)] if core is not None else []), *argv]
-        if not shutil.which(QEMU):
-            raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing")
         with open(tmp / "errors", "wb") as errors:
             p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
         if started:
@@ -122,8 +133,8 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
         try:
             while p.poll() is None:
                 time.sleep(0.05)
-                if boot_s is None and (tmp / "console").exists() and (tmp / "console").stat().st_size:
-                    boot_s = time.monotonic() - began  # the agent's word that it sends its first packet
+                if boot_s is None and (tmp / "console").exists() and "first packet" in (tmp / "console").read_text(errors="replace"):
+                    boot_s = time.monotonic() - began
                 if time.monotonic() - began > limit_s:
                     raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; "
                                    "a shorter duration or a lower rate helps")
@@ -131,6 +142,8 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
             if p.poll() is None:
                 p.kill()
                 p.wait()
+        if p.returncode == -signal.SIGBUS:
+            raise LabError(f"{tmp.parent}: No space left on device for a run's results; free some and start again")
         if p.returncode:
             words = (tmp / "errors").read_text(errors="replace").strip().splitlines()
             raise LabError(f"{QEMU} failed: {words[-1] if words else f'exit {p.returncode}'}")
@@ -150,5 +163,5 @@ def _results(tmp: Path) -> dict[str, bytes]:
             files = {m.name: tar.extractfile(m).read() for m in tar}
     status = json.loads(files.pop("status.json"))
     if not status["ok"]:
-        raise Failed(status["error"].strip())
+        raise LabError(status["error"].strip())
     return files
