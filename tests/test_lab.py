@@ -141,7 +141,7 @@ def test_a_flow_that_stops_sends_no_more(scenario_file):
 
 
 def test_reverse_flow_and_delayed_acks(scenario_file):
-    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nack = "delayed"'), append='\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\n'))
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nack = "delayed"'), append='\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\nack = "delayed"\n'))
     assert r.valid, r.record["invalid"]
     assert r.metrics["utilisation"] > 0.5 and r.metrics["reverse_utilisation"] > 0.5
     assert r.metrics["acks_per_data_packet"] < 0.7
