@@ -65,7 +65,7 @@ def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: 
         "id": id, "title": title, "name": name, "point": point, "seed": seed, "where": "lab", "command": f"asymlab run {id}.toml --seed {seed}",
         "wall_s": 12.5, "key": key, "invalid": [invalid] if invalid else [], "result_sha256": "ab" * 32, "agent": agent,
         "metrics": metrics.of_run(job, agent, tables["acks"], tables["goodput"], tables["links"]),
-        "identity": {"kernel": "6.12.0-test", "image": "c0ffee" * 10, "qemu": "QEMU test", "job": job}})
+        "identity": {"kernel": "6.12.0-test", "image": "c0ffee" * 10, "qemu": {"version": "QEMU test"}, "job": job}})
 
 
 def results_of(runs: list[store.Run]) -> suite.Results:

@@ -91,7 +91,7 @@ def number(value: float | None) -> str:
 
 def interval(v: dict) -> str:
     """Of a verdict's value; empty if there was one run only."""
-    return "" if v["value"] is None or len(v["runs"]) < 2 else f"{number(v['low'])} to {number(v['high'])}"
+    return "" if v["value"] is None or v["low"] == v["high"] else f"{number(v['low'])} to {number(v['high'])}"
 
 
 def longest_rtt(run: Run, which: str) -> float | None:
@@ -109,10 +109,10 @@ def ordered(runs: list[Run]) -> list[Run]:
 
 def provenance(runs: list[Run]) -> dict[str, str]:
     """Kernel, image and QEMU of the runs, as written in their identities."""
-    found = {what: sorted({str(r.record["identity"][what]) for r in runs if what in r.record["identity"]})
-             for what in ("kernel", "image", "qemu")}
-    found["image"] = [i[:12] for i in found["image"]]
-    return {what: ", ".join(values) or "unknown" for what, values in found.items()}
+    identities = [r.record["identity"] for r in runs]
+    found = {"kernel": {i["kernel"] for i in identities}, "image": {i["image"][:12] for i in identities},
+             "qemu": {i["qemu"]["version"] for i in identities}}
+    return {what: ", ".join(sorted(values)) or "unknown" for what, values in found.items()}
 
 
 def drawn(figure: Figure) -> dict[str, bytes]:
