@@ -151,6 +151,8 @@ def test_start_leaves_reno_slow_start_out(fast):
     assert fast.start({"init_cwnd": 0})["cwnd"] == 10
     assert fast.start({"init_cwnd": 32})["cwnd"] == 32
     assert fast.start({"init_cwnd": 32}, snd_cwnd_clamp=7)["cwnd"] == 7
+    assert fast.start(snd_cwnd=40, data_segs_out=100)["cwnd"] == 40  # a connection that changes to FAST
+    assert fast.start({"init_cwnd": 32}, snd_cwnd=1)["cwnd"] == 1  # its SYN was lost
 
 
 @pytest.mark.parametrize("mbit, alpha", [(9, 8), (10, 20), (99, 20), (100, 200)])
@@ -332,6 +334,11 @@ def test_stretch_acks_grow_as_fast(fast):
 
 
 # Limits
+
+
+def test_clamp_of_one_packet_is_above_the_floor_of_two(fast):
+    fast.start({}, now=0, snd_cwnd_clamp=1, snd_cwnd=1)
+    assert many_rtts(fast, 5) == [1] * 5
 
 
 def test_clamp_is_honoured(fast):
