@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -224,6 +225,19 @@ def test_no_qemu(scenario_file, tmp_path):
 
 def test_image_that_is_not_made(scenario_file):
     one_line(asymlab("run", scenario_file(), "--image", "9.9"), "image 9.9: not made", "asymlab image --kernel 9.9")
+
+
+def test_image_of_another_tree(scenario_file):
+    made, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
+    shutil.rmtree(old, ignore_errors=True)
+    old.mkdir()
+    try:
+        manifest = json.loads((made / "manifest.json").read_text())
+        manifest["parts"]["agent.py"]["sha256"] = "0" * 64
+        (old / "manifest.json").write_text(json.dumps(manifest))
+        one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: made with another agent.py")
+    finally:
+        shutil.rmtree(old)
 
 
 @pytest.mark.parametrize("content, words", [

@@ -130,11 +130,13 @@ def main() -> None:
                 print_runs([runner.execute_on_host(t) for t in tasks])
             else:
                 guest = image.open_image(args.image)
+                image.check_current(args.image)
                 tasks = runner.plan(cases, guest)
                 done = runner.execute(tasks, guest, args.jobs, args.fresh)
                 print_runs([done[t.key] for t in tasks])
         elif args.command == "suite":
             guest = image.open_image(args.image)
+            image.check_current(args.image)
             began = time.monotonic()
             verdicts = suite.run(args.names, guest, args.jobs, args.fresh)
             report.print_verdicts(verdicts, time.monotonic() - began)

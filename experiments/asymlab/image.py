@@ -456,6 +456,20 @@ class Image:
         return self.folder / "base.cpio"
 
 
+def of_this_tree() -> dict[str, Path]:
+    """The parts of an image that are built from this tree."""
+    return {f.name: f for f in (BUILD / "asymcc", BUILD / "trace.bpf.o", PACKAGE / "agent.py", PACKAGE / "guest_init.py")}
+
+
+def check_current(label: str) -> None:
+    """LabError if the tree has changed since the image was made: its runs would be of the old code."""
+    parts = json.loads((IMAGES / label / "manifest.json").read_text())["parts"]
+    for name, file in of_this_tree().items():
+        if not file.exists() or parts[name]["sha256"] != sha256(file):
+            raise LabError(f"image {label}: made with another {name} than this tree's; "
+                           f"`make build` and `asymlab image --kernel {label}` renew it")
+
+
 def open_image(label: str = DEFAULT_KERNEL) -> Image:
     folder = IMAGES / label
     try:
