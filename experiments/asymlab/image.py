@@ -16,7 +16,6 @@ import fcntl
 import hashlib
 import json
 import lzma
-import os
 import re
 import shutil
 import struct

@@ -11,7 +11,6 @@ import importlib.util
 import math
 import statistics
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from types import ModuleType
 
 from . import LabError, report, runner, scenario, vm

@@ -31,7 +31,7 @@ from .scenario import BIN_MS, Case, Direction, Scenario
 
 KERNEL_CONTROLLERS = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno",
                       "dctcp", "hybla", "lp", "nv", "scalable", "yeah", "cdg")
-BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: the window is never the buffer's
+BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
 
 COMMON = {
     "net.ipv6.conf.all.disable_ipv6": 1,
