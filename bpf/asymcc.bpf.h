@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What every controller shares: CO-RE views of the kernel's TCP structures, parameter and
- * counter declarations that the loader reads from BTF, and small helpers.
+ * counter declarations that the loader reads from BTF, and what a sender does whatever its law:
+ * rounds, RTT samples, taking over a window that the stack changed, limits, fixed point.
  *
  * The views name only the members that a controller uses. libbpf finds each at load time in
  * the running kernel by name, so one object serves every kernel and the build needs no BTF.
@@ -38,6 +39,8 @@ typedef _Bool bool;
  * PARAM(type, name, default, min, max, unit, doc): a constant of the program. `asymcc load
  * --set name=value` changes it before the verifier sees it; the tag is what `asymcc show` prints.
  * COUNTER(name, doc): a u64 over all flows, read by `asymcc show`.
+ * STATE(type): the private state of one connection. The pointer, never set, keeps the type's members
+ * in the BTF, by which a trace of the state is decoded.
  */
 #ifdef __bpf__
 #define ASYMCC_TAG(text) __attribute__((btf_decl_tag(text)))
@@ -50,12 +53,23 @@ typedef _Bool bool;
 #define COUNT(name) __sync_fetch_and_add(&(name), 1)
 
 #define CA_PRIV_BYTES 104 /* room of inet_connection_sock.icsk_ca_priv on every kernel */
+#define STATE(type) \
+	_Static_assert(sizeof(type) <= CA_PRIV_BYTES, "private state does not fit the socket"); \
+	type *asymcc_state ASYMCC_TAG("state")
 
 enum tcp_ca_event {
 	CA_EVENT_TX_START,     /* first packet after idle; from 7.1 a member of its own */
 	CA_EVENT_CWND_RESTART, /* the stack cut cwnd after an idle RTO */
 	CA_EVENT_COMPLETE_CWR,
 	CA_EVENT_LOSS,         /* RTO */
+};
+
+enum tcp_ca_state {
+	TCP_CA_Open,
+	TCP_CA_Disorder, /* duplicate ACKs or SACKs, nothing held for lost yet */
+	TCP_CA_CWR,      /* reducing after ECN or local congestion */
+	TCP_CA_Recovery, /* fast retransmit */
+	TCP_CA_Loss,     /* RTO */
 };
 
 #define TCP_CONG_NON_RESTRICTED 0x1 /* any namespace and any user may choose the controller */
@@ -67,6 +81,7 @@ enum tcp_ca_event {
 struct sock;
 
 struct inet_connection_sock {
+	u8 icsk_ca_state:5; /* enum tcp_ca_state */
 	u64 icsk_ca_priv[CA_PRIV_BYTES / sizeof(u64)];
 };
 
@@ -77,6 +92,12 @@ struct tcp_sock {
 	u32 snd_ssthresh;     /* packets */
 	u32 snd_cwnd_clamp;   /* packets */
 	u32 prior_cwnd;       /* snd_cwnd before the last reduction */
+	u32 packets_out;      /* sent and not acknowledged */
+	u32 sacked_out;       /* of those: selectively acknowledged */
+	u32 lost_out;         /* held for lost */
+	u32 retrans_out;      /* sent again */
+	u32 max_packets_out;  /* largest packets_out of the last window */
+	u32 delivered;        /* packets acknowledged so far, selectively too */
 	u32 mss_cache;        /* bytes of payload a segment */
 	u32 data_segs_out;    /* segments with payload sent so far */
 	u32 srtt_us;          /* smoothed RTT, us << 3 */
@@ -109,36 +130,178 @@ struct tcp_congestion_ops {
 #pragma clang attribute pop
 #endif
 
-static inline __attribute__((always_inline)) struct tcp_sock *tcp_sk(struct sock *sk)
+static __always_inline struct tcp_sock *tcp_sk(struct sock *sk)
 {
 	return (struct tcp_sock *)sk;
 }
 
-static inline __attribute__((always_inline)) void *inet_csk_ca(struct sock *sk)
+static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
 {
-	return ((struct inet_connection_sock *)sk)->icsk_ca_priv;
+	return (struct inet_connection_sock *)sk;
+}
+
+static __always_inline void *inet_csk_ca(struct sock *sk)
+{
+	return inet_csk(sk)->icsk_ca_priv;
 }
 
 /* Sequence numbers wrap: a is before b when the signed distance is negative. */
-static inline __attribute__((always_inline)) bool before(u32 a, u32 b)
+static __always_inline bool before(u32 a, u32 b)
 {
 	return (s32)(a - b) < 0;
 }
 
-static inline __attribute__((always_inline)) u64 min_u64(u64 a, u64 b)
+static __always_inline u64 min_u64(u64 a, u64 b)
 {
 	return a < b ? a : b;
 }
 
-static inline __attribute__((always_inline)) u64 max_u64(u64 a, u64 b)
+static __always_inline u64 max_u64(u64 a, u64 b)
 {
 	return a > b ? a : b;
 }
 
-/* Did the window, and not the application, limit the last flight? */
-static inline __attribute__((always_inline)) bool is_cwnd_limited(const struct tcp_sock *tp)
+/*
+ * Did the window, and not the application, limit the last flight? In slow start a window that is
+ * less than twice what was in flight may grow too, as in the stack's tcp_is_cwnd_limited().
+ */
+static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
-	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
+		return true;
+	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+}
+
+/* Is the stack repairing losses, or reducing? Then what was measured is not the path at work. */
+static __always_inline bool in_recovery(const struct inet_connection_sock *icsk)
+{
+	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) >= TCP_CA_CWR;
+}
+
+/* --- fixed point ---------------------------------------------------------------------- */
+
+#define Q20 20 /* windows in packets << 20: one ACK's growth shows up to the largest window */
+
+#define W_MAX (1u << 20)      /* packets; in Q20 2^40 */
+#define W_MIN 2u              /* packets; only an RTO goes below */
+#define RTT_MAX_US (1u << 26) /* 67 s; a longer sample counts as this */
+
+/* a * b / c; the caller sees to it that a * b < 2^64. A zero c counts as 1: x/0 is 0 in BPF. */
+static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
+{
+	return a * b / max_u64(c, 1);
+}
+
+/* Reno's growth, one packet a window: `acked` packets' share of window w, packets in Q20 both. */
+static __always_inline u64 reno_growth(u64 w_q20, u32 acked)
+{
+	/* 2^20 packets << 40 = 2^60 */
+	return (min_u64(acked, W_MAX) << (2 * Q20)) / max_u64(w_q20, 1u << Q20);
+}
+
+/* --- what a sender does whatever its law ------------------------------------------------ */
+
+/* Stands first in a controller's private state. Times in us of tcp_mstamp. */
+struct sender {
+	u64 round_stamp; /* when this round began */
+	u64 ack_stamp;   /* when the last ACK came */
+	u32 round_end;   /* snd_nxt when this round began */
+	u32 cwnd;        /* snd_cwnd as we left it: another value means the stack changed it */
+	u32 rtt_last;    /* latest RTT sample, us; 0: none yet */
+	u32 rtt_min;     /* smallest, us; 0: none yet */
+	u32 rtt_young;   /* smallest since young_s, us: the next rtt_min when that has aged */
+	u32 young_s;     /* seconds */
+};
+
+/*
+ * A round begins with an ACK and ends with the ACK of what that one let go: one RTT. The first ACK
+ * of a flight is the first of its round, so that the gap before it belongs to no round. After an
+ * RTO snd_nxt stays beyond a flight that counts as lost: hence no further than what is in flight.
+ */
+static __always_inline void round_start(struct sender *s, const struct tcp_sock *tp)
+{
+	u32 flight = tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
+	u32 end = tp->snd_una + min_u64((u64)flight * tp->mss_cache, 1u << 30);
+
+	s->round_end = before(end, tp->snd_nxt) ? end : tp->snd_nxt;
+	s->round_stamp = tp->tcp_mstamp;
+}
+
+static __always_inline bool round_over(const struct sender *s, const struct tcp_sock *tp)
+{
+	return before(s->round_end, tp->snd_una);
+}
+
+/*
+ * Take an RTT sample. False if the ACK gave none (of a retransmitted packet, say). rtt_min is the
+ * minimum of the connection or, with age_s, of at least the last age_s / 2 and at most age_s
+ * seconds.
+ */
+static __always_inline bool
+rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s)
+{
+	u32 rtt, now_s;
+
+	if (sample->rtt_us <= 0)
+		return false;
+	rtt = min_u64(sample->rtt_us, RTT_MAX_US);
+	s->rtt_last = rtt;
+	if (!s->rtt_min || rtt < s->rtt_min)
+		s->rtt_min = rtt;
+	if (!age_s)
+		return true;
+	now_s = tp->tcp_mstamp / 1000000;
+	if (!s->rtt_young || rtt < s->rtt_young)
+		s->rtt_young = rtt;
+	if (!s->young_s)
+		s->young_s = now_s;
+	if (2 * (u64)(now_s - s->young_s) >= age_s) {
+		s->rtt_min = s->rtt_young;
+		s->rtt_young = rtt;
+		s->young_s = now_s;
+	}
+	return true;
+}
+
+/*
+ * Idle: an RTT without an ACK, nothing in flight. TX_START alone comes with every packet into an
+ * empty network. What was being measured then measures the application.
+ */
+static __always_inline bool
+idle_ended(const struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
+{
+	return ev == CA_EVENT_CWND_RESTART ||
+	       (ev == CA_EVENT_TX_START && tp->snd_una == tp->snd_nxt &&
+		tp->tcp_mstamp - s->ack_stamp > tp->srtt_us >> 3);
+}
+
+/*
+ * First window of a connection; 0: leave the stack's. Not of a connection under way that changes
+ * its controller, nor above the 1 that a lost SYN leaves.
+ */
+static __always_inline void first_window(struct tcp_sock *tp, u32 packets)
+{
+	if (packets && !tp->data_segs_out && tp->snd_cwnd > 1)
+		tp->snd_cwnd = min_u64(packets, tp->snd_cwnd_clamp);
+}
+
+/* A window in packets within what a law may ask for: [W_MIN, W_MAX] and the socket's clamp. */
+static __always_inline u32 within_limits(const struct tcp_sock *tp, u64 packets)
+{
+	return min_u64(min_u64(max_u64(packets, W_MIN), W_MAX), tp->snd_cwnd_clamp);
+}
+
+/* The stack changed cwnd since we wrote it (recovery, RTO, undo, idle), or we asked to look anew. */
+static __always_inline bool cwnd_changed(const struct sender *s, const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd != s->cwnd;
+}
+
+static __always_inline void cwnd_write(struct sender *s, struct tcp_sock *tp, u32 packets)
+{
+	s->cwnd = max_u64(packets, 1);
+	if (tp->snd_cwnd != s->cwnd)
+		tp->snd_cwnd = s->cwnd;
 }
 
 #endif

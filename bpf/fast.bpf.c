@@ -53,37 +53,25 @@ COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 
 #define Q8 8
-#define W_MAX (1u << 20)       /* packets; w_q8 <= 2^28 */
-#define W_MIN 2u               /* packets; only an RTO goes below */
-#define RTT_MAX_US (1u << 26)  /* 67 s; a longer sample counts as this */
 
 /* One connection. Times in us. Windows in packets * 256 ("q8"), at most 2^28. */
 struct fast {
+	struct sender s;      /* its rtt_min is baseRTT, the propagation delay d of eq. 2 */
 	u64 rtt_avg_q16;      /* RTT of (2), us << 16, at most 2^42; 0: no sample yet */
 	u64 update_stamp;     /* when the last update was, us */
-	u64 ack_stamp;        /* when the last ACK came, us */
-	u32 rtt_base;         /* baseRTT: propagation delay d of eq. 2; 0: no sample yet */
 	u32 w_q8;             /* the window; snd_cwnd is its integer part */
 	u32 step_from_q8;     /* the step in progress: where it began ... */
 	u32 step_to_q8;       /* ... and the result of (1) that it leads to */
 	u32 w_round_q8;       /* window when this round began: w_old when it ends */
-	u32 round_end;        /* snd_nxt when this round began */
 	u32 rounds;           /* rounds since the last update */
-	u32 cwnd_written;     /* snd_cwnd as we left it: another value means the stack changed it */
 	u32 w_saved_q8;       /* w before the last reduction, for undo */
 	bool cwnd_limited;    /* since the last update the window, not the data, was the limit */
 };
-_Static_assert(sizeof(struct fast) <= CA_PRIV_BYTES, "private state does not fit the socket");
+STATE(struct fast);
 
-/*
- * A round is over when what is in flight now is acknowledged. After an RTO the old flight counts
- * as lost and w is 1, but snd_nxt stays beyond it: so no further than one window.
- */
-static inline void round_start(struct fast *f, const struct tcp_sock *tp)
+static inline void begin_round(struct fast *f, const struct tcp_sock *tp)
 {
-	u32 end = tp->snd_una + min_u64((u64)(f->w_q8 >> Q8) * tp->mss_cache, 1u << 30);
-
-	f->round_end = before(end, tp->snd_nxt) ? end : tp->snd_nxt;
+	round_start(&f->s, tp);
 	f->w_round_q8 = f->w_q8;
 }
 
@@ -92,10 +80,10 @@ static inline void reload(struct fast *f, struct tcp_sock *tp)
 {
 	f->w_q8 = min_u64(max_u64(tp->snd_cwnd, 1), W_MAX) << Q8;
 	f->step_from_q8 = f->step_to_q8 = f->w_q8;
-	f->cwnd_written = tp->snd_cwnd;
+	f->s.cwnd = tp->snd_cwnd;
 	f->rounds = 0;
 	f->update_stamp = tp->tcp_mstamp;
-	round_start(f, tp);
+	begin_round(f, tp);
 }
 
 static inline u32 alpha_packets(const struct fast *f, const struct tcp_sock *tp)
@@ -114,14 +102,14 @@ static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
 {
 	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, next;
 	u64 rtt = max_u64(f->rtt_avg_q16 >> 16, 1);
-	u64 base = min_u64(f->rtt_base, rtt);
+	u64 base = min_u64(f->s.rtt_min, rtt);
 
 	if (mi_thresh_us && rtt - base < mi_thresh_us) {
 		COUNT(doublings);
 		return twice;
 	}
 	/* w_old * base <= 2^28 * 2^26 = 2^54 */
-	next = w_old * base / rtt + ((u64)alpha_packets(f, tp) << Q8);
+	next = mul_div(w_old, base, rtt) + ((u64)alpha_packets(f, tp) << Q8);
 	/* (2^28 + 2^24) * 2^8 < 2^37 */
 	next = ((256 - gamma_q8) * w + gamma_q8 * next) >> 8;
 	if (next >= twice) {
@@ -133,8 +121,10 @@ static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
 
 static inline void update(struct fast *f, const struct tcp_sock *tp)
 {
-	u64 cap = (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q8;
-	u32 next = min_u64(max_u64(law(f, tp), W_MIN << Q8), cap);
+	u32 next = law(f, tp); /* <= 2^29 */
+
+	/* the law's fraction counts, but at the limits */
+	next = min_u64(max_u64(next, W_MIN << Q8), (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q8);
 
 	if (next > f->w_q8 && !f->cwnd_limited) {
 		COUNT(limited_rounds);
@@ -156,7 +146,7 @@ static inline void step(struct fast *f, u32 acked)
 	u64 left = up ? max_u64(f->step_to_q8, f->w_q8) - f->w_q8
 		      : f->w_q8 - min_u64(f->step_to_q8, f->w_q8);
 	/* whole * acked <= 2^28 * 2^20; one packet more than the share, so that rounding ends it */
-	u64 move = whole * min_u64(acked, W_MAX) / max_u64(f->step_from_q8 >> Q8, 1) + 1;
+	u64 move = mul_div(whole, min_u64(acked, W_MAX), f->step_from_q8 >> Q8) + 1;
 
 	move = min_u64(move, left);
 	f->w_q8 = up ? f->w_q8 + move : f->w_q8 - move;
@@ -169,9 +159,7 @@ void BPF_PROG(fast_init, struct sock *sk)
 	struct fast *f = inet_csk_ca(sk);
 
 	__builtin_memset(f, 0, sizeof(*f));
-	/* Not when a connection under way changes to FAST, nor above the 1 that a lost SYN leaves. */
-	if (init_cwnd && !tp->data_segs_out && tp->snd_cwnd > 1)
-		tp->snd_cwnd = min_u64(init_cwnd, tp->snd_cwnd_clamp);
+	first_window(tp, init_cwnd);
 	tp->snd_ssthresh = W_MIN; /* never Reno's slow start: the 2w of (1) takes its place */
 	reload(f, tp);
 	COUNT(flows);
@@ -182,21 +170,16 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct fast *f = inet_csk_ca(sk);
 	u64 rtt_q16, eta_q16;
-	u32 rtt;
 
-	if (sample->rtt_us <= 0)
+	if (!rtt_sample(&f->s, tcp_sk(sk), sample, 0))
 		return;
-	rtt = min_u64(sample->rtt_us, RTT_MAX_US);
-	if (!f->rtt_base || rtt < f->rtt_base)
-		f->rtt_base = rtt;
-	rtt_q16 = (u64)rtt << 16;
+	rtt_q16 = (u64)f->s.rtt_last << 16;
 	if (!f->rtt_avg_q16) {
 		f->rtt_avg_q16 = rtt_q16;
 		return;
 	}
 	/* (2). A stretch ACK stands for all its packets. 3 << 16 times 2^20 packets < 2^38 */
-	eta_q16 = (3ULL << 16) * min_u64(max_u64(sample->pkts_acked, 1), W_MAX) /
-		  max_u64(f->w_q8 >> Q8, 1);
+	eta_q16 = mul_div(3ULL << 16, min_u64(max_u64(sample->pkts_acked, 1), W_MAX), f->w_q8 >> Q8);
 	eta_q16 = max_u64(min_u64(eta_q16, eta_max_q16), 1); /* 3/w is below 2^-16 from w = 196608 on */
 	/* 2^42 * 2^16 = 2^58 */
 	f->rtt_avg_q16 = ((65536 - eta_q16) * f->rtt_avg_q16 + eta_q16 * rtt_q16) >> 16;
@@ -207,32 +190,29 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fast *f = inet_csk_ca(sk);
+	bool due = false, over;
 
-	bool due = false;
-
-	if (tp->snd_cwnd != f->cwnd_written) {
+	if (cwnd_changed(&f->s, tp)) {
 		COUNT(reloads);
-		due = f->cwnd_written; /* no round's rest after a recovery; after idle the average is too young */
+		due = f->s.cwnd; /* no round's rest after a recovery; after idle the average is too young */
 		reload(f, tp);
 	}
-	f->ack_stamp = tp->tcp_mstamp;
+	f->s.ack_stamp = tp->tcp_mstamp;
 	if (is_cwnd_limited(tp))
 		f->cwnd_limited = true;
 	step(f, acked);
 
-	if (!before(ack, f->round_end)) {
+	over = round_over(&f->s, tp);
+	if (over) {
 		f->rounds++;
 		due |= !update_us && f->rounds >= update_rtts;
 	}
 	due |= update_us && tp->tcp_mstamp - f->update_stamp >= update_us;
 	if (due && f->rtt_avg_q16)
 		update(f, tp);
-	if (!before(ack, f->round_end))
-		round_start(f, tp);
-
-	f->cwnd_written = max_u64(f->w_q8 >> Q8, 1);
-	if (tp->snd_cwnd != f->cwnd_written)
-		tp->snd_cwnd = f->cwnd_written;
+	if (over)
+		begin_round(f, tp);
+	cwnd_write(&f->s, tp, f->w_q8 >> Q8);
 }
 
 SEC("struct_ops/fast_ssthresh")
@@ -256,16 +236,10 @@ u32 BPF_PROG(fast_undo_cwnd, struct sock *sk)
 	COUNT(undos);
 	if (cwnd == f->w_saved_q8 >> Q8) { /* keeps the fraction; otherwise cong_avoid reloads */
 		f->w_q8 = f->step_from_q8 = f->step_to_q8 = f->w_saved_q8;
-		f->cwnd_written = cwnd;
-		round_start(f, tp);
+		f->s.cwnd = cwnd;
+		begin_round(f, tp);
 	}
 	return cwnd;
-}
-
-/* TX_START comes with every packet into an empty network: idle is an RTT without an ACK. */
-static inline bool was_idle(const struct fast *f, const struct tcp_sock *tp)
-{
-	return tp->snd_una == tp->snd_nxt && tp->tcp_mstamp - f->ack_stamp > f->rtt_avg_q16 >> 16;
 }
 
 SEC("struct_ops/fast_cwnd_event")
@@ -277,9 +251,9 @@ void BPF_PROG(fast_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
 	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
-	if (ev == CA_EVENT_CWND_RESTART || (ev == CA_EVENT_TX_START && was_idle(f, tp))) {
+	if (idle_ended(&f->s, tp, ev)) {
 		f->rtt_avg_q16 = 0;
-		f->cwnd_written = 0;
+		f->s.cwnd = 0;
 	}
 }
 

@@ -2,8 +2,8 @@
 /*
  * A controller's own source on a small model of the kernel's TCP sender.
  *
- * Built with -DCONTROLLER='"fast.bpf.c"' -DOPS=fast; the private state is `struct OPS`, its
- * visible members stand in FIELDS. Reads a command a line, `name key=value ...`, and answers
+ * Built with -DCONTROLLER='"fast.bpf.c"' -DOPS=fast; the private state is `struct OPS`, which has
+ * a `struct sender s`; its other visible members stand in FIELDS. Reads a command a line, `name key=value ...`, and answers
  * each with one line of JSON. A key that names a member of the model ("ca.x": of the private
  * state) sets it first.
  *
@@ -29,11 +29,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The header's two casts would lay both views over the same bytes. Here they are two members. */
+/* The header's casts would lay both views over the same bytes. Here they are two members. */
 #define tcp_sk tcp_sk_of_the_kernel
+#define inet_csk inet_csk_of_the_kernel
 #define inet_csk_ca inet_csk_ca_of_the_kernel
 #include "asymcc.bpf.h"
 #undef tcp_sk
+#undef inet_csk
 #undef inet_csk_ca
 
 struct sock {
@@ -44,6 +46,11 @@ struct sock {
 static struct tcp_sock *tcp_sk(struct sock *sk)
 {
 	return &sk->tp;
+}
+
+static inline struct inet_connection_sock *inet_csk(struct sock *sk)
+{
+	return &sk->icsk;
 }
 
 static void *inet_csk_ca(struct sock *sk)
@@ -105,14 +112,12 @@ static struct tcp_sock *tp = &sock.tp;
 /* What the kernel keeps but no controller reads. Windows and counts in packets. */
 static struct {
 	u32 seg;         /* sequence numbers a packet takes */
-	u32 packets_out, sacked_out, lost_out, retrans_out;
 	u32 app;         /* what the application keeps in flight at most */
 	u32 high_seq;    /* recovery ends here */
 	u32 prior_ssthresh;
 	u32 prr_delivered, prr_out;
 	u32 retransmits; /* timeouts since snd_una moved */
 	u32 usage_seq;   /* cwnd_usage_seq */
-	u32 max_packets_out;
 	u8 state;
 	u8 undo_marker;
 	u8 tx_start;     /* cwnd_event carries CA_EVENT_TX_START: kernels before 7.1 */
@@ -128,19 +133,21 @@ static unsigned long long bpf_ktime_get_ns(void)
 static const struct entry members[] = {
 	MEMBER(sock.tp, snd_una), MEMBER(sock.tp, snd_nxt), MEMBER(sock.tp, snd_cwnd),
 	MEMBER(sock.tp, snd_ssthresh), MEMBER(sock.tp, snd_cwnd_clamp), MEMBER(sock.tp, prior_cwnd),
-	MEMBER(k, max_packets_out), MEMBER(sock.tp, mss_cache), MEMBER(sock.tp, srtt_us), MEMBER(sock.tp, data_segs_out),
-	MEMBER(sock.tp, tcp_mstamp), MEMBER(k, seg), MEMBER(k, packets_out), MEMBER(k, sacked_out),
-	MEMBER(k, lost_out), MEMBER(k, retrans_out), MEMBER(k, app), MEMBER(k, high_seq),
+	MEMBER(sock.tp, max_packets_out), MEMBER(sock.tp, mss_cache), MEMBER(sock.tp, srtt_us), MEMBER(sock.tp, data_segs_out),
+	MEMBER(sock.tp, tcp_mstamp), MEMBER(k, seg), MEMBER(sock.tp, packets_out), MEMBER(sock.tp, sacked_out),
+	MEMBER(sock.tp, lost_out), MEMBER(sock.tp, retrans_out), MEMBER(k, app), MEMBER(k, high_seq),
 	MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
 	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
 	{ "now", &sock.tp.tcp_mstamp, sizeof(u64), 0, 0, 0 },
 };
 
-#ifdef FIELDS
 #define FIELD(m) { "ca." #m, (char *)sock.icsk.icsk_ca_priv + offsetof(struct OPS, m), \
 		   sizeof(((struct OPS *)0)->m), 0, 0, 0 },
-#endif
+#define SENDER(m) { "ca." #m, (char *)sock.icsk.icsk_ca_priv + offsetof(struct OPS, s.m), \
+		    sizeof(((struct OPS *)0)->s.m), 0, 0, 0 },
 static const struct entry fields[] = {
+	SENDER(round_stamp) SENDER(ack_stamp) SENDER(round_end) SENDER(cwnd)
+	SENDER(rtt_last) SENDER(rtt_min) SENDER(rtt_young) SENDER(young_s)
 #ifdef FIELDS
 #include FIELDS
 #endif
@@ -203,7 +210,7 @@ static const char *set_params(void)
 
 static u32 in_flight(void)
 {
-	return k.packets_out - k.sacked_out - k.lost_out + k.retrans_out;
+	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
 static void event(enum tcp_ca_event ev)
@@ -216,7 +223,7 @@ static void set_state(u8 state)
 {
 	if (OPS.set_state)
 		OPS.set_state(sk, state);
-	k.state = state;
+	k.state = sock.icsk.icsk_ca_state = state;
 }
 
 static bool in_reduction(void)
@@ -234,9 +241,9 @@ static u32 current_ssthresh(void)
 static void cwnd_validate(bool limited)
 {
 	if (!before(tp->snd_una, k.usage_seq) || limited ||
-	    (!tp->is_cwnd_limited && k.packets_out > k.max_packets_out)) {
+	    (!tp->is_cwnd_limited && tp->packets_out > tp->max_packets_out)) {
 		tp->is_cwnd_limited = limited;
-		k.max_packets_out = k.packets_out;
+		tp->max_packets_out = tp->packets_out;
 		k.usage_seq = tp->snd_nxt;
 	}
 }
@@ -247,16 +254,16 @@ static void transmit(u32 *fresh, u32 *again)
 	u32 flight = in_flight();
 	u32 room = tp->snd_cwnd > flight ? tp->snd_cwnd - flight : 0;
 	u32 limit = min_u64(k.app, SND_WND / k.seg);
-	u32 data = limit > k.packets_out ? limit - k.packets_out : 0;
+	u32 data = limit > tp->packets_out ? limit - tp->packets_out : 0;
 	bool full;
 
-	*again = min_u64(room, k.lost_out - k.retrans_out);
+	*again = min_u64(room, tp->lost_out - tp->retrans_out);
 	*fresh = min_u64(room - *again, data);
 	/* Not only after idle: every packet that leaves into an empty network. */
 	if (!flight && *fresh + *again && k.tx_start)
 		event(CA_EVENT_TX_START);
-	k.retrans_out += *again;
-	k.packets_out += *fresh;
+	tp->retrans_out += *again;
+	tp->packets_out += *fresh;
 	tp->snd_nxt += *fresh * k.seg;
 	tp->data_segs_out += *fresh + *again;
 	if (in_reduction())
@@ -308,7 +315,7 @@ static void end_reduction(void)
 
 static void leave_recovery(void)
 {
-	k.lost_out = k.retrans_out = 0; /* all of it lay before high_seq */
+	tp->lost_out = tp->retrans_out = 0; /* all of it lay before high_seq */
 	if (k.state == CWR) {
 		end_reduction();
 		set_state(OPEN);
@@ -329,25 +336,26 @@ static void average_rtt(long long rtt)
 
 static void ack(void)
 {
-	u32 n = min_u64(take("n", 1), k.packets_out), lost = min_u64(n, k.lost_out);
-	u32 sacked = min_u64(n - lost, k.sacked_out);
-	u32 free = k.packets_out - n - (k.lost_out - lost) - (k.sacked_out - sacked);
+	u32 n = min_u64(take("n", 1), tp->packets_out), lost = min_u64(n, tp->lost_out);
+	u32 sacked = min_u64(n - lost, tp->sacked_out);
+	u32 free = tp->packets_out - n - (tp->lost_out - lost) - (tp->sacked_out - sacked);
 	u32 more = min_u64(take("sack", 0), free), delivered = n - sacked + more;
 	long long rtt = take("rtt", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
 	u32 flags = take("ece", 0) ? 4 : 0; /* CA_ACK_ECE */
 
-	if (!k.packets_out)
+	if (!tp->packets_out)
 		return; /* tcp_ack(): no_queue */
-	if (lost && k.retrans_out && !k.timestamps)
+	if (lost && tp->retrans_out && !k.timestamps)
 		rtt = -1;
 	sample.rtt_us = n || more ? rtt : -1;
 
 	tp->snd_una += n * k.seg;
-	k.packets_out -= n;
-	k.lost_out -= lost;
-	k.retrans_out -= min_u64(lost, k.retrans_out);
-	k.sacked_out += more - sacked;
+	tp->delivered += delivered;
+	tp->packets_out -= n;
+	tp->lost_out -= lost;
+	tp->retrans_out -= min_u64(lost, tp->retrans_out);
+	tp->sacked_out += more - sacked;
 	if (n)
 		k.retransmits = 0;
 	average_rtt(sample.rtt_us);
@@ -369,12 +377,12 @@ static void fast_retransmit(void)
 {
 	u32 n = take("n", 1), sack = take("sack", 1);
 
-	if (k.packets_out == 0 || k.state == LOSS)
+	if (tp->packets_out == 0 || k.state == LOSS)
 		return;
-	n = min_u64(n, k.packets_out - k.sacked_out - k.lost_out);
-	k.lost_out += n;
-	sack = min_u64(sack, k.packets_out - k.sacked_out - k.lost_out);
-	k.sacked_out += sack;
+	n = min_u64(n, tp->packets_out - tp->sacked_out - tp->lost_out);
+	tp->lost_out += n;
+	sack = min_u64(sack, tp->packets_out - tp->sacked_out - tp->lost_out);
+	tp->sacked_out += sack;
 	if (k.state != RECOVERY) {
 		k.prior_ssthresh = 0;
 		k.undo_marker = 1;
@@ -399,10 +407,10 @@ static void enter_cwr(void)
 
 static void timeout(void)
 {
-	if (!k.packets_out)
+	if (!tp->packets_out)
 		return;
-	k.lost_out = k.packets_out - k.sacked_out;
-	k.retrans_out = 0;
+	tp->lost_out = tp->packets_out - tp->sacked_out;
+	tp->retrans_out = 0;
 	if (k.state <= DISORDER || !before(tp->snd_una, k.high_seq) ||
 	    (k.state == LOSS && !k.retransmits)) {
 		k.prior_ssthresh = current_ssthresh();
@@ -421,7 +429,7 @@ static void undo(void)
 {
 	if (!k.undo_marker)
 		return;
-	k.lost_out = k.retrans_out = 0;
+	tp->lost_out = tp->retrans_out = 0;
 	if (k.prior_ssthresh) {
 		tp->snd_cwnd = OPS.undo_cwnd(sk);
 		tp->snd_ssthresh = max_u64(tp->snd_ssthresh, k.prior_ssthresh);
@@ -435,7 +443,7 @@ static void restart(void)
 {
 	u32 cwnd = take("cwnd", 10);
 
-	if (k.packets_out)
+	if (tp->packets_out)
 		return;
 	event(CA_EVENT_CWND_RESTART);
 	tp->snd_ssthresh = current_ssthresh();

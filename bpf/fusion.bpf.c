@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCP-Fusion: Vegas' eyes and Westwood's cut, and never less than Reno.
+ *
+ *   [F] K. Kaneko, T. Fujikawa, Z. Su, J. Katto, "TCP-Fusion: A Hybrid Congestion Control
+ *       Algorithm for High-Speed Networks", PFLDnet 2007.
+ *
+ * Packets of its own in the bottleneck queue:   diff  = cwnd (RTT - RTTmin) / RTT       (1)
+ * The few it may keep there:                    alpha = cwnd Dmin / RTT, Dmin = 4 ms    (2)
+ * Increase a round trip:                        Winc  = B Dmin' / packet, Dmin' = 1 ms  (3)
+ * Per ACK, reno_cwnd growing by one packet a round trip beside it:
+ *     diff < alpha:      cwnd = max(cwnd + Winc/cwnd,           reno_cwnd)
+ *     diff > 3 alpha:    cwnd = max(cwnd + (alpha - diff)/cwnd, reno_cwnd)
+ *     between:           cwnd = max(cwnd,                       reno_cwnd)              (4)
+ * On loss:   cwnd = max(cwnd RTTmin/RTT, cwnd/2),   reno_cwnd = reno_cwnd / 2           (5)
+ *
+ * Good on long fat paths with losses that are not congestion, beside Reno flows. Reverse traffic and
+ * compressed ACKs look like a queue: then reno_cwnd carries it. Not good against CUBIC or BIC.
+ *
+ * Where the paper is silent, or we differ:
+ *  - The copy at hand has lost (4). The text leaves no choice but for the upper bound; public ports
+ *    and a survey (Afanasyev et al. 2010) have 3 alpha: upper_mult. Winc and diff - alpha are
+ *    amounts a round trip: only so "increased by Winc" agrees with the bound that the text derives.
+ *  - reno_cwnd grows by acked/cwnd, as one packet a round trip demands; by acked/reno_cwnd it would
+ *    be cwnd/reno_cwnd packets. It can be the larger in congestion avoidance only.
+ *  - RTT in (1) and (2) is averaged over about four samples; in (5) it is the last one, the "RTT
+ *    right before the packet loss".
+ *  - B is the rate of each round trip, averaged as in Westwood+; b_mode 1: the largest of the last
+ *    ten at most. The share against Reno is the same.
+ *  - alpha is one packet at least: else jitter ends every increase. Winc may be less.
+ *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value.
+ *  - All growth is per acknowledged packet. One ACK moves cwnd by one round trip's amount at most.
+ *  - Not limited by cwnd: no window grows. No RTT sample yet: Reno.
+ */
+#include "asymcc.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+PARAM(u32, dmin_alpha_us, 4000, 100, 1000000, "us", "queueing delay that alpha stands for (Dmin of eq. 2)");
+PARAM(u32, dmin_winc_us, 1000, 100, 1000000, "us", "queueing delay that one round's increase stands for (eq. 3)");
+PARAM(u32, upper_mult, 3, 1, 16, "alpha", "diff above this many alpha lowers the window (eq. 4)");
+PARAM(u32, b_mode, 0, 0, 1, "-", "B of eq. 3: 0 averaged rate of the rounds, 1 largest of the last 5 to 10");
+PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
+PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
+
+COUNTER(flows, "connections started");
+COUNTER(increases, "ACKs in the increase phase");
+COUNTER(steadies, "ACKs in the steady phase");
+COUNTER(decreases, "ACKs in the decrease phase");
+COUNTER(reno_wins, "ACKs after which reno_cwnd is the window");
+COUNTER(limited_acks, "ACKs whose growth the application's lack of data withheld");
+COUNTER(losses, "reductions by (5): fast retransmit, ECN or RTO");
+COUNTER(timeouts, "retransmission timeouts");
+COUNTER(undos, "reductions found spurious and taken back");
+COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
+
+#define B_ROUNDS 5 /* b_mode 1 looks at this many rounds and at as many before them */
+
+enum phase { SLOW_START, INCREASE, STEADY, DECREASE };
+
+/* One connection. Windows in packets << 20 ("q20"), at most 2^40. */
+struct fusion {
+	struct sender s;
+	u64 w_q20;           /* the window; snd_cwnd is its integer part */
+	u64 reno_q20;        /* reno_cwnd, never above w */
+	u32 reno_ssthresh;   /* packets: where reno_cwnd ends slow start */
+	u32 reno_saved;      /* packets: reno_cwnd before the last reduction, for undo ... */
+	u32 reno_ssthresh_saved; /* ... and its threshold */
+	u32 rtt_q4;          /* RTT of (1) and (2), us << 4, at most 2^30; 0: no sample yet */
+	u32 b_q8;            /* B of (3), packets/s << 8; 0: no sample yet. b_mode 1: largest of these rounds */
+	u32 b_last_q8;       /* b_mode 1: largest of the B_ROUNDS rounds before */
+	u32 delivered;       /* when this round began, packets */
+	u32 diff_q8;         /* (1) at the last ACK, packets << 8, at most 2^28 */
+	u32 alpha_q8;        /* (2) at the last ACK */
+	u8 b_rounds;         /* of B_ROUNDS, those done */
+	u8 phase;            /* of the last ACK: enum phase */
+	bool limited;        /* the application limited this round */
+};
+_Static_assert(sizeof(struct fusion) <= CA_PRIV_BYTES, "private state does not fit the socket");
+
+static inline void begin_round(struct fusion *f, const struct tcp_sock *tp)
+{
+	round_start(&f->s, tp);
+	f->delivered = tp->delivered;
+	f->limited = false;
+}
+
+/* Take over a window that we did not set. */
+static inline void reload(struct fusion *f, const struct tcp_sock *tp)
+{
+	f->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+	f->reno_q20 = min_u64(f->reno_q20, f->w_q20);
+	begin_round(f, tp);
+}
+
+/* B of (3), packets/s << 8; 0: no sample yet. */
+static inline u32 estimate_b(const struct fusion *f)
+{
+	return b_mode ? max_u64(f->b_q8, f->b_last_q8) : f->b_q8;
+}
+
+/* A round is over: its rate is a sample of B, unless it is the application's. */
+static inline void sample_b(struct fusion *f, const struct tcp_sock *tp)
+{
+	u64 packets = min_u64(tp->delivered - f->delivered, W_MAX);
+	/* 2^20 packets << 8 * 10^6 < 2^48; the quotient is held below 2^24 packets/s */
+	u32 b = min_u64(mul_div(packets << 8, 1000000, tp->tcp_mstamp - f->s.round_stamp), ~0u);
+
+	if (!b || (f->limited && b < estimate_b(f)))
+		return;
+	if (!f->b_q8)
+		f->b_q8 = b;
+	else
+		f->b_q8 = b_mode ? max_u64(f->b_q8, b) : (7ULL * f->b_q8 + b) / 8;
+	if (b_mode && ++f->b_rounds == B_ROUNDS) {
+		f->b_last_q8 = f->b_q8;
+		f->b_q8 = 0;
+		f->b_rounds = 0;
+	}
+}
+
+/* Slow start to ssthresh, reno_cwnd to its own. Packets acknowledged beyond. */
+static inline u32 slow_start(struct fusion *f, const struct tcp_sock *tp, u32 acked)
+{
+	u32 n = min_u64(acked, tp->snd_ssthresh - (f->w_q20 >> Q20));
+
+	f->w_q20 += (u64)n << Q20;
+	f->reno_q20 = max_u64(f->reno_q20, min_u64(f->w_q20, (u64)f->reno_ssthresh << Q20));
+	return acked - n;
+}
+
+/* (1) and (2), packets << 20, each at most 2^40. False without an RTT. */
+static inline bool backlog(const struct fusion *f, u64 *diff, u64 *alpha)
+{
+	u32 rtt = f->rtt_q4 >> 4, base = min_u64(f->s.rtt_min, rtt);
+
+	if (!rtt)
+		return false;
+	/* 2^36 * 2^26 = 2^62; 2^36 * 10^6 < 2^56 */
+	*diff = mul_div(f->w_q20 >> 4, rtt - base, rtt) << 4;
+	*alpha = mul_div(f->w_q20 >> 4, dmin_alpha_us, rtt) << 4;
+	*alpha = max_u64(min_u64(*alpha, (u64)W_MAX << Q20), 1u << Q20);
+	return true;
+}
+
+/* (4): the share that `acked` packets are of one round trip. */
+static inline void avoid_congestion(struct fusion *f, u32 acked, bool grow)
+{
+	u64 diff, alpha, most, share, reno = reno_growth(f->w_q20, acked);
+	u32 w = f->w_q20 >> Q20;
+
+	if (backlog(f, &diff, &alpha)) {
+		f->diff_q8 = diff >> (Q20 - 8);
+		f->alpha_q8 = alpha >> (Q20 - 8);
+		if (diff < alpha) {
+			f->phase = INCREASE;
+			COUNT(increases);
+			/* (3): 2^40 * 10^6 < 2^60. Then 2^40 * 2^20 = 2^60 */
+			most = mul_div((u64)estimate_b(f) << 8, dmin_winc_us, 1000000) << 4;
+			most = min_u64(most, (u64)W_MAX << Q20);
+			share = mul_div(most, min_u64(acked, W_MAX), w);
+			if (grow)
+				f->w_q20 += min_u64(share, most);
+		} else if (diff > upper_mult * alpha) { /* 16 * 2^40 */
+			f->phase = DECREASE;
+			COUNT(decreases);
+			most = diff - alpha;
+			share = mul_div(most, min_u64(acked, W_MAX), w);
+			f->w_q20 = max_u64(f->w_q20 - min_u64(share, most), W_MIN << Q20);
+		} else {
+			f->phase = STEADY;
+			COUNT(steadies);
+		}
+	}
+	if (grow)
+		f->reno_q20 += reno;
+	if (f->reno_q20 >= f->w_q20) {
+		COUNT(reno_wins);
+		f->w_q20 = f->reno_q20;
+	}
+}
+
+SEC("struct_ops/fusion_init")
+void BPF_PROG(fusion_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fusion *f = inet_csk_ca(sk);
+
+	__builtin_memset(f, 0, sizeof(*f));
+	first_window(tp, init_cwnd);
+	f->reno_ssthresh = W_MAX;
+	f->reno_q20 = (u64)W_MAX << Q20;
+	reload(f, tp);
+	f->s.cwnd = tp->snd_cwnd;
+	COUNT(flows);
+}
+
+SEC("struct_ops/fusion_pkts_acked")
+void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct fusion *f = inet_csk_ca(sk);
+	u32 rtt_q4;
+
+	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
+		return;
+	rtt_q4 = f->s.rtt_last << 4;
+	f->rtt_q4 = f->rtt_q4 ? (3ULL * f->rtt_q4 + rtt_q4) / 4 : rtt_q4;
+}
+
+SEC("struct_ops/fusion_cong_avoid")
+void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fusion *f = inet_csk_ca(sk);
+	bool grow = is_cwnd_limited(tp);
+	u64 limit = (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q20;
+
+	if (cwnd_changed(&f->s, tp)) {
+		COUNT(reloads);
+		reload(f, tp);
+	}
+	f->s.ack_stamp = tp->tcp_mstamp;
+	if (!grow) {
+		COUNT(limited_acks);
+		f->limited = true;
+	}
+	if (round_over(&f->s, tp)) {
+		if (!in_recovery(inet_csk(sk)))
+			sample_b(f, tp);
+		begin_round(f, tp);
+	}
+	if (f->w_q20 >> Q20 < tp->snd_ssthresh) {
+		f->phase = SLOW_START;
+		acked = grow ? slow_start(f, tp, acked) : 0;
+	}
+	if (acked && f->w_q20 >> Q20 >= tp->snd_ssthresh)
+		avoid_congestion(f, acked, grow);
+	f->w_q20 = min_u64(f->w_q20, limit);
+	f->reno_q20 = min_u64(f->reno_q20, limit);
+	cwnd_write(&f->s, tp, f->w_q20 >> Q20);
+}
+
+/* (5). The same after a timeout, but for the window of one packet that the stack sets. */
+SEC("struct_ops/fusion_ssthresh")
+u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fusion *f = inet_csk_ca(sk);
+	u32 n = tp->snd_cwnd >> 1;
+
+	COUNT(losses);
+	f->reno_saved = f->reno_q20 >> Q20;
+	f->reno_ssthresh_saved = f->reno_ssthresh;
+	f->reno_q20 = max_u64(f->reno_q20 >> 1, W_MIN << Q20);
+	f->reno_ssthresh = f->reno_q20 >> Q20;
+	f->s.cwnd = 0;
+	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58; rtt_min <= rtt_last, if it has not just aged */
+		n = max_u64(n, min_u64(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
+	return max_u64(n, W_MIN);
+}
+
+SEC("struct_ops/fusion_undo_cwnd")
+u32 BPF_PROG(fusion_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fusion *f = inet_csk_ca(sk);
+
+	COUNT(undos);
+	f->reno_q20 = (u64)f->reno_saved << Q20;
+	f->reno_ssthresh = f->reno_ssthresh_saved;
+	f->s.cwnd = 0;
+	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+}
+
+SEC("struct_ops/fusion_cwnd_event")
+void BPF_PROG(fusion_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct fusion *f = inet_csk_ca(sk);
+
+	if (ev == CA_EVENT_LOSS)
+		COUNT(timeouts);
+	if (idle_ended(&f->s, tp, ev))
+		f->s.cwnd = 0; /* RTTmin and B still hold; the open round measures nothing */
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops fusion = {
+	.init = (void *)fusion_init,
+	.pkts_acked = (void *)fusion_pkts_acked,
+	.cong_avoid = (void *)fusion_cong_avoid,
+	.ssthresh = (void *)fusion_ssthresh,
+	.undo_cwnd = (void *)fusion_undo_cwnd,
+	.cwnd_event = (void *)fusion_cwnd_event,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "fusion",
+};

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Pseudo-rate TCP: a bound on the window from the measured rate, filled by doubling.
+ *
+ *   [P] J.-R. Chen, Y.-C. Chen, "Pseudo-rate TCP: a congestion avoidance scheme with nearly
+ *       optimized fairness and throughput", Computer Communications 22, 1999.
+ *
+ * A cycle lasts from the sending of a packet to its ACK. At its end, with N packets acknowledged
+ * in the cycle's RTT, and T the lowest RTT of all:
+ *     mu = N / RTT,   Bound = mu (T + N_queue / mu) = N T / RTT + N_queue               (1)
+ * The window is Base + Offset. It fills up to Bound by doubling Offset in each cycle: an ACK adds
+ * one to Offset and two to OffsetBound while Offset > OffsetBound, which each cycle starts at 0.
+ * At Bound, and where it lies above a new one, the window becomes (Bound - 1) + 1.
+ *
+ * At rest N_queue packets of each flow are queued, whatever its RTT: short queues, fair shares, and
+ * what is set free is taken in a few round trips. Not good against loss-based flows, which fill the
+ * queue, nor for a flow that starts in others' queue: it takes their delay for part of T.
+ *
+ * Where the paper is silent, contradicts itself, or we differ:
+ *  - Section 3.4 ends with an increase when Offset is *smaller* than OffsetBound. That is never so
+ *    when a cycle begins. *Larger*, as in 3.1, gives Table 1 digit for digit.
+ *  - 3.4 sets Base = Bound, Offset = 0; 3.1 and Table 1 Bound - 1 and 1. The latter: no window of
+ *    one packet more after a rise, no special case of 0. Only at Bound: when Offset alone is used up
+ *    (3.4) it would jump there, and void the doubling.
+ *  - The rate in (1) is the flow's own. With no queue N T / RTT is the last window, and (1) lets it
+ *    grow by N_queue a cycle, not double as in Figs. 1 and 4. So while less than one packet is
+ *    queued, Bound is at least twice the window: bound_mode 1. bound_mode 0 is (1) as it stands.
+ *  - Queued packets for that are judged by the smallest RTT of the cycle: jitter is no queue.
+ *  - Growth counts acknowledged packets, not ACKs: a delayed ACK of two adds two steps.
+ *  - Bound counts in whole packets, rounded down. At rest a flow has 2 to 3 packets queued of N_queue 3.
+ *  - Loss (and ECN): half, Bound that half until a whole cycle after the recovery. Timeout: the
+ *    same from (0, 1). A cycle that the application limited, or without an RTT sample, changes no Bound.
+ */
+#include "asymcc.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+PARAM(u32, n_queue, 3, 1, 1024, "packets", "N_queue of (1): what a flow may keep in queues");
+PARAM(u32, bound_mode, 1, 0, 1, "-", "0: Bound is (1); 1: and twice the window while less than a packet is queued");
+PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which T is forgotten, for paths that change; 0: never, as in the paper");
+PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first window; 0: leave the stack's");
+
+COUNTER(flows, "connections started");
+COUNTER(cycles, "cycles that gave a Bound");
+COUNTER(doublings, "of those, Bound lifted to twice the window");
+COUNTER(drops, "of those, Bound below the window: dropped to it");
+COUNTER(skipped, "cycles that gave none: application-limited, in recovery, no RTT sample");
+COUNTER(limited_acks, "ACKs whose growth the application's lack of data withheld");
+COUNTER(losses, "reductions by half: fast retransmit, ECN or RTO");
+COUNTER(timeouts, "retransmission timeouts");
+COUNTER(undos, "reductions found spurious and taken back");
+COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
+
+#define Q4 4
+
+/* One connection. Windows in packets, at most 2^20 each. */
+struct pseudorate {
+	struct sender s;     /* its round is the cycle, its rtt_min T of (1) */
+	u32 base, offset;    /* the window is their sum */
+	u32 offset_bound;
+	u32 bound_q4;        /* Bound of (1), packets << 4, at most 2^24; as much: none yet */
+	u32 delivered;       /* when this cycle began, packets */
+	u32 cycle_rtt;       /* smallest RTT of this cycle, us; 0: no sample yet */
+	u32 base_saved, offset_saved, bound_saved_q4; /* before the last reduction, for undo */
+	bool spoilt;         /* this cycle was limited by the application, or part of a recovery */
+};
+_Static_assert(sizeof(struct pseudorate) <= CA_PRIV_BYTES, "private state does not fit the socket");
+
+static inline void begin_cycle(struct pseudorate *p, const struct tcp_sock *tp)
+{
+	round_start(&p->s, tp);
+	p->delivered = tp->delivered;
+	p->cycle_rtt = 0;
+	p->spoilt = false;
+	p->offset_bound = 0;
+}
+
+/* The whole of a window is Base, but for one packet that can double. */
+static inline void split(struct pseudorate *p, u32 window)
+{
+	p->base = max_u64(window, 1) - 1;
+	p->offset = 1;
+}
+
+/* Take over a window that we did not set. */
+static inline void reload(struct pseudorate *p, const struct tcp_sock *tp)
+{
+	split(p, min_u64(tp->snd_cwnd, W_MAX));
+	begin_cycle(p, tp);
+}
+
+/* (1), in packets << 4; 0 if this cycle tells nothing about the path. */
+static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *tp)
+{
+	u64 n_q4 = min_u64(tp->delivered - p->delivered, W_MAX) << Q4;
+	u64 period = tp->tcp_mstamp - p->s.round_stamp, t = p->s.rtt_min;
+	u64 bound, queued_q4, twice = 2 * (u64)(p->base + p->offset) << Q4;
+
+	if (p->spoilt || !p->cycle_rtt || !period || !n_q4)
+		return 0;
+	t = min_u64(t, p->cycle_rtt); /* it may just have aged */
+	/* 2^24 * 2^26 = 2^50 */
+	bound = mul_div(n_q4, t, period) + (n_queue << Q4);
+	queued_q4 = mul_div(n_q4, p->cycle_rtt - t, p->cycle_rtt);
+	if (bound_mode && queued_q4 < 1 << Q4 && bound < twice) {
+		COUNT(doublings);
+		bound = twice;
+	}
+	return min_u64(bound, W_MAX << Q4);
+}
+
+static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
+{
+	u32 window = p->base + p->offset, bound = find_bound(p, tp);
+
+	if (bound) {
+		COUNT(cycles);
+		p->bound_q4 = max_u64(bound, W_MIN << Q4);
+	} else {
+		COUNT(skipped);
+	}
+	if (window >= p->bound_q4 >> Q4) {
+		if (window > p->bound_q4 >> Q4)
+			COUNT(drops);
+		split(p, p->bound_q4 >> Q4);
+	}
+	begin_cycle(p, tp);
+}
+
+/* Each step adds 1 to Offset and 2 to OffsetBound: so many until they meet, or the window is full. */
+static inline void fill(struct pseudorate *p, const struct tcp_sock *tp, u32 acked)
+{
+	u64 room, limit = min_u64(min_u64(p->bound_q4 >> Q4, tp->snd_cwnd_clamp), W_MAX);
+	u32 window = p->base + p->offset;
+
+	if (p->offset <= p->offset_bound || window >= limit)
+		return;
+	room = min_u64(p->offset - p->offset_bound, limit - window);
+	room = min_u64(room, acked);
+	p->offset += room;
+	p->offset_bound += 2 * room;
+}
+
+SEC("struct_ops/pseudorate_init")
+void BPF_PROG(pseudorate_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct pseudorate *p = inet_csk_ca(sk);
+
+	__builtin_memset(p, 0, sizeof(*p));
+	first_window(tp, init_cwnd);
+	tp->snd_ssthresh = W_MIN; /* never Reno's slow start: the doubling of Offset takes its place */
+	p->offset = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1);
+	p->bound_q4 = W_MAX << Q4;
+	p->s.cwnd = tp->snd_cwnd;
+	begin_cycle(p, tp);
+	COUNT(flows);
+}
+
+SEC("struct_ops/pseudorate_pkts_acked")
+void BPF_PROG(pseudorate_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct pseudorate *p = inet_csk_ca(sk);
+
+	if (rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s) &&
+	    (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt))
+		p->cycle_rtt = p->s.rtt_last;
+}
+
+SEC("struct_ops/pseudorate_cong_avoid")
+void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct pseudorate *p = inet_csk_ca(sk);
+	bool grow = is_cwnd_limited(tp);
+
+	if (cwnd_changed(&p->s, tp)) {
+		COUNT(reloads);
+		reload(p, tp);
+	}
+	p->s.ack_stamp = tp->tcp_mstamp;
+	if (!grow)
+		COUNT(limited_acks);
+	if (!grow || in_recovery(inet_csk(sk)))
+		p->spoilt = true;
+	if (round_over(&p->s, tp))
+		end_cycle(p, tp);
+	if (grow)
+		fill(p, tp, acked);
+	cwnd_write(&p->s, tp, min_u64(p->base + p->offset, tp->snd_cwnd_clamp));
+}
+
+SEC("struct_ops/pseudorate_ssthresh")
+u32 BPF_PROG(pseudorate_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct pseudorate *p = inet_csk_ca(sk);
+	u32 half = max_u64(tp->snd_cwnd >> 1, W_MIN);
+
+	COUNT(losses);
+	p->base_saved = p->base;
+	p->offset_saved = p->offset;
+	p->bound_saved_q4 = p->bound_q4;
+	p->bound_q4 = min_u64(half, W_MAX) << Q4;
+	p->s.cwnd = 0;
+	return half;
+}
+
+SEC("struct_ops/pseudorate_undo_cwnd")
+u32 BPF_PROG(pseudorate_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct pseudorate *p = inet_csk_ca(sk);
+
+	COUNT(undos);
+	p->base = p->base_saved;
+	p->offset = p->offset_saved;
+	p->bound_q4 = p->bound_saved_q4;
+	p->s.cwnd = p->base + p->offset; /* another window is taken over by cong_avoid */
+	begin_cycle(p, tp);
+	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+}
+
+SEC("struct_ops/pseudorate_cwnd_event")
+void BPF_PROG(pseudorate_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct pseudorate *p = inet_csk_ca(sk);
+
+	if (ev == CA_EVENT_LOSS)
+		COUNT(timeouts);
+	if (idle_ended(&p->s, tp, ev))
+		p->s.cwnd = 0; /* T and Bound still hold; the open cycle measures nothing */
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops pseudorate = {
+	.init = (void *)pseudorate_init,
+	.pkts_acked = (void *)pseudorate_pkts_acked,
+	.cong_avoid = (void *)pseudorate_cong_avoid,
+	.ssthresh = (void *)pseudorate_ssthresh,
+	.undo_cwnd = (void *)pseudorate_undo_cwnd,
+	.cwnd_event = (void *)pseudorate_cwnd_event,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "pseudorate",
+};

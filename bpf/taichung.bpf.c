@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * TCP-Taichung: the time between ACKs tells the bottleneck's rate, and so where slow start must end.
+ *
+ *   [T] B.-J. Chang, S.-Y. Lin, Y.-H. Liang, "TCP-Taichung: A RTT-based Predictive Bandwidth
+ *       Based with Optimal Shrink Factor for TCP Congestion Control in Heterogeneous Wired and
+ *       Wireless Networks".
+ *
+ * InterACK, the averaged time between ACKs, stands for S/R, the time of one packet at rate R.
+ * Window that fills the path:        ideal = RTTmin / InterACK + 1                     (6)
+ * less by what is queued already:    net   = ideal * RTTmin / RTT                      (9, 10)
+ * On each ACK (Fig. 2):   cwnd < net and cwnd < ideal:  cwnd += 1,  else  cwnd += 1/cwnd
+ * On loss (Fig. 4):       cwnd = net = cwnd * RTTmin / RTT;  after a timeout cwnd = 1  (11, 12)
+ *
+ * Good where losses are of the air and not of the queue: the cut takes out what was queued, and no
+ * more. On deep queues it cuts by more than half. Where ACKs come in clumps (Wi-Fi, cable) InterACK
+ * is coarse; a stale RTTmin makes it timid: rtt_min_win_s.
+ *
+ * Where the paper is silent, or we differ:
+ *  - Fig. 2 joins net's factors by '+'; then nothing shrinks. (9), (10) and "shrink factor" say
+ *    product. net_mode 1 is the figure.
+ *  - Fig. 2's filter: matched by position with (5), InterACK_org is the average and InterACK the
+ *    sample. Accepted is a sample below cwnd * InterACK_min (no gap between bursts), or below the
+ *    average. filter_mode 2 is the opposite naming, 0 no filter.
+ *  - A rejected sample changes nothing. The figure does not say so, but would use it for net.
+ *  - The first gap of a round is an RTT long while cwnd is small: not a sample. skip_first_gap 0: is.
+ *  - The constant of (5) is not given: 7/8 on the average.
+ *  - GRO, softirqs and shapers deliver ACKs in clumps. A sample spans max(coalesce_us, RTTmin / 256)
+ *    at least and divides by the packets acknowledged in it: delayed ACKs count for what they are.
+ *  - "RTT should be less than RTTmin" is a misprint for greater.
+ *  - net is computed anew at each ACK: so slow start may come back, which is what makes it robust to
+ *    random loss. Until the first sample after a loss the value of (11) holds.
+ *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
+ */
+#include "asymcc.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+PARAM(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
+PARAM(u32, filter_mode, 1, 0, 2, "-", "Fig. 2's filter: 0 none, 1 as above, 2 with average and sample the other way round");
+PARAM(u32, net_mode, 0, 0, 1, "-", "ssthresh_net: 0 the product of (10), 1 the sum that Fig. 2 shows");
+PARAM(u32, skip_first_gap, 1, 0, 1, "-", "1: the first gap of a round is no sample");
+PARAM(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; RTTmin / 256 if that is more");
+PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
+PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
+
+COUNTER(flows, "connections started");
+COUNTER(samples, "InterACK samples accepted");
+COUNTER(rejected, "InterACK samples that the filter rejected");
+COUNTER(exponential_acks, "ACKs below both thresholds: cwnd += 1");
+COUNTER(linear_acks, "ACKs beyond: cwnd += 1/cwnd");
+COUNTER(limited_acks, "ACKs whose growth the application's lack of data withheld");
+COUNTER(losses, "reductions by (11): fast retransmit, ECN or RTO");
+COUNTER(timeouts, "retransmission timeouts");
+COUNTER(undos, "reductions found spurious and taken back");
+COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
+
+#define GAP_MAX_NS 4000000000u /* a longer time between ACKs counts as this */
+
+/* One connection. */
+struct taichung {
+	struct sender s;
+	u64 w_q20;           /* the window, packets << 20, at most 2^40; snd_cwnd is its integer part */
+	u64 mark;            /* where the sample in progress began, us; 0: none in progress */
+	u32 mark_delivered;  /* delivered then, packets */
+	u32 inter_ack_ns;    /* InterACK of (5); 0: no sample yet */
+	u32 inter_min_ns;    /* InterACK_min; 0: no sample yet */
+	u32 ideal_q4;        /* (6), packets << 4, at most 2^24; 0: unknown */
+	u32 net_q4;          /* (10) */
+	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
+};
+_Static_assert(sizeof(struct taichung) <= CA_PRIV_BYTES, "private state does not fit the socket");
+
+/* Fig. 2: is this sample the bottleneck's time of a packet? Both in ns, both > 0. */
+static inline bool accepted(const struct taichung *t, u32 sample, u32 cwnd)
+{
+	u32 avg = t->inter_ack_ns;
+
+	if (!filter_mode || !avg)
+		return true;
+	/* 2^20 * 2^32 */
+	if (filter_mode == 1)
+		return sample < (u64)cwnd * t->inter_min_ns || sample < avg;
+	return avg < (u64)cwnd * t->inter_min_ns || sample > avg;
+}
+
+static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32 cwnd)
+{
+	/* 2^32 us at most * 1000 < 2^42 */
+	u32 sample = max_u64(min_u64(mul_div(min_u64(us, ~0u), 1000, packets), GAP_MAX_NS), 1);
+
+	if (!t->inter_min_ns || sample < t->inter_min_ns)
+		t->inter_min_ns = sample;
+	if (!accepted(t, sample, cwnd)) {
+		COUNT(rejected);
+		return;
+	}
+	COUNT(samples);
+	t->fresh = true;
+	if (!t->inter_ack_ns)
+		t->inter_ack_ns = sample;
+	else /* (5): 2^8 * 2^32 */
+		t->inter_ack_ns = max_u64((avg_weight_q8 * (u64)t->inter_ack_ns + (256 - avg_weight_q8) * (u64)sample) >> 8, 1);
+}
+
+static inline void set_mark(struct taichung *t, const struct tcp_sock *tp)
+{
+	t->mark = tp->tcp_mstamp;
+	t->mark_delivered = tp->delivered;
+}
+
+/* An ACK came: does it end a sample? */
+static inline void measure(struct taichung *t, const struct tcp_sock *tp)
+{
+	u64 span = tp->tcp_mstamp - t->mark;
+	u32 packets = tp->delivered - t->mark_delivered;
+	bool over = round_over(&t->s, tp);
+
+	if (over)
+		round_start(&t->s, tp);
+	if (!t->mark || (over && skip_first_gap)) {
+		set_mark(t, tp);
+		return;
+	}
+	if (!packets || span < max_u64(coalesce_us, t->s.rtt_min >> 8) || !span)
+		return;
+	sample_inter_ack(t, span, packets, min_u64(tp->snd_cwnd, W_MAX));
+	set_mark(t, tp);
+}
+
+/* (6) and (10). */
+static inline void find_thresholds(struct taichung *t)
+{
+	u64 ideal, rtt = t->s.rtt_last, base = min_u64(t->s.rtt_min, rtt);
+
+	if (!rtt || !t->inter_ack_ns) {
+		t->ideal_q4 = t->net_q4 = 0;
+		return;
+	}
+	/* 2^26 us * 16000 < 2^40 */
+	ideal = min_u64(mul_div(base, 1000 << 4, t->inter_ack_ns) + (1 << 4), W_MAX << 4);
+	t->ideal_q4 = ideal;
+	/* 2^24 * 2^26 = 2^50 */
+	t->net_q4 = net_mode ? ideal + mul_div(base, 1 << 4, rtt) : mul_div(ideal, base, rtt);
+}
+
+SEC("struct_ops/taichung_init")
+void BPF_PROG(taichung_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct taichung *t = inet_csk_ca(sk);
+
+	__builtin_memset(t, 0, sizeof(*t));
+	first_window(tp, init_cwnd);
+	t->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+	t->s.cwnd = tp->snd_cwnd;
+	round_start(&t->s, tp);
+	COUNT(flows);
+}
+
+SEC("struct_ops/taichung_pkts_acked")
+void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct taichung *t = inet_csk_ca(sk);
+
+	rtt_sample(&t->s, tp, sample, rtt_min_win_s);
+	if (in_recovery(inet_csk(sk)) || !is_cwnd_limited(tp))
+		t->mark = 0; /* gaps now are the recovery's, or the application's */
+	else
+		measure(t, tp);
+}
+
+SEC("struct_ops/taichung_cong_avoid")
+void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct taichung *t = inet_csk_ca(sk);
+	u32 w, n, threshold;
+
+	if (cwnd_changed(&t->s, tp)) {
+		COUNT(reloads);
+		t->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+	}
+	t->s.ack_stamp = tp->tcp_mstamp;
+	find_thresholds(t);
+	/* So that the stack knows slow start when it sees it. */
+	if (t->fresh && t->net_q4)
+		tp->snd_ssthresh = max_u64(min_u64(t->net_q4, t->ideal_q4) >> 4, W_MIN);
+	threshold = tp->snd_ssthresh;
+	if (!is_cwnd_limited(tp)) {
+		COUNT(limited_acks);
+		acked = 0;
+	}
+	w = t->w_q20 >> Q20;
+	if (acked && w < threshold) {
+		COUNT(exponential_acks);
+		n = min_u64(acked, threshold - w);
+		t->w_q20 += (u64)n << Q20;
+		acked -= n;
+	}
+	if (acked && t->w_q20 >> Q20 >= threshold) {
+		COUNT(linear_acks);
+		t->w_q20 += reno_growth(t->w_q20, acked);
+	}
+	t->w_q20 = min_u64(t->w_q20, (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q20);
+	cwnd_write(&t->s, tp, t->w_q20 >> Q20);
+}
+
+/* (11). The same after a timeout, but for the window of one packet that the stack sets. */
+SEC("struct_ops/taichung_ssthresh")
+u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct taichung *t = inet_csk_ca(sk);
+	u32 cwnd = tp->snd_cwnd;
+
+	COUNT(losses);
+	t->fresh = false;
+	t->mark = 0;
+	t->s.cwnd = 0;
+	if (!t->s.rtt_last)
+		return max_u64(cwnd >> 1, W_MIN);
+	/* 2^32 * 2^26 = 2^58; rtt_min <= rtt_last, if it has not just aged */
+	return max_u64(min_u64(mul_div(cwnd, t->s.rtt_min, t->s.rtt_last), cwnd), W_MIN);
+}
+
+SEC("struct_ops/taichung_undo_cwnd")
+u32 BPF_PROG(taichung_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct taichung *t = inet_csk_ca(sk);
+
+	COUNT(undos);
+	t->fresh = t->inter_ack_ns; /* (11) is off: there was no loss */
+	t->s.cwnd = 0;
+	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+}
+
+SEC("struct_ops/taichung_cwnd_event")
+void BPF_PROG(taichung_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	struct taichung *t = inet_csk_ca(sk);
+
+	if (ev == CA_EVENT_LOSS)
+		COUNT(timeouts);
+	if (idle_ended(&t->s, tcp_sk(sk), ev)) {
+		t->mark = 0; /* no sample across the gap; the averages still hold */
+		t->s.cwnd = 0;
+	}
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops taichung = {
+	.init = (void *)taichung_init,
+	.pkts_acked = (void *)taichung_pkts_acked,
+	.cong_avoid = (void *)taichung_cong_avoid,
+	.ssthresh = (void *)taichung_ssthresh,
+	.undo_cwnd = (void *)taichung_undo_cwnd,
+	.cwnd_event = (void *)taichung_cwnd_event,
+	.flags = TCP_CONG_NON_RESTRICTED,
+	.name = "taichung",
+};
