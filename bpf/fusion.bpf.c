@@ -76,7 +76,7 @@ struct fusion {
 	u8 phase;            /* of the last ACK: enum phase */
 	bool limited;        /* the application limited this round */
 };
-_Static_assert(sizeof(struct fusion) <= CA_PRIV_BYTES, "private state does not fit the socket");
+STATE(struct fusion);
 
 static inline void begin_round(struct fusion *f, const struct tcp_sock *tp)
 {

@@ -64,7 +64,7 @@ struct pseudorate {
 	u32 base_saved, offset_saved, bound_saved_q4; /* before the last reduction, for undo */
 	bool spoilt;         /* this cycle was limited by the application, or part of a recovery */
 };
-_Static_assert(sizeof(struct pseudorate) <= CA_PRIV_BYTES, "private state does not fit the socket");
+STATE(struct pseudorate);
 
 static inline void begin_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 {

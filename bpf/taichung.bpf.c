@@ -69,7 +69,7 @@ struct taichung {
 	u32 net_q4;          /* (10) */
 	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
 };
-_Static_assert(sizeof(struct taichung) <= CA_PRIV_BYTES, "private state does not fit the socket");
+STATE(struct taichung);
 
 /* Fig. 2: is this sample the bottleneck's time of a packet? Both in ns, both > 0. */
 static inline bool accepted(const struct taichung *t, u32 sample, u32 cwnd)

@@ -305,6 +305,27 @@ static void show_vars(const struct args *a, const char *title, const struct vars
 		printf("]");
 }
 
+/* For programs only: how to decode a trace of the private state. */
+static int show_state(const struct args *a, const struct btf *btf)
+{
+	struct vars state = {};
+	int err;
+
+	if (!a->json)
+		return 0;
+	err = btf ? vars_read_state(&state, btf) : 0;
+	printf(",\n \"state\": [");
+	for (int i = 0; i < state.nr; i++) {
+		printf("%s\n  {\"name\": ", i ? "," : "");
+		json_string(state.var[i].name);
+		printf(", \"offset\": %u, \"bytes\": %u, \"signed\": %s}", state.var[i].offset,
+		       state.var[i].size, state.var[i].is_signed ? "true" : "false");
+	}
+	puts("]}");
+	vars_free(&state);
+	return err;
+}
+
 static void show_head(const struct args *a, const char *object, const struct live *live)
 {
 	if (a->json) {
@@ -327,6 +348,7 @@ static void show_head(const struct args *a, const char *object, const struct liv
 static int show_live(const struct args *a, const struct live *live)
 {
 	struct section params = {}, counters = {};
+	struct btf *btf = registry_btf(live);
 	int err = -1;
 
 	if (section_read(&params, live, ".rodata") || section_read(&counters, live, ".bss"))
@@ -334,10 +356,9 @@ static int show_live(const struct args *a, const struct live *live)
 	show_head(a, live->object, live);
 	show_vars(a, "parameters", &params.vars, params.data, true);
 	show_vars(a, "counters", &counters.vars, counters.data, false);
-	if (a->json)
-		puts("}");
-	err = 0;
+	err = show_state(a, btf);
 cleanup:
+	btf__free(btf);
 	section_free(&params);
 	section_free(&counters);
 	return err;
@@ -354,9 +375,7 @@ static int show_built(const struct args *a)
 	show_head(a, a->name, NULL);
 	show_vars(a, "parameters", &o.params, o.rodata, true);
 	show_vars(a, "counters", &none, NULL, false);
-	if (a->json)
-		puts("}");
-	err = 0;
+	err = show_state(a, o.btf);
 cleanup:
 	object_close(&o);
 	return err;
@@ -466,6 +485,7 @@ static const struct opt {
 	{ "output", 'o', "FILE", TRACE, "where the records go (format: loader/trace.h)" },
 	{ "link", 'l', "DEVICE", TRACE, "count departures and queue of a shaped device (tbf, htb); repeatable" },
 	{ "ports", 'p', "LO-HI", TRACE, "only sockets with a local or remote port in this range" },
+	{ "state", 'S', NULL, TRACE, "also record the controllers' private state at each ACK" },
 	{ "bin-ms", 'b', "MS", TRACE, "width of goodput and link bins (100)" },
 	{ "drain-ms", 'd', "MS", TRACE, "time between two collections of records (1000)" },
 	{ "seconds", 't', "N", TRACE, "stop after N seconds (else at SIGINT or SIGTERM)" },
@@ -542,6 +562,7 @@ static void apply(struct args *a, int key, const char *value, bool *ok)
 	case 'o': a->output = value; break;
 	case 'l': a->links[a->nr_links++] = value; break;
 	case 'p': parse_ports(a, value, ok); break;
+	case 'S': a->state = true; break;
 	case 'b': a->bin_ms = number("bin-ms", value, 1, 3600000, ok); break;
 	case 'd': a->drain_ms = number("drain-ms", value, 1, 3600000, ok); break;
 	case 't': a->seconds = number("seconds", value, 1, 1000000, ok); break;

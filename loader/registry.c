@@ -199,6 +199,24 @@ int registry_remove(const struct live *l)
 	return err;
 }
 
+struct btf *registry_btf(const struct live *l)
+{
+	for (int i = 0; i < l->nr_progs; i++) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+		int fd = bpf_prog_get_fd_by_id(l->prog[i]);
+
+		if (fd < 0)
+			continue;
+		if (bpf_obj_get_info_by_fd(fd, &info, &len))
+			info.btf_id = 0;
+		close(fd);
+		if (info.btf_id)
+			return btf__load_from_kernel_by_id(info.btf_id);
+	}
+	return NULL;
+}
+
 /* Does this map hold the section? Then take its values and names. */
 static int read_section_map(struct section *s, __u32 id, const char *name)
 {

@@ -38,6 +38,9 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 
 int registry_remove(const struct live *l);
 
+/* The BTF that a registered controller was loaded with, to be freed; NULL: it has none. */
+struct btf *registry_btf(const struct live *l);
+
 /* Variables of one section (".rodata", ".bss") of a registered controller, with their bytes. */
 struct section {
 	struct btf *btf;

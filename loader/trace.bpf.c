@@ -12,6 +12,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 PARAM(u32, port_lo, 0, 0, 65535, "-", "lowest port of the sockets to trace");
 PARAM(u32, port_hi, 65535, 0, 65535, "-", "highest port of the sockets to trace");
+PARAM(u32, with_state, 0, 0, 1, "-", "1: with each ACK the private state of its sender");
 PARAM(u64, bin_ns, 100000000, 1000000, 3600000000000, "ns", "width of a bin");
 
 struct trace_counts counts;
@@ -134,15 +135,38 @@ struct tcp_skb_cb {
 #define ETH_P_IPV6 0x86DD
 #define IPPROTO_TCP 6
 
+/* In one piece: no ACK without its state, whatever comes in between or finds no room. */
+struct ack_and_state {
+	struct trace_ack ack;
+	struct trace_state state[2];
+};
+
+static inline void state_record(struct trace_state *r, u16 part, const struct trace_ack *ack,
+				const struct tcp_sock *tp)
+{
+	const struct inet_connection_sock *icsk = (const void *)tp;
+	u32 from = part * TRACE_STATE_BYTES;
+
+	r->type = TRACE_STATE;
+	r->lport = ack->lport;
+	r->rport = ack->rport;
+	r->part = part;
+	__builtin_memset(r->bytes, 0, sizeof(r->bytes));
+	bpf_probe_read_kernel(r->bytes, min_u64(CA_PRIV_BYTES - from, TRACE_STATE_BYTES),
+			      (const u8 *)icsk->icsk_ca_priv + from);
+}
+
 static inline void ack_record(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport,
 			      u64 now, u32 acked, u32 payload, u32 tcp_flags)
 {
 	const struct tcp_sock___trace *tt = (const void *)tp;
 	const struct inet_connection_sock___trace *icsk = (const void *)tp;
-	struct trace_ack *r = bpf_ringbuf_reserve(&ring, sizeof(*r), 0);
+	u32 size = with_state ? sizeof(struct ack_and_state) : sizeof(struct trace_ack);
+	struct ack_and_state *all = bpf_ringbuf_reserve(&ring, size, 0);
+	struct trace_ack *r = &all->ack;
 
-	if (!r) {
-		COUNT(counts.lost);
+	if (!all) {
+		__sync_fetch_and_add(&counts.lost, size / sizeof(*r));
 		return;
 	}
 	r->type = TRACE_ACK;
@@ -164,7 +188,11 @@ static inline void ack_record(struct sock *sk, const struct tcp_sock *tp, u16 lp
 	r->delivered = tt->delivered;
 	r->lost = tt->lost;
 	r->mss = tp->mss_cache;
-	bpf_ringbuf_submit(r, BPF_RB_NO_WAKEUP);
+	if (with_state) {
+		state_record(&all->state[0], 0, r, tp);
+		state_record(&all->state[1], 1, r, tp);
+	}
+	bpf_ringbuf_submit(all, BPF_RB_NO_WAKEUP);
 }
 
 static inline void emit(void *record)

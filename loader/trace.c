@@ -30,14 +30,15 @@ static __u64 now_ns(void)
 	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
 }
 
+/* One record, or an ACK record with those of its state. */
 static int on_record(void *ctx, void *data, size_t size)
 {
 	struct out *out = ctx;
 
-	(void)size;
 	switch (*(__u16 *)data) {
 	case TRACE_ACK:
 		out->count.acks++;
+		out->count.states += size / RECORD - 1;
 		break;
 	case TRACE_GOODPUT:
 		out->count.goodput++;
@@ -46,7 +47,7 @@ static int on_record(void *ctx, void *data, size_t size)
 		out->count.links++;
 		break;
 	}
-	if (fwrite(data, RECORD, 1, out->file) != 1)
+	if (fwrite(data, size, 1, out->file) != 1)
 		return -errno;
 	return 0;
 }
@@ -64,7 +65,7 @@ static int prepare(struct object *o, const struct args *a)
 	if (object_open(o, object_dir(a), "trace", NULL))
 		return -1;
 	if (set_number(o, "port_lo", a->port_lo) || set_number(o, "port_hi", a->port_hi) ||
-	    set_number(o, "bin_ns", a->bin_ms * 1000000LL))
+	    set_number(o, "bin_ns", a->bin_ms * 1000000LL) || set_number(o, "with_state", a->state))
 		return -1;
 	if (!a->nr_links)
 		bpf_program__set_autoload(bpf_object__find_program_by_name(o->bpf, "on_dequeue"), false);

@@ -6,7 +6,8 @@
  *
  * ACK records are in order of time within a CPU. A bin is written when it is over and something
  * of a later bin came, so bins come after ACK records of the same time; empty bins are not
- * written. The last record is END: a file without it was cut off.
+ * written. With --state two STATE records follow each ACK record directly. The last record is END:
+ * a file without it was cut off.
  */
 #ifndef TRACE_H
 #define TRACE_H
@@ -18,11 +19,11 @@
 #define TRACE_MAGIC "ASYMCCT1"
 #define TRACE_VERSION 1
 #define TRACE_NAME_LEN 16
-#define TRACE_RING_BYTES (16 << 20) /* 233000 records with the ring's own headers */
+#define TRACE_RING_BYTES (16 << 20) /* with its headers 233000 records, or 83000 ACKs with state */
 #define TRACE_MAX_SOCKS 8192
 #define TRACE_MAX_LINKS 64
 
-enum { TRACE_ACK = 1, TRACE_GOODPUT = 2, TRACE_LINK = 3, TRACE_END = 4 };
+enum { TRACE_ACK = 1, TRACE_GOODPUT = 2, TRACE_LINK = 3, TRACE_END = 4, TRACE_STATE = 5 };
 
 struct trace_header {
 	char magic[8];
@@ -57,6 +58,20 @@ struct trace_ack {
 	__u32 delivered;      /* segments, so far */
 	__u32 lost;           /* segments, so far */
 	__u32 mss;            /* bytes of payload a segment */
+};
+
+/*
+ * What the controller remembers of the connection, in two parts: the 104 bytes of icsk_ca_priv, at
+ * the time of the ACK record before it and, like that, before the ACK is processed. `asymcc show
+ * NAME --json` tells a controller's members: offset, bytes.
+ */
+#define TRACE_STATE_BYTES 56
+
+struct trace_state {
+	__u16 type;
+	__u16 lport, rport;
+	__u16 part;           /* 0, then 1 */
+	__u8 bytes[TRACE_STATE_BYTES];
 };
 
 /*
@@ -102,11 +117,13 @@ struct trace_end {
 	__u64 t_ns;
 	__u64 acks, goodput, links; /* records in this file */
 	__u64 lost;                 /* records that found the ring, or the table of sockets, full */
-	__u64 pad2[2];
+	__u64 states;               /* records, two an ACK */
+	__u64 pad2;
 };
 
 _Static_assert(sizeof(struct trace_header) == 64, "");
 _Static_assert(sizeof(struct trace_ack) == 64, "");
+_Static_assert(sizeof(struct trace_state) == 64, "");
 _Static_assert(sizeof(struct trace_goodput) == 64, "");
 _Static_assert(sizeof(struct trace_link) == 64, "");
 _Static_assert(sizeof(struct trace_end) == 64, "");

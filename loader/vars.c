@@ -114,6 +114,52 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 	return 0;
 }
 
+static int add_members(struct vars *vars, const struct btf *btf, const struct btf_type *type,
+		       unsigned int base)
+{
+	const struct btf_member *m = btf_members(type);
+
+	for (int i = 0; i < (int)btf_vlen(type); i++, m++) {
+		const struct btf_type *t = btf_plain_type(btf, m->type);
+		unsigned int offset = base + btf_member_bit_offset(type, i) / 8;
+		struct var *var;
+
+		if (t && btf_is_struct(t) && add_members(vars, btf, t, offset))
+			return -1;
+		if (!t || !(btf_is_int(t) || btf_is_any_enum(t)) || t->size > 8 ||
+		    btf_member_bitfield_size(type, i))
+			continue;
+		var = realloc(vars->var, (vars->nr + 1) * sizeof(*var));
+		if (!var)
+			return fail("out of memory");
+		vars->var = var;
+		var[vars->nr++] = (struct var){
+			.name = btf__name_by_offset(btf, m->name_off),
+			.offset = offset,
+			.size = t->size,
+			.is_signed = btf_is_int(t) && (btf_int_encoding(t) & BTF_INT_SIGNED),
+		};
+	}
+	return 0;
+}
+
+int vars_read_state(struct vars *vars, const struct btf *btf)
+{
+	unsigned int nr = btf__type_cnt(btf);
+
+	memset(vars, 0, sizeof(*vars));
+	for (unsigned int id = 1; id < nr; id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+
+		if (!btf_is_decl_tag(t) || strcmp(btf__name_by_offset(btf, t->name_off), "state"))
+			continue;
+		t = btf_plain_type(btf, btf__type_by_id(btf, t->type)->type);
+		t = t && btf_is_ptr(t) ? btf_plain_type(btf, t->type) : NULL;
+		return t && btf_is_struct(t) ? add_members(vars, btf, t, 0) : 0;
+	}
+	return 0;
+}
+
 void vars_free(struct vars *vars)
 {
 	free(vars->var);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Tagged variables of a BPF object: PARAM() in .rodata, COUNTER() in .bss (bpf/asymcc.bpf.h). */
+/* What a BPF object's BTF declares: PARAM() in .rodata, COUNTER() in .bss, STATE() (bpf/asymcc.bpf.h). */
 #ifndef VARS_H
 #define VARS_H
 
@@ -20,6 +20,8 @@ struct vars {
 };
 
 int vars_read(struct vars *vars, const struct btf *btf, const char *section);
+/* The integers of STATE()'s type and of the structs in it; bit-fields and arrays are left out. */
+int vars_read_state(struct vars *vars, const struct btf *btf);
 void vars_free(struct vars *vars);
 const struct var *vars_find(const struct vars *vars, const char *name, size_t len);
 long long var_get(const struct var *var, const void *data);

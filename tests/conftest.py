@@ -31,6 +31,26 @@ duration = "3s"
 measure_from = "1s"
 """
 
+# Replacements for scenario_file: three hops instead of one; and two more flows, on parts of them.
+PATH = SCENARIO[SCENARIO.index("forward ="):SCENARIO.index("\n[[flows]]")]
+HOP = """
+[[path.hops]]
+forward = { rate = "10mbit", delay = "10ms", queue = 50 }
+reverse = { rate = "10mbit", delay = "10ms", queue = 50 }
+"""
+CHAIN = (PATH, 3 * HOP)
+CROSSING = """
+[[flows]]
+controller = "reno"
+enter = 2
+leave = 3
+
+[[flows]]
+controller = "reno"
+enter = 3
+extra_delay = "2ms"
+"""
+
 
 @pytest.fixture
 def scenario_file(tmp_path):

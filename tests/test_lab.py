@@ -17,7 +17,7 @@ import pytest
 from asymlab import LabError, image, metrics, runner, scenario, store, vm
 from asymlab.paths import BUILD
 
-from conftest import REPO, asymlab
+from conftest import CHAIN, CROSSING, REPO, asymlab
 
 pytestmark = pytest.mark.lab
 
@@ -42,7 +42,7 @@ def check_physics(r):
     # and waited behind a gap, at most each flow's cwnd.
     span = job["duration_s"] - job["measure_from_s"]
     waited = sum(int(r.acks["cwnd"][r.acks["flow"] == f["flow"]].max()) for f in m["flows"] if f["retransmits_whole_run"])
-    assert m["throughput_bps"] <= job["watch"]["forward"]["rate_bps"] * 1.001 + (3 + waited) * 1000 * 8 / span
+    assert m["throughput_bps"] <= job["watch"][0]["forward"]["rate_bps"] * 1.001 + (3 + waited) * 1000 * 8 / span
     n = len(m["flows"])
     assert 1 / n - 1e-9 <= m["jain"] <= 1 + 1e-9
     base_ms = 2 * 20
@@ -88,13 +88,18 @@ def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenari
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, kernel):
-    r = run(scenario_file(FAST, append=ALPHA.format(30)), kernel)
+    r = run(scenario_file(FAST, ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'), append=ALPHA.format(30)), kernel)
     check_physics(r)
     assert r.record["agent"]["kernel"].startswith(kernel + ".")
     assert r.metrics["utilisation"] >= 0.95
     assert r.metrics["forward"]["queue_mean"] == pytest.approx(30, rel=0.15)
     counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
     assert counters["flows"] >= 1 and counters["updates"] > 20 and counters["doublings"] >= 3 and counters["losses"] == 0
+    # Its private state, at each ACK: the window of its own is the one that TCP has.
+    state, acks = r.state(0), r.acks
+    assert len(state) == len(acks) > 2000 and (state["t"] == acks["t"]).all()
+    assert (state["w_q8"] >> 8 == acks["cwnd"]).mean() > 0.95
+    assert 40_000 <= state["rtt_min"][-1] < 40_400
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -115,6 +120,14 @@ def test_fast_is_bound_by_the_ack_path(scenario_file):
     assert r.metrics["throughput_bps"] == pytest.approx(2.5e6, rel=0.03)
     assert r.metrics["reverse_utilisation"] == pytest.approx(1, abs=0.01)
     assert r.metrics["reverse"]["queue_mean"] == pytest.approx(50, rel=0.1)
+
+
+@pytest.mark.parametrize("controller, traced", [("fast", "false"), ("reno", "true")])
+def test_no_state_of_a_run_that_did_not_trace_it_nor_of_the_kernels_own_controllers(scenario_file, controller, traced):
+    r = run(scenario_file(("reno", controller), ('measure_from = "1s"', f'measure_from = "1s"\ntrace_state = {traced}')))
+    assert not list(r.folder.glob("state*"))
+    with pytest.raises(LabError, match="no state of flow 0: it takes run.trace_state and a controller with STATE"):
+        r.state(0)
 
 
 def test_fast_survives_loss_and_halves(scenario_file):
@@ -138,9 +151,37 @@ def test_two_fast_flows_share_by_alpha(scenario_file):
 
 
 def test_a_flow_that_stops_sends_no_more(scenario_file):
-    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstop = "1.5s"'), ('"3s"', '"6s"'), append='\n[[flows]]\ncontroller = "reno"\n'))
-    rate = {f: r.goodput[(r.goodput["flow"] == f) & (r.goodput["t"] > 5)]["bytes"].sum() * 8 for f in (0, 1)}
-    assert rate[0] == 0 and rate[1] > 8e6
+    """At once, not when its socket's buffer is empty; and it loses nothing by that before."""
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstop = "1.5s"'), append='\n[[flows]]\ncontroller = "reno"\nstart = "1.4s"\n'))
+    first, second = (metrics.goodput_bins(r.goodput, f, 3, 0.1) for f in (0, 1))
+    assert first[5:15].mean() > 9e6 and (first[18:] == 0).all()
+    assert second[20:].mean() > 9e6
+
+
+# --- chains --------------------------------------------------------------------------------
+
+
+def test_a_parking_lot_of_three_hops(scenario_file):
+    """One flow over three hops, one that joins it on the second, one on the third."""
+    r = run(scenario_file(CHAIN, append=CROSSING))
+    assert r.valid, r.record["invalid"]
+    rows = {row["what"]: row["measured"] for row in r.record["agent"]["self_check"]}
+    for i, rtt_ms in enumerate((60, 20, 24)):
+        assert rows[f"base RTT src{i}-dst{i}, us"] / 1e3 == pytest.approx(rtt_ms, abs=0.2)
+        assert r.metrics["flows"][i]["rtt_s"]["min"] * 1e3 >= rtt_ms
+        for side in ("forward", "reverse"):
+            assert rows[f"{side} rate src{i}-dst{i}, bit/s"] == pytest.approx(1e7, rel=0.005)
+    m = r.metrics
+    long, second, third = (f["throughput_bps"] for f in m["flows"])
+    carried = [hop["forward"]["utilisation"] * 1e7 for hop in m["hops"]]
+    # What a hop carries is what its flows deliver, but for what is under way at either end of the window.
+    assert carried == pytest.approx([long, long + second, long + third], abs=2e5)
+    assert m["busiest"] in ("hop 2", "hop 3") and 0.9 < m["utilisation"] <= 1.005
+    assert m["hops"][0]["forward"]["utilisation"] < 0.6
+    for hop, flows in zip(m["hops"], ((0,), (0, 1), (0, 2))):
+        assert hop["reverse"]["pure_acks"] == hop["reverse"]["packets"] > 0
+        arrived = int((np.isin(r.acks["flow"], flows) & (r.acks["t"] >= 1) & (r.acks["t"] < 3)).sum())
+        assert hop["reverse"]["packets"] == pytest.approx(arrived, abs=20)
 
 
 def test_reverse_flow_and_delayed_acks(scenario_file):

@@ -470,12 +470,47 @@ def test_bounds_that_are_no_numbers(tmp_path, alias):
     assert "bias" in refused("load", name, "--objects", tmp_path)
 
 
+STATE = """
+struct inner { s32 rtt; u16 pair[2]; u64 stamp; };
+struct state { bool on; u8 low:3, high:5; struct inner in; enum { UP, DOWN } phase; struct { u32 deep; }; };
+STATE(struct state);
+COUNTER("""
+
+
+@needs_clang
+def test_layout_of_the_private_state(tmp_path, alias):
+    """Nested structs flattened, arrays and bit-fields left out; the same from the object and from the kernel."""
+    name = alias()
+    build(tmp_path, name, **{"COUNTER(": STATE})
+    layout = json.loads(asymcc("show", name, "--json", "--objects", tmp_path))["state"]
+    assert [tuple(m.values()) for m in layout] == [
+        ("on", 0, 1, False), ("rtt", 8, 4, True), ("stamp", 16, 8, False), ("phase", 24, 4, False), ("deep", 28, 4, False)]
+    assert list(layout[0]) == ["name", "offset", "bytes", "signed"]
+    asymcc("load", name, "--objects", tmp_path)
+    assert json.loads(asymcc("show", name, "--json"))["state"] == layout
+    assert "rtt" not in asymcc("show", name)
+
+    other = alias()
+    build(tmp_path, other)
+    assert json.loads(asymcc("show", other, "--json", "--objects", tmp_path))["state"] == []
+    with pytest.raises(AssertionError, match="private state does not fit the socket"):
+        build(tmp_path, other, **{"COUNTER(": STATE.replace("pair[2]", "pair[64]")})
+
+
+def test_layout_of_fast():
+    layout = json.loads(asymcc("show", "fast", "--json"))["state"]
+    assert {"w_q8", "cwnd", "rtt_min"} <= {m["name"] for m in layout}
+    ends = [m["offset"] + m["bytes"] for m in layout]
+    assert all(end <= m["offset"] for end, m in zip(ends, layout[1:])) and ends[-1] <= 104
+
+
 # --- trace
 
 ACK = struct.Struct("<HHHBBQIIIIIIQIIII")
 GOODPUT = struct.Struct("<HHHHQQIIQ24x")
 LINK = struct.Struct("<HHIQ16sQIIQII")
-END = struct.Struct("<H6xQQQQQ16x")
+END = struct.Struct("<H6xQQQQQQ8x")
+STATE_PART = struct.Struct("<HHHH56s")
 PAYLOAD = 4
 BIN_MS = 50
 
@@ -485,6 +520,7 @@ class Trace:
     acks: list[tuple]
     goodput: list[tuple]
     links: list[tuple]
+    states: list[bytes]  # one for each of acks, if there are any
     end: tuple
     line: str
 
@@ -498,17 +534,25 @@ def read_trace(path: Path, line: str) -> Trace:
     version, size, bin_ns, start = struct.unpack_from("<IIQQ", data, 8)
     assert (version, size, bin_ns) == (1, 64, BIN_MS * 1_000_000)
     found: dict[int, list] = {1: [], 2: [], 3: [], 4: []}
+    states = []
     for at in range(64, len(data), 64):
         kind = struct.unpack_from("<H", data, at)[0]
+        if kind == 5:
+            _, *ports, part, private = STATE_PART.unpack_from(data, at)
+            before = struct.unpack_from("<HHHH", data, at - 64)  # its ACK, or the first part
+            assert before[:3] == (5 if part else 1, *ports) and part in (0, 1) and (not part or before[3] == 0)
+            states.append(states.pop() + private if part else private)
+            continue
         record = {1: ACK, 2: GOODPUT, 3: LINK, 4: END}[kind].unpack_from(data, at)
         found[kind].append(record)
         t = record[{1: 5, 2: 4, 3: 3, 4: 1}[kind]]
         assert start - bin_ns <= t and (kind not in (2, 3) or t % bin_ns == 0)
     assert len(found[4]) == 1 and data[-64:-62] == b"\4\0"
     end = found[4][0]
-    assert end[2:] == (len(found[1]), len(found[2]), len(found[3]), 0)
+    assert end[2:] == (len(found[1]), len(found[2]), len(found[3]), 0, 2 * len(states))
+    assert len(states) in (0, len(found[1])) and all(len(s) == 112 and s[104:] == bytes(8) for s in states)
     assert line == f"acks {end[2]}, goodput bins {end[3]}, link bins {end[4]}, lost {end[5]}\n"
-    return Trace(found[1], found[2], found[3], end, line)
+    return Trace(found[1], found[2], found[3], states, end, line)
 
 
 @contextlib.contextmanager
@@ -567,6 +611,7 @@ def test_trace_of_a_transfer(address, alias, pair, tmp_path):
     else:
         pytest.fail("no trace of ten is exact:\n" + "\n".join(unseen))
 
+    assert not trace.states
     sender = [r for r in trace.acks if r[2] == port]
     assert [r[5] for r in sender] == sorted(r[5] for r in sender)
     for r in sender:
@@ -594,6 +639,22 @@ def test_trace_of_a_transfer(address, alias, pair, tmp_path):
     pure = sum(1 for r in sender if not r[4] & PAYLOAD)
     assert pure > 30 and 0 <= acks_back - pure <= 3, "ACKs that left the server are those the client saw"
     assert 1 <= sum(r[6] for r in trace.link(pair.dev_c)) <= 10
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_trace_of_the_private_state(address, alias, pair, tmp_path):
+    """Each ACK with what FAST remembers before it: the window that it wrote is the one that TCP has."""
+    name, port = alias(), 7012
+    asymcc("load", "fast", "--as", name, "--set", "alpha=12")
+    members = {m["name"]: slice(m["offset"], m["offset"] + m["bytes"]) for m in json.loads(asymcc("show", name, "--json"))["state"]}
+    with tracing(tmp_path / "t", "--state", "--ports", f"{port}-{port}") as result:
+        transfer(pair, address, port, 600_000, name)
+    rows = [(ack, {m: int.from_bytes(state[where], "little") for m, where in members.items()})
+            for ack, state in zip(result[0].acks, result[0].states) if ack[2] == port]
+    assert len(rows) > 50 and max(ack[6] for ack, _ in rows) > 5
+    assert sum(ack[6] == s["cwnd"] for ack, s in rows) > 0.9 * len(rows)
+    assert sum(ack[6] == s["w_q8"] >> 8 for ack, s in rows) > 0.9 * len(rows)
+    assert 0 < rows[-1][1]["rtt_min"] <= rows[-1][1]["rtt_last"] < 1_000_000
 
 
 def test_trace_loses_nothing_of_what_stays_open(alias, pair, tmp_path):

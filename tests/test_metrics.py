@@ -41,6 +41,27 @@ def test_link_metrics():
     assert m["queue_delay_mean_s"] == pytest.approx(5 * 1000 * 8 / 16e6)
 
 
+def test_of_a_chain_the_busiest_hop_stands_for_the_path():
+    watch = [{"name": f"hop {k}", **{side: {"dev": f"{side}{k}", "rate_bps": 1e6} for side in ("forward", "reverse")}} for k in (1, 2, 3)]
+    job = {"measure_from_s": 1.0, "duration_s": 2.0, "bin_ms": 100, "payload_share": 0.96, "watch": watch,
+           "flows": [{"id": 0, "controller": "reno"}]}
+    devs = [hop[side]["dev"] for hop in watch for side in ("forward", "reverse")]
+    marks = {mark: {"tcp": {"src0": {"TcpExtTCPTimeouts": n}}, "qdisc": {dev: {"drops": n * k} for k, dev in enumerate(devs)}}
+             for mark, n in (("measure", 2), ("end", 5))}
+    links = rows([("dev", "U16"), ("t", "f8"), ("packets", "u4"), ("bytes", "u8"), ("pure_acks", "u4"), ("qlen_max", "u4"), ("qlen_sum", "u8")],
+                 *((f"forward{k}", 1.5, n, n * 1014, 0, 5, 3 * n) for k, n in ((1, 50), (2, 100), (3, 20))),
+                 *((f"reverse{k}", 1.5, n, n * 54, n, 1, n) for k, n in ((1, 1000), (2, 25), (3, 10))))
+    acks = np.zeros(0, [(c, "i8") for c in ("flow", "t", "retrans", "rtt_us", "cwnd")])
+    goodput = np.zeros(0, [("flow", "i4"), ("t", "f8"), ("bytes", "u8")])
+    m = metrics.of_run(job, {"marks": marks}, acks, goodput, links)
+    assert [hop["name"] for hop in m["hops"]] == ["hop 1", "hop 2", "hop 3"] and m["busiest"] == "hop 2"
+    assert [hop["forward"]["utilisation"] for hop in m["hops"]] == pytest.approx([0.4, 0.8, 0.16])
+    assert [hop["reverse"]["drops"] for hop in m["hops"]] == [3, 9, 15]
+    assert m["forward"] == m["hops"][1]["forward"] and m["reverse"] == m["hops"][1]["reverse"]
+    assert m["utilisation"] == pytest.approx(0.8) and m["reverse_utilisation"] == pytest.approx(25 * 40 * 8 / 1e6)
+    assert m["acks_per_data_packet"] == pytest.approx(0.25)
+
+
 def test_trend_is_relative_to_the_mean():
     assert metrics.trend([1, 2, 3]) == pytest.approx(1)
     assert metrics.trend([5, 5, 5, 5]) == pytest.approx(0)

@@ -52,7 +52,8 @@ def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: 
     }
     job = {"duration_s": DURATION, "measure_from_s": MEASURE, "bin_ms": BIN_S * 1e3, "payload_share": 0.96, "seed": seed,
            "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
-           "watch": {"forward": {"dev": "left-right", "rate_bps": 100e6}, "reverse": {"dev": "right-left", "rate_bps": reverse_bps}},
+           "watch": [{"name": "hop 1", "forward": {"dev": "left-right", "rate_bps": 100e6},
+                      "reverse": {"dev": "right-left", "rate_bps": reverse_bps}}],
            "probes": [{"base_rtt_us": 40_000}]}
     mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": {"left-right": {"drops": 0}, "right-left": {"drops": 0}}}
     agent = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "marks": {"measure": mark, "end": mark}, "self_check": [
@@ -210,6 +211,17 @@ def test_verdicts_in_words(place):
     text = " ".join(index(place / "report").text.split())
     for word, symbol in report.SYMBOLS.items():
         assert f"{symbol} 1 {word}" in text and f"{symbol} {word}" in text
+
+
+def test_a_chain_shows_its_busiest_hop_and_lists_all(place, tmp_path):
+    one = make(tmp_path, "FA-T1", {"path.reverse.rate": "1mbit"})
+    report.write([], [], [one], "full")
+    assert "hop 1" not in index(place / "report").text
+    hops = [{**one.metrics["hops"][0], "name": name} for name in ("hop 1", "hop 2")]
+    chain = store.Run(one.folder, one.record | {"metrics": one.metrics | {"busiest": "hop 2", "hops": hops}})
+    report.write([], [], [chain], "full")
+    text = index(place / "report").text
+    assert "hop 1" in text and text.count("hop 2") == 2
 
 
 def test_invalid_runs_are_named_and_not_drawn(runs, place, tmp_path):

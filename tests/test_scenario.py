@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Scenario files: what they mean, and the one line for each thing wrong in them."""
 
+from ipaddress import ip_address, ip_network
+
 import pytest
 
 from asymlab import LabError, scenario, topology
 from asymlab.paths import EXPERIMENTS
 
-from conftest import asymlab
+from conftest import CHAIN, CROSSING, HOP, PATH, asymlab
 
 
 def test_quantities_carry_units(scenario_file):
@@ -26,11 +28,21 @@ def test_quantities_carry_units(scenario_file):
     ('mtu = 1000', 'mtu = 20', "path.mtu", "greater than or equal to 200"),
     ('duration = "3s"', 'duration = "1s"', "run", "measure_from must come before duration"),
     ('controller = "reno"', 'controller = "reno"\nstart = "2s"\nstop = "1s"', "flows.0", "stop must come after start"),
-    ('controller = "reno"', 'controller = "reno"\nstart = "9s"', "scenario", "starts or stops after run.duration"),
+    ('controller = "reno"', 'controller = "reno"\nstart = "9s"', "flows.0", "starts or stops after run.duration"),
     ('duration = "3s"', 'duration = "3050ms"', "run", "multiples of 100ms"),
     ('id = "TEST"', 'id = "a test"', "id", "pattern"),
-    ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux' or 'ns2'"),
+    ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux', 'ns2' or 'newreno'"),
     ('queue = 100 }\nreverse', 'queue = 100, loss = "100%" }\nreverse', "path.forward.loss", "less than 1"),
+    (PATH, "", "path", "either forward and reverse, or a list of hops"),
+    (PATH, PATH.splitlines()[0], "path", "either forward and reverse, or a list of hops"),
+    (PATH, PATH + 2 * HOP, "path", "either forward and reverse, or a list of hops"),
+    (PATH, HOP, "path.hops", "at least 2 items"),
+    (PATH, 9 * HOP, "path.hops", "at most 8 items"),
+    (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
+    ('controller = "reno"', 'controller = "reno"\nenter = 3', "flows.0.enter", "no switch 3; there are 1 to 2"),
+    ('controller = "reno"', 'controller = "reno"\nleave = 0', "flows.0.leave", "no switch 0; there are 1 to 2"),
+    ('controller = "reno"', 'controller = "reno"\nenter = 2', "flows.0.enter", "2 must be below leave (2) in a forward flow"),
+    ('controller = "reno"', 'controller = "reno"\ndirection = "reverse"\nenter = 1\nleave = 2', "flows.0.enter", "1 must be above leave (2) in a reverse flow"),
 ])
 def test_wrong_values_name_file_key_and_reason(scenario_file, old, new, key, reason):
     file = scenario_file((old, new))
@@ -42,7 +54,7 @@ def test_wrong_values_name_file_key_and_reason(scenario_file, old, new, key, rea
 
 def test_unknown_controller_lists_those_there_are(scenario_file):
     file = scenario_file(('"reno"', '"rneo"'))
-    with pytest.raises(LabError, match="flows.0.controller: no controller 'rneo'; there are fast, reno"):
+    with pytest.raises(LabError, match="flows.0.controller: no controller 'rneo'; there are fast, (.+, )?reno, cubic"):
         topology.compile_job(scenario.load(file)[0], 1)
 
 
@@ -102,7 +114,91 @@ def test_the_seed_decides_the_start_jitter(scenario_file):
 def test_ack_only_directions_have_a_small_bucket(scenario_file):
     one_way = topology.compile_job(scenario.load(scenario_file())[0], 1)
     both = topology.compile_job(scenario.load(scenario_file(append='\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'))[0], 1)
-    assert one_way["probes"][0]["reverse"]["burst_bytes"] < 1000 <= both["probes"][0]["reverse"]["burst_bytes"]
+    assert shape_of(one_way, "right-left")["burst_bytes"] < 1000 <= shape_of(both, "right-left")["burst_bytes"]
+
+
+# --- chains --------------------------------------------------------------------------------
+
+
+def job_of(file):
+    return topology.compile_job(scenario.load(file)[0], 1)
+
+
+def shape_of(job, dev):
+    (end,) = [end for link in job["links"] for end in (link["a"], link["b"]) if end["dev"] == dev]
+    return end["shape"]
+
+
+def way(job, node, address):
+    """The nodes that a packet to an address passes, by the job's links and routes alone."""
+    pairs = [p for link in job["links"] for p in ((link["a"], link["b"]), (link["b"], link["a"]))]
+    nodes = [node]
+    while not any(end["node"] == nodes[-1] and end["addr"] == address for end, _ in pairs):
+        here = [(end, far) for end, far in pairs if end["node"] == nodes[-1]]
+        routes = {(r["via"], r["dev"]) for r in job["routes"] if r["node"] == nodes[-1]
+                  and (r["dst"] == "default" or ip_address(address) in ip_network(r["dst"]))}
+        (to,) = [far for _, far in here if far["addr"] == address] or [far for end, far in here if (far["addr"], end["dev"]) in routes]
+        nodes.append(to["node"])
+    return nodes
+
+
+def test_a_chain_of_three_hops(scenario_file):
+    job = job_of(scenario_file(CHAIN, append=CROSSING))
+    trunk = ["sw1", "wire1", "sw2", "wire2", "sw3", "wire3", "sw4"]
+    assert [n["name"] for n in job["nodes"]] == trunk + [f"{end}{i}" for i in range(3) for end in ("src", "dst")]
+    assert {n["name"] for n in job["nodes"] if n["sysctls"].get("net.ipv4.ip_forward")} == set(trunk)
+    for k in (1, 2, 3):  # the queue at the switch, the delay behind it
+        assert shape_of(job, f"sw{k}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 2000, "queue_packets": 50}
+        assert shape_of(job, f"sw{k + 1}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 240, "queue_packets": 50}
+        assert shape_of(job, f"wire{k}-sw{k + 1}") == shape_of(job, f"wire{k}-sw{k}") == {"delay_us": 10_000, "loss": 0}
+    assert [(h["name"], h["forward"]["dev"], h["reverse"]["dev"]) for h in job["watch"]] == [
+        ("hop 1", "sw1-wire1", "sw2-wire1"), ("hop 2", "sw2-wire2", "sw3-wire2"), ("hop 3", "sw3-wire3", "sw4-wire3")]
+    for flow, (low, high) in zip(job["flows"], ((1, 4), (2, 3), (3, 4)), strict=True):
+        passed = [flow["src"], *trunk[2 * low - 2:2 * high - 1], flow["dst"]]
+        assert way(job, flow["src"], flow["dst_addr"]) == passed
+        assert way(job, flow["dst"], flow["src_addr"]) == passed[::-1]
+    assert [p["base_rtt_us"] for p in job["probes"]] == [60_000, 20_000, 24_000]
+    assert all(p["forward"] == {"packets": 30, "bytes": 1000, "skip": 4, "rate_bps": 10**7} for p in job["probes"])
+
+
+def test_a_hop_that_carries_acks_only_has_a_small_bucket(scenario_file):
+    """A reverse flow on hop 2 alone: only there the ACKs share the way with data."""
+    job = job_of(scenario_file(CHAIN, append='\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\nenter = 3\nleave = 2\n'
+                               '\n[sweep]\n"path.hops.1.reverse.rate" = ["5mbit"]\n"path.hops.reverse.queue" = [100]\n'))
+    assert [[shape_of(job, h[d]["dev"])["burst_bytes"] for h in job["watch"]] for d in ("forward", "reverse")] == [[2000] * 3, [240, 2000, 240]]
+    attrs = {r["node"]: r["attrs"] for r in job["routes"] if r["dst"] == "default"}
+    assert "mtu lock 120" in attrs["dst0"] and "lock" not in attrs["dst1"]
+    assert way(job, "src1", job["flows"][1]["dst_addr"]) == ["src1", "sw3", "wire2", "sw2", "dst1"]
+    # 2000 bytes pass hop 2 at once, but 240 the others at 10 Mbit/s: they meet after 3760 bytes.
+    assert job["probes"][0]["reverse"] == {"packets": 60, "bytes": 120, "skip": 34, "rate_bps": 5 * 10**6}
+    assert job["probes"][1]["forward"] == {"packets": 30, "bytes": 1000, "skip": 4, "rate_bps": 5 * 10**6}
+
+
+def test_rates_are_measured_once_on_the_same_way(scenario_file):
+    job = job_of(scenario_file(append=2 * '\n[[flows]]\ncontroller = "reno"\nextra_delay = "1ms"\n' + '[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'))
+    assert [p["forward"] is not None for p in job["probes"]] == [True, False, False, True]
+    assert [p["base_rtt_us"] for p in job["probes"]] == [40_000, 42_000, 42_000, 40_000]
+
+
+def test_hops_are_swept_one_or_all(scenario_file):
+    cases = scenario.load(scenario_file(CHAIN, append='\n[sweep]\n"path.hops.0.forward.rate" = ["1mbit"]\n"path.hops.reverse.queue" = [7, 8]\n'))
+    hops = [c.scenario.path.hops for c in cases]
+    assert [h.forward.rate for h in hops[1]] == [10**6, 10**7, 10**7] and [h.reverse.queue for h in hops[1]] == [8] * 3
+
+
+def test_the_largest_chain_has_names_and_addresses_enough(scenario_file):
+    job = job_of(scenario_file((PATH, 8 * HOP), append=59 * '\n[[flows]]\ncontroller = "reno"\nenter = 2\nleave = 8\n'))
+    ends = [end for link in job["links"] for end in (link["a"], link["b"])]
+    assert all(len(end["dev"]) <= 15 for end in ends)
+    for key in ("dev", "addr", "mac"):
+        assert len({end[key] for end in ends}) == len(ends)
+    assert all(ip_address(end["addr"]) for end in ends)
+    assert way(job, "src59", job["flows"][59]["dst_addr"])[-1] == "dst59"
+
+
+def test_only_a_flow_that_stops_holds_little_unsent(scenario_file):
+    job = job_of(scenario_file(append='\n[[flows]]\ncontroller = "reno"\nstop = "2s"\n'))
+    assert [n["name"] for n in job["nodes"] if "net.ipv4.tcp_notsent_lowat" in n["sysctls"]] == ["src1"]
 
 
 @pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("papers/*/*.toml")), ids=lambda f: f.stem)

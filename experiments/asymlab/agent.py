@@ -32,7 +32,6 @@ SERVER_PORT = 5201
 PROBE_PORT = 7
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
 SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
-TRAIN_SKIP = 4     # packets of a train that the token bucket lets pass at once
 IP_UDP = 28        # bytes of IPv4 and UDP header
 TOOLS = ("ip", "tc", "ethtool", "iperf3", "asymcc")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -243,29 +242,22 @@ def base_rtt(src, dst, probe):
     return None if best is None else best / 1000
 
 
-def train_length(shape):
-    """Packets of a train that the queue holds; 0 if that is too few to measure a rate by."""
-    length = min(30, shape["queue_packets"])
-    return length if length >= TRAIN_SKIP + 4 else 0
-
-
-def link_rate(sender, receiver, to, shape):
-    """IP bit/s of a back-to-back train's arrivals; 0 if they did not come."""
-    length = train_length(shape)
-    size = shape["probe_bytes"] - IP_UDP
-    for i in range(length):
-        sender.sendto(struct.pack("<I", i).ljust(size, b"\0"), (to, PROBE_PORT))
+def link_rate(sender, receiver, to, train):
+    """IP bit/s of a back-to-back train's arrivals, at least and at most: apart if packets were lost,
+    which took their time at the slowest queue or never came to it. 0 if none came."""
+    for i in range(train["packets"]):
+        sender.sendto(struct.pack("<I", i).ljust(train["bytes"] - IP_UDP, b"\0"), (to, PROBE_PORT))
     arrivals = []
-    while not arrivals or arrivals[-1][0] != length - 1:
+    while not arrivals or arrivals[-1][0] != train["packets"] - 1:
         got = stamped_receive(receiver)
         if not got:
             break
         arrivals.append((struct.unpack_from("<I", got[0])[0], got[1]))
-    arrivals = [a for a in arrivals if a[0] >= TRAIN_SKIP]
+    arrivals = [a for a in arrivals if a[0] >= train["skip"]]
     if len(arrivals) < 2:
-        return 0.0
+        return 0.0, 0.0
     (first, t0), (last, t1) = arrivals[0], arrivals[-1]
-    return (last - first) * shape["probe_bytes"] * 8e9 / (t1 - t0)
+    return tuple(packets * train["bytes"] * 8e9 / (t1 - t0) for packets in (len(arrivals) - 1, last - first))
 
 
 def offloads_on(ns, node, dev):
@@ -288,14 +280,14 @@ def self_check(job, ns):
         row(f"base RTT {probe['src']}-{probe['dst']}, us", expected, rtt,
             rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected))
         for key, sender, receiver, to in (("forward", src, dst, probe["dst_addr"]), ("reverse", dst, src, probe["src_addr"])):
-            shape = probe[key]
-            if shape:
-                what = f"{key} rate {probe['src']}-{probe['dst']}, bit/s"
-                if not train_length(shape):
-                    row(what, shape["rate_bps"], "not measured: the queue is too short for a train", True)
+            train = probe[key]
+            if train:
+                what, expected = f"{key} rate {probe['src']}-{probe['dst']}, bit/s", train["rate_bps"]
+                if not train["packets"]:
+                    row(what, expected, "not measured: the queue is too short for a train", True)
                     continue
-                rate = link_rate(sender, receiver, to, shape)
-                row(what, shape["rate_bps"], rate, abs(rate / shape["rate_bps"] - 1) <= 0.02)
+                low, high = link_rate(sender, receiver, to, train)
+                row(what, expected, high, low <= 1.02 * expected and high >= 0.98 * expected)
         src.close()
         dst.close()
     for link in job["links"]:
@@ -471,10 +463,11 @@ class Traffic:
 
 class Tracer:
     def __init__(self, job, objects, path):
-        links = [x for w in job["watch"].values() for x in ("--link", w["dev"])]
+        links = [x for hop in job["watch"] for side in ("forward", "reverse") for x in ("--link", hop[side]["dev"])]
         ports = f"{FLOW_PORT}-{FLOW_PORT + len(job['flows']) - 1}"
+        state = ["--state"] if job["trace_state"] else []
         self.process = subprocess.Popen(
-            ["asymcc", "--objects", objects, "trace", "--ports", ports, "--bin-ms", str(job["bin_ms"]), *links, "-o", path],
+            ["asymcc", "--objects", objects, "trace", "--ports", ports, "--bin-ms", str(job["bin_ms"]), *state, *links, "-o", path],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def wait_until_attached(self):

@@ -83,7 +83,8 @@ def print_runs(runs: list[Run]) -> None:
     for run in runs:
         m = run.metrics
         rtt = [f["rtt_s"] for f in m["flows"] if f["rtt_s"]]
-        table.add_row(run.record["name"], f"{m['goodput_bps'] / 1e6:.3f}", f"{m['utilisation']:.3f}", f"{m['jain']:.4f}",
+        where = f" ({m['busiest']})" if len(m["hops"]) > 1 else ""
+        table.add_row(run.record["name"], f"{m['goodput_bps'] / 1e6:.3f}", f"{m['utilisation']:.3f}{where}", f"{m['jain']:.4f}",
                       ms(max((r["p50"] for r in rtt), default=None)), ms(max((r["p95"] for r in rtt), default=None)),
                       f"{m['acks_per_data_packet']:.3f}", f"{m['reverse_utilisation']:.3f}",
                       str(sum(f["retransmits"] for f in m["flows"])), str(m["timeouts"]), str(run.folder.relative_to(Path.cwd())

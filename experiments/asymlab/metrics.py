@@ -79,7 +79,9 @@ def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) 
 def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
     """All metrics of a run. acks, goodput, links: structured arrays of trace.py.
 
-    throughput counts whole IP packets, goodput their payload.
+    throughput counts whole IP packets, goodput their payload. utilisation, reverse_utilisation,
+    acks_per_data_packet, forward and reverse are those of one of the `hops`: the busiest, which has the
+    highest forward utilisation.
     """
     start, end, bin_s = job["measure_from_s"], job["duration_s"], job["bin_ms"] / 1e3
     span = end - start
@@ -102,26 +104,32 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
             "retransmits": int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0,
             "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
         })
-    sides = {}
-    for name, watched in job["watch"].items():
-        sides[name] = link_metrics(link_window(links, watched["dev"], start, end), watched["rate_bps"], span)
-        drops = [agent["marks"][mark]["qdisc"][watched["dev"]]["drops"] for mark in ("measure", "end")]
-        sides[name]["drops"] = drops[1] - drops[0]  # by the queue, as tc counts them
-    acks_sent = sum(side["pure_acks"] for side in sides.values())
-    data = sum(side["packets"] for side in sides.values()) - acks_sent
+    hops = []
+    for watched in job["watch"]:
+        hops.append({"name": watched["name"]})
+        for side in ("forward", "reverse"):
+            dev, rate_bps = watched[side]["dev"], watched[side]["rate_bps"]
+            drops = [agent["marks"][mark]["qdisc"][dev]["drops"] for mark in ("measure", "end")]
+            hops[-1][side] = {**link_metrics(link_window(links, dev, start, end), rate_bps, span),
+                              "drops": drops[1] - drops[0]}  # by the queue, as tc counts them
+    busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
+    sides = [busiest["forward"], busiest["reverse"]]
+    acks_sent = sum(side["pure_acks"] for side in sides)
+    data = sum(side["packets"] for side in sides) - acks_sent
     rtos = {h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
             for h, c in agent["marks"]["end"]["tcp"].items()}
     goodputs = [f["goodput_bps"] for f in flows]
     return {
         "goodput_bps": float(sum(goodputs)),
         "throughput_bps": float(sum(f["throughput_bps"] for f in flows)),
-        "utilisation": sides["forward"]["utilisation"],
-        "reverse_utilisation": sides["reverse"]["utilisation"],
+        "utilisation": busiest["forward"]["utilisation"],
+        "reverse_utilisation": busiest["reverse"]["utilisation"],
         "jain": jain(goodputs),
         "jain_over_time": [round(v, 6) for v in jain_over_time(series, bin_s)],
         "acks_per_data_packet": acks_sent / data if data else 0.0,  # of both directions, as they left the queues
         "timeouts": sum(rtos.values()),
-        "forward": sides["forward"], "reverse": sides["reverse"],
+        "busiest": busiest["name"], "forward": busiest["forward"], "reverse": busiest["reverse"],
+        "hops": hops,
         "flows": flows,
     }
 

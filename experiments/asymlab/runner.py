@@ -41,7 +41,7 @@ class Task:
     def cost(self) -> float:
         """Packets that the run will carry at most: longest first keeps both cores busy to the end."""
         path = self.case.scenario.path
-        return self.job["duration_s"] * min(path.forward.rate / path.mtu, path.reverse.rate / 40) + 30000
+        return self.job["duration_s"] * sum(min(hop.forward.rate / path.mtu, hop.reverse.rate / 40) for hop in path.chain) + 30000
 
     def about(self, where: str) -> dict:
         s = self.case.scenario

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Scenario files: what a user writes (TOML), checked, and expanded into cases.
 
-A scenario is a dumbbell path with shaped directions, controllers, flows, and durations. `sweep`
-gives lists of values for dotted keys, and `sweep.points` lists of tables for keys that change
+A scenario is a path with shaped directions (a dumbbell, or a chain of hops), controllers, flows, and
+durations. `sweep` gives lists of values for dotted keys, and `sweep.points` lists of tables for keys that change
 together; the product of all makes the cases. `sets` changes keys for the quick and the full suite.
 Quantities carry their unit: "100mbit", "20ms", "1%".
 """
@@ -54,7 +54,7 @@ class Model(BaseModel):
 
 
 class Direction(Model):
-    """One direction of the path: a drop-tail bottleneck, then a propagation delay with random loss."""
+    """One direction of a hop: a drop-tail bottleneck, then a propagation delay with random loss."""
 
     rate: Rate
     delay: Time
@@ -62,12 +62,31 @@ class Direction(Model):
     loss: Share = 0.0
 
 
-class PathSpec(Model):
-    """The dumbbell's middle. Packets of `mtu` bytes (IP) go forward; ACKs come back."""
+class Hop(Model):
+    """Between two switches."""
 
-    mtu: int = Field(1500, ge=200, le=9000)
     forward: Direction
     reverse: Direction
+
+
+class PathSpec(Model):
+    """What lies between the hosts: one hop, or a chain of them. Packets of `mtu` bytes (IP) go forward; ACKs come back."""
+
+    mtu: int = Field(1500, ge=200, le=9000)
+    forward: Direction | None = None
+    reverse: Direction | None = None
+    hops: list[Hop] | None = Field(None, min_length=2, max_length=8)
+
+    @model_validator(mode="after")
+    def _one_form(self):
+        if [self.forward is None, self.reverse is None] != [self.hops is not None] * 2:
+            raise ValueError("must have either forward and reverse, or a list of hops")
+        return self
+
+    @property
+    def chain(self) -> list[Hop]:
+        """The hops from left to right, in either form."""
+        return self.hops or [Hop(forward=self.forward, reverse=self.reverse)]
 
 
 class Flow(Model):
@@ -78,6 +97,8 @@ class Flow(Model):
     start: Time = 0
     stop: Time | None = None  # sends no new data from here on
     direction: Literal["forward", "reverse"] = "forward"
+    enter: int | None = None  # the switch that the source hangs on, from 1 at the left; None: the first on its way
+    leave: int | None = None  # the sink's; None: the last on its way
     ack: Literal["every", "delayed"] = "every"  # ACK per packet, or the kernel's delayed ACK
     extra_delay: Time = 0  # of this host's access link, each way
 
@@ -92,6 +113,7 @@ class Run(Model):
     duration: Time = Field(ge=10**6)
     measure_from: Time
     start_jitter: Time = 10_000  # starts are delayed by uniform [0, this), drawn from the seed
+    trace_state: bool = False  # keep the controllers' private state at each ACK, too
 
     @model_validator(mode="after")
     def _order(self):
@@ -105,17 +127,32 @@ class Run(Model):
 class Scenario(Model):
     title: str
     id: str = Field(pattern=r"^[A-Z0-9-]+$")
-    profile: Literal["linux", "ns2"] = "linux"
+    profile: Literal["linux", "ns2", "newreno"] = "linux"
     path: PathSpec
     controllers: dict[str, dict[str, int | str]] = {}
     flows: list[Flow] = Field(min_length=1, max_length=60)
     run: Run
 
+    def switches(self, flow: Flow) -> tuple[int, int]:
+        """Those that its source and its sink hang on."""
+        first, last = 1, len(self.path.chain) + 1
+        if flow.direction == "reverse":
+            first, last = last, first
+        return (first if flow.enter is None else flow.enter, last if flow.leave is None else flow.leave)
+
     @model_validator(mode="after")
-    def _stops(self):
+    def _flows_fit(self):
+        last = len(self.path.chain) + 1
         for i, flow in enumerate(self.flows):
             if max(flow.start, flow.stop or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts or stops after run.duration")
+            enter, leave = self.switches(flow)
+            for key, switch in (("enter", enter), ("leave", leave)):
+                if not 1 <= switch <= last:
+                    raise ValueError(f"flows.{i}.{key}: no switch {switch}; there are 1 to {last}")
+            if enter == leave or (enter < leave) != (flow.direction == "forward"):
+                order = "below" if flow.direction == "forward" else "above"
+                raise ValueError(f"flows.{i}.enter: {enter} must be {order} leave ({leave}) in a {flow.direction} flow")
         return self
 
 
@@ -135,7 +172,7 @@ class Case:
 
 
 def _set(tree: dict, key: str, value: Any) -> None:
-    """Set a dotted key; `flows.controller` means that of every flow, `flows.0.controller` of the first."""
+    """Set a dotted key; `flows.controller` means that of every flow, `flows.0.controller` of the first; `path.hops` likewise."""
     head, _, rest = key.partition(".")
     if isinstance(tree, list):
         for item in ([tree[int(head)]] if head.isdigit() else tree):
@@ -154,9 +191,9 @@ def _tables(file: Path, values: dict[str, Any]) -> None:
 
 def _explain(file: Path, error: ValidationError) -> str:
     first = error.errors()[0]
-    key = ".".join(map(str, first["loc"])) or "scenario"
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-    return f"{file}: {key}: {reason}"
+    key = ".".join(map(str, first["loc"]))
+    return f"{file}: {key}: {reason}" if key else f"{file}: {reason}"  # what Scenario itself finds names its key
 
 
 def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None) -> list[Case]:

@@ -2,7 +2,7 @@
 """Finished runs, each in a folder named by the hash of all that determines it.
 
     build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it
-    build/store/KEY/{acks,goodput,links}.parquet
+    build/store/KEY/{acks,goodput,links}.parquet, and state-CONTROLLER.parquet where run.trace_state is set
 
 A folder appears whole or not at all; one that is there is never computed again.
 """
@@ -64,6 +64,14 @@ class Run:
     def links(self) -> np.ndarray:
         return trace.read(self.folder, "links")
 
+    def state(self, flow: int) -> np.ndarray:
+        """What a flow's controller remembered as each ACK arrived: flow, t, and its members (trace.py)."""
+        name = f"state-{next(f['controller'] for f in self.job['flows'] if f['id'] == flow)}"
+        if not (self.folder / f"{name}.parquet").exists():
+            raise LabError(f"{self.folder}: no state of flow {flow}: it takes run.trace_state and a controller with STATE()")
+        rows = trace.read(self.folder, name)
+        return rows[rows["flow"] == flow]
+
 
 def find(key: str) -> Run | None:
     """A finished run; its metrics are computed anew if their definitions have changed since."""
@@ -88,6 +96,9 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
     agent = json.loads(files["agent.json"])
     tables = trace.parse(files["trace.bin"], agent["zero_ns"])
+    state = tables.pop("state")
+    if identity["job"]["trace_state"]:
+        tables |= trace.decode(state, identity["job"]["flows"], agent["controllers"])
     result = hashlib.sha256()
     for name in sorted(files):
         result.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())

@@ -3,26 +3,32 @@
 
     source_i --- left ======= right --- sink_i        forward: left to right
 
-The bottleneck queues (tbf + pfifo) stand at left (forward) and right (reverse), the propagation
-delays (netem) one hop behind them, where no TCP socket feeds them: else TCP's small-queue limit
-would hide the queue. One source and one sink host per [[flows]] entry.
+    source_i --- sw1 === wire1 --- sw2 === wire2 --- sw3 --- sink_i
+
+The bottleneck queues (tbf + pfifo) stand at the switches, the propagation delays (netem) one node
+behind them: on a chain at the wires, on a dumbbell, which needs none, at the far switch. No TCP
+socket feeds either directly: else TCP's small-queue limit would hide the queue. One source and one
+sink host per [[flows]] entry, each on the switch of its choice.
 
 A job is plain JSON:
-    seed, duration_s, measure_from_s, bin_ms
+    seed, duration_s, measure_from_s, bin_ms, trace_state
     nodes       {name, sysctls}
     links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
                 direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss} or {}
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set, loader: asymcc or bpftool}
-    flows       {id, group, src, dst, src_addr, dst_addr, controller, start_s, stop_s}
-    watch       the two bottleneck directions: device and rate
-    probes      self-checks to make: ends, expected base RTT, the rates to be found
+    flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s}
+    watch       the hops from left to right: {name, forward, reverse}, each direction {dev, rate_bps}
+    probes      self-checks to make: ends, expected base RTT, and the train of each direction, or null
+                where an earlier probe has sent it: {packets, bytes, skip, rate_bps}
     payload_share  payload over IP bytes of a full data packet
 """
 
 from __future__ import annotations
 
+import math
 import random
+from itertools import pairwise
 from pathlib import Path
 
 from . import LabError
@@ -56,18 +62,42 @@ PROFILES = {
         "net.ipv4.tcp_autocorking": 0,
     },
 }
+# The same without SACK: recovery by partial ACKs, one loss a round trip (RFC 6582).
+PROFILES["newreno"] = PROFILES["ns2"] | {"net.ipv4.tcp_sack": 0}
+DIRECTIONS = ("forward", "reverse")
 ACK_MTU = 120  # route MTU of a direction that carries ACKs only, so that its bucket can be this small
+# Bytes that a flow which will stop may hold unsent: they still go out, and without a limit they are
+# megabytes. A few packets keep it from running dry: an ACK wakes it when half of them are left.
+NOTSENT = 8192
 
 
 def header_bytes(scenario: Scenario) -> int:
     """IP and TCP header of a data packet, bytes; a pure ACK is the same without payload."""
-    return 40 if scenario.profile == "ns2" else 52
+    return 52 if scenario.profile == "linux" else 40
 
 
 def _shape(direction: Direction, largest: int) -> dict:
     # Two packets: with one, a timer that fires late loses the credit above it, and with it rate.
-    return {"rate_bps": direction.rate, "burst_bytes": 2 * largest, "queue_packets": direction.queue,
-            "probe_bytes": largest}
+    return {"rate_bps": direction.rate, "burst_bytes": 2 * largest, "queue_packets": direction.queue}
+
+
+def _propagation(direction: Direction, extra: int = 0) -> dict:
+    return {"delay_us": direction.delay + extra, "loss": direction.loss}
+
+
+def _train(shapes: list[dict]) -> dict:
+    """Packets to measure the slowest of several shapes by: as large as each passes, at most what each queue holds.
+
+    A bucket of B bytes lets B + R t through in time t, several the least of these. So the slowest
+    spaces the packets once its own bucket is empty and every smaller one has been caught up with.
+    """
+    size = min(s["burst_bytes"] for s in shapes) // 2
+    rate, burst = min((s["rate_bps"], s["burst_bytes"]) for s in shapes)
+    passed = max(burst + rate * max(0, burst - s["burst_bytes"]) / (s["rate_bps"] - rate) if s["rate_bps"] > rate else burst
+                 for s in shapes)
+    skip = math.ceil(passed / size) + 2
+    packets = min(skip + 26, *(s["queue_packets"] for s in shapes))
+    return {"packets": packets if packets >= skip + 4 else 0, "bytes": size, "skip": skip, "rate_bps": rate}
 
 
 def objects_needed(scenario: Scenario) -> dict[str, str | None]:
@@ -104,64 +134,85 @@ def compile_job(case: Case, seed: int) -> dict:
     except LabError as e:
         raise LabError(f"{case.file}: {e}") from None
     rng = random.Random(seed)
-    two_way = {f.direction for f in s.flows} == {"forward", "reverse"}
-    data = s.flows[0].direction
-    size = {"forward": s.path.mtu, "reverse": s.path.mtu}
-    if not two_way:
-        size["reverse" if data == "forward" else "forward"] = ACK_MTU
-    nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], "net.ipv4.ip_forward": 1}} for n in ("left", "right")]
-    links, routes, probes = [], [], []
+    hops = s.path.chain
+    dumbbell = len(hops) == 1
+    spans = [sorted(s.switches(f)) for f in s.flows]  # from which switch to which, left to right
+    carried = [{f.direction for f, (low, high) in zip(s.flows, spans) if low <= k < high} for k in range(1, len(hops) + 1)]
+    links, routes, ends = [], [], {}  # ends: (node, neighbour) -> the node's end of their link
 
-    def link(a: str, b: str, ab: dict, ba: dict) -> tuple[dict, dict]:
-        k = len(links) + 1
-        ends = [{"node": n, "dev": f"{n}-{m}", "addr": f"10.77.{k}.{i}", "mac": f"02:00:00:00:{k:02x}:{i:02x}", "shape": shape}
-                for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba))]
-        links.append({"a": ends[0], "b": ends[1], "mtu": s.path.mtu})
-        return ends[0], ends[1]
+    def link(a: str, b: str, ab: dict, ba: dict) -> None:
+        k = len(links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
+        ends[a, b], ends[b, a] = (
+            {"node": n, "dev": f"{n}-{m}", "addr": f"10.77.{k}.{i}", "mac": f"02:00:00:00:{k:02x}:{i:02x}", "shape": shape}
+            for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba)))
+        links.append({"a": ends[a, b], "b": ends[b, a], "mtu": s.path.mtu})
 
-    fwd, rev = s.path.forward, s.path.reverse
-    shapes = {"forward": _shape(fwd, size["forward"]), "reverse": _shape(rev, size["reverse"])}
-    left, right = link("left", "right", shapes["forward"], shapes["reverse"])
-    flows = []
-    for group, flow in enumerate(s.flows):
-        src, dst = f"src{group}", f"dst{group}"
-        nodes += [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile]}} for n in (src, dst)]
-        extra = flow.extra_delay
-        to_right = {"delay_us": fwd.delay + extra, "loss": fwd.loss}
-        to_left = {"delay_us": rev.delay + extra, "loss": rev.loss}
-        a, b = (src, dst) if flow.direction == "forward" else (dst, src)
-        at_left, left_a = link(a, "left", {}, to_left)
-        at_right, right_b = link(b, "right", {}, to_right)
-        host = {a: at_left, b: at_right}
-        for router, via, far in (("left", right, right_b), ("right", left, left_a)):
-            end = left if router == "left" else right
-            routes.append({"node": router, "dst": far["addr"].rsplit(".", 1)[0] + ".0/30", "via": via["addr"], "dev": end["dev"], "attrs": ""})
-        for node, gateway in ((a, left_a), (b, right_b)):
+    def route(node: str, via: str, to: dict) -> None:
+        routes.append({"node": node, "dst": to["addr"].rsplit(".", 1)[0] + ".0/30", "via": ends[via, node]["addr"],
+                       "dev": ends[node, via]["dev"], "attrs": ""})
+
+    switches = ["left", "right"] if dumbbell else [f"sw{k}" for k in range(1, len(hops) + 2)]
+    trunk, shapes, watch = switches[:1], [], []  # trunk: every router from left to right
+    for k, (hop, loads, (left, right)) in enumerate(zip(hops, carried, pairwise(switches)), 1):
+        shape = {d: _shape(getattr(hop, d), s.path.mtu if d in loads else ACK_MTU) for d in DIRECTIONS}
+        way = [left, right] if dumbbell else [left, f"wire{k}", right]
+        if dumbbell:
+            link(left, right, shape["forward"], shape["reverse"])
+        else:
+            link(left, way[1], shape["forward"], _propagation(hop.reverse))
+            link(way[1], right, _propagation(hop.forward), shape["reverse"])
+        trunk += way[1:]
+        shapes.append(shape)
+        watch.append({"name": f"hop {k}", "forward": {"dev": ends[left, way[1]]["dev"], "rate_bps": hop.forward.rate},
+                      "reverse": {"dev": ends[right, way[-2]]["dev"], "rate_bps": hop.reverse.rate}})
+    nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], "net.ipv4.ip_forward": 1}} for n in trunk]
+    flows, probes, trained = [], [], set()
+    for i, (flow, (low, high)) in enumerate(zip(s.flows, spans)):
+        src, dst = f"src{i}", f"dst{i}"
+        stops = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
+        nodes += [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **own}} for n, own in ((src, stops), (dst, {}))]
+        data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
+        a, b = (src, dst) if data == "forward" else (dst, src)  # at the left, at the right
+        first, last = switches[low - 1], switches[high - 1]
+        behind = {d: _propagation(getattr(hops[0], d), flow.extra_delay) if dumbbell else {"delay_us": flow.extra_delay, "loss": 0.0}
+                  for d in DIRECTIONS}
+        link(a, first, {}, behind["reverse"])
+        link(b, last, {}, behind["forward"])
+        host = {a: ends[a, first], b: ends[b, last]}
+        for left, right in pairwise(trunk[trunk.index(first):trunk.index(last) + 1]):
+            route(left, right, host[b])
+            route(right, left, host[a])
+        crossed = range(low - 1, high - 1)
+        for node, switch in ((a, first), (b, last)):
             attrs = []
             if node == src:  # from the handshake on; iperf3's own option comes after the first segment
                 attrs.append(f"congctl {flow.controller}")
             if node == dst:
                 if flow.ack == "every":
                     attrs.append("quickack 1")
-                if not two_way:
+                if any(ack not in carried[k] for k in crossed):  # a small bucket would never pass more
                     attrs.append(f"mtu lock {ACK_MTU} advmss {s.path.mtu - 40}")
-            routes.append({"node": node, "dst": "default", "via": gateway["addr"], "dev": host[node]["dev"], "attrs": " ".join(attrs)})
+            routes.append({"node": node, "dst": "default", "via": ends[switch, node]["addr"], "dev": host[node]["dev"], "attrs": " ".join(attrs)})
         for _ in range(flow.count):
-            flows.append({"id": len(flows), "group": group, "src": src, "dst": dst, "src_addr": host[src]["addr"],
+            flows.append({"id": len(flows), "src": src, "dst": dst, "src_addr": host[src]["addr"],
                           "dst_addr": host[dst]["addr"], "controller": flow.controller,
                           "start_s": (flow.start + rng.random() * s.run.start_jitter) / 1e6,
                           "stop_s": None if flow.stop is None else flow.stop / 1e6})
-        there, back = (fwd, rev) if flow.direction == "forward" else (rev, fwd)
-        kinds = ("forward", "reverse") if flow.direction == "forward" else ("reverse", "forward")
-        base = there.delay + back.delay + 2 * extra  # a small probe passes a full bucket at once
-        slowest = max(8e6 * shape["probe_bytes"] / shape["rate_bps"] for shape in shapes.values())
+        # Full buckets pass a small probe at once.
+        base = sum(hops[k].forward.delay + hops[k].reverse.delay for k in crossed) + 2 * flow.extra_delay
+        trains = [_train([shapes[k][d] for k in crossed]) for d in (data, ack)]
+        gap = max(8e6 * t["bytes"] / t["rate_bps"] for t in trains)
+        known = s.switches(flow) in trained
+        trained.add(s.switches(flow))
         probes.append({"src": src, "dst": dst, "src_addr": host[src]["addr"], "dst_addr": host[dst]["addr"], "base_rtt_us": base,
-                       "timeout_s": 1 + (4 * base + 16 * slowest) / 1e6, "forward": shapes[kinds[0]], "reverse": shapes[kinds[1]]})
+                       "timeout_s": 1 + (4 * base + 16 * gap) / 1e6,
+                       "forward": None if known else trains[0], "reverse": None if known else trains[1]})
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
+        "trace_state": s.run.trace_state,
         "nodes": nodes, "links": links, "routes": routes, "flows": flows,
         "controllers": [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
-        "watch": {"forward": {"dev": left["dev"], "rate_bps": fwd.rate}, "reverse": {"dev": right["dev"], "rate_bps": rev.rate}},
+        "watch": watch,
         "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,
     }
 

@@ -84,7 +84,7 @@ def throughput(results):
 
 
 def over_theorem(run) -> float:
-    reverse = run.job["watch"]["reverse"]["rate_bps"]
+    reverse = run.job["watch"][0]["reverse"]["rate_bps"]
     return run.metrics["throughput_bps"] / paper.theorem1(paper.k_f(reverse))
 
 
