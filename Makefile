@@ -2,6 +2,7 @@
 #
 #   make experiments   set up what is missing, run the experiments, write the report
 #   make test          set up what is missing, run all tests
+#   make fuzz          the controllers on random input, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
 #   make build         controllers and loader only
 
 B := build
@@ -12,6 +13,9 @@ Q := $(if $(V),,@)
 KERNEL ?= 6.12
 SUITE ?=
 JOBS ?=
+FUZZ_SECONDS ?= 300
+SEED ?=
+REPLAY ?=
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool \
 	qemu-system-x86 kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
@@ -29,7 +33,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := experiments/asymlab/agent.py experiments/asymlab/guest_init.py experiments/asymlab/image.py
 
-.PHONY: all build deps image experiments test lock clean
+.PHONY: all build deps image experiments test fuzz lock clean
 .DELETE_ON_ERROR:
 
 all: build
@@ -83,6 +87,10 @@ experiments: build $(IMAGE) $(ASYMLAB)
 
 test: build $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
 	$(Q)$(B)/venv/bin/python -m pytest tests
+
+fuzz: $(ASYMLAB)
+	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \
+		$(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
 clean:
 	$(Q)rm -rf $(B)

@@ -256,7 +256,7 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
 	if (!s->young_s)
 		s->young_s = now_s;
 	if (2 * (u64)(now_s - s->young_s) >= age_s) {
-		s->rtt_min = s->rtt_young;
+		s->rtt_min = now_s - s->young_s < age_s ? s->rtt_young : rtt;
 		s->rtt_young = rtt;
 		s->young_s = now_s;
 	}

@@ -212,7 +212,7 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		update(f, tp);
 	if (over)
 		begin_round(f, tp);
-	cwnd_write(&f->s, tp, f->w_q8 >> Q8);
+	cwnd_write(&f->s, tp, min_u64(f->w_q8 >> Q8, tp->snd_cwnd_clamp));
 }
 
 SEC("struct_ops/fast_ssthresh")

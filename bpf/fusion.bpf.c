@@ -254,7 +254,7 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 	f->reno_q20 = max_u64(f->reno_q20 >> 1, W_MIN << Q20);
 	f->reno_ssthresh = f->reno_q20 >> Q20;
 	f->s.cwnd = 0;
-	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58; rtt_min <= rtt_last, if it has not just aged */
+	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58 */
 		n = max_u64(n, min_u64(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
 	return max_u64(n, W_MIN);
 }
@@ -266,8 +266,8 @@ u32 BPF_PROG(fusion_undo_cwnd, struct sock *sk)
 	struct fusion *f = inet_csk_ca(sk);
 
 	COUNT(undos);
-	f->reno_q20 = (u64)f->reno_saved << Q20;
-	f->reno_ssthresh = f->reno_ssthresh_saved;
+	f->reno_q20 = max_u64(f->reno_q20, (u64)f->reno_saved << Q20);
+	f->reno_ssthresh = max_u64(f->reno_ssthresh, f->reno_ssthresh_saved);
 	f->s.cwnd = 0;
 	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
 }

@@ -27,7 +27,8 @@
  *    queued, Bound is at least twice the window: bound_mode 1. bound_mode 0 is (1) as it stands.
  *  - Queued packets for that are judged by the smallest RTT of the cycle: jitter is no queue.
  *  - Growth counts acknowledged packets, not ACKs: a delayed ACK of two adds two steps.
- *  - Bound counts in whole packets, rounded down. At rest a flow has 2 to 3 packets queued of N_queue 3.
+ *  - Bound counts in whole packets, rounded down. At rest a flow has 2 to 3 packets queued of N_queue 3;
+ *    with N_queue 1 less than one, which bound_mode 1 takes for none: it never rests.
  *  - Loss (and ECN): half, Bound that half until a whole cycle after the recovery. Timeout: the
  *    same from (0, 1). A cycle that the application limited, or without an RTT sample, changes no Bound.
  */
@@ -172,7 +173,7 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct pseudorate *p = inet_csk_ca(sk);
-	bool grow = is_cwnd_limited(tp);
+	bool grow = is_cwnd_limited(tp), spoilt = !grow || in_recovery(inet_csk(sk));
 
 	if (cwnd_changed(&p->s, tp)) {
 		COUNT(reloads);
@@ -181,10 +182,11 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	p->s.ack_stamp = tp->tcp_mstamp;
 	if (!grow)
 		COUNT(limited_acks);
-	if (!grow || in_recovery(inet_csk(sk)))
-		p->spoilt = true;
-	if (round_over(&p->s, tp))
+	p->spoilt |= spoilt;
+	if (round_over(&p->s, tp)) {
 		end_cycle(p, tp);
+		p->spoilt |= spoilt; /* this ACK begins the next cycle */
+	}
 	if (grow)
 		fill(p, tp, acked);
 	cwnd_write(&p->s, tp, min_u64(p->base + p->offset, tp->snd_cwnd_clamp));

@@ -109,15 +109,12 @@ static inline void set_mark(struct taichung *t, const struct tcp_sock *tp)
 	t->mark_delivered = tp->delivered;
 }
 
-/* An ACK came: does it end a sample? */
-static inline void measure(struct taichung *t, const struct tcp_sock *tp)
+/* An ACK came: does it end a sample? over: and a round. */
+static inline void measure(struct taichung *t, const struct tcp_sock *tp, bool over)
 {
 	u64 span = tp->tcp_mstamp - t->mark;
 	u32 packets = tp->delivered - t->mark_delivered;
-	bool over = round_over(&t->s, tp);
 
-	if (over)
-		round_start(&t->s, tp);
 	if (!t->mark || (over && skip_first_gap)) {
 		set_mark(t, tp);
 		return;
@@ -164,11 +161,15 @@ void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct taichung *t = inet_csk_ca(sk);
 
+	bool over = round_over(&t->s, tp);
+
+	if (over)
+		round_start(&t->s, tp);
 	rtt_sample(&t->s, tp, sample, rtt_min_win_s);
 	if (in_recovery(inet_csk(sk)) || !is_cwnd_limited(tp))
 		t->mark = 0; /* gaps now are the recovery's, or the application's */
 	else
-		measure(t, tp);
+		measure(t, tp, over);
 }
 
 SEC("struct_ops/taichung_cong_avoid")
@@ -185,7 +186,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	t->s.ack_stamp = tp->tcp_mstamp;
 	find_thresholds(t);
 	/* So that the stack knows slow start when it sees it. */
-	if (t->fresh && t->net_q4)
+	if (t->fresh && t->ideal_q4)
 		tp->snd_ssthresh = max_u64(min_u64(t->net_q4, t->ideal_q4) >> 4, W_MIN);
 	threshold = tp->snd_ssthresh;
 	if (!is_cwnd_limited(tp)) {
@@ -221,7 +222,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 	t->s.cwnd = 0;
 	if (!t->s.rtt_last)
 		return max_u64(cwnd >> 1, W_MIN);
-	/* 2^32 * 2^26 = 2^58; rtt_min <= rtt_last, if it has not just aged */
+	/* 2^32 * 2^26 = 2^58 */
 	return max_u64(min_u64(mul_div(cwnd, t->s.rtt_min, t->s.rtt_last), cwnd), W_MIN);
 }
 

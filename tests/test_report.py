@@ -17,11 +17,23 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from asymlab import LabError, metrics, report, runner, store, suite, trace
+from asymlab import LabError, metrics, report, runner, scenario, store, suite, trace
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 BIN_S, DURATION, MEASURE = 0.1, 6.0, 3.0
 CONTROLLERS = {"FA-T1": ["fast"], "FA-4": ["fast"], "FA-X2": ["fast"], "FA-T2": ["fast", "fast500"]}
+STATES = {  # of a flow at rest, in each controller's own units
+    "fusion": {"w_q20": 240 << 20, "reno_q20": 200 << 20, "diff_q8": 40 << 8, "alpha_q8": 16 << 8, "rtt_q4": 50_000 << 4, "rtt_min": 40_000,
+               "b_q8": 4000 << 8, "phase": 2},
+    "taichung": {"inter_ack_ns": 441_600, "inter_min_ns": 211_500, "ideal_q4": 205 << 4, "net_q4": 190 << 4, "rtt_last": 96_000, "rtt_min": 90_000},
+    "pseudorate": {"base": 20, "offset": 1, "bound_q4": 21 << 4},
+}
+STATES["literal"] = STATES["pseudorate"]
+FIGURES = {
+    "taichung": {"taichung-slow-start", "taichung-thresholds"},
+    "pseudorate": {"pseudorate-windows", "pseudorate-mechanism", "pseudorate-throughput"},
+    "fusion": {"fusion-windows", "fusion-queue", "fusion-loss", "fusion-shares", "fusion-reduction"},
+}
 
 
 def table(name: str, **columns) -> np.ndarray:
@@ -34,22 +46,32 @@ def table(name: str, **columns) -> np.ndarray:
 
 
 def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: float = 25, invalid: str = "", title: str = "A title",
-         reverse_bps: float = 1e6) -> store.Run:
-    """A run whose flows share `mbps` evenly."""
+         reverse_bps: float = 1e6, controllers: list[str] | None = None) -> store.Run:
+    """A run whose flows share `mbps` evenly, lose a packet at every hundredth ACK and keep their state."""
     point = point or {}
     name = " ".join([id, *map(str, point.values()), f"seed {seed}"])
-    controllers = [point["flows.controller"]] if "flows.controller" in point else CONTROLLERS[id]
+    controllers = controllers or ([point["flows.controller"]] if "flows.controller" in point else CONTROLLERS[id])
     bins, acks = round(DURATION / BIN_S), 400
     per_bin = round(mbps * 1e6 * 0.96 / 8 * BIN_S / len(controllers))
     t_acks, t_bins = np.linspace(0.1, DURATION, acks, endpoint=False), np.arange(bins) * BIN_S
     flows = range(len(controllers))
+    lost = np.where(np.arange(acks) % 100 == 99, 3, 0)
+    ssthresh = np.where(np.cumsum(lost) > 0, 600, 2**31 - 1)
     tables = {
-        "acks": np.concatenate([table("acks", t=t_acks, flow=f, cwnd=1000 + seed, rtt_us=360_000) for f in flows]),
+        "acks": np.concatenate([table("acks", t=t_acks, flow=f, cwnd=1000 + seed, rtt_us=360_000, acked=960, ssthresh=ssthresh, ca_state=lost)
+                                for f in flows]),
         "goodput": np.concatenate([table("goodput", t=t_bins, flow=f, bytes=per_bin) for f in flows]),
         "links": np.concatenate([
             table("links", t=t_bins, dev="left-right", packets=100, bytes=101_400),
             table("links", t=t_bins, dev="right-left", packets=100, bytes=5_400, pure_acks=100, qlen_sum=99_900)]),
     }
+    for controller in STATES.keys() & controllers:
+        mine = [f for f in flows if controllers[f] == controller]
+        rows = np.zeros((len(mine), acks), [("flow", "i4"), ("t", "f8"), *((c, "u8") for c in STATES[controller])])
+        rows["flow"], rows["t"] = np.array(mine)[:, None], t_acks
+        for c, value in STATES[controller].items():
+            rows[c] = value
+        tables[f"state-{controller}"] = rows.ravel()
     job = {"duration_s": DURATION, "measure_from_s": MEASURE, "bin_ms": BIN_S * 1e3, "payload_share": 0.96, "seed": seed,
            "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
            "watch": [{"name": "hop 1", "forward": {"dev": "left-right", "rate_bps": 100e6},
@@ -69,10 +91,10 @@ def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: 
         "identity": {"kernel": "6.12.0-test", "image": "c0ffee" * 10, "qemu": {"version": "QEMU test"}, "job": job}})
 
 
-def results_of(runs: list[store.Run]) -> suite.Results:
+def results_of(runs: list[store.Run], paper: str = "fast") -> suite.Results:
     def task(r):
         return SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=r.record["id"]), point=r.record["point"]))
-    return suite.Results("fast", [(task(r), r) for r in runs])
+    return suite.Results(paper, [(task(r), r) for r in runs])
 
 
 @pytest.fixture
@@ -248,8 +270,47 @@ def test_figure_without_its_runs_is_left_out(runs, id, point, lost):
     assert {f.id for f in suite.module("fast", "figures").figures(results_of(kept))} == everything - lost
 
 
-def test_no_runs_no_figures(place):
-    assert suite.module("fast", "figures").figures(results_of([])) == []
+@pytest.fixture(scope="module", params=FIGURES)
+def quick(request, tmp_path_factory):
+    """(paper, a run for each case of its quick set)."""
+    folder = tmp_path_factory.mktemp(request.param)
+    return request.param, [make(folder, case.scenario.id, case.point, controllers=[f.controller for f in case.scenario.flows])
+                           for file in sorted((suite.PAPERS / request.param).glob("*.toml")) for case in scenario.load(file)]
+
+
+def drawn(paper: str, runs: list[store.Run]) -> dict[str, report.Figure]:
+    return {f.id: f for f in suite.module(paper, "figures").figures(results_of(runs, paper))}
+
+
+def test_the_quick_set_draws_all_figures(quick):
+    paper, runs = quick
+    figures = drawn(paper, runs)
+    assert figures.keys() == FIGURES[paper]
+    for figure in figures.values():
+        assert len(report.drawn(figure)["png"]) > 10_000 and len(figure.caption) > 40 and "  " not in figure.caption
+
+
+def test_figures_need_no_more_than_they_show(quick):
+    paper, runs = quick
+    needed = {  # controllers or scenarios: what is left without them
+        "taichung": [("taichung", set()), ("reno", {"taichung-thresholds"}), ("cubic", FIGURES["taichung"])],
+        "pseudorate": [("vegas", {"pseudorate-mechanism"}), ("literal", FIGURES["pseudorate"]), ("reno", FIGURES["pseudorate"])],
+        "fusion": [("FU-2", FIGURES["fusion"] - {"fusion-windows", "fusion-queue"}), ("FU-4", FIGURES["fusion"] - {"fusion-loss"}),
+                   ("FU-10", FIGURES["fusion"] - {"fusion-shares"}), ("FU-10-ALONE", FIGURES["fusion"]), ("bic", FIGURES["fusion"])],
+    }
+    for gone, left in needed[paper]:
+        kept = [r for r in runs if gone not in (r.record["id"], *r.record["point"].values())]
+        assert len(kept) < len(runs) and drawn(paper, kept).keys() == left, gone
+
+
+def test_controllers_differ_in_more_than_colour():
+    assert report.LOOKS.keys() == report.NAMES.keys()
+    assert len({look["marker"] for look in report.LOOKS.values()}) == len(report.LOOKS) == len({look["color"] for look in report.LOOKS.values()})
+
+
+@pytest.mark.parametrize("paper", ["fast", *FIGURES])
+def test_no_runs_no_figures(place, paper):
+    assert suite.module(paper, "figures").figures(results_of([], paper)) == []
     report.write([], [], [], "quick")
     assert "figures" not in index(place / "report").ids
 

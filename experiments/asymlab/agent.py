@@ -441,6 +441,9 @@ class Traffic:
     def stop(self, flow):
         self.clients[flow["id"]].send_signal(signal.SIGSTOP)
 
+    def resume(self, flow):
+        self.clients[flow["id"]].send_signal(signal.SIGCONT)
+
     def check(self):
         """A client never ends by itself: one that did says why."""
         for number, p in self.clients.items():
@@ -513,8 +516,9 @@ def run_flows(job, ns, traffic, tracer):
     for flow in job["flows"]:
         events.append((flow["start_s"], 1, "start", flow))
         events += [(flow["start_s"] + after, 1, "calm", flow) for after in (0.5, 2, 8) if flow["start_s"] + after < job["duration_s"]]
-        if flow.get("stop_s") is not None:
-            events.append((flow["stop_s"], 0, "stop", flow))
+        for what in ("stop", "resume"):
+            if flow[f"{what}_s"] is not None:
+                events.append((flow[f"{what}_s"], 0, what, flow))
     for at, _, what, flow in sorted(events, key=lambda e: e[:2]):
         sleep_until(zero + int(at * 1e9))
         traffic.check()
@@ -523,6 +527,8 @@ def run_flows(job, ns, traffic, tracer):
             traffic.start(flow)
         elif what == "stop":
             traffic.stop(flow)
+        elif what == "resume":
+            traffic.resume(flow)
         elif what == "calm":
             traffic.calm(flow)
         else:

@@ -96,6 +96,7 @@ class Flow(Model):
     count: int = Field(1, ge=1, le=200)
     start: Time = 0
     stop: Time | None = None  # sends no new data from here on
+    resume: Time | None = None  # and again from here on
     direction: Literal["forward", "reverse"] = "forward"
     enter: int | None = None  # the switch that the source hangs on, from 1 at the left; None: the first on its way
     leave: int | None = None  # the sink's; None: the last on its way
@@ -106,6 +107,8 @@ class Flow(Model):
     def _order(self):
         if self.stop is not None and self.stop <= self.start:
             raise ValueError("stop must come after start")
+        if self.resume is not None and (self.stop is None or self.resume <= self.stop):
+            raise ValueError("resume must come after stop")
         return self
 
 
@@ -144,8 +147,8 @@ class Scenario(Model):
     def _flows_fit(self):
         last = len(self.path.chain) + 1
         for i, flow in enumerate(self.flows):
-            if max(flow.start, flow.stop or 0) >= self.run.duration:
-                raise ValueError(f"flows.{i}: starts or stops after run.duration")
+            if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
+                raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
             enter, leave = self.switches(flow)
             for key, switch in (("enter", enter), ("leave", leave)):
                 if not 1 <= switch <= last:

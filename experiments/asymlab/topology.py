@@ -17,7 +17,7 @@ A job is plain JSON:
                 direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss} or {}
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set, loader: asymcc or bpftool}
-    flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s}
+    flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s, resume_s}
     watch       the hops from left to right: {name, forward, reverse}, each direction {dev, rate_bps}
     probes      self-checks to make: ends, expected base RTT, and the train of each direction, or null
                 where an earlier probe has sent it: {packets, bytes, skip, rate_bps}
@@ -197,7 +197,8 @@ def compile_job(case: Case, seed: int) -> dict:
             flows.append({"id": len(flows), "src": src, "dst": dst, "src_addr": host[src]["addr"],
                           "dst_addr": host[dst]["addr"], "controller": flow.controller,
                           "start_s": (flow.start + rng.random() * s.run.start_jitter) / 1e6,
-                          "stop_s": None if flow.stop is None else flow.stop / 1e6})
+                          "stop_s": None if flow.stop is None else flow.stop / 1e6,
+                          "resume_s": None if flow.resume is None else flow.resume / 1e6})
         # Full buckets pass a small probe at once.
         base = sum(hops[k].forward.delay + hops[k].reverse.delay for k in crossed) + 2 * flow.extra_delay
         trains = [_train([shapes[k][d] for k in crossed]) for d in (data, ack)]

@@ -24,34 +24,40 @@ class Link:
         return self.back_free + self.delay_s / 2
 
 
-def run(link, flows, params, seconds, **keys):
+def run(link, flows, params, seconds, extra=None, every=1, **keys):
     """
-    Runs drivers `flows`, each with its `params`. For each: a list of (arrival, window, RTT)
-    per ACK.
+    Runs drivers `flows`, each with its `params` and, behind the link, its `extra` delay. For
+    each: a list of (arrival, window, RTT) per ACK. An ACK comes for `every` packets: none is
+    sent late, so that there must always be so many in flight.
     """
+    got = [0] * len(flows)
+    extra = extra or [0.0] * len(flows)
     acks, traces, order = [], [[] for _ in flows], 0
     for i, (flow, own) in enumerate(zip(flows, params)):
         for _ in range(flow.start(own, now=0, **keys)["sent"]):
-            acks.append((link.cross(0.0), order, i, 0.0))
+            acks.append((link.cross(0.0) + extra[i], order, i, 0.0))
             order += 1
     heapq.heapify(acks)
     while acks[0][0] < seconds:
         horizon, ready = acks[0][0] + link.delay_s, []
         while acks and acks[0][0] < horizon:
-            ready.append(heapq.heappop(acks))
+            packet = heapq.heappop(acks)
+            got[packet[2]] += 1
+            if got[packet[2]] % every == 0:
+                ready.append(packet)
         answers = [
-            iter(flow.batch([command(at, sent) for at, _, who, sent in ready if who == i]))
+            iter(flow.batch([command(at, sent, every) for at, _, who, sent in ready if who == i]))
             for i, flow in enumerate(flows)
         ]
         for at, _, i, sent in ready:
             answer = next(answers[i])
             traces[i].append((at, answer["cwnd"], at - sent))
             for _ in range(answer["sent"]):
-                heapq.heappush(acks, (link.cross(at), order, i, at))
+                heapq.heappush(acks, (link.cross(at) + extra[i], order, i, at))
                 order += 1
     return traces
 
 
-def command(at, sent):
+def command(at, sent, n):
     now = round(at * 1e6)
-    return line("ack", now=now, rtt=now - round(sent * 1e6))
+    return line("ack", n=n, now=now, rtt=now - round(sent * 1e6))

@@ -33,10 +33,27 @@
 #define tcp_sk tcp_sk_of_the_kernel
 #define inet_csk inet_csk_of_the_kernel
 #define inet_csk_ca inet_csk_ca_of_the_kernel
+#define mul_div mul_div_of_the_kernel
 #include "asymcc.bpf.h"
 #undef tcp_sk
 #undef inet_csk
 #undef inet_csk_ca
+#undef mul_div
+
+void __sanitizer_print_stack_trace(void);
+
+/* Unsigned products wrap silently; here one beyond 64 bits ends the process as a sanitizer does. */
+static inline u64 mul_div(u64 a, u64 b, u64 c)
+{
+	u64 product;
+
+	if (__builtin_mul_overflow(a, b, &product)) {
+		fprintf(stderr, "mul_div: %llu * %llu does not fit 64 bits\n", a, b);
+		__sanitizer_print_stack_trace();
+		abort();
+	}
+	return mul_div_of_the_kernel(a, b, c);
+}
 
 struct sock {
 	struct tcp_sock tp;
@@ -113,6 +130,7 @@ static struct tcp_sock *tp = &sock.tp;
 static struct {
 	u32 seg;         /* sequence numbers a packet takes */
 	u32 app;         /* what the application keeps in flight at most */
+	u32 stack_cwnd;  /* the last window that was not the controller's own doing */
 	u32 high_seq;    /* recovery ends here */
 	u32 prior_ssthresh;
 	u32 prr_delivered, prr_out;
@@ -135,8 +153,8 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, snd_ssthresh), MEMBER(sock.tp, snd_cwnd_clamp), MEMBER(sock.tp, prior_cwnd),
 	MEMBER(sock.tp, max_packets_out), MEMBER(sock.tp, mss_cache), MEMBER(sock.tp, srtt_us), MEMBER(sock.tp, data_segs_out),
 	MEMBER(sock.tp, tcp_mstamp), MEMBER(k, seg), MEMBER(sock.tp, packets_out), MEMBER(sock.tp, sacked_out),
-	MEMBER(sock.tp, lost_out), MEMBER(sock.tp, retrans_out), MEMBER(k, app), MEMBER(k, high_seq),
-	MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
+	MEMBER(sock.tp, lost_out), MEMBER(sock.tp, retrans_out), MEMBER(sock.tp, delivered), MEMBER(k, app), MEMBER(k, high_seq),
+	MEMBER(k, stack_cwnd), MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
 	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
 	{ "now", &sock.tp.tcp_mstamp, sizeof(u64), 0, 0, 0 },
 };
@@ -217,6 +235,11 @@ static void event(enum tcp_ca_event ev)
 {
 	if (OPS.cwnd_event)
 		OPS.cwnd_event(sk, ev);
+}
+
+static void stack_sets_cwnd(u32 cwnd)
+{
+	tp->snd_cwnd = k.stack_cwnd = cwnd;
 }
 
 static void set_state(u8 state)
@@ -303,13 +326,13 @@ static void prr(u32 delivered, bool advanced)
 	}
 	if (count < !k.prr_out)
 		count = !k.prr_out;
-	tp->snd_cwnd = in_flight() + count;
+	stack_sets_cwnd(in_flight() + count);
 }
 
 static void end_reduction(void)
 {
 	if (tp->snd_ssthresh < NO_SSTHRESH && (k.state == CWR || k.undo_marker))
-		tp->snd_cwnd = tp->snd_ssthresh;
+		stack_sets_cwnd(tp->snd_ssthresh);
 	event(CA_EVENT_COMPLETE_CWR);
 }
 
@@ -419,7 +442,7 @@ static void timeout(void)
 		event(CA_EVENT_LOSS);
 		k.undo_marker = 1;
 	}
-	tp->snd_cwnd = in_flight() + 1;
+	stack_sets_cwnd(in_flight() + 1);
 	set_state(LOSS);
 	k.high_seq = tp->snd_nxt; /* snd_nxt itself is not taken back */
 	k.retransmits++;
@@ -431,7 +454,7 @@ static void undo(void)
 		return;
 	tp->lost_out = tp->retrans_out = 0;
 	if (k.prior_ssthresh) {
-		tp->snd_cwnd = OPS.undo_cwnd(sk);
+		stack_sets_cwnd(OPS.undo_cwnd(sk));
 		tp->snd_ssthresh = max_u64(tp->snd_ssthresh, k.prior_ssthresh);
 	}
 	k.undo_marker = 0;
@@ -447,7 +470,7 @@ static void restart(void)
 		return;
 	event(CA_EVENT_CWND_RESTART);
 	tp->snd_ssthresh = current_ssthresh();
-	tp->snd_cwnd = min_u64(tp->snd_cwnd, cwnd);
+	stack_sets_cwnd(min_u64(tp->snd_cwnd, cwnd));
 }
 
 static void fresh_socket(void)
@@ -464,7 +487,7 @@ static void fresh_socket(void)
 	k.app = ~0u;
 	k.tx_start = 1;
 	set_members();
-	tp->snd_cwnd = min_u64(tp->snd_cwnd, tp->snd_cwnd_clamp);
+	stack_sets_cwnd(min_u64(tp->snd_cwnd, tp->snd_cwnd_clamp));
 	k.usage_seq = tp->snd_nxt;
 	if (OPS.init)
 		OPS.init(sk);

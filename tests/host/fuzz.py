@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""
+Random streams of the driver's commands for any controller, and what holds after each command.
+
+    python -m host.fuzz [--seconds N] [--seed N] [CONTROLLER ...]    every controller in turn
+    python -m host.fuzz --replay build/host/NAME.fail                one stream again
+
+A stream that fails is made as short as it can be and written to build/host/NAME.fail.
+"""
+
+import argparse
+import itertools
+import os
+import sys
+import time
+from pathlib import Path
+from random import Random
+
+from .driver import OUT, TOP, Driver, build, line
+
+ALL = 2**32 - 1
+CWR, RECOVERY = 2, 3  # enum tcp_ca_state
+START = 3  # lines that set up the connection: reset, set, new
+
+
+def controllers():
+    return sorted(path.name.removesuffix(".bpf.c") for path in TOP.glob("bpf/*.bpf.c"))
+
+
+# --- streams ------------------------------------------------------------------------------
+
+
+def number(rnd, low, high):
+    """The bounds often; else any order of magnitude is as likely as another."""
+    if rnd.random() < 0.2:
+        return rnd.choice((low, high))
+    return min(high, low + rnd.getrandbits(rnd.randint(0, (high - low).bit_length())))
+
+
+def new(rnd, now):
+    mss = rnd.choice((0, 1, 536, 1448, 65535))
+    seq = rnd.choice((1, 2**31 - 5000, 2**32 - 5000, rnd.getrandbits(32)))
+    return line(
+        "new", now=now, snd_una=seq, snd_nxt=seq, mss_cache=mss, seg=max(mss, 1),
+        snd_cwnd=number(rnd, 1, rnd.choice((20, 2**20, 2**31))), snd_cwnd_clamp=rnd.choice((1, 2, 3, 50, 2**20, ALL, ALL, ALL)),
+        srtt_us=rnd.choice((0, 0, number(rnd, 1, ALL))), data_segs_out=rnd.randint(0, 1), app=rnd.choice((1, 50, ALL, ALL, ALL)),
+        delivered=rnd.choice((0, 2**32 - 100)), tx_start=rnd.randint(0, 1), timestamps=rnd.randint(0, 1),
+    )  # fmt: skip
+
+
+def commands(rnd, length, now):
+    """A path with an RTT and a size of ACKs, and all that may happen on it."""
+    base = number(rnd, 1, 2**26)
+    size = number(rnd, 1, rnd.choice((2, 64, 2**20)))
+    trouble = rnd.choice((0, 0.02, 0.1, 0.5))  # how often anything but an ACK
+    for _ in range(length):
+        now += rnd.choice((0, 1, base // 100, base // 100, base, number(rnd, 0, 2**34 if rnd.random() < 0.1 else 2**21)))
+        if rnd.random() >= trouble:
+            n = rnd.choice((size, 1, number(rnd, 0, 2 * size), *([ALL] * (rnd.random() < 0.2))))
+            rtt = rnd.choice((base, base + number(rnd, 0, base), number(rnd, -1, 2 * base), rnd.choice((-1, 0, 1, 2**31 - 1))))
+            yield line("ack", n=n, sack=rnd.choice((0, 0, number(rnd, 0, size))), rtt=rtt, ece=rnd.random() < 0.05, now=now)
+            continue
+        what = rnd.choice(("loss", "cwr", "rto", "undo", "idle", "send", "event", "stack"))
+        if what == "loss":
+            yield line("loss", n=number(rnd, 1, size), sack=number(rnd, 0, size), now=now)
+        elif what == "idle":  # restart happens to an empty network only
+            yield line("ack", n=ALL, app=0, rtt=base, now=now)
+            now += number(rnd, 0, 2**32)
+            if rnd.random() < 0.5:
+                yield line("restart", cwnd=rnd.choice((1, 2, 10)), now=now)
+            yield line("send", app=ALL, now=now)
+        elif what == "send":
+            yield line("send", app=rnd.choice((0, 1, number(rnd, 1, 200), ALL, ALL)), now=now)
+        elif what == "event":
+            yield line("event", id=rnd.randint(0, 5), now=now)
+        elif what == "stack":  # sets a window, or the limit of one
+            window = number(rnd, 1, 2**20)
+            yield line("poke", snd_cwnd=window, stack_cwnd=window, now=now)
+            if rnd.random() < 0.3:
+                yield line("poke", snd_cwnd_clamp=rnd.choice((1, 2, window, ALL)), now=now)
+        else:
+            yield line(what, now=now)
+
+
+# The application keeps one packet in flight. After so many of these nothing may grow further.
+CALM, CALM_AT_LAST = 48, 8
+
+
+def calm(now):
+    return [line("ack", n=ALL, app=1, rtt=40000, now=now + i * 20_000_000) for i in range(CALM)]
+
+
+def stream(rnd, bounds, length=160):
+    """`bounds` as Driver.params() has them."""
+    now = rnd.choice((0, 10**6, 2**32, 2**45))
+    given = {
+        name: initial if rnd.random() < 0.5 else number(rnd, low, high)
+        for name, (_, initial, low, high) in bounds.items()
+    }
+    return ["reset", line("set", **given), new(rnd, now), *commands(rnd, length, now), *calm(2**46)]
+
+
+# --- what holds ---------------------------------------------------------------------------
+
+
+def rules(command, before, after):
+    """The connection before and after one command. Before `new` there is none."""
+    cwnd, stack, ssthresh = after["snd_cwnd"], after["stack_cwnd"], after["snd_ssthresh"]
+    assert cwnd >= 1, "no window"
+    assert ssthresh >= 2, "ssthresh below 2"
+    if not before:
+        assert cwnd <= after["snd_cwnd_clamp"], "above the clamp"
+        return
+    last = before["snd_cwnd"]
+    assert cwnd <= max(last, after["snd_cwnd_clamp"]) or cwnd == stack, "above the clamp"
+    if after["state"] in (CWR, RECOVERY):
+        assert cwnd in (last, stack), "changed during recovery"
+    if command in ("loss", "cwr", "rto") and before["state"] < CWR <= after["state"]:
+        assert ssthresh <= max(last, 2), "a loss raises ssthresh"
+    if command == "undo":
+        prior = before["prior_cwnd"] if before["undo_marker"] and before["prior_ssthresh"] else 0
+        assert cwnd >= max(last, prior), "undo lowers"
+
+
+def check(driver, lines):
+    """Raises an AssertionError that names the rule, or what the sanitizers found."""
+    answers = driver.batch([both for command in lines for both in (command, "state")])
+    answers, states, before = answers[::2], answers[1::2], None
+    for command, state in list(zip(lines, states))[START - 1 :]:
+        try:
+            rules(command.split()[0], before, state["tp"])
+        except AssertionError as broken:
+            raise AssertionError(f"{broken}: {command}\n before {before}\n after {state}") from None
+        before = state["tp"]
+    last = [answer["cwnd"] for answer in answers[-CALM_AT_LAST:]]
+    assert all(b <= max(a, 2) for a, b in itertools.pairwise(last)), f"grows while the application limits: {last}"
+    again = driver.batch([*lines, "state"])  # `reset` still tells of the connection before
+    assert again[1:] == [*answers[1:], states[-1]], "the same stream twice, two outcomes"
+
+
+def failure(driver, lines):
+    try:
+        check(driver, lines)
+    except AssertionError as broken:
+        return str(broken)
+    return None
+
+
+def shortest(driver, lines, patience=300):
+    """Leaves out what the failure does not need, long parts first."""
+    middle = lines[START:-CALM]
+    part = len(middle)
+    while part and patience:
+        at = 0
+        while at < len(middle) and patience:
+            fewer = middle[:at] + middle[at + part :]
+            patience -= 1
+            if failure(driver, [*lines[:START], *fewer, *lines[-CALM:]]):
+                middle = fewer
+            else:
+                at += part
+        part //= 2
+    return [*lines[:START], *middle, *lines[-CALM:]]
+
+
+def hunt(driver, name, seed, bounds=None):
+    """One stream. If it fails: what broke, and how to see it again."""
+    lines = stream(Random(seed), bounds or driver.params())
+    if not failure(driver, lines):
+        return None
+    lines = shortest(driver, lines)
+    path = OUT / f"{name}.fail"
+    path.write_text("\n".join(lines) + "\n")
+    return f"{failure(driver, lines)}\n{name}, seed {seed}; again: make fuzz REPLAY={path.relative_to(TOP)}"
+
+
+# --- the command --------------------------------------------------------------------------
+
+
+def search(name, seconds, seed):
+    driver, began, told = Driver(build(name)), time.monotonic(), 0
+    for count in itertools.count(1):
+        broken = hunt(driver, name, f"{seed}.{count}")
+        spent = time.monotonic() - began
+        if broken or spent >= seconds or spent >= told + 10:
+            told = spent
+            print(f"{name:12} {spent:4.0f} s {count:6} streams{'  FAILED' if broken else ''}", flush=True)
+        if broken:
+            print(broken)
+        if broken or spent >= seconds:
+            driver.close()
+            return not broken
+
+
+def replay(path):
+    broken = failure(Driver(build(path.stem)), path.read_text().splitlines())
+    print(broken or "holds")
+    return not broken
+
+
+def main():
+    words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    words.add_argument("controllers", nargs="*", metavar="CONTROLLER", default=controllers())
+    words.add_argument("--seconds", type=float, default=300, help="for all controllers together")
+    words.add_argument("--seed", default=str(int.from_bytes(os.urandom(4), "big")))
+    words.add_argument("--replay", type=Path, metavar="FILE")
+    args = words.parse_args()
+    if args.replay:
+        return replay(args.replay)
+    print(f"seed {args.seed}")
+    return all([search(name, args.seconds / len(args.controllers), args.seed) for name in args.controllers])
+
+
+if __name__ == "__main__":
+    sys.exit(not main())

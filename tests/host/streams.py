@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What tests of several controllers send to the driver: round trips, and everything at random."""
+
+from hypothesis import strategies as st
+
+from .driver import line
+
+MS = 1000
+W_MAX = 1 << 20
+RTT_MAX = 1 << 26
+
+rtts = st.integers(1, RTT_MAX) | st.integers(1, 1000)
+packets = st.integers(1, W_MAX) | st.integers(1, 4)
+
+
+def one_rtt(flow, now, rtt=40 * MS, stretch=1, sample=None, gap=1):
+    """Acknowledges what is in flight, `stretch` packets an ACK, `gap` us apart. The windows after each."""
+    tp = flow.state()["tp"]
+    flight = tp["packets_out"] - tp["sacked_out"] - tp["lost_out"] + tp["retrans_out"]
+    sizes = [stretch] * (flight // stretch) + [flight % stretch] * (flight % stretch > 0)
+    lines = [line("ack", n=n, rtt=sample or rtt, now=now + rtt + i * gap) for i, n in enumerate(sizes)]
+    return [answer["cwnd"] for answer in flow.batch(lines)]
+
+
+def many_rtts(flow, count, start=0, rtt=40 * MS, **keys):
+    """The window at the end of each round trip."""
+    return [one_rtt(flow, start + i * rtt, rtt, **keys)[-1] for i in range(count)]
+
+
+def recover(flow, **keys):
+    """Ends a recovery: all that was in flight is acknowledged."""
+    return flow.ack(n=flow.state()["tp"]["packets_out"], **keys)
+
+
+def bounded(bounds):
+    """A value of a parameter, as Driver.params() bounds it."""
+    _, initial, low, high = bounds
+    return st.sampled_from(sorted({initial, low, high})) | st.integers(low, high)
+
+
+def steps(sampled=rtts):
+    """Commands with the time before each, us; `sampled`: the RTTs that ACKs carry."""
+    own = st.integers(30 * MS, 50 * MS) if sampled is rtts else sampled
+    return st.one_of(
+        st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), packets, sampled | st.just(-1), st.integers(0, 10**6)),
+        st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), st.integers(1, 64), own, st.integers(0, MS)),
+        st.builds(lambda n, rtt: ("ack", {"n": 0, "sack": n, "rtt": rtt}, 1), st.integers(1, 64), own),
+        st.builds(lambda n: ("loss", {"n": n}, 1), st.integers(1, 64)),
+        st.sampled_from([("cwr", {}, 1), ("rto", {}, 10**6), ("undo", {}, 1), ("restart", {"cwnd": 10}, 10**6)]),
+        st.builds(lambda n: ("send", {"app": n}, 1), st.integers(0, 100) | st.just(2**32 - 1)),
+    )  # fmt: skip
+
+
+# What the stack never does by itself: events out of place, any window.
+strange = st.one_of(
+    st.builds(lambda e: ("event", {"id": e}, 1), st.integers(0, 5)),
+    st.builds(lambda w: ("poke", {"snd_cwnd": w}, 1), packets),
+)
+
+
+def lines_of(commands, clamp=2**32 - 1):
+    """The driver's lines, with a clock."""
+    now, lines = 0, []
+    for name, keys, dt in commands:
+        now += dt
+        if name == "poke":
+            keys = {"snd_cwnd": min(keys["snd_cwnd"], clamp)}
+        lines.append(line(name, now=now, **keys))
+    return lines

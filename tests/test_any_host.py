@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Every controller of bpf/ against random streams of what a stack may do; `make fuzz` goes on with others."""
+
+import pytest
+
+from host import driver, fuzz
+
+STREAMS = 120
+
+
+@pytest.fixture(scope="module")
+def of():
+    """The driver of a controller, one process for all tests."""
+    running = {}
+
+    def start(name, source=None):
+        if name not in running:
+            running[name] = driver.Driver(driver.build(name, source))
+        return running[name]
+
+    yield start
+    assert not any(process.close() for process in running.values())
+
+
+@pytest.mark.parametrize("name", fuzz.controllers())
+def test_random_streams_break_no_rule(of, name):
+    for i in range(STREAMS):
+        broken = fuzz.hunt(of(name), name, i)
+        assert not broken, broken
+
+
+@pytest.mark.parametrize("name", fuzz.controllers())
+def test_a_clamp_lowered_under_way_ends_growth(of, name):
+    for count in range(1, 40):
+        of(name).start(now=0)
+        acks = [driver.line("ack", rtt=40000, now=40000 + i) for i in range(count)]
+        window = of(name).batch(acks)[-1]["cwnd"]
+        assert of(name).ack(rtt=40000, snd_cwnd_clamp=window)["cwnd"] <= window
+
+
+FAULTS = {
+    "grows_unused": "grows while the application limits",
+    "no_clamp": "above the clamp",
+    "no_window": "no window",
+    "shared": "two outcomes",
+    "by_zero": "division by zero",
+    "beyond": "out of bounds",
+    "too_large": "does not fit 64 bits",
+    "in_recovery": "changed during recovery",
+    "ssthresh_1": "ssthresh below 2",
+    "raises": "a loss raises ssthresh",
+    "lowers": "undo lowers",
+}
+
+
+@pytest.mark.parametrize("number, words", [*enumerate(["", *FAULTS.values()])], ids=["none", *FAULTS])
+def test_faults_are_found(of, number, words):
+    broken = of("broken", driver.HERE / "broken.bpf.c")
+    for i in range(STREAMS):
+        found = fuzz.failure(broken, fuzz.stream(fuzz.Random(i), {"fault": (0, number, number, number)}))
+        if found:
+            assert words and words in found
+            return
+    assert not number
+
+
+def test_a_failing_stream_is_shortened(of):
+    broken = of("broken", driver.HERE / "broken.bpf.c")
+    for i in range(STREAMS):
+        lines = fuzz.stream(fuzz.Random(i), {"fault": (0, 11, 11, 11)})
+        if fuzz.failure(broken, lines):
+            few = fuzz.shortest(broken, lines)
+            assert "undo lowers" in fuzz.failure(broken, few)
+            assert len(few) - fuzz.START - fuzz.CALM <= 6
+            return
+    raise AssertionError("nothing found")

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Every controller on this machine's own kernel: registered by bpftool alone and by the loader, and used."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+from test_loader import ASYMCC, alias, asymcc, kernel_has, pair, program, pytestmark, run, server, transfer, values  # noqa: F401
+
+CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ASYMCC.parent.parent.glob("bpf/*.bpf.c"))
+FITTING = {"fast": ("--set", "alpha=5")}  # 1000 packets in a queue of 40: recovery without end
+SIZE = 3_000_000
+TWO_HALVES = """
+import socket, sys, time
+s = socket.socket()
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[4].encode())
+s.connect((sys.argv[1], int(sys.argv[2])))
+half = int(sys.argv[3]) // 2
+s.sendall(b"x" * half)
+time.sleep(0.6)
+s.sendall(b"x" * half)
+s.recv(1)
+"""
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_registered_by_bpftool_alone(name, pair):
+    if kernel_has(name):
+        pytest.skip(f"{name} is registered on this machine")
+    run("bpftool", "struct_ops", "register", ASYMCC.parent / f"{name}.bpf.o")
+    try:
+        transfer(pair, "10.9.0.2", 7201, SIZE // 10, name)
+        assert values(name, "counters")["flows"] >= 1
+    finally:
+        run("bpftool", "struct_ops", "unregister", "name", name)
+    assert not kernel_has(name)
+
+
+@pytest.mark.parametrize("name", CONTROLLERS)
+def test_idle_and_outage(name, alias, pair):
+    """A pause longer than the RTO, and the link down for most of a second: all bytes arrive."""
+    cc = alias()
+    asymcc("load", name, "--as", cc, *FITTING.get(name, ()))
+    with server(pair, "10.9.0.2", 7202, SIZE) as s:
+        with program("ip", "netns", "exec", pair.client, sys.executable, "-c", TWO_HALVES, "10.9.0.2", 7202, SIZE, cc) as c:
+            time.sleep(0.3)
+            pair.sh(pair.server, "ip", "link", "set", pair.dev_s, "down")
+            time.sleep(0.8)
+            pair.sh(pair.server, "ip", "link", "set", pair.dev_s, "up")
+            assert c.wait(timeout=60) == 0, c.stderr.read()
+        assert s.communicate(timeout=30)[0].split() == [str(SIZE), "0"]
+    counted = {c["name"]: c["value"] for c in json.loads(asymcc("show", cc, "--json"))["counters"]}
+    assert counted["flows"] >= 1 and counted["losses"] >= 1 and counted["timeouts"] >= 1 and counted["reloads"] >= 2

@@ -1,0 +1,725 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Taichung's own source, compiled for the host with sanitizers, against equations (5) to (12) and Fig. 2."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from host.bottleneck import Link, run
+from host.driver import Driver, build, line
+from host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, many_rtts, one_rtt, packets, recover, rtts, steps, strange
+
+settings.register_profile("host", derandomize=True, deadline=None, database=None, max_examples=150)
+settings.load_profile("host")
+
+ONE = 1 << 20  # a packet, in the units of the window
+GAP_MAX = 4 * 10**9
+NO_SSTHRESH = 0x7FFFFFFF
+FAR = 2**30  # a sequence number that no round of these tests reaches
+
+windows = st.integers(ONE, W_MAX * ONE) | st.integers(ONE, 40 * ONE)
+gaps = st.integers(1, GAP_MAX) | st.integers(1, 10**6)
+
+
+@pytest.fixture(scope="session")
+def taichung():
+    driver = Driver(build("taichung"))
+    yield driver
+    assert driver.close() == 0, driver.process.stderr.read()
+
+
+def at_rest(taichung, w, params=None, inter=0, least=None, base=40 * MS, rtt=None, flight=1, **keys):
+    """A connection with this window and InterACK (ns), amid a round, its window filled, no data left."""
+    taichung.start(params, tx_start=0, **{k: keys.pop(k) for k in list(keys) if k in ("mss_cache", "snd_cwnd_clamp")})
+    state = {
+        "app": 0, "now": 10**6, "snd_ssthresh": NO_SSTHRESH, "snd_cwnd": w >> 20, "ca__cwnd": w >> 20, "ca__w_q20": w,
+        "ca__rtt_min": base, "ca__rtt_last": base if rtt is None else rtt, "ca__inter_ack_ns": inter,
+        "ca__inter_min_ns": inter if least is None else least, "ca__fresh": inter > 0, "ca__mark": 0, "ca__round_end": FAR,
+        "ca__ack_stamp": 10**6, "packets_out": flight, "snd_nxt": 1 + flight * 960,
+    }  # fmt: skip
+    taichung.poke(**state | keys)
+
+
+def sending(taichung, w, params=None, **keys):
+    """The same with full flight and unlimited data; the next ACK but `flight` begins a round."""
+    at_rest(taichung, w, params, **keys)
+    taichung.poke(packets_out=0, snd_nxt=1)
+    taichung.send(app=2**32 - 1)
+    taichung.poke(ca__round_end=taichung.state()["tp"]["snd_nxt"])
+
+
+def own(taichung):
+    return taichung.state()["ca"]
+
+
+def counted(taichung, *names):
+    counters = taichung.state()["counters"]
+    return tuple(counters[name] for name in names)
+
+
+def sample(taichung, us, n=1, **keys):
+    """`n` packets acknowledged `us` after the last sample. Counts of those accepted and rejected."""
+    now = taichung.state()["tp"]["tcp_mstamp"]
+    delivered = taichung.state()["tp"]["delivered"]
+    before = counted(taichung, "samples", "rejected")
+    taichung.ack(n=n, now=now + us, ca__mark=now, ca__mark_delivered=delivered, **keys)
+    return tuple(b - a for a, b in zip(before, counted(taichung, "samples", "rejected")))
+
+
+# Thresholds: (6) and (10)
+
+
+@given(base=rtts, rtt=rtts, inter=gaps, net_mode=st.integers(0, 1))
+@example(base=RTT_MAX, rtt=RTT_MAX, inter=1, net_mode=0)
+@example(base=RTT_MAX, rtt=1, inter=1, net_mode=1)  # RTTmin has just aged
+@example(base=1, rtt=RTT_MAX, inter=GAP_MAX, net_mode=0)
+def test_thresholds_are_exact(taichung, base, rtt, inter, net_mode):
+    at_rest(taichung, 10 * ONE, {"net_mode": net_mode}, inter, base=base, rtt=rtt)
+    taichung.ack()
+    state = taichung.state()
+    got = state["ca"]["ideal_q4"], state["ca"]["net_q4"]
+    low = min(base, rtt)
+    ideal = min(low * 16000 // inter + 16, W_MAX * 16)
+    assert got == (ideal, ideal + low * 16 // rtt if net_mode else ideal * low // rtt)
+    assert not got[1] or state["tp"]["snd_ssthresh"] == max(min(got) // 16, 2)
+    # The integers against the equations: 1/16 packet each
+    exact = min(Fraction(low * 1000, inter) + 1, W_MAX)
+    assert 0 <= exact - Fraction(ideal, 16) < Fraction(1, 16)
+    net = exact + Fraction(low, rtt) if net_mode else exact * Fraction(low, rtt)
+    assert 0 <= net - Fraction(got[1], 16) < Fraction(2, 16)
+
+
+def test_numbers_of_a_path(taichung):
+    """10 Mbit/s, 90 ms, 552 bytes: 204.8 packets fill it; 170.7 of them when RTT is 108 ms."""
+    at_rest(taichung, 10 * ONE, {}, 441_600, base=90 * MS, rtt=108 * MS)
+    taichung.ack()
+    ca = own(taichung)
+    assert ca["ideal_q4"] / 16 == pytest.approx(204.8, abs=0.1)
+    assert ca["net_q4"] / 16 == pytest.approx(170.7, abs=0.1)
+    at_rest(taichung, 10 * ONE, {"net_mode": 1}, 441_600, base=90 * MS, rtt=108 * MS)
+    taichung.ack()
+    assert own(taichung)["net_q4"] / 16 == pytest.approx(204.8 + 0.83, abs=0.1)
+    assert taichung.state()["tp"]["snd_ssthresh"] == 204  # nothing shrinks
+
+
+@given(base=rtts, samples=st.tuples(rtts, rtts), inter=gaps, net_mode=st.integers(0, 1))
+def test_larger_rtt_never_gives_larger_net(taichung, base, samples, inter, net_mode):
+    got = []
+    for rtt in sorted(max(rtt, base) for rtt in samples):
+        at_rest(taichung, 10 * ONE, {"net_mode": net_mode}, inter, base=base, rtt=rtt)
+        taichung.ack()
+        got.append((own(taichung)["net_q4"], own(taichung)["ideal_q4"]))
+    assert got[0][0] >= got[1][0] and got[0][1] == got[1][1]
+    assert net_mode or all(net <= ideal for net, ideal in got)
+
+
+@given(base=rtts, rtt=rtts, inter=st.tuples(gaps, gaps))
+def test_larger_inter_ack_never_gives_larger_thresholds(taichung, base, rtt, inter):
+    got = []
+    for gap in sorted(inter):
+        at_rest(taichung, 10 * ONE, {}, gap, base=base, rtt=rtt)
+        taichung.ack()
+        got.append((own(taichung)["ideal_q4"], own(taichung)["net_q4"]))
+    assert got[0][0] >= got[1][0] and got[0][1] >= got[1][1]
+
+
+@pytest.mark.parametrize("keys", [{"inter": 0}, {"inter": 441_600, "rtt": 0, "base": 0}])
+def test_without_rtt_or_inter_ack_there_is_no_threshold(taichung, keys):
+    at_rest(taichung, 100 * ONE, {}, **keys, snd_ssthresh=50)
+    taichung.ack()
+    state = taichung.state()
+    assert (state["ca"]["ideal_q4"], state["ca"]["net_q4"], state["tp"]["snd_ssthresh"]) == (0, 0, 50)
+    assert state["ca"]["w_q20"] == 100 * ONE + ONE // 100  # Reno
+
+
+# Samples
+
+
+@given(us=st.integers(200, 10**7), n=packets)
+@example(us=2**33, n=1)
+@example(us=200, n=W_MAX)
+@example(us=2**32 - 1, n=1)
+def test_first_sample_seeds(taichung, us, n):
+    at_rest(taichung, 10 * ONE, {}, base=1, flight=n)
+    assert sample(taichung, us, n) == (1, 0)
+    ca = own(taichung)
+    assert ca["inter_ack_ns"] == ca["inter_min_ns"] == max(min(min(us, 2**32 - 1) * 1000 // n, GAP_MAX), 1)
+    assert ca["fresh"] == 1
+    assert (ca["mark"], ca["mark_delivered"]) == (10**6 + us, taichung.state()["tp"]["delivered"])
+
+
+def test_a_sample_of_no_time_is_one_nanosecond(taichung):
+    at_rest(taichung, 10 * ONE, {"coalesce_us": 0}, base=1, flight=W_MAX)
+    assert sample(taichung, 1, W_MAX) == (1, 0)
+    assert own(taichung)["inter_ack_ns"] == 1
+    at_rest(taichung, 10 * ONE, {"coalesce_us": 0}, base=1)
+    assert sample(taichung, 0) == (0, 0)
+
+
+@given(average=gaps, us=st.integers(200, 5 * 10**6) | st.integers(200, 3000), n=st.integers(1, 1000), weight=st.integers(0, 255) | st.just(224))
+@example(average=GAP_MAX, us=2**32, n=1, weight=255)
+@example(average=1, us=200, n=W_MAX, weight=255)
+def test_average_is_exact(taichung, average, us, n, weight):
+    at_rest(taichung, 10 * ONE, {"avg_weight_q8": weight, "filter_mode": 0}, average, base=1, flight=n)
+    assert sample(taichung, us, n) == (1, 0)
+    one = max(min(min(us, 2**32 - 1) * 1000 // n, GAP_MAX), 1)
+    ca = own(taichung)
+    assert ca["inter_ack_ns"] == max((weight * average + (256 - weight) * one) >> 8, 1)
+    assert ca["inter_min_ns"] == min(average, one)
+    exact = Fraction(weight, 256) * average + Fraction(256 - weight, 256) * one
+    assert 0 <= exact - ca["inter_ack_ns"] < 1 or ca["inter_ack_ns"] == 1
+
+
+def test_average_keeps_seven_eighths(taichung):
+    at_rest(taichung, 10 * ONE, {}, 800_000, base=1)
+    sample(taichung, 400)
+    assert own(taichung)["inter_ack_ns"] == 750_000
+
+
+# Window 10, smallest 400 us. (filter, average, sample, accepted)
+@pytest.mark.parametrize("mode, average, us, taken", [
+    (0, 500, 10**6, True),
+    (1, 500, 3999, True), (1, 500, 4000, False), (1, 500, 4001, False),  # sample < cwnd InterACK_min
+    (1, 5000, 4999, True), (1, 5000, 5000, False),                       # or sample < average
+    (1, 5000, 4000, True), (1, 4000, 4000, False),
+    (2, 3999, 400, True), (2, 4000, 400, False),                         # average < cwnd InterACK_min
+    (2, 4000, 4001, True), (2, 4000, 4000, False), (2, 4000, 3999, False),  # or sample > average
+])  # fmt: skip
+def test_filter(taichung, mode, average, us, taken):
+    at_rest(taichung, 10 * ONE, {"filter_mode": mode}, average * 1000, 400_000, base=1)
+    assert sample(taichung, us) == (taken, not taken)
+    assert own(taichung)["inter_ack_ns"] == ((7 * average + us) * 1000 // 8 if taken else average * 1000)
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+def test_first_sample_passes_any_filter(taichung, mode):
+    at_rest(taichung, ONE, {"filter_mode": mode}, base=1)
+    assert sample(taichung, 10**6) == (1, 0)
+
+
+@given(w=packets, average=gaps, share=st.fractions(0, 1), us=st.integers(200, 5 * 10**6), mode=st.integers(0, 2))
+def test_filter_is_that_of_fig_2(taichung, w, average, share, us, mode):
+    least = max(int(average * share), 1)
+    at_rest(taichung, w * ONE, {"filter_mode": mode}, average, least, base=1)
+    one = min(us * 1000, GAP_MAX)
+    small = min(least, one)
+    new, old = (one, average) if mode == 1 else (average, one)
+    assert sample(taichung, us)[0] == (mode == 0 or Fraction(new, small) < w or old > new)
+
+
+def test_window_of_the_filter_is_the_socket_s(taichung):
+    at_rest(taichung, 10 * ONE, {}, 500_000, 400_000, base=1, snd_cwnd=20)
+    assert sample(taichung, 7999) == (1, 0)
+    at_rest(taichung, 10 * ONE, {}, 500_000, 400_000, base=1, snd_cwnd=20)
+    assert sample(taichung, 8000) == (0, 1)
+
+
+def test_a_rejected_sample_changes_nothing(taichung):
+    for fresh in (0, 1):
+        at_rest(taichung, 10 * ONE, {}, 500_000, 400_000, snd_ssthresh=30, ca__fresh=fresh)
+        before = own(taichung)
+        assert sample(taichung, 4000) == (0, 1)
+        state = taichung.state()
+        assert all(state["ca"][key] == before[key] for key in ("inter_ack_ns", "inter_min_ns", "fresh"))
+        assert state["ca"]["mark"] == state["tp"]["tcp_mstamp"]  # the next begins here
+        assert state["tp"]["snd_ssthresh"] == (81 if fresh else 30)
+
+
+# What a sample spans
+
+
+@pytest.mark.parametrize("coalesce, base, span", [
+    (200, 40 * MS, 200), (200, 51_456, 201), (0, 40 * MS, 156), (0, 255, 1), (5000, 40 * MS, 5000), (200, 10**6, 3906),
+])  # fmt: skip
+def test_least_span(taichung, coalesce, base, span):
+    for us in (span - 1, span):
+        at_rest(taichung, 10 * ONE, {"coalesce_us": coalesce}, base=base)
+        assert sample(taichung, us) == (us == span, 0)
+
+
+def clumps(taichung, size, count, period, n=1, **params):
+    """Packets each `period` us whose ACKs come in clumps of `size`, 1 us apart. InterACK and the smallest sample, us."""
+    at_rest(taichung, 500 * ONE, params, base=90 * MS, flight=size * count * n)
+    lines = [line("ack", n=n, now=2 * 10**6 + i * size * n * period + j) for i in range(count) for j in range(size)]
+    taichung.batch(lines)
+    ca = own(taichung)
+    return ca["inter_ack_ns"] / 1000, ca["inter_min_ns"] / 1000
+
+
+@pytest.mark.parametrize("size", [1, 2, 4, 8, 16, 45])
+def test_clumps_of_acks_measure_the_bottleneck(taichung, size):
+    """10 Mbit/s, 552 bytes; without the least span the gaps of 1 us pass for packets."""
+    assert clumps(taichung, size, 40, 442) == (pytest.approx(442, rel=0.02), pytest.approx(442, rel=0.02))
+    if size > 2:
+        assert clumps(taichung, size, 40, 442, coalesce_us=0)[1] == pytest.approx(442, rel=0.02)  # RTTmin / 256
+        at_rest(taichung, 500 * ONE, {"coalesce_us": 0}, base=255, flight=1000)
+        taichung.batch([line("ack", now=2 * 10**6 + i * size * 442 + j) for i in range(40) for j in range(size)])
+        assert own(taichung)["inter_min_ns"] <= 1000
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10])
+def test_delayed_acks_measure_the_same(taichung, n):
+    assert clumps(taichung, 1, 40, 442, n) == (442, 442)
+
+
+def test_selectively_acknowledged_packets_count(taichung):
+    at_rest(taichung, 100 * ONE, {}, base=40 * MS, flight=20)
+    for i in range(11):
+        taichung.ack(n=0, sack=1, now=2 * 10**6 + i * 442)
+    assert own(taichung)["inter_ack_ns"] == 442_000 and counted(taichung, "samples") == (10,)
+    taichung.ack(n=12, now=2 * 10**6 + 11 * 442)  # one more, and eleven that counted before
+    assert own(taichung)["inter_ack_ns"] == 442_000 and counted(taichung, "samples") == (11,)
+
+
+def test_ack_of_nothing_new_ends_no_sample(taichung):
+    at_rest(taichung, 100 * ONE, {}, base=40 * MS)
+    assert sample(taichung, 1000, n=0) == (0, 0)
+    assert sample(taichung, 1000) == (1, 0)
+
+
+# The first gap of a round
+
+
+@pytest.mark.parametrize("initial, stretch", [(1, 1), (2, 1), (2, 2), (10, 1), (10, 2)])
+def test_no_gap_between_flights_becomes_a_sample(taichung, initial, stretch):
+    taichung.start({"init_cwnd": initial}, now=0)
+    seen = set()
+    for i in range(4):
+        one_rtt(taichung, i * 90 * MS, rtt=90 * MS, gap=442 * stretch, stretch=stretch)
+        seen.add(own(taichung)["inter_ack_ns"])
+    assert seen - {0} == {442_000}
+    assert own(taichung)["inter_min_ns"] == 442_000 and counted(taichung, "rejected") == (0,)
+    assert own(taichung)["w_q20"] == initial * ONE << 4
+
+
+@pytest.mark.parametrize("initial", [1, 2, 10])
+def test_the_gap_between_flights_is_a_sample_if_so_asked(taichung, initial):
+    taichung.start({"init_cwnd": initial, "skip_first_gap": 0, "filter_mode": 0}, now=0)
+    worst = 0
+    for i in range(4):
+        one_rtt(taichung, i * 90 * MS, rtt=90 * MS, gap=442)
+        worst = max(worst, own(taichung)["inter_ack_ns"])
+    assert worst > 10**6
+
+
+def test_a_round_begins_with_the_ack_of_what_the_last_let_go(taichung):
+    """Its first ACK only sets the mark; all gaps within it are samples."""
+    sending(taichung, 8 * ONE, {}, inter=442_000, snd_ssthresh=2, ca__fresh=0)
+    counts, marks = [], []
+    for i in range(24):
+        taichung.ack(now=10**6 + 40 * MS * (i // 8 + 1) + 442 * (i % 8), rtt=40 * MS)
+        counts.append(counted(taichung, "samples")[0])
+        marks.append(own(taichung)["mark"])
+    gained = [b - a for a, b in zip([0, *counts], counts)]
+    assert gained[:8] == gained[8:16] == [0] + [1] * 7
+    assert marks[8] == 10**6 + 80 * MS
+
+
+def test_a_long_time_limited_by_the_application_ends_the_round(taichung):
+    """More than 2^31 bytes later the sequence numbers of that round seem to lie ahead."""
+    taichung.start({}, snd_cwnd=16000, snd_ssthresh=100, seg=65535, mss_cache=65535, app=10000, now=10**6)
+    now = 10**6
+    for _ in range(4):
+        now += 90 * MS
+        taichung.ack(n=10000, now=now, rtt=90 * MS)
+    assert taichung.state()["cwnd_limited"] == 0
+    taichung.poke(snd_cwnd=10, ca__cwnd=10, ca__w_q20=10 * ONE)
+    taichung.ack(n=taichung.state()["tp"]["packets_out"], now=now + 1, rtt=90 * MS)
+    taichung.send(app=2**32 - 1, now=now + 2)
+    for i in range(4):
+        one_rtt(taichung, now + i * 90 * MS, rtt=90 * MS, gap=442)
+    assert own(taichung)["inter_min_ns"] == 442_000
+    assert own(taichung)["inter_ack_ns"] == pytest.approx(442_000, rel=0.02)
+    assert counted(taichung, "rejected") == (0,)
+
+
+# Growth: Fig. 2
+
+
+@given(w=windows, ssthresh=packets | st.just(NO_SSTHRESH), n=packets)
+@example(w=9 * ONE + 5, ssthresh=10, n=1)
+@example(w=9 * ONE + 5, ssthresh=10, n=2)
+@example(w=10 * ONE, ssthresh=10, n=1)
+def test_growth_is_exponential_to_the_threshold_and_linear_beyond(taichung, w, ssthresh, n):
+    ssthresh = max(ssthresh, 2)
+    at_rest(taichung, w, {}, flight=n, snd_ssthresh=ssthresh)
+    taichung.ack(n=n)
+    up = min(n, max(ssthresh - (w >> 20), 0))
+    grown = w + up * ONE
+    linear = ((n - up) << 40) // grown if n > up else 0
+    assert own(taichung)["w_q20"] == min(grown + linear, W_MAX * ONE)
+    assert counted(taichung, "exponential_acks", "linear_acks") == (up > 0, n > up)
+
+
+@pytest.mark.parametrize("rtt, threshold", [(40, 101), (80, 50)])
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_growth_stops_exactly_at_the_threshold(taichung, rtt, threshold, n):
+    """RTTmin / InterACK + 1 = 101, and half of it at twice the RTT."""
+    at_rest(taichung, 40 * ONE, {}, 400_000, rtt=rtt * MS, flight=200)
+    trace = [taichung.ack(n=n)["cwnd"] for _ in range(200 // n)]
+    up = [w for w in trace if w < threshold]
+    assert up == [40 + n * i for i in range(1, len(up) + 1)]
+    assert trace[len(up)] == threshold
+    beyond = len(trace) * n - (threshold - 40)
+    assert trace[-1] == threshold + int(beyond / (threshold + beyond / threshold / 2))  # a packet a window
+    assert taichung.state()["tp"]["snd_ssthresh"] == threshold
+
+
+def test_the_smaller_threshold_counts(taichung):
+    for mode in (0, 1):
+        at_rest(taichung, 90 * ONE, {"net_mode": mode}, 400_000, rtt=50 * MS)  # 101; 80.8 or 101.8
+        taichung.ack()
+        assert taichung.state()["tp"]["snd_ssthresh"] == (101 if mode else 80)
+        assert counted(taichung, "exponential_acks", "linear_acks") == ((1, 0) if mode else (0, 1))
+
+
+def test_linear_growth_is_one_packet_a_round_trip(taichung):
+    for stretch in (1, 3, 100):
+        at_rest(taichung, 100 * ONE, {}, flight=100, snd_ssthresh=50)
+        taichung.batch([line("ack", n=min(stretch, 100 - i)) for i in range(0, 100, stretch)])
+        assert own(taichung)["w_q20"] / ONE == pytest.approx(101, abs=0.01)
+
+
+def test_slow_start_comes_back_when_the_path_has_room(taichung):
+    at_rest(taichung, 100 * ONE, {}, 400_000, rtt=80 * MS, flight=10)
+    taichung.ack()
+    assert own(taichung)["w_q20"] < 101 * ONE
+    taichung.ack(rtt=40 * MS)
+    assert own(taichung)["w_q20"] == 101 * ONE + ONE // 100
+
+
+def test_threshold_is_two_at_least(taichung):
+    at_rest(taichung, ONE, {}, GAP_MAX, base=1, rtt=RTT_MAX)
+    taichung.ack()
+    assert taichung.state()["tp"]["snd_ssthresh"] == 2
+
+
+@pytest.mark.parametrize("stretch", [1, 2, 16])
+def test_start_doubles_before_there_is_a_sample(taichung, stretch):
+    taichung.start({"coalesce_us": 100_000}, now=0)
+    assert many_rtts(taichung, 5, stretch=stretch) == [20, 40, 80, 160, 320]
+
+
+def test_first_window(taichung):
+    assert taichung.start()["cwnd"] == 10
+    assert taichung.start({"init_cwnd": 32})["cwnd"] == 32
+    assert own(taichung)["w_q20"] == 32 * ONE
+    assert taichung.start({"init_cwnd": 32}, snd_cwnd_clamp=7)["cwnd"] == 7
+    assert taichung.start({"init_cwnd": 32}, snd_cwnd=40, data_segs_out=100)["cwnd"] == 40  # under way
+    assert taichung.start({"init_cwnd": 32}, snd_cwnd=1)["cwnd"] == 1  # its SYN was lost
+
+
+# Loss: (11) and (12)
+
+
+@given(w=packets, base=rtts, last=st.integers(0, RTT_MAX) | st.integers(0, 1000), command=st.sampled_from(["loss", "rto", "cwr"]))
+@example(w=W_MAX, base=RTT_MAX, last=RTT_MAX, command="loss")
+@example(w=101, base=50, last=40, command="loss")  # RTTmin has just aged
+@example(w=1, base=40, last=40, command="rto")
+def test_reduction_is_exact(taichung, w, base, last, command):
+    at_rest(taichung, w * ONE, {}, base=base, rtt=last)
+    taichung.do(command)
+    assert taichung.state()["tp"]["snd_ssthresh"] == max(min(w * base // last, w) if last else w // 2, 2)
+    assert counted(taichung, "losses", "timeouts") == (1, command == "rto")
+
+
+@pytest.mark.parametrize("rtt, after", [(40, 1000), (50, 800), (80, 500), (400, 100)])
+def test_reduction_takes_out_what_was_queued(taichung, rtt, after):
+    sending(taichung, 1000 * ONE, {}, rtt=rtt * MS)
+    taichung.loss()
+    recover(taichung)
+    assert taichung.state()["tp"]["snd_ssthresh"] == after
+    assert after <= own(taichung)["w_q20"] / ONE <= after + 1000 / after  # by the last ACK of the recovery
+
+
+@given(w=packets, base=rtts, samples=st.tuples(rtts, rtts))
+def test_larger_last_rtt_never_gives_larger_window_after_loss(taichung, w, base, samples):
+    got = []
+    for rtt in sorted(samples):
+        at_rest(taichung, w * ONE, {}, base=base, rtt=rtt)
+        taichung.loss()
+        got.append(taichung.state()["tp"]["snd_ssthresh"])
+    assert got[0] >= got[1]
+
+
+def test_no_rtt_halves(taichung):
+    taichung.start({}, now=0, snd_cwnd=100)
+    taichung.loss()
+    assert taichung.state()["tp"]["snd_ssthresh"] == 50
+    taichung.start({}, now=0, snd_cwnd=3)
+    taichung.rto()
+    assert taichung.state()["tp"]["snd_ssthresh"] == 2
+
+
+def test_ecn_reduces_as_loss_does(taichung):
+    sending(taichung, 100 * ONE, {}, rtt=50 * MS)
+    taichung.cwr()
+    assert taichung.state()["tp"]["snd_ssthresh"] == 80
+    taichung.ack(n=100)
+    taichung.ack(n=1)
+    assert own(taichung)["w_q20"] >> 20 == 80
+
+
+@pytest.mark.parametrize("least, accepted_at", [(400_000, 2), (400, None)])
+def test_value_holds_until_the_first_sample_after_recovery(taichung, least, accepted_at):
+    """100 packets at twice RTTmin: 50. InterACK says 101 at RTTmin, but only when measured anew."""
+    sending(taichung, 100 * ONE, {}, inter=400_000, least=least, rtt=80 * MS, now=10**6)
+    now = 10**6 + 80 * MS
+    taichung.ack(now=now - 1, rtt=80 * MS)
+    assert taichung.state()["tp"]["snd_ssthresh"] == 50
+    taichung.loss(now=now)
+    samples = counted(taichung, "samples")
+    for _ in range(50):
+        now += 400
+        taichung.ack(n=0, sack=1, rtt=40 * MS, now=now)
+    assert own(taichung)["fresh"] == 0 and counted(taichung, "samples") == samples
+    now += 400
+    recover(taichung, rtt=40 * MS, now=now)
+    assert taichung.state()["tp"]["state"] == 0
+    seen = []
+    for _ in range(6):
+        now += 400 if accepted_at else 40_000  # an application's gap the filter rejects
+        taichung.ack(rtt=40 * MS, now=now)
+        seen.append(taichung.state()["tp"]["snd_ssthresh"])
+    if accepted_at is None:
+        assert seen == [50] * 6 and own(taichung)["fresh"] == 0
+        return
+    first = seen.index(101)
+    assert seen == [50] * first + [101] * (6 - first) and 1 <= first <= 3
+    assert counted(taichung, "samples")[0] == samples[0] + 6 - first
+
+
+def test_timeout_restarts_from_one_packet(taichung):
+    sending(taichung, 100 * ONE, {}, inter=400_000, rtt=50 * MS)
+    samples = counted(taichung, "samples")
+    assert taichung.rto(now=2 * 10**6)["cwnd"] == 1
+    assert taichung.state()["tp"]["snd_ssthresh"] == 80
+    assert taichung.rto(now=3 * 10**6)["cwnd"] == 1  # no ACK between: the same loss
+    assert counted(taichung, "losses", "timeouts") == (1, 1)
+    trace = many_rtts(taichung, 5, start=3 * 10**6, rtt=50 * MS, gap=400)
+    assert trace == [2, 4, 8, 16, 32]
+    state = taichung.state()
+    assert (state["tp"]["state"], state["tp"]["snd_ssthresh"], state["ca"]["fresh"]) == (4, 80, 0)
+    assert counted(taichung, "samples") == samples  # the repair's gaps are not the path's
+    many_rtts(taichung, 5, start=4 * 10**6, rtt=50 * MS, gap=400)
+    assert taichung.state()["tp"]["state"] == 0 and own(taichung)["fresh"] == 1
+
+
+@given(w=st.integers(4, 2000), inter=st.sampled_from([0, 400_000]), acks=st.integers(0, 30), timeout=st.booleans(), recovered=st.booleans())
+def test_undo_restores_the_window(taichung, w, inter, acks, timeout, recovered):
+    sending(taichung, w * ONE, {}, inter=inter, rtt=50 * MS)
+    taichung.do("rto" if timeout else "loss")
+    assert own(taichung)["fresh"] == 0
+    if timeout:
+        taichung.ack(n=1)
+    elif recovered:
+        recover(taichung)
+    else:
+        taichung.batch([line("ack", n=0, sack=1)] * acks)
+    assert taichung.undo()["cwnd"] == w
+    assert own(taichung)["fresh"] == (inter > 0)
+    taichung.ack(rtt=50 * MS)
+    state = taichung.state()
+    assert w * ONE <= state["ca"]["w_q20"] <= (w + 1) * ONE
+    if inter:
+        assert state["tp"]["snd_ssthresh"] == 80  # of (10) again
+    assert state["counters"]["undos"] == 1
+
+
+def test_no_sample_across_a_loss_undone_at_once(taichung):
+    at_rest(taichung, 100 * ONE, {}, 400_000, flight=100)
+    taichung.ack(now=2 * 10**6)
+    assert own(taichung)["mark"] == 2 * 10**6
+    taichung.loss(now=2 * 10**6 + 100)
+    taichung.undo(now=2 * 10**6 + 200)
+    taichung.ack(now=2 * 10**6 + 300)
+    assert counted(taichung, "samples") == (0,) and own(taichung)["mark"] == 2 * 10**6 + 300
+
+
+def test_undo_never_lowers(taichung):
+    sending(taichung, 10 * ONE, {}, rtt=80 * MS)
+    taichung.loss()
+    recover(taichung)
+    many_rtts(taichung, 12, rtt=80 * MS)
+    w = taichung.state()["tp"]["snd_cwnd"]
+    assert w > 12
+    assert taichung.undo()["cwnd"] == w
+
+
+def test_window_rests_during_recovery(taichung):
+    sending(taichung, 100 * ONE + 128, {}, inter=400_000)
+    taichung.loss()
+    taichung.batch([line("ack", n=0, sack=1, rtt=40 * MS)] * 50)
+    assert own(taichung)["w_q20"] == 100 * ONE + 128
+
+
+# The application, idle, windows of the stack, limits
+
+
+def test_application_limited_neither_grows_nor_samples(taichung):
+    sending(taichung, 100 * ONE, {}, inter=400_000)
+    taichung.poke(app=20)
+    many_rtts(taichung, 2, start=10**6, gap=400)
+    before = taichung.state()
+    many_rtts(taichung, 5, start=2 * 10**6, gap=5000)
+    after = taichung.state()
+    assert all(before["ca"][key] == after["ca"][key] for key in ("w_q20", "inter_ack_ns", "inter_min_ns"))
+    assert before["counters"]["samples"] == after["counters"]["samples"] and after["counters"]["rejected"] == 0
+    assert after["counters"]["limited_acks"] >= 100 and after["ca"]["mark"] == 0
+    taichung.send(app=2**32 - 1)
+    many_rtts(taichung, 2, start=3 * 10**6, gap=400)
+    assert own(taichung)["inter_ack_ns"] == 400_000 and counted(taichung, "rejected") == (0,)  # no sample across the change
+
+
+def test_application_limited_slow_start_stops_at_twice_the_flight(taichung):
+    taichung.start({"coalesce_us": 100_000}, now=0, app=20)
+    many_rtts(taichung, 10)
+    assert own(taichung)["w_q20"] == 40 * ONE
+
+
+@pytest.mark.parametrize("restart, tx_start", [(None, 1), (10, 1), (10, 0), (200, 0)])  # 200: more than the window
+@pytest.mark.parametrize("skip", [0, 1])
+def test_no_sample_across_idle(taichung, restart, tx_start, skip):
+    at_rest(taichung, 100 * ONE + 128, {"skip_first_gap": skip, "filter_mode": 0}, 400_000, flight=2, tx_start=tx_start)
+    taichung.ack(now=10**6 + 400)
+    taichung.ack(now=10**6 + 800)
+    samples = counted(taichung, "samples")
+    assert samples == (1,)
+    if restart:
+        assert taichung.restart(cwnd=restart, now=9 * 10**6)["cwnd"] in (restart, 101)
+    taichung.send(app=2**32 - 1, now=9 * 10**6)
+    taichung.ack(rtt=40 * MS, now=9 * 10**6 + 40 * MS)
+    ca = own(taichung)
+    assert (ca["inter_ack_ns"], ca["rtt_min"]) == (400_000, 40 * MS)
+    assert counted(taichung, "samples", "reloads") == (*samples, 1)
+    assert restart == 10 or ca["w_q20"] >> 20 == 101  # of 101 that the thresholds allow
+    taichung.ack(rtt=40 * MS, now=9 * 10**6 + 40 * MS + 400)
+    assert counted(taichung, "samples") == (samples[0] + 1,) and own(taichung)["inter_ack_ns"] == 400_000
+
+
+def test_one_packet_in_flight_is_not_idle(taichung):
+    taichung.start({}, now=0, app=1, tx_start=1)
+    many_rtts(taichung, 10)
+    assert counted(taichung, "reloads") == (0,)
+
+
+def test_other_events_change_nothing(taichung):
+    sending(taichung, 100 * ONE, {}, inter=400_000)
+    before = own(taichung)
+    for event in (2, 3, 4, 5):
+        taichung.event(id=event)
+    assert own(taichung) == before
+
+
+@pytest.mark.parametrize("cwnd", [1, 40, 99, 101, 300])
+def test_window_of_the_stack_is_taken_over(taichung, cwnd):
+    sending(taichung, 100 * ONE + 77, {})
+    taichung.poke(snd_cwnd=cwnd, snd_ssthresh=1)
+    taichung.ack()
+    assert own(taichung)["w_q20"] == cwnd * ONE + ONE // cwnd
+    assert counted(taichung, "reloads") == (1,)
+
+
+def test_clamp_is_honoured(taichung):
+    taichung.start({"coalesce_us": 100_000}, now=0, snd_cwnd_clamp=50)
+    trace = many_rtts(taichung, 10)
+    assert max(trace) == 50 and trace[-3:] == [50, 50, 50]
+    assert own(taichung)["w_q20"] == 50 * ONE
+
+
+def test_clamp_of_one_packet_is_above_the_floor_of_two(taichung):
+    taichung.start({}, now=0, snd_cwnd_clamp=1, snd_cwnd=1)
+    assert many_rtts(taichung, 5) == [1] * 5
+
+
+def test_largest_window(taichung):
+    at_rest(taichung, W_MAX * ONE, {}, flight=W_MAX)
+    assert taichung.ack(n=W_MAX)["cwnd"] == W_MAX
+    taichung.poke(snd_cwnd=2**31, packets_out=1)
+    assert taichung.ack()["cwnd"] == W_MAX
+
+
+@pytest.mark.parametrize("rtt, counted_as", [(1, 1), (RTT_MAX, RTT_MAX), (RTT_MAX + 1, RTT_MAX), (2**31 - 1, RTT_MAX), (-1, 0), (0, 0)])
+def test_limits_of_an_rtt_sample(taichung, rtt, counted_as):
+    taichung.start(tx_start=0)
+    taichung.ack(rtt=rtt)
+    assert (own(taichung)["rtt_min"], own(taichung)["rtt_last"]) == (counted_as, counted_as)
+
+
+@pytest.mark.parametrize("age, after", [(0, 40), (10, 60)])
+def test_rtt_min_ages_if_so_asked(taichung, age, after):
+    taichung.start({"rtt_min_win_s": age}, now=0, app=100, tx_start=0)
+    for second, rtt in [(1, 40), *((s, 60) for s in range(2, 14))]:
+        taichung.ack(now=second * 10**6, rtt=rtt * MS)
+        assert second > 5 or own(taichung)["rtt_min"] == 40 * MS
+    assert own(taichung)["rtt_min"] == after * MS
+
+
+def test_sequence_numbers_wrap(taichung):
+    traces = []
+    for una in (1, 2**32 - 960 * 40, 2**32 - 960, 2**31 - 960 * 40):
+        taichung.start({}, now=0, snd_una=una, snd_nxt=una)
+        traces.append((many_rtts(taichung, 6, gap=400), own(taichung)["inter_ack_ns"]))
+    assert all(trace == traces[0] for trace in traces)
+
+
+# A path: 10 Mbit/s, 90 ms, 552-byte packets
+
+
+PACKET_S = 441.6e-6
+BDP = 0.09 / PACKET_S
+
+
+def slow_start_exit(taichung, seconds=2, every=1, **params):
+    """The window at the first ACK that does not raise it by what it acknowledges; InterACK at the end."""
+    [trace] = run(Link(PACKET_S, 32e-6, 0.09), [taichung], [params], seconds, every=every)
+    windows = [params.get("init_cwnd", 10), *(w for _, w, _ in trace)]
+    return next(a for a, b in zip(windows, windows[1:]) if b < a + every), own(taichung)["inter_ack_ns"] / 1000
+
+
+@pytest.mark.parametrize("initial, every", [(1, 1), (2, 1), (4, 1), (10, 1), (2, 2), (4, 2), (10, 2)])
+def test_slow_start_ends_where_the_path_is_full(taichung, initial, every):
+    left, inter = slow_start_exit(taichung, every=every, init_cwnd=initial)
+    assert 0.85 * BDP <= left <= 1.2 * BDP
+    assert inter == pytest.approx(441.6, rel=0.005)
+
+
+@pytest.mark.parametrize("initial", [1, 2, 4, 10])
+def test_what_ends_slow_start_early(taichung, initial):
+    """The gaps between the first flights: the skip keeps them out, the filter most of them from 2 packets on."""
+    kept, _ = slow_start_exit(taichung, init_cwnd=initial)
+    for mode in (0, 2):  # then nothing is left for a filter
+        assert slow_start_exit(taichung, init_cwnd=initial, filter_mode=mode)[0] == kept
+    filtered, inter = slow_start_exit(taichung, init_cwnd=initial, skip_first_gap=0)
+    assert filtered == 2 if initial == 1 else 0.75 * BDP <= filtered <= 0.9 * BDP
+    assert inter == pytest.approx(441.6, rel=0.005) and counted(taichung, "rejected") > (0,)
+    left, inter = slow_start_exit(taichung, init_cwnd=initial, skip_first_gap=0, filter_mode=0)
+    assert left <= 0.1 * BDP and inter == pytest.approx(441.6, rel=0.005)  # it recovers in the end
+    left, inter = slow_start_exit(taichung, init_cwnd=initial, skip_first_gap=0, filter_mode=2)
+    assert left <= 0.1 * BDP and inter > 100 * 441.6  # the good samples are what it rejects: there it stays
+    assert taichung.state()["tp"]["snd_cwnd"] <= 0.2 * BDP
+
+
+def test_the_sum_of_fig_2_shrinks_nothing(taichung):
+    assert slow_start_exit(taichung, net_mode=1)[0] == 205
+
+
+# Everything at random
+
+
+@settings(max_examples=400)
+@given(data=st.data(), clamp=st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1]), mss=st.sampled_from([0, 1, 536, 1448, 65535]),
+       tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
+def test_any_stream_keeps_the_window_in_bounds(taichung, data, clamp, mss, tx_start, seq):
+    params = {name: data.draw(bounded(bounds)) for name, bounds in taichung.params().items()}
+    taichung.start(params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq)
+    lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp)
+    most = min(clamp, W_MAX)
+    assert all(1 <= answer["cwnd"] <= most for answer in taichung.batch(lines))
+    ca = own(taichung)
+    assert ONE <= ca["w_q20"] <= most * ONE
+    assert ca["ideal_q4"] <= W_MAX * 16 and ca["net_q4"] <= ca["ideal_q4"] + 16 * params["net_mode"]
+    assert ca["inter_min_ns"] <= ca["inter_ack_ns"] <= GAP_MAX and ca["rtt_min"] <= RTT_MAX
+    assert not ca["fresh"] or ca["inter_ack_ns"]
