@@ -64,6 +64,7 @@ def check_physics(r):
 def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenario_file):
     """Random loss, two controllers, BPF and module: every byte of the results repeats."""
     file = scenario_file(FAST, ('queue = 100 }\nreverse', 'queue = 100, loss = "0.5%" }\nreverse'),
+                         ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
                          append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20))
     first = run(file, fresh=True)
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]

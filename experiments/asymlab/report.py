@@ -37,6 +37,7 @@ TERMINAL = {"reproduced": "green", "not reproduced": "bold red", "not measured":
 # Okabe and Ito's palette: distinct to all kinds of colour vision.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+INDIGO, WINE, TEAL, BROWN, GREY = "#332288", "#882255", "#00695C", "#7A5C00", "#666666"  # darker ones, for more than eight
 STYLE = {
     "font.size": 10, "axes.titlesize": 10, "axes.titlelocation": "left", "legend.fontsize": 9, "legend.frameon": False,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
@@ -49,8 +50,16 @@ LOOKS = {
     "reno": {"color": VERMILLION, "marker": "s", "linestyle": "--"},
     "cubic": {"color": GREEN, "marker": "^", "linestyle": "-."},
     "vegas": {"color": PURPLE, "marker": "D", "linestyle": (0, (1, 1))},
+    "westwood": {"color": SKY, "marker": "v", "linestyle": (0, (6, 2))},
+    "highspeed": {"color": GREY, "marker": "<", "linestyle": (0, (6, 1, 1, 1, 1, 1))},
+    "bic": {"color": ORANGE, "marker": ">", "linestyle": (0, (3, 1))},
+    "fusion": {"color": INDIGO, "marker": "P", "linestyle": "-"},
+    "taichung": {"color": WINE, "marker": "X", "linestyle": "-"},
+    "pseudorate": {"color": TEAL, "marker": "h", "linestyle": "-"},
+    "literal": {"color": BROWN, "marker": "p", "linestyle": (0, (4, 1, 1, 1))},
 }
-NAMES = {"fast": "FAST", "reno": "Reno", "cubic": "CUBIC", "vegas": "Vegas"}
+NAMES = {"fast": "FAST", "reno": "Reno", "cubic": "CUBIC", "vegas": "Vegas", "westwood": "Westwood+", "highspeed": "HighSpeed",
+         "bic": "BIC", "fusion": "Fusion", "taichung": "Taichung", "pseudorate": "Pseudo-rate", "literal": "Pseudo-rate as printed"}
 
 
 @dataclass(frozen=True)

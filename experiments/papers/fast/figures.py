@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
 from asymlab import metrics, report, suite
+from asymlab.plot import EXPECTED, plain, points
 from asymlab.report import BLACK, LOOKS, NAMES
 
 paper = suite.module("fast", "claims")  # its quantities and its theorem
@@ -19,7 +20,6 @@ K_F = {rate: paper.k_f(paper.mbit(rate)) for rate in paper.RATES}
 SIMULATED = {4: 25, 40: 2.5, 20: 5}  # Figs. 2, 3, 4: k_f -> Mbit/s at rest
 BASELINES = ("reno", "cubic", "vegas")
 WINDOW, RTT = 1125, 0.36  # at rest, k_f = 4: q0 = alpha / x0 = 0.32 s, w0 = (d + q0) x0
-EXPECTED = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 1}
 
 
 def figures(results) -> list[report.Figure]:
@@ -37,13 +37,6 @@ def sweep(results, controller: str) -> dict[float, list]:
         if runs:
             found[k] = runs
     return found
-
-
-def points(ax, runs: dict[float, list], measure, aside: float = 1, **look) -> None:
-    """Means over the seeds against k_f, with 95 % intervals if there are several; set aside by a factor."""
-    mean, low, high = np.array([suite.interval([measure(r) for r in rs]) for rs in runs.values()]).T
-    several = any(len(rs) > 1 for rs in runs.values())
-    ax.errorbar(np.array(list(runs)) * aside, mean, yerr=[mean - low, high - mean] if several else None, capsize=3, elinewidth=0.8, **look)
 
 
 def over_k_f(ax) -> None:
@@ -72,8 +65,7 @@ def throughput(results):
             points(relative, runs, over_theorem, aside, **look)
     over_k_f(relative)
     ax.set(yscale="log", ylabel="throughput, Mbit/s", yticks=[2, 5, 10, 20, 50, 100], ylim=(1.7, 180))
-    ax.yaxis.set_major_formatter(ScalarFormatter())
-    ax.yaxis.set_minor_locator(NullLocator())
+    plain(ax.yaxis)
     ax.legend(loc="lower left")
     relative.set(ylabel="relative to\nTheorem 1", ylim=(min(0.85, relative.dataLim.ymin - 0.05), max(1.15, relative.dataLim.ymax + 0.05)))
     return report.Figure(
