@@ -161,15 +161,20 @@ static __always_inline u64 max_u64(u64 a, u64 b)
 	return a > b ? a : b;
 }
 
-/*
- * Did the window, and not the application, limit the last flight? In slow start a window that is
- * less than twice what was in flight may grow too, as in the stack's tcp_is_cwnd_limited().
- */
+/* Did the window, and not the application, limit the last flight? */
 static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
-	if (BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited))
-		return true;
-	return tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out;
+	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+}
+
+/*
+ * For laws that have Reno's slow start: in it a window that is less than twice what was in flight
+ * may grow too, as in the stack's tcp_is_cwnd_limited().
+ */
+static __always_inline bool may_grow(const struct tcp_sock *tp)
+{
+	return is_cwnd_limited(tp) ||
+	       (tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out);
 }
 
 /* Is the stack repairing losses, or reducing? Then what was measured is not the path at work. */
@@ -265,14 +270,18 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
 
 /*
  * Idle: an RTT without an ACK, nothing in flight. TX_START alone comes with every packet into an
- * empty network. What was being measured then measures the application.
+ * empty network. What was being measured then measures the application. Before the first ACK
+ * there is nothing to forget: the first round begins with the first packet.
  */
 static __always_inline bool
-idle_ended(const struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
+idle_ended(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
 {
-	return ev == CA_EVENT_CWND_RESTART ||
-	       (ev == CA_EVENT_TX_START && tp->snd_una == tp->snd_nxt &&
-		tp->tcp_mstamp - s->ack_stamp > tp->srtt_us >> 3);
+	if (ev == CA_EVENT_TX_START && !s->ack_stamp)
+		s->round_stamp = tp->tcp_mstamp;
+	return s->ack_stamp &&
+	       (ev == CA_EVENT_CWND_RESTART ||
+		(ev == CA_EVENT_TX_START && tp->snd_una == tp->snd_nxt &&
+		 tp->tcp_mstamp - s->ack_stamp > tp->srtt_us >> 3));
 }
 
 /*
@@ -285,10 +294,10 @@ static __always_inline void first_window(struct tcp_sock *tp, u32 packets)
 		tp->snd_cwnd = min_u64(packets, tp->snd_cwnd_clamp);
 }
 
-/* A window in packets within what a law may ask for: [W_MIN, W_MAX] and the socket's clamp. */
-static __always_inline u32 within_limits(const struct tcp_sock *tp, u64 packets)
+/* The largest window that a law may ask for, packets. */
+static __always_inline u32 window_limit(const struct tcp_sock *tp)
 {
-	return min_u64(min_u64(max_u64(packets, W_MIN), W_MAX), tp->snd_cwnd_clamp);
+	return min_u64(tp->snd_cwnd_clamp, W_MAX);
 }
 
 /* The stack changed cwnd since we wrote it (recovery, RTO, undo, idle), or we asked to look anew. */
@@ -299,7 +308,7 @@ static __always_inline bool cwnd_changed(const struct sender *s, const struct tc
 
 static __always_inline void cwnd_write(struct sender *s, struct tcp_sock *tp, u32 packets)
 {
-	s->cwnd = max_u64(packets, 1);
+	s->cwnd = max_u64(min_u64(packets, window_limit(tp)), 1);
 	if (tp->snd_cwnd != s->cwnd)
 		tp->snd_cwnd = s->cwnd;
 }

@@ -124,7 +124,7 @@ static inline void update(struct fast *f, const struct tcp_sock *tp)
 	u32 next = law(f, tp); /* <= 2^29 */
 
 	/* the law's fraction counts, but at the limits */
-	next = min_u64(max_u64(next, W_MIN << Q8), (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q8);
+	next = min_u64(max_u64(next, W_MIN << Q8), (u64)window_limit(tp) << Q8);
 
 	if (next > f->w_q8 && !f->cwnd_limited) {
 		COUNT(limited_rounds);
@@ -160,7 +160,8 @@ void BPF_PROG(fast_init, struct sock *sk)
 
 	__builtin_memset(f, 0, sizeof(*f));
 	first_window(tp, init_cwnd);
-	tp->snd_ssthresh = W_MIN; /* never Reno's slow start: the 2w of (1) takes its place */
+	if (!in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
+		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: the 2w of (1) takes its place */
 	reload(f, tp);
 	COUNT(flows);
 }
@@ -212,7 +213,7 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		update(f, tp);
 	if (over)
 		begin_round(f, tp);
-	cwnd_write(&f->s, tp, min_u64(f->w_q8 >> Q8, tp->snd_cwnd_clamp));
+	cwnd_write(&f->s, tp, f->w_q8 >> Q8);
 }
 
 SEC("struct_ops/fast_ssthresh")

@@ -15,7 +15,8 @@
  * On loss:   cwnd = max(cwnd RTTmin/RTT, cwnd/2),   reno_cwnd = reno_cwnd / 2           (5)
  *
  * Good on long fat paths with losses that are not congestion, beside Reno flows. Reverse traffic and
- * compressed ACKs look like a queue: then reno_cwnd carries it. Not good against CUBIC or BIC.
+ * compressed ACKs look like a queue: then reno_cwnd carries it. Not good against CUBIC or BIC, nor
+ * where the queue holds less than Dmin (LANs, policers): it sees no queue, grows, and hardly cuts.
  *
  * Where the paper is silent, or we differ:
  *  - The copy at hand has lost (4). The text leaves no choice but for the upper bound; public ports
@@ -26,10 +27,11 @@
  *  - RTT in (1) and (2) is averaged over about four samples; in (5) it is the last one, the "RTT
  *    right before the packet loss".
  *  - B is the rate of each round trip, averaged as in Westwood+; b_mode 1: the largest of the last
- *    ten at most. The share against Reno is the same.
+ *    ten at most.
  *  - alpha is one packet at least: else jitter ends every increase. Winc may be less.
  *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value.
- *  - All growth is per acknowledged packet. One ACK moves cwnd by one round trip's amount at most.
+ *  - All growth is per acknowledged packet. One ACK moves cwnd by one round trip's amount at most, and
+ *    Winc is one window at most: at RTTs below Dmin' (3) would ask for more.
  *  - Not limited by cwnd: no window grows. No RTT sample yet: Reno.
  */
 #include "asymcc.bpf.h"
@@ -102,11 +104,11 @@ static inline u32 estimate_b(const struct fusion *f)
 /* A round is over: its rate is a sample of B, unless it is the application's. */
 static inline void sample_b(struct fusion *f, const struct tcp_sock *tp)
 {
-	u64 packets = min_u64(tp->delivered - f->delivered, W_MAX);
+	u64 packets = min_u64(tp->delivered - f->delivered, W_MAX), us = tp->tcp_mstamp - f->s.round_stamp;
 	/* 2^20 packets << 8 * 10^6 < 2^48; the quotient is held below 2^24 packets/s */
-	u32 b = min_u64(mul_div(packets << 8, 1000000, tp->tcp_mstamp - f->s.round_stamp), ~0u);
+	u32 b = min_u64(mul_div(packets << 8, 1000000, us), ~0u);
 
-	if (!b || (f->limited && b < estimate_b(f)))
+	if (!us || !b || (f->limited && b < estimate_b(f)))
 		return;
 	if (!f->b_q8)
 		f->b_q8 = b;
@@ -157,7 +159,7 @@ static inline void avoid_congestion(struct fusion *f, u32 acked, bool grow)
 			COUNT(increases);
 			/* (3): 2^40 * 10^6 < 2^60. Then 2^40 * 2^20 = 2^60 */
 			most = mul_div((u64)estimate_b(f) << 8, dmin_winc_us, 1000000) << 4;
-			most = min_u64(most, (u64)W_MAX << Q20);
+			most = min_u64(most, f->w_q20);
 			share = mul_div(most, min_u64(acked, W_MAX), w);
 			if (grow)
 				f->w_q20 += min_u64(share, most);
@@ -212,8 +214,8 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fusion *f = inet_csk_ca(sk);
-	bool grow = is_cwnd_limited(tp);
-	u64 limit = (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q20;
+	u64 limit = (u64)window_limit(tp) << Q20;
+	bool grow = may_grow(tp);
 
 	if (cwnd_changed(&f->s, tp)) {
 		COUNT(reloads);
@@ -233,8 +235,11 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		f->phase = SLOW_START;
 		acked = grow ? slow_start(f, tp, acked) : 0;
 	}
-	if (acked && f->w_q20 >> Q20 >= tp->snd_ssthresh)
+	if (acked && f->w_q20 >> Q20 >= tp->snd_ssthresh) {
 		avoid_congestion(f, acked, grow);
+		if (f->w_q20 >> Q20 < tp->snd_ssthresh) /* a decrease is no reason for slow start */
+			tp->snd_ssthresh = max_u64(f->w_q20 >> Q20, W_MIN);
+	}
 	f->w_q20 = min_u64(f->w_q20, limit);
 	f->reno_q20 = min_u64(f->reno_q20, limit);
 	cwnd_write(&f->s, tp, f->w_q20 >> Q20);

@@ -131,7 +131,7 @@ static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 /* Each step adds 1 to Offset and 2 to OffsetBound: so many until they meet, or the window is full. */
 static inline void fill(struct pseudorate *p, const struct tcp_sock *tp, u32 acked)
 {
-	u64 room, limit = min_u64(min_u64(p->bound_q4 >> Q4, tp->snd_cwnd_clamp), W_MAX);
+	u64 room, limit = min_u64(p->bound_q4 >> Q4, window_limit(tp));
 	u32 window = p->base + p->offset;
 
 	if (p->offset <= p->offset_bound || window >= limit)
@@ -150,7 +150,8 @@ void BPF_PROG(pseudorate_init, struct sock *sk)
 
 	__builtin_memset(p, 0, sizeof(*p));
 	first_window(tp, init_cwnd);
-	tp->snd_ssthresh = W_MIN; /* never Reno's slow start: the doubling of Offset takes its place */
+	if (!in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
+		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: Offset doubles instead */
 	p->offset = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1);
 	p->bound_q4 = W_MAX << Q4;
 	p->s.cwnd = tp->snd_cwnd;
@@ -189,7 +190,7 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	if (grow)
 		fill(p, tp, acked);
-	cwnd_write(&p->s, tp, min_u64(p->base + p->offset, tp->snd_cwnd_clamp));
+	cwnd_write(&p->s, tp, p->base + p->offset);
 }
 
 SEC("struct_ops/pseudorate_ssthresh")

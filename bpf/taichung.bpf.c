@@ -14,7 +14,9 @@
  *
  * Good where losses are of the air and not of the queue: the cut takes out what was queued, and no
  * more. On deep queues it cuts by more than half. Where ACKs come in clumps (Wi-Fi, cable) InterACK
- * is coarse; a stale RTTmin makes it timid: rtt_min_win_s.
+ * is coarse; a stale RTTmin makes it timid: rtt_min_win_s. Behind a policer or a very short queue the
+ * RTT shows no congestion, and a loss hardly cuts. With more flows than packets in cwnd the filter
+ * takes samples below the average only, and InterACK drifts down.
  *
  * Where the paper is silent, or we differ:
  *  - Fig. 2 joins net's factors by '+'; then nothing shrinks. (9), (10) and "shrink factor" say
@@ -22,7 +24,7 @@
  *  - Fig. 2's filter: matched by position with (5), InterACK_org is the average and InterACK the
  *    sample. Accepted is a sample below cwnd * InterACK_min (no gap between bursts), or below the
  *    average. filter_mode 2 is the opposite naming, 0 no filter.
- *  - A rejected sample changes nothing. The figure does not say so, but would use it for net.
+ *  - A rejected sample changes no average. The figure does not say so, but would use it for net.
  *  - The first gap of a round is an RTT long while cwnd is small: not a sample. skip_first_gap 0: is.
  *  - The constant of (5) is not given: 7/8 on the average.
  *  - GRO, softirqs and shapers deliver ACKs in clumps. A sample spans max(coalesce_us, RTTmin / 256)
@@ -162,11 +164,14 @@ void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	struct taichung *t = inet_csk_ca(sk);
 
 	bool over = round_over(&t->s, tp);
+	u32 rtt_min = t->s.rtt_min;
 
 	if (over)
 		round_start(&t->s, tp);
 	rtt_sample(&t->s, tp, sample, rtt_min_win_s);
-	if (in_recovery(inet_csk(sk)) || !is_cwnd_limited(tp))
+	if (t->s.rtt_min > rtt_min) /* it has aged, and with it what was measured on the same path */
+		t->inter_min_ns = 0;
+	if (in_recovery(inet_csk(sk)) || !may_grow(tp))
 		t->mark = 0; /* gaps now are the recovery's, or the application's */
 	else
 		measure(t, tp, over);
@@ -189,7 +194,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (t->fresh && t->ideal_q4)
 		tp->snd_ssthresh = max_u64(min_u64(t->net_q4, t->ideal_q4) >> 4, W_MIN);
 	threshold = tp->snd_ssthresh;
-	if (!is_cwnd_limited(tp)) {
+	if (!may_grow(tp)) {
 		COUNT(limited_acks);
 		acked = 0;
 	}
@@ -204,7 +209,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(linear_acks);
 		t->w_q20 += reno_growth(t->w_q20, acked);
 	}
-	t->w_q20 = min_u64(t->w_q20, (u64)min_u64(tp->snd_cwnd_clamp, W_MAX) << Q20);
+	t->w_q20 = min_u64(t->w_q20, (u64)window_limit(tp) << Q20);
 	cwnd_write(&t->s, tp, t->w_q20 >> Q20);
 }
 

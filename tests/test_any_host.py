@@ -30,6 +30,34 @@ def test_random_streams_break_no_rule(of, name):
 
 
 @pytest.mark.parametrize("name", fuzz.controllers())
+def test_first_packet_ends_no_idle_time(of, name):
+    """Long after boot, and after some time of thought: nothing to take over."""
+    of(name).start(now=10**9, tx_start=1, app=0)
+    of(name).send(now=10**9 + 700_000, app=2**32 - 1)
+    of(name).ack(now=10**9 + 740_000, rtt=40_000)
+    assert of(name).state()["counters"]["reloads"] == 0
+
+
+@pytest.mark.parametrize("name", ["fast", "pseudorate"])
+def test_taken_up_amid_a_recovery(of, name):
+    """ssthresh, to which the stack is reducing, stays; else it is out of the way."""
+    for state, ssthresh in ((3, 50), (0, 2)):
+        of(name).start(data_segs_out=100, state=state, snd_ssthresh=50)
+        assert of(name).state()["tp"]["snd_ssthresh"] == ssthresh
+
+
+@pytest.mark.parametrize("name", ["fast", "pseudorate"])
+def test_half_a_window_in_flight_is_limited_by_the_application(of, name):
+    """Whatever ssthresh is: only Reno's slow start lets such a window grow."""
+    of(name).start(now=0, tx_start=0, snd_cwnd=20, data_segs_out=1, app=12)
+    of(name).send(now=1)
+    before = of(name).state()["tp"]["snd_cwnd"]
+    for i in range(1, 10):
+        got = of(name).ack(n=12, rtt=40_000, now=i * 40_000, snd_ssthresh=1000)
+    assert got["cwnd"] <= before
+
+
+@pytest.mark.parametrize("name", fuzz.controllers())
 def test_a_clamp_lowered_under_way_ends_growth(of, name):
     for count in range(1, 40):
         of(name).start(now=0)

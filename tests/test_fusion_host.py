@@ -74,7 +74,7 @@ def law(w, reno, base, rtt, b, n, dmin=DMIN, dmin_winc=1 * MS, upper=3):
     alpha = max(min(((w >> 4) * dmin // rtt) << 4, W_MAX * ONE), ONE)
     whole, phase = w >> 20, STEADY
     if diff < alpha:
-        most = min(((b << 8) * dmin_winc // 10**6) << 4, W_MAX * ONE)
+        most = min(((b << 8) * dmin_winc // 10**6) << 4, w)
         phase, w = INCREASE, w + min(most * n // whole, most)
     elif diff > upper * alpha:
         most = diff - alpha
@@ -91,7 +91,7 @@ def equations(w, reno, base, rtt, b, n, dmin, dmin_winc, upper):
     share = min(Fraction(n) / w, 1)
     new = w
     if diff < alpha:
-        new += min(Fraction(b, 256) * dmin_winc * us, W_MAX) * share
+        new += min(Fraction(b, 256) * dmin_winc * us, w) * share
     elif diff > upper * alpha:
         new += (alpha - diff) * share
     near = min(abs(diff - alpha), abs(diff - upper * alpha)) < Fraction(1, 1000)  # rounding may decide
@@ -407,7 +407,7 @@ def test_undo_restores_both_windows(fusion, w, share, acks, timeout, recovered):
     grown = ca["reno_q20"] - reno * ONE
     assert grown in (0, (1 << 40) // (w * ONE))  # by this ACK, if the window limits
     assert ca["w_q20"] == max(w * ONE, ca["reno_q20"])
-    assert ca["reno_ssthresh"] == 777
+    assert ca["reno_ssthresh"] == max(777, reno // 2)
     assert fusion.state()["counters"]["undos"] == 1
 
 
@@ -593,8 +593,8 @@ def test_b_mode_chooses_what_winc_is_made_of(fusion):
         assert w_of(fusion) / ONE - 100 == pytest.approx(winc, rel=0.001)
 
 
-def test_a_round_of_no_time_is_no_division_by_zero(fusion):
-    assert rounds(fusion, [(10, 0)]) == [(10 * 256 * 10**6, 0)]
+def test_a_round_of_no_time_gives_no_sample(fusion):
+    assert rounds(fusion, [(10, 0)]) == [(0, 0)]
     assert rounds(fusion, [(10**5, 1)]) == [(B_MAX, 0)]
 
 
@@ -695,6 +695,18 @@ def test_idle_keeps_rtt_min_and_b_and_begins_a_round(fusion, restart, tx_start):
     # Slow start after a restart
     assert (ca["w_q20"] >> 20, ca["reno_q20"] >> 20) == ((11, 11) if restart == 10 else (100, 60))
     assert fusion.state()["counters"]["reloads"] == 1
+
+
+def test_decrease_goes_below_what_was_ssthresh(fusion):
+    """After a loss the window is at ssthresh: a decrease from there is not followed by slow start."""
+    sending(fusion, 240 * ONE, {}, rtt=60 * MS, reno=100 * ONE, snd_ssthresh=240)
+    phases = set()
+    for i in range(8):
+        many_rtts(fusion, 1, i * 60 * MS, rtt=60 * MS)
+        phases.add(own(fusion)["phase"])
+    assert SLOW_START not in phases
+    assert w_of(fusion) < 150 * ONE
+    assert fusion.state()["tp"]["snd_ssthresh"] <= w_of(fusion) >> 20
 
 
 def test_one_packet_in_flight_is_not_idle(fusion):

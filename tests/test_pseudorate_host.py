@@ -250,6 +250,16 @@ def test_more_packets_or_a_longer_base_never_give_a_smaller_bound(pr, n, more, t
 # Start and limits
 
 
+@pytest.mark.parametrize("thought", [0, 700 * MS])
+def test_start_from_ten_doubles_all_ten(pr, thought):
+    """Nor does the time before the first packet count for a cycle's."""
+    pr.start({"init_cwnd": 10}, now=10**9, tx_start=1, app=0)
+    pr.send(now=10**9 + thought, app=2**32 - 1)
+    one_rtt(pr, 10**9 + thought)
+    assert split(pr) == (0, 20)
+    assert pr.state()["ca"]["bound_q4"] >= 20 * Q4
+
+
 def test_start(pr):
     assert pr.start()["cwnd"] == 1
     state = pr.state()

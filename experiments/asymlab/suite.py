@@ -82,7 +82,8 @@ class Results:
               worst: bool = False) -> Verdict:
         """Reproduced if the mean of measure(run) over the valid runs lies in [at_least, at_most].
 
-        worst: the largest value decides instead, for claims about every one of several set-ups.
+        worst: the largest value decides instead, or the smallest if there is no at_most: for claims about every
+        run, or every one of several set-ups.
         why: explains a failure that is understood. Invalid runs are left out and named.
         """
         used = [r for r in runs if r.valid]
@@ -91,7 +92,7 @@ class Results:
             reason = dropped[0] if dropped else "not in this set"
             return Verdict(id, self.paper, source, claim, paper_value, None, None, None, "not measured", reason, [r.record["key"] for r in runs])
         samples = [measure(r) for r in used]
-        mean, low, high = interval([max(samples)] if worst else samples)
+        mean, low, high = interval([(max if at_most < math.inf else min)(samples)] if worst else samples)
         good = at_least <= mean <= at_most
         reason = "" if good else why or f"{mean:.4g} is outside [{at_least:.4g}, {at_most:.4g}]"
         return Verdict(id, self.paper, source, claim, paper_value, mean, low, high,

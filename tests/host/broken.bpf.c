@@ -47,7 +47,10 @@ void BPF_PROG(broken_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 	if (fault == SHARED && connections & 1)
 		more = 0;
-	cwnd_write(&b->s, tp, fault == NO_CLAMP ? tp->snd_cwnd + more : within_limits(tp, tp->snd_cwnd + more));
+	if (fault == NO_CLAMP)
+		tp->snd_cwnd += more;
+	else
+		cwnd_write(&b->s, tp, tp->snd_cwnd + more);
 	if (fault == NO_WINDOW && tp->snd_cwnd == 20)
 		tp->snd_cwnd = 0;
 }

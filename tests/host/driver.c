@@ -489,6 +489,7 @@ static void fresh_socket(void)
 	set_members();
 	stack_sets_cwnd(min_u64(tp->snd_cwnd, tp->snd_cwnd_clamp));
 	k.usage_seq = tp->snd_nxt;
+	sock.icsk.icsk_ca_state = k.state;
 	if (OPS.init)
 		OPS.init(sk);
 }

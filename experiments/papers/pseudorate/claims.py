@@ -62,10 +62,12 @@ def used(run) -> float:
     return run.metrics["utilisation"]
 
 
-def drops(run) -> float:
-    """Packets that the forward queues dropped in the whole run."""
-    devs = [hop["forward"]["dev"] for hop in run.job["watch"]]
-    return float(sum(run.links["drops"][run.links["dev"] == dev].max() for dev in devs))
+def drops(run, since_s: float = 0) -> float:
+    """Packets that the forward queues dropped from then on."""
+    def dropped(dev):
+        links = run.links[run.links["dev"] == dev]
+        return links["drops"].max() - max(links["drops"][links["t"] < since_s], default=0)
+    return float(sum(dropped(hop["forward"]["dev"]) for hop in run.job["watch"]))
 
 
 def resting_queue(run) -> float:
@@ -83,7 +85,7 @@ def windows_by_cycle(run, source: int) -> np.ndarray:
 
 
 def largest_step(run) -> float:
-    """Largest growth of an active source's window from cycle to cycle before the stop, packets."""
+    """Largest growth of an active source's window from cycle to cycle, packets."""
     return float(max(np.diff(windows_by_cycle(run, source)).max() for source in ACTIVE))
 
 
@@ -98,25 +100,27 @@ def claims(results):
 
     mine = lot("pseudorate")
     return [
-        results.judge("PR-4a", "Figs. 3, 4", "round trips a doubling takes in the ramp: <= 0.6 of Vegas'", 0.5,
-                      *against_vegas(cycles_per_doubling), at_most=0.6, why=VEGAS_DIFFERS),
+        results.judge("PR-4a", "Figs. 3, 4", "round trips a doubling takes, from the first window to 90 % of the steady one: <= 0.6 of "
+                      "Vegas', which here doubles each round trip, leaves slow start early and goes on by one packet", 0.5,
+                      *against_vegas(cycles_per_doubling), at_most=0.6),
         results.judge("PR-4b", "Figs. 3, 4", "after the stop, 90 % of the new windows: in <= 0.5 of Vegas' time", None,
                       *against_vegas(refill_s), at_most=0.5,
                       why="Vegas' windows need not grow: flows that started in each other's queue took that for path, hold a standing "
                           "queue, and are within 10 % of their new windows already; from the queue the link stays busy"),
-        results.judge("PR-4c", "Fig. 4", "steady windows: std/mean <= 0.10", 0.05, mine, unsteadiness, at_most=0.10),
-        results.judge("PR-5a", "Table 3", "throughput >= 0.95 of the link", 0.98, mine, used, at_least=0.95),
-        results.judge("PR-5b", "Table 3", "throughput >= Vegas': ratio >= 1", 0.98 / 0.95, *against_vegas(used), at_least=1,
+        results.judge("PR-4c", "Fig. 4", "steady windows: std/mean <= 0.10", 0.05, mine, unsteadiness, at_most=0.10, worst=True),
+        results.judge("PR-5a", "Table 3", "from 0.3 s on, when all send: throughput >= 0.95 of the link", 0.98, mine, used, at_least=0.95),
+        results.judge("PR-5b", "Table 3", "from 0.3 s on: throughput >= Vegas', ratio >= 1", 0.98 / 0.95, *against_vegas(used), at_least=1,
                       why="neither loses more than its first round trips: " + VEGAS_DIFFERS),
         results.judge("PR-6a", "Table 3", "Jain index of sources 2, 4, 5 >= 0.97", 0.993, mine, fairness, at_least=0.97),
         results.judge("PR-6b", "Table 3", "more than Vegas': ratio > 1", 0.993 / 0.889, *against_vegas(fairness), at_least=1 + 1e-9),
-        results.judge("PR-7a", "section 4.3", "no packet is dropped", 0, mine, drops, at_most=0,
-                      why="doubling learns of the queue a cycle late: the source of 14 ms starts before the others have filled their "
-                          "share, and its last doubling overflows the 128 packets; none is dropped after that"),
-        results.judge("PR-7a literal", "section 4.3", "with the bound as printed (bound_mode 0) no packet is dropped", 0, lot("literal"), drops, at_most=0),
-        results.judge("PR-7b", "eq. for Bound", f"at rest five sources queue at most 5 * {N_QUEUE} packets, 5 for bursts", 15, mine, resting_queue,
-                      at_most=5 * N_QUEUE + 5),
+        results.judge("PR-7a", "section 4.3", "no packet is dropped", None, mine, drops, at_most=0,
+                      why="doubling learns of the queue a cycle late: the source of 14 ms, which fills the path before the others do, "
+                          "overflows the 128 packets with its last doubling"),
+        results.judge("PR-7a later", "section 4.3", "and none after the first second", None, mine, lambda r: drops(r, 1), at_most=0),
+        results.judge("PR-7a literal", "section 4.3", "with the bound as printed (bound_mode 0) no packet is dropped", None, lot("literal"), drops, at_most=0),
+        results.judge("PR-7b", "eq. for Bound", f"at rest five sources queue at most 5 * {N_QUEUE} packets, 5 for bursts", None, mine, resting_queue,
+                      at_most=5 * N_QUEUE + 5, worst=True),
         results.judge("PR-8", "section 3.2", f"the bound as printed (bound_mode 0) grows by <= {N_QUEUE} packets a cycle", None, lot("literal"),
-                      largest_step, at_most=N_QUEUE),
+                      largest_step, at_most=N_QUEUE, worst=True),
         results.judge("PR-8 rest", "section 3.2", "and comes to the same shares: Jain index of sources 2, 4, 5 >= 0.97", None, lot("literal"), fairness, at_least=0.97),
     ]

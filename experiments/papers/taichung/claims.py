@@ -57,16 +57,18 @@ def claims(results):
 
     mine = runs("newreno", "taichung")
     return [
-        results.judge("TC-F3a", "Fig. 3", "first 10 s, without SACK: goodput >= 1.03 of NewReno's (whose variant here sends one "
-                      "retransmission a round trip and waits for no timeout, RFC 6582's slow-but-steady)", 1.0737, *over_reno("newreno"), at_least=1.03),
-        results.judge("TC-F3b", "Fig. 3", "the same on Linux's defaults: goodput >= 1.03 of Reno's with SACK", 1.0737, *over_reno("linux"), at_least=1.03,
+        results.judge("TC-F3a", "Fig. 3", "first 10 s, without SACK: goodput in [1.03, 1.3] of NewReno's", 1.0737, *over_reno("newreno"),
+                      at_least=1.03, at_most=1.3,
+                      why="Linux's NewReno sends one retransmission a round trip and restarts its timer with each (RFC 6582, slow-but-steady): "
+                          "slow start's 200 losses cost it the whole 10 s. The paper's impatient variant times out and starts anew"),
+        results.judge("TC-F3b", "Fig. 3", "the same on Linux's defaults: goodput >= 1.03 of Reno's with SACK", None, *over_reno("linux"), at_least=1.03,
                       why="SACK repairs what Reno's slow start lost within two round trips while the queue keeps the link busy: "
                           "there is nothing left to win"),
         results.judge("TC-F3c", "Fig. 3", "no timeout in the first 10 s", 0, mine, timeouts, at_most=0),
-        results.judge("TC-F3d", "Fig. 3", "no packet of slow start is lost: no retransmission", 0, mine, retransmits, at_most=0),
-        results.judge("TC-F3e", "Fig. 3", "slow start ends at <= 1.2 BDP", None, mine, peak_over_bdp, at_most=1.2),
+        results.judge("TC-F3d", "not in the paper", "no packet of slow start is lost: no retransmission", None, mine, retransmits, at_most=0),
+        results.judge("TC-F3e", "eq. 9", "slow start ends at [0.7, 1.2] BDP", None, mine, peak_over_bdp, at_least=0.7, at_most=1.2),
         results.judge("TC-F3f", "Fig. 3", "NewReno's ends beyond 1.5 BDP", None, runs("newreno", "reno"), peak_over_bdp, at_least=1.5),
-        results.judge("TC-X", "eq. 6", "ssthresh_ideal is within 15 % of BDP + 1 in slow start: its median error", 0, mine,
+        results.judge("TC-X", "eq. 6", "ssthresh_ideal is within 15 % of BDP + 1 in slow start: its median error", None, mine,
                       lambda r: float(np.median(ideal_error(r))), at_most=0.15),
-        results.judge("TC-X exit", "eq. 6", "and when slow start ends", 0, mine, lambda r: float(ideal_error(r)[-1]), at_most=0.15),
+        results.judge("TC-X exit", "eq. 6", "and when slow start ends", None, mine, lambda r: float(ideal_error(r)[-1]), at_most=0.15),
     ]
