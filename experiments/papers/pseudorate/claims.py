@@ -105,8 +105,8 @@ def claims(results):
                       *against_vegas(cycles_per_doubling), at_most=0.6),
         results.judge("PR-4b", "Figs. 3, 4", "after the stop, 90 % of the new windows: in <= 0.5 of Vegas' time", None,
                       *against_vegas(refill_s), at_most=0.5,
-                      why="Vegas' windows need not grow: flows that started in each other's queue took that for path, hold a standing "
-                          "queue, and are within 10 % of their new windows already; from the queue the link stays busy"),
+                      why="a window has only some ten packets to gain at these rates: Vegas' one a round trip closes the gap about as "
+                          "soon as a doubling from one"),
         results.judge("PR-4c", "Fig. 4", "steady windows: std/mean <= 0.10", 0.05, mine, unsteadiness, at_most=0.10, worst=True),
         results.judge("PR-5a", "Table 3", "from 0.3 s on, when all send: throughput >= 0.95 of the link", 0.98, mine, used, at_least=0.95),
         results.judge("PR-5b", "Table 3", "from 0.3 s on: throughput >= Vegas', ratio >= 1", 0.98 / 0.95, *against_vegas(used), at_least=1,
