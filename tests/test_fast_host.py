@@ -9,19 +9,12 @@ from hypothesis import strategies as st
 
 from host.bottleneck import Link, run
 from host.driver import Driver, build, line
-
-settings.register_profile("host", derandomize=True, deadline=None, database=None, max_examples=150)
-settings.load_profile("host")
+from host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, many_rtts, one_rtt, packets, rtts, steps, strange
 
 Q8 = 256
-W_MAX = 1 << 20
-RTT_MAX = 1 << 26
 ALPHA = 1000
-MS = 1000
 
 windows = st.integers(Q8, W_MAX * Q8) | st.integers(Q8, 4 * Q8)
-rtts = st.integers(1, RTT_MAX) | st.integers(1, 1000)
-packets = st.integers(1, W_MAX) | st.integers(1, 4)
 
 
 @pytest.fixture(scope="session")
@@ -78,19 +71,6 @@ def law(w, w_old, base, avg_q16, alpha=ALPHA, gamma=128):
     rtt = max(avg_q16 >> 16, 1)
     goal = w_old * min(base, rtt) // rtt + alpha * Q8
     return min(2 * w, ((256 - gamma) * w + gamma * goal) // 256)
-
-
-def one_rtt(fast, now, rtt=40 * MS, stretch=1, sample=None):
-    """Acknowledges what is in flight, as a path of constant RTT does. The window at the end."""
-    tp = fast.state()["tp"]
-    flight = tp["packets_out"] - tp["sacked_out"] - tp["lost_out"] + tp["retrans_out"]
-    sizes = [stretch] * (flight // stretch) + [flight % stretch] * (flight % stretch > 0)
-    answers = fast.batch([line("ack", n=n, rtt=sample or rtt, now=now + rtt + i) for i, n in enumerate(sizes)])
-    return answers[-1]["cwnd"]
-
-
-def many_rtts(fast, count, start=0, rtt=40 * MS, **keys):
-    return [one_rtt(fast, start + i * rtt, rtt, **keys) for i in range(count)]
 
 
 # Law (1)
@@ -385,7 +365,7 @@ def test_application_limited_round_may_lower(fast):
 
 def test_limit_is_judged_anew_after_each_update(fast):
     sending(fast, 100 * Q8, {"alpha": 10})
-    assert one_rtt(fast, 0) == 100
+    assert one_rtt(fast, 0)[-1] == 100
     fast.poke(app=20)
     many_rtts(fast, 4, start=10**6)
     held = fast.state()["ca"]["step_to_q8"]
@@ -619,35 +599,13 @@ def test_flows_share_by_alpha(pair, k_f, seconds):
 # Everything at random
 
 
-def bounded(bounds):
-    _, initial, low, high = bounds
-    return st.sampled_from(sorted({initial, low, high})) | st.integers(low, high)
-
-
-commands = st.one_of(
-    st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), packets, rtts | st.just(-1), st.integers(0, 10**6)),
-    st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), st.integers(1, 64), st.integers(30 * MS, 50 * MS), st.integers(0, MS)),
-    st.builds(lambda n: ("ack", {"n": 0, "sack": n, "rtt": 40 * MS}, 1), st.integers(1, 64)),
-    st.builds(lambda n: ("loss", {"n": n}, 1), st.integers(1, 64)),
-    st.sampled_from([("cwr", {}, 1), ("rto", {}, 10**6), ("undo", {}, 1), ("restart", {"cwnd": 10}, 10**6)]),
-    st.builds(lambda e: ("event", {"id": e}, 1), st.integers(0, 5)),
-    st.builds(lambda w: ("poke", {"snd_cwnd": w}, 1), packets),
-    st.builds(lambda n: ("send", {"app": n}, 1), st.integers(0, 100) | st.just(2**32 - 1)),
-)  # fmt: skip
-
-
 @settings(max_examples=400)
 @given(data=st.data(), clamp=st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1]), mss=st.sampled_from([0, 1, 536, 1448, 65535]),
        tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_any_stream_keeps_the_window_in_bounds(fast, data, clamp, mss, tx_start, seq):
     params = {name: data.draw(bounded(bounds)) for name, bounds in fast.params().items()}
     fast.start(params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq)
-    now, lines = 0, []
-    for name, keys, dt in data.draw(st.lists(commands, min_size=1, max_size=80)):
-        now += dt
-        if name == "poke":
-            keys = {"snd_cwnd": min(keys["snd_cwnd"], clamp)}
-        lines.append(line(name, now=now, **keys))
+    lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp)
     most = min(clamp, W_MAX)
     assert all(1 <= answer["cwnd"] <= most for answer in fast.batch(lines))
     ca = fast.state()["ca"]

@@ -11,9 +11,6 @@ from host.bottleneck import Link, run
 from host.driver import Driver, build, line
 from host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, many_rtts, one_rtt, packets, recover, rtts, steps, strange
 
-settings.register_profile("host", derandomize=True, deadline=None, database=None, max_examples=150)
-settings.load_profile("host")
-
 ONE = 1 << 20  # a packet, in the units of the window
 GAP_MAX = 4 * 10**9
 NO_SSTHRESH = 0x7FFFFFFF

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What tests of several controllers send to the driver: round trips, and everything at random."""
+"""What tests of several controllers send to the driver: round trips, and everything at random, the same each time."""
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from .driver import line
+
+settings.register_profile("host", derandomize=True, deadline=None, database=None, max_examples=150)
+settings.load_profile("host")
 
 MS = 1000
 W_MAX = 1 << 20
