@@ -31,6 +31,7 @@ typedef _Bool bool;
 #define true 1
 #define false 0
 
+#include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
@@ -72,6 +73,10 @@ enum tcp_ca_state {
 	TCP_CA_Loss,     /* RTO */
 };
 
+enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
+
+#define ICSK_ACK_NOW 16 /* send the next ACK at once */
+
 #define TCP_CONG_NON_RESTRICTED 0x1 /* any namespace and any user may choose the controller */
 
 #ifdef __bpf__
@@ -82,10 +87,27 @@ struct sock;
 
 struct inet_connection_sock {
 	u8 icsk_ca_state:5; /* enum tcp_ca_state */
+	u8 icsk_retransmits; /* timeouts in a row */
+	struct {
+		u8 pending;  /* ICSK_ACK_NOW and others: an ACK is due */
+		u16 rcv_mss; /* bytes of payload a segment of the peer */
+	} icsk_ack;
 	u64 icsk_ca_priv[CA_PRIV_BYTES / sizeof(u64)];
 };
 
+struct tcp_options_received {
+	u32 rcv_tsval;    /* of the last segment: the peer's clock ... */
+	u32 rcv_tsecr;    /* ... and the stamp of ours that it echoes */
+	u8 saw_tstamp:1;
+	u8 num_sacks;     /* blocks that wait behind gaps */
+};
+
 struct tcp_sock {
+	u32 rcv_nxt;          /* next byte expected */
+	u32 rcv_wup;          /* rcv_nxt when the last window was offered ... */
+	u32 rcv_wnd;          /* ... and its size, bytes */
+	u32 write_seq;        /* end of what the application has written */
+	struct tcp_options_received rx_opt;
 	u32 snd_una;          /* first byte not acknowledged */
 	u32 snd_nxt;          /* next byte to be sent */
 	u32 snd_cwnd;         /* packets */
@@ -103,6 +125,12 @@ struct tcp_sock {
 	u32 srtt_us;          /* smoothed RTT, us << 3 */
 	u64 tcp_mstamp;       /* clock of the packet being processed, us */
 	u8 is_cwnd_limited:1; /* the last flight filled cwnd */
+	u8 tcp_usec_ts:1;     /* timestamps in us, not ms; from 6.7 */
+};
+
+struct sock___pacing {
+	unsigned long sk_pacing_rate; /* bytes/s */
+	u32 sk_pacing_status;         /* SK_PACING_* */
 };
 
 struct ack_sample {
@@ -115,6 +143,7 @@ struct ack_sample {
 struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
+	void (*cong_control)(struct sock *sk); /* the rest of its arguments differs between kernels */
 	void (*set_state)(struct sock *sk, u8 new_state);
 	void (*cwnd_event)(struct sock *sk, enum tcp_ca_event ev);
 	void (*in_ack_event)(struct sock *sk, u32 flags);
@@ -143,6 +172,22 @@ static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
 static __always_inline void *inet_csk_ca(struct sock *sk)
 {
 	return inet_csk(sk)->icsk_ca_priv;
+}
+
+/* For a law that paces, in bytes/s: by fq if the device has it, else by the stack's own timer. */
+static __always_inline void pace(struct sock *sk, u64 rate)
+{
+	struct sock___pacing *p = (struct sock___pacing *)sk;
+
+	if (p->sk_pacing_status == SK_PACING_NONE)
+		p->sk_pacing_status = SK_PACING_NEEDED;
+	p->sk_pacing_rate = rate;
+}
+
+/* Packets sent that are neither known to have arrived nor held for lost. */
+static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
+{
+	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
 /* Sequence numbers wrap: a is before b when the signed distance is negative. */
@@ -225,8 +270,7 @@ struct sender {
  */
 static __always_inline void round_start(struct sender *s, const struct tcp_sock *tp)
 {
-	u32 flight = tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
-	u32 end = tp->snd_una + min_u64((u64)flight * tp->mss_cache, 1u << 30);
+	u32 end = tp->snd_una + min_u64((u64)packets_in_flight(tp) * tp->mss_cache, 1u << 30);
 
 	s->round_end = before(end, tp->snd_nxt) ? end : tp->snd_nxt;
 	s->round_stamp = tp->tcp_mstamp;

@@ -17,9 +17,6 @@ PARAM(u64, bin_ns, 100000000, 1000000, 3600000000000, "ns", "width of a bin");
 
 struct trace_counts counts;
 
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_RINGBUF = 27 };
-enum { BPF_NOEXIST = 1, BPF_RB_NO_WAKEUP = 1 };
-
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, TRACE_RING_BYTES);
@@ -64,18 +61,12 @@ struct tcp_rack {
 	u32 rtt_us;
 };
 
-struct tcp_options_received {
-	u8 num_sacks;
-};
-
 struct tcp_sack_block {
 	u32 start_seq;
 	u32 end_seq;
 };
 
 struct tcp_sock___trace {
-	u32 rcv_nxt;
-	struct tcp_options_received rx_opt;
 	struct tcp_sack_block selective_acks[4]; /* what waits behind gaps */
 	u32 packets_out;
 	u32 sacked_out;
@@ -214,11 +205,13 @@ static inline struct trace_sock *new_sock(u64 cookie, u16 lport, u16 rport, u32 
 }
 
 /* Where rcv_nxt goes by a segment: beyond what waits behind it, if it closes the only gap. */
-static inline u32 expected(const struct tcp_sock___trace *tt, u32 rcv_nxt, u32 seq, u32 end)
+static inline u32 expected(const struct tcp_sock *tp, u32 rcv_nxt, u32 seq, u32 end)
 {
+	const struct tcp_sock___trace *tt = (const void *)tp;
+
 	if (before(rcv_nxt, seq) || !before(rcv_nxt, end))
 		return rcv_nxt;
-	if (tt->rx_opt.num_sacks == 1 && !before(end, tt->selective_acks[0].start_seq) &&
+	if (tp->rx_opt.num_sacks == 1 && !before(end, tt->selective_acks[0].start_seq) &&
 	    before(end, tt->selective_acks[0].end_seq))
 		return tt->selective_acks[0].end_seq;
 	return end;
@@ -228,12 +221,12 @@ static inline u32 expected(const struct tcp_sock___trace *tt, u32 rcv_nxt, u32 s
  * We run before the segment is processed: how far it takes rcv_nxt is known for certain when the
  * next one comes, and belongs to the bin that is open till then.
  */
-static inline void goodput(struct sock *sk, const struct tcp_sock___trace *tt, u16 lport, u16 rport,
-			   u64 now, u32 seq, u32 payload, u32 fin)
+static inline void goodput(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport, u64 now,
+			   u32 seq, u32 payload, u32 fin)
 {
 	u64 cookie = bpf_get_socket_cookie(sk);
 	struct trace_sock *s = bpf_map_lookup_elem(&socks, &cookie);
-	u32 rcv_nxt = tt->rcv_nxt;
+	u32 rcv_nxt = tp->rcv_nxt;
 
 	if (!s) {
 		if (!payload)
@@ -253,7 +246,7 @@ static inline void goodput(struct sock *sk, const struct tcp_sock___trace *tt, u
 		s->bin.not_next = 0;
 	}
 	s->nxt = rcv_nxt;
-	s->expect = expected(tt, rcv_nxt, seq, seq + payload);
+	s->expect = expected(tp, rcv_nxt, seq, seq + payload);
 	if (payload) {
 		s->bin.segments++;
 		if (seq != rcv_nxt)
@@ -299,7 +292,7 @@ static inline int segment(struct sock *sk, const struct sk_buff *skb)
 	if (acked || !(payload | fin))
 		ack_record(sk, tp, lport, rport, now, acked, payload, flags);
 	if (payload | fin)
-		goodput(sk, (const void *)tp, lport, rport, now, cb->seq, payload, fin);
+		goodput(sk, tp, lport, rport, now, cb->seq, payload, fin);
 	return 0;
 }
 
