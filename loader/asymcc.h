@@ -12,7 +12,7 @@ struct args {
 	const char *name;     /* the controller a command is about */
 	const char *objects;  /* folder given by --objects */
 	bool verbose, json, force, state;
-	const char *alias;
+	const char *alias, *cgroup;
 	const char **set;     /* "param=value" */
 	int nr_set;
 	const char **links;

@@ -11,7 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "cgroup.h"
 #include "netns.h"
 #include "object.h"
 #include "registry.h"
@@ -50,8 +52,8 @@ static void json_string(const char *s)
 	putchar('"');
 }
 
-/* "default of host, 3 sockets in host; 1 socket in netns r1" */
-static void print_users(const struct netns_list *l, const char *cc)
+/* "default of host, 3 sockets in host; 1 socket in netns r1"; true if there are any */
+static bool print_users(const struct netns_list *l, const char *cc)
 {
 	const char *sep = "";
 
@@ -69,8 +71,7 @@ static void print_users(const struct netns_list *l, const char *cc)
 			printf("%u socket%s in %s", sockets, sockets == 1 ? "" : "s", ns->name);
 		sep = "; ";
 	}
-	if (!*sep)
-		putchar('-');
+	return *sep;
 }
 
 static void json_users(const struct netns_list *l, const char *cc)
@@ -93,6 +94,31 @@ static void json_users(const struct netns_list *l, const char *cc)
 	printf("]");
 }
 
+static void print_cgroups(const struct attachments *all, __u32 btf_id, const char *owner)
+{
+	const char *cgroup, *sep = "";
+	int i = 0;
+
+	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
+		printf("%s%s", sep, cgroup);
+		sep = ", ";
+	}
+}
+
+static void json_cgroups(const struct attachments *all, __u32 btf_id, const char *owner)
+{
+	const char *cgroup, *sep = "";
+	int i = 0;
+
+	printf(", \"cgroups\": [");
+	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
+		printf("%s", sep);
+		json_string(cgroup);
+		sep = ", ";
+	}
+	printf("]");
+}
+
 static unsigned int count_sockets(const struct netns_list *l, const char *cc)
 {
 	unsigned int n = 0;
@@ -110,10 +136,24 @@ static bool is_built(char **names, const char *name)
 	return false;
 }
 
-static void list_row(bool json, bool first, const char *name, const char *object, bool built,
-		     const struct live *live, const struct netns_list *users)
+static bool open_if_built(struct object *o, const struct args *a, const char *name)
 {
+	char **names = object_names(object_dir(a));
+	bool built = is_built(names, name);
+
+	object_names_free(names);
+	return built && !object_open_controller(o, object_dir(a), name, NULL);
+}
+
+static void list_row(bool json, bool first, const char *name, const char *object, bool built,
+		     const struct live *live, const struct netns_list *users,
+		     const struct attachments *all)
+{
+	const char *owner = live ? NULL : name;
+	__u32 btf_id = live ? live->btf_id : 0;
 	char id[40] = "-";
+	bool used;
+	int i = 0;
 
 	if (json) {
 		printf("%s\n  {\"name\": ", first ? "" : ",");
@@ -124,6 +164,7 @@ static void list_row(bool json, bool first, const char *name, const char *object
 		printf(live ? "%u" : "null", live ? live->map_id : 0);
 		printf(", \"unloading\": %s, \"used_by\": ", live && live->unloading ? "true" : "false");
 		json_users(users, name);
+		json_cgroups(all, btf_id, owner);
 		printf("}");
 		return;
 	}
@@ -131,19 +172,26 @@ static void list_row(bool json, bool first, const char *name, const char *object
 		snprintf(id, sizeof(id), "%u%s", live->map_id, live->unloading ? " (unloading)" : "");
 	printf("%-16s %-16s %-16s ", name,
 	       !built ? "-" : strcmp(name, object) ? object : "yes", id);
-	print_users(users, name);
+	used = print_users(users, name);
+	if (attachments_cgroup(all, btf_id, owner, &i)) {
+		printf(used ? "; programs in " : "programs in ");
+		print_cgroups(all, btf_id, owner);
+	} else if (!used) {
+		putchar('-');
+	}
 	putchar('\n');
 }
 
 static int cmd_list(const struct args *a)
 {
+	struct attachments all = {};
 	struct netns_list users = {};
 	struct registry r = {};
 	char **built = NULL;
 	bool first = true;
 	int err = -1;
 
-	if (registry_read(&r) || netns_read(&users))
+	if (registry_read(&r) || netns_read(&users) || attachments_read(&all, &r))
 		goto cleanup;
 	built = object_names(object_dir(a));
 	if (a->json)
@@ -153,13 +201,13 @@ static int cmd_list(const struct args *a)
 	for (char **n = built; n && *n; n++) {
 		if (registry_find(&r, *n))
 			continue;
-		list_row(a->json, first, *n, *n, true, NULL, &users);
+		list_row(a->json, first, *n, *n, true, NULL, &users, &all);
 		first = false;
 	}
 	for (int i = 0; i < r.nr; i++) {
 		const struct live *l = &r.live[i];
 
-		list_row(a->json, first, l->name, l->object, is_built(built, l->object), l, &users);
+		list_row(a->json, first, l->name, l->object, is_built(built, l->object), l, &users, &all);
 		first = false;
 	}
 	if (a->json)
@@ -167,6 +215,7 @@ static int cmd_list(const struct args *a)
 	err = 0;
 cleanup:
 	object_names_free(built);
+	attachments_free(&all);
 	netns_free(&users);
 	registry_free(&r);
 	return err;
@@ -208,8 +257,8 @@ static int register_ops(const struct object *o)
 	return 0;
 }
 
-/* "fast registered (alpha=500 packets)" */
-static void print_registered(const struct object *o, const struct args *a)
+/* "fast registered (alpha=500 packets), with programs in /sys/fs/cgroup" */
+static void print_registered(const struct object *o, const struct args *a, const struct cgroup *c)
 {
 	const char *sep = " (";
 
@@ -228,11 +277,16 @@ static void print_registered(const struct object *o, const struct args *a)
 			printf(" %s", v->unit);
 		sep = ", ";
 	}
-	puts(*sep == ',' ? ")" : "");
+	if (*sep == ',')
+		putchar(')');
+	if (c->nr)
+		printf(", with programs in %s", c->path);
+	putchar('\n');
 }
 
 static int cmd_load(const struct args *a)
 {
+	struct cgroup cgroup = CGROUP_CLOSED;
 	const struct live *live;
 	struct registry r = {};
 	struct object o = {};
@@ -258,16 +312,23 @@ static int cmd_load(const struct args *a)
 		     o.ops_name, missing);
 		goto cleanup;
 	}
+	if (cgroup_open(&cgroup, &o, a->cgroup))
+		goto cleanup;
 	ret = bpf_object__load(o.bpf);
 	if (ret) {
 		fail_load(&o, ret);
 		goto cleanup;
 	}
-	if (register_ops(&o))
+	if (cgroup_attach(&cgroup, &o, &r))
 		goto cleanup;
-	print_registered(&o, a);
+	if (register_ops(&o)) {
+		cgroup_detach(&cgroup, &o);
+		goto cleanup;
+	}
+	print_registered(&o, a, &cgroup);
 	err = 0;
 cleanup:
+	cgroup_close(&cgroup);
 	object_close(&o);
 	registry_free(&r);
 	return err;
@@ -345,15 +406,67 @@ static void show_head(const struct args *a, const char *object, const struct liv
 	}
 }
 
-static int show_live(const struct args *a, const struct live *live)
+/* "  name             /sys/fs/cgroup/a, /sys/fs/cgroup/b" */
+static void print_program(const struct attachments *all, __u32 btf_id, const char *prog)
+{
+	const char *cgroup, *sep = "";
+	int i = 0;
+
+	printf("  %-16s ", prog);
+	while ((cgroup = attachments_cgroup(all, btf_id, NULL, &i))) {
+		if (!attachments_has(all, btf_id, cgroup, prog))
+			continue;
+		printf("%s%s", sep, cgroup);
+		sep = ", ";
+	}
+	puts(*sep ? "" : "-");
+}
+
+/* Where each program is; `o` NULL: the object is not built here. */
+static int show_cgroups(const struct args *a, const struct live *live, const struct object *o,
+			const struct attachments *all)
+{
+	__u32 btf_id = live ? live->btf_id : 0;
+	const char **names = cgroup_programs(o, all, btf_id);
+	int i = 0;
+
+	if (!names)
+		return fail("out of memory");
+	if (a->json) {
+		json_cgroups(all, btf_id, NULL);
+		printf(", \"cgroup_programs\": [");
+	} else if (*names) {
+		puts(!live ? "cgroup programs:" : attachments_cgroup(all, btf_id, NULL, &i) ?
+		     "cgroup programs, and where they are:" :
+		     "cgroup programs (not attached: only the sender is in place):");
+	}
+	for (const char **n = names; *n; n++) {
+		if (a->json) {
+			printf(n == names ? "" : ", ");
+			json_string(*n);
+		} else {
+			print_program(all, btf_id, *n);
+		}
+	}
+	if (a->json)
+		printf("]");
+	free(names);
+	return 0;
+}
+
+static int show_live(const struct args *a, const struct live *live, const struct object *o,
+		     const struct attachments *all)
 {
 	struct section params = {}, counters = {};
-	struct btf *btf = registry_btf(live);
+	struct btf *btf = btf__load_from_kernel_by_id(live->btf_id);
 	int err = -1;
 
-	if (section_read(&params, live, ".rodata") || section_read(&counters, live, ".bss"))
+	if (section_read(&params, live->btf_id, ".rodata") ||
+	    section_read(&counters, live->btf_id, ".bss"))
 		goto cleanup;
 	show_head(a, live->object, live);
+	if (show_cgroups(a, live, o, all))
+		goto cleanup;
 	show_vars(a, "parameters", &params.vars, params.data, true);
 	show_vars(a, "counters", &counters.vars, counters.data, false);
 	err = show_state(a, btf);
@@ -364,88 +477,121 @@ cleanup:
 	return err;
 }
 
-static int show_built(const struct args *a)
+static int show_built(const struct args *a, const struct object *o, struct attachments *all)
 {
 	struct vars none = {};
-	struct object o = {};
-	int err = -1;
 
-	if (object_open_controller(&o, object_dir(a), a->name, NULL))
-		goto cleanup;
+	attachments_keep(all, a->name, o);
 	show_head(a, a->name, NULL);
-	show_vars(a, "parameters", &o.params, o.rodata, true);
+	if (show_cgroups(a, NULL, o, all))
+		return -1;
+	show_vars(a, "parameters", &o->params, o->rodata, true);
 	show_vars(a, "counters", &none, NULL, false);
-	err = show_state(a, o.btf);
-cleanup:
-	object_close(&o);
-	return err;
+	return show_state(a, o->btf);
 }
 
 static int cmd_show(const struct args *a)
 {
+	struct attachments all = {};
 	const struct live *live;
 	struct registry r = {};
+	struct object o = {};
 	int err = -1;
 
-	if (registry_read(&r))
+	if (registry_read(&r) || attachments_read(&all, &r))
 		goto cleanup;
 	live = registry_find(&r, a->name);
-	err = live ? show_live(a, live) : show_built(a);
+	if (live) {
+		bool built = open_if_built(&o, a, live->object);
+
+		err = show_live(a, live, built ? &o : NULL, &all);
+	} else if (!object_open_controller(&o, object_dir(a), a->name, NULL)) {
+		err = show_built(a, &o, &all);
+	}
 cleanup:
+	object_close(&o);
+	attachments_free(&all);
 	registry_free(&r);
 	return err;
 }
 
-static int cmd_unload(const struct args *a)
+/* A load was killed before it registered anything, or the struct_ops was taken out alone. */
+static int unload_left_over(const struct args *a, const struct live *live,
+			    const struct attachments *mine)
 {
-	struct netns_list users = {};
-	char where[1024] = "";
-	const struct live *live;
-	struct registry r = {};
-	unsigned int sockets;
-	int err = -1, ret;
+	if (attachments_detach(mine))
+		return -1;
+	printf("%s %s; its programs were left over and are detached from ", a->name,
+	       live ? "is unloaded already" : "is not registered");
+	print_cgroups(mine, 0, NULL);
+	putchar('\n');
+	return 0;
+}
 
-	if (registry_read(&r))
-		goto cleanup;
-	live = registry_find(&r, a->name);
-	if (!live) {
-		fail("%s is not registered; `asymcc list` shows what is", a->name);
-		goto cleanup;
-	}
-	if (netns_read(&users))
-		goto cleanup;
-	sockets = count_sockets(&users, a->name);
-	if (live->unloading) {
-		fail("%s is unloaded already; it stays until its users end (%u sockets)", a->name, sockets);
-		goto cleanup;
-	}
-	for (int i = 0; i < users.nr; i++)
-		if (!strcmp(users.ns[i].initial, a->name))
+static int unload_live(const struct args *a, const struct live *live, const struct netns_list *users,
+		       const struct attachments *mine)
+{
+	unsigned int sockets = count_sockets(users, a->name);
+	char where[1024] = "";
+	int err;
+
+	for (int i = 0; i < users->nr; i++)
+		if (!strcmp(users->ns[i].initial, a->name))
 			snprintf(where + strlen(where), sizeof(where) - strlen(where), "%s%s",
-				 *where ? ", " : "", users.ns[i].name);
-	if (*where && !a->force) {
-		fail("%s is the default of %s: reset it there first (sysctl -w "
-		     "net.ipv4.tcp_congestion_control=cubic), or use --force", a->name, where);
-		goto cleanup;
-	}
-	ret = registry_remove(live);
-	if (ret == -EOPNOTSUPP) {
-		fail("%s is registered through a BPF link: end the program that holds it, or use "
-		     "`bpftool link detach`", a->name);
-		goto cleanup;
-	}
-	if (ret) {
-		fail("cannot unload %s: %s", a->name, strerror(-ret));
-		goto cleanup;
-	}
+				 *where ? ", " : "", users->ns[i].name);
+	if (*where && !a->force)
+		return fail("%s is the default of %s: reset it there first (sysctl -w "
+			    "net.ipv4.tcp_congestion_control=cubic), or use --force", a->name, where);
+	/* before anything is detached, as it can refuse; killed after it, we leave what unload finds */
+	err = registry_remove(live);
+	if (err == -EOPNOTSUPP)
+		return fail("%s is registered through a BPF link: end the program that holds it, or use "
+			    "`bpftool link detach`", a->name);
+	if (err)
+		return fail("cannot unload %s: %s", a->name, strerror(-err));
+	err = attachments_detach(mine);
 	printf("%s unloaded", a->name);
+	if (!err && mine->nr) {
+		printf("; detached from ");
+		print_cgroups(mine, 0, NULL);
+	}
 	if (*where)
 		printf("; still the default of %s", where);
 	if (sockets)
 		printf("; %u socket%s it until closed", sockets, sockets == 1 ? " keeps" : "s keep");
 	putchar('\n');
-	err = 0;
+	return err;
+}
+
+static int cmd_unload(const struct args *a)
+{
+	struct attachments mine = {};
+	struct netns_list users = {};
+	const struct live *live;
+	struct registry r = {};
+	struct object o = {};
+	int err = -1, lock = -1;
+
+	if (cgroup_lock(&lock) || registry_read(&r) || attachments_read(&mine, &r))
+		goto cleanup;
+	attachments_keep(&mine, a->name, open_if_built(&o, a, a->name) ? &o : NULL);
+	live = registry_find(&r, a->name);
+	if ((!live || live->unloading) && mine.nr)
+		err = unload_left_over(a, live, &mine);
+	else if (!live)
+		fail("%s is not registered; `asymcc list` shows what is", a->name);
+	else if (netns_read(&users))
+		goto cleanup;
+	else if (live->unloading)
+		fail("%s is unloaded already; it stays until its users end (%u sockets)", a->name,
+		     count_sockets(&users, a->name));
+	else
+		err = unload_live(a, live, &users, &mine);
 cleanup:
+	if (lock >= 0)
+		close(lock);
+	object_close(&o);
+	attachments_free(&mine);
 	netns_free(&users);
 	registry_free(&r);
 	return err;
@@ -480,6 +626,7 @@ static const struct opt {
 } opts[] = {
 	{ "as", 'a', "ALIAS", LOAD, "register under this name; instances may differ in parameters" },
 	{ "set", 's', "PARAM=VALUE", LOAD, "change a parameter (`asymcc show NAME` lists them); repeatable" },
+	{ "cgroup", 'c', "PATH", LOAD, "whose connections an object's cgroup programs serve (else the root's: all)" },
 	{ "json", 'j', NULL, LIST | SHOW, "print JSON" },
 	{ "force", 'f', NULL, UNLOAD, "unload even the default of a network namespace" },
 	{ "output", 'o', "FILE", TRACE, "where the records go (format: loader/trace.h)" },
@@ -557,6 +704,7 @@ static void apply(struct args *a, int key, const char *value, bool *ok)
 	switch (key) {
 	case 'a': a->alias = value; break;
 	case 's': a->set[a->nr_set++] = value; break;
+	case 'c': a->cgroup = value; break;
 	case 'j': a->json = true; break;
 	case 'f': a->force = true; break;
 	case 'o': a->output = value; break;

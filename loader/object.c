@@ -295,6 +295,15 @@ int object_open(struct object *o, const char *dir, const char *name, const char 
 	return vars_read(&o->params, o->btf, ".rodata");
 }
 
+/* So that programs outside the struct_ops know which controller is theirs. */
+static void write_name(struct object *o)
+{
+	int offset = vars_offset_of_name(o->btf);
+
+	if (offset >= 0 && o->rodata)
+		memcpy((char *)o->rodata + offset, o->ops_name, sizeof(o->ops_name));
+}
+
 int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias)
 {
 	if (alias && (!*alias || strlen(alias) >= CC_NAME_LEN))
@@ -307,6 +316,7 @@ int object_open_controller(struct object *o, const char *dir, const char *name, 
 	if (!o->ops)
 		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section "
 			    OPS_SECTION, dir, name);
+	write_name(o);
 	return 0;
 }
 

@@ -73,26 +73,6 @@ static bool available(const char *name)
 	return false;
 }
 
-/* User space sees the id of a program where the kernel has a function pointer. */
-static void read_progs(const struct registry *r, struct live *l, const char *value)
-{
-	const struct btf_member *m = btf_members(r->ops);
-
-	for (int i = 0; i < (int)btf_vlen(r->ops); i++, m++) {
-		const struct btf_type *t = btf_plain_type(r->kernel, m->type);
-		__u64 id;
-
-		if (!t || !btf_is_ptr(t))
-			continue;
-		t = btf_plain_type(r->kernel, t->type);
-		if (!t || !btf_is_func_proto(t))
-			continue;
-		memcpy(&id, value + r->data + m->offset / 8, sizeof(id));
-		if (id && l->nr_progs < (int)(sizeof(l->prog) / sizeof(l->prog[0])))
-			l->prog[l->nr_progs++] = id;
-	}
-}
-
 static int read_map(struct registry *r, __u32 id)
 {
 	struct bpf_map_info info = {};
@@ -126,7 +106,7 @@ static int read_map(struct registry *r, __u32 id)
 	if (state == STATE_INIT || (state == STATE_READY && !available(l->name)))
 		goto cleanup;
 	l->unloading = state == STATE_TOBEFREE;
-	read_progs(r, l, value);
+	l->btf_id = info.btf_id;
 	r->nr++;
 cleanup:
 	free(value);
@@ -199,26 +179,8 @@ int registry_remove(const struct live *l)
 	return err;
 }
 
-struct btf *registry_btf(const struct live *l)
-{
-	for (int i = 0; i < l->nr_progs; i++) {
-		struct bpf_prog_info info = {};
-		__u32 len = sizeof(info);
-		int fd = bpf_prog_get_fd_by_id(l->prog[i]);
-
-		if (fd < 0)
-			continue;
-		if (bpf_obj_get_info_by_fd(fd, &info, &len))
-			info.btf_id = 0;
-		close(fd);
-		if (info.btf_id)
-			return btf__load_from_kernel_by_id(info.btf_id);
-	}
-	return NULL;
-}
-
-/* Does this map hold the section? Then take its values and names. */
-static int read_section_map(struct section *s, __u32 id, const char *name)
+/* Is this the map of that section? Then take its values and names. */
+static int read_section_map(struct section *s, __u32 id, __u32 btf_id, const char *name)
 {
 	struct bpf_map_info info = {};
 	__u32 len = sizeof(info), zero = 0;
@@ -230,11 +192,11 @@ static int read_section_map(struct section *s, __u32 id, const char *name)
 	if (bpf_obj_get_info_by_fd(fd, &info, &len))
 		goto cleanup;
 	n = strlen(info.name);
-	if (info.type != BPF_MAP_TYPE_ARRAY || !info.btf_id || n < strlen(name) ||
+	if (info.type != BPF_MAP_TYPE_ARRAY || info.btf_id != btf_id || n < strlen(name) ||
 	    strcmp(info.name + n - strlen(name), name))
 		goto cleanup;
 	s->data = calloc(1, info.value_size);
-	s->btf = btf__load_from_kernel_by_id(info.btf_id);
+	s->btf = btf__load_from_kernel_by_id(btf_id);
 	if (!s->data || !s->btf || bpf_map_lookup_elem(fd, &zero, s->data)) {
 		ret = fail("cannot read map %u (%s): %s", id, info.name, strerror(errno));
 		goto cleanup;
@@ -250,31 +212,15 @@ cleanup:
 	return ret;
 }
 
-/* Each program names the maps it uses; not every program uses all. */
-int section_read(struct section *s, const struct live *l, const char *name)
+/* Not by the maps that a program names: none of the struct_ops' need use the section. */
+int section_read(struct section *s, __u32 btf_id, const char *name)
 {
+	__u32 id = 0;
 	int ret = 0;
 
 	memset(s, 0, sizeof(*s));
-	for (int i = 0; !ret && i < l->nr_progs; i++) {
-		__u32 maps[64], len;
-		struct bpf_prog_info info = {
-			.map_ids = (unsigned long)maps,
-			.nr_map_ids = sizeof(maps) / sizeof(maps[0]),
-		};
-		int fd = bpf_prog_get_fd_by_id(l->prog[i]);
-
-		if (fd < 0)
-			continue;
-		len = sizeof(info);
-		if (bpf_obj_get_info_by_fd(fd, &info, &len))
-			info.nr_map_ids = 0;
-		close(fd);
-		if (info.nr_map_ids > sizeof(maps) / sizeof(maps[0]))
-			info.nr_map_ids = sizeof(maps) / sizeof(maps[0]);
-		for (__u32 k = 0; !ret && k < info.nr_map_ids; k++)
-			ret = read_section_map(s, maps[k], name);
-	}
+	while (!ret && !bpf_map_get_next_id(id, &id))
+		ret = read_section_map(s, id, btf_id, name);
 	return ret < 0 ? ret : 0;
 }
 

@@ -14,8 +14,7 @@ struct live {
 	char name[CC_NAME_LEN];
 	char object[16];   /* name of the ops variable, that is of the object */
 	bool unloading;    /* no longer in the kernel's list, but sockets still run it */
-	__u32 prog[32];
-	int nr_progs;
+	__u32 btf_id;      /* all that was loaded with it, and nothing else, has this BTF */
 };
 
 struct registry {
@@ -38,16 +37,13 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 
 int registry_remove(const struct live *l);
 
-/* The BTF that a registered controller was loaded with, to be freed; NULL: it has none. */
-struct btf *registry_btf(const struct live *l);
-
-/* Variables of one section (".rodata", ".bss") of a registered controller, with their bytes. */
+/* Variables of one section (".rodata", ".bss") of a loaded object, with their bytes. */
 struct section {
-	struct btf *btf;
+	struct btf *btf;   /* NULL: no such section is in the kernel */
 	struct vars vars;
 	void *data;
 };
-int section_read(struct section *s, const struct live *l, const char *name);
+int section_read(struct section *s, __u32 btf_id, const char *name);
 void section_free(struct section *s);
 
 #endif

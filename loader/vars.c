@@ -160,6 +160,21 @@ int vars_read_state(struct vars *vars, const struct btf *btf)
 	return 0;
 }
 
+int vars_offset_of_name(const struct btf *btf)
+{
+	int id = btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC);
+	const struct btf_type *sec = id < 0 ? NULL : btf__type_by_id(btf, id);
+
+	for (int i = 0; sec && i < (int)btf_vlen(sec); i++) {
+		const struct btf_var_secinfo *s = &btf_var_secinfos(sec)[i];
+		const struct btf_type *decl = btf__type_by_id(btf, s->type);
+
+		if (s->size == CC_NAME_LEN && !strcmp(btf__name_by_offset(btf, decl->name_off), "asymcc_name"))
+			return s->offset;
+	}
+	return -1;
+}
+
 void vars_free(struct vars *vars)
 {
 	free(vars->var);

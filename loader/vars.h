@@ -22,6 +22,11 @@ struct vars {
 int vars_read(struct vars *vars, const struct btf *btf, const char *section);
 /* The integers of STATE()'s type and of the structs in it; bit-fields and arrays are left out. */
 int vars_read_state(struct vars *vars, const struct btf *btf);
+/*
+ * Where in .rodata `const volatile char asymcc_name[16]` lies, which takes the name that the
+ * controller is registered by; -1: there is none.
+ */
+int vars_offset_of_name(const struct btf *btf);
 void vars_free(struct vars *vars);
 const struct var *vars_find(const struct vars *vars, const char *name, size_t len);
 long long var_get(const struct var *var, const void *data);

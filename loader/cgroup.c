@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
+#include <mntent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <linux/magic.h>
+
+#include "cgroup.h"
+
+#define MAX_EFFECTIVE 1024 /* a cgroup takes 64 of a kind, and those of all above it count */
+#define LOCK_TRIES 100
+#define LOCK_WAIT_US 100000
+
+static const struct kind {
+	enum bpf_prog_type type;
+	enum bpf_attach_type attach;
+} kinds[] = {
+	{ BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS },
+	{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS },
+};
+#define NR_KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
+
+static const struct kind *kind_of(const struct bpf_program *p)
+{
+	for (int i = 0; i < NR_KINDS; i++)
+		if (bpf_program__type(p) == kinds[i].type &&
+		    bpf_program__expected_attach_type(p) == kinds[i].attach)
+			return &kinds[i];
+	return NULL;
+}
+
+/* The kernel cuts names, and the object's may be longer. */
+static bool same_name(const struct attached *a, const char *prog)
+{
+	return !strncmp(prog, a->name, sizeof(a->name) - 1);
+}
+
+static bool has_any(const struct object *o)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o->bpf)
+		if (kind_of(p))
+			return true;
+	return false;
+}
+
+static bool has_program(const struct object *o, const struct attached *a)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o->bpf)
+		if (kind_of(p) == a->kind && same_name(a, bpf_program__name(p)))
+			return true;
+	return false;
+}
+
+/* -EMEDIUMTYPE: a directory, but not a cgroup2's. */
+static int open_cgroup(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct statfs fs;
+
+	if (fd < 0)
+		return -errno;
+	if (!fstatfs(fd, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC)
+		return fd;
+	close(fd);
+	return -EMEDIUMTYPE;
+}
+
+/* The root of the hierarchy, as far as it is mounted here; returns it opened. */
+static int open_root(char path[PATH_MAX])
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	int fd = -ENOENT;
+	struct mntent *m;
+
+	while (f && fd < 0 && (m = getmntent(f))) {
+		if (strcmp(m->mnt_type, "cgroup2"))
+			continue;
+		snprintf(path, PATH_MAX, "%s", m->mnt_dir);
+		fd = open_cgroup(path);
+	}
+	if (f)
+		endmntent(f);
+	return fd;
+}
+
+/* The name that the loader wrote into the program's object, "" if it has no room for one. */
+static int read_written_name(struct attached *a)
+{
+	struct section s;
+	int offset, err = section_read(&s, a->btf_id, ".rodata");
+
+	offset = !err && s.btf ? vars_offset_of_name(s.btf) : -1;
+	if (offset >= 0)
+		snprintf(a->owner, sizeof(a->owner), "%.15s", (const char *)s.data + offset);
+	section_free(&s);
+	return err;
+}
+
+static int find_owner(struct attached *a, const struct registry *r)
+{
+	for (int i = 0; i < r->nr; i++) {
+		if (a->btf_id && r->live[i].btf_id == a->btf_id) {
+			memcpy(a->owner, r->live[i].name, sizeof(a->owner));
+			return 0;
+		}
+	}
+	return a->btf_id ? read_written_name(a) : 0;
+}
+
+static int add(struct attachments *all, const struct registry *r, const char *cgroup,
+	       const struct kind *kind, __u32 prog_id)
+{
+	struct bpf_prog_info info = {};
+	__u32 len = sizeof(info);
+	struct attached *a;
+	int err = 0, fd = bpf_prog_get_fd_by_id(prog_id);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno; /* gone since */
+	if (bpf_obj_get_info_by_fd(fd, &info, &len))
+		err = -errno;
+	close(fd);
+	if (err)
+		return err;
+	a = realloc(all->at, (all->nr + 1) * sizeof(*a));
+	if (!a)
+		return -ENOMEM;
+	all->at = a;
+	a += all->nr;
+	*a = (struct attached){ .prog_id = prog_id, .btf_id = info.btf_id, .kind = kind };
+	memcpy(a->name, info.name, sizeof(a->name));
+	a->cgroup = strdup(cgroup);
+	if (!a->cgroup)
+		return -ENOMEM;
+	all->nr++;
+	return find_owner(a, r);
+}
+
+static int query(struct attachments *all, const struct registry *r, int fd, const char *cgroup,
+		 __u32 flags)
+{
+	__u32 ids[MAX_EFFECTIVE];
+	int err = 0;
+
+	for (int i = 0; i < NR_KINDS; i++) {
+		__u32 n = MAX_EFFECTIVE;
+
+		if (bpf_prog_query(fd, kinds[i].attach, flags, NULL, ids, &n)) {
+			if (errno == ENOENT || errno == ENODEV)
+				continue; /* removed since */
+			return -errno;
+		}
+		for (__u32 k = 0; !err && k < n; k++)
+			err = add(all, r, cgroup, &kinds[i], ids[k]);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int query_path(struct attachments *all, const struct registry *r, const char *path)
+{
+	int err, fd = open_cgroup(path);
+
+	if (fd < 0)
+		return fd == -ENOENT ? 0 : fd; /* removed since */
+	err = query(all, r, fd, path, 0);
+	close(fd);
+	return err;
+}
+
+/* Cgroups come and go meanwhile: that is no error. */
+static int walk(struct attachments *all, const struct registry *r, char *root)
+{
+	char *roots[] = { root, NULL };
+	FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
+	int err = fts ? 0 : -errno;
+	FTSENT *e;
+
+	while (!err && (e = fts_read(fts)))
+		if (e->fts_info == FTS_D)
+			err = query_path(all, r, e->fts_path);
+	if (fts)
+		fts_close(fts);
+	if (err)
+		return fail("cannot read what is attached to the cgroups under %s: %s", root, strerror(-err));
+	return 0;
+}
+
+int attachments_read(struct attachments *all, const struct registry *r)
+{
+	char root[PATH_MAX];
+	int fd = open_root(root);
+
+	memset(all, 0, sizeof(*all));
+	if (fd < 0)
+		return 0;
+	close(fd);
+	return walk(all, r, root);
+}
+
+void attachments_free(struct attachments *all)
+{
+	for (int i = 0; i < all->nr; i++)
+		free(all->at[i].cgroup);
+	free(all->at);
+	memset(all, 0, sizeof(*all));
+}
+
+void attachments_keep(struct attachments *all, const char *name, const struct object *o)
+{
+	int nr = 0;
+
+	for (int i = 0; i < all->nr; i++) {
+		struct attached *a = &all->at[i];
+
+		if (*a->owner ? !strcmp(a->owner, name) : o && has_program(o, a))
+			all->at[nr++] = *a;
+		else
+			free(a->cgroup);
+	}
+	all->nr = nr;
+}
+
+const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i)
+{
+	const char *last = *i ? all->at[*i - 1].cgroup : "";
+
+	while (*i < all->nr) {
+		const struct attached *a = &all->at[(*i)++];
+
+		if ((!btf_id || a->btf_id == btf_id) && (!owner || !strcmp(a->owner, owner)) &&
+		    strcmp(a->cgroup, last))
+			return a->cgroup;
+	}
+	return NULL;
+}
+
+bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog)
+{
+	for (int i = 0; i < all->nr; i++)
+		if ((!btf_id || all->at[i].btf_id == btf_id) && !strcmp(all->at[i].cgroup, cgroup) &&
+		    same_name(&all->at[i], prog))
+			return true;
+	return false;
+}
+
+const char **cgroup_programs(const struct object *o, const struct attachments *all, __u32 btf_id)
+{
+	struct bpf_program *p;
+	const char **names;
+	int n = 0, room = all->nr + 1;
+
+	if (o)
+		bpf_object__for_each_program(p, o->bpf)
+			room++;
+	names = calloc(room, sizeof(*names));
+	if (!names)
+		return NULL;
+	if (o)
+		bpf_object__for_each_program(p, o->bpf)
+			if (kind_of(p))
+				names[n++] = bpf_program__name(p);
+	for (int i = 0, k; i < all->nr; i++) {
+		if (btf_id && all->at[i].btf_id != btf_id)
+			continue;
+		for (k = 0; k < n && !same_name(&all->at[i], names[k]); k++)
+			;
+		if (k == n)
+			names[n++] = all->at[i].name;
+	}
+	return names;
+}
+
+static int detach(const struct attached *a)
+{
+	int err = 0, cgroup = open_cgroup(a->cgroup), prog = bpf_prog_get_fd_by_id(a->prog_id);
+
+	if (cgroup >= 0 && prog >= 0 && bpf_prog_detach2(prog, cgroup, a->kind->attach))
+		err = fail("%s stays attached to %s: %s", a->name, a->cgroup, errno == ENOENT ?
+			   "a BPF link holds it: end the program that has the link, or use "
+			   "`bpftool link detach`" : strerror(errno));
+	if (cgroup >= 0)
+		close(cgroup);
+	if (prog >= 0)
+		close(prog);
+	return err;
+}
+
+int attachments_detach(const struct attachments *mine)
+{
+	int err = 0;
+
+	for (int i = 0; i < mine->nr; i++)
+		err |= detach(&mine->at[i]);
+	return err;
+}
+
+int cgroup_lock(int *fd)
+{
+	char root[PATH_MAX];
+
+	*fd = open_root(root);
+	if (*fd < 0)
+		return 0;
+	/* the kernel takes the lock off when the process ends, however that is */
+	for (int i = 0; flock(*fd, LOCK_EX | LOCK_NB); i++) {
+		if (i == LOCK_TRIES)
+			return fail("another process keeps %s locked (`lslocks` may tell which)", root);
+		usleep(LOCK_WAIT_US);
+	}
+	return 0;
+}
+
+int cgroup_open(struct cgroup *c, const struct object *o, const char *path)
+{
+	char root[PATH_MAX];
+	int fd;
+
+	if (!has_any(o)) {
+		if (path)
+			return fail("--cgroup %s: %s has no programs for a cgroup: leave it out", path,
+				    bpf_object__name(o->bpf));
+		return 0;
+	}
+	fd = open_root(root);
+	if (fd < 0)
+		return fail("cannot load %s: its cgroup programs need a cgroup2, and none is mounted: mount one "
+			    "(mount -t cgroup2 none DIR), or register the sender alone "
+			    "(bpftool struct_ops register %s.bpf.o)", o->ops_name, bpf_object__name(o->bpf));
+	close(fd);
+	if (!path)
+		path = root;
+	c->fd = realpath(path, c->path) ? open_cgroup(c->path) : -errno;
+	if (c->fd == -ENOENT)
+		return fail("--cgroup %s: there is none: make it (mkdir), or choose one under %s", path, root);
+	if (c->fd == -EMEDIUMTYPE || c->fd == -ENOTDIR)
+		return fail("--cgroup %s: not a directory of cgroup2: choose one under %s", path, root);
+	if (c->fd < 0)
+		return fail("--cgroup %s: %s", path, strerror(-c->fd));
+	return 0;
+}
+
+/* Are there programs of the same object that would run beside ours, here or in a cgroup below? */
+static int refuse_second(struct cgroup *c, const struct object *o, const struct registry *r)
+{
+	const char *object = bpf_object__name(o->bpf);
+	struct attachments there = {};
+	int err = query(&there, r, c->fd, c->path, BPF_F_QUERY_EFFECTIVE);
+
+	if (err)
+		err = fail("cannot read what is in effect in %s: %s", c->path, strerror(-err));
+	else
+		err = walk(&there, r, c->path);
+	for (int i = 0; !err && i < there.nr; i++) {
+		const struct attached *a = &there.at[i];
+		const char *owner = *a->owner ? a->owner : object;
+
+		if (has_program(o, a))
+			err = fail("cannot load %s: programs of %s are in effect in %s already, as %s, and two would "
+				   "write on one connection: choose a --cgroup apart from it, or `asymcc unload %s` first",
+				   o->ops_name, object, a->cgroup, owner, owner);
+	}
+	attachments_free(&there);
+	return err;
+}
+
+static int fail_attach(const struct cgroup *c, const struct object *o, const char *prog, int err)
+{
+	if (err == EPERM)
+		return fail("cannot load %s: %s does not go into %s: a program there or above admits no other "
+			    "(`bpftool cgroup tree` shows it)", o->ops_name, prog, c->path);
+	return fail("cannot load %s: %s does not go into %s: %s", o->ops_name, prog, c->path,
+		    err == E2BIG ? "the cgroup is full" : strerror(err));
+}
+
+int cgroup_attach(struct cgroup *c, const struct object *o, const struct registry *r)
+{
+	struct bpf_program *p;
+
+	if (c->fd < 0)
+		return 0;
+	if (cgroup_lock(&c->lock) || refuse_second(c, o, r))
+		return -1;
+	bpf_object__for_each_program(p, o->bpf) {
+		const struct kind *kind = kind_of(p);
+
+		if (!kind)
+			continue;
+		if (bpf_prog_attach(bpf_program__fd(p), c->fd, kind->attach, BPF_F_ALLOW_MULTI)) {
+			fail_attach(c, o, bpf_program__name(p), errno);
+			cgroup_detach(c, o);
+			return -1;
+		}
+		c->nr++;
+	}
+	return 0;
+}
+
+void cgroup_detach(struct cgroup *c, const struct object *o)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o->bpf) {
+		const struct kind *kind = kind_of(p);
+
+		if (!kind || !c->nr)
+			continue;
+		c->nr--;
+		if (bpf_prog_detach2(bpf_program__fd(p), c->fd, kind->attach))
+			fail("%s stays attached to %s: %s: try `asymcc unload %s`", bpf_program__name(p),
+			     c->path, strerror(errno), o->ops_name);
+	}
+}
+
+void cgroup_close(struct cgroup *c)
+{
+	if (c->fd >= 0)
+		close(c->fd);
+	if (c->lock >= 0)
+		close(c->lock);
+}

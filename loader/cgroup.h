@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Programs that an object has for a cgroup beside its struct_ops: in sections "sockops" and
+ * "cgroup_skb/egress". They see every connection of the cgroup and of those below it.
+ */
+#ifndef CGROUP_H
+#define CGROUP_H
+
+#include "object.h"
+#include "registry.h"
+
+struct kind;
+
+/* One program in one cgroup, whoever put it there. */
+struct attached {
+	__u32 prog_id, btf_id;
+	const struct kind *kind;
+	char name[16];              /* of the program, cut by the kernel */
+	char owner[CC_NAME_LEN];    /* the controller it was loaded with; "": not known */
+	char *cgroup;               /* its path */
+};
+
+struct attachments {
+	struct attached *at;
+	int nr;
+};
+
+/* What is attached in the whole tree; nothing if no cgroup2 is mounted. */
+int attachments_read(struct attachments *all, const struct registry *r);
+void attachments_free(struct attachments *all);
+/*
+ * Keep what belongs to controller `name`; `o` is its object, or NULL. By the object's names a
+ * program is told only if nothing else tells whose it is.
+ */
+void attachments_keep(struct attachments *all, const char *name, const struct object *o);
+int attachments_detach(const struct attachments *mine);
+
+/*
+ * The cgroups, one a call and each once, with programs of the load `btf_id` and of `owner` (0, NULL:
+ * of any). *i is 0 at first; NULL at the end.
+ */
+const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i);
+/* Is the program called `prog` among those of `btf_id` in this cgroup? */
+bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog);
+
+/* The programs for a cgroup that an object has (NULL: not known), or that are attached; freed by free(). */
+const char **cgroup_programs(const struct object *o, const struct attachments *all, __u32 btf_id);
+
+/* Where a load attaches. */
+struct cgroup {
+	char path[PATH_MAX];
+	int fd, lock;
+	int nr;             /* of the object's programs, how many are attached */
+};
+#define CGROUP_CLOSED { .fd = -1, .lock = -1 }
+
+/* `path` NULL: the root. Of an object without such programs there is nothing to open and to attach. */
+int cgroup_open(struct cgroup *c, const struct object *o, const char *path);
+/* All of them or none; others' loads and unloads wait until cgroup_close(). */
+int cgroup_attach(struct cgroup *c, const struct object *o, const struct registry *r);
+void cgroup_detach(struct cgroup *c, const struct object *o);
+void cgroup_close(struct cgroup *c);
+
+/* Keep other loads and unloads out until *fd is closed; without a cgroup2 there is nothing to keep. */
+int cgroup_lock(int *fd);
+
+#endif
