@@ -37,6 +37,9 @@
  *    just x to the sum; for other eta the sum is scaled so that it does (ftt_norm).
  *  - Q counts rises only (q_mode 1). The literal sum goes below zero when the queue drains after a
  *    signal, and each next signal comes at a longer queue than the last.
+ *  - A signal tells of the round before the one that its ACK ends. So the signal after a cut tells of
+ *    packets sent before it and is not believed (signal_hold): else each excess is cut twice. Not so when
+ *    slow start ends, up to 1.6 times too high.
  *  - Slow start ends at the first signal, at ssthresh, or at a loss. A loss halves W (loss_beta).
  *  - The sender's srtt is that of the newest packet an ACK covers. The stack's counts the oldest too,
  *    which waited a round for its ACK.
@@ -61,6 +64,7 @@ PARAM(u32, cathresh, 2, 1, 1024, "packets", "added queue that makes a signal (5)
 PARAM(u32, eta_q8, 128, 1, 255, "1/256", "weight of the old sftt in (4)");
 PARAM(u32, ftt_norm, 1, 0, 1, "-", "1: L has gain 1 whatever eta is; 0: literal (4)");
 PARAM(u32, q_mode, 1, 0, 2, "-", "Q is the 0: net sum of L, 1: sum of rises, 2: sum, not below 0");
+PARAM(u32, signal_hold, 1, 0, 4, "rounds", "after a cut in congestion avoidance, further signals are old news; 0: literal [P]");
 PARAM(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
 PARAM(u32, nack_dup, 3, 1, 16, "ACKs", "reports of a new gap; 1: literal [P], 3: the stack believes it at once");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
@@ -69,6 +73,7 @@ COUNTER(flows, "connections started, receivers' too");
 COUNTER(peers, "connections whose other end said that it is a Formosa receiver");
 COUNTER(rounds, "rounds ended");
 COUNTER(signals, "reductions by a congestion signal");
+COUNTER(old_signals, "signals about packets that left before the last reduction");
 COUNTER(limited_rounds, "rounds that carried too little for W to grow");
 COUNTER(losses, "reductions by loss: fast retransmit, ECN or RTO");
 COUNTER(timeouts, "retransmission timeouts");
@@ -282,7 +287,8 @@ struct formosa {
 	u32 delivered_round;  /* tp->delivered when this round began */
 	u32 delivered;        /* tp->delivered at the last ACK */
 	u32 peer_queue_us;    /* forward queueing delay as the receiver sees it */
-	u32 peer_signals;     /* signals heard */
+	u32 peer_signals;     /* signals believed */
+	u8 hold;              /* rounds in which no signal is */
 	bool cwnd_limited;    /* fallback: the window was the limit in this round */
 };
 STATE(struct formosa);
@@ -310,6 +316,7 @@ static inline void on_signal(struct formosa *f)
 {
 	u32 cut = max_u64((u64)f->w * delta_q8 >> 8, 1);
 
+	f->hold = f->w < f->ssthresh ? 0 : signal_hold;
 	f->w = max_u64(f->w - min_u64(cut, f->w), W_MIN);
 	f->ssthresh = f->w;
 	f->peer_signals++;
@@ -355,8 +362,10 @@ static inline void law_by_rounds(struct formosa *f, const struct tcp_sock *tp,
 		}
 	}
 	if (state != TCP_CA_CWR && state != TCP_CA_Recovery) { /* else halved already */
-		if (w->signalled)
+		if (w->signalled && !f->hold)
 			on_signal(f);
+		else if (w->signalled)
+			COUNT(old_signals);
 		else if ((u64)carried + f->w_last / 8 + 2 < f->w_last) /* application or peer's window */
 			COUNT(limited_rounds);
 		else if (f->w < f->ssthresh)
@@ -364,6 +373,8 @@ static inline void law_by_rounds(struct formosa *f, const struct tcp_sock *tp,
 		else
 			f->w++;
 	}
+	if (f->hold && was <= f->w)
+		f->hold--;
 	w->signalled = false;
 	f->w_last = was;
 	begin_round(f, tp, w);
