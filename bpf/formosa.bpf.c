@@ -47,8 +47,8 @@
  *    goes out beyond W (a probe, a retransmission after timeout) and the last packet of the data are
  *    answered too (T). A signal is numbered and stays in each ACK until the next.
  *  - A NACK is the kernel's ACK with SACK blocks: up to three blocks, newest first, are the complement
- *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the first gap
- *    closes, none otherwise; without SACK none says more than the cumulative ACK.
+ *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the last gap has
+ *    closed, none otherwise; without SACK none says more than the cumulative ACK.
  *  - A peer that is no Formosa receiver: ACK clocking, and d from the timestamps. Not from the RTT: the
  *    reverse queue is what must not count. Without timestamps only losses tell.
  *  - After an idle time of n seconds W has been halved n times, not below 10.
@@ -66,7 +66,7 @@ PARAM(u32, ftt_norm, 1, 0, 1, "-", "1: L has gain 1 whatever eta is; 0: literal 
 PARAM(u32, q_mode, 1, 0, 2, "-", "Q is the 0: net sum of L, 1: sum of rises, 2: sum, not below 0");
 PARAM(u32, signal_hold, 1, 0, 4, "rounds", "after a cut in congestion avoidance, further signals are old news; 0: literal [P]");
 PARAM(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
-PARAM(u32, nack_dup, 3, 1, 16, "ACKs", "reports of a new gap; 1: literal [P], 3: the stack believes it at once");
+PARAM(u32, nack_dup, 1, 1, 16, "ACKs", "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
 
 COUNTER(flows, "connections started, receivers' too");
@@ -238,6 +238,7 @@ struct wire {
 	bool receiving;   /* data options come */
 	bool thin;        /* and the kernel answers flagged packets: other pure ACKs are dropped */
 	bool due;         /* the next ACK answers a flagged packet, or must pass for another reason */
+	bool gaps;        /* data waits behind gaps */
 	u8 nacks;         /* so many reports of the newest gap are left */
 	u8 last_round;
 	u8 signal;        /* number of signals given */
@@ -578,6 +579,7 @@ void BPF_PROG(formosa_set_state, struct sock *sk, u8 state)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct formosa *f = inet_csk_ca(sk);
+	struct wire *w;
 
 	if (state == TCP_CA_Loss) {
 		COUNT(timeouts);
@@ -585,7 +587,10 @@ void BPF_PROG(formosa_set_state, struct sock *sk, u8 state)
 	} else if (state != TCP_CA_Recovery) {
 		return;
 	}
-	begin_round(f, tp, bpf_sk_storage_get(&wires, sk, NULL, 0)); /* repairs go out now */
+	w = bpf_sk_storage_get(&wires, sk, NULL, 0);
+	begin_round(f, tp, w); /* repairs go out now ... */
+	if (state == TCP_CA_Recovery && sends_options(w))
+		cwnd_write(&f->s, tp, window_by_rounds(f, tp, w)); /* ... and no more than W, lost ones counted */
 }
 
 SEC("struct_ops/formosa_undo_cwnd")
@@ -846,10 +851,10 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 		w->due = true;
 		return;
 	}
-	if (before(w->end, seq))
-		w->nacks = nack_dup; /* a new gap */
-	else if (before(ops->rcv_nxt, w->end) && !before(ops->rcv_nxt, seq))
-		w->due = true; /* the first gap closes */
+	if (before(w->end, seq)) { /* a new gap */
+		w->nacks = nack_dup;
+		w->gaps = true;
+	}
 	if (before(w->end, end))
 		w->end = end;
 	if (tp)
@@ -930,7 +935,7 @@ int formosa_sockops(struct bpf_sock_ops *ops)
 /* --- thinning ------------------------------------------------------------------------------------ */
 
 #define PURE_ACK_MAX (40 + 60)     /* longest IP and TCP headers without extensions */
-#define SILENCE_NS 200000000ULL    /* an ACK passes after this or 1.25 RTT without one */
+#define SILENCE_NS 500000000ULL    /* an ACK passes after this or 2 RTTs without one */
 
 /* TCP header of a pure ACK, or false. */
 static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
@@ -953,12 +958,16 @@ static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
 /* Why must this ACK pass? It goes on the wire if it tells what the sender has to know now. */
 static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack, u32 right, u64 now)
 {
-	u64 silence = max_u64(1250ULL * w->peer_srtt_us, SILENCE_NS);
+	u64 silence = max_u64(2000ULL * w->peer_srtt_us, SILENCE_NS);
 	u32 two = 2 * ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 
 	if (w->due || before(w->end, ack)) /* the second: data came without options */
 		return true;
-	if (before(ack, w->end)) { /* gaps */
+	if (w->gaps && ack == w->end) { /* the last one has closed */
+		w->gaps = false;
+		return true;
+	}
+	if (before(ack, w->end)) {
 		if (w->nacks) {
 			w->nacks--;
 			COUNT(nacks);
