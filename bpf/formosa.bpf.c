@@ -43,9 +43,9 @@
  *  - Slow start ends at the first signal, at ssthresh, or at a loss. A loss halves W (loss_beta).
  *  - The sender's srtt is that of the newest packet an ACK covers. The stack's counts the oldest too,
  *    which waited a round for its ACK.
- *  - A lost flag or ACK: packets carry a round number and the first of a new one is answered; what
- *    goes out beyond W (a probe, a retransmission after timeout) and the last packet of the data are
- *    answered too (T). A signal is numbered and stays in each ACK until the next.
+ *  - A lost flag or ACK: packets carry a round number and the first of a new one is answered. So is
+ *    the last packet of the data (T); and, twice, what shows that an ACK was lost (P): a probe beyond W, a
+ *    retransmission after timeout, data that is here already. A signal is numbered and stays in each ACK until the next.
  *  - A NACK is the kernel's ACK with SACK blocks: up to three blocks, newest first, are the complement
  *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the last gap has
  *    closed, none otherwise; without SACK none says more than the cumulative ACK.
@@ -111,7 +111,8 @@ struct hello_option {
 };
 
 #define DATA_A 0x80 /* first packet of its round */
-#define DATA_T 0x40 /* answer at once: nothing follows, or beyond W */
+#define DATA_T 0x40 /* answer at once: nothing follows */
+#define DATA_P 0x20 /* answer at once and twice: a probe beyond W, or a repair that begins a round */
 
 struct data_option {
 	u8 kind, len;
@@ -237,7 +238,7 @@ struct wire {
 	/* receiver */
 	bool receiving;   /* data options come */
 	bool thin;        /* and the kernel answers flagged packets: other pure ACKs are dropped */
-	bool due;         /* the next ACK answers a flagged packet, or must pass for another reason */
+	u8 due;           /* so many ACKs, the next ones, answer a flagged packet, or must pass for another reason */
 	bool gaps;        /* data waits behind gaps */
 	u8 nacks;         /* so many reports of the newest gap are left */
 	u8 last_round;
@@ -245,9 +246,10 @@ struct wire {
 	u32 end;          /* end of the data that came with an option */
 	u32 d0;           /* forward delay of the first packet, clocks' difference included, us */
 	u32 peer_srtt_us;
-	u32 passed_ack;   /* the last ACK that passed: number, right edge of the window, time */
-	u32 passed_right;
-	u64 passed_ns;
+	u32 last_ack;     /* the kernel's last ACK, passed or not: its number ... */
+	u32 last_right;   /* ... and the right edge of its window */
+	u32 passed_right; /* of the last that passed */
+	u64 passed_ns;    /* and when it did */
 	struct estimate in;
 
 	/* sender toward a peer without the receiver half */
@@ -643,13 +645,15 @@ void BPF_PROG(formosa_in_ack_event, struct sock *sk, u32 flags)
 	w->thin = true;
 	if (w->due)
 		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
+	if (w->due > 1)
+		bpf_tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt);
 }
 
 /* --- options ----------------------------------------------------------------------------------- */
 
 enum {
 	CB_FLAGS = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
-	IPPROTO_TCP_ = 6, TCP_CONGESTION_ = 13, TCP_SAVE_SYN_ = 27,
+	IPPROTO_TCP_ = 6, TCP_CONGESTION_ = 13, TCP_SAVE_SYN_ = 27, TCPOPT_SACK = 5,
 	ENOSPC = 28, FIN = 1, SYN = 2, RST = 4, ACK = 16, ECE = 64,
 };
 
@@ -754,11 +758,11 @@ static inline bool header(struct bpf_sock_ops *ops, struct tcp_header *h, u32 *p
 	return true;
 }
 
-static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 end)
+static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 seq, u32 payload)
 {
 	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
-	u32 sent = ops->data_segs_out - w->segs;
+	u32 sent = ops->data_segs_out - w->segs, end = seq + payload;
 	struct data_option o = {
 		.kind = OPTION_KIND,
 		.len = sizeof(o),
@@ -769,8 +773,10 @@ static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 end)
 		.stamp = bpf_htonl((u32)(bpf_ktime_get_ns() / 1000)),
 	};
 
-	if (sent >= w->budget || (tp && end == tp->write_seq))
+	if (tp && end == tp->write_seq)
 		o.flags |= DATA_T;
+	if (sent >= w->budget || (!sent && before(seq, ops->snd_nxt)))
+		o.flags |= DATA_P;
 	if (!bpf_store_hdr_opt(ops, &o, sizeof(o), 0))
 		COUNT(options_sent);
 }
@@ -804,7 +810,7 @@ static inline void write(struct bpf_sock_ops *ops)
 	if (!w || !header(ops, &h, &payload))
 		return;
 	if (payload && sends_options(w))
-		write_data(ops, w, bpf_ntohl(h.seq) + payload);
+		write_data(ops, w, bpf_ntohl(h.seq), payload);
 	if (w->receiving)
 		write_answer(ops, w);
 }
@@ -829,7 +835,7 @@ static inline void heard(struct bpf_sock_ops *ops, struct wire *w, const struct 
 static inline void start_receiving(struct bpf_sock_ops *ops, struct wire *w)
 {
 	w->receiving = true;
-	w->end = w->passed_ack = ops->rcv_nxt;
+	w->end = w->last_ack = ops->rcv_nxt;
 	if (!w->sender)
 		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_, (void *)asymcc_name, sizeof(asymcc_name));
 }
@@ -847,8 +853,8 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 	COUNT(options_seen);
 	if (first)
 		start_receiving(ops, w);
-	if (!before(ops->rcv_nxt, end)) { /* seen before: the sender has not heard of it */
-		w->due = true;
+	if (!before(ops->rcv_nxt, end)) { /* here already: the sender has not heard of it */
+		w->due = 2;
 		return;
 	}
 	if (before(w->end, seq)) { /* a new gap */
@@ -862,13 +868,13 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 	if (!w->in.seeded)
 		w->d0 = d;
 	estimate_sample(&w->in, (s32)(d - w->d0), mul_div(payload + mss - 1, 1, mss), now_us);
-	if (o->flags & DATA_T)
-		w->due = true;
+	if (o->flags & (DATA_T | DATA_P))
+		w->due = o->flags & DATA_P ? 2 : 1;
 	w->peer_srtt_us = bpf_ntohs(o->srtt) * 64;
 	if (!first && (signed char)(o->round - w->last_round) <= 0)
 		return;
 	w->last_round = o->round;
-	w->due = true;
+	w->due = max_u64(w->due, 1);
 	if (estimate_round(&w->in, w->peer_srtt_us)) {
 		w->signal++;
 		COUNT(signals_sent);
@@ -955,6 +961,25 @@ static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
 	       skb->len == at + (h->offset >> 4) * 4;
 }
 
+/*
+ * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below
+ * the ACK (RFC 2883). The kernel writes SACK first, or behind the timestamps.
+ */
+static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
+{
+	u32 header = (h->offset >> 4) * 4, at = skb->len - header + sizeof(*h);
+	u8 kind;
+	__be32 left;
+
+	for (int i = 0; i < 2; i++, at += 12) {
+		if (bpf_skb_load_bytes(skb, at + 2, &kind, 1))
+			return false;
+		if (kind == TCPOPT_SACK && !bpf_skb_load_bytes(skb, at + 4, &left, sizeof(left)))
+			return before(bpf_ntohl(left), ack);
+	}
+	return false;
+}
+
 /* Why must this ACK pass? It goes on the wire if it tells what the sender has to know now. */
 static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack, u32 right, u64 now)
 {
@@ -973,8 +998,8 @@ static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack,
 			COUNT(nacks);
 			return true;
 		}
-	} else if (ack == w->passed_ack && right == w->passed_right) {
-		return true; /* said before: somebody asked */
+	} else if (ack == w->last_ack && right == w->last_right) {
+		return true; /* said before: somebody asked, or sent what is here already */
 	}
 	if (before(w->passed_right, right) && before(w->passed_right, w->end + two))
 		return true; /* the window that the sender knows is used up */
@@ -989,6 +1014,7 @@ int formosa_egress(struct __sk_buff *skb)
 	struct tcp_sock *tp;
 	struct wire *w;
 	u32 ack, right;
+	bool pass;
 	u64 now;
 
 	if (!sk || !pure_ack(skb, &h))
@@ -1003,13 +1029,16 @@ int formosa_egress(struct __sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	ack = bpf_ntohl(h.ack);
 	right = tp->rcv_wup + tp->rcv_wnd;
-	if (!(h.flags & ECE) && !must_pass(w, tp, ack, right, now)) {
+	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, ack);
+	w->last_ack = ack;
+	w->last_right = right;
+	if (!pass) {
 		COUNT(acks_suppressed);
 		return 0;
 	}
 	COUNT(acks_sent);
-	w->due = false;
-	w->passed_ack = ack;
+	if (w->due)
+		w->due--;
 	w->passed_right = right;
 	w->passed_ns = now;
 	return 1;

@@ -248,7 +248,7 @@ def test_wild_answers(what, pair, formosa, objects):
     fault(pair, pair.client, what, objects)
     with exchange(pair, SINK, SOURCE, formosa, n=BYTES // 10):
         pass
-    assert counted(formosa)["options_seen"] > 10
+    assert counted(formosa)["options_seen"] >= 4
 
 
 def test_a_closed_window_opens(pair, formosa):
