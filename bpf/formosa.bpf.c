@@ -528,14 +528,17 @@ void BPF_PROG(formosa_release, struct sock *sk)
 SEC("struct_ops/formosa_pkts_acked")
 void BPF_PROG(formosa_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
+	struct tcp_sock *tp = tcp_sk(sk);
 	struct formosa *f = inet_csk_ca(sk);
+	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
+	bool first = !f->s.rtt_last; /* what the handshake told may be seconds, if its segments were lost */
 
-	if (!rtt_sample(&f->s, tcp_sk(sk), sample, 0))
+	/* beyond W a probe is out: an ACK that does not cover it tells how long we waited, not the RTT */
+	if (sends_options(w) && tp->packets_out && tp->data_segs_out - w->segs > w->budget)
 		return;
-	if (f->srtt_us)
-		f->srtt_us = ((u64)7 * f->srtt_us + f->s.rtt_last) / 8;
-	else
-		f->srtt_us = f->s.rtt_last;
+	if (!rtt_sample(&f->s, tp, sample, 0))
+		return;
+	f->srtt_us = first ? f->s.rtt_last : ((u64)7 * f->srtt_us + f->s.rtt_last) / 8;
 }
 
 SEC("struct_ops/formosa_cong_control")
