@@ -533,8 +533,12 @@ void BPF_PROG(formosa_pkts_acked, struct sock *sk, const struct ack_sample *samp
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 	bool first = !f->s.rtt_last; /* what the handshake told may be seconds, if its segments were lost */
 
-	/* beyond W a probe is out: an ACK that does not cover it tells how long we waited, not the RTT */
-	if (sends_options(w) && tp->packets_out && tp->data_segs_out - w->segs > w->budget)
+	/*
+	 * The RTT is that of the flagged packet, which an ACK covers last. Not so of one that closes gaps, nor,
+	 * with a probe out beyond W, of one that does not cover that: they tell how long we waited.
+	 */
+	if (sends_options(w) && (in_recovery(inet_csk(sk)) ||
+				 (tp->packets_out && tp->data_segs_out - w->segs > w->budget)))
 		return;
 	if (!rtt_sample(&f->s, tp, sample, 0))
 		return;
