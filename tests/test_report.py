@@ -7,6 +7,7 @@ import errno
 import io
 import json
 import re
+import struct
 from dataclasses import asdict
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,7 +18,9 @@ import pytest
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from asymlab import LabError, metrics, report, runner, scenario, store, suite, trace
+from asymlab import LabError, agent, metrics, report, runner, scenario, store, suite, trace
+
+from test_capture import packet
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 BIN_S, DURATION, MEASURE = 0.1, 6.0, 3.0
@@ -29,10 +32,14 @@ STATES = {  # of a flow at rest, in each controller's own units
     "pseudorate": {"base": 20, "offset": 1, "bound_q4": 21 << 4},
 }
 STATES["literal"] = STATES["pseudorate"]
+STATES["formosa"] = STATES["netsum"] = {"w": 50, "rounds": 7, "peer_queue_us": 1600}
+CAPTURED = {"FO-5"}  # scenarios that keep packets
 FIGURES = {
     "taichung": {"taichung-slow-start", "taichung-thresholds"},
     "pseudorate": {"pseudorate-windows", "pseudorate-mechanism", "pseudorate-throughput"},
     "fusion": {"fusion-windows", "fusion-queue", "fusion-loss", "fusion-shares", "fusion-reduction"},
+    "formosa": {"formosa-throughput", "formosa-ten-flows", "formosa-ack-path", "formosa-queues", "formosa-rounds", "formosa-delay",
+                "formosa-queue-control"},
 }
 
 
@@ -43,6 +50,16 @@ def table(name: str, **columns) -> np.ndarray:
     for c, v in columns.items():
         rows[c] = v
     return rows
+
+
+def packets_of_formosa(rounds: int = 20, size: int = 5, gap_us: int = 800) -> bytes:
+    """A capture of rounds of data packets with their options, evenly spaced, from time zero on."""
+    file = agent.Capture.PCAP
+    for i in range(rounds * size):
+        option = struct.pack(">BBHBBHI", 253, 12, 0xF0A1, 0 if i % size else 0x80, i // size % 256, 625, i * gap_us)
+        data = packet(option, payload=948)
+        file += struct.pack("<IIII", i * gap_us // 10**6, i * gap_us % 10**6 * 1000, len(data), 1000) + data
+    return file
 
 
 def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: float = 25, invalid: str = "", title: str = "A title",
@@ -78,16 +95,19 @@ def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: 
                       "reverse": {"dev": "right-left", "rate_bps": reverse_bps}}],
            "probes": [{"base_rtt_us": 40_000}]}
     mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": {"left-right": {"drops": 0}, "right-left": {"drops": 0}}}
-    agent = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "marks": {"measure": mark, "end": mark}, "self_check": [
+    left = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "zero_unix_ns": 0, "marks": {"measure": mark, "end": mark}, "self_check": [
         {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": not invalid},
         {"what": "offloads that are on", "expected": [], "measured": [], "ok": True}]}
     key = store.key_of({"name": name})
     (folder / key).mkdir()
     trace.write(tables, folder / key)
+    if id in CAPTURED:
+        for side in ("forward", "reverse"):
+            (folder / key / f"{side}.pcap").write_bytes(packets_of_formosa(rounds=round(DURATION / 0.8e-3 / 5)))
     return store.Run(folder / key, {
         "id": id, "title": title, "name": name, "point": point, "seed": seed, "where": "lab", "command": f"asymlab run {id}.toml --seed {seed}",
-        "wall_s": 12.5, "key": key, "invalid": [invalid] if invalid else [], "result_sha256": "ab" * 32, "agent": agent,
-        "metrics": metrics.of_run(job, agent, tables["acks"], tables["goodput"], tables["links"]),
+        "wall_s": 12.5, "key": key, "invalid": [invalid] if invalid else [], "result_sha256": "ab" * 32, "agent": left,
+        "metrics": metrics.of_run(job, left, tables["acks"], tables["goodput"], tables["links"]),
         "identity": {"kernel": "6.12.0-test", "image": "c0ffee" * 10, "qemu": {"version": "QEMU test"}, "job": job}})
 
 
@@ -275,7 +295,7 @@ def quick(request, tmp_path_factory):
     """(paper, a run for each case of its quick set)."""
     folder = tmp_path_factory.mktemp(request.param)
     return request.param, [make(folder, case.scenario.id, case.point, controllers=[f.controller for f in case.scenario.flows])
-                           for file in sorted((suite.PAPERS / request.param).glob("*.toml")) for case in scenario.load(file)]
+                           for file in sorted((suite.PAPERS / request.param).glob("*.toml")) for case in scenario.load(file) if case.seeds]
 
 
 def drawn(paper: str, runs: list[store.Run]) -> dict[str, report.Figure]:
@@ -295,12 +315,29 @@ def test_figures_need_no_more_than_they_show(quick):
     needed = {  # controllers or scenarios: what is left without them
         "taichung": [("taichung", set()), ("reno", {"taichung-thresholds"}), ("cubic", FIGURES["taichung"])],
         "pseudorate": [("vegas", {"pseudorate-mechanism"}), ("literal", FIGURES["pseudorate"]), ("reno", FIGURES["pseudorate"])],
+        "formosa": [("FO-2", FIGURES["formosa"] - {"formosa-throughput", "formosa-ack-path", "formosa-queues"}), ("FO-4", FIGURES["formosa"]),
+                    ("FO-3", FIGURES["formosa"] - {"formosa-ten-flows"}), ("FO-5", FIGURES["formosa"] - {"formosa-rounds", "formosa-delay"}),
+                    ("netsum", FIGURES["formosa"] - {"formosa-queue-control"}), ("bbr", FIGURES["formosa"])],
         "fusion": [("FU-2", FIGURES["fusion"] - {"fusion-windows", "fusion-queue"}), ("FU-4", FIGURES["fusion"] - {"fusion-loss"}),
                    ("FU-10", FIGURES["fusion"] - {"fusion-shares"}), ("FU-10-ALONE", FIGURES["fusion"]), ("bic", FIGURES["fusion"])],
     }
     for gone, left in needed[paper]:
         kept = [r for r in runs if gone not in (r.record["id"], *r.record["point"].values())]
         assert len(kept) < len(runs) and drawn(paper, kept).keys() == left, gone
+
+
+def test_formosas_rounds_are_read_from_the_packets(tmp_path):
+    claims = suite.module("formosa", "claims")
+    run = make(tmp_path, "FO-5", controllers=["formosa"])
+    assert (claims.round_sizes(run) == 5).all() and len(claims.round_sizes(run)) == 1500
+    assert claims.spacing_cv(run) == 0
+    assert claims.acks_per_round(run) == 0  # this capture holds no pure ACK
+    assert [claims.fibonacci(sizes) for sizes in ((), (1, 1), (1, 2, 3, 5, 8, 13, 20), (2, 3))] == [0, 1, 6, 0]
+
+
+def test_what_is_not_here_is_listed_as_not_measured():
+    verdict = results_of([]).not_measured("X-1", "Fig. 1", "a rival > another", "it is not here")
+    assert (verdict.verdict, verdict.reason, verdict.value, verdict.runs) == ("not measured", "it is not here", None, [])
 
 
 def test_controllers_differ_in_more_than_colour():

@@ -5,7 +5,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from asymlab import LabError, scenario, topology
+from asymlab import LabError, agent, scenario, topology
 from asymlab.paths import EXPERIMENTS
 
 from conftest import CHAIN, CROSSING, HOP, PATH, asymlab
@@ -34,6 +34,18 @@ def test_quantities_carry_units(scenario_file):
     ('id = "TEST"', 'id = "a test"', "id", "pattern"),
     ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux', 'ns2' or 'newreno'"),
     ('queue = 100 }\nreverse', 'queue = 100, loss = "100%" }\nreverse', "path.forward.loss", "less than 1"),
+    ('queue = 100 }\nreverse', 'queue = 100, reorder = "150%" }\nreverse', "path.forward.reorder", "less than 1"),
+    ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100, reorder = "1%" }\nreverse', "path.forward", "reorder needs a delay"),
+    ('queue = 100 }\nreverse', 'queue = 100, strip = [253] }\nreverse', "path.forward.strip", "valid dictionary"),
+    ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [], syn = true } }\nreverse', "path.forward.strip.kinds", "at least 1 item"),
+    ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [1], syn = true } }\nreverse', "path.forward.strip.kinds.0", "greater than or equal to 2"),
+    ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [253] } }\nreverse', "path.forward.strip.syn", "Field required"),
+    ('[path]', '[sysctls]\nnet.ipv4.tcp_sack = 0\n\n[path]', "sysctls.net", "must be quoted"),
+    ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = 0.5\n\n[path]', "sysctls.net.ipv4.tcp_sack", "0.5 is neither a number nor a text"),
+    ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = true\n\n[path]', "sysctls.net.ipv4.tcp_sack", "True is neither a number nor a text"),
+    ('[path]', '[sysctls]\n"vm.swappiness" = 0\n\n[path]', "sysctls.vm.swappiness", "not a key such as"),
+    ('[path]', '[sysctls]\n"net.ipv4/../../vm.x" = 0\n\n[path]', "sysctls.net.ipv4/../../vm.x", "not a key such as"),
+    ('duration = "3s"', 'duration = "3s"\ncapture = "all"', "run.capture", "valid boolean"),
     (PATH, "", "path", "either forward and reverse, or a list of hops"),
     (PATH, PATH.splitlines()[0], "path", "either forward and reverse, or a list of hops"),
     (PATH, PATH + 2 * HOP, "path", "either forward and reverse, or a list of hops"),
@@ -61,7 +73,8 @@ def test_unknown_controller_lists_those_there_are(scenario_file):
 
 @pytest.mark.parametrize("text, reason", [("a = [", "not TOML"), ("[sets.fast]\n", "sets.fast: unknown key"),
                                           ("[sweep]\nx = []\n", "sweep.x: must be a list"), ("[controllers.fsat]\nalpha = 3\n", "controllers.fsat: no flow uses it"),
-                                          ("[sets]\nquick = 3\n", "sets.quick: must be a table")])
+                                          ("[sets]\nquick = 3\n", "sets.quick: must be a table"),
+                                          ("[sets.quick]\nseeds = -1\n", "sets.quick.seeds: must be a number, 0 for no runs in this set")])
 def test_wrong_files(scenario_file, text, reason):
     with pytest.raises(LabError, match=reason):
         scenario.load(scenario_file(append="\n" + text))
@@ -96,6 +109,14 @@ seeds = 2
     assert full[0].seeds == (1, 2) and full[0].scenario.path.mtu == 1500
 
 
+def test_a_set_without_runs(scenario_file):
+    file = scenario_file(append="\n[sets.quick]\nseeds = 0\n")
+    assert [c.seeds for c in scenario.load(file)] == [()] and [c.seeds for c in scenario.load(file, "full")] == [(1,)]
+    p = asymlab("run", file)
+    assert p.returncode == 1 and p.stderr == f"asymlab: {file}: no runs in the quick set; --set takes another, --seed one run of each case\n"
+    assert scenario.load(file, "quick", (3,))[0].seeds == (3,)
+
+
 @pytest.mark.parametrize("section, reason", [
     ('[controllers.reno]\nloader = "bpftol"', "'bpftol' is neither"),
     ('[controllers.reno]\nloader = "bpftool"\nobject = "fast"', "no other name"),
@@ -116,6 +137,30 @@ def test_ack_only_directions_have_a_small_bucket(scenario_file):
     one_way = topology.compile_job(scenario.load(scenario_file())[0], 1)
     both = topology.compile_job(scenario.load(scenario_file(append='\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'))[0], 1)
     assert shape_of(one_way, "right-left")["burst_bytes"] < 1000 <= shape_of(both, "right-left")["burst_bytes"]
+
+
+def test_sysctls_are_the_hosts_and_over_the_profiles(scenario_file):
+    job = job_of(scenario_file(("[path]", '[sysctls]\n"net.ipv4.tcp_early_retrans" = 3\n"net.ipv4.tcp_rmem" = "4096 9999 99999"\n\n[path]')))
+    values = {n["name"]: n["sysctls"] for n in job["nodes"]}
+    for key, mine, profiles in (("net.ipv4.tcp_early_retrans", 3, 0), ("net.ipv4.tcp_rmem", "4096 9999 99999", topology.COMMON["net.ipv4.tcp_rmem"])):
+        assert [values[n][key] for n in ("left", "right", "src0", "dst0")] == [profiles, profiles, mine, mine]
+    assert job["must_have"] == ["net.ipv4.tcp_early_retrans", "net.ipv4.tcp_rmem"]
+
+
+def test_a_direction_that_reorders_and_one_that_strips(scenario_file):
+    both = ('queue = 100 }\nreverse', 'queue = 100, reorder = "1%", strip = { kinds = [253, 4], syn = false } }\nreverse')
+    job = job_of(scenario_file(both))
+    assert shape_of(job, "right-dst0") == {"delay_us": 20_000, "loss": 0, "reorder": 0.01}
+    assert shape_of(job, "left-src0") == {"delay_us": 20_000, "loss": 0, "reorder": 0}
+    assert job["strips"] == [{"node": "right", "dev": "right-left", "kinds": [253, 4], "syn": False}]
+    assert agent.qdisc_commands("x", shape_of(job, "right-dst0")) == ["qdisc add dev x root handle 1: netem limit 1000000 delay 20000us reorder 1.0000000000%"]
+
+
+def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):
+    strip = 'queue = 50, strip = { kinds = [253], syn = true } }'
+    hops = 2 * HOP + HOP.replace("queue = 50 }", strip)
+    job = job_of(scenario_file((PATH, hops)))
+    assert [(s["node"], s["dev"]) for s in job["strips"]] == [("wire3", "wire3-sw3"), ("wire3", "wire3-sw4")]
 
 
 # --- chains --------------------------------------------------------------------------------
@@ -151,7 +196,7 @@ def test_a_chain_of_three_hops(scenario_file):
     for k in (1, 2, 3):  # the queue at the switch, the delay behind it
         assert shape_of(job, f"sw{k}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 2000, "queue_packets": 50}
         assert shape_of(job, f"sw{k + 1}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 240, "queue_packets": 50}
-        assert shape_of(job, f"wire{k}-sw{k + 1}") == shape_of(job, f"wire{k}-sw{k}") == {"delay_us": 10_000, "loss": 0}
+        assert shape_of(job, f"wire{k}-sw{k + 1}") == shape_of(job, f"wire{k}-sw{k}") == {"delay_us": 10_000, "loss": 0, "reorder": 0}
     assert [(h["name"], h["forward"]["dev"], h["reverse"]["dev"]) for h in job["watch"]] == [
         ("hop 1", "sw1-wire1", "sw2-wire1"), ("hop 2", "sw2-wire2", "sw3-wire2"), ("hop 3", "sw3-wire3", "sw4-wire3")]
     for flow, (low, high) in zip(job["flows"], ((1, 4), (2, 3), (3, 4)), strict=True):

@@ -7,6 +7,7 @@ the guest as it is. Output folder:
 
     agent.json   self-check, counters, sysctls, the clock that the trace's times count from
     trace.bin    records of `asymcc trace`
+    forward.pcap, reverse.pcap   with job["capture"]: headers of what left the first hop's queues
 """
 
 import contextlib
@@ -21,6 +22,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 
 LIBC = ctypes.CDLL(None, use_errno=True)
@@ -33,8 +35,11 @@ PROBE_PORT = 7
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
 SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
 IP_UDP = 28        # bytes of IPv4 and UDP header
-TOOLS = ("ip", "tc", "ethtool", "iperf3", "asymcc")
+TOOLS = ("ip", "tc", "ethtool", "asymcc")
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MIDDLEBOX = ("add table ip lab\n"
+             "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
+             "add rule ip lab middlebox iifname {dev} {which}reset tcp option {kind}\n")
 
 
 class Failure(Exception):
@@ -122,9 +127,14 @@ def qdisc_commands(dev, shape):
             f"qdisc add dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}",
         ]
     if shape.get("delay_us") or shape.get("loss"):
-        loss = f" loss random {100 * shape['loss']:.10f}%" if shape.get("loss") else ""
-        return [f"qdisc add dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{loss}"]
+        odds = "".join(f" {what} {100 * shape[key]:.10f}%" for what, key in (("loss random", "loss"), ("reorder", "reorder")) if shape.get(key))
+        return [f"qdisc add dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{odds}"]
     return []
+
+
+def middlebox(dev, kinds, syn):
+    """nft commands: options of these kinds become NOPs in what comes in by a device."""
+    return "".join(MIDDLEBOX.format(dev=dev, kind=kind, which="" if syn else "tcp flags & syn == 0 ") for kind in kinds)
 
 
 def build_network(job, ns):
@@ -159,16 +169,23 @@ def build_network(job, ns):
         sh("ip", "-n", ns.name(node), "-batch", "-", text="\n".join(ip[node]) + "\n")
         if tc[node]:
             sh("tc", "-n", ns.name(node), "-batch", "-", text="\n".join(tc[node]) + "\n")
+    for strip in job["strips"]:
+        with ns.enter(strip["node"]):
+            sh("nft", "-f", "-", text=middlebox(strip["dev"], strip["kinds"], strip["syn"]))
+    for key in job["must_have"]:
+        if any(values.get(key, "") is None for values in sysctls.values()):
+            raise Failure(f"sysctl {key}: kernel {os.uname().release} has none in a network namespace")
     return sysctls
 
 
-def missing(job, ns):
+def missing(job, ns, objects):
     """What this machine lacks for the job: a list of sentences, empty if it can run."""
     lacks = []
     if os.geteuid() != 0:
         return ["not root: namespaces and BPF need it"]
-    loaders = {c["loader"] for c in job["controllers"]}
-    lacks += [f"{tool}: not installed" for tool in sorted({*TOOLS, *loaders}) if not shutil.which(tool)]
+    tools = {*TOOLS, *(c["loader"] for c in job["controllers"]), *(["nft"] if job["strips"] else []),
+             *(["iperf3"] if job["traffic"] == "iperf3" else [])}
+    lacks += [f"{tool}: not installed" for tool in sorted(tools) if not shutil.which(tool)]
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
         lacks.append("kernel without BTF (CONFIG_DEBUG_INFO_BTF): no struct_ops, no tracing")
     if lacks:
@@ -184,6 +201,13 @@ def missing(job, ns):
             if p.returncode:
                 lacks.append(f"kernel without qdisc {kind} (CONFIG_NET_SCH_{kind.upper()})")
             sh("tc", "-n", ns.name("probe"), "qdisc", "del", "dev", "lo", "root", check=False)
+    if job["strips"]:
+        with ns.enter("probe"):
+            p = subprocess.run(["nft", "-f", "-"], input=middlebox("lo", [253], False), capture_output=True, text=True)
+        if p.returncode:
+            lacks.append("kernel whose nf_tables cannot strip TCP options (CONFIG_NF_TABLES, Linux 5.18)")
+    if in_cgroup(job, objects) and not cgroup_mount():
+        lacks.append("no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup` does it where systemd does not")
     own = {c["name"] for c in job["controllers"] if c.get("object")}
     with ns.enter("probe"):
         s = socket.socket()
@@ -222,8 +246,8 @@ def probe_sockets(ns, probe):
 
 
 def base_rtt(src, dst, probe):
-    """Smallest of several round trips of a small datagram, us; None if none came back."""
-    best, back_home = None, 0
+    """The middle one of several round trips of a small datagram, us; None if none came back. Where packets overtake, few are shorter."""
+    took = []
     for _ in range(50):
         sent = time.time_ns()
         src.sendto(b"\0" * 18, (probe["dst_addr"], PROBE_PORT))
@@ -234,30 +258,28 @@ def base_rtt(src, dst, probe):
         dst.sendto(b"\0" * 18, there[2])
         here = stamped_receive(src)
         if here:
-            rtt = (here[1] - back) + (there[1] - sent)
-            best = rtt if best is None else min(best, rtt)
-            back_home += 1
-        if back_home == 3:
+            took.append((here[1] - back) + (there[1] - sent))
+        if len(took) == 3:
             break
-    return None if best is None else best / 1000
+    return sorted(took)[len(took) // 2] / 1000 if took else None
 
 
 def link_rate(sender, receiver, to, train):
     """IP bit/s of a back-to-back train's arrivals, at least and at most: apart if packets were lost,
-    which took their time at the slowest queue or never came to it. 0 if none came."""
+    which took their time at the slowest queue or never came to it. Those that overtook count as lost. 0 if none came."""
     for i in range(train["packets"]):
         sender.sendto(struct.pack("<I", i).ljust(train["bytes"] - IP_UDP, b"\0"), (to, PROBE_PORT))
     arrivals = []
-    while not arrivals or arrivals[-1][0] != train["packets"] - 1:
-        got = stamped_receive(receiver)
-        if not got:
-            break
+    while len(arrivals) < train["packets"] and (got := stamped_receive(receiver)):
         arrivals.append((struct.unpack_from("<I", got[0])[0], got[1]))
-    arrivals = [a for a in arrivals if a[0] >= train["skip"]]
-    if len(arrivals) < 2:
+    kept = []  # from the last on, those that no earlier packet follows
+    for number, at in reversed(arrivals):
+        if train["skip"] <= number < (kept[-1][0] if kept else train["packets"]):
+            kept.append((number, at))
+    if len(kept) < 2:
         return 0.0, 0.0
-    (first, t0), (last, t1) = arrivals[0], arrivals[-1]
-    return tuple(packets * train["bytes"] * 8e9 / (t1 - t0) for packets in (len(arrivals) - 1, last - first))
+    (first, t0), (last, t1) = kept[-1], kept[0]
+    return tuple(packets * train["bytes"] * 8e9 / (t1 - t0) for packets in (len(kept) - 1, last - first))
 
 
 def offloads_on(ns, node, dev):
@@ -347,11 +369,49 @@ def snapshot(job, ns):
 # --- controllers, traffic, trace -----------------------------------------------------------
 
 
+def cgroup_mount():
+    """Where the cgroup2 hierarchy is mounted, or None."""
+    with open("/proc/self/mounts") as f:
+        mounts = [line.split() for line in f]
+    return next((m[1] for m in mounts if m[2] == "cgroup2"), None)
+
+
+def in_cgroup(job, objects):
+    """Names of the controllers that have programs for a cgroup."""
+    return [c["name"] for c in job["controllers"] if c.get("object") and c["loader"] == "asymcc"
+            and json.loads(sh("asymcc", "--objects", objects, "show", c["object"], "--json")).get("cgroup_programs")]
+
+
+class Cgroup:
+    """A cgroup of the run's own, for this process and all that it starts; with `close` it is back and that gone."""
+
+    def __init__(self, name):
+        root = cgroup_mount()
+        with open("/proc/self/cgroup") as f:
+            home = next(line[len("0::"):].rstrip("\n") for line in f if line.startswith("0::"))
+        self.home, self.path = f"{root}{home}", f"{root}/{name}"
+        try:
+            os.mkdir(self.path)
+            self._enter(self.path)
+        except OSError as e:
+            raise Failure(f"cgroup {self.path}: {e.strerror}") from None
+
+    @staticmethod
+    def _enter(path):
+        with open(f"{path}/cgroup.procs", "w") as f:
+            f.write("0")
+
+    def close(self):
+        self._enter(self.home)
+        os.rmdir(self.path)
+
+
 class Controllers:
     """The job's controllers: BPF objects through the loader, modules with their parameters."""
 
-    def __init__(self, objects):
+    def __init__(self, objects, cgroup=None, for_cgroup=()):
         self.objects = objects
+        self.cgroup, self.for_cgroup = cgroup, for_cgroup  # its path; who has programs for it
         self.loaded = []
         self.changed = []  # (file, old value) of module parameters: they are the whole machine's
 
@@ -363,7 +423,8 @@ class Controllers:
                 continue
             if c.get("object"):
                 sets = [x for k, v in sorted(c["set"].items()) for x in ("--set", f"{k}={v}")]
-                sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *sets)
+                where = ["--cgroup", self.cgroup] if c["name"] in self.for_cgroup else []
+                sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *where, *sets)
                 self.loaded.append(c["name"])
                 continue
             for key, value in c["set"].items():
@@ -449,7 +510,7 @@ class Traffic:
         for number, p in self.clients.items():
             if p.poll() is not None:
                 words = p.stdout.read().decode().strip().replace("\n", "; ")
-                raise Failure(f"flow {number}: iperf3 ended: {words}")
+                raise Failure(f"flow {number}: {self.job['traffic']} ended: {words}")
 
     def close(self):
         for p in self.processes:
@@ -462,6 +523,83 @@ class Traffic:
             if p.stdout:
                 p.stdout.close()
         self.processes = []
+
+
+class Forked:
+    """A function in a process of its own, which stops before it begins, until SIGCONT; like a Popen as far as Traffic needs it."""
+
+    def __init__(self, work, *args):
+        out, into = os.pipe()
+        self.returncode = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.kill(os.getpid(), signal.SIGSTOP)
+                work(*args)
+            except BaseException as e:
+                os.write(into, str(e).encode())
+            finally:
+                os._exit(1)
+        os.close(into)
+        self.stdout = open(out, "rb")
+        os.waitpid(self.pid, os.WUNTRACED)
+
+    def poll(self, options=os.WNOHANG):
+        if self.returncode is None and os.waitpid(self.pid, options)[0]:
+            self.returncode = 1
+        return self.returncode
+
+    def wait(self):
+        return self.poll(0)
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+
+def source(flow):
+    """A flow's sender: data without end."""
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind((flow["src_addr"], FLOW_PORT + flow["id"]))
+        s.connect((flow["dst_addr"], SERVER_PORT + flow["id"]))
+        block = bytes(WAKE_BYTES)
+        while True:
+            s.sendall(block)
+
+
+def sink(flow):
+    """Its receiver: data is dropped in the kernel."""
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((flow["dst_addr"], SERVER_PORT + flow["id"]))
+        listener.listen(1)
+        s, _ = listener.accept()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WAKE_BYTES)
+        while s.recv(1 << 20, socket.MSG_TRUNC):
+            pass
+
+
+class PlainTraffic(Traffic):
+    """Senders and receivers of our own: nothing but the data crosses the path, and a flow starts with its SYN."""
+
+    def serve(self):
+        for flow in self.job["flows"]:
+            for processes, node, work in ((self.servers, flow["dst"], sink), (self.clients, flow["src"], source)):
+                with self.ns.enter(node):
+                    p = Forked(work, flow)
+                self.processes.append(p)
+                processes[flow["id"]] = p
+            self.servers[flow["id"]].send_signal(signal.SIGCONT)
+
+    def start(self, flow):
+        self.resume(flow)
+
+    def calm(self, flow):
+        """It is from the start."""
 
 
 class Tracer:
@@ -495,6 +633,73 @@ class Tracer:
             self.process.kill()
             self.process.wait()
         self.process.stdout.close()
+
+
+class Capture:
+    """Headers of the packets that leave the first hop's queues, each direction into a file of its own.
+
+    A packet's time is the kernel's as it goes to the device. A thread collects what has come every
+    READ_S: some 17 us of the guest's CPU a packet, which stands in a run's share of busy CPU.
+    """
+
+    BUFFER = 32 << 20  # bytes of packets that may wait, each with some 2 kB
+    READ_S = 0.1
+    SNAP = 96          # bytes kept: IPv4 and TCP headers are at most 80 without IP options
+    PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAP, 101)  # in ns; packets start at the IP header
+    ETH_P_ALL, SO_ATTACH_FILTER, SO_RCVBUFFORCE, SOL_PACKET, PACKET_STATISTICS = 3, 26, 33, 263, 6
+    # Outgoing packets only: load the packet type, compare with PACKET_OUTGOING, keep SNAP or nothing.
+    FILTER = struct.pack("=HBBIHBBIHBBIHBBI", 0x30, 0, 0, 0xFFFFF004, 0x15, 0, 1, socket.PACKET_OUTGOING, 0x06, 0, 0, SNAP, 0x06, 0, 0, 0)
+
+    def __init__(self, job, ns, out):
+        self.ends, self.done = [], threading.Event()
+        first = job["watch"][0]
+        node = {end["dev"]: end["node"] for link in job["links"] for end in (link["a"], link["b"])}
+        for side in ("forward", "reverse"):
+            with ns.enter(node[first[side]["dev"]]):
+                s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+            self.ends.append((s, open(f"{out}/{side}.pcap", "wb")))
+            self._set_up(s, first[side]["dev"])
+            self.ends[-1][1].write(self.PCAP)
+        self.thread = threading.Thread(target=self._collect, daemon=True)
+        self.thread.start()
+
+    def _set_up(self, s, dev):
+        code = ctypes.create_string_buffer(self.FILTER, len(self.FILTER))
+        s.setsockopt(socket.SOL_SOCKET, self.SO_ATTACH_FILTER, struct.pack("HxxxxxxP", len(self.FILTER) // 8, ctypes.addressof(code)))
+        s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        s.setsockopt(socket.SOL_SOCKET, self.SO_RCVBUFFORCE, self.BUFFER)
+        s.setblocking(False)
+        s.bind((dev, self.ETH_P_ALL))
+
+    def _collect(self):
+        while not self.done.wait(self.READ_S):
+            self._drain()
+
+    def _drain(self):
+        for s, file in self.ends:
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    data, control, _, _ = s.recvmsg(self.SNAP, 64)
+                    sec, nsec = struct.unpack("qq", control[0][2])
+                    file.write(struct.pack("<IIII", sec, nsec, len(data), int.from_bytes(data[2:4], "big")) + data)
+
+    def finish(self):
+        self.done.set()
+        self.thread.join()
+        self._drain()
+        for s, file in self.ends:
+            _, lost = struct.unpack("II", s.getsockopt(self.SOL_PACKET, self.PACKET_STATISTICS, 8))
+            if lost:
+                raise Failure(f"{os.path.basename(file.name)}: {lost} packets lost")
+        self.close()
+
+    def close(self):
+        self.done.set()
+        self.thread.join()
+        for end in self.ends:
+            for part in end:
+                part.close()
+        self.ends = []
 
 
 def sleep_until(t_ns):
@@ -547,10 +752,14 @@ def run(job, out, objects, prefix="lab-"):
     with contextlib.ExitStack() as cleanup:  # each step of it runs, whatever the others do
         ns = Namespaces(prefix)
         cleanup.callback(ns.close)
-        if lacks := missing(job, ns):
+        if lacks := missing(job, ns, objects):
             raise Failure("cannot run here: " + "; ".join(lacks))
         reached("requirements checked")
-        controllers = Controllers(objects)
+        own = None
+        if for_cgroup := in_cgroup(job, objects):
+            own = Cgroup(f"{prefix}run")
+            cleanup.callback(own.close)
+        controllers = Controllers(objects, own and own.path, for_cgroup)
         cleanup.callback(controllers.close)
         controllers.load(job["controllers"])
         reached("controllers loaded")
@@ -559,19 +768,26 @@ def run(job, out, objects, prefix="lab-"):
         print("first packet", flush=True)
         checks = self_check(job, ns)
         reached("self-check made")
-        traffic = Traffic(job, ns)
+        traffic = (PlainTraffic if job["traffic"] == "plain" else Traffic)(job, ns)
         cleanup.callback(traffic.close)
         traffic.serve()
         tracer = Tracer(job, objects, f"{out}/trace.bin")
         cleanup.callback(tracer.close)
         tracer.wait_until_attached()
+        capture = None
+        if job["capture"]:
+            capture = Capture(job, ns, out)
+            cleanup.callback(capture.close)
         reached("tracing")
         zero, marks = run_flows(job, ns, traffic, tracer)
+        if capture:
+            capture.finish()
         reached("flows ended")
         traced = tracer.finish()
         a, b = marks["measure"], marks["end"]
         result = {
             "kernel": os.uname().release, "phases": phases, "zero_ns": zero, "bin_ms": job["bin_ms"],
+            "zero_unix_ns": zero + time.time_ns() - time.monotonic_ns(),
             "self_check": checks,
             "cpu_busy": 1 - (b["cpu_idle_s"] - a["cpu_idle_s"]) / ((b["t_ns"] - a["t_ns"]) / 1e9),
             "marks": marks, "controllers": controllers.show(), "traced": traced, "sysctls": sysctls,

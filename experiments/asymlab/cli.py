@@ -60,6 +60,8 @@ def cases_of(args) -> list[scenario.Case]:
         first = args.seed or 1
         seeds = tuple(range(first, first + (args.repeat or 1)))
     cases = scenario.load(args.file, args.which, seeds)
+    if not any(case.seeds for case in cases):
+        raise LabError(f"{args.file}: no runs in the {args.which} set; --set takes another, --seed one run of each case")
     for item in args.at:
         key, _, value = item.partition("=")
         if key not in cases[0].point:

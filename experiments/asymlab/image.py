@@ -30,9 +30,9 @@ from .paths import BUILD, IMAGES, PACKAGE
 
 DEFAULT_KERNEL = "6.12"
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
-GUEST_TOOLS = ("ip", "tc", "iperf3", "ethtool", "modprobe", "bpftool")
+GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "ethtool", "modprobe", "bpftool")
 GUEST_MODULES = re.compile(
-    r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|drivers/net/(veth|ifb|dummy))\.ko"
+    r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|net/netfilter/nf_tables|drivers/net/(veth|ifb|dummy))\.ko"
 )
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 

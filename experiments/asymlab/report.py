@@ -37,7 +37,8 @@ TERMINAL = {"reproduced": "green", "not reproduced": "bold red", "not measured":
 # Okabe and Ito's palette: distinct to all kinds of colour vision.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
-INDIGO, WINE, TEAL, BROWN, GREY = "#332288", "#882255", "#00695C", "#7A5C00", "#666666"  # darker ones, for more than eight
+# Others, for more than eight.
+INDIGO, WINE, TEAL, BROWN, GREY, ROSE, OLIVE = "#332288", "#882255", "#00695C", "#7A5C00", "#666666", "#CC6677", "#8C8C1A"
 STYLE = {
     "font.size": 10, "axes.titlesize": 10, "axes.titlelocation": "left", "legend.fontsize": 9, "legend.frameon": False,
     "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
@@ -57,9 +58,13 @@ LOOKS = {
     "taichung": {"color": WINE, "marker": "X", "linestyle": "-"},
     "pseudorate": {"color": TEAL, "marker": "h", "linestyle": "-"},
     "literal": {"color": BROWN, "marker": "p", "linestyle": (0, (4, 1, 1, 1))},
+    "formosa": {"color": BLACK, "marker": "*", "linestyle": "-"},
+    "netsum": {"color": ROSE, "marker": "H", "linestyle": (0, (4, 2))},
+    "bbr": {"color": OLIVE, "marker": "d", "linestyle": (0, (2, 1, 1, 1))},
 }
 NAMES = {"fast": "FAST", "reno": "Reno", "cubic": "CUBIC", "vegas": "Vegas", "westwood": "Westwood+", "highspeed": "HighSpeed",
-         "bic": "BIC", "fusion": "Fusion", "taichung": "Taichung", "pseudorate": "Pseudo-rate", "literal": "Pseudo-rate as printed"}
+         "bic": "BIC", "fusion": "Fusion", "taichung": "Taichung", "pseudorate": "Pseudo-rate", "literal": "Pseudo-rate as printed",
+         "formosa": "Formosa", "netsum": "Formosa, literal sum", "bbr": "BBR"}
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
 SETS = ("quick", "full")
 BIN_MS = 100  # of the traces' series; windows are whole bins
+SYSCTL = re.compile(r"net(\.[a-z0-9_-]+){2,}")  # what a network namespace has of its own
 
 
 def _quantity(units: dict[str, float], example: str):
@@ -53,13 +54,28 @@ class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Strip(Model):
+    """A middlebox that overwrites TCP options with NOPs."""
+
+    kinds: list[Annotated[int, Field(ge=2, le=255)]] = Field(min_length=1)  # option kinds; 0 and 1 are padding
+    syn: bool  # in SYN segments, too
+
+
 class Direction(Model):
-    """One direction of a hop: a drop-tail bottleneck, then a propagation delay with random loss."""
+    """One direction of a hop: a drop-tail bottleneck, then a middlebox, then a propagation delay with random loss and reordering."""
 
     rate: Rate
     delay: Time
     queue: int = Field(ge=1, le=1_000_000)  # packets
     loss: Share = 0.0
+    reorder: Share = 0.0  # of the packets that are spared the delay, and so overtake
+    strip: Strip | None = None
+
+    @model_validator(mode="after")
+    def _something_to_overtake(self):
+        if self.reorder and not self.delay:
+            raise ValueError("reorder needs a delay that packets are spared")
+        return self
 
 
 class Hop(Model):
@@ -117,6 +133,8 @@ class Run(Model):
     measure_from: Time
     start_jitter: Time = 10_000  # starts are delayed by uniform [0, this), drawn from the seed
     trace_state: bool = False  # keep the controllers' private state at each ACK, too
+    traffic: Literal["iperf3", "plain"] = "iperf3"  # plain: connections of data alone; iperf3 talks before, over the same path
+    capture: bool = False  # keep the headers of all packets as they leave the first hop's queues, too
 
     @model_validator(mode="after")
     def _order(self):
@@ -127,10 +145,19 @@ class Run(Model):
         return self
 
 
+def _sysctl(value: Any) -> int | str:
+    if isinstance(value, dict):
+        raise ValueError("a key with dots must be quoted, as in \"net.ipv4.tcp_early_retrans\" = 3")
+    if isinstance(value, bool) or not isinstance(value, int | str):
+        raise ValueError(f"{value!r} is neither a number nor a text")
+    return value
+
+
 class Scenario(Model):
     title: str
     id: str = Field(pattern=r"^[A-Z0-9-]+$")
     profile: Literal["linux", "ns2", "newreno"] = "linux"
+    sysctls: dict[str, Annotated[int | str, BeforeValidator(_sysctl)]] = {}  # of the hosts, over the profile's
     path: PathSpec
     controllers: dict[str, dict[str, int | str]] = {}
     flows: list[Flow] = Field(min_length=1, max_length=60)
@@ -142,6 +169,13 @@ class Scenario(Model):
         if flow.direction == "reverse":
             first, last = last, first
         return (first if flow.enter is None else flow.enter, last if flow.leave is None else flow.leave)
+
+    @model_validator(mode="after")
+    def _sysctls_are_a_namespaces(self):
+        for key in self.sysctls:
+            if not SYSCTL.fullmatch(key):
+                raise ValueError(f"sysctls.{key}: not a key such as 'net.ipv4.tcp_early_retrans'")
+        return self
 
     @model_validator(mode="after")
     def _flows_fit(self):
@@ -214,8 +248,8 @@ def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None)
         raise LabError(f"{file}: sets.{unknown[0]}: unknown key (sets are {', '.join(SETS)})")
     changes = dict(sets.get(which, {}))
     count = changes.pop("seeds", 1)
-    if not isinstance(count, int) or count < 1:
-        raise LabError(f"{file}: sets.{which}.seeds: must be a number of 1 or more")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise LabError(f"{file}: sets.{which}.seeds: must be a number, 0 for no runs in this set")
     _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
     sweep = {**sweep, **changes.pop("sweep", {})}
     axes = []  # each a list of {key: value, ...}; the first key names the point

@@ -2,7 +2,8 @@
 """Finished runs, each in a folder named by the hash of all that determines it.
 
     build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it
-    build/store/KEY/{acks,goodput,links}.parquet, and state-CONTROLLER.parquet where run.trace_state is set
+    build/store/KEY/{acks,goodput,links}.parquet, and state-CONTROLLER.parquet where run.trace_state is set,
+                    forward.pcap and reverse.pcap where run.capture is
 
 A folder appears whole or not at all; one that is there is never computed again.
 """
@@ -19,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import LabError, metrics, trace
+from . import LabError, capture, metrics, trace
 from .paths import STORE
 
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
@@ -63,6 +64,13 @@ class Run:
     @cached_property
     def links(self) -> np.ndarray:
         return trace.read(self.folder, "links")
+
+    def capture(self, side: str) -> np.ndarray:
+        """The packets that left the first hop's queue of a side, "forward" or "reverse" (capture.py)."""
+        file = self.folder / f"{side}.pcap"
+        if not file.exists():
+            raise LabError(f"{self.folder}: no {file.name}: it takes run.capture")
+        return capture.read(file, self.record["agent"]["zero_unix_ns"])
 
     def state(self, flow: int) -> np.ndarray:
         """What a flow's controller remembered as each ACK arrived: flow, t, and its members (trace.py)."""
@@ -116,6 +124,8 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
         part = Path(tempfile.mkdtemp(dir=STORE, prefix=".part-"))
         try:
             trace.write(tables, part)
+            for name in files.keys() - {"agent.json", "trace.bin"}:  # kept as they are
+                (part / name).write_bytes(files[name])
             (part / "run.json").write_text(json.dumps(record))
             part.chmod(0o755)
             if (STORE / key).exists():  # repeated on demand: the old one stays until the new one is there

@@ -98,6 +98,10 @@ class Results:
         return Verdict(id, self.paper, source, claim, paper_value, mean, low, high,
                        "reproduced" if good else "not reproduced", reason, [r.record["key"] for r in used])
 
+    def not_measured(self, id: str, source: str, claim: str, reason: str) -> Verdict:
+        """Of a claim about something that is not here."""
+        return Verdict(id, self.paper, source, claim, None, None, None, None, "not measured", reason, [])
+
 
 def papers() -> list[str]:
     return sorted(p.parent.name for p in PAPERS.glob("*/claims.py"))

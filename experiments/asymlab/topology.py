@@ -11,10 +11,12 @@ socket feeds either directly: else TCP's small-queue limit would hide the queue.
 sink host per [[flows]] entry, each on the switch of its choice.
 
 A job is plain JSON:
-    seed, duration_s, measure_from_s, bin_ms, trace_state
+    seed, duration_s, measure_from_s, bin_ms, trace_state, traffic, capture
     nodes       {name, sysctls}
+    must_have   sysctls that the kernel must know
     links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
-                direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss} or {}
+                direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss, reorder} or {}
+    strips      middleboxes: {node, dev the packets come in by, kinds, syn}
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set, loader: asymcc or bpftool}
     flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s, resume_s}
@@ -73,7 +75,8 @@ NOTSENT = 8192
 
 def header_bytes(scenario: Scenario) -> int:
     """IP and TCP header of a data packet, bytes; a pure ACK is the same without payload."""
-    return 52 if scenario.profile == "linux" else 40
+    sysctls = PROFILES[scenario.profile] | scenario.sysctls
+    return 40 if sysctls.get("net.ipv4.tcp_timestamps") == 0 else 52
 
 
 def _shape(direction: Direction, largest: int) -> dict:
@@ -82,7 +85,7 @@ def _shape(direction: Direction, largest: int) -> dict:
 
 
 def _propagation(direction: Direction, extra: int = 0) -> dict:
-    return {"delay_us": direction.delay + extra, "loss": direction.loss}
+    return {"delay_us": direction.delay + extra, "loss": direction.loss, "reorder": direction.reorder}
 
 
 def _train(shapes: list[dict]) -> dict:
@@ -152,7 +155,7 @@ def compile_job(case: Case, seed: int) -> dict:
                        "dev": ends[node, via]["dev"], "attrs": ""})
 
     switches = ["left", "right"] if dumbbell else [f"sw{k}" for k in range(1, len(hops) + 2)]
-    trunk, shapes, watch = switches[:1], [], []  # trunk: every router from left to right
+    trunk, shapes, watch, strips = switches[:1], [], [], []  # trunk: every router from left to right
     for k, (hop, loads, (left, right)) in enumerate(zip(hops, carried, pairwise(switches)), 1):
         shape = {d: _shape(getattr(hop, d), s.path.mtu if d in loads else ACK_MTU) for d in DIRECTIONS}
         way = [left, right] if dumbbell else [left, f"wire{k}", right]
@@ -165,17 +168,20 @@ def compile_job(case: Case, seed: int) -> dict:
         shapes.append(shape)
         watch.append({"name": f"hop {k}", "forward": {"dev": ends[left, way[1]]["dev"], "rate_bps": hop.forward.rate},
                       "reverse": {"dev": ends[right, way[-2]]["dev"], "rate_bps": hop.reverse.rate}})
+        for direction, entry in ((hop.forward, ends[way[1], left]), (hop.reverse, ends[way[-2], right])):
+            if direction.strip:
+                strips.append({"node": entry["node"], "dev": entry["dev"], **direction.strip.model_dump()})
     nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], "net.ipv4.ip_forward": 1}} for n in trunk]
     flows, probes, trained = [], [], set()
     for i, (flow, (low, high)) in enumerate(zip(s.flows, spans)):
         src, dst = f"src{i}", f"dst{i}"
         stops = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
-        nodes += [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **own}} for n, own in ((src, stops), (dst, {}))]
+        nodes += [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **own, **s.sysctls}} for n, own in ((src, stops), (dst, {}))]
         data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
         a, b = (src, dst) if data == "forward" else (dst, src)  # at the left, at the right
         first, last = switches[low - 1], switches[high - 1]
-        behind = {d: _propagation(getattr(hops[0], d), flow.extra_delay) if dumbbell else {"delay_us": flow.extra_delay, "loss": 0.0}
-                  for d in DIRECTIONS}
+        behind = {d: _propagation(getattr(hops[0], d), flow.extra_delay) if dumbbell
+                  else {"delay_us": flow.extra_delay, "loss": 0.0, "reorder": 0.0} for d in DIRECTIONS}
         link(a, first, {}, behind["reverse"])
         link(b, last, {}, behind["forward"])
         host = {a: ends[a, first], b: ends[b, last]}
@@ -210,8 +216,8 @@ def compile_job(case: Case, seed: int) -> dict:
                        "forward": None if known else trains[0], "reverse": None if known else trains[1]})
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
-        "trace_state": s.run.trace_state,
-        "nodes": nodes, "links": links, "routes": routes, "flows": flows,
+        "trace_state": s.run.trace_state, "traffic": s.run.traffic, "capture": s.run.capture,
+        "nodes": nodes, "must_have": sorted(s.sysctls), "links": links, "strips": strips, "routes": routes, "flows": flows,
         "controllers": [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
         "watch": watch,
         "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,

@@ -4,9 +4,11 @@
 
 enum { NONE, GROWS_UNUSED, NO_CLAMP, NO_WINDOW, SHARED, BY_ZERO, BEYOND, TOO_LARGE, IN_RECOVERY, SSTHRESH_1, RAISES, LOWERS };
 PARAM(u32, fault, NONE, NONE, LOWERS, "-", "which");
+PARAM(u32, by_w, 0, 0, 1, "-", "1: governs a W of its own, in cong_control");
 
 struct broken {
 	struct sender s;
+	u32 w;
 	u32 rtts[2];
 	u32 n;
 };
@@ -14,10 +16,33 @@ STATE(struct broken);
 
 static u32 connections;
 
+SEC("struct_ops/broken_cong_control")
+void BPF_PROG(broken_cong_control, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct broken *b = inet_csk_ca(sk);
+
+	if (!in_recovery(inet_csk(sk)) && (is_cwnd_limited(tp) || fault == GROWS_UNUSED) &&
+	    (fault != SHARED || connections % 2 == 0))
+		b->w++;
+	if (fault == NO_CLAMP)
+		tp->snd_cwnd = b->w;
+	else
+		cwnd_write(&b->s, tp, b->w = min_u64(b->w, window_limit(tp)));
+	if (fault == NO_WINDOW && tp->snd_cwnd == 20)
+		tp->snd_cwnd = 0;
+}
+
+extern struct tcp_congestion_ops broken;
+
 SEC("struct_ops/broken_init")
 void BPF_PROG(broken_init, struct sock *sk)
 {
+	struct broken *b = inet_csk_ca(sk);
+
 	connections++;
+	b->w = tcp_sk(sk)->snd_cwnd;
+	broken.cong_control = by_w ? (void *)broken_cong_control : NULL;
 }
 
 SEC("struct_ops/broken_pkts_acked")
@@ -35,7 +60,7 @@ void BPF_PROG(broken_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	if (fault == TOO_LARGE)
 		b->n = mul_div((u64)b->s.rtt_last << 20, tp->snd_cwnd, b->s.rtt_min);
 	if (fault == IN_RECOVERY && in_recovery(inet_csk(sk)))
-		tp->snd_cwnd++;
+		b->w = ++tp->snd_cwnd;
 }
 
 SEC("struct_ops/broken_cong_avoid")
@@ -58,8 +83,10 @@ void BPF_PROG(broken_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops/broken_ssthresh")
 u32 BPF_PROG(broken_ssthresh, struct sock *sk)
 {
-	u32 cwnd = tcp_sk(sk)->snd_cwnd;
+	struct broken *b = inet_csk_ca(sk);
+	u32 cwnd = by_w ? b->w : tcp_sk(sk)->snd_cwnd;
 
+	b->w = max_u64(cwnd / 2, W_MIN);
 	if (fault == RAISES)
 		return max_u64(cwnd, 1000);
 	return fault == SSTHRESH_1 ? max_u64(cwnd / 2, 1) : max_u64(cwnd / 2, W_MIN);
@@ -69,7 +96,9 @@ SEC("struct_ops/broken_undo_cwnd")
 u32 BPF_PROG(broken_undo_cwnd, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
+	struct broken *b = inet_csk_ca(sk);
 
+	b->w = max_u64(b->w, tp->prior_cwnd);
 	return fault == LOWERS ? tp->prior_cwnd : max_u64(tp->snd_cwnd, tp->prior_cwnd);
 }
 

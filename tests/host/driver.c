@@ -15,9 +15,11 @@
  *   loss    n= sack=              n packets at the head found lost: fast retransmit
  *   cwr                           ECN or local congestion
  *   rto     undo                  timeout; the last reduction was spurious
- *   restart cwnd=                 idle for longer than an RTO: the stack cuts the window to cwnd
+ *   restart cwnd=                 idle for longer than an RTO: the stack cuts the window to cwnd,
+ *                                 unless the controller has cong_control
  *   send    event id=  poke       let the application send; raw cwnd_event; set members only
  *   state                         everything
+ * and, of a controller that has its own TCP options, those of wire.h.
  *
  * Two members matter most: now= (the clock, us) and app= (packets that the application keeps in
  * flight at most; without it the window is the limit). Order and conditions of the calls are the
@@ -29,18 +31,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The header's casts would lay both views over the same bytes. Here they are two members. */
-#define tcp_sk tcp_sk_of_the_kernel
-#define inet_csk inet_csk_of_the_kernel
-#define inet_csk_ca inet_csk_ca_of_the_kernel
-#define mul_div mul_div_of_the_kernel
-#include "asymcc.bpf.h"
-#undef tcp_sk
-#undef inet_csk
-#undef inet_csk_ca
-#undef mul_div
+#include <linux/bpf.h>
+#include <sanitizer/asan_interface.h>
 
-void __sanitizer_print_stack_trace(void);
+/*
+ * A pointer to a socket is cast to either view. In the kernel a tcp_sock begins with the
+ * inet_connection_sock: here the view of the one begins with room for that of the other.
+ */
+#define ROOM 256
+#define rcv_nxt room_[ROOM / sizeof(u32)], rcv_nxt /* the view's first member */
+#define mul_div mul_div_of_the_kernel
+#define pace pace_of_the_kernel
+#include "asymcc.bpf.h"
+#undef rcv_nxt
+#undef mul_div
+#undef pace
+
+_Static_assert(offsetof(struct tcp_sock, room_) == 0, "the room is not in front");
+_Static_assert(sizeof(struct inet_connection_sock) <= ROOM, "no room");
 
 /* Unsigned products wrap silently; here one beyond 64 bits ends the process as a sanitizer does. */
 static inline u64 mul_div(u64 a, u64 b, u64 c)
@@ -57,23 +65,7 @@ static inline u64 mul_div(u64 a, u64 b, u64 c)
 
 struct sock {
 	struct tcp_sock tp;
-	struct inet_connection_sock icsk; /* last: the sanitizer sees what overruns it */
 };
-
-static struct tcp_sock *tcp_sk(struct sock *sk)
-{
-	return &sk->tp;
-}
-
-static inline struct inet_connection_sock *inet_csk(struct sock *sk)
-{
-	return &sk->icsk;
-}
-
-static void *inet_csk_ca(struct sock *sk)
-{
-	return sk->icsk.icsk_ca_priv;
-}
 
 struct entry {
 	const char *name;
@@ -116,8 +108,6 @@ static u64 get(const struct entry *e)
 	}                                                                                         \
 	static u64 name
 
-#include CONTROLLER
-
 enum { OPEN, DISORDER, CWR, RECOVERY, LOSS }; /* enum tcp_ca_state */
 
 #define NO_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH */
@@ -125,6 +115,7 @@ enum { OPEN, DISORDER, CWR, RECOVERY, LOSS }; /* enum tcp_ca_state */
 
 static struct sock sock, *sk = &sock;
 static struct tcp_sock *tp = &sock.tp;
+#define ICSK ((struct inet_connection_sock *)&sock)
 
 /* What the kernel keeps but no controller reads. Windows and counts in packets. */
 static struct {
@@ -136,16 +127,54 @@ static struct {
 	u32 prr_delivered, prr_out;
 	u32 retransmits; /* timeouts since snd_una moved */
 	u32 usage_seq;   /* cwnd_usage_seq */
+	u64 pacing_rate; /* bytes/s */
 	u8 state;
 	u8 undo_marker;
 	u8 tx_start;     /* cwnd_event carries CA_EVENT_TX_START: kernels before 7.1 */
 	u8 timestamps;   /* a retransmitted packet gives an RTT sample too */
+	u8 saw_tstamp, usec_ts; /* of tcp_sock, where they are single bits */
 } k;
+
+static inline void pace(struct sock *of, u64 rate)
+{
+	k.pacing_rate = rate;
+}
 
 static unsigned long long bpf_ktime_get_ns(void)
 {
 	return tp->tcp_mstamp * 1000;
 }
+
+/* The command being served. */
+static struct {
+	char *key[64];
+	char *text[64];
+	int n;
+} args;
+
+static char extra[1 << 18]; /* what its answer tells beside the window */
+
+static char *take_text(const char *key)
+{
+	for (int i = 0; i < args.n; i++)
+		if (args.key[i] && !strcmp(args.key[i], key)) {
+			args.key[i] = NULL;
+			return args.text[i];
+		}
+	return NULL;
+}
+
+static long long take(const char *key, long long otherwise)
+{
+	const char *text = take_text(key);
+
+	return text ? strtoll(text, NULL, 0) : otherwise;
+}
+
+#ifdef WIRE
+#include "wire.h"
+#endif
+#include CONTROLLER
 
 #define MEMBER(s, m) { #m, &(s).m, sizeof((s).m), 0, 0, 0 }
 static const struct entry members[] = {
@@ -156,13 +185,21 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, lost_out), MEMBER(sock.tp, retrans_out), MEMBER(sock.tp, delivered), MEMBER(k, app), MEMBER(k, high_seq),
 	MEMBER(k, stack_cwnd), MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
 	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
+	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq),
+	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),
+	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits),
+	MEMBER(k, pacing_rate),
+#ifdef WIRE
+	MEMBER(skops, cb_flags), MEMBER(skops, other), MEMBER(storage, exists), MEMBER(storage, fails),
+#endif
 	{ "now", &sock.tp.tcp_mstamp, sizeof(u64), 0, 0, 0 },
 };
 
-#define FIELD(m) { "ca." #m, (char *)sock.icsk.icsk_ca_priv + offsetof(struct OPS, m), \
-		   sizeof(((struct OPS *)0)->m), 0, 0, 0 },
-#define SENDER(m) { "ca." #m, (char *)sock.icsk.icsk_ca_priv + offsetof(struct OPS, s.m), \
-		    sizeof(((struct OPS *)0)->s.m), 0, 0, 0 },
+#define AT(of, type, m) (of) + offsetof(type, m), sizeof(((type *)0)->m), 0, 0, 0
+#define PRIVATE ((char *)ICSK->icsk_ca_priv)
+#define FIELD(m) { "ca." #m, AT(PRIVATE, struct OPS, m) },
+#define SENDER(m) { "ca." #m, AT(PRIVATE, struct OPS, s.m) },
+#define STORED(m) { "wire." #m, AT((char *)storage.bytes, __typeof__(*wires.value), m) },
 static const struct entry fields[] = {
 	SENDER(round_stamp) SENDER(ack_stamp) SENDER(round_end) SENDER(cwnd)
 	SENDER(rtt_last) SENDER(rtt_min) SENDER(rtt_young) SENDER(young_s)
@@ -172,22 +209,9 @@ static const struct entry fields[] = {
 	{ 0 },
 };
 
-/* The command being served. */
-static struct {
-	char *key[64];
-	long long value[64];
-	int n;
-} args;
-
-static long long take(const char *key, long long otherwise)
-{
-	for (int i = 0; i < args.n; i++)
-		if (args.key[i] && !strcmp(args.key[i], key)) {
-			args.key[i] = NULL;
-			return args.value[i];
-		}
-	return otherwise;
-}
+#ifdef WIRE
+_Static_assert(sizeof(*wires.value) <= sizeof(storage.bytes), "no room for the storage");
+#endif
 
 static const struct entry *find(const struct entry *e, int n, const char *name)
 {
@@ -210,18 +234,22 @@ static void set_members(void)
 		if (e)
 			put(e, take(args.key[i], 0));
 	}
+	tp->rx_opt.saw_tstamp = k.saw_tstamp;
+	tp->tcp_usec_ts = k.usec_ts;
 }
 
 static const char *set_params(void)
 {
 	for (int i = 0; i < args.n; i++) {
 		const struct entry *e = find(params, n_params, args.key[i]);
+		long long value;
 
 		if (!e)
 			return "no such parameter";
-		if (args.value[i] < e->min || args.value[i] > e->max)
+		value = take(args.key[i], 0);
+		if (value < e->min || value > e->max)
 			return "out of bounds";
-		put(e, take(args.key[i], 0));
+		put(e, value);
 	}
 	return NULL;
 }
@@ -246,7 +274,7 @@ static void set_state(u8 state)
 {
 	if (OPS.set_state)
 		OPS.set_state(sk, state);
-	k.state = sock.icsk.icsk_ca_state = state;
+	k.state = ICSK->icsk_ca_state = state;
 }
 
 static bool in_reduction(void)
@@ -271,24 +299,50 @@ static void cwnd_validate(bool limited)
 	}
 }
 
-/* Sends what window, application and peer allow: lost packets first. */
+/* What window, application and peer allow: lost packets first. */
+static void allowed(u32 data, u32 *fresh, u32 *again)
+{
+	u32 flight = in_flight(), room = tp->snd_cwnd > flight ? tp->snd_cwnd - flight : 0;
+
+	*again = min_u64(room, tp->lost_out - tp->retrans_out);
+	*fresh = min_u64(room - *again, data);
+}
+
 static void transmit(u32 *fresh, u32 *again)
 {
-	u32 flight = in_flight();
-	u32 room = tp->snd_cwnd > flight ? tp->snd_cwnd - flight : 0;
 	u32 limit = min_u64(k.app, SND_WND / k.seg);
 	u32 data = limit > tp->packets_out ? limit - tp->packets_out : 0;
 	bool full;
 
-	*again = min_u64(room, tp->lost_out - tp->retrans_out);
-	*fresh = min_u64(room - *again, data);
-	/* Not only after idle: every packet that leaves into an empty network. */
-	if (!flight && *fresh + *again && k.tx_start)
-		event(CA_EVENT_TX_START);
+#ifdef WIRE
+	if (skops.other)
+		return;
+#endif
+	allowed(data, fresh, again);
+	tp->write_seq = tp->snd_nxt + data * k.seg;
+	for (u32 i = 0; i < *fresh + *again; i++) {
+#ifdef WIRE
+		send_options(i < *again ? tp->snd_una + (tp->retrans_out + i) * k.seg
+					: tp->snd_nxt + (i - *again) * k.seg);
+#else
+		if (i) {
+			tp->data_segs_out += *fresh + *again - i;
+			break;
+		}
+#endif
+		/*
+		 * Not only after idle: every packet that leaves into an empty network. Its options are
+		 * written by then, and it does not count yet.
+		 */
+		if (!i && !in_flight() && k.tx_start) {
+			event(CA_EVENT_TX_START);
+			allowed(data, fresh, again);
+		}
+		tp->data_segs_out++;
+	}
 	tp->retrans_out += *again;
 	tp->packets_out += *fresh;
 	tp->snd_nxt += *fresh * k.seg;
-	tp->data_segs_out += *fresh + *again;
 	if (in_reduction())
 		k.prr_out += *fresh + *again;
 	full = in_flight() >= tp->snd_cwnd;
@@ -329,8 +383,21 @@ static void prr(u32 delivered, bool advanced)
 	stack_sets_cwnd(in_flight() + count);
 }
 
+/* tcp_cong_control() */
+static void control(u32 delivered, bool advanced)
+{
+	if (OPS.cong_control)
+		OPS.cong_control(sk); /* in every state: there is no PRR */
+	else if (in_reduction())
+		prr(delivered, advanced);
+	else if (advanced)
+		OPS.cong_avoid(sk, tp->snd_una, delivered);
+}
+
 static void end_reduction(void)
 {
+	if (OPS.cong_control)
+		return;
 	if (tp->snd_ssthresh < NO_SSTHRESH && (k.state == CWR || k.undo_marker))
 		stack_sets_cwnd(tp->snd_ssthresh);
 	event(CA_EVENT_COMPLETE_CWR);
@@ -357,6 +424,16 @@ static void average_rtt(long long rtt)
 		tp->srtt_us = tp->srtt_us ? tp->srtt_us - (tp->srtt_us >> 3) + rtt : rtt << 3;
 }
 
+static void ack_event(u32 flags)
+{
+#ifdef WIRE
+	if (skops.other)
+		return;
+#endif
+	if (OPS.in_ack_event)
+		OPS.in_ack_event(sk, flags);
+}
+
 static void ack(void)
 {
 	u32 n = min_u64(take("n", 1), tp->packets_out), lost = min_u64(n, tp->lost_out);
@@ -367,8 +444,10 @@ static void ack(void)
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
 	u32 flags = take("ece", 0) ? 4 : 0; /* CA_ACK_ECE */
 
-	if (!tp->packets_out)
-		return; /* tcp_ack(): no_queue */
+	if (!tp->packets_out) { /* tcp_ack(): no_queue */
+		ack_event(flags);
+		return;
+	}
 	if (lost && tp->retrans_out && !k.timestamps)
 		rtt = -1;
 	sample.rtt_us = n || more ? rtt : -1;
@@ -383,17 +462,13 @@ static void ack(void)
 		k.retransmits = 0;
 	average_rtt(sample.rtt_us);
 
-	if (OPS.in_ack_event)
-		OPS.in_ack_event(sk, flags);
+	ack_event(flags);
 	if (OPS.pkts_acked)
 		OPS.pkts_acked(sk, &sample);
 	if (k.state >= CWR && !before(tp->snd_una, k.high_seq) &&
 	    (k.state != CWR || tp->snd_una != k.high_seq))
 		leave_recovery();
-	if (in_reduction())
-		prr(delivered, n > 0);
-	else if (n)
-		OPS.cong_avoid(sk, tp->snd_una, delivered);
+	control(delivered, n > 0);
 }
 
 static void fast_retransmit(void)
@@ -415,7 +490,7 @@ static void fast_retransmit(void)
 		}
 		set_state(RECOVERY);
 	}
-	prr(sack, false);
+	control(sack, false);
 }
 
 static void enter_cwr(void)
@@ -466,7 +541,7 @@ static void restart(void)
 {
 	u32 cwnd = take("cwnd", 10);
 
-	if (tp->packets_out)
+	if (tp->packets_out || OPS.cong_control)
 		return;
 	event(CA_EVENT_CWND_RESTART);
 	tp->snd_ssthresh = current_ssthresh();
@@ -475,7 +550,9 @@ static void restart(void)
 
 static void fresh_socket(void)
 {
+	ASAN_UNPOISON_MEMORY_REGION(sk, sizeof(*sk));
 	memset(sk, 0, sizeof(*sk));
+	ASAN_POISON_MEMORY_REGION(ICSK + 1, ROOM - sizeof(*ICSK)); /* what overruns the private state */
 	memset(&k, 0, sizeof(k));
 	tp->snd_cwnd = 10;
 	tp->snd_ssthresh = NO_SSTHRESH;
@@ -486,21 +563,37 @@ static void fresh_socket(void)
 	k.seg = 960;
 	k.app = ~0u;
 	k.tx_start = 1;
+	tp->rcv_nxt = tp->rcv_wup = 1;
+	tp->rcv_wnd = 1 << 20;
+	ICSK->icsk_ack.rcv_mss = 960;
+#ifdef WIRE
+	fresh_wire();
+#endif
 	set_members();
 	stack_sets_cwnd(min_u64(tp->snd_cwnd, tp->snd_cwnd_clamp));
 	k.usage_seq = tp->snd_nxt;
-	sock.icsk.icsk_ca_state = k.state;
+	ICSK->icsk_ca_state = k.state;
+#ifdef WIRE
+	handshake();
+	if (skops.other)
+		return;
+#endif
 	if (OPS.init)
 		OPS.init(sk);
 }
 
+/* Those whose name has the prefix. */
 static void print_entries(const char *name, const struct entry *e, int n, const char *prefix)
 {
 	const char *comma = "";
 
 	printf("\"%s\":{", name);
-	for (; n-- > 0 && e->name; e++, comma = ",")
+	for (; n-- > 0 && e->name; e++) {
+		if (strncmp(e->name, prefix, strlen(prefix)))
+			continue;
 		printf("%s\"%s\":%llu", comma, e->name + strlen(prefix), get(e));
+		comma = ",";
+	}
 	printf("}");
 }
 
@@ -511,8 +604,10 @@ static void print_state(void)
 	printf(",");
 	print_entries("ca", fields, COUNT_OF(fields), "ca.");
 	printf(",");
+	print_entries("wire", fields, COUNT_OF(fields), "wire.");
+	printf(",");
 	print_entries("counters", counters, n_counters, "");
-	printf(",\"cwnd_limited\":%d}\n", tp->is_cwnd_limited);
+	printf(",\"cwnd_limited\":%d,\"cong_control\":%d}\n", tp->is_cwnd_limited, !!OPS.cong_control);
 }
 
 static void print_params(void)
@@ -524,7 +619,7 @@ static void print_params(void)
 	printf("}\n");
 }
 
-static const char *parse(char *line, char **command)
+static const char *split_line(char *line, char **command)
 {
 	char *word;
 
@@ -537,7 +632,7 @@ static const char *parse(char *line, char **command)
 			return "not key=value, or too many";
 		*eq = 0;
 		args.key[args.n] = word;
-		args.value[args.n++] = strtoll(eq + 1, NULL, 0);
+		args.text[args.n++] = eq + 1;
 	}
 	return *command ? NULL : "no command";
 }
@@ -568,6 +663,10 @@ static const struct {
 	{ "loss", fast_retransmit, true }, { "cwr", enter_cwr, true },	 { "rto", timeout, true },
 	{ "undo", undo, true },	       { "restart", restart, true },	 { "send", nothing, true },
 	{ "event", raw_event, false }, { "poke", nothing, false },
+#ifdef WIRE
+	{ "call", call, false },       { "read", read_options, false },	 { "write", write_options, false },
+	{ "egress", egress, false },
+#endif
 };
 
 static const char *serve(const char *command)
@@ -592,15 +691,21 @@ static const char *serve(const char *command)
 
 		if (strcmp(command, commands[i].name))
 			continue;
+		extra[0] = 0;
 		if (commands[i].run != fresh_socket)
 			set_members();
-		commands[i].run();
+#ifdef WIRE
+		if (skops.other && commands[i].run != fresh_socket && (commands[i].sends || commands[i].run == raw_event))
+			args.n = 0; /* another controller's connection, which sends nothing */
+		else
+#endif
+			commands[i].run();
 		for (int j = 0; j < args.n; j++)
 			if (args.key[j])
 				return "no such key";
 		if (commands[i].sends)
 			transmit(&fresh, &again);
-		printf("{\"cwnd\":%u,\"sent\":%u,\"again\":%u}\n", tp->snd_cwnd, fresh, again);
+		printf("{\"cwnd\":%u,\"sent\":%u,\"again\":%u%s}\n", tp->snd_cwnd, fresh, again, extra);
 		return NULL;
 	}
 	return "no such command";
@@ -608,13 +713,13 @@ static const char *serve(const char *command)
 
 int main(void)
 {
-	static char line[4096];
+	static char line[8192];
 	const char *error;
 	char *command;
 
 	setvbuf(stdout, NULL, _IOLBF, 1 << 16);
 	while (fgets(line, sizeof(line), stdin)) {
-		error = parse(line, &command);
+		error = split_line(line, &command);
 		if (!error)
 			error = serve(command);
 		if (error)

@@ -28,6 +28,8 @@ def build(name, source=None):
     command = [os.environ.get("CC", "gcc"), *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
     command += [f'-DCONTROLLER="{source}"', f"-DOPS={name}"]
     command += [f'-DFIELDS="{fields}"'] if fields.exists() else []
+    if 'SEC("sockops")' in source.read_text():
+        command += ["-DWIRE", f"-DSOCKOPS={name}_sockops", f"-DEGRESS={name}_egress"]
     subprocess.run([*command, "-o", made, HERE / "driver.c"], check=True)
     made.replace(binary)
     return binary
@@ -86,4 +88,6 @@ class Driver:
 
 
 def line(command, **keys):
-    return " ".join([command, *(f"{key.replace('__', '.')}={int(value)}" for key, value in keys.items())])
+    """`wire__in__var` is wire.in.var; bytes are written in hexadecimal."""
+    values = ((key.replace("__", "."), value.hex() if isinstance(value, bytes) else int(value)) for key, value in keys.items())
+    return " ".join([command, *(f"{key}={value}" for key, value in values)])

@@ -11,6 +11,7 @@ A stream that fails is made as short as it can be and written to build/host/NAME
 import argparse
 import itertools
 import os
+import re
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,11 @@ from random import Random
 from .driver import OUT, TOP, Driver, build, line
 
 ALL = 2**32 - 1
-CWR, RECOVERY = 2, 3  # enum tcp_ca_state
+CWR, RECOVERY, LOSS = 2, 3, 4  # enum tcp_ca_state
+HELLO = bytes.fromhex("fd04f0a0")
+PARSE, WRITE = 1 << 5, 1 << 6  # BPF_SOCK_OPS_..._HDR_OPT_CB_FLAG
+ANSWER = bytes.fromhex("fd08f0a200000000")
+MANY = 300  # packets in flight at most when each is written
 START = 3  # lines that set up the connection: reset, set, new
 
 
@@ -90,36 +95,142 @@ def calm(now):
     return [line("ack", n=ALL, app=1, rtt=40000, now=now + i * 20_000_000) for i in range(CALM)]
 
 
-def stream(rnd, bounds, length=160):
-    """`bounds` as Driver.params() has them."""
+def answered(lines):
+    """Every second ACK turned into the options of the next."""
+    return [line("read", options=ANSWER) if i % 2 else one for i, one in enumerate(lines)]
+
+
+# --- streams of a controller with TCP options of its own ----------------------------------
+
+def option(rnd):
+    """Right, nearly right, or nothing of the kind."""
+    raw = rnd.choice(("fd0cf0a1", "fd0cf0a1", "fd08f0a2", "fd08f0a2", "fd04f0a0", rnd.randbytes(4).hex()))
+    raw = bytearray.fromhex(raw) + bytes([rnd.choice((0, 0x40, 0x80, 0x11)), rnd.randint(0, 3)]) + rnd.randbytes(10)
+    if rnd.random() < 0.1:
+        raw[rnd.choice((1, 1, rnd.randrange(8)))] = rnd.choice((rnd.randint(4, 14), rnd.randint(0, 255)))
+    return bytes(raw[: raw[1] or 8])
+
+
+def packet(rnd, ack):
+    """An ACK with or without SACK blocks, or anything."""
+    tcp = rnd.randbytes(8) + (ack % 2**32).to_bytes(4, "big") + bytes([rnd.choice((0x50, 0x80, 0xF0)), 16]) + bytes(46)
+    tcp = tcp[: (tcp[12] >> 4) * 4 + rnd.choice((0, 0, 0, 1))]
+    whole = rnd.choice((b"\x45" + bytes(8) + b"\x06" + bytes(10), b"\x60" + bytes(5) + b"\x06" + bytes(33))) + tcp
+    return rnd.choice((whole, whole, whole, whole[: rnd.randint(0, len(whole))], rnd.randbytes(rnd.randint(0, 99))))
+
+
+def from_the_peer(rnd, near):
+    """What comes from the peer or goes to it, `near` the next of its bytes that is expected."""
+    raw = b"".join(option(rnd) for _ in range(rnd.choice((0, 1, 1, 1, 2))))[:40]
+    seq = (near + rnd.choice((0, 0, 0, 960, 1920, number(rnd, 0, 2**31), -960))) % 2**32
+    what = rnd.choice(("read", "read", "read", "read", "egress", "egress", "ack", "write", "poke", "stamp"))
+    if what == "read":
+        yield line("read", options=raw, len=rnd.choice((0, 1, 960, 960, 65535)), seq=seq, cut=rnd.choice((*([0] * 9), 1, 60)),
+                   flags=rnd.choice((16, 16, 24, 17, 0)), **rnd.choice(({}, {}, {"ack": rnd.getrandbits(32)})))  # fmt: skip
+        if rnd.random() < 0.8:
+            yield line("ack", n=0)
+    elif what == "egress":
+        yield line("egress", packet=packet(rnd, seq), owned=rnd.random() < 0.9)
+    elif what == "ack":
+        yield line("ack", n=0)
+    elif what == "write":
+        yield line("write", room=rnd.choice((40, 28, 20, 8, 0)), len=rnd.choice((0, 960)), flags=rnd.choice((16, 2, 18)),
+                   mode=rnd.randint(0, 2), full=rnd.randint(0, 1), syn=rnd.choice((b"", HELLO, raw)))  # fmt: skip
+    elif what == "poke":
+        yield line("poke", rcv_nxt=near, rcv_wup=near, rcv_wnd=rnd.choice((0, 960, 65535)), pending=0)
+    else:
+        yield line("poke", rcv_tsval=rnd.getrandbits(32), rcv_tsecr=rnd.getrandbits(rnd.choice((0, 32))), saw_tstamp=1)
+
+
+def on_the_wire(rnd, lines):
+    """The same stream with segments and ACKs of a peer among its commands."""
+    near, signals, answers = rnd.getrandbits(32), 0, rnd.choice((0, 0.9, 1))
+    for command in lines:
+        if command.startswith("ack") and rnd.random() < answers:
+            signals += rnd.random() < 0.05
+            yield line("read", options=ANSWER[:4] + bytes([signals % 16]) + ANSWER[5:])
+        yield command
+        if rnd.random() < 0.4:
+            near += rnd.choice((0, 0, 960))
+            yield from from_the_peer(rnd, near % 2**32)
+
+
+def wired(rnd, lines):
+    """A peer that says hello, or none; each packet written, or windows of any size."""
+    start, new = lines[: START - 1], lines[START - 1]
+    peer = rnd.choice(({}, {"synack": HELLO}, {"syn": HELLO}, {"synack": HELLO, "fails": 1}, {"syn": HELLO, "other": 1}))
+    rest = list(on_the_wire(rnd, lines[START:])) if peer else lines[START:]
+    if peer and rnd.random() < 0.5:
+        return [*start, f"{new} {line('', **peer)}", line("poke", cb_flags=PARSE), *rest]
+    if peer:  # the last of a key counts
+        few = [re.sub(r"app=\d+", lambda m: f"app={min(int(m[0][4:]), MANY)}", one) for one in (new, *rest)]
+        return [*start, f"{few[0]} {line('', **peer)}", *few[1:]]
+    return lines
+
+
+def stream(rnd, bounds, wire=False, length=160):
+    """`bounds` as Driver.params() has them; `wire`: the controller has options of its own."""
     now = rnd.choice((0, 10**6, 2**32, 2**45))
     given = {
         name: initial if rnd.random() < 0.5 else number(rnd, low, high)
         for name, (_, initial, low, high) in bounds.items()
     }
-    return ["reset", line("set", **given), new(rnd, now), *commands(rnd, length, now), *calm(2**46)]
+    lines = ["reset", line("set", **given), new(rnd, now), *commands(rnd, length, now)]
+    if wire:
+        return [*wired(rnd, lines), *rnd.choice((calm(2**46), answered(calm(2**46))))]
+    return [*lines, *calm(2**46)]
 
 
 # --- what holds ---------------------------------------------------------------------------
 
 
-def rules(command, before, after):
+def window(state):
+    """What the law governs. With cong_control it is W; cwnd is what W leaves room for at the moment."""
+    return state["ca"]["w"] if state["cong_control"] else state["tp"]["snd_cwnd"]
+
+
+def rules(command, old, new):
     """The connection before and after one command. Before `new` there is none."""
+    after = new["tp"]
     cwnd, stack, ssthresh = after["snd_cwnd"], after["stack_cwnd"], after["snd_ssthresh"]
     assert cwnd >= 1, "no window"
     assert ssthresh >= 2, "ssthresh below 2"
-    if not before:
+    if not old:
         assert cwnd <= after["snd_cwnd_clamp"], "above the clamp"
         return
+    before = old["tp"]
     last = before["snd_cwnd"]
     assert cwnd <= max(last, after["snd_cwnd_clamp"]) or cwnd == stack, "above the clamp"
-    if after["state"] in (CWR, RECOVERY):
+    if after["state"] in (CWR, RECOVERY) and not new["cong_control"]:
         assert cwnd in (last, stack), "changed during recovery"
     if command in ("loss", "cwr", "rto") and before["state"] < CWR <= after["state"]:
-        assert ssthresh <= max(last, 2), "a loss raises ssthresh"
+        assert ssthresh <= max(window(old), 2), "a loss raises ssthresh"
     if command == "undo":
         prior = before["prior_cwnd"] if before["undo_marker"] and before["prior_ssthresh"] else 0
         assert cwnd >= max(last, prior), "undo lowers"
+        assert window(new) >= window(old), "undo lowers"
+    if command in ("read", "write", "egress"):
+        assert old["ca"] == new["ca"] or before["other"], "the wire changes the law"
+        assert {**before, "other": 0} == {**after, "other": 0} or before["other"], "the wire changes the socket"
+    if new["cong_control"]:
+        rules_of_w(command, old, new)
+
+
+def rules_of_w(command, old, new):
+    """Nobody but the controller sets the window in recovery, and the window is not what it governs."""
+    before, after, w, last = old["tp"], new["tp"], window(new), window(old)
+    counted = {name: count - old["counters"][name] for name, count in new["counters"].items()}
+    if CWR <= before["state"] < LOSS and CWR <= after["state"] < LOSS and not counted.get("idle_restarts"):
+        assert w in (last, after["snd_cwnd_clamp"]), "changed during recovery"
+    if command == "ack":
+        assert w >= min(last, 2, after["snd_cwnd_clamp"]), "W below 2"
+    if "rounds" in counted and not before["other"]:
+        carried = (after["delivered"] - old["ca"]["delivered_round"]) % 2**32
+        assert command == "undo" or w <= last + max(carried, 1), "grows by more than was delivered"
+        assert counted["signals"] <= counted["rounds"] <= 1, "two cuts in a round"
+        if command == "ack" and new["wire"]["peer"] and not new["wire"]["silent"] and not after["lost_out"]:
+            bound = w + new["ca"]["w_last"]
+            assert after["snd_cwnd"] in (before["snd_cwnd"], after["stack_cwnd"]) or after["snd_cwnd"] <= bound, "beyond W and W_last"
 
 
 def check(driver, lines):
@@ -128,11 +239,11 @@ def check(driver, lines):
     answers, states, before = answers[::2], answers[1::2], None
     for command, state in list(zip(lines, states))[START - 1 :]:
         try:
-            rules(command.split()[0], before, state["tp"])
+            rules(command.split()[0], before, state)
         except AssertionError as broken:
             raise AssertionError(f"{broken}: {command}\n before {before}\n after {state}") from None
-        before = state["tp"]
-    last = [answer["cwnd"] for answer in answers[-CALM_AT_LAST:]]
+        before = state
+    last = [window(state) for state in states[-CALM_AT_LAST:]]
     assert all(b <= max(a, 2) for a, b in itertools.pairwise(last)), f"grows while the application limits: {last}"
     again = driver.batch([*lines, "state"])  # `reset` still tells of the connection before
     assert again[1:] == [*answers[1:], states[-1]], "the same stream twice, two outcomes"
@@ -165,7 +276,7 @@ def shortest(driver, lines, patience=300):
 
 def hunt(driver, name, seed, bounds=None):
     """One stream. If it fails: what broke, and how to see it again."""
-    lines = stream(Random(seed), bounds or driver.params())
+    lines = stream(Random(seed), bounds or driver.params(), bool(driver.state()["wire"]))
     if not failure(driver, lines):
         return None
     lines = shortest(driver, lines)

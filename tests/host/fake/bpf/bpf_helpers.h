@@ -7,6 +7,8 @@
 #undef __always_inline /* libc has one too */
 #define __always_inline inline __attribute__((always_inline))
 #define bpf_printk(...) ((void)0)
+#define __uint(name, value) int (*name)[value]
+#define __type(name, type) __typeof__(type) *name
 
 static unsigned long long bpf_ktime_get_ns(void) __attribute__((unused)); /* driver.c: its own clock */
 

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The claims of "TCP Formosa", and ours beside them.
+
+Controllers are compared by goodput: Formosa's data packets carry 12 bytes of option, hence 948 bytes of payload in a
+packet of 1000, those of the others 960. The paper's packets have no option, and throughput is all the same there.
+"""
+
+import numpy as np
+
+from asymlab import capture
+from asymlab.agent import FLOW_PORT
+
+RATES = ("20kbit", "40kbit", "60kbit", "80kbit", "100kbit", "200kbit", "300kbit", "400kbit", "500kbit", "600kbit")
+SLOWEST, FOUR, FASTEST = "20kbit", "100kbit", "600kbit"  # r = 20, 4, 0.67
+PAPERS = ("reno", "vegas")  # the rivals that it shows and Linux has
+RIVALS = (*PAPERS, "cubic", "bbr")
+PAYLOAD = 0.96  # of a packet without options
+FORWARD = 10e6  # bit/s
+PACKET_S = 8e-4  # a data packet's time on the forward link
+ACC_SA = "ACC+SA is not here: it needs a receiver that thins ACKs by marks and a RED queue on the reverse link"
+FULL = ("Linux's Vegas keeps its few packets queued without a loss, and the link full; Formosa's option takes 1.25 % of the payload, and its "
+        "window swings around the BDP")
+OPTION = np.dtype([("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("flags", "u1"), ("round", "u1"), ("srtt", ">u2"), ("stamp", ">u4")])
+EXID, FLAG = 0xF0A1, 0x80  # of formosa.bpf.c
+
+
+def kbit(rate: str) -> float:
+    return float(rate.removesuffix("kbit"))
+
+
+def r(rate: str) -> float:
+    """Asymmetry ratio: an ACK's time on the reverse link over a data packet's on the forward link."""
+    return 400 / kbit(rate)
+
+
+def goodput(run) -> float:
+    """Of the first flow, Mbit/s."""
+    return run.metrics["flows"][0]["goodput_bps"] / 1e6
+
+
+def used(run) -> float:
+    """Goodput of all flows over the most that packets without options could have."""
+    return run.metrics["goodput_bps"] / (FORWARD * PAYLOAD)
+
+
+def fairness(run) -> float:
+    return run.metrics["jain"]
+
+
+def drops(run) -> float:
+    """Packets that the forward queue dropped in the measured window."""
+    return float(run.metrics["forward"]["drops"])
+
+
+def drops_in_all(run) -> float:
+    links = run.links[run.links["dev"] == run.job["watch"][0]["forward"]["dev"]]
+    return float(links["drops"].max())
+
+
+# --- against runs of the same seed ---------------------------------------------------------
+
+
+def over(runs, others, measure, rivals: int = 1):
+    """(those runs of whose seed all rivals' runs are among the others, measure over the largest of theirs)."""
+    theirs = {}
+    for run in others:
+        if run.valid:
+            theirs.setdefault(run.record["seed"], []).append(measure(run))
+    complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals]
+    return complete, lambda run: measure(run) / max(*theirs[run.record["seed"]], 1e-9)
+
+
+def by_seed(runs, measure) -> dict[int, list[float]]:
+    """Values of the valid runs, those of a seed together."""
+    found = {}
+    for run in runs:
+        if run.valid:
+            found.setdefault(run.record["seed"], []).append(measure(run))
+    return found
+
+
+# --- what the packets say ------------------------------------------------------------------
+
+
+def own(packets):
+    """Those of the first flow, without iperf3's control connection."""
+    return packets[(packets["sport"] == FLOW_PORT) | (packets["dport"] == FLOW_PORT)]
+
+
+def data_packets(run):
+    """(time, option) of the first flow's data packets as they left the forward queue; its rounds count from 0 on."""
+    packets = own(run.capture("forward"))
+    has, options = capture.option(packets["options"], 253, OPTION.itemsize, EXID)
+    option = options.view(OPTION)
+    steps = np.diff(option["round"].astype(int), prepend=option["round"][:1].astype(int)) % 256
+    return packets["t"][has], option, np.cumsum(np.where(steps < 128, steps, 0))
+
+
+def round_sizes(run) -> np.ndarray:
+    """Packets of each round, from the first."""
+    return np.bincount(data_packets(run)[2])
+
+
+def fibonacci(sizes) -> float:
+    """How many of the first rounds are as large as the paper's: 1, 2, 3, 5, 8, 13, ..."""
+    a, b, count = 1, 2, 0
+    for size in sizes:
+        if size != a:
+            break
+        a, b, count = b, a + b, count + 1
+    return float(count)
+
+
+def spacing_cv(run) -> float:
+    """std/mean of the time between data packets as the sender stamped them, in the measured window."""
+    t, option, _ = data_packets(run)
+    stamps = option["stamp"][t >= run.job["measure_from_s"]].astype("i8")
+    gaps = np.diff(stamps) % 2**32
+    return float(gaps.std() / gaps.mean())
+
+
+def acks_per_round(run) -> float:
+    """Pure ACKs that left the reverse queue for each round, in the measured window."""
+    start = run.job["measure_from_s"]
+    t, option, _ = data_packets(run)
+    back = own(run.capture("reverse"))
+    rounds = ((option["flags"] & FLAG) > 0) & (t >= start)
+    return float(((back["payload"] == 0) & (back["t"] >= start)).sum() / max(rounds.sum(), 1))
+
+
+def acks_per_packet_times_w(run) -> float:
+    """ACKs per data packet times the mean W of the rounds: 1 for one ACK a round."""
+    state = run.state(0)
+    inside = state[state["t"] >= run.job["measure_from_s"]]
+    w = inside["w"][np.append(True, np.diff(inside["rounds"]) > 0)]
+    return float(run.metrics["acks_per_data_packet"] * w.mean())
+
+
+# --- the claims ----------------------------------------------------------------------------
+
+
+def one_flow(results, id: str):
+    """Of Fig. 2, or of the same with a flow each way: runs at rates; Formosa over the best of some rivals; the rates; those with r > 1."""
+    def at(controller, *rates):
+        return [run for rate in rates or RATES for run in results.all(id, path__reverse__rate=rate, flows__controller=controller)]
+
+    def best_of(rate, rivals):
+        present = [c for c in rivals if at(c, rate)]
+        return over(at("formosa", rate), [run for c in present for run in at(c, rate)], goodput, len(present))
+
+    rates = [rate for rate in RATES if at("formosa", rate)]
+    slow = [rate for rate in rates if r(rate) > 1]
+    return at, best_of, rates, slow
+
+
+def fig2(results):
+    at, best_of, rates, slow = one_flow(results, "FO-2")
+    judge, fast = results.judge, [rate for rate in rates if r(rate) <= 1]
+    verdicts = [
+        judge("FO-2a r = 4", "Fig. 2", "one flow: goodput at r = 4 is >= 0.95 of that at r = 0.67", None,
+              *over(at("formosa", FOUR), at("formosa", FASTEST), goodput), at_least=0.95),
+        judge("FO-2a r = 20", "section 3.1", "and at r = 20 >= 0.90", None,
+              *over(at("formosa", SLOWEST), at("formosa", FASTEST), goodput), at_least=0.90),
+    ]
+    for rate in rates:
+        verdicts.append(judge(f"FO-2b {rate}", "Fig. 2", f"r = {r(rate):.3g}: goodput >= 0.98 of the better of Reno and Vegas", None,
+                              *best_of(rate, PAPERS), at_least=0.98, why="" if r(rate) > 1 else FULL))
+    for rate in slow:
+        verdicts.append(judge(f"FO-2b+ {rate}", "not in the paper", f"r = {r(rate):.3g}: the highest of all controllers, CUBIC and BBR too: "
+                              "goodput >= that of the best", None, *best_of(rate, RIVALS), at_least=1,
+                              why="Linux's CUBIC and BBR count the packets that an ACK covers: at this r they hardly miss those that are dropped"))
+    for first, second in (("formosa", "vegas"), ("vegas", "reno")):
+        pairs = [over(at(first, rate), at(second, rate), goodput) for rate in fast]
+        ratio = {run.record["key"]: measure(run) for runs, measure in pairs for run in runs if run.valid}
+        verdicts.append(judge(f"FO-2c {first}", "Fig. 2", f"r <= 1: {first}'s goodput >= 0.98 of {second}'s at each rate", None,
+                              [run for runs, _ in pairs for run in runs], lambda run: ratio[run.record["key"]], at_least=0.98, worst=True,
+                              why=FULL if first == "formosa" else ""))
+    for rival in PAPERS:
+        verdicts.append(judge(f"FO-2d {rival}", "Fig. 2", f"{rival} falls: goodput at r = 4 is < 0.95 of that at r = 0.67", None,
+                              *over(at(rival, FOUR), at(rival, FASTEST), goodput), at_most=0.95 - 1e-9))
+        verdicts.append(judge(f"FO-2d over {rival}", "Fig. 2", f"r = 4: Formosa's goodput >= 1.1 of {rival}'s", None,
+                              *over(at("formosa", FOUR), at(rival, FOUR), goodput), at_least=1.1))
+    verdicts.append(results.not_measured("FO-2e", "Fig. 2", "r = 2 and 4: ACC+SA's goodput > Reno's", ACC_SA))
+    return verdicts
+
+
+def fig3(results):
+    def at(controller, *rates):
+        return [run for rate in rates or RATES for run in results.all("FO-3", path__reverse__rate=rate, flows__controller=controller)]
+
+    judge = results.judge
+    spread = {seed: max(values) - min(values) for seed, values in by_seed(at("formosa"), fairness).items()}
+    unfairest = {seed: min(values) for seed, values in by_seed(at("reno", SLOWEST) + at("vegas", SLOWEST), fairness).items()}
+    verdicts = [
+        judge("FO-3a", "Fig. 3a", "ten flows: Jain index >= 0.95 at each reverse rate", None, at("formosa"), fairness, at_least=0.95, worst=True),
+        judge("FO-3a flat", "Fig. 3a", "and varies by <= 0.05 over the rates", None, [run for run in at("formosa", SLOWEST) if run.record["seed"] in spread],
+              lambda run: spread[run.record["seed"]], at_most=0.05),
+    ]
+    for rival in filter(at, RIVALS):  # Linux's own in the full set only
+        verdicts.append(judge(f"FO-3b {rival}", "Fig. 3a", f"r = 20: Jain index over {rival}'s: ratio > 1", None,
+                              *over(at("formosa", SLOWEST), at(rival, SLOWEST), fairness), at_least=1 + 1e-9))
+    verdicts += [
+        judge("FO-3b unfair", "Fig. 3a", "r = 20: the lower of Reno's and Vegas' Jain index is <= 0.9", None,
+              [run for run in at("reno", SLOWEST) if run.record["seed"] in unfairest], lambda run: unfairest[run.record["seed"]], at_most=0.9),
+        judge("FO-3c", "Fig. 3b", "ten flows: utilisation at r = 20 is >= 0.90 of that at r = 0.67", None,
+              *over(at("formosa", SLOWEST), at("formosa", FASTEST), used), at_least=0.90),
+    ]
+    for rival in PAPERS:
+        verdicts.append(judge(f"FO-3d {rival}", "Fig. 3b", f"{rival}'s utilisation at r = 20 is <= 0.6 of that at r = 0.67", None,
+                              *over(at(rival, SLOWEST), at(rival, FASTEST), used), at_most=0.6))
+    verdicts.append(results.not_measured("FO-3e", "Fig. 3b", "ACC+SA's utilisation falls less than Reno's and Vegas' towards r = 20", ACC_SA))
+    return verdicts
+
+
+def two_way(results):
+    at, best_of, rates, _ = one_flow(results, "FO-4")
+    verdicts = [results.judge("FO-4", "section 3.2", "a flow each way: goodput forward at r = 4 is >= 0.8 of that at r = 0.67", None,
+                              *over(at("formosa", FOUR), at("formosa", FASTEST), goodput), at_least=0.8,
+                              why="the reverse flow's own data makes round trips of hundreds of ms, a window of as many packets, and W grows by one a round")]
+    for rate in rates:
+        verdicts.append(results.judge(f"FO-4 {rate}", "section 3.2", f"and at r = {r(rate):.3g} the highest: goodput over the best of the others >= 1", None,
+                                      *best_of(rate, RIVALS), at_least=1))
+    return verdicts
+
+
+def mechanism(results):
+    runs, judge = results.all("FO-5"), results.judge
+    rises, literal = (results.all("FO-6", flows__controller=c) for c in ("formosa", "netsum"))
+    return [
+        judge("FO-5 loss", "ours", "with 1000 packets of queue: none is dropped", None, runs, drops_in_all, at_most=0),
+        judge("FO-5a", "section 2", "ACKs on the wire for each round: in [0.9, 1.3]", 1, runs, acks_per_round, at_least=0.9, at_most=1.3),
+        judge("FO-5b", "section 2", "ACKs per data packet <= 1.5 / W: their product <= 1.5", 1, runs, acks_per_packet_times_w, at_most=1.5),
+        judge("FO-5c", "section 2.1", "slow start: the first six rounds are 1, 2, 3, 5, 8, 13 packets; so many are >= 6", None, runs,
+              lambda run: fibonacci(round_sizes(run)), at_least=6),
+        judge("FO-5d", "section 2.1", "data packets are spread: std/mean of the time between them < 0.3", None, runs, spacing_cv, at_most=0.3 - 1e-9),
+        judge("FO-6", "section 2.2", "10 packets of queue: none is dropped after slow start", None, rises, drops, at_most=0, worst=True),
+        judge("FO-6 literal", "section 2.2", "the sum as printed (q_mode 0) does overflow it: >= 1 dropped", None, literal, drops, at_least=1),
+    ]
+
+
+def claims(results):
+    return fig2(results) + fig3(results) + two_way(results) + mechanism(results)

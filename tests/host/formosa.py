@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Formosa's options, and a receiver and a path of one packet's time, around two drivers."""
+
+import heapq
+import itertools
+import struct
+
+from .driver import line
+
+SEG = 960
+A, T, F = 0x80, 0x40, 0x10
+CALL = {"connect": 3, "active": 4, "passive": 5, "listen": 11}  # BPF_SOCK_OPS_..._CB
+CURRENT_MSS, COOKIE = 1, 2  # BPF_WRITE_HDR_TCP_...
+FIN, SYN, RST, PSH, ACK, ECE = 1, 2, 4, 8, 16, 64
+
+HELLO = bytes.fromhex("fd04f0a0")
+
+
+def data(number, flags=0, srtt_us=40_000, stamp=0):
+    return bytes.fromhex("fd0cf0a1") + struct.pack(">BBHI", flags, number % 256, srtt_us // 64, stamp % 2**32)
+
+
+def answer(number, signal=0, flags=0, queue_us=0):
+    return bytes.fromhex("fd08f0a2") + struct.pack(">BBH", flags | signal % 16, number % 256, queue_us // 64)
+
+
+def fields_of_data(raw):
+    """flags, round, srtt in 64 us, stamp"""
+    assert raw[:4] == bytes.fromhex("fd0cf0a1") and len(raw) >= 12
+    return struct.unpack(">BBHI", raw[4:12])
+
+
+def fields_of_answer(raw):
+    """flags and signal, round, queue in 64 us"""
+    assert raw[:4] == bytes.fromhex("fd08f0a2") and len(raw) == 8
+    return struct.unpack(">BBH", raw[4:8])
+
+
+def ip_packet(ack, flags=ACK, options=b"", payload=b"", version=4):
+    tcp = struct.pack(">HHIIBBHHH", 80, 9, 1, ack % 2**32, (20 + len(options)) // 4 << 4, flags, 500, 0, 0) + options + payload
+    if version == 4:
+        return bytes([0x45, 0, 0, 20 + len(tcp)]) + bytes(5) + b"\x06" + bytes(10) + tcp
+    return b"\x60" + bytes(3) + struct.pack(">HB", len(tcp), 6) + bytes(33) + tcp
+
+
+def signed(value, bits=64):
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+class Receiver:
+    """The kernel's receiving half: what is in order, what waits, when it would send an ACK."""
+
+    def __init__(self, driver, params=None, every=2, first=1, version=4, **keys):
+        """An ACK at least for each `every` packets that come in order."""
+        self.driver, self.every, self.version = driver, every, version
+        self.next, self.blocks, self.unacked = first, [], 0
+        driver.start(params, **{"syn": HELLO, "other": 1, "rcv_nxt": first, "rcv_wup": first} | keys)
+
+    def queue(self, seq, length):
+        """True if the data is new and in order."""
+        end = seq + length
+        if seq > self.next:
+            touching = [b for b in self.blocks if b[0] <= end and seq <= b[1]]
+            self.blocks = [b for b in self.blocks if b not in touching]
+            self.blocks.insert(0, (min([seq, *(b[0] for b in touching)]), max([end, *(b[1] for b in touching)])))
+            return False
+        in_order, self.next = end > self.next and not self.blocks, max(self.next, end)
+        for block in sorted(self.blocks):
+            if block[0] <= self.next:
+                self.next = max(self.next, block[1])
+                self.blocks.remove(block)
+        return in_order
+
+    def take(self, now, seq, options, length=SEG):
+        """A segment comes. The ACK that goes on the wire, (number, SACK blocks, option), or None."""
+        keys = {"now": now, "rcv_nxt": self.next, "seq": seq, "len": length}
+        pending = self.driver.batch([line("read", options=options, **keys), line("ack", n=0), "state"])[2]["tp"]["pending"]
+        self.unacked += 1
+        if self.queue(seq, length) and not pending & 16 and self.unacked < self.every:
+            return None
+        return self.acknowledge(now)
+
+    def acknowledge(self, now, **keys):
+        """The kernel sends an ACK; None if it is dropped."""
+        blocks, self.unacked = self.blocks[:3], 0
+        room = 28 - (4 + 8 * len(blocks) if blocks else 0)
+        packet = ip_packet(self.next, options=bytes(4 * len(blocks)), version=self.version)
+        keys = {"now": now, "rcv_nxt": self.next, "rcv_wup": self.next, "pending": 0} | keys
+        done = self.driver.batch([line("poke", **keys), line("write", len=0, room=room), line("egress", packet=packet)])
+        return (self.next, blocks, bytes.fromhex(done[1]["options"])) if done[2]["pass"] else None
+
+
+def transfer(sender, receiver, until, delay=20_000, packet_us=100, extra=lambda now: 0, lost=(), lost_acks=(), copies=(), late=()):
+    """
+    Both ends over a link of one packet each packet_us: what was sent, [(time, number, flags, round)], and the ACKs that
+    came, [(time, number)]. Packets leave as they are paced. Of each kind the ones with the numbers in `lost`, ... do
+    not arrive, arrive twice, or 3 packets late; a probe follows when nothing comes for two RTTs. Times in us.
+    """
+    events, order = [], itertools.count()
+    sent, came, times, acked, sacked, gone = [], [], {}, 1, set(), []
+    free = next_send = 0
+    acks = itertools.count(1)
+
+    def put(at, *what):
+        heapq.heappush(events, (at, next(order), *what))
+
+    def leave(now, segments):
+        nonlocal free, next_send
+        rate = sender.state()["tp"]["pacing_rate"]
+        for seq, again, options in segments:
+            if again and gone:
+                seq = gone.pop(0)
+            at = max(now, next_send)
+            next_send = at + (1_000_000 * SEG // rate if rate else 0)
+            number = 1 + (seq - 1) // SEG
+            raw = bytearray.fromhex(options)
+            raw[8:12] = struct.pack(">I", at % 2**32)
+            sent.append((at, number, *fields_of_data(raw)[:2]))
+            times[seq] = at
+            free = max(at, free) + packet_us
+            missing = not again and number in lost
+            if not missing:
+                put(free + delay + extra(at) + (3 * packet_us if number in late else 0), "data", seq, bytes(raw))
+                if number in copies:
+                    put(free + delay + extra(at) + 5, "data", seq, bytes(raw))
+
+    def heard(now, number, blocks, option):
+        nonlocal acked
+        came.append((now, number))
+        new = {seq for a, b in blocks for seq in range(a, b, SEG)} - sacked
+        covered = [times[seq] for seq in new | set(range(acked, number, SEG)) - sacked if seq in times]
+        rtt = now - max(covered) if covered else -1
+        n = max(0, (number - acked) // SEG)
+        sacked.update(new)
+        acked = max(acked, number)
+        missing = [seq for seq in range(acked, max(sacked, default=acked), SEG) if seq not in sacked and seq not in told]
+        lines = [line("read", now=now, options=option, ack=number)]
+        missing = [seq for seq in missing if sum(s > seq for s in sacked) >= 3]
+        if missing:
+            told.update(missing)
+            gone.extend(missing)
+            lines.append(line("loss", n=len(missing), sack=len(new)))
+        else:
+            lines.append(line("ack", n=n, sack=len(new), rtt=rtt))
+        state = sender.batch([*lines, "state"])
+        leave(now, state[-2].get("segments", []))
+        ca, tp = state[-1]["ca"], state[-1]["tp"]
+        if tp["state"] < 2:
+            assert tp["packets_out"] - tp["sacked_out"] <= ca["w"] + ca["w_last"]
+
+    told, last = set(), 0
+    leave(0, sender.start(None, synack=HELLO, now=0, snd_una=1, snd_nxt=1)["segments"])
+    while events or last < until:
+        if not events:  # the tail is probed
+            last += 2 * (2 * delay + 1000)
+            tp = sender.state()["tp"]
+            probe = sender.write(now=last, seq=tp["snd_nxt"] - SEG, len=SEG, room=28)
+            sender.poke(data_segs_out=tp["data_segs_out"] + 1)
+            leave(last, [(tp["snd_nxt"] - SEG, 1, probe["options"])])
+            continue
+        now, _, kind, *what = heapq.heappop(events)
+        last = now
+        if now > until:
+            break
+        if kind == "data":
+            got = receiver.take(now, *what)
+            if got and next(acks) not in lost_acks:
+                put(now + delay, "ack", *got)
+        else:
+            heard(now, *what)
+    return sent, came

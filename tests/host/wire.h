@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The wire half of a controller that has TCP options of its own: `NAME_sockops`, `NAME_egress` and one
+ * socket storage, called as the kernel calls them, with the helpers as net/core/filter.c has them.
+ *
+ *   call    op= options= syn= full=          a callback of the connection; `options` are the segment's
+ *   read    seq= ack= len= flags= options= cut=
+ *                                            a segment comes; cut= bytes of its header are there
+ *   write   seq= len= flags= mode= room= syn= full=
+ *                                            a segment leaves with `room` bytes left for options
+ *   egress  packet= owned=                   {"pass":1}: an IP packet goes on the wire
+ *   new     syn= or synack=                  the handshake first: what the peer's SYN or SYN-ACK carried
+ *
+ * Options and packets are hexadecimal. `write` answers with what was reserved and written. Each packet that
+ * the model sends is in `segments`: sequence number, flight it belongs to (1: sent again), options. Members:
+ * exists= the storage is there, fails= none can be made, other= another controller runs on the socket.
+ */
+enum { HEADER = 20, OPTIONS = 40, NOT_PERMITTED = 1, FAULTY = 14, EXISTS = 17, INVALID = 22, FULL = 28, NO_MESSAGE = 42 };
+
+extern struct tcp_congestion_ops OPS;
+int SOCKOPS(struct bpf_sock_ops *ops);
+int EGRESS(struct __sk_buff *skb);
+
+static struct {
+	u8 exists, fails;
+	_Alignas(8) u8 bytes[512];
+} storage;
+
+/* What the kernel keeps of one callback, and of the socket. */
+static struct {
+	u8 header[HEADER + OPTIONS];
+	u8 *end;       /* of what the program sees of it */
+	u32 remaining; /* room for options */
+	u8 syn[OPTIONS];
+	int syn_len;   /* of the SYN that was saved; -1: none */
+	u8 packet[2048];
+	u32 packet_len;
+	u32 cb_flags;
+	u8 other;
+} skops;
+
+static void wrong(const char *what)
+{
+	fprintf(stderr, "no program may do this: %s\n", what);
+	__sanitizer_print_stack_trace();
+	abort();
+}
+
+static void *storage_of(void *of, void *init, u64 flags)
+{
+	if (of != &sock || init)
+		wrong("storage of what is no socket");
+	if (!storage.exists && (!(flags & BPF_SK_STORAGE_GET_F_CREATE) || storage.fails))
+		return NULL;
+	storage.exists = true;
+	return storage.bytes;
+}
+
+#define bpf_sk_storage_get(map, sk, init, flags) ((__typeof__((map)->value))storage_of(sk, init, flags))
+
+static inline struct tcp_sock *bpf_skc_to_tcp_sock(void *of)
+{
+	if (of != &sock)
+		wrong("no socket");
+	return &sock.tp;
+}
+
+static inline struct bpf_sock *bpf_sk_fullsock(struct bpf_sock *of)
+{
+	return of;
+}
+
+static inline long bpf_sock_ops_cb_flags_set(struct bpf_sock_ops *ops, int flags)
+{
+	skops.cb_flags = ops->bpf_sock_ops_cb_flags = flags & BPF_SOCK_OPS_ALL_CB_FLAGS;
+	return flags & ~BPF_SOCK_OPS_ALL_CB_FLAGS;
+}
+
+static inline long bpf_setsockopt(void *ops, int level, int name, void *value, int len)
+{
+	char *end = extra + strlen(extra);
+
+	if (name == 13) { /* TCP_CONGESTION: the new controller starts */
+		sprintf(end, ",\"controller\":\"%.*s\"", len, (char *)value);
+		skops.other = false;
+		OPS.init(sk);
+	} else {
+		sprintf(end, ",\"option\":[%d,%d,%d]", level, name, *(int *)value);
+	}
+	return 0;
+}
+
+/* The option of this kind and magic; a negative error otherwise. */
+static int search_option(const u8 *at, const u8 *end, const u8 *wanted, int magic, const u8 **found)
+{
+	while (at < end) {
+		if (at[0] == 0)
+			return -NO_MESSAGE;
+		if (at[0] == 1) {
+			at++;
+			continue;
+		}
+		if (end - at < 2 || at[1] < 2 || at[1] > end - at)
+			return -FAULTY;
+		if (at[0] == wanted[0] && at[1] - 2 >= magic && !memcmp(at + 2, wanted + 2, magic)) {
+			*found = at;
+			return 0;
+		}
+		at += at[1];
+	}
+	return -NO_MESSAGE;
+}
+
+static inline long bpf_load_hdr_opt(struct bpf_sock_ops *ops, void *result, u32 len, u64 flags)
+{
+	u8 *wanted = result;
+	const u8 *found = NULL;
+	int error;
+
+	if (wanted[1] > len || wanted[0] < 2 || wanted[0] != 253 || (wanted[1] != 4 && wanted[1] != 6))
+		return -INVALID;
+	if (flags & BPF_LOAD_HDR_OPT_TCP_SYN) {
+		if (skops.syn_len < 0)
+			return -2;
+		error = search_option(skops.syn, skops.syn + skops.syn_len, wanted, wanted[1] - 2, &found);
+	} else {
+		if (!ops->skb_data || ops->op == BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+			return -NOT_PERMITTED;
+		error = search_option(skops.header + HEADER, skops.end, wanted, wanted[1] - 2, &found);
+	}
+	if (error)
+		return error;
+	memcpy(result, found, min_u64(found[1], len));
+	return found[1] > len ? -FULL : found[1];
+}
+
+static inline long bpf_reserve_hdr_opt(struct bpf_sock_ops *ops, u32 len, u64 flags)
+{
+	if (ops->op != BPF_SOCK_OPS_HDR_OPT_LEN_CB)
+		return -NOT_PERMITTED;
+	if (len < 2 || flags)
+		return -INVALID;
+	if (len > skops.remaining)
+		return -FULL;
+	skops.remaining -= len;
+	return 0;
+}
+
+static inline long bpf_store_hdr_opt(struct bpf_sock_ops *ops, const void *from, u32 len, u64 flags)
+{
+	const u8 *option = from, *found;
+
+	if (ops->op != BPF_SOCK_OPS_WRITE_HDR_OPT_CB)
+		return -NOT_PERMITTED;
+	if (len < 4 || flags || option[1] > len || option[0] != 253)
+		return -INVALID;
+	if (option[1] > skops.remaining)
+		return -FULL;
+	if (!search_option(skops.header + HEADER, skops.end, option, 2, &found))
+		return -EXISTS;
+	memcpy(skops.end, from, option[1]);
+	skops.end += option[1];
+	skops.remaining -= option[1];
+	return 0;
+}
+
+static inline long bpf_skb_load_bytes(const struct __sk_buff *skb, u32 offset, void *to, u32 len)
+{
+	if (offset > skops.packet_len || len > skops.packet_len - offset)
+		return -FAULTY;
+	memcpy(to, skops.packet + offset, len);
+	return 0;
+}
+
+/* --- what the kernel does ------------------------------------------------------------------ */
+
+static int digit(char c)
+{
+	return c <= '9' ? c - '0' : c - 'a' + 10;
+}
+
+/* Bytes of the command's key; -1 without it. */
+static int take_bytes(const char *key, u8 *to, int most)
+{
+	const char *text = take_text(key);
+	int n = 0;
+
+	if (!text)
+		return -1;
+	for (; text[0] && text[1] && n < most; text += 2)
+		to[n++] = digit(text[0]) << 4 | digit(text[1]);
+	return n;
+}
+
+static void tell(const char *name, const u8 *bytes, int n)
+{
+	char *end = extra + strlen(extra);
+
+	end += sprintf(end, ",\"%s\":\"", name);
+	while (n-- > 0)
+		end += sprintf(end, "%02x", *bytes++);
+	strcpy(end, "\"");
+}
+
+static struct bpf_sock_ops context(u32 op, bool full, bool segment, u32 len, u32 flags)
+{
+	struct bpf_sock_ops ops = {
+		.op = op, .is_fullsock = full, .bpf_sock_ops_cb_flags = skops.cb_flags,
+		.snd_una = tp->snd_una, .snd_nxt = tp->snd_nxt, .rcv_nxt = tp->rcv_nxt,
+		.data_segs_out = tp->data_segs_out, .skb_len = len, .skb_tcp_flags = flags,
+	};
+
+	ops.sk = full ? (struct bpf_sock *)&sock : NULL;
+	ops.skb_data = segment ? skops.header : NULL;
+	ops.skb_data_end = segment ? skops.end : NULL;
+	return ops;
+}
+
+static int run(struct bpf_sock_ops *ops)
+{
+	int verdict = SOCKOPS(ops);
+
+	if (verdict != 1)
+		wrong("a verdict that is no 1");
+	return verdict;
+}
+
+/* A TCP header with `options` bytes behind it, filled already. */
+static void make_header(u32 seq, u32 ack, u32 flags, u32 options)
+{
+	u8 *h = skops.header;
+
+	memset(h, 0, HEADER);
+	for (int i = 0; i < 4; i++) {
+		h[4 + i] = seq >> (24 - 8 * i);
+		h[8 + i] = ack >> (24 - 8 * i);
+	}
+	h[12] = (HEADER + options) / 4 << 4;
+	h[13] = flags;
+	skops.end = h + HEADER + options;
+}
+
+/* tcp_established_options(), __tcp_transmit_skb(): how many bytes; they are at skops.header + HEADER + 40 - room. */
+static u32 write_to(u32 seq, u32 len, u32 flags, u32 mode, u32 room, bool full)
+{
+	struct bpf_sock_ops ops;
+	u32 reserved;
+
+	if (!(skops.cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
+		return 0;
+	skops.remaining = room;
+	ops = context(BPF_SOCK_OPS_HDR_OPT_LEN_CB, full, false, len, mode == BPF_WRITE_HDR_TCP_CURRENT_MSS ? 0 : flags);
+	ops.args[0] = mode;
+	run(&ops);
+	reserved = (room - skops.remaining + 3) & ~3;
+	if (mode == BPF_WRITE_HDR_TCP_CURRENT_MSS || !reserved)
+		return reserved;
+	memset(skops.header + HEADER, 1, OPTIONS);
+	make_header(seq, tp->rcv_nxt, flags, OPTIONS - room + reserved);
+	skops.end -= reserved;
+	skops.remaining = reserved;
+	ops = context(BPF_SOCK_OPS_WRITE_HDR_OPT_CB, full, true, HEADER + OPTIONS - room + reserved + len, flags);
+	ops.args[0] = mode;
+	run(&ops);
+	return reserved;
+}
+
+/* A data packet leaves. Timestamps take 12 bytes of the 40. */
+static void send_options(u32 seq)
+{
+	const u32 room = OPTIONS - 12;
+	char *end;
+	u32 n;
+
+	if (!(skops.cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG) || strlen(extra) > sizeof(extra) / 2)
+		return;
+	n = write_to(seq, k.seg, 16, 0, room, true);
+	end = extra + strlen(extra);
+	if (end == extra)
+		end += sprintf(end, ",\"segments\":[");
+	else
+		end[-1] = ','; /* the bracket that ended the list */
+	end += sprintf(end, "[%u,%d,\"", seq, before(seq, tp->snd_nxt));
+	for (u32 i = 0; i < n; i++)
+		end += sprintf(end, "%02x", skops.header[HEADER + OPTIONS - room + i]);
+	strcpy(end, "\"]]");
+}
+
+static void write_options(void)
+{
+	u32 room = take("room", OPTIONS), mode = take("mode", 0), n;
+	u32 seq = take("seq", tp->snd_nxt), len = take("len", 0), flags = take("flags", 16);
+
+	skops.syn_len = take_bytes("syn", skops.syn, sizeof(skops.syn));
+	n = write_to(seq, len, flags, mode, room, take("full", 1));
+	sprintf(extra + strlen(extra), ",\"reserved\":%u", n);
+	if (mode != BPF_WRITE_HDR_TCP_CURRENT_MSS)
+		tell("options", skops.header + HEADER + OPTIONS - room, n);
+}
+
+static u32 take_options(const char *key)
+{
+	int n = take_bytes(key, skops.header + HEADER, OPTIONS);
+
+	for (n = n < 0 ? 0 : n; n % 4; n++)
+		skops.header[HEADER + n] = 0;
+	return n;
+}
+
+/* bpf_skops_parse_hdr() */
+static void read_options(void)
+{
+	u32 n = take_options("options"), len = take("len", 0), flags = take("flags", 16);
+	struct bpf_sock_ops ops;
+
+	make_header(take("seq", tp->rcv_nxt), take("ack", tp->snd_una), flags, n);
+	skops.syn_len = -1;
+	skops.end -= take("cut", 0);
+	if (!n || !(skops.cb_flags & BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG))
+		return;
+	ops = context(BPF_SOCK_OPS_PARSE_HDR_OPT_CB, true, true, HEADER + n + len, flags);
+	run(&ops);
+}
+
+static void call_back(u32 op, bool full, u32 options)
+{
+	struct bpf_sock_ops ops;
+
+	make_header(0, 0, 18, options);
+	ops = context(op, full, op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB, 0, 18);
+	run(&ops);
+}
+
+static void call(void)
+{
+	skops.syn_len = take_bytes("syn", skops.syn, sizeof(skops.syn));
+	call_back(take("op", 0), take("full", 1), take_options("options"));
+}
+
+static void fresh_wire(void)
+{
+	memset(&skops, 0, sizeof(skops));
+	memset(&storage, 0, sizeof(storage));
+}
+
+/* tcp_init_transfer(): before the controller's init. */
+static void handshake(void)
+{
+	int n = take_bytes("synack", skops.header + HEADER, OPTIONS);
+
+	skops.syn_len = take_bytes("syn", skops.syn, sizeof(skops.syn));
+	if (n >= 0) {
+		call_back(BPF_SOCK_OPS_TCP_CONNECT_CB, true, 0);
+		call_back(BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB, true, n);
+	} else if (skops.syn_len >= 0) {
+		call_back(BPF_SOCK_OPS_TCP_LISTEN_CB, true, 0);
+		call_back(BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB, true, 0);
+	}
+	extra[0] = 0;
+}
+
+static void egress(void)
+{
+	struct __sk_buff skb = { 0 };
+
+	skops.packet_len = take_bytes("packet", skops.packet, sizeof(skops.packet));
+	skb.len = skops.packet_len;
+	skb.sk = take("owned", 1) ? (struct bpf_sock *)&sock : NULL;
+	sprintf(extra, ",\"pass\":%d", EGRESS(&skb));
+}

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a scenario may ask of path and hosts beyond rates, delays and losses, on each kernel."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+
+from asymlab import LabError, agent, capture, scenario, topology
+
+from conftest import REPO, asymlab
+from test_lab import ALPHA, FAST, KERNELS, check_physics, run
+
+pytestmark = pytest.mark.lab
+
+FORWARD = "queue = 100 }\nreverse"
+CAPTURE = ('measure_from = "1s"', 'measure_from = "1s"\ncapture = true')
+PLAIN = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"')
+SACK_PERMITTED = 4
+
+
+def option_kinds(packet) -> set[int]:
+    options, at, found = packet["options"].tobytes(), 0, set()
+    while at < len(options) and options[at]:
+        found.add(options[at])
+        at += 1 if options[at] == 1 else options[at + 1]
+    return found
+
+
+def syn_ack(r):
+    back = r.capture("reverse")
+    return back[back["flags"] & capture.SYN > 0][0]
+
+
+def counted(r, name, host="src0"):
+    return r.record["agent"]["marks"]["end"]["tcp"][host][name]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_path_that_reorders(scenario_file, kernel):
+    """5 % of the packets overtake what left in the 20 ms before them. FAST loses none, and RACK lives with it."""
+    linux = ('profile = "ns2"', 'profile = "linux"')
+    r = run(scenario_file(FAST, linux, PLAIN, (FORWARD, 'queue = 100, reorder = "5%" }\nreverse'), append=ALPHA.format(20)), kernel)
+    straight = run(scenario_file(FAST, linux, PLAIN, append=ALPHA.format(20)), kernel)
+    for one, share in ((straight, 0), (r, 0.05)):
+        assert one.valid, one.record["invalid"]  # set-up checks are not led astray
+        early = one.goodput["not_next"].sum() / one.goodput["segments"].sum()
+        assert early == pytest.approx(share, rel=0.5)
+        assert one.metrics["utilisation"] > 0.5
+    assert r.metrics["flows"][0]["rtt_s"]["min"] < 0.021 < 0.04 <= straight.metrics["flows"][0]["rtt_s"]["min"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file, kernel):
+    """SACK-permitted, offered in the SYN and answered in the SYN-ACK: gone only where SYNs are stripped."""
+    for syn in (False, True):
+        strip = f"queue = 100, strip = {{ kinds = [{SACK_PERMITTED}], syn = {str(syn).lower()} }} }}\nreverse"
+        r = run(scenario_file(FAST, (FORWARD, strip), CAPTURE, PLAIN, append=ALPHA.format(20)), kernel)
+        assert r.valid and r.metrics["utilisation"] > 0.9, r.record["invalid"]
+        assert (SACK_PERMITTED in option_kinds(syn_ack(r))) != syn
+        assert counted(r, "TcpInErrs") == counted(r, "TcpRetransSegs") == 0  # checksums are right
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file, kernel):
+    """In the ACKs' direction, from segments other than SYNs: SACK is agreed on and never seen; a short queue loses packets."""
+    lossy = ('queue = 100 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100', 'queue = 10 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100')
+    told = run(scenario_file(lossy, PLAIN), kernel)
+    r = run(scenario_file((lossy[0], lossy[1] + ", strip = { kinds = [5, 253], syn = false }"), PLAIN), kernel)
+    assert counted(told, "TcpExtTCPSackRecovery") >= 1
+    sacked = [counted(x, "TcpExtTCPSackShifted") + counted(x, "TcpExtTCPSackMerged") + counted(x, "TcpExtTCPSackShiftFallback") for x in (told, r)]
+    assert sacked[0] > 0 and sacked[1] == 0 and counted(r, "TcpInErrs") == 0 and r.valid
+
+
+def test_sysctls_of_the_hosts(scenario_file):
+    r = run(scenario_file(("[path]", '[sysctls]\n"net.ipv4.tcp_sack" = 0\n"net.ipv4.tcp_early_retrans" = 3\n\n[path]'), CAPTURE, PLAIN))
+    values = r.record["agent"]["sysctls"]
+    assert [values[n]["net.ipv4.tcp_early_retrans"] for n in ("src0", "dst0", "left")] == [["3"], ["3"], ["0"]]
+    assert SACK_PERMITTED not in option_kinds(r.capture("forward")[0]) and r.record["identity"]["job"]["must_have"]
+
+
+@pytest.mark.parametrize("line, words", [('"net.ipv4.tcp_sakc" = 1', "sysctl net.ipv4.tcp_sakc: kernel 6.12"), ('"net.ipv4.tcp_sack" = "x"', "net.ipv4.tcp_sack=x: Invalid argument")])
+def test_sysctls_that_the_kernel_refuses(scenario_file, line, words):
+    with pytest.raises(LabError, match=words) as e:
+        run(scenario_file(("[path]", f"[sysctls]\n{line}\n\n[path]")))
+    assert "\n" not in str(e.value)
+
+
+def test_a_capture_holds_what_the_tracer_counts_and_repeats_to_the_byte(scenario_file):
+    file = scenario_file((FORWARD, 'queue = 100, loss = "0.5%" }\nreverse'), CAPTURE, PLAIN)
+    r, again = run(file, fresh=True), run(file, fresh=True)
+    check_physics(r)
+    assert r.record["result_sha256"] == again.record["result_sha256"]
+    for side in ("forward", "reverse"):
+        packets = r.capture(side)
+        inside = packets[(packets["t"] >= 1) & (packets["t"] < 3)]
+        m = r.metrics[side]
+        assert len(inside) == pytest.approx(m["packets"], abs=2)
+        assert inside["bytes"].mean() == pytest.approx(m["packet_bytes"], rel=0.001)
+        assert ((inside["payload"] == 0).sum()) == pytest.approx(m["pure_acks"], abs=2)
+        assert (np.diff(packets["t"]) > 0).all()
+    data = r.capture("forward")
+    gaps = np.diff(data["t"][data["payload"] == 960])
+    assert np.median(gaps) == pytest.approx(8e-4, rel=0.02)  # as the link spaces them
+    with pytest.raises(LabError, match="no forward.pcap: it takes run.capture"):
+        run(scenario_file()).capture("forward")
+
+
+def test_plain_traffic_is_the_data_alone(scenario_file):
+    """One connection a flow, from its SYN at its start on; it stops and resumes."""
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstart = "0.2s"\nstop = "1.2s"\nresume = "2s"'), CAPTURE, PLAIN))
+    assert r.valid and r.record["identity"]["job"]["traffic"] == "plain"
+    forward = r.capture("forward")
+    assert set(forward["sport"]) == {agent.FLOW_PORT} and forward["flags"][0] == capture.SYN
+    start = r.job["flows"][0]["start_s"]
+    assert start <= forward["t"][0] < start + 0.002
+    data = forward["t"][forward["payload"] > 0]
+    assert ((data > 1.3) & (data < 2)).sum() == 0 and (data > 2).sum() > 500 and data[0] < start + 0.05
+
+
+# --- cgroups -------------------------------------------------------------------------------
+
+FORMOSA = ('controller = "reno"', 'controller = "formosa"')
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_programs_of_a_cgroup_serve_the_runs_connections(scenario_file, kernel):
+    r = run(scenario_file(FORMOSA, PLAIN), kernel)
+    check_physics(r)
+    shown = r.record["agent"]["controllers"]["formosa"]
+    counters = {c["name"]: c["value"] for c in shown["counters"]}
+    assert shown["cgroups"] == ["/sys/fs/cgroup/lab-run"]
+    assert counters["options_seen"] > 1000 and counters["acks_suppressed"] > 1000
+
+
+def cgroups() -> set[str]:
+    return {d for d in os.listdir(agent.cgroup_mount()) if d.startswith("asymlab-")}
+
+
+@pytest.mark.parametrize("after", [None, 1.0, 2.5])
+def test_on_a_host_the_runs_cgroup_is_gone_afterwards(scenario_file, after):
+    """At the end, and at a signal."""
+    if os.geteuid() != 0 or not agent.cgroup_mount():
+        pytest.skip("needs root and cgroup2")
+    file = scenario_file(FORMOSA, PLAIN, ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
+                         ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'))
+    if after is None:
+        p = asymlab("run", file, "--on", "host")
+        assert p.returncode == 0, p.stderr
+    else:
+        p = subprocess.Popen(["timeout", "--signal", "TERM", str(after), "build/venv/bin/asymlab", "run", str(file), "--on", "host"], stderr=subprocess.PIPE, text=True, cwd=REPO)
+        _, errors = p.communicate(timeout=60)
+        assert p.returncode and "Traceback" not in errors
+    assert not cgroups()
+
+
+def test_a_host_without_cgroup2_is_told_so(scenario_file, monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    monkeypatch.setattr(agent, "cgroup_mount", lambda: None)
+    monkeypatch.setenv("PATH", f"{REPO}/build:{os.environ['PATH']}")
+    ns = agent.Namespaces(f"asymlab-test-{os.getpid()}-")
+    try:
+        lacks = agent.missing(topology.compile_job(scenario.load(scenario_file(FORMOSA))[0], 1), ns, str(REPO / "build"))
+    finally:
+        ns.close()
+    assert any(line.startswith("no cgroup2 is mounted") for line in lacks)
