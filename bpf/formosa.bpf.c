@@ -399,13 +399,21 @@ static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_soc
 
 /* --- the same toward any peer: ACK clocking, delay by timestamps ------------------------------ */
 
-/* A tick of the peer's timestamp clock, us, from a second or more of it. RFC 7323: 1 ms to 1 s. */
+/* A tick of the peer's timestamp clock, us, from a second or more of it; 0: none that we know. */
 static inline u32 tick_of(u64 elapsed_us, u32 ticks)
 {
 	u64 tick = mul_div(elapsed_us, 1, ticks);
 
 	return tick <= 10 ? 1 : tick >= 700 && tick <= 1400 ? 1000 : tick >= 2800 && tick <= 5600 ? 4000
 	     : tick >= 7000 && tick <= 14000 ? 10000 : 0;
+}
+
+/* Can so many ticks have passed in that time? A delay of 50 ms more or less than the first is none of the clock's. */
+static inline bool may_tick(u32 tick_us, u32 elapsed_us, u32 ticks)
+{
+	u64 passed = (u64)ticks * tick_us;
+
+	return passed <= 2 * (u64)elapsed_us + 50000 && 2 * passed + 100000 >= elapsed_us;
 }
 
 /*
@@ -430,6 +438,8 @@ static inline void timestamp_sample(struct wire *w, const struct tcp_sock *tp)
 	}
 	w->tsval = tsval;
 	w->tsecr = tsecr;
+	if (!w->calibrated && !may_tick(w->tick_us, now_us - w->first_us, tsval - w->first_tsval))
+		w->tick_us = 0; /* till we know better */
 	if (!w->calibrated && now_us - w->first_us >= 1000000 && tsval != w->first_tsval) {
 		u32 tick = tick_of(now_us - w->first_us, tsval - w->first_tsval);
 
@@ -558,7 +568,7 @@ void BPF_PROG(formosa_cong_control, struct sock *sk)
 	if (sends_options(w)) {
 		f->peer_queue_us = w->queue_us;
 		law_by_rounds(f, tp, icsk, w);
-		f->w = min_u64(f->w, limit);
+		f->w = w->budget = min_u64(f->w, limit);
 		cwnd_write(&f->s, tp, window_by_rounds(f, tp, w));
 	} else {
 		law_by_acks(f, tp, icsk, w);
@@ -607,10 +617,13 @@ u32 BPF_PROG(formosa_undo_cwnd, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct formosa *f = inet_csk_ca(sk);
+	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 
 	COUNT(undos);
 	f->w = max_u64(f->w, f->w_saved);
 	f->ssthresh = max_u64(f->ssthresh, f->ssthresh_saved);
+	if (w)
+		w->budget = f->w;
 	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
 }
 
@@ -633,8 +646,7 @@ void BPF_PROG(formosa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	f->w_last = f->w;
 	w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 	begin_round(f, tp, w);
-	if (sends_options(w))
-		cwnd_write(&f->s, tp, window_by_rounds(f, tp, w));
+	cwnd_write(&f->s, tp, sends_options(w) ? window_by_rounds(f, tp, w) : window_by_acks(f, tp));
 }
 
 /*
@@ -650,10 +662,10 @@ void BPF_PROG(formosa_in_ack_event, struct sock *sk, u32 flags)
 	if (!w || !w->receiving)
 		return;
 	w->thin = true;
+	if (w->due > 1) /* first: an ACK that is sent clears what is pending */
+		bpf_tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt);
 	if (w->due)
 		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
-	if (w->due > 1)
-		bpf_tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt);
 }
 
 /* --- options ----------------------------------------------------------------------------------- */

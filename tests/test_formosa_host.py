@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from host.driver import Driver, build, line
 from host.formosa import (
-    ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, HELLO, PSH, RST, SEG, SYN, A, F, Receiver, T, answer, data,
+    ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, HELLO, PSH, RST, SEG, SYN, A, F, P, Receiver, T, answer, data,
     fields_of_answer, fields_of_data, ip_packet, signed, transfer,
 )  # fmt: skip
 from host.nack import blocks_of, gaps_of
-from host.streams import MS, W_MAX
+from host.streams import MS, RTT_MAX
 
 ALL = 2**32 - 1
 NO_SSTHRESH = 2**31 - 1
@@ -98,6 +98,8 @@ def test_first_window(formosa):
     formosa.start(snd_cwnd=40, data_segs_out=100, snd_ssthresh=50, srtt_us=80 * MS)
     ca = formosa.state()["ca"]
     assert (ca["w"], ca["ssthresh"], ca["srtt_us"]) == (40, 50, 10 * MS)
+    formosa.start(srtt_us=ALL)
+    assert formosa.state()["ca"]["srtt_us"] == RTT_MAX
 
 
 def test_a_round_without_signal_adds_one(formosa):
@@ -190,6 +192,23 @@ def test_a_loss_takes_half_of_w(formosa, beta):
     assert formosa.state()["counters"]["losses"] == 1 and formosa.state()["counters"]["signals"] == 0
 
 
+def test_losses_found_by_the_timer_are_repaired_within_w(formosa):
+    """No ACK comes: what set_state leaves is the window."""
+    at_w(formosa, 64)
+    assert formosa.loss(n=50, timer=1)["again"] == 1
+
+
+def test_rounds_of_a_recovery_are_not_deaf(formosa):
+    """SACK may leave no room for the answer."""
+    at_w(formosa, 64)
+    formosa.loss(n=1, sack=3)
+    rounds = formosa.state()["counters"]["rounds"]
+    for i in range(6):
+        formosa.ack(n=0, sack=5, now=(i + 2) * SECOND)
+    state = formosa.state()
+    assert state["counters"]["rounds"] == rounds + 6 and state["wire"]["deaf_rounds"] == state["wire"]["silent"] == 0
+
+
 def test_repairs_leave_at_once(formosa):
     """A new round begins with the fast retransmit: W more leave as soon as so much has been delivered."""
     at_w(formosa, 64)
@@ -221,7 +240,7 @@ def test_w_never_below_2_but_1_after_a_timeout(formosa):
 def test_a_timeout_begins_a_slow_start_to_half(formosa):
     at_w(formosa, 64)
     got = formosa.rto(now=10**6)
-    assert got["again"] == 1 and fields_of_data(bytes.fromhex(got["segments"][0][2]))[0] & A
+    assert got["again"] == 1
     assert [end_round(formosa) for _ in range(8)] == [2, 3, 5, 8, 13, 21, 32, 33]
 
 
@@ -235,6 +254,15 @@ def test_undo_brings_w_back(formosa):
         ca = formosa.state()["ca"]
         assert (ca["w"], ca["ssthresh"]) == (64, 100)
         assert formosa.state()["counters"]["undos"] == 1
+
+
+def test_no_probes_after_an_undo(formosa):
+    """What W allows again is not beyond it."""
+    at_w(formosa, 64)
+    formosa.loss(n=1, sack=3)
+    got = [formosa.undo(), *formosa.batch([line("ack")] * 70)]
+    flags = [fields_of_data(bytes.fromhex(options))[0] for answer in got for _, _, options in answer.get("segments", [])]
+    assert len(flags) > 32 and not any(flag & P for flag in flags)
 
 
 def silent_for(sender, us):
@@ -307,11 +335,31 @@ def test_srtt_is_that_of_the_newest_packet(formosa):
     formosa.start(synack=HELLO, now=0, srtt_us=8 * 100 * MS)
     assert formosa.state()["ca"]["srtt_us"] == 100 * MS
     end_round(formosa, rtt=60 * MS)
-    assert formosa.state()["ca"]["srtt_us"] == 95 * MS
-    assert formosa.state()["wire"]["srtt_us"] == 95 * MS
+    assert formosa.state()["ca"]["srtt_us"] == 60 * MS  # the handshake's may be of a lost SYN
+    end_round(formosa, rtt=80 * MS)
+    assert formosa.state()["ca"]["srtt_us"] == formosa.state()["wire"]["srtt_us"] == 62_500
     formosa.start(now=0)
     formosa.ack(n=1, rtt=30 * MS)
     assert formosa.state()["ca"]["srtt_us"] == 30 * MS
+
+
+def srtt_after(sender, **ack):
+    sender.ack(rtt=100 * MS, **ack)
+    return sender.state()["ca"]["srtt_us"]
+
+
+def test_how_long_a_gap_or_a_stall_lasted_is_no_rtt(formosa):
+    at_w(formosa, 64)
+    assert srtt_after(formosa, n=1) == 47_500
+    formosa.poke(data_segs_out=formosa.state()["wire"]["segs"] + 65)  # a probe is out
+    assert srtt_after(formosa, n=1) == 47_500
+    assert srtt_after(formosa, n=formosa.state()["tp"]["packets_out"], app=0) > 47_500  # and is covered
+    at_w(formosa, 64)
+    formosa.loss(n=1, sack=3)
+    assert srtt_after(formosa, n=0, sack=3) == 40 * MS
+    formosa.start({"init_cwnd": 64}, now=0)
+    formosa.loss(n=1, sack=3)
+    assert srtt_after(formosa, n=0, sack=3) == 100 * MS  # any peer's ACKs come without a wait
 
 
 # --- rounds behind a gap
@@ -373,17 +421,26 @@ def test_data_option(formosa):
 
 
 def test_flags_of_a_round(formosa):
-    """A: its first. T: beyond W, and the last that the application has."""
+    """A: its first. P: beyond W. T: the last that the application has."""
     at_w(formosa, 5)
+    next_seq = formosa.state()["tp"]["snd_nxt"]
     formosa.poke(data_segs_out=100, wire__segs=100, write_seq=10**6)
     flags = []
     for i in range(8):
         formosa.poke(data_segs_out=100 + i)
-        flags.append(fields_of_data(bytes.fromhex(formosa.write(seq=1000 + i * SEG, len=SEG)["options"]))[0])
-    assert flags == [A, 0, 0, 0, 0, T, T, T]
+        flags.append(fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + i * SEG, len=SEG)["options"]))[0])
+    assert flags == [A, 0, 0, 0, 0, P, P, P]
     formosa.poke(data_segs_out=101)
     assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - SEG, len=SEG)["options"]))[0] == T
     assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - SEG - 1, len=SEG)["options"]))[0] == 0
+
+
+def test_a_repair_that_begins_a_round_is_a_probe(formosa):
+    for command in ("loss", "rto"):
+        at_w(formosa, 20)
+        got = formosa.do(command, now=10**6)
+        flags = [fields_of_data(bytes.fromhex(options))[0] for _, _, options in got["segments"]]
+        assert flags[0] == A | P and not any(flags[1:])
 
 
 def test_last_packet_of_the_data_is_marked(formosa):
@@ -608,7 +665,7 @@ def test_a_signal_says_that_the_queue_grew_by_two(formosa):
 
 
 @given(samples=deliveries(st.integers(0, 100 * MS)), offset=st.integers(0, 2**32), begin=st.sampled_from([0, 2**32 - 10 * MS, 2**32 - 10**6, 2**40]))
-@example(samples=[(0, 5, 1), (10, 7, 1), (20 * MS, 9, 2)], offset=2**32 - 5, begin=2**32 - 10 * MS)
+@example(samples=[(0, 5, 1), (10, 4, 1), (20 * MS, 9, 2)], offset=2**32 - 5, begin=2**32 - 10 * MS)
 def test_clocks_may_differ_and_wrap(formosa, samples, offset, begin):
     keys = ("in.sftt_q16", "in.var_q16", "in.q_q8", "signal", "in.packets")
     plain, other = (measure(formosa, samples, None, 40 * MS, *clock) for clock in ((0, 0), (offset, begin)))
@@ -672,8 +729,8 @@ class Stream:
         answered = []
         for packet in packets:
             self.now += gap
-            got = self.receiver.take(self.now, 1 + packet * SEG, data(number, flags, stamp=self.now))
-            answered += [packet] if got else []
+            acks = self.receiver.take(self.now, 1 + packet * SEG, data(number, flags, stamp=self.now))
+            answered += [packet] * len(acks)
         return answered
 
 
@@ -696,23 +753,29 @@ def test_an_answer_covers_the_flagged_packet(stream, formosa):
     send = stream(every=10**6)
     send(0)
     send(1, 2, number=2)
-    number, blocks, option = send.receiver.take(10 * MS, 1 + 3 * SEG, data(3, A))
+    ((number, blocks, option),) = send.receiver.take(10 * MS, 1 + 3 * SEG, data(3, A))
     assert (number, blocks) == (1 + 4 * SEG, [])
     assert fields_of_answer(option)[:2] == (F, 3)
 
 
 def test_marked_packets_are_answered(stream):
-    send = stream()
+    """A probe twice: an ACK before it, one with it."""
+    send = stream(every=10**6)
     assert send(0, 1, 2) == [0]
     assert send(3, 4, flags=T) == [3, 4]
     assert send(5, 6) == []
+    assert send(7, 8, flags=P) == [7, 7, 8, 8]
+    assert send(9, flags=P | T) == [9, 9]
+    assert send(10, number=2, flags=P | A) == [10, 10]
+    assert [number for number, _, _ in send.receiver.take(SECOND, 1 + 11 * SEG, data(2, P))] == [1 + 11 * SEG, 1 + 12 * SEG]
+    assert send(12, number=2) == []
 
 
-def test_what_came_before_is_answered(stream):
-    """The sender has not heard of it."""
+def test_what_came_before_is_answered_twice(stream):
+    """The sender has not heard of it, so that an ACK was lost."""
     send = stream(every=10**6)
     assert send(*range(10)) == [0]
-    assert send(3, 9) == [3, 9]
+    assert send(3, 9) == [3, 3, 9, 9]
     samples = send.driver.state()["wire"]["in.packets"]
     send(3)
     assert send.driver.state()["wire"]["in.packets"] == samples  # and measures nothing
@@ -765,7 +828,7 @@ def quiet(driver, **keys):
 
 def test_data_without_options_is_acknowledged(formosa):
     receiver, now = quiet(formosa)
-    assert receiver.acknowledge(now) is None
+    assert not receiver.acknowledge(now)
     receiver.next += SEG
     assert receiver.acknowledge(now)
     receiver.next += SEG
@@ -773,11 +836,31 @@ def test_data_without_options_is_acknowledged(formosa):
 
 
 def test_an_ack_said_before_passes(formosa):
-    """Keep-alives and zero-window probes ask for it."""
+    """Keep-alives and zero-window probes ask for it, also if it did not pass before."""
     receiver, now = quiet(formosa)
-    receiver.take(now, 1 + 3 * SEG, data(2, A))
-    assert receiver.acknowledge(now + 1)
+    assert not receiver.acknowledge(now + 1)
     assert receiver.acknowledge(now + 2)
+    assert receiver.acknowledge(now + 3)
+    assert not receiver.acknowledge(now + 4, rcv_wnd=2**20 - 1)
+
+
+@pytest.mark.parametrize("timestamps", [b"", b"\x01\x01\x08\x0a" + bytes(8)])
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_report_of_a_duplicate_passes(formosa, version, timestamps):
+    """A SACK block below the ACK."""
+    send = Stream(formosa, {"nack_dup": 1})
+    send(0, 1, 2, 4, 5, 6)
+    ack = send.receiver.next
+
+    def passes_with(left, right, kind=5):
+        sack = b"\x01\x01" + bytes([kind, 10]) + left.to_bytes(4, "big") + right.to_bytes(4, "big")
+        return passes(formosa, ack, options=timestamps + sack, version=version)
+
+    assert not passes_with(ack + SEG, ack + 4 * SEG)
+    assert not passes_with(ack, ack + SEG)
+    assert passes_with(1, SEG)
+    assert not passes_with(1, SEG, kind=254)
+    assert not passes_with(ack + SEG, ack + 4 * SEG)
 
 
 @pytest.mark.parametrize("window, grows, passes", [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)])
@@ -814,7 +897,8 @@ def test_only_pure_acks_are_dropped(formosa, version):
         assert passes(formosa, receiver.next, payload=payload, version=version)
     assert passes(formosa, receiver.next, owned=0, version=version)
     assert formosa.state() == before
-    for flags, options in ((ACK, b""), (ACK | PSH, b""), (ACK, bytes(40)), (ACK, bytes(12))):
+    for i, (flags, options) in enumerate(((ACK, b""), (ACK | PSH, b""), (ACK, bytes(40)), (ACK, bytes(12)))):
+        formosa.poke(rcv_wnd=2**20 - SEG - i)  # else it was said before
         assert not passes(formosa, receiver.next, flags=flags, options=options, version=version)
     assert passes(formosa, receiver.next, flags=ACK | ECE, version=version)
 
@@ -839,6 +923,13 @@ def test_nothing_is_dropped_before_the_kernel_answers_flagged_packets(formosa):
     formosa.ack(n=0)
     assert passes(formosa, 1 + 4 * SEG)  # due
     assert not passes(formosa, 1 + 5 * SEG - 1)
+
+
+def test_another_controller_forces_and_drops_no_acks(formosa):
+    receiver, _ = quiet(formosa)
+    assert not passes(formosa, receiver.next) and room(formosa) == 20
+    formosa.release()
+    assert passes(formosa, receiver.next - 1) and room(formosa) == 8
 
 
 def test_nothing_is_dropped_of_an_ordinary_connection(formosa):
@@ -1029,10 +1120,10 @@ def test_toward_any_peer_the_first_repair_leaves(formosa):
     assert formosa.loss(n=1, sack=3)["again"] == 1
 
 
-def forward_signals(driver, forward, back=lambda t: 20 * MS, tick=1000, own=1000, stamps=1, until=5 * SECOND, offset=12345678, **keys):
+def forward_signals(driver, forward, back=lambda t: 20 * MS, tick=1000, own=1000, stamps=1, until=5 * SECOND, offset=12345678, w=32, **keys):
     """Times of the signals of a sender whose peer only stamps; delays by time of leaving, us."""
-    driver.start({"init_cwnd": 32}, now=0, snd_ssthresh=32, saw_tstamp=stamps, usec_ts=own == 1, **keys)
-    sent, now, signals, seen = [MS * i * 40 // 32 for i in range(32)], 0, [], 0
+    driver.start({"init_cwnd": w}, now=0, snd_ssthresh=w, saw_tstamp=stamps, usec_ts=own == 1, **keys)
+    sent, now, signals, seen = [MS * i * 40 // w for i in range(w)], 0, [], 0
     while now < until:
         lines = []
         for left in sent:
@@ -1069,6 +1160,13 @@ def test_timestamps_tell_the_forward_delay(formosa, tick, own, offset):
 @pytest.mark.parametrize("tick, own", CLOCKS)
 def test_timestamps_tell_nothing_of_the_way_back(formosa, tick, own):
     assert forward_signals(formosa, lambda t: 20 * MS, ramp, tick=tick, own=own) == []
+
+
+@pytest.mark.parametrize("tick", [1000, 4000, 10_000])
+@pytest.mark.parametrize("w", [2, 3, 8])
+def test_a_coarse_clock_is_no_queue(formosa, tick, w):
+    """However the ticks fall on few ACKs."""
+    assert forward_signals(formosa, lambda t: 20 * MS, lambda t: 23_700, tick=tick, w=w) == []
 
 
 @pytest.mark.parametrize("keys", [{"stamps": 0}, {"tick": 50_000}, {"synack": b"", "fails": 1}])

@@ -12,12 +12,13 @@
  *   params                        {name: [value, default, min, max]}
  *   new     [key=value]           a fresh connection: init, then the first flight
  *   ack     n= sack= rtt= ece=    n packets acknowledged, sack more selectively; rtt in us, -1: none
- *   loss    n= sack=              n packets at the head found lost: fast retransmit
+ *   loss    n= sack= timer=       n packets at the head found lost: fast retransmit, by an ACK or by RACK's timer
  *   cwr                           ECN or local congestion
  *   rto     undo                  timeout; the last reduction was spurious
  *   restart cwnd=                 idle for longer than an RTO: the stack cuts the window to cwnd,
  *                                 unless the controller has cong_control
  *   send    event id=  poke       let the application send; raw cwnd_event; set members only
+ *   release                       another controller follows
  *   state                         everything
  * and, of a controller that has its own TCP options, those of wire.h.
  *
@@ -324,12 +325,14 @@ static void transmit(u32 *fresh, u32 *again)
 #ifdef WIRE
 		send_options(i < *again ? tp->snd_una + (tp->retrans_out + i) * k.seg
 					: tp->snd_nxt + (i - *again) * k.seg);
+		if (i && !(skops.cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
 #else
-		if (i) {
+		if (i)
+#endif
+		{
 			tp->data_segs_out += *fresh + *again - i;
 			break;
 		}
-#endif
 		/*
 		 * Not only after idle: every packet that leaves into an empty network. Its options are
 		 * written by then, and it does not count yet.
@@ -473,7 +476,7 @@ static void ack(void)
 
 static void fast_retransmit(void)
 {
-	u32 n = take("n", 1), sack = take("sack", 1);
+	u32 n = take("n", 1), timer = take("timer", 0), sack = take("sack", !timer);
 
 	if (tp->packets_out == 0 || k.state == LOSS)
 		return;
@@ -490,7 +493,10 @@ static void fast_retransmit(void)
 		}
 		set_state(RECOVERY);
 	}
-	control(sack, false);
+	if (!timer)
+		control(sack, false);
+	else if (!OPS.cong_control)
+		prr(1, false);
 }
 
 static void enter_cwr(void)
@@ -642,6 +648,12 @@ static void raw_event(void)
 	event(take("id", 0));
 }
 
+static void release(void)
+{
+	if (OPS.release)
+		OPS.release(sk);
+}
+
 static void nothing(void)
 {
 }
@@ -662,7 +674,7 @@ static const struct {
 	{ "reset", reset, false },     { "new", fresh_socket, true },	 { "ack", ack, true },
 	{ "loss", fast_retransmit, true }, { "cwr", enter_cwr, true },	 { "rto", timeout, true },
 	{ "undo", undo, true },	       { "restart", restart, true },	 { "send", nothing, true },
-	{ "event", raw_event, false }, { "poke", nothing, false },
+	{ "event", raw_event, false }, { "poke", nothing, false },	 { "release", release, false },
 #ifdef WIRE
 	{ "call", call, false },       { "read", read_options, false },	 { "write", write_options, false },
 	{ "egress", egress, false },

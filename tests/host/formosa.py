@@ -8,7 +8,7 @@ import struct
 from .driver import line
 
 SEG = 960
-A, T, F = 0x80, 0x40, 0x10
+A, T, P, F = 0x80, 0x40, 0x20, 0x10
 CALL = {"connect": 3, "active": 4, "passive": 5, "listen": 11}  # BPF_SOCK_OPS_..._CB
 CURRENT_MSS, COOKIE = 1, 2  # BPF_WRITE_HDR_TCP_...
 FIN, SYN, RST, PSH, ACK, ECE = 1, 2, 4, 8, 16, 64
@@ -54,7 +54,7 @@ class Receiver:
         """An ACK at least for each `every` packets that come in order."""
         self.driver, self.every, self.version = driver, every, version
         self.next, self.blocks, self.unacked = first, [], 0
-        driver.start(params, **{"syn": HELLO, "other": 1, "rcv_nxt": first, "rcv_wup": first} | keys)
+        driver.start(params, **{"syn": HELLO, "other": 1, "app": 0, "rcv_nxt": first, "rcv_wup": first} | keys)
 
     def queue(self, seq, length):
         """True if the data is new and in order."""
@@ -72,22 +72,26 @@ class Receiver:
         return in_order
 
     def take(self, now, seq, options, length=SEG):
-        """A segment comes. The ACK that goes on the wire, (number, SACK blocks, option), or None."""
+        """A segment comes. The ACKs that go on the wire: number, SACK blocks, option."""
         keys = {"now": now, "rcv_nxt": self.next, "seq": seq, "len": length}
-        pending = self.driver.batch([line("read", options=options, **keys), line("ack", n=0), "state"])[2]["tp"]["pending"]
+        _, event, state = self.driver.batch([line("read", options=options, **keys), line("ack", n=0), "state"])
+        number, passed, option = event.get("ack", (0, 0, ""))
+        acks = [(number, self.blocks[:3], bytes.fromhex(option))] * passed
         self.unacked += 1
-        if self.queue(seq, length) and not pending & 16 and self.unacked < self.every:
-            return None
-        return self.acknowledge(now)
+        again = seq + length <= self.next
+        if self.queue(seq, length) and not state["tp"]["pending"] & 16 and self.unacked < self.every:
+            return acks
+        return acks + self.acknowledge(now, again=(seq, seq + length) if again else None)
 
-    def acknowledge(self, now, **keys):
-        """The kernel sends an ACK; None if it is dropped."""
-        blocks, self.unacked = self.blocks[:3], 0
-        room = 28 - (4 + 8 * len(blocks) if blocks else 0)
-        packet = ip_packet(self.next, options=bytes(4 * len(blocks)), version=self.version)
+    def acknowledge(self, now, again=None, **keys):
+        """The kernel sends an ACK, which may be dropped. `again`: data that was here already (RFC 2883)."""
+        blocks, self.unacked = ([again] if again else []) + self.blocks[: 2 if again else 3], 0
+        sack = b"\x01\x01\x05" + bytes([2 + 8 * len(blocks)]) + b"".join(struct.pack(">II", *b) for b in blocks) if blocks else b""
+        room = 28 - len(sack)
+        packet = ip_packet(self.next, options=b"\x01\x01\x08\x0a" + bytes(8) + sack, version=self.version)
         keys = {"now": now, "rcv_nxt": self.next, "rcv_wup": self.next, "pending": 0} | keys
         done = self.driver.batch([line("poke", **keys), line("write", len=0, room=room), line("egress", packet=packet)])
-        return (self.next, blocks, bytes.fromhex(done[1]["options"])) if done[2]["pass"] else None
+        return [(self.next, self.blocks[:3], bytes.fromhex(done[1]["options"]))] * done[2]["pass"]
 
 
 def transfer(sender, receiver, until, delay=20_000, packet_us=100, extra=lambda now: 0, lost=(), lost_acks=(), copies=(), late=()):
@@ -163,9 +167,9 @@ def transfer(sender, receiver, until, delay=20_000, packet_us=100, extra=lambda 
         if now > until:
             break
         if kind == "data":
-            got = receiver.take(now, *what)
-            if got and next(acks) not in lost_acks:
-                put(now + delay, "ack", *got)
+            for ack in receiver.take(now, *what):
+                if next(acks) not in lost_acks:
+                    put(now + delay, "ack", *ack)
         else:
             heard(now, *what)
     return sent, came

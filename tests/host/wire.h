@@ -12,8 +12,9 @@
  *   new     syn= or synack=                  the handshake first: what the peer's SYN or SYN-ACK carried
  *
  * Options and packets are hexadecimal. `write` answers with what was reserved and written. Each packet that
- * the model sends is in `segments`: sequence number, flight it belongs to (1: sent again), options. Members:
- * exists= the storage is there, fails= none can be made, other= another controller runs on the socket.
+ * the model sends is in `segments`: sequence number, 1 if it is sent again, options; the ACK that a program
+ * sends in `ack`. Members: exists= the storage is there, fails= none can be made, other= another controller
+ * runs on the socket.
  */
 enum { HEADER = 20, OPTIONS = 40, NOT_PERMITTED = 1, FAULTY = 14, EXISTS = 17, INVALID = 22, FULL = 28, NO_MESSAGE = 42 };
 
@@ -265,6 +266,37 @@ static u32 write_to(u32 seq, u32 len, u32 flags, u32 mode, u32 room, bool full)
 	return reserved;
 }
 
+/*
+ * __tcp_send_ack(): at once, of what is queued by now. An ACK that was due is no more, with whatever
+ * was to hasten it. `ack` tells of it: number, verdict, options.
+ */
+static inline int bpf_tcp_send_ack(void *of, u32 rcv_nxt)
+{
+	u8 *ip = skops.packet;
+	struct __sk_buff skb = { 0 };
+	char *end = extra + strlen(extra);
+	u32 n;
+
+	if (of != &sock)
+		wrong("no socket");
+	tp->rcv_wup = tp->rcv_nxt;
+	n = write_to(tp->snd_nxt, 0, 16, 0, OPTIONS, true);
+	if (rcv_nxt == tp->rcv_nxt)
+		ICSK->icsk_ack.pending = 0;
+	make_header(tp->snd_nxt, rcv_nxt, 16, n);
+	memset(ip, 0, 20);
+	ip[0] = 0x45;
+	ip[9] = 6;
+	memcpy(ip + 20, skops.header, HEADER + n);
+	skb.len = skops.packet_len = 20 + HEADER + n;
+	skb.sk = (struct bpf_sock *)&sock;
+	end += sprintf(end, ",\"ack\":[%u,%d,\"", rcv_nxt, EGRESS(&skb));
+	for (u32 i = 0; i < n; i++)
+		end += sprintf(end, "%02x", skops.header[HEADER + i]);
+	strcpy(end, "\"]");
+	return 0;
+}
+
 /* A data packet leaves. Timestamps take 12 bytes of the 40. */
 static void send_options(u32 seq)
 {
@@ -276,7 +308,7 @@ static void send_options(u32 seq)
 		return;
 	n = write_to(seq, k.seg, 16, 0, room, true);
 	end = extra + strlen(extra);
-	if (end == extra)
+	if (!strstr(extra, "segments"))
 		end += sprintf(end, ",\"segments\":[");
 	else
 		end[-1] = ','; /* the bracket that ended the list */
