@@ -325,7 +325,7 @@ static void transmit(u32 *fresh, u32 *again)
 #ifdef WIRE
 		send_options(i < *again ? tp->snd_una + (tp->retrans_out + i) * k.seg
 					: tp->snd_nxt + (i - *again) * k.seg);
-		if (i && !(skops.cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
+		if (i >= WRITTEN || (i && !(skops.cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG)))
 #else
 		if (i)
 #endif

@@ -16,6 +16,7 @@
  * sends in `ack`. Members: exists= the storage is there, fails= none can be made, other= another controller
  * runs on the socket.
  */
+enum { WRITTEN = 2000 }; /* packets of one command that get their options: of more only the first */
 enum { HEADER = 20, OPTIONS = 40, NOT_PERMITTED = 1, FAULTY = 14, EXISTS = 17, INVALID = 22, FULL = 28, NO_MESSAGE = 42 };
 
 extern struct tcp_congestion_ops OPS;
@@ -304,7 +305,7 @@ static void send_options(u32 seq)
 	char *end;
 	u32 n;
 
-	if (!(skops.cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG) || strlen(extra) > sizeof(extra) / 2)
+	if (!(skops.cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
 		return;
 	n = write_to(seq, k.seg, 16, 0, room, true);
 	end = extra + strlen(extra);
