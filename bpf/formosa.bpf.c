@@ -620,7 +620,7 @@ u32 BPF_PROG(formosa_undo_cwnd, struct sock *sk)
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 
 	COUNT(undos);
-	f->w = max_u64(f->w, f->w_saved);
+	f->w = f->w_last = max_u64(f->w, f->w_saved);
 	f->ssthresh = max_u64(f->ssthresh, f->ssthresh_saved);
 	if (w)
 		w->budget = f->w;
@@ -730,8 +730,8 @@ static inline void established(struct bpf_sock_ops *ops, bool hello)
 }
 
 /*
- * Is a hello to be written? A SYN that had to be sent again goes without: a middlebox may have
- * dropped it for its option. A SYN-ACK answers a hello, but not one of which a SYN cookie keeps no record.
+ * Is a hello to be written? The third SYN goes without: a middlebox may have dropped the others
+ * for their option. A SYN-ACK answers a hello, but not one of which a SYN cookie keeps no record.
  */
 static inline bool hello_due(struct bpf_sock_ops *ops)
 {
