@@ -108,6 +108,7 @@ struct tcp_sock {
 	u32 rcv_wnd;          /* ... and its size, bytes */
 	u32 write_seq;        /* end of what the application has written */
 	struct tcp_options_received rx_opt;
+	u32 snd_wnd;          /* the peer's window, bytes */
 	u32 snd_una;          /* first byte not acknowledged */
 	u32 snd_nxt;          /* next byte to be sent */
 	u32 snd_cwnd;         /* packets */
@@ -130,6 +131,7 @@ struct tcp_sock {
 
 struct sock___pacing {
 	unsigned long sk_pacing_rate; /* bytes/s */
+	unsigned long sk_max_pacing_rate; /* the application's limit: SO_MAX_PACING_RATE */
 	u32 sk_pacing_status;         /* SK_PACING_* */
 };
 
@@ -174,16 +176,6 @@ static __always_inline void *inet_csk_ca(struct sock *sk)
 	return inet_csk(sk)->icsk_ca_priv;
 }
 
-/* For a law that paces, in bytes/s: by fq if the device has it, else by the stack's own timer. */
-static __always_inline void pace(struct sock *sk, u64 rate)
-{
-	struct sock___pacing *p = (struct sock___pacing *)sk;
-
-	if (p->sk_pacing_status == SK_PACING_NONE)
-		p->sk_pacing_status = SK_PACING_NEEDED;
-	p->sk_pacing_rate = rate;
-}
-
 /* Packets sent that are neither known to have arrived nor held for lost. */
 static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
 {
@@ -204,6 +196,16 @@ static __always_inline u64 min_u64(u64 a, u64 b)
 static __always_inline u64 max_u64(u64 a, u64 b)
 {
 	return a > b ? a : b;
+}
+
+/* For a law that paces, in bytes/s: by fq if the device has it, else by the stack's own timer. */
+static __always_inline void pace(struct sock *sk, u64 rate)
+{
+	struct sock___pacing *p = (struct sock___pacing *)sk;
+
+	if (p->sk_pacing_status == SK_PACING_NONE)
+		p->sk_pacing_status = SK_PACING_NEEDED;
+	p->sk_pacing_rate = min_u64(rate, p->sk_max_pacing_rate);
 }
 
 /* Did the window, and not the application, limit the last flight? */

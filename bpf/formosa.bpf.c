@@ -98,7 +98,7 @@ const volatile char asymcc_name[16] = "formosa";
  * Experimental TCP options (RFC 6994), 16-bit ExIDs, not registered:
  *   hello   4 bytes, SYN and SYN-ACK: "I answer data options"
  *   data   12 bytes, each data segment of the sender
- *   answer  8 bytes, each pure ACK of the receiver; absent where SACK blocks leave no room
+ *   answer  8 bytes, each segment of a receiver; absent where SACK blocks leave no room
  */
 #define OPTION_KIND 253
 #define HELLO_EXID bpf_htons(0xF0A0)
@@ -111,7 +111,7 @@ struct hello_option {
 };
 
 #define DATA_A 0x80 /* first packet of its round */
-#define DATA_T 0x40 /* answer at once: nothing follows */
+#define DATA_T 0x40 /* answer at once: no full segment follows, for want of data or of the peer's window */
 #define DATA_P 0x20 /* answer at once and twice: a probe beyond W, or a repair that begins a round */
 
 struct data_option {
@@ -239,6 +239,7 @@ struct wire {
 	bool receiving;   /* data options come */
 	bool thin;        /* and the kernel answers flagged packets: other pure ACKs are dropped */
 	u8 due;           /* so many ACKs, the next ones, answer a flagged packet, or must pass for another reason */
+	bool optioned;    /* a data option came since the kernel's last ACK */
 	bool gaps;        /* data waits behind gaps */
 	u8 nacks;         /* so many reports of the newest gap are left */
 	u8 last_round;
@@ -296,7 +297,6 @@ struct formosa {
 };
 STATE(struct formosa);
 
-#define NO_SSTHRESH 0x7fffffffu
 #define DEAF_ROUNDS 4 /* so many rounds without an answer option make a fallback */
 
 static inline void begin_round(struct formosa *f, const struct tcp_sock *tp, struct wire *w)
@@ -392,7 +392,7 @@ static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_soc
 
 	/* this round's and, as not yet known to have arrived, the last one's */
 	cwnd = min_u64(cwnd, (u64)f->w + f->w_last);
-	if (tp->lost_out && !tp->retrans_out) /* the first repair waits for nothing */
+	if (!sent || (tp->lost_out && !tp->retrans_out)) /* the flag and the first repair wait for nothing */
 		cwnd = max_u64(cwnd, (u64)flight + 1);
 	return min_u64(cwnd, W_MAX);
 }
@@ -608,8 +608,8 @@ void BPF_PROG(formosa_set_state, struct sock *sk, u8 state)
 	}
 	w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 	begin_round(f, tp, w); /* repairs go out now ... */
-	if (state == TCP_CA_Recovery && sends_options(w))
-		cwnd_write(&f->s, tp, window_by_rounds(f, tp, w)); /* ... and no more than W, lost ones counted */
+	if (state == TCP_CA_Recovery) /* ... and no more than W: no ACK need follow */
+		cwnd_write(&f->s, tp, sends_options(w) ? window_by_rounds(f, tp, w) : window_by_acks(f, tp));
 }
 
 SEC("struct_ops/formosa_undo_cwnd")
@@ -662,8 +662,10 @@ void BPF_PROG(formosa_in_ack_event, struct sock *sk, u32 flags)
 	if (!w || !w->receiving)
 		return;
 	w->thin = true;
-	if (w->due > 1) /* first: an ACK that is sent clears what is pending */
+	if (w->due > 1) { /* first: an ACK that is sent clears what is pending */
 		bpf_tcp_send_ack(sk, tcp_sk(sk)->rcv_nxt);
+		w->due = 1; /* even where thinning does not see our ACKs: IPsec, extension headers */
+	}
 	if (w->due)
 		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
 }
@@ -709,7 +711,7 @@ static inline struct wire *wire_of(struct bpf_sock_ops *ops, u64 flags)
 	return sk ? bpf_sk_storage_get(&wires, sk, NULL, flags) : NULL;
 }
 
-/* Other programs may use the same callbacks: only our flags change. */
+/* The flags are the socket's: off, other programs of the cgroup are not called either. */
 static inline void callbacks(struct bpf_sock_ops *ops, bool on)
 {
 	u32 flags = ops->bpf_sock_ops_cb_flags;
@@ -792,7 +794,8 @@ static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 seq,
 		.stamp = bpf_htonl((u32)(bpf_ktime_get_ns() / 1000)),
 	};
 
-	if (tp && end == tp->write_seq)
+	if (tp && ((s32)(tp->write_seq - end) < (s32)tp->mss_cache ||
+		   (s32)(tp->snd_una + tp->snd_wnd - end) < (s32)tp->mss_cache))
 		o.flags |= DATA_T;
 	if (sent >= w->budget || (!sent && before(seq, ops->snd_nxt)))
 		o.flags |= DATA_P;
@@ -870,6 +873,7 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 	bool first = !w->receiving;
 
 	COUNT(options_seen);
+	w->optioned = true;
 	if (first)
 		start_receiving(ops, w);
 	if (!before(ops->rcv_nxt, end)) { /* here already: the sender has not heard of it */
@@ -884,8 +888,10 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 		w->end = end;
 	if (tp)
 		mss = ((struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
-	if (!w->in.seeded)
+	if (!w->in.seeded || (u32)(d - w->d0 + D_MAX_US / 2) > D_MAX_US) { /* clocks drift apart */
 		w->d0 = d;
+		w->in.seeded = false;
+	}
 	estimate_sample(&w->in, (s32)(d - w->d0), mul_div(payload + mss - 1, 1, mss), now_us);
 	if (o->flags & (DATA_T | DATA_P))
 		w->due = o->flags & DATA_P ? 2 : 1;
@@ -936,6 +942,8 @@ int formosa_sockops(struct bpf_sock_ops *ops)
 		callbacks(ops, true);
 		break;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		if (ops->sk) /* a socket that is connected anew */
+			bpf_sk_storage_delete(&wires, ops->sk);
 		callbacks(ops, true);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
@@ -1005,7 +1013,7 @@ static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack,
 	u64 silence = max_u64(2000ULL * w->peer_srtt_us, SILENCE_NS);
 	u32 two = 2 * ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 
-	if (w->due || before(w->end, ack)) /* the second: data came without options */
+	if (w->due || before(w->end, ack) || (ack != w->last_ack && !w->optioned)) /* data came without options */
 		return true;
 	if (w->gaps && ack == w->end) { /* the last one has closed */
 		w->gaps = false;
@@ -1048,9 +1056,11 @@ int formosa_egress(struct __sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	ack = bpf_ntohl(h.ack);
 	right = tp->rcv_wup + tp->rcv_wnd;
-	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, ack);
+	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, ack) ||
+	       before(bpf_ntohl(h.seq), tp->snd_una); /* keepalive, window probe */
 	w->last_ack = ack;
 	w->last_right = right;
+	w->optioned = false;
 	if (!pass) {
 		COUNT(acks_suppressed);
 		return 0;

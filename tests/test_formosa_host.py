@@ -421,7 +421,7 @@ def test_data_option(formosa):
 
 
 def test_flags_of_a_round(formosa):
-    """A: its first. P: beyond W. T: the last that the application has."""
+    """A: its first. P: beyond W. T: no full segment follows, for want of data or of the peer's window."""
     at_w(formosa, 5)
     next_seq = formosa.state()["tp"]["snd_nxt"]
     formosa.poke(data_segs_out=100, wire__segs=100, write_seq=10**6)
@@ -432,7 +432,28 @@ def test_flags_of_a_round(formosa):
     assert flags == [A, 0, 0, 0, 0, P, P, P]
     formosa.poke(data_segs_out=101)
     assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - SEG, len=SEG)["options"]))[0] == T
-    assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - SEG - 1, len=SEG)["options"]))[0] == 0
+    assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - 2 * SEG + 1, len=SEG)["options"]))[0] == T
+    assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - 2 * SEG, len=SEG)["options"]))[0] == 0
+    una = formosa.state()["tp"]["snd_una"]
+    formosa.poke(snd_wnd=next_seq + 3 * SEG - una)
+    flags = [fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + i * SEG, len=SEG)["options"]))[0] for i in range(3)]
+    assert flags == [0, 0, T]
+    formosa.poke(snd_wnd=next_seq + 4 * SEG - 1 - una)
+    assert fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + 2 * SEG, len=SEG)["options"]))[0] == T
+
+
+def test_a_round_sends_its_first_packet_whatever_is_in_flight(formosa):
+    """What is in flight has no flag: without a new one no ACK would come."""
+    at_w(formosa, 9)
+    tp = formosa.state()["tp"]
+    formosa.poke(ca__w_last=9, packets_out=18 + 1, snd_nxt=tp["snd_una"] + 19 * SEG)
+    formosa.cwr()  # W and W_last 4
+    state = formosa.state()
+    got = formosa.ack(n=state["tp"]["packets_out"] - 8 if state["tp"]["packets_out"] > 8 else 1, rtt=40 * MS, now=state["tp"]["now"] + 40 * MS)
+    after = formosa.state()
+    if after["wire"]["round"] != state["wire"]["round"]:
+        assert got["sent"] + got["again"] >= 1
+    assert after["tp"]["data_segs_out"] > after["wire"]["segs"], "each round has its flag"
 
 
 def test_a_repair_that_begins_a_round_is_a_probe(formosa):
@@ -922,7 +943,27 @@ def test_nothing_is_dropped_before_the_kernel_answers_flagged_packets(formosa):
         assert passes(formosa, 1 + i * SEG)
     formosa.ack(n=0)
     assert passes(formosa, 1 + 4 * SEG)  # due
-    assert not passes(formosa, 1 + 5 * SEG - 1)
+    formosa.read(now=5, options=data(1), len=SEG, seq=1 + 5 * SEG, rcv_nxt=1 + 5 * SEG)
+    formosa.ack(n=0)
+    assert not passes(formosa, 1 + 6 * SEG - 1)
+
+
+def test_data_without_an_option_behind_a_gap_is_acknowledged(formosa):
+    """A repair whose option found no room moves the ACK, below the end of what came with one."""
+    receiver, _ = quiet(formosa)
+    first = receiver.next
+    for i in (2, 3):
+        receiver.take(SECOND, first + i * SEG, data(1))
+    assert not passes(formosa, first)
+    assert passes(formosa, first + SEG)
+
+
+def test_a_keepalive_passes(formosa):
+    """It looks like a pure ACK, of a byte that was acknowledged long ago."""
+    receiver, _ = quiet(formosa)
+    una = formosa.state()["tp"]["snd_una"]
+    assert not formosa.egress(packet=ip_packet(receiver.next, seq=una))["pass"]
+    assert formosa.egress(packet=ip_packet(receiver.next, seq=una - 1))["pass"]
 
 
 def test_another_controller_forces_and_drops_no_acks(formosa):

@@ -186,7 +186,7 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, lost_out), MEMBER(sock.tp, retrans_out), MEMBER(sock.tp, delivered), MEMBER(k, app), MEMBER(k, high_seq),
 	MEMBER(k, stack_cwnd), MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
 	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
-	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq),
+	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq), MEMBER(sock.tp, snd_wnd),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),
 	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits),
 	MEMBER(k, pacing_rate),
@@ -563,6 +563,7 @@ static void fresh_socket(void)
 	tp->snd_cwnd = 10;
 	tp->snd_ssthresh = NO_SSTHRESH;
 	tp->snd_cwnd_clamp = ~0u;
+	tp->snd_wnd = SND_WND;
 	tp->mss_cache = 960;
 	tp->snd_una = tp->snd_nxt = 1;
 	tp->tcp_mstamp = 1000000;

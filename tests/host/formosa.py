@@ -36,8 +36,8 @@ def fields_of_answer(raw):
     return struct.unpack(">BBH", raw[4:8])
 
 
-def ip_packet(ack, flags=ACK, options=b"", payload=b"", version=4):
-    tcp = struct.pack(">HHIIBBHHH", 80, 9, 1, ack % 2**32, (20 + len(options)) // 4 << 4, flags, 500, 0, 0) + options + payload
+def ip_packet(ack, flags=ACK, options=b"", payload=b"", version=4, seq=1):
+    tcp = struct.pack(">HHIIBBHHH", 80, 9, seq % 2**32, ack % 2**32, (20 + len(options)) // 4 << 4, flags, 500, 0, 0) + options + payload
     if version == 4:
         return bytes([0x45, 0, 0, 20 + len(tcp)]) + bytes(5) + b"\x06" + bytes(10) + tcp
     return b"\x60" + bytes(3) + struct.pack(">HB", len(tcp), 6) + bytes(33) + tcp

@@ -229,7 +229,8 @@ def rules_of_w(command, old, new):
         assert command == "undo" or w <= last + max(carried, 1), "grows by more than was delivered"
         assert counted["signals"] <= counted["rounds"] <= 1, "two cuts in a round"
         if command == "ack" and new["wire"]["peer"] and not new["wire"]["silent"] and not after["lost_out"]:
-            bound = w + new["ca"]["w_last"]
+            flight = after["packets_out"] - after["sacked_out"] - after["lost_out"] + after["retrans_out"]
+            bound = max(w + new["ca"]["w_last"], flight + 1)  # a round's first packet always goes out
             assert after["snd_cwnd"] in (before["snd_cwnd"], after["stack_cwnd"]) or after["snd_cwnd"] <= bound, "beyond W and W_last"
 
 

@@ -59,6 +59,7 @@ static void *storage_of(void *of, void *init, u64 flags)
 }
 
 #define bpf_sk_storage_get(map, sk, init, flags) ((__typeof__((map)->value))storage_of(sk, init, flags))
+#define bpf_sk_storage_delete(map, sk) (storage.exists = false)
 
 static inline struct tcp_sock *bpf_skc_to_tcp_sock(void *of)
 {
