@@ -190,11 +190,11 @@ def test_one_ack_a_round(pair, formosa):
 
 @pytest.mark.parametrize("outside", ["server", "client"])
 def test_one_end_is_outside_the_cgroup(outside, pair, formosa):
-    """One says hello, and the other does not know the word: no options, the law by timestamps."""
+    """One says hello, and the other does not know the word: no options, the law alone."""
     with exchange(pair, SINK, SOURCE, formosa, outside=outside):
         pass
     n = counted(formosa)
-    assert n["peers"] == n["options_sent"] == n["acks_suppressed"] == 0 and n["signals"] > 0
+    assert n["peers"] == n["options_sent"] == n["acks_suppressed"] == 0 and n["rounds"] > 10
 
 
 def test_alone(pair):
@@ -205,7 +205,7 @@ def test_alone(pair):
     try:
         with exchange(pair, SINK, SOURCE, "formosa", server_cc="cubic"):
             n = counted("formosa")
-            assert n["peers"] == n["options_sent"] == 0 and n["rounds"] > 10 and n["signals"] > 0
+            assert n["peers"] == n["options_sent"] == 0 and n["rounds"] > 10
     finally:
         run("bpftool", "struct_ops", "unregister", "name", "formosa")
 
@@ -225,7 +225,7 @@ def test_data_options_are_stripped(what, pair, formosa, objects):
         pass
     n = counted(formosa)
     assert n["options_seen"] <= 1 and n["acks_suppressed"] == 0  # the server's answer goes the other way
-    assert n["fallbacks"] == (what == "strip_data") and n["signals"] > 0, "by timestamps"
+    assert n["fallbacks"] == (what == "strip_data") and n["rounds"] > 10
 
 
 def test_answers_are_stripped(pair, formosa, objects):
