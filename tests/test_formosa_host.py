@@ -451,8 +451,7 @@ def test_a_round_sends_its_first_packet_whatever_is_in_flight(formosa):
     state = formosa.state()
     got = formosa.ack(n=state["tp"]["packets_out"] - 8 if state["tp"]["packets_out"] > 8 else 1, rtt=40 * MS, now=state["tp"]["now"] + 40 * MS)
     after = formosa.state()
-    if after["wire"]["round"] != state["wire"]["round"]:
-        assert got["sent"] + got["again"] >= 1
+    assert after["wire"]["round"] != state["wire"]["round"] and got["sent"] + got["again"] >= 1
     assert after["tp"]["data_segs_out"] > after["wire"]["segs"], "each round has its flag"
 
 
