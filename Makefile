@@ -26,7 +26,7 @@ BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-init
 CFLAGS ?= -O2 -g
 override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(CURDIR)=.
 
-OBJECTS := $(patsubst bpf/%.bpf.c,$(B)/%.bpf.o,$(wildcard bpf/*.bpf.c))
+OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/*.bpf.c bpf/rivals/*.bpf.c)))
 LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)/manifest.json
@@ -55,7 +55,9 @@ $(B)/.deps: Makefile
 # --- controllers and loader ---------------------------------------------------------------
 build: $(OBJECTS) $(B)/trace.bpf.o $(B)/asymcc
 
-$(B)/%.bpf.o: bpf/%.bpf.c bpf/asymcc.bpf.h Makefile | $(B)/.deps
+vpath %.bpf.c bpf bpf/rivals
+
+$(B)/%.bpf.o: %.bpf.c bpf/asymcc.bpf.h Makefile | $(B)/.deps
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
 $(B)/trace.bpf.o: loader/trace.bpf.c loader/trace.h bpf/asymcc.bpf.h Makefile | $(B)/.deps

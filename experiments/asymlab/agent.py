@@ -29,6 +29,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 SO_TIMESTAMPNS = 35
 SYS_PIDFD_GETFD = 438
+PR_SET_TIMERSLACK = 29
 FLOW_PORT = 61000  # client port of flow 0; outside the range of ephemeral ports
 SERVER_PORT = 5201
 PROBE_PORT = 7
@@ -335,8 +336,8 @@ def cpu_idle():
     return (ticks[3] + ticks[4]) / os.sysconf("SC_CLK_TCK") / os.cpu_count()
 
 
-def netstat(ns, node):
-    """TcpExt and Tcp counters of a node."""
+def netstat(ns, node, groups=("Tcp", "TcpExt")):
+    """Counters of a node: those of TcpExt and Tcp, or of other groups."""
     counters = {}
     with ns.enter(node):
         for path in ("/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"):
@@ -344,7 +345,7 @@ def netstat(ns, node):
                 lines = f.read().splitlines()
             for names, values in zip(lines[::2], lines[1::2]):
                 group = names.split(":")[0]
-                if group in ("Tcp", "TcpExt"):
+                if group in groups:
                     counters |= {f"{group}{n}": int(v) for n, v in zip(names.split()[1:], values.split()[1:])}
     return counters
 
@@ -363,7 +364,7 @@ def qdisc_counters(job, ns):
 def snapshot(job, ns):
     hosts = sorted({f["src"] for f in job["flows"]})
     return {"t_ns": time.monotonic_ns(), "cpu_idle_s": cpu_idle(), "qdisc": qdisc_counters(job, ns),
-            "tcp": {h: netstat(ns, h) for h in hosts}}
+            "tcp": {h: netstat(ns, h) for h in hosts}, "udp": {load["dst"]: netstat(ns, load["dst"], ("Udp",)) for load in job["background"]}}
 
 
 # --- controllers, traffic, trace -----------------------------------------------------------
@@ -602,6 +603,55 @@ class PlainTraffic(Traffic):
         """It is from the start."""
 
 
+def constant_rate(load, sock):
+    """Datagrams of one size, one every period_ns from now on, without end."""
+    LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    datagram, due = bytes(load["payload_bytes"]), time.monotonic_ns()
+    while True:
+        with contextlib.suppress(OSError):  # the path may drop one before it leaves
+            sock.send(datagram)
+        due += load["period_ns"]
+        if (left := due - time.monotonic_ns()) > 0:
+            time.sleep(left / 1e9)
+
+
+class Background:
+    """UDP senders at a constant bit rate. Nobody reads at the far end: its full buffer drops them, which wakes no process."""
+
+    def __init__(self, job, ns):
+        self.sockets, self.senders = [], {}
+        for load in job["background"]:
+            with ns.enter(load["dst"]):
+                void = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            void.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
+            void.bind((load["dst_addr"], SERVER_PORT))
+            with ns.enter(load["src"]):
+                sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                sock.connect((load["dst_addr"], SERVER_PORT))
+                self.sockets += [void, sock]
+                self.senders[load["id"]] = Forked(constant_rate, load, sock)
+
+    def start(self, load):
+        self.senders[load["id"]].send_signal(signal.SIGCONT)
+
+    def stop(self, load):
+        self.senders[load["id"]].send_signal(signal.SIGSTOP)
+
+    def check(self):
+        for number, p in self.senders.items():
+            if p.poll() is not None:
+                raise Failure(f"background {number} ended: {p.stdout.read().decode().strip()}")
+
+    def close(self):
+        for p in self.senders.values():
+            p.kill()
+            p.wait()
+            p.stdout.close()
+        for s in self.sockets:
+            s.close()
+        self.sockets, self.senders = [], {}
+
+
 class Tracer:
     def __init__(self, job, objects, path):
         links = [x for hop in job["watch"] for side in ("forward", "reverse") for x in ("--link", hop[side]["dev"])]
@@ -712,7 +762,7 @@ def sleep_until(t_ns):
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
-def run_flows(job, ns, traffic, tracer):
+def run_flows(job, ns, traffic, background, tracer):
     """The experiment proper. Returns time zero and the snapshots at measure_from and at the end."""
     bin_ns = job["bin_ms"] * 10**6
     zero = (time.monotonic_ns() + int(SETTLE_S * 1e9)) // bin_ns * bin_ns + bin_ns
@@ -724,12 +774,21 @@ def run_flows(job, ns, traffic, tracer):
         for what in ("stop", "resume"):
             if flow[f"{what}_s"] is not None:
                 events.append((flow[f"{what}_s"], 0, what, flow))
+    for load in job["background"]:
+        events.append((load["start_s"], 1, "load", load))
+        if load["stop_s"] is not None:
+            events.append((load["stop_s"], 0, "unload", load))
     for at, _, what, flow in sorted(events, key=lambda e: e[:2]):
         sleep_until(zero + int(at * 1e9))
         traffic.check()
+        background.check()
         tracer.check()
         if what == "start":
             traffic.start(flow)
+        elif what == "load":
+            background.start(flow)
+        elif what == "unload":
+            background.stop(flow)
         elif what == "stop":
             traffic.stop(flow)
         elif what == "resume":
@@ -771,6 +830,8 @@ def run(job, out, objects, prefix="lab-"):
         traffic = (PlainTraffic if job["traffic"] == "plain" else Traffic)(job, ns)
         cleanup.callback(traffic.close)
         traffic.serve()
+        background = Background(job, ns)
+        cleanup.callback(background.close)
         tracer = Tracer(job, objects, f"{out}/trace.bin")
         cleanup.callback(tracer.close)
         tracer.wait_until_attached()
@@ -779,7 +840,7 @@ def run(job, out, objects, prefix="lab-"):
             capture = Capture(job, ns, out)
             cleanup.callback(capture.close)
         reached("tracing")
-        zero, marks = run_flows(job, ns, traffic, tracer)
+        zero, marks = run_flows(job, ns, traffic, background, tracer)
         if capture:
             capture.finish()
         reached("flows ended")

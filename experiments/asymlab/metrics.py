@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 ETHERNET = 14  # bytes
+IP_UDP = 28
 
 
 def jain(x) -> float:
@@ -79,7 +80,7 @@ def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) 
 def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
     """All metrics of a run. acks, goodput, links: structured arrays of trace.py.
 
-    throughput counts whole IP packets, goodput their payload. utilisation, reverse_utilisation,
+    throughput counts whole IP packets, goodput their payload; background_bps is what of each UDP load arrived, as IP packets. utilisation, reverse_utilisation,
     acks_per_data_packet, forward and reverse are those of one of the `hops`: the busiest, which has the
     highest forward utilisation.
     """
@@ -115,7 +116,9 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]
     acks_sent = sum(side["pure_acks"] for side in sides)
-    data = sum(side["packets"] for side in sides) - acks_sent
+    arrived = {host: sum(counters[c] - agent["marks"]["measure"]["udp"][host][c] for c in ("UdpInDatagrams", "UdpInErrors"))
+               for host, counters in agent["marks"]["end"].get("udp", {}).items()}
+    data = sum(side["packets"] for side in sides) - acks_sent - sum(arrived.values())
     rtos = {h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
             for h, c in agent["marks"]["end"]["tcp"].items()}
     goodputs = [f["goodput_bps"] for f in flows]
@@ -128,6 +131,7 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
         "jain_over_time": [round(v, 6) for v in jain_over_time(series, bin_s)],
         "acks_per_data_packet": acks_sent / data if data else 0.0,  # of both directions, as they left the queues
         "timeouts": sum(rtos.values()),
+        "background_bps": [arrived[load["dst"]] * (load["payload_bytes"] + IP_UDP) * 8 / span for load in job.get("background", ())],
         "busiest": busiest["name"], "forward": busiest["forward"], "reverse": busiest["reverse"],
         "hops": hops,
         "flows": flows,

@@ -128,6 +128,24 @@ class Flow(Model):
         return self
 
 
+class Background(Model):
+    """UDP datagrams at a constant bit rate from a host of its own to another, at the ends of its way."""
+
+    rate: Rate  # of IP packets
+    packet: int = Field(ge=64, le=9000)  # IP bytes
+    direction: Literal["forward", "reverse"] = "forward"
+    start: Time = 0
+    stop: Time | None = None
+    enter: int | None = None  # switches, as a flow's
+    leave: int | None = None
+
+    @model_validator(mode="after")
+    def _order(self):
+        if self.stop is not None and self.stop <= self.start:
+            raise ValueError("stop must come after start")
+        return self
+
+
 class Run(Model):
     duration: Time = Field(ge=10**6)
     measure_from: Time
@@ -161,9 +179,10 @@ class Scenario(Model):
     path: PathSpec
     controllers: dict[str, dict[str, int | str]] = {}
     flows: list[Flow] = Field(min_length=1, max_length=60)
+    background: list[Background] = Field([], max_length=8)
     run: Run
 
-    def switches(self, flow: Flow) -> tuple[int, int]:
+    def switches(self, flow: Flow | Background) -> tuple[int, int]:
         """Those that its source and its sink hang on."""
         first, last = 1, len(self.path.chain) + 1
         if flow.direction == "reverse":
@@ -183,13 +202,21 @@ class Scenario(Model):
         for i, flow in enumerate(self.flows):
             if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
+        for i, load in enumerate(self.background):
+            if max(load.start, load.stop or 0) >= self.run.duration:
+                raise ValueError(f"background.{i}: starts or stops after run.duration")
+            if load.packet > self.path.mtu:
+                raise ValueError(f"background.{i}.packet: {load.packet} bytes are more than the path's mtu, {self.path.mtu}")
+        named = [*((f"flows.{i}", flow) for i, flow in enumerate(self.flows)),
+                 *((f"background.{i}", load) for i, load in enumerate(self.background))]
+        for name, flow in named:
             enter, leave = self.switches(flow)
             for key, switch in (("enter", enter), ("leave", leave)):
                 if not 1 <= switch <= last:
-                    raise ValueError(f"flows.{i}.{key}: no switch {switch}; there are 1 to {last}")
+                    raise ValueError(f"{name}.{key}: no switch {switch}; there are 1 to {last}")
             if enter == leave or (enter < leave) != (flow.direction == "forward"):
                 order = "below" if flow.direction == "forward" else "above"
-                raise ValueError(f"flows.{i}.enter: {enter} must be {order} leave ({leave}) in a {flow.direction} flow")
+                raise ValueError(f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}")
         return self
 
 

@@ -20,6 +20,7 @@ A job is plain JSON:
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set, loader: asymcc or bpftool}
     flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s, resume_s}
+    background  UDP at a constant bit rate: {id, src, dst, src_addr, dst_addr, payload_bytes, period_ns, start_s, stop_s}
     watch       the hops from left to right: {name, forward, reverse}, each direction {dev, rate_bps}
     probes      self-checks to make: ends, expected base RTT, and the train of each direction, or null
                 where an earlier probe has sent it: {packets, bytes, skip, rate_bps}
@@ -34,8 +35,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from . import LabError
+from .agent import IP_UDP
 from .paths import BUILD
-from .scenario import BIN_MS, Case, Direction, Scenario
+from .scenario import BIN_MS, Background, Case, Direction, Flow, Scenario
 
 KERNEL_CONTROLLERS = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno",
                       "dctcp", "hybla", "lp", "nv", "scalable", "yeah", "cdg")
@@ -139,8 +141,9 @@ def compile_job(case: Case, seed: int) -> dict:
     rng = random.Random(seed)
     hops = s.path.chain
     dumbbell = len(hops) == 1
-    spans = [sorted(s.switches(f)) for f in s.flows]  # from which switch to which, left to right
-    carried = [{f.direction for f, (low, high) in zip(s.flows, spans) if low <= k < high} for k in range(1, len(hops) + 1)]
+    spans = [sorted(s.switches(f)) for f in (*s.flows, *s.background)]  # from which switch to which, left to right
+    carried = [{f.direction for f, (low, high) in zip((*s.flows, *s.background), spans) if low <= k < high}
+               for k in range(1, len(hops) + 1)]
     links, routes, ends = [], [], {}  # ends: (node, neighbour) -> the node's end of their link
 
     def link(a: str, b: str, ab: dict, ba: dict) -> None:
@@ -172,25 +175,36 @@ def compile_job(case: Case, seed: int) -> dict:
             if direction.strip:
                 strips.append({"node": entry["node"], "dev": entry["dev"], **direction.strip.model_dump()})
     nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], "net.ipv4.ip_forward": 1}} for n in trunk]
+
+    def hosts(src: str, dst: str, flow: Flow | Background, low: int, high: int, extra: int = 0) -> tuple[dict, dict]:
+        """Link the two to their switches, and route between them. Their ends of the links, the left one first."""
+        left_host, right_host = (src, dst) if flow.direction == "forward" else (dst, src)
+        first, last = switches[low - 1], switches[high - 1]
+        behind = {d: _propagation(getattr(hops[0], d), extra) if dumbbell
+                  else {"delay_us": extra, "loss": 0.0, "reorder": 0.0} for d in DIRECTIONS}
+        link(left_host, first, {}, behind["reverse"])
+        link(right_host, last, {}, behind["forward"])
+        at_left, at_right = ends[left_host, first], ends[right_host, last]
+        for left, right in pairwise(trunk[trunk.index(first):trunk.index(last) + 1]):
+            route(left, right, at_right)
+            route(right, left, at_left)
+        return at_left, at_right
+
+    def way_out(end: dict, attrs: list[str]) -> None:
+        via = end["dev"].removeprefix(f"{end['node']}-")
+        routes.append({"node": end["node"], "dst": "default", "via": ends[via, end["node"]]["addr"], "dev": end["dev"], "attrs": " ".join(attrs)})
+
     flows, probes, trained = [], [], set()
     for i, (flow, (low, high)) in enumerate(zip(s.flows, spans)):
         src, dst = f"src{i}", f"dst{i}"
         stops = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
         nodes += [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **own, **s.sysctls}} for n, own in ((src, stops), (dst, {}))]
         data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
-        a, b = (src, dst) if data == "forward" else (dst, src)  # at the left, at the right
-        first, last = switches[low - 1], switches[high - 1]
-        behind = {d: _propagation(getattr(hops[0], d), flow.extra_delay) if dumbbell
-                  else {"delay_us": flow.extra_delay, "loss": 0.0, "reorder": 0.0} for d in DIRECTIONS}
-        link(a, first, {}, behind["reverse"])
-        link(b, last, {}, behind["forward"])
-        host = {a: ends[a, first], b: ends[b, last]}
-        for left, right in pairwise(trunk[trunk.index(first):trunk.index(last) + 1]):
-            route(left, right, host[b])
-            route(right, left, host[a])
+        at = hosts(src, dst, flow, low, high, flow.extra_delay)
+        host = {end["node"]: end for end in at}
         crossed = range(low - 1, high - 1)
-        for node, switch in ((a, first), (b, last)):
-            attrs = []
+        for end in at:
+            node, attrs = end["node"], []
             if node == src:  # from the handshake on; iperf3's own option comes after the first segment
                 attrs.append(f"congctl {flow.controller}")
             if node == dst:
@@ -198,7 +212,7 @@ def compile_job(case: Case, seed: int) -> dict:
                     attrs.append("quickack 1")
                 if any(ack not in carried[k] for k in crossed):  # a small bucket would never pass more
                     attrs.append(f"mtu lock {ACK_MTU} advmss {s.path.mtu - 40}")
-            routes.append({"node": node, "dst": "default", "via": ends[switch, node]["addr"], "dev": host[node]["dev"], "attrs": " ".join(attrs)})
+            way_out(end, attrs)
         for _ in range(flow.count):
             flows.append({"id": len(flows), "src": src, "dst": dst, "src_addr": host[src]["addr"],
                           "dst_addr": host[dst]["addr"], "controller": flow.controller,
@@ -214,10 +228,22 @@ def compile_job(case: Case, seed: int) -> dict:
         probes.append({"src": src, "dst": dst, "src_addr": host[src]["addr"], "dst_addr": host[dst]["addr"], "base_rtt_us": base,
                        "timeout_s": 1 + (4 * base + 16 * gap) / 1e6,
                        "forward": None if known else trains[0], "reverse": None if known else trains[1]})
+    background = []
+    for i, (load, (low, high)) in enumerate(zip(s.background, spans[len(s.flows):])):
+        src, dst = f"cbr{i}", f"void{i}"
+        nodes += [{"name": n, "sysctls": COMMON} for n in (src, dst)]
+        at = hosts(src, dst, load, low, high)
+        for end in at:
+            way_out(end, [])
+        addr = {end["node"]: end["addr"] for end in at}
+        background.append({"id": i, "src": src, "dst": dst, "src_addr": addr[src], "dst_addr": addr[dst],
+                           "payload_bytes": load.packet - IP_UDP, "period_ns": round(load.packet * 8e9 / load.rate),
+                           "start_s": load.start / 1e6, "stop_s": None if load.stop is None else load.stop / 1e6})
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
         "trace_state": s.run.trace_state, "traffic": s.run.traffic, "capture": s.run.capture,
         "nodes": nodes, "must_have": sorted(s.sysctls), "links": links, "strips": strips, "routes": routes, "flows": flows,
+        "background": background,
         "controllers": [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
         "watch": watch,
         "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,
