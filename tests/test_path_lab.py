@@ -109,6 +109,16 @@ def test_a_capture_holds_what_the_tracer_counts_and_repeats_to_the_byte(scenario
         run(scenario_file()).capture("forward")
 
 
+def test_a_constant_load_takes_its_rate_and_leaves_the_rest(scenario_file):
+    """4 of 10 Mbit/s for the first two seconds; the flow beside it has what is left."""
+    r = run(scenario_file(FAST, PLAIN, ("[run]", '[[background]]\nrate = "4mbit"\npacket = 500\nstop = "2s"\n[run]'), append=ALPHA.format(20)))
+    assert r.valid, r.record["invalid"]
+    assert r.metrics["background_bps"] == [pytest.approx(4e6 / 2, rel=0.03)]  # of two seconds one, and what was under way
+    assert r.metrics["acks_per_data_packet"] == pytest.approx(1, abs=0.02)  # of TCP's packets
+    seconds = np.bincount(r.goodput["t"].clip(0).astype(int), r.goodput["bytes"])[:3] * 8 / 0.96
+    assert seconds[1:] == pytest.approx([6e6, 1e7], rel=0.06)
+
+
 def test_plain_traffic_is_the_data_alone(scenario_file):
     """One connection a flow, from its SYN at its start on; it stops and resumes."""
     r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstart = "0.2s"\nstop = "1.2s"\nresume = "2s"'), CAPTURE, PLAIN))

@@ -11,6 +11,9 @@ from asymlab.paths import EXPERIMENTS
 from conftest import CHAIN, CROSSING, HOP, PATH, asymlab
 
 
+LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
+
+
 def test_quantities_carry_units(scenario_file):
     s = scenario.load(scenario_file(('rate = "10mbit", delay = "20ms"', 'rate = "1.5mbit", delay = "250us", loss = "0.1%"')))[0].scenario
     assert s.path.forward.rate == 1_500_000
@@ -54,8 +57,12 @@ def test_quantities_carry_units(scenario_file):
     (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
     ('controller = "reno"', 'controller = "reno"\nenter = 3', "flows.0.enter", "no switch 3; there are 1 to 2"),
     ('controller = "reno"', 'controller = "reno"\nleave = 0', "flows.0.leave", "no switch 0; there are 1 to 2"),
-    ('controller = "reno"', 'controller = "reno"\nenter = 2', "flows.0.enter", "2 must be below leave (2) in a forward flow"),
-    ('controller = "reno"', 'controller = "reno"\ndirection = "reverse"\nenter = 1\nleave = 2', "flows.0.enter", "1 must be above leave (2) in a reverse flow"),
+    ('controller = "reno"', 'controller = "reno"\nenter = 2', "flows.0.enter", "2 must be below leave (2) where the direction is forward"),
+    ('controller = "reno"', 'controller = "reno"\ndirection = "reverse"\nenter = 1\nleave = 2', "flows.0.enter", "1 must be above leave (2) where the direction is reverse"),
+    ('[run]', LOAD.format(1001) + '[run]', "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
+    ('[run]', LOAD.format(500) + 'start = "9s"\n[run]', "background.0", "starts or stops after run.duration"),
+    ('[run]', LOAD.format(500) + 'start = "2s"\nstop = "2s"\n[run]', "background.0", "stop must come after start"),
+    ('[run]', LOAD.format(500) + 'leave = 3\n[run]', "background.0.leave", "no switch 3; there are 1 to 2"),
 ])
 def test_wrong_values_name_file_key_and_reason(scenario_file, old, new, key, reason):
     file = scenario_file((old, new))
@@ -218,6 +225,14 @@ def test_a_hop_that_carries_acks_only_has_a_small_bucket(scenario_file):
     # 2000 bytes pass hop 2 at once, but 240 the others at 10 Mbit/s: they meet after 3760 bytes.
     assert job["probes"][0]["reverse"] == {"packets": 60, "bytes": 120, "skip": 34, "rate_bps": 5 * 10**6}
     assert job["probes"][1]["forward"] == {"packets": 30, "bytes": 1000, "skip": 4, "rate_bps": 5 * 10**6}
+
+
+def test_a_load_has_hosts_of_its_own_and_fills_a_direction_as_flows_do(scenario_file):
+    job = job_of(scenario_file(("[run]", LOAD.format(500) + 'direction = "reverse"\n[run]')))
+    load = job["background"][0]
+    assert {"cbr0", "void0"} <= {n["name"] for n in job["nodes"]}
+    assert load["period_ns"] == 4_000_000 and load["payload_bytes"] == 472
+    assert shape_of(job, "right-left")["burst_bytes"] == 2000  # no small bucket: large packets come by here, too
 
 
 def test_rates_are_measured_once_on_the_same_way(scenario_file):
