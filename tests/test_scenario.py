@@ -116,6 +116,16 @@ seeds = 2
     assert full[0].seeds == (1, 2) and full[0].scenario.path.mtu == 1500
 
 
+def test_pairs_are_each_with_each_once(scenario_file):
+    both = ('[[flows]]', '[[flows]]\ncontroller = "cubic"\n\n[[flows]]')
+    cases = scenario.load(scenario_file(both, append='\n[sweep]\npairs = ["reno", "cubic", "bbr"]\n'))
+    assert [case.name for case in cases] == [f"TEST {a} {b}" for a, b in (
+        ("reno", "reno"), ("reno", "cubic"), ("reno", "bbr"), ("cubic", "cubic"), ("cubic", "bbr"), ("bbr", "bbr"))]
+    assert [f.controller for f in cases[2].scenario.flows] == ["reno", "bbr"]
+    with pytest.raises(LabError, match="sweep: .*flows.1.controller.*no such place|flows.1.controller: no such place"):
+        scenario.load(scenario_file(append='\n[sweep]\npairs = ["reno", "cubic"]\n', name="one.toml"))
+
+
 def test_a_set_without_runs(scenario_file):
     file = scenario_file(append="\n[sets.quick]\nseeds = 0\n")
     assert [c.seeds for c in scenario.load(file)] == [()] and [c.seeds for c in scenario.load(file, "full")] == [(1,)]

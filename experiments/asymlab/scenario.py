@@ -2,8 +2,8 @@
 """Scenario files: what a user writes (TOML), checked, and expanded into cases.
 
 A scenario is a path with shaped directions (a dumbbell, or a chain of hops), controllers, flows, and
-durations. `sweep` gives lists of values for dotted keys, and `sweep.points` lists of tables for keys that change
-together; the product of all makes the cases. `sets` changes keys for the quick and the full suite.
+durations. `sweep` gives lists of values for dotted keys, `sweep.points` lists of tables for keys that change
+together, and `sweep.pairs` controllers of which each meets each, itself too, as the first two flows; the product of all makes the cases. `sets` changes keys for the quick and the full suite.
 Quantities carry their unit: "100mbit", "20ms", "1%".
 """
 
@@ -24,6 +24,7 @@ from . import LabError
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
 SETS = ("quick", "full")
+PAIR = ("flows.0.controller", "flows.1.controller")
 BIN_MS = 100  # of the traces' series; windows are whole bins
 SYSCTL = re.compile(r"net(\.[a-z0-9_-]+){2,}")  # what a network namespace has of its own
 
@@ -279,19 +280,24 @@ def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None)
         raise LabError(f"{file}: sets.{which}.seeds: must be a number, 0 for no runs in this set")
     _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
     sweep = {**sweep, **changes.pop("sweep", {})}
-    axes = []  # each a list of {key: value, ...}; the first key names the point
+    axes = []  # each a list of ({key: value, ...}, the keys that name the point)
     for key, values in sweep.items():
         if not isinstance(values, list) or not values:
             raise LabError(f"{file}: sweep.{key}: must be a list of values")
         if key == "points" and not all(isinstance(v, dict) and v for v in values):
             raise LabError(f"{file}: sweep.points: must be a list of tables")
-        axes.append(values if key == "points" else [{key: v} for v in values])
+        if key == "points":
+            axes.append([(v, list(v)[:1]) for v in values])
+        elif key == "pairs":
+            axes.append([(dict(zip(PAIR, two)), PAIR) for two in itertools.combinations_with_replacement(values, 2)])
+        else:
+            axes.append([({key: v}, [key]) for v in values])
     cases = []
     for chosen in itertools.product(*axes):
         one, point, settings = copy.deepcopy(tree), {}, dict(changes)
-        for setting in chosen:
+        for setting, names in chosen:
             settings |= setting
-            point |= dict([next(iter(setting.items()))])
+            point |= {name: setting[name] for name in names}
         try:
             for key, value in settings.items():
                 _set(one, key, value)

@@ -26,7 +26,7 @@ CYCLES_S = 3
 
 def figures(results) -> list[report.Figure]:
     with report.style():
-        drawn = [draw(results) for draw in (throughput, ten_flows, ack_path, queues, rounds, delay, overflow)]
+        drawn = [draw(results) for draw in (throughput, ten_flows, ack_path, queues, rounds, delay, overflow, changes)]
     return [f for f in drawn if f]
 
 
@@ -66,7 +66,7 @@ def legend(ax, **where) -> None:
 
 def throughput(results):
     one, both = sweep(results, "FO-2"), sweep(results, "FO-4")
-    if not {"formosa", *paper.PAPERS} <= one.keys():
+    if not {"formosa", "reno", "vegas"} <= one.keys():
         return None
     figure = Figure(figsize=(7.5, 8 if both else 5))
     axes = figure.subplots(2 if both else 1, sharex=True, squeeze=False)[:, 0]
@@ -84,7 +84,7 @@ def throughput(results):
 
 def ten_flows(results):
     found = sweep(results, "FO-3")
-    if not {"formosa", *paper.PAPERS} <= found.keys():
+    if not {"formosa", "reno", "vegas"} <= found.keys():
         return None
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(2, sharex=True)
@@ -230,3 +230,24 @@ def overflow(results):
         "formosa-queue-control", "Sum of rises, or of rises and falls",
         "One flow at r = 4, ten packets of queue, the first seed. With falls counted, the queue that drains after a signal is taken off the sum, and "
         "each signal comes at a longer queue than the last, until the queue overflows.", figure)
+
+
+def changes(results):
+    titles = results.points("FO-S", "title", flows__controller="formosa")
+    if not titles:
+        return None
+    figure = Figure(figsize=(7.5, 5))
+    ax = figure.subplots()
+    for controller, aside in (("reno", 0.12), ("formosa", -0.12)):
+        runs = {i: results.valid("FO-S", title=title, flows__controller=controller) for i, title in enumerate(titles)}
+        at = [i for i, rs in runs.items() if rs]
+        mean, low, high = np.array([suite.interval([paper.goodput(r) for r in runs[i]]) for i in at]).T
+        style = look(controller, marker=LOOKS[controller]["marker"], linestyle="")
+        ax.errorbar(mean, np.array(at) + aside, xerr=[mean - low, high - mean], capsize=3, elinewidth=0.8, **style)
+    ax.set(title="Goodput at r = 4", xlabel="Mbit/s", xlim=(0, 10.5), yticks=range(len(titles)), yticklabels=titles)
+    ax.invert_yaxis()
+    ax.legend(loc="lower left")
+    return report.Figure(
+        "formosa-sensitivity", "Fig. 2 with one thing changed",
+        "10 Mbit/s forward, 100 kbit/s back, ten packets of queue each way and 40 ms unless it says otherwise. A stripped option takes the cooperation away: "
+        "what is left is an AIMD by timestamps, which these runs do not have, so by loss alone.", figure)
