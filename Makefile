@@ -18,7 +18,7 @@ SEED ?=
 REPLAY ?=
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool nftables \
-	qemu-system-x86 kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
+	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
 	-D__TARGET_ARCH_x86 -Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.

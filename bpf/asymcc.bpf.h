@@ -78,6 +78,9 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 #define ICSK_ACK_NOW 16 /* send the next ACK at once */
 
 #define TCP_CONG_NON_RESTRICTED 0x1 /* any namespace and any user may choose the controller */
+#define TCP_CONG_NEEDS_ECN 0x2      /* SYNs ask for ECN, and every segment may be marked, pure ACKs too */
+
+#define TCP_ECN_OK 1 /* in ecn_flags: both ends have agreed on it */
 
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
@@ -127,6 +130,7 @@ struct tcp_sock {
 	u64 tcp_mstamp;       /* clock of the packet being processed, us */
 	u8 is_cwnd_limited:1; /* the last flight filled cwnd */
 	u8 tcp_usec_ts:1;     /* timestamps in us, not ms; from 6.7 */
+	u8 ecn_flags;         /* TCP_ECN_* */
 };
 
 struct sock___pacing {

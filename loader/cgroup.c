@@ -26,6 +26,7 @@ static const struct kind {
 } kinds[] = {
 	{ BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS },
 	{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS },
+	{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS },
 };
 #define NR_KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Programs that an object has for a cgroup beside its struct_ops: in sections "sockops" and
- * "cgroup_skb/egress". They see every connection of the cgroup and of those below it.
+ * Programs that an object has for a cgroup beside its struct_ops: in sections "sockops",
+ * "cgroup_skb/egress" and "cgroup_skb/ingress". They see every connection of the cgroup and of those below it.
  */
 #ifndef CGROUP_H
 #define CGROUP_H

@@ -734,10 +734,10 @@ def test_name_that_is_written(halves, alias, cgroup):
 
 @needs_clang
 @needs_cgroup2
-@pytest.mark.parametrize("section", ["sockops", "cgroup_skb/egress"])
+@pytest.mark.parametrize("section", ["sockops", "cgroup_skb/egress", "cgroup_skb/ingress"])
 def test_object_with_one_half(section, tmp_path, alias, cgroup):
     name = alias()
-    context = {"sockops": "bpf_sock_ops", "cgroup_skb/egress": "__sk_buff"}[section]
+    context = {"sockops": "bpf_sock_ops", "cgroup_skb/egress": "__sk_buff", "cgroup_skb/ingress": "__sk_buff"}[section]
     build_halves(tmp_path, name, f'SEC("{section}") int one(struct {context} *ctx) {{ return 1; }}')
     asymcc("load", name, "--objects", tmp_path, "--cgroup", cgroup.path)
     assert cgroup.names() == ["one"]

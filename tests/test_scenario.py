@@ -43,6 +43,12 @@ def test_quantities_carry_units(scenario_file):
     ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [], syn = true } }\nreverse', "path.forward.strip.kinds", "at least 1 item"),
     ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [1], syn = true } }\nreverse', "path.forward.strip.kinds.0", "greater than or equal to 2"),
     ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [253] } }\nreverse', "path.forward.strip.syn", "Field required"),
+    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 4, probability = "10%" } }\nreverse', "path.forward.red.max", "Field required"),
+    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 4, max = 8, probability = 0.1 } }\nreverse', "path.forward.red.probability", "not a share"),
+    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 4, max = 8, probability = "0%" } }\nreverse', "path.forward.red.probability", "greater than 0"),
+    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 8, max = 8, probability = "10%" } }\nreverse', "path.forward.red", "min must be less than max"),
+    ('queue = 100 }\nreverse', 'queue = 7, red = { min = 4, max = 8, probability = "10%" } }\nreverse', "path.forward", "red.max: must be at most the queue (7)"),
+    ('queue = 100 }\nreverse', 'queue = 9999, red = { min = 4, max = 9999, probability = "10%" } }\nreverse', "path", "take a larger weight"),
     ('[path]', '[sysctls]\nnet.ipv4.tcp_sack = 0\n\n[path]', "sysctls.net", "must be quoted"),
     ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = 0.5\n\n[path]', "sysctls.net.ipv4.tcp_sack", "0.5 is neither a number nor a text"),
     ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = true\n\n[path]', "sysctls.net.ipv4.tcp_sack", "True is neither a number nor a text"),
@@ -171,6 +177,25 @@ def test_a_direction_that_reorders_and_one_that_strips(scenario_file):
     assert shape_of(job, "left-src0") == {"delay_us": 20_000, "loss": 0, "reorder": 0}
     assert job["strips"] == [{"node": "right", "dev": "right-left", "kinds": [253, 4], "syn": False}]
     assert agent.qdisc_commands("x", shape_of(job, "right-dst0")) == ["qdisc add dev x root handle 1: netem limit 1000000 delay 20000us reorder 1.0000000000%"]
+
+
+def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
+    red = 'queue = 10, red = { min = 4, max = 8, probability = "10%", ecn = true } }'
+    both_ways = PATH.replace("queue = 100 }", red)
+    job = job_of(scenario_file((PATH, both_ways)))
+    assert shape_of(job, "left-right")["red"] == {"packet_bytes": 1000, "limit_bytes": 10000, "min_bytes": 4000, "max_bytes": 8000, "probability": 0.1,
+                                                  "burst": 41, "weight_log": 9, "ecn": True}
+    assert shape_of(job, "right-left")["red"] | {"ecn": 1} == {"packet_bytes": 40, "limit_bytes": 400, "min_bytes": 160, "max_bytes": 320, "probability": 0.1,
+                                                               "burst": 41, "weight_log": 9, "ecn": 1}
+    rate, queue, red = agent.qdisc_commands("x", shape_of(job, "right-left"))
+    assert " tbf rate 10000000bit " in rate
+    assert queue == "qdisc add dev x parent 1:1 handle 10: gred setup vqs 1 default 0"
+    assert red.startswith("qdisc change dev x parent 1:1 handle 10: gred vq 0 prio 1 limit 400 min 160 max 320 avpkt 40 burst 41 ")
+    assert red.endswith(" probability 0.1000000000 ecn")
+    job = job_of(scenario_file((PATH, both_ways.replace(", ecn = true", ", weight = 0.1")), ('profile = "ns2"', 'profile = "linux"')))
+    assert shape_of(job, "right-left")["red"]["packet_bytes"] == 52, "ACKs with timestamps"
+    assert shape_of(job, "right-left")["red"]["weight_log"] == 3
+    assert not agent.qdisc_commands("x", shape_of(job, "right-left"))[2].endswith("ecn")
 
 
 def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):

@@ -1,9 +1,10 @@
 #!/usr/bin/python3 -sSB
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Process 1 of the guest: mounts, seeds the random generator, runs the agent, hands the results out, powers off.
+"""Process 1 of the guest: mounts, is kept as it is then (vm.py), takes a job, seeds the random generator, runs
+the agent, hands the results out, powers off.
 
-Results leave through a shared-memory device only after the experiment is over, so that nothing
-waits for the host while virtual time runs.
+The job comes and the results leave through a shared-memory device, before and after the experiment, so
+that nothing waits for the host while virtual time runs.
 """
 
 import ctypes
@@ -25,6 +26,8 @@ OUT = "/tmp/out"
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 IVSHMEM = ("0x1af4", "0x1110")
 RB_AUTOBOOT = 0x01234567
+STOP = "__x64_sys_reboot"
+HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"  # of the shared memory, as vm.py has it
 
 
 def mount(kind: str, target: str) -> None:
@@ -41,43 +44,67 @@ def seed_random(seed: int) -> None:
         fcntl.ioctl(f, RNDRESEEDCRNG)
 
 
-def hand_out(status: dict) -> None:
-    """Results as one tar in the shared memory; the length is written last: without it there are none."""
+def wait_for_job() -> None:
+    """Here the machine is stopped and kept. It is the only call of that function, with a number that it refuses."""
+    with open("/proc/kallsyms") as f:
+        print(next(line for line in f if line.split()[2] == STOP).strip(), flush=True)
+    LIBC.reboot(0)
+
+
+def shared_memory() -> mmap.mmap | None:
+    """Of the device that was plugged in while the machine stood; None if none was."""
+    with open("/sys/bus/pci/rescan", "w") as f:
+        f.write("1")
     for name in os.listdir("/sys/bus/pci/devices"):
         device = f"/sys/bus/pci/devices/{name}"
         ids = tuple(open(f"{device}/{f}").read().strip() for f in ("vendor", "device"))
         if ids == IVSHMEM:
             break
     else:
-        raise OSError("no shared-memory device")
+        return None
     with open(f"{device}/enable", "w") as f:
         f.write("1")
     size = os.stat(f"{device}/resource2").st_size
-    with open(f"{device}/resource2", "r+b") as f, mmap.mmap(f.fileno(), size) as memory:
-        memory.seek(16)
+    with open(f"{device}/resource2", "r+b") as f:
+        return mmap.mmap(f.fileno(), size)
 
-        class Sink(io.RawIOBase):
-            def writable(self):
-                return True
 
-            def write(self, data):
-                memory.write(data)
-                return len(data)
+def take_job(memory: mmap.mmap) -> dict:
+    """Unpack what the run brings along; returns its job."""
+    magic, length = HEADER.unpack(memory[:HEADER.size])
+    if magic != JOB:
+        raise OSError("no job in the shared memory")
+    with tarfile.open(fileobj=io.BytesIO(memory[HEADER.size:HEADER.size + length])) as tar:
+        tar.extractall("/lab")
+    with open("/lab/job.json") as f:
+        return json.load(f)
 
-        with tarfile.open(fileobj=Sink(), mode="w|", bufsize=1 << 20) as tar:
-            def add(name: str, data_size: int, stream) -> None:
-                info = tarfile.TarInfo(name)
-                info.size = data_size
-                tar.addfile(info, stream)
 
-            text = json.dumps(status).encode()
-            add("status.json", len(text), io.BytesIO(text))
-            for name in sorted(os.listdir(OUT)):
-                path = f"{OUT}/{name}"
-                with open(path, "rb") as stream:
-                    add(name, os.path.getsize(path), stream)
-        end = memory.tell()
-        memory[0:16] = struct.pack("<8sQ", b"ASYMLAB1", end - 16)
+def hand_out(memory: mmap.mmap, status: dict) -> None:
+    """Results as one tar in the shared memory; its header is written last: without it there are none."""
+    memory.seek(HEADER.size)
+
+    class Sink(io.RawIOBase):
+        def writable(self):
+            return True
+
+        def write(self, data):
+            memory.write(data)
+            return len(data)
+
+    with tarfile.open(fileobj=Sink(), mode="w|", bufsize=1 << 20) as tar:
+        def add(name: str, data_size: int, stream) -> None:
+            info = tarfile.TarInfo(name)
+            info.size = data_size
+            tar.addfile(info, stream)
+
+        text = json.dumps(status).encode()
+        add("status.json", len(text), io.BytesIO(text))
+        for name in sorted(os.listdir(OUT)):
+            path = f"{OUT}/{name}"
+            with open(path, "rb") as stream:
+                add(name, os.path.getsize(path), stream)
+    memory[:HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
 
 
 def main() -> None:
@@ -90,8 +117,10 @@ def main() -> None:
         mount(kind, target)
     os.environ.update(PATH="/usr/bin", HOME="/", PYTHONHASHSEED="0", LC_ALL="C")
     os.mkdir(OUT)
-    with open("/lab/job.json") as f:
-        job = json.load(f)
+    wait_for_job()
+    if not (memory := shared_memory()):
+        return
+    job = take_job(memory)
     seed_random(job["seed"])
     try:
         agent.run(job, OUT, objects="/lab")
@@ -101,7 +130,7 @@ def main() -> None:
     except BaseException:
         traceback.print_exc()
         status = {"ok": False, "error": "agent: " + traceback.format_exc().strip().splitlines()[-1]}
-    hand_out(status)
+    hand_out(memory, status)
 
 
 try:

@@ -2,9 +2,10 @@
 """Makes the guest: a stock distribution kernel and an initramfs, as an ordinary user.
 
 An image is a folder build/image/NAME with
-    vmlinux         the kernel, uncompressed (an ELF boots twice as fast as a bzImage)
-    base.cpio       the initramfs: modules, tools, loader, tracer, agent
-    manifest.json   name, version and sha256 of every part
+    memory          of a guest that has booted and waits for its job
+    devices         the state of all else in it
+    manifest.json   name, version and sha256 of every part: of the kernel (vmlinux), of the initramfs (base.cpio: modules,
+                    tools, loader, tracer, agent) and of what the initramfs holds
 
 The controllers are not in it: each run brings those it needs (see vm.py), so that adding one
 changes no other run.
@@ -30,7 +31,7 @@ from .paths import BUILD, IMAGES, PACKAGE
 
 DEFAULT_KERNEL = "6.12"
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
-GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "ethtool", "modprobe", "bpftool")
+GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
 GUEST_MODULES = re.compile(
     r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|net/netfilter/nf_tables|drivers/net/(veth|ifb|dummy))\.ko"
 )
@@ -402,10 +403,24 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
         cpio.dir(d)
 
 
+def write_sparse(file: Path, data: bytes, block: int = 1 << 16) -> None:
+    """With holes for blocks of zeros, most of a booted machine's memory."""
+    with open(file, "wb") as f:
+        for at in range(0, len(data), block):
+            part = data[at:at + block]
+            if part.count(0) == len(part):
+                f.seek(at + len(part))
+            else:
+                f.write(part)
+        f.truncate(len(data))
+
+
 def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
                 label: str | None = None, say=print) -> Path:
     """Make (or renew) an image; returns its folder. `kernel`: a series ("6.12"), a package name, or a file."""
     is_file = "/" in kernel or Path(kernel).is_file()
+    from . import vm  # which needs this module
+
     label = label or (Path(kernel).name if is_file else kernel)
     if not LABEL.fullmatch(label):
         raise LabError(f"--name {label}: letters, digits and . + _ - only")
@@ -420,12 +435,16 @@ def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
     base = cpio.pack()
     parts["vmlinux"] = {"version": f"{k.release} {k.version}", "sha256": hashlib.sha256(vmlinux).hexdigest()}
     parts["base.cpio"] = {"version": "this tree", "sha256": hashlib.sha256(base).hexdigest()}
-    manifest = {"kernel": k.release, "parts": dict(sorted(parts.items()))}
-    files = {"vmlinux": vmlinux, "base.cpio": base, "manifest.json": json.dumps(manifest, indent=1).encode()}
+    say(f"booting image {label}")
+    files: dict[str, bytes] = {}
     try:
+        files = vm.boot(vmlinux, base)
+        parts["memory"] = {"version": "booted", "sha256": hashlib.sha256(files["memory"]).hexdigest()}
+        manifest = {"kernel": k.release, "qemu": vm.qemu(), "parts": dict(sorted(parts.items()))}
+        files["manifest.json"] = json.dumps(manifest, indent=1).encode()
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
-            (folder / f".{name}.part").write_bytes(data)
+            write_sparse(folder / f".{name}.part", data)
         (folder / "manifest.json").unlink(missing_ok=True)  # without it there is no image: never a half new one
         for name in files:
             (folder / f".{name}.part").replace(folder / name)
@@ -434,7 +453,8 @@ def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
     finally:
         for name in files:
             (folder / f".{name}.part").unlink(missing_ok=True)
-    say(f"image {label}: {(len(vmlinux) + len(base)) / 1e6:.0f} MB in {folder}")
+    size = sum((folder / name).stat().st_blocks * 512 for name in files)
+    say(f"image {label}: {size / 1e6:.0f} MB in {folder}")
     return folder
 
 
@@ -444,15 +464,15 @@ class Image:
 
     folder: Path
     kernel: str
-    hash: str  # over vmlinux and base.cpio: what the guest is made of
+    hash: str  # over vmlinux, base.cpio and the memory of the booted machine: what the guest is made of
 
     @property
-    def vmlinux(self) -> Path:
-        return self.folder / "vmlinux"
+    def memory(self) -> Path:
+        return self.folder / "memory"
 
     @property
-    def base(self) -> Path:
-        return self.folder / "base.cpio"
+    def devices(self) -> Path:
+        return self.folder / "devices"
 
 
 def of_this_tree() -> dict[str, Path]:
@@ -462,7 +482,12 @@ def of_this_tree() -> dict[str, Path]:
 
 def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
-    parts = json.loads((IMAGES / label / "manifest.json").read_text())["parts"]
+    from . import vm  # which needs this module
+
+    manifest = json.loads((IMAGES / label / "manifest.json").read_text())
+    if manifest["qemu"] != vm.qemu():
+        raise LabError(f"image {label}: booted by another QEMU than this machine's; `asymlab image --kernel {label}` renews it")
+    parts = manifest["parts"]
     for name, file in of_this_tree().items():
         if not file.exists() or parts[name]["sha256"] != sha256(file):
             raise LabError(f"image {label}: made with another {name} than this tree's; "
@@ -474,7 +499,7 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         parts = manifest["parts"]
-        digest = hashlib.sha256((parts["vmlinux"]["sha256"] + parts["base.cpio"]["sha256"]).encode())
+        digest = hashlib.sha256("".join(parts[name]["sha256"] for name in ("vmlinux", "base.cpio", "memory")).encode())
     except (OSError, ValueError, KeyError):
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
         raise LabError(f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "

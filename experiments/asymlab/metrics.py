@@ -110,9 +110,9 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
         hops.append({"name": watched["name"]})
         for side in ("forward", "reverse"):
             dev, rate_bps = watched[side]["dev"], watched[side]["rate_bps"]
-            drops = [agent["marks"][mark]["qdisc"][dev]["drops"] for mark in ("measure", "end")]
+            before, after = (agent["marks"][mark]["qdisc"][dev] for mark in ("measure", "end"))
             hops[-1][side] = {**link_metrics(link_window(links, dev, start, end), rate_bps, span),
-                              "drops": drops[1] - drops[0]}  # by the queue, as tc counts them
+                              **{k: after[k] - before[k] for k in ("drops", "marks") if k in after}}  # by the queue, as tc counts them
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]
     acks_sent = sum(side["pure_acks"] for side in sides)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 import re
 import tomllib
 from dataclasses import dataclass
@@ -62,15 +63,47 @@ class Strip(Model):
     syn: bool  # in SYN segments, too
 
 
+class Red(Model):
+    """Random early detection: of what comes to a queue whose average length lies above `min`, some is marked (ECN) or dropped.
+
+    Such a queue counts bytes, its limit too: a packet stands for as many as the direction's packets have, `mtu` with
+    data in it, else those of a pure ACK.
+    """
+
+    min: int = Field(ge=2)  # packets
+    max: int = Field(ge=3)  # from here on everything is
+    probability: Share = Field(gt=0)  # just below max
+    ecn: bool = False  # packets that may be marked are not dropped
+    weight: float = Field(0.002, ge=1e-4, le=0.5)  # of the newest length in the average: that of RED's authors and of ns-2
+
+    @property
+    def weight_log(self) -> int:
+        """n of the nearest weight 2^-n: the kernel has no others."""
+        return round(-math.log2(self.weight))
+
+    @model_validator(mode="after")
+    def _order(self):
+        if self.min >= self.max:
+            raise ValueError("min must be less than max")
+        return self
+
+
 class Direction(Model):
-    """One direction of a hop: a drop-tail bottleneck, then a middlebox, then a propagation delay with random loss and reordering."""
+    """One direction of a hop: a bottleneck (drop-tail, or RED), then a middlebox, then a propagation delay with random loss and reordering."""
 
     rate: Rate
     delay: Time
     queue: int = Field(ge=1, le=1_000_000)  # packets
+    red: Red | None = None
     loss: Share = 0.0
     reorder: Share = 0.0  # of the packets that are spared the delay, and so overtake
     strip: Strip | None = None
+
+    @model_validator(mode="after")
+    def _red_fits(self):
+        if self.red and self.red.max > self.queue:
+            raise ValueError(f"red.max: must be at most the queue ({self.queue})")
+        return self
 
     @model_validator(mode="after")
     def _something_to_overtake(self):
@@ -98,6 +131,13 @@ class PathSpec(Model):
     def _one_form(self):
         if [self.forward is None, self.reverse is None] != [self.hops is not None] * 2:
             raise ValueError("must have either forward and reverse, or a list of hops")
+        return self
+
+    @model_validator(mode="after")
+    def _red_averages_fit(self):
+        for red in (d.red for hop in self.chain for d in (hop.forward, hop.reverse) if d.red):
+            if (red.max * self.mtu).bit_length() + red.weight_log >= 32:  # bits of the kernel's average
+                raise ValueError(f"red.max: {red.max} packets are too many for a weight of {red.weight}: take a larger weight")
         return self
 
     @property

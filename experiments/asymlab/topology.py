@@ -5,7 +5,7 @@
 
     source_i --- sw1 === wire1 --- sw2 === wire2 --- sw3 --- sink_i
 
-The bottleneck queues (tbf + pfifo) stand at the switches, the propagation delays (netem) one node
+The bottleneck queues (tbf + pfifo, or tbf + gred) stand at the switches, the propagation delays (netem) one node
 behind them: on a chain at the wires, on a dumbbell, which needs none, at the far switch. No TCP
 socket feeds either directly: else TCP's small-queue limit would hide the queue. One source and one
 sink host per [[flows]] entry, each on the switch of its choice.
@@ -15,7 +15,8 @@ A job is plain JSON:
     nodes       {name, sysctls}
     must_have   sysctls that the kernel must know
     links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
-                direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss, reorder} or {}
+                direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss, reorder} or {};
+                the first with red: {packet_bytes, limit_bytes, min_bytes, max_bytes, probability, burst, weight_log, ecn} if it has one
     strips      middleboxes: {node, dev the packets come in by, kinds, syn}
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set, loader: asymcc or bpftool}
@@ -31,13 +32,13 @@ from __future__ import annotations
 
 import math
 import random
-from itertools import pairwise
+from itertools import count, pairwise
 from pathlib import Path
 
 from . import LabError
 from .agent import IP_UDP
 from .paths import BUILD
-from .scenario import BIN_MS, Background, Case, Direction, Flow, Scenario
+from .scenario import BIN_MS, Background, Case, Direction, Flow, Red, Scenario
 
 KERNEL_CONTROLLERS = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno",
                       "dctcp", "hybla", "lp", "nv", "scalable", "yeah", "cdg")
@@ -81,9 +82,23 @@ def header_bytes(scenario: Scenario) -> int:
     return 40 if sysctls.get("net.ipv4.tcp_timestamps") == 0 else 52
 
 
-def _shape(direction: Direction, largest: int) -> dict:
+def _tc_weight_log(min_packets: int, burst: int) -> int:
+    """n of the weight 2^-n: tc asks for a burst, and takes the largest that lets one of so many packets pass (Floyd and Jacobson 1993, (3))."""
+    return next(n for n in range(1, 32) if burst + 1 - min_packets <= (1 - (1 - 2**-n) ** burst) * 2**n)
+
+
+def _red(red: Red, queue: int, packet: int) -> dict:
+    """The kernel's RED counts bytes (those that tbf counts): thresholds and limit are multiples of the direction's usual packet."""
+    wanted = red.weight_log
+    burst = next(b for b in count(red.min) if _tc_weight_log(red.min, b) >= wanted)
+    return {"packet_bytes": packet, "limit_bytes": queue * packet, "min_bytes": red.min * packet, "max_bytes": red.max * packet, "probability": red.probability,
+            "burst": burst, "weight_log": _tc_weight_log(red.min, burst), "ecn": red.ecn}
+
+
+def _shape(direction: Direction, largest: int, usual: int) -> dict:
     # Two packets: with one, a timer that fires late loses the credit above it, and with it rate.
-    return {"rate_bps": direction.rate, "burst_bytes": 2 * largest, "queue_packets": direction.queue}
+    shape = {"rate_bps": direction.rate, "burst_bytes": 2 * largest, "queue_packets": direction.queue}
+    return shape | ({"red": _red(direction.red, direction.queue, usual)} if direction.red else {})
 
 
 def _propagation(direction: Direction, extra: int = 0) -> dict:
@@ -91,18 +106,20 @@ def _propagation(direction: Direction, extra: int = 0) -> dict:
 
 
 def _train(shapes: list[dict]) -> dict:
-    """Packets to measure the slowest of several shapes by: as large as each passes, at most what each queue holds.
+    """Packets to measure the slowest of several shapes by: as large as each passes and RED counts, at most what each queue holds.
 
     A bucket of B bytes lets B + R t through in time t, several the least of these. So the slowest
     spaces the packets once its own bucket is empty and every smaller one has been caught up with.
     """
-    size = min(s["burst_bytes"] for s in shapes) // 2
+    reds = [s["red"] for s in shapes if "red" in s]
+    size = min([s["burst_bytes"] // 2 for s in shapes] + [red["packet_bytes"] for red in reds])
     rate, burst = min((s["rate_bps"], s["burst_bytes"]) for s in shapes)
     passed = max(burst + rate * max(0, burst - s["burst_bytes"]) / (s["rate_bps"] - rate) if s["rate_bps"] > rate else burst
                  for s in shapes)
     skip = math.ceil(passed / size) + 2
-    packets = min(skip + 26, *(s["queue_packets"] for s in shapes))
-    return {"packets": packets if packets >= skip + 4 else 0, "bytes": size, "skip": skip, "rate_bps": rate}
+    packets = min(skip + 26, *(s["queue_packets"] + (s["burst_bytes"] // size - 2 if "red" in s else 0) for s in shapes))
+    dropped = any(packets**2 * size >> red["weight_log"] > red["min_bytes"] for red in reds)  # its average would rise so far
+    return {"packets": packets if packets >= skip + 4 and not dropped else 0, "bytes": size, "skip": skip, "rate_bps": rate}
 
 
 def objects_needed(scenario: Scenario) -> dict[str, str | None]:
@@ -160,7 +177,7 @@ def compile_job(case: Case, seed: int) -> dict:
     switches = ["left", "right"] if dumbbell else [f"sw{k}" for k in range(1, len(hops) + 2)]
     trunk, shapes, watch, strips = switches[:1], [], [], []  # trunk: every router from left to right
     for k, (hop, loads, (left, right)) in enumerate(zip(hops, carried, pairwise(switches)), 1):
-        shape = {d: _shape(getattr(hop, d), s.path.mtu if d in loads else ACK_MTU) for d in DIRECTIONS}
+        shape = {d: _shape(getattr(hop, d), *(s.path.mtu, s.path.mtu) if d in loads else (ACK_MTU, header_bytes(s))) for d in DIRECTIONS}
         way = [left, right] if dumbbell else [left, f"wire{k}", right]
         if dumbbell:
             link(left, right, shape["forward"], shape["reverse"])
@@ -174,7 +191,9 @@ def compile_job(case: Case, seed: int) -> dict:
         for direction, entry in ((hop.forward, ends[way[1], left]), (hop.reverse, ends[way[-2], right])):
             if direction.strip:
                 strips.append({"node": entry["node"], "dev": entry["dev"], **direction.strip.model_dump()})
-    nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], "net.ipv4.ip_forward": 1}} for n in trunk]
+    # A router has no sockets to look a segment up for before it routes it.
+    router = {"net.ipv4.ip_forward": 1, "net.ipv4.ip_early_demux": 0}
+    nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **router}} for n in trunk]
 
     def hosts(src: str, dst: str, flow: Flow | Background, low: int, high: int, extra: int = 0) -> tuple[dict, dict]:
         """Link the two to their switches, and route between them. Their ends of the links, the left one first."""

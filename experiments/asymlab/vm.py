@@ -4,6 +4,9 @@
 QEMU counts guest instructions: one is one nanosecond, and when the guest idles the clock jumps to
 its next timer. Nothing of the host's time enters: no disk, no network, no console input, fixed
 clock, fixed CPU, no entropy but the job's seed. The same image, job and QEMU give the same bytes.
+
+An image holds a machine that has booted and waits for its job (`boot`), stopped at one certain
+instruction: each run begins as a copy of it, its memory mapped copy-on-write.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import json
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tarfile
@@ -24,23 +28,30 @@ from functools import cache
 from pathlib import Path
 
 from . import LabError
-from .image import Cpio, Image, open_image, run as sh, sha256
+from .image import Image, open_image, run as sh, sha256
 from .paths import BUILD
 from .store import TABLES_HASH
 from .topology import job_objects
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
-OUT_MB = 1024  # shared memory for results; a sparse file, as large as what is written to it
+SHARED_MB = 1024  # memory that the job comes in by, and the results go out; a sparse file, as large as what is written to it
+HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"  # what it holds, and how much
 WALL_LIMIT_S = 1800
+BOOT_LIMIT_S = 300
+READY = "ready"  # what the state at STOP is called
+STOP = "__x64_sys_reboot"  # of the guest's kernel: the guest calls it once it is ready for a job
 APPEND = ("console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
           "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
-          "audit=0 selinux=0 apparmor=0 PYTHONHASHSEED=0 rdinit=/init "
-          # The HPET ticks: calibrating the local APIC's timer is a loop of 100 ms that QEMU leaves at
-          # each turn, half of the boot's wall time.
-          "nolapic_timer "
-          # Self-tests and key rings that no run uses: half of the boot.
-          "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted")
+          "audit=0 PYTHONHASHSEED=0 rdinit=/init "
+          # No security module but this, which does nothing here. `apparmor=0` alone lets SELinux in, where the
+          # kernel knows no `selinux=0`: its hooks see each packet at each node, 7 % of a packet's work.
+          "lsm=lockdown "
+          # Clearing all memory that is handed out and checking each copy from and to users: 2 % of it.
+          "init_on_alloc=0 hardened_usercopy=off "
+          # Self-tests, key rings and names for trace formats that no run uses: half of the boot.
+          "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted,"
+          "crypto_kdf108_init,trace_eval_init")
 
 
 @cache
@@ -62,14 +73,156 @@ ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
 CPU = "qemu64,-rdrand,-rdseed,-cx16"
 
 
-def arguments(seed: int, kernel: str, initrd: str, console: str, out: str) -> list[str]:
-    """QEMU's arguments. All of them shape the result, but not where the files are."""
-    return ["-M", "pc", "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
+def arguments(seed: int, memory: str, share: bool, devices: str, console: str) -> list[str]:
+    """QEMU's arguments. All of them shape the result, but not where the files are. It waits for `cont`.
+
+    memory: the guest's, written to if `share`; devices: where the state of all else is kept (qcow2).
+    """
+    return ["-M", "pc,memory-backend=ram", "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
             "-accel", "tcg,thread=single,tb-size=128", "-icount", ICOUNT, "-smp", "1",
-            "-m", str(MEMORY_MB), "-cpu", CPU, "-rtc", "base=2026-01-01,clock=vm",
-            "-seed", str(seed), "-append", APPEND, "-kernel", kernel, "-initrd", initrd, "-serial", f"file:{console}",
-            "-object", f"memory-backend-file,id=out,size={OUT_MB}M,mem-path={out},share=on",
-            "-device", "ivshmem-plain,memdev=out"]
+            "-m", str(MEMORY_MB), "-cpu", CPU, "-rtc", "base=2026-01-01,clock=vm", "-seed", str(seed),
+            "-object", f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={'on' if share else 'off'}",
+            "-drive", f"if=none,id=state,file={devices}", "-serial", f"file:{console}", "-S", "-qmp", "stdio"]
+
+
+class Machine:
+    """A QEMU process and the monitor on its standard input. It dies with us, even by SIGKILL, and with `close`."""
+
+    def __init__(self, argv: list[str], folder: Path, core: int | None = None, started=None, pass_fds=()):
+        # One core for both of QEMU's threads: they alternate. As a batch job, so that the one that is woken
+        # waits until the other has let go of the lock it needs: a third of the context switches, a fifth less CPU.
+        argv = ["setpriv", "--pdeathsig", "KILL", *(["taskset", "--cpu-list", str(core)] if core is not None else []),
+                "chrt", "--batch", "0", QEMU, *argv]
+        self.folder = folder
+        with open(folder / "errors", "wb") as errors:
+            self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+                                            start_new_session=True, pass_fds=pass_fds)
+        if started:
+            started(self.process)
+        self._answer()
+        self.do("qmp_capabilities")
+        # The memory is kept as the file that it is.
+        self.do("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
+
+    def _answer(self) -> dict:
+        """The monitor's next word, events aside."""
+        for line in self.process.stdout:
+            message = json.loads(line)
+            if "event" not in message:
+                return message
+        self.process.wait()
+        raise LabError(self.last_words())
+
+    def do(self, command: str, **arguments):
+        try:
+            print(json.dumps({"execute": command, "arguments": arguments}), file=self.process.stdin, flush=True)
+        except OSError:
+            pass  # it has ended: the answer says how
+        answer = self._answer()
+        if "error" in answer:
+            raise LabError(f"{QEMU}: {command}: {answer['error']['desc']}")
+        return answer["return"]
+
+    def human(self, command: str) -> None:
+        """What only the monitor for humans can do; it answers with its errors."""
+        if words := self.do("human-monitor-command", **{"command-line": command}):
+            raise LabError(f"{QEMU}: {command}: {words.strip().splitlines()[-1]}")
+
+    def console(self) -> str:
+        file = self.folder / "console"
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    def wait(self, limit_s: float, look=lambda: None) -> None:
+        """For its end; meanwhile `look` every now and then."""
+        until = time.monotonic() + limit_s
+        while self.process.poll() is None:
+            time.sleep(0.05)
+            look()
+            if time.monotonic() > until:
+                raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; a shorter duration or a lower rate helps")
+        if self.process.returncode:
+            raise LabError(self.last_words())
+
+    def complaint(self) -> str:
+        """What its console says of a machine that ended without results."""
+        lines = self.console().strip().splitlines()
+        said = next((line for line in lines if re.search(r"Error|panic|BUG|Out of memory", line)), None)
+        return said or (lines[-1] if lines else "no word on its console")
+
+    def last_words(self) -> str:
+        """Of a process that has ended."""
+        if self.process.returncode == -signal.SIGBUS:
+            return f"{self.folder.parent}: No space left on device for a run's results; free some and start again"
+        words = (self.folder / "errors").read_text(errors="replace").strip().splitlines()
+        return f"{QEMU} failed: {words[-1] if words else f'exit {self.process.returncode}'}"
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Debugger:
+    """As much of GDB's remote protocol as a machine takes to stop at an instruction."""
+
+    def __init__(self) -> None:
+        self.socket, self.theirs = socket.socketpair()
+        self.socket.settimeout(BOOT_LIMIT_S)
+        self.heard = b""
+
+    def arguments(self) -> list[str]:
+        return ["-chardev", f"socket,id=gdb,fd={self.theirs.fileno()}", "-gdb", "chardev:gdb"]
+
+    def say(self, packet: bytes) -> bytes:
+        self.socket.sendall(b"$%s#%02x" % (packet, sum(packet) & 255))
+        while not (found := re.search(rb"\$([^#]*)#..", self.heard)):
+            try:
+                more = self.socket.recv(4096)
+            except TimeoutError:
+                more = b""
+            if not more:
+                raise LabError(f"virtual machine: ended, or not ready for a job after {BOOT_LIMIT_S} s")
+            self.heard += more
+        self.heard = self.heard[found.end():]
+        self.socket.sendall(b"+")
+        return found[1]
+
+    def stop_at(self, address: int) -> None:
+        """Let the machine run up to there, and no breakpoint behind."""
+        for packet, answer in ((b"Z1,%x,1", b"OK"), (b"c", b"T05"), (b"z1,%x,1", b"OK")):
+            if not (said := self.say(packet % address if b"%" in packet else packet)).startswith(answer):
+                raise LabError(f"{QEMU}: debugger: {said.decode(errors='replace')!r} to {packet.decode()}")
+
+    def close(self) -> None:
+        self.socket.close()
+        self.theirs.close()
+
+
+def boot(vmlinux: bytes, base: bytes) -> dict[str, bytes]:
+    """Boot up to where the guest waits for a job: its memory, and as "devices" the state of all else."""
+    with scratch("boot-") as tmp:
+        (tmp / "vmlinux").write_bytes(vmlinux)
+        (tmp / "base.cpio").write_bytes(base)
+        argv = [*arguments(0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console"),
+                "-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio", "-append", APPEND]
+        sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
+        # A first time to learn where: a packaged kernel has no symbols, and the guest prints the address.
+        with contextlib.closing(Machine(argv, tmp)) as machine:
+            machine.do("cont")
+            machine.wait(BOOT_LIMIT_S)
+            found = re.search(rf"^([0-9a-f]+) \S+ {STOP}$", machine.console(), re.M)
+            if not found:
+                raise LabError(f"virtual machine: not ready for a job: {machine.complaint()}")
+        (tmp / "memory").unlink()
+        with contextlib.closing(Debugger()) as debugger:
+            with contextlib.closing(Machine(argv + debugger.arguments(), tmp, pass_fds=[debugger.theirs.fileno()])) as machine:
+                debugger.stop_at(int(found[1], 16))
+                machine.human(f"savevm {READY}")
+                machine.do("quit")
+                machine.wait(BOOT_LIMIT_S)
+        return {name: (tmp / name).read_bytes() for name in ("memory", "devices")}
 
 
 def read_objects(job: dict) -> dict[str, bytes]:
@@ -83,7 +236,7 @@ def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
         "image": image.hash,
         "kernel": image.kernel,
         "qemu": qemu(),
-        "arguments": arguments(job["seed"], "", "", "", ""),
+        "arguments": arguments(job["seed"], "", False, "", ""),
         "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": job,
@@ -110,58 +263,47 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
 
     Raises LabError: with the agent's message, or with the reason why the machine did not make it.
     """
-    bring = Cpio()
-    bring.file("lab/job.json", json.dumps(job, sort_keys=True).encode())
-    for name, data in objects.items():
-        bring.file(f"lab/{name}", data)
+    bring = io.BytesIO()
+    with tarfile.open(fileobj=bring, mode="w", format=tarfile.USTAR_FORMAT) as tar:
+        for name, data in {"job.json": json.dumps(job, sort_keys=True).encode(), **objects}.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
     with scratch("vm-") as tmp:
         try:
-            with open(tmp / "initrd", "wb") as f:
-                with open(image.base, "rb") as base:
-                    shutil.copyfileobj(base, f, 1 << 20)
-                f.write(b"\0" * (-f.tell() % 4) + bring.pack())
-            with open(tmp / "out", "wb") as f:
-                f.truncate(OUT_MB << 20)
+            shutil.copyfile(image.devices, tmp / "devices")  # QEMU would have it for itself
+            with open(tmp / "shared", "wb") as f:
+                f.write(HEADER.pack(JOB, bring.tell()) + bring.getvalue())
+                f.truncate(SHARED_MB << 20)
         except OSError as e:
             raise LabError(f"{tmp}: {e.strerror}") from None
-        argv = [QEMU, *arguments(job["seed"], str(image.vmlinux), f"{tmp}/initrd", f"{tmp}/console", f"{tmp}/out")]
-        # One core for both of QEMU's threads: they alternate. It dies with us, even by SIGKILL.
-        argv = ["setpriv", "--pdeathsig", "KILL", *(["taskset", "--cpu-list", str(core)] if core is not None else []), *argv]
-        with open(tmp / "errors", "wb") as errors:
-            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
-        if started:
-            started(p)
+        argv = arguments(job["seed"], str(image.memory), False, f"{tmp}/devices", f"{tmp}/console")
         boot_s = None
         began = time.monotonic()
-        try:
-            while p.poll() is None:
-                time.sleep(0.05)
-                if boot_s is None and (tmp / "console").exists() and "first packet" in (tmp / "console").read_text(errors="replace"):
-                    boot_s = time.monotonic() - began
-                if time.monotonic() - began > limit_s:
-                    raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; "
-                                   "a shorter duration or a lower rate helps")
-        finally:
-            if p.poll() is None:
-                p.kill()
-                p.wait()
-        if p.returncode == -signal.SIGBUS:
-            raise LabError(f"{tmp.parent}: No space left on device for a run's results; free some and start again")
-        if p.returncode:
-            words = (tmp / "errors").read_text(errors="replace").strip().splitlines()
-            raise LabError(f"{QEMU} failed: {words[-1] if words else f'exit {p.returncode}'}")
-        if open_image(image.folder.name).hash != image.hash:
-            raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
-        return _results(tmp), {"wall_s": round(time.monotonic() - began, 2), "boot_s": boot_s and round(boot_s, 2)}
+
+        def look() -> None:
+            nonlocal boot_s
+            if boot_s is None and "first packet" in machine.console():
+                boot_s = time.monotonic() - began
+
+        with contextlib.closing(Machine(argv, tmp, core, started)) as machine:
+            machine.human(f"loadvm {READY}")
+            # Plugged in only now: a machine that is kept with it would bring all of its memory along.
+            machine.do("object-add", **{"qom-type": "memory-backend-file", "id": "shared", "size": SHARED_MB << 20,
+                                        "mem-path": f"{tmp}/shared", "share": True})
+            machine.do("device_add", driver="ivshmem-plain", memdev="shared", bus="pci.0", addr="05.0")
+            machine.do("cont")
+            machine.wait(limit_s, look)
+            if open_image(image.folder.name).hash != image.hash:
+                raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
+            return _results(machine), {"wall_s": round(time.monotonic() - began, 2), "boot_s": boot_s and round(boot_s, 2)}
 
 
-def _results(tmp: Path) -> dict[str, bytes]:
-    with open(tmp / "out", "rb") as f:
-        magic, length = struct.unpack("<8sQ", f.read(16))
-        if magic != b"ASYMLAB1":
-            console = (tmp / "console").read_text(errors="replace").strip().splitlines()
-            said = next((line for line in console if re.search(r"Error|panic|BUG|Out of memory", line)), None)
-            raise LabError(f"virtual machine: ended without results: {said or (console[-1] if console else 'no word on its console')}")
+def _results(machine: Machine) -> dict[str, bytes]:
+    with open(machine.folder / "shared", "rb") as f:
+        magic, length = HEADER.unpack(f.read(HEADER.size))
+        if magic != RESULTS:
+            raise LabError(f"virtual machine: ended without results: {machine.complaint()}")
         with tarfile.open(fileobj=io.BytesIO(f.read(length))) as tar:
             files = {m.name: tar.extractfile(m).read() for m in tar}
     status = json.loads(files.pop("status.json"))
