@@ -245,7 +245,7 @@ def one_line(p, *words):
 
 
 def no_vm_left():
-    return subprocess.run(["pgrep", "-f", f"mem-path={BUILD}/tmp/"], capture_output=True).returncode == 1 and not list((BUILD / "tmp").glob("vm-*"))
+    return subprocess.run(["pgrep", "-f", f"file={BUILD}/tmp/"], capture_output=True).returncode == 1 and not list((BUILD / "tmp").glob("vm-*"))
 
 
 def test_unknown_parameter(scenario_file):
@@ -282,6 +282,28 @@ def test_image_of_another_tree(scenario_file):
         shutil.rmtree(old)
 
 
+def test_image_booted_by_another_qemu(scenario_file):
+    made, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
+    shutil.rmtree(old, ignore_errors=True)
+    old.mkdir()
+    try:
+        manifest = json.loads((made / "manifest.json").read_text())
+        manifest["qemu"]["version"] = "QEMU emulator version 4.2.0"
+        (old / "manifest.json").write_text(json.dumps(manifest))
+        one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: booted by another QEMU", "asymlab image --kernel old")
+    finally:
+        shutil.rmtree(old)
+
+
+def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
+    """Made anew, under another name, in another place."""
+    made = image.open_image()
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    image.build_image("6.12", label="again", say=lambda _: None)
+    assert (tmp_path / "again" / "memory").read_bytes() == made.memory.read_bytes()
+    assert image.open_image("again").hash == made.hash
+
+
 @pytest.mark.parametrize("content, words", [
     (None, "No such file"), (b"", "neither a bzImage nor an ELF"), (b"\x7fELF" + b"\0" * 1000, "without BTF"),
     (b"\0" * 0x202 + b"HdrS" + b"\0" * 1000, "unknown compression"),
@@ -312,8 +334,8 @@ def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_
     file = scenario_file(("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"), ('"3s"', '"2s"'), append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n')
     argv = [sys.executable, "-m", "asymlab", "run", str(file), "--jobs", "1"]
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO)
-    first = p.stderr.readline()
-    assert first.startswith("1/3")
+    assert p.stderr.readline().startswith("3 runs, 0 in the store, 3 left: 6 virtual seconds")
+    assert p.stderr.readline().startswith("1/3")
     time.sleep(1)
     p.send_signal(signal.SIGINT)
     _, errors = p.communicate(timeout=60)
@@ -325,7 +347,8 @@ def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_
     assert 1 <= done < 3
     again = subprocess.run(argv, capture_output=True, text=True, cwd=REPO, timeout=300)
     assert again.returncode == 0
-    assert again.stderr.splitlines()[0].startswith(f"{done + 1}/3")
+    planned, first = again.stderr.splitlines()[:2]
+    assert planned.startswith(f"3 runs, {done} in the store, {3 - done} left") and first.startswith(f"{done + 1}/3")
     for t in tasks:
         assert store.find(t.key)
 
