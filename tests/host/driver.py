@@ -15,11 +15,16 @@ CFLAGS = (
 ).split()
 
 
+def controllers():
+    """The sources of all, the rivals' too, by name."""
+    return {path.name.removesuffix(".bpf.c"): path for path in sorted((TOP / "bpf").rglob("*.bpf.c"))}
+
+
 def build(name, source=None):
     """The driver with controller `name`, compiled anew only when a source is newer."""
-    source = Path(source or TOP / "bpf" / f"{name}.bpf.c")
+    source = Path(source or controllers()[name])
     binary = OUT / source.name.removesuffix(".bpf.c")
-    sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/bpf/*.h"), *TOP.glob("bpf/*.h")]
+    sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.h")]
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary
     OUT.mkdir(parents=True, exist_ok=True)

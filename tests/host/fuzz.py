@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from random import Random
 
-from .driver import OUT, TOP, Driver, build, line
+from .driver import OUT, TOP, Driver, build, controllers, line
 
 ALL = 2**32 - 1
 CWR, RECOVERY, LOSS = 2, 3, 4  # enum tcp_ca_state
@@ -26,10 +26,6 @@ PARSE, WRITE = 1 << 5, 1 << 6  # BPF_SOCK_OPS_..._HDR_OPT_CB_FLAG
 ANSWER = bytes.fromhex("fd08f0a200000000")
 MANY = 300  # packets in flight at most when each is written
 START = 3  # lines that set up the connection: reset, set, new
-
-
-def controllers():
-    return sorted(path.name.removesuffix(".bpf.c") for path in TOP.glob("bpf/*.bpf.c"))
 
 
 # --- streams ------------------------------------------------------------------------------
@@ -312,7 +308,7 @@ def replay(path):
 
 def main():
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("controllers", nargs="*", metavar="CONTROLLER", default=controllers())
+    words.add_argument("controllers", nargs="*", metavar="CONTROLLER", default=[*controllers()])
     words.add_argument("--seconds", type=float, default=300, help="for all controllers together")
     words.add_argument("--seed", default=str(int.from_bytes(os.urandom(4), "big")))
     words.add_argument("--replay", type=Path, metavar="FILE")
