@@ -57,7 +57,7 @@ build: $(OBJECTS) $(B)/trace.bpf.o $(B)/asymcc
 
 vpath %.bpf.c bpf bpf/rivals
 
-$(B)/%.bpf.o: %.bpf.c bpf/asymcc.bpf.h Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/rivals/*.h) Makefile | $(B)/.deps
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
 $(B)/trace.bpf.o: loader/trace.bpf.c loader/trace.h bpf/asymcc.bpf.h Makefile | $(B)/.deps

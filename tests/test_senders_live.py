@@ -12,7 +12,7 @@ import pytest
 from test_formosa_live import cgroup  # noqa: F401
 from test_loader import ASYMCC, alias, asymcc, kernel_has, pair, program, pytestmark, run, server, transfer, values  # noqa: F401
 
-CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ASYMCC.parent.parent.glob("bpf/*.bpf.c"))
+CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ASYMCC.parent.parent.glob("bpf/**/*.bpf.c"))
 FITTING = {"fast": ("--set", "alpha=5")}  # 1000 packets in a queue of 40: recovery without end
 SIZE = 3_000_000
 TWO_HALVES = """
@@ -56,5 +56,6 @@ def test_idle_and_outage(name, alias, pair, cgroup):
             assert c.wait(timeout=60) == 0, c.stderr.read()
         assert s.communicate(timeout=30)[0].split() == [str(SIZE), "0"]
     counted = {c["name"]: c["value"] for c in json.loads(asymcc("show", cc, "--json"))["counters"]}
-    assert counted["flows"] >= 1 and counted["losses"] >= 1 and counted["timeouts"] >= 1
-    assert counted["idle_restarts"] >= 1 if "idle_restarts" in counted else counted["reloads"] >= 2
+    assert counted["flows"] >= 1
+    for what, least in (("losses", 1), ("timeouts", 1), ("idle_restarts", 1), ("reloads", 0 if "idle_restarts" in counted else 2)):
+        assert counted.get(what, least) >= least, what

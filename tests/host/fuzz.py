@@ -185,6 +185,11 @@ def window(state):
     return state["ca"]["w"] if state["cong_control"] else state["tp"]["snd_cwnd"]
 
 
+# What a law is about: with Westwood+ a timeout leaves more than a small window, if the path carried more, and the end of
+# a recovery (here at any time) sets the window.
+LAWFUL = {"bpf_westwood": {("rto", "a loss raises ssthresh"), ("event", "changed during recovery")}}
+
+
 def rules(command, old, new):
     """The connection before and after one command. Before `new` there is none."""
     after = new["tp"]
@@ -235,9 +240,13 @@ def check(driver, lines):
     answers = driver.batch([both for command in lines for both in (command, "state")])
     answers, states, before = answers[::2], answers[1::2], None
     for command, state in list(zip(lines, states))[START - 1 :]:
+        what = command.split()[0]
         try:
-            rules(command.split()[0], before, state)
+            rules(what, before, state)
         except AssertionError as broken:
+            if (what, str(broken)) in LAWFUL.get(driver.binary.name, ()):
+                before = state
+                continue
             raise AssertionError(f"{broken}: {command}\n before {before}\n after {state}") from None
         before = state
     last = [window(state) for state in states[-CALM_AT_LAST:]]
