@@ -19,6 +19,7 @@ REPLAY ?=
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
+TEST_PACKAGES := chromium chromium-driver
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
 	-D__TARGET_ARCH_x86 -Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.
@@ -41,8 +42,10 @@ all: build
 # --- what must be installed: as root through apt, else the line to run --------------------
 deps: $(B)/.deps
 
-$(B)/.deps: Makefile
-	$(Q)mkdir -p $(B); missing=""; for p in $(PACKAGES); do \
+$(B)/.deps: WANTED := $(PACKAGES)
+$(B)/.deps-test: WANTED := $(TEST_PACKAGES)
+$(B)/.deps $(B)/.deps-test: Makefile
+	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
 		line="apt-get install -y --no-install-recommends$$missing"; \
@@ -87,7 +90,7 @@ $(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
 experiments: build $(IMAGE) $(ASYMLAB)
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
-test: build $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
+test: build $(B)/.deps-test $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
 	$(Q)$(B)/venv/bin/python -m pytest tests
 
 fuzz: $(ASYMLAB)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 import time
@@ -12,7 +13,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from . import LabError, image, report, runner, scenario, suite
+from . import LabError, compare, image, publish, report, runner, scenario, suite
+from .paths import REPORT
 from .runner import console
 from .store import Run
 
@@ -22,6 +24,26 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
     return value
+
+
+def one_of(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise argparse.ArgumentTypeError("must be I/N, I from 1 to N")
+    return int(found[1]), int(found[2])
+
+
+def sha256(text: str) -> str:
+    if not re.fullmatch("[0-9a-f]{64}", text):
+        raise argparse.ArgumentTypeError("must be the result_sha256 of a canary run, 64 hexadecimal digits")
+    return text
+
+
+def percent(text: str) -> float:
+    value = float(text.removesuffix("%"))
+    if not 0 <= value < 100:
+        raise argparse.ArgumentTypeError("must be a percentage, 0 or more and below 100")
+    return value / 100
 
 
 def parser() -> argparse.ArgumentParser:
@@ -37,6 +59,10 @@ def parser() -> argparse.ArgumentParser:
         p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
         p.add_argument("--image", default=image.DEFAULT_KERNEL, help="image to boot [%(default)s]")
         p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
+        p.add_argument("--dry-run", action="store_true", help="say what would run and what it would cost, run nothing")
+        p.add_argument("--shard", type=one_of, metavar="I/N", help="only this part of the runs, and only into the store: for job arrays")
+        p.add_argument("--scheduler", metavar="ADDRESS", help="run on the workers of this Dask scheduler (tcp://HOST:8786)")
+        p.add_argument("--canary", type=sha256, metavar="HASH", help="what those workers' canary run must give [what it gives here]")
 
     p = commands.add_parser("run", help="run a scenario file")
     p.add_argument("file", type=Path)
@@ -49,8 +75,24 @@ def parser() -> argparse.ArgumentParser:
     lab_options(p)
 
     p = commands.add_parser("suite", help="run papers' experiments, check their claims, write the report")
-    p.add_argument("names", nargs="*", metavar="PAPER", help="full suites (fast, ..., all); none: the quick set of every paper")
+    p.add_argument("names", nargs="*", metavar="NAME", help=f"full suites ({', '.join(suite.papers())}, all); none: the quick set of each")
+    p.add_argument("--seeds", type=positive, help="seeds of each case, instead of the set's number")
+    p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
     lab_options(p)
+
+    p = commands.add_parser("compare", help="two reports side by side: exit code 0 if they are the same, 1 if they differ, 2 if they cannot be read",
+                            description=compare.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("a", type=Path, metavar="A", help="folder of a report (suite --report)")
+    p.add_argument("b", type=Path, metavar="B", help="folder of another")
+    p.add_argument("--tolerance", type=percent, default=percent("5"), metavar="PERCENT", help="of metrics with one seed [5]")
+    p.add_argument("--all", dest="everything", action="store_true", help="show metrics that are the same as well")
+    p.add_argument("--html", type=Path, metavar="FILE", help="write the comparison as a page")
+    p.add_argument("--json", type=Path, metavar="FILE", help="write it for machines")
+
+    p = commands.add_parser("publish", help="keep what a report says in a folder small enough for a repository",
+                            description=publish.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("folder", type=Path, metavar="DIR", help="replaced, as docs/results")
+    p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
     return top
 
 
@@ -115,6 +157,22 @@ def check_line(run: Run) -> str:
     return f"set-up: {', '.join(parts)}: {verdict}"
 
 
+def run_lab(args, tasks: list[runner.Task], guest: image.Image) -> dict[str, Run] | None:
+    """The runs, or None if the options ask for less than all of them."""
+    if args.dry_run:
+        if args.shard:
+            tasks = runner.shard(tasks, *args.shard)
+        work = runner.survey(tasks, args.fresh)
+        console.print(work.table())
+        console.print(work.line(runner.places(args.jobs)))
+        return None
+    options = (guest, args.jobs, args.fresh, args.scheduler, args.canary)
+    if args.shard:
+        runner.execute_shard(tasks, args.shard, *options)
+        return None
+    return runner.execute(tasks, *options)
+
+
 def main() -> None:
     args = parser().parse_args()
     os.umask(0o022)
@@ -135,16 +193,24 @@ def main() -> None:
                 guest = image.open_image(args.image)
                 image.check_current(args.image)
                 tasks = runner.plan(cases, guest)
-                done = runner.execute(tasks, guest, args.jobs, args.fresh)
-                print_runs([done[t.key] for t in tasks])
+                if done := run_lab(args, tasks, guest):
+                    print_runs([done[t.key] for t in tasks])
         elif args.command == "suite":
             guest = image.open_image(args.image)
             image.check_current(args.image)
+            report.check(args.report)  # before hours of runs
             began = time.monotonic()
-            verdicts = suite.run(args.names, guest, args.jobs, args.fresh)
-            report.print_verdicts(verdicts, time.monotonic() - began)
+            made = suite.plan(args.names, guest, args.seeds)
+            if done := run_lab(args, made.all, guest):
+                verdicts = suite.judge(made, done, guest, args.report)
+                report.print_verdicts(verdicts, time.monotonic() - began, args.report)
+        elif args.command == "publish":
+            publish.publish(args.report, args.folder)
+        elif args.command == "compare":
+            sys.exit(0 if compare.run(args.a, args.b, args.tolerance, args.everything, args.html, args.json) else 1)
     except LabError as e:
-        sys.exit(f"asymlab: {e}")
+        print(f"asymlab: {e}", file=sys.stderr)
+        sys.exit(2 if args.command == "compare" else 1)
     except BrokenPipeError:
         sys.exit(1)
     except OSError as e:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Where things are: the repository, and the one build folder that holds all output."""
+"""Where things are: the repository, the build folder that holds all output, the store that machines may share."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ REPO = PACKAGE.parent.parent
 EXPERIMENTS = REPO / "experiments"
 BUILD = Path(os.environ.get("ASYMLAB_BUILD", REPO / "build")).resolve()
 IMAGES = BUILD / "image"
-STORE = BUILD / "store"
+STORE = Path(os.environ.get("ASYMLAB_STORE", BUILD / "store")).resolve()
 REPORT = BUILD / "report"

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The report: build/report/index.html (one file that needs no other), figures/, verdicts.json.
+"""The report: build/report/index.html (can be read without the rest), figures/ with their data, runs/ with a page of
+each run, verdicts.json, results.json (what `asymlab compare` reads).
 
 The same runs give the same bytes: no clock and no user's settings enter.
 """
@@ -9,7 +10,9 @@ from __future__ import annotations
 import base64
 import io
 import json
+import os
 import re
+import shutil
 import tempfile
 from collections import Counter
 from contextlib import contextmanager
@@ -22,16 +25,18 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from . import LabError, runner
+from . import LabError, figuredata, runner
 from .paths import PACKAGE, REPORT
 from .store import Run
 
 if TYPE_CHECKING:  # matplotlib takes half a second; only who draws pays
+    import jinja2
     import matplotlib.figure
 
-    from .suite import Verdict
+    from .suite import Results, Verdict
 
 SYMBOLS = {"reproduced": "✓", "not reproduced": "✗", "not measured": "–"}
+CONTENTS = {"index.html", "verdicts.json", "results.json", "figures", "runs"}
 TERMINAL = {"reproduced": "green", "not reproduced": "bold red", "not measured": "dim"}
 
 # Okabe and Ito's palette: distinct to all kinds of colour vision.
@@ -61,10 +66,24 @@ LOOKS = {
     "formosa": {"color": BLACK, "marker": "*", "linestyle": "-"},
     "netsum": {"color": ROSE, "marker": "H", "linestyle": (0, (4, 2))},
     "bbr": {"color": OLIVE, "marker": "d", "linestyle": (0, (2, 1, 1, 1))},
+    "ctcp": {"color": "#4477AA", "marker": "8", "linestyle": (0, (8, 2, 1, 2))},
+    "areno": {"color": "#AA3377", "marker": (4, 1, 0), "linestyle": (0, (5, 1, 1, 1))},
+    "accsa": {"color": "#228833", "marker": (6, 1, 0), "linestyle": (0, (3, 2, 1, 2, 1, 2))},
+    "nreno": {"color": "#994F00", "marker": (3, 0, 90), "linestyle": (0, (5, 2, 2, 2))},
+    "vegas95": {"color": "#AA4499", "marker": (4, 0, 22.5), "linestyle": (0, (1, 2))},
+    # Ports of Linux's own: lighter or darker than these, with crosses and stars.
+    "bpf_vegas": {"color": "#7E3F66", "marker": "x", "linestyle": (0, (1, 1, 3, 1))},
+    "bpf_westwood": {"color": "#2A7AA8", "marker": "+", "linestyle": (0, (6, 1, 3, 1))},
+    "bpf_highspeed": {"color": "#9A9A9A", "marker": (8, 2, 0), "linestyle": (0, (10, 2, 1, 2))},
+    "bpf_bic": {"color": "#9A6700", "marker": (3, 2, 0), "linestyle": (0, (3, 1, 3, 3))},
 }
 NAMES = {"fast": "FAST", "reno": "Reno", "cubic": "CUBIC", "vegas": "Vegas", "westwood": "Westwood+", "highspeed": "HighSpeed",
          "bic": "BIC", "fusion": "Fusion", "taichung": "Taichung", "pseudorate": "Pseudo-rate", "literal": "Pseudo-rate as printed",
-         "formosa": "Formosa", "netsum": "Formosa, literal sum", "bbr": "BBR"}
+         "formosa": "Formosa", "netsum": "Formosa, literal sum", "bbr": "BBR", "ctcp": "Compound", "areno": "Adaptive Reno",
+         "accsa": "ACC+SA", "nreno": "NewReno of ns-2", "vegas95": "Vegas as published", "bpf_vegas": "Vegas, BPF port",
+         "bpf_westwood": "Westwood+, BPF port", "bpf_highspeed": "HighSpeed, BPF port", "bpf_bic": "BIC, BPF port"}
+PAPERS = {"fast": "FAST TCP in asymmetric networks", "fusion": "TCP-Fusion", "taichung": "TCP-Taichung", "pseudorate": "Pseudo-rate TCP",
+          "formosa": "TCP Formosa", "matrix": "Competition matrix"}
 
 
 @dataclass(frozen=True)
@@ -129,19 +148,24 @@ def provenance(runs: list[Run]) -> dict[str, str]:
     return {what: ", ".join(sorted(values)) or "unknown" for what, values in found.items()}
 
 
+def figures_of(paper, results: Results) -> list[Figure]:
+    """What a paper's figures.py draws; of invalid runs it learns nothing."""
+    return paper.figures(type(results)(results.paper, [(task, run) for task, run in results.found if run.valid]))
+
+
 def drawn(figure: Figure) -> dict[str, bytes]:
-    """The figure as SVG and PNG, without date and version."""
+    """The figure as SVG and PNG, without date and version, and its data as CSV and Parquet."""
     files = {}
     with style():
         for kind, options in (("svg", {"metadata": {"Date": None, "Creator": None}}), ("png", {"dpi": 150, "metadata": {"Software": None}})):
             out = io.BytesIO()
             figure.figure.savefig(out, format=kind, facecolor="white", **options)
             files[kind] = out.getvalue()
-    return files
+        return files | figuredata.files(figure.figure)
 
 
-def page(verdicts: list[dict], figures: list[tuple[str, Figure, bytes]], runs: list[Run], which: str, speed: dict[str, str]) -> str:
-    """index.html. `figures`: (paper, figure, its SVG)."""
+def environment() -> jinja2.Environment:
+    """Of all pages."""
     import jinja2
 
     env = jinja2.Environment(loader=jinja2.FileSystemLoader(PACKAGE / "templates"), autoescape=True, trim_blocks=True,
@@ -149,51 +173,113 @@ def page(verdicts: list[dict], figures: list[tuple[str, Figure, bytes]], runs: l
     env.filters |= {
         "number": number, "interval": interval, "base64": lambda data: base64.b64encode(data).decode(),
         "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
+        "groupby_kept": grouped,
     }
+    env.globals |= {"symbols": SYMBOLS}
+    return env
+
+
+def grouped(items: list[dict], key: str) -> list[tuple[str, list[dict]]]:
+    """By the key's value, in the order of its first appearance."""
+    found: dict[str, list[dict]] = {}
+    for item in items:
+        found.setdefault(item[key], []).append(item)
+    return list(found.items())
+
+
+def page(verdicts: list[dict], figures: list[tuple[str, list[tuple[Figure, bytes]]]], runs: list[Run], pages: dict[str, str], which: str,
+         speed: dict[str, str]) -> str:
+    """index.html. `figures`: of each paper (figure, its SVG); `pages`: link to a run's page, by key."""
     runs = ordered(runs)
     counts = Counter(v["verdict"] for v in verdicts)
-    return env.get_template("report.html.j2").render(
-        verdicts=verdicts, papers=list(dict.fromkeys(v["paper"] for v in verdicts)), symbols=SYMBOLS,
-        counts={name: counts[name] for name in SYMBOLS}, figures=figures, runs=runs,
+    return environment().get_template("report.html.j2").render(
+        verdicts=verdicts, papers=list(dict.fromkeys(v["paper"] for v in verdicts)), names=PAPERS,
+        counts={name: counts[name] for name in SYMBOLS}, figures=figures, runs=runs, pages=pages,
         numbers={r.record["key"]: (i, r.record["name"]) for i, r in enumerate(runs, 1)},
         scenarios=[(id, list(mine)) for id, mine in groupby(runs, key=lambda r: r.record["id"])],
         which=which, longest_rtt=longest_rtt, about=provenance(runs), speed=speed,
         wall_s=sum(r.record["wall_s"] for r in runs), virtual_s=sum(r.job["duration_s"] for r in runs))
 
 
+def summary(run: Run) -> dict:
+    """A run in results.json."""
+    m, identity = run.metrics, run.record["identity"]
+    return {
+        "name": run.record["name"], "case": run.record["name"].removesuffix(f" seed {run.record['seed']}"), "seed": run.record["seed"],
+        "key": run.record["key"], "invalid": run.record["invalid"], "command": run.record["command"],
+        "metrics": {
+            "goodput_bps": m["goodput_bps"], "utilisation": m["utilisation"], "jain": m["jain"],
+            "rtt_p50_s": longest_rtt(run, "p50"), "rtt_p95_s": longest_rtt(run, "p95"),
+            "acks_per_data_packet": m["acks_per_data_packet"], "retransmits": sum(f["retransmits"] for f in m["flows"]),
+            "timeouts": m["timeouts"]},
+        "provenance": {
+            "kernel": identity["kernel"], "image": identity["image"], "qemu": identity["qemu"]["version"],
+            "objects": identity["objects"], "result_sha256": run.record["result_sha256"]},
+    }
+
+
+def check(folder: Path) -> None:
+    """A report replaces its folder: refuse one that holds anything else."""
+    try:
+        others = sorted({file.name for file in folder.iterdir()} - CONTENTS) if folder.exists() else []
+    except OSError as e:
+        raise LabError(f"{folder}: {e.strerror}; name another folder for the report") from None
+    if others:
+        raise LabError(f"{folder}: holds {others[0]}, which is not of a report; name a new folder, or that of an old report")
+
+
 def write(verdicts: list[dict], figures: list[tuple[str, Figure]], runs: list[Run], which: str,
-          speed: dict[str, str] | None = None) -> None:
-    """Replace build/report by a new one, whole. `speed`: further measurements of the lab itself, label -> text."""
-    files = {"verdicts.json": (json.dumps(verdicts, indent=1) + "\n").encode()}
-    shown = []
+          speed: dict[str, str] | None = None, *, folder: Path) -> None:
+    """Replace the folder by a new report, whole. `speed`: further measurements of the lab itself, label -> text."""
+    from . import pages
+
+    check(folder)
+    files = {"verdicts.json": json.dumps(verdicts, indent=1) + "\n",
+             "results.json": json.dumps({"format": 1, "set": which, "runs": [summary(r) for r in ordered(runs)]}, indent=1) + "\n"}
+    files = {name: text.encode() for name, text in files.items()}
+    shown: dict[str, list] = {}
     for paper, figure in figures:
         images = drawn(figure)
         files |= {f"figures/{figure.id}.{kind}": data for kind, data in images.items()}
-        shown.append((paper, figure, images["svg"]))
-    files["index.html"] = page(verdicts, shown, runs, which, speed or {}).encode()
+        shown.setdefault(paper, []).append((figure, images["svg"]))
+    by_paper = sorted(shown.items(), key=lambda item: item[0] == "matrix")  # the last
+    cached = pages.up_to_date(runs)
+    links = {key: f"runs/{key}.html" for key in cached}
+    files["index.html"] = page(verdicts, by_paper, runs, links, which, speed or {}).encode()
     try:
-        REPORT.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=REPORT.parent, prefix=".report-") as scratch:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".report-") as scratch:
             new, old = Path(scratch, "new"), Path(scratch, "old")
-            (new / "figures").mkdir(parents=True)
+            for part in ("figures", "runs"):
+                (new / part).mkdir(parents=True)
             for name, data in files.items():
                 (new / name).write_bytes(data)
-            if REPORT.exists():
-                REPORT.rename(old)
+            for key, link in links.items():
+                share(cached[key], new / link)
+            if folder.exists():
+                folder.rename(old)
             try:
-                new.rename(REPORT)
+                new.rename(folder)
             except BaseException:
                 if old.exists():
-                    old.rename(REPORT)
+                    old.rename(folder)
                 raise
     except OSError as e:
-        raise LabError(f"{REPORT}: {e.strerror}; the runs are kept, the same command writes it anew") from None
+        raise LabError(f"{folder}: {e.strerror}; the runs are kept, the same command writes it anew") from None
+
+
+def share(file: Path, copy: Path) -> None:
+    """The same file in another place, without its bytes if that is possible."""
+    try:
+        os.link(file, copy)
+    except OSError:
+        shutil.copyfile(file, copy)
 
 
 # --- the terminal -------------------------------------------------------------------------
 
 
-def print_verdicts(verdicts: list[Verdict], wall_s: float) -> None:
+def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
     """The verdicts as a table, their counts, and where the report is."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
     for column, justify in (("", "left"), ("claim", "left"), ("paper", "right"), ("measured", "right"), ("verdict", "left")):
@@ -206,7 +292,7 @@ def print_verdicts(verdicts: list[Verdict], wall_s: float) -> None:
                       Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=TERMINAL[v.verdict]))
     runner.console.print(table)
     counts = Counter(v.verdict for v in verdicts)
-    file = REPORT / "index.html"
+    file = folder.resolve() / "index.html"
     if file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
     runner.console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s", markup=False)

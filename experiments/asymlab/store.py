@@ -15,7 +15,7 @@ import json
 import shutil
 import tempfile
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +32,12 @@ def key_of(identity: dict) -> str:
 
 TABLES_HASH = hashlib.sha256(Path(trace.__file__).read_bytes()).hexdigest()[:16]  # the raw trace is not kept
 METRICS_HASH = hashlib.sha256(Path(metrics.__file__).read_bytes()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=12)
+def table(folder: Path, name: str, result: str) -> np.ndarray:
+    """A table of a result, kept for a while: those of a whole suite would not fit into memory."""
+    return trace.read(folder, name)
 
 
 @dataclass(frozen=True)
@@ -53,17 +59,20 @@ class Run:
     def valid(self) -> bool:
         return not self.record["invalid"]
 
-    @cached_property
+    def _table(self, name: str) -> np.ndarray:
+        return table(self.folder, name, self.record["result_sha256"])
+
+    @property
     def acks(self) -> np.ndarray:
-        return trace.read(self.folder, "acks")
+        return self._table("acks")
 
-    @cached_property
+    @property
     def goodput(self) -> np.ndarray:
-        return trace.read(self.folder, "goodput")
+        return self._table("goodput")
 
-    @cached_property
+    @property
     def links(self) -> np.ndarray:
-        return trace.read(self.folder, "links")
+        return self._table("links")
 
     def capture(self, side: str) -> np.ndarray:
         """The packets that left the first hop's queue of a side, "forward" or "reverse" (capture.py)."""
@@ -100,6 +109,14 @@ def find(key: str) -> Run | None:
         raise LabError(f"{folder}: cannot be read ({type(e).__name__}); remove it, the run will be repeated") from None
 
 
+def result_hash(files: dict[str, bytes]) -> str:
+    """Of all that the agent left: runs of the same identity have the same."""
+    result = hashlib.sha256()
+    for name in sorted(files):
+        result.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
+    return result.hexdigest()
+
+
 def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
     agent = json.loads(files["agent.json"])
@@ -107,14 +124,11 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     state = tables.pop("state")
     if identity["job"]["trace_state"]:
         tables |= trace.decode(state, identity["job"]["flows"], agent["controllers"])
-    result = hashlib.sha256()
-    for name in sorted(files):
-        result.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
     invalid = [f"{row['what']}: expected {row['expected']}, measured {row['measured']}" for row in agent["self_check"] if not row["ok"]]
     if agent["cpu_busy"] > CPU_LIMIT:
         invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
     record = {
-        **about, "key": key, "invalid": invalid, "result_sha256": result.hexdigest(),
+        **about, "key": key, "invalid": invalid, "result_sha256": result_hash(files),
         "metrics_hash": METRICS_HASH,
         "metrics": metrics.of_run(identity["job"], agent, tables["acks"], tables["goodput"], tables["links"]),
         "agent": agent, "identity": identity,

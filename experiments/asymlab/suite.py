@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A paper's experiments: its scenario files, its claims, their verdicts.
+"""A suite: a paper's scenario files, its claims, their verdicts.
 
-experiments/papers/NAME/*.toml are the scenarios, claims.py there has `claims(results)`, which
-yields a Verdict for each claim, and figures.py `figures(results)`, which yields Figures.
+Each folder of experiments/papers that has a claims.py is one: its *.toml are the scenarios, claims.py has
+`claims(results)`, which yields a Verdict for each claim, and figures.py `figures(results)`, which yields Figures.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib.util
 import math
 import statistics
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from types import ModuleType
 
 from . import LabError, report, runner, scenario, vm
@@ -41,6 +42,8 @@ class Verdict:
     verdict: str  # "reproduced", "not reproduced", "not measured"
     reason: str
     runs: list[str]  # keys in the store
+    n: int = 0  # valid runs that the value was taken from
+    straddles: bool = False  # the interval holds a bound of the claim: other seeds might judge otherwise
 
 
 def interval(samples: list[float]) -> tuple[float, float, float]:
@@ -94,9 +97,16 @@ class Results:
         samples = [measure(r) for r in used]
         mean, low, high = interval([(max if at_most < math.inf else min)(samples)] if worst else samples)
         good = at_least <= mean <= at_most
-        reason = "" if good else why or f"{mean:.4g} is outside [{at_least:.4g}, {at_most:.4g}]"
-        return Verdict(id, self.paper, source, claim, paper_value, mean, low, high,
-                       "reproduced" if good else "not reproduced", reason, [r.record["key"] for r in used])
+        reasons = [] if good else [why or f"{mean:.4g} is outside [{at_least:.4g}, {at_most:.4g}]"]
+        straddled = [bound for bound in (at_least, at_most) if low < bound < high]
+        if straddled:
+            reasons.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
+        return Verdict(id, self.paper, source, claim, paper_value, mean, low, high, "reproduced" if good else "not reproduced",
+                       "; ".join(reasons), [r.record["key"] for r in used], len(used), bool(straddled))
+
+    def with_seeds(self, runs: list[Run]) -> str:
+        """The command that doubles the seeds of these runs."""
+        return f"`asymlab suite {self.paper} --seeds {2 * len({r.record['seed'] for r in runs})}`"
 
     def not_measured(self, id: str, source: str, claim: str, reason: str) -> Verdict:
         """Of a claim about something that is not here."""
@@ -122,27 +132,49 @@ def speed(image: Image, runs: list[Run], bench: Run) -> dict[str, str]:
         "boot to first packet, median": f"{statistics.median(r.record['boot_s'] or math.nan for r in runs):.1f} s",
         bench.record["title"]: f"{bench.record['wall_s']:.1f} s on one core, boot included",
         "all runs, one core": f"{wall:.0f} s for {virtual:.0f} virtual seconds ({virtual / wall:.1f} to 1)",
-        "image": f"{(image.vmlinux.stat().st_size + image.base.stat().st_size) / 1e6:.0f} MB on disk",
+        "image": f"{sum(f.stat().st_blocks for f in image.folder.iterdir()) * 512 / 1e6:.0f} MB on disk",
         "memory of a machine": f"{vm.MEMORY_MB} MB",
     }
 
 
-def run(names: list[str], image: Image, jobs: int | None, fresh: bool) -> list[Verdict]:
-    """Run the suites, write the report. No name: the quick set of every paper."""
+@dataclass(frozen=True)
+class Plan:
+    """The runs of some suites."""
+
+    which: str  # the set
+    tasks: dict[str, list[runner.Task]]  # by paper
+    bench: runner.Task
+
+    @property
+    def all(self) -> list[runner.Task]:
+        """Each once."""
+        return list({t.key: t for ts in (*self.tasks.values(), [self.bench]) for t in ts}.values())
+
+
+def plan(names: list[str], image: Image, seeds: int | None = None) -> Plan:
+    """No name: the quick set of every paper. `seeds`: of each case that is in the set, instead of the set's number."""
     which = "full" if names else "quick"
     known = papers()
     for name in names:
         if name not in (*known, "all"):
             raise LabError(f"suite {name}: there are {', '.join(known)}, all")
-    chosen = known if not names or "all" in names else [n for n in known if n in names]
-    tasks = {p: [t for file in sorted((PAPERS / p).glob("*.toml")) for t in runner.plan(scenario.load(file, which), image)]
-             for p in chosen}
-    bench = runner.plan(scenario.load(BENCH, which), image)
-    done = runner.execute(list({t.key: t for ts in (*tasks.values(), bench) for t in ts}.values()), image, jobs, fresh)
+
+    def cases(file) -> list[scenario.Case]:
+        found = scenario.load(file, which)
+        return [replace(c, seeds=tuple(range(1, seeds + 1))) for c in found if c.seeds] if seeds else found
+
+    tasks = {p: [t for file in sorted((PAPERS / p).glob("*.toml")) for t in runner.plan(cases(file), image)]
+             for p in known if not names or "all" in names or p in names}
+    return Plan(which, tasks, runner.plan(scenario.load(BENCH, which), image)[0])
+
+
+def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[Verdict]:
+    """Judge the runs, write the report."""
     verdicts, figures = [], []
-    for paper, mine in tasks.items():
+    for paper, mine in made.tasks.items():
         results = Results(paper, [(t, done[t.key]) for t in mine])
         verdicts += module(paper, "claims").claims(results)
-        figures += [(paper, f) for f in module(paper, "figures").figures(results)]
-    report.write([asdict(v) for v in verdicts], figures, list(done.values()), which, speed(image, list(done.values()), done[bench[0].key]))
+        figures += [(paper, f) for f in report.figures_of(module(paper, "figures"), results)]
+    runs = list(done.values())
+    report.write([asdict(v) for v in verdicts], figures, runs, made.which, speed(image, runs, done[made.bench.key]), folder=folder)
     return verdicts

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Runs on the workers of a Dask scheduler: docs/clusters.md tells how to set them up.
+
+A worker brings QEMU and this package; what else a run needs comes with it. Each of its threads is a place for one
+virtual machine. It gets runs once it has made of a short one, the canary, what this machine makes of it: with the
+same image and QEMU, by their hashes, the same bytes. Dask carries calls and results; which run goes where is decided
+here: so a run is on one worker at a time, the longest go first, and a worker that comes late has to prove itself, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import pickle
+import queue
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Iterator
+
+import distributed
+import pyarrow
+from distributed.comm import parse_address
+from distributed.comm.registry import get_backend
+from distributed.core import Status
+
+from . import LabError, image, runner, scenario, store, vm
+from .paths import EXPERIMENTS, IMAGES
+from .runner import Started, Task, console
+
+CANARY = EXPERIMENTS / "bench" / "canary.toml"
+PATIENCE_S = 30  # without a worker that is fit
+LOOK_S = 0.5  # between looks for workers that came or went
+
+
+# --- on a worker --------------------------------------------------------------------------
+
+
+class NoImage(LabError):
+    """The worker has not got the image yet."""
+
+
+verified: set[tuple[Path, str]] = set()
+
+
+def find_image(wanted: str) -> image.Image:
+    """The image of that hash. Its memory is read once: what a manifest says is not enough."""
+    for manifest in sorted(IMAGES.glob("[!.]*/manifest.json")):
+        try:
+            found = image.open_image(manifest.parent.name)
+        except LabError:  # it is being made
+            continue
+        if found.hash != wanted:
+            continue
+        if (found.folder, wanted) not in verified:
+            if image.sha256(found.memory) != json.loads(manifest.read_text())["parts"]["memory"]["sha256"]:
+                raise LabError(f"{found.folder}: not what its manifest says; remove it, or make it anew")
+            verified.add((found.folder, wanted))
+        return found
+    raise NoImage(f"no image {wanted[:12]} in {IMAGES}")
+
+
+def pack_image(guest: image.Image) -> dict[str, tuple[int, bytes]]:
+    """The files of an image to send: size and Zstandard."""
+    data = {name: (guest.folder / name).read_bytes() for name in ("memory", "devices", "manifest.json")}
+    return {name: (len(d), pyarrow.compress(d, "zstd", asbytes=True)) for name, d in data.items()}
+
+
+def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
+    """Keep an image that was sent."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    part = tempfile.mkdtemp(dir=IMAGES, prefix=".part-")
+    try:
+        for name, (size, data) in files.items():
+            image.write_sparse(Path(part, name), pyarrow.decompress(data, size, "zstd", asbytes=True))
+        os.chmod(part, 0o755)
+        if not (IMAGES / wanted[:16]).exists():  # else a neighbour was faster
+            os.rename(part, IMAGES / wanted[:16])
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def kill_when_unwanted(p: subprocess.Popen) -> None:
+    """Dask stops no thread: when a run was given up, or its client or scheduler is gone, this ends its virtual machine."""
+    worker = distributed.get_worker()
+    key = worker.get_current_task()
+
+    def watch() -> None:
+        while p.poll() is None:
+            task = worker.state.tasks.get(key)
+            if task is None or task.state != "executing" or worker.status in (Status.closing, Status.closed):
+                p.kill()
+            time.sleep(0.2)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def compute(image_hash: str, packed: bytes) -> dict:
+    """A run: the files it left, what it was made of, and where."""
+    found = find_image(image_hash)
+    job, objects = pickle.loads(packed)
+    with runner.own_core() as core:
+        files, took = vm.run(found, job, objects, core=core, started=kill_when_unwanted)
+    return {"files": files, "took": took, "identity": vm.identity(found, job, objects), "host": socket.gethostname()}
+
+
+# --- here ---------------------------------------------------------------------------------
+
+
+@dataclass(eq=False)
+class Worker:
+    address: str
+    threads: int
+    fit: bool | None = None  # None: it is being looked at
+    busy: int = 0
+    sent: bool = False  # an image
+
+
+def difference(theirs: dict, ours: dict) -> str:
+    """Why results of a worker would not be those of this machine."""
+    for part, mine in ours.items():
+        if isinstance(mine, dict) and isinstance(theirs.get(part), dict):
+            if theirs[part] != mine:
+                return f"{part}: {difference(theirs[part], mine)}"
+        elif theirs.get(part) != mine:
+            short = [str(v)[:60] for v in (theirs.get(part), mine)]
+            return f"its {part} is {short[0]}, here {short[1]}" if short[0] != short[1] else f"it has another {part}"
+    return "it has more parts"
+
+
+class Sweep:
+    """The runs that are left, the workers, and which is where."""
+
+    def __init__(self, client: distributed.Client, left: list[Task], guest: image.Image, canary: Task, expected: str, started: Started):
+        self.client, self.guest, self.canary, self.expected, self.started = client, guest, canary, expected, started
+        self.todo = deque(left)
+        self.missing = len(left)
+        self.workers: dict[str, Worker] = {}
+        self.out: dict[str, tuple[Worker, Task, distributed.Future]] = {}  # by Dask's key
+        self.events: queue.SimpleQueue[tuple[str, dict | store.Run | BaseException | None]] = queue.SimpleQueue()
+        self.collecting: list[threading.Thread] = []
+        self.failed: set[str] = set()
+        self.packed: dict[str, tuple[int, bytes]] = {}
+        self.looked = -LOOK_S
+        self.fit_at = time.monotonic()  # when there was last a worker that is fit, or may be
+
+    def give(self, worker: Worker, task: Task) -> None:
+        # Packed: Dask would look through a job for what it could compute. Not pure: never taken from its memory.
+        future = self.client.submit(compute, self.guest.hash, pickle.dumps((task.job, task.objects)), workers=[worker.address], pure=False)
+        self.out[future.key] = worker, task, future
+        worker.busy += 1
+        future.add_done_callback(lambda f: self.events.put((f.key, None)))
+
+    def collect(self, key: str, task: Task, future: distributed.Future) -> None:
+        """Fetch a result and store it."""
+        try:
+            got = future.result()
+            if got["identity"] != task.identity:
+                raise LabError(difference(got["identity"], task.identity))
+            if task is self.canary:
+                if (result := store.result_hash(got["files"])) != self.expected:
+                    raise LabError(f"its canary run gives {result[:12]}, not {self.expected[:12]}")
+                self.events.put((key, got))
+            else:
+                about = task.about("lab") | got["took"] | {"worker": got["host"]}
+                self.events.put((key, store.save(task.key, task.identity, about, got["files"])))
+        except BaseException as e:  # to be judged by the main thread
+            self.events.put((key, e))
+
+    def look(self) -> None:
+        """For workers that came, and those that are gone: what they had under way goes to others."""
+        if time.monotonic() - self.looked < LOOK_S:
+            return
+        threads = self.client.nthreads()
+        self.looked = time.monotonic()
+        for address in self.workers.keys() - threads.keys():
+            worker = self.workers.pop(address)
+            lost = {key: (task, future) for key, (w, task, future) in self.out.items() if w is worker}
+            for key, (task, future) in lost.items():
+                del self.out[key]
+                future.cancel()
+                if task is not self.canary:
+                    self.todo.appendleft(task)
+            if worker.fit:
+                console.print(f"worker {address}: lost; its {len(lost)} runs go to others")
+        for address in sorted(threads.keys() - self.workers.keys()):
+            self.workers[address] = Worker(address, threads[address])
+            self.give(self.workers[address], self.canary)
+        if any(w.fit is not False for w in self.workers.values()):
+            self.fit_at = self.looked
+        elif self.looked - self.fit_at > PATIENCE_S:
+            raise LabError(f"{self.client.scheduler.address}: no worker that is fit, "
+                           + (f"{len(self.workers)} were refused" if self.workers else "none is there")
+                           + "; finished runs are kept, the same command goes on from there")
+
+    def refuse(self, worker: Worker, error: BaseException) -> None:
+        worker.fit = False
+        why = str(error).strip().partition("\n")[0] if isinstance(error, LabError) else f"{type(error).__name__}: {error}".partition("\n")[0]
+        console.print(f"worker {worker.address}: gets no runs: {why}")
+
+    def judge(self, worker: Worker, got: dict | BaseException) -> None:
+        """What a worker made of the canary."""
+        if isinstance(got, NoImage) and not worker.sent:
+            worker.sent = True
+            try:
+                self.packed = self.packed or pack_image(self.guest)
+                self.client.run(take_image, self.guest.hash, self.packed, workers=[worker.address])
+                self.give(worker, self.canary)
+            except OSError as e:  # the worker's disk is full, or it is gone
+                self.refuse(worker, e)
+        elif isinstance(got, BaseException):
+            self.refuse(worker, got)
+        else:
+            worker.fit = True
+            console.print(f"worker {worker.address}: {worker.threads} at a time on {got['host']}")
+
+    def fail(self, worker: Worker, task: Task, error: BaseException) -> None:
+        """It may be the worker's fault, a full disk say: another one tries. If that fails, too, it is the run's."""
+        self.refuse(worker, LabError(f"{task.name}: {error}"))
+        if task.key in self.failed or not any(w.fit is not False for w in self.workers.values()):
+            raise LabError(f"{task.name}: {error}") from None
+        self.failed.add(task.key)
+        self.todo.appendleft(task)
+
+    def runs(self) -> Iterator[tuple[Task, store.Run]]:
+        while self.missing:
+            self.look()
+            for worker in self.workers.values():
+                while worker.fit and worker.busy < worker.threads and self.todo:
+                    self.started(self.todo[0])
+                    self.give(worker, self.todo.popleft())
+            try:
+                key, result = self.events.get(timeout=LOOK_S)
+            except queue.Empty:
+                continue
+            if key not in self.out:  # its worker was lost before
+                continue
+            worker, task, future = self.out[key]
+            if result is None:  # it has ended: the place is free
+                worker.busy -= 1
+                self.collecting = [t for t in self.collecting if t.is_alive()]
+                self.collecting.append(threading.Thread(target=self.collect, args=(key, task, future), daemon=True))
+                self.collecting[-1].start()
+                continue
+            del self.out[key]
+            if isinstance(result, CancelledError):  # not by us
+                raise result
+            if task is self.canary:
+                self.judge(worker, result)
+            elif isinstance(result, BaseException):
+                self.fail(worker, task, result)
+            else:
+                self.missing -= 1
+                yield task, result
+
+    def close(self) -> None:
+        """Give up what is under way: the workers end those machines; what has come back is stored."""
+        with contextlib.suppress(Exception):  # there may be no scheduler any more
+            self.client.cancel([future for _, _, future in self.out.values()])
+        for t in self.collecting:
+            t.join(timeout=30)
+
+
+def runs(left: list[Task], guest: image.Image, address: str, expected: str | None, started: Started) -> Iterator[tuple[Task, store.Run]]:
+    """The runs as they end; like runner.runs(), but on the workers. `expected`: the canary's result, None: as made here."""
+    logging.disable()  # what Dask has to say comes with Python's traces; what matters is said here
+    (canary,) = runner.plan(scenario.load(CANARY), guest)
+    return _runs(left, guest, address, canary, expected or runner.execute([canary], guest)[canary.key].record["result_sha256"], started)
+
+
+def _runs(left: list[Task], guest: image.Image, address: str, canary: Task, expected: str, started: Started) -> Iterator[tuple[Task, store.Run]]:
+    try:
+        get_backend(parse_address(address)[0])  # a client that is given nonsense takes long to end
+        client = distributed.Client(address, timeout=5, set_as_default=False, name="asymlab")
+    except (OSError, ValueError) as e:
+        raise LabError(f"--scheduler {address}: {str(e).partition(chr(10))[0]}; `dask scheduler` starts one") from None
+    with client:
+        console.print(f"scheduler {address}: workers must come to canary {expected}")
+        sweep = Sweep(client, left, guest, canary, expected, started)
+        try:
+            yield from sweep.runs()
+        except (OSError, CancelledError):
+            raise LabError(f"scheduler {address}: lost; finished runs are kept, the same command goes on from there") from None
+        finally:
+            sweep.close()

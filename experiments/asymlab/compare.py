@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Two reports side by side: kernel against kernel, or version against version.
+
+Runs are paired by scenario, point and seed, and the pairs grouped by case, over the seeds. A metric differs
+  - with two seeds or more, if the 95 % interval of the paired differences does not hold zero;
+  - with one seed, if the values differ by more than a share of the larger (--tolerance).
+Invalid runs are compared with nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from . import LabError, report, runner, suite
+
+FORMAT = 1
+METRICS = {  # name: (label, scale, unit)
+    "goodput_bps": ("goodput", 1e-6, "Mbit/s"), "utilisation": ("utilisation", 1, ""), "jain": ("Jain", 1, ""),
+    "rtt_p50_s": ("RTT p50", 1e3, "ms"), "rtt_p95_s": ("RTT p95", 1e3, "ms"), "acks_per_data_packet": ("ACKs per packet", 1, ""),
+    "retransmits": ("retransmissions", 1, ""), "timeouts": ("timeouts", 1, ""),
+}
+
+
+def load(folder: Path) -> dict:
+    """{"folder", "set", "runs", "verdicts"} of a report."""
+    loaded = {}
+    for name in ("results.json", "verdicts.json"):
+        file = folder / name
+        try:
+            loaded[name] = json.loads(file.read_text())
+        except FileNotFoundError:
+            raise LabError(f"{file}: there is none; name the folder of a report, as `asymlab suite --report DIR` writes it") from None
+        except OSError as e:
+            raise LabError(f"{file}: {e.strerror}") from None
+        except ValueError:
+            raise LabError(f"{file}: not JSON; write the report anew with `asymlab suite`") from None
+    results, verdicts = loaded["results.json"], loaded["verdicts.json"]
+    try:
+        if results["format"] != FORMAT:
+            raise LabError(f"{folder / 'results.json'}: format {results['format']}, not {FORMAT}; write the report anew with `asymlab suite`")
+        runs = {}
+        for run in results["runs"]:
+            name = run["case"], run["seed"]
+            if name in runs:
+                raise LabError(f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids")
+            runs[name] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {"metrics": {m: run["metrics"][m] for m in METRICS}}
+        return {"folder": str(folder), "set": results["set"], "runs": runs, "verdicts": {v["id"]: v["verdict"] for v in verdicts}}
+    except (KeyError, TypeError) as e:
+        raise LabError(f"{folder}: not a report's results ({type(e).__name__}: {e}); write it anew with `asymlab suite`") from None
+
+
+def compare(a: dict, b: dict, tolerance: float) -> dict:
+    """All that there is to say, as the JSON file has it."""
+    both = [name for name in a["runs"] if name in b["runs"]]
+    if not both:
+        raise LabError(f"{a['folder']} and {b['folder']} have no run in common: are both of the same suites?")
+    valid = [n for n in both if not a["runs"][n]["invalid"] and not b["runs"][n]["invalid"]]
+    cases: dict[str, list[int]] = {}
+    for case, seed in valid:
+        cases.setdefault(case, []).append(seed)
+    rows = []
+    for case in sorted(cases, key=report.natural):
+        for metric in METRICS:
+            pairs = [tuple(side["runs"][case, seed]["metrics"][metric] for side in (a, b)) for seed in cases[case]]
+            rows.append({"case": case, "metric": metric, "seeds": len(pairs)} | judge(pairs, tolerance))
+    changed = [{"id": id, "a": v, "b": b["verdicts"][id]} for id, v in a["verdicts"].items() if b["verdicts"].get(id, v) != v]
+    runs = {"only_a": only(a["runs"], b["runs"]), "only_b": only(b["runs"], a["runs"]),
+            "invalid": [{"name": a["runs"][n]["name"], "a": a["runs"][n]["invalid"], "b": b["runs"][n]["invalid"]} for n in both if n not in valid]}
+    verdicts = {"both": sum(id in b["verdicts"] for id in a["verdicts"]), "changed": changed,
+                "only_a": [id for id in a["verdicts"] if id not in b["verdicts"]], "only_b": [id for id in b["verdicts"] if id not in a["verdicts"]]}
+    return {
+        "rule": rule(tolerance), "tolerance": tolerance,
+        "a": side(a), "b": side(b), "pairs": len(valid),
+        "identical": sum(a["runs"][n]["provenance"]["result_sha256"] == b["runs"][n]["provenance"]["result_sha256"] for n in both),
+        "rows": rows, "verdicts": verdicts, "runs": runs,
+        "same": not any((any(r["differs"] for r in rows), changed, verdicts["only_a"], verdicts["only_b"], runs["only_a"], runs["only_b"],
+                         any(bool(r["a"]) != bool(r["b"]) for r in runs["invalid"]))),
+    }
+
+
+def judge(pairs: list[tuple], tolerance: float) -> dict:
+    """Both means with their intervals, that of the differences (b - a), and whether they differ."""
+    known = [(x, y) for x, y in pairs if x is not None and y is not None]
+    one_sided = any((x is None) != (y is None) for x, y in pairs)
+    if not known:
+        return {"a": None, "b": None, "difference": None, "differs": one_sided}
+    means = [suite.interval([float(v) for v in values]) for values in (*zip(*known), [y - x for x, y in known])]
+    difference, low, high = means[2]
+    if len(known) > 1:
+        differs = low > 0 or high < 0
+    else:
+        differs = abs(difference) > tolerance * max(map(abs, known[0]))
+    return {"a": means[0], "b": means[1], "difference": means[2], "differs": differs or one_sided}
+
+
+def rule(tolerance: float) -> str:
+    return ("A metric differs if the 95 % interval of its differences, seed by seed, does not hold zero; with one seed, if the values are more "
+            f"than {100 * tolerance:g} % apart. With several seeds about one in twenty is marked by chance.")
+
+
+def only(runs: dict, others: dict) -> list[str]:
+    return [run["name"] for name, run in runs.items() if name not in others]
+
+
+def side(results: dict) -> dict:
+    """Where a set comes from."""
+    found = [run["provenance"] for run in results["runs"].values()]
+    return {"folder": results["folder"], "set": results["set"], "runs": len(results["runs"])} | {
+        what: sorted({p[what] for p in found}) for what in ("kernel", "image", "qemu")}
+
+
+# --- as text and as a page ----------------------------------------------------------------
+
+
+def value(interval, metric: str) -> str:
+    """Mean, and its interval if there is one."""
+    if interval is None:
+        return "–"
+    mean, low, high = (v * METRICS[metric][1] for v in interval)
+    return report.number(mean) + (f" ({report.number(low)} to {report.number(high)})" if low != high else "")
+
+
+def change(row: dict) -> str:
+    """The difference as a share of a."""
+    if row["difference"] is None:
+        return "–"
+    if row["a"][0] == 0:
+        return "0 %" if row["difference"][0] == 0 else "from 0"
+    return f"{100 * row['difference'][0] / abs(row['a'][0]):+.3g} %"
+
+
+def name_of(metric: str) -> str:
+    label, _, unit = METRICS[metric]
+    return f"{label}, {unit}" if unit else label
+
+
+def about(one: dict) -> str:
+    return f"{one['folder']} ({one['set']} set, {one['runs']} runs, kernel {', '.join(one['kernel'])})"
+
+
+def sentences(compared: dict) -> list[str]:
+    """What is not a number, a line each."""
+    runs, verdicts = compared["runs"], compared["verdicts"]
+    differing = [r for r in compared["rows"] if r["differs"]]
+    lines = [f"{compared['pairs']} pairs of runs, {compared['identical']} of them identical to the byte; "
+             f"{len(differing)} of {len(compared['rows'])} metrics differ, in {len({r['case'] for r in differing})} of "
+             f"{len({r['case'] for r in compared['rows']})} cases"]
+    lines.append(f"{len(verdicts['changed'])} of {verdicts['both']} verdicts changed")
+    for what, found in (("runs", runs), ("verdicts", verdicts)):
+        for which in ("a", "b"):
+            if names := found[f"only_{which}"]:
+                lines.append(f"{what} only in {compared[which]['folder']}: {', '.join(names)}")
+    for run in runs["invalid"]:
+        lines.append(f"{run['name']}: invalid, compared with nothing ({'; '.join(filter(None, ('A: ' * bool(run['a']) + '; '.join(run['a']), 'B: ' * bool(run['b']) + '; '.join(run['b']))))})")
+    return lines
+
+
+def print_comparison(compared: dict, everything: bool) -> None:
+    console = runner.console
+    console.print(f"A: {about(compared['a'])}\nB: {about(compared['b'])}\n{compared['rule']}", markup=False)
+    shown = [r for r in compared["rows"] if r["differs"] or everything]
+    if shown:
+        table = Table(box=None, header_style="bold")
+        for column, justify in (("", "left"), ("case", "left"), ("metric", "left"), ("seeds", "right"), ("A", "right"), ("B", "right"), ("B - A", "right")):
+            table.add_column(column, justify=justify)
+        for r in shown:
+            table.add_row(Text("≠ differs" if r["differs"] else "same", style="bold red" if r["differs"] else "dim"), Text(r["case"]), name_of(r["metric"]),
+                          str(r["seeds"]), value(r["a"], r["metric"]), value(r["b"], r["metric"]), change(r))
+        console.print(table)
+    if compared["verdicts"]["changed"]:
+        table = Table(box=None, header_style="bold")
+        for column in ("verdict", "A", "B"):
+            table.add_column(column)
+        for v in compared["verdicts"]["changed"]:
+            table.add_row(Text(v["id"]), *(Text(f"{report.SYMBOLS[v[x]]} {v[x]}", style=report.TERMINAL[v[x]]) for x in ("a", "b")))
+        console.print(table)
+    for line in sentences(compared):
+        console.print(line, markup=False)
+
+
+def page(compared: dict) -> str:
+    """A page that needs no other file."""
+    cases: dict[str, list[dict]] = {}
+    for row in compared["rows"]:
+        cases.setdefault(row["case"], []).append(row)
+    return report.environment().get_template("compare.html.j2").render(
+        c=compared, cases=cases, metrics=METRICS, name_of=name_of, value=value, change=change, about=about, lines=sentences(compared))
+
+
+def run(first: Path, second: Path, tolerance: float, everything: bool = False, html: Path | None = None, as_json: Path | None = None) -> bool:
+    """Print the comparison, write what is asked for. Are both the same?"""
+    compared = compare(load(first), load(second), tolerance)
+    for file, text in ((html, lambda: page(compared)), (as_json, lambda: json.dumps(compared, indent=1) + "\n")):
+        if file:
+            try:
+                file.write_text(text(), encoding="utf-8")
+            except OSError as e:
+                raise LabError(f"{file}: {e.strerror}") from None
+    print_comparison(compared, everything)
+    return compared["same"]

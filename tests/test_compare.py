@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymlab compare`: pairs, intervals, verdicts, exit codes; on results as a report leaves them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from asymlab import LabError, compare, report, suite
+
+METRICS = {"goodput_bps": 25e6, "utilisation": 0.9, "jain": 1.0, "rtt_p50_s": 0.1, "rtt_p95_s": 0.2, "acks_per_data_packet": 0.5,
+           "retransmits": 4, "timeouts": 0}
+
+
+def run(case: str, seed: int = 1, invalid=(), **metrics) -> dict:
+    return {"name": f"{case} seed {seed}", "case": case, "seed": seed, "key": f"{case}{seed}", "invalid": list(invalid), "metrics": METRICS | metrics,
+            "provenance": {"kernel": "6.12", "image": "c0ffee" * 10, "qemu": "QEMU test", "objects": {}, "result_sha256": repr(metrics)}}
+
+
+def leave(folder: Path, runs: list[dict], verdicts: dict[str, str] | None = None) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / "results.json").write_text(json.dumps({"format": 1, "set": "quick", "runs": runs}))
+    (folder / "verdicts.json").write_text(json.dumps([{"id": id, "verdict": v} for id, v in (verdicts or {}).items()]))
+    return folder
+
+
+def compared(tmp_path, a: list[dict], b: list[dict], va=None, vb=None, tolerance=0.05) -> dict:
+    return compare.compare(compare.load(leave(tmp_path / "a", a, va)), compare.load(leave(tmp_path / "b", b, vb)), tolerance)
+
+
+def row(result: dict, case: str = "X", metric: str = "goodput_bps") -> dict:
+    return next(r for r in result["rows"] if (r["case"], r["metric"]) == (case, metric))
+
+
+def test_the_same_is_the_same(tmp_path):
+    runs = [run("X", 1), run("X", 2), run("Y", rtt_p50_s=None, rtt_p95_s=None), run("Z", invalid=["it is"])]
+    result = compared(tmp_path, runs, copy.deepcopy(runs), {"C": "reproduced"}, {"C": "reproduced"})
+    assert result["same"] and not any(r["differs"] for r in result["rows"])
+    assert result["pairs"] == 3 and result["identical"] == 4 and result["verdicts"]["both"] == 1
+
+
+@pytest.mark.parametrize("theirs, tolerance, differs", [
+    (25e6 * 1.04, 0.05, False), (25e6 * 1.06, 0.05, True), (25e6 / 1.06, 0.05, True), (25e6 * 1.06, 0.1, False), (25e6 + 1, 0, True), (0, 0.05, True)])
+def test_one_seed_by_tolerance(tmp_path, theirs, tolerance, differs):
+    result = compared(tmp_path, [run("X")], [run("X", goodput_bps=theirs)], tolerance=tolerance)
+    assert row(result)["differs"] is differs and result["same"] is not differs
+    assert [r["metric"] for r in result["rows"] if r["differs"]] == ["goodput_bps"] * differs
+
+
+def test_several_seeds_by_the_interval_of_their_differences(tmp_path):
+    """Seeds scatter by far more than the two sets differ, pair by pair: only the pairs can tell."""
+    levels, steps = (10e6, 20e6, 30e6, 40e6), (1.0e5, 1.1e5, 0.9e5, 1.0e5)
+    a = [run("X", s, goodput_bps=v) for s, v in enumerate(levels)]
+    better = [run("X", s, goodput_bps=v + d) for s, (v, d) in enumerate(zip(levels, steps))]
+    found = row(compared(tmp_path, a, better[::-1]))
+    assert found["differs"] and found["difference"] == pytest.approx(suite.interval(list(steps))) and found["seeds"] == 4
+    assert found["a"] == pytest.approx(suite.interval(list(levels)))
+    assert row(compared(tmp_path, better, a))["differs"]
+    mixed = [run("X", s, goodput_bps=v + d) for s, (v, d) in enumerate(zip(levels, (9e6, -8e6, 7e6, -9e6)))]
+    assert not row(compared(tmp_path, a, mixed, tolerance=0))["differs"]  # the tolerance is of single seeds
+
+
+def test_a_number_on_one_side_only_is_a_difference(tmp_path):
+    assert row(compared(tmp_path, [run("X", rtt_p50_s=None)], [run("X")]), metric="rtt_p50_s")["differs"]
+
+
+def test_invalid_runs_are_compared_with_nothing(tmp_path):
+    a, b = [run("X", 1), run("X", 2)], [run("X", 1), run("X", 2, invalid=["CPU 90 % busy"], goodput_bps=1)]
+    result = compared(tmp_path, a, b)
+    assert result["pairs"] == 1 and not any(r["differs"] for r in result["rows"]) and not result["same"]
+    assert compared(tmp_path, b, a)["pairs"] == 1
+    assert "X seed 2: invalid, compared with nothing (B: CPU 90 % busy)" in compare.sentences(result)
+
+
+def test_what_is_in_one_set_only_is_named(tmp_path):
+    result = compared(tmp_path, [run("X"), run("Y")], [run("X"), run("X", 2)], {"C": "reproduced", "D": "reproduced"}, {"C": "not reproduced"})
+    assert (result["runs"]["only_a"], result["runs"]["only_b"]) == (["Y seed 1"], ["X seed 2"]) and not result["same"]
+    assert result["verdicts"]["changed"] == [{"id": "C", "a": "reproduced", "b": "not reproduced"}] and result["verdicts"]["only_a"] == ["D"]
+    lines = " | ".join(compare.sentences(result))
+    assert f"runs only in {tmp_path}/a: Y seed 1" in lines and f"runs only in {tmp_path}/b: X seed 2" in lines and "1 of 1 verdicts changed" in lines
+
+
+def asymlab(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "asymlab", "compare", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_the_command(tmp_path):
+    a = leave(tmp_path / "a", [run("X"), run("<b>")], {"C": "reproduced"})
+    b = leave(tmp_path / "b", [run("X", goodput_bps=30e6), run("<b>")], {"C": "not reproduced"})
+    assert asymlab(a, a).returncode == 0
+    done = asymlab(a, b, "--html", tmp_path / "c.html", "--json", tmp_path / "c.json")
+    assert done.returncode == 1
+    shown = [" ".join(line.split()) for line in done.stderr.splitlines()]
+    assert "≠ differs X goodput, Mbit/s 1 25 30 +20 %" in shown and "C ✓ reproduced ✗ not reproduced" in shown
+    assert "95 % interval of its differences" in done.stderr and "more than 5 % apart" in done.stderr
+    assert "utilisation" not in done.stderr and "utilisation" in asymlab(a, b, "--all").stderr
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert written["same"] is False and written["b"]["kernel"] == ["6.12"] and row(written)["differs"]
+    page = (tmp_path / "c.html").read_text()
+    assert "≠ differs" in page and "&lt;b&gt;" in page and "<b>" not in page and "✗ not reproduced" in page
+    assert asymlab(a, b, "--tolerance", "20").returncode == 1  # the verdict
+    leave(b, [run("X", goodput_bps=30e6), run("<b>")], {"C": "reproduced"})
+    assert asymlab(a, b, "--tolerance", "20").returncode == 0
+
+
+def broken(tmp_path, text: str) -> Path:
+    folder = leave(tmp_path / "broken", [run("X")])
+    (folder / "results.json").write_text(text)
+    return folder
+
+
+@pytest.mark.parametrize("text, says", [
+    ("{", "not JSON"), ('{"format": 9, "runs": []}', "format 9, not 1"), ("[]", "not a report's results"), ('{"format": 1}', "not a report's results"),
+    (json.dumps({"format": 1, "set": "quick", "runs": [run("X"), run("X")]}), "two runs are called X seed 1"),
+    (json.dumps({"format": 1, "set": "quick", "runs": [run("other")]}), "no run in common"),
+])
+def test_unusable_input_is_one_line(tmp_path, text, says):
+    done = asymlab(leave(tmp_path / "a", [run("X")]), broken(tmp_path, text))
+    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1 and done.stderr.startswith("asymlab: ")
+
+
+def test_no_report_and_no_place_to_write(tmp_path):
+    a = leave(tmp_path / "a", [run("X")])
+    for arguments in ((tmp_path / "none", a), (a, a, "--html", tmp_path / "no" / "c.html"), (a, a, "--tolerance", "-1")):
+        done = asymlab(*arguments)
+        assert done.returncode == 2 and "Traceback" not in done.stderr and done.stderr
+
+
+def test_metrics_are_those_that_a_report_leaves():
+    import inspect
+
+    assert compare.METRICS.keys() == METRICS.keys()
+    assert all(f'"{metric}"' in inspect.getsource(report.summary) for metric in compare.METRICS)
+
+
+def test_loading_names_the_file(tmp_path):
+    with pytest.raises(LabError, match="none/results.json: there is none"):
+        compare.load(tmp_path / "none")

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The report's pages as a browser has them: drawn, linked, narrow, dark, without a mouse."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import urllib.request
+from dataclasses import asdict
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from asymlab import compare, pages, report, suite
+
+from test_report import everything, make, results_of
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no browser: apt-get install chromium chromium-driver")
+TAB = "\ue004"
+
+# Ratio of luminances (WCAG 2) of each text and what is behind it; those below 4.5.
+CONTRAST = """
+const rgba = text => { const n = text.match(/[\\d.]+/g).map(Number); return n.length > 3 ? n : [...n, 1]; };
+const luminance = ([r, g, b]) => [r, g, b].map(v => v / 255).map(v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const poor = [], walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+let seen = 0;
+while (walker.nextNode()) {
+  const node = walker.currentNode, at = node.parentElement;
+  if (!node.textContent.trim() || ["SCRIPT", "STYLE"].includes(at.tagName) || !at.getClientRects().length) continue;
+  let behind = at;
+  while (behind && rgba(getComputedStyle(behind).backgroundColor)[3] === 0) behind = behind.parentElement;
+  const a = luminance(rgba(getComputedStyle(at).color)), b = luminance(rgba(getComputedStyle(behind ?? document.body).backgroundColor));
+  seen++;
+  if ((Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05) < 4.5) poor.push(node.textContent.trim());
+}
+return [seen, poor];
+"""
+
+
+class Browser:
+    """Headless Chromium, by the W3C's WebDriver protocol."""
+
+    def __init__(self):
+        self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
+        line = next(line for line in self.driver.stdout if "started successfully on port" in line)
+        self.base = f"http://127.0.0.1:{line.split()[-1].rstrip('.')}/session"
+        options = {"binary": CHROMIUM, "args": ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]}
+        made = self.call("", {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})
+        self.base += f"/{made['sessionId']}"
+
+    def call(self, path: str, body: dict | None = None, method: str = "POST"):
+        data = json.dumps(body or {}).encode() if method == "POST" else None
+        request = urllib.request.Request(self.base + path, data, {"Content-Type": "application/json"}, method=method)
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)["value"]
+
+    def cdp(self, command: str, **parameters):
+        return self.call("/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def open(self, file: Path, width: int = 1200, dark: bool = False, scripts: bool = True) -> None:
+        self.cdp("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
+        self.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.cdp("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self.call("/se/log", {"type": "browser"})  # what came before
+        self.call("/url", {"url": file.as_uri()})
+
+    def run(self, script: str):
+        return self.call("/execute/sync", {"script": script, "args": []})
+
+    def press(self, key: str) -> None:
+        self.call("/actions", {"actions": [{"type": "key", "id": "keys", "actions": [{"type": t, "value": key} for t in ("keyDown", "keyUp")]}]})
+
+    def screenshot(self, file: Path, whole: bool = True) -> None:
+        file.write_bytes(base64.b64decode(self.cdp("Page.captureScreenshot", captureBeyondViewport=whole)["data"]))
+
+    def close(self) -> None:
+        try:
+            self.call("", method="DELETE")
+        finally:
+            self.driver.terminate()
+            self.driver.wait()
+
+
+@pytest.fixture(scope="module")
+def browser():
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """Folder of a report with all that it can have, and a comparison with another."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "store").mkdir()
+    runs = everything(folder / "store")
+    runs.append(make(folder / "store", "FA-X2", {"bad": "yes"}, invalid="base RTT: expected 1, measured 2"))
+    results = results_of(runs)
+    verdicts = [asdict(v) for v in suite.module("fast", "claims").claims(results)]
+    figures = [("fast", f) for f in report.figures_of(suite.module("fast", "figures"), results)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "CACHE", folder / "cache")
+        report.write(verdicts, figures, runs, "quick", {"boot": "1.5 s"}, folder=folder / "a")
+        report.write([v | {"verdict": "not reproduced"} for v in verdicts], [], runs[:-3], "quick", folder=folder / "b")
+    compared = compare.compare(compare.load(folder / "a"), compare.load(folder / "b"), 0.05)
+    (folder / "compare.html").write_text(compare.page(compared))
+    return folder
+
+
+def files(site: Path) -> dict[str, Path]:
+    run = min((site / "a" / "runs").iterdir(), key=lambda p: (p.stat().st_size, p.name))  # the invalid one
+    drawn = max((site / "a" / "runs").iterdir(), key=lambda p: (p.stat().st_size, p.name))
+    return {"index": site / "a" / "index.html", "run": drawn, "invalid run": run, "comparison": site / "compare.html"}
+
+
+PAGES = ("index", "run", "invalid run", "comparison")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_all_is_drawn_without_an_error(browser, site, name):
+    browser.open(files(site)[name])
+    browser.run("document.querySelectorAll('img').forEach(i => i.loading = 'eager')")
+    images = browser.call("/execute/async", {"args": [], "script": """
+        const done = arguments[0], images = [...document.images];
+        Promise.allSettled(images.map(i => i.decode())).then(() => done(images.map(i => [i.naturalWidth, i.alt.length])));"""})
+    assert len(images) == {"index": 5, "run": 2, "invalid run": 0, "comparison": 0}[name]
+    assert all(width > 300 and words > 40 for width, words in images)
+    assert [entry for entry in browser.call("/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_links_lead_somewhere(browser, site, name):
+    here = files(site)[name]
+    browser.open(here)
+    links = browser.run("return [...document.querySelectorAll('a[href]')].map(a => a.href)")
+    assert len(links) >= {"index": 60, "run": 2, "invalid run": 2, "comparison": 1}[name]
+    ids = set(browser.run("return [...document.querySelectorAll('[id]')].map(e => e.id)"))
+    for link in links:
+        parts = urlsplit(link)
+        assert parts.scheme == "file", link
+        target = Path(unquote(parts.path))
+        assert target.exists(), link
+        if parts.fragment:
+            known = ids if target == here else target.read_text()
+            assert (unquote(parts.fragment) if target == here else f'id="{unquote(parts.fragment)}"') in known, link
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_does_not_scroll_sideways(browser, site, name, width):
+    browser.open(files(site)[name], width)
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    assert 0 < browser.run("return document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("name", PAGES)
+def test_text_stands_out(browser, site, name, dark):
+    browser.open(files(site)[name], dark=dark)
+    browser.run("document.querySelectorAll('details').forEach(d => d.open = true)")
+    back = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (back == "rgb(255, 255, 255)") is not dark
+    seen, poor = browser.run(CONTRAST)
+    assert seen > 30 and poor == []
+
+
+def focused(browser) -> str:
+    return browser.run("return document.activeElement.getAttribute('href') ?? document.activeElement.tagName")
+
+
+def test_keys_reach_the_first_verdicts_run_and_what_is_folded(browser, site):
+    browser.open(files(site)["index"])
+    first = browser.run("return document.querySelector('#verdicts tbody a').getAttribute('href')")
+    way = []
+    while first not in way and len(way) < 20:
+        browser.press(TAB)
+        way.append(focused(browser))
+    assert way[0] == "#verdicts" and way[-1] == first and len(way) < 8
+    assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    assert browser.run("return document.activeElement.getBoundingClientRect().width") > 5
+    browser.run("document.querySelector('#verdicts summary').focus()")
+    browser.press("\ue007")
+    assert browser.run("return document.querySelector('#verdicts details').open")
+
+
+def test_headers_have_a_scope(browser, site):
+    for file in files(site).values():
+        browser.open(file)
+        assert browser.run("return document.querySelectorAll('th:not([scope])').length") == 0
+        assert browser.run("return document.querySelectorAll('table').length") > 0
+
+
+def test_filter(browser, site):
+    browser.open(files(site)["index"])
+
+    def shown(where: str) -> list[str]:
+        return browser.run(f"return [...document.querySelectorAll('{where} tbody tr:not(.group)')].filter(r => r.offsetParent).map(r => r.textContent)")
+    everything = len(shown("#verdicts"))
+    browser.run("const box = document.querySelector('#verdicts input'); box.value = 'alpha ratio'; box.dispatchEvent(new Event('input'))")
+    rows = shown("#verdicts")
+    assert 0 < len(rows) < everything and all("alpha" in r and "ratio" in r for r in rows)
+    browser.run("const box = document.querySelector('#runs input'); box.value = 'fa-x2'; box.dispatchEvent(new Event('input'))")
+    assert len(shown("#runs")) == 2 and browser.run("return [...document.querySelectorAll('#runs h3')].filter(h => h.offsetParent).length") == 1
+
+
+def test_reads_without_scripts(browser, site):
+    browser.open(files(site)["index"], scripts=False)
+    browser.cdp("Emulation.setScriptExecutionDisabled", value=False)
+    assert browser.run("return document.querySelectorAll('input').length") == 0
+    assert browser.run("return [...document.querySelectorAll('#verdicts tbody tr')].every(r => r.offsetParent)")
