@@ -106,19 +106,27 @@ def _propagation(direction: Direction, extra: int = 0) -> dict:
 
 
 def _train(shapes: list[dict]) -> dict:
-    """Packets to measure the slowest of several shapes by: as large as each passes and RED counts, at most what each queue holds.
+    """Packets to measure the slowest of several shapes by: as large as each passes, at most what each queue holds.
 
     A bucket of B bytes lets B + R t through in time t, several the least of these. So the slowest
     spaces the packets once its own bucket is empty and every smaller one has been caught up with.
+    A short queue that counts bytes holds too few of the largest, but enough of its usual ones.
     """
-    reds = [s["red"] for s in shapes if "red" in s]
-    size = min([s["burst_bytes"] // 2 for s in shapes] + [red["packet_bytes"] for red in reds])
+    sizes = [min(s["burst_bytes"] for s in shapes) // 2, *(s["red"]["packet_bytes"] for s in shapes if "red" in s)]
+    trains = [_train_of(shapes, size) for size in sorted(set(sizes), reverse=True) if size <= sizes[0]]
+    return next((t for t in trains if t["packets"]), trains[0])
+
+
+def _train_of(shapes: list[dict], size: int) -> dict:
+    def held(s: dict) -> int:
+        return s["red"]["limit_bytes"] // size + s["burst_bytes"] // size - 2 if "red" in s else s["queue_packets"]
+
     rate, burst = min((s["rate_bps"], s["burst_bytes"]) for s in shapes)
     passed = max(burst + rate * max(0, burst - s["burst_bytes"]) / (s["rate_bps"] - rate) if s["rate_bps"] > rate else burst
                  for s in shapes)
     skip = math.ceil(passed / size) + 2
-    packets = min(skip + 26, *(s["queue_packets"] + (s["burst_bytes"] // size - 2 if "red" in s else 0) for s in shapes))
-    dropped = any(packets**2 * size >> red["weight_log"] > red["min_bytes"] for red in reds)  # its average would rise so far
+    packets = min(skip + 26, *map(held, shapes))
+    dropped = any(packets**2 * size >> s["red"]["weight_log"] + 1 > s["red"]["min_bytes"] for s in shapes if "red" in s)  # its average would rise so far
     return {"packets": packets if packets >= skip + 4 and not dropped else 0, "bytes": size, "skip": skip, "rate_bps": rate}
 
 

@@ -39,6 +39,7 @@ SHARED_MB = 1024  # memory that the job comes in by, and the results go out; a s
 HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"  # what it holds, and how much
 WALL_LIMIT_S = 1800
 BOOT_LIMIT_S = 300
+CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
 READY = "ready"  # what the state at STOP is called
 STOP = "__x64_sys_reboot"  # of the guest's kernel: the guest calls it once it is ready for a job
 APPEND = ("console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
@@ -129,8 +130,11 @@ class Machine:
             raise LabError(f"{QEMU}: {command}: {words.strip().splitlines()[-1]}")
 
     def console(self) -> str:
-        file = self.folder / "console"
-        return file.read_text(errors="replace") if file.exists() else ""
+        try:
+            with open(self.folder / "console", errors="replace") as f:
+                return f.read(CONSOLE_MAX)
+        except FileNotFoundError:
+            return ""
 
     def wait(self, limit_s: float, look=lambda: None) -> None:
         """For its end; meanwhile `look` every now and then."""
@@ -138,6 +142,9 @@ class Machine:
         while self.process.poll() is None:
             time.sleep(0.05)
             look()
+            said = self.console()
+            if len(said) == CONSOLE_MAX:
+                raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}")
             if time.monotonic() > until:
                 raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; a shorter duration or a lower rate helps")
         if self.process.returncode:

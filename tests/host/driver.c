@@ -188,7 +188,7 @@ static const struct entry members[] = {
 	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
 	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq), MEMBER(sock.tp, snd_wnd),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),
-	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits),
+	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits), MEMBER(sock.tp, ecn_flags),
 	MEMBER(k, pacing_rate),
 #ifdef WIRE
 	MEMBER(skops, cb_flags), MEMBER(skops, other), MEMBER(storage, exists), MEMBER(storage, fails),
@@ -678,7 +678,7 @@ static const struct {
 	{ "event", raw_event, false }, { "poke", nothing, false },	 { "release", release, false },
 #ifdef WIRE
 	{ "call", call, false },       { "read", read_options, false },	 { "write", write_options, false },
-	{ "egress", egress, false },
+	{ "egress", egress, false },   { "ingress", ingress, false },
 #endif
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The wire half of a controller that has TCP options of its own: `NAME_sockops`, `NAME_egress` and one
- * socket storage, called as the kernel calls them, with the helpers as net/core/filter.c has them.
+ * The wire half of a controller that has TCP options of its own: `NAME_sockops`, `NAME_egress`, one
+ * socket storage and, of those that have it, `NAME_ingress`, called as the kernel calls them, with the helpers as net/core/filter.c has them.
  *
  *   call    op= options= syn= full=          a callback of the connection; `options` are the segment's
  *   read    seq= ack= len= flags= options= cut=
@@ -9,6 +9,7 @@
  *   write   seq= len= flags= mode= room= syn= full=
  *                                            a segment leaves with `room` bytes left for options
  *   egress  packet= owned=                   {"pass":1}: an IP packet goes on the wire
+ *   ingress packet= owned=                   one comes
  *   new     syn= or synack=                  the handshake first: what the peer's SYN or SYN-ACK carried
  *
  * Options and packets are hexadecimal. `write` answers with what was reserved and written. Each packet that
@@ -22,6 +23,11 @@ enum { HEADER = 20, OPTIONS = 40, NOT_PERMITTED = 1, FAULTY = 14, EXISTS = 17, I
 extern struct tcp_congestion_ops OPS;
 int SOCKOPS(struct bpf_sock_ops *ops);
 int EGRESS(struct __sk_buff *skb);
+#define NAME_OF(name) #name
+#define NAME(name) NAME_OF(name)
+#define INGRESS_OF(name) name##_ingress
+#define INGRESS(name) INGRESS_OF(name)
+int __attribute__((weak)) INGRESS(OPS)(struct __sk_buff *skb);
 
 static struct {
 	u8 exists, fails;
@@ -85,11 +91,20 @@ static inline long bpf_setsockopt(void *ops, int level, int name, void *value, i
 
 	if (name == 13) { /* TCP_CONGESTION: the new controller starts */
 		sprintf(end, ",\"controller\":\"%.*s\"", len, (char *)value);
-		skops.other = false;
-		OPS.init(sk);
+		skops.other = strncmp(value, NAME(OPS), len);
+		if (!skops.other)
+			OPS.init(sk);
 	} else {
 		sprintf(end, ",\"option\":[%d,%d,%d]", level, name, *(int *)value);
 	}
+	return 0;
+}
+
+static inline long bpf_getsockopt(void *ops, int level, int name, void *value, int len)
+{
+	if (name != 13)
+		wrong("no option of the model");
+	strncpy(value, skops.other ? "other" : NAME(OPS), len);
 	return 0;
 }
 
@@ -363,6 +378,8 @@ static void call_back(u32 op, bool full, u32 options)
 	make_header(0, 0, 18, options);
 	ops = context(op, full, op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB, 0, 18);
 	run(&ops);
+	if (op == BPF_SOCK_OPS_NEEDS_ECN)
+		sprintf(extra + strlen(extra), ",\"reply\":%u", ops.reply);
 }
 
 static void call(void)
@@ -393,12 +410,22 @@ static void handshake(void)
 	extra[0] = 0;
 }
 
-static void egress(void)
+static void pass(int (*program)(struct __sk_buff *skb))
 {
 	struct __sk_buff skb = { 0 };
 
 	skops.packet_len = take_bytes("packet", skops.packet, sizeof(skops.packet));
 	skb.len = skops.packet_len;
 	skb.sk = take("owned", 1) ? (struct bpf_sock *)&sock : NULL;
-	sprintf(extra, ",\"pass\":%d", EGRESS(&skb));
+	sprintf(extra, ",\"pass\":%d", program ? program(&skb) : 1);
+}
+
+static void egress(void)
+{
+	pass(EGRESS);
+}
+
+static void ingress(void)
+{
+	pass(INGRESS(OPS));
 }

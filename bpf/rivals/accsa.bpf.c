@@ -1,0 +1,723 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * ACC+SA: ACK congestion control and sender adaptation.
+ *
+ *   [B] Balakrishnan, Padmanabhan, Katz, "The Effects of Asymmetry on TCP Performance", MobiCom 1997.
+ *   [R] RFC 3449, 5.2.1 and 5.3.
+ *   [N] The authors' own simulation of it: Agent/TCPSink/Asym and Agent/TCP/Reno/Asym in ns-2.
+ *
+ * In short. The receiver sends one ACK for each dk data packets, and its ACKs can be marked (ECT). A RED
+ * queue on the reverse path marks them (CE) when it fills. The sender tells the receiver on its data:
+ *     told of a mark             dk <- 2 dk, once a round trip                              (1)
+ *     a round trip without       dk <- dk - 1, not below 1                                  (2)
+ *     at most                    dk <= cwnd / 2                                             (3)
+ * What is out of order, and what the sender has nothing to send after, is answered at once. The sender's
+ * window grows by the packets acknowledged, not by the ACKs, as Linux's Reno does; what an ACK lets go
+ * leaves paced at cwnd / srtt, not as a burst. All else is Reno.
+ *
+ * Good where RED marks on the ACK path. Without marks it is a paced Reno and its receiver answers each
+ * packet: a reverse queue that only drops is not relieved. Both ends must run it.
+ *
+ * One file, four hooks:
+ *   sender, law         struct_ops: cong_control.
+ *   sender, wire        sockops: writes the option; cgroup_skb/ingress: sees marks of ACKs, which the stack ignores.
+ *   receiver, wire      sockops: reads the option, does (1) to (3); struct_ops in_ack_event: makes the kernel answer at
+ *                       once; struct_ops flags: its pure ACKs are ECT.
+ *   receiver, thinning  cgroup_skb/egress: drops the kernel's other pure ACKs.
+ *
+ * Where the sources are silent or differ, or we do:
+ *  - dk starts from 1, and has no bound but (3) and dk_max: [N]; there maxdelack_ is 5. [R] has neither.
+ *  - [N] echoes a mark once; a lost packet would lose it. Here each packet carries the number of marks so far.
+ *  - A round trip, at the receiver: until the sender has an ACK that was sent after it began. [N] tells it by timestamps,
+ *    here the option has the sender's snd_una.
+ *  - (2) takes a whole round trip without a mark, after the one that a doubling needs to show. [N] takes one off with the
+ *    first packet after that; then dk goes 1, 2, 1, 2 where there is a mark in each round trip, and ACKs are dropped.
+ *  - Data and its repetitions are ECT, so ECN is agreed on with the SYN and a mark on data is a loss to Reno (RFC 3168).
+ *    A host that has these programs agrees to it whatever its tcp_ecn: the SYN of a sender is ECT itself, which
+ *    others refuse. Without ECN, or if the peer does not know the option, the connection goes on as the kernel's Reno.
+ */
+#include "asymcc.bpf.h"
+
+#include <bpf/bpf_endian.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+PARAM(u32, dk_max, 1024, 1, 65535, "packets", "most that wait for one ACK; 5 [N]");
+PARAM(u32, delay_us, 100000, 1000, 1000000, "us", "an ACK that is later than this is sent with the next packet [N]");
+PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: the stack's");
+
+COUNTER(flows, "connections started, receivers' too");
+COUNTER(peers, "connections whose other end said that it counts by dk");
+COUNTER(fallbacks, "connections that went on as the kernel's Reno: without ECN, or the peer does not know the option");
+COUNTER(losses, "reductions by loss: fast retransmit, ECN or RTO");
+COUNTER(timeouts, "retransmission timeouts");
+COUNTER(undos, "reductions found spurious and taken back");
+COUNTER(idle_restarts, "windows that an idle time has shrunk");
+COUNTER(marks, "ACKs that came marked");
+COUNTER(options_sent, "data options written");
+COUNTER(options_seen, "data options read");
+COUNTER(options_bad, "options of ours with a wrong length");
+COUNTER(doublings, "dk doubled");
+COUNTER(decrements, "dk less one");
+COUNTER(acks_sent, "pure ACKs let pass, of connections with an ACC+SA sender");
+COUNTER(acks_suppressed, "pure ACKs dropped");
+COUNTER(dk_sum, "of acks_sent: dk, summed");
+
+/* The registered name, written by the loader: what a receiver's controller is switched to. */
+const volatile char asymcc_name[16] = "accsa";
+
+/* --- on the wire ------------------------------------------------------------------------- */
+
+/*
+ * Experimental TCP options (RFC 6994), 16-bit ExIDs, not registered:
+ *   hello   4 bytes, SYN and SYN-ACK: "I count by dk"
+ *   data   12 bytes, each data segment of the sender
+ */
+#define OPTION_KIND 253
+#define HELLO_EXID bpf_htons(0xF0A3)
+#define DATA_EXID bpf_htons(0xF0A4)
+
+struct hello_option {
+	u8 kind, len;
+	__be16 exid;
+};
+
+#define DATA_T 0x80 /* answer at once: no full segment follows, for want of data or of the peer's window; or a probe beyond cwnd */
+
+struct data_option {
+	u8 kind, len;
+	__be16 exid;
+	u8 flags;
+	u8 marks;    /* marked ACKs so far, mod 256 */
+	__be16 cwnd; /* packets */
+	__be32 una;  /* the sender's snd_una */
+};
+
+struct wire {
+	/* both */
+	bool peer;        /* the other end said hello, and ECN is agreed on */
+	bool ours;        /* our controller runs on this socket */
+
+	/* sender */
+	u32 marks;
+
+	/* receiver */
+	bool receiving;   /* data options come */
+	bool thin;        /* and the kernel answers when told to: other pure ACKs are dropped */
+	bool due;         /* the next ACK passes */
+	bool optioned;    /* a data option came since the kernel's last ACK */
+	bool doubled;     /* this round trip began with a doubling */
+	u8 marks_seen;
+	u32 dk;
+	u32 waiting;      /* packets since the last ACK */
+	u32 round;        /* rcv_nxt when this round trip began */
+	u32 end;          /* end of the data that came with an option */
+	u32 last_ack;     /* the kernel's last ACK, passed or not: its number ... */
+	u32 last_right;   /* ... and the right edge of its window */
+	u32 passed_right; /* of the last that passed */
+	u64 passed_ns;    /* and when it did */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct wire);
+} wires SEC(".maps");
+
+enum {
+	CB_FLAGS = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
+	IPPROTO_TCP_ = 6, TCP_CONGESTION_ = 13, TCP_SAVE_SYN_ = 27, TCPOPT_SACK = 5,
+	ENOSPC = 28, FIN = 1, SYN = 2, RST = 4, ACK = 16, ECE = 64, CE = 3,
+};
+
+/* --- sender's law --------------------------------------------------------------------------- */
+
+/* One connection. Windows in packets. */
+struct accsa {
+	struct sender s;
+	u32 w;
+	u32 count;     /* packets acknowledged since w grew: of w the next is due */
+	u32 delivered; /* tp->delivered ... */
+	u32 una;       /* ... and tp->snd_una at the last ACK */
+	u32 srtt_us;   /* smoothed RTT of the newest packet covered; 0: none */
+};
+STATE(struct accsa);
+
+static inline void take_window(struct accsa *a, const struct tcp_sock *tp)
+{
+	a->w = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1);
+	a->count = 0;
+	a->s.cwnd = tp->snd_cwnd;
+}
+
+/* Reno's, by packets, as Linux has it. */
+static inline void grow(struct accsa *a, const struct tcp_sock *tp, u32 acked)
+{
+	u32 was = a->w;
+
+	acked = min_u64(acked, W_MAX);
+	if (a->w < tp->snd_ssthresh) {
+		a->w = min_u64((u64)a->w + acked, tp->snd_ssthresh);
+		acked -= a->w - was;
+	}
+	a->count += acked; /* below w before, 2^20 each */
+	if (a->count >= a->w) {
+		u32 more = a->count / a->w;
+
+		a->count -= more * a->w;
+		a->w += more;
+	}
+	a->w = min_u64(a->w, max_u64(window_limit(tp), 1));
+	a->count = min_u64(a->count, a->w - 1);
+}
+
+/* While the stack repairs or reduces: ssthresh, but the first repair waits for nothing. */
+static inline void reduced(struct sock *sk, struct accsa *a)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	u64 cwnd = max_u64(tp->snd_ssthresh, W_MIN);
+
+	a->w = min_u64(cwnd, W_MAX);
+	a->count = 0;
+	if (tp->lost_out && !tp->retrans_out)
+		cwnd = max_u64(cwnd, (u64)packets_in_flight(tp) + 1);
+	cwnd_write(&a->s, tp, min_u64(cwnd, W_MAX));
+}
+
+static inline bool reducing(struct sock *sk)
+{
+	u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+
+	return state == TCP_CA_CWR || state == TCP_CA_Recovery;
+}
+
+SEC("struct_ops/accsa_init")
+void BPF_PROG(accsa_init, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct accsa *a = inet_csk_ca(sk);
+	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
+	char reno[] = "reno";
+
+	__builtin_memset(a, 0, sizeof(*a));
+	COUNT(flows);
+	if (!w || !w->peer) {
+		COUNT(fallbacks);
+		bpf_setsockopt(sk, IPPROTO_TCP_, TCP_CONGESTION_, reno, sizeof(reno));
+		return;
+	}
+	w->ours = true;
+	first_window(tp, init_cwnd);
+	take_window(a, tp);
+	a->delivered = tp->delivered;
+	a->una = tp->snd_una;
+}
+
+SEC("struct_ops/accsa_release")
+void BPF_PROG(accsa_release, struct sock *sk)
+{
+	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
+
+	if (w) /* another controller follows: it forces no ACKs */
+		w->ours = w->thin = false;
+}
+
+/* The RTT of an ACK's newest packet: the others have waited for it. */
+SEC("struct_ops/accsa_pkts_acked")
+void BPF_PROG(accsa_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct accsa *a = inet_csk_ca(sk);
+
+	if (!rtt_sample(&a->s, tcp_sk(sk), sample, 0))
+		return;
+	a->srtt_us = a->srtt_us ? ((u64)7 * a->srtt_us + a->s.rtt_last) / 8 : a->s.rtt_last;
+}
+
+SEC("struct_ops/accsa_cong_control")
+void BPF_PROG(accsa_cong_control, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct accsa *a = inet_csk_ca(sk);
+	u32 acked = tp->delivered - a->delivered;
+	bool advanced = tp->snd_una != a->una;
+
+	a->s.ack_stamp = tp->tcp_mstamp;
+	a->delivered = tp->delivered;
+	a->una = tp->snd_una;
+	if (reducing(sk)) {
+		reduced(sk, a);
+	} else {
+		if (cwnd_changed(&a->s, tp)) /* by an RTO, or an undo */
+			take_window(a, tp);
+		if (advanced && may_grow(tp)) /* not by duplicate ACKs, of which the third is a loss */
+			grow(a, tp, acked);
+		cwnd_write(&a->s, tp, a->w);
+	}
+	if (a->srtt_us) /* 2^20 * 2^16 * 10^6 < 2^56 */
+		pace(sk, mul_div((u64)a->w * min_u64(tp->mss_cache, 65535), 1000000, a->srtt_us));
+}
+
+SEC("struct_ops/accsa_ssthresh")
+u32 BPF_PROG(accsa_ssthresh, struct sock *sk)
+{
+	COUNT(losses);
+	return max_u64(tcp_sk(sk)->snd_cwnd >> 1, W_MIN);
+}
+
+SEC("struct_ops/accsa_set_state")
+void BPF_PROG(accsa_set_state, struct sock *sk, u8 state)
+{
+	if (state == TCP_CA_Loss)
+		COUNT(timeouts);
+	else if (state == TCP_CA_CWR || state == TCP_CA_Recovery) /* by a timer, too: no ACK need follow */
+		reduced(sk, inet_csk_ca(sk));
+}
+
+SEC("struct_ops/accsa_undo_cwnd")
+u32 BPF_PROG(accsa_undo_cwnd, struct sock *sk)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct accsa *a = inet_csk_ca(sk);
+
+	COUNT(undos);
+	a->s.cwnd = 0; /* the window is taken anew, also if the first repair's is the same */
+	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+}
+
+/* The stack leaves the window of one with cong_control alone: after n idle seconds it is halved n times, not below 10. */
+SEC("struct_ops/accsa_cwnd_event")
+void BPF_PROG(accsa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	struct accsa *a = inet_csk_ca(sk);
+	u32 halvings;
+
+	if (!idle_ended(&a->s, tp, ev))
+		return;
+	halvings = min_u64((tp->tcp_mstamp - a->s.ack_stamp) / 1000000, 31);
+	if (!halvings || tp->snd_cwnd <= 10)
+		return;
+	COUNT(idle_restarts);
+	tp->snd_ssthresh = max_u64(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
+	cwnd_write(&a->s, tp, max_u64(tp->snd_cwnd >> halvings, 10));
+	take_window(a, tp);
+}
+
+/*
+ * Runs for the segment that PARSE_HDR_OPT_CB has just noted, before its data is queued. The kernel
+ * then sends an ACK once it is: with this segment covered.
+ */
+SEC("struct_ops/accsa_in_ack_event")
+void BPF_PROG(accsa_in_ack_event, struct sock *sk, u32 flags)
+{
+	struct inet_connection_sock *icsk = inet_csk(sk);
+	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
+
+	if (!w || !w->receiving)
+		return;
+	w->thin = true;
+	if (w->due)
+		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
+}
+
+/* --- options ----------------------------------------------------------------------------------- */
+
+struct tcp_header {
+	__be16 source, dest;
+	__be32 seq, ack;
+	u8 offset, flags; /* header length in words << 4 */
+	__be16 window;
+	u16 check, urgent;
+};
+
+/* Fill an option of ours from the header at hand, or from the SYN: its length, below 0 if absent. */
+static inline int find_option(struct bpf_sock_ops *ops, void *option, u32 size, __be16 exid, u64 flags)
+{
+	struct hello_option *o = option;
+
+	o->kind = OPTION_KIND;
+	o->len = sizeof(*o); /* of what is compared: kind and ExID */
+	o->exid = exid;
+	return bpf_load_hdr_opt(ops, option, size, flags);
+}
+
+static inline bool says_hello(struct bpf_sock_ops *ops, u64 flags)
+{
+	struct hello_option hello;
+
+	return find_option(ops, &hello, sizeof(hello), HELLO_EXID, flags) == sizeof(hello);
+}
+
+static inline struct wire *wire_of(struct bpf_sock_ops *ops, u64 flags)
+{
+	struct bpf_sock *sk = ops->sk;
+
+	return sk ? bpf_sk_storage_get(&wires, sk, NULL, flags) : NULL;
+}
+
+static inline struct tcp_sock *tcp_of(struct bpf_sock_ops *ops)
+{
+	struct bpf_sock *sk = ops->sk;
+
+	return sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+}
+
+/* The flags are the socket's: off, other programs of the cgroup are not called either. */
+static inline void callbacks(struct bpf_sock_ops *ops, bool on)
+{
+	u32 flags = ops->bpf_sock_ops_cb_flags;
+
+	bpf_sock_ops_cb_flags_set(ops, on ? flags | CB_FLAGS : flags & ~CB_FLAGS);
+}
+
+/* After the handshake: without a peer nothing is called any more. */
+static inline void established(struct bpf_sock_ops *ops, bool hello)
+{
+	struct tcp_sock *tp = tcp_of(ops);
+	struct wire *w = NULL;
+
+	if (hello && tp && tp->ecn_flags & TCP_ECN_OK)
+		w = wire_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
+	if (w) {
+		w->peer = true;
+		COUNT(peers);
+	}
+	callbacks(ops, w);
+}
+
+/* Is ours the controller of this socket? */
+static inline bool is_ours(struct bpf_sock_ops *ops)
+{
+	char name[16] = "";
+
+	if (bpf_getsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_, name, sizeof(name)))
+		return false;
+	for (int i = 0; i < 16 && name[i] == asymcc_name[i]; i++)
+		if (!name[i])
+			return true;
+	return false;
+}
+
+/*
+ * Is a hello to be written? The third SYN goes without: a middlebox may have dropped the others
+ * for their option. A SYN-ACK answers a hello, but not one of which a SYN cookie keeps no record.
+ */
+static inline bool hello_due(struct bpf_sock_ops *ops)
+{
+	struct tcp_sock *tp;
+
+	if (ops->skb_tcp_flags & ACK)
+		return ops->args[0] != BPF_WRITE_HDR_TCP_SYNACK_COOKIE &&
+		       says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN);
+	tp = tcp_of(ops);
+	return tp && ((struct inet_connection_sock *)tp)->icsk_retransmits < 2 && is_ours(ops);
+}
+
+static inline bool sends_options(const struct wire *w)
+{
+	return w && w->ours && w->peer;
+}
+
+static inline void reserve(struct bpf_sock_ops *ops)
+{
+	bool current_mss = ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS;
+
+	if (!current_mss && ops->skb_tcp_flags & SYN) {
+		if (hello_due(ops))
+			bpf_reserve_hdr_opt(ops, sizeof(struct hello_option), 0);
+		return;
+	}
+	if ((current_mss || ops->skb_len) && sends_options(wire_of(ops, 0)))
+		bpf_reserve_hdr_opt(ops, sizeof(struct data_option), 0);
+}
+
+/* The header at hand, and how much payload follows it. False: none there. */
+static inline bool header(struct bpf_sock_ops *ops, struct tcp_header *h, u32 *payload)
+{
+	void *data = ops->skb_data;
+	u32 len;
+
+	if (data + sizeof(*h) > ops->skb_data_end)
+		return false;
+	__builtin_memcpy(h, data, sizeof(*h));
+	len = (h->offset >> 4) * 4;
+	*payload = ops->skb_len > len ? ops->skb_len - len : 0;
+	return true;
+}
+
+static inline void write(struct bpf_sock_ops *ops)
+{
+	struct hello_option hello = { OPTION_KIND, sizeof(hello), HELLO_EXID };
+	struct data_option o = { .kind = OPTION_KIND, .len = sizeof(o), .exid = DATA_EXID };
+	struct tcp_header h;
+	struct tcp_sock *tp;
+	struct wire *w;
+	u32 payload, end;
+
+	if (ops->skb_tcp_flags & SYN) {
+		bpf_store_hdr_opt(ops, &hello, sizeof(hello), 0); /* no room was reserved: none is left */
+		return;
+	}
+	w = wire_of(ops, 0);
+	tp = tcp_of(ops);
+	if (!sends_options(w) || !tp || !header(ops, &h, &payload) || !payload)
+		return;
+	w->waiting = 0; /* it acknowledges, too */
+	end = bpf_ntohl(h.seq) + payload;
+	if ((s32)(tp->write_seq - end) < (s32)tp->mss_cache ||
+	    (s32)(tp->snd_una + tp->snd_wnd - end) < (s32)tp->mss_cache || packets_in_flight(tp) >= tp->snd_cwnd)
+		o.flags = DATA_T;
+	o.marks = w->marks;
+	o.cwnd = bpf_htons(min_u64(tp->snd_cwnd, 65535));
+	o.una = bpf_htonl(tp->snd_una);
+	if (!bpf_store_hdr_opt(ops, &o, sizeof(o), 0))
+		COUNT(options_sent);
+}
+
+static inline void start_receiving(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o)
+{
+	w->receiving = true;
+	w->dk = 1;
+	w->marks_seen = o->marks;
+	w->end = w->last_ack = w->round = ops->rcv_nxt;
+	if (!w->ours)
+		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_, (void *)asymcc_name, sizeof(asymcc_name));
+}
+
+/* (1) and (2). What is told of within the round trip after a doubling were ACKs from before it. */
+static inline void adapt(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o)
+{
+	bool over = before(w->round, bpf_ntohl(o->una));
+	u8 told = o->marks - w->marks_seen;
+
+	if (told >= 128) /* overtaken by a packet that told of more */
+		return;
+	w->marks_seen = o->marks;
+	if (told && (over || !w->doubled)) {
+		w->dk = min_u64(2 * w->dk, dk_max);
+		w->doubled = true;
+		COUNT(doublings);
+	} else if (over) {
+		if (w->dk > 1 && !w->doubled) {
+			w->dk--;
+			COUNT(decrements);
+		}
+		w->doubled = false;
+	} else {
+		return;
+	}
+	w->round = ops->rcv_nxt;
+}
+
+/* The receiver counts a packet, and decides whether it is to be answered at once. */
+static inline void received(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o,
+			    const struct tcp_header *h, u32 payload)
+{
+	u32 seq = bpf_ntohl(h->seq), end = seq + payload;
+	u32 most = max_u64(bpf_ntohs(o->cwnd) / 2, 1), mss = 0; /* (3) */
+	struct tcp_sock *tp = tcp_of(ops);
+
+	COUNT(options_seen);
+	w->optioned = true;
+	if (!w->receiving)
+		start_receiving(ops, w, o);
+	adapt(ops, w, o);
+	if (tp)
+		mss = ((struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
+	w->waiting += mul_div(payload + mss - 1, 1, mss); /* many, where GRO has made one of them */
+	if (seq != ops->rcv_nxt || before(ops->rcv_nxt, w->end) || o->flags & DATA_T || h->flags & FIN ||
+	    w->waiting >= min_u64(w->dk, most) || bpf_ktime_get_ns() - w->passed_ns > 1000ULL * delay_us)
+		w->due = true;
+	if (before(w->end, end))
+		w->end = end;
+}
+
+static inline void parse(struct bpf_sock_ops *ops)
+{
+	struct wire *w = wire_of(ops, 0);
+	struct data_option data;
+	struct tcp_header h;
+	u32 payload;
+	int len;
+
+	if (!w || !header(ops, &h, &payload) || !payload)
+		return;
+	len = find_option(ops, &data, sizeof(data), DATA_EXID, 0);
+	if (len == sizeof(data))
+		received(ops, w, &data, &h, payload);
+	else if (len >= 0 || len == -ENOSPC)
+		COUNT(options_bad);
+}
+
+SEC("sockops")
+int accsa_sockops(struct bpf_sock_ops *ops)
+{
+	int one = 1;
+
+	switch (ops->op) {
+	case BPF_SOCK_OPS_NEEDS_ECN:
+		if (!ops->is_fullsock) /* a SYN that has come; one that goes asks if its controller is ours */
+			ops->reply = 1;
+		break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &one, sizeof(one));
+		callbacks(ops, true);
+		break;
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+		if (ops->sk) /* a socket that is connected anew */
+			bpf_sk_storage_delete(&wires, ops->sk);
+		callbacks(ops, true);
+		break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+		established(ops, says_hello(ops, 0));
+		break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+		established(ops, says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN));
+		break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+		reserve(ops);
+		break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+		write(ops);
+		break;
+	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
+		parse(ops);
+		break;
+	}
+	return 1;
+}
+
+/* --- what passes by ------------------------------------------------------------------------------ */
+
+#define PURE_ACK_MAX (40 + 60) /* longest IP and TCP headers without extensions */
+
+/* TCP header of a pure ACK and its ECN bits, or false. */
+static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
+{
+	u8 ip[10];
+	u32 at;
+
+	if (skb->len > PURE_ACK_MAX || bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
+		return false;
+	if (ip[0] >> 4 == 4 && ip[9] == IPPROTO_TCP_) {
+		at = (ip[0] & 15) * 4;
+		*ecn = ip[1] & CE;
+	} else if (ip[0] >> 4 == 6 && ip[6] == IPPROTO_TCP_) {
+		at = 40;
+		*ecn = ip[1] >> 4 & CE;
+	} else {
+		return false;
+	}
+	return !bpf_skb_load_bytes(skb, at, h, sizeof(*h)) && !(h->flags & (SYN | FIN | RST)) &&
+	       skb->len == at + (h->offset >> 4) * 4;
+}
+
+SEC("cgroup_skb/ingress")
+int accsa_ingress(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct tcp_header h;
+	struct wire *w;
+	u8 ecn;
+
+	if (!sk || !pure_ack(skb, &h, &ecn) || ecn != CE)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
+	if (sends_options(w)) {
+		__sync_fetch_and_add(&w->marks, 1);
+		COUNT(marks);
+	}
+	return 1;
+}
+
+/*
+ * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below
+ * the ACK (RFC 2883). The kernel writes SACK first, or behind the timestamps.
+ */
+static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
+{
+	u32 at = skb->len - (h->offset >> 4) * 4 + sizeof(*h);
+	u8 kind;
+	__be32 left;
+
+	for (int i = 0; i < 2; i++, at += 12) {
+		if (bpf_skb_load_bytes(skb, at + 2, &kind, 1))
+			return false;
+		if (kind == TCPOPT_SACK && !bpf_skb_load_bytes(skb, at + 4, &left, sizeof(left)))
+			return before(bpf_ntohl(left), ack);
+	}
+	return false;
+}
+
+/* Why must this ACK pass? */
+static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack, u32 right, u64 now)
+{
+	u32 two = 2 * ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
+
+	if (w->due || ack != w->end || (ack != w->last_ack && !w->optioned)) /* gaps; data without options */
+		return true;
+	if (ack == w->last_ack && right == w->last_right) /* said before: somebody asked */
+		return true;
+	if (before(w->passed_right, right) && before(w->passed_right, w->end + two))
+		return true; /* the window that the sender knows is used up */
+	return now - w->passed_ns > 1000ULL * delay_us;
+}
+
+SEC("cgroup_skb/egress")
+int accsa_egress(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct tcp_header h;
+	struct tcp_sock *tp;
+	struct wire *w;
+	u32 ack, right;
+	bool pass;
+	u64 now;
+	u8 ecn;
+
+	if (!sk || !pure_ack(skb, &h, &ecn))
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
+	if (!w || !w->thin)
+		return 1;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 1;
+	now = bpf_ktime_get_ns();
+	ack = bpf_ntohl(h.ack);
+	right = tp->rcv_wup + tp->rcv_wnd;
+	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, ack) ||
+	       before(bpf_ntohl(h.seq), tp->snd_una); /* keepalive, window probe */
+	w->last_ack = ack;
+	w->last_right = right;
+	w->optioned = false;
+	if (!pass) {
+		COUNT(acks_suppressed);
+		return 0;
+	}
+	COUNT(acks_sent);
+	__sync_fetch_and_add(&dk_sum, w->dk);
+	w->due = false;
+	w->waiting = 0;
+	w->passed_right = right;
+	w->passed_ns = now;
+	return 1;
+}
+
+SEC(".struct_ops")
+struct tcp_congestion_ops accsa = {
+	.init = (void *)accsa_init,
+	.release = (void *)accsa_release,
+	.pkts_acked = (void *)accsa_pkts_acked,
+	.in_ack_event = (void *)accsa_in_ack_event,
+	.cong_control = (void *)accsa_cong_control,
+	.ssthresh = (void *)accsa_ssthresh,
+	.set_state = (void *)accsa_set_state,
+	.undo_cwnd = (void *)accsa_undo_cwnd,
+	.cwnd_event = (void *)accsa_cwnd_event,
+	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
+	.name = "accsa",
+};

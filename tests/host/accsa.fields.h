@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Members of `struct accsa` and of its `struct wire` that tests read and set. */
+FIELD(w)
+FIELD(count)
+FIELD(delivered)
+FIELD(srtt_us)
+STORED(peer)
+STORED(ours)
+STORED(marks)
+STORED(receiving)
+STORED(thin)
+STORED(due)
+STORED(marks_seen)
+STORED(dk)
+STORED(waiting)
+STORED(doubled)
+STORED(round)
+STORED(end)

@@ -1,0 +1,577 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""ACC+SA's own source, compiled for the host with sanitizers: both ends, against its laws."""
+
+import struct
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from host.driver import Driver, build, line
+from host.formosa import ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, RST, SEG, SYN, Receiver, ip_packet
+
+ALL = 2**32 - 1
+MS, SECOND = 1000, 10**6
+NEEDS_ECN = 6  # BPF_SOCK_OPS_...
+OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
+NOT_ECT, ECT1, ECT0, CE = range(4)
+T = 0x80
+
+HELLO = bytes.fromhex("fd04f0a3")
+SENDER = {"synack": HELLO, "ecn_flags": 1}
+RECEIVER = {"syn": HELLO, "ecn_flags": 1}
+
+
+def data(una, marks=0, cwnd=1000, flags=0):
+    return bytes.fromhex("fd0cf0a4") + struct.pack(">BBHI", flags, marks % 256, cwnd, una % 2**32)
+
+
+def fields_of_data(text):
+    """flags, marks, cwnd, una"""
+    raw = bytes.fromhex(text)
+    assert raw[:4] == bytes.fromhex("fd0cf0a4") and len(raw) == 12
+    return struct.unpack(">BBHI", raw[4:])
+
+
+@pytest.fixture(scope="session")
+def accsa():
+    driver = Driver(build("accsa"))
+    yield driver
+    assert driver.close() == 0, driver.process.stderr.read()
+
+
+# --- sender's law -----------------------------------------------------------------------------
+
+
+def at(driver, cwnd, ssthresh=2, **keys):
+    """A sender whose window is full."""
+    driver.start(**SENDER, now=0, app=0)
+    driver.poke(snd_cwnd=cwnd, snd_ssthresh=ssthresh, ca__w=cwnd, ca__cwnd=cwnd, **keys)
+    return driver.send(app=ALL)
+
+
+def test_slow_start_adds_what_is_acknowledged(accsa):
+    at(accsa, 10, 2**31 - 1)
+    assert accsa.ack(n=10, rtt=40 * MS)["cwnd"] == 20
+    assert accsa.ack(n=1, rtt=40 * MS)["cwnd"] == 21
+    assert accsa.ack(n=7, rtt=40 * MS)["cwnd"] == 28
+
+
+def test_slow_start_ends_at_ssthresh(accsa):
+    at(accsa, 10, 15)
+    assert accsa.ack(n=10, rtt=40 * MS)["cwnd"] == 15
+    assert accsa.state()["ca"]["count"] == 5, "what is left of the ACK counts as Reno's"
+
+
+@given(cwnd=st.integers(2, 500), pieces=st.lists(st.integers(1, 40), min_size=1, max_size=12))
+@settings(max_examples=60, deadline=None)
+def test_growth_is_by_packets_not_by_acks(accsa, cwnd, pieces):
+    """One packet a window, however the ACKs are cut."""
+    acked = 0
+    at(accsa, cwnd)
+    for n in pieces:
+        acked += min(n, cwnd)
+        got = accsa.ack(n=min(n, cwnd), rtt=40 * MS)["cwnd"]
+        assert sum(range(cwnd, got)) <= acked + len(pieces) * cwnd and (got - cwnd) * cwnd <= acked
+    at(accsa, cwnd)
+    for _ in range(acked):
+        accsa.ack(n=1, rtt=40 * MS)
+    one_by_one = accsa.state()["ca"]["w"]
+    assert one_by_one == next(w for w in range(cwnd, ALL) if sum(range(cwnd, w + 1)) > acked)
+    assert one_by_one <= got <= one_by_one + 1, "an ACK of more than a window counts the window it found"
+
+
+def test_duplicate_acks_let_nothing_grow(accsa):
+    at(accsa, 40)
+    accsa.ack(n=20, rtt=40 * MS)
+    for _ in range(2):
+        accsa.ack(n=0, sack=1, rtt=40 * MS)
+    assert accsa.state()["ca"]["count"] == 20
+
+
+def test_a_window_that_is_not_the_limit_stays(accsa):
+    at(accsa, 50)
+    accsa.ack(n=50, rtt=40 * MS, app=20)
+    before = accsa.ack(n=20, rtt=40 * MS)["cwnd"]
+    for _ in range(20):
+        assert accsa.ack(n=20, rtt=40 * MS)["cwnd"] == before
+
+
+def test_losses_are_renos(accsa):
+    at(accsa, 40)
+    assert accsa.loss(n=1, sack=3)["cwnd"] == 36 + 1, "what is in flight, and the first repair at once"
+    assert accsa.state()["tp"]["snd_ssthresh"] == 20
+    for _ in range(30):
+        got = accsa.ack(n=0, sack=1)
+    assert got["cwnd"] == 20
+    accsa.ack(n=40, rtt=50 * MS)
+    assert accsa.state()["tp"]["state"] == OPEN and accsa.state()["tp"]["snd_cwnd"] == 20
+    assert accsa.cwr()["cwnd"] == 10
+    counters = accsa.state()["counters"]
+    assert (counters["losses"], counters["timeouts"]) == (2, 0)
+
+
+def test_a_loss_found_by_a_timer_is_repaired_at_once(accsa):
+    at(accsa, 40)
+    got = accsa.loss(n=2, timer=1)
+    assert got["again"] >= 1 and accsa.state()["tp"]["snd_ssthresh"] == 20
+
+
+def test_timeout_and_undo(accsa):
+    at(accsa, 40)
+    assert accsa.rto()["cwnd"] == 1
+    assert accsa.state()["tp"]["snd_ssthresh"] == 20
+    assert accsa.ack(n=1)["cwnd"] == 2
+    assert accsa.ack(n=2)["cwnd"] == 4
+    at(accsa, 40)
+    accsa.rto()
+    assert accsa.undo()["cwnd"] == 40
+    at(accsa, 40)
+    accsa.loss(n=1)
+    assert accsa.undo()["cwnd"] == 40
+    assert [accsa.ack(n=40, rtt=MS)["cwnd"] for _ in range(2)] == [40, 41]
+    assert accsa.state()["counters"]["undos"] == 1
+
+
+def test_undo_of_a_loss_whose_repair_filled_the_window(accsa):
+    at(accsa, 40)
+    assert accsa.loss(n=1, timer=1)["cwnd"] == 40, "39 are in flight"
+    assert accsa.undo()["cwnd"] == 40
+    assert accsa.ack(n=20, rtt=40 * MS)["cwnd"] == 40
+
+
+@pytest.mark.parametrize("idle, cwnd", [(0.9, 100), (1.1, 50), (2.1, 25), (9, 10), (10**6, 10)])
+def test_idle_seconds_halve_the_window(accsa, idle, cwnd):
+    at(accsa, 100)
+    accsa.ack(n=100, rtt=40 * MS, app=0, now=40 * MS)
+    was = accsa.state()["tp"]["snd_cwnd"]
+    assert was in (100, 101)
+    accsa.send(app=ALL, now=40 * MS + int(idle * SECOND))
+    assert accsa.state()["tp"]["snd_cwnd"] == pytest.approx(cwnd, abs=1)
+
+
+def test_paced_at_a_window_an_rtt(accsa):
+    at(accsa, 100)
+    accsa.ack(n=4, rtt=50 * MS)
+    assert accsa.state()["tp"]["pacing_rate"] == 100 * 960 * 20
+    accsa.ack(n=4, rtt=90 * MS)  # smoothed: 55 ms
+    assert accsa.state()["tp"]["pacing_rate"] == 100 * 960 * SECOND // (55 * MS)
+
+
+def test_first_window(accsa):
+    assert accsa.start(**SENDER)["cwnd"] == 10
+    assert accsa.start({"init_cwnd": 2}, **SENDER)["cwnd"] == 2
+
+
+@pytest.mark.parametrize("keys", [{}, {"ecn_flags": 1}, {"synack": HELLO}, {"synack": b"", "ecn_flags": 1}, {"syn": HELLO}, SENDER | {"fails": 1}])
+def test_without_the_peer_or_ecn_it_goes_on_as_reno(accsa, keys):
+    assert accsa.start(**keys)["controller"] == "reno"
+    assert accsa.state()["counters"]["fallbacks"] == 1
+    assert "controller" not in accsa.start(**SENDER)
+
+
+# --- what a sender writes, and sees -----------------------------------------------------------
+
+
+def test_hello(accsa):
+    """Of a socket with this controller; in two SYNs; in the answer to one."""
+    def hello(**keys):
+        return accsa.write(flags=SYN, **keys)["options"]
+
+    def answer(syn, **keys):
+        accsa.start(other=1)
+        accsa.call(op=CALL["listen"])
+        return accsa.write(flags=SYN | ACK, full=0, syn=syn, **keys)["options"]
+
+    accsa.start()
+    accsa.call(op=CALL["connect"])
+    accsa.poke(other=0)
+    assert hello() == HELLO.hex()
+    accsa.poke(other=1)
+    assert hello() == ""
+    accsa.poke(other=0, icsk_retransmits=1)
+    assert hello() == HELLO.hex()
+    accsa.poke(icsk_retransmits=2)
+    assert hello() == ""
+    assert answer(HELLO) == HELLO.hex()
+    assert answer(b"") == answer(bytes.fromhex("fd04f0a0")) == answer(HELLO, mode=COOKIE) == ""
+
+
+def test_those_that_come_may_have_ecn_those_that_go_ask_by_their_controller(accsa):
+    accsa.start()
+    assert (accsa.call(op=NEEDS_ECN, full=0)["reply"], accsa.call(op=NEEDS_ECN, full=1)["reply"]) == (1, 0)
+
+
+def test_data_option(accsa):
+    at(accsa, 40)
+    accsa.ack(n=7, rtt=40 * MS)
+    tp = accsa.state()["tp"]
+    accsa.poke(wire__marks=259)
+    assert fields_of_data(accsa.write(len=SEG, seq=tp["snd_nxt"] - SEG)["options"])[1:] == (3, 40, tp["snd_una"])
+    accsa.poke(snd_cwnd=10**6)
+    assert fields_of_data(accsa.write(len=SEG)["options"])[2] == 65535
+    assert accsa.write(len=0)["options"] == ""
+    assert accsa.write(mode=CURRENT_MSS)["reserved"] == 12, "else the stack's MSS is too large"
+
+
+def test_what_nothing_follows_is_flagged(accsa):
+    """For want of data, or of the peer's window; or because it is a probe."""
+    got = accsa.start(**SENDER, app=4)
+    assert [fields_of_data(options)[0] for _, _, options in got["segments"]] == [0, 0, 0, T]
+    accsa.start(**SENDER, app=0)
+    accsa.poke(write_seq=10**6, snd_una=1, snd_wnd=5 * SEG)
+    assert [fields_of_data(accsa.write(seq=1 + i * SEG, len=SEG)["options"])[0] for i in range(6)] == [0, 0, 0, 0, T, T]
+    accsa.poke(snd_wnd=10**6, packets_out=9)
+    assert fields_of_data(accsa.write(seq=1, len=SEG)["options"])[0] == 0
+    accsa.poke(packets_out=10)
+    assert fields_of_data(accsa.write(seq=1, len=SEG)["options"])[0] == T
+
+
+def marked(packet, ecn):
+    """With these ECN bits in its IP header."""
+    if packet[0] >> 4 == 4:
+        return packet[:1] + bytes([packet[1] | ecn]) + packet[2:]
+    return packet[:1] + bytes([packet[1] | ecn << 4]) + packet[2:]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_marks_of_pure_acks_are_counted(accsa, version):
+    def marks(ecn, owned=1, **keys):
+        before = accsa.state()["wire"]["marks"]
+        assert accsa.ingress(packet=marked(ip_packet(1, version=version, **keys), ecn), owned=owned)["pass"]
+        return accsa.state()["wire"]["marks"] - before
+
+    accsa.start(**SENDER)
+    assert [marks(ecn) for ecn in (NOT_ECT, ECT1, ECT0, CE, CE)] == [0, 0, 0, 1, 1]
+    assert marks(CE, options=bytes(24)) == 1
+    assert marks(CE, payload=b"x") == marks(CE, flags=SYN | ACK) == marks(CE, flags=FIN | ACK) == marks(CE, owned=0) == 0
+    assert accsa.state()["counters"]["marks"] == 3
+    whole = marked(ip_packet(1, version=version), CE)
+    for length in range(len(whole)):
+        assert accsa.ingress(packet=whole[:length])["pass"]
+    accsa.start(ecn_flags=1)
+    assert marks(CE) == 0
+    accsa.start(**SENDER)
+    accsa.release()
+    assert marks(CE) == 0
+
+
+# --- the receiver -----------------------------------------------------------------------------
+
+
+class Stream:
+    """Packets by number to a receiver, each with an option; tells which of them were answered on the wire."""
+
+    def __init__(self, driver, params=None, every=1, dk=None, **keys):
+        self.receiver, self.now, self.driver = Receiver(driver, params, every, **RECEIVER | keys), 0, driver
+        self.next, self.una, self.marks = 0, 1, 0
+        if dk:
+            self(1)
+            driver.poke(wire__dk=dk, wire__round=10**9)
+
+    def __call__(self, count=1, at=None, gap=MS, length=SEG, cwnd=1000, flags=0):
+        """Packets from `at` on, or the next: the numbers of those that were answered."""
+        answered = []
+        for packet in range(self.next if at is None else at, (self.next if at is None else at) + count):
+            self.now += gap
+            option = data(self.una, self.marks, cwnd, flags)
+            answered += [packet] * len(self.receiver.take(self.now, 1 + packet * SEG, option, length))
+            self.next = max(self.next, packet + 1)
+        return answered
+
+    @property
+    def dk(self):
+        return self.driver.state()["wire"]["dk"]
+
+    def round_trip(self, marks=0):
+        """A packet whose sender has an ACK that was sent after the round trip began, and is told of marks."""
+        self.una, self.marks = self.receiver.next, self.marks + marks
+        self()
+        self.una = self.receiver.next
+        return self.dk
+
+
+@pytest.fixture
+def stream(accsa):
+    return lambda *args, **keys: Stream(accsa, *args, **keys)
+
+
+@pytest.mark.parametrize("every", [1, 2, 10**6])
+@pytest.mark.parametrize("dk", [1, 2, 3, 16])
+def test_one_ack_for_dk_packets(stream, every, dk):
+    """However often the kernel would send one."""
+    send = stream(every=every, dk=dk)
+    assert send(6 * dk) == [dk * i for i in range(1, 7)]
+    counters = send.driver.state()["counters"]
+    assert counters["acks_sent"] == 7 and counters["dk_sum"] == 1 + 6 * dk
+
+
+def test_packets_in_one_segment_count_each(stream):
+    send = stream(every=10**6, dk=16)
+    accsa = send.driver
+    for length, waiting in ((SEG, 1), (SEG + 1, 3), (12 * SEG, 15)):
+        accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=send.receiver.next, len=length, options=data(1))
+        send.receiver.next += length
+        assert (accsa.state()["wire"]["waiting"], accsa.state()["wire"]["due"]) == (waiting, 0)
+    accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=send.receiver.next, len=1, options=data(1))
+    assert accsa.state()["wire"]["due"]
+
+
+@pytest.mark.parametrize("cwnd, every", [(0, 1), (1, 1), (3, 1), (4, 2), (31, 15), (32, 16), (33, 16), (1000, 16)])
+def test_two_acks_a_window_at_least(stream, cwnd, every):
+    send = stream(every=10**6, dk=16)
+    assert send(4 * every, cwnd=cwnd) == [every * i for i in range(1, 5)]
+
+
+def test_a_mark_doubles_dk_once_a_round_trip(stream):
+    send = stream()
+    send()
+    assert [send.round_trip(marks=n) for n in (1, 1, 3, 1)] == [2, 4, 8, 16]
+    send.marks += 1  # of an ACK from before the last doubling
+    send.una -= SEG
+    send()
+    assert send.dk == 16
+    send.una += 2 * SEG
+    send()
+    assert send.dk == 16, "and it is not told of again"
+    send.marks += 1
+    send()
+    assert send.dk == 32, "amid a round trip"
+
+
+def test_a_round_trip_without_a_mark_takes_one(stream):
+    """Not that after a doubling: its marks are of ACKs from before."""
+    send = stream()
+    send()
+    for _ in range(3):
+        send.round_trip(1)
+    assert [send.round_trip() for _ in range(10)] == [8, 7, 6, 5, 4, 3, 2, 1, 1, 1]
+    send.round_trip(1)
+    send.una = 1
+    send(20)
+    assert send.dk == 2, "no round trip, no change"
+
+
+def test_dk_has_a_bound(stream):
+    send = stream({"dk_max": 5})
+    send()
+    assert [send.round_trip(1) for _ in range(4)] == [2, 4, 5, 5]
+    send = stream()
+    send()
+    assert max(send.round_trip(1) for _ in range(14)) == 1024
+
+
+@given(seen=st.integers(0, 255), told=st.integers(0, 255))
+@example(seen=255, told=0)
+@settings(max_examples=60, deadline=None)
+def test_numbers_of_marks_wrap(accsa, seen, told):
+    """A packet that another overtook tells nothing new."""
+    send = Stream(accsa)
+    send.marks = seen
+    send()
+    send.marks, send.una = told, send.receiver.next
+    send()
+    ahead = (told - seen) % 256
+    wire = accsa.state()["wire"]
+    assert wire["dk"] == (2 if 0 < ahead < 128 else 1)
+    assert wire["marks_seen"] == (told if ahead < 128 else seen)
+
+
+@given(
+    first=st.sampled_from([1, 2**31 - 3000, 2**32 - 5000]),
+    steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from([1, 2, 8, 100])), min_size=1, max_size=40),
+)
+@settings(max_examples=60, deadline=None)
+def test_dk_follows_its_law(accsa, first, steps):
+    """Against (1) to (3) written down anew, with marks, steps of the sender's snd_una and windows as they come."""
+    receiver = Receiver(accsa, None, 10**6, first, **RECEIVER)
+    dk, waiting, seen, marks, settled = 1, 0, 0, 0, True
+    began = una = 0  # in packets, as what follows
+    for packet, (new, forward, cwnd) in enumerate(steps):
+        marks, una = marks + new, min(una + forward, packet)
+        acks = receiver.take(packet * MS, (first + packet * SEG) % 2**32, data(first + una * SEG, marks, cwnd))
+        receiver.next %= 2**32
+        if not packet:
+            seen = marks
+        if marks > seen and (settled or una > began):
+            dk, began, settled = min(2 * dk, 1024), packet, False
+        elif una > began:
+            dk, began, settled = max(dk - settled, 1), packet, True
+        seen = marks
+        waiting += 1
+        due = waiting >= min(dk, max(cwnd // 2, 1)) or not packet
+        assert accsa.state()["wire"]["dk"] == dk
+        assert len(acks) == due
+        waiting = 0 if due else waiting
+
+
+@pytest.mark.parametrize("every", [1, 10**6])
+def test_out_of_order_is_answered_at_once(stream, every):
+    send = stream(every=every, dk=16)
+    assert send(3) == []
+    assert send(4, at=6) == [6, 7, 8, 9], "behind a gap"
+    assert send(at=4) == [4] and send(at=5) == [5], "what fills it"
+    assert send(16) == [25]
+    assert send(at=3) == [3], "what is here already"
+    assert send(16) == [41]
+
+
+@pytest.mark.parametrize("seq, length", [(1 + 5 * SEG, SEG), (1, SEG), (1 + 2 * SEG, SEG), (1 + 2 * SEG, 5 * SEG)])
+def test_gaps_and_duplicates_are_hastened(accsa, seq, length):
+    """The kernel would put off their ACKs a while, as it does with SACKs. Two packets came in order, one behind a gap of two."""
+    send = Stream(accsa, every=10**6, dk=16)
+    send(1)
+    send(1, at=4)
+    accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=seq, len=length, options=data(1))
+    accsa.ack(n=0)
+    assert accsa.state()["tp"]["pending"] & 16
+
+
+@pytest.mark.parametrize("seq", [1, 1 + 3 * SEG])
+def test_the_first_behind_a_gap_and_a_lone_duplicate_are_hastened(accsa, seq):
+    send = Stream(accsa, every=10**6, dk=16)
+    send(1)
+    accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=seq, len=SEG, options=data(1))
+    accsa.ack(n=0)
+    assert accsa.state()["tp"]["pending"] & 16
+
+
+@pytest.mark.parametrize("keys", [{"flags": T}, {"gap": 101 * MS}])
+def test_the_last_packets_and_late_ones_wait_for_nothing(stream, keys):
+    send = stream(every=10**6, dk=16)
+    assert send(3) == []
+    assert send(1, **keys) == [4]
+    assert send(15) == [] and send() == [20]
+
+
+def test_a_fin_waits_for_nothing(accsa):
+    send = Stream(accsa, every=10**6, dk=16)
+    assert send(3) == []
+    accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=send.receiver.next, len=SEG, flags=FIN | ACK, options=data(1))
+    assert accsa.state()["wire"]["due"]
+
+
+def passes(driver, *args, **keys):
+    return driver.egress(packet=ip_packet(*args, **keys))["pass"]
+
+
+def quiet(driver, **keys):
+    """A receiver that has answered lately, and its next ACK."""
+    send = Stream(driver, every=10**6, dk=16, **keys)
+    send(2)
+    return send.receiver, send.now
+
+
+def test_data_without_options_is_acknowledged(accsa):
+    receiver, now = quiet(accsa)
+    assert not receiver.acknowledge(now)
+    for _ in range(3):
+        receiver.next += SEG
+        assert receiver.acknowledge(now)
+
+
+def test_a_gap_that_data_without_an_option_closes_is_told(accsa):
+    send = Stream(accsa, every=10**6, dk=16)
+    send(2)
+    assert send(2, at=4) == [4, 5]
+    assert passes(accsa, 1 + 6 * SEG)
+
+
+def test_a_report_of_a_duplicate_passes(accsa):
+    """A SACK block below the ACK."""
+    receiver, _ = quiet(accsa)
+
+    def passes_with(left, window):
+        accsa.poke(rcv_wnd=window)  # else it was said before
+        sack = b"\x01\x01\x05\x0a" + left.to_bytes(4, "big") + (left + SEG).to_bytes(4, "big")
+        return passes(accsa, receiver.next, options=sack)
+
+    assert not passes_with(receiver.next + SEG, 2**20 - SEG)
+    assert passes_with(1, 2**20 - 2 * SEG)
+
+
+def test_an_ack_said_before_passes(accsa):
+    """Keep-alives and zero-window probes ask for it."""
+    receiver, now = quiet(accsa)
+    assert not receiver.acknowledge(now + 1)
+    assert receiver.acknowledge(now + 2)
+    assert not receiver.acknowledge(now + 3, rcv_wnd=2**20 - 1)
+    una = accsa.state()["tp"]["snd_una"]
+    assert accsa.egress(packet=ip_packet(receiver.next, seq=una - 1))["pass"]
+
+
+@pytest.mark.parametrize("window, grows, told", [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)])
+def test_a_window_that_reopens_is_told(accsa, window, grows, told):
+    receiver, now = quiet(accsa, rcv_wnd=window)
+    edge = 1 + SEG + window
+    assert bool(receiver.acknowledge(now, rcv_wnd=edge - receiver.next + grows)) == told
+
+
+def test_an_ack_of_the_kernels_timer_passes(accsa):
+    receiver, now = quiet(accsa)
+    assert not receiver.acknowledge(now)
+    receiver, now = quiet(accsa)
+    assert receiver.acknowledge(now + 101 * MS)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_only_pure_acks_are_dropped(accsa, version):
+    receiver, _ = quiet(accsa)
+    before = accsa.state()
+    for flags in (FIN | ACK, SYN | ACK, RST, RST | ACK):
+        assert passes(accsa, receiver.next, flags=flags, version=version)
+    assert passes(accsa, receiver.next, payload=b"x", version=version)
+    whole = ip_packet(receiver.next, version=version)
+    for length in range(len(whole)):
+        assert accsa.egress(packet=whole[:length])["pass"]
+    assert accsa.egress(packet=whole, owned=0)["pass"] and accsa.state() == before
+    assert not accsa.egress(packet=whole)["pass"]
+    accsa.poke(rcv_wnd=2**20 - SEG)
+    assert passes(accsa, receiver.next, flags=ACK | ECE, version=version)
+
+
+def test_nothing_is_dropped_before_the_kernel_answers_when_told(accsa):
+    """in_ack_event shows that this controller runs; without it nobody forces ACKs."""
+    accsa.start(**RECEIVER)
+    for i in range(5):
+        accsa.read(now=i, options=data(1), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
+        accsa.poke(wire__due=0)
+        assert passes(accsa, 1 + (i + 1) * SEG)
+    for keys in (RECEIVER, {"syn": b"", "ecn_flags": 1}, {"syn": HELLO}, {}):
+        accsa.start(**keys)
+        accsa.ack(n=0)
+        assert all(passes(accsa, ack) for ack in (1, 1, 961, 500))
+
+
+def test_another_controller_forces_and_drops_no_acks(accsa):
+    receiver, _ = quiet(accsa)
+    assert not passes(accsa, receiver.next)
+    accsa.release()
+    assert passes(accsa, receiver.next - 1) and accsa.write(mode=CURRENT_MSS)["reserved"] == 0
+
+
+@pytest.mark.parametrize("options, bad", [(data(1)[:8], 1), (data(1)[:1] + b"\x10" + data(1)[2:] + bytes(4), 1), (b"\xfd\x08\xf0\xa2" + bytes(4), 0), (data(1), 0)])
+def test_options_of_a_wrong_length_are_counted(accsa, options, bad):
+    accsa.start(**RECEIVER)
+    if bad and options[1] == 12:
+        options = options[:1] + b"\x08" + options[2:]
+    accsa.read(options=options, len=SEG)
+    assert accsa.state()["counters"]["options_bad"] == bad
+    for cut in range(len(options) + 20):
+        accsa.read(options=options, len=SEG, cut=cut)
+
+
+@given(st.lists(st.tuples(st.integers(0, ALL), st.integers(0, 255), st.integers(0, 65535), st.integers(0, ALL), st.integers(1, 65535)), max_size=40))
+@settings(max_examples=60, deadline=None)
+def test_wild_options_do_no_harm(accsa, options):
+    """Sanitizers watch; dk stays in its bounds, and the first packet in order after delay_us is answered."""
+    accsa.start(**RECEIVER, other=1)
+    for una, marks, cwnd, seq, length in options:
+        accsa.batch([line("read", options=data(una, marks, cwnd), seq=seq, len=length), line("ack", n=0)])
+        wire = accsa.state()["wire"]
+        assert 1 <= wire["dk"] <= 1024
+        accsa.egress(packet=ip_packet(1))
+    now = accsa.state()["tp"]["now"] + 10**6
+    accsa.read(options=data(1), seq=1, len=SEG, now=now)
+    accsa.ack(n=0)
+    assert accsa.state()["tp"]["pending"] & 16

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""ACC+SA, both halves, on this machine's own kernel, on a path that marks each ACK: the bytes arrive, and none waits for a timer."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from test_formosa_live import (
+    BOTH_CLIENT, BOTH_SERVER, HALF_CLIENT, HALF_SERVER, MANY_CLIENT, MANY_SERVER, SINK, SOURCE, cgroup, counted, exchange, pytestmark,  # noqa: F401
+)  # fmt: skip
+from test_loader import alias, asymcc, pair, run  # noqa: F401
+
+MARKER = """
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+SEC("mark") int mark_it(struct __sk_buff *skb) { bpf_skb_ecn_set_ce(skb); return 0; }
+SEC("lose") int lose_some(struct __sk_buff *skb) { bpf_skb_ecn_set_ce(skb); return bpf_get_prandom_u32() % 50 ? 0 : 2; }
+char LICENSE[] SEC("license") = "GPL";
+"""
+
+
+@pytest.fixture
+def accsa(alias, cgroup):  # noqa: F811
+    """Its registered name, both halves in place."""
+    name = alias()
+    asymcc("load", "accsa", "--as", name, "--cgroup", cgroup)
+    return name
+
+
+def on_arrival(pair, ns, dev, program, folder):  # noqa: F811
+    """From now on, on what comes in there."""
+    (folder / "marker.c").write_text(MARKER)
+    run("clang", "-O2", "-g", "-target", "bpf", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu", "-c", folder / "marker.c", "-o", folder / "marker.o")
+    pair.sh(ns, "tc", "qdisc", "add", "dev", dev, "clsact")
+    pair.sh(ns, "tc", "filter", "add", "dev", dev, "ingress", "bpf", "direct-action", "obj", folder / "marker.o", "sec", program)
+
+
+@pytest.fixture
+def marked(pair, tmp_path):  # noqa: F811
+    """What comes to the client is marked, if it may be."""
+    on_arrival(pair, pair.client, pair.dev_c, "mark", tmp_path)
+    return pair
+
+
+def test_dk_grows_to_half_a_window(marked, accsa):
+    with exchange(marked, SINK, SOURCE, accsa):
+        pass
+    n = counted(accsa)
+    assert n["peers"] == 2 and n["fallbacks"] == n["options_bad"] == n["timeouts"] == 0
+    assert n["marks"] > 0 and n["doublings"] > 3 and n["acks_sent"] < n["options_seen"] / 3
+
+
+@pytest.mark.parametrize("outside", ["server", "client"])
+def test_one_end_is_outside_the_cgroup(outside, marked, accsa):
+    """One says hello, and the other does not know the word: the kernel's Reno."""
+    with exchange(marked, SINK, SOURCE, accsa, outside=outside):
+        pass
+    n = counted(accsa)
+    assert n["peers"] == n["options_sent"] == n["acks_suppressed"] == n["marks"] == 0 and n["fallbacks"] > 0
+
+
+@pytest.mark.parametrize("server, client, n", [(HALF_SERVER, HALF_CLIENT, 200_000), (BOTH_SERVER, BOTH_CLIENT, 500_000), (MANY_SERVER, MANY_CLIENT, 20_000)],
+                         ids=["half", "both", "many"])
+def test_every_byte_arrives(server, client, n, marked, accsa):
+    """Of twenty connections at a time the machine drops packets, whatever the controller: there a timeout proves nothing."""
+    with exchange(marked, server, client, accsa, n=n):
+        pass
+    assert counted(accsa)["timeouts"] == 0 or server == MANY_SERVER
+
+
+@pytest.mark.parametrize("size", [1, 1447, 1448, 14480, 14481, 100_000])
+def test_a_tail_waits_for_nothing(size, marked, accsa):
+    with exchange(marked, SINK, SOURCE, accsa, n=size):
+        pass
+    assert counted(accsa)["timeouts"] == 0
+
+
+def test_losses_in_both_directions(pair, tmp_path, accsa):  # noqa: F811
+    on_arrival(pair, pair.client, pair.dev_c, "lose", tmp_path)
+    on_arrival(pair, pair.server, pair.dev_s, "lose", tmp_path)
+    with exchange(pair, SINK, SOURCE, accsa, n=500_000):
+        pass
+    assert counted(accsa)["losses"] > 0
