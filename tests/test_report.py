@@ -573,7 +573,7 @@ def test_figures_need_no_more_than_they_show(quick):
         "formosa": [("FO-2", FIGURES["formosa"] - {"formosa-throughput", "formosa-ack-path", "formosa-queues"}),
                     ("FO-3", FIGURES["formosa"] - {"formosa-ten-flows"}), ("FO-5", FIGURES["formosa"] - {"formosa-rounds", "formosa-delay"}),
                     ("netsum", FIGURES["formosa"] - {"formosa-queue-control"}), ("cubic", FIGURES["formosa"])],
-        "fusion": [("FU-2", FIGURES["fusion"] - {"fusion-windows", "fusion-queue"}), ("FU-4", FIGURES["fusion"] - {"fusion-loss"}),
+        "fusion": [("FU-1", FIGURES["fusion"] - {"fusion-reduction"}), ("FU-2", FIGURES["fusion"] - {"fusion-windows", "fusion-queue"}), ("FU-4", FIGURES["fusion"] - {"fusion-loss"}),
                    ("FU-5", FIGURES["fusion"] - {"fusion-speeds", "fusion-friendliness"}),
                    ("FU-10", FIGURES["fusion"] - {"fusion-shares"}), ("cubic", FIGURES["fusion"])],
     }

@@ -4,6 +4,7 @@
 C_F = 100e6  # forward rate, bit/s
 P_B = 40  # ACK, bytes
 ALPHA = 1000  # packets
+LONG = {"1mbit": 60, "0.1mbit": 180}  # s, of long.toml
 RATES = ("10mbit", "5mbit", "4mbit", "3mbit", "2mbit", "1mbit", "0.5mbit", "0.2mbit", "0.1mbit")
 
 
@@ -65,4 +66,14 @@ def claims(results):
         results.judge("FA-X2", "not in the letter", "delayed ACKs halve k_f to 2: throughput within 10 % of 50 Mbit/s", None,
                       results.all("FA-X2"), throughput, **within(50, 0.10)),
     ]
-    return verdicts
+    for rate, k in (("1mbit", 4), ("0.1mbit", 40)):
+        fast = {r.record["seed"]: throughput(r) for r in t1(rate) if r.valid}
+        long = [r for r in results.all("FA-LONG", path__reverse__rate=rate) if r.record["seed"] in fast]
+        formosa = [r for r in results.all("FA-X3", path__reverse__rate=rate) if r.record["seed"] in fast]
+        verdicts.append(results.judge(
+            f"FA-X3 {rate}", "not in the letter", f"k_f = {k}: Formosa's throughput on the same link >= 3 times FAST's", None, formosa,
+            lambda r, fast=fast: throughput(r) / fast[r.record["seed"]], at_least=3))
+        verdicts.append(results.judge(
+            f"FA-T1 {rate} long", "Theorem 1", f"k_f = {k}: the second half of {LONG[rate]} s has the throughput of the shorter runs' within 1 %, ratio in "
+            "[0.99, 1.01]", 1, long, lambda r, fast=fast: throughput(r) / fast[r.record["seed"]], at_least=0.99, at_most=1.01))
+    return [v for v in verdicts if v.runs]  # the quick set leaves some to the full one

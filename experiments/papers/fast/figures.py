@@ -19,6 +19,7 @@ paper = suite.module("fast", "claims")  # its quantities and its theorem
 K_F = {rate: paper.k_f(paper.mbit(rate)) for rate in paper.RATES}
 SIMULATED = {4: 25, 40: 2.5, 20: 5}  # Figs. 2, 3, 4: k_f -> Mbit/s at rest
 BASELINES = ("reno", "cubic", "vegas")
+FEW = 4  # points of k_f that make a curve
 WINDOW, RTT = 1125, 0.36  # at rest, k_f = 4: q0 = alpha / x0 = 0.32 s, w0 = (d + q0) x0
 
 
@@ -47,7 +48,7 @@ def over_k_f(ax) -> None:
 
 def throughput(results):
     fast = sweep(results, "fast")
-    if len(fast) < len(K_F):
+    if len(fast) < FEW:
         return None
     figure = Figure(figsize=(7.5, 7))
     ax, relative = figure.subplots(2, sharex=True, height_ratios=[3, 1])
@@ -63,6 +64,9 @@ def throughput(results):
             look |= {"zorder": 3} if controller == "fast" else {"markerfacecolor": "none"}
             points(ax, runs, paper.throughput, **look)
             points(relative, runs, over_theorem, aside, **look)
+    formosa = {K_F[rate]: runs for rate in K_F if (runs := results.valid("FA-X3", path__reverse__rate=rate))}
+    if formosa:
+        points(ax, formosa, paper.throughput, **LOOKS["formosa"] | {"linestyle": "", "label": "Formosa, an ACK a round trip"})
     over_k_f(relative)
     ax.set(yscale="log", ylabel="throughput, Mbit/s", yticks=[2, 5, 10, 20, 50, 100], ylim=(1.7, 180))
     plain(ax.yaxis)
@@ -144,7 +148,7 @@ def standing_queue(results):
 
 def ack_path(results):
     fast = sweep(results, "fast")
-    if len(fast) < len(K_F):
+    if len(fast) < FEW:
         return None
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(3, sharex=True)

@@ -10,30 +10,41 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from asymlab import report, suite, trace
+from asymlab import report, suite
+from asymlab.metrics import jain
 from asymlab.plot import EXPECTED, look, points, steps
 from asymlab.report import BLACK, BLUE, GREEN, GREY, LOOKS, NAMES, VERMILLION
 
 paper = suite.module("fusion", "claims")
 
-RATE, RTT, PACKET = 100e6, 0.04, 1500  # bit/s, s, bytes of Figs. 2 and 4
+RTT, PACKET = 0.04, 1500  # s, bytes of Figs. 2 and 4
+FIG_2_RATE, FIG_4_RATE = 50, 20  # Mbit/s
 PAYLOAD = 1448 / PACKET
 FLOOR, CEILING = EXPECTED, EXPECTED | {"linestyle": ":"}
 PHASES = {"increase": {"facecolor": "#cfe8f8"}, "steady": {"facecolor": "#e8e8e8"}, "decrease": {"facecolor": "#fbe3c0", "hatch": "..."}}
 FRAME = {"frameon": True, "edgecolor": "none", "framealpha": 1}  # of a legend on shades
 PHASE_S = 0.05  # the phase of most ACKs in so long is the one that shows
 CYCLES = 2  # from loss to loss, in a zoom
-CUTS, LEAST = 100, 20  # losses that are drawn of a run, at most; packets below which a cut is all rounding
+SCALED = "A fifth of the paper's rate and window, and 25 times its loss, which leaves Reno the same share of the path."
 
 
 def figures(results) -> list[report.Figure]:
     with report.style():
-        drawn = [draw(results) for draw in (windows, queue, loss, shares, reduction)]
+        drawn = [draw(results) for draw in (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)]
     return [f for f in drawn if f]
 
 
+def bars(ax, x, samples: list[list[float]], base=0.0, **style) -> np.ndarray:
+    """Means over the seeds as bars, with 95 % intervals if there are several; the means."""
+    mean, low, high = np.array([suite.interval(s) for s in samples]).T
+    several = any(len(s) > 1 for s in samples)
+    ax.set_axisbelow(True)
+    ax.bar(x, mean, bottom=base, yerr=[mean - low, high - mean] if several else None, capsize=3, error_kw={"elinewidth": 0.8}, **style)
+    return mean
+
+
 def losses(acks) -> np.ndarray:
-    """Index of the last ACK before each recovery, as in claims.reductions()."""
+    """Index of the last ACK before each recovery, as in claims.cuts()."""
     return np.flatnonzero((acks["ca_state"][1:] >= 2) & (acks["ca_state"][:-1] < 2))
 
 
@@ -86,7 +97,7 @@ def windows(results):
     axes[1].set_xlabel("time, s")
     return report.Figure(
         "fusion-windows", "Fig. 2: Fusion beside Reno, a buffer of half a BDP",
-        "100 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills what Reno left free, "
+        "50 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills what Reno left free, "
         "holds its window while Reno's queue grows, and falls back to its own reno_cwnd once diff is beyond 3 alpha: from there both are "
         "Reno until the next loss.", figure)
 
@@ -107,12 +118,12 @@ def queue(results):
     known = state["b_q8"] > 0
     rate = state["b_q8"][known] / 256 * PACKET * 8 / 1e6
     axes[2].plot(*report.thin(t[known], rate), **look("fusion", label="B"))
-    axes[2].axhline(RATE / 1e6, **CEILING, label="the link")
-    axes[2].axhline(RATE / 2e6, **FLOOR, label="its half")
+    axes[2].axhline(FIG_2_RATE, **CEILING, label="the link")
+    axes[2].axhline(FIG_2_RATE / 2, **FLOOR, label="its half")
     axes[0].set(title="Fusion's packets in the queue, and how many it may keep there", ylabel="packets", ylim=(0, 1.25 * axes[0].dataLim.ymax))
     axes[1].set(title="Round-trip time", ylabel="ms", ylim=(0, 1.2 * axes[1].dataLim.ymax))
     axes[2].set(title="B, from which the increase: 1 ms of B a round trip. The whole run", ylabel="Mbit/s", xlabel="time, s",
-                xlim=(0, run.job["duration_s"]), ylim=(0, 1.2 * max(rate.max(), RATE / 1e6)))
+                xlim=(0, run.job["duration_s"]), ylim=(0, 1.2 * max(rate.max(), FIG_2_RATE)))
     for ax in axes[:2]:
         ax.set_xlim(span)
         phases = shade(ax, state, ax.get_xlim())
@@ -128,104 +139,258 @@ def queue(results):
 
 def reno_law(p):
     """Mbit/s of payload by Mathis et al. 1997, at most the link's."""
-    return np.minimum(np.sqrt(1.5 / p) * PACKET * 8 / RTT, RATE) * PAYLOAD / 1e6
+    return np.minimum(np.sqrt(1.5 / p) * PACKET * 8 / RTT / 1e6, FIG_4_RATE) * PAYLOAD
+
+
+def rate_of(p: str) -> float:
+    return float(p.removesuffix("%")) / 100
+
+
+def sweep(results, id: str) -> dict[float, list]:
+    """Loss rate -> runs of a scenario, one a seed."""
+    return {rate_of(p): runs for p in paper.LOSSES if (runs := results.valid(id, path__hops__forward__loss=p))}
+
+
+def over_loss(ax, found: dict[float, list], measure, aside: int, controller: str, **changes) -> None:
+    """One controller's line; a little apart sideways."""
+    points(ax, found, measure, 1.06 ** aside, **LOOKS[controller] | {"label": NAMES[controller], "linewidth": 1.1} | changes)
+
+
+def papers_loss(ax) -> None:
+    """A second axis above, with the paper's loss rates."""
+    above = ax.secondary_xaxis("top", functions=(lambda p: p / 25, lambda p: p * 25))
+    above.set_xlabel("paper's random loss rate, of the same effect on Reno")
+    ax.set(xscale="log", xlabel="random loss rate")
 
 
 def loss(results):
-    found = {}
-    for controller in ("fusion", *paper.KERNELS_OWN):
-        runs = {float(p.removesuffix("%")) / 100: results.valid("FU-4", path__forward__loss=p, flows__controller=controller)
-                for p in paper.LOSSES}
-        found[controller] = {p: rs for p, rs in runs.items() if rs}
-    if not found["fusion"] or not found["reno"]:
+    found = sweep(results, "FU-4")
+    if not found:
         return None
-    figure = Figure(figsize=(7.5, 5))
-    ax = figure.subplots()
-    p = np.geomspace(5e-7, 2e-2, 200)
+    spots = {c: {rate_of(p): runs for p in paper.SPOT_LOSSES if (runs := results.valid("FU-4-100", path__forward__loss=p, flows__controller=c))}
+             for c in ("reno", "fusion", "areno")}
+    wide = any(spots.values())
+    figure = Figure(figsize=(10 if wide else 7.5, 5))
+    ax, *rest = np.atleast_1d(figure.subplots(1, 1 + wide, width_ratios=[3, 1] if wide else None))
+    p = np.geomspace(1.5e-5, 4e-2, 200)
     ax.plot(p, reno_law(p), color=GREY, linewidth=1, linestyle=":", label=r"Reno's law, $\sqrt{3/2p}$ packets a round trip")
-    for i, (controller, runs) in enumerate(reversed(found.items())):
-        if runs:  # a little apart sideways, Fusion where it belongs
-            points(ax, runs, paper.goodput, 1.07 ** (i + 1 - len(found)), **LOOKS[controller] | {"label": NAMES[controller], "linewidth": 1.1})
-    ax.set(xscale="log", xlabel="random loss rate", ylabel="goodput, Mbit/s", xlim=(p[0], p[-1]), ylim=(0, 108))
-    handles, labels = ax.get_legend_handles_labels()
-    ax.legend(handles[::-1], labels[::-1], loc="lower left")
+    for i, c in enumerate(paper.VARIANTS):
+        over_loss(ax, found, lambda r: paper.alone(r, c), i - 3, c)
+    papers_loss(ax)
+    ax.set(ylabel="goodput, Mbit/s", xlim=(p[0], p[-1]), ylim=(0, 1.08 * FIG_4_RATE))
+    ax.legend(loc="lower left")
+    for spot in rest:
+        for c, runs in spots.items():
+            if runs:
+                points(spot, runs, paper.goodput, **LOOKS[c] | {"label": NAMES[c]})
+        spot.set(xscale="log", xlabel="random loss rate", xlim=(3e-5, 3e-2), ylim=(0, 108), title="100 Mbit/s, unscaled, one seed")
     return report.Figure(
         "fusion-loss", "Fig. 4: one flow under random loss",
-        "100 Mbit/s, 40 ms, a buffer of one BDP; points a little apart sideways. As in the paper, all but fill the link at the lowest rate, "
-        "and Fusion holds out longest: its cut spares what is in flight and not queued, and it grows by more than a packet a round trip.", figure)
+        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets; points a little apart sideways. {SCALED} Fusion's cut spares what is in flight "
+        "and not queued, and so it holds out longest.", figure)
+
+
+def friendliness(results):
+    found = sweep(results, "FU-5")
+    if not found:
+        return None
+    figure = Figure(figsize=(10, 5))
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, name, mine in zip(axes, ("Fig. 5", "Fig. 6"), (paper.FRIENDLY, paper.GREEDY)):
+        for i, c in enumerate(mine):
+            over_loss(ax, found, lambda r: paper.beside(r, c)[0], i - 1, c)
+            over_loss(ax, found, lambda r: paper.beside(r, c)[1], i - 1, c, linestyle=":", markerfacecolor="none", label=f"Reno beside {NAMES[c]}")
+        over_loss(ax, found, lambda r: paper.reno_beside(r, "reno"), 2, "reno", label="Reno beside Reno")
+        papers_loss(ax)
+        ax.axhline(FIG_4_RATE * PAYLOAD / 2, **EXPECTED)
+        ax.set(title=name, xlim=(1.5e-5, 4e-2), ylim=(0, FIG_4_RATE))
+        ax.legend(loc="upper right" if mine is paper.GREEDY else "upper left", fontsize=8)
+    axes[0].set_ylabel("goodput, Mbit/s; dashed: the fair share")
+    return report.Figure(
+        "fusion-friendliness", "Figs. 5 and 6: beside a Reno flow under random loss",
+        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} Left those that should leave Reno its share and take what it cannot use, "
+        "right those that take from it.", figure)
+
+
+def table(results):
+    measured = paper.table_1(results)
+    if not measured:
+        return None
+    ours, half = (np.full((7, 7), np.nan) for _ in range(2))
+    for (row, column), runs in measured.items():
+        mean, low, _ = suite.interval([100 / FIG_4_RATE * g for g in paper.row_goodput(runs, row, column)])
+        at = paper.VARIANTS.index(row), paper.VARIANTS.index(column)
+        ours[at], half[at] = mean, mean - low
+    theirs = np.array([paper.TABLE_1[c] for c in paper.VARIANTS])
+    figure = Figure(figsize=(11, 5.4))
+    axes = figure.subplots(1, 2, sharey=True)
+    names = [paper.NAMES[c] for c in paper.VARIANTS]
+    for ax, title, values in zip(axes, ("The paper", "Here, with half the 95 % interval"), (theirs, ours)):
+        image = ax.imshow(values, cmap="PuOr", vmin=0, vmax=96)
+        for (i, j), value in np.ndenumerate(values):
+            if not np.isnan(value):
+                r, g, b, _ = image.cmap(image.norm(value))
+                several = values is ours and half[i, j] > 0
+                ax.text(j, i, f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else ""), ha="center", va="center", fontsize=8,
+                        color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white")
+        ax.set(title=title, xticks=range(7), yticks=range(7), xticklabels=names, yticklabels=names, xlabel="beside")
+        ax.tick_params(axis="x", rotation=45)
+        ax.grid(visible=False)
+    figure.colorbar(image, ax=axes, shrink=0.7, label="% of the link")
+    return report.Figure(
+        "fusion-table-1", "Table 1: each variant beside each",
+        "What the row's flow has beside the column's, in percent of the link (the paper: Mbit/s of 100). Paper: 100 Mbit/s, 40 ms, 333 packets of path "
+        "and of buffer; here 20 Mbit/s and 67, where HighSpeed has hardly left Reno's law.", figure)
+
+
+def three(results):
+    found = {c: runs for c in paper.VARIANTS if (runs := results.valid("FU-8", flows__controller=c))}
+    if not found:
+        return None
+    figure = Figure(figsize=(10, 10))
+    axes = figure.subplots(4, 2, sharex=True, sharey=True).ravel()
+    for ax, (c, runs) in zip(axes, found.items()):
+        for flow, (colour, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
+            acks = flow_acks(runs[0], flow)
+            steps(ax, acks["t"], acks["cwnd"], color=colour, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
+        mean = np.mean([[paper.goodput(r, flow) for flow in range(3)] for r in runs], axis=0)
+        ax.set_title(f"{NAMES[c]}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index {np.mean([paper.three_jain(r) for r in runs]):.3f}")
+    for ax in axes[len(found):]:
+        ax.set_visible(False)
+    axes[0].legend(loc="upper right", ncols=3)
+    axes[0].set_ylim(0, 260)
+    figure.supxlabel("time, s")
+    figure.supylabel("congestion window, packets")
+    return report.Figure(
+        "fusion-three", "Fig. 8: three flows of a kind",
+        "20 Mbit/s, 82 ms (137 packets), a buffer of 67, starts at 0, 5, 10 s; windows of the first seed, goodputs and the mean of the Jain "
+        "indices from 11 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, 16.5 of 100 Mbit/s.", figure)
+
+
+def rtts(results):
+    found = {c: runs for c in paper.VARIANTS if (runs := results.valid("FU-9", flows__controller=c))}
+    if not found:
+        return None
+    figure = Figure(figsize=(8, 4.5))
+    ax = figure.subplots()
+    for i, ms in enumerate(paper.RTTS):
+        for j, (c, runs) in enumerate(found.items()):
+            bars(ax, [i + (j - 3) / 9], [[paper.rtt_ratio(r, ms) for r in runs]], width=0.1, color=LOOKS[c]["color"], label="" if i else NAMES[c])
+    ax.axhline(1, **EXPECTED)
+    ax.set(xticks=range(3), xticklabels=[f"20 and {ms} ms" for ms in paper.RTTS], ylabel="goodput of the flow of 20 ms over the other's", ylim=(0, None))
+    ax.legend(loc="upper left", ncols=2)
+    return report.Figure("fusion-rtts", "Fig. 9: two flows of a kind with different RTTs",
+                         "20 Mbit/s, a buffer of 67 packets; 95 % intervals over the seeds.", figure)
 
 
 def shares(results):
-    pairs = {c: r for c in paper.VARIANTS if (r := results.valid("FU-10", flows__0__controller=c))}
-    alone = {c: r for c in paper.VARIANTS if (r := results.valid("FU-10-ALONE", flows__controller=c))}
-    if "fusion" not in pairs:
+    found = {c: runs for c in paper.VARIANTS if (runs := results.valid("FU-10", flows__0__controller=c))}
+    if not found:
         return None
-    figure = Figure(figsize=(7.5, 4))
-    together, single = figure.subplots(1, 2, sharey=True, width_ratios=[2, 1])
-    names = [NAMES[c] for c in pairs]
-    mine, hers = (np.array([np.mean([paper.goodput(r, flow) for r in rs]) for rs in pairs.values()]) for flow in (0, 1))
-    together.barh(names, mine, color=[LOOKS[c]["color"] for c in pairs], height=0.6)
-    together.barh(names, hers, left=mine, color="white", edgecolor=LOOKS["reno"]["color"], hatch="////", height=0.6)
-    inside = {"va": "center", "fontsize": 9, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1.5}}
+    figure = Figure(figsize=(9, 4.2))
+    together, single = figure.subplots(1, 2, width_ratios=[2, 1])
+    x = np.arange(len(found))
+    colours = [LOOKS[c]["color"] for c in found]
+    mine = bars(together, x, [[paper.goodput(r, 0) for r in runs] for runs in found.values()], width=0.6, color=colours)
+    hers = bars(together, x, [[paper.goodput(r, 2) for r in runs] for runs in found.values()], base=mine, width=0.6, color="white",
+                edgecolor=LOOKS["reno"]["color"], hatch="////")
+    inside = {"va": "center", "ha": "center", "fontsize": 8, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
     for i, (a, b) in enumerate(zip(mine, hers)):
-        together.text(a / 2, i, f"{a:.1f}: {100 * a / (a + b):.0f} %", ha="center", **inside)
-        together.text(a + b / 2, i, f"Reno {b:.1f}", ha="center", **inside)
-    whole = (mine + hers).mean()
+        together.text(i, a / 2, f"{100 * a / (a + b):.0f} %", **inside)
     for part in (0.4, 0.6):
-        together.axvline(part * whole, **EXPECTED)
-    used = [100 * np.mean([paper.used(r) for r in alone[c]]) if c in alone else 0 for c in pairs]
-    single.barh(names, used, color=[LOOKS[c]["color"] for c in pairs], height=0.6)
-    for i, value in enumerate(used):
-        single.text(50, i, f"{value:.1f} %" if value else "not run", ha="center", **inside)
-    single.axvline(90, **EXPECTED)
-    together.set(title="Beside one Reno flow: goodput", xlabel="Mbit/s, dashed: 40 and 60 %", xlim=(0, 1.02 * whole))
-    single.set(title="Alone: use of the link", xlabel="%, dashed: 90 %", xlim=(0, 103))
-    together.invert_yaxis()
+        together.axhline(part * (mine + hers).mean(), **EXPECTED)
+    bars(single, x, [[100 * paper.carried(r, 1, 30) for r in runs] for runs in found.values()], width=0.6, color=colours)
+    single.axhline(90, **EXPECTED)
+    together.set(title="Beside one Reno flow (hatched)", ylabel="goodput, Mbit/s; dashed: 40 and 60 %")
+    single.set(title="Alone", ylabel="use of the link, %; dashed: 90 %", ylim=(0, 103))
     for ax in (together, single):
-        ax.grid(visible=False)
+        ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
     return report.Figure(
         "fusion-shares", "Fig. 10: a variant beside Reno on a slow path",
         "30 Mbit/s, 20 ms, buffer of one BDP of 50 packets. The paper finds that all variants share fairly with Reno here, being in "
         "their Reno mode.", figure)
 
 
-def cuts(run, flow: int) -> tuple[np.ndarray, np.ndarray]:
-    """(RTT over the smallest, ssthresh over cwnd) as a flow's recoveries begin."""
-    acks = trace.read(run.folder, "acks")  # not run.acks, which would stay in memory: there are many runs
-    acks = acks[(acks["flow"] == flow) & (acks["rtt_us"] > 0)]
-    at = losses(acks)
-    at = at[acks["cwnd"][at] >= LEAST]
-    if len(at) > CUTS:
-        at = at[np.linspace(0, len(at) - 1, CUTS).astype(int)]
-    return acks["rtt_us"][at] / acks["rtt_us"].min(), acks["ssthresh"][at + 1] / acks["cwnd"][at]
+def speeds(results):
+    """(title, {controller: [(its, Reno's) use of the link, one a seed]}) for each panel."""
+    panels = []
+    kinds = (*paper.VARIANTS[1:], "fast", "reno")  # Reno beside Reno at the right, as in the paper
+    for p, speed in paper.SPEEDS.items():
+        if runs := results.valid("FU-5", path__hops__forward__loss=p):
+            panels.append((f"{speed} Mbit/s: 20 Mbit/s, p = {p}", {c: [[100 * g / FIG_4_RATE for g in paper.beside(r, c)] for r in runs] for c in kinds}))
+    for id, title in (("FU-11-100", "100 Mbit/s as it stands, one seed"), ("FU-11-1000", "1000 Mbit/s at a tenth, one seed")):
+        one = {c: [[paper.goodput(r, 0), paper.goodput(r, 1)] for r in runs] for c in kinds if (runs := results.valid(id, flows__0__controller=c))}
+        if one:
+            panels.append((title, one))
+    if not panels:
+        return None
+    rows = (len(panels) + 1) // 2
+    figure = Figure(figsize=(10, 3.4 * rows))
+    axes = np.atleast_1d(figure.subplots(rows, min(len(panels), 2), sharey=True, squeeze=False)).ravel()
+    for ax, (title, found) in zip(axes, panels):
+        x = np.arange(len(found))
+        mine = bars(ax, x, [[a for a, _ in pairs] for pairs in found.values()], width=0.6, color=[LOOKS[c]["color"] for c in found])
+        bars(ax, x, [[b for _, b in pairs] for pairs in found.values()], base=mine, width=0.6, color="white", edgecolor=LOOKS["reno"]["color"], hatch="////")
+        if "reno" in found:
+            ax.axhline(np.mean(found["reno"]), **EXPECTED)
+        ax.set(title=title, ylim=(0, 100))
+        ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
+    for ax in axes[len(panels):]:
+        ax.set_visible(False)
+    for ax in axes[::2]:
+        ax.set_ylabel("goodput, % of the link")
+    return report.Figure(
+        "fusion-speeds", "Fig. 11: beside Reno on fast paths",
+        "Random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; the scaled panels keep that "
+        "share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST is 4 packets in the scaled ones, 20 in that as it stands.", figure)
+
+
+def parking_lot(results):
+    group = ("reno", *paper.FRIENDLY)
+    found = {what: {c: runs for c in group if (runs := results.valid(id, flows__0__controller=c))}
+             for what, id in (("without reverse traffic", "FU-13"), ("with reverse traffic", "FU-13-REVERSE"))}
+    if not all(found.values()):
+        return None
+    figure = Figure(figsize=(10, 4.5))
+    axes = figure.subplots(1, 2, sharey=True)
+    shade = ("#d9d9d9", "#969696", "#525252")
+    for ax, (what, mine) in zip(axes, found.items()):
+        for j, c in enumerate(mine):
+            base = 0.0
+            for kind, offset in ((0, "variant"), (1, "Reno")):
+                base = 0.0
+                for n in range(3):
+                    base += bars(ax, [j + (kind - 0.5) * 0.36], [[paper.goodput(r, 2 * n + kind) for r in mine[c]]], base=base, width=0.32,
+                                 color=shade[n], edgecolor=LOOKS["reno" if kind else c]["color"], hatch="////" if kind else "", linewidth=1.2)[0]
+            ax.text(j, 7.6, f"{np.mean([jain(paper.by_hops(r)) for r in mine[c]]):.2f}", ha="center", fontsize=9)
+        ax.set(title=what, xticks=range(len(mine)), xticklabels=[paper.NAMES[c] for c in mine], ylim=(0, 8))
+    axes[0].set_ylabel("goodput over R3-R4, Mbit/s")
+    axes[1].legend(handles=[Patch(facecolor=s, label=f"{n + 1} hop{'s' * (n > 0)}") for n, s in enumerate(shade)]
+                   + [Patch(facecolor="white", edgecolor=LOOKS["reno"]["color"], hatch="////", label="Reno")],
+                   loc="upper right", bbox_to_anchor=(1, 0.93), ncols=4, **FRAME)
+    return report.Figure(
+        "fusion-parking-lot", "Fig. 13: several bottlenecks",
+        "10 Mbit/s and 10 ms a hop, 24, 44, 64 ms; three flows of the variant and three of Reno (hatched) share the last hop. The number above is "
+        "the Jain index of the flows of one, two and three hops.", figure)
 
 
 def reduction(results):
-    runs = [r for c in ("fusion", "reno") for p in paper.LOSSES
-            for r in results.valid("FU-4", path__forward__loss=p, flows__controller=c)[:1]]
-    runs += results.valid("FU-2")[:1] + results.valid("FU-10", flows__0__controller="fusion")[:1]
-    found = {"reno": [], "fusion": []}  # Linux's Westwood+ cuts by another rule
-    for run in runs:
-        for flow in run.job["flows"]:
-            if flow["controller"] in found:
-                found[flow["controller"]].append(cuts(run, flow["id"]))
-    if not found["fusion"]:
+    runs = results.valid("FU-1")
+    if not runs:
         return None
     figure = Figure(figsize=(7.5, 5))
     ax = figure.subplots()
-    x = np.linspace(1, 4, 200)
+    x = np.linspace(1, 4.2, 200)
     ax.plot(x, np.maximum(1 / x, 0.5), color=BLACK, linewidth=1.2, label=r"Fusion: $\max(RTT_{min}/RTT,\ 1/2)$")
     ax.plot(x, 1 / x, color=GREY, linewidth=1, linestyle=":", label=r"TCPW: $RTT_{min}/RTT$")
     ax.axhline(0.5, **EXPECTED, label="Reno: 1/2")
-    for controller, parts in found.items():
-        if parts:
-            ratio, factor = np.concatenate(parts, axis=1)
-            ax.plot(ratio, factor, **LOOKS[controller] | {"linestyle": "", "markersize": 5, "markerfacecolor": "none", "alpha": 0.6},
-                    label=f"{NAMES[controller]}, measured ({len(ratio)})")
-    ax.set(xlabel=r"RTT before the loss over $RTT_{min}$", ylabel="window after the loss over that before", xlim=(0.97, 4), ylim=(0, 1.05))
+    for controller, first in (("reno", 1), ("fusion", 0)):
+        cwnd, ssthresh, rtt, smallest = np.concatenate([paper.cuts(r, flow + first) for r in runs for flow in paper.FU_1_FLOWS], axis=1)
+        ax.plot(rtt / smallest, ssthresh / cwnd, **LOOKS[controller] | {"linestyle": "", "markersize": 5, "markerfacecolor": "none", "alpha": 0.6},
+                label=f"{NAMES[controller]}, measured ({len(cwnd)})")
+    ax.set(xlabel=r"RTT at the loss over $RTT_{min}$", ylabel="window after the loss over that before", xlim=(0.97, 4.2), ylim=(0, 1.05))
     ax.legend(loc="upper right")
     return report.Figure(
         "fusion-reduction", "Fig. 1: what a loss leaves of the window",
-        "Losses of one flow at random, of Fusion beside Reno, and on the slow path; those with fewer than "
-        f"{LEAST} packets left out, at most {CUTS} of a run drawn. Fusion gives up what is queued, but never more than Reno: where "
-        "nothing is queued, next to nothing.", figure)
+        "Every loss of Fusion beside Reno on five bottlenecks of 10 Mbit/s and 40 ms whose buffers are 1/4 (with random loss) to 3 BDP. Windows are "
+        "whole packets, 13 to 121 of them. Fusion gives up what is queued, but never more than Reno.", figure)

@@ -15,7 +15,7 @@ from asymlab.report import BLACK, BLUE, GREEN, NAMES, ORANGE, VERMILLION
 
 paper = suite.module("pseudorate", "claims")
 
-CONTROLLERS = ("pseudorate", "literal", "vegas", "reno")
+CONTROLLERS = ("pseudorate", "literal", "vegas95", "vegas", "reno")
 SOURCES = {  # those of one path have one colour; who stops is dotted
     1: {"color": BLUE, "linestyle": (0, (1, 1))}, 2: {"color": BLUE, "linestyle": "-"},
     3: {"color": VERMILLION, "linestyle": (0, (1, 1))}, 4: {"color": VERMILLION, "linestyle": (0, (5, 1))},
@@ -26,11 +26,14 @@ START, AFTER = (0.15, 1.15), (paper.STOP_S - 0.1, paper.STOP_S + 0.9)  # s: both
 NO_BOUND = 2**24  # bound_q4 before the first cycle ends
 JAIN_S = 0.5
 SHOWN = 2  # whose mechanism
+RISE = (paper.RISE_S - 0.2, paper.RISE_S + 0.3)
+VEGAS = {"vegas95": "Vegas doubles in every other round trip, and leaves slow start with one packet queued.",
+         "vegas": "Linux's Vegas is not the paper's: it starts from 10 packets and doubles in each round trip, not in every other."}
 
 
 def figures(results) -> list[report.Figure]:
     with report.style():
-        drawn = [draw(results) for draw in (windows, mechanism, throughput)]
+        drawn = [draw(results) for draw in (rise, windows, mechanism, throughput)]
     return [f for f in drawn if f]
 
 
@@ -40,13 +43,39 @@ def first(results, controller: str):
     return runs[0] if runs else None
 
 
+def rise(results):
+    runs = {c: found[0] for c in ("pseudorate", "literal") if (found := results.valid("PR-RISE", flows__controller=c))}
+    if "pseudorate" not in runs:
+        return None
+    state = runs["pseudorate"].state(0)
+    rest = int(np.median((state["base"] + state["offset"])[state["t"] < paper.RISE_S][-paper.N_QUEUE:]))
+    figure = Figure(figsize=(7.5, 4.5))
+    ax = figure.subplots()
+    for steps_above in paper.FIG1:
+        ax.axhline(rest + steps_above, color="#dddddd", linewidth=0.8)
+    for controller, run in runs.items():
+        t, cwnd, _ = paper.window(run, 1)
+        steps(ax, t, cwnd, RISE, **look(controller))
+    bound = np.where(state["bound_q4"] < NO_BOUND, state["bound_q4"] / 16, np.nan)
+    steps(ax, state["t"], bound, RISE, color=BLUE, linestyle="--", label="its Bound")
+    ax.axvline(paper.RISE_S, **STOP)
+    ax.set(ylabel="packets", xlabel="time, s", xlim=RISE, ylim=(rest - 3, rest + 4 + paper.FIG1[-1]), yticks=[rest + above for above in paper.FIG1])
+    ax.grid(False)
+    ax.legend(loc="upper left")
+    return report.Figure(
+        "pseudorate-rise", "Fig. 1: the window after the bound rises",
+        "One flow, from its own variables, the first seed: a constant rate that took four fifths of the link ends at the dotted line. The window "
+        "goes through the paper's 8, 9, 11, 15 and 23 (lines), a step each round trip, and on: Bound is twice the window as long as nothing is queued.", figure)
+
+
 def windows(results):
-    runs = {c: first(results, c) for c in ("vegas", "pseudorate")}
+    rival = "vegas95" if first(results, "vegas95") else "vegas"
+    runs = {c: first(results, c) for c in (rival, "pseudorate")}
     if not all(runs.values()):
         return None
     figure = Figure(figsize=(7.5, 9))
     grid = figure.add_gridspec(4, 2)
-    for row, (controller, where) in enumerate((("vegas", "Fig. 3"), ("pseudorate", "Fig. 4"))):
+    for row, (controller, where) in enumerate(((rival, "Fig. 3"), ("pseudorate", "Fig. 4"))):
         whole, start, after = (figure.add_subplot(grid[2 * row + at[0], at[1]]) for at in ((0, slice(None)), (1, 0), (1, 1)))
         for ax, span in ((whole, (0, paper.END_S)), (start, START), (after, AFTER)):
             for source, style in SOURCES.items():
@@ -66,8 +95,7 @@ def windows(results):
     return report.Figure(
         "pseudorate-windows", "Figs. 3 and 4: windows of the five sources",
         "The first seed; scales differ. In both ramps Pseudo-rate's windows double, overshoot, and are cut to their Bounds; then, as the "
-        "paper describes, the source of the shortest path yields to the others. Linux's Vegas is not the paper's: it starts from "
-        "10 packets and doubles in each round trip, not in every other. After the stop it grows by a packet a round trip.", figure)
+        f"paper describes, the source of the shortest path yields to the others. {VEGAS[rival]} After the stop it grows by a packet a round trip.", figure)
 
 
 def mechanism(results):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Figures for TCP-Taichung (Chang, Lin, Liang): how its first slow start ends, and what that is worth.
+"""Figures for TCP-Taichung (Chang, Lin, Liang): how its first slow start ends, what that is worth, and random loss.
 
 Each function draws one figure from valid runs, or returns None when a run that it needs is missing.
 Times count from the connection's first ACK.
@@ -11,22 +11,32 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from asymlab import report, suite
-from asymlab.plot import EXPECTED, look, steps
+from asymlab.plot import EXPECTED, look, points, steps
 from asymlab.report import BLACK, BLUE, GREEN, LOOKS, NAMES, ORANGE
 
 paper = suite.module("taichung", "claims")
 
 BUFFER = 204  # packets
-OTHERS = ("reno", "westwood", "vegas", "highspeed", "bic", "cubic")
+CONTROLLERS = ("taichung", *paper.OTHERS)
 RAMP_S, MECHANISM_S = 3, 1.5
 LIMIT = EXPECTED | {"linestyle": ":"}
 PROFILES = {"newreno": "without SACK, as in the paper", "linux": "Linux's defaults, with SACK"}
 SIMULATED = {"taichung": 8.780, "reno": 8.178}  # Mbit/s over Fig. 3
+# The paper's tables. Goodput of a connection, Mbit/s, by the number of senders.
+TABLE1 = {"taichung": (9.043681, 4.527145, 0.901849), "reno": (8.885084, 4.454523, 0.896581), "westwood": (8.575426, 4.371722, 0.893390)}
+TABLE3 = {"taichung": (4.286341, 2.174054, 0.451027), "reno": (3.978199, 2.120765, 0.450265), "westwood": (4.164608, 2.171043, 0.447422)}
+# Jain indices, by the number of senders (2, 10), and by loss.
+TABLE2 = {"taichung": (0.999965, 0.999403), "reno": (0.99993674, 0.99953054), "westwood": (0.99992643, 0.99726527)}
+TABLE4_LOSS = (0, 0.001, 0.005, 0.01, 0.05, 0.1)
+TABLE4 = {"taichung": (0.988328, 0.993481, 0.992687, 0.996392, 0.994997, 0.988709),
+          "reno": (0.999261, 0.996917, 0.996184, 0.99666, 0.99684, 0.984752),
+          "westwood": (0.923017, 0.973306, 0.991795, 0.995311, 0.996087, 0.996548)}
+ASIDE = dict(zip(CONTROLLERS, (-1, 0, 1)))
 
 
 def figures(results) -> list[report.Figure]:
     with report.style():
-        drawn = [draw(results) for draw in (slow_start, thresholds)]
+        drawn = [draw(results) for draw in (slow_start, thresholds, tables, loss, fairness)]
     return [f for f in drawn if f]
 
 
@@ -43,41 +53,41 @@ def since_start(run):
 
 
 def slow_start(results):
-    runs = {p: {c: r for c in ("taichung", *OTHERS) if (r := first(results, p, c))} for p in PROFILES}
-    if not all({"taichung", "reno"} <= runs[p].keys() for p in PROFILES):
+    runs = {p: {c: r for c in CONTROLLERS if (r := first(results, p, c))} for p in PROFILES}
+    shown = {p: runs[p] for p in PROFILES if {"taichung", "reno"} <= runs[p].keys()}
+    if "newreno" not in shown:
         return None
-    figure = Figure(figsize=(7.5, 9))
-    axes = figure.subplots(3, height_ratios=[1.2, 1, 1])
-    for controller in ("taichung", "reno", "cubic"):
-        if run := runs["newreno"].get(controller):
-            t, acks = since_start(run)
-            name = {"reno": "NewReno"}.get(controller, NAMES[controller])
-            steps(axes[0], t, acks["cwnd"], (0, RAMP_S), **look(controller, label=name))
+    figure = Figure(figsize=(7.5, 3.5 + 2.8 * len(shown)))
+    axes = figure.subplots(1 + len(shown), height_ratios=[1.2] + [1] * len(shown))
+    for controller, run in shown["newreno"].items():
+        t, acks = since_start(run)
+        steps(axes[0], t, acks["cwnd"], (0, RAMP_S), **look(controller, label=name(controller)))
     for packets, what in ((paper.BDP, "BDP"), (paper.BDP + BUFFER, "BDP + buffer")):
         axes[0].axhline(packets, **LIMIT)
         axes[0].annotate(f"{what}: {packets:.0f}", (0, packets), xytext=(4, 3), textcoords="offset points", fontsize=9)
     axes[0].set(title=f"Congestion window, {PROFILES['newreno']}", ylabel="packets", xlim=(0, RAMP_S), ylim=(0, 1.08 * axes[0].dataLim.ymax))
     axes[0].legend(loc="upper right", ncols=3)
-    for ax, (profile, what) in zip(axes[1:], PROFILES.items()):
-        for i, (controller, run) in enumerate(reversed(runs[profile].items())):
+    for ax, (profile, drawn) in zip(axes[1:], shown.items()):
+        for i, (controller, run) in enumerate(reversed(drawn.items())):
             t, acks = since_start(run)
             inside = t < paper.SPAN_S
             sent = np.cumsum(acks["acked"][inside].astype("u8")) / 1e6
             # Markers in different places tell apart the lines that lie on each other.
             thinned = report.thin(t[inside], sent, 700)
-            every = ((0.3 + i) / len(runs[profile]) / 5, 0.2)
-            label = f"{NAMES[controller]}: {paper.goodput(run):.2f} Mbit/s"
+            every = ((0.3 + i) / len(drawn) / 5, 0.2)
+            label = f"{name(controller)}: {paper.goodput(run):.2f} Mbit/s"
             ax.plot(*thinned, **LOOKS[controller] | {"label": label, "markevery": every, "linewidth": 1.1, "markersize": 5})
-        ax.set(title=f"Acknowledged data, {what}", ylabel="MB", xlim=(0, paper.SPAN_S), ylim=(0, 12.5))
+        ax.set(title=f"Acknowledged data, {PROFILES[profile]}", ylabel="MB", xlim=(0, paper.SPAN_S), ylim=(0, 12.5))
         handles, labels = ax.get_legend_handles_labels()
         ax.legend(handles[::-1], labels[::-1], loc="upper left", ncols=2)
-    axes[2].set_xlabel("time since the first ACK, s")
+    axes[-1].set_xlabel("time since the first ACK, s")
+    sack = " With SACK the queue outlasts the repair, and nothing is left to win." if "linux" in shown else ""
     return report.Figure(
         "taichung-slow-start", "Fig. 3: the first slow start, and the ten seconds after",
         "One flow, 10 Mbit/s, 90 ms, a buffer of one BDP, the first seed; the rates are those of eq. 1. Taichung leaves slow start before "
         "the path is full and loses nothing; Reno hears of the overflow a round trip late, at four BDPs. "
         f"The paper has {SIMULATED['taichung']:.2f} and {SIMULATED['reno']:.2f} Mbit/s for Taichung and NewReno. Linux's NewReno is far "
-        "lower: it repairs one of its hundreds of losses a round trip. With SACK the queue outlasts the repair, and nothing is left to win.", figure)
+        f"lower: it repairs one of its hundreds of losses a round trip.{sack}", figure)
 
 
 def thresholds(results):
@@ -115,3 +125,105 @@ def thresholds(results):
         "From the controller's own variables, without SACK, the first seed. InterACK finds the packet's time within a few round trips, and "
         "with it ssthresh_ideal the BDP (dotted) and one packet; ssthresh_net sinks while a burst waits in the queue. Where cwnd meets it, "
         "slow start ends; a later burst that finds no queue may lift net above cwnd once more. Then cwnd grows by one packet a round trip.", figure)
+
+
+def name(controller: str) -> str:
+    return {"reno": "NewReno"}.get(controller, NAMES[controller])
+
+
+def tables(results):
+    panels = (("Table 1, without SACK", "newreno", paper.table1, TABLE1, paper.SENDERS), ("Table 1, Linux's defaults", "linux", paper.table1, TABLE1, paper.SENDERS),
+              ("Table 3, beside 5 Mbit/s of UDP, without SACK", "newreno", paper.table3, TABLE3, paper.SENDERS))
+    found = [{c: {n: [r for r in runs(results, profile, n, c) if r.valid] for n in senders} for c in CONTROLLERS}
+             for _, profile, runs, _, senders in panels]
+    if not all(runs for by_controller in found for by_n in by_controller.values() for runs in by_n.values()):
+        return None
+    figure = Figure(figsize=(7.5, 8.5))
+    for ax, (title, _, _, simulated, senders), by_controller in zip(figure.subplots(3), panels, found):
+        for controller, by_n in by_controller.items():
+            place = {i + 0.18 * ASIDE[controller]: by_n[n] for i, n in enumerate(senders)}
+            points(ax, place, total, **LOOKS[controller] | {"linestyle": "", "label": name(controller)})
+            ax.plot(list(place), [n * v for n, v in zip(senders, simulated[controller])], linestyle="", marker="_", markersize=18,
+                    markeredgewidth=2, color=LOOKS[controller]["color"])
+        ax.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
+        ax.set(title=title, ylabel="goodput of all, Mbit/s", ylim=(0, 1.1 * max(n * v[0] for n, v in zip(senders, simulated.values()))), xlim=(-0.5, 2.5),
+               xticks=range(len(senders)), xticklabels=[paper.senders(n) for n in senders])
+        ax.set_ylim(0, 1.25 * ax.dataLim.ymax)
+        ax.legend(loc="upper center", ncols=4)
+    return report.Figure(
+        "taichung-tables", "Tables 1 and 3: goodput with one, two and ten senders",
+        "Over 20 s from the start, all connections added up. Alone and without SACK, NewReno and Westwood+ do not come out of their first "
+        "recovery: Linux repairs one loss a round trip. Ten connections nearly fill the link whoever controls them.", figure)
+
+
+def total(run) -> float:
+    return run.metrics["goodput_bps"] / 1e6
+
+
+def share(loss: str) -> float:
+    return float(loss.removesuffix("%")) / 100
+
+
+def by_loss(results, id: str, controller: str) -> dict[float, list]:
+    """Loss -> the controller's valid runs there."""
+    found = {loss: [r for r in paper.fig7(results, loss, controller, id) if r.valid] for loss in paper.LOSSES}
+    return {share(loss): runs for loss, runs in found.items() if runs}
+
+
+def over_loss(ax) -> None:
+    ax.set_xscale("symlog", linthresh=0.001, linscale=0.5)
+    ax.set(xlim=(-0.0003, 0.13), xticks=list(TABLE4_LOSS), xticklabels=["0", "0.1 %", "0.5 %", "1 %", "5 %", "10 %"])
+    ax.minorticks_off()
+
+
+def loss(results):
+    found = {id: {c: by_loss(results, id, c) for c in CONTROLLERS} for id in ("TC-F7", "TC-F7-NEWRENO")}
+    if any(len(runs) < 2 for by_controller in found.values() for runs in by_controller.values()):
+        return None
+    figure = Figure(figsize=(7.5, 7.5))
+    axes = figure.subplots(2, sharex=True, sharey=True)
+    for ax, (id, by_controller) in zip(axes, found.items()):
+        for controller, runs in by_controller.items():
+            points(ax, runs, lambda r: 1e3 * paper.each(r), **LOOKS[controller] | {"label": name(controller)})
+            if acks := results.valid("TC-F7-ACKS", flows__controller=controller) if id == "TC-F7" else []:
+                points(ax, {0.115: acks}, lambda r: 1e3 * paper.each(r), **LOOKS[controller] | {"linestyle": "", "markerfacecolor": "none"})
+    axes[0].plot([], [], linestyle="", marker="o", color=BLACK, markerfacecolor="none", label="10 % of ACKs, too")
+    for ax, title in zip(axes, ("Linux's defaults: SACK, RACK, tail-loss probes", "Without SACK, as in the paper")):
+        ax.set(title=title, ylabel="kbit/s of a connection", ylim=(0, None))
+        ax.legend(loc="lower left")
+        over_loss(ax)
+    axes[1].set_xlabel("share of data packets lost at random")
+    return report.Figure(
+        "taichung-loss", "Fig. 7: goodput of twenty connections over random loss",
+        "10 Mbit/s, 72 ms; means over the seeds. The curves of the paper's figure are lost; its text has Taichung at twice NewReno's "
+        "goodput and 1.75 times Westwood+'s at 10 %.", figure)
+
+
+def fairness(results):
+    table4 = {c: by_loss(results, "TC-F7", c) for c in CONTROLLERS}
+    table2 = {p: {c: {i: [r for r in paper.table1(results, p, n, c) if r.valid] for i, n in enumerate((2, 10))} for c in CONTROLLERS} for p in PROFILES}
+    if any(len(runs) < 2 for runs in table4.values()) or not all(r for p in table2.values() for c in p.values() for r in c.values()):
+        return None
+    figure = Figure(figsize=(7.5, 7))
+    grid = figure.add_gridspec(2, 2)
+    upper = [figure.add_subplot(grid[0, 0])]
+    upper.append(figure.add_subplot(grid[0, 1], sharey=upper[0]))
+    lower = figure.add_subplot(grid[1, :])
+    for ax, (profile, by_controller) in zip(upper, table2.items()):
+        for controller, runs in by_controller.items():
+            place = {i + 0.18 * ASIDE[controller]: rs for i, rs in runs.items()}
+            points(ax, place, paper.fairness, **LOOKS[controller] | {"linestyle": ""})
+            ax.plot(list(place), TABLE2[controller], linestyle="", marker="_", markersize=18, markeredgewidth=2, color=LOOKS[controller]["color"])
+        ax.set(title=f"Table 2, {PROFILES[profile].split(',')[0]}", xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=("2 senders", "10 senders"), ylim=(0, 1.05))
+    upper[0].set_ylabel("Jain index")
+    for controller, runs in table4.items():
+        points(lower, runs, paper.fairness, **LOOKS[controller] | {"label": name(controller)})
+        lower.plot(TABLE4_LOSS, TABLE4[controller], linestyle="", marker="_", markersize=14, markeredgewidth=2, color=LOOKS[controller]["color"])
+    lower.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
+    lower.set(title="Table 4: twenty connections over random loss, Linux's defaults", ylabel="Jain index", xlabel="share of data packets lost at random")
+    lower.set_ylim(top=1.01)
+    lower.legend(loc="lower right", ncols=2)
+    over_loss(lower)
+    return report.Figure(
+        "taichung-fairness", "Tables 2 and 4: fairness",
+        "Over whole runs, starts included: 20 s for Table 2, 15 to 30 s for Table 4.", figure)

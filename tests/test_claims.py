@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What the papers' claims measure, on hand-made runs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from asymlab import suite
+
+
+def run(seed: int = 1, mbps: float = 1, flows: int = 1, valid: bool = True, **more):
+    return SimpleNamespace(record={"seed": seed, "key": f"{seed}-{mbps}", "invalid": []}, valid=valid,
+                           metrics={"goodput_bps": mbps * 1e6, "flows": [{}] * flows}, **more)
+
+
+def results_of(paper: str, runs: dict[tuple[str, tuple], list]) -> suite.Results:
+    """(scenario, ((swept key, value), ...)) -> its runs."""
+    return suite.Results(paper, [(SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=id), point=dict(point))), r)
+                                 for (id, point), rs in runs.items() for r in rs])
+
+
+# --- TCP-Taichung ---------------------------------------------------------------------------
+
+taichung = suite.module("taichung", "claims")
+
+
+def test_ratios_are_to_the_larger_of_the_same_seed():
+    mine = [run(1, 3), run(2, 8), run(3, 9)]
+    complete, ratio = taichung.over(mine, [[run(1, 1), run(2, 4), run(3, 1)], [run(2, 2), run(1, 2), run(3, 1, valid=False)]])
+    assert [r.record["seed"] for r in complete] == [1, 2]  # of seed 3 one rival's run is invalid
+    assert [ratio(r) for r in complete] == [1.5, 2]
+
+
+def test_goodput_is_that_of_a_connection():
+    assert taichung.each(run(mbps=9, flows=10)) == pytest.approx(0.9)
+
+
+def test_the_extreme_of_several_points_is_by_mean():
+    low, high = [run(1, 1), run(2, 5)], [run(1, 2), run(2, 2)]
+    pairs = [(low, taichung.each), ([], taichung.each), (high, taichung.each)]
+    assert taichung.extreme(pairs, min)[0] is high and taichung.extreme(pairs, max)[0] is low  # means 2 and 3
+    assert taichung.extreme([([], taichung.each)], min)[0] == []
+
+
+def goodputs(by_loss: dict[str, tuple[float, float, float]], id: str = "TC-F7"):
+    """Runs of twenty flows: loss -> Taichung's, Reno's and Westwood+'s Mbit/s."""
+    found = {}
+    for loss, rates in by_loss.items():
+        for controller, mbps in zip(("taichung", "reno", "westwood"), rates):
+            one = run(mbps=mbps, flows=20)
+            one.metrics["jain"] = 1.0
+            found[id, (("path.forward.loss", loss), ("flows.controller", controller))] = [one]
+    return results_of("taichung", found)
+
+
+@pytest.mark.parametrize("at_10, failing", [
+    ((8.0, 4.0, 4.4), set()),
+    ((8.0, 5.6, 5.6), {"TC-F7c reno"}),  # 1.43 times
+    ((8.0, 4.0, 6.5), {"TC-F7c westwood"}),
+    ((4.0, 4.0, 4.4), {"TC-F7c reno", "TC-F7c westwood", "TC-F7b 10% over Westwood+"}),
+    ((9.0, 4.0, 3.9), {"TC-F7b 10% over NewReno"}),
+    ((9.0 * 1.04, 4.0, 4.4), {"TC-F7a"}),  # rises by 4 %
+])
+def test_claims_about_loss(at_10, failing):
+    verdicts = taichung.claims(goodputs({"0%": (9.1, 9.1, 9.1), "0.1%": (9, 9, 9), "1%": (9, 8, 8.5), "5%": (9, 6, 6.5), "10%": at_10}))
+    assert {v.id for v in verdicts if v.verdict != "reproduced"} == failing
+    assert len(verdicts) == 1 + 2 * 5 + 2 + 2  # and none of runs that are not there
+
+
+# --- Pseudo-rate TCP ------------------------------------------------------------------------
+
+pseudorate = suite.module("pseudorate", "claims")
+
+
+def cycles(windows: list[int], first_s: float = 0.1, cycle_s: float = 0.04):
+    """A run whose cycles end with these windows: two ACKs each, the last of which ends it."""
+    n = len(windows)
+    t = first_s + cycle_s * np.repeat(np.arange(n), 2) + np.tile([0, 0.01], n)
+    rows = np.zeros(2 * n, [("t", "f8"), ("round_stamp", "u8"), ("base", "u4"), ("offset", "u4")])
+    rows["t"], rows["round_stamp"] = t, 1000 + np.repeat(np.arange(n), 2)
+    rows["offset"], rows["base"] = 1, np.repeat(windows, 2) - 1
+    return run(state=lambda flow: np.append(rows, np.array([(t[-1] + cycle_s, 10**6, 0, 1)], rows.dtype)))
+
+
+def test_windows_are_those_at_the_ends_of_cycles():
+    t, windows = pseudorate.cycle_ends(cycles([1, 2, 4, 8]), 1)
+    assert windows.tolist() == [1, 2, 4, 8] and t == pytest.approx([0.11, 0.15, 0.19, 0.23])
+
+
+@pytest.mark.parametrize("windows, agree", [([1, 2, 4, 8, 16], 4), ([1, 2, 3, 4], 2), ([10, 20, 40, 80], 0), ([1, 2], 2)])
+def test_agreement_with_table_1(windows, agree):
+    assert pseudorate.as_table1(cycles(windows)) == agree
+
+
+@pytest.mark.parametrize("windows, agree", [
+    ([8, 8, 9, 11, 15, 23, 39], 5), ([7, 8, 10, 14, 22], 5), ([8, 9, 10, 11, 12], 2), ([8, 16, 32], 1), ([8, 8, 8], 0),
+])
+def test_agreement_with_fig_1(windows, agree):
+    assert pseudorate.as_fig1(cycles([1, 2, 4, 8, *windows], first_s=pseudorate.RISE_S - 4 * 0.04)) == agree
+
+
+def test_the_largest_step_is_of_any_active_source():
+    of = {s - 1: cycles(w).state(0) for s, w in {2: [5, 6, 7], 4: [5, 8, 9], 5: [4, 4, 3]}.items()}
+    assert pseudorate.largest_step(run(state=of.__getitem__)) == 3
+
+
+# --- FAST -----------------------------------------------------------------------------------
+
+
+def test_formosa_is_judged_against_fast_of_the_same_seed():
+    def of(seed, mbps):
+        one = run(seed)
+        one.metrics |= {"throughput_bps": mbps * 1e6}
+        one.metrics["flows"] = [{"goodput_cv": 0, "goodput_trend": 0, "rtt_s": {"mean": 0.36}}]
+        one.job = {"probes": [{"base_rtt_us": 40_000}]}
+        return one
+    rate = (("path.reverse.rate", "1mbit"),)
+    found = {("FA-T1", rate): [of(1, 25), of(2, 50)], ("FA-X3", rate): [of(1, 100), of(2, 100)], ("FA-LONG", rate): [of(1, 25.2)]}
+    verdicts = {v.id: v for v in suite.module("fast", "claims").claims(results_of("fast", found))}
+    assert verdicts["FA-X3 1mbit"].value == 3 and verdicts["FA-X3 1mbit"].verdict == "reproduced"
+    assert verdicts["FA-T1 1mbit long"].value == pytest.approx(1.008) and verdicts["FA-T1 1mbit long"].n == 1
+    assert "FA-X3 0.1mbit" not in verdicts and "FA-4a" not in verdicts  # no run, no row
