@@ -5,7 +5,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from asymlab import LabError, agent, scenario, topology
+from asymlab import LabError, agent, cli, scenario, topology
 from asymlab.paths import EXPERIMENTS
 
 from conftest import CHAIN, CROSSING, HOP, PATH, asymlab
@@ -130,6 +130,15 @@ def test_pairs_are_each_with_each_once(scenario_file):
     assert [f.controller for f in cases[2].scenario.flows] == ["reno", "bbr"]
     with pytest.raises(LabError, match="sweep: .*flows.1.controller.*no such place|flows.1.controller: no such place"):
         scenario.load(scenario_file(append='\n[sweep]\npairs = ["reno", "cubic"]\n', name="one.toml"))
+
+
+def test_at_takes_points_that_begin_with_different_keys(scenario_file):
+    file = scenario_file(append='\n[sweep]\npoints = [{ "path.mtu" = 500 }, { profile = "linux" }]\n')
+    args = cli.parser().parse_args(["run", str(file), "--at", "profile=linux"])
+    assert [case.point for case in cli.cases_of(args)] == [{"profile": "linux"}]
+    args = cli.parser().parse_args(["run", str(file), "--at", "path.mtu=501"])
+    with pytest.raises(LabError, match="values are 500$"):
+        cli.cases_of(args)
 
 
 def test_a_set_without_runs(scenario_file):

@@ -106,11 +106,13 @@ def cases_of(args) -> list[scenario.Case]:
         raise LabError(f"{args.file}: no runs in the {args.which} set; --set takes another, --seed one run of each case")
     for item in args.at:
         key, _, value = item.partition("=")
-        if key not in cases[0].point:
-            raise LabError(f"--at {item}: {args.file} sweeps {', '.join(cases[0].point) or 'nothing'}")
-        chosen = [c for c in cases if str(c.point[key]) == value]
+        swept = list(dict.fromkeys(k for c in cases for k in c.point))
+        if key not in swept:
+            raise LabError(f"--at {item}: {args.file} sweeps {', '.join(swept) or 'nothing'}")
+        values = {str(c.point[key]): None for c in cases if key in c.point}
+        chosen = [c for c in cases if key in c.point and str(c.point[key]) == value]
         if not chosen:
-            raise LabError(f"--at {item}: values are {', '.join(dict.fromkeys(str(c.point[key]) for c in cases))}")
+            raise LabError(f"--at {item}: values are {', '.join(values)}")
         cases = chosen
     return cases
 
