@@ -400,7 +400,7 @@ SMALL = ("windows are about 67 packets here, where HSTCP grows by 1 to 2 packets
 MODERN = "Linux's CUBIC of today grows as Reno where Reno would have more (RFC 9438, section 4.3); the paper's was that of 2006"
 FEW = "a flow loses 4 to 15 packets in the run: chance decides, and this is one seed"
 CAUSES = {  # of verdicts that are not reproduced, by the beginning of their ids
-    "FU-6 highspeed 1": SMALL, "FU-T1a highspeed": SMALL, "FU-T1c highspeed": SMALL, "FU-11c highspeed": SMALL,
+    "FU-6 highspeed 1": SMALL, "FU-T1a highspeed": SMALL, "FU-T1c highspeed": SMALL, "FU-9d highspeed": SMALL, "FU-11c highspeed": SMALL,
     "FU-6 cubic": MODERN, "FU-T1a cubic": MODERN, "FU-T1c cubic": MODERN, "FU-9d cubic": MODERN,
     "FU-11f": FEW, "FU-11g": FEW,
     "FU-10a bic": "50 packets of path are above BIC's low window of 14: it searches by up to 16 packets a round trip beside Reno's one",
