@@ -32,7 +32,7 @@ LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
-GUEST := experiments/asymlab/agent.py experiments/asymlab/guest_init.py experiments/asymlab/image.py
+GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
 .PHONY: all build deps image experiments test fuzz lock clean
 .DELETE_ON_ERROR:

@@ -12,7 +12,7 @@ from asymlab import suite
 
 
 def run(seed: int = 1, mbps: float = 1, flows: int = 1, valid: bool = True, **more):
-    return SimpleNamespace(record={"seed": seed, "key": f"{seed}-{mbps}", "invalid": []}, valid=valid,
+    return SimpleNamespace(record={"name": "a run", "seed": seed, "key": f"{seed}-{mbps}", "invalid": []}, valid=valid,
                            metrics={"goodput_bps": mbps * 1e6, "flows": [{}] * flows}, **more)
 
 
@@ -123,3 +123,32 @@ def test_formosa_is_judged_against_fast_of_the_same_seed():
     assert verdicts["FA-X3 1mbit"].value == 3 and verdicts["FA-X3 1mbit"].verdict == "reproduced"
     assert verdicts["FA-T1 1mbit long"].value == pytest.approx(1.008) and verdicts["FA-T1 1mbit long"].n == 1
     assert "FA-X3 0.1mbit" not in verdicts and "FA-4a" not in verdicts  # no run, no row
+
+
+# --- the matrix -----------------------------------------------------------------------------
+
+matrix = suite.module("matrix", "claims")
+
+
+def pair(a: float, b: float, seed: int, names=("fast", "reno")):
+    one = run(seed, a + b)
+    one.metrics |= {"jain": 0.9, "flows": [{"controller": c, "goodput_bps": x * 1e6} for c, x in zip(names, (a, b))]}
+    return one
+
+
+def lone(controller: str, mbps: float, seed: int):
+    one = run(seed, mbps)
+    one.metrics["flows"] = [{"controller": controller, "goodput_bps": mbps * 1e6}]
+    return one
+
+
+def test_a_pairs_share_and_harm_are_means_over_seeds_each_against_its_own():
+    at = ("path.reverse.rate", "3mbit")
+    results = results_of("matrix", {
+        ("MX-PAIR", (at,)): [pair(1, 3, 1), pair(2, 2, 2), pair(1, 2, 1, ("bbr", "bbr")), pair(0, 0, 1, ("bic", "vegas"))],
+        ("MX-ALONE", (at,)): [lone("fast", 4, 1), lone("fast", 2.5, 2), lone("reno", 3, 1)],
+    })
+    assert matrix.shares(results, "3mbit") == pytest.approx({("fast", "reno"): 0.375, ("reno", "fast"): 0.625, ("bbr", "bbr"): 2 / 3})
+    assert matrix.harms(results, "3mbit") == pytest.approx({("fast", "reno"): (0.75 + 0.2) / 2, ("reno", "fast"): 0})
+    assert matrix.jains(results, "3mbit")["reno", "fast"] == 0.9
+    assert matrix.shares(results, "30kbit") == {}

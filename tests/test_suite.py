@@ -15,11 +15,11 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from asymlab import LabError, cli, image, report, runner, scenario, store, suite, vm
+from asymlab import LabError, cli, image, report, runner, scenario, store, suite
 
 from conftest import SCENARIO
 
-GUEST = image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32)
+GUEST = image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32)
 SWEEP = """
 [sweep]
 "path.forward.rate" = {rates}
@@ -241,7 +241,7 @@ def test_the_store_may_be_elsewhere(tmp_path):
 
 
 def judged(values: list[float], invalid: int = 0, **bounds) -> suite.Verdict:
-    runs = [store.Run(Path(), {"key": str(i), "seed": i, "value": v, "invalid": ["bad"] if i < invalid else []}) for i, v in enumerate(values)]
+    runs = [store.Run(Path(), {"key": str(i), "name": f"run {i}", "seed": i, "value": v, "invalid": ["bad"] if i < invalid else []}) for i, v in enumerate(values)]
     return suite.Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, lambda r: r.record["value"], **bounds)
 
 

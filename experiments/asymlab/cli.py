@@ -189,6 +189,8 @@ def main() -> None:
         elif args.command == "run":
             cases = cases_of(args)
             if args.on == "host":
+                if given := [o for o in ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary") if getattr(args, o)]:
+                    raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
                 tasks = runner.plan_host(cases)
                 print_runs([runner.execute_on_host(t) for t in tasks])
             else:

@@ -440,7 +440,8 @@ def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
     try:
         files = vm.boot(vmlinux, base)
         parts["memory"] = {"version": "booted", "sha256": hashlib.sha256(files["memory"]).hexdigest()}
-        manifest = {"kernel": k.release, "qemu": vm.qemu(), "parts": dict(sorted(parts.items()))}
+        manifest = {"kernel": k.release, "qemu": vm.qemu(), "booted_by": vm.booted_by(), "devices": hashlib.sha256(files["devices"]).hexdigest(),
+                    "parts": dict(sorted(parts.items()))}
         files["manifest.json"] = json.dumps(manifest, indent=1).encode()
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
@@ -465,6 +466,7 @@ class Image:
     folder: Path
     kernel: str
     hash: str  # over vmlinux, base.cpio and the memory of the booted machine: what the guest is made of
+    devices_sha256: str  # not among them: the file has the time of its making
 
     @property
     def memory(self) -> Path:
@@ -487,6 +489,8 @@ def check_current(label: str) -> None:
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
     if manifest["qemu"] != vm.qemu():
         raise LabError(f"image {label}: booted by another QEMU than this machine's; `asymlab image --kernel {label}` renews it")
+    if manifest["booted_by"] != vm.booted_by():
+        raise LabError(f"image {label}: booted with another command line than this tree's; `asymlab image --kernel {label}` renews it")
     parts = manifest["parts"]
     for name, file in of_this_tree().items():
         if not file.exists() or parts[name]["sha256"] != sha256(file):
@@ -500,8 +504,8 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
         manifest = json.loads((folder / "manifest.json").read_text())
         parts = manifest["parts"]
         digest = hashlib.sha256("".join(parts[name]["sha256"] for name in ("vmlinux", "base.cpio", "memory")).encode())
+        return Image(folder, manifest["kernel"], digest.hexdigest(), manifest["devices"])
     except (OSError, ValueError, KeyError):
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
         raise LabError(f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "
                        f"`asymlab image --kernel {label}` makes it") from None
-    return Image(folder, manifest["kernel"], digest.hexdigest())

@@ -14,6 +14,7 @@ import datetime
 import io
 import json
 import shutil
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -31,16 +32,25 @@ def publish(report: Path, folder: Path) -> None:
         results = json.loads((report / "results.json").read_text())
     except (OSError, ValueError) as e:
         raise LabError(f"{report}: no report of a suite ({e}); `asymlab suite` writes one") from None
+    if results.get("format") != 1:
+        raise LabError(f"{report}: its results.json is of another version; `asymlab suite` writes it anew")
     if folder.exists() and any(folder.iterdir()) and not (folder / "runs.csv").exists():
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
-    shutil.rmtree(folder, ignore_errors=True)
-    (folder / "figures").mkdir(parents=True)
-    (folder / "verdicts.json").write_text(json.dumps(verdicts, indent=1) + "\n")
-    (folder / "runs.csv").write_text(runs_table(results["runs"]))
-    names = sorted(file.stem for file in (report / "figures").glob("*.png"))
-    for name in names:
-        keep_figure(report / "figures", name, folder / "figures")
-    (folder / "README.md").write_text(readme(verdicts, results, names))
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".publish-") as scratch:
+            new = Path(scratch, "new")
+            (new / "figures").mkdir(parents=True)
+            (new / "verdicts.json").write_text(json.dumps(verdicts, indent=1) + "\n")
+            (new / "runs.csv").write_text(runs_table(results["runs"]))
+            names = sorted(file.stem for file in (report / "figures").glob("*.png"))
+            for name in names:
+                keep_figure(report / "figures", name, new / "figures")
+            (new / "README.md").write_text(readme(verdicts, results, names))
+            shutil.rmtree(folder, ignore_errors=True)
+            new.rename(folder)
+    except OSError as e:
+        raise LabError(f"{e.filename or folder}: {e.strerror}") from None
 
 
 def runs_table(runs: list[dict]) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import json
 import os
@@ -25,7 +26,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import LabError, agent, store, vm
-from .image import Image
+from .image import DEFAULT_KERNEL, Image
 from .paths import BUILD, REPO
 from .scenario import Case
 from .topology import compile_job
@@ -45,6 +46,7 @@ class Task:
     objects: dict[str, bytes]
     identity: dict
     key: str
+    image: str = DEFAULT_KERNEL
 
     @property
     def name(self) -> str:
@@ -67,6 +69,8 @@ class Task:
             file = file.relative_to(REPO)
         point = [f"{k}={v}" for k, v in self.case.point.items()]
         command = ["asymlab", "run", str(file), "--set", self.case.which, "--seed", str(self.seed), *(x for p in point for x in ("--at", p))]
+        if where == "lab" and self.image != DEFAULT_KERNEL:
+            command += ["--image", self.image]
         return {"id": s.id, "title": s.title, "name": self.name, "point": self.case.point, "seed": self.seed, "where": where,
                 "command": shlex.join(command)}
 
@@ -80,7 +84,7 @@ def plan(cases: list[Case], image: Image) -> list[Task]:
             objects = vm.read_objects(job)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
-            tasks.setdefault(key, Task(case, seed, job, objects, identity, key))
+            tasks.setdefault(key, Task(case, seed, job, objects, identity, key, image.folder.name))
     return list(tasks.values())
 
 
@@ -226,7 +230,9 @@ def own_core() -> Iterator[int]:
         for machines, core in ((m, c) for m in itertools.count() for c in cores()):
             try:
                 mark.bind(f"\0asymlab-core-{core}-{machines}")  # no file: the kernel frees the name with its holder
-            except OSError:
+            except OSError as e:
+                if e.errno != errno.EADDRINUSE:
+                    raise
                 continue
             yield core
             return

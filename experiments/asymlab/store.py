@@ -10,8 +10,10 @@ A folder appears whole or not at all; one that is there is never computed again.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -101,7 +103,7 @@ def find(key: str) -> Run | None:
         if record["metrics_hash"] != METRICS_HASH:
             record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
             record["metrics_hash"] = METRICS_HASH
-            part = folder / ".run.json.part"
+            part = folder / f".run.json.{os.getpid()}.part"  # others may do the same in a shared store
             part.write_text(json.dumps(record))
             part.replace(folder / "run.json")
         return found
@@ -144,7 +146,12 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
             part.chmod(0o755)
             if (STORE / key).exists():  # repeated on demand: the old one stays until the new one is there
                 (STORE / key).rename(part / "old")
-            part.rename(STORE / key)
+            try:
+                part.rename(STORE / key)
+            except OSError as e:
+                if e.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                    raise
+                return Run(STORE / key, record)  # another has just stored the same
             shutil.rmtree(STORE / key / "old", ignore_errors=True)
         finally:
             shutil.rmtree(part, ignore_errors=True)

@@ -90,17 +90,28 @@ class Results:
         why: explains a failure that is understood. Invalid runs are left out and named.
         """
         used = [r for r in runs if r.valid]
-        dropped = [r.record["invalid"][0] for r in runs if not r.valid]
-        if not used:
-            reason = dropped[0] if dropped else "not in this set"
+        dropped = [f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid]
+
+        def unknown(reason: str) -> Verdict:
             return Verdict(id, self.paper, source, claim, paper_value, None, None, None, "not measured", reason, [r.record["key"] for r in runs])
-        samples = [measure(r) for r in used]
+
+        if not used:
+            return unknown(dropped[0] if dropped else "not in this set")
+        if worst and dropped:  # it may be the worst
+            return unknown(dropped[0])
+        try:
+            samples = [measure(r) for r in used]
+        except (ValueError, IndexError, ZeroDivisionError) as e:  # a run without what is to be measured
+            return unknown(f"{used[0].record['name']} and others of its kind: nothing to measure ({e})")
+        if not all(map(math.isfinite, samples)):
+            return unknown("a run has nothing to measure")
         mean, low, high = interval([(max if at_most < math.inf else min)(samples)] if worst else samples)
         good = at_least <= mean <= at_most
         reasons = [] if good else [why or f"{mean:.4g} is outside [{at_least:.4g}, {at_most:.4g}]"]
         straddled = [bound for bound in (at_least, at_most) if low < bound < high]
         if straddled:
             reasons.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
+        reasons += dropped
         return Verdict(id, self.paper, source, claim, paper_value, mean, low, high, "reproduced" if good else "not reproduced",
                        "; ".join(reasons), [r.record["key"] for r in used], len(used), bool(straddled))
 

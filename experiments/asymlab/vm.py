@@ -98,12 +98,16 @@ class Machine:
         with open(folder / "errors", "wb") as errors:
             self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
                                             start_new_session=True, pass_fds=pass_fds)
-        if started:
-            started(self.process)
-        self._answer()
-        self.do("qmp_capabilities")
-        # The memory is kept as the file that it is.
-        self.do("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
+        try:
+            if started:
+                started(self.process)
+            self._answer()
+            self.do("qmp_capabilities")
+            # The memory is kept as the file that it is.
+            self.do("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
+        except BaseException:
+            self.close()
+            raise
 
     def _answer(self) -> dict:
         """The monitor's next word, events aside."""
@@ -207,6 +211,11 @@ class Debugger:
         self.theirs.close()
 
 
+def booted_by() -> str:
+    """A hash of what shapes the booted machine besides its image: command line and arguments."""
+    return hashlib.sha256(json.dumps([APPEND, arguments(0, "", True, "", "")]).encode()).hexdigest()
+
+
 def boot(vmlinux: bytes, base: bytes) -> dict[str, bytes]:
     """Boot up to where the guest waits for a job: its memory, and as "devices" the state of all else."""
     with scratch("boot-") as tmp:
@@ -225,6 +234,7 @@ def boot(vmlinux: bytes, base: bytes) -> dict[str, bytes]:
         (tmp / "memory").unlink()
         with contextlib.closing(Debugger()) as debugger:
             with contextlib.closing(Machine(argv + debugger.arguments(), tmp, pass_fds=[debugger.theirs.fileno()])) as machine:
+                debugger.theirs.close()  # so that its end is heard of
                 debugger.stop_at(int(found[1], 16))
                 machine.human(f"savevm {READY}")
                 machine.do("quit")
@@ -265,7 +275,7 @@ def scratch(prefix: str):
 
 def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = None,
         limit_s: float = WALL_LIMIT_S, started=None) -> tuple[dict[str, bytes], dict[str, float]]:
-    """Boot, run the job, power off. Returns the files the agent left, and what it took of the host:
+    """Go on from the booted machine, run the job, power off. Returns the files the agent left, and what it took of the host:
     wall_s in all, boot_s up to the first packet. `started` gets the process.
 
     Raises LabError: with the agent's message, or with the reason why the machine did not make it.
@@ -279,6 +289,8 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
     with scratch("vm-") as tmp:
         try:
             shutil.copyfile(image.devices, tmp / "devices")  # QEMU would have it for itself
+            if sha256(tmp / "devices") != image.devices_sha256:
+                raise LabError(f"{image.devices}: not what its manifest says; `asymlab image` makes it anew")
             with open(tmp / "shared", "wb") as f:
                 f.write(HEADER.pack(JOB, bring.tell()) + bring.getvalue())
                 f.truncate(SHARED_MB << 20)

@@ -11,7 +11,7 @@ from asymlab.report import NAMES
 
 matrix = suite.module("matrix", "claims")
 
-PATH = "3 Mbit/s, 80 ms, buffer of one BDP (30 packets), two flows; 12 s measured, one seed."
+PATH = "3 Mbit/s, 80 ms, buffer of one BDP (30 packets), two flows; 12 s measured."
 
 
 def figures(results) -> list[report.Figure]:

@@ -107,11 +107,15 @@ def over(runs, others, measure=each):
 
 
 def extreme(pairs, most):
-    """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of several points."""
+    """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of several points.
+
+    A point whose runs are all invalid may be it: then those are returned, and nothing is judged."""
     def mean(pair):
         runs, measure = pair
         return np.mean([measure(r) for r in runs if r.valid])
-    there = [pair for pair in pairs if any(r.valid for r in pair[0])]
+    if invalid := [pair for pair in pairs if pair[0] and not any(r.valid for r in pair[0])]:
+        return invalid[0]
+    there = [pair for pair in pairs if pair[0]]
     return most(there, key=mean) if there else ([], None)
 
 
