@@ -180,7 +180,7 @@ def test_a_sweep_that_ends_early_leaves_no_machine(scenario_file, cluster, tmp_p
         p.send_signal(signal.SIGINT)
     else:
         (p if whom == "client" else cluster.processes[0]).kill()
-    wait_for(lambda: not machines(there), 10)
+    wait_for(lambda: not machines(there), 60)
     said = p.communicate(timeout=30)[1]
     assert "Traceback" not in said
     last = said.strip().splitlines()[-1]

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import json
-import re
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -332,10 +332,10 @@ def test_a_machine_that_never_ends_is_stopped(scenario_file):
 
 def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_file):
     """SIGINT after the first of three runs; then the rest only."""
-    file = scenario_file(("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"), ('"3s"', '"2s"'), append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n')
+    file = scenario_file(("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"), ('"3s"', '"12s"'), append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n')
     argv = [sys.executable, "-m", "asymlab", "run", str(file), "--jobs", "1"]
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO)
-    assert p.stderr.readline().startswith("3 runs, 0 in the store, 3 left: 6 virtual seconds")
+    assert p.stderr.readline().startswith("3 runs, 0 in the store, 3 left: 36 virtual seconds")
     assert p.stderr.readline().startswith("1/3")
     time.sleep(1)
     p.send_signal(signal.SIGINT)

@@ -14,6 +14,7 @@ from test_loader import ASYMCC, alias, asymcc, kernel_has, pair, program, pytest
 
 CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ASYMCC.parent.parent.glob("bpf/**/*.bpf.c"))
 FITTING = {"fast": ("--set", "alpha=5")}  # 1000 packets in a queue of 40: recovery without end
+PATIENT = {"accsa"}  # shrinks a window after a second, not an RTO
 SIZE = 3_000_000
 TWO_HALVES = """
 import socket, sys, time
@@ -57,5 +58,5 @@ def test_idle_and_outage(name, alias, pair, cgroup):
         assert s.communicate(timeout=30)[0].split() == [str(SIZE), "0"]
     counted = {c["name"]: c["value"] for c in json.loads(asymcc("show", cc, "--json"))["counters"]}
     assert counted["flows"] >= 1
-    for what, least in (("losses", 1), ("timeouts", 1), ("idle_restarts", 1), ("reloads", 0 if "idle_restarts" in counted else 2)):
+    for what, least in (("losses", 1), ("timeouts", 1), ("idle_restarts", 0 if name in PATIENT else 1), ("reloads", 0 if "idle_restarts" in counted else 2)):
         assert counted.get(what, least) >= least, what

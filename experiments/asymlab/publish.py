@@ -14,11 +14,13 @@ import datetime
 import io
 import json
 import shutil
+import subprocess
 import tempfile
 from collections import Counter
 from pathlib import Path
 
 from . import LabError
+from .paths import REPO
 from .report import SYMBOLS, interval, number
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
@@ -85,6 +87,8 @@ def readme(verdicts: list[dict], results: dict, figures: list[str]) -> str:
         for name, digest in r["provenance"]["objects"].items():
             objects.setdefault(name, set()).add(digest)
     about |= {name: ", ".join(sorted(digests)) for name, digests in sorted(objects.items())}
+    commit = subprocess.run(["git", "-C", REPO, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True).stdout.strip()
+    about = {"commit that made them, and repeats them to the byte": commit or "unknown"} | about
     counts = Counter(v["verdict"] for v in verdicts)
     lines = [
         "# What the suites gave", "",
