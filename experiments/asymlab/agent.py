@@ -14,6 +14,7 @@ import contextlib
 import ctypes
 import fcntl
 import json
+import math
 import os
 import shutil
 import signal
@@ -32,6 +33,9 @@ PR_SET_TIMERSLACK = 29
 SIOCETHTOOL = 0x8946
 OFFLOADS = {  # what to ask the kernel, and what to tell it
     "tcp-segmentation-offload": (0x1E, 0x1F), "generic-segmentation-offload": (0x23, 0x24), "generic-receive-offload": (0x2B, 0x2C)}
+# How fast RED's average falls in an idle queue: tc counts that time in ticks of 64 ns, the kernel in us; and tc means a power of
+# e where the kernel takes one of 2. The bandwidth that tc asks for serves nothing else.
+RED_IDLE = 1000 / 64 / math.log(2)
 FLOW_PORT = 61000  # client port of flow 0; outside the range of ephemeral ports
 SERVER_PORT = 5201
 PROBE_PORT = 7
@@ -132,7 +136,7 @@ def qdisc_commands(dev, shape):
                 f"qdisc add dev {dev} parent 1:1 handle 10: gred setup vqs 1 default 0",
                 f"qdisc change dev {dev} parent 1:1 handle 10: gred vq 0 prio 1 limit {red['limit_bytes']} "
                 f"min {red['min_bytes']} max {red['max_bytes']} avpkt {red['packet_bytes']} burst {red['burst']} "
-                f"bandwidth {shape['rate_bps']}bit probability {red['probability']:.10f}{' ecn' if red['ecn'] else ''}",
+                f"bandwidth {round(shape['rate_bps'] * RED_IDLE)}bit probability {red['probability']:.10f}{' ecn' if red['ecn'] else ''}",
             ]
         return rate + [f"qdisc add dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}"]
     if shape.get("delay_us") or shape.get("loss"):
