@@ -44,9 +44,11 @@ def test_link_metrics():
 def test_of_a_chain_the_busiest_hop_stands_for_the_path():
     watch = [{"name": f"hop {k}", **{side: {"dev": f"{side}{k}", "rate_bps": 1e6} for side in ("forward", "reverse")}} for k in (1, 2, 3)]
     job = {"measure_from_s": 1.0, "duration_s": 2.0, "bin_ms": 100, "payload_share": 0.96, "watch": watch,
-           "flows": [{"id": 0, "controller": "reno"}]}
+           "flows": [{"id": 0, "controller": "reno"}],
+           "background": [{"dst": "void0", "payload_bytes": 972, "hops": ["hop 1", "hop 2"]}, {"dst": "void1", "payload_bytes": 97, "hops": ["hop 3"]}]}
     devs = [hop[side]["dev"] for hop in watch for side in ("forward", "reverse")]
-    marks = {mark: {"tcp": {"src0": {"TcpExtTCPTimeouts": n}}, "qdisc": {dev: {"drops": n * k} for k, dev in enumerate(devs)}}
+    marks = {mark: {"tcp": {"src0": {"TcpExtTCPTimeouts": n}}, "qdisc": {dev: {"drops": n * k} for k, dev in enumerate(devs)},
+                    "udp": {"void0": {"UdpInDatagrams": n, "UdpInErrors": 2 * n}, "void1": {"UdpInDatagrams": n, "UdpInErrors": 0}}}
              for mark, n in (("measure", 2), ("end", 5))}
     links = rows([("dev", "U16"), ("t", "f8"), ("packets", "u4"), ("bytes", "u8"), ("pure_acks", "u4"), ("qlen_max", "u4"), ("qlen_sum", "u8")],
                  *((f"forward{k}", 1.5, n, n * 1014, 0, 5, 3 * n) for k, n in ((1, 50), (2, 100), (3, 20))),
@@ -58,8 +60,9 @@ def test_of_a_chain_the_busiest_hop_stands_for_the_path():
     assert [hop["forward"]["utilisation"] for hop in m["hops"]] == pytest.approx([0.4, 0.8, 0.16])
     assert [hop["reverse"]["drops"] for hop in m["hops"]] == [3, 9, 15]
     assert m["forward"] == m["hops"][1]["forward"] and m["reverse"] == m["hops"][1]["reverse"]
+    assert m["background_bps"] == [9 * 1000 * 8, 3 * 125 * 8]
     assert m["utilisation"] == pytest.approx(0.8) and m["reverse_utilisation"] == pytest.approx(25 * 40 * 8 / 1e6)
-    assert m["acks_per_data_packet"] == pytest.approx(0.25)
+    assert m["acks_per_data_packet"] == pytest.approx(25 / (100 + 25 - 25 - 9))  # without the load that crosses this hop
 
 
 def test_trend_is_relative_to_the_mean():

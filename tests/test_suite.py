@@ -112,13 +112,13 @@ def test_a_dry_run_tells_the_cost_and_runs_nothing(papers, monkeypatch, said, ar
     monkeypatch.setattr(runner, "cores", lambda: [0, 1])
     tasks = suite.plan(["all"], GUEST).all
     saved(tasks[0], 4.5)
-    main(monkeypatch, *argv)
+    main(monkeypatch, *argv, "--report", str(papers / "report"))
     if "--shard" not in argv:
         assert "13 runs, 1 in the store, 12 left" in said.getvalue()
         assert f"{30 + 5 * 3 + 6 * 4} virtual seconds" in said.getvalue() and "on 2" in said.getvalue()
         row = next(line.split() for line in said.getvalue().splitlines() if line.strip().startswith("one TEST"))
         assert row[2:6] == ["6", "1", "5", "15"]
-    assert not (papers / "build").exists() and len(list(store.STORE.iterdir())) == 1
+    assert not (papers / "report").exists() and len(list(store.STORE.iterdir())) == 1
 
 
 def test_shards_fill_the_store_and_then_the_report_comes_from_it(papers, lab, monkeypatch, said):

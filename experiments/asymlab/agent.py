@@ -12,6 +12,7 @@ the guest as it is. Output folder:
 
 import contextlib
 import ctypes
+import errno
 import fcntl
 import json
 import math
@@ -641,8 +642,11 @@ def constant_rate(load, sock):
     LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     datagram, due = bytes(load["payload_bytes"]), time.monotonic_ns()
     while True:
-        with contextlib.suppress(OSError):  # the path may drop one before it leaves
+        try:
             sock.send(datagram)
+        except OSError as e:
+            if e.errno != errno.ENOBUFS:  # that one the path has dropped before it left
+                raise
         due += load["period_ns"]
         if (left := due - time.monotonic_ns()) > 0:
             time.sleep(left / 1e9)

@@ -202,7 +202,8 @@ def main() -> None:
         elif args.command == "suite":
             guest = image.open_image(args.image)
             image.check_current(args.image)
-            report.check(args.report)  # before hours of runs
+            if not args.shard and not args.dry_run:
+                report.check(args.report)  # before hours of runs
             began = time.monotonic()
             made = suite.plan(args.names, guest, args.seeds)
             if done := run_lab(args, made.all, guest):

@@ -137,6 +137,10 @@ def difference(theirs: dict, ours: dict) -> str:
     return "it has more parts"
 
 
+class Unstored(LabError):
+    """This machine cannot keep a result: no worker's fault."""
+
+
 class Sweep:
     """The runs that are left, the workers, and which is where."""
 
@@ -172,7 +176,11 @@ class Sweep:
                 self.events.put((key, got))
             else:
                 about = task.about("lab") | got["took"] | {"worker": got["host"]}
-                self.events.put((key, store.save(task.key, task.identity, about, got["files"])))
+                try:
+                    kept = store.save(task.key, task.identity, about, got["files"])
+                except LabError as e:
+                    raise Unstored(str(e)) from None
+                self.events.put((key, kept))
         except BaseException as e:  # to be judged by the main thread
             self.events.put((key, e))
 
@@ -252,7 +260,7 @@ class Sweep:
                 self.collecting[-1].start()
                 continue
             del self.out[key]
-            if isinstance(result, CancelledError):  # not by us
+            if isinstance(result, (CancelledError, Unstored)):  # the former not by us
                 raise result
             if task is self.canary:
                 self.judge(worker, result)

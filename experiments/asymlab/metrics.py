@@ -118,7 +118,8 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
     acks_sent = sum(side["pure_acks"] for side in sides)
     arrived = {host: sum(counters[c] - agent["marks"]["measure"]["udp"][host][c] for c in ("UdpInDatagrams", "UdpInErrors"))
                for host, counters in agent["marks"]["end"].get("udp", {}).items()}
-    data = sum(side["packets"] for side in sides) - acks_sent - sum(arrived.values())
+    alien = sum(arrived[load["dst"]] for load in job.get("background", ()) if busiest["name"] in load["hops"])
+    data = sum(side["packets"] for side in sides) - acks_sent - alien
     rtos = {h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
             for h, c in agent["marks"]["end"]["tcp"].items()}
     goodputs = [f["goodput_bps"] for f in flows]

@@ -273,7 +273,7 @@ def version() -> bytes:
     return code.digest()
 
 
-def up_to_date(runs: list[Run], cores: int = os.cpu_count() or 1) -> dict[str, Path]:
+def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
     """A page for each run, by key; those that are missing or out of date are drawn."""
     code = version()
     wanted = {r.record["key"]: CACHE / f"{r.record['key']}-{hashlib.sha256(code + json.dumps(r.record, sort_keys=True).encode()).hexdigest()[:16]}.html"
@@ -284,7 +284,7 @@ def up_to_date(runs: list[Run], cores: int = os.cpu_count() or 1) -> dict[str, P
             CACHE.mkdir(parents=True, exist_ok=True)
             with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
                           console=runner.console, disable=not runner.console.is_terminal) as bar:
-                for _ in bar.track(draw(missing, cores), total=len(missing), description="run pages"):
+                for _ in bar.track(draw(missing, cores or runner.places(None)), total=len(missing), description="run pages"):
                     pass
             fresh = {file.name for file in wanted.values()}
             for run, _ in missing:

@@ -21,7 +21,8 @@ A job is plain JSON:
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set, loader: asymcc or bpftool}
     flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s, resume_s}
-    background  UDP at a constant bit rate: {id, src, dst, src_addr, dst_addr, payload_bytes, period_ns, start_s, stop_s}
+    background  UDP at a constant bit rate: {id, src, dst, src_addr, dst_addr, payload_bytes, period_ns, start_s, stop_s,
+                hops: the names of those it crosses}
     watch       the hops from left to right: {name, forward, reverse}, each direction {dev, rate_bps}
     probes      self-checks to make: ends, expected base RTT, and the train of each direction, or null
                 where an earlier probe has sent it: {packets, bytes, skip, rate_bps}
@@ -265,7 +266,8 @@ def compile_job(case: Case, seed: int) -> dict:
         addr = {end["node"]: end["addr"] for end in at}
         background.append({"id": i, "src": src, "dst": dst, "src_addr": addr[src], "dst_addr": addr[dst],
                            "payload_bytes": load.packet - IP_UDP, "period_ns": round(load.packet * 8e9 / load.rate),
-                           "start_s": load.start / 1e6, "stop_s": None if load.stop is None else load.stop / 1e6})
+                           "start_s": load.start / 1e6, "stop_s": None if load.stop is None else load.stop / 1e6,
+                           "hops": [f"hop {k}" for k in range(low, high)]})
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
         "trace_state": s.run.trace_state, "traffic": s.run.traffic, "capture": s.run.capture,
