@@ -39,6 +39,8 @@ typedef _Bool bool;
 /*
  * PARAM(type, name, default, min, max, unit, doc): a constant of the program. `asymcc load
  * --set name=value` changes it before the verifier sees it; the tag is what `asymcc show` prints.
+ * TUNABLE(...): the same for what `asymcc set` may change while flows run: it may be another value
+ * at each reading, so nothing may rely on two readings being alike.
  * COUNTER(name, doc): a u64 over all flows, read by `asymcc show`.
  * STATE(type): the private state of one connection. The pointer, never set, keeps the type's members
  * in the BTF, by which a trace of the state is decoded.
@@ -50,6 +52,8 @@ typedef _Bool bool;
 #endif
 #define PARAM(type, name, value, min, max, unit, doc) \
 	const volatile type name ASYMCC_TAG("param|" #min "|" #max "|" unit "|" doc) = value
+#define TUNABLE(type, name, value, min, max, unit, doc) \
+	volatile type name SEC(".data") ASYMCC_TAG("tunable|" #min "|" #max "|" unit "|" doc) = value
 #define COUNTER(name, doc) u64 name ASYMCC_TAG("counter|" doc)
 #define COUNT(name) __sync_fetch_and_add(&(name), 1)
 

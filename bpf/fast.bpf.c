@@ -34,11 +34,11 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-PARAM(u32, alpha, 1000, 1, 65536, "packets", "backlog a flow keeps in the path's queues (eq. 2)");
+TUNABLE(u32, alpha, 1000, 1, 65536, "packets", "backlog a flow keeps in the path's queues (eq. 2)");
 PARAM(u32, alpha_mode, 0, 0, 1, "-", "0: constant alpha; 1: 8, 20 or 200 by rate (< 10, < 100, >= 100 Mbit/s) [I]");
-PARAM(u32, gamma_q8, 128, 1, 256, "1/256", "gain of one update (gamma of eq. 2), 256 = 1");
+TUNABLE(u32, gamma_q8, 128, 1, 256, "1/256", "gain of one update (gamma of eq. 2), 256 = 1");
 PARAM(u32, eta_max_q16, 16384, 1, 65536, "1/65536", "largest weight of one RTT sample; 16384 = 1/4 [I], 256 = 1/256 [N]");
-PARAM(u32, update_rtts, 1, 1, 16, "RTT", "round trips between updates; 1 [I], 2 in later [N]");
+TUNABLE(u32, update_rtts, 1, 1, 16, "RTT", "round trips between updates; 1 [I], 2 in later [N]");
 PARAM(u32, update_us, 0, 0, 10000000, "us", "fixed time between updates instead, 10000 in [N]; 0: count RTTs");
 PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us", "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
@@ -100,7 +100,7 @@ static inline u32 alpha_packets(const struct fast *f, const struct tcp_sock *tp)
 /* Law (1): the window, in q8, that the coming RTT leads to. */
 static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
 {
-	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, next;
+	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, gain = gamma_q8, next;
 	u64 rtt = max_u64(f->rtt_avg_q16 >> 16, 1);
 	u64 base = min_u64(f->s.rtt_min, rtt);
 
@@ -111,7 +111,7 @@ static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
 	/* w_old * base <= 2^28 * 2^26 = 2^54 */
 	next = mul_div(w_old, base, rtt) + ((u64)alpha_packets(f, tp) << Q8);
 	/* (2^28 + 2^24) * 2^8 < 2^37 */
-	next = ((256 - gamma_q8) * w + gamma_q8 * next) >> 8;
+	next = ((256 - gain) * w + gain * next) >> 8;
 	if (next >= twice) {
 		COUNT(doublings);
 		next = twice;

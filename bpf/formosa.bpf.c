@@ -59,13 +59,13 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-PARAM(u32, delta_q8, 32, 1, 127, "1/256", "share that a signal takes from W, delta of (2); 32 = 1/8 [P]");
-PARAM(u32, cathresh, 2, 1, 1024, "packets", "added queue that makes a signal (5) [P]");
+TUNABLE(u32, delta_q8, 32, 1, 127, "1/256", "share that a signal takes from W, delta of (2); 32 = 1/8 [P]");
+TUNABLE(u32, cathresh, 2, 1, 1024, "packets", "added queue that makes a signal (5) [P]");
 PARAM(u32, eta_q8, 128, 1, 255, "1/256", "weight of the old sftt in (4)");
 PARAM(u32, ftt_norm, 1, 0, 1, "-", "1: L has gain 1 whatever eta is; 0: literal (4)");
 PARAM(u32, q_mode, 1, 0, 2, "-", "Q is the 0: net sum of L, 1: sum of rises, 2: sum, not below 0");
-PARAM(u32, signal_hold, 1, 0, 4, "rounds", "after a cut in congestion avoidance, further signals are old news; 0: literal [P]");
-PARAM(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
+TUNABLE(u32, signal_hold, 1, 0, 4, "rounds", "after a cut in congestion avoidance, further signals are old news; 0: literal [P]");
+TUNABLE(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
 PARAM(u32, nack_dup, 1, 1, 16, "ACKs", "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
 

@@ -36,7 +36,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-PARAM(u32, n_queue, 3, 1, 1024, "packets", "N_queue of (1): what a flow may keep in queues");
+TUNABLE(u32, n_queue, 3, 1, 1024, "packets", "N_queue of (1): what a flow may keep in queues");
 PARAM(u32, bound_mode, 1, 0, 1, "-", "0: Bound is (1); 1: and twice the window while less than a packet is queued");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which T is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first window; 0: leave the stack's");

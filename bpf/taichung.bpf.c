@@ -38,11 +38,11 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-PARAM(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
+TUNABLE(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
 PARAM(u32, filter_mode, 1, 0, 2, "-", "Fig. 2's filter: 0 none, 1 as above, 2 with average and sample the other way round");
 PARAM(u32, net_mode, 0, 0, 1, "-", "ssthresh_net: 0 the product of (10), 1 the sum that Fig. 2 shows");
 PARAM(u32, skip_first_gap, 1, 0, 1, "-", "1: the first gap of a round is no sample");
-PARAM(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; RTTmin / 256 if that is more");
+TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; RTTmin / 256 if that is more");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
@@ -90,6 +90,7 @@ static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32
 {
 	/* 2^32 us at most * 1000 < 2^42 */
 	u32 sample = max_u64(min_u64(mul_div(min_u64(us, ~0u), 1000, packets), GAP_MAX_NS), 1);
+	u64 weight = avg_weight_q8;
 
 	if (!t->inter_min_ns || sample < t->inter_min_ns)
 		t->inter_min_ns = sample;
@@ -102,7 +103,7 @@ static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32
 	if (!t->inter_ack_ns)
 		t->inter_ack_ns = sample;
 	else /* (5): 2^8 * 2^32 */
-		t->inter_ack_ns = max_u64((avg_weight_q8 * (u64)t->inter_ack_ns + (256 - avg_weight_q8) * (u64)sample) >> 8, 1);
+		t->inter_ack_ns = max_u64((weight * t->inter_ack_ns + (256 - weight) * sample) >> 8, 1);
 }
 
 static inline void set_mark(struct taichung *t, const struct tcp_sock *tp)

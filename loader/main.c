@@ -272,7 +272,7 @@ static void print_registered(const struct object *o, const struct args *a, const
 				   strlen(v->name) == strcspn(a->set[k], "=");
 		if (!changed)
 			continue;
-		printf("%s%s=%lld", sep, v->name, var_get(v, o->rodata));
+		printf("%s%s=%lld", sep, v->name, object_get(o, v));
 		if (strcmp(v->unit, "-"))
 			printf(" %s", v->unit);
 		sep = ", ";
@@ -334,8 +334,9 @@ cleanup:
 	return err;
 }
 
+/* Values are in `live` for those that may change, else in `data`. */
 static void show_vars(const struct args *a, const char *title, const struct vars *vars,
-		      const void *data, bool params)
+		      const void *live, const void *data, bool params)
 {
 	if (a->json)
 		printf(",\n \"%s\": [", title);
@@ -343,23 +344,26 @@ static void show_vars(const struct args *a, const char *title, const struct vars
 		printf("%s:\n", title);
 	for (int i = 0; i < vars->nr; i++) {
 		const struct var *v = &vars->var[i];
+		long long value = var_get(v, v->live ? live : data);
 
 		if (a->json) {
 			printf("%s\n  {\"name\": ", i ? "," : "");
 			json_string(v->name);
-			printf(", \"value\": %lld", var_get(v, data));
+			printf(", \"value\": %lld", value);
 			if (params) {
-				printf(", \"min\": %lld, \"max\": %lld, \"unit\": ", v->min, v->max);
+				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": ", v->min,
+				       v->max, v->live ? "true" : "false");
 				json_string(v->unit);
 			}
 			printf(", \"doc\": ");
 			json_string(v->doc);
 			printf("}");
 		} else if (params) {
-			printf("  %-16s %10lld %-8s %s [%lld..%lld]\n", v->name, var_get(v, data),
-			       strcmp(v->unit, "-") ? v->unit : "", v->doc, v->min, v->max);
+			printf("  %-16s %10lld %-8s %s %s [%lld..%lld]\n", v->name, value,
+			       strcmp(v->unit, "-") ? v->unit : "", v->live ? "live" : "    ", v->doc, v->min,
+			       v->max);
 		} else {
-			printf("  %-16s %10lld %-8s %s\n", v->name, var_get(v, data), "", v->doc);
+			printf("  %-16s %10lld %-8s %s\n", v->name, value, "", v->doc);
 		}
 	}
 	if (a->json)
@@ -457,22 +461,23 @@ static int show_cgroups(const struct args *a, const struct live *live, const str
 static int show_live(const struct args *a, const struct live *live, const struct object *o,
 		     const struct attachments *all)
 {
-	struct section params = {}, counters = {};
+	struct section counters = {};
+	struct params params = {};
 	struct btf *btf = btf__load_from_kernel_by_id(live->btf_id);
 	int err = -1;
 
-	if (section_read(&params, live->btf_id, ".rodata") ||
+	if (params_read(&params, live->btf_id) ||
 	    section_read(&counters, live->btf_id, ".bss"))
 		goto cleanup;
 	show_head(a, live->object, live);
 	if (show_cgroups(a, live, o, all))
 		goto cleanup;
-	show_vars(a, "parameters", &params.vars, params.data, true);
-	show_vars(a, "counters", &counters.vars, counters.data, false);
+	show_vars(a, "parameters", &params.vars, params.live.data, params.fixed.data, true);
+	show_vars(a, "counters", &counters.vars, NULL, counters.data, false);
 	err = show_state(a, btf);
 cleanup:
 	btf__free(btf);
-	section_free(&params);
+	params_free(&params);
 	section_free(&counters);
 	return err;
 }
@@ -485,8 +490,8 @@ static int show_built(const struct args *a, const struct object *o, struct attac
 	show_head(a, a->name, NULL);
 	if (show_cgroups(a, NULL, o, all))
 		return -1;
-	show_vars(a, "parameters", &o->params, o->rodata, true);
-	show_vars(a, "counters", &none, NULL, false);
+	show_vars(a, "parameters", &o->params, o->data, o->rodata, true);
+	show_vars(a, "counters", &none, NULL, NULL, false);
 	return show_state(a, o->btf);
 }
 

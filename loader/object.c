@@ -251,6 +251,8 @@ static int parse(struct object *o, const char *name)
 			o->ops = map;
 		else if (ends_with(bpf_map__name(map), ".rodata"))
 			o->rodata = (void *)bpf_map__initial_value(map, &size);
+		else if (ends_with(bpf_map__name(map), ".data"))
+			o->data = (void *)bpf_map__initial_value(map, &size);
 	}
 	return 0;
 }
@@ -292,7 +294,7 @@ int object_open(struct object *o, const char *dir, const char *name, const char 
 		snprintf(o->ops_name, sizeof(o->ops_name), "%.15s", patch);
 	if (!patch)
 		o->ops = NULL;
-	return vars_read(&o->params, o->btf, ".rodata");
+	return vars_read(&o->params, o->btf, ".data") || vars_read(&o->params, o->btf, ".rodata") ? -1 : 0;
 }
 
 /* So that programs outside the struct_ops know which controller is theirs. */
@@ -328,31 +330,44 @@ void object_close(struct object *o)
 	memset(o, 0, sizeof(*o));
 }
 
-int object_set(struct object *o, const char *assignment)
+int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
+		     const struct var **v, long long *value)
 {
 	const char *eq = strchr(assignment, '=');
-	const struct var *v;
 	char list[512] = "none", *end;
-	long long value;
 	size_t n = 0;
 
 	if (!eq || eq == assignment)
-		return fail("--set %s: expected param=value", assignment);
-	v = vars_find(&o->params, assignment, eq - assignment);
-	if (!v || !o->rodata) {
-		for (int i = 0; i < o->params.nr && n < sizeof(list) - 80; i++)
-			n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "",
-				      o->params.var[i].name);
-		return fail("%s has no parameter %.*s; it has: %s", bpf_object__name(o->bpf),
-			    (int)(eq - assignment), assignment, list);
+		return fail("%s%s: expected param=value", option, assignment);
+	*v = vars_find(vars, assignment, eq - assignment);
+	if (!*v) {
+		for (int i = 0; i < vars->nr && n < sizeof(list) - 80; i++)
+			n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", vars->var[i].name);
+		return fail("%s has no parameter %.*s; it has: %s", owner, (int)(eq - assignment), assignment,
+			    list);
 	}
 	errno = 0;
-	value = strtoll(eq + 1, &end, 0);
+	*value = strtoll(eq + 1, &end, 0);
 	if (end == eq + 1 || *end || isspace((unsigned char)eq[1]))
-		return fail("--set %s: \"%s\" is not an integer", assignment, eq + 1);
-	if (errno || value < v->min || value > v->max)
-		return fail("--set %s: out of range, %s takes %lld to %lld %s", assignment, v->name,
-			    v->min, v->max, v->unit);
-	var_set(v, o->rodata, value);
+		return fail("%s%s: \"%s\" is not an integer", option, assignment, eq + 1);
+	if (errno || *value < (*v)->min || *value > (*v)->max)
+		return fail("%s%s: out of range, %s takes %lld to %lld %s", option, assignment, (*v)->name,
+			    (*v)->min, (*v)->max, (*v)->unit);
 	return 0;
+}
+
+int object_set(struct object *o, const char *assignment)
+{
+	const struct var *v;
+	long long value;
+
+	if (assignment_parse(&o->params, bpf_object__name(o->bpf), "--set ", assignment, &v, &value))
+		return -1;
+	var_set(v, v->live ? o->data : o->rodata, value);
+	return 0;
+}
+
+long long object_get(const struct object *o, const struct var *v)
+{
+	return var_get(v, v->live ? o->data : o->rodata);
 }

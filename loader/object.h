@@ -20,7 +20,7 @@ struct object {
 	const struct btf_type *type;  /* its view of tcp_congestion_ops */
 	char ops_name[CC_NAME_LEN];
 	struct vars params;
-	void *rodata;                 /* initial values of the parameters */
+	void *rodata, *data;          /* initial values of the parameters, of those that are live in `data` */
 	void *image;
 	size_t size;
 };
@@ -34,7 +34,11 @@ void object_names_free(char **names);
 int object_open(struct object *o, const char *dir, const char *name, const char *alias);
 int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias);
 void object_close(struct object *o);
+/* The parameter and the value that "param=value" names; `option` is what the user wrote before it, for messages. */
+int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
+		     const struct var **v, long long *value);
 int object_set(struct object *o, const char *assignment);
+long long object_get(const struct object *o, const struct var *v);
 
 /* After a failed load: the line by which the verifier rejects a program, or NULL. */
 const char *object_verdict(void);

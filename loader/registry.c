@@ -195,6 +195,7 @@ static int read_section_map(struct section *s, __u32 id, __u32 btf_id, const cha
 	if (info.type != BPF_MAP_TYPE_ARRAY || info.btf_id != btf_id || n < strlen(name) ||
 	    strcmp(info.name + n - strlen(name), name))
 		goto cleanup;
+	s->map_id = id;
 	s->data = calloc(1, info.value_size);
 	s->btf = btf__load_from_kernel_by_id(btf_id);
 	if (!s->data || !s->btf || bpf_map_lookup_elem(fd, &zero, s->data)) {
@@ -230,4 +231,33 @@ void section_free(struct section *s)
 	btf__free(s->btf);
 	free(s->data);
 	memset(s, 0, sizeof(*s));
+}
+
+int params_read(struct params *p, __u32 btf_id)
+{
+	memset(p, 0, sizeof(*p));
+	if (section_read(&p->live, btf_id, ".data") || section_read(&p->fixed, btf_id, ".rodata"))
+		return -1;
+	if ((p->live.btf && vars_read(&p->vars, p->live.btf, ".data")) ||
+	    (p->fixed.btf && vars_read(&p->vars, p->fixed.btf, ".rodata")))
+		return -1;
+	return 0;
+}
+
+int params_write(const struct params *p)
+{
+	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(p->live.map_id);
+
+	if (fd < 0 || bpf_map_update_elem(fd, &zero, p->live.data, BPF_EXIST))
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+void params_free(struct params *p)
+{
+	vars_free(&p->vars);
+	section_free(&p->live);
+	section_free(&p->fixed);
 }

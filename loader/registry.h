@@ -37,13 +37,24 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 
 int registry_remove(const struct live *l);
 
-/* Variables of one section (".rodata", ".bss") of a loaded object, with their bytes. */
+/* Variables of one section (".rodata", ".data", ".bss") of a loaded object, with their bytes. */
 struct section {
 	struct btf *btf;   /* NULL: no such section is in the kernel */
+	__u32 map_id;
 	struct vars vars;
 	void *data;
 };
 int section_read(struct section *s, __u32 btf_id, const char *name);
 void section_free(struct section *s);
+
+/* The parameters of a loaded object. */
+struct params {
+	struct section live, fixed;
+	struct vars vars;  /* of both */
+};
+int params_read(struct params *p, __u32 btf_id);
+void params_free(struct params *p);
+/* Write the values of the live ones to the kernel. */
+int params_write(const struct params *p);
 
 #endif

@@ -53,18 +53,19 @@ static bool parse_bound(const char **text, long long *bound)
 	return true;
 }
 
-/* "param|min|max|unit|doc" or "counter|doc" */
+/* "param|min|max|unit|doc", "tunable|" and the same, or "counter|doc" */
 static int parse_tag(struct var *v, const char *tag)
 {
-	const char *bar;
+	const char *bar = strchr(tag, '|');
 
 	if (!strncmp(tag, "counter|", 8)) {
 		v->doc = tag + 8;
 		return 1;
 	}
-	if (strncmp(tag, "param|", 6))
+	v->live = !strncmp(tag, "tunable|", 8);
+	if (!v->live && strncmp(tag, "param|", 6))
 		return 0;
-	tag += 6;
+	tag = bar + 1;
 	if (!parse_bound(&tag, &v->min) || !parse_bound(&tag, &v->max))
 		return fail("parameter %s: bad tag \"%s\": its bounds must be plain integers", v->name, tag);
 	bar = strchr(tag, '|');
@@ -79,16 +80,17 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 {
 	const struct btf_var_secinfo *s;
 	const struct btf_type *sec;
+	struct var *room;
 	int id, ret;
 
-	memset(vars, 0, sizeof(*vars));
 	id = btf__find_by_name_kind(btf, section, BTF_KIND_DATASEC);
 	if (id < 0)
 		return 0;
 	sec = btf__type_by_id(btf, id);
-	vars->var = calloc(btf_vlen(sec) + 1, sizeof(*vars->var));
-	if (!vars->var)
+	room = realloc(vars->var, (vars->nr + btf_vlen(sec) + 1) * sizeof(*room));
+	if (!room)
 		return fail("out of memory");
+	vars->var = room;
 	s = btf_var_secinfos(sec);
 	for (int i = 0; i < (int)btf_vlen(sec); i++, s++) {
 		const struct btf_type *decl = btf__type_by_id(btf, s->type), *t;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a BPF object's BTF declares: PARAM() in .rodata, COUNTER() in .bss, STATE() (bpf/asymcc.bpf.h). */
+/* What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data,
+ * COUNTER() in .bss, STATE() (bpf/asymcc.bpf.h). */
 #ifndef VARS_H
 #define VARS_H
 
@@ -10,6 +11,7 @@ struct var {
 	const char *name, *doc;   /* strings of the BTF: valid as long as it is */
 	unsigned int offset, size;
 	bool is_signed;
+	bool live;                /* a TUNABLE(): may change while flows run */
 	char unit[24];            /* parameters only, as min and max */
 	long long min, max;
 };
@@ -19,6 +21,7 @@ struct vars {
 	int nr;
 };
 
+/* Adds those of a section to what `vars` holds, zeros at first. */
 int vars_read(struct vars *vars, const struct btf *btf, const char *section);
 /* The integers of STATE()'s type and of the structs in it; bit-fields and arrays are left out. */
 int vars_read_state(struct vars *vars, const struct btf *btf);

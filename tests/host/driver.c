@@ -101,6 +101,8 @@ static u64 get(const struct entry *e)
 		params[n_params++] = (struct entry){ #name, &name, sizeof(name), value, min, max }; \
 	}                                                                                         \
 	static volatile type name = value
+#undef TUNABLE
+#define TUNABLE PARAM
 #define COUNTER(name, doc)                                                                        \
 	static u64 name;                                                                          \
 	static void __attribute__((constructor)) counter_##name(void)                             \
