@@ -4,6 +4,8 @@
 #   make test          set up what is missing, run all tests
 #   make fuzz          the controllers on random input, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
 #   make build         controllers and loader only
+#   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
+#   make deb           a Debian package, build/asymcc_VERSION_ARCH.deb; `make check-package` tries it on clean systems
 
 B := build
 SHELL := /bin/bash
@@ -16,10 +18,15 @@ JOBS ?=
 FUZZ_SECONDS ?= 300
 SEED ?=
 REPLAY ?=
+DESTDIR ?=
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 TEST_PACKAGES := chromium chromium-driver
+DEB_PACKAGES := dpkg-dev
+CHECK_PACKAGES := mmdebstrap genext2fs lintian
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
 	-D__TARGET_ARCH_x86 -Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.
@@ -34,7 +41,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
-.PHONY: all build deps image experiments test fuzz lock clean
+.PHONY: all build deps image experiments test fuzz lock clean install uninstall deb check-package
 .DELETE_ON_ERROR:
 
 all: build
@@ -44,7 +51,9 @@ deps: $(B)/.deps
 
 $(B)/.deps: WANTED := $(PACKAGES)
 $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
-$(B)/.deps $(B)/.deps-test: Makefile
+$(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
+$(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
+$(B)/.deps $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check: Makefile
 	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
@@ -56,18 +65,45 @@ $(B)/.deps $(B)/.deps-test: Makefile
 	fi; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/asymcc
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc
 
-vpath %.bpf.c bpf bpf/rivals
+vpath %.bpf.c bpf bpf/rivals loader
 
-$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/rivals/*.h) Makefile | $(B)/.deps
-	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
-
-$(B)/trace.bpf.o: loader/trace.bpf.c loader/trace.h bpf/asymcc.bpf.h Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/rivals/*.h) loader/trace.h Makefile | $(B)/.deps
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
 $(B)/asymcc: $(LOADER) $(wildcard loader/*.h) Makefile | $(B)/.deps
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf -lelf -lz
+
+# --- installation -------------------------------------------------------------------------
+INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))
+IN = $(DESTDIR)$(PREFIX)
+
+# Builds nothing: what root installs is what the user built.
+install:
+	$(Q)$(MAKE) -q build 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
+	$(Q)install -Dm 755 $(B)/asymcc $(IN)/sbin/asymcc
+	$(Q)install -Dm 644 -t $(IN)/lib/asymcc $(INSTALLED)
+	$(Q)install -d $(IN)/share/man/man8 $(IN)/share/bash-completion/completions $(IN)/lib/systemd/system
+	$(Q)$(B)/asymcc manual | install -m 644 /dev/stdin $(IN)/share/man/man8/asymcc.8
+	$(Q)$(B)/asymcc completion | install -m 644 /dev/stdin $(IN)/share/bash-completion/completions/asymcc
+	$(Q)sed 's,@PREFIX@,$(PREFIX),g; s,@SYSCONFDIR@,$(SYSCONFDIR),g' packaging/asymcc@.service \
+		| install -m 644 /dev/stdin $(IN)/lib/systemd/system/asymcc@.service
+	$(Q)install -Dm 644 -t $(DESTDIR)$(SYSCONFDIR)/asymcc packaging/NAME.conf.example
+
+uninstall:
+	$(Q)rm -f $(IN)/sbin/asymcc $(IN)/share/man/man8/asymcc.8 $(IN)/share/bash-completion/completions/asymcc \
+		$(IN)/lib/systemd/system/asymcc@.service $(DESTDIR)$(SYSCONFDIR)/asymcc/NAME.conf.example
+	$(Q)rm -rf $(IN)/lib/asymcc
+	$(Q)rmdir $(DESTDIR)$(SYSCONFDIR)/asymcc 2>/dev/null || true
+
+deb: build $(B)/.deps-deb
+	$(Q)rm -rf $(B)/deb && mkdir -p $(B)/deb
+	$(Q)$(MAKE) install DESTDIR=$(CURDIR)/$(B)/deb/root PREFIX=/usr SYSCONFDIR=/etc
+	$(Q)packaging/deb.sh $(CURDIR)/$(B)/deb/root && mv $(B)/deb/*.deb $(B)/ && rm -rf $(B)/deb
+
+check-package: deb $(B)/.deps-check
+	$(Q)packaging/check.sh
 
 # --- the lab ------------------------------------------------------------------------------
 $(ASYMLAB): requirements.lock | $(B)/.deps
@@ -91,7 +127,7 @@ experiments: build $(IMAGE) $(ASYMLAB)
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
 test: build $(B)/.deps-test $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
-	$(Q)$(B)/venv/bin/python -m pytest tests
+	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadgroup tests
 
 fuzz: $(ASYMLAB)
 	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \

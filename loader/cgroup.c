@@ -97,15 +97,24 @@ static int open_root(char path[PATH_MAX])
 	return fd;
 }
 
-/* The name that the loader wrote into the program's object, "" if it has no room for one. */
-static int read_written_name(struct attached *a)
+static void read_name(const struct section *s, const char *variable, char name[CC_NAME_LEN])
+{
+	int offset = s->btf ? vars_offset_of(s->btf, variable) : -1;
+
+	if (offset >= 0)
+		snprintf(name, CC_NAME_LEN, "%.15s", (const char *)s->data + offset);
+}
+
+/* The names that the loader wrote into the program's object, "" if it has no room for one. */
+static int read_written_names(struct attached *a)
 {
 	struct section s;
-	int offset, err = section_read(&s, a->btf_id, ".rodata");
+	int err = section_read(&s, a->btf_id, ".rodata");
 
-	offset = !err && s.btf ? vars_offset_of_name(s.btf) : -1;
-	if (offset >= 0)
-		snprintf(a->owner, sizeof(a->owner), "%.15s", (const char *)s.data + offset);
+	if (!err) {
+		read_name(&s, "asymcc_name", a->owner);
+		read_name(&s, "asymcc_used", a->used);
+	}
 	section_free(&s);
 	return err;
 }
@@ -118,7 +127,7 @@ static int find_owner(struct attached *a, const struct registry *r)
 			return 0;
 		}
 	}
-	return a->btf_id ? read_written_name(a) : 0;
+	return a->btf_id ? read_written_names(a) : 0;
 }
 
 static int add(struct attachments *all, const struct registry *r, const char *cgroup,
@@ -310,20 +319,45 @@ int attachments_detach(const struct attachments *mine)
 	return err;
 }
 
-int cgroup_lock(int *fd)
+char *cgroup_root(void)
+{
+	char root[PATH_MAX];
+	int fd = open_root(root);
+
+	if (fd < 0)
+		return NULL;
+	close(fd);
+	return strdup(root);
+}
+
+static int lock_fd = -1, lock_depth;
+
+int cgroup_lock(void)
 {
 	char root[PATH_MAX];
 
-	*fd = open_root(root);
-	if (*fd < 0)
+	if (lock_depth++)
+		return 0;
+	lock_fd = open_root(root);
+	if (lock_fd < 0)
 		return 0;
 	/* the kernel takes the lock off when the process ends, however that is */
-	for (int i = 0; flock(*fd, LOCK_EX | LOCK_NB); i++) {
-		if (i == LOCK_TRIES)
+	for (int i = 0; flock(lock_fd, LOCK_EX | LOCK_NB); i++) {
+		if (i == LOCK_TRIES) {
+			cgroup_unlock();
 			return fail("another process keeps %s locked (`lslocks` may tell which)", root);
+		}
 		usleep(LOCK_WAIT_US);
 	}
 	return 0;
+}
+
+void cgroup_unlock(void)
+{
+	if (--lock_depth || lock_fd < 0)
+		return;
+	close(lock_fd);
+	lock_fd = -1;
 }
 
 int cgroup_open(struct cgroup *c, const struct object *o, const char *path)
@@ -338,6 +372,8 @@ int cgroup_open(struct cgroup *c, const struct object *o, const char *path)
 		return 0;
 	}
 	fd = open_root(root);
+	if (fd < 0 && path)
+		return fail("--cgroup %s: no cgroup2 is mounted here (`ip netns exec` hides it, `nsenter --net=...` does not)", path);
 	if (fd < 0)
 		return fail("cannot load %s: its cgroup programs need a cgroup2, and none is mounted: mount one "
 			    "(mount -t cgroup2 none DIR), or register the sender alone "
@@ -394,7 +430,7 @@ int cgroup_attach(struct cgroup *c, const struct object *o, const struct registr
 
 	if (c->fd < 0)
 		return 0;
-	if (cgroup_lock(&c->lock) || refuse_second(c, o, r))
+	if (refuse_second(c, o, r))
 		return -1;
 	bpf_object__for_each_program(p, o->bpf) {
 		const struct kind *kind = kind_of(p);
@@ -427,10 +463,76 @@ void cgroup_detach(struct cgroup *c, const struct object *o)
 	}
 }
 
+/* Is `path` in the cgroup `above`, or that itself? */
+static bool is_in(const char *path, const char *above)
+{
+	size_t n = strlen(above);
+
+	return !strncmp(path, above, n) && (!path[n] || path[n] == '/' || !strcmp(above, "/"));
+}
+
+int cgroup_use(const struct object *o, const struct registry *r, const char *path, const char *cc)
+{
+	struct cgroup c = CGROUP_CLOSED;
+	struct attachments all = {};
+	struct bpf_program *prog;
+	int err = -1;
+
+	if (cgroup_lock())
+		return -1;
+	if (cgroup_open(&c, o, path) || attachments_read(&all, r))
+		goto cleanup;
+	for (int i = 0; i < all.nr; i++) {
+		const struct attached *a = &all.at[i];
+
+		if (*a->used && strcmp(a->cgroup, c.path) && (is_in(a->cgroup, c.path) || is_in(c.path, a->cgroup))) {
+			fail("--cgroup %s: %s uses %s already, and of two the upper one would win: `asymcc unuse %s "
+			     "--cgroup %s` first", path, a->cgroup, a->used, a->used, a->cgroup);
+			goto cleanup;
+		}
+	}
+	prog = bpf_object__next_program(o->bpf, NULL);
+	if (bpf_prog_attach(bpf_program__fd(prog), c.fd, BPF_CGROUP_SOCK_OPS, BPF_F_ALLOW_MULTI)) {
+		if (errno == EPERM)
+			fail("--cgroup %s: a program there or above admits no other (`bpftool cgroup tree` shows it)", path);
+		else
+			fail("--cgroup %s: %s cannot be used there: %s", path, cc, strerror(errno));
+		goto cleanup;
+	}
+	err = 0;
+	for (int i = 0; i < all.nr; i++)
+		if (*all.at[i].used && !strcmp(all.at[i].cgroup, c.path))
+			err |= detach(&all.at[i]);
+cleanup:
+	attachments_free(&all);
+	cgroup_close(&c);
+	cgroup_unlock();
+	return err;
+}
+
+int cgroup_unuse(const struct registry *r, const char *path, const char *cc)
+{
+	char real[PATH_MAX] = "";
+	struct attachments all;
+	int nr = -1;
+
+	if (path && !realpath(path, real))
+		return fail("--cgroup %s: %s", path, strerror(errno));
+	if (cgroup_lock())
+		return -1;
+	if (!attachments_read(&all, r)) {
+		nr = 0;
+		for (int i = 0; nr >= 0 && i < all.nr; i++)
+			if (!strcmp(all.at[i].used, cc) && (!path || !strcmp(all.at[i].cgroup, real)))
+				nr = detach(&all.at[i]) ? -1 : nr + 1;
+		attachments_free(&all);
+	}
+	cgroup_unlock();
+	return nr;
+}
+
 void cgroup_close(struct cgroup *c)
 {
 	if (c->fd >= 0)
 		close(c->fd);
-	if (c->lock >= 0)
-		close(c->lock);
 }

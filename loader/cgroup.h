@@ -17,6 +17,7 @@ struct attached {
 	const struct kind *kind;
 	char name[16];              /* of the program, cut by the kernel */
 	char owner[CC_NAME_LEN];    /* the controller it was loaded with; "": not known */
+	char used[CC_NAME_LEN];     /* the controller that it gives to connections: `use --cgroup` */
 	char *cgroup;               /* its path */
 };
 
@@ -49,19 +50,31 @@ const char **cgroup_programs(const struct object *o, const struct attachments *a
 /* Where a load attaches. */
 struct cgroup {
 	char path[PATH_MAX];
-	int fd, lock;
+	int fd;
 	int nr;             /* of the object's programs, how many are attached */
 };
-#define CGROUP_CLOSED { .fd = -1, .lock = -1 }
+#define CGROUP_CLOSED { .fd = -1 }
 
 /* `path` NULL: the root. Of an object without such programs there is nothing to open and to attach. */
 int cgroup_open(struct cgroup *c, const struct object *o, const char *path);
-/* All of them or none; others' loads and unloads wait until cgroup_close(). */
+/* All of them or none; under cgroup_lock(). */
 int cgroup_attach(struct cgroup *c, const struct object *o, const struct registry *r);
 void cgroup_detach(struct cgroup *c, const struct object *o);
 void cgroup_close(struct cgroup *c);
 
-/* Keep other loads and unloads out until *fd is closed; without a cgroup2 there is nothing to keep. */
-int cgroup_lock(int *fd);
+/*
+ * `o`: the object of `use --cgroup`, loaded. It takes the place of one that is in the same cgroup; one above or below is
+ * refused, as the upper one would win.
+ */
+int cgroup_use(const struct object *o, const struct registry *r, const char *path, const char *cc);
+/* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it, -1 with a message. */
+int cgroup_unuse(const struct registry *r, const char *path, const char *cc);
+
+/* Where the hierarchy is mounted, in memory to be freed; NULL: nowhere. */
+char *cgroup_root(void);
+
+/* Keep other loads and unloads out; may be taken again while it is held. Without a cgroup2 there is nothing to keep. */
+int cgroup_lock(void);
+void cgroup_unlock(void);
 
 #endif

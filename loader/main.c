@@ -1,625 +1,74 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * asymcc: load, list, show, unload and trace congestion controllers written in BPF.
+ * asymcc: congestion controllers written in BPF, in service.
  *
- * Nothing is remembered between runs: what is registered, with which values, and who uses it
- * is read from the kernel each time.
+ * What is registered, with which values, and who uses it is read from the kernel each time. Only the
+ * default that `use --default` replaced is remembered, as long as the machine runs: see use.c.
+ *
+ * The two tables below are the command line: parsing, --help, completion and manual page are made of them.
  */
 #include <errno.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "cgroup.h"
-#include "netns.h"
 #include "object.h"
-#include "registry.h"
 
 #ifndef ASYMCC_VERSION
 #define ASYMCC_VERSION "0.1.0"
 #endif
 
 #define EXIT_USAGE 2
-#define ENOTSUPP 524 /* the kernel's own; strerror() does not know it */
 
-int fail(const char *fmt, ...)
-{
-	va_list ap;
-
-	fflush(stdout);
-	fputs("asymcc: ", stderr);
-	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
-	va_end(ap);
-	fputc('\n', stderr);
-	return -1;
-}
-
-static void json_string(const char *s)
-{
-	putchar('"');
-	for (; *s; s++) {
-		if (*s == '"' || *s == '\\')
-			printf("\\%c", *s);
-		else if ((unsigned char)*s < 0x20)
-			printf("\\u%04x", *s);
-		else
-			putchar(*s);
-	}
-	putchar('"');
-}
-
-/* "default of host, 3 sockets in host; 1 socket in netns r1"; true if there are any */
-static bool print_users(const struct netns_list *l, const char *cc)
-{
-	const char *sep = "";
-
-	for (int i = 0; i < l->nr; i++) {
-		const struct netns *ns = &l->ns[i];
-		unsigned int sockets = netns_sockets(ns, cc);
-		bool initial = !strcmp(ns->initial, cc);
-
-		if (!initial && !sockets)
-			continue;
-		printf("%s", sep);
-		if (initial)
-			printf("default of %s%s", ns->name, sockets ? ", " : "");
-		if (sockets)
-			printf("%u socket%s in %s", sockets, sockets == 1 ? "" : "s", ns->name);
-		sep = "; ";
-	}
-	return *sep;
-}
-
-static void json_users(const struct netns_list *l, const char *cc)
-{
-	const char *sep = "";
-
-	printf("[");
-	for (int i = 0; i < l->nr; i++) {
-		const struct netns *ns = &l->ns[i];
-		unsigned int sockets = netns_sockets(ns, cc);
-		bool initial = !strcmp(ns->initial, cc);
-
-		if (!initial && !sockets)
-			continue;
-		printf("%s{\"netns\": ", sep);
-		json_string(ns->name);
-		printf(", \"default\": %s, \"sockets\": %u}", initial ? "true" : "false", sockets);
-		sep = ", ";
-	}
-	printf("]");
-}
-
-static void print_cgroups(const struct attachments *all, __u32 btf_id, const char *owner)
-{
-	const char *cgroup, *sep = "";
-	int i = 0;
-
-	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
-		printf("%s%s", sep, cgroup);
-		sep = ", ";
-	}
-}
-
-static void json_cgroups(const struct attachments *all, __u32 btf_id, const char *owner)
-{
-	const char *cgroup, *sep = "";
-	int i = 0;
-
-	printf(", \"cgroups\": [");
-	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
-		printf("%s", sep);
-		json_string(cgroup);
-		sep = ", ";
-	}
-	printf("]");
-}
-
-static unsigned int count_sockets(const struct netns_list *l, const char *cc)
-{
-	unsigned int n = 0;
-
-	for (int i = 0; i < l->nr; i++)
-		n += netns_sockets(&l->ns[i], cc);
-	return n;
-}
-
-static bool is_built(char **names, const char *name)
-{
-	for (; names && *names; names++)
-		if (!strcmp(*names, name))
-			return true;
-	return false;
-}
-
-static bool open_if_built(struct object *o, const struct args *a, const char *name)
-{
-	char **names = object_names(object_dir(a));
-	bool built = is_built(names, name);
-
-	object_names_free(names);
-	return built && !object_open_controller(o, object_dir(a), name, NULL);
-}
-
-static void list_row(bool json, bool first, const char *name, const char *object, bool built,
-		     const struct live *live, const struct netns_list *users,
-		     const struct attachments *all)
-{
-	const char *owner = live ? NULL : name;
-	__u32 btf_id = live ? live->btf_id : 0;
-	char id[40] = "-";
-	bool used;
-	int i = 0;
-
-	if (json) {
-		printf("%s\n  {\"name\": ", first ? "" : ",");
-		json_string(name);
-		printf(", \"object\": ");
-		json_string(object);
-		printf(", \"built\": %s, \"map_id\": ", built ? "true" : "false");
-		printf(live ? "%u" : "null", live ? live->map_id : 0);
-		printf(", \"unloading\": %s, \"used_by\": ", live && live->unloading ? "true" : "false");
-		json_users(users, name);
-		json_cgroups(all, btf_id, owner);
-		printf("}");
-		return;
-	}
-	if (live)
-		snprintf(id, sizeof(id), "%u%s", live->map_id, live->unloading ? " (unloading)" : "");
-	printf("%-16s %-16s %-16s ", name,
-	       !built ? "-" : strcmp(name, object) ? object : "yes", id);
-	used = print_users(users, name);
-	if (attachments_cgroup(all, btf_id, owner, &i)) {
-		printf(used ? "; programs in " : "programs in ");
-		print_cgroups(all, btf_id, owner);
-	} else if (!used) {
-		putchar('-');
-	}
-	putchar('\n');
-}
-
-static int cmd_list(const struct args *a)
-{
-	struct attachments all = {};
-	struct netns_list users = {};
-	struct registry r = {};
-	char **built = NULL;
-	bool first = true;
-	int err = -1;
-
-	if (registry_read(&r) || netns_read(&users) || attachments_read(&all, &r))
-		goto cleanup;
-	built = object_names(object_dir(a));
-	if (a->json)
-		printf("[");
-	else
-		printf("%-16s %-16s %-16s %s\n", "NAME", "BUILT", "REGISTERED", "USED BY");
-	for (char **n = built; n && *n; n++) {
-		if (registry_find(&r, *n))
-			continue;
-		list_row(a->json, first, *n, *n, true, NULL, &users, &all);
-		first = false;
-	}
-	for (int i = 0; i < r.nr; i++) {
-		const struct live *l = &r.live[i];
-
-		list_row(a->json, first, l->name, l->object, is_built(built, l->object), l, &users, &all);
-		first = false;
-	}
-	if (a->json)
-		printf("\n]\n");
-	err = 0;
-cleanup:
-	object_names_free(built);
-	attachments_free(&all);
-	netns_free(&users);
-	registry_free(&r);
-	return err;
-}
-
-static int fail_load(const struct object *o, int err)
-{
-	if (err == -EPERM && !object_verdict())
-		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, "
-			    "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)", o->ops_name);
-	if (object_verdict())
-		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)",
-			    o->ops_name, object_verdict());
-	return fail("cannot load %s: %s: %s", o->ops_name,
-		    err == -ENOTSUPP ? "this kernel does not support it" : strerror(-err),
-		    object_complaint());
-}
-
-static int fail_register(const struct object *o, int err)
-{
-	if (err == -EEXIST)
-		return fail("cannot register %s: the kernel has a congestion control of that name; "
-			    "choose another with --as", o->ops_name);
-	if (err == -EINVAL)
-		return fail("cannot register %s: the kernel refuses its ops: ssthresh, undo_cwnd and "
-			    "one of cong_avoid and cong_control are required", o->ops_name);
-	return fail("cannot register %s: %s", o->ops_name, strerror(-err));
-}
-
-static int register_ops(const struct object *o)
-{
-	struct bpf_link *link = bpf_map__attach_struct_ops(o->ops);
-
-	if (!link)
-		return fail_register(o, -errno);
-	/* the registration shall outlive us: without this, destroying the link undoes it */
-	bpf_link__disconnect(link);
-	bpf_link__destroy(link);
-	return 0;
-}
-
-/* "fast registered (alpha=500 packets), with programs in /sys/fs/cgroup" */
-static void print_registered(const struct object *o, const struct args *a, const struct cgroup *c)
-{
-	const char *sep = " (";
-
-	printf("%s registered", o->ops_name);
-	for (int i = 0; i < o->params.nr; i++) {
-		const struct var *v = &o->params.var[i];
-		bool changed = false;
-
-		for (int k = 0; k < a->nr_set; k++)
-			changed |= !strncmp(a->set[k], v->name, strcspn(a->set[k], "=")) &&
-				   strlen(v->name) == strcspn(a->set[k], "=");
-		if (!changed)
-			continue;
-		printf("%s%s=%lld", sep, v->name, object_get(o, v));
-		if (strcmp(v->unit, "-"))
-			printf(" %s", v->unit);
-		sep = ", ";
-	}
-	if (*sep == ',')
-		putchar(')');
-	if (c->nr)
-		printf(", with programs in %s", c->path);
-	putchar('\n');
-}
-
-static int cmd_load(const struct args *a)
-{
-	struct cgroup cgroup = CGROUP_CLOSED;
-	const struct live *live;
-	struct registry r = {};
-	struct object o = {};
-	const char *missing;
-	int err = -1, ret;
-
-	if (object_open_controller(&o, object_dir(a), a->name, a->alias))
-		goto cleanup;
-	for (int i = 0; i < a->nr_set; i++)
-		if (object_set(&o, a->set[i]))
-			goto cleanup;
-	if (registry_read(&r))
-		goto cleanup;
-	live = registry_find(&r, o.ops_name);
-	if (live && !live->unloading) {
-		fail("%s is registered already (struct_ops map %u): `asymcc unload %s` first, or choose "
-		     "another name with --as", o.ops_name, live->map_id, o.ops_name);
-		goto cleanup;
-	}
-	missing = registry_missing(&r, o.btf, o.type);
-	if (missing) {
-		fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks",
-		     o.ops_name, missing);
-		goto cleanup;
-	}
-	if (cgroup_open(&cgroup, &o, a->cgroup))
-		goto cleanup;
-	ret = bpf_object__load(o.bpf);
-	if (ret) {
-		fail_load(&o, ret);
-		goto cleanup;
-	}
-	if (cgroup_attach(&cgroup, &o, &r))
-		goto cleanup;
-	if (register_ops(&o)) {
-		cgroup_detach(&cgroup, &o);
-		goto cleanup;
-	}
-	print_registered(&o, a, &cgroup);
-	err = 0;
-cleanup:
-	cgroup_close(&cgroup);
-	object_close(&o);
-	registry_free(&r);
-	return err;
-}
-
-/* Values are in `live` for those that may change, else in `data`. */
-static void show_vars(const struct args *a, const char *title, const struct vars *vars,
-		      const void *live, const void *data, bool params)
-{
-	if (a->json)
-		printf(",\n \"%s\": [", title);
-	else if (vars->nr)
-		printf("%s:\n", title);
-	for (int i = 0; i < vars->nr; i++) {
-		const struct var *v = &vars->var[i];
-		long long value = var_get(v, v->live ? live : data);
-
-		if (a->json) {
-			printf("%s\n  {\"name\": ", i ? "," : "");
-			json_string(v->name);
-			printf(", \"value\": %lld", value);
-			if (params) {
-				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": ", v->min,
-				       v->max, v->live ? "true" : "false");
-				json_string(v->unit);
-			}
-			printf(", \"doc\": ");
-			json_string(v->doc);
-			printf("}");
-		} else if (params) {
-			printf("  %-16s %10lld %-8s %s %s [%lld..%lld]\n", v->name, value,
-			       strcmp(v->unit, "-") ? v->unit : "", v->live ? "live" : "    ", v->doc, v->min,
-			       v->max);
-		} else {
-			printf("  %-16s %10lld %-8s %s\n", v->name, value, "", v->doc);
-		}
-	}
-	if (a->json)
-		printf("]");
-}
-
-/* For programs only: how to decode a trace of the private state. */
-static int show_state(const struct args *a, const struct btf *btf)
-{
-	struct vars state = {};
-	int err;
-
-	if (!a->json)
-		return 0;
-	err = btf ? vars_read_state(&state, btf) : 0;
-	printf(",\n \"state\": [");
-	for (int i = 0; i < state.nr; i++) {
-		printf("%s\n  {\"name\": ", i ? "," : "");
-		json_string(state.var[i].name);
-		printf(", \"offset\": %u, \"bytes\": %u, \"signed\": %s}", state.var[i].offset,
-		       state.var[i].size, state.var[i].is_signed ? "true" : "false");
-	}
-	puts("]}");
-	vars_free(&state);
-	return err;
-}
-
-static void show_head(const struct args *a, const char *object, const struct live *live)
-{
-	if (a->json) {
-		printf("{\"name\": ");
-		json_string(a->name);
-		printf(", \"object\": ");
-		json_string(object);
-		printf(", \"registered\": %s, \"map_id\": ", live ? "true" : "false");
-		printf(live ? "%u" : "null", live ? live->map_id : 0);
-		printf(", \"unloading\": %s", live && live->unloading ? "true" : "false");
-	} else if (live) {
-		printf("%s: %s as struct_ops map %u, from object %s\n", a->name,
-		       live->unloading ? "unloading, kept by its users," : "registered",
-		       live->map_id, object);
-	} else {
-		printf("%s: not registered; the defaults of its object:\n", a->name);
-	}
-}
-
-/* "  name             /sys/fs/cgroup/a, /sys/fs/cgroup/b" */
-static void print_program(const struct attachments *all, __u32 btf_id, const char *prog)
-{
-	const char *cgroup, *sep = "";
-	int i = 0;
-
-	printf("  %-16s ", prog);
-	while ((cgroup = attachments_cgroup(all, btf_id, NULL, &i))) {
-		if (!attachments_has(all, btf_id, cgroup, prog))
-			continue;
-		printf("%s%s", sep, cgroup);
-		sep = ", ";
-	}
-	puts(*sep ? "" : "-");
-}
-
-/* Where each program is; `o` NULL: the object is not built here. */
-static int show_cgroups(const struct args *a, const struct live *live, const struct object *o,
-			const struct attachments *all)
-{
-	__u32 btf_id = live ? live->btf_id : 0;
-	const char **names = cgroup_programs(o, all, btf_id);
-	int i = 0;
-
-	if (!names)
-		return fail("out of memory");
-	if (a->json) {
-		json_cgroups(all, btf_id, NULL);
-		printf(", \"cgroup_programs\": [");
-	} else if (*names) {
-		puts(!live ? "cgroup programs:" : attachments_cgroup(all, btf_id, NULL, &i) ?
-		     "cgroup programs, and where they are:" :
-		     "cgroup programs (not attached: only the sender is in place):");
-	}
-	for (const char **n = names; *n; n++) {
-		if (a->json) {
-			printf(n == names ? "" : ", ");
-			json_string(*n);
-		} else {
-			print_program(all, btf_id, *n);
-		}
-	}
-	if (a->json)
-		printf("]");
-	free(names);
-	return 0;
-}
-
-static int show_live(const struct args *a, const struct live *live, const struct object *o,
-		     const struct attachments *all)
-{
-	struct section counters = {};
-	struct params params = {};
-	struct btf *btf = btf__load_from_kernel_by_id(live->btf_id);
-	int err = -1;
-
-	if (params_read(&params, live->btf_id) ||
-	    section_read(&counters, live->btf_id, ".bss"))
-		goto cleanup;
-	show_head(a, live->object, live);
-	if (show_cgroups(a, live, o, all))
-		goto cleanup;
-	show_vars(a, "parameters", &params.vars, params.live.data, params.fixed.data, true);
-	show_vars(a, "counters", &counters.vars, NULL, counters.data, false);
-	err = show_state(a, btf);
-cleanup:
-	btf__free(btf);
-	params_free(&params);
-	section_free(&counters);
-	return err;
-}
-
-static int show_built(const struct args *a, const struct object *o, struct attachments *all)
-{
-	struct vars none = {};
-
-	attachments_keep(all, a->name, o);
-	show_head(a, a->name, NULL);
-	if (show_cgroups(a, NULL, o, all))
-		return -1;
-	show_vars(a, "parameters", &o->params, o->data, o->rodata, true);
-	show_vars(a, "counters", &none, NULL, NULL, false);
-	return show_state(a, o->btf);
-}
-
-static int cmd_show(const struct args *a)
-{
-	struct attachments all = {};
-	const struct live *live;
-	struct registry r = {};
-	struct object o = {};
-	int err = -1;
-
-	if (registry_read(&r) || attachments_read(&all, &r))
-		goto cleanup;
-	live = registry_find(&r, a->name);
-	if (live) {
-		bool built = open_if_built(&o, a, live->object);
-
-		err = show_live(a, live, built ? &o : NULL, &all);
-	} else if (!object_open_controller(&o, object_dir(a), a->name, NULL)) {
-		err = show_built(a, &o, &all);
-	}
-cleanup:
-	object_close(&o);
-	attachments_free(&all);
-	registry_free(&r);
-	return err;
-}
-
-/* A load was killed before it registered anything, or the struct_ops was taken out alone. */
-static int unload_left_over(const struct args *a, const struct live *live,
-			    const struct attachments *mine)
-{
-	if (attachments_detach(mine))
-		return -1;
-	printf("%s %s; its programs were left over and are detached from ", a->name,
-	       live ? "is unloaded already" : "is not registered");
-	print_cgroups(mine, 0, NULL);
-	putchar('\n');
-	return 0;
-}
-
-static int unload_live(const struct args *a, const struct live *live, const struct netns_list *users,
-		       const struct attachments *mine)
-{
-	unsigned int sockets = count_sockets(users, a->name);
-	char where[1024] = "";
-	int err;
-
-	for (int i = 0; i < users->nr; i++)
-		if (!strcmp(users->ns[i].initial, a->name))
-			snprintf(where + strlen(where), sizeof(where) - strlen(where), "%s%s",
-				 *where ? ", " : "", users->ns[i].name);
-	if (*where && !a->force)
-		return fail("%s is the default of %s: reset it there first (sysctl -w "
-			    "net.ipv4.tcp_congestion_control=cubic), or use --force", a->name, where);
-	/* before anything is detached, as it can refuse; killed after it, we leave what unload finds */
-	err = registry_remove(live);
-	if (err == -EOPNOTSUPP)
-		return fail("%s is registered through a BPF link: end the program that holds it, or use "
-			    "`bpftool link detach`", a->name);
-	if (err)
-		return fail("cannot unload %s: %s", a->name, strerror(-err));
-	err = attachments_detach(mine);
-	printf("%s unloaded", a->name);
-	if (!err && mine->nr) {
-		printf("; detached from ");
-		print_cgroups(mine, 0, NULL);
-	}
-	if (*where)
-		printf("; still the default of %s", where);
-	if (sockets)
-		printf("; %u socket%s it until closed", sockets, sockets == 1 ? " keeps" : "s keep");
-	putchar('\n');
-	return err;
-}
-
-static int cmd_unload(const struct args *a)
-{
-	struct attachments mine = {};
-	struct netns_list users = {};
-	const struct live *live;
-	struct registry r = {};
-	struct object o = {};
-	int err = -1, lock = -1;
-
-	if (cgroup_lock(&lock) || registry_read(&r) || attachments_read(&mine, &r))
-		goto cleanup;
-	attachments_keep(&mine, a->name, open_if_built(&o, a, a->name) ? &o : NULL);
-	live = registry_find(&r, a->name);
-	if ((!live || live->unloading) && mine.nr)
-		err = unload_left_over(a, live, &mine);
-	else if (!live)
-		fail("%s is not registered; `asymcc list` shows what is", a->name);
-	else if (netns_read(&users))
-		goto cleanup;
-	else if (live->unloading)
-		fail("%s is unloaded already; it stays until its users end (%u sockets)", a->name,
-		     count_sockets(&users, a->name));
-	else
-		err = unload_live(a, live, &users, &mine);
-cleanup:
-	if (lock >= 0)
-		close(lock);
-	object_close(&o);
-	attachments_free(&mine);
-	netns_free(&users);
-	registry_free(&r);
-	return err;
-}
-
-/* The command line: what there is, who takes it, and what --help says are these two tables. */
 enum {
-	LIST = 1, LOAD = 2, SHOW = 4, UNLOAD = 8, TRACE = 16,
-	ALL = LIST | LOAD | SHOW | UNLOAD | TRACE,
+	LIST = 1, LOAD = 2, SHOW = 4, SET = 8, USE = 16, UNUSE = 32, UNLOAD = 64, TOP = 128, TRACE = 256,
+	DOCTOR = 512, COMPLETION = 1024, MANUAL = 2048,
+	OBJECTS = LIST | LOAD | SHOW | SET | USE | UNUSE | UNLOAD | TRACE | DOCTOR,
+	ALL = OBJECTS | TOP | COMPLETION | MANUAL,
 };
+
+static int cmd_completion(const struct args *a);
+static int cmd_manual(const struct args *a);
 
 static const struct command {
 	const char *name;
 	int bit;
-	bool takes_name;
+	const char *words;   /* what it takes beside options; the first is the NAME, in brackets if it may be left out */
 	const char *summary;
+	const char *about;   /* of the manual page; a paragraph a line */
 	int (*run)(const struct args *a);
 } commands[] = {
-	{ "list", LIST, false, "controllers built and registered, and who uses them", cmd_list },
-	{ "load", LOAD, true, "load a controller's object and register it", cmd_load },
-	{ "show", SHOW, true, "parameters and counters of a controller", cmd_show },
-	{ "unload", UNLOAD, true, "take a controller out of the kernel", cmd_unload },
-	{ "trace", TRACE, false, "record every ACK, and goodput and links in bins", cmd_trace },
+	{ "list", LIST, "", "controllers built and registered, and who uses them",
+	  "USED BY tells namespaces whose default a controller is, routes and cgroups that `use` gave it, and open sockets.", cmd_list },
+	{ "load", LOAD, "NAME", "load a controller's object and register it",
+	  "New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
+	  "With --replace, one of that name that is loaded gives way to the new one: connections that run it keep its "
+	  "program and values, new ones get the new. Its values are the defaults and those of --set, not the replaced one's.", cmd_load },
+	{ "show", SHOW, "NAME", "parameters, counters and programs of a controller",
+	  "Parameters marked \"live\" can be changed by `set`.", cmd_show },
+	{ "set", SET, "NAME PARAM=VALUE...", "change parameters while flows run",
+	  "Only those that `show` marks \"live\"; the others are constants of the loaded program and need `load --replace`. "
+	  "All or none are changed; running connections follow at their next update.", cmd_set },
+	{ "use", USE, "NAME", "give a loaded controller to new connections",
+	  "--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control). "
+	  "--route: those to a prefix (the route's congctl); if the prefix has no route of its own in table main, one is made along "
+	  "the way that packets to its first address take now. --cgroup: those that processes of a cgroup open or accept. "
+	  "A socket's own setsockopt(TCP_CONGESTION) comes before a route, a route before the default, and a cgroup before all.", cmd_use },
+	{ "unuse", UNUSE, "NAME", "take it back: as it was before `use`",
+	  "Without options, everywhere. The default becomes what it was before `use`; connections keep what they have.", cmd_unuse },
+	{ "unload", UNLOAD, "NAME", "take a controller out of the kernel",
+	  "It is refused while a default, a route or a cgroup names the controller. With --drain those are taken back as by `unuse`, and "
+	  "the command waits until the last connection has ended. Connections keep the program they have until they are closed.\n"
+	  "It removes what a killed `load` left, too.", cmd_unload },
+	{ "top", TOP, "[NAME]", "watch flows, by controller",
+	  "The established connections of every network namespace. ACKS/PKT: segments without data that came in, to each data segment "
+	  "that went out.", cmd_top },
+	{ "trace", TRACE, "", "record every ACK, and goodput and links in bins", "", cmd_trace },
+	{ "doctor", DOCTOR, "", "what works here, what does not, and the mend",
+	  "Exit status 1 if a controller could not be loaded here, or if something was left half done.", cmd_doctor },
+	{ "completion", COMPLETION, "", "print the completion for bash", "", cmd_completion },
+	{ "manual", MANUAL, "", "print the manual page", "", cmd_manual },
 };
 
 static const struct opt {
@@ -632,38 +81,54 @@ static const struct opt {
 	{ "as", 'a', "ALIAS", LOAD, "register under this name; instances may differ in parameters" },
 	{ "set", 's', "PARAM=VALUE", LOAD, "change a parameter (`asymcc show NAME` lists them); repeatable" },
 	{ "cgroup", 'c', "PATH", LOAD, "whose connections an object's cgroup programs serve (else the root's: all)" },
-	{ "json", 'j', NULL, LIST | SHOW, "print JSON" },
-	{ "force", 'f', NULL, UNLOAD, "unload even the default of a network namespace" },
-	{ "output", 'o', "FILE", TRACE, "where the records go (format: loader/trace.h)" },
+	{ "replace", 'R', NULL, LOAD, "in place of the one that is registered" },
+	{ "default", 'D', NULL, USE | UNUSE, "of this network namespace" },
+	{ "route", 'r', "PREFIX", USE | UNUSE, "connections to ADDRESS/LENGTH, or `default`; repeatable" },
+	{ "cgroup", 'c', "PATH", USE | UNUSE, "connections of this cgroup2 and those below it; repeatable" },
+	{ "json", 'j', NULL, LIST | SHOW | TOP | DOCTOR, "print JSON" },
+	{ "force", 'f', NULL, UNLOAD, "unload although something names it" },
+	{ "drain", 'd', NULL, UNLOAD, "take back every use, and wait for the last connection" },
+	{ "seconds", 't', "N", UNLOAD, "with --drain: wait no longer; 0: not at all" },
+	{ "seconds", 't', "N", TRACE, "stop after N seconds (else at SIGINT or SIGTERM)" },
+	{ "seconds", 't', "N", TOP, "stop after N seconds" },
+	{ "interval", 'i', "N", TOP, "seconds between two looks (1)" },
+	{ "once", '1', NULL, TOP, "look once; so does --json, and output that is no terminal" },
+	{ "output", 'o', "FILE", TRACE, "where the records go (format: trace.h); replaced if it is there" },
+	{ "flow", 'F', "ADDRESS:PORT", TRACE, "only connections that have this end; IPv6 as [ADDRESS]:PORT; repeatable" },
 	{ "link", 'l', "DEVICE", TRACE, "count departures and queue of a shaped device (tbf, htb); repeatable" },
 	{ "ports", 'p', "LO-HI", TRACE, "only sockets with a local or remote port in this range" },
 	{ "state", 'S', NULL, TRACE, "also record the controllers' private state at each ACK" },
 	{ "bin-ms", 'b', "MS", TRACE, "width of goodput and link bins (100)" },
-	{ "drain-ms", 'd', "MS", TRACE, "time between two collections of records (1000)" },
-	{ "seconds", 't', "N", TRACE, "stop after N seconds (else at SIGINT or SIGTERM)" },
-	{ "objects", 'O', "DIR", ALL, "folder of the objects (else $ASYMCC_OBJECTS, the folder of asymcc, "
-				      ASYMCC_OBJDIR ")" },
-	{ "verbose", 'v', NULL, ALL, "libbpf's messages and the verifier's log" },
+	{ "drain-ms", 'm', "MS", TRACE, "time between two collections of records (1000)" },
+	{ "objects", 'O', "DIR", OBJECTS, "folder of the objects (else $ASYMCC_OBJECTS, the folder of asymcc, "
+					  ASYMCC_OBJDIR ")" },
+	{ "verbose", 'v', NULL, OBJECTS, "libbpf's messages and the verifier's log" },
 	{ "help", 'h', NULL, ALL, "this text" },
 	{ "version", 'V', NULL, 0, "version" },
 };
 #define NR_OPTS (sizeof(opts) / sizeof(opts[0]))
 #define NR_COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* Without a command: what every one takes. */
 static bool takes(const struct opt *o, const struct command *c)
 {
-	return c ? o->commands & c->bit : o->commands == ALL || !o->commands;
+	return c ? o->commands & c->bit : o->commands == ALL || o->commands == OBJECTS || !o->commands;
+}
+
+/* "-o, --output FILE" */
+static void option_text(char *text, size_t size, const struct opt *o)
+{
+	snprintf(text, size, "-%c, --%s%s%s", o->key, o->name, o->arg ? " " : "", o->arg ? o->arg : "");
 }
 
 static void help(const struct command *c)
 {
 	if (c) {
-		printf("asymcc %s%s [options]: %s\n\n", c->name, c->takes_name ? " NAME" : "", c->summary);
+		printf("asymcc %s%s%s [options]: %s\n\n", c->name, *c->words ? " " : "", c->words, c->summary);
 	} else {
 		puts("asymcc COMMAND [options]: congestion controllers written in BPF\n");
 		for (size_t i = 0; i < NR_COMMANDS; i++)
-			printf("  %-6s %-5s %s\n", commands[i].name,
-			       commands[i].takes_name ? "NAME" : "", commands[i].summary);
+			printf("  %-10s %-20s %s\n", commands[i].name, commands[i].words, commands[i].summary);
 		putchar('\n');
 	}
 	for (size_t i = 0; i < NR_OPTS; i++) {
@@ -671,12 +136,132 @@ static void help(const struct command *c)
 
 		if (!takes(&opts[i], c))
 			continue;
-		snprintf(left, sizeof(left), "-%c, --%s %s", opts[i].key, opts[i].name,
-			 opts[i].arg ? opts[i].arg : "");
+		option_text(left, sizeof(left), &opts[i]);
 		printf("  %-26s %s\n", left, opts[i].help);
 	}
 	if (!c)
-		puts("\n`asymcc COMMAND --help` tells a command's own options.");
+		puts("\n`asymcc COMMAND --help` tells a command's own options, `man asymcc` the rest.");
+}
+
+static int cmd_completion(const struct args *a)
+{
+	(void)a;
+	fputs("# bash completion of asymcc; made by `asymcc completion`\n"
+	      "_asymcc() {\n"
+	      "\tlocal word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]}\n"
+	      "\tlocal words=\n"
+	      "\tCOMPREPLY=()\n"
+	      "\tcase $before in\n"
+	      "\t--objects | -O | --cgroup | -c) mapfile -t COMPREPLY < <(compgen -d -- \"$word\"); return ;;\n"
+	      "\t--output | -o) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n"
+	      "\tesac\n"
+	      "\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
+	      "\t\twords='--help --version", stdout);
+	for (size_t i = 0; i < NR_COMMANDS; i++)
+		printf(" %s", commands[i].name);
+	fputs("'\n"
+	      "\telse\n"
+	      "\t\tcase $command in\n", stdout);
+	for (size_t i = 0; i < NR_COMMANDS; i++) {
+		printf("\t\t%s) words='", commands[i].name);
+		for (size_t k = 0; k < NR_OPTS; k++)
+			if (takes(&opts[k], &commands[i]))
+				printf("--%s ", opts[k].name);
+		fputs(*commands[i].words ? "'; [[ $word == -* ]] || words+=$(asymcc list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;\n"
+					 : "' ;;\n", stdout);
+	}
+	fputs("\t\tesac\n"
+	      "\tfi\n"
+	      "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+	      "}\n"
+	      "complete -F _asymcc asymcc\n", stdout);
+	return 0;
+}
+
+/* Text of a manual page: a hyphen is one that can be searched for, a line may begin with anything. */
+static void roff(const char *text)
+{
+	for (const char *s = text; *s; s++) {
+		if (*s == '-')
+			fputs("\\-", stdout);
+		else if (*s == '\\')
+			fputs("\\e", stdout);
+		else if (*s == '\n')
+			fputs("\n.PP\n", stdout);
+		else if (*s == '`')
+			fputs("\\(oq", stdout);
+		else if ((*s == '.' || *s == '\'') && (s == text || s[-1] == '\n'))
+			printf("\\&%c", *s);
+		else
+			putchar(*s);
+	}
+	putchar('\n');
+}
+
+static void roff_options(const struct command *c)
+{
+	for (size_t i = 0; i < NR_OPTS; i++) {
+		char left[40];
+
+		if (!takes(&opts[i], c) || (c && (opts[i].commands == ALL || opts[i].commands == OBJECTS)))
+			continue;
+		puts(".TP");
+		option_text(left, sizeof(left), &opts[i]);
+		roff(left);
+		roff(opts[i].help);
+	}
+}
+
+static int cmd_manual(const struct args *a)
+{
+	(void)a;
+	puts(".\\\" made by `asymcc manual`\n"
+	     ".TH ASYMCC 8 \"\" \"asymcc " ASYMCC_VERSION "\" \"System Administration\"\n"
+	     ".SH NAME\nasymcc \\- TCP congestion controllers written in BPF: load, use, watch, tune and remove them\n"
+	     ".SH SYNOPSIS\n.B asymcc\n.I COMMAND\n[options]\n"
+	     ".SH DESCRIPTION\n"
+	     "Registers BPF objects that hold a struct tcp_congestion_ops with the running kernel (6.1 or later with BTF), "
+	     "without a reboot. Connections that are open keep the controller they have, whatever is loaded, replaced or unloaded.\n"
+	     ".SH COMMANDS");
+	for (size_t i = 0; i < NR_COMMANDS; i++) {
+		const struct command *c = &commands[i];
+
+		printf(".SS \"asymcc %s%s%s\"\n", c->name, *c->words ? " " : "", c->words);
+		printf("%c", c->summary[0] - 'a' + 'A');
+		roff(c->summary + 1);
+		if (*c->about) {
+			puts(".PP");
+			roff(c->about);
+		}
+		roff_options(c);
+	}
+	puts(".SH OPTIONS OF MOST COMMANDS");
+	for (size_t i = 0; i < NR_OPTS; i++) {
+		char left[40];
+
+		if (opts[i].commands != ALL && opts[i].commands != OBJECTS && opts[i].commands)
+			continue;
+		puts(".TP");
+		option_text(left, sizeof(left), &opts[i]);
+		roff(left);
+		roff(opts[i].help);
+	}
+	puts(".SH EXIT STATUS\n0 done; 1 not done, with one line on standard error; 2 the command line is wrong.\n"
+	     ".SH CAPABILITIES\nCAP_BPF, CAP_PERFMON and CAP_NET_ADMIN to load; CAP_SYS_ADMIN, too, to find what is loaded and to "
+	     "look into other network namespaces. Nothing is setuid.\n"
+	     ".SH ENVIRONMENT\n.TP\nASYMCC_OBJECTS\nFolder of the objects.\n"
+	     ".SH FILES\n.TP\n" ASYMCC_OBJDIR "\nThe objects, NAME.bpf.o.\n"
+	     ".TP\n/etc/asymcc/NAME.conf\nWhat asymcc@NAME.service loads: LOAD= options of load, USE= options of use.\n"
+	     ".TP\n/run/asymcc\nThe defaults that `use \\-\\-default' replaced.\n"
+	     ".SH EXAMPLES\n.nf\n"
+	     "asymcc load fast \\-\\-set alpha=50\n"
+	     "asymcc use fast \\-\\-route 198.51.100.0/24\n"
+	     "asymcc top\n"
+	     "asymcc set fast alpha=80\n"
+	     "asymcc unload fast \\-\\-drain\n"
+	     ".fi\n"
+	     ".SH SEE ALSO\nip\\-route(8), ss(8), bpftool\\-struct_ops(8), tcp(7)");
+	return 0;
 }
 
 static long number(const char *option, const char *text, long min, long max, bool *ok)
@@ -709,16 +294,23 @@ static void apply(struct args *a, int key, const char *value, bool *ok)
 	switch (key) {
 	case 'a': a->alias = value; break;
 	case 's': a->set[a->nr_set++] = value; break;
-	case 'c': a->cgroup = value; break;
+	case 'c': a->cgroups[a->nr_cgroups++] = value; break;
+	case 'r': a->routes[a->nr_routes++] = value; break;
+	case 'R': a->replace = true; break;
+	case 'D': a->by_default = true; break;
 	case 'j': a->json = true; break;
 	case 'f': a->force = true; break;
+	case 'd': a->drain = true; break;
+	case '1': a->once = true; break;
+	case 'i': a->interval = number("interval", value, 1, 86400, ok); break;
 	case 'o': a->output = value; break;
+	case 'F': a->flows[a->nr_flows++] = value; break;
 	case 'l': a->links[a->nr_links++] = value; break;
 	case 'p': parse_ports(a, value, ok); break;
 	case 'S': a->state = true; break;
 	case 'b': a->bin_ms = number("bin-ms", value, 1, 3600000, ok); break;
-	case 'd': a->drain_ms = number("drain-ms", value, 1, 3600000, ok); break;
-	case 't': a->seconds = number("seconds", value, 1, 1000000, ok); break;
+	case 'm': a->drain_ms = number("drain-ms", value, 1, 3600000, ok); break;
+	case 't': a->seconds = number("seconds", value, 0, 1000000, ok); break;
 	case 'O': a->objects = value; break;
 	case 'v': a->verbose = true; break;
 	}
@@ -769,15 +361,40 @@ static int parse(struct args *a, const struct command *c, int argc, char **argv)
 	return ok ? -1 : EXIT_USAGE;
 }
 
+/* NAME and what follows; `words` are those on the command line. */
+static bool take_words(struct args *a, const struct command *c, int n, char **words)
+{
+	bool optional = c->words[0] == '[', any = strchr(c->words, ' ');
+
+	if (!*c->words && n)
+		fail("%s takes no name; see asymcc %s --help", c->name, c->name);
+	else if (*c->words && !n && !optional)
+		fail("%s takes %s; see asymcc %s --help", c->name, any ? c->words : "one NAME", c->name);
+	else if (n > 1 && !any)
+		fail("%s takes one NAME; see asymcc %s --help", c->name, c->name);
+	else if (any && n < 2)
+		fail("%s takes %s; see asymcc %s --help", c->name, c->words, c->name);
+	else {
+		a->name = n ? words[0] : NULL;
+		a->words = (const char **)words + (n > 0);
+		a->nr_words = n > 0 ? n - 1 : 0;
+		return true;
+	}
+	return false;
+}
+
 int main(int argc, char **argv)
 {
 	const struct command *c = NULL;
-	struct args a = { .port_hi = 65535, .bin_ms = 100, .drain_ms = 1000 };
-	int ret = EXIT_FAILURE, words;
+	const char **lists = calloc(5 * (size_t)argc, sizeof(*lists));
+	struct args a = {
+		.port_hi = 65535, .bin_ms = 100, .drain_ms = 1000, .seconds = -1, .interval = 1,
+		.set = lists, .cgroups = lists + argc, .routes = lists + 2 * argc, .flows = lists + 3 * argc,
+		.links = lists + 4 * argc,
+	};
+	int ret = EXIT_FAILURE;
 
-	a.set = calloc(argc, sizeof(*a.set));
-	a.links = calloc(argc, sizeof(*a.links));
-	if (!a.set || !a.links) {
+	if (!lists) {
 		fail("out of memory");
 		goto cleanup;
 	}
@@ -799,13 +416,8 @@ int main(int argc, char **argv)
 	if (ret >= 0)
 		goto cleanup;
 	ret = EXIT_USAGE;
-	words = argc - optind;
-	if (words != c->takes_name) {
-		fail(c->takes_name ? "%s takes one NAME; see asymcc %s --help"
-				   : "%s takes no name; see asymcc %s --help", c->name, c->name);
+	if (!take_words(&a, c, argc - optind, argv + optind))
 		goto cleanup;
-	}
-	a.name = c->takes_name ? argv[optind] : NULL;
 	object_messages(a.verbose);
 	ret = c->run(&a) ? EXIT_FAILURE : EXIT_SUCCESS;
 	if (ret == EXIT_SUCCESS && (fflush(stdout) || ferror(stdout))) {
@@ -813,7 +425,6 @@ int main(int argc, char **argv)
 		ret = EXIT_FAILURE;
 	}
 cleanup:
-	free(a.set);
-	free(a.links);
+	free(lists);
 	return ret;
 }

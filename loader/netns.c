@@ -20,9 +20,9 @@
 #include <linux/sock_diag.h>
 
 #include "netns.h"
+#include "route.h"
 
 #define NAMED "/run/netns"
-#define DEFAULT_CC "/proc/sys/net/ipv4/tcp_congestion_control"
 
 static int count_one(struct netns *ns, const char *cc)
 {
@@ -105,50 +105,48 @@ cleanup:
 	return err;
 }
 
-static void read_default(struct netns *ns)
+void netns_default(char name[CC_NAME_LEN])
 {
 	FILE *f = fopen(DEFAULT_CC, "re"); /* shows the namespace of the thread that opens it */
 
-	if (!f)
-		return;
-	if (fscanf(f, "%15s", ns->initial) != 1)
-		ns->initial[0] = 0;
-	fclose(f);
+	if (!f || fscanf(f, "%15s", name) != 1)
+		name[0] = 0;
+	if (f)
+		fclose(f);
 }
 
-/* Enter the namespace, look, come back to `home`. One that vanished meanwhile is no error. */
-static int visit(struct netns_list *l, const char *path, const char *name, int home)
+struct walk {
+	int (*look)(const struct netns_id *id, void *ctx);
+	void *ctx;
+	struct netns_id *seen;
+	int nr, home;
+};
+
+/* Enter the namespace, look, come back. One that vanished meanwhile is no error. */
+static int visit(struct walk *w, const char *path, const char *name)
 {
 	int err = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct netns *ns;
+	struct netns_id *id;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st))
 		goto cleanup;
-	for (int i = 0; i < l->nr; i++)
-		if (l->ns[i].ino == st.st_ino && l->ns[i].dev == st.st_dev)
+	for (int i = 0; i < w->nr; i++)
+		if (w->seen[i].ino == st.st_ino && w->seen[i].dev == st.st_dev)
 			goto cleanup;
 	if (setns(fd, CLONE_NEWNET))
 		goto cleanup;
-	ns = realloc(l->ns, (l->nr + 1) * sizeof(*ns));
-	if (!ns) {
+	id = realloc(w->seen, (w->nr + 1) * sizeof(*id));
+	if (id) {
+		w->seen = id;
+		id = &w->seen[w->nr++];
+		*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino };
+		snprintf(id->name, sizeof(id->name), "%s", name);
+		err = w->look(id, w->ctx);
+	} else {
 		err = fail("out of memory");
-		goto back;
 	}
-	l->ns = ns;
-	ns = &l->ns[l->nr++];
-	*ns = (struct netns){ .dev = st.st_dev, .ino = st.st_ino };
-	snprintf(ns->name, sizeof(ns->name), "%s", name);
-	read_default(ns);
-	err = count_family(ns, AF_INET);
-	if (!err)
-		err = count_family(ns, AF_INET6);
-	if (err == -ENOENT && !ns->nr_use)
-		err = 0; /* no IPv6, or no tcp_diag module: nothing to count with */
-	if (err)
-		err = fail("cannot count the sockets of %s: %s", name, strerror(-err));
-back:
-	if (setns(home, CLONE_NEWNET))
+	if (setns(w->home, CLONE_NEWNET))
 		err = fail("cannot return to the own network namespace: %s", strerror(errno));
 cleanup:
 	if (fd >= 0)
@@ -156,7 +154,7 @@ cleanup:
 	return err;
 }
 
-static int visit_all(struct netns_list *l, const char *dir, bool processes, int home)
+static int visit_all(struct walk *w, const char *dir, bool processes)
 {
 	char path[PATH_MAX], name[280];
 	struct dirent *e;
@@ -170,33 +168,82 @@ static int visit_all(struct netns_list *l, const char *dir, bool processes, int 
 			continue;
 		snprintf(path, sizeof(path), processes ? "%s/%s/ns/net" : "%s/%s", dir, e->d_name);
 		snprintf(name, sizeof(name), "%s %s", processes ? "pid" : "netns", e->d_name);
-		err = visit(l, path, name, home);
+		err = visit(w, path, name);
 	}
 	closedir(d);
 	return err;
 }
 
 /* The first name that a namespace is met by stays: host, then named ones, then processes. */
+int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx)
+{
+	struct walk w = { .look = look, .ctx = ctx, .home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) };
+	int err;
+
+	if (w.home < 0)
+		return fail("cannot open /proc/self/ns/net: %s", strerror(errno));
+	err = visit(&w, "/proc/1/ns/net", "host");
+	if (!err)
+		err = visit_all(&w, NAMED, false);
+	if (!err)
+		err = visit_all(&w, "/proc", true);
+	free(w.seen);
+	close(w.home);
+	return err;
+}
+
+static int keep_routes(struct netns *ns)
+{
+	struct routes r;
+	int err = routes_read(&r, NULL);
+
+	if (!err && r.nr) {
+		ns->route = calloc(r.nr, sizeof(*ns->route));
+		err = ns->route ? 0 : fail("out of memory");
+	}
+	for (; !err && ns->nr_route < r.nr; ns->nr_route++) {
+		memcpy(ns->route[ns->nr_route].name, r.route[ns->nr_route].cc, CC_NAME_LEN);
+		memcpy(ns->route[ns->nr_route].text, r.route[ns->nr_route].text, sizeof(ns->route->text));
+	}
+	routes_free(&r);
+	return err;
+}
+
+static int read_one(const struct netns_id *id, void *ctx)
+{
+	struct netns_list *l = ctx;
+	struct netns *ns = realloc(l->ns, (l->nr + 1) * sizeof(*ns));
+	int err;
+
+	if (!ns)
+		return fail("out of memory");
+	l->ns = ns;
+	ns = &l->ns[l->nr++];
+	*ns = (struct netns){};
+	snprintf(ns->name, sizeof(ns->name), "%s", id->name);
+	netns_default(ns->initial);
+	err = count_family(ns, AF_INET);
+	if (!err)
+		err = count_family(ns, AF_INET6);
+	if (err == -ENOENT && !ns->nr_use)
+		err = 0; /* no IPv6, or no tcp_diag module: nothing to count with */
+	if (err)
+		return fail("cannot count the sockets of %s: %s", id->name, strerror(-err));
+	return keep_routes(ns);
+}
+
 int netns_read(struct netns_list *l)
 {
-	int err, home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-
 	memset(l, 0, sizeof(*l));
-	if (home < 0)
-		return fail("cannot open /proc/self/ns/net: %s", strerror(errno));
-	err = visit(l, "/proc/1/ns/net", "host", home);
-	if (!err)
-		err = visit_all(l, NAMED, false, home);
-	if (!err)
-		err = visit_all(l, "/proc", true, home);
-	close(home);
-	return err;
+	return netns_each(read_one, l);
 }
 
 void netns_free(struct netns_list *l)
 {
-	for (int i = 0; i < l->nr; i++)
+	for (int i = 0; i < l->nr; i++) {
 		free(l->ns[i].use);
+		free(l->ns[i].route);
+	}
 	free(l->ns);
 	memset(l, 0, sizeof(*l));
 }
@@ -207,4 +254,22 @@ unsigned int netns_sockets(const struct netns *ns, const char *cc)
 		if (!strcmp(ns->use[i].name, cc))
 			return ns->use[i].sockets;
 	return 0;
+}
+
+unsigned int netns_routes(const struct netns *ns, const char *cc)
+{
+	unsigned int n = 0;
+
+	for (int i = 0; i < ns->nr_route; i++)
+		n += !strcmp(ns->route[i].name, cc);
+	return n;
+}
+
+unsigned int count_sockets(const struct netns_list *l, const char *cc)
+{
+	unsigned int n = 0;
+
+	for (int i = 0; i < l->nr; i++)
+		n += netns_sockets(&l->ns[i], cc);
+	return n;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Who uses which congestion control, in every network namespace that can be reached. */
+/* Every network namespace that can be reached, and who uses which congestion control there. */
 #ifndef NETNS_H
 #define NETNS_H
 
@@ -7,18 +7,37 @@
 
 #include "asymcc.h"
 
+#define DEFAULT_CC "/proc/sys/net/ipv4/tcp_congestion_control"
+#define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
+
+struct netns_id {
+	dev_t dev;
+	ino_t ino;
+	char name[280];               /* "host", "netns r1" or "pid 123" */
+};
+
+/* Calls `look` in each namespace, which may tell -1 to end it; then the thread is back in its own. */
+int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx);
+
+/* The default of the namespace that the thread is in, "" if it has none. */
+void netns_default(char name[CC_NAME_LEN]);
+
 struct cc_use {
 	char name[CC_NAME_LEN];
 	unsigned int sockets;
 };
 
+struct cc_route {
+	char name[CC_NAME_LEN];
+	char text[96];
+};
+
 struct netns {
-	dev_t dev;
-	ino_t ino;
-	char name[280];               /* "host", "netns r1" or "pid 123" */
+	char name[280];
 	char initial[CC_NAME_LEN];    /* its default: net.ipv4.tcp_congestion_control */
 	struct cc_use *use;
-	int nr_use;
+	struct cc_route *route;       /* that name a controller */
+	int nr_use, nr_route;
 };
 
 struct netns_list {
@@ -29,5 +48,7 @@ struct netns_list {
 int netns_read(struct netns_list *l);
 void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);
+unsigned int netns_routes(const struct netns *ns, const char *cc);
+unsigned int count_sockets(const struct netns_list *l, const char *cc);
 
 #endif

@@ -297,13 +297,12 @@ int object_open(struct object *o, const char *dir, const char *name, const char 
 	return vars_read(&o->params, o->btf, ".data") || vars_read(&o->params, o->btf, ".rodata") ? -1 : 0;
 }
 
-/* So that programs outside the struct_ops know which controller is theirs. */
-static void write_name(struct object *o)
+void object_write_name(struct object *o, const char *variable, const char *cc)
 {
-	int offset = vars_offset_of_name(o->btf);
+	int offset = vars_offset_of(o->btf, variable);
 
 	if (offset >= 0 && o->rodata)
-		memcpy((char *)o->rodata + offset, o->ops_name, sizeof(o->ops_name));
+		strncpy((char *)o->rodata + offset, cc, CC_NAME_LEN);
 }
 
 int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias)
@@ -318,7 +317,8 @@ int object_open_controller(struct object *o, const char *dir, const char *name, 
 	if (!o->ops)
 		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section "
 			    OPS_SECTION, dir, name);
-	write_name(o);
+	/* so that programs outside the struct_ops know which controller is theirs */
+	object_write_name(o, "asymcc_name", o->ops_name);
 	return 0;
 }
 

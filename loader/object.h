@@ -32,8 +32,11 @@ char **object_names(const char *dir);
 void object_names_free(char **names);
 
 int object_open(struct object *o, const char *dir, const char *name, const char *alias);
+/* Open it if it is there; no word if it is not. */
+bool open_if_built(struct object *o, const struct args *a, const char *name);
 int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias);
 void object_close(struct object *o);
+void object_write_name(struct object *o, const char *variable, const char *cc);
 /* The parameter and the value that "param=value" names; `option` is what the user wrote before it, for messages. */
 int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
 		     const struct var **v, long long *value);

@@ -7,10 +7,10 @@
 
 #include <bpf/bpf.h>
 
+#include "netns.h"
 #include "registry.h"
 
 #define VALUE_TYPE "bpf_struct_ops_tcp_congestion_ops"
-#define AVAILABLE "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
 enum { STATE_INIT, STATE_INUSE, STATE_TOBEFREE, STATE_READY }; /* enum bpf_struct_ops_state */
 
@@ -27,18 +27,23 @@ static int locate(const struct btf *btf, const struct btf_type *type, const char
 	return 0;
 }
 
-static int read_layout(struct registry *r)
+int registry_layout(struct registry *r, char *why, size_t size)
 {
 	const struct btf_type *t;
 
+	memset(r, 0, sizeof(*r));
 	r->kernel = btf__load_vmlinux_btf();
-	if (!r->kernel)
-		return fail("this kernel gives no BTF (/sys/kernel/btf/vmlinux): "
-			    "it needs CONFIG_DEBUG_INFO_BTF=y");
+	if (!r->kernel) {
+		snprintf(why, size, "this kernel gives no BTF (/sys/kernel/btf/vmlinux): "
+			 "it needs CONFIG_DEBUG_INFO_BTF=y");
+		return -1;
+	}
 	r->value_id = btf__find_by_name_kind(r->kernel, VALUE_TYPE, BTF_KIND_STRUCT);
-	if (r->value_id < 0)
-		return fail("this kernel takes no congestion control from BPF (no struct " VALUE_TYPE
-			    "): it needs 5.6 or later with CONFIG_BPF_JIT=y");
+	if (r->value_id < 0) {
+		snprintf(why, size, "this kernel takes no congestion control from BPF (no struct " VALUE_TYPE
+			 "): it needs 5.6 or later with CONFIG_BPF_JIT=y");
+		return -1;
+	}
 	r->value = btf__type_by_id(r->kernel, r->value_id);
 	if (locate(r->kernel, r->value, "data", &r->data, &r->ops))
 		goto unknown;
@@ -54,13 +59,14 @@ static int read_layout(struct registry *r)
 	}
 	return 0;
 unknown:
-	return fail("this kernel's struct " VALUE_TYPE " has a layout not known here");
+	snprintf(why, size, "this kernel's struct " VALUE_TYPE " has a layout not known here");
+	return -1;
 }
 
-static bool available(const char *name)
+bool controller_available(const char *name)
 {
 	char line[4096] = "", *save = NULL, *s;
-	FILE *f = fopen(AVAILABLE, "re");
+	FILE *f = fopen(AVAILABLE_CC, "re");
 
 	if (!f)
 		return false;
@@ -103,7 +109,7 @@ static int read_map(struct registry *r, __u32 id)
 	snprintf(l->object, sizeof(l->object), "%s", info.name);
 	memcpy(&state, value + r->state, sizeof(state));
 	/* READY: belongs to a link, which may be attached or not; INIT: loaded, never registered */
-	if (state == STATE_INIT || (state == STATE_READY && !available(l->name)))
+	if (state == STATE_INIT || (state == STATE_READY && !controller_available(l->name)))
 		goto cleanup;
 	l->unloading = state == STATE_TOBEFREE;
 	l->btf_id = info.btf_id;
@@ -117,11 +123,11 @@ cleanup:
 int registry_read(struct registry *r)
 {
 	__u32 id = 0;
+	char why[200];
 	int err = 0;
 
-	memset(r, 0, sizeof(*r));
-	if (read_layout(r))
-		return -1;
+	if (registry_layout(r, why, sizeof(why)))
+		return fail("%s", why);
 	while (!err) {
 		if (bpf_map_get_next_id(id, &id)) {
 			if (errno == ENOENT)

@@ -27,9 +27,14 @@ struct registry {
 	int nr;
 };
 
+/* Only what the kernel's BTF tells; -1: `why` says what is missing. */
+int registry_layout(struct registry *r, char *why, size_t size);
 int registry_read(struct registry *r);
 void registry_free(struct registry *r);
 struct live *registry_find(const struct registry *r, const char *name);
+
+/* Does the kernel list the name, here and now? */
+bool controller_available(const char *name);
 
 /* The first member of an object's view of the ops that this kernel's lacks, or NULL. */
 const char *registry_missing(const struct registry *r, const struct btf *btf,

@@ -12,6 +12,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 PARAM(u32, port_lo, 0, 0, 65535, "-", "lowest port of the sockets to trace");
 PARAM(u32, port_hi, 65535, 0, 65535, "-", "highest port of the sockets to trace");
+PARAM(u32, nr_ends, 0, 0, 4294967295, "-", "ends in the map, one of which a connection must have; 0: any");
 PARAM(u32, with_state, 0, 0, 1, "-", "1: with each ACK the private state of its sender");
 PARAM(u64, bin_ns, 100000000, 1000000, 3600000000000, "ns", "width of a bin");
 
@@ -40,12 +41,28 @@ struct { /* by name of the device; filled by the loader */
 	__type(value, struct trace_dev);
 } devs SEC(".maps");
 
+struct { /* the loader makes room for as many as it puts in */
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct trace_flow_end);
+	__type(value, u8);
+} ends SEC(".maps");
+
 /* Views of kernel structures; ___trace keeps those apart that asymcc.bpf.h has already. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+struct in6_addr {
+	u8 bytes[16];
+};
+
 struct sock_common {
+	__be32 skc_daddr;
+	__be32 skc_rcv_saddr;
 	u16 skc_num;
 	__be16 skc_dport;
+	u16 skc_family;
+	struct in6_addr skc_v6_daddr;
+	struct in6_addr skc_v6_rcv_saddr;
 };
 
 struct sock {
@@ -122,6 +139,7 @@ struct tcp_skb_cb {
 #define FLAG_RST 0x04
 #define FLAG_ECE 0x40
 
+#define AF_INET6 10
 #define ETH_P_IP 0x0800
 #define ETH_P_IPV6 0x86DD
 #define IPPROTO_TCP 6
@@ -264,6 +282,27 @@ static inline void goodput(struct sock *sk, const struct tcp_sock *tp, u16 lport
 	}
 }
 
+static inline bool is_end(const struct in6_addr *v6, __be32 v4, u16 port)
+{
+	struct trace_flow_end end = { .port = port };
+
+	if (v6)
+		bpf_probe_read_kernel(end.address, sizeof(end.address), v6);
+	else
+		trace_map_v4(&end, v4);
+	return bpf_map_lookup_elem(&ends, &end);
+}
+
+/* Of a socket of IPv6 that talks IPv4, the IPv6 addresses are mapped ones. */
+static inline bool has_end(const struct sock *sk, u16 lport, u16 rport)
+{
+	const struct sock_common *c = &sk->__sk_common;
+	bool v6 = c->skc_family == AF_INET6 && bpf_core_field_exists(c->skc_v6_daddr);
+
+	return is_end(v6 ? &c->skc_v6_daddr : NULL, c->skc_daddr, rport) ||
+	       is_end(v6 ? &c->skc_v6_rcv_saddr : NULL, c->skc_rcv_saddr, lport);
+}
+
 static inline int segment(struct sock *sk, const struct sk_buff *skb)
 {
 	const struct tcp_skb_cb *cb;
@@ -275,6 +314,8 @@ static inline int segment(struct sock *sk, const struct sk_buff *skb)
 	lport = sk->__sk_common.skc_num;
 	rport = bpf_ntohs(sk->__sk_common.skc_dport);
 	if ((lport < port_lo || lport > port_hi) && (rport < port_lo || rport > port_hi))
+		return 0;
+	if (nr_ends && !has_end(sk, lport, rport))
 		return 0;
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!tp)

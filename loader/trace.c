@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* `asymcc trace`: attach trace.bpf.o, collect its records until told to stop, close the bins. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -65,8 +66,11 @@ static int prepare(struct object *o, const struct args *a)
 	if (object_open(o, object_dir(a), "trace", NULL))
 		return -1;
 	if (set_number(o, "port_lo", a->port_lo) || set_number(o, "port_hi", a->port_hi) ||
-	    set_number(o, "bin_ns", a->bin_ms * 1000000LL) || set_number(o, "with_state", a->state))
+	    set_number(o, "bin_ns", a->bin_ms * 1000000LL) || set_number(o, "with_state", a->state) ||
+	    set_number(o, "nr_ends", a->nr_flows))
 		return -1;
+	if (a->nr_flows)
+		bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ends"), a->nr_flows);
 	if (!a->nr_links)
 		bpf_program__set_autoload(bpf_object__find_program_by_name(o->bpf, "on_dequeue"), false);
 	return 0;
@@ -84,6 +88,42 @@ static int add_links(int fd, const struct args *a)
 		if (bpf_map_update_elem(fd, dev.bin.name, &dev, BPF_ANY))
 			return fail("--link %s: %s (at most %d links)", a->links[i], strerror(errno),
 				    TRACE_MAX_LINKS);
+	}
+	return 0;
+}
+
+/* ADDRESS:PORT, or [ADDRESS]:PORT for IPv6. */
+static bool parse_end(struct trace_flow_end *end, const char *text)
+{
+	char address[INET6_ADDRSTRLEN], rest;
+	unsigned int port;
+	struct in_addr v4;
+
+	*end = (struct trace_flow_end){};
+	if (sscanf(text, "[%45[0-9a-fA-F:.]]:%5u%c", address, &port, &rest) == 2) {
+		if (inet_pton(AF_INET6, address, end->address) != 1)
+			return false;
+	} else if (sscanf(text, "%15[0-9.]:%5u%c", address, &port, &rest) == 2) {
+		if (inet_pton(AF_INET, address, &v4) != 1)
+			return false;
+		trace_map_v4(end, v4.s_addr);
+	} else {
+		return false;
+	}
+	end->port = port;
+	return port && port <= 65535;
+}
+
+static int add_ends(int fd, const struct args *a)
+{
+	for (int i = 0; i < a->nr_flows; i++) {
+		struct trace_flow_end end;
+		__u8 wanted = 1;
+
+		if (!parse_end(&end, a->flows[i]))
+			return fail("--flow %s: expected ADDRESS:PORT, or [ADDRESS]:PORT for IPv6", a->flows[i]);
+		if (bpf_map_update_elem(fd, &end, &wanted, BPF_ANY))
+			return fail("--flow %s: %s", a->flows[i], strerror(errno));
 	}
 	return 0;
 }
@@ -137,7 +177,7 @@ static __u64 read_lost(const struct object *o)
 /* Collect every drain_ms, and sleep in between: a poll would wake us for each record. */
 static int collect(struct ring_buffer *ring, const struct args *a, const sigset_t *stop)
 {
-	__u64 end = a->seconds ? now_ns() + a->seconds * NS_PER_S : ~0ULL;
+	__u64 end = a->seconds < 0 ? ~0ULL : now_ns() + a->seconds * NS_PER_S;
 	int err = 0;
 
 	while (err >= 0) {
@@ -190,7 +230,8 @@ int cmd_trace(const struct args *a)
 			     ret == EPERM ? "run it as root" : object_complaint());
 		goto cleanup;
 	}
-	if (add_links(bpf_object__find_map_fd_by_name(o.bpf, "devs"), a))
+	if (add_links(bpf_object__find_map_fd_by_name(o.bpf, "devs"), a) ||
+	    add_ends(bpf_object__find_map_fd_by_name(o.bpf, "ends"), a))
 		goto cleanup;
 	ring = ring_buffer__new(bpf_object__find_map_fd_by_name(o.bpf, "ring"), on_record, &out, NULL);
 	if (!ring) {

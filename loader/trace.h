@@ -152,4 +152,16 @@ struct trace_dev {
 	__u64 end_ns;
 };
 
+/* One end of a connection, as --flow names it; an IPv4 address in its mapped form, ::ffff:a.b.c.d. */
+struct trace_flow_end {
+	__u8 address[16];
+	__u16 port;
+};
+
+static inline void trace_map_v4(struct trace_flow_end *end, __u32 address)
+{
+	end->address[10] = end->address[11] = 0xff;
+	__builtin_memcpy(&end->address[12], &address, 4);
+}
+
 #endif

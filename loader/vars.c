@@ -162,7 +162,7 @@ int vars_read_state(struct vars *vars, const struct btf *btf)
 	return 0;
 }
 
-int vars_offset_of_name(const struct btf *btf)
+int vars_offset_of(const struct btf *btf, const char *name)
 {
 	int id = btf__find_by_name_kind(btf, ".rodata", BTF_KIND_DATASEC);
 	const struct btf_type *sec = id < 0 ? NULL : btf__type_by_id(btf, id);
@@ -171,7 +171,7 @@ int vars_offset_of_name(const struct btf *btf)
 		const struct btf_var_secinfo *s = &btf_var_secinfos(sec)[i];
 		const struct btf_type *decl = btf__type_by_id(btf, s->type);
 
-		if (s->size == CC_NAME_LEN && !strcmp(btf__name_by_offset(btf, decl->name_off), "asymcc_name"))
+		if (s->size == CC_NAME_LEN && !strcmp(btf__name_by_offset(btf, decl->name_off), name))
 			return s->offset;
 	}
 	return -1;

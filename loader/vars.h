@@ -26,10 +26,10 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section);
 /* The integers of STATE()'s type and of the structs in it; bit-fields and arrays are left out. */
 int vars_read_state(struct vars *vars, const struct btf *btf);
 /*
- * Where in .rodata `const volatile char asymcc_name[16]` lies, which takes the name that the
- * controller is registered by; -1: there is none.
+ * Where in .rodata a `const volatile char NAME[16]` lies; -1: there is none. asymcc_name takes the name that
+ * the controller is registered by, asymcc_used that which `use --cgroup` gives.
  */
-int vars_offset_of_name(const struct btf *btf);
+int vars_offset_of(const struct btf *btf, const char *name);
 void vars_free(struct vars *vars);
 const struct var *vars_find(const struct vars *vars, const char *name, size_t len);
 long long var_get(const struct var *var, const void *data);

@@ -72,3 +72,10 @@ def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> s
     """Run the command as a user would."""
     return subprocess.run([sys.executable, "-m", "asymlab", *map(str, argv)], capture_output=True, text=True,
                           timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Processes share the tests by file; those on this machine's own kernel are for one alone, as they look at all that is loaded."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group("live" if item.get_closest_marker("root") else item.path.name))

@@ -49,7 +49,7 @@ def test_dk_grows_to_half_a_window(marked, accsa):
         pass
     n = counted(accsa)
     assert n["peers"] == 2 and n["fallbacks"] == n["options_bad"] == n["timeouts"] == 0
-    assert n["marks"] > 0 and n["doublings"] > 3 and n["acks_sent"] < n["options_seen"] / 3
+    assert n["marks"] > 0 and n["doublings"] > 3 and n["acks_sent"] < n["options_seen"] / 2  # fewer than delayed ACKs are
 
 
 @pytest.mark.parametrize("outside", ["server", "client"])

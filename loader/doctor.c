@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* `asymcc doctor`: what works on this machine, what was left half done, and the mend. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <linux/capability.h>
+
+#include "object.h"
+#include "use.h"
+
+enum state { GOOD, NOTE, BAD };
+
+struct report {
+	bool json;
+	int nr, bad;
+};
+
+/* A line; `mend` NULL: nothing is to be done. */
+static void __attribute__((format(printf, 5, 6)))
+tell(struct report *rep, enum state state, const char *what, const char *mend, const char *fmt, ...)
+{
+	static const char *const names[] = { "ok", "note", "bad" };
+	char text[600];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	rep->bad += state == BAD;
+	if (rep->json) {
+		printf("%s\n  {\"check\": ", rep->nr++ ? "," : "[");
+		json_string(what);
+		printf(", \"state\": \"%s\", \"text\": ", names[state]);
+		json_string(text);
+		printf(", \"mend\": ");
+		if (mend)
+			json_string(mend);
+		else
+			printf("null");
+		printf("}");
+		return;
+	}
+	printf("%-4s  %-16s %s%s%s\n", names[state], what, text, mend ? ": " : "", mend ? mend : "");
+}
+
+static void see_kernel(struct report *rep)
+{
+	unsigned int major = 0, minor = 0;
+	struct utsname u;
+
+	uname(&u);
+	sscanf(u.release, "%u.%u", &major, &minor);
+	if (major > 6 || (major == 6 && minor >= 1))
+		tell(rep, GOOD, "kernel", NULL, "%s", u.release);
+	else
+		tell(rep, NOTE, "kernel", "boot 6.1 or later", "%s, older than those that are tried", u.release);
+}
+
+static long number_in(const char *path, long missing)
+{
+	FILE *f = fopen(path, "re");
+	long n;
+
+	if (!f || fscanf(f, "%ld", &n) != 1)
+		n = missing;
+	if (f)
+		fclose(f);
+	return n;
+}
+
+static void see_jit(struct report *rep)
+{
+	long on = number_in("/proc/sys/net/core/bpf_jit_enable", -1);
+
+	if (on > 0)
+		tell(rep, GOOD, "JIT", NULL, "on");
+	else if (!on)
+		tell(rep, BAD, "JIT", "sysctl -w net.core.bpf_jit_enable=1", "off, and struct_ops need it");
+	else
+		tell(rep, NOTE, "JIT", NULL, "net.core.bpf_jit_enable cannot be read here");
+}
+
+static void see_capabilities(struct report *rep)
+{
+	static const struct { int bit; const char *name; } wanted[] = {
+		{ 39, "CAP_BPF" }, { 38, "CAP_PERFMON" }, { CAP_NET_ADMIN, "CAP_NET_ADMIN" }, { CAP_SYS_ADMIN, "CAP_SYS_ADMIN" },
+	};
+	char line[128], missing[128] = "";
+	unsigned long long effective = 0;
+	FILE *f = fopen("/proc/self/status", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		sscanf(line, "CapEff: %llx", &effective);
+	if (f)
+		fclose(f);
+	for (int i = 0; i < 4; i++)
+		if (!(effective >> wanted[i].bit & 1))
+			snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing), " %s", wanted[i].name);
+	if (*missing)
+		tell(rep, BAD, "capabilities", "run it as root", "missing:%s", missing);
+	else
+		tell(rep, GOOD, "capabilities", NULL, "all that are needed");
+}
+
+static void see_cgroup(struct report *rep)
+{
+	char *root = cgroup_root();
+
+	if (root)
+		tell(rep, GOOD, "cgroup2", NULL, "mounted at %s", root);
+	else
+		tell(rep, NOTE, "cgroup2", "mount -t cgroup2 none DIR", "not mounted: no --cgroup, and no Formosa receiver");
+	free(root);
+}
+
+static void see_objects(struct report *rep, const struct args *a, const struct registry *r)
+{
+	const char *dir = object_dir(a);
+	char **names = object_names(dir);
+	int nr = 0, lacking = 0;
+
+	for (char **n = names; n && *n; n++, nr++) {
+		struct object o = {};
+		const char *missing;
+
+		if (object_open_controller(&o, dir, *n, NULL)) {
+			tell(rep, BAD, *n, "build or install it anew", "its object cannot be read");
+			lacking++;
+		} else if (r && (missing = registry_missing(r, o.btf, o.type))) {
+			tell(rep, BAD, *n, "another kernel, or another controller", "it sets tcp_congestion_ops.%s, which this "
+			     "kernel lacks", missing);
+			lacking++;
+		}
+		object_close(&o);
+	}
+	object_names_free(names);
+	if (!nr)
+		tell(rep, BAD, "objects", "make build, or name their folder with --objects", "none in %s", dir);
+	else
+		tell(rep, lacking ? NOTE : GOOD, "objects", NULL, "%d controllers in %s, %d fit this kernel", nr, dir, nr - lacking);
+}
+
+/* Programs of a load that did not get to its end, or whose struct_ops was taken out alone. */
+static void see_left_programs(struct report *rep, const struct registry *r, const struct attachments *all)
+{
+	for (int i = 0; i < all->nr; i++) {
+		const struct attached *a = &all->at[i];
+		const struct live *live = *a->owner ? registry_find(r, a->owner) : NULL;
+		char mend[80];
+
+		if (!*a->owner || (live && !live->unloading))
+			continue;
+		snprintf(mend, sizeof(mend), "asymcc unload %s", a->owner);
+		tell(rep, BAD, a->owner, mend, "program %s is left in %s, and %s is not registered", a->name, a->cgroup,
+		     a->owner);
+	}
+}
+
+/* Names that nobody bears any more. */
+static void see_uses(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
+{
+	char mend[80];
+
+	for (int i = 0; i < l->nr; i++) {
+		const struct netns *ns = &l->ns[i];
+		const struct live *live = registry_find(r, ns->initial);
+
+		if (live && live->unloading) {
+			snprintf(mend, sizeof(mend), "asymcc unuse %s", ns->initial);
+			tell(rep, BAD, ns->initial, mend, "unloaded, but still the default of %s", ns->name);
+		}
+		for (int k = 0; k < ns->nr_route; k++) {
+			if (controller_available(ns->route[k].name))
+				continue;
+			snprintf(mend, sizeof(mend), "asymcc unuse %s, or load it", ns->route[k].name);
+			tell(rep, BAD, ns->route[k].name, mend, "route %s in %s names it, and it is not loaded", ns->route[k].text,
+			     ns->name);
+		}
+	}
+	for (int i = 0; i < all->nr; i++) {
+		if (!*all->at[i].used || controller_available(all->at[i].used))
+			continue;
+		snprintf(mend, sizeof(mend), "asymcc unuse %s, or load it", all->at[i].used);
+		tell(rep, BAD, all->at[i].used, mend, "cgroup %s uses it, and it is not loaded", all->at[i].cgroup);
+	}
+}
+
+static void see_live(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
+{
+	for (int i = 0; i < r->nr; i++) {
+		const struct live *live = &r->live[i];
+		char *users = users_text(l, all, live->name, true);
+
+		if (live->unloading)
+			tell(rep, NOTE, live->name, NULL, "unloaded (map %u); it stays until its users end: %s", live->map_id,
+			     users && *users ? users : "none that can be seen");
+		else
+			tell(rep, GOOD, live->name, NULL, "registered (map %u), %s", live->map_id,
+			     users && *users ? users : "used by nobody");
+		free(users);
+	}
+}
+
+int cmd_doctor(const struct args *a)
+{
+	struct report rep = { .json = a->json };
+	struct attachments all = {};
+	struct netns_list users = {};
+	struct registry r = {};
+	char why[200] = "";
+	bool known;
+
+	see_kernel(&rep);
+	known = !registry_layout(&r, why, sizeof(why));
+	if (known)
+		tell(&rep, GOOD, "BTF", NULL, "there, and struct_ops take congestion controls");
+	else
+		tell(&rep, BAD, "BTF", "boot a kernel that has it", "%s", why);
+	see_jit(&rep);
+	see_capabilities(&rep);
+	see_cgroup(&rep);
+	tell(&rep, GOOD, "libbpf", NULL, "%s", libbpf_version_string());
+	see_objects(&rep, a, known ? &r : NULL);
+	registry_free(&r);
+	if (known && !geteuid() && !registry_read(&r) && !attachments_read(&all, &r) && !netns_read(&users)) {
+		see_live(&rep, &r, &users, &all);
+		see_left_programs(&rep, &r, &all);
+		see_uses(&rep, &r, &users, &all);
+	} else if (known) {
+		tell(&rep, NOTE, "loaded", "run it as root", "what is loaded cannot be seen");
+	}
+	if (a->json)
+		puts("\n]");
+	netns_free(&users);
+	attachments_free(&all);
+	registry_free(&r);
+	return rep.bad ? -1 : 0;
+}

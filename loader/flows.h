@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What sock_diag tells of TCP sockets. */
+#ifndef FLOWS_H
+#define FLOWS_H
+
+#include <stddef.h>
+
+#include <linux/inet_diag.h>
+#include <linux/rtnetlink.h>
+
+/*
+ * Calls `seen` for each TCP socket, IPv4 and IPv6, of the namespace the thread is in, with the attributes
+ * of `ext`, a mask as in inet_diag_req_v2. `seen` may tell an error to end it. Returns 0 or -errno;
+ * -ENOENT: the kernel has no tcp_diag.
+ */
+int flows_each(__u32 states, __u8 ext, int (*seen)(const struct inet_diag_msg *m, size_t len, void *ctx), void *ctx);
+
+/* An attribute of the message, NULL if it has none of that type. */
+const struct rtattr *flow_attr(const struct inet_diag_msg *m, size_t len, int type);
+
+#endif

@@ -1,0 +1,399 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* In and out of the kernel: `asymcc load`, `asymcc set`, `asymcc unload`. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "cgroup.h"
+#include "netns.h"
+#include "object.h"
+#include "registry.h"
+#include "use.h"
+
+#define ENOTSUPP 524 /* the kernel's own; strerror() does not know it */
+
+static int fail_load(const struct object *o, int err)
+{
+	if (err == -EPERM && !object_verdict())
+		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, "
+			    "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)", o->ops_name);
+	if (object_verdict())
+		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)",
+			    o->ops_name, object_verdict());
+	return fail("cannot load %s: %s: %s", o->ops_name,
+		    err == -ENOTSUPP ? "this kernel does not support it" : strerror(-err),
+		    object_complaint());
+}
+
+static int fail_register(const struct object *o, int err)
+{
+	if (err == -EEXIST)
+		return fail("cannot register %s: the kernel has a congestion control of that name; "
+			    "choose another with --as", o->ops_name);
+	if (err == -EINVAL)
+		return fail("cannot register %s: the kernel refuses its ops: ssthresh, undo_cwnd and "
+			    "one of cong_avoid and cong_control are required", o->ops_name);
+	return fail("cannot register %s: %s", o->ops_name, strerror(-err));
+}
+
+static int register_ops(const struct object *o)
+{
+	struct bpf_link *link = bpf_map__attach_struct_ops(o->ops);
+
+	if (!link)
+		return fail_register(o, -errno);
+	/* the registration shall outlive us: without this, destroying the link undoes it */
+	bpf_link__disconnect(link);
+	bpf_link__destroy(link);
+	return 0;
+}
+
+/* "fast registered (alpha=500 packets), with programs in /sys/fs/cgroup" */
+static void print_registered(const struct object *o, const struct args *a, const struct cgroup *c)
+{
+	const char *sep = " (";
+
+	printf("%s registered", o->ops_name);
+	for (int i = 0; i < o->params.nr; i++) {
+		const struct var *v = &o->params.var[i];
+		bool changed = false;
+
+		for (int k = 0; k < a->nr_set; k++)
+			changed |= !strncmp(a->set[k], v->name, strcspn(a->set[k], "=")) &&
+				   strlen(v->name) == strcspn(a->set[k], "=");
+		if (!changed)
+			continue;
+		printf("%s%s=%lld", sep, v->name, object_get(o, v));
+		if (strcmp(v->unit, "-"))
+			printf(" %s", v->unit);
+		sep = ", ";
+	}
+	if (*sep == ',')
+		putchar(')');
+	if (c->nr)
+		printf(", with programs in %s", c->path);
+	putchar('\n');
+}
+
+/* Take the registered one out, its programs and all; a message tells what did not go. */
+static int take_out(const struct live *live, const struct attachments *mine)
+{
+	/* before anything is detached, as it can refuse; killed after it, we leave what unload finds */
+	int err = registry_remove(live);
+
+	if (err == -EOPNOTSUPP)
+		return fail("%s is registered through a BPF link: end the program that holds it, or use "
+			    "`bpftool link detach`", live->name);
+	if (err)
+		return fail("cannot unload %s: %s", live->name, strerror(-err));
+	return attachments_detach(mine);
+}
+
+/* Where the programs go: the place named, or that of the one that is replaced. */
+static const char *place(const struct args *a, const struct attachments *replaced)
+{
+	int i = 0;
+
+	return a->nr_cgroups ? a->cgroups[0] : attachments_cgroup(replaced, 0, NULL, &i);
+}
+
+int cmd_load(const struct args *a)
+{
+	struct cgroup cgroup = CGROUP_CLOSED;
+	struct attachments replaced = {};
+	const struct live *live;
+	struct registry r = {};
+	struct object o = {};
+	const char *missing;
+	int err = -1, ret;
+
+	if (a->nr_cgroups > 1)
+		return fail("--cgroup %s: load takes one cgroup", a->cgroups[1]);
+	if (cgroup_lock())
+		return -1;
+	if (object_open_controller(&o, object_dir(a), a->name, a->alias))
+		goto cleanup;
+	for (int i = 0; i < a->nr_set; i++)
+		if (object_set(&o, a->set[i]))
+			goto cleanup;
+	if (registry_read(&r))
+		goto cleanup;
+	live = registry_find(&r, o.ops_name);
+	if (live && live->unloading)
+		live = NULL;
+	if (live && !a->replace) {
+		fail("%s is registered already (struct_ops map %u): `asymcc unload %s` first, put this one in its place with "
+		     "--replace, or choose another name with --as", o.ops_name, live->map_id, o.ops_name);
+		goto cleanup;
+	}
+	missing = registry_missing(&r, o.btf, o.type);
+	if (missing) {
+		fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks",
+		     o.ops_name, missing);
+		goto cleanup;
+	}
+	if (live) {
+		if (attachments_read(&replaced, &r))
+			goto cleanup;
+		attachments_keep(&replaced, o.ops_name, NULL);
+	}
+	if (cgroup_open(&cgroup, &o, place(a, &replaced)))
+		goto cleanup;
+	ret = bpf_object__load(o.bpf);
+	if (ret) {
+		fail_load(&o, ret);
+		goto cleanup;
+	}
+	/* from here on, what is there gives way: the new one has passed the verifier */
+	if ((live && take_out(live, &replaced)) || cgroup_attach(&cgroup, &o, &r))
+		goto cleanup;
+	if (register_ops(&o)) {
+		cgroup_detach(&cgroup, &o);
+		goto cleanup;
+	}
+	print_registered(&o, a, &cgroup);
+	err = live ? defaults_renew(o.ops_name) : 0;
+cleanup:
+	cgroup_close(&cgroup);
+	attachments_free(&replaced);
+	object_close(&o);
+	registry_free(&r);
+	cgroup_unlock();
+	return err;
+}
+
+/* How the user gets the value, and keeps the others that are not the object's. */
+static int fail_constant(const struct args *a, const struct live *live, const struct params *p, const struct var *v,
+			 long long value)
+{
+	char others[512] = "";
+	struct object o = {};
+	size_t n = 0;
+
+	if (open_if_built(&o, a, live->object)) {
+		for (int i = 0; i < p->vars.nr && n < sizeof(others) - 80; i++) {
+			const struct var *now = &p->vars.var[i], *built = vars_find(&o.params, now->name, strlen(now->name));
+			long long is = var_get(now, now->live ? p->live.data : p->fixed.data);
+
+			if (built && strcmp(now->name, v->name) && is != object_get(&o, built))
+				n += snprintf(others + n, sizeof(others) - n, " --set %s=%lld", now->name, is);
+		}
+	}
+	object_close(&o);
+	return fail("%s is a constant of the loaded program; for new connections: `asymcc load %s%s%s --replace --set %s=%lld%s`",
+		    v->name, live->object, strcmp(live->object, a->name) ? " --as " : "",
+		    strcmp(live->object, a->name) ? a->name : "", v->name, value, others);
+}
+
+int cmd_set(const struct args *a)
+{
+	long long *before = calloc(a->nr_words, sizeof(*before));
+	const struct var **var = calloc(a->nr_words, sizeof(*var));
+	const struct live *live;
+	struct params p = {};
+	struct registry r = {};
+	int err = -1, ret;
+
+	if (!before || !var) {
+		fail("out of memory");
+		goto cleanup;
+	}
+	if (registry_read(&r))
+		goto cleanup;
+	live = registry_find(&r, a->name);
+	if (!live) {
+		fail("%s is not registered; `asymcc list` shows what is", a->name);
+		goto cleanup;
+	}
+	if (params_read(&p, live->btf_id))
+		goto cleanup;
+	for (int i = 0; i < a->nr_words; i++) {
+		long long value;
+
+		if (assignment_parse(&p.vars, a->name, "", a->words[i], &var[i], &value))
+			goto cleanup;
+		if (!var[i]->live) {
+			fail_constant(a, live, &p, var[i], value);
+			goto cleanup;
+		}
+		before[i] = var_get(var[i], p.live.data);
+		var_set(var[i], p.live.data, value);
+	}
+	ret = params_write(&p);
+	if (ret) {
+		fail("cannot change %s: %s", a->name, strerror(-ret));
+		goto cleanup;
+	}
+	for (int i = 0; i < a->nr_words; i++)
+		printf("%s: %s=%lld%s%s (was %lld)\n", a->name, var[i]->name, var_get(var[i], p.live.data),
+		       strcmp(var[i]->unit, "-") ? " " : "", strcmp(var[i]->unit, "-") ? var[i]->unit : "", before[i]);
+	err = 0;
+cleanup:
+	free(before);
+	free(var);
+	params_free(&p);
+	registry_free(&r);
+	return err;
+}
+
+static void print_places(const struct attachments *mine)
+{
+	const char *cgroup, *sep = "";
+	int i = 0;
+
+	while ((cgroup = attachments_cgroup(mine, 0, NULL, &i))) {
+		printf("%s%s", sep, cgroup);
+		sep = ", ";
+	}
+}
+
+/* A load was killed before it registered anything, or the struct_ops was taken out alone. */
+static int unload_left_over(const struct args *a, const struct live *live,
+			    const struct attachments *mine)
+{
+	if (attachments_detach(mine))
+		return -1;
+	printf("%s %s; its programs were left over and are detached from ", a->name,
+	       live ? "is unloaded already" : "is not registered");
+	print_places(mine);
+	putchar('\n');
+	return 0;
+}
+
+static bool is_there(const struct live *live)
+{
+	int fd = bpf_map_get_fd_by_id(live->map_id);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* Until the last connection that runs it has ended, but no longer than --seconds. Returns how many there are still. */
+static int wait_for_sockets(const struct args *a, const struct live *live, unsigned int *left)
+{
+	bool said = false;
+
+	for (long waited = 0; is_there(live); waited++) {
+		struct netns_list users;
+
+		if (netns_read(&users))
+			return -1;
+		*left = count_sockets(&users, a->name);
+		netns_free(&users);
+		if (a->seconds >= 0 && waited >= a->seconds)
+			return 0;
+		if (!said) {
+			printf("%s: waiting for %u socket%s\n", a->name, *left, *left == 1 ? "" : "s");
+			fflush(stdout);
+			said = true;
+		}
+		sleep(1);
+	}
+	*left = 0;
+	return 0;
+}
+
+static int unload_live(const struct args *a, const struct registry *r, const struct live *live,
+		       const struct netns_list *users, const struct attachments *all, const struct attachments *mine)
+{
+	unsigned int sockets = count_sockets(users, a->name);
+	char *where = users_text(users, all, a->name, false);
+	int err = -1, ret;
+
+	if (!where) {
+		fail("out of memory");
+		goto cleanup;
+	}
+	if (*where && !a->force && !a->drain) {
+		fail("%s is still given to connections: %s: take it back first (`asymcc unuse %s`), or use --drain, or --force",
+		     a->name, where, a->name);
+		goto cleanup;
+	}
+	if (a->drain && *where && unuse_all(r, a->name) < 0)
+		goto cleanup;
+	if (!a->drain) {
+		err = take_out(live, mine);
+	} else {
+		/* no new connection can take it any more; what runs keeps its programs until it ends */
+		static const struct attachments none;
+
+		err = take_out(live, &none);
+		cgroup_unlock(); /* others need not wait as long */
+		ret = err ? 0 : wait_for_sockets(a, live, &sockets);
+		if (cgroup_lock())
+			goto cleanup;
+		err |= attachments_detach(mine) | ret;
+	}
+	if (!is_there(live))
+		sockets = 0;
+	printf("%s unloaded", a->name);
+	if (!err && mine->nr) {
+		printf("; detached from ");
+		print_places(mine);
+	}
+	if (*where)
+		printf(a->drain ? "; taken back from %s" : "; still %s", where);
+	if (sockets)
+		printf("; %u socket%s it until closed", sockets, sockets == 1 ? " keeps" : "s keep");
+	putchar('\n');
+cleanup:
+	free(where);
+	return err;
+}
+
+/* It is gone, or goes as soon as its sockets do; routes and cgroups may still name it. */
+static int unload_uses(const struct args *a, const struct registry *r, const char *where)
+{
+	if (!a->drain && !a->force)
+		return fail("%s is not registered, but still given to connections: %s: `asymcc unuse %s` takes it back",
+			    a->name, where, a->name);
+	if (unuse_all(r, a->name) < 0)
+		return -1;
+	printf("%s is not registered; taken back from %s\n", a->name, where);
+	return 0;
+}
+
+int cmd_unload(const struct args *a)
+{
+	struct attachments all = {}, mine = {};
+	struct netns_list users = {};
+	const struct live *live;
+	struct registry r = {};
+	struct object o = {};
+	char *where = NULL;
+	int err = -1;
+
+	if (cgroup_lock())
+		return -1;
+	if (registry_read(&r) || attachments_read(&all, &r) || attachments_read(&mine, &r) ||
+	    netns_read(&users))
+		goto cleanup;
+	attachments_keep(&mine, a->name, open_if_built(&o, a, a->name) ? &o : NULL);
+	live = registry_find(&r, a->name);
+	where = users_text(&users, &all, a->name, false);
+	if (!where)
+		fail("out of memory");
+	else if (live && !live->unloading)
+		err = unload_live(a, &r, live, &users, &all, &mine);
+	else if (mine.nr || *where)
+		err = (mine.nr && unload_left_over(a, live, &mine)) || (*where && unload_uses(a, &r, where)) ? -1 : 0;
+	else if (!live)
+		fail("%s is not registered; `asymcc list` shows what is", a->name);
+	else
+		fail("%s is unloaded already; it stays until its users end (%u sockets)", a->name,
+		     count_sockets(&users, a->name));
+cleanup:
+	free(where);
+	object_close(&o);
+	attachments_free(&all);
+	attachments_free(&mine);
+	netns_free(&users);
+	registry_free(&r);
+	cgroup_unlock();
+	return err;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Routes that name a congestion control (RTAX_CC_ALGO; `congctl` of ip-route), in the namespace the thread is in. */
+#ifndef ROUTE_H
+#define ROUTE_H
+
+#include <linux/rtnetlink.h>
+
+#include "asymcc.h"
+
+/* Marks the routes that `use --route` made: `unuse` deletes them. Listed nowhere as taken by another program. */
+#define RTPROT_ASYMCC 171
+
+struct prefix {
+	int family, len;
+	unsigned char addr[16];
+};
+
+struct route {
+	char cc[CC_NAME_LEN];     /* "": none */
+	char text[96];            /* "198.51.100.0/24", with table and metric where they are not the usual */
+	struct nlmsghdr *message; /* as the kernel tells it */
+};
+
+struct routes {
+	struct route *route;
+	int nr;
+};
+
+int prefix_parse(struct prefix *p, const char *text);
+
+/* `only` NULL: all that name a controller; else those of table main to just this prefix. -1 with a message. */
+int routes_read(struct routes *r, const struct prefix *only);
+void routes_free(struct routes *r);
+
+/* The same route with another controller; `cc` NULL: with none. -errno. */
+int route_set(const struct route *r, const char *cc);
+int route_delete(const struct route *r);
+bool route_is_ours(const struct route *r);
+/* Make a route to the prefix, along the way that its first address is reached by. -errno. */
+int route_make(const struct prefix *p, const char *cc);
+
+#endif

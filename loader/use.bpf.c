@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* `asymcc use NAME --cgroup PATH`: every connection that the cgroup opens or accepts takes the controller. */
+#include "asymcc.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define NAME_LEN 16 /* CC_NAME_LEN of asymcc.h */
+#define IPPROTO_TCP 6
+#define TCP_CONGESTION 13
+
+const volatile char asymcc_used[NAME_LEN] = ""; /* written by the loader */
+
+SEC("sockops")
+int asymcc_use(struct bpf_sock_ops *ops)
+{
+	char name[NAME_LEN];
+
+	/* before the SYN, and before an accepted connection gets the default */
+	if (ops->op != BPF_SOCK_OPS_TCP_CONNECT_CB && ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+		return 1;
+	for (int i = 0; i < NAME_LEN; i++)
+		name[i] = asymcc_used[i];
+	/* one that is unloaded: the connection keeps what it has */
+	bpf_setsockopt(ops, IPPROTO_TCP, TCP_CONGESTION, name, sizeof(name));
+	return 1;
+}

@@ -1,0 +1,78 @@
+#!/bin/bash
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# In the guest of check.sh: units at boot, reloaded, failing, stopped; upgrade, removal and purge beneath them.
+set -u
+export DEBIAN_FRONTEND=noninteractive PATH=/usr/sbin:/usr/bin:/sbin:/bin
+default=/proc/sys/net/ipv4/tcp_congestion_control
+
+say() { echo "check: $*"; }
+try() {
+	local what=$1
+	shift
+	if "$@" >/tmp/out 2>&1; then
+		say "ok: $what"
+	else
+		say "FAILED: $what: $*"
+		sed 's/^/check:   /' /tmp/out
+		journalctl -b --no-pager -n 15 -u 'asymcc@*' | sed 's/^/check:   /'
+		exit 1
+	fi
+}
+not() { ! "$@"; }
+registered() { asymcc list | grep -Eq "^$1 +[^ ]+ +[^ -]"; }
+is() { [ "$(cat "$1")" = "$2" ]; }
+has() { "${@:2}" | grep -Eq -- "$1"; }
+
+say "$(uname -r), systemd $(systemctl --version | sed -n '1s/systemd \([0-9]*\).*/\1/p'), $(asymcc --version)"
+for unit in fast quick; do
+	for _ in $(seq 600); do # it waits for the network; we do not for it
+		systemctl is-active -q asymcc@$unit || systemctl is-failed -q asymcc@$unit && break
+		sleep 1
+	done
+	try "asymcc@$unit starts at boot" systemctl is-active asymcc@$unit
+done
+try "its USE: the default" is $default fast
+try "the other's: a route" has '198.51.100.0/24.*congctl quick' ip route
+try "LOAD" has 'alpha .*\b50\b' asymcc show fast
+try "OBJECT, and its own LOAD" has 'alpha_mode .*\b1\b' asymcc show quick
+try "default remembered" has . ls /run/asymcc
+
+sed -i s/alpha=50/alpha=60/ /etc/asymcc/fast.conf
+try "reload" systemctl reload asymcc@fast
+try "has the new value" has 'alpha .*\b60\b' asymcc show fast
+try "and is still the default" is $default fast
+
+sed -i s/alpha=60/alpha=oops/ /etc/asymcc/fast.conf
+try "a reload that cannot be fails" not systemctl reload asymcc@fast
+try "and leaves what was" has 'alpha .*\b60\b' asymcc show fast
+try "in service" systemctl is-active asymcc@fast
+sed -i s/alpha=oops/alpha=50/ /etc/asymcc/fast.conf
+
+echo 'USE="--route nonsense"' >/etc/asymcc/ctcp.conf
+try "what cannot be used does not start" not systemctl start asymcc@ctcp
+try "nor stay loaded" not registered ctcp
+asymcc load ctcp >/dev/null
+try "what others loaded is not started" not systemctl start asymcc@ctcp
+try "nor unloaded" registered ctcp
+asymcc unload ctcp >/dev/null
+rm /etc/asymcc/ctcp.conf
+systemctl reset-failed asymcc@ctcp
+try "without a conf" systemctl start asymcc@vegas95
+try "a controller is loaded" registered vegas95
+try "stop" systemctl stop asymcc@vegas95
+try "and it is not" not registered vegas95
+
+try "stop of the default" systemctl stop asymcc@fast
+try "which is what it was" is $default cubic
+try "start again" systemctl start asymcc@fast
+try "upgrade" dpkg -i /root/asymcc.deb
+try "leaves it loaded" is $default fast
+
+try "remove" apt-get remove -y asymcc
+try "stops: the default" is $default cubic
+try "the route" not has congctl ip route
+try "and leaves no struct_ops" not grep -qE '\b(fast|quick)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
+try "purge" apt-get purge -y asymcc
+leavings() { find / -xdev -path /proc -prune -o -path /root -prune -o -path /var/log -prune -o -name '*asymcc*' -print; ls -d /run/asymcc; }
+try "leaves nothing" not has . leavings
+say passed
