@@ -51,10 +51,12 @@ static const struct command {
 	  "Only those that `show` marks \"live\"; the others are constants of the loaded program and need `load --replace`. "
 	  "All or none are changed; running connections follow at their next update.", cmd_set },
 	{ "use", USE, "NAME", "give a loaded controller to new connections",
-	  "--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control). "
+	  "--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control).\n"
 	  "--route: those to a prefix (the route's congctl); if the prefix has no route of its own in table main, one is made along "
-	  "the way that packets to its first address take now. --cgroup: those that processes of a cgroup open or accept. "
-	  "A socket's own setsockopt(TCP_CONGESTION) comes before a route, a route before the default, and a cgroup before all.", cmd_use },
+	  "the way that packets to its first address take now.\n"
+	  "--cgroup: those that processes of a cgroup open or accept.\n"
+	  "A cgroup comes before a route, a route before what the socket itself chose before it was connected, that before the default. "
+	  "All uses named are made, or none.", cmd_use },
 	{ "unuse", UNUSE, "NAME", "take it back: as it was before `use`",
 	  "Without options, everywhere. The default becomes what it was before `use`; connections keep what they have.", cmd_unuse },
 	{ "unload", UNLOAD, "NAME", "take a controller out of the kernel",
@@ -100,8 +102,8 @@ static const struct opt {
 	{ "state", 'S', NULL, TRACE, "also record the controllers' private state at each ACK" },
 	{ "bin-ms", 'b', "MS", TRACE, "width of goodput and link bins (100)" },
 	{ "drain-ms", 'm', "MS", TRACE, "time between two collections of records (1000)" },
-	{ "objects", 'O', "DIR", OBJECTS, "folder of the objects (else $ASYMCC_OBJECTS, the folder of asymcc, "
-					  ASYMCC_OBJDIR ")" },
+	{ "objects", 'O', "DIR", OBJECTS, "folder of the objects (else $ASYMCC_OBJECTS; the folder of "
+					  "asymcc if it holds some; " INSTALLED " from there)" },
 	{ "verbose", 'v', NULL, OBJECTS, "libbpf's messages and the verifier's log" },
 	{ "help", 'h', NULL, ALL, "this text" },
 	{ "version", 'V', NULL, 0, "version" },
@@ -181,6 +183,8 @@ static int cmd_completion(const struct args *a)
 /* Text of a manual page: a hyphen is one that can be searched for, a line may begin with anything. */
 static void roff(const char *text)
 {
+	bool open = false;
+
 	for (const char *s = text; *s; s++) {
 		if (*s == '-')
 			fputs("\\-", stdout);
@@ -189,7 +193,7 @@ static void roff(const char *text)
 		else if (*s == '\n')
 			fputs("\n.PP\n", stdout);
 		else if (*s == '`')
-			fputs("\\(oq", stdout);
+			fputs((open = !open) ? "\\(oq" : "\\(cq", stdout);
 		else if ((*s == '.' || *s == '\'') && (s == text || s[-1] == '\n'))
 			printf("\\&%c", *s);
 		else
@@ -250,7 +254,7 @@ static int cmd_manual(const struct args *a)
 	     ".SH CAPABILITIES\nCAP_BPF, CAP_PERFMON and CAP_NET_ADMIN to load; CAP_SYS_ADMIN, too, to find what is loaded and to "
 	     "look into other network namespaces. Nothing is setuid.\n"
 	     ".SH ENVIRONMENT\n.TP\nASYMCC_OBJECTS\nFolder of the objects.\n"
-	     ".SH FILES\n.TP\n" ASYMCC_OBJDIR "\nThe objects, NAME.bpf.o.\n"
+	     ".SH FILES\n.TP\n/usr/lib/asymcc\nThe objects, NAME.bpf.o; /usr/local/lib/asymcc if it is installed there.\n"
 	     ".TP\n/etc/asymcc/NAME.conf\nWhat asymcc@NAME.service loads: LOAD= options of load, USE= options of use.\n"
 	     ".TP\n/run/asymcc\nThe defaults that `use \\-\\-default' replaced.\n"
 	     ".SH EXAMPLES\n.nf\n"

@@ -96,7 +96,7 @@ static bool holds_objects(const char *dir)
 
 const char *object_dir(const struct args *a)
 {
-	static char beside[PATH_MAX];
+	static char beside[PATH_MAX], installed[PATH_MAX + sizeof(INSTALLED)];
 	const char *env = getenv("ASYMCC_OBJECTS");
 	ssize_t n;
 
@@ -105,13 +105,13 @@ const char *object_dir(const struct args *a)
 	if (env && *env)
 		return env;
 	n = readlink("/proc/self/exe", beside, sizeof(beside) - 1);
-	if (n > 0) {
-		beside[n] = 0;
+	beside[n > 0 ? n : 0] = 0;
+	if (strrchr(beside, '/'))
 		*strrchr(beside, '/') = 0;
-		if (holds_objects(beside))
-			return beside;
-	}
-	return ASYMCC_OBJDIR;
+	if (holds_objects(beside))
+		return beside;
+	snprintf(installed, sizeof(installed), "%s/" INSTALLED, beside);
+	return installed;
 }
 
 static int read_file(const char *path, void **image, size_t *size)

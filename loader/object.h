@@ -9,9 +9,7 @@
 #include "asymcc.h"
 #include "vars.h"
 
-#ifndef ASYMCC_OBJDIR
-#define ASYMCC_OBJDIR "/usr/lib/asymcc"
-#endif
+#define INSTALLED "../lib/asymcc" /* from the folder of asymcc; not a place of its own, so that the binary may be moved with it */
 
 struct object {
 	struct bpf_object *bpf;

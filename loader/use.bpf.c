@@ -15,8 +15,9 @@ int asymcc_use(struct bpf_sock_ops *ops)
 {
 	char name[NAME_LEN];
 
-	/* before the SYN, and before an accepted connection gets the default */
-	if (ops->op != BPF_SOCK_OPS_TCP_CONNECT_CB && ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
+	/* before the SYN, which may carry a controller's option; then against what a route says, before the controller starts */
+	if (ops->op != BPF_SOCK_OPS_TCP_CONNECT_CB && ops->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
+	    ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
 		return 1;
 	for (int i = 0; i < NAME_LEN; i++)
 		name[i] = asymcc_used[i];

@@ -206,6 +206,37 @@ def test_cgroup(alias, pair, cgroup):  # noqa: F811
 
 
 @needs_cgroup2
+def test_a_cgroup_comes_before_a_route_and_that_before_the_socket(alias, pair, cgroup):  # noqa: F811
+    by_cgroup, by_route = alias(), alias()
+    for n in (by_cgroup, by_route):
+        asymcc("load", "fast", "--as", n)
+    inside(pair, "use", by_route, "--route", "10.9.0.0/24")
+    run(*enter(pair.server), ASYMCC, "use", by_route, "--route", "10.9.0.0/24")
+    asymcc("use", by_cgroup, "--cgroup", cgroup.path)
+    chosen = CC.replace("s=socket.create_connection(", "s=socket.socket()\ns.setsockopt(6, 13, b'reno')\ns.connect(")
+    here = f'echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c "$0" 10.9.0.2 7400'
+    with listening(pair) as outside:
+        assert pair.sh(pair.client, sys.executable, "-c", chosen, "10.9.0.2", 7400).stdout.strip() == by_route
+        assert outside.stdout.readline().strip() == by_route
+        assert run(*enter(pair.client), "sh", "-c", here, chosen).stdout.strip() == by_cgroup
+    with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
+        assert p.stdout.readline() == "ready\n" and controller_of(pair) == by_route and p.stdout.readline().strip() == by_cgroup
+
+
+@needs_cgroup2
+def test_formosa_by_cgroup_has_both_halves(alias, pair, cgroup):  # noqa: F811
+    """The SYN carries its option although the application knows nothing of it."""
+    name = alias()
+    asymcc("load", "formosa", "--as", name, "--cgroup", cgroup.path)
+    asymcc("use", name, "--cgroup", cgroup.path)
+    here = f'echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c "$0" 10.9.0.2 7400'
+    with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
+        assert p.stdout.readline() == "ready\n"
+        assert run(*enter(pair.client), "sh", "-c", here, CC).stdout.strip() == name
+    assert values(name, "counters")["peers"] == 2
+
+
+@needs_cgroup2
 def test_a_cgroup_whose_controller_is_gone_harms_nobody(alias, pair, cgroup):  # noqa: F811
     name = alias()
     asymcc("load", "fast", "--as", name)
