@@ -41,11 +41,8 @@ TABLES = {
 }
 
 
-def parse(data: bytes, zero_ns: int) -> dict[str, np.ndarray]:
-    """The three tables of a trace, and `state` with the private states as they are: flow, t, bytes (112 a row).
-
-    LabError if the file is cut off or records were lost.
-    """
+def _records(data: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """The records of a trace, and their types. LabError if it is cut off, or records were lost."""
     if len(data) < 128 or len(data) % 64:
         raise LabError("trace: cut off")
     header = np.frombuffer(data, HEADER, 1)[0]
@@ -58,6 +55,21 @@ def parse(data: bytes, zero_ns: int) -> dict[str, np.ndarray]:
         raise LabError("trace: cut off")
     if end["lost"][0] > len(body) // 1000:  # a few change no metric, and the next record makes good for them
         raise LabError(f"trace: {end['lost'][0]} records of {len(body)} lost")
+    return body, kind
+
+
+def acks_of(file: Path | str) -> np.ndarray:
+    """The ACK records in a file that `asymcc trace -o FILE` wrote, on any machine: a row each, ports and clock as they are."""
+    body, kind = _records(Path(file).read_bytes())
+    return body[kind == 1].view(ACK)
+
+
+def parse(data: bytes, zero_ns: int) -> dict[str, np.ndarray]:
+    """The three tables of a lab's trace, and `state` with the private states as they are: flow, t, bytes (112 a row).
+
+    LabError if the file is cut off or records were lost.
+    """
+    body, kind = _records(data)
     tables = {}
     for name, number, dtype in (("acks", 1, ACK), ("goodput", 2, GOODPUT), ("links", 3, LINK)):
         rows = body[kind == number].view(dtype)
