@@ -88,7 +88,9 @@ def test_acks_of_any_machine_keep_their_ports(tmp_path):
     header, end = np.zeros(1, trace.HEADER), np.zeros(1, trace.END)
     header["magic"], header["version"], header["record"], end["type"] = b"ASYMCCT1", 1, 64, 4
     file = tmp_path / "t"
-    file.write_bytes(header.tobytes() + ack(443 - FLOW_PORT, 1, 7) + ack(0, 2, 8) + end.tobytes())
+    https = np.frombuffer(bytearray(ack(0, 1, 7)), trace.ACK)
+    https["lport"] = 443
+    file.write_bytes(header.tobytes() + https.tobytes() + ack(0, 2, 8) + end.tobytes())
     assert trace.acks_of(file)[["lport", "cwnd"]].tolist() == [(443, 7), (FLOW_PORT, 8)]
     file.write_bytes(b"x" * 200)
     with pytest.raises(LabError, match="cut off"):
