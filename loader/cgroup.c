@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -17,8 +16,6 @@
 #include "cgroup.h"
 
 #define MAX_EFFECTIVE 1024 /* a cgroup takes 64 of a kind, and those of all above it count */
-#define LOCK_TRIES 100
-#define LOCK_WAIT_US 100000
 
 static const struct kind {
 	enum bpf_prog_type type;
@@ -79,22 +76,35 @@ static int open_cgroup(const char *path)
 	return -EMEDIUMTYPE;
 }
 
-/* The root of the hierarchy, as far as it is mounted here; returns it opened. */
-static int open_root(char path[PATH_MAX])
+/* The root of the hierarchy as `mounts` has it, whose paths begin at `top`; returns it opened. */
+static int open_mounted(char path[PATH_MAX], const char *mounts, const char *top)
 {
-	FILE *f = setmntent("/proc/self/mounts", "re");
+	FILE *f = setmntent(mounts, "re");
 	int fd = -ENOENT;
 	struct mntent *m;
 
 	while (f && fd < 0 && (m = getmntent(f))) {
 		if (strcmp(m->mnt_type, "cgroup2"))
 			continue;
-		snprintf(path, PATH_MAX, "%s", m->mnt_dir);
+		snprintf(path, PATH_MAX, "%s%s", top, m->mnt_dir);
 		fd = open_cgroup(path);
 	}
 	if (f)
 		endmntent(f);
 	return fd;
+}
+
+static int open_root(char path[PATH_MAX])
+{
+	return open_mounted(path, "/proc/self/mounts", "");
+}
+
+/* Where it is hidden from us (`ip netns exec` does that), we still see it through the first process. */
+static int open_root_anyhow(char path[PATH_MAX])
+{
+	int fd = open_root(path);
+
+	return fd >= 0 ? fd : open_mounted(path, "/proc/1/mounts", "/proc/1/root");
 }
 
 static void read_name(const struct section *s, const char *variable, char name[CC_NAME_LEN])
@@ -213,7 +223,7 @@ static int walk(struct attachments *all, const struct registry *r, char *root)
 int attachments_read(struct attachments *all, const struct registry *r)
 {
 	char root[PATH_MAX];
-	int fd = open_root(root);
+	int fd = open_root_anyhow(root);
 
 	memset(all, 0, sizeof(*all));
 	if (fd < 0)
@@ -330,36 +340,6 @@ char *cgroup_root(void)
 	return strdup(root);
 }
 
-static int lock_fd = -1, lock_depth;
-
-int cgroup_lock(void)
-{
-	char root[PATH_MAX];
-
-	if (lock_depth++)
-		return 0;
-	lock_fd = open_root(root);
-	if (lock_fd < 0)
-		return 0;
-	/* the kernel takes the lock off when the process ends, however that is */
-	for (int i = 0; flock(lock_fd, LOCK_EX | LOCK_NB); i++) {
-		if (i == LOCK_TRIES) {
-			cgroup_unlock();
-			return fail("another process keeps %s locked (`lslocks` may tell which)", root);
-		}
-		usleep(LOCK_WAIT_US);
-	}
-	return 0;
-}
-
-void cgroup_unlock(void)
-{
-	if (--lock_depth || lock_fd < 0)
-		return;
-	close(lock_fd);
-	lock_fd = -1;
-}
-
 int cgroup_open(struct cgroup *c, const struct object *o, const char *path)
 {
 	char root[PATH_MAX];
@@ -391,22 +371,35 @@ int cgroup_open(struct cgroup *c, const struct object *o, const char *path)
 	return 0;
 }
 
-/* Are there programs of the same object that would run beside ours, here or in a cgroup below? */
-static int refuse_second(struct cgroup *c, const struct object *o, const struct registry *r)
+static bool among(const struct attachments *some, __u32 prog_id)
+{
+	for (int i = 0; some && i < some->nr; i++)
+		if (some->at[i].prog_id == prog_id)
+			return true;
+	return false;
+}
+
+int cgroup_admits(const struct cgroup *c, const struct object *o, const struct registry *r,
+		  const struct attachments *leaving)
 {
 	const char *object = bpf_object__name(o->bpf);
 	struct attachments there = {};
-	int err = query(&there, r, c->fd, c->path, BPF_F_QUERY_EFFECTIVE);
+	char path[PATH_MAX];
+	int err;
 
+	if (c->fd < 0)
+		return 0;
+	strcpy(path, c->path);
+	err = query(&there, r, c->fd, path, BPF_F_QUERY_EFFECTIVE);
 	if (err)
 		err = fail("cannot read what is in effect in %s: %s", c->path, strerror(-err));
 	else
-		err = walk(&there, r, c->path);
+		err = walk(&there, r, path);
 	for (int i = 0; !err && i < there.nr; i++) {
 		const struct attached *a = &there.at[i];
 		const char *owner = *a->owner ? a->owner : object;
 
-		if (has_program(o, a))
+		if (has_program(o, a) && !among(leaving, a->prog_id))
 			err = fail("cannot load %s: programs of %s are in effect in %s already, as %s, and two would "
 				   "write on one connection: choose a --cgroup apart from it, or `asymcc unload %s` first",
 				   o->ops_name, object, a->cgroup, owner, owner);
@@ -424,14 +417,12 @@ static int fail_attach(const struct cgroup *c, const struct object *o, const cha
 		    err == E2BIG ? "the cgroup is full" : strerror(err));
 }
 
-int cgroup_attach(struct cgroup *c, const struct object *o, const struct registry *r)
+int cgroup_attach(struct cgroup *c, const struct object *o)
 {
 	struct bpf_program *p;
 
 	if (c->fd < 0)
 		return 0;
-	if (refuse_second(c, o, r))
-		return -1;
 	bpf_object__for_each_program(p, o->bpf) {
 		const struct kind *kind = kind_of(p);
 
@@ -471,64 +462,77 @@ static bool is_in(const char *path, const char *above)
 	return !strncmp(path, above, n) && (!path[n] || path[n] == '/' || !strcmp(above, "/"));
 }
 
-int cgroup_use(const struct object *o, const struct registry *r, const char *path, const char *cc)
+/* Is another controller used above or below, and by whom? */
+static int refuse_nested(const struct attachments *all, const char *path)
 {
-	struct cgroup c = CGROUP_CLOSED;
-	struct attachments all = {};
-	struct bpf_program *prog;
-	int err = -1;
+	for (int i = 0; i < all->nr; i++) {
+		const struct attached *a = &all->at[i];
 
-	if (cgroup_lock())
-		return -1;
-	if (cgroup_open(&c, o, path) || attachments_read(&all, r))
-		goto cleanup;
-	for (int i = 0; i < all.nr; i++) {
-		const struct attached *a = &all.at[i];
+		if (*a->used && strcmp(a->cgroup, path) && (is_in(a->cgroup, path) || is_in(path, a->cgroup)))
+			return fail("--cgroup %s: %s uses %s already, and of two the upper one would win: `asymcc unuse %s "
+				    "--cgroup %s` first", path, a->cgroup, a->used, a->used, a->cgroup);
+	}
+	return 0;
+}
 
-		if (*a->used && strcmp(a->cgroup, c.path) && (is_in(a->cgroup, c.path) || is_in(c.path, a->cgroup))) {
-			fail("--cgroup %s: %s uses %s already, and of two the upper one would win: `asymcc unuse %s "
-			     "--cgroup %s` first", path, a->cgroup, a->used, a->used, a->cgroup);
-			goto cleanup;
-		}
+static int attach_user(const struct object *o, struct cgroup *c)
+{
+	struct bpf_program *prog = bpf_object__next_program(o->bpf, NULL);
+
+	if (!bpf_prog_attach(bpf_program__fd(prog), c->fd, BPF_CGROUP_SOCK_OPS, BPF_F_ALLOW_MULTI)) {
+		c->nr = 1;
+		return 0;
 	}
-	prog = bpf_object__next_program(o->bpf, NULL);
-	if (bpf_prog_attach(bpf_program__fd(prog), c.fd, BPF_CGROUP_SOCK_OPS, BPF_F_ALLOW_MULTI)) {
-		if (errno == EPERM)
-			fail("--cgroup %s: a program there or above admits no other (`bpftool cgroup tree` shows it)", path);
-		else
-			fail("--cgroup %s: %s cannot be used there: %s", path, cc, strerror(errno));
-		goto cleanup;
+	if (errno == EPERM)
+		return fail("--cgroup %s: a program there or above admits no other (`bpftool cgroup tree` shows it)", c->path);
+	return fail("--cgroup %s: cannot be used: %s", c->path, errno == E2BIG ? "it is full" : strerror(errno));
+}
+
+int cgroup_use(const struct object *o, const struct registry *r, const char **paths, int nr)
+{
+	struct cgroup *c = calloc(nr, sizeof(*c));
+	struct attachments before = {};
+	int err = c ? 0 : fail("out of memory");
+
+	for (int i = 0; c && i < nr; i++)
+		c[i] = (struct cgroup)CGROUP_CLOSED;
+	for (int i = 0; !err && i < nr; i++)
+		err = cgroup_open(&c[i], o, paths[i]);
+	if (!err)
+		err = attachments_read(&before, r);
+	for (int i = 0; !err && i < nr; i++)
+		err = refuse_nested(&before, c[i].path);
+	for (int i = 0; !err && i < nr; i++)
+		err = attach_user(o, &c[i]);
+	/* the last one attached wins: what was there before can go once all are in place */
+	for (int i = 0; !err && i < nr; i++)
+		for (int k = 0; k < before.nr; k++)
+			if (*before.at[k].used && !strcmp(before.at[k].cgroup, c[i].path))
+				detach(&before.at[k]);
+	for (int i = 0; c && i < nr; i++) {
+		if (err)
+			cgroup_detach(&c[i], o);
+		cgroup_close(&c[i]);
 	}
-	err = 0;
-	for (int i = 0; i < all.nr; i++)
-		if (*all.at[i].used && !strcmp(all.at[i].cgroup, c.path))
-			err |= detach(&all.at[i]);
-cleanup:
-	attachments_free(&all);
-	cgroup_close(&c);
-	cgroup_unlock();
+	attachments_free(&before);
+	free(c);
 	return err;
 }
 
-int cgroup_unuse(const struct registry *r, const char *path, const char *cc)
+int cgroup_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count)
 {
 	char real[PATH_MAX] = "";
-	struct attachments all;
-	int nr = -1;
+	int nr = 0, err = 0;
 
 	if (path && !realpath(path, real))
 		return fail("--cgroup %s: %s", path, strerror(errno));
-	if (cgroup_lock())
-		return -1;
-	if (!attachments_read(&all, r)) {
-		nr = 0;
-		for (int i = 0; nr >= 0 && i < all.nr; i++)
-			if (!strcmp(all.at[i].used, cc) && (!path || !strcmp(all.at[i].cgroup, real)))
-				nr = detach(&all.at[i]) ? -1 : nr + 1;
-		attachments_free(&all);
+	for (int i = 0; i < all->nr; i++) {
+		if (strcmp(all->at[i].used, cc) || (path && strcmp(all->at[i].cgroup, real)))
+			continue;
+		nr++;
+		err |= only_count ? 0 : detach(&all->at[i]);
 	}
-	cgroup_unlock();
-	return nr;
+	return err ? -1 : nr;
 }
 
 void cgroup_close(struct cgroup *c)

@@ -57,24 +57,23 @@ struct cgroup {
 
 /* `path` NULL: the root. Of an object without such programs there is nothing to open and to attach. */
 int cgroup_open(struct cgroup *c, const struct object *o, const char *path);
-/* All of them or none; under cgroup_lock(). */
-int cgroup_attach(struct cgroup *c, const struct object *o, const struct registry *r);
+/* -1 with a message: programs of the same object, but for those `leaving`, would run beside ours, here or in a cgroup below. */
+int cgroup_admits(const struct cgroup *c, const struct object *o, const struct registry *r,
+		  const struct attachments *leaving);
+/* All of them or none. */
+int cgroup_attach(struct cgroup *c, const struct object *o);
 void cgroup_detach(struct cgroup *c, const struct object *o);
 void cgroup_close(struct cgroup *c);
 
 /*
- * `o`: the object of `use --cgroup`, loaded. It takes the place of one that is in the same cgroup; one above or below is
- * refused, as the upper one would win.
+ * `o`: the object of `use --cgroup`, loaded; it goes to all cgroups or to none. It takes the place of one that is in the same
+ * cgroup; one above or below is refused, as the upper one would win.
  */
-int cgroup_use(const struct object *o, const struct registry *r, const char *path, const char *cc);
+int cgroup_use(const struct object *o, const struct registry *r, const char **paths, int nr);
 /* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it, -1 with a message. */
-int cgroup_unuse(const struct registry *r, const char *path, const char *cc);
+int cgroup_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count);
 
 /* Where the hierarchy is mounted, in memory to be freed; NULL: nowhere. */
 char *cgroup_root(void);
-
-/* Keep other loads and unloads out; may be taken again while it is held. Without a cgroup2 there is nothing to keep. */
-int cgroup_lock(void);
-void cgroup_unlock(void);
 
 #endif

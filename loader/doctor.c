@@ -11,6 +11,7 @@
 #include <linux/capability.h>
 
 #include "object.h"
+#include "state.h"
 #include "use.h"
 
 enum state { GOOD, NOTE, BAD };
@@ -25,11 +26,12 @@ static void __attribute__((format(printf, 5, 6)))
 tell(struct report *rep, enum state state, const char *what, const char *mend, const char *fmt, ...)
 {
 	static const char *const names[] = { "ok", "note", "bad" };
-	char text[600];
+	char *text;
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = strdup("out of memory");
 	va_end(ap);
 	rep->bad += state == BAD;
 	if (rep->json) {
@@ -43,9 +45,11 @@ tell(struct report *rep, enum state state, const char *what, const char *mend, c
 		else
 			printf("null");
 		printf("}");
+		free(text);
 		return;
 	}
 	printf("%-4s  %-16s %s%s%s\n", names[state], what, text, mend ? ": " : "", mend ? mend : "");
+	free(text);
 }
 
 static void see_kernel(struct report *rep)
@@ -174,13 +178,9 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 			snprintf(mend, sizeof(mend), "asymcc unuse %s", ns->initial);
 			tell(rep, BAD, ns->initial, mend, "unloaded, but still the default of %s", ns->name);
 		}
-		for (int k = 0; k < ns->nr_route; k++) {
-			if (controller_available(ns->route[k].name))
-				continue;
-			snprintf(mend, sizeof(mend), "asymcc unuse %s, or load it", ns->route[k].name);
-			tell(rep, BAD, ns->route[k].name, mend, "route %s in %s names it, and it is not loaded", ns->route[k].text,
-			     ns->name);
-		}
+		for (int k = 0; k < ns->nr_orphan; k++)
+			tell(rep, BAD, "route", "ip route del it, or load that again", "%s in %s was made for a controller that is "
+			     "not loaded any more", ns->orphan[k].text, ns->name);
 	}
 	for (int i = 0; i < all->nr; i++) {
 		if (!*all->at[i].used || controller_available(all->at[i].used))
@@ -188,6 +188,15 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 		snprintf(mend, sizeof(mend), "asymcc unuse %s, or load it", all->at[i].used);
 		tell(rep, BAD, all->at[i].used, mend, "cgroup %s uses it, and it is not loaded", all->at[i].cgroup);
 	}
+}
+
+static void see_replacing(const char *cc, const char *object, void *ctx)
+{
+	char mend[120];
+
+	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", object, cc, cc);
+	tell(ctx, BAD, cc, mend, "load --replace was killed: %s", controller_available(cc) ?
+	     "defaults may still have the old one" : "the old one is out, the new one not in");
 }
 
 static void see_live(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
@@ -231,8 +240,10 @@ int cmd_doctor(const struct args *a)
 		see_live(&rep, &r, &users, &all);
 		see_left_programs(&rep, &r, &all);
 		see_uses(&rep, &r, &users, &all);
+		state_each_replacing(see_replacing, &rep);
 	} else if (known) {
-		tell(&rep, NOTE, "loaded", "run it as root", "what is loaded cannot be seen");
+		tell(&rep, geteuid() ? NOTE : BAD, "loaded", geteuid() ? "run it as root" : NULL, "what is loaded cannot be seen%s",
+		     geteuid() ? "" : " (the reason is on standard error)");
 	}
 	if (a->json)
 		puts("\n]");

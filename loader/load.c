@@ -12,6 +12,7 @@
 #include "netns.h"
 #include "object.h"
 #include "registry.h"
+#include "state.h"
 #include "use.h"
 
 #define ENOTSUPP 524 /* the kernel's own; strerror() does not know it */
@@ -113,10 +114,8 @@ int cmd_load(const struct args *a)
 
 	if (a->nr_cgroups > 1)
 		return fail("--cgroup %s: load takes one cgroup", a->cgroups[1]);
-	if (cgroup_lock())
-		return -1;
-	if (object_open_controller(&o, object_dir(a), a->name, a->alias))
-		goto cleanup;
+	if (object_open_controller(&o, object_dir(a), a->name, a->alias) || state_lock())
+		goto unlocked;
 	for (int i = 0; i < a->nr_set; i++)
 		if (object_set(&o, a->set[i]))
 			goto cleanup;
@@ -141,28 +140,38 @@ int cmd_load(const struct args *a)
 			goto cleanup;
 		attachments_keep(&replaced, o.ops_name, NULL);
 	}
-	if (cgroup_open(&cgroup, &o, place(a, &replaced)))
+	if (cgroup_open(&cgroup, &o, place(a, &replaced)) || cgroup_admits(&cgroup, &o, &r, &replaced))
 		goto cleanup;
 	ret = bpf_object__load(o.bpf);
 	if (ret) {
 		fail_load(&o, ret);
 		goto cleanup;
 	}
-	/* from here on, what is there gives way: the new one has passed the verifier */
-	if ((live && take_out(live, &replaced)) || cgroup_attach(&cgroup, &o, &r))
-		goto cleanup;
+	/* from here on, what is there gives way: the new one has passed the verifier, and all checks */
+	if (live && (state_write(state_replacing(o.ops_name), bpf_object__name(o.bpf), "") || take_out(live, &replaced)))
+		goto replaced;
+	if (cgroup_attach(&cgroup, &o))
+		goto gone;
 	if (register_ops(&o)) {
 		cgroup_detach(&cgroup, &o);
-		goto cleanup;
+		goto gone;
 	}
 	print_registered(&o, a, &cgroup);
-	err = live ? defaults_renew(o.ops_name) : 0;
+	err = defaults_renew(o.ops_name);
+replaced:
+	if (live)
+		state_remove(state_replacing(o.ops_name));
+	goto cleanup;
+gone:
+	if (live)
+		fail("%s is out, and the new one is not in: load it again", o.ops_name);
 cleanup:
+	state_unlock();
+unlocked:
 	cgroup_close(&cgroup);
 	attachments_free(&replaced);
 	object_close(&o);
 	registry_free(&r);
-	cgroup_unlock();
 	return err;
 }
 
@@ -202,6 +211,8 @@ int cmd_set(const struct args *a)
 		fail("out of memory");
 		goto cleanup;
 	}
+	if (state_lock())
+		goto unlocked;
 	if (registry_read(&r))
 		goto cleanup;
 	live = registry_find(&r, a->name);
@@ -233,6 +244,8 @@ int cmd_set(const struct args *a)
 		       strcmp(var[i]->unit, "-") ? " " : "", strcmp(var[i]->unit, "-") ? var[i]->unit : "", before[i]);
 	err = 0;
 cleanup:
+	state_unlock();
+unlocked:
 	free(before);
 	free(var);
 	params_free(&p);
@@ -264,46 +277,50 @@ static int unload_left_over(const struct args *a, const struct live *live,
 	return 0;
 }
 
-static bool is_there(const struct live *live)
+/* How many sockets run a controller of that name, whichever build; 0 only if no build of it is left in the kernel. */
+static int sockets_left(const char *cc, unsigned int *left)
 {
-	int fd = bpf_map_get_fd_by_id(live->map_id);
+	struct netns_list users;
+	struct registry r;
+	bool there;
 
-	if (fd >= 0)
-		close(fd);
-	return fd >= 0;
+	if (netns_read(&users))
+		return -1;
+	*left = count_sockets(&users, cc);
+	netns_free(&users);
+	if (registry_read(&r))
+		return -1;
+	there = registry_find(&r, cc);
+	registry_free(&r);
+	if (!there)
+		*left = 0;
+	return there;
 }
 
-/* Until the last connection that runs it has ended, but no longer than --seconds. Returns how many there are still. */
-static int wait_for_sockets(const struct args *a, const struct live *live, unsigned int *left)
+/* Until the last connection that runs it has ended, but no longer than --seconds. */
+static int wait_for_sockets(const struct args *a, unsigned int *left)
 {
-	bool said = false;
+	for (long waited = 0;; waited++) {
+		int there = sockets_left(a->name, left);
 
-	for (long waited = 0; is_there(live); waited++) {
-		struct netns_list users;
-
-		if (netns_read(&users))
-			return -1;
-		*left = count_sockets(&users, a->name);
-		netns_free(&users);
-		if (a->seconds >= 0 && waited >= a->seconds)
-			return 0;
-		if (!said) {
+		if (there <= 0 || (a->seconds >= 0 && waited >= a->seconds))
+			return there < 0 ? -1 : 0;
+		if (waited == 1) { /* not for one that is about to go */
 			printf("%s: waiting for %u socket%s\n", a->name, *left, *left == 1 ? "" : "s");
 			fflush(stdout);
-			said = true;
 		}
 		sleep(1);
 	}
-	*left = 0;
-	return 0;
 }
 
-static int unload_live(const struct args *a, const struct registry *r, const struct live *live,
-		       const struct netns_list *users, const struct attachments *all, const struct attachments *mine)
+static int unload_live(const struct args *a, const struct live *live, const struct netns_list *users,
+		       const struct attachments *all, const struct attachments *mine)
 {
-	unsigned int sockets = count_sockets(users, a->name);
-	char *where = users_text(users, all, a->name, false);
-	int err = -1, ret;
+	static const struct attachments none;
+	char *where = users_text(users, all, a->name, false), *still = NULL;
+	struct netns_list now = {};
+	unsigned int sockets;
+	int err = -1;
 
 	if (!where) {
 		fail("out of memory");
@@ -314,48 +331,80 @@ static int unload_live(const struct args *a, const struct registry *r, const str
 		     a->name, where, a->name);
 		goto cleanup;
 	}
-	if (a->drain && *where && unuse_all(r, a->name) < 0)
+	/* routes always: the kernel does not tell those of a controller that is gone */
+	if (*where && unuse_all(all, a->name, !a->drain) < 0)
 		goto cleanup;
-	if (!a->drain) {
-		err = take_out(live, mine);
+	/* after this no new connection can take it; with --drain, what runs keeps its programs until it ends */
+	err = take_out(live, a->drain ? &none : mine);
+	if (err)
+		goto cleanup;
+	if (a->drain) {
+		state_unlock(); /* others need not wait as long */
+		err = wait_for_sockets(a, &sockets);
+		if (state_lock())
+			exit(EXIT_FAILURE);
+		err |= attachments_detach(mine);
 	} else {
-		/* no new connection can take it any more; what runs keeps its programs until it ends */
-		static const struct attachments none;
-
-		err = take_out(live, &none);
-		cgroup_unlock(); /* others need not wait as long */
-		ret = err ? 0 : wait_for_sockets(a, live, &sockets);
-		if (cgroup_lock())
-			goto cleanup;
-		err |= attachments_detach(mine) | ret;
+		err = sockets_left(a->name, &sockets) < 0 ? -1 : 0;
 	}
-	if (!is_there(live))
-		sockets = 0;
 	printf("%s unloaded", a->name);
 	if (!err && mine->nr) {
 		printf("; detached from ");
 		print_places(mine);
 	}
-	if (*where)
-		printf(a->drain ? "; taken back from %s" : "; still %s", where);
+	if (!a->drain && *where && !netns_read(&now))
+		still = users_text(&now, all, a->name, false);
+	if (*where && a->drain)
+		printf("; taken back from %s", where);
+	if (still && *still)
+		printf("; still %s", still);
 	if (sockets)
 		printf("; %u socket%s it until closed", sockets, sockets == 1 ? " keeps" : "s keep");
 	putchar('\n');
 cleanup:
+	netns_free(&now);
+	free(still);
 	free(where);
 	return err;
 }
 
-/* It is gone, or goes as soon as its sockets do; routes and cgroups may still name it. */
-static int unload_uses(const struct args *a, const struct registry *r, const char *where)
+/* It is gone, or goes as soon as its sockets do; defaults and cgroups may still name it. */
+static int unload_uses(const struct args *a, const struct attachments *all, const char *where)
 {
 	if (!a->drain && !a->force)
 		return fail("%s is not registered, but still given to connections: %s: `asymcc unuse %s` takes it back",
 			    a->name, where, a->name);
-	if (unuse_all(r, a->name) < 0)
+	if (unuse_all(all, a->name, false) < 0)
 		return -1;
 	printf("%s is not registered; taken back from %s\n", a->name, where);
 	return 0;
+}
+
+/*
+ * A replacement was killed when the old one was out and the new one not in. Routes still have the name, which the
+ * kernel tells only of a controller that is registered: so it is, for as long as it takes.
+ */
+static int finish_replacement(const struct args *a)
+{
+	char object[CC_NAME_LEN], none[CC_NAME_LEN];
+	struct object o = {};
+	int err = -1;
+
+	if (!state_read(state_replacing(a->name), object, none))
+		return 0;
+	if (!controller_available(a->name)) {
+		if (object_open_controller(&o, object_dir(a), object, a->name) || bpf_object__load(o.bpf) || register_ops(&o))
+			fail("%s was being replaced when asymcc was killed: `asymcc load %s --as %s`, then unload it", a->name,
+			     object, a->name);
+		else
+			err = 0;
+		object_close(&o);
+	} else {
+		err = 0;
+	}
+	if (!err)
+		state_remove(state_replacing(a->name));
+	return err;
 }
 
 int cmd_unload(const struct args *a)
@@ -368,9 +417,9 @@ int cmd_unload(const struct args *a)
 	char *where = NULL;
 	int err = -1;
 
-	if (cgroup_lock())
+	if (state_lock())
 		return -1;
-	if (registry_read(&r) || attachments_read(&all, &r) || attachments_read(&mine, &r) ||
+	if (finish_replacement(a) || registry_read(&r) || attachments_read(&all, &r) || attachments_read(&mine, &r) ||
 	    netns_read(&users))
 		goto cleanup;
 	attachments_keep(&mine, a->name, open_if_built(&o, a, a->name) ? &o : NULL);
@@ -379,9 +428,9 @@ int cmd_unload(const struct args *a)
 	if (!where)
 		fail("out of memory");
 	else if (live && !live->unloading)
-		err = unload_live(a, &r, live, &users, &all, &mine);
+		err = unload_live(a, live, &users, &all, &mine);
 	else if (mine.nr || *where)
-		err = (mine.nr && unload_left_over(a, live, &mine)) || (*where && unload_uses(a, &r, where)) ? -1 : 0;
+		err = (mine.nr && unload_left_over(a, live, &mine)) || (*where && unload_uses(a, &all, where)) ? -1 : 0;
 	else if (!live)
 		fail("%s is not registered; `asymcc list` shows what is", a->name);
 	else
@@ -394,6 +443,6 @@ cleanup:
 	attachments_free(&mine);
 	netns_free(&users);
 	registry_free(&r);
-	cgroup_unlock();
+	state_unlock();
 	return err;
 }

@@ -2,8 +2,8 @@
 /*
  * asymcc: congestion controllers written in BPF, in service.
  *
- * What is registered, with which values, and who uses it is read from the kernel each time. Only the
- * default that `use --default` replaced is remembered, as long as the machine runs: see use.c.
+ * What is registered, with which values, and who uses it is read from the kernel each time; state.h has the little
+ * that the kernel does not tell.
  *
  * The two tables below are the command line: parsing, --help, completion and manual page are made of them.
  */
@@ -52,21 +52,25 @@ static const struct command {
 	  "All or none are changed; running connections follow at their next update.", cmd_set },
 	{ "use", USE, "NAME", "give a loaded controller to new connections",
 	  "--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control).\n"
-	  "--route: those to a prefix (the route's congctl); if the prefix has no route of its own in table main, one is made along "
-	  "the way that packets to its first address take now.\n"
+	  "--route: those to a prefix (the route's congctl); if the prefix has no route of its own in table main, one is made like "
+	  "that by which its first address is reached now.\n"
 	  "--cgroup: those that processes of a cgroup open or accept.\n"
 	  "A cgroup comes before a route, a route before what the socket itself chose before it was connected, that before the default. "
 	  "All uses named are made, or none.", cmd_use },
-	{ "unuse", UNUSE, "NAME", "take it back: as it was before `use`",
-	  "Without options, everywhere. The default becomes what it was before `use`; connections keep what they have.", cmd_unuse },
+	{ "unuse", UNUSE, "NAME", "take it back from new connections",
+	  "Without options, everywhere. The default becomes what it was before `use` (cubic or reno, if that is not known); routes and "
+	  "cgroups name none then, and routes that `use` made are gone. Connections keep what they have.", cmd_unuse },
 	{ "unload", UNLOAD, "NAME", "take a controller out of the kernel",
 	  "It is refused while a default, a route or a cgroup names the controller. With --drain those are taken back as by `unuse`, and "
-	  "the command waits until the last connection has ended. Connections keep the program they have until they are closed.\n"
+	  "the command waits until the last connection has ended, of replaced builds as well. With --force only routes are. Connections "
+	  "keep the program they have until they are closed.\n"
 	  "It removes what a killed `load` left, too.", cmd_unload },
 	{ "top", TOP, "[NAME]", "watch flows, by controller",
-	  "The established connections of every network namespace. ACKS/PKT: segments without data that came in, to each data segment "
-	  "that went out.", cmd_top },
-	{ "trace", TRACE, "", "record every ACK, and goodput and links in bins", "", cmd_trace },
+	  "The established connections of every network namespace. DELIVERY: the kernel's latest measurement, so of an idle flow a past "
+	  "one; - if it has sent no data. ACKS/PKT: segments without data that came in, to each data segment that went out. LOST: "
+	  "segments held for lost now.", cmd_top },
+	{ "trace", TRACE, "", "record every ACK, and goodput and links in bins",
+	  "With --flow and --ports, connections that fit both. Links are counted whole.", cmd_trace },
 	{ "doctor", DOCTOR, "", "what works here, what does not, and the mend",
 	  "Exit status 1 if a controller could not be loaded here, or if something was left half done.", cmd_doctor },
 	{ "completion", COMPLETION, "", "print the completion for bash", "", cmd_completion },
@@ -256,7 +260,7 @@ static int cmd_manual(const struct args *a)
 	     ".SH ENVIRONMENT\n.TP\nASYMCC_OBJECTS\nFolder of the objects.\n"
 	     ".SH FILES\n.TP\n/usr/lib/asymcc\nThe objects, NAME.bpf.o; /usr/local/lib/asymcc if it is installed there.\n"
 	     ".TP\n/etc/asymcc/NAME.conf\nWhat asymcc@NAME.service loads: LOAD= options of load, USE= options of use.\n"
-	     ".TP\n/run/asymcc\nThe defaults that `use \\-\\-default' replaced.\n"
+	     ".TP\n/run/asymcc\nThe lock, the defaults that \\(oquse \\-\\-default\\(cq replaced, and replacements under way.\n"
 	     ".SH EXAMPLES\n.nf\n"
 	     "asymcc load fast \\-\\-set alpha=50\n"
 	     "asymcc use fast \\-\\-route 198.51.100.0/24\n"

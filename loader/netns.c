@@ -5,20 +5,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
-
+#include "flows.h"
 #include "netns.h"
 #include "route.h"
 
@@ -44,65 +38,11 @@ static int count_one(struct netns *ns, const char *cc)
 	return 0;
 }
 
-static int count_message(struct netns *ns, const struct nlmsghdr *h)
+static int count_socket(const struct inet_diag_msg *m, size_t len, void *ctx)
 {
-	const struct inet_diag_msg *m = NLMSG_DATA(h);
-	int left = h->nlmsg_len - NLMSG_LENGTH(sizeof(*m));
-	const struct rtattr *a;
+	const struct rtattr *cong = flow_attr(m, len, INET_DIAG_CONG);
 
-	for (a = (const struct rtattr *)(m + 1); RTA_OK(a, left); a = RTA_NEXT(a, left))
-		if (a->rta_type == INET_DIAG_CONG)
-			return count_one(ns, RTA_DATA(a));
-	return 0; /* TIME_WAIT and the like have none */
-}
-
-/* All TCP sockets of one family, in the namespace the thread is in. */
-static int count_family(struct netns *ns, int family)
-{
-	struct {
-		struct nlmsghdr h;
-		struct inet_diag_req_v2 r;
-	} req = {
-		.h = {
-			.nlmsg_len = sizeof(req),
-			.nlmsg_type = SOCK_DIAG_BY_FAMILY,
-			.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP,
-		},
-		.r = {
-			.sdiag_family = family,
-			.sdiag_protocol = IPPROTO_TCP,
-			.idiag_ext = 1 << (INET_DIAG_CONG - 1),
-			.idiag_states = ~0U,
-		},
-	};
-	static char buf[65536] __attribute__((aligned(8)));
-	int err = 0, fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-	bool done = false;
-
-	if (fd < 0 || send(fd, &req, sizeof(req), 0) < 0) {
-		err = -errno;
-		goto cleanup;
-	}
-	while (!done && !err) {
-		ssize_t len = recv(fd, buf, sizeof(buf), 0);
-		const struct nlmsghdr *h = (const void *)buf;
-
-		if (len <= 0) {
-			err = len ? -errno : -EIO;
-			break;
-		}
-		for (; !done && NLMSG_OK(h, len); h = NLMSG_NEXT(h, len)) {
-			done = h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR;
-			if (h->nlmsg_type == NLMSG_ERROR)
-				err = ((const struct nlmsgerr *)NLMSG_DATA(h))->error;
-			else if (!done)
-				err = count_message(ns, h);
-		}
-	}
-cleanup:
-	if (fd >= 0)
-		close(fd);
-	return err;
+	return cong ? count_one(ctx, RTA_DATA(cong)) : 0; /* TIME_WAIT and the like have none */
 }
 
 void netns_default(char name[CC_NAME_LEN])
@@ -199,11 +139,14 @@ static int keep_routes(struct netns *ns)
 
 	if (!err && r.nr) {
 		ns->route = calloc(r.nr, sizeof(*ns->route));
-		err = ns->route ? 0 : fail("out of memory");
+		ns->orphan = calloc(r.nr, sizeof(*ns->orphan));
+		err = ns->route && ns->orphan ? 0 : fail("out of memory");
 	}
-	for (; !err && ns->nr_route < r.nr; ns->nr_route++) {
-		memcpy(ns->route[ns->nr_route].name, r.route[ns->nr_route].cc, CC_NAME_LEN);
-		memcpy(ns->route[ns->nr_route].text, r.route[ns->nr_route].text, sizeof(ns->route->text));
+	for (int i = 0; !err && i < r.nr; i++) {
+		struct cc_route *to = *r.route[i].cc ? &ns->route[ns->nr_route++] : &ns->orphan[ns->nr_orphan++];
+
+		memcpy(to->name, r.route[i].cc, sizeof(to->name));
+		memcpy(to->text, r.route[i].text, sizeof(to->text));
 	}
 	routes_free(&r);
 	return err;
@@ -222,11 +165,9 @@ static int read_one(const struct netns_id *id, void *ctx)
 	*ns = (struct netns){};
 	snprintf(ns->name, sizeof(ns->name), "%s", id->name);
 	netns_default(ns->initial);
-	err = count_family(ns, AF_INET);
-	if (!err)
-		err = count_family(ns, AF_INET6);
+	err = flows_each(~0U, 1 << (INET_DIAG_CONG - 1), count_socket, ns);
 	if (err == -ENOENT && !ns->nr_use)
-		err = 0; /* no IPv6, or no tcp_diag module: nothing to count with */
+		err = 0; /* no tcp_diag module: nothing to count with */
 	if (err)
 		return fail("cannot count the sockets of %s: %s", id->name, strerror(-err));
 	return keep_routes(ns);
@@ -243,6 +184,7 @@ void netns_free(struct netns_list *l)
 	for (int i = 0; i < l->nr; i++) {
 		free(l->ns[i].use);
 		free(l->ns[i].route);
+		free(l->ns[i].orphan);
 	}
 	free(l->ns);
 	memset(l, 0, sizeof(*l));

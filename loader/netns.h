@@ -37,7 +37,8 @@ struct netns {
 	char initial[CC_NAME_LEN];    /* its default: net.ipv4.tcp_congestion_control */
 	struct cc_use *use;
 	struct cc_route *route;       /* that name a controller */
-	int nr_use, nr_route;
+	struct cc_route *orphan;      /* that `use` made, and that name none */
+	int nr_use, nr_route, nr_orphan;
 };
 
 struct netns_list {

@@ -14,6 +14,8 @@
 
 #define BUFFER 65536
 #define DEFAULT_METRIC_V6 1024
+#define TICKS 100 /* USER_HZ, in which rta_cacheinfo counts */
+#define DUMP_TRIES 5
 
 /* A message that is being made; it has room for any that the kernel sent, and a controller's name more. */
 struct request {
@@ -35,6 +37,7 @@ int prefix_parse(struct prefix *p, const char *text)
 	unsigned int len = 0;
 
 	memset(p, 0, sizeof(*p));
+	p->table = RT_TABLE_MAIN;
 	p->family = strchr(text, ':') ? AF_INET6 : AF_INET;
 	if (!strcmp(text, "default"))
 		return 0;
@@ -83,11 +86,16 @@ static void read_cc(struct route *route)
 			snprintf(route->cc, sizeof(route->cc), "%.*s", (int)RTA_PAYLOAD(a), (char *)RTA_DATA(a));
 }
 
+static __u32 table_of(const struct nlmsghdr *h)
+{
+	return number(h, RTA_TABLE, ((struct rtmsg *)NLMSG_DATA(h))->rtm_table);
+}
+
 static void write_text(struct route *route)
 {
 	const struct rtmsg *r = NLMSG_DATA(route->message);
 	const struct rtattr *dst = find(route->message, RTA_DST);
-	__u32 table = number(route->message, RTA_TABLE, r->rtm_table);
+	__u32 table = table_of(route->message);
 	__u32 metric = number(route->message, RTA_PRIORITY, 0), usual = r->rtm_family == AF_INET ? 0 : DEFAULT_METRIC_V6;
 	char addr[INET6_ADDRSTRLEN] = "";
 	int n;
@@ -109,7 +117,7 @@ static bool is_to(const struct nlmsghdr *h, const struct prefix *p)
 	const struct rtmsg *r = NLMSG_DATA(h);
 	const struct rtattr *dst = find(h, RTA_DST);
 
-	if (number(h, RTA_TABLE, r->rtm_table) != RT_TABLE_MAIN || r->rtm_dst_len != p->len || r->rtm_tos)
+	if (table_of(h) != p->table || r->rtm_dst_len != p->len)
 		return false;
 	return dst ? !memcmp(RTA_DATA(dst), p->addr, bits(p->family) / 8) : !p->len;
 }
@@ -127,7 +135,7 @@ static int keep(struct routes *l, const struct nlmsghdr *h, const struct prefix 
 		return -ENOMEM;
 	memcpy(route.message, h, h->nlmsg_len);
 	read_cc(&route);
-	if (!only && !*route.cc) {
+	if (!only && !*route.cc && r->rtm_protocol != RTPROT_ASYMCC) {
 		free(route.message);
 		return 0;
 	}
@@ -142,43 +150,46 @@ static int keep(struct routes *l, const struct nlmsghdr *h, const struct prefix 
 	return 0;
 }
 
-/* Send a request and give each message of the answer to `keep`, or the one that a `get` asked for to *answer. */
-static int talk(struct request *q, struct routes *l, const struct prefix *only, struct nlmsghdr **answer)
+/* What the kernel says at the end of a dump, or to a request. */
+static int verdict(const struct nlmsghdr *h)
+{
+	if (h->nlmsg_type == NLMSG_ERROR)
+		return ((const struct nlmsgerr *)NLMSG_DATA(h))->error;
+	return NLMSG_PAYLOAD(h, 0) >= sizeof(int) ? *(int *)NLMSG_DATA(h) : 0;
+}
+
+/* Send a request on the socket; each message of the answer goes to keep(), or the first one to *answer. */
+static int ask(int fd, struct request *q, struct routes *l, const struct prefix *only, struct nlmsghdr **answer)
 {
 	static char buf[BUFFER] __attribute__((aligned(8)));
-	int err = 0, fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	bool done = false;
+	bool done = false, torn = false;
+	int err = 0;
 
-	if (fd < 0 || send(fd, q, q->h.nlmsg_len, 0) < 0) {
-		err = -errno;
-		goto cleanup;
-	}
-	while (!done && !err) {
+	if (send(fd, q, q->h.nlmsg_len, 0) < 0)
+		return -errno;
+	while (!done) {
 		ssize_t len = recv(fd, buf, sizeof(buf), MSG_TRUNC);
 		const struct nlmsghdr *h = (const void *)buf;
 
-		if (len <= 0 || len > (ssize_t)sizeof(buf)) {
-			err = len < 0 ? -errno : -EIO;
-			break;
-		}
-		for (; !done && !err && NLMSG_OK(h, len); h = NLMSG_NEXT(h, len)) {
+		if (len <= 0 || len > (ssize_t)sizeof(buf))
+			return len < 0 ? -errno : -EMSGSIZE;
+		for (; !done && NLMSG_OK(h, len); h = NLMSG_NEXT(h, len)) {
+			torn |= h->nlmsg_flags & NLM_F_DUMP_INTR;
 			done = h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR;
-			if (h->nlmsg_type == NLMSG_ERROR) {
-				err = ((const struct nlmsgerr *)NLMSG_DATA(h))->error;
-			} else if (answer && !done) {
+			if (done) {
+				err = err ? err : verdict(h);
+			} else if (answer) {
 				*answer = malloc(h->nlmsg_len);
-				if (*answer)
-					memcpy(*answer, h, h->nlmsg_len);
+				if (!*answer)
+					return -ENOMEM;
+				memcpy(*answer, h, h->nlmsg_len);
 				done = true;
-			} else if (l && !done) {
+			} else if (l && !err) {
 				err = keep(l, h, only);
 			}
 		}
 	}
-cleanup:
-	if (fd >= 0)
-		close(fd);
-	return err;
+	return !err && torn ? -EINTR : err;
 }
 
 static void begin(struct request *q, int type, int flags)
@@ -201,6 +212,51 @@ static struct rtattr *add(struct request *q, int type, const void *data, size_t 
 	return a;
 }
 
+/* The kernel fills messages as large as we have been seen to take: the first must not be too small for a route of many hops. */
+static void show_room(int fd)
+{
+	struct request *q = calloc(1, sizeof(*q));
+	struct nlmsghdr *answer = NULL;
+
+	if (!q)
+		return;
+	begin(q, RTM_GETLINK, 0);
+	q->h.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg));
+	((struct ifinfomsg *)NLMSG_DATA(&q->h))->ifi_index = 1; /* lo */
+	ask(fd, q, NULL, NULL, &answer);
+	free(answer);
+	free(q);
+}
+
+static int talk(struct request *q, struct routes *l, const struct prefix *only, struct nlmsghdr **answer)
+{
+	int err, fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+
+	if (fd < 0)
+		return -errno;
+	if (l)
+		show_room(fd);
+	err = ask(fd, q, l, only, answer);
+	close(fd);
+	return err;
+}
+
+/* Of one family. Routes that change meanwhile may be told twice or not at all: then anew. */
+static int dump(struct request *q, struct routes *r, const struct prefix *only, int family)
+{
+	int err = -EINTR, nr = r->nr;
+
+	for (int i = 0; err == -EINTR && i < DUMP_TRIES; i++) {
+		while (r->nr > nr)
+			free(r->route[--r->nr].message);
+		memset(q, 0, sizeof(*q));
+		begin(q, RTM_GETROUTE, NLM_F_DUMP);
+		q->r.rtm_family = family;
+		err = talk(q, r, only, NULL);
+	}
+	return err == -EOPNOTSUPP || err == -EAFNOSUPPORT ? 0 : err; /* no IPv6 here */
+}
+
 int routes_read(struct routes *r, const struct prefix *only)
 {
 	static const int both[] = { AF_INET, AF_INET6 };
@@ -208,17 +264,37 @@ int routes_read(struct routes *r, const struct prefix *only)
 	int err = q ? 0 : -ENOMEM;
 
 	memset(r, 0, sizeof(*r));
-	for (int i = 0; !err && i < 2; i++) {
-		if (only && both[i] != only->family)
-			continue;
-		begin(q, RTM_GETROUTE, NLM_F_DUMP);
-		q->r.rtm_family = both[i];
-		err = talk(q, r, only, NULL);
-		if (err == -EOPNOTSUPP || err == -EAFNOSUPPORT)
-			err = 0; /* no IPv6 here */
-	}
+	for (int i = 0; !err && i < 2; i++)
+		if (!only || both[i] == only->family)
+			err = dump(q, r, only, both[i]);
 	free(q);
-	return err ? fail("cannot read the routes: %s", strerror(-err)) : 0;
+	if (!err)
+		return 0;
+	routes_free(r);
+	return fail("cannot read the routes: %s", strerror(-err));
+}
+
+/*
+ * The kernel replaces the first route of a prefix, tos and metric, whichever was meant: is this one the only?
+ * Then 1; 0 if not; -1 with a message.
+ */
+static int is_alone(const struct route *route)
+{
+	const struct rtmsg *m = NLMSG_DATA(route->message);
+	const struct rtattr *dst = find(route->message, RTA_DST);
+	struct prefix p = { .family = m->rtm_family, .len = m->rtm_dst_len, .table = table_of(route->message) };
+	struct routes like;
+	int nr = 0;
+
+	if (dst)
+		memcpy(p.addr, RTA_DATA(dst), bits(p.family) / 8);
+	if (routes_read(&like, &p))
+		return -1;
+	for (int i = 0; i < like.nr; i++)
+		nr += ((struct rtmsg *)NLMSG_DATA(like.route[i].message))->rtm_tos == m->rtm_tos &&
+		      number(like.route[i].message, RTA_PRIORITY, 0) == number(route->message, RTA_PRIORITY, 0);
+	routes_free(&like);
+	return nr == 1;
 }
 
 void routes_free(struct routes *r)
@@ -260,30 +336,44 @@ static void clear_state(struct rtattr *multipath)
 		n->rtnh_flags &= RTNH_F_ONLINK | RTNH_F_PERVASIVE;
 }
 
-/* A change of the route as the kernel told it. */
-static int change(const struct route *r, int type, int flags, const char *cc)
+/* A change of the route as the kernel told it; `to` not NULL: another route, to that prefix, of ours. */
+static int change(const struct nlmsghdr *h, int type, int flags, const char *cc, const struct prefix *to)
 {
 	struct request *q = calloc(1, sizeof(*q));
-	bool by_object = number(r->message, RTA_NH_ID, 0);
-	int err, left = RTM_PAYLOAD(r->message);
+	bool by_object = number(h, RTA_NH_ID, 0);
+	const struct rtattr *cache = find(h, RTA_CACHEINFO);
+	int err, left = RTM_PAYLOAD(h);
 	struct rtattr *copy;
 
 	if (!q)
 		return -ENOMEM;
 	begin(q, type, flags | NLM_F_ACK);
-	q->r = *(struct rtmsg *)NLMSG_DATA(r->message);
+	q->r = *(struct rtmsg *)NLMSG_DATA(h);
 	q->r.rtm_flags &= RTNH_F_ONLINK | RTNH_F_PERVASIVE;
-	for (const struct rtattr *a = RTM_RTA(NLMSG_DATA(r->message)); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+	if (to) {
+		q->r.rtm_dst_len = to->len;
+		q->r.rtm_table = RT_TABLE_MAIN;
+		q->r.rtm_protocol = RTPROT_ASYMCC;
+		q->r.rtm_src_len = q->r.rtm_tos = 0;
+		add(q, RTA_DST, to->addr, bits(to->family) / 8);
+	}
+	for (const struct rtattr *a = RTM_RTA(NLMSG_DATA(h)); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
 		int what = a->rta_type & NLA_TYPE_MASK;
 
 		if (what == RTA_METRICS || what == RTA_CACHEINFO ||
-		    (by_object && (what == RTA_GATEWAY || what == RTA_VIA || what == RTA_OIF || what == RTA_MULTIPATH)))
+		    (by_object && (what == RTA_GATEWAY || what == RTA_VIA || what == RTA_OIF || what == RTA_MULTIPATH)) ||
+		    (to && (what == RTA_DST || what == RTA_SRC || what == RTA_TABLE || what == RTA_PRIORITY)))
 			continue;
 		copy = add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
 		if (copy && what == RTA_MULTIPATH)
 			clear_state(copy);
 	}
-	add_metrics(q, find(r->message, RTA_METRICS), cc);
+	if (cache && !to && ((struct rta_cacheinfo *)RTA_DATA(cache))->rta_expires > 0) {
+		__u32 seconds = (((struct rta_cacheinfo *)RTA_DATA(cache))->rta_expires + TICKS - 1) / TICKS;
+
+		add(q, RTA_EXPIRES, &seconds, sizeof(seconds));
+	}
+	add_metrics(q, find(h, RTA_METRICS), cc);
 	err = talk(q, NULL, NULL, NULL);
 	free(q);
 	return err;
@@ -291,21 +381,20 @@ static int change(const struct route *r, int type, int flags, const char *cc)
 
 int route_set(const struct route *r, const char *cc)
 {
-	return change(r, RTM_NEWROUTE, NLM_F_REPLACE, cc);
+	int alone = is_alone(r);
+
+	return alone > 0 ? change(r->message, RTM_NEWROUTE, NLM_F_REPLACE, cc, NULL) : alone ? -EIO : -EMLINK;
 }
 
 int route_delete(const struct route *r)
 {
-	return change(r, RTM_DELROUTE, 0, *r->cc ? r->cc : NULL);
+	return change(r->message, RTM_DELROUTE, 0, *r->cc ? r->cc : NULL, NULL);
 }
 
 int route_make(const struct prefix *p, const char *cc)
 {
-	static const int taken[] = { RTA_GATEWAY, RTA_VIA, RTA_OIF };
 	struct request *q = calloc(1, sizeof(*q));
 	struct nlmsghdr *way = NULL;
-	const struct rtattr *a;
-	const struct rtmsg *r;
 	int err;
 
 	if (!q)
@@ -313,33 +402,13 @@ int route_make(const struct prefix *p, const char *cc)
 	begin(q, RTM_GETROUTE, 0);
 	q->r.rtm_family = p->family;
 	q->r.rtm_dst_len = bits(p->family);
+	q->r.rtm_flags = RTM_F_FIB_MATCH; /* the route with all its attributes, not what came out of it */
 	add(q, RTA_DST, p->addr, bits(p->family) / 8);
 	err = talk(q, NULL, NULL, &way);
-	if (!err && !way)
-		err = -ENOMEM;
-	if (err)
-		goto cleanup;
-	r = NLMSG_DATA(way);
-	if (r->rtm_type != RTN_UNICAST) {
+	if (!err && ((struct rtmsg *)NLMSG_DATA(way))->rtm_type != RTN_UNICAST)
 		err = -ENETUNREACH;
-		goto cleanup;
-	}
-	memset(q, 0, sizeof(*q));
-	begin(q, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL | NLM_F_ACK);
-	q->r = (struct rtmsg){ .rtm_family = p->family, .rtm_dst_len = p->len, .rtm_table = RT_TABLE_MAIN,
-			       .rtm_protocol = RTPROT_ASYMCC, .rtm_type = RTN_UNICAST, .rtm_scope = RT_SCOPE_LINK };
-	add(q, RTA_DST, p->addr, bits(p->family) / 8);
-	for (int i = 0; i < 3; i++) {
-		a = find(way, taken[i]);
-		if (!a)
-			continue;
-		add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
-		if (taken[i] != RTA_OIF)
-			q->r.rtm_scope = RT_SCOPE_UNIVERSE;
-	}
-	add_metrics(q, NULL, cc);
-	err = talk(q, NULL, NULL, NULL);
-cleanup:
+	if (!err)
+		err = change(way, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, cc, p);
 	free(way);
 	free(q);
 	return err;

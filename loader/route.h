@@ -12,6 +12,7 @@
 
 struct prefix {
 	int family, len;
+	unsigned int table;
 	unsigned char addr[16];
 };
 
@@ -28,15 +29,18 @@ struct routes {
 
 int prefix_parse(struct prefix *p, const char *text);
 
-/* `only` NULL: all that name a controller; else those of table main to just this prefix. -1 with a message. */
+/*
+ * `only` NULL: all that name a controller, or that are ours; else those to just this prefix. -1 with a message.
+ * A controller that is not registered is not told by the kernel, though the route keeps it.
+ */
 int routes_read(struct routes *r, const struct prefix *only);
 void routes_free(struct routes *r);
 
-/* The same route with another controller; `cc` NULL: with none. -errno. */
+/* The same route with another controller; `cc` NULL: with none. -errno; -EMLINK: others have its prefix and metric. */
 int route_set(const struct route *r, const char *cc);
 int route_delete(const struct route *r);
 bool route_is_ours(const struct route *r);
-/* Make a route to the prefix, along the way that its first address is reached by. -errno. */
+/* Make a route to the prefix, like that by which its first address is reached. -errno. */
 int route_make(const struct prefix *p, const char *cc);
 
 #endif

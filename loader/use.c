@@ -1,24 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/*
- * Which connections take a controller: `asymcc use`, `asymcc unuse`.
- *
- * The default that `use --default` replaced is kept in /run/asymcc/default-INODE, INODE being that of
- * the network namespace: "PREVIOUS NAME", so that a default set by others since is not mistaken for ours.
- */
+/* Which connections take a controller: `asymcc use`, `asymcc unuse`. */
 #define _GNU_SOURCE 1
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "object.h"
 #include "route.h"
+#include "state.h"
 #include "use.h"
-
-#define STATE_DIR "/run/asymcc"
 
 char *users_text(const struct netns_list *l, const struct attachments *all, const char *cc, bool sockets)
 {
@@ -76,93 +69,64 @@ static int set_default(const char *cc)
 	return err;
 }
 
-static void state_path(char path[64], const struct stat *ns)
+/* What the default was before `use` made it `cc`; "" if that is not known: another may have set it since. */
+static void remembered(const char *cc, char previous[CC_NAME_LEN])
 {
-	snprintf(path, 64, STATE_DIR "/default-%lu", (unsigned long)ns->st_ino);
-}
+	char set[CC_NAME_LEN];
 
-static bool own_netns(struct stat *st)
-{
-	return !stat("/proc/thread-self/ns/net", st);
-}
-
-/* What the default was before `use` made it `cc`; "" if that is not known. */
-static void remembered(const struct stat *ns, const char *cc, char previous[CC_NAME_LEN])
-{
-	char path[64], set[CC_NAME_LEN];
-	FILE *f;
-
-	state_path(path, ns);
-	f = fopen(path, "re");
-	if (!f || fscanf(f, "%15s %15s", previous, set) != 2 || strcmp(set, cc))
+	if (!state_read(state_default(), previous, set) || strcmp(set, cc))
 		previous[0] = 0;
-	if (f)
-		fclose(f);
 }
 
-static int remember(const struct stat *ns, const char *previous, const char *cc)
+/* `was`: the default before, for undo_default(). */
+static int use_default(const char *cc, char was[CC_NAME_LEN])
 {
-	char path[64], part[80];
-	FILE *f;
-	int err = 0;
-
-	if (mkdir(STATE_DIR, 0755) && errno != EEXIST)
-		return fail("cannot make " STATE_DIR ": %s", strerror(errno));
-	state_path(path, ns);
-	snprintf(part, sizeof(part), "%s.%d", path, getpid());
-	f = fopen(part, "we");
-	if (f) {
-		fprintf(f, "%s %s\n", previous, cc);
-		err = ferror(f);
-		err |= fclose(f);
-	}
-	if (!f || err || rename(part, path)) {
-		err = fail("cannot write %s: %s: the default stays as it is", part, strerror(errno));
-		unlink(part);
-	}
-	return err;
-}
-
-static int use_default(const char *cc)
-{
-	char now[CC_NAME_LEN], previous[CC_NAME_LEN];
-	struct stat ns;
+	char previous[CC_NAME_LEN];
 	int err;
 
-	netns_default(now);
-	if (!strcmp(now, cc))
+	netns_default(was);
+	if (strcmp(was, cc)) {
+		remembered(was, previous);
+		if (state_write(state_default(), *previous ? previous : was, cc))
+			return -1;
+	}
+	err = set_default(cc); /* of that name it may have been an older instance */
+	if (!err)
 		return 0;
-	if (!own_netns(&ns))
-		return fail("cannot tell the own network namespace: %s", strerror(errno));
-	remembered(&ns, now, previous);
-	if (remember(&ns, *previous ? previous : now, cc))
-		return -1;
-	err = set_default(cc);
+	state_remove(state_default());
+	if (err == -EPERM && !geteuid())
+		return fail("--default: this namespace may not have %s: add it to net.ipv4.tcp_allowed_congestion_control "
+			    "of the first one", cc);
 	if (err == -EPERM || err == -EACCES)
 		return fail("--default: not permitted: run it as root (it needs CAP_NET_ADMIN)");
-	return err ? fail("--default: %s cannot be made the default: %s", cc, strerror(-err)) : 0;
+	return fail("--default: %s cannot be made the default: %s", cc, strerror(-err));
+}
+
+static void undo_default(const char *cc, const char *was)
+{
+	if (strcmp(was, cc) && set_default(was))
+		fail("--default: cannot be set back to %s", was);
+	if (strcmp(was, cc))
+		state_remove(state_default());
 }
 
 /* In the namespace the thread is in. Returns whether it was the default. */
-static int unuse_default(const char *cc)
+static int unuse_default(const char *cc, bool only_count)
 {
-	char now[CC_NAME_LEN], back[CC_NAME_LEN], path[64];
+	char now[CC_NAME_LEN], back[CC_NAME_LEN];
 	const char *candidates[] = { back, "cubic", "reno" }; /* a namespace may not be allowed the first two any more */
-	struct stat ns;
 	int err = -1;
 
 	netns_default(now);
-	if (strcmp(now, cc))
-		return 0;
-	if (!own_netns(&ns))
-		return fail("cannot tell the own network namespace: %s", strerror(errno));
-	remembered(&ns, cc, back);
-	for (int i = *back ? 0 : 1; err && i < 3; i++)
-		err = set_default(candidates[i]);
+	if (strcmp(now, cc) || only_count)
+		return !strcmp(now, cc);
+	remembered(cc, back);
+	for (int i = 0; err && i < 3; i++)
+		if (*candidates[i] && strcmp(candidates[i], cc))
+			err = set_default(candidates[i]);
 	if (err)
-		return fail("--default: reno cannot be made the default: %s", strerror(-err));
-	state_path(path, &ns);
-	unlink(path);
+		return fail("--default: nothing else can be made the default: set it by sysctl net.ipv4.tcp_congestion_control");
+	state_remove(state_default());
 	return 1;
 }
 
@@ -184,10 +148,17 @@ int defaults_renew(const char *cc)
 
 /* --- routes */
 
-static int fail_route(const char *text, int err)
+static int fail_route(const struct route *r, const char *text, int err)
 {
+	if (r)
+		text = r->text;
 	if (err == -EPERM)
 		return fail("--route %s: not permitted: run it as root (it needs CAP_NET_ADMIN)", text);
+	if (err == -EMLINK)
+		return fail("--route %s: several routes have that prefix and metric, and the kernel would change another than meant: "
+			    "choose a longer prefix, or give them metrics", text);
+	if (r && (err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ENETDOWN || err == -ENODEV || err == -EINVAL))
+		return fail("--route %s: the kernel takes no change of it: a next hop is down or unreachable (%s)", text, strerror(-err));
 	if (err == -ENETUNREACH || err == -EHOSTUNREACH)
 		return fail("--route %s: no route leads there: make one (ip route add), or choose another", text);
 	return fail("--route %s: the kernel does not take the change: %s", text, strerror(-err));
@@ -201,39 +172,50 @@ static int use_route(const char *text, const char *cc, struct routes *undo, bool
 
 	if (prefix_parse(&p, text) || routes_read(undo, &p))
 		return -1;
-	*made = !undo->nr;
-	if (*made)
+	if (!undo->nr) {
 		err = route_make(&p, cc);
-	for (int i = 0; !err && i < undo->nr; i++) {
-		if (((struct rtmsg *)NLMSG_DATA(undo->route[i].message))->rtm_protocol == RTPROT_RA)
-			return fail("--route %s: a router's advertisements keep that route as it is: choose a longer prefix", text);
-		err = route_set(&undo->route[i], cc);
+		*made = !err;
+		return err ? fail_route(NULL, text, err) : 0;
 	}
-	return err ? fail_route(text, err) : 0;
+	for (int i = 0; i < undo->nr; i++) {
+		const struct route *r = &undo->route[i];
+
+		if (((struct rtmsg *)NLMSG_DATA(r->message))->rtm_protocol == RTPROT_RA)
+			err = fail("--route %s: a router's advertisements keep that route as it is: choose a longer prefix", text);
+		else if ((err = route_set(r, cc)))
+			fail_route(r, NULL, err);
+		if (!err)
+			continue;
+		while (undo->nr > i) /* these have not been changed */
+			free(undo->route[--undo->nr].message);
+		return -1;
+	}
+	return 0;
 }
 
-/* Of one route that names `cc`. */
-static int unuse_route(const struct route *r)
-{
-	int err = route_is_ours(r) ? route_delete(r) : route_set(r, NULL);
-
-	return err ? fail_route(r->text, err) : 0;
-}
-
-/* Those of the namespace that name `cc`, to prefix `text` (NULL: to any). Returns how many. */
-static int unuse_routes(const char *text, const char *cc)
+/* Those of the namespace that name `cc`, to prefix `text` (NULL: to any). Returns how many; goes on over those that fail. */
+static int unuse_routes(const char *text, const char *cc, bool only_count)
 {
 	struct routes r = {};
 	struct prefix p;
-	int nr = 0;
+	int nr = 0, err = 0;
 
 	if ((text && prefix_parse(&p, text)) || routes_read(&r, text ? &p : NULL))
 		return -1;
-	for (int i = 0; nr >= 0 && i < r.nr; i++)
-		if (!strcmp(r.route[i].cc, cc))
-			nr = unuse_route(&r.route[i]) ? -1 : nr + 1;
+	for (int i = 0; i < r.nr; i++) {
+		const struct route *one = &r.route[i];
+		int ret = 0;
+
+		if (strcmp(one->cc, cc))
+			continue;
+		nr++;
+		if (!only_count)
+			ret = route_is_ours(one) ? route_delete(one) : route_set(one, NULL);
+		if (ret)
+			err = fail_route(one, NULL, ret);
+	}
 	routes_free(&r);
-	return nr;
+	return err ? -1 : nr;
 }
 
 /* --- the commands */
@@ -241,29 +223,31 @@ static int unuse_routes(const char *text, const char *cc)
 struct everywhere {
 	const char *cc;
 	int nr;
+	bool failed, only_routes;
 };
 
+/* What cannot be taken back here hinders nothing elsewhere. */
 static int unuse_one(const struct netns_id *id, void *ctx)
 {
 	struct everywhere *e = ctx;
-	int initial = unuse_default(e->cc), routes = initial < 0 ? -1 : unuse_routes(NULL, e->cc);
+	int initial = e->only_routes ? 0 : unuse_default(e->cc, false), routes = unuse_routes(NULL, e->cc, false);
 
 	(void)id;
-	if (routes < 0)
-		return -1;
-	e->nr += initial + routes;
+	e->failed |= initial < 0 || routes < 0;
+	e->nr += (initial > 0 ? initial : 0) + (routes > 0 ? routes : 0);
 	return 0;
 }
 
-int unuse_all(const struct registry *r, const char *cc)
+int unuse_all(const struct attachments *all, const char *cc, bool only_routes)
 {
-	struct everywhere e = { .cc = cc };
-	int cgroups;
+	struct everywhere e = { .cc = cc, .only_routes = only_routes };
+	int cgroups = 0;
 
 	if (netns_each(unuse_one, &e))
 		return -1;
-	cgroups = cgroup_unuse(r, NULL, cc);
-	return cgroups < 0 ? -1 : e.nr + cgroups;
+	if (!only_routes)
+		cgroups = cgroup_unuse(all, NULL, cc, false);
+	return e.failed || cgroups < 0 ? -1 : e.nr + cgroups;
 }
 
 static int load_user(struct object *o, const char *dir, const char *cc)
@@ -285,27 +269,26 @@ static int use_cgroups(const struct args *a)
 	struct object o = {};
 	int err = -1;
 
-	if (!registry_read(&r) && !load_user(&o, object_dir(a), a->name)) {
-		int nr = 0;
-
-		for (err = 0; !err && nr < a->nr_cgroups; nr += !err)
-			err = cgroup_use(&o, &r, a->cgroups[nr], a->name);
-		while (err && nr) /* all or none */
-			cgroup_unuse(&r, a->cgroups[--nr], a->name);
-	}
+	if (!registry_read(&r) && !load_user(&o, object_dir(a), a->name))
+		err = cgroup_use(&o, &r, a->cgroups, a->nr_cgroups);
 	object_close(&o);
 	registry_free(&r);
 	return err;
 }
 
-/* As it was before use_route(): `undo` and `made` are what that gave. */
-static void restore_routes(const struct args *a, struct routes *undo, const bool *made, int nr)
+/* As it was before use_route(), the last one first: `undo` and `made` are what that gave. */
+static void restore_routes(const struct args *a, const struct routes *undo, const bool *made, int nr)
 {
-	for (int i = 0; i < nr; i++) {
-		for (int k = 0; k < undo[i].nr; k++)
-			route_set(&undo[i].route[k], *undo[i].route[k].cc ? undo[i].route[k].cc : NULL);
-		if (made[i])
-			unuse_routes(a->routes[i], a->name);
+	while (nr--) {
+		for (int k = undo[nr].nr; k--;) {
+			const struct route *r = &undo[nr].route[k];
+			int err = route_set(r, *r->cc ? r->cc : NULL);
+
+			if (err)
+				fail_route(r, NULL, err);
+		}
+		if (made[nr])
+			unuse_routes(a->routes[nr], a->name, false);
 	}
 }
 
@@ -325,90 +308,102 @@ static void print_uses(const char *verb, const struct args *a, const bool *made)
 	putchar('\n');
 }
 
-/* The one that may fail late comes last: what was done before it is taken back. */
+/* All or none: cgroups, which undo themselves, come last. */
+static int use_all(const struct args *a, struct routes *undo, bool *made)
+{
+	char was[CC_NAME_LEN];
+	struct prefix p;
+	int err = 0, nr = 0;
+
+	for (int i = 0; i < a->nr_routes; i++)
+		if (prefix_parse(&p, a->routes[i]))
+			return -1;
+	for (; !err && nr < a->nr_routes; nr++)
+		err = use_route(a->routes[nr], a->name, &undo[nr], &made[nr]);
+	if (!err && a->by_default)
+		err = use_default(a->name, was);
+	if (!err && a->nr_cgroups) {
+		err = use_cgroups(a);
+		if (err && a->by_default)
+			undo_default(a->name, was);
+	}
+	if (err)
+		restore_routes(a, undo, made, nr);
+	return err;
+}
+
 int cmd_use(const struct args *a)
 {
 	struct routes *undo = calloc(a->nr_routes + 1, sizeof(*undo));
 	bool *made = calloc(a->nr_routes + 1, sizeof(*made));
-	int err = -1, nr = 0;
+	int err = -1;
 
-	if (!undo || !made) {
+	if (!undo || !made)
 		fail("out of memory");
-		goto cleanup;
-	}
-	if (!a->by_default && !a->nr_routes && !a->nr_cgroups) {
+	else if (!a->by_default && !a->nr_routes && !a->nr_cgroups)
 		fail("use %s: for which connections? --default, --route PREFIX or --cgroup PATH", a->name);
-		goto cleanup;
+	else if (!state_lock()) {
+		if (!controller_available(a->name))
+			fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", a->name, a->name);
+		else
+			err = use_all(a, undo, made);
+		state_unlock();
 	}
-	if (!controller_available(a->name)) {
-		fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", a->name, a->name);
-		goto cleanup;
-	}
-	err = 0;
-	for (; !err && nr < a->nr_routes; nr++)
-		err = use_route(a->routes[nr], a->name, &undo[nr], &made[nr]);
-	if (!err && a->nr_cgroups)
-		err = use_cgroups(a);
-	if (!err && a->by_default && use_default(a->name)) {
-		struct registry r = {};
-
-		err = -1;
-		for (int i = 0; i < a->nr_cgroups && (i || !registry_read(&r)); i++)
-			cgroup_unuse(&r, a->cgroups[i], a->name);
-		registry_free(&r);
-	}
-	if (err)
-		restore_routes(a, undo, made, nr);
-	else
+	if (!err)
 		print_uses("is used", a, made);
-cleanup:
-	for (int i = 0; undo && i < nr; i++)
+	for (int i = 0; undo && i < a->nr_routes; i++)
 		routes_free(&undo[i]);
 	free(undo);
 	free(made);
 	return err;
 }
 
+/* The places named on the command line; only_count: whether each has it. */
+static int unuse_named(const struct args *a, const struct attachments *all, bool only_count)
+{
+	int n = a->by_default ? unuse_default(a->name, only_count) : 1;
+
+	if (!n)
+		fail("%s is not the default of this network namespace", a->name);
+	for (int i = 0; n > 0 && i < a->nr_routes; i++) {
+		n = unuse_routes(a->routes[i], a->name, only_count);
+		if (!n)
+			fail("--route %s: no route of table main to just this prefix has %s", a->routes[i], a->name);
+	}
+	for (int i = 0; n > 0 && i < a->nr_cgroups; i++) {
+		n = cgroup_unuse(all, a->cgroups[i], a->name, only_count);
+		if (!n)
+			fail("--cgroup %s: %s is not used there", a->cgroups[i], a->name);
+	}
+	return n > 0 ? 0 : -1;
+}
+
 int cmd_unuse(const struct args *a)
 {
+	bool everywhere = !a->by_default && !a->nr_routes && !a->nr_cgroups;
+	struct attachments all = {};
 	struct registry r = {};
 	int n, err = -1;
 
-	if (registry_read(&r))
+	if (state_lock())
 		return -1;
-	if (!a->by_default && !a->nr_routes && !a->nr_cgroups) {
-		n = unuse_all(&r, a->name);
-		if (!n)
-			fail("%s is no default, on no route and in no cgroup", a->name);
-		else if (n > 0)
-			printf("%s taken back in %d place%s\n", a->name, n, n == 1 ? "" : "s");
-		err = n > 0 ? 0 : -1;
+	if ((everywhere || a->nr_cgroups) && (registry_read(&r) || attachments_read(&all, &r)))
+		goto cleanup;
+	if (!everywhere) {
+		err = unuse_named(a, &all, true) || unuse_named(a, &all, false) ? -1 : 0;
+		if (!err)
+			print_uses("taken back", a, NULL);
 		goto cleanup;
 	}
-	if (a->by_default && (n = unuse_default(a->name)) <= 0) {
-		if (!n)
-			fail("%s is not the default of this network namespace", a->name);
-		goto cleanup;
-	}
-	for (int i = 0; i < a->nr_routes; i++) {
-		n = unuse_routes(a->routes[i], a->name);
-		if (n <= 0) {
-			if (!n)
-				fail("--route %s: no route of table main to just this prefix has %s", a->routes[i], a->name);
-			goto cleanup;
-		}
-	}
-	for (int i = 0; i < a->nr_cgroups; i++) {
-		n = cgroup_unuse(&r, a->cgroups[i], a->name);
-		if (n <= 0) {
-			if (!n)
-				fail("--cgroup %s: %s is not used there", a->cgroups[i], a->name);
-			goto cleanup;
-		}
-	}
-	print_uses("taken back", a, NULL);
-	err = 0;
+	n = unuse_all(&all, a->name, false);
+	if (!n)
+		fail("%s is no default, on no route and in no cgroup", a->name);
+	else if (n > 0)
+		printf("%s taken back in %d place%s\n", a->name, n, n == 1 ? "" : "s");
+	err = n > 0 ? 0 : -1;
 cleanup:
+	attachments_free(&all);
 	registry_free(&r);
+	state_unlock();
 	return err;
 }

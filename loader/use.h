@@ -13,8 +13,8 @@
  */
 char *users_text(const struct netns_list *l, const struct attachments *all, const char *cc, bool sockets);
 
-/* Take `cc` back wherever it is used. Returns in how many places, -1 with a message. */
-int unuse_all(const struct registry *r, const char *cc);
+/* Take `cc` back wherever it is used, or from all routes only. Returns from how many places, -1 with a message. */
+int unuse_all(const struct attachments *all, const char *cc, bool only_routes);
 /* Namespaces whose default is `cc` keep the instance they met: make them meet the one that has the name now. */
 int defaults_renew(const char *cc);
 

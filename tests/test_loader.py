@@ -963,7 +963,10 @@ def test_sender_alone(halves, tmp_path, cgroup):
 @needs_clang
 @needs_cgroup2
 def test_loads_wait_for_each_other(halves, cgroup):
-    fd = os.open(CGROUP2[0], os.O_RDONLY)
+    asymcc("load", halves, "--cgroup", cgroup.path)  # makes the folder of the lock, if nothing has
+    asymcc("unload", halves)
+    fd = os.open("/run/asymcc/lock", os.O_RDWR)
+    assert os.fstat(fd).st_mode & 0o777 == 0o600, "others cannot hold it"
     fcntl.flock(fd, fcntl.LOCK_EX)
     with program(ASYMCC, "load", halves, "--cgroup", cgroup.path) as p:
         with pytest.raises(subprocess.TimeoutExpired):

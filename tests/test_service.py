@@ -271,6 +271,99 @@ def test_wrong_uses(argv, words, alias, pair):  # noqa: F811
         assert (routes(pair), default(pair)) == before
 
 
+def test_what_fails_late_is_taken_back(alias, pair, cgroup):  # noqa: F811
+    """Of four places the last cannot be had: the others are as before, with what they had before."""
+    first, second = alias(), alias()
+    for n in (first, second):
+        asymcc("load", "fast", "--as", n)
+    inside(pair, "use", first, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path)
+    before = routes(pair), default(pair), listed(first)["used_in"]
+    for name in (first, second):
+        refused_inside(pair, "use", name, "--default", "--route", "10.9.0.0/24", "--route", "10.9.0.0/24", "--route", "fd09::/64",
+                       "--cgroup", cgroup.path, "--cgroup", "/nosuch")
+        assert (routes(pair), default(pair), listed(first)["used_in"]) == before and cgroup.names() == ["asymcc_use"]
+        refused_inside(pair, "unuse", first, "--default", "--route", "203.0.113.0/24")
+        assert (routes(pair), default(pair), listed(first)["used_in"]) == before
+    asymcc("unload", first, "--drain")
+
+
+def test_routes_that_the_kernel_cannot_tell_apart_are_let_alone(alias, pair):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "ip", "route", "add", "198.51.100.0/24", "via", "10.9.0.2")
+    pair.sh(pair.client, "ip", "route", "append", "198.51.100.0/24", "via", "10.9.0.3")
+    before = routes(pair)
+    assert "several routes" in refused_inside(pair, "use", name, "--route", "198.51.100.0/24") and routes(pair) == before
+
+
+def test_a_made_route_is_like_the_one_it_stands_for(alias, pair):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "ip", "addr", "add", "10.9.0.77/24", "dev", pair.dev_c)
+    pair.sh(pair.client, "ip", "route", "add", "default", "via", "172.16.0.1", "dev", pair.dev_c, "onlink", "src", "10.9.0.77", "mtu", "1400", "initcwnd", "20")
+    before = routes(pair)
+    inside(pair, "use", name, "--route", "203.0.113.0/24")
+    made, = [r for r in routes(pair) if r.startswith("203.0.113.0/24")]
+    assert all(w in made for w in ("via 172.16.0.1", "onlink", "src 10.9.0.77", "mtu 1400", "initcwnd 20", f"congctl {name}", "proto 171"))
+    inside(pair, "unuse", name)
+    assert routes(pair) == before
+
+
+def test_a_route_of_many_hops_hides_no_other(alias, pair):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    hops = " ".join(f"nexthop via 10.9.0.{2 + i % 250} weight 1" for i in range(250))
+    pair.sh(pair.client, "ip", "route", "add", "10.0.0.0/16", *hops.split())
+    inside(pair, "use", name, "--route", "10.9.0.0/24")
+    assert listed(name)["used_by"][0]["routes"] == ["10.9.0.0/24"]
+
+
+def test_a_hop_that_is_down_is_named_and_hinders_nothing_else(alias, pair):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "ip", "link", "add", "down0", "type", "veth", "peer", "name", "down1")
+    pair.sh(pair.client, "ip", "addr", "add", "10.8.0.1/24", "dev", "down0")
+    for dev in ("down0", "down1"):
+        pair.sh(pair.client, "ip", "link", "set", dev, "up")
+    pair.sh(pair.client, "ip", "route", "add", "198.18.0.0/15", "nexthop", "via", "10.9.0.2", "nexthop", "via", "10.8.0.2")
+    inside(pair, "use", name, "--route", "198.18.0.0/15", "--route", "10.9.0.0/24", "--default")
+    pair.sh(pair.client, "ip", "link", "set", "down0", "down")
+    assert "a next hop is down" in refused("unload", name, "--drain")
+    assert [r for r in routes(pair) if name in r] == [r for r in routes(pair) if r.startswith("198.18.0.0/15")] and default(pair) != name
+    pair.sh(pair.client, "ip", "link", "set", "down0", "up")
+    asymcc("unload", name, "--drain")
+
+
+def test_made_routes_of_one_that_others_took_out_are_named(alias, pair):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    inside(pair, "use", name, "--route", "10.9.0.64/26")
+    run("bpftool", "struct_ops", "unregister", "id", listed(name)["map_id"])
+    rows = [r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if "10.9.0.64/26" in r["text"]]
+    assert len(rows) == 1 and rows[0]["state"] == "bad" and "ip route del" in rows[0]["mend"]
+    asymcc("load", "fast", "--as", name)  # it is there again
+    asymcc("unload", name, "--drain")
+    assert not any("10.9.0.64" in r for r in routes(pair))
+
+
+def test_default_meets_the_instance_that_is_loaded_now(alias, pair):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    inside(pair, "use", name, "--default")
+    asymcc("unload", name, "--force")
+    asymcc("load", "fast", "--as", name, "--set", "alpha=99")
+    with listening(pair):
+        assert controller_of(pair) == name and values(name, "counters")["flows"] == 1
+    asymcc("unload", name, "--drain")
+
+
+def test_nothing_is_its_own_past(pair):  # noqa: F811
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    inside(pair, "use", "reno", "--default")
+    done = run(*enter(pair.client), ASYMCC, "unuse", "reno", "--default", check=False)
+    assert (done.returncode == 0) == (default(pair) != "reno")
+
+
 def test_use_of_what_is_not_loaded(pair):  # noqa: F811
     assert "asymcc load nosuch" in refused_inside(pair, "use", "nosuch", "--default")
 
@@ -388,6 +481,43 @@ def test_replacing_nothing_is_a_load_and_a_bad_one_changes_nothing(alias, tmp_pa
     assert "--replace" in refused("load", "fast", "--as", name)
 
 
+def test_drain_waits_for_replaced_builds_too(alias, pair):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with contextlib.ExitStack() as until_closed:
+        send = until_closed.enter_context(steady(pair, name))
+        send(1000)
+        asymcc("load", "fast", "--as", name, "--replace")
+        assert "1 socket keeps it" in asymcc("unload", name, "--drain", "--seconds", "1")
+        asymcc("load", "fast", "--as", name)
+        with program(ASYMCC, "unload", name, "--drain") as drain:
+            assert drain.stdout.readline() == f"{name}: waiting for 1 socket\n" and send(1000) == name
+            until_closed.close()
+            assert drain.wait(timeout=30) == 0 and drain.stdout.read() == f"{name} unloaded\n"
+
+
+@needs_clang
+@needs_cgroup2
+def test_replacement_that_its_cgroup_refuses_changes_nothing(halves, alias, cgroup):  # noqa: F811
+    a, b, other = alias(), alias(), cgroup.child()
+    asymcc("load", halves, "--as", a, "--cgroup", cgroup.child().path)
+    asymcc("load", halves, "--as", b, "--cgroup", other.path)
+    before = listed(a)
+    assert f"asymcc unload {b}" in refused("load", halves, "--as", a, "--replace", "--cgroup", other.path)
+    assert listed(a) == before
+
+
+@needs_clang
+@needs_cgroup2
+def test_unload_that_the_kernel_refuses_claims_nothing(halves, cgroup, trip):  # noqa: F811
+    asymcc("load", halves, "--cgroup", cgroup.path)
+    before = cgroup.names()
+    for options in ([], ["--drain"]):
+        done = run(ASYMCC, "unload", halves, *options, env=trip("bpf_map_delete_elem", 1, 95), check=False)
+        assert done.returncode == 1 and not done.stdout and "BPF link" in done.stderr
+        assert kernel_has(halves) and cgroup.names() == before
+
+
 @needs_clang
 @needs_cgroup2
 def test_replaced_with_its_halves(halves, cgroup):  # noqa: F811
@@ -451,7 +581,10 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
             assert send(1000) == name
         run(ASYMCC, "unload", name, "--drain", "--seconds", "0", check=False)
         assert send(1000) == name
-    assert not kernel_has(name) and routes(pair) == before and default(pair) == "reno" and cgroup.names() == []
+    assert not kernel_has(name) and default(pair) == "reno" and cgroup.names() == []
+    asymcc("load", "fast", "--as", name)  # the kernel shows a route's controller only while it is registered
+    assert routes(pair) == before and not list(STATE.glob(f"*{name}"))
+    asymcc("unload", name)
     assert not [r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if r["check"] == name and r["state"] == "bad"]
     assert killed
 
