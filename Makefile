@@ -2,7 +2,9 @@
 #
 #   make experiments   set up what is missing, run the experiments, write the report
 #   make test          set up what is missing, run all tests
+#   make check-clients curl, ssh and a browser over an asymmetric path, 1000 connections, 200 loads: each controller, as root
 #   make fuzz          the controllers on random input, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
+#   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs
 #   make build         controllers and loader only
 #   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
 #   make deb           a Debian package, build/asymcc_VERSION_ARCH.deb; `make check-package` tries it on clean systems
@@ -17,16 +19,19 @@ SUITE ?=
 JOBS ?=
 FUZZ_SECONDS ?= 300
 SEED ?=
+FRESH ?=
 REPLAY ?=
 DESTDIR ?=
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
+DEBS ?= $(B)
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 TEST_PACKAGES := chromium chromium-driver
 DEB_PACKAGES := dpkg-dev
 CHECK_PACKAGES := mmdebstrap genext2fs lintian
+CLIENT_PACKAGES := nginx openssh-server openssh-client curl
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
 	-D__TARGET_ARCH_x86 -Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.
@@ -41,7 +46,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
-.PHONY: all build deps image experiments test fuzz lock clean install uninstall deb check-package
+.PHONY: all build deps image experiments test check-kernels fuzz lock clean install uninstall deb check-package check-clients
 .DELETE_ON_ERROR:
 
 all: build
@@ -53,7 +58,8 @@ $(B)/.deps: WANTED := $(PACKAGES)
 $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
 $(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
 $(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
-$(B)/.deps $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check: Makefile
+$(B)/.deps-programs: WANTED := $(CLIENT_PACKAGES)
+$(B)/.deps $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
 	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
@@ -63,6 +69,14 @@ $(B)/.deps $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check: Makefile
 				|| { tail -n 5 $(B)/apt.log; echo "installing failed: $(B)/apt.log"; exit 1; }; \
 		else echo "missing packages; run: sudo apt-get update && sudo $$line"; exit 1; fi; \
 	fi; touch $@
+
+# nginx and sshd shall not serve this machine because of a test: those that are new are stopped, and not started again.
+$(B)/.deps-clients: Makefile
+	$(Q)new=""; for s in nginx:nginx openssh-server:ssh; do \
+		dpkg-query -W -f '$${Status}' $${s%:*} 2>/dev/null | grep -q 'ok installed' || new="$$new $${s#*:}"; done; \
+	failed=""; $(MAKE) --no-print-directory $(B)/.deps-programs || failed=1; \
+	for s in $$new; do systemctl -q disable $$s; systemctl -q disable $$s.socket; service $$s stop; done >/dev/null 2>&1 || true; \
+	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
 build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc
@@ -81,7 +95,7 @@ IN = $(DESTDIR)$(PREFIX)
 
 # Builds nothing: what root installs is what the user built.
 install:
-	$(Q)$(MAKE) -q build 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
+	$(Q)$(MAKE) --no-print-directory -q build 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
 	$(Q)install -Dm 755 $(B)/asymcc $(IN)/sbin/asymcc
 	$(Q)install -Dm 644 -t $(IN)/lib/asymcc $(INSTALLED)
 	$(Q)install -d $(IN)/share/man/man8 $(IN)/share/bash-completion/completions $(IN)/lib/systemd/system
@@ -98,9 +112,9 @@ uninstall:
 	$(Q)rmdir $(DESTDIR)$(SYSCONFDIR)/asymcc 2>/dev/null || true
 
 deb: build $(B)/.deps-deb
-	$(Q)rm -rf $(B)/deb && mkdir -p $(B)/deb
-	$(Q)$(MAKE) install DESTDIR=$(CURDIR)/$(B)/deb/root PREFIX=/usr SYSCONFDIR=/etc
-	$(Q)packaging/deb.sh $(CURDIR)/$(B)/deb/root && mv $(B)/deb/*.deb $(B)/ && rm -rf $(B)/deb
+	$(Q)rm -rf $(DEBS)/deb
+	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(DEBS))/deb PREFIX=/usr SYSCONFDIR=/etc
+	$(Q)packaging/deb.sh $(abspath $(DEBS))/deb && rm -rf $(DEBS)/deb
 
 check-package: deb $(B)/.deps-check
 	$(Q)packaging/check.sh
@@ -128,6 +142,12 @@ experiments: build $(IMAGE) $(ASYMLAB)
 
 test: build $(B)/.deps-test $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
 	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadgroup tests
+
+check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
+	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/test_clients.py
+
+check-kernels: build $(ASYMLAB)
+	$(Q)$(ASYMLAB) check-kernels $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
 fuzz: $(ASYMLAB)
 	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \

@@ -73,6 +73,7 @@ try "stops: the default" is $default cubic
 try "the route" not has congctl ip route
 try "and leaves no struct_ops" not grep -qE '\b(fast|quick)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
 try "purge" apt-get purge -y asymcc
-leavings() { find / -xdev -path /proc -prune -o -path /root -prune -o -path /var/log -prune -o -name '*asymcc*' -print; ls -d /run/asymcc; }
-try "leaves nothing" not has . leavings
+leavings() { find / -xdev -path /proc -prune -o -path /var/cache -prune -o -path /root -prune -o -path /var/log -prune -o -name '*asymcc*' -print; ls -d /run/asymcc 2>/dev/null; }
+nothing() { "$@" | tee /dev/stderr | not grep -q .; }
+try "leaves nothing" nothing leavings
 say passed

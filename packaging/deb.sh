@@ -1,13 +1,12 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# deb.sh ROOT: make build/asymcc_VERSION_ARCH.deb of what `make install` put into ROOT. Run by `make deb`.
+# deb.sh ROOT: make asymcc_VERSION_ARCH.deb, beside ROOT, of what `make install` put there. Run by `make deb`.
 #
 # The same sources give the same bytes: times are those of the last commit, owners are root's.
 set -eu -o pipefail
 umask 022
 root=$1
-out=$(dirname "$root")
-src=$(dirname "$0")
+src=$(cd "$(dirname "$0")" && pwd)
 version=$("$root/usr/sbin/asymcc" --version | cut -d' ' -f2)
 arch=$(dpkg --print-architecture)
 maintainer="asymcc authors <asymcc@packages.invalid>"
@@ -47,12 +46,11 @@ asymcc: binary-from-other-architecture [usr/lib/asymcc/*.bpf.o]
 asymcc: maintainer-script-calls-systemctl [prerm:*]
 END
 
-depends=$(
-	mkdir -p "$out/shlibdeps/debian"
-	cd "$out/shlibdeps"
-	printf 'Source: asymcc\n\nPackage: asymcc\nArchitecture: any\n' >debian/control
-	dpkg-shlibdeps -O --warnings=0 "$root/usr/sbin/asymcc" | sed -n 's/^shlibs:Depends=//p'
-)
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+mkdir "$scratch/debian"
+printf 'Source: asymcc\n\nPackage: asymcc\nArchitecture: any\n' >"$scratch/debian/control"
+depends=$(cd "$scratch" && dpkg-shlibdeps -O --warnings=0 "$root/usr/sbin/asymcc" | sed -n 's/^shlibs:Depends=//p')
 cat >"$root/DEBIAN/control" <<END
 Package: asymcc
 Version: $version
@@ -74,4 +72,4 @@ for script in postinst prerm postrm; do
 	install -m 755 "$src/$script" "$root/DEBIAN/$script"
 done
 find "$root" -exec touch -h -d "@$SOURCE_DATE_EPOCH" {} +
-dpkg-deb --root-owner-group --build "$root" "$out/asymcc_${version}_$arch.deb"
+dpkg-deb --root-owner-group --build "$root" "$(dirname "$root")/asymcc_${version}_$arch.deb"

@@ -482,7 +482,23 @@ class Controllers:
             with open(path, "w") as f:
                 f.write(old)
         while self.loaded:
-            sh("asymcc", "unload", self.loaded.pop())
+            sh("asymcc", "unload", "--force", self.loaded.pop())  # the namespaces that give them to connections go after them
+
+
+def in_kernel():
+    """(kind, id) of the controllers' programs and registrations that the kernel has now, with their names."""
+    kinds = {"prog": ("struct_ops", "sock_ops", "cgroup_skb"), "map": ("struct_ops",)}
+    return {(kind, o["id"]): f"{kind} {o['id']} {o.get('name', '')}" for kind, types in kinds.items()
+            for o in json.loads(sh("bpftool", "-j", kind, "show")) if o.get("type") in types}
+
+
+def left_over(mine):
+    """Names of those of `mine` that the kernel still has; it frees a program some time after its last socket."""
+    for _ in range(50):
+        if not (left := mine.keys() & in_kernel().keys()):
+            break
+        time.sleep(0.1)
+    return sorted(mine[key] for key in left)
 
 
 def sockets_of(pid):
@@ -811,6 +827,7 @@ def run_flows(job, ns, traffic, background, tracer):
         for what in ("stop", "resume"):
             if flow[f"{what}_s"] is not None:
                 events.append((flow[f"{what}_s"], 0, what, flow))
+    events += [(change["at_s"], 0, "set", change) for change in job["changes"]]
     for load in job["background"]:
         events.append((load["start_s"], 1, "load", load))
         if load["stop_s"] is not None:
@@ -822,6 +839,8 @@ def run_flows(job, ns, traffic, background, tracer):
         tracer.check()
         if what == "start":
             traffic.start(flow)
+        elif what == "set":
+            sh("asymcc", "set", flow["controller"], *(f"{k}={v}" for k, v in sorted(flow["set"].items())))
         elif what == "load":
             background.start(flow)
         elif what == "unload":
@@ -855,9 +874,11 @@ def run(job, out, objects, prefix="lab-"):
         if for_cgroup := in_cgroup(job, objects):
             own = Cgroup(f"{prefix}run")
             cleanup.callback(own.close)
+        before = in_kernel() if job["audit"] else {}
         controllers = Controllers(objects, own and own.path, for_cgroup)
         cleanup.callback(controllers.close)
         controllers.load(job["controllers"])
+        mine = {key: name for key, name in in_kernel().items() if key not in before} if job["audit"] else {}
         reached("controllers loaded")
         sysctls = build_network(job, ns)
         reached("network built")
@@ -890,8 +911,10 @@ def run(job, out, objects, prefix="lab-"):
             "cpu_busy": 1 - (b["cpu_idle_s"] - a["cpu_idle_s"]) / ((b["t_ns"] - a["t_ns"]) / 1e9),
             "marks": marks, "controllers": controllers.show(), "traced": traced, "sysctls": sysctls,
         }
-        with open(f"{out}/agent.json", "w") as f:
-            json.dump(result, f)
+    if job["audit"]:
+        result |= {"loaded": sorted(mine.values()), "left": left_over(mine)}
+    with open(f"{out}/agent.json", "w") as f:
+        json.dump(result, f)
 
 
 def main():

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from . import LabError, compare, image, publish, report, runner, scenario, suite
+from . import LabError, compare, image, kernels, publish, report, runner, scenario, suite
 from .paths import REPORT
 from .runner import console
 from .store import Run
@@ -79,6 +79,15 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--seeds", type=positive, help="seeds of each case, instead of the set's number")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
     lab_options(p)
+
+    p = commands.add_parser("check-kernels", help="every controller on several kernels, as KTAP: exit code 1 if anything fails",
+                            description=kernels.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("names", nargs="*", metavar="OBJECT", help="these only")
+    p.add_argument("--kernel", action="append", default=[], metavar="KERNEL",
+                   help=f"a series, `newest` of the distribution's, or `running`, this machine's own, as root; repeatable [{', '.join(kernels.KERNELS)}]")
+    p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
+    p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
+    p.add_argument("--record", action="store_true", help="write docs/kernels.json and README's table")
 
     p = commands.add_parser("compare", help="two reports side by side: exit code 0 if they are the same, 1 if they differ, 2 if they cannot be read",
                             description=compare.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -209,6 +218,8 @@ def main() -> None:
             if done := run_lab(args, made.all, guest):
                 verdicts = suite.judge(made, done, guest, args.report)
                 report.print_verdicts(verdicts, time.monotonic() - began, args.report)
+        elif args.command == "check-kernels":
+            sys.exit(0 if kernels.check(args.kernel, args.names, args.jobs, args.fresh, args.record) else 1)
         elif args.command == "publish":
             publish.publish(args.report, args.folder)
         elif args.command == "compare":

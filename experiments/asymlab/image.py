@@ -175,7 +175,7 @@ def find_kernel_package(wanted: str, cache: Path, say) -> tuple[list[str], list[
                 continue
             name = re.search(r"linux-image-[0-9][^ ,)]*", text)[0]
             text = run("apt-cache", *options, "show", "--no-all-versions", name)
-        packages = [name] + re.findall(r"linux-modules-[0-9][^ ,)]*", text)
+        packages = [name] + re.findall(r"linux-(?:modules|binary)-[0-9][^ ,)]*", text)  # one package, or several
         return options, packages, version
     raise LabError(f"kernel {wanted}: not in the package source; there are: "
                    f"{', '.join(seen) or 'none'}; or give --kernel VMLINUZ --modules DIR")
@@ -207,7 +207,10 @@ def _fetch_kernel(wanted: str, cache: Path, say) -> Kernel:
                     if (m := tree / top / "modules" / release).is_dir()), None)
     if not modules:
         raise LabError(f"{packages[0]}: the package holds no modules for {release}")
-    return Kernel(release, version, tree / "boot" / f"vmlinuz-{release}", modules)
+    vmlinuz = next((f for f in (tree / "boot" / f"vmlinuz-{release}", modules / "vmlinuz") if f.exists()), None)
+    if not vmlinuz:
+        raise LabError(f"{packages[0]}: the package holds no kernel image")
+    return Kernel(release, version, vmlinuz, modules)
 
 
 def user_kernel(vmlinuz: Path, modules: Path | None) -> Kernel:
@@ -438,9 +441,9 @@ def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
     say(f"booting image {label}")
     files: dict[str, bytes] = {}
     try:
-        files = vm.boot(vmlinux, base)
+        files = vm.boot(vmlinux, base, k.release)
         parts["memory"] = {"version": "booted", "sha256": hashlib.sha256(files["memory"]).hexdigest()}
-        manifest = {"kernel": k.release, "qemu": vm.qemu(), "booted_by": vm.booted_by(), "devices": hashlib.sha256(files["devices"]).hexdigest(),
+        manifest = {"kernel": k.release, "qemu": vm.qemu(), "booted_by": vm.booted_by(k.release), "devices": hashlib.sha256(files["devices"]).hexdigest(),
                     "parts": dict(sorted(parts.items()))}
         files["manifest.json"] = json.dumps(manifest, indent=1).encode()
         folder.mkdir(parents=True, exist_ok=True)
@@ -489,7 +492,7 @@ def check_current(label: str) -> None:
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
     if manifest["qemu"] != vm.qemu():
         raise LabError(f"image {label}: booted by another QEMU than this machine's; `asymlab image --kernel {label}` renews it")
-    if manifest["booted_by"] != vm.booted_by():
+    if manifest["booted_by"] != vm.booted_by(manifest["kernel"]):
         raise LabError(f"image {label}: booted with another command line than this tree's; `asymlab image --kernel {label}` renews it")
     parts = manifest["parts"]
     for name, file in of_this_tree().items():

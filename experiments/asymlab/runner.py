@@ -238,8 +238,10 @@ def own_core() -> Iterator[int]:
             return
 
 
-def runs(left: list[Task], image: Image, jobs: int | None, started: Started) -> Iterator[tuple[Task, store.Run]]:
-    """The runs as they end. LabError after the first failure; whoever closes this stops what is under way."""
+def runs(left: list[Task], image: Image, jobs: int | None, started: Started, limit_s: float = vm.WALL_LIMIT_S,
+         go_on: bool = False) -> Iterator[tuple[Task, store.Run | LabError]]:
+    """The runs as they end. LabError after the first failure, or with `go_on` in place of each run that failed;
+    whoever closes this stops what is under way."""
     todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
     for t in left:
         todo.put(t)
@@ -261,7 +263,7 @@ def runs(left: list[Task], image: Image, jobs: int | None, started: Started) -> 
             try:
                 started(task)
                 with own_core() as core:
-                    files, took = vm.run(image, task.job, task.objects, core=core, started=booted)
+                    files, took = vm.run(image, task.job, task.objects, core=core, limit_s=limit_s, started=booted)
                 ended.put((task, store.save(task.key, task.identity, task.about("lab") | took, files)))
             except Exception as e:  # reported and re-raised by the main thread
                 ended.put((task, e))
@@ -272,9 +274,9 @@ def runs(left: list[Task], image: Image, jobs: int | None, started: Started) -> 
             t.start()
         for _ in left:
             task, result = ended.get()
-            if isinstance(result, LabError):
+            if isinstance(result, LabError) and not go_on:
                 raise LabError(f"{task.name}: {result}") from None
-            if isinstance(result, Exception):
+            if isinstance(result, Exception) and not isinstance(result, LabError):
                 raise result
             yield task, result
     finally:

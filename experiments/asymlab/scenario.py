@@ -187,6 +187,14 @@ class Background(Model):
         return self
 
 
+class Change(Model):
+    """Parameters of a controller that change while its flows run: those that `asymcc show` calls live."""
+
+    at: Time
+    controller: str
+    set: dict[str, int] = Field(min_length=1)
+
+
 class Run(Model):
     duration: Time = Field(ge=10**6)
     measure_from: Time
@@ -194,6 +202,7 @@ class Run(Model):
     trace_state: bool = False  # keep the controllers' private state at each ACK, too
     traffic: Literal["iperf3", "plain"] = "iperf3"  # plain: connections of data alone; iperf3 talks before, over the same path
     capture: bool = False  # keep the headers of all packets as they leave the first hop's queues, too
+    audit: bool = False  # look at the end whether the controllers left anything in the kernel
 
     @model_validator(mode="after")
     def _order(self):
@@ -221,6 +230,7 @@ class Scenario(Model):
     controllers: dict[str, dict[str, int | str]] = {}
     flows: list[Flow] = Field(min_length=1, max_length=60)
     background: list[Background] = Field([], max_length=8)
+    changes: list[Change] = []
     run: Run
 
     def switches(self, flow: Flow | Background) -> tuple[int, int]:
@@ -248,6 +258,11 @@ class Scenario(Model):
                 raise ValueError(f"background.{i}: starts or stops after run.duration")
             if load.packet > self.path.mtu:
                 raise ValueError(f"background.{i}.packet: {load.packet} bytes are more than the path's mtu, {self.path.mtu}")
+        for i, change in enumerate(self.changes):
+            if change.at >= self.run.duration:
+                raise ValueError(f"changes.{i}: comes after run.duration")
+            if change.controller not in {flow.controller for flow in self.flows}:
+                raise ValueError(f"changes.{i}.controller: no flow has {change.controller}")
         named = [*((f"flows.{i}", flow) for i, flow in enumerate(self.flows)),
                  *((f"background.{i}", load) for i, load in enumerate(self.background))]
         for name, flow in named:

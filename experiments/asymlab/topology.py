@@ -11,7 +11,7 @@ socket feeds either directly: else TCP's small-queue limit would hide the queue.
 sink host per [[flows]] entry, each on the switch of its choice.
 
 A job is plain JSON:
-    seed, duration_s, measure_from_s, bin_ms, trace_state, traffic, capture
+    seed, duration_s, measure_from_s, bin_ms, trace_state, traffic, capture, audit
     nodes       {name, sysctls}
     must_have   sysctls that the kernel must know
     links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
@@ -23,6 +23,7 @@ A job is plain JSON:
     flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s, resume_s}
     background  UDP at a constant bit rate: {id, src, dst, src_addr, dst_addr, payload_bytes, period_ns, start_s, stop_s,
                 hops: the names of those it crosses}
+    changes     of parameters while flows run: {at_s, controller, set}
     watch       the hops from left to right: {name, forward, reverse}, each direction {dev, rate_bps}
     probes      self-checks to make: ends, expected base RTT, and the train of each direction, or null
                 where an earlier probe has sent it: {packets, bytes, skip, rate_bps}
@@ -270,9 +271,10 @@ def compile_job(case: Case, seed: int) -> dict:
                            "hops": [f"hop {k}" for k in range(low, high)]})
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
-        "trace_state": s.run.trace_state, "traffic": s.run.traffic, "capture": s.run.capture,
+        "trace_state": s.run.trace_state, "traffic": s.run.traffic, "capture": s.run.capture, "audit": s.run.audit,
         "nodes": nodes, "must_have": sorted(s.sysctls), "links": links, "strips": strips, "routes": routes, "flows": flows,
         "background": background,
+        "changes": [{"at_s": c.at / 1e6, "controller": c.controller, "set": c.set} for c in s.changes],
         "controllers": [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
         "watch": watch,
         "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,

@@ -69,19 +69,27 @@ def qemu() -> dict[str, str]:
 # its instructions are counted, and jump the clock too far: by host timing, more often on a loaded
 # machine. Recording (to nowhere) makes the two take turns.
 ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
-# QEMU 7.2 restores wrong flags when an interrupt comes at a cmpxchg16b, which the kernel's
-# allocator uses where it can.
-CPU = "qemu64,-rdrand,-rdseed,-cx16"
+NEEDS_CX16 = 6, 18
 
 
-def arguments(seed: int, memory: str, share: bool, devices: str, console: str) -> list[str]:
+def cpu(kernel: str) -> str:
+    """The guest's. QEMU 7.2 restores wrong flags when an interrupt comes at a cmpxchg16b, which the kernel's allocator uses
+    where it can: so it cannot. But from 6.18 on there is kmalloc_nolock(), which works with it only, and later BPF's storage
+    of sockets needs that.
+    """
+    found = re.match(r"(\d+)\.(\d+)", kernel)
+    new = found and (int(found[1]), int(found[2])) >= NEEDS_CX16
+    return f"qemu64,-rdrand,-rdseed,{'+' if new else '-'}cx16"
+
+
+def arguments(kernel: str, seed: int, memory: str, share: bool, devices: str, console: str) -> list[str]:
     """QEMU's arguments. All of them shape the result, but not where the files are. It waits for `cont`.
 
     memory: the guest's, written to if `share`; devices: where the state of all else is kept (qcow2).
     """
     return ["-M", "pc,memory-backend=ram", "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
             "-accel", "tcg,thread=single,tb-size=128", "-icount", ICOUNT, "-smp", "1",
-            "-m", str(MEMORY_MB), "-cpu", CPU, "-rtc", "base=2026-01-01,clock=vm", "-seed", str(seed),
+            "-m", str(MEMORY_MB), "-cpu", cpu(kernel), "-rtc", "base=2026-01-01,clock=vm", "-seed", str(seed),
             "-object", f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={'on' if share else 'off'}",
             "-drive", f"if=none,id=state,file={devices}", "-serial", f"file:{console}", "-S", "-qmp", "stdio"]
 
@@ -150,7 +158,7 @@ class Machine:
             if len(said) == CONSOLE_MAX:
                 raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}")
             if time.monotonic() > until:
-                raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time; a shorter duration or a lower rate helps")
+                raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time ({self.complaint()}); a shorter duration or a lower rate helps")
         if self.process.returncode:
             raise LabError(self.last_words())
 
@@ -211,17 +219,17 @@ class Debugger:
         self.theirs.close()
 
 
-def booted_by() -> str:
+def booted_by(kernel: str) -> str:
     """A hash of what shapes the booted machine besides its image: command line and arguments."""
-    return hashlib.sha256(json.dumps([APPEND, arguments(0, "", True, "", "")]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([APPEND, arguments(kernel, 0, "", True, "", "")]).encode()).hexdigest()
 
 
-def boot(vmlinux: bytes, base: bytes) -> dict[str, bytes]:
+def boot(vmlinux: bytes, base: bytes, kernel: str) -> dict[str, bytes]:
     """Boot up to where the guest waits for a job: its memory, and as "devices" the state of all else."""
     with scratch("boot-") as tmp:
         (tmp / "vmlinux").write_bytes(vmlinux)
         (tmp / "base.cpio").write_bytes(base)
-        argv = [*arguments(0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console"),
+        argv = [*arguments(kernel, 0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console"),
                 "-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio", "-append", APPEND]
         sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
         # A first time to learn where: a packaged kernel has no symbols, and the guest prints the address.
@@ -253,7 +261,7 @@ def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
         "image": image.hash,
         "kernel": image.kernel,
         "qemu": qemu(),
-        "arguments": arguments(job["seed"], "", False, "", ""),
+        "arguments": arguments(image.kernel, job["seed"], "", False, "", ""),
         "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": job,
@@ -296,7 +304,7 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
                 f.truncate(SHARED_MB << 20)
         except OSError as e:
             raise LabError(f"{tmp}: {e.strerror}") from None
-        argv = arguments(job["seed"], str(image.memory), False, f"{tmp}/devices", f"{tmp}/console")
+        argv = arguments(image.kernel, job["seed"], str(image.memory), False, f"{tmp}/devices", f"{tmp}/console")
         boot_s = None
         began = time.monotonic()
 
