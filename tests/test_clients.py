@@ -363,6 +363,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.skipif(not FULL, reason="for make check-clients: docs/clients.md, Open")
 @pytest.mark.parametrize("how", LOADS)
 @pytest.mark.parametrize("name", FIVE)
 def test_many_loads(name, how, pair, alias, cgroup, quiet_kernel):
