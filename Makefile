@@ -141,7 +141,7 @@ experiments: build $(IMAGE) $(ASYMLAB)
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
 test: build $(B)/.deps-test $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
-	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadgroup tests
+	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadfile tests
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/test_clients.py

@@ -74,8 +74,20 @@ def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> s
                           timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Processes share the tests by file; those on this machine's own kernel are for one alone, as they look at all that is loaded."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group("live" if item.get_closest_marker("root") else item.path.name))
+LAB = {"test_cluster", "test_kernels"}
+LIVE = {"test_clients", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Processes share the tests by file; but what looks at all virtual machines is for one, and what looks at all that this machine's kernel has loaded."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Files(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            name = Path(nodeid.split("::")[0]).stem
+            if name.endswith("_lab") or name in LAB:
+                return "lab"
+            return "live" if name.endswith("_live") or name in LIVE else name
+
+    return Files(config, log)
