@@ -45,11 +45,12 @@ def marked(pair, tmp_path):  # noqa: F811
 
 
 def test_dk_grows_to_half_a_window(marked, accsa):
-    with exchange(marked, SINK, SOURCE, accsa):
+    """Over 8 MB: of the first 2, slow start and its loss may have every other packet acknowledged."""
+    with exchange(marked, SINK, SOURCE, accsa, n=8_000_000):
         pass
     n = counted(accsa)
     assert n["peers"] == 2 and n["fallbacks"] == n["options_bad"] == n["timeouts"] == 0
-    assert n["marks"] > 0 and n["doublings"] > 3 and n["acks_sent"] < n["options_seen"] / 2  # fewer than delayed ACKs are
+    assert n["marks"] > 0 and n["doublings"] > 3 and n["acks_sent"] < n["options_seen"] / 3
 
 
 @pytest.mark.parametrize("outside", ["server", "client"])
