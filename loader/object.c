@@ -96,7 +96,7 @@ static bool holds_objects(const char *dir)
 
 const char *object_dir(const struct args *a)
 {
-	static char beside[PATH_MAX], installed[PATH_MAX + sizeof(INSTALLED)];
+	static char beside[PATH_MAX], installed[PATH_MAX + sizeof(INSTALLED)], plain[PATH_MAX];
 	const char *env = getenv("ASYMCC_OBJECTS");
 	ssize_t n;
 
@@ -111,7 +111,7 @@ const char *object_dir(const struct args *a)
 	if (holds_objects(beside))
 		return beside;
 	snprintf(installed, sizeof(installed), "%s/" INSTALLED, beside);
-	return installed;
+	return realpath(installed, plain) ? plain : installed;
 }
 
 static int read_file(const char *path, void **image, size_t *size)
