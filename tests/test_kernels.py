@@ -192,7 +192,7 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
             raise LabError("apt-get failed: The repository does not have a Release file.")
         return f"Depends: {packages[suite]} (= 1)\n"
     monkeypatch.setattr(image, "run", run)
-    monkeypatch.setattr(image, "apt_source", lambda: image.AptSource("Debian", "http://mirror", "bookworm"))
+    monkeypatch.setattr(image, "apt_source", lambda cache: image.AptSource("Debian", "http://mirror", "bookworm"))
     monkeypatch.setattr(kernels, "BUILD", tmp_path)
     assert kernels.newest(silent) == (packages["forky"], "forky")
 

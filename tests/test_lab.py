@@ -318,6 +318,22 @@ def test_unusable_kernels(tmp_path, content, words):
     assert not (BUILD / "image" / "broken").exists()
 
 
+def test_a_machine_whose_package_lists_were_cleared(tmp_path, monkeypatch):
+    (tmp_path / "apt.conf").write_text(f'Dir::State::Lists "{tmp_path}/cleared/";\n')
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    assert not image.run("apt-get", "indextargets", "Identifier: Packages")
+    source = image.apt_source(tmp_path)
+    assert source.origin in ("Debian", "Ubuntu") and source.site.startswith("http") and source.keyring.exists()
+
+
+def test_a_machine_without_package_sources(tmp_path, monkeypatch):
+    (tmp_path / "apt.conf").write_text(f'Dir::State::Lists "{tmp_path}/cleared/";\n'
+                                       'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n')
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    with pytest.raises(LabError, match="no Debian or Ubuntu package source .none is configured.; or give --kernel"):
+        image.apt_source(tmp_path)
+
+
 def test_kernel_series_that_no_suite_has():
     one_line(asymlab("image", "--kernel", "2.6"), "kernel 2.6: not in the package source")
 

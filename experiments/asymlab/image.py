@@ -123,33 +123,45 @@ class AptSource:
         return Path(f"/usr/share/keyrings/{self.origin.lower()}-archive-keyring.gpg")
 
 
-def apt_source() -> AptSource:
-    for line in run("apt-get", "indextargets", "--format", "$(ORIGIN)|$(SITE)|$(CODENAME)|$(COMPONENT)",
-                    "Identifier: Packages").splitlines():
-        origin, site, codename, component = line.split("|")
-        if origin in ("Debian", "Ubuntu") and component == "main":
-            return AptSource(origin, site, codename.split("-")[0])
-    raise LabError("no Debian or Ubuntu package source is configured (or never updated: run "
-                   "`apt-get update` once); or give --kernel VMLINUZ --modules DIR")
+def apt_source(cache: Path) -> AptSource:
+    """What this machine's apt installs from; where it has no lists (never updated, or cleared), ours are made under cache."""
+    ours, words = own_state(cache / "machine"), "none is configured"
+    for options in ((), ours):
+        try:
+            if options:
+                run("apt-get", *options, "update")
+        except LabError as e:
+            words = str(e)  # of a source that may not matter here
+        for line in run("apt-get", *options, "indextargets", "--format", "$(ORIGIN)|$(SITE)|$(CODENAME)|$(COMPONENT)",
+                        "Identifier: Packages").splitlines():
+            origin, site, codename, component = line.split("|")
+            if origin in ("Debian", "Ubuntu") and component == "main":
+                return AptSource(origin, site, codename.split("-")[0])
+    raise LabError(f"no Debian or Ubuntu package source ({words}); or give --kernel VMLINUZ --modules DIR")
+
+
+def own_state(state: Path) -> list[str]:
+    """Options that make apt write only under state, as an ordinary user."""
+    for sub in ("lists/partial", "archives/partial"):
+        (state / sub).mkdir(parents=True, exist_ok=True)
+    return ["-o", f"Dir::State::Lists={state}/lists", "-o", f"Dir::Cache={state}",
+            "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none",
+            "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"]
 
 
 def apt_options(source: AptSource, suite: str, cache: Path) -> list[str]:
     """Options that make apt read one suite of the machine's mirror, and write only under cache."""
     state = cache / suite
-    for sub in ("lists/partial", "archives/partial"):
-        (state / sub).mkdir(parents=True, exist_ok=True)
+    own = own_state(state)
     sources = state / "suite.sources"
     sources.write_text(f"Types: deb\nURIs: {source.site}\nSuites: {suite}\nComponents: main\n"
                        f"Signed-By: {source.keyring}\n")
-    return ["-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-",
-            "-o", f"Dir::State::Lists={state}/lists", "-o", f"Dir::Cache={state}",
-            "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none",
-            "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"]
+    return [*own, "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
 
 
 def find_kernel_package(wanted: str, cache: Path, say) -> tuple[list[str], list[str], str]:
     """(apt options, packages, version) of the kernel series or package `wanted`."""
-    source = apt_source()
+    source = apt_source(cache)
     debian = source.origin == "Debian"
     suites = list(DEBIAN_SUITES) if debian else [source.codename, f"{source.codename}-updates"]
     meta = "linux-image-cloud-amd64" if debian else "linux-image-virtual"

@@ -496,9 +496,9 @@ class Column:
 
 def newest(say) -> tuple[str, str]:
     """The newest of the kernels that the configured mirror's suites have: package and suite."""
-    source = image.apt_source()
-    debian = source.origin == "Debian"
     cache, found = BUILD / "apt", []
+    source = image.apt_source(cache)
+    debian = source.origin == "Debian"
     for suite in image.DEBIAN_SUITES if debian else (source.codename, f"{source.codename}-updates"):
         options = image.apt_options(source, suite, cache)
         say(f"looking for kernels in {suite}")
