@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,9 @@ import pytest
 
 REPO = Path(__file__).resolve().parent.parent
 BUILD = REPO / "build"
+
+# A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SCENARIO = """\
 title = "test"
