@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -38,6 +39,18 @@ def syn_ack(r):
 
 def counted(r, name, host="src0"):
     return r.record["agent"]["marks"]["end"]["tcp"][host][name]
+
+
+@pytest.mark.parametrize("early", range(30))
+def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
+    """At 10 Mbit/s 1000 bytes take 0.8 ms; that one is not delayed by 20 ms as the others are."""
+    train = {"packets": 30, "bytes": 1000, "skip": 4}
+    left = {i: 800_000 * i for i in range(30)}
+    came = sorted((t + (0 if i == early else 20_000_000), i) for i, t in left.items())
+    arrivals = iter([(i.to_bytes(4, "little"), t, None) for t, i in came])
+    monkeypatch.setattr(agent, "stamped_receive", lambda _: next(arrivals, None))
+    low, high = agent.link_rate(mock.Mock(), None, "", train)
+    assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

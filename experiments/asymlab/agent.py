@@ -275,7 +275,7 @@ def probe_sockets(ns, probe):
 
 
 def base_rtt(src, dst, probe):
-    """The middle one of several round trips of a small datagram, us; None if none came back. Where packets overtake, few are shorter."""
+    """The middle one of seven round trips of a small datagram, us; None if none came back. Where packets overtake, few are shorter."""
     took = []
     for _ in range(50):
         sent = time.time_ns()
@@ -288,7 +288,7 @@ def base_rtt(src, dst, probe):
         here = stamped_receive(src)
         if here:
             took.append((here[1] - back) + (there[1] - sent))
-        if len(took) == 3:
+        if len(took) == 7:
             break
     return sorted(took)[len(took) // 2] / 1000 if took else None
 
@@ -301,10 +301,12 @@ def link_rate(sender, receiver, to, train):
     arrivals = []
     while len(arrivals) < train["packets"] and (got := stamped_receive(receiver)):
         arrivals.append((struct.unpack_from("<I", got[0])[0], got[1]))
-    kept = []  # from the last on, those that no earlier packet follows
+    kept, lowest = [], train["packets"]  # from the last on, those that no earlier packet follows, be it one of the first that are skipped
     for number, at in reversed(arrivals):
-        if train["skip"] <= number < (kept[-1][0] if kept else train["packets"]):
-            kept.append((number, at))
+        if number < lowest:
+            lowest = number
+            if number >= train["skip"]:
+                kept.append((number, at))
     if len(kept) < 2:
         return 0.0, 0.0
     (first, t0), (last, t1) = kept[-1], kept[0]
