@@ -13,13 +13,12 @@ import pytest
 from asymlab import LabError, agent, capture, scenario, topology
 
 from conftest import REPO, asymlab
-from test_lab import ALPHA, FAST, KERNELS, check_physics, run
+from test_lab import ALPHA, FAST, KERNELS, PLAIN, check_physics, run
 
 pytestmark = pytest.mark.lab
 
 FORWARD = "queue = 100 }\nreverse"
 CAPTURE = ('measure_from = "1s"', 'measure_from = "1s"\ncapture = true')
-PLAIN = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"')
 LONG = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "8s"\nmeasure_from = "4s"')
 SACK_PERMITTED = 4
 
