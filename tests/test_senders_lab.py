@@ -98,9 +98,8 @@ def test_timeouts(tmp_path):
     r = checked(run(chain(tmp_path, forward=', loss = "25%"', duration=15, traffic="plain")))
     for k, sender in enumerate(SENDERS):
         assert r.record["agent"]["marks"]["end"]["tcp"][f"src{k}"]["TcpExtTCPTimeouts"] >= 2, sender
-        acks = r.acks[r.acks["flow"] == k]
-        first = np.ceil(acks["t"][acks["cwnd"] == 1][0] * 10) / 10  # bins of 100 ms
-        assert rate(r, k, first, 15) > 30e3, sender  # silences of a few backed-off RTOs, one after the other, leave that much
+        assert (r.acks[r.acks["flow"] == k]["cwnd"] == 1).any()
+        assert all(rate(r, k, t, t + 5) > 30e3 for t in (0, 5, 10)), sender  # no longer silent than a few backed-off RTOs
 
 
 def test_reverse_path_slower_than_its_acks(tmp_path):
