@@ -82,16 +82,36 @@ LAB = {"test_cluster", "test_kernels"}
 LIVE = {"test_clients", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"}
 
 
+def group(nodeid: str) -> str:
+    """What looks at all virtual machines is "lab", what looks at all that this machine's kernel has loaded is "live"; else the file."""
+    name = Path(nodeid.split("::")[0]).stem
+    if name.endswith("_lab") or name in LAB:
+        return "lab"
+    return "live" if name.endswith("_live") or name in LIVE else name
+
+
+def init_is_private() -> bool:
+    """
+    Some sandboxes' kernels keep their init from tracers: an interrupt that comes while it is on a CPU runs no tracing and no struct_ops
+    program, so that now and then a packet is handled without us (docs/clients.md).
+    """
+    return "init_private" in Path("/proc/kallsyms").read_text()
+
+
+def pytest_collection_modifyitems(items):
+    live = [i for i in items if group(i.nodeid) == "live"]
+    if live and init_is_private():
+        for item in live:
+            item.add_marker(pytest.mark.flaky(reruns=2))
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Processes share the tests by file; but what looks at all virtual machines is for one, and what looks at all that this machine's kernel has loaded."""
+    """Processes share the tests by group."""
     from xdist.scheduler import LoadScopeScheduling
 
-    class Files(LoadScopeScheduling):
+    class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            name = Path(nodeid.split("::")[0]).stem
-            if name.endswith("_lab") or name in LAB:
-                return "lab"
-            return "live" if name.endswith("_live") or name in LIVE else name
+            return group(nodeid)
 
-    return Files(config, log)
+    return Groups(config, log)

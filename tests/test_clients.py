@@ -24,6 +24,7 @@ import pytest
 
 from clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
 from clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
+from conftest import init_is_private
 from test_formosa_live import MOUNT, cgroup, objects, sockets_in_storage  # noqa: F401
 from test_loader import ASYMCC, alias, asymcc, listed, needs_clang, pair, program, pytestmark as live, run, values  # noqa: F401
 
@@ -329,6 +330,7 @@ for line in sys.stdin:
     with socket.create_server((sys.argv[1], int(sys.argv[2]))) as l:
         print("listens", flush=True)
         threading.Thread(target=serve, args=(l.accept()[0],), daemon=True).start()
+    print("accepted", flush=True)
 """
 # "new": one more flow, which sends till "end" ends the oldest
 CHURN_CLIENT = """
@@ -363,25 +365,36 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.skipif(not FULL, reason="for make check-clients: docs/clients.md, Open")
+def new_flow(server, client, cc: str, ends: int) -> int:
+    """How many flows it takes till one is the instance's from its handshake on: one, but on kernels that leave a handshake out now and then."""
+    for attempt in range(1, 4 if init_is_private() else 2):
+        before = counted(cc)["flows"]
+        expect(server, "listens", "listen")
+        expect(client, "open", "new")
+        expect(server, "accepted")
+        if counted(cc)["flows"] == before + ends:
+            return attempt
+    pytest.fail(f"{attempt} flows, and none is the new instance's: {counted(cc)}")
+
+
 @pytest.mark.parametrize("how", LOADS)
 @pytest.mark.parametrize("name", FIVE)
 def test_many_loads(name, how, pair, alias, cgroup, quiet_kernel):
     """The flow of the instance before goes on, a new one is the new instance's, and at the end nothing is left."""
     pair.sh(pair.client, "tc", "qdisc", "change", "dev", pair.dev_c, "root", "tbf", "rate", "100mbit", "burst", "3000", "limit", "60000")
-    cc, mine = alias(), set()
+    cc, mine, open_flows = alias(), set(), 0
     with in_pair(pair, CHURN_SERVER, CHURN_CLIENT, 0, cc) as (server, client):
         for turn in range(LOADS[how]):
             load(name, cc, cgroup, "pair", *(("--replace",) if turn and how == "replace" else ()))
             mine.add(belongings(cc))
-            expect(server, "listens", "listen")
-            expect(client, "open", "new")
-            if turn:
+            new = new_flow(server, client, cc, 1 + has_halves(name))
+            for _ in range(open_flows):
                 expect(client, "right", "end")
-            assert counted(cc)["flows"] == 1 + has_halves(name), (turn, counted(cc), run("bpftool", "struct_ops", "dump", "id", listed(cc)["map_id"]).stdout)
+            open_flows = new
             if how == "unload":
                 asymcc("unload", cc)
-        expect(client, "right", "end")
+        for _ in range(open_flows):
+            expect(client, "right", "end")
         if how == "replace":
             asymcc("unload", cc)
     assert len(mine) == LOADS[how] and listed(cc) is None and left(mine) == []
