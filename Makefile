@@ -46,7 +46,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
-.PHONY: all build deps image experiments test check-kernels fuzz lock clean install uninstall deb check-package check-clients
+.PHONY: all build deps image experiments test test-images check-kernels fuzz lock clean install uninstall deb check-package check-clients
 .DELETE_ON_ERROR:
 
 all: build
@@ -140,8 +140,10 @@ $(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
 experiments: build $(IMAGE) $(ASYMLAB)
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
-test: build $(B)/.deps-test $(TEST_KERNELS:%=$(B)/image/%/manifest.json) $(ASYMLAB)
-	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadfile tests
+test-images: $(TEST_KERNELS:%=$(B)/image/%/manifest.json)
+
+test: build $(B)/.deps-test test-images $(ASYMLAB)
+	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadgroup tests
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/test_clients.py

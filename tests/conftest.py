@@ -78,16 +78,15 @@ def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> s
                           timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
 
 
-LAB = {"test_cluster", "test_kernels"}
-LIVE = {"test_clients", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"}
+# Their tests interrupt and kill, and then look at what is left of all machines, or of all that this machine's kernel has loaded.
+TOGETHER = {"test_cluster": "lab", "test_kernels": "lab", "test_lab": "lab"} | dict.fromkeys(
+    ("test_clients", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"), "live")
 
 
-def group(nodeid: str) -> str:
-    """What looks at all virtual machines is "lab", what looks at all that this machine's kernel has loaded is "live"; else the file."""
-    name = Path(nodeid.split("::")[0]).stem
-    if name.endswith("_lab") or name in LAB:
-        return "lab"
-    return "live" if name.endswith("_live") or name in LIVE else name
+def group(item) -> str:
+    """Processes share the tests by group: what uses this machine's kernel is for one, other files are each a group."""
+    name = item.path.stem
+    return "live" if item.get_closest_marker("root") or name.endswith("_live") else TOGETHER.get(name, name)
 
 
 def init_is_private() -> bool:
@@ -98,20 +97,10 @@ def init_is_private() -> bool:
     return "init_private" in Path("/proc/kallsyms").read_text()
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    live = [i for i in items if group(i.nodeid) == "live"]
-    if live and init_is_private():
-        for item in live:
+    again = init_is_private()
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group(item)))
+        if again and group(item) == "live":
             item.add_marker(pytest.mark.flaky(reruns=2))
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config, log):
-    """Processes share the tests by group."""
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Groups(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return group(nodeid)
-
-    return Groups(config, log)

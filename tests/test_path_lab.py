@@ -173,6 +173,7 @@ def cgroups() -> set[str]:
     return {d for d in os.listdir(agent.cgroup_mount()) if d.startswith("asymlab-")}
 
 
+@pytest.mark.root
 @pytest.mark.parametrize("after", [None, 1.0, 2.5])
 def test_on_a_host_the_runs_cgroup_is_gone_afterwards(scenario_file, after):
     """At the end, and at a signal."""
@@ -190,6 +191,7 @@ def test_on_a_host_the_runs_cgroup_is_gone_afterwards(scenario_file, after):
     assert not cgroups()
 
 
+@pytest.mark.root
 def test_a_host_without_cgroup2_is_told_so(scenario_file, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root")

@@ -21,6 +21,7 @@ import socket, sys, time
 s = socket.socket()
 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[4].encode())
 s.connect((sys.argv[1], int(sys.argv[2])))
+print("connected", flush=True)
 half = int(sys.argv[3]) // 2
 s.sendall(b"x" * half)
 time.sleep(0.6)
@@ -50,6 +51,7 @@ def test_idle_and_outage(name, alias, pair, cgroup):
     asymcc("load", name, "--as", cc, *halves, *FITTING.get(name, ()))
     with server(pair, "10.9.0.2", 7202, SIZE) as s:
         with program("ip", "netns", "exec", pair.client, sys.executable, "-c", TWO_HALVES, "10.9.0.2", 7202, SIZE, cc) as c:
+            assert c.stdout.readline() == "connected\n", c.stderr.read()
             time.sleep(0.3)
             pair.sh(pair.server, "ip", "link", "set", pair.dev_s, "down")
             time.sleep(0.8)
