@@ -99,6 +99,7 @@ def init_is_private() -> bool:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: not (item.get_closest_marker("lab") or group(item) == "live"))  # what takes long first: the processes end together
     again = init_is_private()
     for item in items:
         item.add_marker(pytest.mark.xdist_group(group(item)))
