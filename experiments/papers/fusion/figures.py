@@ -257,6 +257,8 @@ def three(results):
         ax.set_title(f"{NAMES[c]}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index {np.mean([paper.three_jain(r) for r in runs]):.3f}")
     for ax in axes[len(found):]:
         ax.set_visible(False)
+    for ax in axes[max(len(found) - 2, 0):len(found)]:  # the lowest of each column
+        ax.tick_params(labelbottom=True)
     axes[0].legend(loc="upper right", ncols=3)
     axes[0].set_ylim(0, 260)
     figure.supxlabel("time, s")
