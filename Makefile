@@ -143,7 +143,7 @@ experiments: build $(IMAGE) $(ASYMLAB)
 test-images: $(TEST_KERNELS:%=$(B)/image/%/manifest.json)
 
 test: build $(B)/.deps-test test-images $(ASYMLAB)
-	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder tests
+	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder tests
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/test_clients.py

@@ -78,15 +78,31 @@ def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> s
                           timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
 
 
-# Their tests interrupt and kill, and then look at what is left of all machines, or of all that this machine's kernel has loaded.
-TOGETHER = {"test_cluster": "lab", "test_kernels": "lab", "test_lab": "lab"} | dict.fromkeys(
-    ("test_clients", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"), "live")
+# What looks at all that this machine's kernel has loaded is for one process, and what interrupts and kills virtual machines; else a file is for one.
+LAB = {"test_cluster", "test_kernels", "test_lab"}
+LIVE = {"test_clients", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"}
+LIVE_TESTS = {"test_a_host_without_cgroup2_is_told_so", "test_host_is_left_as_it_was_whenever_the_signal_comes",
+              "test_on_a_host_the_runs_cgroup_is_gone_afterwards", "test_on_host_as_root", "test_the_running_kernel"}
 
 
-def group(item) -> str:
-    """Processes share the tests by group: what uses this machine's kernel is for one, other files are each a group."""
-    name = item.path.stem
-    return "live" if item.get_closest_marker("root") or name.endswith("_live") else TOGETHER.get(name, name)
+def group(nodeid: str) -> str:
+    file, _, test = nodeid.partition("::")
+    name = Path(file).stem
+    if name in LIVE or name.endswith("_live") or test.partition("[")[0] in LIVE_TESTS:
+        return "live"
+    return "lab" if name in LAB else name
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Processes share the tests by group."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Groups(config, log)
 
 
 def init_is_private() -> bool:
@@ -97,11 +113,12 @@ def init_is_private() -> bool:
     return "init_private" in Path("/proc/kallsyms").read_text()
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: not (item.get_closest_marker("lab") or group(item) == "live"))  # what takes long first: the processes end together
     again = init_is_private()
     for item in items:
-        item.add_marker(pytest.mark.xdist_group(group(item)))
-        if again and group(item) == "live":
+        live = group(item.nodeid) == "live"
+        if item.get_closest_marker("root") and not live:
+            raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: name it in LIVE_TESTS")
+        if live and again:
             item.add_marker(pytest.mark.flaky(reruns=2))
+    items.sort(key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live"))  # what takes long first: the processes end together
