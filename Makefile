@@ -70,8 +70,11 @@ $(B)/.deps $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: 
 		else echo "missing packages; run: sudo apt-get update && sudo $$line"; exit 1; fi; \
 	fi; touch $@
 
+# apt serves one at a time: with `make -j` the others wait for the first.
+$(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: | $(B)/.deps
+
 # nginx and sshd shall not serve this machine because of a test: those that are new are stopped, and not started again.
-$(B)/.deps-clients: Makefile
+$(B)/.deps-clients: Makefile | $(B)/.deps
 	$(Q)new=""; for s in nginx:nginx openssh-server:ssh; do \
 		dpkg-query -W -f '$${Status}' $${s%:*} 2>/dev/null | grep -q 'ok installed' || new="$$new $${s#*:}"; done; \
 	failed=""; $(MAKE) --no-print-directory $(B)/.deps-programs || failed=1; \
