@@ -137,6 +137,7 @@ struct answer_option {
 /* --- forward delay, (4) and (5) ------------------------------------------------------------ */
 
 #define D_MAX_US (1 << 26)      /* 67 s; a change of delay beyond counts as this */
+#define X_MAX_US (1LL << 40)    /* 13 days; so far two clocks may drift apart, and stamps that jump get no further */
 #define IDLE_US 1000000u        /* a longer silence makes sftt stale */
 #define MIN_EPOCH_US 10000000u  /* the smallest delay is that of the last one to two epochs: clocks drift */
 
@@ -432,9 +433,11 @@ static inline void timestamp_sample(struct wire *w, const struct tcp_sock *tp)
 		w->first_tsval = tsval;
 		w->tick_us = usec ? 1 : 1000;
 		w->x_min = 0;
-	} else {
-		w->x_us += (s64)(s32)(tsval - w->tsval) * w->tick_us -
-			   (s64)(s32)(tsecr - w->tsecr) * (usec ? 1 : 1000);
+	} else { /* 2^31 * 10^4 + 2^31 * 10^3 < 2^45 an ACK */
+		s64 x = w->x_us + (s64)(s32)(tsval - w->tsval) * w->tick_us -
+			(s64)(s32)(tsecr - w->tsecr) * (usec ? 1 : 1000);
+
+		w->x_us = x > X_MAX_US ? X_MAX_US : x < -X_MAX_US ? -X_MAX_US : x;
 	}
 	w->tsval = tsval;
 	w->tsecr = tsecr;

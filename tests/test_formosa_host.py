@@ -2,6 +2,7 @@
 """Formosa's own source, compiled for the host with sanitizers: both ends, against the paper's laws and a peer that lies."""
 
 import itertools
+import subprocess
 from fractions import Fraction
 
 import pytest
@@ -1212,6 +1213,23 @@ def test_a_coarse_clock_is_no_queue(formosa, tick, w):
 @pytest.mark.parametrize("keys", [{"stamps": 0}, {"tick": 50_000}, {"synack": b"", "fails": 1}])
 def test_without_a_clock_only_losses_tell(formosa, keys):
     assert forward_signals(formosa, ramp, **keys) == []
+
+
+def test_a_clock_that_jumps_overflows_nothing(formosa, binary):
+    """A peer of 10-ms ticks that are taken for true, then stamps as far from the last as they can be: a million ACKs."""
+    def lines(n):
+        now = tsval = 0
+        for i in range(n):
+            now += 10 * MS
+            tsval += 1 if i < 300 else 2**31 - 1
+            yield line("ack", now=now, rcv_tsval=tsval % 2**32, rcv_tsecr=(i + 1 if i < 300 else -tsval) % 2**32)
+
+    begin = [line("set", init_cwnd=2), line("new", now=0, saw_tstamp=1, snd_ssthresh=2, app=1)]
+    done = subprocess.run([binary], input="\n".join([*begin, *lines(10**6)]) + "\n", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    formosa.batch(["reset", *begin, *lines(10**4)])
+    wire = formosa.state()["wire"]
+    assert wire["tick_us"] == 10_000 and wire["x_us"] == 1 << 40, "the bound that the code names"
 
 
 # --- NACK and SACK ----------------------------------------------------------------------------
