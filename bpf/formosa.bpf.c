@@ -840,13 +840,22 @@ static inline void write(struct bpf_sock_ops *ops)
 		write_answer(ops, w);
 }
 
-/* The sender hears its receiver. An old ACK tells nothing new, one beyond what was sent is a lie. */
-static inline void heard(struct bpf_sock_ops *ops, struct wire *w, const struct answer_option *o, u32 ack)
+/*
+ * Nothing is done by a segment that the kernel does not accept. Its place and timestamp are checked before we are called, its
+ * ACK is not: one beyond what was sent is a lie. An old one, which the kernel may accept, needs no knowledge to be guessed.
+ */
+static inline bool acceptable(const struct bpf_sock_ops *ops, const struct tcp_header *h)
+{
+	u32 ack = bpf_ntohl(h->ack);
+
+	return h->flags & ACK && !before(ack, ops->snd_una) && !before(ops->snd_nxt, ack);
+}
+
+/* The sender hears its receiver. */
+static inline void heard(struct wire *w, const struct answer_option *o)
 {
 	u8 ahead = (o->signal - w->signal_seen) & ANSWER_SIGNAL;
 
-	if (before(ack, ops->snd_una) || before(ops->snd_nxt, ack))
-		return;
 	COUNT(answers_seen);
 	w->heard = true;
 	w->echo = o->round;
@@ -883,6 +892,8 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 		w->due = 2;
 		return;
 	}
+	if (before(w->end, ops->rcv_nxt)) /* what came without an option, or with an old ACK */
+		w->end = ops->rcv_nxt;
 	if (before(w->end, seq)) { /* a new gap */
 		w->nacks = nack_dup;
 		w->gaps = true;
@@ -918,11 +929,11 @@ static inline void parse(struct bpf_sock_ops *ops)
 	u32 payload;
 	int len;
 
-	if (!w || !header(ops, &h, &payload))
+	if (!w || !w->peer || !header(ops, &h, &payload) || !acceptable(ops, &h))
 		return;
 	len = find_option(ops, &answer, sizeof(answer), ANSWER_EXID, 0);
 	if (len == sizeof(answer))
-		heard(ops, w, &answer, bpf_ntohl(h.ack));
+		heard(w, &answer);
 	else if (len >= 0 || len == -ENOSPC)
 		COUNT(options_bad);
 	if (!payload)

@@ -561,6 +561,26 @@ def test_options_of_a_wrong_length_are_counted(accsa, options, bad):
         accsa.read(options=options, len=SEG, cut=cut)
 
 
+UNACCEPTABLE = [{"ack": -1}, {"ack": -(2**30)}, {"ack": 1}, {"ack": 2**31}, {"ack": 2**31 - 1}, {"flags": 0}]
+
+
+@pytest.mark.parametrize("forged", UNACCEPTABLE)
+def test_a_segment_that_is_not_accepted_does_nothing(accsa, forged):
+    """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let through or held back."""
+    def read_forged():
+        before = accsa.state()
+        keys = forged | ({"ack": (before["tp"]["snd_nxt" if forged["ack"] > 0 else "snd_una"] + forged["ack"]) % 2**32} if "ack" in forged else {})
+        for raw in (data(1, 3, flags=T), data(10**6, 1), data(1)[:1] + b"\x08" + data(1)[2:]):
+            for place in (0, SEG, -SEG, 40 * SEG):
+                got = accsa.read(options=raw, len=SEG, seq=(before["tp"]["rcv_nxt"] + place) % 2**32, **keys)
+                assert "controller" not in got and accsa.state() == before
+
+    accsa.start(**RECEIVER, other=1)
+    read_forged()
+    quiet(accsa)
+    read_forged()
+
+
 @given(st.lists(st.tuples(st.integers(0, ALL), st.integers(0, 255), st.integers(0, 65535), st.integers(0, ALL), st.integers(1, 65535)), max_size=40))
 @settings(max_examples=60, deadline=None)
 def test_wild_options_do_no_harm(accsa, options):

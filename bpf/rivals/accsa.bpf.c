@@ -533,6 +533,17 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 		w->end = end;
 }
 
+/*
+ * Nothing is done by a segment that the kernel does not accept. Its place and timestamp are checked before we are called, its
+ * ACK is not: one beyond what was sent is a lie. An old one, which the kernel may accept, needs no knowledge to be guessed.
+ */
+static inline bool acceptable(const struct bpf_sock_ops *ops, const struct tcp_header *h)
+{
+	u32 ack = bpf_ntohl(h->ack);
+
+	return h->flags & ACK && !before(ack, ops->snd_una) && !before(ops->snd_nxt, ack);
+}
+
 static inline void parse(struct bpf_sock_ops *ops)
 {
 	struct wire *w = wire_of(ops, 0);
@@ -541,7 +552,7 @@ static inline void parse(struct bpf_sock_ops *ops)
 	u32 payload;
 	int len;
 
-	if (!w || !header(ops, &h, &payload) || !payload)
+	if (!w || !w->peer || !header(ops, &h, &payload) || !payload || !acceptable(ops, &h))
 		return;
 	len = find_option(ops, &data, sizeof(data), DATA_EXID, 0);
 	if (len == sizeof(data))
