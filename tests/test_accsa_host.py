@@ -239,6 +239,7 @@ def test_marks_of_pure_acks_are_counted(accsa, version):
     def marks(ecn, owned=1, **keys):
         before = accsa.state()["wire"]["marks"]
         assert accsa.ingress(packet=marked(ip_packet(1, version=version, **keys), ecn), owned=owned)["pass"]
+        accsa.ack(n=0)
         return accsa.state()["wire"]["marks"] - before
 
     accsa.start(**SENDER)
@@ -254,6 +255,46 @@ def test_marks_of_pure_acks_are_counted(accsa, version):
     accsa.start(**SENDER)
     accsa.release()
     assert marks(CE) == 0
+
+
+def noted(accsa, **keys):
+    assert accsa.ingress(packet=marked(ip_packet(**keys), CE))["pass"]
+    return accsa.state()["wire"]["noted"]
+
+
+def counted(accsa):
+    state = accsa.state()
+    assert state["wire"]["marks"] == state["counters"]["marks"]
+    return state["wire"]["marks"]
+
+
+def test_a_mark_counts_when_its_ack_is_accepted(accsa):
+    at(accsa, 40)
+    tp = accsa.state()["tp"]
+    una, nxt = tp["snd_una"], tp["snd_nxt"]
+    for ack, seq in ((una - 1, 1), (nxt + 1, 1), (una + 2**31, 1), (una, 0), (una, 2 + 2**20), (una, 2**31)):
+        assert noted(accsa, ack=ack, seq=seq) == 0, "no segment for this connection"
+    assert noted(accsa, ack=una, flags=0) == 0
+    assert noted(accsa, ack=nxt) == 1 and accsa.ack(n=1) and counted(accsa) == 0, "the stack has not taken it yet"
+    assert accsa.ack(n=tp["packets_out"] - 1, app=0) and counted(accsa) == 1
+    assert accsa.ack(n=0) and counted(accsa) == 1, "once"
+
+
+def test_a_mark_that_the_stack_refused_does_not_count(accsa):
+    """Its place and number are right, its timestamp is not."""
+    at(accsa, 40)
+    una = accsa.state()["tp"]["snd_una"]
+    assert noted(accsa, ack=una + SEG) == 1
+    accsa.ack(n=2)
+    assert accsa.state()["wire"]["noted"] == counted(accsa) == 0
+
+
+def test_marks_that_wait_for_the_socket_count_together(accsa):
+    """While the application has it, ACKs queue up; the stack then takes one after the other."""
+    at(accsa, 40)
+    una = accsa.state()["tp"]["snd_una"]
+    assert [noted(accsa, ack=una + i * SEG) for i in (1, 3, 2)] == [1, 2, 3]
+    assert [accsa.ack(n=1) and counted(accsa) for _ in range(3)] == [0, 0, 3]
 
 
 # --- the receiver -----------------------------------------------------------------------------

@@ -100,6 +100,8 @@ struct wire {
 
 	/* sender */
 	u32 marks;
+	u32 noted;        /* marked ACKs that the stack has not accepted yet ... */
+	u32 noted_ack;    /* ... and the newest of their numbers */
 
 	/* receiver */
 	bool receiving;   /* data options come */
@@ -304,8 +306,22 @@ void BPF_PROG(accsa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	take_window(a, tp);
 }
 
+/* The stack has accepted an ACK, una: marks noted with its number count, those of ACKs that it has not are dropped. */
+static inline void commit_marks(struct wire *w, u32 una)
+{
+	u32 noted;
+
+	if (!w->noted || before(una, w->noted_ack)) /* those wait for a socket that is in use */
+		return;
+	noted = __sync_lock_test_and_set(&w->noted, 0);
+	if (una != w->noted_ack)
+		return;
+	w->marks += noted;
+	__sync_fetch_and_add(&marks, noted);
+}
+
 /*
- * Runs for the segment that PARSE_HDR_OPT_CB has just noted, before its data is queued. The kernel
+ * Runs for the segment that PARSE_HDR_OPT_CB, or ingress, has just noted, before its data is queued. The kernel
  * then sends an ACK once it is: with this segment covered.
  */
 SEC("struct_ops/accsa_in_ack_event")
@@ -314,7 +330,10 @@ void BPF_PROG(accsa_in_ack_event, struct sock *sk, u32 flags)
 	struct inet_connection_sock *icsk = inet_csk(sk);
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 
-	if (!w || !w->receiving)
+	if (!w)
+		return;
+	commit_marks(w, tcp_sk(sk)->snd_una);
+	if (!w->receiving)
 		return;
 	w->thin = true;
 	if (w->due)
@@ -624,22 +643,36 @@ static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn
 	       skb->len == at + (h->offset >> 4) * 4;
 }
 
+/* Anybody can send what comes here: is it one that the stack may accept? Its place is in our window, its ACK in the flight. */
+static inline bool plausible(const struct tcp_sock *tp, u32 seq, u32 ack)
+{
+	return !before(seq, tp->rcv_wup) && !before(tp->rcv_wup + tp->rcv_wnd, seq) &&
+	       !before(ack, tp->snd_una) && !before(tp->snd_nxt, ack);
+}
+
 SEC("cgroup_skb/ingress")
 int accsa_ingress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 	struct tcp_header h;
+	struct tcp_sock *tp;
 	struct wire *w;
+	u32 ack;
 	u8 ecn;
 
 	if (!sk || !pure_ack(skb, &h, &ecn) || ecn != CE)
 		return 1;
 	sk = bpf_sk_fullsock(sk);
 	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
-	if (sends_options(w)) {
-		__sync_fetch_and_add(&w->marks, 1);
-		COUNT(marks);
-	}
+	if (!sends_options(w))
+		return 1;
+	tp = bpf_skc_to_tcp_sock(sk);
+	ack = bpf_ntohl(h.ack);
+	if (!tp || !(h.flags & ACK) || !plausible(tp, bpf_ntohl(h.seq), ack))
+		return 1;
+	if (!w->noted || before(w->noted_ack, ack))
+		w->noted_ack = ack;
+	__sync_fetch_and_add(&w->noted, 1);
 	return 1;
 }
 
