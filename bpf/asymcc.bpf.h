@@ -94,6 +94,7 @@ struct sock;
 
 struct inet_connection_sock {
 	u8 icsk_ca_state:5; /* enum tcp_ca_state */
+	u8 icsk_ca_setsockopt:1; /* the controller was chosen for this very socket, or its listener */
 	u8 icsk_retransmits; /* timeouts in a row */
 	struct {
 		u8 pending;  /* ICSK_ACK_NOW and others: an ACK is due */
@@ -236,6 +237,12 @@ static __always_inline bool may_grow(const struct tcp_sock *tp)
 static __always_inline bool in_recovery(const struct inet_connection_sock *icsk)
 {
 	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) >= TCP_CA_CWR;
+}
+
+/* Did somebody choose the socket's controller: the application, or `asymcc use --cgroup`? Else it is a route's, or the default. */
+static __always_inline bool is_chosen(const struct inet_connection_sock *icsk)
+{
+	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt);
 }
 
 /* --- fixed point ---------------------------------------------------------------------- */

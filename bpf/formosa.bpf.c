@@ -28,7 +28,7 @@
  *                       struct_ops in_ack_event: makes the kernel answer the flagged packet at once.
  *   receiver, thinning  cgroup_skb/egress: drops the kernel's other pure ACKs.
  * They meet in one storage per socket, `struct wire`. A receiver of a Formosa sender runs this
- * controller too, since only a controller is called in in_ack_event.
+ * controller too, since only a controller is called in in_ack_event; not if another was chosen for its socket.
  *
  * Where the paper is silent, or we differ:
  *  - W counts packets of a round, not packets outstanding: with one ACK a round, up to the last
@@ -68,6 +68,7 @@ TUNABLE(u32, signal_hold, 1, 0, 4, "rounds", "after a cut in congestion avoidanc
 TUNABLE(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
 PARAM(u32, nack_dup, 1, 1, 16, "ACKs", "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
+PARAM(u32, hello, 0, 0, 1, "-", "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");
 
 COUNTER(flows, "connections started, receivers' too");
 COUNTER(peers, "connections whose other end said that it is a Formosa receiver");
@@ -517,7 +518,8 @@ void BPF_PROG(formosa_init, struct sock *sk)
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 
 	__builtin_memset(f, 0, sizeof(*f));
-	first_window(tp, init_cwnd);
+	if (!w || !w->receiving) /* to receive changes no window */
+		first_window(tp, init_cwnd);
 	f->w = f->w_last = min_u64(max_u64(tp->snd_cwnd, 1), W_MAX);
 	f->ssthresh = max_u64(tp->snd_ssthresh, W_MIN);
 	f->srtt_us = min_u64(tp->srtt_us >> 3, RTT_MAX_US); /* of the handshake */
@@ -676,7 +678,7 @@ void BPF_PROG(formosa_in_ack_event, struct sock *sk, u32 flags)
 /* --- options ----------------------------------------------------------------------------------- */
 
 enum {
-	CB_FLAGS = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
+	WRITE = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG, PARSE = BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
 	IPPROTO_TCP_ = 6, TCP_CONGESTION_ = 13, TCP_SAVE_SYN_ = 27, TCPOPT_SACK = 5,
 	ENOSPC = 28, FIN = 1, SYN = 2, RST = 4, ACK = 16, ECE = 64,
 };
@@ -702,9 +704,9 @@ static inline int find_option(struct bpf_sock_ops *ops, void *option, u32 size, 
 
 static inline bool says_hello(struct bpf_sock_ops *ops, u64 flags)
 {
-	struct hello_option hello;
+	struct hello_option o;
 
-	return find_option(ops, &hello, sizeof(hello), HELLO_EXID, flags) == sizeof(hello);
+	return find_option(ops, &o, sizeof(o), HELLO_EXID, flags) == sizeof(o);
 }
 
 static inline struct wire *wire_of(struct bpf_sock_ops *ops, u64 flags)
@@ -714,24 +716,68 @@ static inline struct wire *wire_of(struct bpf_sock_ops *ops, u64 flags)
 	return sk ? bpf_sk_storage_get(&wires, sk, NULL, flags) : NULL;
 }
 
-/* The flags are the socket's: off, other programs of the cgroup are not called either. */
-static inline void callbacks(struct bpf_sock_ops *ops, bool on)
+static inline struct tcp_sock *tcp_of(struct bpf_sock_ops *ops)
 {
-	u32 flags = ops->bpf_sock_ops_cb_flags;
+	struct bpf_sock *sk = ops->sk;
 
-	bpf_sock_ops_cb_flags_set(ops, on ? flags | CB_FLAGS : flags & ~CB_FLAGS);
+	return sk ? bpf_skc_to_tcp_sock(sk) : NULL;
 }
 
-/* After the handshake: with a peer that is no Formosa receiver nothing is called any more. */
-static inline void established(struct bpf_sock_ops *ops, bool hello)
+/* The flags are the socket's, and other programs of the cgroup may need them: what is set stays. */
+static inline void callbacks(struct bpf_sock_ops *ops, u32 flags)
 {
-	struct wire *w = hello ? wire_of(ops, BPF_SK_STORAGE_GET_F_CREATE) : NULL;
+	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | flags);
+}
 
-	if (w) {
-		w->peer = true;
-		COUNT(peers);
-	}
-	callbacks(ops, w);
+/* Is ours the controller of this socket? */
+static inline bool is_ours(struct bpf_sock_ops *ops)
+{
+	char name[16] = "";
+
+	if (bpf_getsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_, name, sizeof(name)))
+		return false;
+	for (int i = 0; i < 16 && name[i] == asymcc_name[i]; i++)
+		if (!name[i])
+			return true;
+	return false;
+}
+
+/* May this socket's controller become ours? It may be so already; another one that was chosen for the socket stays. */
+static inline bool may_receive(struct bpf_sock_ops *ops)
+{
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tcp_of(ops);
+
+	return icsk && (!is_chosen(icsk) || is_ours(ops));
+}
+
+/* Whose SYNs say hello shows in SYNs that are kept. The application may keep more of them. */
+static inline void listens(struct bpf_sock_ops *ops)
+{
+	int keep = 0, one = 1;
+
+	if (!may_receive(ops))
+		return;
+	if (!bpf_getsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &keep, sizeof(keep)) && !keep)
+		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &one, sizeof(one));
+	callbacks(ops, WRITE);
+}
+
+/* Does a connection that is opened here say hello? */
+static inline bool greets(struct bpf_sock_ops *ops)
+{
+	return is_ours(ops) || (hello && may_receive(ops));
+}
+
+/* After the handshake: both ends have said hello. */
+static inline void established(struct bpf_sock_ops *ops)
+{
+	struct wire *w = wire_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
+
+	if (!w)
+		return;
+	w->peer = true;
+	COUNT(peers);
+	callbacks(ops, WRITE | PARSE);
 }
 
 /*
@@ -740,14 +786,13 @@ static inline void established(struct bpf_sock_ops *ops, bool hello)
  */
 static inline bool hello_due(struct bpf_sock_ops *ops)
 {
-	struct bpf_sock *sk = ops->sk;
 	struct tcp_sock *tp;
 
 	if (ops->skb_tcp_flags & ACK)
 		return ops->args[0] != BPF_WRITE_HDR_TCP_SYNACK_COOKIE &&
 		       says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN);
-	tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
-	return tp && ((struct inet_connection_sock *)tp)->icsk_retransmits < 2;
+	tp = tcp_of(ops);
+	return tp && ((struct inet_connection_sock *)tp)->icsk_retransmits < 2 && greets(ops);
 }
 
 static inline void reserve(struct bpf_sock_ops *ops)
@@ -784,8 +829,7 @@ static inline bool header(struct bpf_sock_ops *ops, struct tcp_header *h, u32 *p
 
 static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 seq, u32 payload)
 {
-	struct bpf_sock *sk = ops->sk;
-	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+	struct tcp_sock *tp = tcp_of(ops);
 	u32 sent = ops->data_segs_out - w->segs, end = seq + payload;
 	struct data_option o = {
 		.kind = OPTION_KIND,
@@ -822,13 +866,13 @@ static inline void write_answer(struct bpf_sock_ops *ops, const struct wire *w)
 
 static inline void write(struct bpf_sock_ops *ops)
 {
-	struct hello_option hello = { OPTION_KIND, sizeof(hello), HELLO_EXID };
+	struct hello_option greeting = { OPTION_KIND, sizeof(greeting), HELLO_EXID };
 	struct tcp_header h;
 	struct wire *w;
 	u32 payload;
 
 	if (ops->skb_tcp_flags & SYN) {
-		bpf_store_hdr_opt(ops, &hello, sizeof(hello), 0); /* no room was reserved: none is left */
+		bpf_store_hdr_opt(ops, &greeting, sizeof(greeting), 0); /* no room was reserved: none is left */
 		return;
 	}
 	w = wire_of(ops, 0);
@@ -866,12 +910,15 @@ static inline void heard(struct wire *w, const struct answer_option *o)
 	}
 }
 
-static inline void start_receiving(struct bpf_sock_ops *ops, struct wire *w)
+/* Only a controller can have the kernel ACK at once. False where this one cannot be the socket's: the sender falls back. */
+static inline bool start_receiving(struct bpf_sock_ops *ops, struct wire *w)
 {
-	w->receiving = true;
-	w->end = w->last_ack = ops->rcv_nxt;
+	w->receiving = true; /* the controller's init looks at it */
 	if (!w->sender)
-		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_, (void *)asymcc_name, sizeof(asymcc_name));
+		w->receiving = may_receive(ops) && !bpf_setsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_,
+								   (void *)asymcc_name, sizeof(asymcc_name));
+	w->end = w->last_ack = ops->rcv_nxt;
+	return w->receiving;
 }
 
 /* The receiver measures a packet, and decides whether it is to be answered at once. */
@@ -880,14 +927,13 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 {
 	u32 end = seq + payload, now_us = bpf_ktime_get_ns() / 1000, mss = 0;
 	u32 d = now_us - bpf_ntohl(o->stamp);
-	struct bpf_sock *sk = ops->sk;
-	struct tcp_sock *tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+	struct tcp_sock *tp = tcp_of(ops);
 	bool first = !w->receiving;
 
 	COUNT(options_seen);
+	if (first && !start_receiving(ops, w))
+		return;
 	w->optioned = true;
-	if (first)
-		start_receiving(ops, w);
 	if (!before(ops->rcv_nxt, end)) { /* here already: the sender has not heard of it */
 		w->due = 2;
 		return;
@@ -948,23 +994,25 @@ static inline void parse(struct bpf_sock_ops *ops)
 SEC("sockops")
 int formosa_sockops(struct bpf_sock_ops *ops)
 {
-	int one = 1;
-
 	switch (ops->op) {
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &one, sizeof(one));
-		callbacks(ops, true);
+		listens(ops);
 		break;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		if (ops->sk) /* a socket that is connected anew */
 			bpf_sk_storage_delete(&wires, ops->sk);
-		callbacks(ops, true);
+		break;
+	case BPF_SOCK_OPS_TIMEOUT_INIT: /* of a SYN that will leave: a route, too, has given its controller by now */
+		if (greets(ops))
+			callbacks(ops, WRITE);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		established(ops, says_hello(ops, 0));
+		if (greets(ops) && says_hello(ops, 0))
+			established(ops);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		established(ops, says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN));
+		if (may_receive(ops) && says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN))
+			established(ops);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		reserve(ops);

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from host.driver import Driver, build, line
-from host.formosa import ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, RST, SEG, SYN, Receiver, ip_packet
+from host.formosa import ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, PARSE, RST, SEG, SYN, WRITE, Receiver, ip_packet
 
 ALL = 2**32 - 1
 MS, SECOND = 1000, 10**6
@@ -183,23 +183,81 @@ def test_hello(accsa):
         accsa.call(op=CALL["listen"])
         return accsa.write(flags=SYN | ACK, full=0, syn=syn, **keys)["options"]
 
-    accsa.start()
-    accsa.call(op=CALL["connect"])
-    accsa.poke(other=0)
-    assert hello() == HELLO.hex()
-    accsa.poke(other=1)
-    assert hello() == ""
+    for other in (0, 1):
+        accsa.start()
+        accsa.poke(other=other)
+        accsa.call(op=CALL["connect"])
+        accsa.call(op=CALL["syn"])
+        assert accsa.state()["tp"]["cb_flags"] == (0 if other else WRITE)
+        accsa.poke(cb_flags=WRITE)
+        assert hello() == ("" if other else HELLO.hex())
     accsa.poke(other=0, icsk_retransmits=1)
     assert hello() == HELLO.hex()
     accsa.poke(icsk_retransmits=2)
     assert hello() == ""
     assert answer(HELLO) == HELLO.hex()
     assert answer(b"") == answer(bytes.fromhex("fd04f0a0")) == answer(HELLO, mode=COOKIE) == ""
+    accsa.start(**SENDER, other=1)
+    assert accsa.state()["tp"]["exists"] == 0, "an answer to what was not said"
 
 
-def test_those_that_come_may_have_ecn_those_that_go_ask_by_their_controller(accsa):
+@pytest.mark.parametrize("version", [4, 6])
+def test_only_syns_that_say_hello_may_have_ecn_whatever_tcp_ecn_says(accsa, version):
+    def reply(options, flags=SYN | 0xC0, port=80, full=0):
+        accsa.ingress(packet=ip_packet(0, flags=flags, options=options + bytes(-len(options) % 4), version=version))
+        return accsa.call(op=NEEDS_ECN, full=full, remote_port=port)["reply"]
+
     accsa.start()
-    assert (accsa.call(op=NEEDS_ECN, full=0)["reply"], accsa.call(op=NEEDS_ECN, full=1)["reply"]) == (1, 0)
+    before = bytes.fromhex("020405b40402080a0000000100000000")
+    for options in (HELLO, before + b"\x01\x03\x03\x07" + HELLO, before + HELLO, b"\x01" * 36 + HELLO, HELLO + before, before + bytes.fromhex("fd04f0a0") + HELLO):
+        assert reply(options) == 1
+        assert reply(options, full=1) == 0, "one that goes asks if its controller is ours"
+        assert reply(options, port=81) == 0, "another's SYN"
+        assert reply(before) == 0, "and it is forgotten with the next"
+    accsa.call(op=NEEDS_ECN, full=0)
+    for options in (b"", before, HELLO[:3], b"\xfd\x05\xf0\xa3\x00", b"\xfd\x04\xf0\xa0", b"\xfe" + HELLO[1:], before + HELLO[:2]):
+        assert reply(options) == 0
+    assert reply(HELLO, flags=SYN | ACK) == reply(HELLO, flags=ACK) == 0
+
+
+@pytest.mark.parametrize("other, chosen, listens", [(0, 0, True), (1, 0, True), (0, 1, True), (1, 1, False)])
+def test_a_listener_keeps_the_syns(accsa, other, chosen, listens):
+    accsa.start()
+    accsa.poke(other=other, chosen=chosen)
+    got = accsa.call(op=CALL["listen"])
+    assert got.get("option") == ([6, 27, 1] if listens else None)
+    assert accsa.state()["tp"]["cb_flags"] == WRITE * listens
+    accsa.poke(keeps_syn=2)
+    assert "option" not in accsa.call(op=CALL["listen"])
+
+
+def test_flags_are_never_cleared(accsa):
+    for keys in ({"syn": b""}, {"synack": b""}, RECEIVER, RECEIVER | {"other": 1}, {"syn": HELLO}, RECEIVER | {"fails": 1}):
+        accsa.start(cb_flags=0x7F, **keys)
+        for op in CALL.values():
+            accsa.call(op=op)
+        assert accsa.state()["tp"]["cb_flags"] == 0x7F
+
+
+@pytest.mark.parametrize("params", [None, {"init_cwnd": 2}])
+def test_to_receive_changes_no_window(accsa, params):
+    accsa.start(params, **RECEIVER, other=1, snd_cwnd=12, snd_ssthresh=7)
+    assert accsa.read(options=data(1), len=SEG)["controller"].startswith("accsa")
+    tp = accsa.state()["tp"]
+    assert (tp["snd_cwnd"], tp["snd_ssthresh"]) == (12, 7)
+
+
+@pytest.mark.parametrize("since", ["listen", "accept"])
+@pytest.mark.parametrize("why", ["chosen", "locked"])
+def test_another_controller_that_was_chosen_stays(accsa, since, why):
+    accsa.start(**RECEIVER, other=1, **({why: 1} if since == "listen" else {}))
+    accsa.poke(**{why: 1}, cb_flags=WRITE | PARSE)
+    for i in range(3):
+        assert "controller" not in accsa.read(options=data(1, flags=T), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
+        accsa.ack(n=0)
+    state = accsa.state()
+    assert state["tp"]["other"] and not state["tp"]["pending"] and not state["wire"]["receiving"] and not state["wire"]["thin"]
+    assert passes(accsa, 1 + 3 * SEG)
 
 
 def test_data_option(accsa):

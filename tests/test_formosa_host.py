@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from host.driver import Driver, build, line
 from host.formosa import (
-    ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, HELLO, PSH, RST, SEG, SYN, A, F, P, Receiver, T, answer, data,
+    ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, HELLO, PSH, PARSE, RST, SEG, SYN, WRITE, A, F, P, Receiver, T, answer, data,
     fields_of_answer, fields_of_data, ip_packet, signed, transfer,
 )  # fmt: skip
 from host.nack import blocks_of, gaps_of
@@ -510,10 +510,14 @@ def test_answer_option(formosa):
 
 
 def test_hello(formosa):
-    """In a SYN, but not in one sent a third time; in the answer to one, but not of a SYN cookie."""
+    """In the SYN of a connection that sends by this controller, but not in one sent a third time; in the answer to one, but not of a SYN cookie."""
     formosa.start()
     assert formosa.write(flags=SYN)["options"] == ""  # nobody asked for callbacks
     formosa.call(op=CALL["connect"])
+    formosa.call(op=CALL["syn"], full=0)  # of one that has come
+    assert formosa.state()["tp"]["cb_flags"] == 0
+    formosa.call(op=CALL["syn"])
+    assert formosa.state()["tp"]["cb_flags"] == WRITE
     assert bytes.fromhex(formosa.write(flags=SYN)["options"]) == HELLO
     formosa.poke(icsk_retransmits=1)
     assert bytes.fromhex(formosa.write(flags=SYN)["options"]) == HELLO
@@ -527,25 +531,58 @@ def test_hello(formosa):
         assert bytes.fromhex(formosa.write(flags=SYN | ACK, full=0, **keys)["options"]) == got
 
 
+@pytest.mark.parametrize("hello, other, chosen, says", [
+    (0, 0, 0, True), (0, 0, 1, True), (0, 1, 0, False), (0, 1, 1, False), (1, 0, 1, True), (1, 1, 0, True), (1, 1, 1, False),
+])  # fmt: skip
+def test_who_says_hello(formosa, hello, other, chosen, says):
+    """Loading changes no connection: others do when they are asked to, unless somebody chose their controller. Not asked, they hear none."""
+    formosa.start({"hello": hello}, other=other, chosen=chosen)
+    formosa.call(op=CALL["connect"])
+    formosa.call(op=CALL["syn"])
+    assert formosa.state()["tp"]["cb_flags"] == WRITE * says
+    formosa.poke(cb_flags=WRITE)  # another program's doing
+    assert (bytes.fromhex(formosa.write(flags=SYN)["options"]) == HELLO) == says
+    formosa.start({"hello": hello}, other=other, chosen=chosen, synack=HELLO)
+    state = formosa.state()
+    assert state["tp"]["exists"] == (says or not other) and state["counters"]["peers"] == says
+
+
 @pytest.mark.parametrize("side", ["syn", "synack"])
 @pytest.mark.parametrize("raw, speaks", [
     (HELLO, 1), (b"\x01\x01" + HELLO, 1), (b"", 0), (b"\x00" + HELLO, 0), (HELLO[:3], 0), (bytes.fromhex("fd05f0a000"), 0),
     (bytes.fromhex("fd04f0a1"), 0), (bytes.fromhex("fe04f0a0"), 0), (bytes.fromhex("fd00f0a0"), 0),
 ])  # fmt: skip
 def test_established(formosa, side, raw, speaks):
-    """With a peer that says no hello nothing is called any more; flags of other programs stay."""
+    """What comes from a peer that says no hello is not looked at; flags of other programs stay."""
     formosa.start(cb_flags=1, **{side: raw})
     state = formosa.state()
     assert state["wire"]["peer"] == state["counters"]["peers"] == speaks
-    assert state["tp"]["cb_flags"] == (0x61 if speaks else 1)
+    assert state["tp"]["cb_flags"] == 1 | WRITE | PARSE * speaks
     assert state["wire"]["sender"] == 1
     assert room(formosa) == 12 * speaks
 
 
-def test_a_listener_keeps_the_syns(formosa):
-    formosa.start()
-    assert formosa.call(op=CALL["listen"])["option"] == [6, 27, 1]
-    assert formosa.state()["tp"]["cb_flags"] == 0x60
+def test_flags_are_never_cleared(formosa):
+    """Whoever else set them: also before us, and on connections that are none of ours."""
+    for keys in ({"syn": b""}, {"synack": b""}, {"syn": HELLO}, {"syn": HELLO, "other": 1}, {"synack": b"", "other": 1}, {"syn": HELLO, "fails": 1}):
+        formosa.start(cb_flags=0x7F, **keys)
+        for op in CALL.values():
+            formosa.call(op=op)
+        assert formosa.state()["tp"]["cb_flags"] == 0x7F
+
+
+@pytest.mark.parametrize("other, chosen, listens", [(0, 0, True), (1, 0, True), (0, 1, True), (1, 1, False)])
+def test_a_listener_keeps_the_syns(formosa, other, chosen, listens):
+    """Not one for which another controller was chosen: it does not answer a hello."""
+    formosa.start(other=other, chosen=chosen)
+    got = formosa.call(op=CALL["listen"])
+    assert got.get("option") == ([6, 27, 1] if listens else None)
+    assert formosa.state()["tp"]["cb_flags"] == WRITE * listens
+
+
+def test_a_listener_that_keeps_its_syns_keeps_them_its_way(formosa):
+    formosa.start(keeps_syn=2)
+    assert "option" not in formosa.call(op=CALL["listen"]) and formosa.state()["tp"]["cb_flags"] == WRITE
 
 
 def test_a_receiver_changes_to_this_controller(formosa):
@@ -556,6 +593,34 @@ def test_a_receiver_changes_to_this_controller(formosa):
     assert "controller" not in formosa.read(options=data(2), len=SEG, seq=1)
     formosa.start(syn=HELLO)
     assert "controller" not in formosa.read(options=data(1), len=SEG)
+
+
+@pytest.mark.parametrize("params", [None, {"init_cwnd": 1024}])
+@pytest.mark.parametrize("cwnd, ssthresh, sent", [(10, NO_SSTHRESH, 0), (3, 7, 0), (40, 20, 100)])
+def test_to_receive_changes_no_window(formosa, params, cwnd, ssthresh, sent):
+    formosa.start(params, syn=HELLO, other=1, snd_cwnd=cwnd, snd_ssthresh=ssthresh, data_segs_out=sent)
+    formosa.read(options=data(1), len=SEG)
+    state = formosa.state()
+    assert not state["tp"]["other"] and (state["tp"]["snd_cwnd"], state["tp"]["snd_ssthresh"]) == (cwnd, ssthresh)
+    assert (state["ca"]["w"], state["ca"]["ssthresh"]) == (cwnd, ssthresh), "and where it sends, it goes on with it"
+
+
+@pytest.mark.parametrize("since", ["listen", "accept"])
+@pytest.mark.parametrize("why", ["chosen", "locked"])
+def test_another_controller_that_was_chosen_stays(formosa, since, why):
+    """By the application, `use --cgroup` or a locked route: no ACK is forced or dropped, and no answer written, so that the sender falls back."""
+    formosa.start(syn=HELLO, other=1, **({why: 1} if since == "listen" else {}))
+    formosa.poke(**{why: 1}, cb_flags=WRITE | PARSE)
+    for i in range(3):
+        assert "controller" not in formosa.read(options=data(1 + i, A | T | P), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
+        formosa.ack(n=0)
+    state = formosa.state()
+    assert state["tp"]["other"] and not state["tp"]["pending"] and state["counters"]["flows"] == 0
+    assert state["wire"]["receiving"] == state["wire"]["thin"] == room(formosa) == 0
+    assert passes(formosa, 1 + 3 * SEG)
+    formosa.start(syn=HELLO, chosen=1)  # it was ours
+    formosa.read(options=data(1), len=SEG)
+    assert formosa.state()["wire"]["receiving"] == 1
 
 
 # --- the estimator ----------------------------------------------------------------------------

@@ -127,8 +127,16 @@ struct {
 	__type(value, struct wire);
 } wires SEC(".maps");
 
+/* The port that the SYN came from which this CPU takes in, if it says hello. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, u32);
+} greeting SEC(".maps");
+
 enum {
-	CB_FLAGS = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
+	WRITE = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG, PARSE = BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
 	IPPROTO_TCP_ = 6, TCP_CONGESTION_ = 13, TCP_SAVE_SYN_ = 27, TCPOPT_SACK = 5,
 	ENOSPC = 28, FIN = 1, SYN = 2, RST = 4, ACK = 16, ECE = 64, CE = 3,
 };
@@ -210,7 +218,8 @@ void BPF_PROG(accsa_init, struct sock *sk)
 		return;
 	}
 	w->ours = true;
-	first_window(tp, init_cwnd);
+	if (!w->receiving) /* to receive changes no window */
+		first_window(tp, init_cwnd);
 	take_window(a, tp);
 	a->delivered = tp->delivered;
 	a->una = tp->snd_una;
@@ -382,27 +391,10 @@ static inline struct tcp_sock *tcp_of(struct bpf_sock_ops *ops)
 	return sk ? bpf_skc_to_tcp_sock(sk) : NULL;
 }
 
-/* The flags are the socket's: off, other programs of the cgroup are not called either. */
-static inline void callbacks(struct bpf_sock_ops *ops, bool on)
+/* The flags are the socket's, and other programs of the cgroup may need them: what is set stays. */
+static inline void callbacks(struct bpf_sock_ops *ops, u32 flags)
 {
-	u32 flags = ops->bpf_sock_ops_cb_flags;
-
-	bpf_sock_ops_cb_flags_set(ops, on ? flags | CB_FLAGS : flags & ~CB_FLAGS);
-}
-
-/* After the handshake: without a peer nothing is called any more. */
-static inline void established(struct bpf_sock_ops *ops, bool hello)
-{
-	struct tcp_sock *tp = tcp_of(ops);
-	struct wire *w = NULL;
-
-	if (hello && tp && tp->ecn_flags & TCP_ECN_OK)
-		w = wire_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
-	if (w) {
-		w->peer = true;
-		COUNT(peers);
-	}
-	callbacks(ops, w);
+	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | flags);
 }
 
 /* Is ours the controller of this socket? */
@@ -416,6 +408,41 @@ static inline bool is_ours(struct bpf_sock_ops *ops)
 		if (!name[i])
 			return true;
 	return false;
+}
+
+/* May this socket's controller become ours? It may be so already; another one that was chosen for the socket stays. */
+static inline bool may_receive(struct bpf_sock_ops *ops)
+{
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tcp_of(ops);
+
+	return icsk && (!is_chosen(icsk) || is_ours(ops));
+}
+
+/* Whose SYNs say hello shows in SYNs that are kept. The application may keep more of them. */
+static inline void listens(struct bpf_sock_ops *ops)
+{
+	int keep = 0, one = 1;
+
+	if (!may_receive(ops))
+		return;
+	if (!bpf_getsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &keep, sizeof(keep)) && !keep)
+		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &one, sizeof(one));
+	callbacks(ops, WRITE);
+}
+
+/* After the handshake: both ends have said hello. */
+static inline void established(struct bpf_sock_ops *ops)
+{
+	struct tcp_sock *tp = tcp_of(ops);
+	struct wire *w = NULL;
+
+	if (tp && tp->ecn_flags & TCP_ECN_OK)
+		w = wire_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!w)
+		return;
+	w->peer = true;
+	COUNT(peers);
+	callbacks(ops, WRITE | PARSE);
 }
 
 /*
@@ -494,14 +521,17 @@ static inline void write(struct bpf_sock_ops *ops)
 		COUNT(options_sent);
 }
 
-static inline void start_receiving(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o)
+/* Only a controller can have the kernel ACK at once. False where this one cannot be the socket's. */
+static inline bool start_receiving(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o)
 {
-	w->receiving = true;
+	w->receiving = true; /* the controller's init looks at it */
+	if (!w->ours)
+		w->receiving = may_receive(ops) && !bpf_setsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_,
+								   (void *)asymcc_name, sizeof(asymcc_name));
 	w->dk = 1;
 	w->marks_seen = o->marks;
 	w->end = w->last_ack = w->round = ops->rcv_nxt;
-	if (!w->ours)
-		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_, (void *)asymcc_name, sizeof(asymcc_name));
+	return w->receiving;
 }
 
 /* (1) and (2). What is told of within the round trip after a doubling were ACKs from before it. */
@@ -538,9 +568,9 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 	struct tcp_sock *tp = tcp_of(ops);
 
 	COUNT(options_seen);
+	if (!w->receiving && !start_receiving(ops, w, o))
+		return;
 	w->optioned = true;
-	if (!w->receiving)
-		start_receiving(ops, w, o);
 	adapt(ops, w, o);
 	if (tp)
 		mss = ((struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
@@ -583,27 +613,32 @@ static inline void parse(struct bpf_sock_ops *ops)
 SEC("sockops")
 int accsa_sockops(struct bpf_sock_ops *ops)
 {
-	int one = 1;
+	u32 *greeted, zero = 0;
 
 	switch (ops->op) {
-	case BPF_SOCK_OPS_NEEDS_ECN:
-		if (!ops->is_fullsock) /* a SYN that has come; one that goes asks if its controller is ours */
+	case BPF_SOCK_OPS_NEEDS_ECN: /* of a SYN that has come; one that goes asks if its controller is ours */
+		greeted = bpf_map_lookup_elem(&greeting, &zero);
+		if (!ops->is_fullsock && greeted && *greeted && *greeted == bpf_ntohl(ops->remote_port))
 			ops->reply = 1;
 		break;
 	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &one, sizeof(one));
-		callbacks(ops, true);
+		listens(ops);
 		break;
 	case BPF_SOCK_OPS_TCP_CONNECT_CB:
 		if (ops->sk) /* a socket that is connected anew */
 			bpf_sk_storage_delete(&wires, ops->sk);
-		callbacks(ops, true);
+		break;
+	case BPF_SOCK_OPS_TIMEOUT_INIT: /* of a SYN that will leave: a route, too, has given its controller by now */
+		if (is_ours(ops))
+			callbacks(ops, WRITE);
 		break;
 	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		established(ops, says_hello(ops, 0));
+		if (is_ours(ops) && says_hello(ops, 0))
+			established(ops);
 		break;
 	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		established(ops, says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN));
+		if (may_receive(ops) && says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN))
+			established(ops);
 		break;
 	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
 		reserve(ops);
@@ -620,16 +655,16 @@ int accsa_sockops(struct bpf_sock_ops *ops)
 
 /* --- what passes by ------------------------------------------------------------------------------ */
 
-#define PURE_ACK_MAX (40 + 60) /* longest IP and TCP headers without extensions */
+#define HEADERS_MAX (40 + 60) /* longest IP and TCP headers without extensions */
 
-/* TCP header of a pure ACK and its ECN bits, or false. */
-static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
+/* Where the TCP header begins of a segment without payload; with it and the ECN bits. 0: it is none. */
+static inline u32 bare_segment(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
 {
 	u8 ip[10];
 	u32 at;
 
-	if (skb->len > PURE_ACK_MAX || bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
-		return false;
+	if (skb->len > HEADERS_MAX || bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
+		return 0;
 	if (ip[0] >> 4 == 4 && ip[9] == IPPROTO_TCP_) {
 		at = (ip[0] & 15) * 4;
 		*ecn = ip[1] & CE;
@@ -637,10 +672,26 @@ static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn
 		at = 40;
 		*ecn = ip[1] >> 4 & CE;
 	} else {
-		return false;
+		return 0;
 	}
-	return !bpf_skb_load_bytes(skb, at, h, sizeof(*h)) && !(h->flags & (SYN | FIN | RST)) &&
-	       skb->len == at + (h->offset >> 4) * 4;
+	return !bpf_skb_load_bytes(skb, at, h, sizeof(*h)) && skb->len == at + (h->offset >> 4) * 4 ? at : 0;
+}
+
+static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
+{
+	return bare_segment(skb, h, ecn) && !(h->flags & (SYN | FIN | RST));
+}
+
+/* Is the hello among the options of this SYN? It stands at a multiple of four, as Linux writes it. */
+static inline bool greets(struct __sk_buff *skb, const struct tcp_header *h, u32 at)
+{
+	u32 end = at + (h->offset >> 4) * 4;
+	struct hello_option o;
+
+	for (at += sizeof(*h); at < end && !bpf_skb_load_bytes(skb, at, &o, sizeof(o)); at += sizeof(o))
+		if (o.kind == OPTION_KIND && o.len == sizeof(o) && o.exid == HELLO_EXID)
+			return true;
+	return false;
 }
 
 /* Anybody can send what comes here: is it one that the stack may accept? Its place is in our window, its ACK in the flight. */
@@ -656,11 +707,20 @@ int accsa_ingress(struct __sk_buff *skb)
 	struct bpf_sock *sk = skb->sk;
 	struct tcp_header h;
 	struct tcp_sock *tp;
+	u32 ack, at, zero = 0, *greeted;
 	struct wire *w;
-	u32 ack;
 	u8 ecn;
 
-	if (!sk || !pure_ack(skb, &h, &ecn) || ecn != CE)
+	at = bare_segment(skb, &h, &ecn);
+	if (!at)
+		return 1;
+	if ((h.flags & (SYN | ACK)) == SYN) {
+		greeted = bpf_map_lookup_elem(&greeting, &zero);
+		if (greeted)
+			*greeted = greets(skb, &h, at) ? bpf_ntohs(h.source) : 0;
+		return 1;
+	}
+	if (!sk || ecn != CE || (h.flags & (SYN | FIN | RST | ACK)) != ACK)
 		return 1;
 	sk = bpf_sk_fullsock(sk);
 	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
@@ -668,7 +728,7 @@ int accsa_ingress(struct __sk_buff *skb)
 		return 1;
 	tp = bpf_skc_to_tcp_sock(sk);
 	ack = bpf_ntohl(h.ack);
-	if (!tp || !(h.flags & ACK) || !plausible(tp, bpf_ntohl(h.seq), ack))
+	if (!tp || !plausible(tp, bpf_ntohl(h.seq), ack))
 		return 1;
 	if (!w->noted || before(w->noted_ack, ack))
 		w->noted_ack = ack;

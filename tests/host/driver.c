@@ -193,7 +193,7 @@ static const struct entry members[] = {
 	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits), MEMBER(sock.tp, ecn_flags),
 	MEMBER(k, pacing_rate),
 #ifdef WIRE
-	MEMBER(skops, cb_flags), MEMBER(skops, other), MEMBER(storage, exists), MEMBER(storage, fails),
+	MEMBER(skops, cb_flags), MEMBER(skops, keeps_syn), MEMBER(skops, remote_port), MEMBER(skops, chosen), MEMBER(skops, locked), MEMBER(skops, other), MEMBER(storage, exists), MEMBER(storage, fails),
 #endif
 	{ "now", &sock.tp.tcp_mstamp, sizeof(u64), 0, 0, 0 },
 };

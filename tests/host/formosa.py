@@ -9,7 +9,8 @@ from .driver import line
 
 SEG = 960
 A, T, P, F = 0x80, 0x40, 0x20, 0x10
-CALL = {"connect": 3, "active": 4, "passive": 5, "listen": 11}  # BPF_SOCK_OPS_..._CB
+CALL = {"syn": 1, "connect": 3, "active": 4, "passive": 5, "listen": 11}  # BPF_SOCK_OPS_..._CB; syn: TIMEOUT_INIT, before a SYN leaves
+WRITE, PARSE = 0x40, 0x20  # ..._HDR_OPT_CB_FLAG
 CURRENT_MSS, COOKIE = 1, 2  # BPF_WRITE_HDR_TCP_...
 FIN, SYN, RST, PSH, ACK, ECE = 1, 2, 4, 8, 16, 64
 

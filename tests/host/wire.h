@@ -44,8 +44,15 @@ static struct {
 	u8 packet[2048];
 	u32 packet_len;
 	u32 cb_flags;
+	u32 keeps_syn; /* TCP_SAVE_SYN */
+	u32 remote_port;
 	u8 other;
+	u8 chosen; /* icsk_ca_setsockopt */
+	u8 locked; /* the route's controller stays: `congctl lock` */
 } skops;
+
+static u32 per_cpu; /* what the one entry of a map for each CPU has */
+#define bpf_map_lookup_elem(map, key) (*(key) ? NULL : &per_cpu)
 
 static void wrong(const char *what)
 {
@@ -89,19 +96,29 @@ static inline long bpf_setsockopt(void *ops, int level, int name, void *value, i
 {
 	char *end = extra + strlen(extra);
 
+	if (name == 13 && skops.locked)
+		return -NOT_PERMITTED;
 	if (name == 13) { /* TCP_CONGESTION: the new controller starts */
+		skops.chosen = 1;
 		sprintf(end, ",\"controller\":\"%.*s\"", len, (char *)value);
 		skops.other = strncmp(value, NAME(OPS), len);
 		if (!skops.other)
 			OPS.init(sk);
 	} else {
 		sprintf(end, ",\"option\":[%d,%d,%d]", level, name, *(int *)value);
+		skops.keeps_syn = *(int *)value;
 	}
 	return 0;
 }
 
 static inline long bpf_getsockopt(void *ops, int level, int name, void *value, int len)
 {
+	if (ops != NULL && !((struct bpf_sock_ops *)ops)->sk)
+		return -INVALID;
+	if (name == 27) {
+		*(u32 *)value = skops.keeps_syn;
+		return 0;
+	}
 	if (name != 13)
 		wrong("no option of the model");
 	strncpy(value, skops.other ? "other" : NAME(OPS), len);
@@ -226,8 +243,10 @@ static struct bpf_sock_ops context(u32 op, bool full, bool segment, u32 len, u32
 		.op = op, .is_fullsock = full, .bpf_sock_ops_cb_flags = skops.cb_flags,
 		.snd_una = tp->snd_una, .snd_nxt = tp->snd_nxt, .rcv_nxt = tp->rcv_nxt,
 		.data_segs_out = tp->data_segs_out, .skb_len = len, .skb_tcp_flags = flags,
+		.remote_port = __builtin_bswap32(skops.remote_port),
 	};
 
+	ICSK->icsk_ca_setsockopt = skops.chosen;
 	ops.sk = full ? (struct bpf_sock *)&sock : NULL;
 	ops.skb_data = segment ? skops.header : NULL;
 	ops.skb_data_end = segment ? skops.end : NULL;
@@ -392,6 +411,7 @@ static void fresh_wire(void)
 {
 	memset(&skops, 0, sizeof(skops));
 	memset(&storage, 0, sizeof(storage));
+	per_cpu = 0;
 }
 
 /* tcp_init_transfer(): before the controller's init. */
@@ -402,6 +422,7 @@ static void handshake(void)
 	skops.syn_len = take_bytes("syn", skops.syn, sizeof(skops.syn));
 	if (n >= 0) {
 		call_back(BPF_SOCK_OPS_TCP_CONNECT_CB, true, 0);
+		call_back(BPF_SOCK_OPS_TIMEOUT_INIT, true, 0);
 		call_back(BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB, true, n);
 	} else if (skops.syn_len >= 0) {
 		call_back(BPF_SOCK_OPS_TCP_LISTEN_CB, true, 0);
