@@ -29,6 +29,8 @@ struct args {
 /* One line on stderr, "asymcc: ..."; returns -1 so that `return fail(...)` reads well. */
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void json_string(const char *s);
+/* Can it be a controller's name? As the kernel takes them from BPF: 1 to 15 letters, digits, '_' and '.'. */
+bool is_name(const char *s);
 
 int cmd_list(const struct args *a);
 int cmd_show(const struct args *a);

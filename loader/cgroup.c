@@ -14,6 +14,7 @@
 #include <linux/magic.h>
 
 #include "cgroup.h"
+#include "registry.h"
 
 #define MAX_EFFECTIVE 1024 /* a cgroup takes 64 of a kind, and those of all above it count */
 
@@ -113,9 +114,11 @@ static void read_name(const struct section *s, const char *variable, char name[C
 
 	if (offset >= 0)
 		snprintf(name, CC_NAME_LEN, "%.15s", (const char *)s->data + offset);
+	if (!is_name(name))
+		name[0] = 0;
 }
 
-/* The names that the loader wrote into the program's object, "" if it has no room for one. */
+/* The names that the loader wrote into the program's object. */
 static int read_written_names(struct attached *a)
 {
 	struct section s;
@@ -129,18 +132,7 @@ static int read_written_names(struct attached *a)
 	return err;
 }
 
-static int find_owner(struct attached *a, const struct registry *r)
-{
-	for (int i = 0; i < r->nr; i++) {
-		if (a->btf_id && r->live[i].btf_id == a->btf_id) {
-			memcpy(a->owner, r->live[i].name, sizeof(a->owner));
-			return 0;
-		}
-	}
-	return a->btf_id ? read_written_names(a) : 0;
-}
-
-static int add(struct attachments *all, const struct registry *r, const char *cgroup,
+static int add(struct attachments *all, const char *cgroup,
 	       const struct kind *kind, __u32 prog_id)
 {
 	struct bpf_prog_info info = {};
@@ -166,10 +158,10 @@ static int add(struct attachments *all, const struct registry *r, const char *cg
 	if (!a->cgroup)
 		return -ENOMEM;
 	all->nr++;
-	return find_owner(a, r);
+	return a->btf_id ? read_written_names(a) : 0;
 }
 
-static int query(struct attachments *all, const struct registry *r, int fd, const char *cgroup,
+static int query(struct attachments *all, int fd, const char *cgroup,
 		 __u32 flags)
 {
 	__u32 ids[MAX_EFFECTIVE];
@@ -184,26 +176,26 @@ static int query(struct attachments *all, const struct registry *r, int fd, cons
 			return -errno;
 		}
 		for (__u32 k = 0; !err && k < n; k++)
-			err = add(all, r, cgroup, &kinds[i], ids[k]);
+			err = add(all, cgroup, &kinds[i], ids[k]);
 		if (err)
 			return err;
 	}
 	return 0;
 }
 
-static int query_path(struct attachments *all, const struct registry *r, const char *path)
+static int query_path(struct attachments *all, const char *path)
 {
 	int err, fd = open_cgroup(path);
 
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd; /* removed since */
-	err = query(all, r, fd, path, 0);
+	err = query(all, fd, path, 0);
 	close(fd);
 	return err;
 }
 
 /* Cgroups come and go meanwhile: that is no error. */
-static int walk(struct attachments *all, const struct registry *r, char *root)
+static int walk(struct attachments *all, char *root)
 {
 	char *roots[] = { root, NULL };
 	FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
@@ -212,7 +204,7 @@ static int walk(struct attachments *all, const struct registry *r, char *root)
 
 	while (!err && (e = fts_read(fts)))
 		if (e->fts_info == FTS_D)
-			err = query_path(all, r, e->fts_path);
+			err = query_path(all, e->fts_path);
 	if (fts)
 		fts_close(fts);
 	if (err)
@@ -220,7 +212,7 @@ static int walk(struct attachments *all, const struct registry *r, char *root)
 	return 0;
 }
 
-int attachments_read(struct attachments *all, const struct registry *r)
+int attachments_read(struct attachments *all)
 {
 	char root[PATH_MAX];
 	int fd = open_root_anyhow(root);
@@ -229,7 +221,7 @@ int attachments_read(struct attachments *all, const struct registry *r)
 	if (fd < 0)
 		return 0;
 	close(fd);
-	return walk(all, r, root);
+	return walk(all, root);
 }
 
 void attachments_free(struct attachments *all)
@@ -240,19 +232,24 @@ void attachments_free(struct attachments *all)
 	memset(all, 0, sizeof(*all));
 }
 
-void attachments_keep(struct attachments *all, const char *name, const struct object *o)
+void attachments_keep(struct attachments *all, const char *name)
 {
 	int nr = 0;
 
 	for (int i = 0; i < all->nr; i++) {
 		struct attached *a = &all->at[i];
 
-		if (*a->owner ? !strcmp(a->owner, name) : o && has_program(o, a))
+		if (*a->owner && !strcmp(a->owner, name))
 			all->at[nr++] = *a;
 		else
 			free(a->cgroup);
 	}
 	all->nr = nr;
+}
+
+bool attached_gives(const struct attached *a, const char *cc)
+{
+	return *a->used && !strcmp(a->used, cc);
 }
 
 const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i)
@@ -379,8 +376,7 @@ static bool among(const struct attachments *some, __u32 prog_id)
 	return false;
 }
 
-int cgroup_admits(const struct cgroup *c, const struct object *o, const struct registry *r,
-		  const struct attachments *leaving)
+int cgroup_admits(const struct cgroup *c, const struct object *o, const struct attachments *leaving)
 {
 	const char *object = bpf_object__name(o->bpf);
 	struct attachments there = {};
@@ -389,20 +385,22 @@ int cgroup_admits(const struct cgroup *c, const struct object *o, const struct r
 
 	if (c->fd < 0)
 		return 0;
+	if (vars_offset_of(o->btf, "asymcc_name") < 0)
+		return fail("cannot load %s: its cgroup programs could not be told from others': they need a "
+			    "`const volatile char asymcc_name[%d]`", o->ops_name, CC_NAME_LEN);
 	strcpy(path, c->path);
-	err = query(&there, r, c->fd, path, BPF_F_QUERY_EFFECTIVE);
+	err = query(&there, c->fd, path, BPF_F_QUERY_EFFECTIVE);
 	if (err)
 		err = fail("cannot read what is in effect in %s: %s", c->path, strerror(-err));
 	else
-		err = walk(&there, r, path);
+		err = walk(&there, path);
 	for (int i = 0; !err && i < there.nr; i++) {
 		const struct attached *a = &there.at[i];
-		const char *owner = *a->owner ? a->owner : object;
 
-		if (has_program(o, a) && !among(leaving, a->prog_id))
+		if (*a->owner && has_program(o, a) && !among(leaving, a->prog_id))
 			err = fail("cannot load %s: programs of %s are in effect in %s already, as %s, and two would "
 				   "write on one connection: choose a --cgroup apart from it, or `asymcc unload %s` first",
-				   o->ops_name, object, a->cgroup, owner, owner);
+				   o->ops_name, object, a->cgroup, a->owner, a->owner);
 	}
 	attachments_free(&there);
 	return err;
@@ -488,7 +486,7 @@ static int attach_user(const struct object *o, struct cgroup *c)
 	return fail("--cgroup %s: cannot be used: %s", c->path, errno == E2BIG ? "it is full" : strerror(errno));
 }
 
-int cgroup_use(const struct object *o, const struct registry *r, const char **paths, int nr)
+int cgroup_use(const struct object *o, const char **paths, int nr)
 {
 	struct cgroup *c = calloc(nr, sizeof(*c));
 	struct attachments before = {};
@@ -499,7 +497,7 @@ int cgroup_use(const struct object *o, const struct registry *r, const char **pa
 	for (int i = 0; !err && i < nr; i++)
 		err = cgroup_open(&c[i], o, paths[i]);
 	if (!err)
-		err = attachments_read(&before, r);
+		err = attachments_read(&before);
 	for (int i = 0; !err && i < nr; i++)
 		err = refuse_nested(&before, c[i].path);
 	for (int i = 0; !err && i < nr; i++)
@@ -527,7 +525,7 @@ int cgroup_unuse(const struct attachments *all, const char *path, const char *cc
 	if (path && !realpath(path, real))
 		return fail("--cgroup %s: %s", path, strerror(errno));
 	for (int i = 0; i < all->nr; i++) {
-		if (strcmp(all->at[i].used, cc) || (path && strcmp(all->at[i].cgroup, real)))
+		if (!attached_gives(&all->at[i], cc) || (path && strcmp(all->at[i].cgroup, real)))
 			continue;
 		nr++;
 		err |= only_count ? 0 : detach(&all->at[i]);

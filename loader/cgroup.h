@@ -7,7 +7,6 @@
 #define CGROUP_H
 
 #include "object.h"
-#include "registry.h"
 
 struct kind;
 
@@ -16,7 +15,8 @@ struct attached {
 	__u32 prog_id, btf_id;
 	const struct kind *kind;
 	char name[16];              /* of the program, cut by the kernel */
-	char owner[CC_NAME_LEN];    /* the controller it was loaded with; "": not known */
+	/* what asymcc wrote into it; both "": it is somebody else's, and asymcc never detaches it */
+	char owner[CC_NAME_LEN];    /* the controller it was loaded with */
 	char used[CC_NAME_LEN];     /* the controller that it gives to connections: `use --cgroup` */
 	char *cgroup;               /* its path */
 };
@@ -27,13 +27,12 @@ struct attachments {
 };
 
 /* What is attached in the whole tree; nothing if no cgroup2 is mounted. */
-int attachments_read(struct attachments *all, const struct registry *r);
+int attachments_read(struct attachments *all);
 void attachments_free(struct attachments *all);
-/*
- * Keep what belongs to controller `name`; `o` is its object, or NULL. By the object's names a
- * program is told only if nothing else tells whose it is.
- */
-void attachments_keep(struct attachments *all, const char *name, const struct object *o);
+/* Keep what was loaded with controller `name`. */
+void attachments_keep(struct attachments *all, const char *name);
+/* Does it give `cc` to connections? */
+bool attached_gives(const struct attached *a, const char *cc);
 int attachments_detach(const struct attachments *mine);
 
 /*
@@ -58,8 +57,7 @@ struct cgroup {
 /* `path` NULL: the root. Of an object without such programs there is nothing to open and to attach. */
 int cgroup_open(struct cgroup *c, const struct object *o, const char *path);
 /* -1 with a message: programs of the same object, but for those `leaving`, would run beside ours, here or in a cgroup below. */
-int cgroup_admits(const struct cgroup *c, const struct object *o, const struct registry *r,
-		  const struct attachments *leaving);
+int cgroup_admits(const struct cgroup *c, const struct object *o, const struct attachments *leaving);
 /* All of them or none. */
 int cgroup_attach(struct cgroup *c, const struct object *o);
 void cgroup_detach(struct cgroup *c, const struct object *o);
@@ -69,7 +67,7 @@ void cgroup_close(struct cgroup *c);
  * `o`: the object of `use --cgroup`, loaded; it goes to all cgroups or to none. It takes the place of one that is in the same
  * cgroup; one above or below is refused, as the upper one would win.
  */
-int cgroup_use(const struct object *o, const struct registry *r, const char **paths, int nr);
+int cgroup_use(const struct object *o, const char **paths, int nr);
 /* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it, -1 with a message. */
 int cgroup_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count);
 

@@ -236,7 +236,7 @@ int cmd_doctor(const struct args *a)
 	tell(&rep, GOOD, "libbpf", NULL, "%s", libbpf_version_string());
 	see_objects(&rep, a, known ? &r : NULL);
 	registry_free(&r);
-	if (known && !geteuid() && !registry_read(&r) && !attachments_read(&all, &r) && !netns_read(&users)) {
+	if (known && !geteuid() && !registry_read(&r) && !attachments_read(&all) && !netns_read(&users)) {
 		see_live(&rep, &r, &users, &all);
 		see_left_programs(&rep, &r, &all);
 		see_uses(&rep, &r, &users, &all);

@@ -136,11 +136,11 @@ int cmd_load(const struct args *a)
 		goto cleanup;
 	}
 	if (live) {
-		if (attachments_read(&replaced, &r))
+		if (attachments_read(&replaced))
 			goto cleanup;
-		attachments_keep(&replaced, o.ops_name, NULL);
+		attachments_keep(&replaced, o.ops_name);
 	}
-	if (cgroup_open(&cgroup, &o, place(a, &replaced)) || cgroup_admits(&cgroup, &o, &r, &replaced))
+	if (cgroup_open(&cgroup, &o, place(a, &replaced)) || cgroup_admits(&cgroup, &o, &replaced))
 		goto cleanup;
 	ret = bpf_object__load(o.bpf);
 	if (ret) {
@@ -413,16 +413,15 @@ int cmd_unload(const struct args *a)
 	struct netns_list users = {};
 	const struct live *live;
 	struct registry r = {};
-	struct object o = {};
 	char *where = NULL;
 	int err = -1;
 
 	if (state_lock())
 		return -1;
-	if (finish_replacement(a) || registry_read(&r) || attachments_read(&all, &r) || attachments_read(&mine, &r) ||
+	if (finish_replacement(a) || registry_read(&r) || attachments_read(&all) || attachments_read(&mine) ||
 	    netns_read(&users))
 		goto cleanup;
-	attachments_keep(&mine, a->name, open_if_built(&o, a, a->name) ? &o : NULL);
+	attachments_keep(&mine, a->name);
 	live = registry_find(&r, a->name);
 	where = users_text(&users, &all, a->name, false);
 	if (!where)
@@ -438,7 +437,6 @@ int cmd_unload(const struct args *a)
 		     count_sockets(&users, a->name));
 cleanup:
 	free(where);
-	object_close(&o);
 	attachments_free(&all);
 	attachments_free(&mine);
 	netns_free(&users);

@@ -286,6 +286,15 @@ static long number(const char *option, const char *text, long min, long max, boo
 	return n;
 }
 
+static const char *named(const char *what, const char *text, bool *ok)
+{
+	if (!is_name(text)) {
+		fail("%s \"%s\": expected 1 to %d letters, digits, '_' and '.'", what, text, CC_NAME_LEN - 1);
+		*ok = false;
+	}
+	return text;
+}
+
 static void parse_ports(struct args *a, const char *text, bool *ok)
 {
 	char rest;
@@ -300,7 +309,7 @@ static void parse_ports(struct args *a, const char *text, bool *ok)
 static void apply(struct args *a, int key, const char *value, bool *ok)
 {
 	switch (key) {
-	case 'a': a->alias = value; break;
+	case 'a': a->alias = named("--as", value, ok); break;
 	case 's': a->set[a->nr_set++] = value; break;
 	case 'c': a->cgroups[a->nr_cgroups++] = value; break;
 	case 'r': a->routes[a->nr_routes++] = value; break;
@@ -322,6 +331,15 @@ static void apply(struct args *a, int key, const char *value, bool *ok)
 	case 'O': a->objects = value; break;
 	case 'v': a->verbose = true; break;
 	}
+}
+
+static const char *long_name(int key, const struct command *c)
+{
+	const struct opt *o = opts;
+
+	while (o->key != key || !takes(o, c))
+		o++;
+	return o->name;
 }
 
 /* Options that `c` takes (before a command is known: those of all). Returns -1 to go on. */
@@ -364,6 +382,10 @@ static int parse(struct args *a, const struct command *c, int argc, char **argv)
 			     what, c ? " " : "", c ? c->name : "");
 			return EXIT_USAGE;
 		}
+		if (optarg && !*optarg) { /* an unset variable of the shell's */
+			fail("--%s: its value is empty", long_name(key, c));
+			return EXIT_USAGE;
+		}
 		apply(a, key, optarg, &ok);
 	}
 	return ok ? -1 : EXIT_USAGE;
@@ -372,7 +394,7 @@ static int parse(struct args *a, const struct command *c, int argc, char **argv)
 /* NAME and what follows; `words` are those on the command line. */
 static bool take_words(struct args *a, const struct command *c, int n, char **words)
 {
-	bool optional = c->words[0] == '[', any = strchr(c->words, ' ');
+	bool optional = c->words[0] == '[', any = strchr(c->words, ' '), ok = true;
 
 	if (!*c->words && n)
 		fail("%s takes no name; see asymcc %s --help", c->name, c->name);
@@ -386,7 +408,9 @@ static bool take_words(struct args *a, const struct command *c, int n, char **wo
 		a->name = n ? words[0] : NULL;
 		a->words = (const char **)words + (n > 0);
 		a->nr_words = n > 0 ? n - 1 : 0;
-		return true;
+		if (n)
+			named("name", a->name, &ok);
+		return ok;
 	}
 	return false;
 }

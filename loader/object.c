@@ -307,11 +307,6 @@ void object_write_name(struct object *o, const char *variable, const char *cc)
 
 int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias)
 {
-	if (alias && (!*alias || strlen(alias) >= CC_NAME_LEN))
-		return fail("alias \"%s\": 1 to %d characters", alias, CC_NAME_LEN - 1);
-	for (const char *c = alias; c && *c; c++)
-		if (!isalnum((unsigned char)*c) && *c != '_' && *c != '.')
-			return fail("alias \"%s\": letters, digits, '_' and '.' only", alias);
 	if (object_open(o, dir, name, alias))
 		return -1;
 	if (!o->ops)

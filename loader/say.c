@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "asymcc.h"
 
 int fail(const char *fmt, ...)
 {
+	char text[4096];
 	va_list ap;
 
 	fflush(stdout);
-	fputs("asymcc: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
+	for (char *s = text; *s; s++) /* what the user gave may hold anything */
+		if (iscntrl((unsigned char)*s))
+			*s = '?';
+	fprintf(stderr, "asymcc: %s\n", text);
 	return -1;
 }
 
@@ -29,4 +34,11 @@ void json_string(const char *s)
 			putchar(*s);
 	}
 	putchar('"');
+}
+
+bool is_name(const char *s)
+{
+	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.");
+
+	return n && n < CC_NAME_LEN && !s[n];
 }

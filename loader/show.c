@@ -75,7 +75,7 @@ static void json_used_in(const struct attachments *all, const char *cc)
 
 	printf(", \"used_in\": [");
 	for (int i = 0; i < all->nr; i++) {
-		if (strcmp(all->at[i].used, cc))
+		if (!attached_gives(&all->at[i], cc))
 			continue;
 		printf("%s", sep);
 		json_string(all->at[i].cgroup);
@@ -149,7 +149,7 @@ int cmd_list(const struct args *a)
 	bool first = true;
 	int err = -1;
 
-	if (registry_read(&r) || netns_read(&users) || attachments_read(&all, &r))
+	if (registry_read(&r) || netns_read(&users) || attachments_read(&all))
 		goto cleanup;
 	built = object_names(object_dir(a));
 	if (a->json)
@@ -370,7 +370,7 @@ static int show_built(const struct args *a, const struct object *o, struct attac
 {
 	struct vars none = {};
 
-	attachments_keep(all, a->name, o);
+	attachments_keep(all, a->name);
 	show_head(a, a->name, NULL);
 	if (show_cgroups(a, NULL, o, all))
 		return -1;
@@ -388,7 +388,7 @@ int cmd_show(const struct args *a)
 	struct object o = {};
 	int err = -1;
 
-	if (registry_read(&r) || attachments_read(&all, &r))
+	if (registry_read(&r) || attachments_read(&all))
 		goto cleanup;
 	live = registry_find(&r, a->name);
 	if (live) {

@@ -47,7 +47,7 @@ char *users_text(const struct netns_list *l, const struct attachments *all, cons
 			fprintf(f, "%s%u socket%s in %s", comma, n, n == 1 ? "" : "s", ns->name);
 	}
 	for (int i = 0; i < all->nr; i++) {
-		if (strcmp(all->at[i].used, cc))
+		if (!attached_gives(&all->at[i], cc))
 			continue;
 		fprintf(f, "%scgroup %s", between, all->at[i].cgroup);
 		between = "; ";
@@ -206,7 +206,7 @@ static int unuse_routes(const char *text, const char *cc, bool only_count)
 		const struct route *one = &r.route[i];
 		int ret = 0;
 
-		if (strcmp(one->cc, cc))
+		if (!*one->cc || strcmp(one->cc, cc))
 			continue;
 		nr++;
 		if (!only_count)
@@ -265,14 +265,12 @@ static int load_user(struct object *o, const char *dir, const char *cc)
 
 static int use_cgroups(const struct args *a)
 {
-	struct registry r = {};
 	struct object o = {};
 	int err = -1;
 
-	if (!registry_read(&r) && !load_user(&o, object_dir(a), a->name))
-		err = cgroup_use(&o, &r, a->cgroups, a->nr_cgroups);
+	if (!load_user(&o, object_dir(a), a->name))
+		err = cgroup_use(&o, a->cgroups, a->nr_cgroups);
 	object_close(&o);
-	registry_free(&r);
 	return err;
 }
 
@@ -382,12 +380,11 @@ int cmd_unuse(const struct args *a)
 {
 	bool everywhere = !a->by_default && !a->nr_routes && !a->nr_cgroups;
 	struct attachments all = {};
-	struct registry r = {};
 	int n, err = -1;
 
 	if (state_lock())
 		return -1;
-	if ((everywhere || a->nr_cgroups) && (registry_read(&r) || attachments_read(&all, &r)))
+	if ((everywhere || a->nr_cgroups) && attachments_read(&all))
 		goto cleanup;
 	if (!everywhere) {
 		err = unuse_named(a, &all, true) || unuse_named(a, &all, false) ? -1 : 0;
@@ -403,7 +400,6 @@ int cmd_unuse(const struct args *a)
 	err = n > 0 ? 0 : -1;
 cleanup:
 	attachments_free(&all);
-	registry_free(&r);
 	state_unlock();
 	return err;
 }
