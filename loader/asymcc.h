@@ -29,7 +29,7 @@ struct args {
 /* One line on stderr, "asymcc: ..."; returns -1 so that `return fail(...)` reads well. */
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void json_string(const char *s);
-/* Can it be a controller's name? As the kernel takes them from BPF: 1 to 15 letters, digits, '_' and '.'. */
+/* Can it be a controller's name? 1 to 15 letters, digits, '_', '.' and '-': one of the kernel's own has that. */
 bool is_name(const char *s);
 
 int cmd_list(const struct args *a);

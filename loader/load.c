@@ -106,6 +106,7 @@ int cmd_load(const struct args *a)
 {
 	struct cgroup cgroup = CGROUP_CLOSED;
 	struct attachments replaced = {};
+	struct words object = {};
 	const struct live *live;
 	struct registry r = {};
 	struct object o = {};
@@ -148,7 +149,8 @@ int cmd_load(const struct args *a)
 		goto cleanup;
 	}
 	/* from here on, what is there gives way: the new one has passed the verifier, and all checks */
-	if (live && (state_write(state_replacing(o.ops_name), bpf_object__name(o.bpf), "") || take_out(live, &replaced)))
+	snprintf(object.word[0], CC_NAME_LEN, "%s", bpf_object__name(o.bpf));
+	if (live && (state_write(state_replacing(o.ops_name), &object) || take_out(live, &replaced)))
 		goto replaced;
 	if (cgroup_attach(&cgroup, &o))
 		goto gone;
@@ -386,12 +388,13 @@ static int unload_uses(const struct args *a, const struct attachments *all, cons
  */
 static int finish_replacement(const struct args *a)
 {
-	char object[CC_NAME_LEN], none[CC_NAME_LEN];
+	struct words left;
+	const char *object = left.word[0];
 	struct object o = {};
-	int err = -1;
+	int err = -1, there = state_read(state_replacing(a->name), &left);
 
-	if (!state_read(state_replacing(a->name), object, none))
-		return 0;
+	if (there <= 0)
+		return there;
 	if (!controller_available(a->name)) {
 		if (object_open_controller(&o, object_dir(a), object, a->name) || bpf_object__load(o.bpf) || register_ops(&o))
 			fail("%s was being replaced when asymcc was killed: `asymcc load %s --as %s`, then unload it", a->name,

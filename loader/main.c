@@ -289,7 +289,7 @@ static long number(const char *option, const char *text, long min, long max, boo
 static const char *named(const char *what, const char *text, bool *ok)
 {
 	if (!is_name(text)) {
-		fail("%s \"%s\": expected 1 to %d letters, digits, '_' and '.'", what, text, CC_NAME_LEN - 1);
+		fail("%s \"%s\": expected 1 to %d letters, digits, '_', '.' and '-'", what, text, CC_NAME_LEN - 1);
 		*ok = false;
 	}
 	return text;

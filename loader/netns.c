@@ -45,14 +45,17 @@ static int count_socket(const struct inet_diag_msg *m, size_t len, void *ctx)
 	return cong ? count_one(ctx, RTA_DATA(cong)) : 0; /* TIME_WAIT and the like have none */
 }
 
-void netns_default(char name[CC_NAME_LEN])
+int netns_default(char name[CC_NAME_LEN])
 {
 	FILE *f = fopen(DEFAULT_CC, "re"); /* shows the namespace of the thread that opens it */
+	int err = 0;
 
-	if (!f || fscanf(f, "%15s", name) != 1)
-		name[0] = 0;
+	name[0] = 0;
+	if (f ? fscanf(f, "%15s", name) != 1 && ferror(f) : errno != ENOENT)
+		err = fail("cannot read " DEFAULT_CC ": %s", strerror(errno));
 	if (f)
 		fclose(f);
+	return err;
 }
 
 struct walk {
@@ -164,7 +167,8 @@ static int read_one(const struct netns_id *id, void *ctx)
 	ns = &l->ns[l->nr++];
 	*ns = (struct netns){};
 	snprintf(ns->name, sizeof(ns->name), "%s", id->name);
-	netns_default(ns->initial);
+	if (netns_default(ns->initial))
+		return -1;
 	err = flows_each(~0U, 1 << (INET_DIAG_CONG - 1), count_socket, ns);
 	if (err == -ENOENT && !ns->nr_use)
 		err = 0; /* no tcp_diag module: nothing to count with */

@@ -19,8 +19,8 @@ struct netns_id {
 /* Calls `look` in each namespace, which may tell -1 to end it; then the thread is back in its own. */
 int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx);
 
-/* The default of the namespace that the thread is in, "" if it has none. */
-void netns_default(char name[CC_NAME_LEN]);
+/* The default of the namespace that the thread is in, "" if it has none. -1 with a message. */
+int netns_default(char name[CC_NAME_LEN]);
 
 struct cc_use {
 	char name[CC_NAME_LEN];

@@ -38,7 +38,7 @@ void json_string(const char *s)
 
 bool is_name(const char *s)
 {
-	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.");
+	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-");
 
 	return n && n < CC_NAME_LEN && !s[n];
 }

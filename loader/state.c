@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +14,41 @@
 #include "state.h"
 
 #define DIR_NAME "/run/asymcc"
+#define PART ".part" /* one for all: whoever writes holds the lock */
 #define LOCK_TRIES 100
 #define LOCK_WAIT_US 100000
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
 #endif
 
-static int lock_fd = -1, lock_depth;
+static int dir = -1, lock_fd = -1, lock_depth;
+
+/* -1 with errno; EBADF: others may write there, or it is theirs. */
+static int open_dir(void)
+{
+	int fd = open(DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st))
+		goto refused;
+	if ((!st.st_uid || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return fd;
+	errno = EBADF;
+refused:
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static int fail_dir(void)
+{
+	if (errno == EACCES || errno == EPERM)
+		return fail("not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, CAP_PERFMON and "
+			    "CAP_NET_ADMIN, and writes " DIR_NAME ")");
+	if (errno == EBADF)
+		return fail(DIR_NAME " is not root's alone: remove it");
+	return fail("cannot use " DIR_NAME "/lock: %s", strerror(errno));
+}
 
 int state_lock(void)
 {
@@ -29,11 +56,15 @@ int state_lock(void)
 		return 0;
 	if (mkdir(DIR_NAME, 0755) && errno != EEXIST)
 		goto refused;
-	lock_fd = open(DIR_NAME "/lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); /* others cannot hold it */
+	dir = open_dir();
+	if (dir >= 0)
+		lock_fd = openat(dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); /* others cannot hold it */
 	if (lock_fd < 0)
 		goto refused;
 	/* the kernel takes the lock off when the process ends, however that is */
 	for (int i = 0; flock(lock_fd, LOCK_EX | LOCK_NB); i++) {
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			goto refused;
 		if (i == LOCK_TRIES) {
 			state_unlock();
 			return fail("another asymcc keeps " DIR_NAME "/lock (`lslocks` may tell which)");
@@ -42,84 +73,96 @@ int state_lock(void)
 	}
 	return 0;
 refused:
-	lock_depth = 0;
-	if (errno == EACCES || errno == EPERM)
-		return fail("not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, CAP_PERFMON and "
-			    "CAP_NET_ADMIN, and writes " DIR_NAME ")");
-	return fail("cannot make " DIR_NAME "/lock: %s", strerror(errno));
+	fail_dir();
+	state_unlock();
+	return -1;
 }
 
 void state_unlock(void)
 {
 	if (!lock_depth || --lock_depth)
 		return;
-	close(lock_fd);
-	lock_fd = -1;
+	if (lock_fd >= 0)
+		close(lock_fd);
+	if (dir >= 0)
+		close(dir);
+	lock_fd = dir = -1;
 }
 
-static void path_of(char path[PATH_MAX], const char *file)
+static int fail_file(const char *verb, const char *file)
 {
-	snprintf(path, PATH_MAX, DIR_NAME "/%s", file);
+	return fail("cannot %s " DIR_NAME "/%s: %s", verb, file, strerror(errno));
 }
 
-int state_write(const char *file, const char *first, const char *second)
+int state_write(const char *file, const struct words *w)
 {
-	char path[PATH_MAX], part[PATH_MAX];
-	int err;
-	FILE *f;
+	char text[sizeof(*w) + 1];
+	int n = snprintf(text, sizeof(text), "%s %s %s\n", w->word[0], w->word[1], w->word[2]), fd = -1;
+	bool written = false;
 
-	path_of(path, file);
-	path_of(part, ".part"); /* one for all: whoever writes holds the lock */
-	f = fopen(part, "we");
-	err = !f;
-	if (f) {
-		err |= fprintf(f, "%s %s\n", first, second) < 0;
-		err |= fclose(f) != 0;
+	/* one that was left behind, or that somebody put there, is not written to */
+	if (!unlinkat(dir, PART, 0) || errno == ENOENT)
+		fd = openat(dir, PART, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd >= 0) {
+		errno = ENOSPC;
+		written = write(fd, text, n) == n;
+		written &= !close(fd);
 	}
-	if (err || rename(part, path)) {
-		err = fail("cannot write %s: %s: nothing was changed", path, strerror(errno));
-		unlink(part);
-	}
-	return err;
+	if (written && !renameat(dir, PART, dir, file))
+		return 0;
+	fail_file("write", file);
+	unlinkat(dir, PART, 0);
+	return -1;
 }
 
-bool state_read(const char *file, char first[CC_NAME_LEN], char second[CC_NAME_LEN])
+/* In the folder `at`. */
+static int read_words(int at, const char *file, struct words *w)
 {
-	char path[PATH_MAX];
-	int n = 0;
-	FILE *f;
+	char text[sizeof(*w) + 1];
+	int fd = openat(at, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	int failed = errno;
 
-	path_of(path, file);
-	first[0] = second[0] = 0;
-	f = fopen(path, "re");
-	if (f) {
-		n = fscanf(f, "%15s %15s", first, second);
-		fclose(f);
-	}
-	return n >= 1;
+	*w = (struct words){};
+	if (fd >= 0)
+		close(fd);
+	else if (failed == ENOENT)
+		return 0;
+	errno = failed;
+	if (n < 0)
+		return fail_file("read", file);
+	text[n] = 0;
+	sscanf(text, "%15s %15s %15s", w->word[0], w->word[1], w->word[2]);
+	for (int i = 0; i < STATE_WORDS; i++)
+		if ((!i || *w->word[i]) && !is_name(w->word[i]))
+			return fail(DIR_NAME "/%s is damaged: remove it", file);
+	return 1;
 }
 
-void state_remove(const char *file)
+int state_read(const char *file, struct words *w)
 {
-	char path[PATH_MAX];
+	return read_words(dir, file, w);
+}
 
-	path_of(path, file);
-	unlink(path);
+int state_remove(const char *file)
+{
+	return unlinkat(dir, file, 0) && errno != ENOENT ? fail_file("remove", file) : 0;
 }
 
 const char *state_default(void)
 {
 	static char name[40];
-	unsigned long long cookie = 0; /* unlike an inode's number, never given again */
+	unsigned long long cookie; /* unlike an inode's number, never given again */
 	socklen_t len = sizeof(cookie);
 	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = s < 0 || getsockopt(s, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len);
 
-	if (s >= 0) {
-		getsockopt(s, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len);
+	if (err)
+		fail("cannot tell the network namespace's cookie: %s", strerror(errno));
+	if (s >= 0)
 		close(s);
-	}
 	snprintf(name, sizeof(name), "default-%llu", cookie);
-	return name;
+	return err ? NULL : name;
 }
 
 #define REPLACING "replacing-"
@@ -132,17 +175,33 @@ const char *state_replacing(const char *cc)
 	return name;
 }
 
-void state_each_replacing(void (*look)(const char *cc, const char *object, void *ctx), void *ctx)
+int state_each_replacing(void (*look)(const char *cc, const char *object, void *ctx), void *ctx)
 {
-	DIR *d = opendir(DIR_NAME);
+	int err = 0, fd = open_dir();
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 
-	while (d && (e = readdir(d))) {
-		char object[CC_NAME_LEN], none[CC_NAME_LEN];
-
-		if (!strncmp(e->d_name, REPLACING, strlen(REPLACING)) && state_read(e->d_name, object, none))
-			look(e->d_name + strlen(REPLACING), object, ctx);
+	if (!d) {
+		err = errno == ENOENT ? 0 : fail_dir();
+		if (fd >= 0)
+			close(fd);
+		return err;
 	}
-	if (d)
-		closedir(d);
+	while (errno = 0, (e = readdir(d))) {
+		const char *cc = e->d_name + strlen(REPLACING);
+		struct words w;
+		int there;
+
+		if (strncmp(e->d_name, REPLACING, strlen(REPLACING)) || !is_name(cc))
+			continue;
+		there = read_words(fd, e->d_name, &w);
+		if (there > 0)
+			look(cc, w.word[0], ctx);
+		else if (there < 0)
+			err = -1;
+	}
+	if (errno)
+		err = fail_file("read", "");
+	closedir(d);
+	return err;
 }

@@ -2,7 +2,8 @@
 /*
  * What the kernel does not tell, in /run/asymcc, that is as long as the machine runs:
  *   lock               held by every command that changes something
- *   default-COOKIE     "PREVIOUS NAME": the default of that network namespace before `use` made it NAME
+ *   default-COOKIE     "ORIGINAL NAME BEFORE": `use` makes NAME the default of that network namespace; the one before that
+ *                      is BEFORE, the one before all that `use` made is ORIGINAL
  *   replacing-NAME     the object that `load --replace` was about to put in place of NAME
  */
 #ifndef STATE_H
@@ -10,19 +11,26 @@
 
 #include "asymcc.h"
 
+#define STATE_WORDS 3
+
+/* What a file holds: names, "" where it has fewer. */
+struct words {
+	char word[STATE_WORDS][CC_NAME_LEN];
+};
+
 /* May be taken again while it is held. -1 with a message. */
 int state_lock(void);
 void state_unlock(void);
 
-/* All under the lock. Two words of at most 15 characters; the second may be "". */
-int state_write(const char *file, const char *first, const char *second);
-bool state_read(const char *file, char first[CC_NAME_LEN], char second[CC_NAME_LEN]);
-void state_remove(const char *file);
+/* All under the lock; -1 with a message. */
+int state_write(const char *file, const struct words *w); /* as a whole or not at all */
+int state_read(const char *file, struct words *w);        /* 0: there is none, else 1 */
+int state_remove(const char *file);                       /* it need not be there */
 
-/* The files' names. */
-const char *state_default(void); /* of the namespace that the thread is in */
+/* The files' names; that of the namespace that the thread is in is NULL, with a message, if it cannot be told. */
+const char *state_default(void);
 const char *state_replacing(const char *cc);
 /* Calls `look` for each NAME of which a replacement is not finished. */
-void state_each_replacing(void (*look)(const char *cc, const char *object, void *ctx), void *ctx);
+int state_each_replacing(void (*look)(const char *cc, const char *object, void *ctx), void *ctx);
 
 #endif

@@ -69,31 +69,55 @@ static int set_default(const char *cc)
 	return err;
 }
 
-/* What the default was before `use` made it `cc`; "" if that is not known: another may have set it since. */
-static void remembered(const char *cc, char previous[CC_NAME_LEN])
-{
-	char set[CC_NAME_LEN];
+/* What a namespace has before `use` changes its default. */
+struct before {
+	char now[CC_NAME_LEN];
+	struct words state;
+	int known;                  /* is there a state? */
+};
 
-	if (!state_read(state_default(), previous, set) || strcmp(set, cc))
-		previous[0] = 0;
+/* Did `use` make `cc` the default? It did so at any moment of its work, and of its undoing: hence two names. */
+static bool is_given(const struct words *state, const char *cc)
+{
+	return !strcmp(state->word[1], cc) || !strcmp(state->word[2], cc);
 }
 
-/* `was`: the default before, for undo_default(). */
-static int use_default(const char *cc, char was[CC_NAME_LEN])
+/* The default is as before: so is what is remembered of it. */
+static int restore_state(const struct before *b)
 {
-	char previous[CC_NAME_LEN];
+	const char *file = state_default();
+
+	if (!file)
+		return -1;
+	return b->known ? state_write(file, &b->state) : state_remove(file);
+}
+
+/* `b`: for undo_default(). */
+static int use_default(const char *cc, struct before *b)
+{
+	const char *file = state_default();
+	struct words next = {};
 	int err;
 
-	netns_default(was);
-	if (strcmp(was, cc)) {
-		remembered(was, previous);
-		if (state_write(state_default(), *previous ? previous : was, cc))
+	if (!file || netns_default(b->now))
+		return -1;
+	if (!*b->now)
+		return fail("--default: this network namespace has none");
+	b->known = state_read(file, &b->state);
+	if (b->known < 0)
+		return -1;
+	if (strcmp(b->now, cc)) {
+		memcpy(next.word[0], is_given(&b->state, b->now) ? b->state.word[0] : b->now, CC_NAME_LEN);
+		snprintf(next.word[1], CC_NAME_LEN, "%s", cc);
+		memcpy(next.word[2], b->now, CC_NAME_LEN);
+		if (state_write(file, &next))
 			return -1;
 	}
 	err = set_default(cc); /* of that name it may have been an older instance */
 	if (!err)
 		return 0;
-	state_remove(state_default());
+	if (strcmp(b->now, cc))
+		restore_state(b);
 	if (err == -EPERM && !geteuid())
 		return fail("--default: this namespace may not have %s: add it to net.ipv4.tcp_allowed_congestion_control "
 			    "of the first one", cc);
@@ -102,32 +126,40 @@ static int use_default(const char *cc, char was[CC_NAME_LEN])
 	return fail("--default: %s cannot be made the default: %s", cc, strerror(-err));
 }
 
-static void undo_default(const char *cc, const char *was)
+static void undo_default(const char *cc, const struct before *b)
 {
-	if (strcmp(was, cc) && set_default(was))
-		fail("--default: cannot be set back to %s", was);
-	if (strcmp(was, cc))
-		state_remove(state_default());
+	int err = strcmp(b->now, cc) ? set_default(b->now) : 0;
+
+	if (err)
+		fail("--default: cannot be set back to %s: %s", b->now, strerror(-err));
+	else if (strcmp(b->now, cc))
+		restore_state(b);
 }
 
 /* In the namespace the thread is in. Returns whether it was the default. */
 static int unuse_default(const char *cc, bool only_count)
 {
-	char now[CC_NAME_LEN], back[CC_NAME_LEN];
-	const char *candidates[] = { back, "cubic", "reno" }; /* a namespace may not be allowed the first two any more */
-	int err = -1;
+	const char *candidates[] = { "", "cubic", "reno" }, *file; /* a namespace may not be allowed the first two any more */
+	char now[CC_NAME_LEN];
+	struct words state;
+	int err = -ENOENT;
 
-	netns_default(now);
+	if (netns_default(now))
+		return -1;
 	if (strcmp(now, cc) || only_count)
 		return !strcmp(now, cc);
-	remembered(cc, back);
-	for (int i = 0; err && i < 3; i++)
+	file = state_default();
+	if (!file || state_read(file, &state) < 0)
+		return -1;
+	if (is_given(&state, cc)) /* else another has set it */
+		candidates[0] = state.word[0];
+	for (int i = 0; i < 3 && (err == -ENOENT || err == -EPERM || err == -EBUSY); i++)
 		if (*candidates[i] && strcmp(candidates[i], cc))
 			err = set_default(candidates[i]);
 	if (err)
-		return fail("--default: nothing else can be made the default: set it by sysctl net.ipv4.tcp_congestion_control");
-	state_remove(state_default());
-	return 1;
+		return fail("--default: nothing else can be made the default (%s): set it by sysctl net.ipv4.tcp_congestion_control",
+			    strerror(-err));
+	return state_remove(file) ? -1 : 1;
 }
 
 static int renew_one(const struct netns_id *id, void *ctx)
@@ -136,7 +168,8 @@ static int renew_one(const struct netns_id *id, void *ctx)
 	const char *cc = ctx;
 	int err;
 
-	netns_default(now);
+	if (netns_default(now))
+		return -1;
 	err = strcmp(now, cc) ? 0 : set_default(cc);
 	return err ? fail("%s stays the default of %s as it was loaded before: %s", cc, id->name, strerror(-err)) : 0;
 }
@@ -309,7 +342,7 @@ static void print_uses(const char *verb, const struct args *a, const bool *made)
 /* All or none: cgroups, which undo themselves, come last. */
 static int use_all(const struct args *a, struct routes *undo, bool *made)
 {
-	char was[CC_NAME_LEN];
+	struct before before;
 	struct prefix p;
 	int err = 0, nr = 0;
 
@@ -319,11 +352,11 @@ static int use_all(const struct args *a, struct routes *undo, bool *made)
 	for (; !err && nr < a->nr_routes; nr++)
 		err = use_route(a->routes[nr], a->name, &undo[nr], &made[nr]);
 	if (!err && a->by_default)
-		err = use_default(a->name, was);
+		err = use_default(a->name, &before);
 	if (!err && a->nr_cgroups) {
 		err = use_cgroups(a);
 		if (err && a->by_default)
-			undo_default(a->name, was);
+			undo_default(a->name, &before);
 	}
 	if (err)
 		restore_routes(a, undo, made, nr);

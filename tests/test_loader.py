@@ -604,7 +604,8 @@ static int trips(const char *function)
 int bpf_prog_attach(int prog, int fd, int type, unsigned flags) { return CALL(int, bpf_prog_attach, prog, fd, type, flags); }
 int bpf_prog_detach2(int prog, int fd, int type) { return CALL(int, bpf_prog_detach2, prog, fd, type); }
 int bpf_map_delete_elem(int fd, const void *key) { return CALL(int, bpf_map_delete_elem, fd, key); }
-int rename(const char *from, const char *to) { return CALL(int, rename, from, to); }
+int renameat(int f, const char *from, int t, const char *to) { return CALL(int, renameat, f, from, t, to); }
+int unlinkat(int fd, const char *path, int flags) { return CALL(int, unlinkat, fd, path, flags); }
 ssize_t write(int fd, const void *data, size_t n) { return CALL(ssize_t, write, fd, data, n); }
 ssize_t send(int fd, const void *data, size_t n, int flags) { return CALL(ssize_t, send, fd, data, n, flags); }
 #undef FAILED
@@ -953,14 +954,14 @@ def foreign(tmp_path, alias, cgroup):
 
 @needs_clang
 @needs_cgroup2
-@pytest.mark.parametrize("name", ["", " ", "a/b", "../fast", "a b", "sixteen_letters_", "-", "f\u00e4st", "a\nb"])
+@pytest.mark.parametrize("name", ["", " ", "a/b", "../fast", "a b", "sixteen_letters_", "f\u00e4st", "a\nb"])
 def test_names_are_checked_before_anything_else(name, cgroup, foreign):
     at = ("--cgroup", cgroup.path)
     for argv in (["unuse", name], ["unuse", name, *at], ["unuse", name, "--default"], ["use", name, *at], ["use", name, "--default"],
                  ["unload", name], ["unload", name, "--drain"], ["unload", name, "--force"], ["unload", name, "--drain", "--seconds", "0"],
                  ["load", name], ["load", name, *at], *([["load", "fast", "--as", name], ["load", "fast", "--as", name, "--replace"]] if name else []),
                  ["show", name], ["set", name, "alpha=1"], ["top", name, "--once"]):
-        assert "1 to 15 letters, digits, '_' and '.'" in refused(*argv, code=2)
+        assert "1 to 15 letters, digits, '_', '.' and '-'" in refused(*argv, code=2)
         assert cgroup.programs() == foreign
 
 
