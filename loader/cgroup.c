@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fts.h>
 #include <mntent.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,15 +66,27 @@ static bool has_program(const struct object *o, const struct attached *a)
 /* -EMEDIUMTYPE: a directory, but not a cgroup2's. */
 static int open_cgroup(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int err, fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct statfs fs;
 
 	if (fd < 0)
 		return -errno;
-	if (!fstatfs(fd, &fs) && fs.f_type == CGROUP2_SUPER_MAGIC)
+	err = fstatfs(fd, &fs) ? -errno : fs.f_type == CGROUP2_SUPER_MAGIC ? 0 : -EMEDIUMTYPE;
+	if (!err)
 		return fd;
 	close(fd);
-	return -EMEDIUMTYPE;
+	return err;
+}
+
+/* There is no such cgroup, or it is gone meanwhile; with any other error it could not be looked for. */
+static bool is_absent(int err)
+{
+	return err == -ENOENT || err == -ENODEV || err == -ENOTDIR || err == -EMEDIUMTYPE;
+}
+
+static int fail_read(const char *cgroup, int err)
+{
+	return fail("cannot read what is attached to %s: %s", cgroup, strerror(-err));
 }
 
 /* The root of the hierarchy as `mounts` has it, whose paths begin at `top`; returns it opened. */
@@ -84,14 +96,17 @@ static int open_mounted(char path[PATH_MAX], const char *mounts, const char *top
 	int fd = -ENOENT;
 	struct mntent *m;
 
-	while (f && fd < 0 && (m = getmntent(f))) {
+	if (!f)
+		return -errno;
+	while (is_absent(fd) && (m = getmntent(f))) {
 		if (strcmp(m->mnt_type, "cgroup2"))
 			continue;
 		snprintf(path, PATH_MAX, "%s%s", top, m->mnt_dir);
 		fd = open_cgroup(path);
 	}
-	if (f)
-		endmntent(f);
+	if (fd < 0 && ferror(f))
+		fd = -EIO;
+	endmntent(f);
 	return fd;
 }
 
@@ -105,7 +120,7 @@ static int open_root_anyhow(char path[PATH_MAX])
 {
 	int fd = open_root(path);
 
-	return fd >= 0 ? fd : open_mounted(path, "/proc/1/mounts", "/proc/1/root");
+	return is_absent(fd) ? open_mounted(path, "/proc/1/mounts", "/proc/1/root") : fd;
 }
 
 static void read_name(const struct section *s, const char *variable, char name[CC_NAME_LEN])
@@ -132,8 +147,7 @@ static int read_written_names(struct attached *a)
 	return err;
 }
 
-static int add(struct attachments *all, const char *cgroup,
-	       const struct kind *kind, __u32 prog_id)
+static int add(struct attachments *all, const char *cgroup, const struct kind *kind, __u32 prog_id)
 {
 	struct bpf_prog_info info = {};
 	__u32 len = sizeof(info);
@@ -141,75 +155,75 @@ static int add(struct attachments *all, const char *cgroup,
 	int err = 0, fd = bpf_prog_get_fd_by_id(prog_id);
 
 	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno; /* gone since */
+		return errno == ENOENT ? 0 : fail_read(cgroup, -errno); /* gone since */
 	if (bpf_obj_get_info_by_fd(fd, &info, &len))
-		err = -errno;
+		err = fail_read(cgroup, -errno);
 	close(fd);
 	if (err)
 		return err;
 	a = realloc(all->at, (all->nr + 1) * sizeof(*a));
 	if (!a)
-		return -ENOMEM;
+		return fail("out of memory");
 	all->at = a;
 	a += all->nr;
 	*a = (struct attached){ .prog_id = prog_id, .btf_id = info.btf_id, .kind = kind };
 	memcpy(a->name, info.name, sizeof(a->name));
 	a->cgroup = strdup(cgroup);
 	if (!a->cgroup)
-		return -ENOMEM;
+		return fail("out of memory");
 	all->nr++;
 	return a->btf_id ? read_written_names(a) : 0;
 }
 
-static int query(struct attachments *all, int fd, const char *cgroup,
-		 __u32 flags)
+static int query(struct attachments *all, int fd, const char *cgroup, __u32 flags)
 {
 	__u32 ids[MAX_EFFECTIVE];
-	int err = 0;
 
 	for (int i = 0; i < NR_KINDS; i++) {
 		__u32 n = MAX_EFFECTIVE;
 
 		if (bpf_prog_query(fd, kinds[i].attach, flags, NULL, ids, &n)) {
-			if (errno == ENOENT || errno == ENODEV)
+			if (is_absent(-errno))
 				continue; /* removed since */
-			return -errno;
+			return fail_read(cgroup, -errno);
 		}
-		for (__u32 k = 0; !err && k < n; k++)
-			err = add(all, cgroup, &kinds[i], ids[k]);
-		if (err)
-			return err;
+		for (__u32 k = 0; k < n; k++)
+			if (add(all, cgroup, &kinds[i], ids[k]))
+				return -1;
 	}
 	return 0;
 }
 
-static int query_path(struct attachments *all, const char *path)
+/* The cgroup at `path` and those below it. They come and go meanwhile: that is no error. */
+static int walk(struct attachments *all, char path[PATH_MAX])
 {
 	int err, fd = open_cgroup(path);
+	size_t len = strlen(path);
+	struct dirent *e;
+	DIR *d;
 
 	if (fd < 0)
-		return fd == -ENOENT ? 0 : fd; /* removed since */
+		return is_absent(fd) ? 0 : fail_read(path, fd);
 	err = query(all, fd, path, 0);
-	close(fd);
+	d = fdopendir(fd);
+	if (!d) {
+		err = err ? err : fail_read(path, -errno);
+		close(fd);
+		return err;
+	}
+	while (!err && (errno = 0, e = readdir(d))) {
+		if (e->d_type != DT_DIR || !strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (snprintf(path + len, PATH_MAX - len, "/%s", e->d_name) < (int)(PATH_MAX - len))
+			err = walk(all, path);
+		else
+			err = fail_read(path, -ENAMETOOLONG);
+		path[len] = 0;
+	}
+	if (!err && errno && !is_absent(-errno))
+		err = fail_read(path, -errno);
+	closedir(d);
 	return err;
-}
-
-/* Cgroups come and go meanwhile: that is no error. */
-static int walk(struct attachments *all, char *root)
-{
-	char *roots[] = { root, NULL };
-	FTS *fts = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
-	int err = fts ? 0 : -errno;
-	FTSENT *e;
-
-	while (!err && (e = fts_read(fts)))
-		if (e->fts_info == FTS_D)
-			err = query_path(all, e->fts_path);
-	if (fts)
-		fts_close(fts);
-	if (err)
-		return fail("cannot read what is attached to the cgroups under %s: %s", root, strerror(-err));
-	return 0;
 }
 
 int attachments_read(struct attachments *all)
@@ -219,7 +233,7 @@ int attachments_read(struct attachments *all)
 
 	memset(all, 0, sizeof(*all));
 	if (fd < 0)
-		return 0;
+		return is_absent(fd) ? 0 : fail("cannot look for cgroups: %s", strerror(-fd));
 	close(fd);
 	return walk(all, root);
 }
@@ -302,14 +316,25 @@ const char **cgroup_programs(const struct object *o, const struct attachments *a
 	return names;
 }
 
+static int fail_detach(const char *prog, const char *cgroup, int err)
+{
+	return fail("%s stays attached to %s: %s", prog, cgroup, err == -ENOENT ?
+		    "a BPF link holds it: end the program that has the link, or use `bpftool link detach`" : strerror(-err));
+}
+
+/* What is gone meanwhile, the cgroup or the program, is no error. */
 static int detach(const struct attached *a)
 {
-	int err = 0, cgroup = open_cgroup(a->cgroup), prog = bpf_prog_get_fd_by_id(a->prog_id);
+	int cgroup = open_cgroup(a->cgroup), prog = bpf_prog_get_fd_by_id(a->prog_id), err = 0;
 
-	if (cgroup >= 0 && prog >= 0 && bpf_prog_detach2(prog, cgroup, a->kind->attach))
-		err = fail("%s stays attached to %s: %s", a->name, a->cgroup, errno == ENOENT ?
-			   "a BPF link holds it: end the program that has the link, or use "
-			   "`bpftool link detach`" : strerror(errno));
+	if (prog < 0)
+		prog = -errno;
+	if (cgroup < 0 && !is_absent(cgroup))
+		err = fail_detach(a->name, a->cgroup, cgroup);
+	else if (prog < 0 && prog != -ENOENT)
+		err = fail_detach(a->name, a->cgroup, prog);
+	else if (cgroup >= 0 && prog >= 0 && bpf_prog_detach2(prog, cgroup, a->kind->attach))
+		err = fail_detach(a->name, a->cgroup, -errno);
 	if (cgroup >= 0)
 		close(cgroup);
 	if (prog >= 0)
@@ -331,8 +356,10 @@ char *cgroup_root(void)
 	char root[PATH_MAX];
 	int fd = open_root(root);
 
-	if (fd < 0)
+	if (fd < 0) {
+		errno = is_absent(fd) ? ENOENT : -fd;
 		return NULL;
+	}
 	close(fd);
 	return strdup(root);
 }
@@ -349,6 +376,8 @@ int cgroup_open(struct cgroup *c, const struct object *o, const char *path)
 		return 0;
 	}
 	fd = open_root(root);
+	if (fd < 0 && !is_absent(fd))
+		return fail("cannot look for cgroups: %s", strerror(-fd));
 	if (fd < 0 && path)
 		return fail("--cgroup %s: no cgroup2 is mounted here (`ip netns exec` hides it, `nsenter --net=...` does not)", path);
 	if (fd < 0)
@@ -389,11 +418,7 @@ int cgroup_admits(const struct cgroup *c, const struct object *o, const struct a
 		return fail("cannot load %s: its cgroup programs could not be told from others': they need a "
 			    "`const volatile char asymcc_name[%d]`", o->ops_name, CC_NAME_LEN);
 	strcpy(path, c->path);
-	err = query(&there, c->fd, path, BPF_F_QUERY_EFFECTIVE);
-	if (err)
-		err = fail("cannot read what is in effect in %s: %s", c->path, strerror(-err));
-	else
-		err = walk(&there, path);
+	err = query(&there, c->fd, path, BPF_F_QUERY_EFFECTIVE) || walk(&there, path) ? -1 : 0;
 	for (int i = 0; !err && i < there.nr; i++) {
 		const struct attached *a = &there.at[i];
 
@@ -447,8 +472,7 @@ void cgroup_detach(struct cgroup *c, const struct object *o)
 			continue;
 		c->nr--;
 		if (bpf_prog_detach2(bpf_program__fd(p), c->fd, kind->attach))
-			fail("%s stays attached to %s: %s: try `asymcc unload %s`", bpf_program__name(p),
-			     c->path, strerror(errno), o->ops_name);
+			fail_detach(bpf_program__name(p), c->path, -errno);
 	}
 }
 
@@ -473,47 +497,87 @@ static int refuse_nested(const struct attachments *all, const char *path)
 	return 0;
 }
 
-static int attach_user(const struct object *o, struct cgroup *c)
-{
-	struct bpf_program *prog = bpf_object__next_program(o->bpf, NULL);
+/* A cgroup of `use`. */
+struct place {
+	struct cgroup c;
+	int before;         /* the program that an earlier `use` put there; -1: none */
+	bool done;
+};
 
-	if (!bpf_prog_attach(bpf_program__fd(prog), c->fd, BPF_CGROUP_SOCK_OPS, BPF_F_ALLOW_MULTI)) {
-		c->nr = 1;
-		return 0;
+static int place_open(struct place *p, const struct object *o, const char *path, const struct attachments *all)
+{
+	if (cgroup_open(&p->c, o, path) || refuse_nested(all, p->c.path))
+		return -1;
+	for (int i = 0; p->before < 0 && i < all->nr; i++) {
+		if (!*all->at[i].used || strcmp(all->at[i].cgroup, p->c.path))
+			continue;
+		p->before = bpf_prog_get_fd_by_id(all->at[i].prog_id);
+		if (p->before < 0)
+			return fail("--cgroup %s: cannot be used: %s", path, strerror(errno));
 	}
-	if (errno == EPERM)
-		return fail("--cgroup %s: a program there or above admits no other (`bpftool cgroup tree` shows it)", c->path);
-	return fail("--cgroup %s: cannot be used: %s", c->path, errno == E2BIG ? "it is full" : strerror(errno));
+	return 0;
+}
+
+/* `in` goes into the cgroup, in place of `out` if that is not -1; in one step. */
+static int exchange(const struct place *p, int in, int out)
+{
+	LIBBPF_OPTS(bpf_prog_attach_opts, opts, .flags = BPF_F_ALLOW_MULTI);
+
+	if (out >= 0) {
+		opts.flags |= BPF_F_REPLACE;
+		opts.replace_prog_fd = out;
+	}
+	return bpf_prog_attach_opts(in, p->c.fd, BPF_CGROUP_SOCK_OPS, &opts);
+}
+
+static int place_take(struct place *p, int prog)
+{
+	int err = exchange(p, prog, p->before);
+
+	p->done = !err;
+	if (err == -EPERM)
+		return fail("--cgroup %s: a program there or above admits no other (`bpftool cgroup tree` shows it)", p->c.path);
+	if (err)
+		return fail("--cgroup %s: cannot be used: %s", p->c.path, err == -E2BIG ? "it is full" : strerror(-err));
+	return 0;
+}
+
+static void place_give_back(struct place *p, int prog)
+{
+	int err = 0;
+
+	if (p->done && p->before >= 0)
+		err = exchange(p, p->before, prog);
+	else if (p->done && bpf_prog_detach2(prog, p->c.fd, BPF_CGROUP_SOCK_OPS))
+		err = -errno;
+	if (err)
+		fail("--cgroup %s: cannot be set back: %s", p->c.path, strerror(-err));
 }
 
 int cgroup_use(const struct object *o, const char **paths, int nr)
 {
-	struct cgroup *c = calloc(nr, sizeof(*c));
-	struct attachments before = {};
-	int err = c ? 0 : fail("out of memory");
+	int prog = bpf_program__fd(bpf_object__next_program(o->bpf, NULL));
+	struct place *p = calloc(nr, sizeof(*p));
+	struct attachments all = {};
+	int err = p ? 0 : fail("out of memory");
 
-	for (int i = 0; c && i < nr; i++)
-		c[i] = (struct cgroup)CGROUP_CLOSED;
-	for (int i = 0; !err && i < nr; i++)
-		err = cgroup_open(&c[i], o, paths[i]);
+	for (int i = 0; p && i < nr; i++)
+		p[i] = (struct place){ .c = CGROUP_CLOSED, .before = -1 };
 	if (!err)
-		err = attachments_read(&before);
+		err = attachments_read(&all);
 	for (int i = 0; !err && i < nr; i++)
-		err = refuse_nested(&before, c[i].path);
+		err = place_open(&p[i], o, paths[i], &all);
 	for (int i = 0; !err && i < nr; i++)
-		err = attach_user(o, &c[i]);
-	/* the last one attached wins: what was there before can go once all are in place */
-	for (int i = 0; !err && i < nr; i++)
-		for (int k = 0; k < before.nr; k++)
-			if (*before.at[k].used && !strcmp(before.at[k].cgroup, c[i].path))
-				detach(&before.at[k]);
-	for (int i = 0; c && i < nr; i++) {
+		err = place_take(&p[i], prog);
+	for (int i = 0; p && i < nr; i++) {
 		if (err)
-			cgroup_detach(&c[i], o);
-		cgroup_close(&c[i]);
+			place_give_back(&p[i], prog);
+		if (p[i].before >= 0)
+			close(p[i].before);
+		cgroup_close(&p[i].c);
 	}
-	attachments_free(&before);
-	free(c);
+	attachments_free(&all);
+	free(p);
 	return err;
 }
 

@@ -71,7 +71,7 @@ int cgroup_use(const struct object *o, const char **paths, int nr);
 /* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it, -1 with a message. */
 int cgroup_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count);
 
-/* Where the hierarchy is mounted, in memory to be freed; NULL: nowhere. */
+/* Where the hierarchy is mounted, in memory to be freed; NULL: nowhere, or errno is not ENOENT. */
 char *cgroup_root(void);
 
 #endif

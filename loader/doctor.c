@@ -117,6 +117,8 @@ static void see_cgroup(struct report *rep)
 
 	if (root)
 		tell(rep, GOOD, "cgroup2", NULL, "mounted at %s", root);
+	else if (errno != ENOENT)
+		tell(rep, BAD, "cgroup2", NULL, "it cannot be looked for: %s", strerror(errno));
 	else
 		tell(rep, NOTE, "cgroup2", "mount -t cgroup2 none DIR", "not mounted: no --cgroup, and no Formosa receiver");
 	free(root);
@@ -165,6 +167,14 @@ static void see_left_programs(struct report *rep, const struct registry *r, cons
 	}
 }
 
+static bool is_gone(struct report *rep, const char *cc)
+{
+	int there = controller_available(cc);
+
+	rep->bad += there < 0;
+	return !there;
+}
+
 /* Names that nobody bears any more. */
 static void see_uses(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
 {
@@ -183,7 +193,7 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 			     "not loaded any more", ns->orphan[k].text, ns->name);
 	}
 	for (int i = 0; i < all->nr; i++) {
-		if (!*all->at[i].used || controller_available(all->at[i].used))
+		if (!*all->at[i].used || !is_gone(rep, all->at[i].used))
 			continue;
 		snprintf(mend, sizeof(mend), "asymcc unuse %s, or load it", all->at[i].used);
 		tell(rep, BAD, all->at[i].used, mend, "cgroup %s uses it, and it is not loaded", all->at[i].cgroup);
@@ -195,8 +205,8 @@ static void see_replacing(const char *cc, const char *object, void *ctx)
 	char mend[120];
 
 	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", object, cc, cc);
-	tell(ctx, BAD, cc, mend, "load --replace was killed: %s", controller_available(cc) ?
-	     "defaults may still have the old one" : "the old one is out, the new one not in");
+	tell(ctx, BAD, cc, mend, "load --replace was killed: %s", is_gone(ctx, cc) ?
+	     "the old one is out, the new one not in" : "defaults may still have the old one");
 }
 
 static void see_live(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
@@ -240,7 +250,8 @@ int cmd_doctor(const struct args *a)
 		see_live(&rep, &r, &users, &all);
 		see_left_programs(&rep, &r, &all);
 		see_uses(&rep, &r, &users, &all);
-		state_each_replacing(see_replacing, &rep);
+		if (state_each_replacing(see_replacing, &rep))
+			tell(&rep, BAD, "/run/asymcc", NULL, "it cannot be read (the reason is on standard error)");
 	} else if (known) {
 		tell(&rep, geteuid() ? NOTE : BAD, "loaded", geteuid() ? "run it as root" : NULL, "what is loaded cannot be seen%s",
 		     geteuid() ? "" : " (the reason is on standard error)");

@@ -80,18 +80,15 @@ static void print_registered(const struct object *o, const struct args *a, const
 	putchar('\n');
 }
 
-/* Take the registered one out, its programs and all; a message tells what did not go. */
-static int take_out(const struct live *live, const struct attachments *mine)
+/* It comes before its programs are detached, as it can be refused; killed after it, we leave what unload finds. */
+static int unregister(const struct live *live)
 {
-	/* before anything is detached, as it can refuse; killed after it, we leave what unload finds */
 	int err = registry_remove(live);
 
 	if (err == -EOPNOTSUPP)
 		return fail("%s is registered through a BPF link: end the program that holds it, or use "
 			    "`bpftool link detach`", live->name);
-	if (err)
-		return fail("cannot unload %s: %s", live->name, strerror(-err));
-	return attachments_detach(mine);
+	return err ? fail("cannot unload %s: %s", live->name, strerror(-err)) : 0;
 }
 
 /* Where the programs go: the place named, or that of the one that is replaced. */
@@ -143,26 +140,28 @@ int cmd_load(const struct args *a)
 	}
 	if (cgroup_open(&cgroup, &o, place(a, &replaced)) || cgroup_admits(&cgroup, &o, &replaced))
 		goto cleanup;
-	ret = bpf_object__load(o.bpf);
+	ret = registry_load(o.bpf);
 	if (ret) {
 		fail_load(&o, ret);
 		goto cleanup;
 	}
 	/* from here on, what is there gives way: the new one has passed the verifier, and all checks */
 	snprintf(object.word[0], CC_NAME_LEN, "%s", bpf_object__name(o.bpf));
-	if (live && (state_write(state_replacing(o.ops_name), &object) || take_out(live, &replaced)))
-		goto replaced;
-	if (cgroup_attach(&cgroup, &o))
+	if (live && state_write(state_replacing(o.ops_name), &object))
+		goto cleanup;
+	if (live && unregister(live)) {
+		state_remove(state_replacing(o.ops_name));
+		goto cleanup;
+	}
+	if (attachments_detach(&replaced) || cgroup_attach(&cgroup, &o))
 		goto gone;
 	if (register_ops(&o)) {
 		cgroup_detach(&cgroup, &o);
 		goto gone;
 	}
 	print_registered(&o, a, &cgroup);
-	err = defaults_renew(o.ops_name);
-replaced:
-	if (live)
-		state_remove(state_replacing(o.ops_name));
+	/* also if an earlier one left it */
+	err = defaults_renew(o.ops_name) || state_remove(state_replacing(o.ops_name)) ? -1 : 0;
 	goto cleanup;
 gone:
 	if (live)
@@ -318,10 +317,9 @@ static int wait_for_sockets(const struct args *a, unsigned int *left)
 static int unload_live(const struct args *a, const struct live *live, const struct netns_list *users,
 		       const struct attachments *all, const struct attachments *mine)
 {
-	static const struct attachments none;
 	char *where = users_text(users, all, a->name, false), *still = NULL;
 	struct netns_list now = {};
-	unsigned int sockets;
+	unsigned int sockets = 0;
 	int err = -1;
 
 	if (!where) {
@@ -337,8 +335,7 @@ static int unload_live(const struct args *a, const struct live *live, const stru
 	if (*where && unuse_all(all, a->name, !a->drain) < 0)
 		goto cleanup;
 	/* after this no new connection can take it; with --drain, what runs keeps its programs until it ends */
-	err = take_out(live, a->drain ? &none : mine);
-	if (err)
+	if (unregister(live))
 		goto cleanup;
 	if (a->drain) {
 		state_unlock(); /* others need not wait as long */
@@ -347,7 +344,7 @@ static int unload_live(const struct args *a, const struct live *live, const stru
 			exit(EXIT_FAILURE);
 		err |= attachments_detach(mine);
 	} else {
-		err = sockets_left(a->name, &sockets) < 0 ? -1 : 0;
+		err = attachments_detach(mine) || sockets_left(a->name, &sockets) < 0 ? -1 : 0;
 	}
 	printf("%s unloaded", a->name);
 	if (!err && mine->nr) {
@@ -391,12 +388,15 @@ static int finish_replacement(const struct args *a)
 	struct words left;
 	const char *object = left.word[0];
 	struct object o = {};
-	int err = -1, there = state_read(state_replacing(a->name), &left);
+	int err = -1, there = state_read(state_replacing(a->name), &left), available;
 
 	if (there <= 0)
 		return there;
-	if (!controller_available(a->name)) {
-		if (object_open_controller(&o, object_dir(a), object, a->name) || bpf_object__load(o.bpf) || register_ops(&o))
+	available = controller_available(a->name);
+	if (available < 0)
+		return -1;
+	if (!available) {
+		if (object_open_controller(&o, object_dir(a), object, a->name) || registry_load(o.bpf) || register_ops(&o))
 			fail("%s was being replaced when asymcc was killed: `asymcc load %s --as %s`, then unload it", a->name,
 			     object, a->name);
 		else
@@ -405,9 +405,7 @@ static int finish_replacement(const struct args *a)
 	} else {
 		err = 0;
 	}
-	if (!err)
-		state_remove(state_replacing(a->name));
-	return err;
+	return err ? -1 : state_remove(state_replacing(a->name));
 }
 
 int cmd_unload(const struct args *a)

@@ -63,20 +63,30 @@ unknown:
 	return -1;
 }
 
-bool controller_available(const char *name)
+int controller_available(const char *name)
 {
 	char line[4096] = "", *save = NULL, *s;
 	FILE *f = fopen(AVAILABLE_CC, "re");
+	int err = 0;
 
-	if (!f)
-		return false;
-	if (!fgets(line, sizeof(line), f))
-		line[0] = 0;
-	fclose(f);
+	if (!f || (!fgets(line, sizeof(line), f) && ferror(f)))
+		err = fail("cannot read " AVAILABLE_CC ": %s", strerror(errno));
+	if (f)
+		fclose(f);
+	if (err)
+		return err;
 	for (s = strtok_r(line, " \n", &save); s; s = strtok_r(NULL, " \n", &save))
 		if (!strcmp(s, name))
-			return true;
-	return false;
+			return 1;
+	return 0;
+}
+
+static int fail_maps(int err)
+{
+	if (err == -EPERM)
+		return fail("not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
+			    "CAP_PERFMON and CAP_NET_ADMIN)");
+	return fail("cannot read the kernel's BPF maps: %s", strerror(-err));
 }
 
 static int read_map(struct registry *r, __u32 id)
@@ -85,23 +95,30 @@ static int read_map(struct registry *r, __u32 id)
 	__u32 len = sizeof(info), zero = 0, state;
 	char *value = NULL;
 	struct live *l;
-	int err = 0, fd = bpf_map_get_fd_by_id(id);
+	int err = 0, fd = bpf_map_get_fd_by_id(id), there = 1;
 
 	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno; /* gone since */
-	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.type != BPF_MAP_TYPE_STRUCT_OPS ||
-	    info.btf_vmlinux_value_type_id != (__u32)r->value_id)
+		return errno == ENOENT ? 0 : fail_maps(-errno); /* gone since */
+	if (bpf_obj_get_info_by_fd(fd, &info, &len)) {
+		err = fail_maps(-errno);
+		goto cleanup;
+	}
+	if (info.type != BPF_MAP_TYPE_STRUCT_OPS || info.btf_vmlinux_value_type_id != (__u32)r->value_id)
 		goto cleanup;
 	value = calloc(1, info.value_size);
 	l = realloc(r->live, (r->nr + 1) * sizeof(*l));
 	if (l)
 		r->live = l;
 	if (!value || !l) {
-		err = -ENOMEM;
+		err = fail("out of memory");
 		goto cleanup;
 	}
-	if (info.value_size < r->data + (r->ops->size) || bpf_map_lookup_elem(fd, &zero, value))
+	if (info.value_size < r->data + (r->ops->size))
 		goto cleanup;
+	if (bpf_map_lookup_elem(fd, &zero, value)) {
+		err = fail_maps(-errno);
+		goto cleanup;
+	}
 	l = &r->live[r->nr];
 	memset(l, 0, sizeof(*l));
 	l->map_id = id;
@@ -109,7 +126,11 @@ static int read_map(struct registry *r, __u32 id)
 	snprintf(l->object, sizeof(l->object), "%s", info.name);
 	memcpy(&state, value + r->state, sizeof(state));
 	/* READY: belongs to a link, which may be attached or not; INIT: loaded, never registered */
-	if (state == STATE_INIT || (state == STATE_READY && !controller_available(l->name)))
+	if (state == STATE_READY)
+		there = controller_available(l->name);
+	if (there < 0)
+		err = -1;
+	if (state == STATE_INIT || there <= 0)
 		goto cleanup;
 	l->unloading = state == STATE_TOBEFREE;
 	l->btf_id = info.btf_id;
@@ -124,23 +145,13 @@ int registry_read(struct registry *r)
 {
 	__u32 id = 0;
 	char why[200];
-	int err = 0;
 
 	if (registry_layout(r, why, sizeof(why)))
 		return fail("%s", why);
-	while (!err) {
-		if (bpf_map_get_next_id(id, &id)) {
-			if (errno == ENOENT)
-				return 0;
-			err = -errno;
-		} else {
-			err = read_map(r, id);
-		}
-	}
-	if (err == -EPERM)
-		return fail("not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
-			    "CAP_PERFMON and CAP_NET_ADMIN)");
-	return fail("cannot read the kernel's BPF maps: %s", strerror(-err));
+	while (!bpf_map_get_next_id(id, &id))
+		if (read_map(r, id))
+			return -1;
+	return errno == ENOENT ? 0 : fail_maps(-errno);
 }
 
 void registry_free(struct registry *r)
@@ -174,6 +185,36 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 	return NULL;
 }
 
+/* libbpf goes on without BTF where the kernel does not insist on it. */
+int registry_load(struct bpf_object *o)
+{
+	int err = bpf_object__load(o);
+	struct bpf_program *prog;
+	struct bpf_map *map;
+
+	bpf_object__for_each_program(prog, o) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+
+		if (!err && bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
+			err = -errno;
+		else if (!err && !info.btf_id)
+			err = -ENODATA;
+	}
+	bpf_object__for_each_map(map, o) {
+		struct bpf_map_info info = {};
+		__u32 len = sizeof(info);
+
+		if (err || !bpf_map__is_internal(map))
+			continue;
+		if (bpf_obj_get_info_by_fd(bpf_map__fd(map), &info, &len))
+			err = -errno;
+		else if (!info.btf_id)
+			err = -ENODATA;
+	}
+	return err;
+}
+
 int registry_remove(const struct live *l)
 {
 	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(l->map_id);
@@ -194,9 +235,11 @@ static int read_section_map(struct section *s, __u32 id, __u32 btf_id, const cha
 	size_t n;
 
 	if (fd < 0)
-		return 0;
-	if (bpf_obj_get_info_by_fd(fd, &info, &len))
+		return errno == ENOENT ? 0 : fail_maps(-errno); /* gone since */
+	if (bpf_obj_get_info_by_fd(fd, &info, &len)) {
+		ret = fail_maps(-errno);
 		goto cleanup;
+	}
 	n = strlen(info.name);
 	if (info.type != BPF_MAP_TYPE_ARRAY || info.btf_id != btf_id || n < strlen(name) ||
 	    strcmp(info.name + n - strlen(name), name))
@@ -223,12 +266,15 @@ cleanup:
 int section_read(struct section *s, __u32 btf_id, const char *name)
 {
 	__u32 id = 0;
-	int ret = 0;
+	int ret;
 
 	memset(s, 0, sizeof(*s));
-	while (!ret && !bpf_map_get_next_id(id, &id))
+	while (!bpf_map_get_next_id(id, &id)) {
 		ret = read_section_map(s, id, btf_id, name);
-	return ret < 0 ? ret : 0;
+		if (ret)
+			return ret < 0 ? ret : 0;
+	}
+	return errno == ENOENT ? 0 : fail_maps(-errno);
 }
 
 void section_free(struct section *s)

@@ -5,6 +5,7 @@
 
 #include <linux/types.h>
 #include <bpf/btf.h>
+#include <bpf/libbpf.h>
 
 #include "asymcc.h"
 #include "vars.h"
@@ -33,13 +34,15 @@ int registry_read(struct registry *r);
 void registry_free(struct registry *r);
 struct live *registry_find(const struct registry *r, const char *name);
 
-/* Does the kernel list the name, here and now? */
-bool controller_available(const char *name);
+/* Does the kernel list the name, here and now? -1 with a message: not known. */
+int controller_available(const char *name);
 
 /* The first member of an object's view of the ops that this kernel's lacks, or NULL. */
 const char *registry_missing(const struct registry *r, const struct btf *btf,
 			     const struct btf_type *type);
 
+/* bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF, without which it never is. */
+int registry_load(struct bpf_object *o);
 int registry_remove(const struct live *l);
 
 /* Variables of one section (".rodata", ".data", ".bss") of a loaded object, with their bytes. */

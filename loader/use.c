@@ -52,8 +52,10 @@ char *users_text(const struct netns_list *l, const struct attachments *all, cons
 		fprintf(f, "%scgroup %s", between, all->at[i].cgroup);
 		between = "; ";
 	}
-	fclose(f);
-	return text;
+	if (!fclose(f))
+		return text;
+	free(text);
+	return NULL;
 }
 
 /* --- the default of a namespace */
@@ -162,21 +164,33 @@ static int unuse_default(const char *cc, bool only_count)
 	return state_remove(file) ? -1 : 1;
 }
 
+struct renewal {
+	const char *cc;
+	bool failed;
+};
+
 static int renew_one(const struct netns_id *id, void *ctx)
 {
+	struct renewal *w = ctx;
 	char now[CC_NAME_LEN];
-	const char *cc = ctx;
-	int err;
+	int err = 0;
 
 	if (netns_default(now))
-		return -1;
-	err = strcmp(now, cc) ? 0 : set_default(cc);
-	return err ? fail("%s stays the default of %s as it was loaded before: %s", cc, id->name, strerror(-err)) : 0;
+		w->failed = true;
+	else if (!strcmp(now, w->cc))
+		err = set_default(w->cc);
+	if (err) {
+		fail("%s stays the default of %s as it was loaded before: %s", w->cc, id->name, strerror(-err));
+		w->failed = true;
+	}
+	return 0;
 }
 
 int defaults_renew(const char *cc)
 {
-	return netns_each(renew_one, (void *)cc);
+	struct renewal w = { .cc = cc };
+
+	return netns_each(renew_one, &w) || w.failed ? -1 : 0;
 }
 
 /* --- routes */
@@ -290,7 +304,7 @@ static int load_user(struct object *o, const char *dir, const char *cc)
 	if (object_open(o, dir, "use", NULL))
 		return -1;
 	object_write_name(o, "asymcc_used", cc);
-	err = bpf_object__load(o->bpf);
+	err = registry_load(o->bpf);
 	if (err == -EPERM)
 		return fail("--cgroup: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
 	return err ? fail("--cgroup: its program cannot be loaded: %s: %s", strerror(-err), object_complaint()) : 0;
@@ -367,16 +381,17 @@ int cmd_use(const struct args *a)
 {
 	struct routes *undo = calloc(a->nr_routes + 1, sizeof(*undo));
 	bool *made = calloc(a->nr_routes + 1, sizeof(*made));
-	int err = -1;
+	int err = -1, there;
 
 	if (!undo || !made)
 		fail("out of memory");
 	else if (!a->by_default && !a->nr_routes && !a->nr_cgroups)
 		fail("use %s: for which connections? --default, --route PREFIX or --cgroup PATH", a->name);
 	else if (!state_lock()) {
-		if (!controller_available(a->name))
+		there = controller_available(a->name);
+		if (!there)
 			fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", a->name, a->name);
-		else
+		else if (there > 0)
 			err = use_all(a, undo, made);
 		state_unlock();
 	}

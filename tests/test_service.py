@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -619,6 +620,52 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
     asymcc("unload", name)
     assert not [r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if r["check"] == name and r["state"] == "bad"]
     assert killed
+
+
+@needs_clang
+@needs_cgroup2
+def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):  # noqa: F811
+    """Taken back and out with too few descriptors: with each more of them it gets a step further."""
+    shutil.copy(ASYMCC.parent / "use.bpf.o", tmp_path)
+    at = "--cgroup", cgroup.path
+    for argv in (["unload", halves, "--drain", "--seconds", "0"], ["unuse", halves], ["unuse", halves, *at]):
+        refusals = 0
+        for limit in range(4, 40):
+            asymcc("load", halves, *at)
+            asymcc("use", halves, *at)
+            done = run("prlimit", f"--nofile={limit}", ASYMCC, *argv, check=False)
+            left = cgroup.names()
+            assert done.returncode in (0, 1) and ("asymcc_use" not in left if done.returncode == 0 else done.stderr), (limit, done, left)
+            if argv[0] == "unload":
+                assert done.returncode or not (left or kernel_has(halves)), (limit, done, left)
+            run(ASYMCC, "unload", halves, "--drain", "--seconds", "0", check=False)
+            assert cgroup.names() == [] and not kernel_has(halves)
+            if done.returncode == 0:
+                break
+            refusals += 1
+        assert refusals > 1 and done.returncode == 0
+
+
+@needs_clang
+@needs_cgroup2
+@pytest.mark.parametrize("wrong", ["a symlink", "another's", "writable"])
+def test_a_state_folder_that_is_not_roots_alone_is_refused(wrong, alias, tmp_path):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    make = {"a symlink": f"ln -s {tmp_path} /run/asymcc", "another's": "mkdir /run/asymcc && chown 65534 /run/asymcc",
+            "writable": "mkdir -m 1777 /run/asymcc"}[wrong]
+    done = run("unshare", "-m", "sh", "-c", f"mount -t tmpfs none /run && {make} && exec {ASYMCC} unload {name}", check=False)
+    assert done.returncode == 1 and "/run/asymcc" in done.stderr and done.stderr.count("\n") == 1 and kernel_has(name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_lies_in_the_state_folders_way_is_not_written_to(alias, pair, tmp_path):  # noqa: F811
+    name, victim = alias(), tmp_path / "victim"
+    victim.write_text("as it was")
+    asymcc("load", "fast", "--as", name)
+    script = f"mount -t tmpfs -o mode=755 none /run/asymcc && ln -s {victim} /run/asymcc/.part && {ASYMCC} use {name} --default && cat /run/asymcc/default-*"
+    done = run(*enter(pair.client), "unshare", "-m", "sh", "-c", script)
+    assert f" {name} " in done.stdout and victim.read_text() == "as it was"
 
 
 # --- doctor, and the command line's tables
