@@ -115,12 +115,14 @@ static int open_root(char path[PATH_MAX])
 	return open_mounted(path, "/proc/self/mounts", "");
 }
 
-/* Where it is hidden from us (`ip netns exec` does that), we still see it through the first process. */
+/* Where it is hidden from us (`ip netns exec` does that), we still see it through the first process, if we may. */
 static int open_root_anyhow(char path[PATH_MAX])
 {
 	int fd = open_root(path);
 
-	return is_absent(fd) ? open_mounted(path, "/proc/1/mounts", "/proc/1/root") : fd;
+	if (is_absent(fd))
+		fd = open_mounted(path, "/proc/1/mounts", "/proc/1/root");
+	return fd == -EACCES ? -ENOENT : fd;
 }
 
 static void read_name(const struct section *s, const char *variable, char name[CC_NAME_LEN])

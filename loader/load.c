@@ -15,8 +15,6 @@
 #include "state.h"
 #include "use.h"
 
-#define ENOTSUPP 524 /* the kernel's own; strerror() does not know it */
-
 static int fail_load(const struct object *o, int err)
 {
 	if (err == -EPERM && !object_verdict())
@@ -25,9 +23,7 @@ static int fail_load(const struct object *o, int err)
 	if (object_verdict())
 		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)",
 			    o->ops_name, object_verdict());
-	return fail("cannot load %s: %s: %s", o->ops_name,
-		    err == -ENOTSUPP ? "this kernel does not support it" : strerror(-err),
-		    object_complaint());
+	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), object_complaint());
 }
 
 static int fail_register(const struct object *o, int err)

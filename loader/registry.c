@@ -12,6 +12,8 @@
 
 #define VALUE_TYPE "bpf_struct_ops_tcp_congestion_ops"
 
+#define ENOTSUPP 524 /* the kernel's own; strerror() does not know it */
+
 enum { STATE_INIT, STATE_INUSE, STATE_TOBEFREE, STATE_READY }; /* enum bpf_struct_ops_state */
 
 /* Byte offset of a member, and the type it has. */
@@ -205,7 +207,7 @@ int registry_load(struct bpf_object *o)
 		struct bpf_map_info info = {};
 		__u32 len = sizeof(info);
 
-		if (err || !bpf_map__is_internal(map))
+		if (err || !bpf_map__is_internal(map) || !bpf_map__btf_value_type_id(map))
 			continue;
 		if (bpf_obj_get_info_by_fd(bpf_map__fd(map), &info, &len))
 			err = -errno;
@@ -213,6 +215,12 @@ int registry_load(struct bpf_object *o)
 			err = -ENODATA;
 	}
 	return err;
+}
+
+const char *registry_load_error(int err)
+{
+	return err == -ENOTSUPP ? "this kernel does not support it" :
+	       err == -ENODATA ? "the kernel did not take its BTF" : strerror(-err);
 }
 
 int registry_remove(const struct live *l)

@@ -43,6 +43,7 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 
 /* bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF, without which it never is. */
 int registry_load(struct bpf_object *o);
+const char *registry_load_error(int err);
 int registry_remove(const struct live *l);
 
 /* Variables of one section (".rodata", ".data", ".bss") of a loaded object, with their bytes. */

@@ -307,7 +307,7 @@ static int load_user(struct object *o, const char *dir, const char *cc)
 	err = registry_load(o->bpf);
 	if (err == -EPERM)
 		return fail("--cgroup: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
-	return err ? fail("--cgroup: its program cannot be loaded: %s: %s", strerror(-err), object_complaint()) : 0;
+	return err ? fail("--cgroup: its program cannot be loaded: %s: %s", registry_load_error(err), object_complaint()) : 0;
 }
 
 static int use_cgroups(const struct args *a)

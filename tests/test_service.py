@@ -596,7 +596,7 @@ def test_drain_waits_no_longer_than_it_is_told(alias, pair):  # noqa: F811
 
 @needs_cgroup2
 @pytest.mark.parametrize("function, call", [
-    ("renameat", 1), ("write", 1), ("write", 2), ("bpf_prog_attach", 1), ("bpf_prog_detach2", 1), ("bpf_map_delete_elem", 1), ("bpf_map__attach_struct_ops", 1),
+    ("renameat", 1), ("write", 1), ("write", 2), ("bpf_prog_attach_opts", 1), ("bpf_prog_detach2", 1), ("bpf_map_delete_elem", 1), ("bpf_map__attach_struct_ops", 1),
     *(("send", n) for n in range(1, 13))])
 def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgroup, trip):  # noqa: F811
     """use, replace and drain, killed at some call: flows go on, `doctor` names what is left, `unload --drain` cleans it."""
