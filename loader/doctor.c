@@ -184,6 +184,9 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 		const struct netns *ns = &l->ns[i];
 		const struct live *live = registry_find(r, ns->initial);
 
+		if (ns->unread)
+			tell(rep, NOTE, "netns", NULL, "%s cannot be read: %s: what uses a controller there is not known", ns->name,
+			     ns->unread);
 		if (live && live->unloading) {
 			snprintf(mend, sizeof(mend), "asymcc unuse %s", ns->initial);
 			tell(rep, BAD, ns->initial, mend, "unloaded, but still the default of %s", ns->name);

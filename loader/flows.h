@@ -17,5 +17,7 @@ int flows_each(__u32 states, __u8 ext, int (*seen)(const struct inet_diag_msg *m
 
 /* An attribute of the message, NULL if it has none of that type. */
 const struct rtattr *flow_attr(const struct inet_diag_msg *m, size_t len, int type);
+/* The socket's controller, NULL if it has none: TIME_WAIT and the like. */
+const char *flow_controller(const struct inet_diag_msg *m, size_t len);
 
 #endif

@@ -316,7 +316,7 @@ static int unload_live(const struct args *a, const struct live *live, const stru
 	char *where = users_text(users, all, a->name, false), *still = NULL;
 	struct netns_list now = {};
 	unsigned int sockets = 0;
-	int err = -1;
+	int left, err = -1;
 
 	if (!where) {
 		fail("out of memory");
@@ -328,7 +328,7 @@ static int unload_live(const struct args *a, const struct live *live, const stru
 		goto cleanup;
 	}
 	/* routes always: the kernel does not tell those of a controller that is gone */
-	if (*where && unuse_all(all, a->name, !a->drain) < 0)
+	if (*where && unuse_all(all, a->name, !a->drain, &left) < 0 && !a->force)
 		goto cleanup;
 	/* after this no new connection can take it; with --drain, what runs keeps its programs until it ends */
 	if (unregister(live))
@@ -366,10 +366,12 @@ cleanup:
 /* It is gone, or goes as soon as its sockets do; defaults and cgroups may still name it. */
 static int unload_uses(const struct args *a, const struct attachments *all, const char *where)
 {
+	int left;
+
 	if (!a->drain && !a->force)
 		return fail("%s is not registered, but still given to connections: %s: `asymcc unuse %s` takes it back",
 			    a->name, where, a->name);
-	if (unuse_all(all, a->name, false) < 0)
+	if (unuse_all(all, a->name, false, &left) < 0)
 		return -1;
 	printf("%s is not registered; taken back from %s\n", a->name, where);
 	return 0;
@@ -418,6 +420,7 @@ int cmd_unload(const struct args *a)
 	if (finish_replacement(a) || registry_read(&r) || attachments_read(&all) || attachments_read(&mine) ||
 	    netns_read(&users))
 		goto cleanup;
+	netns_warn(&users);
 	attachments_keep(&mine, a->name);
 	live = registry_find(&r, a->name);
 	where = users_text(&users, &all, a->name, false);

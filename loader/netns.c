@@ -9,14 +9,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <linux/nsfs.h>
+
 #include "flows.h"
+#include "netlink.h"
 #include "netns.h"
 #include "route.h"
 
 #define NAMED "/run/netns"
+#define SECONDS 10 /* to look into a foreign namespace */
+#define WARNINGS 5
 
 static int count_one(struct netns *ns, const char *cc)
 {
@@ -40,9 +46,9 @@ static int count_one(struct netns *ns, const char *cc)
 
 static int count_socket(const struct inet_diag_msg *m, size_t len, void *ctx)
 {
-	const struct rtattr *cong = flow_attr(m, len, INET_DIAG_CONG);
+	const char *cc = flow_controller(m, len);
 
-	return cong ? count_one(ctx, RTA_DATA(cong)) : 0; /* TIME_WAIT and the like have none */
+	return cc ? count_one(ctx, cc) : 0;
 }
 
 int netns_default(char name[CC_NAME_LEN])
@@ -62,88 +68,108 @@ struct walk {
 	int (*look)(const struct netns_id *id, void *ctx);
 	void *ctx;
 	struct netns_id *seen;
-	int nr, home;
+	struct stat own, user;
+	int nr, home, err;
 };
 
-/* Enter the namespace, look, come back. One that vanished meanwhile is no error. */
-static int visit(struct walk *w, const char *path, const char *name)
+static bool same(const struct stat *a, const struct stat *b)
 {
-	int err = 0, fd = open(path, O_RDONLY | O_CLOEXEC);
+	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+static bool is_foreign(const struct walk *w, int ns)
+{
+	struct stat owner;
+	int fd = ioctl(ns, NS_GET_USERNS);
+	bool foreign = fd < 0 || fstat(fd, &owner) || !same(&owner, &w->user);
+
+	if (fd >= 0)
+		close(fd);
+	return foreign;
+}
+
+static void visit(struct walk *w, const char *path, const char *name)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	struct netns_id *id;
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st))
-		goto cleanup;
+		goto cleanup; /* it vanished meanwhile, or is none of ours to see */
 	for (int i = 0; i < w->nr; i++)
 		if (w->seen[i].ino == st.st_ino && w->seen[i].dev == st.st_dev)
 			goto cleanup;
+	id = realloc(w->seen, (w->nr + 1) * sizeof(*id));
+	if (!id) {
+		w->err = fail("out of memory");
+		goto cleanup;
+	}
+	w->seen = id;
 	if (setns(fd, CLONE_NEWNET))
 		goto cleanup;
-	id = realloc(w->seen, (w->nr + 1) * sizeof(*id));
-	if (id) {
-		w->seen = id;
-		id = &w->seen[w->nr++];
-		*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino };
-		snprintf(id->name, sizeof(id->name), "%s", name);
-		err = w->look(id, w->ctx);
-	} else {
-		err = fail("out of memory");
+	id = &w->seen[w->nr++];
+	*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino, .own = same(&st, &w->own), .foreign = is_foreign(w, fd) };
+	snprintf(id->name, sizeof(id->name), "%s", name);
+	for (char *c = id->name; *c; c++) /* whoever named it may have meant the terminal */
+		if (*c < ' ' || *c > '~')
+			*c = '?';
+	netlink_limit(id->foreign ? SECONDS : 0);
+	if (w->look(id, w->ctx))
+		w->err = -1;
+	netlink_limit(0);
+	if (setns(w->home, CLONE_NEWNET)) { /* what follows would be done to another's */
+		fail("cannot return to the own network namespace: %s", strerror(errno));
+		exit(EXIT_FAILURE);
 	}
-	if (setns(w->home, CLONE_NEWNET))
-		err = fail("cannot return to the own network namespace: %s", strerror(errno));
 cleanup:
 	if (fd >= 0)
 		close(fd);
-	return err;
 }
 
-static int visit_all(struct walk *w, const char *dir, bool processes)
+static void visit_all(struct walk *w, const char *dir, bool processes)
 {
 	char path[PATH_MAX], name[280];
 	struct dirent *e;
 	DIR *d = opendir(dir);
-	int err = 0;
 
-	if (!d)
-		return 0;
-	while (!err && (e = readdir(d))) {
+	while (d && (e = readdir(d))) {
 		if (e->d_name[0] == '.' || (processes && !isdigit((unsigned char)e->d_name[0])))
 			continue;
 		snprintf(path, sizeof(path), processes ? "%s/%s/ns/net" : "%s/%s", dir, e->d_name);
 		snprintf(name, sizeof(name), "%s %s", processes ? "pid" : "netns", e->d_name);
-		err = visit(w, path, name);
+		visit(w, path, name);
 	}
-	closedir(d);
-	return err;
+	if (d)
+		closedir(d);
 }
 
 /* The first name that a namespace is met by stays: host, then named ones, then processes. */
 int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx)
 {
 	struct walk w = { .look = look, .ctx = ctx, .home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) };
-	int err;
 
-	if (w.home < 0)
-		return fail("cannot open /proc/self/ns/net: %s", strerror(errno));
-	err = visit(&w, "/proc/1/ns/net", "host");
-	if (!err)
-		err = visit_all(&w, NAMED, false);
-	if (!err)
-		err = visit_all(&w, "/proc", true);
+	if (w.home < 0 || fstat(w.home, &w.own) || stat("/proc/self/ns/user", &w.user)) {
+		w.err = fail("cannot see the own namespaces in /proc/self/ns: %s", strerror(errno));
+	} else {
+		visit(&w, "/proc/1/ns/net", "host");
+		visit_all(&w, NAMED, false);
+		visit_all(&w, "/proc", true);
+	}
 	free(w.seen);
-	close(w.home);
-	return err;
+	if (w.home >= 0)
+		close(w.home);
+	return w.err;
 }
 
 static int keep_routes(struct netns *ns)
 {
 	struct routes r;
-	int err = routes_read(&r, NULL);
+	int err = routes_get(&r, NULL);
 
 	if (!err && r.nr) {
 		ns->route = calloc(r.nr, sizeof(*ns->route));
 		ns->orphan = calloc(r.nr, sizeof(*ns->orphan));
-		err = ns->route && ns->orphan ? 0 : fail("out of memory");
+		err = ns->route && ns->orphan ? 0 : -ENOMEM;
 	}
 	for (int i = 0; !err && i < r.nr; i++) {
 		struct cc_route *to = *r.route[i].cc ? &ns->route[ns->nr_route++] : &ns->orphan[ns->nr_orphan++];
@@ -172,15 +198,28 @@ static int read_one(const struct netns_id *id, void *ctx)
 	err = flows_each(~0U, 1 << (INET_DIAG_CONG - 1), count_socket, ns);
 	if (err == -ENOENT && !ns->nr_use)
 		err = 0; /* no tcp_diag module: nothing to count with */
+	if (!err)
+		err = keep_routes(ns);
 	if (err)
-		return fail("cannot count the sockets of %s: %s", id->name, strerror(-err));
-	return keep_routes(ns);
+		ns->unread = netlink_error(err);
+	return 0;
 }
 
 int netns_read(struct netns_list *l)
 {
 	memset(l, 0, sizeof(*l));
 	return netns_each(read_one, l);
+}
+
+void netns_warn(const struct netns_list *l)
+{
+	int nr = 0;
+
+	for (int i = 0; i < l->nr; i++)
+		if (l->ns[i].unread && nr++ < WARNINGS)
+			fail("%s cannot be read: %s: what uses a controller there is not known", l->ns[i].name, l->ns[i].unread);
+	if (nr > WARNINGS)
+		fail("so are %d more", nr - WARNINGS);
 }
 
 void netns_free(struct netns_list *l)

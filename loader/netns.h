@@ -13,10 +13,15 @@
 struct netns_id {
 	dev_t dev;
 	ino_t ino;
-	char name[280];               /* "host", "netns r1" or "pid 123" */
+	char name[280];               /* "host", "netns r1" or "pid 123"; it has no control characters */
+	bool own;                     /* the thread's */
+	bool foreign;                 /* of another user namespace, that is anybody's: what it does shall hinder nothing */
 };
 
-/* Calls `look` in each namespace, which may tell -1 to end it; then the thread is back in its own. */
+/*
+ * Calls `look` in each namespace; then the thread is back in its own. -1 if any call told so: it was made in all, nevertheless.
+ * The time in foreign ones is limited.
+ */
 int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx);
 
 /* The default of the namespace that the thread is in, "" if it has none. -1 with a message. */
@@ -34,6 +39,7 @@ struct cc_route {
 
 struct netns {
 	char name[280];
+	const char *unread;           /* why routes and sockets, or some of them, are not known; NULL: they are */
 	char initial[CC_NAME_LEN];    /* its default: net.ipv4.tcp_congestion_control */
 	struct cc_use *use;
 	struct cc_route *route;       /* that name a controller */
@@ -46,7 +52,10 @@ struct netns_list {
 	int nr;
 };
 
+/* One that cannot be read is in the list, as such. -1 with a message. */
 int netns_read(struct netns_list *l);
+/* A line on stderr for each that could not be read. */
+void netns_warn(const struct netns_list *l);
 void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);
 unsigned int netns_routes(const struct netns *ns, const char *cc);

@@ -8,20 +8,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <linux/netlink.h>
-
+#include "netlink.h"
 #include "route.h"
 
-#define BUFFER 65536
+#define ATTRS_MAX 65536
+#define KEPT_MAX (64 << 20) /* bytes, of the routes of one namespace */
 #define DEFAULT_METRIC_V6 1024
 #define TICKS 100 /* USER_HZ, in which rta_cacheinfo counts */
 #define DUMP_TRIES 5
 
-/* A message that is being made; it has room for any that the kernel sent, and a controller's name more. */
+/* A message that is being made. */
 struct request {
 	struct nlmsghdr h;
 	struct rtmsg r;
-	char attrs[BUFFER];
+	char attrs[ATTRS_MAX];
+	bool full; /* it would take more than there is room for */
 };
 
 static unsigned int bits(int family)
@@ -58,32 +59,33 @@ bad:
 	return fail("--route %s: expected ADDRESS/LENGTH (198.51.100.0/24, 2001:db8::/32), or `default`", text);
 }
 
-static const struct rtattr *find(const struct nlmsghdr *h, int type)
+static const struct rtattr *find(const struct nlmsghdr *h, int type, size_t least)
 {
-	const struct rtmsg *r = NLMSG_DATA(h);
-	int left = RTM_PAYLOAD(h);
-
-	for (const struct rtattr *a = RTM_RTA(r); RTA_OK(a, left); a = RTA_NEXT(a, left))
-		if ((a->rta_type & NLA_TYPE_MASK) == type)
-			return a;
-	return NULL;
+	return netlink_attr(RTM_RTA(NLMSG_DATA(h)), RTM_PAYLOAD(h), type, least);
 }
 
 static __u32 number(const struct nlmsghdr *h, int type, __u32 missing)
 {
-	const struct rtattr *a = find(h, type);
+	const struct rtattr *a = find(h, type, sizeof(__u32));
 
-	return a && RTA_PAYLOAD(a) >= sizeof(__u32) ? *(__u32 *)RTA_DATA(a) : missing;
+	return a ? *(__u32 *)RTA_DATA(a) : missing;
+}
+
+/* The address of the prefix; NULL: that of all. */
+static const void *dst_of(const struct nlmsghdr *h)
+{
+	const struct rtattr *a = find(h, RTA_DST, bits(((struct rtmsg *)NLMSG_DATA(h))->rtm_family) / 8);
+
+	return a ? RTA_DATA(a) : NULL;
 }
 
 static void read_cc(struct route *route)
 {
-	const struct rtattr *metrics = find(route->message, RTA_METRICS);
-	int left = metrics ? RTA_PAYLOAD(metrics) : 0;
+	const struct rtattr *metrics = find(route->message, RTA_METRICS, 0);
+	const struct rtattr *cc = metrics ? netlink_attr(RTA_DATA(metrics), RTA_PAYLOAD(metrics), RTAX_CC_ALGO, 0) : NULL;
 
-	for (const struct rtattr *a = metrics ? RTA_DATA(metrics) : NULL; a && RTA_OK(a, left); a = RTA_NEXT(a, left))
-		if (a->rta_type == RTAX_CC_ALGO)
-			snprintf(route->cc, sizeof(route->cc), "%.*s", (int)RTA_PAYLOAD(a), (char *)RTA_DATA(a));
+	if (cc)
+		snprintf(route->cc, sizeof(route->cc), "%.*s", (int)RTA_PAYLOAD(cc), (char *)RTA_DATA(cc));
 }
 
 static __u32 table_of(const struct nlmsghdr *h)
@@ -94,14 +96,14 @@ static __u32 table_of(const struct nlmsghdr *h)
 static void write_text(struct route *route)
 {
 	const struct rtmsg *r = NLMSG_DATA(route->message);
-	const struct rtattr *dst = find(route->message, RTA_DST);
+	const void *dst = dst_of(route->message);
 	__u32 table = table_of(route->message);
 	__u32 metric = number(route->message, RTA_PRIORITY, 0), usual = r->rtm_family == AF_INET ? 0 : DEFAULT_METRIC_V6;
 	char addr[INET6_ADDRSTRLEN] = "";
 	int n;
 
 	if (dst)
-		inet_ntop(r->rtm_family, RTA_DATA(dst), addr, sizeof(addr));
+		inet_ntop(r->rtm_family, dst, addr, sizeof(addr));
 	if (*addr)
 		n = snprintf(route->text, sizeof(route->text), "%s/%u", addr, r->rtm_dst_len);
 	else
@@ -115,81 +117,78 @@ static void write_text(struct route *route)
 static bool is_to(const struct nlmsghdr *h, const struct prefix *p)
 {
 	const struct rtmsg *r = NLMSG_DATA(h);
-	const struct rtattr *dst = find(h, RTA_DST);
+	const void *dst = dst_of(h);
 
 	if (table_of(h) != p->table || r->rtm_dst_len != p->len)
 		return false;
-	return dst ? !memcmp(RTA_DATA(dst), p->addr, bits(p->family) / 8) : !p->len;
+	return dst ? !memcmp(dst, p->addr, bits(p->family) / 8) : !p->len;
 }
 
-static int keep(struct routes *l, const struct nlmsghdr *h, const struct prefix *only)
+/* What the kernel tells routes apart by, when it replaces one; without padding. */
+struct key {
+	__u32 table, metric, len, tos;
+	__u8 dst[16];
+};
+
+static struct key key_of(const struct nlmsghdr *h)
+{
+	const struct rtmsg *r = NLMSG_DATA(h);
+	const void *dst = dst_of(h);
+	struct key k = { table_of(h), number(h, RTA_PRIORITY, 0), r->rtm_dst_len, r->rtm_tos, {} };
+
+	if (dst)
+		memcpy(k.dst, dst, bits(r->rtm_family) / 8);
+	return k;
+}
+
+/* A dump of one family. */
+struct reading {
+	struct routes *routes;
+	const struct prefix *only;
+	int family;
+	struct key last;  /* of the route before, as those of one key follow one another */
+	bool any, kept;   /* there was one; it is the last of `routes` */
+	size_t size;
+};
+
+static int keep(const struct nlmsghdr *h, void *ctx)
 {
 	const struct rtmsg *r = NLMSG_DATA(h);
 	struct route route = {}, *room;
+	struct reading *d = ctx;
+	struct routes *l = d->routes;
+	struct key key;
 
-	if (h->nlmsg_type != RTM_NEWROUTE || r->rtm_type != RTN_UNICAST || r->rtm_flags & RTM_F_CLONED ||
-	    (only && !is_to(h, only)))
+	if (r->rtm_family != d->family || r->rtm_type != RTN_UNICAST || r->rtm_flags & RTM_F_CLONED)
 		return 0;
+	key = key_of(h);
+	route.alone = !d->any || memcmp(&key, &d->last, sizeof(key));
+	if (!route.alone && d->kept)
+		l->route[l->nr - 1].alone = false;
+	d->any = true;
+	d->kept = false;
+	d->last = key;
+	if (d->only && !is_to(h, d->only))
+		return 0;
+	route.message = (void *)h;
+	read_cc(&route);
+	if (!d->only && !*route.cc && r->rtm_protocol != RTPROT_ASYMCC)
+		return 0;
+	d->size += h->nlmsg_len;
+	if (d->size > KEPT_MAX)
+		return -ENOBUFS;
+	room = realloc(l->route, (l->nr + 1) * sizeof(*room));
+	if (!room)
+		return -ENOMEM;
+	l->route = room;
 	route.message = malloc(h->nlmsg_len);
 	if (!route.message)
 		return -ENOMEM;
 	memcpy(route.message, h, h->nlmsg_len);
-	read_cc(&route);
-	if (!only && !*route.cc && r->rtm_protocol != RTPROT_ASYMCC) {
-		free(route.message);
-		return 0;
-	}
 	write_text(&route);
-	room = realloc(l->route, (l->nr + 1) * sizeof(*room));
-	if (!room) {
-		free(route.message);
-		return -ENOMEM;
-	}
-	l->route = room;
 	room[l->nr++] = route;
+	d->kept = true;
 	return 0;
-}
-
-/* What the kernel says at the end of a dump, or to a request. */
-static int verdict(const struct nlmsghdr *h)
-{
-	if (h->nlmsg_type == NLMSG_ERROR)
-		return ((const struct nlmsgerr *)NLMSG_DATA(h))->error;
-	return NLMSG_PAYLOAD(h, 0) >= sizeof(int) ? *(int *)NLMSG_DATA(h) : 0;
-}
-
-/* Send a request on the socket; each message of the answer goes to keep(), or the first one to *answer. */
-static int ask(int fd, struct request *q, struct routes *l, const struct prefix *only, struct nlmsghdr **answer)
-{
-	static char buf[BUFFER] __attribute__((aligned(8)));
-	bool done = false, torn = false;
-	int err = 0;
-
-	if (send(fd, q, q->h.nlmsg_len, 0) < 0)
-		return -errno;
-	while (!done) {
-		ssize_t len = recv(fd, buf, sizeof(buf), MSG_TRUNC);
-		const struct nlmsghdr *h = (const void *)buf;
-
-		if (len <= 0 || len > (ssize_t)sizeof(buf))
-			return len < 0 ? -errno : -EMSGSIZE;
-		for (; !done && NLMSG_OK(h, len); h = NLMSG_NEXT(h, len)) {
-			torn |= h->nlmsg_flags & NLM_F_DUMP_INTR;
-			done = h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR;
-			if (done) {
-				err = err ? err : verdict(h);
-			} else if (answer) {
-				*answer = malloc(h->nlmsg_len);
-				if (!*answer)
-					return -ENOMEM;
-				memcpy(*answer, h, h->nlmsg_len);
-				done = true;
-			} else if (l && !err) {
-				err = keep(l, h, only);
-			}
-		}
-	}
-	return !err && torn ? -EINTR : err;
 }
 
 static void begin(struct request *q, int type, int flags)
@@ -202,8 +201,10 @@ static struct rtattr *add(struct request *q, int type, const void *data, size_t 
 {
 	struct rtattr *a = (void *)((char *)q + NLMSG_ALIGN(q->h.nlmsg_len));
 
-	if ((char *)a + RTA_SPACE(size) > (char *)(q + 1))
+	if (RTA_LENGTH(size) > 0xffff || (char *)a + RTA_SPACE(size) > q->attrs + sizeof(q->attrs)) {
+		q->full = true;
 		return NULL;
+	}
 	a->rta_type = type;
 	a->rta_len = RTA_LENGTH(size);
 	if (size)
@@ -215,28 +216,26 @@ static struct rtattr *add(struct request *q, int type, const void *data, size_t 
 /* The kernel fills messages as large as we have been seen to take: the first must not be too small for a route of many hops. */
 static void show_room(int fd)
 {
-	struct request *q = calloc(1, sizeof(*q));
-	struct nlmsghdr *answer = NULL;
+	struct {
+		struct nlmsghdr h;
+		struct ifinfomsg i;
+	} q = {
+		.h = { .nlmsg_len = sizeof(q), .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST },
+		.i = { .ifi_index = 1 }, /* lo */
+	};
 
-	if (!q)
-		return;
-	begin(q, RTM_GETLINK, 0);
-	q->h.nlmsg_len = NLMSG_LENGTH(sizeof(struct ifinfomsg));
-	((struct ifinfomsg *)NLMSG_DATA(&q->h))->ifi_index = 1; /* lo */
-	ask(fd, q, NULL, NULL, &answer);
-	free(answer);
-	free(q);
+	netlink_ask(fd, &q.h, &(struct answer){ RTM_NEWLINK, sizeof(q.i), NULL, NULL });
 }
 
-static int talk(struct request *q, struct routes *l, const struct prefix *only, struct nlmsghdr **answer)
+static int talk(struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx)
 {
-	int err, fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	int err, fd = q->full ? -EMSGSIZE : netlink_open(NETLINK_ROUTE);
 
 	if (fd < 0)
-		return -errno;
-	if (l)
+		return fd;
+	if (q->h.nlmsg_type == RTM_GETROUTE)
 		show_room(fd);
-	err = ask(fd, q, l, only, answer);
+	err = netlink_ask(fd, &q->h, &(struct answer){ RTM_NEWROUTE, sizeof(struct rtmsg), seen, ctx });
 	close(fd);
 	return err;
 }
@@ -247,17 +246,19 @@ static int dump(struct request *q, struct routes *r, const struct prefix *only, 
 	int err = -EINTR, nr = r->nr;
 
 	for (int i = 0; err == -EINTR && i < DUMP_TRIES; i++) {
+		struct reading d = { .routes = r, .only = only, .family = family };
+
 		while (r->nr > nr)
 			free(r->route[--r->nr].message);
 		memset(q, 0, sizeof(*q));
 		begin(q, RTM_GETROUTE, NLM_F_DUMP);
 		q->r.rtm_family = family;
-		err = talk(q, r, only, NULL);
+		err = talk(q, keep, &d);
 	}
 	return err == -EOPNOTSUPP || err == -EAFNOSUPPORT ? 0 : err; /* no IPv6 here */
 }
 
-int routes_read(struct routes *r, const struct prefix *only)
+int routes_get(struct routes *r, const struct prefix *only)
 {
 	static const int both[] = { AF_INET, AF_INET6 };
 	struct request *q = calloc(1, sizeof(*q));
@@ -268,33 +269,16 @@ int routes_read(struct routes *r, const struct prefix *only)
 		if (!only || both[i] == only->family)
 			err = dump(q, r, only, both[i]);
 	free(q);
-	if (!err)
-		return 0;
-	routes_free(r);
-	return fail("cannot read the routes: %s", strerror(-err));
+	if (err)
+		routes_free(r);
+	return err;
 }
 
-/*
- * The kernel replaces the first route of a prefix, tos and metric, whichever was meant: is this one the only?
- * Then 1; 0 if not; -1 with a message.
- */
-static int is_alone(const struct route *route)
+int routes_read(struct routes *r, const struct prefix *only)
 {
-	const struct rtmsg *m = NLMSG_DATA(route->message);
-	const struct rtattr *dst = find(route->message, RTA_DST);
-	struct prefix p = { .family = m->rtm_family, .len = m->rtm_dst_len, .table = table_of(route->message) };
-	struct routes like;
-	int nr = 0;
+	int err = routes_get(r, only);
 
-	if (dst)
-		memcpy(p.addr, RTA_DATA(dst), bits(p.family) / 8);
-	if (routes_read(&like, &p))
-		return -1;
-	for (int i = 0; i < like.nr; i++)
-		nr += ((struct rtmsg *)NLMSG_DATA(like.route[i].message))->rtm_tos == m->rtm_tos &&
-		      number(like.route[i].message, RTA_PRIORITY, 0) == number(route->message, RTA_PRIORITY, 0);
-	routes_free(&like);
-	return nr == 1;
+	return err ? fail("cannot read the routes: %s", netlink_error(err)) : 0;
 }
 
 void routes_free(struct routes *r)
@@ -315,15 +299,20 @@ static void add_metrics(struct request *q, const struct rtattr *old, const char 
 {
 	struct rtattr *nest = add(q, RTA_METRICS, NULL, 0);
 	int left = old ? RTA_PAYLOAD(old) : 0;
+	size_t size;
 
 	for (const struct rtattr *a = old ? RTA_DATA(old) : NULL; a && RTA_OK(a, left); a = RTA_NEXT(a, left))
 		if (a->rta_type != RTAX_CC_ALGO)
 			add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
 	if (cc)
 		add(q, RTAX_CC_ALGO, cc, strlen(cc) + 1);
-	nest->rta_len = (char *)q + q->h.nlmsg_len - (char *)nest;
-	if (nest->rta_len == RTA_LENGTH(0))
-		q->h.nlmsg_len -= RTA_ALIGN(nest->rta_len);
+	size = (char *)q + q->h.nlmsg_len - (char *)nest;
+	q->full |= size > 0xffff;
+	if (q->full)
+		return;
+	nest->rta_len = size;
+	if (size == RTA_LENGTH(0))
+		q->h.nlmsg_len -= RTA_ALIGN(size);
 }
 
 /* What the kernel says of a next hop's state, it does not take back. */
@@ -332,7 +321,7 @@ static void clear_state(struct rtattr *multipath)
 	struct rtnexthop *n = RTA_DATA(multipath);
 	int left = RTA_PAYLOAD(multipath);
 
-	for (; RTNH_OK(n, left); left -= RTNH_ALIGN(n->rtnh_len), n = RTNH_NEXT(n))
+	for (; left >= (int)sizeof(*n) && RTNH_OK(n, left); left -= RTNH_ALIGN(n->rtnh_len), n = RTNH_NEXT(n))
 		n->rtnh_flags &= RTNH_F_ONLINK | RTNH_F_PERVASIVE;
 }
 
@@ -341,7 +330,7 @@ static int change(const struct nlmsghdr *h, int type, int flags, const char *cc,
 {
 	struct request *q = calloc(1, sizeof(*q));
 	bool by_object = number(h, RTA_NH_ID, 0);
-	const struct rtattr *cache = find(h, RTA_CACHEINFO);
+	const struct rtattr *cache = find(h, RTA_CACHEINFO, sizeof(struct rta_cacheinfo));
 	int err, left = RTM_PAYLOAD(h);
 	struct rtattr *copy;
 
@@ -373,22 +362,31 @@ static int change(const struct nlmsghdr *h, int type, int flags, const char *cc,
 
 		add(q, RTA_EXPIRES, &seconds, sizeof(seconds));
 	}
-	add_metrics(q, find(h, RTA_METRICS), cc);
-	err = talk(q, NULL, NULL, NULL);
+	add_metrics(q, find(h, RTA_METRICS, 0), cc);
+	err = talk(q, NULL, NULL);
 	free(q);
 	return err;
 }
 
 int route_set(const struct route *r, const char *cc)
 {
-	int alone = is_alone(r);
-
-	return alone > 0 ? change(r->message, RTM_NEWROUTE, NLM_F_REPLACE, cc, NULL) : alone ? -EIO : -EMLINK;
+	return r->alone ? change(r->message, RTM_NEWROUTE, NLM_F_REPLACE, cc, NULL) : -EMLINK;
 }
 
 int route_delete(const struct route *r)
 {
 	return change(r->message, RTM_DELROUTE, 0, *r->cc ? r->cc : NULL, NULL);
+}
+
+static int take(const struct nlmsghdr *h, void *ctx)
+{
+	struct nlmsghdr **to = ctx;
+
+	*to = malloc(h->nlmsg_len);
+	if (!*to)
+		return -ENOMEM;
+	memcpy(*to, h, h->nlmsg_len);
+	return 0;
 }
 
 int route_make(const struct prefix *p, const char *cc)
@@ -404,7 +402,9 @@ int route_make(const struct prefix *p, const char *cc)
 	q->r.rtm_dst_len = bits(p->family);
 	q->r.rtm_flags = RTM_F_FIB_MATCH; /* the route with all its attributes, not what came out of it */
 	add(q, RTA_DST, p->addr, bits(p->family) / 8);
-	err = talk(q, NULL, NULL, &way);
+	err = talk(q, take, &way);
+	if (!err && !way)
+		err = -ENETUNREACH;
 	if (!err && ((struct rtmsg *)NLMSG_DATA(way))->rtm_type != RTN_UNICAST)
 		err = -ENETUNREACH;
 	if (!err)

@@ -20,6 +20,7 @@ struct route {
 	char cc[CC_NAME_LEN];     /* "": none */
 	char text[96];            /* "198.51.100.0/24", with table and metric where they are not the usual */
 	struct nlmsghdr *message; /* as the kernel tells it */
+	bool alone;               /* no other has its prefix, tos and metric; of several the kernel replaces the first, whichever was meant */
 };
 
 struct routes {
@@ -30,9 +31,11 @@ struct routes {
 int prefix_parse(struct prefix *p, const char *text);
 
 /*
- * `only` NULL: all that name a controller, or that are ours; else those to just this prefix. -1 with a message.
+ * `only` NULL: all that name a controller, or that are ours; else those to just this prefix. -errno.
  * A controller that is not registered is not told by the kernel, though the route keeps it.
  */
+int routes_get(struct routes *r, const struct prefix *only);
+/* As that; -1 with a message. */
 int routes_read(struct routes *r, const struct prefix *only);
 void routes_free(struct routes *r);
 

@@ -151,6 +151,7 @@ int cmd_list(const struct args *a)
 
 	if (registry_read(&r) || netns_read(&users) || attachments_read(&all))
 		goto cleanup;
+	netns_warn(&users);
 	built = object_names(object_dir(a));
 	if (a->json)
 		printf("[");

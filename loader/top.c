@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <linux/tcp.h>
 
 #include "flows.h"
+#include "netlink.h"
 #include "netns.h"
 
 #define NS_PER_S 1000000000ULL
@@ -65,9 +65,9 @@ struct look {
 	char **netns;                 /* names, of the namespaces met */
 	int nr_netns;
 	const char *here;             /* name of the one being looked at; NULL: not known */
-	struct stat home;
 	bool at_home, met_home;       /* this one, or any so far, is our own */
-	char error[400];
+	int nr_unread;                /* that could not be read, or not to the end; the first one's error */
+	char unread[400], error[400];
 };
 
 /* The flows of one controller. */
@@ -118,13 +118,14 @@ static void end_text(char text[END_LEN], int family, const void *address, __be16
 
 static int add_flow(const struct inet_diag_msg *m, size_t len, void *ctx)
 {
-	const struct rtattr *cong = flow_attr(m, len, INET_DIAG_CONG), *info = flow_attr(m, len, INET_DIAG_INFO);
+	const struct rtattr *info = flow_attr(m, len, INET_DIAG_INFO);
+	const char *cc = flow_controller(m, len);
 	struct look *l = ctx;
 	struct flow *f;
 
 	if (m->idiag_state >= NR_STATES || !states[m->idiag_state])
 		return 0;
-	if (!cong || (l->name && strcmp(RTA_DATA(cong), l->name)))
+	if (!cc || (l->name && strcmp(cc, l->name)))
 		return 0;
 	if (l->nr == l->room) {
 		f = realloc(l->flow, (2 * l->room + 64) * sizeof(*f));
@@ -135,7 +136,7 @@ static int add_flow(const struct inet_diag_msg *m, size_t len, void *ctx)
 	}
 	f = &l->flow[l->nr++];
 	*f = (struct flow){ .state = states[m->idiag_state], .netns = l->here, .own = l->at_home };
-	snprintf(f->cc, sizeof(f->cc), "%s", (const char *)RTA_DATA(cong));
+	snprintf(f->cc, sizeof(f->cc), "%s", cc);
 	end_text(f->local, m->idiag_family, m->id.idiag_src, m->id.idiag_sport);
 	end_text(f->peer, m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);
 	measure(f->value, info ? RTA_DATA(info) : "", info ? RTA_PAYLOAD(info) : 0);
@@ -154,14 +155,15 @@ static int add_flows(struct look *l)
 		snprintf(l->error, sizeof(l->error), "this kernel tells nothing of its connections: modprobe tcp_diag");
 	else if (err)
 		snprintf(l->error, sizeof(l->error), "cannot see the connections of %s: %s",
-			 l->here ? l->here : "this network namespace", strerror(-err));
-	return err ? -1 : 0;
+			 l->here ? l->here : "this network namespace", netlink_error(err));
+	return err;
 }
 
 static int look_into(const struct netns_id *id, void *ctx)
 {
 	struct look *l = ctx;
 	char **names = realloc(l->netns, (l->nr_netns + 1) * sizeof(*names));
+	int err;
 
 	if (names)
 		l->netns = names;
@@ -170,9 +172,16 @@ static int look_into(const struct netns_id *id, void *ctx)
 		return -1;
 	}
 	l->here = names[l->nr_netns++];
-	l->at_home = id->ino == l->home.st_ino && id->dev == l->home.st_dev;
+	l->at_home = id->own;
 	l->met_home |= l->at_home;
-	return add_flows(l);
+	err = add_flows(l);
+	if (err && err != -ENOENT && err != -ENOMEM && !id->own) { /* another's, who shall not blind us to the rest */
+		if (!l->nr_unread++)
+			memcpy(l->unread, l->error, sizeof(l->unread));
+		l->error[0] = 0;
+		err = 0;
+	}
+	return err;
 }
 
 static int by_controller_and_rate(const void *a, const void *b)
@@ -205,8 +214,7 @@ static int look(struct look *l)
 {
 	forget(l);
 	l->met_home = false;
-	if (stat("/proc/self/ns/net", &l->home))
-		return snprintf(l->error, sizeof(l->error), "cannot read /proc/self/ns/net: %s", strerror(errno)), -1;
+	l->nr_unread = 0;
 	if (netns_each(look_into, l))
 		return -1;
 	if (!l->met_home) {
@@ -280,7 +288,9 @@ static void print_json(const struct look *l)
 {
 	struct group g;
 
-	printf("{\"all_namespaces\": %s, \"controllers\": [", l->met_home ? "true" : "false");
+	if (l->nr_unread)
+		fail("%s (%d namespaces are not read to the end)", l->unread, l->nr_unread);
+	printf("{\"all_namespaces\": %s, \"controllers\": [", l->met_home && !l->nr_unread ? "true" : "false");
 	for (size_t at = 0; at < l->nr; at += g.nr) {
 		g = group_from(l, at);
 		printf("%s\n {\"name\": ", at ? "," : "");
@@ -336,7 +346,7 @@ static void print_text(FILE *out, const struct look *l, size_t rows)
 		return;
 	for (size_t at = 0; at < l->nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
-	used += nr + !l->met_home;
+	used += nr + !l->met_home + !!l->nr_unread;
 	do {
 		before = used;
 		for (g = groups; g < groups + nr && used < rows; g++) {
@@ -355,6 +365,8 @@ static void print_text(FILE *out, const struct look *l, size_t rows)
 
 	if (!l->met_home)
 		fputs("this network namespace only: other ones take root\n", out);
+	if (l->nr_unread)
+		fprintf(out, "%s (%d namespaces are not read to the end)\n", l->unread, l->nr_unread);
 	if (!l->nr) {
 		fprintf(out, "no established connections%s%s\n", l->name ? " of " : "", l->name ? l->name : "");
 		goto cleanup;

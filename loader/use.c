@@ -240,12 +240,12 @@ static int use_route(const char *text, const char *cc, struct routes *undo, bool
 	return 0;
 }
 
-/* Those of the namespace that name `cc`, to prefix `text` (NULL: to any). Returns how many; goes on over those that fail. */
+/* Those of the namespace that name `cc`, to prefix `text` (NULL: to any). Returns how many; goes on over those that fail, and tells the first. */
 static int unuse_routes(const char *text, const char *cc, bool only_count)
 {
 	struct routes r = {};
 	struct prefix p;
-	int nr = 0, err = 0;
+	int nr = 0, failed = 0;
 
 	if ((text && prefix_parse(&p, text)) || routes_read(&r, text ? &p : NULL))
 		return -1;
@@ -258,18 +258,20 @@ static int unuse_routes(const char *text, const char *cc, bool only_count)
 		nr++;
 		if (!only_count)
 			ret = route_is_ours(one) ? route_delete(one) : route_set(one, NULL);
-		if (ret)
-			err = fail_route(one, NULL, ret);
+		if (ret && !failed++)
+			fail_route(one, NULL, ret);
 	}
+	if (failed > 1)
+		fail("%d other routes are left with %s, too", failed - 1, cc);
 	routes_free(&r);
-	return err ? -1 : nr;
+	return failed ? -1 : nr;
 }
 
 /* --- the commands */
 
 struct everywhere {
 	const char *cc;
-	int nr;
+	int nr, left;  /* places changed; foreign namespaces where something is left */
 	bool failed, only_routes;
 };
 
@@ -279,19 +281,24 @@ static int unuse_one(const struct netns_id *id, void *ctx)
 	struct everywhere *e = ctx;
 	int initial = e->only_routes ? 0 : unuse_default(e->cc, false), routes = unuse_routes(NULL, e->cc, false);
 
-	(void)id;
-	e->failed |= initial < 0 || routes < 0;
+	if (initial < 0 || routes < 0) {
+		e->failed |= !id->foreign;
+		e->left += id->foreign;
+		if (id->foreign)
+			fail("%s: %s may still be used there", id->name, e->cc);
+	}
 	e->nr += (initial > 0 ? initial : 0) + (routes > 0 ? routes : 0);
 	return 0;
 }
 
-int unuse_all(const struct attachments *all, const char *cc, bool only_routes)
+int unuse_all(const struct attachments *all, const char *cc, bool only_routes, int *left)
 {
 	struct everywhere e = { .cc = cc, .only_routes = only_routes };
 	int cgroups = 0;
 
 	if (netns_each(unuse_one, &e))
 		return -1;
+	*left = e.left;
 	if (!only_routes)
 		cgroups = cgroup_unuse(all, NULL, cc, false);
 	return e.failed || cgroups < 0 ? -1 : e.nr + cgroups;
@@ -428,7 +435,7 @@ int cmd_unuse(const struct args *a)
 {
 	bool everywhere = !a->by_default && !a->nr_routes && !a->nr_cgroups;
 	struct attachments all = {};
-	int n, err = -1;
+	int n, left, err = -1;
 
 	if (state_lock())
 		return -1;
@@ -440,12 +447,12 @@ int cmd_unuse(const struct args *a)
 			print_uses("taken back", a, NULL);
 		goto cleanup;
 	}
-	n = unuse_all(&all, a->name, false);
-	if (!n)
+	n = unuse_all(&all, a->name, false, &left);
+	if (!n && !left)
 		fail("%s is no default, on no route and in no cgroup", a->name);
 	else if (n > 0)
 		printf("%s taken back in %d place%s\n", a->name, n, n == 1 ? "" : "s");
-	err = n > 0 ? 0 : -1;
+	err = n > 0 && !left ? 0 : -1;
 cleanup:
 	attachments_free(&all);
 	state_unlock();

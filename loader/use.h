@@ -13,8 +13,11 @@
  */
 char *users_text(const struct netns_list *l, const struct attachments *all, const char *cc, bool sockets);
 
-/* Take `cc` back wherever it is used, or from all routes only. Returns from how many places, -1 with a message. */
-int unuse_all(const struct attachments *all, const char *cc, bool only_routes);
+/*
+ * Take `cc` back wherever it is used, or from all routes only. Returns from how many places, -1 with a message. *left: foreign
+ * namespaces where something is left, with a message: no error, as their owners shall not keep root from anything.
+ */
+int unuse_all(const struct attachments *all, const char *cc, bool only_routes, int *left);
 /* Namespaces whose default is `cc` keep the instance they met: make them meet the one that has the name now. */
 int defaults_renew(const char *cc);
 
