@@ -81,8 +81,9 @@ def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> s
 # What looks at all that this machine's kernel has loaded is for one process, and what interrupts and kills virtual machines; else a file is for one.
 LAB = {"test_cluster", "test_kernels", "test_lab"}
 LIVE = {"test_clients", "test_containers", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"}
-LIVE_TESTS = {"test_a_host_without_cgroup2_is_told_so", "test_host_is_left_as_it_was_whenever_the_signal_comes",
-              "test_on_a_host_the_runs_cgroup_is_gone_afterwards", "test_on_host_as_root", "test_the_running_kernel"}
+LIVE_TESTS = {"test_a_host_without_cgroup2_is_told_so", "test_a_job_of_a_stranger_is_refused", "test_host_is_left_as_it_was_whenever_the_signal_comes",
+              "test_on_a_host_the_runs_cgroup_is_gone_afterwards", "test_on_host_as_root", "test_the_running_kernel",
+              "test_what_a_killed_run_leaves_the_next_takes_back"}
 
 
 def group(nodeid: str) -> str:

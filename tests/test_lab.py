@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymlab import LabError, image, metrics, runner, scenario, store, vm
+from asymlab import LabError, image, metrics, runner, scenario, store, topology, vm
+from asymlab import agent as agent_module
 from asymlab.paths import BUILD
 
 from conftest import CHAIN, CROSSING, REPO, asymlab
@@ -423,6 +424,84 @@ def test_host_is_left_as_it_was_whenever_the_signal_comes(scenario_file, after):
     else:
         pytest.fail(f"still there: {registered() - before}, or an asymcc that runs")
     assert not list((BUILD / "tmp").glob("host-*"))
+
+
+HYSTART = Path("/sys/module/tcp_cubic/parameters/hystart_low_window")
+NEAR = [(f'delay = "20ms", queue = 100 }}\n{end}', f'delay = "0ms", queue = 100 }}\n{end}') for end in ("reverse", "\n")]  # it works without netem
+
+
+def descendants(pid: int) -> list[int]:
+    with contextlib.suppress(FileNotFoundError):
+        return [p for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for p in (int(child), *descendants(int(child)))]
+    return []
+
+
+def wait_for(what, seconds: float = 30):
+    for _ in range(int(seconds / 0.02)):
+        if found := what():
+            return found
+        time.sleep(0.02)
+    pytest.fail("it never comes")
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("moment", ["parameter", "flows"])
+def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
+    """Agent and asymlab are killed, each time with a module's parameter changed; under flows also with a cgroup, an object by asymcc, one by bpftool."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    was, before = HYSTART.read_text(), registered()
+    others = '\n[[flows]]\ncontroller = "formosa"\n[[flows]]\ncontroller = "nreno"\n[controllers.nreno]\nloader = "bpftool"\n' if moment == "flows" else ""
+    file = scenario_file(("reno", "cubic"), *NEAR, ('"3s"', '"60s"'), append=others + f"\n[controllers.cubic]\nhystart_low_window = {int(was) + 1}\n")
+    p = subprocess.Popen([sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=REPO)
+    tracing = lambda: [pid for pid in descendants(p.pid) if Path(f"/proc/{pid}/comm").read_text() == "asymcc\n"]  # noqa: E731
+    try:
+        wait_for(lambda: HYSTART.read_text() != was and (moment == "parameter" or len(descendants(p.pid)) > 6 and tracing()))
+        agent, *children = descendants(p.pid)
+    finally:
+        p.kill()
+    os.kill(agent, signal.SIGKILL)
+    p.wait()
+    assert HYSTART.read_text() != was, "else there is nothing to take back"
+    wait_for(lambda: not [pid for pid in children if Path(f"/proc/{pid}").exists()])
+    if moment == "flows":
+        assert len(registered() - before) == 2 and "asymlab-" in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    again = asymlab("run", scenario_file(*NEAR, ('"1s"', '"0s"'), ('"3s"', '"1s"'), name="next.toml"), "--on", "host")
+    assert again.returncode == 0, again.stderr
+    assert HYSTART.read_text() == was
+    assert registered() == before and "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    if mount := agent_module.cgroup_mount():
+        assert not list(Path(mount).glob("asymlab-*"))
+    assert os.listdir(agent_module.Record.FOLDER) == ["lock"]
+
+
+@pytest.mark.root
+def test_a_job_of_a_stranger_is_refused(scenario_file, tmp_path):
+    """The agent is what root runs: it believes nobody's names."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    target = tmp_path / "file"
+    target.write_text("mine")
+    job = topology.compile_job(scenario.load(scenario_file(("reno", "cubic"), *NEAR))[0], 1)
+    up = "../../../.." + str(target)
+
+    def refused(words: str, **wrong):
+        (tmp_path / "job.json").write_text(json.dumps(job | wrong))
+        p = subprocess.run([sys.executable, agent_module.__file__, tmp_path / "job.json", tmp_path, BUILD], capture_output=True, text=True, timeout=60,
+                           env={**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"})
+        one_line(p, words, "must match")
+        assert target.read_text() == "mine"
+
+    (cubic,) = job["controllers"]
+    refused("parameter", controllers=[cubic | {"set": {up: "text"}}])
+    refused("parameter x: value", controllers=[cubic | {"set": {"x": "a\nb"}}])
+    refused("controller", controllers=[cubic | {"name": "../../e"}])
+    refused("object", controllers=[cubic | {"object": "../fast"}])
+    refused("loader", controllers=[cubic | {"loader": "sh"}])
+    refused("controller", flows=[job["flows"][0] | {"controller": "reno via 10.0.0.1"}])
+    refused("parameter", changes=[{"at_s": 1, "controller": "reno", "set": {"--all": 1}}])
+    refused("node", nodes=[job["nodes"][0] | {"name": "../x"}])
+    refused("sysctl", nodes=[job["nodes"][0] | {"sysctls": {"kernel.core_pattern": "x"}}])
 
 
 def test_on_host_without_root(scenario_file):

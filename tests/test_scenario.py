@@ -54,6 +54,13 @@ def test_quantities_carry_units(scenario_file):
     ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = true\n\n[path]', "sysctls.net.ipv4.tcp_sack", "True is neither a number nor a text"),
     ('[path]', '[sysctls]\n"vm.swappiness" = 0\n\n[path]', "sysctls.vm.swappiness", "not a key such as"),
     ('[path]', '[sysctls]\n"net.ipv4/../../vm.x" = 0\n\n[path]', "sysctls.net.ipv4/../../vm.x", "not a key such as"),
+    ('controller = "reno"', 'controller = "../reno"', "flows.0.controller", "should match pattern"),
+    ('[run]', '[controllers."../../e"]\nloader = "bpftool"\n\n[run]', "controllers.../../e", "should match pattern"),
+    ('[run]', '[controllers.reno]\n"../../some/file" = "text"\n\n[run]', "controllers.reno.../../some/file", "should match pattern"),
+    ('[run]', '[controllers.reno]\nbeta = "4\\n5"\n\n[run]', "controllers.reno.beta", "neither a whole number nor a word"),
+    ('[run]', '[controllers.reno]\nbeta = true\n\n[run]', "controllers.reno.beta", "neither a whole number nor a word"),
+    ('[run]', f'[controllers.reno]\nbeta = 0x{"f" * 9999}\n\n[run]', "controllers.reno.beta", "neither a whole number nor a word"),
+    ('[run]', '[[changes]]\nat = "1s"\ncontroller = "reno"\nset = { "a=1 b" = 3 }\n\n[run]', "changes.0.set.a=1 b", "should match pattern"),
     ('duration = "3s"', 'duration = "3s"\ncapture = "all"', "run.capture", "valid boolean"),
     (PATH, "", "path", "either forward and reverse, or a list of hops"),
     (PATH, PATH.splitlines()[0], "path", "either forward and reverse, or a list of hops"),
@@ -152,6 +159,8 @@ def test_a_set_without_runs(scenario_file):
 @pytest.mark.parametrize("section, reason", [
     ('[controllers.reno]\nloader = "bpftol"', "'bpftol' is neither"),
     ('[controllers.reno]\nloader = "bpftool"\nobject = "fast"', "no other name"),
+    ('[controllers.reno]\nobject = "../build/fast"', "neither a whole number nor a word"),
+    ('[controllers.reno]\nobject = ".."', "no controller '..'; there are"),
 ])
 def test_bpftool_takes_an_object_as_it_is(scenario_file, section, reason):
     with pytest.raises(LabError, match=reason):

@@ -17,6 +17,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import socket
@@ -30,7 +31,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 CLONE_NEWNET = 0x40000000
 SO_TIMESTAMPNS = 35
 SYS_PIDFD_GETFD = 438
-PR_SET_TIMERSLACK = 29
+PR_SET_PDEATHSIG, PR_SET_TIMERSLACK = 1, 29
 SIOCETHTOOL = 0x8946
 OFFLOADS = {  # what to ask the kernel, and what to tell it
     "tcp-segmentation-offload": (0x1E, 0x1F), "generic-segmentation-offload": (0x23, 0x24), "generic-receive-offload": (0x2B, 0x2C)}
@@ -44,6 +45,9 @@ WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: 
 SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
 IP_UDP = 28        # bytes of IPv4 and UDP header
 TOOLS = ("ip", "tc", "asymcc")
+# Of controllers, their objects, modules and parameters, and of nodes: they become paths and root's arguments. And what parameters may be set to.
+NAME, VALUE = "[a-z0-9_]+", r"-?[A-Za-z0-9_.]{1,64}"
+SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MIDDLEBOX = ("add table ip lab\n"
              "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
@@ -61,6 +65,32 @@ def sh(*argv, text=None, check=True):
         words = (p.stderr or p.stdout).strip().replace("\n", "; ")
         raise Failure(f"{' '.join(argv)}: {words or f'exit {p.returncode}'}")
     return p.stdout
+
+
+def check_names(job):
+    """Whoever wrote the job: what becomes a path or an argument of root's commands is what it should be."""
+    def check(what, text, pattern=NAME):
+        if not re.fullmatch(pattern, str(text)):
+            raise Failure(f"{what} {text!r}: must match {pattern}")
+
+    for node in job["nodes"]:
+        check("node", node["name"])
+        for key in node["sysctls"]:
+            check("sysctl", key, SYSCTL)
+    for flow in job["flows"]:
+        check("controller", flow["controller"])
+    for c in (*job["controllers"], *job["changes"]):
+        check("controller", c.get("name", c.get("controller")))
+        check("object", c.get("object") or "none")
+        check("loader", c.get("loader", "asymcc"), "asymcc|bpftool")
+        for key, value in c["set"].items():
+            check("parameter", key)
+            check(f"parameter {key}: value", value, VALUE)
+
+
+def die_with_us():
+    """In a child: a killed run leaves no process."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 class Namespaces:
@@ -419,6 +449,19 @@ def in_cgroup(job, objects):
             and json.loads(sh("asymcc", "--objects", objects, "show", c["object"], "--json")).get("cgroup_programs")]
 
 
+def remove_cgroup(path):
+    """If it is there. Processes that were killed leave it in their own time."""
+    for last in [False] * 50 + [True]:
+        try:
+            return os.rmdir(path)
+        except FileNotFoundError:
+            return
+        except OSError as e:
+            if last:
+                raise Failure(f"cgroup {path}: {e.strerror}") from None
+            time.sleep(0.1)
+
+
 class Cgroup:
     """A cgroup of the run's own, for this process and all that it starts; with `close` it is back and that gone."""
 
@@ -440,51 +483,128 @@ class Cgroup:
 
     def close(self):
         self._enter(self.home)
-        os.rmdir(self.path)
+        remove_cgroup(self.path)
+
+
+def parameter_file(controller, key):
+    return f"/sys/module/tcp_{controller}/parameters/{key}"
 
 
 class Controllers:
     """The job's controllers: BPF objects through the loader, modules with their parameters."""
 
-    def __init__(self, objects, cgroup=None, for_cgroup=()):
+    def __init__(self, objects, cgroup=None, for_cgroup=(), record=None):
         self.objects = objects
         self.cgroup, self.for_cgroup = cgroup, for_cgroup  # its path; who has programs for it
         self.loaded = []
-        self.changed = []  # (file, old value) of module parameters: they are the whole machine's
+        self.record = record  # of what is to be as it was; None: nothing outlives the machine
 
     def load(self, controllers):
         for c in controllers:
-            if c["loader"] == "bpftool":  # as a user without asymcc would
-                sh("bpftool", "struct_ops", "register", f"{self.objects}/{c['object']}.bpf.o")
-                self.loaded.append(c["name"])
-                continue
             if c.get("object"):
-                sets = [x for k, v in sorted(c["set"].items()) for x in ("--set", f"{k}={v}")]
-                where = ["--cgroup", self.cgroup] if c["name"] in self.for_cgroup else []
-                sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *where, *sets)
+                with self.record.loading(c["name"]) if self.record else contextlib.nullcontext():
+                    self._register(c)
                 self.loaded.append(c["name"])
                 continue
             for key, value in c["set"].items():
-                path = f"/sys/module/tcp_{c['name']}/parameters/{key}"
                 try:
-                    with open(path) as f:
-                        old = f.read()
-                    with open(path, "w") as f:
+                    if self.record:
+                        self.record.changing(c["name"], key)
+                    with open(parameter_file(c["name"], key), "r+") as f:
                         f.write(str(value))
-                    self.changed.append((path, old))
                 except OSError as e:
                     raise Failure(f"controller {c['name']}: parameter {key}={value}: {e.strerror}") from None
+
+    def _register(self, c):
+        if c["loader"] == "bpftool":  # as a user without asymcc would
+            sh("bpftool", "struct_ops", "register", f"{self.objects}/{c['object']}.bpf.o")
+            return
+        sets = [x for k, v in sorted(c["set"].items()) for x in ("--set", f"{k}={v}")]
+        where = ["--cgroup", self.cgroup] if c["name"] in self.for_cgroup else []
+        sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *where, *sets)
 
     def show(self):
         return {n: json.loads(sh("asymcc", "--objects", self.objects, "show", n, "--json")) for n in self.loaded}
 
     def close(self):
-        while self.changed:
-            path, old = self.changed.pop()
-            with open(path, "w") as f:
-                f.write(old)
         while self.loaded:
             sh("asymcc", "unload", "--force", self.loaded.pop())  # the namespaces that give them to connections go after them
+
+
+class Record:
+    """On a host: what a run changes for the whole machine, written down before it is, so that it is taken back even if the run is killed."""
+
+    FOLDER = "/run/asymlab"
+
+    def __init__(self):
+        """Lock out other runs."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.FOLDER, 0o700)
+        self.folder = os.open(self.FOLDER, os.O_DIRECTORY | os.O_NOFOLLOW)
+        of = os.fstat(self.folder)
+        if of.st_uid or of.st_mode & 0o77:
+            raise Failure(f"{self.FOLDER}: is not root's alone; remove it")
+        self.lock = self._open("lock", os.O_WRONLY | os.O_CREAT)
+        fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would trace each other's flows
+
+    def _open(self, name, flags):
+        return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=self.folder)
+
+    def begin(self, prefix):
+        self.left = {"prefix": prefix, "parameters": [], "loaded": {}}
+        self._write()
+
+    def _write(self):
+        with open(self._open("part", os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as f:
+            json.dump(self.left, f)
+        os.rename("part", "record", src_dir_fd=self.folder, dst_dir_fd=self.folder)
+
+    def changing(self, controller, key):
+        """A module's parameter, which is the whole machine's."""
+        with open(parameter_file(controller, key)) as f:
+            self.left["parameters"].append((controller, key, f.read()))
+        self._write()
+
+    @staticmethod
+    def registered():
+        """Name -> id of the controllers that the kernel has from BPF."""
+        return {c["name"]: c["map_id"] for c in json.loads(sh("asymcc", "list", "--json")) if c["map_id"] is not None}
+
+    @contextlib.contextmanager
+    def loading(self, name):
+        """One of this name that is there already is another's, and the kernel takes no second."""
+        if name not in self.registered():
+            self.left["loaded"][name] = None
+            self._write()
+        yield
+        self.left["loaded"][name] = self.registered().get(name)
+        self._write()
+
+    def take_back(self):
+        """All that the last run has left, if any: those that end by themselves have left parameters only."""
+        try:
+            with open(self._open("record", os.O_RDONLY)) as f:
+                left = json.load(f)
+        except FileNotFoundError:
+            return
+        for controller, key, old in left["parameters"]:
+            try:
+                with open(parameter_file(controller, key), "r+") as f:
+                    f.write(old)
+            except FileNotFoundError:
+                pass  # with its module
+            except OSError as e:
+                raise Failure(f"controller {controller}: parameter {key}={old.strip()}, as it was: {e.strerror}") from None
+        there = self.registered() if left["loaded"] else {}
+        for name, number in left["loaded"].items():
+            if name in there and number in (None, there[name]):
+                sh("asymcc", "unload", "--force", name)
+        if mount := cgroup_mount():
+            remove_cgroup(f"{mount}/{left['prefix']}run")
+        for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else ():
+            if name.startswith(left["prefix"]):
+                sh("ip", "netns", "del", name)
+        os.unlink("record", dir_fd=self.folder)
 
 
 def in_kernel():
@@ -528,7 +648,7 @@ class Traffic:
 
     def _spawn(self, node, *argv, errors=subprocess.DEVNULL):
         with self.ns.enter(node):
-            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=subprocess.STDOUT)
+            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=subprocess.STDOUT, preexec_fn=die_with_us)
         self.processes.append(p)
         return p
 
@@ -587,6 +707,7 @@ class Forked:
         self.pid = os.fork()
         if self.pid == 0:
             try:
+                die_with_us()
                 os.kill(os.getpid(), signal.SIGSTOP)
                 work(*args)
             except BaseException as e:
@@ -714,7 +835,7 @@ class Tracer:
         state = ["--state"] if job["trace_state"] else []
         self.process = subprocess.Popen(
             ["asymcc", "--objects", objects, "trace", "--ports", ports, "--bin-ms", str(job["bin_ms"]), *state, *links, "-o", path],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_us)
 
     def wait_until_attached(self):
         line = self.process.stdout.readline().strip()
@@ -858,8 +979,9 @@ def run_flows(job, ns, traffic, background, tracer):
     return zero, marks
 
 
-def run(job, out, objects, prefix="lab-"):
+def run(job, out, objects, prefix="lab-", record=None):
     """One experiment, all of it; raises Failure. Leaves nothing but the output folder."""
+    check_names(job)
     phases = {}  # seconds of this kernel's clock at the end of each
 
     def reached(phase):
@@ -877,7 +999,7 @@ def run(job, out, objects, prefix="lab-"):
             own = Cgroup(f"{prefix}run")
             cleanup.callback(own.close)
         before = in_kernel() if job["audit"] else {}
-        controllers = Controllers(objects, own and own.path, for_cgroup)
+        controllers = Controllers(objects, own and own.path, for_cgroup, record)
         cleanup.callback(controllers.close)
         controllers.load(job["controllers"])
         mine = {key: name for key, name in in_kernel().items() if key not in before} if job["audit"] else {}
@@ -929,9 +1051,13 @@ def main():
     with open(sys.argv[1]) as f:
         job = json.load(f)
     try:
-        with open("/run/asymlab.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # two at once would trace each other's flows
-            run(job, sys.argv[2], sys.argv[3], prefix=f"asymlab-{os.getpid()}-")
+        record, prefix = Record(), f"asymlab-{os.getpid()}-"
+        record.take_back()  # of a run that was killed
+        record.begin(prefix)
+        try:
+            run(job, sys.argv[2], sys.argv[3], prefix, record)
+        finally:
+            record.take_back()
     except BlockingIOError:
         sys.exit("another experiment runs on this host; wait for its end")
     except Failure as e:

@@ -21,13 +21,22 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from . import LabError
+from .agent import NAME, SYSCTL, VALUE
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
 SETS = ("quick", "full")
 PAIR = ("flows.0.controller", "flows.1.controller")
 BIN_MS = 100  # of the traces' series; windows are whole bins
-SYSCTL = re.compile(r"net(\.[a-z0-9_-]+){2,}")  # what a network namespace has of its own
+
+
+def _short(value: Any) -> str:
+    """As written, but for what would fill the screen."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number of thousands of digits
+        text = "a huge number"
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _quantity(units: dict[str, float], example: str):
@@ -36,7 +45,7 @@ def _quantity(units: dict[str, float], example: str):
             m = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", value.strip())
             if m and m[2] in units:
                 return round(float(m[1]) * units[m[2]])
-        raise ValueError(f"{value!r} is not a quantity such as {example!r} (units: {', '.join(units)})")
+        raise ValueError(f"{_short(value)} is not a quantity such as {example!r} (units: {', '.join(units)})")
 
     return BeforeValidator(parse)
 
@@ -44,12 +53,20 @@ def _quantity(units: dict[str, float], example: str):
 def _fraction(value: Any) -> float:
     if isinstance(value, str) and (m := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\s*%", value.strip())):
         return float(m[1]) / 100
-    raise ValueError(f"{value!r} is not a share such as '0.1%'")
+    raise ValueError(f"{_short(value)} is not a share such as '0.1%'")
+
+
+def _value(value: Any) -> int | str:
+    if isinstance(value, str) and re.fullmatch(VALUE, value) or type(value) is int and -(2**63) <= value < 2**64:
+        return value
+    raise ValueError(f"{_short(value)} is neither a whole number nor a word")
 
 
 Rate = Annotated[int, _quantity(RATE_UNITS, "10mbit"), Field(ge=1000, le=10**11)]  # bit/s
 Time = Annotated[int, _quantity(TIME_UNITS, "20ms"), Field(ge=0, le=10**11)]  # us
 Share = Annotated[float, BeforeValidator(_fraction), Field(ge=0, lt=1)]
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+Value = Annotated[int | str, BeforeValidator(_value)]  # of a parameter
 
 
 class Model(BaseModel):
@@ -149,7 +166,7 @@ class PathSpec(Model):
 class Flow(Model):
     """`count` equal flows from one source host to one sink host."""
 
-    controller: str = Field(min_length=1, max_length=15)
+    controller: Name = Field(max_length=15)
     count: int = Field(1, ge=1, le=200)
     start: Time = 0
     stop: Time | None = None  # sends no new data from here on
@@ -191,8 +208,8 @@ class Change(Model):
     """Parameters of a controller that change while its flows run: those that `asymcc show` calls live."""
 
     at: Time
-    controller: str
-    set: dict[str, int] = Field(min_length=1)
+    controller: Name
+    set: dict[Name, Annotated[int, Field(ge=-(2**63), lt=2**64)]] = Field(min_length=1)
 
 
 class Run(Model):
@@ -217,7 +234,7 @@ def _sysctl(value: Any) -> int | str:
     if isinstance(value, dict):
         raise ValueError("a key with dots must be quoted, as in \"net.ipv4.tcp_early_retrans\" = 3")
     if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{value!r} is neither a number nor a text")
+        raise ValueError(f"{_short(value)} is neither a number nor a text")
     return value
 
 
@@ -227,7 +244,7 @@ class Scenario(Model):
     profile: Literal["linux", "ns2", "newreno"] = "linux"
     sysctls: dict[str, Annotated[int | str, BeforeValidator(_sysctl)]] = {}  # of the hosts, over the profile's
     path: PathSpec
-    controllers: dict[str, dict[str, int | str]] = {}
+    controllers: dict[Name, dict[Name, Value]] = {}
     flows: list[Flow] = Field(min_length=1, max_length=60)
     background: list[Background] = Field([], max_length=8)
     changes: list[Change] = []
@@ -243,7 +260,7 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _sysctls_are_a_namespaces(self):
         for key in self.sysctls:
-            if not SYSCTL.fullmatch(key):
+            if not re.fullmatch(SYSCTL, key):
                 raise ValueError(f"sysctls.{key}: not a key such as 'net.ipv4.tcp_early_retrans'")
         return self
 
@@ -312,7 +329,7 @@ def _tables(file: Path, values: dict[str, Any]) -> None:
 def _explain(file: Path, error: ValidationError) -> str:
     first = error.errors()[0]
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-    key = ".".join(map(str, first["loc"]))
+    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
     return f"{file}: {key}: {reason}" if key else f"{file}: {reason}"  # what Scenario itself finds names its key
 
 

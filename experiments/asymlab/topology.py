@@ -135,17 +135,16 @@ def _train_of(shapes: list[dict], size: int) -> dict:
 def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
     found = {}
+    built = sorted({p.name.removesuffix(".bpf.o") for p in BUILD.glob("*.bpf.o")} - {"trace", "use"})
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
         obj = scenario.controllers.get(name, {}).get("object", name)
-        if (BUILD / f"{obj}.bpf.o").exists() and obj != "trace":
+        if obj in built:
             found[name] = obj
         elif obj == name and name in KERNEL_CONTROLLERS:
             found[name] = None
         else:
-            built = sorted(p.name.removesuffix(".bpf.o") for p in BUILD.glob("*.bpf.o"))
-            known = [b for b in built if b != "trace"] + list(KERNEL_CONTROLLERS)
-            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {', '.join(known)}")
+            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {', '.join([*built, *KERNEL_CONTROLLERS])}")
     return found
 
 
