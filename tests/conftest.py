@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -76,6 +77,15 @@ def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> s
     """Run the command as a user would."""
     return subprocess.run([sys.executable, "-m", "asymlab", *map(str, argv)], capture_output=True, text=True,
                           timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
+
+
+def wait_for(what, seconds: float = 30):
+    """Until it is true; its value."""
+    for _ in range(int(seconds / 0.02)):
+        if found := what():
+            return found
+        time.sleep(0.02)
+    pytest.fail("it never comes")
 
 
 # What looks at all that this machine's kernel has loaded is for one process, and what interrupts and kills virtual machines; else a file is for one.

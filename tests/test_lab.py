@@ -21,7 +21,7 @@ from asymlab import LabError, image, metrics, runner, scenario, store, topology,
 from asymlab import agent as agent_module
 from asymlab.paths import BUILD
 
-from conftest import CHAIN, CROSSING, REPO, asymlab
+from conftest import CHAIN, CROSSING, REPO, asymlab, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -434,14 +434,6 @@ def descendants(pid: int) -> list[int]:
     with contextlib.suppress(FileNotFoundError):
         return [p for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for p in (int(child), *descendants(int(child)))]
     return []
-
-
-def wait_for(what, seconds: float = 30):
-    for _ in range(int(seconds / 0.02)):
-        if found := what():
-            return found
-        time.sleep(0.02)
-    pytest.fail("it never comes")
 
 
 @pytest.mark.root

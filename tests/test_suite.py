@@ -66,7 +66,8 @@ def papers(tmp_path, monkeypatch):
 def saved(task: runner.Task, wall_s: float, **more) -> store.Run:
     """A run in the store, without tables."""
     record = task.about("lab") | {"wall_s": wall_s, "boot_s": 4.0, "key": task.key, "invalid": [], "identity": task.identity,
-                                  "metrics_hash": store.METRICS_HASH, "metrics": {}, "result_sha256": "00"} | more
+                                  "metrics_hash": store.METRICS_HASH, "metrics": {}, "result_sha256": "00",
+                                  "agent": {"kernel": "", "cpu_busy": 0, "zero_ns": 0, "zero_unix_ns": 0, "self_check": [], "controllers": {}, "marks": {}}} | more
     (store.STORE / task.key).mkdir(parents=True)
     (store.STORE / task.key / "run.json").write_text(json.dumps(record))
     return store.find(task.key)

@@ -7,5 +7,13 @@ import os
 os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 
 
+# But for the end of a line, what would move a terminal's cursor, or change how it looks.
+CONTROLS = {c: "?" for c in (*range(32), *range(127, 160)) if c != 10}
+
+
+def printable(text: str) -> str:
+    return text.translate(CONTROLS)
+
+
 class LabError(Exception):
     """Something the user can mend: the message says what, where and how. Printed as one line."""

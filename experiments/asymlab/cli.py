@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from . import LabError, compare, image, kernels, publish, report, runner, scenario, suite
+from . import LabError, compare, image, kernels, printable, publish, report, runner, scenario, suite
 from .paths import REPORT
 from .runner import console
 from .store import Run
@@ -225,7 +225,7 @@ def main() -> None:
         elif args.command == "compare":
             sys.exit(0 if compare.run(args.a, args.b, args.tolerance, args.everything, args.html, args.json) else 1)
     except LabError as e:
-        print(f"asymlab: {e}", file=sys.stderr)
+        print(printable(f"asymlab: {e}"), file=sys.stderr)
         sys.exit(2 if args.command == "compare" else 1)
     except BrokenPipeError:
         sys.exit(1)

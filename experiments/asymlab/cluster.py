@@ -13,8 +13,8 @@ import contextlib
 import json
 import logging
 import os
-import pickle
 import queue
+import re
 import shutil
 import socket
 import subprocess
@@ -25,19 +25,21 @@ from collections import deque
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Iterator
+from typing import Annotated, Iterator, Literal
 
 import distributed
 import pyarrow
 from distributed.comm import parse_address
 from distributed.comm.registry import get_backend
 from distributed.core import Status
+from pydantic import BaseModel, ConfigDict, Field
 
 from . import LabError, image, runner, scenario, store, vm
 from .paths import EXPERIMENTS, IMAGES
 from .runner import Started, Task, console
 
 CANARY = EXPERIMENTS / "bench" / "canary.toml"
+IMAGE_FILES = {"memory": vm.MEMORY_MB << 20, "devices": 64 << 20, "manifest.json": 16 << 20}  # and how large they may be
 PATIENCE_S = 30  # without a worker that is fit
 LOOK_S = 0.5  # between looks for workers that came or went
 
@@ -71,12 +73,14 @@ def find_image(wanted: str) -> image.Image:
 
 def pack_image(guest: image.Image) -> dict[str, tuple[int, bytes]]:
     """The files of an image to send: size and Zstandard."""
-    data = {name: (guest.folder / name).read_bytes() for name in ("memory", "devices", "manifest.json")}
+    data = {name: (guest.folder / name).read_bytes() for name in IMAGE_FILES}
     return {name: (len(d), pyarrow.compress(d, "zstd", asbytes=True)) for name, d in data.items()}
 
 
 def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
     """Keep an image that was sent."""
+    if not re.fullmatch("[0-9a-f]{64}", wanted) or any(size > IMAGE_FILES.get(name, -1) for name, (size, _) in files.items()):
+        raise LabError("what was sent is no image")
     IMAGES.mkdir(parents=True, exist_ok=True)
     part = tempfile.mkdtemp(dir=IMAGES, prefix=".part-")
     try:
@@ -104,10 +108,10 @@ def kill_when_unwanted(p: subprocess.Popen) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def compute(image_hash: str, packed: bytes) -> dict:
+def compute(image_hash: str, packed: str, objects: dict[str, bytes]) -> dict:
     """A run: the files it left, what it was made of, and where."""
     found = find_image(image_hash)
-    job, objects = pickle.loads(packed)
+    job = json.loads(packed)
     with runner.own_core() as core:
         files, took = vm.run(found, job, objects, core=core, started=kill_when_unwanted)
     return {"files": files, "took": took, "identity": vm.identity(found, job, objects), "host": socket.gethostname()}
@@ -137,6 +141,16 @@ def difference(theirs: dict, ours: dict) -> str:
     return "it has more parts"
 
 
+class Got(BaseModel):
+    """What a worker answers. The store looks into the files."""
+
+    model_config = ConfigDict(strict=True)
+    files: dict[str, bytes]
+    took: dict[Literal["wall_s", "boot_s"], float | None]
+    identity: dict
+    host: Annotated[str, Field(max_length=253)]
+
+
 class Unstored(LabError):
     """This machine cannot keep a result: no worker's fault."""
 
@@ -159,7 +173,7 @@ class Sweep:
 
     def give(self, worker: Worker, task: Task) -> None:
         # Packed: Dask would look through a job for what it could compute. Not pure: never taken from its memory.
-        future = self.client.submit(compute, self.guest.hash, pickle.dumps((task.job, task.objects)), workers=[worker.address], pure=False)
+        future = self.client.submit(compute, self.guest.hash, json.dumps(task.job), task.objects, workers=[worker.address], pure=False)
         self.out[future.key] = worker, task, future
         worker.busy += 1
         future.add_done_callback(lambda f: self.events.put((f.key, None)))
@@ -167,7 +181,7 @@ class Sweep:
     def collect(self, key: str, task: Task, future: distributed.Future) -> None:
         """Fetch a result and store it."""
         try:
-            got = future.result()
+            got = Got.model_validate(future.result()).model_dump()
             if got["identity"] != task.identity:
                 raise LabError(difference(got["identity"], task.identity))
             if task is self.canary:

@@ -161,7 +161,7 @@ def sentences(compared: dict) -> list[str]:
 
 def print_comparison(compared: dict, everything: bool) -> None:
     console = runner.console
-    console.print(f"A: {about(compared['a'])}\nB: {about(compared['b'])}\n{compared['rule']}", markup=False)
+    console.print(f"A: {about(compared['a'])}\nB: {about(compared['b'])}\n{compared['rule']}")
     shown = [r for r in compared["rows"] if r["differs"] or everything]
     if shown:
         table = Table(box=None, header_style="bold")
@@ -179,7 +179,7 @@ def print_comparison(compared: dict, everything: bool) -> None:
             table.add_row(Text(v["id"]), *(Text(f"{report.SYMBOLS[v[x]]} {v[x]}", style=report.TERMINAL[v[x]]) for x in ("a", "b")))
         console.print(table)
     for line in sentences(compared):
-        console.print(line, markup=False)
+        console.print(line)
 
 
 def page(compared: dict) -> str:

@@ -276,9 +276,9 @@ def version() -> bytes:
 def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
     """A page for each run, by key; those that are missing or out of date are drawn."""
     code = version()
-    wanted = {r.record["key"]: CACHE / f"{r.record['key']}-{hashlib.sha256(code + json.dumps(r.record, sort_keys=True).encode()).hexdigest()[:16]}.html"
+    wanted = {r.key: CACHE / f"{r.key}-{hashlib.sha256(code + json.dumps(r.record, sort_keys=True).encode()).hexdigest()[:16]}.html"
               for r in runs}
-    missing = [(r, wanted[r.record["key"]]) for r in runs if not wanted[r.record["key"]].exists()]
+    missing = [(r, wanted[r.key]) for r in runs if not wanted[r.key].exists()]
     if missing:
         try:
             CACHE.mkdir(parents=True, exist_ok=True)
@@ -288,7 +288,7 @@ def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
                     pass
             fresh = {file.name for file in wanted.values()}
             for run, _ in missing:
-                for old in CACHE.glob(f"{run.record['key']}-*.html"):
+                for old in CACHE.glob(f"{run.key}-*.html"):
                     if old.name not in fresh:
                         old.unlink()
         except OSError as e:

@@ -295,5 +295,5 @@ def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT
     file = folder.resolve() / "index.html"
     if file.is_relative_to(Path.cwd()):
         file = file.relative_to(Path.cwd())
-    runner.console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s", markup=False)
-    runner.console.print(f"report: {file}", markup=False)
+    runner.console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s")
+    runner.console.print(f"report: {file}")

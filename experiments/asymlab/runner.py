@@ -22,16 +22,29 @@ from typing import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from . import LabError, agent, store, vm
+from . import LabError, agent, printable, store, vm
 from .image import DEFAULT_KERNEL, Image
 from .paths import BUILD, REPO
 from .scenario import Case
 from .topology import compile_job
 
-console = Console(stderr=True, highlight=False, soft_wrap=not os.isatty(2), width=None if os.isatty(2) else 160)
+
+class PlainConsole(Console):
+    """Shows names and reasons as they are: no markup, and no control character of anybody's gets to the terminal."""
+
+    def __init__(self, **options):
+        super().__init__(**options, highlight=False, markup=False, emoji=False)
+
+    def render(self, *args, **kw):
+        for segment in super().render(*args, **kw):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
+console = PlainConsole(stderr=True, soft_wrap=not os.isatty(2), width=None if os.isatty(2) else 160)
 
 # Of one core, until the store holds runs that tell better.
 BOOT_S = 2.0
@@ -309,7 +322,7 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
     else:
         under_way = runs(work.left, image, jobs, left.started)
     with contextlib.closing(under_way), Progress(
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), left,
+            TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[count]}"), left,
             console=console, disable=not console.is_terminal) as bar:
         shown = bar.add_task("runs", total=work.cost, count=f"{len(done)}/{len(tasks)}")
         for task, result in under_way:

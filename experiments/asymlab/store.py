@@ -14,6 +14,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from dataclasses import dataclass
@@ -21,10 +22,14 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from . import LabError, capture, metrics, trace
 from .paths import STORE
 
+KEY = re.compile("[0-9a-f]{32}")
+# What an agent may leave, and how many bytes of it. It comes from a guest, or from a worker: nothing else is taken, nor its word for where it goes.
+FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30, "forward.pcap": 1 << 30, "reverse.pcap": 1 << 30}
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
 
 
@@ -42,12 +47,41 @@ def table(folder: Path, name: str, result: str) -> np.ndarray:
     return trace.read(folder, name)
 
 
+class Row(BaseModel):
+    """Of the self-check."""
+
+    what: str
+    expected: float | str | list | dict
+    measured: float | str | list | dict | None
+    ok: bool
+
+
+class Agent(BaseModel):
+    """agent.json, as far as it is read."""
+
+    model_config = ConfigDict(extra="allow")
+    kernel: str
+    cpu_busy: float
+    zero_ns: int
+    zero_unix_ns: int
+    self_check: list[Row]
+    controllers: dict[str, dict]
+    marks: dict
+
+
 @dataclass(frozen=True)
 class Run:
     """One finished run."""
 
     folder: Path
     record: dict
+
+    @property
+    def key(self) -> str:
+        """It names files and pages."""
+        if not KEY.fullmatch(self.record["key"]):
+            raise LabError(f"{self.folder}: {self.record['key'][:40]!r} is no key of a run")
+        return self.record["key"]
 
     @property
     def metrics(self) -> dict:
@@ -99,15 +133,19 @@ def find(key: str) -> Run | None:
         return None
     try:
         record = json.loads((folder / "run.json").read_text())
+        if record["key"] != key or key_of(record["identity"]) != key:
+            raise ValueError("of another run")
+        Agent.model_validate(record["agent"])
         found = Run(folder, record)
         if record["metrics_hash"] != METRICS_HASH:
             record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
             record["metrics_hash"] = METRICS_HASH
-            part = folder / f".run.json.{os.getpid()}.part"  # others may do the same in a shared store
-            part.write_text(json.dumps(record))
-            part.replace(folder / "run.json")
+            with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".run.json.", delete=False) as part:  # others may do the same in a shared store
+                part.write(json.dumps(record))
+            os.chmod(part.name, 0o644)
+            os.replace(part.name, folder / "run.json")
         return found
-    except (OSError, ValueError, KeyError, TypeError) as e:  # Arrow's errors are among them
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:  # Arrow's and pydantic's errors are among them
         raise LabError(f"{folder}: cannot be read ({type(e).__name__}); remove it, the run will be repeated") from None
 
 
@@ -119,20 +157,42 @@ def result_hash(files: dict[str, bytes]) -> str:
     return result.hexdigest()
 
 
+def check_files(files: dict[str, bytes]) -> None:
+    for name, data in files.items():
+        if len(data) > FILES.get(name, -1):
+            raise LabError(f"results: a file {name[:40]!r} of {len(data)} bytes is none that an agent leaves")
+
+
+def understand(files: dict[str, bytes], job: dict) -> tuple[dict, dict[str, np.ndarray], dict]:
+    """What the agent says, its tables, and the metrics. LabError if it is not what an agent leaves after such a job."""
+    check_files(files)
+    try:
+        agent = json.loads(files["agent.json"])
+        Agent.model_validate(agent)
+        if agent["controllers"].keys() != {c["name"] for c in job["controllers"] if c["object"]}:
+            raise ValueError("of other controllers")
+        tables = trace.parse(files["trace.bin"], agent["zero_ns"])
+        state = tables.pop("state")
+        if job["trace_state"]:
+            tables |= trace.decode(state, job["flows"], agent["controllers"])
+        return agent, tables, metrics.of_run(job, agent, tables["acks"], tables["goodput"], tables["links"])
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
+        reason = f"{e.error_count()} members" if isinstance(e, ValidationError) else str(e)[:100]
+        raise LabError(f"results: damaged ({type(e).__name__}: {reason})") from None
+
+
 def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
-    agent = json.loads(files["agent.json"])
-    tables = trace.parse(files["trace.bin"], agent["zero_ns"])
-    state = tables.pop("state")
-    if identity["job"]["trace_state"]:
-        tables |= trace.decode(state, identity["job"]["flows"], agent["controllers"])
+    if not KEY.fullmatch(key):
+        raise LabError(f"{key[:40]!r}: no key of a run")
+    agent, tables, of_run = understand(files, identity["job"])
     invalid = [f"{row['what']}: expected {row['expected']}, measured {row['measured']}" for row in agent["self_check"] if not row["ok"]]
     if agent["cpu_busy"] > CPU_LIMIT:
         invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
     record = {
         **about, "key": key, "invalid": invalid, "result_sha256": result_hash(files),
         "metrics_hash": METRICS_HASH,
-        "metrics": metrics.of_run(identity["job"], agent, tables["acks"], tables["goodput"], tables["links"]),
+        "metrics": of_run,
         "agent": agent, "identity": identity,
     }
     try:

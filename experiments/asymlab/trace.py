@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +112,9 @@ def decode(state: np.ndarray, flows: list[dict], controllers: dict[str, dict]) -
     for name, shown in controllers.items():
         if not (members := shown["state"]):
             continue
+        for m in members:
+            if not (re.fullmatch("[a-z0-9_]+", m["name"]) and m["bytes"] in (1, 2, 4, 8) and 0 <= m["offset"] <= 112 - m["bytes"]):
+                raise LabError(f"controller {name}: no member of a state: {str(m)[:100]}")
         columns = ["flow", "t", *(m["name"] for m in members)]
         if len(set(columns)) < len(columns):
             raise LabError(f"controller {name}: two members of its state have one name, or one is called flow or t")

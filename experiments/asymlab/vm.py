@@ -12,9 +12,11 @@ instruction: each run begins as a copy of it, its memory mapped copy-on-write.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import io
 import json
+import os
 import re
 import shutil
 import signal
@@ -30,16 +32,18 @@ from pathlib import Path
 from . import LabError
 from .image import Image, open_image, run as sh, sha256
 from .paths import BUILD
-from .store import TABLES_HASH
+from .store import FILES, TABLES_HASH
 from .topology import job_objects
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
 SHARED_MB = 1024  # memory that the job comes in by, and the results go out; a sparse file, as large as what is written to it
 HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"  # what it holds, and how much
+SANDBOX = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]  # shapes no result
 WALL_LIMIT_S = 1800
 BOOT_LIMIT_S = 300
 CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
+WORDS_MAX = 1000  # characters of a guest's complaint that are repeated
 READY = "ready"  # what the state at STOP is called
 STOP = "__x64_sys_reboot"  # of the guest's kernel: the guest calls it once it is ready for a job
 APPEND = ("console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
@@ -101,7 +105,7 @@ class Machine:
         # One core for both of QEMU's threads: they alternate. As a batch job, so that the one that is woken
         # waits until the other has let go of the lock it needs: a third of the context switches, a fifth less CPU.
         argv = ["setpriv", "--pdeathsig", "KILL", *(["taskset", "--cpu-list", str(core)] if core is not None else []),
-                "chrt", "--batch", "0", QEMU, *argv]
+                "prlimit", f"--fsize={SHARED_MB << 20}", "--core=0", "chrt", "--batch", "0", QEMU, *SANDBOX, *argv]
         self.folder = folder
         with open(folder / "errors", "wb") as errors:
             self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
@@ -166,7 +170,7 @@ class Machine:
         """What its console says of a machine that ended without results."""
         lines = self.console().strip().splitlines()
         said = next((line for line in lines if re.search(r"Error|panic|BUG|Out of memory", line)), None)
-        return said or (lines[-1] if lines else "no word on its console")
+        return (said or (lines[-1] if lines else "no word on its console"))[:WORDS_MAX]
 
     def last_words(self) -> str:
         """Of a process that has ended."""
@@ -270,14 +274,22 @@ def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
 
 @contextlib.contextmanager
 def scratch(prefix: str):
-    """A folder for one run's files, gone afterwards."""
+    """A folder for one run's files, gone afterwards; those of runs that were killed go with the next one's."""
     folder = BUILD / "tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        tmp = tempfile.TemporaryDirectory(dir=folder, prefix=prefix)
+        with open(folder / ".lock", "w") as alone:
+            fcntl.flock(alone, fcntl.LOCK_EX)
+            for old in folder.glob(f"{prefix}*"):
+                with contextlib.suppress(OSError), open(old / ".lock") as theirs:  # who lives holds it
+                    fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(old, ignore_errors=True)
+            tmp = tempfile.TemporaryDirectory(dir=folder, prefix=prefix)
+            mine = open(Path(tmp.name, ".lock"), "w")
+            fcntl.flock(mine, fcntl.LOCK_EX)
     except OSError as e:
         raise LabError(f"{folder}: {e.strerror}") from None
-    with tmp as name:
+    with mine, tmp as name:
         yield Path(name)
 
 
@@ -327,13 +339,28 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
 
 
 def _results(machine: Machine) -> dict[str, bytes]:
+    """What the guest hands out, as far as it is the agent's."""
     with open(machine.folder / "shared", "rb") as f:
         magic, length = HEADER.unpack(f.read(HEADER.size))
-        if magic != RESULTS:
+        if magic != RESULTS or length > SHARED_MB << 20:
             raise LabError(f"virtual machine: ended without results: {machine.complaint()}")
-        with tarfile.open(fileobj=io.BytesIO(f.read(length))) as tar:
-            files = {m.name: tar.extractfile(m).read() for m in tar}
-    status = json.loads(files.pop("status.json"))
-    if not status["ok"]:
-        raise LabError(status["error"].strip())
+        try:
+            files = unpack(f.read(length))
+            status = json.loads(files.pop("status.json"))
+            good, said = status["ok"], status.get("error", "")
+        except (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
+            raise LabError(f"virtual machine: its results are damaged ({type(e).__name__})") from None
+    if good is not True:
+        raise LabError(" ".join(str(said).split())[:WORDS_MAX])
+    return files
+
+
+def unpack(data: bytes) -> dict[str, bytes]:
+    """The files of the agent in a plain tar, each once, of their own names and of sizes that can be; LabError for any other."""
+    files = {}
+    with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
+        for m in tar:
+            if m.name in files or m.size > {"status.json": 1 << 20, **FILES}.get(m.name, -1) or m.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or m.issparse():
+                raise LabError(f"virtual machine: {m.name[:40]!r} of {m.size} bytes, type {m.type!r}, is no result of an agent")
+            files[m.name] = tar.extractfile(m).read()
     return files
