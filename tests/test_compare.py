@@ -118,10 +118,18 @@ def broken(tmp_path, text: str) -> Path:
     ("{", "not JSON"), ('{"format": 9, "runs": []}', "format 9, not 1"), ("[]", "not a report's results"), ('{"format": 1}', "not a report's results"),
     (json.dumps({"format": 1, "set": "quick", "runs": [run("X"), run("X")]}), "two runs are called X seed 1"),
     (json.dumps({"format": 1, "set": "quick", "runs": [run("other")]}), "no run in common"),
+    ("[" * 99999, "not JSON"), *((json.dumps({"format": 1, "set": "quick", "runs": [run("X") | wrong]}), "not a report's results") for wrong in (
+        {"metrics": METRICS | {"jain": "1"}}, {"metrics": METRICS | {"jain": float("nan")}}, {"metrics": []}, {"name": ["X"]}, {"invalid": 3}, {"invalid": [3]},
+        {"provenance": {}}, {"provenance": {"kernel": 6, "image": "", "qemu": "", "result_sha256": ""}})),
 ])
 def test_unusable_input_is_one_line(tmp_path, text, says):
     done = asymlab(leave(tmp_path / "a", [run("X")]), broken(tmp_path, text))
     assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1 and done.stderr.startswith("asymlab: ")
+
+
+def test_a_verdict_that_there_is_not(tmp_path):
+    done = asymlab(leave(tmp_path / "a", [run("X")], {"C": "reproduced"}), leave(tmp_path / "b", [run("X")], {"C": "\x1b[2J<b>"}))
+    assert done.returncode == 2 and "not a report's results" in done.stderr and done.stderr.count("\n") == 1 and "\x1b" not in done.stderr
 
 
 def test_no_report_and_no_place_to_write(tmp_path):

@@ -7,6 +7,8 @@ import json
 import pytest
 from PIL import Image
 
+from asymlab import LabError, publish
+
 from conftest import asymlab
 
 RUN = {"name": "X-1 reno seed 1", "case": "X-1 reno", "seed": 1, "key": "k" * 32, "invalid": [], "command": "asymlab run x.toml --seed 1", "metrics": {},
@@ -60,3 +62,21 @@ def test_no_report(tmp_path):
     p = asymlab("publish", tmp_path / "x", "--report", tmp_path / "none")
     assert p.returncode == 1 and p.stderr.startswith(f"asymlab: {tmp_path / 'none'}: no report of a suite") and p.stderr.count("\n") == 1
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize("change", [lambda v, r: v[0].update(verdict="<b>"), lambda v, r: v[0].pop("paper"), lambda v, r: r["runs"][0].update(provenance=[]),
+                                    lambda v, r: r.update(runs=3), lambda v, r: r["runs"][0]["provenance"].update(objects={"x": 3}), lambda v, r: v.append(3)])
+def test_a_damaged_report_replaces_nothing(report, tmp_path, change):
+    verdicts, results = (json.loads((report / f"{name}.json").read_text()) for name in ("verdicts", "results"))
+    change(verdicts, results)
+    for name, value in (("verdicts", verdicts), ("results", results)):
+        (report / f"{name}.json").write_text(json.dumps(value))
+    with pytest.raises(LabError, match="no report of a suite"):
+        publish.publish(report, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_names_out_of_a_report_are_no_markup(report, tmp_path):
+    (report / "results.json").write_text(json.dumps({"format": 1, "set": "full", "runs": [RUN | {"provenance": RUN["provenance"] | {"kernel": "6\n# <b>"}}]}))
+    publish.publish(report, tmp_path / "x")
+    assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "README.md").read_text()

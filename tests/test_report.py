@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
-from rich.console import Console
 
 from asymlab import LabError, agent, figuredata, metrics, pages, report, runner, scenario, store, suite, trace
 
@@ -672,7 +671,7 @@ def test_natural_order(tmp_path):
 
 def test_terminal_table(monkeypatch):
     out = io.StringIO()
-    monkeypatch.setattr(runner, "console", Console(file=out, width=100, highlight=False))
+    monkeypatch.setattr(runner, "console", runner.PlainConsole(file=out, width=100))
     verdicts = [suite.Verdict(**small()), suite.Verdict(**small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not"))]
     report.print_verdicts(verdicts, 12.3)
     text = out.getvalue()

@@ -94,10 +94,38 @@ def test_unknown_controller_lists_those_there_are(scenario_file):
 @pytest.mark.parametrize("text, reason", [("a = [", "not TOML"), ("[sets.fast]\n", "sets.fast: unknown key"),
                                           ("[sweep]\nx = []\n", "sweep.x: must be a list"), ("[controllers.fsat]\nalpha = 3\n", "controllers.fsat: no flow uses it"),
                                           ("[sets]\nquick = 3\n", "sets.quick: must be a table"),
-                                          ("[sets.quick]\nseeds = -1\n", "sets.quick.seeds: must be a number, 0 for no runs in this set")])
+                                          ("[sets.quick]\nseeds = -1\n", "sets.quick.seeds: must be a number up to 1000, 0 for no runs in this set"),
+                                          ("[sets.quick]\nseeds = 999999999999\n", "sets.quick.seeds: must be a number up to 1000"),
+                                          ('[sweep]\n"flows.²" = [1]\n', "flows.0.²: unknown key"), ('[sweep]\n"flows.999" = [1]\n', "flows.999: no such place"),
+                                          (f'[sweep]\n"{"a." * 3000}b" = [1]\n', r"a.a.a.a[.a]+\.\.\.: no such place"), (f"{'a.' * 3000}b = 1\n", "too deep in each other"),
+                                          (f"a = {'[' * 3000}{']' * 3000}\n", "too deep in each other"), (f"a = {'9' * 5000}\n", "not TOML: .*4300 digits"),
+                                          (f'[sweep]\n"path.mtu" = {[900] * 200}\nid = {["X"] * 101}\n', "sweep.id: with it there are more than 20000 runs"),
+                                          (f'[sweep]\npairs = {["reno"] * 200}\n', "sweep.pairs: with it there are more than 20000 runs"),
+                                          (f'[sets.quick]\nseeds = 1000\n[sweep]\n"path.mtu" = {[900] * 21}\n', "more than 20000 runs: 1000 seeds of 21 cases"),
+                                          ('[sweep]\n"path.forward.rate" = ["' + "9" * 400 + 'mbit"]\n', r"path.forward.rate: '999+\.\.\. is not a quantity"),
+                                          ('[sweep]\ntitle = ["a\\nb"]\n', "title: String should match"), ('"a\\nb\\u001b[2J" = 1\n', r"run.a b\?\[2J: unknown key"),
+                                          (22 * '[[flows]]\ncontroller = "reno"\ncount = 200\n' + 136 * '[[flows]]\ncontroller = "reno"\n', "flows: List should have at most 60"),
+                                          (23 * '[[flows]]\ncontroller = "reno"\ncount = 200\n', "flows: 4601 are more than there are ports for"),
+                                          ("#" * 2**20, "more than 1048576 bytes are no scenario")], ids=lambda text: text[:40])
 def test_wrong_files(scenario_file, text, reason):
-    with pytest.raises(LabError, match=reason):
+    with pytest.raises(LabError, match=reason) as e:
         scenario.load(scenario_file(append="\n" + text))
+    assert "\n" not in str(e.value) and len(str(e.value)) < 400
+
+
+@pytest.mark.parametrize("argv", [("--seed", 2**63), ("--repeat", 1001), ("--shard", "1/999999999"), ("--seed", "9" * 5000)])
+def test_numbers_on_the_command_line_have_bounds(scenario_file, argv):
+    p = asymlab("run", scenario_file(), *argv, "--dry-run")
+    assert p.returncode == 2 and "Traceback" not in p.stderr and argv[0] in p.stderr.splitlines()[-1]
+
+
+def test_a_swept_list_is_each_cases_own(scenario_file):
+    file = scenario_file(append="""
+[sweep]
+flows = [[{ controller = "reno" }, { controller = "reno" }]]
+"flows.0.controller" = ["cubic", "bbr"]
+""")
+    assert [[f.controller for f in case.scenario.flows] for case in scenario.load(file)] == [["cubic", "reno"], ["bbr", "reno"]]
 
 
 def test_the_command_says_it_in_one_line(scenario_file):

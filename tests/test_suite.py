@@ -13,7 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from rich.console import Console
 
 from asymlab import LabError, cli, image, report, runner, scenario, store, suite
 
@@ -41,7 +40,7 @@ def said(monkeypatch):
     """What goes to the terminal."""
     out = io.StringIO()
     for where in (runner, cli):
-        monkeypatch.setattr(where, "console", Console(file=out, width=300, highlight=False))
+        monkeypatch.setattr(where, "console", runner.PlainConsole(file=out, width=300))
     return out
 
 
@@ -120,6 +119,22 @@ def test_a_dry_run_tells_the_cost_and_runs_nothing(papers, monkeypatch, said, ar
         row = next(line.split() for line in said.getvalue().splitlines() if line.strip().startswith("one TEST"))
         assert row[2:6] == ["6", "1", "5", "15"]
     assert not (papers / "report").exists() and len(list(store.STORE.iterdir())) == 1
+
+
+@pytest.mark.parametrize("title", ["[/x]", "[bold]a[/bold] :smile:", "\\[a](b)"])
+def test_a_title_is_shown_as_it_is(papers, lab, said, scenario_file, monkeypatch, title):
+    monkeypatch.setattr(report, "write", lambda *a, **k: None)
+    made = runner.plan(scenario.load(scenario_file(append=f"\n[sweep]\ntitle = ['{title}']\n")), GUEST)
+    runner.execute(made, GUEST)
+    assert f" TEST {title} seed 1 " in said.getvalue()
+
+
+def test_nobody_moves_the_terminals_cursor(said):
+    table = runner.Table("a\x1b[2Jb\x9b\x07")
+    table.add_row(runner.Text("c\x1b]0;d\x08\r"))
+    runner.console.print(table)
+    runner.console.print("\x1b[31mred", runner.Text("\x1b[0m"))
+    assert not set(said.getvalue()) & set(map(chr, (*range(10), *range(11, 32), *range(127, 160)))) and "?[31mred" in said.getvalue()
 
 
 def test_shards_fill_the_store_and_then_the_report_comes_from_it(papers, lab, monkeypatch, said):

@@ -7,7 +7,7 @@ import os
 os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
 
 
-# But for the end of a line, what would move a terminal's cursor, or change how it looks.
+# But for the end of a line, what would move a terminal's cursor or change how it looks.
 CONTROLS = {c: "?" for c in (*range(32), *range(127, 160)) if c != 10}
 
 
@@ -16,4 +16,7 @@ def printable(text: str) -> str:
 
 
 class LabError(Exception):
-    """Something the user can mend: the message says what, where and how. Printed as one line."""
+    """Something the user can mend: the message says what, where and how. One line, whatever it tells of."""
+
+    def __init__(self, text: str):
+        super().__init__(printable(text.replace("\n", " ")))

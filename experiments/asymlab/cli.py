@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from . import LabError, compare, image, kernels, printable, publish, report, runner, scenario, suite
+from . import LabError, compare, image, kernels, publish, report, runner, scenario, suite
 from .paths import REPORT
 from .runner import console
 from .store import Run
@@ -26,10 +26,24 @@ def positive(text: str) -> int:
     return value
 
 
+def seed(text: str) -> int:
+    value = positive(text)
+    if value >= 2**63:
+        raise argparse.ArgumentTypeError("must be below 2^63")
+    return value
+
+
+def seeds(text: str) -> int:
+    value = positive(text)
+    if value > scenario.SEEDS_MAX:
+        raise argparse.ArgumentTypeError(f"must be {scenario.SEEDS_MAX} or less")
+    return value
+
+
 def one_of(text: str) -> tuple[int, int]:
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise argparse.ArgumentTypeError("must be I/N, I from 1 to N")
+        raise argparse.ArgumentTypeError("must be I/N, I from 1 to N, which is below 100000")
     return int(found[1]), int(found[2])
 
 
@@ -66,8 +80,8 @@ def parser() -> argparse.ArgumentParser:
 
     p = commands.add_parser("run", help="run a scenario file")
     p.add_argument("file", type=Path)
-    p.add_argument("--seed", type=positive, help="one seed instead of the set's")
-    p.add_argument("--repeat", type=positive, help="seeds from --seed (or 1) on, this many")
+    p.add_argument("--seed", type=seed, help="one seed instead of the set's")
+    p.add_argument("--repeat", type=seeds, help="seeds from --seed (or 1) on, this many")
     p.add_argument("--set", dest="which", choices=scenario.SETS, default="quick", help="which of the file's sets [%(default)s]")
     p.add_argument("--at", action="append", default=[], metavar="KEY=VALUE", help="only this point of the sweep")
     p.add_argument("--on", choices=("lab", "host"), default="lab",
@@ -76,7 +90,7 @@ def parser() -> argparse.ArgumentParser:
 
     p = commands.add_parser("suite", help="run papers' experiments, check their claims, write the report")
     p.add_argument("names", nargs="*", metavar="NAME", help=f"full suites ({', '.join(suite.papers())}, all); none: the quick set of each")
-    p.add_argument("--seeds", type=positive, help="seeds of each case, instead of the set's number")
+    p.add_argument("--seeds", type=seeds, help="seeds of each case, instead of the set's number")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
     lab_options(p)
 
@@ -225,7 +239,7 @@ def main() -> None:
         elif args.command == "compare":
             sys.exit(0 if compare.run(args.a, args.b, args.tolerance, args.everything, args.html, args.json) else 1)
     except LabError as e:
-        print(printable(f"asymlab: {e}"), file=sys.stderr)
+        print(f"asymlab: {e}", file=sys.stderr)
         sys.exit(2 if args.command == "compare" else 1)
     except BrokenPipeError:
         sys.exit(1)

@@ -10,6 +10,7 @@ Invalid runs are compared with nothing.
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 from rich.table import Table
@@ -18,6 +19,7 @@ from rich.text import Text
 from . import LabError, report, runner, suite
 
 FORMAT = 1
+WHERE = ("kernel", "image", "qemu")
 METRICS = {  # name: (label, scale, unit)
     "goodput_bps": ("goodput", 1e-6, "Mbit/s"), "utilisation": ("utilisation", 1, ""), "jain": ("Jain", 1, ""),
     "rtt_p50_s": ("RTT p50", 1e3, "ms"), "rtt_p95_s": ("RTT p95", 1e3, "ms"), "acks_per_data_packet": ("ACKs per packet", 1, ""),
@@ -36,7 +38,7 @@ def load(folder: Path) -> dict:
             raise LabError(f"{file}: there is none; name the folder of a report, as `asymlab suite --report DIR` writes it") from None
         except OSError as e:
             raise LabError(f"{file}: {e.strerror}") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise LabError(f"{file}: not JSON; write the report anew with `asymlab suite`") from None
     results, verdicts = loaded["results.json"], loaded["verdicts.json"]
     try:
@@ -47,10 +49,21 @@ def load(folder: Path) -> dict:
             name = run["case"], run["seed"]
             if name in runs:
                 raise LabError(f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids")
-            runs[name] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {"metrics": {m: run["metrics"][m] for m in METRICS}}
+            runs[name] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {"metrics": {m: measured(run["metrics"][m]) for m in METRICS}}
+            known = run["provenance"]
+            if not all(isinstance(text, str) for text in (run["name"], run["case"], *run["invalid"], *(known[p] for p in (*WHERE, "result_sha256")))):
+                raise TypeError(f"run {run['name']}")
+        if unknown := [v["verdict"] for v in verdicts if v["verdict"] not in report.SYMBOLS]:
+            raise ValueError(f"verdict {unknown[0]}")
         return {"folder": str(folder), "set": results["set"], "runs": runs, "verdicts": {v["id"]: v["verdict"] for v in verdicts}}
-    except (KeyError, TypeError) as e:
+    except (LookupError, TypeError, ValueError, AttributeError) as e:
         raise LabError(f"{folder}: not a report's results ({type(e).__name__}: {e}); write it anew with `asymlab suite`") from None
+
+
+def measured(value) -> float | None:
+    if value is None or type(value) in (int, float) and math.isfinite(value):
+        return value
+    raise TypeError("a metric is no number")
 
 
 def compare(a: dict, b: dict, tolerance: float) -> dict:
@@ -110,7 +123,7 @@ def side(results: dict) -> dict:
     """Where a set comes from."""
     found = [run["provenance"] for run in results["runs"].values()]
     return {"folder": results["folder"], "set": results["set"], "runs": len(results["runs"])} | {
-        what: sorted({p[what] for p in found}) for what in ("kernel", "image", "qemu")}
+        what: sorted({p[what] for p in found}) for what in WHERE}
 
 
 # --- as text and as a page ----------------------------------------------------------------

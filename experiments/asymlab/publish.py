@@ -18,6 +18,7 @@ import subprocess
 import tempfile
 from collections import Counter
 from pathlib import Path
+from urllib.parse import quote
 
 from . import LabError
 from .paths import REPO
@@ -32,10 +33,12 @@ def publish(report: Path, folder: Path) -> None:
     try:
         verdicts = json.loads((report / "verdicts.json").read_text())
         results = json.loads((report / "results.json").read_text())
-    except (OSError, ValueError) as e:
+        if results.get("format") != 1:
+            raise LabError(f"{report}: its results.json is of another version; `asymlab suite` writes it anew")
+        names = sorted(file.stem for file in (report / "figures").glob("*.png"))
+        written = {"verdicts.json": json.dumps(verdicts, indent=1) + "\n", "runs.csv": runs_table(results["runs"]), "README.md": readme(verdicts, results, names)}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
         raise LabError(f"{report}: no report of a suite ({e}); `asymlab suite` writes one") from None
-    if results.get("format") != 1:
-        raise LabError(f"{report}: its results.json is of another version; `asymlab suite` writes it anew")
     if folder.exists() and any(folder.iterdir()) and not (folder / "runs.csv").exists():
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
     try:
@@ -43,12 +46,10 @@ def publish(report: Path, folder: Path) -> None:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".publish-") as scratch:
             new = Path(scratch, "new")
             (new / "figures").mkdir(parents=True)
-            (new / "verdicts.json").write_text(json.dumps(verdicts, indent=1) + "\n")
-            (new / "runs.csv").write_text(runs_table(results["runs"]))
-            names = sorted(file.stem for file in (report / "figures").glob("*.png"))
+            for name, text in written.items():
+                (new / name).write_text(text)
             for name in names:
                 keep_figure(report / "figures", name, new / "figures")
-            (new / "README.md").write_text(readme(verdicts, results, names))
             shutil.rmtree(folder, ignore_errors=True)
             new.rename(folder)
     except OSError as e:
@@ -94,7 +95,7 @@ def readme(verdicts: list[dict], results: dict, figures: list[str]) -> str:
         "# What the suites gave", "",
         f"{datetime.date.today().isoformat()}, {len(runs)} runs of the {results['set']} set. "
         + ", ".join(f"{counts[name]} {name}" for name in SYMBOLS) + ".", "",
-        *(f"- {what}: {value}" for what, value in about.items()), "",
+        *(f"- {cell(what)}: {cell(value)}" for what, value in about.items()), "",
         "`ours` is the mean over the seeds, with its 95 % interval; n counts runs. Every run's key, hash and command are in "
         "[runs.csv](runs.csv); the figures' data lie beside them in [figures](figures). "
         "Written by `asymlab publish` from a report; `make experiments SUITE=all` makes that.", "",
@@ -107,5 +108,5 @@ def readme(verdicts: list[dict], results: dict, figures: list[str]) -> str:
                 lines.append("| " + " | ".join(cell(x) for x in (
                     v["id"], f"{v['source']}: {v['claim']}", number(v["paper_value"]), number(v["value"]), interval(v), str(v["n"]), said)) + " |")
         lines.append("")
-    lines += ["## Figures", "", *(f"![{name}](figures/{name}.png)\n" for name in figures)]
+    lines += ["## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)]
     return "\n".join(lines).rstrip("\n") + "\n"

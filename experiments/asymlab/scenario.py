@@ -16,17 +16,20 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Iterable, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from . import LabError
-from .agent import NAME, SYSCTL, VALUE
+from .agent import FLOW_PORT, NAME, SYSCTL, VALUE
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
 SETS = ("quick", "full")
 PAIR = ("flows.0.controller", "flows.1.controller")
+FILE_MAX, SEEDS_MAX, RUNS_MAX = 1 << 20, 1000, 20_000  # bytes; of each case; of a file
+FLOWS_MAX = 65536 - FLOW_PORT
+DEEPEST = 8  # a key's parts: path.hops.0.forward.red.min has six
 BIN_MS = 100  # of the traces' series; windows are whole bins
 
 
@@ -43,8 +46,8 @@ def _quantity(units: dict[str, float], example: str):
     def parse(value: Any) -> int:
         if isinstance(value, str):
             m = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", value.strip())
-            if m and m[2] in units:
-                return round(float(m[1]) * units[m[2]])
+            if m and m[2] in units and math.isfinite(number := float(m[1]) * units[m[2]]):
+                return round(number)
         raise ValueError(f"{_short(value)} is not a quantity such as {example!r} (units: {', '.join(units)})")
 
     return BeforeValidator(parse)
@@ -233,14 +236,14 @@ class Run(Model):
 def _sysctl(value: Any) -> int | str:
     if isinstance(value, dict):
         raise ValueError("a key with dots must be quoted, as in \"net.ipv4.tcp_early_retrans\" = 3")
-    if isinstance(value, bool) or not isinstance(value, int | str):
-        raise ValueError(f"{_short(value)} is neither a number nor a text")
-    return value
+    if isinstance(value, str) and re.fullmatch("[ -~]{1,200}", value) or type(value) is int and -(2**63) <= value < 2**64:
+        return value
+    raise ValueError(f"{_short(value)} is neither a number nor a text")
 
 
 class Scenario(Model):
-    title: str
-    id: str = Field(pattern=r"^[A-Z0-9-]+$")
+    title: str = Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")  # a line
+    id: str = Field(max_length=40, pattern=r"^[A-Z0-9-]+$")
     profile: Literal["linux", "ns2", "newreno"] = "linux"
     sysctls: dict[str, Annotated[int | str, BeforeValidator(_sysctl)]] = {}  # of the hosts, over the profile's
     path: PathSpec
@@ -267,6 +270,8 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _flows_fit(self):
         last = len(self.path.chain) + 1
+        if (count := sum(flow.count for flow in self.flows)) > FLOWS_MAX:
+            raise ValueError(f"flows: {count} are more than there are ports for ({FLOWS_MAX})")
         for i, flow in enumerate(self.flows):
             if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
@@ -312,75 +317,102 @@ def _set(tree: dict, key: str, value: Any) -> None:
     """Set a dotted key; `flows.controller` means that of every flow, `flows.0.controller` of the first; `path.hops` likewise."""
     head, _, rest = key.partition(".")
     if isinstance(tree, list):
-        for item in ([tree[int(head)]] if head.isdigit() else tree):
-            _set(item, rest if head.isdigit() else key, value)
+        numbered = re.fullmatch("[0-9]{1,3}", head)
+        for item in ([tree[int(head)]] if numbered else tree):
+            _set(item, rest if numbered else key, value)
     elif rest:
         _set(tree.setdefault(head, {}), rest, value)
     else:
         tree[head] = value
 
 
+def _wrong(file: Path, key: str, reason: str) -> LabError:
+    return LabError(f"{file}: {key if len(key) <= 60 else key[:57] + '...'}: {reason}" if key else f"{file}: {reason}")
+
+
 def _tables(file: Path, values: dict[str, Any]) -> None:
     for key, value in values.items():
         if not isinstance(value, dict):
-            raise LabError(f"{file}: {key}: must be a table")
+            raise _wrong(file, key, "must be a table")
 
 
-def _explain(file: Path, error: ValidationError) -> str:
+def _explain(file: Path, error: ValidationError) -> LabError:
     first = error.errors()[0]
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")
-    return f"{file}: {key}: {reason}" if key else f"{file}: {reason}"  # what Scenario itself finds names its key
+    return _wrong(file, ".".join(str(part) for part in first["loc"] if part != "[key]"), reason)  # what Scenario itself finds names its key
 
 
 def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None) -> list[Case]:
     """The cases of a scenario file. LabError (one line: file, key, reason) for anything wrong in it."""
     try:
-        tree = tomllib.loads(file.read_text())
+        with open(file, "rb") as opened:
+            data = opened.read(FILE_MAX + 1)
+        if len(data) > FILE_MAX:
+            raise LabError(f"{file}: more than {FILE_MAX} bytes are no scenario")
+        try:
+            tree = tomllib.loads(data.decode())
+        except ValueError as e:  # of tomllib, of decode(), of a number of thousands of digits
+            raise LabError(f"{file}: not TOML: {e}") from None
+        return _cases(file, tree, which, seeds)
     except OSError as e:
         raise LabError(f"{file}: {e.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise LabError(f"{file}: not TOML: {e}") from None
-    sweep, sets = tree.pop("sweep", {}), tree.pop("sets", {})
-    _tables(file, {"sweep": sweep, "sets": sets})
-    _tables(file, {f"sets.{name}": value for name, value in sets.items()})
-    if unknown := sorted(set(sets) - set(SETS)):
-        raise LabError(f"{file}: sets.{unknown[0]}: unknown key (sets are {', '.join(SETS)})")
-    changes = dict(sets.get(which, {}))
-    count = changes.pop("seeds", 1)
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise LabError(f"{file}: sets.{which}.seeds: must be a number, 0 for no runs in this set")
-    _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
-    sweep = {**sweep, **changes.pop("sweep", {})}
-    axes = []  # each a list of ({key: value, ...}, the keys that name the point)
+    except RecursionError:
+        raise LabError(f"{file}: tables or lists too deep in each other") from None
+
+
+def _axes(file: Path, sweep: dict[str, Any]) -> list[list[tuple[dict[str, Any], Iterable[str]]]]:
+    """Of each swept key, or of what changes together, its settings: ({key: value, ...}, the keys that name the point)."""
+    axes, runs = [], 1
     for key, values in sweep.items():
         if not isinstance(values, list) or not values:
-            raise LabError(f"{file}: sweep.{key}: must be a list of values")
+            raise _wrong(file, f"sweep.{key}", "must be a list of values")
         if key == "points" and not all(isinstance(v, dict) and v for v in values):
-            raise LabError(f"{file}: sweep.points: must be a list of tables")
+            raise _wrong(file, "sweep.points", "must be a list of tables")
+        runs *= len(values) * (len(values) + 1) // 2 if key == "pairs" else len(values)
+        if runs > RUNS_MAX:
+            raise _wrong(file, f"sweep.{key}", f"with it there are more than {RUNS_MAX} runs")
         if key == "points":
             axes.append([(v, list(v)[:1]) for v in values])
         elif key == "pairs":
             axes.append([(dict(zip(PAIR, two)), PAIR) for two in itertools.combinations_with_replacement(values, 2)])
         else:
             axes.append([({key: v}, [key]) for v in values])
+    return axes
+
+
+def _cases(file: Path, tree: dict[str, Any], which: str, seeds: tuple[int, ...] | None) -> list[Case]:
+    sweep, sets = tree.pop("sweep", {}), tree.pop("sets", {})
+    _tables(file, {"sweep": sweep, "sets": sets})
+    _tables(file, {f"sets.{name}": value for name, value in sets.items()})
+    if unknown := sorted(set(sets) - set(SETS)):
+        raise _wrong(file, f"sets.{unknown[0]}", f"unknown key (sets are {', '.join(SETS)})")
+    changes = dict(sets.get(which, {}))
+    count = changes.pop("seeds", 1)
+    if type(count) is not int or not 0 <= count <= SEEDS_MAX:
+        raise _wrong(file, f"sets.{which}.seeds", f"must be a number up to {SEEDS_MAX}, 0 for no runs in this set")
+    _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
+    axes = _axes(file, {**sweep, **changes.pop("sweep", {})})
+    if math.prod(map(len, axes)) * len(seeds or range(count)) > RUNS_MAX:
+        raise LabError(f"{file}: more than {RUNS_MAX} runs: {len(seeds or range(count))} seeds of {math.prod(map(len, axes))} cases")
     cases = []
     for chosen in itertools.product(*axes):
         one, point, settings = copy.deepcopy(tree), {}, dict(changes)
         for setting, names in chosen:
             settings |= setting
             point |= {name: setting[name] for name in names}
-        try:
-            for key, value in settings.items():
-                _set(one, key, value)
-        except (AttributeError, IndexError, TypeError):
-            raise LabError(f"{file}: {key}: no such place in the scenario") from None
+        for key, value in settings.items():
+            try:
+                if key.count(".") >= DEEPEST:
+                    raise IndexError
+                _set(one, key, copy.deepcopy(value))
+            except (AttributeError, IndexError, TypeError):
+                raise _wrong(file, key, "no such place in the scenario") from None
         try:
             scenario = Scenario.model_validate(one)
         except ValidationError as e:
-            raise LabError(_explain(file, e)) from None
+            raise _explain(file, e) from None
         cases.append(Case(scenario, point, file, which, seeds or tuple(range(1, count + 1))))
     used = {flow.controller for case in cases for flow in case.scenario.flows}
     if unused := sorted({name for case in cases for name in case.scenario.controllers} - used):
-        raise LabError(f"{file}: controllers.{unused[0]}: no flow uses it")
+        raise _wrong(file, f"controllers.{unused[0]}", "no flow uses it")
     return cases
