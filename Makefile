@@ -3,7 +3,7 @@
 #   make experiments   set up what is missing, run the experiments, write the report
 #   make test          set up what is missing, run all tests
 #   make check-clients curl, ssh and a browser over an asymmetric path, 1000 connections, 200 loads: each controller, as root
-#   make fuzz          the controllers on random input, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
+#   make fuzz          the controllers on input that coverage guides, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
 #   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs
 #   make build         controllers and loader only
 #   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
@@ -28,7 +28,8 @@ DEBS ?= $(B)
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
-TEST_PACKAGES := chromium chromium-driver
+FUZZ_PACKAGES := libclang-rt-dev
+TEST_PACKAGES := chromium chromium-driver $(FUZZ_PACKAGES)
 DEB_PACKAGES := dpkg-dev
 CHECK_PACKAGES := mmdebstrap genext2fs lintian
 CLIENT_PACKAGES := nginx openssh-server openssh-client curl
@@ -56,10 +57,11 @@ deps: $(B)/.deps
 
 $(B)/.deps: WANTED := $(PACKAGES)
 $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
+$(B)/.deps-fuzz: WANTED := $(FUZZ_PACKAGES)
 $(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
 $(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
 $(B)/.deps-programs: WANTED := $(CLIENT_PACKAGES)
-$(B)/.deps $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
+$(B)/.deps $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
 	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
@@ -154,7 +156,7 @@ check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
 check-kernels: build $(ASYMLAB)
 	$(Q)$(ASYMLAB) check-kernels $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
-fuzz: $(ASYMLAB)
+fuzz: $(B)/.deps-fuzz $(ASYMLAB)
 	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \
 		$(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 

@@ -124,7 +124,7 @@ static inline void sample_b(struct fusion *f, const struct tcp_sock *tp)
 /* Slow start to ssthresh, reno_cwnd to its own. Packets acknowledged beyond. */
 static inline u32 slow_start(struct fusion *f, const struct tcp_sock *tp, u32 acked)
 {
-	u32 n = min_u64(acked, tp->snd_ssthresh - (f->w_q20 >> Q20));
+	u32 n = min_u64(acked, min_u64(tp->snd_ssthresh, W_MAX) - (f->w_q20 >> Q20)); /* w stays below 2^40 */
 
 	f->w_q20 += (u64)n << Q20;
 	f->reno_q20 = max_u64(f->reno_q20, min_u64(f->w_q20, (u64)f->reno_ssthresh << Q20));

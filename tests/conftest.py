@@ -133,3 +133,11 @@ def pytest_collection_modifyitems(items):
         if live and again:
             item.add_marker(pytest.mark.flaky(reruns=2))
     items.sort(key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live"))  # what takes long first: the processes end together
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Tables that tests leave with record_property("table", ...)."""
+    for report in terminalreporter.getreports("passed"):
+        for name, text in report.user_properties:
+            if name == "table":
+                terminalreporter.write_line(text)

@@ -1,11 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Every controller of bpf/ against random streams of what a stack may do; `make fuzz` goes on with others."""
+"""Every controller of bpf/ against whatever a stack and a peer may do; `make fuzz` goes on from here."""
+
+import functools
+import subprocess
 
 import pytest
 
 from host import driver, fuzz
 
-STREAMS = 120
+INPUTS = 4000  # beside those of the corpus
+COVERED = 90  # percent of each controller's branches
+
+
+@functools.cache
+def played(name):
+    """The corpus and some inputs more, the same each time."""
+    found = fuzz.FOUND / "test" / name
+    subprocess.run(["rm", "-rf", found], check=True)
+    return fuzz.fuzz(name, f"-runs={INPUTS}", "-seed=1", found=found)
 
 
 @pytest.fixture(scope="module")
@@ -13,9 +25,9 @@ def of():
     """The driver of a controller, one process for all tests."""
     running = {}
 
-    def start(name, source=None):
+    def start(name):
         if name not in running:
-            running[name] = driver.Driver(driver.build(name, source))
+            running[name] = driver.Driver(driver.build(name))
         return running[name]
 
     yield start
@@ -23,10 +35,19 @@ def of():
 
 
 @pytest.mark.parametrize("name", fuzz.controllers())
-def test_random_streams_break_no_rule(of, name):
-    for i in range(STREAMS):
-        broken = fuzz.hunt(of(name), name, i)
-        assert not broken, broken
+def test_inputs_break_no_rule(name):
+    run = played(name)
+    assert not run.failed, fuzz.explain(run)
+    assert run.executions >= INPUTS
+
+
+def test_branches_are_covered(record_property):
+    """Of each controller's own source, and of what all share by all together."""
+    runs = {name: played(name) for name in fuzz.controllers()}
+    table = [fuzz.branches(source, [runs[name]]) for name, source in fuzz.controllers().items()]
+    table.append(fuzz.branches(fuzz.SHARED, [*runs.values()]))
+    record_property("table", "\n".join(map(str, table)))
+    assert [missed for row in table if row.percent < COVERED for missed in (str(row), *row.missed)] == []
 
 
 @pytest.mark.parametrize("name", fuzz.controllers())
@@ -82,26 +103,31 @@ FAULTS = {
 }
 
 
+@pytest.fixture
+def broken(tmp_path):
+    """Inputs for the controller with a fault."""
+
+    def run(fault, by_w):
+        return fuzz.fuzz("broken", f"-runs={INPUTS}", "-seed=1", fixed=(f"fault={fault}", f"by_w={by_w}"),
+                         source=driver.HERE / "broken.bpf.c", found=tmp_path / "broken")  # fmt: skip
+
+    return run
+
+
 @pytest.mark.parametrize("by_w", [0, 1], ids=["cong_avoid", "cong_control"])
 @pytest.mark.parametrize("number, words", [*enumerate(["", *FAULTS.values()])], ids=["none", *FAULTS])
-def test_faults_are_found(of, number, words, by_w):
-    broken = of("broken", driver.HERE / "broken.bpf.c")
-    for i in range(STREAMS):
-        faults = {"fault": (0, number, number, number), "by_w": (0, by_w, by_w, by_w)}
-        found = fuzz.failure(broken, fuzz.stream(fuzz.Random(i), faults))
-        if found:
-            assert words and words in found
-            return
-    assert not number
+def test_faults_are_found(broken, number, words, by_w):
+    run = broken(number, by_w)
+    assert run.failed == (number != 0), run.words[-2000:]
+    assert words in run.words
 
 
-def test_a_failing_stream_is_shortened(of):
-    broken = of("broken", driver.HERE / "broken.bpf.c")
-    for i in range(STREAMS):
-        lines = fuzz.stream(fuzz.Random(i), {"fault": (0, 11, 11, 11)})
-        if fuzz.failure(broken, lines):
-            few = fuzz.shortest(broken, lines)
-            assert "undo lowers" in fuzz.failure(broken, few)
-            assert len(few) - fuzz.START - fuzz.CALM <= 6
-            return
-    raise AssertionError("nothing found")
+def test_a_failing_input_is_a_short_stream(broken):
+    run = broken(11, 0)
+    few = fuzz.shortest(run.binary, fuzz.lines_of(run))
+    assert "undo lowers" in fuzz.failure(run.binary, few)
+    assert len(few) <= 10
+
+
+def test_a_stream_that_breaks_no_rule_holds():
+    assert fuzz.failure(driver.build("fast"), ["new now=0", "ack rtt=40000 now=40000"]) is None

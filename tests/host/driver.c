@@ -3,15 +3,21 @@
  * A controller's own source on a small model of the kernel's TCP sender.
  *
  * Built with -DCONTROLLER='"fast.bpf.c"' -DOPS=fast; the private state is `struct OPS`, which has
- * a `struct sender s`; its other visible members stand in FIELDS. Reads a command a line, `name key=value ...`, and answers
- * each with one line of JSON. A key that names a member of the model ("ca.x": of the private
- * state) sets it first.
+ * a `struct sender s`; its other visible members stand in FIELDS.
+ *
+ *   NAME                   reads a command a line, `name key=value ...`, and answers each with one line of JSON
+ *   NAME judge             the same, and ends at the first that breaks a rule (rules.h)
+ *   NAME lines FILE        the commands that an input of the fuzzer stands for (stream.h)
+ *   NAME [parameter=value ...] [-option=value ...] [FOLDER ...]   libFuzzer; parameters named here stay as they are
+ *
+ * A key that names a member of the model ("ca.x": of the private state) sets it first.
  *
  *   reset                         every parameter to its default, every counter to 0
  *   set     NAME=value            a parameter, within its bounds
  *   params                        {name: [value, default, min, max]}
  *   new     [key=value]           a fresh connection: init, then the first flight
- *   ack     n= sack= rtt= ece=    n packets acknowledged, sack more selectively; rtt in us, -1: none
+ *   ack     n= sack= rtt= ece= slow=
+ *                                 n packets acknowledged, sack more selectively; rtt in us, -1: none; slow=1: not on the fast path
  *   loss    n= sack= timer=       n packets at the head found lost: fast retransmit, by an ACK or by RACK's timer
  *   cwr                           ECN or local congestion
  *   rto     undo                  timeout; the last reduction was spurious
@@ -27,6 +33,7 @@
  * kernel's: tcp_ack(), tcp_fastretrans_alert(), tcp_enter_loss(), tcp_write_xmit().
  * The queue of sent packets is simplified to [lost][selectively acknowledged][in flight].
  */
+#include <assert.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +71,12 @@ static inline u64 mul_div(u64 a, u64 b, u64 c)
 	return mul_div_of_the_kernel(a, b, c);
 }
 
+/* What the model prints is its own: checks of it take most of the time. */
+const char *__asan_default_options(void)
+{
+	return "check_printf=0:intercept_strlen=0:intercept_strstr=0:replace_str=0";
+}
+
 struct sock {
 	struct tcp_sock tp;
 };
@@ -73,41 +86,49 @@ struct entry {
 	volatile void *at;
 	unsigned int size;
 	long long initial, min, max;
+	bool tunable; /* may change while a connection runs */
 };
 
 static struct entry params[64], counters[64];
 static int n_params, n_counters;
 
+#define WITH_TYPE_OF(e, use)                 \
+	switch ((e)->size) {                 \
+	case 1: { typedef u8 type; use; }    \
+	case 2: { typedef u16 type; use; }   \
+	case 4: { typedef u32 type; use; }   \
+	default: { typedef u64 type; use; }  \
+	}
+
 static void put(const struct entry *e, long long value)
 {
-	memcpy((void *)e->at, &value, e->size); /* little-endian hosts */
+	WITH_TYPE_OF(e, *(type *)e->at = value; return);
 }
 
 static u64 get(const struct entry *e)
 {
-	u64 value = 0;
-
-	memcpy(&value, (void *)e->at, e->size);
-	return value;
+	WITH_TYPE_OF(e, return *(type *)e->at);
 }
 
 /* A parameter is an ordinary variable here, known by its name. So is a counter. */
 #undef PARAM
 #undef COUNTER
-#define PARAM(type, name, value, min, max, unit, doc)                                             \
+#define PARAM_OF(type, name, value, min, max, tunable)                                            \
 	static volatile type name;                                                                \
 	static void __attribute__((constructor)) param_##name(void)                               \
 	{                                                                                         \
-		params[n_params++] = (struct entry){ #name, &name, sizeof(name), value, min, max }; \
+		params[n_params++] =                                                              \
+			(struct entry){ #name, &name, sizeof(name), value, min, max, tunable };   \
 	}                                                                                         \
 	static volatile type name = value
+#define PARAM(type, name, value, min, max, unit, doc) PARAM_OF(type, name, value, min, max, false)
 #undef TUNABLE
-#define TUNABLE PARAM
+#define TUNABLE(type, name, value, min, max, unit, doc) PARAM_OF(type, name, value, min, max, true)
 #define COUNTER(name, doc)                                                                        \
 	static u64 name;                                                                          \
 	static void __attribute__((constructor)) counter_##name(void)                             \
 	{                                                                                         \
-		counters[n_counters++] = (struct entry){ #name, &name, sizeof(name), 0, 0, 0 };   \
+		counters[n_counters++] = (struct entry){ #name, &name, sizeof(name) };            \
 	}                                                                                         \
 	static u64 name
 
@@ -148,38 +169,74 @@ static unsigned long long bpf_ktime_get_ns(void)
 	return tp->tcp_mstamp * 1000;
 }
 
-/* The command being served. */
-static struct {
-	char *key[64];
-	char *text[64];
+/* A command and its arguments. */
+struct line {
+	const struct command *command;
 	int n;
-} args;
+	struct arg {
+		const char *key;
+		const char *text; /* bytes in hexadecimal; NULL or else a number */
+		long long value;
+		const struct entry *member; /* that the key names */
+		bool taken;
+	} args[64];
+};
+
+/* What only serves the model needs no watching: a run takes half the time. */
+#define UNWATCHED_BEGIN \
+	_Pragma("clang attribute push(__attribute__((no_sanitize(\"address\", \"undefined\", \"coverage\"))), apply_to = function)")
+#define UNWATCHED_END _Pragma("clang attribute pop")
+
+UNWATCHED_BEGIN
+
+static struct line *served;
 
 static char extra[1 << 18]; /* what its answer tells beside the window */
 
-static char *take_text(const char *key)
+static bool same(const char *a, const char *b)
 {
-	for (int i = 0; i < args.n; i++)
-		if (args.key[i] && !strcmp(args.key[i], key)) {
-			args.key[i] = NULL;
-			return args.text[i];
+	if (a == b)
+		return true;
+	while (*a && *a == *b)
+		a++, b++;
+	return *a == *b;
+}
+
+static struct arg *take_arg(const char *key)
+{
+	for (int i = 0; i < served->n; i++) {
+		struct arg *arg = &served->args[i];
+
+		if (!arg->taken && same(arg->key, key)) {
+			arg->taken = true;
+			return arg;
 		}
+	}
 	return NULL;
+}
+
+static const char *take_text(const char *key)
+{
+	struct arg *arg = take_arg(key);
+
+	return arg ? arg->text : NULL;
 }
 
 static long long take(const char *key, long long otherwise)
 {
-	const char *text = take_text(key);
+	struct arg *arg = take_arg(key);
 
-	return text ? strtoll(text, NULL, 0) : otherwise;
+	return arg ? arg->value : otherwise;
 }
+
+UNWATCHED_END
 
 #ifdef WIRE
 #include "wire.h"
 #endif
 #include CONTROLLER
 
-#define MEMBER(s, m) { #m, &(s).m, sizeof((s).m), 0, 0, 0 }
+#define MEMBER(s, m) { #m, &(s).m, sizeof((s).m) }
 static const struct entry members[] = {
 	MEMBER(sock.tp, snd_una), MEMBER(sock.tp, snd_nxt), MEMBER(sock.tp, snd_cwnd),
 	MEMBER(sock.tp, snd_ssthresh), MEMBER(sock.tp, snd_cwnd_clamp), MEMBER(sock.tp, prior_cwnd),
@@ -195,10 +252,10 @@ static const struct entry members[] = {
 #ifdef WIRE
 	MEMBER(skops, cb_flags), MEMBER(skops, keeps_syn), MEMBER(skops, remote_port), MEMBER(skops, chosen), MEMBER(skops, locked), MEMBER(skops, other), MEMBER(storage, exists), MEMBER(storage, fails),
 #endif
-	{ "now", &sock.tp.tcp_mstamp, sizeof(u64), 0, 0, 0 },
+	{ "now", &sock.tp.tcp_mstamp, sizeof(u64) },
 };
 
-#define AT(of, type, m) (of) + offsetof(type, m), sizeof(((type *)0)->m), 0, 0, 0
+#define AT(of, type, m) (of) + offsetof(type, m), sizeof(((type *)0)->m)
 #define PRIVATE ((char *)ICSK->icsk_ca_priv)
 #define FIELD(m) { "ca." #m, AT(PRIVATE, struct OPS, m) },
 #define SENDER(m) { "ca." #m, AT(PRIVATE, struct OPS, s.m) },
@@ -216,46 +273,59 @@ static const struct entry fields[] = {
 _Static_assert(sizeof(*wires.value) <= sizeof(storage.bytes), "no room for the storage");
 #endif
 
+UNWATCHED_BEGIN
+
 static const struct entry *find(const struct entry *e, int n, const char *name)
 {
-	for (; n-- > 0; e++)
-		if (e->name && name && !strcmp(e->name, name))
+	for (; n-- > 0 && e->name; e++)
+		if (same(e->name, name))
 			return e;
 	return NULL;
 }
 
 #define COUNT_OF(a) (int)(sizeof(a) / sizeof((a)[0]))
 
+static const struct entry *member(const char *name)
+{
+	return find(members, COUNT_OF(members), name) ?: find(fields, COUNT_OF(fields), name);
+}
+
 /* Members first: the clock must be right when the controller runs. */
 static void set_members(void)
 {
-	for (int i = 0; i < args.n; i++) {
-		const struct entry *e = find(members, COUNT_OF(members), args.key[i]);
+	for (int i = 0; i < served->n; i++) {
+		struct arg *arg = &served->args[i];
 
-		if (!e)
-			e = find(fields, COUNT_OF(fields), args.key[i]);
-		if (e)
-			put(e, take(args.key[i], 0));
+		if (arg->member) {
+			put(arg->member, arg->value);
+			arg->taken = true;
+		}
 	}
 	tp->rx_opt.saw_tstamp = k.saw_tstamp;
 	tp->tcp_usec_ts = k.usec_ts;
 }
 
-static const char *set_params(void)
-{
-	for (int i = 0; i < args.n; i++) {
-		const struct entry *e = find(params, n_params, args.key[i]);
-		long long value;
+static const char *error; /* of the line being served */
 
+static void set_params(void)
+{
+	for (int i = 0; i < served->n; i++) {
+		struct arg *arg = &served->args[i];
+		const struct entry *e = find(params, n_params, arg->key);
+
+		if (arg->member)
+			continue;
 		if (!e)
-			return "no such parameter";
-		value = take(args.key[i], 0);
-		if (value < e->min || value > e->max)
-			return "out of bounds";
-		put(e, value);
+			error = "no such parameter";
+		else if (arg->value < e->min || arg->value > e->max)
+			error = "out of bounds";
+		else
+			put(e, arg->value);
+		arg->taken = true;
 	}
-	return NULL;
 }
+
+UNWATCHED_END
 
 static u32 in_flight(void)
 {
@@ -447,7 +517,7 @@ static void ack(void)
 	u32 more = min_u64(take("sack", 0), free), delivered = n - sacked + more;
 	long long rtt = take("rtt", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
-	u32 flags = take("ece", 0) ? 4 : 0; /* CA_ACK_ECE */
+	u32 flags = take("ece", 0) ? 5 : take("slow", 0); /* CA_ACK_SLOWPATH 1, CA_ACK_ECE 4 */
 
 	if (!tp->packets_out) { /* tcp_ack(): no_queue */
 		ack_event(flags);
@@ -628,24 +698,6 @@ static void print_params(void)
 	printf("}\n");
 }
 
-static const char *split_line(char *line, char **command)
-{
-	char *word;
-
-	args.n = 0;
-	*command = strtok(line, " \n");
-	while ((word = strtok(NULL, " \n"))) {
-		char *eq = strchr(word, '=');
-
-		if (!eq || args.n == COUNT_OF(args.key))
-			return "not key=value, or too many";
-		*eq = 0;
-		args.key[args.n] = word;
-		args.text[args.n++] = eq + 1;
-	}
-	return *command ? NULL : "no command";
-}
-
 static void raw_event(void)
 {
 	event(take("id", 0));
@@ -669,76 +721,195 @@ static void reset(void)
 		put(&counters[i], 0);
 }
 
-static const struct {
+static const struct command {
 	const char *name;
 	void (*run)(void);
 	bool sends; /* then packets may leave */
 } commands[] = {
-	{ "reset", reset, false },     { "new", fresh_socket, true },	 { "ack", ack, true },
-	{ "loss", fast_retransmit, true }, { "cwr", enter_cwr, true },	 { "rto", timeout, true },
-	{ "undo", undo, true },	       { "restart", restart, true },	 { "send", nothing, true },
-	{ "event", raw_event, false }, { "poke", nothing, false },	 { "release", release, false },
+	{ "reset", reset, false },     { "set", set_params, false },	 { "new", fresh_socket, true },
+	{ "ack", ack, true },	       { "loss", fast_retransmit, true }, { "cwr", enter_cwr, true },
+	{ "rto", timeout, true },      { "undo", undo, true },		 { "restart", restart, true },
+	{ "send", nothing, true },     { "event", raw_event, false },	 { "poke", nothing, false },
+	{ "release", release, false },
 #ifdef WIRE
 	{ "call", call, false },       { "read", read_options, false },	 { "write", write_options, false },
 	{ "egress", egress, false },   { "ingress", ingress, false },
 #endif
 };
 
-static const char *serve(const char *command)
+UNWATCHED_BEGIN
+
+static const struct command *command(const char *name)
 {
-	if (!strcmp(command, "state")) {
-		print_state();
-		return NULL;
-	}
-	if (!strcmp(command, "params")) {
-		print_params();
-		return NULL;
-	}
-	if (!strcmp(command, "set")) {
-		const char *error = set_params();
-
-		if (!error)
-			printf("{}\n");
-		return error;
-	}
-	for (int i = 0; i < COUNT_OF(commands); i++) {
-		u32 fresh = 0, again = 0;
-
-		if (strcmp(command, commands[i].name))
-			continue;
-		extra[0] = 0;
-		if (commands[i].run != fresh_socket)
-			set_members();
-#ifdef WIRE
-		if (skops.other && commands[i].run != fresh_socket && (commands[i].sends || commands[i].run == raw_event))
-			args.n = 0; /* another controller's connection, which sends nothing */
-		else
-#endif
-			commands[i].run();
-		for (int j = 0; j < args.n; j++)
-			if (args.key[j])
-				return "no such key";
-		if (commands[i].sends)
-			transmit(&fresh, &again);
-		printf("{\"cwnd\":%u,\"sent\":%u,\"again\":%u%s}\n", tp->snd_cwnd, fresh, again, extra);
-		return NULL;
-	}
-	return "no such command";
+	for (int i = 0; i < COUNT_OF(commands); i++)
+		if (same(commands[i].name, name))
+			return &commands[i];
+	return NULL;
 }
 
-int main(void)
+static struct {
+	u32 fresh, again; /* packets that left */
+} sent;
+
+/* Executes a line; `error` tells what is wrong with it. */
+static void play(struct line *line)
 {
-	static char line[8192];
-	const char *error;
-	char *command;
+	const struct command *c = line->command;
+
+	served = line;
+	error = NULL;
+	extra[0] = 0;
+	sent.fresh = sent.again = 0;
+	for (int i = 0; i < line->n; i++)
+		line->args[i].taken = false;
+	if (c->run != fresh_socket)
+		set_members();
+#ifdef WIRE
+	if (skops.other && c->run != fresh_socket && (c->sends || c->run == raw_event)) {
+		transmit(&sent.fresh, &sent.again); /* another controller's connection, which sends nothing */
+		return;
+	}
+#endif
+	c->run();
+	for (int i = 0; i < line->n && !error; i++)
+		if (!line->args[i].taken)
+			error = "no such key";
+	if (c->sends && !error)
+		transmit(&sent.fresh, &sent.again);
+}
+
+/* Of a line of text, which it changes. */
+static void parse_line(char *text, struct line *line)
+{
+	char *word = strtok(text, " \n");
+
+	error = NULL;
+	line->n = 0;
+	line->command = word ? command(word) : NULL;
+	if (!line->command)
+		error = "no such command";
+	while ((word = strtok(NULL, " \n")) && !error) {
+		char *eq = strchr(word, '=');
+
+		if (!eq || line->n == COUNT_OF(line->args)) {
+			error = "not key=value, or too many";
+			return;
+		}
+		*eq = 0;
+		line->args[line->n++] =
+			(struct arg){ word, eq + 1, strtoll(eq + 1, NULL, 0), member(word), false };
+	}
+}
+
+static void print_answer(void)
+{
+	if (error)
+		printf("{\"error\":\"%s\"}\n", error);
+	else
+		printf("{\"cwnd\":%u,\"sent\":%u,\"again\":%u%s}\n", tp->snd_cwnd, sent.fresh, sent.again, extra);
+}
+
+#include "rules.h"
+#include "stream.h"
+
+/* Each command on stdin. */
+static void serve_all(void)
+{
+	static char text[8192];
+	static struct line line;
 
 	setvbuf(stdout, NULL, _IOLBF, 1 << 16);
-	while (fgets(line, sizeof(line), stdin)) {
-		error = split_line(line, &command);
+	while (fgets(text, sizeof(text), stdin))
+		if (same(text, "state\n")) {
+			print_state();
+		} else if (same(text, "params\n")) {
+			print_params();
+		} else {
+			parse_line(text, &line);
+			if (!error)
+				play(&line);
+			print_answer();
+		}
+}
+
+/* The stream on stdin, until it breaks a rule. */
+static void judge_all(void)
+{
+	char *text = NULL;
+	size_t room = 0;
+
+	start();
+	while (getline(&text, &room, stdin) > 0 && stream.n < MOST) {
+		struct line *line = &stream.lines[stream.n++];
+
+		printf("%s", text);
+		parse_line(text, line);
 		if (!error)
-			error = serve(command);
+			judge_line(line);
+		print_answer();
 		if (error)
-			printf("{\"error\":\"%s\"}\n", error);
+			exit(2);
+		text = NULL; /* the line's own from now on */
 	}
+	free(text);
+	finish();
+}
+
+int LLVMFuzzerTestOneInput(const u8 *data, size_t size)
+{
+	decode(data, size);
 	return 0;
 }
+
+static void print_input(const char *path)
+{
+	static u8 data[1 << 16];
+	FILE *file = fopen(path, "r");
+
+	if (!file) {
+		perror(path);
+		exit(2);
+	}
+	telling = true;
+	decode(data, fread(data, 1, sizeof(data), file));
+	fclose(file);
+}
+
+/* A parameter that stays as it is. */
+static bool fix_param(char *word)
+{
+	char *eq = strchr(word, '=');
+	struct entry *e;
+
+	if (!eq)
+		return false;
+	*eq = 0;
+	e = (struct entry *)find(params, n_params, word);
+	*eq = '=';
+	if (e)
+		e->initial = e->min = e->max = strtoll(eq + 1, NULL, 0);
+	return e;
+}
+
+/* libFuzzer's main() calls this first. */
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+	int n = 1;
+
+	for (int i = 1; i < *argc; i++)
+		if (!fix_param((*argv)[i]))
+			(*argv)[n++] = (*argv)[i];
+	*argc = n;
+	(*argv)[n] = NULL;
+	if (n > 1 && !same((*argv)[1], "judge") && !same((*argv)[1], "lines"))
+		return 0;
+	if (n == 1)
+		serve_all();
+	else if (same((*argv)[1], "judge"))
+		judge_all();
+	else
+		print_input((*argv)[2]);
+	exit(0);
+}
+
+UNWATCHED_END

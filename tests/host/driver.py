@@ -10,8 +10,9 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parent.parent
 OUT = TOP / "build" / "host"
 CFLAGS = (
-    "-std=gnu11 -g -O1 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare "
-    "-fsanitize=address,undefined -fno-sanitize-recover=all -fno-strict-aliasing"
+    "-std=gnu11 -g -O2 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-unused-function "
+    "-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-sanitize-coverage=trace-cmp -fno-strict-aliasing "
+    "-fprofile-instr-generate=/dev/null -fcoverage-mapping"
 ).split()
 
 
@@ -30,12 +31,16 @@ def build(name, source=None):
     OUT.mkdir(parents=True, exist_ok=True)
     fields = HERE / f"{name}.fields.h"
     made = binary.with_name(f"{binary.name}.{os.getpid()}")
-    command = [os.environ.get("CC", "gcc"), *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
+    command = ["clang", *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
     command += [f'-DCONTROLLER="{source}"', f"-DOPS={name}"]
     command += [f'-DFIELDS="{fields}"'] if fields.exists() else []
     if 'SEC("sockops")' in source.read_text():
         command += ["-DWIRE", f"-DSOCKOPS={name}_sockops", f"-DEGRESS={name}_egress"]
-    subprocess.run([*command, "-o", made, HERE / "driver.c"], check=True)
+    compiled = subprocess.run([*command, "-o", made, HERE / "driver.c"], capture_output=True, text=True)
+    if "libclang_rt" in compiled.stderr:
+        raise SystemExit("clang has no sanitizers; run: sudo apt-get install libclang-rt-dev")
+    if compiled.returncode:
+        raise SystemExit(compiled.stderr)
     made.replace(binary)
     return binary
 

@@ -1,0 +1,690 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Any bytes are a stream of commands: a connection, its path, and all that may happen on it, also what a
+ * peer may send. Where the bytes end all choices are 0, the ordinary. What is chosen looks at the model:
+ * sequence numbers lie near those expected.
+ */
+enum { ROOM_OF_ONE = 70 };      /* lines that one choice adds at most */
+enum { MANY = 64 };             /* packets in flight at most when the options of each are written */
+#define ALL (~0u)
+
+static struct {
+	const u8 *at, *end;
+	u64 now, base;          /* clock and RTT of the path, us */
+	u32 size;               /* packets an ACK */
+	u32 tick;               /* of the peer's timestamps, us; 0: it has none */
+	u32 most;               /* packets in flight at most */
+	bool answers;           /* an answer comes with each ACK */
+	u8 round, signal;       /* of the peer's options */
+	char text[1 << 16];     /* of the lines, in hexadecimal */
+	u32 written;
+} in;
+
+static u8 byte(void)
+{
+	return in.at < in.end ? *in.at++ : 0;
+}
+
+#define PICK(...)                                       \
+	({                                              \
+		const u64 of_[] = { __VA_ARGS__ };      \
+		of_[byte() % COUNT_OF(of_)];            \
+	})
+
+/* The bounds often; else any order of magnitude is as likely as another. */
+static u64 number(u64 low, u64 high)
+{
+	u8 how, bits, width;
+	u64 value = 0;
+
+	if (low == high)
+		return low;
+	how = byte();
+	bits = 64 - __builtin_clzll(high - low);
+	width = how % (bits + 1);
+	if (how >= 204)
+		return how & 1 ? high : low;
+	for (int i = 0; i < width; i += 8)
+		value = value << 8 | byte();
+	return min_u64(high, low + (value & ((1ull << width) - 1)));
+}
+
+static void play_line(struct line *line)
+{
+	at(line, in.now);
+	judge_line(line);
+}
+
+static void simply(const char *name)
+{
+	play_line(begin_line(name));
+}
+
+static void set_param(const struct entry *e)
+{
+	struct line *line = begin_line("set");
+
+	give(line, e->name, number(e->min, e->max));
+	judge_line(line);
+}
+
+/* Those that are fixed, for who reads the stream, and some others. */
+static void choose_params(void)
+{
+	for (int i = 0; i < n_params; i++)
+		if (params[i].min == params[i].max)
+			set_param(&params[i]);
+	for (int n = byte() % 8; n > 0 && n_params; n--)
+		set_param(&params[byte() % n_params]);
+}
+
+static void choose_tunable(void)
+{
+	const struct entry *e = &params[byte() % max_u64(n_params, 1)];
+
+	if (e->tunable)
+		set_param(e);
+}
+
+/* The peer's clock when its ACK left, and the echo of ours. */
+static void stamp(struct line *line, u64 rtt)
+{
+	if (!in.tick)
+		return;
+	assign(line, "saw_tstamp", 1);
+	assign(line, "rcv_tsval", (in.now - in.base / 2) / in.tick);
+	assign(line, "rcv_tsecr", (in.now - rtt) / (k.usec_ts ? 1 : 1000));
+}
+
+static s64 choose_rtt(u8 how)
+{
+	u64 queue = min_u64(in_flight(), W_MAX) * in.base / 64;
+
+	switch (how % 8) {
+	case 1:
+		return min_u64(in.base + queue, 0x7fffffff);
+	case 2:
+		return in.base + number(0, in.base);
+	case 3:
+		return (s64)number(0, 2 * in.base) - 1;
+	case 4:
+		return -1;
+	case 5:
+		return 0;
+	case 6:
+		return 1;
+	case 7:
+		return 0x7fffffff;
+	}
+	return in.base;
+}
+
+#ifdef WIRE
+static void hear_answer(u8 round, u8 signal, u32 queue);
+#endif
+
+static void one_ack(u32 n, u32 sack, s64 rtt, bool ece, bool slow)
+{
+	struct line *line;
+
+#ifdef WIRE
+	if (in.answers)
+		hear_answer(in.round, in.signal, 0);
+#endif
+	line = begin_line("ack");
+	give(line, "n", n);
+	if (sack)
+		give(line, "sack", sack);
+	give(line, "rtt", rtt);
+	if (ece)
+		give(line, "ece", 1);
+	else if (slow || sack)
+		give(line, "slow", 1);
+	stamp(line, max_u64(rtt, 0));
+	play_line(line);
+}
+
+static void choose_ack(void)
+{
+	u8 how = byte();
+	u32 n = how % 4 == 0 ? in.size : how % 4 == 1 ? 1 : how % 4 == 2 ? number(0, 2 * in.size) : ALL;
+	s64 rtt = choose_rtt(how >> 2);
+
+	one_ack(n, how & 0x20 ? number(0, in.size) : 0, rtt, how & 0x40, how & 0x80);
+}
+
+/* ACKs in a row. */
+static void choose_acks(void)
+{
+	u8 how = byte(), count = how % 32 + 1;
+	u64 gap = PICK(in.base, in.base / 16, in.base / 256, 1, 1000000);
+
+	for (int i = 0; i < count; i++) {
+		in.now += gap;
+		one_ack(in.size, 0, choose_rtt(how >> 7), false, false);
+	}
+}
+
+static void choose_loss(void)
+{
+	struct line *line = begin_line("loss");
+
+	give(line, "n", number(1, in.size));
+	if (byte() & 1)
+		give(line, "timer", 1);
+	else
+		give(line, "sack", number(0, in.size));
+	play_line(line);
+}
+
+/* A restart happens to an empty network only. */
+static void choose_idle(void)
+{
+	struct line *line = begin_line("ack");
+	u8 how = byte();
+
+	give(line, "n", ALL);
+	assign(line, "app", 0);
+	give(line, "rtt", in.base);
+	play_line(line);
+	in.now += number(0, 1ull << 32);
+	if (how & 1) {
+		line = begin_line("restart");
+		give(line, "cwnd", PICK(10, 1, 2));
+		play_line(line);
+	}
+	line = begin_line("send");
+	assign(line, "app", in.most);
+	play_line(line);
+}
+
+static void choose_send(void)
+{
+	struct line *line = begin_line("send");
+
+	assign(line, "app", min_u64(PICK(ALL, 0, 1, 2, 20, 200), in.most));
+	play_line(line);
+}
+
+static void choose_event(void)
+{
+	struct line *line = begin_line("event");
+
+	give(line, "id", byte() % 6);
+	play_line(line);
+}
+
+/* The stack sets a window, or the limit of one. */
+static void choose_window(void)
+{
+	u32 window = number(1, 1 << 20);
+	struct line *line = begin_line("poke");
+
+	assign(line, "snd_cwnd", window);
+	assign(line, "stack_cwnd", window);
+	play_line(line);
+	if (byte() % 4 == 3) {
+		line = begin_line("poke");
+		assign(line, "snd_cwnd_clamp", PICK(ALL, 1, 2, window));
+		play_line(line);
+	}
+}
+
+/* --- what comes from the peer or goes to it ---------------------------------------------- */
+
+#ifdef WIRE
+/* Adds bytes to a line. */
+static void give_bytes(struct line *line, const char *key, const u8 *bytes, u32 n)
+{
+	char *to = in.text + in.written;
+
+	if (in.written + 2 * n + 1 > sizeof(in.text))
+		n = 0;
+	for (u32 i = 0; i < n; i++) {
+		to[2 * i] = "0123456789abcdef"[bytes[i] >> 4];
+		to[2 * i + 1] = "0123456789abcdef"[bytes[i] & 15];
+	}
+	to[2 * n] = 0;
+	in.written += 2 * n + 1;
+	add(line, key, to, 0, NULL);
+}
+
+static void give_hello(struct line *line, const char *key)
+{
+	const u16 exid = HELLO_EXID;
+	u8 hello[4] = { OPTION_KIND, 4 };
+
+	memcpy(hello + 2, &exid, 2);
+	give_bytes(line, key, hello, 4);
+}
+
+static void put_be(u8 *to, u64 value, int n)
+{
+	while (n-- > 0) {
+		to[n] = value;
+		value >>= 8;
+	}
+}
+
+#ifdef ANSWER_EXID
+static void hear_answer(u8 round, u8 signal, u32 queue)
+{
+	const u16 exid = ANSWER_EXID;
+	struct line *line = begin_line("read");
+	u8 o[8] = { OPTION_KIND, 8 };
+
+	memcpy(o + 2, &exid, 2);
+	o[4] = signal;
+	o[5] = round;
+	put_be(o + 6, queue, 2);
+	give_bytes(line, "options", o, 8);
+	judge_line(line);
+}
+#else
+static void hear_answer(u8 round, u8 signal, u32 queue)
+{
+}
+#endif
+
+/* An ACK with an answer: of this round or another, with a new signal or none. */
+static void choose_answer(void)
+{
+	u8 how = byte();
+	const struct entry *round = member("wire.round"), *seen = member("wire.signal_seen");
+
+	in.round = how & 1 ? byte() : round ? get(round) : 0;
+	in.signal = how & 2 ? byte() : (seen ? get(seen) : 0) + (how >> 2 & 1);
+	hear_answer(in.round, in.signal, how & 8 ? number(0, 65535) : 0);
+	if (how & 0x10)
+		one_ack(0, number(0, in.size), -1, false, true);
+	else if (!(how & 0x20))
+		choose_ack();
+}
+
+/* What the kernel has received, to its socket. */
+static void have_received(u32 next)
+{
+	struct line *line = begin_line("poke");
+
+	assign(line, "rcv_nxt", next);
+	play_line(line);
+}
+
+static void finish_segment(u8 how, u32 seq, u32 len, bool queued)
+{
+	if (!(how & 0x80)) { /* the kernel takes it: tcp_ack(), then the data */
+		struct line *line = begin_line("ack");
+
+		give(line, "n", 0);
+		play_line(line);
+		if (queued && !before(tp->rcv_nxt, seq) && before(tp->rcv_nxt, seq + len))
+			have_received(seq + len);
+	}
+}
+
+/* A segment of the peer with a data option. */
+static void choose_data(void)
+{
+	const u16 exid = DATA_EXID;
+	u8 how = byte(), o[12] = { OPTION_KIND, 12 };
+	u32 seq = tp->rcv_nxt, len = 960, stamp = in.now - in.base;
+	struct line *line;
+
+	if (how % 4 == 2)
+		seq += number(1, 1u << 31);
+	if (how % 4 == 3)
+		seq -= number(1, 1u << 16);
+	if (how & 0x04)
+		in.round = how & 0x08 ? byte() : in.round + 1;
+	if (how & 0x10)
+		o[4] = byte();
+	if (how & 0x20) {
+		len = PICK(1, 1920, 65535, 0);
+		stamp = byte() & 1 ? number(0, ALL) : in.now - number(0, 1u << 26);
+	}
+	memcpy(o + 2, &exid, 2);
+	o[5] = in.round;
+#ifdef ANSWER_EXID
+	put_be(o + 6, in.base / 64, 2);
+#else
+	put_be(o + 6, PICK(64, 2, 1, 0, 65535), 2);
+	if (!(how & 0x20)) /* the peer's snd_una */
+		stamp = tp->rcv_nxt;
+#endif
+	put_be(o + 8, stamp, 4);
+	line = begin_line("read");
+	give_bytes(line, "options", o, 12);
+	give(line, "seq", seq);
+	give(line, "len", len);
+	if (how & 0x40) {
+		give(line, "flags", PICK(24, 17, 0, 20));
+		give(line, "ack", tp->snd_una + (u32)number(0, ALL));
+	}
+	judge_line(line);
+	finish_segment(how, seq, len, true);
+}
+
+/* Options that are nearly right, or nothing of the kind. */
+static void choose_options(void)
+{
+	static const u16 exids[] = {
+		HELLO_EXID, DATA_EXID,
+#ifdef ANSWER_EXID
+		ANSWER_EXID,
+#endif
+	};
+	u8 how = byte(), raw[40], n = min_u64(byte(), sizeof(raw));
+	struct line *line = begin_line("read");
+
+	for (int i = 0; i < n; i++)
+		raw[i] = byte();
+	if (how & 1 && n >= 4) {
+		raw[0] = OPTION_KIND;
+		memcpy(raw + 2, &exids[(how >> 1) % COUNT_OF(exids)], 2);
+	}
+	if (how & 0x10 && n >= 2)
+		raw[1] = n;
+	give_bytes(line, "options", raw, n);
+	give(line, "seq", tp->rcv_nxt);
+	give(line, "len", how & 0x20 ? 0 : 960);
+	if (how & 0x40)
+		give(line, "cut", PICK(1, 60));
+	judge_line(line);
+	finish_segment(how, tp->rcv_nxt, 960, false);
+}
+
+/* An IP packet: a pure ACK of `ack`, or nearly one. */
+static void give_packet(struct line *line, u32 seq, u32 ack, u8 ecn)
+{
+	u8 how = byte(), raw[120] = { 0 }, *tcp = raw + (how & 1 ? 40 : 20), *end = tcp + 20;
+
+	if (how & 1) {
+		raw[0] = 0x60;
+		raw[1] = ecn << 4;
+		raw[6] = 6;
+	} else {
+		raw[0] = 0x45;
+		raw[1] = ecn;
+		raw[9] = 6;
+	}
+	if (how & 2) { /* timestamps, and SACK */
+		static const u8 stamps[] = { 1, 1, 8, 10 };
+
+		memcpy(end, stamps, 4);
+		end += 12;
+	}
+	if (how & 4) {
+		static const u8 sack[] = { 1, 1, 5, 10 };
+
+		memcpy(end, sack, 4);
+		put_be(end + 4, ack + (u32)PICK(960, -960, 0), 4);
+		put_be(end + 8, ack + 1920, 4);
+		end += 12;
+	}
+	tcp[12] = (end - tcp) / 4 << 4;
+	tcp[13] = how & 8 ? byte() : 16;
+	if (how & 0x10)
+		seq = seq - number(0, 1 << 16);
+	put_be(tcp + 4, seq, 4);
+	put_be(tcp + 8, ack, 4);
+	if (how & 0x20) { /* anything */
+		raw[byte() % (end - raw)] = byte();
+		end += byte() % 8;
+	}
+	if (how & 0x40)
+		end = raw + byte() % (end - raw + 1);
+	give_bytes(line, "packet", raw, end - raw);
+	if (how & 0x80)
+		give(line, "owned", 0);
+}
+
+/* The kernel sends an ACK; a cgroup's program may drop it. */
+static void choose_pure_ack(void)
+{
+	struct line *line = begin_line("poke");
+	u8 how = byte();
+	u32 ack = tp->rcv_nxt;
+
+	assign(line, "rcv_wup", tp->rcv_nxt);
+	if (how & 1)
+		assign(line, "rcv_wnd", PICK(0, 960, 65535, 1 << 20));
+	assign(line, "pending", 0);
+	play_line(line);
+	line = begin_line("write");
+	give(line, "len", 0);
+	give(line, "room", PICK(28, 40, 20, 8, 0));
+	judge_line(line);
+	if (how & 2)
+		ack += number(0, ALL);
+	line = begin_line("egress");
+	give_packet(line, tp->snd_nxt, ack, 0);
+	judge_line(line);
+}
+
+/* An ACK of the peer, marked or not, and what the stack makes of it. */
+static void choose_ingress(void)
+{
+	struct line *line = begin_line("ingress");
+	u8 how = byte();
+	u32 ack = how & 1 ? tp->snd_una + (u32)number(0, ALL) : tp->snd_una;
+
+	give_packet(line, tp->rcv_nxt, ack, 3 - (how >> 1 & 3));
+	judge_line(line);
+	if (!(how & 8))
+		choose_ack();
+}
+
+static void choose_write(void)
+{
+	struct line *line = begin_line("poke");
+	u8 how = byte();
+
+	assign(line, "icsk_retransmits", how >> 4 & 3);
+	play_line(line);
+	line = begin_line("write");
+	give(line, "room", PICK(40, 28, 20, 8, 0));
+	give(line, "len", how & 1 ? 0 : 960);
+	give(line, "flags", PICK(16, 2, 18));
+	give(line, "mode", byte() % 3);
+	give(line, "full", !(how & 2));
+	if (how & 4)
+		give_hello(line, "syn");
+	judge_line(line);
+}
+
+/* Callbacks of the connection, and its controller changed. */
+static void choose_call(void)
+{
+	struct line *line;
+	u8 how = byte();
+
+	if (how & 0x80) {
+		simply("release");
+		line = begin_line("poke");
+		assign(line, "other", 1);
+		play_line(line);
+		return;
+	}
+	line = begin_line("call");
+	give(line, "op", how % 13); /* of those that carry no header */
+	give(line, "full", !(how & 0x10));
+	if (how & 0x20)
+		give_hello(line, "options");
+	if (how & 0x40)
+		give_hello(line, "syn");
+	judge_line(line);
+}
+
+static void choose_peer(struct line *line)
+{
+	u8 how = byte();
+
+	assign(line, "ecn_flags", how % 4 != 3);
+	in.most = how & 8 ? ALL : MANY;
+	assign(line, "fails", how % 16 == 7);
+	assign(line, "rcv_nxt", how & 0x10 ? -3000 : 1);
+	assign(line, "rcv_wup", how & 0x10 ? -3000 : 1);
+	in.answers = how & 0x20;
+	if (how & 0x40)
+		assign(line, "other", 1);
+	if (how % 4 == 2)
+		give_hello(line, "syn");
+	else if (how % 4 == 1)
+		return;
+	give_hello(line, "synack");
+}
+
+/* Not each packet's options are written: windows of any size. */
+static void write_none(void)
+{
+	struct line *line = begin_line("poke");
+
+	assign(line, "cb_flags", BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG);
+	play_line(line);
+}
+
+static void choose_of_wire(u8 what)
+{
+	switch (what) {
+	case 0:
+	case 1:
+		choose_answer();
+		break;
+	case 2:
+		choose_data();
+		break;
+	case 3:
+		choose_pure_ack();
+		break;
+	case 4:
+		choose_options();
+		break;
+	case 5:
+		choose_ingress();
+		break;
+	case 6:
+		choose_write();
+		break;
+	case 7:
+		choose_call();
+		break;
+	}
+}
+#endif
+
+/* --- a stream ---------------------------------------------------------------------------- */
+
+static void choose_connection(void)
+{
+	struct line *line = begin_line("new");
+	u32 seq = PICK(1, 0x7fffffff - 5000, -5000, 0x12345678), mss = PICK(1448, 536, 1, 65535, 0);
+	u8 how = byte();
+
+	in.now = PICK(1000000, 0, 1ull << 32, 1ull << 45);
+	in.base = number(1, 1 << 26);
+	in.size = number(1, 1 << 20);
+	in.tick = PICK(0, 1000, 4000, 10000, 1, 100, 2000);
+	in.most = ALL;
+	assign(line, "snd_una", seq);
+	assign(line, "snd_nxt", seq);
+	assign(line, "mss_cache", mss);
+	assign(line, "seg", max_u64(mss, 1));
+	assign(line, "snd_cwnd", how & 1 ? number(1, 1u << 31) : 10);
+	assign(line, "snd_cwnd_clamp", PICK(ALL, 50, 1 << 20, 1, 2, 3));
+	assign(line, "srtt_us", how & 2 ? number(1, ALL) : 0);
+	assign(line, "data_segs_out", how >> 2 & 1);
+	assign(line, "tx_start", !(how & 8));
+	assign(line, "timestamps", !(how & 0x10));
+	assign(line, "usec_ts", how >> 5 & 1);
+	assign(line, "delivered", how & 0x40 ? -100 : 0);
+	if (byte() % 8 == 7) { /* amid a recovery */
+		assign(line, "state", RECOVERY);
+		assign(line, "high_seq", seq + 20 * max_u64(mss, 1));
+		assign(line, "prior_cwnd", 20);
+		assign(line, "snd_ssthresh", 50);
+	}
+#ifdef WIRE
+	choose_peer(line);
+#endif
+	assign(line, "app", min_u64(how & 0x80 ? PICK(1, 50) : ALL, in.most));
+	play_line(line);
+#ifdef WIRE
+	if (in.most == ALL)
+		write_none();
+#endif
+}
+
+static void choose_time(u8 how)
+{
+	const u64 times[] = { 0, 1, in.base / 100, in.base / 10, in.base, in.base };
+
+	in.now += how < 6 ? times[how] : number(0, how == 6 ? 1 << 21 : 1ull << 34);
+}
+
+static void choose(u8 what)
+{
+	choose_time(what >> 5);
+	switch (what % 32) {
+	case 0 ... 7:
+		choose_ack();
+		break;
+	case 8 ... 11:
+		choose_acks();
+		break;
+	case 12:
+	case 13:
+		choose_loss();
+		break;
+	case 14:
+		simply("cwr");
+		break;
+	case 15:
+		simply("rto");
+		break;
+	case 16:
+		simply("undo");
+		break;
+	case 17:
+		choose_idle();
+		break;
+	case 18:
+		choose_send();
+		break;
+	case 19:
+		choose_event();
+		break;
+	case 20:
+		choose_window();
+		break;
+	case 21:
+		choose_tunable();
+		break;
+	case 22:
+		in.base = number(1, 1 << 26); /* the route changes */
+		break;
+	case 23:
+		in.size = number(1, 1 << 20);
+		break;
+#ifdef WIRE
+	default:
+		choose_of_wire(what % 32 - 24);
+#else
+	default:
+		choose_ack();
+#endif
+	}
+}
+
+static void decode(const u8 *data, size_t size)
+{
+	memset(&in, 0, offsetof(__typeof__(in), text));
+	in.at = data;
+	in.end = data + size;
+	in.written = 0;
+	start();
+	choose_params();
+	choose_connection();
+	while (in.at < in.end && stream.n < MOST - ROOM_OF_ONE)
+		choose(byte());
+	finish();
+}
