@@ -16,8 +16,10 @@ import errno
 import fcntl
 import json
 import math
+import mmap
 import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -42,6 +44,7 @@ FLOW_PORT = 61000  # client port of flow 0; outside the range of ephemeral ports
 SERVER_PORT = 5201
 PROBE_PORT = 7
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
+COMPARE_BYTES = 16 << 10
 SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
 IP_UDP = 28        # bytes of IPv4 and UDP header
 TOOLS = ("ip", "tc", "asymcc")
@@ -51,7 +54,9 @@ SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MIDDLEBOX = ("add table ip lab\n"
              "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
-             "add rule ip lab middlebox iifname {dev} {which}reset tcp option {kind}\n")
+             "add rule ip lab middlebox iifname {dev} {rule}\n")
+PATTERN_BYTES = 65521  # a prime: no packet's length divides it
+LOG_WARNING = 4
 
 
 class Failure(Exception):
@@ -156,23 +161,24 @@ def write_sysctls(values):
     return after
 
 
-def qdisc_commands(dev, shape):
-    """tc commands for one direction of a link: a rate with a queue, or a delay with a loss."""
+def qdisc_commands(dev, shape, verb="add"):
+    """tc commands for one direction of a link: a rate with a queue, or a delay with a loss. Or, with the verb "change", for another of the kind."""
     if shape.get("rate_bps"):
-        rate = [f"qdisc add dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
+        rate = [f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
                 f"tbf rate {shape['rate_bps']}bit burst {shape['burst_bytes']} limit 1000000000"]
         if red := shape.get("red"):
             # Not the kernel's red: under tbf, which only peeks, it never learns that it is idle, and its average stays.
-            return rate + [
-                f"qdisc add dev {dev} parent 1:1 handle 10: gred setup vqs 1 default 0",
+            return rate + ([f"qdisc add dev {dev} parent 1:1 handle 10: gred setup vqs 1 default 0"] if verb == "add" else []) + [
                 f"qdisc change dev {dev} parent 1:1 handle 10: gred vq 0 prio 1 limit {red['limit_bytes']} "
                 f"min {red['min_bytes']} max {red['max_bytes']} avpkt {red['packet_bytes']} burst {red['burst']} "
                 f"bandwidth {round(shape['rate_bps'] * RED_IDLE)}bit probability {red['probability']:.10f}{' ecn' if red['ecn'] else ''}",
             ]
-        return rate + [f"qdisc add dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}"]
-    if shape.get("delay_us") or shape.get("loss"):
-        odds = "".join(f" {what} {100 * shape[key]:.10f}%" for what, key in (("loss random", "loss"), ("reorder", "reorder")) if shape.get(key))
-        return [f"qdisc add dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{odds}"]
+        return rate + [f"qdisc {verb} dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}"]  # a changed tbf has given it its own limit
+    if shape.get("delay_us") or shape.get("loss") or shape.get("duplicate") or verb == "change":
+        jitter = f" {shape['jitter_us']}us" if shape.get("jitter_us") else ""
+        odds = "".join(f" {what} {100 * shape[key]:.10f}%" for what, key in (("loss random", "loss"), ("duplicate", "duplicate"), ("reorder", "reorder"))
+                       if shape.get(key))
+        return [f"qdisc {'replace' if verb == 'change' else verb} dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{jitter}{odds}"]
     return []
 
 
@@ -189,7 +195,12 @@ def ethtool(dev, command, value=0):
 
 def middlebox(dev, kinds, syn):
     """nft commands: options of these kinds become NOPs in what comes in by a device."""
-    return "".join(MIDDLEBOX.format(dev=dev, kind=kind, which="" if syn else "tcp flags & syn == 0 ") for kind in kinds)
+    return "".join(MIDDLEBOX.format(dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}") for kind in kinds)
+
+
+def rewriter(dev, kind, offset, value):
+    """nft commands: 16 bits of an option are others in what comes in by a device."""
+    return MIDDLEBOX.format(dev=dev, rule=f"tcp option @{kind},{8 * offset},16 set {value}")
 
 
 def build_network(job, ns):
@@ -229,6 +240,9 @@ def build_network(job, ns):
     for strip in job["strips"]:
         with ns.enter(strip["node"]):
             sh("nft", "-f", "-", text=middlebox(strip["dev"], strip["kinds"], strip["syn"]))
+    for rewrite in job.get("rewrites", ()):
+        with ns.enter(rewrite["node"]):
+            sh("nft", "-f", "-", text=rewriter(rewrite["dev"], rewrite["kind"], rewrite["offset"], rewrite["value"]))
     for key in job["must_have"]:
         if any(values.get(key, "") is None for values in sysctls.values()):
             raise Failure(f"sysctl {key}: kernel {os.uname().release} has none in a network namespace")
@@ -240,7 +254,7 @@ def missing(job, ns, objects):
     lacks = []
     if os.geteuid() != 0:
         return ["not root: namespaces and BPF need it"]
-    tools = {*TOOLS, *(c["loader"] for c in job["controllers"]), *(["nft"] if job["strips"] else []),
+    tools = {*TOOLS, *(c["loader"] for c in job["controllers"]), *(["nft"] if job["strips"] or job.get("rewrites") else []),
              *(["iperf3"] if job["traffic"] == "iperf3" else [])}
     lacks += [f"{tool}: not installed" for tool in sorted(tools) if not shutil.which(tool)]
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
@@ -250,7 +264,7 @@ def missing(job, ns, objects):
     shapes = [end["shape"] for link in job["links"] for end in (link["a"], link["b"])]
     kinds = {"tbf": any(s.get("rate_bps") for s in shapes),
              "gred": any(s.get("red") for s in shapes),
-             "netem": any(s.get("delay_us") or s.get("loss") for s in shapes)}
+             "netem": any(s.get("delay_us") or s.get("loss") or s.get("duplicate") for s in shapes)}
     ns.add("probe")
     for kind, options in (("tbf", "rate 1mbit burst 2000 limit 10000"), ("netem", "delay 1ms"),
                           ("gred", "setup vqs 1 default 0")):
@@ -304,18 +318,26 @@ def probe_sockets(ns, probe):
     return pair
 
 
+def expect(sock, number):
+    """The datagram of that number, as stamped_receive has it: others are late, or come twice."""
+    while (got := stamped_receive(sock)) and struct.unpack_from("<I", got[0])[0] != number:
+        pass
+    return got
+
+
 def base_rtt(src, dst, probe):
     """The middle one of seven round trips of a small datagram, us; None if none came back. Where packets overtake, few are shorter."""
     took = []
-    for _ in range(50):
+    for i in range(50):
+        datagram = struct.pack("<I14x", i)
         sent = time.time_ns()
-        src.sendto(b"\0" * 18, (probe["dst_addr"], PROBE_PORT))
-        there = stamped_receive(dst)
+        src.sendto(datagram, (probe["dst_addr"], PROBE_PORT))
+        there = expect(dst, i)
         if not there:
             continue
         back = time.time_ns()
-        dst.sendto(b"\0" * 18, there[2])
-        here = stamped_receive(src)
+        dst.sendto(datagram, there[2])
+        here = expect(src, i)
         if here:
             took.append((here[1] - back) + (there[1] - sent))
         if len(took) == 7:
@@ -328,11 +350,12 @@ def link_rate(sender, receiver, to, train):
     which took their time at the slowest queue or never came to it. Those that overtook count as lost. 0 if none came."""
     for i in range(train["packets"]):
         sender.sendto(struct.pack("<I", i).ljust(train["bytes"] - IP_UDP, b"\0"), (to, PROBE_PORT))
-    arrivals = []
-    while len(arrivals) < train["packets"] and (got := stamped_receive(receiver)):
-        arrivals.append((struct.unpack_from("<I", got[0])[0], got[1]))
+    came = {}  # number: when first
+    while len(came) < train["packets"] and (got := stamped_receive(receiver)):
+        if len(got[0]) == train["bytes"] - IP_UDP:
+            came.setdefault(struct.unpack_from("<I", got[0])[0], got[1])
     kept, lowest = [], train["packets"]  # from the last on, those that no earlier packet follows, be it one of the first that are skipped
-    for number, at in reversed(arrivals):
+    for number, at in reversed(came.items()):
         if number < lowest:
             lowest = number
             if number >= train["skip"]:
@@ -355,18 +378,22 @@ def self_check(job, ns):
     def row(what, expected, measured, ok):
         rows.append({"what": what, "expected": expected, "measured": measured, "ok": bool(ok)})
 
-    for probe in job["probes"]:
+    shapes = [end["shape"] for link in job["links"] for end in (link["a"], link["b"]) if "rate_bps" in end["shape"]]
+    for number, probe in enumerate(job["probes"]):
+        if number:  # trains have emptied the buckets
+            time.sleep(max(8 * s["burst_bytes"] / s["rate_bps"] for s in shapes))
         src, dst = probe_sockets(ns, probe)
         expected = probe["base_rtt_us"]
         rtt = base_rtt(src, dst, probe)
         row(f"base RTT {probe['src']}-{probe['dst']}, us", expected, rtt,
-            rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected))
+            rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected) + probe.get("jitter_us", 0))
         for key, sender, receiver, to in (("forward", src, dst, probe["dst_addr"]), ("reverse", dst, src, probe["src_addr"])):
             train = probe[key]
             if train:
                 what, expected = f"{key} rate {probe['src']}-{probe['dst']}, bit/s", train["rate_bps"]
                 if not train["packets"]:
-                    row(what, expected, "not measured: the queue is too short for a train", True)
+                    words = "jitter would be measured" if "jitter_us" in probe else "the queue is too short for a train"
+                    row(what, expected, f"not measured: {words}", True)
                     continue
                 low, high = link_rate(sender, receiver, to, train)
                 row(what, expected, high, low <= 1.02 * expected and high >= 0.98 * expected)
@@ -518,10 +545,26 @@ class Controllers:
     def _register(self, c):
         if c["loader"] == "bpftool":  # as a user without asymcc would
             sh("bpftool", "struct_ops", "register", f"{self.objects}/{c['object']}.bpf.o")
-            return
-        sets = [x for k, v in sorted(c["set"].items()) for x in ("--set", f"{k}={v}")]
+        else:
+            self._load(c, c["set"])
+
+    def _load(self, c, sets, *options):
         where = ["--cgroup", self.cgroup] if c["name"] in self.for_cgroup else []
-        sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *where, *sets)
+        sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *options, *where,
+           *(x for k, v in sorted(sets.items()) for x in ("--set", f"{k}={v}")))
+
+    def command(self, c, what, sets):
+        """What a user may type while flows run."""
+        name, asymcc = c["name"], ("asymcc", "--objects", self.objects)
+        if what in ("load", "replace"):
+            with self.record.loading(name) if self.record else contextlib.nullcontext():
+                self._load(c, sets, *(["--replace"] if what == "replace" else []))
+            self.loaded += [name] * (what == "load")
+        elif what in ("unload", "drain"):
+            sh(*asymcc, "unload", name, *(["--drain", "--seconds", "0"] if what == "drain" else ["--force"]))
+            self.loaded.remove(name)
+        else:
+            sh(*asymcc, what, name, "--cgroup", self.cgroup)
 
     def show(self):
         return {n: json.loads(sh("asymcc", "--objects", self.objects, "show", n, "--json")) for n in self.loaded}
@@ -621,6 +664,24 @@ def left_over(mine):
             break
         time.sleep(0.1)
     return sorted(mine[key] for key in left)
+
+
+class KernelLog:
+    """What the kernel says from now on at the level of a warning or worse."""
+
+    def __init__(self):
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def finish(self):
+        lines = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                head, _, text = os.read(self.fd, 8192).decode(errors="replace").partition(";")
+                if int(head.split(",")[0]) & 7 <= LOG_WARNING:
+                    lines.append(text.splitlines()[0])
+        os.close(self.fd)
+        return lines
 
 
 def sockets_of(pid):
@@ -757,14 +818,74 @@ def sink(flow):
             pass
 
 
+class Tally:
+    """What a flow's receiver has compared; it writes, we read."""
+
+    def __init__(self):
+        self.fields = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")  # bytes; where the first wrong one was, or -1
+        self.fields[1] = -1
+
+    def told(self):
+        compared, wrong_at = self.fields[:2]
+        return {"bytes": compared, "wrong_at": None if wrong_at < 0 else wrong_at}
+
+
+def pattern(flow, repeats):
+    """A flow's data: the byte at each position tells, with those around it, which position that is."""
+    once = bytes(i * i * 2654435761 >> 16 & 255 for i in range(flow["id"], flow["id"] + PATTERN_BYTES))
+    return memoryview(once * repeats)
+
+
+def telling_source(flow):
+    """As source(), and what it sends can be checked."""
+    data, position = pattern(flow, 3), 0
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind((flow["src_addr"], FLOW_PORT + flow["id"]))
+        s.connect((flow["dst_addr"], SERVER_PORT + flow["id"]))
+        while True:
+            at = position % PATTERN_BYTES
+            position += s.send(data[at:at + WAKE_BYTES])
+
+
+def comparing_sink(flow, tally):
+    """As sink(), for every byte. What waits for fewer than it wakes for is read twice a second."""
+    data, block = pattern(flow, 2), memoryview(bytearray(PATTERN_BYTES))
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((flow["dst_addr"], SERVER_PORT + flow["id"]))
+        listener.listen(1)
+        s, _ = listener.accept()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, COMPARE_BYTES)
+        ready = select.poll()
+        ready.register(s, select.POLLIN)
+        while True:
+            ready.poll(500)
+            try:
+                got = s.recv_into(block, 0, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                continue
+            if not got:
+                return
+            position = tally.fields[0]
+            at = position % PATTERN_BYTES
+            if block[:got] != data[at:at + got] and tally.fields[1] < 0:
+                tally.fields[1] = position + next(i for i in range(got) if block[i] != data[at + i])
+            tally.fields[0] = position + got
+
+
 class PlainTraffic(Traffic):
     """Senders and receivers of our own: nothing but the data crosses the path, and a flow starts with its SYN."""
 
     def serve(self):
+        self.tallies = {flow["id"]: Tally() for flow in self.job["flows"]} if self.job.get("verify") else {}
         for flow in self.job["flows"]:
-            for processes, node, work in ((self.servers, flow["dst"], sink), (self.clients, flow["src"], source)):
+            tally = self.tallies.get(flow["id"])
+            ends = (comparing_sink, flow, tally), (telling_source, flow)
+            for processes, node, work in ((self.servers, flow["dst"], ends[0] if tally else (sink, flow)),
+                                          (self.clients, flow["src"], ends[1] if tally else (source, flow))):
                 with self.ns.enter(node):
-                    p = Forked(work, flow)
+                    p = Forked(*work)
                 self.processes.append(p)
                 processes[flow["id"]] = p
             self.servers[flow["id"]].send_signal(signal.SIGCONT)
@@ -938,7 +1059,16 @@ def sleep_until(t_ns):
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
-def run_flows(job, ns, traffic, background, tracer):
+def change_path(ns, ends):
+    """Devices get another shape, or another MTU."""
+    for end in ends:
+        if "mtu" in end:
+            sh("ip", "-n", ns.name(end["node"]), "link", "set", end["dev"], "mtu", str(end["mtu"]))
+        else:
+            sh("tc", "-n", ns.name(end["node"]), "-batch", "-", text="\n".join(qdisc_commands(end["dev"], end["shape"], "change")) + "\n")
+
+
+def run_flows(job, ns, traffic, background, tracer, command):
     """The experiment proper. Returns time zero and the snapshots at measure_from and at the end."""
     bin_ns = job["bin_ms"] * 10**6
     zero = (time.monotonic_ns() + int(SETTLE_S * 1e9)) // bin_ns * bin_ns + bin_ns
@@ -950,7 +1080,8 @@ def run_flows(job, ns, traffic, background, tracer):
         for what in ("stop", "resume"):
             if flow[f"{what}_s"] is not None:
                 events.append((flow[f"{what}_s"], 0, what, flow))
-    events += [(change["at_s"], 0, "set", change) for change in job["changes"]]
+    for change in job["changes"]:
+        events.append((change["at_s"], 0, "path" if "path" in change else "command" if "command" in change else "set", change))
     for load in job["background"]:
         events.append((load["start_s"], 1, "load", load))
         if load["stop_s"] is not None:
@@ -964,6 +1095,10 @@ def run_flows(job, ns, traffic, background, tracer):
             traffic.start(flow)
         elif what == "set":
             sh("asymcc", "set", flow["controller"], *(f"{k}={v}" for k, v in sorted(flow["set"].items())))
+        elif what == "path":
+            change_path(ns, flow["path"])
+        elif what == "command":
+            command(flow)
         elif what == "load":
             background.start(flow)
         elif what == "unload":
@@ -995,14 +1130,28 @@ def run(job, out, objects, prefix="lab-", record=None):
             raise Failure("cannot run here: " + "; ".join(lacks))
         reached("requirements checked")
         own = None
-        if for_cgroup := in_cgroup(job, objects):
+        for_cgroup = in_cgroup(job, objects)
+        if for_cgroup or any(change.get("command") in ("use", "unuse") for change in job["changes"]):
             own = Cgroup(f"{prefix}run")
             cleanup.callback(own.close)
+        if job["audit"]:
+            log = KernelLog()
         before = in_kernel() if job["audit"] else {}
         controllers = Controllers(objects, own and own.path, for_cgroup, record)
         cleanup.callback(controllers.close)
         controllers.load(job["controllers"])
-        mine = {key: name for key, name in in_kernel().items() if key not in before} if job["audit"] else {}
+        mine = {}
+
+        def look():
+            """What is ours of what the kernel has now."""
+            if job["audit"]:
+                mine.update({key: name for key, name in in_kernel().items() if key not in before})
+
+        def command(change):
+            controllers.command(next(c for c in job["controllers"] if c["name"] == change["controller"]), change["command"], change["set"])
+            look()
+
+        look()
         reached("controllers loaded")
         sysctls = build_network(job, ns)
         reached("network built")
@@ -1022,7 +1171,7 @@ def run(job, out, objects, prefix="lab-", record=None):
             capture = Capture(job, ns, out)
             cleanup.callback(capture.close)
         reached("tracing")
-        zero, marks = run_flows(job, ns, traffic, background, tracer)
+        zero, marks = run_flows(job, ns, traffic, background, tracer, command)
         if capture:
             capture.finish()
         reached("flows ended")
@@ -1035,8 +1184,10 @@ def run(job, out, objects, prefix="lab-", record=None):
             "cpu_busy": 1 - (b["cpu_idle_s"] - a["cpu_idle_s"]) / ((b["t_ns"] - a["t_ns"]) / 1e9),
             "marks": marks, "controllers": controllers.show(), "traced": traced, "sysctls": sysctls,
         }
+        if job.get("verify"):
+            result["verified"] = {number: tally.told() for number, tally in sorted(traffic.tallies.items())}
     if job["audit"]:
-        result |= {"loaded": sorted(mine.values()), "left": left_over(mine)}
+        result |= {"loaded": sorted(mine.values()), "left": left_over(mine), "kernel_log": log.finish()}
     with open(f"{out}/agent.json", "w") as f:
         json.dump(result, f)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from . import LabError, compare, image, kernels, publish, report, runner, scenario, suite
+from . import LabError, compare, explore, image, kernels, publish, report, runner, scenario, suite
 from .paths import REPORT
 from .runner import console
 from .store import Run
@@ -102,6 +102,15 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
     p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
     p.add_argument("--record", action="store_true", help="write docs/kernels.json and README's table")
+
+    p = commands.add_parser("explore", help="random paths, flows, controllers and commands, and what must hold in each: exit code 1 if something breaks",
+                            description=explore.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("files", nargs="*", type=Path, metavar="FILE", help="judge these scenarios instead of drawn ones")
+    p.add_argument("--seed", type=positive, default=1, help="of what is drawn [%(default)s]")
+    p.add_argument("--count", type=positive, default=20, help="scenarios [%(default)s]")
+    p.add_argument("--controller", action="append", default=[], metavar="NAME", help="try these, files of bpf/; repeatable [all]")
+    p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
+    p.add_argument("--image", default=image.DEFAULT_KERNEL, help="image to boot [%(default)s]")
 
     p = commands.add_parser("compare", help="two reports side by side: exit code 0 if they are the same, 1 if they differ, 2 if they cannot be read",
                             description=compare.__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -234,6 +243,11 @@ def main() -> None:
                 report.print_verdicts(verdicts, time.monotonic() - began, args.report)
         elif args.command == "check-kernels":
             sys.exit(0 if kernels.check(args.kernel, args.names, args.jobs, args.fresh, args.record) else 1)
+        elif args.command == "explore":
+            guest = image.open_image(args.image)
+            image.check_current(args.image)
+            trees = explore.read(args.files) if args.files else explore.drawn(args.seed, args.count, args.controller)
+            sys.exit(1 if explore.explore(trees, args.jobs, guest).broken else 0)
         elif args.command == "publish":
             publish.publish(args.report, args.folder)
         elif args.command == "compare":

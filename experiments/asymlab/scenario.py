@@ -83,6 +83,14 @@ class Strip(Model):
     syn: bool  # in SYN segments, too
 
 
+class Rewrite(Model):
+    """A middlebox that writes 16 bits into a TCP option, wherever it comes by: an MSS (kind 2, offset 2) only if that makes it less."""
+
+    kind: int = Field(ge=2, le=255)
+    offset: int = Field(ge=2, le=38)  # bytes from the option's first
+    value: int = Field(ge=0, le=0xFFFF)
+
+
 class Red(Model):
     """Random early detection: of what comes to a queue whose average length lies above `min`, some is marked (ECN) or dropped.
 
@@ -109,7 +117,7 @@ class Red(Model):
 
 
 class Direction(Model):
-    """One direction of a hop: a bottleneck (drop-tail, or RED), then a middlebox, then a propagation delay with random loss and reordering."""
+    """One direction of a hop: a bottleneck (drop-tail, or RED), then a middlebox, then a propagation delay with random loss, reordering and duplication."""
 
     rate: Rate
     delay: Time
@@ -117,7 +125,10 @@ class Direction(Model):
     red: Red | None = None
     loss: Share = 0.0
     reorder: Share = 0.0  # of the packets that are spared the delay, and so overtake
+    duplicate: Share = 0.0  # of the packets that come twice
+    jitter: Time = 0  # each packet's delay is uniform in delay -+ this: within it packets overtake
     strip: Strip | None = None
+    rewrite: list[Rewrite] = Field([], max_length=8)
 
     @model_validator(mode="after")
     def _red_fits(self):
@@ -129,6 +140,12 @@ class Direction(Model):
     def _something_to_overtake(self):
         if self.reorder and not self.delay:
             raise ValueError("reorder needs a delay that packets are spared")
+        return self
+
+    @model_validator(mode="after")
+    def _no_negative_delay(self):
+        if self.jitter > self.delay:
+            raise ValueError("jitter must be at most the delay")
         return self
 
 
@@ -207,12 +224,40 @@ class Background(Model):
         return self
 
 
+PATH_KEYS = ("rate", "delay", "loss", "mtu")
+
+
 class Change(Model):
-    """Parameters of a controller that change while its flows run: those that `asymcc show` calls live."""
+    """What happens while flows run: to parameters of a controller (`set`: those that `asymcc show` calls live), by a command, or to the path."""
 
     at: Time
-    controller: Name
-    set: dict[Name, Annotated[int, Field(ge=-(2**63), lt=2**64)]] = Field(min_length=1)
+    controller: Name | None = None
+    set: dict[Name, Annotated[int, Field(ge=-(2**63), lt=2**64)]] | None = Field(None, min_length=1)
+    # replace: loaded anew under its name, with `set` over its parameters; unload: by force, sockets keep it; drain: uses are
+    # taken back first; load: again, after one of these; use, unuse: for the new connections of the run's cgroup.
+    command: Literal["replace", "unload", "drain", "load", "use", "unuse"] | None = None
+    hop: int = Field(1, ge=1)
+    direction: Literal["forward", "reverse"] | None = None
+    rate: Rate | None = None
+    delay: Time | None = None
+    loss: Share | None = None
+    mtu: int | None = Field(None, ge=552, le=9000)  # of the hop: hosts learn it by ICMP; shorter ones they do not believe
+
+    @property
+    def of_path(self) -> dict[str, int | float]:
+        return {key: getattr(self, key) for key in PATH_KEYS if getattr(self, key) is not None}
+
+    @model_validator(mode="after")
+    def _one_form(self):
+        if self.of_path and (self.controller or self.set or self.command):
+            raise ValueError("changes either a controller or the path")
+        if self.of_path and not self.direction:
+            raise ValueError(f"{next(iter(self.of_path))}: needs a direction")
+        if not self.of_path and (not self.controller or not (self.set or self.command)):
+            raise ValueError(f"must have controller and set, controller and command, or direction and one of {', '.join(PATH_KEYS)}")
+        if self.set and self.command not in (None, "replace", "load"):
+            raise ValueError(f"set: {self.command} takes no parameters")
+        return self
 
 
 class Run(Model):
@@ -221,6 +266,7 @@ class Run(Model):
     start_jitter: Time = 10_000  # starts are delayed by uniform [0, this), drawn from the seed
     trace_state: bool = False  # keep the controllers' private state at each ACK, too
     traffic: Literal["iperf3", "plain"] = "iperf3"  # plain: connections of data alone; iperf3 talks before, over the same path
+    verify: bool = False  # each receiver compares what arrives with what was sent, byte by byte; plain traffic only
     capture: bool = False  # keep the headers of all packets as they leave the first hop's queues, too
     audit: bool = False  # look at the end whether the controllers left anything in the kernel
 
@@ -230,6 +276,8 @@ class Run(Model):
             raise ValueError("measure_from must come before duration")
         if self.measure_from % (BIN_MS * 1000) or self.duration % (BIN_MS * 1000):
             raise ValueError(f"measure_from and duration must be multiples of {BIN_MS}ms")
+        if self.verify and self.traffic != "plain":
+            raise ValueError('verify: needs traffic = "plain"')
         return self
 
 
@@ -283,7 +331,7 @@ class Scenario(Model):
         for i, change in enumerate(self.changes):
             if change.at >= self.run.duration:
                 raise ValueError(f"changes.{i}: comes after run.duration")
-            if change.controller not in {flow.controller for flow in self.flows}:
+            if change.controller and change.controller not in {flow.controller for flow in self.flows}:
                 raise ValueError(f"changes.{i}.controller: no flow has {change.controller}")
         named = [*((f"flows.{i}", flow) for i, flow in enumerate(self.flows)),
                  *((f"background.{i}", load) for i, load in enumerate(self.background))]
@@ -295,6 +343,27 @@ class Scenario(Model):
             if enter == leave or (enter < leave) != (flow.direction == "forward"):
                 order = "below" if flow.direction == "forward" else "above"
                 raise ValueError(f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}")
+        return self
+
+
+    @model_validator(mode="after")
+    def _changes_fit(self):
+        """In their order: what is loaded can be unloaded, and the path stays one that could have been written."""
+        out: set[str] = set()
+        for i, change in sorted(enumerate(self.changes), key=lambda c: c[1].at):
+            if change.controller and (change.command == "load") != (change.controller in out):
+                raise ValueError(f"changes.{i}: {change.controller} is {'not ' * (change.controller in out)}loaded then")
+            if change.command in ("unload", "drain"):
+                out.add(change.controller)
+            out -= {change.controller} if change.command == "load" else set()
+            if change.of_path and change.hop > len(self.path.chain):
+                raise ValueError(f"changes.{i}.hop: no hop {change.hop}; there are 1 to {len(self.path.chain)}")
+            if change.mtu and change.mtu > self.path.mtu:
+                raise ValueError(f"changes.{i}.mtu: {change.mtu} bytes are more than the path's mtu, {self.path.mtu}")
+            if change.delay is not None:
+                direction = getattr(self.path.chain[change.hop - 1], change.direction)
+                if change.delay < max(direction.jitter, direction.reorder > 0):
+                    raise ValueError(f"changes.{i}.delay: the direction's jitter or reorder needs more")
         return self
 
 

@@ -16,17 +16,22 @@ A job is plain JSON:
     must_have   sysctls that the kernel must know
     links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
                 direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss, reorder} or {};
-                the first with red: {packet_bytes, limit_bytes, min_bytes, max_bytes, probability, burst, weight_log, ecn} if it has one
+                the first with red: {packet_bytes, limit_bytes, min_bytes, max_bytes, probability, burst, weight_log, ecn} if it has one,
+                the second with duplicate and jitter_us if it has them
     strips      middleboxes: {node, dev the packets come in by, kinds, syn}
+    rewrites    others, if there are any: {node, dev, kind, offset, value}
     routes      {node, dst, via, dev, attrs}
     controllers {name, object or null, set, loader: asymcc or bpftool}
     flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s, resume_s}
     background  UDP at a constant bit rate: {id, src, dst, src_addr, dst_addr, payload_bytes, period_ns, start_s, stop_s,
                 hops: the names of those it crosses}
-    changes     of parameters while flows run: {at_s, controller, set}
+    changes     while flows run: {at_s, controller, set} of parameters, {at_s, controller, command, set: all its parameters}, or
+                {at_s, path}: a list of {node, dev, shape} or {node, dev, mtu}
+    verify      there and true where receivers compare what arrives
     watch       the hops from left to right: {name, forward, reverse}, each direction {dev, rate_bps}
     probes      self-checks to make: ends, expected base RTT, and the train of each direction, or null
-                where an earlier probe has sent it: {packets, bytes, skip, rate_bps}
+                where an earlier probe has sent it: {packets, bytes, skip, rate_bps}, no packets where none would tell; jitter_us,
+                by which an RTT may differ, where there is any
     payload_share  payload over IP bytes of a full data packet
 """
 
@@ -34,13 +39,14 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 from itertools import count, pairwise
 from pathlib import Path
 
 from . import LabError
 from .agent import IP_UDP
 from .paths import BUILD
-from .scenario import BIN_MS, Background, Case, Direction, Flow, Red, Scenario
+from .scenario import BIN_MS, Background, Case, Change, Direction, Flow, Red, Scenario
 
 KERNEL_CONTROLLERS = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno",
                       "dctcp", "hybla", "lp", "nv", "scalable", "yeah", "cdg")
@@ -104,7 +110,8 @@ def _shape(direction: Direction, largest: int, usual: int) -> dict:
 
 
 def _propagation(direction: Direction, extra: int = 0) -> dict:
-    return {"delay_us": direction.delay + extra, "loss": direction.loss, "reorder": direction.reorder}
+    shape = {"delay_us": direction.delay + extra, "loss": direction.loss, "reorder": direction.reorder}
+    return shape | {key: value for key, value in (("duplicate", direction.duplicate), ("jitter_us", direction.jitter)) if value}
 
 
 def _train(shapes: list[dict]) -> dict:
@@ -158,6 +165,38 @@ def _controller(file: Path, name: str, obj: str | None, given: dict) -> dict:
     return {"name": name, "object": obj, "set": values, "loader": loader}
 
 
+def _of_controllers(file: Path, changes: list[Change], controllers: list[dict]) -> Iterator[dict]:
+    known = {c["name"]: c for c in controllers}
+    for i, change in enumerate(changes):
+        if not change.controller:
+            continue
+        job = {"at_s": change.at / 1e6, "controller": change.controller, "set": change.set}
+        if change.command:
+            if not known[change.controller]["object"] or known[change.controller]["loader"] != "asymcc":
+                raise LabError(f"{file}: changes.{i}.command: {change.controller} is not one that asymcc loads")
+            job |= {"command": change.command, "set": known[change.controller]["set"] | (change.set or {})}
+        yield job
+
+
+def _of_path(s: Scenario, shapes: list[dict], shaped: dict) -> Iterator[dict]:
+    """What each change makes of the devices' shapes, those before it included."""
+    hops = {(k, d): getattr(hop, d) for k, hop in enumerate(s.path.chain, 1) for d in DIRECTIONS}
+    queues = {(k, d): dict(shape[d]) for k, shape in enumerate(shapes, 1) for d in DIRECTIONS}
+    for change in sorted((c for c in s.changes if c.of_path), key=lambda c: c.at):
+        place, new = (change.hop, change.direction), change.of_path
+        hops[place] = hops[place].model_copy(update={key: value for key, value in new.items() if key != "mtu"})
+        queue, delays = shaped[place]
+        path = []
+        if "rate" in new:
+            queues[place] |= {"rate_bps": change.rate}
+            path.append({"node": queue["node"], "dev": queue["dev"], "shape": dict(queues[place])})
+        if "mtu" in new:
+            path.append({"node": queue["node"], "dev": queue["dev"], "mtu": change.mtu})
+        if "delay" in new or "loss" in new:
+            path += [{"node": end["node"], "dev": end["dev"], "shape": _propagation(hops[place], extra)} for end, extra in delays]
+        yield {"at_s": change.at / 1e6, "path": path}
+
+
 def compile_job(case: Case, seed: int) -> dict:
     s = case.scenario
     try:
@@ -184,7 +223,8 @@ def compile_job(case: Case, seed: int) -> dict:
                        "dev": ends[node, via]["dev"], "attrs": ""})
 
     switches = ["left", "right"] if dumbbell else [f"sw{k}" for k in range(1, len(hops) + 2)]
-    trunk, shapes, watch, strips = switches[:1], [], [], []  # trunk: every router from left to right
+    trunk, shapes, watch, strips, rewrites = switches[:1], [], [], [], []  # trunk: every router from left to right
+    shaped: dict[tuple[int, str], tuple[dict, list[tuple[dict, int]]]] = {}  # (hop, direction): its queue's end; ends with its delay, each with extra
     for k, (hop, loads, (left, right)) in enumerate(zip(hops, carried, pairwise(switches)), 1):
         shape = {d: _shape(getattr(hop, d), *(s.path.mtu, s.path.mtu) if d in loads else (ACK_MTU, header_bytes(s))) for d in DIRECTIONS}
         way = [left, right] if dumbbell else [left, f"wire{k}", right]
@@ -200,6 +240,9 @@ def compile_job(case: Case, seed: int) -> dict:
         for direction, entry in ((hop.forward, ends[way[1], left]), (hop.reverse, ends[way[-2], right])):
             if direction.strip:
                 strips.append({"node": entry["node"], "dev": entry["dev"], **direction.strip.model_dump()})
+            rewrites += [{"node": entry["node"], "dev": entry["dev"], **r.model_dump()} for r in direction.rewrite]
+        shaped[k, "forward"] = ends[left, way[1]], [] if dumbbell else [(ends[way[1], right], 0)]
+        shaped[k, "reverse"] = ends[right, way[-2]], [] if dumbbell else [(ends[way[1], left], 0)]
     # A router has no sockets to look a segment up for before it routes it.
     router = {"net.ipv4.ip_forward": 1, "net.ipv4.ip_early_demux": 0}
     nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **router}} for n in trunk]
@@ -212,6 +255,9 @@ def compile_job(case: Case, seed: int) -> dict:
                   else {"delay_us": extra, "loss": 0.0, "reorder": 0.0} for d in DIRECTIONS}
         link(left_host, first, {}, behind["reverse"])
         link(right_host, last, {}, behind["forward"])
+        if dumbbell:
+            shaped[1, "forward"][1].append((ends[last, right_host], extra))
+            shaped[1, "reverse"][1].append((ends[first, left_host], extra))
         at_left, at_right = ends[left_host, first], ends[right_host, last]
         for left, right in pairwise(trunk[trunk.index(first):trunk.index(last) + 1]):
             route(left, right, at_right)
@@ -250,12 +296,15 @@ def compile_job(case: Case, seed: int) -> dict:
         # Full buckets pass a small probe at once.
         base = sum(hops[k].forward.delay + hops[k].reverse.delay for k in crossed) + 2 * flow.extra_delay
         trains = [_train([shapes[k][d] for k in crossed]) for d in (data, ack)]
+        jitters = [sum(getattr(hops[k], d).jitter for k in crossed) for d in (data, ack)]
+        trains = [train | {"packets": 0} if jitter else train for train, jitter in zip(trains, jitters)]  # it would measure the jitter
         gap = max(8e6 * t["bytes"] / t["rate_bps"] for t in trains)
         known = s.switches(flow) in trained
         trained.add(s.switches(flow))
         probes.append({"src": src, "dst": dst, "src_addr": host[src]["addr"], "dst_addr": host[dst]["addr"], "base_rtt_us": base,
                        "timeout_s": 1 + (4 * base + 16 * gap) / 1e6,
-                       "forward": None if known else trains[0], "reverse": None if known else trains[1]})
+                       "forward": None if known else trains[0], "reverse": None if known else trains[1]}
+                      | ({"jitter_us": sum(jitters)} if any(jitters) else {}))
     background = []
     for i, (load, (low, high)) in enumerate(zip(s.background, spans[len(s.flows):])):
         src, dst = f"cbr{i}", f"void{i}"
@@ -268,18 +317,21 @@ def compile_job(case: Case, seed: int) -> dict:
                            "payload_bytes": load.packet - IP_UDP, "period_ns": round(load.packet * 8e9 / load.rate),
                            "start_s": load.start / 1e6, "stop_s": None if load.stop is None else load.stop / 1e6,
                            "hops": [f"hop {k}" for k in range(low, high)]})
+    controllers = [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())]
     return {
         "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
         "trace_state": s.run.trace_state, "traffic": s.run.traffic, "capture": s.run.capture, "audit": s.run.audit,
         "nodes": nodes, "must_have": sorted(s.sysctls), "links": links, "strips": strips, "routes": routes, "flows": flows,
         "background": background,
-        "changes": [{"at_s": c.at / 1e6, "controller": c.controller, "set": c.set} for c in s.changes],
-        "controllers": [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())],
+        "changes": [*_of_controllers(case.file, s.changes, controllers), *_of_path(s, shapes, shaped)],
+        "controllers": controllers,
         "watch": watch,
         "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,
+        **({"rewrites": rewrites} if rewrites else {}), **({"verify": True} if s.run.verify else {}),
     }
 
 
 def job_objects(job: dict) -> list[Path]:
     """The BPF objects that a job brings along."""
-    return [BUILD / f"{name}.bpf.o" for name in sorted({c["object"] for c in job["controllers"] if c["object"]})]
+    names = {c["object"] for c in job["controllers"] if c["object"]} | {"use" for c in job["changes"] if c.get("command") == "use"}
+    return [BUILD / f"{name}.bpf.o" for name in sorted(names)]
