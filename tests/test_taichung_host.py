@@ -441,6 +441,28 @@ def test_larger_last_rtt_never_gives_larger_window_after_loss(taichung, w, base,
     assert got[0] >= got[1]
 
 
+@settings(max_examples=40)
+@given(lost=st.lists(st.booleans(), min_size=1, max_size=6), w=st.integers(4, 60), inter=st.sampled_from([0, 400_000]), gap=st.sampled_from([1, 400]))
+def test_false_losses_at_a_flat_rtt_neither_slow_it_nor_let_it_beyond_an_undisturbed_one(taichung, lost, w, inter, gap):
+    """Duplicate ACKs that somebody forges: (11) cuts what was queued, and nothing was."""
+    windows = []
+    for disturbed in (False, True):
+        sending(taichung, w * ONE, {}, inter=inter, rtt=40 * MS)
+        windows.append([])
+        for i, loss in enumerate(lost):
+            now = 10**6 + 40 * MS * (i + 1)
+            before = taichung.state()["tp"]["snd_cwnd"]
+            if disturbed and loss:
+                taichung.loss(now=now)
+                assert taichung.state()["tp"]["snd_ssthresh"] == before
+                recover(taichung, now=now + 1, rtt=40 * MS)
+            else:
+                one_rtt(taichung, now - 40 * MS, gap=gap)
+            windows[-1].append(taichung.state()["tp"]["snd_cwnd"])
+            assert windows[-1][-1] >= before
+    assert all(b <= a for a, b in zip(*windows))
+
+
 def test_no_rtt_halves(taichung):
     taichung.start({}, now=0, snd_cwnd=100)
     taichung.loss()

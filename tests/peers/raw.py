@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""TCP ends without a kernel: what comes to their addresses arrives here by a TUN device, and they answer as they like."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import struct
+import subprocess
+
+DEVICE = "peer"
+OURS = {socket.AF_INET: "10.77.0.2", socket.AF_INET6: "fd77::2"}  # no kernel listens there: nothing sends RST
+KERNEL = {socket.AF_INET: "10.77.0.1", socket.AF_INET6: "fd77::1"}
+MTU = 1500
+
+TUNSETIFF, TUNSETOFFLOAD, TUNSETVNETHDRSZ = 0x400454CA, 0x400454D0, 0x400454D8
+IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 1, 0x1000, 0x4000
+CSUM, TSO4, TSO6 = 1, 2, 4  # long segments come in one piece, their checksums not yet filled in
+VNET = struct.Struct("=BBHHHH")
+
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << i for i in range(8))
+M32 = 0xFFFFFFFF
+
+PERIOD = 65521  # prime: bytes out of place are bytes wrong
+PATTERN = b"".join((i * 2654435761 & M32).to_bytes(4, "big") for i in range(PERIOD))[:PERIOD]
+TWICE = PATTERN * 5
+
+
+def stream(offset: int, n: int) -> bytes:
+    """What is sent from this offset on, at most 256 KiB of it."""
+    start = offset % PERIOD
+    return TWICE[start:start + n]
+
+
+def less(a: int, b: int) -> bool:
+    return 0 < (b - a & M32) < 0x80000000
+
+
+def signed(n: int) -> int:
+    return (n + 0x80000000 & M32) - 0x80000000
+
+
+def sum16(data: bytes) -> int:
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    total = (total & 0xFFFF) + (total >> 16)
+    return 0xFFFF - ((total & 0xFFFF) + (total >> 16))
+
+
+class Tun:
+    """The device of the namespace that this process is in."""
+
+    def __init__(self) -> None:
+        self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI | IFF_VNET_HDR))
+        fcntl.ioctl(self.fd, TUNSETOFFLOAD, CSUM | TSO4 | TSO6)
+        for words in ("link set lo up", f"link set {DEVICE} mtu {MTU} txqueuelen 60000 up", f"addr add {KERNEL[socket.AF_INET]}/24 dev {DEVICE}",
+                      f"addr add {KERNEL[socket.AF_INET6]}/64 dev {DEVICE} nodad"):
+            subprocess.run(["ip", *words.split()], check=True, timeout=10)
+        self.ends: dict[int, End] = {}  # by port
+        self.sent = self.received = 0
+
+    def write(self, packet: bytes) -> None:
+        self.sent += 1
+        os.write(self.fd, packet)
+
+    def drain(self) -> int:
+        """All that the kernel has sent, to whom it is for."""
+        count = 0
+        while True:
+            try:
+                data = os.read(self.fd, 70000)
+            except BlockingIOError:
+                self.received += count
+                return count
+            count += 1
+            ip = 10
+            if data[ip] >> 4 == 4:
+                if data[ip + 9] != 6:
+                    continue
+                tcp, end = ip + 4 * (data[ip] & 15), ip + int.from_bytes(data[ip + 2:ip + 4], "big")
+            else:
+                if data[ip + 6] != 6:
+                    continue
+                tcp, end = ip + 40, ip + 40 + int.from_bytes(data[ip + 4:ip + 6], "big")
+            one = self.ends.get(int.from_bytes(data[tcp + 2:tcp + 4], "big"))
+            if one:
+                one.take(data, tcp, end)
+
+
+class End:
+    """A peer's end of one connection that the kernel accepts: it asks, it is sent PATTERN, and it acknowledges as its attack will have it."""
+
+    def __init__(self, tun: Tun, family: int, port: int, to: int, mss: int = 1400, window: int = 1 << 20, stamps: bool = True, sack: bool = True,
+                 ecn: bool = False) -> None:
+        self.tun, self.family, self.port, self.to = tun, family, port, to
+        self.mss, self.window, self.stamps, self.sack, self.ecn = mss, window, stamps, sack, ecn
+        self.seq = port * 1000003 & M32
+        self.first = self.next = self.high = 0  # of the kernel's bytes: the first, the next expected, the last seen
+        self.early: dict[int, int] = {}  # what came before its time: start to end
+        self.open = self.closed = self.wrong = False
+        self.segments = 0
+        self.clock = 1  # our TSval
+        self.tsval = 0  # the kernel's last
+        source, target = (socket.inet_pton(family, a[family]) for a in (OURS, KERNEL))
+        if family == socket.AF_INET:
+            def head(length: int) -> bytes:
+                plain = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, 64, 6, 0) + source + target
+                return VNET.pack(1, 0, 0, 0, 20, 16) + plain[:10] + sum16(plain).to_bytes(2, "big") + plain[12:]
+        else:
+            def head(length: int) -> bytes:
+                return VNET.pack(1, 0, 0, 0, 40, 16) + struct.pack("!IHBB", 0x60000000, length, 6, 64) + source + target
+        self.head = head
+        self.heads: dict[int, bytes] = {}
+        tun.ends[port] = self
+        options = struct.pack("!BBH", 2, 4, mss) + b"\x01\x03\x03\x07" + (b"\x01\x01\x04\x02" if sack else b"")
+        self.send(SYN | (ECE | CWR if ecn else 0), ack=0, window=65535, options=options)
+        self.seq = self.seq + 1 & M32
+
+    def send(self, flags: int = ACK, ack: int | None = None, seq: int | None = None, window: int | None = None, options: bytes = b"", tsecr: int | None = None,
+             payload: bytes = b"") -> None:
+        if self.stamps:
+            options = struct.pack("!BBBBII", 1, 1, 8, 10, self.clock & M32, (self.tsval if tsecr is None else tsecr) & M32) + options
+        options += b"\x01" * (-len(options) % 4)
+        length = 20 + len(options) + len(payload)
+        head = self.heads.get(length) or self.heads.setdefault(length, self.head(length))
+        shown = (self.window if window is None else window) >> (0 if flags & SYN else 7)
+        self.tun.write(head + struct.pack("!HHIIBBHHH", self.port, self.to, (self.seq if seq is None else seq) & M32, (self.next if ack is None else ack) & M32,
+                                          (20 + len(options)) << 2, flags, min(shown, 65535), 0, 0) + options + payload)
+
+    def sacks(self, *blocks: tuple[int, int]) -> bytes:
+        return b"".join([b"\x01\x01\x05", bytes([2 + 8 * len(blocks)]), *(struct.pack("!II", a & M32, b & M32) for a, b in blocks)])
+
+    def take(self, data: bytes, tcp: int, end: int) -> None:
+        seq, = struct.unpack_from("!I", data, tcp + 4)
+        flags, begin = data[tcp + 13], tcp + 4 * (data[tcp + 12] >> 4)
+        at = tcp + 20
+        while self.stamps and at < begin and data[at]:
+            if data[at] == 8:
+                self.tsval, = struct.unpack_from("!I", data, at + 2)
+            at += 1 if data[at] == 1 else max(data[at + 1], 2)
+        if flags & RST:
+            self.closed = True
+        elif flags & SYN:
+            self.first = self.next = self.high = seq + 1 & M32
+            self.open = True
+            self.send()
+        elif end > begin:
+            self.segments += 1
+            n = end - begin
+            self.wrong |= data[begin:end] != stream(seq - self.first & M32, n)  # a few MB: no wrap
+            last = seq + n & M32
+            if less(self.high, last):
+                self.high = last
+            self.early[seq] = max(self.early.get(seq, 0), n)
+            while (n := self.early.pop(self.next, 0)):
+                self.next = self.next + n & M32
+            for start in [s for s in self.early if less(s, self.next)]:
+                n = self.early.pop(start)
+                if less(self.next, start + n & M32):
+                    self.next = start + n & M32
+
+    @property
+    def arrived(self) -> int:
+        """In order."""
+        return self.next - self.first & M32
