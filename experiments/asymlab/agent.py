@@ -84,7 +84,8 @@ def check_names(job):
             check("sysctl", key, SYSCTL)
     for flow in job["flows"]:
         check("controller", flow["controller"])
-    for c in (*job["controllers"], *job["changes"]):
+    for c in (*job["controllers"], *(change for change in job["changes"] if "path" not in change)):
+        check("command", c.get("command", "set"), "set|replace|unload|drain|load|use|unuse")
         check("controller", c.get("name", c.get("controller")))
         check("object", c.get("object") or "none")
         check("loader", c.get("loader", "asymcc"), "asymcc|bpftool")
