@@ -203,13 +203,59 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 	}
 }
 
-static void see_replacing(const char *cc, const char *object, void *ctx)
+static void see_replacing(const char *cc, const struct words *w, void *ctx)
 {
 	char mend[120];
 
-	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", object, cc, cc);
+	if (!is_name(cc))
+		return;
+	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", w->word[0], cc, cc);
 	tell(ctx, BAD, cc, mend, "load --replace was killed: %s", is_gone(ctx, cc) ?
 	     "the old one is out, the new one not in" : "defaults may still have the old one");
+}
+
+/* Of which namespaces an original default is remembered. */
+struct originals {
+	struct report *rep;
+	char *found;                /* the files' names of those that are there, each after a space */
+};
+
+static int find_original(const struct netns_id *id, void *ctx)
+{
+	struct originals *o = ctx;
+	const char *file = state_default();
+	char *more;
+
+	(void)id;
+	if (!file || asprintf(&more, "%s %s ", o->found ? o->found : "", file) < 0)
+		return -1;
+	free(o->found);
+	o->found = more;
+	return 0;
+}
+
+/* One that no process is in, and that has no name, cannot be told from one that is gone: so nobody but the user removes it. */
+static void see_original(const char *cookie, const struct words *w, void *ctx)
+{
+	struct originals *o = ctx;
+	char file[80], mend[160];
+
+	snprintf(file, sizeof(file), " " STATE_DEFAULT "%s ", cookie);
+	if (!o->found || strstr(o->found, file))
+		return;
+	snprintf(mend, sizeof(mend), "rm " STATE_DIR "/" STATE_DEFAULT "%s, if it is gone", cookie);
+	tell(o->rep, NOTE, w->word[1], mend, "%s was the default of a network namespace that is not found", w->word[0]);
+}
+
+static int see_state(struct report *rep)
+{
+	struct originals o = { .rep = rep };
+	int err = netns_each(find_original, &o);
+
+	if (!err)
+		err = state_each(STATE_DEFAULT, see_original, &o);
+	free(o.found);
+	return state_each(STATE_REPLACING, see_replacing, rep) || err ? -1 : 0;
 }
 
 static void see_live(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
@@ -253,8 +299,8 @@ int cmd_doctor(const struct args *a)
 		see_live(&rep, &r, &users, &all);
 		see_left_programs(&rep, &r, &all);
 		see_uses(&rep, &r, &users, &all);
-		if (state_each_replacing(see_replacing, &rep))
-			tell(&rep, BAD, "/run/asymcc", NULL, "it cannot be read (the reason is on standard error)");
+		if (see_state(&rep))
+			tell(&rep, BAD, STATE_DIR, NULL, "it cannot be read (the reason is on standard error)");
 	} else if (known) {
 		tell(&rep, geteuid() ? NOTE : BAD, "loaded", geteuid() ? "run it as root" : NULL, "what is loaded cannot be seen%s",
 		     geteuid() ? "" : " (the reason is on standard error)");

@@ -187,12 +187,29 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 	return NULL;
 }
 
+/* Where it takes the kernel to know less, libbpf changes BTF. */
+static int compare_btf(const struct btf *built, __u32 id)
+{
+	struct btf *loaded = btf__load_from_kernel_by_id(id);
+	unsigned int nr = btf__type_cnt(built);
+	int err = loaded ? 0 : -errno;
+
+	if (!err && btf__type_cnt(loaded) != nr)
+		err = -ENODATA;
+	for (unsigned int i = 1; !err && i < nr; i++)
+		if (btf_kind(btf__type_by_id(loaded, i)) != btf_kind(btf__type_by_id(built, i)))
+			err = -ENODATA;
+	btf__free(loaded);
+	return err;
+}
+
 /* libbpf goes on without BTF where the kernel does not insist on it. */
 int registry_load(struct bpf_object *o)
 {
 	int err = bpf_object__load(o);
 	struct bpf_program *prog;
 	struct bpf_map *map;
+	__u32 btf_id = 0;
 
 	bpf_object__for_each_program(prog, o) {
 		struct bpf_prog_info info = {};
@@ -202,6 +219,7 @@ int registry_load(struct bpf_object *o)
 			err = -errno;
 		else if (!err && !info.btf_id)
 			err = -ENODATA;
+		btf_id = info.btf_id;
 	}
 	bpf_object__for_each_map(map, o) {
 		struct bpf_map_info info = {};
@@ -214,7 +232,7 @@ int registry_load(struct bpf_object *o)
 		else if (!info.btf_id)
 			err = -ENODATA;
 	}
-	return err;
+	return err ? err : compare_btf(bpf_object__btf(o), btf_id);
 }
 
 const char *registry_load_error(int err)

@@ -13,7 +13,6 @@
 
 #include "state.h"
 
-#define DIR_NAME "/run/asymcc"
 #define PART ".part" /* one for all: whoever writes holds the lock */
 #define LOCK_TRIES 100
 #define LOCK_WAIT_US 100000
@@ -26,7 +25,7 @@ static int dir = -1, lock_fd = -1, lock_depth;
 /* -1 with errno; EBADF: others may write there, or it is theirs. */
 static int open_dir(void)
 {
-	int fd = open(DIR_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int fd = open(STATE_DIR, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st))
@@ -44,17 +43,17 @@ static int fail_dir(void)
 {
 	if (errno == EACCES || errno == EPERM)
 		return fail("not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, CAP_PERFMON and "
-			    "CAP_NET_ADMIN, and writes " DIR_NAME ")");
+			    "CAP_NET_ADMIN, and writes " STATE_DIR ")");
 	if (errno == EBADF)
-		return fail(DIR_NAME " is not root's alone: remove it");
-	return fail("cannot use " DIR_NAME "/lock: %s", strerror(errno));
+		return fail(STATE_DIR " is not root's alone: remove it");
+	return fail("cannot use " STATE_DIR "/lock: %s", strerror(errno));
 }
 
 int state_lock(void)
 {
 	if (lock_depth++)
 		return 0;
-	if (mkdir(DIR_NAME, 0755) && errno != EEXIST)
+	if (mkdir(STATE_DIR, 0755) && errno != EEXIST)
 		goto refused;
 	dir = open_dir();
 	if (dir >= 0)
@@ -67,7 +66,7 @@ int state_lock(void)
 			goto refused;
 		if (i == LOCK_TRIES) {
 			state_unlock();
-			return fail("another asymcc keeps " DIR_NAME "/lock (`lslocks` may tell which)");
+			return fail("another asymcc keeps " STATE_DIR "/lock (`lslocks` may tell which)");
 		}
 		usleep(LOCK_WAIT_US);
 	}
@@ -91,7 +90,7 @@ void state_unlock(void)
 
 static int fail_file(const char *verb, const char *file)
 {
-	return fail("cannot %s " DIR_NAME "/%s: %s", verb, file, strerror(errno));
+	return fail("cannot %s " STATE_DIR "/%s: %s", verb, file, strerror(errno));
 }
 
 int state_write(const char *file, const struct words *w)
@@ -135,7 +134,7 @@ static int read_words(int at, const char *file, struct words *w)
 	sscanf(text, "%15s %15s %15s", w->word[0], w->word[1], w->word[2]);
 	for (int i = 0; i < STATE_WORDS; i++)
 		if ((!i || *w->word[i]) && !is_name(w->word[i]))
-			return fail(DIR_NAME "/%s is damaged: remove it", file);
+			return fail(STATE_DIR "/%s is damaged: remove it", file);
 	return 1;
 }
 
@@ -161,21 +160,19 @@ const char *state_default(void)
 		fail("cannot tell the network namespace's cookie: %s", strerror(errno));
 	if (s >= 0)
 		close(s);
-	snprintf(name, sizeof(name), "default-%llu", cookie);
+	snprintf(name, sizeof(name), STATE_DEFAULT "%llu", cookie);
 	return err ? NULL : name;
 }
 
-#define REPLACING "replacing-"
-
 const char *state_replacing(const char *cc)
 {
-	static char name[sizeof(REPLACING) + CC_NAME_LEN];
+	static char name[sizeof(STATE_REPLACING) + CC_NAME_LEN];
 
-	snprintf(name, sizeof(name), REPLACING "%.15s", cc);
+	snprintf(name, sizeof(name), STATE_REPLACING "%.15s", cc);
 	return name;
 }
 
-int state_each_replacing(void (*look)(const char *cc, const char *object, void *ctx), void *ctx)
+int state_each(const char *beginning, void (*look)(const char *rest, const struct words *w, void *ctx), void *ctx)
 {
 	int err = 0, fd = open_dir();
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -188,15 +185,14 @@ int state_each_replacing(void (*look)(const char *cc, const char *object, void *
 		return err;
 	}
 	while (errno = 0, (e = readdir(d))) {
-		const char *cc = e->d_name + strlen(REPLACING);
 		struct words w;
 		int there;
 
-		if (strncmp(e->d_name, REPLACING, strlen(REPLACING)) || !is_name(cc))
+		if (strncmp(e->d_name, beginning, strlen(beginning)))
 			continue;
 		there = read_words(fd, e->d_name, &w);
 		if (there > 0)
-			look(cc, w.word[0], ctx);
+			look(e->d_name + strlen(beginning), &w, ctx);
 		else if (there < 0)
 			err = -1;
 	}

@@ -11,6 +11,9 @@
 
 #include "asymcc.h"
 
+#define STATE_DIR "/run/asymcc"
+#define STATE_DEFAULT "default-"
+#define STATE_REPLACING "replacing-"
 #define STATE_WORDS 3
 
 /* What a file holds: names, "" where it has fewer. */
@@ -30,7 +33,7 @@ int state_remove(const char *file);                       /* it need not be ther
 /* The files' names; that of the namespace that the thread is in is NULL, with a message, if it cannot be told. */
 const char *state_default(void);
 const char *state_replacing(const char *cc);
-/* Calls `look` for each NAME of which a replacement is not finished. */
-int state_each_replacing(void (*look)(const char *cc, const char *object, void *ctx), void *ctx);
+/* Calls `look` for each file whose name begins so, with the rest of that. The lock need not be held. */
+int state_each(const char *beginning, void (*look)(const char *rest, const struct words *w, void *ctx), void *ctx);
 
 #endif

@@ -2,9 +2,11 @@
 /* `asymcc trace`: attach trace.bpf.o, collect its records until told to stop, close the bins. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -197,6 +199,27 @@ static int collect(struct ring_buffer *ring, const struct args *a, const sigset_
 	return err < 0 ? err : 0;
 }
 
+/* Only what never blocks: signals to stop wait until we look for them. */
+static FILE *open_output(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC, 0666);
+	const char *why = NULL;
+	struct stat st;
+	FILE *f = NULL;
+
+	if (fd < 0 || fstat(fd, &st))
+		why = strerror(errno);
+	else if (!S_ISREG(st.st_mode))
+		why = "not a regular file";
+	else if (ftruncate(fd, 0) || !(f = fdopen(fd, "w")))
+		why = strerror(errno);
+	if (why)
+		fail("cannot write %s: %s", path, why);
+	if (!f && fd >= 0)
+		close(fd);
+	return f;
+}
+
 int cmd_trace(const struct args *a)
 {
 	struct bpf_link *links[MAX_PROGRAMS] = {};
@@ -238,11 +261,9 @@ int cmd_trace(const struct args *a)
 		fail("cannot map the ring buffer: %s", strerror(errno));
 		goto cleanup;
 	}
-	out.file = fopen(a->output, "we");
-	if (!out.file) {
-		fail("cannot write %s: %s", a->output, strerror(errno));
+	out.file = open_output(a->output);
+	if (!out.file)
 		goto cleanup;
-	}
 	setvbuf(out.file, NULL, _IOFBF, FILE_BUFFER);
 	head.start_ns = now_ns();
 	fwrite(&head, sizeof(head), 1, out.file);

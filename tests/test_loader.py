@@ -584,6 +584,7 @@ HOOKS = """
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* TRIP="function call errno": that call fails so, or with errno 0 is the last thing that happens. */
@@ -609,6 +610,11 @@ int renameat(int f, const char *from, int t, const char *to) { return CALL(int, 
 int unlinkat(int fd, const char *path, int flags) { return CALL(int, unlinkat, fd, path, flags); }
 ssize_t write(int fd, const void *data, size_t n) { return CALL(ssize_t, write, fd, data, n); }
 ssize_t send(int fd, const void *data, size_t n, int flags) { return CALL(ssize_t, send, fd, data, n, flags); }
+long any_call(long nr, long a, long b, long c, long d, long e, long f) __asm__("syscall");
+long any_call(long nr, long a, long b, long c, long d, long e, long f) {
+	if (nr == __NR_bpf && a == 18 && trips("BTF_LOAD ")) return -1;
+	return ((long (*)())dlsym(RTLD_NEXT, "syscall"))(nr, a, b, c, d, e, f);
+}
 #undef FAILED
 #define FAILED 0
 void *bpf_map__attach_struct_ops(void *map) { return CALL(void *, bpf_map__attach_struct_ops, map); }
@@ -1269,5 +1275,20 @@ def test_trace_seconds(tmp_path):
 def test_trace_wrong_files(tmp_path):
     assert "-o" in refused("trace")
     assert "No such file" in refused("trace", "-o", tmp_path / "no" / "t")
-    done = run(ASYMCC, "trace", "--seconds", "1", "-o", "/dev/full", check=False)
+    full = f"mount -t tmpfs -o size=4k none {tmp_path} && head -c 4096 /dev/zero > {tmp_path}/zeros; exec {ASYMCC} trace --seconds 1 -o {tmp_path}/t"
+    done = run("unshare", "-m", "sh", "-c", full, check=False)
     assert done.returncode == 1 and "No space left" in done.stderr
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_trace_into_what_can_block_is_refused(read, tmp_path):
+    """Whether somebody reads from the other end or not; a signal would wait for ever."""
+    os.mkfifo(tmp_path / "t")
+    reader = os.open(tmp_path / "t", os.O_RDONLY | os.O_NONBLOCK) if read else None
+    try:
+        line = refused("trace", "--seconds", "1", "-o", tmp_path / "t")
+        assert str(tmp_path / "t") in line and (not read or "not a regular file" in line)
+    finally:
+        if reader is not None:
+            os.close(reader)
+    assert "not a regular file" in refused("trace", "--seconds", "1", "-o", "/dev/null")

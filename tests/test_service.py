@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -236,6 +237,22 @@ def test_cgroup(alias, pair, cgroup):  # noqa: F811
     finally:
         below.rmdir()
     assert cgroup.names() == []
+
+
+@needs_cgroup2
+def test_a_program_that_would_never_be_found_again_is_not_attached(alias, cgroup, trip):  # noqa: F811
+    """libbpf goes on where the kernel refuses BTF; `list` and `unuse` know a program by that."""
+    name, refusals = alias(), 0
+    asymcc("load", "fast", "--as", name)
+    for call in range(1, 30):
+        done = run(ASYMCC, "use", name, "--cgroup", cgroup.path, env=trip("BTF_LOAD", call, errno.ENOMEM), check=False)
+        assert (done.returncode, cgroup.names()) in ((0, ["asymcc_use"]), (1, [])), (call, done)
+        if done.returncode == 0:
+            assert listed(name)["used_in"] == [str(cgroup.path)], call
+            asymcc("unuse", name)
+        refusals += done.returncode
+        assert cgroup.names() == []
+    assert refusals
 
 
 @needs_cgroup2
@@ -644,6 +661,24 @@ def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):  # noqa
                 break
             refusals += 1
         assert refusals > 1 and done.returncode == 0
+
+
+def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):  # noqa: F811
+    """And of none that is there, with a name or by a process alone."""
+    def strangers() -> list[str]:
+        return [r["mend"] for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
+                if r["check"] == name and "not found" in r["text"] and r["state"] == "note"]
+
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    inside(pair, "use", name, "--default")
+    with program("unshare", "-n", "sh", "-c", f"{ASYMCC} use {name} --default && read line") as p:
+        assert p.stdout.readline() == f"{name} is used by default\n" and strangers() == []
+    line, = strangers()
+    file = Path(line.removeprefix("rm ").split(",")[0])
+    assert file.parent == STATE and file.name.startswith("default-")
+    file.unlink()
+    assert strangers() == []
 
 
 @needs_clang
