@@ -92,7 +92,7 @@ $(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/rivals/*.h) loader/trace.h Makefile
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
 $(B)/asymcc: $(LOADER) $(wildcard loader/*.h) Makefile | $(B)/.deps
-	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf -lelf -lz
+	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
 
 # --- installation -------------------------------------------------------------------------
 INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))

@@ -2,19 +2,24 @@
 #define _GNU_SOURCE 1
 #include <ctype.h>
 #include <dirent.h>
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <gelf.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "object.h"
 
 #define SUFFIX ".bpf.o"
 #define OPS_SECTION ".struct_ops"
+#define SECONDS 10 /* of CPU time, to read an object */
 
 static bool verbose;
 static char verdict[256], complaint[256];
@@ -132,41 +137,40 @@ cleanup:
 	return err;
 }
 
-/* Where a section's bytes lie in the file; -1 if it has none by that name. */
-static long section_offset(void *image, size_t size, const char *name)
+/* Where a section's bytes lie in the file, and how many; NULL if it has none by that name. */
+static char *section_in(void *image, size_t size, const char *name, size_t *bytes)
 {
-	Elf_Scn *scn = NULL;
-	long offset = -1;
-	size_t names;
-	Elf *elf;
+	const Elf64_Ehdr *h = image;
+	const Elf64_Shdr *sh, *names;
 
-	elf_version(EV_CURRENT);
-	elf = elf_memory(image, size);
-	if (!elf || elf_kind(elf) != ELF_K_ELF || elf_getshdrstrndx(elf, &names))
-		goto cleanup;
-	while (offset < 0 && (scn = elf_nextscn(elf, scn))) {
-		GElf_Shdr sh;
-		const char *s;
+	if (size < sizeof(*h) || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shoff > size ||
+	    h->e_shoff % 8 || h->e_shnum > (size - h->e_shoff) / sizeof(*sh) || h->e_shstrndx >= h->e_shnum)
+		return NULL;
+	sh = image + h->e_shoff;
+	names = &sh[h->e_shstrndx];
+	if (names->sh_offset > size || names->sh_size > size - names->sh_offset)
+		return NULL;
+	for (; sh < (Elf64_Shdr *)(image + h->e_shoff) + h->e_shnum; sh++) {
+		size_t room = sh->sh_name < names->sh_size ? names->sh_size - sh->sh_name : 0;
+		const char *s = image + names->sh_offset + sh->sh_name;
 
-		if (!gelf_getshdr(scn, &sh) || sh.sh_size > size ||
-		    sh.sh_offset > size - sh.sh_size)
+		if (sh->sh_offset > size || sh->sh_size > size - sh->sh_offset || sh->sh_type == SHT_NOBITS ||
+		    room <= strlen(name) || memcmp(s, name, strlen(name) + 1))
 			continue;
-		s = elf_strptr(elf, names, sh.sh_name);
-		if (s && !strcmp(s, name))
-			offset = sh.sh_offset;
+		*bytes = sh->sh_size;
+		return image + sh->sh_offset;
 	}
-cleanup:
-	elf_end(elf);
-	return offset;
+	return NULL;
 }
 
+/* One whose sections cannot be read, which each file has one without a name of, is taken for one too: who opens it tells why. */
 static bool is_controller(const char *path)
 {
 	void *image;
-	size_t size;
+	size_t size, bytes;
 	bool yes;
 
-	yes = !read_file(path, &image, &size) && section_offset(image, size, OPS_SECTION) >= 0;
+	yes = read_file(path, &image, &size) || !section_in(image, size, "", &bytes) || section_in(image, size, OPS_SECTION, &bytes);
 	free(image);
 	return yes;
 }
@@ -207,14 +211,14 @@ static bool ends_with(const char *s, const char *end)
 /* Find the name of the ops in the image: section, variable in it, member in that. */
 static char *ops_name(struct object *o, const char *file)
 {
-	long section = section_offset(o->image, o->size, OPS_SECTION);
+	size_t size = 0, offset;
+	char *section = section_in(o->image, o->size, OPS_SECTION, &size);
 	int id = btf__find_by_name_kind(o->btf, OPS_SECTION, BTF_KIND_DATASEC);
 	const struct btf_var_secinfo *s;
 	const struct btf_member *m;
 	const struct btf_type *t;
-	size_t offset;
 
-	if (section < 0 || id < 0)
+	if (!section || id < 0)
 		return NULL;
 	t = btf__type_by_id(o->btf, id);
 	s = btf_var_secinfos(t);
@@ -222,15 +226,16 @@ static char *ops_name(struct object *o, const char *file)
 		fail("%s holds %d struct_ops, one expected", file, (int)btf_vlen(t));
 		return NULL;
 	}
-	t = btf_plain_type(o->btf, btf__type_by_id(o->btf, s->type)->type);
-	if (!t || strcmp(btf__name_by_offset(o->btf, t->name_off), "tcp_congestion_ops"))
+	t = btf__type_by_id(o->btf, s->type);
+	t = t ? btf_plain_type(o->btf, t->type) : NULL;
+	if (!t || strcmp(btf_text(o->btf, t->name_off), "tcp_congestion_ops"))
 		return NULL;
 	m = btf_member_find(o->btf, t, "name");
 	if (!m)
 		return NULL;
 	o->type = t;
-	offset = section + s->offset + m->offset / 8;
-	return offset + CC_NAME_LEN <= o->size ? (char *)o->image + offset : NULL;
+	offset = (size_t)s->offset + m->offset / 8;
+	return offset + CC_NAME_LEN <= size ? section + offset : NULL;
 }
 
 static int parse(struct object *o, const char *name)
@@ -245,14 +250,12 @@ static int parse(struct object *o, const char *name)
 	if (!o->btf)
 		return fail("%s" SUFFIX " has no BTF: build it with clang -g", name);
 	bpf_object__for_each_map(map, o->bpf) {
-		size_t size;
-
 		if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS)
 			o->ops = map;
 		else if (ends_with(bpf_map__name(map), ".rodata"))
-			o->rodata = (void *)bpf_map__initial_value(map, &size);
+			o->rodata = (void *)bpf_map__initial_value(map, &o->rodata_size);
 		else if (ends_with(bpf_map__name(map), ".data"))
-			o->data = (void *)bpf_map__initial_value(map, &size);
+			o->data = (void *)bpf_map__initial_value(map, &o->data_size);
 	}
 	return 0;
 }
@@ -268,9 +271,72 @@ static int fail_unknown(const char *dir, const char *name)
 	return fail("no controller %s in %s; built there: %s", name, dir, list);
 }
 
+/* A parameter is where it says, among the initial values. */
+static int check_params(const struct object *o, const char *file)
+{
+	for (int i = 0; i < o->params.nr; i++) {
+		const struct var *v = &o->params.var[i];
+		size_t size = v->live ? o->data ? o->data_size : 0 : o->rodata ? o->rodata_size : 0;
+
+		if (v->offset > size || v->size > size - v->offset)
+			return fail("%s: parameter %s lies outside of its section", file, v->name);
+	}
+	return 0;
+}
+
+/* What the image says; freed by object_close(). */
+static int understand(struct object *o, const char *file, const char *name, const char *alias)
+{
+	char *patch;
+
+	if (parse(o, name))
+		return -1;
+	patch = ops_name(o, file);
+	if (patch && alias) {
+		/* libbpf copied the section when it parsed the image: parse the changed one */
+		memset(patch, 0, CC_NAME_LEN);
+		memcpy(patch, alias, strlen(alias));
+		bpf_object__close(o->bpf);
+		o->bpf = NULL;
+		if (parse(o, name) || !ops_name(o, file))
+			return -1;
+	}
+	if (patch)
+		snprintf(o->ops_name, sizeof(o->ops_name), "%.15s", patch);
+	if (!patch)
+		o->ops = NULL;
+	if (vars_read(&o->params, o->btf, ".data") || vars_read(&o->params, o->btf, ".rodata"))
+		return -1;
+	return check_params(o, file);
+}
+
+/* A damaged file may be the end of libbpf: a child reads it first. */
+static int try(struct object *o, const char *file, const char *name, const char *alias)
+{
+	const struct rlimit limit = { SECONDS, SECONDS };
+	int status = -1;
+	pid_t pid;
+
+	fflush(NULL);
+	signal(SIGCHLD, SIG_DFL);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_DUMPABLE, 0); /* no core */
+		setrlimit(RLIMIT_CPU, &limit);
+		if (freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)) /* it is told once */
+			understand(o, file, name, alias);
+		_exit(0);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (pid < 0)
+		return fail("cannot read %s: no process for it: %s", file, strerror(errno));
+	return status ? fail("%s is damaged: build or install it anew", file) : 0;
+}
+
 int object_open(struct object *o, const char *dir, const char *name, const char *alias)
 {
-	char path[PATH_MAX], *patch;
+	char path[PATH_MAX];
 
 	memset(o, 0, sizeof(*o));
 	snprintf(path, sizeof(path), "%s/%s" SUFFIX, dir, name);
@@ -278,40 +344,37 @@ int object_open(struct object *o, const char *dir, const char *name, const char 
 		return fail_unknown(dir, name);
 	if (read_file(path, &o->image, &o->size))
 		return fail("cannot read %s: %s", path, strerror(errno));
-	if (parse(o, name))
-		return -1;
-	patch = ops_name(o, path);
-	if (patch && alias) {
-		/* libbpf copied the section when it parsed the image: parse the changed one */
-		memset(patch, 0, CC_NAME_LEN);
-		memcpy(patch, alias, strlen(alias));
-		bpf_object__close(o->bpf);
-		o->bpf = NULL;
-		if (parse(o, name) || !ops_name(o, path))
-			return -1;
-	}
-	if (patch)
-		snprintf(o->ops_name, sizeof(o->ops_name), "%.15s", patch);
-	if (!patch)
-		o->ops = NULL;
-	return vars_read(&o->params, o->btf, ".data") || vars_read(&o->params, o->btf, ".rodata") ? -1 : 0;
+	return try(o, path, name, alias) ? -1 : understand(o, path, name, alias);
 }
 
 void object_write_name(struct object *o, const char *variable, const char *cc)
 {
 	int offset = vars_offset_of(o->btf, variable);
 
-	if (offset >= 0 && o->rodata)
+	if (offset >= 0 && o->rodata && o->rodata_size >= CC_NAME_LEN && (size_t)offset <= o->rodata_size - CC_NAME_LEN)
 		strncpy((char *)o->rodata + offset, cc, CC_NAME_LEN);
+}
+
+/* Of the names that is_name() admits, those that the kernel takes from BPF. */
+static bool is_plain(const char *name)
+{
+	for (; *name; name++)
+		if (!isalnum((unsigned char)*name) && *name != '_' && *name != '.')
+			return false;
+	return true;
 }
 
 int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias)
 {
+	if (alias && !is_plain(alias))
+		return fail("--as %s: letters, digits, '_' and '.' only: the kernel takes no other name from BPF", alias);
 	if (object_open(o, dir, name, alias))
 		return -1;
 	if (!o->ops)
 		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section "
 			    OPS_SECTION, dir, name);
+	if (!*o->ops_name || !is_plain(o->ops_name))
+		return fail("%s/%s" SUFFIX ": the name of its controller is damaged", dir, name);
 	/* so that programs outside the struct_ops know which controller is theirs */
 	object_write_name(o, "asymcc_name", o->ops_name);
 	return 0;

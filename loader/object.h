@@ -19,6 +19,7 @@ struct object {
 	char ops_name[CC_NAME_LEN];
 	struct vars params;
 	void *rodata, *data;          /* initial values of the parameters, of those that are live in `data` */
+	size_t rodata_size, data_size;
 	void *image;
 	size_t size;
 };

@@ -179,7 +179,7 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 	const struct btf_member *m = btf_members(type);
 
 	for (int i = 0; i < (int)btf_vlen(type); i++, m++) {
-		const char *name = btf__name_by_offset(btf, m->name_off);
+		const char *name = btf_text(btf, m->name_off);
 
 		if (!btf_member_find(r->kernel, r->ops, name))
 			return name;

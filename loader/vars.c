@@ -7,13 +7,31 @@
 #include "asymcc.h"
 #include "vars.h"
 
+#define LINKS_MAX 32     /* of a chain of names and qualifiers */
+#define MEMBERS_MAX 4096 /* of the private state, with those of the structs in it */
+
+/*
+ * What an object says of itself may be anything: libbpf before 1.3 checks neither ids nor names, and none checks tags.
+ * Names and tags are printed.
+ */
+const char *btf_text(const struct btf *btf, unsigned int offset)
+{
+	const char *text = btf__name_by_offset(btf, offset);
+
+	for (const char *c = text; c && *c; c++)
+		if (*c < ' ' || *c > '~')
+			return "";
+	return text ? text : "";
+}
+
 /* Strip names and qualifiers: const volatile u32 -> unsigned int. */
 const struct btf_type *btf_plain_type(const struct btf *btf, unsigned int id)
 {
 	const struct btf_type *t = btf__type_by_id(btf, id);
+	int links = 0;
 
 	while (t && (btf_is_mod(t) || btf_is_typedef(t)))
-		t = btf__type_by_id(btf, t->type);
+		t = ++links < LINKS_MAX ? btf__type_by_id(btf, t->type) : NULL;
 	return t;
 }
 
@@ -22,10 +40,18 @@ const struct btf_member *btf_member_find(const struct btf *btf, const struct btf
 {
 	const struct btf_member *m = btf_members(type);
 
-	for (int i = 0; i < (int)btf_vlen(type); i++, m++)
-		if (!strcmp(btf__name_by_offset(btf, m->name_off), name))
+	for (int i = 0; btf_is_struct(type) && i < (int)btf_vlen(type); i++, m++)
+		if (!strcmp(btf_text(btf, m->name_off), name))
 			return m;
 	return NULL;
+}
+
+/* What a section's entry stands for; NULL: no variable. */
+static const struct btf_type *var_at(const struct btf *btf, const struct btf_var_secinfo *s)
+{
+	const struct btf_type *t = btf__type_by_id(btf, s->type);
+
+	return t && btf_is_var(t) ? t : NULL;
 }
 
 static const char *tag_of(const struct btf *btf, unsigned int var_id)
@@ -36,7 +62,7 @@ static const char *tag_of(const struct btf *btf, unsigned int var_id)
 		const struct btf_type *t = btf__type_by_id(btf, id);
 
 		if (btf_is_decl_tag(t) && t->type == var_id && btf_decl_tag(t)->component_idx == -1)
-			return btf__name_by_offset(btf, t->name_off);
+			return btf_text(btf, t->name_off);
 	}
 	return NULL;
 }
@@ -93,15 +119,15 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 	vars->var = room;
 	s = btf_var_secinfos(sec);
 	for (int i = 0; i < (int)btf_vlen(sec); i++, s++) {
-		const struct btf_type *decl = btf__type_by_id(btf, s->type), *t;
+		const struct btf_type *decl = var_at(btf, s), *t;
 		struct var *v = &vars->var[vars->nr];
-		const char *tag = tag_of(btf, s->type);
+		const char *tag = decl ? tag_of(btf, s->type) : NULL;
 
 		if (!tag)
 			continue;
 		t = btf_plain_type(btf, decl->type);
 		*v = (struct var){
-			.name = btf__name_by_offset(btf, decl->name_off),
+			.name = btf_text(btf, decl->name_off),
 			.offset = s->offset,
 			.size = s->size,
 			.is_signed = t && btf_is_int(t) && (btf_int_encoding(t) & BTF_INT_SIGNED),
@@ -109,6 +135,8 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 		ret = parse_tag(v, tag);
 		if (ret < 0)
 			return ret;
+		if (!*v->name)
+			return fail("a variable in %s has no name, or not a plain one", section);
 		if (v->size != 1 && v->size != 2 && v->size != 4 && v->size != 8)
 			return fail("variable %s: %u bytes is no integer", v->name, v->size);
 		vars->nr += ret;
@@ -117,7 +145,7 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 }
 
 static int add_members(struct vars *vars, const struct btf *btf, const struct btf_type *type,
-		       unsigned int base)
+		       unsigned int base, int *left)
 {
 	const struct btf_member *m = btf_members(type);
 
@@ -126,7 +154,9 @@ static int add_members(struct vars *vars, const struct btf *btf, const struct bt
 		unsigned int offset = base + btf_member_bit_offset(type, i) / 8;
 		struct var *var;
 
-		if (t && btf_is_struct(t) && add_members(vars, btf, t, offset))
+		if (!(*left)--)
+			return fail("the private state has more than %d members, or one is in itself", MEMBERS_MAX);
+		if (t && btf_is_struct(t) && add_members(vars, btf, t, offset, left))
 			return -1;
 		if (!t || !(btf_is_int(t) || btf_is_any_enum(t)) || t->size > 8 ||
 		    btf_member_bitfield_size(type, i))
@@ -136,7 +166,7 @@ static int add_members(struct vars *vars, const struct btf *btf, const struct bt
 			return fail("out of memory");
 		vars->var = var;
 		var[vars->nr++] = (struct var){
-			.name = btf__name_by_offset(btf, m->name_off),
+			.name = btf_text(btf, m->name_off),
 			.offset = offset,
 			.size = t->size,
 			.is_signed = btf_is_int(t) && (btf_int_encoding(t) & BTF_INT_SIGNED),
@@ -148,16 +178,18 @@ static int add_members(struct vars *vars, const struct btf *btf, const struct bt
 int vars_read_state(struct vars *vars, const struct btf *btf)
 {
 	unsigned int nr = btf__type_cnt(btf);
+	int left = MEMBERS_MAX;
 
 	memset(vars, 0, sizeof(*vars));
 	for (unsigned int id = 1; id < nr; id++) {
 		const struct btf_type *t = btf__type_by_id(btf, id);
 
-		if (!btf_is_decl_tag(t) || strcmp(btf__name_by_offset(btf, t->name_off), "state"))
+		if (!btf_is_decl_tag(t) || strcmp(btf_text(btf, t->name_off), "state"))
 			continue;
-		t = btf_plain_type(btf, btf__type_by_id(btf, t->type)->type);
+		t = btf__type_by_id(btf, t->type);
+		t = t ? btf_plain_type(btf, t->type) : NULL;
 		t = t && btf_is_ptr(t) ? btf_plain_type(btf, t->type) : NULL;
-		return t && btf_is_struct(t) ? add_members(vars, btf, t, 0) : 0;
+		return t && btf_is_struct(t) ? add_members(vars, btf, t, 0, &left) : 0;
 	}
 	return 0;
 }
@@ -169,9 +201,9 @@ int vars_offset_of(const struct btf *btf, const char *name)
 
 	for (int i = 0; sec && i < (int)btf_vlen(sec); i++) {
 		const struct btf_var_secinfo *s = &btf_var_secinfos(sec)[i];
-		const struct btf_type *decl = btf__type_by_id(btf, s->type);
+		const struct btf_type *decl = var_at(btf, s);
 
-		if (s->size == CC_NAME_LEN && !strcmp(btf__name_by_offset(btf, decl->name_off), name))
+		if (decl && s->size == CC_NAME_LEN && !strcmp(btf_text(btf, decl->name_off), name))
 			return s->offset;
 	}
 	return -1;
