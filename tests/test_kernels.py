@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 
+import numpy as np
 import pytest
 
 from asymlab import LabError, agent, image, kernels, runner, scenario, topology, vm
@@ -213,6 +214,37 @@ def test_what_the_kernel_keeps_is_left_over(monkeypatch):
     monkeypatch.setattr(agent, "in_kernel", lambda: next(listed))
     assert agent.left_over({("map", 1): "map 1 fast", ("prog", 2): "prog 2 fast_init"}) == ["prog 2 fast_init"]
     assert agent.left_over({("map", 1): "map 1 fast"}) == []
+
+
+def flow_of(packets: int = 2000, window: int = 2, mss: int = 948):
+    """Acks and goodput of a flow that delivers a packet each 4 ms with `window` in flight."""
+    acks = np.zeros(packets - window, [("t", "f8"), ("cwnd", "u4"), ("delivered", "u4")])
+    acks["t"], acks["cwnd"], acks["delivered"] = 0.004 * (np.arange(len(acks)) + window), window, np.arange(len(acks))
+    per_bin = np.bincount((0.004 * np.arange(packets) / 0.1 + 1e-6).astype(int))
+    goodput = np.zeros(len(per_bin), [("t", "f8"), ("bytes", "u8")])
+    goodput["t"], goodput["bytes"] = 0.1 * np.arange(len(per_bin)), per_bin * mss
+    return acks, goodput
+
+
+@pytest.mark.parametrize("unseen", [[], range(500, 540), range(1900, 1998), range(0, 1998, 3), range(0, 1990)])
+def test_acks_that_the_tracer_was_not_shown_are_no_lost_bytes(unseen):
+    """Nor segments: those of the last bins, whose bytes then stand in no bin."""
+    acks, goodput = flow_of()
+    for seen in (goodput, goodput[:-3]):
+        kernels.bytes_agree("clean", np.delete(acks, unseen), seen, 948, 0.1)
+
+
+@pytest.mark.parametrize("wrong", [{"delivered": -80}, {"delivered": 80}, {"bytes": -2}, {"bytes": 2}])
+def test_bytes_that_are_lost_are_found(wrong):
+    """80 packets of 2000, or 2 in each bin."""
+    acks, goodput = flow_of()
+    for column, by in wrong.items():
+        if column == "delivered":
+            acks["delivered"][1000:] += np.uint32(by % 2**32)
+        else:
+            goodput["bytes"] = goodput["bytes"].astype("i8") + by * 948
+    with pytest.raises(LabError, match="clean: .* bytes"):
+        kernels.bytes_agree("clean", acks, goodput, 948, 0.1)
 
 
 # --- on kernels ----------------------------------------------------------------------------
