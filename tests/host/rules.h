@@ -73,6 +73,12 @@ static u64 window(const struct snapshot *s)
 	return of_private(s, w);
 }
 
+/* The window that the stack has set, which a law with a W may take up; else `otherwise`. */
+static u64 given(const struct snapshot *s, u64 otherwise)
+{
+	return s->tp.snd_cwnd == s->k.stack_cwnd ? s->tp.snd_cwnd : otherwise;
+}
+
 /* By how much a counter has grown; -1 if there is none. */
 static s64 counted(const char *name, const struct snapshot *old, const struct snapshot *new)
 {
@@ -100,7 +106,7 @@ static const char *rules_of_rounds(bool ack, bool undo, const struct snapshot *o
 	u64 w = window(new), last = window(old), flight;
 	u32 carried;
 
-	if (rounds < 0 || old->other)
+	if (rounds < 0)
 		return NULL;
 	if (!w_last) {
 		delivered_round = member("ca.delivered_round");
@@ -122,21 +128,23 @@ static const char *rules_of_rounds(bool ack, bool undo, const struct snapshot *o
 static const char *rules_of_w(bool ack, bool undo, const struct snapshot *old, const struct snapshot *new)
 {
 	u64 w = window(new), last = window(old), clamp = new->tp.snd_cwnd_clamp;
-	u64 taken = old->tp.snd_cwnd == old->k.stack_cwnd ? old->tp.snd_cwnd : W_MAX; /* W may be what the stack has set */
 
 	if (cutting(old->k.state) && cutting(new->k.state) && counted("idle_restarts", old, new) <= 0)
-		HOLDS(w == last || w == clamp, "changed during recovery");
+		HOLDS(w == last || w == clamp || w == new->tp.snd_ssthresh, "changed during recovery");
 	if (ack)
-		HOLDS(w >= min_u64(min_u64(min_u64(last, 2), clamp), taken), "W below 2");
+		HOLDS(w >= min_u64(min_u64(min_u64(last, 2), clamp), given(old, 2)), "W below 2");
 	return rules_of_rounds(ack, undo, old, new);
 }
 
 #ifdef WIRE
+/* But for what a callback is told with. */
 static bool unchanged(const struct snapshot *old, const struct snapshot *new)
 {
 	const size_t room = offsetof(struct tcp_sock, room_) + sizeof(tp->room_);
 
-	return !memcmp(&old->icsk, &new->icsk, sizeof(old->icsk)) && !memcmp(&old->k, &new->k, sizeof(old->k)) &&
+	return !memcmp(old->icsk.icsk_ca_priv, new->icsk.icsk_ca_priv, sizeof(old->icsk.icsk_ca_priv)) &&
+	       !memcmp(&old->icsk.icsk_ack, &new->icsk.icsk_ack, sizeof(old->icsk.icsk_ack)) &&
+	       !memcmp(&old->k, &new->k, sizeof(old->k)) &&
 	       !memcmp((char *)&old->tp + room, (char *)&new->tp + room, sizeof(old->tp) - room);
 }
 #endif
@@ -153,11 +161,13 @@ static const char *rules(void (*run)(void), const struct snapshot *old, const st
 		HOLDS(cwnd <= new->tp.snd_cwnd_clamp, "above the clamp");
 		return NULL;
 	}
+	if (old->other) /* another's, or ours from now on */
+		return NULL;
 	HOLDS(cwnd <= max_u64(old->tp.snd_cwnd, new->tp.snd_cwnd_clamp) || cwnd == new->k.stack_cwnd, "above the clamp");
 	if (cutting(new->k.state) && !OPS.cong_control)
 		HOLDS(cwnd == old->tp.snd_cwnd || cwnd == new->k.stack_cwnd, "changed during recovery");
 	if ((run == fast_retransmit || run == enter_cwr || run == timeout) && started)
-		HOLDS(ssthresh <= max_u64(window(old), 2), "a loss raises ssthresh");
+		HOLDS(ssthresh <= max_u64(max_u64(window(old), given(old, 0)), 2), "a loss raises ssthresh");
 	if (run == undo) {
 		u32 prior = old->k.undo_marker && old->k.prior_ssthresh ? old->tp.prior_cwnd : 0;
 
@@ -166,7 +176,7 @@ static const char *rules(void (*run)(void), const struct snapshot *old, const st
 	}
 #ifdef WIRE
 	if (run == read_options || run == write_options || run == egress || run == ingress)
-		HOLDS(old->other || unchanged(old, new), "the wire changes the socket");
+		HOLDS(unchanged(old, new), "the wire changes the socket");
 #endif
 	return OPS.cong_control ? rules_of_w(run == ack, run == undo, old, new) : NULL;
 }

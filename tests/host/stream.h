@@ -5,6 +5,7 @@
  * sequence numbers lie near those expected.
  */
 enum { ROOM_OF_ONE = 70 };      /* lines that one choice adds at most */
+enum { SYN_PORT = 443 };        /* that packets come from */
 enum { MANY = 64 };             /* packets in flight at most when the options of each are written */
 #define ALL (~0u)
 
@@ -421,8 +422,17 @@ static void give_packet(struct line *line, u32 seq, u32 ack, u8 ecn)
 		put_be(end + 8, ack + 1920, 4);
 		end += 12;
 	}
-	tcp[12] = (end - tcp) / 4 << 4;
 	tcp[13] = how & 8 ? byte() : 16;
+	if (tcp[13] & 2) { /* a SYN says hello */
+		const u16 exid = HELLO_EXID;
+
+		end[0] = OPTION_KIND;
+		end[1] = 4;
+		memcpy(end + 2, &exid, 2);
+		end += 4;
+	}
+	put_be(tcp, SYN_PORT, 2);
+	tcp[12] = (end - tcp) / 4 << 4;
 	if (how & 0x10)
 		seq = seq - number(0, 1 << 16);
 	put_be(tcp + 4, seq, 4);
@@ -515,6 +525,16 @@ static void choose_call(void)
 	judge_line(line);
 }
 
+/* The socket's controller was chosen for it, or is not to be changed; the port of the peer. */
+static void choose_socket(struct line *line)
+{
+	u8 how = byte();
+
+	assign(line, "chosen", how % 4 == 1);
+	assign(line, "locked", how % 8 == 2);
+	assign(line, "remote_port", how & 0x80 ? SYN_PORT : 80);
+}
+
 static void choose_peer(struct line *line)
 {
 	u8 how = byte();
@@ -525,6 +545,8 @@ static void choose_peer(struct line *line)
 	assign(line, "rcv_nxt", how & 0x10 ? -3000 : 1);
 	assign(line, "rcv_wup", how & 0x10 ? -3000 : 1);
 	in.answers = how & 0x20;
+	if (member("chosen"))
+		choose_socket(line);
 	if (how & 0x40)
 		assign(line, "other", 1);
 	if (how % 4 == 2)
@@ -589,7 +611,7 @@ static void choose_connection(void)
 	assign(line, "snd_nxt", seq);
 	assign(line, "mss_cache", mss);
 	assign(line, "seg", max_u64(mss, 1));
-	assign(line, "snd_cwnd", how & 1 ? number(1, 1u << 31) : 10);
+	assign(line, "snd_cwnd", how & 1 ? number(1, 0x7fffffff) : 10);
 	assign(line, "snd_cwnd_clamp", PICK(ALL, 50, 1 << 20, 1, 2, 3));
 	assign(line, "srtt_us", how & 2 ? number(1, ALL) : 0);
 	assign(line, "data_segs_out", how >> 2 & 1);
