@@ -26,6 +26,12 @@ static u8 byte(void)
 	return in.at < in.end ? *in.at++ : 0;
 }
 
+/* Choices that are seldom another than 0. */
+static u8 seldom(void)
+{
+	return byte() & 0x80 ? byte() : 0;
+}
+
 #define PICK(...)                                       \
 	({                                              \
 		const u64 of_[] = { __VA_ARGS__ };      \
@@ -327,16 +333,15 @@ static void finish_segment(u8 how, u32 seq, u32 len, bool queued)
 static void choose_data(void)
 {
 	const u16 exid = DATA_EXID;
-	u8 how = byte(), o[12] = { OPTION_KIND, 12 };
-	u32 seq = tp->rcv_nxt, len = 960, stamp = in.now - in.base;
+	u8 what = byte(), how = what & 0x80 ? byte() : 0, o[12] = { OPTION_KIND, 12 };
+	u32 seq = tp->rcv_nxt, len = 960, stamp = in.now - in.base - (what >> 2 & 7) * in.base / 8;
 	struct line *line;
 
 	if (how % 4 == 2)
 		seq += number(1, 1u << 31);
 	if (how % 4 == 3)
 		seq -= number(1, 1u << 16);
-	if (how & 0x04)
-		in.round = how & 0x08 ? byte() : in.round + 1;
+	in.round = how & 0x04 ? byte() : in.round + (what % 4 == 3);
 	if (how & 0x10)
 		o[4] = byte();
 	if (how & 0x20) {
@@ -395,9 +400,9 @@ static void choose_options(void)
 }
 
 /* An IP packet: a pure ACK of `ack`, or nearly one. */
-static void give_packet(struct line *line, u32 seq, u32 ack, u8 ecn)
+static void give_packet(struct line *line, u32 seq, u32 ack, u8 ecn, u8 flags)
 {
-	u8 how = byte(), raw[120] = { 0 }, *tcp = raw + (how & 1 ? 40 : 20), *end = tcp + 20;
+	u8 what = byte(), how = what & 0x80 ? byte() : what & 7, raw[160] = { 0 }, *tcp = raw + (how & 1 ? 40 : 20), *end = tcp + 20;
 
 	if (how & 1) {
 		raw[0] = 0x60;
@@ -422,8 +427,8 @@ static void give_packet(struct line *line, u32 seq, u32 ack, u8 ecn)
 		put_be(end + 8, ack + 1920, 4);
 		end += 12;
 	}
-	tcp[13] = how & 8 ? byte() : 16;
-	if (tcp[13] & 2) { /* a SYN says hello */
+	tcp[13] = how & 8 ? PICK(0x50, 0, 2, 17, 18, 20, 24) : flags;
+	if (tcp[13] & 2 && !(what & 8)) { /* a SYN says hello */
 		const u16 exid = HELLO_EXID;
 
 		end[0] = OPTION_KIND;
@@ -439,7 +444,7 @@ static void give_packet(struct line *line, u32 seq, u32 ack, u8 ecn)
 	put_be(tcp + 8, ack, 4);
 	if (how & 0x20) { /* anything */
 		raw[byte() % (end - raw)] = byte();
-		end += byte() % 8;
+		end += byte() % 64;
 	}
 	if (how & 0x40)
 		end = raw + byte() % (end - raw + 1);
@@ -452,7 +457,7 @@ static void give_packet(struct line *line, u32 seq, u32 ack, u8 ecn)
 static void choose_pure_ack(void)
 {
 	struct line *line = begin_line("poke");
-	u8 how = byte();
+	u8 how = seldom();
 	u32 ack = tp->rcv_nxt;
 
 	assign(line, "rcv_wup", tp->rcv_nxt);
@@ -462,26 +467,48 @@ static void choose_pure_ack(void)
 	play_line(line);
 	line = begin_line("write");
 	give(line, "len", 0);
-	give(line, "room", PICK(28, 40, 20, 8, 0));
+	give(line, "room", how & 4 ? PICK(40, 20, 8, 0) : 28);
 	judge_line(line);
 	if (how & 2)
-		ack += number(0, ALL);
+		ack -= number(0, ALL);
 	line = begin_line("egress");
-	give_packet(line, tp->snd_nxt, ack, 0);
+	give_packet(line, tp->snd_nxt, ack, 0, 16);
 	judge_line(line);
 }
 
 /* An ACK of the peer, marked or not, and what the stack makes of it. */
-static void choose_ingress(void)
+static void choose_mark(u8 how)
 {
 	struct line *line = begin_line("ingress");
-	u8 how = byte();
-	u32 ack = how & 1 ? tp->snd_una + (u32)number(0, ALL) : tp->snd_una;
+	u32 ack = how & 1 ? tp->snd_una + (u32)number(0, ALL) : tp->snd_una + in.size * k.seg;
 
-	give_packet(line, tp->rcv_nxt, ack, 3 - (how >> 1 & 3));
+	give_packet(line, tp->rcv_nxt, ack, 3 - (how >> 1 & 3), 16);
 	judge_line(line);
 	if (!(how & 8))
 		choose_ack();
+}
+
+/* A SYN comes: does it say hello, and may it have ECN? */
+static void choose_syn(u8 how)
+{
+	struct line *line = begin_line("ingress");
+
+	give_packet(line, 1, 0, 0, 2);
+	judge_line(line);
+	line = begin_line("call");
+	give(line, "op", BPF_SOCK_OPS_NEEDS_ECN);
+	give(line, "full", how & 1);
+	judge_line(line);
+}
+
+static void choose_ingress(void)
+{
+	u8 how = byte();
+
+	if (how < 0xc0)
+		choose_mark(how);
+	else
+		choose_syn(how);
 }
 
 static void choose_write(void)
@@ -490,6 +517,7 @@ static void choose_write(void)
 	u8 how = byte();
 
 	assign(line, "icsk_retransmits", how >> 4 & 3);
+	assign(line, "snd_wnd", how & 0x40 ? number(0, SND_WND) : SND_WND);
 	play_line(line);
 	line = begin_line("write");
 	give(line, "room", PICK(40, 28, 20, 8, 0));
