@@ -318,11 +318,10 @@ class View:
     def links(self, place: tuple[int, str]) -> np.ndarray:
         return self.run.links[self.run.links["dev"] == self.run.job["watch"][place[0] - 1][place[1]]["dev"]]
 
-    def dropped(self, place: tuple[int, str]) -> float:
-        """Share of what came to its queue."""
+    def drops(self, place: tuple[int, str]) -> np.ndarray:
+        """The times of the bins in which its queue dropped something."""
         rows = self.links(place)
-        drops = int(rows["drops"].sum())
-        return drops / max(drops + int(rows["packets"].sum()), 1)
+        return rows["t"][np.diff(rows["drops"].astype("i8"), prepend=0) > 0]
 
 
 def content(v: View) -> Iterator[tuple[str, str]]:
@@ -357,8 +356,7 @@ def tries_lost(v: View, flow: Flow, since: float, until: float) -> int:
     for place in v.both_ways(flow):
         through *= 1 - max(d.loss for _, d in v.phases[place])
         base += min(d.delay for _, d in v.phases[place]) / 1e6
-        rows = v.links(place)
-        drops |= set(map(float, rows["t"][(rows["drops"] > 0) & (rows["t"] >= since - 0.2) & (rows["t"] < until)]))
+        drops |= {float(t) for t in v.drops(place) if since - 0.2 <= t < until}
     lost, due, step = 0, -math.inf, max(0.2, base)
     for t in sorted(drops):
         if t >= due:
@@ -718,9 +716,9 @@ def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally:
                 console.print(tally.line())
 
 
-def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image, tally: Tally | None = None) -> Tally:
+def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tally:
     """Judge scenarios by their names, and shrink the first of each kind of failure."""
-    tally, shrunk = tally or Tally(), set()
+    tally, shrunk = Tally(), set()
     for name, broken in list(run_all({name: written(tree, name) for name, tree in trees.items()}, jobs, guest, tally)):
         if (broken.invariant, broken.controller) not in shrunk:
             shrunk.add((broken.invariant, broken.controller))
