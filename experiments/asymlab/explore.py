@@ -706,7 +706,8 @@ def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally:
     tasks = {task.key: (name, task) for name, case in cases.items() for task in runner.plan([case], guest)}
     work = runner.survey([task for _, task in tasks.values()])
     console.print(work.line(runner.places(jobs)))
-    under_way = runner.runs(work.left, guest, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
+    left = [task for _, task in tasks.values() if task.key not in work.done]  # as drawn, so that those that have ended are a sample of all
+    under_way = runner.runs(left, guest, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
     with contextlib.closing(under_way):
         for key, result in itertools.chain(work.done.items(), ((task.key, result) for task, result in under_way)):
             name, task = tasks[key]
