@@ -15,8 +15,9 @@
  * Good where losses are of the air and not of the queue: the cut takes out what was queued, and no
  * more. On deep queues it cuts by more than half. Where ACKs come in clumps (Wi-Fi, cable) InterACK
  * is coarse; a stale RTTmin makes it timid: rtt_min_win_s. Behind a policer or a very short queue the
- * RTT shows no congestion, and a loss hardly cuts. With more flows than packets in cwnd the filter
- * takes samples below the average only, and InterACK drifts down.
+ * RTT shows no congestion, and a loss hardly cuts; duplicate ACKs that somebody forges are such losses,
+ * which neither slow it nor raise it. With more flows than packets in cwnd the filter takes samples below
+ * the average only, and InterACK drifts down.
  *
  * Where the paper is silent, or we differ:
  *  - Fig. 2 joins net's factors by '+'; then nothing shrinks. (9), (10) and "shrink factor" say

@@ -24,7 +24,7 @@ FULL = os.environ.get("ATTACK") == "full"
 ROUNDS = 300 if FULL else 20
 RENOS = 2  # first and as many last in a round: what follows an attack hangs on a packet's time
 W_MAX = 1 << 20
-FACTOR, SMALL = 4, 40  # of Reno's largest window in the second half, or of this one: first windows and a round's growth
+FACTOR, SMALL = 3, 40  # of Reno's largest window in the second half, or of this one: first windows and a round's growth
 FITTING = {"fast": ("--set", "alpha=5")}
 
 # Where the law itself allows more: no more than an honest peer gets, or with a reason of its own a packet for each that was delivered.
@@ -34,6 +34,7 @@ BY_LAW = {
     ("formosa", "spoofed_plainly"): (HONEST, "it paces: the ACK comes before the repair is out, and the stack takes the reduction back"),
     ("formosa", "undone"): (HONEST, "the same"),
     ("bpf_bic", "spoofed_plainly"): (HONEST, "BIC keeps four fifths and seeks the last maximum"),
+    ("bpf_bic", "anything"): (HONEST, "the same"),
     ("bpf_vegas", "flood"): (DELIVERED, "Linux's Vegas, in slow start, does not ask whether the window is used"),
     ("nreno", "flood"): (DELIVERED, "[N] counts ACKs"),
 }

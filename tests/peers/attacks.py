@@ -11,6 +11,7 @@ A round is what a peer does after all has arrived that the kernel could send: ro
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import random
 import socket
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterator
 from raw import ACK, ECE, KERNEL, M32, PATTERN, End, Tun, less, stream
 
 MSS, WINDOW = 1400, 1 << 17  # bytes
-ROUND = 0.010  # s, at least
+ROUND_S = 0.010  # at least
 CHUNK = PATTERN * 4
 SNDBUF = 2 << 20
 
@@ -83,12 +84,12 @@ class Flow(End):
                 "flight": self.window // mss, "segments": segments, "retransmits": retransmits}
 
 
-ATTACKS: dict[str, tuple[Callable[[Flow, int], None], dict]] = {}
+ATTACKS: dict[str, tuple[Callable[[Flow, int], None], float, dict]] = {}
 
 
-def attack(**keys):
+def attack(round_s: float = ROUND_S, **keys):
     def put(f):
-        ATTACKS[f.__name__] = f, keys
+        ATTACKS[f.__name__] = f, round_s, keys
         return f
     return put
 
@@ -166,7 +167,7 @@ def spoofed(f: Flow, k: int) -> None:
     f.honest()
 
 
-@attack(sack=False, stamps=False)
+@attack(round_s=0.040, sack=False, stamps=False, window=1 << 19)
 def spoofed_plainly(f: Flow, k: int) -> None:
     """The same toward a sender whom nothing tells that it repaired in vain."""
     if k % 4 == 3:
@@ -278,7 +279,7 @@ def listen(names: list[str]) -> dict[tuple[str, int], socket.socket]:
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
             s.bind((KERNEL[family], 8000 + i))
             s.listen(64)
-            s.settimeout(5)
+            s.setblocking(False)
             listeners[name, family] = s
     return listeners
 
@@ -286,18 +287,22 @@ def listen(names: list[str]) -> dict[tuple[str, int], socket.socket]:
 def connect(tun: Tun, listeners: dict, name: str, attack_name: str, family: int, **keys) -> Flow:
     port = 10000 + len(tun.ends)
     listener = listeners[name, family]
-    flow = Flow(tun, family, port, listener.getsockname()[1], name, attack_name, **({"mss": MSS, "window": WINDOW} | ATTACKS[attack_name][1] | keys))
-    tun.drain()
-    s, address = listener.accept()
-    assert address[1] == port
-    flow.accept(s)
-    return flow
+    flow = Flow(tun, family, port, listener.getsockname()[1], name, attack_name, **({"mss": MSS, "window": WINDOW} | ATTACKS[attack_name][2] | keys))
+    for wait in range(5000):
+        tun.drain()
+        with contextlib.suppress(BlockingIOError):
+            flow.accept(listener.accept()[0])
+            return flow
+        time.sleep(0.001)
+        if wait % 500 == 499 and not flow.open:
+            flow.call()  # a packet may be lost here, too
+    raise SystemExit(f"{name}: no connection")
 
 
-def run(flows: list[Flow], rounds: int) -> None:
+def run(flows: list[Flow], rounds: int, round_s: float) -> None:
     tun = flows[0].tun
     for k in range(rounds):
-        due = time.monotonic() + ROUND
+        due = time.monotonic() + round_s
         for f in flows:
             f.fill()
         time.sleep(max(due - time.monotonic(), 0))
@@ -327,7 +332,7 @@ def main() -> None:
                 flows.append(connect(tun, listeners, name, attack_name, family))
             flows.append(connect(tun, listeners, name, "honest", family, window=1 << 15))
             flows[-1].beside = attack_name
-        run(flows, args.rounds)
+        run(flows, args.rounds, ATTACKS[attack_name][1])
         results += [f.result() for f in flows]
     print(json.dumps({"flows": results, "sent": tun.sent, "received": tun.received}))
 

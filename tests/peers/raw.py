@@ -95,7 +95,7 @@ class End:
                  ecn: bool = False) -> None:
         self.tun, self.family, self.port, self.to = tun, family, port, to
         self.mss, self.window, self.stamps, self.sack, self.ecn = mss, window, stamps, sack, ecn
-        self.seq = port * 1000003 & M32
+        self.seq = port * 1000003 + 1 & M32
         self.first = self.next = self.high = 0  # of the kernel's bytes: the first, the next expected, the last seen
         self.early: dict[int, int] = {}  # what came before its time: start to end
         self.open = self.closed = self.wrong = False
@@ -113,9 +113,11 @@ class End:
         self.head = head
         self.heads: dict[int, bytes] = {}
         tun.ends[port] = self
-        options = struct.pack("!BBH", 2, 4, mss) + b"\x01\x03\x03\x07" + (b"\x01\x01\x04\x02" if sack else b"")
-        self.send(SYN | (ECE | CWR if ecn else 0), ack=0, window=65535, options=options)
-        self.seq = self.seq + 1 & M32
+        self.call()
+
+    def call(self) -> None:
+        options = struct.pack("!BBH", 2, 4, self.mss) + b"\x01\x03\x03\x07" + (b"\x01\x01\x04\x02" if self.sack else b"")
+        self.send(SYN | (ECE | CWR if self.ecn else 0), seq=self.port * 1000003, ack=0, window=65535, options=options)
 
     def send(self, flags: int = ACK, ack: int | None = None, seq: int | None = None, window: int | None = None, options: bytes = b"", tsecr: int | None = None,
              payload: bytes = b"") -> None:
