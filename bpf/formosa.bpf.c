@@ -569,6 +569,8 @@ void BPF_PROG(formosa_cong_control, struct sock *sk)
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 	u32 percent = 100, limit = window_limit(tp);
 
+	if (!f->w) /* before init: the ACK of our SYN, where a route names the controller */
+		return;
 	f->s.ack_stamp = tp->tcp_mstamp;
 	if (sends_options(w)) {
 		f->peer_queue_us = w->queue_us;

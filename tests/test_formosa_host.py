@@ -332,6 +332,14 @@ def test_paces_w_over_the_rtt(formosa, srtt, w, mss):
     assert formosa.state()["tp"]["pacing_rate"] == w * mss * SECOND // srtt
 
 
+def test_the_ack_of_our_syn_sets_no_rate(formosa):
+    """Where a route names the controller, the kernel handles it before `init`: on a state of zeros."""
+    formosa.start(now=0)
+    formosa.poke(**{"ca.w": 0, "ca.w_last": 0, "pacing_rate": 10**9, "now": 40 * MS})
+    formosa.ack(n=1, rtt=40 * MS)
+    assert formosa.state()["tp"]["pacing_rate"] == 10**9
+
+
 def test_srtt_is_that_of_the_newest_packet(formosa):
     formosa.start(synack=HELLO, now=0, srtt_us=8 * 100 * MS)
     assert formosa.state()["ca"]["srtt_us"] == 100 * MS
