@@ -5,6 +5,7 @@
 #   make check-clients curl, ssh and a browser over an asymmetric path, 1000 connections, 200 loads: each controller, as root
 #   make fuzz          the controllers on input that coverage guides, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
 #   make explore       COUNT random paths of SEED, with all that must hold in each; what breaks is made small
+#   make fuzz-loader   what asymcc reads: objects, answers by netlink, state files; FUZZ_SECONDS in all, and how many inputs that were
 #   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs
 #   make build         controllers and loader only
 #   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
@@ -49,7 +50,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
-.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients
+.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader
 .DELETE_ON_ERROR:
 
 all: build
@@ -164,6 +165,9 @@ fuzz: $(B)/.deps-fuzz $(ASYMLAB)
 
 explore: build $(IMAGE) $(ASYMLAB)
 	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
+
+fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB)
+	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
 
 clean:
 	$(Q)rm -rf $(B)

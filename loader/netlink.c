@@ -49,7 +49,7 @@ int netlink_open(int protocol)
 }
 
 /* What the kernel says at the end of a dump, or to a request. */
-static int verdict(const struct nlmsghdr *h)
+static int outcome(const struct nlmsghdr *h)
 {
 	int err = 0;
 
@@ -71,7 +71,7 @@ int netlink_parse(const void *buf, size_t size, const struct nlmsghdr *request, 
 		*torn |= h->nlmsg_flags & NLM_F_DUMP_INTR;
 		*last = h->nlmsg_type == NLMSG_DONE || !(h->nlmsg_flags & NLM_F_MULTI);
 		if (h->nlmsg_type == NLMSG_DONE || h->nlmsg_type == NLMSG_ERROR)
-			err = verdict(h);
+			err = outcome(h);
 		else if (h->nlmsg_type != a->type || h->nlmsg_len < NLMSG_LENGTH(a->head))
 			err = -EBADMSG;
 		else if (a->seen)

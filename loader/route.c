@@ -382,6 +382,7 @@ static int take(const struct nlmsghdr *h, void *ctx)
 {
 	struct nlmsghdr **to = ctx;
 
+	free(*to);
 	*to = malloc(h->nlmsg_len);
 	if (!*to)
 		return -ENOMEM;

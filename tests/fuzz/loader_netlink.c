@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* libFuzzer: answers by netlink, as routes and as sockets; and the requests that are made of a route. Nothing is sent. */
+#include "netlink.c"
+#define netlink_open(protocol) (-EPERM)
+#include "flows.c"
+#include "say.c"
+#include "top.c"
+#undef NUMBER
+#include "netns.c"
+#include "route.c"
+
+/* Each kind of answer, in pieces of what recv() may give. */
+static void answer_with(const unsigned char *data, size_t size, const struct answer *a)
+{
+	struct nlmsghdr request = {};
+	bool last = false, torn = false;
+	void *copy = malloc(size + 1);
+
+	if (size >= sizeof(request)) { /* the numbers that it answers are no secret here */
+		memcpy(&request, data, sizeof(request));
+		memcpy(copy, data, size);
+		netlink_parse(copy, size, &request, a, &last, &torn);
+	}
+	free(copy);
+}
+
+static void routes(const unsigned char *data, size_t size, int family, const struct prefix *only)
+{
+	struct routes r = {};
+	struct reading d = { .routes = &r, .only = only, .family = family };
+
+	answer_with(data, size, &(struct answer){ RTM_NEWROUTE, sizeof(struct rtmsg), keep, &d });
+	for (int i = 0; i < r.nr; i++) {
+		route_is_ours(&r.route[i]);
+		route_set(&r.route[i], "fuzz");
+		route_delete(&r.route[i]);
+		change(r.route[i].message, RTM_NEWROUTE, 0, "fuzz", &(struct prefix){ .family = family });
+	}
+	routes_free(&r);
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
+{
+	static const struct prefix all[] = { { .family = AF_INET, .table = RT_TABLE_MAIN }, { .family = AF_INET6, .table = RT_TABLE_MAIN } };
+	struct netns ns = {};
+	struct look l = {};
+	struct nlmsghdr *way = NULL;
+
+	for (int i = 0; i < 2; i++) {
+		routes(data, size, all[i].family, NULL);
+		routes(data, size, all[i].family, &all[i]);
+	}
+	answer_with(data, size, &(struct answer){ RTM_NEWROUTE, sizeof(struct rtmsg), take, &way });
+	free(way);
+	answer_with(data, size, &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
+						  &(struct watcher){ count_socket, &ns } });
+	free(ns.use);
+	answer_with(data, size, &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
+						  &(struct watcher){ add_flow, &l } });
+	forget(&l);
+	return 0;
+}

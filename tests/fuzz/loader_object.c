@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* libFuzzer: what asymcc itself reads of an object's sections and types. libbpf's reading is not ours to mend: a child process holds it. */
+#include "object.c"
+#include "registry.c"
+#include "say.c"
+#include "vars.c"
+
+static void *copy_of(void *image, size_t size, const char *section, size_t *bytes)
+{
+	const void *data = section_in(image, size, section, bytes);
+	void *copy = data ? malloc(*bytes + 1) : NULL; /* so that a step too far is seen */
+
+	return copy ? memcpy(copy, data, *bytes) : NULL;
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
+{
+	struct object o = { .image = malloc(size + 1), .size = size };
+	struct vars state = {};
+	size_t bytes = 0;
+	void *types;
+	char *name;
+
+	memcpy(o.image, data, size);
+	object_messages(false);
+	types = copy_of(o.image, size, ".BTF", &bytes);
+	o.btf = types ? btf__new(types, bytes) : NULL;
+	o.rodata = copy_of(o.image, size, ".rodata", &o.rodata_size);
+	o.data = copy_of(o.image, size, ".data", &o.data_size);
+	if (!libbpf_get_error(o.btf) && o.btf) {
+		struct registry r = { .kernel = (struct btf *)o.btf };
+
+		name = ops_name(&o, "fuzz");
+		if (name) {
+			snprintf(o.ops_name, sizeof(o.ops_name), "%.15s", name);
+			memset(name, 0, CC_NAME_LEN);
+			r.ops = o.type;
+			registry_missing(&r, o.btf, o.type);
+		}
+		if (!vars_read(&o.params, o.btf, ".data") && !vars_read(&o.params, o.btf, ".rodata") && !check_params(&o, "fuzz"))
+			for (int i = 0; i < o.params.nr; i++)
+				var_set(&o.params.var[i], o.params.var[i].live ? o.data : o.rodata, object_get(&o, &o.params.var[i]));
+		object_write_name(&o, "asymcc_name", "fuzz");
+		vars_read_state(&state, o.btf);
+		vars_free(&state);
+		btf__free((struct btf *)o.btf);
+	}
+	vars_free(&o.params);
+	free(types);
+	free(o.rodata);
+	free(o.data);
+	free(o.image);
+	return 0;
+}
