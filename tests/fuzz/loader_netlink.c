@@ -9,18 +9,19 @@
 #include "netns.c"
 #include "route.c"
 
-/* Each kind of answer, in pieces of what recv() may give. */
+/* In memory of just that size. The numbers that it answers are no secret here. */
 static void answer_with(const unsigned char *data, size_t size, const struct answer *a)
 {
-	struct nlmsghdr request = {};
+	struct nlmsghdr request;
 	bool last = false, torn = false;
-	void *copy = malloc(size + 1);
+	void *copy;
 
-	if (size >= sizeof(request)) { /* the numbers that it answers are no secret here */
-		memcpy(&request, data, sizeof(request));
-		memcpy(copy, data, size);
-		netlink_parse(copy, size, &request, a, &last, &torn);
-	}
+	if (size < sizeof(request))
+		return;
+	memcpy(&request, data, sizeof(request));
+	copy = malloc(size);
+	memcpy(copy, data, size);
+	netlink_parse(copy, size, &request, a, &last, &torn);
 	free(copy);
 }
 

@@ -8,14 +8,14 @@
 static void *copy_of(void *image, size_t size, const char *section, size_t *bytes)
 {
 	const void *data = section_in(image, size, section, bytes);
-	void *copy = data ? malloc(*bytes + 1) : NULL; /* so that a step too far is seen */
+	void *copy = data ? malloc(*bytes ? *bytes : 1) : NULL; /* a step too far is seen */
 
 	return copy ? memcpy(copy, data, *bytes) : NULL;
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
-	struct object o = { .image = malloc(size + 1), .size = size };
+	struct object o = { .image = malloc(size ? size : 1), .size = size };
 	struct vars state = {};
 	size_t bytes = 0;
 	void *types;
