@@ -6,6 +6,7 @@
 #   make fuzz          the controllers on input that coverage guides, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
 #   make explore       COUNT random paths of SEED, with all that must hold in each; what breaks is made small
 #   make fuzz-loader   what asymcc reads: objects, answers by netlink, state files; FUZZ_SECONDS in all, and how many inputs that were
+#   make faults        each command of asymcc with a fault at each of its system calls, as root; FAULTS="--part 1/4" a part
 #   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs
 #   make build         controllers and loader only
 #   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
@@ -24,6 +25,7 @@ SEED ?=
 FRESH ?=
 REPLAY ?=
 COUNT ?= 100
+FAULTS ?=
 DESTDIR ?=
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -33,6 +35,7 @@ PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpfto
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 FUZZ_PACKAGES := libclang-rt-dev
 TEST_PACKAGES := chromium chromium-driver $(FUZZ_PACKAGES)
+TEST_PACKAGES := chromium chromium-driver strace
 DEB_PACKAGES := dpkg-dev
 CHECK_PACKAGES := mmdebstrap genext2fs lintian
 CLIENT_PACKAGES := nginx openssh-server openssh-client curl
@@ -50,7 +53,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
-.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader
+.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader faults
 .DELETE_ON_ERROR:
 
 all: build
@@ -168,6 +171,9 @@ explore: build $(IMAGE) $(ASYMLAB)
 
 fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB)
 	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
+
+faults: build $(B)/.deps-test $(ASYMLAB)
+	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m faults $(FAULTS)
 
 clean:
 	$(Q)rm -rf $(B)
