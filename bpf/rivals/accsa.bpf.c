@@ -688,7 +688,8 @@ static inline bool greets(struct __sk_buff *skb, const struct tcp_header *h, u32
 	u32 end = at + (h->offset >> 4) * 4;
 	struct hello_option o;
 
-	for (at += sizeof(*h); at < end && !bpf_skb_load_bytes(skb, at, &o, sizeof(o)); at += sizeof(o))
+	at += sizeof(*h);
+	for (int i = 0; i < 10 && at < end && !bpf_skb_load_bytes(skb, at, &o, sizeof(o)); i++, at += sizeof(o))
 		if (o.kind == OPTION_KIND && o.len == sizeof(o) && o.exid == HELLO_EXID)
 			return true;
 	return false;
