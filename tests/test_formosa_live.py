@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import rawtcp
 from test_loader import ROOT, alias, asymcc, kernel_has, pair, program, pytestmark as live, run, unique  # noqa: F401
 
 BYTES = 2_000_000
@@ -30,18 +31,19 @@ def take(s, n, pause=0.0):
         time.sleep(pause)
     return got
 address, port, n, cc = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
 """
 LISTEN = COMMON + """
-l = socket.socket()
+l = socket.socket(family)
 l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-l.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
+if cc: l.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
 if RCVBUF: l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RCVBUF)
 l.bind((address, port)); l.listen(256); print("ready", flush=True)
 """
 CONNECT = COMMON + """
 def connect():
-    s = socket.socket()
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
+    s = socket.socket(family)
+    if cc: s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
     s.connect((address, port))
     return s
 """
@@ -174,7 +176,8 @@ def exchange(pair, server: str, client: str, cc: str, server_cc: str | None = No
     head = "".join(f"{k} = {v!r}\n" for k, v in values.items())
     args = ("10.9.0.2", 7300, n)
     leave = ("sh", "-c", f'echo $$ >{HOME}/cgroup.procs && exec "$@"', "sh")
-    with program(*(leave if outside == "server" else ()), "ip", "netns", "exec", pair.server, sys.executable, "-c", head + server, *args, server_cc or cc) as s:
+    server_cc = cc if server_cc is None else server_cc
+    with program(*(leave if outside == "server" else ()), "ip", "netns", "exec", pair.server, sys.executable, "-c", head + server, *args, server_cc) as s:
         assert s.stdout.readline() == "ready\n", s.stderr.read()
         with program(*(leave if outside == "client" else ()), "ip", "netns", "exec", pair.client, sys.executable, "-c", head + client, *args, cc) as c:
             assert c.stdout.readline() == "right\n", c.stderr.read() or "more than a minute"
@@ -212,12 +215,70 @@ def test_alone(pair):
         run("bpftool", "struct_ops", "unregister", "name", "formosa")
 
 
+def connections(pair, ns: str) -> str:
+    """What `ss` tells of the test's connections there."""
+    return pair.sh(ns, "ss", "-tinHO", "sport", "=", ":7300").stdout
+
+
 def test_receiver_is_switched(pair, formosa, objects, tmp_path):
-    """The listener asks for cubic; its end of a Formosa connection runs Formosa all the same."""
-    with exchange(pair, SINK, SOURCE, formosa, server_cc="cubic", STAY=True), sockets_in_storage(formosa, objects, tmp_path) as open_now:
-        assert f" {formosa} " in pair.sh(pair.server, "ss", "-tinH", "sport", "=", ":7300").stdout
+    """The listener asks for nothing: its end of a Formosa connection runs Formosa, with the window that it had."""
+    with exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True), sockets_in_storage(formosa, objects, tmp_path) as open_now:
+        assert f" {formosa} " in connections(pair, pair.server)
         assert open_now.read_text() == 2 * "socket\n"
     assert counted(formosa)["acks_suppressed"] > 100
+
+
+CHOOSES = SINK.replace("s, _ = l.accept()", "s, _ = l.accept(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'cubic')")
+
+
+@pytest.mark.parametrize("server, server_cc, hello", [(SINK, "cubic", False), (CHOOSES, "", True)], ids=["listener", "connection"])
+def test_an_application_that_chose_its_controller_keeps_it(server, server_cc, hello, pair, formosa):
+    """Whatever its peer says: its window, its ACKs are as without Formosa, and the peer falls back. A listener that chose answers no hello."""
+    with exchange(pair, server, SOURCE, formosa, server_cc=server_cc, STAY=True):
+        line = connections(pair, pair.server)
+        assert " cubic " in line and " cwnd:10 " in line
+    n = counted(formosa)
+    assert n["flows"] == 1 and n["acks_sent"] == n["acks_suppressed"] == n["answers_seen"] == 0
+    assert n["fallbacks"] == hello and n["peers"] == 2 * hello and (n["options_seen"] > 0) == hello
+
+
+DOWNLOAD_SERVER = LISTEN + """
+s, _ = l.accept()
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, SENDER.encode())
+s.sendall(stream(n))
+s.recv(1)
+"""
+DOWNLOAD = CONNECT + """
+s = connect()
+assert take(s, n) == stream(n)
+print("right", flush=True)
+"""
+
+
+@pytest.mark.parametrize("hello, cc, says", [(0, "", False), (1, "", True), (1, "cubic", False)])
+def test_who_only_downloads_says_hello_if_that_is_asked_for(hello, cc, says, pair, alias, cgroup):
+    """From a server that sends by Formosa, over no controller of his choice or one of it."""
+    name = alias()
+    asymcc("load", "formosa", "--as", name, "--cgroup", cgroup, "--set", f"hello={hello}")
+    with watching(pair, pair.server) as port:
+        with exchange(pair, DOWNLOAD_SERVER, DOWNLOAD, cc, server_cc="", n=BYTES // 4, SENDER=name):
+            pass
+        syns = [*iter(lambda: port.receive(0.1, flags=rawtcp.SYN), None)]
+    n = counted(name)
+    assert [s.option(253, b"\xf0\xa0") is not None for s in syns] == [says]
+    assert n["peers"] == 2 * says and (n["options_sent"] > 0) == (n["acks_suppressed"] > 0) == says
+
+
+@contextlib.contextmanager
+def watching(pair, ns: str):
+    """What comes to the namespace from the other, and a way to send there."""
+    mine, other = ((pair.server, pair.dev_s), (pair.client, pair.dev_c))[:: 1 if ns == pair.server else -1]
+    mac = json.loads(pair.sh(other[0], "ip", "-j", "link", "show", other[1]).stdout)[0]["address"]
+    port = rawtcp.Port(*mine, mac)
+    try:
+        yield port
+    finally:
+        port.close()
 
 
 @pytest.mark.parametrize("what", ["strip", "strip_data"])
