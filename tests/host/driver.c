@@ -707,6 +707,9 @@ static void release(void)
 {
 	if (OPS.release)
 		OPS.release(sk);
+#ifdef WIRE
+	skops.other = true;
+#endif
 }
 
 static void nothing(void)

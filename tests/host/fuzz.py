@@ -108,15 +108,20 @@ def lines_of(run: Run) -> list[str]:
     return subprocess.run([run.binary, *run.fixed, "lines", run.crash], capture_output=True, text=True).stdout.splitlines()
 
 
+def kind(words: str | None) -> str:
+    """Of a failure: the rule, or what the sanitizer calls it, without the numbers."""
+    return re.sub(r"0x[0-9a-f]+|\d+", "N", (words or "").partition("\n")[0].partition(": ")[0])
+
+
 def shortest(binary: Path, lines: list[str], patience: int = 300) -> list[str]:
-    """Leaves out what the failure does not need, long parts first."""
-    part = len(lines)
+    """Leaves out what the same failure does not need, long parts first."""
+    wanted, part = kind(failure(binary, lines)), len(lines)
     while part and patience:
         at = 0
         while at < len(lines) and patience:
             fewer = lines[:at] + lines[at + part :]
             patience -= 1
-            if any(line.startswith("new ") for line in fewer) and failure(binary, fewer):
+            if fewer and kind(failure(binary, fewer)) == wanted:
                 lines = fewer
             else:
                 at += part

@@ -6,7 +6,7 @@
  */
 enum { ROOM_OF_ONE = 70 };      /* lines that one choice adds at most */
 enum { SYN_PORT = 443 };        /* that packets come from */
-enum { MANY = 64 };             /* packets in flight at most when the options of each are written */
+enum { MANY = 16 };             /* packets in flight at most when the options of each are written */
 #define ALL (~0u)
 
 static struct {
@@ -530,6 +530,18 @@ static void choose_write(void)
 	judge_line(line);
 }
 
+/* Where windows have any size packets go without options: thousands would take most of the time. */
+static void write_none(void)
+{
+	struct line *line;
+
+	if (in.most != ALL)
+		return;
+	line = begin_line("poke");
+	assign(line, "cb_flags", BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG);
+	play_line(line);
+}
+
 /* Callbacks of the connection, and its controller changed. */
 static void choose_call(void)
 {
@@ -538,9 +550,6 @@ static void choose_call(void)
 
 	if (how & 0x80) {
 		simply("release");
-		line = begin_line("poke");
-		assign(line, "other", 1);
-		play_line(line);
 		return;
 	}
 	line = begin_line("call");
@@ -551,6 +560,7 @@ static void choose_call(void)
 	if (how & 0x40)
 		give_hello(line, "syn");
 	judge_line(line);
+	write_none();
 }
 
 /* The socket's controller was chosen for it, or is not to be changed; the port of the peer. */
@@ -582,15 +592,6 @@ static void choose_peer(struct line *line)
 	else if (how % 4 == 1)
 		return;
 	give_hello(line, "synack");
-}
-
-/* Not each packet's options are written: windows of any size. */
-static void write_none(void)
-{
-	struct line *line = begin_line("poke");
-
-	assign(line, "cb_flags", BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG);
-	play_line(line);
 }
 
 static void choose_of_wire(u8 what)
@@ -629,6 +630,7 @@ static void choose_connection(void)
 	struct line *line = begin_line("new");
 	u32 seq = PICK(1, 0x7fffffff - 5000, -5000, 0x12345678), mss = PICK(1448, 536, 1, 65535, 0);
 	u8 how = byte();
+	u32 app;
 
 	in.now = PICK(1000000, 0, 1ull << 32, 1ull << 45);
 	in.base = number(1, 1 << 26);
@@ -656,12 +658,15 @@ static void choose_connection(void)
 #ifdef WIRE
 	choose_peer(line);
 #endif
-	assign(line, "app", min_u64(how & 0x80 ? PICK(1, 50) : ALL, in.most));
-	play_line(line);
+	app = min_u64(how & 0x80 ? PICK(1, 50) : ALL, in.most);
 #ifdef WIRE
-	if (in.most == ALL)
-		write_none();
+	assign(line, "app", 0);
+	play_line(line);
+	write_none();
+	line = begin_line("send");
 #endif
+	assign(line, "app", app);
+	play_line(line);
 }
 
 static void choose_time(u8 how)
