@@ -273,6 +273,16 @@ def test_slow_start_ends_at_ssthresh_and_the_rest_avoids_congestion(fusion, n):
     assert w > 100 * ONE
 
 
+def test_slow_start_ends_at_the_largest_window(fusion):
+    """Whatever ssthresh is: beyond, the products of (1) to (4) would not fit 64 bits."""
+    fusion.start(mss_cache=1, seg=1, snd_cwnd=2**31 - 1, now=0)
+    fusion.cwr(now=1)
+    assert fusion.state()["tp"]["snd_ssthresh"] > W_MAX
+    fusion.ack(n=2**31 - 1, rtt=1, now=2)
+    assert fusion.state()["ca"]["w_q20"] <= W_MAX * ONE
+    assert fusion.ack(n=2**31 - 1, rtt=40 * MS, now=3)["cwnd"] <= W_MAX
+
+
 def test_slow_start_doubles_and_reno_follows(fusion):
     fusion.start(now=0)
     for i in range(1, 8):
