@@ -240,4 +240,4 @@ def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
     tally = explore.explore(explore.drawn(20, COUNT, []), None, image.open_image("6.12"))
     assert tally.runs == COUNT and tally.broken == []
-    assert len(tally.invalid) <= 1 and tally.counts["silence judged"] >= 2
+    assert len(tally.invalid) <= 1 and tally.counts["silence judged"] >= 1

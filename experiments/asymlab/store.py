@@ -169,7 +169,9 @@ def understand(files: dict[str, bytes], job: dict) -> tuple[dict, dict[str, np.n
     try:
         agent = json.loads(files["agent.json"])
         Agent.model_validate(agent)
-        if agent["controllers"].keys() != {c["name"] for c in job["controllers"] if c["object"]}:
+        mine = {c["name"] for c in job["controllers"] if c["object"]}
+        gone = {c["controller"] for c in job["changes"] if c.get("command") in ("unload", "drain")}  # unless loaded again
+        if not mine - gone <= agent["controllers"].keys() <= mine:
             raise ValueError("of other controllers")
         tables = trace.parse(files["trace.bin"], agent["zero_ns"])
         state = tables.pop("state")
