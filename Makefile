@@ -100,6 +100,12 @@ $(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/rivals/*.h) loader/trace.h Makefile
 $(B)/asymcc: $(LOADER) $(wildcard loader/*.h) Makefile | $(B)/.deps
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
 
+# What the verifier shall refuse, tests/verifier: for tests alone.
+REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
+
+$(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h bpf/asymcc.bpf.h Makefile | $(B)/.deps
+	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
+
 # --- installation -------------------------------------------------------------------------
 INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))
 IN = $(DESTDIR)$(PREFIX)
@@ -153,13 +159,13 @@ experiments: build $(IMAGE) $(ASYMLAB)
 
 test-images: $(TEST_KERNELS:%=$(B)/image/%/manifest.json)
 
-test: build $(B)/.deps-test test-images $(ASYMLAB)
+test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB)
 	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder tests
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/test_clients.py
 
-check-kernels: build $(ASYMLAB)
+check-kernels: build $(REFUSED) $(ASYMLAB)
 	$(Q)$(ASYMLAB) check-kernels $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
 fuzz: $(B)/.deps-fuzz $(ASYMLAB)

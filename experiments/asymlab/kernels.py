@@ -9,6 +9,8 @@ a run in namespaces, as root, and what needs netem is skipped where the kernel l
     lossy   the same controller where each hundredth packet is lost
     marked  ACC+SA alone, whose law needs marks on its ACKs
 
+And the verifier must refuse the objects of tests/verifier, which have a fault each.
+
 What the verifier looked at (verified_insns, all programs of an object) is compared with docs/kernels.json, which `--record` writes,
 with README's table.
 """
@@ -28,7 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import LabError, image, metrics, runner, scenario, store
+from . import LabError, agent, image, metrics, runner, scenario, store, vm
 from .paths import BUILD, REPO
 
 KERNELS = ("6.1", "6.12", "newest", "running")
@@ -501,6 +503,8 @@ class Column:
     skip: str = ""  # why nothing of it was tried
     error: str = ""  # or could be
     results: dict[str, Result] = field(default_factory=dict)
+    image: image.Image | None = None  # none on this machine's own kernel
+    refused: Result | None = None  # what the verifier should not take
 
     @property
     def title(self) -> str:
@@ -544,7 +548,7 @@ def guest(label: str, say) -> tuple[image.Image, Column]:
         image.build_image(wanted, label=name, say=say)
         made = image.open_image(name)
     parts = json.loads((made.folder / "manifest.json").read_text())["parts"]
-    column.release, column.package = made.kernel, parts["vmlinux"]["version"].split()[-1]
+    column.image, column.release, column.package = made, made.kernel, parts["vmlinux"]["version"].split()[-1]
     return made, column
 
 
@@ -629,6 +633,50 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
     return column
 
 
+# --- what the verifier refuses -------------------------------------------------------------
+
+
+def refused() -> dict[str, str]:
+    """The objects of tests/verifier, a fault each, and the verifier's words for it: a regular expression."""
+    found = {p.name.removesuffix(".bpf.c"): re.search(r"refused: (.*) \*/", p.read_text()) for p in sorted((REPO / "tests" / "verifier").glob("*.bpf.c"))}
+    if lacking := [name for name, words in found.items() if not words or not (BUILD / "verifier" / f"{name}.bpf.o").exists()]:
+        raise LabError(f"tests/verifier/{lacking[0]}.bpf.c: " + ("not built; run `make check-kernels`" if found[lacking[0]] else "no words of the verifier"))
+    return {name: words[1] for name, words in found.items()}
+
+
+def attempts(objects: str) -> dict[str, list[str]]:
+    """How to load each from this folder: what traces by bpftool, for the loader's own tracer is no argument of it."""
+    return {name: ["bpftool", "prog", "loadall", f"{objects}/{name}.bpf.o", f"/sys/fs/bpf/refused_{name}"] if name.startswith("trace_")
+            else ["asymcc", "--objects", objects, "load", name, "--as", "refused", "-v"] for name in refused()}
+
+
+def were_refused(said: dict[str, dict]) -> Result:
+    def outcome(name: str, words: str) -> Outcome:
+        one = said[name]
+        if one["left"] or one["code"] != (255 if name.startswith("trace_") else 1):
+            return f"exit {one['code']}, in the kernel: {', '.join(one['left']) or 'nothing'}"
+        return None if re.search(words, one["words"]) else f"not {words!r}: {one['words'][-600:]}"
+    return Result({f"refuses {name}": outcome(name, words) for name, words in refused().items()})
+
+
+def refusals(column: Column) -> Result:
+    try:
+        return refused_in_guest(column.image) if column.image else refused_here()
+    except (LabError, agent.Failure) as e:
+        return Result({"runs": str(e)})
+
+
+def refused_in_guest(made: image.Image) -> Result:
+    objects = {f"refused/{name}.bpf.o": (BUILD / "verifier" / f"{name}.bpf.o").read_bytes() for name in refused()}
+    files, _ = vm.run(made, {"seed": 1, "refused": attempts("/lab/refused")}, objects, limit_s=WALL_LIMIT_S)
+    return were_refused(json.loads(files["agent.json"]))
+
+
+def refused_here() -> Result:
+    found = {name: [str(BUILD / argv[0]) if argv[0] == "asymcc" else argv[0], *argv[1:]] for name, argv in attempts(str(BUILD / "verifier")).items()}
+    return were_refused(agent.refusals(found))
+
+
 # --- what is told --------------------------------------------------------------------------
 
 
@@ -672,7 +720,7 @@ def ktap(columns: list[Column], recorded: dict, write: Callable[[str], None]) ->
             line(0, i, column.title, Skip(column.skip) if column.skip else column.error)
             fine &= not column.error
             continue
-        head(1, column.title, len(column.results))
+        head(1, column.title, len(column.results) + bool(column.refused))
         for note in (column.note, SHORT_IDLE if deaf(column.release) else ""):
             if note:
                 write(f"  # {note}")
@@ -687,6 +735,12 @@ def ktap(columns: list[Column], recorded: dict, write: Callable[[str], None]) ->
             failed = result.failed + isinstance(grown, str)
             bad += [name] if failed else []
             line(1, j, name, f"{failed} of {len(result.outcomes) + 1} failed" if failed else None)
+        if column.refused:
+            head(2, "the verifier", len(column.refused.outcomes))
+            for n, (what, outcome) in enumerate(column.refused.outcomes.items(), 1):
+                line(2, n, what, outcome)
+            bad += ["the verifier"] if column.refused.failed else []
+            line(1, len(column.results) + 1, "the verifier", f"{column.refused.failed} faults taken" if column.refused.failed else None)
         line(0, i, column.title, ", ".join(bad) + " failed" if bad else None)
         fine &= not bad
     return fine
@@ -756,6 +810,9 @@ def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, ke
         print(words, file=sys.stderr, flush=True)
 
     columns = [on_host(names, known, say) if label == "running" else in_guest(label, names, known, jobs, fresh, say) for label in labels or KERNELS]
+    for column in columns:
+        if not column.skip and not column.error:
+            column.refused = refusals(column)
     fine = ktap(columns, recorded, lambda text: print(text, flush=True))
     if keep:
         made = record(columns, recorded)
