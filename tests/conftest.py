@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import subprocess
@@ -11,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+
+from witness import Witness
 
 REPO = Path(__file__).resolve().parent.parent
 BUILD = REPO / "build"
@@ -116,22 +119,51 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log)
 
 
-def init_is_private() -> bool:
-    """
-    Some sandboxes' kernels keep their init from tracers: an interrupt that comes while it is on a CPU runs no tracing and no struct_ops
-    program, so that now and then a packet is handled without us (docs/clients.md).
-    """
-    return "init_private" in Path("/proc/kallsyms").read_text()
+@functools.cache
+def witness() -> Witness | None:
+    """On a kernel that keeps its init from tracers, what counts the packets that it handles without us."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    cgroup = next((m[1] for m in mounts if m[2] == "cgroup2"), None)
+    return Witness(cgroup) if cgroup and os.geteuid() == 0 and "init_private" in Path("/proc/kallsyms").read_text() else None
+
+
+def left_out() -> int:
+    """Packets so far that no tracing and no struct_ops program was shown."""
+    return there.count() if (there := witness()) else 0
+
+
+def something_left_out(item) -> bool:
+    """While a test ran."""
+    return left_out() > item.stash[BEFORE]
+
+
+BEFORE, LEFT_OUT = pytest.StashKey[int](), "packets that were handled without BPF"
+
+
+def pytest_runtest_setup(item):
+    if group(item.nodeid) == "live":
+        item.stash[BEFORE] = left_out()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    if report.failed and BEFORE in item.stash:
+        report.user_properties.append((LEFT_OUT, left_out() - item.stash[BEFORE]))
+
+
+def pytest_terminal_summary(terminalreporter):
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.write_line(f"tried again: {report.nodeid}: {dict(report.user_properties)[LEFT_OUT]} {LEFT_OUT}")
 
 
 def pytest_collection_modifyitems(items):
-    again = init_is_private()
     for item in items:
         live = group(item.nodeid) == "live"
         if item.get_closest_marker("root") and not live:
             raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: name it in LIVE_TESTS")
-        if live and again:
-            item.add_marker(pytest.mark.flaky(reruns=2))
+        if live:  # a failure in which the kernel left nothing out is one
+            item.add_marker(pytest.mark.flaky(reruns=2, condition=functools.partial(something_left_out, item)))
     items.sort(key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live"))  # what takes long first: the processes end together
 
 
