@@ -37,7 +37,7 @@ def build(name, source=None):
     if 'SEC("sockops")' in source.read_text():
         command += ["-DWIRE", f"-DSOCKOPS={name}_sockops", f"-DEGRESS={name}_egress"]
     compiled = subprocess.run([*command, "-o", made, HERE / "driver.c"], capture_output=True, text=True)
-    if "libclang_rt" in compiled.stderr:
+    if "libclang_rt" in compiled.stderr or "sanitizer/asan_interface.h" in compiled.stderr:
         raise SystemExit("clang has no sanitizers; run: sudo apt-get install libclang-rt-dev")
     if compiled.returncode:
         raise SystemExit(compiled.stderr)
