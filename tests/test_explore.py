@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
+import threading
 import tomllib
 
 import pytest
 
-from asymlab import LabError, explore, image, runner, scenario, topology
+from asymlab import LabError, agent, explore, image, runner, scenario, topology
 
-from conftest import BUILD, REPO
+from conftest import BUILD, REPO, asymlab
 
 COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
 
@@ -114,6 +116,35 @@ def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
 
 
 # --- what is judged ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong_at", [None, 0, 70_000])
+def test_a_receiver_tells_where_the_first_wrong_byte_is(monkeypatch, wrong_at):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        monkeypatch.setattr(agent, "SERVER_PORT", free.getsockname()[1])
+    flow, tally = {"id": 0, "dst_addr": "127.0.0.1"}, agent.Tally()
+    data = bytearray(agent.pattern(flow, 3))
+    if wrong_at is not None:
+        for at in (wrong_at, 150_000):
+            data[at] ^= 1
+    sink = threading.Thread(target=agent.comparing_sink, args=(flow, tally), daemon=True)
+    sink.start()
+    while True:
+        try:
+            s = socket.create_connection(("127.0.0.1", agent.SERVER_PORT), timeout=10)
+            break
+        except ConnectionRefusedError:
+            assert sink.is_alive()
+    with s:
+        s.sendall(data)
+    sink.join(timeout=30)
+    assert tally.told() == {"bytes": len(data), "wrong_at": wrong_at}
+
+
+def test_what_cannot_be_judged(scenario_file):
+    for more, words in (("", "needs verify"), ("[sweep]\n\"path.mtu\" = [500, 600]\n", "one case is judged")):
+        p = asymlab("explore", scenario_file(append=more))
+        assert p.returncode == 1 and words in p.stderr and len(p.stderr.splitlines()) == 1
 
 
 def test_shrinking_keeps_what_breaks_and_nothing_else(known):

@@ -750,7 +750,10 @@ def read(files: list[Path]) -> dict[str, dict]:
     """Scenarios that somebody wrote, each with one case."""
     trees = {}
     for file in files:
-        if len(scenario.load(file)) != 1:
-            raise LabError(f"{file}: has a sweep: one case is judged")
+        cases = scenario.load(file)
+        if len(cases) != 1:
+            raise LabError(f"{file}: sweep: one case is judged")
+        if not (cases[0].scenario.run.verify and cases[0].scenario.run.audit):
+            raise LabError(f"{file}: run: needs verify = true and audit = true to be judged")
         trees[file.stem] = tomllib.loads(file.read_text())
     return trees
