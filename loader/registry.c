@@ -203,7 +203,7 @@ static int compare_btf(const struct btf *built, __u32 id)
 	return err;
 }
 
-/* libbpf goes on without BTF where the kernel does not insist on it. */
+/* libbpf goes on without BTF, and without names, where the kernel does not insist on them. */
 int registry_load(struct bpf_object *o)
 {
 	int err = bpf_object__load(o);
@@ -217,7 +217,7 @@ int registry_load(struct bpf_object *o)
 
 		if (!err && bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
 			err = -errno;
-		else if (!err && !info.btf_id)
+		else if (!err && (!info.btf_id || !*info.name))
 			err = -ENODATA;
 		btf_id = info.btf_id;
 	}
@@ -229,7 +229,7 @@ int registry_load(struct bpf_object *o)
 			continue;
 		if (bpf_obj_get_info_by_fd(bpf_map__fd(map), &info, &len))
 			err = -errno;
-		else if (!info.btf_id)
+		else if (!info.btf_id || !*info.name)
 			err = -ENODATA;
 	}
 	return err ? err : compare_btf(bpf_object__btf(o), btf_id);
@@ -238,7 +238,7 @@ int registry_load(struct bpf_object *o)
 const char *registry_load_error(int err)
 {
 	return err == -ENOTSUPP ? "this kernel does not support it" :
-	       err == -ENODATA ? "the kernel did not take its BTF" : strerror(-err);
+	       err == -ENODATA ? "the kernel did not take its BTF and names" : strerror(-err);
 }
 
 int registry_remove(const struct live *l)

@@ -41,7 +41,7 @@ int controller_available(const char *name);
 const char *registry_missing(const struct registry *r, const struct btf *btf,
 			     const struct btf_type *type);
 
-/* bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF, without which it never is. */
+/* bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF and names, without which it never is. */
 int registry_load(struct bpf_object *o);
 const char *registry_load_error(int err);
 int registry_remove(const struct live *l);

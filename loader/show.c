@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* What there is: `asymcc list`, `asymcc show`. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,7 +239,7 @@ static int show_state(const struct args *a, const struct btf *btf)
 }
 
 /* The programs of a load: their size, and how much the verifier had to look at. */
-static void show_programs(const struct args *a, __u32 btf_id)
+static int show_programs(const struct args *a, __u32 btf_id)
 {
 	unsigned long long insns = 0, verified = 0;
 	const char *sep = "";
@@ -249,11 +250,14 @@ static void show_programs(const struct args *a, __u32 btf_id)
 	while (btf_id && !bpf_prog_get_next_id(id, &id)) {
 		struct bpf_prog_info info = {};
 		__u32 len = sizeof(info);
-		int fd = bpf_prog_get_fd_by_id(id);
+		int err, fd = bpf_prog_get_fd_by_id(id);
 
-		if (fd < 0)
+		if (fd < 0 && errno == ENOENT)
 			continue; /* gone since */
-		if (!bpf_obj_get_info_by_fd(fd, &info, &len) && info.btf_id == btf_id) {
+		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len);
+		if (err)
+			fail("cannot read BPF program %u: %s", id, strerror(errno));
+		if (!err && info.btf_id == btf_id) {
 			nr++;
 			insns += info.xlated_prog_len / 8;
 			verified += info.verified_insns;
@@ -267,12 +271,18 @@ static void show_programs(const struct args *a, __u32 btf_id)
 				sep = ",";
 			}
 		}
-		close(fd);
+		if (fd >= 0)
+			close(fd);
+		if (err)
+			return -1;
 	}
+	if (btf_id && errno != ENOENT)
+		return fail("cannot read the kernel's BPF programs: %s", strerror(errno));
 	if (a->json)
 		printf("]");
 	else if (nr)
 		printf("programs: %u, of %llu instructions; the verifier looked at %llu\n", nr, insns, verified);
+	return 0;
 }
 
 static void show_head(const struct args *a, const char *object, const struct live *live)
@@ -350,6 +360,10 @@ static int show_live(const struct args *a, const struct live *live, const struct
 	struct btf *btf = btf__load_from_kernel_by_id(live->btf_id);
 	int err = -1;
 
+	if (!btf) {
+		fail("cannot read BTF %u: %s", live->btf_id, strerror(errno));
+		goto cleanup;
+	}
 	if (params_read(&params, live->btf_id) ||
 	    section_read(&counters, live->btf_id, ".bss"))
 		goto cleanup;
@@ -358,8 +372,7 @@ static int show_live(const struct args *a, const struct live *live, const struct
 		goto cleanup;
 	show_vars(a, "parameters", &params.vars, params.live.data, params.fixed.data, true);
 	show_vars(a, "counters", &counters.vars, NULL, counters.data, false);
-	show_programs(a, live->btf_id);
-	err = show_state(a, btf);
+	err = show_programs(a, live->btf_id) || show_state(a, btf) ? -1 : 0;
 cleanup:
 	btf__free(btf);
 	params_free(&params);
@@ -377,8 +390,7 @@ static int show_built(const struct args *a, const struct object *o, struct attac
 		return -1;
 	show_vars(a, "parameters", &o->params, o->data, o->rodata, true);
 	show_vars(a, "counters", &none, NULL, NULL, false);
-	show_programs(a, 0);
-	return show_state(a, o->btf);
+	return show_programs(a, 0) || show_state(a, o->btf) ? -1 : 0;
 }
 
 int cmd_show(const struct args *a)

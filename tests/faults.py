@@ -23,6 +23,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -55,10 +56,11 @@ ip link set d1 up
 exec "$@"
 """
 
+# brk() has no error to give: it returns the end that is. malloc() then asks mmap().
 # The faults, and the system calls that can have them: all calls, or a pattern of what strace shows.
 FAULTS = {
     "killed": ("signal=SIGKILL", r""),
-    "ENOMEM": ("error=ENOMEM", r"(brk|mmap|openat|read|getdents64|socket|sendto|bpf|getsockopt|fstat|setns|timer_create|epoll_\w+|perf_event_open)\("),
+    "ENOMEM": ("error=ENOMEM", r"(mmap|openat|read|getdents64|socket|sendto|bpf|getsockopt|fstat|setns|timer_create|epoll_\w+|perf_event_open)\("),
     "EMFILE": ("error=EMFILE", r"(openat|socket|epoll_create1|perf_event_open|fcntl)\(|bpf\(BPF_(\w+_GET_FD_BY_ID|\w+_LOAD|MAP_CREATE|LINK_CREATE|RAW_TRACEPOINT_OPEN|BTF_LOAD)"),
     "EIO": ("error=EIO", r"(read|pread64|write|openat|rename\w*|unlink\w*|getdents64|fstat\w*|newfstatat|recvfrom|recvmsg|flock|mkdir)\("),
     "ENOSPC": ("error=ENOSPC", r"(write|rename\w*|mkdir|ftruncate)\(|openat\(.*O_CREAT"),
@@ -344,13 +346,14 @@ def inside(args: argparse.Namespace, folder: Path) -> int:
 def outside(argv: list[str]) -> int:
     """Again, in namespaces of its own: then what there is to look at is ours, and the same each time."""
     cgroup = Path(CGROUP2[0]) / f"asymcc-faults-{os.getpid()}"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
     cgroup.mkdir()
     with tempfile.TemporaryDirectory(prefix="objects-of-faults-") as folder:
         objects = Path(folder)
         build_halves(objects, CC, HALVES.replace("COUNTER(sent", "TUNABLE(u32, live, 1, 0, 9, \"-\", \"a live one\");\nCOUNTER(sent").replace("COUNT(events);", "COUNT(events); events += live;"))
         for name in ("fast", "use", "trace"):
             shutil.copy(ASYMCC.parent / f"{name}.bpf.o", objects)
-        inner = ["unshare", "-C", "-m", "-n", "-p", "-f", "--mount-proc", "sh", "-ec", NS.format(mount=CGROUP2[0]), "sh",
+        inner = ["unshare", "-C", "-m", "-n", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-ec", NS.format(mount=CGROUP2[0]), "sh",
                  sys.executable, "-m", "faults", "--inside", folder, *argv]
         try:
             return subprocess.run(["sh", "-c", f'echo $$ >{cgroup}/cgroup.procs && exec "$@"', "sh", *inner], check=False,
