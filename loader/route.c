@@ -358,7 +358,7 @@ static int change(const struct nlmsghdr *h, int type, int flags, const char *cc,
 			clear_state(copy);
 	}
 	if (cache && !to && ((struct rta_cacheinfo *)RTA_DATA(cache))->rta_expires > 0) {
-		__u32 seconds = (((struct rta_cacheinfo *)RTA_DATA(cache))->rta_expires + TICKS - 1) / TICKS;
+		__u32 seconds = ((__u32)((struct rta_cacheinfo *)RTA_DATA(cache))->rta_expires + TICKS - 1) / TICKS; /* the kernel's most is INT_MAX */
 
 		add(q, RTA_EXPIRES, &seconds, sizeof(seconds));
 	}
