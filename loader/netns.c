@@ -80,8 +80,8 @@ static bool same(const struct stat *a, const struct stat *b)
 static bool is_foreign(const struct walk *w, int ns)
 {
 	struct stat owner;
-	int fd = ioctl(ns, NS_GET_USERNS);
-	bool foreign = fd < 0 || fstat(fd, &owner) || !same(&owner, &w->user);
+	int fd = w->user.st_ino ? ioctl(ns, NS_GET_USERNS) : -1; /* 0: this kernel has no user namespaces */
+	bool foreign = w->user.st_ino && (fd < 0 || fstat(fd, &owner) || !same(&owner, &w->user));
 
 	if (fd >= 0)
 		close(fd);
@@ -148,8 +148,10 @@ int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx)
 {
 	struct walk w = { .look = look, .ctx = ctx, .home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) };
 
-	if (w.home < 0 || fstat(w.home, &w.own) || stat("/proc/self/ns/user", &w.user)) {
-		w.err = fail("cannot see the own namespaces in /proc/self/ns: %s", strerror(errno));
+	if (stat("/proc/self/ns/user", &w.user))
+		w.user.st_ino = 0;
+	if (w.home < 0 || fstat(w.home, &w.own)) {
+		w.err = fail("cannot open /proc/self/ns/net: %s", strerror(errno));
 	} else {
 		visit(&w, "/proc/1/ns/net", "host");
 		visit_all(&w, NAMED, false);
