@@ -46,7 +46,8 @@ def has_halves(name: str) -> bool:
 
 
 def load(name: str, cc: str, cgroup: Path, where: str, *more) -> None:
-    asymcc("load", name, "--as", cc, *(("--cgroup", cgroup) if has_halves(name) else ()), *(PATIENCE[where] if name == "fast" else ()), *more)
+    downloads = ("--set", "hello=1") if name == "formosa" and where == "path" else ()
+    asymcc("load", name, "--as", cc, *(("--cgroup", cgroup) if has_halves(name) else ()), *(PATIENCE[where] if name == "fast" else ()), *downloads, *more)
 
 
 def counted(cc: str) -> dict[str, int]:

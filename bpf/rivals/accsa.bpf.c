@@ -33,8 +33,8 @@
  *  - (2) takes a whole round trip without a mark, after the one that a doubling needs to show. [N] takes one off with the
  *    first packet after that; then dk goes 1, 2, 1, 2 where there is a mark in each round trip, and ACKs are dropped.
  *  - Data and its repetitions are ECT, so ECN is agreed on with the SYN and a mark on data is a loss to Reno (RFC 3168).
- *    A host that has these programs agrees to it whatever its tcp_ecn: the SYN of a sender is ECT itself, which
- *    others refuse. Without ECN, or if the peer does not know the option, the connection goes on as the kernel's Reno.
+ *    To a SYN with hello a host agrees whatever its tcp_ecn: the SYN of a sender is ECT itself, which others
+ *    refuse. Ingress sees it and leaves a note, since where ECN is agreed on no option can be read. Without ECN, or if the peer does not know the option, the connection goes on as the kernel's Reno.
  */
 #include "asymcc.bpf.h"
 
