@@ -7,6 +7,7 @@
 #   make explore       COUNT random paths of SEED, with all that must hold in each; what breaks is made small
 #   make fuzz-loader   what asymcc reads: objects, answers by netlink, state files; FUZZ_SECONDS in all, and how many inputs that were
 #   make faults        each command of asymcc with a fault at each of its system calls, as root; FAULTS="--part 1/4" a part
+#   make fuzz-scenarios scenario files at random, SCENARIOS=100000 of them: one line, or a job that fits together
 #   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs
 #   make build         controllers and loader only
 #   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
@@ -21,6 +22,7 @@ KERNEL ?= 6.12
 SUITE ?=
 JOBS ?=
 FUZZ_SECONDS ?= 300
+SCENARIOS ?= 100000
 SEED ?=
 FRESH ?=
 REPLAY ?=
@@ -53,7 +55,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
-.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader faults
+.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader faults fuzz-scenarios
 .DELETE_ON_ERROR:
 
 all: build
@@ -180,6 +182,10 @@ fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB)
 
 faults: build $(B)/.deps-test $(ASYMLAB)
 	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m faults $(FAULTS)
+
+# Trees and bare texts, half each.
+fuzz-scenarios: $(ASYMLAB)
+	$(Q)SCENARIOS=$$(( $(SCENARIOS) / 2 )) $(B)/venv/bin/python -m pytest -q -s tests/test_scenario_fuzz.py
 
 clean:
 	$(Q)rm -rf $(B)

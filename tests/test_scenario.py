@@ -49,6 +49,8 @@ def test_quantities_carry_units(scenario_file):
     ('queue = 100 }\nreverse', 'queue = 100, red = { min = 8, max = 8, probability = "10%" } }\nreverse', "path.forward.red", "min must be less than max"),
     ('queue = 100 }\nreverse', 'queue = 7, red = { min = 4, max = 8, probability = "10%" } }\nreverse', "path.forward", "red.max: must be at most the queue (7)"),
     ('queue = 100 }\nreverse', 'queue = 9999, red = { min = 4, max = 9999, probability = "10%" } }\nreverse', "path", "take a larger weight"),
+    ('mtu = 1000\nforward = { rate = "10mbit", delay = "20ms", queue = 100', 'mtu = 5000\nforward = { rate = "10mbit", delay = "20ms", queue = 900000, red = { min = 4, max = 8, probability = "10%" }',
+     "path", "queue: 900000 packets of 5000 bytes are too many"),
     ('[path]', '[sysctls]\nnet.ipv4.tcp_sack = 0\n\n[path]', "sysctls.net", "must be quoted"),
     ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = 0.5\n\n[path]', "sysctls.net.ipv4.tcp_sack", "0.5 is neither a number nor a text"),
     ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = true\n\n[path]', "sysctls.net.ipv4.tcp_sack", "True is neither a number nor a text"),

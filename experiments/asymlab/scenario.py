@@ -172,7 +172,10 @@ class PathSpec(Model):
 
     @model_validator(mode="after")
     def _red_averages_fit(self):
-        for red in (d.red for hop in self.chain for d in (hop.forward, hop.reverse) if d.red):
+        for direction in (d for hop in self.chain for d in (hop.forward, hop.reverse) if d.red):
+            red = direction.red
+            if direction.queue * self.mtu >= 2**32:  # the kernel's limit, in bytes
+                raise ValueError(f"queue: {direction.queue} packets of {self.mtu} bytes are too many for one with red")
             if (red.max * self.mtu).bit_length() + red.weight_log >= 32:  # bits of the kernel's average
                 raise ValueError(f"red.max: {red.max} packets are too many for a weight of {red.weight}: take a larger weight")
         return self
