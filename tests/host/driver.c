@@ -768,10 +768,8 @@ static void play(struct line *line)
 	if (c->run != fresh_socket)
 		set_members();
 #ifdef WIRE
-	if (skops.other && c->run != fresh_socket && (c->sends || c->run == raw_event)) {
-		transmit(&sent.fresh, &sent.again); /* another controller's connection, which sends nothing */
-		return;
-	}
+	if (skops.other && c->run != fresh_socket && (c->sends || c->run == raw_event))
+		return; /* another controller's connection, which sends nothing */
 #endif
 	c->run();
 	for (int i = 0; i < line->n && !error; i++)
