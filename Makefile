@@ -36,8 +36,7 @@ DEBS ?= $(B)
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 FUZZ_PACKAGES := libclang-rt-dev
-TEST_PACKAGES := chromium chromium-driver $(FUZZ_PACKAGES)
-TEST_PACKAGES := chromium chromium-driver strace
+TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)
 DEB_PACKAGES := dpkg-dev
 CHECK_PACKAGES := mmdebstrap genext2fs lintian
 CLIENT_PACKAGES := nginx openssh-server openssh-client curl
