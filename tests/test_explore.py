@@ -220,13 +220,13 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
                     "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu", "-c", REPO / "tests" / "frozen.bpf.c",
                     "-o", tmp_path / "frozen.bpf.o"], check=True, timeout=60)
     monkeypatch.setattr(topology, "BUILD", tmp_path)
-    monkeypatch.setattr(explore, "SHRINK_RUNS", 3)
+    monkeypatch.setattr(explore, "SHRINK_RUNS", 2)
     guest = image.open_image("6.12")
     tree = {"title": "with more than it takes", "id": "EXPLORE", "path": {"mtu": 1000, "forward": {"rate": "483kbit", "delay": "20ms", "queue": 10},
             "reverse": {"rate": "483kbit", "delay": "20ms", "queue": 50, "jitter": "1ms"}},
             "flows": [{"controller": "frozen", "ack": "delayed"}, {"controller": "reno", "direction": "reverse", "start": "1s", "stop": "2s"}],
             "changes": [{"at": "1s", "direction": "forward", "delay": "30ms"}],
-            "run": {"duration": "60s", "measure_from": "6s", "traffic": "plain", "verify": True, "audit": True}}
+            "run": {"duration": "40s", "measure_from": "6s", "traffic": "plain", "verify": True, "audit": True}}
     tally = explore.explore({"long": tree}, 1, guest)
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
