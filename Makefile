@@ -8,6 +8,8 @@
 #   make fuzz-loader   what asymcc reads: objects, answers by netlink, state files; FUZZ_SECONDS in all, and how many inputs that were
 #   make faults        each command of asymcc with a fault at each of its system calls, as root; FAULTS="--part 1/4" a part
 #   make fuzz-scenarios scenario files at random, SCENARIOS=100000 of them: one line, or a job that fits together
+#   make attack        peers that misbehave, toward each controller at length, as root, and how far each got
+#   make soak          10^7 ACKs and 10,000 connections of each controller, 10,000 loads (SOAK_ACKS, ...), as root: is anything left?
 #   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs
 #   make build         controllers and loader only
 #   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
@@ -28,6 +30,9 @@ FRESH ?=
 REPLAY ?=
 COUNT ?= 100
 FAULTS ?=
+SOAK_ACKS ?= 10000000
+SOAK_CONNECTIONS ?= 10000
+SOAK_LOADS ?= 10000
 DESTDIR ?=
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -54,7 +59,7 @@ IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
 GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
 
-.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader faults fuzz-scenarios
+.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader faults fuzz-scenarios attack soak
 .DELETE_ON_ERROR:
 
 all: build
@@ -185,6 +190,13 @@ faults: build $(B)/.deps-test $(ASYMLAB)
 # Trees and bare texts, half each.
 fuzz-scenarios: $(ASYMLAB)
 	$(Q)SCENARIOS=$$(( $(SCENARIOS) / 2 )) $(B)/venv/bin/python -m pytest -q -s tests/test_scenario_fuzz.py
+
+attack: build $(ASYMLAB)
+	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/test_peers_live.py
+
+soak: build $(ASYMLAB)
+	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
+		$(B)/venv/bin/python tests/soak.py $${what%=*} $${what#*=}; done
 
 clean:
 	$(Q)rm -rf $(B)
