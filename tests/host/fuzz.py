@@ -6,7 +6,7 @@ Fuzzes controllers, guided by coverage: stream.h makes commands of bytes, rules.
     python -m host.fuzz --keep [CONTROLLER ...]                      what was found becomes the corpus, as few inputs as cover the same
     python -m host.fuzz --replay build/host/NAME.fail                one stream again
 
-Inputs begin from tests/host/corpus/NAME; new ones are kept in build/fuzz/NAME. An input that fails becomes a stream
+Inputs begin from tests/host/corpus/NAME.txt, one a line in hex; new ones are kept in build/fuzz/NAME. An input that fails becomes a stream
 of commands, which is made as short as it can be and written to build/host/NAME.fail.
 """
 
@@ -34,6 +34,19 @@ LONGEST = 512  # bytes of an input
 # --- runs ---------------------------------------------------------------------------------
 
 
+def corpus(name: str) -> list[Path]:
+    """A controller's inputs as libFuzzer takes them: a folder with a file each, if it has any."""
+    packed, folder = CORPUS / f"{name}.txt", FOUND / "corpus" / name
+    if not packed.exists():
+        return []
+    with tempfile.TemporaryDirectory(dir=OUT) as made:
+        for number, line in enumerate(packed.read_text().split("\n")[:-1]):
+            Path(made, f"{number:04}").write_bytes(bytes.fromhex(line))
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(made, folder)
+    return [folder]
+
+
 @dataclass
 class Run:
     """What libFuzzer did with a controller."""
@@ -54,9 +67,8 @@ def fuzz(name: str, *options: str, fixed: tuple[str, ...] = (), source: Path | N
     found.mkdir(parents=True, exist_ok=True)
     crash, profile = found.with_suffix(".crash"), found.with_suffix(".profraw")
     crash.unlink(missing_ok=True)
-    corpus = [CORPUS / name] if (CORPUS / name).exists() else []
     ran = subprocess.run([binary, *fixed, *options, f"-exact_artifact_path={crash}", f"-max_len={LONGEST}", "-len_control=1", "-timeout=20",
-                          "-print_final_stats=1", found, *corpus], capture_output=True, text=True, errors="replace", env={**os.environ, "LLVM_PROFILE_FILE": str(profile)})
+                          "-print_final_stats=1", found, *corpus(name)], capture_output=True, text=True, errors="replace", env={**os.environ, "LLVM_PROFILE_FILE": str(profile)})
     executions = re.search(r"number_of_executed_units: +(\d+)", ran.stderr)
     return Run(name, binary, fixed, int(executions[1]) if executions else 0, ran.stderr, ran.returncode != 0, profile, crash)
 
@@ -168,12 +180,11 @@ def search(names: list[str], seconds: float, seed: int) -> bool:
 def keep(name: str) -> None:
     """Of corpus and what was found, so few inputs that they cover the same."""
     with tempfile.TemporaryDirectory() as folder:
-        old = [path for path in (CORPUS / name, FOUND / name) if path.exists()]
+        old = [*corpus(name), *(path for path in [FOUND / name] if path.exists())]
         subprocess.run([build(name), "-merge=1", "-use_counters=0", f"-max_len={LONGEST}", folder, *old], check=True, capture_output=True)
-        shutil.rmtree(CORPUS / name, ignore_errors=True)
-        shutil.copytree(folder, CORPUS / name)
-    files = [path for path in (CORPUS / name).iterdir()]
-    print(f"{name:14} {len(files):4} inputs {sum(path.stat().st_size for path in files):6} bytes", flush=True)
+        inputs = sorted({path.read_bytes() for path in Path(folder).iterdir()}, key=lambda one: (len(one), one))
+    (CORPUS / f"{name}.txt").write_text("".join(one.hex() + "\n" for one in inputs))
+    print(f"{name:14} {len(inputs):4} inputs {sum(map(len, inputs)):6} bytes", flush=True)
 
 
 def replay(path: Path) -> bool:
