@@ -219,7 +219,7 @@ def test_a_full_disk_loses_only_the_run_under_way(scenario_file, tmp_path, monke
     try:
         monkeypatch.setattr(store, "STORE", small / "store")
         with pytest.raises(LabError, match="No space left on device; the run is lost"):
-            store.save("key", r.record["identity"], {"name": "x"}, files)
+            store.save("0" * 32, r.record["identity"], {"name": "x"}, files)
         assert list((small / "store").iterdir()) == []
     finally:
         subprocess.run(["umount", small], check=True)
