@@ -295,6 +295,8 @@ int section_read(struct section *s, __u32 btf_id, const char *name)
 	int ret;
 
 	memset(s, 0, sizeof(*s));
+	if (!btf_id)
+		return 0;
 	while (!bpf_map_get_next_id(id, &id)) {
 		ret = read_section_map(s, id, btf_id, name);
 		if (ret)

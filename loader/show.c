@@ -360,7 +360,7 @@ static int show_live(const struct args *a, const struct live *live, const struct
 	struct btf *btf = btf__load_from_kernel_by_id(live->btf_id);
 	int err = -1;
 
-	if (!btf) {
+	if (live->btf_id && !btf) {
 		fail("cannot read BTF %u: %s", live->btf_id, strerror(errno));
 		goto cleanup;
 	}
