@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -11,7 +12,7 @@ static const void *content;
 static size_t content_size;
 
 /* What a state file holds. */
-static ssize_t take(void *to, size_t most)
+static ssize_t read_content(void *to, size_t most)
 {
 	size_t n = content_size < most ? content_size : most;
 
@@ -19,7 +20,7 @@ static ssize_t take(void *to, size_t most)
 	return n;
 }
 #define openat(at, ...) open("/dev/null", O_RDONLY | O_CLOEXEC)
-#define read(fd, to, most) take(to, most)
+#define read(fd, to, most) read_content(to, most)
 #include "state.c"
 #undef openat
 #undef read
