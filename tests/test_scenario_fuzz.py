@@ -48,9 +48,13 @@ side = st.sampled_from(["forward", "reverse"])
 times = st.lists(st.integers(0, 9999), min_size=3, max_size=3, unique=True).map(lambda ms: dict(zip(("start", "stop", "resume"), (f"{t}ms" for t in sorted(ms)))))
 red = table({"min": st.integers(2, 20), "max": st.integers(21, 60), "probability": share.filter(lambda p: p != "0%")}, ecn=st.booleans(), weight=st.sampled_from([0.5, 0.1, 0.002, 1e-3]))
 strip = table({"kinds": st.lists(st.integers(2, 255), min_size=1, max_size=3), "syn": st.booleans()})
-direction = table({"rate": rate, "delay": delay, "queue": st.integers(60, 2000) | st.integers(1, 10**6)}, red=red, loss=share, reorder=share, strip=strip)
+rewrite = table({"kind": st.integers(2, 255), "offset": st.integers(2, 38), "value": st.integers(0, 65535)})
+direction = table({"rate": rate, "delay": delay, "queue": st.integers(60, 2000) | st.integers(1, 10**6)}, red=red, loss=share, reorder=share, strip=strip,
+                  duplicate=share, jitter=quantity(0, 9, "us ms"), rewrite=st.lists(rewrite, max_size=2))
 hop = table({"forward": direction, "reverse": direction})
 change = table({"at": quantity(0, 9, "s"), "controller": controller, "set": st.dictionaries(st.sampled_from(["alpha", "x", "x_1"]), st.integers(-9, 2**40), min_size=1, max_size=2)})
+command = table({"at": quantity(0, 9, "s"), "controller": controller, "command": st.sampled_from(["replace", "unload", "drain", "load", "use", "unuse"])})
+turn = table({"at": quantity(0, 9, "s"), "direction": side}, hop=st.integers(1, 3), rate=rate, delay=delay, loss=share, mtu=st.integers(552, 9000))
 run = table({"duration": quantity(10, 60, "s"), "measure_from": quantity(0, 9, "s")}, start_jitter=delay, trace_state=st.booleans(), traffic=st.sampled_from(["plain", "iperf3"]),
             capture=st.booleans(), audit=st.booleans())
 SWEPT = {"path.mtu": st.integers(200, 2000), "flows.controller": controller, "path.forward.rate": rate, "path.hops.0.forward.queue": st.integers(60, 99), "title": st.text(max_size=5),
@@ -92,7 +96,7 @@ def trees(draw):
         one["sets"] = draw(st.dictionaries(st.sampled_from(["quick", "full", "x"]), mostly(st.fixed_dictionaries({}, optional={
             "seeds": mostly(st.integers(0, 3)), "path.mtu": st.integers(500, 1500), "sweep": swept(WILD)})), max_size=2))
     elif more == 2:
-        one["changes"] = draw(st.lists(change, max_size=2))
+        one["changes"] = draw(st.lists(change | command | turn, max_size=3))
     elif more == 3:
         one["sysctls"] = draw(st.dictionaries(st.sampled_from(["net.ipv4.tcp_sack", "net.ipv4.x", "net.ipv4/../x", "vm.x"]), mostly(st.integers(0, 1)), max_size=1))
     return one
@@ -126,7 +130,12 @@ def in_bounds(job: dict) -> None:
             if red := shape.get("red"):
                 assert 0 < red["min_bytes"] < red["max_bytes"] <= red["limit_bytes"] < 2**32 and 1 <= red["weight_log"] <= 31 and red["burst"] >= red["min_bytes"] // red["packet_bytes"]
         elif shape:
-            assert shape["delay_us"] >= 0 and 0 <= shape["loss"] < 1 and 0 <= shape["reorder"] < 1
+            assert shape["delay_us"] >= shape.get("jitter_us", 0) >= 0 and all(0 <= shape.get(odds, 0) < 1 for odds in ("loss", "reorder", "duplicate"))
+    for end in (end for change in job["changes"] for end in change.get("path", ())):
+        assert (end["node"], end["dev"]) in [(e["node"], e["dev"]) for e in ends]
+        assert 552 <= end["mtu"] <= 9000 if "mtu" in end else len(agent.qdisc_commands(end["dev"], end["shape"], "change")) in (1, 2)
+    for rewrite in job.get("rewrites", ()):
+        assert rewrite["node"] in nodes and 2 <= rewrite["offset"] <= 38 and 0 <= rewrite["value"] < 2**16
     assert [f["id"] for f in job["flows"]] == list(range(len(job["flows"]))) and agent.FLOW_PORT + len(job["flows"]) <= 2**16
     for f in job["flows"]:
         assert f["src"] in nodes and f["dst"] in nodes and 0 <= f["start_s"] and (f["resume_s"] is None or f["stop_s"] < f["resume_s"] < job["duration_s"])
