@@ -194,9 +194,10 @@ fuzz-scenarios: $(ASYMLAB)
 attack: build $(ASYMLAB)
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/test_peers_live.py
 
-soak: build $(ASYMLAB)
+soak: build $(IMAGE) $(ASYMLAB)
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
 		$(B)/venv/bin/python tests/soak.py $${what%=*} $${what#*=}; done
+	$(Q)$(B)/venv/bin/python tests/soak.py hours
 
 clean:
 	$(Q)rm -rf $(B)

@@ -3,6 +3,7 @@
 Very many ACKs, connections, loads and unloads on this machine's own kernel, as root; is as much left in it as before?
 
     python soak.py acks|connections|loads COUNT [CONTROLLER...]
+    python soak.py hours                              in the lab, experiments/bench/hours.toml: no root
 
 For `acks` and `connections` COUNT is each controller's, for `loads` all theirs by turns. A line each, with what was left; exit code 1 if that is not flat.
 """
@@ -281,7 +282,20 @@ def loads(count: int, names: list[str]) -> bool:
     return flat(f"loads and unloads of {len(names)}", count, before, took)
 
 
+def hours() -> bool:
+    """After an idle hour and wrapped clocks each fills its path again, and leaves nothing."""
+    from asymlab import image, runner, scenario
+    fine = True
+    for made in runner.execute(runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), image.open_image("6.12")), image.open_image("6.12")):
+        used, left = made.metrics["utilisation"], made.record["agent"]["left"]
+        fine &= used > 0.8 and not left
+        print(f"hours {', '.join(made.record['agent']['controllers'])}: utilisation {used:.3f} at the end; {'left: ' + ', '.join(left) if left else 'flat'}", flush=True)
+    return fine
+
+
 def main() -> None:
+    if sys.argv[1] == "hours":
+        sys.exit(not hours())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and nothing stays
     what, count, names = sys.argv[1], int(sys.argv[2]), sys.argv[3:] or CONTROLLERS
     sys.exit(not (loads(count, names) if what == "loads" else each({"acks": acks, "connections": connections}[what], count, names)))
