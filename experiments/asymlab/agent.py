@@ -84,8 +84,12 @@ def check_names(job):
             check("sysctl", key, SYSCTL)
     for flow in job["flows"]:
         check("controller", flow["controller"])
-    for c in (*job["controllers"], *(change for change in job["changes"] if "path" not in change)):
-        check("command", c.get("command", "set"), "set|replace|unload|drain|load|use|unuse")
+    for change in job["changes"]:
+        check("command", change.get("command", "use"), "replace|unload|drain|load|use|unuse")
+        for end in change.get("path", ()):
+            check("node", end["node"])
+            check("device", end["dev"], "[a-z0-9-]+")
+    for c in (*job["controllers"], *(change for change in job["changes"] if "controller" in change)):
         check("controller", c.get("name", c.get("controller")))
         check("object", c.get("object") or "none")
         check("loader", c.get("loader", "asymcc"), "asymcc|bpftool")
@@ -543,29 +547,26 @@ class Controllers:
                 except OSError as e:
                     raise Failure(f"controller {c['name']}: parameter {key}={value}: {e.strerror}") from None
 
-    def _register(self, c):
+    def _register(self, c, *options):
         if c["loader"] == "bpftool":  # as a user without asymcc would
             sh("bpftool", "struct_ops", "register", f"{self.objects}/{c['object']}.bpf.o")
-        else:
-            self._load(c, c["set"])
-
-    def _load(self, c, sets, *options):
+            return
+        sets = [x for k, v in sorted(c["set"].items()) for x in ("--set", f"{k}={v}")]
         where = ["--cgroup", self.cgroup] if c["name"] in self.for_cgroup else []
-        sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *options, *where,
-           *(x for k, v in sorted(sets.items()) for x in ("--set", f"{k}={v}")))
+        sh("asymcc", "--objects", self.objects, "load", c["object"], "--as", c["name"], *options, *where, *sets)
 
-    def command(self, c, what, sets):
+    def command(self, c, what):
         """What a user may type while flows run."""
-        name, asymcc = c["name"], ("asymcc", "--objects", self.objects)
-        if what in ("load", "replace"):
-            with self.record.loading(name) if self.record else contextlib.nullcontext():
-                self._load(c, sets, *(["--replace"] if what == "replace" else []))
-            self.loaded += [name] * (what == "load")
+        if what == "load":
+            self.load([c])
+        elif what == "replace":
+            with self.record.loading(c["name"]) if self.record else contextlib.nullcontext():
+                self._register(c, "--replace")
         elif what in ("unload", "drain"):
-            sh(*asymcc, "unload", name, *(["--drain", "--seconds", "0"] if what == "drain" else ["--force"]))
-            self.loaded.remove(name)
+            sh("asymcc", "--objects", self.objects, "unload", c["name"], *(["--drain", "--seconds", "0"] if what == "drain" else ["--force"]))
+            self.loaded.remove(c["name"])
         else:
-            sh(*asymcc, what, name, "--cgroup", self.cgroup)
+            sh("asymcc", "--objects", self.objects, what, c["name"], "--cgroup", self.cgroup)
 
     def show(self):
         return {n: json.loads(sh("asymcc", "--objects", self.objects, "show", n, "--json")) for n in self.loaded}
@@ -1163,7 +1164,8 @@ def run(job, out, objects, prefix="lab-", record=None):
                 mine.update({key: name for key, name in in_kernel().items() if key not in before})
 
         def command(change):
-            controllers.command(next(c for c in job["controllers"] if c["name"] == change["controller"]), change["command"], change["set"])
+            (c,) = (c for c in job["controllers"] if c["name"] == change["controller"])
+            controllers.command(c | {"set": change["set"]}, change["command"])
             look()
 
         look()
