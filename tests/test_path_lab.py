@@ -46,7 +46,7 @@ def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
     train = {"packets": 30, "bytes": 1000, "skip": 4}
     left = {i: 800_000 * i for i in range(30)}
     came = sorted((t + (0 if i == early else 20_000_000), i) for i, t in left.items())
-    arrivals = iter([(i.to_bytes(4, "little"), t, None) for t, i in came])
+    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - agent.IP_UDP), t, None) for t, i in came])
     monkeypatch.setattr(agent, "stamped_receive", lambda _: next(arrivals, None))
     low, high = agent.link_rate(mock.Mock(), None, "", train)
     assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
