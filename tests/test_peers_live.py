@@ -24,7 +24,7 @@ FULL = os.environ.get("ATTACK") == "full"
 ROUNDS = 300 if FULL else 20
 RENOS = 2  # first and as many last in a round: what follows an attack hangs on a packet's time
 W_MAX = 1 << 20
-FACTOR, SMALL = 3, 40  # of Reno's largest window in the second half, or of this one: first windows and a round's growth
+FACTOR, SMALL = 3, 25  # of Reno's largest window in the second half, or of this one: first windows and a round's growth
 FITTING = {"fast": ("--set", "alpha=5")}
 
 # Where the law itself allows more: about what an honest peer gets, or a packet for each that was delivered.
