@@ -54,21 +54,20 @@ def run(*argv, check: bool = True) -> str:
 
 @dataclasses.dataclass
 class Count:
-    bpf: dict[str, int]
+    bpf: dict[str, str]  # names, by kind and id
     slabs: dict[str, int]
 
     @classmethod
     def now(cls) -> Count:
-        bpf = {kind: len(json.loads(run("bpftool", "-j", kind, "show") or "[]")) for kind in ("prog", "map", "link", "btf")}
+        bpf = {f"{kind} {o['id']}": o.get("name", "") for kind in ("prog", "map", "link", "btf") for o in json.loads(run("bpftool", "-j", kind, "show") or "[]")}
         with open("/proc/slabinfo") as f:
             slabs = {words[0]: int(words[1]) for line in f if (words := line.split())[0] in SLABS}
         return cls(bpf, slabs)
 
     def more_than(self, before: Count, done: int) -> list[str]:
         """BPF's to the piece; slabs by less than a tenth of an object for each that was done."""
-        grown = {k: n - before.bpf[k] for k, n in self.bpf.items() if n > before.bpf[k]}
-        grown |= {k: n - before.slabs[k] for k, n in self.slabs.items() if n - before.slabs[k] > max(NOISE, SHARE * done)}
-        return [f"{k} +{n}" for k, n in grown.items()]
+        grown = {k: n - before.slabs[k] for k, n in self.slabs.items() if n - before.slabs[k] > max(NOISE, SHARE * done)}
+        return [f"{k} {name}" for k, name in self.bpf.items() if k not in before.bpf] + [f"{k} +{n}" for k, n in grown.items()]
 
 
 def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bool:
@@ -79,7 +78,7 @@ def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bo
         time.sleep(0.5)
     most = max(after.slabs, key=lambda k: after.slabs[k] - before.slabs[k])
     print(f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {'left: ' + ', '.join(more) if more else 'flat'}; "
-          f"{', '.join(f'{n} {k}' for k, n in after.bpf.items())}; most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}", flush=True)
+          f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}", flush=True)
     return not more
 
 

@@ -20,6 +20,6 @@ def test_nothing_is_left(what, count, names):
 
 
 def test_what_is_left_is_told():
-    before = soak.Count({"prog": 3}, {"TCP": 90, "kmalloc-64": 1000})
-    assert soak.Count({"prog": 3}, {"TCP": 589, "kmalloc-64": 1999}).more_than(before, 10_000) == []
-    assert soak.Count({"prog": 4}, {"TCP": 91, "kmalloc-64": 2001}).more_than(before, 10_000) == ["prog +1", "kmalloc-64 +1001"]
+    before = soak.Count({"prog 7": "a"}, {"TCP": 90, "kmalloc-64": 1000})
+    assert soak.Count({"prog 7": "a"}, {"TCP": 589, "kmalloc-64": 1999}).more_than(before, 10_000) == []
+    assert soak.Count({"prog 7": "a", "map 8": "b"}, {"TCP": 91, "kmalloc-64": 2001}).more_than(before, 10_000) == ["map 8 b", "kmalloc-64 +1001"]
