@@ -284,8 +284,8 @@ def loads(count: int, names: list[str]) -> bool:
 def hours() -> bool:
     """After an idle hour and wrapped clocks each fills its path again, and leaves nothing."""
     from asymlab import image, runner, scenario
-    fine = True
-    for made in runner.execute(runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), image.open_image("6.12")), image.open_image("6.12")):
+    fine, guest = True, image.open_image("6.12")
+    for made in runner.execute(runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
         used, left = made.metrics["utilisation"], made.record["agent"]["left"]
         fine &= used > 0.8 and not left
         print(f"hours {', '.join(made.record['agent']['controllers'])}: utilisation {used:.3f} at the end; {'left: ' + ', '.join(left) if left else 'flat'}", flush=True)
