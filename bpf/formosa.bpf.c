@@ -874,7 +874,8 @@ static inline void write(struct bpf_sock_ops *ops)
 	u32 payload;
 
 	if (ops->skb_tcp_flags & SYN) {
-		bpf_store_hdr_opt(ops, &greeting, sizeof(greeting), 0); /* no room was reserved: none is left */
+		if (hello_due(ops)) /* the room may be another program's */
+			bpf_store_hdr_opt(ops, &greeting, sizeof(greeting), 0);
 		return;
 	}
 	w = wire_of(ops, 0);

@@ -231,6 +231,12 @@ def test_a_listener_keeps_the_syns(accsa, other, chosen, listens):
     assert "option" not in accsa.call(op=CALL["listen"])
 
 
+def test_the_room_of_another_program_stays_its(accsa):
+    accsa.start(other=1, cb_flags=WRITE)
+    for keys in ({"flags": SYN}, {"flags": SYN | ACK, "full": 0, "syn": bytes.fromhex("fd04f0a0")}):
+        assert accsa.write(others=4, **keys)["options"] == "01010101"
+
+
 def test_flags_are_never_cleared(accsa):
     for keys in ({"syn": b""}, {"synack": b""}, RECEIVER, RECEIVER | {"other": 1}, {"syn": HELLO}, RECEIVER | {"fails": 1}):
         accsa.start(cb_flags=0x7F, **keys)

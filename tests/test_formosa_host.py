@@ -570,6 +570,12 @@ def test_established(formosa, side, raw, speaks):
     assert room(formosa) == 12 * speaks
 
 
+def test_the_room_of_another_program_stays_its(formosa):
+    formosa.start(other=1, cb_flags=WRITE)
+    for keys in ({"flags": SYN}, {"flags": SYN | ACK, "full": 0, "syn": bytes.fromhex("fd04f0a3")}):
+        assert formosa.write(others=4, **keys)["options"] == "01010101"
+
+
 def test_flags_are_never_cleared(formosa):
     """Whoever else set them: also before us, and on connections that are none of ours."""
     for keys in ({"syn": b""}, {"synack": b""}, {"syn": HELLO}, {"syn": HELLO, "other": 1}, {"synack": b"", "other": 1}, {"syn": HELLO, "fails": 1}):

@@ -502,7 +502,8 @@ static inline void write(struct bpf_sock_ops *ops)
 	u32 payload, end;
 
 	if (ops->skb_tcp_flags & SYN) {
-		bpf_store_hdr_opt(ops, &hello, sizeof(hello), 0); /* no room was reserved: none is left */
+		if (hello_due(ops)) /* the room may be another program's */
+			bpf_store_hdr_opt(ops, &hello, sizeof(hello), 0);
 		return;
 	}
 	w = wire_of(ops, 0);

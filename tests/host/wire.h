@@ -6,8 +6,8 @@
  *   call    op= options= syn= full=          a callback of the connection; `options` are the segment's
  *   read    seq= ack= len= flags= options= cut=
  *                                            a segment comes; cut= bytes of its header are there
- *   write   seq= len= flags= mode= room= syn= full=
- *                                            a segment leaves with `room` bytes left for options
+ *   write   seq= len= flags= mode= room= others= syn= full=
+ *                                            a segment leaves with `room` bytes left for options; another program reserves others=
  *   egress  packet= owned=                   {"pass":1}: an IP packet goes on the wire
  *   ingress packet= owned=                   one comes
  *   new     syn= or synack=                  the handshake first: what the peer's SYN or SYN-ACK carried
@@ -39,6 +39,7 @@ static struct {
 	u8 header[HEADER + OPTIONS];
 	u8 *end;       /* of what the program sees of it */
 	u32 remaining; /* room for options */
+	u32 others;    /* reserved by another program */
 	u8 syn[OPTIONS];
 	int syn_len;   /* of the SYN that was saved; -1: none */
 	u8 packet[2048];
@@ -289,7 +290,7 @@ static u32 write_to(u32 seq, u32 len, u32 flags, u32 mode, u32 room, bool full)
 	ops = context(BPF_SOCK_OPS_HDR_OPT_LEN_CB, full, false, len, mode == BPF_WRITE_HDR_TCP_CURRENT_MSS ? 0 : flags);
 	ops.args[0] = mode;
 	run(&ops);
-	reserved = (room - skops.remaining + 3) & ~3;
+	reserved = (room - skops.remaining + skops.others + 3) & ~3;
 	if (mode == BPF_WRITE_HDR_TCP_CURRENT_MSS || !reserved)
 		return reserved;
 	memset(skops.header + HEADER, 1, OPTIONS);
@@ -360,7 +361,9 @@ static void write_options(void)
 	u32 seq = take("seq", tp->snd_nxt), len = take("len", 0), flags = take("flags", 16);
 
 	skops.syn_len = take_bytes("syn", skops.syn, sizeof(skops.syn));
+	skops.others = take("others", 0);
 	n = write_to(seq, len, flags, mode, room, take("full", 1));
+	skops.others = 0;
 	sprintf(extra + strlen(extra), ",\"reserved\":%u", n);
 	if (mode != BPF_WRITE_HDR_TCP_CURRENT_MSS)
 		tell("options", skops.header + HEADER + OPTIONS - room, n);
