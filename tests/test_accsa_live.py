@@ -10,7 +10,9 @@ import pytest
 from test_formosa_live import (
     BOTH_CLIENT, BOTH_SERVER, HALF_CLIENT, HALF_SERVER, MANY_CLIENT, MANY_SERVER, SINK, SOURCE, cgroup, counted, exchange, pytestmark,  # noqa: F401
 )  # fmt: skip
+from rawtcp import CWR, ECE, SYN, Peer
 from test_loader import alias, asymcc, pair, run  # noqa: F401
+from test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour, watching
 
 MARKER = """
 #include <linux/bpf.h>
@@ -84,3 +86,31 @@ def test_losses_in_both_directions(pair, tmp_path, accsa):  # noqa: F811
     with exchange(pair, SINK, SOURCE, accsa, n=500_000):
         pass
     assert counted(accsa)["losses"] > 0
+
+
+@pytest.mark.parametrize("order", [("formosa", "accsa"), ("accsa", "formosa")], ids=" ".join)
+def test_beside_formosa_in_one_cgroup(order, pair, alias, cgroup):  # noqa: F811
+    """Either speaks on its own connections, and changes nothing of the other's."""
+    names = {}
+    for kind in order:
+        names[kind] = alias()
+        asymcc("load", kind, "--as", names[kind], "--cgroup", cgroup)
+    for kind in (*order, *order):
+        with exchange(pair, SINK, SOURCE, names[kind], server_cc="", n=500_000):
+            pass
+    for kind in order:
+        n = counted(names[kind])
+        assert n["peers"] == n["flows"] == 4 and n["fallbacks"] == n["options_bad"] == 0, kind
+        assert n["options_sent"] > 0 and n["options_seen"] > 500 and n["acks_sent"] > 0, kind
+
+
+@pytest.mark.parametrize("ecn, marked, agreed", [(0, False, False), (2, True, False), (2, False, True)])
+def test_other_connections_have_the_ecn_that_they_had(ecn, marked, agreed, pair, accsa):  # noqa: F811
+    """A SYN that asks for ECN without our hello: by a host's tcp_ecn, and refused if it is marked itself, as DCTCP's is."""
+    pair.sh(pair.server, "sysctl", "-qw", f"net.ipv4.tcp_ecn={ecn}")
+    neighbour(pair, pair.server, "10.9.0.7")
+    with watching(pair, pair.client) as port, listening(pair, SINK):
+        for hello in (b"", HELLO["accsa"]):
+            peer = Peer(port, ("10.9.0.7", 999 + len(hello)), ("10.9.0.2", PORT))
+            synack = peer.connect(BEFORE + hello, flags=SYN | ECE | CWR, ecn=2 * marked)
+            assert bool(synack.flags & ECE) == (agreed or bool(hello))
