@@ -167,6 +167,10 @@ class Peer:
         third = self.receive()
         assert third and third.ack == self.seq, third
 
+    def reset(self) -> None:
+        """Else the other end's kernel waits for us for minutes, and with it whatever its controller holds."""
+        self.send(flags=RST | ACK)
+
     def data(self, start: int) -> bytes:
         """What has arrived from this number on, without a gap."""
         got, at = b"", start

@@ -113,4 +113,5 @@ def test_other_connections_have_the_ecn_that_they_had(ecn, marked, agreed, pair,
         for hello in (b"", HELLO["accsa"]):
             peer = Peer(port, ("10.9.0.7", 999 + len(hello)), ("10.9.0.2", PORT))
             synack = peer.connect(BEFORE + hello, flags=SYN | ECE | CWR, ecn=2 * marked)
+            peer.reset()
             assert bool(synack.flags & ECE) == (agreed or bool(hello))
