@@ -133,8 +133,8 @@ def left_out() -> int:
 
 
 def something_left_out(item) -> bool:
-    """While a test ran."""
-    return left_out() > item.stash[BEFORE]
+    """While a test ran; one that is skipped did not."""
+    return BEFORE in item.stash and left_out() > item.stash[BEFORE]
 
 
 BEFORE, LEFT_OUT = pytest.StashKey[int](), "packets that were handled without BPF"
@@ -152,11 +152,6 @@ def pytest_runtest_makereport(item, call):
         report.user_properties.append((LEFT_OUT, left_out() - item.stash[BEFORE]))
 
 
-def pytest_terminal_summary(terminalreporter):
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.write_line(f"tried again: {report.nodeid}: {dict(report.user_properties)[LEFT_OUT]} {LEFT_OUT}")
-
-
 def pytest_collection_modifyitems(items):
     for item in items:
         live = group(item.nodeid) == "live"
@@ -168,7 +163,9 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Tables that tests leave with record_property("table", ...)."""
+    """Which live tests were tried again, and why; tables that tests leave with record_property("table", ...)."""
+    for report in terminalreporter.stats.get("rerun", []):
+        terminalreporter.write_line(f"tried again: {report.nodeid}: {dict(report.user_properties)[LEFT_OUT]} {LEFT_OUT}")
     for report in terminalreporter.getreports("passed"):
         for name, text in report.user_properties:
             if name == "table":

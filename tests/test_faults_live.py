@@ -17,7 +17,7 @@ from test_loader import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F4
 @needs_cgroup2
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_fault_at_any_step_leaves_all_or_nothing_or_what_unload_clears():
-    done = subprocess.run([sys.executable, "-m", "faults", "--points", "6"], text=True, capture_output=True, timeout=280,
+    done = subprocess.run([sys.executable, "-m", "faults", "--points", "4"], text=True, capture_output=True, timeout=280,
                           env=os.environ | {"PYTHONPATH": str(ROOT / "tests")})
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "16 commands, 96 faults, 0 failures"

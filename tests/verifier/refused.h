@@ -13,6 +13,8 @@
 #endif
 char LICENSE[] SEC("license") = LICENCE;
 
+const volatile char asymcc_name[16] = "refused"; /* by which the loader tells programs at a cgroup from others' */
+
 #define HOOK(hook, ...) SEC("struct_ops/refused_" #hook) void BPF_PROG(refused_##hook, struct sock *sk, ##__VA_ARGS__)
 #define HOOK32(hook) SEC("struct_ops/refused_" #hook) u32 BPF_PROG(refused_##hook, struct sock *sk)
 
