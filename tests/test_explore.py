@@ -267,6 +267,26 @@ def test_what_the_path_does_under_way(folder):
 
 
 @pytest.mark.lab
+def test_a_shorter_mtu_binds_one_direction(folder):
+    """Data flows both ways; each change of an MTU shortens the packets of its own direction and of no other."""
+    way = {"rate": "1mbit", "delay": "20ms", "queue": 50}
+    case = explore.written({"title": "MTU", "id": "EXPLORE", "path": {"mtu": 1000, "forward": way, "reverse": way},
+                            "flows": [{"controller": "reno"}, {"controller": "reno", "direction": "reverse"}],
+                            "changes": [{"at": f"{at}s", "direction": d, "mtu": mtu} for at, d, mtu in
+                                        ((2, "reverse", 809), (4, "forward", 600), (6, "reverse", 1000))],
+                            "run": {"duration": "7s", "measure_from": "1s", "traffic": "plain", "verify": True, "audit": True, "capture": True}}, "mtu")
+    r = explore.attempt(image.open_image("6.12"), case)
+    assert not isinstance(r, LabError), r
+    assert r.valid and explore.judge(case, r) == []
+
+    def longest(direction: str, since: float) -> int:
+        packets = r.capture(direction)
+        return int(packets["bytes"][(packets["t"] >= since) & (packets["t"] < since + 1)].max())
+
+    assert [(longest("forward", t), longest("reverse", t)) for t in (1, 3, 5)] == [(1000, 1000), (1000, 809), (600, 809)]
+
+
+@pytest.mark.lab
 def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
     tally = explore.explore(explore.drawn(20, COUNT, []), None, image.open_image("6.12"))

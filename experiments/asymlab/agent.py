@@ -1061,11 +1061,13 @@ def sleep_until(t_ns):
         signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
-def change_path(ns, ends):
-    """Devices get another shape, or another MTU."""
+def change_path(job, ns, ends):
+    """Devices get another shape, and the routes that leave by them another MTU: a device's own would bind what it takes in, too."""
     for end in ends:
         if "mtu" in end:
-            sh("ip", "-n", ns.name(end["node"]), "link", "set", end["dev"], "mtu", str(end["mtu"]))
+            routes = [r for r in job["routes"] if (r["node"], r["dev"]) == (end["node"], end["dev"])]
+            sh("ip", "-n", ns.name(end["node"]), "-batch", "-",
+               text="".join(f"route replace {r['dst']} via {r['via']} dev {r['dev']} mtu {end['mtu']}\n" for r in routes))
         else:
             sh("tc", "-n", ns.name(end["node"]), "-batch", "-", text="\n".join(qdisc_commands(end["dev"], end["shape"], "change")) + "\n")
 
@@ -1098,7 +1100,7 @@ def run_flows(job, ns, traffic, background, tracer, command):
         elif what == "set":
             sh("asymcc", "set", flow["controller"], *(f"{k}={v}" for k, v in sorted(flow["set"].items())))
         elif what == "path":
-            change_path(ns, flow["path"])
+            change_path(job, ns, flow["path"])
         elif what == "command":
             command(flow)
         elif what == "load":
