@@ -169,35 +169,35 @@ test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB)
 	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder tests
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
-	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/test_clients.py
+	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py
 
 check-kernels: build $(REFUSED) $(ASYMLAB)
 	$(Q)$(ASYMLAB) check-kernels $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
 fuzz: $(B)/.deps-fuzz $(ASYMLAB)
-	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \
+	$(Q)PYTHONPATH=tests/algorithms $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \
 		$(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
 explore: build $(IMAGE) $(ASYMLAB)
 	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB)
-	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
+	$(Q)PYTHONPATH=tests/loader $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
 
 faults: build $(B)/.deps-test $(ASYMLAB)
-	$(Q)PYTHONPATH=tests $(B)/venv/bin/python -m faults $(FAULTS)
+	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python -m faults $(FAULTS)
 
 # Trees and bare texts, half each.
 fuzz-scenarios: $(ASYMLAB)
-	$(Q)SCENARIOS=$$(( $(SCENARIOS) / 2 )) $(B)/venv/bin/python -m pytest -q -s tests/test_scenario_fuzz.py
+	$(Q)SCENARIOS=$$(( $(SCENARIOS) / 2 )) $(B)/venv/bin/python -m pytest -q -s tests/lab/test_scenario_fuzz.py
 
 attack: build $(ASYMLAB)
-	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/test_peers_live.py
+	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
 
 soak: build $(IMAGE) $(ASYMLAB)
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
-		$(B)/venv/bin/python tests/soak.py $${what%=*} $${what#*=}; done
-	$(Q)$(B)/venv/bin/python tests/soak.py hours
+		$(B)/venv/bin/python tests/live/soak.py $${what%=*} $${what#*=}; done
+	$(Q)$(B)/venv/bin/python tests/live/soak.py hours
 
 clean:
 	$(Q)rm -rf $(B)

@@ -1,64 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the tests share: the built tree, a scenario to vary, a way to run `asymlab`."""
+"""How the tests share processes, which are tried again, and the fixture of all: a scenario to vary."""
 
 from __future__ import annotations
 
 import functools
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from shared import SCENARIO
 from witness import Witness
-
-REPO = Path(__file__).resolve().parent.parent
-BUILD = REPO / "build"
 
 # A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-SCENARIO = """\
-title = "test"
-id = "TEST"
-profile = "ns2"
-
-[path]
-mtu = 1000
-forward = { rate = "10mbit", delay = "20ms", queue = 100 }
-reverse = { rate = "10mbit", delay = "20ms", queue = 100 }
-
-[[flows]]
-controller = "reno"
-
-[run]
-duration = "3s"
-measure_from = "1s"
-"""
-
-# Replacements for scenario_file: three hops instead of one; and two more flows, on parts of them.
-PATH = SCENARIO[SCENARIO.index("forward ="):SCENARIO.index("\n[[flows]]")]
-HOP = """
-[[path.hops]]
-forward = { rate = "10mbit", delay = "10ms", queue = 50 }
-reverse = { rate = "10mbit", delay = "10ms", queue = 50 }
-"""
-CHAIN = (PATH, 3 * HOP)
-CROSSING = """
-[[flows]]
-controller = "reno"
-enter = 2
-leave = 3
-
-[[flows]]
-controller = "reno"
-enter = 3
-extra_delay = "2ms"
-"""
-
 
 @pytest.fixture
 def scenario_file(tmp_path):
@@ -76,35 +32,14 @@ def scenario_file(tmp_path):
     return write
 
 
-def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> subprocess.CompletedProcess:
-    """Run the command as a user would."""
-    return subprocess.run([sys.executable, "-m", "asymlab", *map(str, argv)], capture_output=True, text=True,
-                          timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
-
-
-def wait_for(what, seconds: float = 30):
-    """Until it is true; its value."""
-    for _ in range(int(seconds / 0.02)):
-        if found := what():
-            return found
-        time.sleep(0.02)
-    pytest.fail("it never comes")
-
-
-# What looks at all that this machine's kernel has loaded is for one process, and what interrupts and kills virtual machines; else a file is for one.
-LAB = {"test_cluster", "test_kernels", "test_lab"}
-LIVE = {"test_clients", "test_containers", "test_install", "test_loader", "test_service", "test_top", "test_trace_flow"}
-LIVE_TESTS = {"test_a_host_without_cgroup2_is_told_so", "test_a_job_of_a_stranger_is_refused", "test_host_is_left_as_it_was_whenever_the_signal_comes",
-              "test_on_a_host_the_runs_cgroup_is_gone_afterwards", "test_on_host_as_root", "test_the_running_kernel",
-              "test_what_a_killed_run_leaves_the_next_takes_back"}
+# The folders whose tests are for one process: live/ looks at all that this machine's kernel has loaded, machine/ interrupts and kills virtual
+# machines and writes images. Elsewhere a file is.
+ALONE = {"live", "machine"}
 
 
 def group(nodeid: str) -> str:
-    file, _, test = nodeid.partition("::")
-    name = Path(file).stem
-    if name in LIVE or name.endswith("_live") or test.partition("[")[0] in LIVE_TESTS:
-        return "live"
-    return "lab" if name in LAB else name
+    folder = Path(nodeid.partition("::")[0]).parent.name
+    return folder if folder in ALONE else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -156,7 +91,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         live = group(item.nodeid) == "live"
         if item.get_closest_marker("root") and not live:
-            raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: name it in LIVE_TESTS")
+            raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: it belongs into tests/live")
         if live:  # a failure in which the kernel left nothing out is one
             item.add_marker(pytest.mark.flaky(reruns=2, condition=functools.partial(something_left_out, item)))
     items.sort(key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live"))  # what takes long first: the processes end together

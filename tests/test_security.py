@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from conftest import REPO
+from shared import REPO
 
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import sys
 
-from conftest import REPO
+from shared import REPO
 
 TESTS = """
 import conftest
@@ -40,9 +40,10 @@ def test_hidden_always():
 
 
 def test_a_failure_in_which_nothing_was_left_out_is_a_failure(tmp_path):
-    for file in ("conftest.py", "witness.py"):
+    for file in ("conftest.py", "shared.py", "witness.py"):
         shutil.copy(REPO / "tests" / file, tmp_path)
-    (tmp_path / "test_service.py").write_text(TESTS)  # by its name a live one
+    (tmp_path / "live").mkdir()
+    (tmp_path / "live" / "test_it.py").write_text(TESTS)
     p = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", REPO / "pyproject.toml", "--rootdir", tmp_path, tmp_path],
                        capture_output=True, text=True, timeout=60)
     told = [line.partition("::")[2] for line in p.stdout.splitlines() if line.startswith("tried again")]

@@ -11,7 +11,7 @@
  *
  * The table has the windows of [H] appendix B, 38 and then each w for which a(w) of (2) exceeds that of
  * the one before by more than 1, with b(w) in 1/256, rounded down; of its 73 rows all but the last.
- * tests/test_ports_host.py works them out anew.
+ * tests/algorithms/test_ports_host.py works them out anew.
  *
  * Linux takes the window of row i, from 0, for the end of those with a(w) = i + 1, and b(w) from the same
  * row: in [H] they begin there. The row is looked up when the window grows, not at the loss. (1) counts

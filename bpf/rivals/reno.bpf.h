@@ -2,7 +2,7 @@
 /*
  * For ports of Linux's own laws: the Reno that the modules are built of, and the tick that they
  * count time in. The kernel's functions, not copies: what a newer kernel's Reno does otherwise, a
- * port does too. On the host tests/host/fake/rivals has a model of them instead.
+ * port does too. On the host tests/algorithms/host/fake/rivals has a model of them instead.
  */
 #ifndef RENO_BPF_H
 #define RENO_BPF_H

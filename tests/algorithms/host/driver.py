@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Compiles a controller for the host and talks to it (see driver.c for the protocol)."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TOP = HERE.parents[2]
+OUT = TOP / "build" / "host"
+CFLAGS = (
+    "-std=gnu11 -g -O2 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-unused-function "
+    "-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-sanitize-coverage=trace-cmp -fno-strict-aliasing "
+    "-fprofile-instr-generate=/dev/null -fcoverage-mapping"
+).split()
+
+
+def controllers():
+    """The sources of all, the rivals' too, by name."""
+    return {path.name.removesuffix(".bpf.c"): path for path in sorted((TOP / "bpf").rglob("*.bpf.c"))}
+
+
+def build(name, source=None):
+    """The driver with controller `name`, compiled anew only when a source is newer."""
+    source = Path(source or controllers()[name])
+    binary = OUT / source.name.removesuffix(".bpf.c")
+    sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.h")]
+    if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
+        return binary
+    OUT.mkdir(parents=True, exist_ok=True)
+    fields = HERE / f"{name}.fields.h"
+    made = binary.with_name(f"{binary.name}.{os.getpid()}")
+    command = ["clang", *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
+    command += [f'-DCONTROLLER="{source}"', f"-DOPS={name}"]
+    command += [f'-DFIELDS="{fields}"'] if fields.exists() else []
+    if 'SEC("sockops")' in source.read_text():
+        command += ["-DWIRE", f"-DSOCKOPS={name}_sockops", f"-DEGRESS={name}_egress"]
+    compiled = subprocess.run([*command, "-o", made, HERE / "driver.c"], capture_output=True, text=True)
+    if "libclang_rt" in compiled.stderr or "sanitizer/asan_interface.h" in compiled.stderr:
+        raise SystemExit("clang has no sanitizers; run: sudo apt-get install libclang-rt-dev")
+    if compiled.returncode:
+        raise SystemExit(compiled.stderr)
+    made.replace(binary)
+    return binary
+
+
+class Driver:
+    """One controller in one process; one connection at a time."""
+
+    def __init__(self, binary):
+        self.binary = binary
+        self.spawn()
+
+    def spawn(self):
+        self.process = subprocess.Popen(
+            [self.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait()
+
+    def batch(self, lines):
+        """Many commands, fewer switches between the processes. The pipes hold 256 of either side."""
+        answers = []
+        for start in range(0, len(lines), 256):
+            part = lines[start : start + 256]
+            try:
+                self.process.stdin.write("\n".join(part) + "\n")
+                self.process.stdin.flush()
+            except BrokenPipeError:
+                pass
+            for line in part:
+                answer = self.process.stdout.readline()
+                if not answer:
+                    words = self.process.stderr.read()
+                    self.spawn()  # the next test begins clean
+                    raise AssertionError(f"died at {line!r}:\n{words}")
+                answers.append(json.loads(answer))
+                assert "error" not in answers[-1], (line, answers[-1])
+        return answers
+
+    def do(self, command, **keys):
+        return self.batch([line(command, **keys)])[0]
+
+    def __getattr__(self, command):
+        if command.startswith("_"):
+            raise AttributeError(command)
+        return lambda **keys: self.do(command, **keys)
+
+    def start(self, params=None, **keys):
+        """A fresh connection with these parameters, the others at their defaults."""
+        self.do("reset")
+        if params:
+            self.do("set", **params)
+        return self.do("new", **keys)
+
+
+def line(command, **keys):
+    """`wire__in__var` is wire.in.var; bytes are written in hexadecimal."""
+    values = ((key.replace("__", "."), value.hex() if isinstance(value, bytes) else int(value)) for key, value in keys.items())
+    return " ".join([command, *(f"{key}={value}" for key, value in values)])

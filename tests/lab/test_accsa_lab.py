@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""ACC+SA, both halves, on each kernel: a reverse queue with RED marks ACKs, and fewer come."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asymlab import capture
+
+from shared import KERNELS, check_physics, run
+
+pytestmark = pytest.mark.lab
+
+ACCSA = ('controller = "reno"', 'controller = "accsa"')
+LINUX = ('profile = "ns2"', 'profile = "linux"\nsysctls = { "net.ipv4.tcp_timestamps" = 0 }')
+TRACED = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "6s"\nmeasure_from = "2s"\ntraffic = "plain"\ncapture = true')
+PLAIN = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "6s"\nmeasure_from = "2s"\ntraffic = "plain"')
+REVERSE = 'reverse = { rate = "10mbit", delay = "20ms", queue = 100 }'
+FORWARD = 'forward = { rate = "10mbit", delay = "20ms", queue = 100 '
+SLOW = 'reverse = { rate = "100kbit", delay = "20ms", queue = 10 }'
+RED = 'reverse = { rate = "100kbit", delay = "20ms", queue = 10, red = { min = 4, max = 8, probability = "10%", ecn = true } }'
+DATA = np.dtype([("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("flags", "u1"), ("marks", "u1"), ("cwnd", ">u2"), ("una", ">u4")])
+
+
+def counters(r) -> dict[str, int]:
+    return {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["accsa"]["counters"]}
+
+
+def dk(r) -> float:
+    """Mean of the ACKs that were sent."""
+    n = counters(r)
+    return n["dk_sum"] / n["acks_sent"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_marks_thin_the_acks(scenario_file, kernel):
+    """312 ACKs a second fit, 1250 packets come: RED marks, the sender tells, dk rises, and few ACKs are dropped."""
+    r = run(scenario_file(ACCSA, LINUX, TRACED, (REVERSE, RED)), kernel)
+    check_physics(r)
+    n = counters(r)
+    assert n["fallbacks"] == n["options_bad"] == n["timeouts"] == 0 and n["peers"] == 2
+    assert n["marks"] > 10 and n["doublings"] > 5 and n["decrements"] > 5 and dk(r) > 2
+    queue = r.record["agent"]["marks"]["end"]["qdisc"]["right-left"]
+    assert queue["marks"] >= n["marks"] and n["acks_suppressed"] > n["acks_sent"] / 2
+    drops = run(scenario_file(LINUX, PLAIN, (REVERSE, SLOW)), kernel).metrics["reverse"]["drops"]
+    assert r.metrics["reverse"]["drops"] < drops / 2 and r.metrics["acks_per_data_packet"] < 0.5
+
+    sent = r.capture("forward")
+    sent = sent[sent["payload"] > 0]
+    has, option = capture.option(sent["options"], 253, DATA.itemsize, 0xF0A4)
+    option = option.view(DATA)
+    assert has.all(), "each data segment has the option"
+    told = np.diff(option["marks"].astype(int), prepend=0) % 256
+    assert (told < 128).all() and n["marks"] - 5 <= told.sum() <= n["marks"], "each mark is told of once"
+    assert (np.diff(option["una"].astype("i8")) >= 0).all() and (option["cwnd"] >= 2).all()
+
+
+def test_a_wide_reverse_path_leaves_an_ack_for_each_packet(scenario_file):
+    r = run(scenario_file(ACCSA, LINUX, PLAIN, (REVERSE, RED.replace("100kbit", "2mbit"))))
+    n = counters(r)
+    assert r.valid and n["marks"] == n["doublings"] == n["acks_suppressed"] == 0 and dk(r) == 1
+    assert r.metrics["acks_per_data_packet"] == pytest.approx(1, abs=0.01)
+
+
+@pytest.mark.parametrize("syn", [False, True])
+def test_middlebox_that_strips(scenario_file, syn):
+    """From all segments: the kernel's Reno. From all but the handshake's: Reno, paced. The receiver answers as it always does."""
+    strip = (FORWARD, f"{FORWARD}, strip = {{ kinds = [253], syn = {str(syn).lower()} }} ")
+    r = run(scenario_file(ACCSA, LINUX, PLAIN, strip, (REVERSE, RED)))
+    n = counters(r)
+    assert r.valid and r.metrics["utilisation"] > 0.5
+    assert n["fallbacks"] == syn and n["options_seen"] == n["acks_suppressed"] == n["doublings"] == n["marks"] == 0
+    assert (n["options_sent"] == 0) == syn
+
+
+@pytest.mark.parametrize("lost", ["forward", "reverse"])
+def test_losses_end_nothing(scenario_file, lost):
+    """2 % of the data, or 30 % of the ACKs beside those that RED marks."""
+    forward = (FORWARD, f'{FORWARD}, loss = "2%" ')
+    reverse = (REVERSE, RED.replace("queue = 10,", 'queue = 10, loss = "30%",') if lost == "reverse" else RED)
+    longer = ('duration = "6s"', 'duration = "12s"')
+    r = run(scenario_file(ACCSA, LINUX, PLAIN, longer, reverse, *([forward] if lost == "forward" else [])))
+    assert r.valid
+    assert r.goodput["bytes"][r.goodput["t"] > 10].sum() > 50_000

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Random scenarios: drawn alike everywhere, sound, judged; what breaks is found and shrunk."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import threading
+import tomllib
+
+import pytest
+
+from asymlab import LabError, agent, explore, image, runner, scenario, topology
+
+from shared import BUILD, REPO, asymlab
+
+COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
+
+
+@pytest.fixture(scope="module")
+def known():
+    return {name: explore.facts(name) for name in explore.objects()}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(explore, "FOLDER", tmp_path)
+    return tmp_path
+
+
+# --- what is drawn -------------------------------------------------------------------------
+
+
+def test_a_draw_is_the_same_everywhere_and_its_file_says_all_of_it(known, folder):
+    for number in range(200):
+        tree = explore.draw(3, number, list(known), known)
+        assert tree == explore.draw(3, number, list(known), known)
+        case = explore.written(tree, "x")
+        assert tomllib.loads(case.file.read_text()) == explore.tidy(tree)
+        assert case.scenario == scenario.Scenario.model_validate(tree)
+        topology.compile_job(case, 1)
+    assert tree != explore.draw(4, number, list(known), known)
+
+
+def test_draws_have_all_that_a_scenario_can(known):
+    """Each feature of paths, flows and changes comes; each controller is first as often; what excludes another is not beside it."""
+    text, first = "", set()
+    for number in range(40 * len(known)):
+        tree = explore.draw(1, number, list(known), known)
+        text += explore.toml(tree)
+        first.add(tree["flows"][0]["controller"])
+        assert not {*explore.APART} <= {f["controller"] for f in tree["flows"]}
+    assert first == set(known)
+    words = ("loss", "reorder", "duplicate", "jitter", "red", "strip", "rewrite", "hops", "stop", "resume", "delayed", "extra_delay", "background", "mtu",
+             *(f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")), "set = ", *explore.KERNELS_OWN)
+    assert [w for w in words if w not in text] == []
+
+
+# --- keys of scenarios ---------------------------------------------------------------------
+
+
+def change(line: str) -> str:
+    return f'\n[[changes]]\nat = "1s"\n{line}\n'
+
+
+@pytest.mark.parametrize("text, words", [
+    (change('direction = "forward"\nmtu = 1200'), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
+    (change('direction = "forward"\nmtu = 500'), "changes.0.mtu: Input should be greater than or equal to 552"),
+    (change('direction = "forward"\nhop = 2\nrate = "1mbit"'), "changes.0.hop: no hop 2"),
+    (change('rate = "1mbit"'), "rate: needs a direction"),
+    (change('direction = "forward"\nrate = "1mbit"\ncontroller = "reno"'), "changes either a controller or the path"),
+    (change('direction = "forward"'), "must have controller and set"),
+    (change('controller = "reno"\ncommand = "load"'), "changes.0: reno is loaded then"),
+    (change('controller = "reno"\ncommand = "unload"') + change('controller = "reno"\ncommand = "use"'), "changes.1: reno is not loaded then"),
+    (change('controller = "reno"\ncommand = "use"\nset = { a = 1 }'), "set: use takes no parameters"),
+    (change('controller = "reno"\ncommand = "reboot"'), "changes.0.command"),
+])
+def test_changes_that_cannot_be(scenario_file, text, words):
+    with pytest.raises(LabError, match=words):
+        scenario.load(scenario_file(append=text))
+
+
+@pytest.mark.parametrize("more, words", [
+    ('jitter = "21ms"', "jitter must be at most the delay"), ('duplicate = 1', "share"), ("rewrite = [{ kind = 1, offset = 2, value = 0 }]", "rewrite.0.kind"),
+    ("rewrite = [{ kind = 2, offset = 2, value = 65536 }]", "rewrite.0.value")])
+def test_directions_that_cannot_be(scenario_file, more, words):
+    with pytest.raises(LabError, match=words):
+        scenario.load(scenario_file(("queue = 100 }\nreverse", f"queue = 100, {more} }}\nreverse")))
+
+
+def test_commands_are_for_what_asymcc_loads_and_bytes_for_plain_traffic(scenario_file):
+    (case,) = scenario.load(scenario_file(append=change('controller = "reno"\ncommand = "unload"')))
+    with pytest.raises(LabError, match="reno is not one that asymcc loads"):
+        topology.compile_job(case, 1)
+    with pytest.raises(LabError, match='verify: needs traffic = "plain"'):
+        scenario.load(scenario_file(('measure_from = "1s"', 'measure_from = "1s"\nverify = true')))
+
+
+def test_a_change_of_the_path_comes_on_top_of_those_before(scenario_file):
+    text = "".join(f'\n[[changes]]\nat = "{at}s"\ndirection = "forward"\n{what}\n' for at, what in
+                   ((2, 'loss = "1%"'), (1, 'delay = "5ms"\nrate = "1mbit"'), (2.5, "mtu = 600")))
+    job = topology.compile_job(scenario.load(scenario_file(append=text))[0], 1)
+    first, second, third = job["changes"]
+    assert [c["at_s"] for c in job["changes"]] == [1, 2, 2.5]
+    assert first["path"] == [{"node": "left", "dev": "left-right", "shape": {"rate_bps": 10**6, "burst_bytes": 2000, "queue_packets": 100}},
+                             {"node": "right", "dev": "right-dst0", "shape": {"delay_us": 5000, "loss": 0.0, "reorder": 0.0}}]
+    assert second["path"] == [{"node": "right", "dev": "right-dst0", "shape": {"delay_us": 5000, "loss": 0.01, "reorder": 0.0}}]
+    assert third["path"] == [{"node": "left", "dev": "left-right", "mtu": 600}]
+
+
+def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
+    job = topology.compile_job(scenario.load(scenario_file())[0], 1)
+    assert not {"rewrites", "verify"} & set(job) and "jitter_us" not in job["probes"][0]
+    assert {"delay_us", "loss", "reorder"} in [set(end["shape"]) for link in job["links"] for end in (link["a"], link["b"])]
+
+
+# --- what is judged ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong_at", [None, 0, 70_000])
+def test_a_receiver_tells_where_the_first_wrong_byte_is(monkeypatch, wrong_at):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        monkeypatch.setattr(agent, "SERVER_PORT", free.getsockname()[1])
+    flow, tally = {"id": 0, "dst_addr": "127.0.0.1"}, agent.Tally()
+    data = bytearray(agent.pattern(flow, 3))
+    if wrong_at is not None:
+        for at in (wrong_at, 150_000):
+            data[at] ^= 1
+    sink = threading.Thread(target=agent.comparing_sink, args=(flow, tally), daemon=True)
+    sink.start()
+    while True:
+        try:
+            s = socket.create_connection(("127.0.0.1", agent.SERVER_PORT), timeout=10)
+            break
+        except ConnectionRefusedError:
+            assert sink.is_alive()
+    with s:
+        s.sendall(data)
+    sink.join(timeout=30)
+    assert tally.told() == {"bytes": len(data), "wrong_at": wrong_at}
+
+
+def test_what_cannot_be_judged(scenario_file):
+    for more, words in (("", "needs verify"), ("[sweep]\n\"path.mtu\" = [500, 600]\n", "one case is judged")):
+        p = asymlab("explore", scenario_file(append=more))
+        assert p.returncode == 1 and words in p.stderr and len(p.stderr.splitlines()) == 1
+
+
+def test_shrinking_keeps_what_breaks_and_nothing_else(known):
+    """Breaks: a second flow of cubic beside loss forward. A draw that has both comes down to a dozen lines."""
+    def breaks(tree):
+        forward = tree["path"].get("forward") or tree["path"]["hops"][0]["forward"]
+        return [explore.Broken("silence", "x", "")] if "loss" in forward and any(f["controller"] == "cubic" for f in tree["flows"]) else []
+
+    trees = (explore.draw(1, n, list(known), known) for n in range(3000))
+    for tree in [t for t in trees if breaks(t)][:10]:
+        less = explore.shrink(tree, "silence", breaks, 500)
+        assert breaks(less) and explore.valid(less)
+        assert [f["controller"] for f in less["flows"]] == ["cubic"] and "hops" not in less["path"] and "changes" not in less
+        assert set(less["path"]["forward"]) == {"rate", "delay", "queue", "loss"} and set(less["path"]["reverse"]) == {"rate", "delay", "queue"}
+        assert less["run"]["duration"] in ("2s", "3s") and set(less["flows"][0]) <= {"controller", "start"}
+
+
+def edited(r, **tables):
+    """The run with other tables or another record."""
+    class Edited(type(r)):
+        acks = property(lambda self: tables.get("acks", r.acks))
+        goodput = property(lambda self: tables.get("goodput", r.goodput))
+        links = property(lambda self: tables.get("links", r.links))
+    return Edited(r.folder, {**r.record, "agent": {**r.record["agent"], **tables.get("agent", {})}})
+
+
+@pytest.mark.lab
+def test_each_invariant_can_fail(known, folder):
+    """A sound run, then with one thing of it falsified at a time."""
+    guest = image.open_image("6.12")
+    tree = {"title": "sound", "id": "EXPLORE", "path": {"mtu": 1000, "forward": {"rate": "1mbit", "delay": "10ms", "queue": 10},
+            "reverse": {"rate": "1mbit", "delay": "10ms", "queue": 10}}, "flows": [{"controller": "nreno"}],
+            "run": {"duration": "8s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True}}
+    case = explore.written(tree, "sound")
+    r = explore.attempt(guest, case)
+    assert r.valid and explore.judge(case, r) == [] and explore.floor_of(explore.View(case, r))
+    assert r.record["agent"]["verified"]["0"]["bytes"] > 800_000
+
+    def breaks(**tables):
+        return {b.invariant for b in explore.judge(case, edited(r, **tables))}
+
+    def acks(column, value, where=slice(100, 101)):
+        table = r.acks.copy()
+        table[column][where] = value
+        return breaks(acks=table)
+
+    verified = {"0": {"bytes": r.record["agent"]["verified"]["0"]["bytes"], "wrong_at": None}}
+    assert breaks(agent={"verified": verified}) == set()
+    assert breaks(agent={"verified": {"0": verified["0"] | {"wrong_at": 5}}}) == {"content"}
+    assert breaks(agent={"verified": {"0": {"bytes": 10, "wrong_at": None}}}) == {"content"}
+    assert acks("cwnd", 0) == acks("cwnd", 1 << 21) == acks("pacing", 0) == acks("pacing", 1 << 40) == {"window"}
+    assert acks("rtt_us", 15_000) == {"rtt"}
+    links = r.links.copy()
+    links["bytes"][(links["dev"] == "left-right") & (links["t"] > 3)] *= 2
+    assert breaks(links=links) == {"link"}
+    quiet = r.links.copy()
+    quiet["drops"] = 0  # else they may have been of what it sent in vain
+    assert breaks(goodput=r.goodput[r.goodput["t"] < 4], links=quiet) == {"silence", "floor"}
+    assert breaks(agent={"left": ["prog 1 nreno_init"]}) == {"left"}
+    assert breaks(agent={"kernel_log": ["WARNING: CPU: 0 PID: 1 at net/ipv4/tcp.c:1"]}) == {"log"}
+    assert breaks(agent={"kernel_log": ["sch_tbf: burst 240 is lower than device right-left mtu (1014) !"]}) == set()
+    for words, name in (("flow 0: plain ended: Connection reset", "broken"), ("asymcc load reno: no", "command"), ("virtual machine: no end after 1 s", "machine")):
+        assert [b.invariant for b in explore.judge(case, LabError(words))] == [name]
+    assert explore.judge(case, LabError("tc -n x: no")) == []  # the lab's own
+
+
+@pytest.mark.lab
+def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path, folder, monkeypatch, known):
+    """`frozen` of tests/. The smallest scenario repeats to the byte, and still breaks it."""
+    for f in BUILD.glob("*.bpf.o"):
+        (tmp_path / f.name).symlink_to(f)
+    subprocess.run(["clang", "-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_x86", f"-I{REPO}/bpf", f"-ffile-prefix-map={REPO}=.",
+                    "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu", "-c", REPO / "tests" / "lab" / "frozen.bpf.c",
+                    "-o", tmp_path / "frozen.bpf.o"], check=True, timeout=60)
+    monkeypatch.setattr(topology, "BUILD", tmp_path)
+    monkeypatch.setattr(explore, "SHRINK_RUNS", 2)
+    guest = image.open_image("6.12")
+    tree = {"title": "with more than it takes", "id": "EXPLORE", "path": {"mtu": 1000, "forward": {"rate": "483kbit", "delay": "20ms", "queue": 10},
+            "reverse": {"rate": "483kbit", "delay": "20ms", "queue": 50, "jitter": "1ms"}},
+            "flows": [{"controller": "frozen", "ack": "delayed"}, {"controller": "reno", "direction": "reverse", "start": "1s", "stop": "2s"}],
+            "changes": [{"at": "1s", "direction": "forward", "delay": "30ms"}],
+            "run": {"duration": "40s", "measure_from": "6s", "traffic": "plain", "verify": True, "audit": True}}
+    tally = explore.explore({"long": tree}, 1, guest)
+    assert tally.counts["silence"] == 1 == tally.runs
+    file = folder / "silence-frozen-long.toml"
+    assert explore.size(tomllib.loads(file.read_text())) < explore.size(tree)
+    (task,) = runner.plan(scenario.load(file), guest)
+    once, again = (runner.execute([task], guest, fresh=fresh)[task.key] for fresh in (False, True))
+    assert once.record["result_sha256"] == again.record["result_sha256"]
+    assert "silence" in {b.invariant for b in explore.judge(task.case, again)}
+
+
+@pytest.mark.lab
+def test_what_the_path_does_under_way(folder):
+    """Duplicates, jitter, a shorter MTU, another rate and delay, an MSS that a middlebox lowers, commands: each is seen, nothing breaks."""
+    guest = image.open_image("6.12")
+    tree = {"title": "all of it", "id": "EXPLORE", "path": {
+        "mtu": 1000, "forward": {"rate": "1mbit", "delay": "20ms", "queue": 50, "duplicate": "5%", "jitter": "2ms"},
+        "reverse": {"rate": "1mbit", "delay": "20ms", "queue": 50, "rewrite": [{"kind": 2, "offset": 2, "value": 700}]}},
+        "flows": [{"controller": "fusion"}, {"controller": "fast", "start": "5s"}], "controllers": {"fast": {"alpha": 20}},
+        "changes": [{"at": "2s", "direction": "forward", "mtu": 600}, {"at": "3s", "controller": "fusion", "command": "replace", "set": {"init_cwnd": 5}},
+                    {"at": "4s", "controller": "fusion", "command": "use"}, {"at": "5.5s", "controller": "fusion", "command": "unuse"},
+                    {"at": "6s", "direction": "forward", "rate": "200kbit", "delay": "60ms"}, {"at": "6.5s", "controller": "fast", "command": "unload"},
+                    {"at": "7s", "controller": "fast", "command": "load"}, {"at": "7.5s", "controller": "fusion", "command": "drain"}],
+        "run": {"duration": "9s", "measure_from": "1s", "traffic": "plain", "verify": True, "audit": True, "capture": True}}
+    case = explore.written(tree, "all")
+    r = explore.attempt(guest, case)
+    assert not isinstance(r, LabError), r
+    assert r.valid and explore.judge(case, r) == []
+    packets = r.capture("forward")
+    longest = [int(packets["bytes"][(packets["t"] >= t) & (packets["t"] < t + 0.3)].max()) for t in (1, 2.7)]
+    assert longest == [740, 600]  # 700 of MSS and 40 of headers; then, behind what was queued, by ICMP
+    rows = r.goodput[r.goodput["t"] < 6]
+    assert rows["not_next"].sum() > 0.02 * rows["segments"].sum()
+    late = r.acks[(r.acks["t"] > 7) & (r.acks["rtt_us"] > 0)]
+    assert late["rtt_us"].min() >= 78_000
+    bits = 8 * r.links["bytes"][(r.links["dev"] == "left-right") & (r.links["t"] >= 7)].sum() / 2
+    assert 150e3 < bits < 225e3
+    assert {n.split()[-1] for n in r.record["agent"]["loaded"]} > {"fusion", "fast", "asymcc_use"} and set(r.record["agent"]["controllers"]) == {"fast"}
+
+
+@pytest.mark.lab
+def test_a_shorter_mtu_binds_one_direction(folder):
+    """Data flows both ways; each change of an MTU shortens the packets of its own direction and of no other."""
+    way = {"rate": "1mbit", "delay": "20ms", "queue": 50}
+    case = explore.written({"title": "MTU", "id": "EXPLORE", "path": {"mtu": 1000, "forward": way, "reverse": way},
+                            "flows": [{"controller": "reno"}, {"controller": "reno", "direction": "reverse"}],
+                            "changes": [{"at": f"{at}s", "direction": d, "mtu": mtu} for at, d, mtu in
+                                        ((2, "reverse", 809), (4, "forward", 600), (6, "reverse", 1000))],
+                            "run": {"duration": "7s", "measure_from": "1s", "traffic": "plain", "verify": True, "audit": True, "capture": True}}, "mtu")
+    r = explore.attempt(image.open_image("6.12"), case)
+    assert not isinstance(r, LabError), r
+    assert r.valid and explore.judge(case, r) == []
+
+    def longest(direction: str, since: float) -> int:
+        packets = r.capture(direction)
+        return int(packets["bytes"][(packets["t"] >= since) & (packets["t"] < since + 1)].max())
+
+    assert [(longest("forward", t), longest("reverse", t)) for t in (1, 3, 5)] == [(1000, 1000), (1000, 809), (600, 809)]
+
+
+@pytest.mark.lab
+def test_a_few_random_paths(folder, monkeypatch):
+    monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
+    tally = explore.explore(explore.drawn(20, COUNT, []), None, image.open_image("6.12"))
+    assert tally.runs == COUNT and tally.broken == []
+    assert len(tally.invalid) <= 1 and tally.counts["silence judged"] >= 1

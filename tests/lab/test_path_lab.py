@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a scenario may ask of path and hosts beyond rates, delays and losses, on each kernel."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from asymlab import LabError, agent, capture
+
+from shared import ALPHA, FAST, FORMOSA, KERNELS, PLAIN, check_physics, run
+
+pytestmark = pytest.mark.lab
+
+FORWARD = "queue = 100 }\nreverse"
+CAPTURE = ('measure_from = "1s"', 'measure_from = "1s"\ncapture = true')
+LONG = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "8s"\nmeasure_from = "4s"')
+SACK_PERMITTED = 4
+
+
+def option_kinds(packet) -> set[int]:
+    options, at, found = packet["options"].tobytes(), 0, set()
+    while at < len(options) and options[at]:
+        found.add(options[at])
+        at += 1 if options[at] == 1 else options[at + 1]
+    return found
+
+
+def syn_ack(r):
+    back = r.capture("reverse")
+    return back[back["flags"] & capture.SYN > 0][0]
+
+
+def counted(r, name, host="src0"):
+    return r.record["agent"]["marks"]["end"]["tcp"][host][name]
+
+
+@pytest.mark.parametrize("early", range(30))
+def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
+    """At 10 Mbit/s 1000 bytes take 0.8 ms; that one is not delayed by 20 ms as the others are."""
+    train = {"packets": 30, "bytes": 1000, "skip": 4}
+    left = {i: 800_000 * i for i in range(30)}
+    came = sorted((t + (0 if i == early else 20_000_000), i) for i, t in left.items())
+    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - agent.IP_UDP), t, None) for t, i in came])
+    monkeypatch.setattr(agent, "stamped_receive", lambda _: next(arrivals, None))
+    low, high = agent.link_rate(mock.Mock(), None, "", train)
+    assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_path_that_reorders(scenario_file, kernel):
+    """5 % of the packets overtake what left in the 20 ms before them. FAST loses none, and RACK lives with it."""
+    linux = ('profile = "ns2"', 'profile = "linux"')
+    r = run(scenario_file(FAST, linux, PLAIN, (FORWARD, 'queue = 100, reorder = "5%" }\nreverse'), append=ALPHA.format(20)), kernel)
+    straight = run(scenario_file(FAST, linux, PLAIN, append=ALPHA.format(20)), kernel)
+    for one, share in ((straight, 0), (r, 0.05)):
+        assert one.valid, one.record["invalid"]  # set-up checks are not led astray
+        early = one.goodput["not_next"].sum() / one.goodput["segments"].sum()
+        assert early == pytest.approx(share, rel=0.5)
+        assert one.metrics["utilisation"] > 0.5
+    assert r.metrics["flows"][0]["rtt_s"]["min"] < 0.021 < 0.04 <= straight.metrics["flows"][0]["rtt_s"]["min"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_queue_with_red(scenario_file, kernel):
+    """
+    It bounds the queue by marks, where the hosts have ECN; the queue itself drops nothing. A mark halves a window of some 70 packets,
+    20 above the path's own 50: then the queue is empty until the window has grown again, so its mean lies below `min`.
+    """
+    red = 'queue = 100, red = { min = 10, max = 40, probability = "10%", ecn = true } }\nreverse'
+    r = run(scenario_file((FORWARD, red), LONG, ("[path]", '[sysctls]\n"net.ipv4.tcp_ecn" = 1\n\n[path]')), kernel)
+    assert r.valid, r.record["invalid"]
+    assert 1 < r.metrics["forward"]["queue_mean"] < 40 and "marks" not in r.metrics["reverse"]
+    assert r.metrics["forward"]["marks"] > 0 == r.metrics["forward"]["drops"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file, kernel):
+    """SACK-permitted, offered in the SYN and answered in the SYN-ACK: gone only where SYNs are stripped."""
+    for syn in (False, True):
+        strip = f"queue = 100, strip = {{ kinds = [{SACK_PERMITTED}], syn = {str(syn).lower()} }} }}\nreverse"
+        r = run(scenario_file(FAST, (FORWARD, strip), CAPTURE, PLAIN, append=ALPHA.format(20)), kernel)
+        assert r.valid and r.metrics["utilisation"] > 0.9, r.record["invalid"]
+        assert (SACK_PERMITTED in option_kinds(syn_ack(r))) != syn
+        assert counted(r, "TcpInErrs") == counted(r, "TcpRetransSegs") == 0  # checksums are right
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file, kernel):
+    """In the ACKs' direction, from segments other than SYNs: SACK is agreed on and never seen; a short queue loses packets."""
+    lossy = ('queue = 100 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100', 'queue = 10 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100')
+    told = run(scenario_file(lossy, PLAIN), kernel)
+    r = run(scenario_file((lossy[0], lossy[1] + ", strip = { kinds = [5, 253], syn = false }"), PLAIN), kernel)
+    assert counted(told, "TcpExtTCPSackRecovery") >= 1
+    sacked = [counted(x, "TcpExtTCPSackShifted") + counted(x, "TcpExtTCPSackMerged") + counted(x, "TcpExtTCPSackShiftFallback") for x in (told, r)]
+    assert sacked[0] > 0 and sacked[1] == 0 and counted(r, "TcpInErrs") == 0 and r.valid
+
+
+def test_sysctls_of_the_hosts(scenario_file):
+    r = run(scenario_file(("[path]", '[sysctls]\n"net.ipv4.tcp_sack" = 0\n"net.ipv4.tcp_early_retrans" = 3\n\n[path]'), CAPTURE, PLAIN))
+    values = r.record["agent"]["sysctls"]
+    assert [values[n]["net.ipv4.tcp_early_retrans"] for n in ("src0", "dst0", "left")] == [["3"], ["3"], ["0"]]
+    assert SACK_PERMITTED not in option_kinds(r.capture("forward")[0]) and r.record["identity"]["job"]["must_have"]
+
+
+@pytest.mark.parametrize("line, words", [('"net.ipv4.tcp_sakc" = 1', "sysctl net.ipv4.tcp_sakc: kernel 6.12"), ('"net.ipv4.tcp_sack" = "x"', "net.ipv4.tcp_sack=x: Invalid argument")])
+def test_sysctls_that_the_kernel_refuses(scenario_file, line, words):
+    with pytest.raises(LabError, match=words) as e:
+        run(scenario_file(("[path]", f"[sysctls]\n{line}\n\n[path]")))
+    assert "\n" not in str(e.value)
+
+
+def test_a_capture_holds_what_the_tracer_counts_and_repeats_to_the_byte(scenario_file):
+    file = scenario_file((FORWARD, 'queue = 100, loss = "0.5%" }\nreverse'), CAPTURE, PLAIN)
+    r, again = run(file, fresh=True), run(file, fresh=True)
+    check_physics(r)
+    assert r.record["result_sha256"] == again.record["result_sha256"]
+    for side in ("forward", "reverse"):
+        packets = r.capture(side)
+        inside = packets[(packets["t"] >= 1) & (packets["t"] < 3)]
+        m = r.metrics[side]
+        assert len(inside) == pytest.approx(m["packets"], abs=2)
+        assert inside["bytes"].mean() == pytest.approx(m["packet_bytes"], rel=0.001)
+        assert ((inside["payload"] == 0).sum()) == pytest.approx(m["pure_acks"], abs=2)
+        assert (np.diff(packets["t"]) > 0).all()
+    data = r.capture("forward")
+    gaps = np.diff(data["t"][data["payload"] == 960])
+    assert np.median(gaps) == pytest.approx(8e-4, rel=0.02)  # as the link spaces them
+    with pytest.raises(LabError, match="no forward.pcap: it takes run.capture"):
+        run(scenario_file()).capture("forward")
+
+
+def test_a_constant_load_takes_its_rate_and_leaves_the_rest(scenario_file):
+    """4 of 10 Mbit/s for the first two seconds; the flow beside it has what is left."""
+    r = run(scenario_file(FAST, PLAIN, ("[run]", '[[background]]\nrate = "4mbit"\npacket = 500\nstop = "2s"\n[run]'), append=ALPHA.format(20)))
+    assert r.valid, r.record["invalid"]
+    assert r.metrics["background_bps"] == [pytest.approx(4e6 / 2, rel=0.03)]  # of two seconds one, and what was under way
+    assert r.metrics["acks_per_data_packet"] == pytest.approx(1, abs=0.02)  # of TCP's packets
+    seconds = np.bincount(r.goodput["t"].clip(0).astype(int), r.goodput["bytes"])[:3] * 8 / 0.96
+    assert seconds[1:] == pytest.approx([6e6, 1e7], rel=0.06)
+
+
+def test_plain_traffic_is_the_data_alone(scenario_file):
+    """One connection a flow, from its SYN at its start on; it stops and resumes."""
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstart = "0.2s"\nstop = "1.2s"\nresume = "2s"'), CAPTURE, PLAIN))
+    assert r.valid and r.record["identity"]["job"]["traffic"] == "plain"
+    forward = r.capture("forward")
+    assert set(forward["sport"]) == {agent.FLOW_PORT} and forward["flags"][0] == capture.SYN
+    start = r.job["flows"][0]["start_s"]
+    assert start <= forward["t"][0] < start + 0.002
+    data = forward["t"][forward["payload"] > 0]
+    assert ((data > 1.3) & (data < 2)).sum() == 0 and (data > 2).sum() > 500 and data[0] < start + 0.05
+
+
+# --- cgroups -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_programs_of_a_cgroup_serve_the_runs_connections(scenario_file, kernel):
+    r = run(scenario_file(FORMOSA, PLAIN), kernel)
+    check_physics(r)
+    shown = r.record["agent"]["controllers"]["formosa"]
+    counters = {c["name"]: c["value"] for c in shown["counters"]}
+    assert shown["cgroups"] == ["/sys/fs/cgroup/lab-run"]
+    assert counters["options_seen"] > 1000 and counters["acks_suppressed"] > 1000

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""
+Each command of asymcc with a fault at each of its system calls: killed, out of memory, out of descriptors, unable to write.
+
+    python -m faults [--command NAME ...] [--fault NAME ...] [--part I/N] [--points N]
+
+As root, on this machine's kernel, in namespaces of its own; nobody else may load anything meanwhile. After each fault:
+  - all or nothing is done, and success is said of all only; what is killed or told of as left half done, `unload` clears;
+  - what is left without its controller, `doctor` names until then;
+  - programs of others in the same cgroup, and the default before, are as they were.
+The last line has the counts; the exit code is 1 if anything failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import contextlib
+import ctypes
+import dataclasses
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from test_loader import ASYMCC, CGROUP2, HALVES, ROOT, build_halves
+
+STATE = Path("/run/asymcc")
+DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
+AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
+CC, OTHER, ORIGINAL = "faulty", "faulty2", "original"
+KINDS = {"ingress": 0, "egress": 1, "sock_ops": 3}  # enum bpf_attach_type
+FOREIGN = """
+SEC("sockops") int t_opts(struct bpf_sock_ops *ops) { return 1; }
+SEC("cgroup_skb/egress") int t_sent_packets_(struct __sk_buff *skb) { return 1; }
+SEC("cgroup_skb/ingress") int foreign(struct __sk_buff *skb) { return 1; }
+"""
+NS = f"""
+umount -l -a -t cgroup2
+mount -t cgroup2 none {{mount}}
+mount --make-rprivate /
+mount -t bpf none /sys/fs/bpf
+mkdir -p {STATE}
+mount -t tmpfs -o mode=755,size=64k none {STATE}
+ip link set lo up
+ip link add d0 type veth peer name d1
+ip addr add 10.77.0.1/24 dev d0
+ip link set d0 up
+ip link set d1 up
+exec "$@"
+"""
+
+# brk() has no error to give: it returns the end that is. malloc() then asks mmap().
+# The faults, and the system calls that can have them: all calls, or a pattern of what strace shows.
+FAULTS = {
+    "killed": ("signal=SIGKILL", r""),
+    "ENOMEM": ("error=ENOMEM", r"(mmap|openat|read|getdents64|socket|sendto|bpf|getsockopt|fstat|setns|timer_create|epoll_\w+|perf_event_open)\("),
+    "EMFILE": ("error=EMFILE", r"(openat|socket|epoll_create1|perf_event_open|fcntl)\(|bpf\(BPF_(\w+_GET_FD_BY_ID|\w+_LOAD|MAP_CREATE|LINK_CREATE|RAW_TRACEPOINT_OPEN|BTF_LOAD)"),
+    "EIO": ("error=EIO", r"(read|pread64|write|openat|rename\w*|unlink\w*|getdents64|fstat\w*|newfstatat|recvfrom|recvmsg|flock|mkdir)\("),
+    "ENOSPC": ("error=ENOSPC", r"(write|rename\w*|mkdir|ftruncate)\(|openat\(.*O_CREAT"),
+}
+OURS = re.compile(rf"/proc/|/sys/kernel/btf|{STATE}|objects-of-faults")
+
+
+def sh(*argv, check: bool = True, **kw) -> subprocess.CompletedProcess:
+    return subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=60, check=check, **kw)
+
+
+def asymcc(*argv, check: bool = True) -> subprocess.CompletedProcess:
+    return sh(ASYMCC, *argv, check=check)
+
+
+@dataclasses.dataclass
+class Command:
+    before: list[str]   # commands, and the one that is tried
+    argv: str
+    changes: bool = True
+    replaced: bool = False  # between out and in there is nothing: half done is told, and doctor names it
+
+
+USES = "--default --route 10.77.0.0/24 --route 10.77.0.64/26 --cgroup {cgroup}"
+LOAD = f"load {CC} --cgroup {{cgroup}}"
+COMMANDS = {
+    "load": Command([], LOAD),
+    "load --replace": Command([LOAD, f"use {CC} {USES}"], f"load {CC} --replace --set tiny=9", replaced=True),
+    "set": Command([LOAD], f"set {CC} live=7"),
+    "use": Command([LOAD], f"use {CC} {USES}"),
+    "use --default": Command([LOAD], f"use {CC} --default"),
+    "use of another": Command([LOAD, f"load fast --as {OTHER}", f"use {CC} {USES}"], f"use {OTHER} {USES}"),
+    "unuse": Command([LOAD, f"use {CC} {USES}"], f"unuse {CC}"),
+    "unuse of places": Command([LOAD, f"use {CC} {USES}"], f"unuse {CC} {USES}"),
+    "unload": Command([LOAD], f"unload {CC}"),
+    "unload --drain": Command([LOAD, f"use {CC} {USES}"], f"unload {CC} --drain --seconds 0"),
+    "unload --force": Command([LOAD, f"use {CC} --cgroup {{cgroup}}"], f"unload {CC} --force"),
+    "list": Command([LOAD, f"use {CC} {USES}"], "list --json", changes=False),
+    "show": Command([LOAD, f"use {CC} {USES}"], f"show {CC} --json", changes=False),
+    "doctor": Command([LOAD, f"use {CC} {USES}"], "doctor", changes=False),
+    "top": Command([LOAD], "top --once", changes=False),
+    "trace": Command([LOAD], "trace --seconds 0 -o {trace}", changes=False),
+}
+
+
+class World:
+    """What the commands change, looked at without asymcc."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.cgroup = Path(CGROUP2[0]) / "bulk"
+        self.cgroup.mkdir()
+        self.fd = os.open(self.cgroup, os.O_RDONLY)
+        self.bpf = ctypes.CDLL("libbpf.so.1", use_errno=True)
+        self.words = {"cgroup": self.cgroup, "trace": folder / "trace.out"}
+        asymcc("load", "fast", "--as", ORIGINAL)
+        DEFAULT.write_text(ORIGINAL)
+        self.foreign()
+        self.theirs = self.programs()
+
+    def foreign(self) -> None:
+        build_halves(self.folder, "theirs", FOREIGN)
+        sh("bpftool", "prog", "loadall", self.folder / "theirs.bpf.o", "/sys/fs/bpf/theirs")
+        for prog, kind in (("t_opts", "sock_ops"), ("t_sent_packets_", "egress"), ("foreign", "ingress")):
+            sh("bpftool", "cgroup", "attach", self.cgroup, kind, "pinned", f"/sys/fs/bpf/theirs/{prog}", "multi")
+        shutil.rmtree("/sys/fs/bpf/theirs", ignore_errors=True)
+        (self.folder / "theirs.bpf.o").unlink()
+
+    def programs(self) -> dict[tuple[str, int], str]:
+        """What is attached: hook and id, and the program's name."""
+        found = {}
+        for kind, number in KINDS.items():
+            ids, n = (ctypes.c_uint32 * 64)(), ctypes.c_uint32(64)
+            assert self.bpf.bpf_prog_query(self.fd, number, 0, None, ids, ctypes.byref(n)) == 0
+            for i in ids[:n.value]:
+                prog = self.bpf.bpf_prog_get_fd_by_id(i)
+                info, size = ctypes.create_string_buffer(256), ctypes.c_uint32(256)
+                assert prog >= 0 and self.bpf.bpf_obj_get_info_by_fd(prog, info, ctypes.byref(size)) == 0
+                os.close(prog)
+                found[kind, i] = info.raw[64:80].split(b"\0")[0].decode()
+        return found
+
+    def mine(self) -> list[str]:
+        return sorted(name for key, name in self.programs().items() if key not in self.theirs)
+
+    def routes(self) -> list[str]:
+        return [" ".join(line.split()) for v in ("-4", "-6") for line in sh("ip", v, "route", "show").stdout.splitlines()]
+
+    def state(self) -> list[str]:
+        return sorted(f.name for f in STATE.iterdir() if f.name.startswith("replacing-"))
+
+    def look(self, parameter: bool = False) -> tuple:
+        names = AVAILABLE.read_text().split()
+        values = None
+        if parameter and CC in names:
+            values = {p["name"]: p["value"] for p in json.loads(asymcc("show", CC, "--json").stdout)["parameters"]}
+        return (sorted(n for n in names if n in (CC, OTHER)), DEFAULT.read_text().strip(), self.routes(), self.mine(), self.state(), values)
+
+    def argv(self, command: str) -> list[str]:
+        return command.format(**self.words).split()
+
+    def clean(self, routes: bool = True) -> list[str]:
+        """As anybody would; what is wrong afterwards."""
+        wrong = []
+        for name in (CC, OTHER):
+            if name == CC or name in AVAILABLE.read_text() or self.mine():
+                asymcc("unload", name, "--drain", "--seconds", "0", check=False)
+        names, default, _, mine, state, _ = self.look()
+        if names or default != ORIGINAL or mine or state:
+            wrong.append(f"`unload --drain` leaves {names} {default} {mine} {state}")
+            self.force(mine)
+        if not routes:
+            return wrong
+        for name in (CC, OTHER):  # a route's controller is seen only while it is registered
+            asymcc("load", "fast", "--as", name)
+        if any("congctl" in r or "proto 171" in r for r in self.routes()):
+            wrong.append(f"`unload --drain` leaves routes: {self.routes()}")
+        for name in (CC, OTHER):
+            asymcc("unload", name, "--drain", "--seconds", "0")
+        return wrong
+
+    def force(self, mine: list[str]) -> None:
+        DEFAULT.write_text(ORIGINAL)
+        for kind, prog in self.programs().keys() - self.theirs.keys():
+            sh("bpftool", "cgroup", "detach", self.cgroup, kind, "id", prog)
+        for f in STATE.iterdir():
+            f.unlink()
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    """The `nth` call of one system call."""
+
+    name: str
+    nth: int
+    text: str
+
+
+def strace(world: World, argv: list[str], *options: str) -> subprocess.CompletedProcess:
+    return sh("strace", "-f", "-qq", *options, ASYMCC, *argv, check=False)
+
+
+def points(world: World, argv: list[str]) -> list[Point]:
+    """The command's system calls from the first that opens something of ours; before that it is the dynamic linker's."""
+    log = world.folder / "strace"
+    done = strace(world, argv, "-s", "100", "-e", "trace=all", "-o", str(log))
+    assert done.returncode == 0, done
+    seen: collections.Counter[str] = collections.Counter()
+    found = []
+    for line in log.read_text().splitlines():
+        call = re.match(r"(?:\d+ +)?(\w+)\(", line)
+        if not call or call[1] in ("exit_group", "execve"):
+            continue
+        seen[call[1]] += 1
+        if found or OURS.search(line):
+            found.append(Point(call[1], seen[call[1]], line[call.start(1):][:100]))
+    # libbpf reads the kernel's types in a thousand pieces: the first and the last are enough
+    alike = [list(g) for _, g in itertools.groupby(found, lambda p: p.text.split(",")[0] if p.name == "read" else p)]
+    return [p for g in alike for p in (g if len(g) < 4 else (g[0], g[-1]))]
+
+
+class Trial:
+    """One command: what it does without a fault, and with each."""
+
+    def __init__(self, world: World, name: str):
+        self.world, self.name, self.command = world, name, COMMANDS[name]
+        self.argv = world.argv(self.command.argv)
+        self.parameter = name in ("set", "load --replace")
+        self.uses_routes = any("--route" in c for c in (*self.command.before, self.command.argv))
+        self.prepare()
+        self.before = world.look(self.parameter)
+        self.points = points(world, self.argv)
+        self.after = world.look(self.parameter)
+        assert (self.before == self.after) != self.command.changes, (name, self.before, self.after)
+        self.words = self.output()
+        assert not world.clean()
+        self.prepare()
+        self.run = self.told_half = 0
+
+    def prepare(self) -> None:
+        for command in self.command.before:
+            asymcc(*self.world.argv(command))
+
+    def output(self) -> str:
+        """What a command that looks says when nothing has changed, but for numbers that count up."""
+        if self.command.changes or self.name == "trace":
+            return ""
+        self.world.clean()
+        self.prepare()
+        return re.sub(r"\d+", "N", asymcc(*self.argv, check=False).stdout)
+
+    def named_by_doctor(self) -> bool:
+        done = asymcc("doctor", "--json", check=False)
+        return any(r["state"] == "bad" and r["check"] == CC for r in json.loads(done.stdout)) and done.returncode == 1
+
+    def judge(self, done: subprocess.CompletedProcess) -> tuple[list[str], tuple]:
+        killed = done.returncode in (-9, 137)
+        now = self.world.look(self.parameter)
+        wrong = []
+        if not killed and done.returncode not in (0, 1, 2):
+            wrong.append(f"exit code {done.returncode}")
+        if done.returncode == 0 and now != self.after:
+            wrong.append(f"success, but {now} instead of {self.after}")
+        if done.returncode == 0 and self.words and re.sub(r"\d+", "N", done.stdout) != self.words:
+            wrong.append(f"success, but it says {done.stdout}")
+        if not killed and done.returncode and not done.stderr.startswith("asymcc: ") and self.name != "doctor":
+            wrong.append("failure without a reason")
+        half = now not in (self.before, self.after)
+        if half and not killed:
+            self.told_half += 1
+        registered, _, _, mine, state, _ = now
+        if CC not in registered and (mine or state) and not self.named_by_doctor():
+            wrong.append(f"doctor does not name {mine} {state}")
+        return wrong, now
+
+    def fault(self, options: list[str], around=contextlib.nullcontext) -> list[str]:
+        """It finds what the command needs, and leaves the same."""
+        self.run += 1
+        with around():
+            done = strace(self.world, self.argv, *options) if options else asymcc(*self.argv, check=False)
+        wrong, now = self.judge(done)
+        if now != self.before:
+            wrong += self.world.clean(self.uses_routes)
+            self.prepare()
+        if {k: v for k, v in self.world.programs().items() if k in self.world.theirs} != self.world.theirs:
+            sys.exit(f"{self.name}: programs of others were detached")
+        return [f"{w} (exit code {done.returncode}: {done.stderr.strip()[:300]})" for w in wrong]
+
+
+@contextlib.contextmanager
+def full():
+    """/run/asymcc takes not one byte more."""
+    with (STATE / "zeros").open("wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(bytes(4096))
+    yield
+    (STATE / "zeros").unlink()
+
+
+@contextlib.contextmanager
+def read_only():
+    sh("mount", "-o", "remount,ro", STATE)
+    yield
+    sh("mount", "-o", "remount,rw", STATE)
+
+
+def cases(trial: Trial, faults: list[str]) -> list[tuple[str, list[str], object]]:
+    found: list[tuple[str, list[str], object]] = []
+    for fault in faults:
+        if fault in FAULTS:
+            action, calls = FAULTS[fault]
+            found += [(f"{fault} at call {i}, {p.text}", ["--seccomp-bpf", "-o", "/dev/null", "-e", f"trace={p.name}", "-e", f"inject={p.name}:{action}:when={p.nth}"],
+                       contextlib.nullcontext) for i, p in enumerate(trial.points) if re.match(calls, p.text)]
+        elif trial.command.changes:
+            found.append((f"{STATE} {fault}", [], {"full": full, "read-only": read_only}[fault]))
+    return found
+
+
+def sample(found: list, n: int | None) -> list:
+    """So many of them, evenly."""
+    return found if n is None or len(found) <= n else [found[i * len(found) // n] for i in range(n)]
+
+
+def inside(args: argparse.Namespace, folder: Path) -> int:
+    world = World(folder)
+    failures = total = commands = 0
+    part, parts = map(int, args.part.split("/"))
+    for name in args.command:
+        trial = Trial(world, name)
+        found = sample(cases(trial, args.fault), args.points)[part - 1::parts]
+        wrong = 0
+        for what, options, around in found:
+            for w in trial.fault(options, around):
+                print(f"{name}: {what}\n    {w}", flush=True)
+                wrong += 1
+        wrong += len(world.clean())
+        print(f"{name}: {len(trial.points)} system calls, {trial.run} faults, {trial.told_half} told half done, {wrong} failures", flush=True)
+        total, failures, commands = total + trial.run, failures + wrong, commands + 1
+    print(f"{commands} commands, {total} faults, {failures} failures")
+    return failures > 0
+
+
+def outside(argv: list[str]) -> int:
+    """Again, in namespaces of its own: then what there is to look at is ours, and the same each time."""
+    cgroup = Path(CGROUP2[0]) / f"asymcc-faults-{os.getpid()}"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    cgroup.mkdir()
+    with tempfile.TemporaryDirectory(prefix="objects-of-faults-") as folder:
+        objects = Path(folder)
+        build_halves(objects, CC, HALVES.replace("COUNTER(sent", "TUNABLE(u32, live, 1, 0, 9, \"-\", \"a live one\");\nCOUNTER(sent").replace("COUNT(events);", "COUNT(events); events += live;"))
+        for name in ("fast", "use", "trace"):
+            shutil.copy(ASYMCC.parent / f"{name}.bpf.o", objects)
+        inner = ["unshare", "-C", "-m", "-n", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-ec", NS.format(mount=CGROUP2[0]), "sh",
+                 sys.executable, "-m", "faults", "--inside", folder, *argv]
+        try:
+            return subprocess.run(["sh", "-c", f'echo $$ >{cgroup}/cgroup.procs && exec "$@"', "sh", *inner], check=False,
+                                  env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live"), "ASYMCC_OBJECTS": folder}).returncode
+        finally:
+            for name in (CC, OTHER, ORIGINAL):
+                asymcc("unload", name, "--drain", "--seconds", "0", check=False)
+            for path in (cgroup / "bulk", cgroup):
+                with contextlib.suppress(OSError):
+                    path.rmdir()
+
+
+def main() -> int:
+    every = [*FAULTS, "full", "read-only"]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--command", action="append", choices=list(COMMANDS), help="these only")
+    parser.add_argument("--fault", action="append", choices=every, help="these only")
+    parser.add_argument("--part", default="1/1", help="every Nth fault, from the Ith on")
+    parser.add_argument("--points", type=int, help="so many faults of each command, evenly chosen")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.command = args.command or list(COMMANDS)
+    args.fault = args.fault or every
+    return inside(args, args.inside) if args.inside else outside(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""
+Very many ACKs, connections, loads and unloads on this machine's own kernel, as root; is as much left in it as before?
+
+    python soak.py acks|connections|loads COUNT [CONTROLLER...]
+    python soak.py hours                              in the lab, experiments/bench/hours.toml: no root
+
+For `acks` and `connections` COUNT is each controller's, for `loads` all theirs by turns. A line each, with what was left; exit code 1 if that is not flat.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import dataclasses
+import functools
+import itertools
+import json
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+LIBC, CLONE_NEWNET = ctypes.CDLL(None, use_errno=True), 0x40000000
+ROOT = Path(__file__).resolve().parents[2]
+ASYMCC = ROOT / "build" / "asymcc"
+CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ROOT.glob("bpf/**/*.bpf.c"))
+FITTING = {"fast": ("--set", "alpha=20")}
+CGROUP2 = Path(next((line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"), "/none"))
+MTU = 140  # bytes: 88 of payload a segment, so that 10^7 of them are a gigabyte
+CHUNK = b"soak" * 16384
+# What belongs to TCP and to BPF. A leak of one object for each of N would show as N; processes around us allocate, too, but no tenth of that.
+SLABS = ("TCP", "TCPv6", "tw_sock_TCP", "request_sock_TCP", "sock_inode_cache", *(f"{kind}-{size}" for kind in ("kmalloc", "kmalloc-cg") for size in
+         ("8", "16", "32", "64", "96", "128", "192", "256", "512", "1k", "2k", "4k", "8k")))
+SHARE, NOISE = 0.1, 500
+SETTLE_S = 20  # the kernel frees in its own time: after RCU, after TIME-WAIT
+
+
+def run(*argv, check: bool = True) -> str:
+    done = subprocess.run([str(a) for a in argv], capture_output=True, text=True, timeout=120)
+    if check and done.returncode:
+        raise SystemExit(f"{' '.join(map(str, argv))}: {done.stderr.strip()}")
+    return done.stdout
+
+
+# --- what is there -------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Count:
+    bpf: dict[str, str]  # names, by kind and id
+    slabs: dict[str, int]
+
+    @classmethod
+    def now(cls) -> Count:
+        bpf = {f"{kind} {o['id']}": o.get("name", "") for kind in ("prog", "map", "link", "btf") for o in json.loads(run("bpftool", "-j", kind, "show") or "[]")}
+        with open("/proc/slabinfo") as f:
+            slabs = {words[0]: int(words[1]) for line in f if (words := line.split())[0] in SLABS}
+        return cls(bpf, slabs)
+
+    def more_than(self, before: Count, done: int) -> list[str]:
+        """BPF's to the piece; slabs by less than a tenth of an object for each that was done."""
+        grown = {k: n - before.slabs[k] for k, n in self.slabs.items() if n - before.slabs[k] > max(NOISE, SHARE * done)}
+        return [f"{k} {name}" for k, name in self.bpf.items() if k not in before.bpf] + [f"{k} +{n}" for k, n in grown.items()]
+
+
+def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bool:
+    for _ in range(SETTLE_S * 2):
+        after = Count.now()
+        if not (more := after.more_than(before, done)):
+            break
+        time.sleep(0.5)
+    most = max(after.slabs, key=lambda k: after.slabs[k] - before.slabs[k])
+    print(f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {'left: ' + ', '.join(more) if more else 'flat'}; "
+          f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}", flush=True)
+    return not more
+
+
+# --- what is done --------------------------------------------------------------------------
+
+
+@functools.cache
+def halves(name: str) -> bool:
+    """Has it programs for a cgroup?"""
+    return bool(json.loads(run(ASYMCC, "show", name, "--json"))["cgroup_programs"])
+
+
+@contextlib.contextmanager
+def loaded(name: str, cc: str) -> Iterator[None]:
+    """Registered by another name; with programs for a cgroup, in one of its own, in which this process is then."""
+    group = CGROUP2 / f"asymcc-soak-{cc}"
+    home = CGROUP2 / next(line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")).lstrip("/")
+    if halves(name):
+        group.mkdir()
+    try:
+        run(ASYMCC, "load", name, "--as", cc, *(("--cgroup", group) if halves(name) else ()), *FITTING.get(name, ()))
+        if halves(name):
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+        yield
+    finally:
+        if halves(name):
+            (home / "cgroup.procs").write_text(str(os.getpid()))
+        run(ASYMCC, "unload", "--force", cc, check=False)
+        if halves(name):
+            group.rmdir()
+
+
+class Path2:
+    """Two namespaces, a veth pair without offloads, each segment with an ACK of its own."""
+
+    def __init__(self) -> None:
+        self.names = [f"soak{os.getpid()}{end}" for end in "ab"]
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+
+    def __enter__(self) -> Path2:
+        for name in self.names:
+            run("ip", "netns", "add", name)
+        run("ip", "link", "add", "soak", "netns", self.names[0], "mtu", MTU, "type", "veth", "peer", "name", "soak", "netns", self.names[1], "mtu", MTU)
+        for end, name in enumerate(self.names, 1):
+            ip = ("ip", "-n", name)
+            run("ip", "netns", "exec", name, "ethtool", "-K", "soak", "tso", "off", "gso", "off", "gro", "off")
+            for words in ("link set lo up", "link set soak up", f"addr add 10.78.0.{end}/24 dev soak noprefixroute", "route add 10.78.0.0/24 dev soak quickack 1"):
+                run(*ip, *words.split())
+            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_tw_reuse=1", "net.ipv4.tcp_fin_timeout=1", "net.ipv4.ip_local_port_range=1024 65535")
+        return self
+
+    def __exit__(self, *_) -> None:
+        for name in self.names:
+            run("ip", "netns", "del", name, check=False)
+        os.close(self.home)
+
+    @staticmethod
+    def enter(fd: int) -> None:
+        if LIBC.setns(fd, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), "setns")
+
+    @contextlib.contextmanager
+    def inside(self, end: int) -> Iterator[None]:
+        """Sockets of this thread belong there."""
+        with open(f"/run/netns/{self.names[end]}") as f:
+            self.enter(f.fileno())
+        try:
+            yield
+        finally:
+            self.enter(self.home)
+
+    def socket(self, end: int, cc: str = "") -> socket.socket:
+        with self.inside(end):
+            s = socket.socket()
+        if cc:
+            s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
+        return s
+
+    def listen(self, cc: str = "") -> socket.socket:
+        s = self.socket(1, cc)
+        s.bind(("10.78.0.2", 0))
+        s.listen(64)
+        return s
+
+
+def drain(s: socket.socket) -> None:
+    room = bytearray(1 << 20)
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1 << 17)  # what comes while it reads is acknowledged together
+    with contextlib.suppress(OSError):
+        while s.recv_into(room):
+            pass
+    s.close()
+
+
+def acks(path: Path2, name: str, cc: str, count: int) -> str:
+    """One connection till so many segments have come to its sender; where few ACKs stand for many packets, till so many are acknowledged."""
+    listener = path.listen(cc)
+    with path.socket(0, cc) as s:
+        s.connect(listener.getsockname())
+        child = os.fork()
+        if not child:
+            signal.alarm(600)
+            drain(listener.accept()[0])
+            os._exit(0)
+        try:
+            came = packets = 0
+            while max(came, packets if halves(name) else 0) < count:
+                for _ in range(32):
+                    s.sendall(CHUNK)
+                info = s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+                (cwnd,), (came,), (packets,) = (struct.unpack_from("=I", info, at) for at in (80, 140, 192))
+        finally:
+            s.close()
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            listener.close()
+    return f", {came:,} ACKs of {packets:,} packets, cwnd {cwnd} at the end"
+
+
+def connections(path: Path2, name: str, cc: str, count: int) -> str:
+    """One after the other: some packets there, an answer."""
+    listener = path.listen(cc)
+
+    def serve() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                s, _ = listener.accept()
+                with s:
+                    while s.recv(65536):
+                        pass
+                    s.sendall(b"right")
+
+    threading.Thread(target=serve, daemon=True).start()
+    for _ in range(count):
+        with path.socket(0, cc) as s:
+            s.connect(listener.getsockname())
+            s.sendall(CHUNK[:500])
+            s.shutdown(socket.SHUT_WR)
+            assert s.recv(5, socket.MSG_WAITALL) == b"right"
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    return ""
+
+
+def each(do: Callable[[Path2, str, str, int], str], count: int, names: list[str]) -> bool:
+    fine = True
+    for name in names:
+        before = Count.now()
+        began = time.monotonic()
+        with Path2() as path, loaded(name, cc := f"s{os.getpid()}_{name}"[:15]):
+            said = do(path, name, cc, count)
+            took = time.monotonic() - began
+        fine &= flat(f"{do.__name__} {name}", count, before, took, said)
+    return fine
+
+
+def loads(count: int, names: list[str]) -> bool:
+    """Each is loaded, takes a connection that stays open, and goes while it does: the last ones' sockets outlive them. Others are loaded all the time."""
+    before, began = Count.now(), time.monotonic()
+    with Path2() as path, contextlib.ExitStack() as stay:
+        alone = [name for name in names if not halves(name)]
+        stay.enter_context(loaded(alone[0], always := f"s{os.getpid()}_0"))
+        listener = path.listen(always)
+        taken, stop = [], threading.Event()
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    s, _ = listener.accept()
+                    threading.Thread(target=drain, args=(s,), daemon=True).start()
+
+        def send() -> None:
+            with path.socket(0, always) as s:
+                s.connect(listener.getsockname())
+                while not stop.is_set():
+                    s.sendall(CHUNK)
+                    time.sleep(0.01)
+
+        threading.Thread(target=serve, daemon=True).start()
+        traffic = threading.Thread(target=send)
+        traffic.start()
+        try:
+            for i, name in zip(range(count), itertools.cycle(names)):
+                with loaded(name, cc := f"s{os.getpid()}_{i + 1}"):
+                    s = path.socket(0, cc)
+                    s.connect(listener.getsockname())
+                    s.sendall(CHUNK[:3000])
+                taken.append(s)
+                s.sendall(CHUNK[:3000])  # its controller is no longer registered
+                if len(taken) > 8:
+                    taken.pop(0).close()
+        finally:
+            stop.set()
+            traffic.join()
+            for s in taken:
+                s.close()
+            listener.shutdown(socket.SHUT_RDWR)
+            listener.close()
+        took = time.monotonic() - began
+    return flat(f"loads and unloads of {len(names)}", count, before, took)
+
+
+def hours() -> bool:
+    """After an idle hour and wrapped clocks each fills its path again, and leaves nothing."""
+    from asymlab import image, runner, scenario
+    fine, guest = True, image.open_image("6.12")
+    for made in runner.execute(runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
+        used, left = made.metrics["utilisation"], made.record["agent"]["left"]
+        fine &= used > 0.8 and not left
+        print(f"hours {', '.join(made.record['agent']['controllers'])}: utilisation {used:.3f} at the end; {'left: ' + ', '.join(left) if left else 'flat'}", flush=True)
+    return fine
+
+
+def main() -> None:
+    if sys.argv[1] == "hours":
+        sys.exit(not hours())
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and nothing stays
+    what, count, names = sys.argv[1], int(sys.argv[2]), sys.argv[3:] or CONTROLLERS
+    sys.exit(not (loads(count, names) if what == "loads" else each({"acks": acks, "connections": connections}[what], count, names)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What `make install` and `make deb` put where, and that it works from there. `make check-package` tries the rest on whole systems."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+
+pytestmark = pytest.mark.skipif(subprocess.run(["make", "-q", "build"], cwd=REPO, capture_output=True).returncode != 0,
+                                reason="not built, or older than its sources: run make build")
+
+
+def needs(tool: str):
+    return pytest.mark.skipif(not shutil.which(tool), reason=f"needs {tool}")
+
+
+def run(*argv, check=True, **kw) -> subprocess.CompletedProcess:
+    done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=120, **kw)
+    assert not check or done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def make(*argv, **kw) -> subprocess.CompletedProcess:
+    return run("make", "-C", REPO, *argv, **kw)
+
+
+def files(root: Path) -> set[str]:
+    return {str(p.relative_to(root)) for p in root.rglob("*") if not p.is_dir()}
+
+
+def objects() -> set[str]:
+    return {p.name.replace(".bpf.c", ".bpf.o") for p in [*(REPO / "bpf").rglob("*.bpf.c"), *(REPO / "loader").glob("*.bpf.c")]}
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory) -> Path:
+    """Installed where it stays: the unit's paths are those of the files."""
+    prefix = tmp_path_factory.mktemp("prefix")
+    make("install", f"PREFIX={prefix}", f"SYSCONFDIR={prefix}/etc")
+    return prefix
+
+
+def test_installs_into_destdir_and_uninstalls_all(tmp_path):
+    make("install", f"DESTDIR={tmp_path}")
+    assert files(tmp_path) == {
+        "usr/local/sbin/asymcc", "usr/local/share/man/man8/asymcc.8", "usr/local/share/bash-completion/completions/asymcc",
+        "usr/local/lib/systemd/system/asymcc@.service", "etc/asymcc/NAME.conf.example",
+        *(f"usr/local/lib/asymcc/{name}" for name in objects())}
+    assert str(tmp_path) not in (tmp_path / "usr/local/lib/systemd/system/asymcc@.service").read_text()
+
+    (tmp_path / "etc/asymcc/fast.conf").write_text('LOAD="--set alpha=50"\n')
+    make("uninstall", f"DESTDIR={tmp_path}")
+    assert files(tmp_path) == {"etc/asymcc/fast.conf"}, "the user's own stays, nothing else"
+
+
+def test_install_builds_nothing_and_says_so(tmp_path):
+    """Else `sudo make install` would leave root's files in the user's tree."""
+    tree = tmp_path / "tree"
+    shutil.copytree(REPO, tree, symlinks=True, ignore=shutil.ignore_patterns("build", ".git", "docs", "__pycache__"))
+    done = run("make", "-C", tree, "install", f"DESTDIR={tmp_path}/dest", check=False)
+    assert done.returncode and "run: make build" in done.stdout
+    assert not (tree / "build").exists() and not (tmp_path / "dest").exists()
+
+
+def test_installed_finds_its_objects(prefix):
+    env = {k: v for k, v in os.environ.items() if k != "ASYMCC_OBJECTS"}
+    done = run(prefix / "sbin/asymcc", "load", "no_such", check=False, env=env, cwd="/")
+    assert done.returncode == 1 and f"{prefix}/" in done.stderr and "fast" in done.stderr, done.stderr
+    link = prefix / "link"
+    link.symlink_to(prefix / "sbin/asymcc")
+    assert run(link, "load", "no_such", check=False, env=env, cwd="/").stderr == done.stderr
+    link.unlink()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs root, and a kernel with BTF")
+def test_installed_loads(prefix):
+    name = f"inst_{os.getpid()}"
+    asymcc = prefix / "sbin/asymcc"
+    run(asymcc, "load", "fast", "--as", name, "--set", "alpha=77", cwd="/")
+    try:
+        assert "77" in run(asymcc, "show", name, cwd="/").stdout
+    finally:
+        run(asymcc, "unload", name, cwd="/")
+
+
+@needs("groff")
+def test_manual_renders(prefix):
+    page = prefix / "share/man/man8/asymcc.8"
+    done = run("groff", "-man", "-ww", "-Tascii", "-P-cbou", page)
+    assert done.stderr == ""
+    commands = re.findall(r"^  ([a-z]+) ", run(prefix / "sbin/asymcc", "--help").stdout, re.M)
+    assert "load" in commands
+    for command in commands:
+        assert f"asymcc {command}" in done.stdout
+
+
+def complete(prefix: Path, *words: str) -> list[str]:
+    script = f'. {prefix}/share/bash-completion/completions/asymcc; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _asymcc; ' \
+             'printf "%s\\n" "${COMPREPLY[@]}"'
+    env = {**os.environ, "PATH": f"{prefix}/sbin:{os.environ['PATH']}"}
+    return run("bash", "-euc", script, "bash", *words, env=env).stdout.split()
+
+
+def test_completion(prefix):
+    assert complete(prefix, "asymcc", "unl") == ["unload"]
+    assert complete(prefix, "asymcc", "unload", "--dr") == ["--drain"]
+    assert complete(prefix, "asymcc", "load", "--drain") == []
+
+
+@needs("systemd-analyze")
+def test_unit_is_valid_and_confined(prefix):
+    unit = prefix / "lib/systemd/system/asymcc@.service"
+    env = {**os.environ, "MANPATH": f"{prefix}/share/man:"}
+    # on a machine without man the check of Documentation= cannot pass
+    done = run("systemd-analyze", "verify", "--man=yes" if shutil.which("man") else "--man=no", unit, env=env)
+    assert done.stdout + done.stderr == ""
+    done = run("systemd-analyze", "security", "--offline=yes", "--threshold=40", unit, check=False)
+    if "unrecognized option" not in done.stderr:
+        assert done.returncode == 0, done.stdout
+
+
+def test_unit_uses_what_the_loader_has(prefix):
+    """Commands and options in the unit and the example are those of this asymcc."""
+    text = (prefix / "lib/systemd/system/asymcc@.service").read_text() + (prefix / "etc/asymcc/NAME.conf.example").read_text()
+    for command, options in {"load": ["--as", "--replace", "--set"], "use": ["--route", "--default", "--cgroup"],
+                             "unload": ["--drain", "--seconds"]}.items():
+        assert f"asymcc {command}" in text
+        usage = run(prefix / "sbin/asymcc", command, "--help").stdout
+        for option in options:
+            assert option in text and option in usage
+
+
+def make_deb(folder: Path, **env: str) -> Path:
+    make("deb", f"DEBS={folder}", env={**os.environ, **env})
+    [deb] = folder.iterdir()
+    return deb
+
+
+@pytest.fixture(scope="module")
+def deb(tmp_path_factory) -> Path:
+    if not shutil.which("dpkg-shlibdeps"):
+        pytest.skip("needs dpkg-dev")
+    return make_deb(tmp_path_factory.mktemp("deb"))
+
+
+def test_deb(deb, tmp_path):
+    def field(name: str) -> str:
+        return run("dpkg-deb", "-f", deb, name).stdout.strip()
+
+    version = run(REPO / "build/asymcc", "--version").stdout.split()[1]
+    assert (field("Package"), field("Version")) == ("asymcc", version)
+    assert {d.split()[0] for d in field("Depends").split(", ")} >= {"libbpf1", "libc6"}
+
+    run("dpkg-deb", "-R", deb, tmp_path)
+    assert files(tmp_path) == {
+        "usr/sbin/asymcc", "usr/share/man/man8/asymcc.8.gz", "usr/share/bash-completion/completions/asymcc",
+        "usr/lib/systemd/system/asymcc@.service", "etc/asymcc/NAME.conf.example", "usr/share/doc/asymcc/changelog.gz",
+        "usr/share/doc/asymcc/copyright", "usr/share/lintian/overrides/asymcc",
+        *(f"usr/lib/asymcc/{name}" for name in objects()),
+        *(f"DEBIAN/{name}" for name in ("control", "conffiles", "md5sums", "postinst", "prerm", "postrm"))}
+    run("md5sum", "-c", "--quiet", "DEBIAN/md5sums", cwd=tmp_path)
+    assert (tmp_path / "DEBIAN/conffiles").read_text() == "/etc/asymcc/NAME.conf.example\n"
+    assert all(" root/root " in line for line in run("dpkg-deb", "-c", deb).stdout.splitlines())
+    for script in ("postinst", "prerm", "postrm"):
+        run("sh", "-n", tmp_path / "DEBIAN" / script)
+    unit = (tmp_path / "usr/lib/systemd/system/asymcc@.service").read_text()
+    assert "ExecStart=/usr/sbin/asymcc" in unit and "/etc/asymcc/%i.conf" in unit and "@PREFIX@" not in unit
+    assert "no_such in /" in run(tmp_path / "usr/sbin/asymcc", "load", "no_such", check=False).stderr
+
+
+def test_deb_is_the_same_twice(deb, tmp_path):
+    assert make_deb(tmp_path, TZ="Asia/Taipei", LC_ALL="C.UTF-8").read_bytes() == deb.read_bytes()
+
+
+@needs("dpkg")
+def test_deb_installs_and_purges(deb, tmp_path):
+    """Into a folder; the scripts run, but see no systemd."""
+    root = tmp_path / "root"
+    for folder in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "etc/systemd/system/multi-user.target.wants"):
+        (root / folder).mkdir(parents=True)
+    (root / "var/lib/dpkg/status").touch()
+    dpkg = ("dpkg", f"--root={root}", "--force-depends,not-root,bad-path,script-chrootless", f"--log={tmp_path}/log")
+    env = {**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin:/sbin"}
+
+    def ours() -> set[str]:
+        return {f for f in files(root) if not f.startswith("var/lib/dpkg/")}
+
+    run(*dpkg, "-i", deb, env=env)
+    assert "usr/sbin/asymcc" in ours()
+    (root / "etc/asymcc/fast.conf").touch()
+    (root / "etc/systemd/system/multi-user.target.wants/asymcc@fast.service").symlink_to("/usr/lib/systemd/system/asymcc@.service")
+    run(*dpkg, "-r", "asymcc", env=env)
+    kept = {"etc/asymcc/NAME.conf.example", "etc/asymcc/fast.conf", "etc/systemd/system/multi-user.target.wants/asymcc@fast.service"}
+    assert ours() == kept
+    run(*dpkg, "-P", "asymcc", env=env)
+    assert ours() == set()

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Sweeps on Dask workers on loopback: nothing lost, nothing computed twice, the same bytes; who is not fit gets nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from asymlab import image, runner, scenario, store
+from asymlab.paths import IMAGES
+
+from shared import REPO, asymlab
+
+pytestmark = pytest.mark.lab
+
+DASK = str(Path(sys.executable).with_name("dask"))
+# Loaded by each worker (twice, by Dask): writes down what it computes; a liar computes something else.
+PRELOAD = """
+import os
+from asymlab import store, vm
+
+def noted(plain):
+    def run(image, job, objects, **kw):
+        with open({notes!r}, "a") as f:
+            f.write(f"{{os.getpid()}} {{store.key_of(vm.identity(image, job, objects))}}\\n")
+        return plain(image, job | {{"seed": job["seed"] + {lie}}}, objects, **kw)
+    return run
+
+if not hasattr(vm, "noted"):
+    vm.noted = True
+    vm.run = noted(vm.run)
+"""
+
+
+class Cluster:
+    def __init__(self, folder: Path):
+        self.folder, self.processes, self.notes = folder, [], folder / "notes"
+        self.address = ""
+
+    def start(self, *argv, env: dict | None = None) -> subprocess.Popen:
+        log = open(self.folder / f"log{len(self.processes)}", "w+")
+        p = subprocess.Popen([DASK, *argv], env={**os.environ, **(env or {})}, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                             start_new_session=True)
+        self.processes.append(p)
+        p.log = log.name
+        return p
+
+    def scheduler(self) -> None:
+        file = self.folder / "scheduler.json"
+        self.start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
+        self.address = wait_for(lambda: file.exists() and json.loads(file.read_text())["address"])
+
+    def worker(self, lie: int = 0, env: dict | None = None) -> subprocess.Popen:
+        """One with a single place; it dies as a whole, no nanny starts it anew."""
+        preload = self.folder / f"preload{len(self.processes)}.py"
+        preload.write_text(PRELOAD.format(notes=str(self.notes), lie=lie))
+        return self.start("worker", self.address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--preload", str(preload), env=env)
+
+    def computed(self) -> list[tuple[int, str]]:
+        """(worker's process, key) of each run that was begun, canaries left out."""
+        canary = runner.plan(scenario.load(REPO / "experiments/bench/canary.toml"), image.open_image())[0].key
+        lines = self.notes.read_text().splitlines() if self.notes.exists() else []
+        return [(int(pid), key) for pid, key in (line.split() for line in lines) if key != canary]
+
+    def stop(self) -> None:
+        for p in self.processes:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(p.pid, signal.SIGKILL)
+            p.wait()
+
+
+def wait_for(what, limit_s: float = 120, of: subprocess.Popen | None = None):
+    end = time.monotonic() + limit_s
+    while time.monotonic() < end:
+        if found := what():
+            return found
+        if of and of.poll() is not None:
+            pytest.fail(of.stderr.read())
+        time.sleep(0.05)
+    pytest.fail(f"not within {limit_s} s")
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    made = Cluster(tmp_path)
+    try:
+        made.scheduler()
+        yield made
+    finally:
+        made.stop()
+
+
+def machines(folder: Path) -> list[str]:
+    """The virtual machines that keep their files below a build folder."""
+    return subprocess.run(["pgrep", "-f", f"qemu.*file={folder}/tmp/"], capture_output=True, text=True).stdout.split()
+
+
+def canary() -> str:
+    """What the canary run gives on this machine."""
+    tasks = runner.plan(scenario.load(REPO / "experiments/bench/canary.toml"), image.open_image())
+    return runner.execute(tasks, image.open_image())[tasks[0].key].record["result_sha256"]
+
+
+def sweep(file: Path, cluster: Cluster, here: Path, *argv) -> subprocess.Popen:
+    """`asymlab run` of a file on the cluster, into a store of its own."""
+    return subprocess.Popen([sys.executable, "-m", "asymlab", "run", str(file), "--scheduler", cluster.address, "--canary", canary(), *argv],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO, env={**os.environ, "ASYMLAB_STORE": str(here)})
+
+
+def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, cluster, tmp_path, monkeypatch):
+    """Three runs, FAST's among them, on a worker that has neither image nor objects of its own, and one of this tree that comes later."""
+    file = scenario_file(('"3s"', '"2s"'), append='\n[sweep]\n"flows.controller" = ["fast", "reno", "cubic"]\n[controllers.fast]\nalpha = 20\n')
+    there, here = tmp_path / "build", tmp_path / "store"
+    first = cluster.worker(env={"ASYMLAB_BUILD": str(there)})
+    p = sweep(file, cluster, here)
+    wait_for(lambda: cluster.computed() and machines(there), of=p)
+    cluster.worker()
+    os.kill(first.pid, signal.SIGKILL)
+    ((_, died),) = cluster.computed()
+    wait_for(lambda: not machines(there), 5)
+    said = p.communicate(timeout=300)[1]
+    assert p.returncode == 0, said
+    assert re.search(r"worker tcp://\S+: lost; its 1 runs go to others", said)
+    begun = [key for _, key in cluster.computed()]
+    tasks = runner.plan(scenario.load(file), image.open_image())
+    assert sorted(begun) == sorted([*(t.key for t in tasks), died])
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "STORE", here)
+        remote = {t.key: store.find(t.key).record for t in tasks}
+    assert all(r["worker"] for r in remote.values())
+    # The same command finds all in the store, and a local run gives the same bytes.
+    again = asymlab("run", file, "--scheduler", cluster.address, env={"ASYMLAB_STORE": str(here)})
+    assert again.returncode == 0 and len(cluster.computed()) == len(begun)
+    local = runner.execute(tasks, image.open_image())
+    assert {key: r.record["result_sha256"] for key, r in local.items()} == {key: r["result_sha256"] for key, r in remote.items()}
+
+
+def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
+    """One computes something else, one has an image that is not what its manifest says."""
+    there = tmp_path / "build"
+    shutil.copytree(IMAGES / "6.12", there / "image" / "6.12")
+    with open(there / "image" / "6.12" / "memory", "r+b") as f:
+        f.seek(1 << 20)
+        f.write(b"another machine")
+    liar, damaged = cluster.worker(lie=1), cluster.worker(env={"ASYMLAB_BUILD": str(there)})
+    p = sweep(scenario_file(('"3s"', '"2s"')), cluster, tmp_path / "store")
+    lines = []
+    for line in p.stderr:
+        lines.append(line.strip())
+        if sum("gets no runs" in line for line in lines) == 2:
+            break
+    refused = sorted(re.sub(r"tcp://[0-9.:]*[0-9]", "ADDRESS", line) for line in lines if "gets no runs" in line)
+    assert re.fullmatch(r"worker ADDRESS: gets no runs: \S+/6\.12: not what its manifest says; remove it, or make it anew", refused[0])
+    assert re.fullmatch(r"worker ADDRESS: gets no runs: its canary run gives \w{12}, not \w{12}", refused[1])
+    cluster.worker()  # the sweep waits for a fit one
+    said = p.communicate(timeout=120)[1]
+    assert p.returncode == 0, said
+    ((pid, _),) = cluster.computed()
+    assert pid == cluster.processes[-1].pid
+
+
+@pytest.mark.parametrize("whom", ["interrupt", "client", "scheduler"])
+def test_a_sweep_that_ends_early_leaves_no_machine(scenario_file, cluster, tmp_path, whom):
+    """By Ctrl-C, or by SIGKILL of either side."""
+    there = tmp_path / "build"
+    cluster.worker(env={"ASYMLAB_BUILD": str(there)})
+    p = sweep(scenario_file(('"3s"', '"600s"')), cluster, tmp_path / "store")
+    wait_for(lambda: cluster.computed() and machines(there), of=p)
+    if whom == "interrupt":
+        p.send_signal(signal.SIGINT)
+    else:
+        (p if whom == "client" else cluster.processes[0]).kill()
+    wait_for(lambda: not machines(there), 60)
+    said = p.communicate(timeout=30)[1]
+    assert "Traceback" not in said
+    last = said.strip().splitlines()[-1]
+    if whom == "interrupt":
+        assert p.returncode == 130 and "interrupted" in last
+    if whom == "scheduler":
+        assert p.returncode == 1 and re.match(r"asymlab: scheduler tcp://\S+: lost", last), said
+
+
+def one_line(p: subprocess.CompletedProcess, *words: str) -> None:
+    assert p.returncode == 1, p.stderr
+    last = p.stderr.strip().splitlines()[-1]
+    assert "Traceback" not in p.stderr and all(word in last for word in words), p.stderr
+
+
+def test_no_scheduler(scenario_file):
+    file = scenario_file(("mtu = 1000", "mtu = 998"))
+    one_line(asymlab("run", file, "--scheduler", "tcp://127.0.0.1:1"), "--scheduler tcp://127.0.0.1:1", "`dask scheduler` starts one")
+    one_line(asymlab("run", file, "--scheduler", "nonsense://x"), "--scheduler nonsense://x")
+
+
+def test_dask_is_left_alone_without_a_scheduler():
+    code = "import sys; from asymlab import cli; cli.parser(); print([m for m in ('dask', 'distributed') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The lab itself, in virtual machines: determinism, physics, FAST's behaviour, what goes wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asymlab import LabError, image, metrics, runner, scenario, store, vm
+from asymlab.paths import BUILD
+
+from shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
+
+pytestmark = pytest.mark.lab
+
+# --- determinism ---------------------------------------------------------------------------
+
+
+def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenario_file):
+    """Random loss, two controllers, BPF and module: every byte of the results repeats."""
+    file = scenario_file(FAST, ('queue = 100 }\nreverse', 'queue = 100, loss = "0.5%" }\nreverse'),
+                         ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
+                         append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20))
+    first = run(file, fresh=True)
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
+    try:
+        second = run(file, fresh=True)
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+    other = run(file, seed=2, fresh=True)
+    assert first.record["result_sha256"] == second.record["result_sha256"]
+    assert first.record["metrics"] == second.record["metrics"]
+    assert (first.acks == second.acks).all()
+    assert other.record["result_sha256"] != first.record["result_sha256"]
+    assert other.metrics["flows"] != first.metrics["flows"]
+    for r in (first, other):
+        check_physics(r)
+
+
+# --- FAST on each kernel -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, kernel):
+    r = run(scenario_file(FAST, ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'), append=ALPHA.format(30)), kernel)
+    check_physics(r)
+    assert r.record["agent"]["kernel"].startswith(kernel + ".")
+    assert r.metrics["utilisation"] >= 0.95
+    assert r.metrics["forward"]["queue_mean"] == pytest.approx(30, rel=0.15)
+    counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
+    assert counters["flows"] >= 1 and counters["updates"] > 20 and counters["doublings"] >= 3 and counters["losses"] == 0
+    # Its private state, at each ACK: the window of its own is the one that TCP has.
+    state, acks = r.state(0), r.acks
+    assert len(state) == len(acks) > 2000 and (state["t"] == acks["t"]).all()
+    assert (state["w_q8"] >> 8 == acks["cwnd"]).mean() > 0.95
+    assert 40_000 <= state["rtt_min"][-1] < 40_400
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_fast_registered_by_bpftool_alone(scenario_file, kernel):
+    """The object as it is, with its default alpha of 1000, in a queue that holds them."""
+    r = run(scenario_file(FAST, ("queue = 100 }\nreverse", "queue = 2000 }\nreverse"), ('"3s"', '"12s"'), ('"1s"', '"8s"'),
+                          append='\n[controllers.fast]\nloader = "bpftool"\n'), kernel)
+    check_physics(r)
+    assert r.metrics["utilisation"] >= 0.95
+    assert r.metrics["forward"]["queue_mean"] == pytest.approx(1000, rel=0.1)
+
+
+def test_fast_is_bound_by_the_ack_path(scenario_file):
+    """k_f = 40 B * 10 Mbit/s / (1000 B * 0.1 Mbit/s) = 4: Theorem 1 gives a quarter of the link."""
+    r = run(scenario_file(FAST, ('reverse = { rate = "10mbit"', 'reverse = { rate = "0.1mbit"'), ('"3s"', '"12s"'), ('"1s"', '"6s"'),
+                          append=ALPHA.format(50)))
+    check_physics(r)
+    assert r.metrics["throughput_bps"] == pytest.approx(2.5e6, rel=0.03)
+    assert r.metrics["reverse_utilisation"] == pytest.approx(1, abs=0.01)
+    assert r.metrics["reverse"]["queue_mean"] == pytest.approx(50, rel=0.1)
+
+
+@pytest.mark.parametrize("controller, traced", [("fast", "false"), ("reno", "true")])
+def test_no_state_of_a_run_that_did_not_trace_it_nor_of_the_kernels_own_controllers(scenario_file, controller, traced):
+    r = run(scenario_file(("reno", controller), ('measure_from = "1s"', f'measure_from = "1s"\ntrace_state = {traced}')))
+    assert not list(r.folder.glob("state*"))
+    with pytest.raises(LabError, match="no state of flow 0: it takes run.trace_state and a controller with STATE"):
+        r.state(0)
+
+
+def test_fast_survives_loss_and_halves(scenario_file):
+    r = run(scenario_file(FAST, ('queue = 100 }\nreverse', 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20)))
+    check_physics(r)
+    counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
+    assert counters["losses"] >= 3
+    assert r.metrics["flows"][0]["retransmits"] >= 3
+    # No stall, and no less than Reno's sqrt(3/2p) packets an RTT of 40 ms, BDP 50 packets.
+    halves = metrics.goodput_bins(r.goodput, 0, 3, 0.5)[1:]
+    assert (halves > 0).all()
+    assert r.metrics["utilisation"] >= (3 / 2 / 0.01) ** 0.5 / 50
+
+
+def test_two_fast_flows_share_by_alpha(scenario_file):
+    r = run(scenario_file(FAST, ('"3s"', '"16s"'), ('"1s"', '"8s"'),
+                          append='\n[[flows]]\ncontroller = "half"\n[controllers.fast]\nalpha = 40\n[controllers.half]\nobject = "fast"\nalpha = 20\n'))
+    check_physics(r)
+    a, b = (f["goodput_bps"] for f in r.metrics["flows"])
+    assert 1.6 <= a / b <= 2.4
+
+
+def test_a_flow_that_stops_sends_no_more(scenario_file):
+    """At once, not when its socket's buffer is empty; and it loses nothing by that before."""
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstop = "1.5s"'), append='\n[[flows]]\ncontroller = "reno"\nstart = "1.4s"\n'))
+    first, second = (metrics.goodput_bins(r.goodput, f, 3, 0.1) for f in (0, 1))
+    assert first[5:15].mean() > 9e6 and (first[18:] == 0).all()
+    assert second[20:].mean() > 9e6
+
+
+# --- chains --------------------------------------------------------------------------------
+
+
+def test_a_parking_lot_of_three_hops(scenario_file):
+    """One flow over three hops, one that joins it on the second, one on the third. Plain: what iperf3 says is no pure ACK."""
+    r = run(scenario_file(CHAIN, PLAIN, append=CROSSING))
+    assert r.valid, r.record["invalid"]
+    rows = {row["what"]: row["measured"] for row in r.record["agent"]["self_check"]}
+    for i, rtt_ms in enumerate((60, 20, 24)):
+        assert rows[f"base RTT src{i}-dst{i}, us"] / 1e3 == pytest.approx(rtt_ms, abs=0.2)
+        assert r.metrics["flows"][i]["rtt_s"]["min"] * 1e3 >= rtt_ms
+        for side in ("forward", "reverse"):
+            assert rows[f"{side} rate src{i}-dst{i}, bit/s"] == pytest.approx(1e7, rel=0.005)
+    m = r.metrics
+    long, second, third = (f["throughput_bps"] for f in m["flows"])
+    carried = [hop["forward"]["utilisation"] * 1e7 for hop in m["hops"]]
+    # What a hop carries is what its flows deliver, but for what is under way at either end of the window.
+    assert carried == pytest.approx([long, long + second, long + third], abs=2e5)
+    assert m["busiest"] in ("hop 2", "hop 3") and 0.9 < m["utilisation"] <= 1.005
+    assert m["hops"][0]["forward"]["utilisation"] < 0.6
+    for hop, flows in zip(m["hops"], ((0,), (0, 1), (0, 2))):
+        assert hop["reverse"]["pure_acks"] == hop["reverse"]["packets"] > 0
+        arrived = int((np.isin(r.acks["flow"], flows) & (r.acks["t"] >= 1) & (r.acks["t"] < 3)).sum())
+        assert hop["reverse"]["packets"] == pytest.approx(arrived, abs=20)
+
+
+def test_reverse_flow_and_delayed_acks(scenario_file):
+    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nack = "delayed"'), append='\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\nack = "delayed"\n'))
+    assert r.valid, r.record["invalid"]
+    assert r.metrics["utilisation"] > 0.5 and r.metrics["reverse_utilisation"] > 0.5
+    assert r.metrics["acks_per_data_packet"] < 0.7
+
+
+# --- the store -----------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_not_computed_again_and_repeats_by_its_own_command(scenario_file, monkeypatch):
+    file = scenario_file()
+    first = run(file)
+    monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
+    assert run(file).record == first.record
+    assert first.record["command"] == f"asymlab run {file} --set quick --seed 1"
+
+
+def test_a_full_disk_loses_only_the_run_under_way(scenario_file, tmp_path, monkeypatch):
+    if os.geteuid() != 0:
+        pytest.skip("needs root to mount a small file system")
+    r = run(scenario_file())
+    files = {"agent.json": json.dumps(r.record["agent"]).encode(), "trace.bin": trace_of(r)}
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", small], check=True)
+    try:
+        monkeypatch.setattr(store, "STORE", small / "store")
+        with pytest.raises(LabError, match="No space left on device; the run is lost"):
+            store.save("0" * 32, r.record["identity"], {"name": "x"}, files)
+        assert list((small / "store").iterdir()) == []
+    finally:
+        subprocess.run(["umount", small], check=True)
+
+
+def trace_of(r) -> bytes:
+    """A trace file with the acks of a run, as `asymcc trace` would have written it."""
+    from asymlab import trace
+    rows = np.zeros(len(r.acks), trace.ACK)
+    rows["type"], rows["lport"], rows["cwnd"] = 1, 61000, r.acks["cwnd"]
+    rows["t_ns"] = (r.acks["t"] * 1e9).astype("i8") + r.record["agent"]["zero_ns"]
+    header = np.zeros(1, trace.HEADER)
+    header["magic"], header["version"], header["record"] = b"ASYMCCT1", 1, 64
+    end = np.zeros(1, trace.END)
+    end["type"] = 4
+    return header.tobytes() + rows.tobytes() + end.tobytes()
+
+
+# --- what goes wrong -----------------------------------------------------------------------
+
+
+@pytest.fixture
+def left_machines(monkeypatch, tmp_path):
+    """What is left of this test's virtual machines: command lines, cut, and folders of none that runs. Other tests may run some."""
+    monkeypatch.setenv("ASYMLAB_STARTED_BY", str(tmp_path))
+
+    def left() -> list[str]:
+        mine, used = [], ""
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                line = (process / "cmdline").read_text()
+                if "qemu-system" in line:
+                    used += line
+                    if str(tmp_path) in (process / "environ").read_text():
+                        mine.append(line[-200:])
+        return mine + [f.name for f in (BUILD / "tmp").glob("vm-*") if f.name not in used]
+
+    def for_good() -> list[str]:
+        there = set(left())
+        for _ in range(30):
+            if not there:
+                break
+            time.sleep(0.1)
+            there &= set(left())
+        return sorted(there)
+
+    return for_good
+
+
+def test_unknown_parameter(scenario_file):
+    one_line(asymlab("run", scenario_file(FAST, append="\n[controllers.fast]\nalfa = 3\n")), "fast", "alfa", "alpha")
+
+
+def test_parameter_out_of_range(scenario_file):
+    one_line(asymlab("run", scenario_file(FAST, append=ALPHA.format(0))), "--set alpha=0: out of range, alpha takes 1 to 65536 packets")
+
+
+def test_no_qemu(scenario_file, tmp_path):
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    file = scenario_file(("mtu = 1000", "mtu = 999"))
+    code = ("import os, sys; import asymlab; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()")
+    p = subprocess.run([sys.executable, "-c", code, str(tools), "run", str(file)], capture_output=True, text=True, cwd=REPO)
+    one_line(p, "qemu-system-x86_64", "not installed", "make deps")
+
+
+def test_image_that_is_not_made(scenario_file):
+    one_line(asymlab("run", scenario_file(), "--image", "9.9"), "image 9.9: not made", "asymlab image --kernel 9.9")
+
+
+def test_image_of_another_tree(scenario_file):
+    made, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
+    shutil.rmtree(old, ignore_errors=True)
+    old.mkdir()
+    try:
+        manifest = json.loads((made / "manifest.json").read_text())
+        manifest["parts"]["agent.py"]["sha256"] = "0" * 64
+        (old / "manifest.json").write_text(json.dumps(manifest))
+        one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: made with another agent.py")
+    finally:
+        shutil.rmtree(old)
+
+
+def test_image_booted_by_another_qemu(scenario_file):
+    made, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
+    shutil.rmtree(old, ignore_errors=True)
+    old.mkdir()
+    try:
+        manifest = json.loads((made / "manifest.json").read_text())
+        manifest["qemu"]["version"] = "QEMU emulator version 4.2.0"
+        (old / "manifest.json").write_text(json.dumps(manifest))
+        one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: booted by another QEMU", "asymlab image --kernel old")
+    finally:
+        shutil.rmtree(old)
+
+
+def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
+    """Made anew, under another name, in another place."""
+    made = image.open_image()
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    image.build_image("6.12", label="again", say=lambda _: None)
+    assert (tmp_path / "again" / "memory").read_bytes() == made.memory.read_bytes()
+    assert image.open_image("again").hash == made.hash
+
+
+@pytest.mark.parametrize("content, words", [
+    (None, "No such file"), (b"", "neither a bzImage nor an ELF"), (b"\x7fELF" + b"\0" * 1000, "without BTF"),
+    (b"\0" * 0x202 + b"HdrS" + b"\0" * 1000, "unknown compression"),
+])
+def test_unusable_kernels(tmp_path, content, words):
+    kernel, modules = tmp_path / "vmlinuz", tmp_path / "modules"
+    (modules / "kernel").mkdir(parents=True)
+    if content is not None:
+        kernel.write_bytes(content)
+    one_line(asymlab("image", "--kernel", kernel, "--modules", modules, "--name", "broken"), words, str(kernel))
+    assert not (BUILD / "image" / "broken").exists()
+
+
+def test_a_machine_whose_package_lists_were_cleared(tmp_path, monkeypatch):
+    (tmp_path / "apt.conf").write_text(f'Dir::State::Lists "{tmp_path}/cleared/";\n')
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    assert not image.run("apt-get", "indextargets", "Identifier: Packages")
+    source = image.apt_source(tmp_path)
+    assert source.origin in ("Debian", "Ubuntu") and source.site.startswith("http") and source.keyring.exists()
+
+
+def test_a_machine_without_package_sources(tmp_path, monkeypatch):
+    (tmp_path / "apt.conf").write_text(f'Dir::State::Lists "{tmp_path}/cleared/";\n'
+                                       'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n')
+    monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
+    with pytest.raises(LabError, match="no Debian or Ubuntu package source .none is configured.; or give --kernel"):
+        image.apt_source(tmp_path)
+
+
+def test_kernel_series_that_no_suite_has():
+    one_line(asymlab("image", "--kernel", "2.6"), "kernel 2.6: not in the package source")
+
+
+def test_a_machine_that_never_ends_is_stopped(scenario_file, left_machines):
+    guest = image.open_image()
+    (task,) = runner.plan(scenario.load(scenario_file()), guest)
+    with pytest.raises(LabError, match="no end after 1 s"):
+        vm.run(guest, task.job, task.objects, limit_s=1)
+    assert not left_machines()
+
+
+def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_file, left_machines):
+    """SIGINT after the first of three runs; then the rest only."""
+    file = scenario_file(("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"), ('"3s"', '"12s"'), append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n')
+    argv = [sys.executable, "-m", "asymlab", "run", str(file), "--jobs", "1"]
+    p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO)
+    assert p.stderr.readline().startswith("3 runs, 0 in the store, 3 left: 36 virtual seconds")
+    assert p.stderr.readline().startswith("1/3")
+    time.sleep(1)
+    p.send_signal(signal.SIGINT)
+    _, errors = p.communicate(timeout=60)
+    assert p.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
+    assert not left_machines()
+    guest = image.open_image()
+    tasks = runner.plan(scenario.load(file), guest)
+    done = sum(store.find(t.key) is not None for t in tasks)
+    assert 1 <= done < 3
+    again = subprocess.run(argv, capture_output=True, text=True, cwd=REPO, timeout=300)
+    assert again.returncode == 0
+    planned, first = again.stderr.splitlines()[:2]
+    assert planned.startswith(f"3 runs, {done} in the store, {3 - done} left") and first.startswith(f"{done + 1}/3")
+    for t in tasks:
+        assert store.find(t.key)
+
+
+def test_on_host_without_root(scenario_file):
+    if os.geteuid() != 0:
+        p = asymlab("run", scenario_file(), "--on", "host")
+    else:
+        drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+        p = subprocess.run([*drop, sys.executable, "-B", "-m", "asymlab", "run", scenario_file(), "--on", "host"], capture_output=True, text=True, cwd=REPO,
+                           env={**os.environ, "ASYMLAB_BUILD": str(BUILD), "HOME": "/tmp"})
+    one_line(p, "root")

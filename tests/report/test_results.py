@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What comes from a guest, from a worker or out of a shared store is data: it names no file and no page, and is believed in no form but its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import tarfile
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from asymlab import LabError, cluster, image, pages, printable, runner, scenario, store, vm
+
+from shared import SCENARIO, wait_for
+
+
+def tar(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as made:
+        for info, data in members:
+            info = tarfile.TarInfo(info) if isinstance(info, str) else info
+            info.size = len(data)
+            made.addfile(info, io.BytesIO(data))
+    return out.getvalue()
+
+
+def member(name: str, kind: bytes, to: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, to
+    return info
+
+
+def handed_out(folder: Path, data: bytes, length: int | None = None) -> SimpleNamespace:
+    """A machine that has ended with these results."""
+    (folder / "shared").write_bytes(vm.HEADER.pack(vm.RESULTS, len(data) if length is None else length) + data)
+    return SimpleNamespace(folder=folder, complaint=lambda: "no word on its console")
+
+
+GOOD = ("status.json", b'{"ok": true}')
+
+
+def test_the_agents_files_are_taken(tmp_path):
+    assert vm._results(handed_out(tmp_path, tar(GOOD, ("agent.json", b"{}"), ("trace.bin", b"x")))) == {"agent.json": b"{}", "trace.bin": b"x"}
+
+
+@pytest.mark.parametrize("data", [
+    tar(GOOD, ("../../x", b"")), tar(GOOD, ("/abs", b"")), tar(GOOD, ("index.html", b"")), tar(GOOD, ("run.json", b"")), tar(GOOD, ("./agent.json", b"")),
+    tar(GOOD, (member("trace.bin", tarfile.SYMTYPE, "/etc/passwd"), b"")), tar(GOOD, (member("trace.bin", tarfile.LNKTYPE, "status.json"), b"")),
+    tar(GOOD, (member("trace.bin", tarfile.FIFOTYPE), b"")), tar(GOOD, (member("agent.json", tarfile.DIRTYPE), b"")),
+    tar(GOOD, ("trace.bin", b"1"), ("trace.bin", b"2")), tar(("status.json", bytes(2 << 20))), tar(GOOD, ("agent.json", bytes((16 << 20) + 1))),
+    tar(), b"", bytes(10240), b"\xff" * 4096, tar(("status.json", b"[]")), tar(("status.json", b"{")), tar(("status.json", b"[" * 9999)),
+    tar(("status.json", b'{"ok": 0}'))], ids=lambda data: f"{len(data)}")
+def test_other_results_are_refused_in_one_line(tmp_path, data):
+    with pytest.raises(LabError) as e:
+        vm._results(handed_out(tmp_path, data))
+    assert "\n" not in str(e.value) and len(str(e.value)) < 300
+
+
+@pytest.mark.parametrize("length", [2**63, vm.SHARED_MB * 2**20 + 1])
+def test_a_length_beyond_the_shared_memory(tmp_path, length):
+    with pytest.raises(LabError, match="ended without results"):
+        vm._results(handed_out(tmp_path, tar(GOOD), length))
+
+
+def test_a_guests_complaint_is_one_short_line(tmp_path):
+    status = json.dumps({"ok": False, "error": "\x1b[2J\nno " + "x" * 10**5})
+    with pytest.raises(LabError) as e:
+        vm._results(handed_out(tmp_path, tar(("status.json", status.encode()))))
+    assert len(str(e.value)) <= vm.WORDS_MAX and "\n" not in str(e.value) and "\x1b" not in printable(str(e.value))
+
+
+# --- what is stored ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def task(tmp_path, monkeypatch) -> runner.Task:
+    monkeypatch.setattr(store, "STORE", tmp_path / "store")
+    (tmp_path / "test.toml").write_text(SCENARIO.replace('"reno"', '"fast"'))
+    (made,) = runner.plan(scenario.load(tmp_path / "test.toml"), image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32))
+    return made
+
+
+MEMBER = {"name": "rtt_min", "bytes": 4, "offset": 0, "signed": False}
+
+
+def left(task: runner.Task, state: list | None = None, **changes) -> dict[str, bytes]:
+    """Files of a run in which nothing happened."""
+    queues = {w[side]["dev"]: {"drops": 0} for w in task.job["watch"] for side in ("forward", "reverse")}
+    mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": queues}
+    agent = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "zero_ns": 0, "zero_unix_ns": 0, "self_check": [], "marks": {"measure": mark, "end": mark},
+             "controllers": {"fast": {"state": [MEMBER] if state is None else state}}} | changes
+    header, end = bytearray(64), bytearray(64)
+    header[:16] = b"ASYMCCT1" + (1).to_bytes(4, "little") + (64).to_bytes(4, "little")
+    end[0] = 4
+    return {"agent.json": json.dumps(agent).encode(), "trace.bin": bytes(header + end)}
+
+
+def save(task: runner.Task, files: dict[str, bytes], **job) -> store.Run:
+    return store.save(task.key, task.identity | {"job": task.job | job}, task.about("lab") | {"wall_s": 1.0, "boot_s": 1.0}, files)
+
+
+def test_what_an_agent_leaves_is_stored_and_found(task):
+    save(task, left(task) | {"forward.pcap": b"packets"})
+    assert store.find(task.key).folder == store.STORE / task.key
+    assert (store.STORE / task.key / "forward.pcap").read_bytes() == b"packets"
+
+
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run.json", "acks.parquet", "x/y", ""])
+def test_no_other_file_is_stored(task, tmp_path, name):
+    with pytest.raises(LabError, match="none that an agent leaves"):
+        save(task, left(task) | {name: b""})
+    assert not store.STORE.exists() or not list(store.STORE.iterdir())
+
+
+@pytest.mark.parametrize("key", ["../x", "/tmp/x", "0" * 31, "0" * 32 + "\n", "A" * 32])
+def test_a_key_names_no_other_folder(task, tmp_path, key):
+    with pytest.raises(LabError, match="no key of a run"):
+        store.save(key, task.identity, {"name": "x"}, left(task))
+    with pytest.raises(LabError, match="no key of a run"):
+        pages.up_to_date([store.Run(tmp_path, {"key": key})])
+
+
+@pytest.mark.parametrize("change", [
+    {"controllers": {"../../x": {"state": [MEMBER]}}}, {"controllers": {}}, {"controllers": {"fast": 3}}, {"cpu_busy": "much"}, {"zero_ns": 2**70},
+    {"self_check": [{"what": "x"}]}, {"marks": {}}, {"marks": {"measure": {}, "end": {}}}, {"state": 3}, {"state": [3]}, {"state": [MEMBER | {"bytes": "8,O"}]},
+    {"state": [MEMBER | {"offset": -8}]}, {"state": [MEMBER | {"offset": 109}]}, {"state": [MEMBER | {"name": "../x"}]}, {"state": [MEMBER, MEMBER]}],
+    ids=lambda change: str(change)[:40])
+def test_a_damaged_agent_json_is_one_line(task, change):
+    with pytest.raises(LabError) as e:
+        save(task, left(task, **change), trace_state=True)
+    assert "\n" not in str(e.value) and len(str(e.value)) < 300 and not store.STORE.exists()
+
+
+@pytest.mark.parametrize("data", [b"", b"[" * 99999, b"{}", b"null", b'{"zero_ns": 1e999}', b"\xff"], ids=repr)
+def test_files_that_are_no_results_are_one_line(task, data):
+    for name in ("agent.json", "trace.bin"):
+        with pytest.raises(LabError) as e:
+            save(task, left(task) | {name: data[:9999]})
+        assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("change", [
+    lambda r: r["identity"].update(kernel="other"), lambda r: r.update(key="../../x"), lambda r: r.pop("agent"), lambda r: r.update(identity=3),
+    lambda r: r["agent"].update(self_check=[{"what": "\x1b"}]), lambda r: r.update(agent=[])])
+def test_a_record_of_another_run_in_its_folder_is_refused(task, change):
+    file = save(task, left(task)).folder / "run.json"
+    record = json.loads(file.read_text())
+    change(record)
+    file.write_text(json.dumps(record))
+    with pytest.raises(LabError, match="cannot be read .*; remove it, the run will be repeated"):
+        store.find(task.key)
+
+
+def test_metrics_made_anew_follow_no_link_that_another_has_laid(task, tmp_path, monkeypatch):
+    folder, target = save(task, left(task)).folder, tmp_path / "mine"
+    target.write_text("mine")
+    (folder / f".run.json.{os.getpid()}.part").symlink_to(target)
+    monkeypatch.setattr(store, "METRICS_HASH", "newer")
+    assert store.find(task.key).record["metrics_hash"] == "newer" and target.read_text() == "mine"
+    assert json.loads((folder / "run.json").read_text())["metrics_hash"] == "newer"
+
+
+# --- workers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wanted, files", [
+    ("../../../x", {}), ("ab" * 31, {}), ("ab" * 32, {"../x": (1, b"")}), ("ab" * 32, {"memory": (2**40, b"")}), ("ab" * 32, {"agent.py": (1, b"")})])
+def test_a_worker_keeps_an_image_only(tmp_path, monkeypatch, wanted, files):
+    monkeypatch.setattr(cluster, "IMAGES", tmp_path / "image")
+    with pytest.raises(LabError, match="no image"):
+        cluster.take_image(wanted, files)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("change", [{"host": "h" * 999}, {"host": 3}, {"files": {"x": "text"}}, {"files": []}, {"took": {"key": 1.0}}, {"took": {"wall_s": "1"}}, {"identity": []}])
+def test_a_workers_answer_has_one_form(change):
+    answer = {"files": {"trace.bin": b""}, "took": {"wall_s": 1.0, "boot_s": None}, "identity": {}, "host": "h"}
+    assert cluster.Got.model_validate(answer).model_dump() == answer
+    with pytest.raises(ValueError):
+        cluster.Got.model_validate(answer | change)
+
+
+# --- virtual machines ----------------------------------------------------------------------
+
+
+@pytest.mark.lab
+def test_a_guest_that_leaves_a_file_of_another_name_stores_nothing(scenario_file, tmp_path, monkeypatch):
+    """Its tracer is replaced by a program that leaves a page beside the trace."""
+    monkeypatch.setattr(store, "STORE", tmp_path / "store")
+    guest = image.open_image()
+    (task,) = runner.plan(scenario.load(scenario_file()), guest)
+    evil = b"#!/usr/bin/python3\nopen('/tmp/out/index.html', 'w').write('<script>')\nprint('tracing', flush=True)\nimport signal\nsignal.sigwait([15])\n"
+    monkeypatch.setattr(tarfile.TarInfo, "__init__", lambda self, *name, init=tarfile.TarInfo.__init__: (init(self, *name), setattr(self, "mode", 0o755))[0])
+    with pytest.raises(LabError, match="'index.html' of 8 bytes, type b'0', is no result of an agent"):
+        vm.run(guest, task.job, {"../usr/bin/asymcc": evil})
+
+
+@pytest.mark.lab
+def test_the_sandbox_changes_no_byte_and_lets_no_program_start(scenario_file, tmp_path, monkeypatch):
+    guest = image.open_image()
+    (task,) = runner.plan(scenario.load(scenario_file(("mtu = 1000", "mtu = 998"))), guest)
+    inside, _ = vm.run(guest, task.job, task.objects)
+    shell = ["-M", "none", "-display", "none", "-qmp", "stdio", "-incoming", f"exec:touch {tmp_path}/x"]
+    with pytest.raises(LabError, match="failed"):
+        vm.Machine(shell, tmp_path)
+    assert not (tmp_path / "x").exists()
+    monkeypatch.setattr(vm, "SANDBOX", [])
+    with contextlib.closing(vm.Machine(shell, tmp_path)):
+        wait_for((tmp_path / "x").exists)
+    outside, _ = vm.run(guest, task.job, task.objects)
+    assert store.result_hash(inside) == store.result_hash(outside)
+
+
+def test_what_killed_runs_left_goes_with_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(vm, "BUILD", tmp_path)
+    killed = tmp_path / "tmp" / "vm-killed"
+    killed.mkdir(parents=True)
+    for file in ("shared", ".lock"):
+        (killed / file).write_text("x")
+    (tmp_path / "tmp" / "vm-link").symlink_to(tmp_path)
+    with vm.scratch("vm-") as one, vm.scratch("vm-") as two:
+        assert one.exists() and two.exists() and not killed.exists() and tmp_path.exists()
+    assert not one.exists() and not two.exists()

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Plans: what they cost, how they are split, what is left of them; verdicts that more seeds might change."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from asymlab import LabError, cli, image, report, runner, scenario, store, suite
+
+from shared import SCENARIO
+
+GUEST = image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32)
+SWEEP = """
+[sweep]
+"path.forward.rate" = {rates}
+[sets.quick]
+seeds = {quick}
+[sets.full]
+seeds = {full}
+"""
+CLAIMS = """
+def claims(results):
+    yield results.judge("T-1", "Fig. 1", "it is above 1", 2, results.all("TEST"), lambda r: r.record["seed"], at_least=1)
+def figures(results):
+    return []
+"""
+
+
+@pytest.fixture
+def said(monkeypatch):
+    """What goes to the terminal."""
+    out = io.StringIO()
+    for where in (runner, cli):
+        monkeypatch.setattr(where, "console", runner.PlainConsole(file=out, width=300))
+    return out
+
+
+@pytest.fixture
+def papers(tmp_path, monkeypatch):
+    """Two suites in place of the papers: one with runs in both sets, one in the full set only."""
+    for name, quick in (("one", 1), ("two", 0)):
+        folder = tmp_path / "papers" / name
+        folder.mkdir(parents=True)
+        (folder / "test.toml").write_text(SCENARIO.replace('"3s"', '"3s"' if name == "one" else '"4s"')
+                                          + SWEEP.format(rates=["1mbit", "2mbit", "10mbit"], quick=quick, full=2))
+        for file in ("claims.py", "figures.py"):
+            (folder / file).write_text(CLAIMS)
+    (tmp_path / "papers" / "no-suite").mkdir()
+    monkeypatch.setattr(suite, "PAPERS", tmp_path / "papers")
+    monkeypatch.setattr(store, "STORE", tmp_path / "store")
+    monkeypatch.setattr(image, "open_image", lambda label: GUEST)
+    monkeypatch.setattr(image, "check_current", lambda label: None)
+    return tmp_path
+
+
+def saved(task: runner.Task, wall_s: float, **more) -> store.Run:
+    """A run in the store, without tables."""
+    record = task.about("lab") | {"wall_s": wall_s, "boot_s": 4.0, "key": task.key, "invalid": [], "identity": task.identity,
+                                  "metrics_hash": store.METRICS_HASH, "metrics": {}, "result_sha256": "00",
+                                  "agent": {"kernel": "", "cpu_busy": 0, "zero_ns": 0, "zero_unix_ns": 0, "self_check": [], "controllers": {}, "marks": {}}} | more
+    (store.STORE / task.key).mkdir(parents=True)
+    (store.STORE / task.key / "run.json").write_text(json.dumps(record))
+    return store.find(task.key)
+
+
+@pytest.fixture
+def lab(monkeypatch):
+    """A lab that runs nothing but stores what it was asked for."""
+    def runs(left, guest, jobs, started):
+        for task in left:
+            started(task)
+            asked.append(task.name)
+            yield task, saved(task, 5.0)
+
+    asked = []
+    monkeypatch.setattr(runner, "runs", runs)
+    return asked
+
+
+def main(monkeypatch, *argv) -> None:
+    monkeypatch.setattr(sys, "argv", ["asymlab", *map(str, argv)])
+    cli.main()
+
+
+# --- suites -------------------------------------------------------------------------------
+
+
+def test_each_folder_with_claims_is_a_suite(papers):
+    assert suite.papers() == ["one", "two"]
+    assert [len(suite.plan(names, GUEST).all) for names in ([], ["two"], ["all"])] == [3 + 1, 6 + 1, 12 + 1]
+    with pytest.raises(LabError, match="suite three: there are one, two, all"):
+        suite.plan(["three"], GUEST)
+
+
+def test_seeds_are_those_of_the_cases_in_the_set(papers):
+    assert [len(suite.plan(names, GUEST, seeds=4).all) for names in ([], ["all"])] == [12 + 1, 24 + 1]
+    assert {t.seed for t in suite.plan([], GUEST, seeds=4).tasks["one"]} == {1, 2, 3, 4}
+
+
+@pytest.mark.parametrize("argv", [["suite", "all", "--dry-run"], ["suite", "all", "--dry-run", "--shard", "2/2"]])
+def test_a_dry_run_tells_the_cost_and_runs_nothing(papers, monkeypatch, said, argv):
+    monkeypatch.setattr(runner, "runs", lambda *a: pytest.fail("ran"))
+    monkeypatch.setattr(runner, "cores", lambda: [0, 1])
+    tasks = suite.plan(["all"], GUEST).all
+    saved(tasks[0], 4.5)
+    main(monkeypatch, *argv, "--report", str(papers / "report"))
+    if "--shard" not in argv:
+        assert "13 runs, 1 in the store, 12 left" in said.getvalue()
+        assert f"{30 + 5 * 3 + 6 * 4} virtual seconds" in said.getvalue() and "on 2" in said.getvalue()
+        row = next(line.split() for line in said.getvalue().splitlines() if line.strip().startswith("one TEST"))
+        assert row[2:6] == ["6", "1", "5", "15"]
+    assert not (papers / "report").exists() and len(list(store.STORE.iterdir())) == 1
+
+
+@pytest.mark.parametrize("title", ["[/x]", "[bold]a[/bold] :smile:", "\\[a](b)"])
+def test_a_title_is_shown_as_it_is(papers, lab, said, scenario_file, monkeypatch, title):
+    monkeypatch.setattr(report, "write", lambda *a, **k: None)
+    made = runner.plan(scenario.load(scenario_file(append=f"\n[sweep]\ntitle = ['{title}']\n")), GUEST)
+    runner.execute(made, GUEST)
+    assert f" TEST {title} seed 1 " in said.getvalue()
+
+
+def test_nobody_moves_the_terminals_cursor(said):
+    table = runner.Table("a\x1b[2Jb\x9b\x07")
+    table.add_row(runner.Text("c\x1b]0;d\x08\r"))
+    runner.console.print(table)
+    runner.console.print("\x1b[31mred", runner.Text("\x1b[0m"))
+    assert not set(said.getvalue()) & set(map(chr, (*range(10), *range(11, 32), *range(127, 160)))) and "?[31mred" in said.getvalue()
+
+
+def test_shards_fill_the_store_and_then_the_report_comes_from_it(papers, lab, monkeypatch, said):
+    monkeypatch.setattr(suite, "speed", lambda *a: {})
+    written = []
+    monkeypatch.setattr(report, "write", lambda verdicts, *a, folder, **k: written.append((folder, verdicts)))
+    main(monkeypatch, "suite", "one", "--shard", "2/2")
+    assert 1 < len(lab) < 7 and not written
+    assert re_line(said, "shard 2/2").endswith(f"{7 - len(lab)} of them are missing")
+    main(monkeypatch, "suite", "one", "--shard", "1/2")
+    assert len(lab) == len(set(lab)) == 7 and not written
+    assert re_line(said, "shard 1/2").endswith("the same command without --shard goes on from here")
+    main(monkeypatch, "suite", "one", "--report", papers / "elsewhere")
+    assert len(lab) == 7
+    ((folder, (verdict,)),) = written
+    assert folder == papers / "elsewhere" and (verdict["id"], verdict["n"], verdict["value"]) == ("T-1", 6, 1.5)
+
+
+def re_line(out: io.StringIO, start: str) -> str:
+    return next(line for line in out.getvalue().splitlines() if line.startswith(start))
+
+
+@pytest.mark.parametrize("which", ["0/2", "3/2", "1", "1/0", "a/b", "1/2/3"])
+def test_shards_that_are_none(which, monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        main(monkeypatch, "suite", "--shard", which)
+    assert "argument --shard: must be I/N" in capsys.readouterr().err
+
+
+# --- the plan -----------------------------------------------------------------------------
+
+
+def tasks_of(cost: list[int]) -> list:
+    return [SimpleNamespace(packets=packets, key=f"{i:03}") for i, packets in enumerate(cost)]
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 7, 50])
+def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
+    tasks = tasks_of([10_000 * (i * 37 % 11) for i in range(40)])
+    parts = [runner.shard(tasks, i, shards) for i in range(1, shards + 1)]
+    assert sorted(t.key for part in parts for t in part) == [t.key for t in tasks]
+    assert parts == [runner.shard(tasks[::-1], i, shards) for i in range(1, shards + 1)]
+
+    def cost(part):
+        return sum(runner.BOOT_S + t.packets * runner.PACKET_S for t in part)
+    if shards < 40:
+        assert max(map(cost, parts)) - min(map(cost, parts)) <= cost([max(tasks, key=lambda t: t.packets)])
+        # No part is longer than the ideal by more than what the greedy rule may cost.
+        assert max(map(cost, parts)) <= 4 / 3 * max(cost(tasks) / shards, cost([max(tasks, key=lambda t: t.packets)]))
+
+
+def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
+    """Of a case that was run: what it took; of others of its scenario: the mean; of another scenario: the mean of all."""
+    one = runner.plan(scenario.load(suite.PAPERS / "one" / "test.toml", "full"), GUEST)
+    other = runner.plan(scenario.load(scenario_file(("TEST", "OTHER"), ("mtu = 1000", "mtu = 500"))), GUEST)
+    slow, fast = one[0], one[4]
+    assert (slow.packets, fast.packets) == (375, 3750)
+    before = runner.survey([*one, *other]).seconds
+    assert before[slow.key] == runner.BOOT_S + 375 * runner.PACKET_S
+    saved(slow, 4.0 + 375e-3)
+    saved(fast, 4.0 + 3750e-4)
+    work = runner.survey([*one, *other])
+    assert work.seconds[one[1].key] == pytest.approx(4.375)
+    assert work.seconds[one[5].key] == pytest.approx(4.375)
+    assert work.seconds[one[2].key] == pytest.approx(4 + 750 * 0.75 / 4125)
+    assert work.seconds[other[0].key] == pytest.approx(4 + 7500 * 0.75 / 4125)
+    assert work.left[0] is other[0] and len(work.left) == 5 and set(work.done) == {slow.key, fast.key}
+    assert work.cost == pytest.approx(sum(work.seconds[t.key] for t in work.left))
+    everything = runner.survey([*one, *other], fresh=True)
+    assert len(everything.left) == 7 and everything.seconds == work.seconds
+
+
+def test_the_longest_run_bounds_the_time(papers):
+    tasks = runner.plan(scenario.load(suite.PAPERS / "one" / "test.toml", "full"), GUEST)
+    work = runner.survey(tasks)
+    longest = work.seconds[work.left[0].key]
+    assert work.line(2).endswith(f"about {runner.span(work.cost)} of one core, {runner.span(work.cost / 2)} on 2")
+    assert work.line(100).endswith(f"{runner.span(longest)} on 100")
+
+
+def test_the_time_left_goes_by_cost(monkeypatch):
+    now = [1000.0]
+    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
+    big, small = (SimpleNamespace(key=k) for k in "ab")
+    left = runner.Forecast(runner.Survey([big, small], {}, [big, small], {"a": 900, "b": 100}))
+    assert str(left) == ""
+    left.started(big)
+    now[0] += 450  # as fast as the model says
+    assert str(left) == "9.2 min left"
+    now[0] += 1340  # it should have ended long ago
+    assert str(left) == "7.0 min left"
+    now[0] += 10  # half as fast: 900 of 1000 took 1800 s
+    left.ended(big)
+    assert str(left) == "3.3 min left"
+
+
+def test_times_in_words():
+    assert [runner.span(s) for s in (0, 119, 120, 7199, 7200, 90_000)] == ["0 s", "119 s", "2.0 min", "120 min", "2.0 h", "25 h"]
+
+
+def test_virtual_machines_of_two_labs_take_different_cores(monkeypatch):
+    monkeypatch.setattr(runner, "cores", lambda: [1001, 1002])
+    with runner.own_core() as a:
+        with runner.own_core() as b, runner.own_core() as c, runner.own_core() as d, runner.own_core() as e:
+            assert (a, b, c, d, e) == (1001, 1002, 1001, 1002, 1001)
+        with runner.own_core() as d:
+            assert d == 1002
+    code = "from asymlab import runner\nrunner.cores = lambda: [1001, 1002]\nwith runner.own_core() as core: print(core)"
+    with runner.own_core():
+        assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1002\n"
+
+
+def test_the_store_may_be_elsewhere(tmp_path):
+    code = "from asymlab import paths; print(paths.STORE)"
+    p = subprocess.run([sys.executable, "-c", code], env={**os.environ, "ASYMLAB_STORE": str(tmp_path / "a")}, capture_output=True, text=True)
+    assert p.stdout == f"{tmp_path}/a\n"
+
+
+# --- verdicts -----------------------------------------------------------------------------
+
+
+def judged(values: list[float], invalid: int = 0, **bounds) -> suite.Verdict:
+    runs = [store.Run(Path(), {"key": str(i), "name": f"run {i}", "seed": i, "value": v, "invalid": ["bad"] if i < invalid else []}) for i, v in enumerate(values)]
+    return suite.Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, lambda r: r.record["value"], **bounds)
+
+
+@pytest.mark.parametrize("values, bounds, verdict, straddles", [
+    ([1.0, 1.1, 0.9], {"at_least": 0.5}, "reproduced", False),
+    ([1.0, 1.1, 0.9], {"at_least": 0.95}, "reproduced", True),
+    ([1.0, 1.1, 0.9], {"at_least": 1.05}, "not reproduced", True),
+    ([1.0, 1.1, 0.9], {"at_most": 1.05}, "reproduced", True),
+    ([1.0, 1.1, 0.9], {"at_least": 2}, "not reproduced", False),
+    ([1.0], {"at_least": 1.0}, "reproduced", False),
+    ([1.0, 1.1, 0.9], {"at_least": 0.89, "worst": True}, "reproduced", False),
+    ([1.0, 1.0], {"at_least": 1.0}, "reproduced", False),
+])
+def test_a_verdict_says_when_its_interval_holds_the_bound(values, bounds, verdict, straddles):
+    v = judged(values, **bounds)
+    assert (v.verdict, v.straddles, v.n) == (verdict, straddles, len(values))
+    bound = bounds.get("at_least", bounds.get("at_most"))
+    assert (f"the 95 % interval holds {bound:.4g}; more seeds: `asymlab suite one --seeds 6`" in v.reason) == straddles
+    assert math.isfinite(v.low)
+
+
+def test_a_verdict_counts_the_runs_it_used():
+    assert judged([1, 1, 1], invalid=2, at_least=0).n == 1
+    assert judged([1], invalid=1, at_least=0).n == 0

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What all folders of tests share: the built tree, a scenario to vary and to run, the command `asymlab`."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asymlab import image, runner, scenario
+
+REPO = Path(__file__).resolve().parents[1]
+BUILD = REPO / "build"
+
+SCENARIO = """\
+title = "test"
+id = "TEST"
+profile = "ns2"
+
+[path]
+mtu = 1000
+forward = { rate = "10mbit", delay = "20ms", queue = 100 }
+reverse = { rate = "10mbit", delay = "20ms", queue = 100 }
+
+[[flows]]
+controller = "reno"
+
+[run]
+duration = "3s"
+measure_from = "1s"
+"""
+
+# Replacements for scenario_file: three hops instead of one; and two more flows, on parts of them.
+PATH = SCENARIO[SCENARIO.index("forward ="):SCENARIO.index("\n[[flows]]")]
+HOP = """
+[[path.hops]]
+forward = { rate = "10mbit", delay = "10ms", queue = 50 }
+reverse = { rate = "10mbit", delay = "10ms", queue = 50 }
+"""
+CHAIN = (PATH, 3 * HOP)
+CROSSING = """
+[[flows]]
+controller = "reno"
+enter = 2
+leave = 3
+
+[[flows]]
+controller = "reno"
+enter = 3
+extra_delay = "2ms"
+"""
+
+KERNELS = ("6.1", "6.12")
+FORMOSA = ('controller = "reno"', 'controller = "formosa"')
+FAST = ('controller = "reno"', 'controller = "fast"')
+PLAIN = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"')
+ALPHA = "\n[controllers.fast]\nalpha = {}\n"
+
+
+def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> subprocess.CompletedProcess:
+    """Run the command as a user would."""
+    return subprocess.run([sys.executable, "-m", "asymlab", *map(str, argv)], capture_output=True, text=True,
+                          timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
+
+
+def one_line(p, *words):
+    """It failed, and said why in one line that has these words."""
+    assert p.returncode not in (0, None), p
+    lines = [line for line in p.stderr.splitlines() if line.strip() and not re.match(r"\d+ runs, \d+ in the store", line)]  # the plan
+    assert len(lines) == 1, p.stderr
+    for word in words:
+        assert word in lines[0]
+
+
+def wait_for(what, seconds: float = 30):
+    """Until it is true; its value."""
+    for _ in range(int(seconds / 0.02)):
+        if found := what():
+            return found
+        time.sleep(0.02)
+    pytest.fail("it never comes")
+
+
+def run(file, kernel="6.12", seed=1, fresh=False):
+    """The run of a scenario file that has one case."""
+    guest = image.open_image(kernel)
+    (task,) = runner.plan(scenario.load(file, seeds=(seed,)), guest)
+    return runner.execute([task], guest, fresh=fresh)[task.key]
+
+
+def check_physics(r):
+    """What holds for every run, whatever the controller."""
+    m, job = r.metrics, r.job
+    assert r.valid, r.record["invalid"]
+    assert 0 < m["utilisation"] <= 1.005 and 0 <= m["reverse_utilisation"] <= 1.005
+    # On top of what the rate allows: one bucket of two packets, and what had come before the window
+    # and waited behind a gap, at most each flow's cwnd.
+    span = job["duration_s"] - job["measure_from_s"]
+    waited = sum(int(r.acks["cwnd"][r.acks["flow"] == f["flow"]].max()) for f in m["flows"] if f["retransmits_whole_run"])
+    assert m["throughput_bps"] <= job["watch"][0]["forward"]["rate_bps"] * 1.001 + (3 + waited) * 1000 * 8 / span
+    n = len(m["flows"])
+    assert 1 / n - 1e-9 <= m["jain"] <= 1 + 1e-9
+    base_ms = 2 * 20
+    for f in m["flows"]:
+        assert f["rtt_s"]["min"] * 1e3 >= base_ms
+    assert m["acks_per_data_packet"] <= 1.05
+    acks = r.acks
+    assert (acks["cwnd"] >= 1).all() and (np.diff(acks["t"]) >= 0).all()
+    # What the senders saw acknowledged is what the receivers got, but for the last flight.
+    for f in m["flows"]:
+        acked = int(acks["acked"][acks["flow"] == f["flow"]].astype("u8").sum())
+        got = int(r.goodput["bytes"][r.goodput["flow"] == f["flow"]].sum())
+        assert 0 <= got - acked < 5e6 and got > 0.5 * acked
