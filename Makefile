@@ -57,7 +57,7 @@ LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
-GUEST := $(addprefix experiments/asymlab/,agent.py guest_init.py image.py vm.py)
+GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,image.py vm.py)
 
 .PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader faults fuzz-scenarios attack soak
 .DELETE_ON_ERROR:

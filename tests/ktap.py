@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from asymlab import kernels
-from asymlab.kernels import Column, Result
+from asymlab.conformance import kernels
+from asymlab.conformance.kernels import Column, Result
 
 from shared import BUILD
 

@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymlab import image, runner, scenario
+from asymlab.machine import image
+from asymlab.plan import scenario
+from asymlab.run import runner
 
 REPO = Path(__file__).resolve().parents[1]
 BUILD = REPO / "build"

@@ -13,10 +13,15 @@ from pathlib import Path
 
 from rich.table import Table
 
-from . import LabError, compare, explore, image, kernels, publish, report, runner, scenario, suite
+from . import LabError
+from .conformance import explore, kernels
+from .machine import image
+from .plan import scenario
+from .report import compare, publish, report, suite
+from .run import runner
 from .paths import REPORT
-from .runner import console
-from .store import Run
+from .run.runner import console
+from .results.store import Run
 
 
 def positive(text: str) -> int:

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
+GUEST = PACKAGE / "guest"
+TEMPLATES = PACKAGE / "report" / "templates"
 REPO = PACKAGE.parent.parent
 EXPERIMENTS = REPO / "experiments"
 BUILD = Path(os.environ.get("ASYMLAB_BUILD", REPO / "build")).resolve()

@@ -5,7 +5,9 @@ import struct
 
 import pytest
 
-from asymlab import LabError, agent, capture
+from asymlab import LabError
+from asymlab.guest import agent
+from asymlab.results import capture
 
 DATA = bytes([253, 12, 0xF0, 0xA1, 0x80, 7, 0, 1, 0, 0, 0, 9])
 

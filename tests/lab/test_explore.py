@@ -11,7 +11,12 @@ import tomllib
 
 import pytest
 
-from asymlab import LabError, agent, explore, image, runner, scenario, topology
+from asymlab import LabError
+from asymlab.conformance import explore
+from asymlab.guest import agent
+from asymlab.machine import image
+from asymlab.plan import scenario, topology
+from asymlab.run import runner
 
 from shared import BUILD, REPO, asymlab
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymlab import capture
+from asymlab.results import capture
 
 from shared import KERNELS, check_physics, run
 

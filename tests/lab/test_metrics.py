@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from asymlab import metrics, suite
+from asymlab.report import suite
+from asymlab.results import metrics
 
 
 @settings(deadline=None, derandomize=True)

@@ -8,7 +8,9 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from asymlab import LabError, agent, capture
+from asymlab import LabError
+from asymlab.guest import agent
+from asymlab.results import capture
 
 from shared import ALPHA, FAST, FORMOSA, KERNELS, PLAIN, check_physics, run
 

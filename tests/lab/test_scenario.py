@@ -5,7 +5,9 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from asymlab import LabError, agent, cli, scenario, topology
+from asymlab import LabError, cli
+from asymlab.guest import agent
+from asymlab.plan import scenario, topology
 from asymlab.paths import EXPERIMENTS
 
 from shared import CHAIN, CROSSING, HOP, PATH, asymlab

@@ -17,7 +17,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from asymlab import LabError, agent, runner, scenario, topology
+from asymlab import LabError
+from asymlab.guest import agent
+from asymlab.plan import scenario, topology
+from asymlab.run import runner
 
 EXAMPLES = int(os.environ.get("SCENARIOS", 0))
 PROFILE = settings(max_examples=EXAMPLES or 100, derandomize=not EXAMPLES, deadline=None, database=None, phases=(Phase.generate, Phase.shrink),

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymlab import LabError, trace
-from asymlab.agent import FLOW_PORT
+from asymlab import LabError
+from asymlab.results import trace
+from asymlab.guest.agent import FLOW_PORT
 
 ZERO = 10**9
 

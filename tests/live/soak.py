@@ -283,7 +283,9 @@ def loads(count: int, names: list[str]) -> bool:
 
 def hours() -> bool:
     """After an idle hour and wrapped clocks each fills its path again, and leaves nothing."""
-    from asymlab import image, runner, scenario
+    from asymlab.machine import image
+    from asymlab.plan import scenario
+    from asymlab.run import runner
     fine, guest = True, image.open_image("6.12")
     for made in runner.execute(runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
         used, left = made.metrics["utilisation"], made.record["agent"]["left"]

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from asymlab import agent, kernels, scenario, topology
+from asymlab.conformance import kernels
+from asymlab.guest import agent
+from asymlab.plan import scenario, topology
 
 from shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
 

@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from asymlab import image, kernels
+from asymlab.conformance import kernels
+from asymlab.machine import image
 
 from ktap import bad, built, column, recorded, told
 from shared import REPO

@@ -16,7 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from asymlab import image, runner, scenario, store
+from asymlab.machine import image
+from asymlab.plan import scenario
+from asymlab.results import store
+from asymlab.run import runner
 from asymlab.paths import IMAGES
 
 from shared import REPO, asymlab
@@ -27,7 +30,8 @@ DASK = str(Path(sys.executable).with_name("dask"))
 # Loaded by each worker (twice, by Dask): writes down what it computes; a liar computes something else.
 PRELOAD = """
 import os
-from asymlab import store, vm
+from asymlab.machine import vm
+from asymlab.results import store
 
 def noted(plain):
     def run(image, job, objects, **kw):

@@ -11,8 +11,13 @@ import subprocess
 import numpy as np
 import pytest
 
-from asymlab import LabError, agent, image, kernels, runner, scenario, topology, vm
-from asymlab.kernels import Column, Facts, Result, Setup, Skip
+from asymlab import LabError
+from asymlab.conformance import kernels
+from asymlab.guest import agent
+from asymlab.machine import image, vm
+from asymlab.plan import scenario, topology
+from asymlab.run import runner
+from asymlab.conformance.kernels import Column, Facts, Result, Setup, Skip
 
 from ktap import bad, built, column, parse, recorded, told
 from shared import BUILD, asymlab

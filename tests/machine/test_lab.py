@@ -16,7 +16,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymlab import LabError, image, metrics, runner, scenario, store, vm
+from asymlab import LabError
+from asymlab.machine import image, vm
+from asymlab.plan import scenario
+from asymlab.results import metrics, store
+from asymlab.run import runner
 from asymlab.paths import BUILD
 
 from shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
@@ -187,7 +191,7 @@ def test_a_full_disk_loses_only_the_run_under_way(scenario_file, tmp_path, monke
 
 def trace_of(r) -> bytes:
     """A trace file with the acks of a run, as `asymcc trace` would have written it."""
-    from asymlab import trace
+    from asymlab.results import trace
     rows = np.zeros(len(r.acks), trace.ACK)
     rows["type"], rows["lport"], rows["cwnd"] = 1, 61000, r.acks["cwnd"]
     rows["t_ns"] = (r.acks["t"] * 1e9).astype("i8") + r.record["agent"]["zero_ns"]

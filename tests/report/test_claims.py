@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from asymlab import suite
+from asymlab.report import suite
 
 
 def run(seed: int = 1, mbps: float = 1, flows: int = 1, valid: bool = True, **more):

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from asymlab import LabError, compare, report, suite
+from asymlab import LabError
+from asymlab.report import compare, report, suite
 
 METRICS = {"goodput_bps": 25e6, "utilisation": 0.9, "jain": 1.0, "rtt_p50_s": 0.1, "rtt_p95_s": 0.2, "acks_per_data_packet": 0.5,
            "retransmits": 4, "timeouts": 0}

@@ -7,7 +7,8 @@ import json
 import pytest
 from PIL import Image
 
-from asymlab import LabError, publish
+from asymlab import LabError
+from asymlab.report import publish
 
 from shared import asymlab
 

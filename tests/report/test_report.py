@@ -20,7 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
 
-from asymlab import LabError, agent, figuredata, metrics, pages, report, runner, scenario, store, suite, trace
+from asymlab import LabError
+from asymlab.guest import agent
+from asymlab.plan import scenario
+from asymlab.report import figuredata, pages, report, suite
+from asymlab.results import metrics, store, trace
+from asymlab.run import runner
 
 from test_capture import packet
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from asymlab import compare, pages, report, suite
+from asymlab.report import compare, pages, report, suite
 
 from test_report import everything, make, results_of
 

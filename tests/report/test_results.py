@@ -13,7 +13,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from asymlab import LabError, cluster, image, pages, printable, runner, scenario, store, vm
+from asymlab import LabError, printable
+from asymlab.machine import image, vm
+from asymlab.plan import scenario
+from asymlab.report import pages
+from asymlab.results import store
+from asymlab.run import cluster, runner
 
 from shared import SCENARIO, wait_for
 

@@ -14,7 +14,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from asymlab import LabError, cli, image, report, runner, scenario, store, suite
+from asymlab import LabError, cli
+from asymlab.machine import image
+from asymlab.plan import scenario
+from asymlab.report import report, suite
+from asymlab.results import store
+from asymlab.run import runner
 
 from shared import SCENARIO
 

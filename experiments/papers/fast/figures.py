@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
-from asymlab import metrics, report, suite
-from asymlab.plot import EXPECTED, plain, points
-from asymlab.report import BLACK, LOOKS, NAMES
+from asymlab.report import report, suite
+from asymlab.results import metrics
+from asymlab.report.plot import EXPECTED, plain, points
+from asymlab.report.report import BLACK, LOOKS, NAMES
 
 paper = suite.module("fast", "claims")  # its quantities and its theorem
 

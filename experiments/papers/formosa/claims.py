@@ -9,8 +9,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from asymlab import capture
-from asymlab.agent import FLOW_PORT
+from asymlab.results import capture
+from asymlab.guest.agent import FLOW_PORT
 
 RATES = ("20kbit", "60kbit", "100kbit", "200kbit", "400kbit", "600kbit")
 SLOWEST, FOUR, TWO, FASTEST = "20kbit", "100kbit", "200kbit", "600kbit"  # r = 20, 4, 2, 0.67

@@ -10,9 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from asymlab import report, suite
-from asymlab.plot import EXPECTED, look, plain, points, steps
-from asymlab.report import BLACK, BLUE, LOOKS, NAMES, ORANGE, SKY
+from asymlab.report import report, suite
+from asymlab.report.plot import EXPECTED, look, plain, points, steps
+from asymlab.report.report import BLACK, BLUE, LOOKS, NAMES, ORANGE, SKY
 
 paper = suite.module("formosa", "claims")
 

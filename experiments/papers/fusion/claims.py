@@ -10,7 +10,7 @@ from statistics import fmean
 
 import numpy as np
 
-from asymlab.metrics import jain
+from asymlab.results.metrics import jain
 
 VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # as on the hops of FU-4, FU-5, FU-T1
 FRIENDLY = ("fusion", "areno", "ctcp")

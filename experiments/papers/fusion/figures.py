@@ -10,10 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from asymlab import report, suite
-from asymlab.metrics import jain
-from asymlab.plot import EXPECTED, look, points, steps
-from asymlab.report import BLACK, BLUE, GREEN, GREY, LOOKS, NAMES, VERMILLION
+from asymlab.report import report, suite
+from asymlab.results.metrics import jain
+from asymlab.report.plot import EXPECTED, look, points, steps
+from asymlab.report.report import BLACK, BLUE, GREEN, GREY, LOOKS, NAMES, VERMILLION
 
 paper = suite.module("fusion", "claims")
 

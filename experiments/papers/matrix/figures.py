@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from asymlab import report, suite
-from asymlab.report import NAMES
+from asymlab.report import report, suite
+from asymlab.report.report import NAMES
 
 matrix = suite.module("matrix", "claims")
 

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from asymlab.metrics import jain
+from asymlab.results.metrics import jain
 
 ACTIVE = (2, 4, 5)  # the sources that send to the end, one for each hop count
 STOP_S, END_S = 5.0, 10.0

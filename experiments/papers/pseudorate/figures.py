@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from asymlab import metrics, report, suite
-from asymlab.plot import EXPECTED, look, plain, steps
-from asymlab.report import BLACK, BLUE, GREEN, NAMES, ORANGE, VERMILLION
+from asymlab.report import report, suite
+from asymlab.results import metrics
+from asymlab.report.plot import EXPECTED, look, plain, steps
+from asymlab.report.report import BLACK, BLUE, GREEN, NAMES, ORANGE, VERMILLION
 
 paper = suite.module("pseudorate", "claims")
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from asymlab import report, suite
-from asymlab.plot import EXPECTED, look, points, steps
-from asymlab.report import BLACK, BLUE, GREEN, LOOKS, NAMES, ORANGE
+from asymlab.report import report, suite
+from asymlab.report.plot import EXPECTED, look, points, steps
+from asymlab.report.report import BLACK, BLUE, GREEN, LOOKS, NAMES, ORANGE
 
 paper = suite.module("taichung", "claims")
 

@@ -22,11 +22,13 @@ from urllib.parse import quote
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from . import LabError, report, runner
-from .metrics import ETHERNET, goodput_bins
-from .paths import BUILD, PACKAGE
+from .. import LabError
+from ..run import runner
+from . import report
+from ..results.metrics import ETHERNET, goodput_bins
+from ..paths import BUILD, TEMPLATES
 from .report import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, thin
-from .store import Run
+from ..results.store import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -267,7 +269,7 @@ def version() -> bytes:
     import matplotlib
 
     code = hashlib.sha256(matplotlib.__version__.encode())
-    for file in (Path(__file__), Path(report.__file__), *sorted((PACKAGE / "templates").iterdir())):
+    for file in (Path(__file__), Path(report.__file__), *sorted((TEMPLATES).iterdir())):
         if file.is_file():
             code.update(file.read_bytes())
     return code.digest()

@@ -24,8 +24,9 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from . import LabError, capture, metrics, trace
-from .paths import STORE
+from .. import LabError
+from . import capture, metrics, trace
+from ..paths import STORE
 
 KEY = re.compile("[0-9a-f]{32}")
 # What an agent may leave, and how many bytes of it. It comes from a guest, or from a worker: nothing else is taken, nor its word for where it goes.

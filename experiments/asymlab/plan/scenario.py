@@ -20,8 +20,8 @@ from typing import Annotated, Any, Iterable, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
-from . import LabError
-from .agent import FLOW_PORT, NAME, SYSCTL, VALUE
+from .. import LabError
+from ..guest.agent import FLOW_PORT, NAME, SYSCTL, VALUE
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}

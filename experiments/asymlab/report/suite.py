@@ -14,10 +14,14 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import ModuleType
 
-from . import LabError, report, runner, scenario, vm
-from .image import Image
-from .paths import EXPERIMENTS
-from .store import Run
+from .. import LabError
+from ..machine import vm
+from ..plan import scenario
+from ..run import runner
+from . import report
+from ..machine.image import Image
+from ..paths import EXPERIMENTS
+from ..results.store import Run
 
 PAPERS = EXPERIMENTS / "papers"
 BENCH = EXPERIMENTS / "bench" / "five-flows.toml"

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from . import LabError
-from .agent import FLOW_PORT
+from .. import LabError
+from ..guest.agent import FLOW_PORT
 
 HEADER = np.dtype([("magic", "S8"), ("version", "<u4"), ("record", "<u4"), ("bin_ns", "<u8"), ("start_ns", "<u8"), ("_", "V32")])
 ACK = np.dtype([("type", "<u2"), ("lport", "<u2"), ("rport", "<u2"), ("ca_state", "u1"), ("flags", "u1"), ("t_ns", "<u8"),

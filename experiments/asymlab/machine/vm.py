@@ -16,7 +16,6 @@ import fcntl
 import hashlib
 import io
 import json
-import os
 import re
 import shutil
 import signal
@@ -29,11 +28,11 @@ import time
 from functools import cache
 from pathlib import Path
 
-from . import LabError
+from .. import LabError
 from .image import Image, open_image, run as sh, sha256
-from .paths import BUILD
-from .store import FILES, TABLES_HASH
-from .topology import job_objects
+from ..paths import BUILD
+from ..results.store import FILES, TABLES_HASH
+from ..plan.topology import job_objects
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512

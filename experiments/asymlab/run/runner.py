@@ -26,11 +26,14 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from . import LabError, agent, printable, store, vm
-from .image import DEFAULT_KERNEL, Image
-from .paths import BUILD, REPO
-from .scenario import Case
-from .topology import compile_job
+from .. import LabError, printable
+from ..guest import agent
+from ..machine import vm
+from ..results import store
+from ..machine.image import DEFAULT_KERNEL, Image
+from ..paths import BUILD, REPO
+from ..plan.scenario import Case
+from ..plan.topology import compile_job
 
 
 class PlainConsole(Console):

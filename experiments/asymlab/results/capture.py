@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from . import LabError
+from .. import LabError
 
 MAGIC, RAW_IP = 0xA1B23C4D, 101
 # t: seconds since time zero; sport, dport, seq, ack, flags: TCP's; payload: bytes; options: as on the wire

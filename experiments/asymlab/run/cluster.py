@@ -34,8 +34,12 @@ from distributed.comm.registry import get_backend
 from distributed.core import Status
 from pydantic import BaseModel, ConfigDict, Field
 
-from . import LabError, image, runner, scenario, store, vm
-from .paths import EXPERIMENTS, IMAGES
+from .. import LabError
+from ..machine import image, vm
+from ..plan import scenario
+from ..results import store
+from . import runner
+from ..paths import EXPERIMENTS, IMAGES
 from .runner import Started, Task, console
 
 CANARY = EXPERIMENTS / "bench" / "canary.toml"

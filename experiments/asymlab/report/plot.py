@@ -8,7 +8,7 @@ from matplotlib.ticker import NullLocator, ScalarFormatter
 
 from . import suite
 from .report import BLACK, LOOKS, NAMES, thin
-from .store import Run
+from ..results.store import Run
 
 EXPECTED = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 1}
 

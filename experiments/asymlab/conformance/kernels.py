@@ -30,8 +30,13 @@ from pathlib import Path
 
 import numpy as np
 
-from . import LabError, agent, image, metrics, runner, scenario, store, vm
-from .paths import BUILD, REPO
+from .. import LabError
+from ..guest import agent
+from ..machine import image, vm
+from ..plan import scenario
+from ..results import metrics, store
+from ..run import runner
+from ..paths import BUILD, REPO
 
 KERNELS = ("6.1", "6.12", "newest", "running")
 RECORD, README = REPO / "docs" / "kernels.json", REPO / "README.md"

@@ -26,8 +26,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import LabError
-from .paths import BUILD, IMAGES, PACKAGE
+from .. import LabError
+from ..paths import BUILD, GUEST, IMAGES
 
 DEFAULT_KERNEL = "6.12"
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
@@ -388,7 +388,7 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
             "version": "this tree" if host == asymcc else package_version(host.resolve() if own else host),
             "sha256": sha256(host.resolve())}
         libs |= {str(p).lstrip("/"): p for p in libraries(host.resolve())}
-    agent = [PACKAGE / "agent.py", PACKAGE / "guest_init.py"]
+    agent = [GUEST / "agent.py", GUEST / "init.py"]
     with tempfile.TemporaryDirectory() as tmp:
         closure = run(python, "-I", "-c", PYTHON_CLOSURE, tmp, *agent)
         digest = hashlib.sha256()
@@ -411,7 +411,7 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
         parts[f.name] = {"version": "this tree", "sha256": sha256(f)}
     cpio.file("lab/trace.bpf.o", tracer.read_bytes())
     parts["trace.bpf.o"] = {"version": "this tree", "sha256": sha256(tracer)}
-    cpio.link("init", "lab/guest_init.py")
+    cpio.link("init", "lab/init.py")
     cpio.device("dev/console", 5, 1)
     cpio.device("dev/urandom", 1, 9)  # Python asks for it before anything is mounted
     for d in ("proc", "sys", "tmp", "run", "dev", "etc"):
@@ -494,7 +494,7 @@ class Image:
 
 def of_this_tree() -> dict[str, Path]:
     """The parts of an image that are built from this tree."""
-    return {f.name: f for f in (BUILD / "asymcc", BUILD / "trace.bpf.o", PACKAGE / "agent.py", PACKAGE / "guest_init.py")}
+    return {f.name: f for f in (BUILD / "asymcc", BUILD / "trace.bpf.o", GUEST / "agent.py", GUEST / "init.py")}
 
 
 def check_current(label: str) -> None:

@@ -43,9 +43,9 @@ from collections.abc import Iterator
 from itertools import count, pairwise
 from pathlib import Path
 
-from . import LabError
-from .agent import IP_UDP
-from .paths import BUILD
+from .. import LabError
+from ..guest.agent import IP_UDP
+from ..paths import BUILD
 from .scenario import BIN_MS, Background, Case, Change, Direction, Flow, Red, Scenario
 
 KERNEL_CONTROLLERS = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno",

@@ -25,9 +25,11 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from . import LabError, figuredata, runner
-from .paths import PACKAGE, REPORT
-from .store import Run
+from .. import LabError
+from ..run import runner
+from . import figuredata
+from ..paths import REPORT, TEMPLATES
+from ..results.store import Run
 
 if TYPE_CHECKING:  # matplotlib takes half a second; only who draws pays
     import jinja2
@@ -168,7 +170,7 @@ def environment() -> jinja2.Environment:
     """Of all pages."""
     import jinja2
 
-    env = jinja2.Environment(loader=jinja2.FileSystemLoader(PACKAGE / "templates"), autoescape=True, trim_blocks=True,
+    env = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
                              lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     env.filters |= {
         "number": number, "interval": interval, "base64": lambda data: base64.b64encode(data).decode(),

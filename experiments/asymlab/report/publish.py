@@ -20,8 +20,8 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
-from . import LabError
-from .paths import REPO
+from .. import LabError
+from ..paths import REPO
 from .report import SYMBOLS, interval, number
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference

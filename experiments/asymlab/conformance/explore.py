@@ -39,10 +39,15 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from . import LabError, agent, image, metrics, runner, scenario, store, topology
-from .paths import BUILD, REPO
-from .runner import console
-from .scenario import Case, Direction, Flow, Scenario
+from .. import LabError
+from ..guest import agent
+from ..machine import image
+from ..plan import scenario, topology
+from ..results import metrics, store
+from ..run import runner
+from ..paths import BUILD, REPO
+from ..run.runner import console
+from ..plan.scenario import Case, Direction, Flow, Scenario
 
 FOLDER = BUILD / "explore"
 WALL_LIMIT_S = 600  # of a run that takes some seconds

@@ -16,7 +16,9 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
-from . import LabError, report, runner, suite
+from .. import LabError
+from ..run import runner
+from . import report, suite
 
 FORMAT = 1
 WHERE = ("kernel", "image", "qemu")
