@@ -16,6 +16,7 @@ from witness import Witness
 # A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+
 @pytest.fixture
 def scenario_file(tmp_path):
     """Writes a scenario: the one above with words replaced, and text appended."""
@@ -59,7 +60,11 @@ def witness() -> Witness | None:
     """On a kernel that keeps its init from tracers, what counts the packets that it handles without us."""
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
     cgroup = next((m[1] for m in mounts if m[2] == "cgroup2"), None)
-    return Witness(cgroup) if cgroup and os.geteuid() == 0 and "init_private" in Path("/proc/kallsyms").read_text() else None
+    return (
+        Witness(cgroup)
+        if cgroup and os.geteuid() == 0 and "init_private" in Path("/proc/kallsyms").read_text()
+        else None
+    )
 
 
 def left_out() -> int:
@@ -94,13 +99,17 @@ def pytest_collection_modifyitems(items):
             raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: it belongs into tests/live")
         if live:  # a failure in which the kernel left nothing out is one
             item.add_marker(pytest.mark.flaky(reruns=2, condition=functools.partial(something_left_out, item)))
-    items.sort(key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live"))  # what takes long first: the processes end together
+    items.sort(
+        key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live")
+    )  # what takes long first: the processes end together
 
 
 def pytest_terminal_summary(terminalreporter):
     """Which live tests were tried again, and why; tables that tests leave with record_property("table", ...)."""
     for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.write_line(f"tried again: {report.nodeid}: {dict(report.user_properties)[LEFT_OUT]} {LEFT_OUT}")
+        terminalreporter.write_line(
+            f"tried again: {report.nodeid}: {dict(report.user_properties)[LEFT_OUT]} {LEFT_OUT}"
+        )
     for report in terminalreporter.getreports("passed"):
         for name, text in report.user_properties:
             if name == "table":

@@ -49,7 +49,12 @@ def recorded(insns=1000, release="6.1.0-1-amd64"):
 
 
 def column(insns=1000, release="6.1.0-2-amd64", **outcomes):
-    return Column("6.1", release, "6.1.1-1", results={"fast": Result({"loads": None, **outcomes}, {"fast_init": 400, "fast_cong_avoid": insns - 400})})
+    return Column(
+        "6.1",
+        release,
+        "6.1.1-1",
+        results={"fast": Result({"loads": None, **outcomes}, {"fast_init": 400, "fast_cong_avoid": insns - 400})},
+    )
 
 
 def bad(result: Result) -> dict[str, str]:

@@ -39,7 +39,7 @@ measure_from = "1s"
 """
 
 # Replacements for scenario_file: three hops instead of one; and two more flows, on parts of them.
-PATH = SCENARIO[SCENARIO.index("forward ="):SCENARIO.index("\n[[flows]]")]
+PATH = SCENARIO[SCENARIO.index("forward =") : SCENARIO.index("\n[[flows]]")]
 HOP = """
 [[path.hops]]
 forward = { rate = "10mbit", delay = "10ms", queue = 50 }
@@ -67,14 +67,22 @@ ALPHA = "\n[controllers.fast]\nalpha = {}\n"
 
 def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> subprocess.CompletedProcess:
     """Run the command as a user would."""
-    return subprocess.run([sys.executable, "-m", "asymlab", *map(str, argv)], capture_output=True, text=True,
-                          timeout=timeout, env={**os.environ, **(env or {})}, cwd=REPO)
+    return subprocess.run(
+        [sys.executable, "-m", "asymlab", *map(str, argv)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **(env or {})},
+        cwd=REPO,
+    )
 
 
 def one_line(p, *words):
     """It failed, and said why in one line that has these words."""
     assert p.returncode not in (0, None), p
-    lines = [line for line in p.stderr.splitlines() if line.strip() and not re.match(r"\d+ runs, \d+ in the store", line)]  # the plan
+    lines = [
+        line for line in p.stderr.splitlines() if line.strip() and not re.match(r"\d+ runs, \d+ in the store", line)
+    ]  # the plan
     assert len(lines) == 1, p.stderr
     for word in words:
         assert word in lines[0]
@@ -104,7 +112,9 @@ def check_physics(r):
     # On top of what the rate allows: one bucket of two packets, and what had come before the window
     # and waited behind a gap, at most each flow's cwnd.
     span = job["duration_s"] - job["measure_from_s"]
-    waited = sum(int(r.acks["cwnd"][r.acks["flow"] == f["flow"]].max()) for f in m["flows"] if f["retransmits_whole_run"])
+    waited = sum(
+        int(r.acks["cwnd"][r.acks["flow"] == f["flow"]].max()) for f in m["flows"] if f["retransmits_whole_run"]
+    )
     assert m["throughput_bps"] <= job["watch"][0]["forward"]["rate_bps"] * 1.001 + (3 + waited) * 1000 * 8 / span
     n = len(m["flows"])
     assert 1 / n - 1e-9 <= m["jain"] <= 1 + 1e-9

@@ -37,4 +37,6 @@ def test_each_claim_names_tests_that_exist(claim, tests):
     assert named, f"no test: {claim}"
     for file, name in named:
         tree = ast.parse((REPO / file).read_text())
-        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} and name.startswith("test_"), f"{file} has no {name}"
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)} and name.startswith(
+            "test_"
+        ), f"{file} has no {name}"

@@ -44,9 +44,27 @@ def test_a_failure_in_which_nothing_was_left_out_is_a_failure(tmp_path):
         shutil.copy(REPO / "tests" / file, tmp_path)
     (tmp_path / "live").mkdir()
     (tmp_path / "live" / "test_it.py").write_text(TESTS)
-    p = subprocess.run([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-c", REPO / "pyproject.toml", "--rootdir", tmp_path, tmp_path],
-                       capture_output=True, text=True, timeout=60)
+    p = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            REPO / "pyproject.toml",
+            "--rootdir",
+            tmp_path,
+            tmp_path,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     told = [line.partition("::")[2] for line in p.stdout.splitlines() if line.startswith("tried again")]
-    assert told == ["test_hidden: 3 packets that were handled without BPF", "test_hidden_once: 1 packets that were handled without BPF",
-                    *["test_hidden_always: 1 packets that were handled without BPF"] * 2]
+    assert told == [
+        "test_hidden: 3 packets that were handled without BPF",
+        "test_hidden_once: 1 packets that were handled without BPF",
+        *["test_hidden_always: 1 packets that were handled without BPF"] * 2,
+    ]
     assert "3 failed, 1 passed, 4 rerun" in p.stdout

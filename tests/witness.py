@@ -23,15 +23,19 @@ def insn(code: int, dst: int = 0, src: int = 0, off: int = 0, imm: int = 0) -> b
 
 
 def program(map_fd: int) -> bytes:
-    return b"".join([
-        insn(0x85, imm=GET_CURRENT_PID_TGID),  # r0 = tgid << 32 | pid
-        insn(0x77, dst=0, imm=32),
-        insn(0x55, dst=0, off=4, imm=1),  # not 1: out
-        insn(0x18, dst=1, src=2, imm=map_fd), insn(0),  # r1 = &count
-        insn(0xB7, dst=2, imm=1),
-        insn(0xDB, dst=1, src=2),  # lock *r1 += r2
-        insn(0xB7, dst=0, imm=1),  # let it pass
-        insn(0x95)])
+    return b"".join(
+        [
+            insn(0x85, imm=GET_CURRENT_PID_TGID),  # r0 = tgid << 32 | pid
+            insn(0x77, dst=0, imm=32),
+            insn(0x55, dst=0, off=4, imm=1),  # not 1: out
+            insn(0x18, dst=1, src=2, imm=map_fd),
+            insn(0),  # r1 = &count
+            insn(0xB7, dst=2, imm=1),
+            insn(0xDB, dst=1, src=2),  # lock *r1 += r2
+            insn(0xB7, dst=0, imm=1),  # let it pass
+            insn(0x95),
+        ]
+    )
 
 
 def bpf(command: int, attributes: bytes) -> int:
@@ -51,8 +55,24 @@ class Witness:
         root = os.open(cgroup, os.O_RDONLY | os.O_DIRECTORY)
         self.links = []
         for attach in (INGRESS, EGRESS):
-            prog = bpf(PROG_LOAD, struct.pack("<IIQQIIQII16sII", CGROUP_SKB, (len(code) - 1) // 8, ctypes.addressof(code), ctypes.addressof(licence),
-                                              0, 0, 0, 0, 0, b"witness", 0, attach))
+            prog = bpf(
+                PROG_LOAD,
+                struct.pack(
+                    "<IIQQIIQII16sII",
+                    CGROUP_SKB,
+                    (len(code) - 1) // 8,
+                    ctypes.addressof(code),
+                    ctypes.addressof(licence),
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    b"witness",
+                    0,
+                    attach,
+                ),
+            )
             self.links.append(bpf(LINK_CREATE, struct.pack("<IIII", prog, root, attach, 0)))
             os.close(prog)
         os.close(root)

@@ -163,7 +163,10 @@ def test_first_window(accsa):
     assert accsa.start({"init_cwnd": 2}, **SENDER)["cwnd"] == 2
 
 
-@pytest.mark.parametrize("keys", [{}, {"ecn_flags": 1}, {"synack": HELLO}, {"synack": b"", "ecn_flags": 1}, {"syn": HELLO}, SENDER | {"fails": 1}])
+@pytest.mark.parametrize(
+    "keys",
+    [{}, {"ecn_flags": 1}, {"synack": HELLO}, {"synack": b"", "ecn_flags": 1}, {"syn": HELLO}, SENDER | {"fails": 1}],
+)
 def test_without_the_peer_or_ecn_it_goes_on_as_reno(accsa, keys):
     assert accsa.start(**keys)["controller"] == "reno"
     assert accsa.state()["counters"]["fallbacks"] == 1
@@ -175,6 +178,7 @@ def test_without_the_peer_or_ecn_it_goes_on_as_reno(accsa, keys):
 
 def test_hello(accsa):
     """Of a socket with this controller; in two SYNs; in the answer to one."""
+
     def hello(**keys):
         return accsa.write(flags=SYN, **keys)["options"]
 
@@ -209,13 +213,28 @@ def test_only_syns_that_say_hello_may_have_ecn_whatever_tcp_ecn_says(accsa, vers
 
     accsa.start()
     before = bytes.fromhex("020405b40402080a0000000100000000")
-    for options in (HELLO, before + b"\x01\x03\x03\x07" + HELLO, before + HELLO, b"\x01" * 36 + HELLO, HELLO + before, before + bytes.fromhex("fd04f0a0") + HELLO):
+    for options in (
+        HELLO,
+        before + b"\x01\x03\x03\x07" + HELLO,
+        before + HELLO,
+        b"\x01" * 36 + HELLO,
+        HELLO + before,
+        before + bytes.fromhex("fd04f0a0") + HELLO,
+    ):
         assert reply(options) == 1
         assert reply(options, full=1) == 0, "one that goes asks if its controller is ours"
         assert reply(options, port=81) == 0, "another's SYN"
         assert reply(before) == 0, "and it is forgotten with the next"
     accsa.call(op=NEEDS_ECN, full=0)
-    for options in (b"", before, HELLO[:3], b"\xfd\x05\xf0\xa3\x00", b"\xfd\x04\xf0\xa0", b"\xfe" + HELLO[1:], before + HELLO[:2]):
+    for options in (
+        b"",
+        before,
+        HELLO[:3],
+        b"\xfd\x05\xf0\xa3\x00",
+        b"\xfd\x04\xf0\xa0",
+        b"\xfe" + HELLO[1:],
+        before + HELLO[:2],
+    ):
         assert reply(options) == 0
     assert reply(HELLO, flags=SYN | ACK) == reply(HELLO, flags=ACK) == 0
 
@@ -238,7 +257,14 @@ def test_the_room_of_another_program_stays_its(accsa):
 
 
 def test_flags_are_never_cleared(accsa):
-    for keys in ({"syn": b""}, {"synack": b""}, RECEIVER, RECEIVER | {"other": 1}, {"syn": HELLO}, RECEIVER | {"fails": 1}):
+    for keys in (
+        {"syn": b""},
+        {"synack": b""},
+        RECEIVER,
+        RECEIVER | {"other": 1},
+        {"syn": HELLO},
+        RECEIVER | {"fails": 1},
+    ):
         accsa.start(cb_flags=0x7F, **keys)
         for op in CALL.values():
             accsa.call(op=op)
@@ -262,7 +288,12 @@ def test_another_controller_that_was_chosen_stays(accsa, since, why):
         assert "controller" not in accsa.read(options=data(1, flags=T), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
         accsa.ack(n=0)
     state = accsa.state()
-    assert state["tp"]["other"] and not state["tp"]["pending"] and not state["wire"]["receiving"] and not state["wire"]["thin"]
+    assert (
+        state["tp"]["other"]
+        and not state["tp"]["pending"]
+        and not state["wire"]["receiving"]
+        and not state["wire"]["thin"]
+    )
     assert passes(accsa, 1 + 3 * SEG)
 
 
@@ -309,7 +340,9 @@ def test_marks_of_pure_acks_are_counted(accsa, version):
     accsa.start(**SENDER)
     assert [marks(ecn) for ecn in (NOT_ECT, ECT1, ECT0, CE, CE)] == [0, 0, 0, 1, 1]
     assert marks(CE, options=bytes(24)) == 1
-    assert marks(CE, payload=b"x") == marks(CE, flags=SYN | ACK) == marks(CE, flags=FIN | ACK) == marks(CE, owned=0) == 0
+    assert (
+        marks(CE, payload=b"x") == marks(CE, flags=SYN | ACK) == marks(CE, flags=FIN | ACK) == marks(CE, owned=0) == 0
+    )
     assert accsa.state()["counters"]["marks"] == 3
     whole = marked(ip_packet(1, version=version), CE)
     for length in range(len(whole)):
@@ -484,7 +517,9 @@ def test_numbers_of_marks_wrap(accsa, seen, told):
 
 @given(
     first=st.sampled_from([1, 2**31 - 3000, 2**32 - 5000]),
-    steps=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from([1, 2, 8, 100])), min_size=1, max_size=40),
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 12), st.sampled_from([1, 2, 8, 100])), min_size=1, max_size=40
+    ),
 )
 @settings(max_examples=60, deadline=None)
 def test_dk_follows_its_law(accsa, first, steps):
@@ -552,7 +587,9 @@ def test_the_last_packets_and_late_ones_wait_for_nothing(stream, keys):
 def test_a_fin_waits_for_nothing(accsa):
     send = Stream(accsa, every=10**6, dk=16)
     assert send(3) == []
-    accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=send.receiver.next, len=SEG, flags=FIN | ACK, options=data(1))
+    accsa.read(
+        now=send.now, rcv_nxt=send.receiver.next, seq=send.receiver.next, len=SEG, flags=FIN | ACK, options=data(1)
+    )
     assert accsa.state()["wire"]["due"]
 
 
@@ -605,7 +642,10 @@ def test_an_ack_said_before_passes(accsa):
     assert accsa.egress(packet=ip_packet(receiver.next, seq=una - 1))["pass"]
 
 
-@pytest.mark.parametrize("window, grows, told", [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)])
+@pytest.mark.parametrize(
+    "window, grows, told",
+    [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)],
+)
 def test_a_window_that_reopens_is_told(accsa, window, grows, told):
     receiver, now = quiet(accsa, rcv_wnd=window)
     edge = 1 + SEG + window
@@ -655,7 +695,15 @@ def test_another_controller_forces_and_drops_no_acks(accsa):
     assert passes(accsa, receiver.next - 1) and accsa.write(mode=CURRENT_MSS)["reserved"] == 0
 
 
-@pytest.mark.parametrize("options, bad", [(data(1)[:8], 1), (data(1)[:1] + b"\x10" + data(1)[2:] + bytes(4), 1), (b"\xfd\x08\xf0\xa2" + bytes(4), 0), (data(1), 0)])
+@pytest.mark.parametrize(
+    "options, bad",
+    [
+        (data(1)[:8], 1),
+        (data(1)[:1] + b"\x10" + data(1)[2:] + bytes(4), 1),
+        (b"\xfd\x08\xf0\xa2" + bytes(4), 0),
+        (data(1), 0),
+    ],
+)
 def test_options_of_a_wrong_length_are_counted(accsa, options, bad):
     accsa.start(**RECEIVER)
     if bad and options[1] == 12:
@@ -672,9 +720,14 @@ UNACCEPTABLE = [{"ack": -1}, {"ack": -(2**30)}, {"ack": 1}, {"ack": 2**31}, {"ac
 @pytest.mark.parametrize("forged", UNACCEPTABLE)
 def test_a_segment_that_is_not_accepted_does_nothing(accsa, forged):
     """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let through or held back."""
+
     def read_forged():
         before = accsa.state()
-        keys = forged | ({"ack": (before["tp"]["snd_nxt" if forged["ack"] > 0 else "snd_una"] + forged["ack"]) % 2**32} if "ack" in forged else {})
+        keys = forged | (
+            {"ack": (before["tp"]["snd_nxt" if forged["ack"] > 0 else "snd_una"] + forged["ack"]) % 2**32}
+            if "ack" in forged
+            else {}
+        )
         for raw in (data(1, 3, flags=T), data(10**6, 1), data(1)[:1] + b"\x08" + data(1)[2:]):
             for place in (0, SEG, -SEG, 40 * SEG):
                 got = accsa.read(options=raw, len=SEG, seq=(before["tp"]["rcv_nxt"] + place) % 2**32, **keys)
@@ -686,7 +739,14 @@ def test_a_segment_that_is_not_accepted_does_nothing(accsa, forged):
     read_forged()
 
 
-@given(st.lists(st.tuples(st.integers(0, ALL), st.integers(0, 255), st.integers(0, 65535), st.integers(0, ALL), st.integers(1, 65535)), max_size=40))
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, ALL), st.integers(0, 255), st.integers(0, 65535), st.integers(0, ALL), st.integers(1, 65535)
+        ),
+        max_size=40,
+    )
+)
 @settings(max_examples=60, deadline=None)
 def test_wild_options_do_no_harm(accsa, options):
     """Sanitizers watch; dk stays in its bounds, and the first packet in order after delay_us is answered."""

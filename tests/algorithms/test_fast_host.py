@@ -174,7 +174,13 @@ def test_larger_sample_never_gives_larger_window(fast, w, base, samples, n):
 # Law (2) and baseRTT
 
 
-@given(w=windows.filter(lambda w: w < 3 << 24), avg=rtts, rtt=rtts, n=packets, eta_max=st.sampled_from([16384, 256, 65536, 1]))
+@given(
+    w=windows.filter(lambda w: w < 3 << 24),
+    avg=rtts,
+    rtt=rtts,
+    n=packets,
+    eta_max=st.sampled_from([16384, 256, 65536, 1]),
+)
 @example(w=769 * Q8, avg=40 * MS, rtt=80 * MS, n=1, eta_max=16384)
 @example(w=100_000 * Q8, avg=40 * MS, rtt=80 * MS, n=1, eta_max=16384)
 def test_average_rtt_is_exact(fast, w, avg, rtt, n, eta_max):
@@ -195,7 +201,12 @@ def weight(fast, w, n=1, **params):
 
 
 def test_weight_of_a_sample(fast):
-    assert [weight(fast, w) for w in (2, 12, 24, 1024)] == [Fraction(1, 4), Fraction(1, 4), Fraction(1, 8), Fraction(3, 1024)]
+    assert [weight(fast, w) for w in (2, 12, 24, 1024)] == [
+        Fraction(1, 4),
+        Fraction(1, 4),
+        Fraction(1, 8),
+        Fraction(3, 1024),
+    ]
     assert weight(fast, 16384) > 0
     assert weight(fast, 1024, n=16) == Fraction(48, 1024)
     assert weight(fast, 1024, n=1024) == Fraction(1, 4)
@@ -311,7 +322,9 @@ def test_stretch_acks_grow_as_fast(fast):
     for stretch in (1, 2, 8):
         sending(fast, 64 * Q8, {"alpha": 20})
         traces.append(many_rtts(fast, 6, stretch=stretch))
-    assert max(abs(a - b) for t in traces for a, b in zip(t, traces[0])) <= 2  # a round's first ACK is the larger the more it stands for
+    assert (
+        max(abs(a - b) for t in traces for a, b in zip(t, traces[0])) <= 2
+    )  # a round's first ACK is the larger the more it stands for
 
 
 # Limits
@@ -567,7 +580,9 @@ def settle(flows, params, k_f, seconds):
     return out
 
 
-@pytest.mark.parametrize("k_f, window, seconds", [(0.04, 1500, 8), (0.4, 1501, 8), (1, 1502, 8), (4, 1126, 40), (40, 1013, 300)])
+@pytest.mark.parametrize(
+    "k_f, window, seconds", [(0.04, 1500, 8), (0.4, 1501, 8), (1, 1502, 8), (4, 1126, 40), (40, 1013, 300)]
+)
 def test_theorem_1(fast, k_f, window, seconds):
     [(w, rate, rtt)] = settle([fast], [{}], k_f, seconds)
     assert window - 1 <= min(w) <= max(w) <= window + 1
@@ -576,7 +591,9 @@ def test_theorem_1(fast, k_f, window, seconds):
     assert sum(rtt) / len(rtt) - base == pytest.approx(ALPHA * PACKET_S * max(k_f, 1), rel=0.01)
 
 
-@pytest.mark.parametrize("params", [{"gamma_q8": 32}, {"gamma_q8": 256}, {"eta_max_q16": 256}, {"update_rtts": 2}, {"update_us": 10 * MS}])
+@pytest.mark.parametrize(
+    "params", [{"gamma_q8": 32}, {"gamma_q8": 256}, {"eta_max_q16": 256}, {"update_rtts": 2}, {"update_us": 10 * MS}]
+)
 def test_equilibrium_knows_neither_gamma_nor_eta_nor_interval(fast, params):
     [(w, rate, _)] = settle([fast], [params], 4, 40)
     assert 1124 <= min(w) <= max(w) <= 1128
@@ -604,7 +621,9 @@ def test_flows_share_by_alpha(pair, k_f, seconds):
        tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_any_stream_keeps_the_window_in_bounds(fast, data, clamp, mss, tx_start, seq):
     params = {name: data.draw(bounded(bounds)) for name, bounds in fast.params().items()}
-    fast.start(params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq)
+    fast.start(
+        params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq
+    )
     lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp)
     most = min(clamp, W_MAX)
     assert all(1 <= answer["cwnd"] <= most for answer in fast.batch(lines))

@@ -10,8 +10,31 @@ from hypothesis import strategies as st
 
 from host.driver import Driver, build, line
 from host.formosa import (
-    ACK, CALL, COOKIE, CURRENT_MSS, ECE, FIN, HELLO, PSH, PARSE, RST, SEG, SYN, WRITE, A, F, P, Receiver, T, answer, data,
-    fields_of_answer, fields_of_data, ip_packet, signed, transfer,
+    ACK,
+    CALL,
+    COOKIE,
+    CURRENT_MSS,
+    ECE,
+    FIN,
+    HELLO,
+    PARSE,
+    PSH,
+    RST,
+    SEG,
+    SYN,
+    WRITE,
+    A,
+    F,
+    P,
+    Receiver,
+    T,
+    answer,
+    data,
+    fields_of_answer,
+    fields_of_data,
+    ip_packet,
+    signed,
+    transfer,
 )  # fmt: skip
 from host.nack import blocks_of, gaps_of
 from host.streams import MS, RTT_MAX
@@ -51,7 +74,11 @@ def end_round(sender, signal=None, number=None, rtt=40 * MS, **keys):
     n = (ca["round_end"] - tp["snd_una"]) % 2**32 // SEG + 1
     now = tp["now"] + rtt
     signal = wire["signal_seen"] if signal is None else signal
-    sender.read(options=answer(wire["round"] if number is None else number, signal, F), ack=(tp["snd_una"] + n * SEG) % 2**32, now=now)
+    sender.read(
+        options=answer(wire["round"] if number is None else number, signal, F),
+        ack=(tp["snd_una"] + n * SEG) % 2**32,
+        now=now,
+    )
     sender.ack(n=n, rtt=rtt, **keys)
     return sender.state()["ca"]["w"]
 
@@ -131,7 +158,9 @@ def test_a_signal_counts_once_and_once_a_round(formosa):
     assert formosa.state()["counters"]["signals"] == formosa.state()["ca"]["peer_signals"] == 2
 
 
-@pytest.mark.parametrize("seen, number, counts", [(0, 1, True), (0, 7, True), (0, 8, False), (0, 15, False), (15, 0, True), (14, 13, False)])
+@pytest.mark.parametrize(
+    "seen, number, counts", [(0, 1, True), (0, 7, True), (0, 8, False), (0, 15, False), (15, 0, True), (14, 13, False)]
+)
 def test_numbers_of_signals_wrap_and_never_go_back(formosa, seen, number, counts):
     at_w(formosa, 64)
     formosa.poke(wire__signal_seen=seen)
@@ -234,7 +263,12 @@ def test_w_never_below_2_but_1_after_a_timeout(formosa):
     at_w(formosa, 64)
     formosa.rto(now=10**6)
     state = formosa.state()
-    assert (state["ca"]["w"], state["ca"]["ssthresh"], state["tp"]["snd_cwnd"], state["counters"]["timeouts"]) == (1, 32, 1, 1)
+    assert (state["ca"]["w"], state["ca"]["ssthresh"], state["tp"]["snd_cwnd"], state["counters"]["timeouts"]) == (
+        1,
+        32,
+        1,
+        1,
+    )
 
 
 def test_a_timeout_begins_a_slow_start_to_half(formosa):
@@ -261,7 +295,9 @@ def test_no_probes_after_an_undo(formosa):
     at_w(formosa, 64)
     formosa.loss(n=1, sack=3)
     got = [formosa.undo(), *formosa.batch([line("ack")] * 70)]
-    flags = [fields_of_data(bytes.fromhex(options))[0] for answer in got for _, _, options in answer.get("segments", [])]
+    flags = [
+        fields_of_data(bytes.fromhex(options))[0] for answer in got for _, _, options in answer.get("segments", [])
+    ]
     assert len(flags) > 32 and not any(flag & P for flag in flags)
 
 
@@ -444,7 +480,9 @@ def test_flags_of_a_round(formosa):
     assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - 2 * SEG, len=SEG)["options"]))[0] == 0
     una = formosa.state()["tp"]["snd_una"]
     formosa.poke(snd_wnd=next_seq + 3 * SEG - una)
-    flags = [fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + i * SEG, len=SEG)["options"]))[0] for i in range(3)]
+    flags = [
+        fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + i * SEG, len=SEG)["options"]))[0] for i in range(3)
+    ]
     assert flags == [0, 0, T]
     formosa.poke(snd_wnd=next_seq + 4 * SEG - 1 - una)
     assert fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + 2 * SEG, len=SEG)["options"]))[0] == T
@@ -457,7 +495,11 @@ def test_a_round_sends_its_first_packet_whatever_is_in_flight(formosa):
     formosa.poke(ca__w_last=9, packets_out=18 + 1, snd_nxt=tp["snd_una"] + 19 * SEG)
     formosa.cwr()  # W and W_last 4
     state = formosa.state()
-    got = formosa.ack(n=state["tp"]["packets_out"] - 8 if state["tp"]["packets_out"] > 8 else 1, rtt=40 * MS, now=state["tp"]["now"] + 40 * MS)
+    got = formosa.ack(
+        n=state["tp"]["packets_out"] - 8 if state["tp"]["packets_out"] > 8 else 1,
+        rtt=40 * MS,
+        now=state["tp"]["now"] + 40 * MS,
+    )
     after = formosa.state()
     assert after["wire"]["round"] != state["wire"]["round"] and got["sent"] + got["again"] >= 1
     assert after["tp"]["data_segs_out"] > after["wire"]["segs"], "each round has its flag"
@@ -577,7 +619,14 @@ def test_the_room_of_another_program_stays_its(formosa):
 
 def test_flags_are_never_cleared(formosa):
     """Whoever else set them: also before us, and on connections that are none of ours."""
-    for keys in ({"syn": b""}, {"synack": b""}, {"syn": HELLO}, {"syn": HELLO, "other": 1}, {"synack": b"", "other": 1}, {"syn": HELLO, "fails": 1}):
+    for keys in (
+        {"syn": b""},
+        {"synack": b""},
+        {"syn": HELLO},
+        {"syn": HELLO, "other": 1},
+        {"synack": b"", "other": 1},
+        {"syn": HELLO, "fails": 1},
+    ):
         formosa.start(cb_flags=0x7F, **keys)
         for op in CALL.values():
             formosa.call(op=op)
@@ -625,7 +674,9 @@ def test_another_controller_that_was_chosen_stays(formosa, since, why):
     formosa.start(syn=HELLO, other=1, **({why: 1} if since == "listen" else {}))
     formosa.poke(**{why: 1}, cb_flags=WRITE | PARSE)
     for i in range(3):
-        assert "controller" not in formosa.read(options=data(1 + i, A | T | P), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
+        assert "controller" not in formosa.read(
+            options=data(1 + i, A | T | P), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG
+        )
         formosa.ack(n=0)
     state = formosa.state()
     assert state["tp"]["other"] and not state["tp"]["pending"] and state["counters"]["flows"] == 0
@@ -724,13 +775,17 @@ def test_a_rise_adds_itself_times_the_rate(formosa, rise, steps, srtt, eta):
     got = measure(formosa, first + samples + [(number * MS, rise, 3)], {"cathresh": 1024, "eta_q8": eta}, srtt)
     packets = number  # those after the first of round 2, and the first of round 3
     added = Fraction(got[-1]["in.q_q8"], 256)
-    assert got[-1]["signal"] or abs(added - Fraction(rise * packets, srtt)) <= Fraction(rise * packets, srtt) / 1000 + Fraction(1, 64)
+    assert got[-1]["signal"] or abs(added - Fraction(rise * packets, srtt)) <= Fraction(
+        rise * packets, srtt
+    ) / 1000 + Fraction(1, 64)
 
 
 def test_literal_sum_without_norm(formosa):
     """eta / (1 - eta) times the rise."""
     samples = [(0, 0, 1), (1, 0, 2), *[(2 + i, 10 * MS, 2) for i in range(63)], (90, 10 * MS, 3)]
-    full, literal = (measure(formosa, samples, {"eta_q8": 192, "ftt_norm": norm, "cathresh": 1024})[-1]["in.q_q8"] for norm in (1, 0))
+    full, literal = (
+        measure(formosa, samples, {"eta_q8": 192, "ftt_norm": norm, "cathresh": 1024})[-1]["in.q_q8"] for norm in (1, 0)
+    )
     assert full == pytest.approx(64 * 10 / 40 * 256, abs=2)
     assert literal == pytest.approx(3 * full, abs=8)
 
@@ -757,13 +812,24 @@ def by_rounds(driver, delays, params):
 
 
 def test_a_signal_says_that_the_queue_grew_by_two(formosa):
-    got = measure(formosa, [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)], {"cathresh": 2}, srtt=34 * 64 * 16)
+    got = measure(
+        formosa,
+        [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)],
+        {"cathresh": 2},
+        srtt=34 * 64 * 16,
+    )
     assert got[-1]["signal"] == 1 and got[-1]["in.q_q8"] == 0
-    got = measure(formosa, [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)], {"cathresh": 2}, srtt=48 * MS)
+    got = measure(
+        formosa, [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)], {"cathresh": 2}, srtt=48 * MS
+    )
     assert got[-1]["signal"] == 0 and 0 < got[-1]["in.q_q8"] <= 512
 
 
-@given(samples=deliveries(st.integers(0, 100 * MS)), offset=st.integers(0, 2**32), begin=st.sampled_from([0, 2**32 - 10 * MS, 2**32 - 10**6, 2**40]))
+@given(
+    samples=deliveries(st.integers(0, 100 * MS)),
+    offset=st.integers(0, 2**32),
+    begin=st.sampled_from([0, 2**32 - 10 * MS, 2**32 - 10**6, 2**40]),
+)
 @example(samples=[(0, 5, 1), (10, 4, 1), (20 * MS, 9, 2)], offset=2**32 - 5, begin=2**32 - 10 * MS)
 def test_clocks_may_differ_and_wrap(formosa, samples, offset, begin):
     keys = ("in.sftt_q16", "in.var_q16", "in.q_q8", "signal", "in.packets")
@@ -804,6 +870,7 @@ def test_wild_stamps_do_no_harm(formosa, samples, eta, norm, mode):
 
 def test_queue_is_the_delay_above_the_smallest(formosa):
     """Of the last ten to twenty seconds: clocks drift."""
+
     def queue(samples):
         measure(formosa, samples)
         return fields_of_answer(bytes.fromhex(formosa.write()["options"]))[2] * 64
@@ -866,7 +933,10 @@ def test_marked_packets_are_answered(stream):
     assert send(7, 8, flags=P) == [7, 7, 8, 8]
     assert send(9, flags=P | T) == [9, 9]
     assert send(10, number=2, flags=P | A) == [10, 10]
-    assert [number for number, _, _ in send.receiver.take(SECOND, 1 + 11 * SEG, data(2, P))] == [1 + 11 * SEG, 1 + 12 * SEG]
+    assert [number for number, _, _ in send.receiver.take(SECOND, 1 + 11 * SEG, data(2, P))] == [
+        1 + 11 * SEG,
+        1 + 12 * SEG,
+    ]
     assert send(12, number=2) == []
 
 
@@ -962,7 +1032,10 @@ def test_a_report_of_a_duplicate_passes(formosa, version, timestamps):
     assert not passes_with(ack + SEG, ack + 4 * SEG)
 
 
-@pytest.mark.parametrize("window, grows, passes", [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)])
+@pytest.mark.parametrize(
+    "window, grows, passes",
+    [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)],
+)
 def test_a_window_that_reopens_is_told(formosa, window, grows, passes):
     """If the one that the sender knows has less than two packets of room."""
     receiver, now = quiet(formosa, rcv_wnd=window)  # told with the first packet: at 1 + SEG + window
@@ -1078,7 +1151,12 @@ def test_packets_come_in_any_order(pair):
 # --- a peer that lies -------------------------------------------------------------------------
 
 
-BAD = [bytes.fromhex("fd04f0a2"), bytes.fromhex("fd07f0a2000000"), bytes.fromhex("fd09f0a20f05000000"), bytes.fromhex("fd0cf0a20f05000000000000")]
+BAD = [
+    bytes.fromhex("fd04f0a2"),
+    bytes.fromhex("fd07f0a2000000"),
+    bytes.fromhex("fd09f0a20f05000000"),
+    bytes.fromhex("fd0cf0a20f05000000000000"),
+]
 
 
 @pytest.mark.parametrize("raw", BAD)
@@ -1091,7 +1169,9 @@ def test_an_answer_of_a_wrong_length_is_nothing(formosa, raw):
     assert after == before
 
 
-@pytest.mark.parametrize("raw", [bytes.fromhex("fd04f0a1"), bytes.fromhex("fd0bf0a180050000000000"), data(5, A) + b"\x01"])
+@pytest.mark.parametrize(
+    "raw", [bytes.fromhex("fd04f0a1"), bytes.fromhex("fd0bf0a180050000000000"), data(5, A) + b"\x01"]
+)
 def test_a_data_option_of_a_wrong_length_is_nothing(formosa, raw):
     receiver, now = quiet(formosa)
     raw = raw if len(raw) < 12 else bytes([raw[0], 13]) + raw[2:]
@@ -1120,26 +1200,43 @@ def test_a_header_that_is_cut(formosa, cut):
     assert formosa.state() == before
 
 
-@pytest.mark.parametrize("off, counts", [(-1, False), (0, True), (1, True), (127 * SEG, True), (127 * SEG + 1, False), (2**31, False)])
+@pytest.mark.parametrize(
+    "off, counts", [(-1, False), (0, True), (1, True), (127 * SEG, True), (127 * SEG + 1, False), (2**31, False)]
+)
 def test_an_old_ack_and_one_of_the_future_tell_nothing(formosa, off, counts):
     at_w(formosa, 64)
     tp = formosa.state()["tp"]
     assert tp["packets_out"] == 127
     formosa.read(options=answer(200, 3, queue_us=640), ack=tp["snd_una"] + off)
     wire = formosa.state()["wire"]
-    assert (wire["signalled"], wire["heard"], wire["echo"], wire["queue_us"]) == ((1, 1, 200, 640) if counts else (0, 0, wire["echo"], wire["queue_us"]))
+    assert (wire["signalled"], wire["heard"], wire["echo"], wire["queue_us"]) == (
+        (1, 1, 200, 640) if counts else (0, 0, wire["echo"], wire["queue_us"])
+    )
     assert counts or wire["echo"] != 200
 
 
-UNACCEPTABLE = [{"ack": -1}, {"ack": -(2**30)}, {"ack": 1}, {"ack": 2**31}, {"ack": 2**31 - 1}, {"flags": 0}, {"flags": PSH}]
+UNACCEPTABLE = [
+    {"ack": -1},
+    {"ack": -(2**30)},
+    {"ack": 1},
+    {"ack": 2**31},
+    {"ack": 2**31 - 1},
+    {"flags": 0},
+    {"flags": PSH},
+]
 
 
 @pytest.mark.parametrize("forged", UNACCEPTABLE)
 def test_a_segment_that_is_not_accepted_does_nothing(formosa, forged):
     """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let through or held back."""
+
     def read_forged():
         before = formosa.state()
-        keys = forged | ({"ack": (before["tp"]["snd_nxt" if forged["ack"] > 0 else "snd_una"] + forged["ack"]) % 2**32} if "ack" in forged else {})
+        keys = forged | (
+            {"ack": (before["tp"]["snd_nxt" if forged["ack"] > 0 else "snd_una"] + forged["ack"]) % 2**32}
+            if "ack" in forged
+            else {}
+        )
         for raw in (data(1, A), data(9, P | T), data(9) + answer(1, 3), b"\xfd\x06\xf0\xa1" + bytes(4)):
             for place in (0, SEG, -SEG, 40 * SEG):
                 got = formosa.read(options=raw, len=SEG, seq=(before["tp"]["rcv_nxt"] + place) % 2**32, **keys)
@@ -1190,7 +1287,10 @@ def test_nothing_outside_the_storage_changes(formosa):
     assert (after["tp"], after["ca"]) == (before["tp"], before["ca"])
 
 
-@given(st.lists(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 15)), max_size=5), min_size=1, max_size=12), st.integers(2, 200))
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 15)), max_size=5), min_size=1, max_size=12),
+    st.integers(2, 200),
+)
 @settings(max_examples=60)
 def test_a_liar_moves_w_no_faster_than_an_honest_peer(formosa, rounds, w):
     """One cut of delta or one packet more a round."""
@@ -1289,7 +1389,18 @@ def test_toward_any_peer_the_first_repair_leaves(formosa):
     assert formosa.loss(n=1, sack=3)["again"] == 1
 
 
-def forward_signals(driver, forward, back=lambda t: 20 * MS, tick=1000, own=1000, stamps=1, until=5 * SECOND, offset=12345678, w=32, **keys):
+def forward_signals(
+    driver,
+    forward,
+    back=lambda t: 20 * MS,
+    tick=1000,
+    own=1000,
+    stamps=1,
+    until=5 * SECOND,
+    offset=12345678,
+    w=32,
+    **keys,
+):
     """Times of the signals of a sender whose peer only stamps; delays by time of leaving, us."""
     driver.start({"init_cwnd": w}, now=0, snd_ssthresh=w, saw_tstamp=stamps, usec_ts=own == 1, **keys)
     sent, now, signals, seen = [MS * i * 40 // w for i in range(w)], 0, [], 0
@@ -1345,6 +1456,7 @@ def test_without_a_clock_only_losses_tell(formosa, keys):
 
 def test_a_clock_that_jumps_overflows_nothing(formosa, binary):
     """A peer of 10-ms ticks that are taken for true, then stamps as far from the last as they can be: half a million ACKs."""
+
     def lines(n):
         now = tsval = 0
         for i in range(n):
@@ -1363,7 +1475,9 @@ def test_a_clock_that_jumps_overflows_nothing(formosa, binary):
 # --- NACK and SACK ----------------------------------------------------------------------------
 
 
-@given(st.lists(st.integers(1, 50), min_size=2, max_size=12), st.integers(0, 2**32 - 1), st.randoms(use_true_random=False))
+@given(
+    st.lists(st.integers(1, 50), min_size=2, max_size=12), st.integers(0, 2**32 - 1), st.randoms(use_true_random=False)
+)
 def test_gaps_and_blocks_are_complements(lengths, ack, rnd):
     """k blocks, k gaps, in the same order; and back."""
     edges = [(ack + sum(lengths[:i])) % 2**32 for i in range(len(lengths) // 2 * 2 + 1)]

@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 
 from host.bottleneck import Link, run
 from host.driver import Driver, build, line
-from host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, many_rtts, one_rtt, packets, recover, rtts, steps, strange
+from host.streams import (
+    MS,
+    RTT_MAX,
+    W_MAX,
+    bounded,
+    lines_of,
+    many_rtts,
+    one_rtt,
+    packets,
+    recover,
+    rtts,
+    steps,
+    strange,
+)
 
 ONE = 1 << 20  # a packet, in the units of the windows
 SLOW_START, INCREASE, STEADY, DECREASE = range(4)
@@ -110,7 +123,9 @@ def equations(w, reno, base, rtt, b, n, dmin, dmin_winc, upper):
 @example(w=100 * ONE, reno=ONE, base=40 * MS, rtt=60 * MS, b=10**6, n=3, dmin=DMIN, winc=MS, upper=3)
 def test_law_is_exact(fusion, w, reno, base, rtt, b, n, dmin, winc, upper):
     reno = min(reno, w)
-    at_rest(fusion, w, {"dmin_alpha_us": dmin, "dmin_winc_us": winc, "upper_mult": upper}, base, rtt, reno, n, ca__b_q8=b)
+    at_rest(
+        fusion, w, {"dmin_alpha_us": dmin, "dmin_winc_us": winc, "upper_mult": upper}, base, rtt, reno, n, ca__b_q8=b
+    )
     got = fusion.ack(n=n)
     ca = own(fusion)
     assert (ca["phase"], ca["w_q20"], ca["reno_q20"]) == law(w, reno, base, rtt, b, n, dmin, winc, upper)
@@ -128,7 +143,9 @@ def test_phases_end_at_alpha_and_three_alpha(fusion, base, rtt, phase):
     at_rest(fusion, 1200 * ONE, {}, base * MS, rtt, ca__b_q8=per_second(100))
     assert phase_of(fusion) == phase
     counters = fusion.state()["counters"]
-    assert [counters[name] for name in ("increases", "steadies", "decreases")] == [phase == p for p in (INCREASE, STEADY, DECREASE)]
+    assert [counters[name] for name in ("increases", "steadies", "decreases")] == [
+        phase == p for p in (INCREASE, STEADY, DECREASE)
+    ]
     assert (w_of(fusion) > 1200 * ONE, w_of(fusion) < 1200 * ONE) == (phase == INCREASE, phase == DECREASE)
 
 
@@ -351,7 +368,13 @@ def test_reduction_by_rtt_is_that_of_fig_1(fusion, ratio):
     assert fusion.state()["tp"]["snd_cwnd"] == w_of(fusion) >> 20 == max(int(1000 / ratio), 500)
 
 
-@given(w=packets, base=rtts, last=st.integers(0, RTT_MAX) | st.integers(0, 1000), averaged=rtts, command=st.sampled_from(["loss", "rto", "cwr"]))
+@given(
+    w=packets,
+    base=rtts,
+    last=st.integers(0, RTT_MAX) | st.integers(0, 1000),
+    averaged=rtts,
+    command=st.sampled_from(["loss", "rto", "cwr"]),
+)
 @example(w=W_MAX, base=RTT_MAX, last=RTT_MAX, averaged=1, command="loss")
 @example(w=101, base=50, last=40, averaged=1, command="loss")  # RTTmin has just aged
 @example(w=1, base=40, last=40, averaged=1, command="rto")
@@ -397,7 +420,13 @@ def test_windows_rest_during_recovery(fusion):
     assert (w_of(fusion), own(fusion)["reno_q20"]) == (100 * ONE + 128, 30 * ONE)
 
 
-@given(w=st.integers(6, 2000), share=st.fractions(0, 1), acks=st.integers(0, 30), timeout=st.booleans(), recovered=st.booleans())
+@given(
+    w=st.integers(6, 2000),
+    share=st.fractions(0, 1),
+    acks=st.integers(0, 30),
+    timeout=st.booleans(),
+    recovered=st.booleans(),
+)
 def test_undo_restores_both_windows(fusion, w, share, acks, timeout, recovered):
     reno = max(int(w * share), 6)  # half of it does not grow back before the undo
     sending(fusion, w * ONE, {}, base=40 * MS, rtt=46 * MS, reno=reno * ONE, ca__reno_ssthresh=777)
@@ -524,7 +553,10 @@ def test_rtt_min_ages(fusion):
     assert got[15:] == [50, 50]
 
 
-@given(age=st.integers(4, 20), samples=st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 100)), min_size=1, max_size=80))
+@given(
+    age=st.integers(4, 20),
+    samples=st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 100)), min_size=1, max_size=80),
+)
 def test_rtt_min_is_of_the_last_seconds(fusion, age, samples):
     fusion.start({"rtt_min_win_s": age}, now=0, app=100, tx_start=0)
     now, lines, seen = 10**6, [], []
@@ -594,7 +626,12 @@ def test_largest_b_ages(fusion):
 
 
 def test_b_mode_chooses_what_winc_is_made_of(fusion):
-    for params, b, before, winc in (({}, 12, 120, 1), ({"b_mode": 1}, 12, 120, 10), ({"b_mode": 1}, 120, 12, 10), ({"b_mode": 1}, 0, 36, 3)):
+    for params, b, before, winc in (
+        ({}, 12, 120, 1),
+        ({"b_mode": 1}, 12, 120, 10),
+        ({"b_mode": 1}, 120, 12, 10),
+        ({"b_mode": 1}, 0, 36, 3),
+    ):
         at_rest(fusion, 100 * ONE, params, flight=100, ca__b_q8=per_second(b), ca__b_last_q8=per_second(before))
         fusion.ack(n=100)
         assert w_of(fusion) / ONE - 100 == pytest.approx(winc, rel=0.001)
@@ -608,7 +645,10 @@ def test_a_round_of_no_time_gives_no_sample(fusion):
 @pytest.mark.parametrize("mode", [0, 1])
 def test_a_round_that_the_application_limited_only_raises_b(fusion, mode):
     lengths = [(100, 10**4), (10, 10**4), (200, 10**4), (100, 10**4)]
-    b = [max(pair) // 2560_000 for pair in rounds(fusion, [(n, us) for n, us in lengths], {"b_mode": mode}, limited={1, 2, 3})]
+    b = [
+        max(pair) // 2560_000
+        for pair in rounds(fusion, [(n, us) for n, us in lengths], {"b_mode": mode}, limited={1, 2, 3})
+    ]
     assert b == ([1, 1, 1, 1] if mode == 0 else [1, 1, 2, 2])
     exact = [pair[0] for pair in rounds(fusion, lengths, {"b_mode": mode}, limited={1, 2, 3})]
     assert exact[1] == exact[0] and exact[2] == (exact[0] * 9 // 8 if mode == 0 else 2 * exact[0])
@@ -766,7 +806,14 @@ def test_floor_is_two(fusion):
 
 
 def test_largest_window(fusion):
-    at_rest(fusion, W_MAX * ONE, {"dmin_alpha_us": 10**6, "dmin_winc_us": 10**6}, reno=W_MAX * ONE, flight=W_MAX, ca__b_q8=B_MAX)
+    at_rest(
+        fusion,
+        W_MAX * ONE,
+        {"dmin_alpha_us": 10**6, "dmin_winc_us": 10**6},
+        reno=W_MAX * ONE,
+        flight=W_MAX,
+        ca__b_q8=B_MAX,
+    )
     assert fusion.ack(n=W_MAX)["cwnd"] == W_MAX
     fusion.poke(snd_cwnd=2**31, packets_out=1)
     assert fusion.ack()["cwnd"] == W_MAX
@@ -811,7 +858,9 @@ def test_after_a_timeout_on_a_path_it_finds_its_window_again(fusion):
        tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_any_stream_keeps_the_windows_in_bounds(fusion, data, clamp, mss, tx_start, seq):
     params = {name: data.draw(bounded(bounds)) for name, bounds in fusion.params().items()}
-    fusion.start(params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq)
+    fusion.start(
+        params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq
+    )
     lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp)
     most = min(clamp, W_MAX)
     assert all(1 <= answer["cwnd"] <= most for answer in fusion.batch(lines))

@@ -144,8 +144,17 @@ def test_vegas(of, cwnd, ssthresh, n, rtt, queued, samples, over, on, used, clam
     full(port, cwnd, params, used, snd_cwnd_clamp=clamp)
     una = port.state()["tp"]["snd_una"]
     least = NO_RTT if queued is None else rtt + queued
-    before, after, limited = ack(port, n=n, rtt=rtt + (queued or 0), snd_ssthresh=max(ssthresh, 2), ca__rtt_min=rtt, ca__on=on,
-                                 ca__round_rtt=least, ca__samples=samples, ca__round_end=una if over else una + n * 960)
+    before, after, limited = ack(
+        port,
+        n=n,
+        rtt=rtt + (queued or 0),
+        snd_ssthresh=max(ssthresh, 2),
+        ca__rtt_min=rtt,
+        ca__on=on,
+        ca__round_rtt=least,
+        ca__samples=samples,
+        ca__round_end=una if over else una + n * 960,
+    )
     n = after["delivered"] - before["delivered"]
     if not n:  # nothing was in flight
         return
@@ -162,8 +171,16 @@ def test_vegas_about_each_bound(of, slow_start, params):
     for cwnd, base, queued in [(50, 40 * MS, us) for us in range(0, 8 * MS, 400)] + [(4000, 10 * MS, 1100 * MS)]:
         full(port, cwnd, params)
         una = port.state()["tp"]["snd_una"]
-        before, after, limited = ack(port, n=1, rtt=base + queued, snd_ssthresh=2 * cwnd if slow_start else 2, ca__rtt_min=base,
-                                     ca__samples=2, ca__round_rtt=base + queued, ca__round_end=una)
+        before, after, limited = ack(
+            port,
+            n=1,
+            rtt=base + queued,
+            snd_ssthresh=2 * cwnd if slow_start else 2,
+            ca__rtt_min=base,
+            ca__samples=2,
+            ca__round_rtt=base + queued,
+            ca__round_end=una,
+        )
         reno, *own = vegas(before, limited, 1, base + queued, **params)
         assert reno == after
 
@@ -239,14 +256,35 @@ def test_westwood_filter(of, n, counted, slow, rtt, rtt_last, rtt_min, took, fil
     full(port, 40)
     port.do("set", slow_path=slow)
     una = port.state()["tp"]["snd_una"]
-    before, after, _ = ack(port, n=n, sack=n == 0, rtt=rtt, now=10**9 + took, ca__counted=counted * 960, ca__rtt_last=rtt_last, ca__rtt_min=rtt_min, ca__filtered=filtered,
-                           ca__estimate=estimate, ca__sample_bytes=bytes_, ca__sample_start=10**9 // 4000, ca__forget_min=forget, ca__started=1, ca__snd_una=una)
+    before, after, _ = ack(
+        port,
+        n=n,
+        sack=n == 0,
+        rtt=rtt,
+        now=10**9 + took,
+        ca__counted=counted * 960,
+        ca__rtt_last=rtt_last,
+        ca__rtt_min=rtt_min,
+        ca__filtered=filtered,
+        ca__estimate=estimate,
+        ca__sample_bytes=bytes_,
+        ca__sample_start=10**9 // 4000,
+        ca__forget_min=forget,
+        ca__started=1,
+        ca__snd_una=una,
+    )
     for key, value in westwood(before, n * 960, rtt, 10**9 + took, slow).items():
         assert after[key] == value, key
     assert after["rtt_last"] == rtt and after["snd_una"] == una + n * 960 and not after["forget_min"]
 
 
-@given(estimate=st.integers(0, ALL), rtt_min=rtts, cwnd=st.integers(4, 100), clamp=st.sampled_from((30, ALL)), timeout=st.booleans())
+@given(
+    estimate=st.integers(0, ALL),
+    rtt_min=rtts,
+    cwnd=st.integers(4, 100),
+    clamp=st.sampled_from((30, ALL)),
+    timeout=st.booleans(),
+)
 def test_westwood_falls_back_to_what_the_path_carried(of, estimate, rtt_min, cwnd, clamp, timeout):
     port = of("bpf_westwood")
     full(port, cwnd, ca__estimate=estimate, ca__rtt_min=rtt_min, ca__started=1)
@@ -324,7 +362,15 @@ def test_highspeed_each_row(of, i):
         assert port.state()["tp"]["snd_ssthresh"] == cwnd - (cwnd * TABLE[row(cwnd)][1] >> 8)
 
 
-@given(cwnd=windows, ssthresh=windows, count=st.integers(0, 1 << 20), n=acks, used=st.booleans(), clamp=st.sampled_from((1, 30, ALL)), last=st.integers(0, 71))
+@given(
+    cwnd=windows,
+    ssthresh=windows,
+    count=st.integers(0, 1 << 20),
+    n=acks,
+    used=st.booleans(),
+    clamp=st.sampled_from((1, 30, ALL)),
+    last=st.integers(0, 71),
+)
 def test_highspeed(of, cwnd, ssthresh, count, n, used, clamp, last):
     port = of("bpf_highspeed")
     full(port, cwnd, used=used, snd_ssthresh=max(ssthresh, 2), snd_cwnd_clamp=clamp, ca__row=last)
@@ -356,7 +402,9 @@ def bic_count(cwnd, wmax, per_ack_q4, max_increment=16, low_window=14, smooth_pa
         return cwnd
     if cwnd < wmax:
         part = (wmax - cwnd) // 4
-        count = cwnd // max_increment if part > max_increment else cwnd * smooth_part // 4 if part <= 1 else cwnd // part
+        count = (
+            cwnd // max_increment if part > max_increment else cwnd * smooth_part // 4 if part <= 1 else cwnd // part
+        )
     elif cwnd < wmax + 4:
         count = cwnd * smooth_part // 4
     elif cwnd < wmax + 3 * max_increment:
@@ -377,8 +425,19 @@ def test_bic(of, cwnd, near, ssthresh, n, used, per_ack_q4, kept, count, clamp, 
     """kept: ticks since the count was worked out for this window; None: for another."""
     port = of("bpf_bic")
     wmax = 0 if near is None else max(cwnd + near, 0)
-    full(port, cwnd, params, used, snd_ssthresh=max(ssthresh, 2), snd_cwnd_clamp=clamp, ca__wmax=wmax, ca__per_ack_q4=per_ack_q4)
-    port.poke(state=state, ca__count=7, ca__count_cwnd=0 if kept is None else cwnd, ca__count_tick=10**9 // 4000 - (kept or 0))
+    full(
+        port,
+        cwnd,
+        params,
+        used,
+        snd_ssthresh=max(ssthresh, 2),
+        snd_cwnd_clamp=clamp,
+        ca__wmax=wmax,
+        ca__per_ack_q4=per_ack_q4,
+    )
+    port.poke(
+        state=state, ca__count=7, ca__count_cwnd=0 if kept is None else cwnd, ca__count_tick=10**9 // 4000 - (kept or 0)
+    )
     before, after, limited = ack(port, n=n, rtt=1000, rcv_tsval=count)
     n = after["delivered"] - before["delivered"]
     reno = Reno(before, limited)
@@ -388,13 +447,23 @@ def test_bic(of, cwnd, near, ssthresh, n, used, per_ack_q4, kept, count, clamp, 
     left = reno.double(n) if n and reno.may_grow and reno.slow_start else n
     if left and reno.may_grow:
         if reno.cwnd != own["count_cwnd"] or 10**9 // 4000 - own["count_tick"] > HZ // 32:
-            own |= {"count": bic_count(reno.cwnd, wmax, own["per_ack_q4"], **params), "count_cwnd": reno.cwnd, "count_tick": 10**9 // 4000}
+            own |= {
+                "count": bic_count(reno.cwnd, wmax, own["per_ack_q4"], **params),
+                "count_cwnd": reno.cwnd,
+                "count_tick": 10**9 // 4000,
+            }
         reno.step(own["count"], left)
     assert reno == after
     assert own == {key: after[key] for key in own}
 
 
-@given(cwnd=st.integers(1, 1 << 20) | st.integers(1, 40), near=st.integers(-20, 20), beta=st.sampled_from((1, 512, 819, 1023)), fast=st.integers(0, 1), low=st.sampled_from((0, 14, 40)))
+@given(
+    cwnd=st.integers(1, 1 << 20) | st.integers(1, 40),
+    near=st.integers(-20, 20),
+    beta=st.sampled_from((1, 512, 819, 1023)),
+    fast=st.integers(0, 1),
+    low=st.sampled_from((0, 14, 40)),
+)
 def test_bic_loss(of, cwnd, near, beta, fast, low):
     port = of("bpf_bic")
     wmax = max(cwnd + near, 0)

@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 
 from host.bottleneck import Link, run
 from host.driver import Driver, build, line
-from host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, many_rtts, one_rtt, packets, recover, rtts, steps, strange
+from host.streams import (
+    MS,
+    RTT_MAX,
+    W_MAX,
+    bounded,
+    lines_of,
+    many_rtts,
+    one_rtt,
+    packets,
+    recover,
+    rtts,
+    steps,
+    strange,
+)
 
 Q4 = 16
 N_QUEUE = 3
@@ -40,7 +53,9 @@ def five(binary, pr):
 def sending(pr, window, params=None, offset=1, bound=None, **keys):
     """A connection under way with this window, full flight, unlimited data; a cycle ends with the next ACK."""
     new = {"now": 0, "seg": 1, "mss_cache": 1, "tx_start": 0, "data_segs_out": 1, "snd_ssthresh": 2, "snd_cwnd": window}
-    pr.start(params, **new | {key: keys.pop(key) for key in [*keys] if key in {*new, "snd_cwnd_clamp", "seg", "mss_cache"}})
+    pr.start(
+        params, **new | {key: keys.pop(key) for key in [*keys] if key in {*new, "snd_cwnd_clamp", "seg", "mss_cache"}}
+    )
     state = {"ca__base": window - offset, "ca__offset": offset, "ca__bound_q4": bound * Q4 if bound else NONE}
     pr.poke(**state | keys)
 
@@ -77,7 +92,11 @@ def test_table_1(pr, k, tx_start):
     assert split(pr) == (0, 1)
     rows = [(0, 1, 1), *cycles(pr, 2 * k, forced=full)]
     assert rows == [(0, 2**i, 2**i) for i in range(k + 1)] + [(full - 1, 1, full)] * k
-    assert cycles(pr, 3, 10**6, forced=2 * full) == [(full - 1, 2, full + 1), (full - 1, 4, full + 3), (full - 1, 8, full + 7)]
+    assert cycles(pr, 3, 10**6, forced=2 * full) == [
+        (full - 1, 2, full + 1),
+        (full - 1, 4, full + 3),
+        (full - 1, 8, full + 7),
+    ]
 
 
 def test_fig_1(pr):
@@ -170,7 +189,10 @@ def test_equation_1_is_exact(pr, n, t, period, window, shortest, n_queue, mode):
 
 def test_equation_1_in_round_numbers(pr):
     def bounds(**params):
-        return [end_of_cycle(pr, n, t, 50 * MS, 100, params=params)["ca"]["bound_q4"] for n, t in ((100, 40 * MS), (100, 25 * MS))]
+        return [
+            end_of_cycle(pr, n, t, 50 * MS, 100, params=params)["ca"]["bound_q4"]
+            for n, t in ((100, 40 * MS), (100, 25 * MS))
+        ]
 
     assert bounds() == [83 * Q4, 53 * Q4]
     assert bounds(n_queue=1) == [81 * Q4, 51 * Q4]
@@ -219,7 +241,9 @@ def test_packets_of_a_cycle_are_counted_by_what_arrived(pr):
         assert (pr.state()["counters"]["cycles"], bound(pr)) == (1, 10 * 40 / 80 + 3)
 
 
-@pytest.mark.parametrize("n, period, spoilt", [(0, 10, {}), (10, 0, {}), (10, 10, {"ca__spoilt": 1}), (10, 10, {"ca__cycle_rtt": 0})])
+@pytest.mark.parametrize(
+    "n, period, spoilt", [(0, 10, {}), (10, 0, {}), (10, 10, {"ca__spoilt": 1}), (10, 10, {"ca__cycle_rtt": 0})]
+)
 def test_a_cycle_that_tells_nothing_changes_no_bound(pr, n, period, spoilt):
     state = end_of_cycle(pr, n, 10 * MS, period * MS, 100, 10 * MS, **{"ca__bound_q4": 777} | spoilt)
     assert state["ca"]["bound_q4"] == 777
@@ -529,7 +553,13 @@ def test_undo_starts_a_cycle(pr):
     state = pr.state()
     ca, tp = state["ca"], state["tp"]
     assert ca["round_end"] <= tp["snd_nxt"]
-    assert [ca[key] for key in ("round_stamp", "delivered", "offset_bound", "spoilt", "cycle_rtt")] == [77 * MS, tp["delivered"], 0, 0, 0]
+    assert [ca[key] for key in ("round_stamp", "delivered", "offset_bound", "spoilt", "cycle_rtt")] == [
+        77 * MS,
+        tp["delivered"],
+        0,
+        0,
+        0,
+    ]
 
 
 def test_undo_never_lowers(pr):
@@ -600,7 +630,9 @@ def test_five_flows_of_different_rtts_share(five, mode):
        tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_any_stream_keeps_the_window_in_bounds(pr, data, clamp, mss, tx_start, seq):
     params = {name: data.draw(bounded(bounds)) for name, bounds in pr.params().items()}
-    pr.start(params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq)
+    pr.start(
+        params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq
+    )
     commands = data.draw(st.lists(steps() | strange, min_size=1, max_size=60))
     lines = lines_of(commands, clamp)
     answers = pr.batch([words for one in lines for words in (one, "state")])
@@ -614,7 +646,11 @@ def test_any_stream_keeps_the_window_in_bounds(pr, data, clamp, mss, tx_start, s
 
 
 @settings(max_examples=100)
-@given(st.lists(st.tuples(st.integers(1, 64), st.integers(30 * MS, 80 * MS), st.integers(0, 10 * MS)), min_size=1, max_size=150))
+@given(
+    st.lists(
+        st.tuples(st.integers(1, 64), st.integers(30 * MS, 80 * MS), st.integers(0, 10 * MS)), min_size=1, max_size=150
+    )
+)
 def test_growth_never_exceeds_what_was_acknowledged_nor_bound(pr, acks):
     pr.start(now=0)
     before, now, lines = pr.state(), 0, []

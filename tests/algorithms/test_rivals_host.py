@@ -167,7 +167,9 @@ def test_nreno_begins_with_one_packet(nreno):
     assert nreno.start({"init_cwnd": 3}, snd_cwnd_clamp=2)["cwnd"] == 2
 
 
-@pytest.mark.parametrize("stretch, trace", [(1, [20, 40, 80]), (2, [15, 23, 35]), (4, [13, 17, 22]), (10, [11, 13, 15])])
+@pytest.mark.parametrize(
+    "stretch, trace", [(1, [20, 40, 80]), (2, [15, 23, 35]), (4, [13, 17, 22]), (10, [11, 13, 15])]
+)
 def test_nreno_slow_start_counts_acks(nreno, stretch, trace):
     nreno.start({"init_cwnd": 10}, now=0)
     assert many_rtts(nreno, 3, stretch=stretch) == trace
@@ -218,7 +220,18 @@ HOLD, DOUBLE, UP = range(3)
 
 def decides(vegas95, w, rtt, params=None, base=40 * MS, phase=HOLD, ssthresh=2, n=1):
     """One ACK after a round trip with this mean RTT: what follows?"""
-    at_rest(vegas95, w, params, flight=n, ssthresh=ssthresh, ca__w_q20=w, ca__over=1, ca__rtt_mean=rtt, ca__rtt_min=base, ca__phase=phase)
+    at_rest(
+        vegas95,
+        w,
+        params,
+        flight=n,
+        ssthresh=ssthresh,
+        ca__w_q20=w,
+        ca__over=1,
+        ca__rtt_mean=rtt,
+        ca__rtt_min=base,
+        ca__phase=phase,
+    )
     vegas95.ack(n=n)
     return own(vegas95)
 
@@ -277,7 +290,9 @@ def test_vegas95_keeps_one_to_three_packets_in_the_queue(vegas95, rtt, phase, w)
 @example(w=2 * ONE, base=40, rtt=RTT_MAX, alpha=0, more=0, gamma=0, slow=False)
 def test_vegas95_law_is_exact(vegas95, w, base, rtt, alpha, more, gamma, slow):
     beta = min(alpha + more, 65535)
-    ca = decides(vegas95, w, rtt, {"alpha": alpha, "beta": beta, "gamma": gamma}, base, ssthresh=2**31 - 1 if slow else 2)
+    ca = decides(
+        vegas95, w, rtt, {"alpha": alpha, "beta": beta, "gamma": gamma}, base, ssthresh=2**31 - 1 if slow else 2
+    )
     diff = Fraction(w, ONE) * Fraction(rtt - min(base, rtt), rtt)
     bounds = [gamma] if slow else [alpha, beta]
     if any(abs(diff - bound) < Fraction(1, 1000) for bound in bounds):
@@ -410,7 +425,9 @@ def test_ctcp_growth_is_never_negative(ctcp):
     assert round_ends(ctcp, 8 * ONE, 2 * ONE, params={"low_window": 0})[1] == 2 * ONE
 
 
-@pytest.mark.parametrize("srtt, moved", [(40_000, 2.95285), (57_142, 2.95285), (57_143, -30), (80_000, -50), (160_000, -60)])
+@pytest.mark.parametrize(
+    "srtt, moved", [(40_000, 2.95285), (57_142, 2.95285), (57_143, -30), (80_000, -50), (160_000, -60)]
+)
 def test_ctcp_retreats_from_gamma_on(ctcp, srtt, moved):
     """100 packets, RTTmin 40 ms: 30 of them are in the queue at 57.143 ms, 50 at 80, 75 at 160; dwnd has 60."""
     _, dwnd = round_ends(ctcp, 40 * ONE, 60 * ONE, srtt=srtt)
@@ -439,7 +456,9 @@ def test_ctcp_law_of_the_delay_window(ctcp, cwnd, dwnd, base, srtt, gamma, zeta)
 
 @given(cwnd=st.integers(2 * ONE, W_MAX * ONE // 2), dwnd=st.integers(0, W_MAX * ONE // 2 - ONE), n=packets)
 def test_ctcp_loss_window_grows_by_one_a_round_trip_of_both(ctcp, cwnd, dwnd, n):
-    at_rest(ctcp, cwnd + dwnd, flight=n, ca__cwnd_q20=cwnd, ca__dwnd_q20=dwnd, ca__rtt_min=40 * MS, srtt_us=40 * MS << 3)
+    at_rest(
+        ctcp, cwnd + dwnd, flight=n, ca__cwnd_q20=cwnd, ca__dwnd_q20=dwnd, ca__rtt_min=40 * MS, srtt_us=40 * MS << 3
+    )
     ctcp.ack(n=n)
     ca = own(ctcp)
     assert ca["cwnd_q20"] == min(cwnd + (n << 40) // (cwnd + dwnd), W_MAX * ONE)
@@ -522,7 +541,15 @@ def test_ctcp_restart_after_idle_is_slow_start(ctcp):
 
 
 def test_ctcp_delay_window_saves_nothing_up_under_a_clamp(ctcp):
-    sending(ctcp, 100 * ONE, ca__cwnd_q20=60 * ONE, ca__dwnd_q20=40 * ONE, ca__rtt_min=40 * MS, srtt_us=40 * MS << 3, snd_cwnd_clamp=100)
+    sending(
+        ctcp,
+        100 * ONE,
+        ca__cwnd_q20=60 * ONE,
+        ca__dwnd_q20=40 * ONE,
+        ca__rtt_min=40 * MS,
+        srtt_us=40 * MS << 3,
+        snd_cwnd_clamp=100,
+    )
     assert many_rtts(ctcp, 5) == [100] * 5
     assert own(ctcp)["cwnd_q20"] + own(ctcp)["dwnd_q20"] == 100 * ONE
 
@@ -663,12 +690,26 @@ def test_areno_congestion_level(areno, rtt, cong, rtt_max, c):
     (3, 80, 80, 2, 80),
 ])  # fmt: skip
 def test_areno_loss_by_hand(areno, w, rtt, cong, left, new_cong):
-    sending(areno, w * ONE, ca__base_q20=w * ONE, ca__rtt_min=40 * MS, ca__rtt_last=rtt * MS, ca__rtt_cong=cong * MS, ca__rtt_max=200 * MS)
+    sending(
+        areno,
+        w * ONE,
+        ca__base_q20=w * ONE,
+        ca__rtt_min=40 * MS,
+        ca__rtt_last=rtt * MS,
+        ca__rtt_cong=cong * MS,
+        ca__rtt_max=200 * MS,
+    )
     areno.loss()
     assert (tp(areno)["snd_ssthresh"], own(areno)["rtt_cong"]) == (left, new_cong * MS)
 
 
-@given(w=packets, base=rtts, last=st.integers(0, RTT_MAX) | st.integers(0, 1000), cong=rtts, command=st.sampled_from(["loss", "rto", "cwr"]))
+@given(
+    w=packets,
+    base=rtts,
+    last=st.integers(0, RTT_MAX) | st.integers(0, 1000),
+    cong=rtts,
+    command=st.sampled_from(["loss", "rto", "cwr"]),
+)
 @example(w=W_MAX, base=1, last=RTT_MAX, cong=RTT_MAX, command="loss")
 @example(w=100, base=50, last=40, cong=60, command="loss")
 def test_areno_cut_is_the_formula(areno, w, base, last, cong, command):
@@ -700,7 +741,15 @@ def test_areno_loss_ends_probing_and_undo_brings_it_back(areno):
 
 
 def test_areno_base_takes_the_window_after_a_loss(areno):
-    sending(areno, 100 * ONE, ca__base_q20=70 * ONE, ca__probe_q20=30 * ONE, ca__rtt_min=40 * MS, ca__rtt_last=60 * MS, ca__rtt_cong=80 * MS)
+    sending(
+        areno,
+        100 * ONE,
+        ca__base_q20=70 * ONE,
+        ca__probe_q20=30 * ONE,
+        ca__rtt_min=40 * MS,
+        ca__rtt_last=60 * MS,
+        ca__rtt_cong=80 * MS,
+    )
     areno.loss(now=1)
     repaired(areno)
     ca = own(areno)
@@ -708,7 +757,15 @@ def test_areno_base_takes_the_window_after_a_loss(areno):
 
 
 def test_areno_rtt_of_growth_is_averaged_and_that_of_the_cut_is_not(areno):
-    sending(areno, 100 * ONE, ca__base_q20=100 * ONE, ca__rtt_min=40 * MS, ca__rtt_last=40 * MS, ca__rtt_q4=40 * MS << 4, ca__rtt_cong=80 * MS)
+    sending(
+        areno,
+        100 * ONE,
+        ca__base_q20=100 * ONE,
+        ca__rtt_min=40 * MS,
+        ca__rtt_last=40 * MS,
+        ca__rtt_q4=40 * MS << 4,
+        ca__rtt_cong=80 * MS,
+    )
     areno.ack(rtt=80 * MS)
     assert own(areno)["rtt_q4"] == 50 * MS << 4
     assert own(areno)["c_q16"] == C_ONE // 4
@@ -732,7 +789,9 @@ def test_areno_rate_is_averaged_by_round_trips(areno):
 def test_areno_limited_round_trip_lowers_no_rate(areno):
     sending(areno, 100 * ONE, ca__base_q20=100 * ONE)
     for limited, b in ((1, 8000), (0, 7200)):
-        areno.poke(ca__b_q8=8000 * 256, ca__delivered=0, delivered=99, ca__round_stamp=0, ca__round_end=0, ca__limited=limited)
+        areno.poke(
+            ca__b_q8=8000 * 256, ca__delivered=0, delivered=99, ca__round_stamp=0, ca__round_end=0, ca__limited=limited
+        )
         areno.ack(n=1, rtt=40 * MS, now=62_500)
         assert own(areno)["b_q8"] == b * 256
 

@@ -9,7 +9,20 @@ from hypothesis import strategies as st
 
 from host.bottleneck import Link, run
 from host.driver import Driver, build, line
-from host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, many_rtts, one_rtt, packets, recover, rtts, steps, strange
+from host.streams import (
+    MS,
+    RTT_MAX,
+    W_MAX,
+    bounded,
+    lines_of,
+    many_rtts,
+    one_rtt,
+    packets,
+    recover,
+    rtts,
+    steps,
+    strange,
+)
 
 ONE = 1 << 20  # a packet, in the units of the window
 GAP_MAX = 4 * 10**9
@@ -155,7 +168,12 @@ def test_a_sample_of_no_time_is_one_nanosecond(taichung):
     assert sample(taichung, 0) == (0, 0)
 
 
-@given(average=gaps, us=st.integers(200, 5 * 10**6) | st.integers(200, 3000), n=st.integers(1, 1000), weight=st.integers(0, 255) | st.just(224))
+@given(
+    average=gaps,
+    us=st.integers(200, 5 * 10**6) | st.integers(200, 3000),
+    n=st.integers(1, 1000),
+    weight=st.integers(0, 255) | st.just(224),
+)
 @example(average=GAP_MAX, us=2**32, n=1, weight=255)
 @example(average=1, us=200, n=W_MAX, weight=255)
 def test_average_is_exact(taichung, average, us, n, weight):
@@ -411,7 +429,12 @@ def test_first_window(taichung):
 # Loss: (11) and (12)
 
 
-@given(w=packets, base=rtts, last=st.integers(0, RTT_MAX) | st.integers(0, 1000), command=st.sampled_from(["loss", "rto", "cwr"]))
+@given(
+    w=packets,
+    base=rtts,
+    last=st.integers(0, RTT_MAX) | st.integers(0, 1000),
+    command=st.sampled_from(["loss", "rto", "cwr"]),
+)
 @example(w=W_MAX, base=RTT_MAX, last=RTT_MAX, command="loss")
 @example(w=101, base=50, last=40, command="loss")  # RTTmin has just aged
 @example(w=1, base=40, last=40, command="rto")
@@ -442,7 +465,12 @@ def test_larger_last_rtt_never_gives_larger_window_after_loss(taichung, w, base,
 
 
 @settings(max_examples=40)
-@given(lost=st.lists(st.booleans(), min_size=1, max_size=6), w=st.integers(4, 60), inter=st.sampled_from([0, 400_000]), gap=st.sampled_from([1, 400]))
+@given(
+    lost=st.lists(st.booleans(), min_size=1, max_size=6),
+    w=st.integers(4, 60),
+    inter=st.sampled_from([0, 400_000]),
+    gap=st.sampled_from([1, 400]),
+)
 def test_false_losses_at_a_flat_rtt_neither_slow_it_nor_let_it_beyond_an_undisturbed_one(taichung, lost, w, inter, gap):
     """Duplicate ACKs that somebody forges: (11) cuts what was queued, and nothing was."""
     windows = []
@@ -526,7 +554,13 @@ def test_timeout_restarts_from_one_packet(taichung):
     assert taichung.state()["tp"]["state"] == 0 and own(taichung)["fresh"] == 1
 
 
-@given(w=st.integers(4, 2000), inter=st.sampled_from([0, 400_000]), acks=st.integers(0, 30), timeout=st.booleans(), recovered=st.booleans())
+@given(
+    w=st.integers(4, 2000),
+    inter=st.sampled_from([0, 400_000]),
+    acks=st.integers(0, 30),
+    timeout=st.booleans(),
+    recovered=st.booleans(),
+)
 def test_undo_restores_the_window(taichung, w, inter, acks, timeout, recovered):
     sending(taichung, w * ONE, {}, inter=inter, rtt=50 * MS)
     taichung.do("rto" if timeout else "loss")
@@ -589,7 +623,9 @@ def test_application_limited_neither_grows_nor_samples(taichung):
     assert after["counters"]["limited_acks"] >= 100 and after["ca"]["mark"] == 0
     taichung.send(app=2**32 - 1)
     many_rtts(taichung, 2, start=3 * 10**6, gap=400)
-    assert own(taichung)["inter_ack_ns"] == 400_000 and counted(taichung, "rejected") == (0,)  # no sample across the change
+    assert own(taichung)["inter_ack_ns"] == 400_000 and counted(taichung, "rejected") == (
+        0,
+    )  # no sample across the change
 
 
 def test_application_limited_slow_start_stops_at_twice_the_flight(taichung):
@@ -660,7 +696,9 @@ def test_largest_window(taichung):
     assert taichung.ack()["cwnd"] == W_MAX
 
 
-@pytest.mark.parametrize("rtt, counted_as", [(1, 1), (RTT_MAX, RTT_MAX), (RTT_MAX + 1, RTT_MAX), (2**31 - 1, RTT_MAX), (-1, 0), (0, 0)])
+@pytest.mark.parametrize(
+    "rtt, counted_as", [(1, 1), (RTT_MAX, RTT_MAX), (RTT_MAX + 1, RTT_MAX), (2**31 - 1, RTT_MAX), (-1, 0), (0, 0)]
+)
 def test_limits_of_an_rtt_sample(taichung, rtt, counted_as):
     taichung.start(tx_start=0)
     taichung.ack(rtt=rtt)
@@ -678,7 +716,9 @@ def test_rtt_min_ages_if_so_asked(taichung, age, after):
 
 def test_least_sample_goes_with_rtt_min(taichung):
     """A path that changed: what was the least time between ACKs there is no measure here."""
-    at_rest(taichung, 10 * ONE, {"rtt_min_win_s": 10}, 400_000, least=1000, flight=100, ca__young_s=1, ca__rtt_young=40 * MS)
+    at_rest(
+        taichung, 10 * ONE, {"rtt_min_win_s": 10}, 400_000, least=1000, flight=100, ca__young_s=1, ca__rtt_young=40 * MS
+    )
     taichung.ack(now=60 * 10**6, rtt=60 * MS)
     assert own(taichung)["rtt_min"] == 60 * MS
     assert own(taichung)["inter_min_ns"] == 0
@@ -741,7 +781,9 @@ def test_the_sum_of_fig_2_shrinks_nothing(taichung):
        tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_any_stream_keeps_the_window_in_bounds(taichung, data, clamp, mss, tx_start, seq):
     params = {name: data.draw(bounded(bounds)) for name, bounds in taichung.params().items()}
-    taichung.start(params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq)
+    taichung.start(
+        params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq
+    )
     lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp)
     most = min(clamp, W_MAX)
     assert all(1 <= answer["cwnd"] <= most for answer in taichung.batch(lines))

@@ -14,13 +14,26 @@ pytestmark = pytest.mark.lab
 
 ACCSA = ('controller = "reno"', 'controller = "accsa"')
 LINUX = ('profile = "ns2"', 'profile = "linux"\nsysctls = { "net.ipv4.tcp_timestamps" = 0 }')
-TRACED = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "6s"\nmeasure_from = "2s"\ntraffic = "plain"\ncapture = true')
+TRACED = (
+    'duration = "3s"\nmeasure_from = "1s"',
+    'duration = "6s"\nmeasure_from = "2s"\ntraffic = "plain"\ncapture = true',
+)
 PLAIN = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "6s"\nmeasure_from = "2s"\ntraffic = "plain"')
 REVERSE = 'reverse = { rate = "10mbit", delay = "20ms", queue = 100 }'
 FORWARD = 'forward = { rate = "10mbit", delay = "20ms", queue = 100 '
 SLOW = 'reverse = { rate = "100kbit", delay = "20ms", queue = 10 }'
 RED = 'reverse = { rate = "100kbit", delay = "20ms", queue = 10, red = { min = 4, max = 8, probability = "10%", ecn = true } }'
-DATA = np.dtype([("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("flags", "u1"), ("marks", "u1"), ("cwnd", ">u2"), ("una", ">u4")])
+DATA = np.dtype(
+    [
+        ("kind", "u1"),
+        ("length", "u1"),
+        ("exid", ">u2"),
+        ("flags", "u1"),
+        ("marks", "u1"),
+        ("cwnd", ">u2"),
+        ("una", ">u4"),
+    ]
+)
 
 
 def counters(r) -> dict[str, int]:

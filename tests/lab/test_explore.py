@@ -57,8 +57,25 @@ def test_draws_have_all_that_a_scenario_can(known):
         first.add(tree["flows"][0]["controller"])
         assert not {*explore.APART} <= {f["controller"] for f in tree["flows"]}
     assert first == set(known)
-    words = ("loss", "reorder", "duplicate", "jitter", "red", "strip", "rewrite", "hops", "stop", "resume", "delayed", "extra_delay", "background", "mtu",
-             *(f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")), "set = ", *explore.KERNELS_OWN)
+    words = (
+        "loss",
+        "reorder",
+        "duplicate",
+        "jitter",
+        "red",
+        "strip",
+        "rewrite",
+        "hops",
+        "stop",
+        "resume",
+        "delayed",
+        "extra_delay",
+        "background",
+        "mtu",
+        *(f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")),
+        "set = ",
+        *explore.KERNELS_OWN,
+    )
     assert [w for w in words if w not in text] == []
 
 
@@ -69,26 +86,41 @@ def change(line: str) -> str:
     return f'\n[[changes]]\nat = "1s"\n{line}\n'
 
 
-@pytest.mark.parametrize("text, words", [
-    (change('direction = "forward"\nmtu = 1200'), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
-    (change('direction = "forward"\nmtu = 500'), "changes.0.mtu: Input should be greater than or equal to 552"),
-    (change('direction = "forward"\nhop = 2\nrate = "1mbit"'), "changes.0.hop: no hop 2"),
-    (change('rate = "1mbit"'), "rate: needs a direction"),
-    (change('direction = "forward"\nrate = "1mbit"\ncontroller = "reno"'), "changes either a controller or the path"),
-    (change('direction = "forward"'), "must have controller and set"),
-    (change('controller = "reno"\ncommand = "load"'), "changes.0: reno is loaded then"),
-    (change('controller = "reno"\ncommand = "unload"') + change('controller = "reno"\ncommand = "use"'), "changes.1: reno is not loaded then"),
-    (change('controller = "reno"\ncommand = "use"\nset = { a = 1 }'), "set: use takes no parameters"),
-    (change('controller = "reno"\ncommand = "reboot"'), "changes.0.command"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (change('direction = "forward"\nmtu = 1200'), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
+        (change('direction = "forward"\nmtu = 500'), "changes.0.mtu: Input should be greater than or equal to 552"),
+        (change('direction = "forward"\nhop = 2\nrate = "1mbit"'), "changes.0.hop: no hop 2"),
+        (change('rate = "1mbit"'), "rate: needs a direction"),
+        (
+            change('direction = "forward"\nrate = "1mbit"\ncontroller = "reno"'),
+            "changes either a controller or the path",
+        ),
+        (change('direction = "forward"'), "must have controller and set"),
+        (change('controller = "reno"\ncommand = "load"'), "changes.0: reno is loaded then"),
+        (
+            change('controller = "reno"\ncommand = "unload"') + change('controller = "reno"\ncommand = "use"'),
+            "changes.1: reno is not loaded then",
+        ),
+        (change('controller = "reno"\ncommand = "use"\nset = { a = 1 }'), "set: use takes no parameters"),
+        (change('controller = "reno"\ncommand = "reboot"'), "changes.0.command"),
+    ],
+)
 def test_changes_that_cannot_be(scenario_file, text, words):
     with pytest.raises(LabError, match=words):
         scenario.load(scenario_file(append=text))
 
 
-@pytest.mark.parametrize("more, words", [
-    ('jitter = "21ms"', "jitter must be at most the delay"), ('duplicate = 1', "share"), ("rewrite = [{ kind = 1, offset = 2, value = 0 }]", "rewrite.0.kind"),
-    ("rewrite = [{ kind = 2, offset = 2, value = 65536 }]", "rewrite.0.value")])
+@pytest.mark.parametrize(
+    "more, words",
+    [
+        ('jitter = "21ms"', "jitter must be at most the delay"),
+        ("duplicate = 1", "share"),
+        ("rewrite = [{ kind = 1, offset = 2, value = 0 }]", "rewrite.0.kind"),
+        ("rewrite = [{ kind = 2, offset = 2, value = 65536 }]", "rewrite.0.value"),
+    ],
+)
 def test_directions_that_cannot_be(scenario_file, more, words):
     with pytest.raises(LabError, match=words):
         scenario.load(scenario_file(("queue = 100 }\nreverse", f"queue = 100, {more} }}\nreverse")))
@@ -103,21 +135,29 @@ def test_commands_are_for_what_asymcc_loads_and_bytes_for_plain_traffic(scenario
 
 
 def test_a_change_of_the_path_comes_on_top_of_those_before(scenario_file):
-    text = "".join(f'\n[[changes]]\nat = "{at}s"\ndirection = "forward"\n{what}\n' for at, what in
-                   ((2, 'loss = "1%"'), (1, 'delay = "5ms"\nrate = "1mbit"'), (2.5, "mtu = 600")))
+    text = "".join(
+        f'\n[[changes]]\nat = "{at}s"\ndirection = "forward"\n{what}\n'
+        for at, what in ((2, 'loss = "1%"'), (1, 'delay = "5ms"\nrate = "1mbit"'), (2.5, "mtu = 600"))
+    )
     job = topology.compile_job(scenario.load(scenario_file(append=text))[0], 1)
     first, second, third = job["changes"]
     assert [c["at_s"] for c in job["changes"]] == [1, 2, 2.5]
-    assert first["path"] == [{"node": "left", "dev": "left-right", "shape": {"rate_bps": 10**6, "burst_bytes": 2000, "queue_packets": 100}},
-                             {"node": "right", "dev": "right-dst0", "shape": {"delay_us": 5000, "loss": 0.0, "reorder": 0.0}}]
-    assert second["path"] == [{"node": "right", "dev": "right-dst0", "shape": {"delay_us": 5000, "loss": 0.01, "reorder": 0.0}}]
+    assert first["path"] == [
+        {"node": "left", "dev": "left-right", "shape": {"rate_bps": 10**6, "burst_bytes": 2000, "queue_packets": 100}},
+        {"node": "right", "dev": "right-dst0", "shape": {"delay_us": 5000, "loss": 0.0, "reorder": 0.0}},
+    ]
+    assert second["path"] == [
+        {"node": "right", "dev": "right-dst0", "shape": {"delay_us": 5000, "loss": 0.01, "reorder": 0.0}}
+    ]
     assert third["path"] == [{"node": "left", "dev": "left-right", "mtu": 600}]
 
 
 def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
     job = topology.compile_job(scenario.load(scenario_file())[0], 1)
     assert not {"rewrites", "verify"} & set(job) and "jitter_us" not in job["probes"][0]
-    assert {"delay_us", "loss", "reorder"} in [set(end["shape"]) for link in job["links"] for end in (link["a"], link["b"])]
+    assert {"delay_us", "loss", "reorder"} in [
+        set(end["shape"]) for link in job["links"] for end in (link["a"], link["b"])
+    ]
 
 
 # --- what is judged ------------------------------------------------------------------------
@@ -147,32 +187,47 @@ def test_a_receiver_tells_where_the_first_wrong_byte_is(monkeypatch, wrong_at):
 
 
 def test_what_cannot_be_judged(scenario_file):
-    for more, words in (("", "needs verify"), ("[sweep]\n\"path.mtu\" = [500, 600]\n", "one case is judged")):
+    for more, words in (("", "needs verify"), ('[sweep]\n"path.mtu" = [500, 600]\n', "one case is judged")):
         p = asymlab("explore", scenario_file(append=more))
         assert p.returncode == 1 and words in p.stderr and len(p.stderr.splitlines()) == 1
 
 
 def test_shrinking_keeps_what_breaks_and_nothing_else(known):
     """Breaks: a second flow of cubic beside loss forward. A draw that has both comes down to a dozen lines."""
+
     def breaks(tree):
         forward = tree["path"].get("forward") or tree["path"]["hops"][0]["forward"]
-        return [explore.Broken("silence", "x", "")] if "loss" in forward and any(f["controller"] == "cubic" for f in tree["flows"]) else []
+        return (
+            [explore.Broken("silence", "x", "")]
+            if "loss" in forward and any(f["controller"] == "cubic" for f in tree["flows"])
+            else []
+        )
 
     trees = (explore.draw(1, n, list(known), known) for n in range(3000))
     for tree in [t for t in trees if breaks(t)][:10]:
         less = explore.shrink(tree, "silence", breaks, 500)
         assert breaks(less) and explore.valid(less)
-        assert [f["controller"] for f in less["flows"]] == ["cubic"] and "hops" not in less["path"] and "changes" not in less
-        assert set(less["path"]["forward"]) == {"rate", "delay", "queue", "loss"} and set(less["path"]["reverse"]) == {"rate", "delay", "queue"}
+        assert (
+            [f["controller"] for f in less["flows"]] == ["cubic"]
+            and "hops" not in less["path"]
+            and "changes" not in less
+        )
+        assert set(less["path"]["forward"]) == {"rate", "delay", "queue", "loss"} and set(less["path"]["reverse"]) == {
+            "rate",
+            "delay",
+            "queue",
+        }
         assert less["run"]["duration"] in ("2s", "3s") and set(less["flows"][0]) <= {"controller", "start"}
 
 
 def edited(r, **tables):
     """The run with other tables or another record."""
+
     class Edited(type(r)):
         acks = property(lambda self: tables.get("acks", r.acks))
         goodput = property(lambda self: tables.get("goodput", r.goodput))
         links = property(lambda self: tables.get("links", r.links))
+
     return Edited(r.folder, {**r.record, "agent": {**r.record["agent"], **tables.get("agent", {})}})
 
 
@@ -180,9 +235,17 @@ def edited(r, **tables):
 def test_each_invariant_can_fail(known, folder):
     """A sound run, then with one thing of it falsified at a time."""
     guest = image.open_image("6.12")
-    tree = {"title": "sound", "id": "EXPLORE", "path": {"mtu": 1000, "forward": {"rate": "1mbit", "delay": "10ms", "queue": 10},
-            "reverse": {"rate": "1mbit", "delay": "10ms", "queue": 10}}, "flows": [{"controller": "nreno"}],
-            "run": {"duration": "8s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True}}
+    tree = {
+        "title": "sound",
+        "id": "EXPLORE",
+        "path": {
+            "mtu": 1000,
+            "forward": {"rate": "1mbit", "delay": "10ms", "queue": 10},
+            "reverse": {"rate": "1mbit", "delay": "10ms", "queue": 10},
+        },
+        "flows": [{"controller": "nreno"}],
+        "run": {"duration": "8s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
+    }
     case = explore.written(tree, "sound")
     r = explore.attempt(guest, case)
     assert r.valid and explore.judge(case, r) == [] and explore.floor_of(explore.View(case, r))
@@ -211,7 +274,11 @@ def test_each_invariant_can_fail(known, folder):
     assert breaks(agent={"left": ["prog 1 nreno_init"]}) == {"left"}
     assert breaks(agent={"kernel_log": ["WARNING: CPU: 0 PID: 1 at net/ipv4/tcp.c:1"]}) == {"log"}
     assert breaks(agent={"kernel_log": ["sch_tbf: burst 240 is lower than device right-left mtu (1014) !"]}) == set()
-    for words, name in (("flow 0: plain ended: Connection reset", "broken"), ("asymcc load reno: no", "command"), ("virtual machine: no end after 1 s", "machine")):
+    for words, name in (
+        ("flow 0: plain ended: Connection reset", "broken"),
+        ("asymcc load reno: no", "command"),
+        ("virtual machine: no end after 1 s", "machine"),
+    ):
         assert [b.invariant for b in explore.judge(case, LabError(words))] == [name]
     assert explore.judge(case, LabError("tc -n x: no")) == []  # the lab's own
 
@@ -221,17 +288,45 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
     """`frozen` of tests/. The smallest scenario repeats to the byte, and still breaks it."""
     for f in BUILD.glob("*.bpf.o"):
         (tmp_path / f.name).symlink_to(f)
-    subprocess.run(["clang", "-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_x86", f"-I{REPO}/bpf", f"-ffile-prefix-map={REPO}=.",
-                    "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu", "-c", REPO / "tests" / "lab" / "frozen.bpf.c",
-                    "-o", tmp_path / "frozen.bpf.o"], check=True, timeout=60)
+    subprocess.run(
+        [
+            "clang",
+            "-g",
+            "-O2",
+            "-target",
+            "bpf",
+            "-mcpu=v3",
+            "-D__TARGET_ARCH_x86",
+            f"-I{REPO}/bpf",
+            f"-ffile-prefix-map={REPO}=.",
+            "-idirafter",
+            f"/usr/include/{os.uname().machine}-linux-gnu",
+            "-c",
+            REPO / "tests" / "lab" / "frozen.bpf.c",
+            "-o",
+            tmp_path / "frozen.bpf.o",
+        ],
+        check=True,
+        timeout=60,
+    )
     monkeypatch.setattr(topology, "BUILD", tmp_path)
     monkeypatch.setattr(explore, "SHRINK_RUNS", 2)
     guest = image.open_image("6.12")
-    tree = {"title": "with more than it takes", "id": "EXPLORE", "path": {"mtu": 1000, "forward": {"rate": "483kbit", "delay": "20ms", "queue": 10},
-            "reverse": {"rate": "483kbit", "delay": "20ms", "queue": 50, "jitter": "1ms"}},
-            "flows": [{"controller": "frozen", "ack": "delayed"}, {"controller": "reno", "direction": "reverse", "start": "1s", "stop": "2s"}],
-            "changes": [{"at": "1s", "direction": "forward", "delay": "30ms"}],
-            "run": {"duration": "40s", "measure_from": "6s", "traffic": "plain", "verify": True, "audit": True}}
+    tree = {
+        "title": "with more than it takes",
+        "id": "EXPLORE",
+        "path": {
+            "mtu": 1000,
+            "forward": {"rate": "483kbit", "delay": "20ms", "queue": 10},
+            "reverse": {"rate": "483kbit", "delay": "20ms", "queue": 50, "jitter": "1ms"},
+        },
+        "flows": [
+            {"controller": "frozen", "ack": "delayed"},
+            {"controller": "reno", "direction": "reverse", "start": "1s", "stop": "2s"},
+        ],
+        "changes": [{"at": "1s", "direction": "forward", "delay": "30ms"}],
+        "run": {"duration": "40s", "measure_from": "6s", "traffic": "plain", "verify": True, "audit": True},
+    }
     tally = explore.explore({"long": tree}, 1, guest)
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
@@ -246,15 +341,40 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
 def test_what_the_path_does_under_way(folder):
     """Duplicates, jitter, a shorter MTU, another rate and delay, an MSS that a middlebox lowers, commands: each is seen, nothing breaks."""
     guest = image.open_image("6.12")
-    tree = {"title": "all of it", "id": "EXPLORE", "path": {
-        "mtu": 1000, "forward": {"rate": "1mbit", "delay": "20ms", "queue": 50, "duplicate": "5%", "jitter": "2ms"},
-        "reverse": {"rate": "1mbit", "delay": "20ms", "queue": 50, "rewrite": [{"kind": 2, "offset": 2, "value": 700}]}},
-        "flows": [{"controller": "fusion"}, {"controller": "fast", "start": "5s"}], "controllers": {"fast": {"alpha": 20}},
-        "changes": [{"at": "2s", "direction": "forward", "mtu": 600}, {"at": "3s", "controller": "fusion", "command": "replace", "set": {"init_cwnd": 5}},
-                    {"at": "4s", "controller": "fusion", "command": "use"}, {"at": "5.5s", "controller": "fusion", "command": "unuse"},
-                    {"at": "6s", "direction": "forward", "rate": "200kbit", "delay": "60ms"}, {"at": "6.5s", "controller": "fast", "command": "unload"},
-                    {"at": "7s", "controller": "fast", "command": "load"}, {"at": "7.5s", "controller": "fusion", "command": "drain"}],
-        "run": {"duration": "9s", "measure_from": "1s", "traffic": "plain", "verify": True, "audit": True, "capture": True}}
+    tree = {
+        "title": "all of it",
+        "id": "EXPLORE",
+        "path": {
+            "mtu": 1000,
+            "forward": {"rate": "1mbit", "delay": "20ms", "queue": 50, "duplicate": "5%", "jitter": "2ms"},
+            "reverse": {
+                "rate": "1mbit",
+                "delay": "20ms",
+                "queue": 50,
+                "rewrite": [{"kind": 2, "offset": 2, "value": 700}],
+            },
+        },
+        "flows": [{"controller": "fusion"}, {"controller": "fast", "start": "5s"}],
+        "controllers": {"fast": {"alpha": 20}},
+        "changes": [
+            {"at": "2s", "direction": "forward", "mtu": 600},
+            {"at": "3s", "controller": "fusion", "command": "replace", "set": {"init_cwnd": 5}},
+            {"at": "4s", "controller": "fusion", "command": "use"},
+            {"at": "5.5s", "controller": "fusion", "command": "unuse"},
+            {"at": "6s", "direction": "forward", "rate": "200kbit", "delay": "60ms"},
+            {"at": "6.5s", "controller": "fast", "command": "unload"},
+            {"at": "7s", "controller": "fast", "command": "load"},
+            {"at": "7.5s", "controller": "fusion", "command": "drain"},
+        ],
+        "run": {
+            "duration": "9s",
+            "measure_from": "1s",
+            "traffic": "plain",
+            "verify": True,
+            "audit": True,
+            "capture": True,
+        },
+    }
     case = explore.written(tree, "all")
     r = explore.attempt(guest, case)
     assert not isinstance(r, LabError), r
@@ -268,18 +388,36 @@ def test_what_the_path_does_under_way(folder):
     assert late["rtt_us"].min() >= 78_000
     bits = 8 * r.links["bytes"][(r.links["dev"] == "left-right") & (r.links["t"] >= 7)].sum() / 2
     assert 150e3 < bits < 225e3
-    assert {n.split()[-1] for n in r.record["agent"]["loaded"]} > {"fusion", "fast", "asymcc_use"} and set(r.record["agent"]["controllers"]) == {"fast"}
+    assert {n.split()[-1] for n in r.record["agent"]["loaded"]} > {"fusion", "fast", "asymcc_use"} and set(
+        r.record["agent"]["controllers"]
+    ) == {"fast"}
 
 
 @pytest.mark.lab
 def test_a_shorter_mtu_binds_one_direction(folder):
     """Data flows both ways; each change of an MTU shortens the packets of its own direction and of no other."""
     way = {"rate": "1mbit", "delay": "20ms", "queue": 50}
-    case = explore.written({"title": "MTU", "id": "EXPLORE", "path": {"mtu": 1000, "forward": way, "reverse": way},
-                            "flows": [{"controller": "reno"}, {"controller": "reno", "direction": "reverse"}],
-                            "changes": [{"at": f"{at}s", "direction": d, "mtu": mtu} for at, d, mtu in
-                                        ((2, "reverse", 809), (4, "forward", 600), (6, "reverse", 1000))],
-                            "run": {"duration": "7s", "measure_from": "1s", "traffic": "plain", "verify": True, "audit": True, "capture": True}}, "mtu")
+    case = explore.written(
+        {
+            "title": "MTU",
+            "id": "EXPLORE",
+            "path": {"mtu": 1000, "forward": way, "reverse": way},
+            "flows": [{"controller": "reno"}, {"controller": "reno", "direction": "reverse"}],
+            "changes": [
+                {"at": f"{at}s", "direction": d, "mtu": mtu}
+                for at, d, mtu in ((2, "reverse", 809), (4, "forward", 600), (6, "reverse", 1000))
+            ],
+            "run": {
+                "duration": "7s",
+                "measure_from": "1s",
+                "traffic": "plain",
+                "verify": True,
+                "audit": True,
+                "capture": True,
+            },
+        },
+        "mtu",
+    )
     r = explore.attempt(image.open_image("6.12"), case)
     assert not isinstance(r, LabError), r
     assert r.valid and explore.judge(case, r) == []
@@ -288,7 +426,11 @@ def test_a_shorter_mtu_binds_one_direction(folder):
         packets = r.capture(direction)
         return int(packets["bytes"][(packets["t"] >= since) & (packets["t"] < since + 1)].max())
 
-    assert [(longest("forward", t), longest("reverse", t)) for t in (1, 3, 5)] == [(1000, 1000), (1000, 809), (600, 809)]
+    assert [(longest("forward", t), longest("reverse", t)) for t in (1, 3, 5)] == [
+        (1000, 1000),
+        (1000, 809),
+        (600, 809),
+    ]
 
 
 @pytest.mark.lab

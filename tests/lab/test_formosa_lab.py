@@ -18,8 +18,20 @@ PLAIN = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"')
 LINUX = ('profile = "ns2"', 'profile = "linux"')
 DEEP = ("queue = 100 }\nreverse", "queue = 1000 }\nreverse")
 SLOW = ('reverse = { rate = "10mbit"', 'reverse = { rate = "100kbit"')
-DATA = np.dtype([("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("flags", "u1"), ("round", "u1"), ("srtt", ">u2"), ("stamp", ">u4")])
-ANSWER = np.dtype([("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("signal", "u1"), ("round", "u1"), ("queue", ">u2")])
+DATA = np.dtype(
+    [
+        ("kind", "u1"),
+        ("length", "u1"),
+        ("exid", ">u2"),
+        ("flags", "u1"),
+        ("round", "u1"),
+        ("srtt", ">u2"),
+        ("stamp", ">u4"),
+    ]
+)
+ANSWER = np.dtype(
+    [("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("signal", "u1"), ("round", "u1"), ("queue", ">u2")]
+)
 DATA_EXID, ANSWER_EXID = 0xF0A1, 0xF0A2
 A, F = 0x80, 0x10
 
@@ -49,11 +61,15 @@ def test_rounds_flags_and_answers(scenario_file, kernel):
     rounds = np.cumsum(np.diff(option["round"].astype(int), prepend=option["round"][:1].astype(int)) % 256)
     assert list(np.bincount(rounds)[:10]) == [1, 2, 3, 5, 8, 13, 21, 34, 55, 89]
     flagged = option["flags"] & A > 0
-    assert (flagged == np.append(True, np.diff(rounds) > 0)).all(), "the first packet of each round is flagged, and no other"
+    assert (flagged == np.append(True, np.diff(rounds) > 0)).all(), (
+        "the first packet of each round is flagged, and no other"
+    )
 
     ends = data["seq"][flagged] + data["payload"][flagged]
     forced = acks[answer["signal"] & F > 0]
-    assert set(ends[:-2]) <= set(forced["ack"]), "the ACK that a flag forces covers the flagged packet, and ends with it"
+    assert set(ends[:-2]) <= set(forced["ack"]), (
+        "the ACK that a flag forces covers the flagged packet, and ends with it"
+    )
     assert (np.diff(forced["ack"].astype("i8")) > 0).all() and len(forced) >= len(ends) - 2
 
     state = r.state(0)
@@ -98,7 +114,10 @@ def test_a_path_that_reorders(scenario_file):
 @pytest.mark.parametrize("syn", [False, True])
 def test_middlebox_that_strips(scenario_file, syn):
     """From all segments, or all but the handshake's: the transfer goes on without options, the delay by timestamps."""
-    strip = ("queue = 100 }\nreverse", f"queue = 100, strip = {{ kinds = [253], syn = {str(syn).lower()} }} }}\nreverse")
+    strip = (
+        "queue = 100 }\nreverse",
+        f"queue = 100, strip = {{ kinds = [253], syn = {str(syn).lower()} }} }}\nreverse",
+    )
     r = run(scenario_file(FORMOSA, PLAIN, LINUX, strip, ('duration = "3s"', 'duration = "6s"')))
     n = counters(r)
     assert r.valid and r.metrics["utilisation"] > 0.8

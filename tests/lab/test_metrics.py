@@ -3,7 +3,8 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from asymlab.report import suite
 from asymlab.results import metrics
@@ -26,15 +27,34 @@ def rows(dtype, *values):
 
 
 def test_goodput_bins():
-    goodput = rows([("flow", "i4"), ("t", "f8"), ("bytes", "u8")], (0, -0.1, 999), (0, 0.0, 1000), (0, 0.3, 500), (1, 0.3, 7), (0, 0.4, 9))
+    goodput = rows(
+        [("flow", "i4"), ("t", "f8"), ("bytes", "u8")],
+        (0, -0.1, 999),
+        (0, 0.0, 1000),
+        (0, 0.3, 500),
+        (1, 0.3, 7),
+        (0, 0.4, 9),
+    )
     assert list(metrics.goodput_bins(goodput, 0, 0.4, 0.1)) == pytest.approx([80000, 0, 0, 40000])
 
 
 def test_link_metrics():
-    links = rows([("dev", "U16"), ("t", "f8"), ("packets", "u4"), ("bytes", "u8"), ("pure_acks", "u4"), ("qlen_max", "u4"),
-                  ("qlen_sum", "u8"), ("drops", "u4")],
-                 ("a", 0.9, 1000, 10**6, 0, 99, 9, 1),
-                 ("a", 1.0, 100, 100 * 1014, 40, 9, 400, 3), ("a", 1.1, 100, 100 * 1014, 60, 12, 600, 5), ("b", 1.0, 7, 7, 7, 7, 7, 7))
+    links = rows(
+        [
+            ("dev", "U16"),
+            ("t", "f8"),
+            ("packets", "u4"),
+            ("bytes", "u8"),
+            ("pure_acks", "u4"),
+            ("qlen_max", "u4"),
+            ("qlen_sum", "u8"),
+            ("drops", "u4"),
+        ],
+        ("a", 0.9, 1000, 10**6, 0, 99, 9, 1),
+        ("a", 1.0, 100, 100 * 1014, 40, 9, 400, 3),
+        ("a", 1.1, 100, 100 * 1014, 60, 12, 600, 5),
+        ("b", 1.0, 7, 7, 7, 7, 7, 7),
+    )
     m = metrics.link_metrics(metrics.link_window(links, "a", 1.0, 1.2), rate_bps=16e6, span_s=0.2)
     assert m["utilisation"] == pytest.approx(200 * 1000 * 8 / (16e6 * 0.2))
     assert m["packets"] == 200 and m["pure_acks"] == 100
@@ -43,17 +63,47 @@ def test_link_metrics():
 
 
 def test_of_a_chain_the_busiest_hop_stands_for_the_path():
-    watch = [{"name": f"hop {k}", **{side: {"dev": f"{side}{k}", "rate_bps": 1e6} for side in ("forward", "reverse")}} for k in (1, 2, 3)]
-    job = {"measure_from_s": 1.0, "duration_s": 2.0, "bin_ms": 100, "payload_share": 0.96, "watch": watch,
-           "flows": [{"id": 0, "controller": "reno"}],
-           "background": [{"dst": "void0", "payload_bytes": 972, "hops": ["hop 1", "hop 2"]}, {"dst": "void1", "payload_bytes": 97, "hops": ["hop 3"]}]}
+    watch = [
+        {"name": f"hop {k}", **{side: {"dev": f"{side}{k}", "rate_bps": 1e6} for side in ("forward", "reverse")}}
+        for k in (1, 2, 3)
+    ]
+    job = {
+        "measure_from_s": 1.0,
+        "duration_s": 2.0,
+        "bin_ms": 100,
+        "payload_share": 0.96,
+        "watch": watch,
+        "flows": [{"id": 0, "controller": "reno"}],
+        "background": [
+            {"dst": "void0", "payload_bytes": 972, "hops": ["hop 1", "hop 2"]},
+            {"dst": "void1", "payload_bytes": 97, "hops": ["hop 3"]},
+        ],
+    }
     devs = [hop[side]["dev"] for hop in watch for side in ("forward", "reverse")]
-    marks = {mark: {"tcp": {"src0": {"TcpExtTCPTimeouts": n}}, "qdisc": {dev: {"drops": n * k} for k, dev in enumerate(devs)},
-                    "udp": {"void0": {"UdpInDatagrams": n, "UdpInErrors": 2 * n}, "void1": {"UdpInDatagrams": n, "UdpInErrors": 0}}}
-             for mark, n in (("measure", 2), ("end", 5))}
-    links = rows([("dev", "U16"), ("t", "f8"), ("packets", "u4"), ("bytes", "u8"), ("pure_acks", "u4"), ("qlen_max", "u4"), ("qlen_sum", "u8")],
-                 *((f"forward{k}", 1.5, n, n * 1014, 0, 5, 3 * n) for k, n in ((1, 50), (2, 100), (3, 20))),
-                 *((f"reverse{k}", 1.5, n, n * 54, n, 1, n) for k, n in ((1, 1000), (2, 25), (3, 10))))
+    marks = {
+        mark: {
+            "tcp": {"src0": {"TcpExtTCPTimeouts": n}},
+            "qdisc": {dev: {"drops": n * k} for k, dev in enumerate(devs)},
+            "udp": {
+                "void0": {"UdpInDatagrams": n, "UdpInErrors": 2 * n},
+                "void1": {"UdpInDatagrams": n, "UdpInErrors": 0},
+            },
+        }
+        for mark, n in (("measure", 2), ("end", 5))
+    }
+    links = rows(
+        [
+            ("dev", "U16"),
+            ("t", "f8"),
+            ("packets", "u4"),
+            ("bytes", "u8"),
+            ("pure_acks", "u4"),
+            ("qlen_max", "u4"),
+            ("qlen_sum", "u8"),
+        ],
+        *((f"forward{k}", 1.5, n, n * 1014, 0, 5, 3 * n) for k, n in ((1, 50), (2, 100), (3, 20))),
+        *((f"reverse{k}", 1.5, n, n * 54, n, 1, n) for k, n in ((1, 1000), (2, 25), (3, 10))),
+    )
     acks = np.zeros(0, [(c, "i8") for c in ("flow", "t", "retrans", "rtt_us", "cwnd")])
     goodput = np.zeros(0, [("flow", "i4"), ("t", "f8"), ("bytes", "u8")])
     m = metrics.of_run(job, {"marks": marks}, acks, goodput, links)
@@ -63,7 +113,9 @@ def test_of_a_chain_the_busiest_hop_stands_for_the_path():
     assert m["forward"] == m["hops"][1]["forward"] and m["reverse"] == m["hops"][1]["reverse"]
     assert m["background_bps"] == [9 * 1000 * 8, 3 * 125 * 8]
     assert m["utilisation"] == pytest.approx(0.8) and m["reverse_utilisation"] == pytest.approx(25 * 40 * 8 / 1e6)
-    assert m["acks_per_data_packet"] == pytest.approx(25 / (100 + 25 - 25 - 9))  # without the load that crosses this hop
+    assert m["acks_per_data_packet"] == pytest.approx(
+        25 / (100 + 25 - 25 - 9)
+    )  # without the load that crosses this hop
 
 
 def test_trend_is_relative_to_the_mean():
@@ -79,4 +131,4 @@ def test_jain_over_time():
 def test_confidence_interval():
     assert suite.interval([3.0]) == (3, 3, 3)
     mean, low, high = suite.interval([1.0, 2.0, 3.0])
-    assert mean == 2 and high - mean == pytest.approx(4.303 / 3 ** 0.5) and mean - low == pytest.approx(high - mean)
+    assert mean == 2 and high - mean == pytest.approx(4.303 / 3**0.5) and mean - low == pytest.approx(high - mean)

@@ -55,7 +55,10 @@ def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
 def test_a_path_that_reorders(scenario_file, kernel):
     """5 % of the packets overtake what left in the 20 ms before them. FAST loses none, and RACK lives with it."""
     linux = ('profile = "ns2"', 'profile = "linux"')
-    r = run(scenario_file(FAST, linux, PLAIN, (FORWARD, 'queue = 100, reorder = "5%" }\nreverse'), append=ALPHA.format(20)), kernel)
+    r = run(
+        scenario_file(FAST, linux, PLAIN, (FORWARD, 'queue = 100, reorder = "5%" }\nreverse'), append=ALPHA.format(20)),
+        kernel,
+    )
     straight = run(scenario_file(FAST, linux, PLAIN, append=ALPHA.format(20)), kernel)
     for one, share in ((straight, 0), (r, 0.05)):
         assert one.valid, one.record["invalid"]  # set-up checks are not led astray
@@ -92,22 +95,40 @@ def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_f
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file, kernel):
     """In the ACKs' direction, from segments other than SYNs: SACK is agreed on and never seen; a short queue loses packets."""
-    lossy = ('queue = 100 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100', 'queue = 10 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100')
+    lossy = (
+        'queue = 100 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100',
+        'queue = 10 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100',
+    )
     told = run(scenario_file(lossy, PLAIN), kernel)
     r = run(scenario_file((lossy[0], lossy[1] + ", strip = { kinds = [5, 253], syn = false }"), PLAIN), kernel)
     assert counted(told, "TcpExtTCPSackRecovery") >= 1
-    sacked = [counted(x, "TcpExtTCPSackShifted") + counted(x, "TcpExtTCPSackMerged") + counted(x, "TcpExtTCPSackShiftFallback") for x in (told, r)]
+    sacked = [
+        counted(x, "TcpExtTCPSackShifted")
+        + counted(x, "TcpExtTCPSackMerged")
+        + counted(x, "TcpExtTCPSackShiftFallback")
+        for x in (told, r)
+    ]
     assert sacked[0] > 0 and sacked[1] == 0 and counted(r, "TcpInErrs") == 0 and r.valid
 
 
 def test_sysctls_of_the_hosts(scenario_file):
-    r = run(scenario_file(("[path]", '[sysctls]\n"net.ipv4.tcp_sack" = 0\n"net.ipv4.tcp_early_retrans" = 3\n\n[path]'), CAPTURE, PLAIN))
+    r = run(
+        scenario_file(
+            ("[path]", '[sysctls]\n"net.ipv4.tcp_sack" = 0\n"net.ipv4.tcp_early_retrans" = 3\n\n[path]'), CAPTURE, PLAIN
+        )
+    )
     values = r.record["agent"]["sysctls"]
     assert [values[n]["net.ipv4.tcp_early_retrans"] for n in ("src0", "dst0", "left")] == [["3"], ["3"], ["0"]]
     assert SACK_PERMITTED not in option_kinds(r.capture("forward")[0]) and r.record["identity"]["job"]["must_have"]
 
 
-@pytest.mark.parametrize("line, words", [('"net.ipv4.tcp_sakc" = 1', "sysctl net.ipv4.tcp_sakc: kernel 6.12"), ('"net.ipv4.tcp_sack" = "x"', "net.ipv4.tcp_sack=x: Invalid argument")])
+@pytest.mark.parametrize(
+    "line, words",
+    [
+        ('"net.ipv4.tcp_sakc" = 1', "sysctl net.ipv4.tcp_sakc: kernel 6.12"),
+        ('"net.ipv4.tcp_sack" = "x"', "net.ipv4.tcp_sack=x: Invalid argument"),
+    ],
+)
 def test_sysctls_that_the_kernel_refuses(scenario_file, line, words):
     with pytest.raises(LabError, match=words) as e:
         run(scenario_file(("[path]", f"[sysctls]\n{line}\n\n[path]")))
@@ -136,9 +157,18 @@ def test_a_capture_holds_what_the_tracer_counts_and_repeats_to_the_byte(scenario
 
 def test_a_constant_load_takes_its_rate_and_leaves_the_rest(scenario_file):
     """4 of 10 Mbit/s for the first two seconds; the flow beside it has what is left."""
-    r = run(scenario_file(FAST, PLAIN, ("[run]", '[[background]]\nrate = "4mbit"\npacket = 500\nstop = "2s"\n[run]'), append=ALPHA.format(20)))
+    r = run(
+        scenario_file(
+            FAST,
+            PLAIN,
+            ("[run]", '[[background]]\nrate = "4mbit"\npacket = 500\nstop = "2s"\n[run]'),
+            append=ALPHA.format(20),
+        )
+    )
     assert r.valid, r.record["invalid"]
-    assert r.metrics["background_bps"] == [pytest.approx(4e6 / 2, rel=0.03)]  # of two seconds one, and what was under way
+    assert r.metrics["background_bps"] == [
+        pytest.approx(4e6 / 2, rel=0.03)
+    ]  # of two seconds one, and what was under way
     assert r.metrics["acks_per_data_packet"] == pytest.approx(1, abs=0.02)  # of TCP's packets
     seconds = np.bincount(r.goodput["t"].clip(0).astype(int), r.goodput["bytes"])[:3] * 8 / 0.96
     assert seconds[1:] == pytest.approx([6e6, 1e7], rel=0.06)
@@ -146,7 +176,11 @@ def test_a_constant_load_takes_its_rate_and_leaves_the_rest(scenario_file):
 
 def test_plain_traffic_is_the_data_alone(scenario_file):
     """One connection a flow, from its SYN at its start on; it stops and resumes."""
-    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstart = "0.2s"\nstop = "1.2s"\nresume = "2s"'), CAPTURE, PLAIN))
+    r = run(
+        scenario_file(
+            ('controller = "reno"', 'controller = "reno"\nstart = "0.2s"\nstop = "1.2s"\nresume = "2s"'), CAPTURE, PLAIN
+        )
+    )
     assert r.valid and r.record["identity"]["job"]["traffic"] == "plain"
     forward = r.capture("forward")
     assert set(forward["sport"]) == {agent.FLOW_PORT} and forward["flags"][0] == capture.SYN

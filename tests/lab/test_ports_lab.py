@@ -29,8 +29,16 @@ def scenario(folder, prefix, seconds=6):
     hops = [HOP.format(*path) for _, path in FLOWS]
     flows = [FLOW.format(prefix + law, k + 1, k + 2, 150 * k) for k, (law, _) in enumerate(FLOWS)]
     file = folder / f"{prefix}laws.toml"
-    file.write_text("".join(['title = "ports"\nid = "PORTS"\nprofile = "ns2"\n[path]\nmtu = 1000\n', *hops, *flows,
-                             f'[run]\nduration = "{seconds}s"\nmeasure_from = "{max(1, seconds // 3)}s"\nstart_jitter = "0ms"\ntraffic = "plain"\n']))
+    file.write_text(
+        "".join(
+            [
+                'title = "ports"\nid = "PORTS"\nprofile = "ns2"\n[path]\nmtu = 1000\n',
+                *hops,
+                *flows,
+                f'[run]\nduration = "{seconds}s"\nmeasure_from = "{max(1, seconds // 3)}s"\nstart_jitter = "0ms"\ntraffic = "plain"\n',
+            ]
+        )
+    )
     return file
 
 
@@ -41,7 +49,9 @@ def both(tmp_path_factory):
 
 
 def counters(r):
-    return {law: {c["name"]: c["value"] for c in r.record["agent"]["controllers"][f"bpf_{law}"]["counters"]} for law in LAWS}
+    return {
+        law: {c["name"]: c["value"] for c in r.record["agent"]["controllers"][f"bpf_{law}"]["counters"]} for law in LAWS
+    }
 
 
 @pytest.mark.parametrize("k", range(8), ids=[f"{law}-{'narrow' if path is NARROW else 'wide'}" for law, path in FLOWS])
@@ -51,7 +61,10 @@ def test_same_windows_at_each_ack(both, k):
     n = min(len(module), len(port))
     assert max(len(module), len(port)) - n <= 3  # the last may come after the end
     assert n > (2500 if k < 4 else 500)
-    same = {what: module[what][:n] == port[what][:n] for what in ("acked", "delivered", "lost", "ca_state", "in_flight", "cwnd", "ssthresh")}
+    same = {
+        what: module[what][:n] == port[what][:n]
+        for what in ("acked", "delivered", "lost", "ca_state", "in_flight", "cwnd", "ssthresh")
+    }
     path = same["acked"] & same["delivered"] & same["lost"] & same["ca_state"]  # what the law goes by
     assert path.all() if k < 4 else path.mean() > 0.98, np.flatnonzero(~path)
     law = same["cwnd"] & same["ssthresh"] & same["in_flight"]

@@ -7,80 +7,208 @@ import pytest
 
 from asymlab import LabError, cli
 from asymlab.guest import agent
-from asymlab.plan import scenario, topology
 from asymlab.paths import EXPERIMENTS
+from asymlab.plan import scenario, topology
 
 from shared import CHAIN, CROSSING, HOP, PATH, asymlab
-
 
 LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
 
 
 def test_quantities_carry_units(scenario_file):
-    s = scenario.load(scenario_file(('rate = "10mbit", delay = "20ms"', 'rate = "1.5mbit", delay = "250us", loss = "0.1%"')))[0].scenario
+    s = scenario.load(
+        scenario_file(('rate = "10mbit", delay = "20ms"', 'rate = "1.5mbit", delay = "250us", loss = "0.1%"'))
+    )[0].scenario
     assert s.path.forward.rate == 1_500_000
     assert s.path.forward.delay == 250
     assert s.path.forward.loss == 0.001
     assert s.run.duration == 3_000_000
 
 
-@pytest.mark.parametrize("old, new, key, reason", [
-    ('queue = 100 }\nreverse', 'queue = 0 }\nreverse', "path.forward.queue", "greater than or equal to 1"),
-    ('forward = { rate = "10mbit"', 'forward = { rate = "-10mbit"', "path.forward.rate", "not a quantity"),
-    ('forward = { rate = "10mbit"', 'forward = { rate = 10', "path.forward.rate", "not a quantity"),
-    ('forward = { rate = "10mbit"', 'forward = { rate = "10ms"', "path.forward.rate", "not a quantity"),
-    ('mtu = 1000', 'mtu = 1000\nmut = 3', "path.mut", "unknown key"),
-    ('mtu = 1000', 'mtu = 20', "path.mtu", "greater than or equal to 200"),
-    ('duration = "3s"', 'duration = "1s"', "run", "measure_from must come before duration"),
-    ('controller = "reno"', 'controller = "reno"\nstart = "2s"\nstop = "1s"', "flows.0", "stop must come after start"),
-    ('controller = "reno"', 'controller = "reno"\nstart = "9s"', "flows.0", "starts, stops or resumes after run.duration"),
-    ('controller = "reno"', 'controller = "reno"\nstop = "2s"\nresume = "1s"', "flows.0", "resume must come after stop"),
-    ('duration = "3s"', 'duration = "3050ms"', "run", "multiples of 100ms"),
-    ('id = "TEST"', 'id = "a test"', "id", "pattern"),
-    ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux', 'ns2' or 'newreno'"),
-    ('queue = 100 }\nreverse', 'queue = 100, loss = "100%" }\nreverse', "path.forward.loss", "less than 1"),
-    ('queue = 100 }\nreverse', 'queue = 100, reorder = "150%" }\nreverse', "path.forward.reorder", "less than 1"),
-    ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100, reorder = "1%" }\nreverse', "path.forward", "reorder needs a delay"),
-    ('queue = 100 }\nreverse', 'queue = 100, strip = [253] }\nreverse', "path.forward.strip", "valid dictionary"),
-    ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [], syn = true } }\nreverse', "path.forward.strip.kinds", "at least 1 item"),
-    ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [1], syn = true } }\nreverse', "path.forward.strip.kinds.0", "greater than or equal to 2"),
-    ('queue = 100 }\nreverse', 'queue = 100, strip = { kinds = [253] } }\nreverse', "path.forward.strip.syn", "Field required"),
-    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 4, probability = "10%" } }\nreverse', "path.forward.red.max", "Field required"),
-    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 4, max = 8, probability = 0.1 } }\nreverse', "path.forward.red.probability", "not a share"),
-    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 4, max = 8, probability = "0%" } }\nreverse', "path.forward.red.probability", "greater than 0"),
-    ('queue = 100 }\nreverse', 'queue = 100, red = { min = 8, max = 8, probability = "10%" } }\nreverse', "path.forward.red", "min must be less than max"),
-    ('queue = 100 }\nreverse', 'queue = 7, red = { min = 4, max = 8, probability = "10%" } }\nreverse', "path.forward", "red.max: must be at most the queue (7)"),
-    ('queue = 100 }\nreverse', 'queue = 9999, red = { min = 4, max = 9999, probability = "10%" } }\nreverse', "path", "take a larger weight"),
-    ('mtu = 1000\nforward = { rate = "10mbit", delay = "20ms", queue = 100', 'mtu = 5000\nforward = { rate = "10mbit", delay = "20ms", queue = 900000, red = { min = 4, max = 8, probability = "10%" }',
-     "path", "queue: 900000 packets of 5000 bytes are too many"),
-    ('[path]', '[sysctls]\nnet.ipv4.tcp_sack = 0\n\n[path]', "sysctls.net", "must be quoted"),
-    ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = 0.5\n\n[path]', "sysctls.net.ipv4.tcp_sack", "0.5 is neither a number nor a text"),
-    ('[path]', '[sysctls]\n"net.ipv4.tcp_sack" = true\n\n[path]', "sysctls.net.ipv4.tcp_sack", "True is neither a number nor a text"),
-    ('[path]', '[sysctls]\n"vm.swappiness" = 0\n\n[path]', "sysctls.vm.swappiness", "not a key such as"),
-    ('[path]', '[sysctls]\n"net.ipv4/../../vm.x" = 0\n\n[path]', "sysctls.net.ipv4/../../vm.x", "not a key such as"),
-    ('controller = "reno"', 'controller = "../reno"', "flows.0.controller", "should match pattern"),
-    ('[run]', '[controllers."../../e"]\nloader = "bpftool"\n\n[run]', "controllers.../../e", "should match pattern"),
-    ('[run]', '[controllers.reno]\n"../../some/file" = "text"\n\n[run]', "controllers.reno.../../some/file", "should match pattern"),
-    ('[run]', '[controllers.reno]\nbeta = "4\\n5"\n\n[run]', "controllers.reno.beta", "neither a whole number nor a word"),
-    ('[run]', '[controllers.reno]\nbeta = true\n\n[run]', "controllers.reno.beta", "neither a whole number nor a word"),
-    ('[run]', f'[controllers.reno]\nbeta = 0x{"f" * 9999}\n\n[run]', "controllers.reno.beta", "neither a whole number nor a word"),
-    ('[run]', '[[changes]]\nat = "1s"\ncontroller = "reno"\nset = { "a=1 b" = 3 }\n\n[run]', "changes.0.set.a=1 b", "should match pattern"),
-    ('duration = "3s"', 'duration = "3s"\ncapture = "all"', "run.capture", "valid boolean"),
-    (PATH, "", "path", "either forward and reverse, or a list of hops"),
-    (PATH, PATH.splitlines()[0], "path", "either forward and reverse, or a list of hops"),
-    (PATH, PATH + 2 * HOP, "path", "either forward and reverse, or a list of hops"),
-    (PATH, HOP, "path.hops", "at least 2 items"),
-    (PATH, 9 * HOP, "path.hops", "at most 8 items"),
-    (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
-    ('controller = "reno"', 'controller = "reno"\nenter = 3', "flows.0.enter", "no switch 3; there are 1 to 2"),
-    ('controller = "reno"', 'controller = "reno"\nleave = 0', "flows.0.leave", "no switch 0; there are 1 to 2"),
-    ('controller = "reno"', 'controller = "reno"\nenter = 2', "flows.0.enter", "2 must be below leave (2) where the direction is forward"),
-    ('controller = "reno"', 'controller = "reno"\ndirection = "reverse"\nenter = 1\nleave = 2', "flows.0.enter", "1 must be above leave (2) where the direction is reverse"),
-    ('[run]', LOAD.format(1001) + '[run]', "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
-    ('[run]', LOAD.format(500) + 'start = "9s"\n[run]', "background.0", "starts or stops after run.duration"),
-    ('[run]', LOAD.format(500) + 'start = "2s"\nstop = "2s"\n[run]', "background.0", "stop must come after start"),
-    ('[run]', LOAD.format(500) + 'leave = 3\n[run]', "background.0.leave", "no switch 3; there are 1 to 2"),
-])
+@pytest.mark.parametrize(
+    "old, new, key, reason",
+    [
+        ("queue = 100 }\nreverse", "queue = 0 }\nreverse", "path.forward.queue", "greater than or equal to 1"),
+        ('forward = { rate = "10mbit"', 'forward = { rate = "-10mbit"', "path.forward.rate", "not a quantity"),
+        ('forward = { rate = "10mbit"', "forward = { rate = 10", "path.forward.rate", "not a quantity"),
+        ('forward = { rate = "10mbit"', 'forward = { rate = "10ms"', "path.forward.rate", "not a quantity"),
+        ("mtu = 1000", "mtu = 1000\nmut = 3", "path.mut", "unknown key"),
+        ("mtu = 1000", "mtu = 20", "path.mtu", "greater than or equal to 200"),
+        ('duration = "3s"', 'duration = "1s"', "run", "measure_from must come before duration"),
+        (
+            'controller = "reno"',
+            'controller = "reno"\nstart = "2s"\nstop = "1s"',
+            "flows.0",
+            "stop must come after start",
+        ),
+        (
+            'controller = "reno"',
+            'controller = "reno"\nstart = "9s"',
+            "flows.0",
+            "starts, stops or resumes after run.duration",
+        ),
+        (
+            'controller = "reno"',
+            'controller = "reno"\nstop = "2s"\nresume = "1s"',
+            "flows.0",
+            "resume must come after stop",
+        ),
+        ('duration = "3s"', 'duration = "3050ms"', "run", "multiples of 100ms"),
+        ('id = "TEST"', 'id = "a test"', "id", "pattern"),
+        ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux', 'ns2' or 'newreno'"),
+        ("queue = 100 }\nreverse", 'queue = 100, loss = "100%" }\nreverse', "path.forward.loss", "less than 1"),
+        ("queue = 100 }\nreverse", 'queue = 100, reorder = "150%" }\nreverse', "path.forward.reorder", "less than 1"),
+        (
+            'delay = "20ms", queue = 100 }\nreverse',
+            'delay = "0ms", queue = 100, reorder = "1%" }\nreverse',
+            "path.forward",
+            "reorder needs a delay",
+        ),
+        ("queue = 100 }\nreverse", "queue = 100, strip = [253] }\nreverse", "path.forward.strip", "valid dictionary"),
+        (
+            "queue = 100 }\nreverse",
+            "queue = 100, strip = { kinds = [], syn = true } }\nreverse",
+            "path.forward.strip.kinds",
+            "at least 1 item",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            "queue = 100, strip = { kinds = [1], syn = true } }\nreverse",
+            "path.forward.strip.kinds.0",
+            "greater than or equal to 2",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            "queue = 100, strip = { kinds = [253] } }\nreverse",
+            "path.forward.strip.syn",
+            "Field required",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            'queue = 100, red = { min = 4, probability = "10%" } }\nreverse',
+            "path.forward.red.max",
+            "Field required",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            "queue = 100, red = { min = 4, max = 8, probability = 0.1 } }\nreverse",
+            "path.forward.red.probability",
+            "not a share",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            'queue = 100, red = { min = 4, max = 8, probability = "0%" } }\nreverse',
+            "path.forward.red.probability",
+            "greater than 0",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            'queue = 100, red = { min = 8, max = 8, probability = "10%" } }\nreverse',
+            "path.forward.red",
+            "min must be less than max",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            'queue = 7, red = { min = 4, max = 8, probability = "10%" } }\nreverse',
+            "path.forward",
+            "red.max: must be at most the queue (7)",
+        ),
+        (
+            "queue = 100 }\nreverse",
+            'queue = 9999, red = { min = 4, max = 9999, probability = "10%" } }\nreverse',
+            "path",
+            "take a larger weight",
+        ),
+        (
+            'mtu = 1000\nforward = { rate = "10mbit", delay = "20ms", queue = 100',
+            'mtu = 5000\nforward = { rate = "10mbit", delay = "20ms", queue = 900000, red = { min = 4, max = 8, probability = "10%" }',
+            "path",
+            "queue: 900000 packets of 5000 bytes are too many",
+        ),
+        ("[path]", "[sysctls]\nnet.ipv4.tcp_sack = 0\n\n[path]", "sysctls.net", "must be quoted"),
+        (
+            "[path]",
+            '[sysctls]\n"net.ipv4.tcp_sack" = 0.5\n\n[path]',
+            "sysctls.net.ipv4.tcp_sack",
+            "0.5 is neither a number nor a text",
+        ),
+        (
+            "[path]",
+            '[sysctls]\n"net.ipv4.tcp_sack" = true\n\n[path]',
+            "sysctls.net.ipv4.tcp_sack",
+            "True is neither a number nor a text",
+        ),
+        ("[path]", '[sysctls]\n"vm.swappiness" = 0\n\n[path]', "sysctls.vm.swappiness", "not a key such as"),
+        (
+            "[path]",
+            '[sysctls]\n"net.ipv4/../../vm.x" = 0\n\n[path]',
+            "sysctls.net.ipv4/../../vm.x",
+            "not a key such as",
+        ),
+        ('controller = "reno"', 'controller = "../reno"', "flows.0.controller", "should match pattern"),
+        (
+            "[run]",
+            '[controllers."../../e"]\nloader = "bpftool"\n\n[run]',
+            "controllers.../../e",
+            "should match pattern",
+        ),
+        (
+            "[run]",
+            '[controllers.reno]\n"../../some/file" = "text"\n\n[run]',
+            "controllers.reno.../../some/file",
+            "should match pattern",
+        ),
+        (
+            "[run]",
+            '[controllers.reno]\nbeta = "4\\n5"\n\n[run]',
+            "controllers.reno.beta",
+            "neither a whole number nor a word",
+        ),
+        (
+            "[run]",
+            "[controllers.reno]\nbeta = true\n\n[run]",
+            "controllers.reno.beta",
+            "neither a whole number nor a word",
+        ),
+        (
+            "[run]",
+            f"[controllers.reno]\nbeta = 0x{'f' * 9999}\n\n[run]",
+            "controllers.reno.beta",
+            "neither a whole number nor a word",
+        ),
+        (
+            "[run]",
+            '[[changes]]\nat = "1s"\ncontroller = "reno"\nset = { "a=1 b" = 3 }\n\n[run]',
+            "changes.0.set.a=1 b",
+            "should match pattern",
+        ),
+        ('duration = "3s"', 'duration = "3s"\ncapture = "all"', "run.capture", "valid boolean"),
+        (PATH, "", "path", "either forward and reverse, or a list of hops"),
+        (PATH, PATH.splitlines()[0], "path", "either forward and reverse, or a list of hops"),
+        (PATH, PATH + 2 * HOP, "path", "either forward and reverse, or a list of hops"),
+        (PATH, HOP, "path.hops", "at least 2 items"),
+        (PATH, 9 * HOP, "path.hops", "at most 8 items"),
+        (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
+        ('controller = "reno"', 'controller = "reno"\nenter = 3', "flows.0.enter", "no switch 3; there are 1 to 2"),
+        ('controller = "reno"', 'controller = "reno"\nleave = 0', "flows.0.leave", "no switch 0; there are 1 to 2"),
+        (
+            'controller = "reno"',
+            'controller = "reno"\nenter = 2',
+            "flows.0.enter",
+            "2 must be below leave (2) where the direction is forward",
+        ),
+        (
+            'controller = "reno"',
+            'controller = "reno"\ndirection = "reverse"\nenter = 1\nleave = 2',
+            "flows.0.enter",
+            "1 must be above leave (2) where the direction is reverse",
+        ),
+        ("[run]", LOAD.format(1001) + "[run]", "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
+        ("[run]", LOAD.format(500) + 'start = "9s"\n[run]', "background.0", "starts or stops after run.duration"),
+        ("[run]", LOAD.format(500) + 'start = "2s"\nstop = "2s"\n[run]', "background.0", "stop must come after start"),
+        ("[run]", LOAD.format(500) + "leave = 3\n[run]", "background.0.leave", "no switch 3; there are 1 to 2"),
+    ],
+)
 def test_wrong_values_name_file_key_and_reason(scenario_file, old, new, key, reason):
     file = scenario_file((old, new))
     with pytest.raises(LabError) as e:
@@ -91,45 +219,78 @@ def test_wrong_values_name_file_key_and_reason(scenario_file, old, new, key, rea
 
 def test_unknown_controller_lists_those_there_are(scenario_file):
     file = scenario_file(('"reno"', '"rneo"'))
-    with pytest.raises(LabError, match="flows.0.controller: no controller 'rneo'; there are .*fast, (.+, )?reno, cubic"):
+    with pytest.raises(
+        LabError, match="flows.0.controller: no controller 'rneo'; there are .*fast, (.+, )?reno, cubic"
+    ):
         topology.compile_job(scenario.load(file)[0], 1)
 
 
-@pytest.mark.parametrize("text, reason", [("a = [", "not TOML"), ("[sets.fast]\n", "sets.fast: unknown key"),
-                                          ("[sweep]\nx = []\n", "sweep.x: must be a list"), ("[controllers.fsat]\nalpha = 3\n", "controllers.fsat: no flow uses it"),
-                                          ("[sets]\nquick = 3\n", "sets.quick: must be a table"),
-                                          ("[sets.quick]\nseeds = -1\n", "sets.quick.seeds: must be a number up to 1000, 0 for no runs in this set"),
-                                          ("[sets.quick]\nseeds = 999999999999\n", "sets.quick.seeds: must be a number up to 1000"),
-                                          ('[sweep]\n"flows.²" = [1]\n', "flows.0.²: unknown key"), ('[sweep]\n"flows.999" = [1]\n', "flows.999: no such place"),
-                                          (f'[sweep]\n"{"a." * 3000}b" = [1]\n', r"a.a.a.a[.a]+\.\.\.: no such place"), (f"{'a.' * 3000}b = 1\n", "too deep in each other"),
-                                          (f"a = {'[' * 3000}{']' * 3000}\n", "too deep in each other"), (f"a = {'9' * 5000}\n", "not TOML: .*4300 digits"),
-                                          (f'[sweep]\n"path.mtu" = {[900] * 200}\nid = {["X"] * 101}\n', "sweep.id: with it there are more than 20000 runs"),
-                                          (f'[sweep]\npairs = {["reno"] * 200}\n', "sweep.pairs: with it there are more than 20000 runs"),
-                                          (f'[sets.quick]\nseeds = 1000\n[sweep]\n"path.mtu" = {[900] * 21}\n', "more than 20000 runs: 1000 seeds of 21 cases"),
-                                          ('[sweep]\n"path.forward.rate" = ["' + "9" * 400 + 'mbit"]\n', r"path.forward.rate: '999+\.\.\. is not a quantity"),
-                                          ('[sweep]\ntitle = ["a\\nb"]\n', "title: String should match"), ('"a\\nb\\u001b[2J" = 1\n', r"run.a b\?\[2J: unknown key"),
-                                          (22 * '[[flows]]\ncontroller = "reno"\ncount = 200\n' + 136 * '[[flows]]\ncontroller = "reno"\n', "flows: List should have at most 60"),
-                                          (23 * '[[flows]]\ncontroller = "reno"\ncount = 200\n', "flows: 4601 are more than there are ports for"),
-                                          ("#" * 2**20, "more than 1048576 bytes are no scenario")], ids=lambda text: text[:40])
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("a = [", "not TOML"),
+        ("[sets.fast]\n", "sets.fast: unknown key"),
+        ("[sweep]\nx = []\n", "sweep.x: must be a list"),
+        ("[controllers.fsat]\nalpha = 3\n", "controllers.fsat: no flow uses it"),
+        ("[sets]\nquick = 3\n", "sets.quick: must be a table"),
+        ("[sets.quick]\nseeds = -1\n", "sets.quick.seeds: must be a number up to 1000, 0 for no runs in this set"),
+        ("[sets.quick]\nseeds = 999999999999\n", "sets.quick.seeds: must be a number up to 1000"),
+        ('[sweep]\n"flows.²" = [1]\n', "flows.0.²: unknown key"),
+        ('[sweep]\n"flows.999" = [1]\n', "flows.999: no such place"),
+        (f'[sweep]\n"{"a." * 3000}b" = [1]\n', r"a.a.a.a[.a]+\.\.\.: no such place"),
+        (f"{'a.' * 3000}b = 1\n", "too deep in each other"),
+        (f"a = {'[' * 3000}{']' * 3000}\n", "too deep in each other"),
+        (f"a = {'9' * 5000}\n", "not TOML: .*4300 digits"),
+        (
+            f'[sweep]\n"path.mtu" = {[900] * 200}\nid = {["X"] * 101}\n',
+            "sweep.id: with it there are more than 20000 runs",
+        ),
+        (f"[sweep]\npairs = {['reno'] * 200}\n", "sweep.pairs: with it there are more than 20000 runs"),
+        (
+            f'[sets.quick]\nseeds = 1000\n[sweep]\n"path.mtu" = {[900] * 21}\n',
+            "more than 20000 runs: 1000 seeds of 21 cases",
+        ),
+        (
+            '[sweep]\n"path.forward.rate" = ["' + "9" * 400 + 'mbit"]\n',
+            r"path.forward.rate: '999+\.\.\. is not a quantity",
+        ),
+        ('[sweep]\ntitle = ["a\\nb"]\n', "title: String should match"),
+        ('"a\\nb\\u001b[2J" = 1\n', r"run.a b\?\[2J: unknown key"),
+        (
+            22 * '[[flows]]\ncontroller = "reno"\ncount = 200\n' + 136 * '[[flows]]\ncontroller = "reno"\n',
+            "flows: List should have at most 60",
+        ),
+        (23 * '[[flows]]\ncontroller = "reno"\ncount = 200\n', "flows: 4601 are more than there are ports for"),
+        ("#" * 2**20, "more than 1048576 bytes are no scenario"),
+    ],
+    ids=lambda text: text[:40],
+)
 def test_wrong_files(scenario_file, text, reason):
     with pytest.raises(LabError, match=reason) as e:
         scenario.load(scenario_file(append="\n" + text))
     assert "\n" not in str(e.value) and len(str(e.value)) < 400
 
 
-@pytest.mark.parametrize("argv", [("--seed", 2**63), ("--repeat", 1001), ("--shard", "1/999999999"), ("--seed", "9" * 5000)])
+@pytest.mark.parametrize(
+    "argv", [("--seed", 2**63), ("--repeat", 1001), ("--shard", "1/999999999"), ("--seed", "9" * 5000)]
+)
 def test_numbers_on_the_command_line_have_bounds(scenario_file, argv):
     p = asymlab("run", scenario_file(), *argv, "--dry-run")
     assert p.returncode == 2 and "Traceback" not in p.stderr and argv[0] in p.stderr.splitlines()[-1]
 
 
 def test_a_swept_list_is_each_cases_own(scenario_file):
-    file = scenario_file(append="""
+    file = scenario_file(
+        append="""
 [sweep]
 flows = [[{ controller = "reno" }, { controller = "reno" }]]
 "flows.0.controller" = ["cubic", "bbr"]
-""")
-    assert [[f.controller for f in case.scenario.flows] for case in scenario.load(file)] == [["cubic", "reno"], ["bbr", "reno"]]
+"""
+    )
+    assert [[f.controller for f in case.scenario.flows] for case in scenario.load(file)] == [
+        ["cubic", "reno"],
+        ["bbr", "reno"],
+    ]
 
 
 def test_the_command_says_it_in_one_line(scenario_file):
@@ -141,7 +302,9 @@ def test_the_command_says_it_in_one_line(scenario_file):
 
 
 def test_sweep_is_a_product_and_points_change_together(scenario_file):
-    cases = scenario.load(scenario_file(append="""
+    cases = scenario.load(
+        scenario_file(
+            append="""
 [sweep]
 points = [
   { "path.reverse.rate" = "1mbit", "run.duration" = "4s" },
@@ -152,20 +315,34 @@ points = [
 [sets.full]
 seeds = 2
 "path.mtu" = 1500
-"""))
+"""
+        )
+    )
     assert len(cases) == 6
     assert cases[0].point == {"path.reverse.rate": "1mbit", "flows.controller": "reno"}
-    assert {(c.scenario.path.reverse.rate, c.scenario.run.duration) for c in cases} == {(10**6, 4 * 10**6), (2 * 10**6, 5 * 10**6)}
+    assert {(c.scenario.path.reverse.rate, c.scenario.run.duration) for c in cases} == {
+        (10**6, 4 * 10**6),
+        (2 * 10**6, 5 * 10**6),
+    }
     assert [c.scenario.flows[0].controller for c in cases] == ["reno", "cubic", "vegas"] * 2
     full = scenario.load(cases[0].file, "full")
     assert full[0].seeds == (1, 2) and full[0].scenario.path.mtu == 1500
 
 
 def test_pairs_are_each_with_each_once(scenario_file):
-    both = ('[[flows]]', '[[flows]]\ncontroller = "cubic"\n\n[[flows]]')
+    both = ("[[flows]]", '[[flows]]\ncontroller = "cubic"\n\n[[flows]]')
     cases = scenario.load(scenario_file(both, append='\n[sweep]\npairs = ["reno", "cubic", "bbr"]\n'))
-    assert [case.name for case in cases] == [f"TEST {a} {b}" for a, b in (
-        ("reno", "reno"), ("reno", "cubic"), ("reno", "bbr"), ("cubic", "cubic"), ("cubic", "bbr"), ("bbr", "bbr"))]
+    assert [case.name for case in cases] == [
+        f"TEST {a} {b}"
+        for a, b in (
+            ("reno", "reno"),
+            ("reno", "cubic"),
+            ("reno", "bbr"),
+            ("cubic", "cubic"),
+            ("cubic", "bbr"),
+            ("bbr", "bbr"),
+        )
+    ]
     assert [f.controller for f in cases[2].scenario.flows] == ["reno", "bbr"]
     with pytest.raises(LabError, match="sweep: .*flows.1.controller.*no such place|flows.1.controller: no such place"):
         scenario.load(scenario_file(append='\n[sweep]\npairs = ["reno", "cubic"]\n', name="one.toml"))
@@ -184,16 +361,22 @@ def test_a_set_without_runs(scenario_file):
     file = scenario_file(append="\n[sets.quick]\nseeds = 0\n")
     assert [c.seeds for c in scenario.load(file)] == [()] and [c.seeds for c in scenario.load(file, "full")] == [(1,)]
     p = asymlab("run", file)
-    assert p.returncode == 1 and p.stderr == f"asymlab: {file}: no runs in the quick set; --set takes another, --seed one run of each case\n"
+    assert (
+        p.returncode == 1
+        and p.stderr == f"asymlab: {file}: no runs in the quick set; --set takes another, --seed one run of each case\n"
+    )
     assert scenario.load(file, "quick", (3,))[0].seeds == (3,)
 
 
-@pytest.mark.parametrize("section, reason", [
-    ('[controllers.reno]\nloader = "bpftol"', "'bpftol' is neither"),
-    ('[controllers.reno]\nloader = "bpftool"\nobject = "fast"', "no other name"),
-    ('[controllers.reno]\nobject = "../build/fast"', "neither a whole number nor a word"),
-    ('[controllers.reno]\nobject = ".."', "no controller '..'; there are"),
-])
+@pytest.mark.parametrize(
+    "section, reason",
+    [
+        ('[controllers.reno]\nloader = "bpftol"', "'bpftol' is neither"),
+        ('[controllers.reno]\nloader = "bpftool"\nobject = "fast"', "no other name"),
+        ('[controllers.reno]\nobject = "../build/fast"', "neither a whole number nor a word"),
+        ('[controllers.reno]\nobject = ".."', "no controller '..'; there are"),
+    ],
+)
 def test_bpftool_takes_an_object_as_it_is(scenario_file, section, reason):
     with pytest.raises(LabError, match=reason):
         topology.compile_job(scenario.load(scenario_file(append="\n" + section + "\n"))[0], 1)
@@ -208,48 +391,84 @@ def test_the_seed_decides_the_start_jitter(scenario_file):
 
 def test_ack_only_directions_have_a_small_bucket(scenario_file):
     one_way = topology.compile_job(scenario.load(scenario_file())[0], 1)
-    both = topology.compile_job(scenario.load(scenario_file(append='\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'))[0], 1)
+    both = topology.compile_job(
+        scenario.load(scenario_file(append='\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'))[0], 1
+    )
     assert shape_of(one_way, "right-left")["burst_bytes"] < 1000 <= shape_of(both, "right-left")["burst_bytes"]
 
 
 def test_sysctls_are_the_hosts_and_over_the_profiles(scenario_file):
-    job = job_of(scenario_file(("[path]", '[sysctls]\n"net.ipv4.tcp_early_retrans" = 3\n"net.ipv4.tcp_rmem" = "4096 9999 99999"\n\n[path]')))
+    job = job_of(
+        scenario_file(
+            ("[path]", '[sysctls]\n"net.ipv4.tcp_early_retrans" = 3\n"net.ipv4.tcp_rmem" = "4096 9999 99999"\n\n[path]')
+        )
+    )
     values = {n["name"]: n["sysctls"] for n in job["nodes"]}
-    for key, mine, profiles in (("net.ipv4.tcp_early_retrans", 3, 0), ("net.ipv4.tcp_rmem", "4096 9999 99999", topology.COMMON["net.ipv4.tcp_rmem"])):
+    for key, mine, profiles in (
+        ("net.ipv4.tcp_early_retrans", 3, 0),
+        ("net.ipv4.tcp_rmem", "4096 9999 99999", topology.COMMON["net.ipv4.tcp_rmem"]),
+    ):
         assert [values[n][key] for n in ("left", "right", "src0", "dst0")] == [profiles, profiles, mine, mine]
     assert job["must_have"] == ["net.ipv4.tcp_early_retrans", "net.ipv4.tcp_rmem"]
 
 
 def test_a_direction_that_reorders_and_one_that_strips(scenario_file):
-    both = ('queue = 100 }\nreverse', 'queue = 100, reorder = "1%", strip = { kinds = [253, 4], syn = false } }\nreverse')
+    both = (
+        "queue = 100 }\nreverse",
+        'queue = 100, reorder = "1%", strip = { kinds = [253, 4], syn = false } }\nreverse',
+    )
     job = job_of(scenario_file(both))
     assert shape_of(job, "right-dst0") == {"delay_us": 20_000, "loss": 0, "reorder": 0.01}
     assert shape_of(job, "left-src0") == {"delay_us": 20_000, "loss": 0, "reorder": 0}
     assert job["strips"] == [{"node": "right", "dev": "right-left", "kinds": [253, 4], "syn": False}]
-    assert agent.qdisc_commands("x", shape_of(job, "right-dst0")) == ["qdisc add dev x root handle 1: netem limit 1000000 delay 20000us reorder 1.0000000000%"]
+    assert agent.qdisc_commands("x", shape_of(job, "right-dst0")) == [
+        "qdisc add dev x root handle 1: netem limit 1000000 delay 20000us reorder 1.0000000000%"
+    ]
 
 
 def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
     red = 'queue = 10, red = { min = 4, max = 8, probability = "10%", ecn = true } }'
     both_ways = PATH.replace("queue = 100 }", red)
     job = job_of(scenario_file((PATH, both_ways)))
-    assert shape_of(job, "left-right")["red"] == {"packet_bytes": 1000, "limit_bytes": 10000, "min_bytes": 4000, "max_bytes": 8000, "probability": 0.1,
-                                                  "burst": 41, "weight_log": 9, "ecn": True}
-    assert shape_of(job, "right-left")["red"] | {"ecn": 1} == {"packet_bytes": 40, "limit_bytes": 400, "min_bytes": 160, "max_bytes": 320, "probability": 0.1,
-                                                               "burst": 41, "weight_log": 9, "ecn": 1}
+    assert shape_of(job, "left-right")["red"] == {
+        "packet_bytes": 1000,
+        "limit_bytes": 10000,
+        "min_bytes": 4000,
+        "max_bytes": 8000,
+        "probability": 0.1,
+        "burst": 41,
+        "weight_log": 9,
+        "ecn": True,
+    }
+    assert shape_of(job, "right-left")["red"] | {"ecn": 1} == {
+        "packet_bytes": 40,
+        "limit_bytes": 400,
+        "min_bytes": 160,
+        "max_bytes": 320,
+        "probability": 0.1,
+        "burst": 41,
+        "weight_log": 9,
+        "ecn": 1,
+    }
     rate, queue, red = agent.qdisc_commands("x", shape_of(job, "right-left"))
     assert " tbf rate 10000000bit " in rate
     assert queue == "qdisc add dev x parent 1:1 handle 10: gred setup vqs 1 default 0"
-    assert red.startswith("qdisc change dev x parent 1:1 handle 10: gred vq 0 prio 1 limit 400 min 160 max 320 avpkt 40 burst 41 ")
+    assert red.startswith(
+        "qdisc change dev x parent 1:1 handle 10: gred vq 0 prio 1 limit 400 min 160 max 320 avpkt 40 burst 41 "
+    )
     assert red.endswith(" probability 0.1000000000 ecn")
-    job = job_of(scenario_file((PATH, both_ways.replace(", ecn = true", ", weight = 0.1")), ('profile = "ns2"', 'profile = "linux"')))
+    job = job_of(
+        scenario_file(
+            (PATH, both_ways.replace(", ecn = true", ", weight = 0.1")), ('profile = "ns2"', 'profile = "linux"')
+        )
+    )
     assert shape_of(job, "right-left")["red"]["packet_bytes"] == 52, "ACKs with timestamps"
     assert shape_of(job, "right-left")["red"]["weight_log"] == 3
     assert not agent.qdisc_commands("x", shape_of(job, "right-left"))[2].endswith("ecn")
 
 
 def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):
-    strip = 'queue = 50, strip = { kinds = [253], syn = true } }'
+    strip = "queue = 50, strip = { kinds = [253], syn = true } }"
     hops = 2 * HOP + HOP.replace("queue = 50 }", strip)
     job = job_of(scenario_file((PATH, hops)))
     assert [(s["node"], s["dev"]) for s in job["strips"]] == [("wire3", "wire3-sw3"), ("wire3", "wire3-sw4")]
@@ -273,9 +492,14 @@ def way(job, node, address):
     nodes = [node]
     while not any(end["node"] == nodes[-1] and end["addr"] == address for end, _ in pairs):
         here = [(end, far) for end, far in pairs if end["node"] == nodes[-1]]
-        routes = {(r["via"], r["dev"]) for r in job["routes"] if r["node"] == nodes[-1]
-                  and (r["dst"] == "default" or ip_address(address) in ip_network(r["dst"]))}
-        (to,) = [far for _, far in here if far["addr"] == address] or [far for end, far in here if (far["addr"], end["dev"]) in routes]
+        routes = {
+            (r["via"], r["dev"])
+            for r in job["routes"]
+            if r["node"] == nodes[-1] and (r["dst"] == "default" or ip_address(address) in ip_network(r["dst"]))
+        }
+        (to,) = [far for _, far in here if far["addr"] == address] or [
+            far for end, far in here if (far["addr"], end["dev"]) in routes
+        ]
         nodes.append(to["node"])
     return nodes
 
@@ -288,11 +512,18 @@ def test_a_chain_of_three_hops(scenario_file):
     for k in (1, 2, 3):  # the queue at the switch, the delay behind it
         assert shape_of(job, f"sw{k}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 2000, "queue_packets": 50}
         assert shape_of(job, f"sw{k + 1}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 240, "queue_packets": 50}
-        assert shape_of(job, f"wire{k}-sw{k + 1}") == shape_of(job, f"wire{k}-sw{k}") == {"delay_us": 10_000, "loss": 0, "reorder": 0}
+        assert (
+            shape_of(job, f"wire{k}-sw{k + 1}")
+            == shape_of(job, f"wire{k}-sw{k}")
+            == {"delay_us": 10_000, "loss": 0, "reorder": 0}
+        )
     assert [(h["name"], h["forward"]["dev"], h["reverse"]["dev"]) for h in job["watch"]] == [
-        ("hop 1", "sw1-wire1", "sw2-wire1"), ("hop 2", "sw2-wire2", "sw3-wire2"), ("hop 3", "sw3-wire3", "sw4-wire3")]
+        ("hop 1", "sw1-wire1", "sw2-wire1"),
+        ("hop 2", "sw2-wire2", "sw3-wire2"),
+        ("hop 3", "sw3-wire3", "sw4-wire3"),
+    ]
     for flow, (low, high) in zip(job["flows"], ((1, 4), (2, 3), (3, 4)), strict=True):
-        passed = [flow["src"], *trunk[2 * low - 2:2 * high - 1], flow["dst"]]
+        passed = [flow["src"], *trunk[2 * low - 2 : 2 * high - 1], flow["dst"]]
         assert way(job, flow["src"], flow["dst_addr"]) == passed
         assert way(job, flow["dst"], flow["src_addr"]) == passed[::-1]
     assert [p["base_rtt_us"] for p in job["probes"]] == [60_000, 20_000, 24_000]
@@ -301,9 +532,17 @@ def test_a_chain_of_three_hops(scenario_file):
 
 def test_a_hop_that_carries_acks_only_has_a_small_bucket(scenario_file):
     """A reverse flow on hop 2 alone: only there the ACKs share the way with data."""
-    job = job_of(scenario_file(CHAIN, append='\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\nenter = 3\nleave = 2\n'
-                               '\n[sweep]\n"path.hops.1.reverse.rate" = ["5mbit"]\n"path.hops.reverse.queue" = [100]\n'))
-    assert [[shape_of(job, h[d]["dev"])["burst_bytes"] for h in job["watch"]] for d in ("forward", "reverse")] == [[2000] * 3, [240, 2000, 240]]
+    job = job_of(
+        scenario_file(
+            CHAIN,
+            append='\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\nenter = 3\nleave = 2\n'
+            '\n[sweep]\n"path.hops.1.reverse.rate" = ["5mbit"]\n"path.hops.reverse.queue" = [100]\n',
+        )
+    )
+    assert [[shape_of(job, h[d]["dev"])["burst_bytes"] for h in job["watch"]] for d in ("forward", "reverse")] == [
+        [2000] * 3,
+        [240, 2000, 240],
+    ]
     attrs = {r["node"]: r["attrs"] for r in job["routes"] if r["dst"] == "default"}
     assert "mtu lock 120" in attrs["dst0"] and "lock" not in attrs["dst1"]
     assert way(job, "src1", job["flows"][1]["dst_addr"]) == ["src1", "sw3", "wire2", "sw2", "dst1"]
@@ -321,13 +560,22 @@ def test_a_load_has_hosts_of_its_own_and_fills_a_direction_as_flows_do(scenario_
 
 
 def test_rates_are_measured_once_on_the_same_way(scenario_file):
-    job = job_of(scenario_file(append=2 * '\n[[flows]]\ncontroller = "reno"\nextra_delay = "1ms"\n' + '[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'))
+    job = job_of(
+        scenario_file(
+            append=2 * '\n[[flows]]\ncontroller = "reno"\nextra_delay = "1ms"\n'
+            + '[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'
+        )
+    )
     assert [p["forward"] is not None for p in job["probes"]] == [True, False, False, True]
     assert [p["base_rtt_us"] for p in job["probes"]] == [40_000, 42_000, 42_000, 40_000]
 
 
 def test_hops_are_swept_one_or_all(scenario_file):
-    cases = scenario.load(scenario_file(CHAIN, append='\n[sweep]\n"path.hops.0.forward.rate" = ["1mbit"]\n"path.hops.reverse.queue" = [7, 8]\n'))
+    cases = scenario.load(
+        scenario_file(
+            CHAIN, append='\n[sweep]\n"path.hops.0.forward.rate" = ["1mbit"]\n"path.hops.reverse.queue" = [7, 8]\n'
+        )
+    )
     hops = [c.scenario.path.hops for c in cases]
     assert [h.forward.rate for h in hops[1]] == [10**6, 10**7, 10**7] and [h.reverse.queue for h in hops[1]] == [8] * 3
 

@@ -23,12 +23,45 @@ from asymlab.plan import scenario, topology
 from asymlab.run import runner
 
 EXAMPLES = int(os.environ.get("SCENARIOS", 0))
-PROFILE = settings(max_examples=EXAMPLES or 100, derandomize=not EXAMPLES, deadline=None, database=None, phases=(Phase.generate, Phase.shrink),
-                   suppress_health_check=list(HealthCheck))
+PROFILE = settings(
+    max_examples=EXAMPLES or 100,
+    derandomize=not EXAMPLES,
+    deadline=None,
+    database=None,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
 count: Counter[str] = Counter()
 
-ODD = st.one_of(st.none().map(lambda _: {}), st.booleans(), st.integers(), st.integers(-3, 70), st.floats(), st.text(max_size=8), st.lists(st.integers(0, 3), max_size=3),
-                st.sampled_from(["0ms", "1ms", "-1ms", "1e9s", "0%", "99.9999%", "100%", "../x", "[/x]", "reno\n", "\x1b[2J", "٣ms", "9" * 400 + "s", 2**63, 2**64, 10**50]))
+ODD = st.one_of(
+    st.none().map(lambda _: {}),
+    st.booleans(),
+    st.integers(),
+    st.integers(-3, 70),
+    st.floats(),
+    st.text(max_size=8),
+    st.lists(st.integers(0, 3), max_size=3),
+    st.sampled_from(
+        [
+            "0ms",
+            "1ms",
+            "-1ms",
+            "1e9s",
+            "0%",
+            "99.9999%",
+            "100%",
+            "../x",
+            "[/x]",
+            "reno\n",
+            "\x1b[2J",
+            "٣ms",
+            "9" * 400 + "s",
+            2**63,
+            2**64,
+            10**50,
+        ]
+    ),
+)
 
 
 def mostly(strategy):
@@ -41,34 +74,94 @@ def quantity(low: int, high: int, units: str):
 
 
 def table(required: dict, **optional):
-    return mostly(st.fixed_dictionaries({k: mostly(v) for k, v in required.items()}, optional={k: mostly(v) for k, v in optional.items()}))
+    return mostly(
+        st.fixed_dictionaries(
+            {k: mostly(v) for k, v in required.items()}, optional={k: mostly(v) for k, v in optional.items()}
+        )
+    )
 
 
 rate, delay = quantity(1, 2000, "kbit mbit"), quantity(1, 300, "us ms")
 share = st.sampled_from(["0%", "0.01%", "1%", "5%", "50%", "1e-7%", "99%"])
 controller = st.sampled_from(["reno", "cubic", "bbr", "vegas", "fast", "formosa", "accsa"])
 side = st.sampled_from(["forward", "reverse"])
-times = st.lists(st.integers(0, 9999), min_size=3, max_size=3, unique=True).map(lambda ms: dict(zip(("start", "stop", "resume"), (f"{t}ms" for t in sorted(ms)))))
-red = table({"min": st.integers(2, 20), "max": st.integers(21, 60), "probability": share.filter(lambda p: p != "0%")}, ecn=st.booleans(), weight=st.sampled_from([0.5, 0.1, 0.002, 1e-3]))
+times = st.lists(st.integers(0, 9999), min_size=3, max_size=3, unique=True).map(
+    lambda ms: dict(zip(("start", "stop", "resume"), (f"{t}ms" for t in sorted(ms))))
+)
+red = table(
+    {"min": st.integers(2, 20), "max": st.integers(21, 60), "probability": share.filter(lambda p: p != "0%")},
+    ecn=st.booleans(),
+    weight=st.sampled_from([0.5, 0.1, 0.002, 1e-3]),
+)
 strip = table({"kinds": st.lists(st.integers(2, 255), min_size=1, max_size=3), "syn": st.booleans()})
 rewrite = table({"kind": st.integers(2, 255), "offset": st.integers(2, 38), "value": st.integers(0, 65535)})
-direction = table({"rate": rate, "delay": delay, "queue": st.integers(60, 2000) | st.integers(1, 10**6)}, red=red, loss=share, reorder=share, strip=strip,
-                  duplicate=share, jitter=quantity(0, 9, "us ms"), rewrite=st.lists(rewrite, max_size=2))
+direction = table(
+    {"rate": rate, "delay": delay, "queue": st.integers(60, 2000) | st.integers(1, 10**6)},
+    red=red,
+    loss=share,
+    reorder=share,
+    strip=strip,
+    duplicate=share,
+    jitter=quantity(0, 9, "us ms"),
+    rewrite=st.lists(rewrite, max_size=2),
+)
 hop = table({"forward": direction, "reverse": direction})
-change = table({"at": quantity(0, 9, "s"), "controller": controller, "set": st.dictionaries(st.sampled_from(["alpha", "x", "x_1"]), st.integers(-9, 2**40), min_size=1, max_size=2)})
-command = table({"at": quantity(0, 9, "s"), "controller": controller, "command": st.sampled_from(["replace", "unload", "drain", "load", "use", "unuse"])})
-turn = table({"at": quantity(0, 9, "s"), "direction": side}, hop=st.integers(1, 3), rate=rate, delay=delay, loss=share, mtu=st.integers(552, 9000))
-run = table({"duration": quantity(10, 60, "s"), "measure_from": quantity(0, 9, "s")}, start_jitter=delay, trace_state=st.booleans(), traffic=st.sampled_from(["plain", "iperf3"]),
-            capture=st.booleans(), audit=st.booleans())
-SWEPT = {"path.mtu": st.integers(200, 2000), "flows.controller": controller, "path.forward.rate": rate, "path.hops.0.forward.queue": st.integers(60, 99), "title": st.text(max_size=5),
-         "flows.0.ack": st.sampled_from(["every", "delayed"]), "flows.0.count": st.integers(1, 9), "run.duration": quantity(10, 60, "s"), "profile": st.sampled_from(["linux", "ns2"])}
+change = table(
+    {
+        "at": quantity(0, 9, "s"),
+        "controller": controller,
+        "set": st.dictionaries(st.sampled_from(["alpha", "x", "x_1"]), st.integers(-9, 2**40), min_size=1, max_size=2),
+    }
+)
+command = table(
+    {
+        "at": quantity(0, 9, "s"),
+        "controller": controller,
+        "command": st.sampled_from(["replace", "unload", "drain", "load", "use", "unuse"]),
+    }
+)
+turn = table(
+    {"at": quantity(0, 9, "s"), "direction": side},
+    hop=st.integers(1, 3),
+    rate=rate,
+    delay=delay,
+    loss=share,
+    mtu=st.integers(552, 9000),
+)
+run = table(
+    {"duration": quantity(10, 60, "s"), "measure_from": quantity(0, 9, "s")},
+    start_jitter=delay,
+    trace_state=st.booleans(),
+    traffic=st.sampled_from(["plain", "iperf3"]),
+    capture=st.booleans(),
+    audit=st.booleans(),
+)
+SWEPT = {
+    "path.mtu": st.integers(200, 2000),
+    "flows.controller": controller,
+    "path.forward.rate": rate,
+    "path.hops.0.forward.queue": st.integers(60, 99),
+    "title": st.text(max_size=5),
+    "flows.0.ack": st.sampled_from(["every", "delayed"]),
+    "flows.0.count": st.integers(1, 9),
+    "run.duration": quantity(10, 60, "s"),
+    "profile": st.sampled_from(["linux", "ns2"]),
+}
 # And what fits nowhere.
 WILD = SWEPT | {"flows.²": st.integers(), ".": ODD, "a." * 40 + "b": ODD, "path.hops.reverse.loss": share}
 
 
 def swept(keys: dict):
-    return st.fixed_dictionaries({}, optional={key: mostly(st.lists(mostly(value), min_size=1, max_size=3)) for key, value in keys.items()} | {
-        "pairs": st.lists(controller, min_size=1, max_size=3), "points": st.lists(st.dictionaries(st.sampled_from(sorted(keys)), ODD, min_size=1, max_size=2), min_size=1, max_size=2)})
+    return st.fixed_dictionaries(
+        {},
+        optional={key: mostly(st.lists(mostly(value), min_size=1, max_size=3)) for key, value in keys.items()}
+        | {
+            "pairs": st.lists(controller, min_size=1, max_size=3),
+            "points": st.lists(
+                st.dictionaries(st.sampled_from(sorted(keys)), ODD, min_size=1, max_size=2), min_size=1, max_size=2
+            ),
+        },
+    )
 
 
 @st.composite
@@ -79,29 +172,71 @@ def trees(draw):
         low, high = sorted(draw(st.lists(st.integers(1, len(hops) + 1), min_size=2, max_size=2, unique=True)))
         to = draw(side)
         kept = draw(st.booleans())
-        return {"direction": to} | ({"enter": low if to == "forward" else high, "leave": high if to == "forward" else low} if kept else {}) \
-            | dict(list(draw(times).items())[:draw(st.integers(0, 3))])
+        return (
+            {"direction": to}
+            | ({"enter": low if to == "forward" else high, "leave": high if to == "forward" else low} if kept else {})
+            | dict(list(draw(times).items())[: draw(st.integers(0, 3))])
+        )
 
-    flow = table({"controller": controller}, count=st.integers(1, 20), ack=st.sampled_from(["every", "delayed"]), extra_delay=delay)
+    flow = table(
+        {"controller": controller},
+        count=st.integers(1, 20),
+        ack=st.sampled_from(["every", "delayed"]),
+        extra_delay=delay,
+    )
     load = table({"rate": rate, "packet": st.integers(64, 500)})
     mtu = draw(mostly(st.integers(500, 9000)))
-    one = {"title": draw(mostly(st.text("ab [/x]é", min_size=1, max_size=9))), "id": "FUZZ", "run": draw(run), "profile": draw(mostly(st.sampled_from(["linux", "ns2", "newreno"]))),
-           "path": {"mtu": mtu} | (hops[0] if len(hops) == 1 and isinstance(hops[0], dict) else {"hops": hops}),
-           "flows": [f | way() if isinstance(f := draw(flow), dict) else f for _ in range(draw(st.integers(1, 4)))],
-           "background": [b | {k: v for k, v in way().items() if k != "resume"} if isinstance(b := draw(load), dict) else b for _ in range(draw(st.integers(0, 2)))]}
+    one = {
+        "title": draw(mostly(st.text("ab [/x]é", min_size=1, max_size=9))),
+        "id": "FUZZ",
+        "run": draw(run),
+        "profile": draw(mostly(st.sampled_from(["linux", "ns2", "newreno"]))),
+        "path": {"mtu": mtu} | (hops[0] if len(hops) == 1 and isinstance(hops[0], dict) else {"hops": hops}),
+        "flows": [f | way() if isinstance(f := draw(flow), dict) else f for _ in range(draw(st.integers(1, 4)))],
+        "background": [
+            b | {k: v for k, v in way().items() if k != "resume"} if isinstance(b := draw(load), dict) else b
+            for _ in range(draw(st.integers(0, 2)))
+        ],
+    }
     used = [f["controller"] for f in one["flows"] if isinstance(f, dict) and isinstance(f.get("controller"), str)]
     if used:
-        one["controllers"] = draw(st.dictionaries(st.sampled_from(used), st.dictionaries(st.sampled_from(["alpha", "x"]), mostly(st.integers(-9, 99)), max_size=2), max_size=2))
+        one["controllers"] = draw(
+            st.dictionaries(
+                st.sampled_from(used),
+                st.dictionaries(st.sampled_from(["alpha", "x"]), mostly(st.integers(-9, 99)), max_size=2),
+                max_size=2,
+            )
+        )
     more = draw(st.integers(0, 9))  # one in so many each
     if more == 0:
         one["sweep"] = draw(swept(SWEPT))
     elif more == 1:
-        one["sets"] = draw(st.dictionaries(st.sampled_from(["quick", "full", "x"]), mostly(st.fixed_dictionaries({}, optional={
-            "seeds": mostly(st.integers(0, 3)), "path.mtu": st.integers(500, 1500), "sweep": swept(WILD)})), max_size=2))
+        one["sets"] = draw(
+            st.dictionaries(
+                st.sampled_from(["quick", "full", "x"]),
+                mostly(
+                    st.fixed_dictionaries(
+                        {},
+                        optional={
+                            "seeds": mostly(st.integers(0, 3)),
+                            "path.mtu": st.integers(500, 1500),
+                            "sweep": swept(WILD),
+                        },
+                    )
+                ),
+                max_size=2,
+            )
+        )
     elif more == 2:
         one["changes"] = draw(st.lists(change | command | turn, max_size=3))
     elif more == 3:
-        one["sysctls"] = draw(st.dictionaries(st.sampled_from(["net.ipv4.tcp_sack", "net.ipv4.x", "net.ipv4/../x", "vm.x"]), mostly(st.integers(0, 1)), max_size=1))
+        one["sysctls"] = draw(
+            st.dictionaries(
+                st.sampled_from(["net.ipv4.tcp_sack", "net.ipv4.x", "net.ipv4/../x", "vm.x"]),
+                mostly(st.integers(0, 1)),
+                max_size=1,
+            )
+        )
     return one
 
 
@@ -123,7 +258,9 @@ def in_bounds(job: dict) -> None:
     nodes = [node["name"] for node in job["nodes"]]
     for values in (nodes, *([end[key] for end in ends] for key in ("dev", "addr", "mac"))):
         assert len(set(values)) == len(values)
-    assert all(len(end["dev"]) <= 15 and re.fullmatch("[a-z0-9-]+", end["dev"]) and end["node"] in nodes for end in ends)
+    assert all(
+        len(end["dev"]) <= 15 and re.fullmatch("[a-z0-9-]+", end["dev"]) and end["node"] in nodes for end in ends
+    )
     assert all(ipaddress.ip_address(end["addr"]) in ipaddress.ip_network("10.77.0.0/16") for end in ends)
     for end in ends:
         shape = end["shape"]
@@ -131,17 +268,34 @@ def in_bounds(job: dict) -> None:
         if "rate_bps" in shape:
             assert shape["rate_bps"] >= 1000 and shape["queue_packets"] >= 1 and shape["burst_bytes"] >= 2 * 120
             if red := shape.get("red"):
-                assert 0 < red["min_bytes"] < red["max_bytes"] <= red["limit_bytes"] < 2**32 and 1 <= red["weight_log"] <= 31 and red["burst"] >= red["min_bytes"] // red["packet_bytes"]
+                assert (
+                    0 < red["min_bytes"] < red["max_bytes"] <= red["limit_bytes"] < 2**32
+                    and 1 <= red["weight_log"] <= 31
+                    and red["burst"] >= red["min_bytes"] // red["packet_bytes"]
+                )
         elif shape:
-            assert shape["delay_us"] >= shape.get("jitter_us", 0) >= 0 and all(0 <= shape.get(odds, 0) < 1 for odds in ("loss", "reorder", "duplicate"))
+            assert shape["delay_us"] >= shape.get("jitter_us", 0) >= 0 and all(
+                0 <= shape.get(odds, 0) < 1 for odds in ("loss", "reorder", "duplicate")
+            )
     for end in (end for change in job["changes"] for end in change.get("path", ())):
         assert (end["node"], end["dev"]) in [(e["node"], e["dev"]) for e in ends]
-        assert 552 <= end["mtu"] <= 9000 if "mtu" in end else len(agent.qdisc_commands(end["dev"], end["shape"], "change")) in (1, 2)
+        assert (
+            552 <= end["mtu"] <= 9000
+            if "mtu" in end
+            else len(agent.qdisc_commands(end["dev"], end["shape"], "change")) in (1, 2)
+        )
     for rewrite in job.get("rewrites", ()):
         assert rewrite["node"] in nodes and 2 <= rewrite["offset"] <= 38 and 0 <= rewrite["value"] < 2**16
-    assert [f["id"] for f in job["flows"]] == list(range(len(job["flows"]))) and agent.FLOW_PORT + len(job["flows"]) <= 2**16
+    assert [f["id"] for f in job["flows"]] == list(range(len(job["flows"]))) and agent.FLOW_PORT + len(
+        job["flows"]
+    ) <= 2**16
     for f in job["flows"]:
-        assert f["src"] in nodes and f["dst"] in nodes and 0 <= f["start_s"] and (f["resume_s"] is None or f["stop_s"] < f["resume_s"] < job["duration_s"])
+        assert (
+            f["src"] in nodes
+            and f["dst"] in nodes
+            and 0 <= f["start_s"]
+            and (f["resume_s"] is None or f["stop_s"] < f["resume_s"] < job["duration_s"])
+        )
     for b in job["background"]:
         assert b["payload_bytes"] > 0 and b["period_ns"] > 0 and b["hops"]
     for probe in job["probes"]:
@@ -164,14 +318,18 @@ def look_at(file: Path, text: str, which: str) -> None:
             count["jobs"] += 1
     except LabError as e:
         count[re.sub("[0-9]+|'.*'", "#", str(e).split(": ", 1)[1])] += 1
-        assert str(e).startswith(str(file)) and "\n" not in str(e) and "\x1b" not in str(e) and len(str(e)) < 800, str(e)
+        assert str(e).startswith(str(file)) and "\n" not in str(e) and "\x1b" not in str(e) and len(str(e)) < 800, str(
+            e
+        )
 
 
 @pytest.fixture(scope="module", autouse=True)
 def told():
     yield
     if EXAMPLES:
-        print(f"\n{count.pop('examples')} scenario files: {count.pop('accepted')} accepted, {count.pop('jobs')} jobs; refused, the most frequent:")
+        print(
+            f"\n{count.pop('examples')} scenario files: {count.pop('accepted')} accepted, {count.pop('jobs')} jobs; refused, the most frequent:"
+        )
         print(*(f"{n:8} {reason[:120]}" for reason, n in count.most_common(12)), sep="\n")
 
 
@@ -181,12 +339,55 @@ def test_a_tree_is_refused_in_one_line_or_all_fits(tmp_path_factory, tree, which
     look_at(tmp_path_factory.getbasetemp() / "fuzz.toml", "\n".join(f"{k} = {toml(v)}" for k, v in tree.items()), which)
 
 
-WORDS = ['"', "'", '"""', "[", "]", "[[", "]]", "{", "}", "=", ".", ",", "\n", "#", "\\", " ", "\0", "\x1b", "é", "²", "1e999", "0x", "nan", "inf", "9" * 5000, "a." * 2000, "[" * 3000, "{a=" * 1500,
-         "1979-05-27", "true", "path", "flows", "sweep", "sets", "quick", "seeds", "points", "pairs", "controller", "[sweep]\n", "[sets.quick]\n", "[[flows]]\n", 'title = "x"\n', '"10mbit"']
+WORDS = [
+    '"',
+    "'",
+    '"""',
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "{",
+    "}",
+    "=",
+    ".",
+    ",",
+    "\n",
+    "#",
+    "\\",
+    " ",
+    "\0",
+    "\x1b",
+    "é",
+    "²",
+    "1e999",
+    "0x",
+    "nan",
+    "inf",
+    "9" * 5000,
+    "a." * 2000,
+    "[" * 3000,
+    "{a=" * 1500,
+    "1979-05-27",
+    "true",
+    "path",
+    "flows",
+    "sweep",
+    "sets",
+    "quick",
+    "seeds",
+    "points",
+    "pairs",
+    "controller",
+    "[sweep]\n",
+    "[sets.quick]\n",
+    "[[flows]]\n",
+    'title = "x"\n',
+    '"10mbit"',
+]
 
 
 @PROFILE
 @given(text=st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=30).map("".join))
 def test_any_text_is_refused_in_one_line(tmp_path_factory, text):
     look_at(tmp_path_factory.getbasetemp() / "fuzz.toml", text, "quick")
-

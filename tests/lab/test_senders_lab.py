@@ -15,15 +15,39 @@ pytestmark = pytest.mark.lab
 SENDERS = ("fusion", "taichung", "pseudorate")
 
 
-def chain(tmp_path, flows=1, forward="", reverse='rate = "10mbit"', flow="", duration=6, measure_from=1, loader="asymcc", traffic="iperf3"):
+def chain(
+    tmp_path,
+    flows=1,
+    forward="",
+    reverse='rate = "10mbit"',
+    flow="",
+    duration=6,
+    measure_from=1,
+    loader="asymcc",
+    traffic="iperf3",
+):
     """A scenario: `flows` equal flows of each sender on its own 10 Mbit/s hop, base RTT 40 ms, BDP 50 packets."""
-    hop = (f'[[path.hops]]\nforward = {{ rate = "10mbit", delay = "20ms", queue = 50{forward} }}\n'
-           f'reverse = {{ {reverse}, delay = "20ms", queue = 50 }}\n')
-    entries = [f'[[flows]]\ncontroller = "{c}"\nenter = {k}\nleave = {k + 1}\n{flow}\n' for k, c in enumerate(SENDERS, 1) for _ in range(flows)]
+    hop = (
+        f'[[path.hops]]\nforward = {{ rate = "10mbit", delay = "20ms", queue = 50{forward} }}\n'
+        f'reverse = {{ {reverse}, delay = "20ms", queue = 50 }}\n'
+    )
+    entries = [
+        f'[[flows]]\ncontroller = "{c}"\nenter = {k}\nleave = {k + 1}\n{flow}\n'
+        for k, c in enumerate(SENDERS, 1)
+        for _ in range(flows)
+    ]
     entries += [f'[controllers.{c}]\nloader = "{loader}"\n' for c in SENDERS]
     file = tmp_path / "senders.toml"
-    file.write_text("\n".join([f'title = "senders"\nid = "SENDERS"\n[path]\nmtu = 1000\n', hop * len(SENDERS), *entries,
-                               f'[run]\nduration = "{duration}s"\nmeasure_from = "{measure_from}s"\ntrace_state = true\ntraffic = "{traffic}"\n']))
+    file.write_text(
+        "\n".join(
+            [
+                'title = "senders"\nid = "SENDERS"\n[path]\nmtu = 1000\n',
+                hop * len(SENDERS),
+                *entries,
+                f'[run]\nduration = "{duration}s"\nmeasure_from = "{measure_from}s"\ntrace_state = true\ntraffic = "{traffic}"\n',
+            ]
+        )
+    )
     return file
 
 
@@ -98,7 +122,9 @@ def test_timeouts(tmp_path):
     for k, sender in enumerate(SENDERS):
         assert r.record["agent"]["marks"]["end"]["tcp"][f"src{k}"]["TcpExtTCPTimeouts"] >= 2, sender
         assert (r.acks[r.acks["flow"] == k]["cwnd"] == 1).any()
-        assert all(rate(r, k, t, t + 5) > 30e3 for t in (0, 5, 10)), sender  # no longer silent than a few backed-off RTOs
+        assert all(rate(r, k, t, t + 5) > 30e3 for t in (0, 5, 10)), (
+            sender
+        )  # no longer silent than a few backed-off RTOs
 
 
 def test_reverse_path_slower_than_its_acks(tmp_path):

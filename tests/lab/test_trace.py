@@ -7,21 +7,33 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.results import trace
 from asymlab.guest.agent import FLOW_PORT
+from asymlab.results import trace
 
 ZERO = 10**9
 
 
 def ack(flow: int, t_s: float, cwnd: int = 1) -> bytes:
     row = np.zeros(1, trace.ACK)
-    row["type"], row["lport"], row["rport"], row["cwnd"], row["t_ns"] = 1, FLOW_PORT + flow, 5201 + flow, cwnd, ZERO + round(t_s * 1e9)
+    row["type"], row["lport"], row["rport"], row["cwnd"], row["t_ns"] = (
+        1,
+        FLOW_PORT + flow,
+        5201 + flow,
+        cwnd,
+        ZERO + round(t_s * 1e9),
+    )
     return row.tobytes()
 
 
 def part(flow: int, number: int, private: bytes) -> bytes:
     row = np.zeros(1, trace.STATE)
-    row["type"], row["lport"], row["rport"], row["part"], row["bytes"] = 5, FLOW_PORT + flow, 5201 + flow, number, private
+    row["type"], row["lport"], row["rport"], row["part"], row["bytes"] = (
+        5,
+        FLOW_PORT + flow,
+        5201 + flow,
+        number,
+        private,
+    )
     return row.tobytes()
 
 
@@ -50,26 +62,46 @@ def test_two_parts_make_the_state_of_the_ack_before_them():
 A, P0, P1 = ack(0, 1), part(0, 0, b"a" * 56), part(0, 1, b"b" * 56)
 
 
-@pytest.mark.parametrize("records", [
-    [A, P0], [A, P1], [P0, P1], [A, P1, P0], [A, P0, P0], [A, P1, P1], [A, P0, ack(0, 2), P1],
-    [A, part(1, 0, b"a" * 56), P1], [A, P0, part(1, 1, b"b" * 56)],
-], ids=range(9))
+@pytest.mark.parametrize(
+    "records",
+    [
+        [A, P0],
+        [A, P1],
+        [P0, P1],
+        [A, P1, P0],
+        [A, P0, P0],
+        [A, P1, P1],
+        [A, P0, ack(0, 2), P1],
+        [A, part(1, 0, b"a" * 56), P1],
+        [A, P0, part(1, 1, b"b" * 56)],
+    ],
+    ids=range(9),
+)
 def test_an_incomplete_pair_is_dropped_and_takes_no_other_with_it(records):
     state = parse(whole(1, 0.5, 10), *records, whole(0, 2.5, 20))["state"]
     assert rows(state) == [(1, 0.5, 10, 11), (0, 2.5, 20, 21)]
 
 
-MEMBERS = [{"name": "on", "offset": 0, "bytes": 1, "signed": False}, {"name": "across", "offset": 52, "bytes": 8, "signed": False},
-           {"name": "diff", "offset": 100, "bytes": 4, "signed": True}]
+MEMBERS = [
+    {"name": "on", "offset": 0, "bytes": 1, "signed": False},
+    {"name": "across", "offset": 52, "bytes": 8, "signed": False},
+    {"name": "diff", "offset": 100, "bytes": 4, "signed": True},
+]
 
 
 def test_decoded_by_each_controllers_layout(tmp_path):
     private = bytearray(112)
-    private[0], private[52:60], private[100:104] = 1, (2**40 + 3).to_bytes(8, "little"), (-5).to_bytes(4, "little", signed=True)
+    private[0], private[52:60], private[100:104] = (
+        1,
+        (2**40 + 3).to_bytes(8, "little"),
+        (-5).to_bytes(4, "little", signed=True),
+    )
     mine = [part(0, 0, bytes(private[:56])), part(0, 1, bytes(private[56:]))]
     state = parse(ack(0, 0.5), *mine, whole(1, 0.6, 0), whole(2, 0.7, 7))["state"]
     flows = [{"id": i, "controller": c} for i, c in enumerate(("ours", "reno", "other"))]
-    tables = trace.decode(state, flows, {"ours": {"state": MEMBERS}, "other": {"state": MEMBERS[:1]}, "plain": {"state": []}})
+    tables = trace.decode(
+        state, flows, {"ours": {"state": MEMBERS}, "other": {"state": MEMBERS[:1]}, "plain": {"state": []}}
+    )
     assert sorted(tables) == ["state-other", "state-ours"]
     trace.write(tables, tmp_path)
     ours = trace.read(tmp_path, "state-ours")

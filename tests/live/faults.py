@@ -60,9 +60,18 @@ exec "$@"
 # The faults, and the system calls that can have them: all calls, or a pattern of what strace shows.
 FAULTS = {
     "killed": ("signal=SIGKILL", r""),
-    "ENOMEM": ("error=ENOMEM", r"(mmap|openat|read|getdents64|socket|sendto|bpf|getsockopt|fstat|setns|timer_create|epoll_\w+|perf_event_open)\("),
-    "EMFILE": ("error=EMFILE", r"(openat|socket|epoll_create1|perf_event_open|fcntl)\(|bpf\(BPF_(\w+_GET_FD_BY_ID|\w+_LOAD|MAP_CREATE|LINK_CREATE|RAW_TRACEPOINT_OPEN|BTF_LOAD)"),
-    "EIO": ("error=EIO", r"(read|pread64|write|openat|rename\w*|unlink\w*|getdents64|fstat\w*|newfstatat|recvfrom|recvmsg|flock|mkdir)\("),
+    "ENOMEM": (
+        "error=ENOMEM",
+        r"(mmap|openat|read|getdents64|socket|sendto|bpf|getsockopt|fstat|setns|timer_create|epoll_\w+|perf_event_open)\(",
+    ),
+    "EMFILE": (
+        "error=EMFILE",
+        r"(openat|socket|epoll_create1|perf_event_open|fcntl)\(|bpf\(BPF_(\w+_GET_FD_BY_ID|\w+_LOAD|MAP_CREATE|LINK_CREATE|RAW_TRACEPOINT_OPEN|BTF_LOAD)",
+    ),
+    "EIO": (
+        "error=EIO",
+        r"(read|pread64|write|openat|rename\w*|unlink\w*|getdents64|fstat\w*|newfstatat|recvfrom|recvmsg|flock|mkdir)\(",
+    ),
     "ENOSPC": ("error=ENOSPC", r"(write|rename\w*|mkdir|ftruncate)\(|openat\(.*O_CREAT"),
 }
 OURS = re.compile(rf"/proc/|/sys/kernel/btf|{STATE}|objects-of-faults")
@@ -78,7 +87,7 @@ def asymcc(*argv, check: bool = True) -> subprocess.CompletedProcess:
 
 @dataclasses.dataclass
 class Command:
-    before: list[str]   # commands, and the one that is tried
+    before: list[str]  # commands, and the one that is tried
     argv: str
     changes: bool = True
     replaced: bool = False  # between out and in there is nothing: half done is told, and doctor names it
@@ -135,7 +144,7 @@ class World:
         for kind, number in KINDS.items():
             ids, n = (ctypes.c_uint32 * 64)(), ctypes.c_uint32(64)
             assert self.bpf.bpf_prog_query(self.fd, number, 0, None, ids, ctypes.byref(n)) == 0
-            for i in ids[:n.value]:
+            for i in ids[: n.value]:
                 prog = self.bpf.bpf_prog_get_fd_by_id(i)
                 info, size = ctypes.create_string_buffer(256), ctypes.c_uint32(256)
                 assert prog >= 0 and self.bpf.bpf_obj_get_info_by_fd(prog, info, ctypes.byref(size)) == 0
@@ -147,7 +156,9 @@ class World:
         return sorted(name for key, name in self.programs().items() if key not in self.theirs)
 
     def routes(self) -> list[str]:
-        return [" ".join(line.split()) for v in ("-4", "-6") for line in sh("ip", v, "route", "show").stdout.splitlines()]
+        return [
+            " ".join(line.split()) for v in ("-4", "-6") for line in sh("ip", v, "route", "show").stdout.splitlines()
+        ]
 
     def state(self) -> list[str]:
         return sorted(f.name for f in STATE.iterdir() if f.name.startswith("replacing-"))
@@ -157,7 +168,14 @@ class World:
         values = None
         if parameter and CC in names:
             values = {p["name"]: p["value"] for p in json.loads(asymcc("show", CC, "--json").stdout)["parameters"]}
-        return (sorted(n for n in names if n in (CC, OTHER)), DEFAULT.read_text().strip(), self.routes(), self.mine(), self.state(), values)
+        return (
+            sorted(n for n in names if n in (CC, OTHER)),
+            DEFAULT.read_text().strip(),
+            self.routes(),
+            self.mine(),
+            self.state(),
+            values,
+        )
 
     def argv(self, command: str) -> list[str]:
         return command.format(**self.words).split()
@@ -216,7 +234,7 @@ def points(world: World, argv: list[str]) -> list[Point]:
             continue
         seen[call[1]] += 1
         if found or OURS.search(line):
-            found.append(Point(call[1], seen[call[1]], line[call.start(1):][:100]))
+            found.append(Point(call[1], seen[call[1]], line[call.start(1) :][:100]))
     # libbpf reads the kernel's types in a thousand pieces: the first and the last are enough
     alike = [list(g) for _, g in itertools.groupby(found, lambda p: p.text.split(",")[0] if p.name == "read" else p)]
     return [p for g in alike for p in (g if len(g) < 4 else (g[0], g[-1]))]
@@ -312,8 +330,23 @@ def cases(trial: Trial, faults: list[str]) -> list[tuple[str, list[str], object]
     for fault in faults:
         if fault in FAULTS:
             action, calls = FAULTS[fault]
-            found += [(f"{fault} at call {i}, {p.text}", ["--seccomp-bpf", "-o", "/dev/null", "-e", f"trace={p.name}", "-e", f"inject={p.name}:{action}:when={p.nth}"],
-                       contextlib.nullcontext) for i, p in enumerate(trial.points) if re.match(calls, p.text)]
+            found += [
+                (
+                    f"{fault} at call {i}, {p.text}",
+                    [
+                        "--seccomp-bpf",
+                        "-o",
+                        "/dev/null",
+                        "-e",
+                        f"trace={p.name}",
+                        "-e",
+                        f"inject={p.name}:{action}:when={p.nth}",
+                    ],
+                    contextlib.nullcontext,
+                )
+                for i, p in enumerate(trial.points)
+                if re.match(calls, p.text)
+            ]
         elif trial.command.changes:
             found.append((f"{STATE} {fault}", [], {"full": full, "read-only": read_only}[fault]))
     return found
@@ -330,14 +363,17 @@ def inside(args: argparse.Namespace, folder: Path) -> int:
     part, parts = map(int, args.part.split("/"))
     for name in args.command:
         trial = Trial(world, name)
-        found = sample(cases(trial, args.fault), args.points)[part - 1::parts]
+        found = sample(cases(trial, args.fault), args.points)[part - 1 :: parts]
         wrong = 0
         for what, options, around in found:
             for w in trial.fault(options, around):
                 print(f"{name}: {what}\n    {w}", flush=True)
                 wrong += 1
         wrong += len(world.clean())
-        print(f"{name}: {len(trial.points)} system calls, {trial.run} faults, {trial.told_half} told half done, {wrong} failures", flush=True)
+        print(
+            f"{name}: {len(trial.points)} system calls, {trial.run} faults, {trial.told_half} told half done, {wrong} failures",
+            flush=True,
+        )
         total, failures, commands = total + trial.run, failures + wrong, commands + 1
     print(f"{commands} commands, {total} faults, {failures} failures")
     return failures > 0
@@ -350,14 +386,41 @@ def outside(argv: list[str]) -> int:
     cgroup.mkdir()
     with tempfile.TemporaryDirectory(prefix="objects-of-faults-") as folder:
         objects = Path(folder)
-        build_halves(objects, CC, HALVES.replace("COUNTER(sent", "TUNABLE(u32, live, 1, 0, 9, \"-\", \"a live one\");\nCOUNTER(sent").replace("COUNT(events);", "COUNT(events); events += live;"))
+        build_halves(
+            objects,
+            CC,
+            HALVES.replace("COUNTER(sent", 'TUNABLE(u32, live, 1, 0, 9, "-", "a live one");\nCOUNTER(sent').replace(
+                "COUNT(events);", "COUNT(events); events += live;"
+            ),
+        )
         for name in ("fast", "use", "trace"):
             shutil.copy(ASYMCC.parent / f"{name}.bpf.o", objects)
-        inner = ["unshare", "-C", "-m", "-n", "-p", "-f", "--kill-child", "--mount-proc", "sh", "-ec", NS.format(mount=CGROUP2[0]), "sh",
-                 sys.executable, "-m", "faults", "--inside", folder, *argv]
+        inner = [
+            "unshare",
+            "-C",
+            "-m",
+            "-n",
+            "-p",
+            "-f",
+            "--kill-child",
+            "--mount-proc",
+            "sh",
+            "-ec",
+            NS.format(mount=CGROUP2[0]),
+            "sh",
+            sys.executable,
+            "-m",
+            "faults",
+            "--inside",
+            folder,
+            *argv,
+        ]
         try:
-            return subprocess.run(["sh", "-c", f'echo $$ >{cgroup}/cgroup.procs && exec "$@"', "sh", *inner], check=False,
-                                  env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live"), "ASYMCC_OBJECTS": folder}).returncode
+            return subprocess.run(
+                ["sh", "-c", f'echo $$ >{cgroup}/cgroup.procs && exec "$@"', "sh", *inner],
+                check=False,
+                env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live"), "ASYMCC_OBJECTS": folder},
+            ).returncode
         finally:
             for name in (CC, OTHER, ORIGINAL):
                 asymcc("unload", name, "--drain", "--seconds", "0", check=False)

@@ -73,8 +73,22 @@ class Segment:
 
     def packet(self) -> bytes:
         options = self.options + bytes(-len(self.options) % 4)
-        tcp = struct.pack(">HHIIBBHHH", self.sport, self.dport, self.seq % 2**32, self.ack % 2**32, (20 + len(options)) // 4 << 4,
-                          self.flags, self.window, 0, 0) + options + self.payload
+        tcp = (
+            struct.pack(
+                ">HHIIBBHHH",
+                self.sport,
+                self.dport,
+                self.seq % 2**32,
+                self.ack % 2**32,
+                (20 + len(options)) // 4 << 4,
+                self.flags,
+                self.window,
+                0,
+                0,
+            )
+            + options
+            + self.payload
+        )
         v = family(self.src)
         ends = socket.inet_pton(v, self.src) + socket.inet_pton(v, self.dst)
         tcp = tcp[:16] + struct.pack(">H", checksum(ends + struct.pack(">II", 6, len(tcp)) + tcp)) + tcp[18:]
@@ -88,8 +102,21 @@ def parse(packet: bytes) -> Segment | None:
     v6 = packet[0] >> 4 == 6
     if packet[6 if v6 else 9] != 6:
         return None
-    at, size = (40, 40 + struct.unpack(">H", packet[4:6])[0]) if v6 else ((packet[0] & 15) * 4, struct.unpack(">H", packet[2:4])[0])
-    ends = [socket.inet_ntop(*((socket.AF_INET6, packet[8 + 16 * i : 24 + 16 * i]) if v6 else (socket.AF_INET, packet[12 + 4 * i : 16 + 4 * i]))) for i in (0, 1)]
+    at, size = (
+        (40, 40 + struct.unpack(">H", packet[4:6])[0])
+        if v6
+        else ((packet[0] & 15) * 4, struct.unpack(">H", packet[2:4])[0])
+    )
+    ends = [
+        socket.inet_ntop(
+            *(
+                (socket.AF_INET6, packet[8 + 16 * i : 24 + 16 * i])
+                if v6
+                else (socket.AF_INET, packet[12 + 4 * i : 16 + 4 * i])
+            )
+        )
+        for i in (0, 1)
+    ]
     sport, dport, seq, ack, offset, flags, window = struct.unpack(">HHIIBBH", packet[at : at + 16])
     data = at + (offset >> 4) * 4
     return Segment(*ends, sport, dport, seq, ack, flags, packet[at + 20 : data], packet[data:size], window=window)
@@ -139,7 +166,9 @@ class Peer:
     came: dict[int, bytes] = field(default_factory=dict)
 
     def segment(self, **keys) -> Segment:
-        return Segment(self.mine[0], self.theirs[0], self.mine[1], self.theirs[1], **({"seq": self.seq, "ack": self.ack} | keys))
+        return Segment(
+            self.mine[0], self.theirs[0], self.mine[1], self.theirs[1], **({"seq": self.seq, "ack": self.ack} | keys)
+        )
 
     def send(self, **keys) -> None:
         self.port.send(self.segment(**keys))

@@ -32,12 +32,31 @@ ROOT = Path(__file__).resolve().parents[2]
 ASYMCC = ROOT / "build" / "asymcc"
 CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ROOT.glob("bpf/**/*.bpf.c"))
 FITTING = {"fast": ("--set", "alpha=20")}
-CGROUP2 = Path(next((line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"), "/none"))
+CGROUP2 = Path(
+    next(
+        (
+            line.split()[1]
+            for line in Path("/proc/self/mounts").read_text().splitlines()
+            if line.split()[2] == "cgroup2"
+        ),
+        "/none",
+    )
+)
 MTU = 140  # bytes: 88 of payload a segment, so that 10^7 of them are a gigabyte
 CHUNK = b"soak" * 16384
 # What belongs to TCP and to BPF. A leak of one object for each of N would show as N; processes around us allocate, too, but no tenth of that.
-SLABS = ("TCP", "TCPv6", "tw_sock_TCP", "request_sock_TCP", "sock_inode_cache", *(f"{kind}-{size}" for kind in ("kmalloc", "kmalloc-cg") for size in
-         ("8", "16", "32", "64", "96", "128", "192", "256", "512", "1k", "2k", "4k", "8k")))
+SLABS = (
+    "TCP",
+    "TCPv6",
+    "tw_sock_TCP",
+    "request_sock_TCP",
+    "sock_inode_cache",
+    *(
+        f"{kind}-{size}"
+        for kind in ("kmalloc", "kmalloc-cg")
+        for size in ("8", "16", "32", "64", "96", "128", "192", "256", "512", "1k", "2k", "4k", "8k")
+    ),
+)
 SHARE, NOISE = 0.1, 500
 SETTLE_S = 20  # the kernel frees in its own time: after RCU, after TIME-WAIT
 
@@ -59,15 +78,23 @@ class Count:
 
     @classmethod
     def now(cls) -> Count:
-        bpf = {f"{kind} {o['id']}": o.get("name", "") for kind in ("prog", "map", "link", "btf") for o in json.loads(run("bpftool", "-j", kind, "show") or "[]")}
+        bpf = {
+            f"{kind} {o['id']}": o.get("name", "")
+            for kind in ("prog", "map", "link", "btf")
+            for o in json.loads(run("bpftool", "-j", kind, "show") or "[]")
+        }
         with open("/proc/slabinfo") as f:
             slabs = {words[0]: int(words[1]) for line in f if (words := line.split())[0] in SLABS}
         return cls(bpf, slabs)
 
     def more_than(self, before: Count, done: int) -> list[str]:
         """BPF's to the piece; slabs by less than a tenth of an object for each that was done."""
-        grown = {k: n - before.slabs[k] for k, n in self.slabs.items() if n - before.slabs[k] > max(NOISE, SHARE * done)}
-        return [f"{k} {name}" for k, name in self.bpf.items() if k not in before.bpf] + [f"{k} +{n}" for k, n in grown.items()]
+        grown = {
+            k: n - before.slabs[k] for k, n in self.slabs.items() if n - before.slabs[k] > max(NOISE, SHARE * done)
+        }
+        return [f"{k} {name}" for k, name in self.bpf.items() if k not in before.bpf] + [
+            f"{k} +{n}" for k, n in grown.items()
+        ]
 
 
 def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bool:
@@ -77,8 +104,11 @@ def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bo
             break
         time.sleep(0.5)
     most = max(after.slabs, key=lambda k: after.slabs[k] - before.slabs[k])
-    print(f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {'left: ' + ', '.join(more) if more else 'flat'}; "
-          f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}", flush=True)
+    print(
+        f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {'left: ' + ', '.join(more) if more else 'flat'}; "
+        f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}",
+        flush=True,
+    )
     return not more
 
 
@@ -95,7 +125,9 @@ def halves(name: str) -> bool:
 def loaded(name: str, cc: str) -> Iterator[None]:
     """Registered by another name; with programs for a cgroup, in one of its own, in which this process is then."""
     group = CGROUP2 / f"asymcc-soak-{cc}"
-    home = CGROUP2 / next(line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")).lstrip("/")
+    home = CGROUP2 / next(
+        line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")
+    ).lstrip("/")
     if halves(name):
         group.mkdir()
     try:
@@ -121,13 +153,46 @@ class Path2:
     def __enter__(self) -> Path2:
         for name in self.names:
             run("ip", "netns", "add", name)
-        run("ip", "link", "add", "soak", "netns", self.names[0], "mtu", MTU, "type", "veth", "peer", "name", "soak", "netns", self.names[1], "mtu", MTU)
+        run(
+            "ip",
+            "link",
+            "add",
+            "soak",
+            "netns",
+            self.names[0],
+            "mtu",
+            MTU,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            "soak",
+            "netns",
+            self.names[1],
+            "mtu",
+            MTU,
+        )
         for end, name in enumerate(self.names, 1):
             ip = ("ip", "-n", name)
             run("ip", "netns", "exec", name, "ethtool", "-K", "soak", "tso", "off", "gso", "off", "gro", "off")
-            for words in ("link set lo up", "link set soak up", f"addr add 10.78.0.{end}/24 dev soak noprefixroute", "route add 10.78.0.0/24 dev soak quickack 1"):
+            for words in (
+                "link set lo up",
+                "link set soak up",
+                f"addr add 10.78.0.{end}/24 dev soak noprefixroute",
+                "route add 10.78.0.0/24 dev soak quickack 1",
+            ):
                 run(*ip, *words.split())
-            run("ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_tw_reuse=1", "net.ipv4.tcp_fin_timeout=1", "net.ipv4.ip_local_port_range=1024 65535")
+            run(
+                "ip",
+                "netns",
+                "exec",
+                name,
+                "sysctl",
+                "-qw",
+                "net.ipv4.tcp_tw_reuse=1",
+                "net.ipv4.tcp_fin_timeout=1",
+                "net.ipv4.ip_local_port_range=1024 65535",
+            )
         return self
 
     def __exit__(self, *_) -> None:
@@ -286,11 +351,17 @@ def hours() -> bool:
     from asymlab.machine import image
     from asymlab.plan import scenario
     from asymlab.run import runner
+
     fine, guest = True, image.open_image("6.12")
-    for made in runner.execute(runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
+    for made in runner.execute(
+        runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest
+    ).values():
         used, left = made.metrics["utilisation"], made.record["agent"]["left"]
         fine &= used > 0.8 and not left
-        print(f"hours {', '.join(made.record['agent']['controllers'])}: utilisation {used:.3f} at the end; {'left: ' + ', '.join(left) if left else 'flat'}", flush=True)
+        print(
+            f"hours {', '.join(made.record['agent']['controllers'])}: utilisation {used:.3f} at the end; {'left: ' + ', '.join(left) if left else 'flat'}",
+            flush=True,
+        )
     return fine
 
 
@@ -299,7 +370,13 @@ def main() -> None:
         sys.exit(not hours())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and nothing stays
     what, count, names = sys.argv[1], int(sys.argv[2]), sys.argv[3:] or CONTROLLERS
-    sys.exit(not (loads(count, names) if what == "loads" else each({"acks": acks, "connections": connections}[what], count, names)))
+    sys.exit(
+        not (
+            loads(count, names)
+            if what == "loads"
+            else each({"acks": acks, "connections": connections}[what], count, names)
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -6,13 +6,22 @@ from __future__ import annotations
 import os
 
 import pytest
-
 from test_formosa_live import (
-    BOTH_CLIENT, BOTH_SERVER, HALF_CLIENT, HALF_SERVER, MANY_CLIENT, MANY_SERVER, SINK, SOURCE, cgroup, counted, exchange, pytestmark,  # noqa: F401
+    BOTH_CLIENT,  # noqa: F401
+    BOTH_SERVER,
+    HALF_CLIENT,
+    HALF_SERVER,
+    MANY_CLIENT,
+    MANY_SERVER,
+    SINK,
+    SOURCE,
+    counted,
+    exchange,
 )  # fmt: skip
-from rawtcp import CWR, ECE, SYN, Peer
 from test_loader import alias, asymcc, pair, run  # noqa: F401
 from test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour, watching
+
+from rawtcp import CWR, ECE, SYN, Peer
 
 MARKER = """
 #include <linux/bpf.h>
@@ -34,9 +43,35 @@ def accsa(alias, cgroup):  # noqa: F811
 def on_arrival(pair, ns, dev, program, folder):  # noqa: F811
     """From now on, on what comes in there."""
     (folder / "marker.c").write_text(MARKER)
-    run("clang", "-O2", "-g", "-target", "bpf", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu", "-c", folder / "marker.c", "-o", folder / "marker.o")
+    run(
+        "clang",
+        "-O2",
+        "-g",
+        "-target",
+        "bpf",
+        "-idirafter",
+        f"/usr/include/{os.uname().machine}-linux-gnu",
+        "-c",
+        folder / "marker.c",
+        "-o",
+        folder / "marker.o",
+    )
     pair.sh(ns, "tc", "qdisc", "add", "dev", dev, "clsact")
-    pair.sh(ns, "tc", "filter", "add", "dev", dev, "ingress", "bpf", "direct-action", "obj", folder / "marker.o", "sec", program)
+    pair.sh(
+        ns,
+        "tc",
+        "filter",
+        "add",
+        "dev",
+        dev,
+        "ingress",
+        "bpf",
+        "direct-action",
+        "obj",
+        folder / "marker.o",
+        "sec",
+        program,
+    )
 
 
 @pytest.fixture
@@ -64,8 +99,11 @@ def test_one_end_is_outside_the_cgroup(outside, marked, accsa):
     assert n["peers"] == n["options_sent"] == n["acks_suppressed"] == n["marks"] == 0 and n["fallbacks"] > 0
 
 
-@pytest.mark.parametrize("server, client, n", [(HALF_SERVER, HALF_CLIENT, 200_000), (BOTH_SERVER, BOTH_CLIENT, 500_000), (MANY_SERVER, MANY_CLIENT, 20_000)],
-                         ids=["half", "both", "many"])
+@pytest.mark.parametrize(
+    "server, client, n",
+    [(HALF_SERVER, HALF_CLIENT, 200_000), (BOTH_SERVER, BOTH_CLIENT, 500_000), (MANY_SERVER, MANY_CLIENT, 20_000)],
+    ids=["half", "both", "many"],
+)
 def test_every_byte_arrives(server, client, n, marked, accsa):
     """Of twenty connections at a time the machine drops packets, whatever the controller: there a timeout proves nothing."""
     with exchange(marked, server, client, accsa, n=n):

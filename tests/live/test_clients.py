@@ -21,12 +21,13 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import left_out
+from test_formosa_live import MOUNT, cgroup, objects, sockets_in_storage  # noqa: F401
+from test_loader import ASYMCC, alias, asymcc, listed, needs_clang, pair, program, run, values  # noqa: F401
+from test_loader import pytestmark as live
 
 from clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
 from clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
-from conftest import left_out
-from test_formosa_live import MOUNT, cgroup, objects, sockets_in_storage  # noqa: F401
-from test_loader import ASYMCC, alias, asymcc, listed, needs_clang, pair, program, pytestmark as live, run, values  # noqa: F401
 
 FULL = os.environ.get("CLIENTS") == "full"
 FIVE = ["fast", "fusion", "taichung", "formosa", "pseudorate"]
@@ -47,7 +48,16 @@ def has_halves(name: str) -> bool:
 
 def load(name: str, cc: str, cgroup: Path, where: str, *more) -> None:
     downloads = ("--set", "hello=1") if name == "formosa" and where == "path" else ()
-    asymcc("load", name, "--as", cc, *(("--cgroup", cgroup) if has_halves(name) else ()), *(PATIENCE[where] if name == "fast" else ()), *downloads, *more)
+    asymcc(
+        "load",
+        name,
+        "--as",
+        cc,
+        *(("--cgroup", cgroup) if has_halves(name) else ()),
+        *(PATIENCE[where] if name == "fast" else ()),
+        *downloads,
+        *more,
+    )
 
 
 def counted(cc: str) -> dict[str, int]:
@@ -62,8 +72,12 @@ def belongings(cc: str) -> int:
 def left(ids) -> list[str]:
     """Maps and programs of these loads that are still there. The kernel frees them a little later."""
     for _ in range(100):
-        there = [f"{what} {x['id']} {x.get('name')}" for what in ("map", "prog") for x in json.loads(run("bpftool", "-j", what, "list").stdout)
-                 if x.get("btf_id") in ids]
+        there = [
+            f"{what} {x['id']} {x.get('name')}"
+            for what in ("map", "prog")
+            for x in json.loads(run("bpftool", "-j", what, "list").stdout)
+            if x.get("btf_id") in ids
+        ]
         if not there:
             break
         time.sleep(0.1)
@@ -73,8 +87,14 @@ def left(ids) -> list[str]:
 @pytest.fixture
 def quiet_kernel():
     """Nothing in the kernel's log that says it is broken."""
+
     def bad() -> collections.Counter:
-        return collections.Counter(line for line in run("dmesg").stdout.splitlines() if re.search(r"WARNING:|BUG:|Oops|refcount_t|lockup|stall", line))
+        return collections.Counter(
+            line
+            for line in run("dmesg").stdout.splitlines()
+            if re.search(r"WARNING:|BUG:|Oops|refcount_t|lockup|stall", line)
+        )
+
     before = bad()
     yield
     assert not bad() - before
@@ -93,6 +113,7 @@ def controllers_seen(path, port: int):
         while not done.wait(0.05):
             for line in path.sh(path.server, "ss", "-tinHO", "sport", "=", f":{port}").splitlines():
                 seen.update(known & set(line.split()))
+
     watch = threading.Thread(target=look)
     watch.start()
     try:
@@ -125,7 +146,9 @@ def scp(path, tmp, www, options):
 
 
 def ssh_cat(path, tmp, www, options):
-    got = path.sh(path.client, "sh", "-c", '"$@" | sha256sum', "sh", "ssh", *options, f"root@{SERVER}", "cat", www / "medium")
+    got = path.sh(
+        path.client, "sh", "-c", '"$@" | sha256sum', "sh", "ssh", *options, f"root@{SERVER}", "cat", www / "medium"
+    )
     assert got.split()[0] == digest(www / "medium")
 
 
@@ -133,19 +156,32 @@ def browser(path, tmp, www, options) -> float:
     """Every file of the page, whole, drawn, run and applied; gives the time to the page's load event."""
     page = json.loads(path.sh(path.client, sys.executable, PAGE, f"http://{SERVER}:{WEB}/page/index.html"))
     sizes = {f"/page/{f.name}": f.stat().st_size for f in (www / "page").iterdir()}
-    assert {name: decoded for name, _, decoded in page["files"]} == sizes and len(sizes) == 1 + IMAGES + SCRIPTS + STYLES
+    assert {name: decoded for name, _, decoded in page["files"]} == sizes and len(
+        sizes
+    ) == 1 + IMAGES + SCRIPTS + STYLES
     assert all(transferred > decoded for _, transferred, decoded in page["files"]), "from the server, not from a cache"
     assert (page["images"], page["scripts"], page["styles"]) == (IMAGES, SCRIPTS, str(STYLES + 1))
     return page["seconds"]
 
 
 # by name: client, port, connections, bytes
-PROGRAMS = {f"curl {BIG / 1e6:g} MB": (curl_big, WEB, 1, BIG), f"curl {SMALL} x 20 kB": (curl_small, WEB, SMALL, SMALL * 20_000),
-            f"scp {MEDIUM / 1e6:g} MB": (scp, SSH, 1, MEDIUM)}
+PROGRAMS = {
+    f"curl {BIG / 1e6:g} MB": (curl_big, WEB, 1, BIG),
+    f"curl {SMALL} x 20 kB": (curl_small, WEB, SMALL, SMALL * 20_000),
+    f"scp {MEDIUM / 1e6:g} MB": (scp, SSH, 1, MEDIUM),
+}
 if FULL:
     PROGRAMS |= {f"ssh cat {MEDIUM / 1e6:g} MB": (ssh_cat, SSH, 1, MEDIUM), "page in Chromium": (browser, WEB, 2, 0)}
-MISSING = [what for what, there in (("nginx", NGINX), ("sshd", SSHD), ("curl", shutil.which("curl")),
-                                    ("chromium", not FULL or shutil.which("chromium") and shutil.which("chromedriver"))) if not there]
+MISSING = [
+    what
+    for what, there in (
+        ("nginx", NGINX),
+        ("sshd", SSHD),
+        ("curl", shutil.which("curl")),
+        ("chromium", not FULL or shutil.which("chromium") and shutil.which("chromedriver")),
+    )
+    if not there
+]
 
 
 @pytest.fixture(scope="module")
@@ -162,7 +198,9 @@ def times():
     yield times
     if not FULL:
         return
-    print(f"\n\nseconds, mean of {ROUNDS} (ratio to cubic)\n\n| | {' | '.join(PROGRAMS)} |\n| --- |{' ---: |' * len(PROGRAMS)}")
+    print(
+        f"\n\nseconds, mean of {ROUNDS} (ratio to cubic)\n\n| | {' | '.join(PROGRAMS)} |\n| --- |{' ---: |' * len(PROGRAMS)}"
+    )
     for name in ("cubic", *FIVE, *BEGIN):
         cells = []
         for what in PROGRAMS:
@@ -288,7 +326,22 @@ def in_pair(pair, server: str, client: str, *args):
 def test_many_connections(name, pair, alias, cgroup, objects, tmp_path, quiet_kernel):
     """All at once; nothing is left of them."""
     for ns, dev in ((pair.client, pair.dev_c), (pair.server, pair.dev_s)):
-        pair.sh(ns, "tc", "qdisc", "change", "dev", dev, "root", "tbf", "rate", "200mbit", "burst", "100000", "limit", "1500000")
+        pair.sh(
+            ns,
+            "tc",
+            "qdisc",
+            "change",
+            "dev",
+            dev,
+            "root",
+            "tbf",
+            "rate",
+            "200mbit",
+            "burst",
+            "100000",
+            "limit",
+            "1500000",
+        )
         pair.sh(ns, "sysctl", "-qw", "net.core.somaxconn=4096", "net.ipv4.tcp_max_syn_backlog=4096")
     cc = alias()
     load(name, cc, cgroup, "many")
@@ -384,7 +437,22 @@ def new_flow(server, client, cc: str, ends: int) -> int:
 @pytest.mark.parametrize("name", FIVE)
 def test_many_loads(name, how, pair, alias, cgroup, quiet_kernel):
     """The flow of the instance before goes on, a new one is the new instance's, and at the end nothing is left."""
-    pair.sh(pair.client, "tc", "qdisc", "change", "dev", pair.dev_c, "root", "tbf", "rate", "100mbit", "burst", "3000", "limit", "60000")
+    pair.sh(
+        pair.client,
+        "tc",
+        "qdisc",
+        "change",
+        "dev",
+        pair.dev_c,
+        "root",
+        "tbf",
+        "rate",
+        "100mbit",
+        "burst",
+        "3000",
+        "limit",
+        "60000",
+    )
     cc, mine, open_flows = alias(), set(), 0
     with in_pair(pair, CHURN_SERVER, CHURN_CLIENT, 0, cc) as (server, client):
         for turn in range(LOADS[how]):

@@ -10,7 +10,17 @@ import sys
 
 from test_loader import ASYMCC, alias, asymcc, kernel_has, listed, program, pytestmark, run, trip, unique  # noqa: F401
 
-OWNER = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "unshare", "--user", "--map-root-user", "--net", "--kill-child")
+OWNER = (
+    "setpriv",
+    "--reuid=65534",
+    "--regid=65534",
+    "--clear-groups",
+    "unshare",
+    "--user",
+    "--map-root-user",
+    "--net",
+    "--kill-child",
+)
 # Many routes, so that reading them takes a while, and meanwhile messages to all who listen to netlink here: those that a kernel could have sent, and
 # those that none would. Each would do harm of its own kind: an error, an early end, a controller and a route that nobody has, lengths that lie.
 FORGER = """
@@ -66,7 +76,7 @@ def test_forged_netlink_messages_are_not_heard():
     with container(FORGER):
         for _ in range(30):
             done = run(ASYMCC, "list", "--json")
-            forged, = [row for row in json.loads(done.stdout) if row["name"] == "ctcp"]
+            (forged,) = [row for row in json.loads(done.stdout) if row["name"] == "ctcp"]
             assert forged["used_by"] == [] and not done.stderr
             top = run(ASYMCC, "top", "ctcp", "--json", check=False)  # nobody has it, and the kernel neither
             assert top.stderr == "asymcc: no congestion control ctcp: neither the kernel has it now, nor a connection\n"
@@ -96,7 +106,10 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(alias, trip):  # noqa: F
             assert [row["name"] for row in json.loads(done.stdout)] == [row["name"] for row in rows]
         done = run(ASYMCC, "top", "--json", env=trip("send", 3, errno.ECONNREFUSED))
         assert not json.loads(done.stdout)["all_namespaces"] and "Connection refused" in done.stderr
-        assert "cannot be read" in run(ASYMCC, "unload", name, "--drain", "--seconds", 5, env=trip("send", 6, errno.ECONNREFUSED)).stderr
+        assert (
+            "cannot be read"
+            in run(ASYMCC, "unload", name, "--drain", "--seconds", 5, env=trip("send", 6, errno.ECONNREFUSED)).stderr
+        )
         assert not kernel_has(name)
 
 

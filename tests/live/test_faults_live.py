@@ -9,7 +9,6 @@ import subprocess
 import sys
 
 import pytest
-
 from test_loader import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F401
 
 
@@ -17,7 +16,12 @@ from test_loader import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F4
 @needs_cgroup2
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_fault_at_any_step_leaves_all_or_nothing_or_what_unload_clears():
-    done = subprocess.run([sys.executable, "-m", "faults", "--points", "4"], text=True, capture_output=True, timeout=280,
-                          env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live")})
+    done = subprocess.run(
+        [sys.executable, "-m", "faults", "--points", "4"],
+        text=True,
+        capture_output=True,
+        timeout=280,
+        env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live")},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "16 commands, 64 faults, 0 failures"

@@ -10,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from test_loader import ROOT, alias, asymcc, kernel_has, pair, program, run, unique  # noqa: F401
+from test_loader import pytestmark as live
 
 import rawtcp
-from test_loader import ROOT, alias, asymcc, kernel_has, pair, program, pytestmark as live, run, unique  # noqa: F401
 
 BYTES = 2_000_000
 # What goes each way is told by its place, so that a byte out of place is a byte wrong.
@@ -33,51 +34,71 @@ def take(s, n, pause=0.0):
 address, port, n, cc = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 family = socket.AF_INET6 if ":" in address else socket.AF_INET
 """
-LISTEN = COMMON + """
+LISTEN = (
+    COMMON
+    + """
 l = socket.socket(family)
 l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 if cc: l.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
 if RCVBUF: l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RCVBUF)
 l.bind((address, port)); l.listen(256); print("ready", flush=True)
 """
-CONNECT = COMMON + """
+)
+CONNECT = (
+    COMMON
+    + """
 def connect():
     s = socket.socket(family)
     if cc: s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
     s.connect((address, port))
     return s
 """
+)
 # client sends n bytes; the server answers with their digest
-SINK = LISTEN + """
+SINK = (
+    LISTEN
+    + """
 s, _ = l.accept()
 time.sleep(ASLEEP)
 got = take(s, n)
 s.sendall(hashlib.sha256(got).digest())
 s.recv(1)
 """
-SOURCE = CONNECT + """
+)
+SOURCE = (
+    CONNECT
+    + """
 s = connect()
 s.sendall(stream(n))
 assert take(s, 32) == hashlib.sha256(stream(n)).digest()
 print("right", flush=True)
 if STAY: sys.stdin.read()
 """
+)
 # the client closes its half and gets n bytes
-HALF_SERVER = LISTEN + """
+HALF_SERVER = (
+    LISTEN
+    + """
 s, _ = l.accept()
 assert take(s, 1 << 30) == b"get"
 s.sendall(stream(n))
 s.close()
 """
-HALF_CLIENT = CONNECT + """
+)
+HALF_CLIENT = (
+    CONNECT
+    + """
 s = connect()
 s.sendall(b"get")
 s.shutdown(socket.SHUT_WR)
 assert take(s, 1 << 30) == stream(n)
 print("right", flush=True)
 """
+)
 # both send n bytes at once
-BOTH_SERVER = LISTEN + """
+BOTH_SERVER = (
+    LISTEN
+    + """
 import threading
 s, _ = l.accept()
 t = threading.Thread(target=s.sendall, args=(stream(n),)); t.start()
@@ -85,7 +106,10 @@ assert take(s, n) == stream(n)
 t.join()
 s.recv(1)
 """
-BOTH_CLIENT = CONNECT + """
+)
+BOTH_CLIENT = (
+    CONNECT
+    + """
 import threading
 s = connect()
 t = threading.Thread(target=s.sendall, args=(stream(n),)); t.start()
@@ -93,8 +117,11 @@ assert take(s, n) == stream(n)
 t.join()
 print("right", flush=True)
 """
+)
 # 200 connections, each as above in small; twenty at a time
-MANY_SERVER = LISTEN + """
+MANY_SERVER = (
+    LISTEN
+    + """
 import threading
 def serve(s):
     got = take(s, n)
@@ -106,7 +133,10 @@ for i in range(200):
     threading.Thread(target=serve, args=(s,), daemon=True).start()
 time.sleep(60)
 """
-MANY_CLIENT = CONNECT + """
+)
+MANY_CLIENT = (
+    CONNECT
+    + """
 from concurrent.futures import ThreadPoolExecutor
 data = stream(n)
 def one(i):
@@ -117,10 +147,15 @@ with ThreadPoolExecutor(20) as pool:
     assert all(pool.map(one, range(200)))
 print("right", flush=True)
 """
+)
 
 
-MOUNT = next((line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"), "")
-HOME = MOUNT + next((line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")), "")
+MOUNT = next(
+    (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"), ""
+)
+HOME = MOUNT + next(
+    (line[3:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::")), ""
+)
 pytestmark = [*live, pytest.mark.skipif(not MOUNT, reason="no cgroup2 is mounted")]
 
 
@@ -145,8 +180,22 @@ def objects(tmp_path_factory):
     out = tmp_path_factory.mktemp("objects")
     machine = os.uname().machine
     for name in ("liar", "storages"):
-        run("clang", "-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_x86", f"-I{ROOT}/bpf", "-idirafter",
-            f"/usr/include/{machine}-linux-gnu", "-c", f"{ROOT}/tests/live/{name}.bpf.c", "-o", out / f"{name}.bpf.o")
+        run(
+            "clang",
+            "-g",
+            "-O2",
+            "-target",
+            "bpf",
+            "-mcpu=v3",
+            "-D__TARGET_ARCH_x86",
+            f"-I{ROOT}/bpf",
+            "-idirafter",
+            f"/usr/include/{machine}-linux-gnu",
+            "-c",
+            f"{ROOT}/tests/live/{name}.bpf.c",
+            "-o",
+            out / f"{name}.bpf.o",
+        )
     return out
 
 
@@ -166,20 +215,65 @@ def fault(pair, ns: str, what: str, objects) -> None:
     """From now on, on what comes in there."""
     dev = pair.dev_c if ns == pair.client else pair.dev_s
     pair.sh(ns, "tc", "qdisc", "add", "dev", dev, "clsact")
-    pair.sh(ns, "tc", "filter", "add", "dev", dev, "ingress", "bpf", "direct-action", "obj", objects / "liar.bpf.o", "sec", what)
+    pair.sh(
+        ns,
+        "tc",
+        "filter",
+        "add",
+        "dev",
+        dev,
+        "ingress",
+        "bpf",
+        "direct-action",
+        "obj",
+        objects / "liar.bpf.o",
+        "sec",
+        what,
+    )
 
 
 @contextlib.contextmanager
-def exchange(pair, server: str, client: str, cc: str, server_cc: str | None = None, n: int = BYTES, outside: str = "", **constants):
+def exchange(
+    pair,
+    server: str,
+    client: str,
+    cc: str,
+    server_cc: str | None = None,
+    n: int = BYTES,
+    outside: str = "",
+    **constants,
+):
     """Runs both ends till the client has found all bytes right; inside, the connection may still be open."""
     values = {"RCVBUF": 0, "ASLEEP": 0, "STAY": False} | constants
     head = "".join(f"{k} = {v!r}\n" for k, v in values.items())
     args = ("10.9.0.2", 7300, n)
     leave = ("sh", "-c", f'echo $$ >{HOME}/cgroup.procs && exec "$@"', "sh")
     server_cc = cc if server_cc is None else server_cc
-    with program(*(leave if outside == "server" else ()), "ip", "netns", "exec", pair.server, sys.executable, "-c", head + server, *args, server_cc) as s:
+    with program(
+        *(leave if outside == "server" else ()),
+        "ip",
+        "netns",
+        "exec",
+        pair.server,
+        sys.executable,
+        "-c",
+        head + server,
+        *args,
+        server_cc,
+    ) as s:
         assert s.stdout.readline() == "ready\n", s.stderr.read()
-        with program(*(leave if outside == "client" else ()), "ip", "netns", "exec", pair.client, sys.executable, "-c", head + client, *args, cc) as c:
+        with program(
+            *(leave if outside == "client" else ()),
+            "ip",
+            "netns",
+            "exec",
+            pair.client,
+            sys.executable,
+            "-c",
+            head + client,
+            *args,
+            cc,
+        ) as c:
             assert c.stdout.readline() == "right\n", c.stderr.read() or "more than a minute"
             yield
 
@@ -222,16 +316,23 @@ def connections(pair, ns: str) -> str:
 
 def test_receiver_is_switched(pair, formosa, objects, tmp_path):
     """The listener asks for nothing: its end of a Formosa connection runs Formosa, with the window that it had."""
-    with exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True), sockets_in_storage(formosa, objects, tmp_path) as open_now:
+    with (
+        exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True),
+        sockets_in_storage(formosa, objects, tmp_path) as open_now,
+    ):
         assert f" {formosa} " in connections(pair, pair.server)
         assert open_now.read_text() == 2 * "socket\n"
     assert counted(formosa)["acks_suppressed"] > 100
 
 
-CHOOSES = SINK.replace("s, _ = l.accept()", "s, _ = l.accept(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'cubic')")
+CHOOSES = SINK.replace(
+    "s, _ = l.accept()", "s, _ = l.accept(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'cubic')"
+)
 
 
-@pytest.mark.parametrize("server, server_cc, hello", [(SINK, "cubic", False), (CHOOSES, "", True)], ids=["listener", "connection"])
+@pytest.mark.parametrize(
+    "server, server_cc, hello", [(SINK, "cubic", False), (CHOOSES, "", True)], ids=["listener", "connection"]
+)
 def test_an_application_that_chose_its_controller_keeps_it(server, server_cc, hello, pair, formosa):
     """Whatever its peer says: its window, its ACKs are as without Formosa, and the peer falls back. A listener that chose answers no hello."""
     with exchange(pair, server, SOURCE, formosa, server_cc=server_cc, STAY=True):
@@ -242,17 +343,23 @@ def test_an_application_that_chose_its_controller_keeps_it(server, server_cc, he
     assert n["fallbacks"] == hello and n["peers"] == 2 * hello and (n["options_seen"] > 0) == hello
 
 
-DOWNLOAD_SERVER = LISTEN + """
+DOWNLOAD_SERVER = (
+    LISTEN
+    + """
 s, _ = l.accept()
 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, SENDER.encode())
 s.sendall(stream(n))
 s.recv(1)
 """
-DOWNLOAD = CONNECT + """
+)
+DOWNLOAD = (
+    CONNECT
+    + """
 s = connect()
 assert take(s, n) == stream(n)
 print("right", flush=True)
 """
+)
 
 
 @pytest.mark.parametrize("hello, cc, says", [(0, "", False), (1, "", True), (1, "cubic", False)])
@@ -296,10 +403,14 @@ def test_answers_are_stripped(pair, formosa, objects):
     with exchange(pair, SINK, SOURCE, formosa):
         pass
     n = counted(formosa)
-    assert n["fallbacks"] == 1 and n["options_seen"] < 100, "the sender stops writing options, the receiver stops thinning"
+    assert n["fallbacks"] == 1 and n["options_seen"] < 100, (
+        "the sender stops writing options, the receiver stops thinning"
+    )
 
 
-@pytest.mark.parametrize("what", ["wild_srtt", "wild_stamp", "wild_round", "no_round", "wrong_length", "garbage", "lose_data"])
+@pytest.mark.parametrize(
+    "what", ["wild_srtt", "wild_stamp", "wild_round", "no_round", "wrong_length", "garbage", "lose_data"]
+)
 def test_wild_data_options(what, pair, formosa, objects):
     fault(pair, pair.server, what, objects)
     with exchange(pair, SINK, SOURCE, formosa, n=BYTES // 10):
@@ -359,7 +470,10 @@ def test_many_connections_leave_nothing(pair, formosa, objects, tmp_path):
 
 def test_unload_with_open_connections(pair, formosa):
     """What runs goes on, without options; new connections get another controller."""
-    source = SOURCE.replace("s.sendall(stream(n))", "s.sendall(stream(n)[:n // 2]); print('half', flush=True); sys.stdin.readline(); s.sendall(stream(n)[n // 2:])")
+    source = SOURCE.replace(
+        "s.sendall(stream(n))",
+        "s.sendall(stream(n)[:n // 2]); print('half', flush=True); sys.stdin.readline(); s.sendall(stream(n)[n // 2:])",
+    )
     head = "RCVBUF = 0\nASLEEP = 0\nSTAY = False\n"
     args = ("10.9.0.2", 7300, BYTES, formosa)
     with program("ip", "netns", "exec", pair.server, sys.executable, "-c", head + SINK, *args) as s:

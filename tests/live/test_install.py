@@ -13,8 +13,10 @@ import pytest
 
 REPO = Path(__file__).resolve().parents[2]
 
-pytestmark = pytest.mark.skipif(subprocess.run(["make", "-q", "build"], cwd=REPO, capture_output=True).returncode != 0,
-                                reason="not built, or older than its sources: run make build")
+pytestmark = pytest.mark.skipif(
+    subprocess.run(["make", "-q", "build"], cwd=REPO, capture_output=True).returncode != 0,
+    reason="not built, or older than its sources: run make build",
+)
 
 
 def needs(tool: str):
@@ -36,7 +38,10 @@ def files(root: Path) -> set[str]:
 
 
 def objects() -> set[str]:
-    return {p.name.replace(".bpf.c", ".bpf.o") for p in [*(REPO / "bpf").rglob("*.bpf.c"), *(REPO / "loader").glob("*.bpf.c")]}
+    return {
+        p.name.replace(".bpf.c", ".bpf.o")
+        for p in [*(REPO / "bpf").rglob("*.bpf.c"), *(REPO / "loader").glob("*.bpf.c")]
+    }
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +55,13 @@ def prefix(tmp_path_factory) -> Path:
 def test_installs_into_destdir_and_uninstalls_all(tmp_path):
     make("install", f"DESTDIR={tmp_path}")
     assert files(tmp_path) == {
-        "usr/local/sbin/asymcc", "usr/local/share/man/man8/asymcc.8", "usr/local/share/bash-completion/completions/asymcc",
-        "usr/local/lib/systemd/system/asymcc@.service", "etc/asymcc/NAME.conf.example",
-        *(f"usr/local/lib/asymcc/{name}" for name in objects())}
+        "usr/local/sbin/asymcc",
+        "usr/local/share/man/man8/asymcc.8",
+        "usr/local/share/bash-completion/completions/asymcc",
+        "usr/local/lib/systemd/system/asymcc@.service",
+        "etc/asymcc/NAME.conf.example",
+        *(f"usr/local/lib/asymcc/{name}" for name in objects()),
+    }
     assert str(tmp_path) not in (tmp_path / "usr/local/lib/systemd/system/asymcc@.service").read_text()
 
     (tmp_path / "etc/asymcc/fast.conf").write_text('LOAD="--set alpha=50"\n')
@@ -80,7 +89,9 @@ def test_installed_finds_its_objects(prefix):
 
 
 @pytest.mark.root
-@pytest.mark.skipif(os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs root, and a kernel with BTF")
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs root, and a kernel with BTF"
+)
 def test_installed_loads(prefix):
     name = f"inst_{os.getpid()}"
     asymcc = prefix / "sbin/asymcc"
@@ -103,8 +114,10 @@ def test_manual_renders(prefix):
 
 
 def complete(prefix: Path, *words: str) -> list[str]:
-    script = f'. {prefix}/share/bash-completion/completions/asymcc; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _asymcc; ' \
-             'printf "%s\\n" "${COMPREPLY[@]}"'
+    script = (
+        f'. {prefix}/share/bash-completion/completions/asymcc; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _asymcc; '
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
     env = {**os.environ, "PATH": f"{prefix}/sbin:{os.environ['PATH']}"}
     return run("bash", "-euc", script, "bash", *words, env=env).stdout.split()
 
@@ -129,9 +142,14 @@ def test_unit_is_valid_and_confined(prefix):
 
 def test_unit_uses_what_the_loader_has(prefix):
     """Commands and options in the unit and the example are those of this asymcc."""
-    text = (prefix / "lib/systemd/system/asymcc@.service").read_text() + (prefix / "etc/asymcc/NAME.conf.example").read_text()
-    for command, options in {"load": ["--as", "--replace", "--set"], "use": ["--route", "--default", "--cgroup"],
-                             "unload": ["--drain", "--seconds"]}.items():
+    text = (prefix / "lib/systemd/system/asymcc@.service").read_text() + (
+        prefix / "etc/asymcc/NAME.conf.example"
+    ).read_text()
+    for command, options in {
+        "load": ["--as", "--replace", "--set"],
+        "use": ["--route", "--default", "--cgroup"],
+        "unload": ["--drain", "--seconds"],
+    }.items():
         assert f"asymcc {command}" in text
         usage = run(prefix / "sbin/asymcc", command, "--help").stdout
         for option in options:
@@ -161,11 +179,17 @@ def test_deb(deb, tmp_path):
 
     run("dpkg-deb", "-R", deb, tmp_path)
     assert files(tmp_path) == {
-        "usr/sbin/asymcc", "usr/share/man/man8/asymcc.8.gz", "usr/share/bash-completion/completions/asymcc",
-        "usr/lib/systemd/system/asymcc@.service", "etc/asymcc/NAME.conf.example", "usr/share/doc/asymcc/changelog.gz",
-        "usr/share/doc/asymcc/copyright", "usr/share/lintian/overrides/asymcc",
+        "usr/sbin/asymcc",
+        "usr/share/man/man8/asymcc.8.gz",
+        "usr/share/bash-completion/completions/asymcc",
+        "usr/lib/systemd/system/asymcc@.service",
+        "etc/asymcc/NAME.conf.example",
+        "usr/share/doc/asymcc/changelog.gz",
+        "usr/share/doc/asymcc/copyright",
+        "usr/share/lintian/overrides/asymcc",
         *(f"usr/lib/asymcc/{name}" for name in objects()),
-        *(f"DEBIAN/{name}" for name in ("control", "conffiles", "md5sums", "postinst", "prerm", "postrm"))}
+        *(f"DEBIAN/{name}" for name in ("control", "conffiles", "md5sums", "postinst", "prerm", "postrm")),
+    }
     run("md5sum", "-c", "--quiet", "DEBIAN/md5sums", cwd=tmp_path)
     assert (tmp_path / "DEBIAN/conffiles").read_text() == "/etc/asymcc/NAME.conf.example\n"
     assert all(" root/root " in line for line in run("dpkg-deb", "-c", deb).stdout.splitlines())
@@ -196,9 +220,15 @@ def test_deb_installs_and_purges(deb, tmp_path):
     run(*dpkg, "-i", deb, env=env)
     assert "usr/sbin/asymcc" in ours()
     (root / "etc/asymcc/fast.conf").touch()
-    (root / "etc/systemd/system/multi-user.target.wants/asymcc@fast.service").symlink_to("/usr/lib/systemd/system/asymcc@.service")
+    (root / "etc/systemd/system/multi-user.target.wants/asymcc@fast.service").symlink_to(
+        "/usr/lib/systemd/system/asymcc@.service"
+    )
     run(*dpkg, "-r", "asymcc", env=env)
-    kept = {"etc/asymcc/NAME.conf.example", "etc/asymcc/fast.conf", "etc/systemd/system/multi-user.target.wants/asymcc@fast.service"}
+    kept = {
+        "etc/asymcc/NAME.conf.example",
+        "etc/asymcc/fast.conf",
+        "etc/systemd/system/multi-user.target.wants/asymcc@fast.service",
+    }
     assert ours() == kept
     run(*dpkg, "-P", "asymcc", env=env)
     assert ours() == set()

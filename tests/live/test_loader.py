@@ -105,7 +105,9 @@ class Pair:
         return run("ip", "netns", "exec", ns, *argv, **kw)
 
     def qdisc(self, ns: str, dev: str) -> dict:
-        return next(q for q in json.loads(self.sh(ns, "tc", "-s", "-j", "qdisc", "show", "dev", dev).stdout) if q.get("root"))
+        return next(
+            q for q in json.loads(self.sh(ns, "tc", "-s", "-j", "qdisc", "show", "dev", dev).stdout) if q.get("root")
+        )
 
 
 @pytest.fixture
@@ -158,7 +160,9 @@ if len(sys.argv) > 5:
 
 @contextlib.contextmanager
 def program(*argv):
-    p = subprocess.Popen([str(a) for a in argv], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    p = subprocess.Popen(
+        [str(a) for a in argv], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
     try:
         yield p
     finally:
@@ -183,7 +187,9 @@ def transfer(p: Pair, address: str, port: int, size: int, cc: str) -> None:
 def held_open(p: Pair, cc: str, address: str = "10.9.0.2"):
     """A connection of the client that stays open."""
     with server(p, address, 7100, 1000):
-        with program("ip", "netns", "exec", p.client, sys.executable, "-c", CLIENT, address, 7100, 1000, cc, "stay") as c:
+        with program(
+            "ip", "netns", "exec", p.client, sys.executable, "-c", CLIENT, address, 7100, 1000, cc, "stay"
+        ) as c:
             assert c.stdout.readline() == "idle\n", c.stderr.read()
             yield
 
@@ -250,20 +256,23 @@ def test_name_taken(alias):
     assert "congestion control of that name" in line and "--as" in line
 
 
-@pytest.mark.parametrize("argv, words", [
-    (["load", "nosuch"], ["nosuch", "fast"]),
-    (["show", "nosuch"], ["nosuch", "fast"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpah=3"], ["no parameter alpah", "alpha, gamma_q8"]),
-    (["load", "fast", "--as", "NAME", "--set", "alph=3"], ["no parameter alph;"]),
-    (["load", "fast", "--as", "NAME", "--set", "flows=3"], ["no parameter flows"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpha=0"], ["out of range", "1 to 65536 packets"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpha=65537"], ["out of range"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpha=-1"], ["out of range"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpha=99999999999999999999"], ["out of range"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpha=3x"], ["not an integer"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpha="], ["not an integer"]),
-    (["load", "fast", "--as", "NAME", "--set", "alpha"], ["param=value"]),
-])
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["load", "nosuch"], ["nosuch", "fast"]),
+        (["show", "nosuch"], ["nosuch", "fast"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpah=3"], ["no parameter alpah", "alpha, gamma_q8"]),
+        (["load", "fast", "--as", "NAME", "--set", "alph=3"], ["no parameter alph;"]),
+        (["load", "fast", "--as", "NAME", "--set", "flows=3"], ["no parameter flows"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=0"], ["out of range", "1 to 65536 packets"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=65537"], ["out of range"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=-1"], ["out of range"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=99999999999999999999"], ["out of range"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=3x"], ["not an integer"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha="], ["not an integer"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha"], ["param=value"]),
+    ],
+)
 def test_wrong_values(alias, argv, words):
     name = alias()
     line = refused(*[name if a == "NAME" else a for a in argv])
@@ -272,10 +281,21 @@ def test_wrong_values(alias, argv, words):
     assert not kernel_has(name)
 
 
-@pytest.mark.parametrize("argv", [
-    [], ["nosuch"], ["load"], ["load", "a", "b"], ["list", "x"], ["load", "fast", "--as"], ["load", "fast", "--nosuch"],
-    ["list", "--as", "x"], ["trace", "--ports", "9-5", "-o", "/dev/null"], ["trace", "--bin-ms", "0", "-o", "/dev/null"],
-])
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nosuch"],
+        ["load"],
+        ["load", "a", "b"],
+        ["list", "x"],
+        ["load", "fast", "--as"],
+        ["load", "fast", "--nosuch"],
+        ["list", "--as", "x"],
+        ["trace", "--ports", "9-5", "-o", "/dev/null"],
+        ["trace", "--bin-ms", "0", "-o", "/dev/null"],
+    ],
+)
 def test_usage(argv):
     refused(*argv, code=2)
 
@@ -313,7 +333,12 @@ def test_default_of_a_namespace(alias, pair):
     assert listed(name)["used_by"] == [{"netns": f"netns {pair.client}", "default": True, "routes": [], "sockets": 0}]
     assert f"default of netns {pair.client}" in asymcc("list")
     line = refused("unload", name)
-    assert f"default of netns {pair.client}" in line and f"asymcc unuse {name}" in line and "--drain" in line and "--force" in line
+    assert (
+        f"default of netns {pair.client}" in line
+        and f"asymcc unuse {name}" in line
+        and "--drain" in line
+        and "--force" in line
+    )
     assert kernel_has(name)
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     asymcc("unload", name)
@@ -333,7 +358,9 @@ def test_open_sockets_are_counted_and_survive_unload(address, alias, pair):
     name = alias()
     asymcc("load", "fast", "--as", name, "--set", "alpha=33")
     with held_open(pair, name, address):
-        assert listed(name)["used_by"] == [{"netns": f"netns {pair.client}", "default": False, "routes": [], "sockets": 1}]
+        assert listed(name)["used_by"] == [
+            {"netns": f"netns {pair.client}", "default": False, "routes": [], "sockets": 1}
+        ]
         assert f"1 socket in netns {pair.client}" in asymcc("list")
         assert asymcc("unload", name) == f"{name} unloaded; 1 socket keeps it until closed\n"
         assert listed(name)["unloading"] and values(name)["alpha"] == 33
@@ -355,7 +382,9 @@ def test_namespace_without_a_name(alias):
 # --- kernels and users that cannot
 
 
-@pytest.mark.parametrize("argv", [["list"], ["show", "fast"], ["load", "fast"], ["unload", "fast"], ["trace", "-o", "/dev/null"]])
+@pytest.mark.parametrize(
+    "argv", [["list"], ["show", "fast"], ["load", "fast"], ["unload", "fast"], ["trace", "-o", "/dev/null"]]
+)
 def test_not_root(argv, tmp_path):
     for f in (ASYMCC, ASYMCC.parent / "fast.bpf.o", ASYMCC.parent / "trace.bpf.o"):
         shutil.copy(f, tmp_path)
@@ -397,8 +426,22 @@ def build(folder: Path, name: str, body: str = "", ops: str = OPS, **replace) ->
     for old, new in replace.items():
         text = text.replace(old, new)
     (folder / f"{name}.bpf.c").write_text(textwrap.dedent(text))
-    run("clang", "-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_x86", f"-I{ROOT / 'bpf'}",
-        "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu", "-c", folder / f"{name}.bpf.c", "-o", folder / f"{name}.bpf.o")
+    run(
+        "clang",
+        "-g",
+        "-O2",
+        "-target",
+        "bpf",
+        "-mcpu=v3",
+        "-D__TARGET_ARCH_x86",
+        f"-I{ROOT / 'bpf'}",
+        "-idirafter",
+        f"/usr/include/{os.uname().machine}-linux-gnu",
+        "-c",
+        folder / f"{name}.bpf.c",
+        "-o",
+        folder / f"{name}.bpf.o",
+    )
 
 
 @needs_clang
@@ -409,7 +452,10 @@ def test_types_of_parameters(tmp_path, alias):
     assert values(name) == {"bias": -7, "tiny": 3, "huge": 5000000000}
     asymcc("unload", name)
     sets = ["--set", "bias=-100", "--set", "tiny=255", "--set", "huge=10000000000"]
-    assert asymcc("load", name, "--objects", tmp_path, *sets) == f"{name} registered (bias=-100 us, tiny=255, huge=10000000000 ns)\n"
+    assert (
+        asymcc("load", name, "--objects", tmp_path, *sets)
+        == f"{name} registered (bias=-100 us, tiny=255, huge=10000000000 ns)\n"
+    )
     assert values(name) == {"bias": -100, "tiny": 255, "huge": 10000000000}
     assert json.loads(asymcc("show", name, "--json"))["parameters"][0]["doc"] == "a signed one | with a bar"
 
@@ -456,7 +502,11 @@ def test_program_that_no_member_names(tmp_path, alias):
 @needs_clang
 def test_member_this_kernel_lacks(tmp_path, alias):
     name = alias()
-    own = (ROOT / "bpf" / "asymcc.bpf.h").read_text().replace("\tu32 flags;\n\tchar name", "\tvoid (*telepathy)(struct sock *sk);\n\tchar name")
+    own = (
+        (ROOT / "bpf" / "asymcc.bpf.h")
+        .read_text()
+        .replace("\tu32 flags;\n\tchar name", "\tvoid (*telepathy)(struct sock *sk);\n\tchar name")
+    )
     (tmp_path / "asymcc.bpf.h").write_text(own)
     assert "telepathy" in own
     build(tmp_path, name)
@@ -484,7 +534,12 @@ def test_layout_of_the_private_state(tmp_path, alias):
     build(tmp_path, name, **{"COUNTER(": STATE})
     layout = json.loads(asymcc("show", name, "--json", "--objects", tmp_path))["state"]
     assert [tuple(m.values()) for m in layout] == [
-        ("on", 0, 1, False), ("rtt", 8, 4, True), ("stamp", 16, 8, False), ("phase", 24, 4, False), ("deep", 28, 4, False)]
+        ("on", 0, 1, False),
+        ("rtt", 8, 4, True),
+        ("stamp", 16, 8, False),
+        ("phase", 24, 4, False),
+        ("deep", 28, 4, False),
+    ]
     assert list(layout[0]) == ["name", "offset", "bytes", "signed"]
     asymcc("load", name, "--objects", tmp_path)
     assert json.loads(asymcc("show", name, "--json"))["state"] == layout
@@ -506,7 +561,9 @@ def test_layout_of_fast():
 
 # --- programs for a cgroup
 
-CGROUP2 = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"]
+CGROUP2 = [
+    line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"
+]
 needs_cgroup2 = pytest.mark.skipif(not CGROUP2, reason="no cgroup2 is mounted")
 
 HALVES = """
@@ -516,14 +573,22 @@ COUNTER(sent, "packets");
 SEC("sockops") int t_opts(struct bpf_sock_ops *ops) { COUNT(events); return 1; }
 SEC("cgroup_skb/egress") int t_sent_packets_(struct __sk_buff *skb) { COUNT(sent); return 1; }
 """
-CALLS = '{ COUNT(calls); calls += bias + tiny + huge;  return 2; }'
+CALLS = "{ COUNT(calls); calls += bias + tiny + huge;  return 2; }"
 PROGRAMS = {"t_opts", "t_sent_packets_"}  # the longest name that the kernel keeps whole
 
 
 def build_halves(folder: Path, name: str, halves: str = HALVES) -> None:
     """A controller of which only the halves for a cgroup have counters."""
-    build(folder, name, **{CALLS: "{ return 2 + bias; }", 'COUNTER(calls, "calls");': halves, "tiny_ops": name,
-                            ".name = ": ".flags = TCP_CONG_NON_RESTRICTED, .name = "})
+    build(
+        folder,
+        name,
+        **{
+            CALLS: "{ return 2 + bias; }",
+            'COUNTER(calls, "calls");': halves,
+            "tiny_ops": name,
+            ".name = ": ".flags = TCP_CONG_NON_RESTRICTED, .name = ",
+        },
+    )
 
 
 class Cgroup:
@@ -697,9 +762,14 @@ def talking(cg: Cgroup, cc: str):
 def test_life_of_halves(halves, cgroup):
     path = str(cgroup.path)
     assert shown(halves) == ([], sorted(PROGRAMS)) and "t_opts" in asymcc("show", halves)
-    assert asymcc("load", halves, "--cgroup", path, "--set", "tiny=4") == f"{halves} registered (tiny=4), with programs in {path}\n"
+    assert (
+        asymcc("load", halves, "--cgroup", path, "--set", "tiny=4")
+        == f"{halves} registered (tiny=4), with programs in {path}\n"
+    )
     assert {(p["name"], p["attach_type"], p["attach_flags"]) for p in cgroup.programs()} == {
-        ("t_opts", "cgroup_sock_ops", "multi"), ("t_sent_packets_", "cgroup_inet_egress", "multi")}
+        ("t_opts", "cgroup_sock_ops", "multi"),
+        ("t_sent_packets_", "cgroup_inet_egress", "multi"),
+    }
     assert kernel_has(halves) and shown(halves) == ([path], sorted(PROGRAMS))
     assert f"programs in {path}\n" in asymcc("list")
     text = asymcc("show", halves).splitlines()
@@ -746,10 +816,16 @@ def test_name_that_is_written(halves, alias, cgroup):
 def test_object_with_one_half(section, tmp_path, alias, cgroup):
     name = alias()
     context = {"sockops": "bpf_sock_ops", "cgroup_skb/egress": "__sk_buff", "cgroup_skb/ingress": "__sk_buff"}[section]
-    build_halves(tmp_path, name, f'const volatile char asymcc_name[16] = ""; SEC("{section}") int one(struct {context} *ctx) {{ return 1; }}')
+    build_halves(
+        tmp_path,
+        name,
+        f'const volatile char asymcc_name[16] = ""; SEC("{section}") int one(struct {context} *ctx) {{ return 1; }}',
+    )
     asymcc("load", name, "--objects", tmp_path, "--cgroup", cgroup.path)
     assert cgroup.names() == ["one"]
-    assert asymcc("unload", name) == f"{name} unloaded; detached from {cgroup.path}\n", "no map is shared, no object known"
+    assert asymcc("unload", name) == f"{name} unloaded; detached from {cgroup.path}\n", (
+        "no map is shared, no object known"
+    )
     assert cgroup.names() == []
 
 
@@ -782,7 +858,14 @@ def test_no_cgroup2(halves):
     assert "mount -t cgroup2" in done.stderr and f"bpftool struct_ops register {halves}.bpf.o" in done.stderr
     assert not kernel_has(halves)
     for argv in (f"load fast --as {halves}", "list", f"show {halves}", f"unload {halves}"):  # these need none
-        run("unshare", "-m", "sh", "-c", f"umount -l -a -t cgroup2; exec {ASYMCC} {argv}", env=os.environ | {"ASYMCC_OBJECTS": str(ASYMCC.parent)})
+        run(
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            f"umount -l -a -t cgroup2; exec {ASYMCC} {argv}",
+            env=os.environ | {"ASYMCC_OBJECTS": str(ASYMCC.parent)},
+        )
     assert not kernel_has(halves)
 
 
@@ -810,9 +893,9 @@ def test_load_that_fails_leaves_nothing(halves, cgroup, tmp_path, trip):
     line = refused("load", halves, "--as", "reno", "--cgroup", cgroup.path)
     assert "congestion control of that name" in line and not left()
     for call in (1, 2):
-        line, = refused_env(trip("bpf_prog_attach", call, errno.E2BIG), "load", halves, "--cgroup", cgroup.path)
+        (line,) = refused_env(trip("bpf_prog_attach", call, errno.E2BIG), "load", halves, "--cgroup", cgroup.path)
         assert sorted(PROGRAMS)[call - 1] in line and str(cgroup.path) in line and "full" in line and not left()
-    line, = refused_env(trip("bpf_map__attach_struct_ops", 1, errno.EBUSY), "load", halves, "--cgroup", cgroup.path)
+    (line,) = refused_env(trip("bpf_map__attach_struct_ops", 1, errno.EBUSY), "load", halves, "--cgroup", cgroup.path)
     assert "cannot register" in line and not left()
     asymcc("load", halves, "--cgroup", cgroup.path)
     assert left()
@@ -862,7 +945,10 @@ def test_unload_under_an_open_connection(halves, alias, cgroup):
     asymcc("load", halves, "--cgroup", cgroup.path)
     with talking(cgroup, halves) as say:
         say(100_000)
-        assert asymcc("unload", halves) == f"{halves} unloaded; detached from {cgroup.path}; 1 socket keeps it until closed\n"
+        assert (
+            asymcc("unload", halves)
+            == f"{halves} unloaded; detached from {cgroup.path}; 1 socket keeps it until closed\n"
+        )
         assert cgroup.names() == [] and listed(halves)["unloading"] and shown(halves) == ([], sorted(PROGRAMS))
         say(100_000)
         assert "unloaded already" in refused("unload", halves)
@@ -877,7 +963,7 @@ def test_unload_that_is_refused_detaches_nothing(halves, cgroup, pair, trip):
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={halves}")
     assert "default of" in refused("unload", halves) and set(cgroup.names()) == PROGRAMS
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
-    line, = refused_env(trip("bpf_map_delete_elem", 1, errno.EOPNOTSUPP), "unload", halves)
+    (line,) = refused_env(trip("bpf_map_delete_elem", 1, errno.EOPNOTSUPP), "unload", halves)
     assert "BPF link" in line and kernel_has(halves) and set(cgroup.names()) == PROGRAMS
 
 
@@ -885,17 +971,22 @@ def test_unload_that_is_refused_detaches_nothing(halves, cgroup, pair, trip):
 @needs_cgroup2
 def test_unload_says_what_it_could_not_detach(halves, cgroup, trip):
     asymcc("load", halves, "--cgroup", cgroup.path)
-    line, = refused_env(trip("bpf_prog_detach2", 1, errno.EBUSY), "unload", halves)
+    (line,) = refused_env(trip("bpf_prog_detach2", 1, errno.EBUSY), "unload", halves)
     assert f"t_opts stays attached to {cgroup.path}: Device or resource busy" in line
     assert not kernel_has(halves) and cgroup.names() == ["t_opts"]
-    assert asymcc("unload", halves) == f"{halves} is not registered; its programs were left over and are detached from {cgroup.path}\n"
+    assert (
+        asymcc("unload", halves)
+        == f"{halves} is not registered; its programs were left over and are detached from {cgroup.path}\n"
+    )
     assert cgroup.names() == []
 
 
 @needs_clang
 @needs_cgroup2
-@pytest.mark.parametrize("function, call, left", [
-    ("bpf_prog_attach", 1, set()), ("bpf_prog_attach", 2, {"t_opts"}), ("bpf_map__attach_struct_ops", 1, PROGRAMS)])
+@pytest.mark.parametrize(
+    "function, call, left",
+    [("bpf_prog_attach", 1, set()), ("bpf_prog_attach", 2, {"t_opts"}), ("bpf_map__attach_struct_ops", 1, PROGRAMS)],
+)
 def test_load_that_is_killed(function, call, left, halves, alias, cgroup, trip):
     """At each step; by an alias, beside another live instance and another's left-overs."""
     mine, beside, apart = cgroup.child(), cgroup.child(), cgroup.child()
@@ -919,6 +1010,7 @@ def test_load_that_is_killed(function, call, left, halves, alias, cgroup, trip):
 @needs_cgroup2
 def test_struct_ops_alone_unregistered(halves, cgroup):
     """By bpftool; with a connection open the controller is still known, without one only by what is attached."""
+
     def unregister() -> None:
         run("bpftool", "struct_ops", "unregister", "id", listed(halves)["map_id"])
 
@@ -927,7 +1019,10 @@ def test_struct_ops_alone_unregistered(halves, cgroup):
         say(1000)
         unregister()
         assert set(cgroup.names()) == PROGRAMS and listed(halves)["unloading"]
-        assert asymcc("unload", halves) == f"{halves} is unloaded already; its programs were left over and are detached from {cgroup.path}\n"
+        assert (
+            asymcc("unload", halves)
+            == f"{halves} is unloaded already; its programs were left over and are detached from {cgroup.path}\n"
+        )
         assert cgroup.names() == []
         say(1000)
     asymcc("load", halves, "--cgroup", cgroup.path)
@@ -950,8 +1045,16 @@ def foreign(tmp_path, alias, cgroup):
     """Programs of somebody else in the cgroup, two of them called as those of `halves` are: asymcc may not touch them. Yields what is there."""
     name = alias()
     build_halves(tmp_path, name, FOREIGN)
-    attach = " && ".join(f"bpftool cgroup attach {cgroup.path} {hook} pinned /mnt/progs/{prog} multi" for prog, hook in HOOK.items())
-    run("unshare", "-m", "sh", "-c", f"mount -t bpf none /mnt && bpftool prog loadall {tmp_path / name}.bpf.o /mnt/progs && {attach}")
+    attach = " && ".join(
+        f"bpftool cgroup attach {cgroup.path} {hook} pinned /mnt/progs/{prog} multi" for prog, hook in HOOK.items()
+    )
+    run(
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        f"mount -t bpf none /mnt && bpftool prog loadall {tmp_path / name}.bpf.o /mnt/progs && {attach}",
+    )
     (tmp_path / f"{name}.bpf.o").unlink()
     there = cgroup.programs()
     assert {p["name"] for p in there} == HOOK.keys()
@@ -964,28 +1067,48 @@ def foreign(tmp_path, alias, cgroup):
 @pytest.mark.parametrize("name", ["", " ", "a/b", "../fast", "a b", "sixteen_letters_", "f\u00e4st", "a\nb"])
 def test_names_are_checked_before_anything_else(name, cgroup, foreign):
     at = ("--cgroup", cgroup.path)
-    for argv in (["unuse", name], ["unuse", name, *at], ["unuse", name, "--default"], ["use", name, *at], ["use", name, "--default"],
-                 ["unload", name], ["unload", name, "--drain"], ["unload", name, "--force"], ["unload", name, "--drain", "--seconds", "0"],
-                 ["load", name], ["load", name, *at], *([["load", "fast", "--as", name], ["load", "fast", "--as", name, "--replace"]] if name else []),
-                 ["show", name], ["set", name, "alpha=1"], ["top", name, "--once"]):
+    for argv in (
+        ["unuse", name],
+        ["unuse", name, *at],
+        ["unuse", name, "--default"],
+        ["use", name, *at],
+        ["use", name, "--default"],
+        ["unload", name],
+        ["unload", name, "--drain"],
+        ["unload", name, "--force"],
+        ["unload", name, "--drain", "--seconds", "0"],
+        ["load", name],
+        ["load", name, *at],
+        *([["load", "fast", "--as", name], ["load", "fast", "--as", name, "--replace"]] if name else []),
+        ["show", name],
+        ["set", name, "alpha=1"],
+        ["top", name, "--once"],
+    ):
         assert "1 to 15 letters, digits, '_', '.' and '-'" in refused(*argv, code=2)
         assert cgroup.programs() == foreign
 
 
-@pytest.mark.parametrize("option", ["--cgroup", "--route", "--objects", "--set", "--as", "--output", "--link", "--flow"])
+@pytest.mark.parametrize(
+    "option", ["--cgroup", "--route", "--objects", "--set", "--as", "--output", "--link", "--flow"]
+)
 def test_no_option_takes_nothing(option):
     command = {"--route": "use", "--output": "trace", "--link": "trace", "--flow": "trace"}.get(option, "load")
-    assert f"{option}: its value is empty" in refused(command, *([] if command == "trace" else ["fast"]), option, "", code=2)
+    assert f"{option}: its value is empty" in refused(
+        command, *([] if command == "trace" else ["fast"]), option, "", code=2
+    )
 
 
 @needs_clang
 @needs_cgroup2
 def test_programs_of_others_stay_whatever_they_are_called(halves, alias, cgroup, foreign, trip):
     """`unload` of what was loaded, of what was killed half way, and of what never was."""
+
     def mine() -> set[str]:
         return {p["name"] for p in cgroup.programs() if p not in foreign}
 
-    assert "not registered" in refused("unload", halves) and "not registered" in refused("unload", halves, "--drain", "--seconds", "0")
+    assert "not registered" in refused("unload", halves) and "not registered" in refused(
+        "unload", halves, "--drain", "--seconds", "0"
+    )
     asymcc("load", halves, "--cgroup", cgroup.path)
     assert mine() == PROGRAMS
     asymcc("unload", halves)
@@ -1126,8 +1249,9 @@ def test_trace_of_a_transfer(address, alias, pair, tmp_path):
     # whose kernel runs no BPF in interrupts over certain of its tasks. So a few tries.
     unseen = []
     for attempt in range(10):
-        with tracing(tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s, "--ports", f"{port}-{port}",
-                     "--drain-ms", "200") as result:
+        with tracing(
+            tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s, "--ports", f"{port}-{port}", "--drain-ms", "200"
+        ) as result:
             before = pair.qdisc(pair.client, pair.dev_c), pair.qdisc(pair.server, pair.dev_s)
             transfer(pair, address, port, size, name)
             after = pair.qdisc(pair.client, pair.dev_c), pair.qdisc(pair.server, pair.dev_s)
@@ -1144,7 +1268,25 @@ def test_trace_of_a_transfer(address, alias, pair, tmp_path):
     sender = [r for r in trace.acks if r[2] == port]
     assert [r[5] for r in sender] == sorted(r[5] for r in sender)
     for r in sender:
-        _, lport, rport, ca_state, flags, t, cwnd, ssthresh, srtt, rtt, in_flight, acked, pacing, retrans, delivered, lost, mss = r
+        (
+            _,
+            lport,
+            rport,
+            ca_state,
+            flags,
+            t,
+            cwnd,
+            ssthresh,
+            srtt,
+            rtt,
+            in_flight,
+            acked,
+            pacing,
+            retrans,
+            delivered,
+            lost,
+            mss,
+        ) = r
         assert 1 <= cwnd <= 2000 and ca_state <= 4 and in_flight <= 2 * cwnd and 500 < mss < 1500
         assert pacing > 0 and lport not in (0, port) and rport == port
     assert max(r[6] for r in sender) > 5 and max(r[10] for r in sender) > 5
@@ -1175,11 +1317,17 @@ def test_trace_of_the_private_state(address, alias, pair, tmp_path):
     """Each ACK with what FAST remembers before it: the window that it wrote is the one that TCP has."""
     name, port = alias(), 7012
     asymcc("load", "fast", "--as", name, "--set", "alpha=12")
-    members = {m["name"]: slice(m["offset"], m["offset"] + m["bytes"]) for m in json.loads(asymcc("show", name, "--json"))["state"]}
+    members = {
+        m["name"]: slice(m["offset"], m["offset"] + m["bytes"])
+        for m in json.loads(asymcc("show", name, "--json"))["state"]
+    }
     with tracing(tmp_path / "t", "--state", "--ports", f"{port}-{port}") as result:
         transfer(pair, address, port, 600_000, name)
-    rows = [(ack, {m: int.from_bytes(state[where], "little") for m, where in members.items()})
-            for ack, state in zip(result[0].acks, result[0].states) if ack[2] == port]
+    rows = [
+        (ack, {m: int.from_bytes(state[where], "little") for m, where in members.items()})
+        for ack, state in zip(result[0].acks, result[0].states)
+        if ack[2] == port
+    ]
     assert len(rows) > 50 and max(ack[6] for ack, _ in rows) > 5
     assert sum(ack[6] == s["cwnd"] for ack, s in rows) > 0.9 * len(rows)
     assert sum(ack[6] == s["w_q8"] >> 8 for ack, s in rows) > 0.9 * len(rows)
@@ -1201,7 +1349,22 @@ def test_trace_loses_nothing_of_what_stays_open(alias, pair, tmp_path):
 
 
 def test_trace_of_losses(alias, pair, tmp_path):
-    pair.sh(pair.client, "tc", "qdisc", "replace", "dev", pair.dev_c, "root", "tbf", "rate", "20mbit", "burst", "3000", "limit", "15000")
+    pair.sh(
+        pair.client,
+        "tc",
+        "qdisc",
+        "replace",
+        "dev",
+        pair.dev_c,
+        "root",
+        "tbf",
+        "rate",
+        "20mbit",
+        "burst",
+        "3000",
+        "limit",
+        "15000",
+    )
     with tracing(tmp_path / "t", "--link", pair.dev_c) as result:
         transfer(pair, "10.9.0.2", 7002, 1_000_000, "reno")
         drops = pair.qdisc(pair.client, pair.dev_c)["drops"]

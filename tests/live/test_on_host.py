@@ -20,6 +20,7 @@ from asymlab.plan import scenario, topology
 
 from shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
 
+
 def registered() -> set[int]:
     listed = subprocess.run([BUILD / "asymcc", "list", "--json"], capture_output=True, text=True, check=True)
     return {c["map_id"] for c in json.loads(listed.stdout) if c["map_id"]}
@@ -30,16 +31,24 @@ def registered() -> set[int]:
 def test_host_is_left_as_it_was_whenever_the_signal_comes(scenario_file, after):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    file = scenario_file(FAST, ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
-                         ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'), ('"3s"', '"20s"'))
+    file = scenario_file(
+        FAST,
+        ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
+        ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'),
+        ('"3s"', '"20s"'),
+    )
     before = registered()
-    p = subprocess.Popen([sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"], stderr=subprocess.PIPE, text=True, cwd=REPO)
+    p = subprocess.Popen(
+        [sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"], stderr=subprocess.PIPE, text=True, cwd=REPO
+    )
     time.sleep(after)
     p.send_signal(signal.SIGTERM)
     _, errors = p.communicate(timeout=60)
     assert p.returncode != 0 and "Traceback" not in errors
     assert "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
-    for _ in range(50):  # the kernel frees a program some time after its last socket; other tests ask an asymcc of theirs something
+    for _ in range(
+        50
+    ):  # the kernel frees a program some time after its last socket; other tests ask an asymcc of theirs something
         if registered() <= before and subprocess.run(["pgrep", "-x", "asymcc"]).returncode == 1:
             break
         time.sleep(0.1)
@@ -49,12 +58,18 @@ def test_host_is_left_as_it_was_whenever_the_signal_comes(scenario_file, after):
 
 
 HYSTART = Path("/sys/module/tcp_cubic/parameters/hystart_low_window")
-NEAR = [(f'delay = "20ms", queue = 100 }}\n{end}', f'delay = "0ms", queue = 100 }}\n{end}') for end in ("reverse", "\n")]  # it works without netem
+NEAR = [
+    (f'delay = "20ms", queue = 100 }}\n{end}', f'delay = "0ms", queue = 100 }}\n{end}') for end in ("reverse", "\n")
+]  # it works without netem
 
 
 def descendants(pid: int) -> list[int]:
     with contextlib.suppress(FileNotFoundError):
-        return [p for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split() for p in (int(child), *descendants(int(child)))]
+        return [
+            p
+            for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            for p in (int(child), *descendants(int(child)))
+        ]
     return []
 
 
@@ -65,12 +80,28 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     was, before = HYSTART.read_text(), registered()
-    others = '\n[[flows]]\ncontroller = "formosa"\n[[flows]]\ncontroller = "nreno"\n[controllers.nreno]\nloader = "bpftool"\n' if moment == "flows" else ""
-    file = scenario_file(("reno", "cubic"), *NEAR, ('"3s"', '"60s"'), append=others + f"\n[controllers.cubic]\nhystart_low_window = {int(was) + 1}\n")
-    p = subprocess.Popen([sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=REPO)
+    others = (
+        '\n[[flows]]\ncontroller = "formosa"\n[[flows]]\ncontroller = "nreno"\n[controllers.nreno]\nloader = "bpftool"\n'
+        if moment == "flows"
+        else ""
+    )
+    file = scenario_file(
+        ("reno", "cubic"),
+        *NEAR,
+        ('"3s"', '"60s"'),
+        append=others + f"\n[controllers.cubic]\nhystart_low_window = {int(was) + 1}\n",
+    )
+    p = subprocess.Popen(
+        [sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=REPO,
+    )
     tracing = lambda: [pid for pid in descendants(p.pid) if Path(f"/proc/{pid}/comm").read_text() == "asymcc\n"]  # noqa: E731
     try:
-        wait_for(lambda: HYSTART.read_text() != was and (moment == "parameter" or len(descendants(p.pid)) > 6 and tracing()))
+        wait_for(
+            lambda: HYSTART.read_text() != was and (moment == "parameter" or len(descendants(p.pid)) > 6 and tracing())
+        )
         ours, *children = descendants(p.pid)
     finally:
         p.kill()
@@ -79,11 +110,17 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
     assert HYSTART.read_text() != was, "else there is nothing to take back"
     wait_for(lambda: not [pid for pid in children if Path(f"/proc/{pid}").exists()])
     if moment == "flows":
-        assert len(registered() - before) == 2 and "asymlab-" in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+        assert (
+            len(registered() - before) == 2
+            and "asymlab-" in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+        )
     again = asymlab("run", scenario_file(*NEAR, ('"1s"', '"0s"'), ('"3s"', '"1s"'), name="next.toml"), "--on", "host")
     assert again.returncode == 0, again.stderr
     assert HYSTART.read_text() == was
-    assert registered() == before and "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    assert (
+        registered() == before
+        and "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    )
     if mount := agent.cgroup_mount():
         assert not list(Path(mount).glob("asymlab-*"))
     assert os.listdir(agent.Record.FOLDER) == ["lock"]
@@ -101,8 +138,13 @@ def test_a_job_of_a_stranger_is_refused(scenario_file, tmp_path):
 
     def refused(words: str, **wrong):
         (tmp_path / "job.json").write_text(json.dumps(job | wrong))
-        p = subprocess.run([sys.executable, agent.__file__, tmp_path / "job.json", tmp_path, BUILD], capture_output=True, text=True, timeout=60,
-                           env={**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"})
+        p = subprocess.run(
+            [sys.executable, agent.__file__, tmp_path / "job.json", tmp_path, BUILD],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env={**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"},
+        )
         one_line(p, words, "must match")
         assert target.read_text() == "mine"
 
@@ -127,8 +169,17 @@ def test_on_host_as_root(scenario_file):
     p = asymlab("run", file, "--on", "host")
     if p.returncode:
         one_line(p, "cannot run here", "netem")
-        p = asymlab("run", scenario_file(FAST, ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
-                                         ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'), append=ALPHA.format(20)), "--on", "host")
+        p = asymlab(
+            "run",
+            scenario_file(
+                FAST,
+                ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
+                ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'),
+                append=ALPHA.format(20),
+            ),
+            "--on",
+            "host",
+        )
     assert p.returncode == 0, p.stderr
     assert "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
 
@@ -143,13 +194,22 @@ def test_on_a_host_the_runs_cgroup_is_gone_afterwards(scenario_file, after):
     """At the end, and at a signal."""
     if os.geteuid() != 0 or not agent.cgroup_mount():
         pytest.skip("needs root and cgroup2")
-    file = scenario_file(FORMOSA, PLAIN, ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
-                         ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'))
+    file = scenario_file(
+        FORMOSA,
+        PLAIN,
+        ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
+        ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'),
+    )
     if after is None:
         p = asymlab("run", file, "--on", "host")
         assert p.returncode == 0, p.stderr
     else:
-        p = subprocess.Popen(["timeout", "--signal", "TERM", str(after), "build/venv/bin/asymlab", "run", str(file), "--on", "host"], stderr=subprocess.PIPE, text=True, cwd=REPO)
+        p = subprocess.Popen(
+            ["timeout", "--signal", "TERM", str(after), "build/venv/bin/asymlab", "run", str(file), "--on", "host"],
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=REPO,
+        )
         _, errors = p.communicate(timeout=60)
         assert p.returncode and "Traceback" not in errors
     assert not cgroups()
@@ -163,7 +223,9 @@ def test_a_host_without_cgroup2_is_told_so(scenario_file, monkeypatch):
     monkeypatch.setenv("PATH", f"{REPO}/build:{os.environ['PATH']}")
     ns = agent.Namespaces(f"asymlab-test-{os.getpid()}-")
     try:
-        lacks = agent.missing(topology.compile_job(scenario.load(scenario_file(FORMOSA))[0], 1), ns, str(REPO / "build"))
+        lacks = agent.missing(
+            topology.compile_job(scenario.load(scenario_file(FORMOSA))[0], 1), ns, str(REPO / "build")
+        )
     finally:
         ns.close()
     assert any(line.startswith("no cgroup2 is mounted") for line in lacks)
@@ -173,5 +235,12 @@ def test_a_host_without_cgroup2_is_told_so(scenario_file, monkeypatch):
 @pytest.mark.skipif(bool(kernels.why_not_here()), reason=kernels.why_not_here() or "-")
 def test_the_running_kernel():
     made = kernels.on_host(["nreno"], {"nreno": kernels.facts("nreno")}, lambda _: None)
-    assert not [o for o in made.results["nreno"].outcomes.values() if isinstance(o, str)] and made.release == os.uname().release and min(made.results["nreno"].insns.values()) > 0
-    assert "nreno" not in (available := open("/proc/sys/net/ipv4/tcp_available_congestion_control").read()).split() and "nreno_2" not in available
+    assert (
+        not [o for o in made.results["nreno"].outcomes.values() if isinstance(o, str)]
+        and made.release == os.uname().release
+        and min(made.results["nreno"].insns.values()) > 0
+    )
+    assert (
+        "nreno" not in (available := open("/proc/sys/net/ipv4/tcp_available_congestion_control").read()).split()
+        and "nreno_2" not in available
+    )

@@ -10,15 +10,18 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from test_formosa_live import MOUNT
-from test_loader import ROOT, asymcc, kernel_has, pytestmark as live, run, unique  # noqa: F401
+from test_loader import ROOT, asymcc, kernel_has, run, unique  # noqa: F401
+from test_loader import pytestmark as live
 from test_senders_live import CONTROLLERS
 
 sys.path.insert(0, str(ROOT / "tests" / "live" / "peers"))
 from attacks import ATTACKS  # noqa: E402
 
-pytestmark = [*live, pytest.mark.skipif(not MOUNT or not Path("/dev/net/tun").exists(), reason="needs cgroup2 and /dev/net/tun")]
+pytestmark = [
+    *live,
+    pytest.mark.skipif(not MOUNT or not Path("/dev/net/tun").exists(), reason="needs cgroup2 and /dev/net/tun"),
+]
 
 FULL = os.environ.get("ATTACK") == "full"
 ROUNDS = 300 if FULL else 20
@@ -31,7 +34,10 @@ FITTING = {"fast": ("--set", "alpha=5")}
 HONEST, DELIVERED = "thrice what the peer's window lets out", "one packet for each delivered"
 BY_LAW = {
     ("taichung", "spoofed_plainly"): (HONEST, "(11) cuts what was queued, and nothing is while the RTT is flat"),
-    ("formosa", "spoofed_plainly"): (HONEST, "it paces: the ACK comes before the repair is out, and the stack takes the reduction back"),
+    ("formosa", "spoofed_plainly"): (
+        HONEST,
+        "it paces: the ACK comes before the repair is out, and the stack takes the reduction back",
+    ),
     ("formosa", "undone"): (HONEST, "the same"),
     ("bpf_bic", "spoofed_plainly"): (HONEST, "BIC keeps four fifths and seeks the last maximum"),
     ("bpf_bic", "anything"): (HONEST, "the same"),
@@ -41,7 +47,11 @@ BY_LAW = {
 
 
 def warnings() -> list[str]:
-    return [line for line in run("dmesg").stdout.splitlines() if re.search(r"WARNING|BUG|Oops|cut here|Call Trace|refcount|general protection", line)]
+    return [
+        line
+        for line in run("dmesg").stdout.splitlines()
+        if re.search(r"WARNING|BUG|Oops|cut here|Call Trace|refcount|general protection", line)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -70,8 +80,18 @@ def loaded():
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_no_peer_gains_more_than_reno_would_give(attack, loaded):
     names, groups = loaded
-    argv = [sys.executable, str(ROOT / "tests" / "live" / "peers" / "attacks.py"), *["reno"] * RENOS, *names.values(), *["reno"] * RENOS,
-            "--attack", attack, "--rounds", str(ROUNDS), *(["--both"] if FULL else [])]
+    argv = [
+        sys.executable,
+        str(ROOT / "tests" / "live" / "peers" / "attacks.py"),
+        *["reno"] * RENOS,
+        *names.values(),
+        *["reno"] * RENOS,
+        "--attack",
+        attack,
+        "--rounds",
+        str(ROUNDS),
+        *(["--both"] if FULL else []),
+    ]
     done = run("sh", "-c", f'echo $$ > {groups[-1]}/cgroup.procs && exec unshare -n "$@"', "sh", *argv)
     flows = json.loads(done.stdout)["flows"]
     reno = max(f["late"] for f in flows if f["controller"] == "reno" and not f["beside"])
@@ -90,5 +110,7 @@ def test_no_peer_gains_more_than_reno_would_give(attack, loaded):
             if f["late"] > bound:
                 wrong.append(f"beyond {bound} (Reno {reno}): {what}")
             if FULL:
-                print(f"{attack:20} {name:14} IPv{f['family']} cwnd {f['low']}-{f['most']}, at the end {f['late']} of {bound}; {f['segments']} segments, {f['retransmits']} again")
+                print(
+                    f"{attack:20} {name:14} IPv{f['family']} cwnd {f['low']}-{f['most']}, at the end {f['late']} of {bound}; {f['segments']} segments, {f['retransmits']} again"
+                )
     assert not wrong, "\n".join(wrong)

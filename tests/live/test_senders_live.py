@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-
 from test_formosa_live import cgroup  # noqa: F401
 from test_loader import ASYMCC, alias, asymcc, kernel_has, pair, program, pytestmark, run, server, transfer, values  # noqa: F401
 
@@ -50,7 +49,9 @@ def test_idle_and_outage(name, alias, pair, cgroup):
     halves = ("--cgroup", cgroup) if json.loads(asymcc("show", name, "--json"))["cgroup_programs"] else ()
     asymcc("load", name, "--as", cc, *halves, *FITTING.get(name, ()))
     with server(pair, "10.9.0.2", 7202, SIZE) as s:
-        with program("ip", "netns", "exec", pair.client, sys.executable, "-c", TWO_HALVES, "10.9.0.2", 7202, SIZE, cc) as c:
+        with program(
+            "ip", "netns", "exec", pair.client, sys.executable, "-c", TWO_HALVES, "10.9.0.2", 7202, SIZE, cc
+        ) as c:
             assert c.stdout.readline() == "connected\n", c.stderr.read()
             time.sleep(0.3)
             pair.sh(pair.server, "ip", "link", "set", pair.dev_s, "down")
@@ -60,5 +61,10 @@ def test_idle_and_outage(name, alias, pair, cgroup):
         assert s.communicate(timeout=30)[0].split() == [str(SIZE), "0"]
     counted = {c["name"]: c["value"] for c in json.loads(asymcc("show", cc, "--json"))["counters"]}
     assert counted["flows"] >= 1
-    for what, least in (("losses", 1), ("timeouts", 1), ("idle_restarts", 0 if name in PATIENT else 1), ("reloads", 0 if "idle_restarts" in counted else 2)):
+    for what, least in (
+        ("losses", 1),
+        ("timeouts", 1),
+        ("idle_restarts", 0 if name in PATIENT else 1),
+        ("reloads", 0 if "idle_restarts" in counted else 2),
+    ):
         assert counted.get(what, least) >= least, what

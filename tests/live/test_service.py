@@ -14,9 +14,26 @@ import time
 from pathlib import Path
 
 import pytest
-
-from test_loader import (ASYMCC, alias, asymcc, cgroup, halves, kernel_has, listed, needs_cgroup2, needs_clang, pair, program, pytestmark,  # noqa: F401
-                         refused, run, transfer, trip, unique, values)
+from test_loader import (  # noqa: F401
+    ASYMCC,
+    alias,
+    asymcc,
+    cgroup,
+    halves,
+    kernel_has,
+    listed,
+    needs_cgroup2,
+    needs_clang,
+    pair,
+    program,
+    pytestmark,
+    refused,
+    run,
+    transfer,
+    trip,
+    unique,
+    values,
+)
 
 STATE = Path("/run/asymcc")
 CC = "import socket,sys\ns=socket.create_connection((sys.argv[1], int(sys.argv[2])))\nprint(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode())"
@@ -66,13 +83,19 @@ def inside(pair, *argv) -> str:  # noqa: F811
 
 def refused_inside(pair, *argv) -> str:  # noqa: F811
     done = run(*enter(pair.client), ASYMCC, *argv, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, done.stdout + done.stderr
+    assert done.returncode == 1 and done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, (
+        done.stdout + done.stderr
+    )
     return done.stderr
 
 
 def routes(pair) -> list[str]:  # noqa: F811
-    return [" ".join(line.split()) for v in ("-4", "-6") for line in pair.sh(pair.client, "ip", v, "route", "show").stdout.splitlines()
-            if not line.startswith("fe80")]
+    return [
+        " ".join(line.split())
+        for v in ("-4", "-6")
+        for line in pair.sh(pair.client, "ip", v, "route", "show").stdout.splitlines()
+        if not line.startswith("fe80")
+    ]
 
 
 @contextlib.contextmanager
@@ -116,7 +139,9 @@ def test_default_and_back(alias, pair):  # noqa: F811
     asymcc("load", "fast", "--as", other)
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     assert inside(pair, "use", name, "--default") == f"{name} is used by default\n"
-    assert default(pair) == name and listed(name)["used_by"] == [{"netns": f"netns {pair.client}", "default": True, "routes": [], "sockets": 0}]
+    assert default(pair) == name and listed(name)["used_by"] == [
+        {"netns": f"netns {pair.client}", "default": True, "routes": [], "sockets": 0}
+    ]
     with listening(pair):
         assert controller_of(pair) == name
     inside(pair, "use", name, "--default")  # again: nothing new
@@ -127,7 +152,9 @@ def test_default_and_back(alias, pair):  # noqa: F811
     assert "no default, on no route" in refused("unuse", other)
 
 
-@pytest.mark.parametrize("options", [["--cgroup", "/nonexistent"], ["--cgroup", "/proc"], ["--route", "203.0.113.0/24"]])
+@pytest.mark.parametrize(
+    "options", [["--cgroup", "/nonexistent"], ["--cgroup", "/proc"], ["--route", "203.0.113.0/24"]]
+)
 def test_a_refused_use_forgets_no_original(options, alias, pair):  # noqa: F811
     original, first, second = alias(), alias(), alias()
     for n in (original, first, second):
@@ -143,8 +170,13 @@ def test_a_refused_use_forgets_no_original(options, alias, pair):  # noqa: F811
     assert default(pair) == original
 
 
-@pytest.mark.parametrize("options, calls", [([], ["unlinkat 1", "write 1", "renameat 1", "write 2"]),
-                                            (["--cgroup", "/nonexistent"], ["write 2", "unlinkat 2", "write 3", "renameat 2", "write 4"])])
+@pytest.mark.parametrize(
+    "options, calls",
+    [
+        ([], ["unlinkat 1", "write 1", "renameat 1", "write 2"]),
+        (["--cgroup", "/nonexistent"], ["write 2", "unlinkat 2", "write 3", "renameat 2", "write 4"]),
+    ],
+)
 def test_a_killed_use_forgets_no_original(options, calls, alias, pair, trip):  # noqa: F811
     """Of a second controller, at each step there and, as its cgroup is refused, back; then of `unuse`."""
     original, first, second = alias(), alias(), alias()
@@ -153,7 +185,9 @@ def test_a_killed_use_forgets_no_original(options, calls, alias, pair, trip):  #
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={original}")
     for call in calls:
         inside(pair, "use", first, "--default")
-        done = run(*enter(pair.client), ASYMCC, "use", second, "--default", *options, env=trip(*call.split()), check=False)
+        done = run(
+            *enter(pair.client), ASYMCC, "use", second, "--default", *options, env=trip(*call.split()), check=False
+        )
         assert default(pair) in (first, second) and done.returncode in (-9, 137)
         run(*enter(pair.client), ASYMCC, "unuse", default(pair), "--default", env=trip("unlinkat", 1), check=False)
         assert default(pair) == original
@@ -179,7 +213,9 @@ def test_route_of_a_prefix(address, prefix, alias, pair):  # noqa: F811
     asymcc("load", "fast", "--as", name)
     before = routes(pair)
     assert inside(pair, "use", name, "--route", prefix) == f"{name} is used on route {prefix}\n"
-    assert [r for r in routes(pair) if f"congctl {name}" in r and r.startswith(prefix)] and len(routes(pair)) == len(before)
+    assert [r for r in routes(pair) if f"congctl {name}" in r and r.startswith(prefix)] and len(routes(pair)) == len(
+        before
+    )
     assert listed(name)["used_by"][0]["routes"][0].startswith(prefix) and f"route {prefix}" in asymcc("list")
     with listening(pair, address):
         assert controller_of(pair, address) == name
@@ -192,16 +228,27 @@ def test_route_that_is_made_and_removed(alias, pair):  # noqa: F811
     """Within a prefix that has a route; the other attributes of existing ones stay, several next hops as well."""
     name = alias()
     asymcc("load", "fast", "--as", name)
-    for route in ("198.51.100.0/24 via 10.9.0.2 mtu 1400 initcwnd 20", "198.18.0.0/15 nexthop via 10.9.0.2 weight 2 nexthop via 10.9.0.3",
-                  "default via 10.9.0.2 metric 7", "default via 10.9.0.3 metric 8"):
+    for route in (
+        "198.51.100.0/24 via 10.9.0.2 mtu 1400 initcwnd 20",
+        "198.18.0.0/15 nexthop via 10.9.0.2 weight 2 nexthop via 10.9.0.3",
+        "default via 10.9.0.2 metric 7",
+        "default via 10.9.0.3 metric 8",
+    ):
         pair.sh(pair.client, "ip", "route", "add", *route.split())
     before = routes(pair)
-    uses = [x for p in ("198.51.100.0/24", "198.18.0.0/15", "default", "203.0.113.7", "fd09::2/128") for x in ("--route", p)]
+    uses = [
+        x for p in ("198.51.100.0/24", "198.18.0.0/15", "default", "203.0.113.7", "fd09::2/128") for x in ("--route", p)
+    ]
     said = inside(pair, "use", name, *uses)
-    assert "203.0.113.7 (made for it)" in said and "fd09::2/128 (made for it)" in said and said.count("made for it") == 2
+    assert (
+        "203.0.113.7 (made for it)" in said and "fd09::2/128 (made for it)" in said and said.count("made for it") == 2
+    )
     now = routes(pair)
     assert sum(f"congctl {name}" in r for r in now) == 6 and any("mtu 1400 initcwnd 20" in r and name in r for r in now)
-    assert f"default via 10.9.0.2 dev {pair.dev_c} metric 7 congctl {name}" in now and f"default via 10.9.0.3 dev {pair.dev_c} metric 8 congctl {name}" in now
+    assert (
+        f"default via 10.9.0.2 dev {pair.dev_c} metric 7 congctl {name}" in now
+        and f"default via 10.9.0.3 dev {pair.dev_c} metric 8 congctl {name}" in now
+    )
     with listening(pair, "fd09::2"):
         assert controller_of(pair, "fd09::2") == name
     assert "taken back in 6 places" in asymcc("unuse", name)
@@ -217,7 +264,11 @@ def test_cgroup(alias, pair, cgroup):  # noqa: F811
     here = f"echo $$ > {cgroup.path}/cgroup.procs && exec "
     client = ["sh", "-c", here + f"{sys.executable} -c '{CC}' 10.9.0.2 7400"]
     assert asymcc("use", name, "--cgroup", cgroup.path) == f"{name} is used in cgroup {cgroup.path}\n"
-    assert cgroup.names() == ["asymcc_use"] and listed(name)["used_in"] == [str(cgroup.path)] and f"cgroup {cgroup.path}" in asymcc("list")
+    assert (
+        cgroup.names() == ["asymcc_use"]
+        and listed(name)["used_in"] == [str(cgroup.path)]
+        and f"cgroup {cgroup.path}" in asymcc("list")
+    )
     with program(*enter(pair.server), "sh", "-c", here + f"{sys.executable} -c '{ACCEPT}' 10.9.0.2 7400") as p:
         assert p.stdout.readline() == "ready\n"
         assert controller_of(pair) != name and p.stdout.readline() == f"{name}\n"
@@ -270,7 +321,11 @@ def test_a_cgroup_comes_before_a_route_and_that_before_the_socket(alias, pair, c
         assert outside.stdout.readline().strip() == by_route
         assert run(*enter(pair.client), "sh", "-c", here, chosen).stdout.strip() == by_cgroup
     with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
-        assert p.stdout.readline() == "ready\n" and controller_of(pair) == by_route and p.stdout.readline().strip() == by_cgroup
+        assert (
+            p.stdout.readline() == "ready\n"
+            and controller_of(pair) == by_route
+            and p.stdout.readline().strip() == by_cgroup
+        )
 
 
 @needs_cgroup2
@@ -293,7 +348,12 @@ def test_a_cgroup_whose_controller_is_gone_harms_nobody(alias, pair, cgroup):  #
     asymcc("use", name, "--cgroup", cgroup.path)
     asymcc("unload", name, "--force")
     with listening(pair):
-        run(*enter(pair.client), "sh", "-c", f"echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c '{CC}' 10.9.0.2 7400")
+        run(
+            *enter(pair.client),
+            "sh",
+            "-c",
+            f"echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c '{CC}' 10.9.0.2 7400",
+        )
     line = next(r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if r["check"] == name)
     assert line["state"] == "bad" and f"asymcc unuse {name}" in line["mend"]
     assert f"asymcc unuse {name}" in refused("unload", name)
@@ -301,16 +361,19 @@ def test_a_cgroup_whose_controller_is_gone_harms_nobody(alias, pair, cgroup):  #
     assert cgroup.names() == []
 
 
-@pytest.mark.parametrize("argv, words", [
-    ([], ["--default, --route PREFIX or --cgroup PATH"]),
-    (["--route", "10.9.0.1/24"], ["bits set beyond"]),
-    (["--route", "10.9.0.0/33"], ["ADDRESS/LENGTH"]),
-    (["--route", "10.9.0/24"], ["ADDRESS/LENGTH"]),
-    (["--route", "example.org"], ["ADDRESS/LENGTH"]),
-    (["--route", "203.0.113.0/24"], ["no route leads there"]),
-    (["--cgroup", "/nosuch"], ["/nosuch", "mkdir"]),
-    (["--cgroup", "/proc"], ["not a directory of cgroup2"]),
-])
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        ([], ["--default, --route PREFIX or --cgroup PATH"]),
+        (["--route", "10.9.0.1/24"], ["bits set beyond"]),
+        (["--route", "10.9.0.0/33"], ["ADDRESS/LENGTH"]),
+        (["--route", "10.9.0/24"], ["ADDRESS/LENGTH"]),
+        (["--route", "example.org"], ["ADDRESS/LENGTH"]),
+        (["--route", "203.0.113.0/24"], ["no route leads there"]),
+        (["--cgroup", "/nosuch"], ["/nosuch", "mkdir"]),
+        (["--cgroup", "/proc"], ["not a directory of cgroup2"]),
+    ],
+)
 def test_wrong_uses(argv, words, alias, pair):  # noqa: F811
     name = alias()
     asymcc("load", "fast", "--as", name)
@@ -329,8 +392,22 @@ def test_what_fails_late_is_taken_back(alias, pair, cgroup):  # noqa: F811
     inside(pair, "use", first, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path)
     before = routes(pair), default(pair), listed(first)["used_in"]
     for name in (first, second):
-        refused_inside(pair, "use", name, "--default", "--route", "10.9.0.0/24", "--route", "10.9.0.0/24", "--route", "fd09::/64",
-                       "--cgroup", cgroup.path, "--cgroup", "/nosuch")
+        refused_inside(
+            pair,
+            "use",
+            name,
+            "--default",
+            "--route",
+            "10.9.0.0/24",
+            "--route",
+            "10.9.0.0/24",
+            "--route",
+            "fd09::/64",
+            "--cgroup",
+            cgroup.path,
+            "--cgroup",
+            "/nosuch",
+        )
         assert (routes(pair), default(pair), listed(first)["used_in"]) == before and cgroup.names() == ["asymcc_use"]
         refused_inside(pair, "unuse", first, "--default", "--route", "203.0.113.0/24")
         assert (routes(pair), default(pair), listed(first)["used_in"]) == before
@@ -343,18 +420,48 @@ def test_routes_that_the_kernel_cannot_tell_apart_are_let_alone(alias, pair):  #
     pair.sh(pair.client, "ip", "route", "add", "198.51.100.0/24", "via", "10.9.0.2")
     pair.sh(pair.client, "ip", "route", "append", "198.51.100.0/24", "via", "10.9.0.3")
     before = routes(pair)
-    assert "several routes" in refused_inside(pair, "use", name, "--route", "198.51.100.0/24") and routes(pair) == before
+    assert (
+        "several routes" in refused_inside(pair, "use", name, "--route", "198.51.100.0/24") and routes(pair) == before
+    )
 
 
 def test_a_made_route_is_like_the_one_it_stands_for(alias, pair):  # noqa: F811
     name = alias()
     asymcc("load", "fast", "--as", name)
     pair.sh(pair.client, "ip", "addr", "add", "10.9.0.77/24", "dev", pair.dev_c)
-    pair.sh(pair.client, "ip", "route", "add", "default", "via", "172.16.0.1", "dev", pair.dev_c, "onlink", "src", "10.9.0.77", "mtu", "1400", "initcwnd", "20")
+    pair.sh(
+        pair.client,
+        "ip",
+        "route",
+        "add",
+        "default",
+        "via",
+        "172.16.0.1",
+        "dev",
+        pair.dev_c,
+        "onlink",
+        "src",
+        "10.9.0.77",
+        "mtu",
+        "1400",
+        "initcwnd",
+        "20",
+    )
     before = routes(pair)
     inside(pair, "use", name, "--route", "203.0.113.0/24")
-    made, = [r for r in routes(pair) if r.startswith("203.0.113.0/24")]
-    assert all(w in made for w in ("via 172.16.0.1", "onlink", "src 10.9.0.77", "mtu 1400", "initcwnd 20", f"congctl {name}", "proto 171"))
+    (made,) = [r for r in routes(pair) if r.startswith("203.0.113.0/24")]
+    assert all(
+        w in made
+        for w in (
+            "via 172.16.0.1",
+            "onlink",
+            "src 10.9.0.77",
+            "mtu 1400",
+            "initcwnd 20",
+            f"congctl {name}",
+            "proto 171",
+        )
+    )
     inside(pair, "unuse", name)
     assert routes(pair) == before
 
@@ -375,11 +482,15 @@ def test_a_hop_that_is_down_is_named_and_hinders_nothing_else(alias, pair):  # n
     pair.sh(pair.client, "ip", "addr", "add", "10.8.0.1/24", "dev", "down0")
     for dev in ("down0", "down1"):
         pair.sh(pair.client, "ip", "link", "set", dev, "up")
-    pair.sh(pair.client, "ip", "route", "add", "198.18.0.0/15", "nexthop", "via", "10.9.0.2", "nexthop", "via", "10.8.0.2")
+    pair.sh(
+        pair.client, "ip", "route", "add", "198.18.0.0/15", "nexthop", "via", "10.9.0.2", "nexthop", "via", "10.8.0.2"
+    )
     inside(pair, "use", name, "--route", "198.18.0.0/15", "--route", "10.9.0.0/24", "--default")
     pair.sh(pair.client, "ip", "link", "set", "down0", "down")
     assert "a next hop is down" in refused("unload", name, "--drain")
-    assert [r for r in routes(pair) if name in r] == [r for r in routes(pair) if r.startswith("198.18.0.0/15")] and default(pair) != name
+    assert [r for r in routes(pair) if name in r] == [
+        r for r in routes(pair) if r.startswith("198.18.0.0/15")
+    ] and default(pair) != name
     pair.sh(pair.client, "ip", "link", "set", "down0", "up")
     asymcc("unload", name, "--drain")
 
@@ -444,7 +555,10 @@ def test_set_reaches_flows_under_way(alias, pair):  # noqa: F811
     asymcc("load", "fast", "--as", name, "--set", "alpha=1")
     with steady(pair, name) as send:
         send(200_000)
-        assert asymcc("set", name, "alpha=30", "gamma_q8=200") == f"{name}: alpha=30 packets (was 1)\n{name}: gamma_q8=200 1/256 (was 128)\n"
+        assert (
+            asymcc("set", name, "alpha=30", "gamma_q8=200")
+            == f"{name}: alpha=30 packets (was 1)\n{name}: gamma_q8=200 1/256 (was 128)\n"
+        )
         assert values(name)["alpha"] == 30 and values(name)["gamma_q8"] == 200
         send(6_000_000)
         info = pair.sh(pair.client, "ss", "-tinH", "dport = :7401").stdout
@@ -454,11 +568,18 @@ def test_set_reaches_flows_under_way(alias, pair):  # noqa: F811
 def test_set_changes_all_or_nothing(alias):  # noqa: F811
     name = alias()
     asymcc("load", "fast", "--as", name, "--set", "alpha=50")
-    for words, what in ((["alpha=60", "gamma_q8=0"], "out of range"), (["alpha=60", "nosuch=1"], "no parameter nosuch"),
-                        (["alpha=60", "alpha_mode=1"], "constant of the loaded program"), (["alpha=x"], "not an integer"), (["alpha"], "param=value")):
+    for words, what in (
+        (["alpha=60", "gamma_q8=0"], "out of range"),
+        (["alpha=60", "nosuch=1"], "no parameter nosuch"),
+        (["alpha=60", "alpha_mode=1"], "constant of the loaded program"),
+        (["alpha=x"], "not an integer"),
+        (["alpha"], "param=value"),
+    ):
         assert what in refused("set", name, *words)
     assert values(name)["alpha"] == 50
-    assert f"asymcc load fast --as {name} --replace --set alpha_mode=1 --set alpha=50" in refused("set", name, "alpha_mode=1")
+    assert f"asymcc load fast --as {name} --replace --set alpha_mode=1 --set alpha=50" in refused(
+        "set", name, "alpha_mode=1"
+    )
     assert "not registered" in refused("set", "nosuch", "alpha=1")
     refused("set", name, code=2)
 
@@ -469,7 +590,17 @@ def test_what_is_live_is_what_show_says():
         if not row["built"] or row["name"] != row["object"]:
             continue
         name = unique("v")
-        asymcc("load", row["object"], "--as", name, *(("--cgroup", make_cgroup(name)) if json.loads(asymcc("show", row["object"], "--json"))["cgroup_programs"] else ()))
+        asymcc(
+            "load",
+            row["object"],
+            "--as",
+            name,
+            *(
+                ("--cgroup", make_cgroup(name))
+                if json.loads(asymcc("show", row["object"], "--json"))["cgroup_programs"]
+                else ()
+            ),
+        )
         try:
             for p in json.loads(asymcc("show", name, "--json"))["parameters"]:
                 new = p["min"] if p["value"] != p["min"] else p["min"] + 1
@@ -484,7 +615,9 @@ def test_what_is_live_is_what_show_says():
 
 
 def make_cgroup(name: str) -> Path:
-    mount = next(line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2")
+    mount = next(
+        line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"
+    )
     path = Path(mount, name)
     path.mkdir()
     return path
@@ -515,9 +648,13 @@ def test_replaced_under_traffic(alias, pair):  # noqa: F811
             assert controller_of(pair, "fd09::2") == name and values(name, "counters")["flows"] == 2
         assert send(300_000) == name
     deadline = time.monotonic() + 20
-    while [r for r in json.loads(asymcc("list", "--json")) if r["map_id"] == old["map_id"]] and time.monotonic() < deadline:
+    while [
+        r for r in json.loads(asymcc("list", "--json")) if r["map_id"] == old["map_id"]
+    ] and time.monotonic() < deadline:
         time.sleep(0.2)
-    assert not [r for r in json.loads(asymcc("list", "--json")) if r["map_id"] == old["map_id"]]  # gone with its last socket
+    assert not [
+        r for r in json.loads(asymcc("list", "--json")) if r["map_id"] == old["map_id"]
+    ]  # gone with its last socket
     asymcc("unload", name, "--drain")
 
 
@@ -596,7 +733,10 @@ def test_drain_waits_for_the_last_connection(alias, pair):  # noqa: F811
             assert send(100_000) == name and drain.poll() is None
             until_closed.close()
             assert drain.wait(timeout=30) == 0
-            assert drain.stdout.read() == f"{name} unloaded; taken back from default of netns {pair.client}, route 10.9.0.0/24 in netns {pair.client}\n"
+            assert (
+                drain.stdout.read()
+                == f"{name} unloaded; taken back from default of netns {pair.client}, route 10.9.0.0/24 in netns {pair.client}\n"
+            )
     assert listed(name) is None
 
 
@@ -612,9 +752,19 @@ def test_drain_waits_no_longer_than_it_is_told(alias, pair):  # noqa: F811
 
 
 @needs_cgroup2
-@pytest.mark.parametrize("function, call", [
-    ("renameat", 1), ("write", 1), ("write", 2), ("bpf_prog_attach_opts", 1), ("bpf_prog_detach2", 1), ("bpf_map_delete_elem", 1), ("bpf_map__attach_struct_ops", 1),
-    *(("send", n) for n in range(1, 13))])
+@pytest.mark.parametrize(
+    "function, call",
+    [
+        ("renameat", 1),
+        ("write", 1),
+        ("write", 2),
+        ("bpf_prog_attach_opts", 1),
+        ("bpf_prog_detach2", 1),
+        ("bpf_map_delete_elem", 1),
+        ("bpf_map__attach_struct_ops", 1),
+        *(("send", n) for n in range(1, 13)),
+    ],
+)
 def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgroup, trip):  # noqa: F811
     """use, replace and drain, killed at some call: flows go on, `doctor` names what is left, `unload --drain` cleans it."""
     name = alias()
@@ -623,8 +773,11 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
     asymcc("load", "fast", "--as", name)
     with steady(pair, name) as send:
         killed = 0
-        for argv in (["use", name, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path], ["load", "fast", "--as", name, "--replace"],
-                     ["unload", name, "--drain", "--seconds", "0"]):
+        for argv in (
+            ["use", name, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path],
+            ["load", "fast", "--as", name, "--replace"],
+            ["unload", name, "--drain", "--seconds", "0"],
+        ):
             done = run(*enter(pair.client), ASYMCC, *argv, env=trip(function, call), check=False)
             assert done.returncode in (-9, 0, 1, 137), done.stderr
             killed += done.returncode in (-9, 137)
@@ -635,7 +788,11 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
     asymcc("load", "fast", "--as", name)  # the kernel shows a route's controller only while it is registered
     assert routes(pair) == before and not list(STATE.glob(f"*{name}"))
     asymcc("unload", name)
-    assert not [r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if r["check"] == name and r["state"] == "bad"]
+    assert not [
+        r
+        for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
+        if r["check"] == name and r["state"] == "bad"
+    ]
     assert killed
 
 
@@ -652,7 +809,11 @@ def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):  # noqa
             asymcc("use", halves, *at)
             done = run("prlimit", f"--nofile={limit}", ASYMCC, *argv, check=False)
             left = cgroup.names()
-            assert done.returncode in (0, 1) and ("asymcc_use" not in left if done.returncode == 0 else done.stderr), (limit, done, left)
+            assert done.returncode in (0, 1) and ("asymcc_use" not in left if done.returncode == 0 else done.stderr), (
+                limit,
+                done,
+                left,
+            )
             if argv[0] == "unload":
                 assert done.returncode or not (left or kernel_has(halves)), (limit, done, left)
             run(ASYMCC, "unload", halves, "--drain", "--seconds", "0", check=False)
@@ -665,16 +826,20 @@ def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):  # noqa
 
 def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):  # noqa: F811
     """And of none that is there, with a name or by a process alone."""
+
     def strangers() -> list[str]:
-        return [r["mend"] for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
-                if r["check"] == name and "not found" in r["text"] and r["state"] == "note"]
+        return [
+            r["mend"]
+            for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
+            if r["check"] == name and "not found" in r["text"] and r["state"] == "note"
+        ]
 
     name = alias()
     asymcc("load", "fast", "--as", name)
     inside(pair, "use", name, "--default")
     with program("unshare", "-n", "sh", "-c", f"{ASYMCC} use {name} --default && read line") as p:
         assert p.stdout.readline() == f"{name} is used by default\n" and strangers() == []
-    line, = strangers()
+    (line,) = strangers()
     file = Path(line.removeprefix("rm ").split(",")[0])
     assert file.parent == STATE and file.name.startswith("default-")
     file.unlink()
@@ -687,9 +852,14 @@ def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):  # noq
 def test_a_state_folder_that_is_not_roots_alone_is_refused(wrong, alias, tmp_path):  # noqa: F811
     name = alias()
     asymcc("load", "fast", "--as", name)
-    make = {"a symlink": f"ln -s {tmp_path} /run/asymcc", "another's": "mkdir /run/asymcc && chown 65534 /run/asymcc",
-            "writable": "mkdir -m 1777 /run/asymcc"}[wrong]
-    done = run("unshare", "-m", "sh", "-c", f"mount -t tmpfs none /run && {make} && exec {ASYMCC} unload {name}", check=False)
+    make = {
+        "a symlink": f"ln -s {tmp_path} /run/asymcc",
+        "another's": "mkdir /run/asymcc && chown 65534 /run/asymcc",
+        "writable": "mkdir -m 1777 /run/asymcc",
+    }[wrong]
+    done = run(
+        "unshare", "-m", "sh", "-c", f"mount -t tmpfs none /run && {make} && exec {ASYMCC} unload {name}", check=False
+    )
     assert done.returncode == 1 and "/run/asymcc" in done.stderr and done.stderr.count("\n") == 1 and kernel_has(name)
     assert list(tmp_path.iterdir()) == []
 
@@ -730,7 +900,15 @@ def test_completion_knows_commands_and_options():
 
     def complete(*words: str) -> set[str]:
         ask = f"{script}\nCOMP_WORDS=({' '.join(words)} {'' if words[-1] else chr(39) * 2}); COMP_CWORD={len(words) - 1}; _asymcc; printf '%s\\n' \"${{COMPREPLY[@]}}\""
-        return set(subprocess.run(["bash", "-c", ask], capture_output=True, text=True, check=True, env={"PATH": f"{ASYMCC.parent}:{os.environ['PATH']}"}).stdout.split())
+        return set(
+            subprocess.run(
+                ["bash", "-c", ask],
+                capture_output=True,
+                text=True,
+                check=True,
+                env={"PATH": f"{ASYMCC.parent}:{os.environ['PATH']}"},
+            ).stdout.split()
+        )
 
     assert complete("asymcc", "un") == {"unuse", "unload"}
     assert complete("asymcc", "use", "--") == {"--default", "--route", "--cgroup", "--objects", "--verbose", "--help"}

@@ -6,15 +6,19 @@ from __future__ import annotations
 import sys
 
 import pytest
+from test_formosa_live import MOUNT
+from test_loader import ROOT, run
+from test_loader import pytestmark as live
 
 import soak
-from test_formosa_live import MOUNT
-from test_loader import ROOT, pytestmark as live, run
 
 pytestmark = [*live, pytest.mark.skipif(not MOUNT, reason="no cgroup2 is mounted")]
 
 
-@pytest.mark.parametrize("what, count, names", [("acks", 100_000, ["taichung", "formosa"]), ("connections", 300, ["formosa"]), ("loads", 14, [])])
+@pytest.mark.parametrize(
+    "what, count, names",
+    [("acks", 100_000, ["taichung", "formosa"]), ("connections", 300, ["formosa"]), ("loads", 14, [])],
+)
 def test_nothing_is_left(what, count, names):
     assert "; flat; " in run(sys.executable, ROOT / "tests" / "live" / "soak.py", what, count, *names).stdout
 
@@ -22,4 +26,7 @@ def test_nothing_is_left(what, count, names):
 def test_what_is_left_is_told():
     before = soak.Count({"prog 7": "a"}, {"TCP": 90, "kmalloc-64": 1000})
     assert soak.Count({"prog 7": "a"}, {"TCP": 589, "kmalloc-64": 1999}).more_than(before, 10_000) == []
-    assert soak.Count({"prog 7": "a", "map 8": "b"}, {"TCP": 91, "kmalloc-64": 2001}).more_than(before, 10_000) == ["map 8 b", "kmalloc-64 +1001"]
+    assert soak.Count({"prog 7": "a", "map 8": "b"}, {"TCP": 91, "kmalloc-64": 2001}).more_than(before, 10_000) == [
+        "map 8 b",
+        "kmalloc-64 +1001",
+    ]

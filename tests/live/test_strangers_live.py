@@ -12,14 +12,22 @@ import sys
 import time
 
 import pytest
-
-from rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment
 from test_formosa_live import (
-    CONNECT, SINK, cgroup, connections, counted, objects, pytestmark, sockets_in_storage, watching,  # noqa: F401
+    CONNECT,  # noqa: F401
+    SINK,
+    connections,
+    counted,
+    sockets_in_storage,
+    watching,
 )  # fmt: skip
 from test_loader import alias, asymcc, pair, program  # noqa: F401
 
-V4, V6 = ("10.9.0.1", "10.9.0.2", "10.9.0.7"), ("fd09::1", "fd09::2", "fd09::7")  # client, server, and an address that no kernel has
+from rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment
+
+V4, V6 = (
+    ("10.9.0.1", "10.9.0.2", "10.9.0.7"),
+    ("fd09::1", "fd09::2", "fd09::7"),
+)  # client, server, and an address that no kernel has
 PORT = 7300
 STEP = 30_000  # less than the smallest window
 MANY = 3000  # segments of each kind
@@ -28,7 +36,9 @@ HELLO = {"formosa": bytes.fromhex("fd04f0a0"), "accsa": bytes.fromhex("fd04f0a3"
 DATA = {"formosa": bytes.fromhex("fd0cf0a1a001027100000000"), "accsa": bytes.fromhex("fd0cf0a48001001000000000")}
 ANSWER = bytes.fromhex("fd08f0a2")
 BEFORE = bytes.fromhex("020405b401010402")  # MSS, and SACK permitted
-IDLE_SOURCE = CONNECT + """
+IDLE_SOURCE = (
+    CONNECT
+    + """
 s = connect()
 print("open", s.getsockname()[1], flush=True)
 sys.stdin.readline()
@@ -37,7 +47,10 @@ assert take(s, 32) == hashlib.sha256(stream(n)).digest()
 print("right", flush=True)
 sys.stdin.read()
 """
-ONE_WAY_SOURCE = CONNECT + """
+)
+ONE_WAY_SOURCE = (
+    CONNECT
+    + """
 s = connect()
 s.sendall(stream(n))
 s.shutdown(socket.SHUT_WR)
@@ -45,6 +58,7 @@ take(s, 1)
 print("right", flush=True)
 sys.stdin.read()
 """
+)
 
 
 def stream(n: int) -> bytes:
@@ -55,8 +69,25 @@ def stream(n: int) -> bytes:
 def asleep(pair):  # noqa: F811
     """No queue overflows. Both hosts forward nothing, and their segments have no timestamps, which a stranger would have to guess, too."""
     for ns, dev in ((pair.client, pair.dev_c), (pair.server, pair.dev_s)):
-        pair.sh(ns, "tc", "qdisc", "change", "dev", dev, "root", "tbf", "rate", "50mbit", "burst", "10000", "limit", "3000000")
-        pair.sh(ns, "sysctl", "-qw", "net.ipv4.tcp_timestamps=0", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0")
+        pair.sh(
+            ns,
+            "tc",
+            "qdisc",
+            "change",
+            "dev",
+            dev,
+            "root",
+            "tbf",
+            "rate",
+            "50mbit",
+            "burst",
+            "10000",
+            "limit",
+            "3000000",
+        )
+        pair.sh(
+            ns, "sysctl", "-qw", "net.ipv4.tcp_timestamps=0", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0"
+        )
 
 
 @pytest.fixture(params=["formosa", "accsa"])
@@ -78,7 +109,9 @@ def formosa(alias, cgroup, pair):  # noqa: F811
 
 @contextlib.contextmanager
 def listening(pair, server: str, n: int = BYTES, address: str = V4[1]):  # noqa: F811
-    with program("ip", "netns", "exec", pair.server, sys.executable, "-c", "RCVBUF = ASLEEP = 0\n" + server, address, PORT, n, "") as s:
+    with program(
+        "ip", "netns", "exec", pair.server, sys.executable, "-c", "RCVBUF = ASLEEP = 0\n" + server, address, PORT, n, ""
+    ) as s:
         assert s.stdout.readline() == "ready\n", s.stderr.read()
         yield s
 
@@ -103,7 +136,11 @@ def quiet(pair, cc: str, ends, at_server: Port, at_client: Port):  # noqa: F811
         port = int(says(c, "open").split()[1])
         syn = at_server.receive(5, sport=port)
         synack = at_client.receive(5, dport=port)
-        yield Segment(client, server, port, PORT, syn.end, synack.end), Segment(server, client, PORT, port, synack.end, syn.end), c
+        yield (
+            Segment(client, server, port, PORT, syn.end, synack.end),
+            Segment(server, client, PORT, port, synack.end, syn.end),
+            c,
+        )
 
 
 def but(segment: Segment, **keys) -> Segment:
@@ -123,7 +160,9 @@ def forged(right: Segment, n: int = MANY):
 
 def taken_in(pair, ns: str) -> int:  # noqa: F811
     """Segments that have come to TCP there."""
-    names, numbers = [line.split()[1:] for line in pair.sh(ns, "cat", "/proc/net/snmp").stdout.splitlines() if line.startswith("Tcp:")]
+    names, numbers = [
+        line.split()[1:] for line in pair.sh(ns, "cat", "/proc/net/snmp").stdout.splitlines() if line.startswith("Tcp:")
+    ]
     return int(numbers[names.index("InSegs")])
 
 
@@ -143,14 +182,20 @@ def throw(pair, port: Port, ns: str, segments) -> int:  # noqa: F811
 def test_a_third_party_changes_nobodys_connection(ends, both, pair):  # noqa: F811
     """Data options to the receiver of an idle connection, answers and marked ACKs to its sender. With all numbers right they would be its peer's."""
     kind, cc = both
-    with watching(pair, pair.server) as at_server, watching(pair, pair.client) as at_client, quiet(pair, cc, ends, at_server, at_client) as (up, down, client):
+    with (
+        watching(pair, pair.server) as at_server,
+        watching(pair, pair.client) as at_client,
+        quiet(pair, cc, ends, at_server, at_client) as (up, down, client),
+    ):
         before, line = counted(cc), connections(pair, pair.server)
         assert before["peers"] == 2 and f" {cc} " not in line
         data = but(up, flags=ACK | PSH, options=DATA[kind], payload=stream(1))
         ack = but(down, options=ANSWER + b"\x15\x01\x00\x10" if kind == "formosa" else b"", ecn=CE)
         throw(pair, at_client, pair.server, forged(data))
         throw(pair, at_server, pair.client, forged(ack))
-        assert counted(cc) == before and re.findall(r" cwnd:\d+ ", connections(pair, pair.server)) == re.findall(r" cwnd:\d+ ", line)
+        assert counted(cc) == before and re.findall(r" cwnd:\d+ ", connections(pair, pair.server)) == re.findall(
+            r" cwnd:\d+ ", line
+        )
         assert f" {cc} " not in connections(pair, pair.server)
         throw(pair, at_server, pair.client, [ack])
         assert counted(cc)["answers_seen" if kind == "formosa" else "marks"] == 1
@@ -167,11 +212,34 @@ def test_syns_that_say_hello_take_no_memory(ends, cookies, both, pair, objects, 
     """Storage is made when a handshake is complete; of a SYN cookie, which keeps no hello, not even then."""
     kind, cc = both
     _, server, stranger = ends
-    pair.sh(pair.server, "sysctl", "-qw", f"net.ipv4.tcp_syncookies={2 if cookies else 0}", "net.ipv4.tcp_max_syn_backlog=16384", "net.core.somaxconn=16384")
+    pair.sh(
+        pair.server,
+        "sysctl",
+        "-qw",
+        f"net.ipv4.tcp_syncookies={2 if cookies else 0}",
+        "net.ipv4.tcp_max_syn_backlog=16384",
+        "net.core.somaxconn=16384",
+    )
     neighbour(pair, pair.server, stranger)
-    with watching(pair, pair.client) as port, listening(pair, SINK.replace("listen(256)", "listen(16384)"), n=1000, address=server), sockets_in_storage(cc, objects, tmp_path) as entries:
+    with (
+        watching(pair, pair.client) as port,
+        listening(pair, SINK.replace("listen(256)", "listen(16384)"), n=1000, address=server),
+        sockets_in_storage(cc, objects, tmp_path) as entries,
+    ):
         flags = SYN | (ECE | CWR) * (kind == "accsa")
-        flood = [Segment(stranger, server, 1024 + i, PORT, i, flags=flags, options=BEFORE + HELLO[kind], ecn=2 * (kind == "accsa")) for i in range(MANY)]
+        flood = [
+            Segment(
+                stranger,
+                server,
+                1024 + i,
+                PORT,
+                i,
+                flags=flags,
+                options=BEFORE + HELLO[kind],
+                ecn=2 * (kind == "accsa"),
+            )
+            for i in range(MANY)
+        ]
         throw(pair, port, pair.server, flood)
         assert entries.read_text() == "" and counted(cc)["peers"] == 0
         peer = Peer(port, (stranger, 999), (server, PORT))
@@ -188,7 +256,9 @@ def test_syns_that_say_hello_take_no_memory(ends, cookies, both, pair, objects, 
 
 def neighbour(pair, ns: str, stranger: str) -> None:  # noqa: F811
     """The stranger's cable is that of the other namespace."""
-    dev, (other, theirs) = (pair.dev_s, (pair.client, pair.dev_c)) if ns == pair.server else (pair.dev_c, (pair.server, pair.dev_s))
+    dev, (other, theirs) = (
+        (pair.dev_s, (pair.client, pair.dev_c)) if ns == pair.server else (pair.dev_c, (pair.server, pair.dev_s))
+    )
     mac = json.loads(pair.sh(other, "ip", "-j", "link", "show", theirs).stdout)[0]["address"]
     pair.sh(ns, "ip", "neigh", "replace", stranger, "lladdr", mac, "dev", dev)
 
@@ -260,7 +330,9 @@ def test_a_peer_whose_clock_jumps(ends, formosa, pair):  # noqa: F811
         echo = got.option(8)
         return b"\x01\x01\x08\x0a" + (tsval % 2**32).to_bytes(4, "big") + (echo[:4] if echo else bytes(4))
 
-    with hand_made_receiver(pair, formosa, ends, options=b"\x01\x01\x08\x0a" + bytes(3) + b"\x01" + bytes(4), hello=b"") as (peer, _):
+    with hand_made_receiver(
+        pair, formosa, ends, options=b"\x01\x01\x08\x0a" + bytes(3) + b"\x01" + bytes(4), hello=b""
+    ) as (peer, _):
         while len(peer.data(peer.first)) < BYTES:
             got = peer.receive()
             assert got, "it stands still"

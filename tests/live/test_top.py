@@ -20,7 +20,6 @@ import time
 from pathlib import Path
 
 import pytest
-
 from test_loader import ASYMCC, alias, asymcc, kernel_has, pair, program, pytestmark, refused, run  # noqa: F401
 
 SINK = """
@@ -121,7 +120,13 @@ def of_netns(found: list[dict], *names: str) -> dict[tuple, dict]:
     return {(f["netns"], f["local"], f["peer"]): f for f in found if f["netns"] in {f"netns {n}" for n in names}}
 
 
-STATES = {"ESTAB": "ESTABLISHED", "CLOSE-WAIT": "CLOSE_WAIT", "FIN-WAIT-1": "FIN_WAIT1", "LAST-ACK": "LAST_ACK", "CLOSING": "CLOSING"}
+STATES = {
+    "ESTAB": "ESTABLISHED",
+    "CLOSE-WAIT": "CLOSE_WAIT",
+    "FIN-WAIT-1": "FIN_WAIT1",
+    "LAST-ACK": "LAST_ACK",
+    "CLOSING": "CLOSING",
+}
 
 
 def ss(ns: str) -> dict[tuple, dict]:
@@ -131,18 +136,32 @@ def ss(ns: str) -> dict[tuple, dict]:
         if words[0] not in STATES:
             continue
         info = dict(w.split(":", 1) for w in words[6:] if ":" in w)
-        rate = {k: int(v.removesuffix("bps")) for k, v in zip(words, words[1:]) if k in ("pacing_rate", "delivery_rate")}
-        n = {k: int(info.get(k, 0)) for k in ("segs_in", "data_segs_in", "data_segs_out", "bytes_acked", "bytes_received", "lost")}
+        rate = {
+            k: int(v.removesuffix("bps")) for k, v in zip(words, words[1:]) if k in ("pacing_rate", "delivery_rate")
+        }
+        n = {
+            k: int(info.get(k, 0))
+            for k in ("segs_in", "data_segs_in", "data_segs_out", "bytes_acked", "bytes_received", "lost")
+        }
         sent = n["data_segs_out"]
         found[f"netns {ns}", words[3], words[4]] = {
-            "netns": f"netns {ns}", "local": words[3], "peer": words[4], "state": STATES[words[0]], "cc": words[5],
-            "cwnd_packets": int(info["cwnd"]), "ssthresh_packets": int(info["ssthresh"]) if "ssthresh" in info else None,
+            "netns": f"netns {ns}",
+            "local": words[3],
+            "peer": words[4],
+            "state": STATES[words[0]],
+            "cc": words[5],
+            "cwnd_packets": int(info["cwnd"]),
+            "ssthresh_packets": int(info["ssthresh"]) if "ssthresh" in info else None,
             "srtt_s": pytest.approx(float(info["rtt"].split("/")[0]) / 1000, rel=1e-4, abs=1e-6),
             "pacing_bps": pytest.approx(rate["pacing_rate"], abs=8),
             "delivery_bps": pytest.approx(rate["delivery_rate"], abs=8) if sent else None,
-            "acks_per_data_packet": pytest.approx((n["segs_in"] - n["data_segs_in"]) / sent, abs=1e-6) if sent else None,
+            "acks_per_data_packet": pytest.approx((n["segs_in"] - n["data_segs_in"]) / sent, abs=1e-6)
+            if sent
+            else None,
             "retransmits": int(info["retrans"].split("/")[1]) if "retrans" in info else 0,
-            "lost": n["lost"], "bytes_acked": n["bytes_acked"], "bytes_received": n["bytes_received"],
+            "lost": n["lost"],
+            "bytes_acked": n["bytes_acked"],
+            "bytes_received": n["bytes_received"],
         }
     return found
 
@@ -157,18 +176,26 @@ def test_numbers_are_those_of_ss(pair):
             if found == theirs or time.monotonic() > deadline:
                 break
     assert len(found) == 6 and found == theirs
-    sender = {int(peer.rsplit(":", 1)[1]): f for (_, _, peer), f in found.items() if f["netns"] == f"netns {pair.client}"}
+    sender = {
+        int(peer.rsplit(":", 1)[1]): f for (_, _, peer), f in found.items() if f["netns"] == f"netns {pair.client}"
+    }
     lossy, v6, silent = sender[7101], sender[7102], sender[7103]
     assert lossy["retransmits"] > 0 and lossy["ssthresh_packets"] > 1 and lossy["bytes_acked"] > 2_000_000
     assert lossy["delivery_bps"] > 1e6 and 0.3 < lossy["acks_per_data_packet"] <= 1.1
     assert v6["peer"] == "[fd09::2]:7102" and v6["local"].startswith("[fd09::1]:") and v6["cc"] == "cubic"
-    assert silent["delivery_bps"] is None and silent["acks_per_data_packet"] is None and silent["ssthresh_packets"] is None
+    assert (
+        silent["delivery_bps"] is None and silent["acks_per_data_packet"] is None and silent["ssthresh_packets"] is None
+    )
 
 
 def number(text: str) -> float | None:
     """`19.2Mbit` and the like, in SI units."""
     m = re.fullmatch(r"([0-9.]+)(?:([KMGT]?)bit|(ms))?", text)
-    return None if text == "-" else float(m[1]) * {None: 1, "": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[m[2]] * (1e-3 if m[3] else 1)
+    return (
+        None
+        if text == "-"
+        else float(m[1]) * {None: 1, "": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}[m[2]] * (1e-3 if m[3] else 1)
+    )
 
 
 def test_the_text_says_the_same(alias, pair):
@@ -181,8 +208,21 @@ def test_the_text_says_the_same(alias, pair):
     assert len(found) == len(rows) == 4
     total = sum(f["delivery_bps"] or 0 for f in found.values())
     said = re.fullmatch(rf"{name}: 4 flows, (\S+)/s, Jain index 1.000, (\d+) retransmitted", summary)
-    assert said and number(said[1]) == pytest.approx(total, rel=0.006) and int(said[2]) == sum(f["retransmits"] for f in found.values())
-    keys = ("delivery_bps", "cwnd_packets", "srtt_s", "acks_per_data_packet", "retransmits", "lost", "ssthresh_packets", "pacing_bps")
+    assert (
+        said
+        and number(said[1]) == pytest.approx(total, rel=0.006)
+        and int(said[2]) == sum(f["retransmits"] for f in found.values())
+    )
+    keys = (
+        "delivery_bps",
+        "cwnd_packets",
+        "srtt_s",
+        "acks_per_data_packet",
+        "retransmits",
+        "lost",
+        "ssthresh_packets",
+        "pacing_bps",
+    )
     for row in rows:
         local, peer, netns, *texts = row.replace("netns ", "netns_").split()
         own = netns == "-"
@@ -229,7 +269,9 @@ def test_states(alias, pair):
         while [f["state"] for f in top(name)] != ["CLOSE_WAIT"] and time.monotonic() < deadline:
             time.sleep(0.05)
         (flow,) = top(name)
-        assert flow["state"] == "CLOSE_WAIT" and flow["local"] == "10.9.0.2:7107" and flow["bytes_received"] == 1001, "with the FIN"
+        assert flow["state"] == "CLOSE_WAIT" and flow["local"] == "10.9.0.2:7107" and flow["bytes_received"] == 1001, (
+            "with the FIN"
+        )
         with program("ip", "netns", "exec", pair.server, sys.executable, "-c", DEAF) as server:
             assert server.stdout.readline() == "ready\n", server.stderr.read()
             with program("ip", "netns", "exec", pair.client, sys.executable, "-c", TALKER, name) as client:
@@ -245,7 +287,19 @@ def test_not_root(alias, pair, tmp_path):
     for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are closed to others
         if folder != Path("/tmp") and Path("/tmp") in folder.parents:
             folder.chmod(0o755)
-    nobody = ("ip", "netns", "exec", pair.client, "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", tmp_path / "asymcc", "top", name)
+    nobody = (
+        "ip",
+        "netns",
+        "exec",
+        pair.client,
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        tmp_path / "asymcc",
+        "top",
+        name,
+    )
     with flows(pair.server, pair.client, f"10.9.0.2/7109/{name}/1000", sink_cc=name):
         said, text = json.loads(run(*nobody, "--json").stdout), run(*nobody).stdout.splitlines()
     assert said["all_namespaces"] is False
@@ -260,7 +314,11 @@ def test_a_thousand_flows(alias, pair):
         found = of_netns(top(name), pair.server)
         lines = asymcc("top", name).splitlines()
     assert len(found) == 2 * n == len({key[1:] for key in found}) and {f["cc"] for f in found.values()} == {name}
-    assert sum(f["bytes_acked"] == 101 for f in found.values()) == sum(f["bytes_received"] == 100 for f in found.values()) == n
+    assert (
+        sum(f["bytes_acked"] == 101 for f in found.values())
+        == sum(f["bytes_received"] == 100 for f in found.values())
+        == n
+    )
     assert len(lines) == 2 + 2 * n and lines[1].startswith(f"{name}: {2 * n} flows, ")
 
 
@@ -307,7 +365,7 @@ class Screen:
             else:
                 assert m[2] and " " <= m[2] <= "~" and self.alternate, repr(m[0])
                 assert x < self.cols, "longer than the screen is wide"
-                self.lines[y] = self.lines[y][:x].ljust(x) + m[2] + self.lines[y][x + 1:]
+                self.lines[y] = self.lines[y][:x].ljust(x) + m[2] + self.lines[y][x + 1 :]
                 self.at = y, x + 1
 
     def resize(self, rows: int, cols: int) -> None:
@@ -321,8 +379,14 @@ class Terminal:
         self.size(rows, cols)
         self.modes = termios.tcgetattr(self.slave)
         self.screen = Screen(rows, cols)
-        self.process = subprocess.Popen([str(ASYMCC), "top", *argv], stdin=self.slave, stdout=self.slave, stderr=subprocess.PIPE, text=True,
-                                        preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+        self.process = subprocess.Popen(
+            [str(ASYMCC), "top", *argv],
+            stdin=self.slave,
+            stdout=self.slave,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
+        )
 
     def size(self, rows: int, cols: int) -> None:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
@@ -337,7 +401,9 @@ class Terminal:
         """Reads until `wanted(lines)`; top redraws each second."""
         deadline = time.monotonic() + 20
         while not wanted([line.rstrip() for line in self.screen.whole]):
-            assert time.monotonic() < deadline and self.process.poll() is None, "\n".join(self.screen.whole) + str(self.process.poll())
+            assert time.monotonic() < deadline and self.process.poll() is None, "\n".join(self.screen.whole) + str(
+                self.process.poll()
+            )
             self.read()
 
     def ended(self) -> None:
@@ -368,7 +434,7 @@ def told(lines: list[str], name: str) -> tuple[int, int, int]:
     if at is None:
         return -1, -1, -1
     m = re.match(r"\S+: (\d+) flows?(?: \((\d+) not shown\))?", lines[at])
-    rows = re.findall(r"^(?:\d+\.\d+\.\d+\.\d+:\d+ )", "\n".join(lines[at + 1:]), re.M)
+    rows = re.findall(r"^(?:\d+\.\d+\.\d+\.\d+:\d+ )", "\n".join(lines[at + 1 :]), re.M)
     return int(m[1]), int(m[2] or 0), len(rows)
 
 
@@ -378,7 +444,9 @@ def test_screen(alias, pair):
     with flows(pair.server, pair.client, *[f"10.9.0.2/7111/{name}/100"] * 30) as source, terminal(12, 60, name) as t:
         t.until(lambda lines: told(lines, name) == (30, 20, 10))
         assert t.screen.alternate and t.screen.hidden
-        assert t.screen.whole[0].startswith("LOCAL") and all(len(line) == 60 for line in t.screen.whole if line[0].isdigit())
+        assert t.screen.whole[0].startswith("LOCAL") and all(
+            len(line) == 60 for line in t.screen.whole if line[0].isdigit()
+        )
         # another size
         t.screen.resize(40, 150)
         t.size(40, 150)
@@ -424,7 +492,7 @@ def test_screen_of_two_controllers(alias, pair):
         cut = next(i for i, line in enumerate(lines) if line.startswith(f"{few}: "))
         total, hidden, shown = told(lines[:cut], many)
         assert total == 30 and hidden > 0 and hidden + shown == 30 and shown >= 3
-        assert "not shown" not in lines[cut] and all(line.startswith("10.9.0.1:") for line in lines[cut + 1:cut + 4])
+        assert "not shown" not in lines[cut] and all(line.startswith("10.9.0.1:") for line in lines[cut + 1 : cut + 4])
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, None])

@@ -11,8 +11,20 @@ import time
 from pathlib import Path
 
 import pytest
-
-from test_loader import ASYMCC, BIN_MS, Trace, asymcc, pair, program, pytestmark, read_trace, refused, run, tracing, transfer  # noqa: F401
+from test_loader import (  # noqa: F401
+    ASYMCC,
+    BIN_MS,
+    Trace,
+    asymcc,
+    pair,
+    program,
+    pytestmark,
+    read_trace,
+    refused,
+    run,
+    tracing,
+    transfer,
+)
 
 # Any number of clients, one after the other, on one socket for IPv4 and IPv6: a reply of one byte to each.
 DUAL = """
@@ -67,14 +79,17 @@ def only(trace: Trace, *wanted: int) -> None:
 TRANSFERS = [("10.9.0.2", 7301), ("10.9.0.2", 7302), ("fd09::2", 7303), ("fd09::2", 7304)]
 
 
-@pytest.mark.parametrize("argv, wanted", [
-    (["--flow", "10.9.0.2:7301"], [7301]),
-    (["--flow", "10.9.0.2:7302", "--state"], [7302]),
-    (["--flow", "[fd09::2]:7303"], [7303]),
-    (["--flow", "[fd09:0:0:0::2]:7304", "--flow", "10.9.0.2:7301", "--flow", "10.9.0.2:7304"], [7301, 7304]),
-    (["--flow", "10.9.0.2:7301", "--flow", "10.9.0.2:7302", "--ports", "7302-7400"], [7302]),
-    (["--flow", "10.9.0.1:7301", "--flow", "[fd09::1]:7303", "--flow", "0.0.0.0:7302", "--flow", "[::]:7303"], []),
-])
+@pytest.mark.parametrize(
+    "argv, wanted",
+    [
+        (["--flow", "10.9.0.2:7301"], [7301]),
+        (["--flow", "10.9.0.2:7302", "--state"], [7302]),
+        (["--flow", "[fd09::2]:7303"], [7303]),
+        (["--flow", "[fd09:0:0:0::2]:7304", "--flow", "10.9.0.2:7301", "--flow", "10.9.0.2:7304"], [7301, 7304]),
+        (["--flow", "10.9.0.2:7301", "--flow", "10.9.0.2:7302", "--ports", "7302-7400"], [7302]),
+        (["--flow", "10.9.0.1:7301", "--flow", "[fd09::1]:7303", "--flow", "0.0.0.0:7302", "--flow", "[::]:7303"], []),
+    ],
+)
 def test_just_those(argv, wanted, pair, tmp_path):
     with tracing(tmp_path / "t", *argv) as result:
         for address, port in TRANSFERS:
@@ -95,7 +110,9 @@ def test_the_clients_end(end, pair, tmp_path):
     only(result[0], 7305)
 
 
-@pytest.mark.parametrize("end, seen", [("10.9.0.2:7306", {7500, 7501}), ("[::ffff:a09:2]:7306", {7500, 7501}), ("[fd09::2]:7306", {7502})])
+@pytest.mark.parametrize(
+    "end, seen", [("10.9.0.2:7306", {7500, 7501}), ("[::ffff:a09:2]:7306", {7500, 7501}), ("[fd09::2]:7306", {7502})]
+)
 def test_a_servers_end_takes_all_its_connections(end, seen, pair, tmp_path):
     with program("ip", "netns", "exec", pair.server, sys.executable, "-c", DUAL, 7306, SIZE) as server:
         assert server.stdout.readline() == "ready\n", server.stderr.read()
@@ -122,9 +139,28 @@ def test_links_are_counted_whole(pair, tmp_path):
     assert sum(r[5] for r in result[0].link(pair.dev_c)) > 2 * SIZE
 
 
-@pytest.mark.parametrize("end", ["10.9.0.2", "10.9.0.2:", "10.9.0.2:0", "10.9.0.2:65536", "10.9.0.2:-1", "10.9.0.2:80x", "10.9.0:80", ":80",
-                                 "::1:80", "[::1]", "[::1]80", "[::1:80", "[]:80", "[10.9.0.2]:80", "[fe80::1%lo]:80", "localhost:80",
-                                 "[" + 50 * "1" + "]:80"])
+@pytest.mark.parametrize(
+    "end",
+    [
+        "10.9.0.2",
+        "10.9.0.2:",
+        "10.9.0.2:0",
+        "10.9.0.2:65536",
+        "10.9.0.2:-1",
+        "10.9.0.2:80x",
+        "10.9.0:80",
+        ":80",
+        "::1:80",
+        "[::1]",
+        "[::1]80",
+        "[::1:80",
+        "[]:80",
+        "[10.9.0.2]:80",
+        "[fe80::1%lo]:80",
+        "localhost:80",
+        "[" + 50 * "1" + "]:80",
+    ],
+)
 def test_what_is_no_end(end, tmp_path):
     line = refused("trace", "-o", tmp_path / "t", "--flow", "10.9.0.2:80", "--flow", end)
     assert f"--flow {end}: " in line and "[ADDRESS]:PORT" in line and not (tmp_path / "t").exists()
@@ -132,7 +168,10 @@ def test_what_is_no_end(end, tmp_path):
 
 def test_without_flow_the_filter_is_not_in_the_program(tmp_path):
     """The verifier takes it out: not even a branch is left."""
-    with program(ASYMCC, "trace", "-o", tmp_path / "a") as plain, program(ASYMCC, "trace", "-o", tmp_path / "b", "--flow", "10.9.0.2:1") as some:
+    with (
+        program(ASYMCC, "trace", "-o", tmp_path / "a") as plain,
+        program(ASYMCC, "trace", "-o", tmp_path / "b", "--flow", "10.9.0.2:1") as some,
+    ):
         for p, calls in ((plain, 0), (some, 2)):
             assert p.stdout.readline() == "tracing\n", p.stderr.read()
             code = [run("bpftool", "prog", "dump", "xlated", "id", n).stdout for n in held(p.pid, "prog")]
@@ -147,7 +186,12 @@ def test_without_flow_the_filter_is_not_in_the_program(tmp_path):
 def held(pid: int, what: str) -> set[int]:
     """Ids of the BPF programs, or links, that a process has open."""
     files = [f.read_text() for f in Path(f"/proc/{pid}/fdinfo").iterdir()]
-    return {int(n) for text in files for n in re.findall(rf"^{what}_id:\s*(\d+)$", text, re.M) if what == "prog" or "link_type" in text}
+    return {
+        int(n)
+        for text in files
+        for n in re.findall(rf"^{what}_id:\s*(\d+)$", text, re.M)
+        if what == "prog" or "link_type" in text
+    }
 
 
 def gone(ids: set[int]) -> bool:
@@ -176,7 +220,9 @@ def test_a_killed_trace_leaves_nothing_attached(tmp_path):
     with program(ASYMCC, "trace", "-o", tmp_path / "t") as p:
         assert p.stdout.readline() == "tracing\n", p.stderr.read()
         programs = held(p.pid, "prog")
-        assert len(programs) == 2 and not any(run("bpftool", "prog", "show", "id", n, check=False).returncode for n in programs)
+        assert len(programs) == 2 and not any(
+            run("bpftool", "prog", "show", "id", n, check=False).returncode for n in programs
+        )
         p.send_signal(signal.SIGKILL)
         p.wait(timeout=20)
         assert gone(programs)
@@ -191,7 +237,9 @@ def test_a_disk_that_fills_up(tmp_path):
         with program(ASYMCC, "trace", "--state", "--drain-ms", "10", "--flow", "127.0.0.1:7300", "-o", disk / "t") as p:
             assert p.stdout.readline() == "tracing\n", p.stderr.read()
             programs = held(p.pid, "prog")
-            with program("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-c", CHATTER):
+            with program(
+                "unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-c", CHATTER
+            ):
                 assert p.wait(timeout=50) == 1
             err = p.stderr.read()
         assert err.count("\n") == 1 and "No space left" in err and "not complete" in err and str(disk / "t") in err

@@ -6,22 +6,42 @@ from __future__ import annotations
 import re
 
 import pytest
+from test_loader import pytestmark as live
 
 from asymlab.conformance import kernels
 from asymlab.machine import image
 
 from ktap import bad, built, column, recorded, told
 from shared import REPO
-from test_loader import pytestmark as live
 
-HOOKS = {"init", "release", "ssthresh", "cong_avoid", "cong_control", "set_state", "cwnd_event", "in_ack_event", "pkts_acked", "undo_cwnd",
-         "sockops", "egress", "ingress", "trace_ack", "trace_queue"}
+HOOKS = {
+    "init",
+    "release",
+    "ssthresh",
+    "cong_avoid",
+    "cong_control",
+    "set_state",
+    "cwnd_event",
+    "in_ack_event",
+    "pkts_acked",
+    "undo_cwnd",
+    "sockops",
+    "egress",
+    "ingress",
+    "trace_ack",
+    "trace_queue",
+}
 pytestmark = built
 
 
 def test_each_hook_that_is_in_use_has_a_fault():
     text = "".join(p.read_text() for folder in ("bpf", "loader") for p in (REPO / folder).rglob("*.bpf.c"))
-    used = {re.sub(r".*/|(struct_ops/)[a-z0-9]+?_", "", s) for s in re.findall(r'SEC\("struct_ops/(?:bpf_)?[a-z0-9]+_(\w+)"\)|SEC\("cgroup_skb/(\w+)"\)', text) for s in s if s}
+    used = {
+        re.sub(r".*/|(struct_ops/)[a-z0-9]+?_", "", s)
+        for s in re.findall(r'SEC\("struct_ops/(?:bpf_)?[a-z0-9]+_(\w+)"\)|SEC\("cgroup_skb/(\w+)"\)', text)
+        for s in s
+        if s
+    }
     assert used <= HOOKS <= kernels.refused().keys() and len(used) == 12
 
 
@@ -39,7 +59,10 @@ def test_on_the_running_kernel():
 
 
 def test_a_fault_that_the_verifier_takes_is_told():
-    said = {name: {"code": 255 if name.startswith("trace_") else 1, "words": "processed 3 insns", "left": []} for name in kernels.refused()}
+    said = {
+        name: {"code": 255 if name.startswith("trace_") else 1, "words": "processed 3 insns", "left": []}
+        for name in kernels.refused()
+    }
     assert len(bad(kernels.were_refused(said))) == len(said)
     said["init"] = {"code": 0, "words": "refused registered", "left": ["prog 7 refused_init"]}
     assert kernels.were_refused(said).outcomes["refuses init"] == "exit 0, in the kernel: prog 7 refused_init"
@@ -51,4 +74,8 @@ def test_it_is_told_beside_the_objects():
     fine, tests, _ = told([one], recorded())
     ok, _, objects = tests["6.1.0-2-amd64 (6.1.1-1)"]
     assert not fine and not ok and objects["fast"][0]
-    assert objects["the verifier"] == (False, None, {"refuses init": (True, None, {}), "refuses release": (False, None, {})})
+    assert objects["the verifier"] == (
+        False,
+        None,
+        {"refuses init": (True, None, {}), "refuses release": (False, None, {})},
+    )

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+
 from fuzz import loader_run
 
 WHY_NOT = loader_run.why_not()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import subprocess
 
 import pytest
+
 from fuzz.loader_mutants import BTF_MAGIC, BUILD, doctor, run
 
 FAST = (BUILD / "fast.bpf.o").read_bytes() if (BUILD / "fast.bpf.o").exists() else b""
@@ -19,8 +20,8 @@ def test_no_damaged_object_is_the_end_of_doctor():
 def words_of_btf(data: bytes, at: slice) -> list[bytes]:
     """The object with each word of a part of its types, in turn, set to what is no type and no string."""
     start = data.index(BTF_MAGIC)
-    head = int.from_bytes(data[start + 4:start + 8], "little")
-    return [data[:n] + b"\xff\xff\xff\x7f" + data[n + 4:] for n in range(start + head, len(data), 4)][at]
+    head = int.from_bytes(data[start + 4 : start + 8], "little")
+    return [data[:n] + b"\xff\xff\xff\x7f" + data[n + 4 :] for n in range(start + head, len(data), 4)][at]
 
 
 def test_types_that_there_are_none_of():
@@ -29,7 +30,11 @@ def test_types_that_there_are_none_of():
     assert sum(text != "" for text in told.values()) > 10
 
 
-@pytest.mark.parametrize("data", [b"", b"\x7fELF", FAST[:64], FAST[:len(FAST) // 2], b"\0" * 5000, b"\x7fELF" + b"\xff" * 5000], ids=["empty", "magic", "head", "half", "zeros", "ones"])
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"\x7fELF", FAST[:64], FAST[: len(FAST) // 2], b"\0" * 5000, b"\x7fELF" + b"\xff" * 5000],
+    ids=["empty", "magic", "head", "half", "zeros", "ones"],
+)
 def test_what_is_no_object_is_told(data):
     assert doctor({"fast": FAST, "bad": data}) == {"fast": "", "bad": "its object cannot be read"}
 

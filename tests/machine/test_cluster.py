@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 from asymlab.machine import image
+from asymlab.paths import IMAGES
 from asymlab.plan import scenario
 from asymlab.results import store
 from asymlab.run import runner
-from asymlab.paths import IMAGES
 
 from shared import REPO, asymlab
 
@@ -53,8 +53,15 @@ class Cluster:
 
     def start(self, *argv, env: dict | None = None) -> subprocess.Popen:
         log = open(self.folder / f"log{len(self.processes)}", "w+")
-        p = subprocess.Popen([DASK, *argv], env={**os.environ, **(env or {})}, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                             start_new_session=True)
+        p = subprocess.Popen(
+            [DASK, *argv],
+            env={**os.environ, **(env or {})},
+            cwd=self.folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
         self.processes.append(p)
         p.log = log.name
         return p
@@ -68,7 +75,19 @@ class Cluster:
         """One with a single place; it dies as a whole, no nanny starts it anew."""
         preload = self.folder / f"preload{len(self.processes)}.py"
         preload.write_text(PRELOAD.format(notes=str(self.notes), lie=lie))
-        return self.start("worker", self.address, "--host", "127.0.0.1", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--preload", str(preload), env=env)
+        return self.start(
+            "worker",
+            self.address,
+            "--host",
+            "127.0.0.1",
+            "--nthreads",
+            "1",
+            "--no-nanny",
+            "--no-dashboard",
+            "--preload",
+            str(preload),
+            env=env,
+        )
 
     def computed(self) -> list[tuple[int, str]]:
         """(worker's process, key) of each run that was begun, canaries left out."""
@@ -117,13 +136,33 @@ def canary() -> str:
 
 def sweep(file: Path, cluster: Cluster, here: Path, *argv) -> subprocess.Popen:
     """`asymlab run` of a file on the cluster, into a store of its own."""
-    return subprocess.Popen([sys.executable, "-m", "asymlab", "run", str(file), "--scheduler", cluster.address, "--canary", canary(), *argv],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO, env={**os.environ, "ASYMLAB_STORE": str(here)})
+    return subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "asymlab",
+            "run",
+            str(file),
+            "--scheduler",
+            cluster.address,
+            "--canary",
+            canary(),
+            *argv,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=REPO,
+        env={**os.environ, "ASYMLAB_STORE": str(here)},
+    )
 
 
 def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, cluster, tmp_path, monkeypatch):
     """Three runs, FAST's among them, on a worker that has neither image nor objects of its own, and one of this tree that comes later."""
-    file = scenario_file(('"3s"', '"2s"'), append='\n[sweep]\n"flows.controller" = ["fast", "reno", "cubic"]\n[controllers.fast]\nalpha = 20\n')
+    file = scenario_file(
+        ('"3s"', '"2s"'),
+        append='\n[sweep]\n"flows.controller" = ["fast", "reno", "cubic"]\n[controllers.fast]\nalpha = 20\n',
+    )
     there, here = tmp_path / "build", tmp_path / "store"
     first = cluster.worker(env={"ASYMLAB_BUILD": str(there)})
     p = sweep(file, cluster, here)
@@ -146,7 +185,9 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, clu
     again = asymlab("run", file, "--scheduler", cluster.address, env={"ASYMLAB_STORE": str(here)})
     assert again.returncode == 0 and len(cluster.computed()) == len(begun)
     local = runner.execute(tasks, image.open_image())
-    assert {key: r.record["result_sha256"] for key, r in local.items()} == {key: r["result_sha256"] for key, r in remote.items()}
+    assert {key: r.record["result_sha256"] for key, r in local.items()} == {
+        key: r["result_sha256"] for key, r in remote.items()
+    }
 
 
 def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
@@ -164,7 +205,9 @@ def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
         if sum("gets no runs" in line for line in lines) == 2:
             break
     refused = sorted(re.sub(r"tcp://[0-9.:]*[0-9]", "ADDRESS", line) for line in lines if "gets no runs" in line)
-    assert re.fullmatch(r"worker ADDRESS: gets no runs: \S+/6\.12: not what its manifest says; remove it, or make it anew", refused[0])
+    assert re.fullmatch(
+        r"worker ADDRESS: gets no runs: \S+/6\.12: not what its manifest says; remove it, or make it anew", refused[0]
+    )
     assert re.fullmatch(r"worker ADDRESS: gets no runs: its canary run gives \w{12}, not \w{12}", refused[1])
     cluster.worker()  # the sweep waits for a fit one
     said = p.communicate(timeout=120)[1]
@@ -202,7 +245,11 @@ def one_line(p: subprocess.CompletedProcess, *words: str) -> None:
 
 def test_no_scheduler(scenario_file):
     file = scenario_file(("mtu = 1000", "mtu = 998"))
-    one_line(asymlab("run", file, "--scheduler", "tcp://127.0.0.1:1"), "--scheduler tcp://127.0.0.1:1", "`dask scheduler` starts one")
+    one_line(
+        asymlab("run", file, "--scheduler", "tcp://127.0.0.1:1"),
+        "--scheduler tcp://127.0.0.1:1",
+        "`dask scheduler` starts one",
+    )
     one_line(asymlab("run", file, "--scheduler", "nonsense://x"), "--scheduler nonsense://x")
 
 

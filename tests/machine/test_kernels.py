@@ -13,11 +13,11 @@ import pytest
 
 from asymlab import LabError
 from asymlab.conformance import kernels
+from asymlab.conformance.kernels import Column, Facts, Result, Setup, Skip
 from asymlab.guest import agent
 from asymlab.machine import image, vm
 from asymlab.plan import scenario, topology
 from asymlab.run import runner
-from asymlab.conformance.kernels import Column, Facts, Result, Setup, Skip
 
 from ktap import bad, built, column, parse, recorded, told
 from shared import BUILD, asymlab
@@ -37,14 +37,19 @@ def test_all_well():
     assert fine
     assert tests["6.9 (this machine)"] == (True, "SKIP", {})
     ok, _, objects = tests["6.1.0-2-amd64 (6.1.1-1)"]
-    assert ok and objects["fast"][0] and objects["fast"][2]["is not much more work for the verifier"] == (True, None, {})
+    assert (
+        ok and objects["fast"][0] and objects["fast"][2]["is not much more work for the verifier"] == (True, None, {})
+    )
     assert any(line.strip() == "# verified_insns 1000 (+0)" for line in lines)
 
 
-@pytest.mark.parametrize("columns", [
-    [column(law="19 of 30 packets"), Column("running", "6.9", skip="not root")],
-    [column(), Column("newest", error="virtual machine: ended without results: Kernel panic\nnot syncing")],
-])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        [column(law="19 of 30 packets"), Column("running", "6.9", skip="not root")],
+        [column(), Column("newest", error="virtual machine: ended without results: Kernel panic\nnot syncing")],
+    ],
+)
 def test_one_fault_fails_all_above_it_and_its_reason_stands_before_it(columns):
     fine, tests, lines = told(columns, recorded())
     assert not fine and sum(not ok for ok, *_ in tests.values()) == 1
@@ -77,7 +82,9 @@ def test_what_was_not_tried_is_said_with_its_reason():
 
 def test_readme_has_the_table_of_what_is_recorded():
     text = kernels.README.read_text()
-    assert kernels.put_into(text, kernels.table(json.loads(kernels.RECORD.read_text()))) == text, "asymlab check-kernels --record writes it"
+    assert kernels.put_into(text, kernels.table(json.loads(kernels.RECORD.read_text()))) == text, (
+        "asymlab check-kernels --record writes it"
+    )
 
 
 def test_each_object_is_recorded_on_each_kernel():
@@ -89,18 +96,31 @@ def test_each_object_is_recorded_on_each_kernel():
 
 
 def test_a_record_replaces_what_ran_and_keeps_the_rest():
-    old = kernels.record([column(1000), Column("6.12", "6.12.1", "6.12.1-1", results={"fast": Result({"loads": "no"})})], {})
+    old = kernels.record(
+        [column(1000), Column("6.12", "6.12.1", "6.12.1-1", results={"fast": Result({"loads": "no"})})], {}
+    )
     new = kernels.record([column(1200, law=Skip("want of netem"))], old)
-    assert new["objects"]["fast"]["6.12"] == old["objects"]["fast"]["6.12"] and new["objects"]["fast"]["6.1"]["verified_insns"] == 1200
+    assert (
+        new["objects"]["fast"]["6.12"] == old["objects"]["fast"]["6.12"]
+        and new["objects"]["fast"]["6.1"]["verified_insns"] == 1200
+    )
     rows = kernels.table(new).splitlines()
-    assert rows[0] == "| object | 6.1.0-2-amd64 | 6.12.1 |" and rows[2] == "| `fast` | 1/1, 1,200 | 0/1; not: loads, 0 |"
+    assert (
+        rows[0] == "| object | 6.1.0-2-amd64 | 6.12.1 |" and rows[2] == "| `fast` | 1/1, 1,200 | 0/1; not: loads, 0 |"
+    )
     assert rows[-1] == "Not tried on 6.1.0-2-amd64, for want of netem: the law of `fast`."
 
 
-@pytest.mark.parametrize("release, said", [("7.0.13-1-amd64", False), ("7.1.3", True), ("7.10.0", True), ("6.18.1", False)])
+@pytest.mark.parametrize(
+    "release, said", [("7.0.13-1-amd64", False), ("7.1.3", True), ("7.10.0", True), ("6.18.1", False)]
+)
 def test_what_does_not_work_from_7_1_on_is_told(release, said):
     one = column(release=release)
-    assert (f"  # {kernels.SHORT_IDLE}" in told([one])[2]) == (f"On {release} {kernels.SHORT_IDLE}." in kernels.table(kernels.record([one], {}))) == said
+    assert (
+        (f"  # {kernels.SHORT_IDLE}" in told([one])[2])
+        == (f"On {release} {kernels.SHORT_IDLE}." in kernels.table(kernels.record([one], {})))
+        == said
+    )
 
 
 def test_a_readme_without_a_place_for_the_table():
@@ -125,7 +145,9 @@ def test_each_set_up_is_a_scenario_whose_flows_have_their_roles(delay, bare, tmp
     for name in OBJECTS:
         setup = Setup((name,), delay, bare)
         job = topology.compile_job(setup.cases(known)[0], 1)
-        assert [f["controller"] for f in job["flows"]] == [name if role == "bare" else f"{name}_2" for _, role in setup.roles()]
+        assert [f["controller"] for f in job["flows"]] == [
+            name if role == "bare" else f"{name}_2" for _, role in setup.roles()
+        ]
         assert [c["set"] for c in job["changes"]] == ([known[name].live] if known[name].live else [])
         lossy = [link["a"]["shape"].get("loss") or link["b"]["shape"].get("loss") for link in job["links"]]
         assert lossy.count(0.01) == delay
@@ -134,17 +156,28 @@ def test_each_set_up_is_a_scenario_whose_flows_have_their_roles(delay, bare, tmp
 @built
 def test_a_changed_parameter_stays_in_its_range():
     for name in OBJECTS:
-        shown = json.loads(subprocess.run([BUILD / "asymcc", "--objects", BUILD, "show", name, "--json"], capture_output=True, check=True).stdout)
+        shown = json.loads(
+            subprocess.run(
+                [BUILD / "asymcc", "--objects", BUILD, "show", name, "--json"], capture_output=True, check=True
+            ).stdout
+        )
         limits = {p["name"]: p for p in shown["parameters"]}
         for key, value in kernels.facts(name).live.items():
             assert limits[key]["min"] <= value <= limits[key]["max"] and value != limits[key]["value"], f"{name} {key}"
 
 
-@pytest.mark.parametrize("words, what, less", [
-    ("bpftool struct_ops register /lab/fast.bpf.o: no", "registers by bpftool alone", Setup(("fast",), bare=False)),
-    ("KERNELS seed 1: asymcc set fast_2 alpha=0: out of range", "live parameters change", Setup(("fast",), change=False)),
-    ("asymcc --objects /lab load fast --as fast_2: refused", None, None),
-])
+@pytest.mark.parametrize(
+    "words, what, less",
+    [
+        ("bpftool struct_ops register /lab/fast.bpf.o: no", "registers by bpftool alone", Setup(("fast",), bare=False)),
+        (
+            "KERNELS seed 1: asymcc set fast_2 alpha=0: out of range",
+            "live parameters change",
+            Setup(("fast",), change=False),
+        ),
+        ("asymcc --objects /lab load fast --as fast_2: refused", None, None),
+    ],
+)
 def test_a_run_that_failed_is_tried_without_what_failed(words, what, less):
     faults: dict[str, str] = {}
     assert kernels.without(Setup(("fast",)), LabError(words), faults) == less
@@ -153,24 +186,32 @@ def test_a_run_that_failed_is_tried_without_what_failed(words, what, less):
 
 
 def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
-    packages = {"trixie": "linux-image-6.12.9+deb13-cloud-amd64", "forky": "linux-image-7.10.1+deb14-cloud-amd64", "sid": "linux-image-7.9.12+deb14-cloud-amd64"}
+    packages = {
+        "trixie": "linux-image-6.12.9+deb13-cloud-amd64",
+        "forky": "linux-image-7.10.1+deb14-cloud-amd64",
+        "sid": "linux-image-7.9.12+deb14-cloud-amd64",
+    }
 
     def run(tool, *argv, **_):
         suite = next(found[1] for w in argv if (found := re.search(r"sourcelist=.*/([^/]+)/suite\.sources", str(w))))
         if suite not in packages:
             raise LabError("apt-get failed: The repository does not have a Release file.")
         return f"Depends: {packages[suite]} (= 1)\n"
+
     monkeypatch.setattr(image, "run", run)
     monkeypatch.setattr(image, "apt_source", lambda cache: image.AptSource("Debian", "http://mirror", "bookworm"))
     monkeypatch.setattr(kernels, "BUILD", tmp_path)
     assert kernels.newest(silent) == (packages["forky"], "forky")
 
 
-@pytest.mark.parametrize("change, words", [
-    ('at = "9s"\ncontroller = "reno"\nset = { a = 1 }', "changes.0: comes after run.duration"),
-    ('at = "1s"\ncontroller = "fast"\nset = { a = 1 }', "changes.0.controller: no flow has fast"),
-    ('at = "1s"\ncontroller = "reno"\nset = {}', "changes.0.set"),
-])
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ('at = "9s"\ncontroller = "reno"\nset = { a = 1 }', "changes.0: comes after run.duration"),
+        ('at = "1s"\ncontroller = "fast"\nset = { a = 1 }', "changes.0.controller: no flow has fast"),
+        ('at = "1s"\ncontroller = "reno"\nset = {}', "changes.0.set"),
+    ],
+)
 def test_changes_that_cannot_be(scenario_file, change, words):
     with pytest.raises(LabError, match=re.escape(words)):
         scenario.load(scenario_file(append=f"\n[[changes]]\n{change}\n"))
@@ -178,7 +219,10 @@ def test_changes_that_cannot_be(scenario_file, change, words):
 
 def test_what_the_kernel_keeps_is_left_over(monkeypatch):
     monkeypatch.setattr(agent.time, "sleep", lambda _: None)
-    listed = iter([{("map", 1): "map 1 fast", ("prog", 2): "prog 2 fast_init", ("prog", 9): "prog 9 other"}] + [{("prog", 2): "prog 2 fast_init"}] * 60)
+    listed = iter(
+        [{("map", 1): "map 1 fast", ("prog", 2): "prog 2 fast_init", ("prog", 9): "prog 9 other"}]
+        + [{("prog", 2): "prog 2 fast_init"}] * 60
+    )
     monkeypatch.setattr(agent, "in_kernel", lambda: next(listed))
     assert agent.left_over({("map", 1): "map 1 fast", ("prog", 2): "prog 2 fast_init"}) == ["prog 2 fast_init"]
     assert agent.left_over({("map", 1): "map 1 fast"}) == []
@@ -223,18 +267,29 @@ def test_in_a_guest_then_from_the_store(monkeypatch):
     known = {"fast": kernels.facts("fast")}
     first = kernels.in_guest("6.12", ["fast"], known, None, False, silent)
     assert first.release.startswith("6.12.") and first.package.startswith("6.12.") and not bad(first.results["fast"])
-    assert all(outcome is None for outcome in first.results["fast"].outcomes.values()) and min(first.results["fast"].insns.values()) > 0
+    assert (
+        all(outcome is None for outcome in first.results["fast"].outcomes.values())
+        and min(first.results["fast"].insns.values()) > 0
+    )
     monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
-    assert kernels.in_guest("6.12", ["fast"], known, None, False, silent).results["fast"].outcomes == first.results["fast"].outcomes
+    assert (
+        kernels.in_guest("6.12", ["fast"], known, None, False, silent).results["fast"].outcomes
+        == first.results["fast"].outcomes
+    )
 
 
 @pytest.mark.lab
 def test_a_parameter_that_is_refused_and_a_law_that_does_not_hold_are_all_that_fails(monkeypatch):
-    monkeypatch.setitem(kernels.LAWS, "nreno", ("a loss leaves three quarters", kernels.cuts_to(lambda cwnd: cwnd * 3 / 4)))
+    monkeypatch.setitem(
+        kernels.LAWS, "nreno", ("a loss leaves three quarters", kernels.cuts_to(lambda cwnd: cwnd * 3 / 4))
+    )
     monkeypatch.setitem(kernels.FITTING, "fast", {"alpha": 21})  # not in the store
     known = {"fast": Facts({"alpha": 0}, False), "nreno": Facts({}, False)}
     results = kernels.in_guest("6.12", ["fast", "nreno"], known, None, False, silent).results
-    assert list(bad(results["fast"])) == ["live parameters change"] and "alpha=0: out of range" in results["fast"].outcomes["live parameters change"]
+    assert (
+        list(bad(results["fast"])) == ["live parameters change"]
+        and "alpha=0: out of range" in results["fast"].outcomes["live parameters change"]
+    )
     assert list(bad(results["nreno"])) == ["law: a loss leaves three quarters"]
 
 
@@ -251,12 +306,18 @@ def test_an_image_that_cannot_be_made_fails_its_kernel_alone():
     p = asymlab("check-kernels", "--kernel", "2.6", "nreno")
     assert p.returncode == 1 and "Traceback" not in p.stderr
     tests = parse(p.stdout.splitlines())
-    assert tests == {"2.6": (False, None, {})} and re.search(r"^# .*package source", p.stdout, re.M)  # it has none, or is not set up
+    assert tests == {"2.6": (False, None, {})} and re.search(
+        r"^# .*package source", p.stdout, re.M
+    )  # it has none, or is not set up
 
 
 def test_an_object_that_is_not_there():
     p = asymlab("check-kernels", "nosuch")
-    assert p.returncode == 1 and p.stdout == "" and p.stderr.startswith("asymlab: nosuch: no such object; there are accsa, areno")
+    assert (
+        p.returncode == 1
+        and p.stdout == ""
+        and p.stderr.startswith("asymlab: nosuch: no such object; there are accsa, areno")
+    )
 
 
 def test_the_running_kernel_without_root(monkeypatch):

@@ -18,10 +18,10 @@ import pytest
 
 from asymlab import LabError
 from asymlab.machine import image, vm
+from asymlab.paths import BUILD
 from asymlab.plan import scenario
 from asymlab.results import metrics, store
 from asymlab.run import runner
-from asymlab.paths import BUILD
 
 from shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
 
@@ -32,9 +32,12 @@ pytestmark = pytest.mark.lab
 
 def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenario_file):
     """Random loss, two controllers, BPF and module: every byte of the results repeats."""
-    file = scenario_file(FAST, ('queue = 100 }\nreverse', 'queue = 100, loss = "0.5%" }\nreverse'),
-                         ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
-                         append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20))
+    file = scenario_file(
+        FAST,
+        ("queue = 100 }\nreverse", 'queue = 100, loss = "0.5%" }\nreverse'),
+        ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
+        append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20),
+    )
     first = run(file, fresh=True)
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
     try:
@@ -58,13 +61,20 @@ def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenari
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, kernel):
-    r = run(scenario_file(FAST, ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'), append=ALPHA.format(30)), kernel)
+    r = run(
+        scenario_file(
+            FAST, ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'), append=ALPHA.format(30)
+        ),
+        kernel,
+    )
     check_physics(r)
     assert r.record["agent"]["kernel"].startswith(kernel + ".")
     assert r.metrics["utilisation"] >= 0.95
     assert r.metrics["forward"]["queue_mean"] == pytest.approx(30, rel=0.15)
     counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
-    assert counters["flows"] >= 1 and counters["updates"] > 20 and counters["doublings"] >= 3 and counters["losses"] == 0
+    assert (
+        counters["flows"] >= 1 and counters["updates"] > 20 and counters["doublings"] >= 3 and counters["losses"] == 0
+    )
     # Its private state, at each ACK: the window of its own is the one that TCP has.
     state, acks = r.state(0), r.acks
     assert len(state) == len(acks) > 2000 and (state["t"] == acks["t"]).all()
@@ -75,8 +85,16 @@ def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, k
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_fast_registered_by_bpftool_alone(scenario_file, kernel):
     """The object as it is, with its default alpha of 1000, in a queue that holds them."""
-    r = run(scenario_file(FAST, ("queue = 100 }\nreverse", "queue = 2000 }\nreverse"), ('"3s"', '"12s"'), ('"1s"', '"8s"'),
-                          append='\n[controllers.fast]\nloader = "bpftool"\n'), kernel)
+    r = run(
+        scenario_file(
+            FAST,
+            ("queue = 100 }\nreverse", "queue = 2000 }\nreverse"),
+            ('"3s"', '"12s"'),
+            ('"1s"', '"8s"'),
+            append='\n[controllers.fast]\nloader = "bpftool"\n',
+        ),
+        kernel,
+    )
     check_physics(r)
     assert r.metrics["utilisation"] >= 0.95
     assert r.metrics["forward"]["queue_mean"] == pytest.approx(1000, rel=0.1)
@@ -84,8 +102,15 @@ def test_fast_registered_by_bpftool_alone(scenario_file, kernel):
 
 def test_fast_is_bound_by_the_ack_path(scenario_file):
     """k_f = 40 B * 10 Mbit/s / (1000 B * 0.1 Mbit/s) = 4: Theorem 1 gives a quarter of the link."""
-    r = run(scenario_file(FAST, ('reverse = { rate = "10mbit"', 'reverse = { rate = "0.1mbit"'), ('"3s"', '"12s"'), ('"1s"', '"6s"'),
-                          append=ALPHA.format(50)))
+    r = run(
+        scenario_file(
+            FAST,
+            ('reverse = { rate = "10mbit"', 'reverse = { rate = "0.1mbit"'),
+            ('"3s"', '"12s"'),
+            ('"1s"', '"6s"'),
+            append=ALPHA.format(50),
+        )
+    )
     check_physics(r)
     assert r.metrics["throughput_bps"] == pytest.approx(2.5e6, rel=0.03)
     assert r.metrics["reverse_utilisation"] == pytest.approx(1, abs=0.01)
@@ -94,14 +119,18 @@ def test_fast_is_bound_by_the_ack_path(scenario_file):
 
 @pytest.mark.parametrize("controller, traced", [("fast", "false"), ("reno", "true")])
 def test_no_state_of_a_run_that_did_not_trace_it_nor_of_the_kernels_own_controllers(scenario_file, controller, traced):
-    r = run(scenario_file(("reno", controller), ('measure_from = "1s"', f'measure_from = "1s"\ntrace_state = {traced}')))
+    r = run(
+        scenario_file(("reno", controller), ('measure_from = "1s"', f'measure_from = "1s"\ntrace_state = {traced}'))
+    )
     assert not list(r.folder.glob("state*"))
     with pytest.raises(LabError, match="no state of flow 0: it takes run.trace_state and a controller with STATE"):
         r.state(0)
 
 
 def test_fast_survives_loss_and_halves(scenario_file):
-    r = run(scenario_file(FAST, ('queue = 100 }\nreverse', 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20)))
+    r = run(
+        scenario_file(FAST, ("queue = 100 }\nreverse", 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20))
+    )
     check_physics(r)
     counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
     assert counters["losses"] >= 3
@@ -113,8 +142,14 @@ def test_fast_survives_loss_and_halves(scenario_file):
 
 
 def test_two_fast_flows_share_by_alpha(scenario_file):
-    r = run(scenario_file(FAST, ('"3s"', '"16s"'), ('"1s"', '"8s"'),
-                          append='\n[[flows]]\ncontroller = "half"\n[controllers.fast]\nalpha = 40\n[controllers.half]\nobject = "fast"\nalpha = 20\n'))
+    r = run(
+        scenario_file(
+            FAST,
+            ('"3s"', '"16s"'),
+            ('"1s"', '"8s"'),
+            append='\n[[flows]]\ncontroller = "half"\n[controllers.fast]\nalpha = 40\n[controllers.half]\nobject = "fast"\nalpha = 20\n',
+        )
+    )
     check_physics(r)
     a, b = (f["goodput_bps"] for f in r.metrics["flows"])
     assert 1.6 <= a / b <= 2.4
@@ -122,7 +157,12 @@ def test_two_fast_flows_share_by_alpha(scenario_file):
 
 def test_a_flow_that_stops_sends_no_more(scenario_file):
     """At once, not when its socket's buffer is empty; and it loses nothing by that before."""
-    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nstop = "1.5s"'), append='\n[[flows]]\ncontroller = "reno"\nstart = "1.4s"\n'))
+    r = run(
+        scenario_file(
+            ('controller = "reno"', 'controller = "reno"\nstop = "1.5s"'),
+            append='\n[[flows]]\ncontroller = "reno"\nstart = "1.4s"\n',
+        )
+    )
     first, second = (metrics.goodput_bins(r.goodput, f, 3, 0.1) for f in (0, 1))
     assert first[5:15].mean() > 9e6 and (first[18:] == 0).all()
     assert second[20:].mean() > 9e6
@@ -155,7 +195,12 @@ def test_a_parking_lot_of_three_hops(scenario_file):
 
 
 def test_reverse_flow_and_delayed_acks(scenario_file):
-    r = run(scenario_file(('controller = "reno"', 'controller = "reno"\nack = "delayed"'), append='\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\nack = "delayed"\n'))
+    r = run(
+        scenario_file(
+            ('controller = "reno"', 'controller = "reno"\nack = "delayed"'),
+            append='\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\nack = "delayed"\n',
+        )
+    )
     assert r.valid, r.record["invalid"]
     assert r.metrics["utilisation"] > 0.5 and r.metrics["reverse_utilisation"] > 0.5
     assert r.metrics["acks_per_data_packet"] < 0.7
@@ -192,6 +237,7 @@ def test_a_full_disk_loses_only_the_run_under_way(scenario_file, tmp_path, monke
 def trace_of(r) -> bytes:
     """A trace file with the acks of a run, as `asymcc trace` would have written it."""
     from asymlab.results import trace
+
     rows = np.zeros(len(r.acks), trace.ACK)
     rows["type"], rows["lport"], rows["cwnd"] = 1, 61000, r.acks["cwnd"]
     rows["t_ns"] = (r.acks["t"] * 1e9).astype("i8") + r.record["agent"]["zero_ns"]
@@ -238,15 +284,20 @@ def test_unknown_parameter(scenario_file):
 
 
 def test_parameter_out_of_range(scenario_file):
-    one_line(asymlab("run", scenario_file(FAST, append=ALPHA.format(0))), "--set alpha=0: out of range, alpha takes 1 to 65536 packets")
+    one_line(
+        asymlab("run", scenario_file(FAST, append=ALPHA.format(0))),
+        "--set alpha=0: out of range, alpha takes 1 to 65536 packets",
+    )
 
 
 def test_no_qemu(scenario_file, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
     file = scenario_file(("mtu = 1000", "mtu = 999"))
-    code = ("import os, sys; import asymlab; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()")
-    p = subprocess.run([sys.executable, "-c", code, str(tools), "run", str(file)], capture_output=True, text=True, cwd=REPO)
+    code = "import os, sys; import asymlab; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()"
+    p = subprocess.run(
+        [sys.executable, "-c", code, str(tools), "run", str(file)], capture_output=True, text=True, cwd=REPO
+    )
     one_line(p, "qemu-system-x86_64", "not installed", "make deps")
 
 
@@ -275,7 +326,11 @@ def test_image_booted_by_another_qemu(scenario_file):
         manifest = json.loads((made / "manifest.json").read_text())
         manifest["qemu"]["version"] = "QEMU emulator version 4.2.0"
         (old / "manifest.json").write_text(json.dumps(manifest))
-        one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: booted by another QEMU", "asymlab image --kernel old")
+        one_line(
+            asymlab("run", scenario_file(), "--image", "old"),
+            "image old: booted by another QEMU",
+            "asymlab image --kernel old",
+        )
     finally:
         shutil.rmtree(old)
 
@@ -289,10 +344,15 @@ def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
     assert image.open_image("again").hash == made.hash
 
 
-@pytest.mark.parametrize("content, words", [
-    (None, "No such file"), (b"", "neither a bzImage nor an ELF"), (b"\x7fELF" + b"\0" * 1000, "without BTF"),
-    (b"\0" * 0x202 + b"HdrS" + b"\0" * 1000, "unknown compression"),
-])
+@pytest.mark.parametrize(
+    "content, words",
+    [
+        (None, "No such file"),
+        (b"", "neither a bzImage nor an ELF"),
+        (b"\x7fELF" + b"\0" * 1000, "without BTF"),
+        (b"\0" * 0x202 + b"HdrS" + b"\0" * 1000, "unknown compression"),
+    ],
+)
 def test_unusable_kernels(tmp_path, content, words):
     kernel, modules = tmp_path / "vmlinuz", tmp_path / "modules"
     (modules / "kernel").mkdir(parents=True)
@@ -311,8 +371,10 @@ def test_a_machine_whose_package_lists_were_cleared(tmp_path, monkeypatch):
 
 
 def test_a_machine_without_package_sources(tmp_path, monkeypatch):
-    (tmp_path / "apt.conf").write_text(f'Dir::State::Lists "{tmp_path}/cleared/";\n'
-                                       'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n')
+    (tmp_path / "apt.conf").write_text(
+        f'Dir::State::Lists "{tmp_path}/cleared/";\n'
+        'Dir::Etc::sourcelist "/dev/null";\nDir::Etc::sourceparts "/dev/null";\n'
+    )
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     with pytest.raises(LabError, match="no Debian or Ubuntu package source .none is configured.; or give --kernel"):
         image.apt_source(tmp_path)
@@ -332,7 +394,11 @@ def test_a_machine_that_never_ends_is_stopped(scenario_file, left_machines):
 
 def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_file, left_machines):
     """SIGINT after the first of three runs; then the rest only."""
-    file = scenario_file(("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"), ('"3s"', '"12s"'), append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n')
+    file = scenario_file(
+        ("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"),
+        ('"3s"', '"12s"'),
+        append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n',
+    )
     argv = [sys.executable, "-m", "asymlab", "run", str(file), "--jobs", "1"]
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO)
     assert p.stderr.readline().startswith("3 runs, 0 in the store, 3 left: 36 virtual seconds")
@@ -359,6 +425,11 @@ def test_on_host_without_root(scenario_file):
         p = asymlab("run", scenario_file(), "--on", "host")
     else:
         drop = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
-        p = subprocess.run([*drop, sys.executable, "-B", "-m", "asymlab", "run", scenario_file(), "--on", "host"], capture_output=True, text=True, cwd=REPO,
-                           env={**os.environ, "ASYMLAB_BUILD": str(BUILD), "HOME": "/tmp"})
+        p = subprocess.run(
+            [*drop, sys.executable, "-B", "-m", "asymlab", "run", scenario_file(), "--on", "host"],
+            capture_output=True,
+            text=True,
+            cwd=REPO,
+            env={**os.environ, "ASYMLAB_BUILD": str(BUILD), "HOME": "/tmp"},
+        )
     one_line(p, "root")

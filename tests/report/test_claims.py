@@ -12,14 +12,24 @@ from asymlab.report import suite
 
 
 def run(seed: int = 1, mbps: float = 1, flows: int = 1, valid: bool = True, **more):
-    return SimpleNamespace(record={"name": "a run", "seed": seed, "key": f"{seed}-{mbps}", "invalid": []}, valid=valid,
-                           metrics={"goodput_bps": mbps * 1e6, "flows": [{}] * flows}, **more)
+    return SimpleNamespace(
+        record={"name": "a run", "seed": seed, "key": f"{seed}-{mbps}", "invalid": []},
+        valid=valid,
+        metrics={"goodput_bps": mbps * 1e6, "flows": [{}] * flows},
+        **more,
+    )
 
 
 def results_of(paper: str, runs: dict[tuple[str, tuple], list]) -> suite.Results:
     """(scenario, ((swept key, value), ...)) -> its runs."""
-    return suite.Results(paper, [(SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=id), point=dict(point))), r)
-                                 for (id, point), rs in runs.items() for r in rs])
+    return suite.Results(
+        paper,
+        [
+            (SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=id), point=dict(point))), r)
+            for (id, point), rs in runs.items()
+            for r in rs
+        ],
+    )
 
 
 # --- TCP-Taichung ---------------------------------------------------------------------------
@@ -29,7 +39,9 @@ taichung = suite.module("taichung", "claims")
 
 def test_ratios_are_to_the_larger_of_the_same_seed():
     mine = [run(1, 3), run(2, 8), run(3, 9)]
-    complete, ratio = taichung.over(mine, [[run(1, 1), run(2, 4), run(3, 1)], [run(2, 2), run(1, 2), run(3, 1, valid=False)]])
+    complete, ratio = taichung.over(
+        mine, [[run(1, 1), run(2, 4), run(3, 1)], [run(2, 2), run(1, 2), run(3, 1, valid=False)]]
+    )
     assert [r.record["seed"] for r in complete] == [1, 2]  # of seed 3 one rival's run is invalid
     assert [ratio(r) for r in complete] == [1.5, 2]
 
@@ -56,16 +68,21 @@ def goodputs(by_loss: dict[str, tuple[float, float, float]], id: str = "TC-F7"):
     return results_of("taichung", found)
 
 
-@pytest.mark.parametrize("at_10, failing", [
-    ((8.0, 4.0, 4.4), set()),
-    ((8.0, 5.6, 5.6), {"TC-F7c reno"}),  # 1.43 times
-    ((8.0, 4.0, 6.5), {"TC-F7c westwood"}),
-    ((4.0, 4.0, 4.4), {"TC-F7c reno", "TC-F7c westwood", "TC-F7b 10% over Westwood+"}),
-    ((9.0, 4.0, 3.9), {"TC-F7b 10% over NewReno"}),
-    ((9.0 * 1.04, 4.0, 4.4), {"TC-F7a"}),  # rises by 4 %
-])
+@pytest.mark.parametrize(
+    "at_10, failing",
+    [
+        ((8.0, 4.0, 4.4), set()),
+        ((8.0, 5.6, 5.6), {"TC-F7c reno"}),  # 1.43 times
+        ((8.0, 4.0, 6.5), {"TC-F7c westwood"}),
+        ((4.0, 4.0, 4.4), {"TC-F7c reno", "TC-F7c westwood", "TC-F7b 10% over Westwood+"}),
+        ((9.0, 4.0, 3.9), {"TC-F7b 10% over NewReno"}),
+        ((9.0 * 1.04, 4.0, 4.4), {"TC-F7a"}),  # rises by 4 %
+    ],
+)
 def test_claims_about_loss(at_10, failing):
-    verdicts = taichung.claims(goodputs({"0%": (9.1, 9.1, 9.1), "0.1%": (9, 9, 9), "1%": (9, 8, 8.5), "5%": (9, 6, 6.5), "10%": at_10}))
+    verdicts = taichung.claims(
+        goodputs({"0%": (9.1, 9.1, 9.1), "0.1%": (9, 9, 9), "1%": (9, 8, 8.5), "5%": (9, 6, 6.5), "10%": at_10})
+    )
     assert {v.id for v in verdicts if v.verdict != "reproduced"} == failing
     assert len(verdicts) == 1 + 2 * 5 + 2 + 2  # and none of runs that are not there
 
@@ -90,14 +107,23 @@ def test_windows_are_those_at_the_ends_of_cycles():
     assert windows.tolist() == [1, 2, 4, 8] and t == pytest.approx([0.11, 0.15, 0.19, 0.23])
 
 
-@pytest.mark.parametrize("windows, agree", [([1, 2, 4, 8, 16], 4), ([1, 2, 3, 4], 2), ([10, 20, 40, 80], 0), ([1, 2], 2)])
+@pytest.mark.parametrize(
+    "windows, agree", [([1, 2, 4, 8, 16], 4), ([1, 2, 3, 4], 2), ([10, 20, 40, 80], 0), ([1, 2], 2)]
+)
 def test_agreement_with_table_1(windows, agree):
     assert pseudorate.as_table1(cycles(windows)) == agree
 
 
-@pytest.mark.parametrize("windows, agree", [
-    ([8, 8, 9, 11, 15, 23, 39], 5), ([7, 8, 10, 14, 22], 5), ([8, 9, 10, 11, 12], 2), ([8, 16, 32], 1), ([8, 8, 8], 0),
-])
+@pytest.mark.parametrize(
+    "windows, agree",
+    [
+        ([8, 8, 9, 11, 15, 23, 39], 5),
+        ([7, 8, 10, 14, 22], 5),
+        ([8, 9, 10, 11, 12], 2),
+        ([8, 16, 32], 1),
+        ([8, 8, 8], 0),
+    ],
+)
 def test_agreement_with_fig_1(windows, agree):
     assert pseudorate.as_fig1(cycles([1, 2, 4, 8, *windows], first_s=pseudorate.RISE_S - 4 * 0.04)) == agree
 
@@ -117,8 +143,13 @@ def test_formosa_is_judged_against_fast_of_the_same_seed():
         one.metrics["flows"] = [{"goodput_cv": 0, "goodput_trend": 0, "rtt_s": {"mean": 0.36}}]
         one.job = {"probes": [{"base_rtt_us": 40_000}]}
         return one
+
     rate = (("path.reverse.rate", "1mbit"),)
-    found = {("FA-T1", rate): [of(1, 25), of(2, 50)], ("FA-X3", rate): [of(1, 100), of(2, 100)], ("FA-LONG", rate): [of(1, 25.2)]}
+    found = {
+        ("FA-T1", rate): [of(1, 25), of(2, 50)],
+        ("FA-X3", rate): [of(1, 100), of(2, 100)],
+        ("FA-LONG", rate): [of(1, 25.2)],
+    }
     verdicts = {v.id: v for v in suite.module("fast", "claims").claims(results_of("fast", found))}
     assert verdicts["FA-X3 1mbit"].value == 3 and verdicts["FA-X3 1mbit"].verdict == "reproduced"
     assert verdicts["FA-T1 1mbit long"].value == pytest.approx(1.008) and verdicts["FA-T1 1mbit long"].n == 1
@@ -144,11 +175,21 @@ def lone(controller: str, mbps: float, seed: int):
 
 def test_a_pairs_share_and_harm_are_means_over_seeds_each_against_its_own():
     at = ("path.reverse.rate", "3mbit")
-    results = results_of("matrix", {
-        ("MX-PAIR", (at,)): [pair(1, 3, 1), pair(2, 2, 2), pair(1, 2, 1, ("bbr", "bbr")), pair(0, 0, 1, ("bic", "vegas"))],
-        ("MX-ALONE", (at,)): [lone("fast", 4, 1), lone("fast", 2.5, 2), lone("reno", 3, 1)],
-    })
-    assert matrix.shares(results, "3mbit") == pytest.approx({("fast", "reno"): 0.375, ("reno", "fast"): 0.625, ("bbr", "bbr"): 2 / 3})
+    results = results_of(
+        "matrix",
+        {
+            ("MX-PAIR", (at,)): [
+                pair(1, 3, 1),
+                pair(2, 2, 2),
+                pair(1, 2, 1, ("bbr", "bbr")),
+                pair(0, 0, 1, ("bic", "vegas")),
+            ],
+            ("MX-ALONE", (at,)): [lone("fast", 4, 1), lone("fast", 2.5, 2), lone("reno", 3, 1)],
+        },
+    )
+    assert matrix.shares(results, "3mbit") == pytest.approx(
+        {("fast", "reno"): 0.375, ("reno", "fast"): 0.625, ("bbr", "bbr"): 2 / 3}
+    )
     assert matrix.harms(results, "3mbit") == pytest.approx({("fast", "reno"): (0.75 + 0.2) / 2, ("reno", "fast"): 0})
     assert matrix.jains(results, "3mbit")["reno", "fast"] == 0.9
     assert matrix.shares(results, "30kbit") == {}

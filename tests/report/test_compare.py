@@ -14,13 +14,34 @@ import pytest
 from asymlab import LabError
 from asymlab.report import compare, report, suite
 
-METRICS = {"goodput_bps": 25e6, "utilisation": 0.9, "jain": 1.0, "rtt_p50_s": 0.1, "rtt_p95_s": 0.2, "acks_per_data_packet": 0.5,
-           "retransmits": 4, "timeouts": 0}
+METRICS = {
+    "goodput_bps": 25e6,
+    "utilisation": 0.9,
+    "jain": 1.0,
+    "rtt_p50_s": 0.1,
+    "rtt_p95_s": 0.2,
+    "acks_per_data_packet": 0.5,
+    "retransmits": 4,
+    "timeouts": 0,
+}
 
 
 def run(case: str, seed: int = 1, invalid=(), **metrics) -> dict:
-    return {"name": f"{case} seed {seed}", "case": case, "seed": seed, "key": f"{case}{seed}", "invalid": list(invalid), "metrics": METRICS | metrics,
-            "provenance": {"kernel": "6.12", "image": "c0ffee" * 10, "qemu": "QEMU test", "objects": {}, "result_sha256": repr(metrics)}}
+    return {
+        "name": f"{case} seed {seed}",
+        "case": case,
+        "seed": seed,
+        "key": f"{case}{seed}",
+        "invalid": list(invalid),
+        "metrics": METRICS | metrics,
+        "provenance": {
+            "kernel": "6.12",
+            "image": "c0ffee" * 10,
+            "qemu": "QEMU test",
+            "objects": {},
+            "result_sha256": repr(metrics),
+        },
+    }
 
 
 def leave(folder: Path, runs: list[dict], verdicts: dict[str, str] | None = None) -> Path:
@@ -31,7 +52,9 @@ def leave(folder: Path, runs: list[dict], verdicts: dict[str, str] | None = None
 
 
 def compared(tmp_path, a: list[dict], b: list[dict], va=None, vb=None, tolerance=0.05) -> dict:
-    return compare.compare(compare.load(leave(tmp_path / "a", a, va)), compare.load(leave(tmp_path / "b", b, vb)), tolerance)
+    return compare.compare(
+        compare.load(leave(tmp_path / "a", a, va)), compare.load(leave(tmp_path / "b", b, vb)), tolerance
+    )
 
 
 def row(result: dict, case: str = "X", metric: str = "goodput_bps") -> dict:
@@ -45,8 +68,17 @@ def test_the_same_is_the_same(tmp_path):
     assert result["pairs"] == 3 and result["identical"] == 4 and result["verdicts"]["both"] == 1
 
 
-@pytest.mark.parametrize("theirs, tolerance, differs", [
-    (25e6 * 1.04, 0.05, False), (25e6 * 1.06, 0.05, True), (25e6 / 1.06, 0.05, True), (25e6 * 1.06, 0.1, False), (25e6 + 1, 0, True), (0, 0.05, True)])
+@pytest.mark.parametrize(
+    "theirs, tolerance, differs",
+    [
+        (25e6 * 1.04, 0.05, False),
+        (25e6 * 1.06, 0.05, True),
+        (25e6 / 1.06, 0.05, True),
+        (25e6 * 1.06, 0.1, False),
+        (25e6 + 1, 0, True),
+        (0, 0.05, True),
+    ],
+)
 def test_one_seed_by_tolerance(tmp_path, theirs, tolerance, differs):
     result = compared(tmp_path, [run("X")], [run("X", goodput_bps=theirs)], tolerance=tolerance)
     assert row(result)["differs"] is differs and result["same"] is not differs
@@ -59,7 +91,9 @@ def test_several_seeds_by_the_interval_of_their_differences(tmp_path):
     a = [run("X", s, goodput_bps=v) for s, v in enumerate(levels)]
     better = [run("X", s, goodput_bps=v + d) for s, (v, d) in enumerate(zip(levels, steps))]
     found = row(compared(tmp_path, a, better[::-1]))
-    assert found["differs"] and found["difference"] == pytest.approx(suite.interval(list(steps))) and found["seeds"] == 4
+    assert (
+        found["differs"] and found["difference"] == pytest.approx(suite.interval(list(steps))) and found["seeds"] == 4
+    )
     assert found["a"] == pytest.approx(suite.interval(list(levels)))
     assert row(compared(tmp_path, better, a))["differs"]
     mixed = [run("X", s, goodput_bps=v + d) for s, (v, d) in enumerate(zip(levels, (9e6, -8e6, 7e6, -9e6)))]
@@ -79,15 +113,29 @@ def test_invalid_runs_are_compared_with_nothing(tmp_path):
 
 
 def test_what_is_in_one_set_only_is_named(tmp_path):
-    result = compared(tmp_path, [run("X"), run("Y")], [run("X"), run("X", 2)], {"C": "reproduced", "D": "reproduced"}, {"C": "not reproduced"})
+    result = compared(
+        tmp_path,
+        [run("X"), run("Y")],
+        [run("X"), run("X", 2)],
+        {"C": "reproduced", "D": "reproduced"},
+        {"C": "not reproduced"},
+    )
     assert (result["runs"]["only_a"], result["runs"]["only_b"]) == (["Y seed 1"], ["X seed 2"]) and not result["same"]
-    assert result["verdicts"]["changed"] == [{"id": "C", "a": "reproduced", "b": "not reproduced"}] and result["verdicts"]["only_a"] == ["D"]
+    assert result["verdicts"]["changed"] == [{"id": "C", "a": "reproduced", "b": "not reproduced"}] and result[
+        "verdicts"
+    ]["only_a"] == ["D"]
     lines = " | ".join(compare.sentences(result))
-    assert f"runs only in {tmp_path}/a: Y seed 1" in lines and f"runs only in {tmp_path}/b: X seed 2" in lines and "1 of 1 verdicts changed" in lines
+    assert (
+        f"runs only in {tmp_path}/a: Y seed 1" in lines
+        and f"runs only in {tmp_path}/b: X seed 2" in lines
+        and "1 of 1 verdicts changed" in lines
+    )
 
 
 def asymlab(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "asymlab", "compare", *map(str, arguments)], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "asymlab", "compare", *map(str, arguments)], capture_output=True, text=True
+    )
 
 
 def test_the_command(tmp_path):
@@ -115,27 +163,60 @@ def broken(tmp_path, text: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("text, says", [
-    ("{", "not JSON"), ('{"format": 9, "runs": []}', "format 9, not 1"), ("[]", "not a report's results"), ('{"format": 1}', "not a report's results"),
-    (json.dumps({"format": 1, "set": "quick", "runs": [run("X"), run("X")]}), "two runs are called X seed 1"),
-    (json.dumps({"format": 1, "set": "quick", "runs": [run("other")]}), "no run in common"),
-    ("[" * 99999, "not JSON"), *((json.dumps({"format": 1, "set": "quick", "runs": [run("X") | wrong]}), "not a report's results") for wrong in (
-        {"metrics": METRICS | {"jain": "1"}}, {"metrics": METRICS | {"jain": float("nan")}}, {"metrics": []}, {"name": ["X"]}, {"invalid": 3}, {"invalid": [3]},
-        {"provenance": {}}, {"provenance": {"kernel": 6, "image": "", "qemu": "", "result_sha256": ""}})),
-])
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("{", "not JSON"),
+        ('{"format": 9, "runs": []}', "format 9, not 1"),
+        ("[]", "not a report's results"),
+        ('{"format": 1}', "not a report's results"),
+        (json.dumps({"format": 1, "set": "quick", "runs": [run("X"), run("X")]}), "two runs are called X seed 1"),
+        (json.dumps({"format": 1, "set": "quick", "runs": [run("other")]}), "no run in common"),
+        ("[" * 99999, "not JSON"),
+        *(
+            (json.dumps({"format": 1, "set": "quick", "runs": [run("X") | wrong]}), "not a report's results")
+            for wrong in (
+                {"metrics": METRICS | {"jain": "1"}},
+                {"metrics": METRICS | {"jain": float("nan")}},
+                {"metrics": []},
+                {"name": ["X"]},
+                {"invalid": 3},
+                {"invalid": [3]},
+                {"provenance": {}},
+                {"provenance": {"kernel": 6, "image": "", "qemu": "", "result_sha256": ""}},
+            )
+        ),
+    ],
+)
 def test_unusable_input_is_one_line(tmp_path, text, says):
     done = asymlab(leave(tmp_path / "a", [run("X")]), broken(tmp_path, text))
-    assert done.returncode == 2 and says in done.stderr and done.stderr.count("\n") == 1 and done.stderr.startswith("asymlab: ")
+    assert (
+        done.returncode == 2
+        and says in done.stderr
+        and done.stderr.count("\n") == 1
+        and done.stderr.startswith("asymlab: ")
+    )
 
 
 def test_a_verdict_that_there_is_not(tmp_path):
-    done = asymlab(leave(tmp_path / "a", [run("X")], {"C": "reproduced"}), leave(tmp_path / "b", [run("X")], {"C": "\x1b[2J<b>"}))
-    assert done.returncode == 2 and "not a report's results" in done.stderr and done.stderr.count("\n") == 1 and "\x1b" not in done.stderr
+    done = asymlab(
+        leave(tmp_path / "a", [run("X")], {"C": "reproduced"}), leave(tmp_path / "b", [run("X")], {"C": "\x1b[2J<b>"})
+    )
+    assert (
+        done.returncode == 2
+        and "not a report's results" in done.stderr
+        and done.stderr.count("\n") == 1
+        and "\x1b" not in done.stderr
+    )
 
 
 def test_no_report_and_no_place_to_write(tmp_path):
     a = leave(tmp_path / "a", [run("X")])
-    for arguments in ((tmp_path / "none", a), (a, a, "--html", tmp_path / "no" / "c.html"), (a, a, "--tolerance", "-1")):
+    for arguments in (
+        (tmp_path / "none", a),
+        (a, a, "--html", tmp_path / "no" / "c.html"),
+        (a, a, "--tolerance", "-1"),
+    ):
         done = asymlab(*arguments)
         assert done.returncode == 2 and "Traceback" not in done.stderr and done.stderr
 

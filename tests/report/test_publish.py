@@ -12,10 +12,36 @@ from asymlab.report import publish
 
 from shared import asymlab
 
-RUN = {"name": "X-1 reno seed 1", "case": "X-1 reno", "seed": 1, "key": "k" * 32, "invalid": [], "command": "asymlab run x.toml --seed 1", "metrics": {},
-       "provenance": {"kernel": "6.12.9", "image": "ab" * 32, "qemu": "QEMU emulator version 7.2", "objects": {"fast.bpf.o": "cd" * 32}, "result_sha256": "ef" * 32}}
-VERDICT = {"id": "X-1", "paper": "x", "source": "Fig. 1", "claim": "goodput < 3 | 4", "paper_value": 2, "value": 2.5, "low": 2.25, "high": 2.75,
-           "verdict": "not reproduced", "reason": "a queue", "runs": ["k" * 32], "n": 3}
+RUN = {
+    "name": "X-1 reno seed 1",
+    "case": "X-1 reno",
+    "seed": 1,
+    "key": "k" * 32,
+    "invalid": [],
+    "command": "asymlab run x.toml --seed 1",
+    "metrics": {},
+    "provenance": {
+        "kernel": "6.12.9",
+        "image": "ab" * 32,
+        "qemu": "QEMU emulator version 7.2",
+        "objects": {"fast.bpf.o": "cd" * 32},
+        "result_sha256": "ef" * 32,
+    },
+}
+VERDICT = {
+    "id": "X-1",
+    "paper": "x",
+    "source": "Fig. 1",
+    "claim": "goodput < 3 | 4",
+    "paper_value": 2,
+    "value": 2.5,
+    "low": 2.25,
+    "high": 2.75,
+    "verdict": "not reproduced",
+    "reason": "a queue",
+    "runs": ["k" * 32],
+    "n": 3,
+}
 
 
 @pytest.fixture
@@ -23,7 +49,9 @@ def report(tmp_path):
     folder = tmp_path / "report"
     (folder / "figures").mkdir(parents=True)
     (folder / "verdicts.json").write_text(json.dumps([VERDICT]))
-    (folder / "results.json").write_text(json.dumps({"format": 1, "set": "full", "runs": [RUN, RUN | {"key": "l" * 32, "invalid": ["CPU"]}]}))
+    (folder / "results.json").write_text(
+        json.dumps({"format": 1, "set": "full", "runs": [RUN, RUN | {"key": "l" * 32, "invalid": ["CPU"]}]})
+    )
     Image.effect_noise((300, 150), 60).convert("RGB").save(folder / "figures" / "one.png")
     for name, size in (("one", 100), ("two", 200_000)):
         (folder / "figures" / f"{name}.csv").write_text("x" * size)
@@ -44,7 +72,8 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     with open(kept / "runs.csv") as f:
         rows = list(csv.DictReader(f))
     assert [(r["run"], r["valid"], r["result_sha256"], r["command"]) for r in rows] == [
-        (RUN["name"], valid, "ef" * 32, RUN["command"]) for valid in "10"]
+        (RUN["name"], valid, "ef" * 32, RUN["command"]) for valid in "10"
+    ]
     assert sorted(f.name for f in (kept / "figures").iterdir()) == ["one.csv", "one.png", "two.parquet", "two.png"]
     with Image.open(kept / "figures" / "one.png") as small:
         assert small.size == (200, 100) and len(small.getcolors()) <= 64
@@ -55,18 +84,35 @@ def test_it_replaces_nothing_else(report, tmp_path):
     mine.mkdir()
     (mine / "letter.txt").write_text("dear")
     p = asymlab("publish", mine, "--report", report)
-    assert p.returncode == 1 and p.stderr.startswith(f"asymlab: {mine}: holds something else") and p.stderr.count("\n") == 1
+    assert (
+        p.returncode == 1
+        and p.stderr.startswith(f"asymlab: {mine}: holds something else")
+        and p.stderr.count("\n") == 1
+    )
     assert (mine / "letter.txt").read_text() == "dear"
 
 
 def test_no_report(tmp_path):
     p = asymlab("publish", tmp_path / "x", "--report", tmp_path / "none")
-    assert p.returncode == 1 and p.stderr.startswith(f"asymlab: {tmp_path / 'none'}: no report of a suite") and p.stderr.count("\n") == 1
+    assert (
+        p.returncode == 1
+        and p.stderr.startswith(f"asymlab: {tmp_path / 'none'}: no report of a suite")
+        and p.stderr.count("\n") == 1
+    )
     assert not (tmp_path / "x").exists()
 
 
-@pytest.mark.parametrize("change", [lambda v, r: v[0].update(verdict="<b>"), lambda v, r: v[0].pop("paper"), lambda v, r: r["runs"][0].update(provenance=[]),
-                                    lambda v, r: r.update(runs=3), lambda v, r: r["runs"][0]["provenance"].update(objects={"x": 3}), lambda v, r: v.append(3)])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda v, r: v[0].update(verdict="<b>"),
+        lambda v, r: v[0].pop("paper"),
+        lambda v, r: r["runs"][0].update(provenance=[]),
+        lambda v, r: r.update(runs=3),
+        lambda v, r: r["runs"][0]["provenance"].update(objects={"x": 3}),
+        lambda v, r: v.append(3),
+    ],
+)
 def test_a_damaged_report_replaces_nothing(report, tmp_path, change):
     verdicts, results = (json.loads((report / f"{name}.json").read_text()) for name in ("verdicts", "results"))
     change(verdicts, results)
@@ -78,6 +124,10 @@ def test_a_damaged_report_replaces_nothing(report, tmp_path, change):
 
 
 def test_names_out_of_a_report_are_no_markup(report, tmp_path):
-    (report / "results.json").write_text(json.dumps({"format": 1, "set": "full", "runs": [RUN | {"provenance": RUN["provenance"] | {"kernel": "6\n# <b>"}}]}))
+    (report / "results.json").write_text(
+        json.dumps(
+            {"format": 1, "set": "full", "runs": [RUN | {"provenance": RUN["provenance"] | {"kernel": "6\n# <b>"}}]}
+        )
+    )
     publish.publish(report, tmp_path / "x")
     assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "README.md").read_text()

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from matplotlib.figure import Figure
+from test_capture import packet
 
 from asymlab import LabError
 from asymlab.guest import agent
@@ -27,15 +28,28 @@ from asymlab.report import figuredata, pages, report, suite
 from asymlab.results import metrics, store, trace
 from asymlab.run import runner
 
-from test_capture import packet
-
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 BIN_S, DURATION, MEASURE = 0.1, 6.0, 3.0
 CONTROLLERS = {"FA-T1": ["fast"], "FA-4": ["fast"], "FA-X2": ["fast"], "FA-T2": ["fast", "fast500"]}
 STATES = {  # of a flow at rest, in each controller's own units
-    "fusion": {"w_q20": 240 << 20, "reno_q20": 200 << 20, "diff_q8": 40 << 8, "alpha_q8": 16 << 8, "rtt_q4": 50_000 << 4, "rtt_min": 40_000,
-               "b_q8": 4000 << 8, "phase": 2},
-    "taichung": {"inter_ack_ns": 441_600, "inter_min_ns": 211_500, "ideal_q4": 205 << 4, "net_q4": 190 << 4, "rtt_last": 96_000, "rtt_min": 90_000},
+    "fusion": {
+        "w_q20": 240 << 20,
+        "reno_q20": 200 << 20,
+        "diff_q8": 40 << 8,
+        "alpha_q8": 16 << 8,
+        "rtt_q4": 50_000 << 4,
+        "rtt_min": 40_000,
+        "b_q8": 4000 << 8,
+        "phase": 2,
+    },
+    "taichung": {
+        "inter_ack_ns": 441_600,
+        "inter_min_ns": 211_500,
+        "ideal_q4": 205 << 4,
+        "net_q4": 190 << 4,
+        "rtt_last": 96_000,
+        "rtt_min": 90_000,
+    },
     "pseudorate": {"base": 20, "offset": 1, "bound_q4": 21 << 4},
 }
 STATES["literal"] = STATES["pseudorate"]
@@ -44,9 +58,24 @@ CAPTURED = {"FO-5"}  # scenarios that keep packets
 FIGURES = {
     "taichung": {"taichung-slow-start", "taichung-thresholds"},
     "pseudorate": {"pseudorate-windows", "pseudorate-mechanism", "pseudorate-throughput", "pseudorate-rise"},
-    "fusion": {"fusion-windows", "fusion-queue", "fusion-loss", "fusion-shares", "fusion-reduction", "fusion-speeds", "fusion-friendliness"},
-    "formosa": {"formosa-throughput", "formosa-ten-flows", "formosa-ack-path", "formosa-queues", "formosa-rounds", "formosa-delay",
-                "formosa-queue-control"},
+    "fusion": {
+        "fusion-windows",
+        "fusion-queue",
+        "fusion-loss",
+        "fusion-shares",
+        "fusion-reduction",
+        "fusion-speeds",
+        "fusion-friendliness",
+    },
+    "formosa": {
+        "formosa-throughput",
+        "formosa-ten-flows",
+        "formosa-ack-path",
+        "formosa-queues",
+        "formosa-rounds",
+        "formosa-delay",
+        "formosa-queue-control",
+    },
 }
 
 
@@ -69,8 +98,17 @@ def packets_of_formosa(rounds: int = 20, size: int = 5, gap_us: int = 800) -> by
     return file
 
 
-def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: float = 25, invalid: str = "", title: str = "A title",
-         reverse_bps: float = 1e6, controllers: list[str] | None = None) -> store.Run:
+def make(
+    folder: Path,
+    id: str,
+    point: dict | None = None,
+    seed: int = 1,
+    mbps: float = 25,
+    invalid: str = "",
+    title: str = "A title",
+    reverse_bps: float = 1e6,
+    controllers: list[str] | None = None,
+) -> store.Run:
     """A run whose flows share `mbps` evenly, lose a packet at every hundredth ACK and keep their state."""
     point = point or {}
     name = " ".join([id, *map(str, point.values()), f"seed {seed}"])
@@ -82,12 +120,28 @@ def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: 
     lost = np.where(np.arange(acks) % 100 == 99, 3, 0)
     ssthresh = np.where(np.cumsum(lost) > 0, 600, 2**31 - 1)
     tables = {
-        "acks": np.concatenate([table("acks", t=t_acks, flow=f, cwnd=1000 + seed, rtt_us=360_000, acked=960, ssthresh=ssthresh, ca_state=lost)
-                                for f in flows]),
+        "acks": np.concatenate(
+            [
+                table(
+                    "acks",
+                    t=t_acks,
+                    flow=f,
+                    cwnd=1000 + seed,
+                    rtt_us=360_000,
+                    acked=960,
+                    ssthresh=ssthresh,
+                    ca_state=lost,
+                )
+                for f in flows
+            ]
+        ),
         "goodput": np.concatenate([table("goodput", t=t_bins, flow=f, bytes=per_bin) for f in flows]),
-        "links": np.concatenate([
-            table("links", t=t_bins, dev="left-right", packets=100, bytes=101_400),
-            table("links", t=t_bins, dev="right-left", packets=100, bytes=5_400, pure_acks=100, qlen_sum=99_900)]),
+        "links": np.concatenate(
+            [
+                table("links", t=t_bins, dev="left-right", packets=100, bytes=101_400),
+                table("links", t=t_bins, dev="right-left", packets=100, bytes=5_400, pure_acks=100, qlen_sum=99_900),
+            ]
+        ),
     }
     for controller in STATES.keys() & controllers:
         mine = [f for f in flows if controllers[f] == controller]
@@ -96,31 +150,75 @@ def make(folder: Path, id: str, point: dict | None = None, seed: int = 1, mbps: 
         for c, value in STATES[controller].items():
             rows[c] = value
         tables[f"state-{controller}"] = rows.ravel()
-    job = {"duration_s": DURATION, "measure_from_s": MEASURE, "bin_ms": BIN_S * 1e3, "payload_share": 0.96, "seed": seed,
-           "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
-           "watch": [{"name": "hop 1", "forward": {"dev": "left-right", "rate_bps": 100e6},
-                      "reverse": {"dev": "right-left", "rate_bps": reverse_bps}}],
-           "probes": [{"base_rtt_us": 40_000}]}
-    mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": {"left-right": {"drops": 0}, "right-left": {"drops": 0}}}
-    left = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "zero_unix_ns": 0, "marks": {"measure": mark, "end": mark}, "self_check": [
-        {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": not invalid},
-        {"what": "offloads that are on", "expected": [], "measured": [], "ok": True}]}
+    job = {
+        "duration_s": DURATION,
+        "measure_from_s": MEASURE,
+        "bin_ms": BIN_S * 1e3,
+        "payload_share": 0.96,
+        "seed": seed,
+        "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
+        "watch": [
+            {
+                "name": "hop 1",
+                "forward": {"dev": "left-right", "rate_bps": 100e6},
+                "reverse": {"dev": "right-left", "rate_bps": reverse_bps},
+            }
+        ],
+        "probes": [{"base_rtt_us": 40_000}],
+    }
+    mark = {
+        "tcp": {"src0": {"TcpExtTCPTimeouts": 0}},
+        "qdisc": {"left-right": {"drops": 0}, "right-left": {"drops": 0}},
+    }
+    left = {
+        "kernel": "6.12.0-test",
+        "cpu_busy": 0.2,
+        "zero_unix_ns": 0,
+        "marks": {"measure": mark, "end": mark},
+        "self_check": [
+            {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": not invalid},
+            {"what": "offloads that are on", "expected": [], "measured": [], "ok": True},
+        ],
+    }
     key = store.key_of({"name": name})
     (folder / key).mkdir()
     trace.write(tables, folder / key)
     if id in CAPTURED:
         for side in ("forward", "reverse"):
             (folder / key / f"{side}.pcap").write_bytes(packets_of_formosa(rounds=round(DURATION / 0.8e-3 / 5)))
-    return store.Run(folder / key, {
-        "id": id, "title": title, "name": name, "point": point, "seed": seed, "where": "lab", "command": f"asymlab run {id}.toml --seed {seed}",
-        "wall_s": 12.5, "key": key, "invalid": [invalid] if invalid else [], "result_sha256": "ab" * 32, "agent": left,
-        "metrics": metrics.of_run(job, left, tables["acks"], tables["goodput"], tables["links"]),
-        "identity": {"kernel": "6.12.0-test", "image": "c0ffee" * 10, "qemu": {"version": "QEMU test"}, "objects": {"fast.bpf.o": "fa" * 32}, "job": job}})
+    return store.Run(
+        folder / key,
+        {
+            "id": id,
+            "title": title,
+            "name": name,
+            "point": point,
+            "seed": seed,
+            "where": "lab",
+            "command": f"asymlab run {id}.toml --seed {seed}",
+            "wall_s": 12.5,
+            "key": key,
+            "invalid": [invalid] if invalid else [],
+            "result_sha256": "ab" * 32,
+            "agent": left,
+            "metrics": metrics.of_run(job, left, tables["acks"], tables["goodput"], tables["links"]),
+            "identity": {
+                "kernel": "6.12.0-test",
+                "image": "c0ffee" * 10,
+                "qemu": {"version": "QEMU test"},
+                "objects": {"fast.bpf.o": "fa" * 32},
+                "job": job,
+            },
+        },
+    )
 
 
 def results_of(runs: list[store.Run], paper: str = "fast") -> suite.Results:
     def task(r):
-        return SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=r.record["id"]), point=r.record["point"]))
+        return SimpleNamespace(
+            case=SimpleNamespace(scenario=SimpleNamespace(id=r.record["id"]), point=r.record["point"])
+        )
+
     return suite.Results(paper, [(task(r), r) for r in runs])
 
 
@@ -146,7 +244,16 @@ def everything(folder: Path) -> list[store.Run]:
     for rate in claims.RATES:
         bps = claims.mbit(rate)
         for seed in (1, 2) if rate == "1mbit" else (1,):
-            made.append(make(folder, "FA-T1", {"path.reverse.rate": rate}, seed, claims.theorem1(claims.k_f(bps)) / 1e6, reverse_bps=bps))
+            made.append(
+                make(
+                    folder,
+                    "FA-T1",
+                    {"path.reverse.rate": rate},
+                    seed,
+                    claims.theorem1(claims.k_f(bps)) / 1e6,
+                    reverse_bps=bps,
+                )
+            )
     for controller in ("reno", "cubic", "vegas"):
         made.append(make(folder, "FA-T1-BASE", {"path.reverse.rate": "1mbit", "flows.controller": controller}))
     return made + [make(folder, "FA-4", mbps=5, reverse_bps=1e5), make(folder, "FA-T2"), make(folder, "FA-X2", mbps=50)]
@@ -198,8 +305,20 @@ def index(folder: Path) -> Page:
 
 
 def small(verdict="reproduced", runs=(), **changes) -> dict:
-    return {"id": "X-1", "paper": "fast", "source": "Fig. 1", "claim": "a claim", "paper_value": 25, "value": 25.5, "low": 25, "high": 26,
-            "verdict": verdict, "reason": "", "runs": list(runs), "n": len(runs)} | changes
+    return {
+        "id": "X-1",
+        "paper": "fast",
+        "source": "Fig. 1",
+        "claim": "a claim",
+        "paper_value": 25,
+        "value": 25.5,
+        "low": 25,
+        "high": 26,
+        "verdict": verdict,
+        "reason": "",
+        "runs": list(runs),
+        "n": len(runs),
+    } | changes
 
 
 def test_verdicts_file_is_the_verdicts(full):
@@ -215,11 +334,15 @@ def test_page_shows_every_verdict_figure_and_run(full, runs):
         assert v["claim"] in page.text and f"claim-{v['id'].replace(' ', '-')}" in page.ids
     for _, f in figures:
         assert f.title in page.text and f"figure-{f.id}" in page.ids
-        assert (folder / "figures" / f"{f.id}.png").stat().st_size > 10_000 and (folder / "figures" / f"{f.id}.svg").exists()
+        assert (folder / "figures" / f"{f.id}.png").stat().st_size > 10_000 and (
+            folder / "figures" / f"{f.id}.svg"
+        ).exists()
         assert {"svg", "png", "csv", "parquet"} == {file.suffix[1:] for file in (folder / "figures").glob(f"{f.id}.*")}
     for r in runs:
         assert r.record["name"] in page.text and f"run-{r.record['key']}" in page.ids
-    assert "6.12.0-test" in page.text and "c0ffeec0ffee" in page.text and "QEMU test" in page.text and "1.5 s" in page.text
+    assert (
+        "6.12.0-test" in page.text and "c0ffeec0ffee" in page.text and "QEMU test" in page.text and "1.5 s" in page.text
+    )
     assert (folder / "index.html").stat().st_size < 3e6
 
 
@@ -239,7 +362,7 @@ def test_each_verdict_leads_to_its_runs(full):
     verdicts, _, folder = full
     text = (folder / "index.html").read_text()
     for v in verdicts:
-        row = text[text.index(f'id="claim-{v["id"].replace(" ", "-")}"'):].partition("</tr>")[0]
+        row = text[text.index(f'id="claim-{v["id"].replace(" ", "-")}"') :].partition("</tr>")[0]
         assert all(f'href="runs/{key}.html"' in row for key in v["runs"])
         assert v["n"] == 0 or f">{v['n']} run" in row
 
@@ -249,13 +372,22 @@ def test_pages_need_nothing_else(full):
         page = Page(file.read_text())
         assert all(v == "data:," for tag, k, v in page.attributes if tag == "link" and k == "href")
         assert all(v.startswith("data:") for _, k, v in page.attributes if k in ("src", "srcset", "data"))
-        assert not re.search(r"https?:(?!//(www\.w3|purl|creativecommons)\.org)|url\((?!#)|@import", unquote(file.read_text())), file
+        assert not re.search(
+            r"https?:(?!//(www\.w3|purl|creativecommons)\.org)|url\((?!#)|@import", unquote(file.read_text())
+        ), file
 
 
 def test_papers_come_in_order_and_the_matrix_last(place):
     def figure(id):
         return report.Figure(id, f"Title of {id}", "a caption", Figure())
-    report.write([], [("matrix", figure("m")), ("fusion", figure("b")), ("fusion", figure("a"))], [], "full", folder=place / "report")
+
+    report.write(
+        [],
+        [("matrix", figure("m")), ("fusion", figure("b")), ("fusion", figure("a"))],
+        [],
+        "full",
+        folder=place / "report",
+    )
     ids = [i for i in index(place / "report").ids if i.startswith(("paper-", "figure-")) and not i.endswith("-title")]
     assert ids == ["paper-fusion", "figure-b", "figure-a", "paper-matrix", "figure-m"]
 
@@ -271,7 +403,14 @@ def test_each_run_has_its_page(full, runs):
     assert {p.stem for p in (full[2] / "runs").iterdir()} == {r.record["key"] for r in runs}
     for r in runs:
         page = run_page(full[2], r)
-        for text in (r.record["command"], r.record["result_sha256"], r.record["identity"]["image"], "fa" * 32, "base RTT src0-dst0, us", "40,035"):
+        for text in (
+            r.record["command"],
+            r.record["result_sha256"],
+            r.record["identity"]["image"],
+            "fa" * 32,
+            "base RTT src0-dst0, us",
+            "40,035",
+        ):
             assert text in page.text
         assert f"../index.html#run-{r.record['key']}" in [v for _, k, v in page.attributes if k == "href"]
         assert page.tags.count("img") == 2
@@ -279,9 +418,23 @@ def test_each_run_has_its_page(full, runs):
 
 def test_a_runs_page_shows_its_series(full, runs):
     svg = [unquote(v) for tag, k, v in run_page(full[2], runs[0]).attributes if tag == "img" and k == "src"]
-    for word in ("Congestion window", "ssthresh", "timeout", "Goodput by flow", "utilisation", "Queue at the bottleneck", "RTT samples"):
+    for word in (
+        "Congestion window",
+        "ssthresh",
+        "timeout",
+        "Goodput by flow",
+        "utilisation",
+        "Queue at the bottleneck",
+        "RTT samples",
+    ):
         assert f">{word}" in svg[0] or word in svg[0]
-    for word in ("share below", "ACKs without data", "bytes of an ACK", "Utilisation of the reverse link", "Reverse queue"):
+    for word in (
+        "share below",
+        "ACKs without data",
+        "bytes of an ACK",
+        "Utilisation of the reverse link",
+        "Reverse queue",
+    ):
         assert word in svg[1]
 
 
@@ -295,7 +448,11 @@ def test_series_of_a_run_are_those_measured(tmp_path):
     tops = [drawn.get_paths()[0].vertices[:, 1].max() for drawn in rate.collections]
     assert tops == pytest.approx([12, 24], rel=0.01)
     reverse, forward = pages.Link(run, "reverse"), pages.Link(run, "forward")
-    assert forward.bps == pytest.approx(8e6) and reverse.acks_per_s == pytest.approx(1000) and reverse.ack_bytes == pytest.approx(40)
+    assert (
+        forward.bps == pytest.approx(8e6)
+        and reverse.acks_per_s == pytest.approx(1000)
+        and reverse.ack_bytes == pytest.approx(40)
+    )
     assert reverse.queue == pytest.approx(999) and forward.queue == pytest.approx(0)
     assert np.median(rtt.lines[0].get_ydata()) == 360
 
@@ -339,6 +496,7 @@ def test_an_invalid_run_is_never_drawn(place, tmp_path, monkeypatch):
         @staticmethod
         def figures(results):
             return [r.record["name"] for _, r in results.found] + [r.record["name"] for r in results.all("FA-4")]
+
     good = make(tmp_path, "FA-4", seed=2)
     assert report.figures_of(Paper, results_of([bad, good])) == ["FA-4 seed 2"] * 2
     assert [r.valid for r in results_of([bad, good]).all("FA-4")] == [False, True]  # what claims see stays
@@ -404,11 +562,18 @@ def test_data_of_lines_and_error_bars():
         ax.axhline(6, label="bound")
         ax.axvline(2)
         ax.set(title="T", xlabel="x, s", ylabel="y, m", xlim=(0, 4))
+
     rows = data_of(draw)
     assert {(r["panel"], r["x_axis"], r["y_axis"]) for r in rows} == {("T", "x, s", "y, m")}
-    of = {s: [(r["x"], r["y"], r["low"], r["high"]) for r in rows if r["series"] == s] for s in dict.fromkeys(r["series"] for r in rows)}
-    assert of == {"bars": [(1, 10, 9, 13), (2, 20, 18, 24)], "line": [(1, 5, None, None), (3, 7, None, None)],
-                  "bound": [(0, 6, None, None), (4, 6, None, None)]} | {"vertical line": of["vertical line"]}
+    of = {
+        s: [(r["x"], r["y"], r["low"], r["high"]) for r in rows if r["series"] == s]
+        for s in dict.fromkeys(r["series"] for r in rows)
+    }
+    assert of == {
+        "bars": [(1, 10, 9, 13), (2, 20, 18, 24)],
+        "line": [(1, 5, None, None), (3, 7, None, None)],
+        "bound": [(0, 6, None, None), (4, 6, None, None)],
+    } | {"vertical line": of["vertical line"]}
     assert of["vertical line"][0][0] == 2
 
 
@@ -423,12 +588,17 @@ def test_data_of_bars_bands_points_and_images():
         d.set_xticks([0, 1], ["left", "right"])
         d.set_yticks([0, 1], ["up", "down"])
         figure.colorbar(image)
+
     rows = data_of(draw)
     assert [(r["at"], r["y"]) for r in rows if r["series"] == "bar"] == [("one", 3), ("two", 4)]
     assert [(r["y"], r["low"], r["high"]) for r in rows if r["series"] == "on it"] == [(1, 3, 4), (2, 4, 6)]
     assert [(r["x"], r["low"], r["high"]) for r in rows if r["series"] == "band"] == [(0, 1, 3), (1, 1, 4), (2, 2, 5)]
     assert [(r["x"], r["y"]) for r in rows if r["series"] == "points"] == [(1, 3), (2, 4)]
-    assert [(r["series"], r["at"], r["y"]) for r in rows if r["panel"] == "panel 4"] == [("up", "left", 0.1), ("up", "right", 0.2), ("down", "left", 0.3)]
+    assert [(r["series"], r["at"], r["y"]) for r in rows if r["panel"] == "panel 4"] == [
+        ("up", "left", 0.1),
+        ("up", "right", 0.2),
+        ("down", "left", 0.3),
+    ]
 
 
 def test_a_series_has_the_name_of_another_panels_legend():
@@ -437,6 +607,7 @@ def test_a_series_has_the_name_of_another_panels_legend():
         for ax, label in ((above, "FAST"), (below, None)):
             ax.plot([1, 2], [1, 2], label=label, **{k: v for k, v in report.LOOKS["fast"].items()})
         below.set(xlabel="time, s")
+
     assert [(r["series"], r["x_axis"]) for r in data_of(draw)] == [("FAST", "time, s")] * 4
 
 
@@ -493,8 +664,14 @@ def test_a_chain_shows_its_busiest_hop_and_lists_all(place, tmp_path):
     assert "hop 1" not in index(place / "report").text
     hops = [{**one.metrics["hops"][0], "name": name} for name in ("hop 1", "hop 2")]
     job = one.job | {"watch": [one.job["watch"][0] | {"name": name} for name in ("hop 1", "hop 2")]}
-    chain = store.Run(one.folder, one.record | {"metrics": one.metrics | {"busiest": "hop 2", "hops": hops},
-                                                "identity": one.record["identity"] | {"job": job}})
+    chain = store.Run(
+        one.folder,
+        one.record
+        | {
+            "metrics": one.metrics | {"busiest": "hop 2", "hops": hops},
+            "identity": one.record["identity"] | {"job": job},
+        },
+    )
     report.write([], [], [chain], "full", folder=place / "report")
     text = index(place / "report").text
     assert "hop 1" not in text and text.count("hop 2") == 1
@@ -508,7 +685,9 @@ def test_results_are_left_for_comparison(full, runs):
     one = next(r for r in results["runs"] if r["case"] == "FA-T1 1mbit" and r["seed"] == 2)
     run = next(r for r in runs if r.record["name"] == one["name"])
     assert one["key"] == run.record["key"] and one["metrics"]["goodput_bps"] == run.metrics["goodput_bps"]
-    assert one["metrics"]["rtt_p95_s"] == pytest.approx(0.36) and one["provenance"]["objects"] == {"fast.bpf.o": "fa" * 32}
+    assert one["metrics"]["rtt_p95_s"] == pytest.approx(0.36) and one["provenance"]["objects"] == {
+        "fast.bpf.o": "fa" * 32
+    }
 
 
 def test_a_folder_that_is_no_report_is_not_replaced(place):
@@ -532,11 +711,10 @@ def test_invalid_runs_are_named_and_not_drawn(runs, place, tmp_path):
     assert next(v for v in verdicts if v["id"] == "FA-T2a")["verdict"] == "not measured"
 
 
-@pytest.mark.parametrize("id, point, lost", [
-    ("FA-4", {}, {"fast-series"}),
-    ("FA-T1", {"path.reverse.rate": "5mbit"}, set()),
-    ("FA-X2", {}, set()),
-])
+@pytest.mark.parametrize(
+    "id, point, lost",
+    [("FA-4", {}, {"fast-series"}), ("FA-T1", {"path.reverse.rate": "5mbit"}, set()), ("FA-X2", {}, set())],
+)
 def test_figure_without_its_runs_is_left_out(runs, id, point, lost):
     kept = [r for r in runs if not (r.record["id"] == id and r.record["point"] == point)]
     everything = {"fast-throughput", "fast-series", "fast-queue", "fast-ack-path", "fast-shares"}
@@ -544,16 +722,26 @@ def test_figure_without_its_runs_is_left_out(runs, id, point, lost):
 
 
 def test_three_points_are_no_curve(runs):
-    kept = [r for r in runs if r.record["id"] != "FA-T1" or r.record["point"]["path.reverse.rate"] in ("1mbit", "0.5mbit", "0.1mbit")]
-    assert not {"fast-throughput", "fast-ack-path"} & {f.id for f in suite.module("fast", "figures").figures(results_of(kept))}
+    kept = [
+        r
+        for r in runs
+        if r.record["id"] != "FA-T1" or r.record["point"]["path.reverse.rate"] in ("1mbit", "0.5mbit", "0.1mbit")
+    ]
+    assert not {"fast-throughput", "fast-ack-path"} & {
+        f.id for f in suite.module("fast", "figures").figures(results_of(kept))
+    }
 
 
 @pytest.fixture(scope="module", params=FIGURES)
 def quick(request, tmp_path_factory):
     """(paper, a run for each case of its quick set)."""
     folder = tmp_path_factory.mktemp(request.param)
-    return request.param, [make(folder, case.scenario.id, case.point, controllers=[f.controller for f in case.scenario.flows])
-                           for file in sorted((suite.PAPERS / request.param).glob("*.toml")) for case in scenario.load(file) if case.seeds]
+    return request.param, [
+        make(folder, case.scenario.id, case.point, controllers=[f.controller for f in case.scenario.flows])
+        for file in sorted((suite.PAPERS / request.param).glob("*.toml"))
+        for case in scenario.load(file)
+        if case.seeds
+    ]
 
 
 def drawn(paper: str, runs: list[store.Run]) -> dict[str, report.Figure]:
@@ -572,14 +760,26 @@ def test_figures_need_no_more_than_they_show(quick):
     paper, runs = quick
     needed = {  # controllers or scenarios: what is left without them
         "taichung": [("taichung", set()), ("reno", {"taichung-thresholds"}), ("westwood", FIGURES["taichung"])],
-        "pseudorate": [("vegas", {"pseudorate-mechanism", "pseudorate-rise"}), ("PR-LOT", {"pseudorate-rise"}),
-                       ("PR-RISE", FIGURES["pseudorate"] - {"pseudorate-rise"})],
-        "formosa": [("FO-2", FIGURES["formosa"] - {"formosa-throughput", "formosa-ack-path", "formosa-queues"}),
-                    ("FO-3", FIGURES["formosa"] - {"formosa-ten-flows"}), ("FO-5", FIGURES["formosa"] - {"formosa-rounds", "formosa-delay"}),
-                    ("netsum", FIGURES["formosa"] - {"formosa-queue-control"}), ("cubic", FIGURES["formosa"])],
-        "fusion": [("FU-1", FIGURES["fusion"] - {"fusion-reduction"}), ("FU-2", FIGURES["fusion"] - {"fusion-windows", "fusion-queue"}), ("FU-4", FIGURES["fusion"] - {"fusion-loss"}),
-                   ("FU-5", FIGURES["fusion"] - {"fusion-speeds", "fusion-friendliness"}),
-                   ("FU-10", FIGURES["fusion"] - {"fusion-shares"}), ("cubic", FIGURES["fusion"])],
+        "pseudorate": [
+            ("vegas", {"pseudorate-mechanism", "pseudorate-rise"}),
+            ("PR-LOT", {"pseudorate-rise"}),
+            ("PR-RISE", FIGURES["pseudorate"] - {"pseudorate-rise"}),
+        ],
+        "formosa": [
+            ("FO-2", FIGURES["formosa"] - {"formosa-throughput", "formosa-ack-path", "formosa-queues"}),
+            ("FO-3", FIGURES["formosa"] - {"formosa-ten-flows"}),
+            ("FO-5", FIGURES["formosa"] - {"formosa-rounds", "formosa-delay"}),
+            ("netsum", FIGURES["formosa"] - {"formosa-queue-control"}),
+            ("cubic", FIGURES["formosa"]),
+        ],
+        "fusion": [
+            ("FU-1", FIGURES["fusion"] - {"fusion-reduction"}),
+            ("FU-2", FIGURES["fusion"] - {"fusion-windows", "fusion-queue"}),
+            ("FU-4", FIGURES["fusion"] - {"fusion-loss"}),
+            ("FU-5", FIGURES["fusion"] - {"fusion-speeds", "fusion-friendliness"}),
+            ("FU-10", FIGURES["fusion"] - {"fusion-shares"}),
+            ("cubic", FIGURES["fusion"]),
+        ],
     }
     for gone, left in needed[paper]:
         kept = [r for r in runs if gone not in (r.record["id"], *r.record["point"].values())]
@@ -597,12 +797,21 @@ def test_formosas_rounds_are_read_from_the_packets(tmp_path):
 
 def test_what_is_not_here_is_listed_as_not_measured():
     verdict = results_of([]).not_measured("X-1", "Fig. 1", "a rival > another", "it is not here")
-    assert (verdict.verdict, verdict.reason, verdict.value, verdict.runs) == ("not measured", "it is not here", None, [])
+    assert (verdict.verdict, verdict.reason, verdict.value, verdict.runs) == (
+        "not measured",
+        "it is not here",
+        None,
+        [],
+    )
 
 
 def test_controllers_differ_in_more_than_colour():
     assert report.LOOKS.keys() == report.NAMES.keys()
-    assert len({look["marker"] for look in report.LOOKS.values()}) == len(report.LOOKS) == len({look["color"] for look in report.LOOKS.values()})
+    assert (
+        len({look["marker"] for look in report.LOOKS.values()})
+        == len(report.LOOKS)
+        == len({look["color"] for look in report.LOOKS.values()})
+    )
 
 
 @pytest.mark.parametrize("paper", ["fast", *FIGURES])
@@ -616,7 +825,14 @@ def test_text_is_escaped(place, tmp_path):
     evil = "<script>alert(1)</script>\"'&"
     run = make(tmp_path, "FA-4", title=evil, invalid=evil)
     figure = report.Figure("evil", evil, evil, Figure())
-    report.write([small(claim=evil, reason=evil, source=evil)], [("fast", figure)], [run], "quick", {evil: evil}, folder=place / "report")
+    report.write(
+        [small(claim=evil, reason=evil, source=evil)],
+        [("fast", figure)],
+        [run],
+        "quick",
+        {evil: evil},
+        folder=place / "report",
+    )
     page = index(place / "report")
     assert page.tags.count("script") == 1 and evil in page.text
     page = run_page(place / "report", run)
@@ -625,7 +841,9 @@ def test_text_is_escaped(place, tmp_path):
 
 
 def test_report_is_replaced_whole(place):
-    report.write([small()], [("fast", report.Figure("old", "Old", "old", Figure()))], [], "quick", folder=place / "report")
+    report.write(
+        [small()], [("fast", report.Figure("old", "Old", "old", Figure()))], [], "quick", folder=place / "report"
+    )
     report.write([small("not reproduced")], [], [], "quick", folder=place / "report")
     assert [p.name for p in (place / "report" / "figures").iterdir()] == []
     assert json.loads((place / "report" / "verdicts.json").read_text())[0]["verdict"] == "not reproduced"
@@ -677,7 +895,10 @@ def test_natural_order(tmp_path):
 def test_terminal_table(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr(runner, "console", runner.PlainConsole(file=out, width=100))
-    verdicts = [suite.Verdict(**small()), suite.Verdict(**small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not"))]
+    verdicts = [
+        suite.Verdict(**small()),
+        suite.Verdict(**small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not")),
+    ]
     report.print_verdicts(verdicts, 12.3)
     text = out.getvalue()
     assert "[bold]5[/]" in text and "[1.9, 2.1]" in text and "it [red] is not" in text

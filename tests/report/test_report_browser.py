@@ -13,13 +13,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from test_report import everything, make, results_of
 
 from asymlab.report import compare, pages, report, suite
 
-from test_report import everything, make, results_of
-
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no browser: apt-get install chromium chromium-driver")
+pytestmark = pytest.mark.skipif(
+    not (CHROMIUM and DRIVER), reason="no browser: apt-get install chromium chromium-driver"
+)
 TAB = "\ue004"
 
 # Ratio of luminances (WCAG 2) of each text and what is behind it; those below 4.5.
@@ -49,8 +50,14 @@ class Browser:
         self.driver = subprocess.Popen([DRIVER, "--port=0"], stdout=subprocess.PIPE, text=True)
         line = next(line for line in self.driver.stdout if "started successfully on port" in line)
         self.base = f"http://127.0.0.1:{line.split()[-1].rstrip('.')}/session"
-        options = {"binary": CHROMIUM, "args": ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]}
-        made = self.call("", {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})
+        options = {
+            "binary": CHROMIUM,
+            "args": ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+        }
+        made = self.call(
+            "",
+            {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}},
+        )
         self.base += f"/{made['sessionId']}"
 
     def call(self, path: str, body: dict | None = None, method: str = "POST"):
@@ -64,7 +71,10 @@ class Browser:
 
     def open(self, file: Path, width: int = 1200, dark: bool = False, scripts: bool = True) -> None:
         self.cdp("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=width < 600)
-        self.cdp("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.cdp(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
+        )
         self.cdp("Emulation.setScriptExecutionDisabled", value=not scripts)
         self.call("/se/log", {"type": "browser"})  # what came before
         self.call("/url", {"url": file.as_uri()})
@@ -73,7 +83,14 @@ class Browser:
         return self.call("/execute/sync", {"script": script, "args": []})
 
     def press(self, key: str) -> None:
-        self.call("/actions", {"actions": [{"type": "key", "id": "keys", "actions": [{"type": t, "value": key} for t in ("keyDown", "keyUp")]}]})
+        self.call(
+            "/actions",
+            {
+                "actions": [
+                    {"type": "key", "id": "keys", "actions": [{"type": t, "value": key} for t in ("keyDown", "keyUp")]}
+                ]
+            },
+        )
 
     def screenshot(self, file: Path, whole: bool = True) -> None:
         file.write_bytes(base64.b64decode(self.cdp("Page.captureScreenshot", captureBeyondViewport=whole)["data"]))
@@ -125,12 +142,20 @@ PAGES = ("index", "run", "invalid run", "comparison")
 def test_all_is_drawn_without_an_error(browser, site, name):
     browser.open(files(site)[name])
     browser.run("document.querySelectorAll('img').forEach(i => i.loading = 'eager')")
-    images = browser.call("/execute/async", {"args": [], "script": """
+    images = browser.call(
+        "/execute/async",
+        {
+            "args": [],
+            "script": """
         const done = arguments[0], images = [...document.images];
-        Promise.allSettled(images.map(i => i.decode())).then(() => done(images.map(i => [i.naturalWidth, i.alt.length])));"""})
+        Promise.allSettled(images.map(i => i.decode())).then(() => done(images.map(i => [i.naturalWidth, i.alt.length])));""",
+        },
+    )
     assert len(images) == {"index": 5, "run": 2, "invalid run": 0, "comparison": 0}[name]
     assert all(width > 300 and words > 40 for width, words in images)
-    assert [entry for entry in browser.call("/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")] == []
+    assert [
+        entry for entry in browser.call("/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")
+    ] == []
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -199,13 +224,23 @@ def test_filter(browser, site):
     browser.open(files(site)["index"])
 
     def shown(where: str) -> list[str]:
-        return browser.run(f"return [...document.querySelectorAll('{where} tbody tr:not(.group)')].filter(r => r.offsetParent).map(r => r.textContent)")
+        return browser.run(
+            f"return [...document.querySelectorAll('{where} tbody tr:not(.group)')].filter(r => r.offsetParent).map(r => r.textContent)"
+        )
+
     everything = len(shown("#verdicts"))
-    browser.run("const box = document.querySelector('#verdicts input'); box.value = 'alpha ratio'; box.dispatchEvent(new Event('input'))")
+    browser.run(
+        "const box = document.querySelector('#verdicts input'); box.value = 'alpha ratio'; box.dispatchEvent(new Event('input'))"
+    )
     rows = shown("#verdicts")
     assert 0 < len(rows) < everything and all("alpha" in r and "ratio" in r for r in rows)
-    browser.run("const box = document.querySelector('#runs input'); box.value = 'fa-x2'; box.dispatchEvent(new Event('input'))")
-    assert len(shown("#runs")) == 2 and browser.run("return [...document.querySelectorAll('#runs h3')].filter(h => h.offsetParent).length") == 1
+    browser.run(
+        "const box = document.querySelector('#runs input'); box.value = 'fa-x2'; box.dispatchEvent(new Event('input'))"
+    )
+    assert (
+        len(shown("#runs")) == 2
+        and browser.run("return [...document.querySelectorAll('#runs h3')].filter(h => h.offsetParent).length") == 1
+    )
 
 
 def test_reads_without_scripts(browser, site):

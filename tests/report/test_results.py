@@ -49,16 +49,38 @@ GOOD = ("status.json", b'{"ok": true}')
 
 
 def test_the_agents_files_are_taken(tmp_path):
-    assert vm._results(handed_out(tmp_path, tar(GOOD, ("agent.json", b"{}"), ("trace.bin", b"x")))) == {"agent.json": b"{}", "trace.bin": b"x"}
+    assert vm._results(handed_out(tmp_path, tar(GOOD, ("agent.json", b"{}"), ("trace.bin", b"x")))) == {
+        "agent.json": b"{}",
+        "trace.bin": b"x",
+    }
 
 
-@pytest.mark.parametrize("data", [
-    tar(GOOD, ("../../x", b"")), tar(GOOD, ("/abs", b"")), tar(GOOD, ("index.html", b"")), tar(GOOD, ("run.json", b"")), tar(GOOD, ("./agent.json", b"")),
-    tar(GOOD, (member("trace.bin", tarfile.SYMTYPE, "/etc/passwd"), b"")), tar(GOOD, (member("trace.bin", tarfile.LNKTYPE, "status.json"), b"")),
-    tar(GOOD, (member("trace.bin", tarfile.FIFOTYPE), b"")), tar(GOOD, (member("agent.json", tarfile.DIRTYPE), b"")),
-    tar(GOOD, ("trace.bin", b"1"), ("trace.bin", b"2")), tar(("status.json", bytes(2 << 20))), tar(GOOD, ("agent.json", bytes((16 << 20) + 1))),
-    tar(), b"", bytes(10240), b"\xff" * 4096, tar(("status.json", b"[]")), tar(("status.json", b"{")), tar(("status.json", b"[" * 9999)),
-    tar(("status.json", b'{"ok": 0}'))], ids=lambda data: f"{len(data)}")
+@pytest.mark.parametrize(
+    "data",
+    [
+        tar(GOOD, ("../../x", b"")),
+        tar(GOOD, ("/abs", b"")),
+        tar(GOOD, ("index.html", b"")),
+        tar(GOOD, ("run.json", b"")),
+        tar(GOOD, ("./agent.json", b"")),
+        tar(GOOD, (member("trace.bin", tarfile.SYMTYPE, "/etc/passwd"), b"")),
+        tar(GOOD, (member("trace.bin", tarfile.LNKTYPE, "status.json"), b"")),
+        tar(GOOD, (member("trace.bin", tarfile.FIFOTYPE), b"")),
+        tar(GOOD, (member("agent.json", tarfile.DIRTYPE), b"")),
+        tar(GOOD, ("trace.bin", b"1"), ("trace.bin", b"2")),
+        tar(("status.json", bytes(2 << 20))),
+        tar(GOOD, ("agent.json", bytes((16 << 20) + 1))),
+        tar(),
+        b"",
+        bytes(10240),
+        b"\xff" * 4096,
+        tar(("status.json", b"[]")),
+        tar(("status.json", b"{")),
+        tar(("status.json", b"[" * 9999)),
+        tar(("status.json", b'{"ok": 0}')),
+    ],
+    ids=lambda data: f"{len(data)}",
+)
 def test_other_results_are_refused_in_one_line(tmp_path, data):
     with pytest.raises(LabError) as e:
         vm._results(handed_out(tmp_path, data))
@@ -85,7 +107,9 @@ def test_a_guests_complaint_is_one_short_line(tmp_path):
 def task(tmp_path, monkeypatch) -> runner.Task:
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     (tmp_path / "test.toml").write_text(SCENARIO.replace('"reno"', '"fast"'))
-    (made,) = runner.plan(scenario.load(tmp_path / "test.toml"), image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32))
+    (made,) = runner.plan(
+        scenario.load(tmp_path / "test.toml"), image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32)
+    )
     return made
 
 
@@ -96,8 +120,15 @@ def left(task: runner.Task, state: list | None = None, **changes) -> dict[str, b
     """Files of a run in which nothing happened."""
     queues = {w[side]["dev"]: {"drops": 0} for w in task.job["watch"] for side in ("forward", "reverse")}
     mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": queues}
-    agent = {"kernel": "6.12.0-test", "cpu_busy": 0.2, "zero_ns": 0, "zero_unix_ns": 0, "self_check": [], "marks": {"measure": mark, "end": mark},
-             "controllers": {"fast": {"state": [MEMBER] if state is None else state}}} | changes
+    agent = {
+        "kernel": "6.12.0-test",
+        "cpu_busy": 0.2,
+        "zero_ns": 0,
+        "zero_unix_ns": 0,
+        "self_check": [],
+        "marks": {"measure": mark, "end": mark},
+        "controllers": {"fast": {"state": [MEMBER] if state is None else state}},
+    } | changes
     header, end = bytearray(64), bytearray(64)
     header[:16] = b"ASYMCCT1" + (1).to_bytes(4, "little") + (64).to_bytes(4, "little")
     end[0] = 4
@@ -105,7 +136,9 @@ def left(task: runner.Task, state: list | None = None, **changes) -> dict[str, b
 
 
 def save(task: runner.Task, files: dict[str, bytes], **job) -> store.Run:
-    return store.save(task.key, task.identity | {"job": task.job | job}, task.about("lab") | {"wall_s": 1.0, "boot_s": 1.0}, files)
+    return store.save(
+        task.key, task.identity | {"job": task.job | job}, task.about("lab") | {"wall_s": 1.0, "boot_s": 1.0}, files
+    )
 
 
 def test_what_an_agent_leaves_is_stored_and_found(task):
@@ -129,11 +162,27 @@ def test_a_key_names_no_other_folder(task, tmp_path, key):
         pages.up_to_date([store.Run(tmp_path, {"key": key})])
 
 
-@pytest.mark.parametrize("change", [
-    {"controllers": {"../../x": {"state": [MEMBER]}}}, {"controllers": {}}, {"controllers": {"fast": 3}}, {"cpu_busy": "much"}, {"zero_ns": 2**70},
-    {"self_check": [{"what": "x"}]}, {"marks": {}}, {"marks": {"measure": {}, "end": {}}}, {"state": 3}, {"state": [3]}, {"state": [MEMBER | {"bytes": "8,O"}]},
-    {"state": [MEMBER | {"offset": -8}]}, {"state": [MEMBER | {"offset": 109}]}, {"state": [MEMBER | {"name": "../x"}]}, {"state": [MEMBER, MEMBER]}],
-    ids=lambda change: str(change)[:40])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"controllers": {"../../x": {"state": [MEMBER]}}},
+        {"controllers": {}},
+        {"controllers": {"fast": 3}},
+        {"cpu_busy": "much"},
+        {"zero_ns": 2**70},
+        {"self_check": [{"what": "x"}]},
+        {"marks": {}},
+        {"marks": {"measure": {}, "end": {}}},
+        {"state": 3},
+        {"state": [3]},
+        {"state": [MEMBER | {"bytes": "8,O"}]},
+        {"state": [MEMBER | {"offset": -8}]},
+        {"state": [MEMBER | {"offset": 109}]},
+        {"state": [MEMBER | {"name": "../x"}]},
+        {"state": [MEMBER, MEMBER]},
+    ],
+    ids=lambda change: str(change)[:40],
+)
 def test_a_damaged_agent_json_is_one_line(task, change):
     with pytest.raises(LabError) as e:
         save(task, left(task, **change), trace_state=True)
@@ -148,9 +197,17 @@ def test_files_that_are_no_results_are_one_line(task, data):
         assert "\n" not in str(e.value)
 
 
-@pytest.mark.parametrize("change", [
-    lambda r: r["identity"].update(kernel="other"), lambda r: r.update(key="../../x"), lambda r: r.pop("agent"), lambda r: r.update(identity=3),
-    lambda r: r["agent"].update(self_check=[{"what": "\x1b"}]), lambda r: r.update(agent=[])])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["identity"].update(kernel="other"),
+        lambda r: r.update(key="../../x"),
+        lambda r: r.pop("agent"),
+        lambda r: r.update(identity=3),
+        lambda r: r["agent"].update(self_check=[{"what": "\x1b"}]),
+        lambda r: r.update(agent=[]),
+    ],
+)
 def test_a_record_of_another_run_in_its_folder_is_refused(task, change):
     file = save(task, left(task)).folder / "run.json"
     record = json.loads(file.read_text())
@@ -172,8 +229,16 @@ def test_metrics_made_anew_follow_no_link_that_another_has_laid(task, tmp_path, 
 # --- workers -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("wanted, files", [
-    ("../../../x", {}), ("ab" * 31, {}), ("ab" * 32, {"../x": (1, b"")}), ("ab" * 32, {"memory": (2**40, b"")}), ("ab" * 32, {"agent.py": (1, b"")})])
+@pytest.mark.parametrize(
+    "wanted, files",
+    [
+        ("../../../x", {}),
+        ("ab" * 31, {}),
+        ("ab" * 32, {"../x": (1, b"")}),
+        ("ab" * 32, {"memory": (2**40, b"")}),
+        ("ab" * 32, {"agent.py": (1, b"")}),
+    ],
+)
 def test_a_worker_keeps_an_image_only(tmp_path, monkeypatch, wanted, files):
     monkeypatch.setattr(cluster, "IMAGES", tmp_path / "image")
     with pytest.raises(LabError, match="no image"):
@@ -181,7 +246,18 @@ def test_a_worker_keeps_an_image_only(tmp_path, monkeypatch, wanted, files):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("change", [{"host": "h" * 999}, {"host": 3}, {"files": {"x": "text"}}, {"files": []}, {"took": {"key": 1.0}}, {"took": {"wall_s": "1"}}, {"identity": []}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"host": "h" * 999},
+        {"host": 3},
+        {"files": {"x": "text"}},
+        {"files": []},
+        {"took": {"key": 1.0}},
+        {"took": {"wall_s": "1"}},
+        {"identity": []},
+    ],
+)
 def test_a_workers_answer_has_one_form(change):
     answer = {"files": {"trace.bin": b""}, "took": {"wall_s": 1.0, "boot_s": None}, "identity": {}, "host": "h"}
     assert cluster.Got.model_validate(answer).model_dump() == answer
@@ -199,7 +275,11 @@ def test_a_guest_that_leaves_a_file_of_another_name_stores_nothing(scenario_file
     guest = image.open_image()
     (task,) = runner.plan(scenario.load(scenario_file()), guest)
     evil = b"#!/usr/bin/python3\nopen('/tmp/out/index.html', 'w').write('<script>')\nprint('tracing', flush=True)\nimport signal\nsignal.sigwait([15])\n"
-    monkeypatch.setattr(tarfile.TarInfo, "__init__", lambda self, *name, init=tarfile.TarInfo.__init__: (init(self, *name), setattr(self, "mode", 0o755))[0])
+    monkeypatch.setattr(
+        tarfile.TarInfo,
+        "__init__",
+        lambda self, *name, init=tarfile.TarInfo.__init__: (init(self, *name), setattr(self, "mode", 0o755))[0],
+    )
     with pytest.raises(LabError, match="'index.html' of 8 bytes, type b'0', is no result of an agent"):
         vm.run(guest, task.job, {"../usr/bin/asymcc": evil})
 

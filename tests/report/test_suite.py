@@ -55,8 +55,10 @@ def papers(tmp_path, monkeypatch):
     for name, quick in (("one", 1), ("two", 0)):
         folder = tmp_path / "papers" / name
         folder.mkdir(parents=True)
-        (folder / "test.toml").write_text(SCENARIO.replace('"3s"', '"3s"' if name == "one" else '"4s"')
-                                          + SWEEP.format(rates=["1mbit", "2mbit", "10mbit"], quick=quick, full=2))
+        (folder / "test.toml").write_text(
+            SCENARIO.replace('"3s"', '"3s"' if name == "one" else '"4s"')
+            + SWEEP.format(rates=["1mbit", "2mbit", "10mbit"], quick=quick, full=2)
+        )
         for file in ("claims.py", "figures.py"):
             (folder / file).write_text(CLAIMS)
     (tmp_path / "papers" / "no-suite").mkdir()
@@ -69,9 +71,29 @@ def papers(tmp_path, monkeypatch):
 
 def saved(task: runner.Task, wall_s: float, **more) -> store.Run:
     """A run in the store, without tables."""
-    record = task.about("lab") | {"wall_s": wall_s, "boot_s": 4.0, "key": task.key, "invalid": [], "identity": task.identity,
-                                  "metrics_hash": store.METRICS_HASH, "metrics": {}, "result_sha256": "00",
-                                  "agent": {"kernel": "", "cpu_busy": 0, "zero_ns": 0, "zero_unix_ns": 0, "self_check": [], "controllers": {}, "marks": {}}} | more
+    record = (
+        task.about("lab")
+        | {
+            "wall_s": wall_s,
+            "boot_s": 4.0,
+            "key": task.key,
+            "invalid": [],
+            "identity": task.identity,
+            "metrics_hash": store.METRICS_HASH,
+            "metrics": {},
+            "result_sha256": "00",
+            "agent": {
+                "kernel": "",
+                "cpu_busy": 0,
+                "zero_ns": 0,
+                "zero_unix_ns": 0,
+                "self_check": [],
+                "controllers": {},
+                "marks": {},
+            },
+        }
+        | more
+    )
     (store.STORE / task.key).mkdir(parents=True)
     (store.STORE / task.key / "run.json").write_text(json.dumps(record))
     return store.find(task.key)
@@ -80,6 +102,7 @@ def saved(task: runner.Task, wall_s: float, **more) -> store.Run:
 @pytest.fixture
 def lab(monkeypatch):
     """A lab that runs nothing but stores what it was asked for."""
+
     def runs(left, guest, jobs, started):
         for task in left:
             started(task)
@@ -139,7 +162,10 @@ def test_nobody_moves_the_terminals_cursor(said):
     table.add_row(runner.Text("c\x1b]0;d\x08\r"))
     runner.console.print(table)
     runner.console.print("\x1b[31mred", runner.Text("\x1b[0m"))
-    assert not set(said.getvalue()) & set(map(chr, (*range(10), *range(11, 32), *range(127, 160)))) and "?[31mred" in said.getvalue()
+    assert (
+        not set(said.getvalue()) & set(map(chr, (*range(10), *range(11, 32), *range(127, 160))))
+        and "?[31mred" in said.getvalue()
+    )
 
 
 def test_shards_fill_the_store_and_then_the_report_comes_from_it(papers, lab, monkeypatch, said):
@@ -185,6 +211,7 @@ def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
 
     def cost(part):
         return sum(runner.BOOT_S + t.packets * runner.PACKET_S for t in part)
+
     if shards < 40:
         assert max(map(cost, parts)) - min(map(cost, parts)) <= cost([max(tasks, key=lambda t: t.packets)])
         # No part is longer than the ideal by more than what the greedy rule may cost.
@@ -237,7 +264,14 @@ def test_the_time_left_goes_by_cost(monkeypatch):
 
 
 def test_times_in_words():
-    assert [runner.span(s) for s in (0, 119, 120, 7199, 7200, 90_000)] == ["0 s", "119 s", "2.0 min", "120 min", "2.0 h", "25 h"]
+    assert [runner.span(s) for s in (0, 119, 120, 7199, 7200, 90_000)] == [
+        "0 s",
+        "119 s",
+        "2.0 min",
+        "120 min",
+        "2.0 h",
+        "25 h",
+    ]
 
 
 def test_virtual_machines_of_two_labs_take_different_cores(monkeypatch):
@@ -247,14 +281,21 @@ def test_virtual_machines_of_two_labs_take_different_cores(monkeypatch):
             assert (a, b, c, d, e) == (1001, 1002, 1001, 1002, 1001)
         with runner.own_core() as d:
             assert d == 1002
-    code = "from asymlab import runner\nrunner.cores = lambda: [1001, 1002]\nwith runner.own_core() as core: print(core)"
+    code = (
+        "from asymlab import runner\nrunner.cores = lambda: [1001, 1002]\nwith runner.own_core() as core: print(core)"
+    )
     with runner.own_core():
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1002\n"
 
 
 def test_the_store_may_be_elsewhere(tmp_path):
     code = "from asymlab import paths; print(paths.STORE)"
-    p = subprocess.run([sys.executable, "-c", code], env={**os.environ, "ASYMLAB_STORE": str(tmp_path / "a")}, capture_output=True, text=True)
+    p = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "ASYMLAB_STORE": str(tmp_path / "a")},
+        capture_output=True,
+        text=True,
+    )
     assert p.stdout == f"{tmp_path}/a\n"
 
 
@@ -262,20 +303,29 @@ def test_the_store_may_be_elsewhere(tmp_path):
 
 
 def judged(values: list[float], invalid: int = 0, **bounds) -> suite.Verdict:
-    runs = [store.Run(Path(), {"key": str(i), "name": f"run {i}", "seed": i, "value": v, "invalid": ["bad"] if i < invalid else []}) for i, v in enumerate(values)]
+    runs = [
+        store.Run(
+            Path(),
+            {"key": str(i), "name": f"run {i}", "seed": i, "value": v, "invalid": ["bad"] if i < invalid else []},
+        )
+        for i, v in enumerate(values)
+    ]
     return suite.Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, lambda r: r.record["value"], **bounds)
 
 
-@pytest.mark.parametrize("values, bounds, verdict, straddles", [
-    ([1.0, 1.1, 0.9], {"at_least": 0.5}, "reproduced", False),
-    ([1.0, 1.1, 0.9], {"at_least": 0.95}, "reproduced", True),
-    ([1.0, 1.1, 0.9], {"at_least": 1.05}, "not reproduced", True),
-    ([1.0, 1.1, 0.9], {"at_most": 1.05}, "reproduced", True),
-    ([1.0, 1.1, 0.9], {"at_least": 2}, "not reproduced", False),
-    ([1.0], {"at_least": 1.0}, "reproduced", False),
-    ([1.0, 1.1, 0.9], {"at_least": 0.89, "worst": True}, "reproduced", False),
-    ([1.0, 1.0], {"at_least": 1.0}, "reproduced", False),
-])
+@pytest.mark.parametrize(
+    "values, bounds, verdict, straddles",
+    [
+        ([1.0, 1.1, 0.9], {"at_least": 0.5}, "reproduced", False),
+        ([1.0, 1.1, 0.9], {"at_least": 0.95}, "reproduced", True),
+        ([1.0, 1.1, 0.9], {"at_least": 1.05}, "not reproduced", True),
+        ([1.0, 1.1, 0.9], {"at_most": 1.05}, "reproduced", True),
+        ([1.0, 1.1, 0.9], {"at_least": 2}, "not reproduced", False),
+        ([1.0], {"at_least": 1.0}, "reproduced", False),
+        ([1.0, 1.1, 0.9], {"at_least": 0.89, "worst": True}, "reproduced", False),
+        ([1.0, 1.0], {"at_least": 1.0}, "reproduced", False),
+    ],
+)
 def test_a_verdict_says_when_its_interval_holds_the_bound(values, bounds, verdict, straddles):
     v = judged(values, **bounds)
     assert (v.verdict, v.straddles, v.n) == (verdict, straddles, len(values))

@@ -42,12 +42,12 @@ from pydantic import ValidationError
 from .. import LabError
 from ..guest import agent
 from ..machine import image
+from ..paths import BUILD, REPO
 from ..plan import scenario, topology
+from ..plan.scenario import Case, Direction, Flow, Scenario
 from ..results import metrics, store
 from ..run import runner
-from ..paths import BUILD, REPO
 from ..run.runner import console
-from ..plan.scenario import Case, Direction, Flow, Scenario
 
 FOLDER = BUILD / "explore"
 WALL_LIMIT_S = 600  # of a run that takes some seconds
@@ -56,8 +56,25 @@ SHRINK_RUNS = 80  # at most, for one failure
 UNPACED = (1 << 64) - 1
 # Alone in a cgroup: both answer for the ACKs of the same sockets.
 APART = ("formosa", "accsa")
-KERNELS_OWN = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno", "dctcp", "hybla", "lp",
-               "nv", "scalable", "yeah", "cdg")
+KERNELS_OWN = (
+    "reno",
+    "cubic",
+    "vegas",
+    "westwood",
+    "highspeed",
+    "bic",
+    "bbr",
+    "htcp",
+    "illinois",
+    "veno",
+    "dctcp",
+    "hybla",
+    "lp",
+    "nv",
+    "scalable",
+    "yeah",
+    "cdg",
+)
 LOG = re.compile(r"WARNING|BUG|Oops|refcount|struct_ops|use-after|deadlock|hung|stall|leak", re.I)
 
 
@@ -101,14 +118,28 @@ class Draw:
         hops = [self.hop(rate if k == 0 else min(rate * self.log(0.5, 4), 5e6), mtu, count) for k in range(count)]
         self.tree["path"] = {"mtu": mtu} | (hops[0] if count == 1 else {"hops": hops})
         self.tree["flows"] = self.flows(first, count)
-        self.tree["controllers"] = {name: given for name in dict.fromkeys(f["controller"] for f in self.tree["flows"])
-                                    if name in known and (given := self.parameters(known[name].parameters))}
+        self.tree["controllers"] = {
+            name: given
+            for name in dict.fromkeys(f["controller"] for f in self.tree["flows"])
+            if name in known and (given := self.parameters(known[name].parameters))
+        }
         if self.odd(0.12):
-            self.tree["background"] = [{"rate": self.kbit(rate * self.log(0.02, 0.5)), "packet": self.of((100, mtu)),
-                                        "direction": self.direction(), "start": self.time(0, 0.5)}]
+            self.tree["background"] = [
+                {
+                    "rate": self.kbit(rate * self.log(0.02, 0.5)),
+                    "packet": self.of((100, mtu)),
+                    "direction": self.direction(),
+                    "start": self.time(0, 0.5),
+                }
+            ]
         self.tree["changes"] = self.changes(hops)
-        self.tree["run"] = {"duration": f"{self.duration}s", "measure_from": f"{max(self.duration // 4, 1)}s", "traffic": "plain",
-                            "verify": True, "audit": True}
+        self.tree["run"] = {
+            "duration": f"{self.duration}s",
+            "measure_from": f"{max(self.duration // 4, 1)}s",
+            "traffic": "plain",
+            "verify": True,
+            "audit": True,
+        }
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -140,14 +171,18 @@ class Draw:
         """A hop whose queue is about what it holds, with a way back for every ACK: where floor_of() asks for something."""
         delays = [round(self.log(1, 60)) for _ in range(2)]
         holds = rate * sum(delays) / 8000 / mtu
-        return {d: {"rate": self.kbit(r), "delay": f"{delay}ms", "queue": max(round(holds * self.rng.uniform(0.5, 1.5)), 8)}
-                for d, r, delay in zip(topology.DIRECTIONS, (rate, rate / self.of((1, 4))), delays)}
+        return {
+            d: {"rate": self.kbit(r), "delay": f"{delay}ms", "queue": max(round(holds * self.rng.uniform(0.5, 1.5)), 8)}
+            for d, r, delay in zip(topology.DIRECTIONS, (rate, rate / self.of((1, 4))), delays)
+        }
 
     def hop(self, rate: float, mtu: int, count: int) -> dict:
         if self.calm:
             return self.own_ground(rate, mtu)
         asymmetry = 1 if self.chance(0.3) else self.log(1, 200)
-        return {d: self.one_way(r, mtu, count) for d, r in (("forward", rate), ("reverse", max(rate / asymmetry, 2000)))}
+        return {
+            d: self.one_way(r, mtu, count) for d, r in (("forward", rate), ("reverse", max(rate / asymmetry, 2000)))
+        }
 
     def one_way(self, rate: float, mtu: int, count: int) -> dict:
         delay = 0 if self.chance(0.1) else round(self.log(1, 300) / count)
@@ -164,12 +199,23 @@ class Draw:
             found["jitter"] = f"{self.rng.randint(1, delay // 2)}ms"
         if queue >= 8 and self.odd(0.1):
             low = self.rng.randint(2, queue // 2)
-            found["red"] = {"min": low, "max": self.rng.randint(low + 1, queue), "probability": self.share(0.02, 0.5), "ecn": self.chance(0.5)}
+            found["red"] = {
+                "min": low,
+                "max": self.rng.randint(low + 1, queue),
+                "probability": self.share(0.02, 0.5),
+                "ecn": self.chance(0.5),
+            }
         if self.odd(0.08):
             found["strip"] = {"kinds": [self.of((2, 4, 5, 8, 253, 254))], "syn": self.chance(0.5)}
         if self.odd(0.08):
-            found["rewrite"] = [self.of(({"kind": 2, "offset": 2, "value": self.rng.randint(100, 1460)},
-                                         {"kind": 253, "offset": self.of((2, 4, 6, 8)), "value": self.rng.randint(0, 65535)}))]
+            found["rewrite"] = [
+                self.of(
+                    (
+                        {"kind": 2, "offset": 2, "value": self.rng.randint(100, 1460)},
+                        {"kind": 253, "offset": self.of((2, 4, 6, 8)), "value": self.rng.randint(0, 65535)},
+                    )
+                )
+            ]
         return found
 
     def flows(self, first: str, count: int) -> list[dict]:
@@ -178,7 +224,11 @@ class Draw:
             taken = {f["controller"] for f in found}
             others = [n for n in self.known if not (n in APART and taken & {*APART} - {n})]
             name = first if not i or self.chance(0.4) else self.of(others if self.chance(0.5) else KERNELS_OWN)
-            flow = {"controller": name, "direction": "forward" if self.calm else self.direction(0.85 if not i else 0.6), "start": self.time(0, 0.3) if i or self.odd(0.3) else "0s"}
+            flow = {
+                "controller": name,
+                "direction": "forward" if self.calm else self.direction(0.85 if not i else 0.6),
+                "start": self.time(0, 0.3) if i or self.odd(0.3) else "0s",
+            }
             if self.chance(0.4):
                 flow["ack"] = "delayed"
             if self.chance(0.15):
@@ -194,7 +244,15 @@ class Draw:
         return found
 
     def value(self, p: dict) -> int:
-        return self.of((p["min"], p["max"], round(self.log(max(p["min"], 1), max(p["max"], 1))), max(p["min"], p["value"] // 2), min(p["max"], 2 * p["value"])))
+        return self.of(
+            (
+                p["min"],
+                p["max"],
+                round(self.log(max(p["min"], 1), max(p["max"], 1))),
+                max(p["min"], p["value"] // 2),
+                min(p["max"], 2 * p["value"]),
+            )
+        )
 
     def parameters(self, of: tuple[dict, ...] | list[dict]) -> dict[str, int]:
         chosen = self.rng.sample(list(of), 0 if self.calm else min(len(of), self.of((0, 0, 1, 2, 3))))
@@ -203,7 +261,10 @@ class Draw:
     def changes(self, hops: list[dict]) -> list[dict]:
         found, out = [], set()
         mine = sorted({f["controller"] for f in self.tree["flows"]} & set(self.known))
-        for at in sorted(round(self.rng.uniform(0.1, 0.8) * self.duration, 1) for _ in range(0 if self.calm else self.of((0, 0, 1, 1, 2, 3)))):
+        for at in sorted(
+            round(self.rng.uniform(0.1, 0.8) * self.duration, 1)
+            for _ in range(0 if self.calm else self.of((0, 0, 1, 1, 2, 3)))
+        ):
             change = self.path_change(hops) if self.chance(0.5) else self.controller_change(self.of(mine), out)
             if change:
                 found.append({"at": f"{at}s"} | change)
@@ -214,8 +275,12 @@ class Draw:
         old = hops[k][name]
         rate, delay = (float(old[key].rstrip("kbitms")) for key in ("rate", "delay"))
         what = self.of(("rate", "delay", "delay", "loss", "mtu"))
-        new = {"rate": self.kbit(min(1000 * rate * self.log(0.2, 4), 5e6)), "delay": f"{round(min(max(delay, 2) * self.log(0.5, 4), 300))}ms",
-               "loss": self.share(1e-3, 0.1), "mtu": self.rng.randint(552, 1500)}
+        new = {
+            "rate": self.kbit(min(1000 * rate * self.log(0.2, 4), 5e6)),
+            "delay": f"{round(min(max(delay, 2) * self.log(0.5, 4), 300))}ms",
+            "loss": self.share(1e-3, 0.1),
+            "mtu": self.rng.randint(552, 1500),
+        }
         return {"hop": k + 1, "direction": name, what: new[what]}
 
     def controller_change(self, name: str, out: set[str]) -> dict | None:
@@ -248,10 +313,14 @@ def inline(value) -> str:
 
 def toml(tree: dict) -> str:
     """A scenario's tree as its file."""
-    tables = [("[sysctls]", tree.get("sysctls", {})), ("[path]", {k: v for k, v in tree["path"].items() if k != "hops"}),
-              *(("[[path.hops]]", hop) for hop in tree["path"].get("hops", ())),
-              *((f"[controllers.{name}]", given) for name, given in tree.get("controllers", {}).items()),
-              *((f"[[{what}]]", item) for what in ("flows", "background", "changes") for item in tree.get(what, ())), ("[run]", tree["run"])]
+    tables = [
+        ("[sysctls]", tree.get("sysctls", {})),
+        ("[path]", {k: v for k, v in tree["path"].items() if k != "hops"}),
+        *(("[[path.hops]]", hop) for hop in tree["path"].get("hops", ())),
+        *((f"[controllers.{name}]", given) for name, given in tree.get("controllers", {}).items()),
+        *((f"[[{what}]]", item) for what in ("flows", "background", "changes") for item in tree.get(what, ())),
+        ("[run]", tree["run"]),
+    ]
     lines = [f"{key} = {inline(tree[key])}" for key in ("title", "id", "profile") if key in tree]
     for heading, values in tables:
         if values:
@@ -292,11 +361,15 @@ class View:
 
     case: Case
     run: store.Run
-    phases: dict[tuple[int, str], list[tuple[float, Direction]]] = field(init=False)  # of a hop's direction: from when on which
+    phases: dict[tuple[int, str], list[tuple[float, Direction]]] = field(
+        init=False
+    )  # of a hop's direction: from when on which
 
     def __post_init__(self) -> None:
         s = self.scenario
-        self.phases = {(k, d): [(0.0, getattr(hop, d))] for k, hop in enumerate(s.path.chain, 1) for d in topology.DIRECTIONS}
+        self.phases = {
+            (k, d): [(0.0, getattr(hop, d))] for k, hop in enumerate(s.path.chain, 1) for d in topology.DIRECTIONS
+        }
         for change in sorted((c for c in s.changes if c.of_path), key=lambda c: c.at):
             mine = self.phases[change.hop, change.direction]
             new = {key: value for key, value in change.of_path.items() if key != "mtu"}
@@ -324,7 +397,10 @@ class View:
 
     def loaded(self, place: tuple[int, str]) -> bool:
         """Does it carry more than ACKs?"""
-        return any(f.direction == place[1] and place[0] in self.crossed(f) for f in (*self.scenario.flows, *self.scenario.background))
+        return any(
+            f.direction == place[1] and place[0] in self.crossed(f)
+            for f in (*self.scenario.flows, *self.scenario.background)
+        )
 
     def packet(self, place: tuple[int, str]) -> int:
         return self.scenario.path.mtu if self.loaded(place) else topology.ACK_MTU
@@ -344,7 +420,10 @@ def content(v: View) -> Iterator[tuple[str, str]]:
         acks = v.run.acks[v.run.acks["flow"] == flow["id"]]
         if told["wrong_at"] is not None:
             yield flow["controller"], f"flow {flow['id']}: byte {told['wrong_at']} is not the one that was sent"
-        acked, waits = int(acks["acked"].astype("u8").sum()), agent.COMPARE_BYTES + 2 * int(acks["cwnd"].max(initial=0)) * v.scenario.path.mtu
+        acked, waits = (
+            int(acks["acked"].astype("u8").sum()),
+            agent.COMPARE_BYTES + 2 * int(acks["cwnd"].max(initial=0)) * v.scenario.path.mtu,
+        )
         if acked > told["bytes"] + waits:  # what its reader has not been woken for, and what came since
             yield flow["controller"], f"flow {flow['id']}: {acked} bytes are acknowledged, {told['bytes']} were read"
 
@@ -354,7 +433,9 @@ def round_trip(v: View, flow: Flow) -> float:
     total = 0.2 + 2 * flow.extra_delay / 1e6
     for place in v.both_ways(flow):
         directions = [d for _, d in v.phases[place]]
-        queued = (int(v.links(place)["qlen_max"].max(initial=0)) + 3) * v.packet(place) * 8 / min(d.rate for d in directions)
+        queued = (
+            (int(v.links(place)["qlen_max"].max(initial=0)) + 3) * v.packet(place) * 8 / min(d.rate for d in directions)
+        )
         total += max(d.delay + d.jitter for d in directions) / 1e6 + queued
     return total
 
@@ -410,7 +491,10 @@ def silences(v: View) -> Iterator[tuple[dict, float, float, float]]:
 def silence(v: View) -> Iterator[tuple[str, str]]:
     for job, since, until, limit in silences(v):
         if until - since > limit:
-            yield job["controller"], f"flow {job['id']}: nothing arrived from {since:.1f} to {until:.1f} s, at most {limit:.1f} s may be"
+            yield (
+                job["controller"],
+                f"flow {job['id']}: nothing arrived from {since:.1f} to {until:.1f} s, at most {limit:.1f} s may be",
+            )
 
 
 def window(v: View) -> Iterator[tuple[str, str]]:
@@ -419,9 +503,14 @@ def window(v: View) -> Iterator[tuple[str, str]]:
         wrong = acks[(acks["cwnd"] < 1) | (acks["cwnd"] > 1 << 20)]
         if len(wrong):
             yield flow["controller"], f"flow {flow['id']}: cwnd {wrong['cwnd'][0]} at {wrong['t'][0]:.3f} s"
-        wrong = acks[(acks["srtt_us"] > 0) & ((acks["pacing"] == 0) | ((acks["pacing"] > 10**10) & (acks["pacing"] < UNPACED)))]
+        wrong = acks[
+            (acks["srtt_us"] > 0) & ((acks["pacing"] == 0) | ((acks["pacing"] > 10**10) & (acks["pacing"] < UNPACED)))
+        ]
         if len(wrong):  # before the first sample of an RTT the stack divides by nothing
-            yield flow["controller"], f"flow {flow['id']}: pacing at {wrong['pacing'][0]} bytes/s at {wrong['t'][0]:.3f} s"
+            yield (
+                flow["controller"],
+                f"flow {flow['id']}: pacing at {wrong['pacing'][0]} bytes/s at {wrong['t'][0]:.3f} s",
+            )
 
 
 def allowed(phases: list[tuple[float, Direction]], start: float, end: float) -> float:
@@ -439,7 +528,10 @@ def link(v: View) -> Iterator[tuple[str, str]]:
                 bits = 8 * float((rows["bytes"] - metrics.ETHERNET * rows["packets"]).sum())
                 most = 1.002 * allowed(v.phases[k, d], second, second + 1) + 8 * 4 * v.packet((k, d))
                 if bits > most:
-                    yield v.scenario.flows[0].controller, f"hop {k} {d}: {bits:.0f} bits in second {second}, {most:.0f} may pass"
+                    yield (
+                        v.scenario.flows[0].controller,
+                        f"hop {k} {d}: {bits:.0f} bits in second {second}, {most:.0f} may pass",
+                    )
                     break
 
 
@@ -453,20 +545,36 @@ def rtt(v: View) -> Iterator[tuple[str, str]]:
         for d in topology.DIRECTIONS:
             ways = [v.phases[k, d] for k in v.crossed(flow)]
             spared = len(v.scenario.path.chain) == 1 and ways[0][0][1].reorder
-            base += (0 if spared else flow.extra_delay) + sum(min(0 if w.reorder else w.delay - w.jitter for _, w in way) for way in ways)
+            base += (0 if spared else flow.extra_delay) + sum(
+                min(0 if w.reorder else w.delay - w.jitter for _, w in way) for way in ways
+            )
         acks = v.run.acks[(v.run.acks["flow"] == job["id"]) & (v.run.acks["rtt_us"] > 0)]
         short = acks[acks["rtt_us"].astype("i8") < base - 1000]
         if len(short):
-            yield job["controller"], f"flow {job['id']}: RTT {short['rtt_us'][0]} us at {short['t'][0]:.3f} s, the path has {base}"
+            yield (
+                job["controller"],
+                f"flow {job['id']}: RTT {short['rtt_us'][0]} us at {short['t'][0]:.3f} s, the path has {base}",
+            )
 
 
 def clean(v: View) -> bool:
     """One flow from the start to the end, nothing random, nothing changes, default parameters and options: laws' own ground."""
     s = v.scenario
-    plain = all(not (d.loss or d.reorder or d.duplicate or d.jitter or d.red or d.strip or d.rewrite)
-                for hop in s.path.chain for d in (hop.forward, hop.reverse))
-    return (plain and len(s.flows) == 1 and s.flows[0].count == 1 and s.flows[0].stop is None and not s.background and not s.changes
-            and not s.controllers and s.profile != "newreno")
+    plain = all(
+        not (d.loss or d.reorder or d.duplicate or d.jitter or d.red or d.strip or d.rewrite)
+        for hop in s.path.chain
+        for d in (hop.forward, hop.reverse)
+    )
+    return (
+        plain
+        and len(s.flows) == 1
+        and s.flows[0].count == 1
+        and s.flows[0].stop is None
+        and not s.background
+        and not s.changes
+        and not s.controllers
+        and s.profile != "newreno"
+    )
 
 
 def floor_of(v: View) -> tuple[float, str] | None:
@@ -519,10 +627,14 @@ def log(v: View) -> Iterator[tuple[str, str]]:
 
 
 INVARIANTS: dict[str, Callable[[View], Iterator[tuple[str, str]]]] = {
-    f.__name__: f for f in (content, silence, window, link, rtt, floor, left, log)}
+    f.__name__: f for f in (content, silence, window, link, rtt, floor, left, log)
+}
 # What a run that left no results broke, by what it said last.
-WORDS = (("broken", re.compile(r"flow \d+: plain ended")), ("command", re.compile(r"asymcc (?:--objects \S+ )?(?:load|set|use|unuse|unload)\b")),
-         ("machine", re.compile(r"virtual machine: (?:no end|ended without|talks)|^agent: ")))
+WORDS = (
+    ("broken", re.compile(r"flow \d+: plain ended")),
+    ("command", re.compile(r"asymcc (?:--objects \S+ )?(?:load|set|use|unuse|unload)\b")),
+    ("machine", re.compile(r"virtual machine: (?:no end|ended without|talks)|^agent: ")),
+)
 
 
 def judge(case: Case, result: store.Run | LabError) -> list[Broken]:
@@ -561,7 +673,9 @@ def tidy(tree: dict) -> dict:
     """Without what belongs to flows that are no more."""
     names = {f["controller"] for f in tree["flows"]}
     tree = copy.deepcopy(tree)
-    tree["controllers"] = {name: given for name, given in tree.get("controllers", {}).items() if name in names and given}
+    tree["controllers"] = {
+        name: given for name, given in tree.get("controllers", {}).items() if name in names and given
+    }
     tree["changes"] = [c for c in tree.get("changes", []) if c.get("controller", next(iter(names))) in names]
     return {key: value for key, value in tree.items() if value not in ({}, [])}
 
@@ -588,7 +702,9 @@ def simpler(tree: dict) -> Iterator[dict]:
     for k in range(len(hops or [])):
         less = without(tree, "path", "hops", k)
         less["changes"] = [c for c in less.get("changes", []) if "hop" not in c]
-        less["flows"] = [{key: value for key, value in f.items() if key not in ("enter", "leave")} for f in less["flows"]]
+        less["flows"] = [
+            {key: value for key, value in f.items() if key not in ("enter", "leave")} for f in less["flows"]
+        ]
         if len(less["path"]["hops"]) == 1:
             less["path"] = {"mtu": less["path"]["mtu"]} | less["path"]["hops"][0]
         yield less
@@ -622,7 +738,9 @@ def simpler(tree: dict) -> Iterator[dict]:
         for key in ("rate", "delay", "loss", "jitter", "reorder", "duplicate"):
             if key in place and (short := rounder(place[key])):
                 yield replaced(tree, short, *way, key)
-        if (queue := int(f"{place['queue']:.0e}".split("e")[0]) * 10 ** (len(str(place["queue"])) - 1)) != place["queue"]:
+        if (queue := int(f"{place['queue']:.0e}".split("e")[0]) * 10 ** (len(str(place["queue"])) - 1)) != place[
+            "queue"
+        ]:
             yield replaced(tree, queue, *way, "queue")
 
 
@@ -681,12 +799,18 @@ class Tally:
     runs: int = 0
     invalid: list[str] = field(default_factory=list)  # the lab's own: a line each
     broken: list[str] = field(default_factory=list)
-    counts: Counter = field(default_factory=Counter)  # by invariant; "silence judged" and "floor judged" say how often there was a limit
+    counts: Counter = field(
+        default_factory=Counter
+    )  # by invariant; "silence judged" and "floor judged" say how often there was a limit
 
     def line(self) -> str:
-        found = ", ".join(f"{name} {self.counts[name]}" for name in (*INVARIANTS, *(name for name, _ in WORDS)) if self.counts[name])
-        return (f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, {len(self.broken)} failures{': ' + found if found else ''}; "
-                f"{self.counts['flows']} flows, {self.counts['silence judged']} with a limit to silence, {self.counts['floor judged']} with a floor")
+        found = ", ".join(
+            f"{name} {self.counts[name]}" for name in (*INVARIANTS, *(name for name, _ in WORDS)) if self.counts[name]
+        )
+        return (
+            f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, {len(self.broken)} failures{': ' + found if found else ''}; "
+            f"{self.counts['flows']} flows, {self.counts['silence judged']} with a limit to silence, {self.counts['floor judged']} with a floor"
+        )
 
 
 def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> list[Broken]:
@@ -703,7 +827,9 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
         v = View(case, result)
         tally.counts["flows"] += len(result.job["flows"])
         # Had it frozen half-way with nothing dropped from there on, it would be seen.
-        tally.counts["silence judged"] += sum(silence_limit(v, flow, v.end, v.end) < (v.end - job["start_s"]) / 2 for job, flow in v.flows())
+        tally.counts["silence judged"] += sum(
+            silence_limit(v, flow, v.end, v.end) < (v.end - job["start_s"]) / 2 for job, flow in v.flows()
+        )
         tally.counts["floor judged"] += floor_of(v) is not None
     for broken in found:
         tally.counts[broken.invariant] += 1
@@ -714,6 +840,7 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
 
 def smallest(tree: dict, name: str, broken: Broken, guest: image.Image) -> Path:
     """The file of the smallest scenario found that breaks the same."""
+
     def again(less: dict) -> list[Broken]:
         case = written(less, f"{name}-try")
         return judge(case, attempt(guest, case))
@@ -728,7 +855,9 @@ def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally:
     tasks = {task.key: (name, task) for name, case in cases.items() for task in runner.plan([case], guest)}
     work = runner.survey([task for _, task in tasks.values()])
     console.print(work.line(runner.places(jobs)))
-    left = [task for _, task in tasks.values() if task.key not in work.done]  # as drawn, so that those that have ended are a sample of all
+    left = [
+        task for _, task in tasks.values() if task.key not in work.done
+    ]  # as drawn, so that those that have ended are a sample of all
     under_way = runner.runs(left, guest, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
     with contextlib.closing(under_way):
         for key, result in itertools.chain(work.done.items(), ((task.key, result) for task, result in under_way)):
@@ -746,7 +875,9 @@ def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tal
         if (broken.invariant, broken.controller) not in shrunk:
             shrunk.add((broken.invariant, broken.controller))
             file = smallest(trees[name], f"{broken.invariant}-{broken.controller}-{name}", broken, guest)
-            console.print(f"{name}: {broken.invariant} ({broken.controller}), the smallest found: {repeat_line(file, guest)}")
+            console.print(
+                f"{name}: {broken.invariant} ({broken.controller}), the smallest found: {repeat_line(file, guest)}"
+            )
     console.print(tally.line())
     return tally
 

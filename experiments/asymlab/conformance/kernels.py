@@ -33,10 +33,10 @@ import numpy as np
 from .. import LabError
 from ..guest import agent
 from ..machine import image, vm
+from ..paths import BUILD, REPO
 from ..plan import scenario
 from ..results import metrics, store
 from ..run import runner
-from ..paths import BUILD, REPO
 
 KERNELS = ("6.1", "6.12", "newest", "running")
 RECORD, README = REPO / "docs" / "kernels.json", REPO / "README.md"
@@ -48,8 +48,10 @@ HOST_HOPS = 8
 RATE, DELAY_MS, LOSS, BDP = 5e6, 40, 0.01, 50  # bit/s, one way, share, packets of 1000 bytes that the path holds
 PAUSE, RESUME, CHANGE, END = 3, 6.5, 5, 10  # s
 QUEUES = {"bare": 50, "clean": 100, "lossy": 100, "marked": 100}  # packets; but for
-DEEPER = {("fast", "bare"): 1500,  # its 1000 must fit
-          ("pseudorate", "clean"): 400}  # it rests only after an overshoot without loss
+DEEPER = {
+    ("fast", "bare"): 1500,  # its 1000 must fit
+    ("pseudorate", "clean"): 400,
+}  # it rests only after an overshoot without loss
 FITTING = {"fast": {"alpha": 20}}
 CHANGED = {"fast": {"alpha": 60}, "pseudorate": {"n_queue": 20}}  # the queue tells; others rise by a quarter, or fall
 FAR = ("bpf_vegas", "ctcp", "taichung")  # their laws show on a path with a delay only
@@ -58,8 +60,10 @@ MARKED = '{ rate = "50kbit", delay = "40ms", queue = 10, red = { min = 4, max = 
 
 
 NO_NETEM = "want of netem (CONFIG_NET_SCH_NETEM)"
-SHORT_IDLE = ("the controllers do not hear the end of an idle time that is shorter than a retransmission timeout: "
-              "from Linux 7.1 on a member of its own tells it")
+SHORT_IDLE = (
+    "the controllers do not hear the end of an idle time that is shorter than a retransmission timeout: "
+    "from Linux 7.1 on a member of its own tells it"
+)
 NOT_LIVE = "no parameter of it may change while flows run"
 
 
@@ -98,7 +102,9 @@ def facts(name: str) -> Facts:
         if p["live"]:
             value = FITTING.get(name, {}).get(p["name"], p["value"])
             step = max(value // 4, 1)
-            live[p["name"]] = CHANGED.get(name, {}).get(p["name"], value + step if value + step <= p["max"] else value - step)
+            live[p["name"]] = CHANGED.get(name, {}).get(
+                p["name"], value + step if value + step <= p["max"] else value - step
+            )
     return Facts(live, bool(shown["cgroup_programs"]))
 
 
@@ -113,25 +119,41 @@ class Setup:
 
     def roles(self) -> list[tuple[str, str]]:
         """(object, hop's role) of each flow, in order."""
-        return [(name, role) for name in self.names for role, there in (
-            ("bare", self.bare), ("clean", True), ("lossy", self.delay), ("marked", self.delay and name == "accsa")) if there]
+        return [
+            (name, role)
+            for name in self.names
+            for role, there in (
+                ("bare", self.bare),
+                ("clean", True),
+                ("lossy", self.delay),
+                ("marked", self.delay and name == "accsa"),
+            )
+            if there
+        ]
 
     def text(self, known: dict[str, Facts]) -> str:
         delay = f"{DELAY_MS if self.delay else 0}ms"
         even = f'{{ rate = "{RATE:.0f}bit", delay = "{delay}", queue = 100 }}'
-        parts = [f'title = "{" and ".join(self.names)}: does all of it work on this kernel?"\nid = "KERNELS"\n',
-                 *(EXTRA.get(name, "") for name in self.names), "[path]\nmtu = 1000\n"]
+        parts = [
+            f'title = "{" and ".join(self.names)}: does all of it work on this kernel?"\nid = "KERNELS"\n',
+            *(EXTRA.get(name, "") for name in self.names),
+            "[path]\nmtu = 1000\n",
+        ]
         roles = self.roles()
         for name, role in roles:
             queue = DEEPER.get((name, role), QUEUES[role])
             loss = f', loss = "{LOSS:.0%}"' if role == "lossy" else ""
-            parts.append(f'[[path.hops]]\nforward = {{ rate = "{RATE:.0f}bit", delay = "{delay}", queue = {queue}{loss} }}\n'
-                         f'reverse = {MARKED if role == "marked" else even}\n')
+            parts.append(
+                f'[[path.hops]]\nforward = {{ rate = "{RATE:.0f}bit", delay = "{delay}", queue = {queue}{loss} }}\n'
+                f"reverse = {MARKED if role == 'marked' else even}\n"
+            )
         if len(roles) == 1:  # a chain has two hops at least
             parts.append(f"[[path.hops]]\nforward = {even}\nreverse = {even}\n")
         for k, (name, role) in enumerate(roles, 1):
-            parts.append(f'[[flows]]\ncontroller = "{name if role == "bare" else alias(name)}"\nenter = {k}\nleave = {k + 1}\n'
-                         + (f'stop = "{PAUSE}s"\nresume = "{RESUME}s"\n' if role == "bare" else ""))
+            parts.append(
+                f'[[flows]]\ncontroller = "{name if role == "bare" else alias(name)}"\nenter = {k}\nleave = {k + 1}\n'
+                + (f'stop = "{PAUSE}s"\nresume = "{RESUME}s"\n' if role == "bare" else "")
+            )
         for name in self.names:
             fitting = "".join(f"{k} = {v}\n" for k, v in FITTING.get(name, {}).items())
             parts.append(f'[controllers.{alias(name)}]\nobject = "{name}"\n{fitting}')
@@ -140,11 +162,18 @@ class Setup:
             if self.change and known[name].live:
                 changed = ", ".join(f"{k} = {v}" for k, v in known[name].live.items())
                 parts.append(f'[[changes]]\nat = "{CHANGE}s"\ncontroller = "{alias(name)}"\nset = {{ {changed} }}\n')
-        return "\n".join([*parts, f'[run]\nduration = "{END}s"\nmeasure_from = "1s"\ntrace_state = true\ntraffic = "plain"\naudit = true\n'])
+        return "\n".join(
+            [
+                *parts,
+                f'[run]\nduration = "{END}s"\nmeasure_from = "1s"\ntrace_state = true\ntraffic = "plain"\naudit = true\n',
+            ]
+        )
 
     def cases(self, known: dict[str, Facts]) -> list[scenario.Case]:
         """From a file in build/kernels, so that `asymlab run` repeats it."""
-        less = [what for what, there in (("near", self.delay), ("loader", self.bare), ("fixed", self.change)) if not there]
+        less = [
+            what for what, there in (("near", self.delay), ("loader", self.bare), ("fixed", self.change)) if not there
+        ]
         file = BUILD / "kernels" / f"{'-'.join([*self.names, *less])}.toml"
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(self.text(known))
@@ -193,7 +222,9 @@ class View:
     def queue(self, role: str, start: float, end: float) -> float:
         """Mean length, packets."""
         dev = self.run.job["watch"][self.flow(role)]["forward"]["dev"]
-        return metrics.link_metrics(metrics.link_window(self.run.links, dev, start, end), RATE, end - start)["queue_mean"]
+        return metrics.link_metrics(metrics.link_window(self.run.links, dev, start, end), RATE, end - start)[
+            "queue_mean"
+        ]
 
     def recoveries(self) -> Iterator[tuple[np.ndarray, np.ndarray | None, int]]:
         """ACKs, states if it keeps any, and where among them a fast recovery begins, of each."""
@@ -233,7 +264,10 @@ def loads(v: View) -> None:
 
 def registers(v: View) -> None:
     need(v.shown["registered"] and v.count("flows") >= 1, "no connection has had it")
-    need(not v.known.halves or v.count("peers"), "its programs are attached to the cgroup of both ends, and neither end has heard the other's option")
+    need(
+        not v.known.halves or v.count("peers"),
+        "its programs are attached to the cgroup of both ends, and neither end has heard the other's option",
+    )
 
 
 def registers_bare(v: View) -> None:
@@ -242,8 +276,11 @@ def registers_bare(v: View) -> None:
 
 
 def bulk(v: View) -> None:
-    wrong = [f"{row['what']}: expected {row['expected']}, measured {row['measured']}" for row in v.run.record["agent"]["self_check"]
-             if not row["ok"] and v.run.record["where"] == "lab"]  # in real time other load makes such
+    wrong = [
+        f"{row['what']}: expected {row['expected']}, measured {row['measured']}"
+        for row in v.run.record["agent"]["self_check"]
+        if not row["ok"] and v.run.record["where"] == "lab"
+    ]  # in real time other load makes such
     need(not wrong, "the path is not as it was set up: " + "; ".join(wrong))
     role = "bare" if v.setup.bare else "clean"
     got = v.rate(role, 1.5, PAUSE)
@@ -254,7 +291,13 @@ def bulk(v: View) -> None:
             need(len(acks), f"{role}: no ACK")
             low, high = int(acks["cwnd"].min()), int(acks["cwnd"].max())
             need(1 <= low and high < 10_000, f"{role}: windows from {low} to {high}")
-            bytes_agree(role, acks, v.run.goodput[v.run.goodput["flow"] == flow], 1000 * v.run.job["payload_share"], v.run.job["bin_ms"] / 1e3)
+            bytes_agree(
+                role,
+                acks,
+                v.run.goodput[v.run.goodput["flow"] == flow],
+                1000 * v.run.job["payload_share"],
+                v.run.job["bin_ms"] / 1e3,
+            )
 
 
 def bytes_agree(role: str, acks: np.ndarray, goodput: np.ndarray, mss: float, bin_s: float) -> None:
@@ -265,10 +308,16 @@ def bytes_agree(role: str, acks: np.ndarray, goodput: np.ndarray, mss: float, bi
     slack = (2 * int(acks["cwnd"].max()) + 8) * mss
     known = goodput["t"][1:] + bin_s <= acks["t"][-1]  # a bin's bytes are all there when the next one begins
     arrived, delivered = int(goodput["bytes"][:-1][known].sum()), int(acks["delivered"][-1]) * mss
-    need(arrived <= delivered + slack, f"{role}: {arrived} bytes had arrived at the last ACK, {delivered:.0f} were delivered")
+    need(
+        arrived <= delivered + slack,
+        f"{role}: {arrived} bytes had arrived at the last ACK, {delivered:.0f} were delivered",
+    )
     before = acks["delivered"][acks["t"] <= goodput["t"][-1]]
     arrived, delivered = int(goodput["bytes"].sum()), int(before[-1]) * mss if len(before) else 0
-    need(delivered <= arrived + slack, f"{role}: {delivered:.0f} bytes were delivered before the last segment, {arrived} arrived")
+    need(
+        delivered <= arrived + slack,
+        f"{role}: {delivered:.0f} bytes were delivered before the last segment, {arrived} arrived",
+    )
 
 
 def loss(v: View) -> None:
@@ -303,7 +352,10 @@ def traced(v: View) -> None:
         if name == v.name:
             acks, state = v.acks(role), v.run.state(v.flow(role)) if v.shown["state"] else None
             need(len(acks) > 100, f"{role}: {len(acks)} ACKs")
-            need(state is None or len(state) == len(acks), f"{role}: {len(acks)} ACKs, and the state at {0 if state is None else len(state)}")
+            need(
+                state is None or len(state) == len(acks),
+                f"{role}: {len(acks)} ACKs, and the state at {0 if state is None else len(state)}",
+            )
 
 
 def leaves_nothing(v: View) -> None:
@@ -319,21 +371,25 @@ def queue_between(low: float, high: float) -> Callable[[View], None]:
     def law(v: View) -> None:
         queue = v.queue("clean", 2, CHANGE)
         need(low <= queue <= high, f"{queue:.1f} packets")
+
     return law
 
 
 def cuts_to(law: Callable[[int], float], least: int = 3, off: int = 2) -> Callable[[View], None]:
     """ssthresh after a loss, by the window before; an ACK may have moved it by one in between."""
+
     def holds(v: View) -> None:
         cuts = [(int(ack["cwnd"]), after) for ack, after in v.cuts()]
         need(len(cuts) >= least, f"{len(cuts)} losses")
         wrong = [(cwnd, after) for cwnd, after in cuts if abs(after - law(cwnd)) > off]
         need(not wrong, "; ".join(f"from {cwnd} to {after}" for cwnd, after in wrong[:3]))
+
     return holds
 
 
 def takes_out_the_queue(at_most_half: bool) -> Callable[[View], None]:
     """W RTTmin / RTT is left, RTT being the last before the loss."""
+
     def holds(v: View) -> None:
         seen = 0
         for ack, after, state in v.cuts_and_states():
@@ -342,6 +398,7 @@ def takes_out_the_queue(at_most_half: bool) -> Callable[[View], None]:
             need(abs(after - law) <= 2, f"from {ack['cwnd']} to {after}, not {law:.0f}")
             seen += 1
         need(seen >= 3, f"{seen} losses")
+
     return holds
 
 
@@ -358,7 +415,10 @@ def highspeed(v: View) -> None:
     rows, seen = ((38, 128), (118, 112), (221, 104), (347, 98), (495, 93), (10_000, 84)), 0
     for ack, after in v.cuts():
         cwnd = int(ack["cwnd"])
-        laws = [cwnd - cwnd * next(part for top, part in rows if cwnd <= top) / 256, *([cwnd / 2] if cwnd < ack["ssthresh"] else [])]
+        laws = [
+            cwnd - cwnd * next(part for top, part in rows if cwnd <= top) / 256,
+            *([cwnd / 2] if cwnd < ack["ssthresh"] else []),
+        ]
         need(min(abs(after - law) for law in laws) <= 3, f"from {cwnd} to {after}, not {laws[0]:.0f}")
         seen += 1
     need(seen >= 3, f"{seen} losses")
@@ -375,7 +435,7 @@ def vegas(v: View) -> None:
         rounds = float((np.diff(acks["t"][above]) * 1e6 / acks["rtt_us"][above][1:]).sum())
         fell = int(acks["cwnd"][above[0]]) - int(acks["cwnd"][above[-1]])
         need(0.8 * rounds - 2 <= fell <= 1.1 * rounds + 2, f"{fell} packets in {rounds:.0f} round trips")
-    rest = queued[late[len(above):]]
+    rest = queued[late[len(above) :]]
     need(len(above) > 1 or len(rest), "no samples of the RTT")
     need(not len(rest) or 1 <= rest.mean() <= 5, f"{rest.mean() if len(rest) else 0:.1f} packets queued at rest")
 
@@ -426,7 +486,10 @@ def formosa(v: View) -> None:
 
 def marked(v: View) -> None:
     hop = v.run.metrics["hops"][v.flow("marked")]
-    need(v.count("marks") > 10 and v.count("doublings") > 5, f"{v.count('marks')} marks, {v.count('doublings')} doublings")
+    need(
+        v.count("marks") > 10 and v.count("doublings") > 5,
+        f"{v.count('marks')} marks, {v.count('doublings')} doublings",
+    )
     share = hop["reverse"]["packets"] / hop["forward"]["packets"]
     need(share < 0.5, f"{share:.2f} ACKs a packet")
 
@@ -453,12 +516,21 @@ LAWS: dict[str, tuple[str, Callable[[View], None]]] = {
 
 Outcome = str | Skip | None  # of a property: what is wrong, why it was not tried, or nothing
 PROPERTIES: list[tuple[str, Callable[[View], None]]] = [
-    ("loads", loads), ("registers by asymcc load", registers), ("registers by bpftool alone", registers_bare), ("carries a bulk transfer", bulk),
-    ("survives 1 % loss", loss), ("goes on after an idle pause", idle), ("live parameters change", live), ("is traced without loss", traced),
-    ("leaves nothing behind", leaves_nothing)]
+    ("loads", loads),
+    ("registers by asymcc load", registers),
+    ("registers by bpftool alone", registers_bare),
+    ("carries a bulk transfer", bulk),
+    ("survives 1 % loss", loss),
+    ("goes on after an idle pause", idle),
+    ("live parameters change", live),
+    ("is traced without loss", traced),
+    ("leaves nothing behind", leaves_nothing),
+]
 # What the agent's words say of the property at fault, and the set-up that does without.
-AT_FAULT = [(re.compile(r"bpftool struct_ops register"), "registers by bpftool alone", {"bare": False}),
-            (re.compile(r"asymcc set "), "live parameters change", {"change": False})]
+AT_FAULT = [
+    (re.compile(r"bpftool struct_ops register"), "registers by bpftool alone", {"bare": False}),
+    (re.compile(r"asymcc set "), "live parameters change", {"change": False}),
+]
 
 
 @dataclass
@@ -526,7 +598,13 @@ def newest(say) -> tuple[str, str]:
         say(f"looking for kernels in {suite}")
         try:
             image.run("apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update")
-            text = image.run("apt-cache", *options, "show", "--no-all-versions", "linux-image-cloud-amd64" if debian else "linux-image-virtual")
+            text = image.run(
+                "apt-cache",
+                *options,
+                "show",
+                "--no-all-versions",
+                "linux-image-cloud-amd64" if debian else "linux-image-virtual",
+            )
         except LabError as e:
             if re.search(r"Release file|404|Not Found|No packages found", str(e)):
                 continue  # the mirror does not carry this suite
@@ -579,7 +657,9 @@ def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | 
         stored = {task.key for task, _ in found}
         left = [task for task in tasks.values() if task.key not in stored]
         again = {}
-        for task, run in itertools.chain(found, runner.runs(left, made, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)):
+        for task, run in itertools.chain(
+            found, runner.runs(left, made, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
+        ):
             name = owner[task.key]
             if isinstance(run, store.Run):
                 took = "in the store" if task.key in stored else f"{run.record['wall_s']:.0f} s"
@@ -609,7 +689,9 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
     column = Column("running", os.uname().release, skip=why_not_here())
     if column.skip:
         return column
-    netem = not subprocess.run([*"unshare --net tc qdisc add dev lo root netem delay 1ms".split()], capture_output=True).returncode
+    netem = not subprocess.run(
+        [*"unshare --net tc qdisc add dev lo root netem delay 1ms".split()], capture_output=True
+    ).returncode
     taken = set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
 
     def attempt(*group: str) -> dict[str, Result]:
@@ -630,7 +712,7 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
     # As many as a chain has hops for; who has programs for the cgroup has it alone.
     alone = [name for name in names if known[name].halves or name in taken]
     others, size = [name for name in names if name not in alone], HOST_HOPS // len(Setup(("",), netem).roles())
-    for group in [*((name,) for name in alone), *(others[k:k + size] for k in range(0, len(others), size))]:
+    for group in [*((name,) for name in alone), *(others[k : k + size] for k in range(0, len(others), size))]:
         column.results |= attempt(*group)
     for name, result in list(column.results.items()):
         if result.failed:
@@ -643,16 +725,28 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
 
 def refused() -> dict[str, str]:
     """The objects of tests/verifier, a fault each, and the verifier's words for it: a regular expression."""
-    found = {p.name.removesuffix(".bpf.c"): re.search(r"refused: (.*) \*/", p.read_text()) for p in sorted((REPO / "tests" / "verifier").glob("*.bpf.c"))}
-    if lacking := [name for name, words in found.items() if not words or not (BUILD / "verifier" / f"{name}.bpf.o").exists()]:
-        raise LabError(f"tests/verifier/{lacking[0]}.bpf.c: " + ("not built; run `make check-kernels`" if found[lacking[0]] else "no words of the verifier"))
+    found = {
+        p.name.removesuffix(".bpf.c"): re.search(r"refused: (.*) \*/", p.read_text())
+        for p in sorted((REPO / "tests" / "verifier").glob("*.bpf.c"))
+    }
+    if lacking := [
+        name for name, words in found.items() if not words or not (BUILD / "verifier" / f"{name}.bpf.o").exists()
+    ]:
+        raise LabError(
+            f"tests/verifier/{lacking[0]}.bpf.c: "
+            + ("not built; run `make check-kernels`" if found[lacking[0]] else "no words of the verifier")
+        )
     return {name: words[1] for name, words in found.items()}
 
 
 def attempts(objects: str) -> dict[str, list[str]]:
     """How to load each from this folder: what traces by bpftool, for the loader's own tracer is no argument of it."""
-    return {name: ["bpftool", "prog", "loadall", f"{objects}/{name}.bpf.o", f"/sys/fs/bpf/refused_{name}"] if name.startswith("trace_")
-            else ["asymcc", "--objects", objects, "load", name, "--as", "refused", "-v"] for name in refused()}
+    return {
+        name: ["bpftool", "prog", "loadall", f"{objects}/{name}.bpf.o", f"/sys/fs/bpf/refused_{name}"]
+        if name.startswith("trace_")
+        else ["asymcc", "--objects", objects, "load", name, "--as", "refused", "-v"]
+        for name in refused()
+    }
 
 
 def were_refused(said: dict[str, dict]) -> Result:
@@ -661,6 +755,7 @@ def were_refused(said: dict[str, dict]) -> Result:
         if one["left"] or one["code"] != (255 if name.startswith("trace_") else 1):
             return f"exit {one['code']}, in the kernel: {', '.join(one['left']) or 'nothing'}"
         return None if re.search(words, one["words"]) else f"not {words!r}: {one['words'][-600:]}"
+
     return Result({f"refuses {name}": outcome(name, words) for name, words in refused().items()})
 
 
@@ -678,7 +773,10 @@ def refused_in_guest(made: image.Image) -> Result:
 
 
 def refused_here() -> Result:
-    found = {name: [str(BUILD / argv[0]) if argv[0] == "asymcc" else argv[0], *argv[1:]] for name, argv in attempts(str(BUILD / "verifier")).items()}
+    found = {
+        name: [str(BUILD / argv[0]) if argv[0] == "asymcc" else argv[0], *argv[1:]]
+        for name, argv in attempts(str(BUILD / "verifier")).items()
+    }
     return were_refused(agent.refusals(found))
 
 
@@ -706,6 +804,7 @@ def deaf(release: str) -> bool:
 
 def ktap(columns: list[Column], recorded: dict, write: Callable[[str], None]) -> bool:
     """The KTAP of all; true if nothing failed."""
+
     def line(depth: int, number: int, what: str, outcome: Outcome) -> None:
         if isinstance(outcome, str):
             write("  " * depth + "# " + " ".join(outcome.split()))
@@ -745,7 +844,12 @@ def ktap(columns: list[Column], recorded: dict, write: Callable[[str], None]) ->
             for n, (what, outcome) in enumerate(column.refused.outcomes.items(), 1):
                 line(2, n, what, outcome)
             bad += ["the verifier"] if column.refused.failed else []
-            line(1, len(column.results) + 1, "the verifier", f"{column.refused.failed} faults taken" if column.refused.failed else None)
+            line(
+                1,
+                len(column.results) + 1,
+                "the verifier",
+                f"{column.refused.failed} faults taken" if column.refused.failed else None,
+            )
         line(0, i, column.title, ", ".join(bad) + " failed" if bad else None)
         fine &= not bad
     return fine
@@ -753,23 +857,35 @@ def ktap(columns: list[Column], recorded: dict, write: Callable[[str], None]) ->
 
 def record(columns: list[Column], recorded: dict) -> dict:
     """What was recorded, with these kernels' results in place of their old ones."""
-    kernels, rows = dict(recorded.get("kernels", {})), {name: dict(of) for name, of in recorded.get("objects", {}).items()}
+    kernels, rows = (
+        dict(recorded.get("kernels", {})),
+        {name: dict(of) for name, of in recorded.get("objects", {}).items()},
+    )
     for column in columns:
         if column.results:
             kernels[column.label] = {"release": column.release, "package": column.package}
         for name, result in column.results.items():
             rows.setdefault(name, {})[column.label] = {
-                "release": column.release, "verified_insns": sum(result.insns.values()), "programs": result.insns,
+                "release": column.release,
+                "verified_insns": sum(result.insns.values()),
+                "programs": result.insns,
                 "passed": sum(o is None for o in result.outcomes.values()),
                 "skipped": {what: str(o) for what, o in result.outcomes.items() if isinstance(o, Skip)},
-                "failed": {what: o for what, o in result.outcomes.items() if isinstance(o, str)}}
-    return {"kernels": {label: kernels[label] for label in (*KERNELS, *kernels) if label in kernels}, "objects": dict(sorted(rows.items()))}
+                "failed": {what: o for what, o in result.outcomes.items() if isinstance(o, str)},
+            }
+    return {
+        "kernels": {label: kernels[label] for label in (*KERNELS, *kernels) if label in kernels},
+        "objects": dict(sorted(rows.items())),
+    }
 
 
 def table(recorded: dict) -> str:
     """README's: of each object on each kernel the properties that hold, of those that were tried, and what the verifier looked at."""
     kernels = recorded["kernels"]
-    lines = ["| object | " + " | ".join(k["release"] for k in kernels.values()) + " |", "| --- |" + " ---: |" * len(kernels)]
+    lines = [
+        "| object | " + " | ".join(k["release"] for k in kernels.values()) + " |",
+        "| --- |" + " ---: |" * len(kernels),
+    ]
     for name, on in recorded["objects"].items():
         cells = []
         for label in kernels:
@@ -807,14 +923,20 @@ def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, ke
         raise LabError(f"{unknown[0]}: no such object; there are {', '.join(there)}")
     names = names or there
     if missing := [name for name in names if not (BUILD / f"{name}.bpf.o").exists() or name not in LAWS]:
-        raise LabError(f"{missing[0]}: " + ("not built; run `make build`" if missing[0] in LAWS else "asymlab/kernels.py knows no law of it"))
+        raise LabError(
+            f"{missing[0]}: "
+            + ("not built; run `make build`" if missing[0] in LAWS else "asymlab/kernels.py knows no law of it")
+        )
     known = {name: facts(name) for name in names}
     recorded = json.loads(RECORD.read_text()) if RECORD.exists() else {}
 
     def say(words: str) -> None:
         print(words, file=sys.stderr, flush=True)
 
-    columns = [on_host(names, known, say) if label == "running" else in_guest(label, names, known, jobs, fresh, say) for label in labels or KERNELS]
+    columns = [
+        on_host(names, known, say) if label == "running" else in_guest(label, names, known, jobs, fresh, say)
+        for label in labels or KERNELS
+    ]
     for column in columns:
         if not column.skip and not column.error:
             column.refused = refusals(column)

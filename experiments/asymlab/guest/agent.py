@@ -36,7 +36,10 @@ SYS_PIDFD_GETFD = 438
 PR_SET_PDEATHSIG, PR_SET_TIMERSLACK = 1, 29
 SIOCETHTOOL = 0x8946
 OFFLOADS = {  # what to ask the kernel, and what to tell it
-    "tcp-segmentation-offload": (0x1E, 0x1F), "generic-segmentation-offload": (0x23, 0x24), "generic-receive-offload": (0x2B, 0x2C)}
+    "tcp-segmentation-offload": (0x1E, 0x1F),
+    "generic-segmentation-offload": (0x23, 0x24),
+    "generic-receive-offload": (0x2B, 0x2C),
+}
 # How fast RED's average falls in an idle queue: tc counts that time in ticks of 64 ns, the kernel in us; and tc means a power of
 # e where the kernel takes one of 2. The bandwidth that tc asks for serves nothing else.
 RED_IDLE = 1000 / 64 / math.log(2)
@@ -45,16 +48,18 @@ SERVER_PORT = 5201
 PROBE_PORT = 7
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
 COMPARE_BYTES = 16 << 10
-SETTLE_S = 0.5     # between the last set-up step and time zero: servers listen, the tracer runs
-IP_UDP = 28        # bytes of IPv4 and UDP header
+SETTLE_S = 0.5  # between the last set-up step and time zero: servers listen, the tracer runs
+IP_UDP = 28  # bytes of IPv4 and UDP header
 TOOLS = ("ip", "tc", "asymcc")
 # Of controllers, their objects, modules and parameters, and of nodes: they become paths and root's arguments. And what parameters may be set to.
 NAME, VALUE = "[a-z0-9_]+", r"-?[A-Za-z0-9_.]{1,64}"
 SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-MIDDLEBOX = ("add table ip lab\n"
-             "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
-             "add rule ip lab middlebox iifname {dev} {rule}\n")
+MIDDLEBOX = (
+    "add table ip lab\n"
+    "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
+    "add rule ip lab middlebox iifname {dev} {rule}\n"
+)
 PATTERN_BYTES = 65521  # a prime: no packet's length divides it
 LOG_WARNING = 4
 
@@ -74,6 +79,7 @@ def sh(*argv, text=None, check=True):
 
 def check_names(job):
     """Whoever wrote the job: what becomes a path or an argument of root's commands is what it should be."""
+
     def check(what, text, pattern=NAME):
         if not re.fullmatch(pattern, str(text)):
             raise Failure(f"{what} {text!r}: must match {pattern}")
@@ -169,21 +175,34 @@ def write_sysctls(values):
 def qdisc_commands(dev, shape, verb="add"):
     """tc commands for one direction of a link: a rate with a queue, or a delay with a loss. Or, with the verb "change", for another of the kind."""
     if shape.get("rate_bps"):
-        rate = [f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
-                f"tbf rate {shape['rate_bps']}bit burst {shape['burst_bytes']} limit 1000000000"]
+        rate = [
+            f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
+            f"tbf rate {shape['rate_bps']}bit burst {shape['burst_bytes']} limit 1000000000"
+        ]
         if red := shape.get("red"):
             # Not the kernel's red: under tbf, which only peeks, it never learns that it is idle, and its average stays.
-            return rate + ([f"qdisc add dev {dev} parent 1:1 handle 10: gred setup vqs 1 default 0"] if verb == "add" else []) + [
-                f"qdisc change dev {dev} parent 1:1 handle 10: gred vq 0 prio 1 limit {red['limit_bytes']} "
-                f"min {red['min_bytes']} max {red['max_bytes']} avpkt {red['packet_bytes']} burst {red['burst']} "
-                f"bandwidth {round(shape['rate_bps'] * RED_IDLE)}bit probability {red['probability']:.10f}{' ecn' if red['ecn'] else ''}",
-            ]
-        return rate + [f"qdisc {verb} dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}"]  # a changed tbf has given it its own limit
+            return (
+                rate
+                + ([f"qdisc add dev {dev} parent 1:1 handle 10: gred setup vqs 1 default 0"] if verb == "add" else [])
+                + [
+                    f"qdisc change dev {dev} parent 1:1 handle 10: gred vq 0 prio 1 limit {red['limit_bytes']} "
+                    f"min {red['min_bytes']} max {red['max_bytes']} avpkt {red['packet_bytes']} burst {red['burst']} "
+                    f"bandwidth {round(shape['rate_bps'] * RED_IDLE)}bit probability {red['probability']:.10f}{' ecn' if red['ecn'] else ''}"
+                ]
+            )
+        return rate + [
+            f"qdisc {verb} dev {dev} parent 1:1 handle 10: pfifo limit {shape['queue_packets']}"
+        ]  # a changed tbf has given it its own limit
     if shape.get("delay_us") or shape.get("loss") or shape.get("duplicate") or verb == "change":
         jitter = f" {shape['jitter_us']}us" if shape.get("jitter_us") else ""
-        odds = "".join(f" {what} {100 * shape[key]:.10f}%" for what, key in (("loss random", "loss"), ("duplicate", "duplicate"), ("reorder", "reorder"))
-                       if shape.get(key))
-        return [f"qdisc {'replace' if verb == 'change' else verb} dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{jitter}{odds}"]
+        odds = "".join(
+            f" {what} {100 * shape[key]:.10f}%"
+            for what, key in (("loss random", "loss"), ("duplicate", "duplicate"), ("reorder", "reorder"))
+            if shape.get(key)
+        )
+        return [
+            f"qdisc {'replace' if verb == 'change' else verb} dev {dev} root handle 1: netem limit 1000000 delay {shape['delay_us']}us{jitter}{odds}"
+        ]
     return []
 
 
@@ -200,7 +219,10 @@ def ethtool(dev, command, value=0):
 
 def middlebox(dev, kinds, syn):
     """nft commands: options of these kinds become NOPs in what comes in by a device."""
-    return "".join(MIDDLEBOX.format(dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}") for kind in kinds)
+    return "".join(
+        MIDDLEBOX.format(dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}")
+        for kind in kinds
+    )
 
 
 def rewriter(dev, kind, offset, value):
@@ -220,8 +242,10 @@ def build_network(job, ns):
     pairs, devices = [], []
     for link in job["links"]:
         a, b = link["a"], link["b"]
-        pairs.append(f"link add name {a['dev']} netns {ns.name(a['node'])} mtu {link['mtu']} address {a['mac']} "
-                     f"type veth peer name {b['dev']} netns {ns.name(b['node'])} mtu {link['mtu']} address {b['mac']}")
+        pairs.append(
+            f"link add name {a['dev']} netns {ns.name(a['node'])} mtu {link['mtu']} address {a['mac']} "
+            f"type veth peer name {b['dev']} netns {ns.name(b['node'])} mtu {link['mtu']} address {b['mac']}"
+        )
         for end, peer in ((a, b), (b, a)):
             ip[end["node"]] += [
                 f"link set {end['dev']} up",
@@ -259,23 +283,35 @@ def missing(job, ns, objects):
     lacks = []
     if os.geteuid() != 0:
         return ["not root: namespaces and BPF need it"]
-    tools = {*TOOLS, *(c["loader"] for c in job["controllers"]), *(["nft"] if job["strips"] or job.get("rewrites") else []),
-             *(["iperf3"] if job["traffic"] == "iperf3" else [])}
+    tools = {
+        *TOOLS,
+        *(c["loader"] for c in job["controllers"]),
+        *(["nft"] if job["strips"] or job.get("rewrites") else []),
+        *(["iperf3"] if job["traffic"] == "iperf3" else []),
+    }
     lacks += [f"{tool}: not installed" for tool in sorted(tools) if not shutil.which(tool)]
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
         lacks.append("kernel without BTF (CONFIG_DEBUG_INFO_BTF): no struct_ops, no tracing")
     if lacks:
         return lacks
     shapes = [end["shape"] for link in job["links"] for end in (link["a"], link["b"])]
-    kinds = {"tbf": any(s.get("rate_bps") for s in shapes),
-             "gred": any(s.get("red") for s in shapes),
-             "netem": any(s.get("delay_us") or s.get("loss") or s.get("duplicate") for s in shapes)}
+    kinds = {
+        "tbf": any(s.get("rate_bps") for s in shapes),
+        "gred": any(s.get("red") for s in shapes),
+        "netem": any(s.get("delay_us") or s.get("loss") or s.get("duplicate") for s in shapes),
+    }
     ns.add("probe")
-    for kind, options in (("tbf", "rate 1mbit burst 2000 limit 10000"), ("netem", "delay 1ms"),
-                          ("gred", "setup vqs 1 default 0")):
+    for kind, options in (
+        ("tbf", "rate 1mbit burst 2000 limit 10000"),
+        ("netem", "delay 1ms"),
+        ("gred", "setup vqs 1 default 0"),
+    ):
         if kinds[kind]:
-            p = subprocess.run(["tc", "-n", ns.name("probe"), "qdisc", "add", "dev", "lo", "root", kind, *options.split()],
-                               capture_output=True, text=True)
+            p = subprocess.run(
+                ["tc", "-n", ns.name("probe"), "qdisc", "add", "dev", "lo", "root", kind, *options.split()],
+                capture_output=True,
+                text=True,
+            )
             if p.returncode:
                 lacks.append(f"kernel without qdisc {kind} (CONFIG_NET_SCH_{kind.upper()})")
             sh("tc", "-n", ns.name("probe"), "qdisc", "del", "dev", "lo", "root", check=False)
@@ -359,7 +395,10 @@ def link_rate(sender, receiver, to, train):
     while len(came) < train["packets"] and (got := stamped_receive(receiver)):
         if len(got[0]) == train["bytes"] - IP_UDP:
             came.setdefault(struct.unpack_from("<I", got[0])[0], got[1])
-    kept, lowest = [], train["packets"]  # from the last on, those that no earlier packet follows, be it one of the first that are skipped
+    kept, lowest = (
+        [],
+        train["packets"],
+    )  # from the last on, those that no earlier packet follows, be it one of the first that are skipped
     for number, at in reversed(came.items()):
         if number < lowest:
             lowest = number
@@ -390,9 +429,16 @@ def self_check(job, ns):
         src, dst = probe_sockets(ns, probe)
         expected = probe["base_rtt_us"]
         rtt = base_rtt(src, dst, probe)
-        row(f"base RTT {probe['src']}-{probe['dst']}, us", expected, rtt,
-            rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected) + probe.get("jitter_us", 0))
-        for key, sender, receiver, to in (("forward", src, dst, probe["dst_addr"]), ("reverse", dst, src, probe["src_addr"])):
+        row(
+            f"base RTT {probe['src']}-{probe['dst']}, us",
+            expected,
+            rtt,
+            rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected) + probe.get("jitter_us", 0),
+        )
+        for key, sender, receiver, to in (
+            ("forward", src, dst, probe["dst_addr"]),
+            ("reverse", dst, src, probe["src_addr"]),
+        ):
             train = probe[key]
             if train:
                 what, expected = f"{key} rate {probe['src']}-{probe['dst']}, bit/s", train["rate_bps"]
@@ -410,14 +456,28 @@ def self_check(job, ns):
                 text = sh("tc", "-n", ns.name(end["node"]), "-d", "-j", "qdisc", "show", "dev", end["dev"])
                 queue = {q["kind"]: q["options"] for q in json.loads(text)}
                 if red := end["shape"].get("red"):
-                    wanted = {"limit": red["limit_bytes"], "min": red["min_bytes"], "max": red["max_bytes"], "ewma": red["weight_log"], "ecn": red["ecn"]}
-                    measured = {key: value for key, value in queue["gred"]["vqs"][0].items() if key in wanted} if "gred" in queue else None
+                    wanted = {
+                        "limit": red["limit_bytes"],
+                        "min": red["min_bytes"],
+                        "max": red["max_bytes"],
+                        "ewma": red["weight_log"],
+                        "ecn": red["ecn"],
+                    }
+                    measured = (
+                        {key: value for key, value in queue["gred"]["vqs"][0].items() if key in wanted}
+                        if "gred" in queue
+                        else None
+                    )
                     row(f"queue of {end['dev']}, RED's bytes", wanted, measured, measured == wanted)
                 else:
                     wanted, measured = end["shape"]["queue_packets"], queue.get("pfifo", {}).get("limit")
                     row(f"queue of {end['dev']}, packets", wanted, measured, measured == wanted)
-    on = [f"{end['dev']} {w}" for link in job["links"] for end in (link["a"], link["b"])
-          for w in offloads_on(ns, end["node"], end["dev"])]
+    on = [
+        f"{end['dev']} {w}"
+        for link in job["links"]
+        for end in (link["a"], link["b"])
+        for w in offloads_on(ns, end["node"], end["dev"])
+    ]
     row("offloads that are on", [], on, not on)
     return rows
 
@@ -455,14 +515,24 @@ def qdisc_counters(job, ns):
                 queues = json.loads(text)
                 root = next(q for q in queues if q.get("root"))
                 out[end["dev"]] = {k: root[k] for k in ("bytes", "packets", "drops", "backlog", "qlen")}
-                out[end["dev"]] |= {"marks": vq["prob_mark"] + vq["forced_mark"] for q in queues if q["kind"] == "gred" for vq in q["options"]["vqs"]}
+                out[end["dev"]] |= {
+                    "marks": vq["prob_mark"] + vq["forced_mark"]
+                    for q in queues
+                    if q["kind"] == "gred"
+                    for vq in q["options"]["vqs"]
+                }
     return out
 
 
 def snapshot(job, ns):
     hosts = sorted({f["src"] for f in job["flows"]})
-    return {"t_ns": time.monotonic_ns(), "cpu_idle_s": cpu_idle(), "qdisc": qdisc_counters(job, ns),
-            "tcp": {h: netstat(ns, h) for h in hosts}, "udp": {load["dst"]: netstat(ns, load["dst"], ("Udp",)) for load in job["background"]}}
+    return {
+        "t_ns": time.monotonic_ns(),
+        "cpu_idle_s": cpu_idle(),
+        "qdisc": qdisc_counters(job, ns),
+        "tcp": {h: netstat(ns, h) for h in hosts},
+        "udp": {load["dst"]: netstat(ns, load["dst"], ("Udp",)) for load in job["background"]},
+    }
 
 
 # --- controllers, traffic, trace -----------------------------------------------------------
@@ -477,8 +547,13 @@ def cgroup_mount():
 
 def in_cgroup(job, objects):
     """Names of the controllers that have programs for a cgroup."""
-    return [c["name"] for c in job["controllers"] if c.get("object") and c["loader"] == "asymcc"
-            and json.loads(sh("asymcc", "--objects", objects, "show", c["object"], "--json")).get("cgroup_programs")]
+    return [
+        c["name"]
+        for c in job["controllers"]
+        if c.get("object")
+        and c["loader"] == "asymcc"
+        and json.loads(sh("asymcc", "--objects", objects, "show", c["object"], "--json")).get("cgroup_programs")
+    ]
 
 
 def remove_cgroup(path):
@@ -500,7 +575,7 @@ class Cgroup:
     def __init__(self, name):
         root = cgroup_mount()
         with open("/proc/self/cgroup") as f:
-            home = next(line[len("0::"):].rstrip("\n") for line in f if line.startswith("0::"))
+            home = next(line[len("0::") :].rstrip("\n") for line in f if line.startswith("0::"))
         self.home, self.path = f"{root}{home}", f"{root}/{name}"
         try:
             os.mkdir(self.path)
@@ -563,7 +638,14 @@ class Controllers:
             with self.record.loading(c["name"]) if self.record else contextlib.nullcontext():
                 self._register(c, "--replace")
         elif what in ("unload", "drain"):
-            sh("asymcc", "--objects", self.objects, "unload", c["name"], *(["--drain", "--seconds", "0"] if what == "drain" else ["--force"]))
+            sh(
+                "asymcc",
+                "--objects",
+                self.objects,
+                "unload",
+                c["name"],
+                *(["--drain", "--seconds", "0"] if what == "drain" else ["--force"]),
+            )
             self.loaded.remove(c["name"])
         else:
             sh("asymcc", "--objects", self.objects, what, c["name"], "--cgroup", self.cgroup)
@@ -573,7 +655,9 @@ class Controllers:
 
     def close(self):
         while self.loaded:
-            sh("asymcc", "unload", "--force", self.loaded.pop())  # the namespaces that give them to connections go after them
+            sh(
+                "asymcc", "unload", "--force", self.loaded.pop()
+            )  # the namespaces that give them to connections go after them
 
 
 class Record:
@@ -639,7 +723,9 @@ class Record:
             except FileNotFoundError:
                 pass  # with its module
             except OSError as e:
-                raise Failure(f"controller {controller}: parameter {key}={old.strip()}, as it was: {e.strerror}") from None
+                raise Failure(
+                    f"controller {controller}: parameter {key}={old.strip()}, as it was: {e.strerror}"
+                ) from None
         there = self.registered() if left["loaded"] else {}
         for name, number in left["loaded"].items():
             if name in there and number in (None, there[name]):
@@ -655,8 +741,12 @@ class Record:
 def in_kernel():
     """(kind, id) of the controllers' programs and registrations that the kernel has now, with their names."""
     kinds = {"prog": ("struct_ops", "sock_ops", "cgroup_skb"), "map": ("struct_ops",)}
-    return {(kind, o["id"]): f"{kind} {o['id']} {o.get('name', '')}" for kind, types in kinds.items()
-            for o in json.loads(sh("bpftool", "-j", kind, "show")) if o.get("type") in types}
+    return {
+        (kind, o["id"]): f"{kind} {o['id']} {o.get('name', '')}"
+        for kind, types in kinds.items()
+        for o in json.loads(sh("bpftool", "-j", kind, "show"))
+        if o.get("type") in types
+    }
 
 
 def left_over(mine):
@@ -711,20 +801,43 @@ class Traffic:
 
     def _spawn(self, node, *argv, errors=subprocess.DEVNULL):
         with self.ns.enter(node):
-            p = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=subprocess.STDOUT, preexec_fn=die_with_us)
+            p = subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=subprocess.STDOUT, preexec_fn=die_with_us
+            )
         self.processes.append(p)
         return p
 
     def serve(self):
         for flow in self.job["flows"]:
             self.servers[flow["id"]] = self._spawn(
-                flow["dst"], "iperf3", "--server", "--one-off", "--interval", "0", "--port", str(SERVER_PORT + flow["id"]))
+                flow["dst"],
+                "iperf3",
+                "--server",
+                "--one-off",
+                "--interval",
+                "0",
+                "--port",
+                str(SERVER_PORT + flow["id"]),
+            )
 
     def start(self, flow):
         self.clients[flow["id"]] = self._spawn(
-            flow["src"], "iperf3", "--client", flow["dst_addr"], "--bind", flow["src_addr"],
-            "--port", str(SERVER_PORT + flow["id"]), "--cport", str(FLOW_PORT + flow["id"]),
-            "--time", "86400", "--interval", "0", errors=subprocess.PIPE)
+            flow["src"],
+            "iperf3",
+            "--client",
+            flow["dst_addr"],
+            "--bind",
+            flow["src_addr"],
+            "--port",
+            str(SERVER_PORT + flow["id"]),
+            "--cport",
+            str(FLOW_PORT + flow["id"]),
+            "--time",
+            "86400",
+            "--interval",
+            "0",
+            errors=subprocess.PIPE,
+        )
 
     def calm(self, flow):
         """Let the receiver's data socket collect WAKE_BYTES before it wakes its reader."""
@@ -847,7 +960,7 @@ def telling_source(flow):
         s.connect((flow["dst_addr"], SERVER_PORT + flow["id"]))
         while True:
             at = position % PATTERN_BYTES
-            position += s.send(data[at:at + WAKE_BYTES])
+            position += s.send(data[at : at + WAKE_BYTES])
 
 
 def comparing_sink(flow, tally):
@@ -871,7 +984,7 @@ def comparing_sink(flow, tally):
                 return
             position = tally.fields[0]
             at = position % PATTERN_BYTES
-            if block[:got] != data[at:at + got] and tally.fields[1] < 0:
+            if block[:got] != data[at : at + got] and tally.fields[1] < 0:
                 tally.fields[1] = position + next(i for i in range(got) if block[i] != data[at + i])
             tally.fields[0] = position + got
 
@@ -884,8 +997,10 @@ class PlainTraffic(Traffic):
         for flow in self.job["flows"]:
             tally = self.tallies.get(flow["id"])
             ends = (comparing_sink, flow, tally), (telling_source, flow)
-            for processes, node, work in ((self.servers, flow["dst"], ends[0] if tally else (sink, flow)),
-                                          (self.clients, flow["src"], ends[1] if tally else (source, flow))):
+            for processes, node, work in (
+                (self.servers, flow["dst"], ends[0] if tally else (sink, flow)),
+                (self.clients, flow["src"], ends[1] if tally else (source, flow)),
+            ):
                 with self.ns.enter(node):
                     p = Forked(*work)
                 self.processes.append(p)
@@ -957,8 +1072,26 @@ class Tracer:
         ports = f"{FLOW_PORT}-{FLOW_PORT + len(job['flows']) - 1}"
         state = ["--state"] if job["trace_state"] else []
         self.process = subprocess.Popen(
-            ["asymcc", "--objects", objects, "trace", "--ports", ports, "--bin-ms", str(job["bin_ms"]), *state, *links, "-o", path],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=die_with_us)
+            [
+                "asymcc",
+                "--objects",
+                objects,
+                "trace",
+                "--ports",
+                ports,
+                "--bin-ms",
+                str(job["bin_ms"]),
+                *state,
+                *links,
+                "-o",
+                path,
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=die_with_us,
+        )
 
     def wait_until_attached(self):
         line = self.process.stdout.readline().strip()
@@ -993,11 +1126,13 @@ class Capture:
 
     BUFFER = 32 << 20  # bytes of packets that may wait, each with some 2 kB
     READ_S = 0.1
-    SNAP = 96          # bytes kept: IPv4 and TCP headers are at most 80 without IP options
+    SNAP = 96  # bytes kept: IPv4 and TCP headers are at most 80 without IP options
     PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAP, 101)  # in ns; packets start at the IP header
     ETH_P_ALL, SO_ATTACH_FILTER, SO_RCVBUFFORCE, SOL_PACKET, PACKET_STATISTICS = 3, 26, 33, 263, 6
     # Outgoing packets only: load the packet type, compare with PACKET_OUTGOING, keep SNAP or nothing.
-    FILTER = struct.pack("=HBBIHBBIHBBIHBBI", 0x30, 0, 0, 0xFFFFF004, 0x15, 0, 1, socket.PACKET_OUTGOING, 0x06, 0, 0, SNAP, 0x06, 0, 0, 0)
+    FILTER = struct.pack(
+        "=HBBIHBBIHBBIHBBI", 0x30, 0, 0, 0xFFFFF004, 0x15, 0, 1, socket.PACKET_OUTGOING, 0x06, 0, 0, SNAP, 0x06, 0, 0, 0
+    )
 
     def __init__(self, job, ns, out):
         self.ends, self.done = [], threading.Event()
@@ -1014,7 +1149,11 @@ class Capture:
 
     def _set_up(self, s, dev):
         code = ctypes.create_string_buffer(self.FILTER, len(self.FILTER))
-        s.setsockopt(socket.SOL_SOCKET, self.SO_ATTACH_FILTER, struct.pack("HxxxxxxP", len(self.FILTER) // 8, ctypes.addressof(code)))
+        s.setsockopt(
+            socket.SOL_SOCKET,
+            self.SO_ATTACH_FILTER,
+            struct.pack("HxxxxxxP", len(self.FILTER) // 8, ctypes.addressof(code)),
+        )
         s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         s.setsockopt(socket.SOL_SOCKET, self.SO_RCVBUFFORCE, self.BUFFER)
         s.setblocking(False)
@@ -1066,10 +1205,25 @@ def change_path(job, ns, ends):
     for end in ends:
         if "mtu" in end:
             routes = [r for r in job["routes"] if (r["node"], r["dev"]) == (end["node"], end["dev"])]
-            sh("ip", "-n", ns.name(end["node"]), "-batch", "-",
-               text="".join(f"route replace {r['dst']} via {r['via']} dev {r['dev']} mtu {end['mtu']}\n" for r in routes))
+            sh(
+                "ip",
+                "-n",
+                ns.name(end["node"]),
+                "-batch",
+                "-",
+                text="".join(
+                    f"route replace {r['dst']} via {r['via']} dev {r['dev']} mtu {end['mtu']}\n" for r in routes
+                ),
+            )
         else:
-            sh("tc", "-n", ns.name(end["node"]), "-batch", "-", text="\n".join(qdisc_commands(end["dev"], end["shape"], "change")) + "\n")
+            sh(
+                "tc",
+                "-n",
+                ns.name(end["node"]),
+                "-batch",
+                "-",
+                text="\n".join(qdisc_commands(end["dev"], end["shape"], "change")) + "\n",
+            )
 
 
 def run_flows(job, ns, traffic, background, tracer, command):
@@ -1080,12 +1234,18 @@ def run_flows(job, ns, traffic, background, tracer, command):
     events = [(job["measure_from_s"], 2, "measure", None), (job["duration_s"], 3, "end", None)]
     for flow in job["flows"]:
         events.append((flow["start_s"], 1, "start", flow))
-        events += [(flow["start_s"] + after, 1, "calm", flow) for after in (0.5, 2, 8) if flow["start_s"] + after < job["duration_s"]]
+        events += [
+            (flow["start_s"] + after, 1, "calm", flow)
+            for after in (0.5, 2, 8)
+            if flow["start_s"] + after < job["duration_s"]
+        ]
         for what in ("stop", "resume"):
             if flow[f"{what}_s"] is not None:
                 events.append((flow[f"{what}_s"], 0, what, flow))
     for change in job["changes"]:
-        events.append((change["at_s"], 0, "path" if "path" in change else "command" if "command" in change else "set", change))
+        events.append(
+            (change["at_s"], 0, "path" if "path" in change else "command" if "command" in change else "set", change)
+        )
     for load in job["background"]:
         events.append((load["start_s"], 1, "load", load))
         if load["stop_s"] is not None:
@@ -1197,11 +1357,17 @@ def run(job, out, objects, prefix="lab-", record=None):
         traced = tracer.finish()
         a, b = marks["measure"], marks["end"]
         result = {
-            "kernel": os.uname().release, "phases": phases, "zero_ns": zero, "bin_ms": job["bin_ms"],
+            "kernel": os.uname().release,
+            "phases": phases,
+            "zero_ns": zero,
+            "bin_ms": job["bin_ms"],
             "zero_unix_ns": zero + time.time_ns() - time.monotonic_ns(),
             "self_check": checks,
             "cpu_busy": 1 - (b["cpu_idle_s"] - a["cpu_idle_s"]) / ((b["t_ns"] - a["t_ns"]) / 1e9),
-            "marks": marks, "controllers": controllers.show(), "traced": traced, "sysctls": sysctls,
+            "marks": marks,
+            "controllers": controllers.show(),
+            "traced": traced,
+            "sysctls": sysctls,
         }
         if job.get("verify"):
             result["verified"] = {number: tally.told() for number, tally in sorted(traffic.tallies.items())}
@@ -1213,8 +1379,10 @@ def run(job, out, objects, prefix="lab-", record=None):
 
 def main():
     """agent.py JOB OUT OBJECTS: on a live host. One line on failure."""
+
     def stop(*_):
         raise KeyboardInterrupt
+
     for s in SIGNALS:
         signal.signal(s, stop)
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)

@@ -71,10 +71,10 @@ def shared_memory() -> mmap.mmap | None:
 
 def take_job(memory: mmap.mmap) -> dict:
     """Unpack what the run brings along; returns its job."""
-    magic, length = HEADER.unpack(memory[:HEADER.size])
+    magic, length = HEADER.unpack(memory[: HEADER.size])
     if magic != JOB:
         raise OSError("no job in the shared memory")
-    with tarfile.open(fileobj=io.BytesIO(memory[HEADER.size:HEADER.size + length])) as tar:
+    with tarfile.open(fileobj=io.BytesIO(memory[HEADER.size : HEADER.size + length])) as tar:
         tar.extractall("/lab")
     with open("/lab/job.json") as f:
         return json.load(f)
@@ -93,6 +93,7 @@ def hand_out(memory: mmap.mmap, status: dict) -> None:
             return len(data)
 
     with tarfile.open(fileobj=Sink(), mode="w|", bufsize=1 << 20) as tar:
+
         def add(name: str, data_size: int, stream) -> None:
             info = tarfile.TarInfo(name)
             info.size = data_size
@@ -104,7 +105,7 @@ def hand_out(memory: mmap.mmap, status: dict) -> None:
             path = f"{OUT}/{name}"
             with open(path, "rb") as stream:
                 add(name, os.path.getsize(path), stream)
-    memory[:HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
+    memory[: HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
 
 
 def main() -> None:
@@ -112,8 +113,15 @@ def main() -> None:
     console = os.open("/dev/console", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(console, fd)
-    for kind, target in (("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/tmp"), ("tmpfs", "/run"),
-                         ("bpf", "/sys/fs/bpf"), ("tracefs", "/sys/kernel/tracing"), ("cgroup2", "/sys/fs/cgroup")):
+    for kind, target in (
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("tmpfs", "/tmp"),
+        ("tmpfs", "/run"),
+        ("bpf", "/sys/fs/bpf"),
+        ("tracefs", "/sys/kernel/tracing"),
+        ("cgroup2", "/sys/fs/cgroup"),
+    ):
         mount(kind, target)
     os.environ.update(PATH="/usr/bin", HOME="/", PYTHONHASHSEED="0", LC_ALL="C")
     os.mkdir(OUT)

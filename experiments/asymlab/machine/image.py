@@ -132,8 +132,14 @@ def apt_source(cache: Path) -> AptSource:
                 run("apt-get", *options, "update")
         except LabError as e:
             words = str(e)  # of a source that may not matter here
-        for line in run("apt-get", *options, "indextargets", "--format", "$(ORIGIN)|$(SITE)|$(CODENAME)|$(COMPONENT)",
-                        "Identifier: Packages").splitlines():
+        for line in run(
+            "apt-get",
+            *options,
+            "indextargets",
+            "--format",
+            "$(ORIGIN)|$(SITE)|$(CODENAME)|$(COMPONENT)",
+            "Identifier: Packages",
+        ).splitlines():
             origin, site, codename, component = line.split("|")
             if origin in ("Debian", "Ubuntu") and component == "main":
                 return AptSource(origin, site, codename.split("-")[0])
@@ -144,9 +150,18 @@ def own_state(state: Path) -> list[str]:
     """Options that make apt write only under state, as an ordinary user."""
     for sub in ("lists/partial", "archives/partial"):
         (state / sub).mkdir(parents=True, exist_ok=True)
-    return ["-o", f"Dir::State::Lists={state}/lists", "-o", f"Dir::Cache={state}",
-            "-o", "APT::Sandbox::User=", "-o", "Acquire::Languages=none",
-            "-o", "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false"]
+    return [
+        "-o",
+        f"Dir::State::Lists={state}/lists",
+        "-o",
+        f"Dir::Cache={state}",
+        "-o",
+        "APT::Sandbox::User=",
+        "-o",
+        "Acquire::Languages=none",
+        "-o",
+        "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
+    ]
 
 
 def apt_options(source: AptSource, suite: str, cache: Path) -> list[str]:
@@ -154,8 +169,9 @@ def apt_options(source: AptSource, suite: str, cache: Path) -> list[str]:
     state = cache / suite
     own = own_state(state)
     sources = state / "suite.sources"
-    sources.write_text(f"Types: deb\nURIs: {source.site}\nSuites: {suite}\nComponents: main\n"
-                       f"Signed-By: {source.keyring}\n")
+    sources.write_text(
+        f"Types: deb\nURIs: {source.site}\nSuites: {suite}\nComponents: main\nSigned-By: {source.keyring}\n"
+    )
     return [*own, "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
 
 
@@ -189,8 +205,10 @@ def find_kernel_package(wanted: str, cache: Path, say) -> tuple[list[str], list[
             text = run("apt-cache", *options, "show", "--no-all-versions", name)
         packages = [name] + re.findall(r"linux-(?:modules|binary)-[0-9][^ ,)]*", text)  # one package, or several
         return options, packages, version
-    raise LabError(f"kernel {wanted}: not in the package source; there are: "
-                   f"{', '.join(seen) or 'none'}; or give --kernel VMLINUZ --modules DIR")
+    raise LabError(
+        f"kernel {wanted}: not in the package source; there are: "
+        f"{', '.join(seen) or 'none'}; or give --kernel VMLINUZ --modules DIR"
+    )
 
 
 def fetch_kernel(wanted: str, say) -> Kernel:
@@ -215,8 +233,7 @@ def _fetch_kernel(wanted: str, cache: Path, say) -> Kernel:
                 run("dpkg-deb", "-x", deb, tree)
         (tree / ".done").touch()
     release = packages[0].removeprefix("linux-image-").removeprefix("unsigned-")
-    modules = next((m for top in ("lib", "usr/lib")
-                    if (m := tree / top / "modules" / release).is_dir()), None)
+    modules = next((m for top in ("lib", "usr/lib") if (m := tree / top / "modules" / release).is_dir()), None)
     if not modules:
         raise LabError(f"{packages[0]}: the package holds no modules for {release}")
     vmlinuz = next((f for f in (tree / "boot" / f"vmlinuz-{release}", modules / "vmlinuz") if f.exists()), None)
@@ -228,8 +245,7 @@ def _fetch_kernel(wanted: str, cache: Path, say) -> Kernel:
 def user_kernel(vmlinuz: Path, modules: Path | None) -> Kernel:
     """A kernel of the user's own: vmlinuz (or vmlinux) and the folder of its modules."""
     if modules is None or not (modules / "kernel").is_dir():
-        raise LabError(f"--modules: give the folder that holds kernel/ of {vmlinuz} "
-                       "(usually /lib/modules/RELEASE)")
+        raise LabError(f"--modules: give the folder that holds kernel/ of {vmlinuz} (usually /lib/modules/RELEASE)")
     return Kernel(modules.resolve().name, "user", vmlinuz, modules)
 
 
@@ -244,18 +260,24 @@ def extract_vmlinux(vmlinuz: Path) -> bytes:
             raise LabError(f"kernel image {vmlinuz}: neither a bzImage nor an ELF")
         setup = (data[0x1F1] or 4) + 1
         offset, length = struct.unpack_from("<II", data, 0x248)
-        data = decompress(data[setup * 512 + offset:][:length], vmlinuz)
+        data = decompress(data[setup * 512 + offset :][:length], vmlinuz)
     if data[:4] != b"\x7fELF":
         raise LabError(f"kernel image {vmlinuz}: its payload is not an ELF kernel")
     if b".BTF\0" not in data:
-        raise LabError(f"kernel image {vmlinuz}: built without BTF (CONFIG_DEBUG_INFO_BTF); "
-                       "struct_ops needs it, take another kernel")
+        raise LabError(
+            f"kernel image {vmlinuz}: built without BTF (CONFIG_DEBUG_INFO_BTF); "
+            "struct_ops needs it, take another kernel"
+        )
     return data
 
 
 def decompress(data: bytes, what: Path) -> bytes:
-    for magic, tool in ((b"\x28\xb5\x2f\xfd", "zstd"), (b"\x02\x21\x4c\x18", "lz4"),
-                        (b"\xfd7zXZ", "xz"), (b"\x1f\x8b", "gzip")):
+    for magic, tool in (
+        (b"\x28\xb5\x2f\xfd", "zstd"),
+        (b"\x02\x21\x4c\x18", "lz4"),
+        (b"\xfd7zXZ", "xz"),
+        (b"\x1f\x8b", "gzip"),
+    ):
         if data.startswith(magic):
             break
     else:
@@ -386,7 +408,8 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
         own = host in (asymcc, python)
         parts[Path(guest).name] = {
             "version": "this tree" if host == asymcc else package_version(host.resolve() if own else host),
-            "sha256": sha256(host.resolve())}
+            "sha256": sha256(host.resolve()),
+        }
         libs |= {str(p).lstrip("/"): p for p in libraries(host.resolve())}
     agent = [GUEST / "agent.py", GUEST / "init.py"]
     with tempfile.TemporaryDirectory() as tmp:
@@ -422,7 +445,7 @@ def write_sparse(file: Path, data: bytes, block: int = 1 << 16) -> None:
     """With holes for blocks of zeros, most of a booted machine's memory."""
     with open(file, "wb") as f:
         for at in range(0, len(data), block):
-            part = data[at:at + block]
+            part = data[at : at + block]
             if part.count(0) == len(part):
                 f.seek(at + len(part))
             else:
@@ -430,8 +453,7 @@ def write_sparse(file: Path, data: bytes, block: int = 1 << 16) -> None:
         f.truncate(len(data))
 
 
-def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
-                label: str | None = None, say=print) -> Path:
+def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None, label: str | None = None, say=print) -> Path:
     """Make (or renew) an image; returns its folder. `kernel`: a series ("6.12"), a package name, or a file."""
     is_file = "/" in kernel or Path(kernel).is_file()
     from . import vm  # which needs this module
@@ -455,8 +477,13 @@ def build_image(kernel: str = DEFAULT_KERNEL, modules: Path | None = None,
     try:
         files = vm.boot(vmlinux, base, k.release)
         parts["memory"] = {"version": "booted", "sha256": hashlib.sha256(files["memory"]).hexdigest()}
-        manifest = {"kernel": k.release, "qemu": vm.qemu(), "booted_by": vm.booted_by(k.release), "devices": hashlib.sha256(files["devices"]).hexdigest(),
-                    "parts": dict(sorted(parts.items()))}
+        manifest = {
+            "kernel": k.release,
+            "qemu": vm.qemu(),
+            "booted_by": vm.booted_by(k.release),
+            "devices": hashlib.sha256(files["devices"]).hexdigest(),
+            "parts": dict(sorted(parts.items())),
+        }
         files["manifest.json"] = json.dumps(manifest, indent=1).encode()
         folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
@@ -503,14 +530,20 @@ def check_current(label: str) -> None:
 
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
     if manifest["qemu"] != vm.qemu():
-        raise LabError(f"image {label}: booted by another QEMU than this machine's; `asymlab image --kernel {label}` renews it")
+        raise LabError(
+            f"image {label}: booted by another QEMU than this machine's; `asymlab image --kernel {label}` renews it"
+        )
     if manifest["booted_by"] != vm.booted_by(manifest["kernel"]):
-        raise LabError(f"image {label}: booted with another command line than this tree's; `asymlab image --kernel {label}` renews it")
+        raise LabError(
+            f"image {label}: booted with another command line than this tree's; `asymlab image --kernel {label}` renews it"
+        )
     parts = manifest["parts"]
     for name, file in of_this_tree().items():
         if not file.exists() or parts[name]["sha256"] != sha256(file):
-            raise LabError(f"image {label}: made with another {name} than this tree's; "
-                           f"`make build` and `asymlab image --kernel {label}` renew it")
+            raise LabError(
+                f"image {label}: made with another {name} than this tree's; "
+                f"`make build` and `asymlab image --kernel {label}` renew it"
+            )
 
 
 def open_image(label: str = DEFAULT_KERNEL) -> Image:
@@ -522,5 +555,7 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
         return Image(folder, manifest["kernel"], digest.hexdigest(), manifest["devices"])
     except (OSError, ValueError, KeyError):
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
-        raise LabError(f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "
-                       f"`asymlab image --kernel {label}` makes it") from None
+        raise LabError(
+            f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "
+            f"`asymlab image --kernel {label}` makes it"
+        ) from None

@@ -29,14 +29,17 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
-from .image import Image, open_image, run as sh, sha256
 from ..paths import BUILD
-from ..results.store import FILES, TABLES_HASH
 from ..plan.topology import job_objects
+from ..results.store import FILES, TABLES_HASH
+from .image import Image, open_image, sha256
+from .image import run as sh
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
-SHARED_MB = 1024  # memory that the job comes in by, and the results go out; a sparse file, as large as what is written to it
+SHARED_MB = (
+    1024  # memory that the job comes in by, and the results go out; a sparse file, as large as what is written to it
+)
 HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"  # what it holds, and how much
 SANDBOX = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]  # shapes no result
 WALL_LIMIT_S = 1800
@@ -45,17 +48,19 @@ CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
 WORDS_MAX = 1000  # characters of a guest's complaint that are repeated
 READY = "ready"  # what the state at STOP is called
 STOP = "__x64_sys_reboot"  # of the guest's kernel: the guest calls it once it is ready for a job
-APPEND = ("console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
-          "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
-          "audit=0 PYTHONHASHSEED=0 rdinit=/init "
-          # No security module but this, which does nothing here. `apparmor=0` alone lets SELinux in, where the
-          # kernel knows no `selinux=0`: its hooks see each packet at each node, 7 % of a packet's work.
-          "lsm=lockdown "
-          # Clearing all memory that is handed out and checking each copy from and to users: 2 % of it.
-          "init_on_alloc=0 hardened_usercopy=off "
-          # Self-tests, key rings and names for trace formats that no run uses: half of the boot.
-          "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted,"
-          "crypto_kdf108_init,trace_eval_init")
+APPEND = (
+    "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
+    "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
+    "audit=0 PYTHONHASHSEED=0 rdinit=/init "
+    # No security module but this, which does nothing here. `apparmor=0` alone lets SELinux in, where the
+    # kernel knows no `selinux=0`: its hooks see each packet at each node, 7 % of a packet's work.
+    "lsm=lockdown "
+    # Clearing all memory that is handed out and checking each copy from and to users: 2 % of it.
+    "init_on_alloc=0 hardened_usercopy=off "
+    # Self-tests, key rings and names for trace formats that no run uses: half of the boot.
+    "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted,"
+    "crypto_kdf108_init,trace_eval_init"
+)
 
 
 @cache
@@ -63,8 +68,14 @@ def qemu() -> dict[str, str]:
     """What QEMU says of itself, and hashes of it and of the firmware that runs before the kernel."""
     if not (binary := shutil.which(QEMU)):
         raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing")
-    files = [Path(binary), *(p for name in ("seabios/bios-256k.bin", "qemu/pvh.bin", "qemu/kvmvapic.bin")
-                             if (p := Path("/usr/share", name)).exists())]
+    files = [
+        Path(binary),
+        *(
+            p
+            for name in ("seabios/bios-256k.bin", "qemu/pvh.bin", "qemu/kvmvapic.bin")
+            if (p := Path("/usr/share", name)).exists()
+        ),
+    ]
     return {"version": sh(QEMU, "--version").splitlines()[0], **{p.name: sha256(p) for p in files}}
 
 
@@ -90,11 +101,40 @@ def arguments(kernel: str, seed: int, memory: str, share: bool, devices: str, co
 
     memory: the guest's, written to if `share`; devices: where the state of all else is kept (qcow2).
     """
-    return ["-M", "pc,memory-backend=ram", "-nodefaults", "-no-user-config", "-nic", "none", "-display", "none", "-no-reboot",
-            "-accel", "tcg,thread=single,tb-size=128", "-icount", ICOUNT, "-smp", "1",
-            "-m", str(MEMORY_MB), "-cpu", cpu(kernel), "-rtc", "base=2026-01-01,clock=vm", "-seed", str(seed),
-            "-object", f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={'on' if share else 'off'}",
-            "-drive", f"if=none,id=state,file={devices}", "-serial", f"file:{console}", "-S", "-qmp", "stdio"]
+    return [
+        "-M",
+        "pc,memory-backend=ram",
+        "-nodefaults",
+        "-no-user-config",
+        "-nic",
+        "none",
+        "-display",
+        "none",
+        "-no-reboot",
+        "-accel",
+        "tcg,thread=single,tb-size=128",
+        "-icount",
+        ICOUNT,
+        "-smp",
+        "1",
+        "-m",
+        str(MEMORY_MB),
+        "-cpu",
+        cpu(kernel),
+        "-rtc",
+        "base=2026-01-01,clock=vm",
+        "-seed",
+        str(seed),
+        "-object",
+        f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={'on' if share else 'off'}",
+        "-drive",
+        f"if=none,id=state,file={devices}",
+        "-serial",
+        f"file:{console}",
+        "-S",
+        "-qmp",
+        "stdio",
+    ]
 
 
 class Machine:
@@ -103,12 +143,32 @@ class Machine:
     def __init__(self, argv: list[str], folder: Path, core: int | None = None, started=None, pass_fds=()):
         # One core for both of QEMU's threads: they alternate. As a batch job, so that the one that is woken
         # waits until the other has let go of the lock it needs: a third of the context switches, a fifth less CPU.
-        argv = ["setpriv", "--pdeathsig", "KILL", *(["taskset", "--cpu-list", str(core)] if core is not None else []),
-                "prlimit", f"--fsize={SHARED_MB << 20}", "--core=0", "chrt", "--batch", "0", QEMU, *SANDBOX, *argv]
+        argv = [
+            "setpriv",
+            "--pdeathsig",
+            "KILL",
+            *(["taskset", "--cpu-list", str(core)] if core is not None else []),
+            "prlimit",
+            f"--fsize={SHARED_MB << 20}",
+            "--core=0",
+            "chrt",
+            "--batch",
+            "0",
+            QEMU,
+            *SANDBOX,
+            *argv,
+        ]
         self.folder = folder
         with open(folder / "errors", "wb") as errors:
-            self.process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-                                            start_new_session=True, pass_fds=pass_fds)
+            self.process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+                pass_fds=pass_fds,
+            )
         try:
             if started:
                 started(self.process)
@@ -161,7 +221,9 @@ class Machine:
             if len(said) == CONSOLE_MAX:
                 raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}")
             if time.monotonic() > until:
-                raise LabError(f"virtual machine: no end after {limit_s:.0f} s of wall time ({self.complaint()}); a shorter duration or a lower rate helps")
+                raise LabError(
+                    f"virtual machine: no end after {limit_s:.0f} s of wall time ({self.complaint()}); a shorter duration or a lower rate helps"
+                )
         if self.process.returncode:
             raise LabError(self.last_words())
 
@@ -207,7 +269,7 @@ class Debugger:
             if not more:
                 raise LabError(f"virtual machine: ended, or not ready for a job after {BOOT_LIMIT_S} s")
             self.heard += more
-        self.heard = self.heard[found.end():]
+        self.heard = self.heard[found.end() :]
         self.socket.sendall(b"+")
         return found[1]
 
@@ -232,8 +294,15 @@ def boot(vmlinux: bytes, base: bytes, kernel: str) -> dict[str, bytes]:
     with scratch("boot-") as tmp:
         (tmp / "vmlinux").write_bytes(vmlinux)
         (tmp / "base.cpio").write_bytes(base)
-        argv = [*arguments(kernel, 0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console"),
-                "-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio", "-append", APPEND]
+        argv = [
+            *arguments(kernel, 0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console"),
+            "-kernel",
+            f"{tmp}/vmlinux",
+            "-initrd",
+            f"{tmp}/base.cpio",
+            "-append",
+            APPEND,
+        ]
         sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
         # A first time to learn where: a packaged kernel has no symbols, and the guest prints the address.
         with contextlib.closing(Machine(argv, tmp)) as machine:
@@ -244,7 +313,9 @@ def boot(vmlinux: bytes, base: bytes, kernel: str) -> dict[str, bytes]:
                 raise LabError(f"virtual machine: not ready for a job: {machine.complaint()}")
         (tmp / "memory").unlink()
         with contextlib.closing(Debugger()) as debugger:
-            with contextlib.closing(Machine(argv + debugger.arguments(), tmp, pass_fds=[debugger.theirs.fileno()])) as machine:
+            with contextlib.closing(
+                Machine(argv + debugger.arguments(), tmp, pass_fds=[debugger.theirs.fileno()])
+            ) as machine:
                 debugger.theirs.close()  # so that its end is heard of
                 debugger.stop_at(int(found[1], 16))
                 machine.human(f"savevm {READY}")
@@ -292,8 +363,14 @@ def scratch(prefix: str):
         yield Path(name)
 
 
-def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = None,
-        limit_s: float = WALL_LIMIT_S, started=None) -> tuple[dict[str, bytes], dict[str, float]]:
+def run(
+    image: Image,
+    job: dict,
+    objects: dict[str, bytes],
+    core: int | None = None,
+    limit_s: float = WALL_LIMIT_S,
+    started=None,
+) -> tuple[dict[str, bytes], dict[str, float]]:
     """Go on from the booted machine, run the job, power off. Returns the files the agent left, and what it took of the host:
     wall_s in all, boot_s up to the first packet. `started` gets the process.
 
@@ -327,14 +404,25 @@ def run(image: Image, job: dict, objects: dict[str, bytes], core: int | None = N
         with contextlib.closing(Machine(argv, tmp, core, started)) as machine:
             machine.human(f"loadvm {READY}")
             # Plugged in only now: a machine that is kept with it would bring all of its memory along.
-            machine.do("object-add", **{"qom-type": "memory-backend-file", "id": "shared", "size": SHARED_MB << 20,
-                                        "mem-path": f"{tmp}/shared", "share": True})
+            machine.do(
+                "object-add",
+                **{
+                    "qom-type": "memory-backend-file",
+                    "id": "shared",
+                    "size": SHARED_MB << 20,
+                    "mem-path": f"{tmp}/shared",
+                    "share": True,
+                },
+            )
             machine.do("device_add", driver="ivshmem-plain", memdev="shared", bus="pci.0", addr="05.0")
             machine.do("cont")
             machine.wait(limit_s, look)
             if open_image(image.folder.name).hash != image.hash:
                 raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
-            return _results(machine), {"wall_s": round(time.monotonic() - began, 2), "boot_s": boot_s and round(boot_s, 2)}
+            return _results(machine), {
+                "wall_s": round(time.monotonic() - began, 2),
+                "boot_s": boot_s and round(boot_s, 2),
+            }
 
 
 def _results(machine: Machine) -> dict[str, bytes]:
@@ -359,7 +447,14 @@ def unpack(data: bytes) -> dict[str, bytes]:
     files = {}
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
         for m in tar:
-            if m.name in files or m.size > {"status.json": 1 << 20, **FILES}.get(m.name, -1) or m.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or m.issparse():
-                raise LabError(f"virtual machine: {m.name[:40]!r} of {m.size} bytes, type {m.type!r}, is no result of an agent")
+            if (
+                m.name in files
+                or m.size > {"status.json": 1 << 20, **FILES}.get(m.name, -1)
+                or m.type not in (tarfile.REGTYPE, tarfile.AREGTYPE)
+                or m.issparse()
+            ):
+                raise LabError(
+                    f"virtual machine: {m.name[:40]!r} of {m.size} bytes, type {m.type!r}, is no result of an agent"
+                )
             files[m.name] = tar.extractfile(m).read()
     return files

@@ -16,7 +16,8 @@ import re
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Iterable, Literal
+from typing import Annotated, Any, Literal
+from collections.abc import Iterable
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -102,7 +103,9 @@ class Red(Model):
     max: int = Field(ge=3)  # from here on everything is
     probability: Share = Field(gt=0)  # just below max
     ecn: bool = False  # packets that may be marked are not dropped
-    weight: float = Field(0.002, ge=1e-4, le=0.5)  # of the newest length in the average: that of RED's authors and of ns-2
+    weight: float = Field(
+        0.002, ge=1e-4, le=0.5
+    )  # of the newest length in the average: that of RED's authors and of ns-2
 
     @property
     def weight_log(self) -> int:
@@ -177,7 +180,9 @@ class PathSpec(Model):
             if direction.queue * self.mtu >= 2**32:  # the kernel's limit, in bytes
                 raise ValueError(f"queue: {direction.queue} packets of {self.mtu} bytes are too many for one with red")
             if (red.max * self.mtu).bit_length() + red.weight_log >= 32:  # bits of the kernel's average
-                raise ValueError(f"red.max: {red.max} packets are too many for a weight of {red.weight}: take a larger weight")
+                raise ValueError(
+                    f"red.max: {red.max} packets are too many for a weight of {red.weight}: take a larger weight"
+                )
         return self
 
     @property
@@ -244,7 +249,9 @@ class Change(Model):
     rate: Rate | None = None
     delay: Time | None = None
     loss: Share | None = None
-    mtu: int | None = Field(None, ge=552, le=9000)  # of the hop: hosts learn it by ICMP; shorter ones they do not believe
+    mtu: int | None = Field(
+        None, ge=552, le=9000
+    )  # of the hop: hosts learn it by ICMP; shorter ones they do not believe
 
     @property
     def of_path(self) -> dict[str, int | float]:
@@ -257,7 +264,9 @@ class Change(Model):
         if self.of_path and not self.direction:
             raise ValueError(f"{next(iter(self.of_path))}: needs a direction")
         if not self.of_path and (not self.controller or not (self.set or self.command)):
-            raise ValueError(f"must have controller and set, controller and command, or direction and one of {', '.join(PATH_KEYS)}")
+            raise ValueError(
+                f"must have controller and set, controller and command, or direction and one of {', '.join(PATH_KEYS)}"
+            )
         if self.set and self.command not in (None, "replace", "load"):
             raise ValueError(f"set: {self.command} takes no parameters")
         return self
@@ -268,7 +277,9 @@ class Run(Model):
     measure_from: Time
     start_jitter: Time = 10_000  # starts are delayed by uniform [0, this), drawn from the seed
     trace_state: bool = False  # keep the controllers' private state at each ACK, too
-    traffic: Literal["iperf3", "plain"] = "iperf3"  # plain: connections of data alone; iperf3 talks before, over the same path
+    traffic: Literal["iperf3", "plain"] = (
+        "iperf3"  # plain: connections of data alone; iperf3 talks before, over the same path
+    )
     verify: bool = False  # each receiver compares what arrives with what was sent, byte by byte; plain traffic only
     capture: bool = False  # keep the headers of all packets as they leave the first hop's queues, too
     audit: bool = False  # look at the end whether the controllers left anything in the kernel
@@ -286,8 +297,13 @@ class Run(Model):
 
 def _sysctl(value: Any) -> int | str:
     if isinstance(value, dict):
-        raise ValueError("a key with dots must be quoted, as in \"net.ipv4.tcp_early_retrans\" = 3")
-    if isinstance(value, str) and re.fullmatch("[ -~]{1,200}", value) or type(value) is int and -(2**63) <= value < 2**64:
+        raise ValueError('a key with dots must be quoted, as in "net.ipv4.tcp_early_retrans" = 3')
+    if (
+        isinstance(value, str)
+        and re.fullmatch("[ -~]{1,200}", value)
+        or type(value) is int
+        and -(2**63) <= value < 2**64
+    ):
         return value
     raise ValueError(f"{_short(value)} is neither a number nor a text")
 
@@ -330,14 +346,18 @@ class Scenario(Model):
             if max(load.start, load.stop or 0) >= self.run.duration:
                 raise ValueError(f"background.{i}: starts or stops after run.duration")
             if load.packet > self.path.mtu:
-                raise ValueError(f"background.{i}.packet: {load.packet} bytes are more than the path's mtu, {self.path.mtu}")
+                raise ValueError(
+                    f"background.{i}.packet: {load.packet} bytes are more than the path's mtu, {self.path.mtu}"
+                )
         for i, change in enumerate(self.changes):
             if change.at >= self.run.duration:
                 raise ValueError(f"changes.{i}: comes after run.duration")
             if change.controller and change.controller not in {flow.controller for flow in self.flows}:
                 raise ValueError(f"changes.{i}.controller: no flow has {change.controller}")
-        named = [*((f"flows.{i}", flow) for i, flow in enumerate(self.flows)),
-                 *((f"background.{i}", load) for i, load in enumerate(self.background))]
+        named = [
+            *((f"flows.{i}", flow) for i, flow in enumerate(self.flows)),
+            *((f"background.{i}", load) for i, load in enumerate(self.background)),
+        ]
         for name, flow in named:
             enter, leave = self.switches(flow)
             for key, switch in (("enter", enter), ("leave", leave)):
@@ -345,9 +365,10 @@ class Scenario(Model):
                     raise ValueError(f"{name}.{key}: no switch {switch}; there are 1 to {last}")
             if enter == leave or (enter < leave) != (flow.direction == "forward"):
                 order = "below" if flow.direction == "forward" else "above"
-                raise ValueError(f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}")
+                raise ValueError(
+                    f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}"
+                )
         return self
-
 
     @model_validator(mode="after")
     def _changes_fit(self):
@@ -355,7 +376,9 @@ class Scenario(Model):
         out: set[str] = set()
         for i, change in sorted(enumerate(self.changes), key=lambda c: c[1].at):
             if change.controller and (change.command == "load") != (change.controller in out):
-                raise ValueError(f"changes.{i}: {change.controller} is {'not ' * (change.controller in out)}loaded then")
+                raise ValueError(
+                    f"changes.{i}: {change.controller} is {'not ' * (change.controller in out)}loaded then"
+                )
             if change.command in ("unload", "drain"):
                 out.add(change.controller)
             out -= {change.controller} if change.command == "load" else set()
@@ -390,7 +413,7 @@ def _set(tree: dict, key: str, value: Any) -> None:
     head, _, rest = key.partition(".")
     if isinstance(tree, list):
         numbered = re.fullmatch("[0-9]{1,3}", head)
-        for item in ([tree[int(head)]] if numbered else tree):
+        for item in [tree[int(head)]] if numbered else tree:
             _set(item, rest if numbered else key, value)
     elif rest:
         _set(tree.setdefault(head, {}), rest, value)
@@ -411,7 +434,9 @@ def _tables(file: Path, values: dict[str, Any]) -> None:
 def _explain(file: Path, error: ValidationError) -> LabError:
     first = error.errors()[0]
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-    return _wrong(file, ".".join(str(part) for part in first["loc"] if part != "[key]"), reason)  # what Scenario itself finds names its key
+    return _wrong(
+        file, ".".join(str(part) for part in first["loc"] if part != "[key]"), reason
+    )  # what Scenario itself finds names its key
 
 
 def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None) -> list[Case]:
@@ -465,7 +490,9 @@ def _cases(file: Path, tree: dict[str, Any], which: str, seeds: tuple[int, ...] 
     _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
     axes = _axes(file, {**sweep, **changes.pop("sweep", {})})
     if math.prod(map(len, axes)) * len(seeds or range(count)) > RUNS_MAX:
-        raise LabError(f"{file}: more than {RUNS_MAX} runs: {len(seeds or range(count))} seeds of {math.prod(map(len, axes))} cases")
+        raise LabError(
+            f"{file}: more than {RUNS_MAX} runs: {len(seeds or range(count))} seeds of {math.prod(map(len, axes))} cases"
+        )
     cases = []
     for chosen in itertools.product(*axes):
         one, point, settings = copy.deepcopy(tree), {}, dict(changes)

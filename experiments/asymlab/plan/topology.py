@@ -48,8 +48,25 @@ from ..guest.agent import IP_UDP
 from ..paths import BUILD
 from .scenario import BIN_MS, Background, Case, Change, Direction, Flow, Red, Scenario
 
-KERNEL_CONTROLLERS = ("reno", "cubic", "vegas", "westwood", "highspeed", "bic", "bbr", "htcp", "illinois", "veno",
-                      "dctcp", "hybla", "lp", "nv", "scalable", "yeah", "cdg")
+KERNEL_CONTROLLERS = (
+    "reno",
+    "cubic",
+    "vegas",
+    "westwood",
+    "highspeed",
+    "bic",
+    "bbr",
+    "htcp",
+    "illinois",
+    "veno",
+    "dctcp",
+    "hybla",
+    "lp",
+    "nv",
+    "scalable",
+    "yeah",
+    "cdg",
+)
 BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
 
 COMMON = {
@@ -99,8 +116,16 @@ def _red(red: Red, queue: int, packet: int) -> dict:
     """The kernel's RED counts bytes (those that tbf counts): thresholds and limit are multiples of the direction's usual packet."""
     wanted = red.weight_log
     burst = next(b for b in count(red.min) if _tc_weight_log(red.min, b) >= wanted)
-    return {"packet_bytes": packet, "limit_bytes": queue * packet, "min_bytes": red.min * packet, "max_bytes": red.max * packet, "probability": red.probability,
-            "burst": burst, "weight_log": _tc_weight_log(red.min, burst), "ecn": red.ecn}
+    return {
+        "packet_bytes": packet,
+        "limit_bytes": queue * packet,
+        "min_bytes": red.min * packet,
+        "max_bytes": red.max * packet,
+        "probability": red.probability,
+        "burst": burst,
+        "weight_log": _tc_weight_log(red.min, burst),
+        "ecn": red.ecn,
+    }
 
 
 def _shape(direction: Direction, largest: int, usual: int) -> dict:
@@ -111,7 +136,9 @@ def _shape(direction: Direction, largest: int, usual: int) -> dict:
 
 def _propagation(direction: Direction, extra: int = 0) -> dict:
     shape = {"delay_us": direction.delay + extra, "loss": direction.loss, "reorder": direction.reorder}
-    return shape | {key: value for key, value in (("duplicate", direction.duplicate), ("jitter_us", direction.jitter)) if value}
+    return shape | {
+        key: value for key, value in (("duplicate", direction.duplicate), ("jitter_us", direction.jitter)) if value
+    }
 
 
 def _train(shapes: list[dict]) -> dict:
@@ -131,12 +158,21 @@ def _train_of(shapes: list[dict], size: int) -> dict:
         return s["red"]["limit_bytes"] // size + s["burst_bytes"] // size - 2 if "red" in s else s["queue_packets"]
 
     rate, burst = min((s["rate_bps"], s["burst_bytes"]) for s in shapes)
-    passed = max(burst + rate * max(0, burst - s["burst_bytes"]) / (s["rate_bps"] - rate) if s["rate_bps"] > rate else burst
-                 for s in shapes)
+    passed = max(
+        burst + rate * max(0, burst - s["burst_bytes"]) / (s["rate_bps"] - rate) if s["rate_bps"] > rate else burst
+        for s in shapes
+    )
     skip = math.ceil(passed / size) + 2
     packets = min(skip + 26, *map(held, shapes))
-    dropped = any(packets**2 * size >> s["red"]["weight_log"] + 1 > s["red"]["min_bytes"] for s in shapes if "red" in s)  # its average would rise so far
-    return {"packets": packets if packets >= skip + 4 and not dropped else 0, "bytes": size, "skip": skip, "rate_bps": rate}
+    dropped = any(
+        packets**2 * size >> s["red"]["weight_log"] + 1 > s["red"]["min_bytes"] for s in shapes if "red" in s
+    )  # its average would rise so far
+    return {
+        "packets": packets if packets >= skip + 4 and not dropped else 0,
+        "bytes": size,
+        "skip": skip,
+        "rate_bps": rate,
+    }
 
 
 def objects_needed(scenario: Scenario) -> dict[str, str | None]:
@@ -151,7 +187,9 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
         elif obj == name and name in KERNEL_CONTROLLERS:
             found[name] = None
         else:
-            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {', '.join([*built, *KERNEL_CONTROLLERS])}")
+            raise LabError(
+                f"flows.{i}.controller: no controller {obj!r}; there are {', '.join([*built, *KERNEL_CONTROLLERS])}"
+            )
     return found
 
 
@@ -161,7 +199,9 @@ def _controller(file: Path, name: str, obj: str | None, given: dict) -> dict:
     if loader not in ("asymcc", "bpftool"):
         raise LabError(f"{file}: controllers.{name}.loader: {loader!r} is neither 'asymcc' nor 'bpftool'")
     if loader == "bpftool" and (obj != name or values):
-        raise LabError(f"{file}: controllers.{name}: bpftool registers an object as it is, with no other name and no parameters")
+        raise LabError(
+            f"{file}: controllers.{name}: bpftool registers an object as it is, with no other name and no parameters"
+        )
     return {"name": name, "object": obj, "set": values, "loader": loader}
 
 
@@ -193,7 +233,10 @@ def _of_path(s: Scenario, shapes: list[dict], shaped: dict) -> Iterator[dict]:
         if "mtu" in new:
             path.append({"node": queue["node"], "dev": queue["dev"], "mtu": change.mtu})
         if "delay" in new or "loss" in new:
-            path += [{"node": end["node"], "dev": end["dev"], "shape": _propagation(hops[place], extra)} for end, extra in delays]
+            path += [
+                {"node": end["node"], "dev": end["dev"], "shape": _propagation(hops[place], extra)}
+                for end, extra in delays
+            ]
         yield {"at_s": change.at / 1e6, "path": path}
 
 
@@ -207,26 +250,47 @@ def compile_job(case: Case, seed: int) -> dict:
     hops = s.path.chain
     dumbbell = len(hops) == 1
     spans = [sorted(s.switches(f)) for f in (*s.flows, *s.background)]  # from which switch to which, left to right
-    carried = [{f.direction for f, (low, high) in zip((*s.flows, *s.background), spans) if low <= k < high}
-               for k in range(1, len(hops) + 1)]
+    carried = [
+        {f.direction for f, (low, high) in zip((*s.flows, *s.background), spans) if low <= k < high}
+        for k in range(1, len(hops) + 1)
+    ]
     links, routes, ends = [], [], {}  # ends: (node, neighbour) -> the node's end of their link
 
     def link(a: str, b: str, ab: dict, ba: dict) -> None:
         k = len(links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
         ends[a, b], ends[b, a] = (
-            {"node": n, "dev": f"{n}-{m}", "addr": f"10.77.{k}.{i}", "mac": f"02:00:00:00:{k:02x}:{i:02x}", "shape": shape}
-            for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba)))
+            {
+                "node": n,
+                "dev": f"{n}-{m}",
+                "addr": f"10.77.{k}.{i}",
+                "mac": f"02:00:00:00:{k:02x}:{i:02x}",
+                "shape": shape,
+            }
+            for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba))
+        )
         links.append({"a": ends[a, b], "b": ends[b, a], "mtu": s.path.mtu})
 
     def route(node: str, via: str, to: dict) -> None:
-        routes.append({"node": node, "dst": to["addr"].rsplit(".", 1)[0] + ".0/30", "via": ends[via, node]["addr"],
-                       "dev": ends[node, via]["dev"], "attrs": ""})
+        routes.append(
+            {
+                "node": node,
+                "dst": to["addr"].rsplit(".", 1)[0] + ".0/30",
+                "via": ends[via, node]["addr"],
+                "dev": ends[node, via]["dev"],
+                "attrs": "",
+            }
+        )
 
     switches = ["left", "right"] if dumbbell else [f"sw{k}" for k in range(1, len(hops) + 2)]
     trunk, shapes, watch, strips, rewrites = switches[:1], [], [], [], []  # trunk: every router from left to right
-    shaped: dict[tuple[int, str], tuple[dict, list[tuple[dict, int]]]] = {}  # (hop, direction): its queue's end; ends with its delay, each with extra
+    shaped: dict[
+        tuple[int, str], tuple[dict, list[tuple[dict, int]]]
+    ] = {}  # (hop, direction): its queue's end; ends with its delay, each with extra
     for k, (hop, loads, (left, right)) in enumerate(zip(hops, carried, pairwise(switches)), 1):
-        shape = {d: _shape(getattr(hop, d), *(s.path.mtu, s.path.mtu) if d in loads else (ACK_MTU, header_bytes(s))) for d in DIRECTIONS}
+        shape = {
+            d: _shape(getattr(hop, d), *(s.path.mtu, s.path.mtu) if d in loads else (ACK_MTU, header_bytes(s)))
+            for d in DIRECTIONS
+        }
         way = [left, right] if dumbbell else [left, f"wire{k}", right]
         if dumbbell:
             link(left, right, shape["forward"], shape["reverse"])
@@ -235,8 +299,13 @@ def compile_job(case: Case, seed: int) -> dict:
             link(way[1], right, _propagation(hop.forward), shape["reverse"])
         trunk += way[1:]
         shapes.append(shape)
-        watch.append({"name": f"hop {k}", "forward": {"dev": ends[left, way[1]]["dev"], "rate_bps": hop.forward.rate},
-                      "reverse": {"dev": ends[right, way[-2]]["dev"], "rate_bps": hop.reverse.rate}})
+        watch.append(
+            {
+                "name": f"hop {k}",
+                "forward": {"dev": ends[left, way[1]]["dev"], "rate_bps": hop.forward.rate},
+                "reverse": {"dev": ends[right, way[-2]]["dev"], "rate_bps": hop.reverse.rate},
+            }
+        )
         for direction, entry in ((hop.forward, ends[way[1], left]), (hop.reverse, ends[way[-2], right])):
             if direction.strip:
                 strips.append({"node": entry["node"], "dev": entry["dev"], **direction.strip.model_dump()})
@@ -251,28 +320,43 @@ def compile_job(case: Case, seed: int) -> dict:
         """Link the two to their switches, and route between them. Their ends of the links, the left one first."""
         left_host, right_host = (src, dst) if flow.direction == "forward" else (dst, src)
         first, last = switches[low - 1], switches[high - 1]
-        behind = {d: _propagation(getattr(hops[0], d), extra) if dumbbell
-                  else {"delay_us": extra, "loss": 0.0, "reorder": 0.0} for d in DIRECTIONS}
+        behind = {
+            d: _propagation(getattr(hops[0], d), extra)
+            if dumbbell
+            else {"delay_us": extra, "loss": 0.0, "reorder": 0.0}
+            for d in DIRECTIONS
+        }
         link(left_host, first, {}, behind["reverse"])
         link(right_host, last, {}, behind["forward"])
         if dumbbell:
             shaped[1, "forward"][1].append((ends[last, right_host], extra))
             shaped[1, "reverse"][1].append((ends[first, left_host], extra))
         at_left, at_right = ends[left_host, first], ends[right_host, last]
-        for left, right in pairwise(trunk[trunk.index(first):trunk.index(last) + 1]):
+        for left, right in pairwise(trunk[trunk.index(first) : trunk.index(last) + 1]):
             route(left, right, at_right)
             route(right, left, at_left)
         return at_left, at_right
 
     def way_out(end: dict, attrs: list[str]) -> None:
         via = end["dev"].removeprefix(f"{end['node']}-")
-        routes.append({"node": end["node"], "dst": "default", "via": ends[via, end["node"]]["addr"], "dev": end["dev"], "attrs": " ".join(attrs)})
+        routes.append(
+            {
+                "node": end["node"],
+                "dst": "default",
+                "via": ends[via, end["node"]]["addr"],
+                "dev": end["dev"],
+                "attrs": " ".join(attrs),
+            }
+        )
 
     flows, probes, trained = [], [], set()
     for i, (flow, (low, high)) in enumerate(zip(s.flows, spans)):
         src, dst = f"src{i}", f"dst{i}"
         stops = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
-        nodes += [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **own, **s.sysctls}} for n, own in ((src, stops), (dst, {}))]
+        nodes += [
+            {"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **own, **s.sysctls}}
+            for n, own in ((src, stops), (dst, {}))
+        ]
         data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
         at = hosts(src, dst, flow, low, high, flow.extra_delay)
         host = {end["node"]: end for end in at}
@@ -288,50 +372,96 @@ def compile_job(case: Case, seed: int) -> dict:
                     attrs.append(f"mtu lock {ACK_MTU} advmss {s.path.mtu - 40}")
             way_out(end, attrs)
         for _ in range(flow.count):
-            flows.append({"id": len(flows), "src": src, "dst": dst, "src_addr": host[src]["addr"],
-                          "dst_addr": host[dst]["addr"], "controller": flow.controller,
-                          "start_s": (flow.start + rng.random() * s.run.start_jitter) / 1e6,
-                          "stop_s": None if flow.stop is None else flow.stop / 1e6,
-                          "resume_s": None if flow.resume is None else flow.resume / 1e6})
+            flows.append(
+                {
+                    "id": len(flows),
+                    "src": src,
+                    "dst": dst,
+                    "src_addr": host[src]["addr"],
+                    "dst_addr": host[dst]["addr"],
+                    "controller": flow.controller,
+                    "start_s": (flow.start + rng.random() * s.run.start_jitter) / 1e6,
+                    "stop_s": None if flow.stop is None else flow.stop / 1e6,
+                    "resume_s": None if flow.resume is None else flow.resume / 1e6,
+                }
+            )
         # Full buckets pass a small probe at once.
         base = sum(hops[k].forward.delay + hops[k].reverse.delay for k in crossed) + 2 * flow.extra_delay
         trains = [_train([shapes[k][d] for k in crossed]) for d in (data, ack)]
         jitters = [sum(getattr(hops[k], d).jitter for k in crossed) for d in (data, ack)]
-        trains = [train | {"packets": 0} if jitter else train for train, jitter in zip(trains, jitters)]  # it would measure the jitter
+        trains = [
+            train | {"packets": 0} if jitter else train for train, jitter in zip(trains, jitters)
+        ]  # it would measure the jitter
         gap = max(8e6 * t["bytes"] / t["rate_bps"] for t in trains)
         known = s.switches(flow) in trained
         trained.add(s.switches(flow))
-        probes.append({"src": src, "dst": dst, "src_addr": host[src]["addr"], "dst_addr": host[dst]["addr"], "base_rtt_us": base,
-                       "timeout_s": 1 + (4 * base + 16 * gap) / 1e6,
-                       "forward": None if known else trains[0], "reverse": None if known else trains[1]}
-                      | ({"jitter_us": sum(jitters)} if any(jitters) else {}))
+        probes.append(
+            {
+                "src": src,
+                "dst": dst,
+                "src_addr": host[src]["addr"],
+                "dst_addr": host[dst]["addr"],
+                "base_rtt_us": base,
+                "timeout_s": 1 + (4 * base + 16 * gap) / 1e6,
+                "forward": None if known else trains[0],
+                "reverse": None if known else trains[1],
+            }
+            | ({"jitter_us": sum(jitters)} if any(jitters) else {})
+        )
     background = []
-    for i, (load, (low, high)) in enumerate(zip(s.background, spans[len(s.flows):])):
+    for i, (load, (low, high)) in enumerate(zip(s.background, spans[len(s.flows) :])):
         src, dst = f"cbr{i}", f"void{i}"
         nodes += [{"name": n, "sysctls": COMMON} for n in (src, dst)]
         at = hosts(src, dst, load, low, high)
         for end in at:
             way_out(end, [])
         addr = {end["node"]: end["addr"] for end in at}
-        background.append({"id": i, "src": src, "dst": dst, "src_addr": addr[src], "dst_addr": addr[dst],
-                           "payload_bytes": load.packet - IP_UDP, "period_ns": round(load.packet * 8e9 / load.rate),
-                           "start_s": load.start / 1e6, "stop_s": None if load.stop is None else load.stop / 1e6,
-                           "hops": [f"hop {k}" for k in range(low, high)]})
-    controllers = [_controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())]
+        background.append(
+            {
+                "id": i,
+                "src": src,
+                "dst": dst,
+                "src_addr": addr[src],
+                "dst_addr": addr[dst],
+                "payload_bytes": load.packet - IP_UDP,
+                "period_ns": round(load.packet * 8e9 / load.rate),
+                "start_s": load.start / 1e6,
+                "stop_s": None if load.stop is None else load.stop / 1e6,
+                "hops": [f"hop {k}" for k in range(low, high)],
+            }
+        )
+    controllers = [
+        _controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())
+    ]
     return {
-        "seed": seed, "duration_s": s.run.duration / 1e6, "measure_from_s": s.run.measure_from / 1e6, "bin_ms": BIN_MS,
-        "trace_state": s.run.trace_state, "traffic": s.run.traffic, "capture": s.run.capture, "audit": s.run.audit,
-        "nodes": nodes, "must_have": sorted(s.sysctls), "links": links, "strips": strips, "routes": routes, "flows": flows,
+        "seed": seed,
+        "duration_s": s.run.duration / 1e6,
+        "measure_from_s": s.run.measure_from / 1e6,
+        "bin_ms": BIN_MS,
+        "trace_state": s.run.trace_state,
+        "traffic": s.run.traffic,
+        "capture": s.run.capture,
+        "audit": s.run.audit,
+        "nodes": nodes,
+        "must_have": sorted(s.sysctls),
+        "links": links,
+        "strips": strips,
+        "routes": routes,
+        "flows": flows,
         "background": background,
         "changes": [*_of_controllers(case.file, s.changes, controllers), *_of_path(s, shapes, shaped)],
         "controllers": controllers,
         "watch": watch,
-        "probes": probes, "payload_share": 1 - header_bytes(s) / s.path.mtu,
-        **({"rewrites": rewrites} if rewrites else {}), **({"verify": True} if s.run.verify else {}),
+        "probes": probes,
+        "payload_share": 1 - header_bytes(s) / s.path.mtu,
+        **({"rewrites": rewrites} if rewrites else {}),
+        **({"verify": True} if s.run.verify else {}),
     }
 
 
 def job_objects(job: dict) -> list[Path]:
     """The BPF objects that a job brings along."""
-    names = {c["object"] for c in job["controllers"] if c["object"]} | {"use" for c in job["changes"] if c.get("command") == "use"}
+    names = {c["object"] for c in job["controllers"] if c["object"]} | {
+        "use" for c in job["changes"] if c.get("command") == "use"
+    }
     return [BUILD / f"{name}.bpf.o" for name in sorted(names)]

@@ -23,9 +23,14 @@ from . import report, suite
 FORMAT = 1
 WHERE = ("kernel", "image", "qemu")
 METRICS = {  # name: (label, scale, unit)
-    "goodput_bps": ("goodput", 1e-6, "Mbit/s"), "utilisation": ("utilisation", 1, ""), "jain": ("Jain", 1, ""),
-    "rtt_p50_s": ("RTT p50", 1e3, "ms"), "rtt_p95_s": ("RTT p95", 1e3, "ms"), "acks_per_data_packet": ("ACKs per packet", 1, ""),
-    "retransmits": ("retransmissions", 1, ""), "timeouts": ("timeouts", 1, ""),
+    "goodput_bps": ("goodput", 1e-6, "Mbit/s"),
+    "utilisation": ("utilisation", 1, ""),
+    "jain": ("Jain", 1, ""),
+    "rtt_p50_s": ("RTT p50", 1e3, "ms"),
+    "rtt_p95_s": ("RTT p95", 1e3, "ms"),
+    "acks_per_data_packet": ("ACKs per packet", 1, ""),
+    "retransmits": ("retransmissions", 1, ""),
+    "timeouts": ("timeouts", 1, ""),
 }
 
 
@@ -37,7 +42,9 @@ def load(folder: Path) -> dict:
         try:
             loaded[name] = json.loads(file.read_text())
         except FileNotFoundError:
-            raise LabError(f"{file}: there is none; name the folder of a report, as `asymlab suite --report DIR` writes it") from None
+            raise LabError(
+                f"{file}: there is none; name the folder of a report, as `asymlab suite --report DIR` writes it"
+            ) from None
         except OSError as e:
             raise LabError(f"{file}: {e.strerror}") from None
         except (ValueError, RecursionError):
@@ -45,21 +52,37 @@ def load(folder: Path) -> dict:
     results, verdicts = loaded["results.json"], loaded["verdicts.json"]
     try:
         if results["format"] != FORMAT:
-            raise LabError(f"{folder / 'results.json'}: format {results['format']}, not {FORMAT}; write the report anew with `asymlab suite`")
+            raise LabError(
+                f"{folder / 'results.json'}: format {results['format']}, not {FORMAT}; write the report anew with `asymlab suite`"
+            )
         runs = {}
         for run in results["runs"]:
             name = run["case"], run["seed"]
             if name in runs:
-                raise LabError(f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids")
-            runs[name] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {"metrics": {m: measured(run["metrics"][m]) for m in METRICS}}
+                raise LabError(
+                    f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids"
+                )
+            runs[name] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {
+                "metrics": {m: measured(run["metrics"][m]) for m in METRICS}
+            }
             known = run["provenance"]
-            if not all(isinstance(text, str) for text in (run["name"], run["case"], *run["invalid"], *(known[p] for p in (*WHERE, "result_sha256")))):
+            if not all(
+                isinstance(text, str)
+                for text in (run["name"], run["case"], *run["invalid"], *(known[p] for p in (*WHERE, "result_sha256")))
+            ):
                 raise TypeError(f"run {run['name']}")
         if unknown := [v["verdict"] for v in verdicts if v["verdict"] not in report.SYMBOLS]:
             raise ValueError(f"verdict {unknown[0]}")
-        return {"folder": str(folder), "set": results["set"], "runs": runs, "verdicts": {v["id"]: v["verdict"] for v in verdicts}}
+        return {
+            "folder": str(folder),
+            "set": results["set"],
+            "runs": runs,
+            "verdicts": {v["id"]: v["verdict"] for v in verdicts},
+        }
     except (LookupError, TypeError, ValueError, AttributeError) as e:
-        raise LabError(f"{folder}: not a report's results ({type(e).__name__}: {e}); write it anew with `asymlab suite`") from None
+        raise LabError(
+            f"{folder}: not a report's results ({type(e).__name__}: {e}); write it anew with `asymlab suite`"
+        ) from None
 
 
 def measured(value) -> float | None:
@@ -82,18 +105,47 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
         for metric in METRICS:
             pairs = [tuple(side["runs"][case, seed]["metrics"][metric] for side in (a, b)) for seed in cases[case]]
             rows.append({"case": case, "metric": metric, "seeds": len(pairs)} | judge(pairs, tolerance))
-    changed = [{"id": id, "a": v, "b": b["verdicts"][id]} for id, v in a["verdicts"].items() if b["verdicts"].get(id, v) != v]
-    runs = {"only_a": only(a["runs"], b["runs"]), "only_b": only(b["runs"], a["runs"]),
-            "invalid": [{"name": a["runs"][n]["name"], "a": a["runs"][n]["invalid"], "b": b["runs"][n]["invalid"]} for n in both if n not in valid]}
-    verdicts = {"both": sum(id in b["verdicts"] for id in a["verdicts"]), "changed": changed,
-                "only_a": [id for id in a["verdicts"] if id not in b["verdicts"]], "only_b": [id for id in b["verdicts"] if id not in a["verdicts"]]}
+    changed = [
+        {"id": id, "a": v, "b": b["verdicts"][id]} for id, v in a["verdicts"].items() if b["verdicts"].get(id, v) != v
+    ]
+    runs = {
+        "only_a": only(a["runs"], b["runs"]),
+        "only_b": only(b["runs"], a["runs"]),
+        "invalid": [
+            {"name": a["runs"][n]["name"], "a": a["runs"][n]["invalid"], "b": b["runs"][n]["invalid"]}
+            for n in both
+            if n not in valid
+        ],
+    }
+    verdicts = {
+        "both": sum(id in b["verdicts"] for id in a["verdicts"]),
+        "changed": changed,
+        "only_a": [id for id in a["verdicts"] if id not in b["verdicts"]],
+        "only_b": [id for id in b["verdicts"] if id not in a["verdicts"]],
+    }
     return {
-        "rule": rule(tolerance), "tolerance": tolerance,
-        "a": side(a), "b": side(b), "pairs": len(valid),
-        "identical": sum(a["runs"][n]["provenance"]["result_sha256"] == b["runs"][n]["provenance"]["result_sha256"] for n in both),
-        "rows": rows, "verdicts": verdicts, "runs": runs,
-        "same": not any((any(r["differs"] for r in rows), changed, verdicts["only_a"], verdicts["only_b"], runs["only_a"], runs["only_b"],
-                         any(bool(r["a"]) != bool(r["b"]) for r in runs["invalid"]))),
+        "rule": rule(tolerance),
+        "tolerance": tolerance,
+        "a": side(a),
+        "b": side(b),
+        "pairs": len(valid),
+        "identical": sum(
+            a["runs"][n]["provenance"]["result_sha256"] == b["runs"][n]["provenance"]["result_sha256"] for n in both
+        ),
+        "rows": rows,
+        "verdicts": verdicts,
+        "runs": runs,
+        "same": not any(
+            (
+                any(r["differs"] for r in rows),
+                changed,
+                verdicts["only_a"],
+                verdicts["only_b"],
+                runs["only_a"],
+                runs["only_b"],
+                any(bool(r["a"]) != bool(r["b"]) for r in runs["invalid"]),
+            )
+        ),
     }
 
 
@@ -113,8 +165,10 @@ def judge(pairs: list[tuple], tolerance: float) -> dict:
 
 
 def rule(tolerance: float) -> str:
-    return ("A metric differs if the 95 % interval of its differences, seed by seed, does not hold zero; with one seed, if the values are more "
-            f"than {100 * tolerance:g} % apart. With several seeds about one in twenty is marked by chance.")
+    return (
+        "A metric differs if the 95 % interval of its differences, seed by seed, does not hold zero; with one seed, if the values are more "
+        f"than {100 * tolerance:g} % apart. With several seeds about one in twenty is marked by chance."
+    )
 
 
 def only(runs: dict, others: dict) -> list[str]:
@@ -125,7 +179,8 @@ def side(results: dict) -> dict:
     """Where a set comes from."""
     found = [run["provenance"] for run in results["runs"].values()]
     return {"folder": results["folder"], "set": results["set"], "runs": len(results["runs"])} | {
-        what: sorted({p[what] for p in found}) for what in WHERE}
+        what: sorted({p[what] for p in found}) for what in WHERE
+    }
 
 
 # --- as text and as a page ----------------------------------------------------------------
@@ -161,16 +216,20 @@ def sentences(compared: dict) -> list[str]:
     """What is not a number, a line each."""
     runs, verdicts = compared["runs"], compared["verdicts"]
     differing = [r for r in compared["rows"] if r["differs"]]
-    lines = [f"{compared['pairs']} pairs of runs, {compared['identical']} of them identical to the byte; "
-             f"{len(differing)} of {len(compared['rows'])} metrics differ, in {len({r['case'] for r in differing})} of "
-             f"{len({r['case'] for r in compared['rows']})} cases"]
+    lines = [
+        f"{compared['pairs']} pairs of runs, {compared['identical']} of them identical to the byte; "
+        f"{len(differing)} of {len(compared['rows'])} metrics differ, in {len({r['case'] for r in differing})} of "
+        f"{len({r['case'] for r in compared['rows']})} cases"
+    ]
     lines.append(f"{len(verdicts['changed'])} of {verdicts['both']} verdicts changed")
     for what, found in (("runs", runs), ("verdicts", verdicts)):
         for which in ("a", "b"):
             if names := found[f"only_{which}"]:
                 lines.append(f"{what} only in {compared[which]['folder']}: {', '.join(names)}")
     for run in runs["invalid"]:
-        lines.append(f"{run['name']}: invalid, compared with nothing ({'; '.join(filter(None, ('A: ' * bool(run['a']) + '; '.join(run['a']), 'B: ' * bool(run['b']) + '; '.join(run['b']))))})")
+        lines.append(
+            f"{run['name']}: invalid, compared with nothing ({'; '.join(filter(None, ('A: ' * bool(run['a']) + '; '.join(run['a']), 'B: ' * bool(run['b']) + '; '.join(run['b']))))})"
+        )
     return lines
 
 
@@ -180,18 +239,36 @@ def print_comparison(compared: dict, everything: bool) -> None:
     shown = [r for r in compared["rows"] if r["differs"] or everything]
     if shown:
         table = Table(box=None, header_style="bold")
-        for column, justify in (("", "left"), ("case", "left"), ("metric", "left"), ("seeds", "right"), ("A", "right"), ("B", "right"), ("B - A", "right")):
+        for column, justify in (
+            ("", "left"),
+            ("case", "left"),
+            ("metric", "left"),
+            ("seeds", "right"),
+            ("A", "right"),
+            ("B", "right"),
+            ("B - A", "right"),
+        ):
             table.add_column(column, justify=justify)
         for r in shown:
-            table.add_row(Text("≠ differs" if r["differs"] else "same", style="bold red" if r["differs"] else "dim"), Text(r["case"]), name_of(r["metric"]),
-                          str(r["seeds"]), value(r["a"], r["metric"]), value(r["b"], r["metric"]), change(r))
+            table.add_row(
+                Text("≠ differs" if r["differs"] else "same", style="bold red" if r["differs"] else "dim"),
+                Text(r["case"]),
+                name_of(r["metric"]),
+                str(r["seeds"]),
+                value(r["a"], r["metric"]),
+                value(r["b"], r["metric"]),
+                change(r),
+            )
         console.print(table)
     if compared["verdicts"]["changed"]:
         table = Table(box=None, header_style="bold")
         for column in ("verdict", "A", "B"):
             table.add_column(column)
         for v in compared["verdicts"]["changed"]:
-            table.add_row(Text(v["id"]), *(Text(f"{report.SYMBOLS[v[x]]} {v[x]}", style=report.TERMINAL[v[x]]) for x in ("a", "b")))
+            table.add_row(
+                Text(v["id"]),
+                *(Text(f"{report.SYMBOLS[v[x]]} {v[x]}", style=report.TERMINAL[v[x]]) for x in ("a", "b")),
+            )
         console.print(table)
     for line in sentences(compared):
         console.print(line)
@@ -202,11 +279,30 @@ def page(compared: dict) -> str:
     cases: dict[str, list[dict]] = {}
     for row in compared["rows"]:
         cases.setdefault(row["case"], []).append(row)
-    return report.environment().get_template("compare.html.j2").render(
-        c=compared, cases=cases, metrics=METRICS, name_of=name_of, value=value, change=change, about=about, lines=sentences(compared))
+    return (
+        report.environment()
+        .get_template("compare.html.j2")
+        .render(
+            c=compared,
+            cases=cases,
+            metrics=METRICS,
+            name_of=name_of,
+            value=value,
+            change=change,
+            about=about,
+            lines=sentences(compared),
+        )
+    )
 
 
-def run(first: Path, second: Path, tolerance: float, everything: bool = False, html: Path | None = None, as_json: Path | None = None) -> bool:
+def run(
+    first: Path,
+    second: Path,
+    tolerance: float,
+    everything: bool = False,
+    html: Path | None = None,
+    as_json: Path | None = None,
+) -> bool:
     """Print the comparison, write what is asked for. Are both the same?"""
     compared = compare(load(first), load(second), tolerance)
     for file, text in ((html, lambda: page(compared)), (as_json, lambda: json.dumps(compared, indent=1) + "\n")):

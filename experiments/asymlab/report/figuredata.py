@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The numbers of a drawn figure, read back from what was drawn: what the reader sees is what the file has.
 
-    panel, x_axis, y_axis   title and axes' labels of the part of the figure
-    series                  as in the legend; of a heat map its row
-    at                      the name that x has on the axis, if it is not a number
-    x, y                    of a heat map y is the value
-    low, high               ends of an error bar or of a filled band, of a bar stacked on another where it stands; else empty
+panel, x_axis, y_axis   title and axes' labels of the part of the figure
+series                  as in the legend; of a heat map its row
+at                      the name that x has on the axis, if it is not a number
+x, y                    of a heat map y is the value
+low, high               ends of an error bar or of a filled band, of a bar stacked on another where it stands; else empty
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -30,7 +31,9 @@ def rows(figure: Figure) -> list[tuple]:
     found = []
     for number, ax in enumerate((a for a in figure.axes if a.get_label() != "<colorbar>"), 1):
         panel = ax.get_title("left") or ax.get_title() or f"panel {number}"
-        labels = tuple(own(ax) or shared(ax, axis, own) for axis, own in (("x", type(ax).get_xlabel), ("y", type(ax).get_ylabel)))
+        labels = tuple(
+            own(ax) or shared(ax, axis, own) for axis, own in (("x", type(ax).get_xlabel), ("y", type(ax).get_ylabel))
+        )
         ticks = tick_names(ax.xaxis)
         for series, *values in artists(ax, names):
             for x, y, low, high in zip(*(np.asarray(v, float).ravel() for v in values)):
@@ -77,9 +80,15 @@ def artists(ax: Axes, names: dict) -> Iterator[tuple]:
         elif isinstance(container, BarContainer):
             taken.update(container.patches)
             if container.orientation == "horizontal":
-                x, y = [b.get_x() + b.get_width() for b in container], [b.get_y() + b.get_height() / 2 for b in container]
+                x, y = (
+                    [b.get_x() + b.get_width() for b in container],
+                    [b.get_y() + b.get_height() / 2 for b in container],
+                )
             else:
-                x, y = [b.get_x() + b.get_width() / 2 for b in container], [b.get_y() + b.get_height() for b in container]
+                x, y = (
+                    [b.get_x() + b.get_width() / 2 for b in container],
+                    [b.get_y() + b.get_height() for b in container],
+                )
             low, high = nothing(x), nothing(x)
             if container.orientation != "horizontal" and any(b.get_y() for b in container):  # stacked on others
                 low = np.array([b.get_y() for b in container], float)
@@ -101,12 +110,20 @@ def artists(ax: Axes, names: dict) -> Iterator[tuple]:
         elif in_y:  # from left to right
             label = line.get_label()
             ends = ax.get_xlim()
-            yield ("horizontal line" if label.startswith("_") else label), ends, np.repeat(y[:1], 2), nothing(ends), nothing(ends)
+            yield (
+                ("horizontal line" if label.startswith("_") else label),
+                ends,
+                np.repeat(y[:1], 2),
+                nothing(ends),
+                nothing(ends),
+            )
     for drawn in ax.collections:
         if drawn in taken:
             continue
         if isinstance(drawn, FillBetweenPolyCollection):
-            x, low, high = (np.concatenate(part) if part else np.empty(0) for part in zip(*map(band, drawn.get_paths())))
+            x, low, high = (
+                np.concatenate(part) if part else np.empty(0) for part in zip(*map(band, drawn.get_paths()))
+            )
             yield called(drawn.get_label(), drawn), x, nothing(x), low, high
         elif isinstance(drawn, PathCollection):
             x, y = np.ma.filled(drawn.get_offsets().astype(float), np.nan).T
@@ -122,8 +139,12 @@ def artists(ax: Axes, names: dict) -> Iterator[tuple]:
             bottom, top = top, bottom
         height, width = values.shape[:2]
         if values.ndim == 2:
-            yield from grid(ax, values, left + (np.arange(width) + 0.5) * (right - left) / width,
-                            bottom + (np.arange(height) + 0.5) * (top - bottom) / height)
+            yield from grid(
+                ax,
+                values,
+                left + (np.arange(width) + 0.5) * (right - left) / width,
+                bottom + (np.arange(height) + 0.5) * (top - bottom) / height,
+            )
 
 
 def grid(ax: Axes, values: np.ndarray, x: np.ndarray, y: np.ndarray) -> Iterator[tuple]:
@@ -137,7 +158,7 @@ def band(path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(x, low, high) of a polygon of fill_between: one edge there, the other one back."""
     points = path.vertices[:-1]  # the last closes it
     n = len(points) // 2
-    there, back = points[1:n], points[n + 1:][::-1]
+    there, back = points[1:n], points[n + 1 :][::-1]
     return there[:, 0], np.minimum(there[:, 1], back[:, 1]), np.maximum(there[:, 1], back[:, 1])
 
 
@@ -165,7 +186,13 @@ def style(artist) -> tuple:
     from matplotlib.lines import Line2D
 
     if isinstance(artist, Line2D):
-        return "line", colors.to_hex(artist.get_color()), str(artist.get_linestyle()), str(artist.get_marker()), str(artist._unscaled_dash_pattern)
+        return (
+            "line",
+            colors.to_hex(artist.get_color()),
+            str(artist.get_linestyle()),
+            str(artist.get_marker()),
+            str(artist._unscaled_dash_pattern),
+        )
     face = np.atleast_2d(artist.get_facecolor())
     return "area", tuple(face[0]) if len(face) else (), str(artist.get_hatch())
 

@@ -16,19 +16,20 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING
+from collections.abc import Iterator
 from urllib.parse import quote
 
 import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .. import LabError
+from ..paths import BUILD, TEMPLATES
+from ..results.metrics import ETHERNET, goodput_bins
+from ..results.store import Run
 from ..run import runner
 from . import report
-from ..results.metrics import ETHERNET, goodput_bins
-from ..paths import BUILD, TEMPLATES
 from .report import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, thin
-from ..results.store import Run
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,7 +42,12 @@ COLOURS = (BLUE, VERMILLION, GREEN, PURPLE, SKY, ORANGE, GREY, YELLOW)
 DASHES = ("-", (0, (5, 2)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 RECOVERY, LOSS = 3, 4  # the stack's ca_state
 NO_SSTHRESH = 2**31 - 1
-ABOVE = {"loc": "lower right", "bbox_to_anchor": (1, 0.99), "ncols": 3, "borderaxespad": 0.2}  # a legend beside the title
+ABOVE = {
+    "loc": "lower right",
+    "bbox_to_anchor": (1, 0.99),
+    "ncols": 3,
+    "borderaxespad": 0.2,
+}  # a legend beside the title
 AT_ONCE = 4  # pages that are not worth another process
 
 
@@ -96,7 +102,9 @@ class Link:
     def delay_axis(self, ax) -> None:
         """The queue's time at the link's rate, on the right."""
         if self.packet_s:
-            ax.secondary_yaxis("right", functions=(lambda y: y * self.packet_s * 1e3, lambda y: y / self.packet_s / 1e3)).set_ylabel("delay, ms")
+            ax.secondary_yaxis(
+                "right", functions=(lambda y: y * self.packet_s * 1e3, lambda y: y / self.packet_s / 1e3)
+            ).set_ylabel("delay, ms")
 
 
 def marks(found: list[np.ndarray], span: float) -> np.ndarray:
@@ -129,8 +137,11 @@ def time_axes(run: Run) -> Figure:
     points = max(POINTS // len(flows), 100)
     figure = Figure(figsize=(9.5, 10.5), layout="none")
     legend_rows = -(-min(len(flows), 20) // 5)
-    axes = figure.subplots(4, sharex=True, gridspec_kw={
-        "left": 0.08, "right": 0.92, "bottom": 0.045, "top": 0.96 - 0.016 * legend_rows, "hspace": 0.24})
+    axes = figure.subplots(
+        4,
+        sharex=True,
+        gridspec_kw={"left": 0.08, "right": 0.92, "bottom": 0.045, "top": 0.96 - 0.016 * legend_rows, "hspace": 0.24},
+    )
     window, rate, queue, rtt = axes
     forward = Link(run, "forward")
     tops, losses, timeouts, resent = [], [], [], []
@@ -144,7 +155,14 @@ def time_axes(run: Run) -> Figure:
             ssthresh = np.where(acks["ssthresh"] < NO_SSTHRESH, acks["ssthresh"], np.nan)
             changes = np.append(True, np.diff(acks["ssthresh"].astype(int)) != 0)
             changes[-1] = True
-            window.plot(t[changes][-points:], ssthresh[changes][-points:], drawstyle="steps-post", color=style["color"], linestyle=":", linewidth=0.9)
+            window.plot(
+                t[changes][-points:],
+                ssthresh[changes][-points:],
+                drawstyle="steps-post",
+                color=style["color"],
+                linestyle=":",
+                linewidth=0.9,
+            )
         tops.append(acks["cwnd"].max())
         state, before = acks["ca_state"].astype(int), np.append(0, acks["ca_state"][:-1].astype(int))
         losses.append(t[(state == RECOVERY) & (before != RECOVERY)])
@@ -153,12 +171,34 @@ def time_axes(run: Run) -> Figure:
         rtt.plot(*thin(*rtts(run, acks), points), **style, linewidth=0.8)
     top = max(tops, default=1) * 1.25 + 1
     t = marks(resent, duration)
-    window.plot(np.repeat(t, 3), np.tile([0.81 * top, 0.85 * top, np.nan], len(t)), color=GREY, linewidth=0.8, label="retransmission")
-    for found, at, marker, colour, label in ((losses, 0.89, "v", ORANGE, "recovery from a loss"), (timeouts, 0.96, "X", VERMILLION, "timeout")):
+    window.plot(
+        np.repeat(t, 3),
+        np.tile([0.81 * top, 0.85 * top, np.nan], len(t)),
+        color=GREY,
+        linewidth=0.8,
+        label="retransmission",
+    )
+    for found, at, marker, colour, label in (
+        (losses, 0.89, "v", ORANGE, "recovery from a loss"),
+        (timeouts, 0.96, "X", VERMILLION, "timeout"),
+    ):
         t = marks(found, duration)
-        window.plot(t, np.full(len(t), at * top), linestyle="none", marker=marker, color=colour, markersize=6,
-                    markeredgecolor=BLACK, markeredgewidth=0.4, label=label)
-    window.set(ylim=(0, top), ylabel="packets", title="Congestion window" + ("; dotted: ssthresh" if len(flows) <= len(COLOURS) else ""))
+        window.plot(
+            t,
+            np.full(len(t), at * top),
+            linestyle="none",
+            marker=marker,
+            color=colour,
+            markersize=6,
+            markeredgecolor=BLACK,
+            markeredgewidth=0.4,
+            label=label,
+        )
+    window.set(
+        ylim=(0, top),
+        ylabel="packets",
+        title="Congestion window" + ("; dotted: ssthresh" if len(flows) <= len(COLOURS) else ""),
+    )
     window.legend(**ABOVE)
 
     bin_s = run.job["bin_ms"] / 1e3
@@ -168,28 +208,58 @@ def time_axes(run: Run) -> Figure:
     parts = np.add.reduceat(series, starts, axis=1) / np.diff(np.append(starts, series.shape[1])) / 1e6
     base = np.zeros(parts.shape[1])
     for f, part in zip(flows, parts):
-        rate.fill_between(edges, np.append(base, base[-1:]), np.append(base + part, (base + part)[-1:]), step="post",
-                          facecolor=look(f["id"])["color"], alpha=0.8, linewidth=0.3, edgecolor="white")
+        rate.fill_between(
+            edges,
+            np.append(base, base[-1:]),
+            np.append(base + part, (base + part)[-1:]),
+            step="post",
+            facecolor=look(f["id"])["color"],
+            alpha=0.8,
+            linewidth=0.3,
+            edgecolor="white",
+        )
         base = base + part
     forward.steps(rate, forward.bps / 1e6, color=BLACK, linewidth=1, label="the link's packets")
     rate.axhline(forward.rate / 1e6, color=BLACK, linestyle=(0, (5, 3)), linewidth=0.8, label="the link's rate")
-    rate.set(ylim=(0, 1.15 * max(forward.rate / 1e6, np.percentile(base, 95))), ylabel="Mbit/s", title="Goodput by flow, stacked from the first at the bottom")
-    rate.secondary_yaxis("right", functions=(lambda y: y * 1e8 / forward.rate, lambda y: y * forward.rate / 1e8)).set_ylabel("utilisation, %")
+    rate.set(
+        ylim=(0, 1.15 * max(forward.rate / 1e6, np.percentile(base, 95))),
+        ylabel="Mbit/s",
+        title="Goodput by flow, stacked from the first at the bottom",
+    )
+    rate.secondary_yaxis(
+        "right", functions=(lambda y: y * 1e8 / forward.rate, lambda y: y * forward.rate / 1e8)
+    ).set_ylabel("utilisation, %")
     rate.legend(**ABOVE)
 
     forward.steps(queue, forward.longest, color=SKY, linewidth=1, label="longest")
     forward.steps(queue, forward.queue, color=BLUE, linewidth=1.2, linestyle=(0, (5, 1)), label="mean seen")
     t = forward.edges[:-1][forward.dropped]
-    queue.plot(t, np.full(len(t), 1.08 * max(forward.longest.max(), 1)), linestyle="none", marker="x", markersize=4, color=VERMILLION, label="drop")
-    queue.set(ylim=(0, 1.15 * max(forward.longest.max(), 1)), ylabel="packets",
-              title="Queue at the bottleneck" + (f", {run.metrics['busiest']}" if len(run.job["watch"]) > 1 else ""))
+    queue.plot(
+        t,
+        np.full(len(t), 1.08 * max(forward.longest.max(), 1)),
+        linestyle="none",
+        marker="x",
+        markersize=4,
+        color=VERMILLION,
+        label="drop",
+    )
+    queue.set(
+        ylim=(0, 1.15 * max(forward.longest.max(), 1)),
+        ylabel="packets",
+        title="Queue at the bottleneck" + (f", {run.metrics['busiest']}" if len(run.job["watch"]) > 1 else ""),
+    )
     queue.legend(**ABOVE)
     forward.delay_axis(queue)
     rtt.set(ylim=(0, None), ylabel="ms", title=f"{rtt_name(run)} at the senders", xlabel="time, s", xlim=(0, duration))
     for ax in axes:
         ax.axvspan(0, run.job["measure_from_s"], color="#eeeeee", linewidth=0, zorder=0)
-    figure.legend([Line2D([], [], **look(f["id"])) for f in flows[:20]],
-                  [f"{f['id']} {f['controller']}" for f in flows[:20]], loc="upper left", ncols=5, bbox_to_anchor=(0.06, 0.999))
+    figure.legend(
+        [Line2D([], [], **look(f["id"])) for f in flows[:20]],
+        [f"{f['id']} {f['controller']}" for f in flows[:20]],
+        loc="upper left",
+        ncols=5,
+        bbox_to_anchor=(0.06, 0.999),
+    )
     return figure
 
 
@@ -200,8 +270,9 @@ def ack_path(run: Run) -> Figure:
     duration, start = run.job["duration_s"], run.job["measure_from_s"]
     reverse = Link(run, "reverse")
     figure = Figure(figsize=(9.5, 6), layout="none")
-    (cdf, acks), (use, queue) = figure.subplots(2, 2, gridspec_kw={
-        "left": 0.08, "right": 0.92, "bottom": 0.08, "top": 0.95, "hspace": 0.38, "wspace": 0.42})
+    (cdf, acks), (use, queue) = figure.subplots(
+        2, 2, gridspec_kw={"left": 0.08, "right": 0.92, "bottom": 0.08, "top": 0.95, "hspace": 0.38, "wspace": 0.42}
+    )
     for f in run.job["flows"]:
         _, ms = rtts(run, run.acks[(run.acks["flow"] == f["id"]) & (run.acks["t"] >= start)])
         if len(ms):
@@ -233,6 +304,7 @@ def svg(figure: Figure) -> str:
     """For one page: text stays text, which is smaller and faster than glyphs."""
     out = io.StringIO()
     figure.savefig(out, format="svg", facecolor="white", metadata={"Date": None, "Creator": None})
+
     def shorter(shape: re.Match) -> str:  # to 1/100 pt; after M every pair is a line's end, with L or without
         text = re.sub(r"(\.\d\d)\d+", r"\1", shape[0]).replace("\n", "")
         return text if "C" in text or "Q" in text else text.replace("L ", "")
@@ -252,16 +324,33 @@ def render(run: Run) -> str:
     figures = []
     if run.valid:
         with report.style():
-            matplotlib.rcParams.update({"svg.fonttype": "none", "figure.constrained_layout.use": False, "font.size": 9, "axes.titlesize": 9.5,
-                                        "legend.fontsize": 8, "font.family": ["DejaVu Sans"]})
+            matplotlib.rcParams.update(
+                {
+                    "svg.fonttype": "none",
+                    "figure.constrained_layout.use": False,
+                    "font.size": 9,
+                    "axes.titlesize": 9.5,
+                    "legend.fontsize": 8,
+                    "font.family": ["DejaVu Sans"],
+                }
+            )
             figures = [
-                ("Over time", "Window and ssthresh of each flow with its losses, retransmissions and timeouts; goodput of the flows, stacked, "
-                 "and the link's utilisation; the bottleneck's queue with its drops; RTT samples, or the smoothed RTT where the stack runs without RACK, which keeps them. "
-                 "Grey: the start-up, which is not measured.",
-                 svg(time_axes(run))),
-                ("RTT and the ACK path", "Distribution of RTT by flow; pure ACKs a second and their size; utilisation and queue of the reverse link.",
-                 svg(ack_path(run)))]
-    return report.environment().get_template("run.html.j2").render(run=run, r=run.record, m=run.metrics, figures=figures)
+                (
+                    "Over time",
+                    "Window and ssthresh of each flow with its losses, retransmissions and timeouts; goodput of the flows, stacked, "
+                    "and the link's utilisation; the bottleneck's queue with its drops; RTT samples, or the smoothed RTT where the stack runs without RACK, which keeps them. "
+                    "Grey: the start-up, which is not measured.",
+                    svg(time_axes(run)),
+                ),
+                (
+                    "RTT and the ACK path",
+                    "Distribution of RTT by flow; pure ACKs a second and their size; utilisation and queue of the reverse link.",
+                    svg(ack_path(run)),
+                ),
+            ]
+    return (
+        report.environment().get_template("run.html.j2").render(run=run, r=run.record, m=run.metrics, figures=figures)
+    )
 
 
 def version() -> bytes:
@@ -278,15 +367,26 @@ def version() -> bytes:
 def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
     """A page for each run, by key; those that are missing or out of date are drawn."""
     code = version()
-    wanted = {r.key: CACHE / f"{r.key}-{hashlib.sha256(code + json.dumps(r.record, sort_keys=True).encode()).hexdigest()[:16]}.html"
-              for r in runs}
+    wanted = {
+        r.key: CACHE
+        / f"{r.key}-{hashlib.sha256(code + json.dumps(r.record, sort_keys=True).encode()).hexdigest()[:16]}.html"
+        for r in runs
+    }
     missing = [(r, wanted[r.key]) for r in runs if not wanted[r.key].exists()]
     if missing:
         try:
             CACHE.mkdir(parents=True, exist_ok=True)
-            with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                          console=runner.console, disable=not runner.console.is_terminal) as bar:
-                for _ in bar.track(draw(missing, cores or runner.places(None)), total=len(missing), description="run pages"):
+            with Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=runner.console,
+                disable=not runner.console.is_terminal,
+            ) as bar:
+                for _ in bar.track(
+                    draw(missing, cores or runner.places(None)), total=len(missing), description="run pages"
+                ):
                     pass
             fresh = {file.name for file in wanted.values()}
             for run, _ in missing:
@@ -294,7 +394,9 @@ def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
                     if old.name not in fresh:
                         old.unlink()
         except OSError as e:
-            raise LabError(f"{e.filename or CACHE}: {e.strerror}; the runs are kept, the same command goes on from there") from None
+            raise LabError(
+                f"{e.filename or CACHE}: {e.strerror}; the runs are kept, the same command goes on from there"
+            ) from None
     return wanted
 
 
@@ -319,7 +421,9 @@ def draw(missing: list[tuple[Run, Path]], cores: int) -> Iterator[str]:
                     raise LabError(line[1:].rstrip())
                 yield line
         if any(worker.wait() for worker in workers):
-            raise LabError("a process that draws run pages ended early; the runs are kept, the same command goes on from there")
+            raise LabError(
+                "a process that draws run pages ended early; the runs are kept, the same command goes on from there"
+            )
     finally:
         for worker in workers:
             worker.kill()
@@ -330,7 +434,9 @@ def save(run: Run, file: Path) -> str:
     try:
         text = render(run)
     except (OSError, ValueError, KeyError) as e:  # Arrow's errors are among them
-        raise LabError(f"{run.folder}: cannot be drawn ({type(e).__name__}: {e}); remove it, the run will be repeated") from None
+        raise LabError(
+            f"{run.folder}: cannot be drawn ({type(e).__name__}: {e}); remove it, the run will be repeated"
+        ) from None
     part = file.with_suffix(".part")
     part.write_text(text, encoding="utf-8")
     part.replace(file)

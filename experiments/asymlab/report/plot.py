@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
+from ..results.store import Run
 from . import suite
 from .report import BLACK, LOOKS, NAMES, thin
-from ..results.store import Run
 
 EXPECTED = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 1}
 
@@ -22,7 +22,14 @@ def points(ax, runs: dict[float, list[Run]], measure, aside: float = 1, **look) 
     """Means over the seeds against the keys, with 95 % intervals if there are several; set aside by a factor."""
     mean, low, high = np.array([suite.interval([measure(r) for r in rs]) for rs in runs.values()]).T
     several = any(len(rs) > 1 for rs in runs.values())
-    ax.errorbar(np.array(list(runs)) * aside, mean, yerr=[mean - low, high - mean] if several else None, capsize=3, elinewidth=0.8, **look)
+    ax.errorbar(
+        np.array(list(runs)) * aside,
+        mean,
+        yerr=[mean - low, high - mean] if several else None,
+        capsize=3,
+        elinewidth=0.8,
+        **look,
+    )
 
 
 def steps(ax, t, y, span: tuple[float, float] | None = None, **look) -> None:
@@ -32,7 +39,7 @@ def steps(ax, t, y, span: tuple[float, float] | None = None, **look) -> None:
         first, last = np.searchsorted(t, span[0]), np.searchsorted(t, span[1])
         shown = slice(max(first - 1, 0), last + 1)
         t, y = t[shown], y[shown]
-    changes = np.append(True, np.diff(y) != 0)[:len(y)]
+    changes = np.append(True, np.diff(y) != 0)[: len(y)]
     kept_t, kept_y = thin(t[changes], y[changes])
     ax.plot(np.append(kept_t, t[-1:]), np.append(kept_y, y[-1:]), drawstyle="steps-post", **look)
 

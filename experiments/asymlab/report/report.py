@@ -19,17 +19,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Iterator
+from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 from rich.table import Table
 from rich.text import Text
 
 from .. import LabError
-from ..run import runner
-from . import figuredata
 from ..paths import REPORT, TEMPLATES
 from ..results.store import Run
+from ..run import runner
+from . import figuredata
 
 if TYPE_CHECKING:  # matplotlib takes half a second; only who draws pays
     import jinja2
@@ -43,14 +44,41 @@ TERMINAL = {"reproduced": "green", "not reproduced": "bold red", "not measured":
 
 # Okabe and Ito's palette: distinct to all kinds of colour vision.
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
-    "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7")
+    "#000000",
+    "#E69F00",
+    "#56B4E9",
+    "#009E73",
+    "#F0E442",
+    "#0072B2",
+    "#D55E00",
+    "#CC79A7",
+)
 # Others, for more than eight.
-INDIGO, WINE, TEAL, BROWN, GREY, ROSE, OLIVE = "#332288", "#882255", "#00695C", "#7A5C00", "#666666", "#CC6677", "#8C8C1A"
+INDIGO, WINE, TEAL, BROWN, GREY, ROSE, OLIVE = (
+    "#332288",
+    "#882255",
+    "#00695C",
+    "#7A5C00",
+    "#666666",
+    "#CC6677",
+    "#8C8C1A",
+)
 STYLE = {
-    "font.size": 10, "axes.titlesize": 10, "axes.titlelocation": "left", "legend.fontsize": 9, "legend.frameon": False,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.color": "#dddddd", "grid.linewidth": 0.6,
-    "lines.linewidth": 1.4, "lines.markersize": 6, "figure.constrained_layout.use": True,
-    "svg.hashsalt": "asymlab", "svg.fonttype": "path",
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "legend.fontsize": 9,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#dddddd",
+    "grid.linewidth": 0.6,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 6,
+    "figure.constrained_layout.use": True,
+    "svg.hashsalt": "asymlab",
+    "svg.fonttype": "path",
 }
 # A controller looks the same in every figure, and differs from the others in more than colour.
 LOOKS = {
@@ -79,13 +107,39 @@ LOOKS = {
     "bpf_highspeed": {"color": "#9A9A9A", "marker": (8, 2, 0), "linestyle": (0, (10, 2, 1, 2))},
     "bpf_bic": {"color": "#9A6700", "marker": (3, 2, 0), "linestyle": (0, (3, 1, 3, 3))},
 }
-NAMES = {"fast": "FAST", "reno": "Reno", "cubic": "CUBIC", "vegas": "Vegas", "westwood": "Westwood+", "highspeed": "HighSpeed",
-         "bic": "BIC", "fusion": "Fusion", "taichung": "Taichung", "pseudorate": "Pseudo-rate", "literal": "Pseudo-rate as printed",
-         "formosa": "Formosa", "netsum": "Formosa, literal sum", "bbr": "BBR", "ctcp": "Compound", "areno": "Adaptive Reno",
-         "accsa": "ACC+SA", "nreno": "NewReno of ns-2", "vegas95": "Vegas as published", "bpf_vegas": "Vegas, BPF port",
-         "bpf_westwood": "Westwood+, BPF port", "bpf_highspeed": "HighSpeed, BPF port", "bpf_bic": "BIC, BPF port"}
-PAPERS = {"fast": "FAST TCP in asymmetric networks", "fusion": "TCP-Fusion", "taichung": "TCP-Taichung", "pseudorate": "Pseudo-rate TCP",
-          "formosa": "TCP Formosa", "matrix": "Competition matrix"}
+NAMES = {
+    "fast": "FAST",
+    "reno": "Reno",
+    "cubic": "CUBIC",
+    "vegas": "Vegas",
+    "westwood": "Westwood+",
+    "highspeed": "HighSpeed",
+    "bic": "BIC",
+    "fusion": "Fusion",
+    "taichung": "Taichung",
+    "pseudorate": "Pseudo-rate",
+    "literal": "Pseudo-rate as printed",
+    "formosa": "Formosa",
+    "netsum": "Formosa, literal sum",
+    "bbr": "BBR",
+    "ctcp": "Compound",
+    "areno": "Adaptive Reno",
+    "accsa": "ACC+SA",
+    "nreno": "NewReno of ns-2",
+    "vegas95": "Vegas as published",
+    "bpf_vegas": "Vegas, BPF port",
+    "bpf_westwood": "Westwood+, BPF port",
+    "bpf_highspeed": "HighSpeed, BPF port",
+    "bpf_bic": "BIC, BPF port",
+}
+PAPERS = {
+    "fast": "FAST TCP in asymmetric networks",
+    "fusion": "TCP-Fusion",
+    "taichung": "TCP-Taichung",
+    "pseudorate": "Pseudo-rate TCP",
+    "formosa": "TCP Formosa",
+    "matrix": "Competition matrix",
+}
 
 
 @dataclass(frozen=True)
@@ -135,7 +189,9 @@ def longest_rtt(run: Run, which: str) -> float | None:
 
 def natural(text: str) -> list:
     """Sort key by which 2mbit comes before 10mbit."""
-    return [(0, float(part), "") if i % 2 else (1, 0, part) for i, part in enumerate(re.split(r"(\d+(?:\.\d+)?)", text))]
+    return [
+        (0, float(part), "") if i % 2 else (1, 0, part) for i, part in enumerate(re.split(r"(\d+(?:\.\d+)?)", text))
+    ]
 
 
 def ordered(runs: list[Run]) -> list[Run]:
@@ -145,8 +201,11 @@ def ordered(runs: list[Run]) -> list[Run]:
 def provenance(runs: list[Run]) -> dict[str, str]:
     """Kernel, image and QEMU of the runs, as written in their identities."""
     identities = [r.record["identity"] for r in runs]
-    found = {"kernel": {i["kernel"] for i in identities}, "image": {i["image"][:12] for i in identities},
-             "qemu": {i["qemu"]["version"] for i in identities}}
+    found = {
+        "kernel": {i["kernel"] for i in identities},
+        "image": {i["image"][:12] for i in identities},
+        "qemu": {i["qemu"]["version"] for i in identities},
+    }
     return {what: ", ".join(sorted(values)) or "unknown" for what, values in found.items()}
 
 
@@ -159,7 +218,10 @@ def drawn(figure: Figure) -> dict[str, bytes]:
     """The figure as SVG and PNG, without date and version, and its data as CSV and Parquet."""
     files = {}
     with style():
-        for kind, options in (("svg", {"metadata": {"Date": None, "Creator": None}}), ("png", {"dpi": 150, "metadata": {"Software": None}})):
+        for kind, options in (
+            ("svg", {"metadata": {"Date": None, "Creator": None}}),
+            ("png", {"dpi": 150, "metadata": {"Software": None}}),
+        ):
             out = io.BytesIO()
             figure.figure.savefig(out, format=kind, facecolor="white", **options)
             files[kind] = out.getvalue()
@@ -170,10 +232,17 @@ def environment() -> jinja2.Environment:
     """Of all pages."""
     import jinja2
 
-    env = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, trim_blocks=True,
-                             lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
     env.filters |= {
-        "number": number, "interval": interval, "base64": lambda data: base64.b64encode(data).decode(),
+        "number": number,
+        "interval": interval,
+        "base64": lambda data: base64.b64encode(data).decode(),
         "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
         "groupby_kept": grouped,
     }
@@ -189,34 +258,67 @@ def grouped(items: list[dict], key: str) -> list[tuple[str, list[dict]]]:
     return list(found.items())
 
 
-def page(verdicts: list[dict], figures: list[tuple[str, list[tuple[Figure, bytes]]]], runs: list[Run], pages: dict[str, str], which: str,
-         speed: dict[str, str]) -> str:
+def page(
+    verdicts: list[dict],
+    figures: list[tuple[str, list[tuple[Figure, bytes]]]],
+    runs: list[Run],
+    pages: dict[str, str],
+    which: str,
+    speed: dict[str, str],
+) -> str:
     """index.html. `figures`: of each paper (figure, its SVG); `pages`: link to a run's page, by key."""
     runs = ordered(runs)
     counts = Counter(v["verdict"] for v in verdicts)
-    return environment().get_template("report.html.j2").render(
-        verdicts=verdicts, papers=list(dict.fromkeys(v["paper"] for v in verdicts)), names=PAPERS,
-        counts={name: counts[name] for name in SYMBOLS}, figures=figures, runs=runs, pages=pages,
-        numbers={r.record["key"]: (i, r.record["name"]) for i, r in enumerate(runs, 1)},
-        scenarios=[(id, list(mine)) for id, mine in groupby(runs, key=lambda r: r.record["id"])],
-        which=which, longest_rtt=longest_rtt, about=provenance(runs), speed=speed,
-        wall_s=sum(r.record["wall_s"] for r in runs), virtual_s=sum(r.job["duration_s"] for r in runs))
+    return (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            verdicts=verdicts,
+            papers=list(dict.fromkeys(v["paper"] for v in verdicts)),
+            names=PAPERS,
+            counts={name: counts[name] for name in SYMBOLS},
+            figures=figures,
+            runs=runs,
+            pages=pages,
+            numbers={r.record["key"]: (i, r.record["name"]) for i, r in enumerate(runs, 1)},
+            scenarios=[(id, list(mine)) for id, mine in groupby(runs, key=lambda r: r.record["id"])],
+            which=which,
+            longest_rtt=longest_rtt,
+            about=provenance(runs),
+            speed=speed,
+            wall_s=sum(r.record["wall_s"] for r in runs),
+            virtual_s=sum(r.job["duration_s"] for r in runs),
+        )
+    )
 
 
 def summary(run: Run) -> dict:
     """A run in results.json."""
     m, identity = run.metrics, run.record["identity"]
     return {
-        "name": run.record["name"], "case": run.record["name"].removesuffix(f" seed {run.record['seed']}"), "seed": run.record["seed"],
-        "key": run.record["key"], "invalid": run.record["invalid"], "command": run.record["command"],
+        "name": run.record["name"],
+        "case": run.record["name"].removesuffix(f" seed {run.record['seed']}"),
+        "seed": run.record["seed"],
+        "key": run.record["key"],
+        "invalid": run.record["invalid"],
+        "command": run.record["command"],
         "metrics": {
-            "goodput_bps": m["goodput_bps"], "utilisation": m["utilisation"], "jain": m["jain"],
-            "rtt_p50_s": longest_rtt(run, "p50"), "rtt_p95_s": longest_rtt(run, "p95"),
-            "acks_per_data_packet": m["acks_per_data_packet"], "retransmits": sum(f["retransmits"] for f in m["flows"]),
-            "timeouts": m["timeouts"]},
+            "goodput_bps": m["goodput_bps"],
+            "utilisation": m["utilisation"],
+            "jain": m["jain"],
+            "rtt_p50_s": longest_rtt(run, "p50"),
+            "rtt_p95_s": longest_rtt(run, "p95"),
+            "acks_per_data_packet": m["acks_per_data_packet"],
+            "retransmits": sum(f["retransmits"] for f in m["flows"]),
+            "timeouts": m["timeouts"],
+        },
         "provenance": {
-            "kernel": identity["kernel"], "image": identity["image"], "qemu": identity["qemu"]["version"],
-            "objects": identity["objects"], "result_sha256": run.record["result_sha256"]},
+            "kernel": identity["kernel"],
+            "image": identity["image"],
+            "qemu": identity["qemu"]["version"],
+            "objects": identity["objects"],
+            "result_sha256": run.record["result_sha256"],
+        },
     }
 
 
@@ -227,17 +329,29 @@ def check(folder: Path) -> None:
     except OSError as e:
         raise LabError(f"{folder}: {e.strerror}; name another folder for the report") from None
     if others:
-        raise LabError(f"{folder}: holds {others[0]}, which is not of a report; name a new folder, or that of an old report")
+        raise LabError(
+            f"{folder}: holds {others[0]}, which is not of a report; name a new folder, or that of an old report"
+        )
 
 
-def write(verdicts: list[dict], figures: list[tuple[str, Figure]], runs: list[Run], which: str,
-          speed: dict[str, str] | None = None, *, folder: Path) -> None:
+def write(
+    verdicts: list[dict],
+    figures: list[tuple[str, Figure]],
+    runs: list[Run],
+    which: str,
+    speed: dict[str, str] | None = None,
+    *,
+    folder: Path,
+) -> None:
     """Replace the folder by a new report, whole. `speed`: further measurements of the lab itself, label -> text."""
     from . import pages
 
     check(folder)
-    files = {"verdicts.json": json.dumps(verdicts, indent=1) + "\n",
-             "results.json": json.dumps({"format": 1, "set": which, "runs": [summary(r) for r in ordered(runs)]}, indent=1) + "\n"}
+    files = {
+        "verdicts.json": json.dumps(verdicts, indent=1) + "\n",
+        "results.json": json.dumps({"format": 1, "set": which, "runs": [summary(r) for r in ordered(runs)]}, indent=1)
+        + "\n",
+    }
     files = {name: text.encode() for name, text in files.items()}
     shown: dict[str, list] = {}
     for paper, figure in figures:
@@ -284,14 +398,25 @@ def share(file: Path, copy: Path) -> None:
 def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
     """The verdicts as a table, their counts, and where the report is."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
-    for column, justify in (("", "left"), ("claim", "left"), ("paper", "right"), ("measured", "right"), ("verdict", "left")):
+    for column, justify in (
+        ("", "left"),
+        ("claim", "left"),
+        ("paper", "right"),
+        ("measured", "right"),
+        ("verdict", "left"),
+    ):
         table.add_column(column, justify=justify, no_wrap=column in ("", "paper", "verdict"))
     for v in verdicts:
         claim = Text(f"{v.source}: {v.claim}")
         if v.reason:
             claim.append(f"\n{v.reason}", style="italic")
-        table.add_row(Text(v.id), claim, number(v.paper_value), "\n".join(filter(None, (number(v.value), interval(vars(v))))),
-                      Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=TERMINAL[v.verdict]))
+        table.add_row(
+            Text(v.id),
+            claim,
+            number(v.paper_value),
+            "\n".join(filter(None, (number(v.value), interval(vars(v))))),
+            Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=TERMINAL[v.verdict]),
+        )
     runner.console.print(table)
     counts = Counter(v.verdict for v in verdicts)
     file = folder.resolve() / "index.html"

@@ -16,19 +16,49 @@ from types import ModuleType
 
 from .. import LabError
 from ..machine import vm
-from ..plan import scenario
-from ..run import runner
-from . import report
 from ..machine.image import Image
 from ..paths import EXPERIMENTS
+from ..plan import scenario
 from ..results.store import Run
+from ..run import runner
+from . import report
 
 PAPERS = EXPERIMENTS / "papers"
 BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
 
 # Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
-T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-       2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042)
+T95 = (
+    12.71,
+    4.303,
+    3.182,
+    2.776,
+    2.571,
+    2.447,
+    2.365,
+    2.306,
+    2.262,
+    2.228,
+    2.201,
+    2.179,
+    2.160,
+    2.145,
+    2.131,
+    2.120,
+    2.110,
+    2.101,
+    2.093,
+    2.086,
+    2.080,
+    2.074,
+    2.069,
+    2.064,
+    2.060,
+    2.056,
+    2.052,
+    2.048,
+    2.045,
+    2.042,
+)
 
 
 @dataclass(frozen=True)
@@ -70,8 +100,11 @@ class Results:
     def all(self, id: str, **point) -> list[Run]:
         """Runs of a scenario, one a seed; keyword `a__b` filters on the swept key `a.b`. Invalid ones too."""
         wanted = {k.replace("__", "."): v for k, v in point.items()}
-        return [r for t, r in self.found
-                if t.case.scenario.id == id and all(t.case.point.get(k) == v for k, v in wanted.items())]
+        return [
+            r
+            for t, r in self.found
+            if t.case.scenario.id == id and all(t.case.point.get(k) == v for k, v in wanted.items())
+        ]
 
     def valid(self, id: str, **point) -> list[Run]:
         return [r for r in self.all(id, **point) if r.valid]
@@ -79,14 +112,30 @@ class Results:
     def points(self, id: str, key: str, **point) -> list:
         """The values of a swept key, in the file's order, at which there are valid runs."""
         wanted = {k.replace("__", "."): v for k, v in point.items()}
-        return list(dict.fromkeys(
-            t.case.point[key] for t, r in self.found
-            if t.case.scenario.id == id and key in t.case.point and r.valid
-            and all(t.case.point.get(k) == v for k, v in wanted.items())))
+        return list(
+            dict.fromkeys(
+                t.case.point[key]
+                for t, r in self.found
+                if t.case.scenario.id == id
+                and key in t.case.point
+                and r.valid
+                and all(t.case.point.get(k) == v for k, v in wanted.items())
+            )
+        )
 
-    def judge(self, id: str, source: str, claim: str, paper_value: float | None, runs: list[Run],
-              measure, at_least: float = -math.inf, at_most: float = math.inf, why: str = "",
-              worst: bool = False) -> Verdict:
+    def judge(
+        self,
+        id: str,
+        source: str,
+        claim: str,
+        paper_value: float | None,
+        runs: list[Run],
+        measure,
+        at_least: float = -math.inf,
+        at_most: float = math.inf,
+        why: str = "",
+        worst: bool = False,
+    ) -> Verdict:
         """Reproduced if the mean of measure(run) over the valid runs lies in [at_least, at_most].
 
         worst: the largest value decides instead, or the smallest if there is no at_most: for claims about every
@@ -97,7 +146,19 @@ class Results:
         dropped = [f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid]
 
         def unknown(reason: str) -> Verdict:
-            return Verdict(id, self.paper, source, claim, paper_value, None, None, None, "not measured", reason, [r.record["key"] for r in runs])
+            return Verdict(
+                id,
+                self.paper,
+                source,
+                claim,
+                paper_value,
+                None,
+                None,
+                None,
+                "not measured",
+                reason,
+                [r.record["key"] for r in runs],
+            )
 
         if not used:
             return unknown(dropped[0] if dropped else "not in this set")
@@ -116,8 +177,21 @@ class Results:
         if straddled:
             reasons.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
         reasons += dropped
-        return Verdict(id, self.paper, source, claim, paper_value, mean, low, high, "reproduced" if good else "not reproduced",
-                       "; ".join(reasons), [r.record["key"] for r in used], len(used), bool(straddled))
+        return Verdict(
+            id,
+            self.paper,
+            source,
+            claim,
+            paper_value,
+            mean,
+            low,
+            high,
+            "reproduced" if good else "not reproduced",
+            "; ".join(reasons),
+            [r.record["key"] for r in used],
+            len(used),
+            bool(straddled),
+        )
 
     def with_seeds(self, runs: list[Run]) -> str:
         """The command that doubles the seeds of these runs."""
@@ -178,8 +252,11 @@ def plan(names: list[str], image: Image, seeds: int | None = None) -> Plan:
         found = scenario.load(file, which)
         return [replace(c, seeds=tuple(range(1, seeds + 1))) for c in found if c.seeds] if seeds else found
 
-    tasks = {p: [t for file in sorted((PAPERS / p).glob("*.toml")) for t in runner.plan(cases(file), image)]
-             for p in known if not names or "all" in names or p in names}
+    tasks = {
+        p: [t for file in sorted((PAPERS / p).glob("*.toml")) for t in runner.plan(cases(file), image)]
+        for p in known
+        if not names or "all" in names or p in names
+    }
     return Plan(which, tasks, runner.plan(scenario.load(BENCH, which), image)[0])
 
 
@@ -191,5 +268,12 @@ def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[
         verdicts += module(paper, "claims").claims(results)
         figures += [(paper, f) for f in report.figures_of(module(paper, "figures"), results)]
     runs = list(done.values())
-    report.write([asdict(v) for v in verdicts], figures, runs, made.which, speed(image, runs, done[made.bench.key]), folder=folder)
+    report.write(
+        [asdict(v) for v in verdicts],
+        figures,
+        runs,
+        made.which,
+        speed(image, runs, done[made.bench.key]),
+        folder=folder,
+    )
     return verdicts

@@ -12,8 +12,19 @@ from .. import LabError
 
 MAGIC, RAW_IP = 0xA1B23C4D, 101
 # t: seconds since time zero; sport, dport, seq, ack, flags: TCP's; payload: bytes; options: as on the wire
-PACKET = np.dtype([("t", "f8"), ("sport", "u2"), ("dport", "u2"), ("seq", "u4"), ("ack", "u4"), ("flags", "u1"),
-                   ("bytes", "u2"), ("payload", "u2"), ("options", "V40")])
+PACKET = np.dtype(
+    [
+        ("t", "f8"),
+        ("sport", "u2"),
+        ("dport", "u2"),
+        ("seq", "u4"),
+        ("ack", "u4"),
+        ("flags", "u1"),
+        ("bytes", "u2"),
+        ("payload", "u2"),
+        ("options", "V40"),
+    ]
+)
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 
@@ -27,7 +38,7 @@ def read(file: Path, zero_unix_ns: int) -> np.ndarray:
         if at + 16 > len(data) or at + 16 + (length := struct.unpack_from("<I", data, at + 8)[0]) > len(data):
             raise LabError(f"{file}: cut off")
         sec, nsec = struct.unpack_from("<II", data, at)
-        if row := tcp(data[at + 16:at + 16 + length]):
+        if row := tcp(data[at + 16 : at + 16 + length]):
             rows.append(((sec * 10**9 + nsec - zero_unix_ns) / 1e9, *row))
         at += 16 + length
     return np.array(rows, PACKET)
@@ -41,7 +52,7 @@ def tcp(packet: bytes) -> tuple | None:
     total = struct.unpack_from(">H", packet, 2)[0]
     sport, dport, seq, ack, offset, flags = struct.unpack_from(">HHIIBB", packet, ip)
     header = 4 * (offset >> 4)
-    return sport, dport, seq, ack, flags, total, total - ip - header, packet[ip + 20:ip + header].ljust(40, b"\0")
+    return sport, dport, seq, ack, flags, total, total - ip - header, packet[ip + 20 : ip + header].ljust(40, b"\0")
 
 
 def option(options: np.ndarray, kind: int, length: int, exid: int) -> tuple[np.ndarray, np.ndarray]:
@@ -54,8 +65,8 @@ def option(options: np.ndarray, kind: int, length: int, exid: int) -> tuple[np.n
 def _find(options: bytes, wanted: bytes) -> bytes | None:
     at = 0
     while at < len(options) and options[at]:
-        if options[at:at + 4] == wanted:
-            return options[at:at + wanted[1]]
+        if options[at : at + 4] == wanted:
+            return options[at : at + wanted[1]]
         length = 1 if options[at] == 1 else options[at + 1] if at + 1 < len(options) else 0
         if not length or (options[at] != 1 and length < 2):
             return None

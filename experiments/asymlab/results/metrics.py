@@ -94,34 +94,45 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
         inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
         before = mine["retrans"][mine["t"] < start]
         rate = series[f["id"], first:]
-        flows.append({
-            "flow": f["id"], "controller": f["controller"],
-            "goodput_bps": float(rate.mean()),
-            "throughput_bps": float(rate.mean() / job["payload_share"]),
-            "goodput_cv": float(rate.std() / rate.mean()) if rate.mean() > 0 else 0.0,
-            "goodput_trend": trend(rate),
-            "rtt_s": percentiles(inside["rtt_us"][inside["rtt_us"] > 0]),
-            "cwnd_mean": float(inside["cwnd"].mean()) if len(inside) else 0.0,
-            "retransmits": int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0,
-            "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
-        })
+        flows.append(
+            {
+                "flow": f["id"],
+                "controller": f["controller"],
+                "goodput_bps": float(rate.mean()),
+                "throughput_bps": float(rate.mean() / job["payload_share"]),
+                "goodput_cv": float(rate.std() / rate.mean()) if rate.mean() > 0 else 0.0,
+                "goodput_trend": trend(rate),
+                "rtt_s": percentiles(inside["rtt_us"][inside["rtt_us"] > 0]),
+                "cwnd_mean": float(inside["cwnd"].mean()) if len(inside) else 0.0,
+                "retransmits": int(inside["retrans"].max() - (before.max() if len(before) else 0))
+                if len(inside)
+                else 0,
+                "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
+            }
+        )
     hops = []
     for watched in job["watch"]:
         hops.append({"name": watched["name"]})
         for side in ("forward", "reverse"):
             dev, rate_bps = watched[side]["dev"], watched[side]["rate_bps"]
             before, after = (agent["marks"][mark]["qdisc"][dev] for mark in ("measure", "end"))
-            hops[-1][side] = {**link_metrics(link_window(links, dev, start, end), rate_bps, span),
-                              **{k: after[k] - before[k] for k in ("drops", "marks") if k in after}}  # by the queue, as tc counts them
+            hops[-1][side] = {
+                **link_metrics(link_window(links, dev, start, end), rate_bps, span),
+                **{k: after[k] - before[k] for k in ("drops", "marks") if k in after},
+            }  # by the queue, as tc counts them
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]
     acks_sent = sum(side["pure_acks"] for side in sides)
-    arrived = {host: sum(counters[c] - agent["marks"]["measure"]["udp"][host][c] for c in ("UdpInDatagrams", "UdpInErrors"))
-               for host, counters in agent["marks"]["end"].get("udp", {}).items()}
+    arrived = {
+        host: sum(counters[c] - agent["marks"]["measure"]["udp"][host][c] for c in ("UdpInDatagrams", "UdpInErrors"))
+        for host, counters in agent["marks"]["end"].get("udp", {}).items()
+    }
     alien = sum(arrived[load["dst"]] for load in job.get("background", ()) if busiest["name"] in load["hops"])
     data = sum(side["packets"] for side in sides) - acks_sent - alien
-    rtos = {h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
-            for h, c in agent["marks"]["end"]["tcp"].items()}
+    rtos = {
+        h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
+        for h, c in agent["marks"]["end"]["tcp"].items()
+    }
     goodputs = [f["goodput_bps"] for f in flows]
     return {
         "goodput_bps": float(sum(goodputs)),
@@ -132,9 +143,12 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
         "jain_over_time": [round(v, 6) for v in jain_over_time(series, bin_s)],
         "acks_per_data_packet": acks_sent / data if data else 0.0,  # of both directions, as they left the queues
         "timeouts": sum(rtos.values()),
-        "background_bps": [arrived[load["dst"]] * (load["payload_bytes"] + IP_UDP) * 8 / span for load in job.get("background", ())],
-        "busiest": busiest["name"], "forward": busiest["forward"], "reverse": busiest["reverse"],
+        "background_bps": [
+            arrived[load["dst"]] * (load["payload_bytes"] + IP_UDP) * 8 / span for load in job.get("background", ())
+        ],
+        "busiest": busiest["name"],
+        "forward": busiest["forward"],
+        "reverse": busiest["reverse"],
         "hops": hops,
         "flows": flows,
     }
-

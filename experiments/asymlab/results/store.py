@@ -25,8 +25,8 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from .. import LabError
-from . import capture, metrics, trace
 from ..paths import STORE
+from . import capture, metrics, trace
 
 KEY = re.compile("[0-9a-f]{32}")
 # What an agent may leave, and how many bytes of it. It comes from a guest, or from a worker: nothing else is taken, nor its word for where it goes.
@@ -122,7 +122,9 @@ class Run:
         """What a flow's controller remembered as each ACK arrived: flow, t, and its members (trace.py)."""
         name = f"state-{next(f['controller'] for f in self.job['flows'] if f['id'] == flow)}"
         if not (self.folder / f"{name}.parquet").exists():
-            raise LabError(f"{self.folder}: no state of flow {flow}: it takes run.trace_state and a controller with STATE()")
+            raise LabError(
+                f"{self.folder}: no state of flow {flow}: it takes run.trace_state and a controller with STATE()"
+            )
         rows = trace.read(self.folder, name)
         return rows[rows["flow"] == flow]
 
@@ -141,12 +143,21 @@ def find(key: str) -> Run | None:
         if record["metrics_hash"] != METRICS_HASH:
             record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
             record["metrics_hash"] = METRICS_HASH
-            with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".run.json.", delete=False) as part:  # others may do the same in a shared store
+            with tempfile.NamedTemporaryFile(
+                "w", dir=folder, prefix=".run.json.", delete=False
+            ) as part:  # others may do the same in a shared store
                 part.write(json.dumps(record))
             os.chmod(part.name, 0o644)
             os.replace(part.name, folder / "run.json")
         return found
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:  # Arrow's and pydantic's errors are among them
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as e:  # Arrow's and pydantic's errors are among them
         raise LabError(f"{folder}: cannot be read ({type(e).__name__}); remove it, the run will be repeated") from None
 
 
@@ -171,7 +182,9 @@ def understand(files: dict[str, bytes], job: dict) -> tuple[dict, dict[str, np.n
         agent = json.loads(files["agent.json"])
         Agent.model_validate(agent)
         mine = {c["name"] for c in job["controllers"] if c["object"]}
-        gone = {c["controller"] for c in job["changes"] if c.get("command") in ("unload", "drain")}  # unless loaded again
+        gone = {
+            c["controller"] for c in job["changes"] if c.get("command") in ("unload", "drain")
+        }  # unless loaded again
         if not mine - gone <= agent["controllers"].keys() <= mine:
             raise ValueError("of other controllers")
         tables = trace.parse(files["trace.bin"], agent["zero_ns"])
@@ -189,14 +202,22 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     if not KEY.fullmatch(key):
         raise LabError(f"{key[:40]!r}: no key of a run")
     agent, tables, of_run = understand(files, identity["job"])
-    invalid = [f"{row['what']}: expected {row['expected']}, measured {row['measured']}" for row in agent["self_check"] if not row["ok"]]
+    invalid = [
+        f"{row['what']}: expected {row['expected']}, measured {row['measured']}"
+        for row in agent["self_check"]
+        if not row["ok"]
+    ]
     if agent["cpu_busy"] > CPU_LIMIT:
         invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
     record = {
-        **about, "key": key, "invalid": invalid, "result_sha256": result_hash(files),
+        **about,
+        "key": key,
+        "invalid": invalid,
+        "result_sha256": result_hash(files),
         "metrics_hash": METRICS_HASH,
         "metrics": of_run,
-        "agent": agent, "identity": identity,
+        "agent": agent,
+        "identity": identity,
     }
     try:
         STORE.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Reads the file of `asymcc trace` (loader/trace.h) into arrays, and keeps them as Parquet.
 
-    acks     flow, t [s since time zero], cwnd, ssthresh, srtt_us, rtt_us, in_flight, acked [bytes], pacing [byte/s],
-             retrans, delivered, lost, ca_state: the sender's state as each ACK arrives
-    goodput  flow, t, bytes, segments, not_next: the receiver's, a row a bin
-    links    dev, t, packets, bytes, pure_acks, qlen_max, qlen_sum, drops: a bottleneck's, a row a bin
-    state-NAME  flow, t, then the members of controller NAME's private state, in its own units, as each ACK arrives;
-             only of runs with run.trace_state
+acks     flow, t [s since time zero], cwnd, ssthresh, srtt_us, rtt_us, in_flight, acked [bytes], pacing [byte/s],
+         retrans, delivered, lost, ca_state: the sender's state as each ACK arrives
+goodput  flow, t, bytes, segments, not_next: the receiver's, a row a bin
+links    dev, t, packets, bytes, pure_acks, qlen_max, qlen_sum, drops: a bottleneck's, a row a bin
+state-NAME  flow, t, then the members of controller NAME's private state, in its own units, as each ACK arrives;
+         only of runs with run.trace_state
 """
 
 from __future__ import annotations
@@ -21,22 +21,91 @@ import pyarrow.parquet as pq
 from .. import LabError
 from ..guest.agent import FLOW_PORT
 
-HEADER = np.dtype([("magic", "S8"), ("version", "<u4"), ("record", "<u4"), ("bin_ns", "<u8"), ("start_ns", "<u8"), ("_", "V32")])
-ACK = np.dtype([("type", "<u2"), ("lport", "<u2"), ("rport", "<u2"), ("ca_state", "u1"), ("flags", "u1"), ("t_ns", "<u8"),
-                ("cwnd", "<u4"), ("ssthresh", "<u4"), ("srtt_us", "<u4"), ("rtt_us", "<u4"), ("in_flight", "<u4"),
-                ("acked", "<u4"), ("pacing", "<u8"), ("retrans", "<u4"), ("delivered", "<u4"), ("lost", "<u4"), ("mss", "<u4")])
-GOODPUT = np.dtype([("type", "<u2"), ("lport", "<u2"), ("rport", "<u2"), ("_", "<u2"), ("t_ns", "<u8"), ("bytes", "<u8"),
-                    ("segments", "<u4"), ("not_next", "<u4"), ("cookie", "<u8"), ("_2", "V24")])
+HEADER = np.dtype(
+    [("magic", "S8"), ("version", "<u4"), ("record", "<u4"), ("bin_ns", "<u8"), ("start_ns", "<u8"), ("_", "V32")]
+)
+ACK = np.dtype(
+    [
+        ("type", "<u2"),
+        ("lport", "<u2"),
+        ("rport", "<u2"),
+        ("ca_state", "u1"),
+        ("flags", "u1"),
+        ("t_ns", "<u8"),
+        ("cwnd", "<u4"),
+        ("ssthresh", "<u4"),
+        ("srtt_us", "<u4"),
+        ("rtt_us", "<u4"),
+        ("in_flight", "<u4"),
+        ("acked", "<u4"),
+        ("pacing", "<u8"),
+        ("retrans", "<u4"),
+        ("delivered", "<u4"),
+        ("lost", "<u4"),
+        ("mss", "<u4"),
+    ]
+)
+GOODPUT = np.dtype(
+    [
+        ("type", "<u2"),
+        ("lport", "<u2"),
+        ("rport", "<u2"),
+        ("_", "<u2"),
+        ("t_ns", "<u8"),
+        ("bytes", "<u8"),
+        ("segments", "<u4"),
+        ("not_next", "<u4"),
+        ("cookie", "<u8"),
+        ("_2", "V24"),
+    ]
+)
 STATE = np.dtype([("type", "<u2"), ("lport", "<u2"), ("rport", "<u2"), ("part", "<u2"), ("bytes", "V56")])
-LINK = np.dtype([("type", "<u2"), ("_", "<u2"), ("packets", "<u4"), ("t_ns", "<u8"), ("dev", "S16"), ("bytes", "<u8"),
-                 ("pure_acks", "<u4"), ("qlen_max", "<u4"), ("qlen_sum", "<u8"), ("drops", "<u4"), ("unseen", "<u4")])
-END = np.dtype([("type", "<u2"), ("_", "V6"), ("t_ns", "<u8"), ("acks", "<u8"), ("goodput", "<u8"), ("links", "<u8"),
-                ("lost", "<u8"), ("states", "<u8"), ("_2", "V8")])
+LINK = np.dtype(
+    [
+        ("type", "<u2"),
+        ("_", "<u2"),
+        ("packets", "<u4"),
+        ("t_ns", "<u8"),
+        ("dev", "S16"),
+        ("bytes", "<u8"),
+        ("pure_acks", "<u4"),
+        ("qlen_max", "<u4"),
+        ("qlen_sum", "<u8"),
+        ("drops", "<u4"),
+        ("unseen", "<u4"),
+    ]
+)
+END = np.dtype(
+    [
+        ("type", "<u2"),
+        ("_", "V6"),
+        ("t_ns", "<u8"),
+        ("acks", "<u8"),
+        ("goodput", "<u8"),
+        ("links", "<u8"),
+        ("lost", "<u8"),
+        ("states", "<u8"),
+        ("_2", "V8"),
+    ]
+)
 assert {d.itemsize for d in (HEADER, ACK, STATE, GOODPUT, LINK, END)} == {64}
 
 TABLES = {
-    "acks": ("flow", "t", "cwnd", "ssthresh", "srtt_us", "rtt_us", "in_flight", "acked", "pacing", "retrans", "delivered",
-             "lost", "ca_state"),
+    "acks": (
+        "flow",
+        "t",
+        "cwnd",
+        "ssthresh",
+        "srtt_us",
+        "rtt_us",
+        "in_flight",
+        "acked",
+        "pacing",
+        "retrans",
+        "delivered",
+        "lost",
+        "ca_state",
+    ),
     "goodput": ("flow", "t", "bytes", "segments", "not_next"),
     "links": ("dev", "t", "packets", "bytes", "pure_acks", "qlen_max", "qlen_sum", "drops"),
 }
@@ -113,13 +182,23 @@ def decode(state: np.ndarray, flows: list[dict], controllers: dict[str, dict]) -
         if not (members := shown["state"]):
             continue
         for m in members:
-            if not (re.fullmatch("[a-z0-9_]+", m["name"]) and m["bytes"] in (1, 2, 4, 8) and 0 <= m["offset"] <= 112 - m["bytes"]):
+            if not (
+                re.fullmatch("[a-z0-9_]+", m["name"])
+                and m["bytes"] in (1, 2, 4, 8)
+                and 0 <= m["offset"] <= 112 - m["bytes"]
+            ):
                 raise LabError(f"controller {name}: no member of a state: {str(m)[:100]}")
         columns = ["flow", "t", *(m["name"] for m in members)]
         if len(set(columns)) < len(columns):
             raise LabError(f"controller {name}: two members of its state have one name, or one is called flow or t")
-        layout = np.dtype({"names": columns[2:], "formats": [f"<{'i' if m['signed'] else 'u'}{m['bytes']}" for m in members],
-                           "offsets": [m["offset"] for m in members], "itemsize": 112})
+        layout = np.dtype(
+            {
+                "names": columns[2:],
+                "formats": [f"<{'i' if m['signed'] else 'u'}{m['bytes']}" for m in members],
+                "offsets": [m["offset"] for m in members],
+                "itemsize": 112,
+            }
+        )
         rows = state[np.isin(state["flow"], [f["id"] for f in flows if f["controller"] == name])]
         values = np.ascontiguousarray(rows["bytes"]).view(layout)
         table = np.empty(len(rows), [("flow", "i4"), ("t", "f8"), *((c, layout[c]) for c in columns[2:])])

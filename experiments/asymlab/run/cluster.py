@@ -25,7 +25,8 @@ from collections import deque
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Iterator, Literal
+from typing import Annotated, Literal
+from collections.abc import Iterator
 
 import distributed
 import pyarrow
@@ -36,14 +37,18 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .. import LabError
 from ..machine import image, vm
+from ..paths import EXPERIMENTS, IMAGES
 from ..plan import scenario
 from ..results import store
 from . import runner
-from ..paths import EXPERIMENTS, IMAGES
 from .runner import Started, Task, console
 
 CANARY = EXPERIMENTS / "bench" / "canary.toml"
-IMAGE_FILES = {"memory": vm.MEMORY_MB << 20, "devices": 64 << 20, "manifest.json": 16 << 20}  # and how large they may be
+IMAGE_FILES = {
+    "memory": vm.MEMORY_MB << 20,
+    "devices": 64 << 20,
+    "manifest.json": 16 << 20,
+}  # and how large they may be
 PATIENCE_S = 30  # without a worker that is fit
 LOOK_S = 0.5  # between looks for workers that came or went
 
@@ -83,7 +88,9 @@ def pack_image(guest: image.Image) -> dict[str, tuple[int, bytes]]:
 
 def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
     """Keep an image that was sent."""
-    if not re.fullmatch("[0-9a-f]{64}", wanted) or any(size > IMAGE_FILES.get(name, -1) for name, (size, _) in files.items()):
+    if not re.fullmatch("[0-9a-f]{64}", wanted) or any(
+        size > IMAGE_FILES.get(name, -1) for name, (size, _) in files.items()
+    ):
         raise LabError("what was sent is no image")
     IMAGES.mkdir(parents=True, exist_ok=True)
     part = tempfile.mkdtemp(dir=IMAGES, prefix=".part-")
@@ -162,7 +169,15 @@ class Unstored(LabError):
 class Sweep:
     """The runs that are left, the workers, and which is where."""
 
-    def __init__(self, client: distributed.Client, left: list[Task], guest: image.Image, canary: Task, expected: str, started: Started):
+    def __init__(
+        self,
+        client: distributed.Client,
+        left: list[Task],
+        guest: image.Image,
+        canary: Task,
+        expected: str,
+        started: Started,
+    ):
         self.client, self.guest, self.canary, self.expected, self.started = client, guest, canary, expected, started
         self.todo = deque(left)
         self.missing = len(left)
@@ -177,7 +192,9 @@ class Sweep:
 
     def give(self, worker: Worker, task: Task) -> None:
         # Packed: Dask would look through a job for what it could compute. Not pure: never taken from its memory.
-        future = self.client.submit(compute, self.guest.hash, json.dumps(task.job), task.objects, workers=[worker.address], pure=False)
+        future = self.client.submit(
+            compute, self.guest.hash, json.dumps(task.job), task.objects, workers=[worker.address], pure=False
+        )
         self.out[future.key] = worker, task, future
         worker.busy += 1
         future.add_done_callback(lambda f: self.events.put((f.key, None)))
@@ -224,13 +241,19 @@ class Sweep:
         if any(w.fit is not False for w in self.workers.values()):
             self.fit_at = self.looked
         elif self.looked - self.fit_at > PATIENCE_S:
-            raise LabError(f"{self.client.scheduler.address}: no worker that is fit, "
-                           + (f"{len(self.workers)} were refused" if self.workers else "none is there")
-                           + "; finished runs are kept, the same command goes on from there")
+            raise LabError(
+                f"{self.client.scheduler.address}: no worker that is fit, "
+                + (f"{len(self.workers)} were refused" if self.workers else "none is there")
+                + "; finished runs are kept, the same command goes on from there"
+            )
 
     def refuse(self, worker: Worker, error: BaseException) -> None:
         worker.fit = False
-        why = str(error).strip().partition("\n")[0] if isinstance(error, LabError) else f"{type(error).__name__}: {error}".partition("\n")[0]
+        why = (
+            str(error).strip().partition("\n")[0]
+            if isinstance(error, LabError)
+            else f"{type(error).__name__}: {error}".partition("\n")[0]
+        )
         console.print(f"worker {worker.address}: gets no runs: {why}")
 
     def judge(self, worker: Worker, got: dict | BaseException) -> None:
@@ -296,14 +319,25 @@ class Sweep:
             t.join(timeout=30)
 
 
-def runs(left: list[Task], guest: image.Image, address: str, expected: str | None, started: Started) -> Iterator[tuple[Task, store.Run]]:
+def runs(
+    left: list[Task], guest: image.Image, address: str, expected: str | None, started: Started
+) -> Iterator[tuple[Task, store.Run]]:
     """The runs as they end; like runner.runs(), but on the workers. `expected`: the canary's result, None: as made here."""
     logging.disable()  # what Dask has to say comes with Python's traces; what matters is said here
     (canary,) = runner.plan(scenario.load(CANARY), guest)
-    return _runs(left, guest, address, canary, expected or runner.execute([canary], guest)[canary.key].record["result_sha256"], started)
+    return _runs(
+        left,
+        guest,
+        address,
+        canary,
+        expected or runner.execute([canary], guest)[canary.key].record["result_sha256"],
+        started,
+    )
 
 
-def _runs(left: list[Task], guest: image.Image, address: str, canary: Task, expected: str, started: Started) -> Iterator[tuple[Task, store.Run]]:
+def _runs(
+    left: list[Task], guest: image.Image, address: str, canary: Task, expected: str, started: Started
+) -> Iterator[tuple[Task, store.Run]]:
     try:
         get_backend(parse_address(address)[0])  # a client that is given nonsense takes long to end
         client = distributed.Client(address, timeout=5, set_as_default=False, name="asymlab")
@@ -315,6 +349,8 @@ def _runs(left: list[Task], guest: image.Image, address: str, canary: Task, expe
         try:
             yield from sweep.runs()
         except (OSError, CancelledError):
-            raise LabError(f"scheduler {address}: lost; finished runs are kept, the same command goes on from there") from None
+            raise LabError(
+                f"scheduler {address}: lost; finished runs are kept, the same command goes on from there"
+            ) from None
         finally:
             sweep.close()

@@ -18,7 +18,7 @@ import threading
 import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
-from typing import Callable, Iterator
+from collections.abc import Callable, Iterator
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, TextColumn
@@ -29,11 +29,11 @@ from rich.text import Text
 from .. import LabError, printable
 from ..guest import agent
 from ..machine import vm
-from ..results import store
 from ..machine.image import DEFAULT_KERNEL, Image
 from ..paths import BUILD, REPO
 from ..plan.scenario import Case
 from ..plan.topology import compile_job
+from ..results import store
 
 
 class PlainConsole(Console):
@@ -74,8 +74,11 @@ class Task:
         path, directions = self.case.scenario.path, {f.direction for f in self.case.scenario.flows}
         rate = 0.0
         for hop in path.chain:
-            rate += sum(getattr(hop, d).rate for d in directions) / path.mtu if len(directions) == 2 else \
-                min(hop.forward.rate / path.mtu, hop.reverse.rate / 40)
+            rate += (
+                sum(getattr(hop, d).rate for d in directions) / path.mtu
+                if len(directions) == 2
+                else min(hop.forward.rate / path.mtu, hop.reverse.rate / 40)
+            )
         return round(self.job["duration_s"] * rate / 8)
 
     def about(self, where: str) -> dict:
@@ -84,11 +87,27 @@ class Task:
         if file.is_relative_to(REPO):
             file = file.relative_to(REPO)
         point = [f"{k}={v}" for k, v in self.case.point.items()]
-        command = ["asymlab", "run", str(file), "--set", self.case.which, "--seed", str(self.seed), *(x for p in point for x in ("--at", p))]
+        command = [
+            "asymlab",
+            "run",
+            str(file),
+            "--set",
+            self.case.which,
+            "--seed",
+            str(self.seed),
+            *(x for p in point for x in ("--at", p)),
+        ]
         if where == "lab" and self.image != DEFAULT_KERNEL:
             command += ["--image", self.image]
-        return {"id": s.id, "title": s.title, "name": self.name, "point": self.case.point, "seed": self.seed, "where": where,
-                "command": shlex.join(command)}
+        return {
+            "id": s.id,
+            "title": s.title,
+            "name": self.name,
+            "point": self.case.point,
+            "seed": self.seed,
+            "where": where,
+            "command": shlex.join(command),
+        }
 
 
 def plan(cases: list[Case], image: Image) -> list[Task]:
@@ -161,8 +180,19 @@ class Survey:
             scenarios[t.case.file.parent.name, t.case.scenario.id].append(t)
         for (folder, id), mine in scenarios.items():
             left = [t for t in mine if t.key not in self.done]
-            table.add_row(f"{folder} {id}", *(f"{n:.0f}" for n in (
-                len(mine), len(mine) - len(left), len(left), sum(t.job["duration_s"] for t in left), sum(self.seconds[t.key] for t in left))))
+            table.add_row(
+                f"{folder} {id}",
+                *(
+                    f"{n:.0f}"
+                    for n in (
+                        len(mine),
+                        len(mine) - len(left),
+                        len(left),
+                        sum(t.job["duration_s"] for t in left),
+                        sum(self.seconds[t.key] for t in left),
+                    )
+                ),
+            )
         return table
 
 
@@ -218,7 +248,9 @@ class Forecast(ProgressColumn):
     def __str__(self) -> str:
         now = time.monotonic()
         # A run that takes longer than it should has not ended all the same.
-        gone = self.ended_cost + sum(min(now - since, 0.9 * self.seconds[key]) for key, since in list(self.under_way.items()))
+        gone = self.ended_cost + sum(
+            min(now - since, 0.9 * self.seconds[key]) for key, since in list(self.under_way.items())
+        )
         return f"{span((self.left - gone) * (now - self.began) / gone)} left" if gone > 0 else ""
 
     def render(self, task) -> Text:
@@ -254,8 +286,14 @@ def own_core() -> Iterator[int]:
             return
 
 
-def runs(left: list[Task], image: Image, jobs: int | None, started: Started, limit_s: float = vm.WALL_LIMIT_S,
-         go_on: bool = False) -> Iterator[tuple[Task, store.Run | LabError]]:
+def runs(
+    left: list[Task],
+    image: Image,
+    jobs: int | None,
+    started: Started,
+    limit_s: float = vm.WALL_LIMIT_S,
+    go_on: bool = False,
+) -> Iterator[tuple[Task, store.Run | LabError]]:
     """The runs as they end. LabError after the first failure, or with `go_on` in place of each run that failed;
     whoever closes this stops what is under way."""
     todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
@@ -305,8 +343,14 @@ def runs(left: list[Task], image: Image, jobs: int | None, started: Started, lim
                 t.join(timeout=30)
 
 
-def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: bool = False, scheduler: str | None = None,
-            canary: str | None = None) -> dict[str, store.Run]:
+def execute(
+    tasks: list[Task],
+    image: Image,
+    jobs: int | None = None,
+    fresh: bool = False,
+    scheduler: str | None = None,
+    canary: str | None = None,
+) -> dict[str, store.Run]:
     """Run what the store does not hold, here or on a scheduler's workers (cluster.py); returns all by key.
 
     LabError after the first failure, when the runs under way have been stopped; KeyboardInterrupt likewise.
@@ -324,9 +368,17 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
         under_way = cluster.runs(work.left, image, scheduler, canary, left.started)
     else:
         under_way = runs(work.left, image, jobs, left.started)
-    with contextlib.closing(under_way), Progress(
-            TextColumn("{task.description}", markup=False), BarColumn(), TextColumn("{task.fields[count]}"), left,
-            console=console, disable=not console.is_terminal) as bar:
+    with (
+        contextlib.closing(under_way),
+        Progress(
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            TextColumn("{task.fields[count]}"),
+            left,
+            console=console,
+            disable=not console.is_terminal,
+        ) as bar,
+    ):
         shown = bar.add_task("runs", total=work.cost, count=f"{len(done)}/{len(tasks)}")
         for task, result in under_way:
             done[task.key] = result
@@ -334,8 +386,17 @@ def execute(tasks: list[Task], image: Image, jobs: int | None = None, fresh: boo
             count = f"{len(done)}/{len(tasks)}"
             bar.update(shown, completed=left.ended_cost, description=task.name, count=count)
             if not console.is_terminal:
-                console.print(", ".join(filter(None, (f"{count} {task.name} ({result.record['wall_s']:.0f} s)",
-                                                      str(left) if len(done) < len(tasks) else ""))))
+                console.print(
+                    ", ".join(
+                        filter(
+                            None,
+                            (
+                                f"{count} {task.name} ({result.record['wall_s']:.0f} s)",
+                                str(left) if len(done) < len(tasks) else "",
+                            ),
+                        )
+                    )
+                )
     return done
 
 
@@ -346,9 +407,16 @@ def execute_shard(tasks: list[Task], which: tuple[int, int], *args, **kw) -> lis
     done = execute(mine, *args, **kw)
     others = [t for t in tasks if t.key not in done]
     there = sum((store.STORE / t.key).exists() for t in others)
-    rest = "the same command without --shard goes on from here" if there == len(others) else f"{len(others) - there} of them are missing"
-    console.print(f"shard {number}/{shards}: its {len(mine)} runs are in {store.STORE}; of the other shards' {len(others)} there are {there}: {rest}"
-                  if others else f"shard {number}/{shards}: its {len(mine)} runs are in {store.STORE}: {rest}")
+    rest = (
+        "the same command without --shard goes on from here"
+        if there == len(others)
+        else f"{len(others) - there} of them are missing"
+    )
+    console.print(
+        f"shard {number}/{shards}: its {len(mine)} runs are in {store.STORE}; of the other shards' {len(others)} there are {there}: {rest}"
+        if others
+        else f"shard {number}/{shards}: its {len(mine)} runs are in {store.STORE}: {rest}"
+    )
     return list(done.values())
 
 
@@ -364,9 +432,15 @@ def execute_on_host(task: Task) -> store.Run:
         out.mkdir()
         env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
         began = time.monotonic()
-        p = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", sys.executable, agent.__file__, str(job), str(out), str(BUILD)],
-                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env,
-                             start_new_session=True)
+        p = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", sys.executable, agent.__file__, str(job), str(out), str(BUILD)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+            start_new_session=True,
+        )
         try:
             _, errors = p.communicate(timeout=task.job["duration_s"] * 2 + 120)
         except subprocess.TimeoutExpired:

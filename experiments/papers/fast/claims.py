@@ -37,43 +37,148 @@ def claims(results):
     fig2, fig3, fig4 = t1("1mbit"), t1("0.1mbit"), results.all("FA-4")
     base = {r.record["seed"]: throughput(r) for r in fig3 if r.valid}
     verdicts = [
-        results.judge("FA-2a", "Fig. 2", "c_b = 1 Mbit/s (k_f = 4): throughput within 5 % of 25 Mbit/s", 25, fig2, throughput, **within(25, 0.05)),
-        results.judge("FA-2b", "Fig. 2", "k_f = 4: the 0.1-s throughput is steady, CV <= 0.15", None, fig2,
-                      lambda r: r.metrics["flows"][0]["goodput_cv"], at_most=0.15),
-        results.judge("FA-3a", "Fig. 3", "c_b = 0.1 Mbit/s (k_f = 40): throughput within 5 % of 2.5 Mbit/s", 2.5, fig3, throughput, **within(2.5, 0.05)),
-        results.judge("FA-3b", "Fig. 3", "k_f = 40: stable, the trend over the second half is within 5 %", 0, fig3,
-                      lambda r: r.metrics["flows"][0]["goodput_trend"], at_least=-0.05, at_most=0.05),
-        results.judge("FA-4a", "Fig. 4", "P_f = 2000 B, c_b = 0.1 Mbit/s (k_f = 20): throughput within 5 % of 5 Mbit/s", 5, fig4, throughput, **within(5, 0.05)),
-        results.judge("FA-4b", "section IV", "2000-byte packets double the throughput: ratio to Fig. 3 in [1.9, 2.1]", 2,
-                      [r for r in fig4 if r.record["seed"] in base], lambda r: throughput(r) / base[r.record["seed"]],
-                      at_least=1.9, at_most=2.1),
+        results.judge(
+            "FA-2a",
+            "Fig. 2",
+            "c_b = 1 Mbit/s (k_f = 4): throughput within 5 % of 25 Mbit/s",
+            25,
+            fig2,
+            throughput,
+            **within(25, 0.05),
+        ),
+        results.judge(
+            "FA-2b",
+            "Fig. 2",
+            "k_f = 4: the 0.1-s throughput is steady, CV <= 0.15",
+            None,
+            fig2,
+            lambda r: r.metrics["flows"][0]["goodput_cv"],
+            at_most=0.15,
+        ),
+        results.judge(
+            "FA-3a",
+            "Fig. 3",
+            "c_b = 0.1 Mbit/s (k_f = 40): throughput within 5 % of 2.5 Mbit/s",
+            2.5,
+            fig3,
+            throughput,
+            **within(2.5, 0.05),
+        ),
+        results.judge(
+            "FA-3b",
+            "Fig. 3",
+            "k_f = 40: stable, the trend over the second half is within 5 %",
+            0,
+            fig3,
+            lambda r: r.metrics["flows"][0]["goodput_trend"],
+            at_least=-0.05,
+            at_most=0.05,
+        ),
+        results.judge(
+            "FA-4a",
+            "Fig. 4",
+            "P_f = 2000 B, c_b = 0.1 Mbit/s (k_f = 20): throughput within 5 % of 5 Mbit/s",
+            5,
+            fig4,
+            throughput,
+            **within(5, 0.05),
+        ),
+        results.judge(
+            "FA-4b",
+            "section IV",
+            "2000-byte packets double the throughput: ratio to Fig. 3 in [1.9, 2.1]",
+            2,
+            [r for r in fig4 if r.record["seed"] in base],
+            lambda r: throughput(r) / base[r.record["seed"]],
+            at_least=1.9,
+            at_most=2.1,
+        ),
     ]
     for rate in RATES:
         expected = theorem1(k_f(mbit(rate))) / 1e6
-        verdicts.append(results.judge(
-            f"FA-T1 {rate}", "Theorem 1", f"k_f = {k_f(mbit(rate)):.3g}: throughput within 5 % of {expected:g} Mbit/s",
-            expected, t1(rate), throughput, **within(expected, 0.05)))
-    verdicts.append(results.judge(
-        "FA-T1 trend", "Theorem 1", "stable for every k_f: no trend beyond 5 % in any second half", 0,
-        [r for rate in RATES for r in t1(rate)], lambda r: abs(r.metrics["flows"][0]["goodput_trend"]), at_most=0.05, worst=True))
+        verdicts.append(
+            results.judge(
+                f"FA-T1 {rate}",
+                "Theorem 1",
+                f"k_f = {k_f(mbit(rate)):.3g}: throughput within 5 % of {expected:g} Mbit/s",
+                expected,
+                t1(rate),
+                throughput,
+                **within(expected, 0.05),
+            )
+        )
+    verdicts.append(
+        results.judge(
+            "FA-T1 trend",
+            "Theorem 1",
+            "stable for every k_f: no trend beyond 5 % in any second half",
+            0,
+            [r for rate in RATES for r in t1(rate)],
+            lambda r: abs(r.metrics["flows"][0]["goodput_trend"]),
+            at_most=0.05,
+            worst=True,
+        )
+    )
     shares = results.all("FA-T2")
     verdicts += [
-        results.judge("FA-T2a", "Theorem 1", "alpha 1000 and 500 at k_f = 4: ratio of throughputs in [1.8, 2.2]", 2, shares,
-                      lambda r: r.metrics["flows"][0]["throughput_bps"] / max(r.metrics["flows"][1]["throughput_bps"], 1), at_least=1.8, at_most=2.2),
-        results.judge("FA-T2b", "Theorem 1", "their sum within 5 % of 25 Mbit/s", 25, shares, throughput, **within(25, 0.05)),
-        results.judge("FA-X1", "section IV (d/q0 = 0.125)", "k_f = 4: mean queueing delay within 10 % of alpha/x0 = 0.32 s", 0.32, fig2,
-                      lambda r: r.metrics["flows"][0]["rtt_s"]["mean"] - r.job["probes"][0]["base_rtt_us"] / 1e6, **within(0.32, 0.10)),
-        results.judge("FA-X2", "not in the letter", "delayed ACKs halve k_f to 2: throughput within 10 % of 50 Mbit/s", None,
-                      results.all("FA-X2"), throughput, **within(50, 0.10)),
+        results.judge(
+            "FA-T2a",
+            "Theorem 1",
+            "alpha 1000 and 500 at k_f = 4: ratio of throughputs in [1.8, 2.2]",
+            2,
+            shares,
+            lambda r: r.metrics["flows"][0]["throughput_bps"] / max(r.metrics["flows"][1]["throughput_bps"], 1),
+            at_least=1.8,
+            at_most=2.2,
+        ),
+        results.judge(
+            "FA-T2b", "Theorem 1", "their sum within 5 % of 25 Mbit/s", 25, shares, throughput, **within(25, 0.05)
+        ),
+        results.judge(
+            "FA-X1",
+            "section IV (d/q0 = 0.125)",
+            "k_f = 4: mean queueing delay within 10 % of alpha/x0 = 0.32 s",
+            0.32,
+            fig2,
+            lambda r: r.metrics["flows"][0]["rtt_s"]["mean"] - r.job["probes"][0]["base_rtt_us"] / 1e6,
+            **within(0.32, 0.10),
+        ),
+        results.judge(
+            "FA-X2",
+            "not in the letter",
+            "delayed ACKs halve k_f to 2: throughput within 10 % of 50 Mbit/s",
+            None,
+            results.all("FA-X2"),
+            throughput,
+            **within(50, 0.10),
+        ),
     ]
     for rate, k in (("1mbit", 4), ("0.1mbit", 40)):
         fast = {r.record["seed"]: throughput(r) for r in t1(rate) if r.valid}
         long = [r for r in results.all("FA-LONG", path__reverse__rate=rate) if r.record["seed"] in fast]
         formosa = [r for r in results.all("FA-X3", path__reverse__rate=rate) if r.record["seed"] in fast]
-        verdicts.append(results.judge(
-            f"FA-X3 {rate}", "not in the letter", f"k_f = {k}: Formosa's throughput on the same link >= 3 times FAST's", None, formosa,
-            lambda r, fast=fast: throughput(r) / fast[r.record["seed"]], at_least=3))
-        verdicts.append(results.judge(
-            f"FA-T1 {rate} long", "Theorem 1", f"k_f = {k}: the second half of {LONG[rate]} s has the throughput of the shorter runs' within 1 %, ratio in "
-            "[0.99, 1.01]", 1, long, lambda r, fast=fast: throughput(r) / fast[r.record["seed"]], at_least=0.99, at_most=1.01))
+        verdicts.append(
+            results.judge(
+                f"FA-X3 {rate}",
+                "not in the letter",
+                f"k_f = {k}: Formosa's throughput on the same link >= 3 times FAST's",
+                None,
+                formosa,
+                lambda r, fast=fast: throughput(r) / fast[r.record["seed"]],
+                at_least=3,
+            )
+        )
+        verdicts.append(
+            results.judge(
+                f"FA-T1 {rate} long",
+                "Theorem 1",
+                f"k_f = {k}: the second half of {LONG[rate]} s has the throughput of the shorter runs' within 1 %, ratio in "
+                "[0.99, 1.01]",
+                1,
+                long,
+                lambda r, fast=fast: throughput(r) / fast[r.record["seed"]],
+                at_least=0.99,
+                at_most=1.01,
+            )
+        )
     return [v for v in verdicts if v.runs]  # the quick set leaves some to the full one

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
 from asymlab.report import report, suite
-from asymlab.results import metrics
 from asymlab.report.plot import EXPECTED, plain, points
 from asymlab.report.report import BLACK, LOOKS, NAMES
+from asymlab.results import metrics
 
 paper = suite.module("fast", "claims")  # its quantities and its theorem
 
@@ -34,8 +34,11 @@ def sweep(results, controller: str) -> dict[float, list]:
     """k_f -> the controller's valid runs there, a run a seed."""
     found = {}
     for rate, k in K_F.items():
-        runs = (results.valid("FA-T1", path__reverse__rate=rate) if controller == "fast" else
-                results.valid("FA-T1-BASE", path__reverse__rate=rate, flows__controller=controller))
+        runs = (
+            results.valid("FA-T1", path__reverse__rate=rate)
+            if controller == "fast"
+            else results.valid("FA-T1-BASE", path__reverse__rate=rate, flows__controller=controller)
+        )
         if runs:
             found[k] = runs
     return found
@@ -55,9 +58,24 @@ def throughput(results):
     ax, relative = figure.subplots(2, sharex=True, height_ratios=[3, 1])
     k = np.geomspace(0.35, 46, 200)
     ax.plot(k, 100 * np.minimum(1, 1 / k), color=BLACK, linewidth=1, label=r"Theorem 1: $\min(1,\ 1/k_f)\ c_f$")
-    ax.plot(k, 200 / (1 + k), color="#555555", linestyle=":", linewidth=1, label=r"the letter's sum model, eq. 14: $2c_f/(1+k_f)$")
-    ax.plot(list(SIMULATED), list(SIMULATED.values()), linestyle="", marker="o", markersize=12, markerfacecolor="none",
-            markeredgecolor=BLACK, label="the letter's simulations (Figs. 2, 3, 4)")
+    ax.plot(
+        k,
+        200 / (1 + k),
+        color="#555555",
+        linestyle=":",
+        linewidth=1,
+        label=r"the letter's sum model, eq. 14: $2c_f/(1+k_f)$",
+    )
+    ax.plot(
+        list(SIMULATED),
+        list(SIMULATED.values()),
+        linestyle="",
+        marker="o",
+        markersize=12,
+        markerfacecolor="none",
+        markeredgecolor=BLACK,
+        label="the letter's simulations (Figs. 2, 3, 4)",
+    )
     relative.axhline(1, color=BLACK, linewidth=1)
     for controller, aside in zip(("fast", *BASELINES), (1, 0.94, 1.06, 1.12)):
         if runs := sweep(results, controller):
@@ -67,17 +85,28 @@ def throughput(results):
             points(relative, runs, over_theorem, aside, **look)
     formosa = {K_F[rate]: runs for rate in K_F if (runs := results.valid("FA-X3", path__reverse__rate=rate))}
     if formosa:
-        points(ax, formosa, paper.throughput, **LOOKS["formosa"] | {"linestyle": "", "label": "Formosa, an ACK a round trip"})
+        points(
+            ax,
+            formosa,
+            paper.throughput,
+            **LOOKS["formosa"] | {"linestyle": "", "label": "Formosa, an ACK a round trip"},
+        )
     over_k_f(relative)
     ax.set(yscale="log", ylabel="throughput, Mbit/s", yticks=[2, 5, 10, 20, 50, 100], ylim=(1.7, 180))
     plain(ax.yaxis)
     ax.legend(loc="lower left")
-    relative.set(ylabel="relative to\nTheorem 1", ylim=(min(0.85, relative.dataLim.ymin - 0.05), max(1.15, relative.dataLim.ymax + 0.05)))
+    relative.set(
+        ylabel="relative to\nTheorem 1",
+        ylim=(min(0.85, relative.dataLim.ymin - 0.05), max(1.15, relative.dataLim.ymax + 0.05)),
+    )
     return report.Figure(
-        "fast-throughput", "Throughput over the asymmetry factor",
+        "fast-throughput",
+        "Throughput over the asymmetry factor",
         "One flow, 100 Mbit/s forward, the reverse rate swept from 10 to 0.1 Mbit/s. The sum of the two links' equations (14) "
         "would give the dotted curve, which is right at k_f = 1 only. Below, the same points over Theorem 1, a little "
-        "apart sideways; above 1 is who goes on adding to the ACK queue.", figure)
+        "apart sideways; above 1 is who goes on adding to the ACK queue.",
+        figure,
+    )
 
 
 def over_theorem(run) -> float:
@@ -86,9 +115,21 @@ def over_theorem(run) -> float:
 
 
 def series(results):
-    wanted = (("Fig. 2", "1000-byte packets, reverse 1 Mbit/s: $k_f = 4$", results.valid("FA-T1", path__reverse__rate="1mbit"), 25),
-              ("Fig. 3", "1000-byte packets, reverse 0.1 Mbit/s: $k_f = 40$", results.valid("FA-T1", path__reverse__rate="0.1mbit"), 2.5),
-              ("Fig. 4", "2000-byte packets, reverse 0.1 Mbit/s: $k_f = 20$", results.valid("FA-4"), 5))
+    wanted = (
+        (
+            "Fig. 2",
+            "1000-byte packets, reverse 1 Mbit/s: $k_f = 4$",
+            results.valid("FA-T1", path__reverse__rate="1mbit"),
+            25,
+        ),
+        (
+            "Fig. 3",
+            "1000-byte packets, reverse 0.1 Mbit/s: $k_f = 40$",
+            results.valid("FA-T1", path__reverse__rate="0.1mbit"),
+            2.5,
+        ),
+        ("Fig. 4", "2000-byte packets, reverse 0.1 Mbit/s: $k_f = 20$", results.valid("FA-4"), 5),
+    )
     if not all(runs for *_, runs, _ in wanted):
         return None
     figure = Figure(figsize=(7.5, 7.5))
@@ -96,13 +137,20 @@ def series(results):
         t, rate = goodput_series(runs[0], 0)
         ax.plot(t, rate, color=LOOKS["fast"]["color"], linewidth=0.9, label="measured")
         ax.axhline(expected, **EXPECTED, label=f"Theorem 1: {expected:g} Mbit/s")
-        ax.set(title=f"{where}: {what}", ylabel="throughput, Mbit/s", xlim=(0, runs[0].job["duration_s"]),
-               ylim=(0, max(1.3 * expected, 1.05 * rate.max())))
+        ax.set(
+            title=f"{where}: {what}",
+            ylabel="throughput, Mbit/s",
+            xlim=(0, runs[0].job["duration_s"]),
+            ylim=(0, max(1.3 * expected, 1.05 * rate.max())),
+        )
         ax.legend(loc="lower right", ncols=2)
     ax.set_xlabel("time, s")
     return report.Figure(
-        "fast-series", "The letter's Figures 2, 3 and 4: throughput in 0.1-s intervals",
-        "From the flow's start, whole IP packets, the first seed. Time axes differ.", figure)
+        "fast-series",
+        "The letter's Figures 2, 3 and 4: throughput in 0.1-s intervals",
+        "From the flow's start, whole IP packets, the first seed. Time axes differ.",
+        figure,
+    )
 
 
 def goodput_series(run, flow: int) -> tuple[np.ndarray, np.ndarray]:
@@ -142,9 +190,12 @@ def standing_queue(results):
         ax.legend(loc="lower right", ncols=4)
     axes[-1].set(xlabel="time, s", xlim=(0, duration))
     return report.Figure(
-        "fast-queue", "Window and round-trip time at k_f = 4: what the standing queue costs",
+        "fast-queue",
+        "Window and round-trip time at k_f = 4: what the standing queue costs",
         "One flow, reverse link 1 Mbit/s, base RTT 40 ms, the first seed. FAST keeps alpha = 1000 ACKs in the reverse queue: "
-        "0.32 s. Loss-based controllers go on filling the queue.", figure)
+        "0.32 s. Loss-based controllers go on filling the queue.",
+        figure,
+    )
 
 
 def ack_path(results):
@@ -153,9 +204,15 @@ def ack_path(results):
         return None
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(3, sharex=True)
-    rows = (("Reverse link: utilisation", "share", lambda r: r.metrics["reverse_utilisation"]),
-            ("Reverse link: mean queueing delay, log scale above 1 ms", "ms", lambda r: 1e3 * r.metrics["reverse"]["queue_delay_mean_s"]),
-            ("ACKs per data packet", "ratio", lambda r: r.metrics["acks_per_data_packet"]))
+    rows = (
+        ("Reverse link: utilisation", "share", lambda r: r.metrics["reverse_utilisation"]),
+        (
+            "Reverse link: mean queueing delay, log scale above 1 ms",
+            "ms",
+            lambda r: 1e3 * r.metrics["reverse"]["queue_delay_mean_s"],
+        ),
+        ("ACKs per data packet", "ratio", lambda r: r.metrics["acks_per_data_packet"]),
+    )
     delayed = results.valid("FA-X2")
     for ax, (title, unit, measure) in zip(axes, rows):
         for controller in ("fast", *BASELINES):
@@ -163,19 +220,34 @@ def ack_path(results):
                 fill = {} if controller == "fast" else {"markerfacecolor": "none"}
                 points(ax, runs, measure, **LOOKS[controller] | fill, label=NAMES[controller])
         if delayed:
-            points(ax, {4: delayed}, measure, color=BLACK, marker="*", markersize=10, linestyle="", label="FAST, delayed ACKs")
+            points(
+                ax,
+                {4: delayed},
+                measure,
+                color=BLACK,
+                marker="*",
+                markersize=10,
+                linestyle="",
+                label="FAST, delayed ACKs",
+            )
         ax.set(title=title, ylabel=unit)
     axes[0].set_ylim(0, 1.08)
     axes[1].set_yscale("symlog", linthresh=1)
     axes[1].yaxis.set_major_formatter(ScalarFormatter())
-    axes[1].set(ylim=(-0.3, 2 * axes[1].dataLim.ymax), yticks=[0, *(10**e for e in range(6) if 10**e < 2 * axes[1].dataLim.ymax)])
+    axes[1].set(
+        ylim=(-0.3, 2 * axes[1].dataLim.ymax),
+        yticks=[0, *(10**e for e in range(6) if 10**e < 2 * axes[1].dataLim.ymax)],
+    )
     axes[2].set_ylim(0, 1.15)
     over_k_f(axes[2])
     axes[0].legend(loc="lower right")
     return report.Figure(
-        "fast-ack-path", "The ACK path over the asymmetry factor",
+        "fast-ack-path",
+        "The ACK path over the asymmetry factor",
         "From k_f = 1 on the reverse link is full of ACKs. They are counted as they leave it: fewer than one a data packet "
-        "where the receiver delays ACKs, which halves k_f, or where the queue is still growing.", figure)
+        "where the receiver delays ACKs, which halves k_f, or where the queue is still growing.",
+        figure,
+    )
 
 
 def shares(results):
@@ -191,20 +263,32 @@ def shares(results):
     axes = figure.subplots(2)
     stack(axes[0], middle, *mean)
     end = runs[0].job["duration_s"]
-    stack(axes[1], np.append(t[-zoom:], end), *(np.append(rate[-zoom:], rate[-1]) for rate in (first, second)), step="post")
+    stack(
+        axes[1],
+        np.append(t[-zoom:], end),
+        *(np.append(rate[-zoom:], rate[-1]) for rate in (first, second)),
+        step="post",
+    )
     axes[0].set(title="Running mean over five round trips (2.6 s)", xlim=(0, end))
-    axes[1].set(title="The last three seconds in 0.1-s intervals: the flows take turns", xlim=(t[-zoom], end), xlabel="time, s")
+    axes[1].set(
+        title="The last three seconds in 0.1-s intervals: the flows take turns", xlim=(t[-zoom], end), xlabel="time, s"
+    )
     for ax in axes:
         ax.axhline(25 * 2 / 3, **EXPECTED, label="Theorem 1: 16.67 + 8.33 Mbit/s")
         ax.axhline(25, **EXPECTED)
         ax.set(ylabel="throughput, Mbit/s, stacked", ylim=(0, max(32, 1.15 * ax.dataLim.ymax)))
     axes[0].legend(loc="upper right", ncols=3)
     return report.Figure(
-        "fast-shares", "Two flows share by alpha",
+        "fast-shares",
+        "Two flows share by alpha",
         "alpha 1000 and 500 on one path at k_f = 4, the first seed. Each flow's window crosses the queue in one piece, "
-        "so that the shares show over whole round trips only.", figure)
+        "so that the shares show over whole round trips only.",
+        figure,
+    )
 
 
 def stack(ax, t, first, second, **options) -> None:
-    areas = ax.stackplot(t, first, second, colors=[report.BLUE, report.SKY], labels=["alpha 1000", "alpha 500"], linewidth=0, **options)
+    areas = ax.stackplot(
+        t, first, second, colors=[report.BLUE, report.SKY], labels=["alpha 1000", "alpha 500"], linewidth=0, **options
+    )
     areas[1].set(hatch="////", edgecolor="white")

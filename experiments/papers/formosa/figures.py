@@ -34,7 +34,10 @@ def sweep(results, id: str) -> dict[str, dict[float, list]]:
     """controller -> reverse rate, kbit/s -> its valid runs, a run a seed; those that have any."""
     found = {}
     for controller in ORDER:
-        runs = {paper.kbit(rate): results.valid(id, path__reverse__rate=rate, flows__controller=controller) for rate in paper.RATES}
+        runs = {
+            paper.kbit(rate): results.valid(id, path__reverse__rate=rate, flows__controller=controller)
+            for rate in paper.RATES
+        }
         found[controller] = {rate: rs for rate, rs in runs.items() if rs}
     return {controller: runs for controller, runs in found.items() if runs}
 
@@ -45,7 +48,7 @@ def curves(ax, found, measure) -> None:
         style = LOOKS[controller] | {"label": NAMES[controller], "linewidth": 1.1, "markersize": 5}
         if controller == "formosa":
             style |= {"linewidth": 2, "markersize": 9, "zorder": 3}
-        points(ax, runs, measure, 1.012 ** i, **style)
+        points(ax, runs, measure, 1.012**i, **style)
 
 
 def over_rates(axes) -> None:
@@ -76,10 +79,13 @@ def throughput(results):
     over_rates(axes)
     legend(axes[0], loc="lower right")
     return report.Figure(
-        "formosa-throughput", "Fig. 2: goodput over the reverse rate",
+        "formosa-throughput",
+        "Fig. 2: goodput over the reverse rate",
         "10 Mbit/s forward, 40 ms, ten packets of queue each way; points a little apart sideways. The paper shows r = 0.67 to 4, and Formosa "
         "above all others. Here its goodput depends on the reverse rate as little, but where ACKs are no matter others fill the link better: "
-        "Formosa's window swings by an eighth and more.", figure)
+        "Formosa's window swings by an eighth and more.",
+        figure,
+    )
 
 
 def ten_flows(results):
@@ -91,12 +97,17 @@ def ten_flows(results):
     curves(axes[0], found, paper.fairness)
     curves(axes[1], found, paper.used)
     axes[0].set(title="(a) Jain index of the ten goodputs", ylabel="index", ylim=(0, 1.05))
-    axes[1].set(title="(b) Utilisation: their sum over the most that the link can carry", ylabel="share", ylim=(0, 1.05))
+    axes[1].set(
+        title="(b) Utilisation: their sum over the most that the link can carry", ylabel="share", ylim=(0, 1.05)
+    )
     over_rates(axes)
     legend(axes[0], loc="lower right", ncols=2)
     return report.Figure(
-        "formosa-ten-flows", "Fig. 3: ten flows",
-        "The path of Fig. 2, ten flows of one kind that start one after the other. Points a little apart sideways.", figure)
+        "formosa-ten-flows",
+        "Fig. 3: ten flows",
+        "The path of Fig. 2, ten flows of one kind that start one after the other. Points a little apart sideways.",
+        figure,
+    )
 
 
 def ack_path(results):
@@ -108,16 +119,27 @@ def ack_path(results):
     curves(axes[0], found, lambda run: run.metrics["acks_per_data_packet"])
     curves(axes[1], found, lambda run: run.metrics["reverse_utilisation"])
     axes[0].axhline(1 / BDP, **EXPECTED, label="one for each BDP of 50 packets")
-    axes[0].set(title="ACKs per data packet, as they leave the reverse queue", ylabel="ratio, log scale", yscale="log", yticks=[0.02, 0.05, 0.1, 0.2, 0.5, 1], ylim=(0.014, 1.4))
+    axes[0].set(
+        title="ACKs per data packet, as they leave the reverse queue",
+        ylabel="ratio, log scale",
+        yscale="log",
+        yticks=[0.02, 0.05, 0.1, 0.2, 0.5, 1],
+        ylim=(0.014, 1.4),
+    )
     plain(axes[0].yaxis)
     axes[1].set(title="Use of the reverse link", ylabel="share", ylim=(0, 1.08))
     over_rates(axes)
     legend(axes[1], loc="lower left")
-    axes[0].legend(handles=[line for line in axes[0].get_lines() if line.get_label().startswith("one for")], loc="center right")
+    axes[0].legend(
+        handles=[line for line in axes[0].get_lines() if line.get_label().startswith("one for")], loc="center right"
+    )
     return report.Figure(
-        "formosa-ack-path", "The ACK path: one ACK a window",
+        "formosa-ack-path",
+        "The ACK path: one ACK a window",
         "One flow, as in Fig. 2. From r = 1 on the others' ACKs fill the reverse link, are queued and dropped; Formosa's, of 48 bytes, take "
-        "half of it at 20 kbit/s.", figure)
+        "half of it at 20 kbit/s.",
+        figure,
+    )
 
 
 def queues(results):
@@ -133,8 +155,11 @@ def queues(results):
     over_rates(axes)
     legend(axes[0], loc="center right", ncols=2)
     return report.Figure(
-        "formosa-queues", "The queues at both bottlenecks",
-        "One flow, as in Fig. 2; buffers of ten packets. Formosa's ACKs never wait for each other. Its data waits little.", figure)
+        "formosa-queues",
+        "The queues at both bottlenecks",
+        "One flow, as in Fig. 2; buffers of ten packets. Formosa's ACKs never wait for each other. Its data waits little.",
+        figure,
+    )
 
 
 def rounds(results):
@@ -150,27 +175,43 @@ def rounds(results):
     axes = figure.subplots(3, height_ratios=[1.3, 1, 1])
     first = (starts[0] - 0.02, starts[0] + START_S)
     for ax, span in zip(axes, (first, (end - CYCLES_S, end))):
-        steps(ax, state["t"][:-1], state["w"][1:], span, color=SKY, linewidth=3.5, label="W of the sender")  # the state is that before the ACK
+        steps(
+            ax, state["t"][:-1], state["w"][1:], span, color=SKY, linewidth=3.5, label="W of the sender"
+        )  # the state is that before the ACK
         steps(ax, starts, sizes, span, color=BLACK, label="packets of the round, on the wire")
         ax.set(ylabel="packets", xlim=span)
     for at, size in list(zip(starts, sizes))[:MARKED]:
         axes[0].annotate(f"{size}", (at, size), xytext=(2, 3), textcoords="offset points", fontsize=9)
-    axes[0].set(title="Slow start: each round as large as the two before it together", ylim=(0, 1.12 * axes[0].dataLim.ymax))
+    axes[0].set(
+        title="Slow start: each round as large as the two before it together", ylim=(0, 1.12 * axes[0].dataLim.ymax)
+    )
     axes[0].legend(loc="lower right")
     axes[1].axhline(BDP, **EXPECTED, label="BDP")
     axes[1].legend(loc="upper right", ncols=3)
-    axes[1].set(title="At rest: a packet more each round, an eighth less at a signal", ylim=(0.7 * BDP, 1.25 * BDP), xlabel="time, s")
+    axes[1].set(
+        title="At rest: a packet more each round, an eighth less at a signal",
+        ylim=(0.7 * BDP, 1.25 * BDP),
+        xlabel="time, s",
+    )
     gaps = np.diff(option["stamp"][t >= run.job["measure_from_s"]].astype("i8")) % 2**32 / 1e3
     axes[2].hist(np.minimum(gaps, 2), bins=np.arange(0, 2.05, 0.05), color=BLUE, edgecolor="white", linewidth=0.5)
     axes[2].set_axisbelow(True)
     axes[2].axvline(paper.PACKET_S * 1e3, **EXPECTED, label="a packet's time on the link")
-    axes[2].set(title=f"Time between data packets as they are sent: std/mean {gaps.std() / gaps.mean():.2f}", xlabel="ms, the last bin holds all longer ones",
-                ylabel="packets", yscale="log", xlim=(0, 2.05))
+    axes[2].set(
+        title=f"Time between data packets as they are sent: std/mean {gaps.std() / gaps.mean():.2f}",
+        xlabel="ms, the last bin holds all longer ones",
+        ylabel="packets",
+        yscale="log",
+        xlim=(0, 2.05),
+    )
     axes[2].legend(loc="upper right")
     return report.Figure(
-        "formosa-rounds", "Rounds, and how their packets are spread",
+        "formosa-rounds",
+        "Rounds, and how their packets are spread",
         "One flow at r = 4, a queue that never overflows, the first seed. Rounds and times are read from the options of captured packets: a round "
-        "begins with a flagged packet.", figure)
+        "begins with a flagged packet.",
+        figure,
+    )
 
 
 def forward_queue(run):
@@ -193,19 +234,38 @@ def delay(results):
     axes = figure.subplots(2)
     starts = left[0]
     for ax, span in zip(axes, ((starts - 0.02, starts + 2 * START_S), (end - CYCLES_S, end))):
-        ax.fill_between(np.append(t, end), np.append(longest, longest[-1]), step="post", color="#dddddd", linewidth=0, label="longest queue in 0.1 s")
+        ax.fill_between(
+            np.append(t, end),
+            np.append(longest, longest[-1]),
+            step="post",
+            color="#dddddd",
+            linewidth=0,
+            label="longest queue in 0.1 s",
+        )
         shown = (left >= span[0]) & (left < span[1])
         ax.plot(left[shown], waited[shown], color=ORANGE, linewidth=1, label="each packet's wait, from the capture")
-        steps(ax, state["t"][:-1], state["peer_queue_us"][1:] / (1e6 * paper.PACKET_S), span, color=BLACK, label="the receiver's estimate, as the sender hears it")
+        steps(
+            ax,
+            state["t"][:-1],
+            state["peer_queue_us"][1:] / (1e6 * paper.PACKET_S),
+            span,
+            color=BLACK,
+            label="the receiver's estimate, as the sender hears it",
+        )
         inside = (t >= span[0]) & (t < span[1])
-        ax.set(ylabel="packets of 0.8 ms", xlim=span, ylim=(0, 1.3 * max(longest[inside].max(), waited[shown].max(), 4)))
+        ax.set(
+            ylabel="packets of 0.8 ms", xlim=span, ylim=(0, 1.3 * max(longest[inside].max(), waited[shown].max(), 4))
+        )
     axes[0].set_title("Slow start")
     axes[1].set(title="At rest", xlabel="time, s")
     axes[0].legend(loc="upper right")
     return report.Figure(
-        "formosa-delay", "The forward delay as the receiver sees it, and the queue as it is",
+        "formosa-delay",
+        "The forward delay as the receiver sees it, and the queue as it is",
         "One flow at r = 4, a queue that never overflows, the first seed. The estimate is the smoothed forward delay above its minimum: no ACK, no "
-        "reverse queue is in it. It comes a round trip late.", figure)
+        "reverse queue is in it. It comes a round trip late.",
+        figure,
+    )
 
 
 def overflow(results):
@@ -223,13 +283,22 @@ def overflow(results):
     axes[0].axhline(BUFFER, **EXPECTED)
     axes[0].set(title="Longest forward queue in 0.1 s; dashed: the buffer", ylabel="packets", ylim=(0, 15))
     axes[1].axhline(BDP, **EXPECTED)
-    axes[1].set(title="W; dashed: BDP", ylabel="packets", xlabel="time, s", xlim=(0, run.job["duration_s"]), ylim=(0, 1.3 * axes[1].dataLim.ymax))
+    axes[1].set(
+        title="W; dashed: BDP",
+        ylabel="packets",
+        xlabel="time, s",
+        xlim=(0, run.job["duration_s"]),
+        ylim=(0, 1.3 * axes[1].dataLim.ymax),
+    )
     for ax in axes:
         ax.legend(loc="upper right")
     return report.Figure(
-        "formosa-queue-control", "Sum of rises, or of rises and falls",
+        "formosa-queue-control",
+        "Sum of rises, or of rises and falls",
         "One flow at r = 4, ten packets of queue, the first seed. With falls counted, the queue that drains after a signal is taken off the sum, and "
-        "each signal comes at a longer queue than the last, until the queue overflows.", figure)
+        "each signal comes at a longer queue than the last, until the queue overflows.",
+        figure,
+    )
 
 
 def changes(results):
@@ -248,6 +317,9 @@ def changes(results):
     ax.invert_yaxis()
     ax.legend(loc="lower left")
     return report.Figure(
-        "formosa-sensitivity", "Fig. 2 with one thing changed",
+        "formosa-sensitivity",
+        "Fig. 2 with one thing changed",
         "10 Mbit/s forward, 100 kbit/s back, ten packets of queue each way and 40 ms unless it says otherwise. A stripped option takes the cooperation away: "
-        "what is left is an AIMD by timestamps, which these runs do not have, so by loss alone.", figure)
+        "what is left is an AIMD by timestamps, which these runs do not have, so by loss alone.",
+        figure,
+    )

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from asymlab.report import report, suite
-from asymlab.results.metrics import jain
 from asymlab.report.plot import EXPECTED, look, points, steps
 from asymlab.report.report import BLACK, BLUE, GREEN, GREY, LOOKS, NAMES, VERMILLION
+from asymlab.results.metrics import jain
 
 paper = suite.module("fusion", "claims")
 
@@ -21,7 +21,11 @@ RTT, PACKET = 0.04, 1500  # s, bytes of Figs. 2 and 4
 FIG_2_RATE, FIG_4_RATE = 50, 20  # Mbit/s
 PAYLOAD = 1448 / PACKET
 FLOOR, CEILING = EXPECTED, EXPECTED | {"linestyle": ":"}
-PHASES = {"increase": {"facecolor": "#cfe8f8"}, "steady": {"facecolor": "#e8e8e8"}, "decrease": {"facecolor": "#fbe3c0", "hatch": "..."}}
+PHASES = {
+    "increase": {"facecolor": "#cfe8f8"},
+    "steady": {"facecolor": "#e8e8e8"},
+    "decrease": {"facecolor": "#fbe3c0", "hatch": "..."},
+}
 FRAME = {"frameon": True, "edgecolor": "none", "framealpha": 1}  # of a legend on shades
 PHASE_S = 0.05  # the phase of most ACKs in so long is the one that shows
 CYCLES = 2  # from loss to loss, in a zoom
@@ -30,7 +34,10 @@ SCALED = "A fifth of the paper's rate and window, and 25 times its loss, which l
 
 def figures(results) -> list[report.Figure]:
     with report.style():
-        drawn = [draw(results) for draw in (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)]
+        drawn = [
+            draw(results)
+            for draw in (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)
+        ]
     return [f for f in drawn if f]
 
 
@@ -39,7 +46,15 @@ def bars(ax, x, samples: list[list[float]], base=0.0, **style) -> np.ndarray:
     mean, low, high = np.array([suite.interval(s) for s in samples]).T
     several = any(len(s) > 1 for s in samples)
     ax.set_axisbelow(True)
-    ax.bar(x, mean, bottom=base, yerr=[mean - low, high - mean] if several else None, capsize=3, error_kw={"elinewidth": 0.8}, **style)
+    ax.bar(
+        x,
+        mean,
+        bottom=base,
+        yerr=[mean - low, high - mean] if several else None,
+        capsize=3,
+        error_kw={"elinewidth": 0.8},
+        **style,
+    )
     return mean
 
 
@@ -85,9 +100,24 @@ def windows(results):
             steps(ax, acks["t"], acks["cwnd"], span, **look(controller))
             at = losses(acks)
             at = at[(acks["t"][at] >= span[0]) & (acks["t"][at] < span[1])]
-            ax.plot(acks["t"][at], acks["cwnd"][at], color=LOOKS[controller]["color"], marker="v", linestyle="", markersize=7,
-                    label=f"{NAMES[controller]} loses")
-        steps(ax, state["t"], state["reno_q20"] / 2**20, span, color=GREEN, linestyle=(0, (3, 1, 1, 1)), label="Fusion's reno_cwnd")
+            ax.plot(
+                acks["t"][at],
+                acks["cwnd"][at],
+                color=LOOKS[controller]["color"],
+                marker="v",
+                linestyle="",
+                markersize=7,
+                label=f"{NAMES[controller]} loses",
+            )
+        steps(
+            ax,
+            state["t"],
+            state["reno_q20"] / 2**20,
+            span,
+            color=GREEN,
+            linestyle=(0, (3, 1, 1, 1)),
+            label="Fusion's reno_cwnd",
+        )
         ax.set(xlim=span, ylim=(0, 1.25 * ax.dataLim.ymax), ylabel="packets")
     axes[0].legend(loc="upper right", ncols=3)
     phases = shade(axes[1], state, axes[1].get_xlim())
@@ -96,10 +126,13 @@ def windows(results):
     axes[1].set_title("The last cycles")
     axes[1].set_xlabel("time, s")
     return report.Figure(
-        "fusion-windows", "Fig. 2: Fusion beside Reno, a buffer of half a BDP",
+        "fusion-windows",
+        "Fig. 2: Fusion beside Reno, a buffer of half a BDP",
         "50 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills what Reno left free, "
         "holds its window while Reno's queue grows, and falls back to its own reno_cwnd once diff is beyond 3 alpha: from there both are "
-        "Reno until the next loss.", figure)
+        "Reno until the next loss.",
+        figure,
+    )
 
 
 def queue(results):
@@ -112,7 +145,14 @@ def queue(results):
     axes = figure.subplots(3, height_ratios=[1.5, 0.9, 0.9])
     steps(axes[0], t, state["diff_q8"] / 256, span, **look("fusion", label="diff"))
     for times, style in ((1, {"color": BLUE, "linestyle": (0, (6, 2))}), (3, {"color": VERMILLION, "linestyle": "-."})):
-        steps(axes[0], t, times * state["alpha_q8"] / 256, span, **style, label="alpha" if times == 1 else f"{times} alpha")
+        steps(
+            axes[0],
+            t,
+            times * state["alpha_q8"] / 256,
+            span,
+            **style,
+            label="alpha" if times == 1 else f"{times} alpha",
+        )
     steps(axes[1], t, state["rtt_q4"] / 16e3, span, color=BLACK, linewidth=1, label="RTT, averaged")
     axes[1].axhline(state["rtt_min"][-1] / 1e3, **CEILING, label="RTT_min")
     known = state["b_q8"] > 0
@@ -120,10 +160,19 @@ def queue(results):
     axes[2].plot(*report.thin(t[known], rate), **look("fusion", label="B"))
     axes[2].axhline(FIG_2_RATE, **CEILING, label="the link")
     axes[2].axhline(FIG_2_RATE / 2, **FLOOR, label="its half")
-    axes[0].set(title="Fusion's packets in the queue, and how many it may keep there", ylabel="packets", ylim=(0, 1.25 * axes[0].dataLim.ymax))
+    axes[0].set(
+        title="Fusion's packets in the queue, and how many it may keep there",
+        ylabel="packets",
+        ylim=(0, 1.25 * axes[0].dataLim.ymax),
+    )
     axes[1].set(title="Round-trip time", ylabel="ms", ylim=(0, 1.2 * axes[1].dataLim.ymax))
-    axes[2].set(title="B, from which the increase: 1 ms of B a round trip. The whole run", ylabel="Mbit/s", xlabel="time, s",
-                xlim=(0, run.job["duration_s"]), ylim=(0, 1.2 * max(rate.max(), FIG_2_RATE)))
+    axes[2].set(
+        title="B, from which the increase: 1 ms of B a round trip. The whole run",
+        ylabel="Mbit/s",
+        xlabel="time, s",
+        xlim=(0, run.job["duration_s"]),
+        ylim=(0, 1.2 * max(rate.max(), FIG_2_RATE)),
+    )
     for ax in axes[:2]:
         ax.set_xlim(span)
         phases = shade(ax, state, ax.get_xlim())
@@ -132,9 +181,12 @@ def queue(results):
     for ax in axes[1:]:
         ax.legend(loc="lower right", ncols=3, **FRAME)
     return report.Figure(
-        "fusion-queue", "How Fusion sees the queue",
+        "fusion-queue",
+        "How Fusion sees the queue",
         "From the controller's own variables, the last cycles of the run above. Below alpha it fills the path, between alpha and 3 alpha it "
-        "waits, beyond it backs off; while reno_cwnd is the larger, that has no effect.", figure)
+        "waits, beyond it backs off; while reno_cwnd is the larger, that has no effect.",
+        figure,
+    )
 
 
 def reno_law(p):
@@ -153,7 +205,9 @@ def sweep(results, id: str) -> dict[float, list]:
 
 def over_loss(ax, found: dict[float, list], measure, aside: int, controller: str, **changes) -> None:
     """One controller's line; a little apart sideways."""
-    points(ax, found, measure, 1.06 ** aside, **LOOKS[controller] | {"label": NAMES[controller], "linewidth": 1.1} | changes)
+    points(
+        ax, found, measure, 1.06**aside, **LOOKS[controller] | {"label": NAMES[controller], "linewidth": 1.1} | changes
+    )
 
 
 def papers_loss(ax) -> None:
@@ -167,13 +221,21 @@ def loss(results):
     found = sweep(results, "FU-4")
     if not found:
         return None
-    spots = {c: {rate_of(p): runs for p in paper.SPOT_LOSSES if (runs := results.valid("FU-4-100", path__forward__loss=p, flows__controller=c))}
-             for c in ("reno", "fusion", "areno")}
+    spots = {
+        c: {
+            rate_of(p): runs
+            for p in paper.SPOT_LOSSES
+            if (runs := results.valid("FU-4-100", path__forward__loss=p, flows__controller=c))
+        }
+        for c in ("reno", "fusion", "areno")
+    }
     wide = any(spots.values())
     figure = Figure(figsize=(10 if wide else 7.5, 5))
     ax, *rest = np.atleast_1d(figure.subplots(1, 1 + wide, width_ratios=[3, 1] if wide else None))
     p = np.geomspace(1.5e-5, 4e-2, 200)
-    ax.plot(p, reno_law(p), color=GREY, linewidth=1, linestyle=":", label=r"Reno's law, $\sqrt{3/2p}$ packets a round trip")
+    ax.plot(
+        p, reno_law(p), color=GREY, linewidth=1, linestyle=":", label=r"Reno's law, $\sqrt{3/2p}$ packets a round trip"
+    )
     for i, c in enumerate(paper.VARIANTS):
         over_loss(ax, found, lambda r: paper.alone(r, c), i - 3, c)
     papers_loss(ax)
@@ -183,11 +245,20 @@ def loss(results):
         for c, runs in spots.items():
             if runs:
                 points(spot, runs, paper.goodput, **LOOKS[c] | {"label": NAMES[c]})
-        spot.set(xscale="log", xlabel="random loss rate", xlim=(3e-5, 3e-2), ylim=(0, 108), title="100 Mbit/s, unscaled, one seed")
+        spot.set(
+            xscale="log",
+            xlabel="random loss rate",
+            xlim=(3e-5, 3e-2),
+            ylim=(0, 108),
+            title="100 Mbit/s, unscaled, one seed",
+        )
     return report.Figure(
-        "fusion-loss", "Fig. 4: one flow under random loss",
+        "fusion-loss",
+        "Fig. 4: one flow under random loss",
         f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets; points a little apart sideways. {SCALED} Fusion's cut spares what is in flight "
-        "and not queued, and so it holds out longest.", figure)
+        "and not queued, and so it holds out longest.",
+        figure,
+    )
 
 
 def friendliness(results):
@@ -199,7 +270,16 @@ def friendliness(results):
     for ax, name, mine in zip(axes, ("Fig. 5", "Fig. 6"), (paper.FRIENDLY, paper.GREEDY)):
         for i, c in enumerate(mine):
             over_loss(ax, found, lambda r: paper.beside(r, c)[0], i - 1, c)
-            over_loss(ax, found, lambda r: paper.beside(r, c)[1], i - 1, c, linestyle=":", markerfacecolor="none", label=f"Reno beside {NAMES[c]}")
+            over_loss(
+                ax,
+                found,
+                lambda r: paper.beside(r, c)[1],
+                i - 1,
+                c,
+                linestyle=":",
+                markerfacecolor="none",
+                label=f"Reno beside {NAMES[c]}",
+            )
         over_loss(ax, found, lambda r: paper.reno_beside(r, "reno"), 2, "reno", label="Reno beside Reno")
         papers_loss(ax)
         ax.axhline(FIG_4_RATE * PAYLOAD / 2, **EXPECTED)
@@ -207,9 +287,12 @@ def friendliness(results):
         ax.legend(loc="upper right" if mine is paper.GREEDY else "upper left", fontsize=8)
     axes[0].set_ylabel("goodput, Mbit/s; dashed: the fair share")
     return report.Figure(
-        "fusion-friendliness", "Figs. 5 and 6: beside a Reno flow under random loss",
+        "fusion-friendliness",
+        "Figs. 5 and 6: beside a Reno flow under random loss",
         f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} Left those that should leave Reno its share and take what it cannot use, "
-        "right those that take from it.", figure)
+        "right those that take from it.",
+        figure,
+    )
 
 
 def table(results):
@@ -231,16 +314,26 @@ def table(results):
             if not np.isnan(value):
                 r, g, b, _ = image.cmap(image.norm(value))
                 several = values is ours and half[i, j] > 0
-                ax.text(j, i, f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else ""), ha="center", va="center", fontsize=8,
-                        color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white")
+                ax.text(
+                    j,
+                    i,
+                    f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else ""),
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white",
+                )
         ax.set(title=title, xticks=range(7), yticks=range(7), xticklabels=names, yticklabels=names, xlabel="beside")
         ax.tick_params(axis="x", rotation=45)
         ax.grid(visible=False)
     figure.colorbar(image, ax=axes, shrink=0.7, label="% of the link")
     return report.Figure(
-        "fusion-table-1", "Table 1: each variant beside each",
+        "fusion-table-1",
+        "Table 1: each variant beside each",
         "What the row's flow has beside the column's, in percent of the link (the paper: Mbit/s of 100). Paper: 100 Mbit/s, 40 ms, 333 packets of path "
-        "and of buffer; here 20 Mbit/s and 67, where HighSpeed has hardly left Reno's law.", figure)
+        "and of buffer; here 20 Mbit/s and 67, where HighSpeed has hardly left Reno's law.",
+        figure,
+    )
 
 
 def three(results):
@@ -254,19 +347,24 @@ def three(results):
             acks = flow_acks(runs[0], flow)
             steps(ax, acks["t"], acks["cwnd"], color=colour, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
         mean = np.mean([[paper.goodput(r, flow) for flow in range(3)] for r in runs], axis=0)
-        ax.set_title(f"{NAMES[c]}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index {np.mean([paper.three_jain(r) for r in runs]):.3f}")
-    for ax in axes[len(found):]:
+        ax.set_title(
+            f"{NAMES[c]}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index {np.mean([paper.three_jain(r) for r in runs]):.3f}"
+        )
+    for ax in axes[len(found) :]:
         ax.set_visible(False)
-    for ax in axes[max(len(found) - 2, 0):len(found)]:  # the lowest of each column
+    for ax in axes[max(len(found) - 2, 0) : len(found)]:  # the lowest of each column
         ax.tick_params(labelbottom=True)
     axes[0].legend(loc="upper right", ncols=3)
     axes[0].set_ylim(0, 260)
     figure.supxlabel("time, s")
     figure.supylabel("congestion window, packets")
     return report.Figure(
-        "fusion-three", "Fig. 8: three flows of a kind",
+        "fusion-three",
+        "Fig. 8: three flows of a kind",
         "20 Mbit/s, 82 ms (137 packets), a buffer of 67, starts at 0, 5, 10 s; windows of the first seed, goodputs and the mean of the Jain "
-        "indices from 11 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, 16.5 of 100 Mbit/s.", figure)
+        "indices from 11 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, 16.5 of 100 Mbit/s.",
+        figure,
+    )
 
 
 def rtts(results):
@@ -277,12 +375,28 @@ def rtts(results):
     ax = figure.subplots()
     for i, ms in enumerate(paper.RTTS):
         for j, (c, runs) in enumerate(found.items()):
-            bars(ax, [i + (j - 3) / 9], [[paper.rtt_ratio(r, ms) for r in runs]], width=0.1, color=LOOKS[c]["color"], label="" if i else NAMES[c])
+            bars(
+                ax,
+                [i + (j - 3) / 9],
+                [[paper.rtt_ratio(r, ms) for r in runs]],
+                width=0.1,
+                color=LOOKS[c]["color"],
+                label="" if i else NAMES[c],
+            )
     ax.axhline(1, **EXPECTED)
-    ax.set(xticks=range(3), xticklabels=[f"20 and {ms} ms" for ms in paper.RTTS], ylabel="goodput of the flow of 20 ms over the other's", ylim=(0, None))
+    ax.set(
+        xticks=range(3),
+        xticklabels=[f"20 and {ms} ms" for ms in paper.RTTS],
+        ylabel="goodput of the flow of 20 ms over the other's",
+        ylim=(0, None),
+    )
     ax.legend(loc="upper left", ncols=2)
-    return report.Figure("fusion-rtts", "Fig. 9: two flows of a kind with different RTTs",
-                         "20 Mbit/s, a buffer of 67 packets; 95 % intervals over the seeds.", figure)
+    return report.Figure(
+        "fusion-rtts",
+        "Fig. 9: two flows of a kind with different RTTs",
+        "20 Mbit/s, a buffer of 67 packets; 95 % intervals over the seeds.",
+        figure,
+    )
 
 
 def shares(results):
@@ -294,23 +408,41 @@ def shares(results):
     x = np.arange(len(found))
     colours = [LOOKS[c]["color"] for c in found]
     mine = bars(together, x, [[paper.goodput(r, 0) for r in runs] for runs in found.values()], width=0.6, color=colours)
-    hers = bars(together, x, [[paper.goodput(r, 2) for r in runs] for runs in found.values()], base=mine, width=0.6, color="white",
-                edgecolor=LOOKS["reno"]["color"], hatch="////")
-    inside = {"va": "center", "ha": "center", "fontsize": 8, "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1}}
+    hers = bars(
+        together,
+        x,
+        [[paper.goodput(r, 2) for r in runs] for runs in found.values()],
+        base=mine,
+        width=0.6,
+        color="white",
+        edgecolor=LOOKS["reno"]["color"],
+        hatch="////",
+    )
+    inside = {
+        "va": "center",
+        "ha": "center",
+        "fontsize": 8,
+        "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1},
+    }
     for i, (a, b) in enumerate(zip(mine, hers)):
         together.text(i, a / 2, f"{100 * a / (a + b):.0f} %", **inside)
     for part in (0.4, 0.6):
         together.axhline(part * (mine + hers).mean(), **EXPECTED)
-    bars(single, x, [[100 * paper.carried(r, 1, 30) for r in runs] for runs in found.values()], width=0.6, color=colours)
+    bars(
+        single, x, [[100 * paper.carried(r, 1, 30) for r in runs] for runs in found.values()], width=0.6, color=colours
+    )
     single.axhline(90, **EXPECTED)
     together.set(title="Beside one Reno flow (hatched)", ylabel="goodput, Mbit/s; dashed: 40 and 60 %")
     single.set(title="Alone", ylabel="use of the link, %; dashed: 90 %", ylim=(0, 103))
     for ax in (together, single):
         ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
     return report.Figure(
-        "fusion-shares", "Fig. 10: a variant beside Reno on a slow path",
+        "fusion-shares",
+        "Fig. 10: a variant beside Reno on a slow path",
         "30 Mbit/s, 20 ms, buffer of one BDP of 50 packets. The paper finds that all variants share fairly with Reno here, being in "
-        "their Reno mode.", figure)
+        "their Reno mode.",
+        figure,
+    )
 
 
 def speeds(results):
@@ -319,9 +451,21 @@ def speeds(results):
     kinds = (*paper.VARIANTS[1:], "fast", "reno")  # Reno beside Reno at the right, as in the paper
     for p, speed in paper.SPEEDS.items():
         if runs := results.valid("FU-5", path__hops__forward__loss=p):
-            panels.append((f"{speed} Mbit/s: 20 Mbit/s, p = {p}", {c: [[100 * g / FIG_4_RATE for g in paper.beside(r, c)] for r in runs] for c in kinds}))
-    for id, title in (("FU-11-100", "100 Mbit/s as it stands, one seed"), ("FU-11-1000", "1000 Mbit/s at a tenth, one seed")):
-        one = {c: [[paper.goodput(r, 0), paper.goodput(r, 1)] for r in runs] for c in kinds if (runs := results.valid(id, flows__0__controller=c))}
+            panels.append(
+                (
+                    f"{speed} Mbit/s: 20 Mbit/s, p = {p}",
+                    {c: [[100 * g / FIG_4_RATE for g in paper.beside(r, c)] for r in runs] for c in kinds},
+                )
+            )
+    for id, title in (
+        ("FU-11-100", "100 Mbit/s as it stands, one seed"),
+        ("FU-11-1000", "1000 Mbit/s at a tenth, one seed"),
+    ):
+        one = {
+            c: [[paper.goodput(r, 0), paper.goodput(r, 1)] for r in runs]
+            for c in kinds
+            if (runs := results.valid(id, flows__0__controller=c))
+        }
         if one:
             panels.append((title, one))
     if not panels:
@@ -331,26 +475,46 @@ def speeds(results):
     axes = np.atleast_1d(figure.subplots(rows, min(len(panels), 2), sharey=True, squeeze=False)).ravel()
     for ax, (title, found) in zip(axes, panels):
         x = np.arange(len(found))
-        mine = bars(ax, x, [[a for a, _ in pairs] for pairs in found.values()], width=0.6, color=[LOOKS[c]["color"] for c in found])
-        bars(ax, x, [[b for _, b in pairs] for pairs in found.values()], base=mine, width=0.6, color="white", edgecolor=LOOKS["reno"]["color"], hatch="////")
+        mine = bars(
+            ax,
+            x,
+            [[a for a, _ in pairs] for pairs in found.values()],
+            width=0.6,
+            color=[LOOKS[c]["color"] for c in found],
+        )
+        bars(
+            ax,
+            x,
+            [[b for _, b in pairs] for pairs in found.values()],
+            base=mine,
+            width=0.6,
+            color="white",
+            edgecolor=LOOKS["reno"]["color"],
+            hatch="////",
+        )
         if "reno" in found:
             ax.axhline(np.mean(found["reno"]), **EXPECTED)
         ax.set(title=title, ylim=(0, 100))
         ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
-    for ax in axes[len(panels):]:
+    for ax in axes[len(panels) :]:
         ax.set_visible(False)
     for ax in axes[::2]:
         ax.set_ylabel("goodput, % of the link")
     return report.Figure(
-        "fusion-speeds", "Fig. 11: beside Reno on fast paths",
+        "fusion-speeds",
+        "Fig. 11: beside Reno on fast paths",
         "Random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; the scaled panels keep that "
-        "share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST is 4 packets in the scaled ones, 20 in that as it stands.", figure)
+        "share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST is 4 packets in the scaled ones, 20 in that as it stands.",
+        figure,
+    )
 
 
 def parking_lot(results):
     group = ("reno", *paper.FRIENDLY)
-    found = {what: {c: runs for c in group if (runs := results.valid(id, flows__0__controller=c))}
-             for what, id in (("without reverse traffic", "FU-13"), ("with reverse traffic", "FU-13-REVERSE"))}
+    found = {
+        what: {c: runs for c in group if (runs := results.valid(id, flows__0__controller=c))}
+        for what, id in (("without reverse traffic", "FU-13"), ("with reverse traffic", "FU-13-REVERSE"))
+    }
     if not all(found.values()):
         return None
     figure = Figure(figsize=(10, 4.5))
@@ -362,18 +526,35 @@ def parking_lot(results):
             for kind, offset in ((0, "variant"), (1, "Reno")):
                 base = 0.0
                 for n in range(3):
-                    base += bars(ax, [j + (kind - 0.5) * 0.36], [[paper.goodput(r, 2 * n + kind) for r in mine[c]]], base=base, width=0.32,
-                                 color=shade[n], edgecolor=LOOKS["reno" if kind else c]["color"], hatch="////" if kind else "", linewidth=1.2)[0]
+                    base += bars(
+                        ax,
+                        [j + (kind - 0.5) * 0.36],
+                        [[paper.goodput(r, 2 * n + kind) for r in mine[c]]],
+                        base=base,
+                        width=0.32,
+                        color=shade[n],
+                        edgecolor=LOOKS["reno" if kind else c]["color"],
+                        hatch="////" if kind else "",
+                        linewidth=1.2,
+                    )[0]
             ax.text(j, 7.6, f"{np.mean([jain(paper.by_hops(r)) for r in mine[c]]):.2f}", ha="center", fontsize=9)
         ax.set(title=what, xticks=range(len(mine)), xticklabels=[paper.NAMES[c] for c in mine], ylim=(0, 8))
     axes[0].set_ylabel("goodput over R3-R4, Mbit/s")
-    axes[1].legend(handles=[Patch(facecolor=s, label=f"{n + 1} hop{'s' * (n > 0)}") for n, s in enumerate(shade)]
-                   + [Patch(facecolor="white", edgecolor=LOOKS["reno"]["color"], hatch="////", label="Reno")],
-                   loc="upper right", bbox_to_anchor=(1, 0.93), ncols=4, **FRAME)
+    axes[1].legend(
+        handles=[Patch(facecolor=s, label=f"{n + 1} hop{'s' * (n > 0)}") for n, s in enumerate(shade)]
+        + [Patch(facecolor="white", edgecolor=LOOKS["reno"]["color"], hatch="////", label="Reno")],
+        loc="upper right",
+        bbox_to_anchor=(1, 0.93),
+        ncols=4,
+        **FRAME,
+    )
     return report.Figure(
-        "fusion-parking-lot", "Fig. 13: several bottlenecks",
+        "fusion-parking-lot",
+        "Fig. 13: several bottlenecks",
         "10 Mbit/s and 10 ms a hop, 24, 44, 64 ms; three flows of the variant and three of Reno (hatched) share the last hop. The number above is "
-        "the Jain index of the flows of one, two and three hops.", figure)
+        "the Jain index of the flows of one, two and three hops.",
+        figure,
+    )
 
 
 def reduction(results):
@@ -387,12 +568,26 @@ def reduction(results):
     ax.plot(x, 1 / x, color=GREY, linewidth=1, linestyle=":", label=r"TCPW: $RTT_{min}/RTT$")
     ax.axhline(0.5, **EXPECTED, label="Reno: 1/2")
     for controller, first in (("reno", 1), ("fusion", 0)):
-        cwnd, ssthresh, rtt, smallest = np.concatenate([paper.cuts(r, flow + first) for r in runs for flow in paper.FU_1_FLOWS], axis=1)
-        ax.plot(rtt / smallest, ssthresh / cwnd, **LOOKS[controller] | {"linestyle": "", "markersize": 5, "markerfacecolor": "none", "alpha": 0.6},
-                label=f"{NAMES[controller]}, measured ({len(cwnd)})")
-    ax.set(xlabel=r"RTT at the loss over $RTT_{min}$", ylabel="window after the loss over that before", xlim=(0.97, 4.2), ylim=(0, 1.05))
+        cwnd, ssthresh, rtt, smallest = np.concatenate(
+            [paper.cuts(r, flow + first) for r in runs for flow in paper.FU_1_FLOWS], axis=1
+        )
+        ax.plot(
+            rtt / smallest,
+            ssthresh / cwnd,
+            **LOOKS[controller] | {"linestyle": "", "markersize": 5, "markerfacecolor": "none", "alpha": 0.6},
+            label=f"{NAMES[controller]}, measured ({len(cwnd)})",
+        )
+    ax.set(
+        xlabel=r"RTT at the loss over $RTT_{min}$",
+        ylabel="window after the loss over that before",
+        xlim=(0.97, 4.2),
+        ylim=(0, 1.05),
+    )
     ax.legend(loc="upper right")
     return report.Figure(
-        "fusion-reduction", "Fig. 1: what a loss leaves of the window",
+        "fusion-reduction",
+        "Fig. 1: what a loss leaves of the window",
         "Every loss of Fusion beside Reno on five bottlenecks of 10 Mbit/s and 40 ms whose buffers are 1/4 (with random loss) to 3 BDP. Windows are "
-        "whole packets, 13 to 121 of them. Fusion gives up what is queued, but never more than Reno.", figure)
+        "whole packets, 13 to 121 of them. Fusion gives up what is queued, but never more than Reno.",
+        figure,
+    )

@@ -26,6 +26,7 @@ def tabled(results, rate: str, measure) -> Table:
 
 def shares(results, rate: str) -> Table:
     """Of a controller beside itself the larger share of the two."""
+
     def share(run, mine, other):
         x, y = mine["goodput_bps"], other["goodput_bps"]
         if x + y == 0:
@@ -41,8 +42,10 @@ def jains(results, rate: str) -> Table:
 
 def harms(results, rate: str) -> Table:
     """Against the run alone of the same seed; beside itself the mean of the two."""
-    alone = {(run.metrics["flows"][0]["controller"], run.record["seed"]): run.metrics["goodput_bps"]
-             for run in results.valid("MX-ALONE", path__reverse__rate=rate)}
+    alone = {
+        (run.metrics["flows"][0]["controller"], run.record["seed"]): run.metrics["goodput_bps"]
+        for run in results.valid("MX-ALONE", path__reverse__rate=rate)
+    }
 
     def harm(run, mine, other):
         before = alone.get((mine["controller"], run.record["seed"]))

@@ -32,9 +32,19 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
     for (i, j), value in np.ndenumerate(table):
         if not np.isnan(value):
             r, g, b, _ = image.cmap(image.norm(value))
-            ax.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7.5, color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white")
+            ax.text(
+                j,
+                i,
+                f"{value:.2f}",
+                ha="center",
+                va="center",
+                fontsize=7.5,
+                color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white",
+            )
     names = [NAMES[c] for c in order]
-    ax.set(title=title, xticks=range(len(order)), yticks=range(len(order)), yticklabels=names, ylabel=row, xlabel=column)
+    ax.set(
+        title=title, xticks=range(len(order)), yticks=range(len(order)), yticklabels=names, ylabel=row, xlabel=column
+    )
     ax.set_xticklabels(names, rotation=45, ha="right", rotation_mode="anchor")
     ax.grid(False)
     figure.colorbar(image, ax=ax, shrink=0.7)
@@ -42,12 +52,22 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
 
 
 def _figure(kind: str, rate: str, title: str, caption: str, drawn: Figure | None) -> report.Figure | None:
-    return drawn and report.Figure(f"matrix-{kind}-{rate}", f"{title}: {matrix.RATES[rate]}", f"{PATH} {caption}", drawn)
+    return drawn and report.Figure(
+        f"matrix-{kind}-{rate}", f"{title}: {matrix.RATES[rate]}", f"{PATH} {caption}", drawn
+    )
 
 
 def share(results, rate):
-    drawn = heat_map(matrix.shares(results, rate), "Share of the pair's goodput that the row has beside the column", "PuOr", "has", "beside")
-    return _figure("share", rate, "Shares", "0.5 is an equal share; on the diagonal the larger of two equals' shares.", drawn)
+    drawn = heat_map(
+        matrix.shares(results, rate),
+        "Share of the pair's goodput that the row has beside the column",
+        "PuOr",
+        "has",
+        "beside",
+    )
+    return _figure(
+        "share", rate, "Shares", "0.5 is an equal share; on the diagonal the larger of two equals' shares.", drawn
+    )
 
 
 def jain(results, rate):
@@ -56,6 +76,18 @@ def jain(results, rate):
 
 
 def harm(results, rate):
-    drawn = heat_map(matrix.harms(results, rate), "Harm: of what the row has alone, lost beside the column", "cividis_r", "loses", "beside")
-    return _figure("harm", rate, "Harm", "0.5 is what an equal share costs a controller that fills the link alone; 0 is no harm. "
-                   "Harm as in Ware et al. 2019, with goodput as the measure.", drawn)
+    drawn = heat_map(
+        matrix.harms(results, rate),
+        "Harm: of what the row has alone, lost beside the column",
+        "cividis_r",
+        "loses",
+        "beside",
+    )
+    return _figure(
+        "harm",
+        rate,
+        "Harm",
+        "0.5 is what an equal share costs a controller that fills the link alone; 0 is no harm. "
+        "Harm as in Ware et al. 2019, with goodput as the measure.",
+        drawn,
+    )

@@ -17,7 +17,8 @@ RIVALS = {"vegas95": "Vegas as published", "vegas": "Linux's Vegas"}
 FEW = "a window has 5 to 11 packets to gain at these rates: Vegas' one a round trip closes the gap about as soon as a doubling from one, which overshoots first"
 WHY = {
     "4a vegas95": "sources 4 and 5 do at each seed; what they queue meanwhile ends the doubling of source 2, of the longest way, which goes on by the bound of (1)",
-    "4b vegas": FEW, "4b vegas95": FEW,
+    "4b vegas": FEW,
+    "4b vegas95": FEW,
     "5b vegas": "neither loses more than its first round trips: Linux's Vegas starts from 10 packets and doubles each round trip, the paper's every other",
 }
 
@@ -41,7 +42,9 @@ def cycles_per_doubling(run) -> float:
         goal = 0.9 * steady_window(run, source, STEADY[0])
         reached = np.argmax(cwnd >= goal)
         if goal > cwnd[0]:
-            found.append(np.sum(np.diff(t[:reached + 1]) / np.maximum(srtt[1:reached + 1], 1e-3)) / np.log2(goal / cwnd[0]))
+            found.append(
+                np.sum(np.diff(t[: reached + 1]) / np.maximum(srtt[1 : reached + 1], 1e-3)) / np.log2(goal / cwnd[0])
+            )
     return float(np.mean(found))
 
 
@@ -57,10 +60,12 @@ def refill_s(run) -> float:
 
 def unsteadiness(run) -> float:
     """Largest std/mean of an active source's window in either steady half."""
+
     def cv(source, span):
         t, cwnd, _ = window(run, source)
         inside = cwnd[(t >= span[0]) & (t < span[1])]
         return inside.std() / inside.mean()
+
     return float(max(cv(source, span) for source in ACTIVE for span in STEADY))
 
 
@@ -74,9 +79,11 @@ def used(run) -> float:
 
 def drops(run, since_s: float = 0) -> float:
     """Packets that the forward queues dropped from then on."""
+
     def dropped(dev):
         links = run.links[run.links["dev"] == dev]
         return links["drops"].max() - max(links["drops"][links["t"] < since_s], default=0)
+
     return float(sum(dropped(hop["forward"]["dev"]) for hop in run.job["watch"]))
 
 
@@ -93,7 +100,7 @@ def cycles_to_fill(run, sources=ACTIVE, steady=STEADY[0]) -> float:
     for source in sources:
         t, cwnd, srtt = window(run, source)
         reached = np.argmax(cwnd >= 0.9 * steady_window(run, source, steady))
-        found.append(np.sum(np.diff(t[:reached + 1]) / np.maximum(srtt[1:reached + 1], 1e-3)))
+        found.append(np.sum(np.diff(t[: reached + 1]) / np.maximum(srtt[1 : reached + 1], 1e-3)))
     return float(np.mean(found))
 
 
@@ -105,7 +112,9 @@ def cycles_alone(run) -> float:
 def cycle_ends(run, source: int) -> tuple[np.ndarray, np.ndarray]:
     """(when a source's cycles ended, Base + Offset then): from the second on, as the first ends with the handshake."""
     state = run.state(source - 1)
-    last = np.flatnonzero(np.diff(state["round_stamp"]) > 0)  # a state is that before its ACK, and this ACK ends the cycle
+    last = np.flatnonzero(
+        np.diff(state["round_stamp"]) > 0
+    )  # a state is that before its ACK, and this ACK ends the cycle
     return state["t"][last], state["base"][last].astype(int) + state["offset"][last]
 
 
@@ -116,8 +125,8 @@ def largest_step(run) -> float:
 
 def as_table1(run) -> float:
     """How many of the first windows are Table 1's."""
-    windows = cycle_ends(run, 1)[1][:len(TABLE1)]
-    return float(np.argmin(np.append(windows == TABLE1[:len(windows)], False)))
+    windows = cycle_ends(run, 1)[1][: len(TABLE1)]
+    return float(np.argmin(np.append(windows == TABLE1[: len(windows)], False)))
 
 
 def rise(run) -> np.ndarray:
@@ -125,13 +134,13 @@ def rise(run) -> np.ndarray:
     t, windows = cycle_ends(run, 1)
     after = windows[t >= RISE_S]
     grows = np.flatnonzero(np.diff(after) > 0)
-    return after[grows[0]:] if len(grows) else after[:0]
+    return after[grows[0] :] if len(grows) else after[:0]
 
 
 def as_fig1(run) -> float:
     """How many of the windows after the rise are Fig. 1's, counted from the one before it."""
-    windows = rise(run)[:len(FIG1)]
-    return float(np.argmin(np.append(windows - windows[:1] == FIG1[:len(windows)], False)))
+    windows = rise(run)[: len(FIG1)]
+    return float(np.argmin(np.append(windows - windows[:1] == FIG1[: len(windows)], False)))
 
 
 def claims(results):
@@ -144,47 +153,173 @@ def claims(results):
     def against(rival, measure, of=lot):
         """(runs of Pseudo-rate with a run of the rival of the same seed, measure over the rival's)."""
         theirs = {r.record["seed"]: measure(r) for r in of(rival) if r.valid}
-        return [r for r in of("pseudorate") if r.record["seed"] in theirs], lambda r: measure(r) / max(theirs[r.record["seed"]], 1e-9)
+        return [
+            r for r in of("pseudorate") if r.record["seed"] in theirs
+        ], lambda r: measure(r) / max(theirs[r.record["seed"]], 1e-9)
 
     mine, rises = lot("pseudorate"), alone("pseudorate")
     verdicts = [
-        results.judge("PR-T1", "Table 1", f"the windows of the first cycles are {listed(TABLE1)}: so many of them agree", len(TABLE1), rises, as_table1,
-                      at_least=len(TABLE1)),
-        results.judge("PR-1", "Fig. 1", "a window of W at rest, 8 in the paper, then the bound rises: W, W + 1, W + 3, W + 7, W + 15; so many of them agree",
-                      len(FIG1), rises, as_fig1, at_least=len(FIG1)),
-        results.judge("PR-4a", "Figs. 3, 4", "round trips from the first window to 90 % of the steady one: <= 0.6 of those of Vegas as published",
-                      0.5, *against("vegas95", cycles_to_fill), at_most=0.6, why=WHY.get("4a vegas95", "")),
-        results.judge("PR-4a alone", "Fig. 4", "the same of one flow, to its window beside a constant load", 0.5, *against("vegas95", cycles_alone, alone), at_most=0.6,
-                      why=WHY.get("4a alone", "")),
-        results.judge("PR-4a vegas", "Figs. 3, 4", "round trips a doubling takes on that way: <= 0.6 of those of Linux's Vegas, which starts from 10 packets and "
-                      "doubles each round trip, leaves slow start early and goes on by one packet", 0.5, *against("vegas", cycles_per_doubling), at_most=0.6,
-                      why=WHY.get("4a vegas", "")),
+        results.judge(
+            "PR-T1",
+            "Table 1",
+            f"the windows of the first cycles are {listed(TABLE1)}: so many of them agree",
+            len(TABLE1),
+            rises,
+            as_table1,
+            at_least=len(TABLE1),
+        ),
+        results.judge(
+            "PR-1",
+            "Fig. 1",
+            "a window of W at rest, 8 in the paper, then the bound rises: W, W + 1, W + 3, W + 7, W + 15; so many of them agree",
+            len(FIG1),
+            rises,
+            as_fig1,
+            at_least=len(FIG1),
+        ),
+        results.judge(
+            "PR-4a",
+            "Figs. 3, 4",
+            "round trips from the first window to 90 % of the steady one: <= 0.6 of those of Vegas as published",
+            0.5,
+            *against("vegas95", cycles_to_fill),
+            at_most=0.6,
+            why=WHY.get("4a vegas95", ""),
+        ),
+        results.judge(
+            "PR-4a alone",
+            "Fig. 4",
+            "the same of one flow, to its window beside a constant load",
+            0.5,
+            *against("vegas95", cycles_alone, alone),
+            at_most=0.6,
+            why=WHY.get("4a alone", ""),
+        ),
+        results.judge(
+            "PR-4a vegas",
+            "Figs. 3, 4",
+            "round trips a doubling takes on that way: <= 0.6 of those of Linux's Vegas, which starts from 10 packets and "
+            "doubles each round trip, leaves slow start early and goes on by one packet",
+            0.5,
+            *against("vegas", cycles_per_doubling),
+            at_most=0.6,
+            why=WHY.get("4a vegas", ""),
+        ),
     ]
     for rival, name in RIVALS.items():
         verdicts += [
-            results.judge(f"PR-4b {rival}", "Figs. 3, 4", f"after the stop, 90 % of the new windows: in <= 0.5 of the time of {name}", None,
-                          *against(rival, refill_s), at_most=0.5, why=WHY.get(f"4b {rival}", "")),
-            results.judge(f"PR-5b {rival}", "Table 3", f"from 0.3 s on: throughput >= that of {name}, ratio >= 1", 0.98 / 0.95, *against(rival, used), at_least=1,
-                          why=WHY.get(f"5b {rival}", "")),
-            results.judge(f"PR-6b {rival}", "Table 3", f"Jain index of sources 2, 4, 5 above that of {name}: ratio > 1", 0.993 / 0.889, *against(rival, fairness),
-                          at_least=1 + 1e-9, why=WHY.get(f"6b {rival}", "")),
+            results.judge(
+                f"PR-4b {rival}",
+                "Figs. 3, 4",
+                f"after the stop, 90 % of the new windows: in <= 0.5 of the time of {name}",
+                None,
+                *against(rival, refill_s),
+                at_most=0.5,
+                why=WHY.get(f"4b {rival}", ""),
+            ),
+            results.judge(
+                f"PR-5b {rival}",
+                "Table 3",
+                f"from 0.3 s on: throughput >= that of {name}, ratio >= 1",
+                0.98 / 0.95,
+                *against(rival, used),
+                at_least=1,
+                why=WHY.get(f"5b {rival}", ""),
+            ),
+            results.judge(
+                f"PR-6b {rival}",
+                "Table 3",
+                f"Jain index of sources 2, 4, 5 above that of {name}: ratio > 1",
+                0.993 / 0.889,
+                *against(rival, fairness),
+                at_least=1 + 1e-9,
+                why=WHY.get(f"6b {rival}", ""),
+            ),
         ]
     verdicts += [
-        results.judge("PR-4c", "Fig. 4", "steady windows: std/mean <= 0.10", 0.05, mine, unsteadiness, at_most=0.10, worst=True),
-        results.judge("PR-5a", "Table 3", "from 0.3 s on, when all send: throughput >= 0.95 of the link", 0.98, mine, used, at_least=0.95),
-        results.judge("PR-6a", "Table 3", "Jain index of sources 2, 4, 5 >= 0.97", 0.993, mine, fairness, at_least=0.97),
-        results.judge("PR-7a", "section 4.3", "no packet is dropped", None, mine, drops, at_most=0,
-                      why="doubling learns of the queue a cycle late: the source of 14 ms, which fills the path before the others do, "
-                          "overflows the 128 packets with its last doubling"),
-        results.judge("PR-7a later", "section 4.3", "and none after the first second", None, mine, lambda r: drops(r, 1), at_most=0),
-        results.judge("PR-7a literal", "section 4.3", "with the bound as printed (bound_mode 0) no packet is dropped", None, lot("literal"), drops, at_most=0),
-        results.judge("PR-7b", "eq. for Bound", f"at rest five sources queue at most 5 * {N_QUEUE} packets, 5 for bursts", None, mine, resting_queue,
-                      at_most=5 * N_QUEUE + 5, worst=True),
-        results.judge("PR-8", "section 3.2", f"the bound as printed (bound_mode 0) grows by <= {N_QUEUE} packets a cycle", None, lot("literal"),
-                      largest_step, at_most=N_QUEUE, worst=True),
-        results.judge("PR-8 rise", "section 3.2", "as it does where PR-1 doubles: the largest step", None,
-                      alone("literal"), lambda r: float(max(np.diff(rise(r)), default=0)), at_most=N_QUEUE, worst=True),
-        results.judge("PR-8 rest", "section 3.2", "and comes to the same shares: Jain index of sources 2, 4, 5 >= 0.97", None, lot("literal"), fairness, at_least=0.97),
+        results.judge(
+            "PR-4c", "Fig. 4", "steady windows: std/mean <= 0.10", 0.05, mine, unsteadiness, at_most=0.10, worst=True
+        ),
+        results.judge(
+            "PR-5a",
+            "Table 3",
+            "from 0.3 s on, when all send: throughput >= 0.95 of the link",
+            0.98,
+            mine,
+            used,
+            at_least=0.95,
+        ),
+        results.judge(
+            "PR-6a", "Table 3", "Jain index of sources 2, 4, 5 >= 0.97", 0.993, mine, fairness, at_least=0.97
+        ),
+        results.judge(
+            "PR-7a",
+            "section 4.3",
+            "no packet is dropped",
+            None,
+            mine,
+            drops,
+            at_most=0,
+            why="doubling learns of the queue a cycle late: the source of 14 ms, which fills the path before the others do, "
+            "overflows the 128 packets with its last doubling",
+        ),
+        results.judge(
+            "PR-7a later",
+            "section 4.3",
+            "and none after the first second",
+            None,
+            mine,
+            lambda r: drops(r, 1),
+            at_most=0,
+        ),
+        results.judge(
+            "PR-7a literal",
+            "section 4.3",
+            "with the bound as printed (bound_mode 0) no packet is dropped",
+            None,
+            lot("literal"),
+            drops,
+            at_most=0,
+        ),
+        results.judge(
+            "PR-7b",
+            "eq. for Bound",
+            f"at rest five sources queue at most 5 * {N_QUEUE} packets, 5 for bursts",
+            None,
+            mine,
+            resting_queue,
+            at_most=5 * N_QUEUE + 5,
+            worst=True,
+        ),
+        results.judge(
+            "PR-8",
+            "section 3.2",
+            f"the bound as printed (bound_mode 0) grows by <= {N_QUEUE} packets a cycle",
+            None,
+            lot("literal"),
+            largest_step,
+            at_most=N_QUEUE,
+            worst=True,
+        ),
+        results.judge(
+            "PR-8 rise",
+            "section 3.2",
+            "as it does where PR-1 doubles: the largest step",
+            None,
+            alone("literal"),
+            lambda r: float(max(np.diff(rise(r)), default=0)),
+            at_most=N_QUEUE,
+            worst=True,
+        ),
+        results.judge(
+            "PR-8 rest",
+            "section 3.2",
+            "and comes to the same shares: Jain index of sources 2, 4, 5 >= 0.97",
+            None,
+            lot("literal"),
+            fairness,
+            at_least=0.97,
+        ),
     ]
     return [v for v in verdicts if v.runs]  # the quick set leaves some to the full one
 

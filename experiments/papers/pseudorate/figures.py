@@ -10,16 +10,18 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from asymlab.report import report, suite
-from asymlab.results import metrics
 from asymlab.report.plot import EXPECTED, look, plain, steps
 from asymlab.report.report import BLACK, BLUE, GREEN, NAMES, ORANGE, VERMILLION
+from asymlab.results import metrics
 
 paper = suite.module("pseudorate", "claims")
 
 CONTROLLERS = ("pseudorate", "literal", "vegas95", "vegas", "reno")
 SOURCES = {  # those of one path have one colour; who stops is dotted
-    1: {"color": BLUE, "linestyle": (0, (1, 1))}, 2: {"color": BLUE, "linestyle": "-"},
-    3: {"color": VERMILLION, "linestyle": (0, (1, 1))}, 4: {"color": VERMILLION, "linestyle": (0, (5, 1))},
+    1: {"color": BLUE, "linestyle": (0, (1, 1))},
+    2: {"color": BLUE, "linestyle": "-"},
+    3: {"color": VERMILLION, "linestyle": (0, (1, 1))},
+    4: {"color": VERMILLION, "linestyle": (0, (5, 1))},
     5: {"color": GREEN, "linestyle": "-."},
 }
 STOP = {"color": BLACK, "linestyle": ":", "linewidth": 1}
@@ -28,8 +30,10 @@ NO_BOUND = 2**24  # bound_q4 before the first cycle ends
 JAIN_S = 0.5
 SHOWN = 2  # whose mechanism
 RISE = (paper.RISE_S - 0.2, paper.RISE_S + 0.3)
-VEGAS = {"vegas95": "Vegas doubles in every other round trip, and leaves slow start with one packet queued.",
-         "vegas": "Linux's Vegas is not the paper's: it starts from 10 packets and doubles in each round trip, not in every other."}
+VEGAS = {
+    "vegas95": "Vegas doubles in every other round trip, and leaves slow start with one packet queued.",
+    "vegas": "Linux's Vegas is not the paper's: it starts from 10 packets and doubles in each round trip, not in every other.",
+}
 
 
 def figures(results) -> list[report.Figure]:
@@ -49,7 +53,7 @@ def rise(results):
     if "pseudorate" not in runs:
         return None
     state = runs["pseudorate"].state(0)
-    rest = int(np.median((state["base"] + state["offset"])[state["t"] < paper.RISE_S][-paper.N_QUEUE:]))
+    rest = int(np.median((state["base"] + state["offset"])[state["t"] < paper.RISE_S][-paper.N_QUEUE :]))
     figure = Figure(figsize=(7.5, 4.5))
     ax = figure.subplots()
     for steps_above in paper.FIG1:
@@ -60,13 +64,22 @@ def rise(results):
     bound = np.where(state["bound_q4"] < NO_BOUND, state["bound_q4"] / 16, np.nan)
     steps(ax, state["t"], bound, RISE, color=BLUE, linestyle="--", label="its Bound")
     ax.axvline(paper.RISE_S, **STOP)
-    ax.set(ylabel="packets", xlabel="time, s", xlim=RISE, ylim=(rest - 3, rest + 4 + paper.FIG1[-1]), yticks=[rest + above for above in paper.FIG1])
+    ax.set(
+        ylabel="packets",
+        xlabel="time, s",
+        xlim=RISE,
+        ylim=(rest - 3, rest + 4 + paper.FIG1[-1]),
+        yticks=[rest + above for above in paper.FIG1],
+    )
     ax.grid(False)
     ax.legend(loc="upper left")
     return report.Figure(
-        "pseudorate-rise", "Fig. 1: the window after the bound rises",
+        "pseudorate-rise",
+        "Fig. 1: the window after the bound rises",
         "One flow, from its own variables, the first seed: a constant rate that took four fifths of the link ends at the dotted line. The window "
-        "goes through the paper's 8, 9, 11, 15 and 23 (lines), a step each round trip, and on: Bound is twice the window as long as nothing is queued.", figure)
+        "goes through the paper's 8, 9, 11, 15 and 23 (lines), a step each round trip, and on: Bound is twice the window as long as nothing is queued.",
+        figure,
+    )
 
 
 def windows(results):
@@ -77,7 +90,9 @@ def windows(results):
     figure = Figure(figsize=(7.5, 9))
     grid = figure.add_gridspec(4, 2)
     for row, (controller, where) in enumerate(((rival, "Fig. 3"), ("pseudorate", "Fig. 4"))):
-        whole, start, after = (figure.add_subplot(grid[2 * row + at[0], at[1]]) for at in ((0, slice(None)), (1, 0), (1, 1)))
+        whole, start, after = (
+            figure.add_subplot(grid[2 * row + at[0], at[1]]) for at in ((0, slice(None)), (1, 0), (1, 1))
+        )
         for ax, span in ((whole, (0, paper.END_S)), (start, START), (after, AFTER)):
             for source, style in SOURCES.items():
                 t, cwnd, _ = paper.window(runs[controller], source)
@@ -94,9 +109,12 @@ def windows(results):
     for ax in (start, after):
         ax.set_xlabel("time, s")
     return report.Figure(
-        "pseudorate-windows", "Figs. 3 and 4: windows of the five sources",
+        "pseudorate-windows",
+        "Figs. 3 and 4: windows of the five sources",
         "The first seed; scales differ. In both ramps Pseudo-rate's windows double, overshoot, and are cut to their Bounds; then, as the "
-        f"paper describes, the source of the shortest path yields to the others. {VEGAS[rival]} After the stop it grows by a packet a round trip.", figure)
+        f"paper describes, the source of the shortest path yields to the others. {VEGAS[rival]} After the stop it grows by a packet a round trip.",
+        figure,
+    )
 
 
 def mechanism(results):
@@ -113,7 +131,17 @@ def mechanism(results):
         bound = np.where(bound < NO_BOUND, bound / 16, np.nan)
         for ax, span in zip(row, (START, AFTER)):
             ax.fill_between(t, base, step="post", color="#dddddd", linewidth=0, label="Base")
-            ax.fill_between(t, base, base + offset, step="post", facecolor="white", hatch="////", edgecolor=ORANGE, linewidth=0, label="Offset")
+            ax.fill_between(
+                t,
+                base,
+                base + offset,
+                step="post",
+                facecolor="white",
+                hatch="////",
+                edgecolor=ORANGE,
+                linewidth=0,
+                label="Offset",
+            )
             ax.plot(t, bound, drawstyle="steps-post", color=BLUE, linestyle="--", label="Bound")
             ax.plot(t, base + offset, drawstyle="steps-post", color=BLACK, linewidth=1.2, label="window")
             ax.axvline(paper.STOP_S, **STOP)
@@ -126,10 +154,13 @@ def mechanism(results):
     for ax in axes[-1]:
         ax.set_xlabel("time, s")
     return report.Figure(
-        "pseudorate-mechanism", f"Base, Offset and Bound of source {SHOWN}",
+        "pseudorate-mechanism",
+        f"Base, Offset and Bound of source {SHOWN}",
         "From the controller's own variables, the first seed. While nothing is queued, Bound is twice the window (above) and Offset "
         "doubles up to it, in the gap only: after the stop it begins anew from one packet. As printed (below) Bound is a few packets "
-        "above the last window, and the growth linear.", figure)
+        "above the last window, and the growth linear.",
+        figure,
+    )
 
 
 def throughput(results):
@@ -142,23 +173,45 @@ def throughput(results):
         bin_s, style = run.job["bin_ms"] / 1e3, look(controller, zorder=3 if controller == "pseudorate" else 2)
         links = run.links[run.links["dev"] == run.job["watch"][-1]["forward"]["dev"]]
         rate = (links["bytes"] - metrics.ETHERNET * links["packets"].astype("i8")) * 8 / bin_s / 1e6
-        axes[0].plot(links["t"] + bin_s / 2, rate, **style | {"label": f"{NAMES[controller]}: {100 * paper.used(run):.1f} %"})
+        axes[0].plot(
+            links["t"] + bin_s / 2, rate, **style | {"label": f"{NAMES[controller]}: {100 * paper.used(run):.1f} %"}
+        )
         bins = [metrics.goodput_bins(run.goodput, s - 1, paper.END_S, bin_s) for s in paper.ACTIVE]
         jain = metrics.jain_over_time(np.array(bins), bin_s, JAIN_S)
-        axes[1].plot((np.arange(len(jain)) + 0.5) * JAIN_S, jain, **style | {"label": f"{NAMES[controller]}: {paper.fairness(run):.3f}"})
+        axes[1].plot(
+            (np.arange(len(jain)) + 0.5) * JAIN_S,
+            jain,
+            **style | {"label": f"{NAMES[controller]}: {paper.fairness(run):.3f}"},
+        )
         axes[2].plot(links["t"] + bin_s / 2, np.maximum(links["qlen_max"], 1), **style)
     resting = [paper.N_QUEUE * n for n in (len(SOURCES), len(SOURCES), len(paper.ACTIVE))]
-    axes[2].plot([0, paper.STOP_S, paper.END_S], resting, drawstyle="steps-pre", **EXPECTED, label=f"{paper.N_QUEUE} packets a source")
+    axes[2].plot(
+        [0, paper.STOP_S, paper.END_S],
+        resting,
+        drawstyle="steps-pre",
+        **EXPECTED,
+        label=f"{paper.N_QUEUE} packets a source",
+    )
     axes[0].set(title="Fig. 5: throughput of the last hop, which all sources share", ylabel="Mbit/s", ylim=(0, 11))
     axes[1].set(title=f"Fig. 6: Jain index of sources 2, 4 and 5, over {JAIN_S} s", ylabel="index", ylim=(0, 1.05))
-    axes[2].set(title="Longest queue of the last hop in 0.1 s", ylabel="packets, log scale", yscale="log", ylim=(0.9, 1000),
-                yticks=[1, 3, 10, 30, 100], xlabel="time, s", xlim=(0, paper.END_S))
+    axes[2].set(
+        title="Longest queue of the last hop in 0.1 s",
+        ylabel="packets, log scale",
+        yscale="log",
+        ylim=(0.9, 1000),
+        yticks=[1, 3, 10, 30, 100],
+        xlabel="time, s",
+        xlim=(0, paper.END_S),
+    )
     plain(axes[2].yaxis)
     for ax, loc, columns in zip(axes, ("lower right", "lower right", "upper right"), (2, 2, 3)):
         ax.axvline(paper.STOP_S, **STOP)
         ax.legend(loc=loc, ncols=columns, frameon=True, edgecolor="none", framealpha=1)
     return report.Figure(
-        "pseudorate-throughput", "Figs. 5 and 6: throughput and fairness, and the queue that they take",
+        "pseudorate-throughput",
+        "Figs. 5 and 6: throughput and fairness, and the queue that they take",
         "The first seed; the numbers are those of the whole run. The paper has 98 % and 0.993 for Pseudo-rate, 95 % and 0.889 for Vegas. "
         "Here everyone fills the link, and the differences are in the shares and in the queue: Pseudo-rate keeps "
-        "N_queue packets of each source in it, Reno all that it holds.", figure)
+        "N_queue packets of each source in it, Reno all that it holds.",
+        figure,
+    )

@@ -64,28 +64,60 @@ def ideal_error(run) -> np.ndarray:
 
 
 # Why a claim failed, as far as it was measured.
-SLOW = ("Linux's NewReno sends one retransmission a round trip and restarts its timer with each (RFC 6582, slow-but-steady): slow start's 400 losses cost it "
-        "and Westwood+ the whole run, unless a timeout ends it. The paper's impatient variant times out and starts anew")
-AGAIN = ("windows of thirty packets lose three of them at a time; without SACK one is repaired a round trip until the timer fires, and then the whole window is "
-         "sent again: 14,000 retransmissions for 4,400 losses, and 15 timeouts a connection in 30 s, with the shares left to how long each waits")
-CLUMPS = ("a flow's window crosses the queue in one piece: its ACKs come in a clump, at the link's 0.44 ms a packet, and Fig. 2's filter rejects the gap up to the "
-          "next one. So each flow takes the whole link for its own, and ssthresh_net, half the BDP with the queue full, stays above its window: slow start goes on")
+SLOW = (
+    "Linux's NewReno sends one retransmission a round trip and restarts its timer with each (RFC 6582, slow-but-steady): slow start's 400 losses cost it "
+    "and Westwood+ the whole run, unless a timeout ends it. The paper's impatient variant times out and starts anew"
+)
+AGAIN = (
+    "windows of thirty packets lose three of them at a time; without SACK one is repaired a round trip until the timer fires, and then the whole window is "
+    "sent again: 14,000 retransmissions for 4,400 losses, and 15 timeouts a connection in 30 s, with the shares left to how long each waits"
+)
+CLUMPS = (
+    "a flow's window crosses the queue in one piece: its ACKs come in a clump, at the link's 0.44 ms a packet, and Fig. 2's filter rejects the gap up to the "
+    "next one. So each flow takes the whole link for its own, and ssthresh_net, half the BDP with the queue full, stays above its window: slow start goes on"
+)
 REPAIRED = "SACK repairs what Reno's slow start lost within two round trips while the queue keeps the link busy: there is nothing left to win"
 WHY = {
-    ("F3", "linux"): REPAIRED, ("T1 reno", "linux"): REPAIRED,
-    ("T1", "newreno", 1): SLOW, ("T1 reno", "newreno"): SLOW, ("T1", "newreno", 2): SLOW, ("T2", "newreno", 2): SLOW,
-    ("T1", "newreno", 10): f"{CLUMPS}: 1,700 packets overflow the queue, 500 of NewReno's; without SACK ten flows are in recovery three quarters "
-                          "of the time, NewReno's a quarter",
+    ("F3", "linux"): REPAIRED,
+    ("T1 reno", "linux"): REPAIRED,
+    ("T1", "newreno", 1): SLOW,
+    ("T1 reno", "newreno"): SLOW,
+    ("T1", "newreno", 2): SLOW,
+    ("T2", "newreno", 2): SLOW,
+    (
+        "T1",
+        "newreno",
+        10,
+    ): f"{CLUMPS}: 1,700 packets overflow the queue, 500 of NewReno's; without SACK ten flows are in recovery three quarters "
+    "of the time, NewReno's a quarter",
     ("T2", "newreno", 10): f"{CLUMPS}; without SACK a flow then repairs a packet a round trip for most of the 20 s",
-    ("T2", "linux", 10): f"{CLUMPS}, by losses alone: 10,800 packets, a fifth of all, overflow the queue, 470 of NewReno's",
-    ("T2", "linux", 2): "it is NewReno's, 5.05 and 3.82 Mbit/s: their windows, set apart by the first overflow, move by a packet each 0.17 s. Taichung's have 0.998",
-    ("T3 reno", "linux"): REPAIRED, ("T3", "newreno", 10): CLUMPS, ("TC-T4", "taichung"): CLUMPS,
-    ("T3", "newreno", 1): SLOW, ("T3 reno", "newreno"): SLOW, ("T3", "newreno", 2): SLOW,
-    **{(f"F7b {rival}", loss): "all three fill the link to 99 %: less than 1 % apart, nothing to win" for rival in OTHERS for loss in ("0.1%", "1%")},
+    (
+        "T2",
+        "linux",
+        10,
+    ): f"{CLUMPS}, by losses alone: 10,800 packets, a fifth of all, overflow the queue, 470 of NewReno's",
+    (
+        "T2",
+        "linux",
+        2,
+    ): "it is NewReno's, 5.05 and 3.82 Mbit/s: their windows, set apart by the first overflow, move by a packet each 0.17 s. Taichung's have 0.998",
+    ("T3 reno", "linux"): REPAIRED,
+    ("T3", "newreno", 10): CLUMPS,
+    ("TC-T4", "taichung"): CLUMPS,
+    ("T3", "newreno", 1): SLOW,
+    ("T3 reno", "newreno"): SLOW,
+    ("T3", "newreno", 2): SLOW,
+    **{
+        (f"F7b {rival}", loss): "all three fill the link to 99 %: less than 1 % apart, nothing to win"
+        for rival in OTHERS
+        for loss in ("0.1%", "1%")
+    },
     ("F7b-NEWRENO",): f"{CLUMPS}; without SACK a flow then repairs a packet a round trip",
-    ("TC-F7c-NEWRENO", "reno"): AGAIN, ("TC-T4-NEWRENO", "taichung"): AGAIN,
+    ("TC-F7c-NEWRENO", "reno"): AGAIN,
+    ("TC-T4-NEWRENO", "taichung"): AGAIN,
     ("TC-T4-NEWRENO", "reno"): "some 19 timeouts a connection in 30 s: the shares are left to how long each waits",
-    ("T3 falls", "reno"): SLOW, ("T3 falls", "westwood"): SLOW,
+    ("T3 falls", "reno"): SLOW,
+    ("T3 falls", "westwood"): SLOW,
 }
 
 
@@ -111,9 +143,11 @@ def extreme(pairs, most):
     """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of several points.
 
     A point whose runs are all invalid may be it: then those are returned, and nothing is judged."""
+
     def mean(pair):
         runs, measure = pair
         return np.mean([measure(r) for r in runs if r.valid])
+
     if invalid := [pair for pair in pairs if pair[0] and not any(r.valid for r in pair[0])]:
         return invalid[0]
     there = [pair for pair in pairs if pair[0]]
@@ -153,20 +187,75 @@ def slow_start_claims(results):
 
     mine = runs("newreno", "taichung")
     return [
-        results.judge("TC-F3a", "Fig. 3", "first 10 s, without SACK: goodput in [1.03, 1.3] of NewReno's", 1.0737, *over_reno("newreno"),
-                      at_least=1.03, at_most=MOST,
-                      why=SLOW),
-        results.judge("TC-F3b", "Fig. 3", "the same on Linux's defaults: goodput >= 1.03 of Reno's with SACK", None, *over_reno("linux"), at_least=1.03,
-                      why=WHY["F3", "linux"]),
+        results.judge(
+            "TC-F3a",
+            "Fig. 3",
+            "first 10 s, without SACK: goodput in [1.03, 1.3] of NewReno's",
+            1.0737,
+            *over_reno("newreno"),
+            at_least=1.03,
+            at_most=MOST,
+            why=SLOW,
+        ),
+        results.judge(
+            "TC-F3b",
+            "Fig. 3",
+            "the same on Linux's defaults: goodput >= 1.03 of Reno's with SACK",
+            None,
+            *over_reno("linux"),
+            at_least=1.03,
+            why=WHY["F3", "linux"],
+        ),
         results.judge("TC-F3c", "Fig. 3", "no timeout, in all of 20 s", 0, mine, timeouts, at_most=0),
-        results.judge("TC-F3d", "not in the paper", "no packet of slow start is lost: no retransmission in 20 s", None, mine, retransmits, at_most=0),
-        results.judge("TC-F3e", "eq. 9", "slow start ends at [0.7, 1.2] BDP", None, mine, peak_over_bdp, at_least=0.7, at_most=1.2),
-        results.judge("TC-F3f", "Fig. 3", "NewReno's ends beyond 1.5 BDP", None, runs("newreno", "reno"), peak_over_bdp, at_least=1.5),
-        results.judge("TC-X", "eq. 6", "ssthresh_ideal is within 15 % of BDP + 1 in slow start: its median error", None, mine,
-                      lambda r: float(np.median(ideal_error(r))), at_most=0.15),
-        results.judge("TC-X exit", "eq. 6", "and when slow start ends", None, mine, lambda r: float(ideal_error(r)[-1]), at_most=0.15),
-        results.judge("TC-X ten", "eq. 6, beyond the paper", "ten senders: ssthresh_ideal <= 1.5 times a tenth of BDP + 1, its median over all", None,
-                      results.all("TC-TEN"), ideal_share, at_most=1.5, why=CLUMPS),
+        results.judge(
+            "TC-F3d",
+            "not in the paper",
+            "no packet of slow start is lost: no retransmission in 20 s",
+            None,
+            mine,
+            retransmits,
+            at_most=0,
+        ),
+        results.judge(
+            "TC-F3e", "eq. 9", "slow start ends at [0.7, 1.2] BDP", None, mine, peak_over_bdp, at_least=0.7, at_most=1.2
+        ),
+        results.judge(
+            "TC-F3f",
+            "Fig. 3",
+            "NewReno's ends beyond 1.5 BDP",
+            None,
+            runs("newreno", "reno"),
+            peak_over_bdp,
+            at_least=1.5,
+        ),
+        results.judge(
+            "TC-X",
+            "eq. 6",
+            "ssthresh_ideal is within 15 % of BDP + 1 in slow start: its median error",
+            None,
+            mine,
+            lambda r: float(np.median(ideal_error(r))),
+            at_most=0.15,
+        ),
+        results.judge(
+            "TC-X exit",
+            "eq. 6",
+            "and when slow start ends",
+            None,
+            mine,
+            lambda r: float(ideal_error(r)[-1]),
+            at_most=0.15,
+        ),
+        results.judge(
+            "TC-X ten",
+            "eq. 6, beyond the paper",
+            "ten senders: ssthresh_ideal <= 1.5 times a tenth of BDP + 1, its median over all",
+            None,
+            results.all("TC-TEN"),
+            ideal_share,
+            at_most=1.5,
+            why=CLUMPS,
+        ),
     ]
 
 
@@ -176,72 +265,196 @@ def table_claims(results):
         mine = {n: table1(results, profile, n, "taichung") for n in SENDERS}
         others = {n: [table1(results, profile, n, c) for c in OTHERS] for n in SENDERS}
         for n in SENDERS:
-            verdicts.append(results.judge(
-                f"TC-T1 {n} {profile}", "Table 1", f"{how}, {senders(n)}: goodput in [0.995, 1.3] of the better of NewReno's and Westwood+'s", TABLE1[n],
-                *over(mine[n], others[n]), at_least=0.995, at_most=MOST, why=WHY.get(("T1", profile, n), "")))
+            verdicts.append(
+                results.judge(
+                    f"TC-T1 {n} {profile}",
+                    "Table 1",
+                    f"{how}, {senders(n)}: goodput in [0.995, 1.3] of the better of NewReno's and Westwood+'s",
+                    TABLE1[n],
+                    *over(mine[n], others[n]),
+                    at_least=0.995,
+                    at_most=MOST,
+                    why=WHY.get(("T1", profile, n), ""),
+                )
+            )
         verdicts += [
-            results.judge(f"TC-T1 reno {profile}", "Table 1", f"{how}, one sender: goodput in [1.01, 1.3] of NewReno's", 1.0178, *over(mine[1], others[1][:1]),
-                          at_least=1.01, at_most=MOST, why=WHY.get(("T1 reno", profile), "")),
-            results.judge(f"TC-T2 2 {profile}", "Table 2", f"{how}, two senders: Jain index >= 0.99, Taichung's, NewReno's and Westwood+'s: the least", 0.99993,
-                          *extreme([(rs, fairness) for rs in (mine[2], *others[2])], min), at_least=0.99, why=WHY.get(("T2", profile, 2), "")),
-            results.judge(f"TC-T2 10 {profile}", "Table 2", f"{how}, ten senders: Taichung's Jain index >= 0.98", 0.999403, mine[10], fairness,
-                          at_least=0.98, why=WHY.get(("T2", profile, 10), "")),
+            results.judge(
+                f"TC-T1 reno {profile}",
+                "Table 1",
+                f"{how}, one sender: goodput in [1.01, 1.3] of NewReno's",
+                1.0178,
+                *over(mine[1], others[1][:1]),
+                at_least=1.01,
+                at_most=MOST,
+                why=WHY.get(("T1 reno", profile), ""),
+            ),
+            results.judge(
+                f"TC-T2 2 {profile}",
+                "Table 2",
+                f"{how}, two senders: Jain index >= 0.99, Taichung's, NewReno's and Westwood+'s: the least",
+                0.99993,
+                *extreme([(rs, fairness) for rs in (mine[2], *others[2])], min),
+                at_least=0.99,
+                why=WHY.get(("T2", profile, 2), ""),
+            ),
+            results.judge(
+                f"TC-T2 10 {profile}",
+                "Table 2",
+                f"{how}, ten senders: Taichung's Jain index >= 0.98",
+                0.999403,
+                mine[10],
+                fairness,
+                at_least=0.98,
+                why=WHY.get(("T2", profile, 10), ""),
+            ),
         ]
     for profile, n in (*(("newreno", n) for n in SENDERS), ("linux", 1)):
         mine, others = table3(results, profile, n, "taichung"), [table3(results, profile, n, c) for c in OTHERS]
-        verdicts.append(results.judge(
-            f"TC-T3 {n} {profile}", "Table 3", f"{WITH[profile]}, {senders(n)} beside 5 Mbit/s of UDP: goodput in [0.995, 1.3] of the better of NewReno's and Westwood+'s",
-            TABLE3[n], *over(mine, others), at_least=0.995, at_most=MOST, why=WHY.get(("T3", profile, n), "")))
+        verdicts.append(
+            results.judge(
+                f"TC-T3 {n} {profile}",
+                "Table 3",
+                f"{WITH[profile]}, {senders(n)} beside 5 Mbit/s of UDP: goodput in [0.995, 1.3] of the better of NewReno's and Westwood+'s",
+                TABLE3[n],
+                *over(mine, others),
+                at_least=0.995,
+                at_most=MOST,
+                why=WHY.get(("T3", profile, n), ""),
+            )
+        )
         if n == 1:
-            verdicts.append(results.judge(
-                f"TC-T3 reno {profile}", "Table 3", f"{WITH[profile]}, one sender beside 5 Mbit/s of UDP: goodput in [1.02, 1.3] of NewReno's", 1.0775,
-                *over(mine, others[:1]), at_least=1.02, at_most=MOST, why=WHY.get(("T3 reno", profile), "")))
+            verdicts.append(
+                results.judge(
+                    f"TC-T3 reno {profile}",
+                    "Table 3",
+                    f"{WITH[profile]}, one sender beside 5 Mbit/s of UDP: goodput in [1.02, 1.3] of NewReno's",
+                    1.0775,
+                    *over(mine, others[:1]),
+                    at_least=1.02,
+                    at_most=MOST,
+                    why=WHY.get(("T3 reno", profile), ""),
+                )
+            )
     for controller, name in (("taichung", "Taichung"), ("reno", "NewReno"), ("westwood", "Westwood+")):
         by_n = [table3(results, "newreno", n, controller) for n in SENDERS]
-        verdicts.append(results.judge(
-            f"TC-T3 falls {controller}", "Table 3", f"{name}'s goodput of a connection falls with the number of senders: larger one of the ratios 2 to 1 "
-            "and 10 to 2 < 1", None, *extreme([over(more, [fewer]) for fewer, more in zip(by_n, by_n[1:])], max), at_most=1 - 1e-9,
-            why=WHY.get(("T3 falls", controller), "")))
+        verdicts.append(
+            results.judge(
+                f"TC-T3 falls {controller}",
+                "Table 3",
+                f"{name}'s goodput of a connection falls with the number of senders: larger one of the ratios 2 to 1 "
+                "and 10 to 2 < 1",
+                None,
+                *extreme([over(more, [fewer]) for fewer, more in zip(by_n, by_n[1:])], max),
+                at_most=1 - 1e-9,
+                why=WHY.get(("T3 falls", controller), ""),
+            )
+        )
     return verdicts
 
 
 def loss_claims(results):
     mine = {p: fig7(results, p, "taichung") for p in LOSSES}
     reno, westwood = ({p: fig7(results, p, c) for p in LOSSES} for c in OTHERS)
-    rising = [over(by_p[after], [by_p[before]]) for by_p in (mine, reno, westwood) for before, after in zip(LOSSES, LOSSES[1:])]
-    verdicts = [results.judge(
-        "TC-F7a", "Fig. 7", "no one's goodput rises with the loss rate: the largest ratio from point to point <= 1.03", None, *extreme(rising, max),
-        at_most=1.03, why=WHY.get(("F7a",), ""))]
+    rising = [
+        over(by_p[after], [by_p[before]])
+        for by_p in (mine, reno, westwood)
+        for before, after in zip(LOSSES, LOSSES[1:])
+    ]
+    verdicts = [
+        results.judge(
+            "TC-F7a",
+            "Fig. 7",
+            "no one's goodput rises with the loss rate: the largest ratio from point to point <= 1.03",
+            None,
+            *extreme(rising, max),
+            at_most=1.03,
+            why=WHY.get(("F7a",), ""),
+        )
+    ]
     for p in LOSSES:
         slack, text = (0.95, ">= 0.95 of") if p == "0%" else (1, ">=")
         verdicts += [
-            results.judge(f"TC-F7b {p} over Westwood+", "Fig. 7", f"{p} of data lost: Taichung's goodput {text} Westwood+'s", None, *over(mine[p], [westwood[p]]),
-                          at_least=slack, why=WHY.get(("F7b westwood", p), "")),
-            results.judge(f"TC-F7b {p} over NewReno", "Fig. 7", f"{p} of data lost: Westwood+'s goodput {text} NewReno's", None, *over(westwood[p], [reno[p]]),
-                          at_least=slack, why=WHY.get(("F7b reno", p), "")),
+            results.judge(
+                f"TC-F7b {p} over Westwood+",
+                "Fig. 7",
+                f"{p} of data lost: Taichung's goodput {text} Westwood+'s",
+                None,
+                *over(mine[p], [westwood[p]]),
+                at_least=slack,
+                why=WHY.get(("F7b westwood", p), ""),
+            ),
+            results.judge(
+                f"TC-F7b {p} over NewReno",
+                "Fig. 7",
+                f"{p} of data lost: Westwood+'s goodput {text} NewReno's",
+                None,
+                *over(westwood[p], [reno[p]]),
+                at_least=slack,
+                why=WHY.get(("F7b reno", p), ""),
+            ),
         ]
     one = {c: fig7(results, "1%", c, "TC-F7-NEWRENO") for c in ("taichung", "westwood")}
-    verdicts.append(results.judge("TC-F7b-NEWRENO 1%", "Fig. 7", "without SACK, 1% of data lost: Taichung's goodput >= Westwood+'s", None,
-                                  *over(one["taichung"], [one["westwood"]]), at_least=1, why=WHY.get(("F7b-NEWRENO",), "")))
-    for id, what in (("TC-F7", "Linux's defaults, 10 % of data lost"), ("TC-F7-NEWRENO", "without SACK, 10 % of data lost"),
-                     ("TC-F7-ACKS", "Linux's defaults, 10 % of data and of ACKs lost")):
+    verdicts.append(
+        results.judge(
+            "TC-F7b-NEWRENO 1%",
+            "Fig. 7",
+            "without SACK, 1% of data lost: Taichung's goodput >= Westwood+'s",
+            None,
+            *over(one["taichung"], [one["westwood"]]),
+            at_least=1,
+            why=WHY.get(("F7b-NEWRENO",), ""),
+        )
+    )
+    for id, what in (
+        ("TC-F7", "Linux's defaults, 10 % of data lost"),
+        ("TC-F7-NEWRENO", "without SACK, 10 % of data lost"),
+        ("TC-F7-ACKS", "Linux's defaults, 10 % of data and of ACKs lost"),
+    ):
         point = {} if id == "TC-F7-ACKS" else {"path__forward__loss": "10%"}
         taichung, newreno, plus = (results.all(id, flows__controller=c, **point) for c in ("taichung", *OTHERS))
         name = id.replace("TC-F7", "TC-F7c")
         verdicts += [
-            results.judge(f"{name} reno", "Fig. 7", f"{what}: goodput >= 1.5 of NewReno's", 2.05, *over(taichung, [newreno]), at_least=1.5,
-                          why=WHY.get((name, "reno"), "")),
-            results.judge(f"{name} westwood", "Fig. 7", f"{what}: goodput >= 1.25 of Westwood+'s", 1.75, *over(taichung, [plus]), at_least=1.25,
-                          why=WHY.get((name, "westwood"), "")),
+            results.judge(
+                f"{name} reno",
+                "Fig. 7",
+                f"{what}: goodput >= 1.5 of NewReno's",
+                2.05,
+                *over(taichung, [newreno]),
+                at_least=1.5,
+                why=WHY.get((name, "reno"), ""),
+            ),
+            results.judge(
+                f"{name} westwood",
+                "Fig. 7",
+                f"{what}: goodput >= 1.25 of Westwood+'s",
+                1.75,
+                *over(taichung, [plus]),
+                at_least=1.25,
+                why=WHY.get((name, "westwood"), ""),
+            ),
         ]
     for id, losses, how in (("TC-F7", LOSSES, "Linux's defaults"), ("TC-F7-NEWRENO", ("1%", "10%"), "without SACK")):
         name = id.replace("TC-F7", "TC-T4")
         taichung, newreno = ([(fig7(results, p, c, id), fairness) for p in losses] for c in ("taichung", "reno"))
         verdicts += [
-            results.judge(name, "Table 4", f"{how}: Taichung's Jain index of twenty flows >= 0.97 at every loss rate: the least", 0.988328, *extreme(taichung, min),
-                          at_least=0.97, why=WHY.get((name, "taichung"), "")),
-            results.judge(f"{name} reno", "Table 4", f"{how}: NewReno's >= 0.98 at every loss rate: the least", 0.984752, *extreme(newreno, min),
-                          at_least=0.98, why=WHY.get((name, "reno"), "")),
+            results.judge(
+                name,
+                "Table 4",
+                f"{how}: Taichung's Jain index of twenty flows >= 0.97 at every loss rate: the least",
+                0.988328,
+                *extreme(taichung, min),
+                at_least=0.97,
+                why=WHY.get((name, "taichung"), ""),
+            ),
+            results.judge(
+                f"{name} reno",
+                "Table 4",
+                f"{how}: NewReno's >= 0.98 at every loss rate: the least",
+                0.984752,
+                *extreme(newreno, min),
+                at_least=0.98,
+                why=WHY.get((name, "reno"), ""),
+            ),
         ]
     return verdicts
 

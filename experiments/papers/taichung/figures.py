@@ -23,14 +23,24 @@ LIMIT = EXPECTED | {"linestyle": ":"}
 PROFILES = {"newreno": "without SACK, as in the paper", "linux": "Linux's defaults, with SACK"}
 SIMULATED = {"taichung": 8.780, "reno": 8.178}  # Mbit/s over Fig. 3
 # The paper's tables. Goodput of a connection, Mbit/s, by the number of senders.
-TABLE1 = {"taichung": (9.043681, 4.527145, 0.901849), "reno": (8.885084, 4.454523, 0.896581), "westwood": (8.575426, 4.371722, 0.893390)}
-TABLE3 = {"taichung": (4.286341, 2.174054, 0.451027), "reno": (3.978199, 2.120765, 0.450265), "westwood": (4.164608, 2.171043, 0.447422)}
+TABLE1 = {
+    "taichung": (9.043681, 4.527145, 0.901849),
+    "reno": (8.885084, 4.454523, 0.896581),
+    "westwood": (8.575426, 4.371722, 0.893390),
+}
+TABLE3 = {
+    "taichung": (4.286341, 2.174054, 0.451027),
+    "reno": (3.978199, 2.120765, 0.450265),
+    "westwood": (4.164608, 2.171043, 0.447422),
+}
 # Jain indices, by the number of senders (2, 10), and by loss.
 TABLE2 = {"taichung": (0.999965, 0.999403), "reno": (0.99993674, 0.99953054), "westwood": (0.99992643, 0.99726527)}
 TABLE4_LOSS = (0, 0.001, 0.005, 0.01, 0.05, 0.1)
-TABLE4 = {"taichung": (0.988328, 0.993481, 0.992687, 0.996392, 0.994997, 0.988709),
-          "reno": (0.999261, 0.996917, 0.996184, 0.99666, 0.99684, 0.984752),
-          "westwood": (0.923017, 0.973306, 0.991795, 0.995311, 0.996087, 0.996548)}
+TABLE4 = {
+    "taichung": (0.988328, 0.993481, 0.992687, 0.996392, 0.994997, 0.988709),
+    "reno": (0.999261, 0.996917, 0.996184, 0.99666, 0.99684, 0.984752),
+    "westwood": (0.923017, 0.973306, 0.991795, 0.995311, 0.996087, 0.996548),
+}
 ASIDE = dict(zip(CONTROLLERS, (-1, 0, 1)))
 
 
@@ -65,7 +75,12 @@ def slow_start(results):
     for packets, what in ((paper.BDP, "BDP"), (paper.BDP + BUFFER, "BDP + buffer")):
         axes[0].axhline(packets, **LIMIT)
         axes[0].annotate(f"{what}: {packets:.0f}", (0, packets), xytext=(4, 3), textcoords="offset points", fontsize=9)
-    axes[0].set(title=f"Congestion window, {PROFILES['newreno']}", ylabel="packets", xlim=(0, RAMP_S), ylim=(0, 1.08 * axes[0].dataLim.ymax))
+    axes[0].set(
+        title=f"Congestion window, {PROFILES['newreno']}",
+        ylabel="packets",
+        xlim=(0, RAMP_S),
+        ylim=(0, 1.08 * axes[0].dataLim.ymax),
+    )
     axes[0].legend(loc="upper right", ncols=3)
     for ax, (profile, drawn) in zip(axes[1:], shown.items()):
         for i, (controller, run) in enumerate(reversed(drawn.items())):
@@ -76,18 +91,23 @@ def slow_start(results):
             thinned = report.thin(t[inside], sent, 700)
             every = ((0.3 + i) / len(drawn) / 5, 0.2)
             label = f"{name(controller)}: {paper.goodput(run):.2f} Mbit/s"
-            ax.plot(*thinned, **LOOKS[controller] | {"label": label, "markevery": every, "linewidth": 1.1, "markersize": 5})
+            ax.plot(
+                *thinned, **LOOKS[controller] | {"label": label, "markevery": every, "linewidth": 1.1, "markersize": 5}
+            )
         ax.set(title=f"Acknowledged data, {PROFILES[profile]}", ylabel="MB", xlim=(0, paper.SPAN_S), ylim=(0, 12.5))
         handles, labels = ax.get_legend_handles_labels()
         ax.legend(handles[::-1], labels[::-1], loc="upper left", ncols=2)
     axes[-1].set_xlabel("time since the first ACK, s")
     sack = " With SACK the queue outlasts the repair, and nothing is left to win." if "linux" in shown else ""
     return report.Figure(
-        "taichung-slow-start", "Fig. 3: the first slow start, and the ten seconds after",
+        "taichung-slow-start",
+        "Fig. 3: the first slow start, and the ten seconds after",
         "One flow, 10 Mbit/s, 90 ms, a buffer of one BDP, the first seed; the rates are those of eq. 1. Taichung leaves slow start before "
         "the path is full and loses nothing; Reno hears of the overflow a round trip late, at four BDPs. "
         f"The paper has {SIMULATED['taichung']:.2f} and {SIMULATED['reno']:.2f} Mbit/s for Taichung and NewReno. Linux's NewReno is far "
-        f"lower: it repairs one of its hundreds of losses a round trip.{sack}", figure)
+        f"lower: it repairs one of its hundreds of losses a round trip.{sack}",
+        figure,
+    )
 
 
 def thresholds(results):
@@ -101,12 +121,24 @@ def thresholds(results):
     span = (0, MECHANISM_S)
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(3, sharex=True, height_ratios=[1, 1.7, 0.9])
-    steps(axes[0], t[known], state["inter_ack_ns"][known] / 1e3, span, color=LOOKS["taichung"]["color"], label="InterACK")
-    steps(axes[0], t[known], state["inter_min_ns"][known] / 1e3, span, color=ORANGE, linestyle=(0, (3, 1)), label="InterACK_min")
+    steps(
+        axes[0], t[known], state["inter_ack_ns"][known] / 1e3, span, color=LOOKS["taichung"]["color"], label="InterACK"
+    )
+    steps(
+        axes[0],
+        t[known],
+        state["inter_min_ns"][known] / 1e3,
+        span,
+        color=ORANGE,
+        linestyle=(0, (3, 1)),
+        label="InterACK_min",
+    )
     axes[0].axhline(paper.PACKET_US, **EXPECTED, label=f"a packet's time on the link: {paper.PACKET_US:.1f} µs")
     axes[0].set(title="Averaged time between ACKs", ylabel="µs", ylim=(0, 700))
-    for column, name, style in (("ideal_q4", "ssthresh_ideal", {"color": BLUE, "linestyle": (0, (6, 2))}),
-                                ("net_q4", "ssthresh_net", {"color": GREEN, "linestyle": "-."})):
+    for column, name, style in (
+        ("ideal_q4", "ssthresh_ideal", {"color": BLUE, "linestyle": (0, (6, 2))}),
+        ("net_q4", "ssthresh_net", {"color": GREEN, "linestyle": "-."}),
+    ):
         steps(axes[1], t[known], state[column][known] / 16, span, **style, label=name)
     steps(axes[1], acks["t"] - start, acks["cwnd"], span, **look("taichung", label="cwnd", linewidth=2))
     axes[1].axhline(paper.BDP, **LIMIT)
@@ -119,12 +151,20 @@ def thresholds(results):
         ax.axvline(end, color=BLACK, linewidth=0.8, linestyle=":")
         ax.legend(loc="lower right", ncols=3)
     cwnd = acks["cwnd"][paper.slow_start(run)][-1]
-    axes[1].annotate(f"slow start ends:\n{end:.2f} s, {cwnd} packets", (end, cwnd), xytext=(end + 0.1, 0.5 * cwnd), arrowprops={"arrowstyle": "->"})
+    axes[1].annotate(
+        f"slow start ends:\n{end:.2f} s, {cwnd} packets",
+        (end, cwnd),
+        xytext=(end + 0.1, 0.5 * cwnd),
+        arrowprops={"arrowstyle": "->"},
+    )
     return report.Figure(
-        "taichung-thresholds", "How Taichung's slow start ends",
+        "taichung-thresholds",
+        "How Taichung's slow start ends",
         "From the controller's own variables, without SACK, the first seed. InterACK finds the packet's time within a few round trips, and "
         "with it ssthresh_ideal the BDP (dotted) and one packet; ssthresh_net sinks while a burst waits in the queue. Where cwnd meets it, "
-        "slow start ends; a later burst that finds no queue may lift net above cwnd once more. Then cwnd grows by one packet a round trip.", figure)
+        "slow start ends; a later burst that finds no queue may lift net above cwnd once more. Then cwnd grows by one packet a round trip.",
+        figure,
+    )
 
 
 def name(controller: str) -> str:
@@ -132,10 +172,15 @@ def name(controller: str) -> str:
 
 
 def tables(results):
-    panels = (("Table 1, without SACK", "newreno", paper.table1, TABLE1, paper.SENDERS), ("Table 1, Linux's defaults", "linux", paper.table1, TABLE1, paper.SENDERS),
-              ("Table 3, beside 5 Mbit/s of UDP, without SACK", "newreno", paper.table3, TABLE3, paper.SENDERS))
-    found = [{c: {n: [r for r in runs(results, profile, n, c) if r.valid] for n in senders} for c in CONTROLLERS}
-             for _, profile, runs, _, senders in panels]
+    panels = (
+        ("Table 1, without SACK", "newreno", paper.table1, TABLE1, paper.SENDERS),
+        ("Table 1, Linux's defaults", "linux", paper.table1, TABLE1, paper.SENDERS),
+        ("Table 3, beside 5 Mbit/s of UDP, without SACK", "newreno", paper.table3, TABLE3, paper.SENDERS),
+    )
+    found = [
+        {c: {n: [r for r in runs(results, profile, n, c) if r.valid] for n in senders} for c in CONTROLLERS}
+        for _, profile, runs, _, senders in panels
+    ]
     if not all(runs for by_controller in found for by_n in by_controller.values() for runs in by_n.values()):
         return None
     figure = Figure(figsize=(7.5, 8.5))
@@ -143,17 +188,33 @@ def tables(results):
         for controller, by_n in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: by_n[n] for i, n in enumerate(senders)}
             points(ax, place, total, **LOOKS[controller] | {"linestyle": "", "label": name(controller)})
-            ax.plot(list(place), [n * v for n, v in zip(senders, simulated[controller])], linestyle="", marker="_", markersize=18,
-                    markeredgewidth=2, color=LOOKS[controller]["color"])
+            ax.plot(
+                list(place),
+                [n * v for n, v in zip(senders, simulated[controller])],
+                linestyle="",
+                marker="_",
+                markersize=18,
+                markeredgewidth=2,
+                color=LOOKS[controller]["color"],
+            )
         ax.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
-        ax.set(title=title, ylabel="goodput of all, Mbit/s", ylim=(0, 1.1 * max(n * v[0] for n, v in zip(senders, simulated.values()))), xlim=(-0.5, 2.5),
-               xticks=range(len(senders)), xticklabels=[paper.senders(n) for n in senders])
+        ax.set(
+            title=title,
+            ylabel="goodput of all, Mbit/s",
+            ylim=(0, 1.1 * max(n * v[0] for n, v in zip(senders, simulated.values()))),
+            xlim=(-0.5, 2.5),
+            xticks=range(len(senders)),
+            xticklabels=[paper.senders(n) for n in senders],
+        )
         ax.set_ylim(0, 1.25 * ax.dataLim.ymax)
         ax.legend(loc="upper center", ncols=4)
     return report.Figure(
-        "taichung-tables", "Tables 1 and 3: goodput with one, two and ten senders",
+        "taichung-tables",
+        "Tables 1 and 3: goodput with one, two and ten senders",
         "Over 20 s from the start, all connections added up. Alone and without SACK, NewReno and Westwood+ do not come out of their first "
-        "recovery: Linux repairs one loss a round trip. Ten connections nearly fill the link whoever controls them.", figure)
+        "recovery: Linux repairs one loss a round trip. Ten connections nearly fill the link whoever controls them.",
+        figure,
+    )
 
 
 def total(run) -> float:
@@ -186,7 +247,12 @@ def loss(results):
         for controller, runs in by_controller.items():
             points(ax, runs, lambda r: 1e3 * paper.each(r), **LOOKS[controller] | {"label": name(controller)})
             if acks := results.valid("TC-F7-ACKS", flows__controller=controller) if id == "TC-F7" else []:
-                points(ax, {0.115: acks}, lambda r: 1e3 * paper.each(r), **LOOKS[controller] | {"linestyle": "", "markerfacecolor": "none"})
+                points(
+                    ax,
+                    {0.115: acks},
+                    lambda r: 1e3 * paper.each(r),
+                    **LOOKS[controller] | {"linestyle": "", "markerfacecolor": "none"},
+                )
     axes[0].plot([], [], linestyle="", marker="o", color=BLACK, markerfacecolor="none", label="10 % of ACKs, too")
     for ax, title in zip(axes, ("Linux's defaults: SACK, RACK, tail-loss probes", "Without SACK, as in the paper")):
         ax.set(title=title, ylabel="kbit/s of a connection", ylim=(0, None))
@@ -194,15 +260,26 @@ def loss(results):
         over_loss(ax)
     axes[1].set_xlabel("share of data packets lost at random")
     return report.Figure(
-        "taichung-loss", "Fig. 7: goodput of twenty connections over random loss",
+        "taichung-loss",
+        "Fig. 7: goodput of twenty connections over random loss",
         "10 Mbit/s, 72 ms; means over the seeds. The curves of the paper's figure are lost; its text has Taichung at twice NewReno's "
-        "goodput and 1.75 times Westwood+'s at 10 %.", figure)
+        "goodput and 1.75 times Westwood+'s at 10 %.",
+        figure,
+    )
 
 
 def fairness(results):
     table4 = {c: by_loss(results, "TC-F7", c) for c in CONTROLLERS}
-    table2 = {p: {c: {i: [r for r in paper.table1(results, p, n, c) if r.valid] for i, n in enumerate((2, 10))} for c in CONTROLLERS} for p in PROFILES}
-    if any(len(runs) < 2 for runs in table4.values()) or not all(r for p in table2.values() for c in p.values() for r in c.values()):
+    table2 = {
+        p: {
+            c: {i: [r for r in paper.table1(results, p, n, c) if r.valid] for i, n in enumerate((2, 10))}
+            for c in CONTROLLERS
+        }
+        for p in PROFILES
+    }
+    if any(len(runs) < 2 for runs in table4.values()) or not all(
+        r for p in table2.values() for c in p.values() for r in c.values()
+    ):
         return None
     figure = Figure(figsize=(7.5, 7))
     grid = figure.add_gridspec(2, 2)
@@ -213,17 +290,46 @@ def fairness(results):
         for controller, runs in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: rs for i, rs in runs.items()}
             points(ax, place, paper.fairness, **LOOKS[controller] | {"linestyle": ""})
-            ax.plot(list(place), TABLE2[controller], linestyle="", marker="_", markersize=18, markeredgewidth=2, color=LOOKS[controller]["color"])
-        ax.set(title=f"Table 2, {PROFILES[profile].split(',')[0]}", xlim=(-0.5, 1.5), xticks=(0, 1), xticklabels=("2 senders", "10 senders"), ylim=(0, 1.05))
+            ax.plot(
+                list(place),
+                TABLE2[controller],
+                linestyle="",
+                marker="_",
+                markersize=18,
+                markeredgewidth=2,
+                color=LOOKS[controller]["color"],
+            )
+        ax.set(
+            title=f"Table 2, {PROFILES[profile].split(',')[0]}",
+            xlim=(-0.5, 1.5),
+            xticks=(0, 1),
+            xticklabels=("2 senders", "10 senders"),
+            ylim=(0, 1.05),
+        )
     upper[0].set_ylabel("Jain index")
     for controller, runs in table4.items():
         points(lower, runs, paper.fairness, **LOOKS[controller] | {"label": name(controller)})
-        lower.plot(TABLE4_LOSS, TABLE4[controller], linestyle="", marker="_", markersize=14, markeredgewidth=2, color=LOOKS[controller]["color"])
+        lower.plot(
+            TABLE4_LOSS,
+            TABLE4[controller],
+            linestyle="",
+            marker="_",
+            markersize=14,
+            markeredgewidth=2,
+            color=LOOKS[controller]["color"],
+        )
     lower.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
-    lower.set(title="Table 4: twenty connections over random loss, Linux's defaults", ylabel="Jain index", xlabel="share of data packets lost at random")
+    lower.set(
+        title="Table 4: twenty connections over random loss, Linux's defaults",
+        ylabel="Jain index",
+        xlabel="share of data packets lost at random",
+    )
     lower.set_ylim(top=1.01)
     lower.legend(loc="lower right", ncols=2)
     over_loss(lower)
     return report.Figure(
-        "taichung-fairness", "Tables 2 and 4: fairness",
-        "Over whole runs, starts included: 20 s for Table 2, 15 to 30 s for Table 4.", figure)
+        "taichung-fairness",
+        "Tables 2 and 4: fairness",
+        "Over whole runs, starts included: 20 s for Table 2, 15 to 30 s for Table 4.",
+        figure,
+    )

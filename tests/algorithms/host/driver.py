@@ -99,5 +99,7 @@ class Driver:
 
 def line(command, **keys):
     """`wire__in__var` is wire.in.var; bytes are written in hexadecimal."""
-    values = ((key.replace("__", "."), value.hex() if isinstance(value, bytes) else int(value)) for key, value in keys.items())
+    values = (
+        (key.replace("__", "."), value.hex() if isinstance(value, bytes) else int(value)) for key, value in keys.items()
+    )
     return " ".join([command, *(f"{key}={value}" for key, value in values)])

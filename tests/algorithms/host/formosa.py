@@ -9,7 +9,13 @@ from .driver import line
 
 SEG = 960
 A, T, P, F = 0x80, 0x40, 0x20, 0x10
-CALL = {"syn": 1, "connect": 3, "active": 4, "passive": 5, "listen": 11}  # BPF_SOCK_OPS_..._CB; syn: TIMEOUT_INIT, before a SYN leaves
+CALL = {
+    "syn": 1,
+    "connect": 3,
+    "active": 4,
+    "passive": 5,
+    "listen": 11,
+}  # BPF_SOCK_OPS_..._CB; syn: TIMEOUT_INIT, before a SYN leaves
 WRITE, PARSE = 0x40, 0x20  # ..._HDR_OPT_CB_FLAG
 CURRENT_MSS, COOKIE = 1, 2  # BPF_WRITE_HDR_TCP_...
 FIN, SYN, RST, PSH, ACK, ECE = 1, 2, 4, 8, 16, 64
@@ -38,7 +44,11 @@ def fields_of_answer(raw):
 
 
 def ip_packet(ack, flags=ACK, options=b"", payload=b"", version=4, seq=1):
-    tcp = struct.pack(">HHIIBBHHH", 80, 9, seq % 2**32, ack % 2**32, (20 + len(options)) // 4 << 4, flags, 500, 0, 0) + options + payload
+    tcp = (
+        struct.pack(">HHIIBBHHH", 80, 9, seq % 2**32, ack % 2**32, (20 + len(options)) // 4 << 4, flags, 500, 0, 0)
+        + options
+        + payload
+    )
     if version == 4:
         return bytes([0x45, 0, 0, 20 + len(tcp)]) + bytes(5) + b"\x06" + bytes(10) + tcp
     return b"\x60" + bytes(3) + struct.pack(">HB", len(tcp), 6) + bytes(33) + tcp
@@ -87,7 +97,11 @@ class Receiver:
     def acknowledge(self, now, again=None, **keys):
         """The kernel sends an ACK, which may be dropped. `again`: data that was here already (RFC 2883)."""
         blocks, self.unacked = ([again] if again else []) + self.blocks[: 2 if again else 3], 0
-        sack = b"\x01\x01\x05" + bytes([2 + 8 * len(blocks)]) + b"".join(struct.pack(">II", *b) for b in blocks) if blocks else b""
+        sack = (
+            b"\x01\x01\x05" + bytes([2 + 8 * len(blocks)]) + b"".join(struct.pack(">II", *b) for b in blocks)
+            if blocks
+            else b""
+        )
         room = 28 - len(sack)
         packet = ip_packet(self.next, options=b"\x01\x01\x08\x0a" + bytes(8) + sack, version=self.version)
         keys = {"now": now, "rcv_nxt": self.next, "rcv_wup": self.next, "pending": 0} | keys
@@ -95,7 +109,9 @@ class Receiver:
         return [(self.next, self.blocks[:3], bytes.fromhex(done[1]["options"]))] * done[2]["pass"]
 
 
-def transfer(sender, receiver, until, delay=20_000, packet_us=100, extra=lambda now: 0, lost=(), lost_acks=(), copies=(), late=()):
+def transfer(
+    sender, receiver, until, delay=20_000, packet_us=100, extra=lambda now: 0, lost=(), lost_acks=(), copies=(), late=()
+):
     """
     Both ends over a link of one packet each packet_us: what was sent, [(time, number, flags, round)], and the ACKs that
     came, [(time, number)]. Packets leave as they are paced. Of each kind the ones with the numbers in `lost`, ... do
@@ -138,7 +154,9 @@ def transfer(sender, receiver, until, delay=20_000, packet_us=100, extra=lambda 
         n = max(0, (number - acked) // SEG)
         sacked.update(new)
         acked = max(acked, number)
-        missing = [seq for seq in range(acked, max(sacked, default=acked), SEG) if seq not in sacked and seq not in told]
+        missing = [
+            seq for seq in range(acked, max(sacked, default=acked), SEG) if seq not in sacked and seq not in told
+        ]
         lines = [line("read", now=now, options=option, ack=number)]
         missing = [seq for seq in missing if sum(s > seq for s in sacked) >= 3]
         if missing:

@@ -61,16 +61,36 @@ class Run:
     crash: Path  # the input that failed
 
 
-def fuzz(name: str, *options: str, fixed: tuple[str, ...] = (), source: Path | None = None, found: Path | None = None) -> Run:
+def fuzz(
+    name: str, *options: str, fixed: tuple[str, ...] = (), source: Path | None = None, found: Path | None = None
+) -> Run:
     """libFuzzer with these options from the corpus; new inputs go to `found`. Parameters in `fixed` ("NAME=VALUE") stay."""
     binary, found = build(name, source), found or FOUND / name
     found.mkdir(parents=True, exist_ok=True)
     crash, profile = found.with_suffix(".crash"), found.with_suffix(".profraw")
     crash.unlink(missing_ok=True)
-    ran = subprocess.run([binary, *fixed, *options, f"-exact_artifact_path={crash}", f"-max_len={LONGEST}", "-len_control=1", "-timeout=20",
-                          "-print_final_stats=1", found, *corpus(name)], capture_output=True, text=True, errors="replace", env={**os.environ, "LLVM_PROFILE_FILE": str(profile)})
+    ran = subprocess.run(
+        [
+            binary,
+            *fixed,
+            *options,
+            f"-exact_artifact_path={crash}",
+            f"-max_len={LONGEST}",
+            "-len_control=1",
+            "-timeout=20",
+            "-print_final_stats=1",
+            found,
+            *corpus(name),
+        ],
+        capture_output=True,
+        text=True,
+        errors="replace",
+        env={**os.environ, "LLVM_PROFILE_FILE": str(profile)},
+    )
     executions = re.search(r"number_of_executed_units: +(\d+)", ran.stderr)
-    return Run(name, binary, fixed, int(executions[1]) if executions else 0, ran.stderr, ran.returncode != 0, profile, crash)
+    return Run(
+        name, binary, fixed, int(executions[1]) if executions else 0, ran.stderr, ran.returncode != 0, profile, crash
+    )
 
 
 # --- coverage -----------------------------------------------------------------------------
@@ -98,11 +118,19 @@ def branches(source: Path, runs: list[Run]) -> Branches:
     profile = FOUND / f"{source.name}.profdata"
     subprocess.run(["llvm-profdata", "merge", "-o", profile, *(run.profile for run in runs)], check=True)
     first, *more = [run.binary for run in runs]
-    told = subprocess.run(["llvm-cov", "export", f"-instr-profile={profile}", first, *(f"-object={binary}" for binary in more), source], check=True, capture_output=True)
+    told = subprocess.run(
+        ["llvm-cov", "export", f"-instr-profile={profile}", first, *(f"-object={binary}" for binary in more), source],
+        check=True,
+        capture_output=True,
+    )
     file = json.loads(told.stdout)["data"][0]["files"][0]
     text = source.read_text().splitlines()
-    missed = [f"{source.name}:{line}: never {way}: {text[line - 1].strip()}" for line, _, _, _, yes, no, *_ in file["branches"]
-              for way, count in (("true", yes), ("false", no)) if not count]
+    missed = [
+        f"{source.name}:{line}: never {way}: {text[line - 1].strip()}"
+        for line, _, _, _, yes, no, *_ in file["branches"]
+        for way, count in (("true", yes), ("false", no))
+        if not count
+    ]
     return Branches(source.name, file["summary"]["branches"]["count"], file["summary"]["branches"]["covered"], missed)
 
 
@@ -117,7 +145,9 @@ def failure(binary: Path, lines: list[str]) -> str | None:
 
 def lines_of(run: Run) -> list[str]:
     """The stream that the input stands for which failed."""
-    return subprocess.run([run.binary, *run.fixed, "lines", run.crash], capture_output=True, text=True).stdout.splitlines()
+    return subprocess.run(
+        [run.binary, *run.fixed, "lines", run.crash], capture_output=True, text=True
+    ).stdout.splitlines()
 
 
 def kind(words: str | None) -> str:
@@ -181,7 +211,11 @@ def keep(name: str) -> None:
     """Of corpus and what was found, so few inputs that they cover the same."""
     with tempfile.TemporaryDirectory() as folder:
         old = [*corpus(name), *(path for path in [FOUND / name] if path.exists())]
-        subprocess.run([build(name), "-merge=1", "-use_counters=0", f"-max_len={LONGEST}", folder, *old], check=True, capture_output=True)
+        subprocess.run(
+            [build(name), "-merge=1", "-use_counters=0", f"-max_len={LONGEST}", folder, *old],
+            check=True,
+            capture_output=True,
+        )
         inputs = sorted({path.read_bytes() for path in Path(folder).iterdir()}, key=lambda one: (len(one), one))
     (CORPUS / f"{name}.txt").write_text("".join(one.hex() + "\n" for one in inputs))
     print(f"{name:14} {len(inputs):4} inputs {sum(map(len, inputs)):6} bytes", flush=True)

@@ -36,7 +36,9 @@ class Path3:
         return ["ip", "netns", "exec", ns, *map(str, argv)]
 
     def sh(self, ns: str, *argv, check: bool = True) -> str:
-        p = subprocess.Popen(self.inside(ns, *argv), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        p = subprocess.Popen(
+            self.inside(ns, *argv), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
         try:
             out, err = p.communicate(timeout=120)
         finally:
@@ -49,7 +51,14 @@ class Path3:
 @contextlib.contextmanager
 def running(*argv, ready: str = "", **kw):
     """A program that runs till the end of the block; with `ready`, from the line on that has this word."""
-    p = subprocess.Popen([str(a) for a in argv], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, **kw)
+    p = subprocess.Popen(
+        [str(a) for a in argv],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        **kw,
+    )
     try:
         said = []
         while ready and ready not in "".join(said[-1:]):
@@ -79,7 +88,12 @@ def asymmetric():
         p.sh(p.router, "ip", "link", "add", "west", "type", "veth", "peer", "name", "eth0", "netns", p.client)
         wire = Path(__file__).with_name("wire.py")
         end.enter_context(running(sys.executable, wire, DELAY, p.router, "east", p.server, "eth0", ready="ready"))
-        for ns, dev, address in ((p.client, "eth0", CLIENT), (p.router, "west", "10.9.1.2"), (p.router, "east", GATEWAY), (p.server, "eth0", SERVER)):
+        for ns, dev, address in (
+            (p.client, "eth0", CLIENT),
+            (p.router, "west", "10.9.1.2"),
+            (p.router, "east", GATEWAY),
+            (p.server, "eth0", SERVER),
+        ):
             p.sh(ns, "ip", "addr", "add", f"{address}/24", "dev", dev)
             p.sh(ns, "ip", "link", "set", dev, "up")
         for ns, dev in ((p.client, "eth0"), (p.router, "west")):
@@ -87,5 +101,7 @@ def asymmetric():
         p.sh(p.client, "ip", "route", "add", "10.9.2.0/24", "via", "10.9.1.2", "congctl", "cubic")
         p.sh(p.server, "ip", "route", "add", NET, "via", GATEWAY)
         for dev, rate, limit in (("west", FORWARD, FORWARD_QUEUE), ("east", REVERSE, REVERSE_QUEUE)):
-            p.sh(p.router, "tc", "qdisc", "add", "dev", dev, "root", "tbf", "rate", rate, "burst", "3000", "limit", limit)
+            p.sh(
+                p.router, "tc", "qdisc", "add", "dev", dev, "root", "tbf", "rate", rate, "burst", "3000", "limit", limit
+            )
         yield p

@@ -56,8 +56,14 @@ APART = 'for f in passwd shadow; do mount --bind "$1/$f" /etc/$f; done; mount -t
 def png(pixels: bytes, side: int) -> bytes:
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    rows = b"".join(b"\0" + pixels[i * side:(i + 1) * side] for i in range(side))
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+    rows = b"".join(b"\0" + pixels[i * side : (i + 1) * side] for i in range(side))
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0))
+        + chunk(b"IDAT", zlib.compress(rows))
+        + chunk(b"IEND", b"")
+    )
 
 
 def contents(www: Path, big: int, medium: int) -> None:
@@ -78,8 +84,12 @@ def contents(www: Path, big: int, medium: int) -> None:
     for i in range(STYLES):
         (page / f"{i}.css").write_text(f"body {{ column-count: {i + 2} }} /* {noise.randbytes(10_000).hex()} */")
     (page / "index.html").write_text(
-        '<!doctype html><title>page</title><link rel="icon" href="data:,">' + "".join(f'<link rel="stylesheet" href="{i}.css">' for i in range(STYLES))
-        + "<body>" + "".join(f'<script src="{i}.js"></script>' for i in range(SCRIPTS)) + "".join(f'<img src="{i}.png">' for i in range(IMAGES)))
+        '<!doctype html><title>page</title><link rel="icon" href="data:,">'
+        + "".join(f'<link rel="stylesheet" href="{i}.css">' for i in range(STYLES))
+        + "<body>"
+        + "".join(f'<script src="{i}.js"></script>' for i in range(SCRIPTS))
+        + "".join(f'<img src="{i}.png">' for i in range(IMAGES))
+    )
 
 
 @contextlib.contextmanager
@@ -101,4 +111,16 @@ def ssh(path, tmp: Path):
     (tmp / "shadow").write_text(SHADOW)
     (tmp / "known").write_text(f"[{SERVER}]:{SSH} {(tmp / 'host_key.pub').read_text()}")
     with running(*path.inside(path.server, "sh", "-euc", APART, "sh", tmp, SSHD), ready="Server listening"):
-        yield ["-F", "none", "-q", "-i", tmp / "key", "-o", f"Port={SSH}", "-o", f"UserKnownHostsFile={tmp}/known", "-o", "BatchMode=yes"]
+        yield [
+            "-F",
+            "none",
+            "-q",
+            "-i",
+            tmp / "key",
+            "-o",
+            f"Port={SSH}",
+            "-o",
+            f"UserKnownHostsFile={tmp}/known",
+            "-o",
+            "BatchMode=yes",
+        ]

@@ -51,7 +51,7 @@ class Flow(End):
 
     def watch(self) -> None:
         self.info = self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
-        cwnd, = struct.unpack_from("=I", self.info, 80)
+        (cwnd,) = struct.unpack_from("=I", self.info, 80)
         self.low, self.most, self.late = min(self.low, cwnd), max(self.most, cwnd), max(self.late, cwnd)
 
     def fill(self) -> None:
@@ -76,12 +76,24 @@ class Flow(End):
             self.send(ack=ack)
 
     def result(self) -> dict:
-        retransmits, = struct.unpack_from("=I", self.info, 100)
-        mss, = struct.unpack_from("=I", self.info, 16)
-        segments, = struct.unpack_from("=I", self.info, 156)
-        return {"controller": self.name, "attack": self.attack, "beside": self.beside, "family": 6 if self.family == socket.AF_INET6 else 4,
-                "low": self.low, "most": self.most, "late": self.late, "arrived": self.arrived, "right": not self.wrong, "open": not self.closed,
-                "flight": self.window // mss, "segments": segments, "retransmits": retransmits}
+        (retransmits,) = struct.unpack_from("=I", self.info, 100)
+        (mss,) = struct.unpack_from("=I", self.info, 16)
+        (segments,) = struct.unpack_from("=I", self.info, 156)
+        return {
+            "controller": self.name,
+            "attack": self.attack,
+            "beside": self.beside,
+            "family": 6 if self.family == socket.AF_INET6 else 4,
+            "low": self.low,
+            "most": self.most,
+            "late": self.late,
+            "arrived": self.arrived,
+            "right": not self.wrong,
+            "open": not self.closed,
+            "flight": self.window // mss,
+            "segments": segments,
+            "retransmits": retransmits,
+        }
 
 
 ATTACKS: dict[str, tuple[Callable[[Flow, int], None], float, dict]] = {}
@@ -91,6 +103,7 @@ def attack(round_s: float = ROUND_S, **keys):
     def put(f):
         ATTACKS[f.__name__] = f, round_s, keys
         return f
+
     return put
 
 
@@ -250,7 +263,7 @@ def crumbs(f: Flow, k: int) -> None:
     blocks = [(f.acked + (2 * i + 1) * f.mss, f.acked + (2 * i + 2) * f.mss) for i in range(3)]
     if less(blocks[-1][1] & M32, f.next):
         for i in range(3):
-            f.send(ack=f.acked, options=f.sacks(*blocks[:i + 1]))
+            f.send(ack=f.acked, options=f.sacks(*blocks[: i + 1]))
     for ack in f.acks(4 * f.mss):
         f.send(ack=ack)
 
@@ -258,14 +271,23 @@ def crumbs(f: Flow, k: int) -> None:
 @attack()
 def anything(f: Flow, k: int) -> None:
     """All of these at random."""
-    names = [name for name in ATTACKS if name not in ("anything", "honest", "crumbs", "echoes", "sender", "early", "uneven")]
+    names = [
+        name for name in ATTACKS if name not in ("anything", "honest", "crumbs", "echoes", "sender", "early", "uneven")
+    ]
     ATTACKS[f.random.choice(names)][0](f, k)
 
 
 @attack()
 def sender(f: Flow, k: int) -> None:
     """As sender: data beyond the window, old, overlapping, urgent, without ACK, of wild stamps; and honest as receiver."""
-    for seq, flags in ((f.seq + (1 << 30), ACK), (f.seq - 70000, ACK), (f.seq + 5000, ACK), (f.seq + 4000, ACK | 32), (f.seq + 1, 0), (f.seq - 1, ACK | 2)):
+    for seq, flags in (
+        (f.seq + (1 << 30), ACK),
+        (f.seq - 70000, ACK),
+        (f.seq + 5000, ACK),
+        (f.seq + 4000, ACK | 32),
+        (f.seq + 1, 0),
+        (f.seq - 1, ACK | 2),
+    ):
         f.send(flags, seq=seq, payload=stream(k, 100 + 13 * (k % 7)), tsecr=f.tsval + f.random.randrange(1 << 32))
     f.honest()
 
@@ -287,7 +309,15 @@ def listen(names: list[str]) -> dict[tuple[str, int], socket.socket]:
 def connect(tun: Tun, listeners: dict, name: str, attack_name: str, family: int, **keys) -> Flow:
     port = 10000 + len(tun.ends)
     listener = listeners[name, family]
-    flow = Flow(tun, family, port, listener.getsockname()[1], name, attack_name, **({"mss": MSS, "window": WINDOW} | ATTACKS[attack_name][2] | keys))
+    flow = Flow(
+        tun,
+        family,
+        port,
+        listener.getsockname()[1],
+        name,
+        attack_name,
+        **({"mss": MSS, "window": WINDOW} | ATTACKS[attack_name][2] | keys),
+    )
     for wait in range(5000):
         tun.drain()
         with contextlib.suppress(BlockingIOError):

@@ -30,7 +30,7 @@ TWICE = PATTERN * 5
 def stream(offset: int, n: int) -> bytes:
     """What is sent from this offset on, at most 256 KiB of it."""
     start = offset % PERIOD
-    return TWICE[start:start + n]
+    return TWICE[start : start + n]
 
 
 def less(a: int, b: int) -> bool:
@@ -54,8 +54,12 @@ class Tun:
         self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
         fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI | IFF_VNET_HDR))
         fcntl.ioctl(self.fd, TUNSETOFFLOAD, CSUM | TSO4 | TSO6)
-        for words in ("link set lo up", f"link set {DEVICE} mtu {MTU} txqueuelen 60000 up", f"addr add {KERNEL[socket.AF_INET]}/24 dev {DEVICE}",
-                      f"addr add {KERNEL[socket.AF_INET6]}/64 dev {DEVICE} nodad"):
+        for words in (
+            "link set lo up",
+            f"link set {DEVICE} mtu {MTU} txqueuelen 60000 up",
+            f"addr add {KERNEL[socket.AF_INET]}/24 dev {DEVICE}",
+            f"addr add {KERNEL[socket.AF_INET6]}/64 dev {DEVICE} nodad",
+        ):
             subprocess.run(["ip", *words.split()], check=True, timeout=10)
         self.ends: dict[int, End] = {}  # by port
         self.sent = self.received = 0
@@ -78,12 +82,12 @@ class Tun:
             if data[ip] >> 4 == 4:
                 if data[ip + 9] != 6:
                     continue
-                tcp, end = ip + 4 * (data[ip] & 15), ip + int.from_bytes(data[ip + 2:ip + 4], "big")
+                tcp, end = ip + 4 * (data[ip] & 15), ip + int.from_bytes(data[ip + 2 : ip + 4], "big")
             else:
                 if data[ip + 6] != 6:
                     continue
-                tcp, end = ip + 40, ip + 40 + int.from_bytes(data[ip + 4:ip + 6], "big")
-            one = self.ends.get(int.from_bytes(data[tcp + 2:tcp + 4], "big"))
+                tcp, end = ip + 40, ip + 40 + int.from_bytes(data[ip + 4 : ip + 6], "big")
+            one = self.ends.get(int.from_bytes(data[tcp + 2 : tcp + 4], "big"))
             if one:
                 one.take(data, tcp, end)
 
@@ -91,8 +95,18 @@ class Tun:
 class End:
     """A peer's end of one connection that the kernel accepts: it asks, it is sent PATTERN, and it acknowledges as its attack will have it."""
 
-    def __init__(self, tun: Tun, family: int, port: int, to: int, mss: int = 1400, window: int = 1 << 20, stamps: bool = True, sack: bool = True,
-                 ecn: bool = False) -> None:
+    def __init__(
+        self,
+        tun: Tun,
+        family: int,
+        port: int,
+        to: int,
+        mss: int = 1400,
+        window: int = 1 << 20,
+        stamps: bool = True,
+        sack: bool = True,
+        ecn: bool = False,
+    ) -> None:
         self.tun, self.family, self.port, self.to = tun, family, port, to
         self.mss, self.window, self.stamps, self.sack, self.ecn = mss, window, stamps, sack, ecn
         self.seq = port * 1000003 + 1 & M32
@@ -104,42 +118,75 @@ class End:
         self.tsval = 0  # the kernel's last
         source, target = (socket.inet_pton(family, a[family]) for a in (OURS, KERNEL))
         if family == socket.AF_INET:
+
             def head(length: int) -> bytes:
                 plain = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, 64, 6, 0) + source + target
                 return VNET.pack(1, 0, 0, 0, 20, 16) + plain[:10] + sum16(plain).to_bytes(2, "big") + plain[12:]
         else:
+
             def head(length: int) -> bytes:
                 return VNET.pack(1, 0, 0, 0, 40, 16) + struct.pack("!IHBB", 0x60000000, length, 6, 64) + source + target
+
         self.head = head
         self.heads: dict[int, bytes] = {}
         tun.ends[port] = self
         self.call()
 
     def call(self) -> None:
-        options = struct.pack("!BBH", 2, 4, self.mss) + b"\x01\x03\x03\x07" + (b"\x01\x01\x04\x02" if self.sack else b"")
+        options = (
+            struct.pack("!BBH", 2, 4, self.mss) + b"\x01\x03\x03\x07" + (b"\x01\x01\x04\x02" if self.sack else b"")
+        )
         self.send(SYN | (ECE | CWR if self.ecn else 0), seq=self.port * 1000003, ack=0, window=65535, options=options)
 
-    def send(self, flags: int = ACK, ack: int | None = None, seq: int | None = None, window: int | None = None, options: bytes = b"", tsecr: int | None = None,
-             payload: bytes = b"") -> None:
+    def send(
+        self,
+        flags: int = ACK,
+        ack: int | None = None,
+        seq: int | None = None,
+        window: int | None = None,
+        options: bytes = b"",
+        tsecr: int | None = None,
+        payload: bytes = b"",
+    ) -> None:
         if self.stamps:
-            options = struct.pack("!BBBBII", 1, 1, 8, 10, self.clock & M32, (self.tsval if tsecr is None else tsecr) & M32) + options
+            options = (
+                struct.pack("!BBBBII", 1, 1, 8, 10, self.clock & M32, (self.tsval if tsecr is None else tsecr) & M32)
+                + options
+            )
         options += b"\x01" * (-len(options) % 4)
         length = 20 + len(options) + len(payload)
         head = self.heads.get(length) or self.heads.setdefault(length, self.head(length))
         shown = (self.window if window is None else window) >> (0 if flags & SYN else 7)
-        self.tun.write(head + struct.pack("!HHIIBBHHH", self.port, self.to, (self.seq if seq is None else seq) & M32, (self.next if ack is None else ack) & M32,
-                                          (20 + len(options)) << 2, flags, min(shown, 65535), 0, 0) + options + payload)
+        self.tun.write(
+            head
+            + struct.pack(
+                "!HHIIBBHHH",
+                self.port,
+                self.to,
+                (self.seq if seq is None else seq) & M32,
+                (self.next if ack is None else ack) & M32,
+                (20 + len(options)) << 2,
+                flags,
+                min(shown, 65535),
+                0,
+                0,
+            )
+            + options
+            + payload
+        )
 
     def sacks(self, *blocks: tuple[int, int]) -> bytes:
-        return b"".join([b"\x01\x01\x05", bytes([2 + 8 * len(blocks)]), *(struct.pack("!II", a & M32, b & M32) for a, b in blocks)])
+        return b"".join(
+            [b"\x01\x01\x05", bytes([2 + 8 * len(blocks)]), *(struct.pack("!II", a & M32, b & M32) for a, b in blocks)]
+        )
 
     def take(self, data: bytes, tcp: int, end: int) -> None:
-        seq, = struct.unpack_from("!I", data, tcp + 4)
+        (seq,) = struct.unpack_from("!I", data, tcp + 4)
         flags, begin = data[tcp + 13], tcp + 4 * (data[tcp + 12] >> 4)
         at = tcp + 20
         while self.stamps and at < begin and data[at]:
             if data[at] == 8:
-                self.tsval, = struct.unpack_from("!I", data, at + 2)
+                (self.tsval,) = struct.unpack_from("!I", data, at + 2)
             at += 1 if data[at] == 1 else max(data[at + 1], 2)
         if flags & RST:
             self.closed = True
@@ -155,7 +202,7 @@ class End:
             if less(self.high, last):
                 self.high = last
             self.early[seq] = max(self.early.get(seq, 0), n)
-            while (n := self.early.pop(self.next, 0)):
+            while n := self.early.pop(self.next, 0):
                 self.next = self.next + n & M32
             for start in [s for s in self.early if less(s, self.next)]:
                 n = self.early.pop(start)

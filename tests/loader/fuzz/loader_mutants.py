@@ -17,13 +17,15 @@ from pathlib import Path
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
 BTF_MAGIC = b"\x9f\xeb\x01\x00"
-WORDS = (0, 1, 0x7fffffff, 0x80000000, 0xffffffff)
+WORDS = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
 BATCH = 100
 
 
 def mutants(seed: int) -> Iterator[bytes]:
     """Without end, and the same for a seed and the same objects."""
-    objects = [file.read_bytes() for file in sorted(BUILD.glob("*.bpf.o")) if file.name not in ("trace.bpf.o", "use.bpf.o")]
+    objects = [
+        file.read_bytes() for file in sorted(BUILD.glob("*.bpf.o")) if file.name not in ("trace.bpf.o", "use.bpf.o")
+    ]
     rng = random.Random(seed)
     while True:
         data = bytearray(rng.choice(objects))
@@ -38,8 +40,8 @@ def mutants(seed: int) -> Iterator[bytes]:
             else:
                 word = rng.choice(WORDS) if kind == 2 else rng.randrange(1 << 12)
                 at -= at % 4
-                data[at:at + 4] = word.to_bytes(4, "little")
-        yield bytes(data[:rng.randrange(len(data))] if rng.random() < 0.05 else data)
+                data[at : at + 4] = word.to_bytes(4, "little")
+        yield bytes(data[: rng.randrange(len(data))] if rng.random() < 0.05 else data)
 
 
 def doctor(files: dict[str, bytes]) -> dict[str, str]:
@@ -47,7 +49,9 @@ def doctor(files: dict[str, bytes]) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         for name, data in files.items():
             (Path(folder) / f"{name}.bpf.o").write_bytes(data)
-        done = subprocess.run([BUILD / "asymcc", "doctor", "--json", "--objects", folder], capture_output=True, text=True, timeout=300)
+        done = subprocess.run(
+            [BUILD / "asymcc", "doctor", "--json", "--objects", folder], capture_output=True, text=True, timeout=300
+        )
         assert done.returncode in (0, 1), f"asymcc doctor ended with {done.returncode}: {done.stderr[-500:]}"
         said = [(line["check"], line["text"]) for line in json.loads(done.stdout) if line["check"] in files]
     assert len(said) == len(dict(said)), said

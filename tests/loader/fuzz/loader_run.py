@@ -31,16 +31,32 @@ def call(*argv) -> None:
 
 def why_not() -> str | None:
     """libFuzzer's part of clang is a package of its own."""
-    probe = subprocess.run(["clang", "-fsanitize=fuzzer,address", "-x", "c", "-o", "/dev/null", "-"], capture_output=True, text=True, timeout=60,
-                           input="int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && !n; }")
+    probe = subprocess.run(
+        ["clang", "-fsanitize=fuzzer,address", "-x", "c", "-o", "/dev/null", "-"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        input="int LLVMFuzzerTestOneInput(const char *d, unsigned long n) { return d && !n; }",
+    )
     return "clang has no libFuzzer: install libclang-rt-dev" if probe.returncode else None
 
 
 def build(reader: str) -> Path:
     OUT.mkdir(parents=True, exist_ok=True)
     program = OUT / f"loader_{reader}"
-    call("clang", "-g", "-O1", "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=undefined", "-D_GNU_SOURCE", *INCLUDES,
-         HERE / f"loader_{reader}.c", "-o", program, "-lbpf")
+    call(
+        "clang",
+        "-g",
+        "-O1",
+        "-fsanitize=fuzzer,address,undefined",
+        "-fno-sanitize-recover=undefined",
+        "-D_GNU_SOURCE",
+        *INCLUDES,
+        HERE / f"loader_{reader}.c",
+        "-o",
+        program,
+        "-lbpf",
+    )
     return program
 
 
@@ -49,7 +65,20 @@ def seeds(reader: str) -> Path:
         return HERE / "loader_corpus" / reader
     folder = OUT / "seeds_object"
     folder.mkdir(parents=True, exist_ok=True)
-    call("clang", "-g", "-O2", "-target", "bpf", "-mcpu=v3", "-D__TARGET_ARCH_x86", *INCLUDES, "-c", HERE / "loader_seed.bpf.c", "-o", folder / "seed.bpf.o")
+    call(
+        "clang",
+        "-g",
+        "-O2",
+        "-target",
+        "bpf",
+        "-mcpu=v3",
+        "-D__TARGET_ARCH_x86",
+        *INCLUDES,
+        "-c",
+        HERE / "loader_seed.bpf.c",
+        "-o",
+        folder / "seed.bpf.o",
+    )
     call("llvm-strip", "-g", folder / "seed.bpf.o")
     return folder
 
@@ -58,8 +87,23 @@ def run(reader: str, *limits: str) -> tuple[int, int]:
     """Numbers of inputs and of edges reached; an error tells what was found."""
     grown = OUT / f"corpus_{reader}"
     grown.mkdir(parents=True, exist_ok=True)
-    done = subprocess.run([build(reader), f"-max_len={READERS[reader]}", "-close_fd_mask=3", "-print_final_stats=1", "-use_value_profile=1", "-timeout=20",
-                           f"-artifact_prefix={OUT}/loader_{reader}-", *limits, grown, seeds(reader)], capture_output=True, text=True, errors="replace")
+    done = subprocess.run(
+        [
+            build(reader),
+            f"-max_len={READERS[reader]}",
+            "-close_fd_mask=3",
+            "-print_final_stats=1",
+            "-use_value_profile=1",
+            "-timeout=20",
+            f"-artifact_prefix={OUT}/loader_{reader}-",
+            *limits,
+            grown,
+            seeds(reader),
+        ],
+        capture_output=True,
+        text=True,
+        errors="replace",
+    )
     if done.returncode:
         raise AssertionError(f"loader_{reader}:\n{done.stderr[-6000:]}")
     count, edges = re.search(r"number_of_executed_units: (\d+)", done.stderr), re.findall(r"cov: (\d+)", done.stderr)
