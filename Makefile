@@ -53,7 +53,7 @@ CFLAGS ?= -O2 -g
 override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(CURDIR)=.
 
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/*.bpf.c bpf/rivals/*.bpf.c)))
-LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c))
+LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c loader/commands/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12

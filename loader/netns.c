@@ -20,6 +20,7 @@
 #include "netns.h"
 #include "route.h"
 
+#define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
 #define NAMED "/run/netns"
 #define SECONDS 10 /* to look into a foreign namespace */
 #define WARNINGS 5
@@ -62,6 +63,24 @@ int netns_default(char name[CC_NAME_LEN])
 	if (f)
 		fclose(f);
 	return err;
+}
+
+int controller_available(const char *cc)
+{
+	char line[4096] = "", *save = NULL, *s;
+	FILE *f = fopen(AVAILABLE_CC, "re");
+	int err = 0;
+
+	if (!f || (!fgets(line, sizeof(line), f) && ferror(f)))
+		err = fail("cannot read " AVAILABLE_CC ": %s", strerror(errno));
+	if (f)
+		fclose(f);
+	if (err)
+		return err;
+	for (s = strtok_r(line, " \n", &save); s; s = strtok_r(NULL, " \n", &save))
+		if (!strcmp(s, cc))
+			return 1;
+	return 0;
 }
 
 struct walk {

@@ -8,7 +8,6 @@
 #include "asymcc.h"
 
 #define DEFAULT_CC "/proc/sys/net/ipv4/tcp_congestion_control"
-#define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
 
 struct netns_id {
 	dev_t dev;
@@ -26,6 +25,9 @@ int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx);
 
 /* The default of the namespace that the thread is in, "" if it has none. -1 with a message. */
 int netns_default(char name[CC_NAME_LEN]);
+
+/* Does the kernel list that controller in it? -1 with a message: not known. */
+int controller_available(const char *cc);
 
 struct cc_use {
 	char name[CC_NAME_LEN];

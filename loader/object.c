@@ -15,12 +15,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "object.h"
 
 #define SUFFIX ".bpf.o"
 #define OPS_SECTION ".struct_ops"
 #define SECONDS 10 /* of CPU time, to read an object */
 
+static const char *folder; /* NULL: it was not named */
 static bool verbose;
 static char verdict[256], complaint[256];
 
@@ -66,8 +68,9 @@ static int on_message(enum libbpf_print_level level, const char *fmt, va_list ap
 	return 0;
 }
 
-void object_messages(bool loud)
+void object_settings(const char *dir, bool loud)
 {
+	folder = dir;
 	verbose = loud;
 	libbpf_set_print(on_message);
 }
@@ -99,14 +102,14 @@ static bool holds_objects(const char *dir)
 	return found;
 }
 
-const char *object_dir(const struct args *a)
+const char *object_dir(void)
 {
 	static char beside[PATH_MAX], installed[PATH_MAX + sizeof(INSTALLED)], plain[PATH_MAX];
 	const char *env = getenv("ASYMCC_OBJECTS");
 	ssize_t n;
 
-	if (a->objects)
-		return a->objects;
+	if (folder)
+		return folder;
 	if (env && *env)
 		return env;
 	n = readlink("/proc/self/exe", beside, sizeof(beside) - 1);
@@ -175,8 +178,9 @@ static bool is_controller(const char *path)
 	return yes;
 }
 
-char **object_names(const char *dir)
+char **object_names(void)
 {
+	const char *dir = object_dir();
 	struct dirent **entry = NULL;
 	char path[PATH_MAX], **names;
 	int n = scandir(dir, &entry, NULL, alphasort), nr = 0;
@@ -199,6 +203,14 @@ void object_names_free(char **names)
 	for (char **n = names; n && *n; n++)
 		free(*n);
 	free(names);
+}
+
+bool object_is_among(char **names, const char *name)
+{
+	for (; names && *names; names++)
+		if (!strcmp(*names, name))
+			return true;
+	return false;
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -260,15 +272,15 @@ static int parse(struct object *o, const char *name)
 	return 0;
 }
 
-static int fail_unknown(const char *dir, const char *name)
+static int fail_unknown(const char *name)
 {
-	char **names = object_names(dir), list[512] = "none";
+	char **names = object_names(), list[512] = "none";
 	size_t n = 0;
 
 	for (char **s = names; s && *s && n < sizeof(list) - 80; s++)
 		n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", *s);
 	object_names_free(names);
-	return fail("no controller %s in %s; built there: %s", name, dir, list);
+	return fail("no controller %s in %s; built there: %s", name, object_dir(), list);
 }
 
 /* A parameter is where it says, among the initial values. */
@@ -334,14 +346,14 @@ static int try(struct object *o, const char *file, const char *name, const char 
 	return status ? fail("%s is damaged: build or install it anew", file) : 0;
 }
 
-int object_open(struct object *o, const char *dir, const char *name, const char *alias)
+int object_open(struct object *o, const char *name, const char *alias)
 {
 	char path[PATH_MAX];
 
 	memset(o, 0, sizeof(*o));
-	snprintf(path, sizeof(path), "%s/%s" SUFFIX, dir, name);
+	snprintf(path, sizeof(path), "%s/%s" SUFFIX, object_dir(), name);
 	if (strchr(name, '/') || access(path, F_OK))
-		return fail_unknown(dir, name);
+		return fail_unknown(name);
 	if (read_file(path, &o->image, &o->size))
 		return fail("cannot read %s: %s", path, strerror(errno));
 	return try(o, path, name, alias) ? -1 : understand(o, path, name, alias);
@@ -364,20 +376,29 @@ static bool is_plain(const char *name)
 	return true;
 }
 
-int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias)
+int object_open_controller(struct object *o, const char *name, const char *alias)
 {
 	if (alias && !is_plain(alias))
 		return fail("--as %s: letters, digits, '_' and '.' only: the kernel takes no other name from BPF", alias);
-	if (object_open(o, dir, name, alias))
+	if (object_open(o, name, alias))
 		return -1;
 	if (!o->ops)
 		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section "
-			    OPS_SECTION, dir, name);
+			    OPS_SECTION, object_dir(), name);
 	if (!*o->ops_name || !is_plain(o->ops_name))
-		return fail("%s/%s" SUFFIX ": the name of its controller is damaged", dir, name);
+		return fail("%s/%s" SUFFIX ": the name of its controller is damaged", object_dir(), name);
 	/* so that programs outside the struct_ops know which controller is theirs */
 	object_write_name(o, "asymcc_name", o->ops_name);
 	return 0;
+}
+
+bool object_open_if_built(struct object *o, const char *name)
+{
+	char **names = object_names();
+	bool built = object_is_among(names, name);
+
+	object_names_free(names);
+	return built && !object_open_controller(o, name, NULL);
 }
 
 void object_close(struct object *o)
@@ -386,32 +407,6 @@ void object_close(struct object *o)
 	bpf_object__close(o->bpf);
 	free(o->image);
 	memset(o, 0, sizeof(*o));
-}
-
-int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
-		     const struct var **v, long long *value)
-{
-	const char *eq = strchr(assignment, '=');
-	char list[512] = "none", *end;
-	size_t n = 0;
-
-	if (!eq || eq == assignment)
-		return fail("%s%s: expected param=value", option, assignment);
-	*v = vars_find(vars, assignment, eq - assignment);
-	if (!*v) {
-		for (int i = 0; i < vars->nr && n < sizeof(list) - 80; i++)
-			n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", vars->var[i].name);
-		return fail("%s has no parameter %.*s; it has: %s", owner, (int)(eq - assignment), assignment,
-			    list);
-	}
-	errno = 0;
-	*value = strtoll(eq + 1, &end, 0);
-	if (end == eq + 1 || *end || isspace((unsigned char)eq[1]))
-		return fail("%s%s: \"%s\" is not an integer", option, assignment, eq + 1);
-	if (errno || *value < (*v)->min || *value > (*v)->max)
-		return fail("%s%s: out of range, %s takes %lld to %lld %s", option, assignment, (*v)->name,
-			    (*v)->min, (*v)->max, (*v)->unit);
-	return 0;
 }
 
 int object_set(struct object *o, const char *assignment)
@@ -428,4 +423,27 @@ int object_set(struct object *o, const char *assignment)
 long long object_get(const struct object *o, const struct var *v)
 {
 	return var_get(v, v->live ? o->data : o->rodata);
+}
+
+static int fail_register(const struct object *o, int err)
+{
+	if (err == -EEXIST)
+		return fail("cannot register %s: the kernel has a congestion control of that name; "
+			    "choose another with --as", o->ops_name);
+	if (err == -EINVAL)
+		return fail("cannot register %s: the kernel refuses its ops: ssthresh, undo_cwnd and "
+			    "one of cong_avoid and cong_control are required", o->ops_name);
+	return fail("cannot register %s: %s", o->ops_name, strerror(-err));
+}
+
+int object_register(const struct object *o)
+{
+	struct bpf_link *link = bpf_map__attach_struct_ops(o->ops);
+
+	if (!link)
+		return fail_register(o, -errno);
+	/* the registration shall outlive us: without this, destroying the link undoes it */
+	bpf_link__disconnect(link);
+	bpf_link__destroy(link);
+	return 0;
 }

@@ -24,28 +24,30 @@ struct object {
 	size_t size;
 };
 
-const char *object_dir(const struct args *a);
+/* What --objects (NULL: not given) and --verbose say. */
+void object_settings(const char *dir, bool loud);
+const char *object_dir(void);
 
 /* Names of the controllers built, sorted, NULL at the end; freed by object_names_free(). */
-char **object_names(const char *dir);
+char **object_names(void);
 void object_names_free(char **names);
+bool object_is_among(char **names, const char *name);
 
-int object_open(struct object *o, const char *dir, const char *name, const char *alias);
+int object_open(struct object *o, const char *name, const char *alias);
+int object_open_controller(struct object *o, const char *name, const char *alias);
 /* Open it if it is there; no word if it is not. */
-bool open_if_built(struct object *o, const struct args *a, const char *name);
-int object_open_controller(struct object *o, const char *dir, const char *name, const char *alias);
+bool object_open_if_built(struct object *o, const char *name);
 void object_close(struct object *o);
 void object_write_name(struct object *o, const char *variable, const char *cc);
-/* The parameter and the value that "param=value" names; `option` is what the user wrote before it, for messages. */
-int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
-		     const struct var **v, long long *value);
 int object_set(struct object *o, const char *assignment);
 long long object_get(const struct object *o, const struct var *v);
+
+/* Register the controller of a loaded object, for longer than we live. */
+int object_register(const struct object *o);
 
 /* After a failed load: the line by which the verifier rejects a program, or NULL. */
 const char *object_verdict(void);
 /* The first warning of libbpf, "" if it gave none. */
 const char *object_complaint(void);
-void object_messages(bool verbose);
 
 #endif

@@ -65,24 +65,6 @@ unknown:
 	return -1;
 }
 
-int controller_available(const char *name)
-{
-	char line[4096] = "", *save = NULL, *s;
-	FILE *f = fopen(AVAILABLE_CC, "re");
-	int err = 0;
-
-	if (!f || (!fgets(line, sizeof(line), f) && ferror(f)))
-		err = fail("cannot read " AVAILABLE_CC ": %s", strerror(errno));
-	if (f)
-		fclose(f);
-	if (err)
-		return err;
-	for (s = strtok_r(line, " \n", &save); s; s = strtok_r(NULL, " \n", &save))
-		if (!strcmp(s, name))
-			return 1;
-	return 0;
-}
-
 static int fail_maps(int err)
 {
 	if (err == -EPERM)
@@ -96,7 +78,7 @@ static int read_map(struct registry *r, __u32 id)
 	struct bpf_map_info info = {};
 	__u32 len = sizeof(info), zero = 0, state;
 	char *value = NULL;
-	struct live *l;
+	struct registered *reg;
 	int err = 0, fd = bpf_map_get_fd_by_id(id), there = 1;
 
 	if (fd < 0)
@@ -108,10 +90,10 @@ static int read_map(struct registry *r, __u32 id)
 	if (info.type != BPF_MAP_TYPE_STRUCT_OPS || info.btf_vmlinux_value_type_id != (__u32)r->value_id)
 		goto cleanup;
 	value = calloc(1, info.value_size);
-	l = realloc(r->live, (r->nr + 1) * sizeof(*l));
-	if (l)
-		r->live = l;
-	if (!value || !l) {
+	reg = realloc(r->at, (r->nr + 1) * sizeof(*reg));
+	if (reg)
+		r->at = reg;
+	if (!value || !reg) {
 		err = fail("out of memory");
 		goto cleanup;
 	}
@@ -121,21 +103,19 @@ static int read_map(struct registry *r, __u32 id)
 		err = fail_maps(-errno);
 		goto cleanup;
 	}
-	l = &r->live[r->nr];
-	memset(l, 0, sizeof(*l));
-	l->map_id = id;
-	snprintf(l->name, sizeof(l->name), "%.15s", value + r->name);
-	snprintf(l->object, sizeof(l->object), "%s", info.name);
+	reg = &r->at[r->nr];
+	*reg = (struct registered){ .map_id = id, .btf_id = info.btf_id };
+	snprintf(reg->name, sizeof(reg->name), "%.15s", value + r->name);
+	snprintf(reg->object, sizeof(reg->object), "%s", info.name);
 	memcpy(&state, value + r->state, sizeof(state));
 	/* READY: belongs to a link, which may be attached or not; INIT: loaded, never registered */
 	if (state == STATE_READY)
-		there = controller_available(l->name);
+		there = controller_available(reg->name);
 	if (there < 0)
 		err = -1;
 	if (state == STATE_INIT || there <= 0)
 		goto cleanup;
-	l->unloading = state == STATE_TOBEFREE;
-	l->btf_id = info.btf_id;
+	reg->unloading = state == STATE_TOBEFREE;
 	r->nr++;
 cleanup:
 	free(value);
@@ -158,18 +138,18 @@ int registry_read(struct registry *r)
 
 void registry_free(struct registry *r)
 {
-	free(r->live);
+	free(r->at);
 	btf__free(r->kernel);
 	memset(r, 0, sizeof(*r));
 }
 
-struct live *registry_find(const struct registry *r, const char *name)
+struct registered *registry_find(const struct registry *r, const char *name)
 {
-	struct live *found = NULL;
+	struct registered *found = NULL;
 
 	for (int i = 0; i < r->nr; i++)
-		if (!strcmp(r->live[i].name, name) && (!found || found->unloading))
-			found = &r->live[i];
+		if (!strcmp(r->at[i].name, name) && (!found || found->unloading))
+			found = &r->at[i];
 	return found;
 }
 
@@ -241,15 +221,18 @@ const char *registry_load_error(int err)
 	       err == -ENODATA ? "the kernel did not take its BTF and names" : strerror(-err);
 }
 
-int registry_remove(const struct live *l)
+int registry_remove(const struct registered *old)
 {
-	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(l->map_id);
+	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(old->map_id);
 
 	if (fd < 0 || bpf_map_delete_elem(fd, &zero))
-		err = -errno;
+		err = errno;
 	if (fd >= 0)
 		close(fd);
-	return err;
+	if (err == EOPNOTSUPP)
+		return fail("%s is registered through a BPF link: end the program that holds it, or use "
+			    "`bpftool link detach`", old->name);
+	return err ? fail("cannot unload %s: %s", old->name, strerror(err)) : 0;
 }
 
 /* Is this the map of that section? Then take its values and names. */
@@ -271,9 +254,9 @@ static int read_section_map(struct section *s, __u32 id, __u32 btf_id, const cha
 	    strcmp(info.name + n - strlen(name), name))
 		goto cleanup;
 	s->map_id = id;
-	s->data = calloc(1, info.value_size);
+	s->bytes = calloc(1, info.value_size);
 	s->btf = btf__load_from_kernel_by_id(btf_id);
-	if (!s->data || !s->btf || bpf_map_lookup_elem(fd, &zero, s->data)) {
+	if (!s->bytes || !s->btf || bpf_map_lookup_elem(fd, &zero, s->bytes)) {
 		ret = fail("cannot read map %u (%s): %s", id, info.name, strerror(errno));
 		goto cleanup;
 	}
@@ -309,26 +292,26 @@ void section_free(struct section *s)
 {
 	vars_free(&s->vars);
 	btf__free(s->btf);
-	free(s->data);
+	free(s->bytes);
 	memset(s, 0, sizeof(*s));
 }
 
 int params_read(struct params *p, __u32 btf_id)
 {
 	memset(p, 0, sizeof(*p));
-	if (section_read(&p->live, btf_id, ".data") || section_read(&p->fixed, btf_id, ".rodata"))
+	if (section_read(&p->data, btf_id, ".data") || section_read(&p->rodata, btf_id, ".rodata"))
 		return -1;
-	if ((p->live.btf && vars_read(&p->vars, p->live.btf, ".data")) ||
-	    (p->fixed.btf && vars_read(&p->vars, p->fixed.btf, ".rodata")))
+	if ((p->data.btf && vars_read(&p->vars, p->data.btf, ".data")) ||
+	    (p->rodata.btf && vars_read(&p->vars, p->rodata.btf, ".rodata")))
 		return -1;
 	return 0;
 }
 
 int params_write(const struct params *p)
 {
-	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(p->live.map_id);
+	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(p->data.map_id);
 
-	if (fd < 0 || bpf_map_update_elem(fd, &zero, p->live.data, BPF_EXIST))
+	if (fd < 0 || bpf_map_update_elem(fd, &zero, p->data.bytes, BPF_EXIST))
 		err = -errno;
 	if (fd >= 0)
 		close(fd);
@@ -338,6 +321,6 @@ int params_write(const struct params *p)
 void params_free(struct params *p)
 {
 	vars_free(&p->vars);
-	section_free(&p->live);
-	section_free(&p->fixed);
+	section_free(&p->data);
+	section_free(&p->rodata);
 }

@@ -10,7 +10,8 @@
 #include "asymcc.h"
 #include "vars.h"
 
-struct live {
+/* A controller in the kernel. */
+struct registered {
 	__u32 map_id;
 	char name[CC_NAME_LEN];
 	char object[16];   /* name of the ops variable, that is of the object */
@@ -24,7 +25,7 @@ struct registry {
 	const struct btf_type *ops;    /* struct tcp_congestion_ops */
 	int value_id;
 	unsigned int data, name, state;  /* offsets in the value */
-	struct live *live;
+	struct registered *at;
 	int nr;
 };
 
@@ -32,10 +33,7 @@ struct registry {
 int registry_layout(struct registry *r, char *why, size_t size);
 int registry_read(struct registry *r);
 void registry_free(struct registry *r);
-struct live *registry_find(const struct registry *r, const char *name);
-
-/* Does the kernel list the name, here and now? -1 with a message: not known. */
-int controller_available(const char *name);
+struct registered *registry_find(const struct registry *r, const char *name);
 
 /* The first member of an object's view of the ops that this kernel's lacks, or NULL. */
 const char *registry_missing(const struct registry *r, const struct btf *btf,
@@ -44,22 +42,23 @@ const char *registry_missing(const struct registry *r, const struct btf *btf,
 /* bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF and names, without which it never is. */
 int registry_load(struct bpf_object *o);
 const char *registry_load_error(int err);
-int registry_remove(const struct live *l);
+/* Take it out: open connections keep it. */
+int registry_remove(const struct registered *old);
 
 /* Variables of one section (".rodata", ".data", ".bss") of a loaded object, with their bytes. */
 struct section {
 	struct btf *btf;   /* NULL: no such section is in the kernel */
 	__u32 map_id;
 	struct vars vars;
-	void *data;
+	void *bytes;
 };
 int section_read(struct section *s, __u32 btf_id, const char *name);
 void section_free(struct section *s);
 
 /* The parameters of a loaded object. */
 struct params {
-	struct section live, fixed;
-	struct vars vars;  /* of both */
+	struct section data, rodata;  /* those that are live, and constants */
+	struct vars vars;             /* of both */
 };
 int params_read(struct params *p, __u32 btf_id);
 void params_free(struct params *p);

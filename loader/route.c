@@ -25,40 +25,6 @@ struct request {
 	bool full; /* it would take more than there is room for */
 };
 
-static unsigned int bits(int family)
-{
-	return family == AF_INET ? 32 : 128;
-}
-
-int prefix_parse(struct prefix *p, const char *text)
-{
-	char addr[INET6_ADDRSTRLEN], rest;
-	const char *slash = strchr(text, '/');
-	size_t n = slash ? (size_t)(slash - text) : strlen(text);
-	unsigned int len = 0;
-
-	memset(p, 0, sizeof(*p));
-	p->table = RT_TABLE_MAIN;
-	p->family = strchr(text, ':') ? AF_INET6 : AF_INET;
-	if (!strcmp(text, "default"))
-		return 0;
-	if (n >= sizeof(addr))
-		goto bad;
-	memcpy(addr, text, n);
-	addr[n] = 0;
-	len = bits(p->family);
-	if (inet_pton(p->family, addr, p->addr) != 1 || (slash && sscanf(slash + 1, "%3u%c", &len, &rest) != 1) ||
-	    len > bits(p->family))
-		goto bad;
-	p->len = len;
-	for (unsigned int i = len; i < bits(p->family); i++)
-		if (p->addr[i / 8] & (0x80 >> i % 8))
-			return fail("--route %s: the address has bits set beyond the first %u", text, len);
-	return 0;
-bad:
-	return fail("--route %s: expected ADDRESS/LENGTH (198.51.100.0/24, 2001:db8::/32), or `default`", text);
-}
-
 static const struct rtattr *find(const struct nlmsghdr *h, int type, size_t least)
 {
 	return netlink_attr(RTM_RTA(NLMSG_DATA(h)), RTM_PAYLOAD(h), type, least);
@@ -74,7 +40,7 @@ static __u32 number(const struct nlmsghdr *h, int type, __u32 missing)
 /* The address of the prefix; NULL: that of all. */
 static const void *dst_of(const struct nlmsghdr *h)
 {
-	const struct rtattr *a = find(h, RTA_DST, bits(((struct rtmsg *)NLMSG_DATA(h))->rtm_family) / 8);
+	const struct rtattr *a = find(h, RTA_DST, address_bits(((struct rtmsg *)NLMSG_DATA(h))->rtm_family) / 8);
 
 	return a ? RTA_DATA(a) : NULL;
 }
@@ -121,7 +87,7 @@ static bool is_to(const struct nlmsghdr *h, const struct prefix *p)
 
 	if (table_of(h) != p->table || r->rtm_dst_len != p->len)
 		return false;
-	return dst ? !memcmp(dst, p->addr, bits(p->family) / 8) : !p->len;
+	return dst ? !memcmp(dst, p->addr, address_bits(p->family) / 8) : !p->len;
 }
 
 /* What the kernel tells routes apart by, when it replaces one; without padding. */
@@ -137,7 +103,7 @@ static struct key key_of(const struct nlmsghdr *h)
 	struct key k = { table_of(h), number(h, RTA_PRIORITY, 0), r->rtm_dst_len, r->rtm_tos, {} };
 
 	if (dst)
-		memcpy(k.dst, dst, bits(r->rtm_family) / 8);
+		memcpy(k.dst, dst, address_bits(r->rtm_family) / 8);
 	return k;
 }
 
@@ -248,8 +214,7 @@ static int dump(struct request *q, struct routes *r, const struct prefix *only, 
 	for (int i = 0; err == -EINTR && i < DUMP_TRIES; i++) {
 		struct reading d = { .routes = r, .only = only, .family = family };
 
-		while (r->nr > nr)
-			free(r->route[--r->nr].message);
+		routes_cut(r, nr);
 		memset(q, 0, sizeof(*q));
 		begin(q, RTM_GETROUTE, NLM_F_DUMP);
 		q->r.rtm_family = family;
@@ -281,10 +246,15 @@ int routes_read(struct routes *r, const struct prefix *only)
 	return err ? fail("cannot read the routes: %s", netlink_error(err)) : 0;
 }
 
+void routes_cut(struct routes *r, int nr)
+{
+	while (r->nr > nr)
+		free(r->route[--r->nr].message);
+}
+
 void routes_free(struct routes *r)
 {
-	for (int i = 0; i < r->nr; i++)
-		free(r->route[i].message);
+	routes_cut(r, 0);
 	free(r->route);
 	memset(r, 0, sizeof(*r));
 }
@@ -292,6 +262,11 @@ void routes_free(struct routes *r)
 bool route_is_ours(const struct route *r)
 {
 	return ((struct rtmsg *)NLMSG_DATA(r->message))->rtm_protocol == RTPROT_ASYMCC;
+}
+
+bool route_is_advertised(const struct route *r)
+{
+	return ((struct rtmsg *)NLMSG_DATA(r->message))->rtm_protocol == RTPROT_RA;
 }
 
 /* The route's metrics, but for the controller, and then that. */
@@ -344,7 +319,7 @@ static int change(const struct nlmsghdr *h, int type, int flags, const char *cc,
 		q->r.rtm_table = RT_TABLE_MAIN;
 		q->r.rtm_protocol = RTPROT_ASYMCC;
 		q->r.rtm_src_len = q->r.rtm_tos = 0;
-		add(q, RTA_DST, to->addr, bits(to->family) / 8);
+		add(q, RTA_DST, to->addr, address_bits(to->family) / 8);
 	}
 	for (const struct rtattr *a = RTM_RTA(NLMSG_DATA(h)); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
 		int what = a->rta_type & NLA_TYPE_MASK;
@@ -400,9 +375,9 @@ int route_make(const struct prefix *p, const char *cc)
 		return -ENOMEM;
 	begin(q, RTM_GETROUTE, 0);
 	q->r.rtm_family = p->family;
-	q->r.rtm_dst_len = bits(p->family);
+	q->r.rtm_dst_len = address_bits(p->family);
 	q->r.rtm_flags = RTM_F_FIB_MATCH; /* the route with all its attributes, not what came out of it */
-	add(q, RTA_DST, p->addr, bits(p->family) / 8);
+	add(q, RTA_DST, p->addr, address_bits(p->family) / 8);
 	err = talk(q, take, &way);
 	if (!err && !way)
 		err = -ENETUNREACH;

@@ -35,10 +35,3 @@ void json_string(const char *s)
 	}
 	putchar('"');
 }
-
-bool is_name(const char *s)
-{
-	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-");
-
-	return n && n < CC_NAME_LEN && !s[n];
-}

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "state.h"
 
 #define PART ".part" /* one for all: whoever writes holds the lock */

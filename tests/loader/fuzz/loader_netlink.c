@@ -4,7 +4,10 @@
 #define netlink_open(protocol) (-EPERM)
 #include "flows.c"
 #include "say.c"
-#include "top.c"
+#include "args.c"
+#include "vars.c"
+#include "clock.c"
+#include "commands/top.c"
 #undef NUMBER
 #include "netns.c"
 #include "route.c"

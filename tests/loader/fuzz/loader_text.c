@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* libFuzzer: what asymcc reads of text: its state files, prefixes, assignments of parameters. */
+/* libFuzzer: what asymcc reads of text: its state files, prefixes, ends of flows, ranges of ports, assignments of parameters. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,12 +24,9 @@ static ssize_t read_content(void *to, size_t most)
 #include "state.c"
 #undef openat
 #undef read
-#include "object.c"
+#include "args.c"
 #include "say.c"
 #include "vars.c"
-#include "netlink.c"
-#define netlink_open(protocol) (-EPERM)
-#include "route.c"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
@@ -38,6 +35,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	char *text = malloc(size + 1), *value = malloc(8);
 	struct words words;
 	const struct var *v;
+	struct trace_flow_end end;
+	struct ports ports;
 	struct prefix p;
 	long long number;
 
@@ -50,6 +49,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 			if (*words.word[i] && !is_name(words.word[i]))
 				abort();
 	prefix_parse(&p, text);
+	flow_end_parse(&end, text);
+	if (!ports_parse(&ports, text) && (ports.lo < 0 || ports.lo > ports.hi || ports.hi > 65535))
+		abort();
 	if (!assignment_parse(&vars, "fuzz", "", text, &v, &number)) {
 		var_set(v, value, number);
 		if (var_get(v, value) != number)

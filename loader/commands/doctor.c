@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `asymcc doctor`: what works on this machine, what was left half done, and the mend. */
+/* What works on this machine, what was left half done, and the mend. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,9 +10,14 @@
 
 #include <linux/capability.h>
 
-#include "object.h"
-#include "state.h"
+#include "cgroup.h"
+#include "command.h"
+#include "registry.h"
 #include "use.h"
+
+static struct {
+	bool json;
+} args;
 
 enum state { GOOD, NOTE, BAD };
 
@@ -113,42 +118,48 @@ static void see_capabilities(struct report *rep)
 
 static void see_cgroup(struct report *rep)
 {
-	char *root = cgroup_root();
+	char root[PATH_MAX];
+	int fd = cgroup_open_root(root);
 
-	if (root)
+	if (fd >= 0)
 		tell(rep, GOOD, "cgroup2", NULL, "mounted at %s", root);
-	else if (errno != ENOENT)
-		tell(rep, BAD, "cgroup2", NULL, "it cannot be looked for: %s", strerror(errno));
+	else if (!cgroup_is_absent(fd))
+		tell(rep, BAD, "cgroup2", NULL, "it cannot be looked for: %s", strerror(-fd));
 	else
 		tell(rep, NOTE, "cgroup2", "mount -t cgroup2 none DIR", "not mounted: no --cgroup, and no Formosa receiver");
-	free(root);
+	if (fd >= 0)
+		close(fd);
 }
 
-static void see_objects(struct report *rep, const struct args *a, const struct registry *r)
+/* Can it be loaded here? `r` NULL: what the kernel takes is not known. */
+static bool see_object(struct report *rep, const char *name, const struct registry *r)
 {
-	const char *dir = object_dir(a);
-	char **names = object_names(dir);
-	int nr = 0, lacking = 0;
+	const char *missing = NULL;
+	struct object o = {};
+	bool read = !object_open_controller(&o, name, NULL);
 
-	for (char **n = names; n && *n; n++, nr++) {
-		struct object o = {};
-		const char *missing;
+	if (!read)
+		tell(rep, BAD, name, "build or install it anew", "its object cannot be read");
+	else if (r && (missing = registry_missing(r, o.btf, o.type)))
+		tell(rep, BAD, name, "another kernel, or another controller", "it sets tcp_congestion_ops.%s, which this "
+		     "kernel lacks", missing);
+	object_close(&o);
+	return read && !missing;
+}
 
-		if (object_open_controller(&o, dir, *n, NULL)) {
-			tell(rep, BAD, *n, "build or install it anew", "its object cannot be read");
-			lacking++;
-		} else if (r && (missing = registry_missing(r, o.btf, o.type))) {
-			tell(rep, BAD, *n, "another kernel, or another controller", "it sets tcp_congestion_ops.%s, which this "
-			     "kernel lacks", missing);
-			lacking++;
-		}
-		object_close(&o);
-	}
+static void see_objects(struct report *rep, const struct registry *r)
+{
+	const char *dir = object_dir();
+	char **names = object_names();
+	int nr = 0, fit = 0;
+
+	for (char **n = names; n && *n; n++, nr++)
+		fit += see_object(rep, *n, r);
 	object_names_free(names);
 	if (!nr)
 		tell(rep, BAD, "objects", "make build, or name their folder with --objects", "none in %s", dir);
 	else
-		tell(rep, lacking ? NOTE : GOOD, "objects", NULL, "%d controllers in %s, %d fit this kernel", nr, dir, nr - lacking);
+		tell(rep, fit < nr ? NOTE : GOOD, "objects", NULL, "%d controllers in %s, %d fit this kernel", nr, dir, fit);
 }
 
 /* Programs of a load that did not get to its end, or whose struct_ops was taken out alone. */
@@ -156,10 +167,10 @@ static void see_left_programs(struct report *rep, const struct registry *r, cons
 {
 	for (int i = 0; i < all->nr; i++) {
 		const struct attached *a = &all->at[i];
-		const struct live *live = *a->owner ? registry_find(r, a->owner) : NULL;
+		const struct registered *reg = *a->owner ? registry_find(r, a->owner) : NULL;
 		char mend[80];
 
-		if (!*a->owner || (live && !live->unloading))
+		if (!*a->owner || (reg && !reg->unloading))
 			continue;
 		snprintf(mend, sizeof(mend), "asymcc unload %s", a->owner);
 		tell(rep, BAD, a->owner, mend, "program %s is left in %s, and %s is not registered", a->name, a->cgroup,
@@ -182,12 +193,12 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 
 	for (int i = 0; i < l->nr; i++) {
 		const struct netns *ns = &l->ns[i];
-		const struct live *live = registry_find(r, ns->initial);
+		const struct registered *reg = registry_find(r, ns->initial);
 
 		if (ns->unread)
 			tell(rep, NOTE, "netns", NULL, "%s cannot be read: %s: what uses a controller there is not known", ns->name,
 			     ns->unread);
-		if (live && live->unloading) {
+		if (reg && reg->unloading) {
 			snprintf(mend, sizeof(mend), "asymcc unuse %s", ns->initial);
 			tell(rep, BAD, ns->initial, mend, "unloaded, but still the default of %s", ns->name);
 		}
@@ -258,27 +269,49 @@ static int see_state(struct report *rep)
 	return state_each(STATE_REPLACING, see_replacing, rep) || err ? -1 : 0;
 }
 
-static void see_live(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
+static void see_registered(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
 {
-	for (int i = 0; i < r->nr; i++) {
-		const struct live *live = &r->live[i];
-		char *users = users_text(l, all, live->name, true);
+	for (const struct registered *reg = r->at; reg < r->at + r->nr; reg++) {
+		char *users = users_text(l, all, reg->name, true);
 
-		if (live->unloading)
-			tell(rep, NOTE, live->name, NULL, "unloaded (map %u); it stays until its users end: %s", live->map_id,
+		if (reg->unloading)
+			tell(rep, NOTE, reg->name, NULL, "unloaded (map %u); it stays until its users end: %s", reg->map_id,
 			     users && *users ? users : "none that can be seen");
 		else
-			tell(rep, GOOD, live->name, NULL, "registered (map %u), %s", live->map_id,
+			tell(rep, GOOD, reg->name, NULL, "registered (map %u), %s", reg->map_id,
 			     users && *users ? users : "used by nobody");
 		free(users);
 	}
 }
 
-int cmd_doctor(const struct args *a)
+/* What is loaded, who uses it, and what is left of what was. */
+static void see_loaded(struct report *rep)
 {
-	struct report rep = { .json = a->json };
 	struct attachments all = {};
 	struct netns_list users = {};
+	struct registry r = {};
+
+	if (geteuid()) {
+		tell(rep, NOTE, "loaded", "run it as root", "what is loaded cannot be seen");
+		return;
+	}
+	if (registry_read(&r) || attachments_read(&all) || netns_read(&users)) {
+		tell(rep, BAD, "loaded", NULL, "what is loaded cannot be seen (the reason is on standard error)");
+	} else {
+		see_registered(rep, &r, &users, &all);
+		see_left_programs(rep, &r, &all);
+		see_uses(rep, &r, &users, &all);
+		if (see_state(rep))
+			tell(rep, BAD, STATE_DIR, NULL, "it cannot be read (the reason is on standard error)");
+	}
+	netns_free(&users);
+	attachments_free(&all);
+	registry_free(&r);
+}
+
+static int doctor(void)
+{
+	struct report rep = { .json = args.json };
 	struct registry r = {};
 	char why[200] = "";
 	bool known;
@@ -293,22 +326,19 @@ int cmd_doctor(const struct args *a)
 	see_capabilities(&rep);
 	see_cgroup(&rep);
 	tell(&rep, GOOD, "libbpf", NULL, "%s", libbpf_version_string());
-	see_objects(&rep, a, known ? &r : NULL);
+	see_objects(&rep, known ? &r : NULL);
 	registry_free(&r);
-	if (known && !geteuid() && !registry_read(&r) && !attachments_read(&all) && !netns_read(&users)) {
-		see_live(&rep, &r, &users, &all);
-		see_left_programs(&rep, &r, &all);
-		see_uses(&rep, &r, &users, &all);
-		if (see_state(&rep))
-			tell(&rep, BAD, STATE_DIR, NULL, "it cannot be read (the reason is on standard error)");
-	} else if (known) {
-		tell(&rep, geteuid() ? NOTE : BAD, "loaded", geteuid() ? "run it as root" : NULL, "what is loaded cannot be seen%s",
-		     geteuid() ? "" : " (the reason is on standard error)");
-	}
-	if (a->json)
+	if (known)
+		see_loaded(&rep);
+	if (args.json)
 		puts("\n]");
-	netns_free(&users);
-	attachments_free(&all);
-	registry_free(&r);
 	return rep.bad ? -1 : 0;
 }
+
+static const struct opt opts[] = { OPT_JSON(&args.json), {} };
+
+const struct command cmd_doctor = {
+	.name = "doctor", .opts = opts, .objects = true, .run = doctor,
+	.summary = "what works here, what does not, and the mend",
+	.about = "Exit status 1 if a controller could not be loaded here, or if something was left half done.",
+};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `asymcc top`: the connections of all network namespaces, by controller, once or again and again. */
+/* The connections of all network namespaces, by controller, once or again and again. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <math.h>
@@ -9,18 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <linux/tcp.h>
 
+#include "clock.h"
+#include "command.h"
 #include "flows.h"
 #include "netlink.h"
 #include "netns.h"
 
-#define NS_PER_S 1000000000ULL
 #define END_LEN (INET6_ADDRSTRLEN + sizeof("[]:65535"))
 #define SSTHRESH_INFINITE 0x7fffffff
+
+static struct {
+	const char *name;             /* NULL: all */
+	bool json, once;
+	long seconds;                 /* -1: without end */
+	long interval;
+} args = { .seconds = -1, .interval = 1 };
 
 /* The states in which data may flow or be acknowledged, by their numbers in the kernel. */
 static const char *const states[] = {
@@ -76,14 +83,6 @@ struct group {
 	size_t nr, shown;
 	double delivery, jain, retrans;
 };
-
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
-}
 
 /* Kernels differ in how much of tcp_info they have: what is not there stays NAN, or 0 in `i`. */
 static void measure(double value[NR_VALUES], const void *data, size_t len)
@@ -440,19 +439,10 @@ static int draw(const struct look *l)
 	return fflush(stdout);
 }
 
-/* Till `end`: the signal that came, or -1. */
-static int wait_till(__u64 end, const sigset_t *set)
-{
-	__u64 now = now_ns(), ns = now < end ? end - now : 0;
-	struct timespec ts = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
-
-	return sigtimedwait(set, NULL, &ts);
-}
-
-static int watch(struct look *l, const struct args *a)
+static int watch(struct look *l)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH };
-	__u64 end = a->seconds < 0 ? ~0ULL : now_ns() + a->seconds * NS_PER_S, next;
+	__u64 end = ns_after(args.seconds), next;
 	int sig, err = 0;
 	sigset_t set;
 
@@ -463,7 +453,7 @@ static int watch(struct look *l, const struct args *a)
 	setvbuf(stdout, NULL, _IOFBF, 1 << 18);
 	screen(true);
 	do {
-		next = now_ns() + a->interval * NS_PER_S;
+		next = ns_after(args.interval);
 		if (next > end)
 			next = end;
 		do {
@@ -485,34 +475,46 @@ static int watch(struct look *l, const struct args *a)
 	return err;
 }
 
-static bool is_available(const char *name)
+/* Nobody has the controller: is there one of that name? */
+static int check_name(const char *name)
 {
-	FILE *f = fopen(AVAILABLE_CC, "re");
-	char word[64];
-	bool found = false;
+	int there = controller_available(name);
 
-	while (f && !found && fscanf(f, "%63s", word) == 1)
-		found = !strcmp(word, name);
-	if (f)
-		fclose(f);
-	return found;
+	return there ? there : fail("no congestion control %s: neither the kernel has it now, nor a connection", name);
 }
 
-int cmd_top(const struct args *a)
+static int top(void)
 {
-	struct look l = { .name = a->name };
+	struct look l = { .name = args.name };
 	int err = look(&l);
 
 	if (err && *l.error)
 		fail("%s", l.error);
-	else if (!err && l.name && !l.nr && !is_available(l.name))
-		err = fail("no congestion control %s: neither the kernel has it now, nor a connection", l.name);
-	else if (!err && a->json)
+	if (!err && l.name && !l.nr)
+		err = check_name(l.name) < 0 ? -1 : 0;
+	if (!err && args.json)
 		print_json(&l);
-	else if (!err && (a->once || !isatty(STDOUT_FILENO)))
+	else if (!err && (args.once || !isatty(STDOUT_FILENO)))
 		print_text(stdout, &l, SIZE_MAX);
 	else if (!err)
-		err = watch(&l, a);
+		err = watch(&l);
 	forget(&l);
 	return err;
 }
+
+static const struct opt words[] = { { .arg = "[NAME]", .cc = &args.name }, {} };
+static const struct opt opts[] = {
+	OPT_JSON(&args.json),
+	{ "seconds", 't', "N", "stop after N seconds", .number = &args.seconds, .max = SECONDS_MAX },
+	{ "interval", 'i', "N", "seconds between two looks (1)", .number = &args.interval, .min = 1, .max = 86400 },
+	{ "once", '1', NULL, "look once; so does --json, and output that is no terminal", .flag = &args.once },
+	{}
+};
+
+const struct command cmd_top = {
+	.name = "top", .words = words, .opts = opts, .run = top,
+	.summary = "watch flows, by controller",
+	.about = "The established connections of every network namespace. DELIVERY: the kernel's latest measurement, so of an idle flow a past "
+		 "one; - if it has sent no data. ACKS/PKT: segments without data that came in, to each data segment that went out. LOST: "
+		 "segments held for lost now.",
+};

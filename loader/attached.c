@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "args.h"
+#include "attached.h"
+#include "cgroup.h"
+#include "registry.h"
+
+#define MAX_EFFECTIVE 1024 /* a cgroup takes 64 of a kind, and those of all above it count */
+
+static const struct kind kinds[] = {
+	{ BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS },
+	{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS },
+	{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS },
+};
+#define NR_KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
+
+const struct kind *kind_of(const struct bpf_program *p)
+{
+	for (int i = 0; i < NR_KINDS; i++)
+		if (bpf_program__type(p) == kinds[i].type &&
+		    bpf_program__expected_attach_type(p) == kinds[i].attach)
+			return &kinds[i];
+	return NULL;
+}
+
+/* The kernel cuts names, and the object's may be longer. */
+static bool same_name(const struct attached *a, const char *prog)
+{
+	return !strncmp(prog, a->name, sizeof(a->name) - 1);
+}
+
+bool attached_is_of(const struct attached *a, const struct object *o)
+{
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o->bpf)
+		if (kind_of(p) == a->kind && same_name(a, bpf_program__name(p)))
+			return true;
+	return false;
+}
+
+static int fail_read(const char *cgroup, int err)
+{
+	return fail("cannot read what is attached to %s: %s", cgroup, strerror(-err));
+}
+
+static void read_name(const struct section *s, const char *variable, char name[CC_NAME_LEN])
+{
+	int offset = s->btf ? vars_offset_of(s->btf, variable) : -1;
+
+	if (offset >= 0)
+		snprintf(name, CC_NAME_LEN, "%.15s", (const char *)s->bytes + offset);
+	if (!is_name(name))
+		name[0] = 0;
+}
+
+/* The names that the loader wrote into the program's object. */
+static int read_written_names(struct attached *a)
+{
+	struct section s;
+	int err = section_read(&s, a->btf_id, ".rodata");
+
+	if (!err) {
+		read_name(&s, "asymcc_name", a->owner);
+		read_name(&s, "asymcc_used", a->used);
+	}
+	section_free(&s);
+	return err;
+}
+
+static int add(struct attachments *all, const char *cgroup, const struct kind *kind, __u32 prog_id)
+{
+	struct bpf_prog_info info = {};
+	__u32 len = sizeof(info);
+	struct attached *a;
+	int err = 0, fd = bpf_prog_get_fd_by_id(prog_id);
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : fail_read(cgroup, -errno); /* gone since */
+	if (bpf_obj_get_info_by_fd(fd, &info, &len))
+		err = fail_read(cgroup, -errno);
+	close(fd);
+	if (err)
+		return err;
+	a = realloc(all->at, (all->nr + 1) * sizeof(*a));
+	if (!a)
+		return fail("out of memory");
+	all->at = a;
+	a += all->nr;
+	*a = (struct attached){ .prog_id = prog_id, .btf_id = info.btf_id, .kind = kind };
+	memcpy(a->name, info.name, sizeof(a->name));
+	a->cgroup = strdup(cgroup);
+	if (!a->cgroup)
+		return fail("out of memory");
+	all->nr++;
+	return a->btf_id ? read_written_names(a) : 0;
+}
+
+static int query(struct attachments *all, int fd, const char *cgroup, __u32 flags)
+{
+	__u32 ids[MAX_EFFECTIVE];
+
+	for (int i = 0; i < NR_KINDS; i++) {
+		__u32 n = MAX_EFFECTIVE;
+
+		if (bpf_prog_query(fd, kinds[i].attach, flags, NULL, ids, &n)) {
+			if (cgroup_is_absent(-errno))
+				continue; /* removed since */
+			return fail_read(cgroup, -errno);
+		}
+		for (__u32 k = 0; k < n; k++)
+			if (add(all, cgroup, &kinds[i], ids[k]))
+				return -1;
+	}
+	return 0;
+}
+
+/* The cgroup at `path` and those below it. They come and go meanwhile: that is no error. */
+static int walk(struct attachments *all, char path[PATH_MAX])
+{
+	int err, fd = cgroup_open(path);
+	size_t len = strlen(path);
+	struct dirent *e;
+	DIR *d;
+
+	if (fd < 0)
+		return cgroup_is_absent(fd) ? 0 : fail_read(path, fd);
+	err = query(all, fd, path, 0);
+	d = fdopendir(fd);
+	if (!d) {
+		err = err ? err : fail_read(path, -errno);
+		close(fd);
+		return err;
+	}
+	while (!err && (errno = 0, e = readdir(d))) {
+		if (e->d_type != DT_DIR || !strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (snprintf(path + len, PATH_MAX - len, "/%s", e->d_name) < (int)(PATH_MAX - len))
+			err = walk(all, path);
+		else
+			err = fail_read(path, -ENAMETOOLONG);
+		path[len] = 0;
+	}
+	if (!err && errno && !cgroup_is_absent(-errno))
+		err = fail_read(path, -errno);
+	closedir(d);
+	return err;
+}
+
+int attachments_read(struct attachments *all)
+{
+	char root[PATH_MAX];
+	int fd = cgroup_open_root_anyhow(root);
+
+	memset(all, 0, sizeof(*all));
+	if (fd < 0)
+		return cgroup_is_absent(fd) ? 0 : fail("cannot look for cgroups: %s", strerror(-fd));
+	close(fd);
+	return walk(all, root);
+}
+
+int attachments_near(struct attachments *near, int fd, const char *cgroup)
+{
+	char path[PATH_MAX];
+
+	memset(near, 0, sizeof(*near));
+	snprintf(path, sizeof(path), "%s", cgroup);
+	return query(near, fd, path, BPF_F_QUERY_EFFECTIVE) ? -1 : walk(near, path);
+}
+
+void attachments_free(struct attachments *all)
+{
+	for (int i = 0; i < all->nr; i++)
+		free(all->at[i].cgroup);
+	free(all->at);
+	memset(all, 0, sizeof(*all));
+}
+
+void attachments_keep(struct attachments *all, const char *name)
+{
+	int nr = 0;
+
+	for (int i = 0; i < all->nr; i++) {
+		struct attached *a = &all->at[i];
+
+		if (*a->owner && !strcmp(a->owner, name))
+			all->at[nr++] = *a;
+		else
+			free(a->cgroup);
+	}
+	all->nr = nr;
+}
+
+bool attached_gives(const struct attached *a, const char *cc)
+{
+	return *a->used && !strcmp(a->used, cc);
+}
+
+const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i)
+{
+	const char *last = *i ? all->at[*i - 1].cgroup : "";
+
+	while (*i < all->nr) {
+		const struct attached *a = &all->at[(*i)++];
+
+		if ((!btf_id || a->btf_id == btf_id) && (!owner || !strcmp(a->owner, owner)) &&
+		    strcmp(a->cgroup, last))
+			return a->cgroup;
+	}
+	return NULL;
+}
+
+void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner)
+{
+	const char *cgroup, *sep = "";
+	int i = 0;
+
+	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
+		printf("%s%s", sep, cgroup);
+		sep = ", ";
+	}
+}
+
+void attachments_json(const struct attachments *all, __u32 btf_id, const char *owner)
+{
+	const char *cgroup, *sep = "";
+	int i = 0;
+
+	printf(", \"cgroups\": [");
+	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
+		printf("%s", sep);
+		json_string(cgroup);
+		sep = ", ";
+	}
+	printf("]");
+}
+
+bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog)
+{
+	for (int i = 0; i < all->nr; i++)
+		if ((!btf_id || all->at[i].btf_id == btf_id) && !strcmp(all->at[i].cgroup, cgroup) &&
+		    same_name(&all->at[i], prog))
+			return true;
+	return false;
+}
+
+const char **cgroup_programs(const struct object *o, const struct attachments *all, __u32 btf_id)
+{
+	struct bpf_program *p;
+	const char **names;
+	int n = 0, room = all->nr + 1;
+
+	if (o)
+		bpf_object__for_each_program(p, o->bpf)
+			room++;
+	names = calloc(room, sizeof(*names));
+	if (!names)
+		return NULL;
+	if (o)
+		bpf_object__for_each_program(p, o->bpf)
+			if (kind_of(p))
+				names[n++] = bpf_program__name(p);
+	for (int i = 0, k; i < all->nr; i++) {
+		if (btf_id && all->at[i].btf_id != btf_id)
+			continue;
+		for (k = 0; k < n && !same_name(&all->at[i], names[k]); k++)
+			;
+		if (k == n)
+			names[n++] = all->at[i].name;
+	}
+	return names;
+}
+
+int fail_detach(const char *prog, const char *cgroup, int err)
+{
+	return fail("%s stays attached to %s: %s", prog, cgroup, err == -ENOENT ?
+		    "a BPF link holds it: end the program that has the link, or use `bpftool link detach`" : strerror(-err));
+}
+
+int attached_detach(const struct attached *a)
+{
+	int cgroup = cgroup_open(a->cgroup), prog = bpf_prog_get_fd_by_id(a->prog_id), err = 0;
+
+	if (prog < 0)
+		prog = -errno;
+	if (cgroup < 0 && !cgroup_is_absent(cgroup))
+		err = fail_detach(a->name, a->cgroup, cgroup);
+	else if (prog < 0 && prog != -ENOENT)
+		err = fail_detach(a->name, a->cgroup, prog);
+	else if (cgroup >= 0 && prog >= 0 && bpf_prog_detach2(prog, cgroup, a->kind->attach))
+		err = fail_detach(a->name, a->cgroup, -errno);
+	if (cgroup >= 0)
+		close(cgroup);
+	if (prog >= 0)
+		close(prog);
+	return err;
+}
+
+int attachments_detach(const struct attachments *mine)
+{
+	int err = 0;
+
+	for (int i = 0; i < mine->nr; i++)
+		err |= attached_detach(&mine->at[i]);
+	return err;
+}

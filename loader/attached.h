@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The BPF programs that are attached to cgroups, of the kinds that asymcc's objects have, and whose they are. */
+#ifndef ATTACHED_H
+#define ATTACHED_H
+
+#include "object.h"
+
+/* Sections "sockops", "cgroup_skb/egress" and "cgroup_skb/ingress". */
+struct kind {
+	enum bpf_prog_type type;
+	enum bpf_attach_type attach;
+};
+
+/* NULL: it is not for a cgroup. */
+const struct kind *kind_of(const struct bpf_program *p);
+
+/* One program in one cgroup, whoever put it there. */
+struct attached {
+	__u32 prog_id, btf_id;
+	const struct kind *kind;
+	char name[16];              /* of the program, cut by the kernel */
+	/* what asymcc wrote into it; both "": it is somebody else's, and asymcc never detaches it */
+	char owner[CC_NAME_LEN];    /* the controller it was loaded with */
+	char used[CC_NAME_LEN];     /* the controller that it gives to connections: `use --cgroup` */
+	char *cgroup;               /* its path */
+};
+
+struct attachments {
+	struct attached *at;
+	int nr;
+};
+
+/* What is attached in the whole tree; nothing if no cgroup2 is mounted. */
+int attachments_read(struct attachments *all);
+/* What is in effect in the cgroup that is open as `fd`, and attached in those below. */
+int attachments_near(struct attachments *near, int fd, const char *cgroup);
+void attachments_free(struct attachments *all);
+/* Keep what was loaded with controller `name`. */
+void attachments_keep(struct attachments *all, const char *name);
+/* Does it give `cc` to connections? */
+bool attached_gives(const struct attached *a, const char *cc);
+/* Has the object such a program? */
+bool attached_is_of(const struct attached *a, const struct object *o);
+
+/* What is gone meanwhile, the cgroup or the program, is no error. -1 with a message. */
+int attached_detach(const struct attached *a);
+int attachments_detach(const struct attachments *mine);
+int fail_detach(const char *prog, const char *cgroup, int err);
+
+/*
+ * The cgroups, one a call and each once, with programs of the load `btf_id` and of `owner` (0, NULL:
+ * of any). *i is 0 at first; NULL at the end.
+ */
+const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i);
+/* "/sys/fs/cgroup/a, /sys/fs/cgroup/b" */
+void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner);
+/* The same as a JSON object's member "cgroups". */
+void attachments_json(const struct attachments *all, __u32 btf_id, const char *owner);
+/* Is the program called `prog` among those of `btf_id` in this cgroup? */
+bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog);
+
+/* The programs for a cgroup that an object has (NULL: not known), or that are attached; freed by free(). */
+const char **cgroup_programs(const struct object *o, const struct attachments *all, __u32 btf_id);
+
+#endif

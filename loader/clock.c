@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <time.h>
+
+#include "clock.h"
+
+__u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+__u64 ns_after(long seconds)
+{
+	return seconds < 0 ? NEVER : now_ns() + seconds * NS_PER_S;
+}
+
+int wait_till(__u64 end, const sigset_t *set)
+{
+	__u64 now = now_ns(), ns = now < end ? end - now : 0;
+	struct timespec ts = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
+
+	return sigtimedwait(set, NULL, &ts);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Times of CLOCK_MONOTONIC. */
+#ifndef CLOCK_H
+#define CLOCK_H
+
+#include <signal.h>
+
+#include <linux/types.h>
+
+#define NS_PER_S 1000000000ULL
+#define NS_PER_MS 1000000ULL
+#define NEVER ~0ULL
+
+__u64 now_ns(void);
+/* The time that many seconds from now; below 0: NEVER. */
+__u64 ns_after(long seconds);
+/* Sleep till then, or till one of these signals, which are blocked; returns that, or -1. */
+int wait_till(__u64 end, const sigset_t *set);
+
+#endif

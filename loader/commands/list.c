@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "registry.h"
+#include "use.h"
+
+static struct {
+	bool json;
+} args;
+
+/* What a list tells of. */
+struct seen {
+	struct registry registry;
+	struct netns_list users;
+	struct attachments all;
+	char **built;
+};
+
+static void json_users(const struct netns_list *l, const char *cc)
+{
+	const char *sep = "";
+
+	printf("[");
+	for (int i = 0; i < l->nr; i++) {
+		const struct netns *ns = &l->ns[i];
+		unsigned int sockets = netns_sockets(ns, cc);
+		bool initial = !strcmp(ns->initial, cc);
+		const char *comma = "";
+
+		if (!initial && !sockets && !netns_routes(ns, cc))
+			continue;
+		printf("%s{\"netns\": ", sep);
+		json_string(ns->name);
+		printf(", \"default\": %s, \"routes\": [", initial ? "true" : "false");
+		for (int k = 0; k < ns->nr_route; k++) {
+			if (strcmp(ns->route[k].name, cc))
+				continue;
+			printf("%s", comma);
+			json_string(ns->route[k].text);
+			comma = ", ";
+		}
+		printf("], \"sockets\": %u}", sockets);
+		sep = ", ";
+	}
+	printf("]");
+}
+
+/* Cgroups that `use` gave the controller. */
+static void json_used_in(const struct attachments *all, const char *cc)
+{
+	const char *sep = "";
+
+	printf(", \"used_in\": [");
+	for (int i = 0; i < all->nr; i++) {
+		if (!attached_gives(&all->at[i], cc))
+			continue;
+		printf("%s", sep);
+		json_string(all->at[i].cgroup);
+		sep = ", ";
+	}
+	printf("]");
+}
+
+static void json_row(const struct seen *s, const char *name, const char *object, const struct registered *reg)
+{
+	printf("{\"name\": ");
+	json_string(name);
+	printf(", \"object\": ");
+	json_string(object);
+	printf(", \"built\": %s, \"map_id\": ", object_is_among(s->built, object) ? "true" : "false");
+	printf(reg ? "%u" : "null", reg ? reg->map_id : 0);
+	printf(", \"unloading\": %s, \"used_by\": ", reg && reg->unloading ? "true" : "false");
+	json_users(&s->users, name);
+	json_used_in(&s->all, name);
+	attachments_json(&s->all, reg ? reg->btf_id : 0, reg ? NULL : name);
+	printf("}");
+}
+
+static void text_row(const struct seen *s, const char *name, const char *object, const struct registered *reg)
+{
+	const char *built = !object_is_among(s->built, object) ? "-" : strcmp(name, object) ? object : "yes";
+	char *used = users_text(&s->users, &s->all, name, true), id[40] = "-";
+	const char *owner = reg ? NULL : name;
+	__u32 btf_id = reg ? reg->btf_id : 0;
+	int i = 0;
+
+	if (reg)
+		snprintf(id, sizeof(id), "%u%s", reg->map_id, reg->unloading ? " (unloading)" : "");
+	printf("%-16s %-16s %-16s %s", name, built, id, used ? used : "?");
+	if (attachments_cgroup(&s->all, btf_id, owner, &i)) {
+		printf(used && *used ? "; programs in " : "programs in ");
+		attachments_print(&s->all, btf_id, owner);
+	} else if (used && !*used) {
+		putchar('-');
+	}
+	putchar('\n');
+	free(used);
+}
+
+/* Objects that are only built first. */
+static void print_rows(const struct seen *s)
+{
+	void (*row)(const struct seen *, const char *, const char *, const struct registered *) = args.json ? json_row : text_row;
+	const char *sep = "\n  ";
+
+	if (args.json)
+		printf("[");
+	else
+		printf("%-16s %-16s %-16s %s\n", "NAME", "BUILT", "REGISTERED", "USED BY");
+	for (char **name = s->built; name && *name; name++) {
+		if (registry_find(&s->registry, *name))
+			continue;
+		if (args.json)
+			fputs(sep, stdout);
+		row(s, *name, *name, NULL);
+		sep = ",\n  ";
+	}
+	for (const struct registered *reg = s->registry.at; reg < s->registry.at + s->registry.nr; reg++) {
+		if (args.json)
+			fputs(sep, stdout);
+		row(s, reg->name, reg->object, reg);
+		sep = ",\n  ";
+	}
+	if (args.json)
+		printf("\n]\n");
+}
+
+static int list(void)
+{
+	struct seen s = {};
+	int err = registry_read(&s.registry) || netns_read(&s.users) || attachments_read(&s.all) ? -1 : 0;
+
+	if (!err) {
+		netns_warn(&s.users);
+		s.built = object_names();
+		print_rows(&s);
+	}
+	object_names_free(s.built);
+	attachments_free(&s.all);
+	netns_free(&s.users);
+	registry_free(&s.registry);
+	return err;
+}
+
+static const struct opt opts[] = { OPT_JSON(&args.json), {} };
+
+const struct command cmd_list = {
+	.name = "list", .opts = opts, .objects = true, .run = list,
+	.summary = "controllers built and registered, and who uses them",
+	.about = "USED BY tells namespaces whose default a controller is, routes and cgroups that `use` gave it, and open sockets.",
+};

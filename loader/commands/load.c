@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "command.h"
+#include "halves.h"
+#include "registry.h"
+#include "state.h"
+#include "use.h"
+
+static struct {
+	const char *name, *alias;
+	struct texts set, cgroups;
+	bool replace;
+} args;
+
+/* A load under way. */
+struct load {
+	struct object o;
+	struct registry registry;
+	const struct registered *old;     /* the one that gives way; NULL: there is none */
+	struct attachments old_programs;  /* of its object */
+	struct halves halves;
+};
+
+static int fail_load(const struct object *o, int err)
+{
+	if (err == -EPERM && !object_verdict())
+		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, "
+			    "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)", o->ops_name);
+	if (object_verdict())
+		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)",
+			    o->ops_name, object_verdict());
+	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), object_complaint());
+}
+
+/* "fast registered (alpha=500 packets), with programs in /sys/fs/cgroup" */
+static void print_registered(const struct load *l)
+{
+	const struct object *o = &l->o;
+	const char *sep = " (";
+
+	printf("%s registered", o->ops_name);
+	for (int i = 0; i < o->params.nr; i++) {
+		const struct var *v = &o->params.var[i];
+		bool changed = false;
+
+		for (int k = 0; k < args.set.nr; k++)
+			changed |= vars_find(&o->params, args.set.text[k], strcspn(args.set.text[k], "=")) == v;
+		if (!changed)
+			continue;
+		printf("%s%s=%lld", sep, v->name, object_get(o, v));
+		if (strcmp(v->unit, "-"))
+			printf(" %s", v->unit);
+		sep = ", ";
+	}
+	if (*sep == ',')
+		putchar(')');
+	if (l->halves.nr)
+		printf(", with programs in %s", l->halves.cgroup);
+	putchar('\n');
+}
+
+/* The values, and whether something has the name already. */
+static int check_name(struct load *l)
+{
+	const char *name = l->o.ops_name, *missing;
+	int err = 0;
+
+	for (int i = 0; i < args.set.nr && !err; i++)
+		err = object_set(&l->o, args.set.text[i]);
+	if (err || registry_read(&l->registry))
+		return -1;
+	l->old = registry_find(&l->registry, name);
+	if (l->old && l->old->unloading)
+		l->old = NULL;
+	if (l->old && !args.replace)
+		return fail("%s is registered already (struct_ops map %u): `asymcc unload %s` first, put this one in its place with "
+			    "--replace, or choose another name with --as", name, l->old->map_id, name);
+	missing = registry_missing(&l->registry, l->o.btf, l->o.type);
+	return missing ? fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", name, missing) : 0;
+}
+
+/* Where its programs go: into the cgroup named, or that of the one that is replaced. */
+static int check_cgroup(struct load *l)
+{
+	const char *path;
+	int i = 0;
+
+	if (l->old && attachments_read(&l->old_programs))
+		return -1;
+	attachments_keep(&l->old_programs, l->o.ops_name);
+	path = args.cgroups.nr ? args.cgroups.text[0] : attachments_cgroup(&l->old_programs, 0, NULL, &i);
+	return halves_open(&l->halves, &l->o, path) || halves_check(&l->halves, &l->o, &l->old_programs) ? -1 : 0;
+}
+
+/* It comes before its programs are detached, as it can be refused; killed after it, we leave what `unload` finds. */
+static int take_out_old(struct load *l)
+{
+	const char *file = state_replacing(l->o.ops_name);
+	struct words object = {};
+
+	snprintf(object.word[0], CC_NAME_LEN, "%s", bpf_object__name(l->o.bpf));
+	if (state_write(file, &object))
+		return -1;
+	if (!registry_remove(l->old))
+		return 0;
+	state_remove(file);
+	return -1;
+}
+
+/* The new one has passed the verifier, and all checks: what is there gives way. */
+static int put_in(struct load *l)
+{
+	if (l->old && take_out_old(l))
+		return -1;
+	if (!attachments_detach(&l->old_programs) && !halves_attach(&l->halves, &l->o)) {
+		if (!object_register(&l->o))
+			return 0;
+		halves_detach(&l->halves, &l->o);
+	}
+	if (l->old)
+		fail("%s is out, and the new one is not in: load it again", l->o.ops_name);
+	return -1;
+}
+
+static int load_locked(struct load *l)
+{
+	int err;
+
+	if (check_name(l) || check_cgroup(l))
+		return -1;
+	err = registry_load(l->o.bpf);
+	if (err)
+		return fail_load(&l->o, err);
+	if (put_in(l))
+		return -1;
+	print_registered(l);
+	/* also if an earlier one left it */
+	return defaults_renew(l->o.ops_name) || state_remove(state_replacing(l->o.ops_name)) ? -1 : 0;
+}
+
+static int load(void)
+{
+	struct load l = { .halves = HALVES_NOWHERE };
+	int err = -1;
+
+	if (args.cgroups.nr > 1)
+		return fail("--cgroup %s: load takes one cgroup", args.cgroups.text[1]);
+	if (!object_open_controller(&l.o, args.name, args.alias) && !state_lock())
+		err = load_locked(&l);
+	state_unlock();
+	halves_close(&l.halves);
+	attachments_free(&l.old_programs);
+	object_close(&l.o);
+	registry_free(&l.registry);
+	return err;
+}
+
+static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
+static const struct opt opts[] = {
+	{ "as", 'a', "ALIAS", "register under this name; instances may differ in parameters", .cc = &args.alias },
+	{ "set", 's', "PARAM=VALUE", "change a parameter (`asymcc show NAME` lists them); repeatable", .texts = &args.set },
+	{ "cgroup", 'c', "PATH", "whose connections an object's cgroup programs serve (else the root's: all)", .texts = &args.cgroups },
+	{ "replace", 'R', NULL, "in place of the one that is registered", .flag = &args.replace },
+	{}
+};
+
+const struct command cmd_load = {
+	.name = "load", .words = words, .opts = opts, .objects = true, .run = load,
+	.summary = "load a controller's object and register it",
+	.about = "New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
+		 "With --replace, one of that name that is loaded gives way to the new one: connections that run it keep its "
+		 "program and values, new ones get the new. Its values are the defaults and those of --set, not the replaced one's.",
+};

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "attached.h"
+#include "command.h"
+#include "registry.h"
+
+static struct {
+	const char *name;
+	bool json;
+} args;
+
+/* Values are in `data` for those that are live, else in `rest`. */
+static void show_vars(const char *title, const struct vars *vars, const void *data, const void *rest, bool params)
+{
+	if (args.json)
+		printf(",\n \"%s\": [", title);
+	else if (vars->nr)
+		printf("%s:\n", title);
+	for (int i = 0; i < vars->nr; i++) {
+		const struct var *v = &vars->var[i];
+		long long value = var_get(v, v->live ? data : rest);
+
+		if (args.json) {
+			printf("%s\n  {\"name\": ", i ? "," : "");
+			json_string(v->name);
+			printf(", \"value\": %lld", value);
+			if (params) {
+				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": ", v->min,
+				       v->max, v->live ? "true" : "false");
+				json_string(v->unit);
+			}
+			printf(", \"doc\": ");
+			json_string(v->doc);
+			printf("}");
+		} else if (params) {
+			printf("  %-16s %10lld %-8s %s %s [%lld..%lld]\n", v->name, value,
+			       strcmp(v->unit, "-") ? v->unit : "", v->live ? "live" : "    ", v->doc, v->min,
+			       v->max);
+		} else {
+			printf("  %-16s %10lld %-8s %s\n", v->name, value, "", v->doc);
+		}
+	}
+	if (args.json)
+		printf("]");
+}
+
+/* For programs only: how to decode a trace of the private state. */
+static int show_state(const struct btf *btf)
+{
+	struct vars state = {};
+	int err;
+
+	if (!args.json)
+		return 0;
+	err = btf ? vars_read_state(&state, btf) : 0;
+	printf(",\n \"state\": [");
+	for (int i = 0; i < state.nr; i++) {
+		printf("%s\n  {\"name\": ", i ? "," : "");
+		json_string(state.var[i].name);
+		printf(", \"offset\": %u, \"bytes\": %u, \"signed\": %s}", state.var[i].offset,
+		       state.var[i].size, state.var[i].is_signed ? "true" : "false");
+	}
+	puts("]}");
+	vars_free(&state);
+	return err;
+}
+
+/* The programs of a load: their size, and how much the verifier had to look at. */
+static int show_programs(__u32 btf_id)
+{
+	unsigned long long insns = 0, verified = 0;
+	const char *sep = "";
+	__u32 id = 0, nr = 0;
+
+	if (args.json)
+		printf(",\n \"programs\": [");
+	while (btf_id && !bpf_prog_get_next_id(id, &id)) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+		int err, fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0 && errno == ENOENT)
+			continue; /* gone since */
+		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len);
+		if (err)
+			fail("cannot read BPF program %u: %s", id, strerror(errno));
+		if (!err && info.btf_id == btf_id) {
+			nr++;
+			insns += info.xlated_prog_len / 8;
+			verified += info.verified_insns;
+			if (args.json) {
+				printf("%s\n  {\"id\": %u, \"name\": ", sep, id);
+				json_string(info.name);
+				printf(", \"type\": ");
+				json_string(libbpf_bpf_prog_type_str(info.type));
+				printf(", \"insns\": %u, \"verified_insns\": %u, \"jited_bytes\": %u}",
+				       info.xlated_prog_len / 8, info.verified_insns, info.jited_prog_len);
+				sep = ",";
+			}
+		}
+		if (fd >= 0)
+			close(fd);
+		if (err)
+			return -1;
+	}
+	if (btf_id && errno != ENOENT)
+		return fail("cannot read the kernel's BPF programs: %s", strerror(errno));
+	if (args.json)
+		printf("]");
+	else if (nr)
+		printf("programs: %u, of %llu instructions; the verifier looked at %llu\n", nr, insns, verified);
+	return 0;
+}
+
+static void show_head(const char *object, const struct registered *reg)
+{
+	if (args.json) {
+		printf("{\"name\": ");
+		json_string(args.name);
+		printf(", \"object\": ");
+		json_string(object);
+		printf(", \"registered\": %s, \"map_id\": ", reg ? "true" : "false");
+		printf(reg ? "%u" : "null", reg ? reg->map_id : 0);
+		printf(", \"unloading\": %s", reg && reg->unloading ? "true" : "false");
+	} else if (reg) {
+		printf("%s: %s as struct_ops map %u, from object %s\n", args.name,
+		       reg->unloading ? "unloading, kept by its users," : "registered",
+		       reg->map_id, object);
+	} else {
+		printf("%s: not registered; the defaults of its object:\n", args.name);
+	}
+}
+
+/* "  name             /sys/fs/cgroup/a, /sys/fs/cgroup/b" */
+static void print_program(const struct attachments *all, __u32 btf_id, const char *prog)
+{
+	const char *cgroup, *sep = "";
+	int i = 0;
+
+	printf("  %-16s ", prog);
+	while ((cgroup = attachments_cgroup(all, btf_id, NULL, &i))) {
+		if (!attachments_has(all, btf_id, cgroup, prog))
+			continue;
+		printf("%s%s", sep, cgroup);
+		sep = ", ";
+	}
+	puts(*sep ? "" : "-");
+}
+
+/* Where each program is; `o` NULL: the object is not built here. */
+static int show_cgroups(const struct registered *reg, const struct object *o, const struct attachments *all)
+{
+	__u32 btf_id = reg ? reg->btf_id : 0;
+	const char **names = cgroup_programs(o, all, btf_id);
+	int i = 0;
+
+	if (!names)
+		return fail("out of memory");
+	if (args.json) {
+		attachments_json(all, btf_id, NULL);
+		printf(", \"cgroup_programs\": [");
+	} else if (*names) {
+		puts(!reg ? "cgroup programs:" : attachments_cgroup(all, btf_id, NULL, &i) ?
+		     "cgroup programs, and where they are:" :
+		     "cgroup programs (not attached: only the sender is in place):");
+	}
+	for (const char **n = names; *n; n++) {
+		if (args.json) {
+			printf(n == names ? "" : ", ");
+			json_string(*n);
+		} else {
+			print_program(all, btf_id, *n);
+		}
+	}
+	if (args.json)
+		printf("]");
+	free(names);
+	return 0;
+}
+
+/* `o` NULL: the object is not built here. */
+static int show_registered(const struct registered *reg, const struct object *o, const struct attachments *all)
+{
+	struct section counters = {};
+	struct params params = {};
+	struct btf *btf = btf__load_from_kernel_by_id(reg->btf_id);
+	int err = 0;
+
+	if (reg->btf_id && !btf)
+		err = fail("cannot read BTF %u: %s", reg->btf_id, strerror(errno));
+	if (!err && !params_read(&params, reg->btf_id) && !section_read(&counters, reg->btf_id, ".bss")) {
+		show_head(reg->object, reg);
+		err = show_cgroups(reg, o, all);
+	} else {
+		err = -1;
+	}
+	if (!err) {
+		show_vars("parameters", &params.vars, params.data.bytes, params.rodata.bytes, true);
+		show_vars("counters", &counters.vars, NULL, counters.bytes, false);
+		err = show_programs(reg->btf_id) || show_state(btf) ? -1 : 0;
+	}
+	btf__free(btf);
+	params_free(&params);
+	section_free(&counters);
+	return err;
+}
+
+static int show_built(const struct object *o, struct attachments *all)
+{
+	struct vars none = {};
+
+	attachments_keep(all, args.name);
+	show_head(args.name, NULL);
+	if (show_cgroups(NULL, o, all))
+		return -1;
+	show_vars("parameters", &o->params, o->data, o->rodata, true);
+	show_vars("counters", &none, NULL, NULL, false);
+	return show_programs(0) || show_state(o->btf) ? -1 : 0;
+}
+
+static int show(void)
+{
+	const struct registered *reg = NULL;
+	struct attachments all = {};
+	struct registry r = {};
+	struct object o = {};
+	int err = registry_read(&r) || attachments_read(&all) ? -1 : 0;
+
+	if (!err)
+		reg = registry_find(&r, args.name);
+	if (reg)
+		err = show_registered(reg, object_open_if_built(&o, reg->object) ? &o : NULL, &all);
+	else if (!err)
+		err = object_open_controller(&o, args.name, NULL) ? -1 : show_built(&o, &all);
+	object_close(&o);
+	attachments_free(&all);
+	registry_free(&r);
+	return err;
+}
+
+static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
+static const struct opt opts[] = { OPT_JSON(&args.json), {} };
+
+const struct command cmd_show = {
+	.name = "show", .words = words, .opts = opts, .objects = true, .run = show,
+	.summary = "parameters, counters and programs of a controller",
+	.about = "Parameters marked \"live\" can be changed by `set`.",
+};

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* `use --default`: the default of a namespace, and what it was before. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "use.h"
+
+static int set_default(const char *cc)
+{
+	int err = 0, fd = open(DEFAULT_CC, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, cc, strlen(cc)) < 0)
+		err = -errno;
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* Did `use` make `cc` the default? It did so at any moment of its work, and of its undoing: hence two names. */
+static bool is_given(const struct words *state, const char *cc)
+{
+	return !strcmp(state->word[1], cc) || !strcmp(state->word[2], cc);
+}
+
+/* The default is as before: so is what is remembered of it. */
+static int restore_state(const struct before *b)
+{
+	const char *file = state_default();
+
+	if (!file)
+		return -1;
+	return b->known ? state_write(file, &b->state) : state_remove(file);
+}
+
+int default_use(const char *cc, struct before *b)
+{
+	const char *file = state_default();
+	struct words next = {};
+	int err;
+
+	if (!file || netns_default(b->now))
+		return -1;
+	if (!*b->now)
+		return fail("--default: this network namespace has none");
+	b->known = state_read(file, &b->state);
+	if (b->known < 0)
+		return -1;
+	if (strcmp(b->now, cc)) {
+		memcpy(next.word[0], is_given(&b->state, b->now) ? b->state.word[0] : b->now, CC_NAME_LEN);
+		snprintf(next.word[1], CC_NAME_LEN, "%s", cc);
+		memcpy(next.word[2], b->now, CC_NAME_LEN);
+		if (state_write(file, &next))
+			return -1;
+	}
+	err = set_default(cc); /* of that name it may have been an older instance */
+	if (!err)
+		return 0;
+	if (strcmp(b->now, cc))
+		restore_state(b);
+	if (err == -EPERM && !geteuid())
+		return fail("--default: this namespace may not have %s: add it to net.ipv4.tcp_allowed_congestion_control "
+			    "of the first one", cc);
+	if (err == -EPERM || err == -EACCES)
+		return fail("--default: not permitted: run it as root (it needs CAP_NET_ADMIN)");
+	return fail("--default: %s cannot be made the default: %s", cc, strerror(-err));
+}
+
+void default_undo(const char *cc, const struct before *b)
+{
+	int err = strcmp(b->now, cc) ? set_default(b->now) : 0;
+
+	if (err)
+		fail("--default: cannot be set back to %s: %s", b->now, strerror(-err));
+	else if (strcmp(b->now, cc))
+		restore_state(b);
+}
+
+int default_unuse(const char *cc, bool only_count)
+{
+	const char *candidates[] = { "", "cubic", "reno" }, *file; /* a namespace may not be allowed the first two any more */
+	char now[CC_NAME_LEN];
+	struct words state;
+	int err = -ENOENT;
+
+	if (netns_default(now))
+		return -1;
+	if (strcmp(now, cc) || only_count)
+		return !strcmp(now, cc);
+	file = state_default();
+	if (!file || state_read(file, &state) < 0)
+		return -1;
+	if (is_given(&state, cc)) /* else another has set it */
+		candidates[0] = state.word[0];
+	for (int i = 0; i < 3 && (err == -ENOENT || err == -EPERM || err == -EBUSY); i++)
+		if (*candidates[i] && strcmp(candidates[i], cc))
+			err = set_default(candidates[i]);
+	if (err)
+		return fail("--default: nothing else can be made the default (%s): set it by sysctl net.ipv4.tcp_congestion_control",
+			    strerror(-err));
+	return state_remove(file) ? -1 : 1;
+}
+
+struct renewal {
+	const char *cc;
+	bool failed;
+};
+
+static int renew_one(const struct netns_id *id, void *ctx)
+{
+	struct renewal *w = ctx;
+	char now[CC_NAME_LEN];
+	int err = 0;
+
+	if (netns_default(now))
+		w->failed = true;
+	else if (!strcmp(now, w->cc))
+		err = set_default(w->cc);
+	if (err) {
+		fail("%s stays the default of %s as it was loaded before: %s", w->cc, id->name, strerror(-err));
+		w->failed = true;
+	}
+	return 0;
+}
+
+int defaults_renew(const char *cc)
+{
+	struct renewal w = { .cc = cc };
+
+	return netns_each(renew_one, &w) || w.failed ? -1 : 0;
+}
