@@ -96,38 +96,69 @@ static bool same(const struct stat *a, const struct stat *b)
 	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-static bool is_foreign(const struct walk *w, int ns)
+/* What we lack ourselves: then a namespace was not looked into that is there, and may be of interest. */
+static bool is_lack(int err)
+{
+	return err == EMFILE || err == ENFILE || err == ENOMEM || err == EIO;
+}
+
+/* Said once: each one that follows lacks the same. */
+static int fail_lack(int err)
+{
+	static bool said;
+
+	if (!said)
+		fail("cannot look into every network namespace: %s", strerror(err));
+	said = true;
+	return -1;
+}
+
+/* -1 with a message. */
+static int is_foreign(const struct walk *w, int ns)
 {
 	struct stat owner;
-	int fd = w->user.st_ino ? ioctl(ns, NS_GET_USERNS) : -1; /* 0: this kernel has no user namespaces */
-	bool foreign = w->user.st_ino && (fd < 0 || fstat(fd, &owner) || !same(&owner, &w->user));
+	int foreign, fd;
 
-	if (fd >= 0)
-		close(fd);
+	if (!w->user.st_ino) /* this kernel has no user namespaces */
+		return false;
+	fd = ioctl(ns, NS_GET_USERNS);
+	if (fd < 0)
+		return is_lack(errno) ? fail_lack(errno) : true;
+	foreign = fstat(fd, &owner) || !same(&owner, &w->user);
+	close(fd);
 	return foreign;
 }
 
-static void visit(struct walk *w, const char *path, const char *name)
+static bool is_seen(const struct walk *w, const struct stat *st)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	for (int i = 0; i < w->nr; i++)
+		if (w->seen[i].ino == st->st_ino && w->seen[i].dev == st->st_dev)
+			return true;
+	return false;
+}
+
+/* Look into it, if it is another than those before. -1 with a message, unless it is none, or none of ours to see. */
+static int enter(struct walk *w, int ns, const char *name)
+{
 	struct netns_id *id;
 	struct stat st;
+	int foreign;
 
-	if (fd < 0 || fstat(fd, &st))
-		goto cleanup; /* it vanished meanwhile, or is none of ours to see */
-	for (int i = 0; i < w->nr; i++)
-		if (w->seen[i].ino == st.st_ino && w->seen[i].dev == st.st_dev)
-			goto cleanup;
+	if (fstat(ns, &st))
+		return is_lack(errno) ? fail_lack(errno) : 0;
+	if (is_seen(w, &st))
+		return 0;
 	id = realloc(w->seen, (w->nr + 1) * sizeof(*id));
-	if (!id) {
-		w->err = fail("out of memory");
-		goto cleanup;
-	}
+	if (!id)
+		return fail_lack(ENOMEM);
 	w->seen = id;
-	if (setns(fd, CLONE_NEWNET))
-		goto cleanup;
+	foreign = is_foreign(w, ns);
+	if (foreign < 0)
+		return -1;
+	if (setns(ns, CLONE_NEWNET))
+		return is_lack(errno) ? fail_lack(errno) : 0;
 	id = &w->seen[w->nr++];
-	*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino, .own = same(&st, &w->own), .foreign = is_foreign(w, fd) };
+	*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino, .own = same(&st, &w->own), .foreign = foreign };
 	snprintf(id->name, sizeof(id->name), "%s", name);
 	for (char *c = id->name; *c; c++) /* whoever named it may have meant the terminal */
 		if (*c < ' ' || *c > '~')
@@ -140,9 +171,21 @@ static void visit(struct walk *w, const char *path, const char *name)
 		fail("cannot return to the own network namespace: %s", strerror(errno));
 		exit(EXIT_FAILURE);
 	}
-cleanup:
-	if (fd >= 0)
-		close(fd);
+	return 0;
+}
+
+static void visit(struct walk *w, const char *path, const char *name)
+{
+	int ns = open(path, O_RDONLY | O_CLOEXEC);
+
+	if (ns < 0) {
+		if (is_lack(errno)) /* else it vanished meanwhile, or is none of ours to see */
+			w->err = fail_lack(errno);
+		return;
+	}
+	if (enter(w, ns, name))
+		w->err = -1;
+	close(ns);
 }
 
 static void visit_all(struct walk *w, const char *dir, bool processes)
@@ -151,13 +194,15 @@ static void visit_all(struct walk *w, const char *dir, bool processes)
 	struct dirent *e;
 	DIR *d = opendir(dir);
 
-	while (d && (e = readdir(d))) {
+	while (d && (errno = 0, e = readdir(d))) {
 		if (e->d_name[0] == '.' || (processes && !isdigit((unsigned char)e->d_name[0])))
 			continue;
 		snprintf(path, sizeof(path), processes ? "%s/%s/ns/net" : "%s/%s", dir, e->d_name);
 		snprintf(name, sizeof(name), "%s %s", processes ? "pid" : "netns", e->d_name);
 		visit(w, path, name);
 	}
+	if (is_lack(errno))
+		w->err = fail_lack(errno);
 	if (d)
 		closedir(d);
 }
@@ -221,6 +266,8 @@ static int read_one(const struct netns_id *id, void *ctx)
 		err = 0; /* no tcp_diag module: nothing to count with */
 	if (!err)
 		err = keep_routes(ns);
+	if (is_lack(-err))
+		return fail_lack(-err);
 	if (err)
 		ns->unread = netlink_error(err);
 	return 0;

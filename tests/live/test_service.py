@@ -824,6 +824,20 @@ def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):  # noqa
         assert refusals > 1 and done.returncode == 0
 
 
+def test_a_namespace_that_cannot_be_looked_into_is_told(alias, pair):  # noqa: F811
+    """With too few descriptors for it, no command takes it for one that does not use the controller."""
+    name, told = alias(), []
+    asymcc("load", "fast", "--as", name)
+    inside(pair, "use", name, "--default")
+    for limit in range(4, 20):
+        for argv in (["list", "--json"], ["unload", name]):
+            done = run("prlimit", f"--nofile={limit}", ASYMCC, *argv, check=False)
+            assert kernel_has(name), (limit, done)
+            assert done.returncode == 1 and done.stderr.count("\n") == 1 or f"netns {pair.client}" in done.stdout, (limit, done)
+            told.append("cannot look into every network namespace: Too many open files" in done.stderr)
+    assert any(told[0::2]) and f"default of netns {pair.client}" in done.stderr
+
+
 def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):  # noqa: F811
     """And of none that is there, with a name or by a process alone."""
 
