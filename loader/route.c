@@ -25,9 +25,14 @@ struct request {
 	bool full; /* it would take more than there is room for */
 };
 
+static struct rtmsg *rtm(const struct nlmsghdr *h)
+{
+	return NLMSG_DATA(h);
+}
+
 static const struct rtattr *find(const struct nlmsghdr *h, int type, size_t least)
 {
-	return netlink_attr(RTM_RTA(NLMSG_DATA(h)), RTM_PAYLOAD(h), type, least);
+	return netlink_attr(RTM_RTA(rtm(h)), RTM_PAYLOAD(h), type, least);
 }
 
 static __u32 number(const struct nlmsghdr *h, int type, __u32 missing)
@@ -40,7 +45,7 @@ static __u32 number(const struct nlmsghdr *h, int type, __u32 missing)
 /* The address of the prefix; NULL: that of all. */
 static const void *dst_of(const struct nlmsghdr *h)
 {
-	const struct rtattr *a = find(h, RTA_DST, address_bits(((struct rtmsg *)NLMSG_DATA(h))->rtm_family) / 8);
+	const struct rtattr *a = find(h, RTA_DST, address_bits(rtm(h)->rtm_family) / 8);
 
 	return a ? RTA_DATA(a) : NULL;
 }
@@ -56,12 +61,12 @@ static void read_cc(struct route *route)
 
 static __u32 table_of(const struct nlmsghdr *h)
 {
-	return number(h, RTA_TABLE, ((struct rtmsg *)NLMSG_DATA(h))->rtm_table);
+	return number(h, RTA_TABLE, rtm(h)->rtm_table);
 }
 
 static void write_text(struct route *route)
 {
-	const struct rtmsg *r = NLMSG_DATA(route->message);
+	const struct rtmsg *r = rtm(route->message);
 	const void *dst = dst_of(route->message);
 	__u32 table = table_of(route->message);
 	__u32 metric = number(route->message, RTA_PRIORITY, 0), usual = r->rtm_family == AF_INET ? 0 : DEFAULT_METRIC_V6;
@@ -82,7 +87,7 @@ static void write_text(struct route *route)
 
 static bool is_to(const struct nlmsghdr *h, const struct prefix *p)
 {
-	const struct rtmsg *r = NLMSG_DATA(h);
+	const struct rtmsg *r = rtm(h);
 	const void *dst = dst_of(h);
 
 	if (table_of(h) != p->table || r->rtm_dst_len != p->len)
@@ -98,7 +103,7 @@ struct key {
 
 static struct key key_of(const struct nlmsghdr *h)
 {
-	const struct rtmsg *r = NLMSG_DATA(h);
+	const struct rtmsg *r = rtm(h);
 	const void *dst = dst_of(h);
 	struct key k = { table_of(h), number(h, RTA_PRIORITY, 0), r->rtm_dst_len, r->rtm_tos, {} };
 
@@ -119,7 +124,7 @@ struct reading {
 
 static int keep(const struct nlmsghdr *h, void *ctx)
 {
-	const struct rtmsg *r = NLMSG_DATA(h);
+	const struct rtmsg *r = rtm(h);
 	struct route route = {}, *room;
 	struct reading *d = ctx;
 	struct routes *l = d->routes;
@@ -261,12 +266,12 @@ void routes_free(struct routes *r)
 
 bool route_is_ours(const struct route *r)
 {
-	return ((struct rtmsg *)NLMSG_DATA(r->message))->rtm_protocol == RTPROT_ASYMCC;
+	return rtm(r->message)->rtm_protocol == RTPROT_ASYMCC;
 }
 
 bool route_is_advertised(const struct route *r)
 {
-	return ((struct rtmsg *)NLMSG_DATA(r->message))->rtm_protocol == RTPROT_RA;
+	return rtm(r->message)->rtm_protocol == RTPROT_RA;
 }
 
 /* The route's metrics, but for the controller, and then that. */
@@ -300,19 +305,57 @@ static void clear_state(struct rtattr *multipath)
 		n->rtnh_flags &= RTNH_F_ONLINK | RTNH_F_PERVASIVE;
 }
 
+static bool is_hop(int type)
+{
+	return type == RTA_GATEWAY || type == RTA_VIA || type == RTA_OIF || type == RTA_MULTIPATH;
+}
+
+static bool is_place(int type)
+{
+	return type == RTA_DST || type == RTA_SRC || type == RTA_TABLE || type == RTA_PRIORITY;
+}
+
+/* What the kernel told of the route, but for what it tells in another way than it takes it; `to`: without its prefix, table and metric. */
+static void add_rest(struct request *q, const struct nlmsghdr *h, bool to)
+{
+	bool by_object = number(h, RTA_NH_ID, 0); /* then the kernel tells the hops, and takes none */
+	int left = RTM_PAYLOAD(h);
+
+	for (const struct rtattr *a = RTM_RTA(rtm(h)); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
+		int type = a->rta_type & NLA_TYPE_MASK;
+		struct rtattr *copy;
+
+		if (type == RTA_METRICS || type == RTA_CACHEINFO || (by_object && is_hop(type)) || (to && is_place(type)))
+			continue;
+		copy = add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
+		if (copy && type == RTA_MULTIPATH)
+			clear_state(copy);
+	}
+}
+
+/* A route that ends, ends as it would have. */
+static void add_end(struct request *q, const struct nlmsghdr *h)
+{
+	const struct rtattr *a = find(h, RTA_CACHEINFO, sizeof(struct rta_cacheinfo));
+	const struct rta_cacheinfo *cache = a ? RTA_DATA(a) : NULL;
+	__u32 seconds;
+
+	if (!cache || cache->rta_expires <= 0)
+		return;
+	seconds = ((__u32)cache->rta_expires + TICKS - 1) / TICKS; /* the kernel's most is INT_MAX */
+	add(q, RTA_EXPIRES, &seconds, sizeof(seconds));
+}
+
 /* A change of the route as the kernel told it; `to` not NULL: another route, to that prefix, of ours. */
 static int change(const struct nlmsghdr *h, int type, int flags, const char *cc, const struct prefix *to)
 {
 	struct request *q = calloc(1, sizeof(*q));
-	bool by_object = number(h, RTA_NH_ID, 0);
-	const struct rtattr *cache = find(h, RTA_CACHEINFO, sizeof(struct rta_cacheinfo));
-	int err, left = RTM_PAYLOAD(h);
-	struct rtattr *copy;
+	int err;
 
 	if (!q)
 		return -ENOMEM;
 	begin(q, type, flags | NLM_F_ACK);
-	q->r = *(struct rtmsg *)NLMSG_DATA(h);
+	q->r = *rtm(h);
 	q->r.rtm_flags &= RTNH_F_ONLINK | RTNH_F_PERVASIVE;
 	if (to) {
 		q->r.rtm_dst_len = to->len;
@@ -321,22 +364,9 @@ static int change(const struct nlmsghdr *h, int type, int flags, const char *cc,
 		q->r.rtm_src_len = q->r.rtm_tos = 0;
 		add(q, RTA_DST, to->addr, address_bits(to->family) / 8);
 	}
-	for (const struct rtattr *a = RTM_RTA(NLMSG_DATA(h)); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
-		int what = a->rta_type & NLA_TYPE_MASK;
-
-		if (what == RTA_METRICS || what == RTA_CACHEINFO ||
-		    (by_object && (what == RTA_GATEWAY || what == RTA_VIA || what == RTA_OIF || what == RTA_MULTIPATH)) ||
-		    (to && (what == RTA_DST || what == RTA_SRC || what == RTA_TABLE || what == RTA_PRIORITY)))
-			continue;
-		copy = add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
-		if (copy && what == RTA_MULTIPATH)
-			clear_state(copy);
-	}
-	if (cache && !to && ((struct rta_cacheinfo *)RTA_DATA(cache))->rta_expires > 0) {
-		__u32 seconds = ((__u32)((struct rta_cacheinfo *)RTA_DATA(cache))->rta_expires + TICKS - 1) / TICKS; /* the kernel's most is INT_MAX */
-
-		add(q, RTA_EXPIRES, &seconds, sizeof(seconds));
-	}
+	add_rest(q, h, to);
+	if (!to)
+		add_end(q, h);
 	add_metrics(q, find(h, RTA_METRICS, 0), cc);
 	err = talk(q, NULL, NULL);
 	free(q);
@@ -381,7 +411,7 @@ int route_make(const struct prefix *p, const char *cc)
 	err = talk(q, take, &way);
 	if (!err && !way)
 		err = -ENETUNREACH;
-	if (!err && ((struct rtmsg *)NLMSG_DATA(way))->rtm_type != RTN_UNICAST)
+	if (!err && rtm(way)->rtm_type != RTN_UNICAST)
 		err = -ENETUNREACH;
 	if (!err)
 		err = change(way, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, cc, p);
