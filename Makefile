@@ -38,7 +38,7 @@ PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 DEBS ?= $(B)
 
-PACKAGES := clang llvm gcc make libc6-dev libbpf-dev libelf-dev zlib1g-dev bpftool iproute2 iperf3 ethtool nftables \
+PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 FUZZ_PACKAGES := libclang-rt-dev
 TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)

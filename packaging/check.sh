@@ -18,7 +18,7 @@ set -eu
 export DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8
 files() { find / -xdev \( -path /proc -o -path /sys -o -path /dev -o -path /tmp -o -path /run/systemd -o -path /var/cache -o -path /var/lib/apt \
 	-o -path /var/log -o -path /var/lib/dpkg \) -prune -o -print | sort; }
-apt-get install -y --no-install-recommends libbpf1 libelf1 >/dev/null 2>&1 # what it depends on shall not count
+apt-get satisfy -y --no-install-recommends "$(dpkg-deb -f /tmp/asymcc.deb Depends)" >/dev/null 2>&1 # what it depends on shall not count
 files >/tmp/before
 apt-get install -y --no-install-recommends /tmp/asymcc.deb >/dev/null
 [ -z "$(dpkg --verify asymcc)" ]
