@@ -109,7 +109,7 @@ $(B)/asymcc: $(LOADER) $(wildcard loader/*.h) Makefile | $(B)/.deps
 # What the verifier shall refuse, tests/verifier: for tests alone.
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 
-$(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h bpf/asymcc.bpf.h Makefile | $(B)/.deps
+$(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
 	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
 
 # --- installation -------------------------------------------------------------------------

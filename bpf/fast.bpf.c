@@ -30,7 +30,8 @@
  *  - baseRTT is the minimum of the whole connection, as in the papers. It must not age: a base
  *    measured in the flow's own queue asks for alpha packets more, and the window runs away.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

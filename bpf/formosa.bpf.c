@@ -53,7 +53,8 @@
  *    reverse queue is what must not count. Without timestamps only losses tell.
  *  - After an idle time of n seconds W has been halved n times, not below 10.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 #include <bpf/bpf_endian.h>
 

@@ -34,7 +34,8 @@
  *    Winc is one window at most: at RTTs below Dmin' (3) would ask for more.
  *  - Not limited by cwnd: no window grows. No RTT sample yet: Reno.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

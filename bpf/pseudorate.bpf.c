@@ -32,7 +32,8 @@
  *  - Loss (and ECN): half, Bound that half until a whole cycle after the recovery. Timeout: the
  *    same from (0, 1). A cycle that the application limited, or without an RTT sample, changes no Bound.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

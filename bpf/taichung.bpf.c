@@ -35,7 +35,8 @@
  *    random loss. Until the first sample after a loss the value of (11) holds.
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

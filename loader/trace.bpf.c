@@ -3,7 +3,8 @@
  * Record what TCP does, at the least cost per packet: two tracepoints that every kernel has,
  * no wakeups, and no state but the open bins. The records are described in trace.h.
  */
-#include "asymcc.bpf.h"
+#include "compat.bpf.h"
+#include "declare.bpf.h"
 #include "trace.h"
 
 #include <bpf/bpf_endian.h>
@@ -48,7 +49,7 @@ struct { /* the loader makes room for as many as it puts in */
 	__type(value, u8);
 } ends SEC(".maps");
 
-/* Views of kernel structures; ___trace keeps those apart that asymcc.bpf.h has already. */
+/* Views of kernel structures; ___trace keeps those apart that kernel.bpf.h has already. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct in6_addr {

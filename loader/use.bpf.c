@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* `asymcc use NAME --cgroup PATH`: every connection that the cgroup opens or accepts takes the controller. */
-#include "asymcc.bpf.h"
+#include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

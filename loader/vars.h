@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data,
- * COUNTER() in .bss, STATE() (bpf/asymcc.bpf.h). */
+ * COUNTER() in .bss, STATE() (bpf/declare.bpf.h). */
 #ifndef VARS_H
 #define VARS_H
 

@@ -36,7 +36,8 @@
  *    To a SYN with hello a host agrees whatever its tcp_ecn: the SYN of a sender is ECT itself, which others
  *    refuse. Ingress sees it and leaves a note, since where ECN is agreed on no option can be read. Without ECN, or if the peer does not know the option, the connection goes on as the kernel's Reno.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 #include <bpf/bpf_endian.h>
 

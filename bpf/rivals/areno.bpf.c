@@ -43,7 +43,8 @@
  *    packet that the stack sets.
  *  - Not limited by cwnd: no growth; Wprobe may shrink.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -21,7 +21,8 @@
  * Widths are the module's: windows above 2^21 packets wrap. Not the module's: it takes a
  * max_increment of 0 or an initial_ssthresh of 1, and dies or starts from it.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 #include <rivals/reno.bpf.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

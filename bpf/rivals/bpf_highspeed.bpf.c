@@ -18,7 +18,8 @@
  * ACKs, not packets: delayed and stretch ACKs slow it down, in slow start they do not.
  * Not the module's: it limits the clamp to 2^25 packets, which a BPF program may not write.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 #include <rivals/reno.bpf.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

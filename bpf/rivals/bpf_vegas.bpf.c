@@ -19,7 +19,8 @@
  * Widths are the module's too: (1) wraps where the product exceeds 2^32, at 1000 packets after 4.3 s
  * in queues. What is not the module's: under a clamp of one packet (2) stays there, and no ssthresh is 1.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 #include <rivals/reno.bpf.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -19,7 +19,8 @@
  * second an RTT of 41 ms is 44. So do we, or the windows would differ. RTTs are kept in us here: to
  * round the smallest up is to take the smallest of those rounded up. Not the module's: (2) obeys the clamp.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 #include <rivals/reno.bpf.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

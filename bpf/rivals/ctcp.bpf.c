@@ -30,7 +30,8 @@
  *  - Not limited by cwnd: no growth, and none of dwnd in a round trip in which that happened. No RTT
  *    sample yet: Reno.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

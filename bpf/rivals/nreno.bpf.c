@@ -17,7 +17,8 @@
  *    window. No ACK grows the window in it, as there.
  *  - ns-2's senders always have data. Without, the window does not grow.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

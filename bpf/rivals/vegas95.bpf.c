@@ -31,7 +31,8 @@
  *  - [N] lets a round trip of one packet replace RTTmin: not here.
  *  - Growth is per acknowledged packet. Not limited by cwnd: no growth.
  */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

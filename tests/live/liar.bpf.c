@@ -4,7 +4,7 @@
  * `tc filter add dev DEV ingress bpf direct-action obj liar.bpf.o sec FAULT`.
  * They change options of kind 253 (see bpf/formosa.bpf.c), or lose segments.
  */
-#include "asymcc.bpf.h"
+#include "kernel.bpf.h"
 
 #include <bpf/bpf_endian.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* One line for each socket that has an entry in a storage map: `bpftool iter pin storages.bpf.o PATH map MAP`. */
-#include "asymcc.bpf.h"
+#include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -403,7 +403,8 @@ def test_kernel_without_btf():
 
 
 CONTROLLER = """
-#include "asymcc.bpf.h"
+#include "compat.bpf.h"
+#include "declare.bpf.h"
 char LICENSE[] SEC("license") = "GPL";
 PARAM(s32, bias, -7, -100, 100, "us", "a signed one | with a bar");
 PARAM(u8, tiny, 3, 0, 255, "-", "a small one");
@@ -503,11 +504,13 @@ def test_program_that_no_member_names(tmp_path, alias):
 def test_member_this_kernel_lacks(tmp_path, alias):
     name = alias()
     own = (
-        (ROOT / "bpf" / "asymcc.bpf.h")
+        (ROOT / "bpf" / "compat.bpf.h")
         .read_text()
-        .replace("\tu32 flags;\n\tchar name", "\tvoid (*telepathy)(struct sock *sk);\n\tchar name")
+        .replace("	u32 flags;
+	char name", "	void (*telepathy)(struct sock *sk);
+	char name")
     )
-    (tmp_path / "asymcc.bpf.h").write_text(own)
+    (tmp_path / "compat.bpf.h").write_text(own)
     assert "telepathy" in own
     build(tmp_path, name)
     assert "tcp_congestion_ops.telepathy" in refused("load", name, "--objects", tmp_path)

@@ -6,7 +6,7 @@
 #ifndef REFUSED_H
 #define REFUSED_H
 
-#include "asymcc.bpf.h"
+#include "compat.bpf.h"
 
 #ifndef LICENCE
 #define LICENCE "Dual BSD/GPL"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* Who watches does not write. refused: only read is supported */
-#include "asymcc.bpf.h"
+#include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

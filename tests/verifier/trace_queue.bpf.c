@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A record that is taken of the ring and never given. refused: Unreleased reference|reference leak */
-#include "asymcc.bpf.h"
+#include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A controller with one fault, or none: what a search at random has to find. */
-#include "asymcc.bpf.h"
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 
 enum { NONE, GROWS_UNUSED, NO_CLAMP, NO_WINDOW, SHARED, BY_ZERO, BEYOND, TOO_LARGE, IN_RECOVERY, SSTHRESH_1, RAISES, LOWERS };
 PARAM(u32, fault, NONE, NONE, LOWERS, "-", "which");

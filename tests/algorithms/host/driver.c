@@ -48,10 +48,12 @@
  */
 #define ROOM 256
 #define rcv_nxt room_[ROOM / sizeof(u32)], rcv_nxt /* the view's first member */
+#include "kernel.bpf.h"
+#undef rcv_nxt
 #define mul_div mul_div_of_the_kernel
 #define pace pace_of_the_kernel
-#include "asymcc.bpf.h"
-#undef rcv_nxt
+#include "declare.bpf.h"
+#include "sender.bpf.h"
 #undef mul_div
 #undef pace
 

@@ -27,7 +27,7 @@ from .driver import HERE, OUT, TOP, build, controllers
 
 CORPUS = HERE / "corpus"
 FOUND = TOP / "build" / "fuzz"
-SHARED = TOP / "bpf" / "asymcc.bpf.h"
+SHARED = TOP / "bpf" / "sender.bpf.h"
 LONGEST = 512  # bytes of an input
 
 

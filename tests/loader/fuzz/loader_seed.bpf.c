@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A small object with one of each that asymcc reads: what the fuzzer starts from. */
-#include "asymcc.bpf.h"
+#include "compat.bpf.h"
+#include "declare.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

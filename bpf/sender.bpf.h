@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a sender does whatever its law: rounds, RTT samples, taking over a window that the stack changed,
+ * limits; and fixed point, in which laws count.
+ */
+#ifndef SENDER_BPF_H
+#define SENDER_BPF_H
+
+#include "compat.bpf.h"
+
+/* --- fixed point ---------------------------------------------------------------------- */
+
+#define Q20 20 /* windows in packets << 20: one ACK's growth shows up to the largest window */
+
+#define W_MAX (1u << 20)      /* packets; in Q20 2^40 */
+#define W_MIN 2u              /* packets; only an RTO goes below */
+#define RTT_MAX_US (1u << 26) /* 67 s; a longer sample counts as this */
+
+/* a * b / c; the caller sees to it that a * b < 2^64. A zero c counts as 1: x/0 is 0 in BPF. */
+static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
+{
+	return a * b / max_u64(c, 1);
+}
+
+/* Reno's growth, one packet a window: `acked` packets' share of window w, packets in Q20 both. */
+static __always_inline u64 reno_growth(u64 w_q20, u32 acked)
+{
+	/* 2^20 packets << 40 = 2^60 */
+	return (min_u64(acked, W_MAX) << (2 * Q20)) / max_u64(w_q20, 1u << Q20);
+}
+
+/* --- what the stack tells, and what it is told ------------------------------------------ */
+
+/* For a law that paces, in bytes/s: by fq if the device has it, else by the stack's own timer. */
+static __always_inline void pace(struct sock *sk, u64 rate)
+{
+	struct sock___pacing *p = (struct sock___pacing *)sk;
+
+	if (p->sk_pacing_status == SK_PACING_NONE)
+		p->sk_pacing_status = SK_PACING_NEEDED;
+	p->sk_pacing_rate = min_u64(rate, p->sk_max_pacing_rate);
+}
+
+/* Did the window, and not the application, limit the last flight? */
+static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
+{
+	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+}
+
+/*
+ * For laws that have Reno's slow start: in it a window that is less than twice what was in flight
+ * may grow too, as in the stack's tcp_is_cwnd_limited().
+ */
+static __always_inline bool may_grow(const struct tcp_sock *tp)
+{
+	return is_cwnd_limited(tp) ||
+	       (tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out);
+}
+
+/* Is the stack repairing losses, or reducing? Then what was measured is not the path at work. */
+static __always_inline bool in_recovery(const struct inet_connection_sock *icsk)
+{
+	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) >= TCP_CA_CWR;
+}
+
+/* --- rounds, RTT samples, the window ---------------------------------------------------- */
+
+/* Stands first in a controller's private state. Times in us of tcp_mstamp. */
+struct sender {
+	u64 round_stamp; /* when this round began */
+	u64 ack_stamp;   /* when the last ACK came */
+	u32 round_end;   /* snd_nxt when this round began */
+	u32 cwnd;        /* snd_cwnd as we left it: another value means the stack changed it */
+	u32 rtt_last;    /* latest RTT sample, us; 0: none yet */
+	u32 rtt_min;     /* smallest, us; 0: none yet */
+	u32 rtt_young;   /* smallest since young_s, us: the next rtt_min when that has aged */
+	u32 young_s;     /* seconds */
+};
+
+/*
+ * A round begins with an ACK and ends with the ACK of what that one let go: one RTT. The first ACK
+ * of a flight is the first of its round, so that the gap before it belongs to no round. After an
+ * RTO snd_nxt stays beyond a flight that counts as lost: hence no further than what is in flight.
+ */
+static __always_inline void round_start(struct sender *s, const struct tcp_sock *tp)
+{
+	u32 end = tp->snd_una + min_u64((u64)packets_in_flight(tp) * tp->mss_cache, 1u << 30);
+
+	s->round_end = before(end, tp->snd_nxt) ? end : tp->snd_nxt;
+	s->round_stamp = tp->tcp_mstamp;
+}
+
+static __always_inline bool round_over(const struct sender *s, const struct tcp_sock *tp)
+{
+	return before(s->round_end, tp->snd_una);
+}
+
+/*
+ * Take an RTT sample. False if the ACK gave none (of a retransmitted packet, say). rtt_min is the
+ * minimum of the connection or, with age_s, of at least the last age_s / 2 and at most age_s
+ * seconds.
+ */
+static __always_inline bool
+rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s)
+{
+	u32 rtt, now_s;
+
+	if (sample->rtt_us <= 0)
+		return false;
+	rtt = min_u64(sample->rtt_us, RTT_MAX_US);
+	s->rtt_last = rtt;
+	if (!s->rtt_min || rtt < s->rtt_min)
+		s->rtt_min = rtt;
+	if (!age_s)
+		return true;
+	now_s = tp->tcp_mstamp / 1000000;
+	if (!s->rtt_young || rtt < s->rtt_young)
+		s->rtt_young = rtt;
+	if (!s->young_s)
+		s->young_s = now_s;
+	if (2 * (u64)(now_s - s->young_s) >= age_s) {
+		s->rtt_min = now_s - s->young_s < age_s ? s->rtt_young : rtt;
+		s->rtt_young = rtt;
+		s->young_s = now_s;
+	}
+	return true;
+}
+
+/*
+ * Idle: an RTT without an ACK, nothing in flight. TX_START alone comes with every packet into an
+ * empty network. What was being measured then measures the application. Before the first ACK
+ * there is nothing to forget: the first round begins with the first packet.
+ */
+static __always_inline bool
+idle_ended(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
+{
+	if (ev == CA_EVENT_TX_START && !s->ack_stamp)
+		s->round_stamp = tp->tcp_mstamp;
+	return s->ack_stamp &&
+	       (ev == CA_EVENT_CWND_RESTART ||
+		(ev == CA_EVENT_TX_START && tp->snd_una == tp->snd_nxt &&
+		 tp->tcp_mstamp - s->ack_stamp > tp->srtt_us >> 3));
+}
+
+/*
+ * First window of a connection; 0: leave the stack's. Not of a connection under way that changes
+ * its controller, nor above the 1 that a lost SYN leaves.
+ */
+static __always_inline void first_window(struct tcp_sock *tp, u32 packets)
+{
+	if (packets && !tp->data_segs_out && tp->snd_cwnd > 1)
+		tp->snd_cwnd = min_u64(packets, tp->snd_cwnd_clamp);
+}
+
+/* The largest window that a law may ask for, packets. */
+static __always_inline u32 window_limit(const struct tcp_sock *tp)
+{
+	return min_u64(tp->snd_cwnd_clamp, W_MAX);
+}
+
+/* The stack changed cwnd since we wrote it (recovery, RTO, undo, idle), or we asked to look anew. */
+static __always_inline bool cwnd_changed(const struct sender *s, const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd != s->cwnd;
+}
+
+static __always_inline void cwnd_write(struct sender *s, struct tcp_sock *tp, u32 packets)
+{
+	s->cwnd = max_u64(min_u64(packets, window_limit(tp)), 1);
+	if (tp->snd_cwnd != s->cwnd)
+		tp->snd_cwnd = s->cwnd;
+}
+
+#endif
