@@ -79,7 +79,7 @@ static inline void begin_round(struct fast *f, const struct tcp_sock *tp)
 /* Take over a window that we did not set, and begin anew from it. */
 static inline void reload(struct fast *f, struct tcp_sock *tp)
 {
-	f->w_q8 = min_u64(max_u64(tp->snd_cwnd, 1), W_MAX) << Q8;
+	f->w_q8 = min(max(tp->snd_cwnd, 1), W_MAX) << Q8;
 	f->step_from_q8 = f->step_to_q8 = f->w_q8;
 	f->s.cwnd = tp->snd_cwnd;
 	f->rounds = 0;
@@ -94,7 +94,7 @@ static inline u32 alpha_packets(const struct fast *f, const struct tcp_sock *tp)
 	if (!alpha_mode)
 		return alpha;
 	/* bits per us = Mbit/s. 2^20 packets * 2^16 B * 8 < 2^40; divisor >= 1 */
-	rate_mbit = (u64)(f->w_q8 >> Q8) * tp->mss_cache * 8 / max_u64(f->rtt_avg_q16 >> 16, 1);
+	rate_mbit = (u64)(f->w_q8 >> Q8) * tp->mss_cache * 8 / max(f->rtt_avg_q16 >> 16, 1);
 	return rate_mbit < 10 ? 8 : rate_mbit < 100 ? 20 : 200;
 }
 
@@ -102,8 +102,8 @@ static inline u32 alpha_packets(const struct fast *f, const struct tcp_sock *tp)
 static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
 {
 	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, gain = gamma_q8, next;
-	u64 rtt = max_u64(f->rtt_avg_q16 >> 16, 1);
-	u64 base = min_u64(f->s.rtt_min, rtt);
+	u64 rtt = max(f->rtt_avg_q16 >> 16, 1);
+	u64 base = min(f->s.rtt_min, rtt);
 
 	if (mi_thresh_us && rtt - base < mi_thresh_us) {
 		COUNT(doublings);
@@ -125,7 +125,7 @@ static inline void update(struct fast *f, const struct tcp_sock *tp)
 	u32 next = law(f, tp); /* <= 2^29 */
 
 	/* the law's fraction counts, but at the limits */
-	next = min_u64(max_u64(next, W_MIN << Q8), (u64)window_limit(tp) << Q8);
+	next = min(max(next, W_MIN << Q8), (u64)window_limit(tp) << Q8);
 
 	if (next > f->w_q8 && !f->cwnd_limited) {
 		COUNT(limited_rounds);
@@ -144,12 +144,12 @@ static inline void step(struct fast *f, u32 acked)
 {
 	bool up = f->step_to_q8 > f->step_from_q8;
 	u64 whole = up ? f->step_to_q8 - f->step_from_q8 : f->step_from_q8 - f->step_to_q8;
-	u64 left = up ? max_u64(f->step_to_q8, f->w_q8) - f->w_q8
-		      : f->w_q8 - min_u64(f->step_to_q8, f->w_q8);
+	u64 left = up ? max(f->step_to_q8, f->w_q8) - f->w_q8
+		      : f->w_q8 - min(f->step_to_q8, f->w_q8);
 	/* whole * acked <= 2^28 * 2^20; one packet more than the share, so that rounding ends it */
-	u64 move = mul_div(whole, min_u64(acked, W_MAX), f->step_from_q8 >> Q8) + 1;
+	u64 move = mul_div(whole, min(acked, W_MAX), f->step_from_q8 >> Q8) + 1;
 
-	move = min_u64(move, left);
+	move = min(move, left);
 	f->w_q8 = up ? f->w_q8 + move : f->w_q8 - move;
 }
 
@@ -181,8 +181,8 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		return;
 	}
 	/* (2). A stretch ACK stands for all its packets. 3 << 16 times 2^20 packets < 2^38 */
-	eta_q16 = mul_div(3ULL << 16, min_u64(max_u64(sample->pkts_acked, 1), W_MAX), f->w_q8 >> Q8);
-	eta_q16 = max_u64(min_u64(eta_q16, eta_max_q16), 1); /* 3/w is below 2^-16 from w = 196608 on */
+	eta_q16 = mul_div(3ULL << 16, min(max(sample->pkts_acked, 1), W_MAX), f->w_q8 >> Q8);
+	eta_q16 = max(min(eta_q16, eta_max_q16), 1); /* 3/w is below 2^-16 from w = 196608 on */
 	/* 2^42 * 2^16 = 2^58 */
 	f->rtt_avg_q16 = ((65536 - eta_q16) * f->rtt_avg_q16 + eta_q16 * rtt_q16) >> 16;
 }
@@ -225,7 +225,7 @@ u32 BPF_PROG(fast_ssthresh, struct sock *sk)
 
 	COUNT(losses);
 	f->w_saved_q8 = f->w_q8;
-	return max_u64(tp->snd_cwnd >> 1, W_MIN);
+	return half_window(tp);
 }
 
 SEC("struct_ops/fast_undo_cwnd")
@@ -233,7 +233,7 @@ u32 BPF_PROG(fast_undo_cwnd, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fast *f = inet_csk_ca(sk);
-	u32 cwnd = max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	u32 cwnd = undone_window(tp);
 
 	COUNT(undos);
 	if (cwnd == f->w_saved_q8 >> Q8) { /* keeps the fraction; otherwise cong_avoid reloads */
@@ -255,7 +255,7 @@ void BPF_PROG(fast_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
 	if (idle_ended(&f->s, tp, ev)) {
 		f->rtt_avg_q16 = 0;
-		f->s.cwnd = 0;
+		look_anew(&f->s);
 	}
 }
 

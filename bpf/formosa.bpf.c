@@ -192,12 +192,12 @@ static inline void estimate_sample(struct estimate *e, s64 d, u32 packets, u32 n
 static inline bool estimate_round(struct estimate *e, u32 srtt_us)
 {
 	bool fell = e->var_q16 < 0, signal;
-	u64 l_q8 = min_u64((u64)(fell ? -e->var_q16 : e->var_q16) >> 8, 1ULL << 40);
+	u64 l_q8 = min((u64)(fell ? -e->var_q16 : e->var_q16) >> 8, 1ULL << 40);
 
-	l_q8 = srtt_us ? mul_div(l_q8, min_u64(e->packets, 65535), srtt_us) : 0; /* 2^56 */
+	l_q8 = srtt_us ? mul_div(l_q8, min(e->packets, 65535), srtt_us) : 0; /* 2^56 */
 	if (ftt_norm) /* the sum telescopes to eta / (1 - eta) times the rise */
-		l_q8 = mul_div(min_u64(l_q8, 1ULL << 40), 256 - eta_q8, eta_q8);
-	l_q8 = min_u64(l_q8, 1ULL << 30);
+		l_q8 = mul_div(min(l_q8, 1ULL << 40), 256 - eta_q8, eta_q8);
+	l_q8 = min(l_q8, 1ULL << 30);
 	e->var_q16 = 0;
 	e->packets = 0;
 	if (!fell)
@@ -320,10 +320,10 @@ static inline void begin_round(struct formosa *f, const struct tcp_sock *tp, str
 /* (2), and slow start is over. */
 static inline void on_signal(struct formosa *f)
 {
-	u32 cut = max_u64((u64)f->w * delta_q8 >> 8, 1);
+	u32 cut = max((u64)f->w * delta_q8 >> 8, 1);
 
 	f->hold = f->w < f->ssthresh ? 0 : signal_hold;
-	f->w = max_u64(f->w - min_u64(cut, f->w), W_MIN);
+	f->w = max(f->w - min(cut, f->w), W_MIN);
 	f->ssthresh = f->w;
 	f->peer_signals++;
 	COUNT(signals);
@@ -332,7 +332,7 @@ static inline void on_signal(struct formosa *f)
 /* (1) by `acked` packets, up to ssthresh. */
 static inline void slow_start(struct formosa *f, u32 acked)
 {
-	f->w = min_u64((u64)f->w + acked, f->ssthresh);
+	f->w = min((u64)f->w + acked, f->ssthresh);
 }
 
 /*
@@ -394,10 +394,10 @@ static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_soc
 	u64 cwnd = (u64)flight + (f->w > sent ? f->w - sent : 0);
 
 	/* this round's and, as not yet known to have arrived, the last one's */
-	cwnd = min_u64(cwnd, (u64)f->w + f->w_last);
+	cwnd = min(cwnd, (u64)f->w + f->w_last);
 	if (!sent || (tp->lost_out && !tp->retrans_out)) /* the flag and the first repair wait for nothing */
-		cwnd = max_u64(cwnd, (u64)flight + 1);
-	return min_u64(cwnd, W_MAX);
+		cwnd = max(cwnd, (u64)flight + 1);
+	return min(cwnd, W_MAX);
 }
 
 /* --- the same toward any peer: ACK clocking, delay by timestamps ------------------------------ */
@@ -463,7 +463,7 @@ static inline void timestamp_sample(struct wire *w, const struct tcp_sock *tp)
 static inline bool timestamp_round(struct wire *w, const struct formosa *f,
 				   const struct tcp_sock *tp, u32 carried)
 {
-	s64 change = w->x_min - w->x_held, tick = max_u64(w->tick_us, 1000);
+	s64 change = w->x_min - w->x_held, tick = max(w->tick_us, 1000);
 
 	if (!w->first_us || !w->tick_us)
 		return false;
@@ -505,7 +505,7 @@ static inline void law_by_acks(struct formosa *f, const struct tcp_sock *tp,
 static inline u32 window_by_acks(const struct formosa *f, const struct tcp_sock *tp)
 {
 	if (tp->lost_out && !tp->retrans_out)
-		return max_u64(f->w, (u64)packets_in_flight(tp) + 1);
+		return max(f->w, (u64)packets_in_flight(tp) + 1);
 	return f->w;
 }
 
@@ -521,9 +521,9 @@ void BPF_PROG(formosa_init, struct sock *sk)
 	__builtin_memset(f, 0, sizeof(*f));
 	if (!w || !w->receiving) /* to receive changes no window */
 		first_window(tp, init_cwnd);
-	f->w = f->w_last = min_u64(max_u64(tp->snd_cwnd, 1), W_MAX);
-	f->ssthresh = max_u64(tp->snd_ssthresh, W_MIN);
-	f->srtt_us = min_u64(tp->srtt_us >> 3, RTT_MAX_US); /* of the handshake */
+	f->w = f->w_last = min(max(tp->snd_cwnd, 1), W_MAX);
+	f->ssthresh = max(tp->snd_ssthresh, W_MIN);
+	f->srtt_us = min(tp->srtt_us >> 3, RTT_MAX_US); /* of the handshake */
 	f->delivered = tp->delivered;
 	if (w)
 		w->sender = true;
@@ -576,17 +576,17 @@ void BPF_PROG(formosa_cong_control, struct sock *sk)
 	if (sends_options(w)) {
 		f->peer_queue_us = w->queue_us;
 		law_by_rounds(f, tp, icsk, w);
-		f->w = w->budget = min_u64(f->w, limit);
+		f->w = w->budget = min(f->w, limit);
 		cwnd_write(&f->s, tp, window_by_rounds(f, tp, w));
 	} else {
 		law_by_acks(f, tp, icsk, w);
-		f->w = min_u64(f->w, limit);
+		f->w = min(f->w, limit);
 		cwnd_write(&f->s, tp, window_by_acks(f, tp));
 		percent = f->w < f->ssthresh ? 200 : 120; /* as the stack: ACKs are the clock */
 	}
 	f->delivered = tp->delivered;
 	if (f->srtt_us) /* 2^20 * 2^16 * 10^6 * 2^8 < 2^64 */
-		pace(sk, mul_div((u64)f->w * min_u64(tp->mss_cache, 65535) * 10000, percent, f->srtt_us));
+		pace(sk, mul_div((u64)f->w * min(tp->mss_cache, 65535) * 10000, percent, f->srtt_us));
 }
 
 SEC("struct_ops/formosa_ssthresh")
@@ -597,7 +597,7 @@ u32 BPF_PROG(formosa_ssthresh, struct sock *sk)
 	COUNT(losses);
 	f->w_saved = f->w;
 	f->ssthresh_saved = f->ssthresh;
-	f->w = f->w_last = f->ssthresh = max_u64((u64)f->w * loss_beta_q8 >> 8, W_MIN);
+	f->w = f->w_last = f->ssthresh = max((u64)f->w * loss_beta_q8 >> 8, W_MIN);
 	return f->w;
 }
 
@@ -628,11 +628,11 @@ u32 BPF_PROG(formosa_undo_cwnd, struct sock *sk)
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 
 	COUNT(undos);
-	f->w = f->w_last = max_u64(f->w, f->w_saved);
-	f->ssthresh = max_u64(f->ssthresh, f->ssthresh_saved);
+	f->w = f->w_last = max(f->w, f->w_saved);
+	f->ssthresh = max(f->ssthresh, f->ssthresh_saved);
 	if (w)
 		w->budget = f->w;
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/formosa_cwnd_event")
@@ -646,10 +646,10 @@ void BPF_PROG(formosa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (!idle_ended(&f->s, tp, ev))
 		return;
 	COUNT(idle_restarts);
-	halvings = min_u64((tp->tcp_mstamp - f->s.ack_stamp) / 1000000, 31);
+	halvings = min((tp->tcp_mstamp - f->s.ack_stamp) / 1000000, 31);
 	if (halvings && f->w > 10) {
-		f->ssthresh = max_u64(f->ssthresh, f->w - f->w / 4);
-		f->w = max_u64(f->w >> halvings, 10);
+		f->ssthresh = max(f->ssthresh, f->w - f->w / 4);
+		f->w = max(f->w >> halvings, 10);
 	}
 	f->w_last = f->w;
 	w = bpf_sk_storage_get(&wires, sk, NULL, 0);
@@ -840,7 +840,7 @@ static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 seq,
 		.exid = DATA_EXID,
 		.flags = sent ? 0 : DATA_A,
 		.round = w->round,
-		.srtt = bpf_htons(min_u64(w->srtt_us / 64, 65535)),
+		.srtt = bpf_htons(min(w->srtt_us / 64, 65535)),
 		.stamp = bpf_htonl((u32)(bpf_ktime_get_ns() / 1000)),
 	};
 
@@ -861,7 +861,7 @@ static inline void write_answer(struct bpf_sock_ops *ops, const struct wire *w)
 		.exid = ANSWER_EXID,
 		.signal = (w->signal & ANSWER_SIGNAL) | (w->due ? ANSWER_F : 0),
 		.round = w->last_round,
-		.queue = bpf_htons(min_u64(estimate_queue(&w->in) / 64, 65535)),
+		.queue = bpf_htons(min(estimate_queue(&w->in) / 64, 65535)),
 	};
 
 	bpf_store_hdr_opt(ops, &o, sizeof(o), 0);
@@ -963,7 +963,7 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 	if (!first && (signed char)(o->round - w->last_round) <= 0)
 		return;
 	w->last_round = o->round;
-	w->due = max_u64(w->due, 1);
+	w->due = max(w->due, 1);
 	if (estimate_round(&w->in, w->peer_srtt_us)) {
 		w->signal++;
 		COUNT(signals_sent);
@@ -1076,7 +1076,7 @@ static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_hea
 /* Why must this ACK pass? It goes on the wire if it tells what the sender has to know now. */
 static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack, u32 right, u64 now)
 {
-	u64 silence = max_u64(2000ULL * w->peer_srtt_us, SILENCE_NS);
+	u64 silence = max(2000ULL * w->peer_srtt_us, SILENCE_NS);
 	u32 two = 2 * ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 
 	if (w->due || before(w->end, ack) || (ack != w->last_ack && !w->optioned)) /* data came without options */

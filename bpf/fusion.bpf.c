@@ -91,30 +91,30 @@ static inline void begin_round(struct fusion *f, const struct tcp_sock *tp)
 /* Take over a window that we did not set. */
 static inline void reload(struct fusion *f, const struct tcp_sock *tp)
 {
-	f->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
-	f->reno_q20 = min_u64(f->reno_q20, f->w_q20);
+	f->w_q20 = stack_window(tp) << Q20;
+	f->reno_q20 = min(f->reno_q20, f->w_q20);
 	begin_round(f, tp);
 }
 
 /* B of (3), packets/s << 8; 0: no sample yet. */
 static inline u32 estimate_b(const struct fusion *f)
 {
-	return b_mode ? max_u64(f->b_q8, f->b_last_q8) : f->b_q8;
+	return b_mode ? max(f->b_q8, f->b_last_q8) : f->b_q8;
 }
 
 /* A round is over: its rate is a sample of B, unless it is the application's. */
 static inline void sample_b(struct fusion *f, const struct tcp_sock *tp)
 {
-	u64 packets = min_u64(tp->delivered - f->delivered, W_MAX), us = tp->tcp_mstamp - f->s.round_stamp;
+	u64 packets = min(tp->delivered - f->delivered, W_MAX), us = tp->tcp_mstamp - f->s.round_stamp;
 	/* 2^20 packets << 8 * 10^6 < 2^48; the quotient is held below 2^24 packets/s */
-	u32 b = min_u64(mul_div(packets << 8, 1000000, us), ~0u);
+	u32 b = min(mul_div(packets << 8, 1000000, us), ~0u);
 
 	if (!us || !b || (f->limited && b < estimate_b(f)))
 		return;
 	if (!f->b_q8)
 		f->b_q8 = b;
 	else
-		f->b_q8 = b_mode ? max_u64(f->b_q8, b) : (7ULL * f->b_q8 + b) / 8;
+		f->b_q8 = b_mode ? max(f->b_q8, b) : (7ULL * f->b_q8 + b) / 8;
 	if (b_mode && ++f->b_rounds == B_ROUNDS) {
 		f->b_last_q8 = f->b_q8;
 		f->b_q8 = 0;
@@ -125,24 +125,24 @@ static inline void sample_b(struct fusion *f, const struct tcp_sock *tp)
 /* Slow start to ssthresh, reno_cwnd to its own. Packets acknowledged beyond. */
 static inline u32 slow_start(struct fusion *f, const struct tcp_sock *tp, u32 acked)
 {
-	u32 n = min_u64(acked, min_u64(tp->snd_ssthresh, W_MAX) - (f->w_q20 >> Q20)); /* w stays below 2^40 */
+	u32 n = min(acked, min(tp->snd_ssthresh, W_MAX) - (f->w_q20 >> Q20)); /* w stays below 2^40 */
 
 	f->w_q20 += (u64)n << Q20;
-	f->reno_q20 = max_u64(f->reno_q20, min_u64(f->w_q20, (u64)f->reno_ssthresh << Q20));
+	f->reno_q20 = max(f->reno_q20, min(f->w_q20, (u64)f->reno_ssthresh << Q20));
 	return acked - n;
 }
 
 /* (1) and (2), packets << 20, each at most 2^40. False without an RTT. */
 static inline bool backlog(const struct fusion *f, u64 *diff, u64 *alpha)
 {
-	u32 rtt = f->rtt_q4 >> 4, base = min_u64(f->s.rtt_min, rtt);
+	u32 rtt = f->rtt_q4 >> 4, base = min(f->s.rtt_min, rtt);
 
 	if (!rtt)
 		return false;
 	/* 2^36 * 2^26 = 2^62; 2^36 * 10^6 < 2^56 */
 	*diff = mul_div(f->w_q20 >> 4, rtt - base, rtt) << 4;
 	*alpha = mul_div(f->w_q20 >> 4, dmin_alpha_us, rtt) << 4;
-	*alpha = max_u64(min_u64(*alpha, (u64)W_MAX << Q20), 1u << Q20);
+	*alpha = max(min(*alpha, (u64)W_MAX << Q20), 1u << Q20);
 	return true;
 }
 
@@ -160,16 +160,16 @@ static inline void avoid_congestion(struct fusion *f, u32 acked, bool grow)
 			COUNT(increases);
 			/* (3): 2^40 * 10^6 < 2^60. Then 2^40 * 2^20 = 2^60 */
 			most = mul_div((u64)estimate_b(f) << 8, dmin_winc_us, 1000000) << 4;
-			most = min_u64(most, f->w_q20);
-			share = mul_div(most, min_u64(acked, W_MAX), w);
+			most = min(most, f->w_q20);
+			share = mul_div(most, min(acked, W_MAX), w);
 			if (grow)
-				f->w_q20 += min_u64(share, most);
+				f->w_q20 += min(share, most);
 		} else if (diff > upper_mult * alpha) { /* 16 * 2^40 */
 			f->phase = DECREASE;
 			COUNT(decreases);
 			most = diff - alpha;
-			share = mul_div(most, min_u64(acked, W_MAX), w);
-			f->w_q20 = max_u64(f->w_q20 - min_u64(share, most), W_MIN << Q20);
+			share = mul_div(most, min(acked, W_MAX), w);
+			f->w_q20 = max(f->w_q20 - min(share, most), W_MIN << Q20);
 		} else {
 			f->phase = STEADY;
 			COUNT(steadies);
@@ -239,10 +239,10 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (acked && f->w_q20 >> Q20 >= tp->snd_ssthresh) {
 		avoid_congestion(f, acked, grow);
 		if (f->w_q20 >> Q20 < tp->snd_ssthresh) /* a decrease is no reason for slow start */
-			tp->snd_ssthresh = max_u64(f->w_q20 >> Q20, W_MIN);
+			tp->snd_ssthresh = max(f->w_q20 >> Q20, W_MIN);
 	}
-	f->w_q20 = min_u64(f->w_q20, limit);
-	f->reno_q20 = min_u64(f->reno_q20, limit);
+	f->w_q20 = min(f->w_q20, limit);
+	f->reno_q20 = min(f->reno_q20, limit);
 	cwnd_write(&f->s, tp, f->w_q20 >> Q20);
 }
 
@@ -257,12 +257,12 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 	COUNT(losses);
 	f->reno_saved = f->reno_q20 >> Q20;
 	f->reno_ssthresh_saved = f->reno_ssthresh;
-	f->reno_q20 = max_u64(f->reno_q20 >> 1, W_MIN << Q20);
+	f->reno_q20 = max(f->reno_q20 >> 1, W_MIN << Q20);
 	f->reno_ssthresh = f->reno_q20 >> Q20;
-	f->s.cwnd = 0;
+	look_anew(&f->s);
 	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58 */
-		n = max_u64(n, min_u64(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
-	return max_u64(n, W_MIN);
+		n = max(n, min(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
+	return max(n, W_MIN);
 }
 
 SEC("struct_ops/fusion_undo_cwnd")
@@ -272,10 +272,10 @@ u32 BPF_PROG(fusion_undo_cwnd, struct sock *sk)
 	struct fusion *f = inet_csk_ca(sk);
 
 	COUNT(undos);
-	f->reno_q20 = max_u64(f->reno_q20, (u64)f->reno_saved << Q20);
-	f->reno_ssthresh = max_u64(f->reno_ssthresh, f->reno_ssthresh_saved);
-	f->s.cwnd = 0;
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	f->reno_q20 = max(f->reno_q20, (u64)f->reno_saved << Q20);
+	f->reno_ssthresh = max(f->reno_ssthresh, f->reno_ssthresh_saved);
+	look_anew(&f->s);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/fusion_cwnd_event")
@@ -287,7 +287,7 @@ void BPF_PROG(fusion_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
 	if (idle_ended(&f->s, tp, ev))
-		f->s.cwnd = 0; /* RTTmin and B still hold; the open round measures nothing */
+		look_anew(&f->s); /* RTTmin and B still hold; the open round measures nothing */
 }
 
 SEC(".struct_ops")

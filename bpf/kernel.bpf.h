@@ -155,12 +155,13 @@ static __always_inline bool before(u32 a, u32 b)
 	return (s32)(a - b) < 0;
 }
 
-static __always_inline u64 min_u64(u64 a, u64 b)
+/* For unsigned numbers of whatever width: all fit 64 bits. */
+static __always_inline u64 min(u64 a, u64 b)
 {
 	return a < b ? a : b;
 }
 
-static __always_inline u64 max_u64(u64 a, u64 b)
+static __always_inline u64 max(u64 a, u64 b)
 {
 	return a > b ? a : b;
 }

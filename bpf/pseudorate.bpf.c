@@ -80,27 +80,27 @@ static inline void begin_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 /* The whole of a window is Base, but for one packet that can double. */
 static inline void split(struct pseudorate *p, u32 window)
 {
-	p->base = max_u64(window, 1) - 1;
+	p->base = max(window, 1) - 1;
 	p->offset = 1;
 }
 
 /* Take over a window that we did not set. */
 static inline void reload(struct pseudorate *p, const struct tcp_sock *tp)
 {
-	split(p, min_u64(tp->snd_cwnd, W_MAX));
+	split(p, min(tp->snd_cwnd, W_MAX));
 	begin_cycle(p, tp);
 }
 
 /* (1), in packets << 4; 0 if this cycle tells nothing about the path. */
 static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *tp)
 {
-	u64 n_q4 = min_u64(tp->delivered - p->delivered, W_MAX) << Q4;
+	u64 n_q4 = min(tp->delivered - p->delivered, W_MAX) << Q4;
 	u64 period = tp->tcp_mstamp - p->s.round_stamp, t = p->s.rtt_min;
 	u64 bound, queued_q4, twice = 2 * (u64)(p->base + p->offset) << Q4;
 
 	if (p->spoilt || !p->cycle_rtt || !period || !n_q4)
 		return 0;
-	t = min_u64(t, p->cycle_rtt); /* it may just have aged */
+	t = min(t, p->cycle_rtt); /* it may just have aged */
 	/* 2^24 * 2^26 = 2^50 */
 	bound = mul_div(n_q4, t, period) + (n_queue << Q4);
 	queued_q4 = mul_div(n_q4, p->cycle_rtt - t, p->cycle_rtt);
@@ -108,7 +108,7 @@ static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *
 		COUNT(doublings);
 		bound = twice;
 	}
-	return min_u64(bound, W_MAX << Q4);
+	return min(bound, W_MAX << Q4);
 }
 
 static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
@@ -117,7 +117,7 @@ static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 
 	if (bound) {
 		COUNT(cycles);
-		p->bound_q4 = max_u64(bound, W_MIN << Q4);
+		p->bound_q4 = max(bound, W_MIN << Q4);
 	} else {
 		COUNT(skipped);
 	}
@@ -132,13 +132,13 @@ static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 /* Each step adds 1 to Offset and 2 to OffsetBound: so many until they meet, or the window is full. */
 static inline void fill(struct pseudorate *p, const struct tcp_sock *tp, u32 acked)
 {
-	u64 room, limit = min_u64(p->bound_q4 >> Q4, window_limit(tp));
+	u64 room, limit = min(p->bound_q4 >> Q4, window_limit(tp));
 	u32 window = p->base + p->offset;
 
 	if (p->offset <= p->offset_bound || window >= limit)
 		return;
-	room = min_u64(p->offset - p->offset_bound, limit - window);
-	room = min_u64(room, acked);
+	room = min(p->offset - p->offset_bound, limit - window);
+	room = min(room, acked);
 	p->offset += room;
 	p->offset_bound += 2 * room;
 }
@@ -153,7 +153,7 @@ void BPF_PROG(pseudorate_init, struct sock *sk)
 	first_window(tp, init_cwnd);
 	if (!in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
 		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: Offset doubles instead */
-	p->offset = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1);
+	p->offset = stack_window(tp);
 	p->bound_q4 = W_MAX << Q4;
 	p->s.cwnd = tp->snd_cwnd;
 	begin_cycle(p, tp);
@@ -199,14 +199,14 @@ u32 BPF_PROG(pseudorate_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct pseudorate *p = inet_csk_ca(sk);
-	u32 half = max_u64(tp->snd_cwnd >> 1, W_MIN);
+	u32 half = half_window(tp);
 
 	COUNT(losses);
 	p->base_saved = p->base;
 	p->offset_saved = p->offset;
 	p->bound_saved_q4 = p->bound_q4;
-	p->bound_q4 = min_u64(half, W_MAX) << Q4;
-	p->s.cwnd = 0;
+	p->bound_q4 = min(half, W_MAX) << Q4;
+	look_anew(&p->s);
 	return half;
 }
 
@@ -222,7 +222,7 @@ u32 BPF_PROG(pseudorate_undo_cwnd, struct sock *sk)
 	p->bound_q4 = p->bound_saved_q4;
 	p->s.cwnd = p->base + p->offset; /* another window is taken over by cong_avoid */
 	begin_cycle(p, tp);
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/pseudorate_cwnd_event")
@@ -234,7 +234,7 @@ void BPF_PROG(pseudorate_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
 	if (idle_ended(&p->s, tp, ev))
-		p->s.cwnd = 0; /* T and Bound still hold; the open cycle measures nothing */
+		look_anew(&p->s); /* T and Bound still hold; the open cycle measures nothing */
 }
 
 SEC(".struct_ops")

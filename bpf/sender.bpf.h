@@ -19,14 +19,14 @@
 /* a * b / c; the caller sees to it that a * b < 2^64. A zero c counts as 1: x/0 is 0 in BPF. */
 static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
 {
-	return a * b / max_u64(c, 1);
+	return a * b / max(c, 1);
 }
 
 /* Reno's growth, one packet a window: `acked` packets' share of window w, packets in Q20 both. */
 static __always_inline u64 reno_growth(u64 w_q20, u32 acked)
 {
 	/* 2^20 packets << 40 = 2^60 */
-	return (min_u64(acked, W_MAX) << (2 * Q20)) / max_u64(w_q20, 1u << Q20);
+	return (min(acked, W_MAX) << (2 * Q20)) / max(w_q20, 1u << Q20);
 }
 
 /* --- what the stack tells, and what it is told ------------------------------------------ */
@@ -38,7 +38,7 @@ static __always_inline void pace(struct sock *sk, u64 rate)
 
 	if (p->sk_pacing_status == SK_PACING_NONE)
 		p->sk_pacing_status = SK_PACING_NEEDED;
-	p->sk_pacing_rate = min_u64(rate, p->sk_max_pacing_rate);
+	p->sk_pacing_rate = min(rate, p->sk_max_pacing_rate);
 }
 
 /* Did the window, and not the application, limit the last flight? */
@@ -84,7 +84,7 @@ struct sender {
  */
 static __always_inline void round_start(struct sender *s, const struct tcp_sock *tp)
 {
-	u32 end = tp->snd_una + min_u64((u64)packets_in_flight(tp) * tp->mss_cache, 1u << 30);
+	u32 end = tp->snd_una + min((u64)packets_in_flight(tp) * tp->mss_cache, 1u << 30);
 
 	s->round_end = before(end, tp->snd_nxt) ? end : tp->snd_nxt;
 	s->round_stamp = tp->tcp_mstamp;
@@ -107,7 +107,7 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
 
 	if (sample->rtt_us <= 0)
 		return false;
-	rtt = min_u64(sample->rtt_us, RTT_MAX_US);
+	rtt = min(sample->rtt_us, RTT_MAX_US);
 	s->rtt_last = rtt;
 	if (!s->rtt_min || rtt < s->rtt_min)
 		s->rtt_min = rtt;
@@ -149,13 +149,31 @@ idle_ended(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
 static __always_inline void first_window(struct tcp_sock *tp, u32 packets)
 {
 	if (packets && !tp->data_segs_out && tp->snd_cwnd > 1)
-		tp->snd_cwnd = min_u64(packets, tp->snd_cwnd_clamp);
+		tp->snd_cwnd = min(packets, tp->snd_cwnd_clamp);
+}
+
+/* The stack's window, packets, as a law can hold it: never 0. */
+static __always_inline u64 stack_window(const struct tcp_sock *tp)
+{
+	return max(min(tp->snd_cwnd, W_MAX), 1);
+}
+
+/* Reno's cut. */
+static __always_inline u64 half_window(const struct tcp_sock *tp)
+{
+	return max(tp->snd_cwnd >> 1, W_MIN);
+}
+
+/* For undo_cwnd: the window that a spurious reduction took, or what has grown above it since. */
+static __always_inline u64 undone_window(const struct tcp_sock *tp)
+{
+	return max(tp->snd_cwnd, tp->prior_cwnd);
 }
 
 /* The largest window that a law may ask for, packets. */
 static __always_inline u32 window_limit(const struct tcp_sock *tp)
 {
-	return min_u64(tp->snd_cwnd_clamp, W_MAX);
+	return min(tp->snd_cwnd_clamp, W_MAX);
 }
 
 /* The stack changed cwnd since we wrote it (recovery, RTO, undo, idle), or we asked to look anew. */
@@ -164,9 +182,15 @@ static __always_inline bool cwnd_changed(const struct sender *s, const struct tc
 	return tp->snd_cwnd != s->cwnd;
 }
 
+/* Whatever the stack makes of cwnd, the next ACK shall find it changed. */
+static __always_inline void look_anew(struct sender *s)
+{
+	s->cwnd = 0;
+}
+
 static __always_inline void cwnd_write(struct sender *s, struct tcp_sock *tp, u32 packets)
 {
-	s->cwnd = max_u64(min_u64(packets, window_limit(tp)), 1);
+	s->cwnd = max(min(packets, window_limit(tp)), 1);
 	if (tp->snd_cwnd != s->cwnd)
 		tp->snd_cwnd = s->cwnd;
 }

@@ -91,7 +91,7 @@ static inline bool accepted(const struct taichung *t, u32 sample, u32 cwnd)
 static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32 cwnd)
 {
 	/* 2^32 us at most * 1000 < 2^42 */
-	u32 sample = max_u64(min_u64(mul_div(min_u64(us, ~0u), 1000, packets), GAP_MAX_NS), 1);
+	u32 sample = max(min(mul_div(min(us, ~0u), 1000, packets), GAP_MAX_NS), 1);
 	u64 weight = avg_weight_q8;
 
 	if (!t->inter_min_ns || sample < t->inter_min_ns)
@@ -105,7 +105,7 @@ static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32
 	if (!t->inter_ack_ns)
 		t->inter_ack_ns = sample;
 	else /* (5): 2^8 * 2^32 */
-		t->inter_ack_ns = max_u64((weight * t->inter_ack_ns + (256 - weight) * sample) >> 8, 1);
+		t->inter_ack_ns = max((weight * t->inter_ack_ns + (256 - weight) * sample) >> 8, 1);
 }
 
 static inline void set_mark(struct taichung *t, const struct tcp_sock *tp)
@@ -124,23 +124,23 @@ static inline void measure(struct taichung *t, const struct tcp_sock *tp, bool o
 		set_mark(t, tp);
 		return;
 	}
-	if (!packets || span < max_u64(coalesce_us, t->s.rtt_min >> 8) || !span)
+	if (!packets || span < max(coalesce_us, t->s.rtt_min >> 8) || !span)
 		return;
-	sample_inter_ack(t, span, packets, min_u64(tp->snd_cwnd, W_MAX));
+	sample_inter_ack(t, span, packets, min(tp->snd_cwnd, W_MAX));
 	set_mark(t, tp);
 }
 
 /* (6) and (10). */
 static inline void find_thresholds(struct taichung *t)
 {
-	u64 ideal, rtt = t->s.rtt_last, base = min_u64(t->s.rtt_min, rtt);
+	u64 ideal, rtt = t->s.rtt_last, base = min(t->s.rtt_min, rtt);
 
 	if (!rtt || !t->inter_ack_ns) {
 		t->ideal_q4 = t->net_q4 = 0;
 		return;
 	}
 	/* 2^26 us * 16000 < 2^40 */
-	ideal = min_u64(mul_div(base, 1000 << 4, t->inter_ack_ns) + (1 << 4), W_MAX << 4);
+	ideal = min(mul_div(base, 1000 << 4, t->inter_ack_ns) + (1 << 4), W_MAX << 4);
 	t->ideal_q4 = ideal;
 	/* 2^24 * 2^26 = 2^50 */
 	t->net_q4 = net_mode ? ideal + mul_div(base, 1 << 4, rtt) : mul_div(ideal, base, rtt);
@@ -154,7 +154,7 @@ void BPF_PROG(taichung_init, struct sock *sk)
 
 	__builtin_memset(t, 0, sizeof(*t));
 	first_window(tp, init_cwnd);
-	t->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+	t->w_q20 = stack_window(tp) << Q20;
 	t->s.cwnd = tp->snd_cwnd;
 	round_start(&t->s, tp);
 	COUNT(flows);
@@ -189,13 +189,13 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 	if (cwnd_changed(&t->s, tp)) {
 		COUNT(reloads);
-		t->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+		t->w_q20 = stack_window(tp) << Q20;
 	}
 	t->s.ack_stamp = tp->tcp_mstamp;
 	find_thresholds(t);
 	/* So that the stack knows slow start when it sees it. */
 	if (t->fresh && t->ideal_q4)
-		tp->snd_ssthresh = max_u64(min_u64(t->net_q4, t->ideal_q4) >> 4, W_MIN);
+		tp->snd_ssthresh = max(min(t->net_q4, t->ideal_q4) >> 4, W_MIN);
 	threshold = tp->snd_ssthresh;
 	if (!may_grow(tp)) {
 		COUNT(limited_acks);
@@ -204,7 +204,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	w = t->w_q20 >> Q20;
 	if (acked && w < threshold) {
 		COUNT(exponential_acks);
-		n = min_u64(acked, threshold - w);
+		n = min(acked, threshold - w);
 		t->w_q20 += (u64)n << Q20;
 		acked -= n;
 	}
@@ -212,7 +212,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(linear_acks);
 		t->w_q20 += reno_growth(t->w_q20, acked);
 	}
-	t->w_q20 = min_u64(t->w_q20, (u64)window_limit(tp) << Q20);
+	t->w_q20 = min(t->w_q20, (u64)window_limit(tp) << Q20);
 	cwnd_write(&t->s, tp, t->w_q20 >> Q20);
 }
 
@@ -227,11 +227,11 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 	COUNT(losses);
 	t->fresh = false;
 	t->mark = 0;
-	t->s.cwnd = 0;
+	look_anew(&t->s);
 	if (!t->s.rtt_last)
-		return max_u64(cwnd >> 1, W_MIN);
+		return max(cwnd >> 1, W_MIN);
 	/* 2^32 * 2^26 = 2^58 */
-	return max_u64(min_u64(mul_div(cwnd, t->s.rtt_min, t->s.rtt_last), cwnd), W_MIN);
+	return max(min(mul_div(cwnd, t->s.rtt_min, t->s.rtt_last), cwnd), W_MIN);
 }
 
 SEC("struct_ops/taichung_undo_cwnd")
@@ -242,8 +242,8 @@ u32 BPF_PROG(taichung_undo_cwnd, struct sock *sk)
 
 	COUNT(undos);
 	t->fresh = t->inter_ack_ns; /* (11) is off: there was no loss */
-	t->s.cwnd = 0;
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	look_anew(&t->s);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/taichung_cwnd_event")
@@ -255,7 +255,7 @@ void BPF_PROG(taichung_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 		COUNT(timeouts);
 	if (idle_ended(&t->s, tcp_sk(sk), ev)) {
 		t->mark = 0; /* no sample across the gap; the averages still hold */
-		t->s.cwnd = 0;
+		look_anew(&t->s);
 	}
 }
 

@@ -162,7 +162,7 @@ static inline void state_record(struct trace_state *r, u16 part, const struct tr
 	r->rport = ack->rport;
 	r->part = part;
 	__builtin_memset(r->bytes, 0, sizeof(r->bytes));
-	bpf_probe_read_kernel(r->bytes, min_u64(CA_PRIV_BYTES - from, TRACE_STATE_BYTES),
+	bpf_probe_read_kernel(r->bytes, min(CA_PRIV_BYTES - from, TRACE_STATE_BYTES),
 			      (const u8 *)icsk->icsk_ca_priv + from);
 }
 

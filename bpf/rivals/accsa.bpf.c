@@ -157,7 +157,7 @@ STATE(struct accsa);
 
 static inline void take_window(struct accsa *a, const struct tcp_sock *tp)
 {
-	a->w = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1);
+	a->w = stack_window(tp);
 	a->count = 0;
 	a->s.cwnd = tp->snd_cwnd;
 }
@@ -167,9 +167,9 @@ static inline void grow(struct accsa *a, const struct tcp_sock *tp, u32 acked)
 {
 	u32 was = a->w;
 
-	acked = min_u64(acked, W_MAX);
+	acked = min(acked, W_MAX);
 	if (a->w < tp->snd_ssthresh) {
-		a->w = min_u64((u64)a->w + acked, tp->snd_ssthresh);
+		a->w = min((u64)a->w + acked, tp->snd_ssthresh);
 		acked -= a->w - was;
 	}
 	a->count += acked; /* below w before, 2^20 each */
@@ -179,21 +179,21 @@ static inline void grow(struct accsa *a, const struct tcp_sock *tp, u32 acked)
 		a->count -= more * a->w;
 		a->w += more;
 	}
-	a->w = min_u64(a->w, max_u64(window_limit(tp), 1));
-	a->count = min_u64(a->count, a->w - 1);
+	a->w = min(a->w, max(window_limit(tp), 1));
+	a->count = min(a->count, a->w - 1);
 }
 
 /* While the stack repairs or reduces: ssthresh, but the first repair waits for nothing. */
 static inline void reduced(struct sock *sk, struct accsa *a)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	u64 cwnd = max_u64(tp->snd_ssthresh, W_MIN);
+	u64 cwnd = max(tp->snd_ssthresh, W_MIN);
 
-	a->w = min_u64(cwnd, W_MAX);
+	a->w = min(cwnd, W_MAX);
 	a->count = 0;
 	if (tp->lost_out && !tp->retrans_out)
-		cwnd = max_u64(cwnd, (u64)packets_in_flight(tp) + 1);
-	cwnd_write(&a->s, tp, min_u64(cwnd, W_MAX));
+		cwnd = max(cwnd, (u64)packets_in_flight(tp) + 1);
+	cwnd_write(&a->s, tp, min(cwnd, W_MAX));
 }
 
 static inline bool reducing(struct sock *sk)
@@ -267,14 +267,14 @@ void BPF_PROG(accsa_cong_control, struct sock *sk)
 		cwnd_write(&a->s, tp, a->w);
 	}
 	if (a->srtt_us) /* 2^20 * 2^16 * 10^6 < 2^56 */
-		pace(sk, mul_div((u64)a->w * min_u64(tp->mss_cache, 65535), 1000000, a->srtt_us));
+		pace(sk, mul_div((u64)a->w * min(tp->mss_cache, 65535), 1000000, a->srtt_us));
 }
 
 SEC("struct_ops/accsa_ssthresh")
 u32 BPF_PROG(accsa_ssthresh, struct sock *sk)
 {
 	COUNT(losses);
-	return max_u64(tcp_sk(sk)->snd_cwnd >> 1, W_MIN);
+	return half_window(tcp_sk(sk));
 }
 
 SEC("struct_ops/accsa_set_state")
@@ -293,8 +293,8 @@ u32 BPF_PROG(accsa_undo_cwnd, struct sock *sk)
 	struct accsa *a = inet_csk_ca(sk);
 
 	COUNT(undos);
-	a->s.cwnd = 0; /* the window is taken anew, also if the first repair's is the same */
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	look_anew(&a->s); /* the window is taken anew, also if the first repair's is the same */
+	return undone_window(tp);
 }
 
 /* The stack leaves the window of one with cong_control alone: after n idle seconds it is halved n times, not below 10. */
@@ -307,12 +307,12 @@ void BPF_PROG(accsa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 
 	if (!idle_ended(&a->s, tp, ev))
 		return;
-	halvings = min_u64((tp->tcp_mstamp - a->s.ack_stamp) / 1000000, 31);
+	halvings = min((tp->tcp_mstamp - a->s.ack_stamp) / 1000000, 31);
 	if (!halvings || tp->snd_cwnd <= 10)
 		return;
 	COUNT(idle_restarts);
-	tp->snd_ssthresh = max_u64(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
-	cwnd_write(&a->s, tp, max_u64(tp->snd_cwnd >> halvings, 10));
+	tp->snd_ssthresh = max(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
+	cwnd_write(&a->s, tp, max(tp->snd_cwnd >> halvings, 10));
 	take_window(a, tp);
 }
 
@@ -517,7 +517,7 @@ static inline void write(struct bpf_sock_ops *ops)
 	    (s32)(tp->snd_una + tp->snd_wnd - end) < (s32)tp->mss_cache || packets_in_flight(tp) >= tp->snd_cwnd)
 		o.flags = DATA_T;
 	o.marks = w->marks;
-	o.cwnd = bpf_htons(min_u64(tp->snd_cwnd, 65535));
+	o.cwnd = bpf_htons(min(tp->snd_cwnd, 65535));
 	o.una = bpf_htonl(tp->snd_una);
 	if (!bpf_store_hdr_opt(ops, &o, sizeof(o), 0))
 		COUNT(options_sent);
@@ -546,7 +546,7 @@ static inline void adapt(struct bpf_sock_ops *ops, struct wire *w, const struct 
 		return;
 	w->marks_seen = o->marks;
 	if (told && (over || !w->doubled)) {
-		w->dk = min_u64(2 * w->dk, dk_max);
+		w->dk = min(2 * w->dk, dk_max);
 		w->doubled = true;
 		COUNT(doublings);
 	} else if (over) {
@@ -566,7 +566,7 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 			    const struct tcp_header *h, u32 payload)
 {
 	u32 seq = bpf_ntohl(h->seq), end = seq + payload;
-	u32 most = max_u64(bpf_ntohs(o->cwnd) / 2, 1), mss = 0; /* (3) */
+	u32 most = max(bpf_ntohs(o->cwnd) / 2, 1), mss = 0; /* (3) */
 	struct tcp_sock *tp = tcp_of(ops);
 
 	COUNT(options_seen);
@@ -578,7 +578,7 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 		mss = ((struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 	w->waiting += mul_div(payload + mss - 1, 1, mss); /* many, where GRO has made one of them */
 	if (seq != ops->rcv_nxt || before(ops->rcv_nxt, w->end) || o->flags & DATA_T || h->flags & FIN ||
-	    w->waiting >= min_u64(w->dk, most) || bpf_ktime_get_ns() - w->passed_ns > 1000ULL * delay_us)
+	    w->waiting >= min(w->dk, most) || bpf_ktime_get_ns() - w->passed_ns > 1000ULL * delay_us)
 		w->due = true;
 	if (before(w->end, end))
 		w->end = end;

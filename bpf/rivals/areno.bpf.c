@@ -109,11 +109,11 @@ static inline void begin_round(struct areno *a, const struct tcp_sock *tp)
 /* Take over a window that we did not set: what is not Wprobe's is Wbase's, two packets at least. */
 static inline void reload(struct areno *a, const struct tcp_sock *tp)
 {
-	u64 w = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+	u64 w = stack_window(tp) << Q20;
 
 	if (w >> Q20 < tp->snd_ssthresh)
 		a->probe_q20 = 0;
-	a->probe_q20 = min_u64(a->probe_q20, w - min_u64(w, W_MIN << Q20));
+	a->probe_q20 = min(a->probe_q20, w - min(w, W_MIN << Q20));
 	a->base_q20 = w - a->probe_q20;
 	begin_round(a, tp);
 }
@@ -121,9 +121,9 @@ static inline void reload(struct areno *a, const struct tcp_sock *tp)
 /* A round is over: its rate is a sample of B, unless it is the application's. */
 static inline void sample_b(struct areno *a, const struct tcp_sock *tp)
 {
-	u64 packets = min_u64(tp->delivered - a->delivered, W_MAX), us = tp->tcp_mstamp - a->s.round_stamp;
+	u64 packets = min(tp->delivered - a->delivered, W_MAX), us = tp->tcp_mstamp - a->s.round_stamp;
 	/* 2^20 packets << 8 * 10^6 < 2^48; the quotient is held below 2^24 packets/s */
-	u32 b = min_u64(mul_div(packets << 8, 1000000, us), ~0u);
+	u32 b = min(mul_div(packets << 8, 1000000, us), ~0u);
 
 	if (!us || !b || (a->limited && b < a->b_q8))
 		return;
@@ -157,9 +157,9 @@ static inline u32 exp_minus_10(u32 c_q16)
 /* (5): what a round trip adds to Wprobe and what it takes away, packets << 20. */
 static inline void increment(const struct areno *a, const struct tcp_sock *tp, u64 *up, u64 *down)
 {
-	u64 bits = 8 * min_u64(tp->mss_cache, 65535);
+	u64 bits = 8 * min(tp->mss_cache, 65535);
 	/* 2^32 * 2^19 * 2^12 = 2^63 */
-	u64 most = min_u64(mul_div(a->b_q8 * bits, 1u << (Q20 - 8), (u64)m_kbit * 1000), sum(a));
+	u64 most = min(mul_div(a->b_q8 * bits, 1u << (Q20 - 8), (u64)m_kbit * 1000), sum(a));
 
 	/* 2^40 * (2^20 + 2^18) */
 	*up = (most * (exp_minus_10(a->c_q16) + (a->c_q16 * (u64)BETA_Q20 >> 16)) >> Q20) + ((u64)winc_at_1 << Q20);
@@ -172,7 +172,7 @@ static inline void avoid_congestion(struct areno *a, const struct tcp_sock *tp, 
 	u64 up, down, share, reno = reno_growth(sum(a), acked);
 	u32 w = sum(a) >> Q20;
 
-	acked = min_u64(acked, w);
+	acked = min(acked, w);
 	a->c_q16 = congestion(a, a->rtt_q4 >> 4);
 	increment(a, tp, &up, &down);
 	if (up >= down) {
@@ -183,7 +183,7 @@ static inline void avoid_congestion(struct areno *a, const struct tcp_sock *tp, 
 	} else {
 		COUNT(retreats);
 		share = mul_div(down - up, acked, w);
-		a->probe_q20 -= min_u64(share, a->probe_q20);
+		a->probe_q20 -= min(share, a->probe_q20);
 	}
 	if (grow)
 		a->base_q20 += reno;
@@ -212,7 +212,7 @@ void BPF_PROG(areno_pkts_acked, struct sock *sk, const struct ack_sample *sample
 		return;
 	rtt_q4 = a->s.rtt_last << 4;
 	a->rtt_q4 = a->rtt_q4 ? (3ULL * a->rtt_q4 + rtt_q4) / 4 : rtt_q4;
-	a->rtt_max = max_u64(a->rtt_max, a->s.rtt_last);
+	a->rtt_max = max(a->rtt_max, a->s.rtt_last);
 }
 
 SEC("struct_ops/areno_cong_avoid")
@@ -240,7 +240,7 @@ void BPF_PROG(areno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	w = sum(a) >> Q20;
 	if (w < tp->snd_ssthresh) {
-		n = grow ? min_u64(acked, tp->snd_ssthresh - w) : acked;
+		n = grow ? min(acked, tp->snd_ssthresh - w) : acked;
 		if (grow)
 			a->base_q20 += (u64)n << Q20;
 		acked -= n;
@@ -248,10 +248,10 @@ void BPF_PROG(areno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (acked) {
 		avoid_congestion(a, tp, acked, grow);
 		if (sum(a) >> Q20 < tp->snd_ssthresh) /* a retreat is no reason for slow start */
-			tp->snd_ssthresh = max_u64(sum(a) >> Q20, W_MIN);
+			tp->snd_ssthresh = max(sum(a) >> Q20, W_MIN);
 	}
-	a->base_q20 = min_u64(a->base_q20, limit);
-	a->probe_q20 = min_u64(a->probe_q20, limit - a->base_q20);
+	a->base_q20 = min(a->base_q20, limit);
+	a->probe_q20 = min(a->probe_q20, limit - a->base_q20);
 	cwnd_write(&a->s, tp, sum(a) >> Q20);
 }
 
@@ -267,11 +267,11 @@ u32 BPF_PROG(areno_ssthresh, struct sock *sk)
 	a->probe_saved = a->probe_q20;
 	a->rtt_cong_saved = a->rtt_cong;
 	a->probe_q20 = 0;
-	a->s.cwnd = 0;
+	look_anew(&a->s);
 	if (rtt) /* 2^26 * 100 */
 		a->rtt_cong = a->rtt_cong ? ((u64)a->rtt_cong * cong_weight_pct + (u64)rtt * (100 - cong_weight_pct)) / 100 : rtt;
 	a->c_q16 = congestion(a, rtt);
-	return max_u64(mul_div(tp->snd_cwnd, C_ONE, C_ONE + a->c_q16), W_MIN);
+	return max(mul_div(tp->snd_cwnd, C_ONE, C_ONE + a->c_q16), W_MIN);
 }
 
 SEC("struct_ops/areno_undo_cwnd")
@@ -283,8 +283,8 @@ u32 BPF_PROG(areno_undo_cwnd, struct sock *sk)
 	COUNT(undos);
 	a->probe_q20 = a->probe_saved;
 	a->rtt_cong = a->rtt_cong_saved;
-	a->s.cwnd = 0;
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	look_anew(&a->s);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/areno_cwnd_event")
@@ -296,7 +296,7 @@ void BPF_PROG(areno_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
 	if (idle_ended(&a->s, tp, ev))
-		a->s.cwnd = 0; /* RTTmin, RTTcong and B still hold; the open round measures nothing */
+		look_anew(&a->s); /* RTTmin, RTTcong and B still hold; the open round measures nothing */
 }
 
 SEC(".struct_ops")

@@ -78,7 +78,7 @@ static inline u32 packets_a_step(u32 cwnd, u32 wmax)
 		count = cwnd * (PARTS - 1) / beyond;
 	else
 		count = cwnd / max_increment;
-	return wmax ? count : min_u64(count, COUNT_BLIND);
+	return wmax ? count : min(count, COUNT_BLIND);
 }
 
 static inline void find_count(struct bpf_bic *b, const struct sock *sk, u32 cwnd)
@@ -93,7 +93,7 @@ static inline void find_count(struct bpf_bic *b, const struct sock *sk, u32 cwnd
 	if (cwnd <= low_window)
 		b->count = cwnd;
 	else
-		b->count = max_u64((packets_a_step(cwnd, b->wmax) << Q4) / (u32)max_u64(b->per_ack_q4, 1), 1);
+		b->count = max((packets_a_step(cwnd, b->wmax) << Q4) / (u32)max(b->per_ack_q4, 1), 1);
 }
 
 SEC("struct_ops/bpf_bic_init")
@@ -101,7 +101,7 @@ void BPF_PROG(bpf_bic_init, struct sock *sk)
 {
 	forget(inet_csk_ca(sk));
 	if (initial_ssthresh)
-		tcp_sk(sk)->snd_ssthresh = max_u64(initial_ssthresh, 2);
+		tcp_sk(sk)->snd_ssthresh = max(initial_ssthresh, 2);
 	COUNT(flows);
 }
 
@@ -139,7 +139,7 @@ u32 BPF_PROG(bpf_bic_ssthresh, struct sock *sk)
 
 	COUNT(losses);
 	b->wmax = cwnd < b->wmax && fast_convergence ? cwnd * (1024 + beta) / 2048 : cwnd;
-	return max_u64(cwnd <= low_window ? cwnd >> 1 : cwnd * beta / 1024, 2);
+	return max(cwnd <= low_window ? cwnd >> 1 : cwnd * beta / 1024, 2);
 }
 
 SEC("struct_ops/bpf_bic_set_state")

@@ -105,7 +105,7 @@ u32 BPF_PROG(bpf_highspeed_ssthresh, struct sock *sk)
 	if (row >= ROWS) /* never: for the verifier */
 		return cwnd;
 	/* 2^32 * 2^8 */
-	return max_u64(cwnd - ((u64)cwnd * rows[row].b_q8 >> 8), 2);
+	return max(cwnd - ((u64)cwnd * rows[row].b_q8 >> 8), 2);
 }
 
 SEC("struct_ops/bpf_highspeed_undo_cwnd")

@@ -74,23 +74,23 @@ static inline void judge(const struct bpf_vegas *v, struct tcp_sock *tp, u32 ack
 	if (slow_start && diff > gamma) {
 		COUNT(slow_start_exits);
 		/* 2^32 * 2^31 */
-		cwnd = min_u64(cwnd, mul_div(cwnd, base, rtt) + 1);
-		tp->snd_ssthresh = min_u64(tp->snd_ssthresh, cwnd);
+		cwnd = min(cwnd, mul_div(cwnd, base, rtt) + 1);
+		tp->snd_ssthresh = min(tp->snd_ssthresh, cwnd);
 	} else if (slow_start) {
 		tcp_slow_start(tp, acked);
 		cwnd = tp->snd_cwnd;
 	} else if (diff > beta) {
 		COUNT(cuts);
 		cwnd--;
-		tp->snd_ssthresh = min_u64(tp->snd_ssthresh, cwnd);
+		tp->snd_ssthresh = min(tp->snd_ssthresh, cwnd);
 	} else if (diff < alpha) {
 		COUNT(raises);
 		cwnd++;
 	}
-	cwnd = min_u64(max_u64(cwnd, 2), tp->snd_cwnd_clamp);
+	cwnd = min(max(cwnd, 2), tp->snd_cwnd_clamp);
 	tp->snd_cwnd = cwnd;
 	/* Not far below the window: slow start is over for good. */
-	tp->snd_ssthresh = max_u64(max_u64(tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2)), 2);
+	tp->snd_ssthresh = max(max(tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2)), 2);
 }
 
 SEC("struct_ops/bpf_vegas_init")
@@ -112,8 +112,8 @@ void BPF_PROG(bpf_vegas_pkts_acked, struct sock *sk, const struct ack_sample *sa
 	if (sample->rtt_us < 0)
 		return;
 	rtt = sample->rtt_us + 1u;
-	v->s.rtt_min = min_u64(v->s.rtt_min, rtt);
-	v->round_rtt = min_u64(v->round_rtt, rtt);
+	v->s.rtt_min = min(v->s.rtt_min, rtt);
+	v->round_rtt = min(v->round_rtt, rtt);
 	v->samples++;
 }
 

@@ -69,10 +69,10 @@ static inline void sample_bandwidth(struct sock *sk, struct bpf_westwood *w)
 	if (!w->started)
 		w->snd_una = tcp_sk(sk)->snd_una;
 	w->started = true;
-	if (took <= max_u64(ticks(sk, w->s.rtt_last), ticks_a_second(sk) / SAMPLES_A_SECOND))
+	if (took <= max(ticks(sk, w->s.rtt_last), ticks_a_second(sk) / SAMPLES_A_SECOND))
 		return;
 	COUNT(samples);
-	rate = w->sample_bytes / max_u64(took, 1);
+	rate = w->sample_bytes / max(took, 1);
 	if (w->filtered || w->estimate) {
 		w->filtered = smoothed(w->filtered, rate);
 		w->estimate = smoothed(w->estimate, w->filtered);
@@ -107,7 +107,7 @@ static inline u32 bytes_of(struct bpf_westwood *w, u32 moved, u32 mss)
 /* (2), packets. */
 static inline u32 fitting_window(struct sock *sk, const struct bpf_westwood *w)
 {
-	return max_u64(w->estimate * ticks(sk, w->s.rtt_min) / (u32)max_u64(tcp_sk(sk)->mss_cache, 1), 2);
+	return max(w->estimate * ticks(sk, w->s.rtt_min) / (u32)max(tcp_sk(sk)->mss_cache, 1), 2);
 }
 
 SEC("struct_ops/bpf_westwood_init")
@@ -157,7 +157,7 @@ void BPF_PROG(bpf_westwood_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (ev == CA_EVENT_COMPLETE_CWR) {
 		COUNT(recoveries);
 		tp->snd_ssthresh = fitting_window(sk, w);
-		tp->snd_cwnd = min_u64(tp->snd_ssthresh, tp->snd_cwnd_clamp);
+		tp->snd_cwnd = min(tp->snd_ssthresh, tp->snd_cwnd_clamp);
 	} else if (ev == CA_EVENT_LOSS) {
 		COUNT(timeouts);
 		tp->snd_ssthresh = fitting_window(sk, w);

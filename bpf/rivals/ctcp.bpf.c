@@ -76,11 +76,11 @@ static inline void begin_round(struct ctcp *c, const struct tcp_sock *tp)
 /* Take over a window that we did not set: what is not dwnd's is cwnd's, two packets at least. */
 static inline void reload(struct ctcp *c, const struct tcp_sock *tp)
 {
-	u64 w = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+	u64 w = stack_window(tp) << Q20;
 
 	if (w >> Q20 < tp->snd_ssthresh)
 		c->dwnd_q20 = 0;
-	c->dwnd_q20 = min_u64(c->dwnd_q20, w - min_u64(w, W_MIN << Q20));
+	c->dwnd_q20 = min(c->dwnd_q20, w - min(w, W_MIN << Q20));
 	c->cwnd_q20 = w - c->dwnd_q20;
 	begin_round(c, tp);
 }
@@ -110,7 +110,7 @@ static inline u64 power_3_4(u64 w)
 /* (3) and (4), at the end of a round. */
 static inline void update_dwnd(struct ctcp *c, const struct tcp_sock *tp, bool grow)
 {
-	u32 rtt = min_u64(tp->srtt_us >> 3, RTT_MAX_US), base = min_u64(c->s.rtt_min, rtt);
+	u32 rtt = min(tp->srtt_us >> 3, RTT_MAX_US), base = min(c->s.rtt_min, rtt);
 	u64 diff, up;
 
 	if (!base)
@@ -120,12 +120,12 @@ static inline void update_dwnd(struct ctcp *c, const struct tcp_sock *tp, bool g
 	c->diff_q8 = diff >> (Q20 - 8);
 	if (diff >= (u64)gamma << Q20) {
 		COUNT(retreats);
-		c->dwnd_q20 -= min_u64(zeta * diff, c->dwnd_q20); /* 16 * 2^40 */
+		c->dwnd_q20 -= min(zeta * diff, c->dwnd_q20); /* 16 * 2^40 */
 	} else if (grow && sum(c) > (u64)low_window << Q20) {
 		COUNT(increases);
 		/* 2^30 * 2^8, << 5 and >> 8 to q20 */
 		up = power_3_4(sum(c) >> Q20) * alpha_q8 >> 3;
-		c->dwnd_q20 += up - min_u64(up, 1u << Q20);
+		c->dwnd_q20 += up - min(up, 1u << Q20);
 	}
 }
 
@@ -174,19 +174,19 @@ void BPF_PROG(ctcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			update_dwnd(c, tp, !c->limited);
 			w = sum(c) >> Q20;
 			if (w < tp->snd_ssthresh) /* a retreat is no reason for slow start */
-				tp->snd_ssthresh = max_u64(w, W_MIN);
+				tp->snd_ssthresh = max(w, W_MIN);
 		}
 		begin_round(c, tp);
 	}
 	if (grow && w < tp->snd_ssthresh) {
-		n = min_u64(acked, tp->snd_ssthresh - w);
+		n = min(acked, tp->snd_ssthresh - w);
 		c->cwnd_q20 += (u64)n << Q20;
 		acked -= n;
 	}
 	if (grow && acked && sum(c) >> Q20 >= tp->snd_ssthresh)
 		c->cwnd_q20 += reno_growth(sum(c), acked);
-	c->cwnd_q20 = min_u64(c->cwnd_q20, limit);
-	c->dwnd_q20 = min_u64(c->dwnd_q20, limit - c->cwnd_q20);
+	c->cwnd_q20 = min(c->cwnd_q20, limit);
+	c->dwnd_q20 = min(c->dwnd_q20, limit - c->cwnd_q20);
 	cwnd_write(&c->s, tp, sum(c) >> Q20);
 }
 
@@ -201,8 +201,8 @@ u32 BPF_PROG(ctcp_ssthresh, struct sock *sk)
 	c->dwnd_saved = c->dwnd_q20;
 	c->base_saved = 0;
 	c->dwnd_q20 /= 2; /* as win is cwnd + dwnd */
-	c->s.cwnd = 0;
-	return max_u64(tp->snd_cwnd >> 1, W_MIN);
+	look_anew(&c->s);
+	return half_window(tp);
 }
 
 SEC("struct_ops/ctcp_undo_cwnd")
@@ -214,9 +214,9 @@ u32 BPF_PROG(ctcp_undo_cwnd, struct sock *sk)
 	COUNT(undos);
 	c->dwnd_q20 = c->dwnd_saved;
 	if (c->base_saved)
-		c->s.rtt_min = c->s.rtt_min ? min_u64(c->s.rtt_min, c->base_saved) : c->base_saved;
-	c->s.cwnd = 0;
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+		c->s.rtt_min = c->s.rtt_min ? min(c->s.rtt_min, c->base_saved) : c->base_saved;
+	look_anew(&c->s);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/ctcp_cwnd_event")
@@ -232,7 +232,7 @@ void BPF_PROG(ctcp_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 		c->s.rtt_min = 0;
 	}
 	if (idle_ended(&c->s, tp, ev))
-		c->s.cwnd = 0; /* RTTmin still holds; the open round measures nothing */
+		look_anew(&c->s); /* RTTmin still holds; the open round measures nothing */
 }
 
 SEC(".struct_ops")

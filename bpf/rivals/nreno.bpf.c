@@ -42,7 +42,7 @@ STATE(struct nreno);
 
 static inline void reload(struct nreno *r, const struct tcp_sock *tp)
 {
-	r->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), 1) << Q20;
+	r->w_q20 = stack_window(tp) << Q20;
 }
 
 SEC("struct_ops/nreno_init")
@@ -78,7 +78,7 @@ void BPF_PROG(nreno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(linear_acks);
 		r->w_q20 += reno_growth(r->w_q20, 1);
 	}
-	r->w_q20 = min_u64(r->w_q20, (u64)window_limit(tp) << Q20);
+	r->w_q20 = min(r->w_q20, (u64)window_limit(tp) << Q20);
 	cwnd_write(&r->s, tp, r->w_q20 >> Q20);
 }
 
@@ -89,8 +89,8 @@ u32 BPF_PROG(nreno_ssthresh, struct sock *sk)
 	struct nreno *r = inet_csk_ca(sk);
 
 	COUNT(losses);
-	r->s.cwnd = 0;
-	return max_u64(tcp_sk(sk)->snd_cwnd >> 1, W_MIN);
+	look_anew(&r->s);
+	return half_window(tcp_sk(sk));
 }
 
 SEC("struct_ops/nreno_undo_cwnd")
@@ -100,8 +100,8 @@ u32 BPF_PROG(nreno_undo_cwnd, struct sock *sk)
 	struct nreno *r = inet_csk_ca(sk);
 
 	COUNT(undos);
-	r->s.cwnd = 0;
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	look_anew(&r->s);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/nreno_cwnd_event")
@@ -112,7 +112,7 @@ void BPF_PROG(nreno_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
 	if (idle_ended(&r->s, tcp_sk(sk), ev))
-		r->s.cwnd = 0;
+		look_anew(&r->s);
 }
 
 SEC(".struct_ops")

@@ -79,7 +79,7 @@ static inline void begin_round(struct vegas95 *v, const struct tcp_sock *tp)
 /* Take over a window that we did not set. Its first round trip holds. */
 static inline void reload(struct vegas95 *v, const struct tcp_sock *tp)
 {
-	v->w_q20 = max_u64(min_u64(tp->snd_cwnd, W_MAX), v->timed_out ? W_MIN : 1) << Q20;
+	v->w_q20 = max(min(tp->snd_cwnd, W_MAX), v->timed_out ? W_MIN : 1) << Q20;
 	v->phase = HOLD;
 	v->over = v->timed_out = false;
 	begin_round(v, tp);
@@ -88,14 +88,14 @@ static inline void reload(struct vegas95 *v, const struct tcp_sock *tp)
 /* By no more than the window. */
 static inline void shrink(struct vegas95 *v, struct tcp_sock *tp, u64 by)
 {
-	v->w_q20 = max_u64(v->w_q20 - by, W_MIN << Q20);
+	v->w_q20 = max(v->w_q20 - by, W_MIN << Q20);
 	tp->snd_ssthresh = W_MIN; /* a smaller window is no reason for slow start */
 }
 
 /* A round trip is over: what does the next one do? */
 static inline void decide(struct vegas95 *v, struct tcp_sock *tp)
 {
-	u32 rtt = v->rtt_mean, base = min_u64(v->s.rtt_min, rtt);
+	u32 rtt = v->rtt_mean, base = min(v->s.rtt_min, rtt);
 	bool held = v->phase == HOLD;
 	u64 diff;
 
@@ -174,10 +174,10 @@ void BPF_PROG(vegas95_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	if (v->phase != HOLD && !may_grow(tp))
 		COUNT(limited_acks);
 	else if (v->phase == DOUBLE && w < tp->snd_ssthresh)
-		v->w_q20 += min_u64(acked, tp->snd_ssthresh - w) << Q20;
+		v->w_q20 += min(acked, tp->snd_ssthresh - w) << Q20;
 	else if (v->phase == UP)
-		v->w_q20 += min_u64(reno_growth(v->w_q20, acked), 1u << Q20);
-	v->w_q20 = min_u64(v->w_q20, (u64)window_limit(tp) << Q20);
+		v->w_q20 += min(reno_growth(v->w_q20, acked), 1u << Q20);
+	v->w_q20 = min(v->w_q20, (u64)window_limit(tp) << Q20);
 	cwnd_write(&v->s, tp, v->w_q20 >> Q20);
 }
 
@@ -188,8 +188,8 @@ u32 BPF_PROG(vegas95_ssthresh, struct sock *sk)
 	struct vegas95 *v = inet_csk_ca(sk);
 
 	COUNT(losses);
-	v->s.cwnd = 0;
-	return max_u64((u64)tcp_sk(sk)->snd_cwnd * loss_q8 >> 8, W_MIN);
+	look_anew(&v->s);
+	return max((u64)tcp_sk(sk)->snd_cwnd * loss_q8 >> 8, W_MIN);
 }
 
 SEC("struct_ops/vegas95_undo_cwnd")
@@ -200,8 +200,8 @@ u32 BPF_PROG(vegas95_undo_cwnd, struct sock *sk)
 
 	COUNT(undos);
 	v->timed_out = false;
-	v->s.cwnd = 0;
-	return max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	look_anew(&v->s);
+	return undone_window(tp);
 }
 
 SEC("struct_ops/vegas95_cwnd_event")
@@ -213,10 +213,10 @@ void BPF_PROG(vegas95_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	if (ev == CA_EVENT_LOSS) { /* cwnd is still what it was */
 		COUNT(timeouts);
 		v->timed_out = true;
-		tp->snd_ssthresh = max_u64(tp->snd_cwnd >> 1, W_MIN);
+		tp->snd_ssthresh = half_window(tp);
 	}
 	if (idle_ended(&v->s, tp, ev))
-		v->s.cwnd = 0; /* RTTmin still holds; the open round measures nothing */
+		look_anew(&v->s); /* RTTmin still holds; the open round measures nothing */
 }
 
 SEC(".struct_ops")

@@ -28,7 +28,7 @@ void BPF_PROG(frozen_cong_control, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 
 	if (!f->lost)
-		tp->snd_cwnd = min_u64(tp->snd_cwnd + 1, 1000);
+		tp->snd_cwnd = min(tp->snd_cwnd + 1, 1000);
 	else
 		pace(sk, 1);
 }
@@ -37,7 +37,7 @@ SEC("struct_ops/frozen_ssthresh")
 u32 BPF_PROG(frozen_ssthresh, struct sock *sk)
 {
 	((struct frozen *)inet_csk_ca(sk))->lost = 1;
-	return max_u64(tcp_sk(sk)->snd_cwnd >> 1, W_MIN);
+	return half_window(tcp_sk(sk));
 }
 
 SEC("struct_ops/frozen_undo_cwnd")

@@ -29,7 +29,7 @@ void BPF_PROG(broken_cong_control, struct sock *sk)
 	if (fault == NO_CLAMP)
 		tp->snd_cwnd = b->w;
 	else
-		cwnd_write(&b->s, tp, b->w = min_u64(b->w, window_limit(tp)));
+		cwnd_write(&b->s, tp, b->w = min(b->w, window_limit(tp)));
 	if (fault == NO_WINDOW && tp->snd_cwnd == 20)
 		tp->snd_cwnd = 0;
 }
@@ -87,10 +87,10 @@ u32 BPF_PROG(broken_ssthresh, struct sock *sk)
 	struct broken *b = inet_csk_ca(sk);
 	u32 cwnd = by_w ? b->w : tcp_sk(sk)->snd_cwnd;
 
-	b->w = max_u64(cwnd / 2, W_MIN);
+	b->w = max(cwnd / 2, W_MIN);
 	if (fault == RAISES)
-		return max_u64(cwnd, 1000);
-	return fault == SSTHRESH_1 ? max_u64(cwnd / 2, 1) : max_u64(cwnd / 2, W_MIN);
+		return max(cwnd, 1000);
+	return fault == SSTHRESH_1 ? max(cwnd / 2, 1) : max(cwnd / 2, W_MIN);
 }
 
 SEC("struct_ops/broken_undo_cwnd")
@@ -99,8 +99,8 @@ u32 BPF_PROG(broken_undo_cwnd, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct broken *b = inet_csk_ca(sk);
 
-	b->w = max_u64(b->w, tp->prior_cwnd);
-	return fault == LOWERS ? tp->prior_cwnd : max_u64(tp->snd_cwnd, tp->prior_cwnd);
+	b->w = max(b->w, tp->prior_cwnd);
+	return fault == LOWERS ? tp->prior_cwnd : max(tp->snd_cwnd, tp->prior_cwnd);
 }
 
 SEC(".struct_ops")

@@ -361,7 +361,7 @@ static u32 current_ssthresh(void)
 {
 	u32 cwnd = tp->snd_cwnd;
 
-	return in_reduction() ? tp->snd_ssthresh : max_u64(tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2));
+	return in_reduction() ? tp->snd_ssthresh : max(tp->snd_ssthresh, (cwnd >> 1) + (cwnd >> 2));
 }
 
 static void cwnd_validate(bool limited)
@@ -379,13 +379,13 @@ static void allowed(u32 data, u32 *fresh, u32 *again)
 {
 	u32 flight = in_flight(), room = tp->snd_cwnd > flight ? tp->snd_cwnd - flight : 0;
 
-	*again = min_u64(room, tp->lost_out - tp->retrans_out);
-	*fresh = min_u64(room - *again, data);
+	*again = min(room, tp->lost_out - tp->retrans_out);
+	*fresh = min(room - *again, data);
 }
 
 static void transmit(u32 *fresh, u32 *again)
 {
-	u32 limit = min_u64(k.app, SND_WND / k.seg);
+	u32 limit = min(k.app, SND_WND / k.seg);
 	u32 data = limit > tp->packets_out ? limit - tp->packets_out : 0;
 	bool full;
 
@@ -513,10 +513,10 @@ static void ack_event(u32 flags)
 
 static void ack(void)
 {
-	u32 n = min_u64(take("n", 1), tp->packets_out), lost = min_u64(n, tp->lost_out);
-	u32 sacked = min_u64(n - lost, tp->sacked_out);
+	u32 n = min(take("n", 1), tp->packets_out), lost = min(n, tp->lost_out);
+	u32 sacked = min(n - lost, tp->sacked_out);
 	u32 free = tp->packets_out - n - (tp->lost_out - lost) - (tp->sacked_out - sacked);
-	u32 more = min_u64(take("sack", 0), free), delivered = n - sacked + more;
+	u32 more = min(take("sack", 0), free), delivered = n - sacked + more;
 	long long rtt = take("rtt", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
 	u32 flags = take("ece", 0) ? 5 : take("slow", 0); /* CA_ACK_SLOWPATH 1, CA_ACK_ECE 4 */
@@ -533,7 +533,7 @@ static void ack(void)
 	tp->delivered += delivered;
 	tp->packets_out -= n;
 	tp->lost_out -= lost;
-	tp->retrans_out -= min_u64(lost, tp->retrans_out);
+	tp->retrans_out -= min(lost, tp->retrans_out);
 	tp->sacked_out += more - sacked;
 	if (n)
 		k.retransmits = 0;
@@ -554,9 +554,9 @@ static void fast_retransmit(void)
 
 	if (tp->packets_out == 0 || k.state == LOSS)
 		return;
-	n = min_u64(n, tp->packets_out - tp->sacked_out - tp->lost_out);
+	n = min(n, tp->packets_out - tp->sacked_out - tp->lost_out);
 	tp->lost_out += n;
-	sack = min_u64(sack, tp->packets_out - tp->sacked_out - tp->lost_out);
+	sack = min(sack, tp->packets_out - tp->sacked_out - tp->lost_out);
 	tp->sacked_out += sack;
 	if (k.state != RECOVERY) {
 		k.prior_ssthresh = 0;
@@ -610,7 +610,7 @@ static void undo(void)
 	tp->lost_out = tp->retrans_out = 0;
 	if (k.prior_ssthresh) {
 		stack_sets_cwnd(OPS.undo_cwnd(sk));
-		tp->snd_ssthresh = max_u64(tp->snd_ssthresh, k.prior_ssthresh);
+		tp->snd_ssthresh = max(tp->snd_ssthresh, k.prior_ssthresh);
 	}
 	k.undo_marker = 0;
 	if (k.state != OPEN)
@@ -625,7 +625,7 @@ static void restart(void)
 		return;
 	event(CA_EVENT_CWND_RESTART);
 	tp->snd_ssthresh = current_ssthresh();
-	stack_sets_cwnd(min_u64(tp->snd_cwnd, cwnd));
+	stack_sets_cwnd(min(tp->snd_cwnd, cwnd));
 }
 
 static void fresh_socket(void)
@@ -651,7 +651,7 @@ static void fresh_socket(void)
 	fresh_wire();
 #endif
 	set_members();
-	stack_sets_cwnd(min_u64(tp->snd_cwnd, tp->snd_cwnd_clamp));
+	stack_sets_cwnd(min(tp->snd_cwnd, tp->snd_cwnd_clamp));
 	k.usage_seq = tp->snd_nxt;
 	ICSK->icsk_ca_state = k.state;
 #ifdef WIRE

@@ -113,14 +113,14 @@ static const char *rules_of_rounds(bool ack, bool undo, const struct snapshot *o
 		w_last = member("ca.w_last");
 	}
 	carried = new->tp.delivered - (u32)of_private(old, delivered_round);
-	HOLDS(undo || w <= last + max_u64(carried, 1), "grows by more than was delivered");
+	HOLDS(undo || w <= last + max(carried, 1), "grows by more than was delivered");
 	HOLDS(counted("signals", old, new) <= rounds && rounds <= 1, "two cuts in a round");
 	if (!ack || !new->wired || new->tp.lost_out)
 		return NULL;
 	/* a round's first packet always goes out */
 	flight = new->tp.packets_out - new->tp.sacked_out - new->tp.lost_out + new->tp.retrans_out;
 	HOLDS(new->tp.snd_cwnd == old->tp.snd_cwnd || new->tp.snd_cwnd == new->k.stack_cwnd ||
-	      new->tp.snd_cwnd <= max_u64(w + of_private(new, w_last), flight + 1), "beyond W and W_last");
+	      new->tp.snd_cwnd <= max(w + of_private(new, w_last), flight + 1), "beyond W and W_last");
 	return NULL;
 }
 
@@ -130,9 +130,9 @@ static const char *rules_of_w(bool ack, bool undo, const struct snapshot *old, c
 	u64 w = window(new), last = window(old), clamp = new->tp.snd_cwnd_clamp;
 
 	if (cutting(old->k.state) && cutting(new->k.state) && counted("idle_restarts", old, new) <= 0)
-		HOLDS(w == last || w == clamp || w == min_u64(new->tp.snd_ssthresh, W_MAX), "changed during recovery");
+		HOLDS(w == last || w == clamp || w == min(new->tp.snd_ssthresh, W_MAX), "changed during recovery");
 	if (ack)
-		HOLDS(w >= min_u64(min_u64(min_u64(last, 2), clamp), given(old, 2)), "W below 2");
+		HOLDS(w >= min(min(min(last, 2), clamp), given(old, 2)), "W below 2");
 	return rules_of_rounds(ack, undo, old, new);
 }
 
@@ -163,15 +163,15 @@ static const char *rules(void (*run)(void), const struct snapshot *old, const st
 	}
 	if (old->other) /* another's, or ours from now on */
 		return NULL;
-	HOLDS(cwnd <= max_u64(old->tp.snd_cwnd, new->tp.snd_cwnd_clamp) || cwnd == new->k.stack_cwnd, "above the clamp");
+	HOLDS(cwnd <= max(old->tp.snd_cwnd, new->tp.snd_cwnd_clamp) || cwnd == new->k.stack_cwnd, "above the clamp");
 	if (cutting(new->k.state) && !OPS.cong_control)
 		HOLDS(cwnd == old->tp.snd_cwnd || cwnd == new->k.stack_cwnd, "changed during recovery");
 	if ((run == fast_retransmit || run == enter_cwr || run == timeout) && started)
-		HOLDS(ssthresh <= max_u64(max_u64(window(old), given(old, 0)), 2), "a loss raises ssthresh");
+		HOLDS(ssthresh <= max(max(window(old), given(old, 0)), 2), "a loss raises ssthresh");
 	if (run == undo) {
 		u32 prior = old->k.undo_marker && old->k.prior_ssthresh ? old->tp.prior_cwnd : 0;
 
-		HOLDS(cwnd >= max_u64(old->tp.snd_cwnd, prior), "undo lowers");
+		HOLDS(cwnd >= max(old->tp.snd_cwnd, prior), "undo lowers");
 		HOLDS(window(new) >= window(old), "undo lowers");
 	}
 #ifdef WIRE
@@ -308,7 +308,7 @@ static void calm(const char *answer)
 		give(line, "rtt", 40000);
 		at(line, tp->tcp_mstamp + 20000000);
 		judge_line(line);
-		if (i > CALM - CALM_AT_LAST && window(&stream.at[1]) > max_u64(last, 2))
+		if (i > CALM - CALM_AT_LAST && window(&stream.at[1]) > max(last, 2))
 			fail("grows while the application limits", line);
 		last = window(&stream.at[1]);
 	}

@@ -53,7 +53,7 @@ static u64 number(u64 low, u64 high)
 		return how & 1 ? high : low;
 	for (int i = 0; i < width; i += 8)
 		value = value << 8 | byte();
-	return min_u64(high, low + (value & ((1ull << width) - 1)));
+	return min(high, low + (value & ((1ull << width) - 1)));
 }
 
 static void play_line(struct line *line)
@@ -87,7 +87,7 @@ static void choose_params(void)
 
 static void choose_tunable(void)
 {
-	const struct entry *e = &params[byte() % max_u64(n_params, 1)];
+	const struct entry *e = &params[byte() % max(n_params, 1)];
 
 	if (e->tunable)
 		set_param(e);
@@ -105,11 +105,11 @@ static void stamp(struct line *line, u64 rtt)
 
 static s64 choose_rtt(u8 how)
 {
-	u64 queue = min_u64(in_flight(), W_MAX) * in.base / 64;
+	u64 queue = min(in_flight(), W_MAX) * in.base / 64;
 
 	switch (how % 8) {
 	case 1:
-		return min_u64(in.base + queue, 0x7fffffff);
+		return min(in.base + queue, 0x7fffffff);
 	case 2:
 		return in.base + number(0, in.base);
 	case 3:
@@ -147,7 +147,7 @@ static void one_ack(u32 n, u32 sack, s64 rtt, bool ece, bool slow)
 		give(line, "ece", 1);
 	else if (slow || sack)
 		give(line, "slow", 1);
-	stamp(line, max_u64(rtt, 0));
+	stamp(line, max(rtt, 0));
 	play_line(line);
 }
 
@@ -209,7 +209,7 @@ static void choose_send(void)
 {
 	struct line *line = begin_line("send");
 
-	assign(line, "app", min_u64(PICK(ALL, 0, 1, 2, 20, 200), in.most));
+	assign(line, "app", min(PICK(ALL, 0, 1, 2, 20, 200), in.most));
 	play_line(line);
 }
 
@@ -379,7 +379,7 @@ static void choose_options(void)
 		ANSWER_EXID,
 #endif
 	};
-	u8 how = byte(), raw[40], n = min_u64(byte(), sizeof(raw));
+	u8 how = byte(), raw[40], n = min(byte(), sizeof(raw));
 	struct line *line = begin_line("read");
 
 	for (int i = 0; i < n; i++)
@@ -640,7 +640,7 @@ static void choose_connection(void)
 	assign(line, "snd_una", seq);
 	assign(line, "snd_nxt", seq);
 	assign(line, "mss_cache", mss);
-	assign(line, "seg", max_u64(mss, 1));
+	assign(line, "seg", max(mss, 1));
 	assign(line, "snd_cwnd", how & 1 ? number(1, 0x7fffffff) : 10);
 	assign(line, "snd_cwnd_clamp", PICK(ALL, 50, 1 << 20, 1, 2, 3));
 	assign(line, "srtt_us", how & 2 ? number(1, ALL) : 0);
@@ -651,14 +651,14 @@ static void choose_connection(void)
 	assign(line, "delivered", how & 0x40 ? -100 : 0);
 	if (byte() % 8 == 7) { /* amid a recovery */
 		assign(line, "state", RECOVERY);
-		assign(line, "high_seq", seq + 20 * max_u64(mss, 1));
+		assign(line, "high_seq", seq + 20 * max(mss, 1));
 		assign(line, "prior_cwnd", 20);
 		assign(line, "snd_ssthresh", 50);
 	}
 #ifdef WIRE
 	choose_peer(line);
 #endif
-	app = min_u64(how & 0x80 ? PICK(1, 50) : ALL, in.most);
+	app = min(how & 0x80 ? PICK(1, 50) : ALL, in.most);
 #ifdef WIRE
 	assign(line, "app", 0);
 	play_line(line);

@@ -166,7 +166,7 @@ static inline long bpf_load_hdr_opt(struct bpf_sock_ops *ops, void *result, u32 
 	}
 	if (error)
 		return error;
-	memcpy(result, found, min_u64(found[1], len));
+	memcpy(result, found, min(found[1], len));
 	return found[1] > len ? -FULL : found[1];
 }
 

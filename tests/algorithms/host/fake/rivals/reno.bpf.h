@@ -23,9 +23,9 @@ FAKE u32 ticks_now(void)
 
 FAKE u32 tcp_slow_start(struct tcp_sock *tp, u32 acked)
 {
-	u32 cwnd = min_u64((u64)tp->snd_cwnd + acked, tp->snd_ssthresh), left = acked - (cwnd - tp->snd_cwnd);
+	u32 cwnd = min((u64)tp->snd_cwnd + acked, tp->snd_ssthresh), left = acked - (cwnd - tp->snd_cwnd);
 
-	tp->snd_cwnd = min_u64(cwnd, tp->snd_cwnd_clamp);
+	tp->snd_cwnd = min(cwnd, tp->snd_cwnd_clamp);
 	return left;
 }
 
@@ -40,7 +40,7 @@ FAKE void tcp_cong_avoid_ai(struct tcp_sock *tp, u32 w, u32 acked)
 	*cnt += acked;
 	steps += *cnt / w;
 	*cnt %= w;
-	tp->snd_cwnd = min_u64((u64)tp->snd_cwnd + steps, tp->snd_cwnd_clamp);
+	tp->snd_cwnd = min((u64)tp->snd_cwnd + steps, tp->snd_cwnd_clamp);
 }
 
 FAKE void tcp_reno_cong_avoid(struct sock *of, u32 ack, u32 acked)
@@ -57,12 +57,12 @@ FAKE void tcp_reno_cong_avoid(struct sock *of, u32 ack, u32 acked)
 
 FAKE u32 tcp_reno_ssthresh(struct sock *of)
 {
-	return max_u64(tcp_sk(of)->snd_cwnd >> 1, 2);
+	return max(tcp_sk(of)->snd_cwnd >> 1, 2);
 }
 
 FAKE u32 tcp_reno_undo_cwnd(struct sock *of)
 {
-	return max_u64(tcp_sk(of)->snd_cwnd, tcp_sk(of)->prior_cwnd);
+	return max(tcp_sk(of)->snd_cwnd, tcp_sk(of)->prior_cwnd);
 }
 
 #endif
