@@ -21,7 +21,7 @@ import pytest
 from matplotlib.figure import Figure
 from test_capture import packet
 
-from asymlab import LabError
+from asymlab import LabError, controllers
 from asymlab.guest import agent
 from asymlab.plan import scenario
 from asymlab.report import figuredata, pages, report, suite
@@ -605,7 +605,7 @@ def test_a_series_has_the_name_of_another_panels_legend():
     def draw(figure):
         above, below = figure.subplots(2, sharex=True)
         for ax, label in ((above, "FAST"), (below, None)):
-            ax.plot([1, 2], [1, 2], label=label, **{k: v for k, v in report.LOOKS["fast"].items()})
+            ax.plot([1, 2], [1, 2], label=label, **controllers.of("fast").look)
         below.set(xlabel="time, s")
 
     assert [(r["series"], r["x_axis"]) for r in data_of(draw)] == [("FAST", "time, s")] * 4
@@ -802,15 +802,6 @@ def test_what_is_not_here_is_listed_as_not_measured():
         "it is not here",
         None,
         [],
-    )
-
-
-def test_controllers_differ_in_more_than_colour():
-    assert report.LOOKS.keys() == report.NAMES.keys()
-    assert (
-        len({look["marker"] for look in report.LOOKS.values()})
-        == len(report.LOOKS)
-        == len({look["color"] for look in report.LOOKS.values()})
     )
 
 

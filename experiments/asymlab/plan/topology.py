@@ -44,29 +44,11 @@ from itertools import count, pairwise
 from pathlib import Path
 
 from .. import LabError
+from ..controllers import LINUX
 from ..guest.agent import IP_UDP
 from ..paths import BUILD
 from .scenario import BIN_MS, Background, Case, Change, Direction, Flow, Red, Scenario
 
-KERNEL_CONTROLLERS = (
-    "reno",
-    "cubic",
-    "vegas",
-    "westwood",
-    "highspeed",
-    "bic",
-    "bbr",
-    "htcp",
-    "illinois",
-    "veno",
-    "dctcp",
-    "hybla",
-    "lp",
-    "nv",
-    "scalable",
-    "yeah",
-    "cdg",
-)
 BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
 
 COMMON = {
@@ -184,12 +166,10 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
         obj = scenario.controllers.get(name, {}).get("object", name)
         if obj in built:
             found[name] = obj
-        elif obj == name and name in KERNEL_CONTROLLERS:
+        elif obj == name and name in LINUX:
             found[name] = None
         else:
-            raise LabError(
-                f"flows.{i}.controller: no controller {obj!r}; there are {', '.join([*built, *KERNEL_CONTROLLERS])}"
-            )
+            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {', '.join([*built, *LINUX])}")
     return found
 
 

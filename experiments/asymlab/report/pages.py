@@ -24,12 +24,13 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .. import LabError
+from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from ..paths import BUILD, TEMPLATES
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
 from ..run import runner
 from . import report
-from .report import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW, thin
+from .report import thin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

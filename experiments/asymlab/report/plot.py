@@ -6,16 +6,18 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
+from .. import controllers
+from ..palette import BLACK
 from ..results.store import Run
 from . import suite
-from .report import BLACK, LOOKS, NAMES, thin
+from .report import thin
 
 EXPECTED = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 1}
 
 
 def look(controller: str, **changes) -> dict:
     """A controller as a named line."""
-    return LOOKS[controller] | {"marker": "", "label": NAMES[controller]} | changes
+    return controllers.of(controller).look | {"marker": "", "label": controllers.of(controller).label} | changes
 
 
 def points(ax, runs: dict[float, list[Run]], measure, aside: float = 1, **look) -> None:

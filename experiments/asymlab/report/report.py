@@ -42,27 +42,6 @@ SYMBOLS = {"reproduced": "✓", "not reproduced": "✗", "not measured": "–"}
 CONTENTS = {"index.html", "verdicts.json", "results.json", "figures", "runs"}
 TERMINAL = {"reproduced": "green", "not reproduced": "bold red", "not measured": "dim"}
 
-# Okabe and Ito's palette: distinct to all kinds of colour vision.
-BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, VERMILLION, PURPLE = (
-    "#000000",
-    "#E69F00",
-    "#56B4E9",
-    "#009E73",
-    "#F0E442",
-    "#0072B2",
-    "#D55E00",
-    "#CC79A7",
-)
-# Others, for more than eight.
-INDIGO, WINE, TEAL, BROWN, GREY, ROSE, OLIVE = (
-    "#332288",
-    "#882255",
-    "#00695C",
-    "#7A5C00",
-    "#666666",
-    "#CC6677",
-    "#8C8C1A",
-)
 STYLE = {
     "font.size": 10,
     "axes.titlesize": 10,
@@ -79,58 +58,6 @@ STYLE = {
     "figure.constrained_layout.use": True,
     "svg.hashsalt": "asymlab",
     "svg.fonttype": "path",
-}
-# A controller looks the same in every figure, and differs from the others in more than colour.
-LOOKS = {
-    "fast": {"color": BLUE, "marker": "o", "linestyle": "-"},
-    "reno": {"color": VERMILLION, "marker": "s", "linestyle": "--"},
-    "cubic": {"color": GREEN, "marker": "^", "linestyle": "-."},
-    "vegas": {"color": PURPLE, "marker": "D", "linestyle": (0, (1, 1))},
-    "westwood": {"color": SKY, "marker": "v", "linestyle": (0, (6, 2))},
-    "highspeed": {"color": GREY, "marker": "<", "linestyle": (0, (6, 1, 1, 1, 1, 1))},
-    "bic": {"color": ORANGE, "marker": ">", "linestyle": (0, (3, 1))},
-    "fusion": {"color": INDIGO, "marker": "P", "linestyle": "-"},
-    "taichung": {"color": WINE, "marker": "X", "linestyle": "-"},
-    "pseudorate": {"color": TEAL, "marker": "h", "linestyle": "-"},
-    "literal": {"color": BROWN, "marker": "p", "linestyle": (0, (4, 1, 1, 1))},
-    "formosa": {"color": BLACK, "marker": "*", "linestyle": "-"},
-    "netsum": {"color": ROSE, "marker": "H", "linestyle": (0, (4, 2))},
-    "bbr": {"color": OLIVE, "marker": "d", "linestyle": (0, (2, 1, 1, 1))},
-    "ctcp": {"color": "#4477AA", "marker": "8", "linestyle": (0, (8, 2, 1, 2))},
-    "areno": {"color": "#AA3377", "marker": (4, 1, 0), "linestyle": (0, (5, 1, 1, 1))},
-    "accsa": {"color": "#228833", "marker": (6, 1, 0), "linestyle": (0, (3, 2, 1, 2, 1, 2))},
-    "nreno": {"color": "#994F00", "marker": (3, 0, 90), "linestyle": (0, (5, 2, 2, 2))},
-    "vegas95": {"color": "#AA4499", "marker": (4, 0, 22.5), "linestyle": (0, (1, 2))},
-    # Ports of Linux's own: lighter or darker than these, with crosses and stars.
-    "bpf_vegas": {"color": "#7E3F66", "marker": "x", "linestyle": (0, (1, 1, 3, 1))},
-    "bpf_westwood": {"color": "#2A7AA8", "marker": "+", "linestyle": (0, (6, 1, 3, 1))},
-    "bpf_highspeed": {"color": "#9A9A9A", "marker": (8, 2, 0), "linestyle": (0, (10, 2, 1, 2))},
-    "bpf_bic": {"color": "#9A6700", "marker": (3, 2, 0), "linestyle": (0, (3, 1, 3, 3))},
-}
-NAMES = {
-    "fast": "FAST",
-    "reno": "Reno",
-    "cubic": "CUBIC",
-    "vegas": "Vegas",
-    "westwood": "Westwood+",
-    "highspeed": "HighSpeed",
-    "bic": "BIC",
-    "fusion": "Fusion",
-    "taichung": "Taichung",
-    "pseudorate": "Pseudo-rate",
-    "literal": "Pseudo-rate as printed",
-    "formosa": "Formosa",
-    "netsum": "Formosa, literal sum",
-    "bbr": "BBR",
-    "ctcp": "Compound",
-    "areno": "Adaptive Reno",
-    "accsa": "ACC+SA",
-    "nreno": "NewReno of ns-2",
-    "vegas95": "Vegas as published",
-    "bpf_vegas": "Vegas, BPF port",
-    "bpf_westwood": "Westwood+, BPF port",
-    "bpf_highspeed": "HighSpeed, BPF port",
-    "bpf_bic": "BIC, BPF port",
 }
 PAPERS = {
     "fast": "FAST TCP in asymmetric networks",

@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator, ScalarFormatter
 
+from asymlab import controllers
+from asymlab.palette import BLACK, BLUE, SKY
 from asymlab.report import report, suite
 from asymlab.report.plot import EXPECTED, plain, points
-from asymlab.report.report import BLACK, LOOKS, NAMES
 from asymlab.results import metrics
 
 paper = suite.module("fast", "claims")  # its quantities and its theorem
@@ -79,7 +80,10 @@ def throughput(results):
     relative.axhline(1, color=BLACK, linewidth=1)
     for controller, aside in zip(("fast", *BASELINES), (1, 0.94, 1.06, 1.12)):
         if runs := sweep(results, controller):
-            look = LOOKS[controller] | {"linestyle": "", "label": f"{NAMES[controller]}, measured"}
+            look = controllers.of(controller).look | {
+                "linestyle": "",
+                "label": f"{controllers.of(controller).label}, measured",
+            }
             look |= {"zorder": 3} if controller == "fast" else {"markerfacecolor": "none"}
             points(ax, runs, paper.throughput, **look)
             points(relative, runs, over_theorem, aside, **look)
@@ -89,7 +93,7 @@ def throughput(results):
             ax,
             formosa,
             paper.throughput,
-            **LOOKS["formosa"] | {"linestyle": "", "label": "Formosa, an ACK a round trip"},
+            **controllers.of("formosa").look | {"linestyle": "", "label": "Formosa, an ACK a round trip"},
         )
     over_k_f(relative)
     ax.set(yscale="log", ylabel="throughput, Mbit/s", yticks=[2, 5, 10, 20, 50, 100], ylim=(1.7, 180))
@@ -135,7 +139,7 @@ def series(results):
     figure = Figure(figsize=(7.5, 7.5))
     for ax, (where, what, runs, expected) in zip(figure.subplots(3), wanted):
         t, rate = goodput_series(runs[0], 0)
-        ax.plot(t, rate, color=LOOKS["fast"]["color"], linewidth=0.9, label="measured")
+        ax.plot(t, rate, color=controllers.of("fast").look["color"], linewidth=0.9, label="measured")
         ax.axhline(expected, **EXPECTED, label=f"Theorem 1: {expected:g} Mbit/s")
         ax.set(
             title=f"{where}: {what}",
@@ -171,7 +175,7 @@ def standing_queue(results):
 
     def draw(window, rtt, run, controller, **label):
         acks = run.acks[(run.acks["flow"] == 0) & (run.acks["t"] < duration)]
-        look = LOOKS[controller] | {"marker": ""} | label
+        look = controllers.of(controller).look | {"marker": ""} | label
         window.plot(*report.thin(acks["t"], acks["cwnd"]), **look)
         sampled = acks[acks["rtt_us"] > 0]
         rtt.plot(*report.thin(sampled["t"], sampled["rtt_us"] / 1e3), **look)
@@ -182,7 +186,7 @@ def standing_queue(results):
     axes[0].set(title="FAST: congestion window", ylabel="packets", ylim=(0, None))
     axes[1].set(title="FAST: round-trip time", ylabel="ms", ylim=(0, None))
     for controller, run in ({"fast": fast[0]} | others).items() if others else ():
-        draw(axes[2], axes[3], run, controller, label=NAMES[controller])
+        draw(axes[2], axes[3], run, controller, label=controllers.of(controller).label)
     for ax, what, unit in zip(axes[2:], ("congestion window", "round-trip time"), ("packets", "ms")):
         ax.set(title=f"All controllers: {what}", ylabel=f"{unit}, log scale", yscale="log")
         ax.yaxis.set_major_formatter(ScalarFormatter())
@@ -218,7 +222,9 @@ def ack_path(results):
         for controller in ("fast", *BASELINES):
             if runs := sweep(results, controller):
                 fill = {} if controller == "fast" else {"markerfacecolor": "none"}
-                points(ax, runs, measure, **LOOKS[controller] | fill, label=NAMES[controller])
+                points(
+                    ax, runs, measure, **controllers.of(controller).look | fill, label=controllers.of(controller).label
+                )
         if delayed:
             points(
                 ax,
@@ -289,6 +295,6 @@ def shares(results):
 
 def stack(ax, t, first, second, **options) -> None:
     areas = ax.stackplot(
-        t, first, second, colors=[report.BLUE, report.SKY], labels=["alpha 1000", "alpha 500"], linewidth=0, **options
+        t, first, second, colors=[BLUE, SKY], labels=["alpha 1000", "alpha 500"], linewidth=0, **options
     )
     areas[1].set(hatch="////", edgecolor="white")

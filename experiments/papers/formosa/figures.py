@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
+from asymlab import controllers
+from asymlab.palette import BLACK, BLUE, ORANGE, SKY
 from asymlab.report import report, suite
 from asymlab.report.plot import EXPECTED, look, plain, points, steps
-from asymlab.report.report import BLACK, BLUE, LOOKS, NAMES, ORANGE, SKY
 
 paper = suite.module("formosa", "claims")
 
@@ -45,7 +46,11 @@ def sweep(results, id: str) -> dict[str, dict[float, list]]:
 def curves(ax, found, measure) -> None:
     """A curve a controller; points a little apart sideways, Formosa's where they belong and on top."""
     for i, (controller, runs) in reversed(list(enumerate(found.items()))):
-        style = LOOKS[controller] | {"label": NAMES[controller], "linewidth": 1.1, "markersize": 5}
+        style = controllers.of(controller).look | {
+            "label": controllers.of(controller).label,
+            "linewidth": 1.1,
+            "markersize": 5,
+        }
         if controller == "formosa":
             style |= {"linewidth": 2, "markersize": 9, "zorder": 3}
         points(ax, runs, measure, 1.012**i, **style)
@@ -276,7 +281,7 @@ def overflow(results):
     axes = figure.subplots(2, sharex=True)
     for controller, run in runs.items():
         t, _, longest = forward_queue(run)
-        name = f"{NAMES[controller]}: {paper.drops(run):.0f} dropped after slow start"
+        name = f"{controllers.of(controller).label}: {paper.drops(run):.0f} dropped after slow start"
         axes[0].plot(t, longest, drawstyle="steps-post", **look(controller, label=name))
         state = run.state(0)
         steps(axes[1], state["t"][:-1], state["w"][1:], (0, run.job["duration_s"]), **look(controller))
@@ -311,7 +316,7 @@ def changes(results):
         runs = {i: results.valid("FO-S", title=title, flows__controller=controller) for i, title in enumerate(titles)}
         at = [i for i, rs in runs.items() if rs]
         mean, low, high = np.array([suite.interval([paper.goodput(r) for r in runs[i]]) for i in at]).T
-        style = look(controller, marker=LOOKS[controller]["marker"], linestyle="")
+        style = look(controller, marker=controllers.of(controller).look["marker"], linestyle="")
         ax.errorbar(mean, np.array(at) + aside, xerr=[mean - low, high - mean], capsize=3, elinewidth=0.8, **style)
     ax.set(title="Goodput at r = 4", xlabel="Mbit/s", xlim=(0, 10.5), yticks=range(len(titles)), yticklabels=titles)
     ax.invert_yaxis()

@@ -10,9 +10,10 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
+from asymlab import controllers
+from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
 from asymlab.report import report, suite
 from asymlab.report.plot import EXPECTED, look, points, steps
-from asymlab.report.report import BLACK, BLUE, GREEN, GREY, LOOKS, NAMES, VERMILLION
 from asymlab.results.metrics import jain
 
 paper = suite.module("fusion", "claims")
@@ -103,11 +104,11 @@ def windows(results):
             ax.plot(
                 acks["t"][at],
                 acks["cwnd"][at],
-                color=LOOKS[controller]["color"],
+                color=controllers.of(controller).look["color"],
                 marker="v",
                 linestyle="",
                 markersize=7,
-                label=f"{NAMES[controller]} loses",
+                label=f"{controllers.of(controller).label} loses",
             )
         steps(
             ax,
@@ -206,7 +207,11 @@ def sweep(results, id: str) -> dict[float, list]:
 def over_loss(ax, found: dict[float, list], measure, aside: int, controller: str, **changes) -> None:
     """One controller's line; a little apart sideways."""
     points(
-        ax, found, measure, 1.06**aside, **LOOKS[controller] | {"label": NAMES[controller], "linewidth": 1.1} | changes
+        ax,
+        found,
+        measure,
+        1.06**aside,
+        **controllers.of(controller).look | {"label": controllers.of(controller).label, "linewidth": 1.1} | changes,
     )
 
 
@@ -244,7 +249,7 @@ def loss(results):
     for spot in rest:
         for c, runs in spots.items():
             if runs:
-                points(spot, runs, paper.goodput, **LOOKS[c] | {"label": NAMES[c]})
+                points(spot, runs, paper.goodput, **controllers.of(c).look | {"label": controllers.of(c).label})
         spot.set(
             xscale="log",
             xlabel="random loss rate",
@@ -278,7 +283,7 @@ def friendliness(results):
                 c,
                 linestyle=":",
                 markerfacecolor="none",
-                label=f"Reno beside {NAMES[c]}",
+                label=f"Reno beside {controllers.of(c).label}",
             )
         over_loss(ax, found, lambda r: paper.reno_beside(r, "reno"), 2, "reno", label="Reno beside Reno")
         papers_loss(ax)
@@ -348,7 +353,7 @@ def three(results):
             steps(ax, acks["t"], acks["cwnd"], color=colour, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
         mean = np.mean([[paper.goodput(r, flow) for flow in range(3)] for r in runs], axis=0)
         ax.set_title(
-            f"{NAMES[c]}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index {np.mean([paper.three_jain(r) for r in runs]):.3f}"
+            f"{controllers.of(c).label}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index {np.mean([paper.three_jain(r) for r in runs]):.3f}"
         )
     for ax in axes[len(found) :]:
         ax.set_visible(False)
@@ -380,8 +385,8 @@ def rtts(results):
                 [i + (j - 3) / 9],
                 [[paper.rtt_ratio(r, ms) for r in runs]],
                 width=0.1,
-                color=LOOKS[c]["color"],
-                label="" if i else NAMES[c],
+                color=controllers.of(c).look["color"],
+                label="" if i else controllers.of(c).label,
             )
     ax.axhline(1, **EXPECTED)
     ax.set(
@@ -406,7 +411,7 @@ def shares(results):
     figure = Figure(figsize=(9, 4.2))
     together, single = figure.subplots(1, 2, width_ratios=[2, 1])
     x = np.arange(len(found))
-    colours = [LOOKS[c]["color"] for c in found]
+    colours = [controllers.of(c).look["color"] for c in found]
     mine = bars(together, x, [[paper.goodput(r, 0) for r in runs] for runs in found.values()], width=0.6, color=colours)
     hers = bars(
         together,
@@ -415,7 +420,7 @@ def shares(results):
         base=mine,
         width=0.6,
         color="white",
-        edgecolor=LOOKS["reno"]["color"],
+        edgecolor=controllers.of("reno").look["color"],
         hatch="////",
     )
     inside = {
@@ -480,7 +485,7 @@ def speeds(results):
             x,
             [[a for a, _ in pairs] for pairs in found.values()],
             width=0.6,
-            color=[LOOKS[c]["color"] for c in found],
+            color=[controllers.of(c).look["color"] for c in found],
         )
         bars(
             ax,
@@ -489,7 +494,7 @@ def speeds(results):
             base=mine,
             width=0.6,
             color="white",
-            edgecolor=LOOKS["reno"]["color"],
+            edgecolor=controllers.of("reno").look["color"],
             hatch="////",
         )
         if "reno" in found:
@@ -533,7 +538,7 @@ def parking_lot(results):
                         base=base,
                         width=0.32,
                         color=shade[n],
-                        edgecolor=LOOKS["reno" if kind else c]["color"],
+                        edgecolor=controllers.of("reno" if kind else c).look["color"],
                         hatch="////" if kind else "",
                         linewidth=1.2,
                     )[0]
@@ -542,7 +547,7 @@ def parking_lot(results):
     axes[0].set_ylabel("goodput over R3-R4, Mbit/s")
     axes[1].legend(
         handles=[Patch(facecolor=s, label=f"{n + 1} hop{'s' * (n > 0)}") for n, s in enumerate(shade)]
-        + [Patch(facecolor="white", edgecolor=LOOKS["reno"]["color"], hatch="////", label="Reno")],
+        + [Patch(facecolor="white", edgecolor=controllers.of("reno").look["color"], hatch="////", label="Reno")],
         loc="upper right",
         bbox_to_anchor=(1, 0.93),
         ncols=4,
@@ -574,8 +579,9 @@ def reduction(results):
         ax.plot(
             rtt / smallest,
             ssthresh / cwnd,
-            **LOOKS[controller] | {"linestyle": "", "markersize": 5, "markerfacecolor": "none", "alpha": 0.6},
-            label=f"{NAMES[controller]}, measured ({len(cwnd)})",
+            **controllers.of(controller).look
+            | {"linestyle": "", "markersize": 5, "markerfacecolor": "none", "alpha": 0.6},
+            label=f"{controllers.of(controller).label}, measured ({len(cwnd)})",
         )
     ax.set(
         xlabel=r"RTT at the loss over $RTT_{min}$",

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from asymlab import controllers
 from asymlab.report import report, suite
-from asymlab.report.report import NAMES
 
 matrix = suite.module("matrix", "claims")
 
@@ -24,7 +24,7 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
     """values: (row, column) -> number in [0, 1]; None if there are none."""
     if not values:
         return None
-    order = [c for c in NAMES if any(c in pair for pair in values)]
+    order = list(dict.fromkeys(c for pair in values for c in pair))  # the scenario's
     table = np.array([[values.get((a, b), np.nan) for b in order] for a in order])
     figure = Figure(figsize=(9, 8.4))
     ax = figure.subplots()
@@ -41,7 +41,7 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
                 fontsize=7.5,
                 color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white",
             )
-    names = [NAMES[c] for c in order]
+    names = [controllers.of(c).label for c in order]
     ax.set(
         title=title, xticks=range(len(order)), yticks=range(len(order)), yticklabels=names, ylabel=row, xlabel=column
     )

@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from asymlab import controllers
+from asymlab.palette import BLACK, BLUE, GREEN, ORANGE, VERMILLION
 from asymlab.report import report, suite
 from asymlab.report.plot import EXPECTED, look, plain, steps
-from asymlab.report.report import BLACK, BLUE, GREEN, NAMES, ORANGE, VERMILLION
 from asymlab.results import metrics
 
 paper = suite.module("pseudorate", "claims")
@@ -102,7 +103,7 @@ def windows(results):
             ax.set(xlim=span, ylim=(0, 1.2 * ax.dataLim.ymax))
         for ax in (whole, start):
             ax.set_ylabel("packets")
-        whole.set_title(f"{where}: {NAMES[controller]}")
+        whole.set_title(f"{where}: {controllers.of(controller).label}")
         start.set_title("its start")
         after.set_title("sources 1 and 3 stop at 5 s")
         whole.legend(loc="upper right", ncols=5)
@@ -147,7 +148,7 @@ def mechanism(results):
             ax.axvline(paper.STOP_S, **STOP)
             ax.set_axisbelow(True)
             ax.set_xlim(span)
-        row[0].set(ylabel="packets", title=f"{NAMES[controller]}: its start")
+        row[0].set(ylabel="packets", title=f"{controllers.of(controller).label}: its start")
         row[1].set(title="sources 1 and 3 stop at 5 s")
     axes[0][0].set_ylim(0, 1.3 * max(ax.dataLim.ymax for ax in axes.flat))
     axes[0][1].legend(loc="upper right", ncols=2)
@@ -174,14 +175,16 @@ def throughput(results):
         links = run.links[run.links["dev"] == run.job["watch"][-1]["forward"]["dev"]]
         rate = (links["bytes"] - metrics.ETHERNET * links["packets"].astype("i8")) * 8 / bin_s / 1e6
         axes[0].plot(
-            links["t"] + bin_s / 2, rate, **style | {"label": f"{NAMES[controller]}: {100 * paper.used(run):.1f} %"}
+            links["t"] + bin_s / 2,
+            rate,
+            **style | {"label": f"{controllers.of(controller).label}: {100 * paper.used(run):.1f} %"},
         )
         bins = [metrics.goodput_bins(run.goodput, s - 1, paper.END_S, bin_s) for s in paper.ACTIVE]
         jain = metrics.jain_over_time(np.array(bins), bin_s, JAIN_S)
         axes[1].plot(
             (np.arange(len(jain)) + 0.5) * JAIN_S,
             jain,
-            **style | {"label": f"{NAMES[controller]}: {paper.fairness(run):.3f}"},
+            **style | {"label": f"{controllers.of(controller).label}: {paper.fairness(run):.3f}"},
         )
         axes[2].plot(links["t"] + bin_s / 2, np.maximum(links["qlen_max"], 1), **style)
     resting = [paper.N_QUEUE * n for n in (len(SOURCES), len(SOURCES), len(paper.ACTIVE))]

@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from asymlab import controllers
+from asymlab.palette import BLACK, BLUE, GREEN, ORANGE
 from asymlab.report import report, suite
 from asymlab.report.plot import EXPECTED, look, points, steps
-from asymlab.report.report import BLACK, BLUE, GREEN, LOOKS, NAMES, ORANGE
 
 paper = suite.module("taichung", "claims")
 
@@ -92,7 +93,9 @@ def slow_start(results):
             every = ((0.3 + i) / len(drawn) / 5, 0.2)
             label = f"{name(controller)}: {paper.goodput(run):.2f} Mbit/s"
             ax.plot(
-                *thinned, **LOOKS[controller] | {"label": label, "markevery": every, "linewidth": 1.1, "markersize": 5}
+                *thinned,
+                **controllers.of(controller).look
+                | {"label": label, "markevery": every, "linewidth": 1.1, "markersize": 5},
             )
         ax.set(title=f"Acknowledged data, {PROFILES[profile]}", ylabel="MB", xlim=(0, paper.SPAN_S), ylim=(0, 12.5))
         handles, labels = ax.get_legend_handles_labels()
@@ -122,7 +125,12 @@ def thresholds(results):
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(3, sharex=True, height_ratios=[1, 1.7, 0.9])
     steps(
-        axes[0], t[known], state["inter_ack_ns"][known] / 1e3, span, color=LOOKS["taichung"]["color"], label="InterACK"
+        axes[0],
+        t[known],
+        state["inter_ack_ns"][known] / 1e3,
+        span,
+        color=controllers.of("taichung").look["color"],
+        label="InterACK",
     )
     steps(
         axes[0],
@@ -168,7 +176,7 @@ def thresholds(results):
 
 
 def name(controller: str) -> str:
-    return {"reno": "NewReno"}.get(controller, NAMES[controller])
+    return {"reno": "NewReno"}.get(controller, controllers.of(controller).label)
 
 
 def tables(results):
@@ -187,7 +195,7 @@ def tables(results):
     for ax, (title, _, _, simulated, senders), by_controller in zip(figure.subplots(3), panels, found):
         for controller, by_n in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: by_n[n] for i, n in enumerate(senders)}
-            points(ax, place, total, **LOOKS[controller] | {"linestyle": "", "label": name(controller)})
+            points(ax, place, total, **controllers.of(controller).look | {"linestyle": "", "label": name(controller)})
             ax.plot(
                 list(place),
                 [n * v for n, v in zip(senders, simulated[controller])],
@@ -195,7 +203,7 @@ def tables(results):
                 marker="_",
                 markersize=18,
                 markeredgewidth=2,
-                color=LOOKS[controller]["color"],
+                color=controllers.of(controller).look["color"],
             )
         ax.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
         ax.set(
@@ -245,13 +253,15 @@ def loss(results):
     axes = figure.subplots(2, sharex=True, sharey=True)
     for ax, (id, by_controller) in zip(axes, found.items()):
         for controller, runs in by_controller.items():
-            points(ax, runs, lambda r: 1e3 * paper.each(r), **LOOKS[controller] | {"label": name(controller)})
+            points(
+                ax, runs, lambda r: 1e3 * paper.each(r), **controllers.of(controller).look | {"label": name(controller)}
+            )
             if acks := results.valid("TC-F7-ACKS", flows__controller=controller) if id == "TC-F7" else []:
                 points(
                     ax,
                     {0.115: acks},
                     lambda r: 1e3 * paper.each(r),
-                    **LOOKS[controller] | {"linestyle": "", "markerfacecolor": "none"},
+                    **controllers.of(controller).look | {"linestyle": "", "markerfacecolor": "none"},
                 )
     axes[0].plot([], [], linestyle="", marker="o", color=BLACK, markerfacecolor="none", label="10 % of ACKs, too")
     for ax, title in zip(axes, ("Linux's defaults: SACK, RACK, tail-loss probes", "Without SACK, as in the paper")):
@@ -289,7 +299,7 @@ def fairness(results):
     for ax, (profile, by_controller) in zip(upper, table2.items()):
         for controller, runs in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: rs for i, rs in runs.items()}
-            points(ax, place, paper.fairness, **LOOKS[controller] | {"linestyle": ""})
+            points(ax, place, paper.fairness, **controllers.of(controller).look | {"linestyle": ""})
             ax.plot(
                 list(place),
                 TABLE2[controller],
@@ -297,7 +307,7 @@ def fairness(results):
                 marker="_",
                 markersize=18,
                 markeredgewidth=2,
-                color=LOOKS[controller]["color"],
+                color=controllers.of(controller).look["color"],
             )
         ax.set(
             title=f"Table 2, {PROFILES[profile].split(',')[0]}",
@@ -308,7 +318,7 @@ def fairness(results):
         )
     upper[0].set_ylabel("Jain index")
     for controller, runs in table4.items():
-        points(lower, runs, paper.fairness, **LOOKS[controller] | {"label": name(controller)})
+        points(lower, runs, paper.fairness, **controllers.of(controller).look | {"label": name(controller)})
         lower.plot(
             TABLE4_LOSS,
             TABLE4[controller],
@@ -316,7 +326,7 @@ def fairness(results):
             marker="_",
             markersize=14,
             markeredgewidth=2,
-            color=LOOKS[controller]["color"],
+            color=controllers.of(controller).look["color"],
         )
     lower.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
     lower.set(

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+from ..controller import Controller
+
+RECORDS = [
+    Controller("nreno", "NewReno of ns-2", look=dict(color="#994F00", marker=(3, 0, 90), linestyle=(0, (5, 2, 2, 2))))
+]
