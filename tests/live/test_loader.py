@@ -506,9 +506,7 @@ def test_member_this_kernel_lacks(tmp_path, alias):
     own = (
         (ROOT / "bpf" / "compat.bpf.h")
         .read_text()
-        .replace("	u32 flags;
-	char name", "	void (*telepathy)(struct sock *sk);
-	char name")
+        .replace("\tu32 flags;\n\tchar name", "\tvoid (*telepathy)(struct sock *sk);\n\tchar name")
     )
     (tmp_path / "compat.bpf.h").write_text(own)
     assert "telepathy" in own
