@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import signal
 from pathlib import Path
 
 import pytest
 
 from shared import SCENARIO
-from witness import Witness
+from witness import left_out
 
 # A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,23 +52,6 @@ def pytest_xdist_make_scheduler(config, log):
             return group(nodeid)
 
     return Groups(config, log)
-
-
-@functools.cache
-def witness() -> Witness | None:
-    """On a kernel that keeps its init from tracers, what counts the packets that it handles without us."""
-    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
-    cgroup = next((m[1] for m in mounts if m[2] == "cgroup2"), None)
-    return (
-        Witness(cgroup)
-        if cgroup and os.geteuid() == 0 and "init_private" in Path("/proc/kallsyms").read_text()
-        else None
-    )
-
-
-def left_out() -> int:
-    """Packets so far that no tracing and no struct_ops program was shown."""
-    return there.count() if (there := witness()) else 0
 
 
 def something_left_out(item) -> bool:

@@ -10,14 +10,14 @@ import sys
 from shared import REPO
 
 TESTS = """
-import conftest
+import witness
 
 class Kernel:
     hidden = 5
     def count(self):
         return Kernel.hidden
 
-conftest.witness = Kernel
+witness.watching = Kernel
 tries = {}
 
 def run(name, hides, good):

@@ -8,8 +8,10 @@ Some kernels keep their init from tracers: such a packet is handled without trac
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
+from pathlib import Path
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
@@ -81,3 +83,20 @@ class Witness:
         key, value = ctypes.c_uint32(0), ctypes.c_uint64(0)
         bpf(MAP_LOOKUP, struct.pack("<IIQQQ", self.map, 0, ctypes.addressof(key), ctypes.addressof(value), 0))
         return value.value
+
+
+@functools.cache
+def watching() -> Witness | None:
+    """On a kernel that keeps its init from tracers, what counts the packets that it handles without us."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    cgroup = next((m[1] for m in mounts if m[2] == "cgroup2"), None)
+    return (
+        Witness(cgroup)
+        if cgroup and os.geteuid() == 0 and "init_private" in Path("/proc/kallsyms").read_text()
+        else None
+    )
+
+
+def left_out() -> int:
+    """Packets so far that no tracing and no struct_ops program was shown."""
+    return there.count() if (there := watching()) else 0

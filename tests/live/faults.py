@@ -29,9 +29,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from test_loader import ASYMCC, CGROUP2, HALVES, ROOT, build_halves
+from harness import ASYMCC, CGROUP2, ROOT, STATE
+from sources import HALVES, build_halves
 
-STATE = Path("/run/asymcc")
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 CC, OTHER, ORIGINAL = "faulty", "faulty2", "original"

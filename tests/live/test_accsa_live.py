@@ -18,9 +18,9 @@ from test_formosa_live import (
     counted,
     exchange,
 )  # fmt: skip
-from test_loader import alias, asymcc, pair, run  # noqa: F401
 from test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour, watching
 
+from harness import asymcc, run
 from rawtcp import CWR, ECE, SYN, Peer
 
 MARKER = """

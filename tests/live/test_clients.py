@@ -21,13 +21,13 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import left_out
 from test_formosa_live import MOUNT, cgroup, objects, sockets_in_storage  # noqa: F401
-from test_loader import ASYMCC, alias, asymcc, listed, needs_clang, pair, program, run, values  # noqa: F401
-from test_loader import pytestmark as live
 
 from clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
 from clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
+from harness import ASYMCC, asymcc, listed, needs_clang, program, run, values
+from harness import pytestmark as live
+from witness import left_out
 
 FULL = os.environ.get("CLIENTS") == "full"
 FIVE = ["fast", "fusion", "taichung", "formosa", "pseudorate"]

@@ -8,7 +8,7 @@ import errno
 import json
 import sys
 
-from test_loader import ASYMCC, alias, asymcc, kernel_has, listed, program, pytestmark, run, trip, unique  # noqa: F401
+from harness import ASYMCC, asymcc, kernel_has, listed, program, pytestmark, run, unique  # noqa: F401
 
 OWNER = (
     "setpriv",

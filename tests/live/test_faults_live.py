@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 import pytest
-from test_loader import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F401
+
+from harness import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F401
 
 
 @needs_clang

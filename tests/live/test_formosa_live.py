@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_loader import ROOT, alias, asymcc, kernel_has, pair, program, run, unique  # noqa: F401
-from test_loader import pytestmark as live
 
 import rawtcp
+from harness import ROOT, asymcc, kernel_has, program, run, unique
+from harness import pytestmark as live
 
 BYTES = 2_000_000
 # What goes each way is told by its place, so that a byte out of place is a byte wrong.

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 from test_formosa_live import MOUNT
-from test_loader import ROOT, asymcc, kernel_has, run, unique  # noqa: F401
-from test_loader import pytestmark as live
 from test_senders_live import CONTROLLERS
+
+from harness import ROOT, asymcc, kernel_has, run, unique
+from harness import pytestmark as live
 
 sys.path.insert(0, str(ROOT / "tests" / "live" / "peers"))
 from attacks import ATTACKS  # noqa: E402

@@ -9,7 +9,9 @@ import time
 
 import pytest
 from test_formosa_live import cgroup  # noqa: F401
-from test_loader import ASYMCC, alias, asymcc, kernel_has, pair, program, pytestmark, run, server, transfer, values  # noqa: F401
+
+from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, run, values  # noqa: F401
+from pairs import server, transfer
 
 CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ASYMCC.parent.parent.glob("bpf/**/*.bpf.c"))
 FITTING = {"fast": ("--set", "alpha=5")}  # 1000 packets in a queue of 40: recovery without end

@@ -7,10 +7,10 @@ import sys
 
 import pytest
 from test_formosa_live import MOUNT
-from test_loader import ROOT, run
-from test_loader import pytestmark as live
 
 import soak
+from harness import ROOT, run
+from harness import pytestmark as live
 
 pytestmark = [*live, pytest.mark.skipif(not MOUNT, reason="no cgroup2 is mounted")]
 

@@ -20,8 +20,8 @@ from test_formosa_live import (
     sockets_in_storage,
     watching,
 )  # fmt: skip
-from test_loader import alias, asymcc, pair, program  # noqa: F401
 
+from harness import asymcc, program
 from rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment
 
 V4, V6 = (

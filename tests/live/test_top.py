@@ -20,7 +20,8 @@ import time
 from pathlib import Path
 
 import pytest
-from test_loader import ASYMCC, alias, asymcc, kernel_has, pair, program, pytestmark, refused, run  # noqa: F401
+
+from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, refused, run  # noqa: F401
 
 SINK = """
 import resource, select, socket, sys

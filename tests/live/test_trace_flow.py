@@ -11,20 +11,10 @@ import time
 from pathlib import Path
 
 import pytest
-from test_loader import (  # noqa: F401
-    ASYMCC,
-    BIN_MS,
-    Trace,
-    asymcc,
-    pair,
-    program,
-    pytestmark,
-    read_trace,
-    refused,
-    run,
-    tracing,
-    transfer,
-)
+
+from harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
+from pairs import transfer
+from traces import BIN_MS, Trace, read_trace, tracing
 
 # Any number of clients, one after the other, on one socket for IPv4 and IPv6: a reply of one byte to each.
 DUAL = """

@@ -6,11 +6,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from test_loader import pytestmark as live
 
 from asymlab.conformance import kernels
 from asymlab.machine import image
 
+from harness import pytestmark as live
 from ktap import bad, built, column, recorded, told
 from shared import REPO
 

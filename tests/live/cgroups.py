@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Cgroups of the tests' own: what is attached there, and connections in them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from pathlib import Path
+
+from harness import asymcc, listed, program, run, unique
+
+
+class Cgroup:
+    """A cgroup of this test's own, or one in it."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        path.mkdir()
+
+    def child(self) -> Cgroup:
+        return Cgroup(self.path / unique("c"))
+
+    def programs(self) -> list[dict]:
+        """What is attached here, as bpftool sees it."""
+        out = run("bpftool", "-j", "cgroup", "show", self.path, check=False).stdout
+        return json.loads(out) if out.strip() else []
+
+    def names(self) -> list[str]:
+        return sorted(p["name"] for p in self.programs())
+
+    def sh(self, script: str) -> list[str]:
+        """The command for a shell that is in the cgroup."""
+        return ["sh", "-c", f"echo $$ > {self.path}/cgroup.procs && {script}"]
+
+
+def remove_cgroup(path: Path) -> None:
+    for child in path.iterdir():
+        if child.is_dir():
+            remove_cgroup(child)
+    for _ in range(100):  # who was killed in it may be leaving still
+        with contextlib.suppress(OSError):
+            return path.rmdir()
+        time.sleep(0.05)
+    path.rmdir()
+
+
+def shown(name: str) -> tuple[list[str], list[str]]:
+    it = json.loads(asymcc("show", name, "--json"))
+    row = listed(name)
+    assert row is None or row["cgroups"] == it["cgroups"]
+    return it["cgroups"], it["cgroup_programs"]
+
+
+def written_name(cg: Cgroup) -> str:
+    """asymcc_name as the programs in the cgroup have it."""
+    prog = json.loads(run("bpftool", "-j", "prog", "show", "id", cg.programs()[0]["id"]).stdout)
+    maps = [json.loads(run("bpftool", "-j", "map", "show", "id", i).stdout) for i in prog["map_ids"]]
+    rodata = next(m for m in maps if m["name"].endswith(".rodata"))
+    dump = json.loads(run("bpftool", "-j", "map", "dump", "id", rodata["id"]).stdout)
+    return next(v["asymcc_name"] for v in dump[0]["formatted"]["value"][".rodata"] if "asymcc_name" in v)
+
+
+TALK_SERVER = """
+import socket
+l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(); print(l.getsockname()[1], flush=True)
+s, _ = l.accept()
+while d := s.recv(65536):
+    s.sendall(d)
+"""
+
+
+TALK_CLIENT = """
+import socket, sys
+s = socket.socket(); s.settimeout(10)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[2].encode())
+s.connect(("127.0.0.1", int(sys.argv[1])))
+print("open", flush=True)
+for line in sys.stdin:
+    n = int(line); s.sendall(b"x" * n)
+    while n: n -= len(s.recv(n))
+    print("echoed", flush=True)
+"""
+
+
+@contextlib.contextmanager
+def talking(cg: Cgroup, cc: str):
+    """A connection of two processes in the cgroup; what it yields sends bytes there and back."""
+    py = f"exec {sys.executable} -c"
+    with program(*cg.sh(f'{py} "$0"'), TALK_SERVER) as srv:
+        port = srv.stdout.readline().strip()
+        with program(*cg.sh(f'{py} "$0" "$@"'), TALK_CLIENT, port, cc) as c:
+            assert c.stdout.readline() == "open\n", c.stderr.read()
+
+            def say(size: int) -> None:
+                c.stdin.write(f"{size}\n")
+                c.stdin.flush()
+                assert c.stdout.readline() == "echoed\n", c.stderr.read()
+
+            yield say

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The fixtures of the tests on this machine's own kernel."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cgroups import Cgroup, remove_cgroup
+from harness import ASYMCC, CGROUP2, run, unique
+from pairs import Pair
+from sources import FOREIGN, HOOK, HOOKS, build_halves
+
+
+@pytest.fixture
+def alias():
+    """Makes names of controllers, and takes what was registered by them out at the end."""
+    made = []
+
+    def make() -> str:
+        made.append(unique("t"))
+        return made[-1]
+
+    yield make
+    for name in made:
+        run(ASYMCC, "unload", "--force", name, check=False)
+
+
+@pytest.fixture
+def pair():
+    p = Pair(unique("tc"), unique("ts"), unique("c"), unique("s"))
+    try:
+        for ns in (p.client, p.server):
+            run("ip", "netns", "add", ns)
+            p.sh(ns, "sysctl", "-qw", "net.ipv6.conf.default.router_solicitations=0")
+        run("ip", "link", "add", p.dev_c, "netns", p.client, "type", "veth", "peer", "name", p.dev_s, "netns", p.server)
+        for ns, dev, end in ((p.client, p.dev_c, 1), (p.server, p.dev_s, 2)):
+            p.sh(ns, "ip", "addr", "add", f"10.9.0.{end}/24", "dev", dev)
+            p.sh(ns, "ip", "addr", "add", f"fd09::{end}/64", "dev", dev, "nodad")
+            p.sh(ns, "ip", "link", "set", "lo", "up")
+            p.sh(ns, "ip", "link", "set", dev, "up")
+            p.sh(ns, "ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off")
+        for ns, dev, rate in ((p.client, p.dev_c, "20mbit"), (p.server, p.dev_s, "100mbit")):
+            p.sh(ns, "tc", "qdisc", "add", "dev", dev, "root", "tbf", "rate", rate, "burst", "3000", "limit", "60000")
+        yield p
+    finally:
+        for ns in (p.client, p.server):
+            run("ip", "netns", "del", ns, check=False)
+
+
+@pytest.fixture
+def cgroup(alias):
+    """Its removal detaches what is in it, whatever became of the test."""
+    made = Cgroup(Path(CGROUP2[0]) / unique("asymcc-test-"))
+    yield made
+    remove_cgroup(made.path)
+
+
+@pytest.fixture
+def halves(tmp_path, alias, monkeypatch):
+    """The name of an object with halves, where asymcc finds it."""
+    name = alias()
+    build_halves(tmp_path, name)
+    monkeypatch.setenv("ASYMCC_OBJECTS", str(tmp_path))
+    return name
+
+
+@pytest.fixture
+def trip(tmp_path):
+    """An environment in which one call that the loader makes fails, or kills it (kill -9)."""
+    (tmp_path / "hooks.c").write_text(HOOKS)
+    run("cc", "-shared", "-fPIC", "-w", "-o", tmp_path / "hooks.so", tmp_path / "hooks.c")
+
+    def env(function: str, call: int, err: int = 0) -> dict[str, str]:
+        return os.environ | {"LD_PRELOAD": str(tmp_path / "hooks.so"), "TRIP": f"{function} {call} {err}"}
+
+    return env
+
+
+@pytest.fixture
+def foreign(tmp_path, alias, cgroup):
+    """Programs of somebody else in the cgroup, two of them called as those of `halves` are: asymcc may not touch them. Yields what is there."""
+    name = alias()
+    build_halves(tmp_path, name, FOREIGN)
+    attach = " && ".join(
+        f"bpftool cgroup attach {cgroup.path} {hook} pinned /mnt/progs/{prog} multi" for prog, hook in HOOK.items()
+    )
+    run(
+        "unshare",
+        "-m",
+        "sh",
+        "-c",
+        f"mount -t bpf none /mnt && bpftool prog loadall {tmp_path / name}.bpf.o /mnt/progs && {attach}",
+    )
+    (tmp_path / f"{name}.bpf.o").unlink()
+    there = cgroup.programs()
+    assert {p["name"] for p in there} == HOOK.keys()
+    yield there
+    assert [p for p in cgroup.programs() if p["id"] in {q["id"] for q in there}] == there

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What the tests on this machine's own kernel share: what they need of it, and how they run asymcc."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ASYMCC = ROOT / "build" / "asymcc"
+BTF = Path("/sys/kernel/btf/vmlinux")
+STATE = Path("/run/asymcc")
+
+
+def why_not() -> str | None:
+    if os.geteuid() != 0:
+        return "needs root"
+    if not BTF.exists() or b"bpf_struct_ops_tcp_congestion_ops" not in BTF.read_bytes():
+        return "this kernel takes no congestion control from BPF"
+    if not ASYMCC.exists() or not (ASYMCC.parent / "fast.bpf.o").exists():
+        return "build/asymcc or build/fast.bpf.o is not built: run make"
+    return None
+
+
+pytestmark = [pytest.mark.root, pytest.mark.skipif(why_not() is not None, reason=str(why_not()))]
+needs_clang = pytest.mark.skipif(not shutil.which("clang"), reason="needs clang")
+
+
+CGROUP2 = [
+    line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"
+]
+
+needs_cgroup2 = pytest.mark.skipif(not CGROUP2, reason="no cgroup2 is mounted")
+
+
+def run(*argv, check=True, **kw) -> subprocess.CompletedProcess:
+    done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=60, **kw)
+    assert not check or done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return done
+
+
+def asymcc(*argv, **kw) -> str:
+    return run(ASYMCC, *argv, **kw).stdout
+
+
+def refused(*argv, code=1) -> str:
+    """The one line on stderr of a command that must fail."""
+    done = run(ASYMCC, *argv, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+def refused_env(env, *argv) -> list[str]:
+    done = run(ASYMCC, *argv, env=env, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    return done.stderr.splitlines()
+
+
+def listed(name: str) -> dict | None:
+    rows = [r for r in json.loads(asymcc("list", "--json")) if r["name"] == name]
+    return rows[-1] if rows else None
+
+
+def kernel_has(name: str) -> bool:
+    return name in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+
+
+def values(name: str, what: str = "parameters") -> dict[str, int]:
+    return {v["name"]: v["value"] for v in json.loads(asymcc("show", name, "--json"))[what]}
+
+
+serial = itertools.count()
+
+
+def unique(prefix: str) -> str:
+    return f"{prefix}{os.getpid() % 100000}_{next(serial)}"
+
+
+@contextlib.contextmanager
+def program(*argv):
+    p = subprocess.Popen(
+        [str(a) for a in argv], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        yield p
+    finally:
+        p.kill()
+        p.communicate()

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What asymcc refuses, and what its tables tell: words, options, values, help, completion, manual page."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import ASYMCC, BTF, asymcc, kernel_has, needs_cgroup2, needs_clang, pytestmark, refused, run  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        (["load", "nosuch"], ["nosuch", "fast"]),
+        (["show", "nosuch"], ["nosuch", "fast"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpah=3"], ["no parameter alpah", "alpha, gamma_q8"]),
+        (["load", "fast", "--as", "NAME", "--set", "alph=3"], ["no parameter alph;"]),
+        (["load", "fast", "--as", "NAME", "--set", "flows=3"], ["no parameter flows"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=0"], ["out of range", "1 to 65536 packets"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=65537"], ["out of range"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=-1"], ["out of range"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=99999999999999999999"], ["out of range"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha=3x"], ["not an integer"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha="], ["not an integer"]),
+        (["load", "fast", "--as", "NAME", "--set", "alpha"], ["param=value"]),
+    ],
+)
+def test_wrong_values(alias, argv, words):
+    name = alias()
+    line = refused(*[name if a == "NAME" else a for a in argv])
+    for w in words:
+        assert w in line
+    assert not kernel_has(name)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        [],
+        ["nosuch"],
+        ["load"],
+        ["load", "a", "b"],
+        ["list", "x"],
+        ["load", "fast", "--as"],
+        ["load", "fast", "--nosuch"],
+        ["list", "--as", "x"],
+        ["trace", "--ports", "9-5", "-o", "/dev/null"],
+        ["trace", "--bin-ms", "0", "-o", "/dev/null"],
+    ],
+)
+def test_usage(argv):
+    refused(*argv, code=2)
+
+
+def test_help_comes_from_the_tables():
+    text = asymcc("--help")
+    for command in ("list", "load", "show", "unload", "trace"):
+        assert command in text
+        assert "--objects" in asymcc(command, "--help")
+    assert "--set PARAM=VALUE" in asymcc("load", "--help") and "--set" not in asymcc("list", "--help")
+    assert asymcc("--version").startswith("asymcc ")
+
+
+def test_objects_folder(tmp_path, alias):
+    shutil.copy(ASYMCC.parent / "fast.bpf.o", tmp_path / "other.bpf.o")
+    rows = {r["name"]: r for r in json.loads(asymcc("--objects", tmp_path, "list", "--json"))}
+    assert rows["other"]["built"] and not rows.get("fast", {}).get("built")
+    env = os.environ | {"ASYMCC_OBJECTS": str(tmp_path)}
+    assert "other" in asymcc("list", env=env)
+    name = alias()
+    asymcc("load", "other", "--objects", tmp_path, "--as", name)
+    assert kernel_has(name)
+    (tmp_path / "broken.bpf.o").write_bytes(b"\x7fELF nonsense")
+    assert "not a BPF object" in refused("load", "broken", "--objects", tmp_path)
+    assert "other" in asymcc("--objects", tmp_path, "list")
+
+
+@needs_clang
+@needs_cgroup2
+@pytest.mark.parametrize("name", ["", " ", "a/b", "../fast", "a b", "sixteen_letters_", "f\u00e4st", "a\nb"])
+def test_names_are_checked_before_anything_else(name, cgroup, foreign):
+    at = ("--cgroup", cgroup.path)
+    for argv in (
+        ["unuse", name],
+        ["unuse", name, *at],
+        ["unuse", name, "--default"],
+        ["use", name, *at],
+        ["use", name, "--default"],
+        ["unload", name],
+        ["unload", name, "--drain"],
+        ["unload", name, "--force"],
+        ["unload", name, "--drain", "--seconds", "0"],
+        ["load", name],
+        ["load", name, *at],
+        *([["load", "fast", "--as", name], ["load", "fast", "--as", name, "--replace"]] if name else []),
+        ["show", name],
+        ["set", name, "alpha=1"],
+        ["top", name, "--once"],
+    ):
+        assert "1 to 15 letters, digits, '_', '.' and '-'" in refused(*argv, code=2)
+        assert cgroup.programs() == foreign
+
+
+@pytest.mark.parametrize(
+    "option", ["--cgroup", "--route", "--objects", "--set", "--as", "--output", "--link", "--flow"]
+)
+def test_no_option_takes_nothing(option):
+    command = {"--route": "use", "--output": "trace", "--link": "trace", "--flow": "trace"}.get(option, "load")
+    assert f"{option}: its value is empty" in refused(
+        command, *([] if command == "trace" else ["fast"]), option, "", code=2
+    )
+
+
+@pytest.mark.parametrize(
+    "argv", [["list"], ["show", "fast"], ["load", "fast"], ["unload", "fast"], ["trace", "-o", "/dev/null"]]
+)
+def test_not_root(argv, tmp_path):
+    for f in (ASYMCC, ASYMCC.parent / "fast.bpf.o", ASYMCC.parent / "trace.bpf.o"):
+        shutil.copy(f, tmp_path)
+    for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are closed to others
+        if folder != Path("/tmp") and Path("/tmp") in folder.parents:
+            folder.chmod(0o755)
+    done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", tmp_path / "asymcc", *argv, check=False)
+    assert done.returncode == 1 and "root" in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_kernel_without_btf():
+    if any(Path("/boot").glob("vmlinux-*")):
+        pytest.skip("libbpf would take the BTF of /boot/vmlinux-*")
+    done = run("unshare", "-m", "sh", "-c", f"mount --bind /dev/null {BTF} && exec {ASYMCC} list", check=False)
+    assert done.returncode == 1 and "no BTF" in done.stderr, done.stderr
+
+
+def test_completion_knows_commands_and_options():
+    script = asymcc("completion")
+
+    def complete(*words: str) -> set[str]:
+        ask = f"{script}\nCOMP_WORDS=({' '.join(words)} {'' if words[-1] else chr(39) * 2}); COMP_CWORD={len(words) - 1}; _asymcc; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        return set(
+            subprocess.run(
+                ["bash", "-c", ask],
+                capture_output=True,
+                text=True,
+                check=True,
+                env={"PATH": f"{ASYMCC.parent}:{os.environ['PATH']}"},
+            ).stdout.split()
+        )
+
+    assert complete("asymcc", "un") == {"unuse", "unload"}
+    assert complete("asymcc", "use", "--") == {"--default", "--route", "--cgroup", "--objects", "--verbose", "--help"}
+    assert "fast" in complete("asymcc", "load", "fa")
+
+
+def test_manual_has_every_command_and_option():
+    page = asymcc("manual")
+    for command in ("list", "load", "show", "set", "use", "unuse", "unload", "top", "trace", "doctor"):
+        assert f'.SS "asymcc {command}' in page
+        for line in asymcc(command, "--help").splitlines():
+            if line.startswith("  -") and not any(o in line for o in ("--help", "--objects", "--verbose")):
+                assert line.split()[1].replace("-", "\\-") in page, line

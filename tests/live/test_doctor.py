@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymcc doctor`: this machine, other rights, and what was left."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from harness import ASYMCC, STATE, asymcc, program, pytestmark, run  # noqa: F401
+from pairs import inside
+
+
+def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):
+    """And of none that is there, with a name or by a process alone."""
+
+    def strangers() -> list[str]:
+        return [
+            r["mend"]
+            for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
+            if r["check"] == name and "not found" in r["text"] and r["state"] == "note"
+        ]
+
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    inside(pair, "use", name, "--default")
+    with program("unshare", "-n", "sh", "-c", f"{ASYMCC} use {name} --default && read line") as p:
+        assert p.stdout.readline() == f"{name} is used by default\n" and strangers() == []
+    (line,) = strangers()
+    file = Path(line.removeprefix("rm ").split(",")[0])
+    assert file.parent == STATE and file.name.startswith("default-")
+    file.unlink()
+    assert strangers() == []
+
+
+def test_doctor_of_this_machine():
+    done = run(ASYMCC, "doctor", "--json", check=False)
+    checks = {r["check"]: r for r in json.loads(done.stdout)}
+    assert {"kernel", "BTF", "JIT", "capabilities", "cgroup2", "libbpf", "objects"} <= checks.keys()
+    assert checks["BTF"]["state"] == "ok" and checks["kernel"]["text"] == os.uname().release
+    assert done.returncode == any(r["state"] == "bad" for r in checks.values())
+    assert run(ASYMCC, "doctor", check=False).stdout.count("\n") == len(json.loads(done.stdout))
+
+
+def test_doctor_without_rights():
+    done = run("setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all", ASYMCC, "doctor", check=False)
+    assert done.returncode == 1 and "missing: CAP_BPF" in done.stdout and "run it as root" in done.stdout
+
+
+def test_doctor_without_objects(tmp_path):
+    done = run(ASYMCC, "doctor", "--objects", tmp_path, check=False)
+    assert done.returncode == 1 and f"none in {tmp_path}" in done.stdout

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymcc trace`: of real transfers, each sum against what both ends and both devices counted."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import pytest
+
+from harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
+from pairs import held_open, transfer
+from traces import BIN_MS, PAYLOAD, Trace, read_trace, tracing
+
+
+class Unseen(Exception):
+    """The trace lacks events, or has some that are not the transfer's."""
+
+
+def sums_agree(trace: Trace, port: int, size: int, links: dict[str, tuple[dict, dict]]) -> None:
+    """Bytes and packets against what was sent and what the kernel counted itself."""
+    acked = sum(r[11] for r in trace.acks if r[2] == port)
+    received = sum(r[5] for r in trace.goodput if r[1] == port)
+    assert 0.9 * size < acked <= size and 0.9 * size < received <= size
+    if (acked, received) != (size, size):
+        raise Unseen(f"{acked} bytes acknowledged and {received} received, of {size}")
+    for dev, (a, b) in links.items():
+        link = trace.link(dev)
+        seen = sum(r[2] for r in link), sum(r[5] for r in link)
+        counted = b["packets"] - a["packets"], b["bytes"] - a["bytes"]
+        assert 0.9 * counted[0] < seen[0] < 1.1 * counted[0]
+        if seen != counted:
+            raise Unseen(f"{dev}: {seen} packets and bytes, the kernel counted {counted}")
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_trace_of_a_transfer(address, alias, pair, tmp_path):
+    name, size, port = alias(), 600_000, 7001
+    asymcc("load", "fast", "--as", name, "--set", "alpha=12")
+    transfer(pair, address, port, 1000, name)  # neighbours are known from here on
+
+    # Exact or not: the namespaces now and then send a packet of their own, and there are machines
+    # whose kernel runs no BPF in interrupts over certain of its tasks. So a few tries.
+    unseen = []
+    for _ in range(10):
+        with tracing(
+            tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s, "--ports", f"{port}-{port}", "--drain-ms", "200"
+        ) as result:
+            before = pair.qdisc(pair.client, pair.dev_c), pair.qdisc(pair.server, pair.dev_s)
+            transfer(pair, address, port, size, name)
+            after = pair.qdisc(pair.client, pair.dev_c), pair.qdisc(pair.server, pair.dev_s)
+        trace = result[0]
+        try:
+            sums_agree(trace, port, size, {pair.dev_c: (before[0], after[0]), pair.dev_s: (before[1], after[1])})
+            break
+        except Unseen as e:
+            unseen.append(str(e))
+    else:
+        pytest.fail("no trace of ten is exact:\n" + "\n".join(unseen))
+
+    assert not trace.states
+    sender = [r for r in trace.acks if r[2] == port]
+    assert [r[5] for r in sender] == sorted(r[5] for r in sender)
+    for r in sender:
+        (
+            _,
+            lport,
+            rport,
+            ca_state,
+            flags,
+            t,
+            cwnd,
+            ssthresh,
+            srtt,
+            rtt,
+            in_flight,
+            acked,
+            pacing,
+            retrans,
+            delivered,
+            lost,
+            mss,
+        ) = r
+        assert 1 <= cwnd <= 2000 and ca_state <= 4 and in_flight <= 2 * cwnd and 500 < mss < 1500
+        assert pacing > 0 and lport not in (0, port) and rport == port
+    assert max(r[6] for r in sender) > 5 and max(r[10] for r in sender) > 5
+    assert 300 < sender[-1][8] < 1_000_000 and 300 < sender[-1][9] < 1_000_000, "RTTs of a loaded 20 Mbit/s link"
+    assert abs(sender[-1][14] - size / sender[-1][16]) < 15, "segments delivered"
+
+    to_server = [r for r in trace.goodput if r[1] == port]
+    assert len({r[8] for r in to_server}) == 1 and len(to_server) > 5
+    assert sum(r[6] - r[7] for r in to_server) <= sum(r[6] for r in to_server) <= 1.2 * size / 500
+    rates = [r[5] * 8 / (BIN_MS * 1000) for r in to_server[2:-1]]
+    assert 12 < sum(rates) / len(rates) < 21, "Mbit/s, of 20 less headers"
+    assert sum(r[5] for r in trace.goodput if r[2] == port) == 1, "the reply"
+
+    for dev, b in ((pair.dev_c, after[0]), (pair.dev_s, after[1])):
+        link = trace.link(dev)
+        assert link[-1][9] == b["drops"] and sum(r[10] for r in link) == 0
+        for r in link:
+            assert r[7] >= 1 and r[8] <= r[2] * (r[7] - 1) and r[6] <= r[2]
+    assert max(r[7] for r in trace.link(pair.dev_c)) > 3, "a queue stands before the bottleneck"
+    acks_back = sum(r[6] for r in trace.link(pair.dev_s))
+    pure = sum(1 for r in sender if not r[4] & PAYLOAD)
+    assert pure > 30 and 0 <= acks_back - pure <= 3, "ACKs that left the server are those the client saw"
+    assert 1 <= sum(r[6] for r in trace.link(pair.dev_c)) <= 10
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_trace_of_the_private_state(address, alias, pair, tmp_path):
+    """Each ACK with what FAST remembers before it: the window that it wrote is the one that TCP has."""
+    name, port = alias(), 7012
+    asymcc("load", "fast", "--as", name, "--set", "alpha=12")
+    members = {
+        m["name"]: slice(m["offset"], m["offset"] + m["bytes"])
+        for m in json.loads(asymcc("show", name, "--json"))["state"]
+    }
+    with tracing(tmp_path / "t", "--state", "--ports", f"{port}-{port}") as result:
+        transfer(pair, address, port, 600_000, name)
+    rows = [
+        (ack, {m: int.from_bytes(state[where], "little") for m, where in members.items()})
+        for ack, state in zip(result[0].acks, result[0].states)
+        if ack[2] == port
+    ]
+    assert len(rows) > 50 and max(ack[6] for ack, _ in rows) > 5
+    assert sum(ack[6] == s["cwnd"] for ack, s in rows) > 0.9 * len(rows)
+    assert sum(ack[6] == s["w_q8"] >> 8 for ack, s in rows) > 0.9 * len(rows)
+    assert 0 < rows[-1][1]["rtt_min"] <= rows[-1][1]["rtt_last"] < 1_000_000
+
+
+def test_trace_loses_nothing_of_what_stays_open(alias, pair, tmp_path):
+    """Bins that no later segment closes are written at the end."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with tracing(tmp_path / "t") as result:
+        with held_open(pair, name):
+            pass
+    got = {(r[1] == 7100): 0 for r in result[0].goodput}
+    for r in result[0].goodput:
+        if 7100 in (r[1], r[2]):
+            got[r[1] == 7100] += r[5]
+    assert got == {True: 1000, False: 1}
+
+
+def test_trace_of_losses(alias, pair, tmp_path):
+    pair.sh(
+        pair.client,
+        "tc",
+        "qdisc",
+        "replace",
+        "dev",
+        pair.dev_c,
+        "root",
+        "tbf",
+        "rate",
+        "20mbit",
+        "burst",
+        "3000",
+        "limit",
+        "15000",
+    )
+    with tracing(tmp_path / "t", "--link", pair.dev_c) as result:
+        transfer(pair, "10.9.0.2", 7002, 1_000_000, "reno")
+        drops = pair.qdisc(pair.client, pair.dev_c)["drops"]
+    sender = [r for r in result[0].acks if r[2] == 7002]
+    assert {0, 3} <= {r[3] for r in sender}, "Open and Recovery"
+    assert any(r[11] == 0 and not r[4] & PAYLOAD for r in sender), "duplicate ACKs"
+    assert sender[-1][13] > 0 and sender[-1][15] > 0, "segments retransmitted, and lost"
+    assert 0 < drops == result[0].link(pair.dev_c)[-1][9]
+    assert sum(r[7] for r in result[0].goodput if r[1] == 7002) > 0, "segments behind a gap"
+    assert sum(r[5] for r in result[0].goodput if r[1] == 7002) == 1_000_000
+
+
+PING = """
+import socket, sys
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+s.connect((sys.argv[1], 7003))
+for _ in range(200):
+    s.sendall(b"ping"); s.recv(4)
+s.sendall(b"x" * 100000)
+s.close()
+"""
+
+
+PONG = """
+import socket, sys
+l = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind((sys.argv[1], 7003)); l.listen(); print("ready", flush=True)
+s, _ = l.accept()
+for _ in range(200):
+    s.recv(4); s.sendall(b"pong")
+n = 0
+while d := s.recv(65536):
+    n += len(d)
+print(n, flush=True)
+"""
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_trace_of_small_segments_and_a_close(address, pair, tmp_path):
+    """Small segments are no pure ACKs; what comes with the FIN counts, even if it closes the last gap."""
+    with tracing(tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s) as result:
+        with program("ip", "netns", "exec", pair.server, sys.executable, "-c", PONG, address) as pong:
+            assert pong.stdout.readline() == "ready\n", pong.stderr.read()
+            pair.sh(pair.client, sys.executable, "-c", PING, address)
+            assert pong.stdout.readline() == "100000\n"
+    trace = result[0]
+    assert sum(r[5] for r in trace.goodput if r[1] == 7003) == 200 * 4 + 100_000
+    assert sum(r[5] for r in trace.goodput if r[2] == 7003) == 200 * 4
+    assert sum(r[2] for r in trace.link(pair.dev_c)) >= 260
+    assert sum(r[6] for r in trace.link(pair.dev_c)) < 30
+    assert sum(r[6] for r in trace.link(pair.dev_s)) < sum(r[2] for r in trace.link(pair.dev_s)) - 195
+
+
+def test_trace_ports(alias, pair, tmp_path):
+    with tracing(tmp_path / "t", "--ports", "7005-7010") as result:
+        for port in (7004, 7005, 7010, 7011):
+            transfer(pair, "10.9.0.2", port, 30_000, "reno")
+    trace = result[0]
+    ports = {r[2] for r in trace.acks} | {r[1] for r in trace.goodput}
+    assert {7005, 7010} <= ports and not {7004, 7011} & ports
+    assert sum(r[5] for r in trace.goodput if r[1] == 7010) == 30_000
+    assert not trace.links
+
+
+def test_trace_seconds(tmp_path):
+    out = asymcc("trace", "--seconds", "1", "--bin-ms", BIN_MS, "-o", tmp_path / "t").split("\n")
+    assert out[0] == "tracing"
+    read_trace(tmp_path / "t", out[1] + "\n")
+
+
+def test_trace_wrong_files(tmp_path):
+    assert "-o" in refused("trace")
+    assert "No such file" in refused("trace", "-o", tmp_path / "no" / "t")
+    full = f"mount -t tmpfs -o size=4k none {tmp_path} && head -c 4096 /dev/zero > {tmp_path}/zeros; exec {ASYMCC} trace --seconds 1 -o {tmp_path}/t"
+    done = run("unshare", "-m", "sh", "-c", full, check=False)
+    assert done.returncode == 1 and "No space left" in done.stderr
+
+
+@pytest.mark.parametrize("read", [False, True])
+def test_a_trace_into_what_can_block_is_refused(read, tmp_path):
+    """Whether somebody reads from the other end or not; a signal would wait for ever."""
+    os.mkfifo(tmp_path / "t")
+    reader = os.open(tmp_path / "t", os.O_RDONLY | os.O_NONBLOCK) if read else None
+    try:
+        line = refused("trace", "--seconds", "1", "-o", tmp_path / "t")
+        assert str(tmp_path / "t") in line and (not read or "not a regular file" in line)
+    finally:
+        if reader is not None:
+            os.close(reader)
+    assert "not a regular file" in refused("trace", "--seconds", "1", "-o", "/dev/null")

@@ -1,0 +1,426 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymcc use` and `unuse`: defaults, routes, cgroups; given to connections and taken back."""
+
+from __future__ import annotations
+
+import errno
+import json
+import sys
+
+import pytest
+
+from harness import ASYMCC, asymcc, listed, needs_cgroup2, program, pytestmark, refused, run, values  # noqa: F401
+from pairs import ACCEPT, CC, controller_of, default, enter, inside, listening, refused_inside, routes
+
+
+def test_default_and_back(alias, pair):
+    name, other = alias(), alias()
+    asymcc("load", "fast", "--as", name)
+    asymcc("load", "fast", "--as", other)
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    assert inside(pair, "use", name, "--default") == f"{name} is used by default\n"
+    assert default(pair) == name and listed(name)["used_by"] == [
+        {"netns": f"netns {pair.client}", "default": True, "routes": [], "sockets": 0}
+    ]
+    with listening(pair):
+        assert controller_of(pair) == name
+    inside(pair, "use", name, "--default")  # again: nothing new
+    inside(pair, "use", other, "--default")
+    assert "not the default" in refused_inside(pair, "unuse", name, "--default") and default(pair) == other
+    inside(pair, "unuse", other, "--default")
+    assert default(pair) == "reno"  # that before both
+    assert "no default, on no route" in refused("unuse", other)
+
+
+@pytest.mark.parametrize(
+    "options", [["--cgroup", "/nonexistent"], ["--cgroup", "/proc"], ["--route", "203.0.113.0/24"]]
+)
+def test_a_refused_use_forgets_no_original(options, alias, pair):
+    original, first, second = alias(), alias(), alias()
+    for n in (original, first, second):
+        asymcc("load", "fast", "--as", n)
+    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={original}")
+    refused_inside(pair, "use", first, "--default", *options)
+    assert default(pair) == original
+    inside(pair, "use", first, "--default")
+    refused_inside(pair, "use", second, "--default", *options)
+    refused_inside(pair, "use", first, "--default", *options)
+    assert default(pair) == first
+    inside(pair, "unuse", first, "--default")
+    assert default(pair) == original
+
+
+@pytest.mark.parametrize(
+    "options, calls",
+    [
+        ([], ["unlinkat 1", "write 1", "renameat 1", "write 2"]),
+        (["--cgroup", "/nonexistent"], ["write 2", "unlinkat 2", "write 3", "renameat 2", "write 4"]),
+    ],
+)
+def test_a_killed_use_forgets_no_original(options, calls, alias, pair, trip):
+    """Of a second controller, at each step there and, as its cgroup is refused, back; then of `unuse`."""
+    original, first, second = alias(), alias(), alias()
+    for n in (original, first, second):
+        asymcc("load", "fast", "--as", n)
+    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={original}")
+    for call in calls:
+        inside(pair, "use", first, "--default")
+        done = run(
+            *enter(pair.client), ASYMCC, "use", second, "--default", *options, env=trip(*call.split()), check=False
+        )
+        assert default(pair) in (first, second) and done.returncode in (-9, 137)
+        run(*enter(pair.client), ASYMCC, "unuse", default(pair), "--default", env=trip("unlinkat", 1), check=False)
+        assert default(pair) == original
+
+
+def test_a_default_that_was_set_by_others_is_no_ones_past(alias, pair):
+    name, theirs = alias(), alias()
+    for n in (name, theirs):
+        asymcc("load", "fast", "--as", n)
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    inside(pair, "use", name, "--default")
+    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={theirs}")
+    inside(pair, "use", name, "--default")
+    asymcc("unuse", name)  # from another namespace
+    assert default(pair) == theirs
+    asymcc("unload", theirs, "--drain")
+    assert default(pair) in ("cubic", "reno")  # what it was before is not known
+
+
+@pytest.mark.parametrize("address, prefix", [("10.9.0.2", "10.9.0.0/24"), ("fd09::2", "fd09::/64")])
+def test_route_of_a_prefix(address, prefix, alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    before = routes(pair)
+    assert inside(pair, "use", name, "--route", prefix) == f"{name} is used on route {prefix}\n"
+    assert [r for r in routes(pair) if f"congctl {name}" in r and r.startswith(prefix)] and len(routes(pair)) == len(
+        before
+    )
+    assert listed(name)["used_by"][0]["routes"][0].startswith(prefix) and f"route {prefix}" in asymcc("list")
+    with listening(pair, address):
+        assert controller_of(pair, address) == name
+        inside(pair, "unuse", name, "--route", prefix)
+        assert controller_of(pair, address) != name
+    assert routes(pair) == before
+
+
+def test_route_that_is_made_and_removed(alias, pair):
+    """Within a prefix that has a route; the other attributes of existing ones stay, several next hops as well."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    for route in (
+        "198.51.100.0/24 via 10.9.0.2 mtu 1400 initcwnd 20",
+        "198.18.0.0/15 nexthop via 10.9.0.2 weight 2 nexthop via 10.9.0.3",
+        "default via 10.9.0.2 metric 7",
+        "default via 10.9.0.3 metric 8",
+    ):
+        pair.sh(pair.client, "ip", "route", "add", *route.split())
+    before = routes(pair)
+    uses = [
+        x for p in ("198.51.100.0/24", "198.18.0.0/15", "default", "203.0.113.7", "fd09::2/128") for x in ("--route", p)
+    ]
+    said = inside(pair, "use", name, *uses)
+    assert (
+        "203.0.113.7 (made for it)" in said and "fd09::2/128 (made for it)" in said and said.count("made for it") == 2
+    )
+    now = routes(pair)
+    assert sum(f"congctl {name}" in r for r in now) == 6 and any("mtu 1400 initcwnd 20" in r and name in r for r in now)
+    assert (
+        f"default via 10.9.0.2 dev {pair.dev_c} metric 7 congctl {name}" in now
+        and f"default via 10.9.0.3 dev {pair.dev_c} metric 8 congctl {name}" in now
+    )
+    with listening(pair, "fd09::2"):
+        assert controller_of(pair, "fd09::2") == name
+    assert "taken back in 6 places" in asymcc("unuse", name)
+    assert routes(pair) == before
+
+
+@needs_cgroup2
+def test_cgroup(alias, pair, cgroup):
+    """Who connects and who accepts there has it; others do not; a second one takes its place."""
+    name, other = alias(), alias()
+    for n in (name, other):
+        asymcc("load", "fast", "--as", n)
+    here = f"echo $$ > {cgroup.path}/cgroup.procs && exec "
+    client = ["sh", "-c", here + f"{sys.executable} -c '{CC}' 10.9.0.2 7400"]
+    assert asymcc("use", name, "--cgroup", cgroup.path) == f"{name} is used in cgroup {cgroup.path}\n"
+    assert (
+        cgroup.names() == ["asymcc_use"]
+        and listed(name)["used_in"] == [str(cgroup.path)]
+        and f"cgroup {cgroup.path}" in asymcc("list")
+    )
+    with program(*enter(pair.server), "sh", "-c", here + f"{sys.executable} -c '{ACCEPT}' 10.9.0.2 7400") as p:
+        assert p.stdout.readline() == "ready\n"
+        assert controller_of(pair) != name and p.stdout.readline() == f"{name}\n"
+        assert run(*enter(pair.client), *client).stdout == f"{name}\n"
+        asymcc("use", other, "--cgroup", cgroup.path)
+        assert cgroup.names() == ["asymcc_use"] and not listed(name)["used_in"]
+        assert run(*enter(pair.client), *client).stdout == f"{other}\n"
+    assert "not used there" in refused("unuse", name, "--cgroup", cgroup.path)
+    below = cgroup.path / "below"
+    below.mkdir()
+    try:
+        assert "the upper one would win" in refused("use", name, "--cgroup", below)
+        asymcc("unuse", other)
+        asymcc("use", name, "--cgroup", below)
+        assert "the upper one would win" in refused("use", other, "--cgroup", cgroup.path)
+        asymcc("unuse", name, "--cgroup", below)
+    finally:
+        below.rmdir()
+    assert cgroup.names() == []
+
+
+@needs_cgroup2
+def test_a_program_that_would_never_be_found_again_is_not_attached(alias, cgroup, trip):
+    """libbpf goes on where the kernel refuses BTF; `list` and `unuse` know a program by that."""
+    name, refusals = alias(), 0
+    asymcc("load", "fast", "--as", name)
+    for call in range(1, 30):
+        done = run(ASYMCC, "use", name, "--cgroup", cgroup.path, env=trip("BTF_LOAD", call, errno.ENOMEM), check=False)
+        assert (done.returncode, cgroup.names()) in ((0, ["asymcc_use"]), (1, [])), (call, done)
+        if done.returncode == 0:
+            assert listed(name)["used_in"] == [str(cgroup.path)], call
+            asymcc("unuse", name)
+        refusals += done.returncode
+        assert cgroup.names() == []
+    assert refusals
+
+
+@needs_cgroup2
+def test_a_cgroup_comes_before_a_route_and_that_before_the_socket(alias, pair, cgroup):
+    by_cgroup, by_route = alias(), alias()
+    for n in (by_cgroup, by_route):
+        asymcc("load", "fast", "--as", n)
+    inside(pair, "use", by_route, "--route", "10.9.0.0/24")
+    run(*enter(pair.server), ASYMCC, "use", by_route, "--route", "10.9.0.0/24")
+    asymcc("use", by_cgroup, "--cgroup", cgroup.path)
+    chosen = CC.replace("s=socket.create_connection(", "s=socket.socket()\ns.setsockopt(6, 13, b'reno')\ns.connect(")
+    here = f'echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c "$0" 10.9.0.2 7400'
+    with listening(pair) as outside:
+        assert pair.sh(pair.client, sys.executable, "-c", chosen, "10.9.0.2", 7400).stdout.strip() == by_route
+        assert outside.stdout.readline().strip() == by_route
+        assert run(*enter(pair.client), "sh", "-c", here, chosen).stdout.strip() == by_cgroup
+    with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
+        assert (
+            p.stdout.readline() == "ready\n"
+            and controller_of(pair) == by_route
+            and p.stdout.readline().strip() == by_cgroup
+        )
+
+
+@needs_cgroup2
+def test_formosa_by_cgroup_has_both_halves(alias, pair, cgroup):
+    """The SYN carries its option although the application knows nothing of it."""
+    name = alias()
+    asymcc("load", "formosa", "--as", name, "--cgroup", cgroup.path)
+    asymcc("use", name, "--cgroup", cgroup.path)
+    here = f'echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c "$0" 10.9.0.2 7400'
+    with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
+        assert p.stdout.readline() == "ready\n"
+        assert run(*enter(pair.client), "sh", "-c", here, CC).stdout.strip() == name
+    assert values(name, "counters")["peers"] == 2
+
+
+@needs_cgroup2
+def test_a_cgroup_whose_controller_is_gone_harms_nobody(alias, pair, cgroup):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    asymcc("use", name, "--cgroup", cgroup.path)
+    asymcc("unload", name, "--force")
+    with listening(pair):
+        run(
+            *enter(pair.client),
+            "sh",
+            "-c",
+            f"echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c '{CC}' 10.9.0.2 7400",
+        )
+    line = next(r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if r["check"] == name)
+    assert line["state"] == "bad" and f"asymcc unuse {name}" in line["mend"]
+    assert f"asymcc unuse {name}" in refused("unload", name)
+    asymcc("unload", name, "--drain")
+    assert cgroup.names() == []
+
+
+@pytest.mark.parametrize(
+    "argv, words",
+    [
+        ([], ["--default, --route PREFIX or --cgroup PATH"]),
+        (["--route", "10.9.0.1/24"], ["bits set beyond"]),
+        (["--route", "10.9.0.0/33"], ["ADDRESS/LENGTH"]),
+        (["--route", "10.9.0/24"], ["ADDRESS/LENGTH"]),
+        (["--route", "example.org"], ["ADDRESS/LENGTH"]),
+        (["--route", "203.0.113.0/24"], ["no route leads there"]),
+        (["--cgroup", "/nosuch"], ["/nosuch", "mkdir"]),
+        (["--cgroup", "/proc"], ["not a directory of cgroup2"]),
+    ],
+)
+def test_wrong_uses(argv, words, alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    before = routes(pair), default(pair)
+    for options in (argv, ["--default", "--route", "10.9.0.0/24", *argv]) if argv else (argv,):  # all or none
+        line = refused_inside(pair, "use", name, *options)
+        assert all(w in line for w in words)
+        assert (routes(pair), default(pair)) == before
+
+
+def test_what_fails_late_is_taken_back(alias, pair, cgroup):
+    """Of four places the last cannot be had: the others are as before, with what they had before."""
+    first, second = alias(), alias()
+    for n in (first, second):
+        asymcc("load", "fast", "--as", n)
+    inside(pair, "use", first, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path)
+    before = routes(pair), default(pair), listed(first)["used_in"]
+    for name in (first, second):
+        refused_inside(
+            pair,
+            "use",
+            name,
+            "--default",
+            "--route",
+            "10.9.0.0/24",
+            "--route",
+            "10.9.0.0/24",
+            "--route",
+            "fd09::/64",
+            "--cgroup",
+            cgroup.path,
+            "--cgroup",
+            "/nosuch",
+        )
+        assert (routes(pair), default(pair), listed(first)["used_in"]) == before and cgroup.names() == ["asymcc_use"]
+        refused_inside(pair, "unuse", first, "--default", "--route", "203.0.113.0/24")
+        assert (routes(pair), default(pair), listed(first)["used_in"]) == before
+    asymcc("unload", first, "--drain")
+
+
+def test_routes_that_the_kernel_cannot_tell_apart_are_let_alone(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "ip", "route", "add", "198.51.100.0/24", "via", "10.9.0.2")
+    pair.sh(pair.client, "ip", "route", "append", "198.51.100.0/24", "via", "10.9.0.3")
+    before = routes(pair)
+    assert (
+        "several routes" in refused_inside(pair, "use", name, "--route", "198.51.100.0/24") and routes(pair) == before
+    )
+
+
+def test_a_made_route_is_like_the_one_it_stands_for(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "ip", "addr", "add", "10.9.0.77/24", "dev", pair.dev_c)
+    pair.sh(
+        pair.client,
+        "ip",
+        "route",
+        "add",
+        "default",
+        "via",
+        "172.16.0.1",
+        "dev",
+        pair.dev_c,
+        "onlink",
+        "src",
+        "10.9.0.77",
+        "mtu",
+        "1400",
+        "initcwnd",
+        "20",
+    )
+    before = routes(pair)
+    inside(pair, "use", name, "--route", "203.0.113.0/24")
+    (made,) = [r for r in routes(pair) if r.startswith("203.0.113.0/24")]
+    assert all(
+        w in made
+        for w in (
+            "via 172.16.0.1",
+            "onlink",
+            "src 10.9.0.77",
+            "mtu 1400",
+            "initcwnd 20",
+            f"congctl {name}",
+            "proto 171",
+        )
+    )
+    inside(pair, "unuse", name)
+    assert routes(pair) == before
+
+
+def test_a_route_of_many_hops_hides_no_other(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    hops = " ".join(f"nexthop via 10.9.0.{2 + i % 250} weight 1" for i in range(250))
+    pair.sh(pair.client, "ip", "route", "add", "10.0.0.0/16", *hops.split())
+    inside(pair, "use", name, "--route", "10.9.0.0/24")
+    assert listed(name)["used_by"][0]["routes"] == ["10.9.0.0/24"]
+
+
+def test_a_hop_that_is_down_is_named_and_hinders_nothing_else(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "ip", "link", "add", "down0", "type", "veth", "peer", "name", "down1")
+    pair.sh(pair.client, "ip", "addr", "add", "10.8.0.1/24", "dev", "down0")
+    for dev in ("down0", "down1"):
+        pair.sh(pair.client, "ip", "link", "set", dev, "up")
+    pair.sh(
+        pair.client, "ip", "route", "add", "198.18.0.0/15", "nexthop", "via", "10.9.0.2", "nexthop", "via", "10.8.0.2"
+    )
+    inside(pair, "use", name, "--route", "198.18.0.0/15", "--route", "10.9.0.0/24", "--default")
+    pair.sh(pair.client, "ip", "link", "set", "down0", "down")
+    assert "a next hop is down" in refused("unload", name, "--drain")
+    assert [r for r in routes(pair) if name in r] == [
+        r for r in routes(pair) if r.startswith("198.18.0.0/15")
+    ] and default(pair) != name
+    pair.sh(pair.client, "ip", "link", "set", "down0", "up")
+    asymcc("unload", name, "--drain")
+
+
+def test_made_routes_of_one_that_others_took_out_are_named(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    inside(pair, "use", name, "--route", "10.9.0.64/26")
+    run("bpftool", "struct_ops", "unregister", "id", listed(name)["map_id"])
+    rows = [r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if "10.9.0.64/26" in r["text"]]
+    assert len(rows) == 1 and rows[0]["state"] == "bad" and "ip route del" in rows[0]["mend"]
+    asymcc("load", "fast", "--as", name)  # it is there again
+    asymcc("unload", name, "--drain")
+    assert not any("10.9.0.64" in r for r in routes(pair))
+
+
+def test_default_meets_the_instance_that_is_loaded_now(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    inside(pair, "use", name, "--default")
+    asymcc("unload", name, "--force")
+    asymcc("load", "fast", "--as", name, "--set", "alpha=99")
+    with listening(pair):
+        assert controller_of(pair) == name and values(name, "counters")["flows"] == 1
+    asymcc("unload", name, "--drain")
+
+
+def test_nothing_is_its_own_past(pair):
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    inside(pair, "use", "reno", "--default")
+    done = run(*enter(pair.client), ASYMCC, "unuse", "reno", "--default", check=False)
+    assert (done.returncode == 0) == (default(pair) != "reno")
+
+
+def test_use_of_what_is_not_loaded(pair):
+    assert "asymcc load nosuch" in refused_inside(pair, "use", "nosuch", "--default")
+
+
+def test_kernels_own_controllers_can_be_used(pair):
+    inside(pair, "use", "reno", "--route", "10.9.0.0/24")
+    assert any("congctl reno" in r for r in routes(pair))
+    inside(pair, "unuse", "reno", "--route", "10.9.0.0/24")
+
+
+def test_many_routes(alias, pair):
+    """More than one netlink message of them: none is missed."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    batch = "".join(f"route add 100.{i // 250}.{i % 250}.0/24 via 10.9.0.2\n" for i in range(3000))
+    pair.sh(pair.client, "ip", "-batch", "-", input=batch)
+    inside(pair, "use", name, "--route", "100.11.249.0/24", "--route", "100.0.0.0/24")
+    assert len(listed(name)["used_by"][0]["routes"]) == 2
+    assert "2 places" in asymcc("unuse", name) and len(routes(pair)) > 3000
