@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from asymlab.conformance import kernels
-from asymlab.conformance.kernels import Column, Result
+from asymlab.conformance.kernels.ktap import ktap
+from asymlab.conformance.kernels.outcome import Column, Result
 
 from shared import BUILD
 
@@ -38,7 +38,7 @@ def parse(lines: list[str], depth: int = 0) -> dict[str, tuple]:
 
 def told(columns, recorded=None):
     lines: list[str] = []
-    fine = kernels.ktap(columns, recorded or {}, lines.append)
+    fine = ktap(columns, recorded or {}, lines.append)
     tests = parse(rest := list(lines))
     assert not rest
     return fine, tests, lines

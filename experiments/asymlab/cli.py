@@ -14,7 +14,8 @@ from pathlib import Path
 from rich.table import Table
 
 from . import LabError
-from .conformance import explore, kernels
+from .conformance.explore import explore
+from .conformance.kernels import check
 from .machine import image
 from .paths import REPORT
 from .plan import scenario
@@ -131,7 +132,7 @@ def parser() -> argparse.ArgumentParser:
     p = commands.add_parser(
         "check-kernels",
         help="every controller on several kernels, as KTAP: exit code 1 if anything fails",
-        description=kernels.__doc__,
+        description=check.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     p.add_argument("names", nargs="*", metavar="OBJECT", help="these only")
@@ -140,11 +141,11 @@ def parser() -> argparse.ArgumentParser:
         action="append",
         default=[],
         metavar="KERNEL",
-        help=f"a series, `newest` of the distribution's, or `running`, this machine's own, as root; repeatable [{', '.join(kernels.KERNELS)}]",
+        help=f"a series, `newest` of the distribution's, or `running`, this machine's own, as root; repeatable [{', '.join(check.KERNELS)}]",
     )
     p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
     p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
-    p.add_argument("--record", action="store_true", help="write docs/kernels.json and README's table")
+    p.add_argument("--record", action="store_true", help="write docs/kernels.json and the table of docs/kernels.md")
 
     p = commands.add_parser(
         "explore",
@@ -329,7 +330,7 @@ def main() -> None:
                 verdicts = suite.judge(made, done, guest, args.report)
                 report.print_verdicts(verdicts, time.monotonic() - began, args.report)
         elif args.command == "check-kernels":
-            sys.exit(0 if kernels.check(args.kernel, args.names, args.jobs, args.fresh, args.record) else 1)
+            sys.exit(0 if check.check(args.kernel, args.names, args.jobs, args.fresh, args.record) else 1)
         elif args.command == "explore":
             guest = image.open_image(args.image)
             image.check_current(args.image)

@@ -12,7 +12,11 @@ import tomllib
 import pytest
 
 from asymlab import LabError
-from asymlab.conformance import explore
+from asymlab.conformance import objects
+from asymlab.conformance.explore import draw, explore, invariants, shrink
+from asymlab.conformance.explore.view import View
+from asymlab.conformance.toml import toml
+from asymlab.controllers import LINUX
 from asymlab.guest import agent
 from asymlab.machine import image
 from asymlab.plan import scenario, topology
@@ -25,7 +29,7 @@ COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
 
 @pytest.fixture(scope="module")
 def known():
-    return {name: explore.facts(name) for name in explore.objects()}
+    return {name: draw.facts(name) for name in objects.names()}
 
 
 @pytest.fixture
@@ -39,23 +43,24 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_draw_is_the_same_everywhere_and_its_file_says_all_of_it(known, folder):
     for number in range(200):
-        tree = explore.draw(3, number, list(known), known)
-        assert tree == explore.draw(3, number, list(known), known)
+        tree = draw.draw(3, number, list(known), known)
+        assert tree == draw.draw(3, number, list(known), known)
         case = explore.written(tree, "x")
-        assert tomllib.loads(case.file.read_text()) == explore.tidy(tree)
+        assert tomllib.loads(case.file.read_text()) == shrink.tidy(tree)
         assert case.scenario == scenario.Scenario.model_validate(tree)
         topology.compile_job(case, 1)
-    assert tree != explore.draw(4, number, list(known), known)
+    assert tree != draw.draw(4, number, list(known), known)
 
 
 def test_draws_have_all_that_a_scenario_can(known):
     """Each feature of paths, flows and changes comes; each controller is first as often; what excludes another is not beside it."""
-    text, first = "", set()
+    text, first, alone = "", set(), {name for name in known if known[name].alone}
+    assert len(alone) > 1
     for number in range(40 * len(known)):
-        tree = explore.draw(1, number, list(known), known)
-        text += explore.toml(tree)
+        tree = draw.draw(1, number, list(known), known)
+        text += toml(tree)
         first.add(tree["flows"][0]["controller"])
-        assert not {*explore.APART} <= {f["controller"] for f in tree["flows"]}
+        assert len({f["controller"] for f in tree["flows"]} & alone) <= 1
     assert first == set(known)
     words = (
         "loss",
@@ -74,7 +79,7 @@ def test_draws_have_all_that_a_scenario_can(known):
         "mtu",
         *(f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")),
         "set = ",
-        *explore.KERNELS_OWN,
+        *LINUX,
     )
     assert [w for w in words if w not in text] == []
 
@@ -198,15 +203,15 @@ def test_shrinking_keeps_what_breaks_and_nothing_else(known):
     def breaks(tree):
         forward = tree["path"].get("forward") or tree["path"]["hops"][0]["forward"]
         return (
-            [explore.Broken("silence", "x", "")]
+            [invariants.Broken("silence", "x", "")]
             if "loss" in forward and any(f["controller"] == "cubic" for f in tree["flows"])
             else []
         )
 
-    trees = (explore.draw(1, n, list(known), known) for n in range(3000))
+    trees = (draw.draw(1, n, list(known), known) for n in range(3000))
     for tree in [t for t in trees if breaks(t)][:10]:
-        less = explore.shrink(tree, "silence", breaks, 500)
-        assert breaks(less) and explore.valid(less)
+        less = shrink.shrink(tree, "silence", breaks, 500)
+        assert breaks(less) and draw.valid(less)
         assert (
             [f["controller"] for f in less["flows"]] == ["cubic"]
             and "hops" not in less["path"]
@@ -248,11 +253,11 @@ def test_each_invariant_can_fail(known, folder):
     }
     case = explore.written(tree, "sound")
     r = explore.attempt(guest, case)
-    assert r.valid and explore.judge(case, r) == [] and explore.floor_of(explore.View(case, r))
+    assert r.valid and invariants.judge(case, r) == [] and invariants.floor_of(View(case, r))
     assert r.record["agent"]["verified"]["0"]["bytes"] > 800_000
 
     def breaks(**tables):
-        return {b.invariant for b in explore.judge(case, edited(r, **tables))}
+        return {b.invariant for b in invariants.judge(case, edited(r, **tables))}
 
     def acks(column, value, where=slice(100, 101)):
         table = r.acks.copy()
@@ -279,8 +284,8 @@ def test_each_invariant_can_fail(known, folder):
         ("asymcc load reno: no", "command"),
         ("virtual machine: no end after 1 s", "machine"),
     ):
-        assert [b.invariant for b in explore.judge(case, LabError(words))] == [name]
-    assert explore.judge(case, LabError("tc -n x: no")) == []  # the lab's own
+        assert [b.invariant for b in invariants.judge(case, LabError(words))] == [name]
+    assert invariants.judge(case, LabError("tc -n x: no")) == []  # the lab's own
 
 
 @pytest.mark.lab
@@ -330,11 +335,11 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
     tally = explore.explore({"long": tree}, 1, guest)
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
-    assert explore.size(tomllib.loads(file.read_text())) < explore.size(tree)
+    assert shrink.size(tomllib.loads(file.read_text())) < shrink.size(tree)
     (task,) = runner.plan(scenario.load(file), guest)
     once, again = (runner.execute([task], guest, fresh=fresh)[task.key] for fresh in (False, True))
     assert once.record["result_sha256"] == again.record["result_sha256"]
-    assert "silence" in {b.invariant for b in explore.judge(task.case, again)}
+    assert "silence" in {b.invariant for b in invariants.judge(task.case, again)}
 
 
 @pytest.mark.lab
@@ -378,7 +383,7 @@ def test_what_the_path_does_under_way(folder):
     case = explore.written(tree, "all")
     r = explore.attempt(guest, case)
     assert not isinstance(r, LabError), r
-    assert r.valid and explore.judge(case, r) == []
+    assert r.valid and invariants.judge(case, r) == []
     packets = r.capture("forward")
     longest = [int(packets["bytes"][(packets["t"] >= t) & (packets["t"] < t + 0.3)].max()) for t in (1, 2.7)]
     assert longest == [740, 600]  # 700 of MSS and 40 of headers; then, behind what was queued, by ICMP
@@ -420,7 +425,7 @@ def test_a_shorter_mtu_binds_one_direction(folder):
     )
     r = explore.attempt(image.open_image("6.12"), case)
     assert not isinstance(r, LabError), r
-    assert r.valid and explore.judge(case, r) == []
+    assert r.valid and invariants.judge(case, r) == []
 
     def longest(direction: str, since: float) -> int:
         packets = r.capture(direction)

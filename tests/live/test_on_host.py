@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from asymlab.conformance import kernels
+from asymlab.conformance.kernels import check
 from asymlab.guest import agent
 from asymlab.plan import scenario, topology
 
@@ -232,9 +232,9 @@ def test_a_host_without_cgroup2_is_told_so(scenario_file, monkeypatch):
 
 
 @pytest.mark.root
-@pytest.mark.skipif(bool(kernels.why_not_here()), reason=kernels.why_not_here() or "-")
+@pytest.mark.skipif(bool(check.why_not_here()), reason=check.why_not_here() or "-")
 def test_the_running_kernel():
-    made = kernels.on_host(["nreno"], {"nreno": kernels.facts("nreno")}, lambda _: None)
+    made = check.on_host(["nreno"], {"nreno": check.facts("nreno")}, lambda _: None)
     assert (
         not [o for o in made.results["nreno"].outcomes.values() if isinstance(o, str)]
         and made.release == os.uname().release

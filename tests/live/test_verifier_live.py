@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from asymlab.conformance import kernels
+from asymlab.conformance.kernels import refusals
+from asymlab.conformance.kernels.outcome import Result
 from asymlab.machine import image
 
 from harness import pytestmark as live
@@ -42,35 +43,35 @@ def test_each_hook_that_is_in_use_has_a_fault():
         for s in s
         if s
     }
-    assert used <= HOOKS <= kernels.refused().keys() and len(used) == 12
+    assert used <= HOOKS <= refusals.refused().keys() and len(used) == 12
 
 
 @pytest.mark.lab
 def test_in_a_guest():
-    result = kernels.refused_in_guest(image.open_image("6.12"))
+    result = refusals.refused_in_guest(image.open_image("6.12"))
     assert not bad(result) and len(result.outcomes) > len(HOOKS)
 
 
 @pytest.mark.root
 @live[1]
 def test_on_the_running_kernel():
-    result = kernels.refused_here()
+    result = refusals.refused_here()
     assert not bad(result) and len(result.outcomes) > len(HOOKS)
 
 
 def test_a_fault_that_the_verifier_takes_is_told():
     said = {
         name: {"code": 255 if name.startswith("trace_") else 1, "words": "processed 3 insns", "left": []}
-        for name in kernels.refused()
+        for name in refusals.refused()
     }
-    assert len(bad(kernels.were_refused(said))) == len(said)
+    assert len(bad(refusals.were_refused(said))) == len(said)
     said["init"] = {"code": 0, "words": "refused registered", "left": ["prog 7 refused_init"]}
-    assert kernels.were_refused(said).outcomes["refuses init"] == "exit 0, in the kernel: prog 7 refused_init"
+    assert refusals.were_refused(said).outcomes["refuses init"] == "exit 0, in the kernel: prog 7 refused_init"
 
 
 def test_it_is_told_beside_the_objects():
     one = column()
-    one.refused = kernels.Result({"refuses init": None, "refuses release": "taken"})
+    one.refused = Result({"refuses init": None, "refuses release": "taken"})
     fine, tests, _ = told([one], recorded())
     ok, _, objects = tests["6.1.0-2-amd64 (6.1.1-1)"]
     assert not fine and not ok and objects["fast"][0]

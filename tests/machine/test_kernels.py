@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""`asymlab check-kernels`: what it tells, what it takes for a fault, and README's table."""
+"""`asymlab check-kernels`: what it tells, what it takes for a fault, and the table of docs/kernels.md."""
 
 from __future__ import annotations
 
@@ -12,8 +12,12 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.conformance import kernels
-from asymlab.conformance.kernels import Column, Facts, Result, Setup, Skip
+from asymlab.conformance import objects
+from asymlab.conformance.kernels import check, properties, setup, table
+from asymlab.conformance.kernels.outcome import KERNELS, SHORT_IDLE, Column, Result, Skip
+from asymlab.conformance.kernels.setup import Facts, Setup
+from asymlab.controller import Law, cuts_to
+from asymlab.controllers import REGISTER
 from asymlab.guest import agent
 from asymlab.machine import image, vm
 from asymlab.plan import scenario, topology
@@ -22,7 +26,7 @@ from asymlab.run import runner
 from ktap import bad, built, column, parse, recorded, told
 from shared import BUILD, asymlab
 
-OBJECTS = kernels.objects()
+OBJECTS = objects.names()
 
 
 def silent(_: str) -> None:
@@ -80,31 +84,29 @@ def test_what_was_not_tried_is_said_with_its_reason():
 # --- what is recorded ----------------------------------------------------------------------
 
 
-def test_readme_has_the_table_of_what_is_recorded():
-    text = kernels.README.read_text()
-    assert kernels.put_into(text, kernels.table(json.loads(kernels.RECORD.read_text()))) == text, (
-        "asymlab check-kernels --record writes it"
-    )
+def test_the_page_has_the_table_of_what_is_recorded():
+    text = table.PAGE.read_text()
+    assert table.put_into(text, table.table(table.recorded())) == text, "asymlab check-kernels --record writes it"
 
 
 def test_each_object_is_recorded_on_each_kernel():
-    made = json.loads(kernels.RECORD.read_text())
-    assert set(made["kernels"]) == set(kernels.KERNELS) and list(made["objects"]) == OBJECTS
+    made = table.recorded()
+    assert set(made["kernels"]) == set(KERNELS) and list(made["objects"]) == OBJECTS
     for on in made["objects"].values():
         for one in on.values():
             assert one["verified_insns"] == sum(one["programs"].values()) > 0 or one["failed"]
 
 
 def test_a_record_replaces_what_ran_and_keeps_the_rest():
-    old = kernels.record(
+    old = table.record(
         [column(1000), Column("6.12", "6.12.1", "6.12.1-1", results={"fast": Result({"loads": "no"})})], {}
     )
-    new = kernels.record([column(1200, law=Skip("want of netem"))], old)
+    new = table.record([column(1200, law=Skip("want of netem"))], old)
     assert (
         new["objects"]["fast"]["6.12"] == old["objects"]["fast"]["6.12"]
         and new["objects"]["fast"]["6.1"]["verified_insns"] == 1200
     )
-    rows = kernels.table(new).splitlines()
+    rows = table.table(new).splitlines()
     assert (
         rows[0] == "| object | 6.1.0-2-amd64 | 6.12.1 |" and rows[2] == "| `fast` | 1/1, 1,200 | 0/1; not: loads, 0 |"
     )
@@ -117,36 +119,36 @@ def test_a_record_replaces_what_ran_and_keeps_the_rest():
 def test_what_does_not_work_from_7_1_on_is_told(release, said):
     one = column(release=release)
     assert (
-        (f"  # {kernels.SHORT_IDLE}" in told([one])[2])
-        == (f"On {release} {kernels.SHORT_IDLE}." in kernels.table(kernels.record([one], {})))
+        (f"  # {SHORT_IDLE}" in told([one])[2])
+        == (f"On {release} {SHORT_IDLE}." in table.table(table.record([one], {})))
         == said
     )
 
 
-def test_a_readme_without_a_place_for_the_table():
+def test_a_page_without_a_place_for_the_table():
     with pytest.raises(LabError, match="no place for the table"):
-        kernels.put_into("words", "table")
+        table.put_into("words", "table")
 
 
 # --- what runs -----------------------------------------------------------------------------
 
 
 def test_each_object_has_a_law():
-    assert set(kernels.LAWS) == set(OBJECTS)
+    assert {name for name, record in REGISTER.items() if record.law} == set(OBJECTS)
 
 
 @built
 @pytest.mark.parametrize("delay", [True, False])
 @pytest.mark.parametrize("bare", [True, False])
 def test_each_set_up_is_a_scenario_whose_flows_have_their_roles(delay, bare, tmp_path, monkeypatch):
-    known = {name: kernels.facts(name) for name in OBJECTS}
+    known = {name: setup.facts(name) for name in OBJECTS}
     assert known["fast"].live["alpha"] == 60 and known["formosa"].halves and not known["nreno"].live
-    monkeypatch.setattr(kernels, "BUILD", tmp_path)
+    monkeypatch.setattr(setup, "BUILD", tmp_path)
     for name in OBJECTS:
-        setup = Setup((name,), delay, bare)
-        job = topology.compile_job(setup.cases(known)[0], 1)
+        one = Setup((name,), delay, bare)
+        job = topology.compile_job(one.cases(known)[0], 1)
         assert [f["controller"] for f in job["flows"]] == [
-            name if role == "bare" else f"{name}_2" for _, role in setup.roles()
+            name if role == "bare" else f"{name}_2" for _, role in one.roles()
         ]
         assert [c["set"] for c in job["changes"]] == ([known[name].live] if known[name].live else [])
         lossy = [link["a"]["shape"].get("loss") or link["b"]["shape"].get("loss") for link in job["links"]]
@@ -162,7 +164,7 @@ def test_a_changed_parameter_stays_in_its_range():
             ).stdout
         )
         limits = {p["name"]: p for p in shown["parameters"]}
-        for key, value in kernels.facts(name).live.items():
+        for key, value in setup.facts(name).live.items():
             assert limits[key]["min"] <= value <= limits[key]["max"] and value != limits[key]["value"], f"{name} {key}"
 
 
@@ -180,9 +182,9 @@ def test_a_changed_parameter_stays_in_its_range():
 )
 def test_a_run_that_failed_is_tried_without_what_failed(words, what, less):
     faults: dict[str, str] = {}
-    assert kernels.without(Setup(("fast",)), LabError(words), faults) == less
+    assert check.without(Setup(("fast",)), LabError(words), faults) == less
     assert faults == ({what: words} if what else {})
-    assert kernels.without(Setup(("fast",)), LabError(words), faults) is None, "once"
+    assert check.without(Setup(("fast",)), LabError(words), faults) is None, "once"
 
 
 def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
@@ -200,8 +202,8 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
 
     monkeypatch.setattr(image, "run", run)
     monkeypatch.setattr(image, "apt_source", lambda cache: image.AptSource("Debian", "http://mirror", "bookworm"))
-    monkeypatch.setattr(kernels, "BUILD", tmp_path)
-    assert kernels.newest(silent) == (packages["forky"], "forky")
+    monkeypatch.setattr(check, "BUILD", tmp_path)
+    assert check.newest(silent) == (packages["forky"], "forky")
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def test_acks_that_the_tracer_was_not_shown_are_no_lost_bytes(unseen):
     """Nor segments: those of the last bins, whose bytes then stand in no bin."""
     acks, goodput = flow_of()
     for seen in (goodput, goodput[:-3]):
-        kernels.bytes_agree("clean", np.delete(acks, unseen), seen, 948, 0.1)
+        properties.bytes_agree("clean", np.delete(acks, unseen), seen, 948, 0.1)
 
 
 @pytest.mark.parametrize("wrong", [{"delivered": -80}, {"delivered": 80}, {"bytes": -2}, {"bytes": 2}])
@@ -256,7 +258,7 @@ def test_bytes_that_are_lost_are_found(wrong):
         else:
             goodput["bytes"] = goodput["bytes"].astype("i8") + by * 948
     with pytest.raises(LabError, match="clean: .* bytes"):
-        kernels.bytes_agree("clean", acks, goodput, 948, 0.1)
+        properties.bytes_agree("clean", acks, goodput, 948, 0.1)
 
 
 # --- on kernels ----------------------------------------------------------------------------
@@ -264,8 +266,8 @@ def test_bytes_that_are_lost_are_found(wrong):
 
 @pytest.mark.lab
 def test_in_a_guest_then_from_the_store(monkeypatch):
-    known = {"fast": kernels.facts("fast")}
-    first = kernels.in_guest("6.12", ["fast"], known, None, False, silent)
+    known = {"fast": setup.facts("fast")}
+    first = check.in_guest("6.12", ["fast"], known, None, False, silent)
     assert first.release.startswith("6.12.") and first.package.startswith("6.12.") and not bad(first.results["fast"])
     assert (
         all(outcome is None for outcome in first.results["fast"].outcomes.values())
@@ -273,19 +275,18 @@ def test_in_a_guest_then_from_the_store(monkeypatch):
     )
     monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
     assert (
-        kernels.in_guest("6.12", ["fast"], known, None, False, silent).results["fast"].outcomes
+        check.in_guest("6.12", ["fast"], known, None, False, silent).results["fast"].outcomes
         == first.results["fast"].outcomes
     )
 
 
 @pytest.mark.lab
 def test_a_parameter_that_is_refused_and_a_law_that_does_not_hold_are_all_that_fails(monkeypatch):
-    monkeypatch.setitem(
-        kernels.LAWS, "nreno", ("a loss leaves three quarters", kernels.cuts_to(lambda cwnd: cwnd * 3 / 4))
-    )
-    monkeypatch.setitem(kernels.FITTING, "fast", {"alpha": 21})  # not in the store
+    wrong = Law("a loss leaves three quarters", cuts_to(lambda ack, _: ack["cwnd"] * 3 / 4))
+    monkeypatch.setattr(REGISTER["nreno"], "law", wrong)
+    monkeypatch.setattr(REGISTER["fast"], "fitting", {"alpha": 21})  # not in the store
     known = {"fast": Facts({"alpha": 0}, False), "nreno": Facts({}, False)}
-    results = kernels.in_guest("6.12", ["fast", "nreno"], known, None, False, silent).results
+    results = check.in_guest("6.12", ["fast", "nreno"], known, None, False, silent).results
     assert (
         list(bad(results["fast"])) == ["live parameters change"]
         and "alpha=0: out of range" in results["fast"].outcomes["live parameters change"]
@@ -294,11 +295,28 @@ def test_a_parameter_that_is_refused_and_a_law_that_does_not_hold_are_all_that_f
 
 
 @pytest.mark.lab
+def test_an_object_without_a_record_is_checked_for_all_but_a_law(monkeypatch):
+    """It is nreno, whose run has the same key without one."""
+    known = {"nreno": Facts({}, False)}
+    first = check.in_guest("6.12", ["nreno"], known, None, False, silent).results["nreno"]
+    monkeypatch.delitem(REGISTER, "nreno")
+    monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
+    made = check.in_guest("6.12", ["nreno"], known, None, False, silent)
+    outcomes = made.results["nreno"].outcomes
+    assert list(outcomes) == ["law" if what == "law: a loss halves" else what for what in first.outcomes]
+    assert not bad(made.results["nreno"]) and isinstance(outcomes["law"], Skip)
+    fine, _, lines = told([made])
+    assert fine and "    ok 10 law # SKIP want of a law in its record" in lines
+    rows = table.table(table.record([made], {})).splitlines()
+    assert rows[-1] == f"Not tried on {made.release}, for want of a law in its record: the law of `nreno`."
+
+
+@pytest.mark.lab
 def test_a_machine_that_does_not_end_is_a_fault_and_no_other_s(monkeypatch):
     known = {"nreno": Facts({}, False)}
-    monkeypatch.setattr(kernels, "WALL_LIMIT_S", 1)
-    result = kernels.in_guest("6.12", ["nreno"], known, None, True, silent).results["nreno"]
-    assert len(bad(result)) == len(kernels.names_of("nreno")) and "no end after 1 s" in result.outcomes["loads"]
+    monkeypatch.setattr(check, "WALL_LIMIT_S", 1)
+    result = check.in_guest("6.12", ["nreno"], known, None, True, silent).results["nreno"]
+    assert len(bad(result)) == len(properties.all_of("nreno")) and "no end after 1 s" in result.outcomes["loads"]
 
 
 @pytest.mark.lab
@@ -323,5 +341,5 @@ def test_an_object_that_is_not_there():
 def test_the_running_kernel_without_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(runner, "execute_on_host", lambda *_: pytest.fail("ran"))
-    fine, tests, lines = told([kernels.on_host(["nreno"], {}, silent)])
+    fine, tests, lines = told([check.on_host(["nreno"], {}, silent)])
     assert fine and lines[-1] == f"ok 1 {os.uname().release} (this machine) # SKIP not root"

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What is drawn."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from ...controllers import LINUX
+from ...plan.scenario import Scenario
+from ...plan.topology import DIRECTIONS
+from .. import objects
+
+PACKETS = 2000  # a run's, about: some second of a core
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Of an object, as the loader shows it."""
+
+    parameters: tuple[dict, ...]
+    alone: bool = False  # in a cgroup: it answers for the ACKs of the cgroup's sockets
+
+    @property
+    def live(self) -> list[dict]:
+        return [p for p in self.parameters if p["live"]]
+
+
+def facts(name: str) -> Facts:
+    shown = objects.shown(name)
+    return Facts(tuple(shown["parameters"]), bool(shown["cgroup_programs"]))
+
+
+class Draw:
+    """One random scenario, as the tree of its file."""
+
+    def __init__(self, rng: random.Random, first: str, known: dict[str, Facts]):
+        self.rng, self.known = rng, known
+        self.calm = self.chance(0.2)  # one flow on a clean path: a law's own ground
+        rate = self.log(30e3, 1e6 if self.calm else 5e6)
+        mtu = self.of((296, 576, 1000) if rate < 200e3 else (1000, 1500) if rate > 1e6 else (576, 1000, 1500))
+        count = 1 if self.calm else self.of((1,) * 8 + (2, 2, 3))
+        # Packets of data go both ways where flows do: those take their time, too.
+        self.duration = int(min(max(PACKETS / (rate / 8 / mtu) / count, 8), 24))
+        self.tree = {"title": "drawn", "id": "EXPLORE", "profile": self.of(("linux", "linux", "ns2", "newreno"))}
+        if self.chance(0.2):
+            self.tree["sysctls"] = {"net.ipv4.tcp_ecn": 1}
+        hops = [self.hop(rate if k == 0 else min(rate * self.log(0.5, 4), 5e6), mtu, count) for k in range(count)]
+        self.tree["path"] = {"mtu": mtu} | (hops[0] if count == 1 else {"hops": hops})
+        self.tree["flows"] = self.flows(first, count)
+        self.tree["controllers"] = {
+            name: given
+            for name in dict.fromkeys(f["controller"] for f in self.tree["flows"])
+            if name in known and (given := self.parameters(known[name].parameters))
+        }
+        if self.odd(0.12):
+            self.tree["background"] = [
+                {
+                    "rate": self.kbit(rate * self.log(0.02, 0.5)),
+                    "packet": self.of((100, mtu)),
+                    "direction": self.direction(),
+                    "start": self.time(0, 0.5),
+                }
+            ]
+        self.tree["changes"] = self.changes(hops)
+        self.tree["run"] = {
+            "duration": f"{self.duration}s",
+            "measure_from": f"{max(self.duration // 4, 1)}s",
+            "traffic": "plain",
+            "verify": True,
+            "audit": True,
+        }
+
+    def chance(self, p: float) -> bool:
+        return self.rng.random() < p
+
+    def odd(self, p: float) -> bool:
+        return not self.calm and self.chance(p)
+
+    def of(self, choices):
+        return self.rng.choice(choices)
+
+    def log(self, low: float, high: float) -> float:
+        return math.exp(self.rng.uniform(math.log(low), math.log(high)))
+
+    @staticmethod
+    def kbit(rate: float) -> str:
+        return f"{max(round(rate / 1000), 2)}kbit"
+
+    def share(self, low: float, high: float) -> str:
+        return f"{100 * self.log(low, high):.2g}%"
+
+    def time(self, low: float, high: float) -> str:
+        """A moment, in shares of the duration."""
+        return f"{round(self.rng.uniform(low, high) * self.duration, 1)}s"
+
+    def direction(self, forward: float = 0.7) -> str:
+        return "forward" if self.chance(forward) else "reverse"
+
+    def own_ground(self, rate: float, mtu: int) -> dict:
+        """A hop where floor_of() asks for something: its queue is about what it holds, and every ACK has a way back."""
+        delays = [round(self.log(1, 60)) for _ in range(2)]
+        holds = rate * sum(delays) / 8000 / mtu
+        return {
+            d: {"rate": self.kbit(r), "delay": f"{delay}ms", "queue": max(round(holds * self.rng.uniform(0.5, 1.5)), 8)}
+            for d, r, delay in zip(DIRECTIONS, (rate, rate / self.of((1, 4))), delays)
+        }
+
+    def hop(self, rate: float, mtu: int, count: int) -> dict:
+        if self.calm:
+            return self.own_ground(rate, mtu)
+        asymmetry = 1 if self.chance(0.3) else self.log(1, 200)
+        return {
+            d: self.one_way(r, mtu, count) for d, r in (("forward", rate), ("reverse", max(rate / asymmetry, 2000)))
+        }
+
+    def one_way(self, rate: float, mtu: int, count: int) -> dict:
+        delay = 0 if self.chance(0.1) else round(self.log(1, 300) / count)
+        longest = self.of((0.3, 0.3, 1, 4))  # seconds that a full queue takes to leave, be it of data or of ACKs
+        queue = max(min(round(self.log(1, 500)), round(longest * rate / 8 / self.of((mtu, 60)))), 1)
+        found = {"rate": self.kbit(rate), "delay": f"{delay}ms", "queue": queue}
+        if self.odd(0.25):
+            found["loss"] = self.share(1e-4, 0.1)
+        if delay and self.odd(0.12):
+            found["reorder"] = self.share(1e-3, 0.1)
+        if self.odd(0.12):
+            found["duplicate"] = self.share(1e-3, 0.05)
+        if delay > 1 and self.odd(0.12):
+            found["jitter"] = f"{self.rng.randint(1, delay // 2)}ms"
+        if queue >= 8 and self.odd(0.1):
+            low = self.rng.randint(2, queue // 2)
+            found["red"] = {
+                "min": low,
+                "max": self.rng.randint(low + 1, queue),
+                "probability": self.share(0.02, 0.5),
+                "ecn": self.chance(0.5),
+            }
+        if self.odd(0.08):
+            found["strip"] = {"kinds": [self.of((2, 4, 5, 8, 253, 254))], "syn": self.chance(0.5)}
+        if self.odd(0.08):
+            found["rewrite"] = [
+                self.of(
+                    (
+                        {"kind": 2, "offset": 2, "value": self.rng.randint(100, 1460)},
+                        {"kind": 253, "offset": self.of((2, 4, 6, 8)), "value": self.rng.randint(0, 65535)},
+                    )
+                )
+            ]
+        return found
+
+    def flows(self, first: str, count: int) -> list[dict]:
+        found: list[dict] = []
+        for i in range(1 if self.calm else self.of((1,) * 9 + (2,) * 6 + (3,) * 3 + (4,) * 2)):
+            taken = {f["controller"] for f in found}
+            alone = {n for n in self.known if self.known[n].alone}
+            others = [n for n in self.known if not (n in alone and taken & alone - {n})]
+            name = first if not i or self.chance(0.4) else self.of(others if self.chance(0.5) else LINUX)
+            flow = {
+                "controller": name,
+                "direction": "forward" if self.calm else self.direction(0.85 if not i else 0.6),
+                "start": self.time(0, 0.3) if i or self.odd(0.3) else "0s",
+            }
+            if self.chance(0.4):
+                flow["ack"] = "delayed"
+            if self.chance(0.15):
+                flow["extra_delay"] = f"{round(self.log(1, 50))}ms"
+            if self.odd(0.2):
+                flow["stop"] = self.time(0.4, 0.6)
+                if self.chance(0.7):
+                    flow["resume"] = self.time(0.65, 0.8)
+            if count > 1 and self.chance(0.25):
+                ends = sorted(self.rng.sample(range(1, count + 2), 2), reverse=flow["direction"] == "reverse")
+                flow |= {"enter": ends[0], "leave": ends[1]}
+            found.append(flow)
+        return found
+
+    def value(self, p: dict) -> int:
+        return self.of(
+            (
+                p["min"],
+                p["max"],
+                round(self.log(max(p["min"], 1), max(p["max"], 1))),
+                max(p["min"], p["value"] // 2),
+                min(p["max"], 2 * p["value"]),
+            )
+        )
+
+    def parameters(self, of: tuple[dict, ...] | list[dict]) -> dict[str, int]:
+        chosen = self.rng.sample(list(of), 0 if self.calm else min(len(of), self.of((0, 0, 1, 2, 3))))
+        return {p["name"]: self.value(p) for p in chosen}
+
+    def changes(self, hops: list[dict]) -> list[dict]:
+        found, out = [], set()
+        mine = sorted({f["controller"] for f in self.tree["flows"]} & set(self.known))
+        for at in sorted(
+            round(self.rng.uniform(0.1, 0.8) * self.duration, 1)
+            for _ in range(0 if self.calm else self.of((0, 0, 1, 1, 2, 3)))
+        ):
+            change = self.path_change(hops) if self.chance(0.5) else self.controller_change(self.of(mine), out)
+            if change:
+                found.append({"at": f"{at}s"} | change)
+        return found
+
+    def path_change(self, hops: list[dict]) -> dict:
+        k, name = self.rng.randrange(len(hops)), self.direction()
+        old = hops[k][name]
+        rate, delay = (float(old[key].rstrip("kbitms")) for key in ("rate", "delay"))
+        what = self.of(("rate", "delay", "delay", "loss", "mtu"))
+        new = {
+            "rate": self.kbit(min(1000 * rate * self.log(0.2, 4), 5e6)),
+            "delay": f"{round(min(max(delay, 2) * self.log(0.5, 4), 300))}ms",
+            "loss": self.share(1e-3, 0.1),
+            "mtu": self.rng.randint(552, 1500),
+        }
+        return {"hop": k + 1, "direction": name, what: new[what]}
+
+    def controller_change(self, name: str, out: set[str]) -> dict | None:
+        if name in out:
+            out.remove(name)
+            return {"controller": name, "command": "load"}
+        what = self.of(("set", "replace", "unload", "drain", "use"))
+        change = {"controller": name} | ({} if what == "set" else {"command": what})
+        if what in ("set", "replace"):
+            given = self.parameters(self.known[name].live if what == "set" else self.known[name].parameters)
+            if what == "set" and not given:
+                return None
+            return change | ({"set": given} if given else {})
+        if what in ("unload", "drain"):
+            out.add(name)
+        return change
+
+
+def valid(tree: dict) -> bool:
+    try:
+        Scenario.model_validate(tree)
+    except ValidationError:
+        return False
+    return True
+
+
+def draw(seed: int, number: int, names: list[str], known: dict[str, Facts]) -> dict:
+    """The number-th scenario of a seed; names are tried in turn."""
+    rng = random.Random(f"{seed} {number}")
+    while True:
+        tree = Draw(rng, names[number % len(names)], known).tree
+        if valid(tree):
+            return tree | {"title": f"path {number} of seed {seed}"}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Random scenarios, and what must hold in each whatever it is: `asymlab explore`.
+
+A seed and a number draw a scenario: path, flows, controllers with parameters, what changes under way. It is a plain
+file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats to the byte. Of each run is judged:
+
+    content   every byte that arrived is the one that was sent there
+    broken    no connection ends
+    command   no command of asymcc fails that may be given then
+    machine   the guest neither hangs nor dies
+    silence   no flow is without progress for longer than silence_limit() says
+    window    1 <= cwnd <= 2^20 packets, and pacing rates between 1 byte/s and 10 GB/s
+    link      no direction carries more than its rate allows
+    rtt       no sample is shorter than the path
+    floor     a flow alone on a clean path uses as much of it as its law promises: floor_of()
+    left      the kernel has none of the controllers' programs at the end
+    log       and has said nothing of a WARNING or a BUG
+
+A run whose set-up failed its self-check is counted apart: it judges the lab. What breaks is shrunk: the smallest
+scenario found that breaks the same is build/explore/INVARIANT-CONTROLLER-SEED-NUMBER.toml, and `asymlab run FILE`
+repeats it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import shlex
+import tomllib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ... import LabError
+from ...machine import image
+from ...paths import BUILD, REPO
+from ...plan import scenario
+from ...plan.scenario import Case
+from ...results import store
+from ...run import runner
+from ...run.runner import console
+from .. import objects
+from ..toml import toml
+from .draw import draw, facts
+from .invariants import INVARIANTS, WORDS, Broken, floor_of, judge
+from .shrink import shrink
+from .silence import silence_limit
+from .view import View
+
+FOLDER = BUILD / "explore"
+WALL_LIMIT_S = 600  # of a run that takes some seconds
+SHRINK_RUNS = 80  # at most, for one failure
+
+
+def written(tree: dict, name: str) -> Case:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    file = FOLDER / f"{name}.toml"
+    file.write_text(toml(tree))
+    (case,) = scenario.load(file)
+    return case
+
+
+def attempt(guest: image.Image, case: Case) -> store.Run | LabError:
+    """One run, or what kept it from being one."""
+    tasks = runner.plan([case], guest)
+    if done := runner.survey(tasks).done:
+        return done[tasks[0].key]
+    with contextlib.closing(runner.runs(tasks, guest, 1, lambda _: None, WALL_LIMIT_S, go_on=True)) as under_way:
+        return next(under_way)[1]
+
+
+def repeat_line(file: Path, guest: image.Image) -> str:
+    name = [] if guest.folder.name == image.DEFAULT_KERNEL else ["--image", guest.folder.name]
+    return shlex.join(["asymlab", "run", str(file.relative_to(REPO) if file.is_relative_to(REPO) else file), *name])
+
+
+@dataclass
+class Tally:
+    """What came out."""
+
+    runs: int = 0
+    invalid: list[str] = field(default_factory=list)  # the lab's own: a line each
+    broken: list[str] = field(default_factory=list)
+    counts: Counter = field(
+        default_factory=Counter
+    )  # by invariant; "silence judged" and "floor judged" say how often there was a limit
+
+    def line(self) -> str:
+        n = self.counts
+        found = ", ".join(f"{name} {n[name]}" for name in (*INVARIANTS, *(name for name, _ in WORDS)) if n[name])
+        return (
+            f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, "
+            f"{len(self.broken)} failures{': ' + found if found else ''}; {n['flows']} flows, "
+            f"{n['silence judged']} with a limit to silence, {n['floor judged']} with a floor"
+        )
+
+
+def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> list[Broken]:
+    """Count a run's verdict."""
+    tally.runs += 1
+    found = judge(case, result)
+    if isinstance(result, LabError) and not found:
+        tally.invalid.append(f"{name}: {result}")
+    elif not isinstance(result, LabError) and not result.valid:
+        tally.invalid.append(f"{name}: {'; '.join(result.record['invalid'])}")
+    if tally.invalid and tally.invalid[-1].startswith(f"{name}:"):
+        console.print(f"invalid: {tally.invalid[-1]}")
+    elif not isinstance(result, LabError):
+        v = View(case, result)
+        tally.counts["flows"] += len(result.job["flows"])
+        # Had it frozen half-way with nothing dropped from there on, it would be seen.
+        tally.counts["silence judged"] += sum(
+            silence_limit(v, flow, v.end, v.end) < (v.end - job["start_s"]) / 2 for job, flow in v.flows()
+        )
+        tally.counts["floor judged"] += floor_of(v) is not None
+    for broken in found:
+        tally.counts[broken.invariant] += 1
+        tally.broken.append(f"{name}: {broken.invariant} ({broken.controller}): {broken.words}")
+        console.print(tally.broken[-1])
+    return found
+
+
+def smallest(tree: dict, name: str, broken: Broken, guest: image.Image) -> Path:
+    """The file of the smallest scenario found that breaks the same."""
+
+    def again(less: dict) -> list[Broken]:
+        case = written(less, f"{name}-try")
+        return judge(case, attempt(guest, case))
+
+    less = shrink(tree, broken.invariant, again, SHRINK_RUNS)
+    (FOLDER / f"{name}-try.toml").unlink(missing_ok=True)
+    return written(less | {"title": f"breaks {broken.invariant}"}, name).file
+
+
+def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally: Tally) -> Iterator[tuple[str, Broken]]:
+    """Judge each case by its name. What is in the store is not run again."""
+    tasks = {task.key: (name, task) for name, case in cases.items() for task in runner.plan([case], guest)}
+    work = runner.survey([task for _, task in tasks.values()])
+    console.print(work.line(runner.places(jobs)))
+    left = [
+        task for _, task in tasks.values() if task.key not in work.done
+    ]  # as drawn, so that those that have ended are a sample of all
+    under_way = runner.runs(left, guest, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
+    with contextlib.closing(under_way):
+        for key, result in itertools.chain(work.done.items(), ((task.key, result) for task, result in under_way)):
+            name, task = tasks[key]
+            for broken in look(tally, name, task.case, result):
+                yield name, broken
+            if not tally.runs % 20:
+                console.print(tally.line())
+
+
+def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tally:
+    """Judge scenarios by their names, and shrink the first of each kind of failure."""
+    tally, shrunk = Tally(), set()
+    for name, broken in list(run_all({name: written(tree, name) for name, tree in trees.items()}, jobs, guest, tally)):
+        if (broken.invariant, broken.controller) not in shrunk:
+            shrunk.add((broken.invariant, broken.controller))
+            file = smallest(trees[name], f"{broken.invariant}-{broken.controller}-{name}", broken, guest)
+            console.print(
+                f"{name}: {broken.invariant} ({broken.controller}), the smallest found: {repeat_line(file, guest)}"
+            )
+    console.print(tally.line())
+    return tally
+
+
+def drawn(seed: int, count: int, controllers: list[str]) -> dict[str, dict]:
+    names = controllers or objects.names()
+    known = {name: facts(name) for name in dict.fromkeys((*objects.names(), *names))}
+    return {f"{seed}-{number}": draw(seed, number, names, known) for number in range(count)}
+
+
+def read(files: list[Path]) -> dict[str, dict]:
+    """Scenarios that somebody wrote, each with one case."""
+    trees = {}
+    for file in files:
+        cases = scenario.load(file)
+        if len(cases) != 1:
+            raise LabError(f"{file}: sweep: one case is judged")
+        if not (cases[0].scenario.run.verify and cases[0].scenario.run.audit):
+            raise LabError(f"{file}: run: needs verify = true and audit = true to be judged")
+        trees[file.stem] = tomllib.loads(file.read_text())
+    return trees

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What must hold in each run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ... import LabError
+from ...guest import agent
+from ...plan import topology
+from ...plan.scenario import Case, Direction
+from ...results import metrics, store
+from .silence import silence
+from .view import View
+
+UNPACED = (1 << 64) - 1
+LOG = re.compile(r"WARNING|BUG|Oops|refcount|struct_ops|use-after|deadlock|hung|stall|leak", re.I)
+
+
+@dataclass(frozen=True)
+class Broken:
+    invariant: str
+    controller: str  # whose flow, or that of the first
+    words: str
+
+
+def content(v: View) -> Iterator[tuple[str, str]]:
+    for flow, _ in v.flows():
+        told = v.run.record["agent"]["verified"][str(flow["id"])]
+        acks = v.run.acks[v.run.acks["flow"] == flow["id"]]
+        if told["wrong_at"] is not None:
+            yield flow["controller"], f"flow {flow['id']}: byte {told['wrong_at']} is not the one that was sent"
+        acked, waits = (
+            int(acks["acked"].astype("u8").sum()),
+            agent.COMPARE_BYTES + 2 * int(acks["cwnd"].max(initial=0)) * v.scenario.path.mtu,
+        )
+        if acked > told["bytes"] + waits:  # what its reader has not been woken for, and what came since
+            yield flow["controller"], f"flow {flow['id']}: {acked} bytes are acknowledged, {told['bytes']} were read"
+
+
+def window(v: View) -> Iterator[tuple[str, str]]:
+    for flow, _ in v.flows():
+        acks = v.run.acks[v.run.acks["flow"] == flow["id"]]
+        wrong = acks[(acks["cwnd"] < 1) | (acks["cwnd"] > 1 << 20)]
+        if len(wrong):
+            yield flow["controller"], f"flow {flow['id']}: cwnd {wrong['cwnd'][0]} at {wrong['t'][0]:.3f} s"
+        wrong = acks[
+            (acks["srtt_us"] > 0) & ((acks["pacing"] == 0) | ((acks["pacing"] > 10**10) & (acks["pacing"] < UNPACED)))
+        ]
+        if len(wrong):  # before the first sample of an RTT the stack divides by nothing
+            yield (
+                flow["controller"],
+                f"flow {flow['id']}: pacing at {wrong['pacing'][0]} bytes/s at {wrong['t'][0]:.3f} s",
+            )
+
+
+def allowed(phases: list[tuple[float, Direction]], start: float, end: float) -> float:
+    """Bits of a rate that changes."""
+    turns = [max(t, start) for t, _ in phases[1:]] + [end]
+    return sum(max(min(until, end) - max(since, start), 0) * d.rate for (since, d), until in zip(phases, turns))
+
+
+def link(v: View) -> Iterator[tuple[str, str]]:
+    """In each second; a bin tells of packets at its edge, a bucket holds two packets."""
+    for k, watched in enumerate(v.run.job["watch"], 1):
+        for d in topology.DIRECTIONS:
+            for second in range(int(v.end)):
+                rows = metrics.link_window(v.run.links, watched[d]["dev"], second, second + 1)
+                bits = 8 * float((rows["bytes"] - metrics.ETHERNET * rows["packets"]).sum())
+                most = 1.002 * allowed(v.phases[k, d], second, second + 1) + 8 * 4 * v.packet((k, d))
+                if bits > most:
+                    yield (
+                        v.scenario.flows[0].controller,
+                        f"hop {k} {d}: {bits:.0f} bits in second {second}, {most:.0f} may pass",
+                    )
+                    break
+
+
+def rtt(v: View) -> Iterator[tuple[str, str]]:
+    """Timestamps count in ms: a sample from them may be one short.
+
+    On a single hop one netem makes the path's delay and the host's extra delay: reordering spares a packet both.
+    """
+    for job, flow in v.flows():
+        base = 0
+        for d in topology.DIRECTIONS:
+            ways = [v.phases[k, d] for k in v.crossed(flow)]
+            spared = len(v.scenario.path.chain) == 1 and ways[0][0][1].reorder
+            base += (0 if spared else flow.extra_delay) + sum(
+                min(0 if w.reorder else w.delay - w.jitter for _, w in way) for way in ways
+            )
+        acks = v.run.acks[(v.run.acks["flow"] == job["id"]) & (v.run.acks["rtt_us"] > 0)]
+        short = acks[acks["rtt_us"].astype("i8") < base - 1000]
+        if len(short):
+            yield (
+                job["controller"],
+                f"flow {job['id']}: RTT {short['rtt_us'][0]} us at {short['t'][0]:.3f} s, the path has {base}",
+            )
+
+
+def clean(v: View) -> bool:
+    """One flow from start to end, nothing random, no changes, default parameters and options: laws' own ground."""
+    s = v.scenario
+    plain = all(
+        not (d.loss or d.reorder or d.duplicate or d.jitter or d.red or d.strip or d.rewrite)
+        for hop in s.path.chain
+        for d in (hop.forward, hop.reverse)
+    )
+    return (
+        plain
+        and len(s.flows) == 1
+        and s.flows[0].count == 1
+        and s.flows[0].stop is None
+        and not s.background
+        and not s.changes
+        and not s.controllers
+        and s.profile != "newreno"
+    )
+
+
+def floor_of(v: View) -> tuple[float, str] | None:
+    """Share of the slowest hop that a flow alone should have in the second half of a run, and why.
+
+    None where nothing is promised: the path must be clean, its queue at least half of what the path holds (and 8
+    packets), the way back fast enough for an ACK a packet, and there must be time: an additive increase needs a round
+    trip a packet to fill path and queue. Then a law that halves (or takes less) at a loss keeps 3/4 of the link at
+    worst: (1 + 1/2) BDP / 2. Two thirds of that are asked for, since recovery from the overshoot of slow start is the
+    stack's and takes its time.
+    """
+    if not clean(v):
+        return None
+    flow = v.scenario.flows[0]
+    back = "reverse" if flow.direction == "forward" else "forward"
+    hops = [(v.phases[k, flow.direction][0][1], v.phases[k, back][0][1]) for k in v.crossed(flow)]
+    slowest = min((there for there, _ in hops), key=lambda d: d.rate)
+    bits = 8 * v.scenario.path.mtu
+    base = sum(there.delay + here.delay for there, here in hops) / 1e6 + 2 * flow.extra_delay / 1e6
+    holds = slowest.rate * base / bits
+    ack_rate = min(here.rate / (8 * topology.header_bytes(v.scenario)) for _, here in hops)
+    if min(there.queue for there, _ in hops) < max(holds / 2, 8) or ack_rate < 1.2 * slowest.rate / bits:
+        return None
+    full = base + slowest.queue * bits / slowest.rate
+    if (holds + slowest.queue) * full > v.end / 2 - flow.start / 1e6:
+        return None
+    return 0.5, "two thirds of the 3/4 that halving leaves"
+
+
+def floor(v: View) -> Iterator[tuple[str, str]]:
+    if not (asked := floor_of(v)):
+        return
+    least, why = asked
+    flow = v.scenario.flows[0]
+    slowest = min(v.phases[k, flow.direction][0][1].rate for k in v.crossed(flow))
+    rows = v.run.goodput[(v.run.goodput["flow"] == 0) & (v.run.goodput["t"] >= v.end / 2)]
+    share = float(rows["bytes"].sum()) * 8 / (v.end / 2) / (slowest * v.run.job["payload_share"])
+    if share < least:
+        yield flow.controller, f"{share:.2f} of the link in the second half, {least} is the least ({why})"
+
+
+def left(v: View) -> Iterator[tuple[str, str]]:
+    if rest := v.run.record["agent"]["left"]:
+        yield v.scenario.flows[0].controller, "still in the kernel: " + ", ".join(rest)
+
+
+def log(v: View) -> Iterator[tuple[str, str]]:
+    for line in v.run.record["agent"]["kernel_log"]:
+        if LOG.search(line):
+            yield v.scenario.flows[0].controller, line
+
+
+INVARIANTS: dict[str, Callable[[View], Iterator[tuple[str, str]]]] = {
+    f.__name__: f for f in (content, silence, window, link, rtt, floor, left, log)
+}
+# What a run that left no results broke, by what it said last.
+WORDS = (
+    ("broken", re.compile(r"flow \d+: plain ended")),
+    ("command", re.compile(r"asymcc (?:--objects \S+ )?(?:load|set|use|unuse|unload)\b")),
+    ("machine", re.compile(r"virtual machine: (?:no end|ended without|talks)|^agent: ")),
+)
+
+
+def judge(case: Case, result: store.Run | LabError) -> list[Broken]:
+    """What it broke. A run that its self-check calls invalid is not judged."""
+    first = case.scenario.flows[0].controller
+    if isinstance(result, LabError):
+        return [Broken(name, first, str(result)) for name, words in WORDS if words.search(str(result))][:1]
+    if not result.valid:
+        return []
+    v = View(case, result)
+    return [Broken(name, controller, words) for name, holds in INVARIANTS.items() for controller, words in holds(v)]

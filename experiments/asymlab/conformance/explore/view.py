@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What is seen: a run beside the scenario it is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...plan import topology
+from ...plan.scenario import Case, Direction, Flow, Scenario
+from ...results import store
+
+
+@dataclass
+class View:
+    """A run beside the scenario it is of."""
+
+    case: Case
+    run: store.Run
+    phases: dict[tuple[int, str], list[tuple[float, Direction]]] = field(
+        init=False
+    )  # of a hop's direction: from when on which
+
+    def __post_init__(self) -> None:
+        s = self.scenario
+        self.phases = {
+            (k, d): [(0.0, getattr(hop, d))] for k, hop in enumerate(s.path.chain, 1) for d in topology.DIRECTIONS
+        }
+        for change in sorted((c for c in s.changes if c.of_path), key=lambda c: c.at):
+            mine = self.phases[change.hop, change.direction]
+            new = {key: value for key, value in change.of_path.items() if key != "mtu"}
+            mine.append((change.at / 1e6, mine[-1][1].model_copy(update=new)))
+
+    @property
+    def scenario(self) -> Scenario:
+        return self.case.scenario
+
+    @property
+    def end(self) -> float:
+        return self.run.job["duration_s"]
+
+    def flows(self) -> Iterator[tuple[dict, Flow]]:
+        """The job's flows, each with its entry."""
+        entries = [flow for flow in self.scenario.flows for _ in range(flow.count)]
+        return zip(self.run.job["flows"], entries)
+
+    def crossed(self, flow: Flow) -> range:
+        low, high = sorted(self.scenario.switches(flow))
+        return range(low, high)
+
+    def both_ways(self, flow: Flow) -> list[tuple[int, str]]:
+        return [(k, d) for k in self.crossed(flow) for d in topology.DIRECTIONS]
+
+    def loaded(self, place: tuple[int, str]) -> bool:
+        """Does it carry more than ACKs?"""
+        return any(
+            f.direction == place[1] and place[0] in self.crossed(f)
+            for f in (*self.scenario.flows, *self.scenario.background)
+        )
+
+    def packet(self, place: tuple[int, str]) -> int:
+        return self.scenario.path.mtu if self.loaded(place) else topology.ACK_MTU
+
+    def links(self, place: tuple[int, str]) -> np.ndarray:
+        return self.run.links[self.run.links["dev"] == self.run.job["watch"][place[0] - 1][place[1]]["dev"]]
+
+    def drops(self, place: tuple[int, str]) -> np.ndarray:
+        """The times of the bins in which its queue dropped something."""
+        rows = self.links(place)
+        return rows["t"][np.diff(rows["drops"].astype("i8"), prepend=0) > 0]

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Every controller on several kernels, as KTAP on standard output: `asymlab check-kernels`.
+
+In a guest each object has a machine of its own, so that what one breaks no other feels. On this machine's own kernel
+a few share a run in namespaces, as root; what needs netem is skipped where the kernel lacks it. A run has a hop for
+each thing to be seen:
+
+    bare    registered by bpftool alone, as it is; the flow pauses and goes on
+    clean   registered by the loader, under another name; its live parameters change while the flow runs
+    lossy   the same controller where each hundredth packet is lost
+    marked  the same controller where a RED queue marks ACKs, if its law needs that
+
+Each object must hold what all must, and the law of its record (asymlab/controllers). One without a law is checked for
+the rest, and the output says so. The verifier must refuse the objects of tests/verifier, which have a fault each.
+
+What the verifier looked at (verified_insns, all programs of an object) is compared with docs/kernels.json. `--record`
+writes that file, and the table of docs/kernels.md.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from ... import LabError
+from ...machine import image
+from ...paths import BUILD
+from ...results import store
+from ...run import runner
+from .. import objects
+from . import table
+from .ktap import ktap
+from .outcome import KERNELS, Column, Result
+from .properties import NO_NETEM, broken, judge
+from .refusals import refusals
+from .setup import WALL_LIMIT_S, Facts, Setup, facts
+from .view import RunView
+
+HOST_HOPS = 8
+# What the agent's words say of the property at fault, and the set-up that does without.
+AT_FAULT = [
+    (re.compile(r"bpftool struct_ops register"), "registers by bpftool alone", {"bare": False}),
+    (re.compile(r"asymcc set "), "live parameters change", {"change": False}),
+]
+
+
+def newest(say) -> tuple[str, str]:
+    """The newest of the kernels that the configured mirror's suites have: package and suite."""
+    cache, found = BUILD / "apt", []
+    source = image.apt_source(cache)
+    debian = source.origin == "Debian"
+    for suite in image.DEBIAN_SUITES if debian else (source.codename, f"{source.codename}-updates"):
+        options = image.apt_options(source, suite, cache)
+        say(f"looking for kernels in {suite}")
+        try:
+            image.run("apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update")
+            text = image.run(
+                "apt-cache",
+                *options,
+                "show",
+                "--no-all-versions",
+                "linux-image-cloud-amd64" if debian else "linux-image-virtual",
+            )
+        except LabError as e:
+            if re.search(r"Release file|404|Not Found|No packages found", str(e)):
+                continue  # the mirror does not carry this suite
+            raise
+        package = re.search(r"linux-image-[0-9][^ ,)]*", text)[0]
+        found.append((tuple(map(int, re.findall(r"\d+", package.split("+")[0]))), package, suite))
+    if not found:
+        raise LabError("no kernel in the package source")
+    return max(found)[1:]
+
+
+def guest(label: str, say) -> tuple[image.Image, Column]:
+    """A kernel's image, made if there is none of this tree, and its column."""
+    column, wanted, name = Column(label), label, label
+    if label == "newest":
+        wanted, suite = newest(say)
+        name, column.note = ".".join(re.findall(r"\d+", wanted)[:2]), f"{wanted} of {suite}"
+    try:
+        image.check_current(name)
+        made = image.open_image(name)
+        if wanted != name and f"linux-image-{made.kernel}" != wanted:
+            raise LabError("of an older one")
+    except (LabError, OSError, ValueError, KeyError):
+        image.build_image(wanted, label=name, say=say)
+        made = image.open_image(name)
+    parts = json.loads((made.folder / "manifest.json").read_text())["parts"]
+    column.image, column.release, column.package = made, made.kernel, parts["vmlinux"]["version"].split()[-1]
+    return made, column
+
+
+def without(setup: Setup, error: LabError, faults: dict[str, str]) -> Setup | None:
+    """The set-up that does without what went wrong, which is noted; None if there is none."""
+    for pattern, what, less in AT_FAULT:
+        if pattern.search(str(error)) and what not in faults:
+            faults[what] = str(error)
+            return replace(setup, **less)
+    return None
+
+
+def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | None, fresh: bool, say) -> Column:
+    try:
+        made, column = guest(label, say)
+    except LabError as e:
+        return Column(label, error=str(e))
+    setups, faults = {name: Setup((name,)) for name in names}, {name: {} for name in names}
+    while setups:
+        tasks = {name: runner.plan(setup.cases(known), made)[0] for name, setup in setups.items()}
+        owner = {task.key: name for name, task in tasks.items()}
+        found = [(task, run) for task in tasks.values() if not fresh and (run := store.find(task.key))]
+        stored = {task.key for task, _ in found}
+        left = [task for task in tasks.values() if task.key not in stored]
+        again = {}
+        for task, run in itertools.chain(
+            found, runner.runs(left, made, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
+        ):
+            name = owner[task.key]
+            if isinstance(run, store.Run):
+                took = "in the store" if task.key in stored else f"{run.record['wall_s']:.0f} s"
+                say(f"{column.release}: {name} ({took})")
+                column.results[name] = judge(RunView(name, setups[name], run, known[name]), faults[name])
+                continue
+            say(f"{column.release}: {name}: {run}")
+            if less := without(setups[name], run, faults[name]):
+                again[name] = less
+            else:
+                column.results[name] = broken(name, str(run))
+        setups = again
+    return column
+
+
+def why_not_here() -> str:
+    btf = Path("/sys/kernel/btf/vmlinux")
+    if os.geteuid() != 0:
+        return "not root"
+    if not btf.exists() or b"bpf_struct_ops_tcp_congestion_ops" not in btf.read_bytes():
+        return "this kernel takes no congestion control from BPF"
+    return ""
+
+
+def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
+    """In real time, so what fails is tried once more, alone: other load may have been the cause."""
+    column = Column("running", os.uname().release, skip=why_not_here())
+    if column.skip:
+        return column
+    netem = not subprocess.run(
+        [*"unshare --net tc qdisc add dev lo root netem delay 1ms".split()], capture_output=True
+    ).returncode
+    taken = set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
+
+    def attempt(*group: str) -> dict[str, Result]:
+        setup, faults = Setup(group, netem, not taken & set(group)), {}
+        lacks = {} if netem else dict.fromkeys(("lossy", "marked"), NO_NETEM)
+        lacks |= {} if setup.bare else {"bare": "a controller of this name is in service here"}
+        while True:
+            say(f"{column.release}: {', '.join(group)}")
+            try:
+                run = runner.execute_on_host(runner.plan_host(setup.cases(known))[0])
+                return {name: judge(RunView(name, setup, run, known[name], lacks), faults) for name in group}
+            except LabError as e:
+                less = without(setup, e, faults) if len(group) == 1 else None
+                if not less:
+                    return {name: broken(name, str(e)) for name in group}
+                setup = less
+
+    # As many as a chain has hops for; who has programs for the cgroup has it alone.
+    alone = [name for name in names if known[name].halves or name in taken]
+    others, size = [name for name in names if name not in alone], HOST_HOPS // len(Setup(("",), netem).roles())
+    for group in [*((name,) for name in alone), *(others[k : k + size] for k in range(0, len(others), size))]:
+        column.results |= attempt(*group)
+    for name, result in list(column.results.items()):
+        if result.failed:
+            column.results |= attempt(name)
+    return column
+
+
+def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, keep: bool) -> bool:
+    """All of it; KTAP on standard output, progress on standard error. True if nothing failed."""
+    there = objects.names()
+    if unknown := [name for name in names if name not in there]:
+        raise LabError(f"{unknown[0]}: no such object; there are {', '.join(there)}")
+    names = names or there
+    if missing := [name for name in names if not (BUILD / f"{name}.bpf.o").exists()]:
+        raise LabError(f"{missing[0]}: not built; run `make build`")
+    known = {name: facts(name) for name in names}
+    recorded = table.recorded()
+
+    def say(words: str) -> None:
+        print(words, file=sys.stderr, flush=True)
+
+    columns = [
+        on_host(names, known, say) if label == "running" else in_guest(label, names, known, jobs, fresh, say)
+        for label in labels or KERNELS
+    ]
+    for column in columns:
+        if not column.skip and not column.error:
+            column.refused = refusals(column)
+    fine = ktap(columns, recorded, lambda text: print(text, flush=True))
+    if keep:
+        table.keep(columns, recorded)
+        say(f"{table.RECORD} and the table in {table.PAGE} are written")
+    return fine

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What came out: of a property, of an object on a kernel, of a kernel."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from ...machine.image import Image
+
+KERNELS = ("6.1", "6.12", "newest", "running")
+SHORT_IDLE = (
+    "the controllers do not hear the end of an idle time that is shorter than a retransmission timeout: "
+    "from Linux 7.1 on a member of its own tells it"
+)
+
+
+class Skip(Exception):
+    """A property that cannot be tested here; the message says why."""
+
+
+Outcome = str | Skip | None  # of a property: what is wrong, why it was not tried, or nothing
+
+
+@dataclass
+class Result:
+    """Of one object on one kernel."""
+
+    outcomes: dict[str, Outcome]
+    insns: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> int:
+        return sum(isinstance(o, str) for o in self.outcomes.values())
+
+
+@dataclass
+class Column:
+    """A kernel, and what was found on it."""
+
+    label: str
+    release: str = ""
+    package: str = ""
+    note: str = ""
+    skip: str = ""  # why nothing of it was tried
+    error: str = ""  # or could be
+    results: dict[str, Result] = field(default_factory=dict)
+    image: Image | None = None  # none on this machine's own kernel
+    refused: Result | None = None  # what the verifier should not take
+
+    @property
+    def title(self) -> str:
+        return f"{self.release} ({self.package or 'this machine'})" if self.release else self.label
+
+
+def series(release: str) -> str:
+    return ".".join(release.split(".")[:2])
+
+
+def deaf(release: str) -> bool:
+    return tuple(map(int, re.findall(r"\d+", release)[:2])) >= (7, 1)

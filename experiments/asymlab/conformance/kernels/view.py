@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What is seen of an object in a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ... import controller
+from ...paths import REPO
+from ...results import metrics, store
+from .outcome import Skip
+from .setup import CHANGE, RATE, Facts, Setup, alias
+
+
+@dataclass
+class RunView(controller.View):
+    """An object's part of a run."""
+
+    name: str
+    setup: Setup
+    run: store.Run
+    known: Facts
+    lacks: dict[str, str] = field(default_factory=dict)  # hop's role: why it is not there
+    shown: dict = field(init=False)
+    roles: list[str] = field(init=False)
+    change: float = CHANGE
+
+    def __post_init__(self) -> None:
+        self.roles = [role for name, role in self.setup.roles() if name == self.name]
+        self.shown = self.run.record["agent"]["controllers"][alias(self.name)]
+
+    def flow(self, role: str) -> int:
+        if role not in self.roles:
+            raise Skip(self.lacks.get(role, "it needs what failed above"))
+        return self.setup.roles().index((self.name, role))
+
+    def rate(self, role: str, start: float, end: float) -> float:
+        """Goodput, bit/s."""
+        g = self.run.goodput[self.run.goodput["flow"] == self.flow(role)]
+        return float(g["bytes"][(g["t"] >= start - 1e-9) & (g["t"] < end - 1e-9)].sum() * 8 / (end - start))
+
+    @property
+    def mss(self) -> int:
+        return round(1000 * self.run.job["payload_share"])
+
+    @property
+    def full(self) -> float:
+        return RATE * self.run.job["payload_share"]
+
+    @property
+    def share(self) -> float:
+        """Of the full rate, what it must have of a path of its own within two seconds: its rivals grow more slowly."""
+        return 0.5 if (REPO / "bpf" / "rivals" / f"{self.name}.bpf.c").exists() else 0.9
+
+    def acks(self, role: str) -> np.ndarray:
+        return self.run.acks[self.run.acks["flow"] == self.flow(role)]
+
+    def states(self, role: str) -> np.ndarray | None:
+        """None if it keeps no state."""
+        return self.run.state(self.flow(role)) if self.shown["state"] else None
+
+    def hop(self, role: str) -> dict:
+        return self.run.metrics["hops"][self.flow(role)]
+
+    def queue(self, role: str, start: float, end: float) -> float:
+        dev = self.run.job["watch"][self.flow(role)]["forward"]["dev"]
+        window = metrics.link_window(self.run.links, dev, start, end)
+        return metrics.link_metrics(window, RATE, end - start)["queue_mean"]
+
+    def cuts(self) -> Iterator[tuple[np.void, int, np.void | None]]:
+        for role in ("clean", "lossy"):
+            if role in self.roles:
+                acks, states = self.acks(role), self.states(role)
+                for k in np.flatnonzero((acks["ca_state"][1:] == 3) & (acks["ca_state"][:-1] < 2)):
+                    yield acks[k], int(acks[k + 1]["ssthresh"]), None if states is None else states[k + 1]
+
+    def counters(self, name: str) -> dict[str, int]:
+        return {c["name"]: c["value"] for c in self.run.record["agent"]["controllers"][name]["counters"]}
+
+    def count(self, what: str) -> int:
+        return self.counters(alias(self.name))[what]

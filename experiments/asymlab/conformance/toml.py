@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Scenarios as TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+
+
+def bare(key: str) -> str:
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
+
+
+def inline(value) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{bare(k)} = {inline(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(inline, value)) + "]"
+    return json.dumps(value)
+
+
+def toml(tree: dict) -> str:
+    """A scenario's tree as its file."""
+    tables = [
+        ("[sysctls]", tree.get("sysctls", {})),
+        ("[path]", {k: v for k, v in tree["path"].items() if k != "hops"}),
+        *(("[[path.hops]]", hop) for hop in tree["path"].get("hops", ())),
+        *((f"[controllers.{name}]", given) for name, given in tree.get("controllers", {}).items()),
+        *((f"[[{what}]]", item) for what in ("flows", "background", "changes") for item in tree.get(what, ())),
+        ("[run]", tree["run"]),
+    ]
+    lines = [f"{key} = {inline(tree[key])}" for key in ("title", "id", "profile") if key in tree]
+    for heading, values in tables:
+        if values:
+            lines += ["", heading, *(f"{bare(k)} = {inline(v)}" for k, v in values.items())]
+    return "\n".join(lines) + "\n"
