@@ -6,6 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
+from asymlab import controllers as register
+
 HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[2]
 OUT = TOP / "build" / "host"
@@ -26,6 +28,7 @@ def build(name, source=None):
     source = Path(source or controllers()[name])
     binary = OUT / source.name.removesuffix(".bpf.c")
     sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.h")]
+    sources += Path(register.__file__).parent.glob(f"{name}.py")
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary
     OUT.mkdir(parents=True, exist_ok=True)
@@ -34,6 +37,7 @@ def build(name, source=None):
     command = ["clang", *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
     command += [f'-DCONTROLLER="{source}"', f"-DOPS={name}"]
     command += [f'-DFIELDS="{fields}"'] if fields.exists() else []
+    command += ["-DBENDS=" + "".join(f'{{"{what}", "{rule}"}},' for what, rule in register.of(name).bends)]
     if 'SEC("sockops")' in source.read_text():
         command += ["-DWIRE", f"-DSOCKOPS={name}_sockops", f"-DEGRESS={name}_egress"]
     compiled = subprocess.run([*command, "-o", made, HERE / "driver.c"], capture_output=True, text=True)
