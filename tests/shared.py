@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from asymlab.machine import image
 from asymlab.plan import scenario
+from asymlab.results import capture
 from asymlab.run import runner
 
 REPO = Path(__file__).resolve().parents[1]
@@ -129,3 +131,15 @@ def check_physics(r):
         acked = int(acks["acked"][acks["flow"] == f["flow"]].astype("u8").sum())
         got = int(r.goodput["bytes"][r.goodput["flow"] == f["flow"]].sum())
         assert 0 <= got - acked < 5e6 and got > 0.5 * acked
+
+
+def packet(options=b"", payload=5, flags=capture.ACK, protocol=6):
+    """The headers of a TCP segment, options padded with NOPs."""
+    options += b"\1" * (-len(options) % 4)
+    tcp = (
+        struct.pack(">HHIIBBHHH", 61000, 5201, 2**32 - 1, 77, (5 + len(options) // 4) << 4, flags, 100, 0, 0) + options
+    )
+    return (
+        struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp) + payload, 0, 0, 64, protocol, 0, b"\n\0\0\1", b"\n\0\0\2")
+        + tcp
+    )

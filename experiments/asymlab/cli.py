@@ -19,7 +19,7 @@ from .conformance.kernels import check
 from .machine import image
 from .paths import REPORT
 from .plan import scenario
-from .report import compare, publish, report, suite
+from .report import compare, papers, publish, report, suite, terminal
 from .results.store import Run
 from .run import runner
 from .run.runner import console
@@ -123,10 +123,11 @@ def parser() -> argparse.ArgumentParser:
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"full suites ({', '.join(suite.papers())}, all); none: the quick set of each",
+        help=f"full suites ({', '.join(papers.names())}, all); none: the quick set of each",
     )
     p.add_argument("--seeds", type=seeds, help="seeds of each case, instead of the set's number")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
+    p.add_argument("--rows", action="store_true", help="print each verdict, instead of a line for each paper")
     lab_options(p)
 
     p = commands.add_parser(
@@ -328,7 +329,8 @@ def main() -> None:
             made = suite.plan(args.names, guest, args.seeds)
             if done := run_lab(args, made.all, guest):
                 verdicts = suite.judge(made, done, guest, args.report)
-                report.print_verdicts(verdicts, time.monotonic() - began, args.report)
+                show = terminal.print_verdicts if args.rows else terminal.print_papers
+                show(verdicts, time.monotonic() - began, args.report)
         elif args.command == "check-kernels":
             sys.exit(0 if check.check(args.kernel, args.names, args.jobs, args.fresh, args.record) else 1)
         elif args.command == "explore":

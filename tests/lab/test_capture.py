@@ -9,19 +9,9 @@ from asymlab import LabError
 from asymlab.guest import agent
 from asymlab.results import capture
 
+from shared import packet
+
 DATA = bytes([253, 12, 0xF0, 0xA1, 0x80, 7, 0, 1, 0, 0, 0, 9])
-
-
-def packet(options=b"", payload=5, flags=capture.ACK, protocol=6):
-    """The headers of a TCP segment, options padded with NOPs."""
-    options += b"\1" * (-len(options) % 4)
-    tcp = (
-        struct.pack(">HHIIBBHHH", 61000, 5201, 2**32 - 1, 77, (5 + len(options) // 4) << 4, flags, 100, 0, 0) + options
-    )
-    return (
-        struct.pack(">BBHHHBBH4s4s", 0x45, 0, 20 + len(tcp) + payload, 0, 0, 64, protocol, 0, b"\n\0\0\1", b"\n\0\0\2")
-        + tcp
-    )
 
 
 def written(tmp_path, *packets, header=agent.Capture.PCAP):

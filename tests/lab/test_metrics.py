@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymlab.report import suite
+from asymlab.report.verdicts import interval
 from asymlab.results import metrics
 
 
@@ -129,6 +129,6 @@ def test_jain_over_time():
 
 
 def test_confidence_interval():
-    assert suite.interval([3.0]) == (3, 3, 3)
-    mean, low, high = suite.interval([1.0, 2.0, 3.0])
+    assert interval([3.0]) == (3, 3, 3)
+    mean, low, high = interval([1.0, 2.0, 3.0])
     assert mean == 2 and high - mean == pytest.approx(4.303 / 3**0.5) and mean - low == pytest.approx(high - mean)

@@ -7,8 +7,8 @@ import pytest
 
 from asymlab import LabError, cli
 from asymlab.guest import agent
-from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario, topology
+from asymlab.report import papers
 
 from shared import CHAIN, CROSSING, HOP, PATH, asymlab
 
@@ -595,7 +595,7 @@ def test_only_a_flow_that_stops_holds_little_unsent(scenario_file):
     assert [n["name"] for n in job["nodes"] if "net.ipv4.tcp_notsent_lowat" in n["sysctls"]] == ["src1"]
 
 
-@pytest.mark.parametrize("file", sorted(EXPERIMENTS.glob("papers/*/*.toml")), ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", [f for p in papers.names() for f in papers.scenarios(p)], ids=lambda f: f.stem)
 @pytest.mark.parametrize("which", scenario.SETS)
 def test_the_papers_scenarios_are_sound(file, which):
     for case in scenario.load(file, which):

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from asymlab.report import suite
+from asymlab.report import papers
+from asymlab.report.verdicts import Results
 
 
 def run(seed: int = 1, mbps: float = 1, flows: int = 1, valid: bool = True, **more):
@@ -20,9 +21,9 @@ def run(seed: int = 1, mbps: float = 1, flows: int = 1, valid: bool = True, **mo
     )
 
 
-def results_of(paper: str, runs: dict[tuple[str, tuple], list]) -> suite.Results:
+def results_of(paper: str, runs: dict[tuple[str, tuple], list]) -> Results:
     """(scenario, ((swept key, value), ...)) -> its runs."""
-    return suite.Results(
+    return Results(
         paper,
         [
             (SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=id), point=dict(point))), r)
@@ -34,7 +35,7 @@ def results_of(paper: str, runs: dict[tuple[str, tuple], list]) -> suite.Results
 
 # --- TCP-Taichung ---------------------------------------------------------------------------
 
-taichung = suite.module("taichung", "claims")
+taichung = papers.module("taichung", "claims")
 
 
 def test_ratios_are_to_the_larger_of_the_same_seed():
@@ -89,7 +90,7 @@ def test_claims_about_loss(at_10, failing):
 
 # --- Pseudo-rate TCP ------------------------------------------------------------------------
 
-pseudorate = suite.module("pseudorate", "claims")
+pseudorate = papers.module("pseudorate", "claims")
 
 
 def cycles(windows: list[int], first_s: float = 0.1, cycle_s: float = 0.04):
@@ -150,7 +151,7 @@ def test_formosa_is_judged_against_fast_of_the_same_seed():
         ("FA-X3", rate): [of(1, 100), of(2, 100)],
         ("FA-LONG", rate): [of(1, 25.2)],
     }
-    verdicts = {v.id: v for v in suite.module("fast", "claims").claims(results_of("fast", found))}
+    verdicts = {v.id: v for v in papers.module("fast", "claims").claims(results_of("fast", found))}
     assert verdicts["FA-X3 1mbit"].value == 3 and verdicts["FA-X3 1mbit"].verdict == "reproduced"
     assert verdicts["FA-T1 1mbit long"].value == pytest.approx(1.008) and verdicts["FA-T1 1mbit long"].n == 1
     assert "FA-X3 0.1mbit" not in verdicts and "FA-4a" not in verdicts  # no run, no row
@@ -158,7 +159,7 @@ def test_formosa_is_judged_against_fast_of_the_same_seed():
 
 # --- the matrix -----------------------------------------------------------------------------
 
-matrix = suite.module("matrix", "claims")
+matrix = papers.module("matrix", "claims")
 
 
 def pair(a: float, b: float, seed: int, names=("fast", "reno")):

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from asymlab import LabError
-from asymlab.report import compare, report, suite
+from asymlab.report import compare, report
+from asymlab.report.verdicts import interval
 
 METRICS = {
     "goodput_bps": 25e6,
@@ -91,10 +92,8 @@ def test_several_seeds_by_the_interval_of_their_differences(tmp_path):
     a = [run("X", s, goodput_bps=v) for s, v in enumerate(levels)]
     better = [run("X", s, goodput_bps=v + d) for s, (v, d) in enumerate(zip(levels, steps))]
     found = row(compared(tmp_path, a, better[::-1]))
-    assert (
-        found["differs"] and found["difference"] == pytest.approx(suite.interval(list(steps))) and found["seeds"] == 4
-    )
-    assert found["a"] == pytest.approx(suite.interval(list(levels)))
+    assert found["differs"] and found["difference"] == pytest.approx(interval(list(steps))) and found["seeds"] == 4
+    assert found["a"] == pytest.approx(interval(list(levels)))
     assert row(compared(tmp_path, better, a))["differs"]
     mixed = [run("X", s, goodput_bps=v + d) for s, (v, d) in enumerate(zip(levels, (9e6, -8e6, 7e6, -9e6)))]
     assert not row(compared(tmp_path, a, mixed, tolerance=0))["differs"]  # the tolerance is of single seeds

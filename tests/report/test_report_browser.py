@@ -13,9 +13,10 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from test_report import everything, make, results_of
 
-from asymlab.report import compare, pages, report, suite
+from asymlab.report import compare, pages, papers, report
+
+from madeup import everything, make, results_of
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(
@@ -118,8 +119,8 @@ def site(tmp_path_factory):
     runs = everything(folder / "store")
     runs.append(make(folder / "store", "FA-X2", {"bad": "yes"}, invalid="base RTT: expected 1, measured 2"))
     results = results_of(runs)
-    verdicts = [asdict(v) for v in suite.module("fast", "claims").claims(results)]
-    figures = [("fast", f) for f in report.figures_of(suite.module("fast", "figures"), results)]
+    verdicts = [asdict(v) for v in papers.module("fast", "claims").claims(results)]
+    figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "CACHE", folder / "cache")
         report.write(verdicts, figures, runs, "quick", {"boot": "1.5 s"}, folder=folder / "a")

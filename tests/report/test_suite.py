@@ -18,6 +18,8 @@ from asymlab import LabError, cli
 from asymlab.machine import image
 from asymlab.plan import scenario
 from asymlab.report import report, suite
+from asymlab.report.papers import names
+from asymlab.report.verdicts import Results, Verdict
 from asymlab.results import store
 from asymlab.run import runner
 
@@ -62,7 +64,7 @@ def papers(tmp_path, monkeypatch):
         for file in ("claims.py", "figures.py"):
             (folder / file).write_text(CLAIMS)
     (tmp_path / "papers" / "no-suite").mkdir()
-    monkeypatch.setattr(suite, "PAPERS", tmp_path / "papers")
+    monkeypatch.setattr("asymlab.report.papers.PAPERS", tmp_path / "papers")
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     monkeypatch.setattr(image, "open_image", lambda label: GUEST)
     monkeypatch.setattr(image, "check_current", lambda label: None)
@@ -123,7 +125,7 @@ def main(monkeypatch, *argv) -> None:
 
 
 def test_each_folder_with_claims_is_a_suite(papers):
-    assert suite.papers() == ["one", "two"]
+    assert names() == ["one", "two"]
     assert [len(suite.plan(names, GUEST).all) for names in ([], ["two"], ["all"])] == [3 + 1, 6 + 1, 12 + 1]
     with pytest.raises(LabError, match="suite three: there are one, two, all"):
         suite.plan(["three"], GUEST)
@@ -220,7 +222,7 @@ def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
 
 def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
     """Of a case that was run: what it took; of others of its scenario: the mean; of another scenario: the mean of all."""
-    one = runner.plan(scenario.load(suite.PAPERS / "one" / "test.toml", "full"), GUEST)
+    one = runner.plan(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
     other = runner.plan(scenario.load(scenario_file(("TEST", "OTHER"), ("mtu = 1000", "mtu = 500"))), GUEST)
     slow, fast = one[0], one[4]
     assert (slow.packets, fast.packets) == (375, 3750)
@@ -240,7 +242,7 @@ def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
 
 
 def test_the_longest_run_bounds_the_time(papers):
-    tasks = runner.plan(scenario.load(suite.PAPERS / "one" / "test.toml", "full"), GUEST)
+    tasks = runner.plan(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
     work = runner.survey(tasks)
     longest = work.seconds[work.left[0].key]
     assert work.line(2).endswith(f"about {runner.span(work.cost)} of one core, {runner.span(work.cost / 2)} on 2")
@@ -302,7 +304,7 @@ def test_the_store_may_be_elsewhere(tmp_path):
 # --- verdicts -----------------------------------------------------------------------------
 
 
-def judged(values: list[float], invalid: int = 0, **bounds) -> suite.Verdict:
+def judged(values: list[float], invalid: int = 0, **bounds) -> Verdict:
     runs = [
         store.Run(
             Path(),
@@ -310,7 +312,7 @@ def judged(values: list[float], invalid: int = 0, **bounds) -> suite.Verdict:
         )
         for i, v in enumerate(values)
     ]
-    return suite.Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, lambda r: r.record["value"], **bounds)
+    return Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, lambda r: r.record["value"], **bounds)
 
 
 @pytest.mark.parametrize(

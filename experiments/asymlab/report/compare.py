@@ -18,7 +18,9 @@ from rich.text import Text
 
 from .. import LabError
 from ..run import runner
-from . import report, suite
+from . import html
+from .terminal import STYLES
+from .verdicts import SYMBOLS, interval
 
 FORMAT = 1
 WHERE = ("kernel", "image", "qemu")
@@ -71,7 +73,7 @@ def load(folder: Path) -> dict:
                 for text in (run["name"], run["case"], *run["invalid"], *(known[p] for p in (*WHERE, "result_sha256")))
             ):
                 raise TypeError(f"run {run['name']}")
-        if unknown := [v["verdict"] for v in verdicts if v["verdict"] not in report.SYMBOLS]:
+        if unknown := [v["verdict"] for v in verdicts if v["verdict"] not in SYMBOLS]:
             raise ValueError(f"verdict {unknown[0]}")
         return {
             "folder": str(folder),
@@ -101,7 +103,7 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
     for case, seed in valid:
         cases.setdefault(case, []).append(seed)
     rows = []
-    for case in sorted(cases, key=report.natural):
+    for case in sorted(cases, key=html.natural):
         for metric in METRICS:
             pairs = [tuple(side["runs"][case, seed]["metrics"][metric] for side in (a, b)) for seed in cases[case]]
             rows.append({"case": case, "metric": metric, "seeds": len(pairs)} | judge(pairs, tolerance))
@@ -155,7 +157,7 @@ def judge(pairs: list[tuple], tolerance: float) -> dict:
     one_sided = any((x is None) != (y is None) for x, y in pairs)
     if not known:
         return {"a": None, "b": None, "difference": None, "differs": one_sided}
-    means = [suite.interval([float(v) for v in values]) for values in (*zip(*known), [y - x for x, y in known])]
+    means = [interval([float(v) for v in values]) for values in (*zip(*known), [y - x for x, y in known])]
     difference, low, high = means[2]
     if len(known) > 1:
         differs = low > 0 or high < 0
@@ -191,7 +193,7 @@ def value(interval, metric: str) -> str:
     if interval is None:
         return "–"
     mean, low, high = (v * METRICS[metric][1] for v in interval)
-    return report.number(mean) + (f" ({report.number(low)} to {report.number(high)})" if low != high else "")
+    return html.number(mean) + (f" ({html.number(low)} to {html.number(high)})" if low != high else "")
 
 
 def change(row: dict) -> str:
@@ -265,10 +267,7 @@ def print_comparison(compared: dict, everything: bool) -> None:
         for column in ("verdict", "A", "B"):
             table.add_column(column)
         for v in compared["verdicts"]["changed"]:
-            table.add_row(
-                Text(v["id"]),
-                *(Text(f"{report.SYMBOLS[v[x]]} {v[x]}", style=report.TERMINAL[v[x]]) for x in ("a", "b")),
-            )
+            table.add_row(Text(v["id"]), *(Text(f"{SYMBOLS[v[x]]} {v[x]}", style=STYLES[v[x]]) for x in ("a", "b")))
         console.print(table)
     for line in sentences(compared):
         console.print(line)
@@ -280,7 +279,7 @@ def page(compared: dict) -> str:
     for row in compared["rows"]:
         cases.setdefault(row["case"], []).append(row)
     return (
-        report.environment()
+        html.environment()
         .get_template("compare.html.j2")
         .render(
             c=compared,

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import csv
 import io
-from typing import TYPE_CHECKING
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 

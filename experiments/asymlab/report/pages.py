@@ -15,9 +15,9 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from collections.abc import Iterator
 from urllib.parse import quote
 
 import numpy as np
@@ -29,8 +29,8 @@ from ..paths import BUILD, TEMPLATES
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
 from ..run import runner
-from . import report
-from .report import thin
+from . import drawing, html
+from .drawing import thin
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -324,7 +324,7 @@ def render(run: Run) -> str:
 
     figures = []
     if run.valid:
-        with report.style():
+        with drawing.style():
             matplotlib.rcParams.update(
                 {
                     "svg.fonttype": "none",
@@ -349,9 +349,7 @@ def render(run: Run) -> str:
                     svg(ack_path(run)),
                 ),
             ]
-    return (
-        report.environment().get_template("run.html.j2").render(run=run, r=run.record, m=run.metrics, figures=figures)
-    )
+    return html.environment().get_template("run.html.j2").render(run=run, r=run.record, m=run.metrics, figures=figures)
 
 
 def version() -> bytes:
@@ -359,7 +357,7 @@ def version() -> bytes:
     import matplotlib
 
     code = hashlib.sha256(matplotlib.__version__.encode())
-    for file in (Path(__file__), Path(report.__file__), *sorted((TEMPLATES).iterdir())):
+    for file in (Path(__file__), Path(html.__file__), Path(drawing.__file__), *sorted((TEMPLATES).iterdir())):
         if file.is_file():
             code.update(file.read_bytes())
     return code.digest()

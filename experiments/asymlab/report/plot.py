@@ -9,8 +9,8 @@ from matplotlib.ticker import NullLocator, ScalarFormatter
 from .. import controllers
 from ..palette import BLACK
 from ..results.store import Run
-from . import suite
-from .report import thin
+from .drawing import thin
+from .verdicts import interval
 
 EXPECTED = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 1}
 
@@ -22,7 +22,7 @@ def look(controller: str, **changes) -> dict:
 
 def points(ax, runs: dict[float, list[Run]], measure, aside: float = 1, **look) -> None:
     """Means over the seeds against the keys, with 95 % intervals if there are several; set aside by a factor."""
-    mean, low, high = np.array([suite.interval([measure(r) for r in rs]) for rs in runs.values()]).T
+    mean, low, high = np.array([interval([measure(r) for r in rs]) for rs in runs.values()]).T
     several = any(len(rs) > 1 for rs in runs.values())
     ax.errorbar(
         np.array(list(runs)) * aside,

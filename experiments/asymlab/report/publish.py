@@ -22,7 +22,8 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
-from .report import SYMBOLS, interval, number
+from .html import interval, number
+from .verdicts import SYMBOLS
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
 CSV_MAX = 150_000  # bytes; larger tables are kept as Parquet

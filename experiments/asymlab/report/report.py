@@ -1,124 +1,37 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The report: build/report/index.html (can be read without the rest), figures/ with their data, runs/ with a page of
-each run, verdicts.json, results.json (what `asymlab compare` reads).
+each run, verdicts.json and verdicts.csv, results.json (what `asymlab compare` reads).
 
 The same runs give the same bytes: no clock and no user's settings enter.
 """
 
 from __future__ import annotations
 
-import base64
+import csv
 import io
 import json
 import os
-import re
 import shutil
 import tempfile
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
-from collections.abc import Iterator
-
-import numpy as np
-from rich.table import Table
-from rich.text import Text
 
 from .. import LabError
-from ..paths import REPORT, TEMPLATES
 from ..results.store import Run
-from ..run import runner
-from . import figuredata
+from . import figuredata, pages, papers
+from .drawing import Figure, style
+from .html import environment, natural
+from .verdicts import SYMBOLS, Results
 
-if TYPE_CHECKING:  # matplotlib takes half a second; only who draws pays
-    import jinja2
-    import matplotlib.figure
-
-    from .suite import Results, Verdict
-
-SYMBOLS = {"reproduced": "✓", "not reproduced": "✗", "not measured": "–"}
-CONTENTS = {"index.html", "verdicts.json", "results.json", "figures", "runs"}
-TERMINAL = {"reproduced": "green", "not reproduced": "bold red", "not measured": "dim"}
-
-STYLE = {
-    "font.size": 10,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "legend.fontsize": 9,
-    "legend.frameon": False,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.4,
-    "lines.markersize": 6,
-    "figure.constrained_layout.use": True,
-    "svg.hashsalt": "asymlab",
-    "svg.fonttype": "path",
-}
-PAPERS = {
-    "fast": "FAST TCP in asymmetric networks",
-    "fusion": "TCP-Fusion",
-    "taichung": "TCP-Taichung",
-    "pseudorate": "Pseudo-rate TCP",
-    "formosa": "TCP Formosa",
-    "matrix": "Competition matrix",
-}
-
-
-@dataclass(frozen=True)
-class Figure:
-    id: str  # file name, unique among all papers
-    title: str
-    caption: str
-    figure: matplotlib.figure.Figure
-
-
-@contextmanager
-def style() -> Iterator[None]:
-    """Draw and save inside this: the report's look, whatever the user's matplotlibrc says."""
-    import matplotlib
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(STYLE)
-        yield
-
-
-def thin(t, y, points: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """A long series in `points` points that draw alike: lowest and highest of each stretch."""
-    t, y = np.asarray(t), np.asarray(y)
-    if len(y) <= points:
-        return t, y
-    edges = np.linspace(0, len(y), points // 2 + 1).astype(int)
-    keep = sorted({i for a, b in zip(edges, edges[1:]) for i in (a + y[a:b].argmin(), a + y[a:b].argmax())})
-    return t[keep], y[keep]
-
-
-# --- the page -----------------------------------------------------------------------------
-
-
-def number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
-
-
-def interval(v: dict) -> str:
-    """Of a verdict's value; empty if there was one run only."""
-    return "" if v["value"] is None or v["low"] == v["high"] else f"{number(v['low'])} to {number(v['high'])}"
+CONTENTS = {"index.html", "verdicts.json", "verdicts.csv", "results.json", "figures", "runs"}
+SMALL = (2.4, 1.6)  # inches
+COLUMNS = ("paper", "id", "source", "claim", "paper_value", "value", "low", "high", "n", "verdict", "reason")
 
 
 def longest_rtt(run: Run, which: str) -> float | None:
     return max((f["rtt_s"][which] for f in run.metrics["flows"] if f["rtt_s"]), default=None)
-
-
-def natural(text: str) -> list:
-    """Sort key by which 2mbit comes before 10mbit."""
-    return [
-        (0, float(part), "") if i % 2 else (1, 0, part) for i, part in enumerate(re.split(r"(\d+(?:\.\d+)?)", text))
-    ]
 
 
 def ordered(runs: list[Run]) -> list[Run]:
@@ -143,70 +56,70 @@ def figures_of(paper, results: Results) -> list[Figure]:
 
 def drawn(figure: Figure) -> dict[str, bytes]:
     """The figure as SVG and PNG, without date and version, and its data as CSV and Parquet."""
-    files = {}
     with style():
-        for kind, options in (
-            ("svg", {"metadata": {"Date": None, "Creator": None}}),
-            ("png", {"dpi": 150, "metadata": {"Software": None}}),
-        ):
-            out = io.BytesIO()
-            figure.figure.savefig(out, format=kind, facecolor="white", **options)
-            files[kind] = out.getvalue()
-        return files | figuredata.files(figure.figure)
+        return {
+            "svg": saved(figure, "svg", metadata={"Date": None, "Creator": None}),
+            "png": saved(figure, "png", dpi=150),
+        } | figuredata.files(figure.figure)
 
 
-def environment() -> jinja2.Environment:
-    """Of all pages."""
-    import jinja2
-
-    env = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    env.filters |= {
-        "number": number,
-        "interval": interval,
-        "base64": lambda data: base64.b64encode(data).decode(),
-        "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
-        "groupby_kept": grouped,
-    }
-    env.globals |= {"symbols": SYMBOLS}
-    return env
+def saved(figure: Figure, kind: str, **options) -> bytes:
+    out = io.BytesIO()
+    options = {"metadata": {"Software": None}} | options
+    figure.figure.savefig(out, format=kind, facecolor="white", **options)
+    return out.getvalue()
 
 
-def grouped(items: list[dict], key: str) -> list[tuple[str, list[dict]]]:
-    """By the key's value, in the order of its first appearance."""
-    found: dict[str, list[dict]] = {}
-    for item in items:
-        found.setdefault(item[key], []).append(item)
-    return list(found.items())
+def small(figure: Figure) -> bytes:
+    """A PNG of the curves of its first part, without words. The figure is of no use afterwards."""
+    figure.figure.set_layout_engine("none")
+    figure.figure.set_size_inches(SMALL)
+    for first in figure.figure.axes[:1]:
+        for other in (*figure.figure.axes[1:], *first.child_axes):
+            other.remove()
+        first.set(title="", xlabel="", ylabel="", position=(0.02, 0.03, 0.96, 0.94))
+        first.set_title("", loc="left")
+        first.tick_params(which="both", length=0, labelbottom=False, labelleft=False)
+        for words in (*first.texts, *filter(None, [first.get_legend()])):
+            words.remove()
+    with style():
+        return saved(figure, "png", dpi=150)
+
+
+@dataclass(frozen=True)
+class Part:
+    """What index.html shows of a paper."""
+
+    paper: str
+    title: str
+    subject: str
+    figures: list[tuple[Figure, bytes]]  # with its SVG
+    small: bytes  # PNG of the first
+    verdicts: list[dict]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return counts(self.verdicts)
+
+
+def counts(verdicts: list[dict]) -> dict[str, int]:
+    found = Counter(v["verdict"] for v in verdicts)
+    return {name: found[name] for name in SYMBOLS}
 
 
 def page(
-    verdicts: list[dict],
-    figures: list[tuple[str, list[tuple[Figure, bytes]]]],
-    runs: list[Run],
-    pages: dict[str, str],
-    which: str,
-    speed: dict[str, str],
+    verdicts: list[dict], parts: list[Part], runs: list[Run], links: dict[str, str], which: str, speed: dict[str, str]
 ) -> str:
-    """index.html. `figures`: of each paper (figure, its SVG); `pages`: link to a run's page, by key."""
+    """index.html. `links`: to a run's page, by key."""
     runs = ordered(runs)
-    counts = Counter(v["verdict"] for v in verdicts)
     return (
         environment()
         .get_template("report.html.j2")
         .render(
-            verdicts=verdicts,
-            papers=list(dict.fromkeys(v["paper"] for v in verdicts)),
-            names=PAPERS,
-            counts={name: counts[name] for name in SYMBOLS},
-            figures=figures,
+            parts=parts,
+            counts=counts(verdicts),
             runs=runs,
-            pages=pages,
+            pages=links,
             numbers={r.record["key"]: (i, r.record["name"]) for i, r in enumerate(runs, 1)},
             scenarios=[(id, list(mine)) for id, mine in groupby(runs, key=lambda r: r.record["id"])],
             which=which,
@@ -217,6 +130,15 @@ def page(
             virtual_s=sum(r.job["duration_s"] for r in runs),
         )
     )
+
+
+def table(verdicts: list[dict]) -> str:
+    """verdicts.csv."""
+    out = io.StringIO()
+    rows = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
+    rows.writeheader()
+    rows.writerows(verdicts)
+    return out.getvalue()
 
 
 def summary(run: Run) -> dict:
@@ -271,24 +193,32 @@ def write(
     folder: Path,
 ) -> None:
     """Replace the folder by a new report, whole. `speed`: further measurements of the lab itself, label -> text."""
-    from . import pages
-
     check(folder)
     files = {
         "verdicts.json": json.dumps(verdicts, indent=1) + "\n",
+        "verdicts.csv": table(verdicts),
         "results.json": json.dumps({"format": 1, "set": which, "runs": [summary(r) for r in ordered(runs)]}, indent=1)
         + "\n",
     }
     files = {name: text.encode() for name, text in files.items()}
-    shown: dict[str, list] = {}
+    shown: dict[str, list] = {v["paper"]: [] for v in verdicts}
     for paper, figure in figures:
         images = drawn(figure)
         files |= {f"figures/{figure.id}.{kind}": data for kind, data in images.items()}
         shown.setdefault(paper, []).append((figure, images["svg"]))
-    by_paper = sorted(shown.items(), key=lambda item: item[0] == "matrix")  # the last
+    parts = [
+        Part(
+            paper,
+            *papers.about(paper),
+            figures=mine,
+            small=small(mine[0][0]) if mine else b"",
+            verdicts=[v for v in verdicts if v["paper"] == paper],
+        )
+        for paper, mine in sorted(shown.items(), key=lambda item: item[0] == "matrix")  # the last
+    ]
     cached = pages.up_to_date(runs)
     links = {key: f"runs/{key}.html" for key in cached}
-    files["index.html"] = page(verdicts, by_paper, runs, links, which, speed or {}).encode()
+    files["index.html"] = page(verdicts, parts, runs, links, which, speed or {}).encode()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".report-") as scratch:
@@ -317,37 +247,3 @@ def share(file: Path, copy: Path) -> None:
         os.link(file, copy)
     except OSError:
         shutil.copyfile(file, copy)
-
-
-# --- the terminal -------------------------------------------------------------------------
-
-
-def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
-    """The verdicts as a table, their counts, and where the report is."""
-    table = Table(box=None, header_style="bold", padding=(0, 1))
-    for column, justify in (
-        ("", "left"),
-        ("claim", "left"),
-        ("paper", "right"),
-        ("measured", "right"),
-        ("verdict", "left"),
-    ):
-        table.add_column(column, justify=justify, no_wrap=column in ("", "paper", "verdict"))
-    for v in verdicts:
-        claim = Text(f"{v.source}: {v.claim}")
-        if v.reason:
-            claim.append(f"\n{v.reason}", style="italic")
-        table.add_row(
-            Text(v.id),
-            claim,
-            number(v.paper_value),
-            "\n".join(filter(None, (number(v.value), interval(vars(v))))),
-            Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=TERMINAL[v.verdict]),
-        )
-    runner.console.print(table)
-    counts = Counter(v.verdict for v in verdicts)
-    file = folder.resolve() / "index.html"
-    if file.is_relative_to(Path.cwd()):
-        file = file.relative_to(Path.cwd())
-    runner.console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s")
-    runner.console.print(f"report: {file}")

@@ -12,11 +12,11 @@ from matplotlib.ticker import NullLocator, ScalarFormatter
 
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, SKY
-from asymlab.report import report, suite
+from asymlab.report import drawing
 from asymlab.report.plot import EXPECTED, plain, points
 from asymlab.results import metrics
 
-paper = suite.module("fast", "claims")  # its quantities and its theorem
+from . import claims as paper  # its quantities and its theorem
 
 K_F = {rate: paper.k_f(paper.mbit(rate)) for rate in paper.RATES}
 SIMULATED = {4: 25, 40: 2.5, 20: 5}  # Figs. 2, 3, 4: k_f -> Mbit/s at rest
@@ -25,8 +25,8 @@ FEW = 4  # points of k_f that make a curve
 WINDOW, RTT = 1125, 0.36  # at rest, k_f = 4: q0 = alpha / x0 = 0.32 s, w0 = (d + q0) x0
 
 
-def figures(results) -> list[report.Figure]:
-    with report.style():
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
         drawn = [draw(results) for draw in (throughput, series, standing_queue, ack_path, shares)]
     return [f for f in drawn if f]
 
@@ -103,7 +103,7 @@ def throughput(results):
         ylabel="relative to\nTheorem 1",
         ylim=(min(0.85, relative.dataLim.ymin - 0.05), max(1.15, relative.dataLim.ymax + 0.05)),
     )
-    return report.Figure(
+    return drawing.Figure(
         "fast-throughput",
         "Throughput over the asymmetry factor",
         "One flow, 100 Mbit/s forward, the reverse rate swept from 10 to 0.1 Mbit/s. The sum of the two links' equations (14) "
@@ -149,7 +149,7 @@ def series(results):
         )
         ax.legend(loc="lower right", ncols=2)
     ax.set_xlabel("time, s")
-    return report.Figure(
+    return drawing.Figure(
         "fast-series",
         "The letter's Figures 2, 3 and 4: throughput in 0.1-s intervals",
         "From the flow's start, whole IP packets, the first seed. Time axes differ.",
@@ -176,9 +176,9 @@ def standing_queue(results):
     def draw(window, rtt, run, controller, **label):
         acks = run.acks[(run.acks["flow"] == 0) & (run.acks["t"] < duration)]
         look = controllers.of(controller).look | {"marker": ""} | label
-        window.plot(*report.thin(acks["t"], acks["cwnd"]), **look)
+        window.plot(*drawing.thin(acks["t"], acks["cwnd"]), **look)
         sampled = acks[acks["rtt_us"] > 0]
-        rtt.plot(*report.thin(sampled["t"], sampled["rtt_us"] / 1e3), **look)
+        rtt.plot(*drawing.thin(sampled["t"], sampled["rtt_us"] / 1e3), **look)
 
     draw(axes[0], axes[1], fast[0], "fast")
     axes[0].axhline(WINDOW, **EXPECTED, label=f"at rest: {WINDOW} packets")
@@ -193,7 +193,7 @@ def standing_queue(results):
     for ax in axes:
         ax.legend(loc="lower right", ncols=4)
     axes[-1].set(xlabel="time, s", xlim=(0, duration))
-    return report.Figure(
+    return drawing.Figure(
         "fast-queue",
         "Window and round-trip time at k_f = 4: what the standing queue costs",
         "One flow, reverse link 1 Mbit/s, base RTT 40 ms, the first seed. FAST keeps alpha = 1000 ACKs in the reverse queue: "
@@ -247,7 +247,7 @@ def ack_path(results):
     axes[2].set_ylim(0, 1.15)
     over_k_f(axes[2])
     axes[0].legend(loc="lower right")
-    return report.Figure(
+    return drawing.Figure(
         "fast-ack-path",
         "The ACK path over the asymmetry factor",
         "From k_f = 1 on the reverse link is full of ACKs. They are counted as they leave it: fewer than one a data packet "
@@ -284,7 +284,7 @@ def shares(results):
         ax.axhline(25, **EXPECTED)
         ax.set(ylabel="throughput, Mbit/s, stacked", ylim=(0, max(32, 1.15 * ax.dataLim.ymax)))
     axes[0].legend(loc="upper right", ncols=3)
-    return report.Figure(
+    return drawing.Figure(
         "fast-shares",
         "Two flows share by alpha",
         "alpha 1000 and 500 on one path at k_f = 4, the first seed. Each flow's window crosses the queue in one piece, "

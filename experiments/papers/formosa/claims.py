@@ -12,6 +12,9 @@ import numpy as np
 from asymlab.guest.agent import FLOW_PORT
 from asymlab.results import capture
 
+TITLE = "TCP Formosa"
+SUBJECT = "With one ACK a round trip a flow has the full rate, whatever the rate of its ACK path."
+
 RATES = ("20kbit", "60kbit", "100kbit", "200kbit", "400kbit", "600kbit")
 SLOWEST, FOUR, TWO, FASTEST = "20kbit", "100kbit", "200kbit", "600kbit"  # r = 20, 4, 2, 0.67
 PAPERS = ("reno", "vegas", "accsa")  # the rivals that the paper shows
@@ -20,28 +23,6 @@ RIVALS = (*PAPERS, "cubic", "bbr")
 PAYLOAD = 0.96  # of a packet without options
 FORWARD = 10e6  # bit/s
 PACKET_S = 8e-4  # a data packet's time on the forward link
-SENSITIVE = {
-    "ACK loss 30 %": "a lost ACK is a round's only answer: the sender waits for its probe timer, about four round trips"
-}
-ACC_SA = (
-    "Linux's Reno counts the packets that an ACK covers, so it misses few of the ACKs that a full queue drops, and ten of them at an even pace clock it well; RED's "
-    "average follows the queue after more than a second, so ACC+SA sends too few ACKs or too many; its option takes 1.25 % of the payload"
-)
-FULL = (
-    "Linux's Vegas keeps its few packets queued without a loss, and the link full; Formosa's option takes 1.25 % of the payload, and its "
-    "window swings around the BDP"
-)
-HALVES = (
-    "ten packets of queue are one a flow, below the threshold of two: losses end growth, not signals, and halve W; at 20 kbit/s ten answers fill the "
-    "reverse queue, the round trip is 192 ms, the BDP 240 packets, and the queue makes up for nothing of that; a tenth of the time goes by "
-    "waiting for answers that this queue dropped"
-)
-STANDS = (
-    "two runs of twenty; the others have 0.976 or more. In one, at 20 kbit/s, a flow lives from timeout to timeout from 11 s on: an ACK that the full "
-    "reverse queue dropped is made up for only after the timeout and, as timestamps are off, counts as an RTT of 4.6 s; so the next timeout is later: "
-    "7.4, 11.6, 21, 37 s; the other nine have 611 to 758 kbit/s. In the other (0.923), at 100 kbit/s, nothing of a flow arrives from 20.7 to 27.9 s, "
-    "which counts as an RTT of 7.3 s, and the next timeout comes 8.6 s later; what began it is not known"
-)
 OPTION = np.dtype(
     [
         ("kind", "u1"),
@@ -178,7 +159,8 @@ def acks_per_packet_times_w(run) -> float:
 
 
 def one_flow(results, id: str):
-    """Of Fig. 2, or of the same with a flow each way: runs at rates; Formosa over the best of some rivals; the rates; those with r > 1."""
+    """Of Fig. 2, or of the same with a flow each way: a controller's runs at some rates, Formosa over the best of some
+    rivals, the rates that are there, those of them with r > 1."""
 
     def at(controller, *rates):
         return [
@@ -197,8 +179,12 @@ def one_flow(results, id: str):
 
 
 def fig2(results):
+    return fig2_formosa(results) + fig2_rivals(results)
+
+
+def fig2_formosa(results):
     at, best_of, rates, slow = one_flow(results, "FO-2")
-    judge, fast = results.judge, [rate for rate in rates if r(rate) <= 1]
+    judge = results.judge
     verdicts = [
         judge(
             "FO-2a r = 4",
@@ -218,15 +204,15 @@ def fig2(results):
         ),
     ]
     for rate in rates:
+        rivals = ", ".join(name for c, name in RIVAL_NAMES.items() if at(c, rate))
         verdicts.append(
             judge(
                 f"FO-2b {rate}",
                 "Fig. 2",
-                f"r = {r(rate):.3g}: goodput >= 0.98 of the best of {', '.join(n for c, n in RIVAL_NAMES.items() if at(c, rate))}",
+                f"r = {r(rate):.3g}: goodput >= 0.98 of the best of {rivals}",
                 None,
                 *best_of(rate, PAPERS),
                 at_least=0.98,
-                why="" if r(rate) > 1 else FULL,
             )
         )
     for rate in slow:
@@ -238,9 +224,15 @@ def fig2(results):
                 None,
                 *best_of(rate, RIVALS),
                 at_least=1,
-                why="Linux's CUBIC and BBR count the packets that an ACK covers: at this r they hardly miss those that are dropped",
             )
         )
+    return verdicts
+
+
+def fig2_rivals(results):
+    """The order of the curves where ACKs have room, and what each loses where they have not."""
+    at, _, rates, _ = one_flow(results, "FO-2")
+    judge, fast, verdicts = results.judge, [rate for rate in rates if r(rate) <= 1], []
     order = [c for c in ("formosa", "vegas", "accsa", "reno") if at(c, *fast)]
     for first, second in pairwise(order):
         pairs = [over(at(first, rate), at(second, rate), goodput) for rate in fast]
@@ -255,7 +247,6 @@ def fig2(results):
                 lambda run: ratio[run.record["key"]],
                 at_least=0.98,
                 worst=True,
-                why={"formosa": FULL, "accsa": ACC_SA}.get(first, ""),
             )
         )
     for rival in ("reno", "vegas"):
@@ -288,7 +279,6 @@ def fig2(results):
                 None,
                 *over(at("accsa", rate), at("reno", rate), goodput),
                 at_least=1 + 1e-9,
-                why=ACC_SA,
             )
         )
     return verdicts
@@ -302,7 +292,10 @@ def fig3(results):
             for run in results.all("FO-3", path__reverse__rate=rate, flows__controller=controller)
         ]
 
-    judge = results.judge
+    return fig3a(results.judge, at) + fig3b(results.judge, at)
+
+
+def fig3a(judge, at):
     rates = sum(1 for rate in RATES if at("formosa", rate))
     spread = {
         seed: max(values) - min(values)
@@ -324,7 +317,6 @@ def fig3(results):
             fairness,
             at_least=0.95,
             worst=True,
-            why=STANDS,
         ),
         judge(
             "FO-3a flat",
@@ -356,7 +348,13 @@ def fig3(results):
             [run for run in at("reno", SLOWEST) if run.record["seed"] in unfairest],
             lambda run: unfairest[run.record["seed"]],
             at_most=0.9,
-        ),
+        )
+    ]
+    return verdicts
+
+
+def fig3b(judge, at):
+    verdicts = [
         judge(
             "FO-3c",
             "Fig. 3b",
@@ -364,8 +362,7 @@ def fig3(results):
             None,
             *over(at("formosa", SLOWEST), at("formosa", FASTEST), used),
             at_least=0.90,
-            why=HALVES,
-        ),
+        )
     ]
     for rival in ("reno", "vegas"):
         verdicts.append(
@@ -408,8 +405,6 @@ def two_way(results):
             None,
             *over(at("formosa", FOUR), at("formosa", FASTEST), goodput),
             at_least=0.8,
-            why="the reverse flow's own data makes round trips of half a second, a window of hundreds of packets; slow start ends "
-            "with 470 losses, in four of five runs with a timeout too, and then W grows by one a round",
         )
     ]
     for rate in rates:
@@ -421,9 +416,6 @@ def two_way(results):
                 None,
                 *best_of(rate, RIVALS),
                 at_least=1,
-                why="ACC+SA's path has a RED queue that counts bytes: it holds 38 to 45 packets on average, the others' ten at "
-                "most; its reverse flow carries 0.06 Mbit/s, not 0.09, and its W is 185 to 204, Formosa's 78 to 85; "
-                "Formosa has more than Reno and Vegas",
             )
         )
     return verdicts
@@ -507,7 +499,6 @@ def sensitivity(results):
             None,
             *over(at(title, "formosa"), at(title, "reno"), goodput),
             at_least=1,
-            why=SENSITIVE.get(title, ""),
         )
         for title in results.points("FO-S", "title", flows__controller="formosa")
     ]

@@ -12,10 +12,11 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, ORANGE, SKY
-from asymlab.report import report, suite
+from asymlab.report import drawing
 from asymlab.report.plot import EXPECTED, look, plain, points, steps
+from asymlab.report.verdicts import interval
 
-paper = suite.module("formosa", "claims")
+from . import claims as paper
 
 ORDER = ("formosa", *paper.RIVALS)
 BUFFER, BDP = 10, 50  # packets
@@ -25,8 +26,8 @@ START_S = 0.9  # slow start and what follows
 CYCLES_S = 3
 
 
-def figures(results) -> list[report.Figure]:
-    with report.style():
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
         drawn = [draw(results) for draw in (throughput, ten_flows, ack_path, queues, rounds, delay, overflow, changes)]
     return [f for f in drawn if f]
 
@@ -83,7 +84,7 @@ def throughput(results):
         ax.set(title=what, ylabel="goodput, Mbit/s", ylim=(0, 10.5))
     over_rates(axes)
     legend(axes[0], loc="lower right")
-    return report.Figure(
+    return drawing.Figure(
         "formosa-throughput",
         "Fig. 2: goodput over the reverse rate",
         "10 Mbit/s forward, 40 ms, ten packets of queue each way; points a little apart sideways. The paper shows r = 0.67 to 4, and Formosa "
@@ -107,7 +108,7 @@ def ten_flows(results):
     )
     over_rates(axes)
     legend(axes[0], loc="lower right", ncols=2)
-    return report.Figure(
+    return drawing.Figure(
         "formosa-ten-flows",
         "Fig. 3: ten flows",
         "The path of Fig. 2, ten flows of one kind that start one after the other. Points a little apart sideways.",
@@ -138,7 +139,7 @@ def ack_path(results):
     axes[0].legend(
         handles=[line for line in axes[0].get_lines() if line.get_label().startswith("one for")], loc="center right"
     )
-    return report.Figure(
+    return drawing.Figure(
         "formosa-ack-path",
         "The ACK path: one ACK a window",
         "One flow, as in Fig. 2. From r = 1 on the others' ACKs fill the reverse link, are queued and dropped; Formosa's, of 48 bytes, take "
@@ -159,7 +160,7 @@ def queues(results):
         ax.set(title=f"{what}. Mean queue that a packet leaves behind", ylabel="packets", ylim=(0, 11.5))
     over_rates(axes)
     legend(axes[0], loc="center right", ncols=2)
-    return report.Figure(
+    return drawing.Figure(
         "formosa-queues",
         "The queues at both bottlenecks",
         "One flow, as in Fig. 2; buffers of ten packets. Formosa's ACKs never wait for each other. Its data waits little.",
@@ -210,7 +211,7 @@ def rounds(results):
         xlim=(0, 2.05),
     )
     axes[2].legend(loc="upper right")
-    return report.Figure(
+    return drawing.Figure(
         "formosa-rounds",
         "Rounds, and how their packets are spread",
         "One flow at r = 4, a queue that never overflows, the first seed. Rounds and times are read from the options of captured packets: a round "
@@ -264,7 +265,7 @@ def delay(results):
     axes[0].set_title("Slow start")
     axes[1].set(title="At rest", xlabel="time, s")
     axes[0].legend(loc="upper right")
-    return report.Figure(
+    return drawing.Figure(
         "formosa-delay",
         "The forward delay as the receiver sees it, and the queue as it is",
         "One flow at r = 4, a queue that never overflows, the first seed. The estimate is the smoothed forward delay above its minimum: no ACK, no "
@@ -297,7 +298,7 @@ def overflow(results):
     )
     for ax in axes:
         ax.legend(loc="upper right")
-    return report.Figure(
+    return drawing.Figure(
         "formosa-queue-control",
         "Sum of rises, or of rises and falls",
         "One flow at r = 4, ten packets of queue, the first seed. With falls counted, the queue that drains after a signal is taken off the sum, and "
@@ -315,13 +316,13 @@ def changes(results):
     for controller, aside in (("reno", 0.12), ("formosa", -0.12)):
         runs = {i: results.valid("FO-S", title=title, flows__controller=controller) for i, title in enumerate(titles)}
         at = [i for i, rs in runs.items() if rs]
-        mean, low, high = np.array([suite.interval([paper.goodput(r) for r in runs[i]]) for i in at]).T
+        mean, low, high = np.array([interval([paper.goodput(r) for r in runs[i]]) for i in at]).T
         style = look(controller, marker=controllers.of(controller).look["marker"], linestyle="")
         ax.errorbar(mean, np.array(at) + aside, xerr=[mean - low, high - mean], capsize=3, elinewidth=0.8, **style)
     ax.set(title="Goodput at r = 4", xlabel="Mbit/s", xlim=(0, 10.5), yticks=range(len(titles)), yticklabels=titles)
     ax.invert_yaxis()
     ax.legend(loc="lower left")
-    return report.Figure(
+    return drawing.Figure(
         "formosa-sensitivity",
         "Fig. 2 with one thing changed",
         "10 Mbit/s forward, 100 kbit/s back, ten packets of queue each way and 40 ms unless it says otherwise. A stripped option takes the cooperation away: "

@@ -1,206 +1,54 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The claims of "TCP-Fusion" (Kaneko, Fujikawa, Su, Katto 2007), and ours beside them.
+"""The claims of "TCP-Fusion" (Kaneko, Fujikawa, Su, Katto 2007), and ours beside them; measures.py tells how they are
+measured."""
 
-Most scenarios are smaller than the paper's and say in their files what that changes. Where a verdict names a loss rate
-or a link rate of the paper's, the file has ours for it.
-"""
-
-from dataclasses import replace
 from statistics import fmean
-
-import numpy as np
 
 from asymlab.results.metrics import jain
 
-VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # as on the hops of FU-4, FU-5, FU-T1
-FRIENDLY = ("fusion", "areno", "ctcp")
-GREEDY = ("highspeed", "bic", "cubic")
-LOSSES = {
-    "0.0025%": "1e-6",
-    "0.025%": "1e-5",
-    "0.25%": "1e-4",
-    "2.5%": "1e-3",
-}  # ours, the paper's of the same share for Reno
-RARE, OFTEN = ("0.0025%", "0.025%"), ("0.25%", "2.5%")  # Reno has its fair share; leaves some of the path
-SPEEDS = {"0.025%": "100", "0.25%": "300", "2.5%": "1000"}  # Mbit/s of Fig. 11, by the same measure
-SPOT_LOSSES = ("0.01%", "1%")
-PHASES = {"increase": 1, "steady": 2, "decrease": 3}  # enum phase of fusion.bpf.c
-CUT = 0.66  # RTTmin/RTT with a full buffer of half a BDP: 40 / 60 ms
-ABOVE_1 = 1 + 1e-9
-RTTS = (20, 60, 120)  # ms, of Fig. 9's second flow
-TABLE_1 = {  # Mbit/s that the row has beside the column, in the order of VARIANTS
-    "reno": (44.9, 40.2, 42.4, 38.6, 10.3, 10.4, 18.6),
-    "fusion": (50.0, 43.6, 46.0, 43.0, 21.1, 11.4, 18.7),
-    "areno": (40.5, 44.0, 43.2, 38.0, 16.5, 12.2, 19.4),
-    "ctcp": (53.9, 46.5, 50.5, 44.9, 20.8, 13.8, 15.0),
-    "highspeed": (78.2, 61.4, 68.2, 65.8, 43.2, 29.9, 29.7),
-    "bic": (81.2, 79.0, 78.0, 76.2, 59.7, 44.8, 45.4),
-    "cubic": (71.7, 70.3, 68.4, 74.0, 59.6, 43.9, 44.3),
-}
-NAMES = {
-    "reno": "Reno",
-    "fusion": "Fusion",
-    "areno": "ARENO",
-    "ctcp": "CTCP",
-    "highspeed": "HSTCP",
-    "bic": "BIC",
-    "cubic": "CUBIC",
-    "fast": "FAST",
-}
+from .measures import (
+    ABOVE_1,
+    CUT,
+    FRIENDLY,
+    GREEDY,
+    LOSSES,
+    NAMES,
+    OFTEN,
+    PHASES,
+    RARE,
+    RTTS,
+    SPEEDS,
+    SPOT_LOSSES,
+    TABLE_1,
+    VARIANTS,
+    above_reno,
+    alone,
+    beside,
+    by_hops,
+    by_thirds,
+    carried,
+    complete,
+    cut_error,
+    cut_range,
+    extreme,
+    falls,
+    goodput,
+    last_link,
+    over_renos,
+    phase_share,
+    reno_beside,
+    reno_group,
+    rtt_ratio,
+    same_seed,
+    share,
+    smallest_cut,
+    spread,
+    table_1,
+    three_jain,
+)
 
-
-# --- measures of one run ------------------------------------------------------------------
-
-
-def goodput(run, flow: int = 0) -> float:
-    return run.metrics["flows"][flow]["goodput_bps"] / 1e6
-
-
-def carried(run, flow: int, rate: float) -> float:
-    """What arrived of a flow in order, as IP packets, over the rate of its link in Mbit/s."""
-    return run.metrics["flows"][flow]["throughput_bps"] / 1e6 / rate
-
-
-def share(run, a: int = 0, b: int = 1) -> float:
-    """Flow a's share of the goodput of a and b."""
-    return goodput(run, a) / max(goodput(run, a) + goodput(run, b), 1e-9)
-
-
-def cuts(run, flow: int) -> tuple[np.ndarray, ...]:
-    """(cwnd before, ssthresh after, RTT, smallest RTT so far) of each loss, from the sender's state at each ACK. RTT is
-    that of the ACK that told of the loss, or the last before."""
-    acks = run.acks[run.acks["flow"] == flow]
-    before = np.flatnonzero((acks["ca_state"][1:] >= 2) & (acks["ca_state"][:-1] < 2))
-    sampled = np.maximum.accumulate(np.where(acks["rtt_us"] > 0, np.arange(len(acks)), 0))
-    smallest = np.minimum.accumulate(np.where(acks["rtt_us"] > 0, acks["rtt_us"], np.iinfo(acks["rtt_us"].dtype).max))
-    return acks["cwnd"][before], acks["ssthresh"][before + 1], acks["rtt_us"][sampled[before + 1]], smallest[before + 1]
-
-
-FU_1_FLOWS = range(0, 10, 2)  # Fusion's, on the five hops
-
-
-def cut_error(run) -> float:
-    """Packets by which a loss left another window than floor(cwnd max(RTTmin/RTT, 1/2)): the largest of the run."""
-    cwnd, ssthresh, rtt, smallest = np.concatenate([cuts(run, f) for f in FU_1_FLOWS], axis=1)
-    return float(np.abs(ssthresh - np.floor(cwnd * np.maximum(smallest / rtt, 0.5))).max())
-
-
-def cut_range(run) -> float:
-    """The largest RTT over RTTmin at a loss, over the smallest."""
-    _, _, rtt, smallest = np.concatenate([cuts(run, f) for f in FU_1_FLOWS], axis=1)
-    return float((rtt / smallest).max() / (rtt / smallest).min())
-
-
-def smallest_cut(run) -> float:
-    """What the deepest cut of flow 0 left of its window; what rounding took is given back."""
-    cwnd, ssthresh, *_ = cuts(run, 0)
-    return float(((ssthresh + 1) / cwnd).min())
-
-
-def undisturbed(run) -> tuple[np.ndarray, np.ndarray]:
-    """(state, the stack's cwnd) at Fusion's ACKs, those of recoveries left out."""
-    acks, state = run.acks[run.acks["flow"] == 0], run.state(0)
-    quiet = acks["ca_state"] < 2
-    return state[quiet], acks["cwnd"][quiet]
-
-
-def above_reno(run) -> float:
-    """Share of Fusion's ACKs outside recovery at which cwnd is not less than its own reno_cwnd."""
-    state, cwnd = undisturbed(run)
-    return float((cwnd >= state["reno_q20"] >> 20).mean())
-
-
-def falls(run) -> float:
-    """Of the measured window's ACKs in the decrease phase (or in slow start, which has no place there) and with a
-    window above reno_cwnd, the share that lowered it."""
-    state, _ = undisturbed(run)
-    w, reno = state["w_q20"].astype(float), state["reno_q20"].astype(float)
-    mine = (
-        np.isin(state["phase"][1:], (0, PHASES["decrease"]))
-        & (w[1:] > reno[1:])
-        & (state["t"][1:] >= run.job["measure_from_s"])
-    )
-    return float((np.diff(w)[mine] < 0).mean()) if mine.any() else 0.0
-
-
-def phase_share(run, phase: str) -> float:
-    """Share of the ACKs in the measured window that were in this phase."""
-    state = run.state(0)
-    return float((state["phase"][state["t"] >= run.job["measure_from_s"]] == PHASES[phase]).mean())
-
-
-def alone(run, controller: str) -> float:
-    """Mbit/s of a variant in FU-4."""
-    return goodput(run, VARIANTS.index(controller))
-
-
-def beside(run, controller: str) -> tuple[float, float]:
-    """Mbit/s of a variant and its Reno flow in FU-5."""
-    hop = (*VARIANTS, "fast").index(controller)
-    return goodput(run, 2 * hop), goodput(run, 2 * hop + 1)
-
-
-def reno_beside(run, controller: str) -> float:
-    """Mbit/s of the Reno flow beside a variant in FU-5; beside Reno the mean of the two."""
-    return fmean(beside(run, "reno")) if controller == "reno" else beside(run, controller)[1]
-
-
-def three_jain(run) -> float:
-    return jain([goodput(run, flow) for flow in range(3)])
-
-
-def rtt_ratio(run, ms: int) -> float:
-    """FU-9: goodput of the flow of 20 ms over that of the other."""
-    hop = RTTS.index(ms)
-    return goodput(run, 2 * hop) / max(goodput(run, 2 * hop + 1), 1e-9)
-
-
-# Flows of FU-13 that cross 1, 2, 3 hops: the variant 0, 2, 4, its Reno 1, 3, 5.
-
-
-def by_hops(run) -> np.ndarray:
-    """Mbit/s of the variant's and Reno's flow together that cross 1, 2, 3 hops."""
-    return np.array([goodput(run, 2 * n) + goodput(run, 2 * n + 1) for n in range(3)])
-
-
-def reno_group(run) -> float:
-    return sum(goodput(run, flow) for flow in (1, 3, 5))
-
-
-def last_link(run) -> float:
-    return run.metrics["hops"][-1]["forward"]["utilisation"]
-
-
-# --- measures of several runs -------------------------------------------------------------
-
-
-def same_seed(runs) -> dict[int, object]:
-    return {run.record["seed"]: run for run in runs if run.valid}
-
-
-def complete(runs, *others: dict[int, object]):
-    """Those whose seed all others have, and the invalid ones, which judge() names."""
-    return [r for r in runs if not r.valid or all(r.record["seed"] in other for other in others)]
-
-
-def table_1(results) -> dict[tuple[str, str], list[tuple[object, int, int]]]:
-    """(row, column) -> [(run, its row's flow, its column's)] of Table 1, in both orders."""
-    found = {}
-    for run in results.valid("FU-T1"):
-        names = [f["controller"] for f in run.job["flows"]]
-        for i in range(0, len(names), 2):
-            found.setdefault((names[i], names[i + 1]), []).append((run, i, i + 1))
-            if names[i] != names[i + 1]:
-                found.setdefault((names[i + 1], names[i]), []).append((run, i + 1, i))
-    return found
-
-
-def row_goodput(measured: list[tuple[object, int, int]], row: str, column: str) -> list[float]:
-    """Mbit/s that the row has, one a seed; of two alike the mean."""
-    return [fmean((goodput(run, a), goodput(run, b))) if row == column else goodput(run, a) for run, a, b in measured]
-
-
-# --- claims -------------------------------------------------------------------------------
+TITLE = "TCP-Fusion"
+SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
 
 
 def fig_1(results):
@@ -348,6 +196,7 @@ def fig_5(results):
                 at(loss),
                 lambda r: beside(r, c)[0] / beside(r, c)[1],
                 at_least=ABOVE_1,
+                note=lambda rs: spread("{} of the mean of the run's Reno flows", rs, lambda r: over_renos(r, c)),
             )
             yield results.judge(
                 f"FU-5c {c} {LOSSES[loss]}",
@@ -414,21 +263,8 @@ def table(results):
             **bound,
         )
 
-    def extreme(pairs, pick):
-        """The pair whose mean Jain index is the smallest or largest: (names, runs, measure)."""
-        found = {p: measured[p] for p in pairs if p in measured}
-        if not found:
-            return "", [], None
-        pair = pick(found, key=lambda p: fmean(jain([goodput(run, a), goodput(run, b)]) for run, a, b in found[p]))
-        flows = {run.record["key"]: (a, b) for run, a, b in found[pair]}
-        return (
-            f": {NAMES[pair[0]]} and {NAMES[pair[1]]}",
-            [run for run, *_ in found[pair]],
-            lambda r: jain([goodput(r, f) for f in flows[r.record["key"]]]),
-        )
-
     group = ("reno", *FRIENDLY)
-    names, runs, measure = extreme([(a, b) for i, a in enumerate(group) for b in group[i:]], min)
+    names, runs, measure = extreme(measured, [(a, b) for i, a in enumerate(group) for b in group[i:]], min)
     yield results.judge(
         "FU-T1b",
         "Table 1",
@@ -440,7 +276,7 @@ def table(results):
     )
     for c in GREEDY:
         papers = max(jain([TABLE_1[a][VARIANTS.index(c)], TABLE_1[c][VARIANTS.index(a)]]) for a in group)
-        names, runs, measure = extreme([(a, c) for a in group], max)
+        names, runs, measure = extreme(measured, [(a, c) for a in group], max)
         yield results.judge(
             f"FU-T1c {c}",
             "Table 1",
@@ -465,6 +301,7 @@ def fig_8(results):
         of("fusion"),
         three_jain,
         at_least=0.95,
+        note=by_thirds,
     )
     yield results.judge(
         "FU-8b",
@@ -485,6 +322,7 @@ def fig_8(results):
                 of(c),
                 three_jain,
                 at_least=0.9,
+                note=by_thirds,
             )
 
 
@@ -594,7 +432,13 @@ def fig_11(results):
                 runs,
                 lambda r: reno_beside(r, c) / reno_beside(r, "fusion"),
                 at_most=1 - 1e-9,
+                note=lambda rs: spread("together they have {} of 20 Mbit/s", rs, lambda r: sum(beside(r, c))),
             )
+    yield from fig_11_unscaled(results)
+
+
+def fig_11_unscaled(results):
+    """Against FAST; and the runs at the paper's own rates."""
     yield results.judge(
         "FU-11d",
         "Fig. 11",
@@ -736,64 +580,12 @@ ROWS = {
 }
 
 
-SMALL = (
-    "Linux's HSTCP counts ACKs, not packets: with delayed ACKs it grows by half a packet a round trip up to windows of 38, by one, as Reno, up to 118; "
-    "at the paper's 100 Mbit/s, with one seed, by 2.0 to 2.5, and it presses Reno down: to 0.62 of the fair share (FU-6 highspeed 100), 0.54 of what "
-    "Reno has beside Fusion (FU-11e highspeed)"
-)
-MODERN = "Linux's CUBIC of today grows as Reno where Reno would have more (RFC 9438, section 4.3); the paper's was that of 2006"
-FEW = "a flow loses 5 to 36 packets in the six seconds measured: chance decides, and this is one seed"
-CONVERGING = (
-    "the flows still converge: the Jain index grows from third to third of the nine seconds measured, for Fusion 0.80, 0.95, 0.99, for Reno 0.72, 0.92, "
-    "0.97, for BIC 0.71, 0.81, 0.89, for CUBIC 0.77, 0.83, 0.87"
-)
-UNSETTLED = (
-    "the ratios of 20 over 120 ms still fall from the first to the last third of the twelve seconds measured: Reno's from 9.8 to 5.2, Fusion's from 6.5 to "
-    "3.7, ARENO's from 6.2 to 3.3"
-)
-CAUSES = {  # of verdicts that are not reproduced, by the beginning of their ids; the first counts
-    "FU-5b ctcp 1e-3": "windows are 8 to 9 packets, where CTCP is Reno: it has 0.97 (0.89 to 1.05) of the mean of the run's nine Reno flows",
-    "FU-11c highspeed 300": "HSTCP and Reno together have 11 to 13 of 20 Mbit/s: random loss limits Reno, not the rival",
-    "FU-11c bic 1000": "BIC and Reno together have 4 to 5 of 20 Mbit/s: random loss limits Reno, not the rival",
-    "FU-6 highspeed 1": SMALL,
-    "FU-T1a highspeed": SMALL,
-    "FU-T1c highspeed": SMALL,
-    "FU-9d highspeed": SMALL,
-    "FU-11c highspeed": SMALL,
-    "FU-6 cubic": MODERN,
-    "FU-T1a cubic": MODERN,
-    "FU-T1c cubic": MODERN,
-    "FU-9d cubic": MODERN,
-    "FU-8a": CONVERGING,
-    "FU-8c": CONVERGING,
-    "FU-8b": "Fusion's flows still converge (FU-8a): over the last three of the nine seconds measured the ratio is 0.93 (0.88 to 0.98)",
-    "FU-9c ctcp 120": "CTCP's flow of 120 ms grows by 2.3 packets a round trip, Reno's by 0.9",
-    "FU-9c fusion 120": UNSETTLED,
-    "FU-9c areno 120": UNSETTLED,
-    "FU-11f": FEW,
-    "FU-11g": FEW,
-    "FU-10a bic": "50 packets of path are above BIC's low window of 14: it searches by up to 16 packets a round trip beside Reno's one",
-    "FU-13e areno 2": "all flows together have 0.92 of what they have without reverse traffic (FU-13b); the rest is not explained",
-    "FU-13": "six seconds measured at 10 Mbit/s: from seed to seed the flows' ratios go from 0.5 to 1.5, further than reverse traffic moves their means",
-}
-
-
-def because(verdict):
-    """The verdict with the cause of its failure, if it is known."""
-    known = next((words for id, words in CAUSES.items() if verdict.id.startswith(id)), "")
-    return (
-        replace(verdict, reason=f"{known}; {verdict.reason}")
-        if known and verdict.verdict == "not reproduced"
-        else verdict
-    )
-
-
 def claims(results):
     """All of the full set; of the quick one what it has runs for, and a line for a figure without any."""
     quick = all(task.case.which == "quick" for task, _ in results.found)
     verdicts = []
     for id, (row, source) in ROWS.items():
-        found = [because(v) for v in row(results)]
+        found = list(row(results))
         if quick:
             found = [v for v in found if v.runs] or [
                 results.not_measured(id, source, f"the claims of {source}", "in the full set")

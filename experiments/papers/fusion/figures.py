@@ -12,11 +12,12 @@ from matplotlib.patches import Patch
 
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
-from asymlab.report import report, suite
+from asymlab.report import drawing
 from asymlab.report.plot import EXPECTED, look, points, steps
+from asymlab.report.verdicts import interval
 from asymlab.results.metrics import jain
 
-paper = suite.module("fusion", "claims")
+from . import measures as paper
 
 RTT, PACKET = 0.04, 1500  # s, bytes of Figs. 2 and 4
 FIG_2_RATE, FIG_4_RATE = 50, 20  # Mbit/s
@@ -33,8 +34,8 @@ CYCLES = 2  # from loss to loss, in a zoom
 SCALED = "A fifth of the paper's rate and window, and 25 times its loss, which leaves Reno the same share of the path."
 
 
-def figures(results) -> list[report.Figure]:
-    with report.style():
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
         drawn = [
             draw(results)
             for draw in (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)
@@ -44,7 +45,7 @@ def figures(results) -> list[report.Figure]:
 
 def bars(ax, x, samples: list[list[float]], base=0.0, **style) -> np.ndarray:
     """Means over the seeds as bars, with 95 % intervals if there are several; the means."""
-    mean, low, high = np.array([suite.interval(s) for s in samples]).T
+    mean, low, high = np.array([interval(s) for s in samples]).T
     several = any(len(s) > 1 for s in samples)
     ax.set_axisbelow(True)
     ax.bar(
@@ -126,7 +127,7 @@ def windows(results):
     axes[0].set_title("Congestion windows")
     axes[1].set_title("The last cycles")
     axes[1].set_xlabel("time, s")
-    return report.Figure(
+    return drawing.Figure(
         "fusion-windows",
         "Fig. 2: Fusion beside Reno, a buffer of half a BDP",
         "50 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills what Reno left free, "
@@ -158,7 +159,7 @@ def queue(results):
     axes[1].axhline(state["rtt_min"][-1] / 1e3, **CEILING, label="RTT_min")
     known = state["b_q8"] > 0
     rate = state["b_q8"][known] / 256 * PACKET * 8 / 1e6
-    axes[2].plot(*report.thin(t[known], rate), **look("fusion", label="B"))
+    axes[2].plot(*drawing.thin(t[known], rate), **look("fusion", label="B"))
     axes[2].axhline(FIG_2_RATE, **CEILING, label="the link")
     axes[2].axhline(FIG_2_RATE / 2, **FLOOR, label="its half")
     axes[0].set(
@@ -181,7 +182,7 @@ def queue(results):
     axes[0].legend(handles=handles + phases, loc="upper right", ncols=6, columnspacing=1, **FRAME)
     for ax in axes[1:]:
         ax.legend(loc="lower right", ncols=3, **FRAME)
-    return report.Figure(
+    return drawing.Figure(
         "fusion-queue",
         "How Fusion sees the queue",
         "From the controller's own variables, the last cycles of the run above. Below alpha it fills the path, between alpha and 3 alpha it "
@@ -257,7 +258,7 @@ def loss(results):
             ylim=(0, 108),
             title="100 Mbit/s, unscaled, one seed",
         )
-    return report.Figure(
+    return drawing.Figure(
         "fusion-loss",
         "Fig. 4: one flow under random loss",
         f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets; points a little apart sideways. {SCALED} Fusion's cut spares what is in flight "
@@ -291,7 +292,7 @@ def friendliness(results):
         ax.set(title=name, xlim=(1.5e-5, 4e-2), ylim=(0, FIG_4_RATE))
         ax.legend(loc="upper right" if mine is paper.GREEDY else "upper left", fontsize=8)
     axes[0].set_ylabel("goodput, Mbit/s; dashed: the fair share")
-    return report.Figure(
+    return drawing.Figure(
         "fusion-friendliness",
         "Figs. 5 and 6: beside a Reno flow under random loss",
         f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} Left those that should leave Reno its share and take what it cannot use, "
@@ -306,7 +307,7 @@ def table(results):
         return None
     ours, half = (np.full((7, 7), np.nan) for _ in range(2))
     for (row, column), runs in measured.items():
-        mean, low, _ = suite.interval([100 / FIG_4_RATE * g for g in paper.row_goodput(runs, row, column)])
+        mean, low, _ = interval([100 / FIG_4_RATE * g for g in paper.row_goodput(runs, row, column)])
         at = paper.VARIANTS.index(row), paper.VARIANTS.index(column)
         ours[at], half[at] = mean, mean - low
     theirs = np.array([paper.TABLE_1[c] for c in paper.VARIANTS])
@@ -332,7 +333,7 @@ def table(results):
         ax.tick_params(axis="x", rotation=45)
         ax.grid(visible=False)
     figure.colorbar(image, ax=axes, shrink=0.7, label="% of the link")
-    return report.Figure(
+    return drawing.Figure(
         "fusion-table-1",
         "Table 1: each variant beside each",
         "What the row's flow has beside the column's, in percent of the link (the paper: Mbit/s of 100). Paper: 100 Mbit/s, 40 ms, 333 packets of path "
@@ -363,7 +364,7 @@ def three(results):
     axes[0].set_ylim(0, 260)
     figure.supxlabel("time, s")
     figure.supylabel("congestion window, packets")
-    return report.Figure(
+    return drawing.Figure(
         "fusion-three",
         "Fig. 8: three flows of a kind",
         "20 Mbit/s, 82 ms (137 packets), a buffer of 67, starts at 0, 5, 10 s; windows of the first seed, goodputs and the mean of the Jain "
@@ -396,7 +397,7 @@ def rtts(results):
         ylim=(0, None),
     )
     ax.legend(loc="upper left", ncols=2)
-    return report.Figure(
+    return drawing.Figure(
         "fusion-rtts",
         "Fig. 9: two flows of a kind with different RTTs",
         "20 Mbit/s, a buffer of 67 packets; 95 % intervals over the seeds.",
@@ -441,7 +442,7 @@ def shares(results):
     single.set(title="Alone", ylabel="use of the link, %; dashed: 90 %", ylim=(0, 103))
     for ax in (together, single):
         ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
-    return report.Figure(
+    return drawing.Figure(
         "fusion-shares",
         "Fig. 10: a variant beside Reno on a slow path",
         "30 Mbit/s, 20 ms, buffer of one BDP of 50 packets. The paper finds that all variants share fairly with Reno here, being in "
@@ -505,7 +506,7 @@ def speeds(results):
         ax.set_visible(False)
     for ax in axes[::2]:
         ax.set_ylabel("goodput, % of the link")
-    return report.Figure(
+    return drawing.Figure(
         "fusion-speeds",
         "Fig. 11: beside Reno on fast paths",
         "Random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; the scaled panels keep that "
@@ -553,7 +554,7 @@ def parking_lot(results):
         ncols=4,
         **FRAME,
     )
-    return report.Figure(
+    return drawing.Figure(
         "fusion-parking-lot",
         "Fig. 13: several bottlenecks",
         "10 Mbit/s and 10 ms a hop, 24, 44, 64 ms; three flows of the variant and three of Reno (hatched) share the last hop. The number above is "
@@ -590,7 +591,7 @@ def reduction(results):
         ylim=(0, 1.05),
     )
     ax.legend(loc="upper right")
-    return report.Figure(
+    return drawing.Figure(
         "fusion-reduction",
         "Fig. 1: what a loss leaves of the window",
         "Every loss of Fusion beside Reno on five bottlenecks of 10 Mbit/s and 40 ms whose buffers are 1/4 (with random loss) to 3 BDP. Windows are "

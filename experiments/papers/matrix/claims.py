@@ -7,6 +7,9 @@ the goodput that it has alone, 0 to 1, when the other comes. All are means over 
 
 from statistics import fmean
 
+TITLE = "Competition matrix"
+SUBJECT = "Every controller against every other; no paper claims anything of it."
+
 RATES = {"3mbit": "ACK path as fast as the data's", "30kbit": "ACK path at r = 4"}
 
 Table = dict[tuple[str, str], float]  # (of, beside) -> value

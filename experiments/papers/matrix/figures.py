@@ -7,15 +7,15 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from asymlab import controllers
-from asymlab.report import report, suite
+from asymlab.report import drawing
 
-matrix = suite.module("matrix", "claims")
+from . import claims as matrix
 
 PATH = "3 Mbit/s, 80 ms, buffer of one BDP (30 packets), two flows; 12 s measured."
 
 
-def figures(results) -> list[report.Figure]:
-    with report.style():
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
         drawn = [draw(results, rate) for rate in matrix.RATES for draw in (share, jain, harm)]
     return [f for f in drawn if f]
 
@@ -51,8 +51,8 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
     return figure
 
 
-def _figure(kind: str, rate: str, title: str, caption: str, drawn: Figure | None) -> report.Figure | None:
-    return drawn and report.Figure(
+def _figure(kind: str, rate: str, title: str, caption: str, drawn: Figure | None) -> drawing.Figure | None:
+    return drawn and drawing.Figure(
         f"matrix-{kind}-{rate}", f"{title}: {matrix.RATES[rate]}", f"{PATH} {caption}", drawn
     )
 

@@ -11,11 +11,11 @@ from matplotlib.figure import Figure
 
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE, VERMILLION
-from asymlab.report import report, suite
+from asymlab.report import drawing
 from asymlab.report.plot import EXPECTED, look, plain, steps
 from asymlab.results import metrics
 
-paper = suite.module("pseudorate", "claims")
+from . import claims as paper
 
 CONTROLLERS = ("pseudorate", "literal", "vegas95", "vegas", "reno")
 SOURCES = {  # those of one path have one colour; who stops is dotted
@@ -37,8 +37,8 @@ VEGAS = {
 }
 
 
-def figures(results) -> list[report.Figure]:
-    with report.style():
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
         drawn = [draw(results) for draw in (rise, windows, mechanism, throughput)]
     return [f for f in drawn if f]
 
@@ -74,7 +74,7 @@ def rise(results):
     )
     ax.grid(False)
     ax.legend(loc="upper left")
-    return report.Figure(
+    return drawing.Figure(
         "pseudorate-rise",
         "Fig. 1: the window after the bound rises",
         "One flow, from its own variables, the first seed: a constant rate that took four fifths of the link ends at the dotted line. The window "
@@ -109,7 +109,7 @@ def windows(results):
         whole.legend(loc="upper right", ncols=5)
     for ax in (start, after):
         ax.set_xlabel("time, s")
-    return report.Figure(
+    return drawing.Figure(
         "pseudorate-windows",
         "Figs. 3 and 4: windows of the five sources",
         "The first seed; scales differ. In both ramps Pseudo-rate's windows double, overshoot, and are cut to their Bounds; then, as the "
@@ -154,7 +154,7 @@ def mechanism(results):
     axes[0][1].legend(loc="upper right", ncols=2)
     for ax in axes[-1]:
         ax.set_xlabel("time, s")
-    return report.Figure(
+    return drawing.Figure(
         "pseudorate-mechanism",
         f"Base, Offset and Bound of source {SHOWN}",
         "From the controller's own variables, the first seed. While nothing is queued, Bound is twice the window (above) and Offset "
@@ -210,7 +210,7 @@ def throughput(results):
     for ax, loc, columns in zip(axes, ("lower right", "lower right", "upper right"), (2, 2, 3)):
         ax.axvline(paper.STOP_S, **STOP)
         ax.legend(loc=loc, ncols=columns, frameon=True, edgecolor="none", framealpha=1)
-    return report.Figure(
+    return drawing.Figure(
         "pseudorate-throughput",
         "Figs. 5 and 6: throughput and fairness, and the queue that they take",
         "The first seed; the numbers are those of the whole run. The paper has 98 % and 0.993 for Pseudo-rate, 95 % and 0.889 for Vegas. "

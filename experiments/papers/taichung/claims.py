@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The claims of "TCP-Taichung: A RTT-based Predictive Bandwidth Based with Optimal Shrink Factor ...", and ours beside them."""
+"""The claims of "TCP-Taichung: A RTT-based Predictive Bandwidth Based with Optimal Shrink Factor ...", and ours
+beside them."""
 
 import numpy as np
+
+TITLE = "TCP-Taichung"
+SUBJECT = "The time between ACKs tells the rate: slow start ends in time, and random loss costs little."
 
 BDP = 10e6 * 0.09 / 8 / 552  # packets: 10 Mbit/s, 90 ms, 552 bytes
 PACKET_US = 552 * 8 / 10  # us: one packet's time on the link, what InterACK stands for
@@ -63,66 +67,9 @@ def ideal_error(run) -> np.ndarray:
     return np.abs(ideal / (BDP + 1) - 1)
 
 
-# Why a claim failed, as far as it was measured.
-SLOW = (
-    "Linux's NewReno sends one retransmission a round trip and restarts its timer with each (RFC 6582, slow-but-steady): slow start's 400 losses cost it "
-    "and Westwood+ the whole run, unless a timeout ends it. The paper's impatient variant times out and starts anew"
-)
-AGAIN = (
-    "windows of thirty packets lose three of them at a time; without SACK one is repaired a round trip until the timer fires, and then the whole window is "
-    "sent again: 14,000 retransmissions for 4,400 losses, and 15 timeouts a connection in 30 s, with the shares left to how long each waits"
-)
-CLUMPS = (
-    "a flow's window crosses the queue in one piece: its ACKs come in a clump, at the link's 0.44 ms a packet, and Fig. 2's filter rejects the gap up to the "
-    "next one. So each flow takes the whole link for its own, and ssthresh_net, half the BDP with the queue full, stays above its window: slow start goes on"
-)
-REPAIRED = "SACK repairs what Reno's slow start lost within two round trips while the queue keeps the link busy: there is nothing left to win"
-WHY = {
-    ("F3", "linux"): REPAIRED,
-    ("T1 reno", "linux"): REPAIRED,
-    ("T1", "newreno", 1): SLOW,
-    ("T1 reno", "newreno"): SLOW,
-    ("T1", "newreno", 2): SLOW,
-    ("T2", "newreno", 2): SLOW,
-    (
-        "T1",
-        "newreno",
-        10,
-    ): f"{CLUMPS}: 1,700 packets overflow the queue, 500 of NewReno's; without SACK ten flows are in recovery three quarters "
-    "of the time, NewReno's a quarter",
-    ("T2", "newreno", 10): f"{CLUMPS}; without SACK a flow then repairs a packet a round trip for most of the 20 s",
-    (
-        "T2",
-        "linux",
-        10,
-    ): f"{CLUMPS}, by losses alone: 10,800 packets, a fifth of all, overflow the queue, 470 of NewReno's",
-    (
-        "T2",
-        "linux",
-        2,
-    ): "it is NewReno's, 5.05 and 3.82 Mbit/s: their windows, set apart by the first overflow, move by a packet each 0.17 s. Taichung's have 0.998",
-    ("T3 reno", "linux"): REPAIRED,
-    ("T3", "newreno", 10): CLUMPS,
-    ("TC-T4", "taichung"): CLUMPS,
-    ("T3", "newreno", 1): SLOW,
-    ("T3 reno", "newreno"): SLOW,
-    ("T3", "newreno", 2): SLOW,
-    **{
-        (f"F7b {rival}", loss): "all three fill the link to 99 %: less than 1 % apart, nothing to win"
-        for rival in OTHERS
-        for loss in ("0.1%", "1%")
-    },
-    ("F7b-NEWRENO",): f"{CLUMPS}; without SACK a flow then repairs a packet a round trip",
-    ("TC-F7c-NEWRENO", "reno"): AGAIN,
-    ("TC-T4-NEWRENO", "taichung"): AGAIN,
-    ("TC-T4-NEWRENO", "reno"): "some 19 timeouts a connection in 30 s: the shares are left to how long each waits",
-    ("T3 falls", "reno"): SLOW,
-    ("T3 falls", "westwood"): SLOW,
-}
-
-
 def ideal_share(run) -> float:
-    """ssthresh_ideal over what each of the run's flows may have of the BDP, from 1 s on: median over the flows of their medians."""
+    """ssthresh_ideal over what each of the run's flows may have of the BDP, from 1 s on: the median of the flows'
+    medians."""
     flows = len(run.metrics["flows"])
     states = [run.state(flow) for flow in range(flows)]
     medians = [np.median(s["ideal_q4"][(s["t"] >= 1) & (s["ideal_q4"] > 0)]) / 16 for s in states]
@@ -140,7 +87,8 @@ def over(runs, others, measure=each):
 
 
 def extreme(pairs, most):
-    """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of several points.
+    """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of
+    several points.
 
     A point whose runs are all invalid may be it: then those are returned, and nothing is judged."""
 
@@ -174,7 +122,13 @@ def fig7(results, loss: str, controller: str, id: str = "TC-F7"):
 
 
 def claims(results):
-    verdicts = [*slow_start_claims(results), *table_claims(results), *loss_claims(results)]
+    verdicts = [
+        *slow_start_claims(results),
+        *sender_claims(results),
+        *udp_claims(results),
+        *loss_claims(results),
+        *fairness_claims(results),
+    ]
     return [v for v in verdicts if v.runs]  # the quick set leaves most to the full one
 
 
@@ -182,10 +136,14 @@ def slow_start_claims(results):
     def runs(profile, controller):
         return results.all("TC-F3", profile=profile, flows__controller=controller)
 
+    mine = runs("newreno", "taichung")
+    return fig3_claims(results, runs, mine) + ideal_claims(results, mine)
+
+
+def fig3_claims(results, runs, mine):
     def over_reno(profile):
         return over(runs(profile, "taichung"), [runs(profile, "reno")], goodput)
 
-    mine = runs("newreno", "taichung")
     return [
         results.judge(
             "TC-F3a",
@@ -195,7 +153,6 @@ def slow_start_claims(results):
             *over_reno("newreno"),
             at_least=1.03,
             at_most=MOST,
-            why=SLOW,
         ),
         results.judge(
             "TC-F3b",
@@ -204,7 +161,6 @@ def slow_start_claims(results):
             None,
             *over_reno("linux"),
             at_least=1.03,
-            why=WHY["F3", "linux"],
         ),
         results.judge("TC-F3c", "Fig. 3", "no timeout, in all of 20 s", 0, mine, timeouts, at_most=0),
         results.judge(
@@ -228,6 +184,11 @@ def slow_start_claims(results):
             peak_over_bdp,
             at_least=1.5,
         ),
+    ]
+
+
+def ideal_claims(results, mine):
+    return [
         results.judge(
             "TC-X",
             "eq. 6",
@@ -254,12 +215,11 @@ def slow_start_claims(results):
             results.all("TC-TEN"),
             ideal_share,
             at_most=1.5,
-            why=CLUMPS,
         ),
     ]
 
 
-def table_claims(results):
+def sender_claims(results):
     verdicts = []
     for profile, how in WITH.items():
         mine = {n: table1(results, profile, n, "taichung") for n in SENDERS}
@@ -274,7 +234,6 @@ def table_claims(results):
                     *over(mine[n], others[n]),
                     at_least=0.995,
                     at_most=MOST,
-                    why=WHY.get(("T1", profile, n), ""),
                 )
             )
         verdicts += [
@@ -286,7 +245,6 @@ def table_claims(results):
                 *over(mine[1], others[1][:1]),
                 at_least=1.01,
                 at_most=MOST,
-                why=WHY.get(("T1 reno", profile), ""),
             ),
             results.judge(
                 f"TC-T2 2 {profile}",
@@ -295,7 +253,7 @@ def table_claims(results):
                 0.99993,
                 *extreme([(rs, fairness) for rs in (mine[2], *others[2])], min),
                 at_least=0.99,
-                why=WHY.get(("T2", profile, 2), ""),
+                note=lambda rs: f"it is {rs[0].metrics['flows'][0]['controller']}'s",
             ),
             results.judge(
                 f"TC-T2 10 {profile}",
@@ -305,21 +263,25 @@ def table_claims(results):
                 mine[10],
                 fairness,
                 at_least=0.98,
-                why=WHY.get(("T2", profile, 10), ""),
             ),
         ]
+    return verdicts
+
+
+def udp_claims(results):
+    verdicts = []
     for profile, n in (*(("newreno", n) for n in SENDERS), ("linux", 1)):
         mine, others = table3(results, profile, n, "taichung"), [table3(results, profile, n, c) for c in OTHERS]
         verdicts.append(
             results.judge(
                 f"TC-T3 {n} {profile}",
                 "Table 3",
-                f"{WITH[profile]}, {senders(n)} beside 5 Mbit/s of UDP: goodput in [0.995, 1.3] of the better of NewReno's and Westwood+'s",
+                f"{WITH[profile]}, {senders(n)} beside 5 Mbit/s of UDP: goodput in [0.995, 1.3] of the better of "
+                "NewReno's and Westwood+'s",
                 TABLE3[n],
                 *over(mine, others),
                 at_least=0.995,
                 at_most=MOST,
-                why=WHY.get(("T3", profile, n), ""),
             )
         )
         if n == 1:
@@ -332,7 +294,6 @@ def table_claims(results):
                     *over(mine, others[:1]),
                     at_least=1.02,
                     at_most=MOST,
-                    why=WHY.get(("T3 reno", profile), ""),
                 )
             )
     for controller, name in (("taichung", "Taichung"), ("reno", "NewReno"), ("westwood", "Westwood+")):
@@ -346,7 +307,6 @@ def table_claims(results):
                 None,
                 *extreme([over(more, [fewer]) for fewer, more in zip(by_n, by_n[1:])], max),
                 at_most=1 - 1e-9,
-                why=WHY.get(("T3 falls", controller), ""),
             )
         )
     return verdicts
@@ -368,7 +328,6 @@ def loss_claims(results):
             None,
             *extreme(rising, max),
             at_most=1.03,
-            why=WHY.get(("F7a",), ""),
         )
     ]
     for p in LOSSES:
@@ -381,7 +340,6 @@ def loss_claims(results):
                 None,
                 *over(mine[p], [westwood[p]]),
                 at_least=slack,
-                why=WHY.get(("F7b westwood", p), ""),
             ),
             results.judge(
                 f"TC-F7b {p} over NewReno",
@@ -390,11 +348,14 @@ def loss_claims(results):
                 None,
                 *over(westwood[p], [reno[p]]),
                 at_least=slack,
-                why=WHY.get(("F7b reno", p), ""),
             ),
         ]
+    return verdicts + loss_without_sack(results) + heavy_loss(results)
+
+
+def loss_without_sack(results):
     one = {c: fig7(results, "1%", c, "TC-F7-NEWRENO") for c in ("taichung", "westwood")}
-    verdicts.append(
+    return [
         results.judge(
             "TC-F7b-NEWRENO 1%",
             "Fig. 7",
@@ -402,9 +363,12 @@ def loss_claims(results):
             None,
             *over(one["taichung"], [one["westwood"]]),
             at_least=1,
-            why=WHY.get(("F7b-NEWRENO",), ""),
         )
-    )
+    ]
+
+
+def heavy_loss(results):
+    verdicts = []
     for id, what in (
         ("TC-F7", "Linux's defaults, 10 % of data lost"),
         ("TC-F7-NEWRENO", "without SACK, 10 % of data lost"),
@@ -421,7 +385,6 @@ def loss_claims(results):
                 2.05,
                 *over(taichung, [newreno]),
                 at_least=1.5,
-                why=WHY.get((name, "reno"), ""),
             ),
             results.judge(
                 f"{name} westwood",
@@ -430,9 +393,13 @@ def loss_claims(results):
                 1.75,
                 *over(taichung, [plus]),
                 at_least=1.25,
-                why=WHY.get((name, "westwood"), ""),
             ),
         ]
+    return verdicts
+
+
+def fairness_claims(results):
+    verdicts = []
     for id, losses, how in (("TC-F7", LOSSES, "Linux's defaults"), ("TC-F7-NEWRENO", ("1%", "10%"), "without SACK")):
         name = id.replace("TC-F7", "TC-T4")
         taichung, newreno = ([(fig7(results, p, c, id), fairness) for p in losses] for c in ("taichung", "reno"))
@@ -444,7 +411,6 @@ def loss_claims(results):
                 0.988328,
                 *extreme(taichung, min),
                 at_least=0.97,
-                why=WHY.get((name, "taichung"), ""),
             ),
             results.judge(
                 f"{name} reno",
@@ -453,7 +419,6 @@ def loss_claims(results):
                 0.984752,
                 *extreme(newreno, min),
                 at_least=0.98,
-                why=WHY.get((name, "reno"), ""),
             ),
         ]
     return verdicts

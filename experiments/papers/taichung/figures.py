@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE
-from asymlab.report import report, suite
+from asymlab.report import drawing
 from asymlab.report.plot import EXPECTED, look, points, steps
 
-paper = suite.module("taichung", "claims")
+from . import claims as paper
 
 BUFFER = 204  # packets
 CONTROLLERS = ("taichung", *paper.OTHERS)
@@ -45,8 +45,8 @@ TABLE4 = {
 ASIDE = dict(zip(CONTROLLERS, (-1, 0, 1)))
 
 
-def figures(results) -> list[report.Figure]:
-    with report.style():
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
         drawn = [draw(results) for draw in (slow_start, thresholds, tables, loss, fairness)]
     return [f for f in drawn if f]
 
@@ -89,7 +89,7 @@ def slow_start(results):
             inside = t < paper.SPAN_S
             sent = np.cumsum(acks["acked"][inside].astype("u8")) / 1e6
             # Markers in different places tell apart the lines that lie on each other.
-            thinned = report.thin(t[inside], sent, 700)
+            thinned = drawing.thin(t[inside], sent, 700)
             every = ((0.3 + i) / len(drawn) / 5, 0.2)
             label = f"{name(controller)}: {paper.goodput(run):.2f} Mbit/s"
             ax.plot(
@@ -102,7 +102,7 @@ def slow_start(results):
         ax.legend(handles[::-1], labels[::-1], loc="upper left", ncols=2)
     axes[-1].set_xlabel("time since the first ACK, s")
     sack = " With SACK the queue outlasts the repair, and nothing is left to win." if "linux" in shown else ""
-    return report.Figure(
+    return drawing.Figure(
         "taichung-slow-start",
         "Fig. 3: the first slow start, and the ten seconds after",
         "One flow, 10 Mbit/s, 90 ms, a buffer of one BDP, the first seed; the rates are those of eq. 1. Taichung leaves slow start before "
@@ -165,7 +165,7 @@ def thresholds(results):
         xytext=(end + 0.1, 0.5 * cwnd),
         arrowprops={"arrowstyle": "->"},
     )
-    return report.Figure(
+    return drawing.Figure(
         "taichung-thresholds",
         "How Taichung's slow start ends",
         "From the controller's own variables, without SACK, the first seed. InterACK finds the packet's time within a few round trips, and "
@@ -216,7 +216,7 @@ def tables(results):
         )
         ax.set_ylim(0, 1.25 * ax.dataLim.ymax)
         ax.legend(loc="upper center", ncols=4)
-    return report.Figure(
+    return drawing.Figure(
         "taichung-tables",
         "Tables 1 and 3: goodput with one, two and ten senders",
         "Over 20 s from the start, all connections added up. Alone and without SACK, NewReno and Westwood+ do not come out of their first "
@@ -269,7 +269,7 @@ def loss(results):
         ax.legend(loc="lower left")
         over_loss(ax)
     axes[1].set_xlabel("share of data packets lost at random")
-    return report.Figure(
+    return drawing.Figure(
         "taichung-loss",
         "Fig. 7: goodput of twenty connections over random loss",
         "10 Mbit/s, 72 ms; means over the seeds. The curves of the paper's figure are lost; its text has Taichung at twice NewReno's "
@@ -337,7 +337,7 @@ def fairness(results):
     lower.set_ylim(top=1.01)
     lower.legend(loc="lower right", ncols=2)
     over_loss(lower)
-    return report.Figure(
+    return drawing.Figure(
         "taichung-fairness",
         "Tables 2 and 4: fairness",
         "Over whole runs, starts included: 20 s for Table 2, 15 to 30 s for Table 4.",

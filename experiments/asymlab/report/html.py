@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What all pages share: their templates, and how numbers and names are written."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING
+
+from ..paths import TEMPLATES
+from .verdicts import SYMBOLS
+
+if TYPE_CHECKING:
+    import jinja2
+
+
+def number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.4g}"
+
+
+def interval(v: dict) -> str:
+    """Of a verdict's value; empty if there was one run only."""
+    return "" if v["value"] is None or v["low"] == v["high"] else f"{number(v['low'])} to {number(v['high'])}"
+
+
+def natural(text: str) -> list:
+    """Sort key by which 2mbit comes before 10mbit."""
+    return [
+        (0, float(part), "") if i % 2 else (1, 0, part) for i, part in enumerate(re.split(r"(\d+(?:\.\d+)?)", text))
+    ]
+
+
+def environment() -> jinja2.Environment:
+    """Of all pages."""
+    import jinja2
+
+    env = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    env.filters |= {
+        "number": number,
+        "interval": interval,
+        "base64": lambda data: base64.b64encode(data).decode(),
+        "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
+        "groupby_kept": grouped,
+    }
+    env.globals |= {"symbols": SYMBOLS}
+    return env
+
+
+def grouped(items: list[dict], key: str) -> list[tuple[str, list[dict]]]:
+    """By the key's value, in the order of its first appearance."""
+    found: dict[str, list[dict]] = {}
+    for item in items:
+        found.setdefault(item[key], []).append(item)
+    return list(found.items())

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Why claims are not reproduced, as far as it is known: experiments/papers/NAME/reasons.toml.
+
+results = "…"           hash of the paper's published results, for which the `published` texts were written
+
+[[reason]]
+claims = ["FO-3a"]      ids of verdicts, * for any part; the first reason that fits counts
+why = "…"               the cause in words, shown over any runs; it has no number
+published = "…"         what the published runs showed, with numbers: shown over the same results only
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+
+from .. import LabError
+from . import papers
+
+REFERENCE = re.compile(r"\b(RFC|section|Fig\.|Table|equation|claim) [\w.-]+")  # a number that nobody measured
+
+
+class Reason(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    claims: list[str]
+    why: str = ""
+    published: str = ""
+
+    @field_validator("why")
+    @classmethod
+    def words_only(cls, text: str) -> str:
+        if found := re.search(r"\S*\d\S*", REFERENCE.sub("", text)):
+            raise ValueError(f"{found[0]} is a number: it belongs under `published`")
+        return text
+
+
+class Reasons(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    results: str = ""
+    reason: list[Reason] = []
+
+    def of(self, claim: str) -> Reason | None:
+        return next((r for r in self.reason if any(fnmatchcase(claim, id) for id in r.claims)), None)
+
+
+def load(paper: str) -> Reasons:
+    """Of a paper; none if it has no such file."""
+    file = papers.PAPERS / paper / "reasons.toml"
+    try:
+        return Reasons.model_validate(tomllib.loads(file.read_text()))
+    except FileNotFoundError:
+        return Reasons()
+    except ValidationError as e:
+        first = e.errors()[0]
+        raise LabError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except (OSError, ValueError) as e:
+        raise LabError(f"{file}: {e}") from None
+
+
+def results_hash(hashes: Iterable[str]) -> str:
+    """Of the results of a paper's runs, by their result_sha256."""
+    return hashlib.sha256("\n".join(sorted(set(hashes))).encode()).hexdigest()
+
+
+def hash_of_paper(runs: Iterable[tuple[str, str]], paper: str) -> str:
+    """The same of a list of all papers' runs: (command, result_sha256)."""
+    return results_hash(result for command, result in runs if f" experiments/papers/{paper}/" in command)

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What `asymlab suite` prints at its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from ..paths import REPORT
+from ..run import runner
+from . import papers
+from .html import interval, number
+from .verdicts import SYMBOLS, Verdict
+
+STYLES = {"reproduced": "green", "not reproduced": "bold red", "not measured": "dim"}
+
+
+def print_papers(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
+    """A line a paper: how many of its claims are reproduced; and where the verdicts are."""
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    table.add_column("paper", no_wrap=True)
+    for name in SYMBOLS:
+        table.add_column(name, justify="right", no_wrap=True)
+    for paper in dict.fromkeys(v.paper for v in verdicts):
+        counts = Counter(v.verdict for v in verdicts if v.paper == paper)
+        cells = (Text(str(counts[name]), style=STYLES[name] if counts[name] else "dim") for name in SYMBOLS)
+        table.add_row(papers.about(paper)[0], *cells)
+    runner.console.print(table)
+    print_end(verdicts, wall_s, folder)
+
+
+def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
+    """The verdicts as a table, a row each."""
+    table = Table(box=None, header_style="bold", padding=(0, 1))
+    for column, justify in (
+        ("", "left"),
+        ("claim", "left"),
+        ("paper", "right"),
+        ("measured", "right"),
+        ("verdict", "left"),
+    ):
+        table.add_column(column, justify=justify, no_wrap=column in ("", "paper", "verdict"))
+    for v in verdicts:
+        claim = Text(f"{v.source}: {v.claim}")
+        if v.reason:
+            claim.append(f"\n{v.reason}", style="italic")
+        table.add_row(
+            Text(v.id),
+            claim,
+            number(v.paper_value),
+            "\n".join(filter(None, (number(v.value), interval(vars(v))))),
+            Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=STYLES[v.verdict]),
+        )
+    runner.console.print(table)
+    print_end(verdicts, wall_s, folder)
+
+
+def print_end(verdicts: list[Verdict], wall_s: float, folder: Path) -> None:
+    """All counts, and where the report is."""
+    counts = Counter(v.verdict for v in verdicts)
+    place = folder.resolve()
+    if place.is_relative_to(Path.cwd()):
+        place = place.relative_to(Path.cwd())
+    runner.console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s")
+    runner.console.print(f"each verdict: {place / 'verdicts.csv'}, or `asymlab suite --rows`")
+    runner.console.print(f"report: {place / 'index.html'}")

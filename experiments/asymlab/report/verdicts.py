@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A paper's finished runs, and what becomes of its claims over them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ..results.store import Run
+from . import reasons
+
+if TYPE_CHECKING:
+    from ..run.runner import Task
+
+SYMBOLS = {"reproduced": "✓", "not reproduced": "✗", "not measured": "–"}
+
+# Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
+# fmt: off
+T95 = (
+    12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)
+# fmt: on
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one claim. low..high is the 95 % interval of our value over the seeds."""
+
+    id: str
+    paper: str
+    source: str  # where the paper says it
+    claim: str  # with the inequality that decides
+    paper_value: float | None
+    value: float | None
+    low: float | None
+    high: float | None
+    verdict: str  # "reproduced", "not reproduced", "not measured"
+    reason: str
+    runs: list[str]  # keys in the store
+    n: int = 0  # valid runs that the value was taken from
+    straddles: bool = False  # the interval holds a bound of the claim: other seeds might judge otherwise
+
+
+def interval(samples: list[float]) -> tuple[float, float, float]:
+    """(mean, low, high) with the 95 % confidence interval; a single sample is its own interval."""
+    mean = statistics.fmean(samples)
+    if len(samples) < 2:
+        return mean, mean, mean
+    t = T95[len(samples) - 2] if len(samples) <= len(T95) + 1 else 1.96
+    half = t * statistics.stdev(samples) / math.sqrt(len(samples))
+    return mean, mean - half, mean + half
+
+
+class Results:
+    """The finished runs of a paper, by scenario id and point."""
+
+    def __init__(self, paper: str, found: list[tuple[Task, Run]]):
+        self.paper = paper
+        self.found = found
+
+    def all(self, id: str, **point) -> list[Run]:
+        """Runs of a scenario, one a seed; keyword `a__b` filters on the swept key `a.b`. Invalid ones too."""
+        wanted = {k.replace("__", "."): v for k, v in point.items()}
+        return [
+            r
+            for t, r in self.found
+            if t.case.scenario.id == id and all(t.case.point.get(k) == v for k, v in wanted.items())
+        ]
+
+    def valid(self, id: str, **point) -> list[Run]:
+        return [r for r in self.all(id, **point) if r.valid]
+
+    def points(self, id: str, key: str, **point) -> list:
+        """The values of a swept key, in the file's order, at which there are valid runs."""
+        wanted = {k.replace("__", "."): v for k, v in point.items()}
+        return list(
+            dict.fromkeys(
+                t.case.point[key]
+                for t, r in self.found
+                if t.case.scenario.id == id
+                and key in t.case.point
+                and r.valid
+                and all(t.case.point.get(k) == v for k, v in wanted.items())
+            )
+        )
+
+    def judge(
+        self,
+        id: str,
+        source: str,
+        claim: str,
+        paper_value: float | None,
+        runs: list[Run],
+        measure: Callable[[Any], float] | None,
+        at_least: float = -math.inf,
+        at_most: float = math.inf,
+        note: Callable[[list[Run]], str] | None = None,
+        worst: bool = False,
+    ) -> Verdict:
+        """Reproduced if the mean of measure(run) over the valid runs lies in [at_least, at_most].
+
+        worst: the largest value decides instead, or the smallest if there is no at_most: for claims about every
+        run, or every one of several set-ups.
+        note: what else the runs of a failed claim show; reasons.toml has what explains it. Invalid runs are left
+        out and named.
+        """
+        used = [r for r in runs if r.valid]
+        dropped = [f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid]
+
+        def unknown(reason: str) -> Verdict:
+            return self.not_measured(id, source, claim, reason, paper_value, [r.record["key"] for r in runs])
+
+        if not used or measure is None:
+            return unknown(dropped[0] if dropped else "not in this set")
+        if worst and dropped:  # it may be the worst
+            return unknown(dropped[0])
+        try:
+            samples = [measure(r) for r in used]
+        except (ValueError, IndexError, ZeroDivisionError) as e:  # a run without what is to be measured
+            return unknown(f"{used[0].record['name']} and others of its kind: nothing to measure ({e})")
+        if not all(map(math.isfinite, samples)):
+            return unknown("a run has nothing to measure")
+        mean, low, high = interval([(max if at_most < math.inf else min)(samples)] if worst else samples)
+        good = at_least <= mean <= at_most
+        said = []
+        if not good:
+            missed = sum(not at_least <= value <= at_most for value in samples)
+            said += [f"{missed} of {len(samples)} runs miss it"] if worst and len(samples) > 1 else []
+            said += [note(used)] if note else []
+            said += self.explained(
+                id,
+                f"{mean:.4g} is {'below' if mean < at_least else 'above'} {at_least if mean < at_least else at_most:.4g}",
+            )
+        straddled = [bound for bound in (at_least, at_most) if low < bound < high]
+        if straddled:
+            said.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
+        return Verdict(
+            id,
+            self.paper,
+            source,
+            claim,
+            paper_value,
+            mean,
+            low,
+            high,
+            "reproduced" if good else "not reproduced",
+            "; ".join(said + dropped),
+            [r.record["key"] for r in used],
+            len(used),
+            bool(straddled),
+        )
+
+    @cached_property
+    def reasons(self) -> reasons.Reasons:
+        return reasons.load(self.paper)
+
+    @cached_property
+    def published(self) -> bool:
+        """Are these the runs that the published texts tell of, all of them and no other?"""
+        return self.reasons.results == reasons.results_hash(r.record["result_sha256"] for _, r in self.found)
+
+    def explained(self, id: str, missed: str) -> list[str]:
+        """Why a claim failed, as far as it is known. Numbers of the published runs stand over these only."""
+        known = self.reasons.of(id)
+        if not known:
+            return [missed]
+        if known.published and self.published:
+            return [text for text in (known.why, known.published) if text]
+        return [known.why or missed] + ([f"published reason: see docs/{self.paper}.md"] if known.published else [])
+
+    def with_seeds(self, runs: list[Run]) -> str:
+        """The command that doubles the seeds of these runs."""
+        return f"`asymlab suite {self.paper} --seeds {2 * len({r.record['seed'] for r in runs})}`"
+
+    def not_measured(
+        self,
+        id: str,
+        source: str,
+        claim: str,
+        reason: str,
+        paper_value: float | None = None,
+        runs: list[str] | None = None,
+    ) -> Verdict:
+        """Of a claim about something that is not here, or of runs that do not show it."""
+        return Verdict(id, self.paper, source, claim, paper_value, None, None, None, "not measured", reason, runs or [])
