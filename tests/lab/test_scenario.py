@@ -121,7 +121,8 @@ def test_quantities_carry_units(scenario_file):
         ),
         (
             'mtu = 1000\nforward = { rate = "10mbit", delay = "20ms", queue = 100',
-            'mtu = 5000\nforward = { rate = "10mbit", delay = "20ms", queue = 900000, red = { min = 4, max = 8, probability = "10%" }',
+            'mtu = 5000\nforward = { rate = "10mbit", delay = "20ms", queue = 900000, '
+            'red = { min = 4, max = 8, probability = "10%" }',
             "path",
             "queue: 900000 packets of 5000 bytes are too many",
         ),

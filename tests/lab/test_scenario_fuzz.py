@@ -106,6 +106,12 @@ direction = table(
     rewrite=st.lists(rewrite, max_size=2),
 )
 hop = table({"forward": direction, "reverse": direction})
+several = table(
+    {
+        "forward": table({"rate": rate, "delay": delay, "queue": st.lists(st.integers(1, 99), min_size=2, max_size=3)}),
+        "reverse": direction,
+    }
+) | table({"count": st.integers(1, 4), "forward": direction, "reverse": direction})
 change = table(
     {
         "at": quantity(0, 9, "s"),
@@ -129,7 +135,8 @@ turn = table(
     mtu=st.integers(552, 9000),
 )
 run = table(
-    {"duration": quantity(10, 60, "s"), "measure_from": quantity(0, 9, "s")},
+    {"duration": quantity(10, 60, "s")},
+    measure_from=quantity(0, 9, "s"),
     start_jitter=delay,
     trace_state=st.booleans(),
     traffic=st.sampled_from(["plain", "iperf3"]),
@@ -144,6 +151,7 @@ SWEPT = {
     "title": st.text(max_size=5),
     "flows.0.ack": st.sampled_from(["every", "delayed"]),
     "flows.0.count": st.integers(1, 9),
+    "flows.1.controller": st.lists(controller, min_size=1, max_size=3),
     "run.duration": quantity(10, 60, "s"),
     "profile": st.sampled_from(["linux", "ns2"]),
 }
@@ -164,19 +172,28 @@ def swept(keys: dict):
     )
 
 
+def standing_for(hop) -> int:
+    """The hops of an entry, if it is in order."""
+    if not isinstance(hop, dict):
+        return 1
+    queue = hop["forward"].get("queue") if isinstance(hop.get("forward"), dict) else None
+    count = hop.get("count", len(queue) if isinstance(queue, list) else 1)
+    return count if type(count) is int and 1 <= count <= 8 else 1
+
+
 @st.composite
 def trees(draw):
-    hops = draw(st.lists(hop, min_size=1, max_size=8))
+    hops = draw(st.lists(hop, min_size=1, max_size=8) | st.lists(hop | several, min_size=1, max_size=3))
+    length = sum(standing_for(one) for one in hops)
 
     def way() -> dict:
-        low, high = sorted(draw(st.lists(st.integers(1, len(hops) + 1), min_size=2, max_size=2, unique=True)))
+        low, high = sorted(draw(st.lists(st.integers(1, length + 1), min_size=2, max_size=2, unique=True)))
         to = draw(side)
-        kept = draw(st.booleans())
-        return (
-            {"direction": to}
-            | ({"enter": low if to == "forward" else high, "leave": high if to == "forward" else low} if kept else {})
-            | dict(list(draw(times).items())[: draw(st.integers(0, 3))])
-        )
+        ends = {"enter": low if to == "forward" else high, "leave": high if to == "forward" else low}
+        places = draw(st.sampled_from([{}, ends, {"hop": low}, {"hop": "each"}]))
+        starts = draw(st.lists(delay, min_size=length, max_size=length) | st.lists(delay, max_size=3))
+        more = {"start": starts} if "hop" in places and draw(st.booleans()) else {}
+        return {"direction": to} | places | dict(list(draw(times).items())[: draw(st.integers(0, 3))]) | more
 
     flow = table(
         {"controller": controller},
@@ -191,7 +208,7 @@ def trees(draw):
         "id": "FUZZ",
         "run": draw(run),
         "profile": draw(mostly(st.sampled_from(["linux", "ns2", "newreno"]))),
-        "path": {"mtu": mtu} | (hops[0] if len(hops) == 1 and isinstance(hops[0], dict) else {"hops": hops}),
+        "path": {"mtu": mtu} | (hops[0] if length == 1 and isinstance(hops[0], dict) else {"hops": hops}),
         "flows": [f | way() if isinstance(f := draw(flow), dict) else f for _ in range(draw(st.integers(1, 4)))],
         "background": [
             b | {k: v for k, v in way().items() if k != "resume"} if isinstance(b := draw(load), dict) else b
@@ -328,7 +345,8 @@ def told():
     yield
     if EXAMPLES:
         print(
-            f"\n{count.pop('examples')} scenario files: {count.pop('accepted')} accepted, {count.pop('jobs')} jobs; refused, the most frequent:"
+            f"\n{count.pop('examples')} scenario files: {count.pop('accepted')} accepted, {count.pop('jobs')} jobs; "
+            "refused, the most frequent:"
         )
         print(*(f"{n:8} {reason[:120]}" for reason, n in count.most_common(12)), sep="\n")
 

@@ -225,7 +225,7 @@ def compile_job(case: Case, seed: int) -> dict:
     try:
         objects = objects_needed(s)
     except LabError as e:
-        raise LabError(f"{case.file}: {e}") from None
+        raise case.wrong(str(e)) from None
     rng = random.Random(seed)
     hops = s.path.chain
     dumbbell = len(hops) == 1

@@ -1,0 +1,458 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a scenario may hold: its keys, their bounds and defaults, and what must fit together.
+
+docs/scenarios.md has these descriptions as tables: `asymlab reference --record` renews them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from ..guest.agent import FLOW_PORT, SYSCTL
+from . import groups
+from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
+
+PORTS = 65536 - FLOW_PORT
+BIN_MS = 100  # of the traces' series; windows are whole bins
+
+
+def _hop(value: Any) -> int:
+    if type(value) is int and value >= 1:
+        return value
+    raise ValueError(f"{short(value)} is neither a hop's number nor 'each'")
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Strip(Model):
+    """A middlebox that takes TCP options away: it writes NOPs over them."""
+
+    kinds: list[Annotated[int, Field(ge=2, le=255)]] = Field(
+        min_length=1, description="Option kinds to take away. Kinds 0 and 1 are padding."
+    )
+    syn: bool = Field(description="Whether SYN segments lose them as well.")
+
+
+class Rewrite(Model):
+    """A middlebox that writes 16 bits into a TCP option of every segment that has it.
+
+    It writes an MSS (kind 2, offset 2) only where the new one is smaller.
+    """
+
+    kind: int = Field(ge=2, le=255, description="Option kind.")
+    offset: int = Field(ge=2, le=38, description="Where to write, in bytes from the first byte of the option.")
+    value: int = Field(ge=0, le=0xFFFF, description="The 16 bits.")
+
+
+class Red(Model):
+    """Random early detection. While the average length of the queue is above `min`, some arriving packets are dropped,
+    or marked with `ecn`.
+
+    Such a queue counts bytes, and so does its limit. A packet stands for `mtu` bytes in a direction that carries data,
+    and for the bytes of a pure ACK in one that does not.
+    """
+
+    min: int = Field(ge=2, description="Average length in packets from which on some packets are dropped or marked.")
+    max: int = Field(
+        ge=3,
+        description="Average length in packets from which on all packets are. "
+        "It is above `min` and at most the direction's `queue`.",
+    )
+    probability: Share = Field(gt=0, description="Share of packets that are dropped or marked just below `max`.")
+    ecn: bool = Field(False, description="Packets that can carry a mark are marked, not dropped.")
+    weight: float = Field(
+        0.002,
+        ge=1e-4,
+        le=0.5,
+        description="Weight of the newest length in the average. The kernel takes the nearest power of two. "
+        "The default is that of RED's authors and of ns-2.",
+    )
+
+    @property
+    def weight_log(self) -> int:
+        """n of the nearest weight 2^-n: the kernel has no others."""
+        return round(-math.log2(self.weight))
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.min >= self.max:
+            raise ValueError("min must be less than max")
+        return self
+
+
+class Direction(Model):
+    """One direction of a hop. A packet passes the bottleneck's queue, then the middleboxes, then the propagation delay.
+    Losses, reordering and duplication happen with the delay."""
+
+    rate: Rate = Field(description="Rate of the bottleneck, in bits of IP packets per second.")
+    delay: Time = Field(description="Propagation delay, one way.")
+    queue: int = Field(
+        ge=1, le=1_000_000, description="Limit of the queue, in packets. A packet that finds it full is dropped."
+    )
+    red: Red | None = Field(None, description="The queue uses random early detection.")
+    loss: Share = Field(0.0, description="Share of packets that are lost at random, behind the queue.")
+    reorder: Share = Field(
+        0.0, description="Share of packets that skip the delay, and so overtake others. It needs a delay."
+    )
+    duplicate: Share = Field(0.0, description="Share of packets that arrive twice.")
+    jitter: Time = Field(
+        0,
+        description="The delay of each packet is drawn evenly from `delay` minus this to `delay` plus this. "
+        "Packets overtake each other. At most `delay`.",
+    )
+    strip: Strip | None = Field(None, description="A middlebox that takes TCP options away.")
+    rewrite: list[Rewrite] = Field([], max_length=8, description="Middleboxes that write into TCP options.")
+
+    @model_validator(mode="after")
+    def _red_fits(self) -> Self:
+        if self.red and self.red.max > self.queue:
+            raise ValueError(f"red.max: must be at most the queue ({self.queue})")
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_overtake(self) -> Self:
+        if self.reorder and not self.delay:
+            raise ValueError("reorder needs a delay that packets are spared")
+        return self
+
+    @model_validator(mode="after")
+    def _no_negative_delay(self) -> Self:
+        if self.jitter > self.delay:
+            raise ValueError("jitter must be at most the delay")
+        return self
+
+
+class Hop(Model):
+    """One hop of a chain, between two switches. Switch 1 is at the left; hop 1 leads from switch 1 to switch 2.
+
+    Any value of `forward` or `reverse` may be a list: then the entry stands for as many hops, and each takes one value.
+    """
+
+    count: int = Field(1, ge=1, le=groups.HOPS_MAX, description="The entry stands for this many equal hops in a row.")
+    forward: Direction = Field(description="From left to right.")
+    reverse: Direction = Field(description="From right to left.")
+
+
+class PathSpec(Model):
+    """What lies between the hosts: either one hop (`forward` and `reverse`), or a chain of them (`hops`)."""
+
+    mtu: int = Field(1500, ge=200, le=9000, description="Size of the largest IP packet, in bytes.")
+    forward: Direction | None = Field(None, description="From left to right: the way of the data by default.")
+    reverse: Direction | None = Field(None, description="From right to left: the way of the ACKs by default.")
+    hops: list[Hop] | None = Field(
+        None, min_length=2, max_length=groups.HOPS_MAX, description="The hops from left to right."
+    )
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if [self.forward is None, self.reverse is None] != [self.hops is not None] * 2:
+            raise ValueError("must have either forward and reverse, or a list of hops")
+        return self
+
+    @model_validator(mode="after")
+    def _red_averages_fit(self) -> Self:
+        for direction in (d for hop in self.chain for d in (hop.forward, hop.reverse)):
+            if not (red := direction.red):
+                continue
+            if direction.queue * self.mtu >= 2**32:  # the kernel's limit, in bytes
+                raise ValueError(f"queue: {direction.queue} packets of {self.mtu} bytes are too many for one with red")
+            if (red.max * self.mtu).bit_length() + red.weight_log >= 32:  # bits of the kernel's average
+                raise ValueError(
+                    f"red.max: {red.max} packets are too many for a weight of {red.weight}: take a larger weight"
+                )
+        return self
+
+    @property
+    def chain(self) -> list[Hop]:
+        """The hops from left to right, in either form."""
+        if self.forward and self.reverse:
+            return [Hop(forward=self.forward, reverse=self.reverse)]
+        return self.hops or []
+
+
+class Crossing(Model):
+    """What flows and loads have in common: their direction, their places on a chain, and when they send."""
+
+    direction: Literal["forward", "reverse"] = Field("forward", description="Direction of the data.")
+    hop: Annotated[int, BeforeValidator(_hop), WithJsonSchema({"type": "string", "format": "hop"})] | None = Field(
+        None,
+        description='The one hop that it crosses. Hops count from 1 at the left. `"each"` stands for one on each hop.',
+        json_schema_extra={"without": "all hops"},
+    )
+    enter: int | None = Field(
+        None,
+        description="In place of `hop`: the switch of its source.",
+        json_schema_extra={"without": "the first on its way"},
+    )
+    leave: int | None = Field(
+        None,
+        description="In place of `hop`: the switch of its sink.",
+        json_schema_extra={"without": "the last on its way"},
+    )
+    start: Time = Field(0, description="When it begins to send.")
+    stop: Time | None = Field(
+        None, description="When it stops: it sends no new data from then on.", json_schema_extra={"without": "the end"}
+    )
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.stop is not None and self.stop <= self.start:
+            raise ValueError("stop must come after start")
+        return self
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if self.hop is not None and (self.enter is not None or self.leave is not None):
+            raise ValueError("must have either hop, or enter and leave")
+        return self
+
+
+class Flow(Crossing):
+    """Equal flows from one source host to one sink host. Each entry has hosts of its own.
+
+    Any value may be a list: then the entry stands for as many entries, and each takes one value. Neighbouring entries
+    with the same list of places take turns: all of them at the first place, then all at the next.
+    """
+
+    controller: Name = Field(
+        max_length=15,
+        description="Congestion control of the sender: a file of `bpf/`, one of Linux's own (`reno`, `cubic`, ...), "
+        "or a name from `[controllers]`.",
+    )
+    count: int = Field(1, ge=1, le=200, description="Number of equal flows.")
+    resume: Time | None = Field(None, description="When it sends again, after `stop`.")
+    ack: Literal["every", "delayed"] = Field(
+        "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
+    )
+    extra_delay: Time = Field(0, description="Delay of its own access links, added in each direction.")
+
+    @model_validator(mode="after")
+    def _resumes_after_stop(self) -> Self:
+        if self.resume is not None and (self.stop is None or self.resume <= self.stop):
+            raise ValueError("resume must come after stop")
+        return self
+
+
+class Background(Crossing):
+    """A load of UDP datagrams at a constant rate, from one host of its own to another.
+
+    Any value may be a list, as with flows.
+    """
+
+    rate: Rate = Field(description="Rate in bits of IP packets per second.")
+    packet: int = Field(ge=64, le=9000, description="Size of an IP packet in bytes, at most the path's `mtu`.")
+
+
+PATH_KEYS = ("rate", "delay", "loss", "mtu")
+
+
+class Change(Model):
+    """What happens while flows run. A change is of a controller (`controller` with `set`, `command` or both) or of the
+    path (`direction` with one or more of `rate`, `delay`, `loss`, `mtu`)."""
+
+    at: Time = Field(description="When.")
+    controller: Name | None = Field(None, description="The controller, by the name that flows use.")
+    set: dict[Name, Annotated[int, Field(ge=-(2**63), lt=2**64)]] | None = Field(
+        None,
+        min_length=1,
+        description="New values of parameters. Without a command only those that `asymcc show` calls live.",
+    )
+    command: Literal["replace", "unload", "drain", "load", "use", "unuse"] | None = Field(
+        None,
+        description="`replace` loads the controller anew under its name, with `set` over its parameters. "
+        "`unload` takes it out by force; open connections keep it. `drain` takes its uses back first. "
+        "`load` loads it again after one of these. `use` gives it to new connections of the run's cgroup, and `unuse` "
+        "takes that back.",
+    )
+    hop: int = Field(1, ge=1, description="The hop that changes, from 1 at the left.")
+    direction: Literal["forward", "reverse"] | None = Field(None, description="The direction of the hop that changes.")
+    rate: Rate | None = Field(None, description="New rate of the bottleneck.")
+    delay: Time | None = Field(None, description="New propagation delay.")
+    loss: Share | None = Field(None, description="New share of packets that are lost.")
+    mtu: int | None = Field(
+        None,
+        ge=552,
+        le=9000,
+        description="New size of the largest packet in bytes, at most the path's `mtu`. Hosts learn it by ICMP, "
+        "and they do not believe sizes below 552.",
+    )
+
+    @property
+    def of_path(self) -> dict[str, int | float]:
+        return {key: getattr(self, key) for key in PATH_KEYS if getattr(self, key) is not None}
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if self.of_path and (self.controller or self.set or self.command):
+            raise ValueError("changes either a controller or the path")
+        if self.of_path and not self.direction:
+            raise ValueError(f"{next(iter(self.of_path))}: needs a direction")
+        if not self.of_path and (not self.controller or not (self.set or self.command)):
+            raise ValueError(
+                f"must have controller and set, controller and command, or direction and one of {', '.join(PATH_KEYS)}"
+            )
+        if self.set and self.command not in (None, "replace", "load"):
+            raise ValueError(f"set: {self.command} takes no parameters")
+        return self
+
+
+def _half(run: dict[str, Any]) -> int:
+    """Of the duration, in whole bins."""
+    return run.get("duration", 0) // 2 // (BIN_MS * 1000) * (BIN_MS * 1000)
+
+
+class Run(Model):
+    """How long, and what is kept."""
+
+    duration: Time = Field(ge=10**6, description=f"Length of the run: at least 1s, a multiple of {BIN_MS}ms.")
+    measure_from: Time = Field(
+        default_factory=_half,
+        description=f"Metrics count from here to the end. A multiple of {BIN_MS}ms.",
+        json_schema_extra={"without": "half of `duration`"},
+    )
+    start_jitter: Time = Field(
+        10_000, description="Each flow starts later by a time drawn evenly from 0 to this. The seed decides."
+    )
+    trace_state: bool = Field(False, description="Keep the controllers' own variables at each ACK.")
+    traffic: Literal["iperf3", "plain"] = Field(
+        "iperf3",
+        description="`iperf3` has a control connection for each flow, which uses the same path before and after. "
+        "`plain` has connections of data alone.",
+    )
+    verify: bool = Field(False, description="Receivers compare each byte with what was sent. It needs plain traffic.")
+    capture: bool = Field(
+        False,
+        description="Keep the headers of all packets as they leave the first hop's queues, in `forward.pcap` and "
+        "`reverse.pcap`.",
+    )
+    audit: bool = Field(
+        False, description="Look at the end for what the controllers left in the kernel, and for its warnings."
+    )
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.measure_from >= self.duration:
+            raise ValueError("measure_from must come before duration")
+        if self.measure_from % (BIN_MS * 1000) or self.duration % (BIN_MS * 1000):
+            raise ValueError(f"measure_from and duration must be multiples of {BIN_MS}ms")
+        if self.verify and self.traffic != "plain":
+            raise ValueError('verify: needs traffic = "plain"')
+        return self
+
+
+class Scenario(Model):
+    """The keys of the file itself."""
+
+    title: str = Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
+        description="What is run, in one line of at most 200 characters.",
+    )
+    id: str = Field(
+        max_length=40,
+        pattern=r"^[A-Z0-9-]+$",
+        description="Short name, of capitals, digits and hyphens. The names of runs begin with it.",
+    )
+    profile: Literal["linux", "ns2", "newreno"] = Field(
+        "linux",
+        description="How TCP is set. `linux` has the kernel's defaults. `ns2` is closer to simulators: it has ACKs of "
+        "40 bytes, no RACK and no tail-loss probe. `newreno` is `ns2` without SACK.",
+    )
+    sysctls: dict[str, Sysctl] = Field(
+        {},
+        description="Settings of the hosts, over those of the profile. The keys are those of a network namespace, "
+        'in quotes: `"net.ipv4.tcp_sack" = 0`.',
+    )
+    path: PathSpec = Field(description="What lies between the hosts.")
+    controllers: dict[Name, dict[Name, Value]] = Field(
+        {}, description="Parameters of each controller, by its name: `[controllers.NAME]`."
+    )
+    flows: list[Flow] = Field(min_length=1, max_length=groups.FLOWS_MAX, description="The TCP flows.")
+    background: list[Background] = Field([], max_length=groups.LOADS_MAX, description="UDP beside the flows.")
+    changes: list[Change] = Field([], description="What happens while flows run.")
+    run: Run = Field(description="How long it takes, and what is measured and kept.")
+
+    def switches(self, flow: Crossing) -> tuple[int, int]:
+        """Those that its source and its sink hang on."""
+        first, last = (1, len(self.path.chain) + 1) if flow.hop is None else (flow.hop, flow.hop + 1)
+        if flow.direction == "reverse":
+            first, last = last, first
+        return (first if flow.enter is None else flow.enter, last if flow.leave is None else flow.leave)
+
+    @model_validator(mode="after")
+    def _sysctls_are_a_namespaces(self) -> Self:
+        for key in self.sysctls:
+            if not re.fullmatch(SYSCTL, key):
+                raise ValueError(f"sysctls.{key}: not a key such as 'net.ipv4.tcp_early_retrans'")
+        return self
+
+    @model_validator(mode="after")
+    def _all_begins_before_the_end(self) -> Self:
+        if (count := sum(flow.count for flow in self.flows)) > PORTS:
+            raise ValueError(f"flows: {count} are more than there are ports for ({PORTS})")
+        for i, flow in enumerate(self.flows):
+            if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
+                raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
+        for i, load in enumerate(self.background):
+            if max(load.start, load.stop or 0) >= self.run.duration:
+                raise ValueError(f"background.{i}: starts or stops after run.duration")
+            if load.packet > self.path.mtu:
+                raise ValueError(
+                    f"background.{i}.packet: {load.packet} bytes are more than the path's mtu, {self.path.mtu}"
+                )
+        for i, change in enumerate(self.changes):
+            if change.at >= self.run.duration:
+                raise ValueError(f"changes.{i}: comes after run.duration")
+            if change.controller and change.controller not in {flow.controller for flow in self.flows}:
+                raise ValueError(f"changes.{i}.controller: no flow has {change.controller}")
+        return self
+
+    @model_validator(mode="after")
+    def _all_have_a_way(self) -> Self:
+        last = len(self.path.chain) + 1
+        named: list[tuple[str, Crossing]] = [
+            *((f"flows.{i}", flow) for i, flow in enumerate(self.flows)),
+            *((f"background.{i}", load) for i, load in enumerate(self.background)),
+        ]
+        for name, flow in named:
+            if flow.hop is not None and flow.hop >= last:
+                raise ValueError(f"{name}.hop: no hop {flow.hop}; there are 1 to {last - 1}")
+            enter, leave = self.switches(flow)
+            for key, switch in (("enter", enter), ("leave", leave)):
+                if not 1 <= switch <= last:
+                    raise ValueError(f"{name}.{key}: no switch {switch}; there are 1 to {last}")
+            if enter == leave or (enter < leave) != (flow.direction == "forward"):
+                order = "below" if flow.direction == "forward" else "above"
+                raise ValueError(
+                    f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}"
+                )
+        return self
+
+    @model_validator(mode="after")
+    def _changes_fit(self) -> Self:
+        """In their order: what is loaded can be unloaded, and the path stays one that could have been written."""
+        out: set[str] = set()
+        for i, change in sorted(enumerate(self.changes), key=lambda c: c[1].at):
+            if change.controller and (change.command == "load") != (change.controller in out):
+                raise ValueError(
+                    f"changes.{i}: {change.controller} is {'not ' * (change.controller in out)}loaded then"
+                )
+            if change.command in ("unload", "drain"):
+                out.add(change.controller)
+            out -= {change.controller} if change.command == "load" else set()
+            if change.of_path and change.hop > len(self.path.chain):
+                raise ValueError(f"changes.{i}.hop: no hop {change.hop}; there are 1 to {len(self.path.chain)}")
+            if change.mtu and change.mtu > self.path.mtu:
+                raise ValueError(f"changes.{i}.mtu: {change.mtu} bytes are more than the path's mtu, {self.path.mtu}")
+            if change.delay is not None:
+                direction = getattr(self.path.chain[change.hop - 1], change.direction)
+                if change.delay < max(direction.jitter, direction.reorder > 0):
+                    raise ValueError(f"changes.{i}.delay: the direction's jitter or reorder needs more")
+        return self

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The kinds of values that a scenario has: quantities with their unit, names, and what is passed on as it is."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, WithJsonSchema
+
+from ..guest.agent import NAME, VALUE
+
+RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
+TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
+RATE_MIN, RATE_MAX = 1000, 10**11  # bit/s
+TIME_MAX = 10**11  # us
+
+
+def short(value: Any) -> str:
+    """As written, but for what would fill the screen."""
+    try:
+        text = repr(value)
+    except ValueError:  # a number of thousands of digits
+        text = "a huge number"
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _quantity(units: dict[str, int], example: str) -> BeforeValidator:
+    def parse(value: Any) -> int:
+        if isinstance(value, str):
+            m = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", value.strip())
+            if m and m[2] in units and math.isfinite(number := float(m[1]) * units[m[2]]):
+                return round(number)
+        raise ValueError(f"{short(value)} is not a quantity such as {example!r} (units: {', '.join(units)})")
+
+    return BeforeValidator(parse)
+
+
+def _fraction(value: Any) -> float:
+    if isinstance(value, str) and (m := re.fullmatch(r"([0-9]+(?:\.[0-9]+)?(?:e-?[0-9]+)?)\s*%", value.strip())):
+        return float(m[1]) / 100
+    raise ValueError(f"{short(value)} is not a share such as '0.1%'")
+
+
+def _is_integer(value: Any) -> bool:
+    """One of TOML's that the kernel takes; true and false are none."""
+    return type(value) is int and -(2**63) <= value < 2**64
+
+
+def _value(value: Any) -> int | str:
+    if isinstance(value, str) and re.fullmatch(VALUE, value) or _is_integer(value):
+        return value
+    raise ValueError(f"{short(value)} is neither a whole number nor a word")
+
+
+def _sysctl(value: Any) -> int | str:
+    if isinstance(value, dict):
+        raise ValueError('a key with dots must be quoted, as in "net.ipv4.tcp_early_retrans" = 3')
+    if isinstance(value, str) and re.fullmatch("[ -~]{1,200}", value) or _is_integer(value):
+        return value
+    raise ValueError(f"{short(value)} is neither a number nor a text")
+
+
+def _written(kind: str) -> WithJsonSchema:
+    """What stands in the file is a text of this kind: plan/reference.py reads it from the schema."""
+    return WithJsonSchema({"type": "string", "format": kind})
+
+
+Rate = Annotated[int, _quantity(RATE_UNITS, "10mbit"), Field(ge=RATE_MIN, le=RATE_MAX), _written("rate")]  # bit/s
+Time = Annotated[int, _quantity(TIME_UNITS, "20ms"), Field(ge=0, le=TIME_MAX), _written("time")]  # us
+Share = Annotated[float, BeforeValidator(_fraction), Field(ge=0, lt=1), _written("share")]
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+Value = Annotated[int | str, BeforeValidator(_value)]  # of a parameter
+Sysctl = Annotated[int | str, BeforeValidator(_sysctl)]
