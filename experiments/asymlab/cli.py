@@ -18,7 +18,7 @@ from .conformance.explore import explore
 from .conformance.kernels import check
 from .machine import image
 from .paths import REPORT
-from .plan import scenario
+from .plan import reference, scenario
 from .report import compare, papers, publish, report, suite, terminal
 from .results.store import Run
 from .run import runner
@@ -117,6 +117,9 @@ def parser() -> argparse.ArgumentParser:
         help="lab: in virtual time; host: in namespaces of this machine's kernel, as root [%(default)s]",
     )
     lab_options(p)
+
+    p = commands.add_parser("reference", help="every key that a scenario file may have, as in docs/scenarios.md")
+    p.add_argument("--record", action="store_true", help="write them into docs/scenarios.md instead")
 
     p = commands.add_parser("suite", help="run papers' experiments, check their claims, write the report")
     p.add_argument(
@@ -320,6 +323,8 @@ def main() -> None:
                 tasks = runner.plan(cases, guest)
                 if done := run_lab(args, tasks, guest):
                     print_runs([done[t.key] for t in tasks])
+        elif args.command == "reference":
+            reference.record() if args.record else print(reference.tables())
         elif args.command == "suite":
             guest = image.open_image(args.image)
             image.check_current(args.image)

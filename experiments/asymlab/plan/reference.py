@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The keys of a scenario as tables, from the models' own descriptions: the last part of docs/scenarios.md."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from .. import LabError
+from ..paths import REPO
+from .model import Background, Change, Direction, Flow, Hop, PathSpec, Red, Rewrite, Run, Scenario, Strip
+from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
+
+PAGE = REPO / "docs" / "scenarios.md"
+BEGIN, ENDING = "<!-- asymlab reference --record -->", "<!-- end -->"
+SECTIONS = {
+    "The file": Scenario,
+    "`[path]`": PathSpec,
+    "`[[path.hops]]`": Hop,
+    "`forward`, `reverse`": Direction,
+    "`red`": Red,
+    "`strip`": Strip,
+    "`rewrite`": Rewrite,
+    "`[[flows]]`": Flow,
+    "`[[background]]`": Background,
+    "`[[changes]]`": Change,
+    "`[run]`": Run,
+}
+HEADINGS = {model.__name__: heading for heading, model in SECTIONS.items()}
+KINDS = {"rate": "rate", "time": "time", "share": "share", "hop": 'whole number, or `"each"`'}
+NAME, LINE = r"^[a-z0-9_]+$", "| {} | {} | {} | {} |"
+
+
+def tables() -> str:
+    """The part of the page that is made."""
+    schema = Scenario.model_json_schema()
+    parts = [quantities()]
+    for heading, model in SECTIONS.items():
+        own = schema if model is Scenario else schema["$defs"][model.__name__]
+        required = own.get("required", [])
+        keys = sorted(own["properties"], key=lambda key: key not in required)
+        rows = [row(key, own["properties"][key], key in required) for key in keys]
+        head = [LINE.format("key", "value", "default", "meaning"), LINE.format(*["---"] * 4)]
+        parts.append("\n".join([f"### {heading}", "", own["description"], "", *head, *rows]))
+    return "\n\n".join(parts)
+
+
+def quantities() -> str:
+    """How a value with a unit is written."""
+    return "\n".join(
+        [
+            "A value with a unit is a text:",
+            "",
+            "| value | examples | units | bounds |",
+            "| --- | --- | --- | --- |",
+            LINE.format(
+                "rate",
+                '`"10mbit"`, `"0.5mbit"`',
+                ", ".join(RATE_UNITS),
+                f"{RATE_MIN // RATE_UNITS['kbit']} kbit to {RATE_MAX // RATE_UNITS['gbit']} gbit, per second",
+            ),
+            LINE.format("time", '`"20ms"`, `"1.5s"`', ", ".join(TIME_UNITS), f"0 to {TIME_MAX // TIME_UNITS['s']} s"),
+            LINE.format("share", '`"1%"`, `"0.01%"`, `"1e-4%"`', "%", "0 % to less than 100 %"),
+        ]
+    )
+
+
+def row(key: str, schema: dict[str, Any], required: bool) -> str:
+    cells = f"`{key}`", value(schema), "must be given" if required else default(schema), schema["description"]
+    return LINE.format(*(cell.replace("|", "\\|") for cell in cells))
+
+
+def value(schema: dict[str, Any]) -> str:
+    """What may stand there, in words."""
+    if "anyOf" in schema:
+        schema = next(s for s in schema["anyOf"] if s.get("type") != "null")
+    if "$ref" in schema:
+        return f"table {link(schema)}"
+    if "enum" in schema:
+        return ", ".join(f'`"{word}"`' for word in schema["enum"])
+    if schema["type"] == "array":
+        items = schema["items"]
+        return f"list of tables {link(items)}" if "$ref" in items else f"list: {value(items)}"
+    if schema["type"] in ("integer", "number"):
+        return {"integer": "whole number", "number": "number"}[schema["type"]] + bounds(schema)
+    if schema["type"] == "string":
+        return KINDS[schema["format"]] if "format" in schema else "name" if schema.get("pattern") == NAME else "text"
+    return {"boolean": "`true` or `false`", "object": "table"}[schema["type"]]
+
+
+def bounds(schema: dict[str, Any]) -> str:
+    if "minimum" not in schema:
+        return ""
+    return f", {schema['minimum']} " + (f"to {schema['maximum']}" if "maximum" in schema else "or more")
+
+
+def link(schema: dict[str, Any]) -> str:
+    heading = HEADINGS[schema["$ref"].rpartition("/")[2]]
+    return f"[{heading}](#{re.sub('[^a-z0-9 -]', '', heading.lower()).replace(' ', '-')})"
+
+
+def default(schema: dict[str, Any]) -> str:
+    """As it would stand in the file."""
+    if without := schema.get("without"):
+        return without
+    given = schema["default"]
+    if given in (None, [], {}):
+        return "none"
+    if schema.get("format") == "time":
+        unit = next(u for u in ("s", "ms", "us") if given % TIME_UNITS[u] == 0)
+        return f'`"{given // TIME_UNITS[unit]}{unit}"`'
+    if schema.get("format") == "share":
+        return f'`"{given * 100:g}%"`'
+    return f'`"{given}"`' if isinstance(given, str) else f"`{str(given).lower()}`"
+
+
+def record() -> None:
+    """Put the tables into the page."""
+    text = PAGE.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(ENDING)
+    if not begin or not end:
+        raise LabError(f"{PAGE}: no place for the tables, which is between {BEGIN!r} and {ENDING!r}")
+    PAGE.write_text(f"{before}{BEGIN}\n{tables()}\n{ENDING}{after}")

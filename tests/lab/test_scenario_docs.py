@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""docs/scenarios.md: its tables are what the code has, and its scenarios run."""
+
+import re
+import textwrap
+
+import pytest
+
+from asymlab import LabError
+from asymlab.plan import reference, scenario, topology
+from asymlab.plan.model import Scenario
+
+from shared import REPO, asymlab
+
+TEXT = reference.PAGE.read_text()
+
+
+def blocks(text: str) -> list[str]:
+    """What stands indented, each without its indent."""
+    found = re.findall(r"(?:^(?:    .*)?\n)+", text, re.M)
+    return [textwrap.dedent(block).strip() + "\n" for block in found if block.strip()]
+
+
+WHOLE = [block for block in blocks(TEXT) if block.startswith("title =")]
+MORE = [block for block in blocks(TEXT) if block.startswith("[")]
+
+
+def test_the_tables_are_those_of_the_code():
+    made = TEXT.partition(reference.BEGIN + "\n")[2].partition("\n" + reference.ENDING)[0]
+    assert made == reference.tables(), "to renew them: asymlab reference --record"
+    assert asymlab("reference").stdout == made + "\n"
+
+
+def test_record_puts_the_tables_between_their_marks(monkeypatch, tmp_path):
+    page = tmp_path / "page.md"
+    monkeypatch.setattr(reference, "PAGE", page)
+    page.write_text(f"before\n{reference.BEGIN}\nold\n{reference.ENDING}\nafter\n")
+    reference.record()
+    assert page.read_text() == f"before\n{reference.BEGIN}\n{reference.tables()}\n{reference.ENDING}\nafter\n"
+    page.write_text("nothing")
+    with pytest.raises(LabError, match="no place for the tables"):
+        reference.record()
+
+
+def test_every_key_is_described_and_every_link_leads_somewhere():
+    schema = Scenario.model_json_schema()
+    models = {"Scenario": schema, **schema["$defs"]}
+    assert {model.__name__ for model in reference.SECTIONS.values()} == set(models)
+    for name, model in models.items():
+        for key, field in model["properties"].items():
+            assert re.fullmatch(r"[A-Z`].*\.", field.get("description", "")), f"{name}.{key}"
+    anchors = {re.sub("[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", TEXT, re.M)}
+    assert set(re.findall(r"\]\(#(.*?)\)", TEXT)) <= anchors
+
+
+@pytest.mark.parametrize("text", WHOLE, ids=lambda text: text.splitlines()[0])
+def test_a_scenario_of_the_page_is_sound(tmp_path, text):
+    (tmp_path / "sat.toml").write_text(text)
+    for case in scenario.load(tmp_path / "sat.toml"):
+        topology.compile_job(case, 1)
+
+
+@pytest.mark.parametrize("text", MORE, ids=lambda text: text.splitlines()[0])
+@pytest.mark.parametrize("which", scenario.SETS)
+def test_what_the_page_adds_to_its_first_scenario_fits(tmp_path, text, which):
+    (tmp_path / "sat.toml").write_text(WHOLE[0] + text)
+    for case in scenario.load(tmp_path / "sat.toml", which):
+        topology.compile_job(case, 1)
+
+
+def test_the_page_has_all_kinds_of_scenarios():
+    assert len(WHOLE) == 4 and len(MORE) == 6
+
+
+def test_the_command_takes_the_first_scenario_and_says_what_is_wrong_with_another(tmp_path):
+    file = tmp_path / "sat.toml"
+    file.write_text(WHOLE[0])
+    p = asymlab("run", file, "--dry-run")
+    assert p.returncode == 0 and "1 runs" in p.stdout + p.stderr, p
+    file.write_text(WHOLE[0].replace("20mbit", "20mbps"))
+    (said,) = [block for block in blocks(TEXT) if block.startswith("asymlab: ")]
+    assert asymlab("run", file).stderr == said.replace("sat.toml", str(file))
+
+
+def test_the_scenario_of_the_readme_is_sound(tmp_path):
+    for text in blocks((REPO / "README.md").read_text()):
+        if text.startswith("title ="):
+            (tmp_path / "sat.toml").write_text(text)
+            topology.compile_job(scenario.load(tmp_path / "sat.toml")[0], 1)
+            return
+    pytest.fail("README.md has no scenario")
