@@ -6,7 +6,7 @@ import struct
 import pytest
 
 from asymlab import LabError
-from asymlab.guest import agent
+from asymlab.guest.capture import PCAP
 from asymlab.results import capture
 
 from shared import packet
@@ -14,7 +14,7 @@ from shared import packet
 DATA = bytes([253, 12, 0xF0, 0xA1, 0x80, 7, 0, 1, 0, 0, 0, 9])
 
 
-def written(tmp_path, *packets, header=agent.Capture.PCAP):
+def written(tmp_path, *packets, header=PCAP):
     file = tmp_path / "forward.pcap"
     file.write_bytes(
         header + b"".join(struct.pack("<IIII", 100 + i, 500_000_000, len(p), 60) + p for i, p in enumerate(packets))

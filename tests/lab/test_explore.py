@@ -17,7 +17,8 @@ from asymlab.conformance.explore import draw, explore, invariants, shrink
 from asymlab.conformance.explore.view import View
 from asymlab.conformance.toml import toml
 from asymlab.controllers import LINUX
-from asymlab.guest import agent
+from asymlab.guest import traffic
+from asymlab.guest.job import Flow
 from asymlab.machine import image
 from asymlab.plan import scenario, topology
 from asymlab.run import runner
@@ -171,17 +172,18 @@ def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
 @pytest.mark.parametrize("wrong_at", [None, 0, 70_000])
 def test_a_receiver_tells_where_the_first_wrong_byte_is(monkeypatch, wrong_at):
     with socket.create_server(("127.0.0.1", 0)) as free:
-        monkeypatch.setattr(agent, "SERVER_PORT", free.getsockname()[1])
-    flow, tally = {"id": 0, "dst_addr": "127.0.0.1"}, agent.Tally()
-    data = bytearray(agent.pattern(flow, 3))
+        monkeypatch.setattr(traffic, "SERVER_PORT", free.getsockname()[1])
+    flow = Flow(0, "src0", "dst0", "127.0.0.1", "127.0.0.1", "reno", 0, None, None)
+    tally = traffic.Tally()
+    data = bytearray(traffic.pattern(flow, 3))
     if wrong_at is not None:
         for at in (wrong_at, 150_000):
             data[at] ^= 1
-    sink = threading.Thread(target=agent.comparing_sink, args=(flow, tally), daemon=True)
+    sink = threading.Thread(target=traffic.comparing_sink, args=(flow, tally), daemon=True)
     sink.start()
     while True:
         try:
-            s = socket.create_connection(("127.0.0.1", agent.SERVER_PORT), timeout=10)
+            s = socket.create_connection(("127.0.0.1", traffic.SERVER_PORT), timeout=10)
             break
         except ConnectionRefusedError:
             assert sink.is_alive()

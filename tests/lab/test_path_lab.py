@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.guest import agent
+from asymlab.guest import check
+from asymlab.guest.job import Train
+from asymlab.guest.protocol import FLOW_PORT, IP_UDP
 from asymlab.results import capture
 
 from shared import ALPHA, FAST, FORMOSA, KERNELS, PLAIN, check_physics, run
@@ -42,12 +44,12 @@ def counted(r, name, host="src0"):
 @pytest.mark.parametrize("early", range(30))
 def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
     """At 10 Mbit/s 1000 bytes take 0.8 ms; that one is not delayed by 20 ms as the others are."""
-    train = {"packets": 30, "bytes": 1000, "skip": 4}
+    train = Train(packets=30, bytes=1000, skip=4, rate_bps=10**7)
     left = {i: 800_000 * i for i in range(30)}
     came = sorted((t + (0 if i == early else 20_000_000), i) for i, t in left.items())
-    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - agent.IP_UDP), t, None) for t, i in came])
-    monkeypatch.setattr(agent, "stamped_receive", lambda _: next(arrivals, None))
-    low, high = agent.link_rate(mock.Mock(), None, "", train)
+    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - IP_UDP), t, None) for t, i in came])
+    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
+    low, high = check.link_rate(mock.Mock(), None, "", train)
     assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
 
 
@@ -183,7 +185,7 @@ def test_plain_traffic_is_the_data_alone(scenario_file):
     )
     assert r.valid and r.record["identity"]["job"]["traffic"] == "plain"
     forward = r.capture("forward")
-    assert set(forward["sport"]) == {agent.FLOW_PORT} and forward["flags"][0] == capture.SYN
+    assert set(forward["sport"]) == {FLOW_PORT} and forward["flags"][0] == capture.SYN
     start = r.job["flows"][0]["start_s"]
     assert start <= forward["t"][0] < start + 0.002
     data = forward["t"][forward["payload"] > 0]

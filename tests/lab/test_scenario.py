@@ -6,7 +6,9 @@ from ipaddress import ip_address, ip_network
 import pytest
 
 from asymlab import LabError, cli
-from asymlab.guest import agent
+from asymlab.guest.job import Shape
+from asymlab.guest.net import qdisc_commands
+from asymlab.guest.wire import read
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
 
@@ -422,7 +424,7 @@ def test_a_direction_that_reorders_and_one_that_strips(scenario_file):
     assert shape_of(job, "right-dst0") == {"delay_us": 20_000, "loss": 0, "reorder": 0.01}
     assert shape_of(job, "left-src0") == {"delay_us": 20_000, "loss": 0, "reorder": 0}
     assert job["strips"] == [{"node": "right", "dev": "right-left", "kinds": [253, 4], "syn": False}]
-    assert agent.qdisc_commands("x", shape_of(job, "right-dst0")) == [
+    assert commands(job, "right-dst0") == [
         "qdisc add dev x root handle 1: netem limit 1000000 delay 20000us reorder 1.0000000000%"
     ]
 
@@ -451,7 +453,7 @@ def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
         "weight_log": 9,
         "ecn": 1,
     }
-    rate, queue, red = agent.qdisc_commands("x", shape_of(job, "right-left"))
+    rate, queue, red = commands(job, "right-left")
     assert " tbf rate 10000000bit " in rate
     assert queue == "qdisc add dev x parent 1:1 handle 10: gred setup vqs 1 default 0"
     assert red.startswith(
@@ -465,7 +467,7 @@ def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
     )
     assert shape_of(job, "right-left")["red"]["packet_bytes"] == 52, "ACKs with timestamps"
     assert shape_of(job, "right-left")["red"]["weight_log"] == 3
-    assert not agent.qdisc_commands("x", shape_of(job, "right-left"))[2].endswith("ecn")
+    assert not commands(job, "right-left")[2].endswith("ecn")
 
 
 def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):
@@ -485,6 +487,10 @@ def job_of(file):
 def shape_of(job, dev):
     (end,) = [end for link in job["links"] for end in (link["a"], link["b"]) if end["dev"] == dev]
     return end["shape"]
+
+
+def commands(job, dev):
+    return qdisc_commands("x", read(Shape, shape_of(job, dev), dev))
 
 
 def way(job, node, address):

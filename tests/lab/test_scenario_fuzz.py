@@ -18,7 +18,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from asymlab import LabError
-from asymlab.guest import agent
+from asymlab.guest.job import Job, Shape
+from asymlab.guest.net import qdisc_commands
+from asymlab.guest.protocol import FLOW_PORT, IP_UDP
+from asymlab.guest.wire import dump, load, read
 from asymlab.plan import scenario, topology
 from asymlab.run import runner
 
@@ -269,8 +272,8 @@ def toml(value) -> str:
 
 def in_bounds(job: dict) -> None:
     """What the agent relies on."""
-    agent.check_names(job)
-    assert json.loads(json.dumps(job)) == job
+    text = json.dumps(job)
+    assert json.loads(text) == job == dump(load(Job, text, "job"))
     ends = [end for link in job["links"] for end in (link["a"], link["b"])]
     nodes = [node["name"] for node in job["nodes"]]
     for values in (nodes, *([end[key] for end in ends] for key in ("dev", "addr", "mac"))):
@@ -281,7 +284,7 @@ def in_bounds(job: dict) -> None:
     assert all(ipaddress.ip_address(end["addr"]) in ipaddress.ip_network("10.77.0.0/16") for end in ends)
     for end in ends:
         shape = end["shape"]
-        assert len(agent.qdisc_commands(end["dev"], shape)) in (0, 1, 2, 3)
+        assert len(qdisc_commands(end["dev"], read(Shape, shape, "shape"))) in (0, 1, 2, 3)
         if "rate_bps" in shape:
             assert shape["rate_bps"] >= 1000 and shape["queue_packets"] >= 1 and shape["burst_bytes"] >= 2 * 120
             if red := shape.get("red"):
@@ -299,13 +302,11 @@ def in_bounds(job: dict) -> None:
         assert (
             552 <= end["mtu"] <= 9000
             if "mtu" in end
-            else len(agent.qdisc_commands(end["dev"], end["shape"], "change")) in (1, 2)
+            else len(qdisc_commands(end["dev"], read(Shape, end["shape"], "shape"), "change")) in (1, 2)
         )
     for rewrite in job.get("rewrites", ()):
         assert rewrite["node"] in nodes and 2 <= rewrite["offset"] <= 38 and 0 <= rewrite["value"] < 2**16
-    assert [f["id"] for f in job["flows"]] == list(range(len(job["flows"]))) and agent.FLOW_PORT + len(
-        job["flows"]
-    ) <= 2**16
+    assert [f["id"] for f in job["flows"]] == list(range(len(job["flows"]))) and FLOW_PORT + len(job["flows"]) <= 2**16
     for f in job["flows"]:
         assert (
             f["src"] in nodes
@@ -318,7 +319,7 @@ def in_bounds(job: dict) -> None:
     for probe in job["probes"]:
         assert 0 < probe["timeout_s"] and probe["base_rtt_us"] >= 0
         for train in filter(None, (probe["forward"], probe["reverse"])):
-            assert train["packets"] == 0 or train["packets"] >= train["skip"] + 4 and train["bytes"] > agent.IP_UDP
+            assert train["packets"] == 0 or train["packets"] >= train["skip"] + 4 and train["bytes"] > IP_UDP
     assert 0 <= job["measure_from_s"] < job["duration_s"] and 0 < job["payload_share"] < 1 and job["watch"]
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.guest.agent import FLOW_PORT
+from asymlab.guest.protocol import FLOW_PORT
 from asymlab.results import trace
 
 ZERO = 10**9

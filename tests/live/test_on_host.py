@@ -16,6 +16,10 @@ import pytest
 
 from asymlab.conformance.kernels import check
 from asymlab.guest import agent
+from asymlab.guest import check as requirements
+from asymlab.guest.controllers import cgroup_mount
+from asymlab.guest.host import HostRecord
+from asymlab.guest.net import Namespaces
 from asymlab.plan import scenario, topology
 
 from shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
@@ -121,9 +125,9 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
         registered() == before
         and "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     )
-    if mount := agent.cgroup_mount():
+    if mount := cgroup_mount():
         assert not list(Path(mount).glob("asymlab-*"))
-    assert os.listdir(agent.Record.FOLDER) == ["lock"]
+    assert os.listdir(HostRecord.FOLDER) == ["lock"]
 
 
 @pytest.mark.root
@@ -136,28 +140,29 @@ def test_a_job_of_a_stranger_is_refused(scenario_file, tmp_path):
     job = topology.compile_job(scenario.load(scenario_file(("reno", "cubic"), *NEAR))[0], 1)
     up = "../../../.." + str(target)
 
-    def refused(words: str, **wrong):
+    def refused(where: str, **wrong):
         (tmp_path / "job.json").write_text(json.dumps(job | wrong))
         p = subprocess.run(
-            [sys.executable, agent.__file__, tmp_path / "job.json", tmp_path, BUILD],
+            [sys.executable, "-P", "-m", agent.__name__, tmp_path / "job.json", tmp_path, BUILD],
             capture_output=True,
             text=True,
             timeout=60,
             env={**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"},
         )
-        one_line(p, words, "must match")
+        one_line(p, f"job.{where}", "must match")
         assert target.read_text() == "mine"
 
     (cubic,) = job["controllers"]
-    refused("parameter", controllers=[cubic | {"set": {up: "text"}}])
-    refused("parameter x: value", controllers=[cubic | {"set": {"x": "a\nb"}}])
-    refused("controller", controllers=[cubic | {"name": "../../e"}])
-    refused("object", controllers=[cubic | {"object": "../fast"}])
-    refused("loader", controllers=[cubic | {"loader": "sh"}])
-    refused("controller", flows=[job["flows"][0] | {"controller": "reno via 10.0.0.1"}])
-    refused("parameter", changes=[{"at_s": 1, "controller": "reno", "set": {"--all": 1}}])
-    refused("node", nodes=[job["nodes"][0] | {"name": "../x"}])
-    refused("sysctl", nodes=[job["nodes"][0] | {"sysctls": {"kernel.core_pattern": "x"}}])
+    refused("controllers.0.set: '../../", controllers=[cubic | {"set": {up: "text"}}])
+    refused("controllers.0.set.'x': 'a\\nb'", controllers=[cubic | {"set": {"x": "a\nb"}}])
+    refused("controllers.0.name: '../../e'", controllers=[cubic | {"name": "../../e"}])
+    refused("controllers.0.object: '../fast'", controllers=[cubic | {"object": "../fast"}])
+    refused("controllers.0.loader: 'sh'", controllers=[cubic | {"loader": "sh"}])
+    refused("flows.0.controller: ", flows=[job["flows"][0] | {"controller": "reno via 10.0.0.1"}])
+    refused("changes.0.set: '--all'", changes=[{"at_s": 1, "controller": "reno", "set": {"--all": 1}}])
+    refused("nodes.0.name: '../x'", nodes=[job["nodes"][0] | {"name": "../x"}])
+    refused("nodes.0.sysctls: ", nodes=[job["nodes"][0] | {"sysctls": {"kernel.core_pattern": "x"}}])
+    refused("routes.0.attrs: ", routes=[job["routes"][0] | {"attrs": "mtu 600\nlink del lo"}])
 
 
 @pytest.mark.root
@@ -185,14 +190,14 @@ def test_on_host_as_root(scenario_file):
 
 
 def cgroups() -> set[str]:
-    return {d for d in os.listdir(agent.cgroup_mount()) if d.startswith("asymlab-")}
+    return {d for d in os.listdir(cgroup_mount()) if d.startswith("asymlab-")}
 
 
 @pytest.mark.root
 @pytest.mark.parametrize("after", [None, 1.0, 2.5])
 def test_on_a_host_the_runs_cgroup_is_gone_afterwards(scenario_file, after):
     """At the end, and at a signal."""
-    if os.geteuid() != 0 or not agent.cgroup_mount():
+    if os.geteuid() != 0 or not cgroup_mount():
         pytest.skip("needs root and cgroup2")
     file = scenario_file(
         FORMOSA,
@@ -219,12 +224,12 @@ def test_on_a_host_the_runs_cgroup_is_gone_afterwards(scenario_file, after):
 def test_a_host_without_cgroup2_is_told_so(scenario_file, monkeypatch):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    monkeypatch.setattr(agent, "cgroup_mount", lambda: None)
+    monkeypatch.setattr(requirements, "cgroup_mount", lambda: None)
     monkeypatch.setenv("PATH", f"{REPO}/build:{os.environ['PATH']}")
-    ns = agent.Namespaces(f"asymlab-test-{os.getpid()}-")
+    ns = Namespaces(f"asymlab-test-{os.getpid()}-")
     try:
-        lacks = agent.missing(
-            topology.compile_job(scenario.load(scenario_file(FORMOSA))[0], 1), ns, str(REPO / "build")
+        lacks = requirements.missing(
+            topology.plan_job(scenario.load(scenario_file(FORMOSA))[0], 1), ns, str(REPO / "build")
         )
     finally:
         ns.close()

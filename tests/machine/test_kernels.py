@@ -18,7 +18,7 @@ from asymlab.conformance.kernels.outcome import KERNELS, SHORT_IDLE, Column, Res
 from asymlab.conformance.kernels.setup import Facts, Setup
 from asymlab.controller import Law, cuts_to
 from asymlab.controllers import REGISTER
-from asymlab.guest import agent
+from asymlab.guest import audit
 from asymlab.machine import image, vm
 from asymlab.plan import scenario, topology
 from asymlab.run import runner
@@ -220,14 +220,14 @@ def test_changes_that_cannot_be(scenario_file, change, words):
 
 
 def test_what_the_kernel_keeps_is_left_over(monkeypatch):
-    monkeypatch.setattr(agent.time, "sleep", lambda _: None)
+    monkeypatch.setattr(audit.time, "sleep", lambda _: None)
     listed = iter(
         [{("map", 1): "map 1 fast", ("prog", 2): "prog 2 fast_init", ("prog", 9): "prog 9 other"}]
         + [{("prog", 2): "prog 2 fast_init"}] * 60
     )
-    monkeypatch.setattr(agent, "in_kernel", lambda: next(listed))
-    assert agent.left_over({("map", 1): "map 1 fast", ("prog", 2): "prog 2 fast_init"}) == ["prog 2 fast_init"]
-    assert agent.left_over({("map", 1): "map 1 fast"}) == []
+    monkeypatch.setattr(audit, "in_kernel", lambda: next(listed))
+    assert audit.left_over({("map", 1): "map 1 fast", ("prog", 2): "prog 2 fast_init"}) == ["prog 2 fast_init"]
+    assert audit.left_over({("map", 1): "map 1 fast"}) == []
 
 
 def flow_of(packets: int = 2000, window: int = 2, mss: int = 948):

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from asymlab.guest import agent
+from asymlab.guest.capture import PCAP
 from asymlab.report import papers
 from asymlab.report.verdicts import Results
 from asymlab.results import metrics, store, trace
@@ -57,7 +57,7 @@ def table(name: str, **columns) -> np.ndarray:
 
 def packets_of_formosa(rounds: int = 20, size: int = 5, gap_us: int = 800) -> bytes:
     """A capture of rounds of data packets with their options, evenly spaced, from time zero on."""
-    file = agent.Capture.PCAP
+    file = PCAP
     for i in range(rounds * size):
         option = struct.pack(">BBHBBHI", 253, 12, 0xF0A1, 0 if i % size else 0x80, i // size % 256, 625, i * gap_us)
         data = packet(option, payload=948)

@@ -1,7 +1,6 @@
-#!/usr/bin/python3 -sSB
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Process 1 of the guest: mounts, is kept as it is then (vm.py), takes a job, seeds the random generator, runs
-the agent, hands the results out, powers off.
+the job, hands the results out, powers off.
 
 The job comes and the results leave through a shared-memory device, before and after the experiment, so
 that nothing waits for the host while virtual time runs.
@@ -14,20 +13,21 @@ import json
 import mmap
 import os
 import struct
-import sys
 import tarfile
 import traceback
 
-sys.path.insert(0, "/lab")
-import agent  # noqa: E402
+from .audit import refusals
+from .controllers import Record
+from .job import Job, Refusals
+from .protocol import HEADER, JOB, RESULTS, STOP
+from .run import run
+from .system import LIBC, Failure
+from .wire import load
 
-LIBC = ctypes.CDLL(None, use_errno=True)
 OUT = "/tmp/out"
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 IVSHMEM = ("0x1af4", "0x1110")
 RB_AUTOBOOT = 0x01234567
-STOP = "__x64_sys_reboot"
-HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"  # of the shared memory, as vm.py has it
 
 
 def mount(kind: str, target: str) -> None:
@@ -65,19 +65,27 @@ def shared_memory() -> mmap.mmap | None:
     with open(f"{device}/enable", "w") as f:
         f.write("1")
     size = os.stat(f"{device}/resource2").st_size
-    with open(f"{device}/resource2", "r+b") as f:
-        return mmap.mmap(f.fileno(), size)
+    with open(f"{device}/resource2", "r+b") as resource:
+        return mmap.mmap(resource.fileno(), size)
 
 
-def take_job(memory: mmap.mmap) -> dict:
-    """Unpack what the run brings along; returns its job."""
+def take_job(memory: mmap.mmap) -> str:
+    """Unpack what the run brings along; returns the text of its job."""
     magic, length = HEADER.unpack(memory[: HEADER.size])
     if magic != JOB:
         raise OSError("no job in the shared memory")
     with tarfile.open(fileobj=io.BytesIO(memory[HEADER.size : HEADER.size + length])) as tar:
         tar.extractall("/lab")
     with open("/lab/job.json") as f:
-        return json.load(f)
+        return f.read()
+
+
+def do(job: Job | Refusals) -> None:
+    seed_random(job.seed)
+    if isinstance(job, Job):
+        return run(job, OUT, "/lab", "lab-", Record())
+    with open(f"{OUT}/agent.json", "w") as f:
+        json.dump(refusals(job), f)
 
 
 def hand_out(memory: mmap.mmap, status: dict) -> None:
@@ -108,7 +116,7 @@ def hand_out(memory: mmap.mmap, status: dict) -> None:
     memory[: HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
 
 
-def main() -> None:
+def run_job() -> None:
     mount("devtmpfs", "/dev")
     console = os.open("/dev/console", os.O_RDWR)
     for fd in (0, 1, 2):
@@ -128,12 +136,11 @@ def main() -> None:
     wait_for_job()
     if not (memory := shared_memory()):
         return
-    job = take_job(memory)
-    seed_random(job["seed"])
+    text = take_job(memory)
+    status: dict[str, object] = {"ok": True}
     try:
-        agent.run(job, OUT, objects="/lab")
-        status = {"ok": True}
-    except agent.Failure as e:
+        do(load(Job | Refusals, text, "job"))
+    except Failure as e:
         status = {"ok": False, "error": str(e)}
     except BaseException:
         traceback.print_exc()
@@ -141,9 +148,11 @@ def main() -> None:
     hand_out(memory, status)
 
 
-try:
-    main()
-except BaseException:
-    traceback.print_exc()
-os.sync()
-LIBC.reboot(RB_AUTOBOOT)
+def main() -> None:
+    """From the first process's start to the machine's end."""
+    try:
+        run_job()
+    except BaseException:
+        traceback.print_exc()
+    os.sync()
+    LIBC.reboot(RB_AUTOBOOT)

@@ -35,6 +35,8 @@ GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
 GUEST_MODULES = re.compile(
     r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|net/netfilter/nf_tables|drivers/net/(veth|ifb|dummy))\.ko"
 )
+# The first process is a script: the kernel starts no module of a package.
+INIT = b"#!/usr/bin/python3 -sSB\nfrom guest import init\n\ninit.main()\n"
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
@@ -362,17 +364,16 @@ def find_tool(name: str) -> Path:
     return Path(found)
 
 
-# Run by the guest's interpreter: the standard library modules that the agent reaches, compiled
+# Run by the guest's interpreter: the standard library modules that a package's modules reach, compiled
 # with hashes for times, as "guest path <tab> file" lines.
 PYTHON_CLOSURE = """
 import modulefinder, os, py_compile, sys
-out, scripts = sys.argv[1], sys.argv[2:]
-found = {}
-for script in scripts:
-    finder = modulefinder.ModuleFinder(excludes=['tkinter', 'unittest', 'pydoc', 'doctest', 'pdb', 'test',
-                                                 'ssl', 'asyncio', 'multiprocessing', 'lzma', 'bz2'])
-    finder.run_script(script)
-    found.update(finder.modules)
+out, folder, names = sys.argv[1], sys.argv[2], sys.argv[3:]
+finder = modulefinder.ModuleFinder([folder, *sys.path], excludes=[
+    'tkinter', 'unittest', 'pydoc', 'doctest', 'pdb', 'test', 'ssl', 'asyncio', 'multiprocessing', 'lzma', 'bz2'])
+for name in names:
+    finder.import_hook(name)
+found = finder.modules
 for name in ('encodings', 'encodings.utf_8', 'encodings.ascii', 'encodings.latin_1', 'encodings.aliases', 'encodings.idna',
              'codecs', 'io', 'abc', 'linecache', 'traceback'):
     __import__(name); found[name] = sys.modules[name]
@@ -380,7 +381,7 @@ version = 'python%d.%d' % sys.version_info[:2]
 stdlib = os.path.dirname(os.__file__)
 for name, module in sorted(found.items()):
     file = getattr(module, '__file__', None)
-    if name == '__main__' or not file or not file.startswith(stdlib):
+    if not file or not file.startswith(stdlib):
         continue
     path = 'usr/lib/%s/%s' % (version, os.path.relpath(file, stdlib))
     if file.endswith('.py'):
@@ -411,9 +412,9 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
             "sha256": sha256(host.resolve()),
         }
         libs |= {str(p).lstrip("/"): p for p in libraries(host.resolve())}
-    agent = [GUEST / "agent.py", GUEST / "init.py"]
     with tempfile.TemporaryDirectory() as tmp:
-        closure = run(python, "-I", "-c", PYTHON_CLOSURE, tmp, *agent)
+        names = [f"{GUEST.name}.{f.stem}" for f in guest_modules()]
+        closure = run(python, "-I", "-c", PYTHON_CLOSURE, tmp, GUEST.parent, *names)
         digest = hashlib.sha256()
         for line in closure.splitlines():
             guest, file = line.split("\t")
@@ -429,12 +430,13 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
     cpio.link("sbin", "usr/bin")
     if not any(k == "bin" or k.startswith("bin/") for k in cpio.entries):
         cpio.link("bin", "usr/bin")
-    for f in agent:
-        cpio.file(f"lab/{f.name}", f.read_bytes(), 0o755)
+    for f in guest_modules():
+        cpio.file(f"lab/{GUEST.name}/{f.name}", f.read_bytes())
         parts[f.name] = {"version": "this tree", "sha256": sha256(f)}
     cpio.file("lab/trace.bpf.o", tracer.read_bytes())
     parts["trace.bpf.o"] = {"version": "this tree", "sha256": sha256(tracer)}
-    cpio.link("init", "lab/init.py")
+    cpio.file("lab/init", INIT, 0o755)
+    cpio.link("init", "lab/init")
     cpio.device("dev/console", 5, 1)
     cpio.device("dev/urandom", 1, 9)  # Python asks for it before anything is mounted
     for d in ("proc", "sys", "tmp", "run", "dev", "etc"):
@@ -519,9 +521,13 @@ class Image:
         return self.folder / "devices"
 
 
+def guest_modules() -> list[Path]:
+    return sorted(GUEST.glob("*.py"))
+
+
 def of_this_tree() -> dict[str, Path]:
     """The parts of an image that are built from this tree."""
-    return {f.name: f for f in (BUILD / "asymcc", BUILD / "trace.bpf.o", GUEST / "agent.py", GUEST / "init.py")}
+    return {f.name: f for f in (BUILD / "asymcc", BUILD / "trace.bpf.o", *guest_modules())}
 
 
 def check_current(label: str) -> None:
@@ -539,7 +545,7 @@ def check_current(label: str) -> None:
         )
     parts = manifest["parts"]
     for name, file in of_this_tree().items():
-        if not file.exists() or parts[name]["sha256"] != sha256(file):
+        if not file.exists() or parts.get(name, {}).get("sha256") != sha256(file):
             raise LabError(
                 f"image {label}: made with another {name} than this tree's; "
                 f"`make build` and `asymlab image --kernel {label}` renew it"

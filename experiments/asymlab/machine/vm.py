@@ -20,7 +20,6 @@ import re
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import tarfile
 import tempfile
@@ -29,6 +28,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
+from ..guest.protocol import HEADER, JOB, RESULTS, STOP
 from ..paths import BUILD
 from ..plan.topology import job_objects
 from ..results.store import FILES, TABLES_HASH
@@ -40,14 +40,12 @@ MEMORY_MB = 512
 SHARED_MB = (
     1024  # memory that the job comes in by, and the results go out; a sparse file, as large as what is written to it
 )
-HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"  # what it holds, and how much
 SANDBOX = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]  # shapes no result
 WALL_LIMIT_S = 1800
 BOOT_LIMIT_S = 300
 CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
 WORDS_MAX = 1000  # characters of a guest's complaint that are repeated
 READY = "ready"  # what the state at STOP is called
-STOP = "__x64_sys_reboot"  # of the guest's kernel: the guest calls it once it is ready for a job
 APPEND = (
     "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
     "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "

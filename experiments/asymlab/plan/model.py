@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from ..guest.agent import FLOW_PORT, SYSCTL
+from ..guest.protocol import FLOW_PORT, SYSCTL
 from . import groups
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""From a scenario and a seed to a job: all that the agent needs to know, with nothing left open.
+"""From a scenario and a seed to a job (guest/job.py).
 
     source_i --- left ======= right --- sink_i        forward: left to right
 
@@ -9,30 +9,6 @@ The bottleneck queues (tbf + pfifo, or tbf + gred) stand at the switches, the pr
 behind them: on a chain at the wires, on a dumbbell, which needs none, at the far switch. No TCP
 socket feeds either directly: else TCP's small-queue limit would hide the queue. One source and one
 sink host per [[flows]] entry, each on the switch of its choice.
-
-A job is plain JSON:
-    seed, duration_s, measure_from_s, bin_ms, trace_state, traffic, capture, audit
-    nodes       {name, sysctls}
-    must_have   sysctls that the kernel must know
-    links       {a, b, mtu}; an end is {node, dev, addr, mac, shape} and its shape that of the
-                direction leaving it: {rate_bps, burst_bytes, queue_packets} or {delay_us, loss, reorder} or {};
-                the first with red: {packet_bytes, limit_bytes, min_bytes, max_bytes, probability, burst, weight_log, ecn} if it has one,
-                the second with duplicate and jitter_us if it has them
-    strips      middleboxes: {node, dev the packets come in by, kinds, syn}
-    rewrites    others, if there are any: {node, dev, kind, offset, value}
-    routes      {node, dst, via, dev, attrs}
-    controllers {name, object or null, set, loader: asymcc or bpftool}
-    flows       {id, src, dst, src_addr, dst_addr, controller, start_s, stop_s, resume_s}
-    background  UDP at a constant bit rate: {id, src, dst, src_addr, dst_addr, payload_bytes, period_ns, start_s, stop_s,
-                hops: the names of those it crosses}
-    changes     while flows run: {at_s, controller, set} of parameters, {at_s, controller, command, set: all its parameters}, or
-                {at_s, path}: a list of {node, dev, shape} or {node, dev, mtu}
-    verify      there and true where receivers compare what arrives
-    watch       the hops from left to right: {name, forward, reverse}, each direction {dev, rate_bps}
-    probes      self-checks to make: ends, expected base RTT, and the train of each direction, or null
-                where an earlier probe has sent it: {packets, bytes, skip, rate_bps}, no packets where none would tell; jitter_us,
-                by which an RTT may differ, where there is any
-    payload_share  payload over IP bytes of a full data packet
 """
 
 from __future__ import annotations
@@ -40,18 +16,22 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import count, pairwise
 from pathlib import Path
+from typing import Any
 
 from .. import LabError
 from ..controllers import LINUX
-from ..guest.agent import IP_UDP
+from ..guest import job, wire
+from ..guest.protocol import IP_UDP
 from ..paths import BUILD
-from .scenario import BIN_MS, Background, Case, Change, Direction, Flow, Red, Scenario
+from . import scenario as plan
+from .scenario import BIN_MS, Case, Scenario
 
 BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
 
-COMMON = {
+COMMON: job.Sysctls = {
     "net.ipv6.conf.all.disable_ipv6": 1,
     "net.ipv6.conf.default.disable_ipv6": 1,
     "net.ipv4.tcp_no_metrics_save": 1,
@@ -61,7 +41,7 @@ COMMON = {
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
 }
-PROFILES = {
+PROFILES: dict[str, job.Sysctls] = {
     # What a current distribution does.
     "linux": {},
     # Closer to the papers' simulators: 40-byte ACKs, no RACK, no tail-loss probe.
@@ -89,83 +69,89 @@ def header_bytes(scenario: Scenario) -> int:
     return 40 if sysctls.get("net.ipv4.tcp_timestamps") == 0 else 52
 
 
+# --- shapes --------------------------------------------------------------------------------
+
+
 def _tc_weight_log(min_packets: int, burst: int) -> int:
-    """n of the weight 2^-n: tc asks for a burst, and takes the largest that lets one of so many packets pass (Floyd and Jacobson 1993, (3))."""
+    """n of the weight 2^-n: tc asks for a burst.
+
+    It takes the largest weight that lets a burst of so many packets pass (Floyd and Jacobson 1993, (3)).
+    """
     return next(n for n in range(1, 32) if burst + 1 - min_packets <= (1 - (1 - 2**-n) ** burst) * 2**n)
 
 
-def _red(red: Red, queue: int, packet: int) -> dict:
-    """The kernel's RED counts bytes (those that tbf counts): thresholds and limit are multiples of the direction's usual packet."""
+def _red(red: plan.Red, queue: int, packet: int) -> job.Red:
+    """The kernel's RED counts bytes, those that tbf counts. Thresholds and limit are multiples of the usual packet."""
     wanted = red.weight_log
     burst = next(b for b in count(red.min) if _tc_weight_log(red.min, b) >= wanted)
-    return {
-        "packet_bytes": packet,
-        "limit_bytes": queue * packet,
-        "min_bytes": red.min * packet,
-        "max_bytes": red.max * packet,
-        "probability": red.probability,
-        "burst": burst,
-        "weight_log": _tc_weight_log(red.min, burst),
-        "ecn": red.ecn,
-    }
+    return job.Red(
+        packet_bytes=packet,
+        limit_bytes=queue * packet,
+        min_bytes=red.min * packet,
+        max_bytes=red.max * packet,
+        probability=red.probability,
+        burst=burst,
+        weight_log=_tc_weight_log(red.min, burst),
+        ecn=red.ecn,
+    )
 
 
-def _shape(direction: Direction, largest: int, usual: int) -> dict:
+def _bottleneck(direction: plan.Direction, largest: int, usual: int) -> job.Bottleneck:
     # Two packets: with one, a timer that fires late loses the credit above it, and with it rate.
-    shape = {"rate_bps": direction.rate, "burst_bytes": 2 * largest, "queue_packets": direction.queue}
-    return shape | ({"red": _red(direction.red, direction.queue, usual)} if direction.red else {})
+    red = _red(direction.red, direction.queue, usual) if direction.red else None
+    return job.Bottleneck(direction.rate, 2 * largest, direction.queue, red)
 
 
-def _propagation(direction: Direction, extra: int = 0) -> dict:
-    shape = {"delay_us": direction.delay + extra, "loss": direction.loss, "reorder": direction.reorder}
-    return shape | {
-        key: value for key, value in (("duplicate", direction.duplicate), ("jitter_us", direction.jitter)) if value
-    }
+def _propagation(direction: plan.Direction, extra: int = 0) -> job.Propagation:
+    return job.Propagation(
+        direction.delay + extra, direction.loss, direction.reorder, direction.duplicate, direction.jitter
+    )
 
 
-def _train(shapes: list[dict]) -> dict:
-    """Packets to measure the slowest of several shapes by: as large as each passes, at most what each queue holds.
+# --- trains --------------------------------------------------------------------------------
+
+
+def _train(queues: list[job.Bottleneck]) -> job.Train:
+    """Packets to measure the slowest of several queues by: as large as each passes, at most what each holds.
 
     A bucket of B bytes lets B + R t through in time t, several the least of these. So the slowest
     spaces the packets once its own bucket is empty and every smaller one has been caught up with.
     A short queue that counts bytes holds too few of the largest, but enough of its usual ones.
     """
-    sizes = [min(s["burst_bytes"] for s in shapes) // 2, *(s["red"]["packet_bytes"] for s in shapes if "red" in s)]
-    trains = [_train_of(shapes, size) for size in sorted(set(sizes), reverse=True) if size <= sizes[0]]
-    return next((t for t in trains if t["packets"]), trains[0])
+    sizes = [min(q.burst_bytes for q in queues) // 2, *(q.red.packet_bytes for q in queues if q.red)]
+    trains = [_train_of(queues, size) for size in sorted(set(sizes), reverse=True) if size <= sizes[0]]
+    return next((t for t in trains if t.packets), trains[0])
 
 
-def _train_of(shapes: list[dict], size: int) -> dict:
-    def held(s: dict) -> int:
-        return s["red"]["limit_bytes"] // size + s["burst_bytes"] // size - 2 if "red" in s else s["queue_packets"]
+def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
+    def held(q: job.Bottleneck) -> int:
+        return q.red.limit_bytes // size + q.burst_bytes // size - 2 if q.red else q.queue_packets
 
-    rate, burst = min((s["rate_bps"], s["burst_bytes"]) for s in shapes)
+    rate, burst = min((q.rate_bps, q.burst_bytes) for q in queues)
     passed = max(
-        burst + rate * max(0, burst - s["burst_bytes"]) / (s["rate_bps"] - rate) if s["rate_bps"] > rate else burst
-        for s in shapes
+        burst + rate * max(0, burst - q.burst_bytes) / (q.rate_bps - rate) if q.rate_bps > rate else burst
+        for q in queues
     )
     skip = math.ceil(passed / size) + 2
-    packets = min(skip + 26, *map(held, shapes))
-    dropped = any(
-        packets**2 * size >> s["red"]["weight_log"] + 1 > s["red"]["min_bytes"] for s in shapes if "red" in s
-    )  # its average would rise so far
-    return {
-        "packets": packets if packets >= skip + 4 and not dropped else 0,
-        "bytes": size,
-        "skip": skip,
-        "rate_bps": rate,
-    }
+    packets = min(skip + 26, *map(held, queues))
+    dropped = any(  # its average would rise so far
+        packets**2 * size >> q.red.weight_log + 1 > q.red.min_bytes for q in queues if q.red
+    )
+    return job.Train(packets if packets >= skip + 4 and not dropped else 0, size, skip, rate)
+
+
+# --- controllers ---------------------------------------------------------------------------
 
 
 def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
-    found = {}
+    found: dict[str, str | None] = {}
     built = sorted({p.name.removesuffix(".bpf.o") for p in BUILD.glob("*.bpf.o")} - {"trace", "use"})
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
         obj = scenario.controllers.get(name, {}).get("object", name)
         if obj in built:
-            found[name] = obj
+            found[name] = str(obj)
         elif obj == name and name in LINUX:
             found[name] = None
         else:
@@ -173,7 +159,7 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     return found
 
 
-def _controller(file: Path, name: str, obj: str | None, given: dict) -> dict:
+def _controller(file: Path, name: str, obj: str | None, given: dict[str, Any]) -> job.Controller:
     values = {k: v for k, v in given.items() if k not in ("object", "loader")}
     loader = given.get("loader", "asymcc")
     if loader not in ("asymcc", "bpftool"):
@@ -182,266 +168,299 @@ def _controller(file: Path, name: str, obj: str | None, given: dict) -> dict:
         raise LabError(
             f"{file}: controllers.{name}: bpftool registers an object as it is, with no other name and no parameters"
         )
-    return {"name": name, "object": obj, "set": values, "loader": loader}
+    return job.Controller(name, obj, values, loader)
 
 
-def _of_controllers(file: Path, changes: list[Change], controllers: list[dict]) -> Iterator[dict]:
-    known = {c["name"]: c for c in controllers}
-    for i, change in enumerate(changes):
+def _of_controllers(case: Case, controllers: list[job.Controller]) -> Iterator[job.SetParameters | job.Command]:
+    known = {c.name: c for c in controllers}
+    for i, change in enumerate(case.scenario.changes):
         if not change.controller:
             continue
-        job = {"at_s": change.at / 1e6, "controller": change.controller, "set": change.set}
-        if change.command:
-            if not known[change.controller]["object"] or known[change.controller]["loader"] != "asymcc":
-                raise LabError(f"{file}: changes.{i}.command: {change.controller} is not one that asymcc loads")
-            job |= {"command": change.command, "set": known[change.controller]["set"] | (change.set or {})}
-        yield job
+        c = known[change.controller]
+        values: job.Parameters = {**(change.set or {})}
+        if not change.command:
+            yield job.SetParameters(change.at / 1e6, c.name, values)
+        elif c.object and c.loader == "asymcc":
+            yield job.Command(change.at / 1e6, c.name, change.command, c.set | values)
+        else:
+            raise LabError(f"{case.file}: changes.{i}.command: {c.name} is not one that asymcc loads")
 
 
-def _of_path(s: Scenario, shapes: list[dict], shaped: dict) -> Iterator[dict]:
-    """What each change makes of the devices' shapes, those before it included."""
-    hops = {(k, d): getattr(hop, d) for k, hop in enumerate(s.path.chain, 1) for d in DIRECTIONS}
-    queues = {(k, d): dict(shape[d]) for k, shape in enumerate(shapes, 1) for d in DIRECTIONS}
-    for change in sorted((c for c in s.changes if c.of_path), key=lambda c: c.at):
-        place, new = (change.hop, change.direction), change.of_path
-        hops[place] = hops[place].model_copy(update={key: value for key, value in new.items() if key != "mtu"})
-        queue, delays = shaped[place]
-        path = []
-        if "rate" in new:
-            queues[place] |= {"rate_bps": change.rate}
-            path.append({"node": queue["node"], "dev": queue["dev"], "shape": dict(queues[place])})
-        if "mtu" in new:
-            path.append({"node": queue["node"], "dev": queue["dev"], "mtu": change.mtu})
-        if "delay" in new or "loss" in new:
-            path += [
-                {"node": end["node"], "dev": end["dev"], "shape": _propagation(hops[place], extra)}
-                for end, extra in delays
-            ]
-        yield {"at_s": change.at / 1e6, "path": path}
+# --- the network ---------------------------------------------------------------------------
 
 
-def compile_job(case: Case, seed: int) -> dict:
+class _Network:
+    """Links and routes in the order they are added: names and addresses follow from it."""
+
+    def __init__(self, mtu: int) -> None:
+        self.mtu = mtu
+        self.links: list[job.Link] = []
+        self.routes: list[job.Route] = []
+        self.ends: dict[tuple[str, str], job.End] = {}  # (node, neighbour): the node's end of their link
+
+    def link(self, a: str, b: str, ab: job.Shape, ba: job.Shape) -> None:
+        k = len(self.links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
+        self.ends[a, b], self.ends[b, a] = (
+            job.End(n, f"{n}-{m}", f"10.77.{k}.{i}", f"02:00:00:00:{k:02x}:{i:02x}", shape)
+            for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba))
+        )
+        self.links.append(job.Link(self.ends[a, b], self.ends[b, a], self.mtu))
+
+    def route(self, node: str, via: str, to: job.End) -> None:
+        """From a node by a neighbour to where an end is."""
+        network = to.addr.rsplit(".", 1)[0] + ".0/30"
+        self._add_route(node, via, network)
+
+    def way_out(self, end: job.End, attrs: list[str]) -> None:
+        """A host's route to everywhere."""
+        self._add_route(end.node, end.dev.removeprefix(f"{end.node}-"), "default", " ".join(attrs))
+
+    def _add_route(self, node: str, via: str, dst: str, attrs: str = "") -> None:
+        self.routes.append(job.Route(node, dst, self.ends[via, node].addr, self.ends[node, via].dev, attrs))
+
+
+Place = tuple[int, str]  # hop, from 1 on; direction
+
+
+class _Hops:
+    """The routers from left to right, with the queues and delays between them."""
+
+    def __init__(self, s: Scenario, network: _Network) -> None:
+        self.s, self.network = s, network
+        self.specs = {(k, d): getattr(hop, d) for k, hop in enumerate(s.path.chain, 1) for d in DIRECTIONS}
+        self.count = len(s.path.chain)
+        self.dumbbell = self.count == 1
+        self.switches = ["left", "right"] if self.dumbbell else [f"sw{k}" for k in range(1, self.count + 2)]
+        self.trunk = self.switches[:1]
+        loads: list[plan.Flow | plan.Background] = [*s.flows, *s.background]
+        self.carrying = {(k, load.direction) for load in loads for k in self.span(load)}  # others carry ACKs only
+        self.queues: dict[Place, job.Bottleneck] = {}
+        self.queue_ends: dict[Place, job.End] = {}
+        self.delay_ends: dict[Place, list[tuple[job.End, int]]] = {}  # each with its extra delay
+        self.watch: list[job.Hop] = []
+        self.strips: list[job.Strip] = []
+        self.rewrites: list[job.Rewrite] = []
+        for k, (left, right) in enumerate(pairwise(self.switches), 1):
+            self._add(k, left, right)
+
+    def span(self, flow: plan.Flow | plan.Background) -> range:
+        """The hops that it crosses."""
+        low, high = sorted(self.s.switches(flow))
+        return range(low, high)
+
+    def _add(self, k: int, left: str, right: str) -> None:
+        ends = self.network.ends
+        for d in DIRECTIONS:
+            mtu = self.s.path.mtu
+            sizes = (mtu, mtu) if (k, d) in self.carrying else (ACK_MTU, header_bytes(self.s))
+            self.queues[k, d] = _bottleneck(self.specs[k, d], *sizes)
+        forward, reverse = (self.queues[k, d] for d in DIRECTIONS)
+        if self.dumbbell:
+            way = [left, right]
+            self.network.link(left, right, forward, reverse)
+        else:
+            way = [left, f"wire{k}", right]
+            self.network.link(left, way[1], forward, _propagation(self.specs[k, "reverse"]))
+            self.network.link(way[1], right, _propagation(self.specs[k, "forward"]), reverse)
+        self.trunk += way[1:]
+        self.queue_ends[k, "forward"], self.queue_ends[k, "reverse"] = ends[left, way[1]], ends[right, way[-2]]
+        self.delay_ends[k, "forward"] = [] if self.dumbbell else [(ends[way[1], right], 0)]
+        self.delay_ends[k, "reverse"] = [] if self.dumbbell else [(ends[way[1], left], 0)]
+        watched = (job.Watched(self.queue_ends[k, d].dev, self.queues[k, d].rate_bps) for d in DIRECTIONS)
+        self.watch.append(job.Hop(f"hop {k}", *watched))
+        self._add_middleboxes(k, {"forward": ends[way[1], left], "reverse": ends[way[-2], right]})
+
+    def _add_middleboxes(self, k: int, entries: dict[str, job.End]) -> None:
+        """At the ends that a direction comes in by."""
+        for direction, entry in entries.items():
+            spec = self.specs[k, direction]
+            if spec.strip:
+                self.strips.append(job.Strip(entry.node, entry.dev, **spec.strip.model_dump()))
+            self.rewrites += [job.Rewrite(entry.node, entry.dev, **r.model_dump()) for r in spec.rewrite]
+
+    def add_hosts(self, left: str, right: str, crossed: range, extra: int = 0) -> tuple[job.End, job.End]:
+        """Link the two to their switches, and route between them. Their ends of the links."""
+        link, ends = self.network.link, self.network.ends
+        first, last = self.switches[crossed[0] - 1], self.switches[crossed[-1]]
+        to_left, to_right = (
+            _propagation(self.specs[1, d], extra) if self.dumbbell else job.Propagation(extra, 0.0, 0.0)
+            for d in ("reverse", "forward")
+        )
+        link(left, first, job.Unshaped(), to_left)
+        link(right, last, job.Unshaped(), to_right)
+        if self.dumbbell:
+            self.delay_ends[1, "forward"].append((ends[last, right], extra))
+            self.delay_ends[1, "reverse"].append((ends[first, left], extra))
+        at_left, at_right = ends[left, first], ends[right, last]
+        for a, b in pairwise(self.trunk[self.trunk.index(first) : self.trunk.index(last) + 1]):
+            self.network.route(a, b, at_right)
+            self.network.route(b, a, at_left)
+        return at_left, at_right
+
+    def changes(self) -> Iterator[job.ChangePath]:
+        """What each change makes of the devices' shapes, those before it included."""
+        specs, queues = dict(self.specs), dict(self.queues)
+        for change in sorted((c for c in self.s.changes if c.of_path), key=lambda c: c.at):
+            assert change.direction
+            place, new = (change.hop, change.direction), change.of_path
+            specs[place] = specs[place].model_copy(update={key: value for key, value in new.items() if key != "mtu"})
+            at = self.queue_ends[place]
+            path: list[job.NewShape | job.NewMtu] = []
+            if change.rate is not None:
+                queues[place] = replace(queues[place], rate_bps=change.rate)
+                path.append(job.NewShape(at.node, at.dev, queues[place]))
+            if change.mtu is not None:
+                path.append(job.NewMtu(at.node, at.dev, change.mtu))
+            if "delay" in new or "loss" in new:
+                path += [
+                    job.NewShape(end.node, end.dev, _propagation(specs[place], extra))
+                    for end, extra in self.delay_ends[place]
+                ]
+            yield job.ChangePath(change.at / 1e6, path)
+
+
+# --- the job -------------------------------------------------------------------------------
+
+
+class _Builder:
+    """Adds the flows and loads of a scenario to its hops, each with hosts of its own."""
+
+    def __init__(self, s: Scenario, seed: int) -> None:
+        self.s, self.rng = s, random.Random(seed)
+        self.network = _Network(s.path.mtu)
+        self.hops = _Hops(s, self.network)
+        # A router has no sockets to look a segment up for before it routes it.
+        router = {"net.ipv4.ip_forward": 1, "net.ipv4.ip_early_demux": 0}
+        self.nodes = [job.Node(n, {**COMMON, **PROFILES[s.profile], **router}) for n in self.hops.trunk]
+        self.flows: list[job.Flow] = []
+        self.probes: list[job.Probe] = []
+        self.trained: set[tuple[int, int]] = set()  # the ways whose rates a probe measures
+        self.background: list[job.Background] = []
+        for i, flow in enumerate(s.flows):
+            self._add_flow(flow, f"src{i}", f"dst{i}")
+        for i, load in enumerate(s.background):
+            self._add_background(load, i, f"cbr{i}", f"void{i}")
+
+    def _add_flow(self, flow: plan.Flow, src: str, dst: str) -> None:
+        s, crossed = self.s, self.hops.span(flow)
+        stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
+        common = {**COMMON, **PROFILES[s.profile]}
+        self.nodes += [job.Node(src, {**common, **stops, **s.sysctls}), job.Node(dst, {**common, **s.sysctls})]
+        data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
+        pair = (src, dst) if flow.direction == "forward" else (dst, src)
+        ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay)
+        addr = {end.node: end.addr for end in ends}
+        for end in ends:
+            attrs = []
+            if end.node == src:  # from the handshake on; iperf3's own option comes after the first segment
+                attrs.append(f"congctl {flow.controller}")
+            if end.node == dst and flow.ack == "every":
+                attrs.append("quickack 1")
+            if end.node == dst and not all((k, ack) in self.hops.carrying for k in crossed):
+                attrs.append(f"mtu lock {ACK_MTU} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
+            self.network.way_out(end, attrs)
+        self.probes.append(self._probe(flow, src, dst, addr, data, ack))
+        for _ in range(flow.count):
+            start = (flow.start + self.rng.random() * s.run.start_jitter) / 1e6
+            times = (start, _seconds(flow.stop), _seconds(flow.resume))
+            self.flows.append(job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times))
+
+    def _probe(self, flow: plan.Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
+        crossed, specs = self.hops.span(flow), self.hops.specs
+        # Full buckets pass a small probe at once.
+        base = sum(specs[k, d].delay for k in crossed for d in DIRECTIONS) + 2 * flow.extra_delay
+        trains, jitter = [], 0
+        for d in (data, ack):
+            train = _train([self.hops.queues[k, d] for k in crossed])
+            if own := sum(specs[k, d].jitter for k in crossed):
+                train = replace(train, packets=0)  # it would measure the jitter
+            trains.append(train)
+            jitter += own
+        gap = max(8e6 * t.bytes / t.rate_bps for t in trains)
+        known = self.s.switches(flow) in self.trained
+        self.trained.add(self.s.switches(flow))
+        return job.Probe(
+            src=src,
+            dst=dst,
+            src_addr=addr[src],
+            dst_addr=addr[dst],
+            base_rtt_us=base,
+            timeout_s=1 + (4 * base + 16 * gap) / 1e6,
+            forward=None if known else trains[0],
+            reverse=None if known else trains[1],
+            jitter_us=jitter,
+        )
+
+    def _add_background(self, load: plan.Background, i: int, src: str, dst: str) -> None:
+        crossed = self.hops.span(load)
+        self.nodes += [job.Node(n, COMMON) for n in (src, dst)]
+        pair = (src, dst) if load.direction == "forward" else (dst, src)
+        ends = self.hops.add_hosts(*pair, crossed)
+        for end in ends:
+            self.network.way_out(end, [])
+        addr = {end.node: end.addr for end in ends}
+        self.background.append(
+            job.Background(
+                id=i,
+                src=src,
+                dst=dst,
+                src_addr=addr[src],
+                dst_addr=addr[dst],
+                payload_bytes=load.packet - IP_UDP,
+                period_ns=round(load.packet * 8e9 / load.rate),
+                start_s=load.start / 1e6,
+                stop_s=_seconds(load.stop),
+                hops=[self.hops.watch[k - 1].name for k in crossed],
+            )
+        )
+
+
+def _seconds(us: int | None) -> float | None:
+    return None if us is None else us / 1e6
+
+
+def plan_job(case: Case, seed: int) -> job.Job:
     s = case.scenario
     try:
         objects = objects_needed(s)
     except LabError as e:
         raise case.wrong(str(e)) from None
-    rng = random.Random(seed)
-    hops = s.path.chain
-    dumbbell = len(hops) == 1
-    spans = [sorted(s.switches(f)) for f in (*s.flows, *s.background)]  # from which switch to which, left to right
-    carried = [
-        {f.direction for f, (low, high) in zip((*s.flows, *s.background), spans) if low <= k < high}
-        for k in range(1, len(hops) + 1)
-    ]
-    links, routes, ends = [], [], {}  # ends: (node, neighbour) -> the node's end of their link
-
-    def link(a: str, b: str, ab: dict, ba: dict) -> None:
-        k = len(links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
-        ends[a, b], ends[b, a] = (
-            {
-                "node": n,
-                "dev": f"{n}-{m}",
-                "addr": f"10.77.{k}.{i}",
-                "mac": f"02:00:00:00:{k:02x}:{i:02x}",
-                "shape": shape,
-            }
-            for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba))
-        )
-        links.append({"a": ends[a, b], "b": ends[b, a], "mtu": s.path.mtu})
-
-    def route(node: str, via: str, to: dict) -> None:
-        routes.append(
-            {
-                "node": node,
-                "dst": to["addr"].rsplit(".", 1)[0] + ".0/30",
-                "via": ends[via, node]["addr"],
-                "dev": ends[node, via]["dev"],
-                "attrs": "",
-            }
-        )
-
-    switches = ["left", "right"] if dumbbell else [f"sw{k}" for k in range(1, len(hops) + 2)]
-    trunk, shapes, watch, strips, rewrites = switches[:1], [], [], [], []  # trunk: every router from left to right
-    shaped: dict[
-        tuple[int, str], tuple[dict, list[tuple[dict, int]]]
-    ] = {}  # (hop, direction): its queue's end; ends with its delay, each with extra
-    for k, (hop, loads, (left, right)) in enumerate(zip(hops, carried, pairwise(switches)), 1):
-        shape = {
-            d: _shape(getattr(hop, d), *(s.path.mtu, s.path.mtu) if d in loads else (ACK_MTU, header_bytes(s)))
-            for d in DIRECTIONS
-        }
-        way = [left, right] if dumbbell else [left, f"wire{k}", right]
-        if dumbbell:
-            link(left, right, shape["forward"], shape["reverse"])
-        else:
-            link(left, way[1], shape["forward"], _propagation(hop.reverse))
-            link(way[1], right, _propagation(hop.forward), shape["reverse"])
-        trunk += way[1:]
-        shapes.append(shape)
-        watch.append(
-            {
-                "name": f"hop {k}",
-                "forward": {"dev": ends[left, way[1]]["dev"], "rate_bps": hop.forward.rate},
-                "reverse": {"dev": ends[right, way[-2]]["dev"], "rate_bps": hop.reverse.rate},
-            }
-        )
-        for direction, entry in ((hop.forward, ends[way[1], left]), (hop.reverse, ends[way[-2], right])):
-            if direction.strip:
-                strips.append({"node": entry["node"], "dev": entry["dev"], **direction.strip.model_dump()})
-            rewrites += [{"node": entry["node"], "dev": entry["dev"], **r.model_dump()} for r in direction.rewrite]
-        shaped[k, "forward"] = ends[left, way[1]], [] if dumbbell else [(ends[way[1], right], 0)]
-        shaped[k, "reverse"] = ends[right, way[-2]], [] if dumbbell else [(ends[way[1], left], 0)]
-    # A router has no sockets to look a segment up for before it routes it.
-    router = {"net.ipv4.ip_forward": 1, "net.ipv4.ip_early_demux": 0}
-    nodes = [{"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **router}} for n in trunk]
-
-    def hosts(src: str, dst: str, flow: Flow | Background, low: int, high: int, extra: int = 0) -> tuple[dict, dict]:
-        """Link the two to their switches, and route between them. Their ends of the links, the left one first."""
-        left_host, right_host = (src, dst) if flow.direction == "forward" else (dst, src)
-        first, last = switches[low - 1], switches[high - 1]
-        behind = {
-            d: _propagation(getattr(hops[0], d), extra)
-            if dumbbell
-            else {"delay_us": extra, "loss": 0.0, "reorder": 0.0}
-            for d in DIRECTIONS
-        }
-        link(left_host, first, {}, behind["reverse"])
-        link(right_host, last, {}, behind["forward"])
-        if dumbbell:
-            shaped[1, "forward"][1].append((ends[last, right_host], extra))
-            shaped[1, "reverse"][1].append((ends[first, left_host], extra))
-        at_left, at_right = ends[left_host, first], ends[right_host, last]
-        for left, right in pairwise(trunk[trunk.index(first) : trunk.index(last) + 1]):
-            route(left, right, at_right)
-            route(right, left, at_left)
-        return at_left, at_right
-
-    def way_out(end: dict, attrs: list[str]) -> None:
-        via = end["dev"].removeprefix(f"{end['node']}-")
-        routes.append(
-            {
-                "node": end["node"],
-                "dst": "default",
-                "via": ends[via, end["node"]]["addr"],
-                "dev": end["dev"],
-                "attrs": " ".join(attrs),
-            }
-        )
-
-    flows, probes, trained = [], [], set()
-    for i, (flow, (low, high)) in enumerate(zip(s.flows, spans)):
-        src, dst = f"src{i}", f"dst{i}"
-        stops = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
-        nodes += [
-            {"name": n, "sysctls": {**COMMON, **PROFILES[s.profile], **own, **s.sysctls}}
-            for n, own in ((src, stops), (dst, {}))
-        ]
-        data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
-        at = hosts(src, dst, flow, low, high, flow.extra_delay)
-        host = {end["node"]: end for end in at}
-        crossed = range(low - 1, high - 1)
-        for end in at:
-            node, attrs = end["node"], []
-            if node == src:  # from the handshake on; iperf3's own option comes after the first segment
-                attrs.append(f"congctl {flow.controller}")
-            if node == dst:
-                if flow.ack == "every":
-                    attrs.append("quickack 1")
-                if any(ack not in carried[k] for k in crossed):  # a small bucket would never pass more
-                    attrs.append(f"mtu lock {ACK_MTU} advmss {s.path.mtu - 40}")
-            way_out(end, attrs)
-        for _ in range(flow.count):
-            flows.append(
-                {
-                    "id": len(flows),
-                    "src": src,
-                    "dst": dst,
-                    "src_addr": host[src]["addr"],
-                    "dst_addr": host[dst]["addr"],
-                    "controller": flow.controller,
-                    "start_s": (flow.start + rng.random() * s.run.start_jitter) / 1e6,
-                    "stop_s": None if flow.stop is None else flow.stop / 1e6,
-                    "resume_s": None if flow.resume is None else flow.resume / 1e6,
-                }
-            )
-        # Full buckets pass a small probe at once.
-        base = sum(hops[k].forward.delay + hops[k].reverse.delay for k in crossed) + 2 * flow.extra_delay
-        trains = [_train([shapes[k][d] for k in crossed]) for d in (data, ack)]
-        jitters = [sum(getattr(hops[k], d).jitter for k in crossed) for d in (data, ack)]
-        trains = [
-            train | {"packets": 0} if jitter else train for train, jitter in zip(trains, jitters)
-        ]  # it would measure the jitter
-        gap = max(8e6 * t["bytes"] / t["rate_bps"] for t in trains)
-        known = s.switches(flow) in trained
-        trained.add(s.switches(flow))
-        probes.append(
-            {
-                "src": src,
-                "dst": dst,
-                "src_addr": host[src]["addr"],
-                "dst_addr": host[dst]["addr"],
-                "base_rtt_us": base,
-                "timeout_s": 1 + (4 * base + 16 * gap) / 1e6,
-                "forward": None if known else trains[0],
-                "reverse": None if known else trains[1],
-            }
-            | ({"jitter_us": sum(jitters)} if any(jitters) else {})
-        )
-    background = []
-    for i, (load, (low, high)) in enumerate(zip(s.background, spans[len(s.flows) :])):
-        src, dst = f"cbr{i}", f"void{i}"
-        nodes += [{"name": n, "sysctls": COMMON} for n in (src, dst)]
-        at = hosts(src, dst, load, low, high)
-        for end in at:
-            way_out(end, [])
-        addr = {end["node"]: end["addr"] for end in at}
-        background.append(
-            {
-                "id": i,
-                "src": src,
-                "dst": dst,
-                "src_addr": addr[src],
-                "dst_addr": addr[dst],
-                "payload_bytes": load.packet - IP_UDP,
-                "period_ns": round(load.packet * 8e9 / load.rate),
-                "start_s": load.start / 1e6,
-                "stop_s": None if load.stop is None else load.stop / 1e6,
-                "hops": [f"hop {k}" for k in range(low, high)],
-            }
-        )
-    controllers = [
-        _controller(case.file, name, obj, s.controllers.get(name, {})) for name, obj in sorted(objects.items())
-    ]
-    return {
-        "seed": seed,
-        "duration_s": s.run.duration / 1e6,
-        "measure_from_s": s.run.measure_from / 1e6,
-        "bin_ms": BIN_MS,
-        "trace_state": s.run.trace_state,
-        "traffic": s.run.traffic,
-        "capture": s.run.capture,
-        "audit": s.run.audit,
-        "nodes": nodes,
-        "must_have": sorted(s.sysctls),
-        "links": links,
-        "strips": strips,
-        "routes": routes,
-        "flows": flows,
-        "background": background,
-        "changes": [*_of_controllers(case.file, s.changes, controllers), *_of_path(s, shapes, shaped)],
-        "controllers": controllers,
-        "watch": watch,
-        "probes": probes,
-        "payload_share": 1 - header_bytes(s) / s.path.mtu,
-        **({"rewrites": rewrites} if rewrites else {}),
-        **({"verify": True} if s.run.verify else {}),
-    }
+    controllers = [_controller(case.file, name, o, s.controllers.get(name, {})) for name, o in sorted(objects.items())]
+    built = _Builder(s, seed)
+    return job.Job(
+        seed=seed,
+        duration_s=s.run.duration / 1e6,
+        measure_from_s=s.run.measure_from / 1e6,
+        bin_ms=BIN_MS,
+        trace_state=s.run.trace_state,
+        traffic=s.run.traffic,
+        capture=s.run.capture,
+        audit=s.run.audit,
+        nodes=built.nodes,
+        must_have=sorted(s.sysctls),
+        links=built.network.links,
+        strips=built.hops.strips,
+        routes=built.network.routes,
+        flows=built.flows,
+        background=built.background,
+        changes=[*_of_controllers(case, controllers), *built.hops.changes()],
+        controllers=controllers,
+        watch=built.hops.watch,
+        probes=built.probes,
+        payload_share=1 - header_bytes(s) / s.path.mtu,
+        rewrites=built.hops.rewrites,
+        verify=s.run.verify,
+    )
 
 
-def job_objects(job: dict) -> list[Path]:
+def compile_job(case: Case, seed: int) -> dict[str, Any]:
+    """The job as JSON has it: what goes to the agent, and into the hash of its results."""
+    return wire.dump(plan_job(case, seed))
+
+
+def job_objects(compiled: dict) -> list[Path]:
     """The BPF objects that a job brings along."""
-    names = {c["object"] for c in job["controllers"] if c["object"]} | {
-        "use" for c in job["changes"] if c.get("command") == "use"
+    names = {c["object"] for c in compiled["controllers"] if c["object"]} | {
+        "use" for c in compiled["changes"] if c.get("command") == "use"
     }
     return [BUILD / f"{name}.bpf.o" for name in sorted(names)]

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..guest.protocol import IP_UDP
+
 ETHERNET = 14  # bytes
-IP_UDP = 28
 
 
 def jain(x) -> float:

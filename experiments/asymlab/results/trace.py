@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import LabError
-from ..guest.agent import FLOW_PORT
+from ..guest.protocol import FLOW_PORT
 
 HEADER = np.dtype(
     [("magic", "S8"), ("version", "<u4"), ("record", "<u4"), ("bin_ns", "<u8"), ("start_ns", "<u8"), ("_", "V32")]

@@ -433,7 +433,18 @@ def execute_on_host(task: Task) -> store.Run:
         env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
         began = time.monotonic()
         p = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "TERM", sys.executable, agent.__file__, str(job), str(out), str(BUILD)],
+            [
+                "setpriv",
+                "--pdeathsig",
+                "TERM",
+                sys.executable,
+                "-P",
+                "-m",
+                agent.__name__,
+                str(job),
+                str(out),
+                str(BUILD),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from asymlab.guest.agent import FLOW_PORT
+from asymlab.guest.protocol import FLOW_PORT
 from asymlab.results import capture
 
 TITLE = "TCP Formosa"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ... import LabError
-from ...guest import agent
+from ...guest.protocol import COMPARE_BYTES
 from ...plan import topology
 from ...plan.scenario import Case, Direction
 from ...results import metrics, store
@@ -34,7 +34,7 @@ def content(v: View) -> Iterator[tuple[str, str]]:
             yield flow["controller"], f"flow {flow['id']}: byte {told['wrong_at']} is not the one that was sent"
         acked, waits = (
             int(acks["acked"].astype("u8").sum()),
-            agent.COMPARE_BYTES + 2 * int(acks["cwnd"].max(initial=0)) * v.scenario.path.mtu,
+            COMPARE_BYTES + 2 * int(acks["cwnd"].max(initial=0)) * v.scenario.path.mtu,
         )
         if acked > told["bytes"] + waits:  # what its reader has not been woken for, and what came since
             yield flow["controller"], f"flow {flow['id']}: {acked} bytes are acknowledged, {told['bytes']} were read"

@@ -7,7 +7,9 @@ import json
 import re
 
 from ... import LabError
-from ...guest import agent
+from ...guest import audit
+from ...guest.job import Refusals
+from ...guest.system import Failure
 from ...machine import image, vm
 from ...paths import BUILD, REPO
 from .outcome import Column, Outcome, Result
@@ -53,7 +55,7 @@ def were_refused(said: dict[str, dict]) -> Result:
 def refusals(column: Column) -> Result:
     try:
         return refused_in_guest(column.image) if column.image else refused_here()
-    except (LabError, agent.Failure) as e:
+    except (LabError, Failure) as e:
         return Result({"runs": str(e)})
 
 
@@ -68,4 +70,4 @@ def refused_here() -> Result:
         name: [str(BUILD / argv[0]) if argv[0] == "asymcc" else argv[0], *argv[1:]]
         for name, argv in attempts(str(BUILD / "verifier")).items()
     }
-    return were_refused(agent.refusals(found))
+    return were_refused(audit.refusals(Refusals(1, found)))

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What the kernel has of the controllers: what they leave behind, what it says meanwhile, what it refuses."""
+
+import contextlib
+import json
+import os
+import subprocess
+import time
+
+from .job import Refusals
+from .system import sh
+
+LOG_WARNING = 4
+Objects = dict[tuple[str, int], str]  # (kind, id): name
+
+
+def in_kernel() -> Objects:
+    """The controllers' programs and registrations that the kernel has now."""
+    kinds = {"prog": ("struct_ops", "sock_ops", "cgroup_skb"), "map": ("struct_ops",)}
+    return {
+        (kind, o["id"]): f"{kind} {o['id']} {o.get('name', '')}"
+        for kind, types in kinds.items()
+        for o in json.loads(sh("bpftool", "-j", kind, "show"))
+        if o.get("type") in types
+    }
+
+
+def left_over(mine: Objects) -> list[str]:
+    """Names of those of `mine` that the kernel still has; it frees a program some time after its last socket."""
+    for _ in range(50):
+        if not (left := mine.keys() & in_kernel().keys()):
+            break
+        time.sleep(0.1)
+    return sorted(mine[key] for key in left)
+
+
+class KernelLog:
+    """What the kernel says from now on at the level of a warning or worse."""
+
+    def __init__(self) -> None:
+        self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        os.lseek(self.fd, 0, os.SEEK_END)
+
+    def finish(self) -> list[str]:
+        lines = []
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                head, _, text = os.read(self.fd, 8192).decode(errors="replace").partition(";")
+                if int(head.split(",")[0]) & 7 <= LOG_WARNING:
+                    lines.append(text.splitlines()[0])
+        os.close(self.fd)
+        return lines
+
+
+class Audit:
+    """From before the controllers are loaded until all is taken down."""
+
+    def __init__(self) -> None:
+        self.log = KernelLog()
+        self.before = in_kernel()
+        self.mine: Objects = {}
+
+    def look(self) -> None:
+        """What is ours of what the kernel has now."""
+        self.mine.update({key: name for key, name in in_kernel().items() if key not in self.before})
+
+    def finish(self) -> dict:
+        left = left_over(self.mine)
+        return {"loaded": sorted(self.mine.values()), "left": left, "kernel_log": self.log.finish()}
+
+
+def refusals(job: Refusals) -> dict[str, dict]:
+    """What the kernel shall not take: how each command that tries it ends, its words, and what is left of it then."""
+    said = {}
+    for name, argv in job.refused.items():
+        p = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=60)
+        left = {key: what for key, what in in_kernel().items() if "refused" in what}
+        said[name] = {"code": p.returncode, "words": p.stdout + p.stderr, "left": left_over(left)}
+    return said

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Whether this machine can run the job, and whether the network that was built is the job's."""
+
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import time
+from typing import Any
+
+from .controllers import cgroup_mount, in_cgroup
+from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
+from .net import Namespaces, offloads_on, stripper
+from .protocol import IP_UDP
+from .system import SO_TIMESTAMPNS, sh
+
+PROBE_PORT = 7
+TOOLS = ("ip", "tc", "asymcc")
+Stamped = tuple[bytes, int, Any]  # payload, the kernel's receive time in ns, sender
+
+
+# --- requirements --------------------------------------------------------------------------
+
+
+def missing(job: Job, ns: Namespaces, objects: str) -> list[str]:
+    """What this machine lacks for the job: a list of sentences, empty if it can run."""
+    if os.geteuid() != 0:
+        return ["not root: namespaces and BPF need it"]
+    if lacks := _tools_missing(job):
+        return lacks
+    ns.add("probe")
+    lacks += _qdiscs_missing(job, ns)
+    if job.strips:
+        with ns.enter("probe"):
+            p = subprocess.run(["nft", "-f", "-"], input=stripper("lo", [253], False), capture_output=True, text=True)
+        if p.returncode:
+            lacks.append("kernel whose nf_tables cannot strip TCP options (CONFIG_NF_TABLES, Linux 5.18)")
+    if in_cgroup(job, objects) and not cgroup_mount():
+        lacks.append("no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup` does it where systemd does not")
+    return lacks + _controllers_missing(job, ns)
+
+
+def _tools_missing(job: Job) -> list[str]:
+    tools = {
+        *TOOLS,
+        *(c.loader for c in job.controllers),
+        *(["nft"] if job.strips or job.rewrites else []),
+        *(["iperf3"] if job.traffic == "iperf3" else []),
+    }
+    lacks = [f"{tool}: not installed" for tool in sorted(tools) if not shutil.which(tool)]
+    if not os.path.exists("/sys/kernel/btf/vmlinux"):
+        lacks.append("kernel without BTF (CONFIG_DEBUG_INFO_BTF): no struct_ops, no tracing")
+    return lacks
+
+
+def _qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
+    shapes = [end.shape for end in job.ends]
+    needed = {
+        "tbf": any(isinstance(s, Bottleneck) for s in shapes),
+        "gred": any(isinstance(s, Bottleneck) and s.red for s in shapes),
+        "netem": any(isinstance(s, Propagation) and (s.delay_us or s.loss or s.duplicate) for s in shapes),
+    }
+    lacks = []
+    for kind, options in (
+        ("tbf", "rate 1mbit burst 2000 limit 10000"),
+        ("netem", "delay 1ms"),
+        ("gred", "setup vqs 1 default 0"),
+    ):
+        if needed[kind]:
+            qdisc = ["tc", "-n", ns.name("probe"), "qdisc"]
+            p = subprocess.run([*qdisc, "add", "dev", "lo", "root", kind, *options.split()], capture_output=True)
+            if p.returncode:
+                lacks.append(f"kernel without qdisc {kind} (CONFIG_NET_SCH_{kind.upper()})")
+            sh(*qdisc, "del", "dev", "lo", "root", check=False)
+    return lacks
+
+
+def _controllers_missing(job: Job, ns: Namespaces) -> list[str]:
+    lacks = []
+    loaded = {c.name for c in job.controllers if c.object}
+    with ns.enter("probe"):
+        s = socket.socket()
+        for name in sorted({f.controller for f in job.flows} - loaded):
+            try:
+                s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, name.encode())
+            except OSError:
+                lacks.append(f"kernel without controller {name} (CONFIG_TCP_CONG_{name.upper()})")
+        s.close()
+    return lacks
+
+
+# --- probes --------------------------------------------------------------------------------
+
+
+def stamped_receive(sock: socket.socket) -> Stamped | None:
+    """The next datagram; None after the time limit."""
+    try:
+        data, control, _, peer = sock.recvmsg(2048, 128)
+    except TimeoutError:
+        return None
+    sec, nsec = struct.unpack("qq", control[0][2])
+    return data, sec * 10**9 + nsec, peer
+
+
+def probe_sockets(ns: Namespaces, probe: Probe) -> list[socket.socket]:
+    pair = []
+    for node, addr in ((probe.src, probe.src_addr), (probe.dst, probe.dst_addr)):
+        with ns.enter(node):
+            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        s.bind((addr, PROBE_PORT))
+        s.settimeout(probe.timeout_s)
+        pair.append(s)
+    return pair
+
+
+def expect(sock: socket.socket, number: int) -> Stamped | None:
+    """The datagram of that number: others are late, or come twice."""
+    while (got := stamped_receive(sock)) and struct.unpack_from("<I", got[0])[0] != number:
+        pass
+    return got
+
+
+def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | None:
+    """The middle one of seven round trips of a small datagram, us; None if none came back.
+
+    Where packets overtake, few are shorter.
+    """
+    took: list[int] = []
+    for i in range(50):
+        datagram = struct.pack("<I14x", i)
+        sent = time.time_ns()
+        src.sendto(datagram, (probe.dst_addr, PROBE_PORT))
+        there = expect(dst, i)
+        if not there:
+            continue
+        back = time.time_ns()
+        dst.sendto(datagram, there[2])
+        here = expect(src, i)
+        if here:
+            took.append((here[1] - back) + (there[1] - sent))
+        if len(took) == 7:
+            break
+    return sorted(took)[len(took) // 2] / 1000 if took else None
+
+
+def link_rate(sender: socket.socket, receiver: socket.socket, to: str, train: Train) -> tuple[float, float]:
+    """IP bit/s of a back-to-back train's arrivals, at least and at most; 0 if none came.
+
+    They are apart if packets were lost: those took their time at the slowest queue, or never came to it.
+    Packets that overtook count as lost.
+    """
+    for i in range(train.packets):
+        sender.sendto(struct.pack("<I", i).ljust(train.bytes - IP_UDP, b"\0"), (to, PROBE_PORT))
+    came: dict[int, int] = {}  # number: when first
+    while len(came) < train.packets and (got := stamped_receive(receiver)):
+        if len(got[0]) == train.bytes - IP_UDP:
+            came.setdefault(struct.unpack_from("<I", got[0])[0], got[1])
+    # From the last on, those that no earlier packet follows, be it one of the first that are skipped.
+    kept, lowest = [], train.packets
+    for number, at in reversed(came.items()):
+        if number < lowest:
+            lowest = number
+            if number >= train.skip:
+                kept.append((number, at))
+    if len(kept) < 2:
+        return 0.0, 0.0
+    (first, t0), (last, t1) = kept[-1], kept[0]
+    least, most = (packets * train.bytes * 8e9 / (t1 - t0) for packets in (len(kept) - 1, last - first))
+    return least, most
+
+
+# --- the self-check ------------------------------------------------------------------------
+
+
+def self_check(job: Job, ns: Namespaces) -> list[dict]:
+    """Measures the network before any flow runs; each entry: what, expected, measured, ok."""
+    rows = []
+    queues = [(end, end.shape) for end in job.ends if isinstance(end.shape, Bottleneck)]
+    for number, probe in enumerate(job.probes):
+        if number:  # trains have emptied the buckets
+            time.sleep(max(8 * shape.burst_bytes / shape.rate_bps for _, shape in queues))
+        rows += _check_probe(ns, probe)
+    rows += [_check_queue(ns, end, shape) for end, shape in queues]
+    on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
+    return [*rows, _row("offloads that are on", [], on, not on)]
+
+
+def _row(what: str, expected: Any, measured: Any, ok: bool) -> dict:
+    return {"what": what, "expected": expected, "measured": measured, "ok": ok}
+
+
+def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
+    src, dst = probe_sockets(ns, probe)
+    between, expected, rtt = f"{probe.src}-{probe.dst}", probe.base_rtt_us, base_rtt(src, dst, probe)
+    good = rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected) + probe.jitter_us
+    rows = [_row(f"base RTT {between}, us", expected, rtt, good)]
+    for key, train, sender, receiver, to in (
+        ("forward", probe.forward, src, dst, probe.dst_addr),
+        ("reverse", probe.reverse, dst, src, probe.src_addr),
+    ):
+        what = f"{key} rate {between}, bit/s"
+        if train and train.packets:
+            low, high = link_rate(sender, receiver, to, train)
+            good = low <= 1.02 * train.rate_bps and high >= 0.98 * train.rate_bps
+            rows.append(_row(what, train.rate_bps, high, good))
+        elif train:
+            why = "jitter would be measured" if probe.jitter_us else "the queue is too short for a train"
+            rows.append(_row(what, train.rate_bps, f"not measured: {why}", True))
+    src.close()
+    dst.close()
+    return rows
+
+
+def _check_queue(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
+    text = sh("tc", "-n", ns.name(end.node), "-d", "-j", "qdisc", "show", "dev", end.dev)
+    queue = {q["kind"]: q["options"] for q in json.loads(text)}
+    if shape.red:
+        wanted = _as_tc_tells(shape.red)
+        told = queue["gred"]["vqs"][0].items() if "gred" in queue else None
+        measured = None if told is None else {key: value for key, value in told if key in wanted}
+        return _row(f"queue of {end.dev}, RED's bytes", wanted, measured, measured == wanted)
+    limit = queue.get("pfifo", {}).get("limit")
+    return _row(f"queue of {end.dev}, packets", shape.queue_packets, limit, limit == shape.queue_packets)
+
+
+def _as_tc_tells(red: Red) -> dict:
+    return {
+        "limit": red.limit_bytes,
+        "min": red.min_bytes,
+        "max": red.max_bytes,
+        "ewma": red.weight_log,
+        "ecn": red.ecn,
+    }

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Counters of the machine and of the nodes, read at two moments of the experiment."""
+
+import json
+import os
+import time
+
+from .job import Job, Unshaped
+from .net import Namespaces
+from .system import sh
+
+
+def snapshot(job: Job, ns: Namespaces) -> dict:
+    hosts = sorted({f.src for f in job.flows})
+    return {
+        "t_ns": time.monotonic_ns(),
+        "cpu_idle_s": cpu_idle(),
+        "qdisc": qdisc_counters(job, ns),
+        "tcp": {h: netstat(ns, h) for h in hosts},
+        "udp": {load.dst: netstat(ns, load.dst, ("Udp",)) for load in job.background},
+    }
+
+
+def cpu_idle() -> float:
+    """Seconds that the mean CPU has idled since boot."""
+    with open("/proc/stat") as f:
+        ticks = [int(v) for v in f.readline().split()[1:]]
+    return (ticks[3] + ticks[4]) / os.sysconf("SC_CLK_TCK") / (os.cpu_count() or 1)
+
+
+def netstat(ns: Namespaces, node: str, groups: tuple[str, ...] = ("Tcp", "TcpExt")) -> dict[str, int]:
+    """Counters of a node: those of TcpExt and Tcp, or of other groups."""
+    counters: dict[str, int] = {}
+    with ns.enter(node):
+        for path in ("/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"):
+            with open(path) as f:
+                lines = f.read().splitlines()
+            for names, values in zip(lines[::2], lines[1::2]):
+                group = names.split(":")[0]
+                if group in groups:
+                    counters |= {f"{group}{n}": int(v) for n, v in zip(names.split()[1:], values.split()[1:])}
+    return counters
+
+
+def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:
+    out = {}
+    for end in job.ends:
+        if end.shape != Unshaped():
+            text = sh("tc", "-n", ns.name(end.node), "-s", "-j", "qdisc", "show", "dev", end.dev)
+            queues = json.loads(text)
+            root = next(q for q in queues if q.get("root"))
+            out[end.dev] = {k: root[k] for k in ("bytes", "packets", "drops", "backlog", "qlen")}
+            for red in (q for q in queues if q["kind"] == "gred"):
+                queue = red["options"]["vqs"][0]
+                out[end.dev]["marks"] = queue["prob_mark"] + queue["forced_mark"]
+    return out

@@ -1,0 +1,287 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The job: all that the agent needs to know of an experiment, with nothing left open.
+
+The host builds it (plan/topology.py), the agent runs it. Between them it is JSON (wire.py).
+
+Names of fields end in their unit: _s, _ms, _us, _ns; _bps for bit/s of IP packets; _bytes; _packets.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from .protocol import NAME, SYSCTL, VALUE
+from .wire import Matching
+
+Name = Annotated[str, Matching(NAME)]
+Device = Annotated[str, Matching("[a-z0-9-]{1,15}")]
+Address = Annotated[str, Matching(r"[0-9.]{7,15}")]
+Mac = Annotated[str, Matching("[0-9a-f:]{17}")]
+Sysctls = dict[Annotated[str, Matching(SYSCTL)], Annotated[int | str, Matching("[ -~]{1,200}")]]
+Parameters = dict[Name, Annotated[int | str, Matching(VALUE)]]
+
+
+# --- the network ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Node:
+    """A network namespace."""
+
+    name: Name
+    sysctls: Sysctls
+
+
+@dataclass(frozen=True)
+class Red:
+    """Random early detection, as the kernel counts it."""
+
+    packet_bytes: int  # of the direction's usual packet
+    limit_bytes: int
+    min_bytes: int
+    max_bytes: int
+    probability: float
+    burst: int  # packets that tc derives the weight from
+    weight_log: int  # n of the weight 2^-n that comes of it
+    ecn: bool
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """A rate and its queue."""
+
+    rate_bps: int
+    burst_bytes: int
+    queue_packets: int
+    red: Red | None = None
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """A delay with loss, reordering and duplication; each of the three a share of the packets."""
+
+    delay_us: int
+    loss: float
+    reorder: float
+    duplicate: float = 0.0
+    jitter_us: int = 0
+
+
+@dataclass(frozen=True)
+class Unshaped:
+    """Nothing of either."""
+
+
+Shape = Bottleneck | Propagation | Unshaped
+
+
+@dataclass(frozen=True)
+class End:
+    """A node's end of a link, and the shape of what leaves by it."""
+
+    node: Name
+    dev: Device
+    addr: Address
+    mac: Mac
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Link:
+    a: End
+    b: End
+    mtu: int
+
+    @property
+    def ends(self) -> tuple[End, End]:
+        return self.a, self.b
+
+
+@dataclass(frozen=True)
+class Route:
+    node: Name
+    dst: Annotated[str, Matching("default|[0-9.]{7,15}/[0-9]{1,2}")]
+    via: Address
+    dev: Device
+    attrs: Annotated[str, Matching("[a-z0-9_ ]*")]  # more words of `ip route`
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A middlebox: TCP options of these kinds become NOPs in what comes in by a device."""
+
+    node: Name
+    dev: Device
+    kinds: list[int]
+    syn: bool  # in SYN segments, too
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A middlebox: 16 bits of a TCP option are others in what comes in by a device."""
+
+    node: Name
+    dev: Device
+    kind: int
+    offset: int  # bytes from the option's first
+    value: int
+
+
+# --- what runs over it ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Controller:
+    name: Name
+    object: Name | None  # the BPF object it comes from; None: the kernel has it
+    set: Parameters
+    loader: Literal["asymcc", "bpftool"]
+
+
+@dataclass(frozen=True)
+class Flow:
+    id: int
+    src: Name
+    dst: Name
+    src_addr: Address
+    dst_addr: Address
+    controller: Name
+    start_s: float
+    stop_s: float | None
+    resume_s: float | None
+
+
+@dataclass(frozen=True)
+class Background:
+    """UDP datagrams at a constant bit rate."""
+
+    id: int
+    src: Name
+    dst: Name
+    src_addr: Address
+    dst_addr: Address
+    payload_bytes: int
+    period_ns: int
+    start_s: float
+    stop_s: float | None
+    hops: list[str]  # the names of those it crosses
+
+
+# --- what changes meanwhile ----------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SetParameters:
+    at_s: float
+    controller: Name
+    set: Parameters
+
+
+@dataclass(frozen=True)
+class Command:
+    """As a user may type it; `set`: all parameters that the controller has from then on."""
+
+    at_s: float
+    controller: Name
+    command: Literal["replace", "unload", "drain", "load", "use", "unuse"]
+    set: Parameters
+
+
+@dataclass(frozen=True)
+class NewShape:
+    node: Name
+    dev: Device
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class NewMtu:
+    node: Name
+    dev: Device
+    mtu: int
+
+
+@dataclass(frozen=True)
+class ChangePath:
+    at_s: float
+    path: list[NewShape | NewMtu]
+
+
+# --- what is measured ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A direction of a hop: the device of its bottleneck."""
+
+    dev: Device
+    rate_bps: int
+
+
+@dataclass(frozen=True)
+class Hop:
+    name: str
+    forward: Watched
+    reverse: Watched
+
+
+@dataclass(frozen=True)
+class Train:
+    """Packets back to back, to measure a rate by."""
+
+    packets: int  # 0: none would tell
+    bytes: int
+    skip: int  # the first ones, which full buckets pass at once
+    rate_bps: int  # expected
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A self-check between two hosts."""
+
+    src: Name
+    dst: Name
+    src_addr: Address
+    dst_addr: Address
+    base_rtt_us: int  # expected
+    timeout_s: float
+    forward: Train | None  # None: an earlier probe measures the same way
+    reverse: Train | None
+    jitter_us: int = 0  # by which an RTT may differ
+
+
+@dataclass(frozen=True)
+class Job:
+    seed: int
+    duration_s: float
+    measure_from_s: float
+    bin_ms: int  # of the traces' series
+    trace_state: bool  # the controllers' private state, too
+    traffic: Literal["iperf3", "plain"]
+    capture: bool  # headers of what leaves the first hop's queues
+    audit: bool  # look for what the controllers leave in the kernel
+    nodes: list[Node]
+    must_have: list[str]  # sysctls that the kernel must know
+    links: list[Link]
+    strips: list[Strip]
+    routes: list[Route]
+    flows: list[Flow]
+    background: list[Background]
+    changes: list[SetParameters | Command | ChangePath]
+    controllers: list[Controller]
+    watch: list[Hop]  # from left to right
+    probes: list[Probe]
+    payload_share: float  # payload over IP bytes of a full data packet
+    rewrites: list[Rewrite] = field(default_factory=list)
+    verify: bool = False  # receivers compare what arrives
+
+    @property
+    def ends(self) -> list[End]:
+        return [end for link in self.links for end in link.ends]
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """Instead of an experiment, in a guest: commands that the kernel shall refuse, by name."""
+
+    seed: int
+    refused: dict[Name, list[str]]

@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The job's network: namespaces, links, shaping, middleboxes, routes."""
+
+import ctypes
+import fcntl
+import math
+import os
+import socket
+import struct
+
+from .job import Bottleneck, End, Job, NewMtu, NewShape, Propagation, Rewrite, Route, Shape
+from .system import LIBC, Failure, sh
+
+CLONE_NEWNET = 0x40000000
+SIOCETHTOOL = 0x8946
+OFFLOADS = {  # what to ask the kernel, and what to tell it
+    "tcp-segmentation-offload": (0x1E, 0x1F),
+    "generic-segmentation-offload": (0x23, 0x24),
+    "generic-receive-offload": (0x2B, 0x2C),
+}
+# How fast RED's average falls in an idle queue. tc counts that time in ticks of 64 ns, the kernel in us; and tc means
+# a power of e where the kernel takes one of 2. The bandwidth that tc asks for serves nothing else.
+RED_IDLE = 1000 / 64 / math.log(2)
+MIDDLEBOX = (
+    "add table ip lab\n"
+    "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
+    "add rule ip lab middlebox iifname {dev} {rule}\n"
+)
+
+
+class Namespaces:
+    """The job's nodes as network namespaces; gone with `close`, whatever happened."""
+
+    def __init__(self, prefix: str):
+        self.prefix = prefix
+        self.made: list[str] = []
+        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+
+    def name(self, node: str) -> str:
+        return self.prefix + node
+
+    def add(self, node: str) -> None:
+        sh("ip", "netns", "add", self.name(node))
+        self.made.append(self.name(node))
+
+    def enter(self, node: str) -> "_Inside":
+        return _Inside(self, node)
+
+    def ip(self, node: str, commands: list[str]) -> None:
+        sh("ip", "-n", self.name(node), "-batch", "-", text="\n".join(commands) + "\n")
+
+    def tc(self, node: str, commands: list[str]) -> None:
+        sh("tc", "-n", self.name(node), "-batch", "-", text="\n".join(commands) + "\n")
+
+    def close(self) -> None:
+        while self.made:
+            sh("ip", "netns", "del", self.made.pop())
+
+
+class _Inside:
+    """`with namespaces.enter(node)`: sockets, processes and /proc/sys of that node."""
+
+    def __init__(self, namespaces: Namespaces, node: str):
+        self.home, self.path = namespaces.home, f"/run/netns/{namespaces.name(node)}"
+
+    def __enter__(self) -> None:
+        fd = os.open(self.path, os.O_RDONLY)
+        self._set(fd)
+        os.close(fd)
+
+    def __exit__(self, *_: object) -> None:
+        self._set(self.home)
+
+    @staticmethod
+    def _set(fd: int) -> None:
+        if LIBC.setns(fd, CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), "setns")
+
+
+def write_sysctls(values: dict) -> dict[str, list[str] | None]:
+    """Set those the kernel has; returns what each is afterwards (None: not on this kernel)."""
+    after: dict[str, list[str] | None] = {}
+    for key, value in values.items():
+        path = "/proc/sys/" + key.replace(".", "/")
+        try:
+            with open(path, "w") as f:
+                f.write(str(value))
+            with open(path) as f:
+                after[key] = f.read().split()
+        except FileNotFoundError:
+            after[key] = None
+        except OSError as e:
+            raise Failure(f"sysctl {key}={value}: {e.strerror}") from None
+    return after
+
+
+# --- shaping -------------------------------------------------------------------------------
+
+
+def qdisc_commands(dev: str, shape: Shape, verb: str = "add") -> list[str]:
+    """tc commands for one direction of a link; with the verb "change", for another shape of the same kind."""
+    if isinstance(shape, Bottleneck):
+        return _bottleneck(dev, shape, verb)
+    if isinstance(shape, Propagation):
+        return _propagation(dev, shape, verb)
+    return []
+
+
+def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
+    rate = (
+        f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
+        f"tbf rate {shape.rate_bps}bit burst {shape.burst_bytes} limit 1000000000"
+    )
+    if not (red := shape.red):  # a changed tbf has given the queue its own limit
+        return [rate, f"qdisc {verb} dev {dev} parent 1:1 handle 10: pfifo limit {shape.queue_packets}"]
+    # Not the kernel's red: under tbf, which only peeks, it never learns that it is idle, and its average stays.
+    queue = f"dev {dev} parent 1:1 handle 10: gred"
+    return [
+        rate,
+        *([f"qdisc add {queue} setup vqs 1 default 0"] if verb == "add" else []),
+        f"qdisc change {queue} vq 0 prio 1 limit {red.limit_bytes} min {red.min_bytes} max {red.max_bytes} "
+        f"avpkt {red.packet_bytes} burst {red.burst} bandwidth {round(shape.rate_bps * RED_IDLE)}bit "
+        f"probability {red.probability:.10f}{' ecn' if red.ecn else ''}",
+    ]
+
+
+def _propagation(dev: str, shape: Propagation, verb: str) -> list[str]:
+    if verb == "add" and not (shape.delay_us or shape.loss or shape.duplicate):
+        return []
+    jitter = f" {shape.jitter_us}us" if shape.jitter_us else ""
+    odds = "".join(
+        f" {what} {100 * share:.10f}%"
+        for what, share in (("loss random", shape.loss), ("duplicate", shape.duplicate), ("reorder", shape.reorder))
+        if share
+    )
+    verb = "replace" if verb == "change" else verb
+    return [f"qdisc {verb} dev {dev} root handle 1: netem limit 1000000 delay {shape.delay_us}us{jitter}{odds}"]
+
+
+def ethtool(dev: str, command: int, value: int = 0) -> int:
+    """A value that the kernel's ethtool tells, or is told, of a device here.
+
+    Not by the program of that name, which costs a mount and two starts.
+    """
+    data = ctypes.create_string_buffer(struct.pack("II", command, value), 8)
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            fcntl.ioctl(s, SIOCETHTOOL, struct.pack("16sP16x", dev.encode(), ctypes.addressof(data)))
+    except OSError as e:
+        raise Failure(f"{dev}: ethtool command {command:#x}: {e.strerror}") from None
+    return struct.unpack("II", data.raw)[1]
+
+
+def offloads_on(ns: Namespaces, end: End) -> list[str]:
+    with ns.enter(end.node):
+        return [what for what, (ask, _) in OFFLOADS.items() if ethtool(end.dev, ask)]
+
+
+# --- middleboxes ---------------------------------------------------------------------------
+
+
+def stripper(dev: str, kinds: list[int], syn: bool) -> str:
+    """nft commands: options of these kinds become NOPs in what comes in by a device."""
+    return "".join(
+        MIDDLEBOX.format(dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}")
+        for kind in kinds
+    )
+
+
+def rewriter(rewrite: Rewrite) -> str:
+    """nft commands: 16 bits of an option are others in what comes in by a device."""
+    rule = f"tcp option @{rewrite.kind},{8 * rewrite.offset},16 set {rewrite.value}"
+    return MIDDLEBOX.format(dev=rewrite.dev, rule=rule)
+
+
+# --- the whole -----------------------------------------------------------------------------
+
+
+def build_network(job: Job, ns: Namespaces) -> dict[str, dict]:
+    """Namespaces, links, shaping, addresses, routes, sysctls. Returns the sysctls as they are."""
+    sysctls = {}
+    for node in job.nodes:
+        ns.add(node.name)
+        with ns.enter(node.name):
+            sysctls[node.name] = write_sysctls(node.sysctls)
+    _build_links(job, ns)
+    for strip in job.strips:
+        with ns.enter(strip.node):
+            sh("nft", "-f", "-", text=stripper(strip.dev, strip.kinds, strip.syn))
+    for rewrite in job.rewrites:
+        with ns.enter(rewrite.node):
+            sh("nft", "-f", "-", text=rewriter(rewrite))
+    for key in job.must_have:
+        if any(values.get(key, "") is None for values in sysctls.values()):
+            raise Failure(f"sysctl {key}: kernel {os.uname().release} has none in a network namespace")
+    return sysctls
+
+
+def _build_links(job: Job, ns: Namespaces) -> None:
+    """The pairs of devices, then for each node its addresses and routes, then its queues."""
+    pairs = []
+    ip = {node.name: ["link set lo up"] for node in job.nodes}
+    tc: dict[str, list[str]] = {node.name: [] for node in job.nodes}
+    for link in job.links:
+        a, b = link.ends
+        pairs.append(
+            f"link add name {a.dev} netns {ns.name(a.node)} mtu {link.mtu} address {a.mac} "
+            f"type veth peer name {b.dev} netns {ns.name(b.node)} mtu {link.mtu} address {b.mac}"
+        )
+        for end, peer in ((a, b), (b, a)):
+            ip[end.node] += [
+                f"link set {end.dev} up",
+                f"addr add {end.addr}/30 dev {end.dev}",
+                f"neigh replace {peer.addr} lladdr {peer.mac} dev {end.dev} nud permanent",
+            ]
+            tc[end.node] += qdisc_commands(end.dev, end.shape)
+    for route in job.routes:
+        ip[route.node].append(f"route add {route.dst} via {route.via} dev {route.dev} {route.attrs}")
+    sh("ip", "-batch", "-", text="\n".join(pairs) + "\n")
+    for end in job.ends:
+        with ns.enter(end.node):
+            for _, tell in OFFLOADS.values():
+                ethtool(end.dev, tell, 0)
+        ip[end.node].insert(0, f"link set {end.dev} gso_max_segs 1")
+    for node in ip:
+        ns.ip(node, ip[node])
+        if tc[node]:
+            ns.tc(node, tc[node])
+
+
+def change_path(job: Job, ns: Namespaces, path: list[NewShape | NewMtu]) -> None:
+    """Devices get another shape, and the routes that leave by them another MTU.
+
+    Not the devices themselves: their MTU binds what they take in, too.
+    """
+    for new in path:
+        if isinstance(new, NewMtu):
+            routes = [r for r in job.routes if (r.node, r.dev) == (new.node, new.dev)]
+            ns.ip(new.node, [_with_mtu(r, new.mtu) for r in routes])
+        else:
+            ns.tc(new.node, qdisc_commands(new.dev, new.shape, "change"))
+
+
+def _with_mtu(route: Route, mtu: int) -> str:
+    return f"route replace {route.dst} via {route.via} dev {route.dev} mtu {mtu}"

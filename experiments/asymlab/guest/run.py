@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""One experiment on the kernel it stands on: the guest's, or a live host's.
+
+Builds the network in namespaces of its own, checks it, sends traffic, traces, takes everything down again. What is in
+the output folder then:
+
+    agent.json   self-check, counters, sysctls, the clock that the trace's times count from
+    trace.bin    records of `asymcc trace`
+    forward.pcap, reverse.pcap   where the job asks for a capture: headers of what left the first hop's queues
+"""
+
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import partial
+from typing import NamedTuple
+
+from .audit import Audit
+from .capture import Capture
+from .check import missing, self_check
+from .controllers import Cgroup, Controllers, Record, in_cgroup
+from .counters import snapshot
+from .job import ChangePath, Command, Job, SetParameters
+from .net import Namespaces, build_network, change_path
+from .system import SIGNALS, Failure, sh
+from .tracer import Tracer
+from .traffic import Background, PlainTraffic, Traffic
+
+SETTLE_S = 0.5  # between the last set-up step and time zero: servers listen, the tracer runs
+CALM_S = (0.5, 2, 8)  # after a flow's start: iperf3 opens its data socket some time after the first
+
+
+def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
+    """One experiment, all of it; raises Failure. Leaves nothing but the output folder."""
+    phases: dict[str, float] = {}  # seconds of this kernel's clock at the end of each
+    reached = partial(_reached, phases)
+    reached("agent started")
+    with contextlib.ExitStack() as cleanup:  # each step of it runs, whatever the others do
+        ns = Namespaces(prefix)
+        cleanup.callback(ns.close)
+        if lacks := missing(job, ns, objects):
+            raise Failure("cannot run here: " + "; ".join(lacks))
+        reached("requirements checked")
+        cgroup, for_cgroup = _cgroup(job, objects, f"{prefix}run", cleanup)
+        audit = Audit() if job.audit else None
+        controllers = Controllers(objects, cgroup, for_cgroup, record)
+        cleanup.callback(controllers.close)
+        controllers.load(job.controllers)
+        if audit:
+            audit.look()
+        reached("controllers loaded")
+        sysctls = build_network(job, ns)
+        reached("network built")
+        print("first packet", flush=True)
+        checks = self_check(job, ns)
+        reached("self-check made")
+        running = _start(job, ns, controllers, audit, out, cleanup)
+        reached("tracing")
+        zero, marks = _play(running)
+        if running.capture:
+            running.capture.finish()
+        reached("flows ended")
+        result = _result(running, zero, marks) | {"phases": phases, "self_check": checks, "sysctls": sysctls}
+    if audit:
+        result |= audit.finish()
+    with open(f"{out}/agent.json", "w") as f:
+        json.dump(result, f)
+
+
+def _reached(phases: dict[str, float], phase: str) -> None:
+    phases[phase] = time.monotonic()
+
+
+def _cgroup(job: Job, objects: str, name: str, cleanup: contextlib.ExitStack) -> tuple[str | None, list[str]]:
+    """The path of the run's own cgroup, if a controller or a command needs one; and the controllers that do."""
+    for_cgroup = in_cgroup(job, objects)
+    used = any(isinstance(change, Command) and change.command in ("use", "unuse") for change in job.changes)
+    if not for_cgroup and not used:
+        return None, []
+    cgroup = Cgroup(name)
+    cleanup.callback(cgroup.close)
+    return cgroup.path, for_cgroup
+
+
+@dataclass(frozen=True)
+class Running:
+    """All that runs while the flows do."""
+
+    job: Job
+    ns: Namespaces
+    controllers: Controllers
+    audit: Audit | None
+    traffic: Traffic
+    background: Background
+    tracer: Tracer
+    capture: Capture | None
+
+    def check(self) -> None:
+        self.traffic.check()
+        self.background.check()
+        self.tracer.check()
+
+    def apply(self, change: SetParameters | Command | ChangePath) -> None:
+        if isinstance(change, ChangePath):
+            change_path(self.job, self.ns, change.path)
+        elif isinstance(change, SetParameters):
+            sh("asymcc", "set", change.controller, *(f"{k}={v}" for k, v in sorted(change.set.items())))
+        else:
+            (c,) = (c for c in self.job.controllers if c.name == change.controller)
+            self.controllers.command(c, change)
+            if self.audit:
+                self.audit.look()
+
+
+def _start(
+    job: Job, ns: Namespaces, controllers: Controllers, audit: Audit | None, out: str, cleanup: contextlib.ExitStack
+) -> Running:
+    """Receivers listen, senders wait, the tracer is attached."""
+    traffic = (PlainTraffic if job.traffic == "plain" else Traffic)(job, ns)
+    cleanup.callback(traffic.close)
+    traffic.serve()
+    background = Background(job, ns)
+    cleanup.callback(background.close)
+    tracer = Tracer(job, controllers.objects, f"{out}/trace.bin")
+    cleanup.callback(tracer.close)
+    tracer.wait_until_attached()
+    capture = None
+    if job.capture:
+        capture = Capture(job, ns, out)
+        cleanup.callback(capture.close)
+    return Running(job, ns, controllers, audit, traffic, background, tracer, capture)
+
+
+# --- the schedule --------------------------------------------------------------------------
+
+
+class Rank(IntEnum):
+    """The order of what happens at the same time."""
+
+    CHANGE = 0  # first what there is changes or stops: what begins then finds the new
+    BEGIN = 1
+    MEASURE = 2  # from here on all that has begun counts
+    END = 3
+
+
+class Event(NamedTuple):
+    at_s: float  # from time zero
+    rank: Rank
+    act: Callable[[], None]
+
+
+def schedule(running: Running, mark: Callable[[str], None]) -> list[Event]:
+    """All that happens, in its order; `mark` takes the counters."""
+    job = running.job
+    events = [
+        Event(job.measure_from_s, Rank.MEASURE, partial(mark, "measure")),
+        Event(job.duration_s, Rank.END, partial(mark, "end")),
+        *_of_flows(job, running.traffic),
+        *(Event(change.at_s, Rank.CHANGE, partial(running.apply, change)) for change in job.changes),
+        *_of_background(job, running.background),
+    ]
+    return sorted(events, key=lambda event: (event.at_s, event.rank))
+
+
+def _of_flows(job: Job, traffic: Traffic) -> Iterator[Event]:
+    for flow in job.flows:
+        yield Event(flow.start_s, Rank.BEGIN, partial(traffic.start, flow))
+        for after in CALM_S:
+            if flow.start_s + after < job.duration_s:
+                yield Event(flow.start_s + after, Rank.BEGIN, partial(traffic.calm, flow))
+        if flow.stop_s is not None:
+            yield Event(flow.stop_s, Rank.CHANGE, partial(traffic.stop, flow))
+        if flow.resume_s is not None:
+            yield Event(flow.resume_s, Rank.CHANGE, partial(traffic.resume, flow))
+
+
+def _of_background(job: Job, background: Background) -> Iterator[Event]:
+    for load in job.background:
+        yield Event(load.start_s, Rank.BEGIN, partial(background.start, load))
+        if load.stop_s is not None:
+            yield Event(load.stop_s, Rank.CHANGE, partial(background.stop, load))
+
+
+def sleep_until(t_ns: int) -> None:
+    """The one place where a signal may come in: everything else ends what it has begun."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    try:
+        while (left := t_ns - time.monotonic_ns()) > 0:
+            time.sleep(left / 1e9)
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+
+
+def _play(running: Running) -> tuple[int, dict[str, dict]]:
+    """The experiment proper. Returns time zero, and the counters at measure_from and at the end."""
+    bin_ns = running.job.bin_ms * 10**6
+    zero = (time.monotonic_ns() + int(SETTLE_S * 1e9)) // bin_ns * bin_ns + bin_ns
+    marks: dict[str, dict] = {}
+
+    def mark(name: str) -> None:
+        marks[name] = snapshot(running.job, running.ns)
+
+    for event in schedule(running, mark):
+        sleep_until(zero + int(event.at_s * 1e9))
+        running.check()
+        event.act()
+    return zero, marks
+
+
+# --- the result ----------------------------------------------------------------------------
+
+
+def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
+    traced = running.tracer.finish()
+    a, b = marks["measure"], marks["end"]
+    result = {
+        "kernel": os.uname().release,
+        "zero_ns": zero,
+        "bin_ms": running.job.bin_ms,
+        "zero_unix_ns": zero + time.time_ns() - time.monotonic_ns(),
+        "cpu_busy": 1 - (b["cpu_idle_s"] - a["cpu_idle_s"]) / ((b["t_ns"] - a["t_ns"]) / 1e9),
+        "marks": marks,
+        "controllers": running.controllers.show(),
+        "traced": traced,
+    }
+    if running.job.verify:
+        result["verified"] = {number: tally.told() for number, tally in sorted(running.traffic.tallies.items())}
+    return result

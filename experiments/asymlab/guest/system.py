@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What every part of the agent takes from the system: commands, failures, the C library, signals."""
+
+import ctypes
+import signal
+import subprocess
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+PR_SET_PDEATHSIG = 1
+SO_TIMESTAMPNS = 35
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Failure(Exception):
+    """The experiment cannot run; the message says why, in one line."""
+
+
+def sh(*argv: str, text: str | None = None, check: bool = True) -> str:
+    """Run a command; returns its output. Failure with the command's own words."""
+    p = subprocess.run(argv, input=text, capture_output=True, text=True)
+    if check and p.returncode:
+        words = (p.stderr or p.stdout).strip().replace("\n", "; ")
+        raise Failure(f"{' '.join(argv)}: {words or f'exit {p.returncode}'}")
+    return p.stdout
+
+
+def die_with_us() -> None:
+    """In a child: a killed run leaves no process."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymcc trace` beside the flows."""
+
+import signal
+import subprocess
+from typing import IO
+
+from .job import Job
+from .protocol import FLOW_PORT
+from .system import Failure, die_with_us
+
+
+class Tracer:
+    out: IO[str]
+
+    def __init__(self, job: Job, objects: str, path: str):
+        links = [x for hop in job.watch for side in (hop.forward, hop.reverse) for x in ("--link", side.dev)]
+        ports = f"{FLOW_PORT}-{FLOW_PORT + len(job.flows) - 1}"
+        state = ["--state"] if job.trace_state else []
+        options = ["--ports", ports, "--bin-ms", str(job.bin_ms), *state, *links, "-o", path]
+        self.process = subprocess.Popen(
+            ["asymcc", "--objects", objects, "trace", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            preexec_fn=die_with_us,
+        )
+        assert self.process.stdout
+        self.out = self.process.stdout
+
+    def wait_until_attached(self) -> None:
+        line = self.out.readline().strip()
+        if line != "tracing":
+            raise Failure(f"asymcc trace: {line or 'ended at once'}")
+
+    def check(self) -> None:
+        if self.process.poll() is not None:
+            raise Failure(f"asymcc trace ended: {self.out.read().strip()}")
+
+    def finish(self) -> str:
+        """Stop it; its last words."""
+        self.process.send_signal(signal.SIGTERM)
+        out = self.process.communicate(timeout=60)[0]
+        if self.process.returncode:
+            raise Failure(f"asymcc trace: {out.strip()}")
+        return out.strip()
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.out.close()
