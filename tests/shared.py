@@ -14,10 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from asymlab.machine import image
+from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.results import capture
-from asymlab.run import runner
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
 
 REPO = Path(__file__).resolve().parents[1]
 BUILD = REPO / "build"
@@ -101,9 +102,9 @@ def wait_for(what, seconds: float = 30):
 
 def run(file, kernel="6.12", seed=1, fresh=False):
     """The run of a scenario file that has one case."""
-    guest = image.open_image(kernel)
-    (task,) = runner.plan(scenario.load(file, seeds=(seed,)), guest)
-    return runner.execute([task], guest, fresh=fresh)[task.key]
+    guest = open_image(kernel)
+    (task,) = plan_runs(scenario.load(file, seeds=(seed,)), guest)
+    return execute([task], guest, fresh=fresh)[task.key]
 
 
 def check_physics(r):

@@ -21,7 +21,8 @@ from asymlab.guest import traffic
 from asymlab.guest.job import Flow
 from asymlab.machine import image
 from asymlab.plan import scenario, topology
-from asymlab.run import runner
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
 
 from shared import BUILD, REPO, asymlab
 
@@ -338,8 +339,8 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
     assert shrink.size(tomllib.loads(file.read_text())) < shrink.size(tree)
-    (task,) = runner.plan(scenario.load(file), guest)
-    once, again = (runner.execute([task], guest, fresh=fresh)[task.key] for fresh in (False, True))
+    (task,) = plan_runs(scenario.load(file), guest)
+    once, again = (execute([task], guest, fresh=fresh)[task.key] for fresh in (False, True))
     assert once.record["result_sha256"] == again.record["result_sha256"]
     assert "silence" in {b.invariant for b in invariants.judge(task.case, again)}
 

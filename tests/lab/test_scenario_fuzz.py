@@ -23,7 +23,7 @@ from asymlab.guest.net import qdisc_commands
 from asymlab.guest.protocol import FLOW_PORT, IP_UDP
 from asymlab.guest.wire import dump, load, read
 from asymlab.plan import scenario, topology
-from asymlab.run import runner
+from asymlab.run.tasks import Task
 
 EXAMPLES = int(os.environ.get("SCENARIOS", 0))
 PROFILE = settings(
@@ -332,7 +332,7 @@ def look_at(file: Path, text: str, which: str) -> None:
         for case in cases[:3]:
             job = topology.compile_job(case, 1)
             in_bounds(job)
-            assert runner.Task(case, 1, job, {}, {}, "").packets >= 0
+            assert Task(case, 1, job, {}, {}, "").packets >= 0
             count["jobs"] += 1
     except LabError as e:
         count[re.sub("[0-9]+|'.*'", "#", str(e).split(": ", 1)[1])] += 1

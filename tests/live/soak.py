@@ -350,12 +350,11 @@ def hours() -> bool:
     """After an idle hour and wrapped clocks each fills its path again, and leaves nothing."""
     from asymlab.machine import image
     from asymlab.plan import scenario
-    from asymlab.run import runner
+    from asymlab.run.execute import execute
+    from asymlab.run.tasks import plan_runs
 
     fine, guest = True, image.open_image("6.12")
-    for made in runner.execute(
-        runner.plan(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest
-    ).values():
+    for made in execute(plan_runs(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
         used, left = made.metrics["utilisation"], made.record["agent"]["left"]
         fine &= used > 0.8 and not left
         print(

@@ -16,11 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from asymlab.machine import image
+from asymlab.machine.image import open_image
 from asymlab.paths import IMAGES
 from asymlab.plan import scenario
 from asymlab.results import store
-from asymlab.run import runner
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
 
 from shared import REPO, asymlab
 
@@ -91,7 +92,7 @@ class Cluster:
 
     def computed(self) -> list[tuple[int, str]]:
         """(worker's process, key) of each run that was begun, canaries left out."""
-        canary = runner.plan(scenario.load(REPO / "experiments/bench/canary.toml"), image.open_image())[0].key
+        canary = plan_runs(scenario.load(REPO / "experiments/bench/canary.toml"), open_image())[0].key
         lines = self.notes.read_text().splitlines() if self.notes.exists() else []
         return [(int(pid), key) for pid, key in (line.split() for line in lines) if key != canary]
 
@@ -130,8 +131,8 @@ def machines(folder: Path) -> list[str]:
 
 def canary() -> str:
     """What the canary run gives on this machine."""
-    tasks = runner.plan(scenario.load(REPO / "experiments/bench/canary.toml"), image.open_image())
-    return runner.execute(tasks, image.open_image())[tasks[0].key].record["result_sha256"]
+    tasks = plan_runs(scenario.load(REPO / "experiments/bench/canary.toml"), open_image())
+    return execute(tasks, open_image())[tasks[0].key].record["result_sha256"]
 
 
 def sweep(file: Path, cluster: Cluster, here: Path, *argv) -> subprocess.Popen:
@@ -175,7 +176,7 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, clu
     assert p.returncode == 0, said
     assert re.search(r"worker tcp://\S+: lost; its 1 runs go to others", said)
     begun = [key for _, key in cluster.computed()]
-    tasks = runner.plan(scenario.load(file), image.open_image())
+    tasks = plan_runs(scenario.load(file), open_image())
     assert sorted(begun) == sorted([*(t.key for t in tasks), died])
     with monkeypatch.context() as patch:
         patch.setattr(store, "STORE", here)
@@ -184,7 +185,7 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, clu
     # The same command finds all in the store, and a local run gives the same bytes.
     again = asymlab("run", file, "--scheduler", cluster.address, env={"ASYMLAB_STORE": str(here)})
     assert again.returncode == 0 and len(cluster.computed()) == len(begun)
-    local = runner.execute(tasks, image.open_image())
+    local = execute(tasks, open_image())
     assert {key: r.record["result_sha256"] for key, r in local.items()} == {
         key: r["result_sha256"] for key, r in remote.items()
     }
@@ -197,7 +198,8 @@ def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
     with open(there / "image" / "6.12" / "memory", "r+b") as f:
         f.seek(1 << 20)
         f.write(b"another machine")
-    liar, damaged = cluster.worker(lie=1), cluster.worker(env={"ASYMLAB_BUILD": str(there)})
+    cluster.worker(lie=1)
+    cluster.worker(env={"ASYMLAB_BUILD": str(there)})  # damaged
     p = sweep(scenario_file(('"3s"', '"2s"')), cluster, tmp_path / "store")
     lines = []
     for line in p.stderr:

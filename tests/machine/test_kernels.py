@@ -19,9 +19,8 @@ from asymlab.conformance.kernels.setup import Facts, Setup
 from asymlab.controller import Law, cuts_to
 from asymlab.controllers import REGISTER
 from asymlab.guest import audit
-from asymlab.machine import image, vm
+from asymlab.machine import kernel, vm
 from asymlab.plan import scenario, topology
-from asymlab.run import runner
 
 from ktap import bad, built, column, parse, recorded, told
 from shared import BUILD, asymlab
@@ -194,16 +193,16 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
         "sid": "linux-image-7.9.12+deb14-cloud-amd64",
     }
 
-    def run(tool, *argv, **_):
+    def sh(tool, *argv, **_):
         suite = next(found[1] for w in argv if (found := re.search(r"sourcelist=.*/([^/]+)/suite\.sources", str(w))))
         if suite not in packages:
             raise LabError("apt-get failed: The repository does not have a Release file.")
         return f"Depends: {packages[suite]} (= 1)\n"
 
-    monkeypatch.setattr(image, "run", run)
-    monkeypatch.setattr(image, "apt_source", lambda cache: image.AptSource("Debian", "http://mirror", "bookworm"))
-    monkeypatch.setattr(check, "BUILD", tmp_path)
-    assert check.newest(silent) == (packages["forky"], "forky")
+    monkeypatch.setattr(kernel, "sh", sh)
+    monkeypatch.setattr(kernel, "apt_source", lambda cache: kernel.AptSource("Debian", "http://mirror", "bookworm"))
+    monkeypatch.setattr(kernel, "BUILD", tmp_path)
+    assert kernel.newest(silent) == (packages["forky"], "forky")
 
 
 @pytest.mark.parametrize(
@@ -340,6 +339,6 @@ def test_an_object_that_is_not_there():
 
 def test_the_running_kernel_without_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(runner, "execute_on_host", lambda *_: pytest.fail("ran"))
+    monkeypatch.setattr(check, "execute_on_host", lambda *_: pytest.fail("ran"))
     fine, tests, lines = told([check.on_host(["nreno"], {}, silent)])
     assert fine and lines[-1] == f"ok 1 {os.uname().release} (this machine) # SKIP not root"

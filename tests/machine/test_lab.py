@@ -17,11 +17,13 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.machine import image, vm
+from asymlab.machine import build, image, vm
+from asymlab.machine.kernel import apt_source
+from asymlab.machine.shell import sh
 from asymlab.paths import BUILD
 from asymlab.plan import scenario
 from asymlab.results import metrics, store
-from asymlab.run import runner
+from asymlab.run.tasks import plan_runs
 
 from shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
 
@@ -338,8 +340,9 @@ def test_image_booted_by_another_qemu(scenario_file):
 def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
     """Made anew, under another name, in another place."""
     made = image.open_image()
-    monkeypatch.setattr(image, "IMAGES", tmp_path)
-    image.build_image("6.12", label="again", say=lambda _: None)
+    for where in (build, image):
+        monkeypatch.setattr(where, "IMAGES", tmp_path)
+    build.build_image("6.12", label="again", say=lambda _: None)
     assert (tmp_path / "again" / "memory").read_bytes() == made.memory.read_bytes()
     assert image.open_image("again").hash == made.hash
 
@@ -365,8 +368,8 @@ def test_unusable_kernels(tmp_path, content, words):
 def test_a_machine_whose_package_lists_were_cleared(tmp_path, monkeypatch):
     (tmp_path / "apt.conf").write_text(f'Dir::State::Lists "{tmp_path}/cleared/";\n')
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
-    assert not image.run("apt-get", "indextargets", "Identifier: Packages")
-    source = image.apt_source(tmp_path)
+    assert not sh("apt-get", "indextargets", "Identifier: Packages")
+    source = apt_source(tmp_path)
     assert source.origin in ("Debian", "Ubuntu") and source.site.startswith("http") and source.keyring.exists()
 
 
@@ -377,7 +380,7 @@ def test_a_machine_without_package_sources(tmp_path, monkeypatch):
     )
     monkeypatch.setenv("APT_CONFIG", str(tmp_path / "apt.conf"))
     with pytest.raises(LabError, match="no Debian or Ubuntu package source .none is configured.; or give --kernel"):
-        image.apt_source(tmp_path)
+        apt_source(tmp_path)
 
 
 def test_kernel_series_that_no_suite_has():
@@ -386,7 +389,7 @@ def test_kernel_series_that_no_suite_has():
 
 def test_a_machine_that_never_ends_is_stopped(scenario_file, left_machines):
     guest = image.open_image()
-    (task,) = runner.plan(scenario.load(scenario_file()), guest)
+    (task,) = plan_runs(scenario.load(scenario_file()), guest)
     with pytest.raises(LabError, match="no end after 1 s"):
         vm.run(guest, task.job, task.objects, limit_s=1)
     assert not left_machines()
@@ -409,7 +412,7 @@ def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_
     assert p.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
     assert not left_machines()
     guest = image.open_image()
-    tasks = runner.plan(scenario.load(file), guest)
+    tasks = plan_runs(scenario.load(file), guest)
     done = sum(store.find(t.key) is not None for t in tasks)
     assert 1 <= done < 3
     again = subprocess.run(argv, capture_output=True, text=True, cwd=REPO, timeout=300)

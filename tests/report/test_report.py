@@ -15,10 +15,10 @@ import pytest
 from matplotlib.figure import Figure
 
 from asymlab import LabError
+from asymlab.console import PlainConsole
 from asymlab.report import drawing, pages, papers, report, terminal
 from asymlab.report.verdicts import SYMBOLS, Verdict
 from asymlab.results import store
-from asymlab.run import runner
 
 from madeup import Page, index, make, results_of, run_page, small
 
@@ -241,7 +241,7 @@ def test_natural_order(tmp_path):
 
 def test_terminal_table(monkeypatch):
     out = io.StringIO()
-    monkeypatch.setattr(runner, "console", runner.PlainConsole(file=out, width=100))
+    monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=100))
     verdicts = [
         Verdict(**small()),
         Verdict(**small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not")),

@@ -14,11 +14,12 @@ from types import SimpleNamespace
 import pytest
 
 from asymlab import LabError, printable
-from asymlab.machine import image, vm
+from asymlab.machine import files, image, qemu, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
 from asymlab.results import store
-from asymlab.run import cluster, runner
+from asymlab.run import cluster, worker
+from asymlab.run.tasks import Task, plan_runs
 
 from shared import SCENARIO, wait_for
 
@@ -49,7 +50,7 @@ GOOD = ("status.json", b'{"ok": true}')
 
 
 def test_the_agents_files_are_taken(tmp_path):
-    assert vm._results(handed_out(tmp_path, tar(GOOD, ("agent.json", b"{}"), ("trace.bin", b"x")))) == {
+    assert vm.results(handed_out(tmp_path, tar(GOOD, ("agent.json", b"{}"), ("trace.bin", b"x")))) == {
         "agent.json": b"{}",
         "trace.bin": b"x",
     }
@@ -83,31 +84,31 @@ def test_the_agents_files_are_taken(tmp_path):
 )
 def test_other_results_are_refused_in_one_line(tmp_path, data):
     with pytest.raises(LabError) as e:
-        vm._results(handed_out(tmp_path, data))
+        vm.results(handed_out(tmp_path, data))
     assert "\n" not in str(e.value) and len(str(e.value)) < 300
 
 
-@pytest.mark.parametrize("length", [2**63, vm.SHARED_MB * 2**20 + 1])
+@pytest.mark.parametrize("length", [2**63, qemu.SHARED_MB * 2**20 + 1])
 def test_a_length_beyond_the_shared_memory(tmp_path, length):
     with pytest.raises(LabError, match="ended without results"):
-        vm._results(handed_out(tmp_path, tar(GOOD), length))
+        vm.results(handed_out(tmp_path, tar(GOOD), length))
 
 
 def test_a_guests_complaint_is_one_short_line(tmp_path):
     status = json.dumps({"ok": False, "error": "\x1b[2J\nno " + "x" * 10**5})
     with pytest.raises(LabError) as e:
-        vm._results(handed_out(tmp_path, tar(("status.json", status.encode()))))
-    assert len(str(e.value)) <= vm.WORDS_MAX and "\n" not in str(e.value) and "\x1b" not in printable(str(e.value))
+        vm.results(handed_out(tmp_path, tar(("status.json", status.encode()))))
+    assert len(str(e.value)) <= qemu.WORDS_MAX and "\n" not in str(e.value) and "\x1b" not in printable(str(e.value))
 
 
 # --- what is stored ------------------------------------------------------------------------
 
 
 @pytest.fixture
-def task(tmp_path, monkeypatch) -> runner.Task:
+def task(tmp_path, monkeypatch) -> Task:
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     (tmp_path / "test.toml").write_text(SCENARIO.replace('"reno"', '"fast"'))
-    (made,) = runner.plan(
+    (made,) = plan_runs(
         scenario.load(tmp_path / "test.toml"), image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32)
     )
     return made
@@ -116,7 +117,7 @@ def task(tmp_path, monkeypatch) -> runner.Task:
 MEMBER = {"name": "rtt_min", "bytes": 4, "offset": 0, "signed": False}
 
 
-def left(task: runner.Task, state: list | None = None, **changes) -> dict[str, bytes]:
+def left(task: Task, state: list | None = None, **changes) -> dict[str, bytes]:
     """Files of a run in which nothing happened."""
     queues = {w[side]["dev"]: {"drops": 0} for w in task.job["watch"] for side in ("forward", "reverse")}
     mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": queues}
@@ -135,7 +136,7 @@ def left(task: runner.Task, state: list | None = None, **changes) -> dict[str, b
     return {"agent.json": json.dumps(agent).encode(), "trace.bin": bytes(header + end)}
 
 
-def save(task: runner.Task, files: dict[str, bytes], **job) -> store.Run:
+def save(task: Task, files: dict[str, bytes], **job) -> store.Run:
     return store.save(
         task.key, task.identity | {"job": task.job | job}, task.about("lab") | {"wall_s": 1.0, "boot_s": 1.0}, files
     )
@@ -240,9 +241,9 @@ def test_metrics_made_anew_follow_no_link_that_another_has_laid(task, tmp_path, 
     ],
 )
 def test_a_worker_keeps_an_image_only(tmp_path, monkeypatch, wanted, files):
-    monkeypatch.setattr(cluster, "IMAGES", tmp_path / "image")
+    monkeypatch.setattr(worker, "IMAGES", tmp_path / "image")
     with pytest.raises(LabError, match="no image"):
-        cluster.take_image(wanted, files)
+        worker.take_image(wanted, files)
     assert not list(tmp_path.iterdir())
 
 
@@ -273,7 +274,7 @@ def test_a_guest_that_leaves_a_file_of_another_name_stores_nothing(scenario_file
     """Its tracer is replaced by a program that leaves a page beside the trace."""
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     guest = image.open_image()
-    (task,) = runner.plan(scenario.load(scenario_file()), guest)
+    (task,) = plan_runs(scenario.load(scenario_file()), guest)
     evil = b"#!/usr/bin/python3\nopen('/tmp/out/index.html', 'w').write('<script>')\nprint('tracing', flush=True)\nimport signal\nsignal.sigwait([15])\n"
     monkeypatch.setattr(
         tarfile.TarInfo,
@@ -287,26 +288,26 @@ def test_a_guest_that_leaves_a_file_of_another_name_stores_nothing(scenario_file
 @pytest.mark.lab
 def test_the_sandbox_changes_no_byte_and_lets_no_program_start(scenario_file, tmp_path, monkeypatch):
     guest = image.open_image()
-    (task,) = runner.plan(scenario.load(scenario_file(("mtu = 1000", "mtu = 998"))), guest)
+    (task,) = plan_runs(scenario.load(scenario_file(("mtu = 1000", "mtu = 998"))), guest)
     inside, _ = vm.run(guest, task.job, task.objects)
     shell = ["-M", "none", "-display", "none", "-qmp", "stdio", "-incoming", f"exec:touch {tmp_path}/x"]
     with pytest.raises(LabError, match="failed"):
-        vm.Machine(shell, tmp_path)
+        qemu.Machine(shell, tmp_path)
     assert not (tmp_path / "x").exists()
-    monkeypatch.setattr(vm, "SANDBOX", [])
-    with contextlib.closing(vm.Machine(shell, tmp_path)):
+    monkeypatch.setattr(qemu, "SANDBOX", [])
+    with contextlib.closing(qemu.Machine(shell, tmp_path)):
         wait_for((tmp_path / "x").exists)
     outside, _ = vm.run(guest, task.job, task.objects)
     assert store.result_hash(inside) == store.result_hash(outside)
 
 
 def test_what_killed_runs_left_goes_with_the_next(tmp_path, monkeypatch):
-    monkeypatch.setattr(vm, "BUILD", tmp_path)
+    monkeypatch.setattr(files, "BUILD", tmp_path)
     killed = tmp_path / "tmp" / "vm-killed"
     killed.mkdir(parents=True)
     for file in ("shared", ".lock"):
         (killed / file).write_text("x")
     (tmp_path / "tmp" / "vm-link").symlink_to(tmp_path)
-    with vm.scratch("vm-") as one, vm.scratch("vm-") as two:
+    with files.scratch("vm-") as one, files.scratch("vm-") as two:
         assert one.exists() and two.exists() and not killed.exists() and tmp_path.exists()
     assert not one.exists() and not two.exists()

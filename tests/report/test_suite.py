@@ -13,15 +13,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from rich.table import Table
+from rich.text import Text
 
 from asymlab import LabError, cli
+from asymlab.console import PlainConsole
 from asymlab.machine import image
 from asymlab.plan import scenario
 from asymlab.report import report, suite
 from asymlab.report.papers import names
 from asymlab.report.verdicts import Results, Verdict
 from asymlab.results import store
-from asymlab.run import runner
+from asymlab.run import cost, execute, local
+from asymlab.run.tasks import Task, plan_runs
 
 from shared import SCENARIO
 
@@ -46,8 +50,8 @@ def figures(results):
 def said(monkeypatch):
     """What goes to the terminal."""
     out = io.StringIO()
-    for where in (runner, cli):
-        monkeypatch.setattr(where, "console", runner.PlainConsole(file=out, width=300))
+    for where in (execute, cli):
+        monkeypatch.setattr(where, "console", PlainConsole(file=out, width=300))
     return out
 
 
@@ -66,12 +70,12 @@ def papers(tmp_path, monkeypatch):
     (tmp_path / "papers" / "no-suite").mkdir()
     monkeypatch.setattr("asymlab.report.papers.PAPERS", tmp_path / "papers")
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
-    monkeypatch.setattr(image, "open_image", lambda label: GUEST)
-    monkeypatch.setattr(image, "check_current", lambda label: None)
+    monkeypatch.setattr(cli, "open_image", lambda label: GUEST)
+    monkeypatch.setattr(cli, "check_current", lambda label: None)
     return tmp_path
 
 
-def saved(task: runner.Task, wall_s: float, **more) -> store.Run:
+def saved(task: Task, wall_s: float, **more) -> store.Run:
     """A run in the store, without tables."""
     record = (
         task.about("lab")
@@ -112,7 +116,7 @@ def lab(monkeypatch):
             yield task, saved(task, 5.0)
 
     asked = []
-    monkeypatch.setattr(runner, "runs", runs)
+    monkeypatch.setattr(local, "runs", runs)
     return asked
 
 
@@ -138,8 +142,8 @@ def test_seeds_are_those_of_the_cases_in_the_set(papers):
 
 @pytest.mark.parametrize("argv", [["suite", "all", "--dry-run"], ["suite", "all", "--dry-run", "--shard", "2/2"]])
 def test_a_dry_run_tells_the_cost_and_runs_nothing(papers, monkeypatch, said, argv):
-    monkeypatch.setattr(runner, "runs", lambda *a: pytest.fail("ran"))
-    monkeypatch.setattr(runner, "cores", lambda: [0, 1])
+    monkeypatch.setattr(local, "runs", lambda *a: pytest.fail("ran"))
+    monkeypatch.setattr(local, "cores", lambda: [0, 1])
     tasks = suite.plan(["all"], GUEST).all
     saved(tasks[0], 4.5)
     main(monkeypatch, *argv, "--report", str(papers / "report"))
@@ -154,16 +158,16 @@ def test_a_dry_run_tells_the_cost_and_runs_nothing(papers, monkeypatch, said, ar
 @pytest.mark.parametrize("title", ["[/x]", "[bold]a[/bold] :smile:", "\\[a](b)"])
 def test_a_title_is_shown_as_it_is(papers, lab, said, scenario_file, monkeypatch, title):
     monkeypatch.setattr(report, "write", lambda *a, **k: None)
-    made = runner.plan(scenario.load(scenario_file(append=f"\n[sweep]\ntitle = ['{title}']\n")), GUEST)
-    runner.execute(made, GUEST)
+    made = plan_runs(scenario.load(scenario_file(append=f"\n[sweep]\ntitle = ['{title}']\n")), GUEST)
+    execute.execute(made, GUEST)
     assert f" TEST {title} seed 1 " in said.getvalue()
 
 
 def test_nobody_moves_the_terminals_cursor(said):
-    table = runner.Table("a\x1b[2Jb\x9b\x07")
-    table.add_row(runner.Text("c\x1b]0;d\x08\r"))
-    runner.console.print(table)
-    runner.console.print("\x1b[31mred", runner.Text("\x1b[0m"))
+    table = Table("a\x1b[2Jb\x9b\x07")
+    table.add_row(Text("c\x1b]0;d\x08\r"))
+    execute.console.print(table)
+    execute.console.print("\x1b[31mred", Text("\x1b[0m"))
     assert (
         not set(said.getvalue()) & set(map(chr, (*range(10), *range(11, 32), *range(127, 160))))
         and "?[31mred" in said.getvalue()
@@ -200,60 +204,62 @@ def test_shards_that_are_none(which, monkeypatch, capsys):
 # --- the plan -----------------------------------------------------------------------------
 
 
-def tasks_of(cost: list[int]) -> list:
-    return [SimpleNamespace(packets=packets, key=f"{i:03}") for i, packets in enumerate(cost)]
+def tasks_of(packets: list[int]) -> list:
+    return [SimpleNamespace(packets=n, key=f"{i:03}") for i, n in enumerate(packets)]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 7, 50])
 def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
     tasks = tasks_of([10_000 * (i * 37 % 11) for i in range(40)])
-    parts = [runner.shard(tasks, i, shards) for i in range(1, shards + 1)]
+    parts = [cost.shard(tasks, i, shards) for i in range(1, shards + 1)]
     assert sorted(t.key for part in parts for t in part) == [t.key for t in tasks]
-    assert parts == [runner.shard(tasks[::-1], i, shards) for i in range(1, shards + 1)]
+    assert parts == [cost.shard(tasks[::-1], i, shards) for i in range(1, shards + 1)]
 
-    def cost(part):
-        return sum(runner.BOOT_S + t.packets * runner.PACKET_S for t in part)
+    def spent(part):
+        return sum(cost.BOOT_S + t.packets * cost.PACKET_S for t in part)
 
     if shards < 40:
-        assert max(map(cost, parts)) - min(map(cost, parts)) <= cost([max(tasks, key=lambda t: t.packets)])
+        assert max(map(spent, parts)) - min(map(spent, parts)) <= spent([max(tasks, key=lambda t: t.packets)])
         # No part is longer than the ideal by more than what the greedy rule may cost.
-        assert max(map(cost, parts)) <= 4 / 3 * max(cost(tasks) / shards, cost([max(tasks, key=lambda t: t.packets)]))
+        assert max(map(spent, parts)) <= 4 / 3 * max(
+            spent(tasks) / shards, spent([max(tasks, key=lambda t: t.packets)])
+        )
 
 
 def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
     """Of a case that was run: what it took; of others of its scenario: the mean; of another scenario: the mean of all."""
-    one = runner.plan(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
-    other = runner.plan(scenario.load(scenario_file(("TEST", "OTHER"), ("mtu = 1000", "mtu = 500"))), GUEST)
+    one = plan_runs(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
+    other = plan_runs(scenario.load(scenario_file(("TEST", "OTHER"), ("mtu = 1000", "mtu = 500"))), GUEST)
     slow, fast = one[0], one[4]
     assert (slow.packets, fast.packets) == (375, 3750)
-    before = runner.survey([*one, *other]).seconds
-    assert before[slow.key] == runner.BOOT_S + 375 * runner.PACKET_S
+    before = cost.survey([*one, *other]).seconds
+    assert before[slow.key] == cost.BOOT_S + 375 * cost.PACKET_S
     saved(slow, 4.0 + 375e-3)
     saved(fast, 4.0 + 3750e-4)
-    work = runner.survey([*one, *other])
+    work = cost.survey([*one, *other])
     assert work.seconds[one[1].key] == pytest.approx(4.375)
     assert work.seconds[one[5].key] == pytest.approx(4.375)
     assert work.seconds[one[2].key] == pytest.approx(4 + 750 * 0.75 / 4125)
     assert work.seconds[other[0].key] == pytest.approx(4 + 7500 * 0.75 / 4125)
     assert work.left[0] is other[0] and len(work.left) == 5 and set(work.done) == {slow.key, fast.key}
     assert work.cost == pytest.approx(sum(work.seconds[t.key] for t in work.left))
-    everything = runner.survey([*one, *other], fresh=True)
+    everything = cost.survey([*one, *other], fresh=True)
     assert len(everything.left) == 7 and everything.seconds == work.seconds
 
 
 def test_the_longest_run_bounds_the_time(papers):
-    tasks = runner.plan(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
-    work = runner.survey(tasks)
+    tasks = plan_runs(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
+    work = cost.survey(tasks)
     longest = work.seconds[work.left[0].key]
-    assert work.line(2).endswith(f"about {runner.span(work.cost)} of one core, {runner.span(work.cost / 2)} on 2")
-    assert work.line(100).endswith(f"{runner.span(longest)} on 100")
+    assert work.line(2).endswith(f"about {cost.span(work.cost)} of one core, {cost.span(work.cost / 2)} on 2")
+    assert work.line(100).endswith(f"{cost.span(longest)} on 100")
 
 
 def test_the_time_left_goes_by_cost(monkeypatch):
     now = [1000.0]
-    monkeypatch.setattr(runner.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(cost.time, "monotonic", lambda: now[0])
     big, small = (SimpleNamespace(key=k) for k in "ab")
-    left = runner.Forecast(runner.Survey([big, small], {}, [big, small], {"a": 900, "b": 100}))
+    left = cost.Forecast(cost.Survey([big, small], {}, [big, small], {"a": 900, "b": 100}))
     assert str(left) == ""
     left.started(big)
     now[0] += 450  # as fast as the model says
@@ -266,7 +272,7 @@ def test_the_time_left_goes_by_cost(monkeypatch):
 
 
 def test_times_in_words():
-    assert [runner.span(s) for s in (0, 119, 120, 7199, 7200, 90_000)] == [
+    assert [cost.span(s) for s in (0, 119, 120, 7199, 7200, 90_000)] == [
         "0 s",
         "119 s",
         "2.0 min",
@@ -277,16 +283,16 @@ def test_times_in_words():
 
 
 def test_virtual_machines_of_two_labs_take_different_cores(monkeypatch):
-    monkeypatch.setattr(runner, "cores", lambda: [1001, 1002])
-    with runner.own_core() as a:
-        with runner.own_core() as b, runner.own_core() as c, runner.own_core() as d, runner.own_core() as e:
+    monkeypatch.setattr(local, "cores", lambda: [1001, 1002])
+    with local.own_core() as a:
+        with local.own_core() as b, local.own_core() as c, local.own_core() as d, local.own_core() as e:
             assert (a, b, c, d, e) == (1001, 1002, 1001, 1002, 1001)
-        with runner.own_core() as d:
+        with local.own_core() as d:
             assert d == 1002
     code = (
-        "from asymlab import runner\nrunner.cores = lambda: [1001, 1002]\nwith runner.own_core() as core: print(core)"
+        "from asymlab.run import local\nlocal.cores = lambda: [1001, 1002]\nwith local.own_core() as core: print(core)"
     )
-    with runner.own_core():
+    with local.own_core():
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1002\n"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 
-from ..machine import image
+from ..machine.shell import sh
 from ..paths import BUILD, REPO
 
 
@@ -14,4 +14,4 @@ def names() -> list[str]:
 
 
 def shown(name: str) -> dict:
-    return json.loads(image.run(BUILD / "asymcc", "--objects", BUILD, "show", name, "--json"))
+    return json.loads(sh(BUILD / "asymcc", "--objects", BUILD, "show", name, "--json"))

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import LabError
-from ..run import runner
+from ..console import console
 from . import html
 from .terminal import STYLES
 from .verdicts import SYMBOLS, interval
@@ -236,7 +236,6 @@ def sentences(compared: dict) -> list[str]:
 
 
 def print_comparison(compared: dict, everything: bool) -> None:
-    console = runner.console
     console.print(f"A: {about(compared['a'])}\nB: {about(compared['b'])}\n{compared['rule']}")
     shown = [r for r in compared["rows"] if r["differs"] or everything]
     if shown:

@@ -24,11 +24,12 @@ import numpy as np
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from .. import LabError
+from ..console import console
 from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from ..paths import BUILD, TEMPLATES
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
-from ..run import runner
+from ..run import local
 from . import drawing, html
 from .drawing import thin
 
@@ -380,11 +381,11 @@ def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
                 BarColumn(),
                 MofNCompleteColumn(),
                 TimeRemainingColumn(),
-                console=runner.console,
-                disable=not runner.console.is_terminal,
+                console=console,
+                disable=not console.is_terminal,
             ) as bar:
                 for _ in bar.track(
-                    draw(missing, cores or runner.places(None)), total=len(missing), description="run pages"
+                    draw(missing, cores or local.places(None)), total=len(missing), description="run pages"
                 ):
                     pass
             fresh = {file.name for file in wanted.values()}

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from .. import LabError
-from ..machine import vm
+from ..machine import qemu
 from ..machine.image import Image
 from ..paths import EXPERIMENTS
 from ..plan import scenario
 from ..results.store import Run
-from ..run import runner
+from ..run.tasks import Task, plan_runs
 from . import papers, report
 from .verdicts import Results, Verdict
 
@@ -29,7 +29,7 @@ def speed(image: Image, runs: list[Run], bench: Run) -> dict[str, str]:
         bench.record["title"]: f"{bench.record['wall_s']:.1f} s on one core, boot included",
         "all runs, one core": f"{wall:.0f} s for {virtual:.0f} virtual seconds ({virtual / wall:.1f} to 1)",
         "image": f"{sum(f.stat().st_blocks for f in image.folder.iterdir()) * 512 / 1e6:.0f} MB on disk",
-        "memory of a machine": f"{vm.MEMORY_MB} MB",
+        "memory of a machine": f"{qemu.MEMORY_MB} MB",
     }
 
 
@@ -38,11 +38,11 @@ class Plan:
     """The runs of some suites."""
 
     which: str  # the set
-    tasks: dict[str, list[runner.Task]]  # by paper
-    bench: runner.Task
+    tasks: dict[str, list[Task]]  # by paper
+    bench: Task
 
     @property
-    def all(self) -> list[runner.Task]:
+    def all(self) -> list[Task]:
         """Each once."""
         return list({t.key: t for ts in (*self.tasks.values(), [self.bench]) for t in ts}.values())
 
@@ -60,11 +60,11 @@ def plan(names: list[str], image: Image, seeds: int | None = None) -> Plan:
         return [replace(c, seeds=tuple(range(1, seeds + 1))) for c in found if c.seeds] if seeds else found
 
     tasks = {
-        p: [t for file in papers.scenarios(p) for t in runner.plan(cases(file), image)]
+        p: [t for file in papers.scenarios(p) for t in plan_runs(cases(file), image)]
         for p in known
         if not names or "all" in names or p in names
     }
-    return Plan(which, tasks, runner.plan(scenario.load(BENCH, which), image)[0])
+    return Plan(which, tasks, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
 def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[Verdict]:

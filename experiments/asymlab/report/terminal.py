@@ -9,8 +9,8 @@ from pathlib import Path
 from rich.table import Table
 from rich.text import Text
 
+from ..console import console
 from ..paths import REPORT
-from ..run import runner
 from . import papers
 from .html import interval, number
 from .verdicts import SYMBOLS, Verdict
@@ -28,7 +28,7 @@ def print_papers(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) 
         counts = Counter(v.verdict for v in verdicts if v.paper == paper)
         cells = (Text(str(counts[name]), style=STYLES[name] if counts[name] else "dim") for name in SYMBOLS)
         table.add_row(papers.about(paper)[0], *cells)
-    runner.console.print(table)
+    console.print(table)
     print_end(verdicts, wall_s, folder)
 
 
@@ -54,7 +54,7 @@ def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT
             "\n".join(filter(None, (number(v.value), interval(vars(v))))),
             Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=STYLES[v.verdict]),
         )
-    runner.console.print(table)
+    console.print(table)
     print_end(verdicts, wall_s, folder)
 
 
@@ -64,6 +64,6 @@ def print_end(verdicts: list[Verdict], wall_s: float, folder: Path) -> None:
     place = folder.resolve()
     if place.is_relative_to(Path.cwd()):
         place = place.relative_to(Path.cwd())
-    runner.console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s")
-    runner.console.print(f"each verdict: {place / 'verdicts.csv'}, or `asymlab suite --rows`")
-    runner.console.print(f"report: {place / 'index.html'}")
+    console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s")
+    console.print(f"each verdict: {place / 'verdicts.csv'}, or `asymlab suite --rows`")
+    console.print(f"report: {place / 'index.html'}")

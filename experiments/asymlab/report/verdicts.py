@@ -14,7 +14,7 @@ from ..results.store import Run
 from . import reasons
 
 if TYPE_CHECKING:
-    from ..run.runner import Task
+    from ..run.tasks import Task
 
 SYMBOLS = {"reproduced": "✓", "not reproduced": "✗", "not measured": "–"}
 

@@ -12,123 +12,32 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-import os
 import queue
-import re
-import shutil
-import socket
-import subprocess
-import tempfile
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated, Literal
-from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import distributed
-import pyarrow
-from distributed.comm import parse_address
-from distributed.comm.registry import get_backend
-from distributed.core import Status
 from pydantic import BaseModel, ConfigDict, Field
 
 from .. import LabError
-from ..machine import image, vm
-from ..paths import EXPERIMENTS, IMAGES
+from ..console import console
+from ..machine.image import Image
+from ..paths import EXPERIMENTS
 from ..plan import scenario
 from ..results import store
-from . import runner
-from .runner import Started, Task, console
+from .tasks import Started, Task, plan_runs
+from .worker import NoImage, compute, pack_image, take_image
+
+if TYPE_CHECKING:
+    import distributed  # only who asks for workers pays for Dask
 
 CANARY = EXPERIMENTS / "bench" / "canary.toml"
-IMAGE_FILES = {
-    "memory": vm.MEMORY_MB << 20,
-    "devices": 64 << 20,
-    "manifest.json": 16 << 20,
-}  # and how large they may be
 PATIENCE_S = 30  # without a worker that is fit
 LOOK_S = 0.5  # between looks for workers that came or went
-
-
-# --- on a worker --------------------------------------------------------------------------
-
-
-class NoImage(LabError):
-    """The worker has not got the image yet."""
-
-
-verified: set[tuple[Path, str]] = set()
-
-
-def find_image(wanted: str) -> image.Image:
-    """The image of that hash. Its memory is read once: what a manifest says is not enough."""
-    for manifest in sorted(IMAGES.glob("[!.]*/manifest.json")):
-        try:
-            found = image.open_image(manifest.parent.name)
-        except LabError:  # it is being made
-            continue
-        if found.hash != wanted:
-            continue
-        if (found.folder, wanted) not in verified:
-            if image.sha256(found.memory) != json.loads(manifest.read_text())["parts"]["memory"]["sha256"]:
-                raise LabError(f"{found.folder}: not what its manifest says; remove it, or make it anew")
-            verified.add((found.folder, wanted))
-        return found
-    raise NoImage(f"no image {wanted[:12]} in {IMAGES}")
-
-
-def pack_image(guest: image.Image) -> dict[str, tuple[int, bytes]]:
-    """The files of an image to send: size and Zstandard."""
-    data = {name: (guest.folder / name).read_bytes() for name in IMAGE_FILES}
-    return {name: (len(d), pyarrow.compress(d, "zstd", asbytes=True)) for name, d in data.items()}
-
-
-def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
-    """Keep an image that was sent."""
-    if not re.fullmatch("[0-9a-f]{64}", wanted) or any(
-        size > IMAGE_FILES.get(name, -1) for name, (size, _) in files.items()
-    ):
-        raise LabError("what was sent is no image")
-    IMAGES.mkdir(parents=True, exist_ok=True)
-    part = tempfile.mkdtemp(dir=IMAGES, prefix=".part-")
-    try:
-        for name, (size, data) in files.items():
-            image.write_sparse(Path(part, name), pyarrow.decompress(data, size, "zstd", asbytes=True))
-        os.chmod(part, 0o755)
-        if not (IMAGES / wanted[:16]).exists():  # else a neighbour was faster
-            os.rename(part, IMAGES / wanted[:16])
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-
-
-def kill_when_unwanted(p: subprocess.Popen) -> None:
-    """Dask stops no thread: when a run was given up, or its client or scheduler is gone, this ends its virtual machine."""
-    worker = distributed.get_worker()
-    key = worker.get_current_task()
-
-    def watch() -> None:
-        while p.poll() is None:
-            task = worker.state.tasks.get(key)
-            if task is None or task.state != "executing" or worker.status in (Status.closing, Status.closed):
-                p.kill()
-            time.sleep(0.2)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def compute(image_hash: str, packed: str, objects: dict[str, bytes]) -> dict:
-    """A run: the files it left, what it was made of, and where."""
-    found = find_image(image_hash)
-    job = json.loads(packed)
-    with runner.own_core() as core:
-        files, took = vm.run(found, job, objects, core=core, started=kill_when_unwanted)
-    return {"files": files, "took": took, "identity": vm.identity(found, job, objects), "host": socket.gethostname()}
-
-
-# --- here ---------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -170,13 +79,7 @@ class Sweep:
     """The runs that are left, the workers, and which is where."""
 
     def __init__(
-        self,
-        client: distributed.Client,
-        left: list[Task],
-        guest: image.Image,
-        canary: Task,
-        expected: str,
-        started: Started,
+        self, client: distributed.Client, left: list[Task], guest: Image, canary: Task, expected: str, started: Started
     ):
         self.client, self.guest, self.canary, self.expected, self.started = client, guest, canary, expected, started
         self.todo = deque(left)
@@ -319,31 +222,29 @@ class Sweep:
             t.join(timeout=30)
 
 
-def runs(
-    left: list[Task], guest: image.Image, address: str, expected: str | None, started: Started
-) -> Iterator[tuple[Task, store.Run]]:
-    """The runs as they end; like runner.runs(), but on the workers. `expected`: the canary's result, None: as made here."""
+def canary(guest: Image) -> Task:
+    (task,) = plan_runs(scenario.load(CANARY), guest)
+    return task
+
+
+def connect(address: str) -> distributed.Client:
+    import distributed
+    from distributed.comm import parse_address
+    from distributed.comm.registry import get_backend
+
     logging.disable()  # what Dask has to say comes with Python's traces; what matters is said here
-    (canary,) = runner.plan(scenario.load(CANARY), guest)
-    return _runs(
-        left,
-        guest,
-        address,
-        canary,
-        expected or runner.execute([canary], guest)[canary.key].record["result_sha256"],
-        started,
-    )
-
-
-def _runs(
-    left: list[Task], guest: image.Image, address: str, canary: Task, expected: str, started: Started
-) -> Iterator[tuple[Task, store.Run]]:
     try:
         get_backend(parse_address(address)[0])  # a client that is given nonsense takes long to end
-        client = distributed.Client(address, timeout=5, set_as_default=False, name="asymlab")
+        return distributed.Client(address, timeout=5, set_as_default=False, name="asymlab")
     except (OSError, ValueError) as e:
         raise LabError(f"--scheduler {address}: {str(e).partition(chr(10))[0]}; `dask scheduler` starts one") from None
-    with client:
+
+
+def runs(
+    left: list[Task], guest: Image, address: str, canary: Task, expected: str, started: Started
+) -> Iterator[tuple[Task, store.Run]]:
+    """The runs as they end; like local.runs(), but on the workers. `expected`: the canary's result."""
+    with connect(address) as client:
         console.print(f"scheduler {address}: workers must come to canary {expected}")
         sweep = Sweep(client, left, guest, canary, expected, started)
         try:

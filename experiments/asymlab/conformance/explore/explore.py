@@ -33,13 +33,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ... import LabError
+from ...console import console
 from ...machine import image
 from ...paths import BUILD, REPO
 from ...plan import scenario
 from ...plan.scenario import Case
 from ...results import store
-from ...run import runner
-from ...run.runner import console
+from ...run import local
+from ...run.cost import survey
+from ...run.tasks import plan_runs
 from .. import objects
 from ..toml import toml
 from .draw import draw, facts
@@ -63,10 +65,10 @@ def written(tree: dict, name: str) -> Case:
 
 def attempt(guest: image.Image, case: Case) -> store.Run | LabError:
     """One run, or what kept it from being one."""
-    tasks = runner.plan([case], guest)
-    if done := runner.survey(tasks).done:
+    tasks = plan_runs([case], guest)
+    if done := survey(tasks).done:
         return done[tasks[0].key]
-    with contextlib.closing(runner.runs(tasks, guest, 1, lambda _: None, WALL_LIMIT_S, go_on=True)) as under_way:
+    with contextlib.closing(local.runs(tasks, guest, 1, lambda _: None, WALL_LIMIT_S, go_on=True)) as under_way:
         return next(under_way)[1]
 
 
@@ -135,13 +137,13 @@ def smallest(tree: dict, name: str, broken: Broken, guest: image.Image) -> Path:
 
 def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally: Tally) -> Iterator[tuple[str, Broken]]:
     """Judge each case by its name. What is in the store is not run again."""
-    tasks = {task.key: (name, task) for name, case in cases.items() for task in runner.plan([case], guest)}
-    work = runner.survey([task for _, task in tasks.values()])
-    console.print(work.line(runner.places(jobs)))
+    tasks = {task.key: (name, task) for name, case in cases.items() for task in plan_runs([case], guest)}
+    work = survey([task for _, task in tasks.values()])
+    console.print(work.line(local.places(jobs)))
     left = [
         task for _, task in tasks.values() if task.key not in work.done
     ]  # as drawn, so that those that have ended are a sample of all
-    under_way = runner.runs(left, guest, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
+    under_way = local.runs(left, guest, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
     with contextlib.closing(under_way):
         for key, result in itertools.chain(work.done.items(), ((task.key, result) for task, result in under_way)):
             name, task = tasks[key]

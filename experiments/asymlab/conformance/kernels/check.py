@@ -30,9 +30,13 @@ from pathlib import Path
 
 from ... import LabError
 from ...machine import image
+from ...machine.build import build_image
+from ...machine.kernel import newest
 from ...paths import BUILD
 from ...results import store
-from ...run import runner
+from ...run import local
+from ...run.host import execute_on_host
+from ...run.tasks import plan_on_host, plan_runs
 from .. import objects
 from . import table
 from .ktap import ktap
@@ -50,34 +54,6 @@ AT_FAULT = [
 ]
 
 
-def newest(say) -> tuple[str, str]:
-    """The newest of the kernels that the configured mirror's suites have: package and suite."""
-    cache, found = BUILD / "apt", []
-    source = image.apt_source(cache)
-    debian = source.origin == "Debian"
-    for suite in image.DEBIAN_SUITES if debian else (source.codename, f"{source.codename}-updates"):
-        options = image.apt_options(source, suite, cache)
-        say(f"looking for kernels in {suite}")
-        try:
-            image.run("apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update")
-            text = image.run(
-                "apt-cache",
-                *options,
-                "show",
-                "--no-all-versions",
-                "linux-image-cloud-amd64" if debian else "linux-image-virtual",
-            )
-        except LabError as e:
-            if re.search(r"Release file|404|Not Found|No packages found", str(e)):
-                continue  # the mirror does not carry this suite
-            raise
-        package = re.search(r"linux-image-[0-9][^ ,)]*", text)[0]
-        found.append((tuple(map(int, re.findall(r"\d+", package.split("+")[0]))), package, suite))
-    if not found:
-        raise LabError("no kernel in the package source")
-    return max(found)[1:]
-
-
 def guest(label: str, say) -> tuple[image.Image, Column]:
     """A kernel's image, made if there is none of this tree, and its column."""
     column, wanted, name = Column(label), label, label
@@ -90,7 +66,7 @@ def guest(label: str, say) -> tuple[image.Image, Column]:
         if wanted != name and f"linux-image-{made.kernel}" != wanted:
             raise LabError("of an older one")
     except (LabError, OSError, ValueError, KeyError):
-        image.build_image(wanted, label=name, say=say)
+        build_image(wanted, label=name, say=say)
         made = image.open_image(name)
     parts = json.loads((made.folder / "manifest.json").read_text())["parts"]
     column.image, column.release, column.package = made, made.kernel, parts["vmlinux"]["version"].split()[-1]
@@ -113,15 +89,13 @@ def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | 
         return Column(label, error=str(e))
     setups, faults = {name: Setup((name,)) for name in names}, {name: {} for name in names}
     while setups:
-        tasks = {name: runner.plan(setup.cases(known), made)[0] for name, setup in setups.items()}
+        tasks = {name: plan_runs(setup.cases(known), made)[0] for name, setup in setups.items()}
         owner = {task.key: name for name, task in tasks.items()}
         found = [(task, run) for task in tasks.values() if not fresh and (run := store.find(task.key))]
         stored = {task.key for task, _ in found}
         left = [task for task in tasks.values() if task.key not in stored]
         again = {}
-        for task, run in itertools.chain(
-            found, runner.runs(left, made, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
-        ):
+        for task, run in itertools.chain(found, local.runs(left, made, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)):
             name = owner[task.key]
             if isinstance(run, store.Run):
                 took = "in the store" if task.key in stored else f"{run.record['wall_s']:.0f} s"
@@ -163,7 +137,7 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
         while True:
             say(f"{column.release}: {', '.join(group)}")
             try:
-                run = runner.execute_on_host(runner.plan_host(setup.cases(known))[0])
+                run = execute_on_host(plan_on_host(setup.cases(known))[0])
                 return {name: judge(RunView(name, setup, run, known[name], lacks), faults) for name in group}
             except LabError as e:
                 less = without(setup, e, faults) if len(group) == 1 else None

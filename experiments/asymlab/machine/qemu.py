@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The virtual machine: QEMU in virtual time, how it boots, and where it stops to be kept.
+
+QEMU counts guest instructions: one is one nanosecond, and when the guest idles the clock jumps to
+its next timer. Nothing of the host's time enters: no disk, no network, no console input, fixed
+clock, fixed CPU, no entropy but the job's seed. The same image, job and QEMU give the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+from .. import LabError
+from ..guest.protocol import STOP
+from .files import scratch, sha256
+from .shell import sh
+
+QEMU = "qemu-system-x86_64"
+MEMORY_MB = 512
+SHARED_MB = 1024  # the job comes in by this memory, the results go out by it; a sparse file
+SANDBOX = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]  # shapes no result
+BOOT_LIMIT_S = 300
+CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
+WORDS_MAX = 1000  # characters of a guest's complaint that are repeated
+READY = "ready"  # what the state at STOP is called
+APPEND = (
+    "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
+    "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
+    "audit=0 PYTHONHASHSEED=0 rdinit=/init "
+    # No security module but this, which does nothing here. `apparmor=0` alone lets SELinux in, where the
+    # kernel knows no `selinux=0`: its hooks see each packet at each node, 7 % of a packet's work.
+    "lsm=lockdown "
+    # Clearing all memory that is handed out and checking each copy from and to users: 2 % of it.
+    "init_on_alloc=0 hardened_usercopy=off "
+    # Self-tests, key rings and names for trace formats that no run uses: half of the boot.
+    "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted,"
+    "crypto_kdf108_init,trace_eval_init"
+)
+
+
+@cache
+def version() -> dict[str, str]:
+    """What QEMU says of itself, and hashes of it and of the firmware that runs before the kernel."""
+    if not (binary := shutil.which(QEMU)):
+        raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing")
+    firmware = [Path("/usr/share", f) for f in ("seabios/bios-256k.bin", "qemu/pvh.bin", "qemu/kvmvapic.bin")]
+    files = [Path(binary), *(f for f in firmware if f.exists())]
+    return {"version": sh(QEMU, "--version").splitlines()[0], **{p.name: sha256(p) for p in files}}
+
+
+# While the guest computes, QEMU's main loop may look whether it idles, see it halt a moment before
+# its instructions are counted, and jump the clock too far: by host timing, more often on a loaded
+# machine. Recording (to nowhere) makes the two take turns.
+ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
+NEEDS_CX16 = 6, 18
+
+
+def cpu(kernel: str) -> str:
+    """The guest's: without cmpxchg16b, but from 6.18 on with it.
+
+    QEMU 7.2 restores wrong flags when an interrupt comes at that instruction, and the kernel's allocator uses it where
+    it can. But kmalloc_nolock() of 6.18 works with it only, and later kernels' BPF storage of sockets needs that.
+    """
+    found = re.match(r"(\d+)\.(\d+)", kernel)
+    new = found and (int(found[1]), int(found[2])) >= NEEDS_CX16
+    return f"qemu64,-rdrand,-rdseed,{'+' if new else '-'}cx16"
+
+
+def arguments(kernel: str, seed: int, memory: str, share: bool, devices: str, console: str) -> list[str]:
+    """QEMU's arguments. All of them shape the result, but not where the files are. It waits for `cont`.
+
+    memory: the guest's, written to if `share`; devices: where the state of all else is kept (qcow2).
+    """
+    return [
+        *"-M pc,memory-backend=ram -nodefaults -no-user-config -nic none -display none -no-reboot".split(),
+        *f"-accel tcg,thread=single,tb-size=128 -icount {ICOUNT} -smp 1 -m {MEMORY_MB} -cpu {cpu(kernel)}".split(),
+        *f"-rtc base=2026-01-01,clock=vm -seed {seed}".split(),
+        "-object",
+        f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={'on' if share else 'off'}",
+        *("-drive", f"if=none,id=state,file={devices}"),
+        *("-serial", f"file:{console}"),
+        *"-S -qmp stdio".split(),
+    ]
+
+
+class Machine:
+    """A QEMU process and the monitor on its standard input. It dies with us, even by SIGKILL, and with `close`."""
+
+    def __init__(self, argv: list[str], folder: Path, core: int | None = None, started=None, pass_fds=()):
+        # One core for both of QEMU's threads: they alternate. As a batch job, so that the one that is woken
+        # waits until the other has let go of the lock it needs: a third of the context switches, a fifth less CPU.
+        argv = [
+            *"setpriv --pdeathsig KILL".split(),
+            *(f"taskset --cpu-list {core}".split() if core is not None else []),
+            *f"prlimit --fsize={SHARED_MB << 20} --core=0".split(),
+            *"chrt --batch 0".split(),
+            QEMU,
+            *SANDBOX,
+            *argv,
+        ]
+        self.folder = folder
+        with open(folder / "errors", "wb") as errors:
+            self.process = subprocess.Popen(
+                argv,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+                pass_fds=pass_fds,
+            )
+        try:
+            if started:
+                started(self.process)
+            self._answer()
+            self.do("qmp_capabilities")
+            # The memory is kept as the file that it is.
+            self.do("migrate-set-capabilities", capabilities=[{"capability": "x-ignore-shared", "state": True}])
+        except BaseException:
+            self.close()
+            raise
+
+    def _answer(self) -> dict:
+        """The monitor's next word, events aside."""
+        for line in self.process.stdout:
+            message = json.loads(line)
+            if "event" not in message:
+                return message
+        self.process.wait()
+        raise LabError(self.last_words())
+
+    def do(self, command: str, **arguments):
+        try:
+            print(json.dumps({"execute": command, "arguments": arguments}), file=self.process.stdin, flush=True)
+        except OSError:
+            pass  # it has ended: the answer says how
+        answer = self._answer()
+        if "error" in answer:
+            raise LabError(f"{QEMU}: {command}: {answer['error']['desc']}")
+        return answer["return"]
+
+    def human(self, command: str) -> None:
+        """What only the monitor for humans can do; it answers with its errors."""
+        if words := self.do("human-monitor-command", **{"command-line": command}):
+            raise LabError(f"{QEMU}: {command}: {words.strip().splitlines()[-1]}")
+
+    def console(self) -> str:
+        try:
+            with open(self.folder / "console", errors="replace") as f:
+                return f.read(CONSOLE_MAX)
+        except FileNotFoundError:
+            return ""
+
+    def wait(self, limit_s: float, look=lambda: None) -> None:
+        """For its end; meanwhile `look` every now and then."""
+        until = time.monotonic() + limit_s
+        while self.process.poll() is None:
+            time.sleep(0.05)
+            look()
+            said = self.console()
+            if len(said) == CONSOLE_MAX:
+                raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}")
+            if time.monotonic() > until:
+                late = f"no end after {limit_s:.0f} s of wall time ({self.complaint()})"
+                raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps")
+        if self.process.returncode:
+            raise LabError(self.last_words())
+
+    def complaint(self) -> str:
+        """What its console says of a machine that ended without results."""
+        lines = self.console().strip().splitlines()
+        said = next((line for line in lines if re.search(r"Error|panic|BUG|Out of memory", line)), None)
+        return (said or (lines[-1] if lines else "no word on its console"))[:WORDS_MAX]
+
+    def last_words(self) -> str:
+        """Of a process that has ended."""
+        if self.process.returncode == -signal.SIGBUS:
+            return f"{self.folder.parent}: No space left on device for a run's results; free some and start again"
+        words = (self.folder / "errors").read_text(errors="replace").strip().splitlines()
+        return f"{QEMU} failed: {words[-1] if words else f'exit {self.process.returncode}'}"
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Debugger:
+    """As much of GDB's remote protocol as a machine takes to stop at an instruction."""
+
+    def __init__(self) -> None:
+        self.socket, self.theirs = socket.socketpair()
+        self.socket.settimeout(BOOT_LIMIT_S)
+        self.heard = b""
+
+    def arguments(self) -> list[str]:
+        return ["-chardev", f"socket,id=gdb,fd={self.theirs.fileno()}", "-gdb", "chardev:gdb"]
+
+    def say(self, packet: bytes) -> bytes:
+        self.socket.sendall(b"$%s#%02x" % (packet, sum(packet) & 255))
+        while not (found := re.search(rb"\$([^#]*)#..", self.heard)):
+            try:
+                more = self.socket.recv(4096)
+            except TimeoutError:
+                more = b""
+            if not more:
+                raise LabError(f"virtual machine: ended, or not ready for a job after {BOOT_LIMIT_S} s")
+            self.heard += more
+        self.heard = self.heard[found.end() :]
+        self.socket.sendall(b"+")
+        return found[1]
+
+    def stop_at(self, address: int) -> None:
+        """Let the machine run up to there, and no breakpoint behind."""
+        for packet, answer in ((b"Z1,%x,1", b"OK"), (b"c", b"T05"), (b"z1,%x,1", b"OK")):
+            if not (said := self.say(packet % address if b"%" in packet else packet)).startswith(answer):
+                raise LabError(f"{QEMU}: debugger: {said.decode(errors='replace')!r} to {packet.decode()}")
+
+    def close(self) -> None:
+        self.socket.close()
+        self.theirs.close()
+
+
+def booted_by(kernel: str) -> str:
+    """A hash of what shapes the booted machine besides its image: command line and arguments."""
+    return hashlib.sha256(json.dumps([APPEND, arguments(kernel, 0, "", True, "", "")]).encode()).hexdigest()
+
+
+def boot(vmlinux: bytes, base: bytes, kernel: str) -> dict[str, bytes]:
+    """Boot up to where the guest waits for a job: its memory, and as "devices" the state of all else."""
+    with scratch("boot-") as tmp:
+        (tmp / "vmlinux").write_bytes(vmlinux)
+        (tmp / "base.cpio").write_bytes(base)
+        argv = arguments(kernel, 0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console")
+        argv += ["-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio", "-append", APPEND]
+        sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
+        # A first time to learn where: a packaged kernel has no symbols, and the guest prints the address.
+        with contextlib.closing(Machine(argv, tmp)) as machine:
+            machine.do("cont")
+            machine.wait(BOOT_LIMIT_S)
+            found = re.search(rf"^([0-9a-f]+) \S+ {STOP}$", machine.console(), re.M)
+            if not found:
+                raise LabError(f"virtual machine: not ready for a job: {machine.complaint()}")
+        (tmp / "memory").unlink()
+        with contextlib.closing(Debugger()) as debugger:
+            with contextlib.closing(
+                Machine(argv + debugger.arguments(), tmp, pass_fds=[debugger.theirs.fileno()])
+            ) as machine:
+                debugger.theirs.close()  # so that its end is heard of
+                debugger.stop_at(int(found[1], 16))
+                machine.human(f"savevm {READY}")
+                machine.do("quit")
+                machine.wait(BOOT_LIMIT_S)
+        return {name: (tmp / name).read_bytes() for name in ("memory", "devices")}

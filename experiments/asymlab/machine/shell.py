@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Other programs: their output, or why they failed."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from .. import LabError
+
+
+def sh(*argv: str | Path, **kw) -> str:
+    """Output of a command; LabError with its last words if it fails."""
+    try:
+        p = subprocess.run(list(map(str, argv)), capture_output=True, text=True, **kw)
+    except FileNotFoundError:
+        raise LabError(f"{argv[0]}: not installed; `make deps` installs what is missing") from None
+    if p.returncode:
+        words = (p.stderr or p.stdout).strip().splitlines()
+        raise LabError(f"{argv[0]} failed: {words[-1] if words else f'exit {p.returncode}'}")
+    return p.stdout

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Runs in namespaces of this machine's own kernel, as root, in real time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+from .. import LabError
+from ..guest import agent
+from ..machine.files import scratch
+from ..paths import BUILD
+from ..results import store
+from .tasks import Task
+
+
+def execute_on_host(task: Task) -> store.Run:
+    """The same agent on this machine's kernel, as root, in real time. Never taken from the store."""
+    if os.geteuid() != 0:
+        raise LabError("--on host: not root: namespaces and BPF need it")
+    identity = {"host": os.uname().release, "at": time.time_ns(), "job": task.job}
+    key = store.key_of(identity)
+    with scratch("host-") as tmp:
+        job, out = tmp / "job.json", tmp / "out"
+        job.write_text(json.dumps(task.job))
+        out.mkdir()
+        env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
+        began = time.monotonic()
+        p = subprocess.Popen(
+            [*"setpriv --pdeathsig TERM".split(), sys.executable, "-P", "-m", agent.__name__, str(job), str(out), str(BUILD)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=env,
+            start_new_session=True,
+        )
+        try:
+            _, errors = p.communicate(timeout=task.job["duration_s"] * 2 + 120)
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{task.name}: no end after {task.job['duration_s'] * 2 + 120:.0f} s") from None
+        finally:
+            if p.poll() is None:
+                p.terminate()  # it takes its namespaces down
+                try:
+                    p.wait(timeout=20)
+                except subprocess.TimeoutExpired:
+                    p.kill()
+        if p.returncode:
+            words = errors.strip().splitlines()
+            raise LabError(f"{task.name}: {words[-1] if words else f'agent ended with {p.returncode}'}")
+        files = {f.name: f.read_bytes() for f in out.iterdir()}
+    about = task.about("host") | {"wall_s": round(time.monotonic() - began, 2)}
+    return store.save(key, identity, about, files)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Runs on this machine: one virtual machine per core."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import itertools
+import os
+import queue
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+
+from .. import LabError
+from ..machine import vm
+from ..machine.image import Image
+from ..results import store
+from .tasks import Started, Task
+
+
+def cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+def places(jobs: int | None = None) -> int:
+    """Virtual machines at a time on this machine."""
+    return jobs or len(cores())
+
+
+@contextlib.contextmanager
+def own_core() -> Iterator[int]:
+    """A core to pin a virtual machine to: one that no other of any lab on this machine has, else one that few have."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as mark:
+        for machines, core in ((m, c) for m in itertools.count() for c in cores()):
+            try:
+                mark.bind(f"\0asymlab-core-{core}-{machines}")  # no file: the kernel frees the name with its holder
+            except OSError as e:
+                if e.errno != errno.EADDRINUSE:
+                    raise
+                continue
+            yield core
+            return
+
+
+def runs(
+    left: list[Task],
+    image: Image,
+    jobs: int | None,
+    started: Started,
+    limit_s: float = vm.WALL_LIMIT_S,
+    go_on: bool = False,
+) -> Iterator[tuple[Task, store.Run | LabError]]:
+    """The runs as they end. LabError after the first failure, or with `go_on` in place of each run that failed;
+    whoever closes this stops what is under way."""
+    todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    for t in left:
+        todo.put(t)
+    ended: queue.SimpleQueue[tuple[Task, store.Run | Exception]] = queue.SimpleQueue()
+    running: set[subprocess.Popen] = set()
+    stopping = threading.Event()
+
+    def booted(p: subprocess.Popen) -> None:
+        running.add(p)
+        if stopping.is_set():
+            p.kill()
+
+    def worker() -> None:
+        while not stopping.is_set():
+            try:
+                task = todo.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                started(task)
+                with own_core() as core:
+                    files, took = vm.run(image, task.job, task.objects, core=core, limit_s=limit_s, started=booted)
+                ended.put((task, store.save(task.key, task.identity, task.about("lab") | took, files)))
+            except Exception as e:  # reported and re-raised by the main thread
+                ended.put((task, e))
+
+    threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(places(jobs), len(left)))]
+    try:
+        for t in threads:
+            t.start()
+        for _ in left:
+            task, result = ended.get()
+            if isinstance(result, LabError) and not go_on:
+                raise LabError(f"{task.name}: {result}") from None
+            if isinstance(result, Exception) and not isinstance(result, LabError):
+                raise result
+            yield task, result
+    finally:
+        stopping.set()
+        for p in list(running):
+            if p.poll() is None:
+                p.kill()
+        for t in threads:
+            if t.is_alive():
+                t.join(timeout=30)

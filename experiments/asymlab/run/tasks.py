@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Tasks: a case with a seed is one run, with all that determines its result."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..machine import vm
+from ..machine.image import DEFAULT_KERNEL, Image
+from ..paths import REPO
+from ..plan.scenario import Case
+from ..plan.topology import compile_job
+from ..results import store
+
+
+@dataclass(frozen=True)
+class Task:
+    case: Case
+    seed: int
+    job: dict
+    objects: dict[str, bytes]
+    identity: dict
+    key: str
+    image: str = DEFAULT_KERNEL
+
+    @property
+    def name(self) -> str:
+        return f"{self.case.name} seed {self.seed}"
+
+    @property
+    def packets(self) -> int:
+        """Data packets that the run will carry at most, counted at each hop."""
+        path, directions = self.case.scenario.path, {f.direction for f in self.case.scenario.flows}
+        rate = 0.0
+        for hop in path.chain:
+            if len(directions) == 2:
+                rate += (hop.forward.rate + hop.reverse.rate) / path.mtu
+            else:
+                rate += min(hop.forward.rate / path.mtu, hop.reverse.rate / 40)
+        return round(self.job["duration_s"] * rate / 8)
+
+    def about(self, where: str) -> dict:
+        s = self.case.scenario
+        file = self.case.file.resolve()
+        if file.is_relative_to(REPO):
+            file = file.relative_to(REPO)
+        point = [f"{k}={v}" for k, v in self.case.point.items()]
+        command = ["asymlab", "run", str(file), "--set", self.case.which, "--seed", str(self.seed)]
+        command += [word for p in point for word in ("--at", p)]
+        if where == "lab" and self.image != DEFAULT_KERNEL:
+            command += ["--image", self.image]
+        return {
+            "id": s.id,
+            "title": s.title,
+            "name": self.name,
+            "point": self.case.point,
+            "seed": self.seed,
+            "where": where,
+            "command": shlex.join(command),
+        }
+
+
+def plan_runs(cases: list[Case], image: Image) -> list[Task]:
+    """The runs of the cases, each once."""
+    tasks = {}
+    for case in cases:
+        for seed in case.seeds:
+            job = compile_job(case, seed)
+            objects = vm.read_objects(job)
+            identity = vm.identity(image, job, objects)
+            key = store.key_of(identity)
+            tasks.setdefault(key, Task(case, seed, job, objects, identity, key, image.folder.name))
+    return list(tasks.values())
+
+
+def plan_on_host(cases: list[Case]) -> list[Task]:
+    """The same runs for this machine's kernel."""
+    return [Task(case, seed, compile_job(case, seed), {}, {}, "") for case in cases for seed in case.seeds]
+
+
+Started = Callable[[Task], None]

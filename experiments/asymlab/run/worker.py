@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""On a worker of a Dask scheduler: images that it has or gets, and runs.
+
+It gets runs once it has made of a short one, the canary, what the client makes of it (cluster.py).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pyarrow
+
+from .. import LabError
+from ..machine import qemu, vm
+from ..machine.files import sha256, write_sparse
+from ..machine.image import Image, open_image
+from ..paths import IMAGES
+from .local import own_core
+
+IMAGE_FILES = {"memory": qemu.MEMORY_MB << 20, "devices": 64 << 20, "manifest.json": 16 << 20}  # their greatest sizes
+
+
+class NoImage(LabError):
+    """The worker has not got the image yet."""
+
+
+verified: set[tuple[Path, str]] = set()
+
+
+def find_image(wanted: str) -> Image:
+    """The image of that hash. Its memory is read once: what a manifest says is not enough."""
+    for manifest in sorted(IMAGES.glob("[!.]*/manifest.json")):
+        try:
+            found = open_image(manifest.parent.name)
+        except LabError:  # it is being made
+            continue
+        if found.hash != wanted:
+            continue
+        if (found.folder, wanted) not in verified:
+            if sha256(found.memory) != json.loads(manifest.read_text())["parts"]["memory"]["sha256"]:
+                raise LabError(f"{found.folder}: not what its manifest says; remove it, or make it anew")
+            verified.add((found.folder, wanted))
+        return found
+    raise NoImage(f"no image {wanted[:12]} in {IMAGES}")
+
+
+def pack_image(guest: Image) -> dict[str, tuple[int, bytes]]:
+    """The files of an image to send: size and Zstandard."""
+    data = {name: (guest.folder / name).read_bytes() for name in IMAGE_FILES}
+    return {name: (len(d), pyarrow.compress(d, "zstd", asbytes=True)) for name, d in data.items()}
+
+
+def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
+    """Keep an image that was sent."""
+    if not re.fullmatch("[0-9a-f]{64}", wanted) or any(
+        size > IMAGE_FILES.get(name, -1) for name, (size, _) in files.items()
+    ):
+        raise LabError("what was sent is no image")
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    part = tempfile.mkdtemp(dir=IMAGES, prefix=".part-")
+    try:
+        for name, (size, data) in files.items():
+            write_sparse(Path(part, name), pyarrow.decompress(data, size, "zstd", asbytes=True))
+        os.chmod(part, 0o755)
+        if not (IMAGES / wanted[:16]).exists():  # else a neighbour was faster
+            os.rename(part, IMAGES / wanted[:16])
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def kill_when_unwanted(p: subprocess.Popen) -> None:
+    """Dask stops no thread: this ends a virtual machine when its run was given up, or client or scheduler are gone."""
+    import distributed  # only who asks for workers pays for Dask
+    from distributed.core import Status
+
+    worker = distributed.get_worker()
+    key = worker.get_current_task()
+
+    def watch() -> None:
+        while p.poll() is None:
+            task = worker.state.tasks.get(key)
+            if task is None or task.state != "executing" or worker.status in (Status.closing, Status.closed):
+                p.kill()
+            time.sleep(0.2)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def compute(image_hash: str, packed: str, objects: dict[str, bytes]) -> dict:
+    """A run: the files it left, what it was made of, and where."""
+    found = find_image(image_hash)
+    job = json.loads(packed)
+    with own_core() as core:
+        files, took = vm.run(found, job, objects, core=core, started=kill_when_unwanted)
+    return {"files": files, "took": took, "identity": vm.identity(found, job, objects), "host": socket.gethostname()}
