@@ -21,7 +21,7 @@ from .machine.build import build_image
 from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
 from .paths import REPORT
 from .plan import reference, scenario
-from .report import compare, papers, publish, report, suite, terminal
+from .report import compare, papers, publish, report, suite, tables, terminal
 from .results.store import Run
 from .run import cost, local
 from .run.execute import execute, execute_shard
@@ -325,10 +325,14 @@ def add_publish(commands) -> None:
     )
     p.add_argument("folder", type=Path, metavar="DIR", help="replaced, as docs/results")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
+    p.add_argument("--tables", action="store_true", help="only fill the tables of the pages beside DIR, from DIR")
 
 
 def do_publish(args) -> None:
-    publish.publish(args.report, args.folder)
+    if args.tables:
+        tables.write(args.folder)
+    else:
+        publish.publish(args.report, args.folder)
 
 
 # --- all of them --------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def quick(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     return request.param, [
         make(folder, case.scenario.id, case.point, controllers=[f.controller for f in case.scenario.flows])
-        for file in sorted((papers.PAPERS / request.param).glob("*.toml"))
+        for file in papers.scenarios(request.param)
         for case in scenario.load(file)
         if case.seeds
     ]

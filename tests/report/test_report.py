@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import csv
 import io
 import json
 import re
@@ -49,8 +50,24 @@ def test_page_shows_every_verdict_figure_and_run(full, runs):
 
 
 def test_verdict_table_comes_first(full):
+    """A summary of the verdicts, that is; then each paper's figures, and its verdicts below them."""
     page = index(full[2])
-    assert page.ids.index("verdicts") < page.ids.index("paper-fast") < page.ids.index("runs")
+    order = ("verdicts", "paper-fast", "figure-fast-throughput", "claims-fast", "runs")
+    assert [id for id in page.ids if id in order] == list(order)
+    summary = " ".join(page.text.split()).partition("All verdicts as CSV")[0]
+    assert (
+        f"FAST TCP in asymmetric networks: A flow's throughput falls as 1/k_f where its ACKs are the bottleneck. {len(full[0])} claims: ✓"
+        in summary
+    )
+
+
+def test_verdicts_as_a_table_for_spreadsheets(full):
+    with (full[2] / "verdicts.csv").open(newline="") as f:
+        rows = list(csv.DictReader(f))
+    assert [(r["id"], r["verdict"], r["claim"], r["reason"]) for r in rows] == [
+        (v["id"], v["verdict"], v["claim"], v["reason"]) for v in full[0]
+    ]
+    assert [r["value"] for r in rows] == ["" if v["value"] is None else str(v["value"]) for v in full[0]]
 
 
 def test_links_lead_somewhere_and_ids_are_unique(full):
@@ -97,7 +114,7 @@ def test_papers_come_in_order_and_the_matrix_last(place):
 def test_figures_have_words(full):
     page = index(full[2])
     alts = [v for tag, k, v in page.attributes if tag == "img" and k == "alt"]
-    assert len(alts) == len(full[1]) and all(len(a) > 40 for a in alts)
+    assert len(alts) == 1 + len(full[1]) and all(len(a) > 40 for a in alts)  # one is small, in the summary
 
 
 def test_same_input_same_bytes(full, runs, place):
@@ -250,3 +267,19 @@ def test_terminal_table(monkeypatch):
     text = out.getvalue()
     assert "[bold]5[/]" in text and "[1.9, 2.1]" in text and "it [red] is not" in text
     assert "1 reproduced, 1 not reproduced, 0 not measured; 12 s" in text and "report/index.html" in text
+
+
+def test_terminal_table_of_papers(monkeypatch):
+    out = io.StringIO()
+    monkeypatch.setattr(runner, "console", runner.PlainConsole(file=out, width=100))
+    several = [small(), small("not reproduced"), small("not reproduced"), small("not measured", paper="matrix")]
+    terminal.print_papers([Verdict(**v) for v in several], 12.3)
+    rows = [line.split("  ") for line in out.getvalue().splitlines()]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
+    assert cells[:3] == [
+        ["paper", "reproduced", "not reproduced", "not measured"],
+        ["FAST TCP in asymmetric networks", "1", "2", "0"],
+        ["Competition matrix", "0", "0", "1"],
+    ]
+    assert "1 reproduced, 2 not reproduced, 1 not measured; 12 s" in out.getvalue()
+    assert "report/verdicts.csv" in out.getvalue() and "report/index.html" in out.getvalue()

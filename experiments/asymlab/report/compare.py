@@ -55,16 +55,17 @@ def load(folder: Path) -> dict:
     try:
         if results["format"] != FORMAT:
             raise LabError(
-                f"{folder / 'results.json'}: format {results['format']}, not {FORMAT}; write the report anew with `asymlab suite`"
+                f"{folder / 'results.json'}: format {results['format']}, not {FORMAT}; "
+                "write the report anew with `asymlab suite`"
             )
-        runs = {}
+        runs: dict[tuple[str, int], dict] = {}
         for run in results["runs"]:
-            name = run["case"], run["seed"]
-            if name in runs:
+            case = run["case"], run["seed"]
+            if case in runs:
                 raise LabError(
                     f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids"
                 )
-            runs[name] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {
+            runs[case] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {
                 "metrics": {m: measured(run["metrics"][m]) for m in METRICS}
             }
             known = run["provenance"]
@@ -110,7 +111,7 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
     changed = [
         {"id": id, "a": v, "b": b["verdicts"][id]} for id, v in a["verdicts"].items() if b["verdicts"].get(id, v) != v
     ]
-    runs = {
+    runs: dict[str, list] = {
         "only_a": only(a["runs"], b["runs"]),
         "only_b": only(b["runs"], a["runs"]),
         "invalid": [
@@ -157,19 +158,19 @@ def judge(pairs: list[tuple], tolerance: float) -> dict:
     one_sided = any((x is None) != (y is None) for x, y in pairs)
     if not known:
         return {"a": None, "b": None, "difference": None, "differs": one_sided}
-    means = [interval([float(v) for v in values]) for values in (*zip(*known), [y - x for x, y in known])]
-    difference, low, high = means[2]
+    a, b = (interval([float(v) for v in values]) for values in zip(*known))
+    difference, low, high = interval([float(y - x) for x, y in known])
     if len(known) > 1:
         differs = low > 0 or high < 0
     else:
         differs = abs(difference) > tolerance * max(map(abs, known[0]))
-    return {"a": means[0], "b": means[1], "difference": means[2], "differs": differs or one_sided}
+    return {"a": a, "b": b, "difference": (difference, low, high), "differs": differs or one_sided}
 
 
 def rule(tolerance: float) -> str:
     return (
-        "A metric differs if the 95 % interval of its differences, seed by seed, does not hold zero; with one seed, if the values are more "
-        f"than {100 * tolerance:g} % apart. With several seeds about one in twenty is marked by chance."
+        "A metric differs if the 95 % interval of its differences, seed by seed, does not hold zero; with one seed, "
+        f"if the values are more than {100 * tolerance:g} % apart. With several seeds about one in twenty is marked by chance."
     )
 
 
@@ -229,9 +230,8 @@ def sentences(compared: dict) -> list[str]:
             if names := found[f"only_{which}"]:
                 lines.append(f"{what} only in {compared[which]['folder']}: {', '.join(names)}")
     for run in runs["invalid"]:
-        lines.append(
-            f"{run['name']}: invalid, compared with nothing ({'; '.join(filter(None, ('A: ' * bool(run['a']) + '; '.join(run['a']), 'B: ' * bool(run['b']) + '; '.join(run['b']))))})"
-        )
+        whose = "; ".join(f"{side.upper()}: {'; '.join(run[side])}" for side in ("a", "b") if run[side])
+        lines.append(f"{run['name']}: invalid, compared with nothing ({whose})")
     return lines
 
 

@@ -5,7 +5,8 @@ panel, x_axis, y_axis   title and axes' labels of the part of the figure
 series                  as in the legend; of a heat map its row
 at                      the name that x has on the axis, if it is not a number
 x, y                    of a heat map y is the value
-low, high               ends of an error bar or of a filled band, of a bar stacked on another where it stands; else empty
+low, high               ends of an error bar or of a filled band; of a bar stacked on another where it stands; else
+                        empty
 """
 
 from __future__ import annotations
@@ -44,94 +45,33 @@ def rows(figure: Figure) -> list[tuple]:
     return found
 
 
-def artists(ax: Axes, names: dict) -> Iterator[tuple]:
-    """(series, x, y, low, high) of each line, bar chart, band, scatter and image."""
-    from matplotlib.collections import FillBetweenPolyCollection, PathCollection, QuadMesh
-    from matplotlib.container import BarContainer, ErrorbarContainer
+class Names:
+    """Of the series of one part of the figure."""
 
-    taken: set = set()
-    unnamed = 0
+    def __init__(self, known: dict):
+        self.known = known
+        self.unnamed = 0
 
-    def called(label: str, like=None) -> str:
-        nonlocal unnamed
+    def of(self, label, like=None) -> str:
         if label and not label.startswith("_"):
             return label
-        if like is not None and style(like) in names:  # named in another panel's legend
-            return names[style(like)]
-        unnamed += 1
-        return f"series {unnamed}"
+        if like is not None and style(like) in self.known:  # named in another panel's legend
+            return self.known[style(like)]
+        self.unnamed += 1
+        return f"series {self.unnamed}"
 
-    def nothing(x):
-        return np.full(np.shape(x), np.nan)
 
-    for container in ax.containers:
-        if isinstance(container, ErrorbarContainer):
-            line, caps, bars = container
-            taken.update((line, *caps, *bars))
-            if line is None:
-                continue
-            x, y = (np.asarray(v, float) for v in line.get_data())
-            low, high = nothing(x), nothing(x)
-            if container.has_yerr:
-                for i, segment in enumerate(bars[-1].get_segments()):
-                    if len(segment):
-                        low[i], high[i] = segment[:, 1].min(), segment[:, 1].max()
-            yield called(container.get_label(), line), x, y, low, high
-        elif isinstance(container, BarContainer):
-            taken.update(container.patches)
-            if container.orientation == "horizontal":
-                x, y = (
-                    [b.get_x() + b.get_width() for b in container],
-                    [b.get_y() + b.get_height() / 2 for b in container],
-                )
-            else:
-                x, y = (
-                    [b.get_x() + b.get_width() / 2 for b in container],
-                    [b.get_y() + b.get_height() for b in container],
-                )
-            low, high = nothing(x), nothing(x)
-            if container.orientation != "horizontal" and any(b.get_y() for b in container):  # stacked on others
-                low = np.array([b.get_y() for b in container], float)
-                high, y = np.array(y, float), [b.get_height() for b in container]
-            if (error := container.errorbar) is not None and error.has_yerr:
-                for i, segment in enumerate(error.lines[2][-1].get_segments()):
-                    low[i], high[i] = segment[:, 1].min(), segment[:, 1].max()
-            yield called(container.get_label(), container.patches[0] if container.patches else None), x, y, low, high
-    for line in ax.lines:
-        if line in taken:
-            continue
-        x, y = (np.asarray(v, float) for v in (line.get_xdata(), line.get_ydata()))
-        in_x, in_y = line.get_transform().contains_branch_seperately(ax.transData)
-        if in_x and in_y:
-            yield called(line.get_label(), line), x, y, nothing(x), nothing(x)
-        elif in_x:  # from top to bottom
-            label = line.get_label()
-            yield ("vertical line" if label.startswith("_") else label), x[:1], [np.nan], [-np.inf], [0.0]
-        elif in_y:  # from left to right
-            label = line.get_label()
-            ends = ax.get_xlim()
-            yield (
-                ("horizontal line" if label.startswith("_") else label),
-                ends,
-                np.repeat(y[:1], 2),
-                nothing(ends),
-                nothing(ends),
-            )
-    for drawn in ax.collections:
-        if drawn in taken:
-            continue
-        if isinstance(drawn, FillBetweenPolyCollection):
-            x, low, high = (
-                np.concatenate(part) if part else np.empty(0) for part in zip(*map(band, drawn.get_paths()))
-            )
-            yield called(drawn.get_label(), drawn), x, nothing(x), low, high
-        elif isinstance(drawn, PathCollection):
-            x, y = np.ma.filled(drawn.get_offsets().astype(float), np.nan).T
-            yield called(drawn.get_label(), drawn), x, y, nothing(x), nothing(x)
-        elif isinstance(drawn, QuadMesh):
-            corners = drawn.get_coordinates()
-            middle = (corners[:-1, :-1] + corners[1:, 1:]) / 2
-            yield from grid(ax, drawn.get_array().reshape(middle.shape[:2]), middle[0, :, 0], middle[:, 0, 1])
+def nothing(x) -> np.ndarray:
+    return np.full(np.shape(x), np.nan)
+
+
+def artists(ax: Axes, known: dict) -> Iterator[tuple]:
+    """(series, x, y, low, high) of each line, bar chart, band, scatter and image."""
+    names = Names(known)
+    taken: set = set()
+    yield from containers(ax, names, taken)
+    yield from lines(ax, names, taken)
+    yield from collections(ax, names, taken)
     for image in ax.images:
         values = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
         left, right, bottom, top = image.get_extent()
@@ -145,6 +85,86 @@ def artists(ax: Axes, names: dict) -> Iterator[tuple]:
                 left + (np.arange(width) + 0.5) * (right - left) / width,
                 bottom + (np.arange(height) + 0.5) * (top - bottom) / height,
             )
+
+
+def containers(ax: Axes, names: Names, taken: set) -> Iterator[tuple]:
+    """Lines with error bars, and bars; what they are made of is taken."""
+    from matplotlib.container import BarContainer, ErrorbarContainer
+
+    for container in ax.containers:
+        if isinstance(container, ErrorbarContainer):
+            line, caps, bars = container
+            taken.update((line, *caps, *bars))
+            if line is None:
+                continue
+            x, y = (np.asarray(v, float) for v in line.get_data())
+            low, high = nothing(x), nothing(x)
+            if container.has_yerr:
+                ends(bars[-1], low, high)
+            yield names.of(container.get_label(), line), x, y, low, high
+        elif isinstance(container, BarContainer):
+            taken.update(container.patches)
+            yield names.of(container.get_label(), container.patches[0] if container.patches else None), *bar(container)
+
+
+def ends(bars, low: np.ndarray, high: np.ndarray) -> None:
+    for i, segment in enumerate(bars.get_segments()):
+        if len(segment):
+            low[i], high[i] = segment[:, 1].min(), segment[:, 1].max()
+
+
+def bar(container) -> tuple:
+    """(x, y, low, high)"""
+    if container.orientation == "horizontal":
+        x = [b.get_x() + b.get_width() for b in container]
+        return x, [b.get_y() + b.get_height() / 2 for b in container], nothing(x), nothing(x)
+    x = [b.get_x() + b.get_width() / 2 for b in container]
+    y = [b.get_y() + b.get_height() for b in container]
+    low, high = nothing(x), nothing(x)
+    if any(b.get_y() for b in container):  # stacked on others
+        low = np.array([b.get_y() for b in container], float)
+        high, y = np.array(y, float), [b.get_height() for b in container]
+    if (error := container.errorbar) is not None and error.has_yerr:
+        ends(error.lines[2][-1], low, high)
+    return x, y, low, high
+
+
+def lines(ax: Axes, names: Names, taken: set) -> Iterator[tuple]:
+    for line in ax.lines:
+        if line in taken:
+            continue
+        label = str(line.get_label())
+        x, y = (np.asarray(v, float) for v in (line.get_xdata(), line.get_ydata()))
+        in_x, in_y = line.get_transform().contains_branch_seperately(ax.transData)
+        if in_x and in_y:
+            yield names.of(label, line), x, y, nothing(x), nothing(x)
+        elif in_x:  # from top to bottom
+            yield ("vertical line" if label.startswith("_") else label), x[:1], [np.nan], [-np.inf], [0.0]
+        elif in_y:  # from left to right
+            across = ax.get_xlim()
+            name = "horizontal line" if label.startswith("_") else label
+            yield name, across, np.repeat(y[:1], 2), nothing(across), nothing(across)
+
+
+def collections(ax: Axes, names: Names, taken: set) -> Iterator[tuple]:
+    """Bands, points, and grids of cells."""
+    from matplotlib.collections import FillBetweenPolyCollection, PathCollection, QuadMesh
+
+    for drawn in ax.collections:
+        if drawn in taken:
+            continue
+        if isinstance(drawn, FillBetweenPolyCollection):
+            x, low, high = (
+                np.concatenate(part) if part else np.empty(0) for part in zip(*map(band, drawn.get_paths()))
+            )
+            yield names.of(drawn.get_label(), drawn), x, nothing(x), low, high
+        elif isinstance(drawn, PathCollection):
+            x, y = np.ma.filled(drawn.get_offsets().astype(float), np.nan).T
+            yield names.of(drawn.get_label(), drawn), x, y, nothing(x), nothing(x)
+        elif isinstance(drawn, QuadMesh):
+            corners = drawn.get_coordinates()
+            middle = (corners[:-1, :-1] + corners[1:, 1:]) / 2
+            yield from grid(ax, drawn.get_array().reshape(middle.shape[:2]), middle[0, :, 0], middle[:, 0, 1])
 
 
 def grid(ax: Axes, values: np.ndarray, x: np.ndarray, y: np.ndarray) -> Iterator[tuple]:

@@ -136,7 +136,6 @@ def time_axes(run: Run) -> Figure:
     from matplotlib.lines import Line2D
 
     duration, flows = run.job["duration_s"], run.job["flows"]
-    points = max(POINTS // len(flows), 100)
     figure = Figure(figsize=(9.5, 10.5), layout="none")
     legend_rows = -(-min(len(flows), 20) // 5)
     axes = figure.subplots(
@@ -144,8 +143,29 @@ def time_axes(run: Run) -> Figure:
         sharex=True,
         gridspec_kw={"left": 0.08, "right": 0.92, "bottom": 0.045, "top": 0.96 - 0.016 * legend_rows, "hspace": 0.24},
     )
-    window, rate, queue, rtt = axes
     forward = Link(run, "forward")
+    draw_windows(axes[0], axes[3], run)
+    draw_goodput(axes[1], run, forward)
+    draw_queue(axes[2], run, forward)
+    axes[3].set(
+        ylim=(0, None), ylabel="ms", title=f"{rtt_name(run)} at the senders", xlabel="time, s", xlim=(0, duration)
+    )
+    for ax in axes:
+        ax.axvspan(0, run.job["measure_from_s"], color="#eeeeee", linewidth=0, zorder=0)
+    figure.legend(
+        [Line2D([], [], **look(f["id"])) for f in flows[:20]],
+        [f"{f['id']} {f['controller']}" for f in flows[:20]],
+        loc="upper left",
+        ncols=5,
+        bbox_to_anchor=(0.06, 0.999),
+    )
+    return figure
+
+
+def draw_windows(window, rtt, run: Run) -> None:
+    """cwnd and ssthresh of each flow with what was lost; in another part its RTTs."""
+    flows, few = run.job["flows"], len(run.job["flows"]) <= len(COLOURS)  # many hide each other's ssthresh
+    points = max(POINTS // len(flows), 100)
     tops, losses, timeouts, resent = [], [], [], []
     for f in flows:
         acks, style = run.acks[run.acks["flow"] == f["id"]], look(f["id"])
@@ -153,7 +173,7 @@ def time_axes(run: Run) -> Figure:
             continue
         t = acks["t"]
         window.plot(*thin(t, acks["cwnd"], points), **style, linewidth=1)
-        if len(flows) <= len(COLOURS):  # else they hide the windows
+        if few:
             ssthresh = np.where(acks["ssthresh"] < NO_SSTHRESH, acks["ssthresh"], np.nan)
             changes = np.append(True, np.diff(acks["ssthresh"].astype(int)) != 0)
             changes[-1] = True
@@ -172,6 +192,13 @@ def time_axes(run: Run) -> Figure:
         resent.append(t[np.diff(acks["retrans"].astype(int), prepend=0) > 0])
         rtt.plot(*thin(*rtts(run, acks), points), **style, linewidth=0.8)
     top = max(tops, default=1) * 1.25 + 1
+    mark_losses(window, top, run.job["duration_s"], losses, timeouts, resent)
+    window.set(ylim=(0, top), ylabel="packets", title="Congestion window" + ("; dotted: ssthresh" if few else ""))
+    window.legend(**ABOVE)
+
+
+def mark_losses(window, top: float, duration: float, losses: list, timeouts: list, resent: list) -> None:
+    """Above the windows: when packets were sent again, recoveries began and timers fired."""
     t = marks(resent, duration)
     window.plot(
         np.repeat(t, 3),
@@ -196,13 +223,11 @@ def time_axes(run: Run) -> Figure:
             markeredgewidth=0.4,
             label=label,
         )
-    window.set(
-        ylim=(0, top),
-        ylabel="packets",
-        title="Congestion window" + ("; dotted: ssthresh" if len(flows) <= len(COLOURS) else ""),
-    )
-    window.legend(**ABOVE)
 
+
+def draw_goodput(rate, run: Run, forward: Link) -> None:
+    """Of each flow, stacked; and all that the link carries."""
+    duration, flows = run.job["duration_s"], run.job["flows"]
     bin_s = run.job["bin_ms"] / 1e3
     series = np.array([goodput_bins(run.goodput, f["id"], duration, bin_s) for f in flows])
     starts = np.arange(0, series.shape[1], max(forward.per, -(-series.size // POINTS)))
@@ -233,6 +258,8 @@ def time_axes(run: Run) -> Figure:
     ).set_ylabel("utilisation, %")
     rate.legend(**ABOVE)
 
+
+def draw_queue(queue, run: Run, forward: Link) -> None:
     forward.steps(queue, forward.longest, color=SKY, linewidth=1, label="longest")
     forward.steps(queue, forward.queue, color=BLUE, linewidth=1.2, linestyle=(0, (5, 1)), label="mean seen")
     t = forward.edges[:-1][forward.dropped]
@@ -252,17 +279,6 @@ def time_axes(run: Run) -> Figure:
     )
     queue.legend(**ABOVE)
     forward.delay_axis(queue)
-    rtt.set(ylim=(0, None), ylabel="ms", title=f"{rtt_name(run)} at the senders", xlabel="time, s", xlim=(0, duration))
-    for ax in axes:
-        ax.axvspan(0, run.job["measure_from_s"], color="#eeeeee", linewidth=0, zorder=0)
-    figure.legend(
-        [Line2D([], [], **look(f["id"])) for f in flows[:20]],
-        [f"{f['id']} {f['controller']}" for f in flows[:20]],
-        loc="upper left",
-        ncols=5,
-        bbox_to_anchor=(0.06, 0.999),
-    )
-    return figure
 
 
 def ack_path(run: Run) -> Figure:
@@ -339,14 +355,16 @@ def render(run: Run) -> str:
             figures = [
                 (
                     "Over time",
-                    "Window and ssthresh of each flow with its losses, retransmissions and timeouts; goodput of the flows, stacked, "
-                    "and the link's utilisation; the bottleneck's queue with its drops; RTT samples, or the smoothed RTT where the stack runs without RACK, which keeps them. "
+                    "Window and ssthresh of each flow with its losses, retransmissions and timeouts; goodput of the "
+                    "flows, stacked, and the link's utilisation; the bottleneck's queue with its drops; RTT samples, "
+                    "or the smoothed RTT where the stack runs without RACK, which keeps them. "
                     "Grey: the start-up, which is not measured.",
                     svg(time_axes(run)),
                 ),
                 (
                     "RTT and the ACK path",
-                    "Distribution of RTT by flow; pure ACKs a second and their size; utilisation and queue of the reverse link.",
+                    "Distribution of RTT by flow; pure ACKs a second and their size; utilisation and queue of the "
+                    "reverse link.",
                     svg(ack_path(run)),
                 ),
             ]

@@ -5,6 +5,8 @@ README.md      date, provenance, and the verdict table of each paper
 verdicts.json  the same for machines
 runs.csv       each run: its key in the store, the hash of its results, the command that repeats it
 figures/       of each figure the PNG, in few colours, and its data
+
+The tables of the papers' pages beside the folder are filled from it (tables.py).
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
+from . import tables
 from .html import interval, number
 from .verdicts import SYMBOLS
 
@@ -57,6 +60,7 @@ def publish(report: Path, folder: Path) -> None:
                 keep_figure(report / "figures", name, new / "figures")
             shutil.rmtree(folder, ignore_errors=True)
             new.rename(folder)
+        tables.write(folder)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
 
@@ -111,8 +115,8 @@ def readme(verdicts: list[dict], results: dict, figures: list[str]) -> str:
         "",
         *(f"- {cell(what)}: {cell(value)}" for what, value in about.items()),
         "",
-        "`ours` is the mean over the seeds, with its 95 % interval; n counts runs. Every run's key, hash and command are in "
-        "[runs.csv](runs.csv); the figures' data lie beside them in [figures](figures). "
+        "`ours` is the mean over the seeds, with its 95 % interval; n counts runs. Every run's key, hash and command "
+        "are in [runs.csv](runs.csv); the figures' data lie beside them in [figures](figures). "
         "Written by `asymlab publish` from a report; `make experiments SUITE=all` makes that.",
         "",
     ]

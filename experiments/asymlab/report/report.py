@@ -194,13 +194,12 @@ def write(
 ) -> None:
     """Replace the folder by a new report, whole. `speed`: further measurements of the lab itself, label -> text."""
     check(folder)
+    results = {"format": 1, "set": which, "runs": [summary(r) for r in ordered(runs)]}
     files = {
-        "verdicts.json": json.dumps(verdicts, indent=1) + "\n",
-        "verdicts.csv": table(verdicts),
-        "results.json": json.dumps({"format": 1, "set": which, "runs": [summary(r) for r in ordered(runs)]}, indent=1)
-        + "\n",
+        "verdicts.json": (json.dumps(verdicts, indent=1) + "\n").encode(),
+        "verdicts.csv": table(verdicts).encode(),
+        "results.json": (json.dumps(results, indent=1) + "\n").encode(),
     }
-    files = {name: text.encode() for name, text in files.items()}
     shown: dict[str, list] = {v["paper"]: [] for v in verdicts}
     for paper, figure in figures:
         images = drawn(figure)

@@ -132,10 +132,9 @@ class Results:
             missed = sum(not at_least <= value <= at_most for value in samples)
             said += [f"{missed} of {len(samples)} runs miss it"] if worst and len(samples) > 1 else []
             said += [note(used)] if note else []
-            said += self.explained(
-                id,
-                f"{mean:.4g} is {'below' if mean < at_least else 'above'} {at_least if mean < at_least else at_most:.4g}",
-            )
+            low_side = mean < at_least
+            by = f"{mean:.4g} is {'below' if low_side else 'above'} {at_least if low_side else at_most:.4g}"
+            said += self.explained(id, by)
         straddled = [bound for bound in (at_least, at_most) if low < bound < high]
         if straddled:
             said.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The tables of the papers' pages, filled from published results.
+
+A page, docs/NAME.md, has a table between two lines, <!-- table WORD --> and <!-- end of table -->. The same table
+stands in experiments/papers/NAME/tables.md below the first line, with names for its numbers:
+
+{FA-T2a}                            our value of a verdict
+{FA-T2a; .3f; interval}             in this format, with its 95 % interval if there is one
+{FA-T2a; paper}                     the paper's value
+{formosa-throughput; Reno at 20}    of a figure's data: a series, where x is (nearly) this
+{by source}                         rows: how many verdicts of each figure or table of the paper are reproduced
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+from .. import LabError
+from . import papers
+from .verdicts import SYMBOLS
+
+TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
+NEAR = 0.1  # points of a figure stand a little apart sideways
+
+
+def write(results: Path) -> list[Path]:
+    """Fill the tables of the pages beside the folder of results; the pages that are new by that."""
+    changed = []
+    for paper in papers.names():
+        page = results.parent / f"{paper}.md"
+        if page.exists() and (papers.PAPERS / paper / "tables.md").exists():
+            old = page.read_text()
+            if (new := filled(old, paper, results)) != old:
+                page.write_text(new)
+                changed.append(page)
+    return changed
+
+
+def filled(page: str, paper: str, results: Path) -> str:
+    """The page with its tables as the results are."""
+    template = papers.PAPERS / paper / "tables.md"
+    verdicts = [v for v in json.loads((results / "verdicts.json").read_text()) if v["paper"] == paper]
+    parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
+    tables = dict(zip(parts[1::2], parts[2::2]))
+
+    def number(name: re.Match) -> str:
+        try:
+            return looked_up(name[1], verdicts, results)
+        except (LookupError, ValueError, OSError) as e:
+            raise LabError(f"{template}: {name[0]}: {e}") from None
+
+    def table(place: re.Match) -> str:
+        if place[2] not in tables:
+            raise LabError(f"{template}: no table {place[2]}, which docs/{paper}.md has a place for")
+        return place[1] + re.sub(r"\{([^{}]+)\}", number, tables[place[2]]).strip() + "\n" + place[4]
+
+    return TABLE.sub(table, page)
+
+
+def looked_up(name: str, verdicts: list[dict], results: Path) -> str:
+    """What a name in braces stands for."""
+    if name == "by source":
+        return by_source(verdicts)
+    what, *options = (part.strip() for part in name.split(";"))
+    file = results / "figures" / f"{what}.csv"
+    if file.exists():
+        series, _, x = options[0].rpartition(" at ")
+        found = point(file, series, float(x))
+    elif "paper" in options:
+        return form(verdict(what, verdicts)["paper_value"], options)
+    else:
+        found = verdict(what, verdicts)
+    text = form(found["value"], options)
+    if "interval" in options and found["low"] != found["high"]:
+        text += f" ({form(found['low'], options)} to {form(found['high'], options)})"
+    return text
+
+
+def form(value: float | None, options: list[str]) -> str:
+    if value is None:
+        raise LookupError("it has no value")
+    text = format(value, next((option for option in options if option.startswith(".")), ".3g"))
+    return text.replace("%", " %")
+
+
+def verdict(id: str, verdicts: list[dict]) -> dict:
+    found = next((v for v in verdicts if v["id"] == id), None)
+    if not found:
+        raise LookupError("no such verdict, and no such figure with a CSV file")
+    return found
+
+
+def point(file: Path, series: str, x: float) -> dict:
+    """Of the first panel that has the series: value, low, high at x."""
+    with file.open(newline="") as data:
+        rows = [r for r in csv.DictReader(data) if r["series"] == series and r["y"]]
+    near = [r for r in rows if r["panel"] == rows[0]["panel"] and abs(float(r["x"]) - x) <= NEAR * abs(x)]
+    if len(near) != 1:
+        raise LookupError(f"{len(near)} points there")
+    value, low, high = (float(near[0][column] or near[0]["y"]) for column in ("y", "low", "high"))
+    return {"value": value, "low": low, "high": high}
+
+
+def by_source(verdicts: list[dict]) -> str:
+    rows = []
+    for source in dict.fromkeys(v["source"] for v in verdicts):
+        mine = [v for v in verdicts if v["source"] == source]
+        cells = [str(sum(v["verdict"] == name for v in mine)) for name in SYMBOLS]
+        rows.append(f"| {source} | {' | '.join(cells)} | {sum(v['straddles'] for v in mine)} |")
+    return "\n".join(rows)

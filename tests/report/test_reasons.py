@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Reasons: numbers of the published runs are shown over these runs, and over no others."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from asymlab import LabError
+from asymlab.report import papers, reasons
+from asymlab.report.verdicts import Results, Verdict
+from asymlab.results.store import Run
+
+from shared import REPO
+
+PUBLISHED = REPO / "docs" / "results"
+VERDICTS = json.loads((PUBLISHED / "verdicts.json").read_text())
+WITH_REASONS = [p for p in papers.names() if reasons.load(p).reason]
+
+
+def published_runs() -> list[tuple[str, str]]:
+    with (PUBLISHED / "runs.csv").open() as rows:
+        return [(row["command"], row["result_sha256"]) for row in csv.DictReader(rows)]
+
+
+def failed(paper: str) -> list[str]:
+    return [v["id"] for v in VERDICTS if v["paper"] == paper and v["verdict"] == "not reproduced"]
+
+
+def results_of(paper: str, hashes: list[str]) -> Results:
+    """Runs that gave these results."""
+    task = SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id="X"), point={}))
+    runs = [
+        Run(Path(), {"key": h[:32], "name": "a run", "seed": i, "invalid": [], "result_sha256": h})
+        for i, h in enumerate(hashes)
+    ]
+    return Results(paper, [(task, run) for run in runs])
+
+
+def missed(results: Results, id: str) -> Verdict:
+    """The verdict of a claim that one run misses."""
+    return results.judge(id, "Fig. 1", "a claim", None, results.all("X")[:1], lambda r: 0.5, at_least=1)
+
+
+@pytest.mark.parametrize("paper", WITH_REASONS)
+def test_texts_are_bound_to_the_results_in_docs(paper):
+    """It fails after new results are published: read the texts and docs/NAME.md again, then renew the hash."""
+    assert reasons.load(paper).results == reasons.hash_of_paper(published_runs(), paper)
+
+
+@pytest.mark.parametrize("paper", WITH_REASONS)
+def test_each_reason_is_of_a_claim(paper):
+    ids = [v["id"] for v in VERDICTS if v["paper"] == paper]
+    for reason in reasons.load(paper).reason:
+        assert reason.why or reason.published
+        for claim in reason.claims:
+            assert any(reasons.Reasons(reason=[reason.model_copy(update={"claims": [claim]})]).of(id) for id in ids), (
+                claim
+            )
+        if reason.published:
+            assert any(reasons.load(paper).of(id) == reason for id in failed(paper)), reason.claims
+
+
+@pytest.mark.parametrize("paper", WITH_REASONS)
+def test_numbers_stand_over_the_published_runs_only(paper):
+    hashes = [h for command, h in published_runs() if f"/{paper}/" in command]
+    same, fewer = results_of(paper, hashes[::-1]), results_of(paper, hashes[1:])
+    other = results_of(paper, [*hashes[1:], "0" * 64])
+    shown = 0
+    for id in failed(paper):
+        reason = reasons.load(paper).of(id)
+        if reason and reason.published:
+            shown += 1
+            assert missed(same, id).reason.endswith(reason.published)
+        for results in (fewer, other):
+            text = missed(results, id).reason
+            assert ("see docs/" in text) == bool(reason and reason.published)
+            assert not re.search(r"\d", reasons.REFERENCE.sub("", text).replace("0.5 is below 1", "")), text
+    assert shown
+
+
+def test_a_reason_without_words_gives_way_to_what_was_measured(tmp_path, monkeypatch):
+    monkeypatch.setattr(papers, "PAPERS", tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "reasons.toml").write_text('[[reason]]\nclaims = ["X-1*"]\npublished = "7.4, 11.6 s"\n')
+    assert missed(results_of("x", ["00"]), "X-1 a").reason == "0.5 is below 1; published reason: see docs/x.md"
+    assert missed(results_of("x", ["00"]), "X-2").reason == "0.5 is below 1"
+
+
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ('[[reason]]\nclaims = ["X"]\nwhy = "it took 37 s"', "37 is a number: it belongs under `published`"),
+        ('[[reason]]\nclaims = ["X"]\nwhat = "x"', "reason.0.what"),
+        ("results = ", "reasons.toml: "),
+    ],
+)
+def test_a_wrong_file_is_one_line(tmp_path, monkeypatch, text, words):
+    monkeypatch.setattr(papers, "PAPERS", tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "reasons.toml").write_text(text)
+    with pytest.raises(LabError) as e:
+        reasons.load("x")
+    assert words in str(e.value) and "\n" not in str(e.value)
