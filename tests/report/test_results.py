@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What comes from a guest, from a worker or out of a shared store is data: it names no file and no page, and is believed in no form but its own."""
+"""What comes from a guest, from a worker or out of a shared store is data: it names no file and no page, and is
+believed in no form but its own."""
 
 from __future__ import annotations
 
@@ -275,7 +276,12 @@ def test_a_guest_that_leaves_a_file_of_another_name_stores_nothing(scenario_file
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     guest = image.open_image()
     (task,) = plan_runs(scenario.load(scenario_file()), guest)
-    evil = b"#!/usr/bin/python3\nopen('/tmp/out/index.html', 'w').write('<script>')\nprint('tracing', flush=True)\nimport signal\nsignal.sigwait([15])\n"
+    evil = b"""#!/usr/bin/python3
+import signal
+open('/tmp/out/index.html', 'w').write('<script>')
+print('tracing', flush=True)
+signal.sigwait([15])
+"""
     monkeypatch.setattr(
         tarfile.TarInfo,
         "__init__",

@@ -40,7 +40,8 @@ seeds = {full}
 """
 CLAIMS = """
 def claims(results):
-    yield results.judge("T-1", "Fig. 1", "it is above 1", 2, results.all("TEST"), lambda r: r.record["seed"], at_least=1)
+    runs = results.all("TEST")
+    yield results.judge("T-1", "Fig. 1", "it is above 1", 2, runs, lambda r: r.record["seed"], at_least=1)
 def figures(results):
     return []
 """
@@ -227,7 +228,7 @@ def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
 
 
 def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
-    """Of a case that was run: what it took; of others of its scenario: the mean; of another scenario: the mean of all."""
+    """Of a case that was run: what it took; of others of its scenario: the mean; of another one: the mean of all."""
     one = plan_runs(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
     other = plan_runs(scenario.load(scenario_file(("TEST", "OTHER"), ("mtu = 1000", "mtu = 500"))), GUEST)
     slow, fast = one[0], one[4]
@@ -289,9 +290,12 @@ def test_virtual_machines_of_two_labs_take_different_cores(monkeypatch):
             assert (a, b, c, d, e) == (1001, 1002, 1001, 1002, 1001)
         with local.own_core() as d:
             assert d == 1002
-    code = (
-        "from asymlab.run import local\nlocal.cores = lambda: [1001, 1002]\nwith local.own_core() as core: print(core)"
-    )
+    code = """
+from asymlab.run import local
+local.cores = lambda: [1001, 1002]
+with local.own_core() as core:
+    print(core)
+"""
     with local.own_core():
         assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "1002\n"
 

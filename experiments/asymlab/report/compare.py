@@ -170,7 +170,8 @@ def judge(pairs: list[tuple], tolerance: float) -> dict:
 def rule(tolerance: float) -> str:
     return (
         "A metric differs if the 95 % interval of its differences, seed by seed, does not hold zero; with one seed, "
-        f"if the values are more than {100 * tolerance:g} % apart. With several seeds about one in twenty is marked by chance."
+        f"if the values are more than {100 * tolerance:g} % apart. With several seeds about one in twenty is marked "
+        "by chance."
     )
 
 

@@ -15,9 +15,22 @@ from .verdicts import interval
 EXPECTED = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 1}
 
 
+def marked(controller: str, **changes) -> dict:
+    """A controller as named points on a line."""
+    return controllers.of(controller).look | {"label": label(controller)} | changes
+
+
 def look(controller: str, **changes) -> dict:
     """A controller as a named line."""
-    return controllers.of(controller).look | {"marker": "", "label": controllers.of(controller).label} | changes
+    return marked(controller, marker="") | changes
+
+
+def label(controller: str) -> str:
+    return controllers.of(controller).label
+
+
+def colour(controller: str) -> str:
+    return controllers.of(controller).look["color"]
 
 
 def points(ax, runs: dict[float, list[Run]], measure, aside: float = 1, **look) -> None:

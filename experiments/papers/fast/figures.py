@@ -13,7 +13,7 @@ from matplotlib.ticker import NullLocator, ScalarFormatter
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, SKY
 from asymlab.report import drawing
-from asymlab.report.plot import EXPECTED, plain, points
+from asymlab.report.plot import EXPECTED, colour, label, marked, plain, points
 from asymlab.results import metrics
 
 from . import claims as paper  # its quantities and its theorem
@@ -80,21 +80,13 @@ def throughput(results):
     relative.axhline(1, color=BLACK, linewidth=1)
     for controller, aside in zip(("fast", *BASELINES), (1, 0.94, 1.06, 1.12)):
         if runs := sweep(results, controller):
-            look = controllers.of(controller).look | {
-                "linestyle": "",
-                "label": f"{controllers.of(controller).label}, measured",
-            }
+            look = marked(controller, linestyle="", label=f"{label(controller)}, measured")
             look |= {"zorder": 3} if controller == "fast" else {"markerfacecolor": "none"}
             points(ax, runs, paper.throughput, **look)
             points(relative, runs, over_theorem, aside, **look)
     formosa = {K_F[rate]: runs for rate in K_F if (runs := results.valid("FA-X3", path__reverse__rate=rate))}
     if formosa:
-        points(
-            ax,
-            formosa,
-            paper.throughput,
-            **controllers.of("formosa").look | {"linestyle": "", "label": "Formosa, an ACK a round trip"},
-        )
+        points(ax, formosa, paper.throughput, **marked("formosa", linestyle="", label="Formosa, an ACK a round trip"))
     over_k_f(relative)
     ax.set(yscale="log", ylabel="throughput, Mbit/s", yticks=[2, 5, 10, 20, 50, 100], ylim=(1.7, 180))
     plain(ax.yaxis)
@@ -106,9 +98,9 @@ def throughput(results):
     return drawing.Figure(
         "fast-throughput",
         "Throughput over the asymmetry factor",
-        "One flow, 100 Mbit/s forward, the reverse rate swept from 10 to 0.1 Mbit/s. The sum of the two links' equations (14) "
-        "would give the dotted curve, which is right at k_f = 1 only. Below, the same points over Theorem 1, a little "
-        "apart sideways; above 1 is who goes on adding to the ACK queue.",
+        "One flow, 100 Mbit/s forward, the reverse rate swept from 10 to 0.1 Mbit/s. The sum of the two links' "
+        "equations (14) would give the dotted curve, which is right at k_f = 1 only. Below, the same points over "
+        "Theorem 1, a little apart sideways; above 1 is who goes on adding to the ACK queue.",
         figure,
     )
 
@@ -139,7 +131,7 @@ def series(results):
     figure = Figure(figsize=(7.5, 7.5))
     for ax, (where, what, runs, expected) in zip(figure.subplots(3), wanted):
         t, rate = goodput_series(runs[0], 0)
-        ax.plot(t, rate, color=controllers.of("fast").look["color"], linewidth=0.9, label="measured")
+        ax.plot(t, rate, color=colour("fast"), linewidth=0.9, label="measured")
         ax.axhline(expected, **EXPECTED, label=f"Theorem 1: {expected:g} Mbit/s")
         ax.set(
             title=f"{where}: {what}",
@@ -173,9 +165,9 @@ def standing_queue(results):
     axes = figure.subplots(4 if others else 2, sharex=True)
     duration = fast[0].job["duration_s"]
 
-    def draw(window, rtt, run, controller, **label):
+    def draw(window, rtt, run, controller, **options):
         acks = run.acks[(run.acks["flow"] == 0) & (run.acks["t"] < duration)]
-        look = controllers.of(controller).look | {"marker": ""} | label
+        look = controllers.of(controller).look | {"marker": ""} | options
         window.plot(*drawing.thin(acks["t"], acks["cwnd"]), **look)
         sampled = acks[acks["rtt_us"] > 0]
         rtt.plot(*drawing.thin(sampled["t"], sampled["rtt_us"] / 1e3), **look)
@@ -186,7 +178,7 @@ def standing_queue(results):
     axes[0].set(title="FAST: congestion window", ylabel="packets", ylim=(0, None))
     axes[1].set(title="FAST: round-trip time", ylabel="ms", ylim=(0, None))
     for controller, run in ({"fast": fast[0]} | others).items() if others else ():
-        draw(axes[2], axes[3], run, controller, label=controllers.of(controller).label)
+        draw(axes[2], axes[3], run, controller, label=label(controller))
     for ax, what, unit in zip(axes[2:], ("congestion window", "round-trip time"), ("packets", "ms")):
         ax.set(title=f"All controllers: {what}", ylabel=f"{unit}, log scale", yscale="log")
         ax.yaxis.set_major_formatter(ScalarFormatter())
@@ -196,8 +188,8 @@ def standing_queue(results):
     return drawing.Figure(
         "fast-queue",
         "Window and round-trip time at k_f = 4: what the standing queue costs",
-        "One flow, reverse link 1 Mbit/s, base RTT 40 ms, the first seed. FAST keeps alpha = 1000 ACKs in the reverse queue: "
-        "0.32 s. Loss-based controllers go on filling the queue.",
+        "One flow, reverse link 1 Mbit/s, base RTT 40 ms, the first seed. FAST keeps alpha = 1000 ACKs in the "
+        "reverse queue: 0.32 s. Loss-based controllers go on filling the queue.",
         figure,
     )
 
@@ -222,9 +214,7 @@ def ack_path(results):
         for controller in ("fast", *BASELINES):
             if runs := sweep(results, controller):
                 fill = {} if controller == "fast" else {"markerfacecolor": "none"}
-                points(
-                    ax, runs, measure, **controllers.of(controller).look | fill, label=controllers.of(controller).label
-                )
+                points(ax, runs, measure, **marked(controller) | fill)
         if delayed:
             points(
                 ax,
@@ -250,8 +240,8 @@ def ack_path(results):
     return drawing.Figure(
         "fast-ack-path",
         "The ACK path over the asymmetry factor",
-        "From k_f = 1 on the reverse link is full of ACKs. They are counted as they leave it: fewer than one a data packet "
-        "where the receiver delays ACKs, which halves k_f, or where the queue is still growing.",
+        "From k_f = 1 on the reverse link is full of ACKs. They are counted as they leave it: fewer than one a data "
+        "packet where the receiver delays ACKs, which halves k_f, or where the queue is still growing.",
         figure,
     )
 

@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, ORANGE, SKY
 from asymlab.report import drawing
-from asymlab.report.plot import EXPECTED, look, plain, points, steps
+from asymlab.report.plot import EXPECTED, label, look, marked, plain, points, steps
 from asymlab.report.verdicts import interval
 
 from . import claims as paper
@@ -47,11 +46,7 @@ def sweep(results, id: str) -> dict[str, dict[float, list]]:
 def curves(ax, found, measure) -> None:
     """A curve a controller; points a little apart sideways, Formosa's where they belong and on top."""
     for i, (controller, runs) in reversed(list(enumerate(found.items()))):
-        style = controllers.of(controller).look | {
-            "label": controllers.of(controller).label,
-            "linewidth": 1.1,
-            "markersize": 5,
-        }
+        style = marked(controller, linewidth=1.1, markersize=5)
         if controller == "formosa":
             style |= {"linewidth": 2, "markersize": 9, "zorder": 3}
         points(ax, runs, measure, 1.012**i, **style)
@@ -87,9 +82,9 @@ def throughput(results):
     return drawing.Figure(
         "formosa-throughput",
         "Fig. 2: goodput over the reverse rate",
-        "10 Mbit/s forward, 40 ms, ten packets of queue each way; points a little apart sideways. The paper shows r = 0.67 to 4, and Formosa "
-        "above all others. Here its goodput depends on the reverse rate as little, but where ACKs are no matter others fill the link better: "
-        "Formosa's window swings by an eighth and more.",
+        "10 Mbit/s forward, 40 ms, ten packets of queue each way; points a little apart sideways. The paper shows r "
+        "= 0.67 to 4, and Formosa above all others. Here its goodput depends on the reverse rate as little, but "
+        "where ACKs are no matter others fill the link better: Formosa's window swings by an eighth and more.",
         figure,
     )
 
@@ -142,8 +137,8 @@ def ack_path(results):
     return drawing.Figure(
         "formosa-ack-path",
         "The ACK path: one ACK a window",
-        "One flow, as in Fig. 2. From r = 1 on the others' ACKs fill the reverse link, are queued and dropped; Formosa's, of 48 bytes, take "
-        "half of it at 20 kbit/s.",
+        "One flow, as in Fig. 2. From r = 1 on the others' ACKs fill the reverse link, are queued and dropped; "
+        "Formosa's, of 48 bytes, take half of it at 20 kbit/s.",
         figure,
     )
 
@@ -163,7 +158,8 @@ def queues(results):
     return drawing.Figure(
         "formosa-queues",
         "The queues at both bottlenecks",
-        "One flow, as in Fig. 2; buffers of ten packets. Formosa's ACKs never wait for each other. Its data waits little.",
+        "One flow, as in Fig. 2; buffers of ten packets. Formosa's ACKs never wait for each other. Its data waits "
+        "little.",
         figure,
     )
 
@@ -214,8 +210,8 @@ def rounds(results):
     return drawing.Figure(
         "formosa-rounds",
         "Rounds, and how their packets are spread",
-        "One flow at r = 4, a queue that never overflows, the first seed. Rounds and times are read from the options of captured packets: a round "
-        "begins with a flagged packet.",
+        "One flow at r = 4, a queue that never overflows, the first seed. Rounds and times are read from the options "
+        "of captured packets: a round begins with a flagged packet.",
         figure,
     )
 
@@ -268,8 +264,8 @@ def delay(results):
     return drawing.Figure(
         "formosa-delay",
         "The forward delay as the receiver sees it, and the queue as it is",
-        "One flow at r = 4, a queue that never overflows, the first seed. The estimate is the smoothed forward delay above its minimum: no ACK, no "
-        "reverse queue is in it. It comes a round trip late.",
+        "One flow at r = 4, a queue that never overflows, the first seed. The estimate is the smoothed forward delay "
+        "above its minimum: no ACK, no reverse queue is in it. It comes a round trip late.",
         figure,
     )
 
@@ -282,7 +278,7 @@ def overflow(results):
     axes = figure.subplots(2, sharex=True)
     for controller, run in runs.items():
         t, _, longest = forward_queue(run)
-        name = f"{controllers.of(controller).label}: {paper.drops(run):.0f} dropped after slow start"
+        name = f"{label(controller)}: {paper.drops(run):.0f} dropped after slow start"
         axes[0].plot(t, longest, drawstyle="steps-post", **look(controller, label=name))
         state = run.state(0)
         steps(axes[1], state["t"][:-1], state["w"][1:], (0, run.job["duration_s"]), **look(controller))
@@ -301,8 +297,9 @@ def overflow(results):
     return drawing.Figure(
         "formosa-queue-control",
         "Sum of rises, or of rises and falls",
-        "One flow at r = 4, ten packets of queue, the first seed. With falls counted, the queue that drains after a signal is taken off the sum, and "
-        "each signal comes at a longer queue than the last, until the queue overflows.",
+        "One flow at r = 4, ten packets of queue, the first seed. With falls counted, the queue that drains after a "
+        "signal is taken off the sum, and each signal comes at a longer queue than the last, until the queue "
+        "overflows.",
         figure,
     )
 
@@ -317,7 +314,7 @@ def changes(results):
         runs = {i: results.valid("FO-S", title=title, flows__controller=controller) for i, title in enumerate(titles)}
         at = [i for i, rs in runs.items() if rs]
         mean, low, high = np.array([interval([paper.goodput(r) for r in runs[i]]) for i in at]).T
-        style = look(controller, marker=controllers.of(controller).look["marker"], linestyle="")
+        style = marked(controller, linestyle="")
         ax.errorbar(mean, np.array(at) + aside, xerr=[mean - low, high - mean], capsize=3, elinewidth=0.8, **style)
     ax.set(title="Goodput at r = 4", xlabel="Mbit/s", xlim=(0, 10.5), yticks=range(len(titles)), yticklabels=titles)
     ax.invert_yaxis()
@@ -325,7 +322,8 @@ def changes(results):
     return drawing.Figure(
         "formosa-sensitivity",
         "Fig. 2 with one thing changed",
-        "10 Mbit/s forward, 100 kbit/s back, ten packets of queue each way and 40 ms unless it says otherwise. A stripped option takes the cooperation away: "
-        "what is left is an AIMD by timestamps, which these runs do not have, so by loss alone.",
+        "10 Mbit/s forward, 100 kbit/s back, ten packets of queue each way and 40 ms unless it says otherwise. A "
+        "stripped option takes the cooperation away: what is left is an AIMD by timestamps, which these runs do not "
+        "have, so by loss alone.",
         figure,
     )

@@ -10,10 +10,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
 from asymlab.report import drawing
-from asymlab.report.plot import EXPECTED, look, points, steps
+from asymlab.report.plot import EXPECTED, colour, label, look, marked, points, steps
 from asymlab.report.verdicts import interval
 from asymlab.results.metrics import jain
 
@@ -105,11 +104,11 @@ def windows(results):
             ax.plot(
                 acks["t"][at],
                 acks["cwnd"][at],
-                color=controllers.of(controller).look["color"],
+                color=colour(controller),
                 marker="v",
                 linestyle="",
                 markersize=7,
-                label=f"{controllers.of(controller).label} loses",
+                label=f"{label(controller)} loses",
             )
         steps(
             ax,
@@ -130,9 +129,9 @@ def windows(results):
     return drawing.Figure(
         "fusion-windows",
         "Fig. 2: Fusion beside Reno, a buffer of half a BDP",
-        "50 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills what Reno left free, "
-        "holds its window while Reno's queue grows, and falls back to its own reno_cwnd once diff is beyond 3 alpha: from there both are "
-        "Reno until the next loss.",
+        "50 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills "
+        "what Reno left free, holds its window while Reno's queue grows, and falls back to its own reno_cwnd once "
+        "diff is beyond 3 alpha: from there both are Reno until the next loss.",
         figure,
     )
 
@@ -185,8 +184,8 @@ def queue(results):
     return drawing.Figure(
         "fusion-queue",
         "How Fusion sees the queue",
-        "From the controller's own variables, the last cycles of the run above. Below alpha it fills the path, between alpha and 3 alpha it "
-        "waits, beyond it backs off; while reno_cwnd is the larger, that has no effect.",
+        "From the controller's own variables, the last cycles of the run above. Below alpha it fills the path, "
+        "between alpha and 3 alpha it waits, beyond it backs off; while reno_cwnd is the larger, that has no effect.",
         figure,
     )
 
@@ -207,13 +206,7 @@ def sweep(results, id: str) -> dict[float, list]:
 
 def over_loss(ax, found: dict[float, list], measure, aside: int, controller: str, **changes) -> None:
     """One controller's line; a little apart sideways."""
-    points(
-        ax,
-        found,
-        measure,
-        1.06**aside,
-        **controllers.of(controller).look | {"label": controllers.of(controller).label, "linewidth": 1.1} | changes,
-    )
+    points(ax, found, measure, 1.06**aside, **marked(controller, linewidth=1.1) | changes)
 
 
 def papers_loss(ax) -> None:
@@ -250,7 +243,7 @@ def loss(results):
     for spot in rest:
         for c, runs in spots.items():
             if runs:
-                points(spot, runs, paper.goodput, **controllers.of(c).look | {"label": controllers.of(c).label})
+                points(spot, runs, paper.goodput, **marked(c))
         spot.set(
             xscale="log",
             xlabel="random loss rate",
@@ -261,8 +254,8 @@ def loss(results):
     return drawing.Figure(
         "fusion-loss",
         "Fig. 4: one flow under random loss",
-        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets; points a little apart sideways. {SCALED} Fusion's cut spares what is in flight "
-        "and not queued, and so it holds out longest.",
+        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets; points a little apart sideways. {SCALED} Fusion's cut "
+        "spares what is in flight and not queued, and so it holds out longest.",
         figure,
     )
 
@@ -284,7 +277,7 @@ def friendliness(results):
                 c,
                 linestyle=":",
                 markerfacecolor="none",
-                label=f"Reno beside {controllers.of(c).label}",
+                label=f"Reno beside {label(c)}",
             )
         over_loss(ax, found, lambda r: paper.reno_beside(r, "reno"), 2, "reno", label="Reno beside Reno")
         papers_loss(ax)
@@ -295,8 +288,8 @@ def friendliness(results):
     return drawing.Figure(
         "fusion-friendliness",
         "Figs. 5 and 6: beside a Reno flow under random loss",
-        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} Left those that should leave Reno its share and take what it cannot use, "
-        "right those that take from it.",
+        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} Left those that should leave Reno its share and "
+        "take what it cannot use, right those that take from it.",
         figure,
     )
 
@@ -336,8 +329,9 @@ def table(results):
     return drawing.Figure(
         "fusion-table-1",
         "Table 1: each variant beside each",
-        "What the row's flow has beside the column's, in percent of the link (the paper: Mbit/s of 100). Paper: 100 Mbit/s, 40 ms, 333 packets of path "
-        "and of buffer; here 20 Mbit/s and 67, where HighSpeed has hardly left Reno's law.",
+        "What the row's flow has beside the column's, in percent of the link (the paper: Mbit/s of 100). Paper: 100 "
+        "Mbit/s, 40 ms, 333 packets of path and of buffer; here 20 Mbit/s and 67, where HighSpeed has hardly left "
+        "Reno's law.",
         figure,
     )
 
@@ -349,12 +343,13 @@ def three(results):
     figure = Figure(figsize=(10, 10))
     axes = figure.subplots(4, 2, sharex=True, sharey=True).ravel()
     for ax, (c, runs) in zip(axes, found.items()):
-        for flow, (colour, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
+        for flow, (paint, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
             acks = flow_acks(runs[0], flow)
-            steps(ax, acks["t"], acks["cwnd"], color=colour, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
+            steps(ax, acks["t"], acks["cwnd"], color=paint, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
         mean = np.mean([[paper.goodput(r, flow) for flow in range(3)] for r in runs], axis=0)
         ax.set_title(
-            f"{controllers.of(c).label}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index {np.mean([paper.three_jain(r) for r in runs]):.3f}"
+            f"{label(c)}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index "
+            f"{np.mean([paper.three_jain(r) for r in runs]):.3f}"
         )
     for ax in axes[len(found) :]:
         ax.set_visible(False)
@@ -367,8 +362,9 @@ def three(results):
     return drawing.Figure(
         "fusion-three",
         "Fig. 8: three flows of a kind",
-        "20 Mbit/s, 82 ms (137 packets), a buffer of 67, starts at 0, 5, 10 s; windows of the first seed, goodputs and the mean of the Jain "
-        "indices from 11 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, 16.5 of 100 Mbit/s.",
+        "20 Mbit/s, 82 ms (137 packets), a buffer of 67, starts at 0, 5, 10 s; windows of the first seed, goodputs "
+        "and the mean of the Jain indices from 11 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, 16.5 "
+        "of 100 Mbit/s.",
         figure,
     )
 
@@ -386,8 +382,8 @@ def rtts(results):
                 [i + (j - 3) / 9],
                 [[paper.rtt_ratio(r, ms) for r in runs]],
                 width=0.1,
-                color=controllers.of(c).look["color"],
-                label="" if i else controllers.of(c).label,
+                color=colour(c),
+                label="" if i else label(c),
             )
     ax.axhline(1, **EXPECTED)
     ax.set(
@@ -412,7 +408,7 @@ def shares(results):
     figure = Figure(figsize=(9, 4.2))
     together, single = figure.subplots(1, 2, width_ratios=[2, 1])
     x = np.arange(len(found))
-    colours = [controllers.of(c).look["color"] for c in found]
+    colours = [colour(c) for c in found]
     mine = bars(together, x, [[paper.goodput(r, 0) for r in runs] for runs in found.values()], width=0.6, color=colours)
     hers = bars(
         together,
@@ -421,7 +417,7 @@ def shares(results):
         base=mine,
         width=0.6,
         color="white",
-        edgecolor=controllers.of("reno").look["color"],
+        edgecolor=colour("reno"),
         hatch="////",
     )
     inside = {
@@ -445,8 +441,8 @@ def shares(results):
     return drawing.Figure(
         "fusion-shares",
         "Fig. 10: a variant beside Reno on a slow path",
-        "30 Mbit/s, 20 ms, buffer of one BDP of 50 packets. The paper finds that all variants share fairly with Reno here, being in "
-        "their Reno mode.",
+        "30 Mbit/s, 20 ms, buffer of one BDP of 50 packets. The paper finds that all variants share fairly with Reno "
+        "here, being in their Reno mode.",
         figure,
     )
 
@@ -482,11 +478,7 @@ def speeds(results):
     for ax, (title, found) in zip(axes, panels):
         x = np.arange(len(found))
         mine = bars(
-            ax,
-            x,
-            [[a for a, _ in pairs] for pairs in found.values()],
-            width=0.6,
-            color=[controllers.of(c).look["color"] for c in found],
+            ax, x, [[a for a, _ in pairs] for pairs in found.values()], width=0.6, color=[colour(c) for c in found]
         )
         bars(
             ax,
@@ -495,7 +487,7 @@ def speeds(results):
             base=mine,
             width=0.6,
             color="white",
-            edgecolor=controllers.of("reno").look["color"],
+            edgecolor=colour("reno"),
             hatch="////",
         )
         if "reno" in found:
@@ -509,8 +501,9 @@ def speeds(results):
     return drawing.Figure(
         "fusion-speeds",
         "Fig. 11: beside Reno on fast paths",
-        "Random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; the scaled panels keep that "
-        "share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST is 4 packets in the scaled ones, 20 in that as it stands.",
+        "Random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; the "
+        "scaled panels keep that share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST "
+        "is 4 packets in the scaled ones, 20 in that as it stands.",
         figure,
     )
 
@@ -528,8 +521,7 @@ def parking_lot(results):
     shade = ("#d9d9d9", "#969696", "#525252")
     for ax, (what, mine) in zip(axes, found.items()):
         for j, c in enumerate(mine):
-            base = 0.0
-            for kind, offset in ((0, "variant"), (1, "Reno")):
+            for kind in (0, 1):  # the variant, Reno
                 base = 0.0
                 for n in range(3):
                     base += bars(
@@ -539,7 +531,7 @@ def parking_lot(results):
                         base=base,
                         width=0.32,
                         color=shade[n],
-                        edgecolor=controllers.of("reno" if kind else c).look["color"],
+                        edgecolor=colour("reno" if kind else c),
                         hatch="////" if kind else "",
                         linewidth=1.2,
                     )[0]
@@ -548,7 +540,7 @@ def parking_lot(results):
     axes[0].set_ylabel("goodput over R3-R4, Mbit/s")
     axes[1].legend(
         handles=[Patch(facecolor=s, label=f"{n + 1} hop{'s' * (n > 0)}") for n, s in enumerate(shade)]
-        + [Patch(facecolor="white", edgecolor=controllers.of("reno").look["color"], hatch="////", label="Reno")],
+        + [Patch(facecolor="white", edgecolor=colour("reno"), hatch="////", label="Reno")],
         loc="upper right",
         bbox_to_anchor=(1, 0.93),
         ncols=4,
@@ -557,8 +549,8 @@ def parking_lot(results):
     return drawing.Figure(
         "fusion-parking-lot",
         "Fig. 13: several bottlenecks",
-        "10 Mbit/s and 10 ms a hop, 24, 44, 64 ms; three flows of the variant and three of Reno (hatched) share the last hop. The number above is "
-        "the Jain index of the flows of one, two and three hops.",
+        "10 Mbit/s and 10 ms a hop, 24, 44, 64 ms; three flows of the variant and three of Reno (hatched) share the "
+        "last hop. The number above is the Jain index of the flows of one, two and three hops.",
         figure,
     )
 
@@ -580,9 +572,14 @@ def reduction(results):
         ax.plot(
             rtt / smallest,
             ssthresh / cwnd,
-            **controllers.of(controller).look
-            | {"linestyle": "", "markersize": 5, "markerfacecolor": "none", "alpha": 0.6},
-            label=f"{controllers.of(controller).label}, measured ({len(cwnd)})",
+            **marked(
+                controller,
+                label=f"{label(controller)}, measured ({len(cwnd)})",
+                linestyle="",
+                markersize=5,
+                markerfacecolor="none",
+                alpha=0.6,
+            ),
         )
     ax.set(
         xlabel=r"RTT at the loss over $RTT_{min}$",
@@ -594,7 +591,8 @@ def reduction(results):
     return drawing.Figure(
         "fusion-reduction",
         "Fig. 1: what a loss leaves of the window",
-        "Every loss of Fusion beside Reno on five bottlenecks of 10 Mbit/s and 40 ms whose buffers are 1/4 (with random loss) to 3 BDP. Windows are "
-        "whole packets, 13 to 121 of them. Fusion gives up what is queued, but never more than Reno.",
+        "Every loss of Fusion beside Reno on five bottlenecks of 10 Mbit/s and 40 ms whose buffers are 1/4 (with "
+        "random loss) to 3 BDP. Windows are whole packets, 13 to 121 of them. Fusion gives up what is queued, but "
+        "never more than Reno.",
         figure,
     )

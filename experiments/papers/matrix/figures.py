@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from asymlab import controllers
 from asymlab.report import drawing
+from asymlab.report.plot import label
 
 from . import claims as matrix
 
@@ -41,7 +41,7 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
                 fontsize=7.5,
                 color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white",
             )
-    names = [controllers.of(c).label for c in order]
+    names = [label(c) for c in order]
     ax.set(
         title=title, xticks=range(len(order)), yticks=range(len(order)), yticklabels=names, ylabel=row, xlabel=column
     )

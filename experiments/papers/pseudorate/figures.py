@@ -9,10 +9,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE, VERMILLION
 from asymlab.report import drawing
-from asymlab.report.plot import EXPECTED, look, plain, steps
+from asymlab.report.plot import EXPECTED, label, look, plain, steps
 from asymlab.results import metrics
 
 from . import claims as paper
@@ -33,7 +32,8 @@ SHOWN = 2  # whose mechanism
 RISE = (paper.RISE_S - 0.2, paper.RISE_S + 0.3)
 VEGAS = {
     "vegas95": "Vegas doubles in every other round trip, and leaves slow start with one packet queued.",
-    "vegas": "Linux's Vegas is not the paper's: it starts from 10 packets and doubles in each round trip, not in every other.",
+    "vegas": "Linux's Vegas is not the paper's: it starts from 10 packets and doubles in each round trip, not in "
+    "every other.",
 }
 
 
@@ -77,8 +77,9 @@ def rise(results):
     return drawing.Figure(
         "pseudorate-rise",
         "Fig. 1: the window after the bound rises",
-        "One flow, from its own variables, the first seed: a constant rate that took four fifths of the link ends at the dotted line. The window "
-        "goes through the paper's 8, 9, 11, 15 and 23 (lines), a step each round trip, and on: Bound is twice the window as long as nothing is queued.",
+        "One flow, from its own variables, the first seed: a constant rate that took four fifths of the link ends at "
+        "the dotted line. The window goes through the paper's 8, 9, 11, 15 and 23 (lines), a step each round trip, "
+        "and on: Bound is twice the window as long as nothing is queued.",
         figure,
     )
 
@@ -103,7 +104,7 @@ def windows(results):
             ax.set(xlim=span, ylim=(0, 1.2 * ax.dataLim.ymax))
         for ax in (whole, start):
             ax.set_ylabel("packets")
-        whole.set_title(f"{where}: {controllers.of(controller).label}")
+        whole.set_title(f"{where}: {label(controller)}")
         start.set_title("its start")
         after.set_title("sources 1 and 3 stop at 5 s")
         whole.legend(loc="upper right", ncols=5)
@@ -112,8 +113,9 @@ def windows(results):
     return drawing.Figure(
         "pseudorate-windows",
         "Figs. 3 and 4: windows of the five sources",
-        "The first seed; scales differ. In both ramps Pseudo-rate's windows double, overshoot, and are cut to their Bounds; then, as the "
-        f"paper describes, the source of the shortest path yields to the others. {VEGAS[rival]} After the stop it grows by a packet a round trip.",
+        "The first seed; scales differ. In both ramps Pseudo-rate's windows double, overshoot, and are cut to their "
+        f"Bounds; then, as the paper describes, the source of the shortest path yields to the others. {VEGAS[rival]} "
+        "After the stop it grows by a packet a round trip.",
         figure,
     )
 
@@ -148,7 +150,7 @@ def mechanism(results):
             ax.axvline(paper.STOP_S, **STOP)
             ax.set_axisbelow(True)
             ax.set_xlim(span)
-        row[0].set(ylabel="packets", title=f"{controllers.of(controller).label}: its start")
+        row[0].set(ylabel="packets", title=f"{label(controller)}: its start")
         row[1].set(title="sources 1 and 3 stop at 5 s")
     axes[0][0].set_ylim(0, 1.3 * max(ax.dataLim.ymax for ax in axes.flat))
     axes[0][1].legend(loc="upper right", ncols=2)
@@ -157,9 +159,9 @@ def mechanism(results):
     return drawing.Figure(
         "pseudorate-mechanism",
         f"Base, Offset and Bound of source {SHOWN}",
-        "From the controller's own variables, the first seed. While nothing is queued, Bound is twice the window (above) and Offset "
-        "doubles up to it, in the gap only: after the stop it begins anew from one packet. As printed (below) Bound is a few packets "
-        "above the last window, and the growth linear.",
+        "From the controller's own variables, the first seed. While nothing is queued, Bound is twice the window "
+        "(above) and Offset doubles up to it, in the gap only: after the stop it begins anew from one packet. As "
+        "printed (below) Bound is a few packets above the last window, and the growth linear.",
         figure,
     )
 
@@ -175,16 +177,14 @@ def throughput(results):
         links = run.links[run.links["dev"] == run.job["watch"][-1]["forward"]["dev"]]
         rate = (links["bytes"] - metrics.ETHERNET * links["packets"].astype("i8")) * 8 / bin_s / 1e6
         axes[0].plot(
-            links["t"] + bin_s / 2,
-            rate,
-            **style | {"label": f"{controllers.of(controller).label}: {100 * paper.used(run):.1f} %"},
+            links["t"] + bin_s / 2, rate, **style | {"label": f"{label(controller)}: {100 * paper.used(run):.1f} %"}
         )
         bins = [metrics.goodput_bins(run.goodput, s - 1, paper.END_S, bin_s) for s in paper.ACTIVE]
         jain = metrics.jain_over_time(np.array(bins), bin_s, JAIN_S)
         axes[1].plot(
             (np.arange(len(jain)) + 0.5) * JAIN_S,
             jain,
-            **style | {"label": f"{controllers.of(controller).label}: {paper.fairness(run):.3f}"},
+            **style | {"label": f"{label(controller)}: {paper.fairness(run):.3f}"},
         )
         axes[2].plot(links["t"] + bin_s / 2, np.maximum(links["qlen_max"], 1), **style)
     resting = [paper.N_QUEUE * n for n in (len(SOURCES), len(SOURCES), len(paper.ACTIVE))]
@@ -213,8 +213,8 @@ def throughput(results):
     return drawing.Figure(
         "pseudorate-throughput",
         "Figs. 5 and 6: throughput and fairness, and the queue that they take",
-        "The first seed; the numbers are those of the whole run. The paper has 98 % and 0.993 for Pseudo-rate, 95 % and 0.889 for Vegas. "
-        "Here everyone fills the link, and the differences are in the shares and in the queue: Pseudo-rate keeps "
-        "N_queue packets of each source in it, Reno all that it holds.",
+        "The first seed; the numbers are those of the whole run. The paper has 98 % and 0.993 for Pseudo-rate, 95 % "
+        "and 0.889 for Vegas. Here everyone fills the link, and the differences are in the shares and in the queue: "
+        "Pseudo-rate keeps N_queue packets of each source in it, Reno all that it holds.",
         figure,
     )

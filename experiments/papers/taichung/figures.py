@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE
 from asymlab.report import drawing
-from asymlab.report.plot import EXPECTED, look, points, steps
+from asymlab.report.plot import EXPECTED, colour, label, look, marked, points, steps
 
 from . import claims as paper
 
@@ -91,12 +91,8 @@ def slow_start(results):
             # Markers in different places tell apart the lines that lie on each other.
             thinned = drawing.thin(t[inside], sent, 700)
             every = ((0.3 + i) / len(drawn) / 5, 0.2)
-            label = f"{name(controller)}: {paper.goodput(run):.2f} Mbit/s"
-            ax.plot(
-                *thinned,
-                **controllers.of(controller).look
-                | {"label": label, "markevery": every, "linewidth": 1.1, "markersize": 5},
-            )
+            text = f"{name(controller)}: {paper.goodput(run):.2f} Mbit/s"
+            ax.plot(*thinned, **marked(controller, label=text, markevery=every, linewidth=1.1, markersize=5))
         ax.set(title=f"Acknowledged data, {PROFILES[profile]}", ylabel="MB", xlim=(0, paper.SPAN_S), ylim=(0, 12.5))
         handles, labels = ax.get_legend_handles_labels()
         ax.legend(handles[::-1], labels[::-1], loc="upper left", ncols=2)
@@ -105,10 +101,10 @@ def slow_start(results):
     return drawing.Figure(
         "taichung-slow-start",
         "Fig. 3: the first slow start, and the ten seconds after",
-        "One flow, 10 Mbit/s, 90 ms, a buffer of one BDP, the first seed; the rates are those of eq. 1. Taichung leaves slow start before "
-        "the path is full and loses nothing; Reno hears of the overflow a round trip late, at four BDPs. "
-        f"The paper has {SIMULATED['taichung']:.2f} and {SIMULATED['reno']:.2f} Mbit/s for Taichung and NewReno. Linux's NewReno is far "
-        f"lower: it repairs one of its hundreds of losses a round trip.{sack}",
+        "One flow, 10 Mbit/s, 90 ms, a buffer of one BDP, the first seed; the rates are those of eq. 1. Taichung "
+        "leaves slow start before the path is full and loses nothing; Reno hears of the overflow a round trip late, "
+        f"at four BDPs. The paper has {SIMULATED['taichung']:.2f} and {SIMULATED['reno']:.2f} Mbit/s for Taichung and "
+        f"NewReno. Linux's NewReno is far lower: it repairs one of its hundreds of losses a round trip.{sack}",
         figure,
     )
 
@@ -124,14 +120,7 @@ def thresholds(results):
     span = (0, MECHANISM_S)
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(3, sharex=True, height_ratios=[1, 1.7, 0.9])
-    steps(
-        axes[0],
-        t[known],
-        state["inter_ack_ns"][known] / 1e3,
-        span,
-        color=controllers.of("taichung").look["color"],
-        label="InterACK",
-    )
+    steps(axes[0], t[known], state["inter_ack_ns"][known] / 1e3, span, color=colour("taichung"), label="InterACK")
     steps(
         axes[0],
         t[known],
@@ -168,15 +157,16 @@ def thresholds(results):
     return drawing.Figure(
         "taichung-thresholds",
         "How Taichung's slow start ends",
-        "From the controller's own variables, without SACK, the first seed. InterACK finds the packet's time within a few round trips, and "
-        "with it ssthresh_ideal the BDP (dotted) and one packet; ssthresh_net sinks while a burst waits in the queue. Where cwnd meets it, "
-        "slow start ends; a later burst that finds no queue may lift net above cwnd once more. Then cwnd grows by one packet a round trip.",
+        "From the controller's own variables, without SACK, the first seed. InterACK finds the packet's time within "
+        "a few round trips, and with it ssthresh_ideal the BDP (dotted) and one packet; ssthresh_net sinks while a "
+        "burst waits in the queue. Where cwnd meets it, slow start ends; a later burst that finds no queue may lift "
+        "net above cwnd once more. Then cwnd grows by one packet a round trip.",
         figure,
     )
 
 
 def name(controller: str) -> str:
-    return {"reno": "NewReno"}.get(controller, controllers.of(controller).label)
+    return {"reno": "NewReno"}.get(controller, label(controller))
 
 
 def tables(results):
@@ -195,7 +185,7 @@ def tables(results):
     for ax, (title, _, _, simulated, senders), by_controller in zip(figure.subplots(3), panels, found):
         for controller, by_n in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: by_n[n] for i, n in enumerate(senders)}
-            points(ax, place, total, **controllers.of(controller).look | {"linestyle": "", "label": name(controller)})
+            points(ax, place, total, **marked(controller, linestyle="", label=name(controller)))
             ax.plot(
                 list(place),
                 [n * v for n, v in zip(senders, simulated[controller])],
@@ -203,7 +193,7 @@ def tables(results):
                 marker="_",
                 markersize=18,
                 markeredgewidth=2,
-                color=controllers.of(controller).look["color"],
+                color=colour(controller),
             )
         ax.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
         ax.set(
@@ -219,8 +209,9 @@ def tables(results):
     return drawing.Figure(
         "taichung-tables",
         "Tables 1 and 3: goodput with one, two and ten senders",
-        "Over 20 s from the start, all connections added up. Alone and without SACK, NewReno and Westwood+ do not come out of their first "
-        "recovery: Linux repairs one loss a round trip. Ten connections nearly fill the link whoever controls them.",
+        "Over 20 s from the start, all connections added up. Alone and without SACK, NewReno and Westwood+ do not "
+        "come out of their first recovery: Linux repairs one loss a round trip. Ten connections nearly fill the link "
+        "whoever controls them.",
         figure,
     )
 
@@ -253,9 +244,7 @@ def loss(results):
     axes = figure.subplots(2, sharex=True, sharey=True)
     for ax, (id, by_controller) in zip(axes, found.items()):
         for controller, runs in by_controller.items():
-            points(
-                ax, runs, lambda r: 1e3 * paper.each(r), **controllers.of(controller).look | {"label": name(controller)}
-            )
+            points(ax, runs, lambda r: 1e3 * paper.each(r), **marked(controller, label=name(controller)))
             if acks := results.valid("TC-F7-ACKS", flows__controller=controller) if id == "TC-F7" else []:
                 points(
                     ax,
@@ -272,8 +261,8 @@ def loss(results):
     return drawing.Figure(
         "taichung-loss",
         "Fig. 7: goodput of twenty connections over random loss",
-        "10 Mbit/s, 72 ms; means over the seeds. The curves of the paper's figure are lost; its text has Taichung at twice NewReno's "
-        "goodput and 1.75 times Westwood+'s at 10 %.",
+        "10 Mbit/s, 72 ms; means over the seeds. The curves of the paper's figure are lost; its text has Taichung at "
+        "twice NewReno's goodput and 1.75 times Westwood+'s at 10 %.",
         figure,
     )
 
@@ -307,7 +296,7 @@ def fairness(results):
                 marker="_",
                 markersize=18,
                 markeredgewidth=2,
-                color=controllers.of(controller).look["color"],
+                color=colour(controller),
             )
         ax.set(
             title=f"Table 2, {PROFILES[profile].split(',')[0]}",
@@ -318,7 +307,7 @@ def fairness(results):
         )
     upper[0].set_ylabel("Jain index")
     for controller, runs in table4.items():
-        points(lower, runs, paper.fairness, **controllers.of(controller).look | {"label": name(controller)})
+        points(lower, runs, paper.fairness, **marked(controller, label=name(controller)))
         lower.plot(
             TABLE4_LOSS,
             TABLE4[controller],
@@ -326,7 +315,7 @@ def fairness(results):
             marker="_",
             markersize=14,
             markeredgewidth=2,
-            color=controllers.of(controller).look["color"],
+            color=colour(controller),
         )
     lower.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
     lower.set(
