@@ -10,7 +10,8 @@
 #   make fuzz-scenarios scenario files at random, SCENARIOS=100000 of them: one line, or a job that fits together
 #   make attack        peers that misbehave, toward each controller at length, as root, and how far each got
 #   make soak          10^7 ACKs and 10,000 connections of each controller, 10,000 loads (SOAK_ACKS, ...), as root: is anything left?
-#   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs
+#   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs;
+#                      NAMES="fast fusion" and KERNELS="6.1 6.12" of them only
 #   make build         controllers and loader only
 #   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
 #   make deb           a Debian package, build/asymcc_VERSION_ARCH.deb; `make check-package` tries it on clean systems
@@ -27,6 +28,8 @@ FUZZ_SECONDS ?= 300
 SCENARIOS ?= 100000
 SEED ?=
 FRESH ?=
+NAMES ?=
+KERNELS ?=
 REPLAY ?=
 COUNT ?= 100
 FAULTS ?=
@@ -172,7 +175,7 @@ check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py
 
 check-kernels: build $(REFUSED) $(ASYMLAB)
-	$(Q)$(ASYMLAB) check-kernels $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
+	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(KERNELS:%=--kernel %) $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
 fuzz: $(B)/.deps-fuzz $(ASYMLAB)
 	$(Q)PYTHONPATH=tests/algorithms $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \

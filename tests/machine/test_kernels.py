@@ -251,8 +251,8 @@ def test_acks_that_the_tracer_was_not_shown_are_no_lost_bytes(unseen):
 def test_bytes_that_are_lost_are_found(wrong):
     """80 packets of 2000, or 2 in each bin."""
     acks, goodput = flow_of()
-    for column, by in wrong.items():
-        if column == "delivered":
+    for what, by in wrong.items():
+        if what == "delivered":
             acks["delivered"][1000:] += np.uint32(by % 2**32)
         else:
             goodput["bytes"] = goodput["bytes"].astype("i8") + by * 948

@@ -193,7 +193,8 @@ class Draw:
         return {p["name"]: self.value(p) for p in chosen}
 
     def changes(self, hops: list[dict]) -> list[dict]:
-        found, out = [], set()
+        found: list[dict] = []
+        out: set[str] = set()
         mine = sorted({f["controller"] for f in self.tree["flows"]} & set(self.known))
         for at in sorted(
             round(self.rng.uniform(0.1, 0.8) * self.duration, 1)

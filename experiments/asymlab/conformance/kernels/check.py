@@ -87,7 +87,8 @@ def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | 
         made, column = guest(label, say)
     except LabError as e:
         return Column(label, error=str(e))
-    setups, faults = {name: Setup((name,)) for name in names}, {name: {} for name in names}
+    setups = {name: Setup((name,)) for name in names}
+    faults: dict[str, dict[str, str]] = {name: {} for name in names}
     while setups:
         tasks = {name: plan_runs(setup.cases(known), made)[0] for name, setup in setups.items()}
         owner = {task.key: name for name, task in tasks.items()}
@@ -95,7 +96,8 @@ def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | 
         stored = {task.key for task, _ in found}
         left = [task for task in tasks.values() if task.key not in stored]
         again = {}
-        for task, run in itertools.chain(found, local.runs(left, made, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)):
+        under_way = local.runs(left, made, jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
+        for task, run in itertools.chain(found, under_way):
             name = owner[task.key]
             if isinstance(run, store.Run):
                 took = "in the store" if task.key in stored else f"{run.record['wall_s']:.0f} s"
@@ -131,7 +133,8 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
     taken = set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
 
     def attempt(*group: str) -> dict[str, Result]:
-        setup, faults = Setup(group, netem, not taken & set(group)), {}
+        setup = Setup(group, netem, not taken & set(group))
+        faults: dict[str, str] = {}
         lacks = {} if netem else dict.fromkeys(("lossy", "marked"), NO_NETEM)
         lacks |= {} if setup.bare else {"bare": "a controller of this name is in service here"}
         while True:

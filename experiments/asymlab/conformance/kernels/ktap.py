@@ -65,7 +65,7 @@ def tell(tests: list[Test], write: Callable[[str], None], depth: int = 0, head: 
         if test.inner:
             tell(test.inner, write, depth + 1, test)
         failed = isinstance(test.outcome, str)
-        for line in [*([] if test.inner else test.notes), *([test.outcome] if failed else [])]:
+        for line in [*([] if test.inner else test.notes), *([str(test.outcome)] if failed else [])]:
             write(f"{pad}# {' '.join(line.split())}")
         skip = f" # SKIP {test.outcome}" if isinstance(test.outcome, Skip) else ""
         write(f"{pad}{'not ok' if failed else 'ok'} {number} {test.what}{skip}")

@@ -152,8 +152,8 @@ def all_of(name: str) -> list[tuple[str, Callable[[RunView], None]]]:
 
 def broken(name: str, why: str) -> Result:
     """Nothing could be seen: the first property says why."""
-    first, *rest = (what for what, _ in all_of(name))
-    return Result({first: why} | {what: "not tried: there is no run" for what in rest})
+    outcomes: dict[str, Outcome] = dict.fromkeys((what for what, _ in all_of(name)), "not tried: there is no run")
+    return Result(outcomes | {next(iter(outcomes)): why})
 
 
 def judge(v: RunView, faults: dict[str, str]) -> Result:

@@ -26,10 +26,12 @@ class RunView(controller.View):
     lacks: dict[str, str] = field(default_factory=dict)  # hop's role: why it is not there
     shown: dict = field(init=False)
     roles: list[str] = field(init=False)
+    mss: int = field(init=False)
     change: float = CHANGE
 
     def __post_init__(self) -> None:
         self.roles = [role for name, role in self.setup.roles() if name == self.name]
+        self.mss = round(1000 * self.run.job["payload_share"])
         self.shown = self.run.record["agent"]["controllers"][alias(self.name)]
 
     def flow(self, role: str) -> int:
@@ -41,10 +43,6 @@ class RunView(controller.View):
         """Goodput, bit/s."""
         g = self.run.goodput[self.run.goodput["flow"] == self.flow(role)]
         return float(g["bytes"][(g["t"] >= start - 1e-9) & (g["t"] < end - 1e-9)].sum() * 8 / (end - start))
-
-    @property
-    def mss(self) -> int:
-        return round(1000 * self.run.job["payload_share"])
 
     @property
     def full(self) -> float:

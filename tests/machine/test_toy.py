@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Adding an algorithm takes three files: a source, a record, a host test. A copy of the tree gets a toy so."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ktap import built, parse
+from shared import REPO
+
+TOY = Path(__file__).with_name("toy")
+FILES = {
+    "toy.bpf.c": "bpf/toy.bpf.c",
+    "record.py": "experiments/asymlab/controllers/toy.py",
+    "host_test.py": "tests/algorithms/test_toy_host.py",
+}
+PARTS = (
+    "Makefile",
+    "pyproject.toml",
+    "requirements.lock",
+    "bpf",
+    "loader",
+    "experiments",
+    "tests",
+    "docs/kernels.json",
+)
+BUILT = (".deps", "asymcc", "verifier", "*.bpf.o", "image/6.12")  # as it is: only the toy is new
+SCENARIO = """\
+title = "The toy on its own"
+id = "TOY"
+
+[path]
+mtu = 1000
+forward = { rate = "2mbit", delay = "20ms", queue = 20 }
+reverse = { rate = "2mbit", delay = "20ms", queue = 20 }
+
+[controllers.toy]
+step = 2
+
+[[flows]]
+controller = "toy"
+
+[run]
+duration = "4s"
+measure_from = "2s"
+traffic = "plain"
+"""
+pytestmark = [pytest.mark.lab, built]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory) -> Path:
+    """A copy of the tree and of what it built, and the toy's three files."""
+    copy = tmp_path_factory.mktemp("tree")
+    found = [REPO / part for part in PARTS] + [file for part in BUILT for file in (REPO / "build").glob(part)]
+    for part in found:
+        target = copy / part.relative_to(REPO)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "-a", "--reflink=auto", part, target], check=True, timeout=60)
+    for name, target in FILES.items():
+        assert not (copy / target).exists()
+        shutil.copy(TOY / name, copy / target)
+    return copy
+
+
+def run(tree: Path, *argv: str) -> subprocess.CompletedProcess:
+    """A command in the copy, with its own Python."""
+    path = {"PYTHONPATH": f"{tree}/experiments:{tree}/tests:{tree}/tests/algorithms"}
+    p = subprocess.run(argv, cwd=tree, env=os.environ | path, capture_output=True, text=True, timeout=400)
+    assert p.returncode == 0, p.stdout[-4000:] + p.stderr[-4000:]
+    return p
+
+
+def test_it_is_built_and_the_loader_shows_its_parameter(tree):
+    run(tree, "make", "build")
+    assert (tree / "build" / "toy.bpf.o").exists()
+    assert re.search(r"step +1 .*packets", run(tree, "build/asymcc", "--objects", "build", "show", "toy").stdout)
+
+
+def test_it_runs_on_the_host_and_is_covered(tree):
+    """Its own test; what any stack and peer may do; and that as few inputs as the suite has cover it."""
+    tests = ["tests/algorithms/test_toy_host.py", "tests/algorithms/test_any_host.py"]
+    said = run(tree, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy", *tests).stdout
+    assert re.search(r"\b6 passed", said), said
+    percent = run(tree, sys.executable, "-c", COVERAGE).stdout
+    assert float(percent) >= 90, percent
+
+
+COVERAGE = """
+from host import fuzz
+from test_any_host import played
+print(fuzz.branches(fuzz.controllers()["toy"], [played("toy")]).percent)
+"""
+
+
+def test_it_runs_in_a_scenario(tree):
+    (tree / "toy.toml").write_text(SCENARIO)
+    said = run(tree, sys.executable, "-m", "asymlab", "run", "toy.toml").stderr
+    assert "TOY" in said and ": valid" in said
+    (folder,) = (tree / "build" / "store").iterdir()
+    label = "from asymlab import controllers; print(controllers.of('toy').label)"
+    assert (folder / "run.json").exists() and run(tree, sys.executable, "-c", label).stdout == "Toy AIMD\n"
+
+
+def test_it_is_checked_on_a_kernel_by_its_law(tree):
+    said = run(tree, sys.executable, "-m", "asymlab", "check-kernels", "--kernel", "6.12", "toy").stdout
+    ((ok, _, found),) = parse(said.splitlines()).values()
+    assert ok and found["toy"][2]["law: a loss halves"] == (True, None, {})
+    assert found["toy"][2]["live parameters change"] == (True, None, {})
