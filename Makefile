@@ -103,7 +103,7 @@ build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc
 
 vpath %.bpf.c bpf bpf/rivals loader
 
-$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/rivals/*.h) loader/trace.h Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h Makefile | $(B)/.deps
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
 $(B)/asymcc: $(LOADER) $(wildcard loader/*.h) Makefile | $(B)/.deps

@@ -39,4 +39,8 @@ struct tcp_congestion_ops {
 #pragma clang attribute pop
 #endif
 
+/* From 6.7: 614e8316aa4c ("tcp: add support for usec resolution in TCP TS values"). Before, they count ms. */
+#define has_usec_timestamps(tp) \
+	(bpf_core_field_exists((tp)->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+
 #endif

@@ -137,12 +137,6 @@ static __always_inline void *inet_csk_ca(struct sock *sk)
 	return inet_csk(sk)->icsk_ca_priv;
 }
 
-/* Did somebody choose the socket's controller: the application, or `asymcc use --cgroup`? Else it is a route's, or the default. */
-static __always_inline bool is_chosen(const struct inet_connection_sock *icsk)
-{
-	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt);
-}
-
 /* Packets sent that are neither known to have arrived nor held for lost. */
 static __always_inline u32 packets_in_flight(const struct tcp_sock *tp)
 {

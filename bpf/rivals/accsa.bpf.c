@@ -18,7 +18,7 @@
  * Good where RED marks on the ACK path. Without marks it is a paced Reno and its receiver answers each
  * packet: a reverse queue that only drops is not relieved. Both ends must run it.
  *
- * One file, four hooks:
+ * One object, four hooks:
  *   sender, law         struct_ops: cong_control.
  *   sender, wire        sockops: writes the option; cgroup_skb/ingress: sees marks of ACKs, which the stack ignores.
  *   receiver, wire      sockops: reads the option, does (1) to (3); struct_ops in_ack_event: makes the kernel answer at
@@ -34,12 +34,11 @@
  *    first packet after that; then dk goes 1, 2, 1, 2 where there is a mark in each round trip, and ACKs are dropped.
  *  - Data and its repetitions are ECT, so ECN is agreed on with the SYN and a mark on data is a loss to Reno (RFC 3168).
  *    To a SYN with hello a host agrees whatever its tcp_ecn: the SYN of a sender is ECT itself, which others
- *    refuse. Ingress sees it and leaves a note, since where ECN is agreed on no option can be read. Without ECN, or if the peer does not know the option, the connection goes on as the kernel's Reno.
+ *    refuse. Ingress sees it and leaves a note, since where ECN is agreed on no option can be read. Without ECN, or if the
+ *    peer does not know the option, the connection goes on as the kernel's Reno.
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"
-
-#include <bpf/bpf_endian.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -74,14 +73,8 @@ const volatile char asymcc_name[16] = "accsa";
  *   hello   4 bytes, SYN and SYN-ACK: "I count by dk"
  *   data   12 bytes, each data segment of the sender
  */
-#define OPTION_KIND 253
 #define HELLO_EXID bpf_htons(0xF0A3)
 #define DATA_EXID bpf_htons(0xF0A4)
-
-struct hello_option {
-	u8 kind, len;
-	__be16 exid;
-};
 
 #define DATA_T 0x80 /* answer at once: no full segment follows, for want of data or of the peer's window; or a probe beyond cwnd */
 
@@ -121,12 +114,7 @@ struct wire {
 	u64 passed_ns;    /* and when it did */
 };
 
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct wire);
-} wires SEC(".maps");
+#include "wire.bpf.h"
 
 /* The port that the SYN came from which this CPU takes in, if it says hello. */
 struct {
@@ -135,12 +123,6 @@ struct {
 	__type(key, u32);
 	__type(value, u32);
 } greeting SEC(".maps");
-
-enum {
-	WRITE = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG, PARSE = BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
-	IPPROTO_TCP_ = 6, TCP_CONGESTION_ = 13, TCP_SAVE_SYN_ = 27, TCPOPT_SACK = 5,
-	ENOSPC = 28, FIN = 1, SYN = 2, RST = 4, ACK = 16, ECE = 64, CE = 3,
-};
 
 /* --- sender's law --------------------------------------------------------------------------- */
 
@@ -352,113 +334,18 @@ void BPF_PROG(accsa_in_ack_event, struct sock *sk, u32 flags)
 
 /* --- options ----------------------------------------------------------------------------------- */
 
-struct tcp_header {
-	__be16 source, dest;
-	__be32 seq, ack;
-	u8 offset, flags; /* header length in words << 4 */
-	__be16 window;
-	u16 check, urgent;
-};
-
-/* Fill an option of ours from the header at hand, or from the SYN: its length, below 0 if absent. */
-static inline int find_option(struct bpf_sock_ops *ops, void *option, u32 size, __be16 exid, u64 flags)
+static inline bool greets(struct bpf_sock_ops *ops)
 {
-	struct hello_option *o = option;
-
-	o->kind = OPTION_KIND;
-	o->len = sizeof(*o); /* of what is compared: kind and ExID */
-	o->exid = exid;
-	return bpf_load_hdr_opt(ops, option, size, flags);
+	return is_ours(ops);
 }
 
-static inline bool says_hello(struct bpf_sock_ops *ops, u64 flags)
-{
-	struct hello_option hello;
-
-	return find_option(ops, &hello, sizeof(hello), HELLO_EXID, flags) == sizeof(hello);
-}
-
-static inline struct wire *wire_of(struct bpf_sock_ops *ops, u64 flags)
-{
-	struct bpf_sock *sk = ops->sk;
-
-	return sk ? bpf_sk_storage_get(&wires, sk, NULL, flags) : NULL;
-}
-
-static inline struct tcp_sock *tcp_of(struct bpf_sock_ops *ops)
-{
-	struct bpf_sock *sk = ops->sk;
-
-	return sk ? bpf_skc_to_tcp_sock(sk) : NULL;
-}
-
-/* The flags are the socket's, and other programs of the cgroup may need them: what is set stays. */
-static inline void callbacks(struct bpf_sock_ops *ops, u32 flags)
-{
-	bpf_sock_ops_cb_flags_set(ops, ops->bpf_sock_ops_cb_flags | flags);
-}
-
-/* Is ours the controller of this socket? */
-static inline bool is_ours(struct bpf_sock_ops *ops)
-{
-	char name[16] = "";
-
-	if (bpf_getsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_, name, sizeof(name)))
-		return false;
-	for (int i = 0; i < 16 && name[i] == asymcc_name[i]; i++)
-		if (!name[i])
-			return true;
-	return false;
-}
-
-/* May this socket's controller become ours? It may be so already; another one that was chosen for the socket stays. */
-static inline bool may_receive(struct bpf_sock_ops *ops)
-{
-	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tcp_of(ops);
-
-	return icsk && (!is_chosen(icsk) || is_ours(ops));
-}
-
-/* Whose SYNs say hello shows in SYNs that are kept. The application may keep more of them. */
-static inline void listens(struct bpf_sock_ops *ops)
-{
-	int keep = 0, one = 1;
-
-	if (!may_receive(ops))
-		return;
-	if (!bpf_getsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &keep, sizeof(keep)) && !keep)
-		bpf_setsockopt(ops, IPPROTO_TCP_, TCP_SAVE_SYN_, &one, sizeof(one));
-	callbacks(ops, WRITE);
-}
-
-/* After the handshake: both ends have said hello. */
+/* Without ECN there are no marks to count by. */
 static inline void established(struct bpf_sock_ops *ops)
 {
 	struct tcp_sock *tp = tcp_of(ops);
-	struct wire *w = NULL;
 
 	if (tp && tp->ecn_flags & TCP_ECN_OK)
-		w = wire_of(ops, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!w)
-		return;
-	w->peer = true;
-	COUNT(peers);
-	callbacks(ops, WRITE | PARSE);
-}
-
-/*
- * Is a hello to be written? The third SYN goes without: a middlebox may have dropped the others
- * for their option. A SYN-ACK answers a hello, but not one of which a SYN cookie keeps no record.
- */
-static inline bool hello_due(struct bpf_sock_ops *ops)
-{
-	struct tcp_sock *tp;
-
-	if (ops->skb_tcp_flags & ACK)
-		return ops->args[0] != BPF_WRITE_HDR_TCP_SYNACK_COOKIE &&
-		       says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN);
-	tp = tcp_of(ops);
-	return tp && ((struct inet_connection_sock *)tp)->icsk_retransmits < 2 && is_ours(ops);
+		speak(ops);
 }
 
 static inline bool sends_options(const struct wire *w)
@@ -468,53 +355,30 @@ static inline bool sends_options(const struct wire *w)
 
 static inline void reserve(struct bpf_sock_ops *ops)
 {
-	bool current_mss = ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS;
-
-	if (!current_mss && ops->skb_tcp_flags & SYN) {
-		if (hello_due(ops))
-			bpf_reserve_hdr_opt(ops, sizeof(struct hello_option), 0);
+	if (reserved_hello(ops))
 		return;
-	}
-	if ((current_mss || ops->skb_len) && sends_options(wire_of(ops, 0)))
+	if ((ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS || ops->skb_len) && sends_options(wire_of(ops, 0)))
 		bpf_reserve_hdr_opt(ops, sizeof(struct data_option), 0);
-}
-
-/* The header at hand, and how much payload follows it. False: none there. */
-static inline bool header(struct bpf_sock_ops *ops, struct tcp_header *h, u32 *payload)
-{
-	void *data = ops->skb_data;
-	u32 len;
-
-	if (data + sizeof(*h) > ops->skb_data_end)
-		return false;
-	__builtin_memcpy(h, data, sizeof(*h));
-	len = (h->offset >> 4) * 4;
-	*payload = ops->skb_len > len ? ops->skb_len - len : 0;
-	return true;
 }
 
 static inline void write(struct bpf_sock_ops *ops)
 {
-	struct hello_option hello = { OPTION_KIND, sizeof(hello), HELLO_EXID };
+	struct hello_option greet = HELLO;
 	struct data_option o = { .kind = OPTION_KIND, .len = sizeof(o), .exid = DATA_EXID };
 	struct tcp_header h;
 	struct tcp_sock *tp;
 	struct wire *w;
 	u32 payload, end;
 
-	if (ops->skb_tcp_flags & SYN) {
-		if (hello_due(ops)) /* the room may be another program's */
-			bpf_store_hdr_opt(ops, &hello, sizeof(hello), 0);
+	if (wrote_hello(ops, &greet))
 		return;
-	}
 	w = wire_of(ops, 0);
 	tp = tcp_of(ops);
 	if (!sends_options(w) || !tp || !header(ops, &h, &payload) || !payload)
 		return;
 	w->waiting = 0; /* it acknowledges, too */
 	end = bpf_ntohl(h.seq) + payload;
-	if ((s32)(tp->write_seq - end) < (s32)tp->mss_cache ||
-	    (s32)(tp->snd_una + tp->snd_wnd - end) < (s32)tp->mss_cache || packets_in_flight(tp) >= tp->snd_cwnd)
+	if (is_last(tp, end) || packets_in_flight(tp) >= tp->snd_cwnd)
 		o.flags = DATA_T;
 	o.marks = w->marks;
 	o.cwnd = bpf_htons(min(tp->snd_cwnd, 65535));
@@ -523,13 +387,12 @@ static inline void write(struct bpf_sock_ops *ops)
 		COUNT(options_sent);
 }
 
-/* Only a controller can have the kernel ACK at once. False where this one cannot be the socket's. */
+/* The first data option. False where this controller cannot be the socket's. */
 static inline bool start_receiving(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o)
 {
 	w->receiving = true; /* the controller's init looks at it */
 	if (!w->ours)
-		w->receiving = may_receive(ops) && !bpf_setsockopt(ops, IPPROTO_TCP_, TCP_CONGESTION_,
-								   (void *)asymcc_name, sizeof(asymcc_name));
+		w->receiving = take_socket(ops);
 	w->dk = 1;
 	w->marks_seen = o->marks;
 	w->end = w->last_ack = w->round = ops->rcv_nxt;
@@ -584,17 +447,6 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 		w->end = end;
 }
 
-/*
- * Nothing is done by a segment that the kernel does not accept. Its place and timestamp are checked before we are called, its
- * ACK is not: one beyond what was sent is a lie. An old one, which the kernel may accept, needs no knowledge to be guessed.
- */
-static inline bool acceptable(const struct bpf_sock_ops *ops, const struct tcp_header *h)
-{
-	u32 ack = bpf_ntohl(h->ack);
-
-	return h->flags & ACK && !before(ack, ops->snd_una) && !before(ops->snd_nxt, ack);
-}
-
 static inline void parse(struct bpf_sock_ops *ops)
 {
 	struct wire *w = wire_of(ops, 0);
@@ -608,7 +460,7 @@ static inline void parse(struct bpf_sock_ops *ops)
 	len = find_option(ops, &data, sizeof(data), DATA_EXID, 0);
 	if (len == sizeof(data))
 		received(ops, w, &data, &h, payload);
-	else if (len >= 0 || len == -ENOSPC)
+	else if (is_bad(len))
 		COUNT(options_bad);
 }
 
@@ -623,41 +475,12 @@ int accsa_sockops(struct bpf_sock_ops *ops)
 		if (!ops->is_fullsock && greeted && *greeted && *greeted == bpf_ntohl(ops->remote_port))
 			ops->reply = 1;
 		break;
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:
-		listens(ops);
-		break;
-	case BPF_SOCK_OPS_TCP_CONNECT_CB:
-		if (ops->sk) /* a socket that is connected anew */
-			bpf_sk_storage_delete(&wires, ops->sk);
-		break;
-	case BPF_SOCK_OPS_TIMEOUT_INIT: /* of a SYN that will leave: a route, too, has given its controller by now */
-		if (is_ours(ops))
-			callbacks(ops, WRITE);
-		break;
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
-		if (is_ours(ops) && says_hello(ops, 0))
-			established(ops);
-		break;
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
-		if (may_receive(ops) && says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN))
-			established(ops);
-		break;
-	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-		reserve(ops);
-		break;
-	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
-		write(ops);
-		break;
-	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:
-		parse(ops);
-		break;
+	WIRE_CASES(ops, is_ours, established)
 	}
 	return 1;
 }
 
 /* --- what passes by ------------------------------------------------------------------------------ */
-
-#define HEADERS_MAX (40 + 60) /* longest IP and TCP headers without extensions */
 
 /* Where the TCP header begins of a segment without payload; with it and the ECN bits. 0: it is none. */
 static inline u32 bare_segment(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
@@ -679,13 +502,15 @@ static inline u32 bare_segment(struct __sk_buff *skb, struct tcp_header *h, u8 *
 	return !bpf_skb_load_bytes(skb, at, h, sizeof(*h)) && skb->len == at + (h->offset >> 4) * 4 ? at : 0;
 }
 
-static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
+static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
 {
-	return bare_segment(skb, h, ecn) && !(h->flags & (SYN | FIN | RST));
+	u8 ecn;
+
+	return bare_segment(skb, h, &ecn) && !(h->flags & (SYN | FIN | RST));
 }
 
 /* Is the hello among the options of this SYN? It stands at a multiple of four, as Linux writes it. */
-static inline bool greets(struct __sk_buff *skb, const struct tcp_header *h, u32 at)
+static inline bool hello_in(struct __sk_buff *skb, const struct tcp_header *h, u32 at)
 {
 	u32 end = at + (h->offset >> 4) * 4;
 	struct hello_option o;
@@ -720,7 +545,7 @@ int accsa_ingress(struct __sk_buff *skb)
 	if ((h.flags & (SYN | ACK)) == SYN) {
 		greeted = bpf_map_lookup_elem(&greeting, &zero);
 		if (greeted)
-			*greeted = greets(skb, &h, at) ? bpf_ntohs(h.source) : 0;
+			*greeted = hello_in(skb, &h, at) ? bpf_ntohs(h.source) : 0;
 		return 1;
 	}
 	if (!sk || ecn != CE || (h.flags & (SYN | FIN | RST | ACK)) != ACK)
@@ -739,26 +564,6 @@ int accsa_ingress(struct __sk_buff *skb)
 	return 1;
 }
 
-/*
- * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below
- * the ACK (RFC 2883). The kernel writes SACK first, or behind the timestamps.
- */
-static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
-{
-	u32 at = skb->len - (h->offset >> 4) * 4 + sizeof(*h);
-	u8 kind;
-	__be32 left;
-
-	for (int i = 0; i < 2; i++, at += 12) {
-		if (bpf_skb_load_bytes(skb, at + 2, &kind, 1))
-			return false;
-		if (kind == TCPOPT_SACK && !bpf_skb_load_bytes(skb, at + 4, &left, sizeof(left)))
-			return before(bpf_ntohl(left), ack);
-	}
-	return false;
-}
-
-/* Why must this ACK pass? */
 static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack, u32 right, u64 now)
 {
 	u32 two = 2 * ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
@@ -772,47 +577,10 @@ static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack,
 	return now - w->passed_ns > 1000ULL * delay_us;
 }
 
-SEC("cgroup_skb/egress")
-int accsa_egress(struct __sk_buff *skb)
-{
-	struct bpf_sock *sk = skb->sk;
-	struct tcp_header h;
-	struct tcp_sock *tp;
-	struct wire *w;
-	u32 ack, right;
-	bool pass;
-	u64 now;
-	u8 ecn;
+#define ON_PASS(w) __sync_fetch_and_add(&dk_sum, (w)->dk), (w)->due = false, (w)->waiting = 0
 
-	if (!sk || !pure_ack(skb, &h, &ecn))
-		return 1;
-	sk = bpf_sk_fullsock(sk);
-	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
-	if (!w || !w->thin)
-		return 1;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
-		return 1;
-	now = bpf_ktime_get_ns();
-	ack = bpf_ntohl(h.ack);
-	right = tp->rcv_wup + tp->rcv_wnd;
-	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, ack) ||
-	       before(bpf_ntohl(h.seq), tp->snd_una); /* keepalive, window probe */
-	w->last_ack = ack;
-	w->last_right = right;
-	w->optioned = false;
-	if (!pass) {
-		COUNT(acks_suppressed);
-		return 0;
-	}
-	COUNT(acks_sent);
-	__sync_fetch_and_add(&dk_sum, w->dk);
-	w->due = false;
-	w->waiting = 0;
-	w->passed_right = right;
-	w->passed_ns = now;
-	return 1;
-}
+#define PROGRAM accsa_egress
+#include "thinning.bpf.h"
 
 SEC(".struct_ops")
 struct tcp_congestion_ops accsa = {

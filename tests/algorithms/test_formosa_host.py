@@ -1434,7 +1434,7 @@ CLOCKS = [(1000, 1000), (4000, 1000), (10_000, 1000), (1, 1), (1000, 1), (1, 100
 def test_timestamps_tell_the_forward_delay(formosa, tick, own, offset):
     signals = forward_signals(formosa, ramp, tick=tick, own=own, offset=offset * (tick if offset > 2**40 else 1) // 1)
     assert len(signals) >= 3 and min(signals) > 3 * SECOND
-    assert formosa.state()["wire"]["tick_us"] == tick
+    assert formosa.state()["wire"]["stamps.tick_us"] == tick
 
 
 @pytest.mark.parametrize("tick, own", CLOCKS)
@@ -1469,7 +1469,7 @@ def test_a_clock_that_jumps_overflows_nothing(formosa, binary):
     assert done.returncode == 0, done.stderr
     formosa.batch(["reset", *begin, *lines(10**4)])
     wire = formosa.state()["wire"]
-    assert wire["tick_us"] == 10_000 and wire["x_us"] == 1 << 40, "the bound that the code names"
+    assert wire["stamps.tick_us"] == 10_000 and wire["stamps.x_us"] == 1 << 40, "the bound that the code names"
 
 
 # --- NACK and SACK ----------------------------------------------------------------------------

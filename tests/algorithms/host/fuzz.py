@@ -27,7 +27,7 @@ from .driver import HERE, OUT, TOP, build, controllers
 
 CORPUS = HERE / "corpus"
 FOUND = TOP / "build" / "fuzz"
-SHARED = TOP / "bpf" / "sender.bpf.h"
+SHARED = TOP / "bpf" / "sender.bpf.h"  # of all; others are counted with each controller that includes them
 LONGEST = 512  # bytes of an input
 
 
@@ -113,25 +113,37 @@ class Branches:
         return f"{self.name:16} {self.covered:4} of {self.count:4} branches {self.percent:6.1f} %"
 
 
-def branches(source: Path, runs: list[Run]) -> Branches:
-    """Of what these runs executed of a source."""
-    profile = FOUND / f"{source.name}.profdata"
+def parts(name: str) -> list[Path]:
+    """A controller's sources: NAME.bpf.c, the headers in NAME/, and those of bpf/ that serve not all."""
+    own = [controllers()[name], *sorted((TOP / "bpf" / name).glob("*.bpf.h"))]
+    text = "".join(path.read_text() for path in own)
+    return own + [TOP / "bpf" / header for header in ("wire.bpf.h", "thinning.bpf.h") if f'{header}"' in text]
+
+
+def branches(sources: list[Path], runs: list[Run]) -> Branches:
+    """Of what these runs executed of these sources, named by the first."""
+    profile = FOUND / f"{sources[0].name}.profdata"
     subprocess.run(["llvm-profdata", "merge", "-o", profile, *(run.profile for run in runs)], check=True)
     first, *more = [run.binary for run in runs]
     told = subprocess.run(
-        ["llvm-cov", "export", f"-instr-profile={profile}", first, *(f"-object={binary}" for binary in more), source],
+        [
+            *("llvm-cov", "export", f"-instr-profile={profile}", first),
+            *(f"-object={binary}" for binary in more),
+            *sources,
+        ],
         check=True,
         capture_output=True,
     )
-    file = json.loads(told.stdout)["data"][0]["files"][0]
-    text = source.read_text().splitlines()
+    files = {Path(file["filename"]): file for file in json.loads(told.stdout)["data"][0]["files"]}
     missed = [
-        f"{source.name}:{line}: never {way}: {text[line - 1].strip()}"
+        f"{path.name}:{line}: never {way}: {path.read_text().splitlines()[line - 1].strip()}"
+        for path, file in files.items()
         for line, _, _, _, yes, no, *_ in file["branches"]
         for way, count in (("true", yes), ("false", no))
         if not count
     ]
-    return Branches(source.name, file["summary"]["branches"]["count"], file["summary"]["branches"]["covered"], missed)
+    sums = [sum(file["summary"]["branches"][what] for file in files.values()) for what in ("count", "covered")]
+    return Branches(sources[0].name, *sums, missed)
 
 
 # --- what fails ---------------------------------------------------------------------------
@@ -193,7 +205,7 @@ def search(names: list[str], seconds: float, seed: int) -> bool:
 
     def one(name: str) -> Run:
         run = fuzz(name, f"-max_total_time={each}", f"-seed={seed}")
-        state = "FAILED" if run.failed else branches(controllers()[name], [run])
+        state = "FAILED" if run.failed else branches(parts(name), [run])
         print(f"{time.monotonic() - began:6.0f} s {name:14} {run.executions:11,} executions  {state}", flush=True)
         return run
 

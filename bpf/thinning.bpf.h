@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * ACK thinning: a receiver's kernel sends its ACKs as ever, and a cgroup_skb/egress program drops the pure ones that tell nothing
+ * which the sender has to know now. Which these are is the controller's.
+ *
+ * A controller includes this below its struct_ops hooks, for it defines the program. It has
+ *     PROGRAM          the program's name
+ *     pure_ack()       is this packet a pure ACK? And its TCP header
+ *     must_pass()      why must this ACK pass?
+ *     ON_PASS(w)       what an ACK that passes does to struct wire; a macro, so that its counters keep their order
+ *     COUNTER(acks_sent), COUNTER(acks_suppressed)
+ * and in struct wire
+ *     bool thin        its controller runs, and has the kernel ACK at once where that is due: other ACKs can be spared
+ *     bool optioned    a data option came since the kernel's last ACK
+ *     u32 last_ack     the kernel's last ACK, passed or not: its number ...
+ *     u32 last_right   ... and the right edge of its window
+ *     u32 passed_right of the last that passed
+ *     u64 passed_ns    and when it did
+ */
+#ifndef THINNING_BPF_H
+#define THINNING_BPF_H
+
+#include "wire.bpf.h"
+
+/*
+ * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below
+ * the ACK (RFC 2883). The kernel writes SACK first, or behind the timestamps.
+ */
+static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
+{
+	u32 header = (h->offset >> 4) * 4, at = skb->len - header + sizeof(*h);
+	u8 kind;
+	__be32 left;
+
+	for (int i = 0; i < 2; i++, at += 12) {
+		if (bpf_skb_load_bytes(skb, at + 2, &kind, 1))
+			return false;
+		if (kind == TCPOPT_SACK && !bpf_skb_load_bytes(skb, at + 4, &left, sizeof(left)))
+			return before(bpf_ntohl(left), ack);
+	}
+	return false;
+}
+
+SEC("cgroup_skb/egress")
+int PROGRAM(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	struct tcp_header h;
+	struct tcp_sock *tp;
+	struct wire *w;
+	u32 ack, right;
+	bool pass;
+	u64 now;
+
+	if (!sk || !pure_ack(skb, &h))
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
+	if (!w || !w->thin)
+		return 1;
+	tp = bpf_skc_to_tcp_sock(sk);
+	if (!tp)
+		return 1;
+	now = bpf_ktime_get_ns();
+	ack = bpf_ntohl(h.ack);
+	right = tp->rcv_wup + tp->rcv_wnd;
+	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, ack) ||
+	       before(bpf_ntohl(h.seq), tp->snd_una); /* keepalive, window probe */
+	w->last_ack = ack;
+	w->last_right = right;
+	w->optioned = false;
+	if (!pass) {
+		COUNT(acks_suppressed);
+		return 0;
+	}
+	COUNT(acks_sent);
+	ON_PASS(w);
+	w->passed_right = right;
+	w->passed_ns = now;
+	return 1;
+}
+
+#endif
