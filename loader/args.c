@@ -110,7 +110,8 @@ int prefix_parse(struct prefix *p, const char *text)
 	len = bits = address_bits(p->family);
 	if (slash - text < (int)sizeof(addr))
 		memcpy(addr, text, slash - text); /* one that is too long stays empty, and is no address */
-	if (inet_pton(p->family, addr, p->addr) != 1 || (*slash && sscanf(slash + 1, "%3u%c", &len, &rest) != 1) || len > bits)
+	if (inet_pton(p->family, addr, p->addr) != 1 || (*slash && sscanf(slash + 1, "%3u%c", &len, &rest) != 1) ||
+	    len > bits)
 		return fail("--route %s: expected ADDRESS/LENGTH (198.51.100.0/24, 2001:db8::/32), or `default`", text);
 	p->len = len;
 	for (unsigned int i = len; i < bits; i++)

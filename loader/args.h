@@ -44,7 +44,10 @@ int ports_parse(struct ports *p, const char *text);
 int prefix_parse(struct prefix *p, const char *text);
 int flow_end_parse(struct trace_flow_end *end, const char *text);
 int device_parse(char name[TRACE_NAME_LEN], const char *text);
-/* The cgroup's own path, without links and dots; room for PATH_MAX. -errno, and no message: callers know what was meant. */
+/*
+ * The cgroup's own path, without links and dots; room for PATH_MAX. -errno, and no message: callers know what was
+ * meant.
+ */
 int cgroup_path_parse(char *path, const char *text);
 
 /* Bits of an address. */

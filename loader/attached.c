@@ -281,8 +281,9 @@ const char **cgroup_programs(const struct object *o, const struct attachments *a
 
 int fail_detach(const char *prog, const char *cgroup, int err)
 {
-	return fail("%s stays attached to %s: %s", prog, cgroup, err == -ENOENT ?
-		    "a BPF link holds it: end the program that has the link, or use `bpftool link detach`" : strerror(-err));
+	const char *by_link = "a BPF link holds it: end the program that has the link, or use `bpftool link detach`";
+
+	return fail("%s stays attached to %s: %s", prog, cgroup, err == -ENOENT ? by_link : strerror(-err));
 }
 
 int attached_detach(const struct attached *a)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The command line. Each command tells what it takes in a table beside its code, and its values stand in a struct of its own:
- * parsing, --help, completion and manual page are made of these tables.
+ * The command line. Each command tells what it takes in a table beside its code, and its values stand in a struct of
+ * its own: parsing, --help, completion and manual page are made of these tables.
  */
 #ifndef COMMAND_H
 #define COMMAND_H

@@ -35,11 +35,13 @@ int halves_open(struct halves *h, const struct object *o, const char *path)
 	if (fd < 0 && !cgroup_is_absent(fd))
 		return fail("cannot look for cgroups: %s", strerror(-fd));
 	if (fd < 0 && path)
-		return fail("--cgroup %s: no cgroup2 is mounted here (`ip netns exec` hides it, `nsenter --net=...` does not)", path);
+		return fail("--cgroup %s: no cgroup2 is mounted here (`ip netns exec` hides it, `nsenter --net=...` "
+			    "does not)",
+			    path);
 	if (fd < 0)
-		return fail("cannot load %s: its cgroup programs need a cgroup2, and none is mounted: mount one "
-			    "(mount -t cgroup2 none DIR), or register the sender alone "
-			    "(bpftool struct_ops register %s.bpf.o)", o->ops_name, bpf_object__name(o->bpf));
+		return fail("cannot load %s: its cgroup programs need a cgroup2, and none is mounted: mount one (mount "
+			    "-t cgroup2 none DIR), or register the sender alone (bpftool struct_ops register "
+			    "%s.bpf.o)", o->ops_name, bpf_object__name(o->bpf));
 	close(fd);
 	if (!path)
 		path = root;
@@ -72,15 +74,16 @@ int halves_check(const struct halves *h, const struct object *o, const struct at
 	if (h->fd < 0)
 		return 0;
 	if (vars_offset_of(o->btf, "asymcc_name") < 0)
-		return fail("cannot load %s: its cgroup programs could not be told from others': they need a "
-			    "`const volatile char asymcc_name[%d]`", o->ops_name, CC_NAME_LEN);
+		return fail("cannot load %s: its cgroup programs could not be told from others': they need a `const "
+			    "volatile char asymcc_name[%d]`", o->ops_name, CC_NAME_LEN);
 	err = attachments_near(&there, h->fd, h->cgroup);
 	for (int i = 0; !err && i < there.nr; i++) {
 		const struct attached *a = &there.at[i];
 
 		if (*a->owner && attached_is_of(a, o) && !among(leaving, a->prog_id))
 			err = fail("cannot load %s: programs of %s are in effect in %s already, as %s, and two would "
-				   "write on one connection: choose a --cgroup apart from it, or `asymcc unload %s` first",
+				   "write on one connection: choose a --cgroup apart from it, or `asymcc unload %s` "
+				   "first",
 				   o->ops_name, object, a->cgroup, a->owner, a->owner);
 	}
 	attachments_free(&there);

@@ -78,7 +78,8 @@ static void describe(const struct opt *const *list, int nr, const struct command
 {
 	shorts += sprintf(shorts, c ? ":" : "+:"); /* without a command, stop at the first word: it is the command */
 	for (int i = 0; i < nr; i++) {
-		longs[i] = (struct option){ list[i]->name, list[i]->arg ? required_argument : no_argument, NULL, list[i]->key };
+		longs[i] = (struct option){ list[i]->name, list[i]->arg ? required_argument : no_argument, NULL,
+					    list[i]->key };
 		shorts += sprintf(shorts, "%c%s", list[i]->key, list[i]->arg ? ":" : "");
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Questions to the kernel by netlink, in the namespace the thread is in. Its owner may be anybody, who may send to our sockets:
- * the kernel alone is heard, and no length is believed.
+ * Questions to the kernel by netlink, in the namespace the thread is in. Its owner may be anybody, who may send to our
+ * sockets: the kernel alone is heard, and no length is believed.
  */
 #ifndef NETLINK_H
 #define NETLINK_H
@@ -15,11 +15,14 @@
 /* A socket that the kernel alone can send to, or -errno. */
 int netlink_open(int protocol);
 
-/* What is expected of an answer: messages of one type, that begin with a head of that size; -EBADMSG if it has others. */
+/*
+ * What is expected of an answer: messages of one type, that begin with a head of that size; -EBADMSG if it has others.
+ */
 struct answer {
 	int type;
 	size_t head;
-	int (*seen)(const struct nlmsghdr *h, void *ctx); /* may tell an error to end it; NULL: what comes is of no interest */
+	/* may tell an error to end it; NULL: what comes is of no interest */
+	int (*seen)(const struct nlmsghdr *h, void *ctx);
 	void *ctx;
 };
 
@@ -27,7 +30,8 @@ struct answer {
 int netlink_ask(int fd, struct nlmsghdr *request, const struct answer *a);
 
 /* The messages in a buffer. `last`: the answer is complete; `torn`: what it tells changed meanwhile. */
-int netlink_parse(const void *buf, size_t size, const struct nlmsghdr *request, const struct answer *a, bool *last, bool *torn);
+int netlink_parse(const void *buf, size_t size, const struct nlmsghdr *request, const struct answer *a, bool *last,
+		  bool *torn);
 
 /* Questions that are asked more than so many seconds from now, or take as long, are given up; 0: none is. */
 void netlink_limit(unsigned int seconds);

@@ -285,7 +285,8 @@ void netns_warn(const struct netns_list *l)
 
 	for (int i = 0; i < l->nr; i++)
 		if (l->ns[i].unread && nr++ < WARNINGS)
-			fail("%s cannot be read: %s: what uses a controller there is not known", l->ns[i].name, l->ns[i].unread);
+			fail("%s cannot be read: %s: what uses a controller there is not known", l->ns[i].name,
+			     l->ns[i].unread);
 	if (nr > WARNINGS)
 		fail("so are %d more", nr - WARNINGS);
 }

@@ -14,12 +14,12 @@ struct netns_id {
 	ino_t ino;
 	char name[280];               /* "host", "netns r1" or "pid 123"; it has no control characters */
 	bool own;                     /* the thread's */
-	bool foreign;                 /* of another user namespace, that is anybody's: what it does shall hinder nothing */
+	bool foreign; /* of another user namespace, that is anybody's: what it does shall hinder nothing */
 };
 
 /*
- * Calls `look` in each namespace; then the thread is back in its own. -1 if any call told so: it was made in all, nevertheless.
- * The time in foreign ones is limited.
+ * Calls `look` in each namespace; then the thread is back in its own. -1 if any call told so: it was made in all,
+ * nevertheless. The time in foreign ones is limited.
  */
 int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx);
 

@@ -27,8 +27,8 @@ static bool verbose;
 static char verdict[256], complaint[256];
 
 /*
- * libbpf is silent unless asked to speak; its first complaint is kept for our own message. Of a rejected program's log we keep the line that
- * counts: the last before the verifier's statistics.
+ * libbpf is silent unless asked to speak; its first complaint is kept for our own message. Of a rejected program's log
+ * we keep the line that counts: the last before the verifier's statistics.
  */
 static void keep_verdict(char *msg)
 {
@@ -146,8 +146,9 @@ static char *section_in(void *image, size_t size, const char *name, size_t *byte
 	const Elf64_Ehdr *h = image;
 	const Elf64_Shdr *sh, *names;
 
-	if (size < sizeof(*h) || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_shoff > size ||
-	    h->e_shoff % 8 || h->e_shnum > (size - h->e_shoff) / sizeof(*sh) || h->e_shstrndx >= h->e_shnum)
+	if (size < sizeof(*h) || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
+	    h->e_shoff > size || h->e_shoff % 8 || h->e_shnum > (size - h->e_shoff) / sizeof(*sh) ||
+	    h->e_shstrndx >= h->e_shnum)
 		return NULL;
 	sh = image + h->e_shoff;
 	names = &sh[h->e_shstrndx];
@@ -166,14 +167,18 @@ static char *section_in(void *image, size_t size, const char *name, size_t *byte
 	return NULL;
 }
 
-/* One whose sections cannot be read, which each file has one without a name of, is taken for one too: who opens it tells why. */
+/*
+ * One whose sections cannot be read, which each file has one without a name of, is taken for one too: who opens it
+ * tells why.
+ */
 static bool is_controller(const char *path)
 {
 	void *image;
 	size_t size, bytes;
 	bool yes;
 
-	yes = read_file(path, &image, &size) || !section_in(image, size, "", &bytes) || section_in(image, size, OPS_SECTION, &bytes);
+	yes = read_file(path, &image, &size) || !section_in(image, size, "", &bytes) ||
+	      section_in(image, size, OPS_SECTION, &bytes);
 	free(image);
 	return yes;
 }
@@ -379,7 +384,8 @@ static bool is_plain(const char *name)
 int object_open_controller(struct object *o, const char *name, const char *alias)
 {
 	if (alias && !is_plain(alias))
-		return fail("--as %s: letters, digits, '_' and '.' only: the kernel takes no other name from BPF", alias);
+		return fail("--as %s: letters, digits, '_' and '.' only: the kernel takes no other name from BPF",
+			    alias);
 	if (object_open(o, name, alias))
 		return -1;
 	if (!o->ops)
@@ -428,11 +434,11 @@ long long object_get(const struct object *o, const struct var *v)
 static int fail_register(const struct object *o, int err)
 {
 	if (err == -EEXIST)
-		return fail("cannot register %s: the kernel has a congestion control of that name; "
-			    "choose another with --as", o->ops_name);
+		return fail("cannot register %s: the kernel has a congestion control of that name; choose another with "
+			    "--as", o->ops_name);
 	if (err == -EINVAL)
-		return fail("cannot register %s: the kernel refuses its ops: ssthresh, undo_cwnd and "
-			    "one of cong_avoid and cong_control are required", o->ops_name);
+		return fail("cannot register %s: the kernel refuses its ops: ssthresh, undo_cwnd and one of cong_avoid "
+			    "and cong_control are required", o->ops_name);
 	return fail("cannot register %s: %s", o->ops_name, strerror(-err));
 }
 

@@ -9,7 +9,8 @@
 #include "asymcc.h"
 #include "vars.h"
 
-#define INSTALLED "../lib/asymcc" /* from the folder of asymcc; not a place of its own, so that the binary may be moved with it */
+/* From the folder of asymcc; not a place of its own, so that the binary may be moved with it. */
+#define INSTALLED "../lib/asymcc"
 
 struct object {
 	struct bpf_object *bpf;

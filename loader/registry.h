@@ -39,7 +39,10 @@ struct registered *registry_find(const struct registry *r, const char *name);
 const char *registry_missing(const struct registry *r, const struct btf *btf,
 			     const struct btf_type *type);
 
-/* bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF and names, without which it never is. */
+/*
+ * bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF and names, without
+ * which it never is.
+ */
 int registry_load(struct bpf_object *o);
 const char *registry_load_error(int err);
 /* Take it out: open connections keep it. */

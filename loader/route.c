@@ -53,7 +53,8 @@ static const void *dst_of(const struct nlmsghdr *h)
 static void read_cc(struct route *route)
 {
 	const struct rtattr *metrics = find(route->message, RTA_METRICS, 0);
-	const struct rtattr *cc = metrics ? netlink_attr(RTA_DATA(metrics), RTA_PAYLOAD(metrics), RTAX_CC_ALGO, 0) : NULL;
+	const struct rtattr *cc =
+		metrics ? netlink_attr(RTA_DATA(metrics), RTA_PAYLOAD(metrics), RTAX_CC_ALGO, 0) : NULL;
 
 	if (cc)
 		snprintf(route->cc, sizeof(route->cc), "%.*s", (int)RTA_PAYLOAD(cc), (char *)RTA_DATA(cc));
@@ -69,7 +70,8 @@ static void write_text(struct route *route)
 	const struct rtmsg *r = rtm(route->message);
 	const void *dst = dst_of(route->message);
 	__u32 table = table_of(route->message);
-	__u32 metric = number(route->message, RTA_PRIORITY, 0), usual = r->rtm_family == AF_INET ? 0 : DEFAULT_METRIC_V6;
+	__u32 metric = number(route->message, RTA_PRIORITY, 0),
+	      usual = r->rtm_family == AF_INET ? 0 : DEFAULT_METRIC_V6;
 	char addr[INET6_ADDRSTRLEN] = "";
 	int n;
 
@@ -184,7 +186,10 @@ static struct rtattr *add(struct request *q, int type, const void *data, size_t 
 	return a;
 }
 
-/* The kernel fills messages as large as we have been seen to take: the first must not be too small for a route of many hops. */
+/*
+ * The kernel fills messages as large as we have been seen to take: the first must not be too small for a route of many
+ * hops.
+ */
 static void show_room(int fd)
 {
 	struct {
@@ -315,7 +320,10 @@ static bool is_place(int type)
 	return type == RTA_DST || type == RTA_SRC || type == RTA_TABLE || type == RTA_PRIORITY;
 }
 
-/* What the kernel told of the route, but for what it tells in another way than it takes it; `to`: without its prefix, table and metric. */
+/*
+ * What the kernel told of the route, but for what it tells in another way than it takes it; `to`: without its prefix,
+ * table and metric.
+ */
 static void add_rest(struct request *q, const struct nlmsghdr *h, bool to)
 {
 	bool by_object = number(h, RTA_NH_ID, 0); /* then the kernel tells the hops, and takes none */
@@ -325,7 +333,8 @@ static void add_rest(struct request *q, const struct nlmsghdr *h, bool to)
 		int type = a->rta_type & NLA_TYPE_MASK;
 		struct rtattr *copy;
 
-		if (type == RTA_METRICS || type == RTA_CACHEINFO || (by_object && is_hop(type)) || (to && is_place(type)))
+		if (type == RTA_METRICS || type == RTA_CACHEINFO || (by_object && is_hop(type)) ||
+		    (to && is_place(type)))
 			continue;
 		copy = add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
 		if (copy && type == RTA_MULTIPATH)

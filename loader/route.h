@@ -14,7 +14,7 @@ struct route {
 	char cc[CC_NAME_LEN];     /* "": none */
 	char text[96];            /* "198.51.100.0/24", with table and metric where they are not the usual */
 	struct nlmsghdr *message; /* as the kernel tells it */
-	bool alone;               /* no other has its prefix, tos and metric; of several the kernel replaces the first, whichever was meant */
+	bool alone;               /* no other has its prefix, tos and metric: of several the first is replaced */
 };
 
 struct routes {

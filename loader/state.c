@@ -57,8 +57,8 @@ int state_lock(void)
 	if (mkdir(STATE_DIR, 0755) && errno != EEXIST)
 		goto refused;
 	dir = open_dir();
-	if (dir >= 0)
-		lock_fd = openat(dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); /* others cannot hold it */
+	if (dir >= 0) /* others cannot hold it */
+		lock_fd = openat(dir, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (lock_fd < 0)
 		goto refused;
 	/* the kernel takes the lock off when the process ends, however that is */

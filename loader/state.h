@@ -2,8 +2,8 @@
 /*
  * What the kernel does not tell, in /run/asymcc, that is as long as the machine runs:
  *   lock               held by every command that changes something
- *   default-COOKIE     "ORIGINAL NAME BEFORE": `use` makes NAME the default of that network namespace; the one before that
- *                      is BEFORE, the one before all that `use` made is ORIGINAL
+ *   default-COOKIE     "ORIGINAL NAME BEFORE": `use` makes NAME the default of that network namespace; the one
+ *                      before that is BEFORE, the one before all that `use` made is ORIGINAL
  *   replacing-NAME     the object that `load --replace` was about to put in place of NAME
  */
 #ifndef STATE_H

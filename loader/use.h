@@ -59,14 +59,14 @@ int defaults_renew(const char *cc);
 int route_use(const struct prefix *p, const char *cc, struct routes *undo, bool *made);
 void route_undo(const struct prefix *p, const char *cc, const struct routes *undo, bool made);
 /*
- * Those of the namespace that name `cc`, to prefix `p` (NULL: to any). Returns how many; goes on over those that fail, and
- * tells the first.
+ * Those of the namespace that name `cc`, to prefix `p` (NULL: to any). Returns how many; goes on over those that fail,
+ * and tells the first.
  */
 int routes_unuse(const struct prefix *p, const char *cc, bool only_count);
 
 /*
- * All or none. It takes the place of a controller that is used in the same cgroup; one above or below is refused, as the
- * upper one would win.
+ * All or none. It takes the place of a controller that is used in the same cgroup; one above or below is refused, as
+ * the upper one would win.
  */
 int cgroups_use(const char *cc, const struct texts *paths);
 /* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it. */

@@ -27,8 +27,10 @@ static int refuse_nested(const struct attachments *all, const char *path)
 		const struct attached *a = &all->at[i];
 
 		if (*a->used && strcmp(a->cgroup, path) && (is_in(a->cgroup, path) || is_in(path, a->cgroup)))
-			return fail("--cgroup %s: %s uses %s already, and of two the upper one would win: `asymcc unuse %s "
-				    "--cgroup %s` first", path, a->cgroup, a->used, a->used, a->cgroup);
+			return fail(
+				"--cgroup %s: %s uses %s already, and of two the upper one would win: `asymcc unuse %s "
+				"--cgroup %s` first",
+				path, a->cgroup, a->used, a->used, a->cgroup);
 	}
 	return 0;
 }
@@ -72,9 +74,11 @@ static int place_take(struct place *p, int prog)
 
 	p->done = !err;
 	if (err == -EPERM)
-		return fail("--cgroup %s: a program there or above admits no other (`bpftool cgroup tree` shows it)", p->in.cgroup);
+		return fail("--cgroup %s: a program there or above admits no other (`bpftool cgroup tree` shows it)",
+			    p->in.cgroup);
 	if (err)
-		return fail("--cgroup %s: cannot be used: %s", p->in.cgroup, err == -E2BIG ? "it is full" : strerror(-err));
+		return fail("--cgroup %s: cannot be used: %s", p->in.cgroup,
+			    err == -E2BIG ? "it is full" : strerror(-err));
 	return 0;
 }
 
@@ -100,7 +104,9 @@ static int load_user(struct object *o, const char *cc)
 	err = registry_load(o->bpf);
 	if (err == -EPERM)
 		return fail("--cgroup: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
-	return err ? fail("--cgroup: its program cannot be loaded: %s: %s", registry_load_error(err), object_complaint()) : 0;
+	return err ? fail("--cgroup: its program cannot be loaded: %s: %s", registry_load_error(err),
+			  object_complaint())
+		   : 0;
 }
 
 /* `o` is loaded. */

@@ -61,8 +61,10 @@ int default_use(const char *cc, struct before *b)
 	if (strcmp(b->now, cc))
 		restore_state(b);
 	if (err == -EPERM && !geteuid())
-		return fail("--default: this namespace may not have %s: add it to net.ipv4.tcp_allowed_congestion_control "
-			    "of the first one", cc);
+		return fail(
+			"--default: this namespace may not have %s: add it to net.ipv4.tcp_allowed_congestion_control "
+			"of the first one",
+			cc);
 	if (err == -EPERM || err == -EACCES)
 		return fail("--default: not permitted: run it as root (it needs CAP_NET_ADMIN)");
 	return fail("--default: %s cannot be made the default: %s", cc, strerror(-err));
@@ -80,7 +82,8 @@ void default_undo(const char *cc, const struct before *b)
 
 int default_unuse(const char *cc, bool only_count)
 {
-	const char *candidates[] = { "", "cubic", "reno" }, *file; /* a namespace may not be allowed the first two any more */
+	const char *candidates[] = { "", "cubic", "reno" }; /* it may not be allowed the first two any more */
+	const char *file;
 	char now[CC_NAME_LEN];
 	struct words state;
 	int err = -ENOENT;
@@ -98,7 +101,8 @@ int default_unuse(const char *cc, bool only_count)
 		if (*candidates[i] && strcmp(candidates[i], cc))
 			err = set_default(candidates[i]);
 	if (err)
-		return fail("--default: nothing else can be made the default (%s): set it by sysctl net.ipv4.tcp_congestion_control",
+		return fail("--default: nothing else can be made the default (%s): set it by sysctl "
+			    "net.ipv4.tcp_congestion_control",
 			    strerror(-err));
 	return state_remove(file) ? -1 : 1;
 }

@@ -13,10 +13,12 @@ static int fail_route(const struct route *r, const char *text, int err)
 	if (err == -EPERM)
 		return fail("--route %s: not permitted: run it as root (it needs CAP_NET_ADMIN)", text);
 	if (err == -EMLINK)
-		return fail("--route %s: several routes have that prefix and metric, and the kernel would change another than meant: "
-			    "choose a longer prefix, or give them metrics", text);
+		return fail("--route %s: several routes have that prefix and metric, and the kernel would change "
+			    "another than meant: choose a longer prefix, or give them metrics",
+			    text);
 	if (r && (err == -ENETUNREACH || err == -EHOSTUNREACH || err == -ENETDOWN || err == -ENODEV || err == -EINVAL))
-		return fail("--route %s: the kernel takes no change of it: a next hop is down or unreachable (%s)", text, strerror(-err));
+		return fail("--route %s: the kernel takes no change of it: a next hop is down or unreachable (%s)",
+			    text, strerror(-err));
 	if (err == -ENETUNREACH || err == -EHOSTUNREACH)
 		return fail("--route %s: no route leads there: make one (ip route add), or choose another", text);
 	return fail("--route %s: the kernel does not take the change: %s", text, strerror(-err));
@@ -37,7 +39,9 @@ int route_use(const struct prefix *p, const char *cc, struct routes *undo, bool 
 		const struct route *r = &undo->route[i];
 
 		if (route_is_advertised(r))
-			err = fail("--route %s: a router's advertisements keep that route as it is: choose a longer prefix", p->text);
+			err = fail("--route %s: a router's advertisements keep that route as it is: choose a longer "
+				   "prefix",
+				   p->text);
 		else if ((err = route_set(r, cc)))
 			fail_route(r, NULL, err);
 		if (err)

@@ -96,8 +96,14 @@ static void see_jit(struct report *rep)
 
 static void see_capabilities(struct report *rep)
 {
-	static const struct { int bit; const char *name; } wanted[] = {
-		{ 39, "CAP_BPF" }, { 38, "CAP_PERFMON" }, { CAP_NET_ADMIN, "CAP_NET_ADMIN" }, { CAP_SYS_ADMIN, "CAP_SYS_ADMIN" },
+	static const struct {
+		int bit;
+		const char *name;
+	} wanted[] = {
+		{ 39, "CAP_BPF" },
+		{ 38, "CAP_PERFMON" },
+		{ CAP_NET_ADMIN, "CAP_NET_ADMIN" },
+		{ CAP_SYS_ADMIN, "CAP_SYS_ADMIN" },
 	};
 	char line[128], missing[128] = "";
 	unsigned long long effective = 0;
@@ -126,7 +132,8 @@ static void see_cgroup(struct report *rep)
 	else if (!cgroup_is_absent(fd))
 		tell(rep, BAD, "cgroup2", NULL, "it cannot be looked for: %s", strerror(-fd));
 	else
-		tell(rep, NOTE, "cgroup2", "mount -t cgroup2 none DIR", "not mounted: no --cgroup, and no Formosa receiver");
+		tell(rep, NOTE, "cgroup2", "mount -t cgroup2 none DIR",
+		     "not mounted: no --cgroup, and no Formosa receiver");
 	if (fd >= 0)
 		close(fd);
 }
@@ -141,8 +148,9 @@ static bool see_object(struct report *rep, const char *name, const struct regist
 	if (!read)
 		tell(rep, BAD, name, "build or install it anew", "its object cannot be read");
 	else if (r && (missing = registry_missing(r, o.btf, o.type)))
-		tell(rep, BAD, name, "another kernel, or another controller", "it sets tcp_congestion_ops.%s, which this "
-		     "kernel lacks", missing);
+		tell(rep, BAD, name, "another kernel, or another controller",
+		     "it sets tcp_congestion_ops.%s, which this kernel lacks",
+		     missing);
 	object_close(&o);
 	return read && !missing;
 }
@@ -159,7 +167,8 @@ static void see_objects(struct report *rep, const struct registry *r)
 	if (!nr)
 		tell(rep, BAD, "objects", "make build, or name their folder with --objects", "none in %s", dir);
 	else
-		tell(rep, fit < nr ? NOTE : GOOD, "objects", NULL, "%d controllers in %s, %d fit this kernel", nr, dir, fit);
+		tell(rep, fit < nr ? NOTE : GOOD, "objects", NULL, "%d controllers in %s, %d fit this kernel", nr, dir,
+		     fit);
 }
 
 /* Programs of a load that did not get to its end, or whose struct_ops was taken out alone. */
@@ -187,7 +196,8 @@ static bool is_gone(struct report *rep, const char *cc)
 }
 
 /* Names that nobody bears any more. */
-static void see_uses(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
+static void see_uses(struct report *rep, const struct registry *r, const struct netns_list *l,
+		     const struct attachments *all)
 {
 	char mend[80];
 
@@ -196,15 +206,16 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 		const struct registered *reg = registry_find(r, ns->initial);
 
 		if (ns->unread)
-			tell(rep, NOTE, "netns", NULL, "%s cannot be read: %s: what uses a controller there is not known", ns->name,
-			     ns->unread);
+			tell(rep, NOTE, "netns", NULL,
+			     "%s cannot be read: %s: what uses a controller there is not known", ns->name, ns->unread);
 		if (reg && reg->unloading) {
 			snprintf(mend, sizeof(mend), "asymcc unuse %s", ns->initial);
 			tell(rep, BAD, ns->initial, mend, "unloaded, but still the default of %s", ns->name);
 		}
 		for (int k = 0; k < ns->nr_orphan; k++)
-			tell(rep, BAD, "route", "ip route del it, or load that again", "%s in %s was made for a controller that is "
-			     "not loaded any more", ns->orphan[k].text, ns->name);
+			tell(rep, BAD, "route", "ip route del it, or load that again",
+			     "%s in %s was made for a controller that is not loaded any more",
+			     ns->orphan[k].text, ns->name);
 	}
 	for (int i = 0; i < all->nr; i++) {
 		if (!*all->at[i].used || !is_gone(rep, all->at[i].used))
@@ -220,7 +231,8 @@ static void see_replacing(const char *cc, const struct words *w, void *ctx)
 
 	if (!is_name(cc))
 		return;
-	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", w->word[0], cc, cc);
+	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", w->word[0], cc,
+		 cc);
 	tell(ctx, BAD, cc, mend, "load --replace was killed: %s", is_gone(ctx, cc) ?
 	     "the old one is out, the new one not in" : "defaults may still have the old one");
 }
@@ -245,7 +257,10 @@ static int find_original(const struct netns_id *id, void *ctx)
 	return 0;
 }
 
-/* One that no process is in, and that has no name, cannot be told from one that is gone: so nobody but the user removes it. */
+/*
+ * One that no process is in, and that has no name, cannot be told from one that is gone: so nobody but the user removes
+ * it.
+ */
 static void see_original(const char *cookie, const struct words *w, void *ctx)
 {
 	struct originals *o = ctx;
@@ -269,14 +284,15 @@ static int see_state(struct report *rep)
 	return state_each(STATE_REPLACING, see_replacing, rep) || err ? -1 : 0;
 }
 
-static void see_registered(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
+static void see_registered(struct report *rep, const struct registry *r, const struct netns_list *l,
+			   const struct attachments *all)
 {
 	for (const struct registered *reg = r->at; reg < r->at + r->nr; reg++) {
 		char *users = users_text(l, all, reg->name, true);
 
 		if (reg->unloading)
-			tell(rep, NOTE, reg->name, NULL, "unloaded (map %u); it stays until its users end: %s", reg->map_id,
-			     users && *users ? users : "none that can be seen");
+			tell(rep, NOTE, reg->name, NULL, "unloaded (map %u); it stays until its users end: %s",
+			     reg->map_id, users && *users ? users : "none that can be seen");
 		else
 			tell(rep, GOOD, reg->name, NULL, "registered (map %u), %s", reg->map_id,
 			     users && *users ? users : "used by nobody");

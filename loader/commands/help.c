@@ -71,8 +71,10 @@ static int completion(void)
 		printf("\t\t%s) words='", (*c)->name);
 		for (int i = 0; i < nr; i++)
 			printf("--%s ", list[i]->name);
-		fputs((*c)->words ? "'; [[ $word == -* ]] || words+=$(asymcc list 2>/dev/null | awk 'NR > 1 { print $1 }') ;;\n"
-				  : "' ;;\n", stdout);
+		putchar('\'');
+		if ((*c)->words)
+			printf("; [[ $word == -* ]] || words+=$(asymcc list 2>/dev/null | awk 'NR > 1 { print $1 }')");
+		puts(" ;;");
 	}
 	fputs("\t\tesac\n"
 	      "\tfi\n"
@@ -132,20 +134,23 @@ static int manual(void)
 	     ".SH NAME\nasymcc \\- TCP congestion controllers written in BPF: load, use, watch, tune and remove them\n"
 	     ".SH SYNOPSIS\n.B asymcc\n.I COMMAND\n[options]\n"
 	     ".SH DESCRIPTION\n"
-	     "Registers BPF objects that hold a struct tcp_congestion_ops with the running kernel (6.1 or later with BTF), "
-	     "without a reboot. Connections that are open keep the controller they have, whatever is loaded, replaced or unloaded.\n"
+	     "Registers BPF objects that hold a struct tcp_congestion_ops with the running kernel (6.1 or later with "
+	     "BTF), without a reboot. Connections that are open keep the controller they have, whatever is loaded, "
+	     "replaced or unloaded.\n"
 	     ".SH COMMANDS");
 	for (const struct command *const *c = commands; *c; c++)
 		roff_command(*c);
 	puts(".SH OPTIONS OF MOST COMMANDS");
 	roff_options(common);
 	puts(".SH EXIT STATUS\n0 done; 1 not done, with one line on standard error; 2 the command line is wrong.\n"
-	     ".SH CAPABILITIES\nCAP_BPF, CAP_PERFMON and CAP_NET_ADMIN to load; CAP_SYS_ADMIN, too, to find what is loaded and to "
-	     "look into other network namespaces. Nothing is setuid.\n"
+	     ".SH CAPABILITIES\nCAP_BPF, CAP_PERFMON and CAP_NET_ADMIN to load; CAP_SYS_ADMIN, too, to find what is "
+	     "loaded and to look into other network namespaces. Nothing is setuid.\n"
 	     ".SH ENVIRONMENT\n.TP\nASYMCC_OBJECTS\nFolder of the objects.\n"
-	     ".SH FILES\n.TP\n/usr/lib/asymcc\nThe objects, NAME.bpf.o; /usr/local/lib/asymcc if it is installed there.\n"
+	     ".SH FILES\n.TP\n/usr/lib/asymcc\nThe objects, NAME.bpf.o; /usr/local/lib/asymcc if it is installed "
+	     "there.\n"
 	     ".TP\n/etc/asymcc/NAME.conf\nWhat asymcc@NAME.service loads: LOAD= options of load, USE= options of use.\n"
-	     ".TP\n/run/asymcc\nThe lock, the defaults that \\(oquse \\-\\-default\\(cq replaced, and replacements under way.\n"
+	     ".TP\n/run/asymcc\nThe lock, the defaults that \\(oquse \\-\\-default\\(cq replaced, and replacements "
+	     "under way.\n"
 	     ".SH EXAMPLES\n.nf\n"
 	     "asymcc load fast \\-\\-set alpha=50\n"
 	     "asymcc use fast \\-\\-route 198.51.100.0/24\n"

@@ -103,7 +103,8 @@ static void text_row(const struct seen *s, const char *name, const char *object,
 /* Objects that are only built first. */
 static void print_rows(const struct seen *s)
 {
-	void (*row)(const struct seen *, const char *, const char *, const struct registered *) = args.json ? json_row : text_row;
+	void (*row)(const struct seen *, const char *, const char *, const struct registered *) =
+		args.json ? json_row : text_row;
 	const char *sep = "\n  ";
 
 	if (args.json)
@@ -150,5 +151,6 @@ static const struct opt opts[] = { OPT_JSON(&args.json), {} };
 const struct command cmd_list = {
 	.name = "list", .opts = opts, .objects = true, .run = list,
 	.summary = "controllers built and registered, and who uses them",
-	.about = "USED BY tells namespaces whose default a controller is, routes and cgroups that `use` gave it, and open sockets.",
+	.about = "USED BY tells namespaces whose default a controller is, routes and cgroups that `use` gave it, and "
+		 "open sockets.",
 };

@@ -28,8 +28,8 @@ struct load {
 static int fail_load(const struct object *o, int err)
 {
 	if (err == -EPERM && !object_verdict())
-		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, "
-			    "CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN)", o->ops_name);
+		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
+			    "CAP_PERFMON and CAP_NET_ADMIN)", o->ops_name);
 	if (object_verdict())
 		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)",
 			    o->ops_name, object_verdict());
@@ -77,10 +77,12 @@ static int check_name(struct load *l)
 	if (l->old && l->old->unloading)
 		l->old = NULL;
 	if (l->old && !args.replace)
-		return fail("%s is registered already (struct_ops map %u): `asymcc unload %s` first, put this one in its place with "
-			    "--replace, or choose another name with --as", name, l->old->map_id, name);
+		return fail("%s is registered already (struct_ops map %u): `asymcc unload %s` first, put this one in "
+			    "its place with --replace, or choose another name with --as",
+			    name, l->old->map_id, name);
 	missing = registry_missing(&l->registry, l->o.btf, l->o.type);
-	return missing ? fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", name, missing) : 0;
+	return missing ? fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", name, missing)
+		       : 0;
 }
 
 /* Where its programs go: into the cgroup named, or that of the one that is replaced. */
@@ -162,8 +164,10 @@ static int load(void)
 static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
 static const struct opt opts[] = {
 	{ "as", 'a', "ALIAS", "register under this name; instances may differ in parameters", .cc = &args.alias },
-	{ "set", 's', "PARAM=VALUE", "change a parameter (`asymcc show NAME` lists them); repeatable", .texts = &args.set },
-	{ "cgroup", 'c', "PATH", "whose connections an object's cgroup programs serve (else the root's: all)", .texts = &args.cgroups },
+	{ "set", 's', "PARAM=VALUE", "change a parameter (`asymcc show NAME` lists them); repeatable",
+	  .texts = &args.set },
+	{ "cgroup", 'c', "PATH", "whose connections an object's cgroup programs serve (else the root's: all)",
+	  .texts = &args.cgroups },
 	{ "replace", 'R', NULL, "in place of the one that is registered", .flag = &args.replace },
 	{}
 };
@@ -172,6 +176,7 @@ const struct command cmd_load = {
 	.name = "load", .words = words, .opts = opts, .objects = true, .run = load,
 	.summary = "load a controller's object and register it",
 	.about = "New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
-		 "With --replace, one of that name that is loaded gives way to the new one: connections that run it keep its "
-		 "program and values, new ones get the new. Its values are the defaults and those of --set, not the replaced one's.",
+		 "With --replace, one of that name that is loaded gives way to the new one: connections that run it "
+		 "keep its program and values, new ones get the new. Its values are the defaults and those of --set, "
+		 "not the replaced one's.",
 };

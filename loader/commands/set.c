@@ -29,7 +29,8 @@ static int fail_constant(const struct registered *reg, const struct params *p, c
 
 	if (object_open_if_built(&o, reg->object)) {
 		for (int i = 0; i < p->vars.nr && n < sizeof(others) - 80; i++) {
-			const struct var *now = &p->vars.var[i], *built = vars_find(&o.params, now->name, strlen(now->name));
+			const struct var *now = &p->vars.var[i],
+					 *built = vars_find(&o.params, now->name, strlen(now->name));
 			long long is = var_get(now, now->live ? p->data.bytes : p->rodata.bytes);
 
 			if (built && strcmp(now->name, v->name) && is != object_get(&o, built))
@@ -37,7 +38,8 @@ static int fail_constant(const struct registered *reg, const struct params *p, c
 		}
 	}
 	object_close(&o);
-	return fail("%s is a constant of the loaded program; for new connections: `asymcc load %s%s%s --replace --set %s=%lld%s`",
+	return fail("%s is a constant of the loaded program; for new connections: `asymcc load %s%s%s --replace --set "
+		    "%s=%lld%s`",
 		    v->name, reg->object, by_alias ? " --as " : "", by_alias ? args.name : "", v->name, value, others);
 }
 
@@ -68,8 +70,8 @@ static int change_all(const struct registered *reg, const struct params *p, stru
 	for (const struct change *c = changes; c < changes + args.assignments.nr; c++) {
 		bool unit = strcmp(c->var->unit, "-");
 
-		printf("%s: %s=%lld%s%s (was %lld)\n", args.name, c->var->name, var_get(c->var, p->data.bytes), unit ? " " : "",
-		       unit ? c->var->unit : "", c->before);
+		printf("%s: %s=%lld%s%s (was %lld)\n", args.name, c->var->name, var_get(c->var, p->data.bytes),
+		       unit ? " " : "", unit ? c->var->unit : "", c->before);
 	}
 	return 0;
 }
@@ -83,7 +85,8 @@ static int set_locked(struct change *changes)
 
 	if (!err) {
 		reg = registry_find(&r, args.name);
-		err = reg ? params_read(&p, reg->btf_id) : fail("%s is not registered; `asymcc list` shows what is", args.name);
+		err = reg ? params_read(&p, reg->btf_id)
+			  : fail("%s is not registered; `asymcc list` shows what is", args.name);
 	}
 	if (!err)
 		err = change_all(reg, &p, changes);
@@ -113,6 +116,6 @@ static const struct opt words[] = {
 const struct command cmd_set = {
 	.name = "set", .words = words, .objects = true, .run = set,
 	.summary = "change parameters while flows run",
-	.about = "Only those that `show` marks \"live\"; the others are constants of the loaded program and need `load --replace`. "
-		 "All or none are changed; running connections follow at their next update.",
+	.about = "Only those that `show` marks \"live\"; the others are constants of the loaded program and need `load "
+		 "--replace`. All or none are changed; running connections follow at their next update.",
 };

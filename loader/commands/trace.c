@@ -87,7 +87,8 @@ static int add_links(int fd)
 		if (device_parse(dev.bin.name, args.links.text[i]))
 			return -1;
 		if (bpf_map_update_elem(fd, dev.bin.name, &dev, BPF_ANY))
-			return fail("--link %s: %s (at most %d links)", args.links.text[i], strerror(errno), TRACE_MAX_LINKS);
+			return fail("--link %s: %s (at most %d links)", args.links.text[i], strerror(errno),
+				    TRACE_MAX_LINKS);
 	}
 	return 0;
 }
@@ -205,8 +206,10 @@ static int map_of(const struct tracer *t, const char *name)
 static int fail_load(int err)
 {
 	if (object_verdict())
-		return fail("cannot load the tracer: the kernel's verifier rejects %s (-v shows its log)", object_verdict());
-	return fail("cannot load the tracer: %s: %s", strerror(err), err == EPERM ? "run it as root" : object_complaint());
+		return fail("cannot load the tracer: the kernel's verifier rejects %s (-v shows its log)",
+			    object_verdict());
+	return fail("cannot load the tracer: %s: %s", strerror(err),
+		    err == EPERM ? "run it as root" : object_complaint());
 }
 
 static int open_tracer(struct tracer *t)
@@ -290,7 +293,8 @@ static int record(struct tracer *t, const sigset_t *stop)
 	t->out.file = NULL;
 	if (err)
 		return fail("cannot write %s: %s: the trace is not complete", args.output, strerror(-err));
-	printf("acks %llu, goodput bins %llu, link bins %llu, lost %llu\n", count->acks, count->goodput, count->links, count->lost);
+	printf("acks %llu, goodput bins %llu, link bins %llu, lost %llu\n", count->acks, count->goodput, count->links,
+	       count->lost);
 	return 0;
 }
 
@@ -316,14 +320,20 @@ static int trace(void)
 }
 
 static const struct opt opts[] = {
-	{ "seconds", 't', "N", "stop after N seconds (else at SIGINT or SIGTERM)", .number = &args.seconds, .max = SECONDS_MAX },
-	{ "output", 'o', "FILE", "where the records go (format: trace.h); replaced if it is there", .text = &args.output },
-	{ "flow", 'F', "ADDRESS:PORT", "only connections that have this end; IPv6 as [ADDRESS]:PORT; repeatable", .texts = &args.flows },
-	{ "link", 'l', "DEVICE", "count departures and queue of a shaped device (tbf, htb); repeatable", .texts = &args.links },
+	{ "seconds", 't', "N", "stop after N seconds (else at SIGINT or SIGTERM)",
+	  .number = &args.seconds, .max = SECONDS_MAX },
+	{ "output", 'o', "FILE", "where the records go (format: trace.h); replaced if it is there",
+	  .text = &args.output },
+	{ "flow", 'F', "ADDRESS:PORT", "only connections that have this end; IPv6 as [ADDRESS]:PORT; repeatable",
+	  .texts = &args.flows },
+	{ "link", 'l', "DEVICE", "count departures and queue of a shaped device (tbf, htb); repeatable",
+	  .texts = &args.links },
 	{ "ports", 'p', "LO-HI", "only sockets with a local or remote port in this range", .ports = &args.ports },
 	{ "state", 'S', NULL, "also record the controllers' private state at each ACK", .flag = &args.state },
-	{ "bin-ms", 'b', "MS", "width of goodput and link bins (100)", .number = &args.bin_ms, .min = 1, .max = MS_MAX },
-	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)", .number = &args.drain_ms, .min = 1, .max = MS_MAX },
+	{ "bin-ms", 'b', "MS", "width of goodput and link bins (100)",
+	  .number = &args.bin_ms, .min = 1, .max = MS_MAX },
+	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)",
+	  .number = &args.drain_ms, .min = 1, .max = MS_MAX },
 	{}
 };
 

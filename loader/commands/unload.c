@@ -23,7 +23,10 @@ struct found {
 	char *where;                /* who uses it: users_text() */
 };
 
-/* How many sockets run a controller of that name, whichever build; 0 only if no build of it is left in the kernel. -1: not known. */
+/*
+ * How many sockets run a controller of that name, whichever build; 0 only if no build of it is left in the kernel. -1:
+ * not known.
+ */
 static int sockets_left(unsigned int *left)
 {
 	struct netns_list users;
@@ -99,7 +102,8 @@ static int unload_registered(const struct found *f, const struct registered *reg
 	int left, err;
 
 	if (*f->where && !args.force && !args.drain)
-		return fail("%s is still given to connections: %s: take it back first (`asymcc unuse %s`), or use --drain, or --force",
+		return fail("%s is still given to connections: %s: take it back first (`asymcc unuse %s`), or use "
+			    "--drain, or --force",
 			    args.name, f->where, args.name);
 	/* routes always: the kernel does not tell those of a controller that is gone */
 	if (*f->where && unuse_all(&f->all, args.name, !args.drain, &left) < 0 && !args.force)
@@ -163,8 +167,9 @@ static int register_again(const char *object)
 	int err = object_open_controller(&o, object, args.name) || registry_load(o.bpf) || object_register(&o);
 
 	object_close(&o);
-	return err ? fail("%s was being replaced when asymcc was killed: `asymcc load %s --as %s`, then unload it", args.name,
-			  object, args.name) : 0;
+	return err ? fail("%s was being replaced when asymcc was killed: `asymcc load %s --as %s`, then unload it",
+			  args.name, object, args.name)
+		   : 0;
 }
 
 /*
@@ -187,8 +192,8 @@ static int finish_replacement(void)
 
 static int unload_locked(struct found *f)
 {
-	if (finish_replacement() || registry_read(&f->registry) || attachments_read(&f->all) || attachments_read(&f->mine) ||
-	    netns_read(&f->users))
+	if (finish_replacement() || registry_read(&f->registry) || attachments_read(&f->all) ||
+	    attachments_read(&f->mine) || netns_read(&f->users))
 		return -1;
 	netns_warn(&f->users);
 	attachments_keep(&f->mine, args.name);
@@ -216,15 +221,17 @@ static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
 static const struct opt opts[] = {
 	{ "force", 'f', NULL, "unload although something names it", .flag = &args.force },
 	{ "drain", 'd', NULL, "take back every use, and wait for the last connection", .flag = &args.drain },
-	{ "seconds", 't', "N", "with --drain: wait no longer; 0: not at all", .number = &args.seconds, .max = SECONDS_MAX },
+	{ "seconds", 't', "N", "with --drain: wait no longer; 0: not at all",
+	  .number = &args.seconds, .max = SECONDS_MAX },
 	{}
 };
 
 const struct command cmd_unload = {
 	.name = "unload", .words = words, .opts = opts, .objects = true, .run = unload,
 	.summary = "take a controller out of the kernel",
-	.about = "It is refused while a default, a route or a cgroup names the controller. With --drain those are taken back as by `unuse`, "
-		 "and the command waits until the last connection has ended, of replaced builds as well. With --force only routes are. "
-		 "Connections keep the program they have until they are closed.\n"
+	.about = "It is refused while a default, a route or a cgroup names the controller. With --drain those are "
+		 "taken back as by `unuse`, and the command waits until the last connection has ended, of replaced "
+		 "builds as well. With --force only routes are. Connections keep the program they have until they are "
+		 "closed.\n"
 		 "It removes what a killed `load` left, too.",
 };
