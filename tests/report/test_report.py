@@ -269,7 +269,7 @@ def test_terminal_table(monkeypatch):
 
 def test_terminal_table_of_papers(monkeypatch):
     out = io.StringIO()
-    monkeypatch.setattr(runner, "console", runner.PlainConsole(file=out, width=100))
+    monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=100))
     several = [small(), small("not reproduced"), small("not reproduced"), small("not measured", paper="matrix")]
     terminal.print_papers([Verdict(**v) for v in several], 12.3)
     rows = [line.split("  ") for line in out.getvalue().splitlines()]
