@@ -102,7 +102,7 @@ struct tcp_sock {
 	u32 srtt_us;          /* smoothed RTT, us << 3 */
 	u64 tcp_mstamp;       /* clock of the packet being processed, us */
 	u8 is_cwnd_limited:1; /* the last flight filled cwnd */
-	u8 tcp_usec_ts:1;     /* timestamps in us, not ms; from 6.7 */
+	u8 tcp_usec_ts:1;     /* timestamps in us, not ms: has_usec_timestamps() */
 	u8 ecn_flags;         /* TCP_ECN_* */
 };
 

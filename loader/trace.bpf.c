@@ -75,10 +75,6 @@ struct inet_connection_sock___trace {
 	u8 icsk_ca_state:5;
 };
 
-struct tcp_rack {
-	u32 rtt_us;
-};
-
 struct tcp_sack_block {
 	u32 start_seq;
 	u32 end_seq;
@@ -124,13 +120,6 @@ struct sk_buff {
 	__be16 protocol;
 	u16 network_header;
 	unsigned char *head;
-};
-
-struct tcp_skb_cb {
-	u32 seq;
-	u32 end_seq;
-	u16 tcp_flags; /* 8 bits before 6.14; libbpf adapts the load */
-	u32 ack_seq;
 };
 
 #pragma clang attribute pop
@@ -190,7 +179,7 @@ static inline void ack_record(struct sock *sk, const struct tcp_sock *tp, u16 lp
 	r->cwnd = tp->snd_cwnd;
 	r->ssthresh = tp->snd_ssthresh;
 	r->srtt_us = tp->srtt_us >> 3;
-	r->rtt_us = bpf_core_field_exists(tt->rack.rtt_us) ? tt->rack.rtt_us : 0;
+	r->rtt_us = rack_rtt_us(tt);
 	r->in_flight = tt->packets_out - tt->sacked_out - tt->lost_out + tt->retrans_out;
 	r->acked = acked;
 	r->pacing_rate = sk->sk_pacing_rate;
@@ -407,9 +396,7 @@ int BPF_PROG(on_dequeue, struct Qdisc *q, const struct netdev_queue *txq, int pa
 	u32 len, qlen;
 	u64 now;
 
-	if (!skb)
-		return 0;
-	len = skb->len; /* 0 if there is no packet: some verifiers take the test above for needless */
+	len = length_if_any(skb);
 	if (!len)
 		return 0;
 	/* not a plain load: bytes behind the NUL may be left from a former name */
