@@ -4,6 +4,7 @@
 import pytest
 
 from asymlab import LabError, cli
+from asymlab.conformance.explore import draw, explore, shrink
 from asymlab.plan import scenario, topology
 
 from shared import HOP, PATH
@@ -139,6 +140,14 @@ def test_each_wrong_use_has_its_line(scenario_file, changes, said):
     with pytest.raises(LabError) as e:
         topology.compile_job(scenario.load(file)[0], 1)
     assert str(e.value).startswith(f"{file}: {said}") and "\n" not in str(e.value)
+
+
+def test_what_explore_makes_smaller_is_written_out(scenario_file):
+    judged = ('measure_from = "1s"', 'traffic = "plain"\nverify = true\naudit = true')
+    file = scenario_file(THREE, (FLOW, flow(hop='"each"')), judged)
+    tree = explore.read([file])["test"]
+    assert len(tree["path"]["hops"]) == 3 and [f["hop"] for f in tree["flows"]] == [1, 2, 3]
+    assert any(draw.valid(less) for less in shrink.simpler(tree))
 
 
 def test_a_swept_list_gives_each_hop_its_own_and_its_first_value_is_the_name(scenario_file):

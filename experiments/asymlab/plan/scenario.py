@@ -22,9 +22,9 @@ from pydantic import ValidationError
 
 from .. import LabError
 from . import groups
-from .model import BIN_MS, Background, Change, Direction, Flow, Hop, Red, Scenario
+from .model import BIN_MS, Background, Change, Direction, Flow, Red, Scenario
 
-__all__ = ["BIN_MS", "Background", "Case", "Change", "Direction", "Flow", "Hop", "Red", "SETS", "Scenario", "load"]
+__all__ = ["BIN_MS", "Background", "Case", "Change", "Direction", "Flow", "Red", "SETS", "Scenario", "load"]
 SETS = ("quick", "full")
 PAIR = ("flows.0.controller", "flows.1.controller")
 FILE_MAX, SEEDS_MAX, RUNS_MAX = 1 << 20, 1000, 20_000  # bytes; of each case; of a file

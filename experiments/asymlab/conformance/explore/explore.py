@@ -36,7 +36,7 @@ from ... import LabError
 from ...console import console
 from ...machine import image
 from ...paths import BUILD, REPO
-from ...plan import scenario
+from ...plan import groups, scenario
 from ...plan.scenario import Case
 from ...results import store
 from ...run import local
@@ -182,5 +182,5 @@ def read(files: list[Path]) -> dict[str, dict]:
             raise LabError(f"{file}: sweep: one case is judged")
         if not (cases[0].scenario.run.verify and cases[0].scenario.run.audit):
             raise LabError(f"{file}: run: needs verify = true and audit = true to be judged")
-        trees[file.stem] = tomllib.loads(file.read_text())
+        trees[file.stem], _ = groups.expand(tomllib.loads(file.read_text()))
     return trees
