@@ -17,10 +17,11 @@ from asymlab.guest.traffic import Background, Traffic
 from asymlab.guest.wire import dump, load
 from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario, topology
+from asymlab.report import papers
 
 from shared import FORMOSA, PATH, PLAIN
 
-FILES = [*EXPERIMENTS.glob("papers/*/*.toml"), *EXPERIMENTS.glob("bench/*.toml")]
+FILES = [*EXPERIMENTS.glob("bench/*.toml"), *(f for paper in papers.names() for f in papers.scenarios(paper))]
 
 
 def text_of(job: dict) -> str:
