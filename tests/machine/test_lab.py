@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +21,7 @@ from asymlab import LabError
 from asymlab.machine import build, image, vm
 from asymlab.machine.kernel import apt_source
 from asymlab.machine.shell import sh
-from asymlab.paths import BUILD
+from asymlab.paths import BUILD, GUEST
 from asymlab.plan import scenario
 from asymlab.results import metrics, store
 from asymlab.run.tasks import plan_runs
@@ -318,6 +319,22 @@ def test_image_of_another_tree(scenario_file):
         one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: made with another agent.py")
     finally:
         shutil.rmtree(old)
+
+
+@pytest.mark.parametrize("name", [*(f.name for f in GUEST.glob("*.py")), "asymcc", "trace.bpf.o"])
+def test_image_of_which_a_part_is_another(tmp_path, monkeypatch, name):
+    """Or that has none of this name, as one from before a module came."""
+    manifest = json.loads((BUILD / "image" / "6.12" / "manifest.json").read_text())
+    (tmp_path / "old").mkdir()
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    for part in (manifest["parts"][name], {"sha256": "0" * 64}, None):
+        parts = {k: v for k, v in manifest["parts"].items() if k != name} | ({name: part} if part else {})
+        (tmp_path / "old" / "manifest.json").write_text(json.dumps(manifest | {"parts": parts}))
+        if part == manifest["parts"][name]:
+            image.check_current("old")
+        else:
+            with pytest.raises(LabError, match=f"image old: made with another {re.escape(name)} than this tree's"):
+                image.check_current("old")
 
 
 def test_image_booted_by_another_qemu(scenario_file):
