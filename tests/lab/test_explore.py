@@ -55,7 +55,7 @@ def test_a_draw_is_the_same_everywhere_and_its_file_says_all_of_it(known, folder
 
 
 def test_draws_have_all_that_a_scenario_can(known):
-    """Each feature of paths, flows and changes comes; each controller is first as often; what excludes another is not beside it."""
+    """Each feature comes, each controller is first as often, and what excludes another is not beside it."""
     text, first, alone = "", set(), {name for name in known if known[name].alone}
     assert len(alone) > 1
     for number in range(40 * len(known)):
@@ -347,7 +347,7 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
 
 @pytest.mark.lab
 def test_what_the_path_does_under_way(folder):
-    """Duplicates, jitter, a shorter MTU, another rate and delay, an MSS that a middlebox lowers, commands: each is seen, nothing breaks."""
+    """Duplicates, jitter, a shorter MTU, another rate, delay and MSS, commands: each is seen, nothing breaks."""
     guest = image.open_image("6.12")
     tree = {
         "title": "all of it",
