@@ -10,7 +10,7 @@ from PIL import Image
 from asymlab import LabError
 from asymlab.report import publish
 
-from shared import asymlab
+from shared import REPO, asymlab
 
 RUN = {
     "name": "X-1 reno seed 1",
@@ -77,6 +77,34 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     assert sorted(f.name for f in (kept / "figures").iterdir()) == ["one.csv", "one.png", "two.parquet", "two.png"]
     with Image.open(kept / "figures" / "one.png") as small:
         assert small.size == (200, 100) and len(small.getcolors()) <= 64
+
+
+def test_the_pages_beside_it_follow(report, tmp_path):
+    """A page's table is filled, and old texts are named. A report that lacks a number replaces nothing."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    page = docs / "matrix.md"
+    page.write_text((REPO / "docs" / "fast.md").read_text())
+    assert asymlab("publish", docs / "results", "--report", report).returncode == 0
+    assert page.read_text() == (REPO / "docs" / "fast.md").read_text()  # no verdict of its paper
+    page.rename(docs / "fast.md")
+    verdicts = json.loads((REPO / "docs" / "results" / "verdicts.json").read_text())
+    verdicts = [v for v in verdicts if v["paper"] == "fast"]
+    next(v for v in verdicts if v["id"] == "FA-X2")["value"] = 48.1
+    (report / "verdicts.json").write_text(json.dumps(verdicts))
+    p = asymlab("publish", docs / "results", "--report", report)
+    assert (
+        p.returncode == 0
+        and "| delayed ACKs at 1 Mbit/s, so k_f = 2: Mbit/s | | 48.1 |" in (docs / "fast.md").read_text()
+    )
+    told = " ".join(p.stderr.split())
+    for paper in ("formosa", "fusion", "taichung", "pseudorate"):
+        assert f"papers/{paper}/reasons.toml: its `published` texts are of other results" in told
+    before = {file: file.read_bytes() for file in docs.rglob("*") if file.is_file()}
+    (report / "verdicts.json").write_text(json.dumps(verdicts[:3]))
+    p = asymlab("publish", docs / "results", "--report", report)
+    assert p.returncode == 1 and "no such verdict" in p.stderr
+    assert {file: file.read_bytes() for file in docs.rglob("*") if file.is_file()} == before
 
 
 def test_it_replaces_nothing_else(report, tmp_path):

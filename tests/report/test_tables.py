@@ -87,6 +87,11 @@ def test_a_name_of_nothing_is_one_line(fill, name, reason):
     assert reason in str(e.value) and "\n" not in str(e.value)
 
 
+def test_no_results(tmp_path):
+    p = asymlab("publish", tmp_path, "--tables")
+    assert p.returncode == 1 and p.stderr.startswith(f"asymlab: {tmp_path}: no published results")
+
+
 def test_a_place_without_its_table(fill):
     with pytest.raises(LabError, match="no table two"):
         fill("FA-2a", PAGE.replace("one", "two"))

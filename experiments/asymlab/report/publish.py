@@ -24,7 +24,8 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
-from . import tables
+from ..run import runner
+from . import reasons, tables
 from .html import interval, number
 from .verdicts import SYMBOLS
 
@@ -58,9 +59,14 @@ def publish(report: Path, folder: Path) -> None:
                 (new / name).write_text(text)
             for name in names:
                 keep_figure(report / "figures", name, new / "figures")
+            pages = tables.pages(new, folder.parent)
             shutil.rmtree(folder, ignore_errors=True)
             new.rename(folder)
-        tables.write(folder)
+        for page, text in pages.items():
+            page.write_text(text)
+        for line in reasons.outdated((r["command"], r["provenance"]["result_sha256"]) for r in results["runs"]):
+            if pages:
+                runner.console.print(line)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
 

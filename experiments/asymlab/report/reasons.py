@@ -67,6 +67,17 @@ def results_hash(hashes: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(set(hashes))).encode()).hexdigest()
 
 
+def outdated(runs: Iterable[tuple[str, str]]) -> list[str]:
+    """What there is to do about texts that were written for other results than a list of all papers' runs."""
+    runs = list(runs)
+    return [
+        f"{papers.PAPERS / paper / 'reasons.toml'}: its `published` texts are of other results; "
+        f'read them and docs/{paper}.md again, then set results = "{found}"'
+        for paper in papers.names()
+        if (bound := load(paper).results) and bound != (found := hash_of_paper(runs, paper))
+    ]
+
+
 def hash_of_paper(runs: Iterable[tuple[str, str]], paper: str) -> str:
     """The same of a list of all papers' runs: (command, result_sha256)."""
     return results_hash(result for command, result in runs if f" experiments/papers/{paper}/" in command)

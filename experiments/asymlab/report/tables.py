@@ -26,21 +26,26 @@ TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re
 NEAR = 0.1  # points of a figure stand a little apart sideways
 
 
-def write(results: Path) -> list[Path]:
-    """Fill the tables of the pages beside the folder of results; the pages that are new by that."""
-    changed = []
-    for paper in papers.names():
-        page = results.parent / f"{paper}.md"
-        if page.exists() and (papers.PAPERS / paper / "tables.md").exists():
-            old = page.read_text()
-            if (new := filled(old, paper, results)) != old:
-                page.write_text(new)
-                changed.append(page)
-    return changed
+def write(results: Path) -> None:
+    """Fill the tables of the pages beside the folder of results."""
+    for page, text in pages(results, results.parent).items():
+        page.write_text(text)
+
+
+def pages(results: Path, folder: Path) -> dict[Path, str]:
+    """The papers' pages in the folder, with their tables as the results are. A paper that has none keeps its own."""
+    try:
+        verdicts = json.loads((results / "verdicts.json").read_text())
+        return {
+            page: filled(page.read_text(), paper, results)
+            for paper in dict.fromkeys(v["paper"] for v in verdicts)
+            if (page := folder / f"{paper}.md").exists() and (papers.PAPERS / paper / "tables.md").exists()
+        }
+    except (OSError, ValueError, LookupError, TypeError) as e:
+        raise LabError(f"{results}: no published results ({e})") from None
 
 
 def filled(page: str, paper: str, results: Path) -> str:
-    """The page with its tables as the results are."""
     template = papers.PAPERS / paper / "tables.md"
     verdicts = [v for v in json.loads((results / "verdicts.json").read_text()) if v["paper"] == paper]
     parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
