@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
-from ..run import runner
+from ..console import console
 from . import reasons, tables
 from .html import interval, number
 from .verdicts import SYMBOLS
@@ -66,7 +66,7 @@ def publish(report: Path, folder: Path) -> None:
             page.write_text(text)
         for line in reasons.outdated((r["command"], r["provenance"]["result_sha256"]) for r in results["runs"]):
             if pages:
-                runner.console.print(line)
+                console.print(line)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
 
