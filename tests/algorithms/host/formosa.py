@@ -6,6 +6,7 @@ import itertools
 import struct
 
 from .driver import line
+from .streams import MS
 
 SEG = 960
 A, T, P, F = 0x80, 0x40, 0x20, 0x10
@@ -192,3 +193,71 @@ def transfer(
         else:
             heard(now, *what)
     return sent, came
+
+
+ALL = 2**32 - 1
+NO_SSTHRESH = 2**31 - 1
+SECOND = 10**6
+OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
+
+
+def end_round(sender, signal=None, number=None, rtt=40 * MS, **keys):
+    """The receiver answers the first packet of the round: all up to it is acknowledged. W after it."""
+    ca, tp, wire = (sender.state()[part] for part in ("ca", "tp", "wire"))
+    n = (ca["round_end"] - tp["snd_una"]) % 2**32 // SEG + 1
+    now = tp["now"] + rtt
+    signal = wire["signal_seen"] if signal is None else signal
+    sender.read(
+        options=answer(wire["round"] if number is None else number, signal, F),
+        ack=(tp["snd_una"] + n * SEG) % 2**32,
+        now=now,
+    )
+    sender.ack(n=n, rtt=rtt, **keys)
+    return sender.state()["ca"]["w"]
+
+
+def at_w(sender, w, params=None, ssthresh=None, **keys):
+    """A sender amid a transfer with this W, its first packet of the round answered."""
+    sender.start(params, synack=HELLO, app=0, now=0, **keys)
+    sender.poke(ca__w=w, ca__w_last=w, ca__ssthresh=ssthresh or w, snd_cwnd=w, ca__cwnd=w, wire__budget=w)
+    sender.send(app=ALL)
+    end_round(sender)
+    sender.poke(ca__w=w, ca__w_last=w, wire__budget=w)
+
+
+def behind_a_gap(sender, w=64):
+    """The first packet of the round is missing, the one behind it is there."""
+    at_w(sender, w)
+    sender.ack(n=w - 1, sack=1)
+    return sender.state()
+
+
+def room(driver, **keys):
+    return driver.write(mode=CURRENT_MSS, **keys)["reserved"]
+
+
+class Stream:
+    """Packets by number to a receiver; tells which of them were answered on the wire."""
+
+    def __init__(self, driver, params=None, every=1, **keys):
+        self.receiver, self.now, self.driver = Receiver(driver, params, every, **keys), 0, driver
+
+    def __call__(self, *packets, number=1, flags=0, gap=MS):
+        answered = []
+        for packet in packets:
+            self.now += gap
+            acks = self.receiver.take(self.now, 1 + packet * SEG, data(number, flags, stamp=self.now))
+            answered += [packet] * len(acks)
+        return answered
+
+
+def quiet(driver, **keys):
+    """A receiver that has just answered, and its next ACK."""
+    send = Stream(driver, every=10**6, **keys)
+    send(0, 1, 2)
+    return send.receiver, 3 * MS
+
+
+def passes(driver, *args, **keys):
+    owned = keys.pop("owned", 1)
+    return driver.egress(packet=ip_packet(*args, **keys), owned=owned)["pass"]

@@ -1,0 +1,502 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Formosa's receiver on the host: the estimator of forward delay, what is answered, what is dropped, NACKs."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from host.driver import line
+from host.formosa import (
+    ACK,
+    ECE,
+    FIN,
+    HELLO,
+    PSH,
+    RST,
+    SECOND,
+    SEG,
+    SYN,
+    A,
+    F,
+    P,
+    Receiver,
+    Stream,
+    T,
+    data,
+    fields_of_answer,
+    ip_packet,
+    passes,
+    quiet,
+    room,
+    signed,
+    transfer,
+)  # fmt: skip
+from host.nack import blocks_of, gaps_of
+from host.streams import MS
+
+# --- the estimator ----------------------------------------------------------------------------
+
+
+def measure(driver, samples, params=None, srtt=40 * MS, offset=0, begin=0):
+    """
+    A receiver takes (time, forward delay, round); the sender's clock is `offset` behind. Its state after each. The
+    first byte of a packet is the one expected.
+    """
+    driver.start(params, syn=HELLO, other=1)
+    lines = []
+    for i, (now, d, number) in enumerate(samples):
+        option = data(number, srtt_us=srtt, stamp=begin + now - d - offset)
+        lines += [line("read", now=begin + now, rcv_nxt=1 + i * SEG, len=SEG, options=option), "state"]
+    states = driver.batch(lines)[1::2]
+    return [{k: signed(v) if k.endswith(("q16", "q8")) else v for k, v in s["wire"].items()} for s in states]
+
+
+@st.composite
+def deliveries(draw, spread=st.integers(0, 200 * MS)):
+    """Rounds of a few packets, 0 to 900 ms apart or more than a second."""
+    now, samples = 0, []
+    for number in range(1, draw(st.integers(2, 6))):
+        for _ in range(draw(st.integers(1, 8))):
+            now += draw(st.integers(0, 900 * MS) | st.integers(0, MS) | st.sampled_from([10**6, 10**6 + 1]))
+            samples.append((now, draw(spread), number))
+    return samples
+
+
+@given(
+    samples=deliveries(), eta=st.sampled_from([1, 128, 255]) | st.integers(1, 255), norm=st.integers(0, 1), mode=st.integers(0, 2),
+    cathresh=st.sampled_from([1, 2, 5, 1024]), srtt=st.sampled_from([64, 6400, 40 * MS, 4 * SECOND]) | st.integers(64, 4 * SECOND),
+)  # fmt: skip
+def test_estimator_is_exact(formosa, samples, eta, norm, mode, cathresh, srtt):
+    """(4) and (5) in fractions. The integers round: sftt and L to 2^-16 us and 2^-8 packets."""
+    params = {"eta_q8": eta, "ftt_norm": norm, "q_mode": mode, "cathresh": cathresh}
+    got = measure(formosa, samples, params, srtt)
+    share, srtt = Fraction(eta, 256), srtt // 64 * 64
+    ulp = Fraction(1, 1 << 16)
+    wide = ulp / 2 / (1 - share)  # how far roundings take sftt
+    zero = samples[0][1]
+    sftt = var = q = slack = Fraction(0)
+    last_round = last_now = None
+    packets = signals = 0
+    for (now, d, number), state in zip(samples, got):
+        if last_now is None or now - last_now > SECOND:
+            sftt, var, packets = Fraction(d - zero), Fraction(0), 0
+        last_now = now
+        sftt = share * sftt + (1 - share) * (d - zero)
+        var += d - zero - sftt
+        packets += 1
+        assert abs(state["in.sftt_q16"] * ulp - sftt) <= wide
+        if number == last_round:
+            assert abs(state["in.var_q16"] * ulp - var) <= wide * packets
+            assert state["in.packets"] == packets
+            continue
+        last_round = number
+        added = var * packets / srtt
+        error = (wide * packets + Fraction(1, 256)) * packets / srtt + Fraction(1, 256)
+        if norm:
+            added *= (1 - share) / share
+            error = error * (1 - share) / share + Fraction(1, 256)
+        q = {0: q + added, 1: q + max(added, 0), 2: max(q + added, Fraction(0))}[mode]
+        slack += error
+        var, packets = Fraction(0), 0
+        assert (state["in.var_q16"], state["in.packets"]) == (0, 0)
+        signal = (state["signal"] - signals) % 256
+        if q > cathresh + slack or q <= cathresh - slack:
+            assert signal == (q > cathresh)
+        if signal:
+            signals, q, slack = state["signal"], Fraction(0), Fraction(0)
+        assert abs(Fraction(state["in.q_q8"], 256) - q) <= slack
+
+
+@given(
+    rise=st.integers(0, 100 * MS), steps=st.lists(st.integers(0, 100), min_size=1, max_size=8), srtt=st.integers(100, 65000).map(lambda n: n * 64),
+    eta=st.sampled_from([64, 128, 192]),
+)  # fmt: skip
+def test_a_rise_adds_itself_times_the_rate(formosa, rise, steps, srtt, eta):
+    """By whatever steps the delay rises: x in a round adds x * packets / srtt. Gain 1."""
+    levels = [rise * sum(steps[: i + 1]) // max(sum(steps), 1) for i in range(len(steps))] if sum(steps) else [0]
+    rise = levels[-1]
+    delays = [0, 0, *levels, *[rise] * 60]
+    samples = [(i * MS, d, 2) for i, d in enumerate(delays)]
+    first = [(0, 0, 1)]
+    number = len(samples)
+    got = measure(formosa, first + samples + [(number * MS, rise, 3)], {"cathresh": 1024, "eta_q8": eta}, srtt)
+    packets = number  # those after the first of round 2, and the first of round 3
+    added = Fraction(got[-1]["in.q_q8"], 256)
+    assert got[-1]["signal"] or abs(added - Fraction(rise * packets, srtt)) <= Fraction(
+        rise * packets, srtt
+    ) / 1000 + Fraction(1, 64)
+
+
+def test_literal_sum_without_norm(formosa):
+    """eta / (1 - eta) times the rise."""
+    samples = [(0, 0, 1), (1, 0, 2), *[(2 + i, 10 * MS, 2) for i in range(63)], (90, 10 * MS, 3)]
+    full, literal = (
+        measure(formosa, samples, {"eta_q8": 192, "ftt_norm": norm, "cathresh": 1024})[-1]["in.q_q8"] for norm in (1, 0)
+    )
+    assert full == pytest.approx(64 * 10 / 40 * 256, abs=2)
+    assert literal == pytest.approx(3 * full, abs=8)
+
+
+@pytest.mark.parametrize("mode, expected", [(0, [0, 4, 2, 6]), (1, [0, 4, 4, 8]), (2, [0, 4, 2, 6])])
+def test_q_modes(formosa, mode, expected):
+    """Up by 4 packets, down by 2, up by 4."""
+    got = by_rounds(formosa, [0, 10, 5, 15], {"q_mode": mode, "cathresh": 1024})
+    assert [round(q / 256) for q in got] == expected
+
+
+def test_only_the_net_sum_goes_below_zero(formosa):
+    assert [[round(q / 256) for q in by_rounds(formosa, [20, 0, 5], {"q_mode": mode, "cathresh": 1024})] for mode in range(3)] == [
+        [0, -8, -6], [0, 0, 2], [0, 0, 2],
+    ]  # fmt: skip
+
+
+def by_rounds(driver, delays, params):
+    """Q after each round of 16 packets with that delay, ms. The first packet of a round ends the one before."""
+    samples = [(0, delays[0] * MS, 1)]
+    for number, delay in enumerate(delays, 1):
+        samples += [(len(samples) + i, delay * MS, number + (i == 15)) for i in range(16)]
+    return [state["in.q_q8"] for state in measure(driver, samples, params)[16::16]]
+
+
+def test_a_signal_says_that_the_queue_grew_by_two(formosa):
+    got = measure(
+        formosa,
+        [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)],
+        {"cathresh": 2},
+        srtt=34 * 64 * 16,
+    )
+    assert got[-1]["signal"] == 1 and got[-1]["in.q_q8"] == 0
+    got = measure(
+        formosa, [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)], {"cathresh": 2}, srtt=48 * MS
+    )
+    assert got[-1]["signal"] == 0 and 0 < got[-1]["in.q_q8"] <= 512
+
+
+@given(
+    samples=deliveries(st.integers(0, 100 * MS)),
+    offset=st.integers(0, 2**32),
+    begin=st.sampled_from([0, 2**32 - 10 * MS, 2**32 - 10**6, 2**40]),
+)
+@example(samples=[(0, 5, 1), (10, 4, 1), (20 * MS, 9, 2)], offset=2**32 - 5, begin=2**32 - 10 * MS)
+def test_clocks_may_differ_and_wrap(formosa, samples, offset, begin):
+    keys = ("in.sftt_q16", "in.var_q16", "in.q_q8", "signal", "in.packets")
+    plain, other = (measure(formosa, samples, None, 40 * MS, *clock) for clock in ((0, 0), (offset, begin)))
+    assert [[s[k] for k in keys] for s in plain] == [[s[k] for k in keys] for s in other]
+
+
+def test_without_srtt_a_round_adds_nothing(formosa):
+    samples = [(0, 0, 1), *[(i, 90 * MS, 1) for i in range(1, 20)], (20, 90 * MS, 2)]
+    got = measure(formosa, samples, None, srtt=63)
+    assert got[-1]["in.q_q8"] == got[-1]["signal"] == 0
+    assert measure(formosa, samples, None, srtt=64)[-1]["signal"] == 1
+
+
+def test_two_packets_in_one_segment_count_twice(formosa):
+    formosa.start(syn=HELLO, rcv_mss=500)
+    formosa.read(options=data(1), len=SEG)
+    for seq, (length, packets) in enumerate(((500, 1), (501, 2), (1000, 2), (1, 1))):
+        before = formosa.state()["wire"]["in.packets"]
+        formosa.read(options=data(1), len=length, seq=10_000 * (seq + 1), rcv_nxt=10_000 * (seq + 1))
+        assert formosa.state()["wire"]["in.packets"] - before == packets
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**33), st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 65535)), min_size=1, max_size=60),
+       st.integers(1, 255), st.integers(0, 1), st.integers(0, 2))  # fmt: skip
+def test_wild_stamps_do_no_harm(formosa, samples, eta, norm, mode):
+    """Sanitizers watch; Q stays in its bounds."""
+    formosa.start({"eta_q8": eta, "ftt_norm": norm, "q_mode": mode}, syn=HELLO, other=1, rcv_mss=1)
+    now = 0
+    for i, (gap, stamp, number, srtt) in enumerate(samples):
+        now += gap >> (stamp % 33)
+        formosa.read(now=now, rcv_nxt=1, len=65000, options=data(number, 0, srtt * 64, stamp))
+        wire = formosa.state()["wire"]
+        assert -(1 << 40) <= signed(wire["in.q_q8"]) <= 1024 << 8
+        assert abs(signed(wire["in.sftt_q16"])) <= 1 << 42
+        assert wire["in.packets"] <= 65535 + 65000
+
+
+def test_queue_is_the_delay_above_the_smallest(formosa):
+    """Of the last ten to twenty seconds: clocks drift."""
+
+    def queue(samples):
+        measure(formosa, samples)
+        return fields_of_answer(bytes.fromhex(formosa.write()["options"]))[2] * 64
+
+    low = [(i * 100 * MS, 3 * MS, 1) for i in range(20)]
+    assert queue(low) == 0
+    high = [(2 * SECOND + i * 100 * MS, 13 * MS, 1) for i in range(250)]
+    assert queue(low + high[:80]) == pytest.approx(10 * MS, abs=64)
+    assert queue(low + high) == 0
+
+
+# --- the receiver: what is answered -----------------------------------------------------------
+
+
+@pytest.fixture
+def stream(formosa):
+    return lambda *args, **keys: Stream(formosa, *args, **keys)
+
+
+@pytest.mark.parametrize("every", [1, 2, 10**6])
+def test_the_first_packet_of_a_round_is_answered_and_no_other(stream, every):
+    send = stream(every=every)
+    assert send(0, number=1, flags=A) == [0]
+    assert send(1, 2, number=2, flags=A) == [1]
+    assert send(*range(3, 50), number=3) == [3]  # its flag was lost: the number tells
+    assert send(*range(50, 60), number=3, flags=A) == []
+    assert send(60, 61, number=4) == [60]
+
+
+def test_an_answer_covers_the_flagged_packet(stream, formosa):
+    send = stream(every=10**6)
+    send(0)
+    send(1, 2, number=2)
+    ((number, blocks, option),) = send.receiver.take(10 * MS, 1 + 3 * SEG, data(3, A))
+    assert (number, blocks) == (1 + 4 * SEG, [])
+    assert fields_of_answer(option)[:2] == (F, 3)
+
+
+def test_marked_packets_are_answered(stream):
+    """A probe twice: an ACK before it, one with it."""
+    send = stream(every=10**6)
+    assert send(0, 1, 2) == [0]
+    assert send(3, 4, flags=T) == [3, 4]
+    assert send(5, 6) == []
+    assert send(7, 8, flags=P) == [7, 7, 8, 8]
+    assert send(9, flags=P | T) == [9, 9]
+    assert send(10, number=2, flags=P | A) == [10, 10]
+    assert [number for number, _, _ in send.receiver.take(SECOND, 1 + 11 * SEG, data(2, P))] == [
+        1 + 11 * SEG,
+        1 + 12 * SEG,
+    ]
+    assert send(12, number=2) == []
+
+
+def test_what_came_before_is_answered_twice(stream):
+    """The sender has not heard of it, so that an ACK was lost."""
+    send = stream(every=10**6)
+    assert send(*range(10)) == [0]
+    assert send(3, 9) == [3, 3, 9, 9]
+    samples = send.driver.state()["wire"]["in.packets"]
+    send(3)
+    assert send.driver.state()["wire"]["in.packets"] == samples  # and measures nothing
+    assert send(10) == []
+
+
+@pytest.mark.parametrize("times", [1, 3, 16])
+def test_a_new_gap_is_reported_so_often(stream, times):
+    send = stream({"nack_dup": times})
+    send(0, 1, 2)
+    assert send(*range(4, 40)) == [*range(4, 4 + times)]
+    assert send(*range(41, 80)) == [*range(41, 41 + times)]
+    counters = send.driver.state()["counters"]
+    assert counters["nacks"] == 2 * times
+    assert counters["acks_sent"] == 1 + 2 * times
+    assert counters["acks_suppressed"] == 2 + 36 + 39 - 2 * times
+
+
+def test_the_closing_of_the_last_gap_is_answered(stream):
+    send = stream({"nack_dup": 1})
+    assert send(0, 1, 3, 4, 6, 7, 9) == [0, 3, 6, 9]
+    assert send(5, 2) == []
+    assert send(8) == [8]
+    assert send(10, 11) == []
+
+
+def test_numbers_of_the_past_begin_no_round(stream):
+    send = stream()
+    assert send(0, number=250) == [0]
+    assert send(1, number=255) == [1]
+    assert send(2, number=254, flags=A) == []
+    assert send(3, number=255) == []
+    assert send(4, number=3) == [4]  # 255 -> 3
+    assert send(5, number=250) == []
+    assert send(6, number=3 + 127) == [6]
+    assert send(7, number=(3 + 127 + 128) % 256) == []
+
+
+def test_the_first_number_may_be_any(stream):
+    for number in (0, 1, 128, 255):
+        assert stream()(0, number=number) == [0]
+
+
+def test_data_without_options_is_acknowledged(formosa):
+    receiver, now = quiet(formosa)
+    assert not receiver.acknowledge(now)
+    receiver.next += SEG
+    assert receiver.acknowledge(now)
+    receiver.next += SEG
+    assert receiver.acknowledge(now)
+
+
+def test_an_ack_said_before_passes(formosa):
+    """Keep-alives and zero-window probes ask for it, also if it did not pass before."""
+    receiver, now = quiet(formosa)
+    assert not receiver.acknowledge(now + 1)
+    assert receiver.acknowledge(now + 2)
+    assert receiver.acknowledge(now + 3)
+    assert not receiver.acknowledge(now + 4, rcv_wnd=2**20 - 1)
+
+
+@pytest.mark.parametrize("timestamps", [b"", b"\x01\x01\x08\x0a" + bytes(8)])
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_report_of_a_duplicate_passes(formosa, version, timestamps):
+    """A SACK block below the ACK."""
+    send = Stream(formosa, {"nack_dup": 1})
+    send(0, 1, 2, 4, 5, 6)
+    ack = send.receiver.next
+
+    def passes_with(left, right, kind=5):
+        sack = b"\x01\x01" + bytes([kind, 10]) + left.to_bytes(4, "big") + right.to_bytes(4, "big")
+        return passes(formosa, ack, options=timestamps + sack, version=version)
+
+    assert not passes_with(ack + SEG, ack + 4 * SEG)
+    assert not passes_with(ack, ack + SEG)
+    assert passes_with(1, SEG)
+    assert not passes_with(1, SEG, kind=254)
+    assert not passes_with(ack + SEG, ack + 4 * SEG)
+
+
+@pytest.mark.parametrize(
+    "window, grows, passes",
+    [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)],
+)
+def test_a_window_that_reopens_is_told(formosa, window, grows, passes):
+    """If the one that the sender knows has less than two packets of room."""
+    receiver, now = quiet(formosa, rcv_wnd=window)  # told with the first packet: at 1 + SEG + window
+    edge = 1 + SEG + window
+    assert bool(receiver.acknowledge(now, rcv_wnd=edge - receiver.next + grows)) == passes
+
+
+@pytest.mark.parametrize("srtt, limit", [(40 * MS, 500 * MS), (240 * MS, 500 * MS), (800 * MS, 1600 * MS)])
+def test_silence_has_an_end(formosa, srtt, limit):
+    receiver = Receiver(formosa, every=10**6)
+    assert receiver.take(0, 1, data(1, A, srtt))
+    receiver.take(1, 1 + SEG, data(1, 0, srtt))
+    assert not receiver.acknowledge(limit)
+    assert receiver.acknowledge(limit + 1)
+    receiver.take(limit + 2, 1 + 2 * SEG, data(1, 0, srtt))
+    assert not receiver.acknowledge(limit + 3)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_only_pure_acks_are_dropped(formosa, version):
+    receiver, _ = quiet(formosa)
+    before = formosa.state()
+    for flags in (FIN | ACK, SYN | ACK, RST, RST | ACK):
+        assert passes(formosa, receiver.next, flags=flags, version=version)
+    for payload in (b"x", bytes(100)):
+        assert passes(formosa, receiver.next, payload=payload, version=version)
+    assert passes(formosa, receiver.next, owned=0, version=version)
+    assert formosa.state() == before
+    for i, (flags, options) in enumerate(((ACK, b""), (ACK | PSH, b""), (ACK, bytes(40)), (ACK, bytes(12)))):
+        formosa.poke(rcv_wnd=2**20 - SEG - i)  # else it was said before
+        assert not passes(formosa, receiver.next, flags=flags, options=options, version=version)
+    assert passes(formosa, receiver.next, flags=ACK | ECE, version=version)
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_cut_packets_pass(formosa, version):
+    receiver, _ = quiet(formosa)
+    whole = ip_packet(receiver.next, version=version)
+    for length in range(len(whole)):
+        assert formosa.egress(packet=whole[:length])["pass"]
+    for at, value in ((0, 0x75), (9 if version == 4 else 6, 17)):
+        assert formosa.egress(packet=whole[:at] + bytes([value]) + whole[at + 1 :])["pass"]
+    assert not formosa.egress(packet=whole)["pass"]
+
+
+def test_nothing_is_dropped_before_the_kernel_answers_flagged_packets(formosa):
+    """in_ack_event shows that this controller runs; without it nobody forces ACKs."""
+    formosa.start(syn=HELLO, rcv_nxt=1)
+    for i in range(5):
+        formosa.read(now=i, options=data(1), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
+        assert passes(formosa, 1 + i * SEG)
+    formosa.ack(n=0)
+    assert passes(formosa, 1 + 4 * SEG)  # due
+    formosa.read(now=5, options=data(1), len=SEG, seq=1 + 5 * SEG, rcv_nxt=1 + 5 * SEG)
+    formosa.ack(n=0)
+    assert not passes(formosa, 1 + 6 * SEG - 1)
+
+
+def test_data_without_an_option_behind_a_gap_is_acknowledged(formosa):
+    """A repair whose option found no room moves the ACK, below the end of what came with one."""
+    receiver, _ = quiet(formosa)
+    first = receiver.next
+    for i in (2, 3):
+        receiver.take(SECOND, first + i * SEG, data(1))
+    assert not passes(formosa, first)
+    assert passes(formosa, first + SEG)
+
+
+def test_a_keepalive_passes(formosa):
+    """It looks like a pure ACK, of a byte that was acknowledged long ago."""
+    receiver, _ = quiet(formosa)
+    una = formosa.state()["tp"]["snd_una"]
+    assert not formosa.egress(packet=ip_packet(receiver.next, seq=una))["pass"]
+    assert formosa.egress(packet=ip_packet(receiver.next, seq=una - 1))["pass"]
+
+
+def test_another_controller_forces_and_drops_no_acks(formosa):
+    receiver, _ = quiet(formosa)
+    assert not passes(formosa, receiver.next) and room(formosa) == 20
+    formosa.release()
+    assert passes(formosa, receiver.next - 1) and room(formosa) == 8
+
+
+def test_nothing_is_dropped_of_an_ordinary_connection(formosa):
+    for keys in ({"syn": HELLO}, {"syn": b""}, {}, {"syn": HELLO, "fails": 1}):
+        formosa.start(**keys)
+        formosa.ack(n=0)
+        assert all(passes(formosa, ack) for ack in (1, 1, 961, 500))
+        assert formosa.state()["tp"]["pending"] == 0
+        assert formosa.state()["counters"]["acks_sent"] == 0
+
+
+def test_packets_come_in_any_order(pair):
+    """Losses, copies, late packets, lost ACKs: all is heard of in the end, with fewer ACKs than half the packets."""
+    sender, other = pair
+    for lost, acks, copies, late in (
+        ((), (), (), ()), ((30,), (), (), ()), ((1, 2, 40), (), (), ()), ((), (3, 6), (), ()), ((), (), (9, 41), ()),
+        ((), (), (), (25, 60)), ((20, 33, 34), (9, 14), (50,), (70,)),
+    ):  # fmt: skip
+        receiver = Receiver(other, every=2)
+        sent, came = transfer(sender, receiver, SECOND, lost=lost, lost_acks=acks, copies=copies, late=late)
+        assert receiver.next > 100 * SEG and not receiver.blocks
+        assert len(came) < len(sent) / 2
+        assert max(ack for _, ack in came) > 90 * SEG
+        assert sender.state()["counters"]["fallbacks"] == 0
+
+
+# --- NACK and SACK ----------------------------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(1, 50), min_size=2, max_size=12), st.integers(0, 2**32 - 1), st.randoms(use_true_random=False)
+)
+def test_gaps_and_blocks_are_complements(lengths, ack, rnd):
+    """k blocks, k gaps, in the same order; and back."""
+    edges = [(ack + sum(lengths[:i])) % 2**32 for i in range(len(lengths) // 2 * 2 + 1)]
+    gaps = list(zip(edges[::2], edges[1::2]))
+    blocks = list(zip(edges[1::2], edges[2::2]))
+    order = rnd.sample(range(len(blocks)), len(blocks))
+    gaps, blocks = [gaps[i] for i in order], [blocks[i] for i in order]
+    assert gaps_of(ack, blocks) == gaps
+    assert blocks_of(gaps, edges[len(blocks) * 2]) == (ack, blocks)
+    assert gaps_of(ack, []) == [] and blocks_of([], ack) == (ack, [])
+
+
+@given(st.sets(st.integers(0, 30), max_size=25), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_an_ack_of_the_receiver_names_what_is_missing(formosa, arrived, rnd):
+    receiver = Receiver(formosa, every=10**6)
+    order = rnd.sample(sorted(arrived), len(arrived))
+    for i, packet in enumerate(order):
+        receiver.take(i, 1 + packet * SEG, data(1, T))
+        here = {1 + p * SEG for p in order[: i + 1]}
+        missing = {seq for seq in range(1, max(here), SEG)} - here
+        named = {seq for a, b in gaps_of(receiver.next, receiver.blocks) for seq in range(a, b, SEG)}
+        assert named == missing
+        assert blocks_of(gaps_of(receiver.next, receiver.blocks), max(here) + SEG) == (receiver.next, receiver.blocks)

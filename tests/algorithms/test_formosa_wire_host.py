@@ -1,0 +1,431 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Formosa's options on the host: what a sender writes, who speaks it, and a peer that lies."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from host.formosa import (
+    ACK,
+    CALL,
+    COOKIE,
+    HELLO,
+    NO_SSTHRESH,
+    PARSE,
+    PSH,
+    SEG,
+    SYN,
+    WRITE,
+    A,
+    F,
+    P,
+    T,
+    answer,
+    at_w,
+    behind_a_gap,
+    data,
+    end_round,
+    fields_of_answer,
+    fields_of_data,
+    passes,
+    quiet,
+    room,
+)  # fmt: skip
+from host.streams import MS
+
+# --- what a sender writes ---------------------------------------------------------------------
+
+
+def test_data_option(formosa):
+    formosa.start(synack=HELLO, now=2**32 + 5, srtt_us=8 * 6400)
+    formosa.ack(n=1, rtt=6400, now=2**32 + 7000)
+    flags, number, srtt, stamp = fields_of_data(bytes.fromhex(formosa.write(len=SEG)["options"]))
+    assert (number, srtt, stamp) == (2, 100, 7000)
+    for srtt_us, field in ((10**9, 65535), (63, 0), (4194240, 65535), (4194239, 65534)):
+        formosa.poke(wire__srtt_us=srtt_us)
+        assert fields_of_data(bytes.fromhex(formosa.write(len=SEG)["options"]))[2] == field
+
+
+def test_flags_of_a_round(formosa):
+    """A: its first. P: beyond W. T: no full segment follows, for want of data or of the peer's window."""
+    at_w(formosa, 5)
+    next_seq = formosa.state()["tp"]["snd_nxt"]
+    formosa.poke(data_segs_out=100, wire__segs=100, write_seq=10**6)
+    flags = []
+    for i in range(8):
+        formosa.poke(data_segs_out=100 + i)
+        flags.append(fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + i * SEG, len=SEG)["options"]))[0])
+    assert flags == [A, 0, 0, 0, 0, P, P, P]
+    formosa.poke(data_segs_out=101)
+    assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - SEG, len=SEG)["options"]))[0] == T
+    assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - 2 * SEG + 1, len=SEG)["options"]))[0] == T
+    assert fields_of_data(bytes.fromhex(formosa.write(seq=10**6 - 2 * SEG, len=SEG)["options"]))[0] == 0
+    una = formosa.state()["tp"]["snd_una"]
+    formosa.poke(snd_wnd=next_seq + 3 * SEG - una)
+    flags = [
+        fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + i * SEG, len=SEG)["options"]))[0] for i in range(3)
+    ]
+    assert flags == [0, 0, T]
+    formosa.poke(snd_wnd=next_seq + 4 * SEG - 1 - una)
+    assert fields_of_data(bytes.fromhex(formosa.write(seq=next_seq + 2 * SEG, len=SEG)["options"]))[0] == T
+
+
+def test_a_round_sends_its_first_packet_whatever_is_in_flight(formosa):
+    """What is in flight has no flag: without a new one no ACK would come."""
+    at_w(formosa, 9)
+    tp = formosa.state()["tp"]
+    formosa.poke(ca__w_last=9, packets_out=18 + 1, snd_nxt=tp["snd_una"] + 19 * SEG)
+    formosa.cwr()  # W and W_last 4
+    state = formosa.state()
+    got = formosa.ack(
+        n=state["tp"]["packets_out"] - 8 if state["tp"]["packets_out"] > 8 else 1,
+        rtt=40 * MS,
+        now=state["tp"]["now"] + 40 * MS,
+    )
+    after = formosa.state()
+    assert after["wire"]["round"] != state["wire"]["round"] and got["sent"] + got["again"] >= 1
+    assert after["tp"]["data_segs_out"] > after["wire"]["segs"], "each round has its flag"
+
+
+def test_a_repair_that_begins_a_round_is_a_probe(formosa):
+    for command in ("loss", "rto"):
+        at_w(formosa, 20)
+        got = formosa.do(command, now=10**6)
+        flags = [fields_of_data(bytes.fromhex(options))[0] for _, _, options in got["segments"]]
+        assert flags[0] == A | P and not any(flags[1:])
+
+
+def test_last_packet_of_the_data_is_marked(formosa):
+    got = formosa.start({"init_cwnd": 10}, synack=HELLO, app=4)
+    assert [fields_of_data(bytes.fromhex(options))[0] for _, _, options in got["segments"]] == [A, 0, 0, T]
+
+
+def test_numbers_of_rounds_wrap(formosa):
+    formosa.start(synack=HELLO, now=0)
+    formosa.poke(wire__round=255)
+    assert end_round(formosa) == 2
+    assert fields_of_data(bytes.fromhex(formosa.write(len=SEG)["options"]))[1] == 0
+
+
+def test_options_are_reserved_before_there_is_a_segment(formosa):
+    """Else the stack's MSS is too large."""
+    formosa.start(synack=HELLO)
+    assert (room(formosa), formosa.write(len=SEG)["reserved"], formosa.write(len=0)["reserved"]) == (12, 12, 0)
+    formosa.read(options=data(1), len=SEG)
+    assert (room(formosa), formosa.write(len=SEG)["reserved"], formosa.write(len=0)["reserved"]) == (20, 20, 8)
+    both = bytes.fromhex(formosa.write(len=SEG)["options"])
+    fields_of_data(both[:12]), fields_of_answer(both[12:])
+
+
+@pytest.mark.parametrize("space, got", [(40, 8), (8, 8), (4, 0), (0, 0)])
+def test_an_answer_without_room_is_left_out(formosa, space, got):
+    formosa.start(synack=HELLO)
+    formosa.read(options=data(1), len=SEG)
+    assert formosa.write(len=0, room=space)["reserved"] == got
+
+
+def test_answer_option(formosa):
+    formosa.start(syn=HELLO)
+    formosa.read(options=data(7), len=SEG)
+    formosa.poke(wire__signal=0x2A, wire__last_round=7)
+    assert fields_of_answer(bytes.fromhex(formosa.write()["options"])) == (F | 0xA, 7, 0)
+    formosa.poke(wire__due=0)
+    assert fields_of_answer(bytes.fromhex(formosa.write()["options"]))[0] == 0xA
+
+
+# --- who speaks it ----------------------------------------------------------------------------
+
+
+def test_hello(formosa):
+    """In the SYN of a connection that sends by this controller, but not in one sent a third time; in the answer to one, but not of a SYN cookie."""
+    formosa.start()
+    assert formosa.write(flags=SYN)["options"] == ""  # nobody asked for callbacks
+    formosa.call(op=CALL["connect"])
+    formosa.call(op=CALL["syn"], full=0)  # of one that has come
+    assert formosa.state()["tp"]["cb_flags"] == 0
+    formosa.call(op=CALL["syn"])
+    assert formosa.state()["tp"]["cb_flags"] == WRITE
+    assert bytes.fromhex(formosa.write(flags=SYN)["options"]) == HELLO
+    formosa.poke(icsk_retransmits=1)
+    assert bytes.fromhex(formosa.write(flags=SYN)["options"]) == HELLO
+    formosa.poke(icsk_retransmits=2)
+    assert formosa.write(flags=SYN)["options"] == ""
+    for keys, got in (
+        ({"syn": HELLO}, HELLO), ({"syn": b""}, b""), ({}, b""), ({"syn": HELLO, "mode": COOKIE}, b""),
+        ({"syn": bytes.fromhex("02040218") + b"\x01" + HELLO}, HELLO), ({"syn": bytes.fromhex("fd06f0a00000")}, b""),
+        ({"syn": HELLO[:2]}, b""), ({"syn": b"\x00" + HELLO}, b""), ({"syn": HELLO, "room": 0}, b""),
+    ):  # fmt: skip
+        assert bytes.fromhex(formosa.write(flags=SYN | ACK, full=0, **keys)["options"]) == got
+
+
+@pytest.mark.parametrize("hello, other, chosen, says", [
+    (0, 0, 0, True), (0, 0, 1, True), (0, 1, 0, False), (0, 1, 1, False), (1, 0, 1, True), (1, 1, 0, True), (1, 1, 1, False),
+])  # fmt: skip
+def test_who_says_hello(formosa, hello, other, chosen, says):
+    """Loading changes no connection: others do when they are asked to, unless somebody chose their controller. Not asked, they hear none."""
+    formosa.start({"hello": hello}, other=other, chosen=chosen)
+    formosa.call(op=CALL["connect"])
+    formosa.call(op=CALL["syn"])
+    assert formosa.state()["tp"]["cb_flags"] == WRITE * says
+    formosa.poke(cb_flags=WRITE)  # another program's doing
+    assert (bytes.fromhex(formosa.write(flags=SYN)["options"]) == HELLO) == says
+    formosa.start({"hello": hello}, other=other, chosen=chosen, synack=HELLO)
+    state = formosa.state()
+    assert state["tp"]["exists"] == (says or not other) and state["counters"]["peers"] == says
+
+
+@pytest.mark.parametrize("side", ["syn", "synack"])
+@pytest.mark.parametrize("raw, speaks", [
+    (HELLO, 1), (b"\x01\x01" + HELLO, 1), (b"", 0), (b"\x00" + HELLO, 0), (HELLO[:3], 0), (bytes.fromhex("fd05f0a000"), 0),
+    (bytes.fromhex("fd04f0a1"), 0), (bytes.fromhex("fe04f0a0"), 0), (bytes.fromhex("fd00f0a0"), 0),
+])  # fmt: skip
+def test_established(formosa, side, raw, speaks):
+    """What comes from a peer that says no hello is not looked at; flags of other programs stay."""
+    formosa.start(cb_flags=1, **{side: raw})
+    state = formosa.state()
+    assert state["wire"]["peer"] == state["counters"]["peers"] == speaks
+    assert state["tp"]["cb_flags"] == 1 | WRITE | PARSE * speaks
+    assert state["wire"]["sender"] == 1
+    assert room(formosa) == 12 * speaks
+
+
+def test_the_room_of_another_program_stays_its(formosa):
+    formosa.start(other=1, cb_flags=WRITE)
+    for keys in ({"flags": SYN}, {"flags": SYN | ACK, "full": 0, "syn": bytes.fromhex("fd04f0a3")}):
+        assert formosa.write(others=4, **keys)["options"] == "01010101"
+
+
+def test_flags_are_never_cleared(formosa):
+    """Whoever else set them: also before us, and on connections that are none of ours."""
+    for keys in (
+        {"syn": b""},
+        {"synack": b""},
+        {"syn": HELLO},
+        {"syn": HELLO, "other": 1},
+        {"synack": b"", "other": 1},
+        {"syn": HELLO, "fails": 1},
+    ):
+        formosa.start(cb_flags=0x7F, **keys)
+        for op in CALL.values():
+            formosa.call(op=op)
+        assert formosa.state()["tp"]["cb_flags"] == 0x7F
+
+
+@pytest.mark.parametrize("other, chosen, listens", [(0, 0, True), (1, 0, True), (0, 1, True), (1, 1, False)])
+def test_a_listener_keeps_the_syns(formosa, other, chosen, listens):
+    """Not one for which another controller was chosen: it does not answer a hello."""
+    formosa.start(other=other, chosen=chosen)
+    got = formosa.call(op=CALL["listen"])
+    assert got.get("option") == ([6, 27, 1] if listens else None)
+    assert formosa.state()["tp"]["cb_flags"] == WRITE * listens
+
+
+def test_a_listener_that_keeps_its_syns_keeps_them_its_way(formosa):
+    formosa.start(keeps_syn=2)
+    assert "option" not in formosa.call(op=CALL["listen"]) and formosa.state()["tp"]["cb_flags"] == WRITE
+
+
+def test_a_receiver_changes_to_this_controller(formosa):
+    formosa.start(syn=HELLO, other=1, rcv_nxt=1)
+    got = formosa.read(options=data(1), len=SEG, seq=1)
+    assert got["controller"].startswith("formosa")
+    assert formosa.state()["wire"]["sender"] == 1
+    assert "controller" not in formosa.read(options=data(2), len=SEG, seq=1)
+    formosa.start(syn=HELLO)
+    assert "controller" not in formosa.read(options=data(1), len=SEG)
+
+
+@pytest.mark.parametrize("params", [None, {"init_cwnd": 1024}])
+@pytest.mark.parametrize("cwnd, ssthresh, sent", [(10, NO_SSTHRESH, 0), (3, 7, 0), (40, 20, 100)])
+def test_to_receive_changes_no_window(formosa, params, cwnd, ssthresh, sent):
+    formosa.start(params, syn=HELLO, other=1, snd_cwnd=cwnd, snd_ssthresh=ssthresh, data_segs_out=sent)
+    formosa.read(options=data(1), len=SEG)
+    state = formosa.state()
+    assert not state["tp"]["other"] and (state["tp"]["snd_cwnd"], state["tp"]["snd_ssthresh"]) == (cwnd, ssthresh)
+    assert (state["ca"]["w"], state["ca"]["ssthresh"]) == (cwnd, ssthresh), "and where it sends, it goes on with it"
+
+
+@pytest.mark.parametrize("since", ["listen", "accept"])
+@pytest.mark.parametrize("why", ["chosen", "locked"])
+def test_another_controller_that_was_chosen_stays(formosa, since, why):
+    """By the application, `use --cgroup` or a locked route: no ACK is forced or dropped, and no answer written, so that the sender falls back."""
+    formosa.start(syn=HELLO, other=1, **({why: 1} if since == "listen" else {}))
+    formosa.poke(**{why: 1}, cb_flags=WRITE | PARSE)
+    for i in range(3):
+        assert "controller" not in formosa.read(
+            options=data(1 + i, A | T | P), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG
+        )
+        formosa.ack(n=0)
+    state = formosa.state()
+    assert state["tp"]["other"] and not state["tp"]["pending"] and state["counters"]["flows"] == 0
+    assert state["wire"]["receiving"] == state["wire"]["thin"] == room(formosa) == 0
+    assert passes(formosa, 1 + 3 * SEG)
+    formosa.start(syn=HELLO, chosen=1)  # it was ours
+    formosa.read(options=data(1), len=SEG)
+    assert formosa.state()["wire"]["receiving"] == 1
+
+
+# --- a peer that lies -------------------------------------------------------------------------
+
+
+BAD = [
+    bytes.fromhex("fd04f0a2"),
+    bytes.fromhex("fd07f0a2000000"),
+    bytes.fromhex("fd09f0a20f05000000"),
+    bytes.fromhex("fd0cf0a20f05000000000000"),
+]
+
+
+@pytest.mark.parametrize("raw", BAD)
+def test_an_answer_of_a_wrong_length_is_nothing(formosa, raw):
+    at_w(formosa, 64)
+    before = formosa.state()
+    formosa.read(options=raw)
+    after = formosa.state()
+    assert after["counters"].pop("options_bad") == before["counters"].pop("options_bad") + 1
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    "raw", [bytes.fromhex("fd04f0a1"), bytes.fromhex("fd0bf0a180050000000000"), data(5, A) + b"\x01"]
+)
+def test_a_data_option_of_a_wrong_length_is_nothing(formosa, raw):
+    receiver, now = quiet(formosa)
+    raw = raw if len(raw) < 12 else bytes([raw[0], 13]) + raw[2:]
+    before = formosa.state()
+    formosa.read(options=raw, len=SEG, seq=receiver.next)
+    after = formosa.state()
+    assert after["counters"].pop("options_bad") == before["counters"].pop("options_bad") + 1
+    assert after == before
+
+
+@pytest.mark.parametrize("raw", [
+    b"\x00" + answer(1, 3), answer(1, 3)[:4], b"\xfd\x01" + answer(1, 3), b"\x13\x12" + answer(1, 3), b"\xfd", HELLO, b"\xfe" + answer(1, 3)[1:],
+])  # fmt: skip
+def test_options_that_cannot_be_read_are_nothing(formosa, raw):
+    at_w(formosa, 64)
+    before = formosa.state()
+    formosa.read(options=raw, len=SEG)
+    assert formosa.state() == before
+
+
+@pytest.mark.parametrize("cut", range(9, 29))
+def test_a_header_that_is_cut(formosa, cut):
+    at_w(formosa, 64)
+    before = formosa.state()
+    formosa.read(options=answer(1, 3), cut=cut)
+    assert formosa.state() == before
+
+
+@pytest.mark.parametrize(
+    "off, counts", [(-1, False), (0, True), (1, True), (127 * SEG, True), (127 * SEG + 1, False), (2**31, False)]
+)
+def test_an_old_ack_and_one_of_the_future_tell_nothing(formosa, off, counts):
+    at_w(formosa, 64)
+    tp = formosa.state()["tp"]
+    assert tp["packets_out"] == 127
+    formosa.read(options=answer(200, 3, queue_us=640), ack=tp["snd_una"] + off)
+    wire = formosa.state()["wire"]
+    assert (wire["signalled"], wire["heard"], wire["echo"], wire["queue_us"]) == (
+        (1, 1, 200, 640) if counts else (0, 0, wire["echo"], wire["queue_us"])
+    )
+    assert counts or wire["echo"] != 200
+
+
+UNACCEPTABLE = [
+    {"ack": -1},
+    {"ack": -(2**30)},
+    {"ack": 1},
+    {"ack": 2**31},
+    {"ack": 2**31 - 1},
+    {"flags": 0},
+    {"flags": PSH},
+]
+
+
+@pytest.mark.parametrize("forged", UNACCEPTABLE)
+def test_a_segment_that_is_not_accepted_does_nothing(formosa, forged):
+    """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let through or held back."""
+
+    def read_forged():
+        before = formosa.state()
+        keys = forged | (
+            {"ack": (before["tp"]["snd_nxt" if forged["ack"] > 0 else "snd_una"] + forged["ack"]) % 2**32}
+            if "ack" in forged
+            else {}
+        )
+        for raw in (data(1, A), data(9, P | T), data(9) + answer(1, 3), b"\xfd\x06\xf0\xa1" + bytes(4)):
+            for place in (0, SEG, -SEG, 40 * SEG):
+                got = formosa.read(options=raw, len=SEG, seq=(before["tp"]["rcv_nxt"] + place) % 2**32, **keys)
+                assert "controller" not in got and formosa.state() == before
+
+    formosa.start(syn=HELLO, other=1)
+    read_forged()
+    quiet(formosa)
+    read_forged()
+    at_w(formosa, 64)
+    read_forged()
+
+
+def test_options_of_who_said_no_hello_are_nothing(formosa):
+    formosa.start()
+    formosa.poke(cb_flags=0x60)
+    before = formosa.state()
+    formosa.read(options=data(1, A), len=SEG)
+    formosa.read(options=answer(1, 3))
+    assert formosa.state() == before
+
+
+def test_reordered_data_with_an_old_ack_stalls_nothing(formosa):
+    """Both ends send, and data that another packet overtook has an ACK from before: it is acknowledged as if without an option."""
+    receiver, now = quiet(formosa)
+    gap, late = receiver.next + SEG, receiver.next
+    assert receiver.take(now, gap, data(1)), "a gap is told"
+    state = formosa.state()
+    formosa.read(options=data(1), seq=late, len=SEG, ack=0)
+    assert formosa.state() == state
+    receiver.queue(late, SEG)
+    assert receiver.acknowledge(now), "all is here"
+    receiver.take(now, receiver.next, data(1))
+    receiver.acknowledge(now)  # tells that the gap has closed
+    assert not receiver.take(now, receiver.next, data(1)) and not receiver.acknowledge(now)
+    receiver.next += SEG  # such data alone
+    assert receiver.acknowledge(now)
+    assert not receiver.take(now, receiver.next, data(1)) and not receiver.acknowledge(now)
+    assert formosa.state()["wire"]["gaps"] == 0
+
+
+def test_nothing_outside_the_storage_changes(formosa):
+    at_w(formosa, 64)
+    before = formosa.state()
+    for i in range(256):
+        formosa.read(options=answer(i, i % 16, i % 16 << 4, 64 * i) + data(i, i, i * 64, i << 24), len=i % 3)
+    after = formosa.state()
+    assert (after["tp"], after["ca"]) == (before["tp"], before["ca"])
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 255), st.integers(0, 15)), max_size=5), min_size=1, max_size=12),
+    st.integers(2, 200),
+)
+@settings(max_examples=60)
+def test_a_liar_moves_w_no_faster_than_an_honest_peer(formosa, rounds, w):
+    """One cut of delta or one packet more a round."""
+    at_w(formosa, w)
+    last = w
+    for lies in rounds:
+        for number, signal in lies:
+            formosa.read(options=answer(number, signal))
+            formosa.ack(n=0)
+        now = end_round(formosa)
+        assert max(last - max(last // 8, 1), 2) <= now <= last + 1
+        last = now
+
+
+def test_echoes_behind_a_gap_bring_no_growth(formosa):
+    """Each ends a round, of a packet only."""
+    behind_a_gap(formosa)
+    for _ in range(60):
+        formosa.read(options=answer(formosa.state()["wire"]["round"]))
+        formosa.ack(n=0, sack=1)
+        assert formosa.state()["ca"]["w"] <= 65  # the first carried all of W
