@@ -10,6 +10,6 @@
 #define __uint(name, value) int (*name)[value]
 #define __type(name, type) __typeof__(type) *name
 
-static unsigned long long bpf_ktime_get_ns(void) __attribute__((unused)); /* driver.c: its own clock */
+static unsigned long long bpf_ktime_get_ns(void) __attribute__((unused)); /* model.h: its own clock */
 
 #endif
