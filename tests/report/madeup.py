@@ -65,21 +65,7 @@ def packets_of_formosa(rounds: int = 20, size: int = 5, gap_us: int = 800) -> by
     return file
 
 
-def make(
-    folder: Path,
-    id: str,
-    point: dict | None = None,
-    seed: int = 1,
-    mbps: float = 25,
-    invalid: str = "",
-    title: str = "A title",
-    reverse_bps: float = 1e6,
-    controllers: list[str] | None = None,
-) -> store.Run:
-    """A run whose flows share `mbps` evenly, lose a packet at every hundredth ACK and keep their state."""
-    point = point or {}
-    name = " ".join([id, *map(str, point.values()), f"seed {seed}"])
-    controllers = controllers or ([point["flows.controller"]] if "flows.controller" in point else CONTROLLERS[id])
+def tables_of(controllers: list[str], mbps: float, seed: int) -> dict[str, np.ndarray]:
     bins, acks = round(DURATION / BIN_S), 400
     per_bin = round(mbps * 1e6 * 0.96 / 8 * BIN_S / len(controllers))
     t_acks, t_bins = np.linspace(0.1, DURATION, acks, endpoint=False), np.arange(bins) * BIN_S
@@ -117,7 +103,11 @@ def make(
         for c, value in STATES[controller].items():
             rows[c] = value
         tables[f"state-{controller}"] = rows.ravel()
-    job = {
+    return tables
+
+
+def job_of(controllers: list[str], seed: int, reverse_bps: float) -> dict:
+    return {
         "duration_s": DURATION,
         "measure_from_s": MEASURE,
         "bin_ms": BIN_S * 1e3,
@@ -133,20 +123,43 @@ def make(
         ],
         "probes": [{"base_rtt_us": 40_000}],
     }
+
+
+def agent_of(good: bool) -> dict:
+    """What the agent left."""
     mark = {
         "tcp": {"src0": {"TcpExtTCPTimeouts": 0}},
         "qdisc": {"left-right": {"drops": 0}, "right-left": {"drops": 0}},
     }
-    left = {
+    return {
         "kernel": "6.12.0-test",
         "cpu_busy": 0.2,
         "zero_unix_ns": 0,
         "marks": {"measure": mark, "end": mark},
         "self_check": [
-            {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": not invalid},
+            {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": good},
             {"what": "offloads that are on", "expected": [], "measured": [], "ok": True},
         ],
     }
+
+
+def make(
+    folder: Path,
+    id: str,
+    point: dict | None = None,
+    seed: int = 1,
+    mbps: float = 25,
+    invalid: str = "",
+    title: str = "A title",
+    reverse_bps: float = 1e6,
+    controllers: list[str] | None = None,
+) -> store.Run:
+    """A run whose flows share `mbps` evenly, lose a packet at every hundredth ACK and keep their state."""
+    point = point or {}
+    name = " ".join([id, *map(str, point.values()), f"seed {seed}"])
+    controllers = controllers or ([point["flows.controller"]] if "flows.controller" in point else CONTROLLERS[id])
+    tables = tables_of(controllers, mbps, seed)
+    job, left = job_of(controllers, seed, reverse_bps), agent_of(not invalid)
     key = store.key_of({"name": name})
     (folder / key).mkdir()
     trace.write(tables, folder / key)
