@@ -23,8 +23,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from .. import LabError
-from ..paths import REPO
 from ..console import console
+from ..paths import REPO
 from . import reasons, tables
 from .html import interval, number
 from .verdicts import SYMBOLS
