@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Each controller on the host, one process for all tests of a session."""
+"""Controllers on the host, each in one process for all tests of a session."""
 
 import pytest
 
@@ -12,47 +12,19 @@ def running(name):
     assert driver.close() == 0, driver.process.stderr.read()
 
 
-@pytest.fixture(scope="session")
-def formosa():
-    yield from running("formosa")
+def fixture_of(name):
+    @pytest.fixture(scope="session", name=name)
+    def fixture():
+        yield from running(name)
+
+    return fixture
+
+
+formosa, fusion, taichung, accsa = (fixture_of(name) for name in ("formosa", "fusion", "taichung", "accsa"))
+nreno, vegas95, ctcp, areno = (fixture_of(name) for name in ("nreno", "vegas95", "ctcp", "areno"))
 
 
 @pytest.fixture(scope="session")
 def pair(formosa):
     for other in running("formosa"):
         yield formosa, other
-
-
-@pytest.fixture(scope="session")
-def fusion():
-    yield from running("fusion")
-
-
-@pytest.fixture(scope="session")
-def taichung():
-    yield from running("taichung")
-
-
-@pytest.fixture(scope="session")
-def accsa():
-    yield from running("accsa")
-
-
-@pytest.fixture(scope="session")
-def nreno():
-    yield from running("nreno")
-
-
-@pytest.fixture(scope="session")
-def vegas95():
-    yield from running("vegas95")
-
-
-@pytest.fixture(scope="session")
-def ctcp():
-    yield from running("ctcp")
-
-
-@pytest.fixture(scope="session")
-def areno():
-    yield from running("areno")
