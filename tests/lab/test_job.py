@@ -94,6 +94,11 @@ def objects(value, where: str = "job") -> Iterator[tuple[str, dict]]:
             yield from objects(member, f"{where}.{key}")
 
 
+def kinds(job: dict) -> dict[str, dict]:
+    """One object of each kind: where it stands, and the object."""
+    return {where: one for where, one in {frozenset(one): (where, one) for where, one in objects(job)}.values()}
+
+
 def refused(job: dict) -> str:
     with pytest.raises(Failure) as e:
         load(Job, text_of(job), "job")
@@ -108,20 +113,16 @@ def edited(job: dict, where: str) -> tuple[dict, dict]:
 
 
 def test_a_member_that_is_unknown(rich):
-    seen = set()
-    for where, keys in [(where, frozenset(one)) for where, one in objects(rich)]:
-        if keys in seen:
-            continue
-        seen.add(keys)
+    assert len(kinds(rich)) > 15
+    for where in kinds(rich):
         job, one = edited(rich, where)
         one["no\nmember"] = 1
         assert refused(job) == f"{where}: 'no\\nmember' is no member of it"
-    assert len(seen) > 15
 
 
 def test_a_member_that_is_missing(rich):
     left_out = {"red", "duplicate", "jitter_us", "rewrites", "verify"}
-    for where, keys in [(where, list(one)) for where, one in objects(rich)]:
+    for where, keys in kinds(rich).items():
         for key in keys:
             job, one = edited(rich, where)
             del one[key]
@@ -146,8 +147,8 @@ WRONG = {
 def test_a_member_of_another_type(rich):
     """Where a member may be of two types, or null, another value is refused all the same."""
     may_be_null = {"red", "stop_s", "resume_s", "object", "forward", "reverse"}
-    for where, members in [(where, list(one.items())) for where, one in objects(rich)]:
-        for key, member in members:
+    for where, members in kinds(rich).items():
+        for key, member in members.items():
             for wrong in WRONG[type(member)][0] if member is not None else [True]:
                 if wrong is None and key in may_be_null and "watch" not in where:
                     continue
