@@ -32,7 +32,8 @@ class Wrong(Exception):
 
 def expand(tree: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """The scenario with each entry written out; and where each of these stands in the file: {"flows.8": "flows.1"}."""
-    plain, places, hops = dict(tree), {}, 1
+    plain, hops = dict(tree), 1
+    places: dict[str, str] = {}
     path = tree.get("path")
     if isinstance(path, dict) and isinstance(path.get("hops"), list):
         made = list(islice(_hops(path["hops"]), HOPS_MAX + 1))  # one more than fits: the models say so

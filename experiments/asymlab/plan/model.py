@@ -134,7 +134,9 @@ class Hop(Model):
     Any value of `forward` or `reverse` may be a list: then the entry stands for as many hops, and each takes one value.
     """
 
-    count: int = Field(1, ge=1, le=groups.HOPS_MAX, description="The entry stands for this many equal hops in a row.")
+    count: int = Field(
+        default=1, ge=1, le=groups.HOPS_MAX, description="The entry stands for this many equal hops in a row."
+    )
     forward: Direction = Field(description="From left to right.")
     reverse: Direction = Field(description="From right to left.")
 
@@ -440,18 +442,18 @@ class Scenario(Model):
         """In their order: what is loaded can be unloaded, and the path stays one that could have been written."""
         out: set[str] = set()
         for i, change in sorted(enumerate(self.changes), key=lambda c: c[1].at):
-            if change.controller and (change.command == "load") != (change.controller in out):
-                raise ValueError(
-                    f"changes.{i}: {change.controller} is {'not ' * (change.controller in out)}loaded then"
-                )
-            if change.command in ("unload", "drain"):
-                out.add(change.controller)
-            out -= {change.controller} if change.command == "load" else set()
+            if name := change.controller:
+                if (change.command == "load") != (name in out):
+                    raise ValueError(f"changes.{i}: {name} is {'not ' * (name in out)}loaded then")
+                if change.command in ("unload", "drain"):
+                    out.add(name)
+                elif change.command == "load":
+                    out.remove(name)
             if change.of_path and change.hop > len(self.path.chain):
                 raise ValueError(f"changes.{i}.hop: no hop {change.hop}; there are 1 to {len(self.path.chain)}")
             if change.mtu and change.mtu > self.path.mtu:
                 raise ValueError(f"changes.{i}.mtu: {change.mtu} bytes are more than the path's mtu, {self.path.mtu}")
-            if change.delay is not None:
+            if change.delay is not None and change.direction:
                 direction = getattr(self.path.chain[change.hop - 1], change.direction)
                 if change.delay < max(direction.jitter, direction.reorder > 0):
                     raise ValueError(f"changes.{i}.delay: the direction's jitter or reorder needs more")
