@@ -96,7 +96,7 @@ def test_it_runs_on_the_host_and_is_covered(tree):
 COVERAGE = """
 from host import fuzz
 from test_any_host import played
-print(fuzz.branches(fuzz.controllers()["toy"], [played("toy")]).percent)
+print(fuzz.branches(fuzz.parts("toy"), [played("toy")]).percent)
 """
 
 
