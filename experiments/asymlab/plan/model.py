@@ -440,7 +440,7 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _changes_fit(self) -> Self:
         """In their order: what is loaded can be unloaded, and the path stays one that could have been written."""
-        out: set[str] = set()
+        out: set[str | None] = set()
         for i, change in sorted(enumerate(self.changes), key=lambda c: c[1].at):
             if name := change.controller:
                 if (change.command == "load") != (name in out):

@@ -56,7 +56,7 @@ def tcp(packet: bytes) -> tuple | None:
 
 
 def option(options: np.ndarray, kind: int, length: int, exid: int) -> tuple[np.ndarray, np.ndarray]:
-    """(which rows have an experimental option, RFC 6994, of this kind, length and ExID; its bytes, V-typed, of those rows)."""
+    """Experimental options, RFC 6994, of this kind, length and ExID: (the rows that have one; its bytes, of those)."""
     wanted = bytes([kind, length]) + struct.pack(">H", exid)
     found = [_find(row.tobytes(), wanted) for row in options]
     return np.array([f is not None for f in found], bool), np.array([f for f in found if f is not None], f"V{length}")

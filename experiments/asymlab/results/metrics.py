@@ -78,49 +78,54 @@ def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) 
     return np.array([jain(steps[:, i]) for i in range(n)])
 
 
+def of_flow(flow: dict, job: dict, acks, bins: np.ndarray) -> dict:
+    """Of one flow; bins: its goodput from time zero."""
+    start, end = job["measure_from_s"], job["duration_s"]
+    mine = acks[acks["flow"] == flow["id"]]
+    inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
+    before = mine["retrans"][mine["t"] < start]
+    rate = bins[round(start / (job["bin_ms"] / 1e3)) :]
+    retransmits = int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0
+    return {
+        "flow": flow["id"],
+        "controller": flow["controller"],
+        "goodput_bps": float(rate.mean()),
+        "throughput_bps": float(rate.mean() / job["payload_share"]),
+        "goodput_cv": float(rate.std() / rate.mean()) if rate.mean() > 0 else 0.0,
+        "goodput_trend": trend(rate),
+        "rtt_s": percentiles(inside["rtt_us"][inside["rtt_us"] > 0]),
+        "cwnd_mean": float(inside["cwnd"].mean()) if len(inside) else 0.0,
+        "retransmits": retransmits,
+        "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
+    }
+
+
+def of_hop(watched: dict, job: dict, marks: dict, links) -> dict:
+    """Of both directions of one hop; drops and marks are those of the queue, as tc counts them."""
+    start, end = job["measure_from_s"], job["duration_s"]
+    hop = {"name": watched["name"]}
+    for side in ("forward", "reverse"):
+        dev, rate_bps = watched[side]["dev"], watched[side]["rate_bps"]
+        before, after = (marks[mark]["qdisc"][dev] for mark in ("measure", "end"))
+        hop[side] = {
+            **link_metrics(link_window(links, dev, start, end), rate_bps, end - start),
+            **{k: after[k] - before[k] for k in ("drops", "marks") if k in after},
+        }
+    return hop
+
+
 def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
     """All metrics of a run. acks, goodput, links: structured arrays of trace.py.
 
-    throughput counts whole IP packets, goodput their payload; background_bps is what of each UDP load arrived, as IP packets. utilisation, reverse_utilisation,
-    acks_per_data_packet, forward and reverse are those of one of the `hops`: the busiest, which has the
-    highest forward utilisation.
+    throughput counts whole IP packets, goodput their payload. background_bps is the part of each UDP load that
+    arrived, as IP packets. utilisation, reverse_utilisation, acks_per_data_packet, forward and reverse are those of one
+    of the `hops`: the busiest, which has the highest forward utilisation.
     """
-    start, end, bin_s = job["measure_from_s"], job["duration_s"], job["bin_ms"] / 1e3
-    span = end - start
-    first = round(start / bin_s)
-    flows = []
+    end, bin_s = job["duration_s"], job["bin_ms"] / 1e3
+    span = end - job["measure_from_s"]
     series = np.array([goodput_bins(goodput, f["id"], end, bin_s) for f in job["flows"]])
-    for f in job["flows"]:
-        mine = acks[acks["flow"] == f["id"]]
-        inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
-        before = mine["retrans"][mine["t"] < start]
-        rate = series[f["id"], first:]
-        flows.append(
-            {
-                "flow": f["id"],
-                "controller": f["controller"],
-                "goodput_bps": float(rate.mean()),
-                "throughput_bps": float(rate.mean() / job["payload_share"]),
-                "goodput_cv": float(rate.std() / rate.mean()) if rate.mean() > 0 else 0.0,
-                "goodput_trend": trend(rate),
-                "rtt_s": percentiles(inside["rtt_us"][inside["rtt_us"] > 0]),
-                "cwnd_mean": float(inside["cwnd"].mean()) if len(inside) else 0.0,
-                "retransmits": int(inside["retrans"].max() - (before.max() if len(before) else 0))
-                if len(inside)
-                else 0,
-                "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
-            }
-        )
-    hops = []
-    for watched in job["watch"]:
-        hops.append({"name": watched["name"]})
-        for side in ("forward", "reverse"):
-            dev, rate_bps = watched[side]["dev"], watched[side]["rate_bps"]
-            before, after = (agent["marks"][mark]["qdisc"][dev] for mark in ("measure", "end"))
-            hops[-1][side] = {
-                **link_metrics(link_window(links, dev, start, end), rate_bps, span),
-                **{k: after[k] - before[k] for k in ("drops", "marks") if k in after},
-            }  # by the queue, as tc counts them
+    flows = [of_flow(f, job, acks, series[f["id"]]) for f in job["flows"]]
+    hops = [of_hop(watched, job, agent["marks"], links) for watched in job["watch"]]
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]
     acks_sent = sum(side["pure_acks"] for side in sides)

@@ -29,7 +29,8 @@ from ..paths import STORE
 from . import capture, metrics, trace
 
 KEY = re.compile("[0-9a-f]{32}")
-# What an agent may leave, and how many bytes of it. It comes from a guest, or from a worker: nothing else is taken, nor its word for where it goes.
+# The files that an agent may leave, and their greatest sizes. They come from a guest or a worker: no other is taken,
+# and none tells where it goes.
 FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30, "forward.pcap": 1 << 30, "reverse.pcap": 1 << 30}
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
 

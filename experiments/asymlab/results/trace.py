@@ -129,7 +129,7 @@ def _records(data: bytes) -> tuple[np.ndarray, np.ndarray]:
 
 
 def acks_of(file: Path | str) -> np.ndarray:
-    """The ACK records in a file that `asymcc trace -o FILE` wrote, on any machine: a row each, ports and clock as they are."""
+    """The ACK records in a file that `asymcc trace -o FILE` wrote: a row each, with that machine's ports and clock."""
     body, kind = _records(Path(file).read_bytes())
     return body[kind == 1].view(ACK)
 
@@ -210,7 +210,7 @@ def decode(state: np.ndarray, flows: list[dict], controllers: dict[str, dict]) -
 
 def write(tables: dict[str, np.ndarray], folder: Path) -> None:
     for name, rows in tables.items():
-        columns = {c: np.ascontiguousarray(rows[c]) for c in rows.dtype.names}
+        columns = {c: np.ascontiguousarray(rows[c]) for c in rows.dtype.names or ()}
         pq.write_table(pa.table(columns), folder / f"{name}.parquet", compression="zstd")
 
 

@@ -30,7 +30,14 @@ def execute_on_host(task: Task) -> store.Run:
         env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
         began = time.monotonic()
         p = subprocess.Popen(
-            [*"setpriv --pdeathsig TERM".split(), sys.executable, "-P", "-m", agent.__name__, str(job), str(out), str(BUILD)],
+            [
+                *"setpriv --pdeathsig TERM".split(),
+                sys.executable,
+                "-P",
+                "-m",
+                agent.__name__,
+                *map(str, (job, out, BUILD)),
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
