@@ -1,25 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#
-#   make experiments   set up what is missing, run the experiments, write the report
-#   make test          set up what is missing, run all tests
-#   make check-clients curl, ssh and a browser over an asymmetric path, 1000 connections, 200 loads: each controller, as root
-#   make fuzz          the controllers on input that coverage guides, FUZZ_SECONDS long; SEED=... repeats, REPLAY=FILE one failure
-#   make explore       COUNT random paths of SEED, with all that must hold in each; what breaks is made small
-#   make fuzz-loader   what asymcc reads: objects, answers by netlink, state files; FUZZ_SECONDS in all, and how many inputs that were
-#   make faults        each command of asymcc with a fault at each of its system calls, as root; FAULTS="--part 1/4" a part
-#   make fuzz-scenarios scenario files at random, SCENARIOS=100000 of them: one line, or a job that fits together
-#   make attack        peers that misbehave, toward each controller at length, as root, and how far each got
-#   make soak          10^7 ACKs and 10,000 connections of each controller, 10,000 loads (SOAK_ACKS, ...), as root: is anything left?
-#   make check-kernels each controller on Linux 6.1, 6.12, the newest packaged and (as root) this one, as KTAP; FRESH=1 repeats runs;
-#                      NAMES="fast fusion" and KERNELS="6.1 6.12" of them only
-#   make build         controllers and loader only
-#   make install       what is built, under PREFIX=/usr/local (and DESTDIR); `make uninstall` takes it away
-#   make deb           a Debian package, build/asymcc_VERSION_ARCH.deb; `make check-package` tries it on clean systems
+# `make help` tells the goals: their `##` comments. V=1 shows each command.
 
 B := build
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' $(1) "$(2)")
 
 KERNEL ?= 6.12
 SUITE ?=
@@ -54,21 +40,31 @@ BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-init
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
 override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(CURDIR)=.
+VERSION := $(file <VERSION)
 
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/*.bpf.c bpf/rivals/*.bpf.c)))
-LOADER := $(filter-out %.bpf.c,$(wildcard loader/*.c loader/commands/*.c))
+LOADER := $(patsubst %.c,$(B)/%.o,$(filter-out %.bpf.c,$(wildcard loader/*.c loader/commands/*.c)))
 ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)/manifest.json
 TEST_KERNELS := 6.1 6.12
+REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,build.py cpio.py kernel.py qemu.py)
 
-.PHONY: all build deps image experiments test test-images check-kernels fuzz explore lock clean install uninstall deb check-package check-clients fuzz-loader faults fuzz-scenarios attack soak
+.PHONY: all build deps image test-images experiments test lint format check-clients check-kernels check-package explore \
+	fuzz fuzz-loader fuzz-scenarios faults attack soak install uninstall deb lock clean help
 .DELETE_ON_ERROR:
 
 all: build
 
+# --- each sets up what is missing --------------------------------------------------------
+experiments: build $(IMAGE) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set
+	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
+
+test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## run all tests
+	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder tests
+
 # --- what must be installed: as root through apt, else the line to run --------------------
-deps: $(B)/.deps
+deps: $(B)/.deps ## install the packages that the others need, or say which
 
 $(B)/.deps: WANTED := $(PACKAGES)
 $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
@@ -99,20 +95,25 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc ## controllers and loader only
 
 vpath %.bpf.c bpf bpf/rivals loader
 
 $(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h Makefile | $(B)/.deps
+	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
-$(B)/asymcc: $(LOADER) $(wildcard loader/*.h) Makefile | $(B)/.deps
+$(B)/loader/%.o: loader/%.c $(wildcard loader/*.h) VERSION Makefile | $(B)/.deps
+	$(call say,CC,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -DASYMCC_VERSION='"$(VERSION)"' -c $< -o $@
+
+$(B)/asymcc: $(LOADER)
+	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
 
-# What the verifier shall refuse, tests/verifier: for tests alone.
-REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
-
+# What the verifier shall refuse: for tests alone.
 $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
+	$(call say,BPF,$@)
 	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
 
 # --- installation -------------------------------------------------------------------------
@@ -120,7 +121,7 @@ INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader
 IN = $(DESTDIR)$(PREFIX)
 
 # Builds nothing: what root installs is what the user built.
-install:
+install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before it
 	$(Q)$(MAKE) --no-print-directory -q build 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
 	$(Q)install -Dm 755 $(B)/asymcc $(IN)/sbin/asymcc
 	$(Q)install -Dm 644 -t $(IN)/lib/asymcc $(INSTALLED)
@@ -131,76 +132,94 @@ install:
 		| install -m 644 /dev/stdin $(IN)/lib/systemd/system/asymcc@.service
 	$(Q)install -Dm 644 -t $(DESTDIR)$(SYSCONFDIR)/asymcc packaging/NAME.conf.example
 
-uninstall:
+uninstall: ## and take it away
 	$(Q)rm -f $(IN)/sbin/asymcc $(IN)/share/man/man8/asymcc.8 $(IN)/share/bash-completion/completions/asymcc \
 		$(IN)/lib/systemd/system/asymcc@.service $(DESTDIR)$(SYSCONFDIR)/asymcc/NAME.conf.example
 	$(Q)rm -rf $(IN)/lib/asymcc
 	$(Q)rmdir $(DESTDIR)$(SYSCONFDIR)/asymcc 2>/dev/null || true
 
-deb: build $(B)/.deps-deb
+deb: build $(B)/.deps-deb ## a Debian package, build/asymcc_VERSION_ARCH.deb
 	$(Q)rm -rf $(DEBS)/deb
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(DEBS))/deb PREFIX=/usr SYSCONFDIR=/etc
 	$(Q)packaging/deb.sh $(abspath $(DEBS))/deb && rm -rf $(DEBS)/deb
 
-check-package: deb $(B)/.deps-check
+check-package: deb $(B)/.deps-check ## try that package on clean systems
 	$(Q)packaging/check.sh
 
 # --- the lab ------------------------------------------------------------------------------
 $(ASYMLAB): requirements.lock | $(B)/.deps
 	$(Q)[ -x $(B)/venv/bin/python ] || /usr/bin/python3 -m venv $(B)/venv
-	$(Q)echo "installing Python packages"
+	$(call say,PIP,$<)
 	$(Q)$(B)/venv/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $<
 	$(Q)echo "$(CURDIR)/experiments" >"$$($(B)/venv/bin/python -c 'import site; print(site.getsitepackages()[0])')/asymlab.pth"
 	$(Q)printf '#!%s\nfrom asymlab.cli import main\nmain()\n' "$(CURDIR)/$(B)/venv/bin/python" >$@ && chmod +x $@
 
-lock:
-	$(Q)python3 -m venv $(B)/lock && $(B)/lock/bin/pip install -q pip-tools
-	$(Q)$(B)/lock/bin/pip-compile -q --extra test --generate-hashes --no-emit-index-url --no-emit-find-links \
-		--strip-extras --no-header -o requirements.lock pyproject.toml
-
-image: $(IMAGE)
+image: $(IMAGE) ## the guest of Linux KERNEL [6.12], which the lab boots
 
 $(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
+	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --kernel $*
-
-experiments: build $(IMAGE) $(ASYMLAB)
-	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
 test-images: $(TEST_KERNELS:%=$(B)/image/%/manifest.json)
 
-test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB)
-	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder tests
+# --- tests --------------------------------------------------------------------------------
+C_SOURCES := $(wildcard $(foreach d,bpf bpf/* loader loader/*,$(d)/*.c $(d)/*.h))
+RUFF := $(B)/venv/bin/ruff
+CLANG_FORMAT := $(B)/venv/bin/clang-format
 
-check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB)
-	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py
+lint: $(ASYMLAB) ## look at the sources: style of C and Python, types
+	$(call say,LINT,C)
+	$(Q)$(CLANG_FORMAT) --dry-run -Werror $(C_SOURCES)
+	$(call say,LINT,Python)
+	$(Q)$(RUFF) check -q && $(RUFF) format -q --check
+	$(call say,LINT,types)
+	$(Q)$(B)/venv/bin/mypy --no-error-summary
 
-check-kernels: build $(REFUSED) $(ASYMLAB)
+format: $(ASYMLAB) ## write the sources in that style
+	$(Q)$(CLANG_FORMAT) -i $(C_SOURCES)
+	$(Q)$(RUFF) check -q --fix --exit-zero && $(RUFF) format -q
+
+check-kernels: build $(REFUSED) $(ASYMLAB) ## each controller on several Linux; NAMES="fast ..." KERNELS="6.1 ..." FRESH=1
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(KERNELS:%=--kernel %) $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
-fuzz: $(B)/.deps-fuzz $(ASYMLAB)
+check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root
+	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py
+
+explore: build $(IMAGE) $(ASYMLAB) ## judge random paths: COUNT [100] of SEED; a failure is made small
+	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
+
+fuzz: $(B)/.deps-fuzz $(ASYMLAB) ## random input for the controllers, FUZZ_SECONDS [300]; SEED=..., REPLAY=FILE
 	$(Q)PYTHONPATH=tests/algorithms $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \
 		$(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
-explore: build $(IMAGE) $(ASYMLAB)
-	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
-
-fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB)
+fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB) ## random objects, netlink answers and state files for asymcc, FUZZ_SECONDS
 	$(Q)PYTHONPATH=tests/loader $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
 
-faults: build $(B)/.deps-test $(ASYMLAB)
-	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python -m faults $(FAULTS)
-
 # Trees and bare texts, half each.
-fuzz-scenarios: $(ASYMLAB)
+fuzz-scenarios: $(ASYMLAB) ## random scenario files, SCENARIOS [100000]
 	$(Q)SCENARIOS=$$(( $(SCENARIOS) / 2 )) $(B)/venv/bin/python -m pytest -q -s tests/lab/test_scenario_fuzz.py
 
-attack: build $(ASYMLAB)
+faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails once, as root; FAULTS="--part 1/4"
+	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python -m faults $(FAULTS)
+
+attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
 
-soak: build $(IMAGE) $(ASYMLAB)
+soak: build $(IMAGE) $(ASYMLAB) ## SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS, as root: is anything left behind?
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
 		$(B)/venv/bin/python tests/live/soak.py $${what%=*} $${what#*=}; done
 	$(Q)$(B)/venv/bin/python tests/live/soak.py hours
 
-clean:
+# --- the tree -----------------------------------------------------------------------------
+lock: ## renew requirements.lock from pyproject.toml
+	$(Q)python3 -m venv $(B)/lock && $(B)/lock/bin/pip install -q pip-tools
+	$(Q)$(B)/lock/bin/pip-compile -q --extra test --extra lint --generate-hashes --no-emit-index-url --no-emit-find-links \
+		--strip-extras --no-header -o requirements.lock pyproject.toml
+
+clean: ## remove build/
 	$(Q)rm -rf $(B)
+
+help: ## this list
+	@awk '/^# --- / { title = $$0; gsub(/^# --- |:.*| -*$$/, "", title) } \
+		/^[a-z-]+:.*## / { name = $$1; sub(/:.*/, "", name); sub(/.*## /, ""); \
+			if (title) printf "\n%s\n", title; title = ""; printf "  make %-15s %s\n", name, $$0 }' Makefile

@@ -8,10 +8,6 @@
 
 #include "args.h"
 
-#ifndef ASYMCC_VERSION
-#define ASYMCC_VERSION "0.1.0"
-#endif
-
 /* An option; or, without a name, a word. */
 struct opt {
 	const char *name;

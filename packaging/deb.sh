@@ -7,7 +7,7 @@ set -eu -o pipefail
 umask 022
 root=$1
 src=$(cd "$(dirname "$0")" && pwd)
-version=$("$root/usr/sbin/asymcc" --version | cut -d' ' -f2)
+version=$(cat "$src/../VERSION")
 arch=$(dpkg --print-architecture)
 maintainer="asymcc authors <asymcc@packages.invalid>"
 : "${SOURCE_DATE_EPOCH:=$(git -C "$src" log -1 --format=%ct 2>/dev/null || stat -c %Y "$src/../LICENSE")}"

@@ -23,6 +23,7 @@ FILES = {
 }
 PARTS = (
     "Makefile",
+    "VERSION",
     "pyproject.toml",
     "requirements.lock",
     "bpf",
@@ -31,7 +32,7 @@ PARTS = (
     "tests",
     "docs/kernels.json",
 )
-BUILT = (".deps", "asymcc", "verifier", "*.bpf.o", "image/6.12")  # as it is: only the toy is new
+BUILT = (".deps", "asymcc", "loader", "verifier", "*.bpf.o", "image/6.12")  # as it is: only the toy is new
 SCENARIO = """\
 title = "The toy on its own"
 id = "TOY"
