@@ -38,10 +38,12 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 TUNABLE(u32, alpha, 1000, 1, 65536, "packets", "backlog a flow keeps in the path's queues (eq. 2)");
 PARAM(u32, alpha_mode, 0, 0, 1, "-", "0: constant alpha; 1: 8, 20 or 200 by rate (< 10, < 100, >= 100 Mbit/s) [I]");
 TUNABLE(u32, gamma_q8, 128, 1, 256, "1/256", "gain of one update (gamma of eq. 2), 256 = 1");
-PARAM(u32, eta_max_q16, 16384, 1, 65536, "1/65536", "largest weight of one RTT sample; 16384 = 1/4 [I], 256 = 1/256 [N]");
+PARAM(u32, eta_max_q16, 16384, 1, 65536, "1/65536",
+      "largest weight of one RTT sample; 16384 = 1/4 [I], 256 = 1/256 [N]");
 TUNABLE(u32, update_rtts, 1, 1, 16, "RTT", "round trips between updates; 1 [I], 2 in later [N]");
 PARAM(u32, update_us, 0, 0, 10000000, "us", "fixed time between updates instead, 10000 in [N]; 0: count RTTs");
-PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us", "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
+PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us",
+      "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
@@ -144,8 +146,7 @@ static inline void step(struct fast *f, u32 acked)
 {
 	bool up = f->step_to_q8 > f->step_from_q8;
 	u64 whole = up ? f->step_to_q8 - f->step_from_q8 : f->step_from_q8 - f->step_to_q8;
-	u64 left = up ? max(f->step_to_q8, f->w_q8) - f->w_q8
-		      : f->w_q8 - min(f->step_to_q8, f->w_q8);
+	u64 left = up ? max(f->step_to_q8, f->w_q8) - f->w_q8 : f->w_q8 - min(f->step_to_q8, f->w_q8);
 	/* whole * acked <= 2^28 * 2^20; one packet more than the share, so that rounding ends it */
 	u64 move = mul_div(whole, min(acked, W_MAX), f->step_from_q8 >> Q8) + 1;
 

@@ -64,11 +64,14 @@ TUNABLE(u32, cathresh, 2, 1, 1024, "packets", "added queue that makes a signal (
 PARAM(u32, eta_q8, 128, 1, 255, "1/256", "weight of the old sftt in (4)");
 PARAM(u32, ftt_norm, 1, 0, 1, "-", "1: L has gain 1 whatever eta is; 0: literal (4)");
 PARAM(u32, q_mode, 1, 0, 2, "-", "Q is the 0: net sum of L, 1: sum of rises, 2: sum, not below 0");
-TUNABLE(u32, signal_hold, 1, 0, 4, "rounds", "after a cut in congestion avoidance, further signals are old news; 0: literal [P]");
+TUNABLE(u32, signal_hold, 1, 0, 4, "rounds",
+	"after a cut in congestion avoidance, further signals are old news; 0: literal [P]");
 TUNABLE(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
-PARAM(u32, nack_dup, 1, 1, 16, "ACKs", "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
+PARAM(u32, nack_dup, 1, 1, 16, "ACKs",
+      "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
-PARAM(u32, hello, 0, 0, 1, "-", "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");
+PARAM(u32, hello, 0, 0, 1, "-",
+      "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");
 
 COUNTER(flows, "connections started, receivers' too");
 COUNTER(peers, "connections whose other end said that it is a Formosa receiver");
@@ -156,20 +159,18 @@ static inline void slow_start(struct formosa *f, u32 acked)
  * A round is over when what it sent first is acknowledged. Behind a gap the cumulative ACK stands
  * still: then when the receiver names the round, or, where its option finds no room, by time.
  */
-static inline bool formosa_round_over(const struct formosa *f, const struct tcp_sock *tp,
-				      const struct wire *w)
+static inline bool formosa_round_over(const struct formosa *f, const struct tcp_sock *tp, const struct wire *w)
 {
 	if (round_over(&f->s, tp))
 		return true;
 	if (!(tp->sacked_out | tp->lost_out) || tp->delivered == f->delivered_round)
 		return false;
-	return w->echo == w->round ||
-	       tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
+	return w->echo == w->round || tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
 }
 
 /* The peer answers once a round. */
-static inline void law_by_rounds(struct formosa *f, const struct tcp_sock *tp,
-				 const struct inet_connection_sock *icsk, struct wire *w)
+static inline void
+law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_connection_sock *icsk, struct wire *w)
 {
 	u8 state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
 	u32 carried = tp->delivered - f->delivered_round, was = f->w;
@@ -204,8 +205,7 @@ static inline void law_by_rounds(struct formosa *f, const struct tcp_sock *tp,
 }
 
 /* The window that lets out what is left of this round's W. */
-static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_sock *tp,
-				   const struct wire *w)
+static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_sock *tp, const struct wire *w)
 {
 	u32 sent = tp->data_segs_out - w->segs, flight = packets_in_flight(tp);
 	u64 cwnd = (u64)flight + (f->w > sent ? f->w - sent : 0);
@@ -220,8 +220,8 @@ static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_soc
 /* --- the same toward any peer: ACK clocking, delay by timestamps ------------------------------ */
 
 /* At the end of a round: is there a signal? A change within a tick is none. */
-static inline bool timestamp_round(struct timestamps *t, const struct formosa *f,
-				   const struct tcp_sock *tp, u32 carried)
+static inline bool
+timestamp_round(struct timestamps *t, const struct formosa *f, const struct tcp_sock *tp, u32 carried)
 {
 	s64 change = t->x_min - t->x_held, tick = max(t->tick_us, 1000);
 
@@ -234,8 +234,8 @@ static inline bool timestamp_round(struct timestamps *t, const struct formosa *f
 	return estimate_round(&t->out, f->srtt_us);
 }
 
-static inline void law_by_acks(struct formosa *f, const struct tcp_sock *tp,
-			       const struct inet_connection_sock *icsk, struct wire *w)
+static inline void
+law_by_acks(struct formosa *f, const struct tcp_sock *tp, const struct inet_connection_sock *icsk, struct wire *w)
 {
 	u32 acked = tp->delivered - f->delivered, carried = tp->delivered - f->delivered_round;
 	bool starting = f->w < f->ssthresh;
@@ -313,8 +313,8 @@ void BPF_PROG(formosa_pkts_acked, struct sock *sk, const struct ack_sample *samp
 	 * The RTT is that of the flagged packet, which an ACK covers last. Not so of one that closes gaps, nor,
 	 * with a probe out beyond W, of one that does not cover that: they tell how long we waited.
 	 */
-	if (sends_options(w) && (in_recovery(inet_csk(sk)) ||
-				 (tp->packets_out && tp->data_segs_out - w->segs > w->budget)))
+	if (sends_options(w) &&
+	    (in_recovery(inet_csk(sk)) || (tp->packets_out && tp->data_segs_out - w->segs > w->budget)))
 		return;
 	if (!rtt_sample(&f->s, tp, sample, 0))
 		return;
@@ -525,7 +525,7 @@ SEC("sockops")
 int formosa_sockops(struct bpf_sock_ops *ops)
 {
 	switch (ops->op) {
-	WIRE_CASES(ops, greets, speak)
+		WIRE_CASES(ops, greets, speak)
 	}
 	return 1;
 }

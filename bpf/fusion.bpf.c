@@ -43,7 +43,8 @@ TUNABLE(u32, dmin_alpha_us, 4000, 100, 1000000, "us", "queueing delay that alpha
 TUNABLE(u32, dmin_winc_us, 1000, 100, 1000000, "us", "queueing delay that one round's increase stands for (eq. 3)");
 TUNABLE(u32, upper_mult, 3, 1, 16, "alpha", "diff above this many alpha lowers the window (eq. 4)");
 PARAM(u32, b_mode, 0, 0, 1, "-", "B of eq. 3: 0 averaged rate of the rounds, 1 largest of the last 5 to 10");
-PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
+PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
+      "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");

@@ -39,7 +39,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, n_queue, 3, 1, 1024, "packets", "N_queue of (1): what a flow may keep in queues");
 PARAM(u32, bound_mode, 1, 0, 1, "-", "0: Bound is (1); 1: and twice the window while less than a packet is queued");
-PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which T is forgotten, for paths that change; 0: never, as in the paper");
+PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
+      "age at which T is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
@@ -165,8 +166,7 @@ void BPF_PROG(pseudorate_pkts_acked, struct sock *sk, const struct ack_sample *s
 {
 	struct pseudorate *p = inet_csk_ca(sk);
 
-	if (rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s) &&
-	    (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt))
+	if (rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s) && (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt))
 		p->cycle_rtt = p->s.rtt_last;
 }
 

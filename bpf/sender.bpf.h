@@ -53,8 +53,7 @@ static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
  */
 static __always_inline bool may_grow(const struct tcp_sock *tp)
 {
-	return is_cwnd_limited(tp) ||
-	       (tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out);
+	return is_cwnd_limited(tp) || (tp->snd_cwnd < tp->snd_ssthresh && tp->snd_cwnd < 2 * tp->max_packets_out);
 }
 
 /* Is the stack repairing losses, or reducing? Then what was measured is not the path at work. */
@@ -131,8 +130,7 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
  * empty network. What was being measured then measures the application. Before the first ACK
  * there is nothing to forget: the first round begins with the first packet.
  */
-static __always_inline bool
-idle_ended(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
+static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
 {
 	if (ev == CA_EVENT_TX_START && !s->ack_stamp)
 		s->round_stamp = tp->tcp_mstamp;

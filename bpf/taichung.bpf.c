@@ -41,11 +41,13 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
-PARAM(u32, filter_mode, 1, 0, 2, "-", "Fig. 2's filter: 0 none, 1 as above, 2 with average and sample the other way round");
+PARAM(u32, filter_mode, 1, 0, 2, "-",
+      "Fig. 2's filter: 0 none, 1 as above, 2 with average and sample the other way round");
 PARAM(u32, net_mode, 0, 0, 1, "-", "ssthresh_net: 0 the product of (10), 1 the sum that Fig. 2 shows");
 PARAM(u32, skip_first_gap, 1, 0, 1, "-", "1: the first gap of a round is no sample");
 TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; RTTmin / 256 if that is more");
-PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s", "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
+PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
+      "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");

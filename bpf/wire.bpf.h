@@ -20,9 +20,19 @@
 #include <bpf/bpf_endian.h>
 
 enum {
-	WRITE = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG, PARSE = BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
-	IPPROTO_TCP_ = 6, TCP_CONGESTION_ = 13, TCP_SAVE_SYN_ = 27, TCPOPT_SACK = 5,
-	ENOSPC = 28, FIN = 1, SYN = 2, RST = 4, ACK = 16, ECE = 64, CE = 3,
+	WRITE = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG,
+	PARSE = BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
+	IPPROTO_TCP_ = 6,
+	TCP_CONGESTION_ = 13,
+	TCP_SAVE_SYN_ = 27,
+	TCPOPT_SACK = 5,
+	ENOSPC = 28,
+	FIN = 1,
+	SYN = 2,
+	RST = 4,
+	ACK = 16,
+	ECE = 64,
+	CE = 3,
 };
 
 #define OPTION_KIND 253 /* experimental options (RFC 6994): a 16-bit ExID follows the length */
@@ -192,8 +202,7 @@ static inline bool hello_due(struct bpf_sock_ops *ops)
 	struct tcp_sock *tp;
 
 	if (ops->skb_tcp_flags & ACK)
-		return ops->args[0] != BPF_WRITE_HDR_TCP_SYNACK_COOKIE &&
-		       says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN);
+		return ops->args[0] != BPF_WRITE_HDR_TCP_SYNACK_COOKIE && says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN);
 	tp = tcp_of(ops);
 	return tp && ((struct inet_connection_sock *)tp)->icsk_retransmits < 2 && greets(ops);
 }
@@ -231,34 +240,34 @@ static __always_inline bool wrote_hello(struct bpf_sock_ops *ops, const struct h
 }
 
 /* established: what follows where both ends have said hello; speak(), or a function that may call it. */
-#define WIRE_CASES(ops, greets, established)                                                      \
-	case BPF_SOCK_OPS_TCP_LISTEN_CB:                                                          \
-		listens(ops);                                                                     \
-		break;                                                                            \
-	case BPF_SOCK_OPS_TCP_CONNECT_CB:                                                         \
-		if (ops->sk) /* a socket that is connected anew */                                \
-			bpf_sk_storage_delete(&wires, ops->sk);                                   \
-		break;                                                                            \
+#define WIRE_CASES(ops, greets, established) \
+	case BPF_SOCK_OPS_TCP_LISTEN_CB: \
+		listens(ops); \
+		break; \
+	case BPF_SOCK_OPS_TCP_CONNECT_CB: \
+		if (ops->sk) /* a socket that is connected anew */ \
+			bpf_sk_storage_delete(&wires, ops->sk); \
+		break; \
 	case BPF_SOCK_OPS_TIMEOUT_INIT: /* of a SYN that will leave: a route, too, has given its controller by now */ \
-		if (greets(ops))                                                                  \
-			callbacks(ops, WRITE);                                                    \
-		break;                                                                            \
-	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:                                                  \
-		if (greets(ops) && says_hello(ops, 0))                                            \
-			established(ops);                                                         \
-		break;                                                                            \
-	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:                                                 \
-		if (may_receive(ops) && says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN))                \
-			established(ops);                                                         \
-		break;                                                                            \
-	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:                                                         \
-		reserve(ops);                                                                     \
-		break;                                                                            \
-	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:                                                       \
-		write(ops);                                                                       \
-		break;                                                                            \
-	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB:                                                       \
-		parse(ops);                                                                       \
+		if (greets(ops)) \
+			callbacks(ops, WRITE); \
+		break; \
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB: \
+		if (greets(ops) && says_hello(ops, 0)) \
+			established(ops); \
+		break; \
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB: \
+		if (may_receive(ops) && says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN)) \
+			established(ops); \
+		break; \
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB: \
+		reserve(ops); \
+		break; \
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB: \
+		write(ops); \
+		break; \
+	case BPF_SOCK_OPS_PARSE_HDR_OPT_CB: \
+		parse(ops); \
 		break;
 
 #endif

@@ -21,8 +21,9 @@ bool is_name(const char *s)
 int name_parse(const char **name, const char *option, const char *text)
 {
 	*name = text;
-	return is_name(text) ? 0 : fail("%s \"%s\": expected 1 to %d letters, digits, '_', '.' and '-'", option, text,
-					CC_NAME_LEN - 1);
+	return is_name(text) ? 0
+			     : fail("%s \"%s\": expected 1 to %d letters, digits, '_', '.' and '-'", option, text,
+				    CC_NAME_LEN - 1);
 }
 
 int integer_parse(long long *n, const char *text, int base, long long min, long long max)
@@ -60,15 +61,14 @@ int assignment_parse(const struct vars *vars, const char *owner, const char *opt
 	if (!*v) {
 		for (int i = 0; i < vars->nr && n < sizeof(list) - 80; i++)
 			n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", vars->var[i].name);
-		return fail("%s has no parameter %.*s; it has: %s", owner, (int)(eq - assignment), assignment,
-			    list);
+		return fail("%s has no parameter %.*s; it has: %s", owner, (int)(eq - assignment), assignment, list);
 	}
 	err = integer_parse(value, eq + 1, 0, (*v)->min, (*v)->max);
 	if (err == -EINVAL || isspace((unsigned char)eq[1]))
 		return fail("%s%s: \"%s\" is not an integer", option, assignment, eq + 1);
 	if (err)
-		return fail("%s%s: out of range, %s takes %lld to %lld %s", option, assignment, (*v)->name,
-			    (*v)->min, (*v)->max, (*v)->unit);
+		return fail("%s%s: out of range, %s takes %lld to %lld %s", option, assignment, (*v)->name, (*v)->min,
+			    (*v)->max, (*v)->unit);
 	return 0;
 }
 

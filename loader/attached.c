@@ -25,8 +25,7 @@ static const struct kind kinds[] = {
 const struct kind *kind_of(const struct bpf_program *p)
 {
 	for (int i = 0; i < NR_KINDS; i++)
-		if (bpf_program__type(p) == kinds[i].type &&
-		    bpf_program__expected_attach_type(p) == kinds[i].attach)
+		if (bpf_program__type(p) == kinds[i].type && bpf_program__expected_attach_type(p) == kinds[i].attach)
 			return &kinds[i];
 	return NULL;
 }
@@ -211,8 +210,7 @@ const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, cons
 	while (*i < all->nr) {
 		const struct attached *a = &all->at[(*i)++];
 
-		if ((!btf_id || a->btf_id == btf_id) && (!owner || !strcmp(a->owner, owner)) &&
-		    strcmp(a->cgroup, last))
+		if ((!btf_id || a->btf_id == btf_id) && (!owner || !strcmp(a->owner, owner)) && strcmp(a->cgroup, last))
 			return a->cgroup;
 	}
 	return NULL;

@@ -41,7 +41,8 @@ int halves_open(struct halves *h, const struct object *o, const char *path)
 	if (fd < 0)
 		return fail("cannot load %s: its cgroup programs need a cgroup2, and none is mounted: mount one (mount "
 			    "-t cgroup2 none DIR), or register the sender alone (bpftool struct_ops register "
-			    "%s.bpf.o)", o->ops_name, bpf_object__name(o->bpf));
+			    "%s.bpf.o)",
+			    o->ops_name, bpf_object__name(o->bpf));
 	close(fd);
 	if (!path)
 		path = root;
@@ -75,7 +76,8 @@ int halves_check(const struct halves *h, const struct object *o, const struct at
 		return 0;
 	if (vars_offset_of(o->btf, "asymcc_name") < 0)
 		return fail("cannot load %s: its cgroup programs could not be told from others': they need a `const "
-			    "volatile char asymcc_name[%d]`", o->ops_name, CC_NAME_LEN);
+			    "volatile char asymcc_name[%d]`",
+			    o->ops_name, CC_NAME_LEN);
 	err = attachments_near(&there, h->fd, h->cgroup);
 	for (int i = 0; !err && i < there.nr; i++) {
 		const struct attached *a = &there.at[i];
@@ -94,7 +96,8 @@ static int fail_attach(const struct halves *h, const struct object *o, const cha
 {
 	if (err == EPERM)
 		return fail("cannot load %s: %s does not go into %s: a program there or above admits no other "
-			    "(`bpftool cgroup tree` shows it)", o->ops_name, prog, h->cgroup);
+			    "(`bpftool cgroup tree` shows it)",
+			    o->ops_name, prog, h->cgroup);
 	return fail("cannot load %s: %s does not go into %s: %s", o->ops_name, prog, h->cgroup,
 		    err == E2BIG ? "the cgroup is full" : strerror(err));
 }

@@ -17,16 +17,18 @@
 #define EXIT_USAGE 2
 
 const struct command *const commands[] = {
-	&cmd_list, &cmd_load, &cmd_show, &cmd_set, &cmd_use, &cmd_unuse, &cmd_unload, &cmd_top, &cmd_trace, &cmd_doctor,
-	&cmd_completion, &cmd_manual, NULL,
+	&cmd_list, &cmd_load,  &cmd_show,   &cmd_set,        &cmd_use,    &cmd_unuse, &cmd_unload,
+	&cmd_top,  &cmd_trace, &cmd_doctor, &cmd_completion, &cmd_manual, NULL,
 };
 
 static const char *objects;
 static bool verbose;
 
 const struct opt common[] = {
-	{ "objects", 'O', "DIR", "folder of the objects (else $ASYMCC_OBJECTS; the folder of asymcc if it holds some; "
-	  INSTALLED " from there)", .text = &objects },
+	{ "objects", 'O', "DIR",
+	  "folder of the objects (else $ASYMCC_OBJECTS; the folder of asymcc if it holds some; " INSTALLED
+	  " from there)",
+	  .text = &objects },
 	{ "verbose", 'v', NULL, "libbpf's messages and the verifier's log", .flag = &verbose },
 	{ "help", 'h', NULL, "this text", .flag = NULL },
 	{ "version", 'V', NULL, "version", .flag = NULL },
@@ -78,8 +80,9 @@ static void describe(const struct opt *const *list, int nr, const struct command
 {
 	shorts += sprintf(shorts, c ? ":" : "+:"); /* without a command, stop at the first word: it is the command */
 	for (int i = 0; i < nr; i++) {
-		longs[i] = (struct option){ list[i]->name, list[i]->arg ? required_argument : no_argument, NULL,
-					    list[i]->key };
+		longs[i] = (struct option){
+			list[i]->name, list[i]->arg ? required_argument : no_argument, NULL, list[i]->key
+		};
 		shorts += sprintf(shorts, "%c%s", list[i]->key, list[i]->arg ? ":" : "");
 	}
 }

@@ -60,8 +60,8 @@ static int outcome(const struct nlmsghdr *h)
 	return err > 0 ? -EBADMSG : err;
 }
 
-int netlink_parse(const void *buf, size_t size, const struct nlmsghdr *request, const struct answer *a, bool *last,
-		  bool *torn)
+int netlink_parse(
+	const void *buf, size_t size, const struct nlmsghdr *request, const struct answer *a, bool *last, bool *torn)
 {
 	const struct nlmsghdr *h = buf;
 	int err = 0, left = size;

@@ -30,8 +30,8 @@ struct answer {
 int netlink_ask(int fd, struct nlmsghdr *request, const struct answer *a);
 
 /* The messages in a buffer. `last`: the answer is complete; `torn`: what it tells changed meanwhile. */
-int netlink_parse(const void *buf, size_t size, const struct nlmsghdr *request, const struct answer *a, bool *last,
-		  bool *torn);
+int netlink_parse(
+	const void *buf, size_t size, const struct nlmsghdr *request, const struct answer *a, bool *last, bool *torn);
 
 /* Questions that are asked more than so many seconds from now, or take as long, are given up; 0: none is. */
 void netlink_limit(unsigned int seconds);

@@ -389,8 +389,8 @@ int object_open_controller(struct object *o, const char *name, const char *alias
 	if (object_open(o, name, alias))
 		return -1;
 	if (!o->ops)
-		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section "
-			    OPS_SECTION, object_dir(), name);
+		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section " OPS_SECTION,
+			    object_dir(), name);
 	if (!*o->ops_name || !is_plain(o->ops_name))
 		return fail("%s/%s" SUFFIX ": the name of its controller is damaged", object_dir(), name);
 	/* so that programs outside the struct_ops know which controller is theirs */
@@ -435,10 +435,12 @@ static int fail_register(const struct object *o, int err)
 {
 	if (err == -EEXIST)
 		return fail("cannot register %s: the kernel has a congestion control of that name; choose another with "
-			    "--as", o->ops_name);
+			    "--as",
+			    o->ops_name);
 	if (err == -EINVAL)
 		return fail("cannot register %s: the kernel refuses its ops: ssthresh, undo_cwnd and one of cong_avoid "
-			    "and cong_control are required", o->ops_name);
+			    "and cong_control are required",
+			    o->ops_name);
 	return fail("cannot register %s: %s", o->ops_name, strerror(-err));
 }
 

@@ -17,8 +17,9 @@
 enum { STATE_INIT, STATE_INUSE, STATE_TOBEFREE, STATE_READY }; /* enum bpf_struct_ops_state */
 
 /* Byte offset of a member, and the type it has. */
-static int locate(const struct btf *btf, const struct btf_type *type, const char *name,
-		  unsigned int *offset, const struct btf_type **found)
+static int
+locate(const struct btf *btf, const struct btf_type *type, const char *name, unsigned int *offset,
+       const struct btf_type **found)
 {
 	const struct btf_member *m = type ? btf_member_find(btf, type, name) : NULL;
 
@@ -36,13 +37,15 @@ int registry_layout(struct registry *r, char *why, size_t size)
 	memset(r, 0, sizeof(*r));
 	r->kernel = btf__load_vmlinux_btf();
 	if (!r->kernel) {
-		snprintf(why, size, "this kernel gives no BTF (/sys/kernel/btf/vmlinux): "
+		snprintf(why, size,
+			 "this kernel gives no BTF (/sys/kernel/btf/vmlinux): "
 			 "it needs CONFIG_DEBUG_INFO_BTF=y");
 		return -1;
 	}
 	r->value_id = btf__find_by_name_kind(r->kernel, VALUE_TYPE, BTF_KIND_STRUCT);
 	if (r->value_id < 0) {
-		snprintf(why, size, "this kernel takes no congestion control from BPF (no struct " VALUE_TYPE
+		snprintf(why, size,
+			 "this kernel takes no congestion control from BPF (no struct " VALUE_TYPE
 			 "): it needs 5.6 or later with CONFIG_BPF_JIT=y");
 		return -1;
 	}
@@ -153,8 +156,7 @@ struct registered *registry_find(const struct registry *r, const char *name)
 	return found;
 }
 
-const char *registry_missing(const struct registry *r, const struct btf *btf,
-			     const struct btf_type *type)
+const char *registry_missing(const struct registry *r, const struct btf *btf, const struct btf_type *type)
 {
 	const struct btf_member *m = btf_members(type);
 
@@ -217,8 +219,9 @@ int registry_load(struct bpf_object *o)
 
 const char *registry_load_error(int err)
 {
-	return err == -ENOTSUPP ? "this kernel does not support it" :
-	       err == -ENODATA ? "the kernel did not take its BTF and names" : strerror(-err);
+	return err == -ENOTSUPP  ? "this kernel does not support it"
+	       : err == -ENODATA ? "the kernel did not take its BTF and names"
+				 : strerror(-err);
 }
 
 int registry_remove(const struct registered *old)
@@ -231,7 +234,8 @@ int registry_remove(const struct registered *old)
 		close(fd);
 	if (err == EOPNOTSUPP)
 		return fail("%s is registered through a BPF link: end the program that holds it, or use "
-			    "`bpftool link detach`", old->name);
+			    "`bpftool link detach`",
+			    old->name);
 	return err ? fail("cannot unload %s: %s", old->name, strerror(err)) : 0;
 }
 

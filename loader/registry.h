@@ -36,8 +36,7 @@ void registry_free(struct registry *r);
 struct registered *registry_find(const struct registry *r, const char *name);
 
 /* The first member of an object's view of the ops that this kernel's lacks, or NULL. */
-const char *registry_missing(const struct registry *r, const struct btf *btf,
-			     const struct btf_type *type);
+const char *registry_missing(const struct registry *r, const struct btf *btf, const struct btf_type *type);
 
 /*
  * bpf_object__load(), for what shall be found again: -errno, also if the kernel did not take its BTF and names, without

@@ -166,8 +166,9 @@ static int keep(const struct nlmsghdr *h, void *ctx)
 
 static void begin(struct request *q, int type, int flags)
 {
-	q->h = (struct nlmsghdr){ .nlmsg_len = NLMSG_LENGTH(sizeof(q->r)), .nlmsg_type = type,
-				  .nlmsg_flags = NLM_F_REQUEST | flags };
+	q->h = (struct nlmsghdr){
+		.nlmsg_len = NLMSG_LENGTH(sizeof(q->r)), .nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | flags
+	};
 }
 
 static struct rtattr *add(struct request *q, int type, const void *data, size_t size)

@@ -140,8 +140,7 @@ struct ack_and_state {
 	struct trace_state state[2];
 };
 
-static inline void state_record(struct trace_state *r, u16 part, const struct trace_ack *ack,
-				const struct tcp_sock *tp)
+static inline void state_record(struct trace_state *r, u16 part, const struct trace_ack *ack, const struct tcp_sock *tp)
 {
 	const struct inet_connection_sock *icsk = (const void *)tp;
 	u32 from = part * TRACE_STATE_BYTES;
@@ -151,12 +150,13 @@ static inline void state_record(struct trace_state *r, u16 part, const struct tr
 	r->rport = ack->rport;
 	r->part = part;
 	__builtin_memset(r->bytes, 0, sizeof(r->bytes));
-	bpf_probe_read_kernel(r->bytes, min(CA_PRIV_BYTES - from, TRACE_STATE_BYTES),
-			      (const u8 *)icsk->icsk_ca_priv + from);
+	bpf_probe_read_kernel(
+		r->bytes, min(CA_PRIV_BYTES - from, TRACE_STATE_BYTES), (const u8 *)icsk->icsk_ca_priv + from);
 }
 
-static inline void ack_record(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport,
-			      u64 now, u32 acked, u32 payload, u32 tcp_flags)
+static inline void
+ack_record(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport, u64 now, u32 acked, u32 payload,
+	   u32 tcp_flags)
 {
 	const struct tcp_sock___trace *tt = (const void *)tp;
 	const struct inet_connection_sock___trace *icsk = (const void *)tp;
@@ -229,8 +229,8 @@ static inline u32 expected(const struct tcp_sock *tp, u32 rcv_nxt, u32 seq, u32 
  * We run before the segment is processed: how far it takes rcv_nxt is known for certain when the
  * next one comes, and belongs to the bin that is open till then.
  */
-static inline void goodput(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport, u64 now,
-			   u32 seq, u32 payload, u32 fin)
+static inline void
+goodput(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport, u64 now, u32 seq, u32 payload, u32 fin)
 {
 	u64 cookie = bpf_get_socket_cookie(sk);
 	struct trace_sock *s = bpf_map_lookup_elem(&socks, &cookie);
@@ -383,13 +383,11 @@ static inline bool is_pure_ack(const struct sk_buff *skb)
 		       !(h.v4.flags & (FLAG_SYN | FLAG_FIN | FLAG_RST)) &&
 		       bpf_ntohs(h.v4.len) == 20 + (h.v4.offset >> 4) * 4;
 	return protocol == ETH_P_IPV6 && h.v6.protocol == IPPROTO_TCP &&
-	       !(h.v6.flags & (FLAG_SYN | FLAG_FIN | FLAG_RST)) &&
-	       bpf_ntohs(h.v6.len) == (h.v6.offset >> 4) * 4;
+	       !(h.v6.flags & (FLAG_SYN | FLAG_FIN | FLAG_RST)) && bpf_ntohs(h.v6.len) == (h.v6.offset >> 4) * 4;
 }
 
 SEC("tp_btf/qdisc_dequeue")
-int BPF_PROG(on_dequeue, struct Qdisc *q, const struct netdev_queue *txq, int packets,
-	     struct sk_buff *skb)
+int BPF_PROG(on_dequeue, struct Qdisc *q, const struct netdev_queue *txq, int packets, struct sk_buff *skb)
 {
 	struct devname key = {};
 	struct trace_dev *d;

@@ -20,8 +20,12 @@ struct uses {
 #define USES_WORDS(u) { .arg = "NAME", .cc = &(u).cc }
 #define USES_OPTS(u) \
 	{ "default", 'D', NULL, "of this network namespace", .flag = &(u).by_default }, \
-	{ "route", 'r', "PREFIX", "connections to ADDRESS/LENGTH, or `default`; repeatable", .texts = &(u).routes }, \
-	{ "cgroup", 'c', "PATH", "connections of this cgroup2 and those below it; repeatable", .texts = &(u).cgroups }
+		{ "route", 'r', "PREFIX", "connections to ADDRESS/LENGTH, or `default`; repeatable", \
+		  .texts = &(u).routes }, \
+	{ \
+		"cgroup", 'c', "PATH", "connections of this cgroup2 and those below it; repeatable", \
+			.texts = &(u).cgroups \
+	}
 
 int uses_parse(struct uses *u);
 void uses_free(struct uses *u);

@@ -35,8 +35,7 @@ const struct btf_type *btf_plain_type(const struct btf *btf, unsigned int id)
 	return t;
 }
 
-const struct btf_member *btf_member_find(const struct btf *btf, const struct btf_type *type,
-					 const char *name)
+const struct btf_member *btf_member_find(const struct btf *btf, const struct btf_type *type, const char *name)
 {
 	const struct btf_member *m = btf_members(type);
 
@@ -144,8 +143,8 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 	return 0;
 }
 
-static int add_members(struct vars *vars, const struct btf *btf, const struct btf_type *type,
-		       unsigned int base, int *left)
+static int
+add_members(struct vars *vars, const struct btf *btf, const struct btf_type *type, unsigned int base, int *left)
 {
 	const struct btf_member *m = btf_members(type);
 
@@ -158,8 +157,7 @@ static int add_members(struct vars *vars, const struct btf *btf, const struct bt
 			return fail("the private state has more than %d members, or one is in itself", MEMBERS_MAX);
 		if (t && btf_is_struct(t) && add_members(vars, btf, t, offset, left))
 			return -1;
-		if (!t || !(btf_is_int(t) || btf_is_any_enum(t)) || t->size > 8 ||
-		    btf_member_bitfield_size(type, i))
+		if (!t || !(btf_is_int(t) || btf_is_any_enum(t)) || t->size > 8 || btf_member_bitfield_size(type, i))
 			continue;
 		var = realloc(vars->var, (vars->nr + 1) * sizeof(*var));
 		if (!var)

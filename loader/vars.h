@@ -37,8 +37,7 @@ void var_set(const struct var *var, void *data, long long value);
 
 /* A string of the BTF; "" if it has none there, or one that is not plain text. */
 const char *btf_text(const struct btf *btf, unsigned int offset);
-const struct btf_member *btf_member_find(const struct btf *btf, const struct btf_type *type,
-					 const char *name);
+const struct btf_member *btf_member_find(const struct btf *btf, const struct btf_type *type, const char *name);
 const struct btf_type *btf_plain_type(const struct btf *btf, unsigned int id);
 
 #endif

@@ -107,8 +107,12 @@ static inline u32 tick_of(u64 elapsed_us, u32 ticks)
 {
 	u64 tick = mul_div(elapsed_us, 1, ticks);
 
-	return tick <= 10 ? 1 : tick >= 700 && tick <= 1400 ? 1000 : tick >= 2800 && tick <= 5600 ? 4000
-	     : tick >= 7000 && tick <= 14000 ? 10000 : 0;
+	return tick <= 10                     ? 1
+	       : tick >= 700 && tick <= 1400  ? 1000
+	       : tick >= 2800 && tick <= 5600 ? 4000
+	       : tick >= 7000 && tick <= 14000
+		       ? 10000
+		       : 0;
 }
 
 /* Can so many ticks have passed in that time? A delay of 50 ms more or less than the first is none of the clock's. */

@@ -18,8 +18,7 @@ static inline bool start_receiving(struct bpf_sock_ops *ops, struct wire *w)
 }
 
 /* The receiver measures a packet, and decides whether it is to be answered at once. */
-static inline void received(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o,
-			    u32 seq, u32 payload)
+static inline void received(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o, u32 seq, u32 payload)
 {
 	u32 end = seq + payload, now_us = bpf_ktime_get_ns() / 1000, mss = 0;
 	u32 d = now_us - bpf_ntohl(o->stamp);
@@ -144,6 +143,8 @@ static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack,
 	return now - w->passed_ns > silence;
 }
 
-#define ON_PASS(w) if ((w)->due) (w)->due--
+#define ON_PASS(w) \
+	if ((w)->due) \
+	(w)->due--
 
 #endif

@@ -76,42 +76,43 @@ const volatile char asymcc_name[16] = "accsa";
 #define HELLO_EXID bpf_htons(0xF0A3)
 #define DATA_EXID bpf_htons(0xF0A4)
 
-#define DATA_T 0x80 /* answer at once: no full segment follows, for want of data or of the peer's window; or a probe beyond cwnd */
+#define DATA_T \
+	0x80 /* answer at once: no full segment follows, for want of data or of the peer's window; or a probe beyond cwnd */
 
 struct data_option {
 	u8 kind, len;
 	__be16 exid;
 	u8 flags;
-	u8 marks;    /* marked ACKs so far, mod 256 */
+	u8 marks; /* marked ACKs so far, mod 256 */
 	__be16 cwnd; /* packets */
-	__be32 una;  /* the sender's snd_una */
+	__be32 una; /* the sender's snd_una */
 };
 
 struct wire {
 	/* both */
-	bool peer;        /* the other end said hello, and ECN is agreed on */
-	bool ours;        /* our controller runs on this socket */
+	bool peer; /* the other end said hello, and ECN is agreed on */
+	bool ours; /* our controller runs on this socket */
 
 	/* sender */
 	u32 marks;
-	u32 noted;        /* marked ACKs that the stack has not accepted yet ... */
-	u32 noted_ack;    /* ... and the newest of their numbers */
+	u32 noted; /* marked ACKs that the stack has not accepted yet ... */
+	u32 noted_ack; /* ... and the newest of their numbers */
 
 	/* receiver */
-	bool receiving;   /* data options come */
-	bool thin;        /* and the kernel answers when told to: other pure ACKs are dropped */
-	bool due;         /* the next ACK passes */
-	bool optioned;    /* a data option came since the kernel's last ACK */
-	bool doubled;     /* this round trip began with a doubling */
+	bool receiving; /* data options come */
+	bool thin; /* and the kernel answers when told to: other pure ACKs are dropped */
+	bool due; /* the next ACK passes */
+	bool optioned; /* a data option came since the kernel's last ACK */
+	bool doubled; /* this round trip began with a doubling */
 	u8 marks_seen;
 	u32 dk;
-	u32 waiting;      /* packets since the last ACK */
-	u32 round;        /* rcv_nxt when this round trip began */
-	u32 end;          /* end of the data that came with an option */
-	u32 last_ack;     /* the kernel's last ACK, passed or not: its number ... */
-	u32 last_right;   /* ... and the right edge of its window */
+	u32 waiting; /* packets since the last ACK */
+	u32 round; /* rcv_nxt when this round trip began */
+	u32 end; /* end of the data that came with an option */
+	u32 last_ack; /* the kernel's last ACK, passed or not: its number ... */
+	u32 last_right; /* ... and the right edge of its window */
 	u32 passed_right; /* of the last that passed */
-	u64 passed_ns;    /* and when it did */
+	u64 passed_ns; /* and when it did */
 };
 
 #include "wire.bpf.h"
@@ -130,10 +131,10 @@ struct {
 struct accsa {
 	struct sender s;
 	u32 w;
-	u32 count;     /* packets acknowledged since w grew: of w the next is due */
+	u32 count; /* packets acknowledged since w grew: of w the next is due */
 	u32 delivered; /* tp->delivered ... */
-	u32 una;       /* ... and tp->snd_una at the last ACK */
-	u32 srtt_us;   /* smoothed RTT of the newest packet covered; 0: none */
+	u32 una; /* ... and tp->snd_una at the last ACK */
+	u32 srtt_us; /* smoothed RTT of the newest packet covered; 0: none */
 };
 STATE(struct accsa);
 
@@ -425,8 +426,8 @@ static inline void adapt(struct bpf_sock_ops *ops, struct wire *w, const struct 
 }
 
 /* The receiver counts a packet, and decides whether it is to be answered at once. */
-static inline void received(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o,
-			    const struct tcp_header *h, u32 payload)
+static inline void
+received(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o, const struct tcp_header *h, u32 payload)
 {
 	u32 seq = bpf_ntohl(h->seq), end = seq + payload;
 	u32 most = max(bpf_ntohs(o->cwnd) / 2, 1), mss = 0; /* (3) */
@@ -475,7 +476,7 @@ int accsa_sockops(struct bpf_sock_ops *ops)
 		if (!ops->is_fullsock && greeted && *greeted && *greeted == bpf_ntohl(ops->remote_port))
 			ops->reply = 1;
 		break;
-	WIRE_CASES(ops, is_ours, established)
+		WIRE_CASES(ops, is_ours, established)
 	}
 	return 1;
 }
@@ -525,8 +526,8 @@ static inline bool hello_in(struct __sk_buff *skb, const struct tcp_header *h, u
 /* Anybody can send what comes here: is it one that the stack may accept? Its place is in our window, its ACK in the flight. */
 static inline bool plausible(const struct tcp_sock *tp, u32 seq, u32 ack)
 {
-	return !before(seq, tp->rcv_wup) && !before(tp->rcv_wup + tp->rcv_wnd, seq) &&
-	       !before(ack, tp->snd_una) && !before(tp->snd_nxt, ack);
+	return !before(seq, tp->rcv_wup) && !before(tp->rcv_wup + tp->rcv_wnd, seq) && !before(ack, tp->snd_una) &&
+	       !before(tp->snd_nxt, ack);
 }
 
 SEC("cgroup_skb/ingress")

@@ -31,7 +31,8 @@ PARAM(u32, beta, 819, 1, 1023, "1/1024", "what a loss leaves of the window; 819 
 PARAM(u32, max_increment, 16, 1, 65536, "packets", "most that the window grows in a round trip");
 PARAM(u32, low_window, 14, 0, 65536, "packets", "up to this window Reno");
 PARAM(u32, smooth_part, 20, 1, 1024, "RTT", "round trips for the last 4 packets up to Wmax, and the first 4 beyond");
-PARAM(u32, fast_convergence, 1, 0, 1, "-", "1: a window lost below Wmax lowers Wmax further, to leave room for new flows");
+PARAM(u32, fast_convergence, 1, 0, 1, "-",
+      "1: a window lost below Wmax lowers Wmax further, to leave room for new flows");
 PARAM(u32, initial_ssthresh, 0, 0, 1048576, "packets", "end of the first slow start; 0: the stack's, none");
 
 COUNTER(flows, "connections started");
@@ -85,8 +86,7 @@ static inline void find_count(struct bpf_bic *b, const struct sock *sk, u32 cwnd
 {
 	u32 now = ticks_now();
 
-	if (cwnd == b->count_cwnd &&
-	    (s32)(now - b->count_tick) <= (s32)(ticks_a_second(sk) / HOLDS_A_SECOND))
+	if (cwnd == b->count_cwnd && (s32)(now - b->count_tick) <= (s32)(ticks_a_second(sk) / HOLDS_A_SECOND))
 		return;
 	b->count_cwnd = cwnd;
 	b->count_tick = now;

@@ -44,7 +44,8 @@ PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first window; 0: leave the stack's
 
 COUNTER(flows, "connections started");
 COUNTER(rounds, "round trips that ended with a decision");
-COUNTER(blind_rounds, "round trips without an RTT sample, the one that the first ACK ends among them: the window is kept");
+COUNTER(blind_rounds,
+	"round trips without an RTT sample, the one that the first ACK ends among them: the window is kept");
 COUNTER(exits, "slow starts ended by (2)");
 COUNTER(increases, "round trips with diff < alpha");
 COUNTER(decreases, "round trips with diff > beta");

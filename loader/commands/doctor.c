@@ -149,8 +149,7 @@ static bool see_object(struct report *rep, const char *name, const struct regist
 		tell(rep, BAD, name, "build or install it anew", "its object cannot be read");
 	else if (r && (missing = registry_missing(r, o.btf, o.type)))
 		tell(rep, BAD, name, "another kernel, or another controller",
-		     "it sets tcp_congestion_ops.%s, which this kernel lacks",
-		     missing);
+		     "it sets tcp_congestion_ops.%s, which this kernel lacks", missing);
 	object_close(&o);
 	return read && !missing;
 }
@@ -196,8 +195,8 @@ static bool is_gone(struct report *rep, const char *cc)
 }
 
 /* Names that nobody bears any more. */
-static void see_uses(struct report *rep, const struct registry *r, const struct netns_list *l,
-		     const struct attachments *all)
+static void
+see_uses(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
 {
 	char mend[80];
 
@@ -214,8 +213,8 @@ static void see_uses(struct report *rep, const struct registry *r, const struct 
 		}
 		for (int k = 0; k < ns->nr_orphan; k++)
 			tell(rep, BAD, "route", "ip route del it, or load that again",
-			     "%s in %s was made for a controller that is not loaded any more",
-			     ns->orphan[k].text, ns->name);
+			     "%s in %s was made for a controller that is not loaded any more", ns->orphan[k].text,
+			     ns->name);
 	}
 	for (int i = 0; i < all->nr; i++) {
 		if (!*all->at[i].used || !is_gone(rep, all->at[i].used))
@@ -233,8 +232,8 @@ static void see_replacing(const char *cc, const struct words *w, void *ctx)
 		return;
 	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", w->word[0], cc,
 		 cc);
-	tell(ctx, BAD, cc, mend, "load --replace was killed: %s", is_gone(ctx, cc) ?
-	     "the old one is out, the new one not in" : "defaults may still have the old one");
+	tell(ctx, BAD, cc, mend, "load --replace was killed: %s",
+	     is_gone(ctx, cc) ? "the old one is out, the new one not in" : "defaults may still have the old one");
 }
 
 /* Of which namespaces an original default is remembered. */
@@ -284,8 +283,8 @@ static int see_state(struct report *rep)
 	return state_each(STATE_REPLACING, see_replacing, rep) || err ? -1 : 0;
 }
 
-static void see_registered(struct report *rep, const struct registry *r, const struct netns_list *l,
-			   const struct attachments *all)
+static void
+see_registered(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
 {
 	for (const struct registered *reg = r->at; reg < r->at + r->nr; reg++) {
 		char *users = users_text(l, all, reg->name, true);
@@ -354,7 +353,10 @@ static int doctor(void)
 static const struct opt opts[] = { OPT_JSON(&args.json), {} };
 
 const struct command cmd_doctor = {
-	.name = "doctor", .opts = opts, .objects = true, .run = doctor,
+	.name = "doctor",
+	.opts = opts,
+	.objects = true,
+	.run = doctor,
 	.summary = "what works here, what does not, and the mend",
 	.about = "Exit status 1 if a controller could not be loaded here, or if something was left half done.",
 };

@@ -58,12 +58,14 @@ static int completion(void)
 	      "\t--output | -o) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n"
 	      "\tesac\n"
 	      "\tif [ \"$COMP_CWORD\" = 1 ]; then\n"
-	      "\t\twords='--help --version", stdout);
+	      "\t\twords='--help --version",
+	      stdout);
 	for (const struct command *const *c = commands; *c; c++)
 		printf(" %s", (*c)->name);
 	fputs("'\n"
 	      "\telse\n"
-	      "\t\tcase $command in\n", stdout);
+	      "\t\tcase $command in\n",
+	      stdout);
 	for (const struct command *const *c = commands; *c; c++) {
 		const struct opt *list[OPTS_MAX];
 		int nr = opts_of(*c, list);
@@ -80,7 +82,8 @@ static int completion(void)
 	      "\tfi\n"
 	      "\tmapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
 	      "}\n"
-	      "complete -F _asymcc asymcc\n", stdout);
+	      "complete -F _asymcc asymcc\n",
+	      stdout);
 	return 0;
 }
 
@@ -163,9 +166,13 @@ static int manual(void)
 }
 
 const struct command cmd_completion = {
-	.name = "completion", .summary = "print the completion for bash", .run = completion,
+	.name = "completion",
+	.summary = "print the completion for bash",
+	.run = completion,
 };
 
 const struct command cmd_manual = {
-	.name = "manual", .summary = "print the manual page", .run = manual,
+	.name = "manual",
+	.summary = "print the manual page",
+	.run = manual,
 };

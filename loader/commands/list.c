@@ -149,7 +149,10 @@ static int list(void)
 static const struct opt opts[] = { OPT_JSON(&args.json), {} };
 
 const struct command cmd_list = {
-	.name = "list", .opts = opts, .objects = true, .run = list,
+	.name = "list",
+	.opts = opts,
+	.objects = true,
+	.run = list,
 	.summary = "controllers built and registered, and who uses them",
 	.about = "USED BY tells namespaces whose default a controller is, routes and cgroups that `use` gave it, and "
 		 "open sockets.",

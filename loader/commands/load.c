@@ -29,10 +29,11 @@ static int fail_load(const struct object *o, int err)
 {
 	if (err == -EPERM && !object_verdict())
 		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
-			    "CAP_PERFMON and CAP_NET_ADMIN)", o->ops_name);
+			    "CAP_PERFMON and CAP_NET_ADMIN)",
+			    o->ops_name);
 	if (object_verdict())
-		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)",
-			    o->ops_name, object_verdict());
+		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)", o->ops_name,
+			    object_verdict());
 	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), object_complaint());
 }
 
@@ -173,7 +174,11 @@ static const struct opt opts[] = {
 };
 
 const struct command cmd_load = {
-	.name = "load", .words = words, .opts = opts, .objects = true, .run = load,
+	.name = "load",
+	.words = words,
+	.opts = opts,
+	.objects = true,
+	.run = load,
 	.summary = "load a controller's object and register it",
 	.about = "New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
 		 "With --replace, one of that name that is loaded gives way to the new one: connections that run it "

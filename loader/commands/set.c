@@ -108,13 +108,14 @@ static int set(void)
 }
 
 static const struct opt words[] = {
-	{ .arg = "NAME", .cc = &args.name },
-	{ .arg = "PARAM=VALUE...", .texts = &args.assignments },
-	{}
+	{ .arg = "NAME", .cc = &args.name }, { .arg = "PARAM=VALUE...", .texts = &args.assignments }, {}
 };
 
 const struct command cmd_set = {
-	.name = "set", .words = words, .objects = true, .run = set,
+	.name = "set",
+	.words = words,
+	.objects = true,
+	.run = set,
 	.summary = "change parameters while flows run",
 	.about = "Only those that `show` marks \"live\"; the others are constants of the loaded program and need `load "
 		 "--replace`. All or none are changed; running connections follow at their next update.",

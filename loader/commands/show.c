@@ -32,8 +32,8 @@ static void show_vars(const char *title, const struct vars *vars, const void *da
 			json_string(v->name);
 			printf(", \"value\": %lld", value);
 			if (params) {
-				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": ", v->min,
-				       v->max, v->live ? "true" : "false");
+				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": ", v->min, v->max,
+				       v->live ? "true" : "false");
 				json_string(v->unit);
 			}
 			printf(", \"doc\": ");
@@ -41,8 +41,7 @@ static void show_vars(const char *title, const struct vars *vars, const void *da
 			printf("}");
 		} else if (params) {
 			printf("  %-16s %10lld %-8s %s %s [%lld..%lld]\n", v->name, value,
-			       strcmp(v->unit, "-") ? v->unit : "", v->live ? "live" : "    ", v->doc, v->min,
-			       v->max);
+			       strcmp(v->unit, "-") ? v->unit : "", v->live ? "live" : "    ", v->doc, v->min, v->max);
 		} else {
 			printf("  %-16s %10lld %-8s %s\n", v->name, value, "", v->doc);
 		}
@@ -64,8 +63,8 @@ static int show_state(const struct btf *btf)
 	for (int i = 0; i < state.nr; i++) {
 		printf("%s\n  {\"name\": ", i ? "," : "");
 		json_string(state.var[i].name);
-		printf(", \"offset\": %u, \"bytes\": %u, \"signed\": %s}", state.var[i].offset,
-		       state.var[i].size, state.var[i].is_signed ? "true" : "false");
+		printf(", \"offset\": %u, \"bytes\": %u, \"signed\": %s}", state.var[i].offset, state.var[i].size,
+		       state.var[i].is_signed ? "true" : "false");
 	}
 	puts("]}");
 	vars_free(&state);
@@ -131,8 +130,7 @@ static void show_head(const char *object, const struct registered *reg)
 		printf(", \"unloading\": %s", reg && reg->unloading ? "true" : "false");
 	} else if (reg) {
 		printf("%s: %s as struct_ops map %u, from object %s\n", args.name,
-		       reg->unloading ? "unloading, kept by its users," : "registered",
-		       reg->map_id, object);
+		       reg->unloading ? "unloading, kept by its users," : "registered", reg->map_id, object);
 	} else {
 		printf("%s: not registered; the defaults of its object:\n", args.name);
 	}
@@ -167,9 +165,10 @@ static int show_cgroups(const struct registered *reg, const struct object *o, co
 		attachments_json(all, btf_id, NULL);
 		printf(", \"cgroup_programs\": [");
 	} else if (*names) {
-		puts(!reg ? "cgroup programs:" : attachments_cgroup(all, btf_id, NULL, &i) ?
-		     "cgroup programs, and where they are:" :
-		     "cgroup programs (not attached: only the sender is in place):");
+		puts(!reg ? "cgroup programs:"
+		     : attachments_cgroup(all, btf_id, NULL, &i)
+			     ? "cgroup programs, and where they are:"
+			     : "cgroup programs (not attached: only the sender is in place):");
 	}
 	for (const char **n = names; *n; n++) {
 		if (args.json) {
@@ -249,7 +248,11 @@ static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
 static const struct opt opts[] = { OPT_JSON(&args.json), {} };
 
 const struct command cmd_show = {
-	.name = "show", .words = words, .opts = opts, .objects = true, .run = show,
+	.name = "show",
+	.words = words,
+	.opts = opts,
+	.objects = true,
+	.run = show,
 	.summary = "parameters, counters and programs of a controller",
 	.about = "Parameters marked \"live\" can be changed by `set`.",
 };

@@ -512,7 +512,10 @@ static const struct opt opts[] = {
 };
 
 const struct command cmd_top = {
-	.name = "top", .words = words, .opts = opts, .run = top,
+	.name = "top",
+	.words = words,
+	.opts = opts,
+	.run = top,
 	.summary = "watch flows, by controller",
 	.about = "The established connections of every network namespace. DELIVERY: the kernel's latest measurement, "
 		 "so of an idle flow a past one; - if it has sent no data. ACKS/PKT: segments without data that came "

@@ -230,8 +230,11 @@ static int open_tracer(struct tracer *t)
 static void begin_file(FILE *f)
 {
 	struct trace_header head = {
-		.magic = TRACE_MAGIC, .version = TRACE_VERSION, .record_size = RECORD,
-		.bin_ns = args.bin_ms * NS_PER_MS, .start_ns = now_ns(),
+		.magic = TRACE_MAGIC,
+		.version = TRACE_VERSION,
+		.record_size = RECORD,
+		.bin_ns = args.bin_ms * NS_PER_MS,
+		.start_ns = now_ns(),
 	};
 
 	setvbuf(f, NULL, _IOFBF, FILE_BUFFER);
@@ -320,8 +323,8 @@ static int trace(void)
 }
 
 static const struct opt opts[] = {
-	{ "seconds", 't', "N", "stop after N seconds (else at SIGINT or SIGTERM)",
-	  .number = &args.seconds, .max = SECONDS_MAX },
+	{ "seconds", 't', "N", "stop after N seconds (else at SIGINT or SIGTERM)", .number = &args.seconds,
+	  .max = SECONDS_MAX },
 	{ "output", 'o', "FILE", "where the records go (format: trace.h); replaced if it is there",
 	  .text = &args.output },
 	{ "flow", 'F', "ADDRESS:PORT", "only connections that have this end; IPv6 as [ADDRESS]:PORT; repeatable",
@@ -330,15 +333,18 @@ static const struct opt opts[] = {
 	  .texts = &args.links },
 	{ "ports", 'p', "LO-HI", "only sockets with a local or remote port in this range", .ports = &args.ports },
 	{ "state", 'S', NULL, "also record the controllers' private state at each ACK", .flag = &args.state },
-	{ "bin-ms", 'b', "MS", "width of goodput and link bins (100)",
-	  .number = &args.bin_ms, .min = 1, .max = MS_MAX },
-	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)",
-	  .number = &args.drain_ms, .min = 1, .max = MS_MAX },
+	{ "bin-ms", 'b', "MS", "width of goodput and link bins (100)", .number = &args.bin_ms, .min = 1,
+	  .max = MS_MAX },
+	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)", .number = &args.drain_ms, .min = 1,
+	  .max = MS_MAX },
 	{}
 };
 
 const struct command cmd_trace = {
-	.name = "trace", .opts = opts, .objects = true, .run = trace,
+	.name = "trace",
+	.opts = opts,
+	.objects = true,
+	.run = trace,
 	.summary = "record every ACK, and goodput and links in bins",
 	.about = "With --flow and --ports, connections that fit both. Links are counted whole.",
 };

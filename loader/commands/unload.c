@@ -156,8 +156,8 @@ static int unload_found(const struct found *f)
 	if (f->mine.nr || *f->where)
 		return err;
 	return reg ? fail("%s is unloaded already; it stays until its users end (%u sockets)", args.name,
-			  count_sockets(&f->users, args.name)) :
-		     fail("%s is not registered; `asymcc list` shows what is", args.name);
+			  count_sockets(&f->users, args.name))
+		   : fail("%s is not registered; `asymcc list` shows what is", args.name);
 }
 
 /* Of the object of that name, as args.name. */
@@ -221,13 +221,17 @@ static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
 static const struct opt opts[] = {
 	{ "force", 'f', NULL, "unload although something names it", .flag = &args.force },
 	{ "drain", 'd', NULL, "take back every use, and wait for the last connection", .flag = &args.drain },
-	{ "seconds", 't', "N", "with --drain: wait no longer; 0: not at all",
-	  .number = &args.seconds, .max = SECONDS_MAX },
+	{ "seconds", 't', "N", "with --drain: wait no longer; 0: not at all", .number = &args.seconds,
+	  .max = SECONDS_MAX },
 	{}
 };
 
 const struct command cmd_unload = {
-	.name = "unload", .words = words, .opts = opts, .objects = true, .run = unload,
+	.name = "unload",
+	.words = words,
+	.opts = opts,
+	.objects = true,
+	.run = unload,
 	.summary = "take a controller out of the kernel",
 	.about = "It is refused while a default, a route or a cgroup names the controller. With --drain those are "
 		 "taken back as by `unuse`, and the command waits until the last connection has ended, of replaced "

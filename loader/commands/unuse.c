@@ -68,7 +68,11 @@ static const struct opt words[] = { USES_WORDS(args), {} };
 static const struct opt opts[] = { USES_OPTS(args), {} };
 
 const struct command cmd_unuse = {
-	.name = "unuse", .words = words, .opts = opts, .objects = true, .run = unuse,
+	.name = "unuse",
+	.words = words,
+	.opts = opts,
+	.objects = true,
+	.run = unuse,
 	.summary = "take it back from new connections",
 	.about = "Without options, everywhere. The default becomes what it was before `use` (cubic or reno, if that is "
 		 "not known); routes and cgroups name none then, and routes that `use` made are gone. Connections keep "

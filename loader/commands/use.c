@@ -62,7 +62,11 @@ static const struct opt words[] = { USES_WORDS(args), {} };
 static const struct opt opts[] = { USES_OPTS(args), {} };
 
 const struct command cmd_use = {
-	.name = "use", .words = words, .opts = opts, .objects = true, .run = use,
+	.name = "use",
+	.words = words,
+	.opts = opts,
+	.objects = true,
+	.run = use,
 	.summary = "give a loaded controller to new connections",
 	.about = "--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control).\n"
 		 "--route: those to a prefix (the route's congctl); if the prefix has no route of its own in table "
