@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ACC+SA's own source, compiled for the host with sanitizers: the sender against its law, its options, and a peer that lies."""
+"""ACC+SA's own source, compiled for the host with sanitizers: the sender against its law, its options, and a peer
+that lies."""
 
 import pytest
 from hypothesis import given, settings
@@ -371,7 +372,8 @@ UNACCEPTABLE = [{"ack": -1}, {"ack": -(2**30)}, {"ack": 1}, {"ack": 2**31}, {"ac
 
 @pytest.mark.parametrize("forged", UNACCEPTABLE)
 def test_a_segment_that_is_not_accepted_does_nothing(accsa, forged):
-    """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let through or held back."""
+    """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let
+    through or held back."""
 
     def read_forged():
         before = accsa.state()

@@ -140,7 +140,8 @@ def test_out_of_order_is_answered_at_once(stream, every):
 
 @pytest.mark.parametrize("seq, length", [(1 + 5 * SEG, SEG), (1, SEG), (1 + 2 * SEG, SEG), (1 + 2 * SEG, 5 * SEG)])
 def test_gaps_and_duplicates_are_hastened(accsa, seq, length):
-    """The kernel would put off their ACKs a while, as it does with SACKs. Two packets came in order, one behind a gap of two."""
+    """The kernel would put off their ACKs a while, as it does with SACKs. Two packets came in order, one behind a gap
+    of two."""
     send = Stream(accsa, every=10**6, dk=16)
     send(1)
     send(1, at=4)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Formosa's own source, compiled for the host with sanitizers: the sender's law against the paper's, toward its receiver and toward any peer."""
+"""Formosa's own source, compiled for the host with sanitizers: the sender's law against the paper's, toward its
+receiver and toward any peer."""
 
 import subprocess
 
@@ -527,7 +528,8 @@ def test_without_a_clock_only_losses_tell(formosa, keys):
 
 
 def test_a_clock_that_jumps_overflows_nothing(formosa):
-    """A peer of 10-ms ticks that are taken for true, then stamps as far from the last as they can be: half a million ACKs."""
+    """A peer of 10-ms ticks that are taken for true, then stamps as far from the last as they can be: half a million
+    ACKs."""
 
     def lines(n):
         now = tsval = 0

@@ -137,7 +137,8 @@ def test_answer_option(formosa):
 
 
 def test_hello(formosa):
-    """In the SYN of a connection that sends by this controller, but not in one sent a third time; in the answer to one, but not of a SYN cookie."""
+    """In the SYN of a connection that sends by this controller, but not in one sent a third time; in the answer to
+    one, but not of a SYN cookie."""
     formosa.start()
     assert formosa.write(flags=SYN)["options"] == ""  # nobody asked for callbacks
     formosa.call(op=CALL["connect"])
@@ -162,7 +163,8 @@ def test_hello(formosa):
     (0, 0, 0, True), (0, 0, 1, True), (0, 1, 0, False), (0, 1, 1, False), (1, 0, 1, True), (1, 1, 0, True), (1, 1, 1, False),
 ])  # fmt: skip
 def test_who_says_hello(formosa, hello, other, chosen, says):
-    """Loading changes no connection: others do when they are asked to, unless somebody chose their controller. Not asked, they hear none."""
+    """Loading changes no connection: others do when they are asked to, unless somebody chose their controller. Not
+    asked, they hear none."""
     formosa.start({"hello": hello}, other=other, chosen=chosen)
     formosa.call(op=CALL["connect"])
     formosa.call(op=CALL["syn"])
@@ -248,7 +250,8 @@ def test_to_receive_changes_no_window(formosa, params, cwnd, ssthresh, sent):
 @pytest.mark.parametrize("since", ["listen", "accept"])
 @pytest.mark.parametrize("why", ["chosen", "locked"])
 def test_another_controller_that_was_chosen_stays(formosa, since, why):
-    """By the application, `use --cgroup` or a locked route: no ACK is forced or dropped, and no answer written, so that the sender falls back."""
+    """By the application, `use --cgroup` or a locked route: no ACK is forced or dropped, and no answer written, so
+    that the sender falls back."""
     formosa.start(syn=HELLO, other=1, **({why: 1} if since == "listen" else {}))
     formosa.poke(**{why: 1}, cb_flags=WRITE | PARSE)
     for i in range(3):
@@ -345,7 +348,8 @@ UNACCEPTABLE = [
 
 @pytest.mark.parametrize("forged", UNACCEPTABLE)
 def test_a_segment_that_is_not_accepted_does_nothing(formosa, forged):
-    """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let through or held back."""
+    """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let
+    through or held back."""
 
     def read_forged():
         before = formosa.state()
@@ -377,7 +381,8 @@ def test_options_of_who_said_no_hello_are_nothing(formosa):
 
 
 def test_reordered_data_with_an_old_ack_stalls_nothing(formosa):
-    """Both ends send, and data that another packet overtook has an ACK from before: it is acknowledged as if without an option."""
+    """Both ends send, and data that another packet overtook has an ACK from before: it is acknowledged as if without
+    an option."""
     receiver, now = quiet(formosa)
     gap, late = receiver.next + SEG, receiver.next
     assert receiver.take(now, gap, data(1)), "a gap is told"

@@ -50,7 +50,8 @@ def full(port, cwnd, params=None, used=True, **keys):
 
 
 def ack(port, **keys):
-    """One ACK that lets nothing go. The connection before and after, with what the kernel counts toward the next step."""
+    """One ACK that lets nothing go. The connection before and after, with what the kernel counts toward the next
+    step."""
     port.poke(**{key: keys.pop(key) for key in [*keys] if key not in ("n", "rtt", "sack", "now")})
     before = port.state()
     port.ack(app=0, **keys)

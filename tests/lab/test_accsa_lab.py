@@ -78,7 +78,8 @@ def test_a_wide_reverse_path_leaves_an_ack_for_each_packet(scenario_file):
 
 @pytest.mark.parametrize("syn", [False, True])
 def test_middlebox_that_strips(scenario_file, syn):
-    """From all segments: the kernel's Reno. From all but the handshake's: Reno, paced. The receiver answers as it always does."""
+    """From all segments: the kernel's Reno. From all but the handshake's: Reno, paced. The receiver answers as it
+    always does."""
     strip = (FORWARD, f"{FORWARD}, strip = {{ kinds = [253], syn = {str(syn).lower()} }} ")
     r = run(scenario_file(ACCSA, LINUX, PLAIN, strip, (REVERSE, RED)))
     n = counters(r)

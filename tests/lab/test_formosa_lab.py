@@ -80,7 +80,8 @@ def test_rounds_flags_and_answers(scenario_file, kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_queue_estimate_follows_the_queue(scenario_file, kernel):
-    """The forward queueing delay that a flagged packet's answer tells, beside what the packet waited: the mean of the last few."""
+    """The forward queueing delay that a flagged packet's answer tells, beside what the packet waited: the mean of the
+    last few."""
     r = run(scenario_file(FORMOSA, TRACED, DEEP), kernel)
     data, option = with_option(r.capture("forward"), DATA, DATA_EXID)
     acks, answer = with_option(r.capture("reverse"), ANSWER, ANSWER_EXID)

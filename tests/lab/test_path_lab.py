@@ -96,7 +96,8 @@ def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_f
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file, kernel):
-    """In the ACKs' direction, from segments other than SYNs: SACK is agreed on and never seen; a short queue loses packets."""
+    """In the ACKs' direction, from segments other than SYNs: SACK is agreed on and never seen; a short queue loses
+    packets."""
     lossy = (
         'queue = 100 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100',
         'queue = 10 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100',

@@ -72,7 +72,8 @@ def test_same_windows_at_each_ack(both, k):
 
 
 def test_what_the_runs_came_to(both):
-    """So that equal means something: losses, timeouts, the laws' branches, windows beyond HighSpeed's first row and BIC's Reno."""
+    """So that equal means something: losses, timeouts, the laws' branches, windows beyond HighSpeed's first row and
+    BIC's Reno."""
     c = counters(both[1])
     assert c["bic"]["losses"] >= 20 and c["highspeed"]["losses"] >= 20 and c["westwood"]["recoveries"] >= 20
     assert c["westwood"]["samples"] >= 100 and c["westwood"]["duplicates"] >= 100

@@ -106,7 +106,8 @@ def test_pairs_share(tmp_path):
 
 
 def test_one_percent_loss(tmp_path):
-    """No stall; Fusion and Taichung, who cut by what was queued, use the path far better than Reno's sqrt(3/2p) packets an RTT."""
+    """No stall; Fusion and Taichung, who cut by what was queued, use the path far better than Reno's sqrt(3/2p)
+    packets an RTT."""
     r = checked(run(chain(tmp_path, forward=', loss = "1%"', duration=9)))
     reno = (1.5 / 0.01) ** 0.5 / 50 * 9.48e6
     for k, sender in enumerate(SENDERS):
@@ -117,7 +118,8 @@ def test_one_percent_loss(tmp_path):
 
 
 def test_timeouts(tmp_path):
-    """Retransmissions are lost too: recovery by timeout, and on from one packet. Plain: what iperf3 says before would be lost as often."""
+    """Retransmissions are lost too: recovery by timeout, and on from one packet. Plain: what iperf3 says before would
+    be lost as often."""
     r = checked(run(chain(tmp_path, forward=', loss = "25%"', duration=15, traffic="plain")))
     for k, sender in enumerate(SENDERS):
         assert r.record["agent"]["marks"]["end"]["tcp"][f"src{k}"]["TcpExtTCPTimeouts"] >= 2, sender
@@ -128,7 +130,8 @@ def test_timeouts(tmp_path):
 
 
 def test_reverse_path_slower_than_its_acks(tmp_path):
-    """100 kbit/s carry 240 ACKs of 52 bytes a second, 10 Mbit/s would give 1250: ACKs queue, are dropped, and data goes on."""
+    """100 kbit/s carry 240 ACKs of 52 bytes a second, 10 Mbit/s would give 1250: ACKs queue, are dropped, and data
+    goes on."""
     r = checked(run(chain(tmp_path, reverse='rate = "0.1mbit"', duration=12, measure_from=4)))
     for k, sender in enumerate(SENDERS):
         assert r.metrics["hops"][k]["reverse"]["utilisation"] >= 0.9, sender

@@ -81,7 +81,8 @@ def trip(tmp_path):
 
 @pytest.fixture
 def foreign(tmp_path, alias, cgroup):
-    """Programs of somebody else in the cgroup, two of them called as those of `halves` are: asymcc may not touch them. Yields what is there."""
+    """Programs of somebody else in the cgroup, two of them called as those of `halves` are: asymcc may not touch
+    them. Yields what is there."""
     name = alias()
     build_halves(tmp_path, name, FOREIGN)
     attach = " && ".join(

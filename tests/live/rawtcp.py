@@ -123,7 +123,8 @@ def parse(packet: bytes) -> Segment | None:
 
 
 class Port:
-    """A device in a namespace, and whoever is at the other end of its cable. Frames do not wait in the device's queue."""
+    """A device in a namespace, and whoever is at the other end of its cable. Frames do not wait in the device's
+    queue."""
 
     def __init__(self, ns: str, dev: str, to: str):
         """`to`: the Ethernet address at the other end."""

@@ -44,7 +44,8 @@ CGROUP2 = Path(
 )
 MTU = 140  # bytes: 88 of payload a segment, so that 10^7 of them are a gigabyte
 CHUNK = b"soak" * 16384
-# What belongs to TCP and to BPF. A leak of one object for each of N would show as N; processes around us allocate, too, but no tenth of that.
+# What belongs to TCP and to BPF. A leak of one object for each of N would show as N; processes around us allocate, too,
+# but no tenth of that.
 SLABS = (
     "TCP",
     "TCPv6",
@@ -239,7 +240,8 @@ def drain(s: socket.socket) -> None:
 
 
 def acks(path: Path2, name: str, cc: str, count: int) -> str:
-    """One connection till so many segments have come to its sender; where few ACKs stand for many packets, till so many are acknowledged."""
+    """One connection till so many segments have come to its sender; where few ACKs stand for many packets, till so
+    many are acknowledged."""
     listener = path.listen(cc)
     with path.socket(0, cc) as s:
         s.connect(listener.getsockname())
@@ -301,7 +303,8 @@ def each(do: Callable[[Path2, str, str, int], str], count: int, names: list[str]
 
 
 def loads(count: int, names: list[str]) -> bool:
-    """Each is loaded, takes a connection that stays open, and goes while it does: the last ones' sockets outlive them. Others are loaded all the time."""
+    """Each is loaded, takes a connection that stays open, and goes while it does: the last ones' sockets outlive
+    them. Others are loaded all the time."""
     before, began = Count.now(), time.monotonic()
     with Path2() as path, contextlib.ExitStack() as stay:
         alone = [name for name in names if not halves(name)]

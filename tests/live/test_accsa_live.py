@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ACC+SA, both halves, on this machine's own kernel, on a path that marks each ACK: the bytes arrive, and none waits for a timer."""
+"""ACC+SA, both halves, on this machine's own kernel, on a path that marks each ACK: the bytes arrive, and none waits
+for a timer."""
 
 from __future__ import annotations
 
@@ -105,7 +106,8 @@ def test_one_end_is_outside_the_cgroup(outside, marked, accsa):
     ids=["half", "both", "many"],
 )
 def test_every_byte_arrives(server, client, n, marked, accsa):
-    """Of twenty connections at a time the machine drops packets, whatever the controller: there a timeout proves nothing."""
+    """Of twenty connections at a time the machine drops packets, whatever the controller: there a timeout proves
+    nothing."""
     with exchange(marked, server, client, accsa, n=n):
         pass
     assert counted(accsa)["timeouts"] == 0 or server == MANY_SERVER
@@ -144,7 +146,8 @@ def test_beside_formosa_in_one_cgroup(order, pair, alias, cgroup):  # noqa: F811
 
 @pytest.mark.parametrize("ecn, marked, agreed", [(0, False, False), (2, True, False), (2, False, True)])
 def test_other_connections_have_the_ecn_that_they_had(ecn, marked, agreed, pair, accsa):  # noqa: F811
-    """A SYN that asks for ECN without our hello: by a host's tcp_ecn, and refused if it is marked itself, as DCTCP's is."""
+    """A SYN that asks for ECN without our hello: by a host's tcp_ecn, and refused if it is marked itself, as DCTCP's
+    is."""
     pair.sh(pair.server, "sysctl", "-qw", f"net.ipv4.tcp_ecn={ecn}")
     neighbour(pair, pair.server, "10.9.0.7")
     with watching(pair, pair.client) as port, listening(pair, SINK):

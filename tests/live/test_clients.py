@@ -35,7 +35,8 @@ FIVE = ["fast", "fusion", "taichung", "formosa", "pseudorate"]
 BEGIN = [f"{name} init_cwnd=0" for name in ("fast", "formosa", "pseudorate")]
 ROUNDS, FLOWS, LOADS = (2, 1000, {"unload": 200, "replace": 50}) if FULL else (1, 200, {"unload": 5, "replace": 5})
 BIG, MEDIUM = (10_000_000, 3_000_000) if FULL else (300_000, 200_000)  # bytes
-# FAST's packets in the queue, well below the room there is: 100 packets toward a client, 40 in a pair, shared by all flows
+# FAST's packets in the queue, well below the room there is: 100 packets toward a client, 40 in a pair, shared by all
+# flows
 PATIENCE = {"path": ("--set", "alpha=20"), "pair": ("--set", "alpha=5"), "many": ("--set", "alpha=1")}
 PAGE = Path(__file__).resolve().parent / "clients" / "page.py"
 pytestmark = [*live, pytest.mark.skipif(not MOUNT, reason="no cgroup2 is mounted")]
@@ -420,7 +421,8 @@ for line in sys.stdin:
 
 
 def new_flow(server, client, cc: str, ends: int) -> int:
-    """How many flows it takes till one is the instance's from its handshake on: one, but on kernels that leave a handshake out now and then."""
+    """How many flows it takes till one is the instance's from its handshake on: one, but on kernels that leave a
+    handshake out now and then."""
     for attempt in range(1, 4):
         before, unseen = counted(cc)["flows"], left_out()
         expect(server, "listens", "listen")

@@ -21,8 +21,10 @@ OWNER = (
     "--net",
     "--kill-child",
 )
-# Many routes, so that reading them takes a while, and meanwhile messages to all who listen to netlink here: those that a kernel could have sent, and
-# those that none would. Each would do harm of its own kind: an error, an early end, a controller and a route that nobody has, lengths that lie.
+# Many routes, so that reading them takes a while, and meanwhile messages to all who listen to netlink here: those that
+# a kernel could have sent, and
+# those that none would. Each would do harm of its own kind: an error, an early end, a controller and a route that
+# nobody has, lengths that lie.
 FORGER = """
 import contextlib, itertools, socket, struct, subprocess
 routes = "".join(f"route add 10.{i // 250}.{i % 250}.0/24 dev lo congctl reno\\n" for i in range(2000))

@@ -334,7 +334,8 @@ CHOOSES = SINK.replace(
     "server, server_cc, hello", [(SINK, "cubic", False), (CHOOSES, "", True)], ids=["listener", "connection"]
 )
 def test_an_application_that_chose_its_controller_keeps_it(server, server_cc, hello, pair, formosa):
-    """Whatever its peer says: its window, its ACKs are as without Formosa, and the peer falls back. A listener that chose answers no hello."""
+    """Whatever its peer says: its window, its ACKs are as without Formosa, and the peer falls back. A listener that
+    chose answers no hello."""
     with exchange(pair, server, SOURCE, formosa, server_cc=server_cc, STAY=True):
         line = connections(pair, pair.server)
         assert " cubic " in line and " cwnd:10 " in line

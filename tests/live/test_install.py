@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What `make install` and `make deb` put where, and that it works from there. `make check-package` tries the rest on whole systems."""
+"""What `make install` and `make deb` put where, and that it works from there. `make check-package` tries the rest on
+whole systems."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ from pairs import default, enter, inside, routes, steady
     ],
 )
 def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgroup, trip):
-    """use, replace and drain, killed at some call: flows go on, `doctor` names what is left, `unload --drain` cleans it."""
+    """use, replace and drain, killed at some call: flows go on, `doctor` names what is left, `unload --drain` cleans
+    it."""
     name = alias()
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     before = routes(pair)

@@ -80,7 +80,8 @@ def descendants(pid: int) -> list[int]:
 @pytest.mark.root
 @pytest.mark.parametrize("moment", ["parameter", "flows"])
 def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
-    """Agent and asymlab are killed, each time with a module's parameter changed; under flows also with a cgroup, an object by asymcc, one by bpftool."""
+    """Agent and asymlab are killed, each time with a module's parameter changed; under flows also with a cgroup, an
+    object by asymcc, one by bpftool."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
     was, before = HYSTART.read_text(), registered()

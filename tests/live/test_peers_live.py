@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Every controller on this machine's own kernel against peers that misbehave (peers/attacks.py), each beside an honest one; `make attack` at length."""
+"""Every controller on this machine's own kernel against peers that misbehave (peers/attacks.py), each beside an
+honest one; `make attack` at length."""
 
 from __future__ import annotations
 
@@ -57,7 +58,8 @@ def warnings() -> list[str]:
 
 @pytest.fixture(scope="module")
 def loaded():
-    """All of them by names of their own, in a namespace and, for what has programs for a cgroup, in one each. The names, and how to run there."""
+    """All of them by names of their own, in a namespace and, for what has programs for a cgroup, in one each. The
+    names, and how to run there."""
     names, groups = {name: unique("a")[:8] + name[:7] for name in CONTROLLERS}, []
     before = warnings()
     try:

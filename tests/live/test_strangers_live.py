@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Formosa and ACC+SA on this machine's own kernel against those who are no kernel: third parties off the path, and peers that lie. IPv4 and IPv6."""
+"""Formosa and ACC+SA on this machine's own kernel against those who are no kernel: third parties off the path, and
+peers that lie. IPv4 and IPv6."""
 
 from __future__ import annotations
 
@@ -67,7 +68,8 @@ def stream(n: int) -> bytes:
 
 
 def asleep(pair):  # noqa: F811
-    """No queue overflows. Both hosts forward nothing, and their segments have no timestamps, which a stranger would have to guess, too."""
+    """No queue overflows. Both hosts forward nothing, and their segments have no timestamps, which a stranger would
+    have to guess, too."""
     for ns, dev in ((pair.client, pair.dev_c), (pair.server, pair.dev_s)):
         pair.sh(
             ns,
@@ -130,7 +132,8 @@ def says(process, word: str) -> str:
 
 @contextlib.contextmanager
 def quiet(pair, cc: str, ends, at_server: Port, at_client: Port):  # noqa: F811
-    """A connection whose ends have said hello and then nothing: a segment of either side that is right, and its client."""
+    """A connection whose ends have said hello and then nothing: a segment of either side that is right, and its
+    client."""
     client, server, _ = ends
     with listening(pair, SINK, address=server), connecting(pair, IDLE_SOURCE, cc, server) as c:
         port = int(says(c, "open").split()[1])
@@ -148,7 +151,8 @@ def but(segment: Segment, **keys) -> Segment:
 
 
 def forged(right: Segment, n: int = MANY):
-    """By one who knows the ends: with any number, with the right place, with the right ACK. All places, in steps, are around the right one."""
+    """By one who knows the ends: with any number, with the right place, with the right ACK. All places, in steps, are
+    around the right one."""
     rnd = random.Random(1)
     for i in range(n):
         yield but(right, seq=right.seq + (i - n // 2) * STEP, ack=rnd.getrandbits(32))
@@ -180,7 +184,8 @@ def throw(pair, port: Port, ns: str, segments) -> int:  # noqa: F811
 
 @pytest.mark.parametrize("ends", [V4, V6], ids=["v4", "v6"])
 def test_a_third_party_changes_nobodys_connection(ends, both, pair):  # noqa: F811
-    """Data options to the receiver of an idle connection, answers and marked ACKs to its sender. With all numbers right they would be its peer's."""
+    """Data options to the receiver of an idle connection, answers and marked ACKs to its sender. With all numbers
+    right they would be its peer's."""
     kind, cc = both
     with (
         watching(pair, pair.server) as at_server,
@@ -287,7 +292,8 @@ def optimistic(peer, got):
 @pytest.mark.parametrize("liar", [honest, divided, optimistic])
 @pytest.mark.parametrize("ends", [V4, V6], ids=["v4", "v6"])
 def test_a_peer_that_acknowledges_too_much_gets_no_more_than_was_delivered(ends, liar, formosa, pair):  # noqa: F811
-    """W is 1 at first, and grows by no more than a packet for each that has been delivered: two rounds of W are the window."""
+    """W is 1 at first, and grows by no more than a packet for each that has been delivered: two rounds of W are the
+    window."""
     with hand_made_receiver(pair, formosa, ends) as (peer, client):
         while len(peer.data(peer.first)) < BYTES:
             got = peer.receive()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the kernel's verifier must refuse, one fault per hook (tests/verifier): with its own words, and nothing of it stays."""
+"""What the kernel's verifier must refuse, one fault per hook (tests/verifier): with its own words, and nothing of it
+stays."""
 
 from __future__ import annotations
 

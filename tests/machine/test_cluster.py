@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Sweeps on Dask workers on loopback: nothing lost, nothing computed twice, the same bytes; who is not fit gets nothing."""
+"""Sweeps on Dask workers on loopback: nothing lost, nothing computed twice, the same bytes; who is not fit gets
+nothing."""
 
 from __future__ import annotations
 
@@ -159,7 +160,8 @@ def sweep(file: Path, cluster: Cluster, here: Path, *argv) -> subprocess.Popen:
 
 
 def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, cluster, tmp_path, monkeypatch):
-    """Three runs, FAST's among them, on a worker that has neither image nor objects of its own, and one of this tree that comes later."""
+    """Three runs, FAST's among them, on a worker that has neither image nor objects of its own, and one of this tree
+    that comes later."""
     file = scenario_file(
         ('"3s"', '"2s"'),
         append='\n[sweep]\n"flows.controller" = ["fast", "reno", "cubic"]\n[controllers.fast]\nalpha = 20\n',

@@ -175,7 +175,8 @@ def test_a_flow_that_stops_sends_no_more(scenario_file):
 
 
 def test_a_parking_lot_of_three_hops(scenario_file):
-    """One flow over three hops, one that joins it on the second, one on the third. Plain: what iperf3 says is no pure ACK."""
+    """One flow over three hops, one that joins it on the second, one on the third. Plain: what iperf3 says is no pure
+    ACK."""
     r = run(scenario_file(CHAIN, PLAIN, append=CROSSING))
     assert r.valid, r.record["invalid"]
     rows = {row["what"]: row["measured"] for row in r.record["agent"]["self_check"]}
@@ -256,7 +257,8 @@ def trace_of(r) -> bytes:
 
 @pytest.fixture
 def left_machines(monkeypatch, tmp_path):
-    """What is left of this test's virtual machines: command lines, cut, and folders of none that runs. Other tests may run some."""
+    """What is left of this test's virtual machines: command lines, cut, and folders of none that runs. Other tests
+    may run some."""
     monkeypatch.setenv("ASYMLAB_STARTED_BY", str(tmp_path))
 
     def left() -> list[str]:

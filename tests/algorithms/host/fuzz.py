@@ -64,7 +64,8 @@ class Run:
 def fuzz(
     name: str, *options: str, fixed: tuple[str, ...] = (), source: Path | None = None, found: Path | None = None
 ) -> Run:
-    """libFuzzer with these options from the corpus; new inputs go to `found`. Parameters in `fixed` ("NAME=VALUE") stay."""
+    """libFuzzer with these options from the corpus; new inputs go to `found`. Parameters in `fixed` ("NAME=VALUE")
+    stay."""
     binary, found = build(name, source), found or FOUND / name
     found.mkdir(parents=True, exist_ok=True)
     crash, profile = found.with_suffix(".crash"), found.with_suffix(".profraw")

@@ -29,7 +29,8 @@ def sending(driver, w, params=None, **own):
 
 
 def repaired(driver, **keys):
-    """Ends a recovery with an ACK of the lost packet alone; the rest was acknowledged selectively, and none sent since."""
+    """Ends a recovery with an ACK of the lost packet alone; the rest was acknowledged selectively, and none sent
+    since."""
     driver.ack(n=0, sack=EVER, rtt=-1, app=0, **keys)
     recover(driver, rtt=-1, **keys)
 

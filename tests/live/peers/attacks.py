@@ -173,7 +173,8 @@ def holes(f: Flow, k: int) -> None:
 
 @attack()
 def spoofed(f: Flow, k: int) -> None:
-    """Each fourth round begins with three duplicates that tell of a hole, as a third one may send. No packet is missing, the RTT is flat."""
+    """Each fourth round begins with three duplicates that tell of a hole, as a third one may send. No packet is
+    missing, the RTT is flat."""
     if k % 4 == 3:
         for end in (2, 3, 4):
             f.send(ack=f.acked, options=f.sacks((f.acked + f.mss, f.acked + end * f.mss)))
@@ -279,7 +280,8 @@ def anything(f: Flow, k: int) -> None:
 
 @attack()
 def sender(f: Flow, k: int) -> None:
-    """As sender: data beyond the window, old, overlapping, urgent, without ACK, of wild stamps; and honest as receiver."""
+    """As sender: data beyond the window, old, overlapping, urgent, without ACK, of wild stamps; and honest as
+    receiver."""
     for seq, flags in (
         (f.seq + (1 << 30), ACK),
         (f.seq - 70000, ACK),

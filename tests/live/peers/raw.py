@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""TCP ends without a kernel: what comes to their addresses arrives here by a TUN device, and they answer as they like."""
+"""TCP ends without a kernel: what comes to their addresses arrives here by a TUN device, and they answer as they
+like."""
 
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ class Tun:
 
 
 class End:
-    """A peer's end of one connection that the kernel accepts: it asks, it is sent PATTERN, and it acknowledges as its attack will have it."""
+    """A peer's end of one connection that the kernel accepts: it asks, it is sent PATTERN, and it acknowledges as its
+    attack will have it."""
 
     def __init__(
         self,
