@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* bpf_westwood, told that ACKs take the slow path, as the model's never do: that of dupACKs and of SACK blocks. */
 #define bpf_westwood slow_westwood
-#include "../../bpf/rivals/bpf_westwood.bpf.c"
+#include <rivals/bpf_westwood.bpf.c>
 
 PARAM(u32, slow_path, 1, 0, 1, "-", "1: it takes the slow path");
 
