@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The rules of the house: files and functions that a person can read at once, packages in one order."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from graphlib import CycleError, TopologicalSorter
+
+import pytest
+
+from ktap import built
+from shared import BUILD, REPO
+
+FILE, TEST, FUNCTION = 600, 700, 80  # lines at most
+LAB = REPO / "experiments" / "asymlab"
+# From bottom to top: a package needs nothing of those above. None of them: what all may need.
+ORDER = ["guest", None, "plan", "results", "machine", "run", ("report", "conformance"), "cli"]
+SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
+SOURCES = re.compile(r".*\.([ch]|py|sh|toml|css|j2|yml|service)|Makefile|\.ci/run|packaging/post\w+|packaging/pre\w+")
+FOLDERS = (".ci", ".github", "bpf", "experiments", "loader", "packaging", "tests")
+FILES = [
+    "Makefile",
+    "pyproject.toml",
+    *(f.relative_to(REPO).as_posix() for at in FOLDERS for f in sorted((REPO / at).rglob("*")) if f.is_file()),
+]
+
+
+def sources(*kinds: str) -> dict[str, str]:
+    return {f: (REPO / f).read_text() for f in FILES if f.endswith(kinds)}
+
+
+def python_functions(text: str) -> dict[str, int]:
+    found = (n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+    return {f"{f.name}:{f.lineno}": f.end_lineno - f.lineno + 1 for f in found}
+
+
+def c_functions(text: str) -> dict[str, int]:
+    """Blocks whose brace stands alone at the start of a line: the kernel's style has no others."""
+    found, name, began = {}, "", 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if line == "{":
+            began = number
+        elif line.startswith("}") and began:
+            found[f"{name}:{began}"] = number - began + 1
+            began = 0
+        elif called := re.match(r"[A-Za-z_].*?(\w+)\(", line):
+            name = called[1]
+    return found
+
+
+def test_files_are_short():
+    files = sources(".py", ".c", ".h", ".sh", ".j2", ".css")
+    assert len(files) > 200
+    lines = {f: len(text.splitlines()) for f, text in files.items()}
+    assert not {f: n for f, n in lines.items() if n > (TEST if f.startswith("tests/") else FILE)}
+
+
+def test_functions_are_short():
+    files = sources(".py", ".c", ".h")
+    found = {
+        f"{file} {name}": lines
+        for file, text in files.items()
+        for name, lines in (python_functions if file.endswith(".py") else c_functions)(text).items()
+    }
+    assert len(found) > 3000
+    assert not {name: lines for name, lines in found.items() if lines > FUNCTION}
+
+
+def test_sources_name_their_licence():
+    files = [f for f in FILES if SOURCES.fullmatch(f)]
+    assert len(files) > 300
+    assert not [f for f in files if SPDX not in "".join((REPO / f).open().readlines()[:3])]
+
+
+# --- modules -------------------------------------------------------------------------------
+
+
+def modules() -> dict[str, ast.Module]:
+    """By name, without asymlab's."""
+    files = {f.relative_to(LAB).with_suffix("").as_posix().replace("/", "."): f for f in LAB.rglob("*.py")}
+    return {name.removesuffix(".__init__"): ast.parse(f.read_text()) for name, f in files.items()}
+
+
+def imports(name: str, tree: ast.Module, known: dict) -> set[str]:
+    """The modules of asymlab that a module imports, anywhere in it."""
+    found = set()
+    package = name.split(".") if (LAB / name.replace(".", "/")).is_dir() else name.split(".")[:-1]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("asymlab")):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            base = base + (node.module or "").removeprefix("asymlab").strip(".").split(".")
+            there = ".".join(filter(None, base))
+            found |= {m if (m := f"{there}.{a.name}".strip(".")) in known else there for a in node.names}
+    return found - {""}
+
+
+KNOWN = modules()
+NEEDS = {name: imports(name, tree, KNOWN) for name, tree in KNOWN.items()}
+
+
+def level(name: str) -> int:
+    top = name.split(".")[0]
+    return next((i for i, at in enumerate(ORDER) if at and top in ([at] if isinstance(at, str) else at)), 1)
+
+
+def test_no_module_needs_itself():
+    assert sum(map(len, NEEDS.values())) > 200
+    try:
+        TopologicalSorter(NEEDS).prepare()
+    except CycleError as e:
+        pytest.fail(" -> ".join(e.args[1]))
+
+
+def test_packages_need_those_below_them():
+    upward = {
+        f"{name} needs {other}" for name, needed in NEEDS.items() for other in needed if level(other) > level(name)
+    }
+    assert not upward - {"__main__ needs cli"}
+
+
+# --- the tree's own words ------------------------------------------------------------------
+
+
+def test_make_help_tells_each_goal():
+    makefile = (REPO / "Makefile").read_text()
+    goals = re.search(r"^\.PHONY: ((?:.*\\\n)*.*)", makefile, re.M)[1].replace("\\", "").split()
+    said = subprocess.run(["make", "help"], cwd=REPO, capture_output=True, text=True, check=True).stdout
+    told = re.findall(r"^  make ([\w-]+) +\S", said, re.M)
+    assert len(goals) > 20 and set(told) == set(goals) - {"all", "test-images"} and len(told) == len(set(told))
+    assert max(map(len, said.splitlines())) <= 120
+
+
+@built
+def test_there_is_one_version():
+    version = (REPO / "VERSION").read_text().strip()
+    said = subprocess.run([BUILD / "asymcc", "--version"], capture_output=True, text=True, check=True).stdout
+    assert said.split()[:2] == ["asymcc", version]
+    assert f"\n## {version}\n" in (REPO / "CHANGELOG.md").read_text()
+    assert not [f for f, text in sources(".py", ".c", ".h", ".toml", ".sh").items() if f'"{version}"' in text]
