@@ -12,9 +12,8 @@ INPUTS = 4000  # beside those of the corpus
 COVERED = 90  # percent of each controller's branches
 
 # Of the others most cannot be reached on the host: what only the verifier asks for (a full socket without tcp_sock, a
-# row beyond a
-# table, a map without its one entry), a controller's name of 16 bytes, a callback to write without room or without
-# payload.
+# row beyond a table, a map without its one entry), a controller's name of 16 bytes, a callback to write without room
+# or without payload.
 
 
 @functools.cache

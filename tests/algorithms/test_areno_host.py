@@ -25,8 +25,9 @@ def per_second(mbit):
 
 def level(areno, w, mbit=100, base=40 * MS, rtt=40 * MS, cong=80 * MS, probe=0, n=1, params=None, **keys):
     """A connection amid a round with this RTT and RTTcong."""
-    at_rest(areno, w, params, flight=n, ca__base_q20=w - probe, ca__probe_q20=probe, ca__rtt_min=base, ca__rtt_max=max(base, rtt),
-            ca__rtt_last=rtt, ca__rtt_q4=rtt << 4, ca__rtt_cong=cong, ca__b_q8=per_second(mbit), mss_cache=MSS, **keys)  # fmt: skip
+    at_rest(areno, w, params, flight=n, ca__base_q20=w - probe, ca__probe_q20=probe, ca__rtt_min=base,
+            ca__rtt_max=max(base, rtt), ca__rtt_last=rtt, ca__rtt_q4=rtt << 4, ca__rtt_cong=cong,
+            ca__b_q8=per_second(mbit), mss_cache=MSS, **keys)  # fmt: skip
 
 
 def winc(most, c, at_1):
@@ -37,7 +38,8 @@ def winc(most, c, at_1):
 
 
 @pytest.mark.parametrize("mbit, c, increase", [
-    (100, 0, 8.00054), (100, 0.25, -0.67885), (100, 1, 0), (1000, 0, 80.00545), (1000, 0.1, 18.79239), (1000, 0.5, -9.32575), (1000, 1, 0),
+    (100, 0, 8.00054), (100, 0.25, -0.67885), (100, 1, 0),
+    (1000, 0, 80.00545), (1000, 0.1, 18.79239), (1000, 0.5, -9.32575), (1000, 1, 0),
     (10, 0, 0.80005), (10, 1, 0),
 ])  # fmt: skip
 @pytest.mark.parametrize("at_1", [0, 1])
@@ -109,7 +111,8 @@ def test_areno_probe_ends_at_zero(areno):
 
 
 @pytest.mark.parametrize("rtt, cong, rtt_max, c", [
-    (40, 80, 80, 0), (50, 80, 80, 0.25), (80, 80, 80, 1), (200, 80, 200, 1), (41, 40, 90, 1), (40, 40, 90, 0), (45, 39, 90, 1),
+    (40, 80, 80, 0), (50, 80, 80, 0.25), (80, 80, 80, 1), (200, 80, 200, 1),
+    (41, 40, 90, 1), (40, 40, 90, 0), (45, 39, 90, 1),
     (50, 0, 80, 0.25), (80, 0, 80, 1), (40, 0, 40, 0),
 ])  # fmt: skip
 def test_areno_congestion_level(areno, rtt, cong, rtt_max, c):
@@ -169,8 +172,8 @@ def test_areno_cut_is_the_formula(areno, w, base, last, cong, command):
 
 
 def test_areno_loss_ends_probing_and_undo_brings_it_back(areno):
-    sending(areno, 100 * ONE, ca__base_q20=70 * ONE, ca__probe_q20=30 * ONE, ca__rtt_min=40 * MS, ca__rtt_last=60 * MS, ca__rtt_cong=80 * MS,
-            ca__rtt_q4=60 * MS << 4, mss_cache=MSS)  # fmt: skip
+    sending(areno, 100 * ONE, ca__base_q20=70 * ONE, ca__probe_q20=30 * ONE, ca__rtt_min=40 * MS, ca__rtt_last=60 * MS,
+            ca__rtt_cong=80 * MS, ca__rtt_q4=60 * MS << 4, mss_cache=MSS)  # fmt: skip
     areno.loss(now=1)
     assert (own(areno)["probe_q20"], own(areno)["rtt_cong"]) == (0, 77 * MS)
     assert areno.undo(now=2)["cwnd"] == 100

@@ -15,15 +15,16 @@ from host.streams import MS, RTT_MAX, W_MAX, many_rtts, packets, rtts
 
 def round_ends(ctcp, cwnd, dwnd, srtt=40 * MS, base=40 * MS, params=None, ssthresh=2, n=1, **keys):
     """One ACK that ends a round: both windows after it."""
-    at_rest(ctcp, cwnd + dwnd, params, flight=n, ssthresh=ssthresh, ca__cwnd_q20=cwnd, ca__dwnd_q20=dwnd, ca__rtt_min=base,
-            ca__round_end=0, srtt_us=srtt << 3, **keys)  # fmt: skip
+    at_rest(ctcp, cwnd + dwnd, params, flight=n, ssthresh=ssthresh, ca__cwnd_q20=cwnd, ca__dwnd_q20=dwnd,
+            ca__rtt_min=base, ca__round_end=0, srtt_us=srtt << 3, **keys)  # fmt: skip
     ctcp.ack(n=n)
     ca = own(ctcp)
     return ca["cwnd_q20"], ca["dwnd_q20"]
 
 
 @pytest.mark.parametrize("w, gained", [
-    (39, 0.95075), (100, 2.95285), (256, 7), (1000, 21.22849), (4096, 63), (10_000, 124), (65_536, 511), (W_MAX // 2, 2434.5),
+    (39, 0.95075), (100, 2.95285), (256, 7), (1000, 21.22849), (4096, 63), (10_000, 124), (65_536, 511),
+    (W_MAX // 2, 2434.5),
 ])  # fmt: skip
 def test_ctcp_grows_by_an_eighth_of_the_window_to_three_quarters(ctcp, w, gained):
     """win^0.75 / 8 - 1: 256^0.75 = 64, 4096^0.75 = 512, 10000^0.75 = 1000, 65536^0.75 = 4096."""
@@ -66,8 +67,8 @@ def test_ctcp_retreats_from_gamma_on(ctcp, srtt, moved):
 
 
 @given(
-    cwnd=st.integers(2 * ONE, 300 * ONE), dwnd=st.integers(0, W_MAX * ONE // 2), base=rtts, srtt=st.integers(1, RTT_MAX),
-    gamma=st.integers(1, 100) | st.integers(1, 65535), zeta=st.integers(0, 16),
+    cwnd=st.integers(2 * ONE, 300 * ONE), dwnd=st.integers(0, W_MAX * ONE // 2), base=rtts,
+    srtt=st.integers(1, RTT_MAX), gamma=st.integers(1, 100) | st.integers(1, 65535), zeta=st.integers(0, 16),
 )  # fmt: skip
 @example(cwnd=W_MAX * ONE // 2, dwnd=W_MAX * ONE // 2, base=1, srtt=RTT_MAX, gamma=1, zeta=16)
 def test_ctcp_law_of_the_delay_window(ctcp, cwnd, dwnd, base, srtt, gamma, zeta):

@@ -617,8 +617,8 @@ def test_flows_share_by_alpha(pair, k_f, seconds):
 
 
 @settings(max_examples=400)
-@given(data=st.data(), clamp=st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1]), mss=st.sampled_from([0, 1, 536, 1448, 65535]),
-       tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
+@given(data=st.data(), clamp=st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1]), tx_start=st.booleans(),
+       mss=st.sampled_from([0, 1, 536, 1448, 65535]), seq=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_any_stream_keeps_the_window_in_bounds(fast, data, clamp, mss, tx_start, seq):
     params = {name: data.draw(bounded(bounds)) for name, bounds in fast.params().items()}
     fast.start(

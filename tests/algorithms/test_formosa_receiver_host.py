@@ -53,8 +53,11 @@ def measure(driver, samples, params=None, srtt=40 * MS, offset=0, begin=0):
     return [{k: signed(v) if k.endswith(("q16", "q8")) else v for k, v in s["wire"].items()} for s in states]
 
 
+spreads = st.integers(0, 200 * MS)
+
+
 @st.composite
-def deliveries(draw, spread=st.integers(0, 200 * MS)):
+def deliveries(draw, spread=spreads):
     """Rounds of a few packets, 0 to 900 ms apart or more than a second."""
     now, samples = 0, []
     for number in range(1, draw(st.integers(2, 6))):
@@ -65,8 +68,9 @@ def deliveries(draw, spread=st.integers(0, 200 * MS)):
 
 
 @given(
-    samples=deliveries(), eta=st.sampled_from([1, 128, 255]) | st.integers(1, 255), norm=st.integers(0, 1), mode=st.integers(0, 2),
-    cathresh=st.sampled_from([1, 2, 5, 1024]), srtt=st.sampled_from([64, 6400, 40 * MS, 4 * SECOND]) | st.integers(64, 4 * SECOND),
+    samples=deliveries(), eta=st.sampled_from([1, 128, 255]) | st.integers(1, 255), norm=st.integers(0, 1),
+    mode=st.integers(0, 2), cathresh=st.sampled_from([1, 2, 5, 1024]),
+    srtt=st.sampled_from([64, 6400, 40 * MS, 4 * SECOND]) | st.integers(64, 4 * SECOND),
 )  # fmt: skip
 def test_estimator_is_exact(formosa, samples, eta, norm, mode, cathresh, srtt):
     """(4) and (5) in fractions. The integers round: sftt and L to 2^-16 us and 2^-8 packets."""
@@ -110,8 +114,8 @@ def test_estimator_is_exact(formosa, samples, eta, norm, mode, cathresh, srtt):
 
 
 @given(
-    rise=st.integers(0, 100 * MS), steps=st.lists(st.integers(0, 100), min_size=1, max_size=8), srtt=st.integers(100, 65000).map(lambda n: n * 64),
-    eta=st.sampled_from([64, 128, 192]),
+    rise=st.integers(0, 100 * MS), steps=st.lists(st.integers(0, 100), min_size=1, max_size=8),
+    srtt=st.integers(100, 65000).map(lambda n: n * 64), eta=st.sampled_from([64, 128, 192]),
 )  # fmt: skip
 def test_a_rise_adds_itself_times_the_rate(formosa, rise, steps, srtt, eta):
     """By whatever steps the delay rises: x in a round adds x * packets / srtt. Gain 1."""
@@ -147,9 +151,8 @@ def test_q_modes(formosa, mode, expected):
 
 
 def test_only_the_net_sum_goes_below_zero(formosa):
-    assert [[round(q / 256) for q in by_rounds(formosa, [20, 0, 5], {"q_mode": mode, "cathresh": 1024})] for mode in range(3)] == [
-        [0, -8, -6], [0, 0, 2], [0, 0, 2],
-    ]  # fmt: skip
+    got = [by_rounds(formosa, [20, 0, 5], {"q_mode": mode, "cathresh": 1024}) for mode in range(3)]
+    assert [[round(q / 256) for q in levels] for levels in got] == [[0, -8, -6], [0, 0, 2], [0, 0, 2]]
 
 
 def by_rounds(driver, delays, params):
@@ -202,13 +205,18 @@ def test_two_packets_in_one_segment_count_twice(formosa):
         assert formosa.state()["wire"]["in.packets"] - before == packets
 
 
-@given(st.lists(st.tuples(st.integers(0, 2**33), st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 65535)), min_size=1, max_size=60),
-       st.integers(1, 255), st.integers(0, 1), st.integers(0, 2))  # fmt: skip
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 2**33), st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 65535)),
+        min_size=1, max_size=60,
+    ),
+    st.integers(1, 255), st.integers(0, 1), st.integers(0, 2),
+)  # fmt: skip
 def test_wild_stamps_do_no_harm(formosa, samples, eta, norm, mode):
     """Sanitizers watch; Q stays in its bounds."""
     formosa.start({"eta_q8": eta, "ftt_norm": norm, "q_mode": mode}, syn=HELLO, other=1, rcv_mss=1)
     now = 0
-    for i, (gap, stamp, number, srtt) in enumerate(samples):
+    for gap, stamp, number, srtt in samples:
         now += gap >> (stamp % 33)
         formosa.read(now=now, rcv_nxt=1, len=65000, options=data(number, 0, srtt * 64, stamp))
         wire = formosa.state()["wire"]

@@ -160,7 +160,8 @@ def test_hello(formosa):
 
 
 @pytest.mark.parametrize("hello, other, chosen, says", [
-    (0, 0, 0, True), (0, 0, 1, True), (0, 1, 0, False), (0, 1, 1, False), (1, 0, 1, True), (1, 1, 0, True), (1, 1, 1, False),
+    (0, 0, 0, True), (0, 0, 1, True), (0, 1, 0, False), (0, 1, 1, False),
+    (1, 0, 1, True), (1, 1, 0, True), (1, 1, 1, False),
 ])  # fmt: skip
 def test_who_says_hello(formosa, hello, other, chosen, says):
     """Loading changes no connection: others do when they are asked to, unless somebody chose their controller. Not
@@ -178,8 +179,9 @@ def test_who_says_hello(formosa, hello, other, chosen, says):
 
 @pytest.mark.parametrize("side", ["syn", "synack"])
 @pytest.mark.parametrize("raw, speaks", [
-    (HELLO, 1), (b"\x01\x01" + HELLO, 1), (b"", 0), (b"\x00" + HELLO, 0), (HELLO[:3], 0), (bytes.fromhex("fd05f0a000"), 0),
-    (bytes.fromhex("fd04f0a1"), 0), (bytes.fromhex("fe04f0a0"), 0), (bytes.fromhex("fd00f0a0"), 0),
+    (HELLO, 1), (b"\x01\x01" + HELLO, 1), (b"", 0), (b"\x00" + HELLO, 0), (HELLO[:3], 0),
+    (bytes.fromhex("fd05f0a000"), 0), (bytes.fromhex("fd04f0a1"), 0),
+    (bytes.fromhex("fe04f0a0"), 0), (bytes.fromhex("fd00f0a0"), 0),
 ])  # fmt: skip
 def test_established(formosa, side, raw, speaks):
     """What comes from a peer that says no hello is not looked at; flags of other programs stay."""
@@ -303,7 +305,8 @@ def test_a_data_option_of_a_wrong_length_is_nothing(formosa, raw):
 
 
 @pytest.mark.parametrize("raw", [
-    b"\x00" + answer(1, 3), answer(1, 3)[:4], b"\xfd\x01" + answer(1, 3), b"\x13\x12" + answer(1, 3), b"\xfd", HELLO, b"\xfe" + answer(1, 3)[1:],
+    b"\x00" + answer(1, 3), answer(1, 3)[:4], b"\xfd\x01" + answer(1, 3), b"\x13\x12" + answer(1, 3),
+    b"\xfd", HELLO, b"\xfe" + answer(1, 3)[1:],
 ])  # fmt: skip
 def test_options_that_cannot_be_read_are_nothing(formosa, raw):
     at_w(formosa, 64)

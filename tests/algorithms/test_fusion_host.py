@@ -77,8 +77,8 @@ def equations(w, reno, base, rtt, b, n, dmin, dmin_winc, upper):
 
 @given(
     w=windows, reno=st.integers(ONE, W_MAX * ONE) | st.just(ONE), base=rtts, rtt=rtts | st.just(44 * MS),
-    b=st.integers(0, B_MAX) | st.integers(0, 10**7), n=packets, dmin=st.integers(100, 10**6), winc=st.integers(100, 10**6),
-    upper=st.integers(1, 16),
+    b=st.integers(0, B_MAX) | st.integers(0, 10**7), n=packets, dmin=st.integers(100, 10**6),
+    winc=st.integers(100, 10**6), upper=st.integers(1, 16),
 )  # fmt: skip
 @example(w=W_MAX * ONE, reno=ONE, base=1, rtt=RTT_MAX, b=B_MAX, n=W_MAX, dmin=100, winc=10**6, upper=16)
 @example(w=W_MAX * ONE, reno=ONE, base=1, rtt=1, b=B_MAX, n=W_MAX, dmin=10**6, winc=10**6, upper=16)
@@ -100,7 +100,8 @@ def test_law_is_exact(fusion, w, reno, base, rtt, b, n, dmin, winc, upper):
 
 
 @pytest.mark.parametrize("base, rtt, phase", [
-    (36, 36_000, INCREASE), (44, 47_999, INCREASE), (44, 48_000, STEADY), (36, 48_000, STEADY), (36, 48_001, DECREASE), (36, 90_000, DECREASE),
+    (36, 36_000, INCREASE), (44, 47_999, INCREASE), (44, 48_000, STEADY),
+    (36, 48_000, STEADY), (36, 48_001, DECREASE), (36, 90_000, DECREASE),
 ])  # fmt: skip
 def test_phases_end_at_alpha_and_three_alpha(fusion, base, rtt, phase):
     """diff - alpha = cwnd (RTT - RTTmin - Dmin) / RTT: bounds of 4 and 12 ms, and 1200 packets divide without rest."""
@@ -114,10 +115,11 @@ def test_phases_end_at_alpha_and_three_alpha(fusion, base, rtt, phase):
 
 
 @pytest.mark.parametrize("params, queue, phase", [
-    ({"dmin_alpha_us": 10_000}, 9_999, INCREASE), ({"dmin_alpha_us": 10_000}, 10_000, STEADY), ({"dmin_alpha_us": 10_000}, 29_900, STEADY),
-    ({"dmin_alpha_us": 10_000}, 30_100, DECREASE), ({"upper_mult": 1}, 3_900, INCREASE), ({"upper_mult": 1}, 4_100, DECREASE),
-    ({"upper_mult": 16}, 63_900, STEADY), ({"upper_mult": 16}, 64_100, DECREASE), ({"dmin_winc_us": 10_000}, 3_999, INCREASE),
-    ({"dmin_winc_us": 10_000}, 4_000, STEADY),
+    ({"dmin_alpha_us": 10_000}, 9_999, INCREASE), ({"dmin_alpha_us": 10_000}, 10_000, STEADY),
+    ({"dmin_alpha_us": 10_000}, 29_900, STEADY), ({"dmin_alpha_us": 10_000}, 30_100, DECREASE),
+    ({"upper_mult": 1}, 3_900, INCREASE), ({"upper_mult": 1}, 4_100, DECREASE),
+    ({"upper_mult": 16}, 63_900, STEADY), ({"upper_mult": 16}, 64_100, DECREASE),
+    ({"dmin_winc_us": 10_000}, 3_999, INCREASE), ({"dmin_winc_us": 10_000}, 4_000, STEADY),
 ])  # fmt: skip
 def test_parameters_move_the_bounds(fusion, params, queue, phase):
     at_rest(fusion, 1000 * ONE, params, 40 * MS, 40 * MS + queue)
@@ -612,8 +614,8 @@ def test_after_a_timeout_on_a_path_it_finds_its_window_again(fusion):
 
 
 @settings(max_examples=400)
-@given(data=st.data(), clamp=st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1]), mss=st.sampled_from([0, 1, 536, 1448, 65535]),
-       tx_start=st.booleans(), seq=st.integers(0, 2**32 - 1))  # fmt: skip
+@given(data=st.data(), clamp=st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1]), tx_start=st.booleans(),
+       mss=st.sampled_from([0, 1, 536, 1448, 65535]), seq=st.integers(0, 2**32 - 1))  # fmt: skip
 def test_any_stream_keeps_the_windows_in_bounds(fusion, data, clamp, mss, tx_start, seq):
     params = {name: data.draw(bounded(bounds)) for name, bounds in fusion.params().items()}
     fusion.start(

@@ -72,7 +72,7 @@ def test_rtt_min_ages(fusion):
 )
 def test_rtt_min_is_of_the_last_seconds(fusion, age, samples):
     fusion.start({"rtt_min_win_s": age}, now=0, app=100, tx_start=0)
-    now, lines, seen = 10**6, [], []
+    now, seen = 10**6, []
     for gap, rtt in samples:
         now += gap
         seen.append((now, rtt))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The ports of Linux's laws, compiled for the host with sanitizers, each against the law written down a second time here.
+"""The ports of Linux's laws, compiled for the host with sanitizers, each against its law written a second time here.
 
-Every ACK of a random stream is foretold from the connection before it: windows and the port's own state, exactly. That these are
-the modules' laws too, tests/lab/test_ports_lab.py shows.
+Every ACK of a random stream is foretold from the connection before it: windows and the port's own state, exactly. That
+these are also the modules' laws, tests/lab/test_ports_lab.py shows.
 """
 
 from math import floor, log
@@ -136,9 +136,11 @@ def vegas(before, limited, n, rtt, alpha=2, beta=4, gamma=1):
 
 
 @given(
-    cwnd=windows, ssthresh=windows | st.just(NO_RTT), n=acks, rtt=rtts, queued=st.integers(0, 1 << 24) | st.integers(0, 40 * MS) | st.none(),
-    samples=st.integers(0, 5), over=st.booleans(), on=st.booleans(), used=st.booleans(), clamp=st.sampled_from((1, 2, 30, ALL)),
-    params=st.fixed_dictionaries({"alpha": st.integers(0, 9), "beta": st.integers(0, 9), "gamma": st.integers(0, 9)}) | st.just({}),
+    cwnd=windows, ssthresh=windows | st.just(NO_RTT), n=acks, rtt=rtts,
+    queued=st.integers(0, 1 << 24) | st.integers(0, 40 * MS) | st.none(),
+    samples=st.integers(0, 5), over=st.booleans(), on=st.booleans(), used=st.booleans(),
+    clamp=st.sampled_from((1, 2, 30, ALL)),
+    params=st.fixed_dictionaries({name: st.integers(0, 9) for name in ("alpha", "beta", "gamma")}) | st.just({}),
 )  # fmt: skip
 def test_vegas(of, cwnd, ssthresh, n, rtt, queued, samples, over, on, used, clamp, params):
     port = of("bpf_vegas")
@@ -249,8 +251,9 @@ def westwood(before, moved, rtt, now, slow=False, mss=960):
 
 
 @given(
-    n=st.integers(0, 20), counted=st.integers(0, 20), slow=st.booleans(), rtt=rtts, rtt_last=rtts, rtt_min=rtts, took=st.integers(0, 3 * 10**6) | st.integers(0, 60 * MS),
-    filtered=st.integers(0, ALL // 8) | st.just(0), estimate=st.integers(0, ALL // 8) | st.just(0), bytes_=st.integers(0, 1 << 30), forget=st.booleans(),
+    n=st.integers(0, 20), counted=st.integers(0, 20), slow=st.booleans(), rtt=rtts, rtt_last=rtts, rtt_min=rtts,
+    took=st.integers(0, 3 * 10**6) | st.integers(0, 60 * MS), filtered=st.integers(0, ALL // 8) | st.just(0),
+    estimate=st.integers(0, ALL // 8) | st.just(0), bytes_=st.integers(0, 1 << 30), forget=st.booleans(),
 )  # fmt: skip
 def test_westwood_filter(of, n, counted, slow, rtt, rtt_last, rtt_min, took, filtered, estimate, bytes_, forget):
     port = of("slow_westwood", HERE / "slow_westwood.bpf.c")
@@ -418,9 +421,12 @@ def bic_count(cwnd, wmax, per_ack_q4, max_increment=16, low_window=14, smooth_pa
 
 
 @given(
-    cwnd=windows, near=st.integers(-300, 300) | st.integers(-9, 9) | st.none(), ssthresh=windows, n=acks, used=st.booleans(), per_ack_q4=st.integers(15, 1000) | st.just(16),
-    kept=st.none() | st.integers(0, 15), count=st.integers(0, 200), clamp=st.sampled_from((1, 30, ALL)), state=st.sampled_from((OPEN, DISORDER)),
-    params=st.just({}) | st.fixed_dictionaries({"max_increment": st.integers(1, 64), "low_window": st.integers(0, 64), "smooth_part": st.integers(1, 64)}),
+    cwnd=windows, near=st.integers(-300, 300) | st.integers(-9, 9) | st.none(), ssthresh=windows, n=acks,
+    used=st.booleans(), per_ack_q4=st.integers(15, 1000) | st.just(16), kept=st.none() | st.integers(0, 15),
+    count=st.integers(0, 200), clamp=st.sampled_from((1, 30, ALL)), state=st.sampled_from((OPEN, DISORDER)),
+    params=st.just({}) | st.fixed_dictionaries({
+        "max_increment": st.integers(1, 64), "low_window": st.integers(0, 64), "smooth_part": st.integers(1, 64),
+    }),
 )  # fmt: skip
 def test_bic(of, cwnd, near, ssthresh, n, used, per_ack_q4, kept, count, clamp, state, params):
     """kept: ticks since the count was worked out for this window; None: for another."""

@@ -122,7 +122,7 @@ def test_least_span(taichung, coalesce, base, span):
 
 
 def clumps(taichung, size, count, period, n=1, **params):
-    """Packets each `period` us whose ACKs come in clumps of `size`, 1 us apart. InterACK and the smallest sample, us."""
+    """Packets each `period` us, their ACKs in clumps of `size`, 1 us apart. InterACK and the smallest sample, us."""
     at_rest(taichung, 500 * ONE, params, base=90 * MS, flight=size * count * n)
     lines = [line("ack", n=n, now=2 * 10**6 + i * size * n * period + j) for i in range(count) for j in range(size)]
     taichung.batch(lines)

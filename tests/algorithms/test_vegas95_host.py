@@ -68,7 +68,8 @@ def test_vegas95_doubles_to_ssthresh_only(vegas95):
 
 
 @pytest.mark.parametrize("rtt, phase, w", [
-    (40_000, UP, 20 + 1 / 20), (42_105, UP, 20 + 1 / 20), (42_106, HOLD, 20), (47_058, HOLD, 20), (47_059, HOLD, 19), (90_000, HOLD, 19),
+    (40_000, UP, 20 + 1 / 20), (42_105, UP, 20 + 1 / 20), (42_106, HOLD, 20),
+    (47_058, HOLD, 20), (47_059, HOLD, 19), (90_000, HOLD, 19),
 ])  # fmt: skip
 def test_vegas95_keeps_one_to_three_packets_in_the_queue(vegas95, rtt, phase, w):
     """20 packets, RTTmin 40 ms: 1 of 20 at 42.1053 ms, 3 of 20 at 47.0588."""
@@ -80,8 +81,8 @@ def test_vegas95_keeps_one_to_three_packets_in_the_queue(vegas95, rtt, phase, w)
 
 
 @given(
-    w=windows, base=rtts, rtt=rtts, alpha=st.integers(0, 5) | st.integers(0, 65535), more=st.integers(0, 10) | st.just(40000),
-    gamma=st.integers(0, 3) | st.integers(0, 65535), slow=st.booleans(),
+    w=windows, base=rtts, rtt=rtts, alpha=st.integers(0, 5) | st.integers(0, 65535),
+    more=st.integers(0, 10) | st.just(40000), gamma=st.integers(0, 3) | st.integers(0, 65535), slow=st.booleans(),
 )  # fmt: skip
 @example(w=W_MAX * ONE, base=1, rtt=RTT_MAX, alpha=65535, more=0, gamma=65535, slow=False)
 @example(w=W_MAX * ONE, base=1, rtt=RTT_MAX, alpha=1, more=2, gamma=1, slow=True)

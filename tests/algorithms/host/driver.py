@@ -12,8 +12,9 @@ HERE = Path(__file__).resolve().parent
 TOP = HERE.parents[2]
 OUT = TOP / "build" / "host"
 CFLAGS = (
-    "-std=gnu11 -g -O2 -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-unused-function "
-    "-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-sanitize-coverage=trace-cmp -fno-strict-aliasing "
+    "-std=gnu11 -g -O2 -fno-strict-aliasing -Wall -Wextra -Werror "
+    "-Wno-unused-parameter -Wno-sign-compare -Wno-missing-field-initializers -Wno-unused-function "
+    "-fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all -fno-sanitize-coverage=trace-cmp "
     "-fprofile-instr-generate=/dev/null -fcoverage-mapping"
 ).split()
 

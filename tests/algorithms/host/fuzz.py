@@ -3,11 +3,12 @@
 Fuzzes controllers, guided by coverage: stream.h makes commands of bytes, rules.h tells what holds after each.
 
     python -m host.fuzz [--seconds N] [--seed N] [CONTROLLER ...]    each controller
-    python -m host.fuzz --keep [CONTROLLER ...]                      what was found becomes the corpus, as few inputs as cover the same
+    python -m host.fuzz --keep [CONTROLLER ...]                      what was found becomes the corpus: as few
+                                                                     inputs as cover the same
     python -m host.fuzz --replay build/host/NAME.fail                one stream again
 
-Inputs begin from tests/algorithms/host/corpus/NAME.txt, one a line in hex; new ones are kept in build/fuzz/NAME. An input that fails becomes a stream
-of commands, which is made as short as it can be and written to build/host/NAME.fail.
+Inputs begin from tests/algorithms/host/corpus/NAME.txt, one a line in hex; new ones are kept in build/fuzz/NAME. An
+input that fails becomes a stream of commands, which is made as short as it can be and written to build/host/NAME.fail.
 """
 
 import argparse
@@ -192,7 +193,8 @@ def explain(run: Run) -> str:
     lines = shortest(run.binary, lines)
     path = OUT / f"{run.name}.fail"
     path.write_text("\n".join(lines) + "\n")
-    return f"{failure(run.binary, lines)}\n{run.name}, {len(lines)} commands; again: make fuzz REPLAY={path.relative_to(TOP)}"
+    again = f"make fuzz REPLAY={path.relative_to(TOP)}"
+    return f"{failure(run.binary, lines)}\n{run.name}, {len(lines)} commands; again: {again}"
 
 
 # --- the command --------------------------------------------------------------------------

@@ -14,8 +14,8 @@ def at_rest(driver, w, params=None, flight=1, ssthresh=2, **own):
     """A connection with this window (packets << 20), amid a round, its window filled, no data left."""
     driver.start(params, tx_start=0)
     state = {
-        "app": 0, "snd_ssthresh": ssthresh, "snd_cwnd": w >> 20, "ca__cwnd": w >> 20, "ca__round_end": 2**30, "ca__round_stamp": 0,
-        "ca__ack_stamp": 0, "now": 0, "packets_out": flight, "snd_nxt": 1 + flight * 960,
+        "app": 0, "snd_ssthresh": ssthresh, "snd_cwnd": w >> 20, "ca__cwnd": w >> 20, "ca__round_end": 2**30,
+        "ca__round_stamp": 0, "ca__ack_stamp": 0, "now": 0, "packets_out": flight, "snd_nxt": 1 + flight * 960,
     }  # fmt: skip
     driver.poke(**state | own)
 

@@ -45,8 +45,9 @@ def bounded(bounds):
 def steps(sampled=rtts):
     """Commands with the time before each, us; `sampled`: the RTTs that ACKs carry."""
     own = st.integers(30 * MS, 50 * MS) if sampled is rtts else sampled
+    or_none = sampled | st.just(-1)
     return st.one_of(
-        st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), packets, sampled | st.just(-1), st.integers(0, 10**6)),
+        st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), packets, or_none, st.integers(0, 10**6)),
         st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), st.integers(1, 64), own, st.integers(0, MS)),
         st.builds(lambda n, rtt: ("ack", {"n": 0, "sack": n, "rtt": rtt}, 1), st.integers(1, 64), own),
         st.builds(lambda n: ("loss", {"n": n}, 1), st.integers(1, 64)),

@@ -20,8 +20,8 @@ def at_rest(taichung, w, params=None, inter=0, least=None, base=40 * MS, rtt=Non
     state = {
         "app": 0, "now": 10**6, "snd_ssthresh": NO_SSTHRESH, "snd_cwnd": w >> 20, "ca__cwnd": w >> 20, "ca__w_q20": w,
         "ca__rtt_min": base, "ca__rtt_last": base if rtt is None else rtt, "ca__inter_ack_ns": inter,
-        "ca__inter_min_ns": inter if least is None else least, "ca__fresh": inter > 0, "ca__mark": 0, "ca__round_end": FAR,
-        "ca__ack_stamp": 10**6, "packets_out": flight, "snd_nxt": 1 + flight * 960,
+        "ca__inter_min_ns": inter if least is None else least, "ca__fresh": inter > 0, "ca__mark": 0,
+        "ca__round_end": FAR, "ca__ack_stamp": 10**6, "packets_out": flight, "snd_nxt": 1 + flight * 960,
     }  # fmt: skip
     taichung.poke(**state | keys)
 
