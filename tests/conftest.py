@@ -33,8 +33,7 @@ def scenario_file(tmp_path):
 
 
 # The folders whose tests are for one process: live/ looks at all that this machine's kernel has loaded, machine/
-# interrupts and kills virtual
-# machines and writes images. Elsewhere a file is.
+# interrupts and kills virtual machines and writes images. Elsewhere a file is.
 ALONE = {"live", "machine"}
 
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Counts the packets that this kernel handles while init is on a CPU.
 
-Some kernels keep their init from tracers: such a packet is handled without tracing and struct_ops programs, but cgroup programs see it
-(docs/clients.md). So a program on the root cgroup counts those that come or leave while the current process is 1.
+Some kernels keep their init from tracers: such a packet is handled without tracing and struct_ops programs, but cgroup
+programs see it (docs/clients.md). So a program on the root cgroup counts those that come or leave while the current
+process is 1.
 """
 
 from __future__ import annotations

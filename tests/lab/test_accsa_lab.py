@@ -22,7 +22,8 @@ PLAIN = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "6s"\nmeasure_from 
 REVERSE = 'reverse = { rate = "10mbit", delay = "20ms", queue = 100 }'
 FORWARD = 'forward = { rate = "10mbit", delay = "20ms", queue = 100 '
 SLOW = 'reverse = { rate = "100kbit", delay = "20ms", queue = 10 }'
-RED = 'reverse = { rate = "100kbit", delay = "20ms", queue = 10, red = { min = 4, max = 8, probability = "10%", ecn = true } }'
+MARKS = 'red = { min = 4, max = 8, probability = "10%", ecn = true }'
+RED = f'reverse = {{ rate = "100kbit", delay = "20ms", queue = 10, {MARKS} }}'
 DATA = np.dtype(
     [
         ("kind", "u1"),

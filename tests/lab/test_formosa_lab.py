@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""TCP Formosa, both halves, packet by packet on each kernel: what leaves the queues, and what the sender makes of it."""
+"""TCP Formosa, both halves, packet by packet on each kernel: what leaves the queues, and how the sender takes it."""
 
 from __future__ import annotations
 
@@ -95,8 +95,9 @@ def test_queue_estimate_follows_the_queue(scenario_file, kernel):
 
 def test_a_third_of_the_acks_lost(scenario_file):
     """
-    Each lost answer costs a probe's wait, and the SYN-ACK's a second: slower, but it goes on to the end. Two lost answers to timeouts in a
-    row are five seconds of silence, which one flow in some has: the last twenty seconds are long enough for three in a row.
+    Each lost answer costs a probe's wait, and the SYN-ACK's a second: slower, but it goes on to the end. Two lost
+    answers to timeouts in a row are five seconds of silence, which one flow in some has: the last twenty seconds are
+    long enough for three in a row.
     """
     lossy = ('delay = "20ms", queue = 100 }\n\n', 'delay = "20ms", queue = 100, loss = "30%" }\n\n')
     r = run(scenario_file(FORMOSA, PLAIN, LINUX, lossy, ('duration = "3s"', 'duration = "30s"')))

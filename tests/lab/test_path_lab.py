@@ -73,8 +73,9 @@ def test_a_path_that_reorders(scenario_file, kernel):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_queue_with_red(scenario_file, kernel):
     """
-    It bounds the queue by marks, where the hosts have ECN; the queue itself drops nothing. A mark halves a window of some 70 packets,
-    20 above the path's own 50: then the queue is empty until the window has grown again, so its mean lies below `min`.
+    It bounds the queue by marks, where the hosts have ECN; the queue itself drops nothing. A mark halves a window of
+    some 70 packets, 20 above the path's own 50: then the queue is empty until the window has grown again, so its mean
+    lies below `min`.
     """
     red = 'queue = 100, red = { min = 10, max = 40, probability = "10%", ecn = true } }\nreverse'
     r = run(scenario_file((FORWARD, red), LONG, ("[path]", '[sysctls]\n"net.ipv4.tcp_ecn" = 1\n\n[path]')), kernel)

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The ports of Linux's laws beside the kernel's own modules: the same windows at each ACK.
 
-One machine runs the four modules, another the four ports, on the same paths, each flow alone on a hop of its own. A BPF program
-takes a few instructions more than a module, in the lab as many ns: the times of ACKs differ by microseconds, and what they carry
-does not, if no microsecond decides what a queue drops. So no loss is random, which each machine would draw anew, flows start one
-by one, and round trips are no whole number of packet times, so that packets come to a queue half a packet's time after one has left.
-On the narrow hops the first burst, four times what path and queue hold, still does not lose the same packets in both.
+One machine runs the four modules, another the four ports, on the same paths, each flow alone on a hop of its own. A BPF
+program takes a few instructions more than a module, in the lab as many ns: the times of ACKs differ by microseconds,
+and what they carry does not, if no microsecond decides what a queue drops. So no loss is random, which each machine
+would draw anew, flows start one by one, and round trips are no whole number of packet times, so that packets come to a
+queue half a packet's time after one has left. On the narrow hops the first burst, four times what path and queue hold,
+still does not lose the same packets in both.
 """
 
 import numpy as np
@@ -20,7 +21,10 @@ WIDE = ("5mbit", "20400us", 40)  # rate, one-way delay, queue: a round trip of 2
 DEEP = ("5mbit", "9200us", 100)  # of 11.5, in a queue that lets Vegas end slow start before a loss does
 NARROW = ("1mbit", "5200us", 2)  # of 1.3: too few for duplicate ACKs, so that timeouts come
 FLOWS = [*zip(LAWS, (DEEP, WIDE, WIDE, WIDE)), *((law, NARROW) for law in LAWS)]
-HOP = '[[path.hops]]\nforward = {{ rate = "{0}", delay = "{1}", queue = {2} }}\nreverse = {{ rate = "{0}", delay = "{1}", queue = 50 }}\n'
+HOP = (
+    '[[path.hops]]\nforward = {{ rate = "{0}", delay = "{1}", queue = {2} }}\n'
+    'reverse = {{ rate = "{0}", delay = "{1}", queue = 50 }}\n'
+)
 FLOW = '[[flows]]\ncontroller = "{}"\nenter = {}\nleave = {}\nstart = "{}ms"\n'
 
 
@@ -35,7 +39,8 @@ def scenario(folder, prefix, seconds=6):
                 'title = "ports"\nid = "PORTS"\nprofile = "ns2"\n[path]\nmtu = 1000\n',
                 *hops,
                 *flows,
-                f'[run]\nduration = "{seconds}s"\nmeasure_from = "{max(1, seconds // 3)}s"\nstart_jitter = "0ms"\ntraffic = "plain"\n',
+                f'[run]\nduration = "{seconds}s"\nmeasure_from = "{max(1, seconds // 3)}s"\n',
+                'start_jitter = "0ms"\ntraffic = "plain"\n',
             ]
         )
     )

@@ -37,16 +37,13 @@ def chain(
         for _ in range(flows)
     ]
     entries += [f'[controllers.{c}]\nloader = "{loader}"\n' for c in SENDERS]
+    measured = (
+        f'[run]\nduration = "{duration}s"\nmeasure_from = "{measure_from}s"\n'
+        f'trace_state = true\ntraffic = "{traffic}"\n'
+    )
     file = tmp_path / "senders.toml"
     file.write_text(
-        "\n".join(
-            [
-                'title = "senders"\nid = "SENDERS"\n[path]\nmtu = 1000\n',
-                hop * len(SENDERS),
-                *entries,
-                f'[run]\nduration = "{duration}s"\nmeasure_from = "{measure_from}s"\ntrace_state = true\ntraffic = "{traffic}"\n',
-            ]
-        )
+        "\n".join(['title = "senders"\nid = "SENDERS"\n[path]\nmtu = 1000\n', hop * len(SENDERS), *entries, measured])
     )
     return file
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
-Each command of asymcc with a fault at each of its system calls: killed, out of memory, out of descriptors, unable to write.
+Each command of asymcc with a fault at each of its system calls: killed, no memory, no descriptor, unable to write.
 
     python -m faults [--command NAME ...] [--fault NAME ...] [--part I/N] [--points N]
 
 As root, on this machine's kernel, in namespaces of its own; nobody else may load anything meanwhile. After each fault:
-  - all or nothing is done, and success is said of all only; what is killed or told of as left half done, `unload` clears;
+  - all or nothing is done, and success is said of all only;
+  - what is killed or told of as left half done, `unload` clears;
   - what is left without its controller, `doctor` names until then;
   - programs of others in the same cgroup, and the default before, are as they were.
 The last line has the counts; the exit code is 1 if anything failed.
@@ -222,7 +223,7 @@ def strace(world: World, argv: list[str], *options: str) -> subprocess.Completed
 
 
 def points(world: World, argv: list[str]) -> list[Point]:
-    """The command's system calls from the first that opens something of ours; before that it is the dynamic linker's."""
+    """The command's system calls from the first that opens something of ours; those before are the dynamic linker's."""
     log = world.folder / "strace"
     done = strace(world, argv, "-s", "100", "-e", "trace=all", "-o", str(log))
     assert done.returncode == 0, done
@@ -370,10 +371,8 @@ def inside(args: argparse.Namespace, folder: Path) -> int:
                 print(f"{name}: {what}\n    {w}", flush=True)
                 wrong += 1
         wrong += len(world.clean())
-        print(
-            f"{name}: {len(trial.points)} system calls, {trial.run} faults, {trial.told_half} told half done, {wrong} failures",
-            flush=True,
-        )
+        tried = f"{len(trial.points)} system calls, {trial.run} faults"
+        print(f"{name}: {tried}, {trial.told_half} told half done, {wrong} failures", flush=True)
         total, failures, commands = total + trial.run, failures + wrong, commands + 1
     print(f"{commands} commands, {total} faults, {failures} failures")
     return failures > 0

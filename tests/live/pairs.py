@@ -31,7 +31,8 @@ class Pair:
 
 SERVER = """
 import socket, sys
-family, address, port, size = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+address, port, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
 l = socket.socket(family)
 l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 l.bind((address, port)); l.listen(); print("ready", flush=True)
@@ -46,7 +47,8 @@ print(got, len(s.recv(1)), flush=True)
 
 CLIENT = """
 import socket, sys
-family, address, port, size = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET, sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+address, port, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+family = socket.AF_INET6 if ":" in address else socket.AF_INET
 s = socket.socket(family)
 s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[4].encode())
 s.connect((address, port))
@@ -81,12 +83,17 @@ def held_open(p: Pair, cc: str, address: str = "10.9.0.2"):
             yield
 
 
-CC = "import socket,sys\ns=socket.create_connection((sys.argv[1], int(sys.argv[2])))\nprint(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode())"
+CC = (
+    "import socket,sys\n"
+    "s=socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
+    "print(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode())"
+)
 
 
 ACCEPT = """
 import socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])), family=socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+l = socket.create_server((sys.argv[1], int(sys.argv[2])), family=family)
 print("ready", flush=True)
 while True:
     s, _ = l.accept()

@@ -5,7 +5,8 @@ Very many ACKs, connections, loads and unloads on this machine's own kernel, as 
     python soak.py acks|connections|loads COUNT [CONTROLLER...]
     python soak.py hours                              in the lab, experiments/bench/hours.toml: no root
 
-For `acks` and `connections` COUNT is each controller's, for `loads` all theirs by turns. A line each, with what was left; exit code 1 if that is not flat.
+For `acks` and `connections` COUNT is each controller's, for `loads` all theirs by turns. A line each, with what was
+left; exit code 1 if that is not flat.
 """
 
 from __future__ import annotations
@@ -98,6 +99,10 @@ class Count:
         ]
 
 
+def told(left: list[str]) -> str:
+    return "left: " + ", ".join(left) if left else "flat"
+
+
 def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bool:
     for _ in range(SETTLE_S * 2):
         after = Count.now()
@@ -106,8 +111,9 @@ def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bo
         time.sleep(0.5)
     most = max(after.slabs, key=lambda k: after.slabs[k] - before.slabs[k])
     print(
-        f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {'left: ' + ', '.join(more) if more else 'flat'}; "
-        f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}",
+        f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {told(more)}; "
+        f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; "
+        f"most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}",
         flush=True,
     )
     return not more
@@ -360,10 +366,8 @@ def hours() -> bool:
     for made in execute(plan_runs(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
         used, left = made.metrics["utilisation"], made.record["agent"]["left"]
         fine &= used > 0.8 and not left
-        print(
-            f"hours {', '.join(made.record['agent']['controllers'])}: utilisation {used:.3f} at the end; {'left: ' + ', '.join(left) if left else 'flat'}",
-            flush=True,
-        )
+        names = ", ".join(made.record["agent"]["controllers"])
+        print(f"hours {names}: utilisation {used:.3f} at the end; {told(left)}", flush=True)
     return fine
 
 

@@ -114,9 +114,9 @@ static int trips(const char *function)
 }
 #define CALL(type, f, ...) (trips(#f " ") ? (type)(long)FAILED : ((type (*)())dlsym(RTLD_NEXT, #f))(__VA_ARGS__))
 #define FAILED (-errno)
-int bpf_prog_attach(int prog, int fd, int type, unsigned flags) { return CALL(int, bpf_prog_attach, prog, fd, type, flags); }
-int bpf_prog_attach_opts(int prog, int fd, int type, void *o) { return CALL(int, bpf_prog_attach_opts, prog, fd, type, o); }
-int bpf_prog_detach2(int prog, int fd, int type) { return CALL(int, bpf_prog_detach2, prog, fd, type); }
+int bpf_prog_attach(int p, int fd, int type, unsigned flags) { return CALL(int, bpf_prog_attach, p, fd, type, flags); }
+int bpf_prog_attach_opts(int p, int fd, int type, void *o) { return CALL(int, bpf_prog_attach_opts, p, fd, type, o); }
+int bpf_prog_detach2(int p, int fd, int type) { return CALL(int, bpf_prog_detach2, p, fd, type); }
 int bpf_map_delete_elem(int fd, const void *key) { return CALL(int, bpf_map_delete_elem, fd, key); }
 int renameat(int f, const char *from, int t, const char *to) { return CALL(int, renameat, f, from, t, to); }
 int unlinkat(int fd, const char *path, int flags) { return CALL(int, unlinkat, fd, path, flags); }

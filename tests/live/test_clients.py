@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Real programs, many connections, and many loads: each controller on this machine's own kernel, as an operator uses it.
+"""Real programs, many connections, and many loads: each controller on this machine's kernel, as an operator uses it.
 
 `make test` has a short form; `make check-clients` all of it, and prints times beside cubic's.
 """
@@ -199,9 +199,8 @@ def times():
     yield times
     if not FULL:
         return
-    print(
-        f"\n\nseconds, mean of {ROUNDS} (ratio to cubic)\n\n| | {' | '.join(PROGRAMS)} |\n| --- |{' ---: |' * len(PROGRAMS)}"
-    )
+    head = f"| | {' | '.join(PROGRAMS)} |\n| --- |{' ---: |' * len(PROGRAMS)}"
+    print(f"\n\nseconds, mean of {ROUNDS} (ratio to cubic)\n\n{head}")
     for name in ("cubic", *FIVE, *BEGIN):
         cells = []
         for what in PROGRAMS:

@@ -141,7 +141,10 @@ def test_completion_knows_commands_and_options():
     script = asymcc("completion")
 
     def complete(*words: str) -> set[str]:
-        ask = f"{script}\nCOMP_WORDS=({' '.join(words)} {'' if words[-1] else chr(39) * 2}); COMP_CWORD={len(words) - 1}; _asymcc; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        line = " ".join(word or "''" for word in words)
+        ask = (
+            f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _asymcc; printf '%s\\n' \"${{COMPREPLY[@]}}\""
+        )
         return set(
             subprocess.run(
                 ["bash", "-c", ask],

@@ -22,9 +22,8 @@ OWNER = (
     "--kill-child",
 )
 # Many routes, so that reading them takes a while, and meanwhile messages to all who listen to netlink here: those that
-# a kernel could have sent, and
-# those that none would. Each would do harm of its own kind: an error, an early end, a controller and a route that
-# nobody has, lengths that lie.
+# a kernel could have sent, and those that none would. Each would do harm of its own kind: an error, an early end, a
+# controller and a route that nobody has, lengths that lie.
 FORGER = """
 import contextlib, itertools, socket, struct, subprocess
 routes = "".join(f"route add 10.{i // 250}.{i % 250}.0/24 dev lo congctl reno\\n" for i in range(2000))
@@ -42,7 +41,8 @@ diag = bytes([2, 1, 0, 0]) + bytes(68)
 naming = attr(8, attr(16, b"ctcp\\0"))
 bodies = [
     (2, struct.pack("=i", -1) + bytes(16)), (3, bytes(4)), (2, b""),
-    (24, rtmsg + attr(1, b"") + naming), (24, rtmsg + attr(1, b"\\xc0\\x00\\x02\\x01") + naming), (24, b""), (24, rtmsg + attr(12, b"x") + naming),
+    (24, rtmsg + attr(1, b"") + naming), (24, rtmsg + attr(1, b"\\xc0\\x00\\x02\\x01") + naming),
+    (24, b""), (24, rtmsg + attr(12, b"x") + naming),
     (20, diag + attr(4, b"ctcp\\0")), (20, diag + attr(4, b"no end of this name")), (20, b""),
 ]
 sockets = {family: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) for family in (0, 4)}
@@ -59,7 +59,8 @@ for kind, body in itertools.cycle(bodies):
 HOARDER = """
 import subprocess, sys
 for line in ("link add v0 type veth peer name v1", "addr add 10.9.0.1/24 dev v0", "link set v1 up", "link set v0 up",
-             "route add 198.51.100.0/24 via 10.9.0.2 congctl NAME", "route append 198.51.100.0/24 via 10.9.0.3 congctl NAME"):
+             "route add 198.51.100.0/24 via 10.9.0.2 congctl NAME",
+             "route append 198.51.100.0/24 via 10.9.0.3 congctl NAME"):
     subprocess.run(["ip", *line.split()], check=True)
 open("/proc/sys/net/ipv4/tcp_congestion_control", "w").write("NAME")
 print("ready", flush=True)

@@ -125,6 +125,9 @@ def test_what_lies_in_the_state_folders_way_is_not_written_to(alias, pair, tmp_p
     name, victim = alias(), tmp_path / "victim"
     victim.write_text("as it was")
     asymcc("load", "fast", "--as", name)
-    script = f"mount -t tmpfs -o mode=755 none /run/asymcc && ln -s {victim} /run/asymcc/.part && {ASYMCC} use {name} --default && cat /run/asymcc/default-*"
+    script = (
+        f"mount -t tmpfs -o mode=755 none /run/asymcc && ln -s {victim} /run/asymcc/.part && "
+        f"{ASYMCC} use {name} --default && cat /run/asymcc/default-*"
+    )
     done = run(*enter(pair.client), "unshare", "-m", "sh", "-c", script)
     assert f" {name} " in done.stdout and victim.read_text() == "as it was"

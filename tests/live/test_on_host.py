@@ -86,7 +86,8 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
         pytest.skip("needs root")
     was, before = HYSTART.read_text(), registered()
     others = (
-        '\n[[flows]]\ncontroller = "formosa"\n[[flows]]\ncontroller = "nreno"\n[controllers.nreno]\nloader = "bpftool"\n'
+        '\n[[flows]]\ncontroller = "formosa"\n'
+        '[[flows]]\ncontroller = "nreno"\n[controllers.nreno]\nloader = "bpftool"\n'
         if moment == "flows"
         else ""
     )

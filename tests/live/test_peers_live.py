@@ -113,7 +113,7 @@ def test_no_peer_gains_more_than_reno_would_give(attack, loaded):
             if f["late"] > bound:
                 wrong.append(f"beyond {bound} (Reno {reno}): {what}")
             if FULL:
-                print(
-                    f"{attack:20} {name:14} IPv{f['family']} cwnd {f['low']}-{f['most']}, at the end {f['late']} of {bound}; {f['segments']} segments, {f['retransmits']} again"
-                )
+                cwnd = f"cwnd {f['low']}-{f['most']}, at the end {f['late']} of {bound}"
+                sent = f"{f['segments']} segments, {f['retransmits']} again"
+                print(f"{attack:20} {name:14} IPv{f['family']} {cwnd}; {sent}")
     assert not wrong, "\n".join(wrong)

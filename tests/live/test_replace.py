@@ -124,10 +124,8 @@ def test_drain_waits_for_the_last_connection(alias, pair):
             assert send(100_000) == name and drain.poll() is None
             until_closed.close()
             assert drain.wait(timeout=30) == 0
-            assert (
-                drain.stdout.read()
-                == f"{name} unloaded; taken back from default of netns {pair.client}, route 10.9.0.0/24 in netns {pair.client}\n"
-            )
+            places = f"default of netns {pair.client}, route 10.9.0.0/24 in netns {pair.client}"
+            assert drain.stdout.read() == f"{name} unloaded; taken back from {places}\n"
     assert listed(name) is None
 
 

@@ -173,8 +173,9 @@ def taken_in(pair, ns: str) -> int:  # noqa: F811
 def throw(pair, port: Port, ns: str, segments) -> int:  # noqa: F811
     """Sends them; returns when all have come there."""
     before, n = taken_in(pair, ns), 0
-    for n, segment in enumerate(segments, 1):
+    for segment in segments:
         port.send(segment)
+        n += 1
     for _ in range(200):
         if taken_in(pair, ns) >= before + n:
             return n

@@ -29,7 +29,8 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
 poll, sockets = select.epoll(), {}
 for end in sys.argv[3:]:
     address, port = end.rsplit("/", 1)
-    l = socket.create_server((address, int(port)), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=2000)
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    l = socket.create_server((address, int(port)), family=family, backlog=2000)
     if sys.argv[1]:
         l.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
     sockets[l.fileno()] = l

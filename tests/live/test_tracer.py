@@ -235,7 +235,10 @@ def test_trace_seconds(tmp_path):
 def test_trace_wrong_files(tmp_path):
     assert "-o" in refused("trace")
     assert "No such file" in refused("trace", "-o", tmp_path / "no" / "t")
-    full = f"mount -t tmpfs -o size=4k none {tmp_path} && head -c 4096 /dev/zero > {tmp_path}/zeros; exec {ASYMCC} trace --seconds 1 -o {tmp_path}/t"
+    full = (
+        f"mount -t tmpfs -o size=4k none {tmp_path} && head -c 4096 /dev/zero > {tmp_path}/zeros; "
+        f"exec {ASYMCC} trace --seconds 1 -o {tmp_path}/t"
+    )
     done = run("unshare", "-m", "sh", "-c", full, check=False)
     assert done.returncode == 1 and "No space left" in done.stderr
 

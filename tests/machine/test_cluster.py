@@ -258,5 +258,8 @@ def test_no_scheduler(scenario_file):
 
 
 def test_dask_is_left_alone_without_a_scheduler():
-    code = "import sys; from asymlab import cli; cli.parser(); print([m for m in ('dask', 'distributed') if m in sys.modules])"
+    code = (
+        "import sys; from asymlab import cli; cli.parser(); "
+        "print([m for m in ('dask', 'distributed') if m in sys.modules])"
+    )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"

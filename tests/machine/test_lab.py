@@ -145,14 +145,11 @@ def test_fast_survives_loss_and_halves(scenario_file):
 
 
 def test_two_fast_flows_share_by_alpha(scenario_file):
-    r = run(
-        scenario_file(
-            FAST,
-            ('"3s"', '"16s"'),
-            ('"1s"', '"8s"'),
-            append='\n[[flows]]\ncontroller = "half"\n[controllers.fast]\nalpha = 40\n[controllers.half]\nobject = "fast"\nalpha = 20\n',
-        )
+    half = (
+        '\n[[flows]]\ncontroller = "half"\n'
+        '[controllers.fast]\nalpha = 40\n[controllers.half]\nobject = "fast"\nalpha = 20\n'
     )
+    r = run(scenario_file(FAST, ('"3s"', '"16s"'), ('"1s"', '"8s"'), append=half))
     check_physics(r)
     a, b = (f["goodput_bps"] for f in r.metrics["flows"])
     assert 1.6 <= a / b <= 2.4

@@ -50,7 +50,10 @@ Subsystem sftp internal-sftp
 # Seen by this sshd alone, in its mount namespace: the machine's accounts have no part in it.
 PASSWD = "root:x:0:0::{tmp}:/bin/sh\nsshd:x:{nobody}:{nogroup}::/run/sshd:/usr/sbin/nologin\n"
 SHADOW = "root:*:19000::::::\nsshd:*:19000::::::\n"
-APART = 'for f in passwd shadow; do mount --bind "$1/$f" /etc/$f; done; mount -t tmpfs none /run; mkdir -m 755 /run/sshd; exec "$2" -D -e -f "$1/sshd.conf"'
+APART = (
+    'for f in passwd shadow; do mount --bind "$1/$f" /etc/$f; done; mount -t tmpfs none /run; mkdir -m 755 /run/sshd; '
+    'exec "$2" -D -e -f "$1/sshd.conf"'
+)
 
 
 def png(pixels: bytes, side: int) -> bytes:

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A wire with delay between two network namespaces, for kernels without netem: wire.py SECONDS NETNS DEVICE NETNS DEVICE.
+"""A wire with delay between two network namespaces, for kernels without netem.
 
-Both devices are TUN; what leaves by one arrives at the other, the same time later each way. Says `ready` once they are there.
+    wire.py SECONDS NETNS DEVICE NETNS DEVICE
+
+Both devices are TUN; what leaves by one arrives at the other, the same time later each way. Says `ready` once they are
+there.
 """
 
 from __future__ import annotations
@@ -35,11 +38,11 @@ def carry(delay: float, ends: tuple[int, int]) -> None:
         due = min((held[0][0] for _, _, held in ways if held), default=None)
         select.select(ends, [], [], None if due is None else max(0.0, due - time.monotonic()))
         now = time.monotonic()
-        for source, sink, held in ways:
+        for source, _, held in ways:
             with contextlib.suppress(BlockingIOError):
                 while True:
                     held.append((now + delay, os.read(source, 65536)))
-        for source, sink, held in ways:
+        for _, sink, held in ways:
             while held and held[0][0] <= now:
                 os.write(sink, held.popleft()[1])
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
-Peers that misbehave toward this machine's kernel, all at once in a namespace of this process's own (`unshare -n`): how far each
-controller lets them go, as JSON.
+Peers that misbehave toward this machine's kernel, all at once in a namespace of this process's own (`unshare -n`): how
+far each controller lets them go, as JSON.
 
     python attacks.py CONTROLLER... [--rounds N] [--attack NAME]... [--both]
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
-Built objects, damaged: a few bytes or words changed, half of them in the BTF, or the end cut off. `asymcc doctor` reads them and must live.
+Built objects, damaged: a few bytes or words changed, half of them in the BTF, or the end cut off. `asymcc doctor` reads
+them and must live.
 
 `python -m fuzz.loader_mutants --count N [--seed S]`, with tests/ in PYTHONPATH, prints how many were tried.
 """

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
-The loader's readers under libFuzzer, AddressSanitizer and UBSan: of objects, of answers by netlink, of text; then damaged objects for the built asymcc.
+The loader's readers under libFuzzer, AddressSanitizer and UBSan: of objects, of answers by netlink, of text; then
+damaged objects for the built asymcc.
 
-`python -m fuzz.loader_run --seconds N`, with tests/ in PYTHONPATH, prints how many inputs each had. What was found is in build/fuzz; a
-reader repeats it: `build/fuzz/loader_object FILE`.
+`python -m fuzz.loader_run --seconds N`, with tests/ in PYTHONPATH, prints how many inputs each had. What was found is
+in build/fuzz; a reader repeats it: `build/fuzz/loader_object FILE`.
 """
 
 from __future__ import annotations
