@@ -140,8 +140,7 @@ def transfer(
             sent.append((at, number, *fields_of_data(raw)[:2]))
             times[seq] = at
             free = max(at, free) + packet_us
-            missing = not again and number in lost
-            if not missing:
+            if again or number not in lost:
                 put(free + delay + extra(at) + (3 * packet_us if number in late else 0), "data", seq, bytes(raw))
                 if number in copies:
                     put(free + delay + extra(at) + 5, "data", seq, bytes(raw))
@@ -155,11 +154,9 @@ def transfer(
         n = max(0, (number - acked) // SEG)
         sacked.update(new)
         acked = max(acked, number)
-        missing = [
-            seq for seq in range(acked, max(sacked, default=acked), SEG) if seq not in sacked and seq not in told
-        ]
+        holes = set(range(acked, max(sacked, default=acked), SEG)) - sacked - told
         lines = [line("read", now=now, options=option, ack=number)]
-        missing = [seq for seq in missing if sum(s > seq for s in sacked) >= 3]
+        missing = [seq for seq in sorted(holes) if sum(s > seq for s in sacked) >= 3]
         if missing:
             told.update(missing)
             gone.extend(missing)
