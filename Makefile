@@ -56,7 +56,7 @@ GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asym
 
 all: build
 
-# --- each sets up what is missing --------------------------------------------------------
+# --- experiments and tests; each sets up what is missing ----------------------------------
 experiments: build $(IMAGE) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
@@ -95,7 +95,7 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc ## controllers and loader only
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc ## build the controllers and the loader; V=1 shows each command
 
 vpath %.bpf.c bpf bpf/rivals loader
 
@@ -116,7 +116,7 @@ $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcar
 	$(call say,BPF,$@)
 	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
 
-# --- installation -------------------------------------------------------------------------
+# --- installation and packages ------------------------------------------------------------
 INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))
 IN = $(DESTDIR)$(PREFIX)
 
@@ -132,7 +132,7 @@ install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before 
 		| install -m 644 /dev/stdin $(IN)/lib/systemd/system/asymcc@.service
 	$(Q)install -Dm 644 -t $(DESTDIR)$(SYSCONFDIR)/asymcc packaging/NAME.conf.example
 
-uninstall: ## and take it away
+uninstall: ## remove what install put there
 	$(Q)rm -f $(IN)/sbin/asymcc $(IN)/share/man/man8/asymcc.8 $(IN)/share/bash-completion/completions/asymcc \
 		$(IN)/lib/systemd/system/asymcc@.service $(DESTDIR)$(SYSCONFDIR)/asymcc/NAME.conf.example
 	$(Q)rm -rf $(IN)/lib/asymcc
@@ -162,7 +162,7 @@ $(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
 
 test-images: $(TEST_KERNELS:%=$(B)/image/%/manifest.json)
 
-# --- tests --------------------------------------------------------------------------------
+# --- more tests, and the style of the sources ---------------------------------------------
 C_SOURCES := $(wildcard $(foreach d,bpf bpf/* loader loader/*,$(d)/*.c $(d)/*.h))
 RUFF := $(B)/venv/bin/ruff
 CLANG_FORMAT := $(B)/venv/bin/clang-format
@@ -179,7 +179,7 @@ format: $(ASYMLAB) ## write the sources in that style
 	$(Q)$(CLANG_FORMAT) -i $(C_SOURCES)
 	$(Q)$(RUFF) check -q --fix --exit-zero && $(RUFF) format -q
 
-check-kernels: build $(REFUSED) $(ASYMLAB) ## each controller on several Linux; NAMES="fast ..." KERNELS="6.1 ..." FRESH=1
+check-kernels: build $(REFUSED) $(ASYMLAB) ## try each controller on several kernels; NAMES="fast ..." KERNELS="6.1 ..." FRESH=1
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(KERNELS:%=--kernel %) $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root
@@ -205,7 +205,7 @@ faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails onc
 attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
 
-soak: build $(IMAGE) $(ASYMLAB) ## SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS, as root: is anything left behind?
+soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root, and show what is left; SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
 		$(B)/venv/bin/python tests/live/soak.py $${what%=*} $${what#*=}; done
 	$(Q)$(B)/venv/bin/python tests/live/soak.py hours

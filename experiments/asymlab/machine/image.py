@@ -55,7 +55,7 @@ def of_this_tree() -> dict[str, Path]:
 def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
-    renew = f"`asymlab image --kernel {label}` renews it"
+    renew = f"`build/venv/bin/asymlab image --kernel {label}` renews it"
     if manifest["qemu"] != qemu.version():
         raise LabError(f"image {label}: booted by another QEMU than this machine's; {renew}")
     if manifest["booted_by"] != qemu.booted_by(manifest["kernel"]):

@@ -24,7 +24,8 @@ def print_runs(runs: list[Run]) -> None:
     """A line a run, and its set-up self-check."""
     table = Table(box=None, header_style="bold")
     for column in COLUMNS:
-        table.add_column(column, justify="left" if column in ("run", "kept in") else "right")
+        words = column in ("run", "kept in")
+        table.add_column(column, justify="left" if words else "right", overflow="fold")  # a key must stay whole
     for run in runs:
         m = run.metrics
         rtt = [f["rtt_s"] for f in m["flows"] if f["rtt_s"]]
