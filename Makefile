@@ -205,7 +205,7 @@ faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails onc
 attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
 
-soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root, and show what is left; SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS
+soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root; SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
 		$(B)/venv/bin/python tests/live/soak.py $${what%=*} $${what#*=}; done
 	$(Q)$(B)/venv/bin/python tests/live/soak.py hours
