@@ -71,7 +71,8 @@ class Cluster:
     def scheduler(self) -> None:
         file = self.folder / "scheduler.json"
         self.start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(file))
-        self.address = wait_for(lambda: file.exists() and json.loads(file.read_text())["address"])
+        written = wait_for(lambda: file.exists() and file.read_text())  # at once: what is there is whole
+        self.address = json.loads(written)["address"]
 
     def worker(self, lie: int = 0, env: dict | None = None) -> subprocess.Popen:
         """One with a single place; it dies as a whole, no nanny starts it anew."""
