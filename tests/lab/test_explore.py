@@ -442,6 +442,25 @@ def test_a_shorter_mtu_binds_one_direction(folder):
 
 
 @pytest.mark.lab
+def test_a_load_goes_on_when_the_mtu_falls_below_its_packets(folder):
+    way = {"rate": "1mbit", "delay": "20ms", "queue": 50}
+    tree = {
+        "title": "load",
+        "id": "EXPLORE",
+        "path": {"mtu": 1000, "forward": way, "reverse": way},
+        "flows": [{"controller": "reno"}],
+        "background": [{"rate": "400kbit", "packet": 1000}],
+        "changes": [{"at": "1s", "direction": "forward", "mtu": 600}],
+        "run": {"duration": "4s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
+    }
+    case = explore.written(tree, "load")
+    r = explore.attempt(image.open_image("6.12"), case)
+    assert not isinstance(r, LabError), r
+    assert r.valid and explore.judge(case, r) == []
+    assert r.metrics["goodput_bps"] < 0.65e6  # the load has its share
+
+
+@pytest.mark.lab
 def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
     tally = explore.explore(explore.drawn(20, COUNT, []), None, image.open_image("6.12"))

@@ -274,7 +274,9 @@ def constant_rate(load: Load, sock: socket.socket) -> None:
         try:
             sock.send(datagram)
         except OSError as e:
-            if e.errno != errno.ENOBUFS:  # that one the path has dropped before it left
+            # ENOBUFS: the path has dropped this one before it left. EMSGSIZE: ICMP told of a smaller MTU; the next
+            # ones go in fragments.
+            if e.errno not in (errno.ENOBUFS, errno.EMSGSIZE):
                 raise
         due += load.period_ns
         if (left := due - time.monotonic_ns()) > 0:
