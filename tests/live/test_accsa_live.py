@@ -7,8 +7,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from test_formosa_live import (
-    BOTH_CLIENT,  # noqa: F401
+from test_formosa_live import (  # noqa: F401
+    BOTH_CLIENT,
     BOTH_SERVER,
     HALF_CLIENT,
     HALF_SERVER,
@@ -16,9 +16,11 @@ from test_formosa_live import (
     MANY_SERVER,
     SINK,
     SOURCE,
+    cgroup,
     counted,
     exchange,
-)  # fmt: skip
+    pytestmark,
+)
 from test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour, watching
 
 from harness import asymcc, run

@@ -13,14 +13,17 @@ import sys
 import time
 
 import pytest
-from test_formosa_live import (
-    CONNECT,  # noqa: F401
+from test_formosa_live import (  # noqa: F401
+    CONNECT,
     SINK,
+    cgroup,
     connections,
     counted,
+    objects,
+    pytestmark,
     sockets_in_storage,
     watching,
-)  # fmt: skip
+)
 
 from harness import asymcc, program
 from rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment
