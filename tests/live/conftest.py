@@ -9,9 +9,18 @@ from pathlib import Path
 import pytest
 
 from cgroups import Cgroup, remove_cgroup
-from harness import ASYMCC, CGROUP2, run, unique
+from harness import ASYMCC, CGROUP2, STATE, run, unique
 from pairs import Pair
 from sources import FOREIGN, HOOK, HOOKS, build_halves
+
+
+@pytest.fixture(autouse=True)
+def no_state_stays():
+    """asymcc keeps a namespace's original default in a file. The files of a test's own namespaces go with the test."""
+    before = set(STATE.glob("default-*"))
+    yield
+    for file in set(STATE.glob("default-*")) - before:
+        file.unlink(missing_ok=True)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from ..results.store import Run
 
 COLUMNS = (
     *("run", "goodput Mbit/s", "utilisation", "Jain", "RTT ms p50", "p95"),
-    *("ACKs/packet", "reverse use", "retransmits", "timeouts", "kept in"),
+    *("ACKs/packet", "reverse use", "retransmits", "timeouts"),
 )
 
 
@@ -24,13 +24,11 @@ def print_runs(runs: list[Run]) -> None:
     """A line a run, and its set-up self-check."""
     table = Table(box=None, header_style="bold")
     for column in COLUMNS:
-        words = column in ("run", "kept in")
-        table.add_column(column, justify="left" if words else "right", overflow="fold")  # a key must stay whole
+        table.add_column(column, justify="left" if column == "run" else "right")
     for run in runs:
         m = run.metrics
         rtt = [f["rtt_s"] for f in m["flows"] if f["rtt_s"]]
         where = f" ({m['busiest']})" if len(m["hops"]) > 1 else ""
-        folder = run.folder.relative_to(Path.cwd()) if run.folder.is_relative_to(Path.cwd()) else run.folder
         table.add_row(
             run.record["name"],
             f"{m['goodput_bps'] / 1e6:.3f}",
@@ -42,11 +40,12 @@ def print_runs(runs: list[Run]) -> None:
             f"{m['reverse_utilisation']:.3f}",
             str(sum(f["retransmits"] for f in m["flows"])),
             str(m["timeouts"]),
-            str(folder),
         )
     console.print(table)
     for run in runs:
+        folder = run.folder.relative_to(Path.cwd()) if run.folder.is_relative_to(Path.cwd()) else run.folder
         console.print(f"{run.record['name']}: {check_line(run)}")
+        console.print(f"{run.record['name']}: kept in {folder}")
 
 
 def check_line(run: Run) -> str:
