@@ -9,7 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-from harness import asymcc, listed, program, run, unique
+from harness import CGROUP2, asymcc, listed, program, run, unique
+
+# The cgroup that this process has begun in.
+HOME = Path(
+    *CGROUP2[:1], *(line[4:] for line in Path("/proc/self/cgroup").read_text().splitlines() if line.startswith("0::/"))
+)
 
 
 class Cgroup:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cgroups import Cgroup, remove_cgroup
-from harness import ASYMCC, CGROUP2, STATE, run, unique
+from cgroups import HOME, Cgroup, remove_cgroup
+from harness import ASYMCC, CGROUP2, ROOT, STATE, compile_bpf, run, unique
 from pairs import Pair
 from sources import FOREIGN, HOOK, HOOKS, build_halves
 
@@ -65,6 +65,30 @@ def cgroup(alias):
     made = Cgroup(Path(CGROUP2[0]) / unique("asymcc-test-"))
     yield made
     remove_cgroup(made.path)
+
+
+@pytest.fixture
+def joined():
+    """A cgroup of the test's own; the test and what it starts are in it."""
+    if not CGROUP2:
+        pytest.skip("no cgroup2 is mounted")
+    path = Path(CGROUP2[0]) / unique("asymcc-test-")
+    path.mkdir()
+    try:
+        Path(path, "cgroup.procs").write_text(str(os.getpid()))
+        yield path
+    finally:
+        Path(HOME, "cgroup.procs").write_text(str(os.getpid()))
+        path.rmdir()
+
+
+@pytest.fixture(scope="session")
+def objects(tmp_path_factory):
+    """Folder with the tests' own BPF objects."""
+    out = tmp_path_factory.mktemp("objects")
+    for name in ("liar", "storages"):
+        compile_bpf(ROOT / "tests" / "live" / f"{name}.bpf.c", out / f"{name}.bpf.o")
+    return out
 
 
 @pytest.fixture

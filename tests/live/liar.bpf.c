@@ -2,7 +2,7 @@
 /*
  * A path that does to TCP what paths and peers may do: one classifier per fault, for
  * `tc filter add dev DEV ingress bpf direct-action obj liar.bpf.o sec FAULT`.
- * They change options of kind 253 (see bpf/formosa.bpf.c), or lose segments.
+ * They change options of kind 253 (see bpf/formosa.bpf.c), mark packets, or lose them.
  */
 #include "kernel.bpf.h"
 
@@ -130,6 +130,22 @@ FAULT(signals, SIGNALS)             /* each ACK another signal */
 FAULT(echoes, ECHOES)               /* each ACK names another round */
 FAULT(wrong_length, WRONG_LENGTH)
 FAULT(garbage, GARBAGE)
+
+/* Each packet is marked, if it may be. */
+SEC("mark")
+int on_mark(struct __sk_buff *skb)
+{
+	bpf_skb_ecn_set_ce(skb);
+	return PASS;
+}
+
+/* And one of fifty is lost. */
+SEC("mark_and_lose")
+int on_mark_and_lose(struct __sk_buff *skb)
+{
+	bpf_skb_ecn_set_ce(skb);
+	return bpf_get_prandom_u32() % 50 ? PASS : DROP;
+}
 
 /* Three of ten pure ACKs are lost. */
 SEC("lose_acks")

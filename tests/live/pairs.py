@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 import json
 import sys
+from pathlib import Path
 
 from harness import ASYMCC, program, run
 
@@ -27,6 +28,13 @@ class Pair:
         return next(
             q for q in json.loads(self.sh(ns, "tc", "-s", "-j", "qdisc", "show", "dev", dev).stdout) if q.get("root")
         )
+
+    def on_arrival(self, ns: str, program: Path, section: str) -> None:
+        """A classifier, from now on, on what comes in there."""
+        dev = self.dev_c if ns == self.client else self.dev_s
+        self.sh(ns, "tc", "qdisc", "add", "dev", dev, "clsact")
+        arrives = f"tc filter add dev {dev} ingress bpf direct-action"
+        self.sh(ns, *arrives.split(), "obj", program, "sec", section)
 
 
 SERVER = """

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import socket
 import struct
@@ -208,3 +209,15 @@ class Peer:
             got += self.came[at]
             at = (at + len(self.came[at])) % 2**32
         return got
+
+
+@contextlib.contextmanager
+def watching(pair, ns: str):
+    """What comes to the namespace from the other, and a way to send there."""
+    mine, other = ((pair.server, pair.dev_s), (pair.client, pair.dev_c))[:: 1 if ns == pair.server else -1]
+    mac = json.loads(pair.sh(other[0], "ip", "-j", "link", "show", other[1]).stdout)[0]["address"]
+    port = Port(*mine, mac)
+    try:
+        yield port
+    finally:
+        port.close()

@@ -4,10 +4,10 @@ for a timer."""
 
 from __future__ import annotations
 
-import os
-
 import pytest
-from test_formosa_live import (  # noqa: F401
+from test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour
+
+from exchanges import (
     BOTH_CLIENT,
     BOTH_SERVER,
     HALF_CLIENT,
@@ -16,71 +16,28 @@ from test_formosa_live import (  # noqa: F401
     MANY_SERVER,
     SINK,
     SOURCE,
-    cgroup,
     counted,
     exchange,
-    pytestmark,
 )
-from test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour, watching
+from harness import asymcc, needs_cgroup2
+from harness import pytestmark as live
+from rawtcp import CWR, ECE, SYN, Peer, watching
 
-from harness import asymcc, run
-from rawtcp import CWR, ECE, SYN, Peer
-
-MARKER = """
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
-SEC("mark") int mark_it(struct __sk_buff *skb) { bpf_skb_ecn_set_ce(skb); return 0; }
-SEC("lose") int lose_some(struct __sk_buff *skb) { bpf_skb_ecn_set_ce(skb); return bpf_get_prandom_u32() % 50 ? 0 : 2; }
-char LICENSE[] SEC("license") = "GPL";
-"""
+pytestmark = [*live, needs_cgroup2]
 
 
 @pytest.fixture
-def accsa(alias, cgroup):  # noqa: F811
+def accsa(alias, joined):
     """Its registered name, both halves in place."""
     name = alias()
-    asymcc("load", "accsa", "--as", name, "--cgroup", cgroup)
+    asymcc("load", "accsa", "--as", name, "--cgroup", joined)
     return name
 
 
-def on_arrival(pair, ns, dev, program, folder):  # noqa: F811
-    """From now on, on what comes in there."""
-    (folder / "marker.c").write_text(MARKER)
-    run(
-        "clang",
-        "-O2",
-        "-g",
-        "-target",
-        "bpf",
-        "-idirafter",
-        f"/usr/include/{os.uname().machine}-linux-gnu",
-        "-c",
-        folder / "marker.c",
-        "-o",
-        folder / "marker.o",
-    )
-    pair.sh(ns, "tc", "qdisc", "add", "dev", dev, "clsact")
-    pair.sh(
-        ns,
-        "tc",
-        "filter",
-        "add",
-        "dev",
-        dev,
-        "ingress",
-        "bpf",
-        "direct-action",
-        "obj",
-        folder / "marker.o",
-        "sec",
-        program,
-    )
-
-
 @pytest.fixture
-def marked(pair, tmp_path):  # noqa: F811
+def marked(pair, objects):
     """What comes to the client is marked, if it may be."""
-    on_arrival(pair, pair.client, pair.dev_c, "mark", tmp_path)
+    pair.on_arrival(pair.client, objects / "liar.bpf.o", "mark")
     return pair
 
 
@@ -122,21 +79,21 @@ def test_a_tail_waits_for_nothing(size, marked, accsa):
     assert counted(accsa)["timeouts"] == 0
 
 
-def test_losses_in_both_directions(pair, tmp_path, accsa):  # noqa: F811
-    on_arrival(pair, pair.client, pair.dev_c, "lose", tmp_path)
-    on_arrival(pair, pair.server, pair.dev_s, "lose", tmp_path)
+def test_losses_in_both_directions(pair, objects, accsa):
+    for ns in (pair.client, pair.server):
+        pair.on_arrival(ns, objects / "liar.bpf.o", "mark_and_lose")
     with exchange(pair, SINK, SOURCE, accsa, n=500_000):
         pass
     assert counted(accsa)["losses"] > 0
 
 
 @pytest.mark.parametrize("order", [("formosa", "accsa"), ("accsa", "formosa")], ids=" ".join)
-def test_beside_formosa_in_one_cgroup(order, pair, alias, cgroup):  # noqa: F811
+def test_beside_formosa_in_one_cgroup(order, pair, alias, joined):
     """Either speaks on its own connections, and changes nothing of the other's."""
     names = {}
     for kind in order:
         names[kind] = alias()
-        asymcc("load", kind, "--as", names[kind], "--cgroup", cgroup)
+        asymcc("load", kind, "--as", names[kind], "--cgroup", joined)
     for kind in (*order, *order):
         with exchange(pair, SINK, SOURCE, names[kind], server_cc="", n=500_000):
             pass
@@ -147,7 +104,7 @@ def test_beside_formosa_in_one_cgroup(order, pair, alias, cgroup):  # noqa: F811
 
 
 @pytest.mark.parametrize("ecn, marked, agreed", [(0, False, False), (2, True, False), (2, False, True)])
-def test_other_connections_have_the_ecn_that_they_had(ecn, marked, agreed, pair, accsa):  # noqa: F811
+def test_other_connections_have_the_ecn_that_they_had(ecn, marked, agreed, pair, accsa):
     """A SYN that asks for ECN without our hello: by a host's tcp_ecn, and refused if it is marked itself, as DCTCP's
     is."""
     pair.sh(pair.server, "sysctl", "-qw", f"net.ipv4.tcp_ecn={ecn}")

@@ -21,11 +21,11 @@ import time
 from pathlib import Path
 
 import pytest
-from test_formosa_live import MOUNT, cgroup, objects, sockets_in_storage  # noqa: F401
 
 from clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
 from clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
-from harness import ASYMCC, asymcc, listed, needs_clang, program, run, values
+from exchanges import sockets_in_storage
+from harness import ASYMCC, asymcc, listed, needs_cgroup2, needs_clang, program, run, values
 from harness import pytestmark as live
 from witness import left_out
 
@@ -39,7 +39,7 @@ BIG, MEDIUM = (10_000_000, 3_000_000) if FULL else (300_000, 200_000)  # bytes
 # flows
 PATIENCE = {"path": ("--set", "alpha=20"), "pair": ("--set", "alpha=5"), "many": ("--set", "alpha=1")}
 PAGE = Path(__file__).resolve().parent / "clients" / "page.py"
-pytestmark = [*live, pytest.mark.skipif(not MOUNT, reason="no cgroup2 is mounted")]
+pytestmark = [*live, needs_cgroup2]
 
 
 @functools.cache
@@ -212,12 +212,12 @@ def times():
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; `make check-clients` does it")
 @pytest.mark.parametrize("name", ["cubic", *FIVE, *BEGIN] if FULL else FIVE)
 @pytest.mark.parametrize("turn", range(ROUNDS))
-def test_programs(turn, name, www, times, tmp_path, alias, cgroup):
+def test_programs(turn, name, www, times, tmp_path, alias, joined):
     """Over 20 Mbit/s toward the client and 0.25 Mbit/s toward the server, 20 ms there and back."""
     cc, (controller, *sets) = "cubic", name.split()
     if name != "cubic":
         cc = alias()
-        load(controller, cc, cgroup, "path", *(f"--set={value}" for value in sets))
+        load(controller, cc, joined, "path", *(f"--set={value}" for value in sets))
     with asymmetric() as path:
         if cc == "cubic":
             path.sh(path.server, "ip", "route", "change", NET, "via", GATEWAY, "congctl", cc)
@@ -323,7 +323,7 @@ def in_pair(pair, server: str, client: str, *args):
 
 @needs_clang
 @pytest.mark.parametrize("name", FIVE)
-def test_many_connections(name, pair, alias, cgroup, objects, tmp_path, quiet_kernel):
+def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_kernel):
     """All at once; nothing is left of them."""
     for ns, dev in ((pair.client, pair.dev_c), (pair.server, pair.dev_s)):
         pair.sh(
@@ -344,7 +344,7 @@ def test_many_connections(name, pair, alias, cgroup, objects, tmp_path, quiet_ke
         )
         pair.sh(ns, "sysctl", "-qw", "net.core.somaxconn=4096", "net.ipv4.tcp_max_syn_backlog=4096")
     cc = alias()
-    load(name, cc, cgroup, "many")
+    load(name, cc, joined, "many")
     mine = belongings(cc)
     storage = sockets_in_storage(cc, objects, tmp_path) if name == "formosa" else contextlib.nullcontext()
     with storage as entries:
@@ -436,7 +436,7 @@ def new_flow(server, client, cc: str, ends: int) -> int:
 
 @pytest.mark.parametrize("how", LOADS)
 @pytest.mark.parametrize("name", FIVE)
-def test_many_loads(name, how, pair, alias, cgroup, quiet_kernel):
+def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
     """The flow of the instance before goes on, a new one is the new instance's, and at the end nothing is left."""
     pair.sh(
         pair.client,
@@ -457,7 +457,7 @@ def test_many_loads(name, how, pair, alias, cgroup, quiet_kernel):
     cc, mine, open_flows = alias(), set(), 0
     with in_pair(pair, CHURN_SERVER, CHURN_CLIENT, 0, cc) as (server, client):
         for turn in range(LOADS[how]):
-            load(name, cc, cgroup, "pair", *(("--replace",) if turn and how == "replace" else ()))
+            load(name, cc, joined, "pair", *(("--replace",) if turn and how == "replace" else ()))
             mine.add(belongings(cc))
             new = new_flow(server, client, cc, 1 + has_halves(name))
             for _ in range(open_flows):

@@ -11,10 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_formosa_live import MOUNT
 from test_senders_live import CONTROLLERS
 
-from harness import ROOT, asymcc, kernel_has, run, unique
+from harness import CGROUP2, ROOT, asymcc, kernel_has, run, unique
 from harness import pytestmark as live
 
 sys.path.insert(0, str(ROOT / "tests" / "live" / "peers"))
@@ -22,7 +21,7 @@ from attacks import ATTACKS  # noqa: E402
 
 pytestmark = [
     *live,
-    pytest.mark.skipif(not MOUNT or not Path("/dev/net/tun").exists(), reason="needs cgroup2 and /dev/net/tun"),
+    pytest.mark.skipif(not CGROUP2 or not Path("/dev/net/tun").exists(), reason="needs cgroup2 and /dev/net/tun"),
 ]
 
 FULL = os.environ.get("ATTACK") == "full"
@@ -66,7 +65,7 @@ def loaded():
         for name, cc in names.items():
             halves = ()
             if json.loads(asymcc("show", name, "--json"))["cgroup_programs"]:
-                groups.append(Path(MOUNT) / f"asymcc-{cc}")
+                groups.append(Path(CGROUP2[0]) / f"asymcc-{cc}")
                 groups[-1].mkdir()
                 halves = ("--cgroup", groups[-1])
             asymcc("load", name, "--as", cc, *halves, *FITTING.get(name, ()))

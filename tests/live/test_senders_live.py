@@ -8,7 +8,6 @@ import sys
 import time
 
 import pytest
-from test_formosa_live import cgroup  # noqa: F401
 
 from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, run, values  # noqa: F401
 from pairs import server, transfer
@@ -45,10 +44,10 @@ def test_registered_by_bpftool_alone(name, pair):
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
-def test_idle_and_outage(name, alias, pair, cgroup):
+def test_idle_and_outage(name, alias, pair, joined):
     """A pause longer than the RTO, and the link down for most of a second: all bytes arrive."""
     cc = alias()
-    halves = ("--cgroup", cgroup) if json.loads(asymcc("show", name, "--json"))["cgroup_programs"] else ()
+    halves = ("--cgroup", joined) if json.loads(asymcc("show", name, "--json"))["cgroup_programs"] else ()
     asymcc("load", name, "--as", cc, *halves, *FITTING.get(name, ()))
     with server(pair, "10.9.0.2", 7202, SIZE) as s:
         with program(

@@ -6,13 +6,12 @@ from __future__ import annotations
 import sys
 
 import pytest
-from test_formosa_live import MOUNT
 
 import soak
-from harness import ROOT, run
+from harness import ROOT, needs_cgroup2, run
 from harness import pytestmark as live
 
-pytestmark = [*live, pytest.mark.skipif(not MOUNT, reason="no cgroup2 is mounted")]
+pytestmark = [*live, needs_cgroup2]
 
 
 @pytest.mark.parametrize(

@@ -13,20 +13,13 @@ import sys
 import time
 
 import pytest
-from test_formosa_live import (  # noqa: F401
-    CONNECT,
-    SINK,
-    cgroup,
-    connections,
-    counted,
-    objects,
-    pytestmark,
-    sockets_in_storage,
-    watching,
-)
 
-from harness import asymcc, program
-from rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment
+from exchanges import CONNECT, SINK, connections, counted, sockets_in_storage
+from harness import asymcc, needs_cgroup2, program
+from harness import pytestmark as live
+from rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment, watching
+
+pytestmark = [*live, needs_cgroup2]
 
 V4, V6 = (
     ("10.9.0.1", "10.9.0.2", "10.9.0.7"),
@@ -70,50 +63,35 @@ def stream(n: int) -> bytes:
     return b"".join(hashlib.sha256(i.to_bytes(8, "big")).digest() for i in range(n // 32 + 1))[:n]
 
 
-def asleep(pair):  # noqa: F811
+def asleep(pair):
     """No queue overflows. Both hosts forward nothing, and their segments have no timestamps, which a stranger would
     have to guess, too."""
     for ns, dev in ((pair.client, pair.dev_c), (pair.server, pair.dev_s)):
-        pair.sh(
-            ns,
-            "tc",
-            "qdisc",
-            "change",
-            "dev",
-            dev,
-            "root",
-            "tbf",
-            "rate",
-            "50mbit",
-            "burst",
-            "10000",
-            "limit",
-            "3000000",
-        )
+        pair.sh(ns, *f"tc qdisc change dev {dev} root tbf rate 50mbit burst 10000 limit 3000000".split())
         pair.sh(
             ns, "sysctl", "-qw", "net.ipv4.tcp_timestamps=0", "net.ipv4.ip_forward=0", "net.ipv6.conf.all.forwarding=0"
         )
 
 
 @pytest.fixture(params=["formosa", "accsa"])
-def both(request, alias, cgroup, pair):  # noqa: F811
+def both(request, alias, joined, pair):
     """The object, and its registered name, with both halves in place."""
     name = alias()
-    asymcc("load", request.param, "--as", name, "--cgroup", cgroup)
+    asymcc("load", request.param, "--as", name, "--cgroup", joined)
     asleep(pair)
     return request.param, name
 
 
 @pytest.fixture
-def formosa(alias, cgroup, pair):  # noqa: F811
+def formosa(alias, joined, pair):
     name = alias()
-    asymcc("load", "formosa", "--as", name, "--cgroup", cgroup)
+    asymcc("load", "formosa", "--as", name, "--cgroup", joined)
     asleep(pair)
     return name
 
 
 @contextlib.contextmanager
-def listening(pair, server: str, n: int = BYTES, address: str = V4[1]):  # noqa: F811
+def listening(pair, server: str, n: int = BYTES, address: str = V4[1]):
     with program(
         "ip", "netns", "exec", pair.server, sys.executable, "-c", "RCVBUF = ASLEEP = 0\n" + server, address, PORT, n, ""
     ) as s:
@@ -122,7 +100,7 @@ def listening(pair, server: str, n: int = BYTES, address: str = V4[1]):  # noqa:
 
 
 @contextlib.contextmanager
-def connecting(pair, client: str, cc: str, address: str, n: int = BYTES):  # noqa: F811
+def connecting(pair, client: str, cc: str, address: str, n: int = BYTES):
     with program("ip", "netns", "exec", pair.client, sys.executable, "-c", client, address, PORT, n, cc) as c:
         yield c
 
@@ -134,7 +112,7 @@ def says(process, word: str) -> str:
 
 
 @contextlib.contextmanager
-def quiet(pair, cc: str, ends, at_server: Port, at_client: Port):  # noqa: F811
+def quiet(pair, cc: str, ends, at_server: Port, at_client: Port):
     """A connection whose ends have said hello and then nothing: a segment of either side that is right, and its
     client."""
     client, server, _ = ends
@@ -165,7 +143,7 @@ def forged(right: Segment, n: int = MANY):
         yield but(right, seq=right.seq + rnd.randrange(1 << 24, 2**32 - (1 << 24)))
 
 
-def taken_in(pair, ns: str) -> int:  # noqa: F811
+def taken_in(pair, ns: str) -> int:
     """Segments that have come to TCP there."""
     names, numbers = [
         line.split()[1:] for line in pair.sh(ns, "cat", "/proc/net/snmp").stdout.splitlines() if line.startswith("Tcp:")
@@ -173,7 +151,7 @@ def taken_in(pair, ns: str) -> int:  # noqa: F811
     return int(numbers[names.index("InSegs")])
 
 
-def throw(pair, port: Port, ns: str, segments) -> int:  # noqa: F811
+def throw(pair, port: Port, ns: str, segments) -> int:
     """Sends them; returns when all have come there."""
     before, n = taken_in(pair, ns), 0
     for segment in segments:
@@ -187,7 +165,7 @@ def throw(pair, port: Port, ns: str, segments) -> int:  # noqa: F811
 
 
 @pytest.mark.parametrize("ends", [V4, V6], ids=["v4", "v6"])
-def test_a_third_party_changes_nobodys_connection(ends, both, pair):  # noqa: F811
+def test_a_third_party_changes_nobodys_connection(ends, both, pair):
     """Data options to the receiver of an idle connection, answers and marked ACKs to its sender. With all numbers
     right they would be its peer's."""
     kind, cc = both
@@ -217,7 +195,7 @@ def test_a_third_party_changes_nobodys_connection(ends, both, pair):  # noqa: F8
 
 @pytest.mark.parametrize("cookies", [False, True], ids=["flood", "cookies"])
 @pytest.mark.parametrize("ends", [V4, V6], ids=["v4", "v6"])
-def test_syns_that_say_hello_take_no_memory(ends, cookies, both, pair, objects, tmp_path):  # noqa: F811
+def test_syns_that_say_hello_take_no_memory(ends, cookies, both, pair, objects, tmp_path):
     """Storage is made when a handshake is complete; of a SYN cookie, which keeps no hello, not even then."""
     kind, cc = both
     _, server, stranger = ends
@@ -263,7 +241,7 @@ def test_syns_that_say_hello_take_no_memory(ends, cookies, both, pair, objects, 
         peer.reset()
 
 
-def neighbour(pair, ns: str, stranger: str) -> None:  # noqa: F811
+def neighbour(pair, ns: str, stranger: str) -> None:
     """The stranger's cable is that of the other namespace."""
     dev, (other, theirs) = (
         (pair.dev_s, (pair.client, pair.dev_c)) if ns == pair.server else (pair.dev_c, (pair.server, pair.dev_s))
@@ -295,7 +273,7 @@ def optimistic(peer, got):
 
 @pytest.mark.parametrize("liar", [honest, divided, optimistic])
 @pytest.mark.parametrize("ends", [V4, V6], ids=["v4", "v6"])
-def test_a_peer_that_acknowledges_too_much_gets_no_more_than_was_delivered(ends, liar, formosa, pair):  # noqa: F811
+def test_a_peer_that_acknowledges_too_much_gets_no_more_than_was_delivered(ends, liar, formosa, pair):
     """W is 1 at first, and grows by no more than a packet for each that has been delivered: two rounds of W are the
     window."""
     with hand_made_receiver(pair, formosa, ends) as (peer, client):
@@ -314,7 +292,7 @@ def test_a_peer_that_acknowledges_too_much_gets_no_more_than_was_delivered(ends,
 
 
 @contextlib.contextmanager
-def hand_made_receiver(pair, cc, ends, options=b"", hello=HELLO["formosa"]):  # noqa: F811
+def hand_made_receiver(pair, cc, ends, options=b"", hello=HELLO["formosa"]):
     """A Formosa sender's peer; `first`: the number of its first byte."""
     client, _, stranger = ends
     neighbour(pair, pair.client, stranger)
@@ -331,7 +309,7 @@ def hand_made_receiver(pair, cc, ends, options=b"", hello=HELLO["formosa"]):  # 
 
 
 @pytest.mark.parametrize("ends", [V4, V6], ids=["v4", "v6"])
-def test_a_peer_whose_clock_jumps(ends, formosa, pair):  # noqa: F811
+def test_a_peer_whose_clock_jumps(ends, formosa, pair):
     """No Formosa receiver; its timestamps go on by up to 2^31 with each ACK. The transfer is whole."""
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_timestamps=1")
     rnd, tsval = random.Random(1), 1
@@ -355,7 +333,7 @@ def test_a_peer_whose_clock_jumps(ends, formosa, pair):  # noqa: F811
 
 
 @pytest.mark.parametrize("ends", [V4, V6], ids=["v4", "v6"])
-def test_a_sender_that_asks_for_everything_gets_two_acks_a_segment(ends, both, pair):  # noqa: F811
+def test_a_sender_that_asks_for_everything_gets_two_acks_a_segment(ends, both, pair):
     """Each segment is a probe, the first of its round and marked; then data that is here already. All of it arrives."""
     kind, cc = both
     _, server, stranger = ends
