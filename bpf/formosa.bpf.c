@@ -120,7 +120,13 @@ struct formosa {
 };
 STATE(struct formosa);
 
-#define DEAF_ROUNDS 4 /* so many rounds without an answer option make a fallback */
+#define DEAF 4 /* so many rounds without an answer option, or timeouts without one to a new round, make a fallback */
+
+static inline void fall_back(struct wire *w)
+{
+	w->silent = true;
+	COUNT(fallbacks);
+}
 
 static inline void begin_round(struct formosa *f, const struct tcp_sock *tp, struct wire *w)
 {
@@ -168,6 +174,21 @@ static inline bool formosa_round_over(const struct formosa *f, const struct tcp_
 	return w->echo == w->round || tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
 }
 
+/*
+ * Each timeout begins a round, and its repair says so. A receiver that answers, but to no new round, does not see
+ * what we ask: something on the path changes our options.
+ */
+static inline void heard_at_timeout(struct wire *w)
+{
+	if (!w->answered)
+		return;
+	w->deaf_timeouts = w->echo == w->echo_then ? w->deaf_timeouts + 1 : 0;
+	w->answered = false;
+	w->echo_then = w->echo;
+	if (w->deaf_timeouts >= DEAF)
+		fall_back(w);
+}
+
 /* The peer answers once a round. */
 static inline void
 law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_connection_sock *icsk, struct wire *w)
@@ -180,10 +201,8 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 	COUNT(rounds);
 	if (state == TCP_CA_Open) {
 		w->deaf_rounds = w->heard ? 0 : w->deaf_rounds + 1;
-		if (w->deaf_rounds >= DEAF_ROUNDS) {
-			w->silent = true;
-			COUNT(fallbacks);
-		}
+		if (w->deaf_rounds >= DEAF)
+			fall_back(w);
 	}
 	if (state != TCP_CA_CWR && state != TCP_CA_Recovery) { /* else halved already */
 		if (w->signalled && !f->hold)
@@ -375,6 +394,8 @@ void BPF_PROG(formosa_set_state, struct sock *sk, u8 state)
 		return;
 	}
 	w = bpf_sk_storage_get(&wires, sk, NULL, 0);
+	if (state == TCP_CA_Loss && sends_options(w))
+		heard_at_timeout(w);
 	begin_round(f, tp, w); /* repairs go out now ... */
 	if (state == TCP_CA_Recovery) /* ... and no more than W: no ACK need follow */
 		cwnd_write(&f->s, tp, sends_options(w) ? window_by_rounds(f, tp, w) : window_by_acks(f, tp));
@@ -487,7 +508,7 @@ static inline void heard(struct wire *w, const struct answer_option *o)
 	u8 ahead = (o->signal - w->signal_seen) & ANSWER_SIGNAL;
 
 	COUNT(answers_seen);
-	w->heard = true;
+	w->heard = w->answered = true;
 	w->echo = o->round;
 	w->queue_us = bpf_ntohs(o->queue) * 64;
 	if (ahead && ahead < 8) {

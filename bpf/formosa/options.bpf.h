@@ -49,6 +49,9 @@ struct wire {
 	bool heard; /* an answer option came in this round */
 	bool signalled; /* a new signal came */
 	u8 deaf_rounds; /* rounds without an answer option */
+	u8 deaf_timeouts; /* timeouts, and answers between them, but none to a new round */
+	bool answered; /* an answer option came since the last timeout */
+	u8 echo_then; /* echo at the last timeout */
 	u8 round; /* number of the round, on the wire */
 	u8 echo; /* newest round that the receiver has seen */
 	u8 signal_seen;

@@ -419,6 +419,19 @@ def test_an_answer_in_time_keeps_the_rounds(formosa):
     assert formosa.state()["counters"]["fallbacks"] == 0
 
 
+@pytest.mark.parametrize("moves", [False, True])
+def test_timeouts_and_answers_to_no_new_round(formosa, moves):
+    """A middlebox takes flags and rounds away: the receiver answers, but not what it is asked."""
+    at_w(formosa, 64)
+    for i in range(6):
+        formosa.read(options=answer(i if moves else 0))
+        formosa.rto(now=(i + 2) * SECOND)
+        if i == 2:
+            assert formosa.state()["counters"]["fallbacks"] == 0
+    state = formosa.state()
+    assert state["counters"]["fallbacks"] == state["wire"]["silent"] == (not moves)
+
+
 @pytest.mark.parametrize("keys", [{}, {"synack": b""}, {"synack": HELLO, "fails": 1}])
 def test_toward_any_peer_it_is_aimd(formosa, keys):
     """Also where no storage can be had."""
