@@ -31,6 +31,8 @@
  *    with N_queue 1 less than one, which bound_mode 1 takes for none: it never rests.
  *  - Loss (and ECN): half, Bound that half until a whole cycle after the recovery. Timeout: the
  *    same from (0, 1). A cycle that the application limited, or without an RTT sample, changes no Bound.
+ *  - Half of the packets in flight, if they are more than the window (RFC 5681, (4)): a cycle's end may drop the
+ *    window before the loss of its last doubling is known, and one overshoot shall not be paid for twice.
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"
@@ -199,7 +201,7 @@ u32 BPF_PROG(pseudorate_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct pseudorate *p = inet_csk_ca(sk);
-	u32 half = half_window(tp);
+	u32 half = max(half_window(tp), min(tp->snd_cwnd, tp->packets_out / 2));
 
 	COUNT(losses);
 	p->base_saved = p->base;

@@ -467,6 +467,15 @@ def test_reduction_halves_and_bound_is_that_half(pr, w, half, congestion):
     assert (state["counters"]["losses"], state["counters"]["cycles"]) == (1, 0)
 
 
+@pytest.mark.parametrize("window, then", [(100, 50), (53, 50), (40, 40)])
+def test_a_loss_of_what_a_larger_window_sent_takes_half_of_that(pr, window, then):
+    """The end of a cycle has dropped the window before the loss is known."""
+    sending(pr, 100)
+    pr.poke(snd_cwnd=window, ca__cwnd=window, ca__base=window - 1, ca__offset=1)
+    pr.loss(now=0)
+    assert (pr.state()["tp"]["snd_ssthresh"], bound(pr)) == (then, then)
+
+
 def test_bound_of_a_loss_holds_until_a_whole_cycle_after_recovery(pr):
     sending(pr, 100, ca__rtt_min=40 * MS)
     pr.loss(now=0)
