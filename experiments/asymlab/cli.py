@@ -17,6 +17,7 @@ from .conformance.explore import explore
 from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
 from .console import console
+from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image
 from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
 from .paths import REPORT
@@ -133,10 +134,17 @@ def add_image(commands) -> None:
     )
     p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
     p.add_argument("--name", help="what to call the image [the series or file name]")
+    p.add_argument(
+        "--clock",
+        type=int,
+        choices=(1, CLOCK_FACTOR),
+        default=CLOCK_FACTOR,
+        help="instructions a nanosecond of the guest's clock, where its kernel takes more than one [%(default)s]",
+    )
 
 
 def do_image(args) -> None:
-    build_image(args.kernel, args.modules, args.name)
+    build_image(args.kernel, args.modules, args.name, faster=args.clock > 1)
 
 
 # --- run ----------------------------------------------------------------------------------

@@ -150,7 +150,11 @@ def test_a_change_of_the_path_comes_on_top_of_those_before(scenario_file):
     first, second, third = job["changes"]
     assert [c["at_s"] for c in job["changes"]] == [1, 2, 2.5]
     assert first["path"] == [
-        {"node": "left", "dev": "left-right", "shape": {"rate_bps": 10**6, "burst_bytes": 2000, "queue_packets": 100}},
+        {
+            "node": "left",
+            "dev": "left-right",
+            "shape": {"rate_bps": 10**6, "packet_bytes": 1000, "burst_bytes": 1125, "queue_packets": 100},
+        },
         {"node": "right", "dev": "right-dst0", "shape": {"delay_us": 5000, "loss": 0.0, "reorder": 0.0}},
     ]
     assert second["path"] == [

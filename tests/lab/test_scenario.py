@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Scenario files: what they mean, and the one line for each thing wrong in them."""
 
+import re
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -400,6 +401,30 @@ def test_ack_only_directions_have_a_small_bucket(scenario_file):
     assert shape_of(one_way, "right-left")["burst_bytes"] < 1000 <= shape_of(both, "right-left")["burst_bytes"]
 
 
+@pytest.mark.parametrize(
+    "rate, factor, forward, reverse",
+    [
+        ("10kbit", 1, (1000, 1002), (100, 102)),
+        ("1mbit", 1, (1000, 1125), (100, 200)),
+        ("1mbit", 10, (1000, 1013), (100, 113)),
+        ("100mbit", 1, (1000, 2000), (1000, 2000)),
+        ("100mbit", 10, (1000, 2000), (125, 250)),
+        ("2.5gbit", 10, (1000, 2000), (1000, 2000)),
+    ],
+)
+def test_a_bucket_holds_a_packet_and_what_comes_while_its_timer_is_late(rate, factor, forward, reverse, scenario_file):
+    """A millisecond of 10^9 instructions a second, and a packet at most. Of a direction for ACKs the largest packet
+    takes 100 us of them, so that a train's sender keeps up."""
+    file = scenario_file()
+    file.write_text(re.sub(r'rate = "[^"]*"', f'rate = "{rate}"', file.read_text()))
+    job = topology.compile_job(scenario.load(file)[0], 1, factor)
+    for dev, sizes in (("left-right", forward), ("right-left", reverse)):
+        shape = shape_of(job, dev)
+        assert (shape["packet_bytes"], shape["burst_bytes"]) == sizes
+    (probe,) = job["probes"]
+    assert probe["pause_s"] == pytest.approx(8 * 46 / shape["rate_bps"])
+
+
 def test_sysctls_are_the_hosts_and_over_the_profiles(scenario_file):
     job = job_of(
         scenario_file(
@@ -517,8 +542,9 @@ def test_a_chain_of_three_hops(scenario_file):
     assert [n["name"] for n in job["nodes"]] == trunk + [f"{end}{i}" for i in range(3) for end in ("src", "dst")]
     assert {n["name"] for n in job["nodes"] if n["sysctls"].get("net.ipv4.ip_forward")} == set(trunk)
     for k in (1, 2, 3):  # the queue at the switch, the delay behind it
-        assert shape_of(job, f"sw{k}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 2000, "queue_packets": 50}
-        assert shape_of(job, f"sw{k + 1}-wire{k}") == {"rate_bps": 10**7, "burst_bytes": 240, "queue_packets": 50}
+        queue = {"rate_bps": 10**7, "queue_packets": 50}
+        assert shape_of(job, f"sw{k}-wire{k}") == queue | {"packet_bytes": 1000, "burst_bytes": 2000}
+        assert shape_of(job, f"sw{k + 1}-wire{k}") == queue | {"packet_bytes": 125, "burst_bytes": 250}
         assert (
             shape_of(job, f"wire{k}-sw{k + 1}")
             == shape_of(job, f"wire{k}-sw{k}")
@@ -548,13 +574,13 @@ def test_a_hop_that_carries_acks_only_has_a_small_bucket(scenario_file):
     )
     assert [[shape_of(job, h[d]["dev"])["burst_bytes"] for h in job["watch"]] for d in ("forward", "reverse")] == [
         [2000] * 3,
-        [240, 2000, 240],
+        [250, 1625, 250],
     ]
     attrs = {r["node"]: r["attrs"] for r in job["routes"] if r["dst"] == "default"}
-    assert "mtu lock 120" in attrs["dst0"] and "lock" not in attrs["dst1"]
+    assert "mtu lock 125" in attrs["dst0"] and "lock" not in attrs["dst1"]
     assert way(job, "src1", job["flows"][1]["dst_addr"]) == ["src1", "sw3", "wire2", "sw2", "dst1"]
-    # 2000 bytes pass hop 2 at once, but 240 the others at 10 Mbit/s: they meet after 3760 bytes.
-    assert job["probes"][0]["reverse"] == {"packets": 60, "bytes": 120, "skip": 34, "rate_bps": 5 * 10**6}
+    # 1625 bytes pass hop 2 at once, but 250 the others at 10 Mbit/s: they meet after 3000 bytes.
+    assert job["probes"][0]["reverse"] == {"packets": 52, "bytes": 125, "skip": 26, "rate_bps": 5 * 10**6}
     assert job["probes"][1]["forward"] == {"packets": 30, "bytes": 1000, "skip": 4, "rate_bps": 5 * 10**6}
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, offloads_on, stripper
-from .protocol import IP_UDP
+from .protocol import ECHO_BYTES, IP_UDP
 from .system import SO_TIMESTAMPNS, sh
 
 PROBE_PORT = 7
@@ -130,7 +130,8 @@ def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | No
     """
     took: list[int] = []
     for i in range(50):
-        datagram = struct.pack("<I14x", i)
+        time.sleep(probe.pause_s)
+        datagram = struct.pack("<I", i).ljust(ECHO_BYTES - IP_UDP, b"\0")
         sent = time.time_ns()
         src.sendto(datagram, (probe.dst_addr, PROBE_PORT))
         there = expect(dst, i)

@@ -50,7 +50,8 @@ class Bottleneck:
     """A rate and its queue."""
 
     rate_bps: int
-    burst_bytes: int
+    packet_bytes: int  # the largest that passes
+    burst_bytes: int  # of the bucket
     queue_packets: int
     red: Red | None = None
 
@@ -244,6 +245,7 @@ class Probe:
     dst_addr: Address
     base_rtt_us: int  # expected
     timeout_s: float
+    pause_s: float  # until the buckets are full again after a datagram
     forward: Train | None  # None: an earlier probe measures the same way
     reverse: Train | None
     jitter_us: int = 0  # by which an RTT may differ

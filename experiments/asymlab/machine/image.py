@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..paths import BUILD, GUEST, IMAGES
-from . import qemu
+from . import boot, qemu
 from .files import sha256
 
 DEFAULT_KERNEL = "6.12"
@@ -33,6 +33,7 @@ class Image:
     kernel: str
     hash: str  # over vmlinux, base.cpio and the memory of the booted machine: what the guest is made of
     devices_sha256: str  # not among them: the file has the time of its making
+    clock_factor: int  # instructions a nanosecond of the guest
 
     @property
     def memory(self) -> Path:
@@ -55,11 +56,12 @@ def of_this_tree() -> dict[str, Path]:
 def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
+    manifest.setdefault("clock_factor", 0)  # of a tree that knew none
     renew = f"`build/venv/bin/asymlab image --kernel {label}` renews it"
     if manifest["qemu"] != qemu.version():
         raise LabError(f"image {label}: booted by another QEMU than this machine's; {renew}")
-    if manifest["booted_by"] != qemu.booted_by(manifest["kernel"]):
-        raise LabError(f"image {label}: booted with another command line than this tree's; {renew}")
+    if manifest["booted_by"] != boot.booted_by(manifest["kernel"], manifest["clock_factor"]):
+        raise LabError(f"image {label}: booted in another way than this tree's; {renew}")
     parts = manifest["parts"]
     for name, file in of_this_tree().items():
         if not file.exists() or parts.get(name, {}).get("sha256") != sha256(file):
@@ -72,7 +74,7 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
         manifest = json.loads((folder / "manifest.json").read_text())
         parts = manifest["parts"]
         digest = hashlib.sha256("".join(parts[name]["sha256"] for name in ("vmlinux", "base.cpio", "memory")).encode())
-        return Image(folder, manifest["kernel"], digest.hexdigest(), manifest["devices"])
+        return Image(folder, manifest["kernel"], digest.hexdigest(), manifest["devices"], manifest["clock_factor"])
     except (OSError, ValueError, KeyError):
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
         raise LabError(

@@ -1,51 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The virtual machine: QEMU in virtual time, how it boots, and where it stops to be kept.
+"""The virtual machine: QEMU in virtual time.
 
-QEMU counts guest instructions: one is one nanosecond, and when the guest idles the clock jumps to
-its next timer. Nothing of the host's time enters: no disk, no network, no console input, fixed
-clock, fixed CPU, no entropy but the job's seed. The same image, job and QEMU give the same bytes.
+QEMU counts guest instructions: one is one nanosecond of QEMU's clock, and when the guest idles that clock jumps to
+its next timer. The guest may take ten of QEMU's nanoseconds for one (boot.py). Nothing of the host's time enters: no
+disk, no network, no console input, fixed date, fixed CPU, no entropy but the job's seed. The same image, job and
+QEMU give the same bytes.
 """
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from functools import cache
 from pathlib import Path
 
 from .. import LabError
-from ..guest.protocol import STOP
-from .files import scratch, sha256
+from .files import sha256
 from .shell import sh
 
 QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
 SHARED_MB = 1024  # the job comes in by this memory, the results go out by it; a sparse file
 SANDBOX = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]  # shapes no result
-BOOT_LIMIT_S = 300
 CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
 WORDS_MAX = 1000  # characters of a guest's complaint that are repeated
-READY = "ready"  # what the state at STOP is called
-APPEND = (
-    "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
-    "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
-    "audit=0 PYTHONHASHSEED=0 rdinit=/init "
-    # No security module but this, which does nothing here. `apparmor=0` alone lets SELinux in, where the
-    # kernel knows no `selinux=0`: its hooks see each packet at each node, 7 % of a packet's work.
-    "lsm=lockdown "
-    # Clearing all memory that is handed out and checking each copy from and to users: 2 % of it.
-    "init_on_alloc=0 hardened_usercopy=off "
-    # Self-tests, key rings and names for trace formats that no run uses: half of the boot.
-    "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted,"
-    "crypto_kdf108_init,trace_eval_init"
-)
+READY = "ready"  # what the state that is kept is called
 
 
 @cache
@@ -195,72 +178,3 @@ class Machine:
             self.process.wait()
         self.process.stdin.close()
         self.process.stdout.close()
-
-
-class Debugger:
-    """As much of GDB's remote protocol as a machine takes to stop at an instruction."""
-
-    def __init__(self) -> None:
-        self.socket, self.theirs = socket.socketpair()
-        self.socket.settimeout(BOOT_LIMIT_S)
-        self.heard = b""
-
-    def arguments(self) -> list[str]:
-        return ["-chardev", f"socket,id=gdb,fd={self.theirs.fileno()}", "-gdb", "chardev:gdb"]
-
-    def say(self, packet: bytes) -> bytes:
-        self.socket.sendall(b"$%s#%02x" % (packet, sum(packet) & 255))
-        while not (found := re.search(rb"\$([^#]*)#..", self.heard)):
-            try:
-                more = self.socket.recv(4096)
-            except TimeoutError:
-                more = b""
-            if not more:
-                raise LabError(f"virtual machine: ended, or not ready for a job after {BOOT_LIMIT_S} s")
-            self.heard += more
-        self.heard = self.heard[found.end() :]
-        self.socket.sendall(b"+")
-        return found[1]
-
-    def stop_at(self, address: int) -> None:
-        """Let the machine run up to there, and no breakpoint behind."""
-        for packet, answer in ((b"Z1,%x,1", b"OK"), (b"c", b"T05"), (b"z1,%x,1", b"OK")):
-            if not (said := self.say(packet % address if b"%" in packet else packet)).startswith(answer):
-                raise LabError(f"{QEMU}: debugger: {said.decode(errors='replace')!r} to {packet.decode()}")
-
-    def close(self) -> None:
-        self.socket.close()
-        self.theirs.close()
-
-
-def booted_by(kernel: str) -> str:
-    """A hash of what shapes the booted machine besides its image: command line and arguments."""
-    return hashlib.sha256(json.dumps([APPEND, arguments(kernel, 0, "", True, "", "")]).encode()).hexdigest()
-
-
-def boot(vmlinux: bytes, base: bytes, kernel: str) -> dict[str, bytes]:
-    """Boot up to where the guest waits for a job: its memory, and as "devices" the state of all else."""
-    with scratch("boot-") as tmp:
-        (tmp / "vmlinux").write_bytes(vmlinux)
-        (tmp / "base.cpio").write_bytes(base)
-        argv = arguments(kernel, 0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console")
-        argv += ["-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio", "-append", APPEND]
-        sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
-        # A first time to learn where: a packaged kernel has no symbols, and the guest prints the address.
-        with contextlib.closing(Machine(argv, tmp)) as machine:
-            machine.do("cont")
-            machine.wait(BOOT_LIMIT_S)
-            found = re.search(rf"^([0-9a-f]+) \S+ {STOP}$", machine.console(), re.M)
-            if not found:
-                raise LabError(f"virtual machine: not ready for a job: {machine.complaint()}")
-        (tmp / "memory").unlink()
-        with contextlib.closing(Debugger()) as debugger:
-            with contextlib.closing(
-                Machine(argv + debugger.arguments(), tmp, pass_fds=[debugger.theirs.fileno()])
-            ) as machine:
-                debugger.theirs.close()  # so that its end is heard of
-                debugger.stop_at(int(found[1], 16))
-                machine.human(f"savevm {READY}")
-                machine.do("quit")
-                machine.wait(BOOT_LIMIT_S)
-        return {name: (tmp / name).read_bytes() for name in ("memory", "devices")}

@@ -36,6 +36,7 @@ def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
     return {
         "image": image.hash,
         "kernel": image.kernel,
+        "clock_factor": image.clock_factor,
         "qemu": qemu.version(),
         "arguments": qemu.arguments(image.kernel, job["seed"], "", False, "", ""),
         "tables": TABLES_HASH,

@@ -24,7 +24,7 @@ from typing import Any
 from .. import LabError
 from ..controllers import LINUX
 from ..guest import job, wire
-from ..guest.protocol import IP_UDP
+from ..guest.protocol import ECHO_BYTES, IP_UDP
 from ..paths import BUILD
 from . import scenario as plan
 from .scenario import BIN_MS, Case, Scenario
@@ -57,7 +57,10 @@ PROFILES: dict[str, job.Sysctls] = {
 # The same without SACK: recovery by partial ACKs, one loss a round trip (RFC 6582).
 PROFILES["newreno"] = PROFILES["ns2"] | {"net.ipv4.tcp_sack": 0}
 DIRECTIONS = ("forward", "reverse")
-ACK_MTU = 120  # route MTU of a direction that carries ACKs only, so that its bucket can be this small
+# Largest packet of a direction that carries ACKs only: its bucket can be this small. The kernel's least MSS and a header.
+ACK_MTU = 100
+LATE_S = 1e-3  # of 10^6 instructions: so much later than its timer a queue may be served
+TRAIN_S = 100e-6  # of 10^5 instructions: a packet of a train takes its sender less
 # Bytes that a flow which will stop may hold unsent: they still go out, and without a limit they are
 # megabytes. A few packets keep it from running dry: an ACK wakes it when half of them are left.
 NOTSENT = 8192
@@ -96,10 +99,23 @@ def _red(red: plan.Red, queue: int, packet: int) -> job.Red:
     )
 
 
-def _bottleneck(direction: plan.Direction, largest: int, usual: int) -> job.Bottleneck:
-    # Two packets: with one, a timer that fires late loses the credit above it, and with it rate.
+def _bucket(rate_bps: int, packet: int, clock_factor: int) -> int:
+    """Bytes: the largest packet, and as much as comes while the queue waits for its timer, at most another packet.
+
+    Credit above the bucket is lost, and with it rate.
+    """
+    return packet + min(packet, math.ceil(rate_bps * LATE_S / clock_factor / 8))
+
+
+def _ack_packet(rate_bps: int, mtu: int, clock_factor: int) -> int:
+    """The largest packet of a direction that carries ACKs only. On a fast link a train needs larger ones."""
+    return min(mtu, max(ACK_MTU, math.ceil(rate_bps * TRAIN_S / clock_factor / 8)))
+
+
+def _bottleneck(direction: plan.Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:
     red = _red(direction.red, direction.queue, usual) if direction.red else None
-    return job.Bottleneck(direction.rate, 2 * largest, direction.queue, red)
+    burst = _bucket(direction.rate, largest, clock_factor)
+    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red)
 
 
 def _propagation(direction: plan.Direction, extra: int = 0) -> job.Propagation:
@@ -118,7 +134,7 @@ def _train(queues: list[job.Bottleneck]) -> job.Train:
     spaces the packets once its own bucket is empty and every smaller one has been caught up with.
     A short queue that counts bytes holds too few of the largest, but enough of its usual ones.
     """
-    sizes = [min(q.burst_bytes for q in queues) // 2, *(q.red.packet_bytes for q in queues if q.red)]
+    sizes = [min(q.packet_bytes for q in queues), *(q.red.packet_bytes for q in queues if q.red)]
     trains = [_train_of(queues, size) for size in sorted(set(sizes), reverse=True) if size <= sizes[0]]
     return next((t for t in trains if t.packets), trains[0])
 
@@ -225,8 +241,8 @@ Place = tuple[int, str]  # hop, from 1 on; direction
 class _Hops:
     """The routers from left to right, with the queues and delays between them."""
 
-    def __init__(self, s: Scenario, network: _Network) -> None:
-        self.s, self.network = s, network
+    def __init__(self, s: Scenario, network: _Network, clock_factor: int) -> None:
+        self.s, self.network, self.clock_factor = s, network, clock_factor
         self.specs = {(k, d): getattr(hop, d) for k, hop in enumerate(s.path.chain, 1) for d in DIRECTIONS}
         self.count = len(s.path.chain)
         self.dumbbell = self.count == 1
@@ -251,9 +267,10 @@ class _Hops:
     def _add(self, k: int, left: str, right: str) -> None:
         ends = self.network.ends
         for d in DIRECTIONS:
-            mtu = self.s.path.mtu
-            sizes = (mtu, mtu) if (k, d) in self.carrying else (ACK_MTU, header_bytes(self.s))
-            self.queues[k, d] = _bottleneck(self.specs[k, d], *sizes)
+            spec, largest, usual = self.specs[k, d], self.s.path.mtu, self.s.path.mtu
+            if (k, d) not in self.carrying:
+                largest, usual = _ack_packet(spec.rate, largest, self.clock_factor), header_bytes(self.s)
+            self.queues[k, d] = _bottleneck(spec, largest, usual, self.clock_factor)
         forward, reverse = (self.queues[k, d] for d in DIRECTIONS)
         if self.dumbbell:
             way = [left, right]
@@ -307,7 +324,8 @@ class _Hops:
             at = self.queue_ends[place]
             path: list[job.NewShape | job.NewMtu] = []
             if change.rate is not None:
-                queues[place] = replace(queues[place], rate_bps=change.rate)
+                burst = _bucket(change.rate, queues[place].packet_bytes, self.clock_factor)
+                queues[place] = replace(queues[place], rate_bps=change.rate, burst_bytes=burst)
                 path.append(job.NewShape(at.node, at.dev, queues[place]))
             if change.mtu is not None:
                 path.append(job.NewMtu(at.node, at.dev, change.mtu))
@@ -325,10 +343,10 @@ class _Hops:
 class _Builder:
     """Adds the flows and loads of a scenario to its hops, each with hosts of its own."""
 
-    def __init__(self, s: Scenario, seed: int) -> None:
+    def __init__(self, s: Scenario, seed: int, clock_factor: int) -> None:
         self.s, self.rng = s, random.Random(seed)
         self.network = _Network(s.path.mtu)
-        self.hops = _Hops(s, self.network)
+        self.hops = _Hops(s, self.network, clock_factor)
         # A router has no sockets to look a segment up for before it routes it.
         router = {"net.ipv4.ip_forward": 1, "net.ipv4.ip_early_demux": 0}
         self.nodes = [job.Node(n, {**COMMON, **PROFILES[s.profile], **router}) for n in self.hops.trunk]
@@ -356,8 +374,9 @@ class _Builder:
                 attrs.append(f"congctl {flow.controller}")
             if end.node == dst and flow.ack == "every":
                 attrs.append("quickack 1")
-            if end.node == dst and not all((k, ack) in self.hops.carrying for k in crossed):
-                attrs.append(f"mtu lock {ACK_MTU} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
+            passes = min(self.hops.queues[k, ack].packet_bytes for k in crossed)
+            if end.node == dst and passes < s.path.mtu:
+                attrs.append(f"mtu lock {passes} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
             self.network.way_out(end, attrs)
         self.probes.append(self._probe(flow, src, dst, addr, data, ack))
         for _ in range(flow.count):
@@ -386,6 +405,7 @@ class _Builder:
             dst_addr=addr[dst],
             base_rtt_us=base,
             timeout_s=1 + (4 * base + 16 * gap) / 1e6,
+            pause_s=max(8 * ECHO_BYTES / self.hops.queues[k, d].rate_bps for k in crossed for d in DIRECTIONS),
             forward=None if known else trains[0],
             reverse=None if known else trains[1],
             jitter_us=jitter,
@@ -419,14 +439,15 @@ def _seconds(us: int | None) -> float | None:
     return None if us is None else us / 1e6
 
 
-def plan_job(case: Case, seed: int) -> job.Job:
+def plan_job(case: Case, seed: int, clock_factor: int = 1) -> job.Job:
+    """clock_factor: of the kernel that is to run it, 10^9 instructions a second (machine/boot.py)."""
     s = case.scenario
     try:
         objects = objects_needed(s)
     except LabError as e:
         raise case.wrong(str(e)) from None
     controllers = [_controller(case.file, name, o, s.controllers.get(name, {})) for name, o in sorted(objects.items())]
-    built = _Builder(s, seed)
+    built = _Builder(s, seed, clock_factor)
     return job.Job(
         seed=seed,
         duration_s=s.run.duration / 1e6,
@@ -453,9 +474,9 @@ def plan_job(case: Case, seed: int) -> job.Job:
     )
 
 
-def compile_job(case: Case, seed: int) -> dict[str, Any]:
+def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
     """The job as JSON has it: what goes to the agent, and into the hash of its results."""
-    return wire.dump(plan_job(case, seed))
+    return wire.dump(plan_job(case, seed, clock_factor))
 
 
 def job_objects(compiled: dict) -> list[Path]:

@@ -64,7 +64,7 @@ def check_line(run: Run) -> str:
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
         f"offloads {'off' if not offloads else 'ON: ' + ', '.join(offloads)}",
-        f"CPU {100 * agent['cpu_busy']:.0f} % busy",
+        f"CPU {100 * max(agent['cpu_busy'], 0):.0f} % busy",
     ]
     verdict = "valid" if run.valid else "INVALID: " + "; ".join(run.record["invalid"])
     return f"set-up: {', '.join(parts)}: {verdict}"

@@ -67,7 +67,7 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
     tasks = {}
     for case in cases:
         for seed in case.seeds:
-            job = compile_job(case, seed)
+            job = compile_job(case, seed, image.clock_factor)
             objects = vm.read_objects(job)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)

@@ -61,7 +61,10 @@ class View:
         )
 
     def packet(self, place: tuple[int, str]) -> int:
-        return self.scenario.path.mtu if self.loaded(place) else topology.ACK_MTU
+        """The largest that passes, bytes."""
+        dev = self.run.job["watch"][place[0] - 1][place[1]]["dev"]
+        ends = (link[end] for link in self.run.job["links"] for end in "ab")
+        return next(end["shape"]["packet_bytes"] for end in ends if end["dev"] == dev)
 
     def links(self, place: tuple[int, str]) -> np.ndarray:
         return self.run.links[self.run.links["dev"] == self.run.job["watch"][place[0] - 1][place[1]]["dev"]]

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""How a guest boots, how it learns its clock, and where it stops to be kept.
+
+QEMU's clock is one nanosecond an instruction. A guest that knows no better takes it for its own: 10^9 instructions a
+second. We tell the guest that its counters run CLOCK_FACTOR times faster than they do. Then its second has so many times
+more instructions, and that costs no host time: a guest that idles executes none.
+
+Three clocks must agree. The TSC's frequency is a kernel parameter. The timer's (local APIC) is a variable that the kernel
+takes for measured if it is not 0: we write it before the kernel looks. No third clock that tells the truth is let in.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import re
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import LabError
+from ..guest.protocol import CLOCK_SET_UP, STOP, TIMER_PERIOD
+from . import qemu
+from .files import scratch
+from .qemu import Machine, arguments
+from .shell import sh
+
+BOOT_LIMIT_S = 300
+CLOCK_FACTOR = 10
+QEMU_HZ = 10**9  # TSC and APIC timer of QEMU's clock
+APPEND = (
+    "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
+    "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
+    "audit=0 PYTHONHASHSEED=0 rdinit=/init "
+    # No security module but this, which does nothing here. `apparmor=0` alone lets SELinux in, where the
+    # kernel knows no `selinux=0`: its hooks see each packet at each node, 7 % of a packet's work.
+    "lsm=lockdown "
+    # Clearing all memory that is handed out and checking each copy from and to users: 2 % of it.
+    "init_on_alloc=0 hardened_usercopy=off "
+    # Self-tests, key rings and names for trace formats that no run uses: half of the boot.
+    "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted,"
+    "crypto_kdf108_init,trace_eval_init"
+)
+FASTER = "tsc_early_khz={khz} pmtmr=0 hpet=disable"
+
+
+class Debugger:
+    """As much of GDB's remote protocol as a machine takes to stop at an instruction."""
+
+    def __init__(self) -> None:
+        self.socket, self.theirs = socket.socketpair()
+        self.socket.settimeout(BOOT_LIMIT_S)
+        self.heard = b""
+
+    def arguments(self) -> list[str]:
+        return ["-chardev", f"socket,id=gdb,fd={self.theirs.fileno()}", "-gdb", "chardev:gdb"]
+
+    def say(self, packet: bytes) -> bytes:
+        self.socket.sendall(b"$%s#%02x" % (packet, sum(packet) & 255))
+        while not (found := re.search(rb"\$([^#]*)#..", self.heard)):
+            try:
+                more = self.socket.recv(4096)
+            except TimeoutError:
+                more = b""
+            if not more:
+                raise LabError(f"virtual machine: ended, or not ready for a job after {BOOT_LIMIT_S} s")
+            self.heard += more
+        self.heard = self.heard[found.end() :]
+        self.socket.sendall(b"+")
+        return found[1]
+
+    def stop_at(self, address: int) -> None:
+        """Let the machine run up to there, and no breakpoint behind."""
+        for packet, answer in ((b"Z1,%x,1", b"OK"), (b"c", b"T05"), (b"z1,%x,1", b"OK")):
+            self.ask(packet % address if b"%" in packet else packet, answer)
+
+    def write(self, address: int, data: bytes) -> None:
+        self.ask(b"M%x,%x:%s" % (address, len(data), data.hex().encode()), b"OK")
+
+    def ask(self, packet: bytes, answer: bytes) -> None:
+        if not (said := self.say(packet)).startswith(answer):
+            raise LabError(f"{qemu.QEMU}: debugger: {said.decode(errors='replace')!r} to {packet.decode()}")
+
+    def close(self) -> None:
+        self.socket.close()
+        self.theirs.close()
+
+
+@dataclass(frozen=True)
+class Booted:
+    """A machine that waits for its job."""
+
+    memory: bytes
+    devices: bytes  # the state of all else
+    clock_factor: int  # instructions a nanosecond of the guest
+    why: str  # it is not CLOCK_FACTOR; else empty
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the guest prints before it stops: addresses of its kernel's symbols, and how its clock runs."""
+
+    symbols: dict[str, int]
+    tick_us: int
+    looks: int  # at the clock in 2 ms
+    slept_us: int  # in a sleep of 10 ms
+
+    @staticmethod
+    def read(machine: Machine) -> Told:
+        said = machine.console()
+        symbols = {name: int(at, 16) for at, name in re.findall(r"^([0-9a-f]{16}) \S (\w+)\s*$", said, re.M)}
+        clock = re.search(r"^clock \S+ tick_us (\d+) looks (\d+) slept_us (\d+)\s*$", said, re.M)
+        if STOP not in symbols or not clock:
+            raise LabError(f"virtual machine: not ready for a job: {machine.complaint()}")
+        return Told(symbols, *map(int, clock.groups()))
+
+
+def booted_by(kernel: str, clock_factor: int) -> str:
+    """A hash of what shapes the booted machine besides its image: command line, arguments and clock."""
+    words = [APPEND, arguments(kernel, 0, "", True, "", "")] + ([FASTER, clock_factor] if clock_factor > 1 else [])
+    return hashlib.sha256(json.dumps(words).encode()).hexdigest()
+
+
+def boot(vmlinux: bytes, base: bytes, kernel: str, faster: bool = True) -> Booted:
+    """Boot up to where the guest waits for a job, with the faster clock if the kernel takes it."""
+    with scratch("boot-") as tmp:
+        (tmp / "vmlinux").write_bytes(vmlinux)
+        (tmp / "base.cpio").write_bytes(base)
+        argv = arguments(kernel, 0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console")
+        argv += ["-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio", "-append"]
+        # A first time to learn where: a packaged kernel has no symbols, and the guest prints the addresses.
+        with contextlib.closing(_machine([*argv, APPEND], tmp)) as machine:
+            machine.do("cont")
+            machine.wait(BOOT_LIMIT_S)
+            plain = Told.read(machine)
+        factor, why = CLOCK_FACTOR, _refusal(argv, tmp, plain) if faster else "not asked for"
+        if why:
+            factor = 1
+            _boot_to_stop(argv, tmp, plain, factor)
+        return Booted((tmp / "memory").read_bytes(), (tmp / "devices").read_bytes(), factor, why)
+
+
+def _refusal(argv: list[str], tmp: Path, plain: Told) -> str:
+    """Boot with the faster clock. Why it cannot be kept so; empty if it can."""
+    if lacks := {CLOCK_SET_UP, TIMER_PERIOD} - plain.symbols.keys():
+        return f"it has no {' and no '.join(sorted(lacks))}"
+    try:
+        now = _boot_to_stop(argv, tmp, plain, CLOCK_FACTOR)
+    except LabError as e:
+        return str(e)
+    if not 0.9 * CLOCK_FACTOR < now.looks / plain.looks < 1.1 * CLOCK_FACTOR:
+        return f"its second has {now.looks / plain.looks:.1f} times the instructions"
+    if not 10_000 <= now.slept_us < 10_500:
+        return f"its timer runs at another speed than its clock: a sleep of 10 ms took {now.slept_us / 1000:.1f} ms"
+    return ""
+
+
+def _boot_to_stop(argv: list[str], tmp: Path, plain: Told, factor: int) -> Told:
+    """Boot, and keep memory and devices as they are where the guest waits. With the guest's clock told first, if faster."""
+    with contextlib.closing(Debugger()) as debugger:
+        words = APPEND if factor == 1 else f"{APPEND} {FASTER.format(khz=factor * QEMU_HZ // 1000)}"
+        theirs = debugger.theirs.fileno()
+        with contextlib.closing(_machine([*argv, words, *debugger.arguments()], tmp, [theirs])) as machine:
+            debugger.theirs.close()  # so that its end is heard of
+            if factor > 1:  # a u32: the timer's clocks in a tick
+                debugger.stop_at(plain.symbols[CLOCK_SET_UP])
+                period = factor * QEMU_HZ // 10**6 * plain.tick_us
+                debugger.write(plain.symbols[TIMER_PERIOD], period.to_bytes(4, "little"))
+            debugger.stop_at(plain.symbols[STOP])
+            now = Told.read(machine)
+            machine.human(f"savevm {qemu.READY}")
+            machine.do("quit")
+            machine.wait(BOOT_LIMIT_S)
+            return now
+
+
+def _machine(argv: list[str], tmp: Path, pass_fds: Sequence[int] = ()) -> Machine:
+    """One that boots from nothing."""
+    (tmp / "memory").unlink(missing_ok=True)
+    sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
+    return Machine(argv, tmp, pass_fds=pass_fds)
