@@ -14,6 +14,7 @@ import json
 import shutil
 import tarfile
 import time
+from pathlib import Path
 
 from .. import LabError
 from ..guest.protocol import HEADER, JOB, RESULTS
@@ -59,16 +60,7 @@ def run(
     Raises LabError: with the agent's message, or with the reason why the machine did not make it.
     """
     with scratch("vm-") as tmp:
-        try:
-            shutil.copyfile(image.devices, tmp / "devices")  # QEMU would have it for itself
-            if sha256(tmp / "devices") != image.devices_sha256:
-                raise LabError(f"{image.devices}: not what its manifest says; `asymlab image` makes it anew")
-            with open(tmp / "shared", "wb") as f:
-                f.write(pack(job, objects))
-                f.truncate(qemu.SHARED_MB << 20)
-        except OSError as e:
-            raise LabError(f"{tmp}: {e.strerror}") from None
-        argv = qemu.arguments(image.kernel, job["seed"], str(image.memory), False, f"{tmp}/devices", f"{tmp}/console")
+        argv = lay_out(tmp, image, job, objects)
         boot_s = None
         began = time.monotonic()
 
@@ -78,13 +70,33 @@ def run(
                 boot_s = round(time.monotonic() - began, 2)
 
         with contextlib.closing(qemu.Machine(argv, tmp, core, started)) as machine:
-            machine.human(f"loadvm {qemu.READY}")
-            share_memory(machine)
+            make_ready(machine)
             machine.do("cont")
             machine.wait(limit_s, look)
             if open_image(image.folder.name).hash != image.hash:
                 raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
             return results(machine), {"wall_s": round(time.monotonic() - began, 2), "boot_s": boot_s}
+
+
+def lay_out(tmp: Path, image: Image, job: dict, objects: dict[str, bytes], memory: Path | None = None) -> list[str]:
+    """A run's files, into its folder; returns QEMU's arguments. `memory`: a copy of the image's, to be written to."""
+    try:
+        shutil.copyfile(image.devices, tmp / "devices")  # QEMU would have it for itself
+        if sha256(tmp / "devices") != image.devices_sha256:
+            raise LabError(f"{image.devices}: not what its manifest says; `asymlab image` makes it anew")
+        with open(tmp / "shared", "wb") as f:
+            f.write(pack(job, objects))
+            f.truncate(qemu.SHARED_MB << 20)
+    except OSError as e:
+        raise LabError(f"{tmp}: {e.strerror}") from None
+    ram = str(memory or image.memory)
+    return qemu.arguments(image.kernel, job["seed"], ram, memory is not None, f"{tmp}/devices", f"{tmp}/console")
+
+
+def make_ready(machine: qemu.Machine) -> None:
+    """As the image keeps it, and with the job."""
+    machine.human(f"loadvm {qemu.READY}")
+    share_memory(machine)
 
 
 def pack(job: dict, objects: dict[str, bytes]) -> bytes:
