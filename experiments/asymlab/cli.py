@@ -22,6 +22,7 @@ from .machine.build import build_image
 from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
 from .paths import REPORT
 from .plan import reference, scenario
+from .profile import profile
 from .report import compare, papers, publish, report, suite, tables, terminal
 from .results.store import Run
 from .run import cost, local
@@ -152,13 +153,8 @@ def do_image(args) -> None:
 
 def add_run(commands) -> None:
     p = add(commands, "run", do_run, "run a scenario file")
-    p.add_argument("file", type=Path)
-    p.add_argument("--seed", type=seed, help="one seed instead of the set's")
+    add_case_options(p)
     p.add_argument("--repeat", type=seeds, help="seeds from --seed (or 1) on, this many")
-    p.add_argument(
-        "--set", dest="which", choices=scenario.SETS, default="quick", help="which of the file's sets [%(default)s]"
-    )
-    p.add_argument("--at", action="append", default=[], metavar="KEY=VALUE", help="only this point of the sweep")
     p.add_argument(
         "--on",
         choices=("lab", "host"),
@@ -168,12 +164,22 @@ def add_run(commands) -> None:
     add_lab_options(p)
 
 
-def cases_of(args) -> list[scenario.Case]:
+def add_case_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("file", type=Path)
+    p.add_argument("--seed", type=seed, help="one seed instead of the set's")
+    p.add_argument(
+        "--set", dest="which", choices=scenario.SETS, default="quick", help="which of the file's sets [%(default)s]"
+    )
+    p.add_argument("--at", action="append", default=[], metavar="KEY=VALUE", help="only this point of the sweep")
+
+
+def cases_of(args, repeat: int | None = None, settings: dict[str, str] | None = None) -> list[scenario.Case]:
+    """`repeat`: seeds; `settings`: keys of the scenario and what they have instead."""
     seeds = None
-    if args.seed or args.repeat:
+    if args.seed or repeat:
         first = args.seed or 1
-        seeds = tuple(range(first, first + (args.repeat or 1)))
-    cases = scenario.load(args.file, args.which, seeds)
+        seeds = tuple(range(first, first + (repeat or 1)))
+    cases = scenario.load(args.file, args.which, seeds, settings)
     if not any(case.seeds for case in cases):
         raise LabError(
             f"{args.file}: no runs in the {args.which} set; --set takes another, --seed one run of each case"
@@ -192,7 +198,7 @@ def cases_of(args) -> list[scenario.Case]:
 
 
 def do_run(args) -> None:
-    cases = cases_of(args)
+    cases = cases_of(args, args.repeat)
     if args.on == "host":
         if given := [o for o in ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary") if getattr(args, o)]:
             raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
@@ -202,6 +208,30 @@ def do_run(args) -> None:
     tasks = plan_runs(cases, guest)
     if done := run_lab(args, tasks, guest):
         print_runs([done[t.key] for t in tasks])
+
+
+# --- profile ------------------------------------------------------------------------------
+
+
+def add_profile(commands) -> None:
+    about = "exact instruction counts of a run: of a data packet, and fixed"
+    p = add(commands, "profile", do_profile, about, profile.__doc__)
+    add_case_options(p)
+    p.add_argument(
+        "--short", metavar="TIME", help="duration of the second run [halfway from the last change to the end]"
+    )
+    p.add_argument("--top", type=positive, default=20, metavar="N", help="parts of each kind to show [%(default)s]")
+    p.add_argument("--csv", type=Path, metavar="FILE", help="write all parts, modules by function")
+    add_machine_options(p, fresh=False)
+
+
+def do_profile(args) -> None:
+    case = profile.one(cases_of(args))
+    short = profile.one(cases_of(args, settings={"run.duration": args.short or f"{profile.shorter(case)}us"}))
+    made = profile.profile(case, short, current_image(args), args.jobs)
+    profile.show(made, args.top)
+    if args.csv:
+        profile.write_csv(made, args.csv)
 
 
 # --- reference ----------------------------------------------------------------------------
@@ -352,7 +382,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (
-        *(add_image, add_run, add_reference, add_suite),
+        *(add_image, add_run, add_profile, add_reference, add_suite),
         *(add_check_kernels, add_explore, add_compare, add_publish),
     ):
         add_command(commands)

@@ -53,8 +53,11 @@ class Case:
         return LabError(f"{self.file}: {_as_written(said, self.places)}")
 
 
-def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None) -> list[Case]:
-    """The cases of a scenario file. LabError (one line: file, key, reason) for anything wrong in it."""
+def load(
+    file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None, settings: dict[str, Any] | None = None
+) -> list[Case]:
+    """The cases of a scenario file; `settings`: keys and values in place of its own. LabError (one line: file, key,
+    reason) for anything wrong in it."""
     try:
         with open(file, "rb") as opened:
             data = opened.read(FILE_MAX + 1)
@@ -64,14 +67,16 @@ def load(file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None)
             tree = tomllib.loads(data.decode())
         except ValueError as e:  # of tomllib, of decode(), of a number of thousands of digits
             raise LabError(f"{file}: not TOML: {e}") from None
-        return _cases(file, tree, which, seeds)
+        return _cases(file, tree, which, seeds, settings or {})
     except OSError as e:
         raise LabError(f"{file}: {e.strerror}") from None
     except RecursionError:
         raise LabError(f"{file}: tables or lists too deep in each other") from None
 
 
-def _cases(file: Path, tree: dict[str, Any], which: str, seeds: tuple[int, ...] | None) -> list[Case]:
+def _cases(
+    file: Path, tree: dict[str, Any], which: str, seeds: tuple[int, ...] | None, instead: dict[str, Any]
+) -> list[Case]:
     sweep, sets = tree.pop("sweep", {}), tree.pop("sets", {})
     _tables(file, {"sweep": sweep, "sets": sets})
     _tables(file, {f"sets.{name}": value for name, value in sets.items()})
@@ -93,7 +98,7 @@ def _cases(file: Path, tree: dict[str, Any], which: str, seeds: tuple[int, ...] 
         for setting in chosen:
             settings |= setting.values
             point |= setting.point
-        for key, value in settings.items():
+        for key, value in (settings | instead).items():
             _put(file, one, key, copy.deepcopy(value))
         scenario, places = _checked(file, one)
         cases.append(Case(scenario, point, file, which, seeds, places))

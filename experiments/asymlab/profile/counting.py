@@ -21,7 +21,14 @@ from .symbols import CODE, Kernel, Memory, Range, bpf, modules
 
 SOURCE = Path(__file__).with_name("count.c")
 BLOCK = np.dtype(
-    [("address", "<u8"), ("executed", "<u8"), ("instructions", "<u4"), ("age", "<u4"), ("code_len", "u1"), ("code", "V31")]
+    [
+        ("address", "<u8"),
+        ("executed", "<u8"),
+        ("instructions", "<u4"),
+        ("age", "<u4"),
+        ("code_len", "u1"),
+        ("code", "V31"),
+    ]
 )
 
 
