@@ -163,7 +163,7 @@ $(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
 test-images: $(TEST_KERNELS:%=$(B)/image/%/manifest.json)
 
 # --- more tests, and the style of the sources ---------------------------------------------
-C_SOURCES := $(wildcard $(foreach d,bpf bpf/* loader loader/*,$(d)/*.c $(d)/*.h))
+C_SOURCES := $(wildcard $(foreach d,bpf bpf/* loader loader/* experiments/asymlab/*,$(d)/*.c $(d)/*.h))
 RUFF := $(B)/venv/bin/ruff
 CLANG_FORMAT := $(B)/venv/bin/clang-format
 

@@ -43,13 +43,13 @@ extern void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *);
 extern uintptr_t qemu_plugin_insn_data(const struct qemu_plugin_insn *, void *, size_t);
 extern void qemu_plugin_register_vcpu_tb_trans_cb(uint64_t id, void (*)(uint64_t id, struct qemu_plugin_tb *));
 extern void qemu_plugin_register_atexit_cb(uint64_t id, void (*)(uint64_t id, void *), void *);
-extern void qemu_plugin_register_vcpu_insn_exec_cb(struct qemu_plugin_insn *, void (*)(unsigned int cpu, void *), int flags,
-						   void *);
+extern void qemu_plugin_register_vcpu_insn_exec_cb(
+	struct qemu_plugin_insn *, void (*)(unsigned int cpu, void *), int flags, void *);
 
 #define MAYBE __attribute__((weak))
 extern MAYBE void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, int op, void *, uint64_t);
-extern MAYBE void qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(struct qemu_plugin_tb *, int op,
-								    struct qemu_plugin_u64, uint64_t);
+extern MAYBE void
+qemu_plugin_register_vcpu_tb_exec_inline_per_vcpu(struct qemu_plugin_tb *, int op, struct qemu_plugin_u64, uint64_t);
 extern MAYBE struct qemu_plugin_scoreboard *qemu_plugin_scoreboard_new(size_t);
 extern MAYBE void *qemu_plugin_scoreboard_find(struct qemu_plugin_scoreboard *, unsigned int cpu);
 

@@ -3,8 +3,9 @@
 with its ACK, and those that any run of the scenario takes.
 
 The lab runs the scenario twice: with its own duration, and with a shorter one. A packet's instructions are the
-difference of the two counts over the difference of the data packets that left the busiest hop's queue. Fixed is the rest:
-set-up, self-check, the wait for the start, the results' way out. Both runs must give the same bytes as without counting.
+difference of the two counts over the difference of the data packets that left the busiest hop's queue. Fixed is what
+is left: set-up, self-check, iperf3's talk before and after, the results' way out. Both runs must give the same bytes as
+without counting. What a program makes the kernel do counts among the kernel's functions.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def one(cases: list[Case]) -> Case:
 
 
 def shorter(case: Case) -> int:
-    """A duration in us, halfway between the last thing that changes and the end: the difference is of the steady state."""
+    """A duration in us, halfway from the last thing that changes to the end: the difference is of a steady state."""
     s = case.scenario
     changes = [s.run.measure_from, *(change.at for change in s.changes)]
     changes += [t or 0 for flow in s.flows for t in (flow.start, flow.stop, flow.resume)]
@@ -139,8 +140,8 @@ def show(made: Profile, top: int) -> None:
     rows = [
         f"runs        {long.run.record['name']}: {long.duration_s:g} s and {short.duration_s:g} s, on "
         f"{long.run.record['identity']['kernel']}; their results are those of the runs without counting",
-        f"executed    {long.total:,} and {short.total:,} instructions (QEMU's clock: {over:.3f} % less, as a block counts "
-        "whole that a fault interrupts)",
+        f"executed    {long.total:,} and {short.total:,} instructions ({over:.3f} % more than by QEMU's clock: a block "
+        "counts whole that a fault interrupts)",
         f"carried     {long.packets:,} and {short.packets:,} data packets",
         f"a packet    {made.a_packet(*total):,.0f} instructions with its ACK: the difference of the runs over that of "
         "the packets",
@@ -169,9 +170,10 @@ def table(made: Profile, title: str, figure: Callable[[tuple[int, int]], float],
     for kind, values in of_kinds(made, figure):
         row(KINDS[kind], sum(values.values()), "bold")
         ranked = sorted(values, key=lambda name: -abs(values[name]))
-        for name in ranked[:top]:
+        shown_parts = [name for name in ranked[:top] if round(values[name], digits)]
+        for name in shown_parts:
             row(f"  {name}", values[name])
-        if rest := ranked[top:]:
+        if rest := ranked[len(shown_parts) :]:
             row(f"  {len(rest)} others", sum(values[name] for name in rest))
     return shown
 

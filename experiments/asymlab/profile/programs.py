@@ -20,7 +20,7 @@ LOAD, EXECUTABLE = 1, 1
 
 
 def guest_files() -> dict[str, bytes]:
-    """As an image takes them from this machine (machine/build.py). Another version than the image's is not recognised."""
+    """As an image takes them from this machine (machine/build.py); of another version than its, none is recognised."""
     python = Path("/usr/bin/python3").resolve()
     files = [python, BUILD / "asymcc", *(find_tool(tool).resolve() for tool in GUEST_TOOLS)]
     files += Path(f"/usr/lib/{python.name}/lib-dynload").glob("*.so")
@@ -64,7 +64,7 @@ class Programs:
         self.mapped: dict[tuple[Segment, int], None] = {}  # with the base; in the order of discovery
 
     def name(self, blocks: list[tuple[int, bytes]]) -> list[str]:
-        """Of each block (address, code) its file; of code that several have at its address, the first that was found."""
+        """Of each block (address, code) its file; where several have that code, the first that was found."""
         for address, code in sorted(set(blocks), key=lambda b: -len(b[1])):
             if len(code) < TELLING:
                 break

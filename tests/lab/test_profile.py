@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymlab profile`: what is computed from counts, and what it refuses. machine/test_profile.py has the counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from asymlab import LabError
+from asymlab.plan import scenario
+from asymlab.profile import profile
+from asymlab.profile.parts import Code, Part
+from asymlab.profile.profile import Half, Profile
+from asymlab.profile.programs import PAGE, UNKNOWN, Programs, segments
+from asymlab.profile.symbols import Range
+
+from shared import asymlab, one_line
+
+SLOW, VETH, QUEUED = Part("kernel", "slow", "slow"), Part("module", "veth", "a"), Part("module", "veth", "b")
+
+
+def made(long: dict, short: dict, packets=(300, 100)) -> Profile:
+    return Profile(*(Half(None, n, Counter(c), 0) for n, c in zip(packets, (long, short))))
+
+
+def test_a_packet_and_fixed_make_up_the_run():
+    p = made({SLOW: 5000, VETH: 700, QUEUED: 60}, {SLOW: 3000, VETH: 700, QUEUED: 0})
+    assert p.a_packet(5000, 3000) == 10 and p.fixed(5000, 3000) == 2000
+    assert p.a_packet(700, 700) == 0 and p.fixed(700, 700) == 700
+    for half in (p.long, p.short):
+        total = p.long.total, p.short.total
+        assert p.a_packet(*total) * half.packets + p.fixed(*total) == pytest.approx(half.total)
+
+
+def test_sums_lose_nothing():
+    p = made({SLOW: 50, VETH: 5, QUEUED: 7}, {SLOW: 20})
+    assert p.sums(lambda part: part.part, "module") == {"veth": (12, 0)}
+    assert p.sums(lambda part: part.part) == {"veth": (12, 0), "slow": (50, 20)}
+
+
+def test_code_is_found_up_to_its_end():
+    code = Code([Range(200, 240, "bpf", "b", "b"), Range(100, 150, "bpf", "a", "a")])
+    found = [code.at(a) for a in (99, 100, 149, 150, 200, 239, 240)]
+    assert [r and r.name for r in found] == [None, "a", "a", None, "b", "b", None]
+
+
+def test_user_code_is_told_by_its_bytes_and_its_place():
+    """Two programs at the same addresses; a block too short to tell belongs to one that is known to be there."""
+    files = {name: Path(name).resolve().read_bytes() for name in ("/usr/bin/python3", "/usr/bin/env")}
+    python, env = (segments(name, elf)[0] for name, elf in files.items())
+    programs, at = Programs(files), 0x4321
+    blocks = [(s.address + at, s.code[at : at + 31]) for s in (python, env)]
+    moved = [(s.address + 7 * PAGE + at + 40, s.code[at + 40 : at + 71]) for s in (python, env)]
+    short = (python.address + at + 50, python.code[at + 50 : at + 53])
+    wrong = (blocks[0][0] + 1, blocks[0][1])
+    names = programs.name([*blocks, *moved, short, wrong, (0x7000, b"\x90" * 31)])
+    assert names == [*files, *files, "/usr/bin/python3", UNKNOWN, UNKNOWN]
+
+
+def case(scenario_file, *args, **kw):
+    return scenario.load(scenario_file(*args, **kw))
+
+
+def test_the_shorter_run_ends_after_all_changes(scenario_file):
+    assert profile.shorter(case(scenario_file)[0]) == 2_000_000
+    late = ('controller = "reno"', 'controller = "reno"\nstop = "2400ms"')
+    assert profile.shorter(case(scenario_file, late)[0]) == 2_700_000
+
+
+def test_a_profile_is_of_one_run(scenario_file):
+    swept = case(scenario_file, append='\n[sweep]\n"flows.controller" = ["reno", "cubic"]\n')
+    with pytest.raises(LabError, match="2 runs; a profile is of one: --at KEY=VALUE and --seed"):
+        profile.one(swept)
+    assert profile.one(swept[:1]) is swept[0]
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (["--short", "1s"], "measure_from must come before duration"),
+        (["--short", "soon"], "run.duration"),
+        (["--image", "none"], "image none: not made"),
+        (["--at", "mtu=1"], "sweeps nothing"),
+    ],
+)
+def test_wrong_options_are_told_in_one_line(scenario_file, options, words):
+    one_line(asymlab("profile", scenario_file(), *options), words)
+
+
+def test_a_missing_file_is_told_in_one_line(tmp_path):
+    one_line(asymlab("profile", tmp_path / "none.toml"), "No such file")
