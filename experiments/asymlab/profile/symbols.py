@@ -16,13 +16,16 @@ from ..paths import BUILD
 
 TEXT_AT = 0xFFFFFFFF80000000  # virtual less physical address of a kernel that is not randomised
 DIRECT = 0xFFFF888000000000  # where it maps all memory
-DATA = ("modules", "bpf_kallsyms", "__start_BTF", "__stop_BTF", "vdso_image_64", "init_top_pgt")
+DATA = ("modules", "bpf_kallsyms", "__start_BTF", "__stop_BTF", "init_top_pgt")
+VDSO = ("vdso_image_64", "vdso64_image")  # as older kernels call it, and newer ones
 CODE = ("bpf_ksym_del", "kernel_restart")
 # Asked in a guest of its own, by the job that runs commands: the run that is counted does nothing of this.
-ASK = (
-    f"for line in open('/proc/kallsyms'):\n w = line.split()\n if len(w) == 3 and (w[1] in 'tTwW' or w[2] in {DATA}): "
-    "print(w[0], w[2])"
-)
+ASK = f"""
+for line in open('/proc/kallsyms'):
+    address, kind, name, *module = line.split()
+    if not module and (kind in 'tTwW' or name in {DATA + VDSO}):
+        print(address, name)
+"""
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,15 @@ class Kernel:
 
     def __init__(self, image: Image) -> None:
         addresses = _asked(image)
-        self.at = {name: address for address, name in addresses if name in DATA + CODE}
-        if lacks := [n for n in DATA + CODE if n not in self.at]:
+        self.at = {name: address for address, name in addresses if name in DATA + VDSO + CODE}
+        vdso = next((name for name in VDSO if name in self.at), VDSO[-1])
+        if lacks := [name for name in (*DATA, vdso, *CODE) if name not in self.at]:
             raise LabError(f"kernel {image.kernel}: cannot be profiled: it has no symbol {lacks[0]}")
-        functions = {address: name for address, name in reversed(addresses) if name not in DATA}
+        functions = {address: name for address, name in reversed(addresses) if name not in DATA + VDSO}
         self.starts = sorted(functions)
         self.names = [_plain(functions[a]) for a in self.starts]
         self.memory = image.memory
+        self.vdso_at = self.at[vdso]
         btf = self._booted(self.at["__start_BTF"], self.at["__stop_BTF"])
         self.module, self.ksym = _offsets(btf, "module"), _offsets(btf, "bpf_ksym")
 
@@ -65,7 +70,7 @@ class Kernel:
 
     def vdso(self) -> bytes:
         """The library that the kernel gives to each program."""
-        data, size = struct.unpack("<QQ", self._booted(self.at["vdso_image_64"], self.at["vdso_image_64"] + 16))
+        data, size = struct.unpack("<QQ", self._booted(self.vdso_at, self.vdso_at + 16))
         return self._booted(data, data + size)
 
 
