@@ -57,7 +57,7 @@ def wait_for_job() -> None:
 
 
 def tell_clock() -> str:
-    """The clock as it is here: the kernel's tick, how often a program looks at it in 2 ms, how long 10 ms of sleep take."""
+    """The kernel's clock and its tick, how often a program looks at it in 2 ms, how long a sleep of 10 ms takes."""
     with open("/sys/devices/system/clocksource/clocksource0/current_clocksource") as f:
         source = f.read().strip()
     tick, looks, began = time.clock_getres(CLOCK_REALTIME_COARSE), 0, time.monotonic_ns()

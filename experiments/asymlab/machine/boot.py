@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """How a guest boots, how it learns its clock, and where it stops to be kept.
 
-QEMU's clock is one nanosecond an instruction. A guest that knows no better takes it for its own: 10^9 instructions a
-second. We tell the guest that its counters run CLOCK_FACTOR times faster than they do. Then its second has so many times
-more instructions, and that costs no host time: a guest that idles executes none.
+QEMU's clock is one nanosecond an instruction. A guest that knows no better takes it for its own: 10^9 instructions
+a second. We tell the guest that its counters run CLOCK_FACTOR times faster than they do. Then its second has so many
+times more instructions. This costs no host time: a guest that idles executes none.
 
-Three clocks must agree. The TSC's frequency is a kernel parameter. The timer's (local APIC) is a variable that the kernel
-takes for measured if it is not 0: we write it before the kernel looks. No third clock that tells the truth is let in.
+Three clocks must agree. The TSC's frequency is a kernel parameter. The timer's (local APIC) is a variable that the
+kernel takes for measured if it is not 0: we write it before the kernel looks. No third clock that tells the truth is
+let in.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ def _refusal(argv: list[str], tmp: Path, plain: Told) -> str:
 
 
 def _boot_to_stop(argv: list[str], tmp: Path, plain: Told, factor: int) -> Told:
-    """Boot, and keep memory and devices as they are where the guest waits. With the guest's clock told first, if faster."""
+    """Boot, tell the guest its clock if that is faster, and keep memory and devices as they are where it waits."""
     with contextlib.closing(Debugger()) as debugger:
         words = APPEND if factor == 1 else f"{APPEND} {FASTER.format(khz=factor * QEMU_HZ // 1000)}"
         theirs = debugger.theirs.fileno()

@@ -57,7 +57,7 @@ PROFILES: dict[str, job.Sysctls] = {
 # The same without SACK: recovery by partial ACKs, one loss a round trip (RFC 6582).
 PROFILES["newreno"] = PROFILES["ns2"] | {"net.ipv4.tcp_sack": 0}
 DIRECTIONS = ("forward", "reverse")
-# Largest packet of a direction that carries ACKs only: its bucket can be this small. The kernel's least MSS and a header.
+# Largest packet of a direction that carries ACKs only, so that its bucket is small: the kernel's least MSS, a header.
 ACK_MTU = 100
 LATE_S = 1e-3  # of 10^6 instructions: so much later than its timer a queue may be served
 TRAIN_S = 100e-6  # of 10^5 instructions: a packet of a train takes its sender less
