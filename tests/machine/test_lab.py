@@ -132,8 +132,10 @@ def test_no_state_of_a_run_that_did_not_trace_it_nor_of_the_kernels_own_controll
 
 def test_fast_survives_loss_and_halves(scenario_file):
     r = run(
-        scenario_file(FAST, ("queue = 100 }\nreverse", 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20))
-    )
+        scenario_file(
+            FAST, PLAIN, ("queue = 100 }\nreverse", 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20)
+        )
+    )  # plain: what iperf3 says before would be lost as often, and waited for
     check_physics(r)
     counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
     assert counters["losses"] >= 3
@@ -185,8 +187,9 @@ def test_a_parking_lot_of_three_hops(scenario_file):
     m = r.metrics
     long, second, third = (f["throughput_bps"] for f in m["flows"])
     carried = [hop["forward"]["utilisation"] * 1e7 for hop in m["hops"]]
-    # What a hop carries is what its flows deliver, but for what is under way at either end of the window.
-    assert carried == pytest.approx([long, long + second, long + third], abs=2e5)
+    # What a hop carries is what its flows deliver, but for what is under way, or waits behind a gap, at either end of
+    # the window: 75 packets in 60 ms and 50 in the queue, in 2 s.
+    assert carried == pytest.approx([long, long + second, long + third], abs=125 * 8000 / 2)
     assert m["busiest"] in ("hop 2", "hop 3") and 0.9 < m["utilisation"] <= 1.005
     assert m["hops"][0]["forward"]["utilisation"] < 0.6
     for hop, flows in zip(m["hops"], ((0,), (0, 1), (0, 2))):
