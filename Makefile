@@ -51,7 +51,7 @@ REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard te
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,build.py cpio.py kernel.py qemu.py)
 
 .PHONY: all build deps image test-images experiments test lint format check-clients check-kernels check-package explore \
-	fuzz fuzz-loader fuzz-scenarios faults attack soak install uninstall deb lock clean help
+	fuzz fuzz-loader fuzz-scenarios faults attack bench soak install uninstall deb lock clean help
 .DELETE_ON_ERROR:
 
 all: build
@@ -201,6 +201,9 @@ fuzz-scenarios: $(ASYMLAB) ## random scenario files, SCENARIOS [100000]
 
 faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails once, as root; FAULTS="--part 1/4"
 	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python -m faults $(FAULTS)
+
+bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of an ACK; NAMES="fast vegas ..."
+	$(Q)$(ASYMLAB) bench $(NAMES) --image $(KERNEL)
 
 attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py

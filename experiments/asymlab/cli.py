@@ -20,9 +20,9 @@ from .console import console
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image
 from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
-from .paths import REPORT
+from .paths import EXPERIMENTS, REPORT
 from .plan import reference, scenario
-from .profile import profile
+from .profile import bench, profile
 from .report import compare, papers, publish, report, suite, tables, terminal
 from .results.store import Run
 from .run import cost, local
@@ -234,6 +234,23 @@ def do_profile(args) -> None:
         profile.write_csv(made, args.csv)
 
 
+def add_bench(commands) -> None:
+    about = "what each controller costs: exact instructions of an ACK in its own code"
+    p = add(commands, "bench", do_bench, about, bench.__doc__)
+    p.add_argument(
+        "controllers", nargs="*", metavar="CONTROLLER", help="these alone [all of experiments/bench/ack.toml]"
+    )
+    add_machine_options(p, fresh=False)
+
+
+def do_bench(args) -> None:
+    file = EXPERIMENTS / "bench" / "ack.toml"
+    known = {case.scenario.flows[0].controller for case in scenario.load(file)}
+    if unknown := sorted(set(args.controllers) - known):
+        raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}")
+    console.print(bench.table(bench.bench(file, current_image(args), args.controllers, args.jobs)))
+
+
 # --- reference ----------------------------------------------------------------------------
 
 
@@ -382,7 +399,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (
-        *(add_image, add_run, add_profile, add_reference, add_suite),
+        *(add_image, add_run, add_profile, add_bench, add_reference, add_suite),
         *(add_check_kernels, add_explore, add_compare, add_publish),
     ):
         add_command(commands)

@@ -177,6 +177,19 @@ def test_a_constant_load_takes_its_rate_and_leaves_the_rest(scenario_file):
     assert seconds[1:] == pytest.approx([6e6, 1e7], rel=0.06)
 
 
+@pytest.mark.parametrize("rate", ["1mbit", "10mbit", "100mbit"])
+def test_a_busy_link_sends_each_packet_on_time(rate, scenario_file):
+    """To within one packet's time of a link that has no bucket; FAST keeps its queue from running dry."""
+    link = ('forward = { rate = "10mbit"', f'forward = {{ rate = "{rate}"')
+    r = run(scenario_file(FAST, link, ('delay = "20ms"', 'delay = "2ms"'), CAPTURE, PLAIN, append=ALPHA.format(20)))
+    assert r.valid, r.record["invalid"]
+    sent = r.capture("forward")
+    sent = sent[(sent["t"] >= 2) & (sent["t"] < 3)]
+    one = 8000 / r.job["watch"][0]["forward"]["rate_bps"]
+    assert (sent["bytes"] == 1000).all() and len(sent) == pytest.approx(1 / one, abs=1)
+    assert np.ptp(sent["t"] - one * np.arange(len(sent))) <= one
+
+
 def test_plain_traffic_is_the_data_alone(scenario_file):
     """One connection a flow, from its SYN at its start on; it stops and resumes."""
     r = run(

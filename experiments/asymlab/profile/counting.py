@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import LabError
-from ..machine import qemu, vm
+from ..machine import boot, qemu, vm
 from ..machine.files import scratch
 from ..machine.image import Image
 from ..machine.shell import sh
@@ -69,7 +69,7 @@ def count(image: Image, kernel: Kernel, job: dict, objects: dict[str, bytes], co
             ended = machine.do("query-replay")["icount"]
             files = vm.results(machine)
             machine.do("quit")
-            machine.wait(qemu.BOOT_LIMIT_S)
+            machine.wait(boot.BOOT_LIMIT_S)
         blocks = merged(np.fromfile(tmp / "blocks", BLOCK))
         return Counted(blocks, modules(kernel, Memory(kernel, tmp / "memory")), bpf(tmp / "bpf"), ended - began, files)
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a controller costs: the instructions of an ACK in its own code.
+
+Of a BPF controller that is its programs, and the way to them and back: trampolines, and the kernel's functions on entry
+and exit. Of one of the kernel's it is the functions of its module, or of its name. What either calls in the kernel is
+in neither: helpers of socket storage and options, and Reno's functions. Each controller has a run of its own, which is
+counted twice (profile.py): the difference, over the ACKs that came in between, is a steady state, losses included.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from ..machine.image import Image
+from ..plan import scenario
+from ..plan.scenario import Case
+from ..results.store import Run
+from .parts import Part
+from .profile import Profile, profile, shorter
+
+ENTRY_AND_EXIT = {"__bpf_prog_enter", "__bpf_prog_exit"}  # of struct_ops programs alone
+BUILT_IN = {"reno": "tcp_reno_", "cubic": "cubictcp_"}  # how the names of a controller's functions begin in the kernel
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Instructions of an ACK."""
+
+    controller: str
+    own: float  # in its own code
+    way: float  # to it and back: of a BPF controller
+    acks: int  # that it is measured over
+
+    @property
+    def all(self) -> float:
+        return self.own + self.way
+
+
+def cost(made: Profile, controller: str, object: str | None) -> Cost:
+    """object: what a BPF controller comes from; None: it is the kernel's."""
+    acks = _acks(made.long.run) - _acks(made.short.run)
+
+    def an_ack(mine) -> float:
+        return (
+            sum(
+                n * sign for half, sign in ((made.long, 1), (made.short, -1)) for p, n in half.counts.items() if mine(p)
+            )
+            / acks
+        )
+
+    if object is None:
+        return Cost(controller, an_ack(lambda p: _of_kernel(p, controller)), 0, acks)
+    own = an_ack(lambda p: p.kind == "bpf" and p.part.startswith(f"{object}_"))
+    way = an_ack(
+        lambda p: p.kind == "bpf" and p.part == "trampolines" or p.kind == "kernel" and p.part in ENTRY_AND_EXIT
+    )
+    return Cost(controller, own, way, acks)
+
+
+def _of_kernel(part: Part, controller: str) -> bool:
+    built_in = BUILT_IN.get(controller)
+    if built_in:
+        return part.kind == "kernel" and part.part.startswith(built_in) or part.part == f"tcp_{controller}"
+    return part.kind == "module" and part.part == f"tcp_{controller}"
+
+
+def _acks(run: Run) -> int:
+    (hop,) = run.job["watch"]
+    return int(run.links["pure_acks"][run.links["dev"] == hop["reverse"]["dev"]].sum())
+
+
+def bench(file: Path, image: Image, only: list[str], jobs: int | None = None) -> list[Cost]:
+    """Of each case of the file, or of those controllers."""
+    return [_of_case(case, file, image, jobs) for case in scenario.load(file) if _wanted(case, only)]
+
+
+def _wanted(case: Case, only: list[str]) -> bool:
+    return not only or case.scenario.flows[0].controller in only
+
+
+def _of_case(case: Case, file: Path, image: Image, jobs: int | None) -> Cost:
+    (short,) = (
+        c for c in scenario.load(file, settings={"run.duration": f"{shorter(case)}us"}) if c.point == case.point
+    )
+    made = profile(case, short, image, jobs)
+    (controller,) = made.long.run.job["controllers"]
+    return cost(made, controller["name"], controller.get("object"))
+
+
+def table(costs: list[Cost]) -> Table:
+    """Each beside the kernel's own of that name, if it has one."""
+    shown = Table(
+        box=None, header_style="bold", title="\ninstructions of an ACK", title_justify="left", title_style="bold"
+    )
+    for column in ("controller", "own code", "way there", "all", "of the kernel's own", "ACKs"):
+        shown.add_column(column, justify="left" if column == "controller" else "right")
+    native = {c.controller: c for c in costs if not c.way}
+    for c in costs:
+        beside = native.get(c.controller.removeprefix("bpf_")) if c.way else None
+        ratio = f"{c.own / beside.own:.2f}; {c.all / beside.own:.2f} with the way" if beside and beside.own else ""
+        shown.add_row(
+            c.controller, f"{c.own:.0f}", f"{c.way:.0f}" if c.way else "", f"{c.all:.0f}", ratio, f"{c.acks:,}"
+        )
+    return shown
