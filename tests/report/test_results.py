@@ -110,7 +110,7 @@ def task(tmp_path, monkeypatch) -> Task:
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     (tmp_path / "test.toml").write_text(SCENARIO.replace('"reno"', '"fast"'))
     (made,) = plan_runs(
-        scenario.load(tmp_path / "test.toml"), image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32)
+        scenario.load(tmp_path / "test.toml"), image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32, 10)
     )
     return made
 

@@ -29,7 +29,7 @@ from asymlab.run.tasks import Task, plan_runs
 
 from shared import SCENARIO
 
-GUEST = image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32)
+GUEST = image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32, 10)
 SWEEP = """
 [sweep]
 "path.forward.rate" = {rates}
