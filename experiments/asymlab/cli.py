@@ -140,7 +140,7 @@ def add_image(commands) -> None:
         type=int,
         choices=(1, CLOCK_FACTOR),
         default=CLOCK_FACTOR,
-        help="instructions a nanosecond of the guest's clock, where its kernel takes more than one [%(default)s]",
+        help="clock factor: 10^9 instructions a second, or ten times as many if the kernel takes it [%(default)s]",
     )
 
 

@@ -136,7 +136,7 @@ def boot(vmlinux: bytes, base: bytes, kernel: str, faster: bool = True) -> Boote
             machine.do("cont")
             machine.wait(BOOT_LIMIT_S)
             plain = Told.read(machine)
-        factor, why = CLOCK_FACTOR, _refusal(argv, tmp, plain) if faster else "not asked for"
+        factor, why = CLOCK_FACTOR, _refusal(argv, tmp, plain) if faster else "the slower clock was asked for"
         if why:
             factor = 1
             _boot_to_stop(argv, tmp, plain, factor)

@@ -212,8 +212,8 @@ def build_image(
     except OSError as e:
         raise LabError(f"{folder}: {e.strerror}") from None
     if booted.why:
-        say(f"image {label}: takes no faster clock ({booted.why}): 10^9 instructions a second, factor 1")
-    say(f"image {label}: {size / 1e6:.0f} MB in {folder}, {booted.clock_factor} instructions a nanosecond")
+        say(f"image {label}: 10^9 instructions a second, not more: {booted.why}")
+    say(f"image {label}: {size / 1e6:.0f} MB in {folder}, clock factor {booted.clock_factor}")
     return folder
 
 

@@ -56,11 +56,10 @@ def of_this_tree() -> dict[str, Path]:
 def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
-    manifest.setdefault("clock_factor", 0)  # of a tree that knew none
     renew = f"`build/venv/bin/asymlab image --kernel {label}` renews it"
     if manifest["qemu"] != qemu.version():
         raise LabError(f"image {label}: booted by another QEMU than this machine's; {renew}")
-    if manifest["booted_by"] != boot.booted_by(manifest["kernel"], manifest["clock_factor"]):
+    if manifest["booted_by"] != boot.booted_by(manifest["kernel"], manifest.get("clock_factor", 1)):
         raise LabError(f"image {label}: booted in another way than this tree's; {renew}")
     parts = manifest["parts"]
     for name, file in of_this_tree().items():
@@ -74,7 +73,9 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
         manifest = json.loads((folder / "manifest.json").read_text())
         parts = manifest["parts"]
         digest = hashlib.sha256("".join(parts[name]["sha256"] for name in ("vmlinux", "base.cpio", "memory")).encode())
-        return Image(folder, manifest["kernel"], digest.hexdigest(), manifest["devices"], manifest["clock_factor"])
+        return Image(
+            folder, manifest["kernel"], digest.hexdigest(), manifest["devices"], manifest.get("clock_factor", 1)
+        )
     except (OSError, ValueError, KeyError):
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
         raise LabError(
