@@ -10,7 +10,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.plan import scenario
-from asymlab.profile import profile
+from asymlab.profile import bench, profile
 from asymlab.profile.parts import Code, Part
 from asymlab.profile.profile import Half, Profile
 from asymlab.profile.programs import PAGE, UNKNOWN, Programs, segments
@@ -91,3 +91,18 @@ def test_wrong_options_are_told_in_one_line(scenario_file, options, words):
 
 def test_a_missing_file_is_told_in_one_line(tmp_path):
     one_line(asymlab("profile", tmp_path / "none.toml"), "No such file")
+
+
+def test_a_controllers_own_code_and_the_way_there():
+    """The tracer's programs are in neither, nor is what another controller executes."""
+    parts = {"fast_cong_avoid": 300, "segment": 5000, "trampolines": 80, "bpf_vegas_init": 7}
+    long = {Part("bpf", name, name): n for name, n in parts.items()}
+    long |= {Part("kernel", "__bpf_prog_enter", ""): 20, SLOW: 900, Part("module", "tcp_vegas", "cong_avoid"): 90}
+    long |= {Part("kernel", "cubictcp_cong_avoid", ""): 60}
+    p = made(long, {Part("bpf", "fast_cong_avoid", "fast_cong_avoid"): 100})
+    assert bench.cost(p, 10, "fast", "fast") == bench.Cost("fast", 20, 10, 10)
+    assert [bench.cost(p, 10, name, None).all for name in ("vegas", "cubic", "reno")] == [9, 6, 0]
+
+
+def test_a_controller_that_the_bench_does_not_have():
+    one_line(asymlab("bench", "nobody"), "nobody: no controller of", "ack.toml")

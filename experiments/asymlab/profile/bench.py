@@ -9,6 +9,7 @@ counted twice (profile.py): the difference, over the ACKs that came in between, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,8 @@ from ..results.store import Run
 from .parts import Part
 from .profile import Profile, profile, shorter
 
-ENTRY_AND_EXIT = {"__bpf_prog_enter", "__bpf_prog_exit"}  # of struct_ops programs alone
+# To a program of struct_ops and back. Kernels as old as 6.1 have no names for trampolines: they are missing there.
+WAY = {("bpf", "trampolines"), ("kernel", "__bpf_prog_enter"), ("kernel", "__bpf_prog_exit")}
 BUILT_IN = {"reno": "tcp_reno_", "cubic": "cubictcp_"}  # how the names of a controller's functions begin in the kernel
 
 
@@ -39,24 +41,17 @@ class Cost:
         return self.own + self.way
 
 
-def cost(made: Profile, controller: str, object: str | None) -> Cost:
-    """object: what a BPF controller comes from; None: it is the kernel's."""
-    acks = _acks(made.long.run) - _acks(made.short.run)
+def cost(made: Profile, acks: int, controller: str, source: str | None) -> Cost:
+    """acks: those that came between the ends of the runs; source: a BPF controller's object, None if it is the kernel's."""
 
-    def an_ack(mine) -> float:
-        return (
-            sum(
-                n * sign for half, sign in ((made.long, 1), (made.short, -1)) for p, n in half.counts.items() if mine(p)
-            )
-            / acks
-        )
+    def an_ack(mine: Callable[[Part], bool]) -> float:
+        long, short = made.sums(lambda part: "mine" if mine(part) else "").get("mine", (0, 0))
+        return (long - short) / acks
 
-    if object is None:
+    if source is None:
         return Cost(controller, an_ack(lambda p: _of_kernel(p, controller)), 0, acks)
-    own = an_ack(lambda p: p.kind == "bpf" and p.part.startswith(f"{object}_"))
-    way = an_ack(
-        lambda p: p.kind == "bpf" and p.part == "trampolines" or p.kind == "kernel" and p.part in ENTRY_AND_EXIT
-    )
+    own = an_ack(lambda p: p.kind == "bpf" and p.part.startswith(f"{source}_"))
+    way = an_ack(lambda p: (p.kind, p.part) in WAY)
     return Cost(controller, own, way, acks)
 
 
@@ -87,7 +82,8 @@ def _of_case(case: Case, file: Path, image: Image, jobs: int | None) -> Cost:
     )
     made = profile(case, short, image, jobs)
     (controller,) = made.long.run.job["controllers"]
-    return cost(made, controller["name"], controller.get("object"))
+    acks = _acks(made.long.run) - _acks(made.short.run)
+    return cost(made, acks, controller["name"], controller.get("object"))
 
 
 def table(costs: list[Cost]) -> Table:
