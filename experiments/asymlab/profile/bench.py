@@ -42,7 +42,7 @@ class Cost:
 
 
 def cost(made: Profile, acks: int, controller: str, source: str | None) -> Cost:
-    """acks: those that came between the ends of the runs; source: a BPF controller's object, None if it is the kernel's."""
+    """acks: those between the ends of the two runs; source: a BPF controller's object, None if the kernel has it."""
 
     def an_ack(mine: Callable[[Part], bool]) -> float:
         long, short = made.sums(lambda part: "mine" if mine(part) else "").get("mine", (0, 0))
