@@ -49,6 +49,13 @@ def connect():
     return s
 """
 )
+# takes every connection and reads of none: it outlives a peer that resets
+IDLE = (
+    LISTEN
+    + """
+sys.stdin.read()
+"""
+)
 # client sends n bytes; the server answers with their digest
 SINK = (
     LISTEN

@@ -12,6 +12,7 @@ from exchanges import (
     BOTH_SERVER,
     HALF_CLIENT,
     HALF_SERVER,
+    IDLE,
     MANY_CLIENT,
     MANY_SERVER,
     SINK,
@@ -109,7 +110,7 @@ def test_other_connections_have_the_ecn_that_they_had(ecn, marked, agreed, pair,
     is."""
     pair.sh(pair.server, "sysctl", "-qw", f"net.ipv4.tcp_ecn={ecn}")
     neighbour(pair, pair.server, "10.9.0.7")
-    with watching(pair, pair.client) as port, listening(pair, SINK):
+    with watching(pair, pair.client) as port, listening(pair, IDLE):
         for hello in (b"", HELLO["accsa"]):
             peer = Peer(port, ("10.9.0.7", 999 + len(hello)), ("10.9.0.2", PORT))
             synack = peer.connect(BEFORE + hello, flags=SYN | ECE | CWR, ecn=2 * marked)
