@@ -232,6 +232,18 @@ def test_shrinking_keeps_what_breaks_and_nothing_else(known):
         assert less["run"]["duration"] in ("2s", "3s") and set(less["flows"][0]) <= {"controller", "start"}
 
 
+def test_shrinking_takes_what_somebody_wrote(known):
+    """Any unit of time; keys with defaults may be missing."""
+    way = {
+        "forward": {"rate": "1mbit", "delay": "1ms", "queue": 9},
+        "reverse": {"rate": "1mbit", "delay": "1ms", "queue": 9},
+    }
+    tree = {"title": "x", "id": "X", "path": {"hops": [way, way]}, "flows": [{"controller": "reno"}]}
+    tree["run"] = {"duration": "19500ms", "traffic": "plain", "verify": True, "audit": True}
+    less = shrink.shrink(tree, "left", lambda _: [invariants.Broken("left", "x", "")], 100)
+    assert less["path"] == way and less["run"]["duration"] == "2s"
+
+
 def edited(r, **tables):
     """The run with other tables or another record."""
 
@@ -403,6 +415,31 @@ def test_what_the_path_does_under_way(folder):
     assert {n.split()[-1] for n in r.record["agent"]["loaded"]} > {"fusion", "fast", "asymcc_use"} and set(
         r.record["agent"]["controllers"]
     ) == {"fast"}
+
+
+@pytest.mark.lab
+def test_a_handshake_that_never_ends_is_no_program_left(folder):
+    """The path grows so long that the ACK of a SYN-ACK is still under way at the end, some 6 s before the listener's
+    kernel would ask again."""
+    guest = image.open_image("6.12")
+    tree = {
+        "title": "half open",
+        "id": "EXPLORE",
+        "path": {
+            "mtu": 1000,
+            "forward": {"rate": "1mbit", "delay": "10ms", "queue": 10},
+            "reverse": {"rate": "1mbit", "delay": "1s", "queue": 10},
+        },
+        "flows": [{"controller": "nreno"}, {"controller": "nreno", "start": "3s"}],
+        "changes": [
+            {"at": "1s", "controller": "nreno", "command": "use"},
+            {"at": "3.5s", "direction": "forward", "delay": "20s"},
+        ],
+        "run": {"duration": "12s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
+    }
+    r = explore.attempt(guest, explore.written(tree, "half"))
+    assert not isinstance(r, LabError), r
+    assert r.record["agent"]["verified"]["1"]["bytes"] == 0 and r.record["agent"]["left"] == []
 
 
 @pytest.mark.lab

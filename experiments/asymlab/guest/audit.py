@@ -11,6 +11,7 @@ from .job import Refusals
 from .system import sh
 
 LOG_WARNING = 4
+HALF_OPEN_S = 40  # a SYN-ACK that nobody answers is repeated after 1, 3, 7, 15 and 31 s, and forgotten after 63
 Objects = dict[tuple[str, int], str]  # (kind, id): name
 
 
@@ -26,11 +27,14 @@ def in_kernel() -> Objects:
 
 
 def left_over(mine: Objects) -> list[str]:
-    """Names of those of `mine` that the kernel still has; it frees a program some time after its last socket."""
-    for _ in range(50):
-        if not (left := mine.keys() & in_kernel().keys()):
-            break
-        time.sleep(0.1)
+    """Names of those of `mine` that the kernel still has; it frees a program some time after its last socket.
+
+    A handshake that is under way holds its listener, even a closed one, and so the cgroup with its programs, until the
+    SYN-ACK would be repeated.
+    """
+    end = time.monotonic() + HALF_OPEN_S
+    while (left := mine.keys() & in_kernel().keys()) and time.monotonic() < end:
+        time.sleep(0.5)
     return sorted(mine[key] for key in left)
 
 

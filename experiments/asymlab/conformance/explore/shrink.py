@@ -8,6 +8,9 @@ import json
 import re
 from collections.abc import Callable, Iterator
 
+from pydantic import TypeAdapter
+
+from ...plan.quantities import Time
 from ...plan.topology import DIRECTIONS
 from ..toml import toml
 from .draw import valid
@@ -43,6 +46,7 @@ def tidy(tree: dict) -> dict:
     return {key: value for key, value in tree.items() if value not in ({}, [])}
 
 
+DURATION = TypeAdapter(Time)
 ROUND = re.compile(r"([0-9.]+)([a-z%]+)")
 
 
@@ -69,10 +73,10 @@ def simpler(tree: dict) -> Iterator[dict]:
             {key: value for key, value in f.items() if key not in ("enter", "leave")} for f in less["flows"]
         ]
         if len(less["path"]["hops"]) == 1:
-            less["path"] = {"mtu": less["path"]["mtu"]} | less["path"]["hops"][0]
+            less["path"] = without(less, "path", "hops")["path"] | less["path"]["hops"][0]
         yield less
     ways = [("path", *(("hops", k) if hops else ()), d) for k in range(len(hops or [0])) for d in DIRECTIONS]
-    seconds = int(tree["run"]["duration"].rstrip("s"))
+    seconds = DURATION.validate_python(tree["run"]["duration"]) // 10**6
     for shorter in (seconds // 2, seconds - 2):
         if shorter >= 2:
             less = replaced(tree, f"{shorter}s", "run", "duration")
