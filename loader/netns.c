@@ -279,7 +279,7 @@ int netns_read(struct netns_list *l)
 	return netns_each(read_one, l);
 }
 
-void netns_warn(const struct netns_list *l)
+int netns_warn(const struct netns_list *l)
 {
 	int nr = 0;
 
@@ -289,6 +289,7 @@ void netns_warn(const struct netns_list *l)
 			     l->ns[i].unread);
 	if (nr > WARNINGS)
 		fail("so are %d more", nr - WARNINGS);
+	return nr ? -1 : 0;
 }
 
 void netns_free(struct netns_list *l)

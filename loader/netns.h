@@ -56,8 +56,8 @@ struct netns_list {
 
 /* One that cannot be read is in the list, as such. -1 with a message. */
 int netns_read(struct netns_list *l);
-/* A line on stderr for each that could not be read. */
-void netns_warn(const struct netns_list *l);
+/* A line on stderr for each that could not be read; -1 if there is one. */
+int netns_warn(const struct netns_list *l);
 void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);
 unsigned int netns_routes(const struct netns *ns, const char *cc);

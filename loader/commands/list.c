@@ -135,7 +135,7 @@ static int list(void)
 	int err = registry_read(&s.registry) || netns_read(&s.users) || attachments_read(&s.all) ? -1 : 0;
 
 	if (!err) {
-		netns_warn(&s.users);
+		err = netns_warn(&s.users);
 		s.built = object_names();
 		print_rows(&s);
 	}

@@ -222,6 +222,12 @@ static int look(struct look *l)
 		if (add_flows(l))
 			return -1;
 	}
+	if (l->nr_unread > 1) {
+		size_t len = strlen(l->unread);
+
+		snprintf(l->unread + len, sizeof(l->unread) - len, "; nor those of %d more namespaces",
+			 l->nr_unread - 1);
+	}
 	if (l->nr)
 		qsort(l->flow, l->nr, sizeof(*l->flow), by_controller_and_rate);
 	return 0;
@@ -287,8 +293,6 @@ static void print_json(const struct look *l)
 {
 	struct group g;
 
-	if (l->nr_unread)
-		fail("%s (%d namespaces are not read to the end)", l->unread, l->nr_unread);
 	printf("{\"all_namespaces\": %s, \"controllers\": [", l->met_home && !l->nr_unread ? "true" : "false");
 	for (size_t at = 0; at < l->nr; at += g.nr) {
 		g = group_from(l, at);
@@ -345,7 +349,7 @@ static void print_text(FILE *out, const struct look *l, size_t rows)
 		return;
 	for (size_t at = 0; at < l->nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
-	used += nr + !l->met_home + !!l->nr_unread;
+	used += nr + !l->met_home;
 	do {
 		before = used;
 		for (g = groups; g < groups + nr && used < rows; g++) {
@@ -364,8 +368,6 @@ static void print_text(FILE *out, const struct look *l, size_t rows)
 
 	if (!l->met_home)
 		fputs("this network namespace only: other ones take root\n", out);
-	if (l->nr_unread)
-		fprintf(out, "%s (%d namespaces are not read to the end)\n", l->unread, l->nr_unread);
 	if (!l->nr) {
 		fprintf(out, "no established connections%s%s\n", l->name ? " of " : "", l->name ? l->name : "");
 		goto cleanup;
@@ -415,7 +417,9 @@ static int draw(const struct look *l)
 		w = (struct winsize){ .ws_row = 24, .ws_col = 80 };
 	if (!f)
 		return -1;
-	print_text(f, l, w.ws_row);
+	if (l->nr_unread)
+		fprintf(f, "%s\n", l->unread);
+	print_text(f, l, w.ws_row - !!l->nr_unread);
 	if (fclose(f)) {
 		free(text);
 		return -1;
@@ -475,6 +479,18 @@ static int watch(struct look *l)
 	return err;
 }
 
+/* What could be read; -1 if that is not all. */
+static int print_once(const struct look *l)
+{
+	int err = l->nr_unread ? fail("%s", l->unread) : 0;
+
+	if (args.json)
+		print_json(l);
+	else
+		print_text(stdout, l, SIZE_MAX);
+	return err;
+}
+
 /* Nobody has the controller: is there one of that name? */
 static int check_name(const char *name)
 {
@@ -492,12 +508,8 @@ static int top(void)
 		fail("%s", l.error);
 	if (!err && l.name && !l.nr)
 		err = check_name(l.name) < 0 ? -1 : 0;
-	if (!err && args.json)
-		print_json(&l);
-	else if (!err && (args.once || !isatty(STDOUT_FILENO)))
-		print_text(stdout, &l, SIZE_MAX);
-	else if (!err)
-		err = watch(&l);
+	if (!err)
+		err = args.json || args.once || !isatty(STDOUT_FILENO) ? print_once(&l) : watch(&l);
 	forget(&l);
 	return err;
 }

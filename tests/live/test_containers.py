@@ -6,7 +6,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
+import re
 import sys
+
+from asymlab.guest.host import HostRecord
 
 from harness import ASYMCC, asymcc, kernel_has, listed, program, pytestmark, run, unique  # noqa: F401
 
@@ -99,21 +103,39 @@ def test_a_container_cannot_keep_root_from_unloading(alias):  # noqa: F811
 
 
 def test_a_namespace_that_cannot_be_read_hides_no_other(alias, trip):  # noqa: F811
+    """And the exit code tells that something is missing."""
+
+    def in_part(*argv, call: int) -> str:
+        done = run(ASYMCC, *argv, env=trip("send", call, errno.ECONNREFUSED), check=False)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1, done.stderr
+        assert re.fullmatch(r"asymcc: .*(host|netns \S+|pid \d+)\b.*: Connection refused.*\n", done.stderr), done.stderr
+        return done.stdout
+
     name = alias()
     asymcc("load", "fast", "--as", name)
     with container(HOARDER.replace("NAME", name)):
         rows = json.loads(asymcc("list", "--json"))
         for call in (1, 4, 7):  # two kinds of sockets, and two of routes with a question before, a namespace
-            done = run(ASYMCC, "list", "--json", env=trip("send", call, errno.ECONNREFUSED))
-            assert done.stderr.count("\n") == 1 and "cannot be read: Connection refused" in done.stderr
-            assert [row["name"] for row in json.loads(done.stdout)] == [row["name"] for row in rows]
-        done = run(ASYMCC, "top", "--json", env=trip("send", 3, errno.ECONNREFUSED))
-        assert not json.loads(done.stdout)["all_namespaces"] and "Connection refused" in done.stderr
+            assert [row["name"] for row in json.loads(in_part("list", "--json", call=call))] == [
+                row["name"] for row in rows
+            ]
+            assert name in in_part("list", call=call)
+        assert not json.loads(in_part("top", "--json", call=3))["all_namespaces"]
+        assert "refused" not in in_part("top", "--once", call=3)
         assert (
             "cannot be read"
             in run(ASYMCC, "unload", name, "--drain", "--seconds", 5, env=trip("send", 6, errno.ECONNREFUSED)).stderr
         )
         assert not kernel_has(name)
+
+
+def test_a_namespace_that_cannot_be_read_keeps_no_run_of_the_lab_from_its_controllers(alias, trip, monkeypatch):  # noqa: F811
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    here = {"PATH": f"{ASYMCC.parent}:{os.environ['PATH']}"}
+    for key, value in (trip("send", 1, errno.ECONNREFUSED) | here).items():
+        monkeypatch.setenv(key, value)
+    assert HostRecord.registered()[name] > 0
 
 
 def test_names_do_not_command_the_terminal(alias):  # noqa: F811
