@@ -34,7 +34,6 @@ int registry_layout(struct registry *r, char *why, size_t size)
 {
 	const struct btf_type *t;
 
-	memset(r, 0, sizeof(*r));
 	r->kernel = btf__load_vmlinux_btf();
 	if (!r->kernel) {
 		snprintf(why, size,
@@ -68,6 +67,13 @@ unknown:
 	return -1;
 }
 
+int registry_know(struct registry *r)
+{
+	char why[200];
+
+	return !r->kernel && registry_layout(r, why, sizeof(why)) ? fail("%s", why) : 0;
+}
+
 static int fail_maps(int err)
 {
 	if (err == -EPERM)
@@ -90,7 +96,10 @@ static int read_map(struct registry *r, __u32 id)
 		err = fail_maps(-errno);
 		goto cleanup;
 	}
-	if (info.type != BPF_MAP_TYPE_STRUCT_OPS || info.btf_vmlinux_value_type_id != (__u32)r->value_id)
+	if (info.type != BPF_MAP_TYPE_STRUCT_OPS)
+		goto cleanup;
+	err = registry_know(r);
+	if (err || info.btf_vmlinux_value_type_id != (__u32)r->value_id)
 		goto cleanup;
 	value = calloc(1, info.value_size);
 	reg = realloc(r->at, (r->nr + 1) * sizeof(*reg));
@@ -129,10 +138,8 @@ cleanup:
 int registry_read(struct registry *r)
 {
 	__u32 id = 0;
-	char why[200];
 
-	if (registry_layout(r, why, sizeof(why)))
-		return fail("%s", why);
+	memset(r, 0, sizeof(*r));
 	while (!bpf_map_get_next_id(id, &id))
 		if (read_map(r, id))
 			return -1;

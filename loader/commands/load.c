@@ -25,8 +25,11 @@ struct load {
 	struct halves halves;
 };
 
-static int fail_load(const struct object *o, int err)
+static int fail_load(struct load *l, int err)
 {
+	const struct object *o = &l->o;
+	const char *missing;
+
 	if (err == -EPERM && !object_verdict())
 		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
 			    "CAP_PERFMON and CAP_NET_ADMIN)",
@@ -34,6 +37,12 @@ static int fail_load(const struct object *o, int err)
 	if (object_verdict())
 		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)", o->ops_name,
 			    object_verdict());
+	if (registry_know(&l->registry))
+		return -1;
+	missing = registry_missing(&l->registry, o->btf, o->type);
+	if (missing)
+		return fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", o->ops_name,
+			    missing);
 	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), object_complaint());
 }
 
@@ -67,7 +76,7 @@ static void print_registered(const struct load *l)
 /* The values, and whether something has the name already. */
 static int check_name(struct load *l)
 {
-	const char *name = l->o.ops_name, *missing;
+	const char *name = l->o.ops_name;
 	int err = 0;
 
 	for (int i = 0; i < args.set.nr && !err; i++)
@@ -81,9 +90,7 @@ static int check_name(struct load *l)
 		return fail("%s is registered already (struct_ops map %u): `asymcc unload %s` first, put this one in "
 			    "its place with --replace, or choose another name with --as",
 			    name, l->old->map_id, name);
-	missing = registry_missing(&l->registry, l->o.btf, l->o.type);
-	return missing ? fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", name, missing)
-		       : 0;
+	return 0;
 }
 
 /* Where its programs go: into the cgroup named, or that of the one that is replaced. */
@@ -137,7 +144,7 @@ static int load_locked(struct load *l)
 		return -1;
 	err = registry_load(l->o.bpf);
 	if (err)
-		return fail_load(&l->o, err);
+		return fail_load(l, err);
 	if (put_in(l))
 		return -1;
 	print_registered(l);
