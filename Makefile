@@ -95,7 +95,7 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc ## build the controllers and the loader; V=1 shows each command
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc $(B)/patient.so ## build the controllers and the loader; V=1 shows each command
 
 vpath %.bpf.c bpf bpf/rivals loader
 
@@ -110,6 +110,10 @@ $(B)/loader/%.o: loader/%.c $(wildcard loader/*.h) VERSION Makefile | $(B)/.deps
 $(B)/asymcc: $(LOADER)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
+
+$(B)/patient.so: experiments/asymlab/guest/patient.c Makefile | $(B)/.deps
+	$(call say,CC,$@)
+	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
 
 # What the verifier shall refuse: for tests alone.
 $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
@@ -156,7 +160,7 @@ $(ASYMLAB): requirements.lock | $(B)/.deps
 
 image: $(IMAGE) ## the guest of Linux KERNEL [6.12], which the lab boots
 
-$(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
+$(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(B)/patient.so $(GUEST) | $(ASYMLAB)
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --kernel $*
 

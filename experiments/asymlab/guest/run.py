@@ -121,7 +121,7 @@ def _start(
     job: Job, ns: Namespaces, controllers: Controllers, audit: Audit | None, out: str, cleanup: contextlib.ExitStack
 ) -> Running:
     """Receivers listen, senders wait, the tracer is attached."""
-    traffic = (PlainTraffic if job.traffic == "plain" else Traffic)(job, ns)
+    traffic = (PlainTraffic if job.traffic == "plain" else Traffic)(job, ns, controllers.objects)
     cleanup.callback(traffic.close)
     traffic.serve()
     background = Background(job, ns)

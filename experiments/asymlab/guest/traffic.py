@@ -93,8 +93,8 @@ def words_of(process: Process) -> str:
 class Traffic:
     """iperf3 pairs; a flow that stops is frozen, so that its connection stays and sends no new data."""
 
-    def __init__(self, job: Job, ns: Namespaces):
-        self.job, self.ns = job, ns
+    def __init__(self, job: Job, ns: Namespaces, objects: str):
+        self.job, self.ns, self.objects = job, ns, objects
         self.processes: list[Process] = []
         self.clients: dict[int, Process] = {}
         self.servers: dict[int, Process] = {}
@@ -104,7 +104,11 @@ class Traffic:
         argv = ["iperf3", *options, "--interval", "0", "--port", str(SERVER_PORT + flow.id)]
         with self.ns.enter(node):
             p = subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=errors, stderr=subprocess.STDOUT, preexec_fn=die_with_us
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "LD_PRELOAD": f"{self.objects}/patient.so"},
             )
         self.processes.append(p)
         return p
@@ -115,7 +119,9 @@ class Traffic:
 
     def start(self, flow: Flow) -> None:
         to = ["--client", flow.dst_addr, "--bind", flow.src_addr, "--cport", str(FLOW_PORT + flow.id)]
-        self.clients[flow.id] = self._iperf3(flow.src, flow, *to, "--time", "86400", errors=subprocess.PIPE)
+        # Random data takes 2.6 million instructions at each end.
+        how = ["--time", "86400", "--repeating-payload"]
+        self.clients[flow.id] = self._iperf3(flow.src, flow, *to, *how, errors=subprocess.PIPE)
 
     def calm(self, flow: Flow) -> None:
         """Let the receiver's data socket collect WAKE_BYTES before it wakes its reader."""

@@ -16,7 +16,7 @@ from ..paths import BUILD, GUEST, IMAGES
 from . import boot, qemu
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, guest_modules
+from .image import DEFAULT_KERNEL, GUEST_OBJECTS, guest_modules
 from .kernel import Kernel, decompress, extract_vmlinux, fetch_kernel, user_kernel
 from .shell import sh
 
@@ -130,8 +130,8 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
     python = Path("/usr/bin/python3").resolve()
     if not python.exists():
         raise LabError("/usr/bin/python3: not installed; `make deps` installs what is missing")
-    asymcc, tracer = BUILD / "asymcc", BUILD / "trace.bpf.o"
-    for f in (asymcc, tracer):
+    asymcc = BUILD / "asymcc"
+    for f in (asymcc, *GUEST_OBJECTS):
         if not f.exists():
             raise LabError(f"{f}: not built; run `make build`")
     binaries = {f"usr/bin/{t}": find_tool(t) for t in GUEST_TOOLS}
@@ -139,9 +139,9 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
     libs: dict[str, Path] = {}
     for guest, host in binaries.items():
         cpio.file(guest, host.resolve().read_bytes(), 0o755)
-        own = host in (asymcc, python)
+        ours = host in (asymcc, python)
         parts[Path(guest).name] = {
-            "version": "this tree" if host == asymcc else package_version(host.resolve() if own else host),
+            "version": "this tree" if host == asymcc else package_version(host.resolve() if ours else host),
             "sha256": sha256(host.resolve()),
         }
         libs |= {str(p).lstrip("/"): p for p in libraries(host.resolve())}
@@ -163,11 +163,10 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
     cpio.link("sbin", "usr/bin")
     if not any(k == "bin" or k.startswith("bin/") for k in cpio.entries):
         cpio.link("bin", "usr/bin")
-    for f in guest_modules():
-        cpio.file(f"lab/{GUEST.name}/{f.name}", f.read_bytes())
+    own = {f"lab/{GUEST.name}/{f.name}": f for f in guest_modules()} | {f"lab/{f.name}": f for f in GUEST_OBJECTS}
+    for guest, f in own.items():
+        cpio.file(guest, f.read_bytes())
         parts[f.name] = {"version": "this tree", "sha256": sha256(f)}
-    cpio.file("lab/trace.bpf.o", tracer.read_bytes())
-    parts["trace.bpf.o"] = {"version": "this tree", "sha256": sha256(tracer)}
     cpio.file("lab/init", INIT, 0o755)
     cpio.link("init", "lab/init")
     cpio.device("dev/console", 5, 1)

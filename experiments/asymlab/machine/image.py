@@ -44,13 +44,16 @@ class Image:
         return self.folder / "devices"
 
 
+GUEST_OBJECTS = BUILD / "trace.bpf.o", BUILD / "patient.so"
+
+
 def guest_modules() -> list[Path]:
     return sorted(GUEST.glob("*.py"))
 
 
 def of_this_tree() -> dict[str, Path]:
     """The parts of an image that are built from this tree."""
-    return {f.name: f for f in (BUILD / "asymcc", BUILD / "trace.bpf.o", *guest_modules())}
+    return {f.name: f for f in (BUILD / "asymcc", *GUEST_OBJECTS, *guest_modules())}
 
 
 def check_current(label: str) -> None:
