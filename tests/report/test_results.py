@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from asymlab import LabError, printable
+from asymlab.guest import init
 from asymlab.machine import files, image, qemu, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
@@ -55,6 +56,21 @@ def test_the_agents_files_are_taken(tmp_path):
         "agent.json": b"{}",
         "trace.bin": b"x",
     }
+
+
+def test_a_guest_maps_enough_for_results_of_any_size(tmp_path, monkeypatch):
+    """Not the whole of the shared memory. A tar fills its last record: its size is no smooth function of theirs."""
+    out = tmp_path / "out"
+    out.mkdir()
+    monkeypatch.setattr(init, "OUT", str(out))
+    for size in range(0, 2 * tarfile.RECORDSIZE, 37):
+        files = {"agent.json": bytes(size % 1031), "trace.bin": bytes(size)}
+        for name, data in files.items():
+            (out / name).write_bytes(data)
+        (tmp_path / "shared").write_bytes(bytes(1 << 17))
+        with open(tmp_path / "shared", "r+b") as shared:
+            init.hand_out(shared.fileno(), {"ok": True})
+        assert vm.results(SimpleNamespace(folder=tmp_path)) == files
 
 
 @pytest.mark.parametrize(

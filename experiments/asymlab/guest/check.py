@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Whether this machine can run the job, and whether the network that was built is the job's."""
 
-import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -14,10 +14,15 @@ from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, offloads_on, stripper
 from .protocol import ECHO_BYTES, IP_UDP
-from .system import SO_TIMESTAMPNS, sh
+from .system import SO_TIMESTAMPNS
 
 PROBE_PORT = 7
 TOOLS = ("ip", "tc", "asymcc")
+QDISCS = {  # as one of each is made
+    "tbf": "rate 1mbit burst 2000 limit 10000",
+    "netem": "delay 1ms",
+    "gred": "setup vqs 1 default 0",
+}
 Stamped = tuple[bytes, int, Any]  # payload, the kernel's receive time in ns, sender
 
 
@@ -62,19 +67,17 @@ def _qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
         "gred": any(isinstance(s, Bottleneck) and s.red for s in shapes),
         "netem": any(isinstance(s, Propagation) and (s.delay_us or s.loss or s.duplicate) for s in shapes),
     }
-    lacks = []
-    for kind, options in (
-        ("tbf", "rate 1mbit burst 2000 limit 10000"),
-        ("netem", "delay 1ms"),
-        ("gred", "setup vqs 1 default 0"),
-    ):
-        if needed[kind]:
-            qdisc = ["tc", "-n", ns.name("probe"), "qdisc"]
-            p = subprocess.run([*qdisc, "add", "dev", "lo", "root", kind, *options.split()], capture_output=True)
-            if p.returncode:
-                lacks.append(f"kernel without qdisc {kind} (CONFIG_NET_SCH_{kind.upper()})")
-            sh(*qdisc, "del", "dev", "lo", "root", check=False)
-    return lacks
+    tried = [(kind, how) for kind, how in QDISCS.items() if needed[kind]]
+    text = "".join(f"qdisc replace dev lo root {kind} {how}\n" for kind, how in tried)
+    p = subprocess.run(
+        ["tc", "-n", ns.name("probe"), "-force", "-batch", "-"], input=text, capture_output=True, text=True
+    )
+    failed = {int(line) for line in re.findall(r"^Command failed -:(\d+)$", p.stderr, re.MULTILINE)}
+    return [
+        f"kernel without qdisc {kind} (CONFIG_NET_SCH_{kind.upper()})"
+        for line, (kind, _) in enumerate(tried, 1)
+        if line in failed
+    ]
 
 
 def _controllers_missing(job: Job, ns: Namespaces) -> list[str]:
@@ -184,7 +187,8 @@ def self_check(job: Job, ns: Namespaces) -> list[dict]:
         if number:  # trains have emptied the buckets
             time.sleep(max(8 * shape.burst_bytes / shape.rate_bps for _, shape in queues))
         rows += _check_probe(ns, probe)
-    rows += [_check_queue(ns, end, shape) for end, shape in queues]
+    told = {node: ns.qdiscs(node, "-d") for node in dict.fromkeys(end.node for end, _ in queues)}
+    rows += [_check_queue(told[end.node][end.dev], end, shape) for end, shape in queues]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     return [*rows, _row("offloads that are on", [], on, not on)]
 
@@ -215,9 +219,8 @@ def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
     return rows
 
 
-def _check_queue(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
-    text = sh("tc", "-n", ns.name(end.node), "-d", "-j", "qdisc", "show", "dev", end.dev)
-    queue = {q["kind"]: q["options"] for q in json.loads(text)}
+def _check_queue(told: list[dict], end: End, shape: Bottleneck) -> dict:
+    queue = {q["kind"]: q["options"] for q in told}
     if shape.red:
         wanted = _as_tc_tells(shape.red)
         told = queue["gred"]["vqs"][0].items() if "gred" in queue else None

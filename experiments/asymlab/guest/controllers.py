@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache
 
 from .job import Command, Controller, Job
 from .system import Failure, sh
@@ -15,6 +16,8 @@ from .system import Failure, sh
 
 class Record:
     """Told of what a run changes for the whole machine, before it does. A guest forgets all of it with its end."""
+
+    lasts = False  # the machine, and so what is not taken down
 
     def changing(self, controller: str, key: str) -> None:
         """A module's parameter."""
@@ -34,14 +37,15 @@ def cgroup_mount() -> str | None:
     return next((m[1] for m in mounts if m[2] == "cgroup2"), None)
 
 
+@cache
+def _has_cgroup_programs(controller: str, objects: str) -> bool:
+    return bool(json.loads(sh("asymcc", "--objects", objects, "show", controller, "--json")).get("cgroup_programs"))
+
+
 def in_cgroup(job: Job, objects: str) -> list[str]:
     """Names of the controllers that have programs for a cgroup."""
     return [
-        c.name
-        for c in job.controllers
-        if c.object
-        and c.loader == "asymcc"
-        and json.loads(sh("asymcc", "--objects", objects, "show", c.object, "--json")).get("cgroup_programs")
+        c.name for c in job.controllers if c.object and c.loader == "asymcc" and _has_cgroup_programs(c.object, objects)
     ]
 
 

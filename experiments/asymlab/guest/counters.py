@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Counters of the machine and of the nodes, read at two moments of the experiment."""
 
-import json
 import os
 import time
 
 from .job import Job, Unshaped
 from .net import Namespaces
-from .system import sh
 
 
 def snapshot(job: Job, ns: Namespaces) -> dict:
@@ -43,14 +41,14 @@ def netstat(ns: Namespaces, node: str, groups: tuple[str, ...] = ("Tcp", "TcpExt
 
 
 def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:
+    shaped = [end for end in job.ends if end.shape != Unshaped()]
+    told = {node: ns.qdiscs(node, "-s") for node in dict.fromkeys(end.node for end in shaped)}
     out = {}
-    for end in job.ends:
-        if end.shape != Unshaped():
-            text = sh("tc", "-n", ns.name(end.node), "-s", "-j", "qdisc", "show", "dev", end.dev)
-            queues = json.loads(text)
-            root = next(q for q in queues if q.get("root"))
-            out[end.dev] = {k: root[k] for k in ("bytes", "packets", "drops", "backlog", "qlen")}
-            for red in (q for q in queues if q["kind"] == "gred"):
-                queue = red["options"]["vqs"][0]
-                out[end.dev]["marks"] = queue["prob_mark"] + queue["forced_mark"]
+    for end in shaped:
+        queues = told[end.node][end.dev]
+        root = next(q for q in queues if q.get("root"))
+        out[end.dev] = {k: root[k] for k in ("bytes", "packets", "drops", "backlog", "qlen")}
+        for red in (q for q in queues if q["kind"] == "gred"):
+            queue = red["options"]["vqs"][0]
+            out[end.dev]["marks"] = queue["prob_mark"] + queue["forced_mark"]
     return out

@@ -8,12 +8,14 @@ import os
 from collections.abc import Iterator
 
 from .controllers import Record, cgroup_mount, parameter_file, remove_cgroup
+from .net import FOLDER, remove_namespace
 from .system import Failure, sh
 
 
 class HostRecord(Record):
     """Written down before each change, so that it is taken back even if the run is killed."""
 
+    lasts = True
     FOLDER = "/run/asymlab"
 
     def __init__(self) -> None:
@@ -78,9 +80,9 @@ class HostRecord(Record):
                 sh("asymcc", "unload", "--force", name)
         if mount := cgroup_mount():
             remove_cgroup(f"{mount}/{left['prefix']}run")
-        for name in os.listdir("/run/netns") if os.path.isdir("/run/netns") else ():
+        for name in os.listdir(FOLDER) if os.path.isdir(FOLDER) else ():
             if name.startswith(left["prefix"]):
-                sh("ip", "netns", "del", name)
+                remove_namespace(name)
         os.unlink("record", dir_fd=self.folder)
 
 

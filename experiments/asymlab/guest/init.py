@@ -6,7 +6,6 @@ The job comes and the results leave through a shared-memory device, before and a
 that nothing waits for the host while virtual time runs.
 """
 
-import ctypes
 import fcntl
 import io
 import json
@@ -22,20 +21,15 @@ from .controllers import Record
 from .job import Job, Refusals
 from .protocol import CLOCK_SET_UP, HEADER, JOB, RESULTS, STOP, TIMER_PERIOD
 from .run import run
-from .system import LIBC, Failure
-from .wire import load
+from .system import LIBC, Failure, mount, sh
+from .wire import learn, load
 
 OUT = "/tmp/out"
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 IVSHMEM = ("0x1af4", "0x1110")
+MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; those built in or not there are none
 RB_AUTOBOOT = 0x01234567
 CLOCK_REALTIME_COARSE = 5
-
-
-def mount(kind: str, target: str) -> None:
-    os.makedirs(target, exist_ok=True)
-    if LIBC.mount(kind.encode(), target.encode(), kind.encode(), 0, b"") != 0:
-        raise OSError(ctypes.get_errno(), f"mount {kind} on {target}")
 
 
 def seed_random(seed: int) -> None:
@@ -69,8 +63,8 @@ def tell_clock() -> str:
     return f"clock {source} tick_us {tick * 1e6:.0f} looks {looks} slept_us {slept}"
 
 
-def shared_memory() -> mmap.mmap | None:
-    """Of the device that was plugged in while the machine stood; None if none was."""
+def shared_memory() -> int | None:
+    """A file: the memory of the device that was plugged in while the machine stood; None if none was."""
     with open("/sys/bus/pci/rescan", "w") as f:
         f.write("1")
     for name in os.listdir("/sys/bus/pci/devices"):
@@ -82,19 +76,18 @@ def shared_memory() -> mmap.mmap | None:
         return None
     with open(f"{device}/enable", "w") as f:
         f.write("1")
-    size = os.stat(f"{device}/resource2").st_size
-    with open(f"{device}/resource2", "r+b") as resource:
-        memory = mmap.mmap(resource.fileno(), size)
-    memory.madvise(mmap.MADV_DONTFORK)  # its page tables: 33 million instructions a fork
-    return memory
+    return os.open(f"{device}/resource2", os.O_RDWR | os.O_CLOEXEC)
 
 
-def take_job(memory: mmap.mmap) -> str:
+def take_job(shared: int) -> str:
     """Unpack what the run brings along; returns the text of its job."""
-    magic, length = HEADER.unpack(memory[: HEADER.size])
+    with mmap.mmap(shared, HEADER.size) as memory:
+        magic, length = HEADER.unpack(memory[: HEADER.size])
     if magic != JOB:
         raise OSError("no job in the shared memory")
-    with tarfile.open(fileobj=io.BytesIO(memory[HEADER.size : HEADER.size + length])) as tar:
+    with mmap.mmap(shared, HEADER.size + length) as memory:  # not all of it: 100 instructions a page
+        brought = memory[HEADER.size : HEADER.size + length]
+    with tarfile.open(fileobj=io.BytesIO(brought)) as tar:
         tar.extractall("/lab")
     with open("/lab/job.json") as f:
         return f.read()
@@ -108,36 +101,31 @@ def do(job: Job | Refusals) -> None:
         json.dump(refusals(job), f)
 
 
-def hand_out(memory: mmap.mmap, status: dict) -> None:
+def hand_out(shared: int, status: dict) -> None:
     """Results as one tar in the shared memory; its header is written last: without it there are none."""
-    memory.seek(HEADER.size)
+    text = json.dumps(status).encode()
+    paths = [f"{OUT}/{name}" for name in sorted(os.listdir(OUT))]
+    sizes = [len(text), *map(os.path.getsize, paths)]
+    # A block before each file, less than one behind it; two at the end, and what is left of a record.
+    most = HEADER.size + sum(sizes) + 2 * tarfile.BLOCKSIZE * (len(sizes) + 1) + tarfile.RECORDSIZE
+    with mmap.mmap(shared, most) as memory:
+        memory.seek(HEADER.size)
+        with tarfile.open(fileobj=memory, mode="w") as tar:
 
-    class Sink(io.RawIOBase):
-        def writable(self):
-            return True
+            def add(name: str, data_size: int, stream) -> None:
+                info = tarfile.TarInfo(name)
+                info.size = data_size
+                tar.addfile(info, stream)
 
-        def write(self, data):
-            memory.write(data)
-            return len(data)
-
-    with tarfile.open(fileobj=Sink(), mode="w|", bufsize=1 << 20) as tar:
-
-        def add(name: str, data_size: int, stream) -> None:
-            info = tarfile.TarInfo(name)
-            info.size = data_size
-            tar.addfile(info, stream)
-
-        text = json.dumps(status).encode()
-        add("status.json", len(text), io.BytesIO(text))
-        for name in sorted(os.listdir(OUT)):
-            path = f"{OUT}/{name}"
-            with open(path, "rb") as stream:
-                add(name, os.path.getsize(path), stream)
-    memory[: HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
+            add("status.json", len(text), io.BytesIO(text))
+            for path, size in zip(paths, sizes[1:]):
+                with open(path, "rb") as stream:
+                    add(os.path.basename(path), size, stream)
+        memory[: HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
 
 
 def run_job() -> None:
-    mount("devtmpfs", "/dev")
+    mount("devtmpfs", "/dev", "devtmpfs")
     console = os.open("/dev/console", os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(console, fd)
@@ -150,13 +138,16 @@ def run_job() -> None:
         ("tracefs", "/sys/kernel/tracing"),
         ("cgroup2", "/sys/fs/cgroup"),
     ):
-        mount(kind, target)
+        os.makedirs(target, exist_ok=True)
+        mount(kind, target, kind)
     os.environ.update(PATH="/usr/bin", HOME="/", PYTHONHASHSEED="0", LC_ALL="C")
     os.mkdir(OUT)
+    sh("modprobe", "--all", "--quiet", *MODULES, check=False)
+    learn(Job | Refusals)
     wait_for_job()
-    if not (memory := shared_memory()):
+    if (shared := shared_memory()) is None:
         return
-    text = take_job(memory)
+    text = take_job(shared)
     status: dict[str, object] = {"ok": True}
     try:
         do(load(Job | Refusals, text, "job"))
@@ -165,7 +156,7 @@ def run_job() -> None:
     except BaseException:
         traceback.print_exc()
         status = {"ok": False, "error": "agent: " + traceback.format_exc().strip().splitlines()[-1]}
-    hand_out(memory, status)
+    hand_out(shared, status)
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 """What every part of the agent takes from the system: commands, failures, the C library, signals."""
 
 import ctypes
+import os
 import signal
 import subprocess
 
@@ -22,6 +23,12 @@ def sh(*argv: str, text: str | None = None, check: bool = True) -> str:
         words = (p.stderr or p.stdout).strip().replace("\n", "; ")
         raise Failure(f"{' '.join(argv)}: {words or f'exit {p.returncode}'}")
     return p.stdout
+
+
+def mount(what: str, target: str, kind: str = "none", flags: int = 0) -> None:
+    if LIBC.mount(what.encode(), target.encode(), kind.encode(), flags, b"") != 0:
+        error = ctypes.get_errno()
+        raise OSError(error, f"{os.strerror(error)}: mount {what} on {target}")
 
 
 def die_with_us() -> None:

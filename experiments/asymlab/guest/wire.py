@@ -82,6 +82,17 @@ def _members(kind: type) -> tuple[dict[str, Any], set[str]]:
     return get_type_hints(kind, include_extras=True), {f.name for f in fields(kind) if _required(f)}
 
 
+def learn(kind: Any) -> None:
+    """What read() keeps of a type and those in it, ahead of time."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        for member in _members(kind)[0].values():
+            learn(member)
+    for inner in get_args(kind):
+        learn(inner)
+    if get_origin(kind) is Annotated:
+        re.compile(get_args(kind)[1].pattern)
+
+
 def _object(kind: type, value: Any, where: str) -> Any:
     types, required = _members(kind)
     members = _plain(dict, value, where)
