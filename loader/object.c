@@ -23,6 +23,7 @@
 #define SECONDS 10 /* of CPU time, to read an object */
 
 static const char *folder; /* NULL: it was not named */
+static const char *core_btf;
 static bool verbose;
 static char verdict[256], complaint[256];
 
@@ -73,6 +74,11 @@ void object_settings(const char *dir, bool loud)
 	folder = dir;
 	verbose = loud;
 	libbpf_set_print(on_message);
+}
+
+void object_core_btf(const char *file)
+{
+	core_btf = file;
 }
 
 const char *object_verdict(void)
@@ -257,7 +263,7 @@ static char *ops_name(struct object *o, const char *file)
 
 static int parse(struct object *o, const char *name)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name);
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name, .btf_custom_path = core_btf);
 	struct bpf_map *map;
 
 	o->bpf = bpf_object__open_mem(o->image, o->size, &opts);

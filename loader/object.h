@@ -28,6 +28,8 @@ struct object {
 /* What --objects (NULL: not given) and --verbose say. */
 void object_settings(const char *dir, bool loud);
 const char *object_dir(void);
+/* Objects opened from now on find the kernel's types for CO-RE in that file, not in all of the kernel's BTF. */
+void object_core_btf(const char *file);
 
 /* Names of the controllers built, sorted, NULL at the end; freed by object_names_free(). */
 char **object_names(void);

@@ -21,7 +21,7 @@
 #define FILE_BUFFER (1 << 20) /* bytes: few system calls a drain */
 
 static struct {
-	const char *output;
+	const char *output, *btf;
 	struct texts flows, links;
 	struct ports ports;
 	bool state;
@@ -66,6 +66,7 @@ static int set_number(struct object *o, const char *name, long long value)
 
 static int prepare(struct object *o)
 {
+	object_core_btf(args.btf);
 	if (object_open(o, "trace", NULL))
 		return -1;
 	if (set_number(o, "port_lo", args.ports.lo) || set_number(o, "port_hi", args.ports.hi) ||
@@ -208,6 +209,8 @@ static int fail_load(int err)
 	if (object_verdict())
 		return fail("cannot load the tracer: the kernel's verifier rejects %s (-v shows its log)",
 			    object_verdict());
+	if (args.btf && err != EPERM)
+		return fail("cannot load the tracer with --btf %s: %s", args.btf, object_complaint());
 	return fail("cannot load the tracer: %s: %s", strerror(err),
 		    err == EPERM ? "run it as root" : object_complaint());
 }
@@ -335,6 +338,8 @@ static const struct opt opts[] = {
 	{ "state", 'S', NULL, "also record the controllers' private state at each ACK", .flag = &args.state },
 	{ "bin-ms", 'b', "MS", "width of goodput and link bins (100)", .number = &args.bin_ms, .min = 1,
 	  .max = MS_MAX },
+	{ "btf", 'B', "FILE", "the kernel's types, by `bpftool gen min_core_btf` for trace.bpf.o: it starts sooner",
+	  .text = &args.btf },
 	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)", .number = &args.drain_ms, .min = 1,
 	  .max = MS_MAX },
 	{}

@@ -22,6 +22,7 @@ from .job import Job, Refusals
 from .protocol import CLOCK_SET_UP, HEADER, JOB, RESULTS, STOP, TIMER_PERIOD
 from .run import run
 from .system import LIBC, Failure, mount, sh
+from .tracer import keep_types
 from .wire import learn, load
 
 OUT = "/tmp/out"
@@ -143,6 +144,7 @@ def run_job() -> None:
     os.environ.update(PATH="/usr/bin", HOME="/", PYTHONHASHSEED="0", LC_ALL="C")
     os.mkdir(OUT)
     sh("modprobe", "--all", "--quiet", *MODULES, check=False)
+    keep_types("/lab")
     learn(Job | Refusals)
     wait_for_job()
     if (shared := shared_memory()) is None:
