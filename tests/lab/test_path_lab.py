@@ -206,6 +206,12 @@ def test_plain_traffic_is_the_data_alone(scenario_file):
     assert ((data > 1.3) & (data < 2)).sum() == 0 and (data > 2).sum() > 500 and data[0] < start + 0.05
 
 
+def test_iperf3_waits_for_its_server_without_polling(scenario_file):
+    """For the 400 ms between its connection and its server's word a client could write, and may not."""
+    r = run(scenario_file(('delay = "20ms"', 'delay = "200ms"'), ('duration = "3s"', 'duration = "6s"')))
+    assert r.valid and r.record["agent"]["cpu_busy"] < 0.02
+
+
 # --- cgroups -------------------------------------------------------------------------------
 
 

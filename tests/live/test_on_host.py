@@ -20,6 +20,7 @@ from asymlab.guest import check as requirements
 from asymlab.guest.controllers import cgroup_mount
 from asymlab.guest.host import HostRecord
 from asymlab.guest.net import Namespaces
+from asymlab.guest.system import Failure
 from asymlab.plan import scenario, topology
 
 from shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
@@ -251,3 +252,40 @@ def test_the_running_kernel():
         "nreno" not in (available := open("/proc/sys/net/ipv4/tcp_available_congestion_control").read()).split()
         and "nreno_2" not in available
     )
+
+
+# --- set-up --------------------------------------------------------------------------------
+
+
+@pytest.mark.root
+@pytest.mark.parametrize(
+    "tool, commands, words",
+    [
+        ("ip", ["link set lo up", "route add 10.9.0.0/16 via 1.2.3.4 dev lo", "link"], "x: ip route add 10.9.0.0/16"),
+        ("tc", ["qdisc add dev lo root pfifo", "qdisc add dev lo root nosuch"], "x: tc qdisc add dev lo root nosuch: "),
+        ("tc", ["qdisc add dev lo root tbf rate x"], 'tbf rate x: tbf: illegal value for "rate"'),
+    ],
+)
+def test_a_command_that_fails_is_named(tool, commands, words):
+    """Though one process runs all those of a node."""
+    with contextlib.closing(Namespaces(f"asymlab-{os.getpid()}-")) as ns:
+        ns.add("x")
+        with pytest.raises(Failure) as e:
+            getattr(ns, tool)("x", commands)
+    assert words in str(e.value) and "\n" not in str(e.value)
+
+
+@pytest.mark.root
+def test_namespaces_are_those_of_ip_netns():
+    def listed() -> list[str]:
+        text = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+        return [line.split()[0] for line in text.splitlines() if line.startswith(prefix)]
+
+    prefix = f"asymlab-{os.getpid()}-"
+    with contextlib.closing(Namespaces(prefix)) as ns:
+        ns.add("x")
+        subprocess.run(["ip", "-n", f"{prefix}x", "link", "set", "lo", "up"], check=True)
+        assert listed() == [f"{prefix}x"]
+        with pytest.raises(Failure, match=f"namespace {prefix}x: File exists"):
+            ns.add("x")
+    assert listed() == []

@@ -6,8 +6,10 @@ import fcntl
 import json
 import math
 import os
+import re
 import socket
 import struct
+import subprocess
 
 from .job import Bottleneck, End, Job, NewMtu, NewShape, Propagation, Rewrite, Route, Shape
 from .system import LIBC, Failure, mount, sh
@@ -64,10 +66,20 @@ class Namespaces:
         return _Inside(self, node)
 
     def ip(self, node: str, commands: list[str]) -> None:
-        sh("ip", "-n", self.name(node), "-batch", "-", text="\n".join(commands) + "\n")
+        self._batch("ip", node, commands)
 
     def tc(self, node: str, commands: list[str]) -> None:
-        sh("tc", "-n", self.name(node), "-batch", "-", text="\n".join(commands) + "\n")
+        self._batch("tc", node, commands)
+
+    def _batch(self, tool: str, node: str, commands: list[str]) -> None:
+        """All in one process; Failure names the command that failed, which the tool tells by its line."""
+        argv = [tool, "-n", self.name(node), "-batch", "-"]
+        p = subprocess.run(argv, input="\n".join(commands) + "\n", capture_output=True, text=True)
+        if p.returncode:
+            words = p.stderr.strip().replace("\n", "; ")
+            line = re.search(r"; Command failed -:(\d+)$", words)
+            what = f"{tool} {commands[int(line[1]) - 1]}" if line else " ".join(argv)
+            raise Failure(f"{node}: {what}: {words[: line.start()] if line else words}")
 
     def qdiscs(self, node: str, *options: str) -> dict[str, list[dict]]:
         """What tc tells of the queues of each device."""
