@@ -14,6 +14,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 PARAM(u32, port_lo, 0, 0, 65535, "-", "lowest port of the sockets to trace");
 PARAM(u32, port_hi, 65535, 0, 65535, "-", "highest port of the sockets to trace");
 PARAM(u32, nr_ends, 0, 0, 4294967295, "-", "ends in the map, one of which a connection must have; 0: any");
+PARAM(u32, nr_links, 0, 0, 4294967295, "-", "devices in the map");
 PARAM(u32, with_state, 0, 0, 1, "-", "1: with each ACK the private state of its sender");
 PARAM(u64, bin_ns, 100000000, 1000000, 3600000000000, "ns", "width of a bin");
 
@@ -31,14 +32,10 @@ struct { /* by socket cookie */
 	__type(value, struct trace_sock);
 } socks SEC(".maps");
 
-struct devname {
-	char name[TRACE_NAME_LEN];
-};
-
-struct { /* by name of the device; filled by the loader */
-	__uint(type, BPF_MAP_TYPE_HASH);
+struct { /* filled by the loader; no hash of names: most traces have a few */
+	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, TRACE_MAX_LINKS);
-	__type(key, struct devname);
+	__type(key, u32);
 	__type(value, struct trace_dev);
 } devs SEC(".maps");
 
@@ -386,10 +383,40 @@ static inline bool is_pure_ack(const struct sk_buff *skb)
 	       !(h.v6.flags & (FLAG_SYN | FLAG_FIN | FLAG_RST)) && bpf_ntohs(h.v6.len) == (h.v6.offset >> 4) * 4;
 }
 
+#define LOW_BITS 0x0101010101010101ULL
+
+/* Which bytes of eight are before the first NUL: a mask, all ones without a NUL. Borrows reach only bytes behind it. */
+static inline u64 before_nul(u64 word)
+{
+	u64 nul = (word - LOW_BITS) & ~word & LOW_BITS << 7;
+
+	return ((nul & -nul) >> 7) - 1;
+}
+
+/* By its name. Bytes behind the NUL may be left from a former one; a helper that copies up to it takes 190 instructions. */
+static inline struct trace_dev *traced(const struct net_device *dev)
+{
+	const u64 *name = (const void *)dev->name, *wanted;
+	u64 mask = before_nul(name[0]), low = name[0] & mask;
+	u64 high = mask + 1 ? 0 : name[1] & before_nul(name[1]);
+	struct trace_dev *d;
+
+	for (u32 i = 0; i < nr_links && i < TRACE_MAX_LINKS; i++) {
+		u32 key = i;
+
+		d = bpf_map_lookup_elem(&devs, &key);
+		if (!d)
+			break;
+		wanted = (const void *)d->bin.name;
+		if (wanted[0] == low && wanted[1] == high)
+			return d;
+	}
+	return NULL;
+}
+
 SEC("tp_btf/qdisc_dequeue")
 int BPF_PROG(on_dequeue, struct Qdisc *q, const struct netdev_queue *txq, int packets, struct sk_buff *skb)
 {
-	struct devname key = {};
 	struct trace_dev *d;
 	u32 len, qlen;
 	u64 now;
@@ -397,9 +424,7 @@ int BPF_PROG(on_dequeue, struct Qdisc *q, const struct netdev_queue *txq, int pa
 	len = length_if_any(skb);
 	if (!len)
 		return 0;
-	/* not a plain load: bytes behind the NUL may be left from a former name */
-	bpf_probe_read_kernel_str(&key, sizeof(key), txq->dev->name);
-	d = bpf_map_lookup_elem(&devs, &key);
+	d = traced(txq->dev);
 	if (!d)
 		return 0;
 	now = bpf_ktime_get_ns();

@@ -71,7 +71,7 @@ static int prepare(struct object *o)
 		return -1;
 	if (set_number(o, "port_lo", args.ports.lo) || set_number(o, "port_hi", args.ports.hi) ||
 	    set_number(o, "bin_ns", args.bin_ms * NS_PER_MS) || set_number(o, "with_state", args.state) ||
-	    set_number(o, "nr_ends", args.flows.nr))
+	    set_number(o, "nr_ends", args.flows.nr) || set_number(o, "nr_links", args.links.nr))
 		return -1;
 	if (args.flows.nr)
 		bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ends"), args.flows.nr);
@@ -82,12 +82,12 @@ static int prepare(struct object *o)
 
 static int add_links(int fd)
 {
-	for (int i = 0; i < args.links.nr; i++) {
+	for (__u32 i = 0; i < (__u32)args.links.nr; i++) {
 		struct trace_dev dev = { .bin.type = TRACE_LINK };
 
 		if (device_parse(dev.bin.name, args.links.text[i]))
 			return -1;
-		if (bpf_map_update_elem(fd, dev.bin.name, &dev, BPF_ANY))
+		if (bpf_map_update_elem(fd, &i, &dev, BPF_ANY))
 			return fail("--link %s: %s (at most %d links)", args.links.text[i], strerror(errno),
 				    TRACE_MAX_LINKS);
 	}
