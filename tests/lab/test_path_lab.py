@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from unittest import mock
 
 import numpy as np
@@ -12,7 +13,10 @@ from asymlab import LabError
 from asymlab.guest import check
 from asymlab.guest.job import Train
 from asymlab.guest.protocol import FLOW_PORT, IP_UDP
+from asymlab.machine import image, vm
+from asymlab.plan import scenario
 from asymlab.results import capture
+from asymlab.run.tasks import plan_runs
 
 from shared import ALPHA, FAST, FORMOSA, KERNELS, PLAIN, check_physics, run
 
@@ -188,6 +192,22 @@ def test_a_busy_link_sends_each_packet_on_time(rate, scenario_file):
     one = 8000 / r.job["watch"][0]["forward"]["rate_bps"]
     assert (sent["bytes"] == 1000).all() and len(sent) == pytest.approx(1 / one, abs=1)
     assert np.ptp(sent["t"] - one * np.arange(len(sent))) <= one
+
+
+@pytest.mark.parametrize("rate", ["1mbit", "100mbit", "1000mbit"])
+@pytest.mark.parametrize("wrong", [0.98, 1.02])
+def test_a_link_that_is_wrong_by_2_percent_is_found(rate, wrong, scenario_file):
+    """The links are made so after the plan: the check expects what the scenario says."""
+    link = ('forward = { rate = "10mbit"', f'forward = {{ rate = "{rate}"')
+    guest = image.open_image()
+    (task,) = plan_runs(scenario.load(scenario_file(link, PLAIN)), guest)
+    job = task.job | {"duration_s": 0.05, "measure_from_s": 0.01}
+    for shape in (end["shape"] for link in job["links"] for end in (link["a"], link["b"])):
+        if "rate_bps" in shape:
+            shape["rate_bps"] = round(shape["rate_bps"] * wrong)
+    files, _ = vm.run(guest, job, task.objects)
+    found = {row["what"] for row in json.loads(files["agent.json"])["self_check"] if not row["ok"]}
+    assert found == {f"{way} rate src0-dst0, bit/s" for way in ("forward", "reverse")}
 
 
 def test_plain_traffic_is_the_data_alone(scenario_file):

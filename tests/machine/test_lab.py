@@ -51,6 +51,7 @@ def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenari
             p.wait()
     other = run(file, seed=2, fresh=True)
     assert first.record["result_sha256"] == second.record["result_sha256"]
+    assert first.record["executed"] == second.record["executed"] != other.record["executed"]
     assert first.record["metrics"] == second.record["metrics"]
     assert (first.acks == second.acks).all()
     assert other.record["result_sha256"] != first.record["result_sha256"]

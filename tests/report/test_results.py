@@ -165,6 +165,14 @@ def test_what_an_agent_leaves_is_stored_and_found(task):
     assert (store.STORE / task.key / "forward.pcap").read_bytes() == b"packets"
 
 
+@pytest.mark.parametrize("share, valid", [(0.69, True), (0.71, False)])
+def test_the_cpu_is_busy_with_what_it_executed_whatever_the_kernel_says(task, share, valid):
+    """7.x counts more idle time than there was."""
+    executed = round(share * 1e9 * task.identity["clock_factor"] * task.job["duration_s"])
+    run = store.save(task.key, task.identity, {"name": "x", "executed": executed}, left(task, cpu_busy=-0.17))
+    assert run.valid == valid and run.record["agent"]["cpu_busy"] == pytest.approx(share)
+
+
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run.json", "acks.parquet", "x/y", ""])
 def test_no_other_file_is_stored(task, tmp_path, name):
     with pytest.raises(LabError, match="none that an agent leaves"):
@@ -272,12 +280,14 @@ def test_a_worker_keeps_an_image_only(tmp_path, monkeypatch, wanted, files):
         {"files": {"x": "text"}},
         {"files": []},
         {"took": {"key": 1.0}},
-        {"took": {"wall_s": "1"}},
+        {"took": {"executed": 1, "wall_s": "1", "boot_s": None}},
+        {"took": {"executed": 1.5, "wall_s": 1.0, "boot_s": None}},
         {"identity": []},
     ],
 )
 def test_a_workers_answer_has_one_form(change):
-    answer = {"files": {"trace.bin": b""}, "took": {"wall_s": 1.0, "boot_s": None}, "identity": {}, "host": "h"}
+    took = {"executed": 10**9, "wall_s": 1.0, "boot_s": None}
+    answer = {"files": {"trace.bin": b""}, "took": took, "identity": {}, "host": "h"}
     assert cluster.Got.model_validate(answer).model_dump() == answer
     with pytest.raises(ValueError):
         cluster.Got.model_validate(answer | change)

@@ -10,7 +10,9 @@ QEMU give the same bytes.
 from __future__ import annotations
 
 import json
+import os
 import re
+import select
 import shutil
 import signal
 import subprocess
@@ -144,20 +146,43 @@ class Machine:
         except FileNotFoundError:
             return ""
 
-    def wait(self, limit_s: float, look=lambda: None) -> None:
-        """For its end; meanwhile `look` every now and then."""
+    def wait(self, limit_s: float) -> None:
+        """For its end."""
         until = time.monotonic() + limit_s
         while self.process.poll() is None:
             time.sleep(0.05)
-            look()
-            said = self.console()
-            if len(said) == CONSOLE_MAX:
-                raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}")
-            if time.monotonic() > until:
-                late = f"no end after {limit_s:.0f} s of wall time ({self.complaint()})"
-                raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps")
+            self._check_patience(until, limit_s)
         if self.process.returncode:
             raise LabError(self.last_words())
+
+    def executed(self) -> int:
+        """Instructions so far: the same on each repeat where the machine stands at an exact one."""
+        return self.do("query-replay")["icount"]
+
+    def await_shutdown(self, limit_s: float, look=lambda: None) -> None:
+        """For the guest's end, after which a machine with `-no-shutdown` stands; meanwhile `look` every now and then.
+
+        QEMU says when: nothing asks it meanwhile.
+        """
+        events, until = b"", time.monotonic() + limit_s
+        assert self.process.stdout
+        while b'"SHUTDOWN"' not in events or not events.endswith(b"\n"):
+            if select.select([self.process.stdout], [], [], 0.05)[0]:
+                said = os.read(self.process.stdout.fileno(), 1 << 16)
+                if not said:
+                    self.process.wait()
+                    raise LabError(self.last_words())
+                events += said
+            look()
+            self._check_patience(until, limit_s)
+
+    def _check_patience(self, until: float, limit_s: float) -> None:
+        said = self.console()
+        if len(said) == CONSOLE_MAX:
+            raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}")
+        if time.monotonic() > until:
+            late = f"no end after {limit_s:.0f} s of wall time ({self.complaint()})"
+            raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps")
 
     def complaint(self) -> str:
         """What its console says of a machine that ended without results."""

@@ -53,14 +53,15 @@ def run(
     core: int | None = None,
     limit_s: float = WALL_LIMIT_S,
     started=None,
-) -> tuple[dict[str, bytes], dict[str, float | None]]:
+) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
     """Go on from the booted machine, run the job, power off. `started` gets the process.
 
-    Returns the files that the agent left, and what the host spent: wall_s in all, boot_s up to the first packet.
+    Returns the files that the agent left, and what the run took: the instructions that it executed, and of the host
+    wall_s in all, boot_s up to the first packet.
     Raises LabError: with the agent's message, or with the reason why the machine did not make it.
     """
     with scratch("vm-") as tmp:
-        argv = lay_out(tmp, image, job, objects)
+        argv = [*lay_out(tmp, image, job, objects), "-no-shutdown"]
         boot_s = None
         began = time.monotonic()
 
@@ -71,11 +72,14 @@ def run(
 
         with contextlib.closing(qemu.Machine(argv, tmp, core, started)) as machine:
             make_ready(machine)
+            before = machine.executed()
             machine.do("cont")
-            machine.wait(limit_s, look)
+            machine.await_shutdown(limit_s, look)
+            executed = machine.executed() - before
             if open_image(image.folder.name).hash != image.hash:
                 raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
-            return results(machine), {"wall_s": round(time.monotonic() - began, 2), "boot_s": boot_s}
+            wall_s = round(time.monotonic() - began, 2)
+            return results(machine), {"executed": executed, "wall_s": wall_s, "boot_s": boot_s}
 
 
 def lay_out(tmp: Path, image: Image, job: dict, objects: dict[str, bytes], memory: Path | None = None) -> list[str]:

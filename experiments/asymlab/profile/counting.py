@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from .. import LabError
 from ..machine import boot, qemu, vm
 from ..machine.files import scratch
 from ..machine.image import Image
@@ -63,36 +60,15 @@ def count(image: Image, kernel: Kernel, job: dict, objects: dict[str, bytes], co
         argv += ["-no-shutdown", "-plugin", f"{plugin()},{options}"]
         with contextlib.closing(qemu.Machine(argv, tmp, core)) as machine:
             vm.make_ready(machine)
-            began = machine.do("query-replay")["icount"]
+            began = machine.executed()
             machine.do("cont")
-            await_shutdown(machine)
-            ended = machine.do("query-replay")["icount"]
+            machine.await_shutdown(vm.WALL_LIMIT_S)
+            ended = machine.executed()
             files = vm.results(machine)
             machine.do("quit")
             machine.wait(boot.BOOT_LIMIT_S)
         blocks = merged(np.fromfile(tmp / "blocks", BLOCK))
         return Counted(blocks, modules(kernel, Memory(kernel, tmp / "memory")), bpf(tmp / "bpf"), ended - began, files)
-
-
-def await_shutdown(machine: qemu.Machine) -> None:
-    """QEMU says when the guest has ended, and waits: nothing asks it meanwhile."""
-    with contextlib.closing(Alarm(vm.WALL_LIMIT_S, machine.process.kill)):
-        for line in machine.process.stdout:
-            if json.loads(line).get("event") == "SHUTDOWN":
-                return
-    machine.process.wait()
-    raise LabError(machine.last_words())
-
-
-class Alarm(threading.Timer):
-    """Rings unless it is closed before."""
-
-    def __init__(self, after_s: float, ring) -> None:
-        super().__init__(after_s, ring)
-        self.daemon = True
-        self.start()
-
-    close = threading.Timer.cancel
 
 
 def merged(blocks: np.ndarray) -> np.ndarray:

@@ -198,6 +198,14 @@ def understand(files: dict[str, bytes], job: dict) -> tuple[dict, dict[str, np.n
         raise LabError(f"results: damaged ({type(e).__name__}: {reason})") from None
 
 
+def busy(executed: int, identity: dict) -> float:
+    """Share of the guest's CPU that the instructions of a run take, those of its set-up included.
+
+    The agent has the share while it measures, by its kernel's idle time. Linux 7.1 and later count some of it twice.
+    """
+    return executed / (1e9 * identity["clock_factor"] * identity["job"]["duration_s"])
+
+
 def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
     if not KEY.fullmatch(key):
@@ -208,6 +216,8 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
         for row in agent["self_check"]
         if not row["ok"]
     ]
+    if "executed" in about:
+        agent["cpu_busy"] = max(agent["cpu_busy"], busy(about["executed"], identity))
     if agent["cpu_busy"] > CPU_LIMIT:
         invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
     record = {

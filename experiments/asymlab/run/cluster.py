@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -61,12 +61,21 @@ def difference(theirs: dict, ours: dict) -> str:
     return "it has more parts"
 
 
+class Took(BaseModel):
+    """As vm.run() tells."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+    executed: int
+    wall_s: float
+    boot_s: float | None
+
+
 class Got(BaseModel):
     """What a worker answers. The store looks into the files."""
 
     model_config = ConfigDict(strict=True)
     files: dict[str, bytes]
-    took: dict[Literal["wall_s", "boot_s"], float | None]
+    took: Took
     identity: dict
     host: Annotated[str, Field(max_length=253)]
 
