@@ -24,6 +24,7 @@ from asymlab.machine.shell import sh
 from asymlab.paths import BUILD, GUEST
 from asymlab.plan import scenario
 from asymlab.results import metrics, store
+from asymlab.run import cost
 from asymlab.run.tasks import plan_runs
 
 from shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
@@ -58,6 +59,21 @@ def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenari
     assert other.metrics["flows"] != first.metrics["flows"]
     for r in (first, other):
         check_physics(r)
+
+
+@pytest.mark.parametrize("rate, seconds", [("1mbit", 1), ("100mbit", 3)])
+def test_a_run_executes_what_a_plan_expects(scenario_file, rate, seconds):
+    """To within a fifth, as `--dry-run` promises: few packets, where set-up is all, and many."""
+    link = (
+        'forward = { rate = "10mbit", delay = "20ms", queue = 100 }',
+        f'forward = {{ rate = "{rate}", delay = "2ms", queue = 100 }}',
+    )
+    file = scenario_file(
+        link, ('duration = "3s"', f'duration = "{seconds}s"'), ('measure_from = "1s"', 'measure_from = "0.5s"')
+    )
+    guest = image.open_image()
+    (task,) = plan_runs(scenario.load(file), guest)
+    assert run(file).record["executed"] == pytest.approx(cost.expected(task.packets), rel=0.2)
 
 
 # --- FAST on each kernel -------------------------------------------------------------------

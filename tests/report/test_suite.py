@@ -76,11 +76,12 @@ def papers(tmp_path, monkeypatch):
     return tmp_path
 
 
-def saved(task: Task, wall_s: float, **more) -> store.Run:
+def saved(task: Task, wall_s: float, executed: float = 1e9, **more) -> store.Run:
     """A run in the store, without tables."""
     record = (
         task.about("lab")
         | {
+            "executed": executed,
             "wall_s": wall_s,
             "boot_s": 4.0,
             "key": task.key,
@@ -217,7 +218,7 @@ def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
     assert parts == [cost.shard(tasks[::-1], i, shards) for i in range(1, shards + 1)]
 
     def spent(part):
-        return sum(cost.BOOT_S + t.packets * cost.PACKET_S for t in part)
+        return sum(cost.expected(t.packets) for t in part)
 
     if shards < 40:
         assert max(map(spent, parts)) - min(map(spent, parts)) <= spent([max(tasks, key=lambda t: t.packets)])
@@ -233,15 +234,16 @@ def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
     other = plan_runs(scenario.load(scenario_file(("TEST", "OTHER"), ("mtu = 1000", "mtu = 500"))), GUEST)
     slow, fast = one[0], one[4]
     assert (slow.packets, fast.packets) == (375, 3750)
-    before = cost.survey([*one, *other]).seconds
-    assert before[slow.key] == cost.BOOT_S + 375 * cost.PACKET_S
-    saved(slow, 4.0 + 375e-3)
-    saved(fast, 4.0 + 3750e-4)
+    before = cost.survey([*one, *other])
+    assert before.instructions[slow.key] == cost.FIXED + 375 * cost.PACKET
+    assert before.seconds[slow.key] == cost.START_S + (cost.FIXED + 375 * cost.PACKET) / cost.SPEED
+    saved(slow, cost.START_S + 2, cost.FIXED + 375 * 100_000)
+    saved(fast, cost.START_S + 8, cost.FIXED + 3750 * 10_000)
     work = cost.survey([*one, *other])
-    assert work.seconds[one[1].key] == pytest.approx(4.375)
-    assert work.seconds[one[5].key] == pytest.approx(4.375)
-    assert work.seconds[one[2].key] == pytest.approx(4 + 750 * 0.75 / 4125)
-    assert work.seconds[other[0].key] == pytest.approx(4 + 7500 * 0.75 / 4125)
+    for task, a_packet in ((one[1], 100_000), (one[5], 10_000), (one[2], 75e6 / 4125), (other[0], 75e6 / 4125)):
+        assert work.instructions[task.key] == pytest.approx(cost.FIXED + task.packets * a_packet)
+    speed = (2 * cost.FIXED + 75e6) / 10
+    assert work.seconds[one[1].key] == pytest.approx(cost.START_S + work.instructions[one[1].key] / speed)
     assert work.left[0] is other[0] and len(work.left) == 5 and set(work.done) == {slow.key, fast.key}
     assert work.cost == pytest.approx(sum(work.seconds[t.key] for t in work.left))
     everything = cost.survey([*one, *other], fresh=True)
@@ -260,7 +262,7 @@ def test_the_time_left_goes_by_cost(monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(cost.time, "monotonic", lambda: now[0])
     big, small = (SimpleNamespace(key=k) for k in "ab")
-    left = cost.Forecast(cost.Survey([big, small], {}, [big, small], {"a": 900, "b": 100}))
+    left = cost.Forecast(cost.Survey([big, small], {}, [big, small], {}, {"a": 900, "b": 100}))
     assert str(left) == ""
     left.started(big)
     now[0] += 450  # as fast as the model says

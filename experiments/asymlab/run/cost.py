@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
@@ -15,9 +14,17 @@ from rich.text import Text
 from ..results import store
 from .tasks import Task
 
-# Of one core, until the store holds runs that tell better.
-BOOT_S = 2.0
-PACKET_S = 0.26e-3  # a data packet with its ACK
+# Instructions, which are the same on any machine: tests/machine/test_lab.py compares them with a run's.
+FIXED = 560e6  # of any run with iperf3; two thirds of it with plain traffic
+PACKET = 41e3  # of a data packet with its ACK, at one hop, until the store holds runs that tell better
+# Of this machine, until the store holds runs that tell.
+SPEED = 200e6  # instructions a second of one core
+START_S = 1.0  # a virtual machine begins and ends
+
+
+def expected(packets: int) -> float:
+    """Instructions of a run of which nothing is known but its packets."""
+    return FIXED + packets * PACKET
 
 
 def shard(tasks: list[Task], number: int, shards: int) -> list[Task]:
@@ -30,7 +37,7 @@ def shard(tasks: list[Task], number: int, shards: int) -> list[Task]:
     for task in sorted(tasks, key=lambda t: (-t.packets, t.key)):
         least = load.index(min(load))
         parts[least].append(task)
-        load[least] += BOOT_S + task.packets * PACKET_S
+        load[least] += expected(task.packets)
     return parts[number - 1]
 
 
@@ -41,6 +48,7 @@ class Survey:
     tasks: list[Task]
     done: dict[str, store.Run]  # by key
     left: list[Task]  # the longest first: it keeps all cores busy to the end
+    instructions: dict[str, float]  # by key
     seconds: dict[str, float]  # of one core, by key
 
     @property
@@ -62,15 +70,17 @@ class Survey:
     def table(self) -> Table:
         """The same by scenario."""
         table = Table(box=None, header_style="bold")
-        for column in ("scenario", "runs", "in the store", "left", "virtual s left", "core s left"):
+        columns = "runs", "in the store", "left", "virtual s left", "10^9 instructions left", "core s left"
+        for column in ("scenario", *columns):
             table.add_column(column, justify="left" if column == "scenario" else "right")
         scenarios = defaultdict(list)
         for t in self.tasks:
             scenarios[t.case.file.parent.name, t.case.scenario.id].append(t)
         for (folder, id), mine in scenarios.items():
             left = [t for t in mine if t.key not in self.done]
-            virtual, cost = sum(t.job["duration_s"] for t in left), sum(self.seconds[t.key] for t in left)
-            numbers = len(mine), len(mine) - len(left), len(left), virtual, cost
+            virtual = sum(t.job["duration_s"] for t in left)
+            work, cost = (sum(of[t.key] for t in left) for of in (self.instructions, self.seconds))
+            numbers = len(mine), len(mine) - len(left), len(left), virtual, work / 1e9, cost
             table.add_row(f"{folder} {id}", *(f"{n:.0f}" for n in numbers))
         return table
 
@@ -84,28 +94,34 @@ def span(seconds: float) -> str:
 
 
 def survey(tasks: list[Task], fresh: bool = False) -> Survey:
-    """Look into the store. What it has tells what a packet costs: of the same case if any, else scenario, else all."""
+    """Look into the store. What it has tells what a packet costs: of the same case if any, else scenario, else all.
+
+    It tells the machine's speed as well, as busy as the machine was then.
+    """
     # A run may have been made for another scenario of the same content: here it bears this one's name.
     found = {t.key: replace(r, record=r.record | t.about("lab")) for t in tasks if (r := store.find(t.key))}
-    boots = [r.record["boot_s"] for r in found.values() if r.record.get("boot_s")]
-    boot = statistics.median(boots) if boots else BOOT_S
-    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, packets
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # instructions, packets
+    executed = wall_s = 0.0
 
     def kinds(t: Task) -> tuple[str, ...]:
         return t.case.name, t.case.scenario.id, ""
 
     for t in tasks:
-        if t.key in found:
+        if t.key in found and "executed" in (record := found[t.key].record):
+            executed += record["executed"]
+            wall_s += max(record["wall_s"] - START_S, 0)
             for kind in kinds(t):
-                spent[kind][0] += max(found[t.key].record["wall_s"] - boot, 0)
+                spent[kind][0] += max(record["executed"] - FIXED, 0)
                 spent[kind][1] += t.packets
-    seconds = {}
+    speed = executed / wall_s if wall_s else SPEED
+    instructions = {}
     for t in tasks:
-        took, packets = next((spent[k] for k in kinds(t) if k in spent and spent[k][1]), (PACKET_S, 1))
-        seconds[t.key] = boot + t.packets * took / packets
+        took, packets = next((spent[k] for k in kinds(t) if k in spent and spent[k][1]), (PACKET, 1))
+        instructions[t.key] = FIXED + t.packets * took / packets
+    seconds = {key: START_S + n / speed for key, n in instructions.items()}
     done = {} if fresh else found
     left = sorted((t for t in tasks if t.key not in done), key=lambda t: seconds[t.key], reverse=True)
-    return Survey(tasks, done, left, seconds)
+    return Survey(tasks, done, left, instructions, seconds)
 
 
 class Forecast(ProgressColumn):
