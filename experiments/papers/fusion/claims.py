@@ -24,6 +24,7 @@ from .measures import (
     above_reno,
     alone,
     beside,
+    both,
     by_hops,
     by_thirds,
     carried,
@@ -93,6 +94,7 @@ def fig_2(results):
         None,
         runs,
         above_reno,
+        both,
         at_least=1,
         worst=True,
     )
@@ -473,31 +475,35 @@ def fig_11_unscaled(results):
         at_most=0.4 - 1e-9,
     )
 
-    def at_1000(c):
-        return results.all("FU-11-1000", flows__0__controller=c)
+    yield from fig_11_fast(results, "FU-11f {}", "FU-11g", "1000 Mbit/s at a tenth", "FU-11-1000")
+    for speed in (600, 1000):
+        ids, path = (f"FU-11h {{}} {speed}", f"FU-11i {speed}"), f"{speed} Mbit/s as it stands"
+        yield from fig_11_fast(results, *ids, path, "FU-11-GBIT", path__forward__rate=f"{speed}mbit")
 
-    reno = same_seed(at_1000("reno"))
+
+def fig_11_fast(results, friendly, most, path, scenario, **point):
+    def at(c):
+        return results.all(scenario, flows__0__controller=c, **point)
+
+    reno = same_seed(at("reno"))
     for c in FRIENDLY:
         yield results.judge(
-            f"FU-11f {c}",
+            friendly.format(c),
             "Fig. 11",
-            f"1000 Mbit/s at a tenth: Reno beside {NAMES[c]} has >= 0.85 of what it has beside Reno",
+            f"{path}: Reno beside {NAMES[c]} has >= 0.85 of what it has beside Reno",
             None,
-            complete(at_1000(c), reno),
-            lambda r: 2 * goodput(r, 1) / (goodput(reno[r.record["seed"]], 0) + goodput(reno[r.record["seed"]], 1)),
+            complete(at(c), reno),
+            lambda r: 2 * goodput(r, 1) / both(reno[r.record["seed"]]),
             at_least=0.85,
         )
-    others = [same_seed(at_1000(c)) for c in FRIENDLY[1:]]
+    others = [same_seed(at(c)) for c in FRIENDLY[1:]]
     yield results.judge(
-        "FU-11g",
+        most,
         "Fig. 11",
-        "1000 Mbit/s at a tenth: Fusion and Reno together have the most of these three: over the next >= 0.99",
+        f"{path}: Fusion and Reno together have the most of these three: over the next >= 0.99",
         None,
-        complete(at_1000("fusion"), *others),
-        lambda r: (
-            (goodput(r, 0) + goodput(r, 1))
-            / max(goodput(o[r.record["seed"]], 0) + goodput(o[r.record["seed"]], 1) for o in others)
-        ),
+        complete(at("fusion"), *others),
+        lambda r: both(r) / max(both(o[r.record["seed"]]) for o in others),
         at_least=0.99,
     )
 

@@ -55,6 +55,11 @@ def goodput(run, flow: int = 0) -> float:
     return run.metrics["flows"][flow]["goodput_bps"] / 1e6
 
 
+def both(run) -> float:
+    """Mbit/s of the first two flows together."""
+    return goodput(run, 0) + goodput(run, 1)
+
+
 def carried(run, flow: int, rate: float) -> float:
     """What arrived of a flow in order, as IP packets, over the rate of its link in Mbit/s."""
     return run.metrics["flows"][flow]["throughput_bps"] / 1e6 / rate
