@@ -33,6 +33,14 @@ def results_of(paper: str, runs: dict[tuple[str, tuple], list]) -> Results:
     )
 
 
+@pytest.mark.parametrize("paper", papers.names())
+def test_without_runs_nothing_is_claimed_to_hold(paper):
+    """And no claim is written so that it cannot be judged."""
+    nothing = Results(paper, [])
+    assert {v.verdict for v in papers.module(paper, "claims").claims(nothing)} <= {"not measured"}
+    assert papers.module(paper, "figures").figures(nothing) == []
+
+
 # --- TCP-Taichung ---------------------------------------------------------------------------
 
 taichung = papers.module("taichung", "claims")

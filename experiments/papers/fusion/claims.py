@@ -94,7 +94,6 @@ def fig_2(results):
         None,
         runs,
         above_reno,
-        both,
         at_least=1,
         worst=True,
     )
