@@ -203,8 +203,8 @@ fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB) ## random objects, netlink answers
 fuzz-scenarios: $(ASYMLAB) ## random scenario files, SCENARIOS [100000]
 	$(Q)SCENARIOS=$$(( $(SCENARIOS) / 2 )) $(B)/venv/bin/python -m pytest -q -s tests/lab/test_scenario_fuzz.py
 
-faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails once, as root; FAULTS="--part 1/4"
-	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python -m faults $(FAULTS)
+faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails once, as root; FAULTS="--command load"; resumes
+	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python -m faults --resume $(B)/faults.json $(FAULTS)
 
 bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of an ACK; NAMES="fast vegas ..."
 	$(Q)$(ASYMLAB) bench $(NAMES) --image $(KERNEL)
@@ -212,9 +212,9 @@ bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of 
 attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
 
-soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root; SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS
+soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root, resumes; SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
-		$(B)/venv/bin/python tests/live/soak.py $${what%=*} $${what#*=}; done
+		$(B)/venv/bin/python tests/live/soak.py $${what%=*} $${what#*=} --resume $(B)/soak-$${what%=*}.json; done
 	$(Q)$(B)/venv/bin/python tests/live/soak.py hours
 
 # --- the tree -----------------------------------------------------------------------------

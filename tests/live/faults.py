@@ -2,14 +2,15 @@
 """
 Each command of asymcc with a fault at each of its system calls: killed, no memory, no descriptor, unable to write.
 
-    python -m faults [--command NAME ...] [--fault NAME ...] [--part I/N] [--points N]
+    python -m faults [--command NAME ...] [--fault NAME ...] [--part I/N] [--points N] [--resume FILE]
 
 As root, on this machine's kernel, in namespaces of its own; nobody else may load anything meanwhile. After each fault:
   - all or nothing is done, and success is said of all only;
   - what is killed or told of as left half done, `unload` clears;
   - what is left without its controller, `doctor` names until then;
   - programs of others in the same cgroup, and the default before, are as they were.
-The last line has the counts; the exit code is 1 if anything failed.
+The last line has the counts; the exit code is 1 if anything failed. With --resume an interrupted run goes on where it
+ended, as long as asymcc, its objects and the other options are the same.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from harness import ASYMCC, CGROUP2, ROOT, STATE
+from resume import Progress
 from sources import HALVES, build_halves
 
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
@@ -75,6 +78,7 @@ FAULTS = {
     ),
     "ENOSPC": ("error=ENOSPC", r"(write|rename\w*|mkdir|ftruncate)\(|openat\(.*O_CREAT"),
 }
+PROGRESS_S = 20  # between two lines that tell how far it is
 OURS = re.compile(rf"/proc/|/sys/kernel/btf|{STATE}|objects-of-faults")
 
 
@@ -257,7 +261,7 @@ class Trial:
         self.words = self.output()
         assert not world.clean()
         self.prepare()
-        self.run = self.told_half = 0
+        self.told_half = 0
 
     def prepare(self) -> None:
         for command in self.command.before:
@@ -297,7 +301,6 @@ class Trial:
 
     def fault(self, options: list[str], around=contextlib.nullcontext) -> list[str]:
         """It finds what the command needs, and leaves the same."""
-        self.run += 1
         with around():
             done = strace(self.world, self.argv, *options) if options else asymcc(*self.argv, check=False)
         wrong, now = self.judge(done)
@@ -358,24 +361,40 @@ def sample(found: list, n: int | None) -> list:
     return found if n is None or len(found) <= n else [found[i * len(found) // n] for i in range(n)]
 
 
+def try_command(trial: Trial, found: list, progress: Progress) -> None:
+    """Each fault that has not been tried before."""
+    name = trial.name
+    tried, trial.told_half, wrong, _ = progress.done.get(name, (0, 0, 0, False))
+    said = time.monotonic()
+    for i, (what, options, around) in enumerate(found[tried:], tried + 1):
+        for w in trial.fault(options, around):
+            print(f"{name}: {what}\n    {w}", flush=True)
+            wrong += 1
+        progress.note(name, (i, trial.told_half, wrong, False))
+        if time.monotonic() > said + PROGRESS_S:
+            print(f"{name}: {i} of {len(found)} faults", flush=True)
+            said = time.monotonic()
+    wrong += len(trial.world.clean())
+    progress.note(name, (len(found), trial.told_half, wrong, True))
+    calls = f"{len(trial.points)} system calls, {len(found)} faults"
+    print(f"{name}: {calls}, {trial.told_half} told half done, {wrong} failures", flush=True)
+
+
 def inside(args: argparse.Namespace, folder: Path) -> int:
     world = World(folder)
-    failures = total = commands = 0
     part, parts = map(int, args.part.split("/"))
+    options = (args.command, args.fault, args.part, args.points)
+    progress = Progress(args.resume, options, [ASYMCC, *ASYMCC.parent.glob("*.bpf.o")])
     for name in args.command:
+        if name in progress.done and progress.done[name][-1]:
+            print(f"{name}: done before", flush=True)
+            continue
         trial = Trial(world, name)
-        found = sample(cases(trial, args.fault), args.points)[part - 1 :: parts]
-        wrong = 0
-        for what, options, around in found:
-            for w in trial.fault(options, around):
-                print(f"{name}: {what}\n    {w}", flush=True)
-                wrong += 1
-        wrong += len(world.clean())
-        tried = f"{len(trial.points)} system calls, {trial.run} faults"
-        print(f"{name}: {tried}, {trial.told_half} told half done, {wrong} failures", flush=True)
-        total, failures, commands = total + trial.run, failures + wrong, commands + 1
-    print(f"{commands} commands, {total} faults, {failures} failures")
-    return failures > 0
+        try_command(trial, sample(cases(trial, args.fault), args.points)[part - 1 :: parts], progress)
+    tried, _, wrong, _ = map(sum, zip(*(progress.done[name] for name in args.command)))
+    print(f"{len(args.command)} commands, {tried} faults, {wrong} failures")
+    progress.finish()
+    return wrong > 0
 
 
 def outside(argv: list[str]) -> int:
@@ -435,6 +454,7 @@ def main() -> int:
     parser.add_argument("--fault", action="append", choices=every, help="these only")
     parser.add_argument("--part", default="1/1", help="every Nth fault, from the Ith on")
     parser.add_argument("--points", type=int, help="so many faults of each command, evenly chosen")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="what is done is kept there")
     parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.command = args.command or list(COMMANDS)

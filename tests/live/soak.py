@@ -2,15 +2,17 @@
 """
 Very many ACKs, connections, loads and unloads on this machine's own kernel, as root; is as much left in it as before?
 
-    python soak.py acks|connections|loads COUNT [CONTROLLER...]
+    python soak.py acks|connections|loads COUNT [--resume FILE] [CONTROLLER...]
     python soak.py hours                              in the lab, experiments/bench/hours.toml: no root
 
 For `acks` and `connections` COUNT is each controller's, for `loads` all theirs by turns. A line each, with what was
-left; exit code 1 if that is not flat.
+left; exit code 1 if that is not flat. With --resume an interrupted run goes on with the controllers or the loads that
+were still to come.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import ctypes
 import dataclasses
@@ -27,6 +29,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from resume import Progress
 
 LIBC, CLONE_NEWNET = ctypes.CDLL(None, use_errno=True), 0x40000000
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,6 +64,7 @@ SLABS = (
     ),
 )
 SHARE, NOISE = 0.1, 500
+PART = 2000  # loads between two looks: a leak of one object for each is four times the noise
 SETTLE_S = 20  # the kernel frees in its own time: after RCU, after TIME-WAIT
 
 
@@ -103,20 +108,25 @@ def told(left: list[str]) -> str:
     return "left: " + ", ".join(left) if left else "flat"
 
 
-def flat(what: str, done: int, before: Count, took: float, said: str = "") -> bool:
+def flat(what: str, done: int, before: Count, took: float, said: str = "") -> tuple[bool, str]:
+    """Is it, and the line that tells it."""
     for _ in range(SETTLE_S * 2):
         after = Count.now()
         if not (more := after.more_than(before, done)):
             break
         time.sleep(0.5)
     most = max(after.slabs, key=lambda k: after.slabs[k] - before.slabs[k])
-    print(
+    line = (
         f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {told(more)}; "
         f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; "
-        f"most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}",
-        flush=True,
+        f"most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}"
     )
-    return not more
+    return not more, line
+
+
+def keep(progress: Progress, what: str, fine: bool, line: str) -> None:
+    progress.note(what, (fine, line))
+    print(line, flush=True)
 
 
 # --- what is done --------------------------------------------------------------------------
@@ -305,21 +315,33 @@ def connections(path: Path2, name: str, cc: str, count: int) -> str:
     return ""
 
 
-def each(do: Callable[[Path2, str, str, int], str], count: int, names: list[str]) -> bool:
-    fine = True
+def each(do: Callable[[Path2, str, str, int], str], count: int, names: list[str], progress: Progress) -> None:
     for name in names:
+        if name in progress.done:
+            print(f"{progress.done[name][1]} (before)", flush=True)
+            continue
         before = Count.now()
         began = time.monotonic()
         with Path2() as path, loaded(name, cc := f"s{os.getpid()}_{name}"[:15]):
             said = do(path, name, cc, count)
             took = time.monotonic() - began
-        fine &= flat(f"{do.__name__} {name}", count, before, took, said)
-    return fine
+        keep(progress, name, *flat(f"{do.__name__} {name}", count, before, took, said))
 
 
-def loads(count: int, names: list[str]) -> bool:
+def loads(count: int, names: list[str], progress: Progress) -> None:
+    """In parts. A signal ends one early: what is left then is looked at as well."""
+    ended = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: ended.set())
+    for _, line in progress.done.values():
+        print(f"{line} (before)", flush=True)
+    while not ended.is_set() and (made := max(map(int, progress.done), default=0)) < count:
+        done, *found = some_loads(min(count - made, PART), names, ended)
+        keep(progress, str(made + done), *found)
+
+
+def some_loads(count: int, names: list[str], ended: threading.Event) -> tuple[int, bool, str]:
     """Each is loaded, takes a connection that stays open, and goes while it does: the last ones' sockets outlive
-    them. Others are loaded all the time."""
+    them. Others are loaded all the time. How many were loaded, and what flat() says."""
     before, began = Count.now(), time.monotonic()
     with Path2() as path, contextlib.ExitStack() as stay:
         alone = [name for name in names if not halves(name)]
@@ -344,8 +366,8 @@ def loads(count: int, names: list[str]) -> bool:
         traffic = threading.Thread(target=send)
         traffic.start()
         try:
-            for i, name in zip(range(count), itertools.cycle(names)):
-                with loaded(name, cc := f"s{os.getpid()}_{i + 1}"):
+            for done, name in zip(range(1, count + 1), itertools.cycle(names)):
+                with loaded(name, cc := f"s{os.getpid()}_{done}"):
                     s = path.socket(0, cc)
                     s.connect(listener.getsockname())
                     s.sendall(CHUNK[:3000])
@@ -353,6 +375,8 @@ def loads(count: int, names: list[str]) -> bool:
                 s.sendall(CHUNK[:3000])  # its controller is no longer registered
                 if len(taken) > 8:
                     taken.pop(0).close()
+                if ended.is_set():
+                    break
         finally:
             stop.set()
             traffic.join()
@@ -361,7 +385,7 @@ def loads(count: int, names: list[str]) -> bool:
             listener.shutdown(socket.SHUT_RDWR)
             listener.close()
         took = time.monotonic() - began
-    return flat(f"loads and unloads of {len(names)}", count, before, took)
+    return done, *flat(f"loads and unloads of {len(names)}", done, before, took)
 
 
 def hours() -> bool:
@@ -381,17 +405,25 @@ def hours() -> bool:
 
 
 def main() -> None:
-    if sys.argv[1] == "hours":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("acks", "connections", "loads", "hours"))
+    parser.add_argument("count", type=int, nargs="?", default=1)
+    parser.add_argument("names", nargs="*", default=CONTROLLERS, metavar="CONTROLLER")
+    parser.add_argument("--resume", type=Path, metavar="FILE", help="what is done is kept there")
+    args = parser.parse_intermixed_args()
+    if args.what == "hours":
         sys.exit(not hours())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended"))  # and nothing stays
-    what, count, names = sys.argv[1], int(sys.argv[2]), sys.argv[3:] or CONTROLLERS
-    sys.exit(
-        not (
-            loads(count, names)
-            if what == "loads"
-            else each({"acks": acks, "connections": connections}[what], count, names)
-        )
-    )
+    words = (args.what, args.count, *args.names)
+    progress = Progress(args.resume, words, [ASYMCC, *ASYMCC.parent.glob("*.bpf.o")])
+    if args.what == "loads":
+        loads(args.count, args.names, progress)
+        if max(map(int, progress.done)) < args.count:
+            sys.exit("ended; the same command goes on from here")
+    else:
+        each({"acks": acks, "connections": connections}[args.what], args.count, args.names, progress)
+    progress.finish()
+    sys.exit(not all(fine for fine, _ in progress.done.values()))
 
 
 if __name__ == "__main__":

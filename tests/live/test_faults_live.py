@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,28 @@ import sys
 import pytest
 
 from harness import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F401
+from shared import wait_for
+
+
+@needs_clang
+@needs_cgroup2
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+def test_a_run_that_was_ended_goes_on(tmp_path):
+    """With what it had found."""
+    env = os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live")}
+    file = tmp_path / "faults.json"
+    argv = [sys.executable, "-m", "faults", "--command", "doctor", "--points", "60", "--resume", str(file)]
+    with subprocess.Popen(argv, env=env) as p:
+        wait_for(lambda: file.exists() and "doctor" in file.read_text())
+        p.terminate()
+    told = json.loads(file.read_text())
+    (tried, _, wrong, complete) = told["done"]["doctor"]
+    assert tried < 60 and wrong == 0 and not complete
+    told["done"]["doctor"][2] = 7
+    file.write_text(json.dumps(told))
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=120, env=env)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "1 commands, 60 faults, 7 failures" and not file.exists()
 
 
 @needs_clang

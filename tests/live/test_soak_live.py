@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 import pytest
 
 import soak
-from harness import ROOT, needs_cgroup2, run
+from harness import ROOT, kernel_has, needs_cgroup2, program, run
 from harness import pytestmark as live
+from shared import wait_for
 
+CONTROLLERS = ["fast", "taichung", "formosa"]
 pytestmark = [*live, needs_cgroup2]
 
 
@@ -20,6 +23,27 @@ pytestmark = [*live, needs_cgroup2]
 )
 def test_nothing_is_left(what, count, names):
     assert "; flat; " in run(sys.executable, ROOT / "tests" / "live" / "soak.py", what, count, *names).stdout
+
+
+def test_a_run_that_was_ended_goes_on(tmp_path):
+    """Loads from the number on that it had come to, connections with the next controller."""
+    for what, count, names in (("loads", 30, CONTROLLERS), ("connections", 200, ["fast", "taichung"])):
+        argv = [sys.executable, ROOT / "tests" / "live" / "soak.py", what, count, *names, "--resume", tmp_path / what]
+        with program(*argv) as p:
+            if what == "loads":
+                wait_for(lambda: any(kernel_has(f"s{p.pid}_{i}") for i in range(2, 30)))
+            else:
+                assert p.stdout.readline().startswith("connections fast: 200 in")
+            p.send_signal(signal.SIGTERM)
+            assert p.wait(60) and "; flat; " in (told := p.stdout.read()) or what != "loads"
+        assert (tmp_path / what).exists()
+        lines = run(*argv).stdout.splitlines()
+        assert len(lines) == 2 and lines[0].endswith("(before)") and all("; flat; " in line for line in lines)
+        if what == "loads":
+            assert (
+                lines[0].startswith(told.strip()) and sum(int(line.split(": ")[1].split()[0]) for line in lines) == 30
+            )
+        assert not (tmp_path / what).exists()
 
 
 def test_what_is_left_is_told():
