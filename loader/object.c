@@ -91,6 +91,18 @@ const char *object_complaint(void)
 	return complaint;
 }
 
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+static int is_object(const struct dirent *e)
+{
+	return ends_with(e->d_name, SUFFIX) && strcmp(e->d_name, SUFFIX);
+}
+
 static bool holds_objects(const char *dir)
 {
 	struct dirent *e;
@@ -99,11 +111,8 @@ static bool holds_objects(const char *dir)
 
 	if (!d)
 		return false;
-	while (!found && (e = readdir(d))) {
-		size_t len = strlen(e->d_name);
-
-		found = len > strlen(SUFFIX) && !strcmp(e->d_name + len - strlen(SUFFIX), SUFFIX);
-	}
+	while (!found && (e = readdir(d)))
+		found = is_object(e);
 	closedir(d);
 	return found;
 }
@@ -136,6 +145,7 @@ static int read_file(const char *path, void **image, size_t *size)
 	*image = NULL;
 	if (fd < 0 || fstat(fd, &st))
 		goto cleanup;
+	errno = EIO; /* of fewer bytes than there are */
 	*size = st.st_size;
 	*image = malloc(*size + 1);
 	if (*image && read(fd, *image, *size) == (ssize_t)*size)
@@ -177,36 +187,42 @@ static char *section_in(void *image, size_t size, const char *name, size_t *byte
  * One whose sections cannot be read, which each file has one without a name of, is taken for one too: who opens it
  * tells why.
  */
-static bool is_controller(const char *path)
+static bool is_controller(const char *path, int *err)
 {
 	void *image;
 	size_t size, bytes;
-	bool yes;
+	bool yes = true;
 
-	yes = read_file(path, &image, &size) || !section_in(image, size, "", &bytes) ||
-	      section_in(image, size, OPS_SECTION, &bytes);
+	if (read_file(path, &image, &size))
+		*err = *err ? *err : -errno;
+	else
+		yes = !section_in(image, size, "", &bytes) || section_in(image, size, OPS_SECTION, &bytes);
 	free(image);
 	return yes;
 }
 
-char **object_names(void)
+int object_names(char ***names)
 {
 	const char *dir = object_dir();
 	struct dirent **entry = NULL;
-	char path[PATH_MAX], **names;
-	int n = scandir(dir, &entry, NULL, alphasort), nr = 0;
+	int n = scandir(dir, &entry, is_object, alphasort), err, nr = 0;
+	char path[PATH_MAX];
 
-	names = calloc((n > 0 ? n : 0) + 1, sizeof(*names));
+	err = n < 0 && errno != ENOENT ? -errno : 0;
+	*names = calloc((n > 0 ? n : 0) + 1, sizeof(**names));
+	if (!*names)
+		err = -ENOMEM;
 	for (int i = 0; i < n; i++) {
-		int stem = (int)strlen(entry[i]->d_name) - (int)strlen(SUFFIX);
-
 		snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name);
-		if (names && stem > 0 && !strcmp(entry[i]->d_name + stem, SUFFIX) && is_controller(path))
-			names[nr++] = strndup(entry[i]->d_name, stem);
+		if (*names && is_controller(path, &err) &&
+		    !((*names)[nr++] = strndup(entry[i]->d_name, strlen(entry[i]->d_name) - strlen(SUFFIX)))) {
+			nr--;
+			err = -ENOMEM;
+		}
 		free(entry[i]);
 	}
 	free(entry);
-	return names;
+	return err;
 }
 
 void object_names_free(char **names)
@@ -222,13 +238,6 @@ bool object_is_among(char **names, const char *name)
 		if (!strcmp(*names, name))
 			return true;
 	return false;
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && !strcmp(s + n - m, end);
 }
 
 /* Find the name of the ops in the image: section, variable in it, member in that. */
@@ -285,9 +294,10 @@ static int parse(struct object *o, const char *name)
 
 static int fail_unknown(const char *name)
 {
-	char **names = object_names(), list[512] = "none";
+	char **names, list[512] = "none";
 	size_t n = 0;
 
+	object_names(&names);
 	for (char **s = names; s && *s && n < sizeof(list) - 80; s++)
 		n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", *s);
 	object_names_free(names);
@@ -406,9 +416,11 @@ int object_open_controller(struct object *o, const char *name, const char *alias
 
 bool object_open_if_built(struct object *o, const char *name)
 {
-	char **names = object_names();
-	bool built = object_is_among(names, name);
+	char **names;
+	bool built;
 
+	object_names(&names);
+	built = object_is_among(names, name);
 	object_names_free(names);
 	return built && !object_open_controller(o, name, NULL);
 }

@@ -157,9 +157,10 @@ static bool see_object(struct report *rep, const char *name, const struct regist
 static void see_objects(struct report *rep, const struct registry *r)
 {
 	const char *dir = object_dir();
-	char **names = object_names();
 	int nr = 0, fit = 0;
+	char **names;
 
+	object_names(&names);
 	for (char **n = names; n && *n; n++, nr++)
 		fit += see_object(rep, *n, r);
 	object_names_free(names);

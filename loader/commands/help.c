@@ -146,7 +146,7 @@ static int manual(void)
 	puts(".SH OPTIONS OF MOST COMMANDS");
 	roff_options(common);
 	puts(".SH EXIT STATUS\n0 done; 1 not done, with one line on standard error; 2 the command line is wrong. "
-	     "list and top tell what they know, and end with 1 if a network namespace cannot be read.\n"
+	     "list and top tell what they know, and end with 1 if a network namespace or an object cannot be read.\n"
 	     ".SH CAPABILITIES\nCAP_BPF, CAP_PERFMON and CAP_NET_ADMIN to load; CAP_SYS_ADMIN, too, to find what is "
 	     "loaded and to look into other network namespaces. Nothing is setuid.\n"
 	     ".SH ENVIRONMENT\n.TP\nASYMCC_OBJECTS\nFolder of the objects.\n"

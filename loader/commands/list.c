@@ -132,11 +132,14 @@ static void print_rows(const struct seen *s)
 static int list(void)
 {
 	struct seen s = {};
+	int object;
 	int err = registry_read(&s.registry) || netns_read(&s.users) || attachments_read(&s.all) ? -1 : 0;
 
 	if (!err) {
 		err = netns_warn(&s.users);
-		s.built = object_names();
+		object = object_names(&s.built);
+		if (object)
+			err = fail("%s cannot be read, or not all of it: %s", object_dir(), strerror(-object));
 		print_rows(&s);
 	}
 	object_names_free(s.built);
