@@ -75,6 +75,24 @@ static int read_written_names(struct attached *a)
 	return err;
 }
 
+int attached_foresee(int prog, const char *cc)
+{
+	struct bpf_prog_info info = {};
+	__u32 len = sizeof(info);
+	struct attached a = {};
+
+	if (bpf_obj_get_info_by_fd(prog, &info, &len))
+		return fail("%s: cannot read its program: %s", cc, strerror(errno));
+	a.btf_id = info.btf_id;
+	if (a.btf_id && read_written_names(&a))
+		return -1;
+	if (strcmp(a.owner, cc) && strcmp(a.used, cc))
+		return fail(
+			"%s: its program %s was loaded without its name, so nothing could take it out again: try again",
+			cc, info.name);
+	return 0;
+}
+
 static int add(struct attachments *all, const char *cgroup, const struct kind *kind, __u32 prog_id)
 {
 	struct bpf_prog_info info = {};

@@ -42,6 +42,12 @@ bool attached_gives(const struct attached *a, const char *cc);
 /* Has the object such a program? */
 bool attached_is_of(const struct attached *a, const struct object *o);
 
+/*
+ * A loaded program is attached only if it would be found again: by `cc`, which the loader wrote into it. libbpf leaves that
+ * out when a probe of the kernel fails. -1 with a message.
+ */
+int attached_foresee(int prog, const char *cc);
+
 /* What is gone meanwhile, the cgroup or the program, is no error. -1 with a message. */
 int attached_detach(const struct attached *a);
 int attachments_detach(const struct attachments *mine);

@@ -105,6 +105,7 @@ static int fail_attach(const struct halves *h, const struct object *o, const cha
 int halves_attach(struct halves *h, const struct object *o)
 {
 	struct bpf_program *p;
+	int err;
 
 	if (h->fd < 0)
 		return 0;
@@ -113,8 +114,10 @@ int halves_attach(struct halves *h, const struct object *o)
 
 		if (!kind)
 			continue;
-		if (bpf_prog_attach(bpf_program__fd(p), h->fd, kind->attach, BPF_F_ALLOW_MULTI)) {
-			fail_attach(h, o, bpf_program__name(p), errno);
+		err = attached_foresee(bpf_program__fd(p), o->ops_name);
+		if (!err && bpf_prog_attach(bpf_program__fd(p), h->fd, kind->attach, BPF_F_ALLOW_MULTI))
+			err = fail_attach(h, o, bpf_program__name(p), errno);
+		if (err) {
 			halves_detach(h, o);
 			return -1;
 		}

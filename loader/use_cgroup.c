@@ -110,12 +110,12 @@ static int load_user(struct object *o, const char *cc)
 }
 
 /* `o` is loaded. */
-static int take_places(const struct object *o, struct place *p, const struct texts *paths)
+static int take_places(const struct object *o, const char *cc, struct place *p, const struct texts *paths)
 {
 	int prog = bpf_program__fd(bpf_object__next_program(o->bpf, NULL)), err;
 	struct attachments all;
 
-	err = attachments_read(&all);
+	err = attachments_read(&all) || attached_foresee(prog, cc) ? -1 : 0;
 	for (int i = 0; i < paths->nr && !err; i++)
 		err = place_open(&p[i], o, paths->text[i], &all);
 	for (int i = 0; i < paths->nr && !err; i++)
@@ -137,7 +137,7 @@ int cgroups_use(const char *cc, const struct texts *paths)
 	for (int i = 0; i < paths->nr; i++)
 		p[i] = (struct place){ .in = HALVES_NOWHERE, .before = -1 };
 	if (!load_user(&o, cc))
-		err = take_places(&o, p, paths);
+		err = take_places(&o, cc, p, paths);
 	for (int i = 0; i < paths->nr; i++) {
 		if (p[i].before >= 0)
 			close(p[i].before);
