@@ -5,7 +5,6 @@
  *
  * A controller includes this below its struct_ops hooks, for it defines the program. It has
  *     PROGRAM          the program's name
- *     pure_ack()       is this packet a pure ACK? And its TCP header
  *     must_pass()      why must this ACK pass?
  *     ON_PASS(w)       what an ACK that passes does to struct wire; a macro, so that its counters keep their order
  *     COUNTER(acks_sent), COUNTER(acks_suppressed)
@@ -21,25 +20,6 @@
 #define THINNING_BPF_H
 
 #include "wire.bpf.h"
-
-/*
- * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below
- * the ACK (RFC 2883). The kernel writes SACK first, or behind the timestamps.
- */
-static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
-{
-	u32 header = (h->offset >> 4) * 4, at = skb->len - header + sizeof(*h);
-	u8 kind;
-	__be32 left;
-
-	for (int i = 0; i < 2; i++, at += 12) {
-		if (bpf_skb_load_bytes(skb, at + 2, &kind, 1))
-			return false;
-		if (kind == TCPOPT_SACK && !bpf_skb_load_bytes(skb, at + 4, &left, sizeof(left)))
-			return before(bpf_ntohl(left), ack);
-	}
-	return false;
-}
 
 SEC("cgroup_skb/egress")
 int PROGRAM(struct __sk_buff *skb)

@@ -15,24 +15,14 @@
 #ifndef WIRE_BPF_H
 #define WIRE_BPF_H
 
-#include "kernel.bpf.h"
-
-#include <bpf/bpf_endian.h>
+#include "packet.bpf.h"
 
 enum {
 	WRITE = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG,
 	PARSE = BPF_SOCK_OPS_PARSE_UNKNOWN_HDR_OPT_CB_FLAG,
-	IPPROTO_TCP_ = 6,
 	TCP_CONGESTION_ = 13,
 	TCP_SAVE_SYN_ = 27,
-	TCPOPT_SACK = 5,
 	ENOSPC = 28,
-	FIN = 1,
-	SYN = 2,
-	RST = 4,
-	ACK = 16,
-	ECE = 64,
-	CE = 3,
 };
 
 #define OPTION_KIND 253 /* experimental options (RFC 6994): a 16-bit ExID follows the length */
@@ -44,16 +34,6 @@ struct hello_option {
 };
 
 #define HELLO { OPTION_KIND, sizeof(struct hello_option), HELLO_EXID }
-
-#define HEADERS_MAX (40 + 60) /* longest IP and TCP headers without extensions */
-
-struct tcp_header {
-	__be16 source, dest;
-	__be32 seq, ack;
-	u8 offset, flags; /* header length in words << 4 */
-	__be16 window;
-	u16 check, urgent;
-};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);

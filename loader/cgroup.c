@@ -66,3 +66,15 @@ int cgroup_open_root_anyhow(char path[PATH_MAX])
 		fd = open_mounted(path, "/proc/1/mounts", "/proc/1/root");
 	return fd == -EACCES ? -ENOENT : fd;
 }
+
+static bool is_in(const char *path, const char *above)
+{
+	size_t n = strlen(above);
+
+	return !strncmp(path, above, n) && (!path[n] || path[n] == '/' || !strcmp(above, "/"));
+}
+
+bool cgroup_is_near(const char *one, const char *other)
+{
+	return is_in(one, other) || is_in(other, one);
+}

@@ -16,4 +16,7 @@ int cgroup_open_root(char path[PATH_MAX]);
 /* Where it is hidden from us (`ip netns exec` does that), we still see it through the first process, if we may. */
 int cgroup_open_root_anyhow(char path[PATH_MAX]);
 
+/* Is one of the two in the other, or the same? */
+bool cgroup_is_near(const char *one, const char *other);
+
 #endif

@@ -12,6 +12,8 @@
 /* From the folder of asymcc; not a place of its own, so that the binary may be moved with it. */
 #define INSTALLED "../lib/asymcc"
 
+#define THIN "thin" /* the object of `asymcc thin`, and the name that its programs have as their owner's */
+
 struct object {
 	struct bpf_object *bpf;
 	const struct btf *btf;

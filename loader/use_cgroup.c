@@ -8,17 +8,10 @@
 
 #include <bpf/bpf.h>
 
+#include "cgroup.h"
 #include "halves.h"
 #include "registry.h"
 #include "use.h"
-
-/* Is `path` in the cgroup `above`, or that itself? */
-static bool is_in(const char *path, const char *above)
-{
-	size_t n = strlen(above);
-
-	return !strncmp(path, above, n) && (!path[n] || path[n] == '/' || !strcmp(above, "/"));
-}
 
 /* Is another controller used above or below, and by whom? */
 static int refuse_nested(const struct attachments *all, const char *path)
@@ -26,7 +19,7 @@ static int refuse_nested(const struct attachments *all, const char *path)
 	for (int i = 0; i < all->nr; i++) {
 		const struct attached *a = &all->at[i];
 
-		if (*a->used && strcmp(a->cgroup, path) && (is_in(a->cgroup, path) || is_in(path, a->cgroup)))
+		if (*a->used && strcmp(a->cgroup, path) && cgroup_is_near(a->cgroup, path))
 			return fail(
 				"--cgroup %s: %s uses %s already, and of two the upper one would win: `asymcc unuse %s "
 				"--cgroup %s` first",

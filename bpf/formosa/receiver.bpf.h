@@ -100,24 +100,6 @@ void BPF_PROG(formosa_in_ack_event, struct sock *sk, u32 flags)
 
 #define SILENCE_NS 500000000ULL    /* an ACK passes after this or 2 RTTs without one */
 
-/* TCP header of a pure ACK, or false. */
-static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
-{
-	u8 ip[10];
-	u32 at;
-
-	if (skb->len > HEADERS_MAX || bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
-		return false;
-	if (ip[0] >> 4 == 4 && ip[9] == IPPROTO_TCP_)
-		at = (ip[0] & 15) * 4;
-	else if (ip[0] >> 4 == 6 && ip[6] == IPPROTO_TCP_)
-		at = 40;
-	else
-		return false;
-	return !bpf_skb_load_bytes(skb, at, h, sizeof(*h)) && !(h->flags & (SYN | FIN | RST)) &&
-	       skb->len == at + (h->offset >> 4) * 4;
-}
-
 static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack, u32 right, u64 now)
 {
 	u64 silence = max(2000ULL * w->peer_srtt_us, SILENCE_NS);

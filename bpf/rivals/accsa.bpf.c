@@ -483,33 +483,6 @@ int accsa_sockops(struct bpf_sock_ops *ops)
 
 /* --- what passes by ------------------------------------------------------------------------------ */
 
-/* Where the TCP header begins of a segment without payload; with it and the ECN bits. 0: it is none. */
-static inline u32 bare_segment(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
-{
-	u8 ip[10];
-	u32 at;
-
-	if (skb->len > HEADERS_MAX || bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
-		return 0;
-	if (ip[0] >> 4 == 4 && ip[9] == IPPROTO_TCP_) {
-		at = (ip[0] & 15) * 4;
-		*ecn = ip[1] & CE;
-	} else if (ip[0] >> 4 == 6 && ip[6] == IPPROTO_TCP_) {
-		at = 40;
-		*ecn = ip[1] >> 4 & CE;
-	} else {
-		return 0;
-	}
-	return !bpf_skb_load_bytes(skb, at, h, sizeof(*h)) && skb->len == at + (h->offset >> 4) * 4 ? at : 0;
-}
-
-static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
-{
-	u8 ecn;
-
-	return bare_segment(skb, h, &ecn) && !(h->flags & (SYN | FIN | RST));
-}
-
 /* Is the hello among the options of this SYN? It stands at a multiple of four, as Linux writes it. */
 static inline bool hello_in(struct __sk_buff *skb, const struct tcp_header *h, u32 at)
 {

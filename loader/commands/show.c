@@ -126,8 +126,10 @@ static void show_head(const char *object, const struct registered *reg)
 		printf(", \"object\": ");
 		json_string(object);
 		printf(", \"registered\": %s, \"map_id\": ", reg ? "true" : "false");
-		printf(reg ? "%u" : "null", reg ? reg->map_id : 0);
+		printf(reg && reg->map_id ? "%u" : "null", reg ? reg->map_id : 0);
 		printf(", \"unloading\": %s", reg && reg->unloading ? "true" : "false");
+	} else if (reg && !reg->map_id) {
+		printf("%s: drops ACKs that senders do not need\n", args.name);
 	} else if (reg) {
 		printf("%s: %s as struct_ops map %u, from object %s\n", args.name,
 		       reg->unloading ? "unloading, kept by its users," : "registered", reg->map_id, object);
@@ -211,6 +213,11 @@ static int show_registered(const struct registered *reg, const struct object *o,
 	return err;
 }
 
+static int open_built(struct object *o)
+{
+	return strcmp(args.name, THIN) ? object_open_controller(o, args.name, NULL) : object_open(o, THIN, NULL);
+}
+
 static int show_built(const struct object *o, struct attachments *all)
 {
 	struct vars none = {};
@@ -224,6 +231,19 @@ static int show_built(const struct object *o, struct attachments *all)
 	return show_programs(0) || show_state(o->btf) ? -1 : 0;
 }
 
+/* `asymcc thin`, which registers nothing; NULL: no ACKs are thinned. */
+static const struct registered *find_thin(struct attachments *all)
+{
+	static struct registered thin = { .name = THIN, .object = THIN };
+
+	if (strcmp(args.name, THIN))
+		return NULL;
+	attachments_keep(all, THIN);
+	if (all->nr)
+		thin.btf_id = all->at[0].btf_id;
+	return all->nr ? &thin : NULL;
+}
+
 static int show(void)
 {
 	const struct registered *reg = NULL;
@@ -234,10 +254,12 @@ static int show(void)
 
 	if (!err)
 		reg = registry_find(&r, args.name);
+	if (!err && !reg)
+		reg = find_thin(&all);
 	if (reg)
 		err = show_registered(reg, object_open_if_built(&o, reg->object) ? &o : NULL, &all);
 	else if (!err)
-		err = object_open_controller(&o, args.name, NULL) ? -1 : show_built(&o, &all);
+		err = open_built(&o) ? -1 : show_built(&o, &all);
 	object_close(&o);
 	attachments_free(&all);
 	registry_free(&r);

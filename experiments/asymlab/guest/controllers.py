@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
 
-from .job import Command, Controller, Job
+from .job import Command, Controller, Job, Parameters
 from .system import Failure, sh
 
 
@@ -101,6 +101,7 @@ class Controllers:
         self.cgroup, self.for_cgroup = cgroup, for_cgroup  # its path; names of those that have programs for it
         self.record = record
         self.loaded: list[str] = []
+        self.thins = False
 
     def load(self, controllers: list[Controller]) -> None:
         for c in controllers:
@@ -110,6 +111,12 @@ class Controllers:
                 self.loaded.append(c.name)
             else:
                 self._set_module(c)
+
+    def thin(self, parameters: Parameters) -> None:
+        """ACKs of the run's own cgroup, until `close`."""
+        sets = [x for k, v in sorted(parameters.items()) for x in ("--set", f"{k}={v}")]
+        self._asymcc("thin", "--cgroup", str(self.cgroup), *sets)
+        self.thins = True
 
     def _set_module(self, c: Controller) -> None:
         for key, value in c.set.items():
@@ -147,8 +154,14 @@ class Controllers:
             self._asymcc(change.command, c.name, "--cgroup", str(self.cgroup))
 
     def show(self) -> dict[str, dict]:
-        return {name: json.loads(self._asymcc("show", name, "--json")) for name in self.loaded}
+        return {name: self.shown(name) for name in self.loaded}
+
+    def shown(self, name: str) -> dict:
+        return json.loads(self._asymcc("show", name, "--json"))
 
     def close(self) -> None:
+        if self.thins:
+            sh("asymcc", "thin", "--off", "--cgroup", str(self.cgroup))
+            self.thins = False
         while self.loaded:  # the namespaces that give them to connections go after them
             sh("asymcc", "unload", "--force", self.loaded.pop())

@@ -275,6 +275,7 @@ class Job:
     payload_share: float  # payload over IP bytes of a full data packet
     rewrites: list[Rewrite] = field(default_factory=list)
     verify: bool = False  # receivers compare what arrives
+    thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
 
     @property
     def ends(self) -> list[End]:

@@ -51,6 +51,8 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         controllers = Controllers(objects, cgroup, for_cgroup, record)
         cleanup.callback(controllers.close)
         controllers.load(job.controllers)
+        if job.thin is not None:
+            controllers.thin(job.thin)
         if audit:
             audit.look()
         reached("controllers loaded")
@@ -82,7 +84,7 @@ def _cgroup(job: Job, objects: str, name: str, cleanup: contextlib.ExitStack) ->
     """The path of the run's own cgroup, if a controller or a command needs one; and the controllers that do."""
     for_cgroup = in_cgroup(job, objects)
     used = any(isinstance(change, Command) and change.command in ("use", "unuse") for change in job.changes)
-    if not for_cgroup and not used:
+    if not for_cgroup and not used and job.thin is None:
         return None, []
     cgroup = Cgroup(name)
     cleanup.callback(cgroup.close)
@@ -230,6 +232,8 @@ def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
         "controllers": running.controllers.show(),
         "traced": traced,
     }
+    if running.job.thin is not None:
+        result["thin"] = running.controllers.shown("thin")
     if running.job.verify:
         result["verified"] = {number: tally.told() for number, tally in sorted(running.traffic.tallies.items())}
     return result

@@ -376,6 +376,9 @@ class Scenario(Model):
     controllers: dict[Name, dict[Name, Value]] = Field(
         {}, description="Parameters of each controller, by its name: `[controllers.NAME]`."
     )
+    thin: dict[Name, Value] | None = Field(
+        None, description="The receivers thin their ACKs, as `asymcc thin` does, with these parameters."
+    )
     flows: list[Flow] = Field(min_length=1, max_length=groups.FLOWS_MAX, description="The TCP flows.")
     background: list[Background] = Field([], max_length=groups.LOADS_MAX, description="UDP beside the flows.")
     changes: list[Change] = Field([], description="What happens while flows run.")

@@ -471,6 +471,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1) -> job.Job:
         payload_share=1 - header_bytes(s) / s.path.mtu,
         rewrites=built.hops.rewrites,
         verify=s.run.verify,
+        thin=None if s.thin is None else {"thins": 1} | s.thin,
     )
 
 
@@ -484,4 +485,6 @@ def job_objects(compiled: dict) -> list[Path]:
     names = {c["object"] for c in compiled["controllers"] if c["object"]} | {
         "use" for c in compiled["changes"] if c.get("command") == "use"
     }
+    if compiled.get("thin") is not None:
+        names.add("thin")
     return [BUILD / f"{name}.bpf.o" for name in sorted(names)]

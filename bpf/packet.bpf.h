@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* TCP in a packet that a cgroup_skb program sees: from the IP header on. */
+#ifndef PACKET_BPF_H
+#define PACKET_BPF_H
+
+#include "kernel.bpf.h"
+
+#include <bpf/bpf_endian.h>
+
+enum {
+	IPPROTO_TCP_ = 6,
+	TCPOPT_SACK = 5,
+	FIN = 1,
+	SYN = 2,
+	RST = 4,
+	PSH = 8,
+	ACK = 16,
+	ECE = 64,
+	CE = 3,
+};
+
+#define HEADERS_MAX (40 + 60) /* longest IP and TCP headers without extensions */
+
+struct tcp_header {
+	__be16 source, dest;
+	__be32 seq, ack;
+	u8 offset, flags; /* header length in words << 4 */
+	__be16 window;
+	u16 check, urgent;
+};
+
+/* Where the TCP header begins, which is read, too; 0: there is none, or the IP header has extensions. */
+static inline u32 tcp_header_at(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
+{
+	u8 ip[10];
+	u32 at;
+
+	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
+		return 0;
+	if (ip[0] >> 4 == 4 && ip[9] == IPPROTO_TCP_) {
+		at = (ip[0] & 15) * 4;
+		*ecn = ip[1] & CE;
+	} else if (ip[0] >> 4 == 6 && ip[6] == IPPROTO_TCP_) {
+		at = 40;
+		*ecn = ip[1] >> 4 & CE;
+	} else {
+		return 0;
+	}
+	return bpf_skb_load_bytes(skb, at, h, sizeof(*h)) ? 0 : at;
+}
+
+/* The same of a segment without data. */
+static inline u32 bare_segment(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
+{
+	u32 at = skb->len > HEADERS_MAX ? 0 : tcp_header_at(skb, h, ecn);
+
+	return at && skb->len == at + (h->offset >> 4) * 4 ? at : 0;
+}
+
+/* The TCP header of a pure ACK, or false. */
+static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
+{
+	u8 ecn;
+
+	return bare_segment(skb, h, &ecn) && !(h->flags & (SYN | FIN | RST));
+}
+
+/*
+ * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below
+ * the ACK (RFC 2883). The kernel writes SACK first, or behind the timestamps.
+ */
+static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
+{
+	u32 header = (h->offset >> 4) * 4, at = skb->len - header + sizeof(*h);
+	u8 kind;
+	__be32 left;
+
+	for (int i = 0; i < 2; i++, at += 12) {
+		if (bpf_skb_load_bytes(skb, at + 2, &kind, 1))
+			return false;
+		if (kind == TCPOPT_SACK && !bpf_skb_load_bytes(skb, at + 4, &left, sizeof(left)))
+			return before(bpf_ntohl(left), ack);
+	}
+	return false;
+}
+
+#endif

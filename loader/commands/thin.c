@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* ACK thinning for any sender: thin.bpf.c in a cgroup of the receiver's. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cgroup.h"
+#include "command.h"
+#include "halves.h"
+#include "registry.h"
+#include "state.h"
+
+static struct {
+	struct texts cgroups, set;
+	bool off;
+	long reverse, packets;      /* -1: not given */
+} args = { .reverse = -1, .packets = -1 };
+
+/* Is it ours, and not of a controller that somebody called by our name? */
+static bool is_thin(const struct attached *a)
+{
+	return !strcmp(a->owner, THIN) && !strncmp(a->name, THIN "_", sizeof(THIN));
+}
+
+/* Ours, those in `cgroup` or all. */
+static void keep_thin(struct attachments *all, const char *cgroup)
+{
+	int nr = 0;
+
+	for (int i = 0; i < all->nr; i++)
+		if (is_thin(&all->at[i]) && (!cgroup || !strcmp(all->at[i].cgroup, cgroup)))
+			all->at[nr++] = all->at[i];
+		else
+			free(all->at[i].cgroup);
+	all->nr = nr;
+}
+
+/* The values that the options give, as `--set` would. */
+static int collect(struct texts *set)
+{
+	static char reverse[40], packets[40];
+
+	for (int i = 0; i < args.set.nr; i++)
+		if (texts_add(set, args.set.text[i]))
+			return -1;
+	snprintf(reverse, sizeof(reverse), "reverse_kbit=%ld", args.reverse);
+	snprintf(packets, sizeof(packets), "max_packets=%ld", args.packets);
+	if (args.reverse >= 0 && texts_add(set, reverse))
+		return -1;
+	return args.packets >= 0 ? texts_add(set, packets) : 0;
+}
+
+/* Other values for one that runs. */
+static int change(const struct attached *a, const struct texts *set)
+{
+	struct params p = {};
+	const struct var *v;
+	long long value;
+	int err = params_read(&p, a->btf_id);
+
+	for (int i = 0; i < set->nr && !err; i++) {
+		err = assignment_parse(&p.vars, THIN, "--set ", set->text[i], &v, &value);
+		if (!err)
+			var_set(v, p.data.bytes, value); /* all of its parameters are live */
+	}
+	if (!err && params_write(&p))
+		err = fail("cannot change the thinning in %s: %s", a->cgroup, strerror(errno));
+	params_free(&p);
+	return err;
+}
+
+static int attach(struct halves *h, struct object *o)
+{
+	int err = registry_load(o->bpf);
+
+	if (err == -EPERM && !object_verdict())
+		return fail("cannot thin: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
+	if (err)
+		return fail("cannot thin: %s: %s", registry_load_error(err), object_complaint());
+	return halves_attach(h, o);
+}
+
+static int start_in(struct halves *h, struct object *o, const struct texts *set)
+{
+	const struct attached *there = NULL;
+	struct attachments all;
+	int err = attachments_read(&all);
+
+	keep_thin(&all, NULL);
+	for (int i = 0; i < all.nr && !err; i++) {
+		const char *other = all.at[i].cgroup;
+
+		if (!strcmp(other, h->cgroup))
+			there = &all.at[i];
+		else if (cgroup_is_near(other, h->cgroup))
+			err = fail(
+				"--cgroup %s: ACKs are thinned in %s already, and two would drop what the other needs: "
+				"`asymcc thin --off --cgroup %s` first",
+				h->cgroup, other, other);
+	}
+	if (!err)
+		err = there ? change(there, set) : attach(h, o);
+	if (!err)
+		printf("ACKs of connections in %s are thinned%s\n", h->cgroup, there ? ", with other values" : "");
+	attachments_free(&all);
+	return err;
+}
+
+static int start(struct halves *h)
+{
+	struct object o = {};
+	struct texts set = {};
+	int err = object_open(&o, THIN, NULL);
+
+	if (!err) {
+		snprintf(o.ops_name, sizeof(o.ops_name), THIN); /* for messages */
+		err = collect(&set);
+	}
+	for (int i = 0; i < set.nr && !err; i++)
+		err = object_set(&o, set.text[i]);
+	if (!err && !halves_open(h, &o, args.cgroups.nr ? args.cgroups.text[0] : NULL))
+		err = start_in(h, &o, &set);
+	else
+		err = -1;
+	free(set.text);
+	object_close(&o);
+	return err;
+}
+
+/* Even one that cannot be detached drops no more. */
+static int stop(void)
+{
+	static const char *const no[] = { "thins=0" };
+	const struct texts off = { (const char **)no, 1 };
+	char path[PATH_MAX];
+	struct attachments all = {};
+	int err = args.cgroups.nr ? cgroup_path_parse(path, args.cgroups.text[0]) : 0;
+
+	if (err)
+		return fail("--cgroup %s: %s", args.cgroups.text[0], strerror(-err));
+	err = attachments_read(&all);
+	keep_thin(&all, args.cgroups.nr ? path : NULL);
+	if (!err && !all.nr)
+		err = fail("no ACKs are thinned%s%s", args.cgroups.nr ? " in " : "", args.cgroups.nr ? path : "");
+	for (int i = 0; i < all.nr && !err; i++)
+		err = change(&all.at[i], &off);
+	err = attachments_detach(&all) || err ? -1 : 0;
+	if (!err) {
+		printf("ACKs are no longer thinned in ");
+		attachments_print(&all, 0, NULL);
+		putchar('\n');
+	}
+	attachments_free(&all);
+	return err;
+}
+
+static int thin(void)
+{
+	struct halves h = HALVES_NOWHERE;
+	int err;
+
+	if (args.cgroups.nr > 1)
+		return fail("--cgroup %s: thin takes one cgroup", args.cgroups.text[1]);
+	if (args.off && (args.set.nr || args.reverse >= 0 || args.packets >= 0))
+		return fail("--off takes no values");
+	err = state_lock();
+	if (!err)
+		err = args.off ? stop() : start(&h);
+	state_unlock();
+	halves_close(&h);
+	return err;
+}
+
+static const struct opt opts[] = {
+	{ "cgroup", 'c', "PATH", "whose connections (else the root's: all)", .texts = &args.cgroups },
+	{ "reverse", 'r', "KBIT", "rate of the ACK direction, kbit/s: thin no more than it takes",
+	  .number = &args.reverse, .max = 10000000 },
+	{ "max", 'm', "N", "packets that an ACK covers at most", .number = &args.packets, .min = 2, .max = 256 },
+	{ "set", 's', "PARAM=VALUE", "change another parameter; repeatable", .texts = &args.set },
+	{ "off", 'o', NULL, "thin no more; without --cgroup nowhere", .flag = &args.off },
+	{}
+};
+
+const struct command cmd_thin = {
+	.name = "thin",
+	.opts = opts,
+	.objects = true,
+	.run = thin,
+	.summary = "send fewer ACKs to any sender, for a slow uplink",
+	.about =
+		"It works at the receiver of the data. The sender needs nothing, and may run any controller.\n"
+		"An ACK is dropped only where the sender needs none now: never one that reports a gap, a duplicate, a "
+		"mark or a small window, and never at a connection's first 64 kB, after a pause or at the end of a burst.\n"
+		"Again for the same cgroup, it changes the values while connections run.",
+};
