@@ -95,7 +95,7 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/asymcc $(B)/patient.so ## build the controllers and the loader; V=1 shows each command
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/thin.bpf.o $(B)/asymcc $(B)/patient.so ## build the controllers and the loader; V=1 shows each command
 
 vpath %.bpf.c bpf bpf/rivals loader
 

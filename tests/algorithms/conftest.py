@@ -3,7 +3,7 @@
 
 import pytest
 
-from host.driver import Driver, build
+from host.driver import HERE, Driver, build
 
 
 def running(name):
@@ -22,6 +22,14 @@ def fixture_of(name):
 
 formosa, fusion, taichung, accsa = (fixture_of(name) for name in ("formosa", "fusion", "taichung", "accsa"))
 nreno, vegas95, ctcp, areno = (fixture_of(name) for name in ("nreno", "vegas95", "ctcp", "areno"))
+
+
+@pytest.fixture(scope="session")
+def thin():
+    """`asymcc thin`, which is no controller."""
+    driver = Driver(build("thin", HERE / "thin.bpf.c"))
+    yield driver
+    assert driver.close() == 0, driver.process.stderr.read()
 
 
 @pytest.fixture(scope="session")

@@ -35,7 +35,7 @@ enum {
 	WORDS_PLAIN = 5,         /* header without options, in 4 bytes ... */
 	WORDS_STAMP = 8,         /* ... and with timestamps alone, as Linux writes them */
 	STAMP_WORD = 0x0101080a,
-	RTT_MAX_US = 1 << 25,    /* 33 s */
+	LONGEST_RTT_US = 1 << 25,    /* 33 s */
 	BACKLOG_MAX_NS = 1000000000,
 };
 
@@ -65,22 +65,6 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-#ifdef __bpf__
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-#endif
-
-/* What only a receiver looks at. */
-struct tcp_sock___receiver {
-	u64 bytes_received;
-	struct {
-		u32 rtt_us; /* << 3 */
-	} rcv_rtt_est;
-};
-
-#ifdef __bpf__
-#pragma clang attribute pop
-#endif
-
 /* When the ACKs that have passed are through at `reverse_kbit`. */
 u64 through_ns;
 
@@ -97,12 +81,11 @@ static inline u64 backlog_ns(u64 now)
  */
 static inline u64 rtt_of(const struct tcp_sock *tp)
 {
-	const struct tcp_sock___receiver *r = (const void *)tp;
-	u32 stamped = r->rcv_rtt_est.rtt_us >> 3, us = tp->srtt_us >> 3;
+	u32 stamped = tp->rcv_rtt_est.rtt_us >> 3, us = tp->srtt_us >> 3;
 
 	if (BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp) && stamped)
 		us = stamped;
-	return 1000 * min(us, RTT_MAX_US);
+	return 1000 * min(us, LONGEST_RTT_US);
 }
 
 /* --- what has come ---------------------------------------------------------------------------- */
@@ -254,7 +237,7 @@ int thin_egress(struct __sk_buff *skb)
 		return 1;
 	sk = bpf_sk_fullsock(sk);
 	tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
-	if (!tp || ((struct tcp_sock___receiver *)tp)->bytes_received < START_BYTES)
+	if (!tp || tp->bytes_received < START_BYTES)
 		return 1;
 	f = bpf_sk_storage_get(&flows, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)

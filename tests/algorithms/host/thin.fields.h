@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Members of thinning's `struct flow` that tests read. */
+STORED(rtt_bytes)
+STORED(thin_from)
+STORED(last_ack)
+STORED(passed_ack)
+STORED(halvings)
+STORED(push)
+STORED(pushed)

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymcc thin` on the host: which ACKs of a download pass, and which never may be dropped."""
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from host.driver import line
+from host.formosa import ACK, ECE, FIN, PSH, RST, SEG, SYN, ip_packet
+from host.streams import MS
+
+START = 64 * 1024
+RTT = 40 * MS
+STAMPS = b"\x01\x01\x08\x0a" + bytes(8)
+SACK = b"\x01\x01\x05\x0a" + bytes(8)
+
+
+class Download:
+    """Packets that come in order, and the kernel's ACK after each `every` of them."""
+
+    def __init__(self, driver, params=None, every=2, gap=200, version=4, rtt=RTT, window=1 << 24):
+        """`gap`: us from packet to packet; `window`: bytes that the receiver offers."""
+        self.driver, self.every, self.gap, self.version, self.window = driver, every, gap, version, window
+        self.now, self.next, self.unacked, self.stamped = MS, 1, 0, STAMPS
+        driver.start(params, app=0, now=MS, saw_tstamp=1)
+        driver.poke(rtt_us=rtt << 3, rcv_mss=SEG, rcv_nxt=1, rcv_wup=1, rcv_wnd=window)
+
+    def ack(self, number=None, flags=ACK, options=None, seq=None, **keys):
+        """The kernel sends one: does it pass?"""
+        self.unacked = 0
+        keys = {"rcv_wup": self.next, "rcv_wnd": self.window, "bytes_received": self.next - 1} | keys
+        packet = ip_packet(
+            number or self.next,
+            flags=flags,
+            options=self.stamped if options is None else options,
+            version=self.version,
+            **({} if seq is None else {"seq": seq}),
+        )
+        lines = [line("poke", now=self.now, rcv_nxt=self.next, **keys), line("egress", packet=packet)]
+        return bool(self.driver.batch(lines)[1]["pass"])
+
+    def come(self, packets, gap=None):
+        """Of each ACK: its number, and whether it passes."""
+        told = []
+        for _ in range(packets):
+            self.now += self.gap if gap is None else gap
+            self.next += SEG
+            self.unacked += 1
+            if self.unacked == self.every:
+                told.append((self.next, self.ack()))
+        return told
+
+    def steady(self):
+        """Past the start, and in a stretch where ACKs are dropped."""
+        self.come(2000)
+        while self.come(self.every)[0][1]:
+            pass
+        return self
+
+    @property
+    def flow(self):
+        return self.driver.state()["wire"]
+
+
+def push_until(end):
+    return ip_packet(1, flags=ACK | PSH, seq=end - 100, payload=bytes(100))
+
+
+def spacing(told):
+    passed = [number for number, passes in told if passes]
+    return [b - a for a, b in zip(passed, passed[1:], strict=False)]
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("options", [STAMPS, b""])
+def test_one_in_so_many_passes_after_the_start(thin, version, options):
+    d = Download(thin, version=version)
+    d.stamped = options
+    told = d.come(2000)
+    assert all(passes for number, passes in told if number < START)
+    # 200 packets come in an RTT: an ACK covers 12.5 of them, and the kernel sends one for two
+    assert set(spacing(told[-300:])) == {14 * SEG}
+
+
+def test_an_ack_covers_no_more_than_max_packets(thin):
+    assert set(spacing(Download(thin, gap=20).come(6000)[-600:])) == {16 * SEG}
+    assert set(spacing(Download(thin, {"max_packets": 8}, gap=20).come(6000)[-600:])) == {8 * SEG}
+
+
+def test_a_slow_flow_is_not_thinned(thin):
+    """Thirty packets in an RTT, and the kernel's fifteen ACKs."""
+    assert all(passes for _, passes in Download(thin, gap=RTT // 30).come(500))
+
+
+def test_silence_is_short(thin):
+    """A share of the RTT, or 20 ms."""
+    d = Download(thin, {"acks_per_rtt": 2}, gap=MS, rtt=1000 * MS)
+    told = d.come(3000)
+    assert set(spacing(told[-100:])) == {16 * SEG}
+    d = Download(thin, {"acks_per_rtt": 2, "max_packets": 256}, gap=MS, rtt=38 * MS)
+    assert max(spacing(d.come(400)[-100:])) <= 22 * SEG
+
+
+def test_without_an_rtt_nothing_is_dropped(thin):
+    assert all(passes for _, passes in Download(thin, rtt=0).come(1000))
+
+
+def test_off_at_once(thin):
+    d = Download(thin).steady()
+    thin.set(thins=0)
+    assert all(passes for _, passes in d.come(100))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"flags": ACK | ECE},
+        {"flags": ACK | FIN},
+        {"flags": ACK | RST},
+        {"flags": ACK | SYN},
+        {"options": SACK},
+        {"options": STAMPS + SACK},
+        {"options": bytes.fromhex("fd06f0a30000") + bytes(2)},
+        {"options": bytes(12)},
+        {"num_sacks": 1, "options": STAMPS + SACK},
+        {"seq": 0},  # a keepalive probe, before snd_una
+    ],
+)
+def test_what_has_news_passes(thin, keys):
+    d = Download(thin).steady()
+    d.now += d.gap
+    d.next += SEG
+    assert d.ack(**keys)
+
+
+def test_what_is_said_again_passes(thin):
+    """A keepalive is answered, a segment is refused, the window grows."""
+    d = Download(thin).steady()
+    assert d.ack()
+    d.steady()
+    d.window += SEG
+    assert d.ack()
+
+
+def test_a_stall_halves_what_an_ack_covers(thin):
+    """The sender sends what is here already: it waits for an ACK that was dropped."""
+    d = Download(thin).steady()
+    assert d.ack() and d.flow["halvings"] == 1
+    assert thin.state()["counters"]["stalls"] == 1
+    assert all(passes for _, passes in d.come(60))
+    d.come(400)
+    assert set(spacing(d.come(400))) == {8 * SEG}
+
+
+def test_a_pause_starts_anew(thin):
+    d = Download(thin).steady()
+    assert d.come(2, gap=RTT)[0][1]
+    assert all(passes for number, passes in d.come(60))
+
+
+def test_the_end_of_a_burst_passes(thin):
+    d = Download(thin).steady()
+    d.next, end = d.next + SEG, d.next + SEG
+    thin.poke(rcv_nxt=end - SEG)
+    assert thin.ingress(packet=push_until(end))["pass"] == 1
+    assert d.ack()
+    assert not d.flow["push"]
+
+
+def test_a_forged_push_makes_acks_pass_for_a_window_at_most(thin):
+    d = Download(thin, window=100 * SEG).steady()
+    for end in (d.next + 101 * SEG, d.next - 2 * SEG):  # nowhere in the window
+        thin.ingress(packet=push_until(end))
+        assert not d.flow["push"]
+    thin.ingress(packet=push_until(d.next + 100 * SEG))
+    assert all(passes for _, passes in d.come(100))
+    d.come(200)
+    assert not all(passes for _, passes in d.come(100))
+
+
+def test_the_sender_knows_half_of_the_window(thin):
+    """Twenty packets are offered: no ACK that tells of ten more is dropped."""
+    d = Download(thin, {"max_packets": 256, "acks_per_rtt": 2}, gap=100, window=20 * SEG)
+    assert max(spacing(d.come(3000)[-300:])) <= 12 * SEG
+
+
+def test_a_reverse_rate_with_room_for_all(thin):
+    """Fifty packets in 10 ms, 25 ACKs of 52 bytes: 1.04 Mbit/s."""
+    assert all(passes for _, passes in Download(thin, {"reverse_kbit": 1100}).come(2000))
+
+
+def test_a_reverse_rate_takes_what_it_can(thin):
+    told = Download(thin, {"reverse_kbit": 100, "least_per_rtt": 1}).come(20_000)
+    sent = sum(passes for _, passes in told[-5000:])
+    assert 0.9 < sent * 52 * 8 / (5000 * 2 * 200e-6) / 100e3 <= 1.01
+
+
+def test_a_reverse_rate_too_small_leaves_the_least(thin):
+    told = Download(thin, {"reverse_kbit": 1, "least_per_rtt": 2}).come(4000)
+    assert set(spacing(told[-1000:])) == {100 * SEG}
+
+
+def test_a_gap_is_told_of_thrice_where_the_reverse_rate_is_small(thin):
+    d = Download(thin, {"reverse_kbit": 100}).steady()
+    block = struct.pack(">II", d.next + SEG, d.next + 2 * SEG)
+    gap = {"num_sacks": 1, "options": STAMPS + SACK[:4] + block}
+    told = [d.ack(number=d.next, **gap) for _ in range(20)]
+    assert told[:3] == [True] * 3 and not any(told[3:])
+    assert d.ack(number=d.next, **gap | {"num_sacks": 2})
+    assert d.ack(number=d.next, **gap | {"options": STAMPS + SACK})  # a duplicate came
+    d = Download(thin).steady()
+    assert all(d.ack(number=d.next, **gap) for _ in range(20))
+
+
+def test_what_is_no_download_is_left_alone(thin):
+    d = Download(thin)
+    for packet in (b"", bytes(40), ip_packet(1)[:9] + b"\x11" + ip_packet(1)[10:]):
+        assert thin.egress(packet=packet)["pass"] == 1
+        assert thin.ingress(packet=packet)["pass"] == 1
+    d.steady()
+    assert thin.egress(packet=ip_packet(d.next + SEG), owned=0)["pass"] == 1
+    thin.poke(fails=1, exists=0)
+    assert d.come(2)[0][1]
+
+
+@settings(max_examples=300)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(1, 400), st.sampled_from([1, 20, 200, MS, 30 * MS, 3000 * MS])), min_size=1, max_size=12
+    ),
+    params=st.fixed_dictionaries(
+        {},
+        optional={
+            "reverse_kbit": st.sampled_from([0, 1, 100, 10_000_000]),
+            "max_packets": st.integers(2, 256),
+            "acks_per_rtt": st.integers(2, 1000),
+            "least_per_rtt": st.integers(1, 1000),
+        },
+    ),
+    rtt=st.sampled_from([0, 1, 100, RTT, 2**28]),
+    first=st.sampled_from([1, 2**32 - 100 * SEG]),
+)
+def test_nothing_is_covered_beyond_the_bounds(thin, steps, params, rtt, first):
+    """However data comes, an ACK covers at most its share: of max_packets, or of what came in an RTT."""
+    d = Download(thin, params, rtt=rtt)
+    for packets, gap in steps:
+        told = d.come(packets, gap)
+        for covered in spacing(told) if not params.get("reverse_kbit") else []:
+            assert covered <= max(params.get("max_packets", 16) + 1, 2) * SEG
