@@ -106,6 +106,7 @@ static void print_rows(const struct seen *s)
 	void (*row)(const struct seen *, const char *, const char *, const struct registered *) =
 		args.json ? json_row : text_row;
 	const char *sep = "\n  ";
+	int thin = 0;
 
 	if (args.json)
 		printf("[");
@@ -124,6 +125,11 @@ static void print_rows(const struct seen *s)
 			fputs(sep, stdout);
 		row(s, reg->name, reg->object, reg);
 		sep = ",\n  ";
+	}
+	if (attachments_cgroup(&s->all, 0, THIN, &thin)) {
+		if (args.json)
+			fputs(sep, stdout);
+		row(s, THIN, THIN, NULL);
 	}
 	if (args.json)
 		printf("\n]\n");
