@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""`asymcc thin` on this machine's own kernel: every byte arrives from stock senders, with fewer ACKs; and its command."""
+"""`asymcc thin` on this machine's own kernel: every byte of stock senders arrives, with fewer ACKs; and its command."""
 
 from __future__ import annotations
 

@@ -471,7 +471,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1) -> job.Job:
         payload_share=1 - header_bytes(s) / s.path.mtu,
         rewrites=built.hops.rewrites,
         verify=s.run.verify,
-        thin=None if s.thin is None else {"thins": 1} | s.thin,
+        thin=None if s.thin is None else {"thins": 1, **s.thin},
     )
 
 

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""ACK thinning at the receiver (`asymcc thin`): no paper claims anything of it. The claims are ours."""
+
+from asymlab.report import papers
+
+TITLE = "ACK thinning for any sender"
+SUBJECT = "A receiver that drops ACKs which the sender does not need: stock senders over a slow uplink."
+OURS = "ours"
+
+fast = papers.module("fast", "claims")
+
+UPLINKS = {"200kbit": "a quarter of the rate that its ACKs need", "2mbit": "twice that rate"}
+NO_SLOWER = 0.98
+
+
+def goodput(run) -> float:
+    return run.metrics["goodput_bps"] / 1e6
+
+
+def over_without(results, id: str, **point):
+    """The thinned runs, and a measure: goodput over that of the same run without thinning."""
+    without = {r.record["seed"]: goodput(r) for r in results.valid(id, thin__thins=0, **point)}
+    thinned = [r for r in results.all(id, thin__thins=1, **point) if r.record["seed"] in without]
+    return thinned, lambda r: goodput(r) / max(without[r.record["seed"]], 1e-9)
+
+
+def claims(results):
+    verdicts = [*of_fast(results), *slow_path(results), *uplinks(results)]
+    return [v for v in verdicts if v.runs]
+
+
+def of_fast(results):
+    def throughput(run) -> float:
+        return run.metrics["throughput_bps"] / 1e6
+
+    verdicts = [
+        results.judge(
+            "TH-1",
+            OURS,
+            "FAST at k_f = 4: throughput >= 95 Mbit/s where Theorem 1 has 25",
+            None,
+            results.all("TH-KF", path__reverse__rate="1mbit"),
+            throughput,
+            at_least=95,
+        )
+    ]
+    for rate in fast.RATES:
+        k = fast.k_f(fast.mbit(rate))
+        bound = fast.theorem1(k) / 1e6
+        verdicts.append(
+            results.judge(
+                f"TH-1 {rate}",
+                OURS,
+                f"FAST at k_f = {k:.3g}: throughput >= Theorem 1's {bound:.3g} Mbit/s, less 2 %",
+                None,
+                results.all("TH-KF", path__reverse__rate=rate),
+                throughput,
+                at_least=NO_SLOWER * bound,
+            )
+        )
+    return verdicts
+
+
+def slow_path(results):
+    verdicts = []
+    for controller in ("cubic", "bbr", "vegas", "reno", "taichung", "fusion"):
+        runs, ratio = over_without(results, "TH-SLOW", flows__controller=controller)
+        verdicts += [
+            results.judge(
+                f"TH-2a {controller}",
+                OURS,
+                f"r = 20: {controller} has >= 3.5 of 10 Mbit/s with thinning",
+                None,
+                runs,
+                goodput,
+                at_least=3.5,
+            ),
+            results.judge(
+                f"TH-2b {controller}",
+                OURS,
+                f"r = 20: {controller} has no less with thinning than without: ratio >= {NO_SLOWER}",
+                None,
+                runs,
+                ratio,
+                at_least=NO_SLOWER,
+            ),
+        ]
+    return verdicts
+
+
+def uplinks(results):
+    verdicts = []
+    for rate, what in UPLINKS.items():
+        for controller in ("cubic", "reno", "bbr", "vegas"):
+            runs, ratio = over_without(results, "TH-UP", path__reverse__rate=rate, flows__controller=controller)
+            verdicts.append(
+                results.judge(
+                    f"TH-3 {controller} {rate}",
+                    OURS,
+                    f"the uplink has {what}: {controller} has no less with thinning: ratio >= {NO_SLOWER}",
+                    None,
+                    runs,
+                    ratio,
+                    at_least=NO_SLOWER,
+                )
+            )
+    return verdicts
