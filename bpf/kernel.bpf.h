@@ -101,9 +101,6 @@ struct tcp_sock {
 	u32 data_segs_out;    /* segments with payload sent so far */
 	u32 srtt_us;          /* smoothed RTT, us << 3 */
 	u64 bytes_received;   /* in order, so far */
-	struct {
-		u32 rtt_us;   /* as a receiver measures it, us << 3; 0: not yet */
-	} rcv_rtt_est;
 	u64 tcp_mstamp;       /* clock of the packet being processed, us */
 	u8 is_cwnd_limited:1; /* the last flight filled cwnd */
 	u8 tcp_usec_ts:1;     /* timestamps in us, not ms: has_usec_timestamps() */

@@ -40,9 +40,12 @@ enum {
 };
 
 struct flow {
+	u64 rtt_ns;       /* smoothed; 0: no sample yet */
+	u64 stamp_ns;     /* when the ACK that is timed left; 0: none is */
 	u64 epoch_ns;     /* since then the bytes of an RTT are counted ... */
 	u64 came_ns;      /* the last ACK of new data that the kernel sent */
 	u64 passed_ns;    /* of the last that passed */
+	u32 stamp;        /* the timestamp in it */
 	u32 epoch_ack;    /* ... from this one on */
 	u32 rtt_bytes;    /* that came in the last RTT; 0: not known yet */
 	u32 thin_from;    /* below this number each ACK passes */
@@ -50,7 +53,7 @@ struct flow {
 	u32 last_right;   /* ... and the right edge of its window */
 	u32 passed_ack;   /* the same of the last that passed */
 	u32 passed_right;
-	u32 pushed;       /* end of the last segment with PSH */
+	u32 pushed;       /* end of the last segment with PSH that was not full */
 	u16 flags;        /* of the last that passed */
 	u8 push;          /* is `pushed` waited for? */
 	u8 halvings;      /* of the bytes that an ACK covers, after stalls */
@@ -76,30 +79,59 @@ static inline u64 backlog_ns(u64 now)
 }
 
 /*
- * The kernel measures it at the receiver by timestamps. Without them only the handshake's is sure: a least one, so that an ACK covers
- * no more than its share of the sender's window.
+ * Timestamps tell it; without them the handshake's RTT stands. Both are no longer than the sender's window takes, so that an ACK
+ * covers no more than its share of that.
  */
-static inline u64 rtt_of(const struct tcp_sock *tp)
+static inline u64 rtt_of(const struct flow *f, const struct tcp_sock *tp)
 {
-	u32 stamped = tp->rcv_rtt_est.rtt_us >> 3, us = tp->srtt_us >> 3;
+	return f->rtt_ns ? f->rtt_ns : 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
+}
 
-	if (BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp) && stamped)
-		us = stamped;
-	return 1000 * min(us, LONGEST_RTT_US);
+/* TSval and TSecr of a header whose options are timestamps alone, as Linux writes them. */
+static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_header *h, __be32 stamps[3])
+{
+	return h->offset >> 4 == WORDS_STAMP && !bpf_skb_load_bytes(skb, at + sizeof(*h), stamps, 12) &&
+	       stamps[0] == bpf_htonl(STAMP_WORD);
 }
 
 /* --- what has come ---------------------------------------------------------------------------- */
 
-/* A burst often ends with PSH. Who forges one has more ACKs pass, for a window at most. */
+/* The first data that answers the ACK which is timed. Who forges an answer has us take the RTT for shorter, and drop less. */
+static inline void sample_rtt(struct flow *f, u32 tsecr, u64 now)
+{
+	u64 rtt = min(now - f->stamp_ns, 1000ULL * LONGEST_RTT_US);
+
+	if (!f->stamp_ns || before(tsecr, f->stamp))
+		return;
+	f->rtt_ns = f->rtt_ns ? (3 * f->rtt_ns + rtt) / 4 : rtt;
+	f->stamp_ns = 0;
+}
+
+/*
+ * The end of what the application sends now: a last segment that is not full. Linux ends each burst of TSO with PSH, so that PSH
+ * alone tells nothing. Who forges one has more ACKs pass, for a window at most.
+ */
+static inline void note_push(struct flow *f, const struct tcp_sock *tp, u32 seq, u32 payload)
+{
+	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss, end = seq + payload;
+
+	if (!mss || !(payload % mss) || before(end, tp->rcv_nxt) || end - tp->rcv_nxt > tp->rcv_wnd)
+		return;
+	if (!f->push || before(f->pushed, end))
+		f->pushed = end;
+	f->push = true;
+}
+
 SEC("cgroup_skb/ingress")
 int thin_ingress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
 	struct tcp_header h;
 	struct tcp_sock *tp;
+	__be32 stamps[3];
 	struct flow *f;
-	u32 at, end;
 	u8 ecn;
+	u32 at;
 
 	sk = sk ? bpf_sk_fullsock(sk) : NULL;
 	f = sk ? bpf_sk_storage_get(&flows, sk, NULL, 0) : NULL;
@@ -107,14 +139,12 @@ int thin_ingress(struct __sk_buff *skb)
 		return 1;
 	at = tcp_header_at(skb, &h, &ecn);
 	tp = bpf_skc_to_tcp_sock(sk);
-	if (!at || !tp || !(h.flags & PSH))
+	if (!at || !tp)
 		return 1;
-	end = bpf_ntohl(h.seq) + skb->len - at - (h.offset >> 4) * 4;
-	if (before(end, tp->rcv_nxt) || end - tp->rcv_nxt > tp->rcv_wnd)
-		return 1;
-	if (!f->push || before(f->pushed, end))
-		f->pushed = end;
-	f->push = true;
+	if (timestamps(skb, at, &h, stamps))
+		sample_rtt(f, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
+	if (h.flags & PSH)
+		note_push(f, tp, bpf_ntohl(h.seq), skb->len - at - (h.offset >> 4) * 4);
 	return 1;
 }
 
@@ -136,18 +166,6 @@ static inline void measure(struct flow *f, u32 ack, u64 rtt_ns, u64 now)
 }
 
 /* --- which ACKs pass ---------------------------------------------------------------------------- */
-
-/* Timestamps alone, or nothing: SACK, AccECN, MPTCP, a controller's own option are news. */
-static inline bool is_plain(struct __sk_buff *skb, const struct tcp_header *h)
-{
-	u32 words = h->offset >> 4;
-	__be32 first;
-
-	if (words == WORDS_PLAIN)
-		return true;
-	return words == WORDS_STAMP && !bpf_skb_load_bytes(skb, skb->len - 12, &first, sizeof(first)) &&
-	       first == bpf_htonl(STAMP_WORD);
-}
 
 /*
  * A gap: each ACK reports all that lies beyond it, or its last three blocks. Where the reverse rate is known to be small, the first
@@ -229,8 +247,9 @@ int thin_egress(struct __sk_buff *skb)
 	struct tcp_sock *tp;
 	struct flow *f;
 	u32 ack, right;
+	bool pass, stamped, plain;
+	__be32 stamps[3];
 	u64 rtt_ns, now;
-	bool pass;
 	u16 flags;
 
 	if (!thins || !sk || !pure_ack(skb, &h))
@@ -243,7 +262,9 @@ int thin_egress(struct __sk_buff *skb)
 	if (!f)
 		return 1;
 	now = bpf_ktime_get_ns();
-	rtt_ns = rtt_of(tp);
+	rtt_ns = rtt_of(f, tp);
+	stamped = timestamps(skb, skb->len - 4 * WORDS_STAMP, &h, stamps);
+	plain = stamped || h.offset >> 4 == WORDS_PLAIN; /* SACK, AccECN, MPTCP, a controller's own option are news */
 	ack = bpf_ntohl(h.ack);
 	right = tp->rcv_wup + tp->rcv_wnd;
 	flags = (h.offset & 15) << 8 | h.flags; /* AccECN has one more bit */
@@ -261,7 +282,7 @@ int thin_egress(struct __sk_buff *skb)
 	} else {
 		f->blocks = 0;
 		measure(f, ack, rtt_ns, now);
-		pass = !is_plain(skb, &h) || now - f->came_ns > rtt_ns / 2 || pass;
+		pass = !plain || now - f->came_ns > rtt_ns / 2 || pass;
 		f->came_ns = now;
 		pass = must_pass(f, tp, ack, right, rtt_ns, now) || pass;
 	}
@@ -277,5 +298,9 @@ int thin_egress(struct __sk_buff *skb)
 	f->passed_right = right;
 	f->passed_ns = now;
 	f->flags = flags;
+	if (stamped && !f->stamp_ns) {
+		f->stamp = bpf_ntohl(stamps[1]);
+		f->stamp_ns = now;
+	}
 	return 1;
 }

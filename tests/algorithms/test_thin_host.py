@@ -24,8 +24,8 @@ class Download:
         """`gap`: us from packet to packet; `window`: bytes that the receiver offers."""
         self.driver, self.every, self.gap, self.version, self.window = driver, every, gap, version, window
         self.now, self.next, self.unacked, self.stamped = MS, 1, 0, STAMPS
-        driver.start(params, app=0, now=MS, saw_tstamp=1)
-        driver.poke(rtt_us=rtt << 3, rcv_mss=SEG, rcv_nxt=1, rcv_wup=1, rcv_wnd=window)
+        driver.start(params, app=0, now=MS)
+        driver.poke(srtt_us=rtt << 3, rcv_mss=SEG, rcv_nxt=1, rcv_wup=1, rcv_wnd=window)
 
     def ack(self, number=None, flags=ACK, options=None, seq=None, **keys):
         """The kernel sends one: does it pass?"""
@@ -167,6 +167,25 @@ def test_the_end_of_a_burst_passes(thin):
     assert thin.ingress(packet=push_until(end))["pass"] == 1
     assert d.ack()
     assert not d.flow["push"]
+
+
+def test_a_burst_of_full_segments_is_no_end(thin):
+    """Linux ends each burst of TSO with PSH."""
+    d = Download(thin).steady()
+    thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
+    assert not d.flow["push"]
+
+
+def test_an_rtt_is_timed_by_timestamps(thin):
+    """An ACK with the time 1000, and the first data that answers it; what answers older ones tells nothing."""
+    d = Download(thin, rtt=10 * MS)
+    d.stamped = STAMPS[:4] + struct.pack(">II", 1000, 0)
+    d.come(2000)
+    for tsecr, passed in ((999, 0), (1000, 80 * MS)):
+        thin.poke(now=d.now + 80 * MS)
+        options = STAMPS[:4] + struct.pack(">II", 7, tsecr)
+        thin.ingress(packet=ip_packet(1, options=options, seq=d.next, payload=bytes(100)))
+        assert (d.flow["rtt_ns"] >= passed * 1000) and (not passed) == (d.flow["rtt_ns"] == 0)
 
 
 def test_a_forged_push_makes_acks_pass_for_a_window_at_most(thin):

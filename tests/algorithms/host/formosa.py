@@ -51,7 +51,7 @@ def ip_packet(ack, flags=ACK, options=b"", payload=b"", version=4, seq=1):
         + payload
     )
     if version == 4:
-        return bytes([0x45, 0, 0, 20 + len(tcp)]) + bytes(5) + b"\x06" + bytes(10) + tcp
+        return b"\x45\x00" + struct.pack(">H", 20 + len(tcp)) + bytes(5) + b"\x06" + bytes(10) + tcp
     return b"\x60" + bytes(3) + struct.pack(">HB", len(tcp), 6) + bytes(33) + tcp
 
 

@@ -218,7 +218,7 @@ static const struct entry members[] = {
 	MEMBER(k, stack_cwnd), MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
 	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
 	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq), MEMBER(sock.tp, snd_wnd),
-	MEMBER(sock.tp, bytes_received), MEMBER(sock.tp.rcv_rtt_est, rtt_us), MEMBER(sock.tp.rx_opt, num_sacks),
+	MEMBER(sock.tp, bytes_received), MEMBER(sock.tp.rx_opt, num_sacks),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),
 	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits), MEMBER(sock.tp, ecn_flags),
 	MEMBER(k, pacing_rate),
