@@ -33,7 +33,7 @@ struct command {
 };
 
 extern const struct command cmd_list, cmd_load, cmd_show, cmd_set, cmd_use, cmd_unuse, cmd_unload, cmd_thin, cmd_top,
-	cmd_trace, cmd_doctor, cmd_completion, cmd_manual;
+	cmd_metrics, cmd_trace, cmd_doctor, cmd_completion, cmd_manual;
 extern const struct command *const commands[]; /* NULL at the end */
 extern const struct opt common[];              /* of every command, or of most */
 

@@ -17,8 +17,8 @@
 #define EXIT_USAGE 2
 
 const struct command *const commands[] = {
-	&cmd_list, &cmd_load, &cmd_show,  &cmd_set,    &cmd_use,        &cmd_unuse,  &cmd_unload,
-	&cmd_thin, &cmd_top,  &cmd_trace, &cmd_doctor, &cmd_completion, &cmd_manual, NULL,
+	&cmd_list, &cmd_load,    &cmd_show,  &cmd_set,    &cmd_use,        &cmd_unuse,  &cmd_unload, &cmd_thin,
+	&cmd_top,  &cmd_metrics, &cmd_trace, &cmd_doctor, &cmd_completion, &cmd_manual, NULL,
 };
 
 static const char *objects;

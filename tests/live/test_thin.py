@@ -125,3 +125,16 @@ def test_refusals(argv, says, joined):
 
 def test_list_shows_where(thinned):
     assert listed("thin")["cgroups"] == [str(thinned)]
+
+
+def test_metrics(thinned, alias):
+    """A line for each counter of each load, which `show` has, too."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    said = asymcc("metrics")
+    assert said.startswith("# TYPE asymcc_events counter\n# HELP asymcc_events ") and said.endswith("\n# EOF\n")
+    for counter, value in values(name, "counters").items():
+        line = f'asymcc_events_total{{controller="{name}",object="fast",cgroup="",event="{counter}"}} {value}\n'
+        assert said.count(line) == 1
+    for counter in values("thin", "counters"):
+        assert f'{{controller="thin",object="thin",cgroup="{thinned}",event="{counter}"}} ' in said
