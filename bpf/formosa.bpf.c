@@ -47,6 +47,7 @@
  *  - A lost flag or ACK: packets carry a round number and the first of a new one is answered. So is
  *    the last packet of the data (T); and, twice, what shows that an ACK was lost (P): a probe beyond W, a
  *    retransmission after timeout, data that is here already. A signal is numbered and stays in each ACK until the next.
+ *  - Where answers are lost, a round asks for more of them: answers.bpf.h.
  *  - A NACK is the kernel's ACK with SACK blocks: up to three blocks, newest first, are the complement
  *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the last gap has
  *    closed, none otherwise; without SACK none says more than the cumulative ACK.
@@ -69,6 +70,8 @@ TUNABLE(u32, signal_hold, 1, 0, 4, "rounds",
 TUNABLE(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
 PARAM(u32, nack_dup, 1, 1, 16, "ACKs",
       "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
+PARAM(u32, answers_max, 8, 1, 8, "ACKs",
+      "a round asks for so many at most, for more than one where they are lost; 1 [P]");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
 PARAM(u32, hello, 0, 0, 1, "-",
       "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");
@@ -98,6 +101,7 @@ const volatile char asymcc_name[16] = "formosa";
 
 #include "formosa/delay.bpf.h"
 #include "formosa/options.bpf.h"
+#include "formosa/answers.bpf.h"
 
 /* --- sender's law --------------------------------------------------------------------------- */
 
@@ -174,6 +178,12 @@ static inline bool formosa_round_over(const struct formosa *f, const struct tcp_
 	return w->echo == w->round || tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
 }
 
+/* Do ACKs queue on their way? Then the RTT is longer than its smallest by more than our own packets' queue. */
+static inline bool acks_queue(const struct formosa *f, const struct wire *w)
+{
+	return f->srtt_us > f->s.rtt_min + f->s.rtt_min / 4 + w->queue_us; /* each below 2^27 */
+}
+
 /*
  * Each timeout begins a round, and its repair says so. A receiver that answers, but to no new round, does not see
  * what we ask: something on the path changes our options.
@@ -200,6 +210,7 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 		return;
 	COUNT(rounds);
 	if (state == TCP_CA_Open) {
+		count_answers(w, tp, acks_queue(f, w));
 		w->deaf_rounds = w->heard ? 0 : w->deaf_rounds + 1;
 		if (w->deaf_rounds >= DEAF)
 			fall_back(w);
@@ -304,8 +315,10 @@ void BPF_PROG(formosa_init, struct sock *sk)
 	f->ssthresh = max(tp->snd_ssthresh, W_MIN);
 	f->srtt_us = min(tp->srtt_us >> 3, RTT_MAX_US); /* of the handshake */
 	f->delivered = tp->delivered;
-	if (w)
+	if (w) {
 		w->sender = true;
+		w->answers = 1;
+	}
 	begin_round(f, tp, w);
 	f->s.cwnd = tp->snd_cwnd;
 	COUNT(flows);
@@ -476,7 +489,11 @@ static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 seq,
 		.stamp = bpf_htonl((u32)(bpf_ktime_get_ns() / 1000)),
 	};
 
-	if (tp && is_last(tp, end))
+	if (!sent) {
+		w->flag_end = end;
+		w->flag_is_new = !before(seq, ops->snd_nxt);
+	}
+	if (tp && (is_last(tp, end) || asks(w, sent, mul_div(payload + tp->mss_cache - 1, 1, tp->mss_cache))))
 		o.flags |= DATA_T;
 	if (sent >= w->budget || (!sent && before(seq, ops->snd_nxt)))
 		o.flags |= DATA_P;

@@ -16,7 +16,7 @@
 #define ANSWER_EXID bpf_htons(0xF0A2)
 
 #define DATA_A 0x80 /* first packet of its round */
-#define DATA_T 0x40 /* answer at once: no full segment follows, for want of data or of the peer's window */
+#define DATA_T 0x40 /* answer at once: one more is wanted, or data or the peer's window end before a full segment */
 #define DATA_P 0x20 /* answer at once and twice: a probe beyond W, or a repair that begins a round */
 
 struct data_option {
@@ -55,6 +55,10 @@ struct wire {
 	u8 round; /* number of the round, on the wire */
 	u8 echo; /* newest round that the receiver has seen */
 	u8 signal_seen;
+	u8 answers; /* so many a round asks for */
+	u8 calm; /* rounds in a row whose first answer came */
+	bool flag_is_new; /* the packet that began this round is no repair ... */
+	u32 flag_end; /* ... and ends here */
 	u32 segs; /* data_segs_out when this round began */
 	u32 budget; /* W of this round */
 	u32 srtt_us;

@@ -111,8 +111,9 @@ class Receiver:
 
 
 def transfer(
-    sender, receiver, until, delay=20_000, packet_us=100, extra=lambda now: 0, lost=(), lost_acks=(), copies=(), late=()
-):
+    sender, receiver, until, delay=20_000, packet_us=100, extra=lambda now: 0, lost=(), lost_acks=(), copies=(),
+    late=(), params=None,
+):  # fmt: skip
     """
     Both ends over a link of one packet each packet_us: what was sent, [(time, number, flags, round)], and the ACKs that
     came, [(time, number)]. Packets leave as they are paced. Of each kind the ones with the numbers in `lost`, ... do
@@ -170,7 +171,7 @@ def transfer(
             assert tp["packets_out"] - tp["sacked_out"] <= ca["w"] + ca["w_last"]
 
     told, last = set(), 0
-    leave(0, sender.start(None, synack=HELLO, now=0, snd_una=1, snd_nxt=1)["segments"])
+    leave(0, sender.start(params, synack=HELLO, now=0, snd_una=1, snd_nxt=1)["segments"])
     while events or last < until:
         if not events:  # the tail is probed
             last += 2 * (2 * delay + 1000)
