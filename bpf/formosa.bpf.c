@@ -46,7 +46,8 @@
  *    which waited a round for its ACK.
  *  - A lost flag or ACK: packets carry a round number and the first of a new one is answered. So is
  *    the last packet of the data (T); and, twice, what shows that an ACK was lost (P): a probe beyond W, a
- *    retransmission after timeout, data that is here already. A signal is numbered and stays in each ACK until the next.
+ *    retransmission after timeout, data that is here already; the sender asks once where ACKs queue. A
+ *    signal is numbered and stays in each ACK until the next.
  *  - Where answers are lost, a round asks for more of them: answers.bpf.h.
  *  - A NACK is the kernel's ACK with SACK blocks: up to three blocks, newest first, are the complement
  *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the last gap has
@@ -210,7 +211,8 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 		return;
 	COUNT(rounds);
 	if (state == TCP_CA_Open) {
-		count_answers(w, tp, acks_queue(f, w));
+		w->acks_queue = acks_queue(f, w);
+		count_answers(w, tp);
 		w->deaf_rounds = w->heard ? 0 : w->deaf_rounds + 1;
 		if (w->deaf_rounds >= DEAF)
 			fall_back(w);
@@ -496,7 +498,7 @@ static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 seq,
 	if (tp && (is_last(tp, end) || asks(w, sent, mul_div(payload + tp->mss_cache - 1, 1, tp->mss_cache))))
 		o.flags |= DATA_T;
 	if (sent >= w->budget || (!sent && before(seq, ops->snd_nxt)))
-		o.flags |= DATA_P;
+		o.flags |= w->acks_queue ? DATA_T : DATA_P;
 	if (!bpf_store_hdr_opt(ops, &o, sizeof(o), 0))
 		COUNT(options_sent);
 }

@@ -20,9 +20,9 @@ static inline void halve_answers(struct wire *w)
  * At the end of a round without gaps. An ACK that covers more than the flagged packet is not the first that was sent. If
  * the ACKs queue on their way, more of them are no help: others' may be what makes them late, and are lost instead.
  */
-static inline void count_answers(struct wire *w, const struct tcp_sock *tp, bool acks_queue)
+static inline void count_answers(struct wire *w, const struct tcp_sock *tp)
 {
-	if (acks_queue) {
+	if (w->acks_queue) {
 		halve_answers(w);
 	} else if (w->flag_is_new && before(w->flag_end, tp->snd_una)) {
 		w->answers = min(w->answers << 1, answers_max);

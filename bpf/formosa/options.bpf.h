@@ -17,7 +17,7 @@
 
 #define DATA_A 0x80 /* first packet of its round */
 #define DATA_T 0x40 /* answer at once: one more is wanted, or data or the peer's window end before a full segment */
-#define DATA_P 0x20 /* answer at once and twice: a probe beyond W, or a repair that begins a round */
+#define DATA_P 0x20 /* answer at once and twice: a probe beyond W, or a repair that begins a round, unless ACKs queue */
 
 struct data_option {
 	u8 kind, len;
@@ -56,6 +56,7 @@ struct wire {
 	u8 echo; /* newest round that the receiver has seen */
 	u8 signal_seen;
 	u8 answers; /* so many a round asks for */
+	bool acks_queue; /* on their way: none is asked for that can be spared */
 	u8 calm; /* rounds in a row whose first answer came */
 	bool flag_is_new; /* the packet that began this round is no repair ... */
 	u32 flag_end; /* ... and ends here */

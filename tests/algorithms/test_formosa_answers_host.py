@@ -103,6 +103,20 @@ def test_where_acks_queue_no_more_are_asked_for(formosa, queue_us, more):
     n = (state["ca"]["round_end"] - state["tp"]["snd_una"]) // SEG + 2
     formosa.ack(n=n)
     assert asked(formosa) == (4 if more else 1)
+    assert formosa.state()["wire"]["acks_queue"] != more
+
+
+def test_where_acks_queue_nothing_is_answered_twice(formosa):
+    """Of two ACKs to a full queue one is lost, or another flow's."""
+    at_w(formosa, 20)
+    for queues, twice in ((0, P), (1, T)):
+        formosa.poke(wire__acks_queue=queues, wire__budget=2)
+        assert flags_of_round(formosa, 4) == [A, 0, twice, twice]
+    for queues, twice in ((0, P), (1, T)):
+        at_w(formosa, 20)
+        formosa.poke(wire__acks_queue=queues)
+        segments = formosa.loss(n=1, sack=3)["segments"]
+        assert fields_of_data(bytes.fromhex(segments[0][2]))[0] == A | twice
 
 
 def test_a_transfer_that_loses_answers_goes_on(pair):
