@@ -62,6 +62,8 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, delta_q8, 32, 1, 127, "1/256", "share that a signal takes from W, delta of (2); 32 = 1/8 [P]");
+TUNABLE(u32, cut_mode, 0, 0, 1, "-",
+	"a signal takes 0: delta [P], 1: no more than the queue that the receiver reports, and a packet");
 TUNABLE(u32, cathresh, 2, 1, 1024, "packets", "added queue that makes a signal (5) [P]");
 PARAM(u32, eta_q8, 128, 1, 255, "1/256", "weight of the old sftt in (4)");
 PARAM(u32, ftt_norm, 1, 0, 1, "-", "1: L has gain 1 whatever eta is; 0: literal (4)");
@@ -148,11 +150,13 @@ static inline void begin_round(struct formosa *f, const struct tcp_sock *tp, str
 	}
 }
 
-/* (2), and slow start is over. */
-static inline void on_signal(struct formosa *f)
+/* (2), and slow start is over. `queue`: packets of ours that wait, as far as known. */
+static inline void on_signal(struct formosa *f, u64 queue)
 {
 	u32 cut = max((u64)f->w * delta_q8 >> 8, 1);
 
+	if (cut_mode && f->w >= f->ssthresh)
+		cut = min(cut, queue + 1);
 	f->hold = f->w < f->ssthresh ? 0 : signal_hold;
 	f->w = max(f->w - min(cut, f->w), W_MIN);
 	f->ssthresh = f->w;
@@ -219,7 +223,7 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 	}
 	if (state != TCP_CA_CWR && state != TCP_CA_Recovery) { /* else halved already */
 		if (w->signalled && !f->hold)
-			on_signal(f);
+			on_signal(f, mul_div(f->w, w->queue_us, f->srtt_us)); /* 2^20 * 2^22 */
 		else if (w->signalled)
 			COUNT(old_signals);
 		else if ((u64)carried + f->w_last / 8 + 2 < f->w_last) /* application or peer's window */
@@ -286,7 +290,7 @@ law_by_acks(struct formosa *f, const struct tcp_sock *tp, const struct inet_conn
 	COUNT(rounds);
 	f->w_last = f->w;
 	if (w && timestamp_round(&w->stamps, f, tp, carried))
-		on_signal(f);
+		on_signal(f, W_MAX);
 	else if (!starting && f->cwnd_limited)
 		f->w++;
 	else if (!starting)

@@ -88,6 +88,19 @@ def test_a_signal_takes_delta(formosa, w, delta):
     assert formosa.state()["ca"]["ssthresh"] == cut
 
 
+@pytest.mark.parametrize("queue_us, cut", [(0, 1), (640, 2), (2496, 4), (4992, 8), (10**6, 8)])
+def test_a_signal_may_take_the_queue(formosa, queue_us, cut):
+    """W q / srtt packets wait. No more than delta, and in slow start, which is far too high, all of it."""
+    for mode, starting, takes in ((1, False, cut), (0, False, 8), (1, True, 8)):
+        at_w(formosa, 64, {"cut_mode": mode}, ssthresh=NO_SSTHRESH if starting else None)
+        tp = formosa.state()["tp"]
+        formosa.poke(ca__srtt_us=40 * MS)
+        formosa.read(options=answer(0, 1, 0, queue_us), ack=tp["snd_una"])
+        n = (formosa.state()["ca"]["round_end"] - tp["snd_una"]) // SEG + 1
+        formosa.ack(n=n)
+        assert formosa.state()["ca"]["w"] == 64 - takes
+
+
 def test_a_signal_counts_once_and_once_a_round(formosa):
     at_w(formosa, 64)
     for signal in (1, 2, 3, 2):
