@@ -76,7 +76,8 @@ def test_receiver_is_switched(pair, formosa, objects, tmp_path):
         exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True),
         sockets_in_storage(formosa, objects, tmp_path) as open_now,
     ):
-        assert f" {formosa} " in connections(pair, pair.server)
+        line = connections(pair, pair.server)
+        assert f" {formosa} " in line and " cwnd:10 " in line
         assert open_now.read_text() == 2 * "socket\n"
     assert counted(formosa)["acks_suppressed"] > 100
 
