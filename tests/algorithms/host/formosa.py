@@ -121,8 +121,7 @@ def transfer(
     """
     events, order = [], itertools.count()
     sent, came, times, acked, sacked, gone = [], [], {}, 1, set(), []
-    free = next_send = 0
-    acks = itertools.count(1)
+    free, next_send, acks = 0, 0, itertools.count(1)
 
     def put(at, *what):
         heapq.heappush(events, (at, next(order), *what))
