@@ -37,7 +37,10 @@ enum {
 	STAMP_WORD = 0x0101080a,
 	LONGEST_RTT_US = 1 << 25,    /* 33 s */
 	BACKLOG_MAX_NS = 1000000000,
+	HALVINGS_MAX = 8,
 };
+
+#define CALM_NS 60000000000ULL
 
 struct flow {
 	u64 rtt_ns;       /* smoothed; 0: no sample yet */
@@ -45,6 +48,7 @@ struct flow {
 	u64 epoch_ns;     /* since then the bytes of an RTT are counted ... */
 	u64 came_ns;      /* the last ACK of new data that the kernel sent */
 	u64 passed_ns;    /* of the last that passed */
+	u64 stalled_ns;   /* the last stall, or halving taken back */
 	u32 stamp;        /* the timestamp in it */
 	u32 epoch_ack;    /* ... from this one on */
 	u32 rtt_bytes;    /* that came in the last RTT; 0: not known yet */
@@ -96,14 +100,18 @@ static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_he
 
 /* --- what has come ---------------------------------------------------------------------------- */
 
-/* The first data that answers the ACK which is timed. Who forges an answer has us take the RTT for shorter, and drop less. */
-static inline void sample_rtt(struct flow *f, u32 tsecr, u64 now)
+/*
+ * The first data that answers the ACK which is timed; none if the sender may have been idle. Who forges an answer has us take the
+ * RTT for shorter, and drop less.
+ */
+static inline void sample_rtt(struct flow *f, const struct tcp_sock *tp, u32 tsecr, u64 now)
 {
 	u64 rtt = min(now - f->stamp_ns, 1000ULL * LONGEST_RTT_US);
 
 	if (!f->stamp_ns || before(tsecr, f->stamp))
 		return;
-	f->rtt_ns = f->rtt_ns ? (3 * f->rtt_ns + rtt) / 4 : rtt;
+	if (now - f->came_ns <= 2 * rtt_of(f, tp) + SILENCE_NS)
+		f->rtt_ns = f->rtt_ns ? (3 * f->rtt_ns + rtt) / 4 : rtt;
 	f->stamp_ns = 0;
 }
 
@@ -142,7 +150,7 @@ int thin_ingress(struct __sk_buff *skb)
 	if (!at || !tp)
 		return 1;
 	if (timestamps(skb, at, &h, stamps))
-		sample_rtt(f, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
+		sample_rtt(f, tp, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
 	if (h.flags & PSH)
 		note_push(f, tp, bpf_ntohl(h.seq), skb->len - at - (h.offset >> 4) * 4);
 	return 1;
@@ -196,16 +204,26 @@ static inline u32 share(const struct flow *f, u32 mss)
 
 	if (!reverse_kbit)
 		bytes = min(bytes, max_packets * mss);
-	return bytes >> min(f->halvings, 8);
+	return bytes >> min(f->halvings, HALVINGS_MAX);
 }
 
 /* What the kernel says once more, the sender has not heard: dropped, or lost. */
-static inline void stalled(struct flow *f, u32 ack)
+static inline void stalled(struct flow *f, u32 ack, u64 now)
 {
 	COUNT(stalls);
-	if (f->halvings < 8)
+	if (f->halvings < HALVINGS_MAX)
 		f->halvings++;
+	f->stalled_ns = now;
 	f->thin_from = ack + START_BYTES;
+}
+
+/* A long time without one takes a halving back. */
+static inline void recover(struct flow *f, u64 now)
+{
+	if (!f->halvings || now - f->stalled_ns < CALM_NS)
+		return;
+	f->halvings--;
+	f->stalled_ns = now;
 }
 
 static __always_inline bool
@@ -213,11 +231,15 @@ must_pass(struct flow *f, const struct tcp_sock *tp, u32 ack, u32 right, u64 rtt
 {
 	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 	u32 known = f->passed_right - ack, half = (right - ack) / 2, edge = EDGE_PACKETS * mss;
+	bool starts = before(ack, f->thin_from);
+
+	if (!starts) /* it goes along: numbers wrap */
+		f->thin_from = ack;
 	if (f->push) {
 		f->push = before(ack, f->pushed);
 		return true;
 	}
-	if ((!reverse_kbit && before(ack, f->thin_from)) || now - f->passed_ns > max(SILENCE_NS, rtt_ns / per_rtt()))
+	if ((starts && !reverse_kbit) || now - f->passed_ns > max(SILENCE_NS, rtt_ns / per_rtt()))
 		return true;
 	if ((s32)known < 0 || known < max(edge, half))
 		return true;
@@ -277,10 +299,11 @@ int thin_egress(struct __sk_buff *skb)
 		f->came_ns = now;
 	} else if (ack == f->last_ack) { /* somebody asked, sent what is here already, or the window grows */
 		if (ack != f->passed_ack && right == f->last_right)
-			stalled(f, ack);
+			stalled(f, ack, now);
 		pass = true;
 	} else {
 		f->blocks = 0;
+		recover(f, now);
 		measure(f, ack, rtt_ns, now);
 		pass = !plain || now - f->came_ns > rtt_ns / 2 || pass;
 		f->came_ns = now;

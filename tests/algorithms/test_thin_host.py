@@ -154,6 +154,28 @@ def test_a_stall_halves_what_an_ack_covers(thin):
     assert set(spacing(d.come(400))) == {8 * SEG}
 
 
+def test_a_minute_without_a_stall_takes_a_halving_back(thin):
+    d = Download(thin).steady()
+    assert d.ack() and d.flow["halvings"] == 1
+    d.now += 59_000 * MS
+    d.come(2)
+    assert d.flow["halvings"] == 1
+    d.now += 2_000 * MS
+    d.come(2)
+    assert d.flow["halvings"] == 0
+
+
+def test_numbers_wrap(thin):
+    """Three times 2^31 bytes after the start: nothing begins anew."""
+    d = Download(thin).steady()
+    for _ in range(6):
+        thin.poke(snd_una=1)
+        d.next += 2**30
+        d.ack(bytes_received=2**33)
+        told = d.come(600)
+        assert not all(passes for _, passes in told[-100:])
+
+
 def test_a_pause_starts_anew(thin):
     d = Download(thin).steady()
     assert d.come(2, gap=RTT)[0][1]
@@ -181,11 +203,21 @@ def test_an_rtt_is_timed_by_timestamps(thin):
     d = Download(thin, rtt=10 * MS)
     d.stamped = STAMPS[:4] + struct.pack(">II", 1000, 0)
     d.come(2000)
-    for tsecr, passed in ((999, 0), (1000, 80 * MS)):
-        thin.poke(now=d.now + 80 * MS)
+    for tsecr, passed in ((999, 0), (1000, 30 * MS)):
+        thin.poke(now=d.now + 30 * MS)
         options = STAMPS[:4] + struct.pack(">II", 7, tsecr)
         thin.ingress(packet=ip_packet(1, options=options, seq=d.next, payload=bytes(100)))
         assert (d.flow["rtt_ns"] >= passed * 1000) and (not passed) == (d.flow["rtt_ns"] == 0)
+
+
+def test_an_idle_sender_tells_no_rtt(thin):
+    d = Download(thin, rtt=10 * MS)
+    d.stamped = STAMPS[:4] + struct.pack(">II", 1000, 0)
+    d.come(2000)
+    thin.poke(now=d.now + 3000 * MS)
+    options = STAMPS[:4] + struct.pack(">II", 7, 1000)
+    thin.ingress(packet=ip_packet(1, options=options, seq=d.next, payload=bytes(100)))
+    assert d.flow["rtt_ns"] == 0 and d.flow["stamp_ns"] == 0
 
 
 def test_a_forged_push_makes_acks_pass_for_a_window_at_most(thin):

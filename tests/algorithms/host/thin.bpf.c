@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `asymcc thin` on the model: under a controller that does nothing, so that the driver has one. SEC("sockops") */
+/*
+ * `asymcc thin` on the model: under a controller that does nothing, so that the driver has one. The driver takes a source that
+ * has SEC("sockops") somewhere for one with programs on packets.
+ */
 #define flows wires
 #include <../loader/thin.bpf.c>
 #undef flows
