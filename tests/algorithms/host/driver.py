@@ -28,7 +28,8 @@ def build(name, source=None):
     """The driver with controller `name`, compiled anew only when a source is newer."""
     source = Path(source or controllers()[name])
     binary = OUT / source.name.removesuffix(".bpf.c")
-    sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.h"), *TOP.glob("loader/*.bpf.c")]
+    sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.h")]
+    sources += TOP.glob("loader/*.bpf.c")
     sources += Path(register.__file__).parent.glob(f"{name}.py")
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary
