@@ -21,7 +21,7 @@ TUNABLE(u32, acks_per_rtt, 16, 2, 1000, "ACKs", "ACKs that a sender gets in each
 TUNABLE(u32, least_per_rtt, 2, 1, 1000, "ACKs", "... and where `reverse_kbit` is given, and has no room for more");
 TUNABLE(u32, max_packets, 16, 2, 256, "packets", "packets that an ACK covers at most");
 TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
-	"rate for the ACKs of all connections; thins no more than it takes. 0: not known");
+	"rate for the ACKs of all connections; drops only those that it has no room for. 0: not known");
 
 COUNTER(acks_sent, "pure ACKs that passed");
 COUNTER(acks_suppressed, "pure ACKs that were dropped");
@@ -156,7 +156,7 @@ int thin_ingress(struct __sk_buff *skb)
 	return 1;
 }
 
-/* New data is acknowledged: how much comes in an RTT? Bytes below 2^31, times below 2^35: the product fits 2^64 by the first line. */
+/* New data is acknowledged: how much comes in an RTT? Bytes up to 2^28, the RTT below 2^35 ns: the product fits 2^64. */
 static inline void measure(struct flow *f, u32 ack, u64 rtt_ns, u64 now)
 {
 	u64 elapsed = now - f->epoch_ns, bytes = min(ack - f->epoch_ack, 1 << 28);

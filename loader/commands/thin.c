@@ -64,8 +64,11 @@ static int change(const struct attached *a, const struct texts *set)
 		if (!err)
 			var_set(v, p.data.bytes, value); /* all of its parameters are live */
 	}
-	if (!err && params_write(&p))
-		err = fail("cannot change the thinning in %s: %s", a->cgroup, strerror(errno));
+	if (!err) {
+		err = params_write(&p);
+		if (err)
+			err = fail("cannot change the thinning in %s: %s", a->cgroup, strerror(-err));
+	}
 	params_free(&p);
 	return err;
 }
@@ -174,7 +177,7 @@ static int thin(void)
 
 static const struct opt opts[] = {
 	{ "cgroup", 'c', "PATH", "whose connections (else the root's: all)", .texts = &args.cgroups },
-	{ "reverse", 'r', "KBIT", "rate of the ACK direction, kbit/s: thin no more than it takes",
+	{ "reverse", 'r', "KBIT", "rate of the ACK direction, kbit/s: drop only ACKs that it has no room for",
 	  .number = &args.reverse, .max = 10000000 },
 	{ "max", 'm', "N", "packets that an ACK covers at most", .number = &args.packets, .min = 2, .max = 256 },
 	{ "set", 's', "PARAM=VALUE", "change another parameter; repeatable", .texts = &args.set },
@@ -190,7 +193,7 @@ const struct command cmd_thin = {
 	.summary = "send fewer ACKs to any sender, for a slow uplink",
 	.about =
 		"It works at the receiver of the data. The sender needs nothing, and may run any controller.\n"
-		"An ACK is dropped only where the sender needs none now: never one that reports a gap, a duplicate, a "
-		"mark or a small window, and never at a connection's first 64 kB, after a pause or at the end of a burst.\n"
-		"Again for the same cgroup, it changes the values while connections run.",
+		"An ACK is dropped only where the sender needs none now. One that reports a new gap, a duplicate, a mark or a "
+		"small window is never dropped, nor one of a connection's first 64 kB.\n"
+		"The same command again changes the values of that cgroup, while connections run.",
 };
