@@ -17,6 +17,7 @@ struct seen {
 	struct netns_list users;
 	struct attachments all;
 	char **built;
+	bool unread; /* the kernel could not be read: only what is built is known */
 };
 
 static void json_users(const struct netns_list *l, const char *cc)
@@ -82,11 +83,13 @@ static void json_row(const struct seen *s, const char *name, const char *object,
 static void text_row(const struct seen *s, const char *name, const char *object, const struct registered *reg)
 {
 	const char *built = !object_is_among(s->built, object) ? "-" : strcmp(name, object) ? object : "yes";
-	char *used = users_text(&s->users, &s->all, name, true), id[40] = "-";
+	char *used = s->unread ? NULL : users_text(&s->users, &s->all, name, true);
 	const char *owner = reg ? NULL : name;
 	__u32 btf_id = reg ? reg->btf_id : 0;
+	char id[40];
 	int i = 0;
 
+	snprintf(id, sizeof(id), s->unread ? "?" : "-");
 	if (reg)
 		snprintf(id, sizeof(id), "%u%s", reg->map_id, reg->unloading ? " (unloading)" : "");
 	printf("%-16s %-16s %-16s %s", name, built, id, used ? used : "?");
@@ -135,23 +138,31 @@ static void print_rows(const struct seen *s)
 		printf("\n]\n");
 }
 
+static void seen_free(struct seen *s)
+{
+	attachments_free(&s->all);
+	netns_free(&s->users);
+	registry_free(&s->registry);
+}
+
 static int list(void)
 {
 	struct seen s = {};
 	int object;
 	int err = registry_read(&s.registry) || netns_read(&s.users) || attachments_read(&s.all) ? -1 : 0;
 
-	if (!err) {
+	s.unread = err;
+	if (err)
+		seen_free(&s);
+	else
 		err = netns_warn(&s.users);
-		object = object_names(&s.built);
-		if (object)
-			err = fail("%s cannot be read, or not all of it: %s", object_dir(), strerror(-object));
+	object = object_names(&s.built);
+	if (object)
+		err = fail("%s cannot be read, or not all of it: %s", object_dir(), strerror(-object));
+	if (!s.unread || !args.json)
 		print_rows(&s);
-	}
 	object_names_free(s.built);
-	attachments_free(&s.all);
-	netns_free(&s.users);
-	registry_free(&s.registry);
+	seen_free(&s);
 	return err;
 }
 
