@@ -122,6 +122,8 @@ $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcar
 
 # --- installation and packages ------------------------------------------------------------
 INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))
+UNITS := asymcc@.service asymcc-thin.service
+EXAMPLES := NAME.conf.example thin.conf.example
 IN = $(DESTDIR)$(PREFIX)
 
 # Builds nothing: what root installs is what the user built.
@@ -132,13 +134,13 @@ install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before 
 	$(Q)install -d $(IN)/share/man/man8 $(IN)/share/bash-completion/completions $(IN)/lib/systemd/system
 	$(Q)$(B)/asymcc manual | install -m 644 /dev/stdin $(IN)/share/man/man8/asymcc.8
 	$(Q)$(B)/asymcc completion | install -m 644 /dev/stdin $(IN)/share/bash-completion/completions/asymcc
-	$(Q)sed 's,@PREFIX@,$(PREFIX),g; s,@SYSCONFDIR@,$(SYSCONFDIR),g' packaging/asymcc@.service \
-		| install -m 644 /dev/stdin $(IN)/lib/systemd/system/asymcc@.service
-	$(Q)install -Dm 644 -t $(DESTDIR)$(SYSCONFDIR)/asymcc packaging/NAME.conf.example
+	$(Q)for unit in $(UNITS); do sed 's,@PREFIX@,$(PREFIX),g; s,@SYSCONFDIR@,$(SYSCONFDIR),g' packaging/$$unit \
+		| install -m 644 /dev/stdin $(IN)/lib/systemd/system/$$unit || exit; done
+	$(Q)install -Dm 644 -t $(DESTDIR)$(SYSCONFDIR)/asymcc $(addprefix packaging/,$(EXAMPLES))
 
 uninstall: ## remove what install put there
 	$(Q)rm -f $(IN)/sbin/asymcc $(IN)/share/man/man8/asymcc.8 $(IN)/share/bash-completion/completions/asymcc \
-		$(IN)/lib/systemd/system/asymcc@.service $(DESTDIR)$(SYSCONFDIR)/asymcc/NAME.conf.example
+		$(addprefix $(IN)/lib/systemd/system/,$(UNITS)) $(addprefix $(DESTDIR)$(SYSCONFDIR)/asymcc/,$(EXAMPLES))
 	$(Q)rm -rf $(IN)/lib/asymcc
 	$(Q)rmdir $(DESTDIR)$(SYSCONFDIR)/asymcc 2>/dev/null || true
 

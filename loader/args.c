@@ -72,6 +72,27 @@ int assignment_parse(const struct vars *vars, const char *owner, const char *opt
 	return 0;
 }
 
+int rate_parse(long *kbit, const char *option, const char *text)
+{
+	static const struct {
+		const char *unit;
+		long kbit;
+	} units[] = { { "kbit", 1 }, { "mbit", 1000 }, { "gbit", 1000000 } };
+	size_t digits = strspn(text, "0123456789");
+	long long rate;
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (!digits || digits > 8 || strcmp(text + digits, units[i].unit))
+			continue;
+		rate = atoll(text) * units[i].kbit;
+		*kbit = rate;
+		if (rate && rate <= RATE_MAX_KBIT)
+			return 0;
+	}
+	return fail("%s %s: expected a rate such as 200kbit or 1mbit, at most %dgbit", option, text,
+		    RATE_MAX_KBIT / 1000000);
+}
+
 int texts_add(struct texts *list, const char *text)
 {
 	const char **room = realloc(list->text, (list->nr + 1) * sizeof(*room));

@@ -201,14 +201,14 @@ void attachments_free(struct attachments *all)
 	memset(all, 0, sizeof(*all));
 }
 
-void attachments_keep(struct attachments *all, const char *name)
+void attachments_keep(struct attachments *all, const char *name, const char *cgroup)
 {
 	int nr = 0;
 
 	for (int i = 0; i < all->nr; i++) {
 		struct attached *a = &all->at[i];
 
-		if (*a->owner && !strcmp(a->owner, name))
+		if (*a->owner && !strcmp(a->owner, name) && (!cgroup || !strcmp(a->cgroup, cgroup)))
 			all->at[nr++] = *a;
 		else
 			free(a->cgroup);

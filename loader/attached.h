@@ -35,8 +35,8 @@ int attachments_read(struct attachments *all);
 /* What is in effect in the cgroup that is open as `fd`, and attached in those below. */
 int attachments_near(struct attachments *near, int fd, const char *cgroup);
 void attachments_free(struct attachments *all);
-/* Keep what was loaded with controller `name`. */
-void attachments_keep(struct attachments *all, const char *name);
+/* Keep what was loaded with controller `name`, in `cgroup` (NULL: in any). */
+void attachments_keep(struct attachments *all, const char *name, const char *cgroup);
 /* Does it give `cc` to connections? */
 bool attached_gives(const struct attached *a, const char *cc);
 /* Has the object such a program? */

@@ -20,6 +20,7 @@ struct opt {
 	struct texts *texts;
 	struct ports *ports;
 	long *number, min, max;
+	long *kbit;          /* a rate */
 };
 
 struct command {

@@ -70,6 +70,8 @@ static int take(const struct opt *o, const char *value)
 		return texts_add(o->texts, value);
 	else if (o->number)
 		return number_parse(o->number, option, value, o->min, o->max);
+	else if (o->kbit)
+		return rate_parse(o->kbit, option, value);
 	else if (o->ports)
 		return ports_parse(o->ports, value);
 	return 0;

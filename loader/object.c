@@ -402,6 +402,8 @@ int object_open_controller(struct object *o, const char *name, const char *alias
 	if (alias && !is_plain(alias))
 		return fail("--as %s: letters, digits, '_' and '.' only: the kernel takes no other name from BPF",
 			    alias);
+	if (alias && !strcmp(alias, THIN))
+		return fail("--as " THIN ": programs of that name are those of `asymcc thin`");
 	if (object_open(o, name, alias))
 		return -1;
 	if (!o->ops)

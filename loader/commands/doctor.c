@@ -13,6 +13,7 @@
 #include "cgroup.h"
 #include "command.h"
 #include "registry.h"
+#include "thinning.h"
 #include "use.h"
 
 static struct {
@@ -179,11 +180,26 @@ static void see_left_programs(struct report *rep, const struct registry *r, cons
 		const struct registered *reg = *a->owner ? registry_find(r, a->owner) : NULL;
 		char mend[80];
 
-		if (!*a->owner || (reg && !reg->unloading))
+		if (!*a->owner || !strcmp(a->owner, THIN) || (reg && !reg->unloading))
 			continue;
 		snprintf(mend, sizeof(mend), "asymcc unload %s", a->owner);
 		tell(rep, BAD, a->owner, mend, "program %s is left in %s, and %s is not registered", a->name, a->cgroup,
 		     a->owner);
+	}
+}
+
+static void see_thinning(struct report *rep, const struct attachments *all)
+{
+	struct thinning t;
+	char mend[200];
+	int i = 0;
+
+	while (thinning_next(all, &i, &t)) {
+		snprintf(mend, sizeof(mend), "asymcc thin --off --cgroup %s, then thin there again", t.cgroup);
+		if (t.programs == THINNING_PROGRAMS)
+			tell(rep, GOOD, THIN, NULL, "ACKs of connections in %s are thinned", t.cgroup);
+		else
+			tell(rep, BAD, THIN, mend, "%s has only a part of its programs", t.cgroup);
 	}
 }
 
@@ -316,6 +332,7 @@ static void see_loaded(struct report *rep)
 	} else {
 		see_registered(rep, &r, &users, &all);
 		see_left_programs(rep, &r, &all);
+		see_thinning(rep, &all);
 		see_uses(rep, &r, &users, &all);
 		if (see_state(rep))
 			tell(rep, BAD, STATE_DIR, NULL, "it cannot be read (the reason is on standard error)");

@@ -101,7 +101,7 @@ static int check_cgroup(struct load *l)
 
 	if (l->old && attachments_read(&l->old_programs))
 		return -1;
-	attachments_keep(&l->old_programs, l->o.ops_name);
+	attachments_keep(&l->old_programs, l->o.ops_name, NULL);
 	path = args.cgroups.nr ? args.cgroups.text[0] : attachments_cgroup(&l->old_programs, 0, NULL, &i);
 	return halves_open(&l->halves, &l->o, path) || halves_check(&l->halves, &l->o, &l->old_programs) ? -1 : 0;
 }

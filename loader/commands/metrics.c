@@ -6,6 +6,7 @@
 #include "attached.h"
 #include "command.h"
 #include "registry.h"
+#include "thinning.h"
 
 static void print_counters(const struct section *s, const char *name, const char *object, const char *cgroup)
 {
@@ -38,17 +39,14 @@ static int of_controllers(const struct registry *r)
 	return 0;
 }
 
-/* A load for each cgroup, with two programs. */
-static int of_thinning(struct attachments *all)
+static int of_thinning(const struct attachments *all)
 {
-	__u32 last = 0;
+	struct thinning t;
+	int i = 0;
 
-	attachments_keep(all, THIN);
-	for (int i = 0; i < all->nr; i++) {
-		if (all->at[i].btf_id != last && of_load(all->at[i].btf_id, THIN, THIN, all->at[i].cgroup))
+	while (thinning_next(all, &i, &t))
+		if (of_load(t.btf_id, THIN, THIN, t.cgroup))
 			return -1;
-		last = all->at[i].btf_id;
-	}
 	return 0;
 }
 

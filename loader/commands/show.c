@@ -10,9 +10,10 @@
 #include "attached.h"
 #include "command.h"
 #include "registry.h"
+#include "thinning.h"
 
 static struct {
-	const char *name;
+	const char *name, *cgroup;
 	bool json;
 } args;
 
@@ -222,7 +223,7 @@ static int show_built(const struct object *o, struct attachments *all)
 {
 	struct vars none = {};
 
-	attachments_keep(all, args.name);
+	attachments_keep(all, args.name, NULL);
 	show_head(args.name, NULL);
 	if (show_cgroups(NULL, o, all))
 		return -1;
@@ -231,17 +232,25 @@ static int show_built(const struct object *o, struct attachments *all)
 	return show_programs(0) || show_state(o->btf) ? -1 : 0;
 }
 
-/* `asymcc thin`, which registers nothing; NULL: no ACKs are thinned. */
-static const struct registered *find_thin(struct attachments *all)
+/* `asymcc thin`, which registers nothing. 0: no ACKs are thinned. */
+static int find_thin(struct attachments *all, const struct registered **reg)
 {
 	static struct registered thin = { .name = THIN, .object = THIN };
+	char path[PATH_MAX];
+	struct thinning t, more;
+	int i = 0, err = args.cgroup ? cgroup_path_parse(path, args.cgroup) : 0;
 
-	if (strcmp(args.name, THIN))
-		return NULL;
-	attachments_keep(all, THIN);
-	if (all->nr)
-		thin.btf_id = all->at[0].btf_id;
-	return all->nr ? &thin : NULL;
+	if (err)
+		return fail("--cgroup %s: %s", args.cgroup, strerror(-err));
+	attachments_keep(all, THIN, args.cgroup ? path : NULL);
+	if (!thinning_next(all, &i, &t))
+		return args.cgroup ? fail("--cgroup %s: no ACKs are thinned there", args.cgroup) : 0;
+	if (thinning_next(all, &i, &more))
+		return fail("ACKs are thinned in several cgroups: choose one with --cgroup, such as --cgroup %s",
+			    t.cgroup);
+	thin.btf_id = t.btf_id;
+	*reg = &thin;
+	return 0;
 }
 
 static int show(void)
@@ -250,12 +259,15 @@ static int show(void)
 	struct attachments all = {};
 	struct registry r = {};
 	struct object o = {};
-	int err = registry_read(&r) || attachments_read(&all) ? -1 : 0;
+	int err;
 
+	if (args.cgroup && strcmp(args.name, THIN))
+		return fail("--cgroup: only `asymcc show " THIN "` takes it");
+	err = registry_read(&r) || attachments_read(&all) ? -1 : 0;
 	if (!err)
 		reg = registry_find(&r, args.name);
-	if (!err && !reg)
-		reg = find_thin(&all);
+	if (!err && !reg && !strcmp(args.name, THIN))
+		err = find_thin(&all, &reg);
 	if (reg)
 		err = show_registered(reg, object_open_if_built(&o, reg->object) ? &o : NULL, &all);
 	else if (!err)
@@ -267,7 +279,12 @@ static int show(void)
 }
 
 static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
-static const struct opt opts[] = { OPT_JSON(&args.json), {} };
+static const struct opt opts[] = {
+	OPT_JSON(&args.json),
+	{ "cgroup", 'c', "PATH", "of the cgroups whose ACKs are thinned, this one: `show thin` only",
+	  .text = &args.cgroup },
+	{}
+};
 
 const struct command cmd_show = {
 	.name = "show",

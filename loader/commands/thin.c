@@ -10,31 +10,13 @@
 #include "halves.h"
 #include "registry.h"
 #include "state.h"
+#include "thinning.h"
 
 static struct {
 	struct texts cgroups, set;
 	bool off;
 	long reverse, packets;      /* -1: not given */
 } args = { .reverse = -1, .packets = -1 };
-
-/* Is it ours, and not of a controller that somebody called by our name? */
-static bool is_thin(const struct attached *a)
-{
-	return !strcmp(a->owner, THIN) && !strncmp(a->name, THIN "_", sizeof(THIN));
-}
-
-/* Ours, those in `cgroup` or all. */
-static void keep_thin(struct attachments *all, const char *cgroup)
-{
-	int nr = 0;
-
-	for (int i = 0; i < all->nr; i++)
-		if (is_thin(&all->at[i]) && (!cgroup || !strcmp(all->at[i].cgroup, cgroup)))
-			all->at[nr++] = all->at[i];
-		else
-			free(all->at[i].cgroup);
-	all->nr = nr;
-}
 
 /* The values that the options give, as `--set` would. */
 static int collect(struct texts *set)
@@ -52,12 +34,12 @@ static int collect(struct texts *set)
 }
 
 /* Other values for one that runs. */
-static int change(const struct attached *a, const struct texts *set)
+static int change(const struct thinning *t, const struct texts *set)
 {
 	struct params p = {};
 	const struct var *v;
 	long long value;
-	int err = params_read(&p, a->btf_id);
+	int err = params_read(&p, t->btf_id);
 
 	for (int i = 0; i < set->nr && !err; i++) {
 		err = assignment_parse(&p.vars, THIN, "--set ", set->text[i], &v, &value);
@@ -67,7 +49,7 @@ static int change(const struct attached *a, const struct texts *set)
 	if (!err) {
 		err = params_write(&p);
 		if (err)
-			err = fail("cannot change the thinning in %s: %s", a->cgroup, strerror(-err));
+			err = fail("cannot change the thinning in %s: %s", t->cgroup, strerror(-err));
 	}
 	params_free(&p);
 	return err;
@@ -86,26 +68,27 @@ static int attach(struct halves *h, struct object *o)
 
 static int start_in(struct halves *h, struct object *o, const struct texts *set)
 {
-	const struct attached *there = NULL;
+	struct thinning t, there = {};
 	struct attachments all;
-	int err = attachments_read(&all);
+	int i = 0, err = attachments_read(&all);
 
-	keep_thin(&all, NULL);
-	for (int i = 0; i < all.nr && !err; i++) {
-		const char *other = all.at[i].cgroup;
-
-		if (!strcmp(other, h->cgroup))
-			there = &all.at[i];
-		else if (cgroup_is_near(other, h->cgroup))
+	while (!err && thinning_next(&all, &i, &t)) {
+		if (!strcmp(t.cgroup, h->cgroup))
+			there = t;
+		else if (cgroup_is_near(t.cgroup, h->cgroup))
 			err = fail(
 				"--cgroup %s: ACKs are thinned in %s already, and two would drop what the other needs: "
 				"`asymcc thin --off --cgroup %s` first",
-				h->cgroup, other, other);
+				h->cgroup, t.cgroup, t.cgroup);
 	}
+	if (!err && there.cgroup && there.programs < THINNING_PROGRAMS)
+		err = fail("--cgroup %s: it has only a part of the programs: `asymcc thin --off --cgroup %s` first",
+			   h->cgroup, h->cgroup);
 	if (!err)
-		err = there ? change(there, set) : attach(h, o);
+		err = there.cgroup ? change(&there, set) : attach(h, o);
 	if (!err)
-		printf("ACKs of connections in %s are thinned%s\n", h->cgroup, there ? ", with other values" : "");
+		printf("ACKs of connections in %s are thinned%s\n", h->cgroup,
+		       there.cgroup ? ", with other values" : "");
 	attachments_free(&all);
 	return err;
 }
@@ -138,16 +121,18 @@ static int stop(void)
 	const struct texts off = { (const char **)no, 1 };
 	char path[PATH_MAX];
 	struct attachments all = {};
-	int err = args.cgroups.nr ? cgroup_path_parse(path, args.cgroups.text[0]) : 0;
+	struct thinning t;
+	int i = 0, err = args.cgroups.nr ? cgroup_path_parse(path, args.cgroups.text[0]) : 0;
 
 	if (err)
 		return fail("--cgroup %s: %s", args.cgroups.text[0], strerror(-err));
 	err = attachments_read(&all);
-	keep_thin(&all, args.cgroups.nr ? path : NULL);
+	attachments_keep(&all, THIN, args.cgroups.nr ? path : NULL);
 	if (!err && !all.nr)
 		err = fail("no ACKs are thinned%s%s", args.cgroups.nr ? " in " : "", args.cgroups.nr ? path : "");
-	for (int i = 0; i < all.nr && !err; i++)
-		err = change(&all.at[i], &off);
+	while (!err && thinning_next(&all, &i, &t))
+		if (t.programs == THINNING_PROGRAMS) /* the kernel may have freed the parameters of a part */
+			err = change(&t, &off);
 	err = attachments_detach(&all) || err ? -1 : 0;
 	if (!err) {
 		printf("ACKs are no longer thinned in ");
@@ -177,8 +162,8 @@ static int thin(void)
 
 static const struct opt opts[] = {
 	{ "cgroup", 'c', "PATH", "whose connections (else the root's: all)", .texts = &args.cgroups },
-	{ "reverse", 'r', "KBIT", "rate of the ACK direction, kbit/s: drop only ACKs that it has no room for",
-	  .number = &args.reverse, .max = 10000000 },
+	{ "reverse", 'r', "RATE", "rate of the ACK direction, such as 200kbit: drop only ACKs that it has no room for",
+	  .kbit = &args.reverse },
 	{ "max", 'm', "N", "packets that an ACK covers at most", .number = &args.packets, .min = 2, .max = 256 },
 	{ "set", 's', "PARAM=VALUE", "change another parameter; repeatable", .texts = &args.set },
 	{ "off", 'o', NULL, "thin no more; without --cgroup nowhere", .flag = &args.off },

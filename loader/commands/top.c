@@ -18,6 +18,7 @@
 #include "flows.h"
 #include "netlink.h"
 #include "netns.h"
+#include "thinning.h"
 
 #define END_LEN (INET6_ADDRSTRLEN + sizeof("[]:65535"))
 #define SSTHRESH_INFINITE 0x7fffffff
@@ -69,6 +70,9 @@ struct look {
 	const char *name;             /* the only controller of interest, or NULL */
 	struct flow *flow;
 	size_t nr, room;
+	struct attachments attached;
+	struct thinning *thin;        /* where ACKs are thinned, among those; none without the right to see them */
+	int nr_thin;
 	char **netns;                 /* names, of the namespaces met */
 	int nr_netns;
 	const char *here;             /* name of the one being looked at; NULL: not known */
@@ -203,9 +207,31 @@ static void forget(struct look *l)
 		free(l->netns[i]);
 	free(l->netns);
 	free(l->flow);
+	free(l->thin);
+	attachments_free(&l->attached);
 	l->netns = NULL;
+	l->thin = NULL;
+	l->nr_thin = 0;
 	l->flow = NULL;
 	l->nr = l->room = l->nr_netns = 0;
+}
+
+static int look_for_thinning(struct look *l)
+{
+	struct thinning t, *thin;
+	int i = 0;
+
+	if (attachments_read(&l->attached))
+		return -1;
+	while (thinning_next(&l->attached, &i, &t)) {
+		thin = realloc(l->thin, (l->nr_thin + 1) * sizeof(*thin));
+		if (thin)
+			l->thin = thin;
+		if (!thin || thinning_count(&t))
+			return -1;
+		l->thin[l->nr_thin++] = t;
+	}
+	return 0;
 }
 
 /* All flows anew. Without the right to enter namespaces, those of our own. A failure is told in l->error. */
@@ -221,6 +247,10 @@ static int look(struct look *l)
 		l->at_home = true;
 		if (add_flows(l))
 			return -1;
+	}
+	if (l->met_home && !l->name && look_for_thinning(l)) {
+		snprintf(l->error, sizeof(l->error), "cannot see where ACKs are thinned");
+		return -1;
 	}
 	if (l->nr_unread > 1) {
 		size_t len = strlen(l->unread);
@@ -322,7 +352,13 @@ static void print_json(const struct look *l)
 		}
 		printf("\n ]}");
 	}
-	puts(l->nr ? "\n]}" : "]}");
+	printf(l->nr ? "\n], \"thinning\": [" : "], \"thinning\": [");
+	for (int i = 0; i < l->nr_thin; i++) {
+		printf(i ? ", {\"cgroup\": " : "{\"cgroup\": ");
+		json_string(l->thin[i].cgroup);
+		printf(", \"acks_sent\": %llu, \"acks_dropped\": %llu}", l->thin[i].sent, l->thin[i].dropped);
+	}
+	puts("]}");
 }
 
 static const char *netns_text(const struct flow *f)
@@ -347,6 +383,8 @@ static void print_text(FILE *out, const struct look *l, size_t rows)
 
 	if (!groups)
 		return;
+	for (const struct thinning *t = l->thin; t < l->thin + l->nr_thin; t++, used++)
+		fprintf(out, "ACKs thinned in %s: %llu sent, %llu dropped\n", t->cgroup, t->sent, t->dropped);
 	for (size_t at = 0; at < l->nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
 	used += nr + !l->met_home;

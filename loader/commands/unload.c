@@ -149,6 +149,8 @@ static int unload_found(const struct found *f)
 
 	if (reg && !reg->unloading)
 		return unload_registered(f, reg);
+	if (!reg && f->mine.nr && !strcmp(args.name, THIN))
+		return fail(THIN " is not a controller: `asymcc thin --off` ends the thinning of ACKs");
 	if (f->mine.nr)
 		err = unload_left_over(f, reg);
 	if (!err && *f->where)
@@ -196,7 +198,7 @@ static int unload_locked(struct found *f)
 	    attachments_read(&f->mine) || netns_read(&f->users))
 		return -1;
 	netns_warn(&f->users);
-	attachments_keep(&f->mine, args.name);
+	attachments_keep(&f->mine, args.name, NULL);
 	f->where = users_text(&f->users, &f->all, args.name, false);
 	return f->where ? unload_found(f) : fail("out of memory");
 }

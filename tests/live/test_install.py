@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
+UNITS = ["asymcc@.service", "asymcc-thin.service"]
+EXAMPLES = ["NAME.conf.example", "thin.conf.example"]
 
 pytestmark = pytest.mark.skipif(
     subprocess.run(["make", "-q", "build"], cwd=REPO, capture_output=True).returncode != 0,
@@ -59,11 +61,12 @@ def test_installs_into_destdir_and_uninstalls_all(tmp_path):
         "usr/local/sbin/asymcc",
         "usr/local/share/man/man8/asymcc.8",
         "usr/local/share/bash-completion/completions/asymcc",
-        "usr/local/lib/systemd/system/asymcc@.service",
-        "etc/asymcc/NAME.conf.example",
+        *(f"usr/local/lib/systemd/system/{name}" for name in UNITS),
+        *(f"etc/asymcc/{name}" for name in EXAMPLES),
         *(f"usr/local/lib/asymcc/{name}" for name in objects()),
     }
-    assert str(tmp_path) not in (tmp_path / "usr/local/lib/systemd/system/asymcc@.service").read_text()
+    for name in UNITS:
+        assert str(tmp_path) not in (tmp_path / "usr/local/lib/systemd/system" / name).read_text()
 
     (tmp_path / "etc/asymcc/fast.conf").write_text('LOAD="--set alpha=50"\n')
     make("uninstall", f"DESTDIR={tmp_path}")
@@ -130,8 +133,9 @@ def test_completion(prefix):
 
 
 @needs("systemd-analyze")
-def test_unit_is_valid_and_confined(prefix):
-    unit = prefix / "lib/systemd/system/asymcc@.service"
+@pytest.mark.parametrize("name", UNITS)
+def test_unit_is_valid_and_confined(name, prefix):
+    unit = prefix / "lib/systemd/system" / name
     env = {**os.environ, "MANPATH": f"{prefix}/share/man:"}
     # on a machine without man the check of Documentation= cannot pass
     done = run("systemd-analyze", "verify", "--man=yes" if shutil.which("man") else "--man=no", unit, env=env)
@@ -142,14 +146,19 @@ def test_unit_is_valid_and_confined(prefix):
 
 
 def test_unit_uses_what_the_loader_has(prefix):
-    """Commands and options in the unit and the example are those of this asymcc."""
-    text = (prefix / "lib/systemd/system/asymcc@.service").read_text() + (
-        prefix / "etc/asymcc/NAME.conf.example"
-    ).read_text()
+    """Commands and options in the units and the examples are those of this asymcc."""
+    text = "".join(
+        file.read_text()
+        for file in [
+            *(prefix / "lib/systemd/system" / n for n in UNITS),
+            *(prefix / "etc/asymcc" / n for n in EXAMPLES),
+        ]
+    )
     for command, options in {
         "load": ["--as", "--replace", "--set"],
         "use": ["--route", "--default", "--cgroup"],
         "unload": ["--drain", "--seconds"],
+        "thin": ["--cgroup", "--reverse", "--off"],
     }.items():
         assert f"asymcc {command}" in text
         usage = run(prefix / "sbin/asymcc", command, "--help").stdout
@@ -183,8 +192,8 @@ def test_deb(deb, tmp_path):
         "usr/sbin/asymcc",
         "usr/share/man/man8/asymcc.8.gz",
         "usr/share/bash-completion/completions/asymcc",
-        "usr/lib/systemd/system/asymcc@.service",
-        "etc/asymcc/NAME.conf.example",
+        *(f"usr/lib/systemd/system/{name}" for name in UNITS),
+        *(f"etc/asymcc/{name}" for name in EXAMPLES),
         "usr/share/doc/asymcc/changelog.gz",
         "usr/share/doc/asymcc/copyright",
         "usr/share/lintian/overrides/asymcc",
@@ -192,7 +201,7 @@ def test_deb(deb, tmp_path):
         *(f"DEBIAN/{name}" for name in ("control", "conffiles", "md5sums", "postinst", "prerm", "postrm")),
     }
     run("md5sum", "-c", "--quiet", "DEBIAN/md5sums", cwd=tmp_path)
-    assert (tmp_path / "DEBIAN/conffiles").read_text() == "/etc/asymcc/NAME.conf.example\n"
+    assert (tmp_path / "DEBIAN/conffiles").read_text() == "".join(f"/etc/asymcc/{n}\n" for n in EXAMPLES)
     assert all(" root/root " in line for line in run("dpkg-deb", "-c", deb).stdout.splitlines())
     for script in ("postinst", "prerm", "postrm"):
         run("sh", "-n", tmp_path / "DEBIAN" / script)
@@ -221,14 +230,15 @@ def test_deb_installs_and_purges(deb, tmp_path):
     run(*dpkg, "-i", deb, env=env)
     assert "usr/sbin/asymcc" in ours()
     (root / "etc/asymcc/fast.conf").touch()
-    (root / "etc/systemd/system/multi-user.target.wants/asymcc@fast.service").symlink_to(
-        "/usr/lib/systemd/system/asymcc@.service"
-    )
+    wants = "etc/systemd/system/multi-user.target.wants"
+    (root / wants / "asymcc@fast.service").symlink_to("/usr/lib/systemd/system/asymcc@.service")
+    (root / wants / "asymcc-thin.service").symlink_to("/usr/lib/systemd/system/asymcc-thin.service")
     run(*dpkg, "-r", "asymcc", env=env)
     kept = {
-        "etc/asymcc/NAME.conf.example",
+        *(f"etc/asymcc/{name}" for name in EXAMPLES),
         "etc/asymcc/fast.conf",
-        "etc/systemd/system/multi-user.target.wants/asymcc@fast.service",
+        f"{wants}/asymcc@fast.service",
+        f"{wants}/asymcc-thin.service",
     }
     assert ours() == kept
     run(*dpkg, "-P", "asymcc", env=env)

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <string.h>
+
+#include "registry.h"
+#include "thinning.h"
+
+/* A cgroup's attachments stand together. */
+bool thinning_next(const struct attachments *all, int *i, struct thinning *t)
+{
+	memset(t, 0, sizeof(*t));
+	for (; *i < all->nr; (*i)++) {
+		const struct attached *a = &all->at[*i];
+
+		if (strcmp(a->owner, THIN))
+			continue;
+		if (t->cgroup && strcmp(a->cgroup, t->cgroup))
+			break;
+		t->cgroup = a->cgroup;
+		t->btf_id = a->btf_id;
+		t->programs++;
+	}
+	return t->cgroup;
+}
+
+int thinning_count(struct thinning *t)
+{
+	struct section s = {};
+	int err = section_read(&s, t->btf_id, ".bss");
+	const struct var *v;
+
+	for (int i = 0; i < s.vars.nr && !err; i++) {
+		v = &s.vars.var[i];
+		if (!strcmp(v->name, "acks_sent"))
+			t->sent = var_get(v, s.bytes);
+		else if (!strcmp(v->name, "acks_suppressed"))
+			t->dropped = var_get(v, s.bytes);
+	}
+	section_free(&s);
+	return err;
+}

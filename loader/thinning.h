@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where ACKs are thinned: the programs of `asymcc thin`, loaded once for each cgroup. */
+#ifndef THINNING_H
+#define THINNING_H
+
+#include "attached.h"
+
+#define THINNING_PROGRAMS 2
+
+struct thinning {
+	const char *cgroup;         /* owned by the attachments */
+	__u32 btf_id;
+	int programs;               /* fewer than THINNING_PROGRAMS: something was killed half way */
+	unsigned long long sent, dropped;  /* pure ACKs; only after thinning_count() */
+};
+
+/* The next one; *i is 0 at first. False at the end. */
+bool thinning_next(const struct attachments *all, int *i, struct thinning *t);
+/* -1 with a message. */
+int thinning_count(struct thinning *t);
+
+#endif
