@@ -130,7 +130,7 @@ def serve(s):
     s.sendall(hashlib.sha256(got).digest())
     s.recv(1)
     s.close()
-for i in range(200):
+for i in range(CONNECTIONS):
     s, _ = l.accept()
     threading.Thread(target=serve, args=(s,), daemon=True).start()
 time.sleep(60)
@@ -146,7 +146,7 @@ def one(i):
         s.sendall(data)
         return take(s, 32) == hashlib.sha256(data).digest()
 with ThreadPoolExecutor(20) as pool:
-    assert all(pool.map(one, range(200)))
+    assert all(pool.map(one, range(CONNECTIONS)))
 print("right", flush=True)
 """
 )
@@ -164,7 +164,7 @@ def exchange(
     **constants,
 ):
     """Runs both ends till the client has found all bytes right; inside, the connection may still be open."""
-    values = {"RCVBUF": 0, "ASLEEP": 0, "STAY": False} | constants
+    values = {"RCVBUF": 0, "ASLEEP": 0, "STAY": False, "CONNECTIONS": 200} | constants
     head = "".join(f"{k} = {v!r}\n" for k, v in values.items())
     args = ("10.9.0.2", 7300, n)
     leave = ("sh", "-c", f'echo $$ >{HOME}/cgroup.procs && exec "$@"', "sh")

@@ -24,7 +24,9 @@ import pytest
 
 from clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
 from clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
-from exchanges import sockets_in_storage
+from exchanges import MANY_CLIENT as MANY_SOURCE
+from exchanges import MANY_SERVER as MANY_SINK
+from exchanges import exchange, sockets_in_storage
 from harness import ASYMCC, asymcc, listed, needs_cgroup2, needs_clang, program, run, values
 from harness import pytestmark as live
 from witness import left_out
@@ -33,6 +35,8 @@ FULL = os.environ.get("CLIENTS") == "full"
 FIVE = ["fast", "fusion", "taichung", "formosa", "pseudorate"]
 # In the papers these begin with one packet or two; with the kernel's ten, short connections tell what that costs.
 BEGIN = [f"{name} init_cwnd=0" for name in ("fast", "formosa", "pseudorate")]
+# A stock sender to a client that drops ACKs.
+THINNED = ["cubic thinned"]
 ROUNDS, FLOWS, LOADS = (2, 1000, {"unload": 200, "replace": 50}) if FULL else (1, 200, {"unload": 5, "replace": 5})
 BIG, MEDIUM = (10_000_000, 3_000_000) if FULL else (300_000, 200_000)  # bytes
 # FAST's packets in the queue, well below the room there is: 100 packets toward a client, 40 in a pair, shared by all
@@ -201,7 +205,7 @@ def times():
         return
     head = f"| | {' | '.join(PROGRAMS)} |\n| --- |{' ---: |' * len(PROGRAMS)}"
     print(f"\n\nseconds, mean of {ROUNDS} (ratio to cubic)\n\n{head}")
-    for name in ("cubic", *FIVE, *BEGIN):
+    for name in ("cubic", *THINNED, *FIVE, *BEGIN):
         cells = []
         for what in PROGRAMS:
             mine, cubic = (statistics.mean(times[what, n] or [float("nan")]) for n in (name, "cubic"))
@@ -210,12 +214,14 @@ def times():
 
 
 @pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)}; `make check-clients` does it")
-@pytest.mark.parametrize("name", ["cubic", *FIVE, *BEGIN] if FULL else FIVE)
+@pytest.mark.parametrize("name", ["cubic", *THINNED, *FIVE, *BEGIN] if FULL else THINNED + FIVE)
 @pytest.mark.parametrize("turn", range(ROUNDS))
 def test_programs(turn, name, www, times, tmp_path, alias, joined):
     """Over 20 Mbit/s toward the client and 0.25 Mbit/s toward the server, 20 ms there and back."""
     cc, (controller, *sets) = "cubic", name.split()
-    if name != "cubic":
+    if name in THINNED:
+        asymcc("thin", "--cgroup", joined, "--reverse", "250kbit")
+    elif name != "cubic":
         cc = alias()
         load(controller, cc, joined, "path", *(f"--set={value}" for value in sets))
     with asymmetric() as path:
@@ -226,7 +232,7 @@ def test_programs(turn, name, www, times, tmp_path, alias, joined):
         with web(path, tmp_path, www), ssh(path, tmp_path) as options:
             flows = 0
             for what, (client, port, connections, size) in PROGRAMS.items():
-                if sets and connections == 1:
+                if name in BEGIN and connections == 1:
                     continue
                 with controllers_seen(path, port) as seen:
                     start = time.monotonic()
@@ -241,6 +247,15 @@ def test_programs(turn, name, www, times, tmp_path, alias, joined):
             assert counted(cc)["flows"] >= ends * flows and counted(cc).get("peers", 2 * flows) >= 2 * flows
             asymcc("unload", cc, "--drain", "--seconds", 60)
             assert listed(cc) is None and "congctl" not in path.sh(path.server, "ip", "route")
+        if name in THINNED:
+            assert values("thin", "counters")["acks_suppressed"] > 0
+            asymcc("thin", "--off", "--cgroup", joined)
+
+
+def test_the_browsers_script_finds_what_it_imports():
+    """The full form alone opens pages."""
+    done = run(sys.executable, PAGE, check=False)
+    assert done.returncode == 1 and done.stderr == "usage: page.py URL\n"
 
 
 # --- many connections
@@ -321,10 +336,8 @@ def in_pair(pair, server: str, client: str, *args):
             yield s, c
 
 
-@needs_clang
-@pytest.mark.parametrize("name", FIVE)
-def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_kernel):
-    """All at once; nothing is left of them."""
+def widen(pair) -> None:
+    """200 Mbit/s each way, and room for all handshakes at once."""
     for ns, dev in ((pair.client, pair.dev_c), (pair.server, pair.dev_s)):
         pair.sh(
             ns,
@@ -343,6 +356,13 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
             "1500000",
         )
         pair.sh(ns, "sysctl", "-qw", "net.core.somaxconn=4096", "net.ipv4.tcp_max_syn_backlog=4096")
+
+
+@needs_clang
+@pytest.mark.parametrize("name", FIVE)
+def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_kernel):
+    """All at once; nothing is left of them."""
+    widen(pair)
     cc = alias()
     load(name, cc, joined, "many")
     mine = belongings(cc)
@@ -366,6 +386,17 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
     assert n["flows"] >= FLOWS and n.get("peers", 0) == (2 * FLOWS if name == "formosa" else 0)
     asymcc("unload", cc)
     assert listed(cc) is None and left({mine}) == []
+
+
+def test_many_connections_whose_acks_are_thinned(pair, joined, quiet_kernel):
+    """Opened and closed, twenty at a time."""
+    widen(pair)
+    asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2")
+    with exchange(pair, MANY_SINK, MANY_SOURCE, "cubic", n=200_000, CONNECTIONS=FLOWS):
+        pass
+    assert counted("thin")["acks_suppressed"] > 0
+    asymcc("thin", "--off", "--cgroup", joined)
+    assert run("bpftool", "cgroup", "show", joined).stdout == ""
 
 
 # --- many loads

@@ -7,9 +7,9 @@ import json
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from test_report_browser import Browser  # noqa: E402
+from browser import Browser  # noqa: E402
 
 COUNTED = """
 const [page] = performance.getEntriesByType("navigation");
@@ -19,6 +19,8 @@ return { seconds: page.loadEventEnd / 1000, files: [page, ...performance.getEntr
          scripts: window.ran ?? 0, styles: getComputedStyle(document.body).columnCount };
 """
 
+if len(sys.argv) != 2:
+    sys.exit("usage: page.py URL")
 browser = Browser()
 try:
     browser.call("/url", {"url": sys.argv[1]})  # returns after the load event
