@@ -31,6 +31,7 @@ enum {
 	START_BYTES = 64 * 1024, /* at first, after idle and after a stall each ACK passes */
 	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one */
 	DUPS = 3,                /* as many tell the sender of a loss */
+	INITIAL_PACKETS = 10,    /* that a sender begins with, anew after idle (RFC 6928) */
 	EDGE_PACKETS = 4,        /* room in the window that the sender knows of: less is told at once */
 	WORDS_PLAIN = 5,         /* header without options, in 4 bytes ... */
 	WORDS_STAMP = 8,         /* ... and with timestamps alone, as Linux writes them */
@@ -61,7 +62,7 @@ struct flow {
 	u16 flags;        /* of the last that passed */
 	u8 push;          /* is `pushed` waited for? */
 	u8 halvings;      /* of the bytes that an ACK covers, after stalls */
-	u8 dups;          /* ACKs with the same number that have passed, SACK in them */
+	u8 dups;          /* ACKs of this gap, up to DUPS */
 	u8 blocks;        /* of SACK, in the last of them */
 };
 
@@ -156,18 +157,21 @@ int thin_ingress(struct __sk_buff *skb)
 	return 1;
 }
 
-/* New data is acknowledged: how much comes in an RTT? Bytes up to 2^28, the RTT below 2^35 ns: the product fits 2^64. */
-static inline void measure(struct flow *f, u32 ack, u64 rtt_ns, u64 now)
+/*
+ * New data is acknowledged: how much comes in an RTT? Bytes up to 2^28, the RTT below 2^35 ns: the product fits 2^64. A window falls by
+ * half in an RTT. If less comes, the sender waits for its flight to fall so far: then its window comes at once.
+ */
+static inline void measure(struct flow *f, u32 ack, u32 mss, u64 rtt_ns, u64 now)
 {
 	u64 elapsed = now - f->epoch_ns, bytes = min(ack - f->epoch_ack, 1 << 28);
 
-	if (now - f->came_ns > max(rtt_ns, SILENCE_NS)) { /* the sender was idle */
+	if (now - f->came_ns > max(rtt_ns, SILENCE_NS)) { /* the sender was idle, or has halved its window */
 		f->thin_from = ack + START_BYTES;
-		f->rtt_bytes = 0;
+		f->rtt_bytes = min(f->rtt_bytes, INITIAL_PACKETS * mss);
 	} else if (!rtt_ns || elapsed < rtt_ns) {
 		return;
 	} else {
-		f->rtt_bytes = bytes * rtt_ns / elapsed;
+		f->rtt_bytes = max(bytes * rtt_ns / elapsed, f->rtt_bytes / 2);
 	}
 	f->epoch_ns = now;
 	f->epoch_ack = ack;
@@ -176,15 +180,17 @@ static inline void measure(struct flow *f, u32 ack, u64 rtt_ns, u64 now)
 /* --- which ACKs pass ---------------------------------------------------------------------------- */
 
 /*
- * A gap: each ACK reports all that lies beyond it, or its last three blocks. Where the reverse rate is known to be small, the first
- * ones and those with a new block pass, else all.
+ * A gap: each ACK reports all that lies beyond it, or its last three blocks, so that a later one says what this one does. Where the
+ * reverse rate is known to be small, the first ones and those with a new block pass, and one in each RTT. For the rest there is room,
+ * or not: a queue that they fill keeps the oldest, and drops those with the news.
  */
-static inline bool gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u32 ack, u8 blocks)
+static inline bool
+gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u32 ack, u8 blocks, u64 rtt_ns, u64 now)
 {
-	bool passes = !reverse_kbit || ack != f->last_ack || f->dups < DUPS || blocks != f->blocks ||
-		      reports_duplicate(skb, h, ack);
+	bool passes = !reverse_kbit || f->dups < DUPS || blocks != f->blocks || reports_duplicate(skb, h, ack) ||
+		      now - f->passed_ns > max(SILENCE_NS, rtt_ns);
 
-	f->dups = ack == f->last_ack ? min(f->dups + 1, DUPS) : 0;
+	f->dups = min(f->dups + 1, DUPS);
 	f->blocks = blocks;
 	return passes;
 }
@@ -295,17 +301,19 @@ int thin_egress(struct __sk_buff *skb)
 		if (!f->blocks) /* a loss: the sender will halve its window */
 			f->rtt_bytes /= 2;
 		f->thin_from = ack + START_BYTES;
-		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks) || pass;
+		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now) || pass;
 		f->came_ns = now;
 	} else if (ack == f->last_ack) { /* somebody asked, sent what is here already, or the window grows */
 		if (ack != f->passed_ack && right == f->last_right)
 			stalled(f, ack, now);
 		pass = true;
 	} else {
+		pass = !plain || f->blocks || pass; /* the first after a gap says that it is closed */
 		f->blocks = 0;
+		f->dups = 0;
 		recover(f, now);
-		measure(f, ack, rtt_ns, now);
-		pass = !plain || now - f->came_ns > rtt_ns / 2 || pass;
+		measure(f, ack, ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss, rtt_ns, now);
+		pass = now - f->came_ns > rtt_ns / 2 || pass;
 		f->came_ns = now;
 		pass = must_pass(f, tp, ack, right, rtt_ns, now) || pass;
 	}

@@ -265,6 +265,50 @@ def test_a_gap_is_told_of_thrice_where_the_reverse_rate_is_small(thin):
     assert all(d.ack(number=d.next, **gap) for _ in range(20))
 
 
+def hole(d, **keys):
+    """What an ACK in a gap says: a block that came behind it."""
+    block = struct.pack(">II", d.next + SEG, d.next + 2 * SEG)
+    return {"num_sacks": 1, "options": STAMPS + SACK[:4] + block} | keys
+
+
+def test_a_gap_that_fills_leaves_the_queue_to_the_news(thin):
+    """A packet each 0.8 ms repairs a gap of many holes. 20 kbit/s have room for two ACKs of 64 bytes in that time."""
+    d = Download(thin, {"reverse_kbit": 20}, gap=800).steady()
+    told = []
+    for _ in range(60):
+        d.come(1)
+        told.append(d.ack(**hole(d, num_sacks=4)))
+    assert told[:3] == [True] * 3 and sum(told[3:]) <= 2
+    d.come(1)
+    assert d.ack(num_sacks=0)  # the gap is closed
+    d.come(1)
+    assert not d.ack()
+
+
+def test_a_gap_is_told_of_in_each_rtt(thin):
+    d = Download(thin, {"reverse_kbit": 1}).steady()
+    while d.ack(number=d.next, **hole(d)):
+        pass
+    for later, passes in ((39 * MS, False), (2 * MS, True), (39 * MS, False), (2 * MS, True)):
+        d.now += later
+        assert d.ack(number=d.next, **hole(d)) == passes
+
+
+def test_a_pause_is_no_small_window(thin):
+    """Four packets come in each of two RTTs after 200: the sender waits, and then sends its window at once."""
+    d = Download(thin, {"reverse_kbit": 1}).steady()
+    d.come(100)
+    d.come(8, gap=10 * MS)
+    assert min(spacing(d.come(200))[1:]) >= 25 * SEG
+
+
+def test_after_a_pause_a_sender_begins_with_ten_packets(thin):
+    d = Download(thin, {"reverse_kbit": 1}).steady()
+    d.now += 500 * MS
+    assert d.come(2)[0][1]
+    assert set(spacing(d.come(40))) == {6 * SEG}
+
+
 def test_what_is_no_download_is_left_alone(thin):
     d = Download(thin)
     for packet in (b"", bytes(40), ip_packet(1)[:9] + b"\x11" + ip_packet(1)[10:]):
