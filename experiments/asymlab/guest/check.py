@@ -23,6 +23,7 @@ QDISCS = {  # as one of each is made
     "tbf": "rate 1mbit burst 2000 limit 10000",
     "netem": "delay 1ms",
     "gred": "setup vqs 1 default 0",
+    "cake": "bandwidth 1mbit",
 }
 Stamped = tuple[bytes, int, Any]  # payload, the kernel's receive time in ns, sender
 
@@ -64,8 +65,9 @@ def _tools_missing(job: Job) -> list[str]:
 def _qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
     shapes = [end.shape for end in job.ends]
     needed = {
-        "tbf": any(isinstance(s, Bottleneck) for s in shapes),
+        "tbf": any(isinstance(s, Bottleneck) and not s.cake for s in shapes),
         "gred": any(isinstance(s, Bottleneck) and s.red for s in shapes),
+        "cake": any(isinstance(s, Bottleneck) and s.cake for s in shapes),
         "netem": any(isinstance(s, Propagation) and (s.delay_us or s.loss or s.duplicate) for s in shapes),
     }
     tried = [(kind, how) for kind, how in QDISCS.items() if needed[kind]]
@@ -227,6 +229,10 @@ def _check_queue(told: list[dict], end: End, shape: Bottleneck) -> dict:
         told = queue["gred"]["vqs"][0].items() if "gred" in queue else None
         measured = None if told is None else {key: value for key, value in told if key in wanted}
         return _row(f"queue of {end.dev}, RED's bytes", wanted, measured, measured == wanted)
+    if shape.cake:
+        filters = {"ack-filter": "enabled" if shape.cake.ack_filter else "disabled"}
+        told_of = {"ack-filter": queue.get("cake", {}).get("ack-filter")}
+        return _row(f"queue of {end.dev}, CAKE's", filters, told_of, told_of == filters)
     limit = queue.get("pfifo", {}).get("limit")
     return _row(f"queue of {end.dev}, packets", shape.queue_packets, limit, limit == shape.queue_packets)
 

@@ -46,6 +46,13 @@ class Red:
 
 
 @dataclass(frozen=True)
+class Cake:
+    """CAKE, its own shaper included."""
+
+    ack_filter: bool
+
+
+@dataclass(frozen=True)
 class Bottleneck:
     """A rate and its queue."""
 
@@ -54,6 +61,7 @@ class Bottleneck:
     burst_bytes: int  # of the bucket
     queue_packets: int
     red: Red | None = None
+    cake: Cake | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +157,7 @@ class Flow:
     start_s: float
     stop_s: float | None
     resume_s: float | None
+    reply_bytes: int | None = None  # None: data without end
 
 
 @dataclass(frozen=True)

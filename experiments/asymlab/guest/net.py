@@ -158,6 +158,9 @@ def qdisc_commands(dev: str, shape: Shape, verb: str = "add") -> list[str]:
 
 
 def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
+    if shape.cake:  # with an overhead it counts from the IP header on
+        words = f"bandwidth {shape.rate_bps}bit overhead 0 {'' if shape.cake.ack_filter else 'no-'}ack-filter"
+        return [f"qdisc {verb} dev {dev} root handle 1: cake {words}"]
     rate = (
         f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
         f"tbf rate {shape.rate_bps}bit burst {shape.burst_bytes} limit 1000000000"

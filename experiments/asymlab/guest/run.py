@@ -234,6 +234,10 @@ def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
     }
     if running.job.thin is not None:
         result["thin"] = running.controllers.shown("thin")
+    if replies := running.traffic.replies:
+        result["replies"] = {
+            number: [(asked - zero, took) for asked, took in of.told()] for number, of in sorted(replies.items())
+        }
     if running.job.verify:
         result["verified"] = {number: tally.told() for number, tally in sorted(running.traffic.tallies.items())}
     return result

@@ -22,6 +22,8 @@ from .system import LIBC, Failure, die_with_us
 
 SERVER_PORT = 5201
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
+REQUEST_BYTES = 100
+REPLIES_MAX = 1 << 14
 PATTERN_BYTES = 65521  # a prime: no packet's length divides it
 SYS_PIDFD_GETFD = 438
 PR_SET_TIMERSLACK = 29
@@ -99,6 +101,7 @@ class Traffic:
         self.clients: dict[int, Process] = {}
         self.servers: dict[int, Process] = {}
         self.tallies: dict[int, Tally] = {}
+        self.replies: dict[int, Replies] = {}
 
     def _iperf3(self, node: str, flow: Flow, *options: str, errors: int = subprocess.DEVNULL) -> Process:
         argv = ["iperf3", *options, "--interval", "0", "--port", str(SERVER_PORT + flow.id)]
@@ -164,7 +167,11 @@ class PlainTraffic(Traffic):
         if self.job.verify:
             self.tallies = {flow.id: Tally() for flow in self.job.flows}
         for flow in self.job.flows:
-            if tally := self.tallies.get(flow.id):
+            if flow.reply_bytes:
+                self.replies[flow.id] = replies = Replies()
+                self.servers[flow.id] = self._fork(flow.dst, asking_sink, flow, replies)
+                self.clients[flow.id] = self._fork(flow.src, answering_source, flow)
+            elif tally := self.tallies.get(flow.id):
                 self.servers[flow.id] = self._fork(flow.dst, comparing_sink, flow, tally)
                 self.clients[flow.id] = self._fork(flow.src, telling_source, flow)
             else:
@@ -267,6 +274,44 @@ def comparing_sink(flow: Flow, tally: Tally) -> None:
             if block[:got] != data[at : at + got] and tally.fields[1] < 0:
                 tally.fields[1] = position + next(i for i in range(got) if block[i] != data[at + i])
             tally.fields[0] = position + got
+
+
+class Replies:
+    """When a flow's receiver has asked, and how long each whole reply took, ns; it writes, we read."""
+
+    def __init__(self) -> None:
+        self.fields = memoryview(mmap.mmap(-1, 16 * REPLIES_MAX)).cast("q")
+
+    def told(self) -> list[tuple[int, int]]:
+        pairs = zip(self.fields[::2], self.fields[1::2], strict=True)
+        return [(asked, took) for asked, took in pairs if took]
+
+
+def answering_source(flow: Flow) -> None:
+    """A flow's sender: so many bytes for each request."""
+    assert flow.reply_bytes
+    with _connected(flow) as s:
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        block = bytes(flow.reply_bytes)
+        while s.recv(REQUEST_BYTES, socket.MSG_WAITALL):
+            s.sendall(block)
+
+
+def asking_sink(flow: Flow, replies: Replies) -> None:
+    """Its receiver: when a reply is whole, it asks for the next."""
+    assert flow.reply_bytes
+    request = bytes(REQUEST_BYTES)
+    with _accepted(flow, 1) as s:
+        for i in range(0, 2 * REPLIES_MAX, 2):
+            asked, left = time.monotonic_ns(), flow.reply_bytes
+            s.sendall(request)
+            while left:
+                got = s.recv(min(left, 1 << 20), socket.MSG_TRUNC)
+                if not got:
+                    return
+                left -= len(got)
+            replies.fields[i : i + 2] = memoryview(struct.pack("qq", asked, time.monotonic_ns() - asked)).cast("q")
+        signal.pause()
 
 
 # --- background ----------------------------------------------------------------------------

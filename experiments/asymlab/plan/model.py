@@ -86,6 +86,13 @@ class Red(Model):
         return self
 
 
+class Cake(Model):
+    """CAKE in place of the queue: it shapes to `rate`, gives each flow a queue, and drops what waits too long.
+    Its own limit holds, not `queue`."""
+
+    ack_filter: bool = Field(False, description="It drops ACKs that a later one in the queue replaces.")
+
+
 class Direction(Model):
     """One direction of a hop. A packet passes the bottleneck's queue, then the middleboxes, then the propagation delay.
     Losses, reordering and duplication happen with the delay."""
@@ -96,6 +103,7 @@ class Direction(Model):
         ge=1, le=1_000_000, description="Limit of the queue, in packets. A packet that finds it full is dropped."
     )
     red: Red | None = Field(None, description="The queue uses random early detection.")
+    cake: Cake | None = Field(None, description="The queue is CAKE, as Linux has it.")
     loss: Share = Field(0.0, description="Share of packets that are lost at random, behind the queue.")
     reorder: Share = Field(
         0.0, description="Share of packets that skip the delay, and so overtake others. It needs a delay."
@@ -111,6 +119,8 @@ class Direction(Model):
 
     @model_validator(mode="after")
     def _red_fits(self) -> Self:
+        if self.red and self.cake:
+            raise ValueError("must have either red or cake")
         if self.red and self.red.max > self.queue:
             raise ValueError(f"red.max: must be at most the queue ({self.queue})")
         return self
@@ -233,6 +243,14 @@ class Flow(Crossing):
         "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
     )
     extra_delay: Time = Field(0, description="Delay of its own access links, added in each direction.")
+    reply: int | None = Field(
+        None,
+        ge=1,
+        le=1 << 30,
+        description="Requests and replies: the receiver asks with 100 bytes, the sender answers with so many, and when "
+        "the last has come the receiver asks anew. The record has the time of each. It needs plain traffic.",
+        json_schema_extra={"without": "data without end"},
+    )
 
     @model_validator(mode="after")
     def _resumes_after_stop(self) -> Self:
@@ -403,6 +421,8 @@ class Scenario(Model):
         if (count := sum(flow.count for flow in self.flows)) > PORTS:
             raise ValueError(f"flows: {count} are more than there are ports for ({PORTS})")
         for i, flow in enumerate(self.flows):
+            if flow.reply and (self.run.traffic != "plain" or self.run.verify):
+                raise ValueError(f'flows.{i}.reply: needs run.traffic = "plain", without verify')
             if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
         for i, load in enumerate(self.background):

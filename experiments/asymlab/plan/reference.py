@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import LabError
 from ..paths import REPO
-from .model import Background, Change, Direction, Flow, Hop, PathSpec, Red, Rewrite, Run, Scenario, Strip
+from .model import Background, Cake, Change, Direction, Flow, Hop, PathSpec, Red, Rewrite, Run, Scenario, Strip
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
 
 PAGE = REPO / "docs" / "scenarios.md"
@@ -19,6 +19,7 @@ SECTIONS = {
     "`[[path.hops]]`": Hop,
     "`forward`, `reverse`": Direction,
     "`red`": Red,
+    "`cake`": Cake,
     "`strip`": Strip,
     "`rewrite`": Rewrite,
     "`[[flows]]`": Flow,

@@ -115,7 +115,8 @@ def _ack_packet(rate_bps: int, mtu: int, clock_factor: int) -> int:
 def _bottleneck(direction: plan.Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:
     red = _red(direction.red, direction.queue, usual) if direction.red else None
     burst = _bucket(direction.rate, largest, clock_factor)
-    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red)
+    cake = job.Cake(**direction.cake.model_dump()) if direction.cake else None
+    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red, cake)
 
 
 def _propagation(direction: plan.Direction, extra: int = 0) -> job.Propagation:
@@ -250,6 +251,10 @@ class _Hops:
         self.trunk = self.switches[:1]
         loads: list[plan.Flow | plan.Background] = [*s.flows, *s.background]
         self.carrying = {(k, load.direction) for load in loads for k in self.span(load)}  # others carry ACKs only
+        for flow in s.flows:
+            if flow.reply:  # requests go the other way
+                self.carrying.update((k, "forward") for k in self.span(flow))
+                self.carrying.update((k, "reverse") for k in self.span(flow))
         self.queues: dict[Place, job.Bottleneck] = {}
         self.queue_ends: dict[Place, job.End] = {}
         self.delay_ends: dict[Place, list[tuple[job.End, int]]] = {}  # each with its extra delay
@@ -382,7 +387,8 @@ class _Builder:
         for _ in range(flow.count):
             start = (flow.start + self.rng.random() * s.run.start_jitter) / 1e6
             times = (start, _seconds(flow.stop), _seconds(flow.resume))
-            self.flows.append(job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times))
+            made = job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times)
+            self.flows.append(replace(made, reply_bytes=flow.reply))
 
     def _probe(self, flow: plan.Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
         crossed, specs = self.hops.span(flow), self.hops.specs
