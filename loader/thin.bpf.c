@@ -29,7 +29,9 @@ COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
 
 enum {
 	START_BYTES = 64 * 1024, /* at first, after idle and after a stall each ACK passes */
-	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one */
+	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one ... */
+	SILENCE_MAX_NS =
+		500000000, /* ... and after so long at least, as RFC 9293 wants it, whatever RTT a peer pretends */
 	DUPS = 3,                /* as many tell the sender of a loss */
 	INITIAL_PACKETS = 10,    /* that a sender begins with, anew after idle (RFC 6928) */
 	EDGE_PACKETS = 4,        /* room in the window that the sender knows of: less is told at once */
@@ -39,6 +41,11 @@ enum {
 	LONGEST_RTT_US = 1 << 25,    /* 33 s */
 	BACKLOG_MAX_NS = 1000000000,
 	HALVINGS_MAX = 8,
+	OPTIONS_MAX = 16, /* of a segment that are looked at */
+	TCPOPT_EXPERIMENT = 254,
+	TARR_LENGTH = 5,  /* TCP ACK Rate Request with a rate (draft-ietf-tcpm-ack-rate-request) ... */
+	TARR_ID = 0x00ac, /* ... its identifier; then one byte, the rate above a bit that is reserved */
+	NONE = -1,
 };
 
 #define CALM_NS 60000000000ULL
@@ -62,6 +69,7 @@ struct flow {
 	u16 flags;        /* of the last that passed */
 	u8 push;          /* is `pushed` waited for? */
 	u8 halvings;      /* of the bytes that an ACK covers, after stalls */
+	u8 asked;         /* packets that an ACK covers at most, as the sender asked; 0: it did not */
 	u8 dups;          /* ACKs of this gap, up to DUPS */
 	u8 blocks;        /* of SACK, in the last of them */
 };
@@ -120,15 +128,48 @@ static inline void sample_rtt(struct flow *f, const struct tcp_sock *tp, u32 tse
  * The end of what the application sends now: a last segment that is not full. Linux ends each burst of TSO with PSH, so that PSH
  * alone tells nothing. Who forges one has more ACKs pass, for a window at most.
  */
-static inline void note_push(struct flow *f, const struct tcp_sock *tp, u32 seq, u32 payload)
+static inline void await(struct flow *f, const struct tcp_sock *tp, u32 end)
 {
-	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss, end = seq + payload;
-
-	if (!mss || !(payload % mss) || before(end, tp->rcv_nxt) || end - tp->rcv_nxt > tp->rcv_wnd)
+	if (before(end, tp->rcv_nxt) || end - tp->rcv_nxt > tp->rcv_wnd)
 		return;
 	if (!f->push || before(f->pushed, end))
 		f->pushed = end;
 	f->push = true;
+}
+
+static inline void note_push(struct flow *f, const struct tcp_sock *tp, u32 seq, u32 payload)
+{
+	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
+
+	if (mss && payload % mss)
+		await(f, tp, seq + payload);
+}
+
+/* The packets that an ACK shall cover, by the option of the sender; 0: this one at once; NONE: it does not ask. */
+static inline int rate_request(struct __sk_buff *skb, u32 at, const struct tcp_header *h)
+{
+	u32 end = at + (h->offset >> 4) * 4;
+	u8 o[TARR_LENGTH];
+
+	at += sizeof(*h);
+	for (int i = 0; i < OPTIONS_MAX && at + 2 <= end && !bpf_skb_load_bytes(skb, at, o, 2) && o[0]; i++) {
+		if (o[0] == TCPOPT_EXPERIMENT && o[1] == TARR_LENGTH && at + TARR_LENGTH <= end &&
+		    !bpf_skb_load_bytes(skb, at, o, TARR_LENGTH) && o[2] == TARR_ID >> 8 && o[3] == (TARR_ID & 255))
+			return o[4] >> 1;
+		if (o[0] != 1 && o[1] < 2)
+			break;
+		at += o[0] == 1 ? 1 : o[1];
+	}
+	return NONE;
+}
+
+/* An ACK covers no more than was asked for: who forges a request has more of them pass. */
+static inline void note_request(struct flow *f, const struct tcp_sock *tp, int packets, u32 end)
+{
+	if (packets)
+		f->asked = packets;
+	else
+		await(f, tp, end);
 }
 
 SEC("cgroup_skb/ingress")
@@ -138,22 +179,32 @@ int thin_ingress(struct __sk_buff *skb)
 	struct tcp_header h;
 	struct tcp_sock *tp;
 	__be32 stamps[3];
+	u32 at, seq, payload;
 	struct flow *f;
+	bool stamped;
+	int packets;
 	u8 ecn;
-	u32 at;
 
 	sk = sk ? bpf_sk_fullsock(sk) : NULL;
-	f = sk ? bpf_sk_storage_get(&flows, sk, NULL, 0) : NULL;
-	if (!f)
+	if (!sk)
 		return 1;
 	at = tcp_header_at(skb, &h, &ecn);
 	tp = bpf_skc_to_tcp_sock(sk);
 	if (!at || !tp)
 		return 1;
-	if (timestamps(skb, at, &h, stamps))
+	stamped = timestamps(skb, at, &h, stamps);
+	packets = stamped || h.offset >> 4 == WORDS_PLAIN ? NONE : rate_request(skb, at, &h);
+	f = bpf_sk_storage_get(&flows, sk, NULL, packets == NONE ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
+	seq = bpf_ntohl(h.seq);
+	if (!f || before(seq, tp->rcv_nxt) || seq - tp->rcv_nxt > tp->rcv_wnd) /* old, or not of this connection */
+		return 1;
+	payload = skb->len - at - (h.offset >> 4) * 4;
+	if (packets != NONE)
+		note_request(f, tp, packets, seq + payload);
+	if (stamped)
 		sample_rtt(f, tp, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
 	if (h.flags & PSH)
-		note_push(f, tp, bpf_ntohl(h.seq), skb->len - at - (h.offset >> 4) * 4);
+		note_push(f, tp, seq, payload);
 	return 1;
 }
 
@@ -179,6 +230,12 @@ static inline void measure(struct flow *f, u32 ack, u32 mss, u64 rtt_ns, u64 now
 
 /* --- which ACKs pass ---------------------------------------------------------------------------- */
 
+/* So long without an ACK: then the next passes. */
+static inline bool silent(const struct flow *f, u64 ns, u64 now)
+{
+	return now - f->passed_ns > min(max(ns, SILENCE_NS), SILENCE_MAX_NS);
+}
+
 /*
  * A gap: each ACK reports all that lies beyond it, or its last three blocks, so that a later one says what this one does. Where the
  * reverse rate is known to be small, the first ones and those with a new block pass, and one in each RTT. For the rest there is room,
@@ -188,7 +245,7 @@ static inline bool
 gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u32 ack, u8 blocks, u64 rtt_ns, u64 now)
 {
 	bool passes = !reverse_kbit || f->dups < DUPS || blocks != f->blocks || reports_duplicate(skb, h, ack) ||
-		      now - f->passed_ns > max(SILENCE_NS, rtt_ns);
+		      silent(f, rtt_ns, now);
 
 	f->dups = min(f->dups + 1, DUPS);
 	f->blocks = blocks;
@@ -210,7 +267,8 @@ static inline u32 share(const struct flow *f, u32 mss)
 
 	if (!reverse_kbit)
 		bytes = min(bytes, max_packets * mss);
-	return bytes >> min(f->halvings, HALVINGS_MAX);
+	bytes >>= min(f->halvings, HALVINGS_MAX);
+	return f->asked ? min(bytes, f->asked * mss) : bytes;
 }
 
 /* What the kernel says once more, the sender has not heard: dropped, or lost. */
@@ -245,7 +303,7 @@ must_pass(struct flow *f, const struct tcp_sock *tp, u32 ack, u32 right, u64 rtt
 		f->push = before(ack, f->pushed);
 		return true;
 	}
-	if ((starts && !reverse_kbit) || now - f->passed_ns > max(SILENCE_NS, rtt_ns / per_rtt()))
+	if ((starts && !reverse_kbit) || silent(f, rtt_ns / per_rtt(), now))
 		return true;
 	if ((s32)known < 0 || known < max(edge, half))
 		return true;

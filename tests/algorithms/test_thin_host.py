@@ -309,6 +309,93 @@ def test_after_a_pause_a_sender_begins_with_ten_packets(thin):
     assert set(spacing(d.come(40))) == {6 * SEG}
 
 
+def request(d, byte, kind=254, exid=0x00AC, before=STAMPS, seq=None, padding=3):
+    """A data segment with a TCP ACK Rate Request."""
+    options = before + struct.pack(">BBHB", kind, 5, exid, byte) + bytes(padding)
+    return ip_packet(1, options=options, seq=d.next if seq is None else seq, payload=bytes(SEG))
+
+
+@pytest.mark.parametrize("params", [{}, {"reverse_kbit": 1}])
+def test_an_ack_covers_no_more_than_the_sender_asks_for(thin, params):
+    """draft-ietf-tcpm-ack-rate-request: R above the lowest bit."""
+    d = Download(thin, params).steady()
+    thin.ingress(packet=request(d, 4 << 1 | 1))
+    assert d.flow["asked"] == 4
+    assert set(spacing(d.come(100)[10:])) == {4 * SEG}
+    thin.ingress(packet=request(d, 127 << 1))
+    assert max(spacing(d.come(400))) == (14 if not params else 100) * SEG  # more than ours changes nothing
+
+
+def test_a_sender_asks_for_an_ack_at_once(thin):
+    d = Download(thin).steady()
+    thin.ingress(packet=request(d, 0))
+    assert d.come(2)[0][1] and not d.come(2)[0][1]
+
+
+def test_a_request_is_heard_from_the_first_segment_on(thin):
+    d = Download(thin)
+    d.come(10)
+    thin.ingress(packet=request(d, 1 << 1, before=b"", padding=3))
+    assert d.flow["asked"] == 1
+    assert all(passes for _, passes in d.come(2000))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"kind": 253},
+        {"exid": 0x00AD},
+        {"before": b"\xfd\x00"},  # an option of no length: what follows is none
+        {"before": b"\x00" + bytes(3)},  # behind the end of the options
+        {"before": b"\x01" * 16},
+        {"before": STAMPS + b"\xfd\x14" + bytes(18), "padding": 0},  # the last byte lies behind the header
+    ],
+)
+def test_what_is_no_request_is_none(thin, keys):
+    d = Download(thin).steady()
+    packet = bytearray(request(d, 2, **keys))
+    if keys.get("padding") == 0:
+        packet = packet[: len(packet) - SEG]
+        packet[32] = 14 << 4
+    thin.ingress(packet=bytes(packet))
+    assert d.flow["asked"] == 0
+
+
+def test_a_segment_of_elsewhere_tells_nothing(thin):
+    """What the kernel will refuse: no time, no end of data and no request is taken from it."""
+    d = Download(thin, rtt=10 * MS, window=100 * SEG)
+    d.stamped = STAMPS[:4] + struct.pack(">II", 1000, 0)
+    d.come(2000)
+    before = d.flow
+    for seq in (d.next - 1, d.next + 101 * SEG):
+        options = STAMPS[:4] + struct.pack(">II", 7, 1000)
+        thin.ingress(packet=ip_packet(1, flags=ACK | PSH, options=options, seq=seq, payload=bytes(10)))
+        thin.ingress(packet=request(d, 1 << 1, seq=seq))
+        thin.ingress(packet=request(d, 0, seq=seq))
+    assert d.flow == before
+
+
+@pytest.mark.parametrize("params", [{}, {"reverse_kbit": 1}])
+def test_an_rtt_that_a_peer_pretends_is_bounded(thin, params):
+    """It answers an ACK after half a minute while it sends all the time, a packet each 50 ms."""
+    d = Download(thin, params | {"acks_per_rtt": 2, "max_packets": 256}, rtt=10 * MS, gap=50 * MS, every=1)
+    d.stamped = STAMPS[:4] + struct.pack(">II", 1000, 0)
+    d.come(2000)
+    answer = STAMPS[:4] + struct.pack(">II", 7, 1000)
+    thin.ingress(packet=ip_packet(1, options=answer, seq=d.next, payload=bytes(100)))
+    assert d.flow["rtt_ns"] > 30e9
+    assert max(spacing(d.come(2000)[100:])) <= 11 * SEG  # 500 ms, and a packet
+
+
+def test_a_header_longer_than_its_packet_is_harmless(thin):
+    d = Download(thin).steady()
+    packet = bytearray(ip_packet(1, flags=ACK | PSH, seq=d.next, payload=b""))
+    packet[32] = 15 << 4
+    before = d.flow
+    assert thin.ingress(packet=bytes(packet))["pass"] == 1
+    assert d.flow == before
+
+
 def test_what_is_no_download_is_left_alone(thin):
     d = Download(thin)
     for packet in (b"", bytes(40), ip_packet(1)[:9] + b"\x11" + ip_packet(1)[10:]):
@@ -342,5 +429,6 @@ def test_nothing_is_covered_beyond_the_bounds(thin, steps, params, rtt, first):
     d = Download(thin, params, rtt=rtt)
     for packets, gap in steps:
         told = d.come(packets, gap)
-        for covered in spacing(told) if not params.get("reverse_kbit") else []:
-            assert covered <= max(params.get("max_packets", 16) + 1, 2) * SEG
+        most = 2**23 // SEG if params.get("reverse_kbit") else params.get("max_packets", 16)  # half of the window
+        for covered in spacing(told):
+            assert covered <= max(most + 2, 2) * SEG
