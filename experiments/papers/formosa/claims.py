@@ -421,6 +421,41 @@ def two_way(results):
     return verdicts
 
 
+def ns2(results):
+    """Figs. 2 and 3 on the path of ns-2's scripts for asymmetric networks."""
+    _, best_of, rates, _ = one_flow(results, "FO-2-NS2")
+
+    def ten(rate):
+        return results.all("FO-3-NS2", path__reverse__rate=rate, flows__controller="formosa")
+
+    verdicts = [
+        results.judge(
+            f"FO-2 ns-2 {rate}",
+            "Fig. 2",
+            f"the path of ns-2's scripts, r = {r(rate):.3g}: goodput >= 0.98 of the best of all that ran",
+            None,
+            *best_of(rate, RIVALS),
+            at_least=0.98,
+        )
+        for rate in rates
+    ]
+    verdicts += [
+        results.judge(
+            f"FO-3 ns-2 {rate}",
+            "Fig. 3a",
+            f"the path of ns-2's scripts, ten flows, r = {r(rate):.3g}: Jain index >= 0.95",
+            None,
+            ten(rate),
+            fairness,
+            at_least=0.95,
+            worst=True,
+        )
+        for rate in (SLOWEST, FASTEST)
+        if ten(rate)
+    ]
+    return verdicts
+
+
 def mechanism(results):
     runs, judge = results.all("FO-5"), results.judge
     rises, literal = (results.all("FO-6", flows__controller=c) for c in ("formosa", "netsum"))
@@ -505,4 +540,4 @@ def sensitivity(results):
 
 
 def claims(results):
-    return fig2(results) + fig3(results) + two_way(results) + mechanism(results) + sensitivity(results)
+    return fig2(results) + fig3(results) + ns2(results) + two_way(results) + mechanism(results) + sensitivity(results)
