@@ -13,7 +13,7 @@
  *     at most                    dk <= cwnd / 2                                             (3)
  * What is out of order, and what the sender has nothing to send after, is answered at once. The sender's
  * window grows by the packets acknowledged, not by the ACKs, as Linux's Reno does; what an ACK lets go
- * leaves paced at cwnd / srtt, not as a burst. All else is Reno.
+ * leaves paced, not as a burst. All else is Reno.
  *
  * Good where RED marks on the ACK path. Without marks it is a paced Reno and its receiver answers each
  * packet: a reverse queue that only drops is not relieved. Both ends must run it.
@@ -26,7 +26,9 @@
  *   receiver, thinning  cgroup_skb/egress: drops the kernel's other pure ACKs.
  *
  * Where the sources are silent or differ, or we do:
- *  - dk starts from 1, and has no bound but (3) and dk_max: [N]; there maxdelack_ is 5. [R] has neither.
+ *  - dk starts from 1, and is at most dk_max: [N], maxdelack_. [R] has neither. Without a bound dk runs beyond what (3) lets
+ *    wait, and then takes as many round trips to come back.
+ *  - Packets leave at 5/4 of cwnd / srtt (pace_percent): at 1, as in [N], a packet that leaves late is time lost.
  *  - [N] echoes a mark once; a lost packet would lose it. Here each packet carries the number of marks so far.
  *  - A round trip, at the receiver: until the sender has an ACK that was sent after it began. [N] tells it by timestamps,
  *    here the option has the sender's snd_una.
@@ -42,7 +44,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-PARAM(u32, dk_max, 1024, 1, 65535, "packets", "most that wait for one ACK; 5 [N]");
+PARAM(u32, dk_max, 25, 1, 65535, "packets", "bound of dk; 25 in the scripts of [N] (tcl/ex/asym), 5 in its class");
+PARAM(u32, pace_percent, 125, 100, 400, "%", "packets leave at so much of cwnd / srtt; 100 [N]");
 PARAM(u32, delay_us, 100000, 1000, 1000000, "us", "an ACK that is later than this is sent with the next packet [N]");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: the stack's");
 
@@ -249,8 +252,8 @@ void BPF_PROG(accsa_cong_control, struct sock *sk)
 			grow(a, tp, acked);
 		cwnd_write(&a->s, tp, a->w);
 	}
-	if (a->srtt_us) /* 2^20 * 2^16 * 10^6 < 2^56 */
-		pace(sk, mul_div((u64)a->w * min(tp->mss_cache, 65535), 1000000, a->srtt_us));
+	if (a->srtt_us) /* 2^20 * 2^16 * 10^4 * 2^9 < 2^59 */
+		pace(sk, mul_div((u64)a->w * min(tp->mss_cache, 65535) * 10000, pace_percent, a->srtt_us));
 }
 
 SEC("struct_ops/accsa_ssthresh")

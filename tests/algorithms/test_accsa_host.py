@@ -16,9 +16,9 @@ NOT_ECT, ECT1, ECT0, CE = range(4)
 # --- sender's law -----------------------------------------------------------------------------
 
 
-def at(driver, cwnd, ssthresh=2, **keys):
+def at(driver, cwnd, ssthresh=2, params=None, **keys):
     """A sender whose window is full."""
-    driver.start(**SENDER, now=0, app=0)
+    driver.start(params, **SENDER, now=0, app=0)
     driver.poke(snd_cwnd=cwnd, snd_ssthresh=ssthresh, ca__w=cwnd, ca__cwnd=cwnd, **keys)
     return driver.send(app=ALL)
 
@@ -123,12 +123,13 @@ def test_idle_seconds_halve_the_window(accsa, idle, cwnd):
     assert accsa.state()["tp"]["snd_cwnd"] == pytest.approx(cwnd, abs=1)
 
 
-def test_paced_at_a_window_an_rtt(accsa):
-    at(accsa, 100)
+@pytest.mark.parametrize("params, percent", [({}, 125), ({"pace_percent": 100}, 100)])
+def test_paced_by_a_window_an_rtt(accsa, params, percent):
+    at(accsa, 100, params=params)
     accsa.ack(n=4, rtt=50 * MS)
-    assert accsa.state()["tp"]["pacing_rate"] == 100 * 960 * 20
+    assert accsa.state()["tp"]["pacing_rate"] == 960 * 20 * percent
     accsa.ack(n=4, rtt=90 * MS)  # smoothed: 55 ms
-    assert accsa.state()["tp"]["pacing_rate"] == 100 * 960 * SECOND // (55 * MS)
+    assert accsa.state()["tp"]["pacing_rate"] == 960 * percent * SECOND // (55 * MS)
 
 
 def test_first_window(accsa):
