@@ -316,6 +316,17 @@ see_registered(struct report *rep, const struct registry *r, const struct netns_
 	}
 }
 
+/* A Formosa sender's timeouts tell of ACKs that were lost: F-RTO takes them for spurious, and nothing is repaired. */
+static void see_frto(struct report *rep, const struct registry *r)
+{
+	if (number_in("/proc/sys/net/ipv4/tcp_frto", 0) <= 0)
+		return;
+	for (int i = 0; i < r->nr; i++)
+		if (!strcmp(r->at[i].object, "formosa") && !r->at[i].unloading)
+			tell(rep, NOTE, r->at[i].name, "sysctl -w net.ipv4.tcp_frto=0",
+			     "F-RTO is on: where its flows fill their ACK path, timeouts last longer");
+}
+
 /* What is loaded, who uses it, and what is left of what was. */
 static void see_loaded(struct report *rep)
 {
@@ -331,6 +342,7 @@ static void see_loaded(struct report *rep)
 		tell(rep, BAD, "loaded", NULL, "what is loaded cannot be seen (the reason is on standard error)");
 	} else {
 		see_registered(rep, &r, &users, &all);
+		see_frto(rep, &r);
 		see_left_programs(rep, &r, &all);
 		see_thinning(rep, &all);
 		see_uses(rep, &r, &users, &all);

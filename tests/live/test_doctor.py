@@ -42,6 +42,21 @@ def test_doctor_of_this_machine():
     assert run(ASYMCC, "doctor", check=False).stdout.count("\n") == len(json.loads(done.stdout))
 
 
+def test_doctor_tells_of_frto_where_formosa_is_loaded(alias, pair):
+    """In its namespace; of another controller it tells nothing."""
+
+    def notes() -> list[str]:
+        done = json.loads(inside(pair, "doctor", "--json"))
+        return [r["check"] for r in done if r["state"] == "note" and r["mend"] == "sysctl -w net.ipv4.tcp_frto=0"]
+
+    mine, other = alias(), alias()
+    asymcc("load", "fast", "--as", other)
+    asymcc("load", "formosa", "--as", mine)
+    assert mine in notes() and other not in notes()
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_frto=0")
+    assert mine not in notes()
+
+
 def test_doctor_without_rights():
     done = run("setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all", ASYMCC, "doctor", check=False)
     assert done.returncode == 1 and "missing: CAP_BPF" in done.stdout and "run it as root" in done.stdout
