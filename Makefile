@@ -51,7 +51,7 @@ REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard te
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,build.py cpio.py kernel.py qemu.py)
 
 .PHONY: all build deps image test-images experiments test lint format check-clients check-kernels check-package explore \
-	fuzz fuzz-loader fuzz-scenarios faults attack bench soak install uninstall deb lock clean help
+	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help
 .DELETE_ON_ERROR:
 
 all: build
@@ -210,6 +210,13 @@ faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails onc
 
 bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of an ACK; NAMES="fast vegas ..."
 	$(Q)$(ASYMLAB) bench $(NAMES) --image $(KERNEL)
+
+# The second image is made of sources alone, in a folder of its own, with nothing of the first.
+check-repeats: COUNT = 200
+check-repeats: build $(IMAGE) $(ASYMLAB) ## short runs again and again, COUNT [200]: the same bytes? resumes
+	$(Q)ASYMLAB_BUILD=$(abspath $(B))/second $(MAKE) --no-print-directory B=$(B)/second ASYMLAB=$(ASYMLAB) build image
+	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python tests/machine/repeats.py $(COUNT) $(B)/second --kernel $(KERNEL) \
+		--resume $(B)/repeats.json
 
 attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
