@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
-Does the lab repeat to the byte? Short runs again and again: half of them while all cores are busy with other things, and half by
-an image that was made a second time, with all that is in it.
+Does the lab repeat to the byte? Short runs again and again: half of them while all cores are busy with other things,
+and half by an image that was made a second time, with all that is in it.
 
     python repeats.py COUNT SECOND [--kernel 6.12] [--file SCENARIO] [--resume FILE]
 
-SECOND is the build folder of the second image. No run comes from the store, and none goes there. The first run of each case is
-what the others are compared with: all files that the agent left, and the number of instructions. Exit code 1 if any differs.
-With --resume an interrupted check goes on where it was.
+SECOND is the build folder of the second image. No run comes from the store, and none goes there. The first run of each
+case is what the others are compared with: all files that the agent left, and the number of instructions. Exit code 1
+if any differs. With --resume an interrupted check goes on where it was.
 """
 
 from __future__ import annotations
@@ -23,8 +23,6 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from resume import Progress
-
 from asymlab import LabError
 from asymlab.machine import image, vm
 from asymlab.machine.files import sha256
@@ -33,7 +31,9 @@ from asymlab.plan import scenario
 from asymlab.run.local import cores, own_core
 from asymlab.run.tasks import Task, plan_runs
 
-BUSY = "setpriv --pdeathsig KILL timeout 1800".split() + [sys.executable, "-c", "while True: sum(range(100000))"]
+from resume import Progress
+
+BUSY = "setpriv --pdeathsig KILL prlimit --cpu=600".split() + [sys.executable, "-c", "while True: sum(range(100000))"]
 EXECUTED = "instructions"
 
 
@@ -105,6 +105,8 @@ def main() -> None:
     parser.add_argument("--file", type=Path, default=EXPERIMENTS / "bench" / "repeats.toml", help="other runs")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what is done is kept there")
     args = parser.parse_args()
+    if args.count < 1:
+        parser.error("COUNT must be 1 or more")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended; the same command goes on from here"))
     began = time.monotonic()
     try:
@@ -117,11 +119,9 @@ def main() -> None:
     progress = Progress(args.resume, (os.path.realpath(args.second), *(t.key for t in tasks)), [])
     print(f"two images of {first.kernel}, {first.hash[:12]} both, and all objects twice: the same", flush=True)
     same = repeat(args.count, tasks, images, progress)
-    how = [circumstances(number, len(tasks)) for number in range(args.count)]
-    print(
-        f"{same} of {args.count} identical: {sum(b for b, _ in how)} beside a load, {sum(s for _, s in how)} by the second "
-        f"image; {time.monotonic() - began:.0f} s since the start"
-    )
+    busy, by_second = (sum(how) for how in zip(*(circumstances(n, len(tasks)) for n in range(args.count))))
+    said = f"{busy} beside a load, {by_second} by the second image; {time.monotonic() - began:.0f} s since the start"
+    print(f"{same} of {args.count} identical: {said}")
     progress.finish()
     sys.exit(same != args.count)
 
