@@ -100,7 +100,8 @@ def test_a_controllers_own_code_and_the_way_there():
     long |= {Part("kernel", "__bpf_prog_enter", ""): 20, SLOW: 900, Part("module", "tcp_vegas", "cong_avoid"): 90}
     long |= {Part("kernel", "cubictcp_cong_avoid", ""): 60}
     p = made(long, {Part("bpf", "fast_cong_avoid", "fast_cong_avoid"): 100})
-    assert bench.cost(p, 10, "fast", "fast") == bench.Cost("fast", 20, 10, 10)
+    assert bench.cost(p, 10, "fast", "fast") == bench.Cost("fast", 20, 10, 10, 200)
+    assert bench.cost(p, 10, "fast", "fast").a_packet == 1.5
     assert [bench.cost(p, 10, name, None).all for name in ("vegas", "cubic", "reno")] == [9, 6, 0]
 
 

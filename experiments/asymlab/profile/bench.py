@@ -5,6 +5,7 @@ Of a BPF controller that is its programs, and the way to them and back: trampoli
 and exit. Of one of the kernel's it is the functions of its module, or of its name. What either calls in the kernel is
 in neither: helpers of socket storage and options, and Reno's functions. Each controller has a run of its own, which is
 counted twice (profile.py): the difference, over the ACKs that came in between, is a steady state, losses included.
+Where an ACK stands for many packets, the instructions of a data packet tell more. Those of its receiver are in them.
 """
 
 from __future__ import annotations
@@ -35,10 +36,15 @@ class Cost:
     own: float  # in its own code
     way: float  # to it and back: of a BPF controller
     acks: int  # that it is measured over
+    packets: int  # of data
 
     @property
     def all(self) -> float:
         return self.own + self.way
+
+    @property
+    def a_packet(self) -> float:
+        return self.all * self.acks / self.packets
 
 
 def cost(made: Profile, acks: int, controller: str, source: str | None) -> Cost:
@@ -49,10 +55,10 @@ def cost(made: Profile, acks: int, controller: str, source: str | None) -> Cost:
         return (long - short) / acks
 
     if source is None:
-        return Cost(controller, an_ack(lambda p: _of_kernel(p, controller)), 0, acks)
+        return Cost(controller, an_ack(lambda p: _of_kernel(p, controller)), 0, acks, made.packets)
     own = an_ack(lambda p: p.kind == "bpf" and p.part.startswith(f"{source}_"))
     way = an_ack(lambda p: (p.kind, p.part) in WAY)
-    return Cost(controller, own, way, acks)
+    return Cost(controller, own, way, acks, made.packets)
 
 
 def _of_kernel(part: Part, controller: str) -> bool:
@@ -91,13 +97,12 @@ def table(costs: list[Cost]) -> Table:
     shown = Table(
         box=None, header_style="bold", title="\ninstructions of an ACK", title_justify="left", title_style="bold"
     )
-    for column in ("controller", "own code", "way there", "all", "of the kernel's own", "ACKs"):
+    for column in ("controller", "own code", "way there", "all", "a packet", "of the kernel's own", "ACKs"):
         shown.add_column(column, justify="left" if column == "controller" else "right")
     native = {c.controller: c for c in costs if not c.way}
     for c in costs:
         beside = native.get(c.controller.removeprefix("bpf_")) if c.way else None
         ratio = f"{c.own / beside.own:.2f}; {c.all / beside.own:.2f} with the way" if beside and beside.own else ""
-        shown.add_row(
-            c.controller, f"{c.own:.0f}", f"{c.way:.0f}" if c.way else "", f"{c.all:.0f}", ratio, f"{c.acks:,}"
-        )
+        way = f"{c.way:.0f}" if c.way else ""
+        shown.add_row(c.controller, f"{c.own:.0f}", way, f"{c.all:.0f}", f"{c.a_packet:.0f}", ratio, f"{c.acks:,}")
     return shown
