@@ -69,7 +69,8 @@ static inline void sample_bandwidth(struct sock *sk, struct bpf_westwood *w)
 	if (!w->started)
 		w->snd_una = tcp_sk(sk)->snd_una;
 	w->started = true;
-	if (took <= max(ticks(sk, w->s.rtt_last), ticks_a_second(sk) / SAMPLES_A_SECOND))
+	/* The RTT last: it costs a division. */
+	if (took <= ticks_a_second(sk) / SAMPLES_A_SECOND || took <= ticks(sk, w->s.rtt_last))
 		return;
 	COUNT(samples);
 	rate = w->sample_bytes / max(took, 1);
