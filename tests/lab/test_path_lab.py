@@ -89,6 +89,31 @@ def test_a_queue_with_red(scenario_file, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+def test_a_queue_of_cake(scenario_file, kernel):
+    """It keeps the rate and a short queue. Its filter drops ACKs of a slow reverse link, so that few lie in its queue."""
+    told = {}
+    for filters in ("false", "true"):
+        there = f"queue = 100, cake = {{ ack_filter = {filters} }} }}\n"
+        back = ('reverse = { rate = "10mbit", delay = "20ms", queue = 100 }', 'reverse = { rate = "100kbit", delay = "20ms", ')
+        r = run(scenario_file((FORWARD, "queue = 100, cake = { } }\nreverse"), (back[0], back[1] + there), PLAIN), kernel)
+        assert r.valid, r.record["invalid"]
+        told[filters] = r.metrics
+    assert told["false"]["utilisation"] < 1.01 and told["false"]["forward"]["queue_mean"] < 40
+    assert told["true"]["goodput_bps"] > 1.1 * told["false"]["goodput_bps"]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_requests_and_replies(scenario_file, kernel):
+    """A reply of one packet takes the path's RTT, and the next is asked for at once."""
+    asks = scenario_file(('controller = "reno"', 'controller = "reno"\nreply = 100'), PLAIN)
+    r = run(asks, kernel)
+    assert r.valid, r.record["invalid"]
+    asked, took = zip(*r.record["agent"]["replies"]["0"], strict=True)
+    assert min(took) >= 40e6 and max(took) < 42e6
+    assert max(b - a - t for a, b, t in zip(asked, asked[1:], took, strict=False)) < 1e6
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file, kernel):
     """SACK-permitted, offered in the SYN and answered in the SYN-ACK: gone only where SYNs are stripped."""
     for syn in (False, True):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """ACK thinning at the receiver (`asymcc thin`): no paper claims anything of it. The claims are ours."""
 
+from statistics import fmean
+
 from asymlab.report import papers
 
 TITLE = "ACK thinning for any sender"
@@ -9,8 +11,17 @@ OURS = "ours"
 
 fast = papers.module("fast", "claims")
 
+EACH = {  # where thinning may cost nothing: each point of each
+    "TH-N": "many flows over a slow uplink",
+    "TH-NSLOW": "many flows at r = 20",
+    "TH-BAD": "a bad path with a slow uplink",
+    "TH-TWO": "a download beside an upload",
+    "TH-LINK": "a link of the world",
+    "TH-MODEM": "CAKE behind a modem",
+}
 UPLINKS = {"200kbit": "a quarter of the rate that its ACKs need", "2mbit": "twice that rate"}
 NO_SLOWER = 0.98
+NO_LATER = 1.02
 
 
 def goodput(run) -> float:
@@ -24,8 +35,31 @@ def over_without(results, id: str, **point):
     return thinned, lambda r: goodput(r) / max(without[r.record["seed"]], 1e-9)
 
 
+def places(results, id: str) -> list[dict]:
+    """The points of a scenario, but for thinning: as keywords."""
+    found = []
+    for run in results.all(id, thin__thins=1):
+        point = {k.replace(".", "__"): v for k, v in run.record["point"].items() if k != "thin.thins"}
+        if point not in found:
+            found.append(point)
+    return found
+
+
+def reply_s(run) -> float:
+    """Mean time from a request to the end of its reply."""
+    from_ns = run.record["agent"]["marks"]["measure"]["t_ns"] - run.record["agent"]["zero_ns"]
+    return fmean(took for asked, took in run.record["agent"]["replies"]["0"] if asked >= from_ns) / 1e9
+
+
 def claims(results):
-    verdicts = [*of_fast(results), *slow_path(results), *uplinks(results)]
+    verdicts = [
+        *of_fast(results),
+        *slow_path(results),
+        *uplinks(results),
+        *in_each(results),
+        *replies(results),
+        *over_cake(results),
+    ]
     return [v for v in verdicts if v.runs]
 
 
@@ -104,4 +138,64 @@ def uplinks(results):
                     at_least=NO_SLOWER,
                 )
             )
+    return verdicts
+
+
+def in_each(results):
+    verdicts = []
+    for id, what in EACH.items():
+        for point in places(results, id):
+            runs, ratio = over_without(results, id, **point)
+            name = ", ".join(map(str, point.values()))
+            verdicts.append(
+                results.judge(
+                    f"TH-4 {id} {name}",
+                    OURS,
+                    f"{what} ({name}): no less with thinning: ratio >= {NO_SLOWER}",
+                    None,
+                    runs,
+                    ratio,
+                    at_least=NO_SLOWER,
+                )
+            )
+    return verdicts
+
+
+def replies(results):
+    verdicts = []
+    for size in results.points("TH-RR", "flows.reply"):
+        without = {r.record["seed"]: reply_s(r) for r in results.valid("TH-RR", thin__thins=0, flows__reply=size)}
+        runs = [r for r in results.all("TH-RR", thin__thins=1, flows__reply=size) if r.record["seed"] in without]
+        verdicts.append(
+            results.judge(
+                f"TH-5 {size}",
+                OURS,
+                f"a reply of {size} bytes takes no longer with thinning: ratio <= {NO_LATER}",
+                None,
+                runs,
+                lambda r, without=without: reply_s(r) / without[r.record["seed"]],
+                at_most=NO_LATER,
+            )
+        )
+    return verdicts
+
+
+def over_cake(results):
+    """What CAKE's filter has made of it, thinning leaves as it is."""
+    verdicts = []
+    for controller in results.points("TH-CAKE", "flows.controller"):
+        here = {"flows__controller": controller}
+        alone = {r.record["seed"]: goodput(r) for r in results.valid("TH-CAKE", title="CAKE, ack-filter", **here)}
+        both = results.all("TH-CAKE", title="CAKE, ack-filter, thinned", **here)
+        verdicts.append(
+            results.judge(
+                f"TH-6 {controller}",
+                OURS,
+                f"CAKE with ack-filter owns the uplink: {controller} has no less with thinning: ratio >= {NO_SLOWER}",
+                None,
+                [r for r in both if r.record["seed"] in alone],
+                lambda r, alone=alone: goodput(r) / alone[r.record["seed"]],
+                at_least=NO_SLOWER,
+            )
+        )
     return verdicts

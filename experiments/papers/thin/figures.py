@@ -19,7 +19,7 @@ fast = thin.fast
 
 def figures(results) -> list[drawing.Figure]:
     with drawing.style():
-        drawn = [over_k_f(results), slow(results), *(uplink(results, rate) for rate in thin.UPLINKS)]
+        drawn = [over_k_f(results), slow(results), *(uplink(results, rate) for rate in thin.UPLINKS), cake(results)]
     return [f for f in drawn if f]
 
 
@@ -95,4 +95,30 @@ def uplink(results, rate: str):
         f"thin-uplink-{rate}",
         50,
         path__reverse__rate=rate,
+    )
+
+
+def cake(results):
+    """Goodput of each controller under each of what a user may pick."""
+    titles, controllers = (results.points("TH-CAKE", key) for key in ("title", "flows.controller"))
+    if not titles:
+        return None
+    figure = Figure(figsize=(7.5, 4.2))
+    ax = figure.subplots()
+    width = 0.8 / len(titles)
+    for n, title in enumerate(titles):
+        found = [results.valid("TH-CAKE", title=title, flows__controller=c) for c in controllers]
+        heights = [fmean(map(thin.goodput, of)) if of else 0 for of in found]
+        at = [i + (n - (len(titles) - 1) / 2) * width for i in range(len(controllers))]
+        ax.bar_label(ax.bar(at, heights, width=0.95 * width, label=title), fmt="%.1f", fontsize=8)
+    ax.axhline(10, color=BLACK, linewidth=1, linestyle=":", label="the link")
+    ax.set(ylabel="goodput, Mbit/s", xticks=range(len(controllers)), xticklabels=[label(c) for c in controllers])
+    ax.set_ylim(0, 13.5)
+    ax.legend(ncols=3, loc="upper center")
+    return drawing.Figure(
+        "thin-cake",
+        "Downloads over a slow uplink that CAKE owns",
+        "10 Mbit/s, 40 ms, Linux's defaults; the uplink has 40 kbit/s, a quarter of the rate that its ACKs need. The "
+        "receiver is told nothing.",
+        figure,
     )
