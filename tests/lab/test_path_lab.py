@@ -90,12 +90,17 @@ def test_a_queue_with_red(scenario_file, kernel):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_queue_of_cake(scenario_file, kernel):
-    """It keeps the rate and a short queue. Its filter drops ACKs of a slow reverse link, so that few lie in its queue."""
+    """It keeps the rate and a short queue. Its filter leaves few ACKs in the queue of a slow reverse link."""
     told = {}
     for filters in ("false", "true"):
         there = f"queue = 100, cake = {{ ack_filter = {filters} }} }}\n"
-        back = ('reverse = { rate = "10mbit", delay = "20ms", queue = 100 }', 'reverse = { rate = "100kbit", delay = "20ms", ')
-        r = run(scenario_file((FORWARD, "queue = 100, cake = { } }\nreverse"), (back[0], back[1] + there), PLAIN), kernel)
+        back = (
+            'reverse = { rate = "10mbit", delay = "20ms", queue = 100 }',
+            'reverse = { rate = "100kbit", delay = "20ms", ',
+        )
+        r = run(
+            scenario_file((FORWARD, "queue = 100, cake = { } }\nreverse"), (back[0], back[1] + there), PLAIN), kernel
+        )
         assert r.valid, r.record["invalid"]
         told[filters] = r.metrics
     assert told["false"]["utilisation"] < 1.01 and told["false"]["forward"]["queue_mean"] < 40

@@ -101,6 +101,7 @@ rewrite = table({"kind": st.integers(2, 255), "offset": st.integers(2, 38), "val
 direction = table(
     {"rate": rate, "delay": delay, "queue": st.integers(60, 2000) | st.integers(1, 10**6)},
     red=red,
+    cake=table({}, ack_filter=st.booleans()),
     loss=share,
     reorder=share,
     strip=strip,
@@ -203,6 +204,7 @@ def trees(draw):
         count=st.integers(1, 20),
         ack=st.sampled_from(["every", "delayed"]),
         extra_delay=delay,
+        reply=st.integers(1, 2**21),
     )
     load = table({"rate": rate, "packet": st.integers(64, 500)})
     mtu = draw(mostly(st.integers(500, 9000)))

@@ -17,7 +17,6 @@ EACH = {  # where thinning may cost nothing: each point of each
     "TH-BAD": "a bad path with a slow uplink",
     "TH-TWO": "a download beside an upload",
     "TH-LINK": "a link of the world",
-    "TH-MODEM": "CAKE behind a modem",
 }
 UPLINKS = {"200kbit": "a quarter of the rate that its ACKs need", "2mbit": "twice that rate"}
 NO_SLOWER = 0.98
@@ -183,19 +182,23 @@ def replies(results):
 def over_cake(results):
     """What CAKE's filter has made of it, thinning leaves as it is."""
     verdicts = []
-    for controller in results.points("TH-CAKE", "flows.controller"):
-        here = {"flows__controller": controller}
-        alone = {r.record["seed"]: goodput(r) for r in results.valid("TH-CAKE", title="CAKE, ack-filter", **here)}
-        both = results.all("TH-CAKE", title="CAKE, ack-filter, thinned", **here)
-        verdicts.append(
-            results.judge(
-                f"TH-6 {controller}",
-                OURS,
-                f"CAKE with ack-filter owns the uplink: {controller} has no less with thinning: ratio >= {NO_SLOWER}",
-                None,
-                [r for r in both if r.record["seed"] in alone],
-                lambda r, alone=alone: goodput(r) / alone[r.record["seed"]],
-                at_least=NO_SLOWER,
+    for id, where, without, thinned in (
+        ("TH-CAKE", "owns the uplink", "CAKE, ack-filter", "CAKE, ack-filter, thinned"),
+        ("TH-MODEM", "is behind the modem", "CAKE, ack-filter, behind the modem", "and thinned, rate told"),
+    ):
+        for controller in results.points(id, "flows.controller"):
+            here = {"flows__controller": controller}
+            alone = {r.record["seed"]: goodput(r) for r in results.valid(id, title=without, **here)}
+            both = [r for r in results.all(id, title=thinned, **here) if r.record["seed"] in alone]
+            verdicts.append(
+                results.judge(
+                    f"TH-6 {id} {controller}",
+                    OURS,
+                    f"CAKE with ack-filter {where}: {controller} has no less with thinning: ratio >= {NO_SLOWER}",
+                    None,
+                    both,
+                    lambda r, alone=alone: goodput(r) / alone[r.record["seed"]],
+                    at_least=NO_SLOWER,
+                )
             )
-        )
     return verdicts
