@@ -396,6 +396,23 @@ def test_a_header_longer_than_its_packet_is_harmless(thin):
     assert d.flow == before
 
 
+@pytest.mark.parametrize(
+    ("params", "least"),
+    [({}, 8), ({"reverse_kbit": 40}, 3), ({"reverse_kbit": 1}, 3)],
+)
+def test_the_end_of_a_reply_passes(thin, params, least):
+    """14,000 bytes after a pause: fourteen full segments and one of 560 bytes, an ACK for two, and one for the last."""
+    d = Download(thin, params, gap=1200).steady()
+    d.now += 500 * MS
+    told = d.come(14)
+    d.now += d.gap
+    thin.poke(now=d.now, rcv_nxt=d.next)
+    thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(560)))
+    d.next += 560
+    assert d.ack()
+    assert told[0][1] and 1 + sum(passes for _, passes in told) >= least
+
+
 def test_what_is_no_download_is_left_alone(thin):
     d = Download(thin)
     for packet in (b"", bytes(40), ip_packet(1)[:9] + b"\x11" + ip_packet(1)[10:]):
