@@ -48,7 +48,8 @@
  *    the last packet of the data (T); and, twice, what shows that an ACK was lost (P): a probe beyond W, a
  *    retransmission after timeout, data that is here already; the sender asks once where ACKs queue. A
  *    signal is numbered and stays in each ACK until the next.
- *  - Where answers are lost, a round asks for more of them: answers.bpf.h.
+ *  - Where answers are lost, a round asks for more of them: answers.bpf.h. Where they wait longer, W is larger: ackpath.bpf.h.
+ *  - A round that carried less than W lets W grow if data waits and the peer has room: the RTT has become shorter.
  *  - A NACK is the kernel's ACK with SACK blocks: up to three blocks, newest first, are the complement
  *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the last gap has
  *    closed, none otherwise; without SACK none says more than the cumulative ACK.
@@ -75,6 +76,7 @@ PARAM(u32, nack_dup, 1, 1, 16, "ACKs",
       "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
 PARAM(u32, answers_max, 8, 1, 8, "ACKs",
       "a round asks for so many at most, for more than one where they are lost; 1 [P]");
+PARAM(u32, fit_rtt, 1, 0, 1, "-", "1: W changes with the time that ACKs take, so that the rate does not; 0: [P]");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
 PARAM(u32, hello, 0, 0, 1, "-",
       "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");
@@ -105,6 +107,7 @@ const volatile char asymcc_name[16] = "formosa";
 #include "formosa/delay.bpf.h"
 #include "formosa/options.bpf.h"
 #include "formosa/answers.bpf.h"
+#include "formosa/ackpath.bpf.h"
 
 /* --- sender's law --------------------------------------------------------------------------- */
 
@@ -183,12 +186,6 @@ static inline bool formosa_round_over(const struct formosa *f, const struct tcp_
 	return w->echo == w->round || tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
 }
 
-/* Do ACKs queue on their way? Then the RTT is longer than its smallest by more than our own packets' queue. */
-static inline bool acks_queue(const struct formosa *f, const struct wire *w)
-{
-	return f->srtt_us > f->s.rtt_min + f->s.rtt_min / 4 + w->queue_us; /* each below 2^27 */
-}
-
 /*
  * Each timeout begins a round, and its repair says so. A receiver that answers, but to no new round, does not see
  * what we ask: something on the path changes our options.
@@ -215,7 +212,7 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 		return;
 	COUNT(rounds);
 	if (state == TCP_CA_Open) {
-		w->acks_queue = acks_queue(f, w);
+		w->acks_queue = acks_queue(w, f->srtt_us, f->s.rtt_min);
 		count_answers(w, tp);
 		w->deaf_rounds = w->heard ? 0 : w->deaf_rounds + 1;
 		if (w->deaf_rounds >= DEAF)
@@ -226,7 +223,7 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 			on_signal(f, mul_div(f->w, w->queue_us, f->srtt_us)); /* 2^20 * 2^22 */
 		else if (w->signalled)
 			COUNT(old_signals);
-		else if ((u64)carried + f->w_last / 8 + 2 < f->w_last) /* application or peer's window */
+		else if ((u64)carried + f->w_last / 8 + 2 < f->w_last && !has_more(tp))
 			COUNT(limited_rounds);
 		else if (f->w < f->ssthresh)
 			slow_start(f, carried);
@@ -235,6 +232,12 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 	}
 	if (f->hold && was <= f->w)
 		f->hold--;
+	if (!fit_rtt || state != TCP_CA_Open || f->w < f->ssthresh) {
+		fitted(w, f->srtt_us);
+	} else {
+		f->w = max(fit(w, f->srtt_us, f->w), W_MIN);
+		f->ssthresh = min(f->ssthresh, f->w); /* no slow start follows */
+	}
 	w->signalled = false;
 	f->w_last = was;
 	begin_round(f, tp, w);
@@ -357,6 +360,8 @@ void BPF_PROG(formosa_pkts_acked, struct sock *sk, const struct ack_sample *samp
 	if (!rtt_sample(&f->s, tp, sample, 0))
 		return;
 	f->srtt_us = first ? f->s.rtt_last : ((u64)7 * f->srtt_us + f->s.rtt_last) / 8;
+	if (w) /* 2^22 */
+		w->squeue_us = (7 * w->squeue_us + w->queue_us) / 8;
 }
 
 SEC("struct_ops/formosa_cong_control")

@@ -64,6 +64,8 @@ struct wire {
 	u32 budget; /* W of this round */
 	u32 srtt_us;
 	u32 queue_us; /* as the receiver sees it */
+	u32 squeue_us; /* smoothed as srtt_us is */
+	u32 fitted_srtt, fitted_queue; /* srtt_us and squeue_us when W was last fitted to the RTT */
 
 	/* receiver */
 	bool receiving; /* data options come */

@@ -306,12 +306,74 @@ def test_no_growth_while_the_application_limits(formosa):
     assert after["counters"]["limited_rounds"] >= before["counters"]["limited_rounds"] + 10
 
 
-@pytest.mark.parametrize("short, grows", [(0, True), (10, True), (11, False)])
-def test_a_round_has_to_carry_w_but_an_eighth_and_two(formosa, short, grows):
+@pytest.mark.parametrize("data, room, more", [(0, 0, True), (-1, 0, False), (0, -1, False)])
+@pytest.mark.parametrize("short", [0, 10, 11, 60])
+def test_a_round_has_to_carry_w_but_an_eighth_and_two(formosa, short, data, room, more):
+    """Unless a full segment waits and the peer has room for it: then the RTT has become shorter."""
     at_w(formosa, 64)
-    delivered = formosa.state()["ca"]["delivered_round"]
-    formosa.poke(ca__delivered_round=(delivered + short) % 2**32)
-    assert end_round(formosa) == 64 + grows
+    ca, tp = (formosa.state()[part] for part in ("ca", "tp"))
+    next_end = tp["snd_nxt"] + tp["mss_cache"]
+    formosa.poke(
+        ca__delivered_round=(ca["delivered_round"] + short) % 2**32,
+        write_seq=next_end + data,
+        snd_wnd=next_end - (ca["round_end"] + SEG) + room,
+    )
+    assert end_round(formosa) == 64 + (short < 11 or more)
+
+
+@given(
+    w=st.integers(2, 2**20),
+    then=st.integers(100, 2**24),
+    now=st.integers(100, 2**24),
+    queues=st.tuples(st.integers(0, 65535), st.integers(0, 65535)),
+)
+@example(w=64, then=40 * MS, now=45 * MS, queues=(0, 0))  # an eighth
+@example(w=64, then=40 * MS, now=46 * MS, queues=(0, 0))
+@example(w=64, then=40 * MS, now=35 * MS - 1, queues=(0, 0))
+@example(w=64, then=40 * MS, now=400 * MS, queues=(0, 0))  # doubled, and the rest later
+@example(w=64, then=40 * MS, now=60 * MS, queues=(0, 20 * MS // 64))  # the forward queue's
+@example(w=64, then=60 * MS, now=40 * MS, queues=(20 * MS // 64, 0))
+@example(w=64, then=40 * MS, now=40 * MS, queues=(30 * MS // 64, 0))  # its smallest was forgotten
+@example(w=64, then=40 * MS, now=60 * MS, queues=(30 * MS // 64, 0))
+@example(w=64, then=60 * MS, now=40 * MS, queues=(0, 30 * MS // 64))
+@example(w=2, then=2**24, now=100, queues=(0, 0))
+@settings(max_examples=60, deadline=None)
+def test_w_follows_the_time_that_acks_take(formosa, w, then, now, queues):
+    """Against the rule written down anew: by what the forward queue does not explain, if that is more than an eighth."""
+    before, after = (64 * q for q in queues)
+    at_w(formosa, 64)
+    formosa.poke(ca__w=w, ca__w_last=2, ca__ssthresh=2, ca__srtt_us=now)
+    formosa.poke(wire__fitted_srtt=then, wire__fitted_queue=before, wire__squeue_us=after)
+    change, moved = now - then, after - before
+    if change * moved > 0:
+        change = 0 if abs(moved) >= abs(change) else change - moved
+    far = abs(change) > then // 8
+    fitted = min(then + change, 2 * then)
+    wanted = max(2, min((w + 1) * fitted // then, 2**20)) if far else min(w + 1, 2**20)
+    assert end_round(formosa, rtt=now, queue_us=after) == wanted
+    wire, ca = (formosa.state()[part] for part in ("wire", "ca"))
+    assert wire["fitted_srtt"] == (then if not far else now if then + change <= 2 * then else 2 * then)
+    assert wire["fitted_queue"] == (after if far else before)
+    assert ca["ssthresh"] <= ca["w"]
+
+
+def test_the_queue_is_smoothed_as_the_rtt_is(formosa):
+    """Else the queue that slow start fills, and its end, look like changes of the ACKs' way."""
+    at_w(formosa, 64)
+    for rtt, queue in ((120 * MS, 80 * MS), (40 * MS, 0)):
+        for _ in range(30):
+            end_round(formosa, rtt=rtt, queue_us=queue)
+            wire, ca = (formosa.state()[part] for part in ("wire", "ca"))
+            assert ca["srtt_us"] - wire["squeue_us"] == pytest.approx(40 * MS, abs=100)
+    assert ca["w"] == 64 + 60
+
+
+@pytest.mark.parametrize("keys", [{"params": {"fit_rtt": 0}}, {"ssthresh": 1000}])
+def test_w_follows_no_rtt_in_slow_start_or_if_told_so(formosa, keys):
+    at_w(formosa, 64, **keys)
+    formosa.poke(wire__fitted_srtt=80 * MS)
+    assert end_round(formosa) == (64 + 64 if "ssthresh" in keys else 65)
+    assert formosa.state()["wire"]["fitted_srtt"] == 40 * MS
 
 
 @given(srtt=st.integers(100, 2**26), w=st.integers(2, 2000), mss=st.sampled_from([536, 1448, 65535]))

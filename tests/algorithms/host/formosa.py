@@ -198,14 +198,14 @@ SECOND = 10**6
 OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
 
 
-def end_round(sender, signal=None, number=None, rtt=40 * MS, **keys):
+def end_round(sender, signal=None, number=None, rtt=40 * MS, queue_us=0, **keys):
     """The receiver answers the first packet of the round: all up to it is acknowledged. W after it."""
     ca, tp, wire = (sender.state()[part] for part in ("ca", "tp", "wire"))
     n = (ca["round_end"] - tp["snd_una"]) % 2**32 // SEG + 1
     now = tp["now"] + rtt
     signal = wire["signal_seen"] if signal is None else signal
     sender.read(
-        options=answer(wire["round"] if number is None else number, signal, F),
+        options=answer(wire["round"] if number is None else number, signal, F, queue_us),
         ack=(tp["snd_una"] + n * SEG) % 2**32,
         now=now,
     )
@@ -218,8 +218,10 @@ def at_w(sender, w, params=None, ssthresh=None, **keys):
     sender.start(params, synack=HELLO, app=0, now=0, **keys)
     sender.poke(ca__w=w, ca__w_last=w, ca__ssthresh=ssthresh or w, snd_cwnd=w, ca__cwnd=w, wire__budget=w)
     sender.send(app=ALL)
+    snd_wnd = sender.state()["tp"]["snd_wnd"]
+    sender.poke(snd_wnd=0)  # no growth by this round of one packet
     end_round(sender)
-    sender.poke(ca__w=w, ca__w_last=w, wire__budget=w)
+    sender.poke(ca__w=w, ca__w_last=w, wire__budget=w, snd_wnd=snd_wnd)
 
 
 def behind_a_gap(sender, w=64):
