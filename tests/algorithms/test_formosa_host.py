@@ -339,7 +339,7 @@ def test_a_round_has_to_carry_w_but_an_eighth_and_two(formosa, short, data, room
 @example(w=2, then=2**24, now=100, queues=(0, 0))
 @settings(max_examples=60, deadline=None)
 def test_w_follows_the_time_that_acks_take(formosa, w, then, now, queues):
-    """Against the rule written down anew: by what the forward queue does not explain, if that is more than an eighth."""
+    """Against the rule written anew: by what the forward queue does not explain, if that is more than an eighth."""
     before, after = (64 * q for q in queues)
     at_w(formosa, 64)
     formosa.poke(ca__w=w, ca__w_last=2, ca__ssthresh=2, ca__srtt_us=now)

@@ -96,6 +96,39 @@ def test_claims_about_loss(at_10, failing):
     assert len(verdicts) == 1 + 2 * 5 + 2 + 2  # and none of runs that are not there
 
 
+# --- TCP Formosa ----------------------------------------------------------------------------
+
+formosa = papers.module("formosa", "claims")
+
+
+def test_formosa_on_the_path_of_ns2_is_compared_with_the_best_of_the_same_rate():
+    def one(mbps: float, jain: float = 1.0):
+        made = run(mbps=mbps)
+        made.metrics |= {"flows": [{"goodput_bps": mbps * 1e6}], "jain": jain}
+        return [made]
+
+    found = {
+        (id, (("path.reverse.rate", rate), ("flows.controller", controller))): one(*value)
+        for id, rate, controller, *value in [
+            ("FO-2-NS2", "400kbit", "formosa", 9.1),
+            ("FO-2-NS2", "400kbit", "smallcut", 9.45),
+            ("FO-2-NS2", "400kbit", "reno", 8.0),
+            ("FO-2-NS2", "400kbit", "vegas", 9.6),
+            ("FO-2-NS2", "100kbit", "formosa", 9.1),
+            ("FO-2-NS2", "100kbit", "vegas", 2.4),
+            ("FO-3-NS2", "20kbit", "formosa", 6.0, 0.94),
+            ("FO-3-NS2", "600kbit", "formosa", 6.0, 0.95),
+        ]
+    }
+    assert {v.id: v.verdict == "reproduced" for v in formosa.ns2(results_of("formosa", found))} == {
+        "FO-2 ns-2 400kbit": False,
+        "FO-2 ns-2 cut_mode 1 400kbit": True,
+        "FO-2 ns-2 100kbit": True,
+        "FO-3 ns-2 20kbit": False,
+        "FO-3 ns-2 600kbit": True,
+    }
+
+
 # --- Pseudo-rate TCP ------------------------------------------------------------------------
 
 pseudorate = papers.module("pseudorate", "claims")
