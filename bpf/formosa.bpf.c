@@ -87,6 +87,7 @@ COUNTER(rounds, "rounds ended");
 COUNTER(signals, "reductions by a congestion signal");
 COUNTER(old_signals, "signals about packets that left before the last reduction");
 COUNTER(limited_rounds, "rounds that carried too little for W to grow");
+COUNTER(fits, "rounds after which W followed the time that ACKs take");
 COUNTER(losses, "reductions by loss: fast retransmit, ECN or RTO");
 COUNTER(timeouts, "retransmission timeouts");
 COUNTER(undos, "reductions found spurious and taken back");
@@ -207,6 +208,7 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 {
 	u8 state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
 	u32 carried = tp->delivered - f->delivered_round, was = f->w;
+	bool limited = (u64)carried + f->w_last / 8 + 2 < f->w_last && !has_more(tp);
 
 	if (!formosa_round_over(f, tp, w))
 		return;
@@ -223,7 +225,7 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 			on_signal(f, mul_div(f->w, w->queue_us, f->srtt_us)); /* 2^20 * 2^22 */
 		else if (w->signalled)
 			COUNT(old_signals);
-		else if ((u64)carried + f->w_last / 8 + 2 < f->w_last && !has_more(tp))
+		else if (limited)
 			COUNT(limited_rounds);
 		else if (f->w < f->ssthresh)
 			slow_start(f, carried);
@@ -232,7 +234,7 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 	}
 	if (f->hold && was <= f->w)
 		f->hold--;
-	if (!fit_rtt || state != TCP_CA_Open || f->w < f->ssthresh) {
+	if (!fit_rtt || limited || state != TCP_CA_Open || f->w < f->ssthresh) {
 		fitted(w, f->srtt_us);
 	} else {
 		f->w = max(fit(w, f->srtt_us, f->w), W_MIN);

@@ -21,7 +21,7 @@ static inline bool acks_queue(const struct wire *w, u32 srtt_us, u32 rtt_min)
  */
 static inline bool has_more(const struct tcp_sock *tp)
 {
-	u32 next = tp->snd_nxt + tp->mss_cache;
+	u32 next = tp->snd_nxt + max(tp->mss_cache, 1);
 
 	return !(tp->sacked_out | tp->lost_out) && !before(tp->write_seq, next) &&
 	       !before(tp->snd_una + tp->snd_wnd, next);
@@ -54,9 +54,11 @@ static inline u32 fit(struct wire *w, u32 srtt_us, u32 packets)
 
 	if (!was || (u64)(change < 0 ? -change : change) <= was >> 3)
 		return packets;
+	COUNT(fits);
 	rtt = min((u64)(was + change), 2 * (u64)was); /* not below srtt_us */
 	fitted(w, change < was ? srtt_us : rtt);
-	return min(mul_div(packets, rtt, was), W_MAX); /* 2^20 * 2^27 */
+	return min(mul_div((u64)packets * rtt + was - 1, 1, was),
+		   W_MAX); /* 2^20 * 2^28; up, so that a small one stays */
 }
 
 #endif

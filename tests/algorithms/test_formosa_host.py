@@ -349,7 +349,7 @@ def test_w_follows_the_time_that_acks_take(formosa, w, then, now, queues):
         change = 0 if abs(moved) >= abs(change) else change - moved
     far = abs(change) > then // 8
     fitted = min(then + change, 2 * then)
-    wanted = max(2, min((w + 1) * fitted // then, 2**20)) if far else min(w + 1, 2**20)
+    wanted = max(2, min(-(-(w + 1) * fitted // then), 2**20)) if far else min(w + 1, 2**20)
     assert end_round(formosa, rtt=now, queue_us=after) == wanted
     wire, ca = (formosa.state()[part] for part in ("wire", "ca"))
     assert wire["fitted_srtt"] == (then if not far else now if then + change <= 2 * then else 2 * then)
@@ -368,11 +368,14 @@ def test_the_queue_is_smoothed_as_the_rtt_is(formosa):
     assert ca["w"] == 64 + 60
 
 
-@pytest.mark.parametrize("keys", [{"params": {"fit_rtt": 0}}, {"ssthresh": 1000}])
-def test_w_follows_no_rtt_in_slow_start_or_if_told_so(formosa, keys):
+@pytest.mark.parametrize(
+    "keys, limited, after",
+    [({"params": {"fit_rtt": 0}}, {}, 65), ({"ssthresh": 1000}, {}, 128), ({}, {"snd_wnd": 0, "ca__w_last": 1000}, 64)],
+)
+def test_w_follows_no_rtt_in_slow_start_or_while_limited_or_if_told_so(formosa, keys, limited, after):
     at_w(formosa, 64, **keys)
-    formosa.poke(wire__fitted_srtt=80 * MS)
-    assert end_round(formosa) == (64 + 64 if "ssthresh" in keys else 65)
+    formosa.poke(wire__fitted_srtt=80 * MS, **limited)
+    assert end_round(formosa) == after
     assert formosa.state()["wire"]["fitted_srtt"] == 40 * MS
 
 

@@ -113,7 +113,10 @@ static const char *rules_of_rounds(bool ack, bool undo, const struct snapshot *o
 		w_last = member("ca.w_last");
 	}
 	carried = new->tp.delivered - (u32)of_private(old, delivered_round);
-	HOLDS(undo || w <= last + max(carried, 1), "grows by more than was delivered");
+	if (counted("fits", old, new) > 0) /* the RTT has become longer: at most doubled */
+		HOLDS(w <= 2 * (last + max(carried, 1)), "more than doubled");
+	else
+		HOLDS(undo || w <= last + max(carried, 1), "grows by more than was delivered");
 	HOLDS(counted("signals", old, new) <= rounds && rounds <= 1, "two cuts in a round");
 	if (!ack || !new->wired || new->tp.lost_out)
 		return NULL;
