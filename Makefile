@@ -214,7 +214,7 @@ bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of 
 # The second image is made of sources alone, in a folder of its own, with nothing of the first.
 check-repeats: COUNT = 200
 check-repeats: build $(IMAGE) $(ASYMLAB) ## short runs again and again, COUNT [200]: the same bytes? resumes
-	$(Q)ASYMLAB_BUILD=$(abspath $(B))/second $(MAKE) --no-print-directory B=$(B)/second ASYMLAB=$(ASYMLAB) build image
+	$(Q)ASYMLAB_BUILD=$(abspath $(B))/second $(MAKE) -s --no-print-directory B=$(B)/second ASYMLAB=$(ASYMLAB) build image
 	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python tests/machine/repeats.py $(COUNT) $(B)/second --kernel $(KERNEL) \
 		--resume $(B)/repeats.json
 
