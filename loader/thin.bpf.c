@@ -25,13 +25,13 @@ TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
 
 COUNTER(acks_sent, "pure ACKs that passed");
 COUNTER(acks_suppressed, "pure ACKs that were dropped");
+COUNTER(acks_over, "ACKs that passed as the senders need more than `reverse_kbit`: nothing is thinned then");
 COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
 
 enum {
 	START_BYTES = 64 * 1024, /* at first, after idle and after a stall each ACK passes */
 	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one ... */
-	SILENCE_MAX_NS =
-		500000000, /* ... and after so long at least, as RFC 9293 wants it, whatever RTT a peer pretends */
+	SILENCE_MAX_NS = 500000000, /* ... and after so long whatever RTT a peer pretends (RFC 9293) */
 	DUPS = 3,                /* as many tell the sender of a loss */
 	INITIAL_PACKETS = 10,    /* that a sender begins with, anew after idle (RFC 6928) */
 	EDGE_PACKETS = 4,        /* room in the window that the sender knows of: less is told at once */
@@ -39,7 +39,8 @@ enum {
 	WORDS_STAMP = 8,         /* ... and with timestamps alone, as Linux writes them */
 	STAMP_WORD = 0x0101080a,
 	LONGEST_RTT_US = 1 << 25,    /* 33 s */
-	BACKLOG_MAX_NS = 1000000000,
+	BACKLOG_MAX_NS = 500000000,
+	OVERLOAD_NS = 400000000, /* so far behind, what senders need has no room: the queue may choose */
 	HALVINGS_MAX = 8,
 	OPTIONS_MAX = 16, /* of a segment that are looked at */
 	TCPOPT_EXPERIMENT = 254,
@@ -376,6 +377,10 @@ int thin_egress(struct __sk_buff *skb)
 		pass = must_pass(f, tp, ack, right, rtt_ns, now) || pass;
 	}
 	pass = has_room(skb->len, pass, now) || pass;
+	if (!pass && backlog_ns(now) > OVERLOAD_NS) {
+		COUNT(acks_over);
+		pass = true;
+	}
 	f->last_ack = ack;
 	f->last_right = right;
 	if (!pass) {

@@ -248,9 +248,18 @@ def test_a_reverse_rate_takes_what_it_can(thin):
     assert 0.9 < sent * 52 * 8 / (5000 * 2 * 200e-6) / 100e3 <= 1.01
 
 
-def test_a_reverse_rate_too_small_leaves_the_least(thin):
-    told = Download(thin, {"reverse_kbit": 1, "least_per_rtt": 2}).come(4000)
-    assert set(spacing(told[-1000:])) == {100 * SEG}
+def test_a_small_reverse_rate_leaves_the_least(thin):
+    """25 kbit/s have room for 2.4 ACKs of 52 bytes in 40 ms, in which 200 packets come."""
+    told = Download(thin, {"reverse_kbit": 25, "least_per_rtt": 2}).come(6000)
+    assert all(80 * SEG <= covered <= 100 * SEG for covered in spacing(told[-1000:]))
+
+
+def test_a_reverse_rate_without_room_for_the_least_thins_nothing(thin):
+    """Half of what they need: many connections, or a rate that is wrong. In time all ACKs pass, and a counter tells."""
+    d = Download(thin, {"reverse_kbit": 10, "least_per_rtt": 2})
+    told = d.come(20_000)
+    assert all(passes for _, passes in told[-3000:])
+    assert thin.state()["counters"]["acks_over"] > 2500
 
 
 def test_a_gap_is_told_of_thrice_where_the_reverse_rate_is_small(thin):
@@ -286,7 +295,7 @@ def test_a_gap_that_fills_leaves_the_queue_to_the_news(thin):
 
 
 def test_a_gap_is_told_of_in_each_rtt(thin):
-    d = Download(thin, {"reverse_kbit": 1}).steady()
+    d = Download(thin, {"reverse_kbit": 10}).steady()
     while d.ack(number=d.next, **hole(d)):
         pass
     for later, passes in ((39 * MS, False), (2 * MS, True), (39 * MS, False), (2 * MS, True)):
@@ -296,14 +305,14 @@ def test_a_gap_is_told_of_in_each_rtt(thin):
 
 def test_a_pause_is_no_small_window(thin):
     """Four packets come in each of two RTTs after 200: the sender waits, and then sends its window at once."""
-    d = Download(thin, {"reverse_kbit": 1}).steady()
+    d = Download(thin, {"reverse_kbit": 25}).steady()
     d.come(100)
     d.come(8, gap=10 * MS)
     assert min(spacing(d.come(200))[1:]) >= 25 * SEG
 
 
 def test_after_a_pause_a_sender_begins_with_ten_packets(thin):
-    d = Download(thin, {"reverse_kbit": 1}).steady()
+    d = Download(thin, {"reverse_kbit": 25}).steady()
     d.now += 500 * MS
     assert d.come(2)[0][1]
     assert set(spacing(d.come(40))) == {6 * SEG}
@@ -315,7 +324,7 @@ def request(d, byte, kind=254, exid=0x00AC, before=STAMPS, seq=None, padding=3):
     return ip_packet(1, options=options, seq=d.next if seq is None else seq, payload=bytes(SEG))
 
 
-@pytest.mark.parametrize("params", [{}, {"reverse_kbit": 1}])
+@pytest.mark.parametrize("params", [{}, {"reverse_kbit": 400}])
 def test_an_ack_covers_no_more_than_the_sender_asks_for(thin, params):
     """draft-ietf-tcpm-ack-rate-request: R above the lowest bit."""
     d = Download(thin, params).steady()
@@ -398,7 +407,7 @@ def test_a_header_longer_than_its_packet_is_harmless(thin):
 
 @pytest.mark.parametrize(
     ("params", "least"),
-    [({}, 8), ({"reverse_kbit": 40}, 3), ({"reverse_kbit": 1}, 3)],
+    [({}, 8), ({"reverse_kbit": 40}, 3), ({"reverse_kbit": 25}, 3)],
 )
 def test_the_end_of_a_reply_passes(thin, params, least):
     """14,000 bytes after a pause: fourteen full segments and one of 560 bytes, an ACK for two, and one for the last."""
