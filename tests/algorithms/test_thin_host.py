@@ -281,13 +281,13 @@ def hole(d, **keys):
 
 
 def test_a_gap_that_fills_leaves_the_queue_to_the_news(thin):
-    """A packet each 0.8 ms repairs a gap of many holes. 20 kbit/s have room for two ACKs of 64 bytes in that time."""
-    d = Download(thin, {"reverse_kbit": 20}, gap=800).steady()
+    """A packet each 0.8 ms repairs a gap of many holes. 25 kbit/s have room for two ACKs of 64 bytes in that time."""
+    d = Download(thin, {"reverse_kbit": 25}, gap=800).steady()
     told = []
     for _ in range(60):
         d.come(1)
         told.append(d.ack(**hole(d, num_sacks=4)))
-    assert told[:3] == [True] * 3 and sum(told[3:]) <= 2
+    assert told[:3] == [True] * 3 and sum(told[3:]) <= 3
     d.come(1)
     assert d.ack(num_sacks=0)  # the gap is closed
     d.come(1)
@@ -295,7 +295,8 @@ def test_a_gap_that_fills_leaves_the_queue_to_the_news(thin):
 
 
 def test_a_gap_is_told_of_in_each_rtt(thin):
-    d = Download(thin, {"reverse_kbit": 10}).steady()
+    d = Download(thin, {"reverse_kbit": 25}).steady()
+    thin.set(reverse_kbit=10)
     while d.ack(number=d.next, **hole(d)):
         pass
     for later, passes in ((39 * MS, False), (2 * MS, True), (39 * MS, False), (2 * MS, True)):
@@ -405,10 +406,7 @@ def test_a_header_longer_than_its_packet_is_harmless(thin):
     assert d.flow == before
 
 
-@pytest.mark.parametrize(
-    ("params", "least"),
-    [({}, 8), ({"reverse_kbit": 40}, 3), ({"reverse_kbit": 25}, 3)],
-)
+@pytest.mark.parametrize(("params", "least"), [({}, 8), ({"reverse_kbit": 40}, 3), ({"reverse_kbit": 25}, 3)])
 def test_the_end_of_a_reply_passes(thin, params, least):
     """14,000 bytes after a pause: fourteen full segments and one of 560 bytes, an ACK for two, and one for the last."""
     d = Download(thin, params, gap=1200).steady()
