@@ -48,7 +48,7 @@
  *    the last packet of the data (T); and, twice, what shows that an ACK was lost (P): a probe beyond W, a
  *    retransmission after timeout, data that is here already; the sender asks once where ACKs queue. A
  *    signal is numbered and stays in each ACK until the next.
- *  - Where answers are lost, a round asks for more of them: answers.bpf.h. Where they wait longer, W is larger: ackpath.bpf.h.
+ *  - Where answers are lost, a round asks for more of them: answers.bpf.h. Where they wait longer, W may be larger (`fit_rtt`): ackpath.bpf.h.
  *  - A round that carried less than W lets W grow if data waits and the peer has room: the RTT has become shorter.
  *  - A NACK is the kernel's ACK with SACK blocks: up to three blocks, newest first, are the complement
  *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the last gap has
@@ -76,7 +76,7 @@ PARAM(u32, nack_dup, 1, 1, 16, "ACKs",
       "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
 PARAM(u32, answers_max, 8, 1, 8, "ACKs",
       "a round asks for so many at most, for more than one where they are lost; 1 [P]");
-PARAM(u32, fit_rtt, 1, 0, 1, "-", "1: W changes with the time that ACKs take, so that the rate does not; 0: [P]");
+PARAM(u32, fit_rtt, 0, 0, 1, "-", "1: W changes with the time that ACKs take, so that the rate does not; 0 [P]");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
 PARAM(u32, hello, 0, 0, 1, "-",
       "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");

@@ -341,7 +341,7 @@ def test_a_round_has_to_carry_w_but_an_eighth_and_two(formosa, short, data, room
 def test_w_follows_the_time_that_acks_take(formosa, w, then, now, queues):
     """Against the rule written anew: by what the forward queue does not explain, if that is more than an eighth."""
     before, after = (64 * q for q in queues)
-    at_w(formosa, 64)
+    at_w(formosa, 64, params={"fit_rtt": 1})
     formosa.poke(ca__w=w, ca__w_last=2, ca__ssthresh=2, ca__srtt_us=now)
     formosa.poke(wire__fitted_srtt=then, wire__fitted_queue=before, wire__squeue_us=after)
     change, moved = now - then, after - before
@@ -359,7 +359,7 @@ def test_w_follows_the_time_that_acks_take(formosa, w, then, now, queues):
 
 def test_the_queue_is_smoothed_as_the_rtt_is(formosa):
     """Else the queue that slow start fills, and its end, look like changes of the ACKs' way."""
-    at_w(formosa, 64)
+    at_w(formosa, 64, params={"fit_rtt": 1})
     for rtt, queue in ((120 * MS, 80 * MS), (40 * MS, 0)):
         for _ in range(30):
             end_round(formosa, rtt=rtt, queue_us=queue)
@@ -370,10 +370,10 @@ def test_the_queue_is_smoothed_as_the_rtt_is(formosa):
 
 @pytest.mark.parametrize(
     "keys, limited, after",
-    [({"params": {"fit_rtt": 0}}, {}, 65), ({"ssthresh": 1000}, {}, 128), ({}, {"snd_wnd": 0, "ca__w_last": 1000}, 64)],
+    [({"params": {}}, {}, 65), ({"ssthresh": 1000}, {}, 128), ({}, {"snd_wnd": 0, "ca__w_last": 1000}, 64)],
 )
 def test_w_follows_no_rtt_in_slow_start_or_while_limited_or_if_told_so(formosa, keys, limited, after):
-    at_w(formosa, 64, **keys)
+    at_w(formosa, 64, **{"params": {"fit_rtt": 1}} | keys)
     formosa.poke(wire__fitted_srtt=80 * MS, **limited)
     assert end_round(formosa) == after
     assert formosa.state()["wire"]["fitted_srtt"] == 40 * MS
