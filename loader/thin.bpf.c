@@ -25,7 +25,7 @@ TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
 
 COUNTER(acks_sent, "pure ACKs that passed");
 COUNTER(acks_suppressed, "pure ACKs that were dropped");
-COUNTER(acks_over, "ACKs that passed as the senders need more than `reverse_kbit`: nothing is thinned then");
+COUNTER(acks_over, "ACKs that passed as the senders need more than `reverse_kbit`");
 COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
 
 enum {

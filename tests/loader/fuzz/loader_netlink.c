@@ -7,6 +7,11 @@
 #include "args.c"
 #include "vars.c"
 #include "clock.c"
+#include "thinning.h"
+#define attachments_read(all) (-EPERM) /* not by netlink */
+#define attachments_free(all) ((void)(all))
+#define thinning_next(all, i, t) (false)
+#define thinning_count(t) (-EPERM)
 #include "commands/top.c"
 #undef NUMBER
 #include "netns.c"
