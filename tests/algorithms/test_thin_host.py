@@ -255,7 +255,7 @@ def test_a_small_reverse_rate_leaves_the_least(thin):
 
 
 def test_a_reverse_rate_without_room_for_the_least_is_given_up_in_turns(thin):
-    """Half of what they need: many connections, or a wrong rate. While it is 0.4 s behind all pass, and a counter tells."""
+    """Half of what they need: many connections, or a wrong rate. While it is 0.4 s behind all pass; a counter tells."""
     d = Download(thin, {"reverse_kbit": 10, "least_per_rtt": 2})
     told = d.come(20_000)
     n = thin.state()["counters"]
