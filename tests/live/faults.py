@@ -6,7 +6,7 @@ Each command of asymcc with a fault at each of its system calls: killed, no memo
 
 As root, on this machine's kernel, in namespaces of its own; nobody else may load anything meanwhile. After each fault:
   - all or nothing is done, and success is said of all only;
-  - what is killed or told of as left half done, `unload` clears;
+  - what is killed or told of as left half done, `unload` or `thin --off` clears;
   - what is left without its controller, `doctor` names until then;
   - programs of others in the same cgroup, and the default before, are as they were.
 The last line has the counts; the exit code is 1 if anything failed. With --resume an interrupted run goes on where it
@@ -39,6 +39,7 @@ from sources import HALVES, build_halves
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 CC, OTHER, ORIGINAL = "faulty", "faulty2", "original"
+THINNING = {"thin_egress", "thin_ingress"}
 KINDS = {"ingress": 0, "egress": 1, "sock_ops": 3}  # enum bpf_attach_type
 FOREIGN = """
 SEC("sockops") int t_opts(struct bpf_sock_ops *ops) { return 1; }
@@ -99,6 +100,7 @@ class Command:
 
 
 USES = "--default --route 10.77.0.0/24 --route 10.77.0.64/26 --cgroup {cgroup}"
+THIN = "thin --cgroup {cgroup}"
 LOAD = f"load {CC} --cgroup {{cgroup}}"
 COMMANDS = {
     "load": Command([], LOAD),
@@ -112,10 +114,13 @@ COMMANDS = {
     "unload": Command([LOAD], f"unload {CC}"),
     "unload --drain": Command([LOAD, f"use {CC} {USES}"], f"unload {CC} --drain --seconds 0"),
     "unload --force": Command([LOAD, f"use {CC} --cgroup {{cgroup}}"], f"unload {CC} --force"),
+    "thin": Command([], "thin --cgroup {cgroup} --max 9"),
+    "thin --off": Command([THIN], "thin --off --cgroup {cgroup}"),
     "list": Command([LOAD, f"use {CC} {USES}"], "list --json", changes=False),
     "show": Command([LOAD, f"use {CC} {USES}"], f"show {CC} --json", changes=False),
     "doctor": Command([LOAD, f"use {CC} {USES}"], "doctor", changes=False),
     "top": Command([LOAD], "top --once", changes=False),
+    "metrics": Command([LOAD, THIN], "metrics", changes=False),
     "trace": Command([LOAD], "trace --seconds 0 -o {trace}", changes=False),
 }
 
@@ -191,9 +196,11 @@ class World:
         for name in (CC, OTHER):
             if name == CC or name in AVAILABLE.read_text() or self.mine():
                 asymcc("unload", name, "--drain", "--seconds", "0", check=False)
+        if THINNING & set(self.mine()):
+            asymcc("thin", "--off", check=False)
         names, default, _, mine, state, _ = self.look()
         if names or default != ORIGINAL or mine or state:
-            wrong.append(f"`unload --drain` leaves {names} {default} {mine} {state}")
+            wrong.append(f"`unload --drain`, or `thin --off`, leaves {names} {default} {mine} {state}")
             self.force(mine)
         if not routes:
             return wrong
@@ -277,7 +284,8 @@ class Trial:
 
     def named_by_doctor(self) -> bool:
         done = asymcc("doctor", "--json", check=False)
-        return any(r["state"] == "bad" and r["check"] == CC for r in json.loads(done.stdout)) and done.returncode == 1
+        bad = any(r["state"] == "bad" and r["check"] in (CC, "thin") for r in json.loads(done.stdout))
+        return bad and done.returncode == 1
 
     def judge(self, done: subprocess.CompletedProcess) -> tuple[list[str], tuple]:
         killed = done.returncode in (-9, 137)
@@ -295,7 +303,8 @@ class Trial:
         if half and not killed:
             self.told_half += 1
         registered, _, _, mine, state, _ = now
-        if CC not in registered and (mine or state) and not self.named_by_doctor():
+        left = mine if THINNING - set(mine) else [name for name in mine if name not in THINNING]
+        if CC not in registered and (left or state) and not self.named_by_doctor():
             wrong.append(f"doctor does not name {mine} {state}")
         return wrong, now
 
@@ -411,7 +420,7 @@ def outside(argv: list[str]) -> int:
                 "COUNT(events);", "COUNT(events); events += live;"
             ),
         )
-        for name in ("fast", "use", "trace"):
+        for name in ("fast", "use", "trace", "thin"):
             shutil.copy(ASYMCC.parent / f"{name}.bpf.o", objects)
         inner = [
             "unshare",
