@@ -27,11 +27,14 @@ def goodput(run) -> float:
     return run.metrics["goodput_bps"] / 1e6
 
 
-def over_without(results, id: str, **point):
-    """The thinned runs, and a measure: goodput over that of the same run without thinning."""
-    without = {r.record["seed"]: goodput(r) for r in results.valid(id, thin__thins=0, **point)}
-    thinned = [r for r in results.all(id, thin__thins=1, **point) if r.record["seed"] in without]
-    return thinned, lambda r: goodput(r) / max(without[r.record["seed"]], 1e-9)
+def over(without, thinned, measure=goodput):
+    """The thinned runs, and their measure over that of the run of the same seed without thinning."""
+    base = {r.record["seed"]: measure(r) for r in without}
+    return [r for r in thinned if r.record["seed"] in base], lambda r: measure(r) / max(base[r.record["seed"]], 1e-9)
+
+
+def over_without(results, id: str, measure=goodput, **point):
+    return over(results.valid(id, thin__thins=0, **point), results.all(id, thin__thins=1, **point), measure)
 
 
 def places(results, id: str) -> list[dict]:
@@ -163,16 +166,13 @@ def in_each(results):
 def replies(results):
     verdicts = []
     for size in results.points("TH-RR", "flows.reply"):
-        without = {r.record["seed"]: reply_s(r) for r in results.valid("TH-RR", thin__thins=0, flows__reply=size)}
-        runs = [r for r in results.all("TH-RR", thin__thins=1, flows__reply=size) if r.record["seed"] in without]
         verdicts.append(
             results.judge(
                 f"TH-5 {size}",
                 OURS,
                 f"a reply of {size} bytes takes no longer with thinning: ratio <= {NO_LATER}",
                 None,
-                runs,
-                lambda r, without=without: reply_s(r) / without[r.record["seed"]],
+                *over_without(results, "TH-RR", reply_s, flows__reply=size),
                 at_most=NO_LATER,
             )
         )
@@ -188,16 +188,13 @@ def over_cake(results):
     ):
         for controller in results.points(id, "flows.controller"):
             here = {"flows__controller": controller}
-            alone = {r.record["seed"]: goodput(r) for r in results.valid(id, title=without, **here)}
-            both = [r for r in results.all(id, title=thinned, **here) if r.record["seed"] in alone]
             verdicts.append(
                 results.judge(
                     f"TH-6 {id} {controller}",
                     OURS,
                     f"CAKE with ack-filter {where}: {controller} has no less with thinning: ratio >= {NO_SLOWER}",
                     None,
-                    both,
-                    lambda r, alone=alone: goodput(r) / alone[r.record["seed"]],
+                    *over(results.valid(id, title=without, **here), results.all(id, title=thinned, **here)),
                     at_least=NO_SLOWER,
                 )
             )
