@@ -29,6 +29,21 @@ struct tcp_header {
 	u16 check, urgent;
 };
 
+/* Of the address that a packet comes from, by the high bits of its product with 2^32 / golden ratio. */
+static inline u32 source_hash(struct __sk_buff *skb)
+{
+	__be32 from[4] = {};
+	u8 version;
+
+	if (bpf_skb_load_bytes(skb, 0, &version, 1))
+		return 0;
+	if (version >> 4 == 4)
+		bpf_skb_load_bytes(skb, 12, from, 4);
+	else
+		bpf_skb_load_bytes(skb, 8, from, sizeof(from));
+	return (from[0] ^ from[1] ^ from[2] ^ from[3]) * 2654435761u;
+}
+
 /* Where the TCP header begins, which is read, too; 0: there is none, or the IP header has extensions. */
 static inline u32 tcp_header_at(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
 {

@@ -26,6 +26,7 @@ TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
 COUNTER(acks_sent, "pure ACKs that passed");
 COUNTER(acks_suppressed, "pure ACKs that were dropped");
 COUNTER(acks_over, "ACKs that passed as the senders need more than `reverse_kbit`");
+COUNTER(acks_beside, "ACKs that passed as this machine sends more data than ACKs");
 COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
 
 enum {
@@ -39,8 +40,12 @@ enum {
 	WORDS_STAMP = 8,         /* ... and with timestamps alone, as Linux writes them */
 	STAMP_WORD = 0x0101080a,
 	LONGEST_RTT_US = 1 << 25,    /* 33 s */
+	SPACING_NS = 1900000,    /* while a sender's window doubles: CUBIC's HyStart takes a gap of 2 ms for the end of a train */
+	LOAD_NS = 1000000000,    /* the data and ACKs that leave are counted over so long */
+	ADDRESS_BITS = 6,
 	BACKLOG_MAX_NS = 500000000,
-	OVERLOAD_NS = 400000000, /* so far behind, what senders need has no room: the queue may choose */
+	OVERLOAD_NS = 1600000000, /* so far ahead, what senders need has no room, and until half of that ... */
+	NEEDED_MAX_NS = 2000000000, /* ... of so much */
 	HALVINGS_MAX = 8,
 	OPTIONS_MAX = 16, /* of a segment that are looked at */
 	TCPOPT_EXPERIMENT = 254,
@@ -56,11 +61,12 @@ struct flow {
 	u64 stamp_ns;     /* when the ACK that is timed left; 0: none is */
 	u64 epoch_ns;     /* since then the bytes of an RTT are counted ... */
 	u64 came_ns;      /* the last ACK of new data that the kernel sent */
-	u64 passed_ns;    /* of the last that passed */
+	u64 due_ns;       /* when the last had to pass, or passed as there was room ... */
 	u64 stalled_ns;   /* the last stall, or halving taken back */
 	u32 stamp;        /* the timestamp in it */
 	u32 epoch_ack;    /* ... from this one on */
 	u32 rtt_bytes;    /* that came in the last RTT; 0: not known yet */
+	u32 due_ack;      /* ... and its number */
 	u32 thin_from;    /* below this number each ACK passes */
 	u32 last_ack;     /* the kernel's last ACK, passed or not ... */
 	u32 last_right;   /* ... and the right edge of its window */
@@ -73,6 +79,9 @@ struct flow {
 	u8 asked;         /* packets that an ACK covers at most, as the sender asked; 0: it did not */
 	u8 dups;          /* ACKs of this gap, up to DUPS */
 	u8 blocks;        /* of SACK, in the last of them */
+	u8 gap_share;     /* packets that an ACK of this gap covers ... */
+	u8 gap_dropped;   /* ... and ACKs of it that were dropped since one passed */
+	bool doubles;     /* in the last RTT a quarter more came than in that before */
 };
 
 struct {
@@ -82,14 +91,48 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
+/* What this machine sends from one of its addresses. CPUs count at once: one may miss what another adds. */
+struct load {
+	u64 since_ns;
+	u64 data; /* bytes of all but ACKs ... */
+	u64 acks; /* ... and of ACKs, also those that are dropped; of late */
+};
+
+/* By a hash of the address: two that fall together count as one. */
+struct load loads[1 << ADDRESS_BITS];
+
 /* When the ACKs that have passed are through at `reverse_kbit`. */
 u64 through_ns;
+/* The same, if those alone had passed that had to ... */
+u64 needed_ns;
+/* ... which is far ahead: the senders need more than `reverse_kbit`. Then all ACKs pass, and the queue chooses. */
+bool overloaded;
 
-static inline u64 backlog_ns(u64 now)
+static inline u64 ahead_ns(u64 through, u64 now, u64 most)
 {
-	u64 through = through_ns;
+	return through > now ? min(through - now, most) : 0;
+}
 
-	return reverse_kbit && through > now ? min(through - now, BACKLOG_MAX_NS) : 0;
+/*
+ * An uplink which this machine fills with data is not slow by its ACKs. To drop them only makes room for more data, behind which the
+ * others wait.
+ */
+static inline bool data_leaves(struct __sk_buff *skb, bool ack, u64 now)
+{
+	struct load *l = &loads[source_hash(skb) >> (32 - ADDRESS_BITS)];
+
+	if (now - l->since_ns > LOAD_NS) {
+		u32 halvings = min((now - l->since_ns) / LOAD_NS, 63);
+
+		l->data >>= halvings;
+		l->acks >>= halvings;
+		l->since_ns = now;
+	}
+	if (ack)
+		l->acks += skb->len;
+	else
+		l->data += skb->len;
+	return 2 * l->data > l->acks;
 }
 
 /*
@@ -223,7 +266,9 @@ static inline void measure(struct flow *f, u32 ack, u32 mss, u64 rtt_ns, u64 now
 	} else if (!rtt_ns || elapsed < rtt_ns) {
 		return;
 	} else {
-		f->rtt_bytes = max(bytes * rtt_ns / elapsed, f->rtt_bytes / 2);
+		bytes = bytes * rtt_ns / elapsed;
+		f->doubles = 4 * bytes > 5 * (u64)f->rtt_bytes;
+		f->rtt_bytes = max(bytes, f->rtt_bytes / 2);
 	}
 	f->epoch_ns = now;
 	f->epoch_ack = ack;
@@ -234,23 +279,7 @@ static inline void measure(struct flow *f, u32 ack, u32 mss, u64 rtt_ns, u64 now
 /* So long without an ACK: then the next passes. */
 static inline bool silent(const struct flow *f, u64 ns, u64 now)
 {
-	return now - f->passed_ns > min(max(ns, SILENCE_NS), SILENCE_MAX_NS);
-}
-
-/*
- * A gap: each ACK reports all that lies beyond it, or its last three blocks, so that a later one says what this one does. Where the
- * reverse rate is known to be small, the first ones and those with a new block pass, and one in each RTT. For the rest there is room,
- * or not: a queue that they fill keeps the oldest, and drops those with the news.
- */
-static inline bool
-gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u32 ack, u8 blocks, u64 rtt_ns, u64 now)
-{
-	bool passes = !reverse_kbit || f->dups < DUPS || blocks != f->blocks || reports_duplicate(skb, h, ack) ||
-		      silent(f, rtt_ns, now);
-
-	f->dups = min(f->dups + 1, DUPS);
-	f->blocks = blocks;
-	return passes;
+	return now - f->due_ns > min(max(ns, SILENCE_NS), SILENCE_MAX_NS);
 }
 
 /* An ACK covers the bytes of so many to an RTT. */
@@ -264,12 +293,40 @@ static inline u32 per_rtt(void)
 /* Bytes that an ACK covers. */
 static inline u32 share(const struct flow *f, u32 mss)
 {
-	u64 bytes = f->rtt_bytes / per_rtt();
+	u64 bytes = (f->rtt_bytes ? f->rtt_bytes : INITIAL_PACKETS * mss) / per_rtt();
 
 	if (!reverse_kbit)
 		bytes = min(bytes, max_packets * mss);
 	bytes >>= min(f->halvings, HALVINGS_MAX);
 	return f->asked ? min(bytes, f->asked * mss) : bytes;
+}
+
+/* A loss: the sender will halve its window. Until then each packet has an ACK. */
+static inline void gap_begins(struct flow *f, u32 mss)
+{
+	f->gap_share = min(share(f, mss) / max(mss, 1), 255);
+	f->gap_dropped = 0;
+	f->rtt_bytes /= 2;
+}
+
+/*
+ * A gap: each ACK reports all that lies beyond it, or its last three blocks, so that a later one says what this one does. The first
+ * ones and those with a new block pass, and as many of the others as passed before the gap; where the reverse rate is known to be
+ * small, one in each RTT, and what there is room for. A queue that they fill keeps the oldest, and drops those with the news.
+ */
+static inline bool
+gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u32 ack, u8 blocks, u64 rtt_ns, u64 now)
+{
+	bool passes = f->dups < DUPS || blocks != f->blocks || reports_duplicate(skb, h, ack);
+
+	if (reverse_kbit)
+		passes = passes || silent(f, rtt_ns, now);
+	else
+		passes = passes || f->push || f->gap_dropped + 1 >= f->gap_share || silent(f, rtt_ns / per_rtt(), now);
+	f->gap_dropped = passes ? 0 : f->gap_dropped + 1;
+	f->dups = min(f->dups + 1, DUPS);
+	f->blocks = blocks;
+	return passes;
 }
 
 /* What the kernel says once more, the sender has not heard: dropped, or lost. */
@@ -292,9 +349,8 @@ static inline void recover(struct flow *f, u64 now)
 }
 
 static __always_inline bool
-must_pass(struct flow *f, const struct tcp_sock *tp, u32 ack, u32 right, u64 rtt_ns, u64 now)
+must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, u64 now)
 {
-	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 	u32 known = f->passed_right - ack, half = (right - ack) / 2, edge = EDGE_PACKETS * mss;
 	bool starts = before(ack, f->thin_from);
 
@@ -308,19 +364,27 @@ must_pass(struct flow *f, const struct tcp_sock *tp, u32 ack, u32 right, u64 rtt
 		return true;
 	if ((s32)known < 0 || known < max(edge, half))
 		return true;
-	return ack - f->passed_ack >= share(f, mss);
+	/* does the next ACK come too late for the train? */
+	if (f->doubles && !reverse_kbit && now - f->due_ns + since > SPACING_NS && since < SPACING_NS)
+		return true;
+	return ack - f->due_ack >= share(f, mss);
 }
 
 /* Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. */
 static inline bool has_room(u32 len, bool passes, u64 now)
 {
 	u32 kbit = reverse_kbit;
-	u64 cost = (u64)len * 8 * 1000000, backlog = backlog_ns(now);
+	u64 cost = (u64)len * 8 * 1000000, backlog, needed;
 
 	if (!kbit)
 		return false;
 	cost /= kbit;
-	if (!passes && backlog)
+	backlog = ahead_ns(through_ns, now, BACKLOG_MAX_NS);
+	needed = ahead_ns(needed_ns, now, NEEDED_MAX_NS);
+	overloaded = needed > (overloaded ? OVERLOAD_NS / 2 : OVERLOAD_NS);
+	if (passes)
+		needed_ns = now + needed + cost;
+	else if (backlog)
 		return false;
 	through_ns = now + backlog + cost;
 	return true;
@@ -330,16 +394,21 @@ SEC("cgroup_skb/egress")
 int thin_egress(struct __sk_buff *skb)
 {
 	struct bpf_sock *sk = skb->sk;
+	bool pass, is_ack, uploads, stamped, plain;
+	u64 rtt_ns, since, now;
 	struct tcp_header h;
 	struct tcp_sock *tp;
-	struct flow *f;
-	u32 ack, right;
-	bool pass, stamped, plain;
+	u32 ack, right, mss;
 	__be32 stamps[3];
-	u64 rtt_ns, now;
+	struct flow *f;
 	u16 flags;
 
-	if (!thins || !sk || !pure_ack(skb, &h))
+	if (!thins)
+		return 1;
+	now = bpf_ktime_get_ns();
+	is_ack = pure_ack(skb, &h);
+	uploads = data_leaves(skb, is_ack, now);
+	if (!sk || !is_ack)
 		return 1;
 	sk = bpf_sk_fullsock(sk);
 	tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
@@ -348,8 +417,9 @@ int thin_egress(struct __sk_buff *skb)
 	f = bpf_sk_storage_get(&flows, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)
 		return 1;
-	now = bpf_ktime_get_ns();
+	mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 	rtt_ns = rtt_of(f, tp);
+	since = now - f->came_ns;
 	stamped = timestamps(skb, skb->len - 4 * WORDS_STAMP, &h, stamps);
 	plain = stamped || h.offset >> 4 == WORDS_PLAIN; /* SACK, AccECN, MPTCP, a controller's own option are news */
 	ack = bpf_ntohl(h.ack);
@@ -357,8 +427,8 @@ int thin_egress(struct __sk_buff *skb)
 	flags = (h.offset & 15) << 8 | h.flags; /* AccECN has one more bit */
 	pass = flags != f->flags || before(bpf_ntohl(h.seq), tp->snd_una);
 	if (tp->rx_opt.num_sacks) {
-		if (!f->blocks) /* a loss: the sender will halve its window */
-			f->rtt_bytes /= 2;
+		if (!f->blocks)
+			gap_begins(f, mss);
 		f->thin_from = ack + START_BYTES;
 		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now) || pass;
 		f->came_ns = now;
@@ -371,14 +441,20 @@ int thin_egress(struct __sk_buff *skb)
 		f->blocks = 0;
 		f->dups = 0;
 		recover(f, now);
-		measure(f, ack, ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss, rtt_ns, now);
-		pass = now - f->came_ns > rtt_ns / 2 || pass;
+		measure(f, ack, mss, rtt_ns, now);
+		pass = since > rtt_ns / 2 || pass;
 		f->came_ns = now;
-		pass = must_pass(f, tp, ack, right, rtt_ns, now) || pass;
+		pass = must_pass(f, mss, ack, right, rtt_ns, since, now) || pass;
 	}
 	pass = has_room(skb->len, pass, now) || pass;
-	if (!pass && backlog_ns(now) > OVERLOAD_NS) {
+	if (pass) {
+		f->due_ns = now;
+		f->due_ack = ack;
+	} else if (reverse_kbit && overloaded) {
 		COUNT(acks_over);
+		pass = true;
+	} else if (!reverse_kbit && uploads) {
+		COUNT(acks_beside);
 		pass = true;
 	}
 	f->last_ack = ack;
@@ -390,7 +466,6 @@ int thin_egress(struct __sk_buff *skb)
 	COUNT(acks_sent);
 	f->passed_ack = ack;
 	f->passed_right = right;
-	f->passed_ns = now;
 	f->flags = flags;
 	if (stamped && !f->stamp_ns) {
 		f->stamp = bpf_ntohl(stamps[1]);

@@ -226,7 +226,7 @@ class Crossing(Model):
 
 
 class Flow(Crossing):
-    """Equal flows from one source host to one sink host. Each entry has hosts of its own.
+    """Equal flows from one source host to one sink host. Each entry has hosts of its own, but for `hosts_of`.
 
     Any value may be a list: then the entry stands for as many entries, and each takes one value. Neighbouring entries
     with the same list of places take turns: all of them at the first place, then all at the next.
@@ -243,6 +243,13 @@ class Flow(Crossing):
         "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
     )
     extra_delay: Time = Field(0, description="Delay of its own access links, added in each direction.")
+    hosts_of: int | None = Field(
+        None,
+        ge=0,
+        description="The number of an earlier entry, from 0 on: this one runs between its hosts, in the other direction. "
+        "So the machine that downloads also uploads.",
+        json_schema_extra={"without": "hosts of its own"},
+    )
     reply: int | None = Field(
         None,
         ge=1,
@@ -458,6 +465,22 @@ class Scenario(Model):
                 raise ValueError(
                     f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _hosts_are_an_entrys(self) -> Self:
+        for i, flow in enumerate(self.flows):
+            if flow.hosts_of is None:
+                continue
+            other = self.flows[flow.hosts_of] if flow.hosts_of < i else None
+            if not other or other.hosts_of is not None or self.switches(other) != self.switches(flow)[::-1]:
+                raise ValueError(
+                    f"flows.{i}.hosts_of: {flow.hosts_of} must be an earlier entry with hosts of its own, which sends "
+                    "the other way between the same switches"
+                )
+            for key in ("extra_delay", "stop"):
+                if getattr(flow, key):
+                    raise ValueError(f"flows.{i}.{key}: takes hosts of its own, not hosts_of")
         return self
 
     @model_validator(mode="after")

@@ -232,6 +232,12 @@ class _Network:
         """A host's route to everywhere."""
         self._add_route(end.node, end.dev.removeprefix(f"{end.node}-"), "default", " ".join(attrs))
 
+    def amend_way_out(self, end: job.End, attrs: list[str]) -> None:
+        """More attributes for that route."""
+        at = next(i for i, r in enumerate(self.routes) if (r.node, r.dst) == (end.node, "default"))
+        had = self.routes[at]
+        self.routes[at] = replace(had, attrs=" ".join(dict.fromkeys([*filter(None, [had.attrs]), *attrs])))
+
     def _add_route(self, node: str, via: str, dst: str, attrs: str = "") -> None:
         self.routes.append(job.Route(node, dst, self.ends[via, node].addr, self.ends[node, via].dev, attrs))
 
@@ -346,7 +352,7 @@ class _Hops:
 
 
 class _Builder:
-    """Adds the flows and loads of a scenario to its hops, each with hosts of its own."""
+    """Adds the flows and loads of a scenario to its hops, and their hosts."""
 
     def __init__(self, s: Scenario, seed: int, clock_factor: int) -> None:
         self.s, self.rng = s, random.Random(seed)
@@ -359,6 +365,7 @@ class _Builder:
         self.probes: list[job.Probe] = []
         self.trained: set[tuple[int, int]] = set()  # the ways whose rates a probe measures
         self.background: list[job.Background] = []
+        self.hosts: list[tuple[job.End, job.End]] = []  # of each entry: source and sink
         for i, flow in enumerate(s.flows):
             self._add_flow(flow, f"src{i}", f"dst{i}")
         for i, load in enumerate(s.background):
@@ -366,12 +373,20 @@ class _Builder:
 
     def _add_flow(self, flow: plan.Flow, src: str, dst: str) -> None:
         s, crossed = self.s, self.hops.span(flow)
-        stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
-        common = {**COMMON, **PROFILES[s.profile]}
-        self.nodes += [job.Node(src, {**common, **stops, **s.sysctls}), job.Node(dst, {**common, **s.sysctls})]
         data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
-        pair = (src, dst) if flow.direction == "forward" else (dst, src)
-        ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay)
+        if flow.hosts_of is None:
+            stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
+            common = {**COMMON, **PROFILES[s.profile]}
+            self.nodes += [job.Node(src, {**common, **stops, **s.sysctls}), job.Node(dst, {**common, **s.sysctls})]
+            pair = (src, dst) if flow.direction == "forward" else (dst, src)
+            ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay)
+            self.hosts.append(ends if flow.direction == "forward" else ends[::-1])
+            way_out = self.network.way_out
+        else:
+            ends = self.hosts[flow.hosts_of][::-1]
+            src, dst = (end.node for end in ends)
+            self.hosts.append(ends)
+            way_out = self.network.amend_way_out
         addr = {end.node: end.addr for end in ends}
         for end in ends:
             attrs = []
@@ -382,7 +397,7 @@ class _Builder:
             passes = min(self.hops.queues[k, ack].packet_bytes for k in crossed)
             if end.node == dst and passes < s.path.mtu:
                 attrs.append(f"mtu lock {passes} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
-            self.network.way_out(end, attrs)
+            way_out(end, attrs)
         self.probes.append(self._probe(flow, src, dst, addr, data, ack))
         for _ in range(flow.count):
             start = (flow.start + self.rng.random() * s.run.start_jitter) / 1e6
