@@ -16,7 +16,7 @@ from shared import BUILD, REPO
 FILE, TEST, FUNCTION = 600, 700, 80  # lines at most
 LAB = REPO / "experiments" / "asymlab"
 # From bottom to top: a package needs nothing of those above. None of them: what all may need.
-ORDER = ["guest", None, "plan", "results", "machine", "run", ("report", "conformance", "profile"), "cli"]
+ORDER = ["guest", None, "plan", "results", "machine", "run", ("report", "conformance", "profile"), "link", "cli"]
 SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
 SOURCES = re.compile(r".*\.([ch]|py|sh|toml|css|j2|yml|service)|Makefile|\.ci/run|packaging/post\w+|packaging/pre\w+")
 FOLDERS = (".ci", ".github", "bpf", "experiments", "loader", "packaging", "tests")

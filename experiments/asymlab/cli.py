@@ -17,6 +17,8 @@ from .conformance.explore import explore
 from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
 from .console import console
+from .link import link
+from .link.path import DEFAULT, Link
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image
 from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
@@ -210,6 +212,37 @@ def do_run(args) -> None:
         print_runs([done[t.key] for t in tasks])
 
 
+# --- link ---------------------------------------------------------------------------------
+
+
+def add_link(commands) -> None:
+    p = add(commands, "link", do_link, "which controller fits your link: a table, a picture, a command", link.__doc__)
+    p.add_argument("--rate", required=True, help="of the bottleneck, toward the receiver of the data: 50mbit")
+    p.add_argument("--reverse", default="", metavar="RATE", help="of the ACKs' direction [as --rate]")
+    p.add_argument("--rtt", required=True, metavar="TIME", help="with empty queues: 80ms")
+    p.add_argument(
+        "--queue",
+        type=positive,
+        default=0,
+        metavar="PACKETS",
+        help="limit of both queues [one bandwidth-delay product]",
+    )
+    p.add_argument("--loss", default="0%", metavar="SHARE", help="of the data, at random: 0.1%% [%(default)s]")
+    p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
+    p.add_argument("--duration", default="", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
+    tried = f"a file of bpf/ or Linux's own, with +thin behind it or without [{' '.join(DEFAULT)}]"
+    p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
+    add_lab_options(p)
+
+
+def do_link(args) -> None:
+    mine = Link(args.rate, args.rtt, args.reverse, args.queue, args.loss, args.flows, args.duration)
+    guest = current_image(args)
+    tasks = link.plan(mine, args.controllers, guest)
+    if done := run_lab(args, tasks, guest):
+        link.answer(mine, tasks, done)
+
+
 # --- profile ------------------------------------------------------------------------------
 
 
@@ -399,7 +432,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (
-        *(add_image, add_run, add_profile, add_bench, add_reference, add_suite),
+        *(add_image, add_run, add_link, add_profile, add_bench, add_reference, add_suite),
         *(add_check_kernels, add_explore, add_compare, add_publish),
     ):
         add_command(commands)

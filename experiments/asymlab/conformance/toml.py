@@ -28,6 +28,7 @@ def toml(tree: dict) -> str:
         *((f"[controllers.{name}]", given) for name, given in tree.get("controllers", {}).items()),
         *((f"[[{what}]]", item) for what in ("flows", "background", "changes") for item in tree.get(what, ())),
         ("[run]", tree["run"]),
+        *(("[[sweep.points]]", point) for point in tree.get("sweep", {}).get("points", ())),
     ]
     lines = [f"{key} = {inline(tree[key])}" for key in ("title", "id", "profile") if key in tree]
     for heading, values in tables:

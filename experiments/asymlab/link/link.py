@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Which controller fits your link, in some two minutes: `asymlab link`.
+
+Each controller has the link for itself, in a run of the lab. NAME+thin is a sender NAME whose receiver thins its ACKs,
+as `asymcc thin` does. The answer is a table, a picture, and the commands to use the best at the sender, and at the
+receiver. For the other direction of the same line run it again, with --rate and --reverse exchanged.
+
+Rates and times have units, as in scenario files: 50mbit, 80ms. What the command made is a scenario file, which
+`asymlab run` repeats and you may change. It lies in build/link, beside the picture.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ..conformance.toml import toml
+from ..console import console
+from ..machine.image import Image
+from ..paths import BUILD
+from ..plan import scenario
+from ..results.store import Run
+from ..run.tasks import Task, plan_runs
+from . import path
+from .answer import Row, table, words
+from .path import Link
+from .picture import picture
+
+FOLDER = BUILD / "link"
+
+
+def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
+    """The runs, by a scenario file of their own."""
+    text = toml(path.tree(link, path.names(controllers)))
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    file = FOLDER / f"{link.name}.toml"
+    file.write_text(text)
+    tasks = plan_runs(scenario.load(file), guest)
+    console.print(f"link: {link.said()}")
+    console.print(f"runs of {link.duration_s:g} s, of which the last {link.measured_s:g} s are measured")
+    for note in link.notes():
+        console.print(f"note: {note}")
+    return tasks
+
+
+def answer(link: Link, tasks: list[Task], done: dict[str, Run]) -> None:
+    """Tell it, and draw it."""
+    rows = [Row(t.case.scenario.title, done[t.key]) for t in tasks]
+    console.print(table(link, rows))
+    for line in words(link, rows):
+        console.print(line)
+    file = FOLDER / f"{link.name}.png"
+    file.write_bytes(picture(link, [r for r in rows if r.run.valid and r.rtt < float("inf")]))
+    console.print(f"\npicture: {near(file)}\nscenario: {near(tasks[0].case.file)}")
+
+
+def near(file: Path) -> Path:
+    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""From a link in a user's words to the scenario that tries controllers on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from .. import LabError
+from ..conformance import objects
+from ..controllers import LINUX
+from ..plan.quantities import Rate, Share, Time
+from ..plan.scenario import BIN_MS
+from ..run import cost, local
+
+MTU = 1500
+THIN = "+thin"
+DEFAULT = ("cubic", "bbr", "fast", "fusion", "taichung", "pseudorate", "formosa", "cubic" + THIN)
+
+# How long a run is. It depends on the link alone: another machine, or one more controller, changes no result.
+PACKETS = 70_000  # of a run at most: eight runs take some 110 s of two cores of 100 million instructions a second
+USUAL_S, USUAL_ROUNDS = 60, 100  # the longer of the two is enough where packets are few
+ROUNDS, LEAST = 60, 300  # round trips, and packets, that a run has at least
+SLOWEST_S = 3600  # virtual seconds of a run at most, unless told otherwise
+
+QUEUE_MIN = 10  # packets of the default queue
+FLOWS_MAX = 200  # the scenario's count
+
+
+def parsed(option: str, kind: Any, text: str) -> Any:
+    try:
+        return TypeAdapter(kind).validate_python(text)
+    except ValidationError as e:
+        raise LabError(f"--{option} {text}: {e.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+
+
+@dataclass(frozen=True)
+class Link:
+    """A path with one bottleneck each way. Texts are as the user has them, with their units."""
+
+    rate: str  # toward the receiver of the data
+    rtt: str  # while the queues are empty
+    reverse: str = ""  # of the ACKs; the same if not given
+    queue: int = 0  # packets, each way; 0: one bandwidth-delay product
+    loss: str = "0%"  # of the data
+    flows: int = 1
+    duration: str = ""  # of a run; derived if not given
+
+    def __post_init__(self) -> None:
+        _ = self.rate_bps, self.reverse_bps, self.rtt_us, self.loss_share, self.duration_s
+        if self.flows > FLOWS_MAX:
+            raise LabError(f"--flows {self.flows}: must be {FLOWS_MAX} or less")
+
+    @cached_property
+    def rate_bps(self) -> int:
+        return parsed("rate", Rate, self.rate)
+
+    @cached_property
+    def reverse_bps(self) -> int:
+        return parsed("reverse", Rate, self.reverse or self.rate)
+
+    @cached_property
+    def rtt_us(self) -> int:
+        return parsed("rtt", Time, self.rtt)
+
+    @cached_property
+    def loss_share(self) -> float:
+        return parsed("loss", Share, self.loss)
+
+    @property
+    def bdp(self) -> float:
+        """Packets that the path holds."""
+        return self.pps * self.rtt_us / 1e6
+
+    @property
+    def pps(self) -> float:
+        return self.rate_bps / 8 / MTU
+
+    @property
+    def packets(self) -> int:
+        """Of a queue."""
+        return self.queue or max(round(self.bdp), QUEUE_MIN)
+
+    @cached_property
+    def duration_s(self) -> float:
+        """Of a run, of which the second half is measured."""
+        if self.duration:
+            given = parsed("duration", Time, self.duration)
+            if given < 10**6 or given % (BIN_MS * 1000):
+                raise LabError(f"--duration {self.duration}: must be at least 1s, and whole tenths of a second")
+            return given / 1e6
+        least = max(1, ROUNDS * self.rtt_us / 1e6, LEAST / self.pps)
+        most = min(PACKETS / self.pps, SLOWEST_S)
+        if least > most:
+            raise LabError(self.too_long(least))
+        usual = max(USUAL_S, USUAL_ROUNDS * self.rtt_us / 1e6, least)
+        tenths = int(10 * min(usual, most))
+        return (tenths - tenths % (10 if tenths >= 100 else 2)) / 10
+
+    def too_long(self, least: float) -> str:
+        wanted = f"{ROUNDS} round trips" if ROUNDS * self.rtt_us / 1e6 == least else f"{LEAST} packets"
+        work = cost.expected(round(least * self.pps)) / cost.SPEED + cost.START_S
+        takes = cost.span(len(DEFAULT) * work / local.places())
+        return (
+            f"a run of {wanted} of this link takes {least:.4g} virtual seconds, and {len(DEFAULT)} runs take about "
+            f"{takes} here: add --duration {-(-least // 1):.0f}s if you want to wait, or a shorter one"
+        )
+
+    @property
+    def measured_s(self) -> float:
+        """The lab measures whole tenths."""
+        return self.duration_s - self.duration_s * 10 // 2 / 10
+
+    def notes(self) -> list[str]:
+        """What makes the numbers less certain than they look."""
+        found = []
+        rounds = self.measured_s / (self.rtt_us / 1e6) if self.rtt_us else float("inf")
+        if rounds < ROUNDS / 2:
+            found.append(f"only {rounds:.0f} round trips are measured: controllers may still be on their way")
+        # RFC 9438: from a loss to the window before it, K = cbrt(W (1 - beta) / C), beta 0.7, C 0.4.
+        cycle = ((self.bdp + self.packets) / self.flows * 0.3 / 0.4) ** (1 / 3)
+        if not self.loss_share and cycle > self.measured_s:
+            found.append(f"CUBIC takes some {cycle:.0f} s from one loss to the next here: that is a part of its cycle")
+        return [f"{words}; a longer --duration helps" for words in found]
+
+    def said(self) -> str:
+        """The link in words."""
+        queue = f"{self.packets} packets" + ("" if self.queue else " (one bandwidth-delay product)")
+        if not self.queue and self.packets == QUEUE_MIN:
+            queue = f"{QUEUE_MIN} packets (the least)"
+        flows = f", {self.flows} flows" if self.flows > 1 else ""
+        lost = f", {self.loss} of the data lost" if self.loss_share else ""
+        return (
+            f"{self.rate} toward the receiver, {self.reverse or self.rate} back, RTT {self.rtt}, "
+            f"queues of {queue}{lost}{flows}"
+        )
+
+    @property
+    def name(self) -> str:
+        """Of its files."""
+        loss = f"-{self.loss.strip().removesuffix('%').strip()}pc" if self.loss_share else ""
+        flows = f"-{self.flows}flows" if self.flows > 1 else ""
+        words = f"{self.rate}-{self.reverse or self.rate}-{self.rtt}-{self.packets}{loss}{flows}"
+        return words.replace(" ", "")
+
+
+def names(asked: list[str]) -> list[str]:
+    """The controllers to try, each once. NAME+thin is beside NAME, and comes after all others."""
+    wanted = list(asked or DEFAULT)
+    for name in wanted:
+        if (base := name.removesuffix(THIN)) not in (*objects.names(), *LINUX):
+            known = ", ".join((*objects.names(), *LINUX))
+            raise LabError(f"no controller {base[:40]!r}; there are {known}; {THIN} behind a name thins its ACKs")
+    wanted = [name.removesuffix(THIN) for name in wanted] + [name for name in wanted if name.endswith(THIN)]
+    return list(dict.fromkeys(wanted))
+
+
+def parameters(link: Link, name: str) -> dict[str, int]:
+    """Those that depend on the path."""
+    if name == "fast":
+        # Its authors' alpha by rate (alpha_mode 1); on a long path more: a flow grows by half of it a round trip. The
+        # flows together leave half of the queue free.
+        usual = next(alpha for limit, alpha in ((10e6, 8), (100e6, 20), (float("inf"), 200)) if link.rate_bps < limit)
+        wanted = max(usual, round(link.bdp / 10 / link.flows))
+        return {"alpha": max(min(wanted, link.packets // 2 // link.flows), 1)}
+    return {}
+
+
+def point(link: Link, name: str) -> dict:
+    """What is special about one run; its title names it."""
+    base = name.removesuffix(THIN)
+    found: dict[str, Any] = {"title": name, "flows.0.controller": base}
+    if given := parameters(link, base):
+        found[f"controllers.{base}"] = given
+    if name.endswith(THIN):
+        found["thin"] = {"reverse_kbit": reverse_kbit(link)}
+    return found
+
+
+def reverse_kbit(link: Link) -> int:
+    """As `asymcc thin --reverse` has it."""
+    return min(link.reverse_bps // 1000, 10**7)
+
+
+def tree(link: Link, controllers: list[str]) -> dict:
+    """The scenario: a case for each controller."""
+    there, back = link.rtt_us // 2, link.rtt_us - link.rtt_us // 2
+    flow = {"controller": "cubic", "ack": "delayed"} | ({"count": link.flows} if link.flows > 1 else {})
+    run = {"duration": f"{link.duration_s:g}s", "traffic": "plain"}
+    if link.flows > 1:  # real flows begin at moments of their own
+        run["start_jitter"] = f"{round(link.duration_s / 4 * 1e6)}us"
+    return {
+        "title": "one link",
+        "id": "LINK",
+        "path": {
+            "mtu": MTU,
+            "forward": {"rate": link.rate, "delay": f"{there}us", "queue": link.packets, "loss": link.loss},
+            "reverse": {"rate": link.reverse or link.rate, "delay": f"{back}us", "queue": link.packets},
+        },
+        "flows": [flow],
+        "run": run,
+        "sweep": {"points": [point(link, name) for name in controllers]},
+    }

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymlab link`: a user's words become a scenario, the best is that of the rule, and the answer is whole."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from asymlab import LabError
+from asymlab.conformance.toml import toml
+from asymlab.link import answer, path, picture
+from asymlab.link.answer import Row
+from asymlab.link.path import Link
+from asymlab.plan import scenario, topology
+from asymlab.results.store import Run
+from asymlab.run import cost
+
+from ktap import built
+from shared import BUILD, REPO, asymlab, one_line
+
+# --- from words to a scenario ---------------------------------------------------------------
+
+
+def cases(link, *controllers, folder):
+    file = folder / "link.toml"
+    file.write_text(toml(path.tree(link, path.names(list(controllers)))))
+    return scenario.load(file)
+
+
+def test_the_scenario_is_the_link(tmp_path):
+    link = Link("50mbit", "81ms", "2mbit", 200, "0.1%", 5)
+    found = {c.scenario.title: c.scenario for c in cases(link, folder=tmp_path)}
+    assert list(found) == list(path.DEFAULT)
+    for name, s in found.items():
+        there, back = s.path.forward, s.path.reverse
+        assert (there.rate, back.rate, there.queue, back.queue) == (50_000_000, 2_000_000, 200, 200)
+        assert there.delay + back.delay == 81_000 and (there.loss, back.loss) == (0.001, 0)
+        assert [(f.controller, f.count, f.ack) for f in s.flows] == [(name.removesuffix("+thin"), 5, "delayed")]
+        assert s.thin == ({"reverse_kbit": 2000} if name.endswith("+thin") else None)
+        assert s.controllers == ({"fast": {"alpha": 20}} if name == "fast" else {})
+        assert s.run.start_jitter == s.run.duration // 4
+        assert s.run.measure_from / 1e6 == pytest.approx(link.duration_s - link.measured_s)
+    for case in cases(link, folder=tmp_path):
+        topology.compile_job(case, 1)
+
+
+def test_what_is_not_said_is_derived(tmp_path):
+    link = Link("50mbit", "30ms")
+    (case,) = cases(link, "reno", folder=tmp_path)
+    s = case.scenario
+    assert (s.path.reverse.rate, s.path.forward.queue, s.path.forward.loss) == (50_000_000, 125, 0)
+    assert "(one bandwidth-delay product)" in link.said()
+    assert Link("1mbit", "10ms").packets == 10 and "(the least)" in Link("1mbit", "10ms").said()
+
+
+@pytest.mark.parametrize(
+    ("rate", "queue", "flows", "alpha"),
+    [
+        ("9mbit", 100, 1, 8),
+        ("50mbit", 100, 1, 20),
+        ("200mbit", 1000, 1, 200),
+        ("50mbit", 100, 5, 10),
+        ("50mbit", 2, 5, 1),
+        ("100kbit", 999, 1, 8),
+    ],
+)
+def test_fast_keeps_half_of_the_queue_free(rate, queue, flows, alpha):
+    link = Link(rate, "20ms", queue=queue, flows=flows)
+    assert path.parameters(link, "fast") == {"alpha": alpha} and path.parameters(link, "cubic") == {}
+
+
+def test_fast_keeps_a_tenth_of_a_long_path():
+    assert path.parameters(Link("20mbit", "600ms"), "fast") == {"alpha": 100}
+    assert path.parameters(Link("20mbit", "600ms", flows=4), "fast") == {"alpha": 25}
+
+
+def test_thinned_runs_have_one_beside_them_and_come_last():
+    assert path.names(["bbr+thin", "fast", "bbr+thin"]) == ["bbr", "fast", "bbr+thin"]
+    assert path.names([]) == list(path.DEFAULT)
+
+
+def test_a_file_is_named_by_the_link():
+    names = {
+        Link("50mbit", "80ms").name,
+        Link("50 mbit", "80ms", "2mbit").name,
+        Link("50mbit", "80ms", "2mbit", 9).name,
+        Link("50mbit", "80ms", "2mbit", 9, "1 %").name,
+        Link("50mbit", "80ms", "2mbit", 9, "1%", 3).name,
+    }
+    assert len(names) == 5 and all(re.fullmatch("[a-z0-9.-]+", name) for name in names)
+
+
+@given(rate=st.integers(1, 1_000_000), rtt=st.integers(0, 5000))
+def test_a_run_is_long_enough_and_short_enough_or_refused(rate, rtt):
+    try:
+        link = Link(f"{rate}kbit", f"{rtt}ms")
+    except LabError as e:
+        longest = max(path.ROUNDS * rtt / 1e3, path.LEAST * 12 / rate, 1)
+        assert longest * rate / 12 > path.PACKETS or longest > path.SLOWEST_S
+        assert f"add --duration {-(-longest // 1):.0f}s" in str(e)
+        return
+    seconds = link.duration_s
+    assert seconds >= 1 and round(seconds * 10, 6).is_integer()
+    assert seconds * rate / 12 <= path.PACKETS
+    assert seconds > max(path.ROUNDS * rtt / 1e3, path.LEAST * 12 / rate) - 1
+
+
+def test_the_length_is_the_links_alone_unless_it_is_given():
+    usual = Link("10mbit", "40ms").duration_s
+    assert Link("10mbit", "40ms", "1mbit", 7, "2%", 4).duration_s == usual == 60
+    assert Link("1gbit", "100ms", duration="2.5s").duration_s == 2.5
+
+
+def test_all_runs_take_two_minutes_of_two_quiet_cores():
+    """At 100 million instructions a second of each; a BPF controller takes 140 million to load."""
+    whole = len(path.DEFAULT) * (cost.expected(path.PACKETS) + 140e6)
+    assert 60 < whole / (2 * 100e6) < 120 - len(path.DEFAULT) * cost.START_S / 2
+
+
+def test_a_run_too_short_for_what_it_should_show_is_told():
+    assert not Link("10mbit", "40ms").notes()
+    (said,) = Link("10mbit", "40ms", loss="1%", duration="1s").notes()
+    assert said.startswith("only 12 round trips are measured")
+    (said,) = Link("100mbit", "20ms").notes()
+    assert re.match(r"CUBIC takes some 6 s .* a longer --duration helps", said)
+
+
+@built
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--rate 50mbps --rtt 80ms", ("--rate 50mbps", "'10mbit'")),
+        ("--rate 50mbit --rtt 80", ("--rtt 80", "'20ms'")),
+        ("--rate 50mbit --rtt 80ms --reverse 0kbit", ("--reverse 0kbit", "1000")),
+        ("--rate 50mbit --rtt 80ms --loss 1", ("--loss 1", "'0.1%'")),
+        ("--rate 50mbit --rtt 80ms --loss 100%", ("--loss 100%", "less than 1")),
+        ("--rate 50mbit --rtt 80ms --flows 201", ("--flows 201", "200 or less")),
+        ("--rate 50mbit --rtt 80ms --duration 0.9s", ("--duration 0.9s", "at least 1s")),
+        ("--rate 50mbit --rtt 80ms --duration 2.25s", ("--duration 2.25s", "tenths")),
+        ("--rate 50mbit --rtt 80ms hugo", ("no controller 'hugo'", "there are", "cubic")),
+        ("--rate 50mbit --rtt 80ms hugo+thin", ("no controller 'hugo'",)),
+        ("--rate 1gbit --rtt 100ms", ("60 round trips", "add --duration 6s")),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(words, said):
+    one_line(asymlab("link", *words.split()), *said)
+
+
+# --- the rule -------------------------------------------------------------------------------
+
+
+def row(name, goodput, rtt, jain=1.0, invalid=(), way_back=0.9, retransmits=99, use=1.0, growth=0.0):
+    """On a link of 10 Mbit/s."""
+    flow = {"rtt_s": {"mean": rtt} if rtt else {}, "retransmits": retransmits, "goodput_trend": growth}
+    metrics = {"goodput_bps": goodput * 1e6, "jain": jain, "flows": [flow], "acks_per_data_packet": 0.5}
+    record = {"metrics": metrics | {"utilisation": use, "reverse_utilisation": way_back}, "invalid": list(invalid)}
+    job = {"payload_share": 0.96, "watch": [{"forward": {"rate_bps": 10_000_000}}]}
+    return Row(name, Run(Path("/nowhere"), record | {"identity": {"job": job}}))
+
+
+@built
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [
+        ([row("cubic", 9.0, 0.05), row("fusion", 9.3, 0.2)], "fusion"),  # goodput counts first
+        ([row("cubic", 9.0, 0.2), row("fusion", 9.1, 0.05)], "fusion"),
+        ([row("cubic", 9.1, 0.2), row("fusion", 9.0, 0.05)], "fusion"),  # alike to 2 %: the RTT
+        ([row("fusion", 9.1, 0.0500), row("cubic", 9.0, 0.0505)], "cubic"),  # alike in both: Linux's own
+        ([row("formosa", 9.1, 0.05), row("fusion", 9.0, 0.05)], "fusion"),  # one end before both
+        ([row("fast", 9.1, 0.05), row("fusion", 9.0, 0.05)], "fast"),  # the first
+        ([row("fusion", 9.4, 0.05, jain=0.5), row("cubic", 5.0, 0.2)], "cubic"),  # unfair
+        ([row("fusion", 9.4, 0.05, jain=0.5), row("cubic", 5.0, 0.2, jain=0.6)], "fusion"),  # none is fair
+        ([row("cubic", 0.0, None), row("fusion", 0.1, None)], "fusion"),  # no RTT at all
+    ],
+)
+def test_the_best_is_that_of_the_rule(rows, name):
+    assert answer.best(rows).name == name
+    assert answer.best(rows[::-1]).name == name or {r.name for r in rows} == {"fast", "fusion"}
+
+
+def test_what_waited_behind_a_gap_is_no_goodput_of_the_measured_time():
+    assert row("cubic", 9.9, 0.1).goodput == row("cubic", 9.9, 0.1, use=1.001).goodput == pytest.approx(9.6e6)
+    assert row("cubic", 9.5, 0.1, use=0.9).goodput == pytest.approx(8.64e6)
+    assert row("cubic", 9.5, 0.1).goodput == pytest.approx(9.5e6)
+
+
+LINK = Link("10mbit", "40ms", "1500kbit", 100)
+
+
+@built
+def test_an_invalid_run_is_told_and_not_ranked():
+    rows = [row("cubic", 5, 0.1), row("fusion", 9, 0.05, invalid=["CPU 90 % busy"])]
+    said = answer.words(LINK, rows)
+    assert said[0] == "fusion: not ranked, invalid: CPU 90 % busy"
+    assert not [line for line in said[1:] if "fusion" in line] and [line for line in said if ": cubic, 5 Mbit" in line]
+    with pytest.raises(LabError, match="no run is valid: fusion: not ranked, invalid: CPU"):
+        answer.words(LINK, rows[1:])
+
+
+@built
+def test_the_receiver_is_told_to_thin_only_where_it_gains():
+    better = [row("cubic", 5, 0.1), row("cubic+thin", 9, 0.05)]
+    assert answer.receiving(LINK, better)[-1] == "    asymcc thin --reverse 1500kbit"
+    worse = [row("cubic", 5, 0.1), row("cubic+thin", 4, 0.1)]
+    assert answer.receiving(LINK, worse)[-1] == "Leave it: it is not better by the rule."
+    chance = [row("cubic", 5, 0.1, way_back=0.3), row("cubic+thin", 9, 0.05)]
+    assert answer.receiving(LINK, chance)[-1].startswith("Leave it: all ACKs take 30% of their link")
+    assert "not tried" in answer.receiving(LINK, better[:1])[-1]
+    assert answer.thin_line(Link("10mbit", "40ms", "2mbit")) == "asymcc thin --reverse 2mbit"
+
+
+@built
+def test_few_losses_are_told():
+    rows = [row("cubic", 5, 0.1, retransmits=29), row("bbr", 5, 0.1, retransmits=30)]
+    assert not [line for line in answer.words(LINK, rows) if "Chance" in line]
+    said = answer.words(Link("10mbit", "40ms", loss="0.1%"), rows)
+    assert [line for line in said if "Chance" in line and line.endswith("less than 30: cubic.")]
+
+
+@built
+def test_a_flow_that_has_not_arrived_is_told():
+    rows = [row("cubic", 5, 0.1), row("fast", 5, 0.1, growth=0.3)]
+    assert "Still growing, so a longer --duration shows more: fast." in answer.words(LINK, rows)
+    assert not [line for line in answer.words(LINK, rows[:1]) if "growing" in line]
+
+
+def asymcc(*words):
+    return subprocess.run([BUILD / "asymcc", *words], capture_output=True, text=True, check=True).stdout
+
+
+@built
+@pytest.mark.parametrize("name", path.DEFAULT)
+def test_the_commands_are_ones_that_asymcc_has(name):
+    thinned = name.endswith("+thin")
+    said = [answer.thin_line(LINK)] if thinned else answer.sending(LINK, [row(name, 9, 0.05)])
+    commands = re.findall(r"asymcc (\w+)((?: [^&\n]+)?)", "\n".join(said))
+    assert commands
+    for command, words in commands:
+        options = re.findall(r"--\w+", words)
+        assert set(options) <= set(re.findall(r"--\w+", asymcc(command, "--help"))), words
+        for key in re.findall(r"--set (\w+)=", words):
+            assert re.search(rf"^  {key} ", asymcc("show", name), re.M)
+    assert ("both ends" in said[0]) == (name == "formosa")
+
+
+# --- real runs ------------------------------------------------------------------------------
+
+WORDS = "link --rate 2mbit --reverse 30kbit --rtt 40ms --queue 30 --duration 12s".split()
+
+
+def numbers(text):
+    """Of each controller, the columns of the table."""
+    found = [re.split(r"  +", line.strip()) for line in text.splitlines()]
+    return {f[0]: f[1:] for f in found if len(f) > 6 and f[0] != "controller"}
+
+
+@pytest.mark.lab
+def test_the_answer_is_whole_and_comes_from_the_store_the_second_time(tmp_path):
+    env = {"ASYMLAB_STORE": str(tmp_path)}
+    first = asymlab(*WORDS, "cubic", "fast", "cubic+thin", env=env)
+    assert first.returncode == 0 and "3/3" in first.stderr, first
+    shown = numbers(first.stderr)
+    assert list(shown) == ["cubic", "fast (alpha 8)", "cubic+thin"]
+    for cells in shown.values():
+        assert 0 < float(cells[0]) <= 2 * (1 - 52 / 1500) + 0.0005 and 0 < float(cells[1].rstrip("%")) <= 100
+        assert float(cells[2]) >= 40 and float(cells[2]) == pytest.approx(40 + float(cells[3]), abs=0.11)
+    # 83 ACKs a second for 167 packets would take 35 kbit/s: the ACKs are the bottleneck until they are thinned.
+    assert float(shown["cubic+thin"][5]) < float(shown["cubic"][5])
+    assert "    asymcc thin --reverse 30kbit\n" in first.stderr
+    chosen = re.search(r"sends the data .*: (\w+)[ ,]", first.stderr)[1]
+    runs = {name: row(name, float(c[0]), float(c[2])) for name, c in zip(("cubic", "fast"), shown.values())}
+    assert chosen == answer.best(list(runs.values())).name
+    image, file = (
+        REPO / Path(re.search(rf"^{what}: (.*)$", first.stderr, re.M)[1]) for what in ("picture", "scenario")
+    )
+    assert image.read_bytes().startswith(b"\x89PNG") and len(tomllib.loads(file.read_text())["sweep"]["points"]) == 3
+
+    again = asymlab(*WORDS, "cubic", "fast", "cubic+thin", env=env)
+    assert "left" not in again.stderr and "1/3" not in again.stderr and numbers(again.stderr) == shown
+    more = asymlab(*WORDS, "reno", "cubic", "--dry-run", env=env)
+    assert "2 runs, 1 in the store, 1 left" in more.stderr
+    repeated = asymlab("run", file, "--dry-run", env=env)
+    assert repeated.returncode == 0 and "2 runs, 1 in the store" in repeated.stderr
+
+
+@pytest.mark.lab
+def test_several_flows_have_a_jain_index():
+    p = asymlab(*"link --rate 2mbit --rtt 20ms --duration 8s --flows 3 reno".split())
+    (cells,) = numbers(p.stderr).values()
+    assert p.returncode == 0 and 1 / 3 <= float(cells[-1]) <= 1 and "Jain index of 0.9" in p.stderr
+    assert "That was not tried" in p.stderr
+
+
+@built
+def test_a_picture_has_a_mark_for_each_controller():
+    rows = [row("cubic", 9, 0.05), row("fast", 8, 0.045), row("cubic+thin", 9.2, 0.041)]
+    all_of_them, fewer = picture.picture(LINK, rows), picture.picture(LINK, rows[:2])
+    assert all_of_them.startswith(b"\x89PNG") and all_of_them != fewer
