@@ -40,12 +40,11 @@ enum {
 	WORDS_STAMP = 8,         /* ... and with timestamps alone, as Linux writes them */
 	STAMP_WORD = 0x0101080a,
 	LONGEST_RTT_US = 1 << 25,    /* 33 s */
-	SPACING_NS = 1900000,    /* while a sender's window doubles: CUBIC's HyStart takes a gap of 2 ms for the end of a train */
+	SPACING_NS = 1900000,    /* between ACKs while a window doubles: HyStart's train ends at a gap of 2 ms */
 	LOAD_NS = 1000000000,    /* the data and ACKs that leave are counted over so long */
 	ADDRESS_BITS = 6,
 	BACKLOG_MAX_NS = 500000000,
-	OVERLOAD_NS = 1600000000, /* so far ahead, what senders need has no room, and until half of that ... */
-	NEEDED_MAX_NS = 2000000000, /* ... of so much */
+	OVERLOAD_NS = 800000000, /* so far ahead, what senders need has no room */
 	HALVINGS_MAX = 8,
 	OPTIONS_MAX = 16, /* of a segment that are looked at */
 	TCPOPT_EXPERIMENT = 254,
@@ -55,6 +54,7 @@ enum {
 };
 
 #define CALM_NS 60000000000ULL
+#define NEEDED_MAX_NS 4000000000ULL
 
 struct flow {
 	u64 rtt_ns;       /* smoothed; 0: no sample yet */
@@ -348,8 +348,7 @@ static inline void recover(struct flow *f, u64 now)
 	f->stalled_ns = now;
 }
 
-static __always_inline bool
-must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, u64 now)
+static __always_inline bool must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, u64 now)
 {
 	u32 known = f->passed_right - ack, half = (right - ack) / 2, edge = EDGE_PACKETS * mss;
 	bool starts = before(ack, f->thin_from);
@@ -381,7 +380,7 @@ static inline bool has_room(u32 len, bool passes, u64 now)
 	cost /= kbit;
 	backlog = ahead_ns(through_ns, now, BACKLOG_MAX_NS);
 	needed = ahead_ns(needed_ns, now, NEEDED_MAX_NS);
-	overloaded = needed > (overloaded ? OVERLOAD_NS / 2 : OVERLOAD_NS);
+	overloaded = needed > (overloaded ? 0 : OVERLOAD_NS);
 	if (passes)
 		needed_ns = now + needed + cost;
 	else if (backlog)

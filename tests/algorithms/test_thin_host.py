@@ -255,7 +255,7 @@ def test_a_small_reverse_rate_leaves_the_least(thin):
 
 
 def test_a_reverse_rate_without_room_for_the_least_is_given_up(thin):
-    """Half of what they need: many connections, or a wrong rate. Then all pass, and a counter tells; until it fits again."""
+    """Half of what they need: many connections, or a wrong rate. All pass until it fits again, and a counter tells."""
     d = Download(thin, {"reverse_kbit": 10, "least_per_rtt": 2})
     d.come(20_000)
     before = thin.state()["counters"]["acks_over"]

@@ -592,6 +592,32 @@ def test_a_load_has_hosts_of_its_own_and_fills_a_direction_as_flows_do(scenario_
     assert shape_of(job, "right-left")["burst_bytes"] == 2000  # no small bucket: large packets come by here, too
 
 
+UPLOAD = '\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\nhosts_of = 0\n'
+
+
+def test_the_machine_that_downloads_uploads(scenario_file):
+    job = job_of(scenario_file(('controller = "reno"', 'controller = "reno"\nack = "every"'), append=UPLOAD))
+    down, up = job["flows"]
+    assert (up["src"], up["dst"]) == (down["dst"], down["src"]) == ("dst0", "src0")
+    assert up["src_addr"] == down["dst_addr"] and [n["name"] for n in job["nodes"]].count("dst0") == 1
+    out = {r["node"]: r["attrs"] for r in job["routes"] if r["dst"] == "default"}
+    assert out == {"src0": "congctl reno quickack 1", "dst0": "quickack 1 congctl cubic"}
+
+
+@pytest.mark.parametrize(
+    "words, reason",
+    [
+        (("hosts_of = 0", "hosts_of = 1"), "flows.1.hosts_of: 1 must be an earlier entry"),
+        (('direction = "reverse"\n', ""), "flows.1.hosts_of: 0 must be an earlier entry"),
+        (("hosts_of = 0", 'hosts_of = 0\nstop = "2s"'), "flows.1.stop: takes hosts of its own"),
+        (("hosts_of = 0", 'hosts_of = 0\nextra_delay = "1ms"'), "flows.1.extra_delay: takes hosts of its own"),
+    ],
+)
+def test_whose_hosts_a_flow_may_use(scenario_file, words, reason):
+    with pytest.raises(LabError, match=re.escape(reason)):
+        job_of(scenario_file(append=UPLOAD.replace(*words)))
+
+
 def test_rates_are_measured_once_on_the_same_way(scenario_file):
     job = job_of(
         scenario_file(

@@ -26,3 +26,56 @@ def test_a_sender_gets_as_many_acks_as_are_asked_for(scenario_file, kernel):
     assert acks[0] > 0.45 and 4 / 133 < acks[1] < 4 / 33
     goodput = [r.metrics["flows"][0]["goodput_bps"] for r in (every, few)]
     assert goodput[1] > 0.98 * goodput[0]
+
+
+FAR = """
+[path]
+mtu = 1500
+forward = { rate = "20mbit", delay = "200ms", queue = 670 }
+reverse = { rate = "2mbit", delay = "200ms", queue = 100 }
+"""
+FAST_START = """
+title = "A slow start"
+id = "START"
+[[flows]]
+controller = "cubic"
+ack = "delayed"
+[run]
+duration = "8s"
+measure_from = "1s"
+traffic = "plain"
+"""
+TWO_WAY = """
+[[flows]]
+controller = "cubic"
+direction = "reverse"
+ack = "delayed"
+hosts_of = 0
+"""
+
+
+def both(tmp_path, text):
+    """With all ACKs, and thinned."""
+    file = tmp_path / "thinned.toml"
+    runs = []
+    for thins in (0, 1):
+        file.write_text(f"{text}\n[thin]\nthins = {thins}\n")
+        runs.append(run(file))
+        check_physics(runs[-1])
+    return runs
+
+
+def test_slow_start_ends_in_time(tmp_path):
+    """CUBIC's HyStart hears by the train of ACKs that the path is full. Without one it loses a window."""
+    every, thinned = both(tmp_path, FAST_START.replace("[[flows]]", FAR + "\n[[flows]]"))
+    assert thinned.metrics["flows"][0]["retransmits"] <= every.metrics["flows"][0]["retransmits"]
+    assert thinned.metrics["goodput_bps"] > 0.98 * every.metrics["goodput_bps"]
+    assert thinned.metrics["acks_per_data_packet"] < 0.6 * every.metrics["acks_per_data_packet"]
+
+
+def test_nothing_is_dropped_beside_an_upload_of_this_machine(tmp_path):
+    path = FAR.replace("200ms", "20ms").replace("20mbit", "10mbit").replace("2mbit", "1mbit").replace("670", "34")
+    every, thinned = both(tmp_path, FAST_START.replace("[[flows]]", path + "\n[[flows]]", 1) + TWO_WAY)
+    assert [f["goodput_bps"] for f in thinned.metrics["flows"]] == [f["goodput_bps"] for f in every.metrics["flows"]]
+    counted = {c["name"]: c["value"] for c in thinned.record["agent"]["thin"]["counters"]}
+    assert counted["acks_beside"] > 100 and counted["acks_suppressed"] == 0

@@ -246,8 +246,8 @@ class Flow(Crossing):
     hosts_of: int | None = Field(
         None,
         ge=0,
-        description="The number of an earlier entry, from 0 on: this one runs between its hosts, in the other direction. "
-        "So the machine that downloads also uploads.",
+        description="The number of an earlier entry, from 0 on: this one runs between its hosts, in the other "
+        "direction. So the machine that downloads also uploads.",
         json_schema_extra={"without": "hosts of its own"},
     )
     reply: int | None = Field(
