@@ -41,9 +41,11 @@ def test_bytes_arrive_with_fewer_acks(cc, pair, thinned):
     ids=["one half closed", "both at once"],
 )
 def test_each_shape_of_a_connection(server, client, n, pair, thinned):
+    """Data that leaves as well keeps ACKs from being dropped."""
     with exchange(pair, server, client, "cubic", n=n):
         pass
-    assert values("thin", "counters")["acks_suppressed"] > 0
+    counted = values("thin", "counters")
+    assert counted["acks_suppressed"] + counted["acks_beside"] > 0
 
 
 def test_losses_both_ways(pair, thinned, objects):
