@@ -29,6 +29,7 @@
  *  - B is the rate of each round trip, averaged as in Westwood+; b_mode 1: the largest of the last
  *    ten at most.
  *  - alpha is one packet at least: else jitter ends every increase. Winc may be less.
+ *  - A mark (ECN) is congestion, never random loss: it leaves half, not RTTmin/RTT. ecn_beta_percent 0: as a loss.
  *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value.
  *  - All growth is per acknowledged packet. One ACK moves cwnd by one round trip's amount at most, and
  *    Winc is one window at most: at RTTs below Dmin' (3) would ask for more.
@@ -42,6 +43,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 TUNABLE(u32, dmin_alpha_us, 4000, 100, 1000000, "us", "queueing delay that alpha stands for (Dmin of eq. 2)");
 TUNABLE(u32, dmin_winc_us, 1000, 100, 1000000, "us", "queueing delay that one round's increase stands for (eq. 3)");
 TUNABLE(u32, upper_mult, 3, 1, 16, "alpha", "diff above this many alpha lowers the window (eq. 4)");
+TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
+	"window that a mark leaves: 50 as RFC 3168, 80 as RFC 8511; 0: what a loss leaves, as in the paper");
 PARAM(u32, b_mode, 0, 0, 1, "-", "B of eq. 3: 0 averaged rate of the rounds, 1 largest of the last 5 to 10");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
@@ -53,7 +56,8 @@ COUNTER(steadies, "ACKs in the steady phase");
 COUNTER(decreases, "ACKs in the decrease phase");
 COUNTER(reno_wins, "ACKs after which reno_cwnd is the window");
 COUNTER(limited_acks, "ACKs whose growth the application's lack of data withheld");
-COUNTER(losses, "reductions by (5): fast retransmit, ECN or RTO");
+COUNTER(losses, "reductions: fast retransmit, ECN or RTO");
+COUNTER(marks, "of those, for a mark (ECN): to ecn_beta_percent, not by (5)");
 COUNTER(timeouts, "retransmission timeouts");
 COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
@@ -67,6 +71,7 @@ struct fusion {
 	struct sender s;
 	u64 w_q20;           /* the window; snd_cwnd is its integer part */
 	u64 reno_q20;        /* reno_cwnd, never above w */
+	u64 mark;            /* when the ACK that tells of a mark came, us; 0: the last one does not */
 	u32 reno_ssthresh;   /* packets: where reno_cwnd ends slow start */
 	u32 reno_saved;      /* packets: reno_cwnd before the last reduction, for undo ... */
 	u32 reno_ssthresh_saved; /* ... and its threshold */
@@ -199,6 +204,14 @@ void BPF_PROG(fusion_init, struct sock *sk)
 	COUNT(flows);
 }
 
+SEC("struct_ops/fusion_in_ack_event")
+void BPF_PROG(fusion_in_ack_event, struct sock *sk, u32 flags)
+{
+	struct fusion *f = inet_csk_ca(sk);
+
+	f->mark = mark_of(tcp_sk(sk), flags);
+}
+
 SEC("struct_ops/fusion_pkts_acked")
 void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
@@ -247,13 +260,13 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	cwnd_write(&f->s, tp, f->w_q20 >> Q20);
 }
 
-/* (5). The same after a timeout, but for the window of one packet that the stack sets. */
+/* (5), or the cut for a mark. The same after a timeout, but for the window of one packet that the stack sets. */
 SEC("struct_ops/fusion_ssthresh")
 u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fusion *f = inet_csk_ca(sk);
-	u32 n = tp->snd_cwnd >> 1;
+	u32 n = tp->snd_cwnd >> 1, beta = ecn_beta_percent;
 
 	COUNT(losses);
 	f->reno_saved = f->reno_q20 >> Q20;
@@ -261,6 +274,10 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 	f->reno_q20 = max(f->reno_q20 >> 1, W_MIN << Q20);
 	f->reno_ssthresh = f->reno_q20 >> Q20;
 	look_anew(&f->s);
+	if (beta && is_for_mark(tp, f->mark)) {
+		COUNT(marks);
+		return marked_window(tp, beta);
+	}
 	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58 */
 		n = max(n, min(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
 	return max(n, W_MIN);
@@ -294,6 +311,7 @@ void BPF_PROG(fusion_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 SEC(".struct_ops")
 struct tcp_congestion_ops fusion = {
 	.init = (void *)fusion_init,
+	.in_ack_event = (void *)fusion_in_ack_event,
 	.pkts_acked = (void *)fusion_pkts_acked,
 	.cong_avoid = (void *)fusion_cong_avoid,
 	.ssthresh = (void *)fusion_ssthresh,

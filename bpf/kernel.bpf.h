@@ -54,6 +54,8 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 
 #define TCP_ECN_OK 1 /* in ecn_flags: both ends have agreed on it */
 
+#define CA_ACK_ECE 4 /* of in_ack_event: the peer tells of a mark (CE) */
+
 #ifdef __bpf__
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #endif

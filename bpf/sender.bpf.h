@@ -162,6 +162,27 @@ static __always_inline u64 half_window(const struct tcp_sock *tp)
 	return max(tp->snd_cwnd >> 1, W_MIN);
 }
 
+/*
+ * A mark is no loss, but the stack asks ssthresh for both. in_ack_event comes before ssthresh on all kernels, and in one
+ * ACK tcp_mstamp rests. A timer and a queue of this host that is full have a later one. 0: no mark.
+ */
+static __always_inline u64 mark_of(const struct tcp_sock *tp, u32 flags)
+{
+	return flags & CA_ACK_ECE ? tp->tcp_mstamp : 0;
+}
+
+static __always_inline bool is_for_mark(const struct tcp_sock *tp, u64 mark)
+{
+	return mark && mark == tp->tcp_mstamp;
+}
+
+/* The cut for a mark. */
+static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
+{
+	/* 2^32 * 100 */
+	return max(mul_div(tp->snd_cwnd, percent, 100), W_MIN);
+}
+
 /* For undo_cwnd: the window that a spurious reduction took, or what has grown above it since. */
 static __always_inline u64 undone_window(const struct tcp_sock *tp)
 {

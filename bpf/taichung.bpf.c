@@ -33,6 +33,8 @@
  *  - "RTT should be less than RTTmin" is a misprint for greater.
  *  - net is computed anew at each ACK: so slow start may come back, which is what makes it robust to
  *    random loss. Until the first sample after a loss the value of (11) holds.
+ *  - A mark (ECN) is congestion, never random loss: it leaves half, and net holds again after the next loss only. In
+ *    between the window grows as Reno's. ecn_beta_percent 0: as a loss.
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
 #include "declare.bpf.h"
@@ -41,6 +43,8 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
+TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
+	"window that a mark leaves: 50 as RFC 3168, 80 as RFC 8511; 0: what a loss leaves, as in the paper");
 PARAM(u32, filter_mode, 1, 0, 2, "-",
       "Fig. 2's filter: 0 none, 1 as above, 2 with average and sample the other way round");
 PARAM(u32, net_mode, 0, 0, 1, "-", "ssthresh_net: 0 the product of (10), 1 the sum that Fig. 2 shows");
@@ -56,7 +60,8 @@ COUNTER(rejected, "InterACK samples that the filter rejected");
 COUNTER(exponential_acks, "ACKs below both thresholds: cwnd += 1");
 COUNTER(linear_acks, "ACKs beyond: cwnd += 1/cwnd");
 COUNTER(limited_acks, "ACKs whose growth the application's lack of data withheld");
-COUNTER(losses, "reductions by (11): fast retransmit, ECN or RTO");
+COUNTER(losses, "reductions: fast retransmit, ECN or RTO");
+COUNTER(marks, "of those, for a mark (ECN): to ecn_beta_percent, not by (11)");
 COUNTER(timeouts, "retransmission timeouts");
 COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
@@ -68,12 +73,15 @@ struct taichung {
 	struct sender s;
 	u64 w_q20;           /* the window, packets << 20, at most 2^40; snd_cwnd is its integer part */
 	u64 mark;            /* where the sample in progress began, us; 0: none in progress */
+	u64 ecn_mark;        /* when the ACK that tells of ECN's mark came, us; 0: the last one does not */
 	u32 mark_delivered;  /* delivered then, packets */
 	u32 inter_ack_ns;    /* InterACK of (5); 0: no sample yet */
 	u32 inter_min_ns;    /* InterACK_min; 0: no sample yet */
 	u32 ideal_q4;        /* (6), packets << 4, at most 2^24; 0: unknown */
 	u32 net_q4;          /* (10) */
 	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
+	bool marked;         /* the last reduction was for a mark: (6) and (10) do not hold ... */
+	bool marked_saved;   /* ... and so before it, for undo */
 };
 STATE(struct taichung);
 
@@ -103,7 +111,7 @@ static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32
 		return;
 	}
 	COUNT(samples);
-	t->fresh = true;
+	t->fresh = !t->marked;
 	if (!t->inter_ack_ns)
 		t->inter_ack_ns = sample;
 	else /* (5): 2^8 * 2^32 */
@@ -162,6 +170,14 @@ void BPF_PROG(taichung_init, struct sock *sk)
 	COUNT(flows);
 }
 
+SEC("struct_ops/taichung_in_ack_event")
+void BPF_PROG(taichung_in_ack_event, struct sock *sk, u32 flags)
+{
+	struct taichung *t = inet_csk_ca(sk);
+
+	t->ecn_mark = mark_of(tcp_sk(sk), flags);
+}
+
 SEC("struct_ops/taichung_pkts_acked")
 void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
@@ -218,18 +234,24 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	cwnd_write(&t->s, tp, t->w_q20 >> Q20);
 }
 
-/* (11). The same after a timeout, but for the window of one packet that the stack sets. */
+/* (11), or the cut for a mark. The same after a timeout, but for the window of one packet that the stack sets. */
 SEC("struct_ops/taichung_ssthresh")
 u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct taichung *t = inet_csk_ca(sk);
-	u32 cwnd = tp->snd_cwnd;
+	u32 cwnd = tp->snd_cwnd, beta = ecn_beta_percent;
 
 	COUNT(losses);
 	t->fresh = false;
+	t->marked_saved = t->marked;
+	t->marked = beta && is_for_mark(tp, t->ecn_mark);
 	t->mark = 0;
 	look_anew(&t->s);
+	if (t->marked) {
+		COUNT(marks);
+		return marked_window(tp, beta);
+	}
 	if (!t->s.rtt_last)
 		return max(cwnd >> 1, W_MIN);
 	/* 2^32 * 2^26 = 2^58 */
@@ -243,7 +265,8 @@ u32 BPF_PROG(taichung_undo_cwnd, struct sock *sk)
 	struct taichung *t = inet_csk_ca(sk);
 
 	COUNT(undos);
-	t->fresh = t->inter_ack_ns; /* (11) is off: there was no loss */
+	t->marked = t->marked_saved;
+	t->fresh = t->inter_ack_ns && !t->marked; /* (11) is off: there was no loss */
 	look_anew(&t->s);
 	return undone_window(tp);
 }
@@ -264,6 +287,7 @@ void BPF_PROG(taichung_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 SEC(".struct_ops")
 struct tcp_congestion_ops taichung = {
 	.init = (void *)taichung_init,
+	.in_ack_event = (void *)taichung_in_ack_event,
 	.pkts_acked = (void *)taichung_pkts_acked,
 	.cong_avoid = (void *)taichung_cong_avoid,
 	.ssthresh = (void *)taichung_ssthresh,

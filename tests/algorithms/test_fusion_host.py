@@ -369,14 +369,36 @@ def test_rtt_of_the_reduction_is_the_last_one_before_the_loss(fusion):
     assert fusion.state()["tp"]["snd_ssthresh"] == 80
 
 
-def test_ecn_reduces_as_loss_does(fusion):
-    sending(fusion, 100 * ONE, {}, ca__rtt_last=50 * MS, reno=60 * ONE)
-    fusion.cwr()
+@pytest.mark.parametrize("percent, after", [(None, 50), (80, 80), (100, 100), (0, 90)])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_mark_leaves_a_share_of_the_window(fusion, percent, after, lost):
+    """RTTmin/RTT is 0.9. A loss that the marked ACK tells of as well is no random one."""
+    sending(fusion, 100 * ONE, {} if percent is None else {"ecn_beta_percent": percent}, base=45 * MS, reno=60 * ONE)
+    fusion.poke(ca__rtt_last=50 * MS)
+    fusion.do("loss" if lost else "ack", ece=1, now=1)
     state = fusion.state()
-    assert (state["tp"]["snd_ssthresh"], state["ca"]["reno_q20"], state["counters"]["losses"]) == (80, 30 * ONE, 1)
-    fusion.ack(n=100)
-    fusion.ack(n=1)
-    assert w_of(fusion) >> 20 == 80
+    assert (state["tp"]["snd_ssthresh"], state["ca"]["reno_q20"]) == (after, 30 * ONE)
+    assert (state["counters"]["losses"], state["counters"]["marks"]) == (1, percent != 0)
+    recover(fusion, now=2)
+    fusion.ack(n=1, now=3)
+    assert abs((w_of(fusion) >> 20) - after) <= 1
+
+
+def test_a_mark_leaves_two_packets(fusion):
+    sending(fusion, 3 * ONE, {})
+    fusion.ack(ece=1, now=1)
+    assert fusion.state()["tp"]["snd_ssthresh"] == 2
+
+
+@pytest.mark.parametrize("command, keys", [("loss", {}), ("loss", {"timer": 1}), ("rto", {}), ("cwr", {})])
+def test_an_old_mark_is_none(fusion, command, keys):
+    """One that tells of nothing in flight cuts nothing; what follows has RTTmin/RTT, 0.9."""
+    sending(fusion, 100 * ONE, {}, base=45 * MS, reno=60 * ONE)
+    fusion.poke(packets_out=0, now=1)
+    fusion.ack(ece=1, now=1)
+    fusion.poke(packets_out=100, ca__rtt_last=50 * MS, now=2)
+    fusion.do(command, **keys)
+    assert fusion.state()["tp"]["snd_ssthresh"] == 90 and fusion.state()["counters"]["marks"] == 0
 
 
 def test_windows_rest_during_recovery(fusion):

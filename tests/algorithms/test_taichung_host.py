@@ -241,13 +241,53 @@ def test_no_rtt_halves(taichung):
     assert taichung.state()["tp"]["snd_ssthresh"] == 2
 
 
-def test_ecn_reduces_as_loss_does(taichung):
-    sending(taichung, 100 * ONE, {}, rtt=50 * MS)
-    taichung.cwr()
-    assert taichung.state()["tp"]["snd_ssthresh"] == 80
-    taichung.ack(n=100)
-    taichung.ack(n=1)
-    assert own(taichung)["w_q20"] >> 20 == 80
+@pytest.mark.parametrize("percent, after", [(None, 50), (80, 80), (100, 100), (0, 90)])
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_mark_leaves_a_share_of_the_window(taichung, percent, after, lost):
+    """RTTmin/RTT is 0.9. A loss that the marked ACK tells of as well is no random one."""
+    params = {} if percent is None else {"ecn_beta_percent": percent}
+    sending(taichung, 100 * ONE, params, base=45 * MS, rtt=50 * MS, now=10**6)
+    taichung.do("loss" if lost else "ack", ece=1, now=10**6 + 1)
+    assert taichung.state()["tp"]["snd_ssthresh"] == after
+    assert counted(taichung, "losses", "marks") == (1, percent != 0)
+    recover(taichung, now=10**6 + 2)
+    assert after <= own(taichung)["w_q20"] / ONE <= after + 100 / after  # by the last ACK of the recovery
+
+
+def test_a_mark_leaves_two_packets(taichung):
+    sending(taichung, 3 * ONE, {})
+    taichung.ack(ece=1)
+    assert taichung.state()["tp"]["snd_ssthresh"] == 2
+
+
+@pytest.mark.parametrize("command, keys", [("loss", {}), ("loss", {"timer": 1}), ("rto", {}), ("cwr", {})])
+def test_an_old_mark_is_none(taichung, command, keys):
+    """One that tells of nothing in flight cuts nothing; what follows has RTTmin/RTT, 0.9."""
+    sending(taichung, 100 * ONE, {}, base=45 * MS, rtt=50 * MS, now=10**6)
+    taichung.poke(packets_out=0)
+    taichung.ack(ece=1, now=10**6 + 1)
+    taichung.poke(packets_out=100, now=10**6 + 2)
+    taichung.do(command, **keys)
+    assert taichung.state()["tp"]["snd_ssthresh"] == 90 and counted(taichung, "marks") == (0,)
+
+
+@pytest.mark.parametrize("after, net", [(None, False), ("loss", True), ("undo", False)])
+def test_net_holds_again_after_the_next_loss_only(taichung, after, net):
+    """100 packets fill the path. After a mark at 100 samples change no threshold, until a loss that is one."""
+    sending(taichung, 100 * ONE, {}, inter=400_000, rtt=40 * MS, now=10**6)
+    taichung.ack(ece=1, now=10**6 + 1, rtt=40 * MS)
+    now = 10**6 + 40 * MS
+    recover(taichung, now=now, rtt=40 * MS)
+    if after:
+        taichung.loss(now=now + 1)
+    if after == "undo":
+        taichung.undo()
+    elif after:
+        recover(taichung, now=now + 2, rtt=40 * MS)
+    before = counted(taichung, "samples")[0]
+    one_rtt(taichung, now + 400, rtt=40 * MS, gap=400)
+    assert counted(taichung, "samples")[0] > before
+    assert (taichung.state()["tp"]["snd_ssthresh"] > 90) == (own(taichung)["fresh"] == 1) == net
 
 
 @pytest.mark.parametrize("least, accepted_at", [(400_000, 2), (400, None)])

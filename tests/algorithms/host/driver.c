@@ -18,8 +18,8 @@
  *   new     [key=value]           a fresh connection: init, then the first flight
  *   ack     n= sack= rtt= ece= slow=
  *                                 n packets acknowledged, sack more selectively; rtt in us, -1: none; slow=1: not on the fast path
- *   loss    n= sack= timer=       n packets at the head found lost: fast retransmit, by an ACK or by RACK's timer
- *   cwr                           ECN or local congestion
+ *   loss    n= sack= timer= ece=  n packets at the head found lost: fast retransmit, by an ACK or by RACK's timer
+ *   cwr                           a queue of this host is full (a mark is the ACK's ece=)
  *   rto     undo                  timeout; the last reduction was spurious
  *   restart cwnd=                 idle for longer than an RTO: the stack cuts the window to cwnd,
  *                                 unless the controller has cong_control

@@ -2,6 +2,7 @@
 /* Members of `struct fusion` that tests read and set. */
 FIELD(w_q20)
 FIELD(reno_q20)
+FIELD(mark)
 FIELD(reno_ssthresh)
 FIELD(rtt_q4)
 FIELD(b_q8)

@@ -106,6 +106,7 @@ static u64 get(const struct entry *e)
 
 enum { OPEN, DISORDER, CWR, RECOVERY, LOSS }; /* enum tcp_ca_state */
 
+#define CA_ACK_SLOWPATH 1
 #define NO_SSTHRESH 0x7fffffffu /* TCP_INFINITE_SSTHRESH */
 #define SND_WND (1u << 30)      /* the largest window a peer can offer */
 

@@ -185,6 +185,16 @@ static void ack_event(u32 flags)
 		OPS.in_ack_event(sk, flags);
 }
 
+static void enter_cwr(void)
+{
+	k.prior_ssthresh = 0;
+	if (k.state < CWR) {
+		k.undo_marker = 0;
+		init_reduction();
+		set_state(CWR);
+	}
+}
+
 static void ack(void)
 {
 	u32 n = min(take("n", 1), tp->packets_out), lost = min(n, tp->lost_out);
@@ -193,7 +203,7 @@ static void ack(void)
 	u32 more = min(take("sack", 0), free), delivered = n - sacked + more;
 	long long rtt = take("rtt", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
-	u32 flags = take("ece", 0) ? 5 : take("slow", 0); /* CA_ACK_SLOWPATH 1, CA_ACK_ECE 4 */
+	u32 flags = take("ece", 0) ? CA_ACK_SLOWPATH | CA_ACK_ECE : take("slow", 0);
 
 	if (!tp->packets_out) { /* tcp_ack(): no_queue */
 		ack_event(flags);
@@ -219,12 +229,14 @@ static void ack(void)
 	if (k.state >= CWR && !before(tp->snd_una, k.high_seq) &&
 	    (k.state != CWR || tp->snd_una != k.high_seq))
 		leave_recovery();
+	if (flags & CA_ACK_ECE)
+		enter_cwr();
 	control(delivered, n > 0);
 }
 
 static void fast_retransmit(void)
 {
-	u32 n = take("n", 1), timer = take("timer", 0), sack = take("sack", !timer);
+	u32 n = take("n", 1), timer = take("timer", 0), sack = take("sack", !timer), ece = take("ece", 0);
 
 	if (tp->packets_out == 0 || k.state == LOSS)
 		return;
@@ -232,11 +244,14 @@ static void fast_retransmit(void)
 	tp->lost_out += n;
 	sack = min(sack, tp->packets_out - tp->sacked_out - tp->lost_out);
 	tp->sacked_out += sack;
+	if (!timer)
+		ack_event(ece ? CA_ACK_SLOWPATH | CA_ACK_ECE : CA_ACK_SLOWPATH);
 	if (k.state != RECOVERY) {
 		k.prior_ssthresh = 0;
 		k.undo_marker = 1;
 		if (!in_reduction()) {
-			k.prior_ssthresh = current_ssthresh();
+			if (!ece)
+				k.prior_ssthresh = current_ssthresh();
 			init_reduction();
 		}
 		set_state(RECOVERY);
@@ -245,16 +260,6 @@ static void fast_retransmit(void)
 		control(sack, false);
 	else if (!OPS.cong_control)
 		prr(1, false);
-}
-
-static void enter_cwr(void)
-{
-	k.prior_ssthresh = 0;
-	if (k.state < CWR) {
-		k.undo_marker = 0;
-		init_reduction();
-		set_state(CWR);
-	}
 }
 
 static void timeout(void)
