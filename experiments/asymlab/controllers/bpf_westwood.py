@@ -31,7 +31,6 @@ RECORDS = [
         law=Law("a loss leaves rate by RTTmin", rate_by_rtt),
         bends=(
             ("rto", "a loss raises ssthresh"),  # to more than a small window, if the path carried more
-            ("ack", "changed during recovery"),  # a marked one may end one recovery and begin the next
             ("event", "changed during recovery"),  # the end of a recovery, here at any time, sets the window
         ),
     )

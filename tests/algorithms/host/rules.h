@@ -87,6 +87,12 @@ static s64 counted(const char *name, const struct snapshot *old, const struct sn
 	return e ? (s64)(new->counters[e - counters] - old->counters[e - counters]) : -1;
 }
 
+/* A marked ACK may end one reduction and begin the next. */
+static bool marked_anew(bool ack, const struct snapshot *old, const struct snapshot *new)
+{
+	return ack && new->k.state == CWR && old->k.high_seq != new->k.high_seq;
+}
+
 static bool cutting(u8 state)
 {
 	return state == CWR || state == RECOVERY;
@@ -132,7 +138,7 @@ static const char *rules_of_w(bool ack, bool undo, const struct snapshot *old, c
 {
 	u64 w = window(new), last = window(old), clamp = new->tp.snd_cwnd_clamp;
 
-	if (cutting(old->k.state) && cutting(new->k.state) && counted("idle_restarts", old, new) <= 0)
+	if (cutting(old->k.state) && cutting(new->k.state) && !marked_anew(ack, old, new) && counted("idle_restarts", old, new) <= 0)
 		HOLDS(w == last || w == clamp || w == min(new->tp.snd_ssthresh, W_MAX), "changed during recovery");
 	if (ack)
 		HOLDS(w >= min(min(min(last, 2), clamp), given(old, 2)), "W below 2");
@@ -167,9 +173,9 @@ static const char *rules(void (*run)(void), const struct snapshot *old, const st
 	if (old->other) /* another's, or ours from now on */
 		return NULL;
 	HOLDS(cwnd <= max(old->tp.snd_cwnd, new->tp.snd_cwnd_clamp) || cwnd == new->k.stack_cwnd, "above the clamp");
-	if (cutting(new->k.state) && !OPS.cong_control)
+	if (cutting(new->k.state) && !marked_anew(run == ack, old, new) && !OPS.cong_control)
 		HOLDS(cwnd == old->tp.snd_cwnd || cwnd == new->k.stack_cwnd, "changed during recovery");
-	if ((run == fast_retransmit || run == enter_cwr || run == timeout) && started)
+	if (started)
 		HOLDS(ssthresh <= max(max(window(old), given(old, 0)), 2), "a loss raises ssthresh");
 	if (run == undo) {
 		u32 prior = old->k.undo_marker && old->k.prior_ssthresh ? old->tp.prior_cwnd : 0;

@@ -157,7 +157,7 @@ static void choose_ack(void)
 	u32 n = how % 4 == 0 ? in.size : how % 4 == 1 ? 1 : how % 4 == 2 ? number(0, 2 * in.size) : ALL;
 	s64 rtt = choose_rtt(how >> 2);
 
-	one_ack(n, how & 0x20 ? number(0, in.size) : 0, rtt, how & 0x40, how & 0x80);
+	one_ack(n, how & 0x20 ? number(0, in.size) : 0, rtt, how >> 5 == 2, how & 0x80);
 }
 
 /* ACKs in a row. */
