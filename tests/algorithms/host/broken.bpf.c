@@ -60,7 +60,7 @@ void BPF_PROG(broken_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 		b->rtts[b->n++] = b->s.rtt_last;
 	if (fault == TOO_LARGE)
 		b->n = mul_div((u64)b->s.rtt_last << 20, tp->snd_cwnd, b->s.rtt_min);
-	if (fault == IN_RECOVERY && in_recovery(inet_csk(sk)))
+	if (fault == IN_RECOVERY && in_recovery(inet_csk(sk)) && tp->snd_cwnd < tp->snd_cwnd_clamp)
 		b->w = ++tp->snd_cwnd;
 }
 
