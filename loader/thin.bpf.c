@@ -389,6 +389,20 @@ static inline bool has_room(u32 len, bool passes, u64 now)
 	return true;
 }
 
+/* Then it passes, though nothing says that it has to. */
+static inline bool would_not_help(bool uploads)
+{
+	if (reverse_kbit && overloaded) {
+		COUNT(acks_over);
+		return true;
+	}
+	if (!reverse_kbit && uploads) {
+		COUNT(acks_beside);
+		return true;
+	}
+	return false;
+}
+
 SEC("cgroup_skb/egress")
 int thin_egress(struct __sk_buff *skb)
 {
@@ -449,12 +463,8 @@ int thin_egress(struct __sk_buff *skb)
 	if (pass) {
 		f->due_ns = now;
 		f->due_ack = ack;
-	} else if (reverse_kbit && overloaded) {
-		COUNT(acks_over);
-		pass = true;
-	} else if (!reverse_kbit && uploads) {
-		COUNT(acks_beside);
-		pass = true;
+	} else {
+		pass = would_not_help(uploads);
 	}
 	f->last_ack = ack;
 	f->last_right = right;
