@@ -13,7 +13,7 @@
 enum tcp_ca_event {
 	/*
 	 * The first packet into an empty network. Not from 7.1 on: d1e59a469737 ("tcp: add cwnd_event_tx_start to
-	 * tcp_congestion_ops") made a member of its own of it, which our controllers do not have.
+	 * tcp_congestion_ops") made a member of its own of it. With one that a kernel lacks libbpf 1.1 refuses the object.
 	 */
 	CA_EVENT_TX_START,
 	CA_EVENT_CWND_RESTART, /* the stack cut cwnd after an idle RTO */

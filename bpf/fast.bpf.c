@@ -174,6 +174,11 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	struct fast *f = inet_csk_ca(sk);
 	u64 rtt_q16, eta_q16;
 
+	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
+	if (idle_ended(&f->s, tcp_sk(sk), sample)) {
+		f->rtt_avg_q16 = 0;
+		look_anew(&f->s);
+	}
 	if (!rtt_sample(&f->s, tcp_sk(sk), sample, 0))
 		return;
 	rtt_q16 = (u64)f->s.rtt_last << 16;
@@ -200,7 +205,6 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		due = f->s.cwnd; /* no round's rest after a recovery; after idle the average is too young */
 		reload(f, tp);
 	}
-	f->s.ack_stamp = tp->tcp_mstamp;
 	if (is_cwnd_limited(tp))
 		f->cwnd_limited = true;
 	step(f, acked);
@@ -248,16 +252,8 @@ u32 BPF_PROG(fast_undo_cwnd, struct sock *sk)
 SEC("struct_ops/fast_cwnd_event")
 void BPF_PROG(fast_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct fast *f = inet_csk_ca(sk);
-
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
-	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
-	if (idle_ended(&f->s, tp, ev)) {
-		f->rtt_avg_q16 = 0;
-		look_anew(&f->s);
-	}
 }
 
 SEC(".struct_ops")

@@ -450,7 +450,7 @@ void BPF_PROG(formosa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	struct wire *w;
 	u32 halvings;
 
-	if (!idle_ended(&f->s, tp, ev))
+	if (!idle_told(&f->s, tp, ev))
 		return;
 	COUNT(idle_restarts);
 	halvings = min((tp->tcp_mstamp - f->s.ack_stamp) / 1000000, 31);

@@ -218,6 +218,8 @@ void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	struct fusion *f = inet_csk_ca(sk);
 	u32 rtt_q4;
 
+	if (idle_ended(&f->s, tcp_sk(sk), sample))
+		look_anew(&f->s); /* RTTmin and B still hold; the open round measures nothing */
 	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
 		return;
 	rtt_q4 = f->s.rtt_last << 4;
@@ -236,7 +238,6 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		reload(f, tp);
 	}
-	f->s.ack_stamp = tp->tcp_mstamp;
 	if (!grow) {
 		COUNT(limited_acks);
 		f->limited = true;
@@ -299,13 +300,8 @@ u32 BPF_PROG(fusion_undo_cwnd, struct sock *sk)
 SEC("struct_ops/fusion_cwnd_event")
 void BPF_PROG(fusion_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct fusion *f = inet_csk_ca(sk);
-
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
-	if (idle_ended(&f->s, tp, ev))
-		look_anew(&f->s); /* RTTmin and B still hold; the open round measures nothing */
 }
 
 SEC(".struct_ops")

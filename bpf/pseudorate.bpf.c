@@ -168,6 +168,8 @@ void BPF_PROG(pseudorate_pkts_acked, struct sock *sk, const struct ack_sample *s
 {
 	struct pseudorate *p = inet_csk_ca(sk);
 
+	if (idle_ended(&p->s, tcp_sk(sk), sample))
+		look_anew(&p->s); /* T and Bound still hold; the open cycle measures nothing */
 	if (rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s) && (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt))
 		p->cycle_rtt = p->s.rtt_last;
 }
@@ -183,7 +185,6 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		reload(p, tp);
 	}
-	p->s.ack_stamp = tp->tcp_mstamp;
 	if (!grow)
 		COUNT(limited_acks);
 	p->spoilt |= spoilt;
@@ -230,13 +231,8 @@ u32 BPF_PROG(pseudorate_undo_cwnd, struct sock *sk)
 SEC("struct_ops/pseudorate_cwnd_event")
 void BPF_PROG(pseudorate_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct pseudorate *p = inet_csk_ca(sk);
-
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
-	if (idle_ended(&p->s, tp, ev))
-		look_anew(&p->s); /* T and Bound still hold; the open cycle measures nothing */
 }
 
 SEC(".struct_ops")

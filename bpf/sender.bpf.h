@@ -126,11 +126,26 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
 }
 
 /*
- * Idle: an RTT without an ACK, nothing in flight. TX_START alone comes with every packet into an
- * empty network. What was being measured then measures the application. Before the first ACK
- * there is nothing to forget: the first round begins with the first packet.
+ * At each ACK, before anything else: was there an idle time, of more than an RTT between the ACK before and the sending
+ * of what this one acknowledges? What was being measured then measures the application. No event tells it on all
+ * kernels (TX_START). Before the first ACK there is nothing to forget: the first round begins with the first packet.
  */
-static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
+static __always_inline bool
+idle_ended(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample)
+{
+	u64 last = s->ack_stamp, now = tp->tcp_mstamp, rtt = max(sample->rtt_us, 0);
+
+	s->ack_stamp = now;
+	if (!last && rtt && now > s->round_stamp + rtt)
+		s->round_stamp = now - rtt;
+	return last && rtt && now - last > rtt + (tp->srtt_us >> 3);
+}
+
+/*
+ * For laws with cong_control, whose window the stack leaves alone: the same before the first packet leaves. TX_START alone
+ * comes with every packet into an empty network; who begins at the ACK knows it later, but on all kernels.
+ */
+static __always_inline bool idle_told(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
 {
 	if (ev == CA_EVENT_TX_START && !s->ack_stamp)
 		s->round_stamp = tp->tcp_mstamp;

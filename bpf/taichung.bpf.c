@@ -187,6 +187,10 @@ void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	bool over = round_over(&t->s, tp);
 	u32 rtt_min = t->s.rtt_min;
 
+	if (idle_ended(&t->s, tp, sample)) {
+		t->mark = 0; /* no sample across the gap; the averages still hold */
+		look_anew(&t->s);
+	}
 	if (over)
 		round_start(&t->s, tp);
 	rtt_sample(&t->s, tp, sample, rtt_min_win_s);
@@ -209,7 +213,6 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		t->w_q20 = stack_window(tp) << Q20;
 	}
-	t->s.ack_stamp = tp->tcp_mstamp;
 	find_thresholds(t);
 	/* So that the stack knows slow start when it sees it. */
 	if (t->fresh && t->ideal_q4)
@@ -274,14 +277,8 @@ u32 BPF_PROG(taichung_undo_cwnd, struct sock *sk)
 SEC("struct_ops/taichung_cwnd_event")
 void BPF_PROG(taichung_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	struct taichung *t = inet_csk_ca(sk);
-
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
-	if (idle_ended(&t->s, tcp_sk(sk), ev)) {
-		t->mark = 0; /* no sample across the gap; the averages still hold */
-		look_anew(&t->s);
-	}
 }
 
 SEC(".struct_ops")

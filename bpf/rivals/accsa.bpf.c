@@ -291,7 +291,7 @@ void BPF_PROG(accsa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	struct accsa *a = inet_csk_ca(sk);
 	u32 halvings;
 
-	if (!idle_ended(&a->s, tp, ev))
+	if (!idle_told(&a->s, tp, ev))
 		return;
 	halvings = min((tp->tcp_mstamp - a->s.ack_stamp) / 1000000, 31);
 	if (!halvings || tp->snd_cwnd <= 10)

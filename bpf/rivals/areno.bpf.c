@@ -206,6 +206,8 @@ void BPF_PROG(areno_pkts_acked, struct sock *sk, const struct ack_sample *sample
 	struct areno *a = inet_csk_ca(sk);
 	u32 rtt_q4;
 
+	if (idle_ended(&a->s, tcp_sk(sk), sample))
+		look_anew(&a->s); /* RTTmin, RTTcong and B still hold; the open round measures nothing */
 	if (!rtt_sample(&a->s, tcp_sk(sk), sample, 0))
 		return;
 	rtt_q4 = a->s.rtt_last << 4;
@@ -226,7 +228,6 @@ void BPF_PROG(areno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		reload(a, tp);
 	}
-	a->s.ack_stamp = tp->tcp_mstamp;
 	if (!grow) {
 		COUNT(limited_acks);
 		a->limited = true;
@@ -290,13 +291,8 @@ u32 BPF_PROG(areno_undo_cwnd, struct sock *sk)
 SEC("struct_ops/areno_cwnd_event")
 void BPF_PROG(areno_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct areno *a = inet_csk_ca(sk);
-
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
-	if (idle_ended(&a->s, tp, ev))
-		look_anew(&a->s); /* RTTmin, RTTcong and B still hold; the open round measures nothing */
 }
 
 SEC(".struct_ops")

@@ -147,6 +147,8 @@ void BPF_PROG(ctcp_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct ctcp *c = inet_csk_ca(sk);
 
+	if (idle_ended(&c->s, tcp_sk(sk), sample))
+		look_anew(&c->s); /* RTTmin still holds; the open round measures nothing */
 	rtt_sample(&c->s, tcp_sk(sk), sample, 0);
 }
 
@@ -163,7 +165,6 @@ void BPF_PROG(ctcp_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		reload(c, tp);
 	}
-	c->s.ack_stamp = tp->tcp_mstamp;
 	if (!grow) {
 		COUNT(limited_acks);
 		c->limited = true;
@@ -222,7 +223,6 @@ u32 BPF_PROG(ctcp_undo_cwnd, struct sock *sk)
 SEC("struct_ops/ctcp_cwnd_event")
 void BPF_PROG(ctcp_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
 	struct ctcp *c = inet_csk_ca(sk);
 
 	if (ev == CA_EVENT_LOSS) {
@@ -231,8 +231,6 @@ void BPF_PROG(ctcp_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 		c->base_saved = c->s.rtt_min;
 		c->s.rtt_min = 0;
 	}
-	if (idle_ended(&c->s, tp, ev))
-		look_anew(&c->s); /* RTTmin still holds; the open round measures nothing */
 }
 
 SEC(".struct_ops")

@@ -68,7 +68,6 @@ void BPF_PROG(nreno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		reload(r, tp);
 	}
-	r->s.ack_stamp = tp->tcp_mstamp;
 	if (!may_grow(tp)) {
 		COUNT(limited_acks);
 	} else if (r->w_q20 >> Q20 < tp->snd_ssthresh) {
@@ -107,12 +106,8 @@ u32 BPF_PROG(nreno_undo_cwnd, struct sock *sk)
 SEC("struct_ops/nreno_cwnd_event")
 void BPF_PROG(nreno_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	struct nreno *r = inet_csk_ca(sk);
-
 	if (ev == CA_EVENT_LOSS)
 		COUNT(timeouts);
-	if (idle_ended(&r->s, tcp_sk(sk), ev))
-		look_anew(&r->s);
 }
 
 SEC(".struct_ops")

@@ -54,14 +54,29 @@ def test_branches_are_covered(record_property):
     assert [missed for row in table if row.percent < COVERED for missed in (str(row), *row.missed)] == []
 
 
+@pytest.mark.parametrize("tx_start", [0, 1])
 @pytest.mark.parametrize("name", fuzz.controllers())
-def test_first_packet_ends_no_idle_time(of, name):
+def test_first_packet_ends_no_idle_time(of, name, tx_start):
     """Long after boot, and after some time of thought: nothing to take over."""
-    of(name).start(now=10**9, tx_start=1, app=0)
+    of(name).start(now=10**9, tx_start=tx_start, app=0)
     of(name).send(now=10**9 + 700_000, app=2**32 - 1)
     of(name).ack(now=10**9 + 740_000, rtt=40_000)
     counters = of(name).state()["counters"]
     assert counters.get("reloads", counters.get("idle_restarts", 0)) == 0
+
+
+@pytest.mark.parametrize("tx_start", [0, 1])  # Linux from 7.1 on, and before
+@pytest.mark.parametrize("pause, ended", [(30_000, False), (60_000, True)])
+@pytest.mark.parametrize("name", ["areno", "ctcp", "fast", "fusion", "pseudorate", "taichung", "vegas95"])
+def test_an_idle_time_of_more_than_an_rtt_ends_with_the_next_ack(of, name, pause, ended, tx_start):
+    """Shorter than an RTO: the stack lets the window be. An RTT of 40 ms."""
+    of(name).start(now=10**9, tx_start=tx_start, snd_cwnd=10, app=10)
+    now = 10**9 + 40_000
+    of(name).ack(n=10, now=now, rtt=40_000, app=0)
+    before = of(name).state()["counters"]["reloads"]
+    of(name).send(now=now + pause, app=10)
+    of(name).ack(now=now + pause + 40_000, rtt=40_000)
+    assert of(name).state()["counters"]["reloads"] == before + ended
 
 
 @pytest.mark.parametrize("name", ["fast", "pseudorate"])

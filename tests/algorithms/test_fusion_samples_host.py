@@ -96,7 +96,7 @@ def rounds(fusion, lengths, params=None, limited=(), **keys):
     now, una, out = 10**6, 1, []
     for i, (n, us) in enumerate(lengths):
         now += us
-        fusion.ack(n=n, now=now, ca__round_end=una, ca__limited=i in limited)
+        fusion.ack(n=n, now=now, ca__round_end=una, ca__limited=i in limited, ca__ack_stamp=now)
         una += n * 960
         ca = own(fusion)
         assert ca["round_stamp"] == now

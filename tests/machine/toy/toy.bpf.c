@@ -40,7 +40,6 @@ void BPF_PROG(toy_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 	if (cwnd_changed(&t->s, tp))
 		t->w_q20 = stack_window(tp) << Q20;
-	t->s.ack_stamp = tp->tcp_mstamp;
 	if (may_grow(tp)) {
 		if (tp->snd_cwnd < tp->snd_ssthresh)
 			t->w_q20 += (u64)min(acked, W_MAX) << Q20;
@@ -70,22 +69,12 @@ u32 BPF_PROG(toy_undo_cwnd, struct sock *sk)
 	return undone_window(tcp_sk(sk));
 }
 
-SEC("struct_ops/toy_cwnd_event")
-void BPF_PROG(toy_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
-{
-	struct toy *t = inet_csk_ca(sk);
-
-	if (idle_ended(&t->s, tcp_sk(sk), ev))
-		look_anew(&t->s);
-}
-
 SEC(".struct_ops")
 struct tcp_congestion_ops toy = {
 	.init = (void *)toy_init,
 	.cong_avoid = (void *)toy_cong_avoid,
 	.ssthresh = (void *)toy_ssthresh,
 	.undo_cwnd = (void *)toy_undo_cwnd,
-	.cwnd_event = (void *)toy_cwnd_event,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "toy",
 };

@@ -10,7 +10,7 @@ from ...machine.image import Image
 
 KERNELS = ("6.1", "6.12", "newest", "running")
 SHORT_IDLE = (
-    "the controllers do not hear the end of an idle time that is shorter than a retransmission timeout: "
+    "`accsa`, `bpf_vegas` and `formosa` do not hear the end of an idle time: "
     "from Linux 7.1 on a member of its own tells it"
 )
 
