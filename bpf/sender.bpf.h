@@ -130,8 +130,7 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
  * of what this one acknowledges? What was being measured then measures the application. No event tells it on all
  * kernels (TX_START). Before the first ACK there is nothing to forget: the first round begins with the first packet.
  */
-static __always_inline bool
-idle_ended(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample)
+static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample)
 {
 	u64 last = s->ack_stamp, now = tp->tcp_mstamp, rtt = max(sample->rtt_us, 0);
 

@@ -509,7 +509,8 @@ def test_application_limited_slow_start_stops_at_twice_the_flight(fusion):
     assert own(fusion)["w_q20"] == own(fusion)["reno_q20"] == 40 * ONE
 
 
-@pytest.mark.parametrize("restart, tx_start", [(None, 0), (None, 1), (10, 1), (10, 0), (200, 0)])  # 200: more than the window
+# 200: more than the window
+@pytest.mark.parametrize("restart, tx_start", [(None, 0), (None, 1), (10, 1), (10, 0), (200, 0)])
 def test_idle_keeps_rtt_min_and_b_and_begins_a_round(fusion, restart, tx_start):
     at_rest(fusion, 100 * ONE + 128, {}, rtt=44 * MS, reno=60 * ONE, ca__b_q8=10**6, ca__round_end=2, tx_start=tx_start)
     fusion.ack(now=10**6)

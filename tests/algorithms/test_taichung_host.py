@@ -415,7 +415,8 @@ def test_application_limited_slow_start_stops_at_twice_the_flight(taichung):
     assert own(taichung)["w_q20"] == 40 * ONE
 
 
-@pytest.mark.parametrize("restart, tx_start", [(None, 0), (None, 1), (10, 1), (10, 0), (200, 0)])  # 200: more than the window
+# 200: more than the window
+@pytest.mark.parametrize("restart, tx_start", [(None, 0), (None, 1), (10, 1), (10, 0), (200, 0)])
 @pytest.mark.parametrize("skip", [0, 1])
 def test_no_sample_across_idle(taichung, restart, tx_start, skip):
     at_rest(taichung, 100 * ONE + 128, {"skip_first_gap": skip, "filter_mode": 0}, 400_000, flight=2, tx_start=tx_start)
