@@ -495,7 +495,7 @@ def test_application_limited_never_raises_and_may_lower(fusion, rtt, lower):
     fusion.poke(app=20)
     many_rtts(fusion, 2, rtt=rtt * MS)
     start = own(fusion)
-    many_rtts(fusion, 10, start=10**6, rtt=rtt * MS)
+    many_rtts(fusion, 10, start=2 * rtt * MS, rtt=rtt * MS)
     end = own(fusion)
     assert end["reno_q20"] == start["reno_q20"]
     assert end["w_q20"] < start["w_q20"] if lower else end["w_q20"] == start["w_q20"]

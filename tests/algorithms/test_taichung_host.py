@@ -397,7 +397,7 @@ def test_application_limited_neither_grows_nor_samples(taichung):
     taichung.poke(app=20)
     many_rtts(taichung, 2, start=10**6, gap=400)
     before = taichung.state()
-    many_rtts(taichung, 5, start=2 * 10**6, gap=5000)
+    many_rtts(taichung, 5, start=10**6 + 20 * MS, rtt=100 * MS, sample=40 * MS, gap=5000)
     after = taichung.state()
     assert all(before["ca"][key] == after["ca"][key] for key in ("w_q20", "inter_ack_ns", "inter_min_ns"))
     assert before["counters"]["samples"] == after["counters"]["samples"] and after["counters"]["rejected"] == 0
