@@ -301,7 +301,8 @@ def test_westwood_falls_back_to_what_the_path_carried(of, estimate, rtt_min, cwn
     port.poke(snd_cwnd_clamp=clamp)
     port.loss()
     assert port.state()["tp"]["snd_ssthresh"] == max(cwnd // 2, 2)
-    heard = {"ca__estimate": estimate, "ca__rtt_min": rtt_min, "ca__rtt_last": rtt_min}  # the loss's ACK was a sample, too
+    # The loss's ACK was a sample as well.
+    heard = {"ca__estimate": estimate, "ca__rtt_min": rtt_min, "ca__rtt_last": rtt_min}
     before, after, limited = ack(port, n=cwnd, rtt=-1, ca__sample_start=10**9 // 4000, **heard)
     reno = Reno({**before, "snd_cwnd": min(fits, clamp), "snd_ssthresh": fits}, limited)
     reno.grow(after["delivered"] - before["delivered"])  # the ACK that ends it is the first beyond it, too
