@@ -141,8 +141,8 @@ static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *
 }
 
 /*
- * For laws with cong_control, whose window the stack leaves alone: the same before the first packet leaves. TX_START alone
- * comes with every packet into an empty network; who begins at the ACK knows it later, but on all kernels.
+ * The same before the first packet leaves, for laws with cong_control, whose window the stack leaves alone; and for vegas95. TX_START
+ * alone comes with every packet into an empty network; who begins at the ACK knows it later, but on all kernels.
  */
 static __always_inline bool idle_told(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
 {

@@ -144,8 +144,6 @@ void BPF_PROG(vegas95_pkts_acked, struct sock *sk, const struct ack_sample *samp
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct vegas95 *v = inet_csk_ca(sk);
 
-	if (idle_ended(&v->s, tp, sample))
-		look_anew(&v->s); /* RTTmin still holds; the open round measures nothing */
 	if (round_over(&v->s, tp)) { /* this ACK is the first of the next */
 		v->rtt_mean = v->rtt_count ? v->rtt_sum / v->rtt_count : 0;
 		v->over = true;
@@ -168,6 +166,7 @@ void BPF_PROG(vegas95_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		reload(v, tp);
 	}
+	v->s.ack_stamp = tp->tcp_mstamp;
 	if (v->over) {
 		v->over = false;
 		decide(v, tp);
@@ -217,6 +216,8 @@ void BPF_PROG(vegas95_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 		v->timed_out = true;
 		tp->snd_ssthresh = half_window(tp);
 	}
+	if (idle_told(&v->s, tp, ev))
+		look_anew(&v->s); /* RTTmin still holds; the open round measures nothing */
 }
 
 SEC(".struct_ops")

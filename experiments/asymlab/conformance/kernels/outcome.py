@@ -10,7 +10,7 @@ from ...machine.image import Image
 
 KERNELS = ("6.1", "6.12", "newest", "running")
 SHORT_IDLE = (
-    "`accsa`, `bpf_vegas` and `formosa` do not hear the end of an idle time: "
+    "`accsa`, `bpf_vegas`, `formosa` and `vegas95` do not hear the end of an idle time: "
     "from Linux 7.1 on a member of its own tells it"
 )
 
