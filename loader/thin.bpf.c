@@ -26,7 +26,7 @@ TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
 COUNTER(acks_sent, "pure ACKs that passed");
 COUNTER(acks_suppressed, "pure ACKs that were dropped");
 COUNTER(acks_over, "ACKs that passed as the senders need more than `reverse_kbit`");
-COUNTER(acks_beside, "ACKs that passed as this machine sends more data than ACKs");
+COUNTER(acks_beside, "ACKs that passed as this machine sends data beside them");
 COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
 
 enum {
@@ -114,8 +114,8 @@ static inline u64 ahead_ns(u64 through, u64 now, u64 most)
 }
 
 /*
- * An uplink which this machine fills with data is not slow by its ACKs. To drop them only makes room for more data, behind which the
- * others wait.
+ * Does this machine send more than half as many bytes of data as of ACKs? Then data fills the uplink. A dropped ACK makes room for more
+ * data in its queue, and the next ACKs wait behind that.
  */
 static inline bool data_leaves(struct __sk_buff *skb, bool ack, u64 now)
 {
@@ -363,7 +363,7 @@ static __always_inline bool must_pass(struct flow *f, u32 mss, u32 ack, u32 righ
 		return true;
 	if ((s32)known < 0 || known < max(edge, half))
 		return true;
-	/* does the next ACK come too late for the train? */
+	/* A train of ACKs ends if the next one comes too late. */
 	if (f->doubles && !reverse_kbit && now - f->due_ns + since > SPACING_NS && since < SPACING_NS)
 		return true;
 	return ack - f->due_ack >= share(f, mss);
@@ -389,7 +389,7 @@ static inline bool has_room(u32 len, bool passes, u64 now)
 	return true;
 }
 
-/* Then it passes, though nothing says that it has to. */
+/* Dropping this ACK would not help the sender: it passes, and a counter tells why. */
 static inline bool would_not_help(bool uploads)
 {
 	if (reverse_kbit && overloaded) {
