@@ -4,7 +4,7 @@
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from host.driver import line
@@ -507,3 +507,35 @@ def test_nothing_is_covered_beyond_the_bounds(thin, steps, params, rtt, first):
         most = 2**23 // SEG if params.get("reverse_kbit") else params.get("max_packets", 16)  # half of the window
         for covered in spacing(told):
             assert covered <= max(most + 2, 2) * SEG
+
+
+@settings(max_examples=50)
+@given(
+    steps=st.lists(
+        st.tuples(st.booleans(), st.integers(1, 300), st.integers(1, 4), st.sampled_from([20, 200, MS, 30 * MS])),
+        min_size=1,
+        max_size=12,
+    ),
+    params=st.fixed_dictionaries(
+        {"acks_per_rtt": st.integers(2, 1000), "max_packets": st.integers(2, 256)},
+        optional={"reverse_kbit": st.sampled_from([1, 100, 10_000_000]), "least_per_rtt": st.integers(1, 1000)},
+    ),
+    rtt=st.sampled_from([0, 1, RTT, 3000 * MS, 2**28]),
+)
+@example(
+    steps=[(False, 300, 1, MS)] * 11 + [(True, 300, 1, 30 * MS)],
+    params={"acks_per_rtt": 2, "max_packets": 256},
+    rtt=3000 * MS,
+)
+def test_no_peer_silences_the_acks(thin, steps, params, rtt):
+    """It leaves gaps, closes them, speeds up and slows down: after half a second an ACK passes with the next packet."""
+    d, heard = Download(thin, params, rtt=rtt), MS
+    for gap, packets, blocks, apart in steps:
+        for _ in range(packets):
+            if gap:
+                d.now += apart
+                passes = d.ack(number=d.next, **hole(d, num_sacks=blocks))
+            else:
+                passes = any(passes for _, passes in d.come(2, apart))
+            assert passes or d.now - heard <= 500 * MS + 2 * apart
+            heard = d.now if passes else heard
