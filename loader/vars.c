@@ -143,6 +143,34 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 	return 0;
 }
 
+/* The text behind that prefix; NULL: it begins otherwise. */
+static const char *behind(const char *prefix, const char *text)
+{
+	size_t n = strlen(prefix);
+
+	return strncmp(text, prefix, n) ? NULL : text + n;
+}
+
+bool preset_read(struct preset *preset, const struct btf *btf, int nth)
+{
+	unsigned int nr = btf__type_cnt(btf);
+
+	for (unsigned int id = 1; id < nr; id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+		const char *values = btf_is_decl_tag(t) ? behind("preset|", btf_text(btf, t->name_off)) : NULL;
+		const char *doc = values ? strchr(values, '|') : NULL, *name;
+
+		t = doc ? btf__type_by_id(btf, t->type) : NULL;
+		name = t && btf_is_var(t) ? behind("preset_", btf_text(btf, t->name_off)) : NULL;
+		if (!name || doc - values >= (int)sizeof(preset->values) || nth--)
+			continue;
+		*preset = (struct preset){ .name = name, .doc = doc + 1 };
+		memcpy(preset->values, values, doc - values);
+		return true;
+	}
+	return false;
+}
+
 static int
 add_members(struct vars *vars, const struct btf *btf, const struct btf_type *type, unsigned int base, int *left)
 {

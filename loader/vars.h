@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data,
- * COUNTER() in .bss, STATE() (bpf/declare.bpf.h). */
+ * COUNTER() in .bss, PRESET(), STATE() (bpf/declare.bpf.h). */
 #ifndef VARS_H
 #define VARS_H
 
@@ -25,6 +25,15 @@ struct vars {
 int vars_read(struct vars *vars, const struct btf *btf, const char *section);
 /* The integers of STATE()'s type and of the structs in it; bit-fields and arrays are left out. */
 int vars_read_state(struct vars *vars, const struct btf *btf);
+
+/* A PRESET(): "param=value param=value" for one kind of link. */
+struct preset {
+	const char *name, *doc; /* strings of the BTF */
+	char values[256];
+};
+
+/* The object's `nth` preset; false: it has no more. */
+bool preset_read(struct preset *preset, const struct btf *btf, int nth);
 /*
  * Where in .rodata a `const volatile char NAME[16]` lies; -1: there is none. asymcc_name takes the name that
  * the controller is registered by, asymcc_used that which `use --cgroup` gives.

@@ -11,7 +11,7 @@
 #include "use.h"
 
 static struct {
-	const char *name, *alias;
+	const char *name, *alias, *preset;
 	struct texts set, cgroups;
 	bool replace;
 } args;
@@ -23,6 +23,7 @@ struct load {
 	const struct registered *old;     /* the one that gives way; NULL: there is none */
 	struct attachments old_programs;  /* of its object */
 	struct halves halves;
+	struct preset preset;
 };
 
 static int fail_load(struct load *l, int err)
@@ -73,11 +74,43 @@ static void print_registered(const struct load *l)
 	putchar('\n');
 }
 
+static int fail_preset(const struct object *o)
+{
+	char list[512] = "none";
+	struct preset preset;
+	size_t n = 0;
+
+	for (int i = 0; preset_read(&preset, o->btf, i) && n < sizeof(list) - 80; i++)
+		n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", preset.name);
+	return fail("--preset %s: %s has no such preset; it has: %s", args.preset, args.name, list);
+}
+
+/* Its values become those of --set, before what the user gives there. */
+static int take_preset(struct load *l)
+{
+	struct texts set = {};
+	char *rest;
+	int err = 0, i = 0;
+
+	if (!args.preset)
+		return 0;
+	do {
+		if (!preset_read(&l->preset, l->o.btf, i++))
+			return fail_preset(&l->o);
+	} while (strcmp(l->preset.name, args.preset));
+	for (char *word = strtok_r(l->preset.values, " ", &rest); word && !err; word = strtok_r(NULL, " ", &rest))
+		err = texts_add(&set, word);
+	for (i = 0; i < args.set.nr && !err; i++)
+		err = texts_add(&set, args.set.text[i]);
+	args.set = set;
+	return err;
+}
+
 /* The values, and whether something has the name already. */
 static int check_name(struct load *l)
 {
 	const char *name = l->o.ops_name;
-	int err = 0;
+	int err = take_preset(l);
 
 	for (int i = 0; i < args.set.nr && !err; i++)
 		err = object_set(&l->o, args.set.text[i]);
@@ -174,6 +207,8 @@ static const struct opt opts[] = {
 	{ "as", 'a', "ALIAS", "register under this name; instances may differ in parameters", .cc = &args.alias },
 	{ "set", 's', "PARAM=VALUE", "change a parameter (`asymcc show NAME` lists them); repeatable",
 	  .texts = &args.set },
+	{ "preset", 'p', "LINK", "values for a kind of link (`asymcc show NAME` lists them); --set goes before them",
+	  .text = &args.preset },
 	{ "cgroup", 'c', "PATH", "whose connections an object's cgroup programs serve (else the root's: all)",
 	  .texts = &args.cgroups },
 	{ "replace", 'R', NULL, "in place of the one that is registered", .flag = &args.replace },

@@ -51,6 +51,29 @@ static void show_vars(const char *title, const struct vars *vars, const void *da
 		printf("]");
 }
 
+static void show_presets(const struct btf *btf)
+{
+	struct preset preset;
+
+	if (args.json)
+		printf(",\n \"presets\": [");
+	for (int i = 0; preset_read(&preset, btf, i); i++) {
+		if (args.json) {
+			printf("%s\n  {\"name\": ", i ? "," : "");
+			json_string(preset.name);
+			printf(", \"values\": ");
+			json_string(preset.values);
+			printf(", \"doc\": ");
+			json_string(preset.doc);
+			printf("}");
+		} else {
+			printf("%s  %-16s %s: %s\n", i ? "" : "presets:\n", preset.name, preset.values, preset.doc);
+		}
+	}
+	if (args.json)
+		printf("]");
+}
+
 /* For programs only: how to decode a trace of the private state. */
 static int show_state(const struct btf *btf)
 {
@@ -205,6 +228,7 @@ static int show_registered(const struct registered *reg, const struct object *o,
 	}
 	if (!err) {
 		show_vars("parameters", &params.vars, params.data.bytes, params.rodata.bytes, true);
+		show_presets(btf);
 		show_vars("counters", &counters.vars, NULL, counters.bytes, false);
 		err = show_programs(reg->btf_id) || show_state(btf) ? -1 : 0;
 	}
@@ -228,6 +252,7 @@ static int show_built(const struct object *o, struct attachments *all)
 	if (show_cgroups(NULL, o, all))
 		return -1;
 	show_vars("parameters", &o->params, o->data, o->rodata, true);
+	show_presets(o->btf);
 	show_vars("counters", &none, NULL, NULL, false);
 	return show_programs(0) || show_state(o->btf) ? -1 : 0;
 }
@@ -293,5 +318,6 @@ const struct command cmd_show = {
 	.objects = true,
 	.run = show,
 	.summary = "parameters, counters and programs of a controller",
-	.about = "Parameters marked \"live\" can be changed by `set`.",
+	.about =
+		"Parameters marked \"live\" can be changed by `set`. Presets are values for a kind of link: `load --preset`.",
 };

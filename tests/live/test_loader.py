@@ -140,6 +140,30 @@ def test_types_of_parameters(tmp_path, alias):
     assert json.loads(asymcc("show", name, "--json"))["parameters"][0]["doc"] == "a signed one | with a bar"
 
 
+PRESETS = """
+PRESET(air, "bias=5 tiny=9", "a reason | with a bar, and a \\"word\\"");
+PRESET(wrong, "tiny=1 nothing=2", "of a parameter that is not there");
+"""
+
+
+@needs_clang
+def test_presets(tmp_path, alias):
+    """The values of a kind of link; --set goes before them."""
+    name = alias()
+    build(tmp_path, name, **{'COUNTER(calls, "calls");': 'COUNTER(calls, "calls");' + PRESETS})
+    here = ["--objects", tmp_path]
+    air = {"name": "air", "values": "bias=5 tiny=9", "doc": 'a reason | with a bar, and a "word"'}
+    assert json.loads(asymcc("show", name, "--json", *here))["presets"][0] == air
+    for preset, told in (("none", "has no such preset; it has: air, wrong"), ("wrong", "no parameter nothing")):
+        assert told in refused("load", name, "--preset", preset, *here)
+        assert not kernel_has(name)
+    told = asymcc("load", name, "--preset", "air", "--set", "tiny=4", *here)
+    assert told == f"{name} registered (bias=5 us, tiny=4)\n"
+    assert values(name) == {"bias": 5, "tiny": 4, "huge": 5000000000}
+    assert json.loads(asymcc("show", name, "--json"))["presets"][0] == air
+    assert "\npresets:\n  air  " in asymcc("show", name)
+
+
 @needs_clang
 def test_registered_by_bpftool(tmp_path, alias):
     name = alias()

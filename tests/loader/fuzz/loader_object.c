@@ -23,6 +23,8 @@ static void *copy_of(void *image, size_t size, const char *section, size_t *byte
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
 	struct object o = { .image = malloc(size ? size : 1), .size = size };
+	volatile size_t presets = 0;
+	struct preset preset;
 	struct vars state = {};
 	size_t bytes = 0;
 	void *types;
@@ -48,6 +50,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 			for (int i = 0; i < o.params.nr; i++)
 				var_set(&o.params.var[i], o.params.var[i].live ? o.data : o.rodata, object_get(&o, &o.params.var[i]));
 		object_write_name(&o, "asymcc_name", "fuzz");
+		for (int i = 0; preset_read(&preset, o.btf, i); i++)
+			presets += strlen(preset.name) + strlen(preset.doc) + strlen(preset.values);
 		vars_read_state(&state, o.btf);
 		vars_free(&state);
 		btf__free((struct btf *)o.btf);
