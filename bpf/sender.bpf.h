@@ -97,22 +97,25 @@ static __always_inline bool round_over(const struct sender *s, const struct tcp_
 /*
  * Take an RTT sample. False if the ACK gave none (of a retransmitted packet, say). rtt_min is the
  * minimum of the connection or, with age_s, of at least the last age_s / 2 and at most age_s
- * seconds.
+ * seconds. tick_us: the RTT is the ticks that a clock of this tick makes in it, one at least; 0: microseconds.
  */
 static __always_inline bool
-rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s)
+rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s, u32 tick_us)
 {
+	u64 now = tp->tcp_mstamp;
 	u32 rtt, now_s;
 
 	if (sample->rtt_us <= 0)
 		return false;
 	rtt = min(sample->rtt_us, RTT_MAX_US);
+	if (tick_us) /* 2^26 and a tick at most */
+		rtt = max((rtt + tick_us - 1 - (u32)(now % tick_us)) / tick_us, 1) * tick_us;
 	s->rtt_last = rtt;
 	if (!s->rtt_min || rtt < s->rtt_min)
 		s->rtt_min = rtt;
 	if (!age_s)
 		return true;
-	now_s = tp->tcp_mstamp / 1000000;
+	now_s = now / 1000000;
 	if (!s->rtt_young || rtt < s->rtt_young)
 		s->rtt_young = rtt;
 	if (!s->young_s)
@@ -123,6 +126,12 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
 		s->young_s = now_s;
 	}
 	return true;
+}
+
+static __always_inline bool
+rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s)
+{
+	return rtt_sample_ticks(s, tp, sample, age_s, 0);
 }
 
 /*

@@ -33,6 +33,9 @@
  *  - c at a loss is taken after (3), as in [P]. First loss: RTTcong is its RTT, so that c is 1, or 0 at
  *    RTTmin. RTTcong <= RTTmin likewise: 1 with a queue, 0 without. Before, RTTcong is the largest RTT
  *    so far. Without an RTT sample c is 1.
+ *  - RTTs are whole ticks of 4 ms, as the clock of [F]'s Linux 2.6.15 had them (HZ is 250 there by default, and [F]
+ *    sets its Dmin to 4 ms for the tick). In microseconds c is 1 at a loss whose RTT is RTTcong, however short the
+ *    queue: a random loss then costs half of the window, where [F] measured less. tick_us 0: microseconds.
  *  - RTT in (4) is averaged over about four samples: one late ACK is no congestion. In (3) and (6) it
  *    is the last one.
  *  - B is the rate of each round trip, averaged as in Westwood+ (7/8), on which ARENO is built.
@@ -51,6 +54,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 PARAM(u32, m_kbit, 10000, 1, 100000000, "kbit/s", "M of (5): B that probes by one packet a round trip");
 PARAM(u32, winc_at_1, 0, 0, 1, "packets", "Winc at c = 1: 0 to grow as Reno does there, 1 as gamma is printed");
 PARAM(u32, cong_weight_pct, 85, 0, 100, "%", "weight of the average in (3), a");
+PARAM(u32, tick_us, 4000, 0, 100000, "us", "an RTT is whole ticks of this clock, one at least; 0: microseconds");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
@@ -82,9 +86,9 @@ struct areno {
 	u64 probe_q20;      /* Wprobe */
 	u64 probe_saved;    /* before the last reduction, for undo ... */
 	u32 rtt_cong_saved; /* ... and RTTcong */
-	u32 rtt_cong;       /* (3), us, at most 2^26; 0: no loss yet */
+	u32 rtt_cong;       /* (3), us, below 2^27; 0: no loss yet */
 	u32 rtt_max;        /* largest RTT, us */
-	u32 rtt_q4;         /* RTT of (4), us << 4, at most 2^30; 0: no sample yet */
+	u32 rtt_q4;         /* RTT of (4), us << 4, below 2^31; 0: no sample yet */
 	u32 b_q8;           /* B, packets/s << 8; 0: no sample yet */
 	u32 delivered;      /* when this round began, packets */
 	u32 c_q16;          /* (2) at the last ACK or loss, at most 2^16 */
@@ -139,7 +143,7 @@ static inline u32 congestion(const struct areno *a, u32 rtt)
 		return 0;
 	if (cong <= rtt)
 		return C_ONE;
-	return mul_div(rtt - base, C_ONE, cong - base); /* 2^26 * 2^16; rtt < cong, hence cong > base */
+	return mul_div(rtt - base, C_ONE, cong - base); /* 2^27 * 2^16; rtt < cong, hence cong > base */
 }
 
 /* e^(-10c) */
@@ -208,7 +212,7 @@ void BPF_PROG(areno_pkts_acked, struct sock *sk, const struct ack_sample *sample
 
 	if (idle_ended(&a->s, tcp_sk(sk), sample))
 		look_anew(&a->s); /* RTTmin, RTTcong and B still hold; the open round measures nothing */
-	if (!rtt_sample(&a->s, tcp_sk(sk), sample, 0))
+	if (!rtt_sample_ticks(&a->s, tcp_sk(sk), sample, 0, tick_us))
 		return;
 	rtt_q4 = a->s.rtt_last << 4;
 	a->rtt_q4 = a->rtt_q4 ? (3ULL * a->rtt_q4 + rtt_q4) / 4 : rtt_q4;
@@ -267,7 +271,7 @@ u32 BPF_PROG(areno_ssthresh, struct sock *sk)
 	a->rtt_cong_saved = a->rtt_cong;
 	a->probe_q20 = 0;
 	look_anew(&a->s);
-	if (rtt) /* 2^26 * 100 */
+	if (rtt) /* 2^27 * 100 */
 		a->rtt_cong =
 			a->rtt_cong ? ((u64)a->rtt_cong * cong_weight_pct + (u64)rtt * (100 - cong_weight_pct)) / 100
 				    : rtt;

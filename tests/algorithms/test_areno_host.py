@@ -216,6 +216,32 @@ def test_areno_rtt_of_growth_is_averaged_and_that_of_the_cut_is_not(areno):
     assert tp(areno)["snd_ssthresh"] == 50
 
 
+@pytest.mark.parametrize("tick_us, now, rtt, told", [
+    (4 * MS, 100 * MS, 40_030, 44 * MS),  # sent 30 us before a tick: eleven ticks lie between
+    (4 * MS, 103 * MS, 40_030, 40 * MS),
+    (4 * MS, 103 * MS, 39_900, 40 * MS), (4 * MS, 103 * MS, 38_999, 36 * MS),
+    (4 * MS, 101 * MS, 900, 4 * MS),  # less than a tick counts as one
+    (MS, 103_020, 40_030, 41 * MS), (MS, 103_900, 40_030, 40 * MS),
+    (0, 100 * MS, 40_030, 40_030),
+])  # fmt: skip
+def test_areno_rtt_is_what_a_clock_of_ticks_tells(areno, tick_us, now, rtt, told):
+    """The number of the tick of the ACK less that of the sending."""
+    sending(areno, 100 * ONE, {"tick_us": tick_us}, ca__base_q20=100 * ONE)
+    areno.ack(now=now, rtt=rtt)
+    assert told == max(now // max(tick_us, 1) - (now - rtt) // max(tick_us, 1), 1) * max(tick_us, 1)
+    assert [own(areno)[key] for key in ("rtt_last", "rtt_min", "rtt_max", "rtt_q4")] == [told, told, told, told << 4]
+
+
+def test_areno_random_loss_on_a_queue_shorter_than_a_tick_costs_nothing(areno):
+    """RTTmin 40 ms, a queue of 30 us at each loss: the paper's clock does not see it, one of microseconds halves."""
+    for tick_us, left in ((4 * MS, 100), (0, 50)):
+        sending(areno, 100 * ONE, {"tick_us": tick_us}, ca__base_q20=100 * ONE)
+        areno.ack(now=103 * MS, rtt=40_000)
+        areno.ack(now=103 * MS, rtt=40_030)
+        areno.loss(now=104 * MS)
+        assert tp(areno)["snd_ssthresh"] == left
+
+
 def test_areno_rate_is_averaged_by_round_trips(areno):
     """100 packets in 40 ms are 2500 a second."""
     sending(areno, 100 * ONE, ca__base_q20=100 * ONE, ca__rtt_min=40 * MS)
