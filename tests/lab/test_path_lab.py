@@ -262,6 +262,23 @@ def test_iperf3_waits_for_its_server_without_polling(scenario_file):
     assert r.valid and r.record["agent"]["cpu_busy"] < 0.02
 
 
+def test_a_gigabit_window_has_memory(scenario_file):
+    """10,000 packets on the way, and as many to be sent: more than a kernel of this memory gives TCP by itself."""
+    forward = 'forward = { rate = "10mbit", delay = "20ms", queue = 100 }'
+    r = run(
+        scenario_file(
+            ("mtu = 1000", "mtu = 1500"),
+            (forward, 'forward = { rate = "1gbit", delay = "80ms", queue = 9000 }'),
+            ('duration = "3s"\nmeasure_from = "1s"', 'duration = "1.2s"\nmeasure_from = "1s"\ntraffic = "plain"'),
+            FAST,
+            append="\n[controllers.fast]\nalpha = 4000\ninit_cwnd = 1024\n",
+        )
+    )
+    (row,) = (row for row in r.record["agent"]["self_check"] if "memory" in row["what"])
+    assert r.valid and row["measured"] == 0
+    assert r.acks["cwnd"].max() > 8000 and r.metrics["utilisation"] > 0.5
+
+
 # --- cgroups -------------------------------------------------------------------------------
 
 

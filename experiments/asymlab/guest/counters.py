@@ -52,3 +52,13 @@ def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:
             queue = red["options"]["vqs"][0]
             out[end.dev]["marks"] = queue["prob_mark"] + queue["forced_mark"]
     return out
+
+
+def memory_check(job: Job, ns: Namespaces) -> dict:
+    """Times that the kernel was short of memory for TCP: from then on windows are as small as memory wants them."""
+    short = 0
+    for host in sorted({h for f in job.flows for h in (f.src, f.dst)}):
+        with ns.enter(host), open("/proc/thread-self/net/netstat") as f:
+            names, values = (line.split() for line in f.read().splitlines()[:2])
+        short += int(values[names.index("TCPMemoryPressures")])
+    return {"what": "times that memory for TCP ran short", "expected": 0, "measured": short, "ok": not short}

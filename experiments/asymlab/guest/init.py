@@ -125,6 +125,13 @@ def hand_out(shared: int, status: dict) -> None:
         memory[: HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
 
 
+def give_memory() -> None:
+    """TCP may have three quarters of it, not a twelfth: a window of a gigabit path shall not end there."""
+    pages = os.sysconf("SC_PHYS_PAGES")
+    with open("/proc/sys/net/ipv4/tcp_mem", "w") as f:
+        f.write(f"{pages * 5 // 8} {pages * 11 // 16} {pages * 3 // 4}")
+
+
 def run_job() -> None:
     mount("devtmpfs", "/dev", "devtmpfs")
     console = os.open("/dev/console", os.O_RDWR)
@@ -144,6 +151,7 @@ def run_job() -> None:
     os.environ.update(PATH="/usr/bin", HOME="/", PYTHONHASHSEED="0", LC_ALL="C")
     os.mkdir(OUT)
     sh("modprobe", "--all", "--quiet", *MODULES, check=False)
+    give_memory()
     keep_types("/lab")
     learn(Job | Refusals)
     wait_for_job()

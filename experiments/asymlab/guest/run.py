@@ -24,7 +24,7 @@ from .audit import Audit
 from .capture import Capture
 from .check import missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
-from .counters import snapshot
+from .counters import memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, build_network, change_path
 from .system import SIGNALS, Failure, sh
@@ -67,6 +67,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         if running.capture:
             running.capture.finish()
         reached("flows ended")
+        checks.append(memory_check(job, ns))
         result = _result(running, zero, marks) | {"phases": phases, "self_check": checks, "sysctls": sysctls}
         if not (audit or record.lasts):
             cleanup.pop_all()  # some 100 million instructions
