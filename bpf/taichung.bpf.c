@@ -15,9 +15,9 @@
  * Good where losses are of the air and not of the queue: the cut takes out what was queued, and no
  * more. On deep queues it cuts by more than half. Where ACKs come in clumps (Wi-Fi, cable) InterACK
  * is coarse; a stale RTTmin makes it timid: rtt_min_win_s. Behind a policer or a very short queue the
- * RTT shows no congestion, and a loss hardly cuts; duplicate ACKs that somebody forges are such losses,
- * which neither slow it nor raise it. With more flows than packets in cwnd the filter takes samples below
- * the average only, and InterACK drifts down.
+ * RTT shows no congestion, and a loss hardly cuts; duplicate ACKs that somebody forges
+ * are such losses, which neither slow it nor raise it. With more flows than packets in cwnd the filter takes
+ * samples below the average only, and InterACK drifts down (own_q).
  *
  * Where the paper is silent, or we differ:
  *  - Fig. 2 joins net's factors by '+'; then nothing shrinks. (9), (10) and "shrink factor" say
@@ -35,6 +35,9 @@
  *    random loss. Until the first sample after a loss the value of (11) holds.
  *  - A mark (ECN) is congestion, never random loss: it leaves half, and net holds again after the next loss only. In
  *    between the window grows as Reno's. ecn_beta_percent 0: as a loss.
+ *  - Beyond the paper, off by default:
+ *    own_q: the ACKs of a flow's window come in a clump, at the link's pace, so each of many flows takes all of the link
+ *    for its own. A flow that has so many packets in the queue fills its share: ideal is cwnd RTTmin/RTT, its own rate.
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
 #include "declare.bpf.h"
@@ -43,6 +46,8 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
+PARAM(u32, own_q, 0, 0, 1024, "packets",
+      "own packets queued from which the flow's own rate gives ideal, and slow start ends; 0: never, as in the paper");
 TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
 	"window that a mark leaves: 50 as RFC 3168, 80 as RFC 8511; 0: what a loss leaves, as in the paper");
 PARAM(u32, filter_mode, 1, 0, 2, "-",
@@ -143,7 +148,7 @@ static inline void measure(struct taichung *t, const struct tcp_sock *tp, bool o
 /* (6) and (10). */
 static inline void find_thresholds(struct taichung *t)
 {
-	u64 ideal, rtt = t->s.rtt_last, base = min(t->s.rtt_min, rtt);
+	u64 ideal, own, rtt = t->s.rtt_last, base = min(t->s.rtt_min, rtt), w_q4 = t->w_q20 >> (Q20 - 4);
 
 	if (!rtt || !t->inter_ack_ns) {
 		t->ideal_q4 = t->net_q4 = 0;
@@ -151,6 +156,12 @@ static inline void find_thresholds(struct taichung *t)
 	}
 	/* 2^26 us * 16000 < 2^40 */
 	ideal = min(mul_div(base, 1000 << 4, t->inter_ack_ns) + (1 << 4), W_MAX << 4);
+	if (own_q) {
+		/* what is not queued, which is rate * RTTmin: 2^24 * 2^26 = 2^50 */
+		own = mul_div(w_q4, base, rtt);
+		if (w_q4 - own >= own_q << 4)
+			ideal = own;
+	}
 	t->ideal_q4 = ideal;
 	/* 2^24 * 2^26 = 2^50 */
 	t->net_q4 = net_mode ? ideal + mul_div(base, 1 << 4, rtt) : mul_div(ideal, base, rtt);

@@ -91,6 +91,40 @@ def test_without_rtt_or_inter_ack_there_is_no_threshold(taichung, keys):
     assert state["ca"]["w_q20"] == 100 * ONE + ONE // 100  # Reno
 
 
+# From own_q packets queued on the flow's own rate gives ideal
+
+
+@given(w=windows, base=rtts, rtt=rtts, inter=gaps, own_q=st.integers(0, 1024) | st.integers(1, 4))
+@example(w=W_MAX * ONE, base=1, rtt=RTT_MAX, inter=1, own_q=1024)
+@example(w=40 * ONE, base=36 * MS, rtt=40 * MS, inter=1, own_q=4)  # just so many
+@example(w=40 * ONE, base=36 * MS + 1, rtt=40 * MS, inter=1, own_q=4)
+def test_own_rate_is_exact(taichung, w, base, rtt, inter, own_q):
+    at_rest(taichung, w, {"own_q": own_q}, inter, base=base, rtt=rtt)
+    taichung.ack()
+    ca = own(taichung)
+    low, w_q4 = min(base, rtt), w >> 16
+    rate = w_q4 * low // rtt
+    ideal = rate if own_q and w_q4 - rate >= own_q * 16 else min(low * 16000 // inter + 16, W_MAX * 16)
+    assert (ca["ideal_q4"], ca["net_q4"]) == (ideal, ideal * low // rtt)
+
+
+@pytest.mark.parametrize("own_q, rtt, ended", [(0, 80, 0), (4, 44, 0), (4, 45, 1), (4, 80, 1), (2, 42, 0), (1, 42, 1)])
+def test_own_queue_ends_slow_start(taichung, own_q, rtt, ended):
+    """The ACKs of a clump say 1001 packets. Of 40 packets 20, 3.6, 4.4, 20, 1.9 and 1.9 are queued."""
+    at_rest(taichung, 40 * ONE, {"own_q": own_q}, 40_000, rtt=rtt * MS, flight=40)
+    taichung.ack()
+    assert counted(taichung, "exponential_acks", "linear_acks") == (1 - ended, ended)
+    taichung.ack(rtt=40 * MS)  # nothing is queued any more
+    assert counted(taichung, "exponential_acks") == (2 - ended,)
+
+
+def test_own_queue_counts_not_until_the_first_sample_after_a_loss(taichung):
+    sending(taichung, 100 * ONE, {"own_q": 4}, inter=400_000, rtt=80 * MS)
+    taichung.loss()
+    recover(taichung)
+    assert taichung.state()["tp"]["snd_ssthresh"] == 50 and own(taichung)["fresh"] == 0
+
+
 # Growth: Fig. 2
 
 
