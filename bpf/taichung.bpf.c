@@ -38,6 +38,8 @@
  *  - Beyond the paper, off by default:
  *    own_q: the ACKs of a flow's window come in a clump, at the link's pace, so each of many flows takes all of the link
  *    for its own. A flow that has so many packets in the queue fills its share: ideal is cwnd RTTmin/RTT, its own rate.
+ *    span_q8: data in the other direction presses ACKs together, to a pace above the link's. A longer span has the gap
+ *    in it.
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
 #include "declare.bpf.h"
@@ -54,7 +56,9 @@ PARAM(u32, filter_mode, 1, 0, 2, "-",
       "Fig. 2's filter: 0 none, 1 as above, 2 with average and sample the other way round");
 PARAM(u32, net_mode, 0, 0, 1, "-", "ssthresh_net: 0 the product of (10), 1 the sum that Fig. 2 shows");
 PARAM(u32, skip_first_gap, 1, 0, 1, "-", "1: the first gap of a round is no sample");
-TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; RTTmin / 256 if that is more");
+TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; span_q8 of RTTmin if that is more");
+PARAM(u32, span_q8, 1, 1, 256, "1/256",
+      "least span of a sample, of RTTmin; 16 where data in the other direction presses ACKs together");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
@@ -139,7 +143,7 @@ static inline void measure(struct taichung *t, const struct tcp_sock *tp, bool o
 		set_mark(t, tp);
 		return;
 	}
-	if (!packets || span < max(coalesce_us, t->s.rtt_min >> 8) || !span)
+	if (!packets || span < max(coalesce_us, (u64)t->s.rtt_min * span_q8 >> 8) || !span)
 		return;
 	sample_inter_ack(t, span, packets, min(tp->snd_cwnd, W_MAX));
 	set_mark(t, tp);

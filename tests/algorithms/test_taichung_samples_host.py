@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from host.driver import line
-from host.streams import MS, W_MAX, one_rtt, packets
+from host.streams import MS, RTT_MAX, W_MAX, one_rtt, packets
 from host.taichung import GAP_MAX, ONE, at_rest, counted, gaps, own, sample, sending
 
 # Samples
@@ -121,10 +121,21 @@ def test_least_span(taichung, coalesce, base, span):
         assert sample(taichung, us) == (us == span, 0)
 
 
-def clumps(taichung, size, count, period, n=1, **params):
-    """Packets each `period` us, their ACKs in clumps of `size`, 1 us apart. InterACK and the smallest sample, us."""
+@given(base=st.integers(1, RTT_MAX), share=st.integers(1, 256))
+@example(base=RTT_MAX, share=256)
+def test_least_span_is_a_share_of_rtt_min(taichung, base, share):
+    span = max(base * share // 256, 200)
+    for us in (span - 1, span):
+        at_rest(taichung, 10 * ONE, {"span_q8": share}, base=base)
+        assert sample(taichung, us) == (us == span, 0)
+
+
+def clumps(taichung, size, count, period, n=1, apart=1, **params):
+    """Packets each `period` us, their ACKs in clumps of `size`, `apart` us. InterACK and the smallest sample, us."""
     at_rest(taichung, 500 * ONE, params, base=90 * MS, flight=size * count * n)
-    lines = [line("ack", n=n, now=2 * 10**6 + i * size * n * period + j) for i in range(count) for j in range(size)]
+    lines = [
+        line("ack", n=n, now=2 * 10**6 + i * size * n * period + j * apart) for i in range(count) for j in range(size)
+    ]
     taichung.batch(lines)
     ca = own(taichung)
     return ca["inter_ack_ns"] / 1000, ca["inter_min_ns"] / 1000
@@ -139,6 +150,14 @@ def test_clumps_of_acks_measure_the_bottleneck(taichung, size):
         at_rest(taichung, 500 * ONE, {"coalesce_us": 0}, base=255, flight=1000)
         taichung.batch([line("ack", now=2 * 10**6 + i * size * 442 + j) for i in range(40) for j in range(size)])
         assert own(taichung)["inter_min_ns"] <= 1000
+
+
+@pytest.mark.parametrize("size", [64, 128])
+def test_acks_that_the_other_direction_presses_together(taichung, size):
+    """Behind a packet of data they leave a queue at its rate, 32 us each. A span of RTTmin / 16 has the gap in it."""
+    assert clumps(taichung, size, 40, 442, apart=32)[0] < 0.9 * 442
+    inter, least = clumps(taichung, size, 40, 442, apart=32, span_q8=16)
+    assert inter == pytest.approx(442, rel=0.1) and least >= 0.5 * 442
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 10])
