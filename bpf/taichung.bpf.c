@@ -15,7 +15,7 @@
  * Good where losses are of the air and not of the queue: the cut takes out what was queued, and no
  * more. On deep queues it cuts by more than half. Where ACKs come in clumps (Wi-Fi, cable) InterACK
  * is coarse; a stale RTTmin makes it timid: rtt_min_win_s. Behind a policer or a very short queue the
- * RTT shows no congestion, and a loss hardly cuts; duplicate ACKs that somebody forges
+ * RTT shows no congestion, and a loss hardly cuts (loss_beta_percent); duplicate ACKs that somebody forges
  * are such losses, which neither slow it nor raise it. With more flows than packets in cwnd the filter takes
  * samples below the average only, and InterACK drifts down (own_q).
  *
@@ -39,7 +39,7 @@
  *    own_q: the ACKs of a flow's window come in a clump, at the link's pace, so each of many flows takes all of the link
  *    for its own. A flow that has so many packets in the queue fills its share: ideal is cwnd RTTmin/RTT, its own rate.
  *    span_q8: data in the other direction presses ACKs together, to a pace above the link's. A longer span has the gap
- *    in it.
+ *    in it. loss_beta_percent: a loss that shows less of a queue leaves so much, and counts as congestion, as a mark does.
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
 #include "declare.bpf.h"
@@ -50,6 +50,8 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 TUNABLE(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
 PARAM(u32, own_q, 0, 0, 1024, "packets",
       "own packets queued from which the flow's own rate gives ideal, and slow start ends; 0: never, as in the paper");
+PARAM(u32, loss_beta_percent, 100, 1, 100, "%",
+      "most of the window that a loss leaves; if that is less than (11), growth is Reno's; 100: no bound, as in the paper");
 TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
 	"window that a mark leaves: 50 as RFC 3168, 80 as RFC 8511; 0: what a loss leaves, as in the paper");
 PARAM(u32, filter_mode, 1, 0, 2, "-",
@@ -71,6 +73,7 @@ COUNTER(linear_acks, "ACKs beyond: cwnd += 1/cwnd");
 COUNTER(limited_acks, "ACKs whose growth the application's lack of data withheld");
 COUNTER(losses, "reductions: fast retransmit, ECN or RTO");
 COUNTER(marks, "of those, for a mark (ECN): to ecn_beta_percent, not by (11)");
+COUNTER(bounded, "of those, to loss_beta_percent, which is less than (11)");
 COUNTER(timeouts, "retransmission timeouts");
 COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
@@ -89,8 +92,8 @@ struct taichung {
 	u32 ideal_q4;        /* (6), packets << 4, at most 2^24; 0: unknown */
 	u32 net_q4;          /* (10) */
 	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
-	bool marked;         /* the last reduction was for a mark: (6) and (10) do not hold ... */
-	bool marked_saved;   /* ... and so before it, for undo */
+	bool held;           /* the last reduction was for a mark, or bounded: (6) and (10) do not hold ... */
+	bool held_saved;     /* ... and so before it, for undo */
 };
 STATE(struct taichung);
 
@@ -120,7 +123,7 @@ static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32
 		return;
 	}
 	COUNT(samples);
-	t->fresh = !t->marked;
+	t->fresh = !t->held;
 	if (!t->inter_ack_ns)
 		t->inter_ack_ns = sample;
 	else /* (5): 2^8 * 2^32 */
@@ -259,21 +262,29 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct taichung *t = inet_csk_ca(sk);
 	u32 cwnd = tp->snd_cwnd, beta = ecn_beta_percent;
+	u64 net, most;
 
 	COUNT(losses);
 	t->fresh = false;
-	t->marked_saved = t->marked;
-	t->marked = beta && is_for_mark(tp, t->ecn_mark);
+	t->held_saved = t->held;
+	t->held = beta && is_for_mark(tp, t->ecn_mark);
 	t->mark = 0;
 	look_anew(&t->s);
-	if (t->marked) {
+	if (t->held) {
 		COUNT(marks);
 		return marked_window(tp, beta);
 	}
 	if (!t->s.rtt_last)
 		return max(cwnd >> 1, W_MIN);
 	/* 2^32 * 2^26 = 2^58 */
-	return max(min(mul_div(cwnd, t->s.rtt_min, t->s.rtt_last), cwnd), W_MIN);
+	net = min(mul_div(cwnd, t->s.rtt_min, t->s.rtt_last), cwnd);
+	most = mul_div(cwnd, loss_beta_percent, 100);
+	if (loss_beta_percent < 100 && net > most) {
+		COUNT(bounded);
+		t->held = true;
+		net = most;
+	}
+	return max(net, W_MIN);
 }
 
 SEC("struct_ops/taichung_undo_cwnd")
@@ -283,8 +294,8 @@ u32 BPF_PROG(taichung_undo_cwnd, struct sock *sk)
 	struct taichung *t = inet_csk_ca(sk);
 
 	COUNT(undos);
-	t->marked = t->marked_saved;
-	t->fresh = t->inter_ack_ns && !t->marked; /* (11) is off: there was no loss */
+	t->held = t->held_saved;
+	t->fresh = t->inter_ack_ns && !t->held; /* (11) is off: there was no loss */
 	look_anew(&t->s);
 	return undone_window(tp);
 }

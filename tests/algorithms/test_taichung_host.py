@@ -266,6 +266,52 @@ def test_false_losses_at_a_flat_rtt_neither_slow_it_nor_let_it_beyond_an_undistu
     assert all(b <= a for a, b in zip(*windows))
 
 
+@given(w=packets, base=rtts, last=rtts, percent=st.integers(1, 100), command=st.sampled_from(["loss", "rto", "cwr"]))
+@example(w=W_MAX, base=RTT_MAX, last=RTT_MAX, percent=99, command="loss")
+@example(w=100, base=90, last=100, percent=90, command="loss")  # both cut the same: (11)
+def test_bound_of_what_a_loss_leaves_is_exact(taichung, w, base, last, percent, command):
+    at_rest(taichung, w * ONE, {"loss_beta_percent": percent}, base=base, rtt=last)
+    taichung.do(command)
+    net, most = min(w * base // last, w), w * percent // 100
+    assert taichung.state()["tp"]["snd_ssthresh"] == max(min(net, most), 2)
+    assert counted(taichung, "losses", "bounded") == (1, net > most) and own(taichung)["held"] == (net > most)
+
+
+@pytest.mark.parametrize("undone", [False, True])
+def test_after_a_bounded_cut_growth_is_renos_till_a_loss_with_a_queue(taichung, undone):
+    """1001 packets fill the path, says InterACK. At a flat RTT 90 % are left, at twice RTTmin (11) is less."""
+    sending(taichung, 100 * ONE, {"loss_beta_percent": 90}, inter=40_000, rtt=40 * MS, now=10**6)
+    taichung.loss(now=10**6 + 1)
+    assert taichung.state()["tp"]["snd_ssthresh"] == 90
+    if undone:
+        taichung.undo(now=10**6 + 2)
+    now = 10**6 + 40 * MS
+    recover(taichung, now=now, rtt=40 * MS)
+    for i in range(1, 4):
+        one_rtt(taichung, now + 40 * MS * (i - 1), rtt=40 * MS, gap=40)
+    assert own(taichung)["w_q20"] >> 20 == (1001 if undone else 94) and own(taichung)["fresh"] == undone
+    now += 400 * MS
+    one_rtt(taichung, now - 80 * MS, rtt=80 * MS, gap=40)
+    taichung.loss(now=now + 10 * MS)
+    recover(taichung, now=now + 80 * MS, rtt=80 * MS)
+    one_rtt(taichung, now + 80 * MS, rtt=40 * MS, gap=40)
+    assert own(taichung)["fresh"] == 1 and counted(taichung, "bounded") == (1,)
+
+
+@pytest.mark.parametrize("percent, left", [(100, 1001), (90, 484), (50, 30)])
+def test_forged_duplicates_at_a_flat_rtt_cut_as_the_bound_says(taichung, percent, left):
+    """In each fourth of twenty round trips. By InterACK 1001 packets fill the path: 800 in flight at the first."""
+    sending(taichung, 100 * ONE, {"loss_beta_percent": percent}, inter=40_000, rtt=40 * MS, now=10**6)
+    for i in range(1, 21):
+        now = 10**6 + 40 * MS * i
+        if i % 4:
+            one_rtt(taichung, now - 40 * MS, rtt=40 * MS, gap=40)
+        else:
+            taichung.loss(now=now)
+            recover(taichung, now=now + 1, rtt=40 * MS)
+    assert taichung.state()["tp"]["snd_cwnd"] == pytest.approx(left, rel=0.02)
+
+
 def test_no_rtt_halves(taichung):
     taichung.start({}, now=0, snd_cwnd=100)
     taichung.loss()
