@@ -26,6 +26,9 @@
  *    grow by N_queue a cycle, not double as in Figs. 1 and 4. So while less than one packet is
  *    queued, Bound is at least twice the window: bound_mode 1. bound_mode 0 is (1) as it stands.
  *  - Queued packets for that are judged by the smallest RTT of the cycle: jitter is no queue.
+ *  - A doubling learns of its queue a cycle late, and overshoots. Beyond the paper, `early` looks at the
+ *    latest RTT, and ends it once so many own packets are queued: 3, where N_queue is 3.
+ *  - Beyond the paper, RTT noise of more than RTT / window looks like a queue of one packet: noise_us.
  *  - Growth counts acknowledged packets, not ACKs: a delayed ACK of two adds two steps.
  *  - Bound counts in whole packets, rounded down. At rest a flow has 2 to 3 packets queued of N_queue 3;
  *    with N_queue 1 less than one, which bound_mode 1 takes for none: it never rests.
@@ -43,7 +46,10 @@ TUNABLE(u32, n_queue, 3, 1, 1024, "packets", "N_queue of (1): what a flow may ke
 PARAM(u32, bound_mode, 1, 0, 1, "-", "0: Bound is (1); 1: and twice the window while less than a packet is queued");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "age at which T is forgotten, for paths that change; 0: never, as in the paper");
-PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first window; 0: leave the stack's");
+PARAM(u32, early, 0, 0, 1024, "packets",
+      "own packets queued, by the latest RTT, from which on a cycle fills no more; 0: off, as in the paper");
+PARAM(u32, noise_us, 0, 0, 1000000, "us", "RTT above T that is no queue: T counts as so much longer; 0 in the paper");
+PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's; 1 in the paper");
 
 COUNTER(flows, "connections started");
 COUNTER(cycles, "cycles that gave a Bound");
@@ -94,20 +100,30 @@ static inline void reload(struct pseudorate *p, const struct tcp_sock *tp)
 	begin_cycle(p, tp);
 }
 
+/* T of (1) beside this RTT, us: not above it. T may just have aged. */
+static inline u32 base_rtt(const struct pseudorate *p, u32 rtt)
+{
+	return min(p->s.rtt_min + noise_us, rtt); /* 2^26 + 10^6 */
+}
+
+/* Own packets queued at this RTT, not 0, if n arrive in it; n and the result in packets << 4. */
+static inline u64 queued(const struct pseudorate *p, u64 n_q4, u32 rtt)
+{
+	return mul_div(n_q4, rtt - base_rtt(p, rtt), rtt); /* 2^24 * 2^26 = 2^50 */
+}
+
 /* (1), in packets << 4; 0 if this cycle tells nothing about the path. */
 static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *tp)
 {
 	u64 n_q4 = min(tp->delivered - p->delivered, W_MAX) << Q4;
-	u64 period = tp->tcp_mstamp - p->s.round_stamp, t = p->s.rtt_min;
-	u64 bound, queued_q4, twice = 2 * (u64)(p->base + p->offset) << Q4;
+	u64 period = tp->tcp_mstamp - p->s.round_stamp;
+	u64 bound, twice = 2 * (u64)(p->base + p->offset) << Q4;
 
 	if (p->spoilt || !p->cycle_rtt || !period || !n_q4)
 		return 0;
-	t = min(t, p->cycle_rtt); /* it may just have aged */
 	/* 2^24 * 2^26 = 2^50 */
-	bound = mul_div(n_q4, t, period) + (n_queue << Q4);
-	queued_q4 = mul_div(n_q4, p->cycle_rtt - t, p->cycle_rtt);
-	if (bound_mode && queued_q4 < 1 << Q4 && bound < twice) {
+	bound = mul_div(n_q4, base_rtt(p, p->cycle_rtt), period) + (n_queue << Q4);
+	if (bound_mode && queued(p, n_q4, p->cycle_rtt) < 1 << Q4 && bound < twice) {
 		COUNT(doublings);
 		bound = twice;
 	}
@@ -132,13 +148,19 @@ static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 	begin_cycle(p, tp);
 }
 
+/* Does a cycle's own queue end its doubling before the cycle's end can tell of it? */
+static inline bool is_early(const struct pseudorate *p, u32 window)
+{
+	return early && p->s.rtt_last && queued(p, (u64)window << Q4, p->s.rtt_last) >= early << Q4;
+}
+
 /* Each step adds 1 to Offset and 2 to OffsetBound: so many until they meet, or the window is full. */
 static inline void fill(struct pseudorate *p, const struct tcp_sock *tp, u32 acked)
 {
 	u64 room, limit = min(p->bound_q4 >> Q4, window_limit(tp));
 	u32 window = p->base + p->offset;
 
-	if (p->offset <= p->offset_bound || window >= limit)
+	if (p->offset <= p->offset_bound || window >= limit || is_early(p, window))
 		return;
 	room = min(p->offset - p->offset_bound, limit - window);
 	room = min(room, acked);

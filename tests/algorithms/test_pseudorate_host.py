@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from host.bottleneck import Link, run
 from host.driver import Driver, build, line
+from host.pseudorate import N_QUEUE, NONE, PAPER, Q4, bound, end_of_cycle, sending, split
 from host.streams import (
     MS,
     RTT_MAX,
@@ -23,10 +24,6 @@ from host.streams import (
     steps,
     strange,
 )
-
-Q4 = 16
-N_QUEUE = 3
-NONE = W_MAX * Q4  # Bound before the first cycle
 
 windows = st.integers(1, W_MAX) | st.integers(1, 100)
 
@@ -50,25 +47,6 @@ def five(binary, pr):
     assert not any(driver.close() for driver in others)
 
 
-def sending(pr, window, params=None, offset=1, bound=None, **keys):
-    """A connection under way with this window, full flight, unlimited data; a cycle ends with the next ACK."""
-    new = {"now": 0, "seg": 1, "mss_cache": 1, "tx_start": 0, "data_segs_out": 1, "snd_ssthresh": 2, "snd_cwnd": window}
-    pr.start(
-        params, **new | {key: keys.pop(key) for key in [*keys] if key in {*new, "snd_cwnd_clamp", "seg", "mss_cache"}}
-    )
-    state = {"ca__base": window - offset, "ca__offset": offset, "ca__bound_q4": bound * Q4 if bound else NONE}
-    pr.poke(**state | keys)
-
-
-def split(pr):
-    ca = pr.state()["ca"]
-    return ca["base"], ca["offset"]
-
-
-def bound(pr):
-    return pr.state()["ca"]["bound_q4"] / Q4
-
-
 def cycles(pr, count, start=0, forced=None, **keys):
     """(Base, Offset, window) after each of so many round trips, none of which gives a Bound."""
     rows = []
@@ -87,7 +65,7 @@ def cycles(pr, count, start=0, forced=None, **keys):
 @pytest.mark.parametrize("tx_start", [0, 1])
 @pytest.mark.parametrize("k", [3, 4])
 def test_table_1(pr, k, tx_start):
-    pr.start(now=0, tx_start=tx_start)
+    pr.start(PAPER, now=0, tx_start=tx_start)
     full = 2**k
     assert split(pr) == (0, 1)
     rows = [(0, 1, 1), *cycles(pr, 2 * k, forced=full)]
@@ -100,7 +78,7 @@ def test_table_1(pr, k, tx_start):
 
 
 def test_fig_1(pr):
-    pr.start(now=0)
+    pr.start(PAPER, now=0)
     got = [1, *(w for _, _, w in cycles(pr, 8, forced=8) + cycles(pr, 5, 10**6, forced=24))]
     assert got == [1, 2, 4, 8, 8, 8, 8, 8, 8, 9, 11, 15, 23, 24]
 
@@ -148,32 +126,25 @@ def test_growth_goes_up_to_bound_and_not_beyond(pr):
 # Equation (1)
 
 
-def law(n, t, period, window, shortest, n_queue=N_QUEUE, mode=1):
+def law(n, t, period, window, shortest, n_queue=N_QUEUE, mode=1, noise=0):
     """Bound, exactly, and whether doubling held."""
-    t = min(t, shortest)
+    t = min(t + noise, shortest)
     exact = Fraction(n * t, period) + n_queue
     queued = Fraction(n * (shortest - t), shortest)
     doubled = mode and queued < 1 and exact < 2 * window
     return (2 * window if doubled else exact), doubled
 
 
-def end_of_cycle(pr, n, t, period, window, shortest=None, params=None, **keys):
-    """One ACK ends a cycle in which n packets were acknowledged within `period` us. State thereafter."""
-    measured = {"ca__rtt_min": t, "ca__cycle_rtt": shortest or period, "ca__delivered": (1 - n) % 2**32}
-    sending(pr, window, params, **measured | keys)
-    pr.ack(now=period)
-    return pr.state()
-
-
 @given(n=packets, t=rtts, period=st.integers(1, 2**40) | rtts, window=windows, shortest=rtts,
-       n_queue=st.integers(1, 1024), mode=st.integers(0, 1))  # fmt: skip
-@example(n=W_MAX, t=RTT_MAX, period=1, window=W_MAX, shortest=RTT_MAX, n_queue=1024, mode=1)
-@example(n=W_MAX, t=1, period=2**40, window=1, shortest=RTT_MAX, n_queue=1, mode=0)
-@example(n=100, t=40 * MS, period=80 * MS, window=100, shortest=80 * MS, n_queue=3, mode=1)
-@example(n=7, t=3, period=11, window=2, shortest=3, n_queue=1, mode=0)
-def test_equation_1_is_exact(pr, n, t, period, window, shortest, n_queue, mode):
-    state = end_of_cycle(pr, n, t, period, window, shortest, {"n_queue": n_queue, "bound_mode": mode})
-    exact, doubled = law(n, t, period, window, shortest, n_queue, mode)
+       n_queue=st.integers(1, 1024), mode=st.integers(0, 1), noise=st.just(0) | st.integers(0, 10**6))  # fmt: skip
+@example(n=W_MAX, t=RTT_MAX, period=1, window=W_MAX, shortest=RTT_MAX, n_queue=1024, mode=1, noise=10**6)
+@example(n=W_MAX, t=1, period=2**40, window=1, shortest=RTT_MAX, n_queue=1, mode=0, noise=0)
+@example(n=100, t=40 * MS, period=80 * MS, window=100, shortest=80 * MS, n_queue=3, mode=1, noise=0)
+@example(n=7, t=3, period=11, window=2, shortest=3, n_queue=1, mode=0, noise=0)
+def test_equation_1_is_exact(pr, n, t, period, window, shortest, n_queue, mode, noise):
+    params = {"n_queue": n_queue, "bound_mode": mode, "noise_us": noise}
+    state = end_of_cycle(pr, n, t, period, window, shortest, params)
+    exact, doubled = law(n, t, period, window, shortest, n_queue, mode, noise)
     exact = min(max(exact, 2), W_MAX)
     got = Fraction(state["ca"]["bound_q4"], Q4)
     assert 0 <= exact - got < Fraction(1, Q4)  # rounded down
@@ -211,6 +182,26 @@ def test_jitter_is_no_queue(pr):
     """The smallest RTT of the cycle decides, not its length."""
     assert end_of_cycle(pr, 100, 10 * MS, 20 * MS, 100, shortest=10 * MS)["ca"]["bound_q4"] == 200 * Q4
     assert end_of_cycle(pr, 100, 10 * MS, 20 * MS, 100, shortest=20 * MS)["ca"]["bound_q4"] == 53 * Q4
+
+
+@pytest.mark.parametrize("above, doubles", [(0, True), (500, True), (599, True), (600, False)])
+def test_noise_is_no_queue(pr, above, doubles):
+    """Of 100 packets in 10 ms one takes 100 us: a queue of one packet begins beyond the noise of 500 us."""
+    ca = end_of_cycle(pr, 100, 10 * MS - above, 10 * MS, 100, params={"noise_us": 500})["ca"]
+    assert ca["bound_q4"] == (200 * Q4 if doubles else 102 * Q4)
+
+
+@pytest.mark.parametrize("params, rtt, grows", [
+    ({"early": 3}, 41_237, True), ({"early": 3}, 41_238, False), ({"early": 1}, 41_237, False), ({}, 400_000, True),
+    ({"early": 3, "noise_us": 500}, 41_752, True), ({"early": 3, "noise_us": 500}, 41_754, False),
+])  # fmt: skip
+def test_own_packets_queued_end_the_doubling_of_a_cycle(pr, params, rtt, grows):
+    """Of 100 packets 3 are queued at 40 ms * 100/97. The latest RTT decides: a shorter one lets the cycle go on."""
+    sending(pr, 100, params, offset=50, bound=1000, ca__rtt_min=40 * MS, ca__round_end=10**6)
+    assert pr.ack(now=1, rtt=rtt)["cwnd"] == 100 + grows
+    assert pr.ack(now=2, rtt=40 * MS)["cwnd"] == 101 + grows
+    pr.ack(now=3, rtt=400 * MS)
+    assert pr.ack(now=4, rtt=-1)["cwnd"] == 101 + grows + 2 * (not params)  # no sample: the latest one holds
 
 
 def test_doubling_never_lowers_bound(pr):
@@ -275,7 +266,7 @@ def test_more_packets_or_a_longer_base_never_give_a_smaller_bound(pr, n, more, t
 @pytest.mark.parametrize("thought", [0, 700 * MS])
 def test_start_from_ten_doubles_all_ten(pr, thought, tx_start):
     """Nor does the time before the first packet count for a cycle's."""
-    pr.start({"init_cwnd": 10}, now=10**9, tx_start=tx_start, app=0)
+    pr.start(now=10**9, tx_start=tx_start, app=0)
     pr.send(now=10**9 + thought, app=2**32 - 1)
     one_rtt(pr, 10**9 + thought)
     assert split(pr) == (0, 20)
@@ -283,11 +274,11 @@ def test_start_from_ten_doubles_all_ten(pr, thought, tx_start):
 
 
 def test_start(pr):
-    assert pr.start()["cwnd"] == 1
+    assert pr.start(PAPER)["cwnd"] == 1
     state = pr.state()
     assert (state["ca"]["base"], state["ca"]["offset"], state["ca"]["bound_q4"]) == (0, 1, NONE)
     assert state["tp"]["snd_ssthresh"] == 2  # never Reno's slow start
-    assert pr.start({"init_cwnd": 0})["cwnd"] == 10
+    assert pr.start()["cwnd"] == 10  # the stack's
     assert split(pr) == (0, 10)
     assert pr.start({"init_cwnd": 32})["cwnd"] == 32
     assert split(pr) == (0, 32)
@@ -298,7 +289,7 @@ def test_start(pr):
 
 @pytest.mark.parametrize("tx_start", [0, 1])
 def test_first_cycles_double(pr, tx_start):
-    pr.start(now=0, tx_start=tx_start)
+    pr.start(PAPER, now=0, tx_start=tx_start)
     assert many_rtts(pr, 8) == [2, 4, 8, 16, 32, 64, 128, 256]
 
 
@@ -598,7 +589,7 @@ def per_cycle(trace, seconds, period=DELAY_S + PACKET_S + ACK_S):
 
 
 def test_windows_double_to_the_path_and_rest_with_2_to_3_packets_queued(pr):
-    [trace] = run(Link(PACKET_S, ACK_S, DELAY_S), [pr], [{}], 4)
+    [trace] = run(Link(PACKET_S, ACK_S, DELAY_S), [pr], [PAPER], 4)
     ramp = per_cycle(trace, 0.15)
     assert ramp[:6] == [2, 4, 8, 16, 32, 64]
     end = [w for at, w, _ in trace if at > 1]
@@ -606,15 +597,25 @@ def test_windows_double_to_the_path_and_rest_with_2_to_3_packets_queued(pr):
     assert len(end) / 3 == pytest.approx(1 / PACKET_S, rel=0.01)
 
 
+@pytest.mark.parametrize("early, least, most", [(0, 113, 114), (3, 3, 9), (10, 10, 30)])
+def test_the_first_overshoot(pr, early, least, most):
+    """10, 20, 40, 80, 160 on a path of 46: the end of a cycle tells late. With `early` no more than its threefold."""
+    [trace] = run(Link(PACKET_S, ACK_S, DELAY_S), [pr], [{"early": early}], 4)
+    assert least <= max(w for _, w, _ in trace) - BDP <= most
+    end = [w for at, w, _ in trace if at > 1]
+    assert BDP + 2 - 1 <= min(end) <= max(end) <= BDP + 3
+    assert next(at for at, w, _ in trace if w >= BDP) < 0.3  # early or not
+
+
 @pytest.mark.parametrize("n_queue", [3, 10, 20])
 def test_n_queue_packets_are_queued(pr, n_queue):
-    [trace] = run(Link(PACKET_S, ACK_S, DELAY_S), [pr], [{"n_queue": n_queue, "bound_mode": 0}], 6)
+    [trace] = run(Link(PACKET_S, ACK_S, DELAY_S), [pr], [{"n_queue": n_queue, "bound_mode": 0} | PAPER], 6)
     end = [w for at, w, _ in trace if at > 4]
     assert BDP + n_queue - 2 <= min(end) <= max(end) <= BDP + n_queue
 
 
 def test_equation_1_as_it_stands_rises_by_n_queue_a_cycle(pr):
-    [trace] = run(Link(PACKET_S, ACK_S, DELAY_S), [pr], [{"bound_mode": 0}], 2)
+    [trace] = run(Link(PACKET_S, ACK_S, DELAY_S), [pr], [{"bound_mode": 0} | PAPER], 2)
     ramp = per_cycle(trace, 1.8)
     assert ramp == sorted(ramp)
     assert max(b - a for a, b in zip(ramp, ramp[1:])) <= N_QUEUE
