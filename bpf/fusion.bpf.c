@@ -30,7 +30,8 @@
  *    ten at most.
  *  - alpha is one packet at least: else jitter ends every increase. Winc may be less.
  *  - A mark (ECN) is congestion, never random loss: it leaves half, not RTTmin/RTT. ecn_beta_percent 0: as a loss.
- *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value.
+ *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value, after idle time to 3/4.
+ *    Beyond the paper, ss_exit ends the first one where diff tells of a queue.
  *  - All growth is per acknowledged packet. One ACK moves cwnd by one round trip's amount at most, and
  *    Winc is one window at most: at RTTs below Dmin' (3) would ask for more.
  *  - Not limited by cwnd: no window grows. No RTT sample yet: Reno.
@@ -46,11 +47,13 @@ TUNABLE(u32, upper_mult, 3, 1, 16, "alpha", "diff above this many alpha lowers t
 TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
 	"window that a mark leaves: 50 as RFC 3168, 80 as RFC 8511; 0: what a loss leaves, as in the paper");
 PARAM(u32, b_mode, 0, 0, 1, "-", "B of eq. 3: 0 averaged rate of the rounds, 1 largest of the last 5 to 10");
+PARAM(u32, ss_exit, 0, 0, 16, "alpha", "diff above this many alpha ends the first slow start; 0: only a loss, as in the paper");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
+COUNTER(early_exits, "first slow starts that ss_exit ended");
 COUNTER(increases, "ACKs in the increase phase");
 COUNTER(steadies, "ACKs in the steady phase");
 COUNTER(decreases, "ACKs in the decrease phase");
@@ -94,12 +97,26 @@ static inline void begin_round(struct fusion *f, const struct tcp_sock *tp)
 	f->limited = false;
 }
 
-/* Take over a window that we did not set. */
+/*
+ * Take over a window that we did not set. One that idle time has cut, Reno would refill to 3/4 by slow start: the
+ * stack's tcp_current_ssthresh(), here for reno_cwnd. After a timeout reno_ssthresh is all of it already.
+ */
 static inline void reload(struct fusion *f, const struct tcp_sock *tp)
 {
+	u32 reno = f->reno_q20 >> Q20;
+
 	f->w_q20 = stack_window(tp) << Q20;
+	if (f->reno_q20 > f->w_q20)
+		f->reno_ssthresh = max(f->reno_ssthresh, (reno >> 1) + (reno >> 2));
 	f->reno_q20 = min(f->reno_q20, f->w_q20);
 	begin_round(f, tp);
+}
+
+/* (5) of reno_cwnd. */
+static inline void halve_reno(struct fusion *f)
+{
+	f->reno_q20 = max(f->reno_q20 >> 1, W_MIN << Q20);
+	f->reno_ssthresh = f->reno_q20 >> Q20;
 }
 
 /* B of (3), packets/s << 8; 0: no sample yet. */
@@ -150,6 +167,21 @@ static inline bool backlog(const struct fusion *f, u64 *diff, u64 *alpha)
 	*alpha = mul_div(f->w_q20 >> 4, dmin_alpha_us, rtt) << 4;
 	*alpha = max(min(*alpha, (u64)W_MAX << Q20), 1u << Q20);
 	return true;
+}
+
+/*
+ * Beyond the paper: the first slow start, which no ssthresh bounds, ends where a queue shows, before it overflows.
+ * reno_cwnd halves as if it had.
+ */
+static inline void leave_slow_start(struct fusion *f, struct tcp_sock *tp)
+{
+	u64 diff, alpha;
+
+	if (!backlog(f, &diff, &alpha) || diff <= ss_exit * alpha) /* 16 * 2^40 */
+		return;
+	COUNT(early_exits);
+	tp->snd_ssthresh = max(f->w_q20 >> Q20, W_MIN);
+	halve_reno(f);
 }
 
 /* (4): the share that `acked` packets are of one round trip. */
@@ -247,6 +279,8 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			sample_b(f, tp);
 		begin_round(f, tp);
 	}
+	if (ss_exit && tp->snd_ssthresh > W_MAX)
+		leave_slow_start(f, tp);
 	if (f->w_q20 >> Q20 < tp->snd_ssthresh) {
 		f->phase = SLOW_START;
 		acked = grow ? slow_start(f, tp, acked) : 0;
@@ -272,8 +306,7 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 	COUNT(losses);
 	f->reno_saved = f->reno_q20 >> Q20;
 	f->reno_ssthresh_saved = f->reno_ssthresh;
-	f->reno_q20 = max(f->reno_q20 >> 1, W_MIN << Q20);
-	f->reno_ssthresh = f->reno_q20 >> Q20;
+	halve_reno(f);
 	look_anew(&f->s);
 	if (beta && is_for_mark(tp, f->mark)) {
 		COUNT(marks);
