@@ -27,6 +27,7 @@
  *  - A round that the application limited may lower the window, never raise it.
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
  *    Recovery itself (PRR, RACK) is the stack's; w is reloaded whenever the stack changed cwnd.
+ *    The update that follows at once may raise w, not lower it: its RTT is that before the loss.
  *  - baseRTT is the minimum of the whole connection, as in the papers. It must not age: a base
  *    measured in the flow's own queue asks for alpha packets more, and the window runs away.
  */
@@ -44,6 +45,7 @@ TUNABLE(u32, update_rtts, 1, 1, 16, "RTT", "round trips between updates; 1 [I], 
 PARAM(u32, update_us, 0, 0, 10000000, "us", "fixed time between updates instead, 10000 in [N]; 0: count RTTs");
 PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us",
       "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
+PARAM(u32, pacing, 0, 0, 1, "-", "1: packets leave at the stack's 1.2 w/RTT, so that stretch ACKs make no bursts; 0 in the papers");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
@@ -122,10 +124,13 @@ static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
 	return next;
 }
 
-static inline void update(struct fast *f, const struct tcp_sock *tp)
+/* `cut`: the window has just been, and the average is still that of the queue which the cut drains. */
+static inline void update(struct fast *f, const struct tcp_sock *tp, bool cut)
 {
 	u32 next = law(f, tp); /* <= 2^29 */
 
+	if (cut) /* one loss shall not cut twice */
+		next = max(next, f->w_q8);
 	/* the law's fraction counts, but at the limits */
 	next = min(max(next, W_MIN << Q8), (u64)window_limit(tp) << Q8);
 
@@ -165,6 +170,8 @@ void BPF_PROG(fast_init, struct sock *sk)
 	if (!in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
 		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: the 2w of (1) takes its place */
 	reload(f, tp);
+	if (pacing)
+		pace(sk, ~0ULL); /* until an ACK comes: then the stack sets 1.2 w/RTT */
 	COUNT(flows);
 }
 
@@ -198,17 +205,18 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fast *f = inet_csk_ca(sk);
-	bool due = false, over;
+	bool due, over, taken = false;
 
 	if (cwnd_changed(&f->s, tp)) {
 		COUNT(reloads);
-		due = f->s.cwnd; /* no round's rest after a recovery; after idle the average is too young */
+		taken = f->s.cwnd; /* no round's rest after a recovery; after idle the average is too young */
 		reload(f, tp);
 	}
 	if (is_cwnd_limited(tp))
 		f->cwnd_limited = true;
 	step(f, acked);
 
+	due = taken;
 	over = round_over(&f->s, tp);
 	if (over) {
 		f->rounds++;
@@ -216,7 +224,7 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	due |= update_us && tp->tcp_mstamp - f->update_stamp >= update_us;
 	if (due && f->rtt_avg_q16)
-		update(f, tp);
+		update(f, tp, taken);
 	if (over)
 		begin_round(f, tp);
 	cwnd_write(&f->s, tp, f->w_q8 >> Q8);

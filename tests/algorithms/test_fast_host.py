@@ -135,6 +135,10 @@ def test_start_leaves_reno_slow_start_out(fast):
     assert fast.start({"init_cwnd": 32}, snd_cwnd=1)["cwnd"] == 1  # its SYN was lost
 
 
+def test_pacing_leaves_the_rate_to_the_stack(fast):
+    assert [fast.start(params) and fast.state()["tp"]["pacing_rate"] for params in ({}, {"pacing": 1})] == [0, 2**64 - 1]
+
+
 @pytest.mark.parametrize("mbit, alpha", [(9, 8), (10, 20), (99, 20), (100, 200)])
 def test_alpha_by_rate(fast, mbit, alpha):
     w = mbit * 40 * MS // 8 // 1000 + (mbit * 40 * MS // 8 % 1000 > 0)  # 1000-byte packets, rate rounded up
@@ -442,6 +446,22 @@ def test_loss_halves(fast, w, half):
     assert fast.state()["counters"]["losses"] == 1
 
 
+@pytest.mark.parametrize("alpha, kept", [(10, True), (24, True), (26, False), (1000, False)])
+def test_one_loss_cuts_once(fast, alpha, kept):
+    """The average of before the loss is twice the base: law (1) would take another quarter, but for alpha."""
+    sending(fast, 100 * Q8, {"alpha": alpha}, avg_q16=80 * MS << 16)
+    fast.loss()
+    fast.ack(n=100, rtt=80 * MS)
+    state = fast.state()
+    assert (state["tp"]["state"], state["ca"]["w_q8"], state["counters"]["updates"]) == (0, 50 * Q8, 1)
+    stale = law(50 * Q8, 50 * Q8, 40 * MS, 80 * MS << 16, alpha)
+    assert (stale < 50 * Q8) == kept
+    assert state["ca"]["step_to_q8"] == max(stale, 50 * Q8)
+    one_rtt(fast, 80 * MS, rtt=80 * MS)  # the queue stands still: the update of a whole round may lower
+    one_rtt(fast, 160 * MS, rtt=80 * MS)
+    assert (fast.state()["ca"]["w_q8"] < 50 * Q8) == kept
+
+
 def test_ecn_halves(fast):
     sending(fast, 100 * Q8, {})
     fast.cwr()
@@ -628,7 +648,9 @@ def test_any_stream_keeps_the_window_in_bounds(fast, data, clamp, mss, tx_start,
     )
     lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp)
     most = min(clamp, W_MAX)
-    assert all(1 <= answer["cwnd"] <= most for answer in fast.batch(lines))
+    answers = fast.batch([words for one in lines for words in (one, "state")])
+    for answer, state in zip(answers[::2], answers[1::2]):  # the stack's own window in a recovery knows no clamp
+        assert 1 <= answer["cwnd"] <= max(most, state["tp"]["stack_cwnd"])
     ca = fast.state()["ca"]
     assert Q8 <= ca["w_q8"] <= W_MAX * Q8
     assert min(ca["step_from_q8"], ca["step_to_q8"]) <= ca["w_q8"] <= max(ca["step_from_q8"], ca["step_to_q8"])
