@@ -45,7 +45,8 @@ TUNABLE(u32, update_rtts, 1, 1, 16, "RTT", "round trips between updates; 1 [I], 
 PARAM(u32, update_us, 0, 0, 10000000, "us", "fixed time between updates instead, 10000 in [N]; 0: count RTTs");
 PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us",
       "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
-PARAM(u32, pacing, 0, 0, 1, "-", "1: packets leave at the stack's 1.2 w/RTT, so that stretch ACKs make no bursts; 0 in the papers");
+PARAM(u32, pacing, 0, 0, 1, "-",
+      "1: packets leave at the stack's 1.2 w/RTT, so that stretch ACKs make no bursts; 0 in the papers");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");

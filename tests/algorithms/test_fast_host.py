@@ -136,7 +136,10 @@ def test_start_leaves_reno_slow_start_out(fast):
 
 
 def test_pacing_leaves_the_rate_to_the_stack(fast):
-    assert [fast.start(params) and fast.state()["tp"]["pacing_rate"] for params in ({}, {"pacing": 1})] == [0, 2**64 - 1]
+    assert [fast.start(params) and fast.state()["tp"]["pacing_rate"] for params in ({}, {"pacing": 1})] == [
+        0,
+        2**64 - 1,
+    ]
 
 
 @pytest.mark.parametrize("mbit, alpha", [(9, 8), (10, 20), (99, 20), (100, 200)])
