@@ -47,7 +47,8 @@ TUNABLE(u32, upper_mult, 3, 1, 16, "alpha", "diff above this many alpha lowers t
 TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
 	"window that a mark leaves: 50 as RFC 3168, 80 as RFC 8511; 0: what a loss leaves, as in the paper");
 PARAM(u32, b_mode, 0, 0, 1, "-", "B of eq. 3: 0 averaged rate of the rounds, 1 largest of the last 5 to 10");
-PARAM(u32, ss_exit, 0, 0, 16, "alpha", "diff above this many alpha ends the first slow start; 0: only a loss, as in the paper");
+PARAM(u32, ss_exit, 0, 0, 16, "alpha",
+      "diff above this many alpha ends the first slow start; 0: only a loss, as in the paper");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");

@@ -50,7 +50,8 @@ def test_a_timeout_keeps_the_threshold_of_its_loss(fusion, reno):
 
 
 @pytest.mark.parametrize("ss_exit, rtt, leaves", [
-    (3, 52_000, False), (3, 52_001, True), (1, 44_000, False), (1, 44_001, True), (16, 104_001, True), (0, 10**6, False),
+    (3, 52_000, False), (3, 52_001, True), (1, 44_000, False), (1, 44_001, True), (16, 104_001, True),
+    (0, 10**6, False),
 ])  # fmt: skip
 def test_a_queue_ends_the_first_slow_start(fusion, ss_exit, rtt, leaves):
     """diff > ss_exit alpha is RTT > RTTmin + ss_exit Dmin; 1300 packets divide without rest at 52 ms."""
