@@ -28,8 +28,9 @@
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
  *    Recovery itself (PRR, RACK) is the stack's; w is reloaded whenever the stack changed cwnd.
  *    The update that follows at once may raise w, not lower it: its RTT is that before the loss.
- *  - baseRTT is the minimum of the whole connection, as in the papers. It must not age: a base
- *    measured in the flow's own queue asks for alpha packets more, and the window runs away.
+ *  - baseRTT is the minimum of the whole connection, as in the papers. Where routes change it may age
+ *    (rtt_min_win_s), but not in the flow's own queue: such a base asks for alpha packets more, and the
+ *    window runs away. So the queue is drained first.
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"
@@ -47,6 +48,8 @@ PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us",
       "double each RTT while the queueing delay is below this, 750 in [N]; 0: off");
 PARAM(u32, pacing, 0, 0, 1, "-",
       "1: packets leave at the stack's 1.2 w/RTT, so that stretch ACKs make no bursts; 0 in the papers");
+PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
+      "baseRTT is as old at most: twice in it the flow drains its queue. For routes that change; 0: never, as in the papers");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
@@ -187,7 +190,7 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		f->rtt_avg_q16 = 0;
 		look_anew(&f->s);
 	}
-	if (!rtt_sample(&f->s, tcp_sk(sk), sample, 0))
+	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
 		return;
 	rtt_q16 = (u64)f->s.rtt_last << 16;
 	if (!f->rtt_avg_q16) {
@@ -228,18 +231,17 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		update(f, tp, taken);
 	if (over)
 		begin_round(f, tp);
-	cwnd_write(&f->s, tp, f->w_q8 >> Q8);
+	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
 }
 
 SEC("struct_ops/fast_ssthresh")
 u32 BPF_PROG(fast_ssthresh, struct sock *sk)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
 	struct fast *f = inet_csk_ca(sk);
 
 	COUNT(losses);
 	f->w_saved_q8 = f->w_q8;
-	return half_window(tp);
+	return max(lost_window(&f->s, tcp_sk(sk), f->w_q8 >> Q8) / 2, W_MIN);
 }
 
 SEC("struct_ops/fast_undo_cwnd")

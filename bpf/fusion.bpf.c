@@ -50,7 +50,7 @@ PARAM(u32, b_mode, 0, 0, 1, "-", "B of eq. 3: 0 averaged rate of the rounds, 1 l
 PARAM(u32, ss_exit, 0, 0, 16, "alpha",
       "diff above this many alpha ends the first slow start; 0: only a loss, as in the paper");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
-      "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
+      "RTTmin is as old at most: twice in it the flow drains its queue. For routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
@@ -271,10 +271,9 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(reloads);
 		reload(f, tp);
 	}
-	if (!grow) {
+	if (!grow)
 		COUNT(limited_acks);
-		f->limited = true;
-	}
+	f->limited |= !grow || drains(&f->s, tp, rtt_min_win_s);
 	if (round_over(&f->s, tp)) {
 		if (!in_recovery(inet_csk(sk)))
 			sample_b(f, tp);
@@ -293,7 +292,7 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	f->w_q20 = min(f->w_q20, limit);
 	f->reno_q20 = min(f->reno_q20, limit);
-	cwnd_write(&f->s, tp, f->w_q20 >> Q20);
+	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q20 >> Q20, rtt_min_win_s));
 }
 
 /* (5), or the cut for a mark. The same after a timeout, but for the window of one packet that the stack sets. */
@@ -302,7 +301,7 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fusion *f = inet_csk_ca(sk);
-	u32 n = tp->snd_cwnd >> 1, beta = ecn_beta_percent;
+	u32 cwnd = lost_window(&f->s, tp, f->w_q20 >> Q20), n = cwnd >> 1, beta = ecn_beta_percent;
 
 	COUNT(losses);
 	f->reno_saved = f->reno_q20 >> Q20;
@@ -311,10 +310,10 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 	look_anew(&f->s);
 	if (beta && is_for_mark(tp, f->mark)) {
 		COUNT(marks);
-		return marked_window(tp, beta);
+		return marked_window(cwnd, beta);
 	}
 	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58 */
-		n = max(n, min(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
+		n = max(n, min(mul_div(cwnd, f->s.rtt_min, f->s.rtt_last), cwnd));
 	return max(n, W_MIN);
 }
 

@@ -45,7 +45,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 TUNABLE(u32, n_queue, 3, 1, 1024, "packets", "N_queue of (1): what a flow may keep in queues");
 PARAM(u32, bound_mode, 1, 0, 1, "-", "0: Bound is (1); 1: and twice the window while less than a packet is queued");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
-      "age at which T is forgotten, for paths that change; 0: never, as in the paper");
+      "T is as old at most: twice in it the flow drains its queue. For routes that change; 0: never, as in the paper");
 PARAM(u32, early, 0, 0, 1024, "packets",
       "own packets queued, by the latest RTT, from which on a cycle fills no more; 0: off, as in the paper");
 PARAM(u32, noise_us, 0, 0, 1000000, "us", "RTT above T that is no queue: T counts as so much longer; 0 in the paper");
@@ -201,7 +201,8 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct pseudorate *p = inet_csk_ca(sk);
-	bool grow = is_cwnd_limited(tp), spoilt = !grow || in_recovery(inet_csk(sk));
+	bool grow = is_cwnd_limited(tp),
+	     spoilt = !grow || in_recovery(inet_csk(sk)) || drains(&p->s, tp, rtt_min_win_s);
 
 	if (cwnd_changed(&p->s, tp)) {
 		COUNT(reloads);
@@ -216,7 +217,7 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	if (grow)
 		fill(p, tp, acked);
-	cwnd_write(&p->s, tp, p->base + p->offset);
+	cwnd_write(&p->s, tp, undrained(&p->s, tp, p->base + p->offset, rtt_min_win_s));
 }
 
 SEC("struct_ops/pseudorate_ssthresh")
@@ -224,7 +225,8 @@ u32 BPF_PROG(pseudorate_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct pseudorate *p = inet_csk_ca(sk);
-	u32 half = max(half_window(tp), min(tp->snd_cwnd, tp->packets_out / 2));
+	u32 cwnd = lost_window(&p->s, tp, p->base + p->offset);
+	u32 half = max(max(cwnd / 2, W_MIN), min(cwnd, tp->packets_out / 2));
 
 	COUNT(losses);
 	p->base_saved = p->base;

@@ -14,6 +14,7 @@
 
 #define W_MAX (1u << 20)      /* packets; in Q20 2^40 */
 #define W_MIN 2u              /* packets; only an RTO goes below */
+#define DRAINED 4u            /* packets in flight of a flow that drains its queue */
 #define RTT_MAX_US (1u << 26) /* 67 s; a longer sample counts as this */
 
 /* a * b / c; the caller sees to it that a * b < 2^64. A zero c counts as 1: x/0 is 0 in BPF. */
@@ -72,8 +73,8 @@ struct sender {
 	u32 cwnd;        /* snd_cwnd as we left it: another value means the stack changed it */
 	u32 rtt_last;    /* latest RTT sample, us; 0: none yet */
 	u32 rtt_min;     /* smallest, us; 0: none yet */
-	u32 rtt_young;   /* smallest since young_s, us: the next rtt_min when that has aged */
-	u32 young_s;     /* seconds */
+	u32 rtt_young;   /* smallest since young_ms, us: the next rtt_min when that has aged */
+	u32 young_ms;
 };
 
 /*
@@ -103,7 +104,7 @@ static __always_inline bool
 rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s, u32 tick_us)
 {
 	u64 now = tp->tcp_mstamp;
-	u32 rtt, now_s;
+	u32 rtt, now_ms;
 
 	if (sample->rtt_us <= 0)
 		return false;
@@ -115,15 +116,15 @@ rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_s
 		s->rtt_min = rtt;
 	if (!age_s)
 		return true;
-	now_s = now / 1000000;
+	now_ms = now / 1000;
 	if (!s->rtt_young || rtt < s->rtt_young)
 		s->rtt_young = rtt;
-	if (!s->young_s)
-		s->young_s = now_s;
-	if (2 * (u64)(now_s - s->young_s) >= age_s) {
-		s->rtt_min = now_s - s->young_s < age_s ? s->rtt_young : rtt;
+	if (!s->young_ms) /* the first time is shorter, and no drain begins it */
+		s->young_ms = max(now_ms - 250 * age_s, 1);
+	if (now_ms - s->young_ms >= 500 * age_s) {
+		s->rtt_min = now_ms - s->young_ms < 1000 * age_s ? s->rtt_young : rtt;
 		s->rtt_young = rtt;
-		s->young_s = now_s;
+		s->young_ms = max(now_ms, 1);
 	}
 	return true;
 }
@@ -132,6 +133,48 @@ static __always_inline bool
 rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s)
 {
 	return rtt_sample_ticks(s, tp, sample, age_s, 0);
+}
+
+static __always_inline u32 since_young_ms(const struct sender *s, const struct tcp_sock *tp)
+{
+	return s->young_ms ? tp->tcp_mstamp / 1000 - s->young_ms : ~0u;
+}
+
+static __always_inline u32 srtt_ms(const struct tcp_sock *tp)
+{
+	return min(tp->srtt_us >> 3, RTT_MAX_US) / 1000;
+}
+
+/* A drain, see below: two round trips, 200 ms at least, and not into the first time, which is a quarter of age_s. */
+static __always_inline u32 drain_ms(const struct tcp_sock *tp, u32 age_s)
+{
+	return min(max(2 * srtt_ms(tp), 200), 125 * age_s);
+}
+
+/*
+ * With age_s a flow's own queue would become rtt_min: nothing else drains it. So each half of age_s begins with a drain, as
+ * BBR's PROBE_RTT: four packets in flight, and then half a window for a round trip, lest a whole one leaves at once. Nothing
+ * else is to be measured meanwhile.
+ */
+static __always_inline bool drains(const struct sender *s, const struct tcp_sock *tp, u32 age_s)
+{
+	return age_s && since_young_ms(s, tp) < drain_ms(tp, age_s) + min(srtt_ms(tp), 125 * age_s);
+}
+
+/* What a drain leaves of the law's window, in packets. */
+static __always_inline u32 undrained(const struct sender *s, const struct tcp_sock *tp, u32 window, u32 age_s)
+{
+	u32 least = min(window, DRAINED);
+
+	if (!drains(s, tp, age_s))
+		return window;
+	return since_young_ms(s, tp) < drain_ms(tp, age_s) ? least : max(window / 2, least);
+}
+
+/* The window that a loss cuts: the law's own in a drain, unless the stack has changed it. */
+static __always_inline u32 lost_window(const struct sender *s, const struct tcp_sock *tp, u32 window)
+{
+	return tp->snd_cwnd == s->cwnd ? max(window, tp->snd_cwnd) : tp->snd_cwnd;
 }
 
 /*
@@ -200,10 +243,10 @@ static __always_inline bool is_for_mark(const struct tcp_sock *tp, u64 mark)
 }
 
 /* The cut for a mark. */
-static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
+static __always_inline u64 marked_window(u32 cwnd, u32 percent)
 {
 	/* 2^32 * 100 */
-	return max(mul_div(tp->snd_cwnd, percent, 100), W_MIN);
+	return max(mul_div(cwnd, percent, 100), W_MIN);
 }
 
 /* For undo_cwnd: the window that a spurious reduction took, or what has grown above it since. */

@@ -62,7 +62,7 @@ TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; span_q8
 PARAM(u32, span_q8, 1, 1, 256, "1/256",
       "least span of a sample, of RTTmin; 16 where data in the other direction presses ACKs together");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
-      "age at which RTTmin is forgotten, for paths that change; 0: never, as in the paper");
+      "RTTmin is as old at most: twice in it the flow drains its queue. For routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");
@@ -214,8 +214,8 @@ void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	rtt_sample(&t->s, tp, sample, rtt_min_win_s);
 	if (t->s.rtt_min > rtt_min) /* it has aged, and with it what was measured on the same path */
 		t->inter_min_ns = 0;
-	if (in_recovery(inet_csk(sk)) || !may_grow(tp))
-		t->mark = 0; /* gaps now are the recovery's, or the application's */
+	if (in_recovery(inet_csk(sk)) || !may_grow(tp) || drains(&t->s, tp, rtt_min_win_s))
+		t->mark = 0; /* gaps now are the recovery's, the application's, or the drain's */
 	else
 		measure(t, tp, over);
 }
@@ -252,7 +252,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		t->w_q20 += reno_growth(t->w_q20, acked);
 	}
 	t->w_q20 = min(t->w_q20, (u64)window_limit(tp) << Q20);
-	cwnd_write(&t->s, tp, t->w_q20 >> Q20);
+	cwnd_write(&t->s, tp, undrained(&t->s, tp, t->w_q20 >> Q20, rtt_min_win_s));
 }
 
 /* (11), or the cut for a mark. The same after a timeout, but for the window of one packet that the stack sets. */
@@ -261,7 +261,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct taichung *t = inet_csk_ca(sk);
-	u32 cwnd = tp->snd_cwnd, beta = ecn_beta_percent;
+	u32 cwnd = lost_window(&t->s, tp, t->w_q20 >> Q20), beta = ecn_beta_percent;
 	u64 net, most;
 
 	COUNT(losses);
@@ -272,7 +272,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 	look_anew(&t->s);
 	if (t->held) {
 		COUNT(marks);
-		return marked_window(tp, beta);
+		return marked_window(cwnd, beta);
 	}
 	if (!t->s.rtt_last)
 		return max(cwnd >> 1, W_MIN);

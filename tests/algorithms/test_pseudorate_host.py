@@ -358,7 +358,7 @@ def test_base_rtt_is_forgotten_after_its_age_only_if_asked(pr):
         return out
 
     assert bases({}) == [50] + [40] * 7
-    assert bases({"rtt_min_win_s": 10}) == [50, 40, 40, 40, 40, 40, 80, 95]
+    assert bases({"rtt_min_win_s": 10}) == [50, 40, 40, 40, 40, 40, 70, 95]
 
 
 def test_an_aged_base_above_the_cycles_rtt_counts_as_that(pr):

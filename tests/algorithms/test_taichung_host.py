@@ -579,7 +579,14 @@ def test_rtt_min_ages_if_so_asked(taichung, age, after):
 def test_least_sample_goes_with_rtt_min(taichung):
     """A path that changed: what was the least time between ACKs there is no measure here."""
     at_rest(
-        taichung, 10 * ONE, {"rtt_min_win_s": 10}, 400_000, least=1000, flight=100, ca__young_s=1, ca__rtt_young=40 * MS
+        taichung,
+        10 * ONE,
+        {"rtt_min_win_s": 10},
+        400_000,
+        least=1000,
+        flight=100,
+        ca__young_ms=1000,
+        ca__rtt_young=40 * MS,
     )
     taichung.ack(now=60 * 10**6, rtt=60 * MS)
     assert own(taichung)["rtt_min"] == 60 * MS

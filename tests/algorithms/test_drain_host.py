@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`rtt_min_win_s` on the host: a flow drains its own queue before it measures RTTmin anew."""
+
+import pytest
+
+from host.driver import Driver, build, line
+from host.streams import MS
+
+AGE = 8  # seconds: drains begin after two, and then each four
+STEP = 10 * MS
+
+
+@pytest.fixture(scope="module", params=["fast", "fusion", "taichung", "pseudorate"])
+def sender(request):
+    driver = Driver(build(request.param))
+    yield driver
+    assert driver.close() == 0, driver.process.stderr.read()
+
+
+def steady(driver, until, rtt=lambda now: 60, age=AGE):
+    """One packet is acknowledged each 10 ms from 1 s on, 100 in the window; the first RTT is 40 ms. (us, cwnd)"""
+    driver.start({"init_cwnd": 100, "rtt_min_win_s": age}, now=0, snd_cwnd=100, snd_ssthresh=2, srtt_us=60 * MS << 3)
+    times = range(1000 * MS, until * MS, STEP)
+    told = driver.batch(
+        [
+            line("ack", now=now, rtt=(rtt(now // MS) if i else 40) * MS, srtt_us=60 * MS << 3)
+            for i, now in enumerate(times)
+        ]
+    )
+    return [(now // MS, one["cwnd"]) for now, one in zip(times, told, strict=True)]
+
+
+def test_each_half_of_the_age_begins_with_a_drain(sender):
+    """Two round trips are 120 ms: 200. Then half of the window for one."""
+    windows = dict(steady(sender, 8000))
+    for begins in (3000, 7000):
+        before = windows[begins - 10]
+        assert before > 4
+        assert {windows.pop(now) for now in range(begins, begins + 200, 10)} == {4}
+        half = [windows.pop(now) for now in range(begins + 200, begins + 260, 10)]
+        assert max(before // 2, 4) <= min(half) and max(half) <= before * 0.6 + 2
+        assert before <= windows[begins + 260] <= before * 1.1 + 3
+    assert min(windows.values()) > 4
+
+
+def test_without_an_age_nothing_drains(sender):
+    assert min(window for _, window in steady(sender, 8000, age=0)) > 4
+
+
+def test_rtt_min_is_what_the_drained_queue_told(sender):
+    """The route became longer: 50 ms without a queue, 60 with it."""
+    steady(sender, 11_500, rtt=lambda now: 50 if 3100 < now < 3200 or 7100 < now < 7200 else 60)
+    assert sender.state()["ca"]["rtt_min"] == 50 * MS
+
+
+def test_a_loss_in_a_drain_cuts_the_laws_window(sender):
+    before = dict(steady(sender, 3100))[2990]
+    assert sender.state()["tp"]["snd_cwnd"] == 4
+    sender.loss(now=3100 * MS)
+    assert sender.state()["tp"]["snd_ssthresh"] >= before // 2
