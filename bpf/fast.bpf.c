@@ -49,8 +49,13 @@ PARAM(u32, mi_thresh_us, 0, 0, 1000000, "us",
 PARAM(u32, pacing, 0, 0, 1, "-",
       "1: packets leave at the stack's 1.2 w/RTT, so that stretch ACKs make no bursts; 0 in the papers");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
-      "baseRTT is as old at most: twice in it the flow drains its queue. For routes that change; 0: never, as in the papers");
+      "after so long a flow drains its own queue, and measures baseRTT anew, for routes that change; 0: never, as in the papers");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
+
+PRESET(upload, "alpha=20",
+       "one flow of 5 to 50 Mbit/s with a deep queue for itself: full, and its queue is twenty packets");
+PRESET(thinned, "pacing=1", "receivers that send few ACKs: goodput 1.16 with one for 8 packets, 1.6 with one for 16");
+PRESET(route, "rtt_min_win_s=10", "routes that change: the longer path fills again; a drain each ten seconds");
 
 COUNTER(flows, "connections started");
 COUNTER(updates, "window updates by law (1)");

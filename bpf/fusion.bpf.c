@@ -50,8 +50,11 @@ PARAM(u32, b_mode, 0, 0, 1, "-", "B of eq. 3: 0 averaged rate of the rounds, 1 l
 PARAM(u32, ss_exit, 0, 0, 16, "alpha",
       "diff above this many alpha ends the first slow start; 0: only a loss, as in the paper");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
-      "RTTmin is as old at most: twice in it the flow drains its queue. For routes that change; 0: never, as in the paper");
+      "after so long a flow drains its own queue, and measures RTTmin anew, for routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
+
+PRESET(radio, "dmin_winc_us=4000", "a path of one's own with random loss: goodput 1.21 at 1 %; takes more from CUBIC");
+PRESET(fat, "ss_exit=3", "a queue of one BDP: no loss in slow start, 135 packets without, at the same goodput");
 
 COUNTER(flows, "connections started");
 COUNTER(early_exits, "first slow starts that ss_exit ended");

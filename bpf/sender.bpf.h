@@ -73,8 +73,8 @@ struct sender {
 	u32 cwnd;        /* snd_cwnd as we left it: another value means the stack changed it */
 	u32 rtt_last;    /* latest RTT sample, us; 0: none yet */
 	u32 rtt_min;     /* smallest, us; 0: none yet */
-	u32 rtt_young;   /* smallest since young_ms, us: the next rtt_min when that has aged */
-	u32 young_ms;
+	u32 rtt_drained; /* smallest in this drain, us: rtt_min when it is over; 0: none yet */
+	u32 drain_ms;    /* when the last drain began */
 };
 
 /*
@@ -95,49 +95,9 @@ static __always_inline bool round_over(const struct sender *s, const struct tcp_
 	return before(s->round_end, tp->snd_una);
 }
 
-/*
- * Take an RTT sample. False if the ACK gave none (of a retransmitted packet, say). rtt_min is the
- * minimum of the connection or, with age_s, of at least the last age_s / 2 and at most age_s
- * seconds. tick_us: the RTT is the ticks that a clock of this tick makes in it, one at least; 0: microseconds.
- */
-static __always_inline bool
-rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s, u32 tick_us)
+static __always_inline u32 since_drain_ms(const struct sender *s, const struct tcp_sock *tp)
 {
-	u64 now = tp->tcp_mstamp;
-	u32 rtt, now_ms;
-
-	if (sample->rtt_us <= 0)
-		return false;
-	rtt = min(sample->rtt_us, RTT_MAX_US);
-	if (tick_us) /* 2^26 and a tick at most */
-		rtt = max((rtt + tick_us - 1 - (u32)(now % tick_us)) / tick_us, 1) * tick_us;
-	s->rtt_last = rtt;
-	if (!s->rtt_min || rtt < s->rtt_min)
-		s->rtt_min = rtt;
-	if (!age_s)
-		return true;
-	now_ms = now / 1000;
-	if (!s->rtt_young || rtt < s->rtt_young)
-		s->rtt_young = rtt;
-	if (!s->young_ms) /* the first time is shorter, and no drain begins it */
-		s->young_ms = max(now_ms - 250 * age_s, 1);
-	if (now_ms - s->young_ms >= 500 * age_s) {
-		s->rtt_min = now_ms - s->young_ms < 1000 * age_s ? s->rtt_young : rtt;
-		s->rtt_young = rtt;
-		s->young_ms = max(now_ms, 1);
-	}
-	return true;
-}
-
-static __always_inline bool
-rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s)
-{
-	return rtt_sample_ticks(s, tp, sample, age_s, 0);
-}
-
-static __always_inline u32 since_young_ms(const struct sender *s, const struct tcp_sock *tp)
-{
-	return s->young_ms ? tp->tcp_mstamp / 1000 - s->young_ms : ~0u;
+	return s->drain_ms ? tp->tcp_mstamp / 1000 - s->drain_ms : ~0u;
 }
 
 static __always_inline u32 srtt_ms(const struct tcp_sock *tp)
@@ -145,20 +105,20 @@ static __always_inline u32 srtt_ms(const struct tcp_sock *tp)
 	return min(tp->srtt_us >> 3, RTT_MAX_US) / 1000;
 }
 
-/* A drain, see below: two round trips, 200 ms at least, and not into the first time, which is a quarter of age_s. */
-static __always_inline u32 drain_ms(const struct tcp_sock *tp, u32 age_s)
+/* Two round trips, 200 ms at least, and an eighth of age_s at most. */
+static __always_inline u32 drain_lasts_ms(const struct tcp_sock *tp, u32 age_s)
 {
 	return min(max(2 * srtt_ms(tp), 200), 125 * age_s);
 }
 
 /*
- * With age_s a flow's own queue would become rtt_min: nothing else drains it. So each half of age_s begins with a drain, as
- * BBR's PROBE_RTT: four packets in flight, and then half a window for a round trip, lest a whole one leaves at once. Nothing
- * else is to be measured meanwhile.
+ * A path may change, so rtt_min may not hold for ever; but a flow's own queue would become rtt_min, as nothing else drains it. So
+ * each age_s seconds begin with a drain, as BBR's PROBE_RTT: four packets in flight, and then half a window for a round trip, lest a
+ * whole one leaves at once. Nothing else is to be measured meanwhile. age_s 0: never.
  */
 static __always_inline bool drains(const struct sender *s, const struct tcp_sock *tp, u32 age_s)
 {
-	return age_s && since_young_ms(s, tp) < drain_ms(tp, age_s) + min(srtt_ms(tp), 125 * age_s);
+	return age_s && since_drain_ms(s, tp) < drain_lasts_ms(tp, age_s) + min(srtt_ms(tp), 125 * age_s);
 }
 
 /* What a drain leaves of the law's window, in packets. */
@@ -168,13 +128,59 @@ static __always_inline u32 undrained(const struct sender *s, const struct tcp_so
 
 	if (!drains(s, tp, age_s))
 		return window;
-	return since_young_ms(s, tp) < drain_ms(tp, age_s) ? least : max(window / 2, least);
+	return since_drain_ms(s, tp) < drain_lasts_ms(tp, age_s) ? least : max(window / 2, least);
 }
 
 /* The window that a loss cuts: the law's own in a drain, unless the stack has changed it. */
 static __always_inline u32 lost_window(const struct sender *s, const struct tcp_sock *tp, u32 window)
 {
 	return tp->snd_cwnd == s->cwnd ? max(window, tp->snd_cwnd) : tp->snd_cwnd;
+}
+
+/* rtt_min becomes what a drain has measured. A drain that a recovery kept from draining measures nothing. */
+static __always_inline void renew_rtt_min(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 age_s)
+{
+	u32 now_ms = tp->tcp_mstamp / 1000;
+
+	if (!s->drain_ms) /* the first time is shorter, and no drain begins it */
+		s->drain_ms = max(now_ms - 250 * age_s, 1);
+	if (now_ms - s->drain_ms >= 1000 * age_s)
+		s->drain_ms = max(now_ms, 1);
+	if (!drains(s, tp, age_s)) {
+		s->rtt_min = s->rtt_drained ? s->rtt_drained : s->rtt_min;
+		s->rtt_drained = 0;
+	} else if (packets_in_flight(tp) <= DRAINED && (!s->rtt_drained || rtt < s->rtt_drained)) {
+		s->rtt_drained = rtt;
+	}
+}
+
+/*
+ * Take an RTT sample. False if the ACK gave none (of a retransmitted packet, say). rtt_min is the minimum of the connection
+ * or, with age_s, since the last drain. tick_us: the RTT is the ticks that a clock of this tick makes in it, one at least; 0:
+ * microseconds.
+ */
+static __always_inline bool
+rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s, u32 tick_us)
+{
+	u32 rtt;
+
+	if (sample->rtt_us <= 0)
+		return false;
+	rtt = min(sample->rtt_us, RTT_MAX_US);
+	if (tick_us) /* 2^26 and a tick at most */
+		rtt = max((rtt + tick_us - 1 - (u32)(tp->tcp_mstamp % tick_us)) / tick_us, 1) * tick_us;
+	s->rtt_last = rtt;
+	if (age_s)
+		renew_rtt_min(s, tp, rtt, age_s);
+	if (!s->rtt_min || rtt < s->rtt_min)
+		s->rtt_min = rtt;
+	return true;
+}
+
+static __always_inline bool
+rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s)
+{
+	return rtt_sample_ticks(s, tp, sample, age_s, 0);
 }
 
 /*

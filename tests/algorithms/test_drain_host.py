@@ -6,7 +6,7 @@ import pytest
 from host.driver import Driver, build, line
 from host.streams import MS
 
-AGE = 8  # seconds: drains begin after two, and then each four
+AGE = 8  # seconds: the first drain begins after six
 STEP = 10 * MS
 
 
@@ -18,12 +18,15 @@ def sender(request):
 
 
 def steady(driver, until, rtt=lambda now: 60, age=AGE):
-    """One packet is acknowledged each 10 ms from 1 s on, 100 in the window; the first RTT is 40 ms. (us, cwnd)"""
-    driver.start({"init_cwnd": 100, "rtt_min_win_s": age}, now=0, snd_cwnd=100, snd_ssthresh=2, srtt_us=60 * MS << 3)
+    """A sixth of the window is acknowledged each 10 ms from 1 s on; the first RTT is 40 ms. (ms, cwnd)"""
+    own = {"alpha": 20} if driver.binary.name == "fast" else {}
+    driver.start(
+        {"init_cwnd": 100, "rtt_min_win_s": age} | own, now=0, snd_cwnd=100, snd_ssthresh=2, srtt_us=60 * MS << 3
+    )
     times = range(1000 * MS, until * MS, STEP)
     told = driver.batch(
         [
-            line("ack", now=now, rtt=(rtt(now // MS) if i else 40) * MS, srtt_us=60 * MS << 3)
+            line("ack", n=17, now=now, rtt=(rtt(now // MS) if i else 40) * MS, srtt_us=60 * MS << 3)
             for i, now in enumerate(times)
         ]
     )
@@ -32,8 +35,8 @@ def steady(driver, until, rtt=lambda now: 60, age=AGE):
 
 def test_each_half_of_the_age_begins_with_a_drain(sender):
     """Two round trips are 120 ms: 200. Then half of the window for one."""
-    windows = dict(steady(sender, 8000))
-    for begins in (3000, 7000):
+    windows = dict(steady(sender, 16_000))
+    for begins in (7000, 15_000):
         before = windows[begins - 10]
         assert before > 4
         assert {windows.pop(now) for now in range(begins, begins + 200, 10)} == {4}
@@ -44,17 +47,26 @@ def test_each_half_of_the_age_begins_with_a_drain(sender):
 
 
 def test_without_an_age_nothing_drains(sender):
-    assert min(window for _, window in steady(sender, 8000, age=0)) > 4
+    assert min(window for _, window in steady(sender, 16_000, age=0)) > 4
 
 
 def test_rtt_min_is_what_the_drained_queue_told(sender):
     """The route became longer: 50 ms without a queue, 60 with it."""
-    steady(sender, 11_500, rtt=lambda now: 50 if 3100 < now < 3200 or 7100 < now < 7200 else 60)
+    steady(sender, 7500, rtt=lambda now: 50 if 7100 < now < 7200 else 60)
     assert sender.state()["ca"]["rtt_min"] == 50 * MS
 
 
+def test_a_queue_that_was_not_drained_tells_no_rtt_min(sender):
+    """A recovery holds the window: its queue would become RTTmin, and no loss would cut any more."""
+    steady(sender, 6900)
+    for now in range(6900, 9000, 10):
+        sender.poke(packets_out=50)
+        sender.ack(n=1, now=now * MS, rtt=60 * MS, srtt_us=60 * MS << 3)
+    assert sender.state()["ca"]["rtt_min"] == 40 * MS
+
+
 def test_a_loss_in_a_drain_cuts_the_laws_window(sender):
-    before = dict(steady(sender, 3100))[2990]
+    before = dict(steady(sender, 7100))[6990]
     assert sender.state()["tp"]["snd_cwnd"] == 4
-    sender.loss(now=3100 * MS)
+    sender.loss(now=7100 * MS)
     assert sender.state()["tp"]["snd_ssthresh"] >= before // 2

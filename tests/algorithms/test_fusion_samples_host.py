@@ -58,35 +58,6 @@ def test_rtt_min_never_ages_by_default(fusion):
     assert minima(fusion, {}, [(1, 50), (2, 40), (3, 60), (86400, 60)]) == [50, 40, 40, 40]
 
 
-def test_rtt_min_ages(fusion):
-    samples = [(1, 40), *((second, 60) for second in range(2, 16)), (16, 50), (17, 70)]
-    got = minima(fusion, {"rtt_min_win_s": 10}, samples)
-    assert got[:5] == [40] * 5  # half of the age at least
-    assert got[10:15] == [60] * 5  # all of it at most
-    assert got[15:] == [50, 50]
-
-
-@given(
-    age=st.integers(4, 20),
-    samples=st.lists(st.tuples(st.integers(1, 10**6), st.integers(1, 100)), min_size=1, max_size=80),
-)
-def test_rtt_min_is_of_the_last_seconds(fusion, age, samples):
-    fusion.start({"rtt_min_win_s": age}, now=0, app=100, tx_start=0)
-    now, seen = 10**6, []
-    for gap, rtt in samples:
-        now += gap
-        seen.append((now, rtt))
-        fusion.ack(now=now, rtt=rtt)
-        got = own(fusion)["rtt_min"]
-        assert got <= min(r for at, r in seen if now - at <= (age // 2 - 1) * 10**6)
-        assert got >= min(r for at, r in seen if now - at <= (age + 3) * 10**6)  # whole seconds, gaps between samples
-
-
-def test_rtt_min_does_not_outlive_a_silence(fusion):
-    """At most rtt_min_win_s old: also after a time without samples."""
-    assert minima(fusion, {"rtt_min_win_s": 10}, [(1, 40), (100, 60), (101, 60)])[1:] == [60, 60]
-
-
 # B
 
 

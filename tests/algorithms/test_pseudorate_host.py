@@ -348,19 +348,6 @@ def test_limits_of_a_sample(pr, rtt, counted):
     assert (ca["rtt_min"], ca["cycle_rtt"]) == (counted, counted)
 
 
-def test_base_rtt_is_forgotten_after_its_age_only_if_asked(pr):
-    def bases(params):
-        sending(pr, 1000, params, ca__round_end=10**6)
-        out = []
-        for now, rtt in [(1, 50), (2, 40), (3, 60), (5.9, 70), (6, 80), (8, 90), (11, 95), (16, 95)]:
-            pr.ack(now=now * 10**6, rtt=rtt * MS)
-            out.append(pr.state()["ca"]["rtt_min"] // MS)
-        return out
-
-    assert bases({}) == [50] + [40] * 7
-    assert bases({"rtt_min_win_s": 10}) == [50, 40, 40, 40, 40, 40, 70, 95]
-
-
 def test_an_aged_base_above_the_cycles_rtt_counts_as_that(pr):
     ca = end_of_cycle(pr, 100, 50 * MS, 40 * MS, 100, 40 * MS, {"bound_mode": 0})["ca"]
     assert ca["bound_q4"] == 103 * Q4

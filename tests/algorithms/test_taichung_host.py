@@ -567,28 +567,11 @@ def test_limits_of_an_rtt_sample(taichung, rtt, counted_as):
     assert (own(taichung)["rtt_min"], own(taichung)["rtt_last"]) == (counted_as, counted_as)
 
 
-@pytest.mark.parametrize("age, after", [(0, 40), (10, 60)])
-def test_rtt_min_ages_if_so_asked(taichung, age, after):
-    taichung.start({"rtt_min_win_s": age}, now=0, app=100, tx_start=0)
-    for second, rtt in [(1, 40), *((s, 60) for s in range(2, 14))]:
-        taichung.ack(now=second * 10**6, rtt=rtt * MS)
-        assert second > 5 or own(taichung)["rtt_min"] == 40 * MS
-    assert own(taichung)["rtt_min"] == after * MS
-
-
 def test_least_sample_goes_with_rtt_min(taichung):
     """A path that changed: what was the least time between ACKs there is no measure here."""
-    at_rest(
-        taichung,
-        10 * ONE,
-        {"rtt_min_win_s": 10},
-        400_000,
-        least=1000,
-        flight=100,
-        ca__young_ms=1000,
-        ca__rtt_young=40 * MS,
-    )
-    taichung.ack(now=60 * 10**6, rtt=60 * MS)
+    drained = {"ca__drain_ms": 1000, "ca__rtt_drained": 60 * MS, "ca__rtt_min": 40 * MS}
+    at_rest(taichung, 10 * ONE, {"rtt_min_win_s": 10}, 400_000, least=1000, flight=100, **drained)
+    taichung.ack(now=2 * 10**6, rtt=70 * MS)
     assert own(taichung)["rtt_min"] == 60 * MS
     assert own(taichung)["inter_min_ns"] == 0
 

@@ -164,6 +164,23 @@ def test_presets(tmp_path, alias):
     assert "\npresets:\n  air  " in asymcc("show", name)
 
 
+def test_each_preset_of_a_controller_loads(alias):
+    """As many values come out as it names, and nothing else changes."""
+    built = [row["name"] for row in json.loads(asymcc("list", "--json")) if row["built"]]
+    seen = 0
+    for controller in built:
+        shown = json.loads(asymcc("show", controller, "--json"))
+        for preset in shown["presets"]:
+            name = alias()
+            asymcc("load", controller, "--as", name, "--preset", preset["name"])
+            default = {one["name"]: one["value"] for one in shown["parameters"]}
+            assert values(name) == default | {k: int(v) for k, v in (w.split("=") for w in preset["values"].split())}
+            assert values(name) != default
+            asymcc("unload", name)
+            seen += 1
+    assert seen >= 9
+
+
 @needs_clang
 def test_registered_by_bpftool(tmp_path, alias):
     name = alias()

@@ -236,7 +236,7 @@ static const struct entry members[] = {
 #define STORED(m) { "wire." #m, AT((char *)storage.bytes, __typeof__(*wires.value), m) },
 static const struct entry fields[] = {
 	SENDER(round_stamp) SENDER(ack_stamp) SENDER(round_end) SENDER(cwnd)
-	SENDER(rtt_last) SENDER(rtt_min) SENDER(rtt_young) SENDER(young_ms)
+	SENDER(rtt_last) SENDER(rtt_min) SENDER(rtt_drained) SENDER(drain_ms)
 #ifdef FIELDS
 #include FIELDS
 #endif
