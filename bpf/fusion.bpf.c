@@ -304,7 +304,7 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fusion *f = inet_csk_ca(sk);
-	u32 cwnd = lost_window(&f->s, tp, f->w_q20 >> Q20), n = cwnd >> 1, beta = ecn_beta_percent;
+	u32 cwnd = lost_window(&f->s, tp, f->w_q20 >> Q20, rtt_min_win_s), n = cwnd >> 1, beta = ecn_beta_percent;
 
 	COUNT(losses);
 	f->reno_saved = f->reno_q20 >> Q20;

@@ -131,26 +131,36 @@ static __always_inline u32 undrained(const struct sender *s, const struct tcp_so
 	return since_drain_ms(s, tp) < drain_lasts_ms(tp, age_s) ? least : max(window / 2, least);
 }
 
-/* The window that a loss cuts: the law's own in a drain, unless the stack has changed it. */
-static __always_inline u32 lost_window(const struct sender *s, const struct tcp_sock *tp, u32 window)
+static __always_inline u32 drained_at(const struct tcp_sock *tp, u32 ago_ms)
 {
+	return max((u32)(tp->tcp_mstamp / 1000) - ago_ms, 1);
+}
+
+/* The window that a loss cuts: the law's own in a drain, unless the stack has changed it. It ends a drain: recovery may send more. */
+static __always_inline u32 lost_window(struct sender *s, const struct tcp_sock *tp, u32 window, u32 age_s)
+{
+	if (drains(s, tp, age_s) && since_drain_ms(s, tp) < drain_lasts_ms(tp, age_s)) {
+		s->drain_ms = drained_at(tp, 250 * age_s);
+		s->rtt_drained = 0;
+	}
 	return tp->snd_cwnd == s->cwnd ? max(window, tp->snd_cwnd) : tp->snd_cwnd;
 }
 
-/* rtt_min becomes what a drain has measured. A drain that a recovery kept from draining measures nothing. */
+/* A packet that left in a drain found no queue of its own: its RTT becomes rtt_min. */
 static __always_inline void renew_rtt_min(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 age_s)
 {
-	u32 now_ms = tp->tcp_mstamp / 1000;
+	u32 since, rtt_ms = rtt / 1000;
 
 	if (!s->drain_ms) /* the first time is shorter, and no drain begins it */
-		s->drain_ms = max(now_ms - 250 * age_s, 1);
-	if (now_ms - s->drain_ms >= 1000 * age_s)
-		s->drain_ms = max(now_ms, 1);
+		s->drain_ms = drained_at(tp, 250 * age_s);
+	if (since_drain_ms(s, tp) >= 1000 * age_s && !in_recovery((const struct inet_connection_sock *)tp))
+		s->drain_ms = drained_at(tp, 0);
+	since = since_drain_ms(s, tp);
 	if (!drains(s, tp, age_s)) {
 		s->rtt_min = s->rtt_drained ? s->rtt_drained : s->rtt_min;
 		s->rtt_drained = 0;
-	} else if (packets_in_flight(tp) <= DRAINED && (!s->rtt_drained || rtt < s->rtt_drained)) {
-		s->rtt_drained = rtt;
+	} else if (since > rtt_ms + 1 && since - rtt_ms < drain_lasts_ms(tp, age_s)) {
+		s->rtt_drained = s->rtt_drained ? min(s->rtt_drained, rtt) : rtt;
 	}
 }
 
