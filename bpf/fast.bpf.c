@@ -246,7 +246,7 @@ u32 BPF_PROG(fast_ssthresh, struct sock *sk)
 
 	COUNT(losses);
 	f->w_saved_q8 = f->w_q8;
-	return max(lost_window(&f->s, tcp_sk(sk), f->w_q8 >> Q8, rtt_min_win_s) / 2, W_MIN);
+	return half_window(tcp_sk(sk));
 }
 
 SEC("struct_ops/fast_undo_cwnd")

@@ -304,7 +304,7 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fusion *f = inet_csk_ca(sk);
-	u32 cwnd = lost_window(&f->s, tp, f->w_q20 >> Q20, rtt_min_win_s), n = cwnd >> 1, beta = ecn_beta_percent;
+	u32 n = tp->snd_cwnd >> 1, beta = ecn_beta_percent;
 
 	COUNT(losses);
 	f->reno_saved = f->reno_q20 >> Q20;
@@ -313,10 +313,10 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 	look_anew(&f->s);
 	if (beta && is_for_mark(tp, f->mark)) {
 		COUNT(marks);
-		return marked_window(cwnd, beta);
+		return marked_window(tp, beta);
 	}
 	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58 */
-		n = max(n, min(mul_div(cwnd, f->s.rtt_min, f->s.rtt_last), cwnd));
+		n = max(n, min(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
 	return max(n, W_MIN);
 }
 

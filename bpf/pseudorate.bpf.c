@@ -227,8 +227,7 @@ u32 BPF_PROG(pseudorate_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct pseudorate *p = inet_csk_ca(sk);
-	u32 cwnd = lost_window(&p->s, tp, p->base + p->offset, rtt_min_win_s);
-	u32 half = max(max(cwnd / 2, W_MIN), min(cwnd, tp->packets_out / 2));
+	u32 half = max(half_window(tp), min(tp->snd_cwnd, tp->packets_out / 2));
 
 	COUNT(losses);
 	p->base_saved = p->base;

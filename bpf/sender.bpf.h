@@ -14,7 +14,7 @@
 
 #define W_MAX (1u << 20)      /* packets; in Q20 2^40 */
 #define W_MIN 2u              /* packets; only an RTO goes below */
-#define DRAINED 4u            /* packets in flight of a flow that drains its queue */
+#define DRAINED 4u            /* packets: a window that no drain halves further */
 #define RTT_MAX_US (1u << 26) /* 67 s; a longer sample counts as this */
 
 /* a * b / c; the caller sees to it that a * b < 2^64. A zero c counts as 1: x/0 is 0 in BPF. */
@@ -105,30 +105,21 @@ static __always_inline u32 srtt_ms(const struct tcp_sock *tp)
 	return min(tp->srtt_us >> 3, RTT_MAX_US) / 1000;
 }
 
-/* Two round trips, 200 ms at least, and an eighth of age_s at most. */
-static __always_inline u32 drain_lasts_ms(const struct tcp_sock *tp, u32 age_s)
-{
-	return min(max(2 * srtt_ms(tp), 200), 125 * age_s);
-}
-
 /*
  * A path may change, so rtt_min may not hold for ever; but a flow's own queue would become rtt_min, as nothing else drains it. So
- * each age_s seconds begin with a drain, as BBR's PROBE_RTT: four packets in flight, and then half a window for a round trip, lest a
- * whole one leaves at once. Nothing else is to be measured meanwhile. age_s 0: never.
+ * each age_s seconds begin with a drain: half of the window for two round trips, 200 ms at least. That empties a queue of up to half
+ * of the window. (With less than half a loss then would cost the rest of the window: PRR takes its pace from what it finds.)
+ * Nothing else is to be measured meanwhile. age_s 0: never.
  */
 static __always_inline bool drains(const struct sender *s, const struct tcp_sock *tp, u32 age_s)
 {
-	return age_s && since_drain_ms(s, tp) < drain_lasts_ms(tp, age_s) + min(srtt_ms(tp), 125 * age_s);
+	return age_s && since_drain_ms(s, tp) < min(max(2 * srtt_ms(tp), 200), 250 * age_s);
 }
 
 /* What a drain leaves of the law's window, in packets. */
 static __always_inline u32 undrained(const struct sender *s, const struct tcp_sock *tp, u32 window, u32 age_s)
 {
-	u32 least = min(window, DRAINED);
-
-	if (!drains(s, tp, age_s))
-		return window;
-	return since_drain_ms(s, tp) < drain_lasts_ms(tp, age_s) ? least : max(window / 2, least);
+	return drains(s, tp, age_s) ? max(window / 2, min(window, DRAINED)) : window;
 }
 
 static __always_inline u32 drained_at(const struct tcp_sock *tp, u32 ago_ms)
@@ -136,30 +127,17 @@ static __always_inline u32 drained_at(const struct tcp_sock *tp, u32 ago_ms)
 	return max((u32)(tp->tcp_mstamp / 1000) - ago_ms, 1);
 }
 
-/* The window that a loss cuts: the law's own in a drain, unless the stack has changed it. It ends a drain: recovery may send more. */
-static __always_inline u32 lost_window(struct sender *s, const struct tcp_sock *tp, u32 window, u32 age_s)
-{
-	if (drains(s, tp, age_s) && since_drain_ms(s, tp) < drain_lasts_ms(tp, age_s)) {
-		s->drain_ms = drained_at(tp, 250 * age_s);
-		s->rtt_drained = 0;
-	}
-	return tp->snd_cwnd == s->cwnd ? max(window, tp->snd_cwnd) : tp->snd_cwnd;
-}
-
 /* A packet that left in a drain found no queue of its own: its RTT becomes rtt_min. */
 static __always_inline void renew_rtt_min(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 age_s)
 {
-	u32 since, rtt_ms = rtt / 1000;
-
 	if (!s->drain_ms) /* the first time is shorter, and no drain begins it */
 		s->drain_ms = drained_at(tp, 250 * age_s);
 	if (since_drain_ms(s, tp) >= 1000 * age_s && !in_recovery((const struct inet_connection_sock *)tp))
 		s->drain_ms = drained_at(tp, 0);
-	since = since_drain_ms(s, tp);
 	if (!drains(s, tp, age_s)) {
 		s->rtt_min = s->rtt_drained ? s->rtt_drained : s->rtt_min;
 		s->rtt_drained = 0;
-	} else if (since > rtt_ms + 1 && since - rtt_ms < drain_lasts_ms(tp, age_s)) {
+	} else if (since_drain_ms(s, tp) > rtt / 1000 + 1) {
 		s->rtt_drained = s->rtt_drained ? min(s->rtt_drained, rtt) : rtt;
 	}
 }
@@ -259,10 +237,10 @@ static __always_inline bool is_for_mark(const struct tcp_sock *tp, u64 mark)
 }
 
 /* The cut for a mark. */
-static __always_inline u64 marked_window(u32 cwnd, u32 percent)
+static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
 {
 	/* 2^32 * 100 */
-	return max(mul_div(cwnd, percent, 100), W_MIN);
+	return max(mul_div(tp->snd_cwnd, percent, 100), W_MIN);
 }
 
 /* For undo_cwnd: the window that a spurious reduction took, or what has grown above it since. */

@@ -267,7 +267,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct taichung *t = inet_csk_ca(sk);
-	u32 cwnd = lost_window(&t->s, tp, t->w_q20 >> Q20, rtt_min_win_s), beta = ecn_beta_percent;
+	u32 cwnd = tp->snd_cwnd, beta = ecn_beta_percent;
 	u64 net, most;
 
 	COUNT(losses);
@@ -278,7 +278,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 	look_anew(&t->s);
 	if (t->held) {
 		COUNT(marks);
-		return marked_window(cwnd, beta);
+		return marked_window(tp, beta);
 	}
 	if (!t->s.rtt_last)
 		return max(cwnd >> 1, W_MIN);

