@@ -106,10 +106,9 @@ static __always_inline u32 srtt_ms(const struct tcp_sock *tp)
 }
 
 /*
- * A path may change, so rtt_min may not hold for ever; but a flow's own queue would become rtt_min, as nothing else drains it. So
- * each age_s seconds begin with a drain: half of the window for two round trips, 200 ms at least. That empties a queue of up to half
- * of the window. (With less than half a loss then would cost the rest of the window: PRR takes its pace from what it finds.)
- * Nothing else is to be measured meanwhile. age_s 0: never.
+ * A path may change, so rtt_min ages. Nothing else drains a flow's own queue, which would become rtt_min. So each age_s seconds
+ * begin with a drain: half of the window for two round trips, 200 ms at least. It empties a queue of up to half of the window.
+ * A loss in a drain cuts what the drain leaves, so that is half and not less. Nothing else is measured meanwhile. age_s 0: never.
  */
 static __always_inline bool drains(const struct sender *s, const struct tcp_sock *tp, u32 age_s)
 {
@@ -122,7 +121,7 @@ static __always_inline u32 undrained(const struct sender *s, const struct tcp_so
 	return drains(s, tp, age_s) ? max(window / 2, min(window, DRAINED)) : window;
 }
 
-static __always_inline u32 drained_at(const struct tcp_sock *tp, u32 ago_ms)
+static __always_inline u32 drain_stamp(const struct tcp_sock *tp, u32 ago_ms)
 {
 	return max((u32)(tp->tcp_mstamp / 1000) - ago_ms, 1);
 }
@@ -131,9 +130,9 @@ static __always_inline u32 drained_at(const struct tcp_sock *tp, u32 ago_ms)
 static __always_inline void renew_rtt_min(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 age_s)
 {
 	if (!s->drain_ms) /* the first time is shorter, and no drain begins it */
-		s->drain_ms = drained_at(tp, 250 * age_s);
+		s->drain_ms = drain_stamp(tp, 250 * age_s);
 	if (since_drain_ms(s, tp) >= 1000 * age_s && !in_recovery((const struct inet_connection_sock *)tp))
-		s->drain_ms = drained_at(tp, 0);
+		s->drain_ms = drain_stamp(tp, 0);
 	if (!drains(s, tp, age_s)) {
 		s->rtt_min = s->rtt_drained ? s->rtt_drained : s->rtt_min;
 		s->rtt_drained = 0;

@@ -85,7 +85,7 @@ static int fail_preset(const struct object *o)
 	return fail("--preset %s: %s has no such preset; it has: %s", args.preset, args.name, list);
 }
 
-/* Its values become those of --set, before what the user gives there. */
+/* Its values are taken first, so that those of --set win. */
 static int take_preset(struct load *l)
 {
 	struct texts set = {};
@@ -207,7 +207,7 @@ static const struct opt opts[] = {
 	{ "as", 'a', "ALIAS", "register under this name; instances may differ in parameters", .cc = &args.alias },
 	{ "set", 's', "PARAM=VALUE", "change a parameter (`asymcc show NAME` lists them); repeatable",
 	  .texts = &args.set },
-	{ "preset", 'p', "LINK", "values for a kind of link (`asymcc show NAME` lists them); --set goes before them",
+	{ "preset", 'p', "LINK", "values for a kind of link (`asymcc show NAME` lists them); --set wins over them",
 	  .text = &args.preset },
 	{ "cgroup", 'c', "PATH", "whose connections an object's cgroup programs serve (else the root's: all)",
 	  .texts = &args.cgroups },

@@ -148,7 +148,7 @@ PRESET(wrong, "tiny=1 nothing=2", "of a parameter that is not there");
 
 @needs_clang
 def test_presets(tmp_path, alias):
-    """The values of a kind of link; --set goes before them."""
+    """The values of a kind of link; --set wins over them."""
     name = alias()
     build(tmp_path, name, **{'COUNTER(calls, "calls");': 'COUNTER(calls, "calls");' + PRESETS})
     here = ["--objects", tmp_path]
