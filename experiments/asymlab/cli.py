@@ -22,7 +22,7 @@ from .link.path import DEFAULT, Link
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image
 from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
-from .paths import EXPERIMENTS, REPORT
+from .paths import EXPERIMENTS, REPORT, RESULTS
 from .plan import reference, scenario
 from .profile import bench, profile
 from .report import compare, papers, publish, report, suite, tables, terminal
@@ -304,6 +304,7 @@ def add_suite(commands) -> None:
     names = f"full suites ({', '.join(papers.names())}, all); none: the quick set of each"
     p.add_argument("names", nargs="*", metavar="NAME", help=names)
     p.add_argument("--seeds", type=seeds, help="seeds of each case, instead of the set's number")
+    p.add_argument("--first-seed", type=seeds, default=1, help="the first of them: others are fresh samples [1]")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
     p.add_argument("--rows", action="store_true", help="print each verdict, instead of a line for each paper")
     add_lab_options(p)
@@ -314,7 +315,7 @@ def do_suite(args) -> None:
     if not args.shard and not args.dry_run:
         report.check(args.report)  # before hours of runs
     began = time.monotonic()
-    made = suite.plan(args.names, guest, args.seeds)
+    made = suite.plan(args.names, guest, args.seeds, args.first_seed)
     if done := run_lab(args, made.all, guest):
         verdicts = suite.judge(made, done, guest, args.report)
         show = terminal.print_verdicts if args.rows else terminal.print_papers
@@ -408,19 +409,20 @@ def add_publish(commands) -> None:
         commands,
         "publish",
         do_publish,
-        "keep what a report says in a folder small enough for a repository",
+        "keep what a report says of papers in a folder small enough for a repository",
         publish.__doc__,
     )
-    p.add_argument("folder", type=Path, metavar="DIR", help="replaced, as docs/results")
+    p.add_argument("names", nargs="*", metavar="PAPER", help="none: all that the report has verdicts of")
+    p.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="where they are replaced [docs/results]")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
     p.add_argument("--tables", action="store_true", help="only fill the tables of the pages beside DIR, from DIR")
 
 
 def do_publish(args) -> None:
     if args.tables:
-        tables.write(args.folder)
+        tables.write(args.to)
     else:
-        publish.publish(args.report, args.folder)
+        publish.publish(args.report, args.to, args.names)
 
 
 # --- all of them --------------------------------------------------------------------------

@@ -15,3 +15,4 @@ BUILD = Path(os.environ.get("ASYMLAB_BUILD", REPO / "build")).resolve()
 IMAGES = BUILD / "image"
 STORE = Path(os.environ.get("ASYMLAB_STORE", BUILD / "store")).resolve()
 REPORT = BUILD / "report"
+RESULTS = REPO / "docs" / "results"  # published

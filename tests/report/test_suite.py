@@ -22,7 +22,7 @@ from asymlab.machine import image
 from asymlab.plan import scenario
 from asymlab.report import report, suite
 from asymlab.report.papers import names
-from asymlab.report.verdicts import Results, Verdict
+from asymlab.report.verdicts import RATIO_MAX, Ratio, Results, Verdict
 from asymlab.results import store
 from asymlab.run import cost, execute, local
 from asymlab.run.tasks import Task, plan_runs
@@ -316,7 +316,7 @@ def test_the_store_may_be_elsewhere(tmp_path):
 # --- verdicts -----------------------------------------------------------------------------
 
 
-def judged(values: list[float], invalid: int = 0, **bounds) -> Verdict:
+def judged(values: list[float], measure=lambda r: r.record["value"], invalid: int = 0, **bounds) -> Verdict:
     runs = [
         store.Run(
             Path(),
@@ -324,28 +324,45 @@ def judged(values: list[float], invalid: int = 0, **bounds) -> Verdict:
         )
         for i, v in enumerate(values)
     ]
-    return Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, lambda r: r.record["value"], **bounds)
+    return Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, measure, **bounds)
 
 
 @pytest.mark.parametrize(
-    "values, bounds, verdict, straddles",
+    "values, bounds, verdict",
     [
-        ([1.0, 1.1, 0.9], {"at_least": 0.5}, "reproduced", False),
-        ([1.0, 1.1, 0.9], {"at_least": 0.95}, "reproduced", True),
-        ([1.0, 1.1, 0.9], {"at_least": 1.05}, "not reproduced", True),
-        ([1.0, 1.1, 0.9], {"at_most": 1.05}, "reproduced", True),
-        ([1.0, 1.1, 0.9], {"at_least": 2}, "not reproduced", False),
-        ([1.0], {"at_least": 1.0}, "reproduced", False),
-        ([1.0, 1.1, 0.9], {"at_least": 0.89, "worst": True}, "reproduced", False),
-        ([1.0, 1.0], {"at_least": 1.0}, "reproduced", False),
+        ([1.0, 1.1, 0.9], {"at_least": 0.5}, "reproduced"),
+        ([1.0, 1.1, 0.9], {"at_least": 0.95}, "inconclusive"),
+        ([1.0, 1.1, 0.9], {"at_least": 1.05}, "inconclusive"),
+        ([1.0, 1.1, 0.9], {"at_most": 1.05}, "inconclusive"),
+        ([1.0, 1.1, 0.9], {"at_least": 0.5, "at_most": 1.2}, "inconclusive"),
+        ([1.0, 1.1, 0.9], {"at_least": 2}, "not reproduced"),
+        ([1.0], {"at_least": 1.0}, "reproduced"),
+        ([1.0, 1.1, 0.9], {"at_least": 0.89, "worst": True}, "reproduced"),
+        ([1.0, 1.1, 0.88], {"at_least": 0.89, "worst": True}, "not reproduced"),
+        ([1.0, 1.0], {"at_least": 1.0}, "reproduced"),
+        ([1.0, 1.1, 0.9], {"at_least": 0.5, "check": True}, "holds"),
+        ([1.0, 1.1, 0.9], {"at_least": 0.95, "check": True}, "fails"),
+        ([1.0, 1.1, 0.9], {"at_least": 2, "check": True}, "fails"),
     ],
 )
-def test_a_verdict_says_when_its_interval_holds_the_bound(values, bounds, verdict, straddles):
+def test_the_whole_interval_decides(values, bounds, verdict):
     v = judged(values, **bounds)
-    assert (v.verdict, v.straddles, v.n) == (verdict, straddles, len(values))
-    bound = bounds.get("at_least", bounds.get("at_most"))
-    assert (f"the 95 % interval holds {bound:.4g}; more seeds: `asymlab suite one --seeds 6`" in v.reason) == straddles
-    assert math.isfinite(v.low)
+    assert (v.verdict, v.n, v.check) == (verdict, len(values), "check" in bounds)
+    assert v.low <= v.value <= v.high and math.isfinite(v.low)
+    bound = next((b for b in (bounds.get("at_least"), bounds.get("at_most")) if b and v.low < b < v.high), None)
+    said = bound and f"the 95 % interval holds {bound:.4g}; more seeds: `asymlab suite one --seeds 6`" in v.reason
+    assert said or bound is None
+    assert ("rests on one run" in v.reason) == (len(values) == 1)
+
+
+def test_ratios_are_averaged_on_the_logarithmic_scale():
+    """Twice and half of a rival's goodput are equal to it; a rival that has nothing is no infinity."""
+    v = judged([2.0, 0.5], lambda r: r.record["value"], at_least=1)
+    assert v.value == pytest.approx(1.25)
+    v = judged([2.0, 0.5], Ratio(lambda r: r.record["value"]), at_least=1)
+    assert v.value == pytest.approx(1) and v.low * v.high == pytest.approx(1)
+    assert judged([1e12, 1e12], Ratio(lambda r: r.record["value"]), at_least=1).value == pytest.approx(RATIO_MAX)
+    assert judged([0.0, 0.0], Ratio(lambda r: r.record["value"]), at_least=1).value == pytest.approx(1 / RATIO_MAX)
 
 
 def test_a_verdict_counts_the_runs_it_used():

@@ -412,7 +412,8 @@ class _Builder:
         trains, jitter = [], 0
         for d in (data, ack):
             train = _train([self.hops.queues[k, d] for k in crossed])
-            if own := sum(specs[k, d].jitter for k in crossed):
+            own = sum(specs[k, d].jitter for k in crossed)
+            if own > 8e6 * train.bytes / train.rate_bps / 20:
                 train = replace(train, packets=0)  # it would measure the jitter
             trains.append(train)
             jitter += own

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A report made small enough to be kept in a repository.
+"""A report made small enough to be kept in a repository, each paper on its own.
 
-README.md      date, provenance, and the verdict table of each paper
-verdicts.json  the same for machines
-runs.csv       each run: its key in the store, the hash of its results, the command that repeats it
-figures/       of each figure the PNG, in few colours, and its data
+README.md               the papers, and what became of their claims
+NAME/README.md          date, provenance, and the verdicts of a paper
+NAME/verdicts.json      the same for machines
+NAME/runs.csv           each run: its key in the store, the hash of its results, the command that repeats it
+NAME/figures/           of each figure the PNG, in few colours, and its data
 
 The tables of the papers' pages beside the folder are filled from it (tables.py).
 """
@@ -18,57 +19,82 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
 from .. import LabError
 from ..console import console
 from ..paths import REPO
-from . import reasons, tables
+from ..run import registered
+from . import papers, reasons, tables
 from .html import interval, number
-from .verdicts import SYMBOLS
+from .verdicts import SYMBOLS, counts
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
 CSV_MAX = 150_000  # bytes; larger tables are kept as Parquet
 
 
-def publish(report: Path, folder: Path) -> None:
-    """Replace `folder` by what a report holds. LabError if there is none, or the folder is something else."""
+def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
+    """Replace the named papers in `folder` by what a report holds of them; without names all that it has verdicts of.
+
+    LabError if it has none of one, or the folder holds something else.
+    """
     try:
         verdicts = json.loads((report / "verdicts.json").read_text())
         results = json.loads((report / "results.json").read_text())
         if results.get("format") != 1:
             raise LabError(f"{report}: its results.json is of another version; `asymlab suite` writes it anew")
-        names = sorted(file.stem for file in (report / "figures").glob("*.png"))
-        written = {
-            "verdicts.json": json.dumps(verdicts, indent=1) + "\n",
-            "runs.csv": runs_table(results["runs"]),
-            "README.md": readme(verdicts, results, names),
-        }
+        there = list(dict.fromkeys(v["paper"] for v in verdicts))
+        if missing := [name for name in names or [] if name not in there]:
+            raise LabError(f"{report}: has no verdict of {missing[0]}; `asymlab suite {missing[0]}` writes one")
+        figures = sorted(file.stem for file in (report / "figures").glob("*.png"))
+        parts = {paper: part(paper, verdicts, results, figures) for paper in names or there}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
         raise LabError(f"{report}: no report of a suite ({e}); `asymlab suite` writes one") from None
-    if folder.exists() and any(folder.iterdir()) and not (folder / "runs.csv").exists():
+    if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".publish-") as scratch:
-            new = Path(scratch, "new")
-            (new / "figures").mkdir(parents=True)
-            for name, text in written.items():
-                (new / name).write_text(text)
-            for name in names:
-                keep_figure(report / "figures", name, new / "figures")
-            pages = tables.pages(new, folder.parent)
-            shutil.rmtree(folder, ignore_errors=True)
-            new.rename(folder)
-        for page, text in pages.items():
-            page.write_text(text)
-        for line in reasons.outdated((r["command"], r["provenance"]["result_sha256"]) for r in results["runs"]):
-            if pages:
-                console.print(line)
+        write(parts, report / "figures", folder)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
+
+
+def part(paper: str, verdicts: list[dict], results: dict, figures: list[str]) -> dict[str, str | list[str]]:
+    """What is kept of a paper: the text of each file, and the names of its figures."""
+    mine = [v for v in verdicts if v["paper"] == paper]
+    runs = [r for r in results["runs"] if f" experiments/papers/{paper}/" in r["command"]]
+    drawn = [name for name in figures if name.startswith(f"{paper}-")]
+    return {
+        "verdicts.json": json.dumps(mine, indent=1) + "\n",
+        "runs.csv": runs_table(runs),
+        "README.md": readme(paper, mine, runs, results["set"], drawn),
+        "figures": drawn,
+    }
+
+
+def write(parts: dict[str, dict], figures: Path, folder: Path) -> None:
+    """All or nothing: a folder for each part, the folder's page, the tables of the papers' pages."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".publish-") as scratch:
+        new = Path(scratch, "new")
+        if folder.exists():
+            shutil.copytree(folder, new)
+        for paper, files in parts.items():
+            shutil.rmtree(new / paper, ignore_errors=True)
+            (new / paper / "figures").mkdir(parents=True)
+            for name in files.pop("figures"):
+                keep_figure(figures, name, new / paper / "figures")
+            for name, text in files.items():
+                (new / paper / name).write_text(text)
+        (new / "README.md").write_text(front(new))
+        pages = tables.pages(new, folder.parent, list(parts))
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
+    for page, text in pages.items():
+        page.write_text(text)
+    for paper in parts:
+        if line := reasons.outdated(paper, folder):
+            console.print(line)
 
 
 def runs_table(runs: list[dict]) -> str:
@@ -99,59 +125,81 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def readme(verdicts: list[dict], results: dict, figures: list[str]) -> str:
-    runs = results["runs"]
-    about = {what: ", ".join(sorted({r["provenance"][what] for r in runs})) for what in ("kernel", "image", "qemu")}
-    objects: dict[str, set[str]] = {}
-    for r in runs:
-        for name, digest in r["provenance"]["objects"].items():
-            objects.setdefault(name, set()).add(digest)
-    about |= {name: ", ".join(sorted(digests)) for name, digests in sorted(objects.items())}
-    commit = subprocess.run(
-        ["git", "-C", REPO, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
-    about = {"commit that made them, and repeats them to the byte": commit or "unknown"} | about
-    counts = Counter(v["verdict"] for v in verdicts)
+def front(folder: Path) -> str:
+    """The page of all parts."""
     lines = [
         "# What the suites gave",
         "",
-        f"{datetime.date.today().isoformat()}, {len(runs)} runs of the {results['set']} set. "
-        + ", ".join(f"{counts[name]} {name}" for name in SYMBOLS)
-        + ".",
+        "Each paper's page has its verdicts, figures, provenance, and the command that repeats each run to the byte.",
+        "A claim is *reproduced* if the whole 95 % interval of our value lies within its bounds, *not reproduced* if "
+        "the whole interval lies outside, and *inconclusive* otherwise. A check *holds* or *fails*: it is of our own "
+        "code, of what any sender passes, or of something that the paper does not say.",
         "",
-        *(f"- {cell(what)}: {cell(value)}" for what, value in about.items()),
-        "",
-        "`ours` is the mean over the seeds, with its 95 % interval; n counts runs. Every run's key, hash and command "
-        "are in [runs.csv](runs.csv); the figures' data lie beside them in [figures](figures). "
-        "Written by `asymlab publish` from a report; `make experiments SUITE=all` makes that.",
-        "",
+        f"| paper | {' | '.join(SYMBOLS)} |",
+        "| --- |" + " ---: |" * len(SYMBOLS),
     ]
-    for paper in dict.fromkeys(v["paper"] for v in verdicts):
-        lines += [
-            f"## {paper}",
-            "",
-            "| | claim | paper | ours | 95 % interval | n | verdict |",
-            "| --- | --- | --- | --- | --- | --- | --- |",
-        ]
-        for v in verdicts:
-            if v["paper"] == paper:
-                said = f"{SYMBOLS[v['verdict']]} {v['verdict']}" + (f": {v['reason']}" if v["reason"] else "")
-                lines.append(
-                    "| "
-                    + " | ".join(
-                        cell(x)
-                        for x in (
-                            v["id"],
-                            f"{v['source']}: {v['claim']}",
-                            number(v["paper_value"]),
-                            number(v["value"]),
-                            interval(v),
-                            str(v["n"]),
-                            said,
-                        )
-                    )
-                    + " |"
-                )
-        lines.append("")
-    lines += ["## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)]
+    total = []
+    for file in sorted(folder.glob("*/verdicts.json")):
+        words = [v["verdict"] for v in json.loads(file.read_text())]
+        total += words
+        lines.append(f"| [{file.parent.name}]({quote(file.parent.name)}/README.md) | {cells(words)} |")
+    return "\n".join([*lines, f"| all | {cells(total)} |"]) + "\n"
+
+
+def cells(words: list[str]) -> str:
+    return " | ".join(map(str, counts(words).values()))
+
+
+def about(paper: str, runs: list[dict]) -> dict[str, str]:
+    """Where the runs come from, a line each."""
+    of = [r["provenance"] for r in runs]
+    said = {what: ", ".join(sorted({p[what] for p in of})) for what in ("kernel", "image", "qemu")}
+    objects: dict[str, set[str]] = {}
+    for p in of:
+        for name, digest in p["objects"].items():
+            objects.setdefault(name, set()).add(digest)
+    said |= {name: ", ".join(sorted(digests)) for name, digests in sorted(objects.items())}
+    commit = subprocess.run(
+        ["git", "-C", REPO, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
+    ).stdout.strip()
+    commits = sorted({p.get("registered", "") for p in of})
+    later = [line for first in commits if first for line in registered.later(first, papers.PAPERS / paper)]
+    return {
+        "commit that made them, and repeats them to the byte": commit or "unknown",
+        "claims, bounds, seeds and durations, committed before the runs": ", ".join(filter(None, commits)) or "unknown",
+        "changed after the runs": "; ".join(dict.fromkeys(later)) or "nothing",
+    } | said
+
+
+def readme(paper: str, verdicts: list[dict], runs: list[dict], which: str, figures: list[str]) -> str:
+    said = ", ".join(f"{n} {word}" for word, n in counts(v["verdict"] for v in verdicts).items())
+    lines = [
+        f"# {papers.about(paper)[0]}: verdicts",
+        "",
+        f"{datetime.date.today().isoformat()}, {len(runs)} runs of the {which} set. {said}.",
+        "",
+        *(f"- {cell(what)}: {cell(value)}" for what, value in about(paper, runs).items()),
+        "",
+        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
+        "Verdicts over the same scenarios are one family: they are not independent. Every run's key, hash and command "
+        "are in [runs.csv](runs.csv); the figures' data lie in [figures](figures). `make experiments "
+        f"SUITE={paper}` makes the report, `asymlab publish {paper}` this page.",
+        "",
+        "| | claim | scenarios | paper | ours | 95 % interval | n | verdict |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for v in verdicts:
+        word = f"{SYMBOLS[v['verdict']]} {v['verdict']}" + (f": {v['reason']}" if v["reason"] else "")
+        row = (
+            v["id"],
+            f"{v['source']}: {v['claim']}",
+            v["family"],
+            number(v["paper_value"]),
+            number(v["value"]),
+            interval(v),
+            str(v["n"]),
+            word,
+        )
+        lines.append(f"| {' | '.join(map(cell, row))} |")
+    lines += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)]
     return "\n".join(lines).rstrip("\n") + "\n"

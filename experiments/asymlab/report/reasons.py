@@ -11,11 +11,13 @@ published = "…"         what the published runs showed, with numbers: shown ov
 
 from __future__ import annotations
 
+import csv
 import hashlib
 import re
 import tomllib
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
@@ -67,17 +69,18 @@ def results_hash(hashes: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(set(hashes))).encode()).hexdigest()
 
 
-def outdated(runs: Iterable[tuple[str, str]]) -> list[str]:
-    """What there is to do about texts that were written for other results than a list of all papers' runs."""
-    runs = list(runs)
-    return [
+def outdated(paper: str, published: Path) -> str:
+    """What there is to do about a paper's texts that were written for other results than the published ones."""
+    bound = load(paper).results
+    if not bound or bound == (found := hash_of(published / paper)):
+        return ""
+    return (
         f"{papers.PAPERS / paper / 'reasons.toml'}: its `published` texts are of other results; "
         f'read them and docs/{paper}.md again, then set results = "{found}"'
-        for paper in papers.names()
-        if (bound := load(paper).results) and bound != (found := hash_of_paper(runs, paper))
-    ]
+    )
 
 
-def hash_of_paper(runs: Iterable[tuple[str, str]], paper: str) -> str:
-    """The same of a list of all papers' runs: (command, result_sha256)."""
-    return results_hash(result for command, result in runs if f" experiments/papers/{paper}/" in command)
+def hash_of(folder: Path) -> str:
+    """results_hash() of a paper's published runs."""
+    with (folder / "runs.csv").open(newline="") as rows:
+        return results_hash(row["result_sha256"] for row in csv.DictReader(rows))

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import tempfile
-from collections import Counter
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -23,11 +22,14 @@ from ..results.store import Run
 from . import figuredata, pages, papers
 from .drawing import Figure, style
 from .html import environment, natural
-from .verdicts import SYMBOLS, Results
+from .verdicts import Results, counts
 
 CONTENTS = {"index.html", "verdicts.json", "verdicts.csv", "results.json", "figures", "runs"}
 SMALL = (2.4, 1.6)  # inches
-COLUMNS = ("paper", "id", "source", "claim", "paper_value", "value", "low", "high", "n", "verdict", "reason")
+COLUMNS = (
+    *("paper", "id", "source", "claim", "paper_value", "value", "low", "high", "n"),
+    *("verdict", "check", "family", "reason"),
+)
 
 
 def longest_rtt(run: Run, which: str) -> float | None:
@@ -99,12 +101,7 @@ class Part:
 
     @property
     def counts(self) -> dict[str, int]:
-        return counts(self.verdicts)
-
-
-def counts(verdicts: list[dict]) -> dict[str, int]:
-    found = Counter(v["verdict"] for v in verdicts)
-    return {name: found[name] for name in SYMBOLS}
+        return counts(v["verdict"] for v in self.verdicts)
 
 
 def page(
@@ -117,7 +114,7 @@ def page(
         .get_template("report.html.j2")
         .render(
             parts=parts,
-            counts=counts(verdicts),
+            counts=counts(v["verdict"] for v in verdicts),
             runs=runs,
             pages=links,
             numbers={r.record["key"]: (i, r.record["name"]) for i, r in enumerate(runs, 1)},
@@ -167,6 +164,7 @@ def summary(run: Run) -> dict:
             "qemu": identity["qemu"]["version"],
             "objects": identity["objects"],
             "result_sha256": run.record["result_sha256"],
+            "registered": run.record.get("registered", ""),
         },
     }
 

@@ -47,8 +47,9 @@ class Plan:
         return list({t.key: t for ts in (*self.tasks.values(), [self.bench]) for t in ts}.values())
 
 
-def plan(names: list[str], image: Image, seeds: int | None = None) -> Plan:
-    """No name: the quick set of every paper. `seeds`: of each case that is in the set, instead of the set's number."""
+def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 1) -> Plan:
+    """No name: the quick set of every paper. `seeds`: of each case that is in the set, instead of the set's number.
+    `first`: the first seed of each case."""
     which = "full" if names else "quick"
     known = papers.names()
     for name in names:
@@ -57,7 +58,7 @@ def plan(names: list[str], image: Image, seeds: int | None = None) -> Plan:
 
     def cases(file) -> list[scenario.Case]:
         found = scenario.load(file, which)
-        return [replace(c, seeds=tuple(range(1, seeds + 1))) for c in found if c.seeds] if seeds else found
+        return [replace(c, seeds=tuple(range(first, first + (seeds or len(c.seeds))))) for c in found if c.seeds]
 
     tasks = {
         p: [t for file in papers.scenarios(p) for t in plan_runs(cases(file), image)]

@@ -8,7 +8,7 @@ stands in experiments/papers/NAME/tables.md below the first line, with names for
 {FA-T2a; .3f; interval}             in this format, with its 95 % interval if there is one
 {FA-T2a; paper}                     the paper's value
 {formosa-throughput; Reno at 20}    of a figure's data: a series, where x is (nearly) this
-{by source}                         rows: how many verdicts of each figure or table of the paper are reproduced
+{by source}                         rows: how many verdicts of each figure or table of the paper have each word
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 
 from .. import LabError
 from . import papers
-from .verdicts import SYMBOLS
+from .verdicts import counts
 
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
 NEAR = 0.1  # points of a figure stand a little apart sideways
@@ -28,17 +28,16 @@ NEAR = 0.1  # points of a figure stand a little apart sideways
 
 def write(results: Path) -> None:
     """Fill the tables of the pages beside the folder of results."""
-    for page, text in pages(results, results.parent).items():
+    for page, text in pages(results, results.parent, [f.parent.name for f in results.glob("*/verdicts.json")]).items():
         page.write_text(text)
 
 
-def pages(results: Path, folder: Path) -> dict[Path, str]:
-    """The papers' pages in the folder, with their tables as the results are. A paper that has none keeps its own."""
+def pages(results: Path, folder: Path, names: list[str]) -> dict[Path, str]:
+    """The named papers' pages in the folder, with their tables as the results are."""
     try:
-        verdicts = json.loads((results / "verdicts.json").read_text())
         return {
-            page: filled(page.read_text(), paper, results)
-            for paper in dict.fromkeys(v["paper"] for v in verdicts)
+            page: filled(page.read_text(), paper, results / paper)
+            for paper in names
             if (page := folder / f"{paper}.md").exists() and (papers.PAPERS / paper / "tables.md").exists()
         }
     except (OSError, ValueError, LookupError, TypeError) as e:
@@ -46,8 +45,9 @@ def pages(results: Path, folder: Path) -> dict[Path, str]:
 
 
 def filled(page: str, paper: str, results: Path) -> str:
+    """A page with the tables of a paper whose published results are in a folder."""
     template = papers.PAPERS / paper / "tables.md"
-    verdicts = [v for v in json.loads((results / "verdicts.json").read_text()) if v["paper"] == paper]
+    verdicts = json.loads((results / "verdicts.json").read_text())
     parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
     tables = dict(zip(parts[1::2], parts[2::2]))
 
@@ -112,7 +112,6 @@ def point(file: Path, series: str, x: float) -> dict:
 def by_source(verdicts: list[dict]) -> str:
     rows = []
     for source in dict.fromkeys(v["source"] for v in verdicts):
-        mine = [v for v in verdicts if v["source"] == source]
-        cells = [str(sum(v["verdict"] == name for v in mine)) for name in SYMBOLS]
-        rows.append(f"| {source} | {' | '.join(cells)} | {sum(v['straddles'] for v in mine)} |")
+        found = counts(v["verdict"] for v in verdicts if v["source"] == source)
+        rows.append(f"| {source} | {' | '.join(map(str, found.values()))} |")
     return "\n".join(rows)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 from rich.table import Table
@@ -13,20 +12,27 @@ from ..console import console
 from ..paths import REPORT
 from . import papers
 from .html import interval, number
-from .verdicts import SYMBOLS, Verdict
+from .verdicts import SYMBOLS, Verdict, counts
 
-STYLES = {"reproduced": "green", "not reproduced": "bold red", "not measured": "dim"}
+STYLES = {
+    "reproduced": "green",
+    "not reproduced": "bold red",
+    "inconclusive": "yellow",
+    "holds": "green",
+    "fails": "bold red",
+    "not measured": "dim",
+}
 
 
 def print_papers(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
-    """A line a paper: how many of its claims are reproduced; and where the verdicts are."""
+    """A line a paper: how many of its claims are reproduced, how many checks hold; and where the verdicts are."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
     table.add_column("paper", no_wrap=True)
     for name in SYMBOLS:
         table.add_column(name, justify="right", no_wrap=True)
     for paper in dict.fromkeys(v.paper for v in verdicts):
-        counts = Counter(v.verdict for v in verdicts if v.paper == paper)
-        cells = (Text(str(counts[name]), style=STYLES[name] if counts[name] else "dim") for name in SYMBOLS)
+        found = counts(v.verdict for v in verdicts if v.paper == paper)
+        cells = (Text(str(n), style=STYLES[word] if n else "dim") for word, n in found.items())
         table.add_row(papers.about(paper)[0], *cells)
     console.print(table)
     print_end(verdicts, wall_s, folder)
@@ -60,10 +66,10 @@ def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT
 
 def print_end(verdicts: list[Verdict], wall_s: float, folder: Path) -> None:
     """All counts, and where the report is."""
-    counts = Counter(v.verdict for v in verdicts)
+    found = counts(v.verdict for v in verdicts)
     place = folder.resolve()
     if place.is_relative_to(Path.cwd()):
         place = place.relative_to(Path.cwd())
-    console.print(f"{', '.join(f'{counts[name]} {name}' for name in SYMBOLS)}; {wall_s:.0f} s")
+    console.print(f"{', '.join(f'{n} {word}' for word, n in found.items())}; {wall_s:.0f} s")
     console.print(f"each verdict: {place / 'verdicts.csv'}, or `asymlab suite --rows`")
     console.print(f"report: {place / 'index.html'}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,15 @@ from . import reasons
 if TYPE_CHECKING:
     from ..run.tasks import Task
 
-SYMBOLS = {"reproduced": "✓", "not reproduced": "✗", "not measured": "–"}
+SYMBOLS = {
+    "reproduced": "✓",
+    "not reproduced": "✗",
+    "inconclusive": "?",
+    "holds": "✓",  # the two of a check
+    "fails": "✗",
+    "not measured": "–",
+}
+RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
 
 # Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
 # fmt: off
@@ -29,7 +38,12 @@ T95 = (
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one claim. low..high is the 95 % interval of our value over the seeds."""
+    """What became of one claim, or of a check. low..high is the 95 % interval of our value over the seeds.
+
+    A claim is reproduced if the whole interval lies within the claim's bounds, not reproduced if all of it lies
+    outside, and inconclusive otherwise. A check is of our own code, or of what any sender passes. It holds if the whole
+    interval does, and fails otherwise.
+    """
 
     id: str
     paper: str
@@ -39,11 +53,22 @@ class Verdict:
     value: float | None
     low: float | None
     high: float | None
-    verdict: str  # "reproduced", "not reproduced", "not measured"
+    verdict: str  # of SYMBOLS
     reason: str
     runs: list[str]  # keys in the store
     n: int = 0  # valid runs that the value was taken from
-    straddles: bool = False  # the interval holds a bound of the claim: other seeds might judge otherwise
+    check: bool = False
+    family: str = ""  # scenarios of the runs: verdicts over the same runs are not independent
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A measure that is a ratio: its mean over the seeds is the geometric one, as the plain mean is too large."""
+
+    measure: Callable[[Any], float]
+
+    def __call__(self, run: Any) -> float:
+        return min(max(self.measure(run), 1 / RATIO_MAX), RATIO_MAX)
 
 
 def interval(samples: list[float]) -> tuple[float, float, float]:
@@ -54,6 +79,14 @@ def interval(samples: list[float]) -> tuple[float, float, float]:
     t = T95[len(samples) - 2] if len(samples) <= len(T95) + 1 else 1.96
     half = t * statistics.stdev(samples) / math.sqrt(len(samples))
     return mean, mean - half, mean + half
+
+
+def summary(samples: list[float], measure: Callable[[Any], float]) -> tuple[float, float, float]:
+    """interval() of a measure's samples; of a Ratio on the logarithmic scale."""
+    if isinstance(measure, Ratio):
+        mean, low, high = map(math.exp, interval([math.log(value) for value in samples]))
+        return mean, low, high
+    return interval(samples)
 
 
 class Results:
@@ -101,11 +134,13 @@ class Results:
         at_most: float = math.inf,
         note: Callable[[list[Run]], str] | None = None,
         worst: bool = False,
+        check: bool = False,
     ) -> Verdict:
-        """Reproduced if the mean of measure(run) over the valid runs lies in [at_least, at_most].
+        """Judge measure(run) over the valid runs: does its 95 % interval lie in [at_least, at_most]?
 
-        worst: the largest value decides instead, or the smallest if there is no at_most: for claims about every
-        run, or every one of several set-ups.
+        One run has no interval: its value decides, and the verdict says so.
+        worst: the largest value decides, or the smallest if there is no at_most: for claims about every run, or every
+        one of several set-ups.
         note: what else the runs of a failed claim show; reasons.toml has what explains it. Invalid runs are left
         out and named.
         """
@@ -113,7 +148,8 @@ class Results:
         dropped = [f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid]
 
         def unknown(reason: str) -> Verdict:
-            return self.not_measured(id, source, claim, reason, paper_value, [r.record["key"] for r in runs])
+            keys = [r.record["key"] for r in runs]
+            return self.not_measured(id, source, claim, reason, paper_value, keys, check)
 
         if not used or measure is None:
             return unknown(dropped[0] if dropped else "not in this set")
@@ -125,19 +161,22 @@ class Results:
             return unknown(f"{used[0].record['name']} and others of its kind: nothing to measure ({e})")
         if not all(map(math.isfinite, samples)):
             return unknown("a run has nothing to measure")
-        mean, low, high = interval([(max if at_most < math.inf else min)(samples)] if worst else samples)
-        good = at_least <= mean <= at_most
+        deciding = [(max if at_most < math.inf else min)(samples)] if worst else samples
+        mean, low, high = summary(deciding, measure)
+        inside = at_least <= mean <= at_most
+        straddled = [bound for bound in (at_least, at_most) if low < bound < high]
         said = []
-        if not good:
+        if not inside:
             missed = sum(not at_least <= value <= at_most for value in samples)
             said += [f"{missed} of {len(samples)} runs miss it"] if worst and len(samples) > 1 else []
             said += [note(used)] if note else []
             low_side = mean < at_least
             by = f"{mean:.4g} is {'below' if low_side else 'above'} {at_least if low_side else at_most:.4g}"
             said += self.explained(id, by)
-        straddled = [bound for bound in (at_least, at_most) if low < bound < high]
         if straddled:
             said.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
+        if len(samples) == 1:
+            said.append("rests on one run")
         return Verdict(
             id,
             self.paper,
@@ -147,12 +186,22 @@ class Results:
             mean,
             low,
             high,
-            "reproduced" if good else "not reproduced",
+            decided(inside, bool(straddled), check),
             "; ".join(said + dropped),
             [r.record["key"] for r in used],
             len(used),
-            bool(straddled),
+            check,
+            self.family(used),
         )
+
+    def check(self, *args: Any, **kw: Any) -> Verdict:
+        """judge() for a check."""
+        return self.judge(*args, **(kw | {"check": True}))
+
+    def family(self, runs: list[Run]) -> str:
+        """Ids of the scenarios that the runs are of."""
+        keys = {r.record["key"] for r in runs}
+        return " ".join(sorted({t.case.scenario.id for t, r in self.found if r.record["key"] in keys}))
 
     @cached_property
     def reasons(self) -> reasons.Reasons:
@@ -184,6 +233,35 @@ class Results:
         reason: str,
         paper_value: float | None = None,
         runs: list[str] | None = None,
+        check: bool = False,
     ) -> Verdict:
         """Of a claim about something that is not here, or of runs that do not show it."""
-        return Verdict(id, self.paper, source, claim, paper_value, None, None, None, "not measured", reason, runs or [])
+        return Verdict(
+            id,
+            self.paper,
+            source,
+            claim,
+            paper_value,
+            None,
+            None,
+            None,
+            "not measured",
+            reason,
+            runs or [],
+            check=check,
+        )
+
+
+def decided(inside: bool, straddled: bool, check: bool) -> str:
+    """The word for a mean inside the bounds or not, and an interval that holds one of them or not."""
+    if check:
+        return "holds" if inside and not straddled else "fails"
+    if straddled:
+        return "inconclusive"
+    return "reproduced" if inside else "not reproduced"
+
+
+def counts(verdicts: Iterable[str]) -> dict[str, int]:
+    """How many verdicts have each word, in the order of SYMBOLS."""
+    found = Counter(verdicts)
+    return {word: found[word] for word in SYMBOLS}

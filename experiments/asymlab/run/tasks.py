@@ -13,6 +13,7 @@ from ..paths import REPO
 from ..plan.scenario import Case
 from ..plan.topology import compile_job
 from ..results import store
+from . import registered
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Task:
             "point": self.case.point,
             "seed": self.seed,
             "where": where,
+            "registered": registered.commit(file.parent),
             "command": shlex.join(command),
         }
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from asymlab.guest.protocol import FLOW_PORT
+from asymlab.report.verdicts import Ratio
 from asymlab.results import capture
 
 TITLE = "TCP Formosa"
@@ -80,7 +81,7 @@ def over(runs, others, measure, rivals: int = 1):
         if run.valid:
             theirs.setdefault(run.record["seed"], []).append(measure(run))
     complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals]
-    return complete, lambda run: measure(run) / max(*theirs[run.record["seed"]], 1e-9)
+    return complete, Ratio(lambda run: measure(run) / max(*theirs[run.record["seed"]], 1e-9))
 
 
 def ratio_of(runs, others, measure) -> dict[int, float]:
@@ -184,7 +185,7 @@ def fig2(results):
 
 def fig2_formosa(results):
     at, best_of, rates, slow = one_flow(results, "FO-2")
-    judge = results.judge
+    judge, check = results.judge, results.check
     verdicts = [
         judge(
             "FO-2a r = 4",
@@ -217,7 +218,7 @@ def fig2_formosa(results):
         )
     for rate in slow:
         verdicts.append(
-            judge(
+            check(
                 f"FO-2b+ {rate}",
                 "not in the paper",
                 f"r = {r(rate):.3g}: the highest of all that ran, Linux's own too: goodput >= that of the best",
@@ -388,7 +389,7 @@ def fig3b(judge, at):
                     for run in at("accsa", SLOWEST)
                     if run.record["seed"] in kept["accsa"].keys() & kept[rival].keys()
                 ],
-                lambda run: kept["accsa"][run.record["seed"]] / kept[rival][run.record["seed"]],
+                Ratio(lambda run: kept["accsa"][run.record["seed"]] / kept[rival][run.record["seed"]]),
                 at_least=1 + 1e-9,
             )
         )
@@ -462,11 +463,11 @@ def ns2(results):
 
 
 def mechanism(results):
-    runs, judge = results.all("FO-5"), results.judge
+    runs, judge, check = results.all("FO-5"), results.judge, results.check
     rises, literal = (results.all("FO-6", flows__controller=c) for c in ("formosa", "netsum"))
     return [
-        judge("FO-5 loss", "ours", "with 1000 packets of queue: none is dropped", None, runs, drops_in_all, at_most=0),
-        judge(
+        check("FO-5 loss", "ours", "with 1000 packets of queue: none is dropped", None, runs, drops_in_all, at_most=0),
+        check(
             "FO-5a",
             "section 2",
             "ACKs on the wire for each round: in [0.9, 1.3]",
@@ -476,7 +477,7 @@ def mechanism(results):
             at_least=0.9,
             at_most=1.3,
         ),
-        judge(
+        check(
             "FO-5b",
             "section 2",
             "ACKs per data packet <= 1.5 / W: their product <= 1.5",
@@ -485,7 +486,7 @@ def mechanism(results):
             acks_per_packet_times_w,
             at_most=1.5,
         ),
-        judge(
+        check(
             "FO-5c",
             "section 2.1",
             "slow start: the first six rounds are 1, 2, 3, 5, 8, 13 packets; so many are >= 6",
@@ -494,7 +495,7 @@ def mechanism(results):
             lambda run: fibonacci(round_sizes(run)),
             at_least=6,
         ),
-        judge(
+        check(
             "FO-5d",
             "section 2.1",
             "data packets are spread: std/mean of the time between them < 0.3",
@@ -513,7 +514,7 @@ def mechanism(results):
             at_most=0,
             worst=True,
         ),
-        judge(
+        check(
             "FO-6 literal",
             "section 2.2",
             "the sum as printed (q_mode 0) does overflow it: >= 1 dropped",
@@ -532,7 +533,7 @@ def sensitivity(results):
         return results.all("FO-S", title=title, flows__controller=controller)
 
     return [
-        results.judge(
+        results.check(
             f"FO-S {title}",
             "not in the paper",
             f"r = 4, {title}: goodput over Reno's >= 1",

@@ -54,7 +54,7 @@ SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more 
 
 def fig_1(results):
     runs = results.all("FU-1")
-    yield results.judge(
+    yield results.check(
         "FU-1a",
         "Fig. 1, eq. 1",
         "a loss leaves floor(cwnd max(RTTmin/RTT, 1/2)): largest error <= 1 packet",
@@ -64,7 +64,7 @@ def fig_1(results):
         at_most=1,
         worst=True,
     )
-    yield results.judge(
+    yield results.check(
         "FU-1b",
         "Fig. 1",
         "losses at RTTs of 1 to 4 RTTmin: the largest ratio over the smallest >= 3",
@@ -77,7 +77,7 @@ def fig_1(results):
 
 def fig_2(results):
     runs = results.all("FU-2")
-    yield results.judge(
+    yield results.check(
         "FU-2a",
         "Fig. 2, eq. 1",
         f"buffer 0.5 BDP: no loss cuts Fusion's window below RTTmin/RTT = {CUT}",
@@ -87,7 +87,7 @@ def fig_2(results):
         at_least=CUT,
         worst=True,
     )
-    yield results.judge(
+    yield results.check(
         "FU-2b",
         "Fig. 2",
         "cwnd >= its own reno_cwnd at every ACK: share of ACKs is 1",
@@ -98,7 +98,7 @@ def fig_2(results):
         worst=True,
     )
     for phase in PHASES:
-        yield results.judge(
+        yield results.check(
             f"FU-2c {phase}",
             "section II.B",
             f"the {phase} phase is visited: share of ACKs > 0",
@@ -107,7 +107,7 @@ def fig_2(results):
             lambda r: phase_share(r, phase),
             at_least=1e-9,
         )
-    yield results.judge(
+    yield results.check(
         "FU-2d",
         "section II.B",
         "where reno_cwnd does not hold it, each ACK of the decrease phase lowers the window: share >= 0.95",
@@ -123,7 +123,7 @@ def fig_4(results):
         return results.all("FU-4", path__hops__forward__loss=loss)
 
     for c in VARIANTS:
-        yield results.judge(
+        yield results.check(
             f"FU-4a {c}",
             "Fig. 4",
             f"p = 1e-6: {NAMES[c]} alone uses >= 0.9 of the link",
@@ -391,7 +391,7 @@ def fig_10(results):
             at_least=0.4,
             at_most=0.6,
         )
-        yield results.judge(
+        yield results.check(
             f"FU-10b {c}",
             "Fig. 10",
             f"{NAMES[c]} alone uses >= 0.9 of the link",
@@ -513,7 +513,7 @@ def fig_13(results):
     reverse = {c: results.all("FU-13-REVERSE", flows__0__controller=c) for c in group}
     before = {c: same_seed(without[c]) for c in group}
     for c in group:
-        yield results.judge(
+        yield results.check(
             f"FU-13a {c}",
             "Fig. 13",
             f"{NAMES[c]}, no reverse traffic: R3-R4 is used by >= 0.95",

@@ -4,6 +4,8 @@ beside them."""
 
 import numpy as np
 
+from asymlab.report.verdicts import Ratio
+
 TITLE = "TCP-Taichung"
 SUBJECT = "The time between ACKs tells the rate: slow start ends in time, and random loss costs little."
 
@@ -83,7 +85,7 @@ def over(runs, others, measure=each):
     """(those runs of whose seed each list of `others` has a valid run, measure over the largest of theirs)."""
     theirs = [{r.record["seed"]: measure(r) for r in rs if r.valid} for rs in others]
     complete = [r for r in runs if all(r.record["seed"] in t for t in theirs)]
-    return complete, lambda r: measure(r) / max(*(t[r.record["seed"]] for t in theirs), 1e-9)
+    return complete, Ratio(lambda r: measure(r) / max(*(t[r.record["seed"]] for t in theirs), 1e-9))
 
 
 def extreme(pairs, most):
@@ -163,7 +165,7 @@ def fig3_claims(results, runs, mine):
             at_least=1.03,
         ),
         results.judge("TC-F3c", "Fig. 3", "no timeout, in all of 20 s", 0, mine, timeouts, at_most=0),
-        results.judge(
+        results.check(
             "TC-F3d",
             "not in the paper",
             "no packet of slow start is lost: no retransmission in 20 s",
@@ -207,7 +209,7 @@ def ideal_claims(results, mine):
             lambda r: float(ideal_error(r)[-1]),
             at_most=0.15,
         ),
-        results.judge(
+        results.check(
             "TC-X ten",
             "eq. 6, beyond the paper",
             "ten senders: ssthresh_ideal <= 1.5 times a tenth of BDP + 1, its median over all",
@@ -381,18 +383,20 @@ def heavy_loss(results):
             results.judge(
                 f"{name} reno",
                 "Fig. 7",
-                f"{what}: goodput >= 1.5 of NewReno's",
+                f"{what}: goodput in [1.5, 2.6] of NewReno's",
                 2.05,
                 *over(taichung, [newreno]),
                 at_least=1.5,
+                at_most=2.6,
             ),
             results.judge(
                 f"{name} westwood",
                 "Fig. 7",
-                f"{what}: goodput >= 1.25 of Westwood+'s",
+                f"{what}: goodput in [1.25, 2.25] of Westwood+'s",
                 1.75,
                 *over(taichung, [plus]),
                 at_least=1.25,
+                at_most=2.25,
             ),
         ]
     return verdicts

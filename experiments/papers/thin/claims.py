@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""ACK thinning at the receiver (`asymcc thin`): no paper claims anything of it. The claims are ours."""
+"""ACK thinning at the receiver (`asymcc thin`): no paper claims anything of it. All is a check."""
 
 from statistics import fmean
 
 from asymlab.report import papers
+from asymlab.report.verdicts import Ratio
 
 TITLE = "ACK thinning for any sender"
 SUBJECT = "A receiver that drops ACKs which the sender does not need: stock senders over a slow uplink."
@@ -30,7 +31,9 @@ def goodput(run) -> float:
 def over(without, thinned, measure=goodput):
     """The thinned runs, and their measure over that of the run of the same seed without thinning."""
     base = {r.record["seed"]: measure(r) for r in without}
-    return [r for r in thinned if r.record["seed"] in base], lambda r: measure(r) / max(base[r.record["seed"]], 1e-9)
+    return [r for r in thinned if r.record["seed"] in base], Ratio(
+        lambda r: measure(r) / max(base[r.record["seed"]], 1e-9)
+    )
 
 
 def over_without(results, id: str, measure=goodput, **point):
@@ -70,7 +73,7 @@ def of_fast(results):
         return run.metrics["throughput_bps"] / 1e6
 
     verdicts = [
-        results.judge(
+        results.check(
             "TH-1",
             OURS,
             "FAST at k_f = 4: throughput >= 95 Mbit/s where Theorem 1 has 25",
@@ -84,7 +87,7 @@ def of_fast(results):
         k = fast.k_f(fast.mbit(rate))
         bound = fast.theorem1(k) / 1e6
         verdicts.append(
-            results.judge(
+            results.check(
                 f"TH-1 {rate}",
                 OURS,
                 f"FAST at k_f = {k:.3g}: throughput >= Theorem 1's {bound:.3g} Mbit/s, less 2 %",
@@ -102,7 +105,7 @@ def slow_path(results):
     for controller in ("cubic", "bbr", "vegas", "reno", "taichung", "fusion"):
         runs, ratio = over_without(results, "TH-SLOW", flows__controller=controller)
         verdicts += [
-            results.judge(
+            results.check(
                 f"TH-2a {controller}",
                 OURS,
                 f"r = 20: {controller} has >= 3.5 of 10 Mbit/s with thinning",
@@ -111,7 +114,7 @@ def slow_path(results):
                 goodput,
                 at_least=3.5,
             ),
-            results.judge(
+            results.check(
                 f"TH-2b {controller}",
                 OURS,
                 f"r = 20: {controller} has no less with thinning than without: ratio >= {NO_SLOWER}",
@@ -130,7 +133,7 @@ def uplinks(results):
         for controller in ("cubic", "reno", "bbr", "vegas"):
             runs, ratio = over_without(results, "TH-UP", path__reverse__rate=rate, flows__controller=controller)
             verdicts.append(
-                results.judge(
+                results.check(
                     f"TH-3 {controller} {rate}",
                     OURS,
                     f"the uplink has {what}: {controller} has no less with thinning: ratio >= {NO_SLOWER}",
@@ -150,7 +153,7 @@ def in_each(results):
             runs, ratio = over_without(results, id, **point)
             name = ", ".join(map(str, point.values()))
             verdicts.append(
-                results.judge(
+                results.check(
                     f"TH-4 {id} {name}",
                     OURS,
                     f"{what} ({name}): no less with thinning: ratio >= {NO_SLOWER}",
@@ -167,7 +170,7 @@ def replies(results):
     verdicts = []
     for size in results.points("TH-RR", "flows.reply"):
         verdicts.append(
-            results.judge(
+            results.check(
                 f"TH-5 {size}",
                 OURS,
                 f"a reply of {size} bytes takes no longer with thinning: ratio <= {NO_LATER}",
@@ -189,7 +192,7 @@ def over_cake(results):
         for controller in results.points(id, "flows.controller"):
             here = {"flows__controller": controller}
             verdicts.append(
-                results.judge(
+                results.check(
                     f"TH-6 {id} {controller}",
                     OURS,
                     f"CAKE with ack-filter {where}: {controller} has no less with thinning: ratio >= {NO_SLOWER}",

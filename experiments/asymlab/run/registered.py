@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Which commit has the claims and scenarios that a run is judged by.
+
+A run keeps the last commit that changed them. Published results name it, and each later change.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from ..paths import REPO
+
+GIT_LIMIT_S = 20
+# Texts about results, and how they are drawn, may change afterwards.
+JUDGED = [":(exclude)*/reasons.toml", ":(exclude)*/tables.md", ":(exclude)*/figures.py"]
+
+
+def _git(*words: str) -> str:
+    """What git says; nothing outside a checkout."""
+    try:
+        done = subprocess.run(["git", "-C", REPO, *words], capture_output=True, text=True, timeout=GIT_LIMIT_S)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+@cache
+def commit(folder: Path) -> str:
+    """The last one that changed a folder of scenarios, with + if they have changed since; "" outside a checkout."""
+    found = _git("log", "-1", "--format=%h", "--abbrev=12", "--", str(folder), *JUDGED)
+    return found + "+" * bool(found and _git("status", "--porcelain", "--", str(folder), *JUDGED))
+
+
+def later(first: str, folder: Path) -> list[str]:
+    """Commits after `first` that changed the folder's claims or scenarios: short hash, date, subject; newest first."""
+    return _git("log", "--format=%h %as %s", f"{first.rstrip('+')}..HEAD", "--", str(folder), *JUDGED).splitlines()
