@@ -412,7 +412,7 @@ def add_publish(commands) -> None:
         "keep what a report says of papers in a folder small enough for a repository",
         publish.__doc__,
     )
-    p.add_argument("names", nargs="*", metavar="PAPER", help="none: all that the report has verdicts of")
+    p.add_argument("names", nargs="*", metavar="PAPER", help="none: all that the report has runs of")
     p.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="where they are replaced [docs/results]")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
     p.add_argument("--tables", action="store_true", help="only fill the tables of the pages beside DIR, from DIR")

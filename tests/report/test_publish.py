@@ -3,12 +3,15 @@
 
 import csv
 import json
+import shutil
+import subprocess
 
 import pytest
 from PIL import Image
 
 from asymlab import LabError
-from asymlab.report import publish
+from asymlab.report import papers, publish
+from asymlab.run import registered
 
 from shared import REPO, asymlab
 
@@ -18,7 +21,7 @@ RUN = {
     "seed": 1,
     "key": "k" * 32,
     "invalid": [],
-    "command": "asymlab run x.toml --seed 1",
+    "command": "asymlab run experiments/papers/fast/x.toml --seed 1",
     "metrics": {},
     "provenance": {
         "kernel": "6.12.9",
@@ -26,11 +29,12 @@ RUN = {
         "qemu": "QEMU emulator version 7.2",
         "objects": {"fast.bpf.o": "cd" * 32},
         "result_sha256": "ef" * 32,
+        "registered": "0123456789ab",
     },
 }
 VERDICT = {
     "id": "X-1",
-    "paper": "x",
+    "paper": "fast",
     "source": "Fig. 1",
     "claim": "goodput < 3 | 4",
     "paper_value": 2,
@@ -41,6 +45,8 @@ VERDICT = {
     "reason": "a queue",
     "runs": ["k" * 32],
     "n": 3,
+    "check": False,
+    "family": "X-1",
 }
 
 
@@ -52,66 +58,100 @@ def report(tmp_path):
     (folder / "results.json").write_text(
         json.dumps({"format": 1, "set": "full", "runs": [RUN, RUN | {"key": "l" * 32, "invalid": ["CPU"]}]})
     )
-    Image.effect_noise((300, 150), 60).convert("RGB").save(folder / "figures" / "one.png")
-    for name, size in (("one", 100), ("two", 200_000)):
+    Image.effect_noise((300, 150), 60).convert("RGB").save(folder / "figures" / "fast-one.png")
+    for name, size in (("fast-one", 100), ("fast-two", 200_000), ("fusion-one", 100)):
         (folder / "figures" / f"{name}.csv").write_text("x" * size)
         (folder / "figures" / f"{name}.parquet").write_bytes(b"PAR1")
-    Image.new("RGB", (300, 150)).save(folder / "figures" / "two.png")
+    Image.new("RGB", (300, 150)).save(folder / "figures" / "fast-two.png")
+    Image.new("RGB", (300, 150)).save(folder / "figures" / "fusion-one.png")  # of another paper
     return folder
 
 
 def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     kept = tmp_path / "results"
     for _ in range(2):  # the second time it replaces its own
-        p = asymlab("publish", kept, "--report", report)
+        p = asymlab("publish", "--to", kept, "--report", report)
         assert p.returncode == 0, p.stderr
-    text = (kept / "README.md").read_text()
-    assert "2 runs of the full set. 0 reproduced, 1 not reproduced" in text
-    assert "| X-1 | Fig. 1: goodput &lt; 3 \\| 4 | 2 | 2.5 | 2.25 to 2.75 | 3 | ✗ not reproduced: a queue |" in text
+    assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast"]
+    assert "| [fast](fast/README.md) | 0 | 1 | 0 | 0 | 0 | 0 |" in (kept / "README.md").read_text()
+    text = (kept / "fast" / "README.md").read_text()
+    assert "2 runs of the full set. 0 reproduced, 1 not reproduced, 0 inconclusive" in text
+    assert (
+        "| X-1 | Fig. 1: goodput &lt; 3 \\| 4 | X-1 | 2 | 2.5 | 2.25 to 2.75 | 3 | ✗ not reproduced: a queue |" in text
+    )
     assert f"- fast.bpf.o: {'cd' * 32}" in text and "- kernel: 6.12.9" in text
-    with open(kept / "runs.csv") as f:
+    assert "- claims, bounds, seeds and durations, committed before the runs: 0123456789ab" in text
+    with open(kept / "fast" / "runs.csv") as f:
         rows = list(csv.DictReader(f))
     assert [(r["run"], r["valid"], r["result_sha256"], r["command"]) for r in rows] == [
         (RUN["name"], valid, "ef" * 32, RUN["command"]) for valid in "10"
     ]
-    assert sorted(f.name for f in (kept / "figures").iterdir()) == ["one.csv", "one.png", "two.parquet", "two.png"]
-    with Image.open(kept / "figures" / "one.png") as small:
+    figures = kept / "fast" / "figures"
+    assert sorted(f.name for f in figures.iterdir()) == [
+        *("fast-one.csv", "fast-one.png", "fast-two.parquet", "fast-two.png")
+    ]
+    with Image.open(figures / "fast-one.png") as small:
         assert small.size == (200, 100) and len(small.getcolors()) <= 64
+
+
+def test_a_part_leaves_the_others(report, tmp_path):
+    """A paper that the report does not hold, or that is not named, keeps what was published of it."""
+    kept = tmp_path / "results"
+    shutil.copytree(REPO / "docs" / "results", kept)
+    for name in ("", "fast"):
+        assert asymlab("publish", *filter(None, [name]), "--to", kept, "--report", report).returncode == 0
+    for file in (REPO / "docs" / "results").glob("*/runs.csv"):
+        if file.parent.name != "fast":
+            assert (kept / file.parent.name / "runs.csv").read_bytes() == file.read_bytes()
+    assert len((kept / "fast" / "runs.csv").read_text().splitlines()) == 3
+    p = asymlab("publish", "fusion", "--to", kept, "--report", report)
+    assert p.returncode == 1 and "has no run of fusion; `asymlab suite fusion` makes them" in p.stderr
 
 
 def test_the_pages_beside_it_follow(report, tmp_path):
     """A page's table is filled, and old texts are named. A report that lacks a number replaces nothing."""
     docs = tmp_path / "docs"
-    docs.mkdir()
-    page = docs / "matrix.md"
-    page.write_text((REPO / "docs" / "fast.md").read_text())
-    assert asymlab("publish", docs / "results", "--report", report).returncode == 0
-    assert page.read_text() == (REPO / "docs" / "fast.md").read_text()  # no verdict of its paper
-    page.rename(docs / "fast.md")
-    verdicts = json.loads((REPO / "docs" / "results" / "verdicts.json").read_text())
-    verdicts = [v for v in verdicts if v["paper"] == "fast"]
-    next(v for v in verdicts if v["id"] == "FA-X2")["value"] = 48.1
+    shutil.copytree(REPO / "docs" / "results" / "pseudorate", docs / "results" / "pseudorate")
+    page = docs / "pseudorate.md"
+    page.write_text((REPO / "docs" / "pseudorate.md").read_text())
+    assert asymlab("publish", "--to", docs / "results", "--report", report).returncode == 0
+    assert page.read_text() == (REPO / "docs" / "pseudorate.md").read_text()  # no run of its paper
+    verdicts = json.loads((REPO / "docs" / "results" / "pseudorate" / "verdicts.json").read_text())
+    next(v for v in verdicts if v["id"] == "PR-7b")["value"] = 17
     (report / "verdicts.json").write_text(json.dumps(verdicts))
-    p = asymlab("publish", docs / "results", "--report", report)
-    assert (
-        p.returncode == 0
-        and "| delayed ACKs at 1 Mbit/s, so k_f = 2: Mbit/s | | 48.1 |" in (docs / "fast.md").read_text()
-    )
+    run = RUN | {"command": RUN["command"].replace("/fast/", "/pseudorate/")}
+    (report / "results.json").write_text(json.dumps({"format": 1, "set": "full", "runs": [run]}))
+    p = asymlab("publish", "pseudorate", "--to", docs / "results", "--report", report)
+    assert p.returncode == 0 and "| 17 packets |" in page.read_text()
     told = " ".join(p.stderr.split())
-    for paper in ("formosa", "fusion", "taichung", "pseudorate"):
-        assert f"papers/{paper}/reasons.toml: its `published` texts are of other results" in told
+    assert "papers/pseudorate/reasons.toml: its `published` texts are of other results" in told
     before = {file: file.read_bytes() for file in docs.rglob("*") if file.is_file()}
     (report / "verdicts.json").write_text(json.dumps(verdicts[:3]))
-    p = asymlab("publish", docs / "results", "--report", report)
+    p = asymlab("publish", "--to", docs / "results", "--report", report)
     assert p.returncode == 1 and "no such verdict" in p.stderr
     assert {file: file.read_bytes() for file in docs.rglob("*") if file.is_file()} == before
+
+
+def test_later_changes_of_the_claims_are_named(tmp_path):
+    """By the repository's own history: the first commit of a paper's claims has later ones, the last has none."""
+    folder = papers.PAPERS / "fast"
+    log = subprocess.run(
+        ["git", "-C", REPO, "log", "--format=%h", "--abbrev=12", "--", folder], capture_output=True, text=True
+    ).stdout.split()
+    if not log:
+        pytest.skip("no history here")
+    last = registered.commit(folder)
+    assert last.rstrip("+") in log and registered.later(last, folder) == []
+    if len(log) > 1:  # a clone may be shallow
+        assert registered.later(log[-1], folder)
+    assert registered.commit(tmp_path) == "" and registered.later("none", folder) == []
 
 
 def test_it_replaces_nothing_else(report, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "letter.txt").write_text("dear")
-    p = asymlab("publish", mine, "--report", report)
+    p = asymlab("publish", "--to", mine, "--report", report)
     assert (
         p.returncode == 1
         and p.stderr.startswith(f"asymlab: {mine}: holds something else")
@@ -121,7 +161,7 @@ def test_it_replaces_nothing_else(report, tmp_path):
 
 
 def test_no_report(tmp_path):
-    p = asymlab("publish", tmp_path / "x", "--report", tmp_path / "none")
+    p = asymlab("publish", "--to", tmp_path / "x", "--report", tmp_path / "none")
     assert (
         p.returncode == 1
         and p.stderr.startswith(f"asymlab: {tmp_path / 'none'}: no report of a suite")
@@ -134,7 +174,7 @@ def test_no_report(tmp_path):
     "change",
     [
         lambda v, r: v[0].update(verdict="<b>"),
-        lambda v, r: v[0].pop("paper"),
+        lambda v, r: v[0].pop("source"),
         lambda v, r: r["runs"][0].update(provenance=[]),
         lambda v, r: r.update(runs=3),
         lambda v, r: r["runs"][0]["provenance"].update(objects={"x": 3}),
@@ -158,4 +198,4 @@ def test_names_out_of_a_report_are_no_markup(report, tmp_path):
         )
     )
     publish.publish(report, tmp_path / "x")
-    assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "README.md").read_text()
+    assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "fast" / "README.md").read_text()

@@ -56,7 +56,7 @@ def test_verdict_table_comes_first(full):
     assert [id for id in page.ids if id in order] == list(order)
     summary = " ".join(page.text.split()).partition("All verdicts as CSV")[0]
     subject = "A flow's throughput falls as 1/k_f where its ACKs are the bottleneck."
-    assert f"FAST TCP in asymmetric networks: {subject} {len(full[0])} claims: ✓" in summary
+    assert f"FAST TCP in asymmetric networks: {subject} {len(full[0])} verdicts: ✓" in summary
 
 
 def test_verdicts_as_a_table_for_spreadsheets(full):
@@ -264,20 +264,27 @@ def test_terminal_table(monkeypatch):
     terminal.print_verdicts(verdicts, 12.3)
     text = out.getvalue()
     assert "[bold]5[/]" in text and "[1.9, 2.1]" in text and "it [red] is not" in text
-    assert "1 reproduced, 1 not reproduced, 0 not measured; 12 s" in text and "report/index.html" in text
+    assert (
+        "1 reproduced, 1 not reproduced, 0 inconclusive, 0 holds, 0 fails, 0 not measured; 12 s" in text
+        and "report/index.html" in text
+    )
 
 
 def test_terminal_table_of_papers(monkeypatch):
     out = io.StringIO()
-    monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=100))
-    several = [small(), small("not reproduced"), small("not reproduced"), small("not measured", paper="matrix")]
+    monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=120))
+    several = [small(), small("not reproduced"), small("inconclusive"), small("not measured", paper="matrix")]
     terminal.print_papers([Verdict(**v) for v in several], 12.3)
     rows = [line.split("  ") for line in out.getvalue().splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert cells[:3] == [
-        ["paper", "reproduced", "not reproduced", "not measured"],
-        ["FAST TCP in asymmetric networks", "1", "2", "0"],
-        ["Competition matrix", "0", "0", "1"],
+        ["paper", "reproduced", "not reproduced", "inconclusive", "holds", "fails", "not measured"],
+        ["FAST TCP in asymmetric networks", *"111000"],
+        ["Competition matrix", *"000001"],
     ]
-    assert "1 reproduced, 2 not reproduced, 1 not measured; 12 s" in out.getvalue()
+    assert "1 reproduced, 1 not reproduced, 1 inconclusive, 0 holds, 0 fails, 1 not measured; 12 s" in out.getvalue()
+    narrow = io.StringIO()
+    monkeypatch.setattr(terminal, "console", PlainConsole(file=narrow, width=80))
+    terminal.print_papers([Verdict(**v) for v in several], 12.3)
+    assert "…" not in narrow.getvalue()  # no word is cut
     assert "report/verdicts.csv" in out.getvalue() and "report/index.html" in out.getvalue()

@@ -15,6 +15,7 @@ from asymlab.report import papers, tables
 from shared import REPO, asymlab
 
 DOCS = REPO / "docs"
+RESULTS = DOCS / "results"
 WITH_TABLES = [p for p in papers.names() if (papers.PAPERS / p / "tables.md").exists()]
 TEMPLATE = "<!-- table one -->\n| {FA-2a; paper} | {%s} |\n"
 PAGE = "Before.\n<!-- table one -->\nold\n<!-- end of table -->\nAfter.\n"
@@ -23,7 +24,7 @@ PAGE = "Before.\n<!-- table one -->\nold\n<!-- end of table -->\nAfter.\n"
 @pytest.mark.parametrize("paper", WITH_TABLES)
 def test_the_pages_tables_are_what_the_results_give(paper):
     page = (DOCS / f"{paper}.md").read_text()
-    assert tables.filled(page, paper, DOCS / "results") == page, "`asymlab publish docs/results --tables` mends it"
+    assert tables.filled(page, paper, RESULTS / paper) == page, "`asymlab publish --tables` mends it"
     wanted = re.findall(r"<!-- table (\w+) -->", (papers.PAPERS / paper / "tables.md").read_text())
     assert wanted and re.findall(r"<!-- table (\w+) -->", page) == wanted
 
@@ -31,10 +32,11 @@ def test_the_pages_tables_are_what_the_results_give(paper):
 def test_another_result_is_another_table(tmp_path):
     shutil.copytree(DOCS / "results", tmp_path / "results")
     shutil.copy(DOCS / "fast.md", tmp_path)
-    verdicts = json.loads((tmp_path / "results" / "verdicts.json").read_text())
+    file = tmp_path / "results" / "fast" / "verdicts.json"
+    verdicts = json.loads(file.read_text())
     next(v for v in verdicts if v["id"] == "FA-T2a").update(value=1.234, low=1.1, high=1.4)
-    (tmp_path / "results" / "verdicts.json").write_text(json.dumps(verdicts))
-    p = asymlab("publish", tmp_path / "results", "--tables")
+    file.write_text(json.dumps(verdicts))
+    p = asymlab("publish", "--to", tmp_path / "results", "--tables")
     assert p.returncode == 0, p.stderr
     old, new = ((folder / "fast.md").read_text().splitlines() for folder in (DOCS, tmp_path))
     assert [b for a, b in zip(old, new, strict=True) if a != b] == [
@@ -42,15 +44,31 @@ def test_another_result_is_another_table(tmp_path):
     ]
 
 
+VERDICTS = [
+    {"id": "FA-2a", "paper_value": 25, "value": 25, "low": 25, "high": 25},
+    {"id": "FA-2b", "paper_value": None, "value": 0.0016, "low": 0.0016, "high": 0.0016},
+    {"id": "FA-T2a", "paper_value": 2, "value": 2.02, "low": 1.933, "high": 2.107},
+]
+POINTS = """panel,series,x,y,low,high
+One flow,Reno,19.9,2.351,2.3,2.4
+One flow,FAST,20,5,,
+The other,Reno,20,7,6,8
+"""
+
+
 @pytest.fixture
 def fill(tmp_path, monkeypatch):
     """A page with one table, filled by a template that has this name in it."""
     monkeypatch.setattr(papers, "PAPERS", tmp_path)
+    results = tmp_path / "results"
+    (results / "figures").mkdir(parents=True)
     (tmp_path / "fast").mkdir()
+    (results / "verdicts.json").write_text(json.dumps(VERDICTS))
+    (results / "figures" / "fast-throughput.csv").write_text(POINTS)
 
     def filled(name: str, page: str = PAGE) -> str:
         (tmp_path / "fast" / "tables.md").write_text(TEMPLATE % name)
-        return tables.filled(page, "fast", DOCS / "results")
+        return tables.filled(page, "fast", results)
 
     return filled
 
@@ -62,9 +80,10 @@ def fill(tmp_path, monkeypatch):
         ("FA-T2a; .1f", "2.0"),
         ("FA-T2a; .2f; interval", "2.02 (1.93 to 2.11)"),
         ("FA-2b; .2%", "0.16 %"),
-        ("FA-T2b; interval", "25"),
-        ("formosa-throughput; Reno at 20; .2f", "2.35"),
-        ("taichung-fairness; Taichung at 0.1; .3f; interval", "0.976 (0.969 to 0.982)"),
+        ("FA-2a; interval", "25"),
+        ("fast-throughput; Reno at 20; .2f", "2.35"),
+        ("fast-throughput; Reno at 20; .2f; interval", "2.35 (2.30 to 2.40)"),
+        ("fast-throughput; FAST at 20; interval", "5"),
     ],
 )
 def test_numbers_by_name(fill, name, shown):
@@ -76,8 +95,8 @@ def test_numbers_by_name(fill, name, shown):
     [
         ("FA-9", "no such verdict"),
         ("FA-2b; paper", "it has no value"),
-        ("formosa-throughput; Reno at 33", "0 points there"),
-        ("formosa-throughput; Nobody at 20", "points there"),
+        ("fast-throughput; Reno at 33", "0 points there"),
+        ("fast-throughput; Nobody at 20", "points there"),
         ("FA-2a; .3z", "format"),
     ],
 )
@@ -88,7 +107,7 @@ def test_a_name_of_nothing_is_one_line(fill, name, reason):
 
 
 def test_no_results(tmp_path):
-    p = asymlab("publish", tmp_path, "--tables")
+    p = asymlab("publish", "--to", tmp_path, "--tables")
     assert p.returncode == 1 and p.stderr.startswith(f"asymlab: {tmp_path}: no published results")
 
 

@@ -23,6 +23,11 @@ def interval(v: dict) -> str:
     return "" if v["value"] is None or v["low"] == v["high"] else f"{number(v['low'])} to {number(v['high'])}"
 
 
+def word(v: dict) -> str:
+    """The word of a verdict with its symbol, and that it rests on one run."""
+    return f"{SYMBOLS[v['verdict']]} {v['verdict']}" + " (one run)" * (v["n"] == 1)
+
+
 def natural(text: str) -> list:
     """Sort key by which 2mbit comes before 10mbit."""
     return [

@@ -27,7 +27,7 @@ from ..console import console
 from ..paths import REPO
 from ..run import registered
 from . import papers, reasons, tables
-from .html import interval, number
+from .html import interval, number, word
 from .verdicts import SYMBOLS, counts
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
@@ -35,7 +35,7 @@ CSV_MAX = 150_000  # bytes; larger tables are kept as Parquet
 
 
 def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
-    """Replace the named papers in `folder` by what a report holds of them; without names all that it has verdicts of.
+    """Replace the named papers in `folder` by what a report holds of them; without names all that it has runs of.
 
     LabError if it has none of one, or the folder holds something else.
     """
@@ -44,9 +44,9 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
         results = json.loads((report / "results.json").read_text())
         if results.get("format") != 1:
             raise LabError(f"{report}: its results.json is of another version; `asymlab suite` writes it anew")
-        there = list(dict.fromkeys(v["paper"] for v in verdicts))
+        there = [paper for paper in papers.names() if runs_of(paper, results)]
         if missing := [name for name in names or [] if name not in there]:
-            raise LabError(f"{report}: has no verdict of {missing[0]}; `asymlab suite {missing[0]}` writes one")
+            raise LabError(f"{report}: has no run of {missing[0]}; `asymlab suite {missing[0]}` makes them")
         figures = sorted(file.stem for file in (report / "figures").glob("*.png"))
         parts = {paper: part(paper, verdicts, results, figures) for paper in names or there}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
@@ -62,7 +62,7 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
 def part(paper: str, verdicts: list[dict], results: dict, figures: list[str]) -> dict[str, str | list[str]]:
     """What is kept of a paper: the text of each file, and the names of its figures."""
     mine = [v for v in verdicts if v["paper"] == paper]
-    runs = [r for r in results["runs"] if f" experiments/papers/{paper}/" in r["command"]]
+    runs = runs_of(paper, results)
     drawn = [name for name in figures if name.startswith(f"{paper}-")]
     return {
         "verdicts.json": json.dumps(mine, indent=1) + "\n",
@@ -70,6 +70,10 @@ def part(paper: str, verdicts: list[dict], results: dict, figures: list[str]) ->
         "README.md": readme(paper, mine, runs, results["set"], drawn),
         "figures": drawn,
     }
+
+
+def runs_of(paper: str, results: dict) -> list[dict]:
+    return [r for r in results["runs"] if f" experiments/papers/{paper}/" in r["command"]]
 
 
 def write(parts: dict[str, dict], figures: Path, folder: Path) -> None:
@@ -189,7 +193,6 @@ def readme(paper: str, verdicts: list[dict], runs: list[dict], which: str, figur
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for v in verdicts:
-        word = f"{SYMBOLS[v['verdict']]} {v['verdict']}" + (f": {v['reason']}" if v["reason"] else "")
         row = (
             v["id"],
             f"{v['source']}: {v['claim']}",
@@ -198,7 +201,7 @@ def readme(paper: str, verdicts: list[dict], runs: list[dict], which: str, figur
             number(v["value"]),
             interval(v),
             str(v["n"]),
-            word,
+            word(v) + (f": {v['reason']}" if v["reason"] else ""),
         )
         lines.append(f"| {' | '.join(map(cell, row))} |")
     lines += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)]

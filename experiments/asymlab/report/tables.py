@@ -28,7 +28,10 @@ NEAR = 0.1  # points of a figure stand a little apart sideways
 
 def write(results: Path) -> None:
     """Fill the tables of the pages beside the folder of results."""
-    for page, text in pages(results, results.parent, [f.parent.name for f in results.glob("*/verdicts.json")]).items():
+    names = sorted(file.parent.name for file in results.glob("*/verdicts.json"))
+    if not names:
+        raise LabError(f"{results}: no published results; `asymlab publish` makes them")
+    for page, text in pages(results, results.parent, names).items():
         page.write_text(text)
 
 

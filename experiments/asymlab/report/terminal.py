@@ -11,7 +11,7 @@ from rich.text import Text
 from ..console import console
 from ..paths import REPORT
 from . import papers
-from .html import interval, number
+from .html import interval, number, word
 from .verdicts import SYMBOLS, Verdict, counts
 
 STYLES = {
@@ -27,9 +27,9 @@ STYLES = {
 def print_papers(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
     """A line a paper: how many of its claims are reproduced, how many checks hold; and where the verdicts are."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
-    table.add_column("paper", no_wrap=True)
+    table.add_column("paper")
     for name in SYMBOLS:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", min_width=max(map(len, name.split())))
     for paper in dict.fromkeys(v.paper for v in verdicts):
         found = counts(v.verdict for v in verdicts if v.paper == paper)
         cells = (Text(str(n), style=STYLES[word] if n else "dim") for word, n in found.items())
@@ -58,7 +58,7 @@ def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT
             claim,
             number(v.paper_value),
             "\n".join(filter(None, (number(v.value), interval(vars(v))))),
-            Text(f"{SYMBOLS[v.verdict]} {v.verdict}", style=STYLES[v.verdict]),
+            Text(word(vars(v)), style=STYLES[v.verdict]),
         )
     console.print(table)
     print_end(verdicts, wall_s, folder)

@@ -138,7 +138,7 @@ class Results:
     ) -> Verdict:
         """Judge measure(run) over the valid runs: does its 95 % interval lie in [at_least, at_most]?
 
-        One run has no interval: its value decides, and the verdict says so.
+        One run has no interval: its value decides, and what shows the verdict says so.
         worst: the largest value decides, or the smallest if there is no at_most: for claims about every run, or every
         one of several set-ups.
         note: what else the runs of a failed claim show; reasons.toml has what explains it. Invalid runs are left
@@ -175,8 +175,6 @@ class Results:
             said += self.explained(id, by)
         if straddled:
             said.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
-        if len(samples) == 1:
-            said.append("rests on one run")
         return Verdict(
             id,
             self.paper,
