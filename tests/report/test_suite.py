@@ -313,6 +313,13 @@ def test_the_store_may_be_elsewhere(tmp_path):
     assert p.stdout == f"{tmp_path}/a\n"
 
 
+def test_a_found_run_keeps_the_commit_of_its_claims(papers):
+    task = suite.plan(["one"], GUEST).tasks["one"][0]
+    saved(task, 1.0, registered="0123456789ab")
+    assert cost.survey([task]).done[task.key].record["registered"] == "0123456789ab"
+    assert task.made("lab")["registered"] == ""  # the folder is in no checkout
+
+
 # --- verdicts -----------------------------------------------------------------------------
 
 

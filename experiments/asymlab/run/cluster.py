@@ -122,7 +122,7 @@ class Sweep:
                     raise LabError(f"its canary run gives {result[:12]}, not {self.expected[:12]}")
                 self.events.put((key, got))
             else:
-                about = task.about("lab") | got["took"] | {"worker": got["host"]}
+                about = task.made("lab") | got["took"] | {"worker": got["host"]}
                 try:
                     kept = store.save(task.key, task.identity, about, got["files"])
                 except LabError as e:

@@ -60,5 +60,5 @@ def execute_on_host(task: Task) -> store.Run:
             words = errors.strip().splitlines()
             raise LabError(f"{task.name}: {words[-1] if words else f'agent ended with {p.returncode}'}")
         files = {f.name: f.read_bytes() for f in out.iterdir()}
-    about = task.about("host") | {"wall_s": round(time.monotonic() - began, 2)}
+    about = task.made("host") | {"wall_s": round(time.monotonic() - began, 2)}
     return store.save(key, identity, about, files)

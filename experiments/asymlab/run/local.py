@@ -76,7 +76,7 @@ def runs(
                 started(task)
                 with own_core() as core:
                     files, took = vm.run(image, task.job, task.objects, core=core, limit_s=limit_s, started=booted)
-                ended.put((task, store.save(task.key, task.identity, task.about("lab") | took, files)))
+                ended.put((task, store.save(task.key, task.identity, task.made("lab") | took, files)))
             except Exception as e:  # reported and re-raised by the main thread
                 ended.put((task, e))
 

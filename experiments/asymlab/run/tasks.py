@@ -59,9 +59,12 @@ class Task:
             "point": self.case.point,
             "seed": self.seed,
             "where": where,
-            "registered": registered.commit(file.parent),
             "command": shlex.join(command),
         }
+
+    def made(self, where: str) -> dict:
+        """about() of a run that is made now. A run that was found keeps the commit of its own claims."""
+        return self.about(where) | {"registered": registered.commit(self.case.file.resolve().parent)}
 
 
 def plan_runs(cases: list[Case], image: Image) -> list[Task]:
