@@ -5,8 +5,8 @@
  *
  *   [A] H. Shimonishi, T. Hama, T. Murase, "TCP-Adaptive Reno for Improving Efficiency-Friendliness
  *       Tradeoffs of TCP Congestion Control Algorithm", PFLDnet 2006.
- *   [P] Public ports to ns-3 (rab2807/tcp-adaptive-reno-ns3 and others) and to ns-2. [A] was not at
- *       hand: formulas and quotations are those on which they agree; their units are mixed up.
+ *   [P] Public ports to ns-3 (rab2807/tcp-adaptive-reno-ns3 and others). They follow the task of a
+ *       course, which repeats [A]'s formulas and gives values to what [A] leaves open.
  *   [F] The paper of TCP-Fusion, which compares with ARENO.
  *
  * The window, one part for Reno and one that probes:   W = Wbase + Wprobe                       (1)
@@ -25,11 +25,16 @@
  *
  * Where the sources are silent, or we differ:
  *  - gamma is printed with 1 for winc_at_1: then Winc is 1 at c = 1, and in the mean. With Wbase that
- *    makes two packets a round trip and twice Reno's share. But the text wants "a response function
- *    that matches TCP-Reno's behavior, i.e. increasing the congestion window by 1MSS/RTT", and [F]
- *    measured 40.5 Mbit/s beside Reno's 42.4. So the 1 is Wbase's own, and here counted once.
- *  - M is "a scaling factor we set at 10Mbps": one packet a round trip for each 10 Mbit/s of B. The
- *    ports put 1000 there, without a unit; in bit/s that would be 100000 packets at 100 Mbit/s.
+ *    makes two packets a round trip and twice Reno's share. But the text says that Winc "is gradually
+ *    increased again so that it approaches to 0. In this situation, the base part takes a main role and
+ *    TCP-AReno behaves like TCP-Reno", and [F] measured 40.5 Mbit/s beside Reno's 42.4. So the 1 is
+ *    Wbase's own, and here counted once.
+ *  - M is "a scaling factor we set at 10Mbps": one packet a round trip for each 10 Mbit/s of B. [P] put
+ *    1000 there, without a unit; in bit/s that would be 100000 packets at 100 Mbit/s.
+ *  - [A] prints (3) with a for the new RTT and 1 - a for the old RTTcong, and gives a no value. (3) and
+ *    0.85 are [P]'s. cong_weight_pct 15 is 0.85 in [A]'s formula.
+ *  - [A]'s introduction has TCPW's bandwidth estimate for the cut of a loss that is no congestion. Its
+ *    section II.C has (6) for all losses, and so have we.
  *  - c at a loss is taken after (3), as in [P]. First loss: RTTcong is its RTT, so that c is 1, or 0 at
  *    RTTmin. RTTcong <= RTTmin likewise: 1 with a queue, 0 without. Before, RTTcong is the largest RTT
  *    so far. Without an RTT sample c is 1.

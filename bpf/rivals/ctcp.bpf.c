@@ -23,10 +23,10 @@
  *    [C]'s for the cut of one half. [C]'s are taken; so are they in public ports for Linux and ns-3.
  *  - RTT is the smoothed one, as [D] says. It asks to measure RTTmin anew after a timeout: so done,
  *    but for a timeout found spurious.
- *  - "Up to 38": only (3) is off there. To set dwnd to 0 would turn the cut of a window of 60 to 30
- *    into one to 15, and Reno does not do that.
- *  - gamma stays what it is, as in [C] and in the papers that compare with CTCP. [D] later tunes it at
- *    each loss, toward 3/4 of what Reno's share of the window has in the queue.
+ *  - "Up to 38": [D] calls this the same response function as Reno's. Only (3) is off there. To set
+ *    dwnd to 0 would turn the cut of a window of 60 to 30 into one to 15, and Reno does not do that.
+ *  - gamma stays what it is, as in [C] and in the papers that compare with CTCP. [D] begins with 30 and
+ *    tunes it at each loss, toward 3/4 of what Reno's share of the window has in the queue, from 5 to 30.
  *  - Not limited by cwnd: no growth, and none of dwnd in a round trip in which that happened. No RTT
  *    sample yet: Reno.
  */

@@ -15,6 +15,8 @@
  * Where it differs from ns-2:
  *  - Recovery is the stack's: with the lab's profile "newreno" RFC 6582's, with PRR for the inflated
  *    window. No ACK grows the window in it, as there.
+ *  - ns-2 begins with 1 up to May 2001, as here, and with 2 since (windowInit_; init_cwnd).
+ *  - Half a window is whole packets, as in ns-2 up to January 2006 (precisionReduce_).
  *  - ns-2's senders always have data. Without, the window does not grow.
  */
 #include "declare.bpf.h"

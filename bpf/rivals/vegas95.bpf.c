@@ -23,7 +23,11 @@
  *    cwnd in (1) is the window now, where both count what was sent meanwhile; [N] also rounds diff
  *    to whole packets, which moves each bound by half a packet.
  *  - [V] does not tell what leaving slow start costs, nor the cut on loss: (2)'s eighth and (4) are
- *    [N]'s. [N] halves if a segment is lost for the second time; we cannot tell.
+ *    [N]'s. [N] halves if a segment is lost for the second time; we cannot tell. [V] "only decreases
+ *    the congestion window if the retransmitted segment was previously sent after the last decrease":
+ *    the stack does so, once a recovery.
+ *  - A mark is cut as a loss; [V] is older than marks, [N] halves.
+ *  - [V] does not tell the first window. [N] has 1 up to May 2001, and 2 since.
  *  - (4)'s 2 after a timeout: the stack sends one packet; with its ACK the window is 2. No rule
  *    lowers it below 2.
  *  - Vegas' own retransmission timer, and its second look at the two ACKs after a retransmission, are
