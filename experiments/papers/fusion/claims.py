@@ -4,6 +4,7 @@ measured."""
 
 from statistics import fmean
 
+from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import jain
 
 from .measures import (
@@ -52,6 +53,11 @@ TITLE = "TCP-Fusion"
 SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
 
 
+def at_20(loss: str, speed: str = "") -> str:
+    """What ran, and the paper's point it stands for: a loss rate at 100 Mbit/s, or a speed of Fig. 11."""
+    return f"20 Mbit/s, p = {loss} (for the paper's {f'{speed} Mbit/s' if speed else LOSSES[loss]})"
+
+
 def fig_1(results):
     runs = results.all("FU-1")
     yield results.check(
@@ -80,7 +86,7 @@ def fig_2(results):
     yield results.check(
         "FU-2a",
         "Fig. 2, eq. 1",
-        f"buffer 0.5 BDP: no loss cuts Fusion's window below RTTmin/RTT = {CUT}",
+        f"50 Mbit/s, buffer 0.5 BDP: no loss cuts Fusion's window below RTTmin/RTT = {CUT}",
         None,
         runs,
         smallest_cut,
@@ -126,30 +132,30 @@ def fig_4(results):
         yield results.check(
             f"FU-4a {c}",
             "Fig. 4",
-            f"p = 1e-6: {NAMES[c]} alone uses >= 0.9 of the link",
+            f"20 Mbit/s, p = {RARE[0]}: {NAMES[c]} alone uses >= 0.9 of the link",
             None,
             at(RARE[0]),
             lambda r: carried(r, VARIANTS.index(c), 20),
             at_least=0.9,
         )
-    for loss, papers in LOSSES.items():
+    for loss in LOSSES:
         yield results.judge(
-            f"FU-4b {papers}",
+            f"FU-4b {loss}",
             "Fig. 4",
-            f"p = {papers}: Fusion's goodput >= 0.97 of the best of the others",
+            f"{at_20(loss)}: Fusion's goodput >= 0.97 of the best of the others",
             None,
             at(loss),
-            lambda r: alone(r, "fusion") / max(alone(r, c) for c in VARIANTS if c != "fusion"),
+            Ratio(lambda r: alone(r, "fusion") / max(alone(r, c) for c in VARIANTS if c != "fusion")),
             at_least=0.97,
         )
     seeds = [same_seed(at(loss)) for loss in LOSSES]
     yield results.judge(
         "FU-4c",
         "Fig. 4",
-        "the largest Fusion/ARENO of all loss rates is in [1.1, 2.5]",
+        "20 Mbit/s: the largest Fusion/ARENO of all loss rates is in [1.1, 2.5]",
         1.4,
         complete(at(RARE[0]), *seeds),
-        lambda r: max(alone(s[r.record["seed"]], "fusion") / alone(s[r.record["seed"]], "areno") for s in seeds),
+        Ratio(lambda r: max(alone(s[r.record["seed"]], "fusion") / alone(s[r.record["seed"]], "areno") for s in seeds)),
         at_least=1.1,
         at_most=2.5,
     )
@@ -167,7 +173,7 @@ def fig_4(results):
             f"100 Mbit/s, p = {loss}: Fusion's goodput >= 0.97 of the better of ARENO and Reno",
             None,
             complete(mine, *others),
-            lambda r: goodput(r) / max(goodput(o[r.record["seed"]]) for o in others),
+            Ratio(lambda r: goodput(r) / max(goodput(o[r.record["seed"]]) for o in others)),
             at_least=0.97,
         )
 
@@ -179,9 +185,9 @@ def fig_5(results):
     for c in FRIENDLY:
         for loss in RARE:
             yield results.judge(
-                f"FU-5a {c} {LOSSES[loss]}",
+                f"FU-5a {c} {loss}",
                 "Fig. 5",
-                f"p = {LOSSES[loss]}: {NAMES[c]}'s and Reno's goodputs differ by <= 0.25 of their sum",
+                f"{at_20(loss)}: {NAMES[c]}'s and Reno's goodputs differ by <= 0.25 of their sum",
                 None,
                 at(loss),
                 lambda r: abs(2 * beside(r, c)[0] / sum(beside(r, c)) - 1),
@@ -190,32 +196,32 @@ def fig_5(results):
         for loss in OFTEN:
             lonely = same_seed(results.all("FU-4", path__hops__forward__loss=loss))
             yield results.judge(
-                f"FU-5b {c} {LOSSES[loss]}",
+                f"FU-5b {c} {loss}",
                 "Fig. 5",
-                f"p = {LOSSES[loss]}: {NAMES[c]} has more than its Reno flow: ratio > 1",
+                f"{at_20(loss)}: {NAMES[c]} has more than its Reno flow: ratio > 1",
                 None,
                 at(loss),
-                lambda r: beside(r, c)[0] / beside(r, c)[1],
+                Ratio(lambda r: beside(r, c)[0] / beside(r, c)[1]),
                 at_least=ABOVE_1,
                 note=lambda rs: spread("{} of the mean of the run's Reno flows", rs, lambda r: over_renos(r, c)),
             )
             yield results.judge(
-                f"FU-5c {c} {LOSSES[loss]}",
+                f"FU-5c {c} {loss}",
                 "Fig. 5",
-                f"p = {LOSSES[loss]}: Reno beside {NAMES[c]} has >= 0.8 of what it has alone",
+                f"{at_20(loss)}: Reno beside {NAMES[c]} has >= 0.8 of what it has alone",
                 None,
                 complete(at(loss), lonely),
-                lambda r: beside(r, c)[1] / alone(lonely[r.record["seed"]], "reno"),
+                Ratio(lambda r: beside(r, c)[1] / alone(lonely[r.record["seed"]], "reno")),
                 at_least=0.8,
             )
     for loss in OFTEN:
         yield results.judge(
-            f"FU-5d {LOSSES[loss]}",
+            f"FU-5d {loss}",
             "Fig. 5",
-            f"p = {LOSSES[loss]}: Fusion beside Reno has no less than ARENO and CTCP there: ratio >= 1",
+            f"{at_20(loss)}: Fusion beside Reno has no less than ARENO and CTCP there: ratio >= 1",
             None,
             at(loss),
-            lambda r: beside(r, "fusion")[0] / max(beside(r, "areno")[0], beside(r, "ctcp")[0]),
+            Ratio(lambda r: beside(r, "fusion")[0] / max(beside(r, "areno")[0], beside(r, "ctcp")[0])),
             at_least=1,
         )
 
@@ -224,9 +230,9 @@ def fig_6(results):
     for c in GREEDY:
         for loss in RARE:
             yield results.judge(
-                f"FU-6 {c} {LOSSES[loss]}",
+                f"FU-6 {c} {loss}",
                 "Fig. 6",
-                f"p = {LOSSES[loss]}: a Reno flow beside {NAMES[c]} has <= 0.6 of the fair share",
+                f"{at_20(loss)}: a Reno flow beside {NAMES[c]} has <= 0.6 of the fair share",
                 None,
                 results.all("FU-5", path__hops__forward__loss=loss),
                 lambda r: 2 * beside(r, c)[1] / sum(beside(r, c)),
@@ -257,10 +263,10 @@ def table(results):
         yield results.judge(
             f"FU-T1a {c}",
             "Table 1",
-            f"Reno beside {NAMES[c]} over Reno beside Reno {'>= 0.8' if c in FRIENDLY else '<= 0.5'}",
+            f"20 Mbit/s: Reno beside {NAMES[c]} over Reno beside Reno {'>= 0.8' if c in FRIENDLY else '<= 0.5'}",
             round(papers, 3),
             runs,
-            lambda r: goodput(r, flows[r.record["key"]]) / both[r.record["seed"]],
+            Ratio(lambda r: goodput(r, flows[r.record["key"]]) / both[r.record["seed"]]),
             **bound,
         )
 
@@ -269,7 +275,7 @@ def table(results):
     yield results.judge(
         "FU-T1b",
         "Table 1",
-        f"Jain index of each pair of Reno, Fusion, ARENO, CTCP >= 0.95; the smallest{names}",
+        f"20 Mbit/s: Jain index of each pair of Reno, Fusion, ARENO, CTCP >= 0.95; the smallest{names}",
         0.973,
         runs,
         measure,
@@ -281,7 +287,7 @@ def table(results):
         yield results.judge(
             f"FU-T1c {c}",
             "Table 1",
-            f"Jain index of {NAMES[c]} with each of them <= 0.85; the largest{names}",
+            f"20 Mbit/s: Jain index of {NAMES[c]} with each of them <= 0.85; the largest{names}",
             round(papers, 3),
             runs,
             measure,
@@ -297,7 +303,7 @@ def fig_8(results):
     yield results.judge(
         "FU-8a",
         "Fig. 8",
-        "three Fusion flows: Jain index >= 0.95 while all are there",
+        "20 Mbit/s, three Fusion flows: Jain index >= 0.95 while all are there",
         0.9956,
         of("fusion"),
         three_jain,
@@ -307,10 +313,10 @@ def fig_8(results):
     yield results.judge(
         "FU-8b",
         "Fig. 8",
-        "three HSTCP flows are less equal: their Jain index over that of Fusion's < 1",
+        "20 Mbit/s, three HSTCP flows are less equal: their Jain index over that of Fusion's < 1",
         round(0.834 / 0.9956, 3),
         complete(of("highspeed"), fusion),
-        lambda r: three_jain(r) / three_jain(fusion[r.record["seed"]]),
+        Ratio(lambda r: three_jain(r) / three_jain(fusion[r.record["seed"]])),
         at_most=1 - 1e-9,
     )
     for c in VARIANTS:
@@ -318,7 +324,7 @@ def fig_8(results):
             yield results.judge(
                 f"FU-8c {c}",
                 "Fig. 8",
-                f"three {NAMES[c]} flows: Jain index >= 0.9",
+                f"20 Mbit/s, three {NAMES[c]} flows: Jain index >= 0.9",
                 None,
                 of(c),
                 three_jain,
@@ -334,20 +340,20 @@ def fig_9(results):
         yield results.judge(
             f"FU-9a {c}",
             "Fig. 9",
-            f"two {NAMES[c]} flows of 20 ms: ratio in [0.8, 1.25]",
+            f"20 Mbit/s, two {NAMES[c]} flows of 20 ms: ratio in [0.8, 1.25]",
             None,
             runs[c],
-            lambda r: rtt_ratio(r, 20),
+            Ratio(lambda r: rtt_ratio(r, 20)),
             at_least=0.8,
             at_most=1.25,
         )
         yield results.judge(
             f"FU-9b {c}",
             "Fig. 9",
-            f"{NAMES[c]}: the ratio grows with the RTT: of 60 over 20 ms, and of 120 over 60 ms, the smaller > 1",
+            f"20 Mbit/s, {NAMES[c]}: the ratio grows with the RTT: of 60 over 20 ms and of 120 over 60 ms, both > 1",
             None,
             runs[c],
-            lambda r: min(rtt_ratio(r, 60) / rtt_ratio(r, 20), rtt_ratio(r, 120) / rtt_ratio(r, 60)),
+            Ratio(lambda r: min(rtt_ratio(r, 60) / rtt_ratio(r, 20), rtt_ratio(r, 120) / rtt_ratio(r, 60))),
             at_least=ABOVE_1,
         )
     for c in FRIENDLY:
@@ -355,10 +361,10 @@ def fig_9(results):
             yield results.judge(
                 f"FU-9c {c} {ms}",
                 "Fig. 9",
-                f"20 and {ms} ms: {NAMES[c]}'s ratio over Reno's in [0.7, 1.3]",
+                f"20 Mbit/s, 20 and {ms} ms: {NAMES[c]}'s ratio over Reno's in [0.7, 1.3]",
                 None,
                 complete(runs[c], seeds["reno"]),
-                lambda r: rtt_ratio(r, ms) / rtt_ratio(seeds["reno"][r.record["seed"]], ms),
+                Ratio(lambda r: rtt_ratio(r, ms) / rtt_ratio(seeds["reno"][r.record["seed"]], ms)),
                 at_least=0.7,
                 at_most=1.3,
             )
@@ -370,10 +376,10 @@ def fig_9(results):
         yield results.judge(
             f"FU-9d {c}",
             "Fig. 9",
-            f"20 and 120 ms: {NAMES[c]}'s ratio is the {word}: over the next {'>=' if pick is max else '<='} 1",
+            f"20 Mbit/s, 20 and 120 ms: {NAMES[c]}'s ratio is the {word}: over the next {'>=' if pick is max else '<='} 1",
             None,
             complete(runs[c], *others),
-            lambda r: rtt_ratio(r, 120) / pick(rtt_ratio(o[r.record["seed"]], 120) for o in others),
+            Ratio(lambda r: rtt_ratio(r, 120) / pick(rtt_ratio(o[r.record["seed"]], 120) for o in others)),
             **bound,
         )
 
@@ -394,7 +400,7 @@ def fig_10(results):
         yield results.check(
             f"FU-10b {c}",
             "Fig. 10",
-            f"{NAMES[c]} alone uses >= 0.9 of the link",
+            f"30 Mbit/s, {NAMES[c]} alone uses >= 0.9 of the link",
             None,
             runs,
             lambda r: carried(r, 1, 30),
@@ -407,31 +413,31 @@ def fig_11(results):
         runs = results.all("FU-5", path__hops__forward__loss=loss)
         for c in FRIENDLY:
             yield results.judge(
-                f"FU-11a {c} {speed}",
+                f"FU-11a {c} {loss}",
                 "Fig. 11",
-                f"{speed} Mbit/s: Reno beside {NAMES[c]} has >= 0.85 of what it has beside Reno",
+                f"{at_20(loss, speed)}: Reno beside {NAMES[c]} has >= 0.85 of what it has beside Reno",
                 None,
                 runs,
-                lambda r: reno_beside(r, c) / reno_beside(r, "reno"),
+                Ratio(lambda r: reno_beside(r, c) / reno_beside(r, "reno")),
                 at_least=0.85,
             )
         yield results.judge(
-            f"FU-11b {speed}",
+            f"FU-11b {loss}",
             "Fig. 11",
-            f"{speed} Mbit/s: Fusion and Reno together have the most of these three: over the next >= 0.99",
+            f"{at_20(loss, speed)}: Fusion and Reno together have the most of these three: over the next >= 0.99",
             None,
             runs,
-            lambda r: sum(beside(r, "fusion")) / max(sum(beside(r, c)) for c in FRIENDLY[1:]),
+            Ratio(lambda r: sum(beside(r, "fusion")) / max(sum(beside(r, c)) for c in FRIENDLY[1:])),
             at_least=0.99,
         )
         for c in ("highspeed", "bic"):
             yield results.judge(
-                f"FU-11c {c} {speed}",
+                f"FU-11c {c} {loss}",
                 "Fig. 11",
-                f"{speed} Mbit/s: Reno has less beside {NAMES[c]} than beside Fusion: ratio < 1",
+                f"{at_20(loss, speed)}: Reno has less beside {NAMES[c]} than beside Fusion: ratio < 1",
                 None,
                 runs,
-                lambda r: reno_beside(r, c) / reno_beside(r, "fusion"),
+                Ratio(lambda r: reno_beside(r, c) / reno_beside(r, "fusion")),
                 at_most=1 - 1e-9,
                 note=lambda rs: spread("together they have {} of 20 Mbit/s", rs, lambda r: sum(beside(r, c))),
             )
@@ -443,7 +449,7 @@ def fig_11_unscaled(results):
     yield results.judge(
         "FU-11d",
         "Fig. 11",
-        "100 Mbit/s: FAST's share beside Reno < 0.4",
+        f"{at_20('0.025%', '100')}: FAST's share beside Reno < 0.4",
         None,
         results.all("FU-5", path__hops__forward__loss="0.025%"),
         lambda r: beside(r, "fast")[0] / sum(beside(r, "fast")),
@@ -461,7 +467,7 @@ def fig_11_unscaled(results):
             f"100 Mbit/s as it stands: Reno has less beside {NAMES[c]} than beside Fusion: ratio < 1",
             None,
             complete(at_100(c), fusion),
-            lambda r: goodput(r, 1) / goodput(fusion[r.record["seed"]], 1),
+            Ratio(lambda r: goodput(r, 1) / goodput(fusion[r.record["seed"]], 1)),
             at_most=1 - 1e-9,
         )
     yield results.judge(
@@ -474,7 +480,7 @@ def fig_11_unscaled(results):
         at_most=0.4 - 1e-9,
     )
 
-    yield from fig_11_fast(results, "FU-11f {}", "FU-11g", "1000 Mbit/s at a tenth", "FU-11-1000")
+    yield from fig_11_fast(results, "FU-11f {}", "FU-11g", "100 Mbit/s, p = 1e-3, a tenth of 1000 Mbit/s", "FU-11-1000")
     for speed in (600, 1000):
         ids, path = (f"FU-11h {{}} {speed}", f"FU-11i {speed}"), f"{speed} Mbit/s as it stands"
         yield from fig_11_fast(results, *ids, path, "FU-11-GBIT", path__forward__rate=f"{speed}mbit")
@@ -492,7 +498,7 @@ def fig_11_fast(results, friendly, most, path, scenario, **point):
             f"{path}: Reno beside {NAMES[c]} has >= 0.85 of what it has beside Reno",
             None,
             complete(at(c), reno),
-            lambda r: 2 * goodput(r, 1) / both(reno[r.record["seed"]]),
+            Ratio(lambda r: 2 * goodput(r, 1) / both(reno[r.record["seed"]])),
             at_least=0.85,
         )
     others = [same_seed(at(c)) for c in FRIENDLY[1:]]
@@ -502,7 +508,7 @@ def fig_11_fast(results, friendly, most, path, scenario, **point):
         f"{path}: Fusion and Reno together have the most of these three: over the next >= 0.99",
         None,
         complete(at("fusion"), *others),
-        lambda r: both(r) / max(both(o[r.record["seed"]]) for o in others),
+        Ratio(lambda r: both(r) / max(both(o[r.record["seed"]]) for o in others)),
         at_least=0.99,
     )
 
@@ -516,7 +522,7 @@ def fig_13(results):
         yield results.check(
             f"FU-13a {c}",
             "Fig. 13",
-            f"{NAMES[c]}, no reverse traffic: R3-R4 is used by >= 0.95",
+            f"10 Mbit/s a hop, {NAMES[c]}, no reverse traffic: R3-R4 is used by >= 0.95",
             None,
             without[c],
             last_link,
@@ -527,10 +533,10 @@ def fig_13(results):
         yield results.judge(
             f"FU-13b {c}",
             "Fig. 13",
-            f"{NAMES[c]}: reverse traffic lowers what the flows get of R3-R4: ratio < 1",
+            f"10 Mbit/s a hop, {NAMES[c]}: reverse traffic lowers what the flows get of R3-R4: ratio < 1",
             None,
             runs,
-            lambda r: by_hops(r).sum() / by_hops(seed[r.record["seed"]]).sum(),
+            Ratio(lambda r: by_hops(r).sum() / by_hops(seed[r.record["seed"]]).sum()),
             at_most=1 - 1e-9,
         )
     for what, found in (("without", without), ("with", reverse)):
@@ -539,11 +545,11 @@ def fig_13(results):
             yield results.judge(
                 f"FU-13c {c} {what}",
                 "Fig. 13",
-                f"{what} reverse traffic: the three Reno flows beside {NAMES[c]} have >= 0.8 of "
+                f"10 Mbit/s a hop, {what} reverse traffic: the three Reno flows beside {NAMES[c]} have >= 0.8 of "
                 "what they have beside Reno",
                 None,
                 complete(found[c], reno),
-                lambda r: reno_group(r) / (by_hops(reno[r.record["seed"]]).sum() / 2),
+                Ratio(lambda r: reno_group(r) / (by_hops(reno[r.record["seed"]]).sum() / 2)),
                 at_least=0.8,
             )
     for c in group:
@@ -551,21 +557,21 @@ def fig_13(results):
         yield results.judge(
             f"FU-13d {c}",
             "Fig. 13",
-            f"{NAMES[c]}: reverse traffic makes flows of 1, 2, 3 hops more equal: Jain index with over without > 1",
+            f"10 Mbit/s a hop, {NAMES[c]}: reverse traffic makes flows of 1, 2, 3 hops more equal: Jain index with over without > 1",
             None,
             runs,
-            lambda r: jain(by_hops(r)) / jain(by_hops(seed[r.record["seed"]])),
+            Ratio(lambda r: jain(by_hops(r)) / jain(by_hops(seed[r.record["seed"]]))),
             at_least=ABOVE_1,
         )
         for hops, word, bound in ((1, "less", {"at_most": 1 - 1e-9}), (2, "more", {"at_least": ABOVE_1})):
             yield results.judge(
                 f"FU-13e {c} {hops}",
                 "Fig. 13",
-                f"{NAMES[c]}: with reverse traffic the flows of {hops} hop{'s' * (hops > 1)} have {word}: "
+                f"10 Mbit/s a hop, {NAMES[c]}: with reverse traffic the flows of {hops} hop{'s' * (hops > 1)} have {word}: "
                 f"ratio {'>' if hops > 1 else '<'} 1",
                 None,
                 runs,
-                lambda r: by_hops(r)[hops - 1] / by_hops(seed[r.record["seed"]])[hops - 1],
+                Ratio(lambda r: by_hops(r)[hops - 1] / by_hops(seed[r.record["seed"]])[hops - 1]),
                 **bound,
             )
 
