@@ -220,17 +220,8 @@ def loss(results):
     found = sweep(results, "FU-4")
     if not found:
         return None
-    spots = {
-        c: {
-            rate_of(p): runs
-            for p in paper.SPOT_LOSSES
-            if (runs := results.valid("FU-4-100", path__forward__loss=p, flows__controller=c))
-        }
-        for c in ("reno", "fusion", "areno")
-    }
-    wide = any(spots.values())
-    figure = Figure(figsize=(10 if wide else 7.5, 5))
-    ax, *rest = np.atleast_1d(figure.subplots(1, 1 + wide, width_ratios=[3, 1] if wide else None))
+    figure = Figure(figsize=(7.5, 5))
+    ax = figure.subplots()
     p = np.geomspace(1.5e-5, 4e-2, 200)
     ax.plot(
         p, reno_law(p), color=GREY, linewidth=1, linestyle=":", label=r"Reno's law, $\sqrt{3/2p}$ packets a round trip"
@@ -240,17 +231,6 @@ def loss(results):
     papers_loss(ax)
     ax.set(ylabel="goodput, Mbit/s", xlim=(p[0], p[-1]), ylim=(0, 1.08 * FIG_4_RATE))
     ax.legend(loc="lower left")
-    for spot in rest:
-        for c, runs in spots.items():
-            if runs:
-                points(spot, runs, paper.goodput, **marked(c))
-        spot.set(
-            xscale="log",
-            xlabel="random loss rate",
-            xlim=(3e-5, 3e-2),
-            ylim=(0, 108),
-            title="100 Mbit/s, unscaled, one seed",
-        )
     return drawing.Figure(
         "fusion-loss",
         "Fig. 4: one flow under random loss",

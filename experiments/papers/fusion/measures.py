@@ -22,7 +22,6 @@ LOSSES = {
 }  # ours, the paper's of the same share for Reno
 RARE, OFTEN = ("0.0025%", "0.025%"), ("0.25%", "2.5%")  # Reno has its fair share; leaves some of the path
 SPEEDS = {"0.025%": "100", "0.25%": "300", "2.5%": "1000"}  # Mbit/s of Fig. 11, by the same measure
-SPOT_LOSSES = ("0.01%", "1%")
 PHASES = {"increase": 1, "steady": 2, "decrease": 3}  # enum phase of fusion.bpf.c
 CUT = 0.66  # RTTmin/RTT with a full buffer of half a BDP: 40 / 60 ms
 ABOVE_1 = 1 + 1e-9

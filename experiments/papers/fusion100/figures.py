@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Figures for TCP-Fusion at 100 Mbit/s."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from asymlab.palette import BLACK
+from asymlab.report import drawing
+from asymlab.report.plot import colour, label, marked, points
+from asymlab.report.verdicts import interval
+
+from . import claims as paper
+
+
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
+        drawn = [draw(results) for draw in (loss, beside_reno)]
+    return [f for f in drawn if f]
+
+
+def loss(results):
+    """Fig. 4."""
+    figure = Figure(figsize=(7.5, 5))
+    ax = figure.subplots()
+    for i, c in enumerate(paper.VARIANTS):
+        runs = {
+            float(p.removesuffix("%")) / 100: found
+            for p in paper.LOSSES
+            if (found := [r for r in paper.alone(results, c, p) if r.valid])
+        }
+        if runs:
+            points(ax, runs, paper.goodput, 1.04 ** (i - 3), **marked(c))
+    if not ax.lines:
+        return None
+    ax.set(xscale="log", xlabel="random loss rate", ylabel="goodput, Mbit/s", ylim=(0, 100))
+    ax.legend()
+    return drawing.Figure(
+        "fusion100-loss",
+        "Fig. 4: one flow under random loss",
+        "The paper's path: 100 Mbit/s, 40 ms, a buffer of one BDP. Points a little apart sideways.",
+        figure,
+    )
+
+
+def beside_reno(results):
+    """Table 1's column of Reno."""
+    found = {c: [r for r in paper.beside(results, c, "F100-T1") if r.valid] for c in paper.VARIANTS}
+    found = {c: runs for c, runs in found.items() if runs}
+    if not found:
+        return None
+    figure = Figure(figsize=(7.5, 4))
+    ax = figure.subplots()
+    mean, low, high = np.array([interval([paper.goodput(r, 1) for r in runs]) for runs in found.values()]).T
+    x = np.arange(len(found))
+    ax.set_axisbelow(True)
+    ax.bar(
+        x, mean, yerr=[mean - low, high - mean], capsize=3, width=0.6, color=[colour(c) for c in found], label="here"
+    )
+    theirs = [paper.fusion.TABLE_1["reno"][paper.VARIANTS.index(c)] for c in found]
+    ax.plot(x, theirs, linestyle="", marker="D", color=BLACK, label="paper")
+    ax.set_xticks(x, [label(c) for c in found])
+    ax.set(ylabel="goodput of Reno, Mbit/s", ylim=(0, 60), xlabel="beside")
+    ax.legend()
+    return drawing.Figure(
+        "fusion100-table1",
+        "Table 1: what a Reno flow has beside each",
+        "The paper's path, no random loss: 100 Mbit/s, 40 ms, a buffer of one BDP.",
+        figure,
+    )
