@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""docs/findings.md: each scenario is sound and has its place on the page, and three still show what the page says."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from asymlab.machine.image import open_image
+from asymlab.plan import scenario, topology
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
+
+from shared import REPO
+
+FILES = sorted((REPO / "experiments" / "findings").glob("*.toml"))
+PAGE = REPO / "docs" / "findings.md"
+PICTURE_MAX = 60_000  # bytes
+
+
+def runs(name: str) -> list:
+    """Of each case, in the file's order."""
+    guest = open_image("6.12")
+    tasks = plan_runs(scenario.load(REPO / "experiments" / "findings" / f"{name}.toml"), guest)
+    done = execute(tasks, guest)
+    assert all(r.valid for r in done.values())
+    return [done[t.key] for t in tasks]
+
+
+def counted(run, name: str) -> int:
+    return run.record["agent"]["marks"]["end"]["tcp"]["src0"][name]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_finding_has_a_scenario_a_command_and_a_picture(file):
+    for case in scenario.load(file):
+        topology.compile_job(case, 1)
+    text = PAGE.read_text()
+    assert f"\n    build/venv/bin/asymlab run {file.relative_to(REPO)}" in text
+    assert f"](findings/{file.stem}.png)" in text
+    assert 1000 < (PAGE.parent / "findings" / f"{file.stem}.png").stat().st_size < PICTURE_MAX
+
+
+def test_the_page_names_nothing_else():
+    text = PAGE.read_text()
+    assert len(FILES) > 5
+    assert set(re.findall(r"asymlab run (\S+\.toml)", text)) == {str(f.relative_to(REPO)) for f in FILES}
+    assert set(re.findall(r"\]\(findings/(\S+?)\.png\)", text)) == {f.stem for f in FILES}
+    assert len(re.findall(r"^## \d", text, re.M)) == len(FILES)
+
+
+@pytest.mark.lab
+def test_a_gred_queue_shuts():
+    """The first drop after a pause ends the idle time: with a small weight the average stays where it is."""
+    shut, light = runs("gred-shut")
+    assert shut.metrics["goodput_bps"] == 0 < shut.metrics["forward"]["drops"]
+    assert light.metrics["utilisation"] > 0.9
+
+
+@pytest.mark.lab
+def test_recovery_doubles_what_is_in_flight():
+    lost, clean = runs("prr")
+    recovery = lost.acks[lost.acks["ca_state"] == 3]["in_flight"]
+    assert recovery.max() > 1.8 * recovery[0] > 20
+    later = (clean.acks["t"] > 0.6) & (clean.acks["t"] < 0.7)
+    assert clean.acks["in_flight"][later].max() == 1
+
+
+@pytest.mark.lab
+def test_f_rto_undoes_a_timeout_for_a_packet_that_was_lost():
+    with_frto, without = runs("frto")
+    for run, spurious in ((with_frto, 1), (without, 0)):
+        assert counted(run, "TcpExtTCPTimeouts") == 1
+        assert counted(run, "TcpExtTCPSpuriousRTOs") == spurious
+        assert counted(run, "TcpExtTCPDSACKRecv") == 0  # nothing that arrived was sent again
+    before, after = (
+        {round(run.acks["cwnd"][run.acks["t"].searchsorted(t)]) for run in (with_frto, without)} for t in (2, 2.65)
+    )
+    assert len(before) == 1 and max(after) >= max(before) and min(after) < 0.8 * max(before)
