@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Draws the pictures of docs/findings.md: `build/venv/bin/python experiments/findings/figures.py [NAME ...]`.
 
-It runs what the store does not hold. One picture, tx-start, needs the images 6.12 and 7.3; the others the default one.
+It runs what the store does not hold. Two pictures, tx-start and idle-time, need the images 6.1, 6.12 and 7.3; the
+others need the default one.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from asymlab.run.tasks import plan_runs
 
 HERE, DOCS = Path(__file__).parent, REPO / "docs" / "findings"
 BIN_S = 0.5
+KERNELS = ("6.1", "6.12", "7.3")
 COLOURS = (VERMILLION, BLUE, GREEN)
 STYLES = ("-", "--", (0, (1, 1)))
 
@@ -131,9 +133,22 @@ def newreno() -> Figure:
     return figure
 
 
+def idle_time() -> Figure:
+    figure, (ax,) = panels(1)
+    for at, image in enumerate(KERNELS):
+        (run,) = runs("idle-time", image)
+        before, after = (run.record["agent"]["marks"][mark] for mark in ("measure", "end"))
+        passed = (after["t_ns"] - before["t_ns"]) / 1e9
+        ax.bar(at, 100 * ((after["cpu_idle_s"] - before["cpu_idle_s"]) / passed - 1), color=COLOURS[at], width=0.6)
+    ax.axhline(0, color=GREY, linewidth=0.8)
+    ax.set(ylabel="idle time counted,\n% above time passed")
+    ax.set_xticks(range(len(KERNELS)), [f"Linux {k}" for k in KERNELS])
+    return figure
+
+
 PICTURES: dict[str, Callable[[], Figure]] = {
     draw.__name__.replace("_", "-"): draw
-    for draw in (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno)
+    for draw in (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, idle_time)
 }
 
 
