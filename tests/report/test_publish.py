@@ -73,7 +73,7 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
         p = asymlab("publish", "--to", kept, "--report", report)
         assert p.returncode == 0, p.stderr
     assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast"]
-    assert "| [fast](fast/README.md) | 0 | 1 | 0 | 0 | 0 | 0 |" in (kept / "README.md").read_text()
+    assert "| [fast](fast/README.md) | 0 | 1 | 0 | 0 | 0 | 0 | 0 |" in (kept / "README.md").read_text()
     text = (kept / "fast" / "README.md").read_text()
     assert "2 runs of the full set. 0 reproduced, 1 not reproduced, 0 inconclusive" in text
     assert (

@@ -265,7 +265,7 @@ def test_terminal_table(monkeypatch):
     text = out.getvalue()
     assert "[bold]5[/]" in text and "[1.9, 2.1]" in text and "it [red] is not" in text
     assert (
-        "1 reproduced, 1 not reproduced, 0 inconclusive, 0 holds, 0 fails, 0 not measured; 12 s" in text
+        "1 reproduced, 1 not reproduced, 0 inconclusive, 0 holds, 0 fails, 0 undecided, 0 not measured; 12 s" in text
         and "report/index.html" in text
     )
 
@@ -278,11 +278,14 @@ def test_terminal_table_of_papers(monkeypatch):
     rows = [line.split("  ") for line in out.getvalue().splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert cells[:3] == [
-        ["paper", "reproduced", "not reproduced", "inconclusive", "holds", "fails", "not measured"],
-        ["FAST TCP in asymmetric networks", *"111000"],
-        ["Competition matrix", *"000001"],
+        ["paper", "reproduced", "not reproduced", "inconclusive", "holds", "fails", "undecided", "not measured"],
+        ["FAST TCP in asymmetric networks", *"1110000"],
+        ["Competition matrix", *"0000001"],
     ]
-    assert "1 reproduced, 1 not reproduced, 1 inconclusive, 0 holds, 0 fails, 1 not measured; 12 s" in out.getvalue()
+    assert (
+        "1 reproduced, 1 not reproduced, 1 inconclusive, 0 holds, 0 fails, 0 undecided, 1 not measured; 12 s"
+        in out.getvalue()
+    )
     narrow = io.StringIO()
     monkeypatch.setattr(terminal, "console", PlainConsole(file=narrow, width=80))
     terminal.print_papers([Verdict(**v) for v in several], 12.3)

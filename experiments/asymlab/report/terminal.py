@@ -20,6 +20,7 @@ STYLES = {
     "inconclusive": "yellow",
     "holds": "green",
     "fails": "bold red",
+    "undecided": "yellow",
     "not measured": "dim",
 }
 

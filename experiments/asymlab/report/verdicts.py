@@ -21,8 +21,9 @@ SYMBOLS = {
     "reproduced": "✓",
     "not reproduced": "✗",
     "inconclusive": "?",
-    "holds": "✓",  # the two of a check
+    "holds": "✓",  # these three of a check
     "fails": "✗",
+    "undecided": "?",
     "not measured": "–",
 }
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
@@ -41,8 +42,8 @@ class Verdict:
     """What became of one claim, or of a check. low..high is the 95 % interval of our value over the seeds.
 
     A claim is reproduced if the whole interval lies within the claim's bounds, not reproduced if all of it lies
-    outside, and inconclusive otherwise. A check is of our own code, or of what any sender passes. It holds if the whole
-    interval does, and fails otherwise.
+    outside, and inconclusive otherwise. A check is of our own code, of what any sender passes, or of what the paper does
+    not say. It holds, fails, or is undecided.
     """
 
     id: str
@@ -252,10 +253,10 @@ class Results:
 
 def decided(inside: bool, straddled: bool, check: bool) -> str:
     """The word for a mean inside the bounds or not, and an interval that holds one of them or not."""
-    if check:
-        return "holds" if inside and not straddled else "fails"
     if straddled:
-        return "inconclusive"
+        return "undecided" if check else "inconclusive"
+    if check:
+        return "holds" if inside else "fails"
     return "reproduced" if inside else "not reproduced"
 
 

@@ -151,7 +151,7 @@ def in_each(results):
     for id, what in EACH.items():
         for point in places(results, id):
             runs, ratio = over_without(results, id, **point)
-            name = ", ".join(map(str, point.values()))
+            name = ", ".join("RED with ECN" if isinstance(value, dict) else str(value) for value in point.values())
             verdicts.append(
                 results.check(
                     f"TH-4 {id} {name}",
