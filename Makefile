@@ -8,6 +8,8 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) "$(2)")
 
 KERNEL ?= 6.12
+NATIVE := $(shell dpkg --print-architecture)
+ARCH ?= $(NATIVE)
 SUITE ?=
 JOBS ?=
 FUZZ_SECONDS ?= 300
@@ -29,6 +31,7 @@ DEBS ?= $(B)
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
+arm64_PACKAGES := qemu-system-arm gcc-aarch64-linux-gnu device-tree-compiler
 FUZZ_PACKAGES := libclang-rt-dev
 TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)
 DEB_PACKAGES := dpkg-dev
@@ -36,19 +39,30 @@ CHECK_PACKAGES := mmdebstrap genext2fs lintian
 CLIENT_PACKAGES := nginx openssh-server openssh-client curl
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
-	-D__TARGET_ARCH_x86 -Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.
+	-Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
+# Of another architecture: where its files are built, how its images' names end, its compiler, its libraries (unpacked packages).
+A := $(B)
+ifneq ($(ARCH),$(NATIVE))
+arm64_TRIPLET := aarch64-linux-gnu
+TRIPLET := $(or $($(ARCH)_TRIPLET),$(error ARCH=$(ARCH): there are $(NATIVE) and arm64))
+A := $(B)/$(ARCH)
+L := -$(ARCH)
+ROOT := $(A)/root/var/lib/dpkg/status
+CC := $(TRIPLET)-gcc --sysroot=$(A)/root
+endif
+DEPS := $(B)/.deps$(L)
 override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(CURDIR)=.
 VERSION := $(file <VERSION)
 
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/*.bpf.c bpf/rivals/*.bpf.c)))
-LOADER := $(patsubst %.c,$(B)/%.o,$(filter-out %.bpf.c,$(wildcard loader/*.c loader/commands/*.c)))
+LOADER := $(patsubst %.c,$(A)/%.o,$(filter-out %.bpf.c,$(wildcard loader/*.c loader/commands/*.c)))
 ASYMLAB := $(B)/venv/bin/asymlab
-IMAGE := $(B)/image/$(KERNEL)/manifest.json
+IMAGE := $(B)/image/$(KERNEL)$(L)/manifest.json
 TEST_KERNELS := 6.1 6.12
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
-GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,build.py cpio.py kernel.py qemu.py)
+GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py qemu.py)
 
 .PHONY: all build deps image test-images experiments test lint format check-clients check-kernels check-package explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help
@@ -58,21 +72,22 @@ all: build
 
 # --- experiments and tests; each sets up what is missing ----------------------------------
 experiments: build $(IMAGE) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set
-	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
+	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) $(if $(JOBS),--jobs $(JOBS))
 
 test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## run all tests
 	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder tests
 
 # --- what must be installed: as root through apt, else the line to run --------------------
-deps: $(B)/.deps ## install the packages that the others need, or say which
+deps: $(DEPS) ## install the packages that the others need, or say which
 
 $(B)/.deps: WANTED := $(PACKAGES)
+$(B)/.deps-arm64: WANTED := $(arm64_PACKAGES)
 $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
 $(B)/.deps-fuzz: WANTED := $(FUZZ_PACKAGES)
 $(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
 $(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
 $(B)/.deps-programs: WANTED := $(CLIENT_PACKAGES)
-$(B)/.deps $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
+$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
 	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
@@ -84,7 +99,7 @@ $(B)/.deps $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/
 	fi; touch $@
 
 # apt serves one at a time: with `make -j` the others wait for the first.
-$(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: | $(B)/.deps
+$(B)/.deps-arm64 $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: | $(B)/.deps
 
 # nginx and sshd shall not serve this machine because of a test: those that are new are stopped, and not started again.
 $(B)/.deps-clients: Makefile | $(B)/.deps
@@ -95,7 +110,7 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/thin.bpf.o $(B)/asymcc $(B)/patient.so ## build the controllers and the loader; V=1 shows each command
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/thin.bpf.o $(A)/asymcc $(A)/patient.so ## build the controllers and the loader; ARCH=arm64: for another machine
 
 vpath %.bpf.c bpf bpf/rivals loader
 
@@ -103,17 +118,24 @@ $(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h Makefile | $(
 	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
-$(B)/loader/%.o: loader/%.c $(wildcard loader/*.h) VERSION Makefile | $(B)/.deps
+$(A)/loader/%.o: loader/%.c $(wildcard loader/*.h) VERSION Makefile | $(DEPS) $(ROOT)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -DASYMCC_VERSION='"$(VERSION)"' -c $< -o $@
 
-$(B)/asymcc: $(LOADER)
+$(A)/asymcc: $(LOADER)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
 
-$(B)/patient.so: experiments/asymlab/guest/patient.c Makefile | $(B)/.deps
+$(A)/patient.so: experiments/asymlab/guest/patient.c Makefile | $(DEPS) $(ROOT)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
+
+# What is built for another architecture, and what a guest of it has, besides the C library.
+ROOT_PACKAGES := libbpf-dev python3 iproute2 iperf3 nftables kmod bpftool
+
+$(A)/root/var/lib/dpkg/status: experiments/asymlab/machine/root.py Makefile | $(DEPS)
+	$(call say,ROOT,$(A)/root)
+	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) $(ROOT_PACKAGES) >$(B)/apt-$(ARCH).log
 
 # What the verifier shall refuse: for tests alone.
 $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
@@ -162,11 +184,11 @@ $(ASYMLAB): requirements.lock | $(B)/.deps
 
 image: $(IMAGE) ## the guest of Linux KERNEL [6.12], which the lab boots
 
-$(B)/image/%/manifest.json: $(B)/asymcc $(B)/trace.bpf.o $(B)/patient.so $(GUEST) | $(ASYMLAB)
+$(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(GUEST) | $(ASYMLAB)
 	$(call say,IMAGE,$(@D))
-	$(Q)$(ASYMLAB) image --kernel $*
+	$(Q)$(ASYMLAB) image --kernel $* --arch $(ARCH)
 
-test-images: $(TEST_KERNELS:%=$(B)/image/%/manifest.json)
+test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json)
 
 # --- more tests, and the style of the sources ---------------------------------------------
 C_SOURCES := $(wildcard $(foreach d,bpf bpf/* loader loader/* experiments/asymlab/*,$(d)/*.c $(d)/*.h))

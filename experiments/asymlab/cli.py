@@ -19,6 +19,7 @@ from .conformance.kernels.outcome import KERNELS
 from .console import console
 from .link import link
 from .link.path import DEFAULT, Link
+from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image
 from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
@@ -137,6 +138,7 @@ def add_image(commands) -> None:
     )
     p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
     p.add_argument("--name", help="what to call the image [the series or file name]")
+    p.add_argument("--arch", choices=ARCHES, default=NATIVE.name, help="whose kernel and programs it has [%(default)s]")
     p.add_argument(
         "--clock",
         type=int,
@@ -147,7 +149,7 @@ def add_image(commands) -> None:
 
 
 def do_image(args) -> None:
-    build_image(args.kernel, args.modules, args.name, faster=args.clock > 1)
+    build_image(args.kernel, args.modules, args.name, faster=args.clock > 1, arch=named(args.arch))
 
 
 # --- run ----------------------------------------------------------------------------------

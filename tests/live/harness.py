@@ -43,7 +43,7 @@ needs_cgroup2 = pytest.mark.skipif(not CGROUP2, reason="no cgroup2 is mounted")
 def compile_bpf(source: Path, out: Path) -> None:
     """An object of the tests' own; it may include what is in bpf/."""
     machine = os.uname().machine
-    flags = f"-g -O2 -target bpf -mcpu=v3 -D__TARGET_ARCH_x86 -I{ROOT}/bpf -idirafter /usr/include/{machine}-linux-gnu"
+    flags = f"-g -O2 -target bpf -mcpu=v3 -I{ROOT}/bpf -idirafter /usr/include/{machine}-linux-gnu"
     run("clang", *flags.split(), "-c", source, "-o", out)
 
 

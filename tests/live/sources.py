@@ -43,7 +43,6 @@ def build(folder: Path, name: str, body: str = "", ops: str = OPS, **replace) ->
         "-target",
         "bpf",
         "-mcpu=v3",
-        "-D__TARGET_ARCH_x86",
         f"-I{ROOT / 'bpf'}",
         "-idirafter",
         f"/usr/include/{os.uname().machine}-linux-gnu",

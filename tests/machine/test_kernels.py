@@ -22,6 +22,7 @@ from asymlab.controller import Law, cuts_to
 from asymlab.controllers import REGISTER
 from asymlab.guest import audit
 from asymlab.machine import kernel, vm
+from asymlab.machine.arch import AMD64
 from asymlab.plan import scenario, topology
 
 from ktap import bad, built, column, parse, recorded, told
@@ -204,7 +205,7 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel, "sh", sh)
     monkeypatch.setattr(kernel, "apt_source", lambda cache: kernel.AptSource("Debian", "http://mirror", "bookworm"))
     monkeypatch.setattr(kernel, "BUILD", tmp_path)
-    assert kernel.newest(silent) == (packages["forky"], "forky")
+    assert kernel.newest(AMD64, silent) == (packages["forky"], "forky")
 
 
 @pytest.mark.parametrize(

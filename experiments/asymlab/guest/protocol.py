@@ -15,6 +15,7 @@ SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 
 # The job comes in, and the results go out, through shared memory: a header (what it holds, how many bytes), then a tar.
 HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"
-STOP = "__x64_sys_reboot"  # of the guest's kernel: the guest calls it once it is ready for a job
-# Of the guest's kernel: where it learns its timer's frequency, and the variable that holds it.
+# Of the guest's kernel, by architecture: the guest calls it once it is ready for a job.
+STOP = {"amd64": "__x64_sys_reboot", "arm64": "__arm64_sys_reboot"}
+# Of amd64's kernel: where it learns its timer's frequency, and the variable that holds it.
 CLOCK_SET_UP, TIMER_PERIOD = "x86_late_time_init", "lapic_timer_period"

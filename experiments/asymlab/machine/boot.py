@@ -5,9 +5,9 @@ QEMU's clock is one nanosecond an instruction. A guest that knows no better take
 a second. We tell the guest that its counters run CLOCK_FACTOR times faster than they do. Then its second has so many
 times more instructions. This costs no host time: a guest that idles executes none.
 
-Three clocks must agree. The TSC's frequency is a kernel parameter. The timer's (local APIC) is a variable that the
-kernel takes for measured if it is not 0: we write it before the kernel looks. No third clock that tells the truth is
-let in.
+On amd64 three clocks must agree. The TSC's frequency is a kernel parameter. The timer's (local APIC) is a variable that
+the kernel takes for measured if it is not 0: we write it before the kernel looks. No third clock that tells the truth
+is let in. On arm64 one counter is clock and timer, and the device tree says its frequency.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LabError
-from ..guest.protocol import CLOCK_SET_UP, STOP, TIMER_PERIOD
 from . import qemu
+from .arch import Arch
 from .files import scratch
 from .qemu import Machine, arguments
 from .shell import sh
@@ -32,8 +32,8 @@ BOOT_LIMIT_S = 300
 CLOCK_FACTOR = 10
 QEMU_HZ = 10**9  # TSC and APIC timer of QEMU's clock
 APPEND = (
-    "console=ttyS0 quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
-    "random.trust_bootloader=off mitigations=off tsc=reliable no_timer_check nowatchdog "
+    "console={console} quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off "
+    "random.trust_bootloader=off mitigations=off {words}nowatchdog "
     "audit=0 PYTHONHASHSEED=0 rdinit=/init "
     # No security module but this, which does nothing here. `apparmor=0` alone lets SELinux in, where the
     # kernel knows no `selinux=0`: its hooks see each packet at each node, 7 % of a packet's work.
@@ -44,7 +44,6 @@ APPEND = (
     "cryptomgr.notests=1 initcall_blacklist=jent_mod_init,load_system_certificate_list,init_encrypted,"
     "crypto_kdf108_init,trace_eval_init"
 )
-FASTER = "tsc_early_khz={khz} pmtmr=0 hpet=disable"
 
 
 class Debugger:
@@ -82,7 +81,7 @@ class Debugger:
 
     def ask(self, packet: bytes, answer: bytes) -> None:
         if not (said := self.say(packet)).startswith(answer):
-            raise LabError(f"{qemu.QEMU}: debugger: {said.decode(errors='replace')!r} to {packet.decode()}")
+            raise LabError(f"QEMU's debugger: {said.decode(errors='replace')!r} to {packet.decode()}")
 
     def close(self) -> None:
         self.socket.close()
@@ -109,76 +108,115 @@ class Told:
     slept_us: int  # in a sleep of 10 ms
 
     @staticmethod
-    def read(machine: Machine) -> Told:
+    def read(machine: Machine, stop: str) -> Told:
         said = machine.console()
         symbols = {name: int(at, 16) for at, name in re.findall(r"^([0-9a-f]{16}) \S (\w+)\s*$", said, re.M)}
         clock = re.search(r"^clock \S+ tick_us (\d+) looks (\d+) slept_us (\d+)\s*$", said, re.M)
-        if STOP not in symbols or not clock:
+        if stop not in symbols or not clock:
             raise LabError(f"virtual machine: not ready for a job: {machine.complaint()}")
         return Told(symbols, *map(int, clock.groups()))
 
 
-def booted_by(kernel: str, clock_factor: int) -> str:
+def append(arch: Arch) -> str:
+    """The kernel's command line."""
+    return APPEND.format(console=arch.console, words=f"{arch.words} " if arch.words else "")
+
+
+def told_faster(arch: Arch, factor: int) -> list:
+    """What says so, if the guest's clock is so many times faster."""
+    faster = [arch.faster, factor] if factor > 1 else []
+    return faster + ([arch.tree, arch.counter_hz, factor] if arch.tree else [])
+
+
+def booted_by(arch: Arch, kernel: str, clock_factor: int) -> str:
     """A hash of what shapes the booted machine besides its image: command line, arguments and clock."""
-    words = [APPEND, arguments(kernel, 0, "", True, "", "")] + ([FASTER, clock_factor] if clock_factor > 1 else [])
+    words = [append(arch), arguments(arch, kernel, 0, "", True, "", "", ""), *told_faster(arch, clock_factor)]
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()
 
 
-def boot(vmlinux: bytes, base: bytes, kernel: str, faster: bool = True) -> Booted:
+def boot(arch: Arch, vmlinux: bytes, base: bytes, kernel: str, faster: bool = True) -> Booted:
     """Boot up to where the guest waits for a job, with the faster clock if the kernel takes it."""
     with scratch("boot-") as tmp:
         (tmp / "vmlinux").write_bytes(vmlinux)
         (tmp / "base.cpio").write_bytes(base)
-        argv = arguments(kernel, 0, f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console")
-        argv += ["-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio", "-append"]
+        with open(tmp / "shared", "wb") as f:
+            f.truncate(qemu.SHARED_MB << 20)
+        booting = Booting(arch, kernel, tmp)
         # A first time to learn where: a packaged kernel has no symbols, and the guest prints the addresses.
-        with contextlib.closing(_machine([*argv, APPEND], tmp)) as machine:
-            machine.do("cont")
-            machine.wait(BOOT_LIMIT_S)
-            plain = Told.read(machine)
-        factor, why = CLOCK_FACTOR, _refusal(argv, tmp, plain) if faster else "the slower clock was asked for"
+        plain = booting.learn()
+        factor, why = CLOCK_FACTOR, booting.refusal(plain) if faster else "the slower clock was asked for"
         if why:
             factor = 1
-            _boot_to_stop(argv, tmp, plain, factor)
+            booting.to_stop(plain, factor)
         return Booted((tmp / "memory").read_bytes(), (tmp / "devices").read_bytes(), factor, why)
 
 
-def _refusal(argv: list[str], tmp: Path, plain: Told) -> str:
-    """Boot with the faster clock. Why it cannot be kept so; empty if it can."""
-    if lacks := {CLOCK_SET_UP, TIMER_PERIOD} - plain.symbols.keys():
-        return f"it has no {' and no '.join(sorted(lacks))}"
-    try:
-        now = _boot_to_stop(argv, tmp, plain, CLOCK_FACTOR)
-    except LabError as e:
-        return str(e)
-    if not 0.9 * CLOCK_FACTOR < now.looks / plain.looks < 1.1 * CLOCK_FACTOR:
-        return f"its second has {now.looks / plain.looks:.1f} times the instructions"
-    if not 10_000 <= now.slept_us < 10_500:
-        return f"its timer runs at another speed than its clock: a sleep of 10 ms took {now.slept_us / 1000:.1f} ms"
-    return ""
+@dataclass(frozen=True)
+class Booting:
+    """A kernel and its initramfs in a folder, in which the booted machine is left."""
 
+    arch: Arch
+    kernel: str
+    tmp: Path
 
-def _boot_to_stop(argv: list[str], tmp: Path, plain: Told, factor: int) -> Told:
-    """Boot, tell the guest its clock if that is faster, and keep memory and devices as they are where it waits."""
-    with contextlib.closing(Debugger()) as debugger:
-        words = APPEND if factor == 1 else f"{APPEND} {FASTER.format(khz=factor * QEMU_HZ // 1000)}"
-        theirs = debugger.theirs.fileno()
-        with contextlib.closing(_machine([*argv, words, *debugger.arguments()], tmp, [theirs])) as machine:
-            debugger.theirs.close()  # so that its end is heard of
-            if factor > 1:  # a u32: the timer's clocks in a tick
-                debugger.stop_at(plain.symbols[CLOCK_SET_UP])
-                period = factor * QEMU_HZ // 10**6 * plain.tick_us
-                debugger.write(plain.symbols[TIMER_PERIOD], period.to_bytes(4, "little"))
-            debugger.stop_at(plain.symbols[STOP])
-            now = Told.read(machine)
-            machine.human(f"savevm {qemu.READY}")
-            machine.do("quit")
+    def learn(self) -> Told:
+        with contextlib.closing(self.machine(1)) as machine:
+            machine.do("cont")
             machine.wait(BOOT_LIMIT_S)
-            return now
+            return Told.read(machine, self.arch.stop)
 
+    def refusal(self, plain: Told) -> str:
+        """Boot with the faster clock. Why it cannot be kept so; empty if it can."""
+        if lacks := set(self.arch.timer) - plain.symbols.keys():
+            return f"it has no {' and no '.join(sorted(lacks))}"
+        try:
+            now = self.to_stop(plain, CLOCK_FACTOR)
+        except LabError as e:
+            return str(e)
+        if not 0.9 * CLOCK_FACTOR < now.looks / plain.looks < 1.1 * CLOCK_FACTOR:
+            return f"its second has {now.looks / plain.looks:.1f} times the instructions"
+        if not 10_000 <= now.slept_us < 10_500:
+            return f"its timer runs at another speed than its clock: a sleep of 10 ms took {now.slept_us / 1000:.1f} ms"
+        return ""
 
-def _machine(argv: list[str], tmp: Path, pass_fds: Sequence[int] = ()) -> Machine:
-    """One that boots from nothing."""
-    (tmp / "memory").unlink(missing_ok=True)
-    sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
-    return Machine(argv, tmp, pass_fds=pass_fds)
+    def to_stop(self, plain: Told, factor: int) -> Told:
+        """Boot, tell the guest its clock if that is faster, and keep memory and devices as they are where it waits."""
+        with contextlib.closing(Debugger()) as debugger:
+            theirs = debugger.theirs.fileno()
+            with contextlib.closing(self.machine(factor, debugger.arguments(), [theirs])) as machine:
+                debugger.theirs.close()  # so that its end is heard of
+                if factor > 1 and self.arch.timer:  # a u32: the timer's clocks in a tick
+                    set_up, variable = self.arch.timer
+                    debugger.stop_at(plain.symbols[set_up])
+                    period = factor * QEMU_HZ // 10**6 * plain.tick_us
+                    debugger.write(plain.symbols[variable], period.to_bytes(4, "little"))
+                debugger.stop_at(plain.symbols[self.arch.stop])
+                now = Told.read(machine, self.arch.stop)
+                machine.human(f"savevm {qemu.READY}")
+                machine.do("quit")
+                machine.wait(BOOT_LIMIT_S)
+                return now
+
+    def machine(self, factor: int, options: Sequence[str] = (), pass_fds: Sequence[int] = ()) -> Machine:
+        """One that boots from nothing."""
+        arch, tmp = self.arch, self.tmp
+        (tmp / "memory").unlink(missing_ok=True)
+        sh("qemu-img", "create", "-q", "-f", "qcow2", tmp / "devices", "1M")
+        faster = arch.faster.format(khz=factor * QEMU_HZ // 1000) if factor > 1 else ""
+        files = (f"{tmp}/memory", True, f"{tmp}/devices", f"{tmp}/console", f"{tmp}/shared")
+        argv = [arch.qemu, *arguments(arch, self.kernel, 0, *files)]
+        argv += ["-kernel", f"{tmp}/vmlinux", "-initrd", f"{tmp}/base.cpio"]
+        argv += ["-append", f"{append(arch)} {faster}".strip(), *self.tree(factor), *options]
+        return Machine(argv, tmp, pass_fds=pass_fds)
+
+    def tree(self, factor: int) -> list[str]:
+        """QEMU's options for the device tree: its own, and what the architecture has besides."""
+        if not self.arch.tree:
+            return []
+        made, source, whole = (self.tmp / f"tree.{kind}" for kind in ("dtb", "dts", "whole"))
+        dump = ["-M", f"{self.arch.machine},dumpdtb={made}", "-m", str(qemu.MEMORY_MB), "-smp", "1"]
+        sh(self.arch.qemu, *dump, "-cpu", self.arch.cpu(self.kernel), "-display", "none")
+        ours = self.arch.tree.format(hz=factor * self.arch.counter_hz)
+        source.write_text(sh("dtc", "-q", "-I", "dtb", "-O", "dts", made) + ours)
+        sh("dtc", "-q", "-I", "dts", "-O", "dtb", "-o", whole, source)
+        return ["-dtb", str(whole)]

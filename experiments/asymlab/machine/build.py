@@ -7,17 +7,18 @@ import hashlib
 import json
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 
 from .. import LabError
-from ..paths import BUILD, GUEST, IMAGES
+from ..paths import GUEST, IMAGES
 from . import boot, qemu
+from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, GUEST_OBJECTS, guest_modules
+from .image import DEFAULT_KERNEL, guest_modules, guest_objects
 from .kernel import Kernel, decompress, extract_vmlinux, fetch_kernel, user_kernel
+from .root import Here, root
 from .shell import sh
 
 GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
@@ -72,31 +73,6 @@ def needed_modules(kernel: Kernel, dep: Path) -> list[str]:
     return sorted(needed)
 
 
-def package_version(path: Path) -> str:
-    """Version of the Debian package that owns a file, '-' if none does."""
-    for p in (path, Path(str(path).removeprefix("/usr"))):
-        q = subprocess.run(["dpkg", "-S", str(p)], capture_output=True, text=True)
-        if q.returncode == 0:
-            name = q.stdout.split(": ")[0].split(",")[0]
-            return sh("dpkg-query", "-W", "-f", "${Package} ${Version}", name)
-    return "-"
-
-
-def libraries(binary: Path) -> list[Path]:
-    """The shared libraries a binary needs, the dynamic linker among them."""
-    out = subprocess.run(["ldd", str(binary)], capture_output=True, text=True).stdout
-    if missing := re.search(r"(\S+) => not found", out):
-        raise LabError(f"{binary}: its library {missing[1]} is missing")
-    return [Path(p) for p in re.findall(r"(/\S+) \(0x", out)]
-
-
-def find_tool(name: str) -> Path:
-    found = shutil.which(name)
-    if not found:
-        raise LabError(f"{name}: not installed; `make deps` installs what is missing")
-    return Path(found)
-
-
 # Run by the guest's interpreter: the standard library modules that a package's modules reach, compiled
 # with hashes for times, as "guest path <tab> file" lines.
 PYTHON_CLOSURE = """
@@ -126,44 +102,45 @@ for name, module in sorted(found.items()):
 """
 
 
-def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
-    python = Path("/usr/bin/python3").resolve()
-    if not python.exists():
-        raise LabError("/usr/bin/python3: not installed; `make deps` installs what is missing")
-    asymcc = BUILD / "asymcc"
-    for f in (asymcc, *GUEST_OBJECTS):
+def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
+    place = root(arch)
+    python, asymcc = place.python(), arch.built / "asymcc"
+    for f in (asymcc, *guest_objects(arch)):
         if not f.exists():
-            raise LabError(f"{f}: not built; run `make build`")
-    binaries = {f"usr/bin/{t}": find_tool(t) for t in GUEST_TOOLS}
+            raise LabError(f"{f}: not built; run `make build{arch.option}`")
+    binaries = {f"usr/bin/{t}": place.tool(t) for t in GUEST_TOOLS}
     binaries |= {"usr/bin/python3": python, "usr/bin/asymcc": asymcc}
     libs: dict[str, Path] = {}
     for guest, host in binaries.items():
-        cpio.file(guest, host.resolve().read_bytes(), 0o755)
-        ours = host in (asymcc, python)
+        file = place.resolved(host)
+        cpio.file(guest, file.read_bytes(), 0o755)
         parts[Path(guest).name] = {
-            "version": "this tree" if host == asymcc else package_version(host.resolve() if ours else host),
-            "sha256": sha256(host.resolve()),
+            "version": "this tree" if host == asymcc else place.package(host),
+            "sha256": sha256(file),
         }
-        libs |= {str(p).lstrip("/"): p for p in libraries(host.resolve())}
+        libs |= place.libraries(file)
     with tempfile.TemporaryDirectory() as tmp:
         names = [f"{GUEST.name}.{f.stem}" for f in guest_modules()]
-        closure = sh(python, "-I", "-c", PYTHON_CLOSURE, tmp, GUEST.parent, *names)
+        closure = sh(Here().python(), "-I", "-c", PYTHON_CLOSURE, tmp, GUEST.parent, *names)
         digest = hashlib.sha256()
         for line in closure.splitlines():
-            guest, file = line.split("\t")
-            data = Path(file).read_bytes()
+            guest, name = line.split("\t")
+            file = place.twin(Path(name)) if name.endswith(".so") else Path(name)
+            data = file.read_bytes()
             digest.update(data)
-            cpio.file(guest, data)
-            if file.endswith(".so"):
-                libs |= {str(p).lstrip("/"): p for p in libraries(Path(file))}
-        parts["python-stdlib"] = {"version": package_version(python), "sha256": digest.hexdigest()}
+            cpio.file(guest.replace(NATIVE.triplet, arch.triplet), data)
+            if file.suffix == ".so":
+                libs |= place.libraries(file)
+        parts["python-stdlib"] = {"version": place.package(python), "sha256": digest.hexdigest()}
     for guest, host in sorted(libs.items()):
-        cpio.file(guest, host.resolve().read_bytes(), 0o755)
-        parts[host.name] = {"version": package_version(host.resolve()), "sha256": sha256(host.resolve())}
+        file = place.resolved(host)
+        cpio.file(guest, file.read_bytes(), 0o755)
+        parts[host.name] = {"version": place.package(file), "sha256": sha256(file)}
     cpio.link("sbin", "usr/bin")
     if not any(k == "bin" or k.startswith("bin/") for k in cpio.entries):
         cpio.link("bin", "usr/bin")
-    own = {f"lab/{GUEST.name}/{f.name}": f for f in guest_modules()} | {f"lab/{f.name}": f for f in GUEST_OBJECTS}
+    own = {f"lab/{GUEST.name}/{f.name}": f for f in guest_modules()}
+    own |= {f"lab/{f.name}": f for f in guest_objects(arch)}
     for guest, f in own.items():
         cpio.file(guest, f.read_bytes())
         parts[f.name] = {"version": "this tree", "sha256": sha256(f)}
@@ -176,32 +153,38 @@ def add_userland(cpio: Cpio, parts: dict[str, dict]) -> None:
 
 
 def build_image(
-    kernel: str = DEFAULT_KERNEL, modules: Path | None = None, label: str | None = None, say=print, faster: bool = True
+    kernel: str = DEFAULT_KERNEL,
+    modules: Path | None = None,
+    label: str | None = None,
+    say=print,
+    faster: bool = True,
+    arch: Arch = NATIVE,
 ) -> Path:
     """Make (or renew) an image; returns its folder. `kernel`: a series ("6.12"), a package name, or a file.
 
     faster: with the clock of boot.py, if the kernel takes it.
     """
     is_file = "/" in kernel or Path(kernel).is_file()
-    label = label or (Path(kernel).name if is_file else kernel)
+    label = label or arch.label(Path(kernel).name if is_file else kernel)
     if not LABEL.fullmatch(label):
         raise LabError(f"--name {label}: letters, digits and . + _ - only")
     folder = IMAGES / label
-    k = user_kernel(Path(kernel), modules) if is_file else fetch_kernel(kernel, say)
+    k = user_kernel(Path(kernel), modules) if is_file else fetch_kernel(kernel, arch, say)
     say(f"making image {label}: kernel {k.release}")
     vmlinux = extract_vmlinux(k.vmlinuz)
-    base, parts = initramfs(k)
+    base, parts = initramfs(k, arch)
     parts["vmlinux"] = {"version": f"{k.release} {k.version}", "sha256": hashlib.sha256(vmlinux).hexdigest()}
     parts["base.cpio"] = {"version": "this tree", "sha256": hashlib.sha256(base).hexdigest()}
     say(f"booting image {label}")
     try:
-        booted = boot.boot(vmlinux, base, k.release, faster)
+        booted = boot.boot(arch, vmlinux, base, k.release, faster)
         parts["memory"] = {"version": "booted", "sha256": hashlib.sha256(booted.memory).hexdigest()}
         manifest = {
+            "arch": arch.name,
             "kernel": k.release,
-            "qemu": qemu.version(),
+            "qemu": qemu.version(arch),
             "clock_factor": booted.clock_factor,
-            "booted_by": boot.booted_by(k.release, booted.clock_factor),
+            "booted_by": boot.booted_by(arch, k.release, booted.clock_factor),
             "devices": hashlib.sha256(booted.devices).hexdigest(),
             "parts": dict(sorted(parts.items())),
         }
@@ -216,12 +199,12 @@ def build_image(
     return folder
 
 
-def initramfs(kernel: Kernel) -> tuple[bytes, dict[str, dict]]:
+def initramfs(kernel: Kernel, arch: Arch) -> tuple[bytes, dict[str, dict]]:
     """The archive, and the parts that it is made of."""
     cpio, parts = Cpio(), {}
     add_modules(cpio, kernel)
     parts["modules"] = {"version": kernel.release, "sha256": hashlib.sha256(cpio.pack()).hexdigest()}
-    add_userland(cpio, parts)
+    add_userland(cpio, parts, arch)
     return cpio.pack(), parts
 
 

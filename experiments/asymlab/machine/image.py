@@ -20,6 +20,7 @@ from pathlib import Path
 from .. import LabError
 from ..paths import BUILD, GUEST, IMAGES
 from . import boot, qemu
+from .arch import NATIVE, Arch, by_label, named
 from .files import sha256
 
 DEFAULT_KERNEL = "6.12"
@@ -30,6 +31,7 @@ class Image:
     """An image that is ready to boot."""
 
     folder: Path
+    arch: Arch
     kernel: str
     hash: str  # over vmlinux, base.cpio and the memory of the booted machine: what the guest is made of
     devices_sha256: str  # not among them: the file has the time of its making
@@ -44,30 +46,43 @@ class Image:
         return self.folder / "devices"
 
 
-GUEST_OBJECTS = BUILD / "trace.bpf.o", BUILD / "patient.so"
+def guest_objects(arch: Arch) -> tuple[Path, Path]:
+    return BUILD / "trace.bpf.o", arch.built / "patient.so"
 
 
 def guest_modules() -> list[Path]:
     return sorted(GUEST.glob("*.py"))
 
 
-def of_this_tree() -> dict[str, Path]:
+def of_this_tree(arch: Arch) -> dict[str, Path]:
     """The parts of an image that are built from this tree."""
-    return {f.name: f for f in (BUILD / "asymcc", *GUEST_OBJECTS, *guest_modules())}
+    return {f.name: f for f in (arch.built / "asymcc", *guest_objects(arch), *guest_modules())}
+
+
+def arch_of(manifest: dict) -> Arch:
+    return named(manifest.get("arch", NATIVE.name))
+
+
+def making(arch: Arch, label: str) -> str:
+    """The command."""
+    series = label.removesuffix(f"-{arch.name}")
+    return f"asymlab image --kernel {series}{'' if arch is NATIVE else f' --arch {arch.name}'}"
 
 
 def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
-    renew = f"`build/venv/bin/asymlab image --kernel {label}` renews it"
-    if manifest["qemu"] != qemu.version():
+    arch = arch_of(manifest)
+    renew = f"`build/venv/bin/{making(arch, label)}` renews it"
+    if manifest["qemu"] != qemu.version(arch):
         raise LabError(f"image {label}: booted by another QEMU than this machine's; {renew}")
-    if manifest["booted_by"] != boot.booted_by(manifest["kernel"], manifest.get("clock_factor", 1)):
+    if manifest["booted_by"] != boot.booted_by(arch, manifest["kernel"], manifest.get("clock_factor", 1)):
         raise LabError(f"image {label}: booted in another way than this tree's; {renew}")
     parts = manifest["parts"]
-    for name, file in of_this_tree().items():
+    for name, file in of_this_tree(arch).items():
         if not file.exists() or parts.get(name, {}).get("sha256") != sha256(file):
-            raise LabError(f"image {label}: made with another {name} than this tree's; `make build`, then {renew}")
+            built = f"image {label}: made with another {name} than this tree's"
+            raise LabError(f"{built}; `make build{arch.option}`, then {renew}")
 
 
 def open_image(label: str = DEFAULT_KERNEL) -> Image:
@@ -77,11 +92,16 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
         parts = manifest["parts"]
         digest = hashlib.sha256("".join(parts[name]["sha256"] for name in ("vmlinux", "base.cpio", "memory")).encode())
         return Image(
-            folder, manifest["kernel"], digest.hexdigest(), manifest["devices"], manifest.get("clock_factor", 1)
+            folder,
+            arch_of(manifest),
+            manifest["kernel"],
+            digest.hexdigest(),
+            manifest["devices"],
+            manifest.get("clock_factor", 1),
         )
     except (OSError, ValueError, KeyError):
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
         raise LabError(
             f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "
-            f"`asymlab image --kernel {label}` makes it"
+            f"`{making(by_label(label), label)}` makes it"
         ) from None

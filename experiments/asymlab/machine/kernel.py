@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import lzma
 import re
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..paths import BUILD
+from .arch import NATIVE, Arch
 from .shell import sh
 
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
@@ -42,6 +44,11 @@ class AptSource:
     @property
     def keyring(self) -> Path:
         return Path(f"/usr/share/keyrings/{self.origin.lower()}-archive-keyring.gpg")
+
+
+def lists(arch: Arch) -> Path:
+    """The folder of what apt keeps of packages for it."""
+    return BUILD / "apt" if arch is NATIVE else BUILD / "apt" / arch.name
 
 
 def apt_source(cache: Path) -> AptSource:
@@ -75,31 +82,45 @@ def own_state(state: Path) -> list[str]:
     return [word for setting in settings for word in ("-o", setting)]
 
 
-def apt_options(source: AptSource, suite: str, cache: Path) -> list[str]:
-    """Options that make apt read one suite of the machine's mirror, and write only under cache."""
-    state = cache / suite
+def apt_options(source: AptSource, suite: str, arch: Arch) -> list[str]:
+    """Options that make apt read one suite of the machine's mirror, and write only under its lists."""
+    state = lists(arch) / suite
     own = own_state(state)
     sources = state / "suite.sources"
     sources.write_text(
         f"Types: deb\nURIs: {source.site}\nSuites: {suite}\nComponents: main\nSigned-By: {source.keyring}\n"
     )
-    return [*own, "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
+    options = [*own, "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
+    if arch is NATIVE:
+        return options
+    # Of another architecture nothing is installed.
+    (state / "status").touch()
+    foreign = (
+        f"APT::Architecture={arch.name}",
+        f"APT::Architectures={arch.name}",
+        f"Dir::State::status={state}/status",
+    )
+    return [*options, *(word for setting in foreign for word in ("-o", setting))]
 
 
-def suites(cache: Path, what: str, say) -> Iterator[tuple[str, str, list[str]]]:
+def suites(arch: Arch, what: str, say) -> Iterator[tuple[str, str, list[str]]]:
     """Those that the machine's mirror carries: name, package that depends on its newest kernel, options for apt."""
-    source = apt_source(cache)
+    source = apt_source(BUILD / "apt")
     debian = source.origin == "Debian"
     for suite in DEBIAN_SUITES if debian else (source.codename, f"{source.codename}-updates"):
-        options = apt_options(source, suite, cache)
+        options = apt_options(source, suite, arch)
         say(f"looking for {what} in {suite}")
         try:
-            sh("apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update")
+            update(options)
         except LabError as e:
             if re.search(r"Release file|404|Not Found", str(e)):
                 continue
             raise
-        yield suite, "linux-image-cloud-amd64" if debian else "linux-image-virtual", options
+        yield suite, arch.kernels[source.origin], options
+
+
+def update(options: list[str]) -> None:
+    sh("apt-get", *options, "-o", "APT::Update::Error-Mode=any", "update")
 
 
 def show(options: list[str], package: str) -> str | None:
@@ -116,10 +137,10 @@ def dependency(text: str) -> str:
     return re.search(r"linux-image-[0-9][^ ,)]*", text)[0]
 
 
-def newest(say) -> tuple[str, str]:
+def newest(arch: Arch, say) -> tuple[str, str]:
     """The newest of the kernels that the configured mirror's suites have: package and suite."""
     found = []
-    for suite, meta, options in suites(BUILD / "apt", "kernels", say):
+    for suite, meta, options in suites(arch, "kernels", say):
         if text := show(options, meta):
             package = dependency(text)
             found.append((tuple(map(int, re.findall(r"\d+", package.split("+")[0]))), package, suite))
@@ -128,10 +149,10 @@ def newest(say) -> tuple[str, str]:
     return max(found)[1:]
 
 
-def find_kernel_package(wanted: str, cache: Path, say) -> tuple[list[str], list[str], str]:
+def find_kernel_package(wanted: str, arch: Arch, say) -> tuple[list[str], list[str], str]:
     """(apt options, packages, version) of the kernel series or package `wanted`."""
     seen = []
-    for suite, meta, options in suites(cache, f"kernel {wanted}", say):
+    for suite, meta, options in suites(arch, f"kernel {wanted}", say):
         name = wanted if wanted.startswith("linux-image-") else meta
         if not (text := show(options, name)):
             continue
@@ -150,13 +171,20 @@ def find_kernel_package(wanted: str, cache: Path, say) -> tuple[list[str], list[
     )
 
 
-def fetch_kernel(wanted: str, say) -> Kernel:
-    """Download the packaged kernel and unpack it (nothing is installed)."""
-    cache = BUILD / "apt"
+@contextlib.contextmanager
+def alone(arch: Arch) -> Iterator[Path]:
+    """apt's lists, for us alone: `make -j` makes two images at once."""
+    cache = lists(arch)
     cache.mkdir(parents=True, exist_ok=True)
-    with open(cache / ".lock", "w") as lock:  # `make -j` makes two images at once
+    with open(cache / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        options, packages, version = find_kernel_package(wanted, cache, say)
+        yield cache
+
+
+def fetch_kernel(wanted: str, arch: Arch, say) -> Kernel:
+    """Download the packaged kernel and unpack it (nothing is installed)."""
+    with alone(arch) as cache:
+        options, packages, version = find_kernel_package(wanted, arch, say)
         tree = cache / "unpacked" / f"{packages[0]}_{version}"
         unpack(packages, version, options, tree, say)
     release = packages[0].removeprefix("linux-image-").removeprefix("unsigned-")
@@ -191,25 +219,45 @@ def user_kernel(vmlinuz: Path, modules: Path | None) -> Kernel:
 
 
 def extract_vmlinux(vmlinuz: Path) -> bytes:
-    """The ELF inside a bzImage (boot protocol: payload_offset, payload_length), or the ELF given."""
+    """The kernel that is in a file, uncompressed: an ELF (amd64) or an Image (arm64)."""
     try:
         data = vmlinuz.read_bytes()
     except OSError as e:
         raise LabError(f"kernel image {vmlinuz}: {e.strerror}") from None
-    if data[:4] != b"\x7fELF":
-        if len(data) < 0x250 or data[0x202:0x206] != b"HdrS":
-            raise LabError(f"kernel image {vmlinuz}: neither a bzImage nor an ELF")
-        setup = (data[0x1F1] or 4) + 1
-        offset, length = struct.unpack_from("<II", data, 0x248)
-        data = decompress(data[setup * 512 + offset :][:length], vmlinuz)
-    if data[:4] != b"\x7fELF":
-        raise LabError(f"kernel image {vmlinuz}: its payload is not an ELF kernel")
-    if b".BTF\0" not in data:
+    data = payload(data, vmlinuz)
+    if not is_elf(data) and not is_arm64(data):
+        raise LabError(f"kernel image {vmlinuz}: its payload is neither an ELF nor an Image for arm64")
+    # An Image has no names of sections: of one with BTF the header is there, magic, version, flags and length.
+    if not re.search(rb"\.BTF\0" if is_elf(data) else rb"\x9f\xeb\x01\0[^\0]\0\0\0", data):
         raise LabError(
             f"kernel image {vmlinuz}: built without BTF (CONFIG_DEBUG_INFO_BTF); "
             "struct_ops needs it, take another kernel"
         )
     return data
+
+
+def payload(data: bytes, what: Path) -> bytes:
+    """Out of a bzImage (boot protocol: payload_offset, payload_length), of an EFI zboot image, or of a gzip."""
+    if is_elf(data) or is_arm64(data):
+        return data
+    if data[4:8] == b"zimg":
+        offset, length = struct.unpack_from("<II", data, 8)
+        return decompress(data[offset:][:length], what)
+    if data.startswith(b"\x1f\x8b"):
+        return decompress(data, what)
+    if len(data) < 0x250 or data[0x202:0x206] != b"HdrS":
+        raise LabError(f"kernel image {what}: neither a bzImage nor an ELF, nor an Image for arm64")
+    setup = (data[0x1F1] or 4) + 1
+    offset, length = struct.unpack_from("<II", data, 0x248)
+    return decompress(data[setup * 512 + offset :][:length], what)
+
+
+def is_elf(data: bytes) -> bool:
+    return data.startswith(b"\x7fELF")
+
+
+def is_arm64(data: bytes) -> bool:
+    return data[56:60] == b"ARM\x64"
 
 
 def decompress(data: bytes, what: Path) -> bytes:

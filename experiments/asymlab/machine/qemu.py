@@ -21,60 +21,63 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
+from .arch import Arch
 from .files import sha256
 from .shell import sh
 
-QEMU = "qemu-system-x86_64"
 MEMORY_MB = 512
 SHARED_MB = 1024  # the job comes in by this memory, the results go out by it; a sparse file
 SANDBOX = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]  # shapes no result
 CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
 WORDS_MAX = 1000  # characters of a guest's complaint that are repeated
+SHARED_SLOT = "05.0"
 READY = "ready"  # what the state that is kept is called
 
 
 @cache
-def version() -> dict[str, str]:
+def version(arch: Arch) -> dict[str, str]:
     """What QEMU says of itself, and hashes of it and of the firmware that runs before the kernel."""
-    if not (binary := shutil.which(QEMU)):
-        raise LabError(f"{QEMU}: not installed; `make deps` installs what is missing")
-    firmware = [Path("/usr/share", f) for f in ("seabios/bios-256k.bin", "qemu/pvh.bin", "qemu/kvmvapic.bin")]
+    if not (binary := shutil.which(arch.qemu)):
+        raise LabError(f"{arch.qemu}: not installed; `make deps{arch.option}` installs what is missing")
+    firmware = [Path("/usr/share", f) for f in arch.firmware]
     files = [Path(binary), *(f for f in firmware if f.exists())]
-    return {"version": sh(QEMU, "--version").splitlines()[0], **{p.name: sha256(p) for p in files}}
+    return {"version": sh(arch.qemu, "--version").splitlines()[0], **{p.name: sha256(p) for p in files}}
 
 
 # While the guest computes, QEMU's main loop may look whether it idles, see it halt a moment before
 # its instructions are counted, and jump the clock too far: by host timing, more often on a loaded
 # machine. Recording (to nowhere) makes the two take turns.
 ICOUNT = "shift=0,sleep=off,rr=record,rrfile=/dev/null"
-NEEDS_CX16 = 6, 18
 
 
-def cpu(kernel: str) -> str:
-    """The guest's: without cmpxchg16b, but from 6.18 on with it.
-
-    QEMU 7.2 restores wrong flags when an interrupt comes at that instruction, and the kernel's allocator uses it where
-    it can. But kmalloc_nolock() of 6.18 works with it only, and later kernels' BPF storage of sockets needs that.
-    """
-    found = re.match(r"(\d+)\.(\d+)", kernel)
-    new = found and (int(found[1]), int(found[2])) >= NEEDS_CX16
-    return f"qemu64,-rdrand,-rdseed,{'+' if new else '-'}cx16"
-
-
-def arguments(kernel: str, seed: int, memory: str, share: bool, devices: str, console: str) -> list[str]:
+def arguments(
+    arch: Arch, kernel: str, seed: int, memory: str, share: bool, devices: str, console: str, shared: str
+) -> list[str]:
     """QEMU's arguments. All of them shape the result, but not where the files are. It waits for `cont`.
 
-    memory: the guest's, written to if `share`; devices: where the state of all else is kept (qcow2).
+    memory: the guest's, written to if `share`; devices: where the state of all else is kept (qcow2); shared: with the
+    job, if it is there from the start.
     """
     return [
-        *"-M pc,memory-backend=ram -nodefaults -no-user-config -nic none -display none -no-reboot".split(),
-        *f"-accel tcg,thread=single,tb-size=128 -icount {ICOUNT} -smp 1 -m {MEMORY_MB} -cpu {cpu(kernel)}".split(),
+        *f"-M {arch.machine},memory-backend=ram -nodefaults -no-user-config".split(),
+        *"-nic none -display none -no-reboot".split(),
+        *f"-accel tcg,thread=single,tb-size=128 -icount {ICOUNT} -smp 1".split(),
+        *f"-m {MEMORY_MB} -cpu {arch.cpu(kernel)}".split(),
         *f"-rtc base=2026-01-01,clock=vm -seed {seed}".split(),
         "-object",
         f"memory-backend-file,id=ram,size={MEMORY_MB}M,mem-path={memory},share={'on' if share else 'off'}",
         *("-drive", f"if=none,id=state,file={devices}"),
+        *([] if arch.plugs else with_shared(shared)),
         *("-serial", f"file:{console}"),
         *"-S -qmp stdio".split(),
+    ]
+
+
+def with_shared(file: str) -> list[str]:
+    """The job's memory from the start. What is shared is not kept with the machine."""
+    return [
+        *("-object", f"memory-backend-file,id=shared,size={SHARED_MB}M,mem-path={file},share=on"),
+        *("-device", f"ivshmem-plain,memdev=shared,master=on,addr={SHARED_SLOT}"),
     ]
 
 
@@ -82,6 +85,7 @@ class Machine:
     """A QEMU process and the monitor on its standard input. It dies with us, even by SIGKILL, and with `close`."""
 
     def __init__(self, argv: list[str], folder: Path, core: int | None = None, started=None, pass_fds=()):
+        self.qemu = argv[0]
         # One core for both of QEMU's threads: they alternate. As a batch job, so that the one that is woken
         # waits until the other has let go of the lock it needs: a third of the context switches, a fifth less CPU.
         argv = [
@@ -89,9 +93,9 @@ class Machine:
             *(f"taskset --cpu-list {core}".split() if core is not None else []),
             *f"prlimit --fsize={SHARED_MB << 20} --core=0".split(),
             *"chrt --batch 0".split(),
-            QEMU,
+            argv[0],
             *SANDBOX,
-            *argv,
+            *argv[1:],
         ]
         self.folder = folder
         with open(folder / "errors", "wb") as errors:
@@ -131,13 +135,13 @@ class Machine:
             pass  # it has ended: the answer says how
         answer = self._answer()
         if "error" in answer:
-            raise LabError(f"{QEMU}: {command}: {answer['error']['desc']}")
+            raise LabError(f"{self.qemu}: {command}: {answer['error']['desc']}")
         return answer["return"]
 
     def human(self, command: str) -> None:
         """What only the monitor for humans can do; it answers with its errors."""
         if words := self.do("human-monitor-command", **{"command-line": command}):
-            raise LabError(f"{QEMU}: {command}: {words.strip().splitlines()[-1]}")
+            raise LabError(f"{self.qemu}: {command}: {words.strip().splitlines()[-1]}")
 
     def console(self) -> str:
         try:
@@ -195,7 +199,7 @@ class Machine:
         if self.process.returncode == -signal.SIGBUS:
             return f"{self.folder.parent}: No space left on device for a run's results; free some and start again"
         words = (self.folder / "errors").read_text(errors="replace").strip().splitlines()
-        return f"{QEMU} failed: {words[-1] if words else f'exit {self.process.returncode}'}"
+        return f"{self.qemu} failed: {words[-1] if words else f'exit {self.process.returncode}'}"
 
     def close(self) -> None:
         if self.process.poll() is None:

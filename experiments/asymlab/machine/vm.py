@@ -38,8 +38,8 @@ def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
         "image": image.hash,
         "kernel": image.kernel,
         "clock_factor": image.clock_factor,
-        "qemu": qemu.version(),
-        "arguments": qemu.arguments(image.kernel, job["seed"], "", False, "", ""),
+        "qemu": qemu.version(image.arch),
+        "arguments": qemu.arguments(image.arch, image.kernel, job["seed"], "", False, "", "", ""),
         "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": job,
@@ -71,7 +71,7 @@ def run(
                 boot_s = round(time.monotonic() - began, 2)
 
         with contextlib.closing(qemu.Machine(argv, tmp, core, started)) as machine:
-            make_ready(machine)
+            make_ready(machine, image)
             before = machine.executed()
             machine.do("cont")
             machine.await_shutdown(limit_s, look)
@@ -83,7 +83,7 @@ def run(
 
 
 def lay_out(tmp: Path, image: Image, job: dict, objects: dict[str, bytes], memory: Path | None = None) -> list[str]:
-    """A run's files, into its folder; returns QEMU's arguments. `memory`: a copy of the image's, to be written to."""
+    """A run's files, into its folder; returns QEMU's command. `memory`: a copy of the image's, to be written to."""
     try:
         shutil.copyfile(image.devices, tmp / "devices")  # QEMU would have it for itself
         if sha256(tmp / "devices") != image.devices_sha256:
@@ -93,14 +93,15 @@ def lay_out(tmp: Path, image: Image, job: dict, objects: dict[str, bytes], memor
             f.truncate(qemu.SHARED_MB << 20)
     except OSError as e:
         raise LabError(f"{tmp}: {e.strerror}") from None
-    ram = str(memory or image.memory)
-    return qemu.arguments(image.kernel, job["seed"], ram, memory is not None, f"{tmp}/devices", f"{tmp}/console")
+    files = (str(memory or image.memory), memory is not None, f"{tmp}/devices", f"{tmp}/console", f"{tmp}/shared")
+    return [image.arch.qemu, *qemu.arguments(image.arch, image.kernel, job["seed"], *files)]
 
 
-def make_ready(machine: qemu.Machine) -> None:
+def make_ready(machine: qemu.Machine, image: Image) -> None:
     """As the image keeps it, and with the job."""
     machine.human(f"loadvm {qemu.READY}")
-    share_memory(machine)
+    if image.arch.plugs:
+        share_memory(machine)
 
 
 def pack(job: dict, objects: dict[str, bytes]) -> bytes:
@@ -118,7 +119,7 @@ def share_memory(machine: qemu.Machine) -> None:
     """Plugged in only now: a machine that is kept with it would bring all of its memory along."""
     backend = {"qom-type": "memory-backend-file", "id": "shared", "size": qemu.SHARED_MB << 20}
     machine.do("object-add", **backend, **{"mem-path": f"{machine.folder}/shared", "share": True})
-    machine.do("device_add", driver="ivshmem-plain", memdev="shared", bus="pci.0", addr="05.0")
+    machine.do("device_add", driver="ivshmem-plain", memdev="shared", bus="pci.0", addr=qemu.SHARED_SLOT)
 
 
 def results(machine: qemu.Machine) -> dict[str, bytes]:

@@ -59,7 +59,7 @@ def count(image: Image, kernel: Kernel, job: dict, objects: dict[str, bytes], co
         options = f"out={tmp},list={kernel.at['bpf_kallsyms']:#x},node={kernel.ksym['lnode']}{marks}"
         argv += ["-no-shutdown", "-plugin", f"{plugin()},{options}"]
         with contextlib.closing(qemu.Machine(argv, tmp, core)) as machine:
-            vm.make_ready(machine)
+            vm.make_ready(machine, image)
             began = machine.executed()
             machine.do("cont")
             machine.await_shutdown(vm.WALL_LIMIT_S)

@@ -10,7 +10,8 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..machine.build import GUEST_TOOLS, find_tool, libraries
+from ..machine.build import GUEST_TOOLS
+from ..machine.root import Here
 from ..paths import BUILD
 
 PAGE = 4096
@@ -21,10 +22,11 @@ LOAD, EXECUTABLE = 1, 1
 
 def guest_files() -> dict[str, bytes]:
     """As an image takes them from this machine (machine/build.py); of another version than its, none is recognised."""
-    python = Path("/usr/bin/python3").resolve()
-    files = [python, BUILD / "asymcc", *(find_tool(tool).resolve() for tool in GUEST_TOOLS)]
+    here = Here()
+    python = here.python()
+    files = [python, BUILD / "asymcc", *(here.tool(tool).resolve() for tool in GUEST_TOOLS)]
     files += Path(f"/usr/lib/{python.name}/lib-dynload").glob("*.so")
-    libs = {lib for file in files for lib in libraries(file)}
+    libs = {lib for file in files for lib in here.libraries(file).values()}
     return {f.name: f.resolve().read_bytes() for f in [*files, *sorted(libs)]}
 
 

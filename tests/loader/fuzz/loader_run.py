@@ -73,7 +73,6 @@ def seeds(reader: str) -> Path:
         "-target",
         "bpf",
         "-mcpu=v3",
-        "-D__TARGET_ARCH_x86",
         *INCLUDES,
         "-c",
         HERE / "loader_seed.bpf.c",

@@ -30,6 +30,7 @@ from pathlib import Path
 
 from ... import LabError
 from ...machine import image
+from ...machine.arch import by_label
 from ...machine.build import build_image
 from ...machine.kernel import newest
 from ...paths import BUILD
@@ -56,17 +57,20 @@ AT_FAULT = [
 
 def guest(label: str, say) -> tuple[image.Image, Column]:
     """A kernel's image, made if there is none of this tree, and its column."""
-    column, wanted, name = Column(label), label, label
-    if label == "newest":
-        wanted, suite = newest(say)
-        name, column.note = ".".join(re.findall(r"\d+", wanted)[:2]), f"{wanted} of {suite}"
+    arch = by_label(label)
+    wanted = series = label.removesuffix(f"-{arch.name}")
+    column = Column(label)
+    if series == "newest":
+        wanted, suite = newest(arch, say)
+        series, column.note = ".".join(re.findall(r"\d+", wanted)[:2]), f"{wanted} of {suite}"
+    name = arch.label(series)
     try:
         image.check_current(name)
         made = image.open_image(name)
-        if wanted != name and f"linux-image-{made.kernel}" != wanted:
+        if wanted != series and f"linux-image-{made.kernel}" != wanted:
             raise LabError("of an older one")
     except (LabError, OSError, ValueError, KeyError):
-        build_image(wanted, label=name, say=say)
+        build_image(wanted, label=name, say=say, arch=arch)
         made = image.open_image(name)
     parts = json.loads((made.folder / "manifest.json").read_text())["parts"]
     column.image, column.release, column.package = made, made.kernel, parts["vmlinux"]["version"].split()[-1]

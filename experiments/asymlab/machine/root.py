@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Where a guest's programs come from: this machine, or Debian packages of another architecture.
+
+Those are of this machine's own suite. They are unpacked and not installed: `python3 -m asymlab.machine.root ARCH`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+from .. import LabError
+from ..paths import BUILD
+from .arch import NATIVE, Arch, named
+from .kernel import alone, apt_options, apt_source, update
+from .shell import sh
+
+PYTHON = "python3"
+
+
+class Here:
+    """This machine."""
+
+    folder = Path("/")
+    admin = Path("/var/lib/dpkg")
+
+    def tool(self, name: str) -> Path:
+        found = shutil.which(name)
+        if not found:
+            raise LabError(f"{name}: not installed; `make deps` installs what is missing")
+        return Path(found)
+
+    def python(self) -> Path:
+        python = Path("/usr/bin", PYTHON).resolve()
+        if not python.exists():
+            raise LabError(f"/usr/bin/{PYTHON}: not installed; `make deps` installs what is missing")
+        return python
+
+    def libraries(self, binary: Path) -> dict[str, Path]:
+        """The shared libraries a binary needs, the dynamic linker among them: by their places in a guest."""
+        out = subprocess.run(["ldd", str(binary)], capture_output=True, text=True).stdout
+        if missing := re.search(r"(\S+) => not found", out):
+            raise LabError(f"{binary}: its library {missing[1]} is missing")
+        return {path.lstrip("/"): Path(path) for path in re.findall(r"(/\S+) \(0x", out)}
+
+    def resolved(self, file: Path) -> Path:
+        return file.resolve()
+
+    def package(self, file: Path) -> str:
+        """The Debian package that owns a file, with its version; '-' if none does."""
+        path = f"/{file.relative_to(self.folder)}"
+        for p in (path, path.removeprefix("/usr")):
+            q = subprocess.run(["dpkg-query", f"--admindir={self.admin}", "-S", p], capture_output=True, text=True)
+            if q.returncode == 0:
+                name = q.stdout.split(": ")[0].split(",")[0]
+                return sh("dpkg-query", f"--admindir={self.admin}", "-W", "-f", "${Package} ${Version}", name)
+        return "-"
+
+    def twin(self, file: Path) -> Path:
+        """Of a file of this machine's Python."""
+        return file
+
+
+class Unpacked(Here):
+    """Packages of another architecture, in a folder."""
+
+    def __init__(self, arch: Arch) -> None:
+        self.arch = arch
+        self.folder = arch.built / "root"
+        self.admin = self.folder / "var/lib/dpkg"
+
+    def tool(self, name: str) -> Path:
+        places = (self.folder / place / name for place in ("usr/bin", "usr/sbin", "bin", "sbin"))
+        found = next((file for file in places if file.is_symlink() or file.exists()), None)
+        if not found:
+            raise LabError(f"{name}: in no package of {self.folder}; `make build{self.arch.option}` fetches them")
+        return found
+
+    def python(self) -> Path:
+        return self.resolved(self.tool(PYTHON))
+
+    def resolved(self, file: Path) -> Path:
+        while file.is_symlink():
+            file = self.folder / str(file.parent.relative_to(self.folder) / file.readlink()).lstrip("/")
+        return file
+
+    def libraries(self, binary: Path) -> dict[str, Path]:
+        found: dict[str, Path] = {}
+        left = [binary]
+        while left:
+            told = sh("readelf", "-dlW", left.pop())
+            for name in re.findall(r"(?:\(NEEDED\)\s+Shared library: \[|program interpreter: /lib/)(\S+)\]", told):
+                place, file = self.library(name)
+                if place not in found:
+                    found[place] = file
+                    left.append(self.resolved(file))
+        return found
+
+    def library(self, name: str) -> tuple[str, Path]:
+        for folder in ("lib", "usr/lib", f"lib/{self.arch.triplet}", f"usr/lib/{self.arch.triplet}"):
+            if (file := self.folder / folder / name).is_symlink() or file.exists():
+                return f"{folder}/{name}", file
+        raise LabError(f"{name}: in no package of {self.folder}")
+
+    def twin(self, file: Path) -> Path:
+        place = str(file).replace(NATIVE.triplet, self.arch.triplet)
+        return self.folder / place.lstrip("/")
+
+
+def root(arch: Arch) -> Here:
+    return Here() if arch is NATIVE else Unpacked(arch)
+
+
+def fetch(arch: Arch, packages: list[str], say) -> None:
+    """Download packages with all that they depend on, and unpack them into the root of that architecture."""
+    made = Unpacked(arch)
+    with alone(arch):
+        source = apt_source(BUILD / "apt")
+        options = apt_options(source, source.codename, arch)
+        say(f"downloading {', '.join(packages)} for {arch.name}")
+        update(options)
+        sh("apt-get", *options, "clean")
+        sh("apt-get", *options, "-y", "--no-install-recommends", "--download-only", "install", *packages)
+        shutil.rmtree(made.folder, ignore_errors=True)
+        (made.admin / "info").mkdir(parents=True)
+        (made.admin / "info/format").write_text("1\n")
+        archives = BUILD / "apt" / arch.name / source.codename / "archives"
+        stanzas = [unpack(deb, made) for deb in sorted(archives.glob("*.deb"))]
+        (made.admin / "status").write_text("\n".join(stanzas))
+
+
+def unpack(deb: Path, made: Unpacked) -> str:
+    """A package, and what dpkg would note of it; its entry in the list of packages."""
+    sh("dpkg-deb", "-x", deb, made.folder)
+    fields = dict(re.findall(r"^([\w-]+): (.*)$", control := sh("dpkg-deb", "-f", deb), re.M))
+    name = fields["Package"]
+    if fields.get("Multi-Arch") == "same":
+        name += f":{fields['Architecture']}"
+    notes = made.admin / "info" / name
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as p:
+        with tarfile.open(fileobj=p.stdout, mode="r|") as tar:
+            files = [member.name.removeprefix(".") for member in tar]
+    Path(f"{notes}.list").write_text("".join(f"{file or '/.'}\n" for file in files))
+    for what in ("symbols", "shlibs"):  # for dpkg-shlibdeps
+        told = subprocess.run(["dpkg-deb", "-I", deb, what], capture_output=True)
+        if not told.returncode:
+            Path(f"{notes}.{what}").write_bytes(told.stdout)
+    return control.replace("\n", "\nStatus: install ok installed\n", 1)
+
+
+if __name__ == "__main__":
+    os.umask(0o022)
+    try:
+        fetch(named(sys.argv[1]), sys.argv[2:], print)
+    except LabError as e:
+        sys.exit(f"asymlab: {e}")
