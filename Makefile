@@ -64,7 +64,7 @@ TEST_KERNELS := 6.1 6.12
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py qemu.py)
 
-.PHONY: all build deps image test-images experiments test lint format check-clients check-kernels check-package explore \
+.PHONY: all build static deps image test-images experiments test lint format check-arm64 check-clients check-kernels check-package explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help
 .DELETE_ON_ERROR:
 
@@ -126,16 +126,34 @@ $(A)/asymcc: $(LOADER)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
 
+ifdef L
+.PHONY: $(B)/asymcc
+$(B)/asymcc: # this machine's writes the manual page
+	$(Q)$(MAKE) --no-print-directory ARCH=$(NATIVE) $@
+endif
+
 $(A)/patient.so: experiments/asymlab/guest/patient.c Makefile | $(DEPS) $(ROOT)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
 
 # What is built for another architecture, and what a guest of it has, besides the C library.
-ROOT_PACKAGES := libbpf-dev python3 iproute2 iperf3 nftables kmod bpftool
+ROOT_PACKAGES := libbpf-dev musl-dev python3 iproute2 iperf3 nftables kmod bpftool busybox-static
 
 $(A)/root/var/lib/dpkg/status: experiments/asymlab/machine/root.py Makefile | $(DEPS)
 	$(call say,ROOT,$(A)/root)
 	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) $(ROOT_PACKAGES) >$(B)/apt-$(ARCH).log
+
+# For small systems: no library, and no Python. The libraries are built from their sources, with another C library.
+static: build $(A)/static/asymcc ## an asymcc that needs no library of its system, build/arm64/static/asymcc: ARCH=arm64
+
+$(A)/static/asymcc: $(wildcard loader/*.[ch] loader/commands/*.c) VERSION packaging/static.sh $(A)/sources/.done | $(ROOT)
+	$(Q)$(if $(L),,echo "make static: ARCH=arm64 alone"; exit 1)
+	$(call say,STATIC,$@)
+	$(Q)packaging/static.sh $(A) $(TRIPLET)
+
+$(A)/sources/.done: Makefile | $(B)/.deps-deb $(DEPS)
+	$(call say,SOURCES,$(@D))
+	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) --source libbpf elfutils zlib >$(B)/apt-$(ARCH).log && touch $@
 
 # What the verifier shall refuse: for tests alone.
 $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
@@ -150,8 +168,8 @@ IN = $(DESTDIR)$(PREFIX)
 
 # Builds nothing: what root installs is what the user built.
 install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before it
-	$(Q)$(MAKE) --no-print-directory -q build 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
-	$(Q)install -Dm 755 $(B)/asymcc $(IN)/sbin/asymcc
+	$(Q)$(MAKE) --no-print-directory -q build $(B)/asymcc 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
+	$(Q)install -Dm 755 $(A)/asymcc $(IN)/sbin/asymcc
 	$(Q)install -Dm 644 -t $(IN)/lib/asymcc $(INSTALLED)
 	$(Q)install -d $(IN)/share/man/man8 $(IN)/share/bash-completion/completions $(IN)/lib/systemd/system
 	$(Q)$(B)/asymcc manual | install -m 644 /dev/stdin $(IN)/share/man/man8/asymcc.8
@@ -166,10 +184,10 @@ uninstall: ## remove what install put there
 	$(Q)rm -rf $(IN)/lib/asymcc
 	$(Q)rmdir $(DESTDIR)$(SYSCONFDIR)/asymcc 2>/dev/null || true
 
-deb: build $(B)/.deps-deb ## a Debian package, build/asymcc_VERSION_ARCH.deb
+deb: build $(B)/asymcc $(B)/.deps-deb ## a Debian package, build/asymcc_VERSION_ARCH.deb; ARCH=arm64
 	$(Q)rm -rf $(DEBS)/deb
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(DEBS))/deb PREFIX=/usr SYSCONFDIR=/etc
-	$(Q)packaging/deb.sh $(abspath $(DEBS))/deb && rm -rf $(DEBS)/deb
+	$(Q)packaging/deb.sh $(abspath $(DEBS))/deb $(if $(L),$(ARCH) $(TRIPLET) $(abspath $(A)/root)) && rm -rf $(DEBS)/deb
 
 check-package: deb $(B)/.deps-check ## try that package on clean systems
 	$(Q)packaging/check.sh
@@ -209,6 +227,13 @@ format: $(ASYMLAB) ## write the sources in that style
 
 check-kernels: build $(REFUSED) $(ASYMLAB) ## try each controller on several kernels; NAMES="fast ..." KERNELS="6.1 ..." FRESH=1
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(KERNELS:%=--kernel %) $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
+
+# QEMU takes each instruction of the other architecture apart: some ten minutes of one core.
+check-arm64: ASYMLAB_ARM64 = $(MAKE) --no-print-directory ARCH=arm64
+check-arm64: build $(REFUSED) $(ASYMLAB) ## the lab, the controllers and small systems on arm64; KERNELS="6.1 ...", NAMES as for check-kernels
+	$(Q)$(ASYMLAB_ARM64) build static deb image
+	$(Q)ARM64=1 $(B)/venv/bin/python -m pytest -q -s tests/arm64
+	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(patsubst %,--kernel %-arm64,$(or $(KERNELS),6.1 6.12 newest)) $(if $(JOBS),--jobs $(JOBS))
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py

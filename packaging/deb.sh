@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# deb.sh ROOT: make asymcc_VERSION_ARCH.deb, beside ROOT, of what `make install` put there. Run by `make deb`.
+# deb.sh ROOT [ARCH TRIPLET LIBRARIES]: make asymcc_VERSION_ARCH.deb, beside ROOT, of what `make install` put there. Run by
+# `make deb`. LIBRARIES: of another architecture, the root that holds its packages.
 #
 # The same sources give the same bytes: times are those of the last commit, owners are root's.
 set -eu -o pipefail
@@ -8,12 +9,12 @@ umask 022
 root=$1
 src=$(cd "$(dirname "$0")" && pwd)
 version=$(cat "$src/../VERSION")
-arch=$(dpkg --print-architecture)
+arch=${2:-$(dpkg --print-architecture)} triplet=${3:-} libraries=${4:-}
 maintainer="asymcc authors <asymcc@packages.invalid>"
 : "${SOURCE_DATE_EPOCH:=$(git -C "$src" log -1 --format=%ct 2>/dev/null || stat -c %Y "$src/../LICENSE")}"
 export SOURCE_DATE_EPOCH
 
-strip --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/sbin/asymcc"
+"${triplet:+$triplet-}strip" --strip-unneeded --remove-section=.comment --remove-section=.note "$root/usr/sbin/asymcc"
 gzip -9n "$root/usr/share/man/man8/asymcc.8"
 
 doc=$root/usr/share/doc/asymcc
@@ -50,7 +51,14 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir "$scratch/debian"
 printf 'Source: asymcc\n\nPackage: asymcc\nArchitecture: any\n' >"$scratch/debian/control"
-depends=$(cd "$scratch" && dpkg-shlibdeps -O --warnings=0 "$root/usr/sbin/asymcc" | sed -n 's/^shlibs:Depends=//p')
+shlibdeps=(dpkg-shlibdeps)
+if [ "$libraries" ]; then # dpkg knows those by where they lie
+	cp -r "$libraries/var/lib/dpkg" "$scratch/dpkg"
+	sed -i "s,^,$libraries," "$scratch"/dpkg/info/*.list
+	shlibdeps+=("--admindir=$scratch/dpkg" "-l$libraries/usr/lib/$triplet" "-l$libraries/lib/$triplet")
+	export DEB_HOST_ARCH=$arch
+fi
+depends=$(cd "$scratch" && "${shlibdeps[@]}" -O --warnings=0 "$root/usr/sbin/asymcc" | sed -n 's/^shlibs:Depends=//p')
 cat >"$root/DEBIAN/control" <<END
 Package: asymcc
 Version: $version

@@ -82,13 +82,13 @@ def own_state(state: Path) -> list[str]:
     return [word for setting in settings for word in ("-o", setting)]
 
 
-def apt_options(source: AptSource, suite: str, arch: Arch) -> list[str]:
+def apt_options(source: AptSource, suite: str, arch: Arch, kind: str = "deb") -> list[str]:
     """Options that make apt read one suite of the machine's mirror, and write only under its lists."""
-    state = lists(arch) / suite
+    state = lists(arch) / (suite if kind == "deb" else f"{suite}-sources")
     own = own_state(state)
     sources = state / "suite.sources"
     sources.write_text(
-        f"Types: deb\nURIs: {source.site}\nSuites: {suite}\nComponents: main\nSigned-By: {source.keyring}\n"
+        f"Types: {kind}\nURIs: {source.site}\nSuites: {suite}\nComponents: main\nSigned-By: {source.keyring}\n"
     )
     options = [*own, "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
     if arch is NATIVE:

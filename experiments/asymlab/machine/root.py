@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Where a guest's programs come from: this machine, or Debian packages of another architecture.
 
-Those are of this machine's own suite. They are unpacked and not installed: `python3 -m asymlab.machine.root ARCH`.
+Those are of this machine's own suite. They are unpacked and not installed:
+
+    python3 -m asymlab.machine.root ARCH PACKAGE...
+    python3 -m asymlab.machine.root ARCH --source PACKAGE...
 """
 
 from __future__ import annotations
@@ -153,9 +156,26 @@ def unpack(deb: Path, made: Unpacked) -> str:
     return control.replace("\n", "\nStatus: install ok installed\n", 1)
 
 
+def fetch_sources(arch: Arch, packages: list[str], say) -> None:
+    """Download sources of packages, with Debian's patches."""
+    folder = arch.built / "sources"
+    with alone(arch):
+        source = apt_source(BUILD / "apt")
+        options = apt_options(source, source.codename, arch, "deb-src")
+        say(f"downloading the sources of {', '.join(packages)}")
+        update(options)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        sh("apt-get", *options, "source", *packages, cwd=folder)
+
+
 if __name__ == "__main__":
     os.umask(0o022)
     try:
-        fetch(named(sys.argv[1]), sys.argv[2:], print)
+        arch, *packages = sys.argv[1:]
+        if packages[0] == "--source":
+            fetch_sources(named(arch), packages[1:], print)
+        else:
+            fetch(named(arch), packages, print)
     except LabError as e:
         sys.exit(f"asymlab: {e}")

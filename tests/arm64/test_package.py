@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The arm64 package on an arm64 system with dpkg and the libraries that it depends on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asymlab.machine.arch import ARM64
+from asymlab.machine.cpio import Cpio
+from asymlab.machine.kernel import fetch_kernel
+from asymlab.machine.root import Unpacked
+
+from shared import BUILD
+from small_guest import needs_arm64, run, system
+
+pytestmark = needs_arm64
+
+
+def pack(root: Unpacked) -> Cpio:
+    """What dpkg calls and knows, and libbpf, all at their places."""
+    cpio = system(Path(__file__).with_name("package.sh"), root)
+    tools = [root.tool(name) for name in ("dpkg", "dpkg-deb", "dpkg-query", "dpkg-split", "tar", "start-stop-daemon")]
+    libraries = {}
+    for file in [*tools, BUILD / "arm64/asymcc"]:
+        if file in tools:
+            cpio.file(str(file.relative_to(root.folder)), root.resolved(file).read_bytes(), 0o755)
+        libraries |= root.libraries(root.resolved(file))
+    for name, library in libraries.items():
+        cpio.file(name, root.resolved(library).read_bytes(), 0o755)
+    cpio.file("usr/sbin/ldconfig", b"#!/bin/busybox sh\n", 0o755)
+    for file in [root.admin / "status", *(root.admin / "info").glob("*.list"), root.admin / "info/format"]:
+        cpio.file(str(file.relative_to(root.folder)), file.read_bytes())
+    for folder in ("updates", "triggers"):
+        cpio.dir(f"var/lib/dpkg/{folder}")
+    (package,) = BUILD.glob("asymcc_*_arm64.deb")
+    cpio.file("asymcc.deb", package.read_bytes())
+    return cpio
+
+
+@pytest.fixture(scope="module")
+def said(tmp_path_factory) -> str:
+    """On the console."""
+    return run(tmp_path_factory.mktemp("package"), fetch_kernel("6.1", ARM64, print), pack(Unpacked(ARM64)), 512)
+
+
+def test_it_installs_with_what_it_depends_on(said):
+    assert "Status: install ok installed" in said and "Architecture: arm64" in said, said
+
+
+def test_each_controller_loads(said):
+    """On the oldest kernel."""
+    assert "END" in said and "FAILED" not in said, said
+    assert said.count(" registered") >= len(list((BUILD).glob("*.bpf.o"))) - 3, said
+
+
+def test_purge_leaves_nothing(said):
+    gone = said.rpartition("Purging configuration files")[2]
+    assert [f"{path}: No such file" in gone for path in ("/usr/lib/asymcc", "/usr/sbin/asymcc", "/etc/asymcc")] == [
+        True
+    ] * 3
