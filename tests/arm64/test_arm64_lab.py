@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The lab on arm64: it repeats to the byte, and judges papers' claims as on the other architecture."""
+
+from __future__ import annotations
+
+import functools
+import os
+import subprocess
+import sys
+
+import pytest
+
+from asymlab.machine import build, image
+from asymlab.machine.arch import ARM64
+from asymlab.paths import EXPERIMENTS
+from asymlab.plan import scenario
+from asymlab.report import papers
+from asymlab.report.verdicts import Results, Verdict
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
+
+from shared import ALPHA, FAST, check_physics, run
+from small_guest import needs_arm64
+
+pytestmark = [pytest.mark.lab, needs_arm64]
+
+KERNEL = "6.12-arm64"
+# Files of papers, whose claims are judged from few runs; ARM64_LAWS names others.
+LAWS = os.environ.get("ARM64_LAWS", "fusion/fig2 pseudorate/parking-lot").split()
+
+
+def test_the_same_bytes_on_a_loaded_machine(scenario_file):
+    """Random loss, two controllers, BPF and module."""
+    file = scenario_file(
+        FAST,
+        ("queue = 100 }\nreverse", 'queue = 100, loss = "0.5%" }\nreverse'),
+        append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20),
+    )
+    first = run(file, KERNEL, fresh=True)
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
+    try:
+        second = run(file, KERNEL, fresh=True)
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+    other = run(file, KERNEL, seed=2, fresh=True)
+    assert first.record["result_sha256"] == second.record["result_sha256"] != other.record["result_sha256"]
+    assert first.record["executed"] == second.record["executed"]
+    check_physics(first)
+
+
+def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
+    """And its clock is the faster one."""
+    made = image.open_image(KERNEL)
+    for where in (build, image):
+        monkeypatch.setattr(where, "IMAGES", tmp_path)
+    build.build_image("6.12", label="again", say=lambda _: None, arch=ARM64)
+    again = image.open_image("again")
+    assert again.memory.read_bytes() == made.memory.read_bytes() and again.hash == made.hash
+    assert again.clock_factor == 10 and again.arch is ARM64
+
+
+@functools.cache
+def verdicts(file: str, kernel: str) -> dict[str, Verdict]:
+    """Of one seed."""
+    guest, (paper, name) = image.open_image(kernel), file.split("/")
+    tasks = plan_runs(scenario.load(EXPERIMENTS / "papers" / paper / f"{name}.toml", "full", (1,)), guest)
+    done = execute(tasks, guest)
+    results = Results(paper, [(task, done[task.key]) for task in tasks])
+    judged = papers.module(paper, "claims").claims(results)
+    return {v.id: v for v in judged if v.verdict != "not measured"}
+
+
+@pytest.mark.parametrize("file", LAWS)
+def test_claims_are_judged_as_on_this_machine(file):
+    here, there = verdicts(file, "6.12"), verdicts(file, KERNEL)
+    assert here.keys() == there.keys() and here
+    for id, one in here.items():
+        print(f"{id}: {one.value:.4g}, on arm64 {there[id].value:.4g}: {there[id].verdict}")
+    assert {id: v.verdict for id, v in here.items()} == {id: v.verdict for id, v in there.items()}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Guests of two architectures: kernels' files, names of images, what QEMU and the kernel are told."""
+
+from __future__ import annotations
+
+import gzip
+import pickle
+import struct
+
+import pytest
+
+from asymlab import LabError
+from asymlab.machine import boot, image, kernel, qemu
+from asymlab.machine.arch import AMD64, ARCHES, ARM64, by_label, named
+
+ARM64_IMAGE = b"MZ" + bytes(54) + b"ARM\x64" + bytes(4) + b"\x9f\xeb\x01\0\x18\0\0\0" + bytes(100)
+
+
+def zboot(payload: bytes) -> bytes:
+    return b"MZ\0\0zimg" + struct.pack("<II", 64, len(payload)) + bytes(48) + payload + bytes(8)
+
+
+@pytest.mark.parametrize("packed", [ARM64_IMAGE, gzip.compress(ARM64_IMAGE), zboot(gzip.compress(ARM64_IMAGE))])
+def test_an_arm64_kernel_comes_out_of_its_file(tmp_path, packed):
+    (tmp_path / "vmlinuz").write_bytes(packed)
+    assert kernel.extract_vmlinux(tmp_path / "vmlinuz") == ARM64_IMAGE
+
+
+def test_an_arm64_kernel_without_btf(tmp_path):
+    (tmp_path / "vmlinuz").write_bytes(ARM64_IMAGE.replace(b"\x9f\xeb", b"\0\0"))
+    with pytest.raises(LabError, match="without BTF"):
+        kernel.extract_vmlinux(tmp_path / "vmlinuz")
+
+
+def test_names():
+    assert {by_label(ARM64.label(series)) for series in ("6.1", "newest")} == {ARM64}
+    assert by_label(AMD64.label("6.1")) is by_label("my-kernel") is AMD64
+    with pytest.raises(LabError, match="architecture riscv64: there are amd64, arm64"):
+        named("riscv64")
+    for arch in ARCHES.values():
+        assert pickle.loads(pickle.dumps(arch)) is arch
+
+
+def test_an_image_that_is_not_made_names_the_command_that_makes_it():
+    with pytest.raises(LabError, match="`asymlab image --kernel 5.0 --arch arm64` makes it"):
+        image.open_image("5.0-arm64")
+
+
+def test_what_is_told_differs_only_where_it_must():
+    """Job and seed reach both alike, and none of the files' places is a part of a run's identity."""
+    told = {arch: qemu.arguments(arch, "6.12.1", 7, "", False, "", "", "") for arch in ARCHES.values()}
+    assert not any("build" in word for words in told.values() for word in words)
+    for words in told.values():
+        assert words[words.index("-seed") + 1] == "7" and words[words.index("-icount") + 1] == qemu.ICOUNT
+    assert sum("ivshmem" in word for word in told[AMD64]) == 0 and sum("ivshmem" in word for word in told[ARM64]) == 1
+    lines = {arch: set(boot.append(arch).split()) for arch in told}
+    own = "console=ttyAMA0 initcall_blacklist=virtio_pci_driver_init"
+    assert lines[ARM64] - lines[AMD64] == set(own.split())
+    assert lines[AMD64] - lines[ARM64] == {"console=ttyS0", "tsc=reliable", "no_timer_check"}
+
+
+def test_the_way_to_the_clock_is_a_part_of_the_image():
+    for arch in ARCHES.values():
+        assert boot.booted_by(arch, "6.12.1", 1) != boot.booted_by(arch, "6.12.1", 10)
