@@ -228,6 +228,7 @@ const char *registry_load_error(int err)
 {
 	return err == -ENOTSUPP  ? "this kernel does not support it"
 	       : err == -ENODATA ? "the kernel did not take its BTF and names"
+	       : err == -ESRCH   ? "this kernel gives no BTF: it needs CONFIG_DEBUG_INFO_BTF=y"
 				 : strerror(-err);
 }
 

@@ -49,6 +49,8 @@ sh /etc/init.d/asymcc stop || echo "FAILED: stop"
 asymcc list
 download after
 asymcc doctor
+mount -t tmpfs none /sys/kernel/btf
+asymcc thin
 dmesg | grep -iE 'bug|oops|warn'
 echo END
 reboot -f

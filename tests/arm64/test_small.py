@@ -77,6 +77,11 @@ def test_the_init_script_puts_a_controller_into_service_and_takes_it_back(said):
         assert f"\n{words}\n" in said, said
 
 
+def test_a_kernel_without_btf_is_told(said):
+    """As OpenWrt's are: here its file is hidden."""
+    assert "\nasymcc: cannot thin: this kernel gives no BTF: it needs CONFIG_DEBUG_INFO_BTF=y" in said
+
+
 def test_acks_are_thinned_in_between(downloads):
     """4 MB at 10 Mbit/s, and an ACK for each second packet wants 220 kbit/s of 60."""
     before, thinned, after = (downloads[what] for what in ("before", "thinned", "after"))
