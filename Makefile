@@ -42,14 +42,14 @@ BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-init
 	-Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
-# Of another architecture: where its files are built, how its images' names end, its compiler, its libraries (unpacked packages).
+# Of another architecture: where its files are built, how its images' names end, its compiler, its libraries.
 A := $(B)
 ifneq ($(ARCH),$(NATIVE))
 arm64_TRIPLET := aarch64-linux-gnu
 TRIPLET := $(or $($(ARCH)_TRIPLET),$(error ARCH=$(ARCH): there are $(NATIVE) and arm64))
 A := $(B)/$(ARCH)
 L := -$(ARCH)
-ROOT := $(A)/root/var/lib/dpkg/status
+ROOT := $(A)/root/.done
 CC := $(TRIPLET)-gcc --sysroot=$(A)/root
 endif
 DEPS := $(B)/.deps$(L)
@@ -126,34 +126,29 @@ $(A)/asymcc: $(LOADER)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
 
-ifdef L
-.PHONY: $(B)/asymcc
-$(B)/asymcc: # this machine's writes the manual page
-	$(Q)$(MAKE) --no-print-directory ARCH=$(NATIVE) $@
-endif
-
 $(A)/patient.so: experiments/asymlab/guest/patient.c Makefile | $(DEPS) $(ROOT)
 	$(call say,CC,$@)
 	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
 
-# What is built for another architecture, and what a guest of it has, besides the C library.
-ROOT_PACKAGES := libbpf-dev musl-dev python3 iproute2 iperf3 nftables kmod bpftool busybox-static
-
-$(A)/root/var/lib/dpkg/status: experiments/asymlab/machine/root.py Makefile | $(DEPS)
-	$(call say,ROOT,$(A)/root)
-	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) $(ROOT_PACKAGES) >$(B)/apt-$(ARCH).log
-
 # For small systems: no library, and no Python. The libraries are built from their sources, with another C library.
-static: build $(A)/static/asymcc ## an asymcc that needs no library of its system, build/arm64/static/asymcc: ARCH=arm64
+static: $(A)/static/asymcc build ## an asymcc that needs no library of its system: ARCH=arm64
 
-$(A)/static/asymcc: $(wildcard loader/*.[ch] loader/commands/*.c) VERSION packaging/static.sh $(A)/sources/.done | $(ROOT)
-	$(Q)$(if $(L),,echo "make static: ARCH=arm64 alone"; exit 1)
+ifdef L
+$(A)/root/.done $(A)/sources/.done: experiments/asymlab/machine/root.py | $(DEPS) $(B)/.deps-deb
+	$(call say,DEBIAN,$(@D))
+	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) $(notdir $(@D)) >$(B)/apt-$(ARCH).log && touch $@
+
+$(A)/static/asymcc: $(wildcard loader/*.[ch] loader/commands/*.c) VERSION packaging/static.sh | $(A)/sources/.done $(ROOT)
 	$(call say,STATIC,$@)
 	$(Q)packaging/static.sh $(A) $(TRIPLET)
 
-$(A)/sources/.done: Makefile | $(B)/.deps-deb $(DEPS)
-	$(call say,SOURCES,$(@D))
-	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) --source libbpf elfutils zlib >$(B)/apt-$(ARCH).log && touch $@
+.PHONY: $(B)/asymcc
+$(B)/asymcc: # this machine's writes the manual page
+	$(Q)$(MAKE) --no-print-directory ARCH=$(NATIVE) $@
+else
+$(A)/static/asymcc:
+	@echo "make static: give ARCH=arm64; this machine's own is not built so"; exit 1
+endif
 
 # What the verifier shall refuse: for tests alone.
 $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
@@ -228,11 +223,9 @@ format: $(ASYMLAB) ## write the sources in that style
 check-kernels: build $(REFUSED) $(ASYMLAB) ## try each controller on several kernels; NAMES="fast ..." KERNELS="6.1 ..." FRESH=1
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(KERNELS:%=--kernel %) $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)
 
-# QEMU takes each instruction of the other architecture apart: some ten minutes of one core.
-check-arm64: ASYMLAB_ARM64 = $(MAKE) --no-print-directory ARCH=arm64
-check-arm64: build $(REFUSED) $(ASYMLAB) ## the lab, the controllers and small systems on arm64; KERNELS="6.1 ...", NAMES as for check-kernels
-	$(Q)$(ASYMLAB_ARM64) build static deb image
-	$(Q)ARM64=1 $(B)/venv/bin/python -m pytest -q -s tests/arm64
+check-arm64: build $(REFUSED) $(IMAGE) ## lab, package, small system and controllers on arm64; KERNELS="6.1 ...", NAMES="fast ..."
+	$(Q)$(MAKE) --no-print-directory ARCH=arm64 build static deb image
+	$(Q)ARM64=1 $(B)/venv/bin/python -m pytest -s tests/arm64
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(patsubst %,--kernel %-arm64,$(or $(KERNELS),6.1 6.12 newest)) $(if $(JOBS),--jobs $(JOBS))
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root

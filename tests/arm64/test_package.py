@@ -34,7 +34,7 @@ def pack(root: Unpacked) -> Cpio:
         cpio.file(str(file.relative_to(root.folder)), file.read_bytes())
     for folder in ("updates", "triggers"):
         cpio.dir(f"var/lib/dpkg/{folder}")
-    (package,) = BUILD.glob("asymcc_*_arm64.deb")
+    package = max(BUILD.glob("asymcc_*_arm64.deb"), key=lambda file: file.stat().st_mtime)
     cpio.file("asymcc.deb", package.read_bytes())
     return cpio
 

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Where a guest's programs come from: this machine, or Debian packages of another architecture.
 
-Those are of this machine's own suite. They are unpacked and not installed:
-
-    python3 -m asymlab.machine.root ARCH PACKAGE...
-    python3 -m asymlab.machine.root ARCH --source PACKAGE...
+Those are of this machine's own suite. They are unpacked and not installed. `python3 -m asymlab.machine.root ARCH root`
+fetches them, and with `sources` in place of `root` what a static asymcc is linked with.
 """
 
 from __future__ import annotations
@@ -24,6 +22,13 @@ from .kernel import alone, apt_options, apt_source, update
 from .shell import sh
 
 PYTHON = "python3"
+# To build with, for guests, and for small ones.
+PACKAGES = (
+    *("libbpf-dev", "musl-dev"),
+    *("python3", "iproute2", "iperf3", "nftables", "kmod", "bpftool"),
+    *("busybox-static",),
+)
+SOURCES = ("libbpf", "elfutils", "zlib")
 
 
 class Here:
@@ -119,16 +124,16 @@ def root(arch: Arch) -> Here:
     return Here() if arch is NATIVE else Unpacked(arch)
 
 
-def fetch(arch: Arch, packages: list[str], say) -> None:
-    """Download packages with all that they depend on, and unpack them into the root of that architecture."""
+def fetch(arch: Arch, say) -> None:
+    """Download the packages with all that they depend on, and unpack them into the root of that architecture."""
     made = Unpacked(arch)
     with alone(arch):
         source = apt_source(BUILD / "apt")
         options = apt_options(source, source.codename, arch)
-        say(f"downloading {', '.join(packages)} for {arch.name}")
+        say(f"downloading {', '.join(PACKAGES)} for {arch.name}")
         update(options)
         sh("apt-get", *options, "clean")
-        sh("apt-get", *options, "-y", "--no-install-recommends", "--download-only", "install", *packages)
+        sh("apt-get", *options, "-y", "--no-install-recommends", "--download-only", "install", *PACKAGES)
         shutil.rmtree(made.folder, ignore_errors=True)
         (made.admin / "info").mkdir(parents=True)
         (made.admin / "info/format").write_text("1\n")
@@ -156,26 +161,22 @@ def unpack(deb: Path, made: Unpacked) -> str:
     return control.replace("\n", "\nStatus: install ok installed\n", 1)
 
 
-def fetch_sources(arch: Arch, packages: list[str], say) -> None:
-    """Download sources of packages, with Debian's patches."""
+def fetch_sources(arch: Arch, say) -> None:
+    """Download the sources, with Debian's patches."""
     folder = arch.built / "sources"
     with alone(arch):
         source = apt_source(BUILD / "apt")
         options = apt_options(source, source.codename, arch, "deb-src")
-        say(f"downloading the sources of {', '.join(packages)}")
+        say(f"downloading the sources of {', '.join(SOURCES)}")
         update(options)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
-        sh("apt-get", *options, "source", *packages, cwd=folder)
+        sh("apt-get", *options, "source", *SOURCES, cwd=folder)
 
 
 if __name__ == "__main__":
     os.umask(0o022)
     try:
-        arch, *packages = sys.argv[1:]
-        if packages[0] == "--source":
-            fetch_sources(named(arch), packages[1:], print)
-        else:
-            fetch(named(arch), packages, print)
+        {"root": fetch, "sources": fetch_sources}[sys.argv[2]](named(sys.argv[1]), print)
     except LabError as e:
         sys.exit(f"asymlab: {e}")
