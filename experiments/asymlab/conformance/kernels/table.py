@@ -45,7 +45,7 @@ def record(columns: list[Column], recorded: dict) -> dict:
                 "failed": {what: o for what, o in result.outcomes.items() if isinstance(o, str)},
             }
     return {
-        "kernels": {label: kernels[label] for label in (*KERNELS, *kernels) if label in kernels},
+        "kernels": {label: kernels[label] for label in (*KERNELS, *sorted(kernels)) if label in kernels},
         "objects": dict(sorted(rows.items())),
     }
 
