@@ -277,5 +277,5 @@ clean: ## remove build/
 
 help: ## this list
 	@awk '/^# --- / { title = $$0; gsub(/^# --- |:.*| -*$$/, "", title) } \
-		/^[a-z-]+:.*## / { name = $$1; sub(/:.*/, "", name); sub(/.*## /, ""); \
+		/^[a-z0-9-]+:.*## / { name = $$1; sub(/:.*/, "", name); sub(/.*## /, ""); \
 			if (title) printf "\n%s\n", title; title = ""; printf "  make %-15s %s\n", name, $$0 }' Makefile
