@@ -136,8 +136,8 @@ def front(folder: Path) -> str:
         "",
         "Each paper's page has its verdicts, figures, provenance, and the command that repeats each run to the byte.",
         "A claim is *reproduced* if the whole 95 % interval of our value lies within its bounds, *not reproduced* if "
-        "the whole interval lies outside, and *inconclusive* otherwise. A check *holds*, *fails* or is *undecided*: it is of our own "
-        "code, of what any sender passes, or of something that the paper does not say.",
+        "the whole interval lies outside, and *inconclusive* otherwise. A check *holds*, *fails* or is *undecided*, "
+        "likewise: it is of our own code, of what any sender passes, or of something that the paper does not say.",
         "",
         f"| paper | {' | '.join(SYMBOLS)} |",
         "| --- |" + " ---: |" * len(SYMBOLS),
