@@ -42,8 +42,8 @@ class Verdict:
     """What became of one claim, or of a check. low..high is the 95 % interval of our value over the seeds.
 
     A claim is reproduced if the whole interval lies within the claim's bounds, not reproduced if all of it lies
-    outside, and inconclusive otherwise. A check is of our own code, of what any sender passes, or of what the paper does
-    not say. It holds, fails, or is undecided.
+    outside, and inconclusive otherwise. A check is of our own code, of what any sender passes, or of what the
+    paper does not say. It holds, fails, or is undecided.
     """
 
     id: str
