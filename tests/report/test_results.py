@@ -16,7 +16,7 @@ import pytest
 
 from asymlab import LabError, printable
 from asymlab.guest import init
-from asymlab.machine import files, image, qemu, vm
+from asymlab.machine import arch, files, image, qemu, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
 from asymlab.results import store
@@ -126,7 +126,8 @@ def task(tmp_path, monkeypatch) -> Task:
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     (tmp_path / "test.toml").write_text(SCENARIO.replace('"reno"', '"fast"'))
     (made,) = plan_runs(
-        scenario.load(tmp_path / "test.toml"), image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32, 10)
+        scenario.load(tmp_path / "test.toml"),
+        image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "ab" * 32, "cd" * 32, 10),
     )
     return made
 

@@ -18,7 +18,7 @@ from rich.text import Text
 
 from asymlab import LabError, cli
 from asymlab.console import PlainConsole
-from asymlab.machine import image
+from asymlab.machine import arch, image
 from asymlab.plan import scenario
 from asymlab.report import html, report, suite
 from asymlab.report.papers import names
@@ -29,7 +29,7 @@ from asymlab.run.tasks import Task, plan_runs
 
 from shared import SCENARIO
 
-GUEST = image.Image(Path("nowhere"), "6.12.0-test", "ab" * 32, "cd" * 32, 10)
+GUEST = image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "ab" * 32, "cd" * 32, 10)
 SWEEP = """
 [sweep]
 "path.forward.rate" = {rates}

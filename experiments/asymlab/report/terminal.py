@@ -28,7 +28,7 @@ STYLES = {
 def print_papers(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
     """A line a paper: how many of its claims are reproduced, how many checks hold; and where the verdicts are."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
-    table.add_column("paper")
+    table.add_column("paper", overflow="fold")
     for name in SYMBOLS:
         table.add_column(name, justify="right", min_width=max(map(len, name.split())))
     for paper in dict.fromkeys(v.paper for v in verdicts):
