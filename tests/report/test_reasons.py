@@ -6,6 +6,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -94,6 +95,40 @@ def test_a_reason_without_words_gives_way_to_what_was_measured(tmp_path, monkeyp
     (tmp_path / "x" / "reasons.toml").write_text('[[reason]]\nclaims = ["X-1*"]\npublished = "7.4, 11.6 s"\n')
     assert missed(results_of("x", ["00"]), "X-1 a").reason == "0.5 is below 1; published reason: see docs/x.md"
     assert missed(results_of("x", ["00"]), "X-2").reason == "0.5 is below 1"
+
+
+CAUSES = """
+[[reason]]
+claims = ["X-1"]
+why = "ACKs come late"
+shown_by = ["C-1", "C-2"]
+[[reason]]
+claims = ["X-2"]
+why = "losses come in pairs"
+"""
+
+
+@pytest.mark.parametrize("second, cause", [("holds", "measured"), ("undecided", "a guess"), ("fails", "a guess")])
+def test_a_cause_is_measured_if_the_claim_comes_true_without_it(tmp_path, monkeypatch, second, cause):
+    monkeypatch.setattr(papers, "PAPERS", tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "reasons.toml").write_text(CAUSES)
+    results = results_of("x", ["00"])
+    others = [replace(missed(results, id), verdict=word) for id, word in (("C-1", "holds"), ("C-2", second))]
+    settled = reasons.settled([missed(results, "X-1"), missed(results, "X-2"), missed(results, "X-3"), *others])
+    assert [v.cause for v in settled[:3]] == [cause, "a guess", "not found"]
+    shown = "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"
+    assert settled[0].reason == (shown if cause == "measured" else "a guess: ACKs come late")
+    assert settled[1].reason == "a guess: losses come in pairs"
+    assert settled[2].reason == "0.5 is below 1; cause not found"
+
+
+@pytest.mark.parametrize("paper", WITH_REASONS)
+def test_what_shows_a_cause_is_a_claim(paper):
+    texts = re.findall(r'f?"([^"\n]+)"', (papers.PAPERS / paper / "claims.py").read_text())
+    patterns = [re.sub(r"\\{[^}]*\\}", ".+", re.escape(text)) for text in texts]
+    for id in {id for reason in reasons.load(paper).reason for id in reason.shown_by}:
+        assert any(re.fullmatch(pattern, id) for pattern in patterns if re.search(r"\w{2}", pattern)), id
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ results = "…"           hash of the paper's published results, for which the `
 [[reason]]
 claims = ["FO-3a"]      ids of verdicts, * for any part; the first reason that fits counts
 why = "…"               the cause in words, shown over any runs; it has no number
+shown_by = ["FO-3a-F"]  verdicts over runs in which this cause is turned off. If they all hold, the cause is measured;
+                        if one does not, or none is named, it is called a guess
 published = "…"         what the published runs showed, with numbers: shown over the same results only
 """
 
@@ -16,14 +18,21 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from .. import LabError
 from . import papers
 
+if TYPE_CHECKING:
+    from .verdicts import Verdict
+
+FAILED = ("not reproduced", "fails")
+HELD = ("reproduced", "holds")
 REFERENCE = re.compile(r"\b(RFC|section|Fig\.|Table|equation|claim) [\w.-]+")  # a number that nobody measured
 
 
@@ -31,6 +40,7 @@ class Reason(BaseModel):
     model_config = ConfigDict(extra="forbid")
     claims: list[str]
     why: str = ""
+    shown_by: list[str] = []
     published: str = ""
 
     @field_validator("why")
@@ -62,6 +72,23 @@ def load(paper: str) -> Reasons:
         raise LabError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except (OSError, ValueError) as e:
         raise LabError(f"{file}: {e}") from None
+
+
+def settled(verdicts: list[Verdict]) -> list[Verdict]:
+    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found."""
+    became = {v.id: v.verdict for v in verdicts}
+    known = load(verdicts[0].paper) if verdicts else Reasons()
+
+    def one(v: Verdict) -> Verdict:
+        reason = known.of(v.id)
+        if not reason or not reason.why or reason.why not in v.reason:
+            return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
+        if reason.shown_by and all(became.get(id) in HELD for id in reason.shown_by):
+            shown = f"{reason.why} (measured: turned off in {' and '.join(reason.shown_by)}, and it comes true)"
+            return replace(v, cause="measured", reason=v.reason.replace(reason.why, shown, 1))
+        return replace(v, cause="a guess", reason=v.reason.replace(reason.why, f"a guess: {reason.why}", 1))
+
+    return [one(v) if v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
 
 
 def results_hash(hashes: Iterable[str]) -> str:

@@ -60,6 +60,7 @@ class Verdict:
     n: int = 0  # valid runs that the value was taken from
     check: bool = False
     family: str = ""  # scenarios of the runs: verdicts over the same runs are not independent
+    cause: str = ""  # of one that failed: measured (turned off, it holds), a guess, or not found
 
 
 @dataclass(frozen=True)

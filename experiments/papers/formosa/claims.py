@@ -554,5 +554,80 @@ def sensitivity(results):
     ]
 
 
+def causes(results):
+    """Of claims that fail, with the cause turned off (reasons.toml)."""
+    check, source = results.check, "cause"
+
+    def at(id, rate, **controller):
+        return results.all(id, path__reverse__rate=rate, **controller)
+
+    def best_of(id, rate, rivals):
+        """The arguments of judge() for the cause's runs over the best of those that ran."""
+        cause = {"FO-2": "FO-C-CUT", "FO-4": "FO-C-RTT"}[id]
+        there = [runs for c in rivals if (runs := at(id, rate, flows__controller=c))]
+        return over(at(cause, rate), [run for runs in there for run in runs], goodput, len(there))
+
+    verdicts = []
+    for rate in ("400kbit", FASTEST):
+        verdicts.append(
+            check(
+                f"FO-C cut {rate}",
+                source,
+                f"r = {r(rate):.3g}, cut_mode 1: goodput >= 0.98 of the best of Reno, Vegas, ACC+SA",
+                None,
+                *best_of("FO-2", rate, PAPERS),
+                at_least=0.98,
+            )
+        )
+    for rate in (TWO, FOUR):
+        verdicts.append(
+            check(
+                f"FO-C ACKs {rate}",
+                source,
+                f"r = {r(rate):.3g}: ACC+SA's goodput over that of a Reno that counts ACKs > 1",
+                None,
+                *over(at("FO-2", rate, flows__controller="accsa"), at("FO-C-ACKS", rate), goodput),
+                at_least=1 + 1e-9,
+            )
+        )
+    verdicts += [
+        check(
+            "FO-C F-RTO",
+            source,
+            "ten flows without F-RTO, r = 20 and 4: Jain index >= 0.95",
+            None,
+            results.all("FO-C-FRTO"),
+            fairness,
+            at_least=0.95,
+            worst=True,
+        ),
+        check(
+            "FO-C RTT",
+            source,
+            "a flow each way with fit_rtt: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
+            None,
+            *over(at("FO-C-RTT", FOUR), at("FO-C-RTT", FASTEST), goodput),
+            at_least=0.8,
+        ),
+        check(
+            "FO-C RTT 100kbit",
+            source,
+            "and at r = 4 the highest: goodput over the best of the others >= 1",
+            None,
+            *best_of("FO-4", FOUR, RIVALS),
+            at_least=1,
+        ),
+    ]
+    return verdicts
+
+
 def claims(results):
-    return fig2(results) + fig3(results) + ns2(results) + two_way(results) + mechanism(results) + sensitivity(results)
+    return (
+        fig2(results)
+        + fig3(results)
+        + ns2(results)
+        + two_way(results)
+        + mechanism(results)
+        + sensitivity(results)
+        + causes(results)
+    )

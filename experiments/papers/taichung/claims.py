@@ -5,6 +5,7 @@ beside them."""
 import numpy as np
 
 from asymlab.report.verdicts import Ratio
+from asymlab.results.metrics import link_metrics, link_window
 
 TITLE = "TCP-Taichung"
 SUBJECT = "The time between ACKs tells the rate: slow start ends in time, and random loss costs little."
@@ -39,6 +40,12 @@ def each(run) -> float:
 
 def fairness(run) -> float:
     return run.metrics["jain"]
+
+
+def busy(run) -> float:
+    """Utilisation of the bottleneck from a second after the first ACK to the end, with what is sent again."""
+    hop, start, end = run.job["watch"][0]["forward"], run.acks["t"][0] + 1, run.job["duration_s"]
+    return link_metrics(link_window(run.links, hop["dev"], start, end), hop["rate_bps"], end - start)["utilisation"]
 
 
 def slow_start(run) -> np.ndarray:
@@ -130,6 +137,7 @@ def claims(results):
         *udp_claims(results),
         *loss_claims(results),
         *fairness_claims(results),
+        *causes(results),
     ]
     return [v for v in verdicts if v.runs]  # the quick set leaves most to the full one
 
@@ -431,3 +439,85 @@ def fairness_claims(results):
 
 def senders(n: int) -> str:
     return "one sender" if n == 1 else f"{n} senders"
+
+
+def causes(results):
+    """Of claims that fail, with the cause turned off, or shown to leave no room (reasons.toml)."""
+    check, source = results.check, "cause"
+
+    def own(title):
+        return results.all("TC-C-OWN", title=title)
+
+    verdicts = [
+        check(
+            "TC-C repair",
+            source,
+            "Linux's defaults, whose SACK repairs slow start's losses: goodput of the first 10 s <= 1.3 of Reno's",
+            None,
+            *over(table1(results, "linux", 1, "taichung"), [table1(results, "linux", 1, "reno")], goodput),
+            at_most=MOST,
+        ),
+        check(
+            "TC-C busy",
+            source,
+            "Linux's defaults, one Reno sender: the link is busy >= 0.98 of the time after its first second",
+            None,
+            table1(results, "linux", 1, "reno"),
+            busy,
+            at_least=0.98,
+        ),
+        check(
+            "TC-C later",
+            source,
+            "two Reno senders, from 60 to 120 s: Jain index >= 0.99",
+            None,
+            results.all("TC-C-LATER"),
+            fairness,
+            at_least=0.99,
+        ),
+    ]
+    for p in ("0.1%", "1%"):
+        verdicts.append(
+            check(
+                f"TC-C busy {p}",
+                source,
+                f"{p} of data lost, whoever sends: the link is busy >= 0.98 of the time after a second: the least",
+                None,
+                *extreme([(fig7(results, p, c), busy) for c in ("taichung", *OTHERS)], min),
+                at_least=0.98,
+            )
+        )
+    for profile, how in WITH.items():
+        title = f"Table 1, {how}"
+        verdicts += [
+            check(
+                f"TC-C own goodput {profile}",
+                source,
+                f"{how}, ten senders with own_q: goodput in [0.995, 1.3] of the better of NewReno's and Westwood+'s",
+                None,
+                *over(own(title), [table1(results, profile, 10, c) for c in OTHERS]),
+                at_least=0.995,
+                at_most=MOST,
+            ),
+            check(
+                f"TC-C own Jain {profile}",
+                source,
+                f"{how}, ten senders with own_q: Jain index >= 0.98",
+                None,
+                own(title),
+                fairness,
+                at_least=0.98,
+            ),
+        ]
+    verdicts.append(
+        check(
+            "TC-C own twenty",
+            source,
+            "no loss, twenty flows with own_q: Jain index >= 0.97",
+            None,
+            own("Table 4, no loss"),
+            fairness,
+            at_least=0.97,
+        )
+    )
+    return verdicts
