@@ -14,7 +14,7 @@ try() {
 	else
 		say "FAILED: $what: $*"
 		sed 's/^/check:   /' /tmp/out
-		journalctl -b --no-pager -n 15 -u 'asymcc@*' | sed 's/^/check:   /'
+		journalctl -b --no-pager -n 15 -u 'asymcc@*' -u asymcc-thin | sed 's/^/check:   /'
 		exit 1
 	fi
 }
@@ -24,12 +24,12 @@ is() { [ "$(cat "$1")" = "$2" ]; }
 has() { "${@:2}" | grep -Eq -- "$1"; }
 
 say "$(uname -r), systemd $(systemctl --version | sed -n '1s/systemd \([0-9]*\).*/\1/p'), $(asymcc --version)"
-for unit in fast quick; do
+for unit in asymcc@fast asymcc@quick asymcc-thin; do
 	for _ in $(seq 600); do # it waits for the network; we do not for it
-		systemctl is-active -q asymcc@$unit || systemctl is-failed -q asymcc@$unit && break
+		systemctl is-active -q $unit || systemctl is-failed -q $unit && break
 		sleep 1
 	done
-	try "asymcc@$unit starts at boot" systemctl is-active asymcc@$unit
+	try "$unit starts at boot" systemctl is-active $unit
 done
 try "its USE: the default" is $default fast
 try "the other's: a route" has '198.51.100.0/24.*congctl quick' ip route
@@ -62,16 +62,35 @@ try "a controller is loaded" registered vegas95
 try "stop" systemctl stop asymcc@vegas95
 try "and it is not" not registered vegas95
 
+downloads=/sys/fs/cgroup/system.slice
+unthinned() { "$1" show thin --cgroup $downloads 2>&1 | grep 'no ACKs are thinned there'; }
+thins() { asymcc show thin | grep -E "$1"; }
+try "ACKs are thinned, where THIN says" asymcc show thin --cgroup $downloads
+try "as it says" thins 'max_packets +8\b'
+sed -i 's/--max 8/--max 4/' /etc/asymcc/thin.conf
+try "reload of thinning" systemctl reload asymcc-thin
+try "has the new value" thins 'max_packets +4\b'
+sed -i 's/--max 4/--max oops/' /etc/asymcc/thin.conf
+try "a reload of it that cannot be fails" not systemctl reload asymcc-thin
+try "and leaves what was there" thins 'max_packets +4\b'
+sed -i 's/--max oops/--max 4/' /etc/asymcc/thin.conf
+try "stop of thinning" systemctl stop asymcc-thin
+try "and no ACK is thinned" unthinned asymcc
+try "thinning starts again" systemctl start asymcc-thin
+
 try "stop of the default" systemctl stop asymcc@fast
 try "which is what it was" is $default cubic
 try "start again" systemctl start asymcc@fast
 try "upgrade" dpkg -i /root/asymcc.deb
 try "leaves it loaded" is $default fast
+try "and ACKs thinned" thins 'max_packets +4\b'
 
+cp /usr/sbin/asymcc /root/asymcc
 try "remove" apt-get remove -y asymcc
 try "stops: the default" is $default cubic
 try "the route" not has congctl ip route
 try "and leaves no struct_ops" not grep -qE '\b(fast|quick)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
+try "nor thinning" unthinned /root/asymcc
 try "purge" apt-get purge -y asymcc
 leavings() { find / -xdev -path /proc -prune -o -path /var/cache -prune -o -path /root -prune -o -path /var/log -prune -o -name '*asymcc*' -print; ls -d /run/asymcc 2>/dev/null; }
 nothing() { "$@" | tee /dev/stderr | not grep -q .; }

@@ -53,6 +53,9 @@ OBJECT=fast
 LOAD="--set alpha=20 --set alpha_mode=1"
 USE="--route 198.51.100.0/24"
 EOT
+cat >/etc/asymcc/thin.conf <<EOT
+THIN="--cgroup /sys/fs/cgroup/system.slice --reverse 200kbit --max 8"
+EOT
 cat >/etc/systemd/system/check.service <<EOT
 [Unit]
 After=multi-user.target
@@ -65,7 +68,7 @@ ExecStopPost=systemctl poweroff --no-block
 [Install]
 WantedBy=default.target
 EOT
-systemctl -q enable systemd-networkd asymcc@fast asymcc@quick check.service
+systemctl -q enable systemd-networkd asymcc@fast asymcc@quick asymcc-thin check.service
 cp /boot/vmlinuz-* /tmp/vmlinuz && cp /boot/initrd.img-* /tmp/initrd && mv /tmp/asymcc.deb /root/
 rm -rf /var/lib/apt/lists/* # the image has little room
 END

@@ -75,6 +75,17 @@ def test_a_path_that_reorders(scenario_file, kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
+def test_jitter_keeps_the_order(scenario_file, kernel):
+    """Delays differ by more than ten packets' time, and none overtakes."""
+    jittery = (FORWARD, 'queue = 100, jitter = "10ms" }\nreverse')
+    r = run(scenario_file(FAST, PLAIN, jittery, append=ALPHA.format(20)), kernel)
+    assert r.valid, r.record["invalid"]
+    assert r.goodput["segments"].sum() > 500 and r.goodput["not_next"].sum() == 0
+    rtt = r.metrics["flows"][0]["rtt_s"]
+    assert rtt["p95"] - rtt["p5"] > 0.005 and r.metrics["flows"][0]["retransmits_whole_run"] == 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
 def test_a_queue_with_red(scenario_file, kernel):
     """
     It bounds the queue by marks, where the hosts have ECN; the queue itself drops nothing. A mark halves a window of

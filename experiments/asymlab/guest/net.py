@@ -181,7 +181,8 @@ def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
 def _propagation(dev: str, shape: Propagation, verb: str) -> list[str]:
     if verb == "add" and not (shape.delay_us or shape.loss or shape.duplicate):
         return []
-    jitter = f" {shape.jitter_us}us" if shape.jitter_us else ""
+    # With a rate, be it so high that it costs nothing, netem lets no packet overtake the one before it.
+    jitter = f" {shape.jitter_us}us rate 100gbit" if shape.jitter_us else ""
     odds = "".join(
         f" {what} {100 * share:.10f}%"
         for what, share in (("loss random", shape.loss), ("duplicate", shape.duplicate), ("reorder", shape.reorder))

@@ -112,7 +112,7 @@ class Direction(Model):
     jitter: Time = Field(
         0,
         description="The delay of each packet is drawn evenly from `delay` minus this to `delay` plus this. "
-        "Packets overtake each other. At most `delay`.",
+        "Packets keep their order: none overtakes the one before it. At most `delay`.",
     )
     strip: Strip | None = Field(None, description="A middlebox that takes TCP options away.")
     rewrite: list[Rewrite] = Field([], max_length=8, description="Middleboxes that write into TCP options.")
