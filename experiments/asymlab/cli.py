@@ -26,7 +26,7 @@ from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
 from .paths import EXPERIMENTS, REPORT, RESULTS
 from .plan import reference, scenario
 from .profile import bench, profile
-from .report import compare, papers, publish, report, suite, tables, terminal
+from .report import compare, papers, publish, published, repeat, report, suite, tables, terminal
 from .results.store import Run
 from .run import cost, local
 from .run.execute import execute, execute_shard
@@ -95,8 +95,8 @@ def add_machine_options(p: argparse.ArgumentParser, image: bool = True, fresh: b
         p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
 
 
-def add_lab_options(p: argparse.ArgumentParser) -> None:
-    add_machine_options(p)
+def add_lab_options(p: argparse.ArgumentParser, image: bool = True) -> None:
+    add_machine_options(p, image)
     p.add_argument("--dry-run", action="store_true", help="say what would run and what it would cost, run nothing")
     part = "only this part of the runs, and only into the store: for job arrays"
     p.add_argument("--shard", type=one_of, metavar="I/N", help=part)
@@ -106,9 +106,9 @@ def add_lab_options(p: argparse.ArgumentParser) -> None:
     )
 
 
-def current_image(args) -> Image:
-    guest = open_image(args.image)
-    check_current(args.image)
+def current_image(label: str) -> Image:
+    guest = open_image(label)
+    check_current(label)
     return guest
 
 
@@ -208,7 +208,7 @@ def do_run(args) -> None:
             raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
         print_runs([execute_on_host(t) for t in plan_on_host(cases)])
         return
-    guest = current_image(args)
+    guest = current_image(args.image)
     tasks = plan_runs(cases, guest)
     if done := run_lab(args, tasks, guest):
         print_runs([done[t.key] for t in tasks])
@@ -239,7 +239,7 @@ def add_link(commands) -> None:
 
 def do_link(args) -> None:
     mine = Link(args.rate, args.rtt, args.reverse, args.queue, args.loss, args.flows, args.duration)
-    guest = current_image(args)
+    guest = current_image(args.image)
     tasks = link.plan(mine, args.controllers, guest)
     if done := run_lab(args, tasks, guest):
         link.answer(mine, tasks, done)
@@ -263,7 +263,7 @@ def add_profile(commands) -> None:
 def do_profile(args) -> None:
     case = profile.one(cases_of(args))
     short = profile.one(cases_of(args, settings={"run.duration": args.short or f"{profile.shorter(case)}us"}))
-    made = profile.profile(case, short, current_image(args), args.jobs)
+    made = profile.profile(case, short, current_image(args.image), args.jobs)
     profile.show(made, args.top)
     if args.csv:
         profile.write_csv(made, args.csv)
@@ -283,7 +283,7 @@ def do_bench(args) -> None:
     known = {case.scenario.flows[0].controller for case in scenario.load(file)}
     if unknown := sorted(set(args.controllers) - known):
         raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}")
-    console.print(bench.table(bench.bench(file, current_image(args), args.controllers, args.jobs)))
+    console.print(bench.table(bench.bench(file, current_image(args.image), args.controllers, args.jobs)))
 
 
 # --- reference ----------------------------------------------------------------------------
@@ -313,7 +313,7 @@ def add_suite(commands) -> None:
 
 
 def do_suite(args) -> None:
-    guest = current_image(args)
+    guest = current_image(args.image)
     if not args.shard and not args.dry_run:
         report.check(args.report)  # before hours of runs
     began = time.monotonic()
@@ -373,7 +373,7 @@ def add_explore(commands) -> None:
 
 
 def do_explore(args) -> int:
-    guest = current_image(args)
+    guest = current_image(args.image)
     trees = explore.read(args.files) if args.files else explore.drawn(args.seed, args.count, args.controller)
     return bool(explore.explore(trees, args.jobs, guest).broken)
 
@@ -418,13 +418,47 @@ def add_publish(commands) -> None:
     p.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="where they are replaced [docs/results]")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
     p.add_argument("--tables", action="store_true", help="only fill the tables of the pages beside DIR, from DIR")
+    p.add_argument("--front", action="store_true", help="only write DIR's README.md and report.html anew, from DIR")
 
 
 def do_publish(args) -> None:
     if args.tables:
         tables.write(args.to)
-    else:
+    if args.front:
+        publish.write_front(args.to)
+    if not (args.tables or args.front):
         publish.publish(args.report, args.to, args.names)
+
+
+# --- repeat -------------------------------------------------------------------------------
+
+
+def add_repeat(commands) -> None:
+    p = add(
+        commands,
+        "repeat",
+        do_repeat,
+        "published rows again: exit code 0 if their runs have the same bytes, 1 if some differ, 2 if they cannot run",
+        repeat.__doc__,
+    )
+    p.add_argument("paper", metavar="PAPER", help="whose published runs")
+    p.add_argument("claims", nargs="*", metavar="CLAIM", help="of these rows only, by their ids [all runs]")
+    p.add_argument(
+        "--from", dest="source", type=Path, default=RESULTS, metavar="DIR", help="where it is published [docs/results]"
+    )
+    add_lab_options(p, image=False)
+
+
+def do_repeat(args) -> int | None:
+    part = published.read(args.source / args.paper)
+    runs = repeat.chosen(part, args.claims)
+    guest = current_image(repeat.image_of(runs))
+    made = repeat.plan(part, runs, guest)
+    made.say_differences()
+    kept = 0 if args.fresh else made.kept()
+    if done := run_lab(args, made.tasks, guest):
+        return not made.same(done, kept)
+    return None
 
 
 # --- all of them --------------------------------------------------------------------------
@@ -437,7 +471,7 @@ def parser() -> argparse.ArgumentParser:
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (
         *(add_image, add_run, add_link, add_profile, add_bench, add_reference, add_suite),
-        *(add_check_kernels, add_explore, add_compare, add_publish),
+        *(add_check_kernels, add_explore, add_compare, add_publish, add_repeat),
     ):
         add_command(commands)
     return top
@@ -445,6 +479,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     args = parser().parse_args()
+    failed = 2 if args.command in ("compare", "repeat") else 1  # where 1 says that something differs
     os.umask(0o022)
 
     def stop(*_):
@@ -457,11 +492,12 @@ def main() -> None:
             sys.exit(code)
     except LabError as e:
         print(f"asymlab: {e}", file=sys.stderr)
-        sys.exit(2 if args.command == "compare" else 1)
+        sys.exit(failed)
     except BrokenPipeError:
-        sys.exit(1)
+        sys.exit(failed)
     except OSError as e:
-        sys.exit(f"asymlab: {e.filename or 'system'}: {e.strerror or e}")
+        print(f"asymlab: {e.filename or 'system'}: {e.strerror or e}", file=sys.stderr)
+        sys.exit(failed)
     except KeyboardInterrupt:
         kept = "; finished runs are kept, the same command goes on from there"
         console.print(f"asymlab: interrupted{kept if getattr(args, 'on', 'lab') == 'lab' else ''}")

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from asymlab import LabError
-from asymlab.report import papers, publish
+from asymlab.report import figuredata, papers, publish
 from asymlab.run import registered
 
 from shared import REPO, asymlab
@@ -59,9 +59,11 @@ def report(tmp_path):
         json.dumps({"format": 1, "set": "full", "runs": [RUN, RUN | {"key": "l" * 32, "invalid": ["CPU"]}]})
     )
     Image.effect_noise((300, 150), 60).convert("RGB").save(folder / "figures" / "fast-one.png")
-    for name, size in (("fast-one", 100), ("fast-two", 200_000), ("fusion-one", 100)):
-        (folder / "figures" / f"{name}.csv").write_text("x" * size)
-        (folder / "figures" / f"{name}.parquet").write_bytes(b"PAR1")
+    point = ("Alone", "", "Mbit/s", "FAST", "", 1.0, 2.0, None, None)
+    for name, points in (("fast-one", 1), ("fast-two", 10_000), ("fusion-one", 1)):
+        rows = [figuredata.COLUMNS, *[point] * points]
+        (folder / "figures" / f"{name}.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+        (folder / "figures" / f"{name}.parquet").write_bytes(figuredata.parquet([point] * points))
     Image.new("RGB", (300, 150)).save(folder / "figures" / "fast-two.png")
     Image.new("RGB", (300, 150)).save(folder / "figures" / "fusion-one.png")  # of another paper
     return folder
@@ -72,7 +74,7 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     for _ in range(2):  # the second time it replaces its own
         p = asymlab("publish", "--to", kept, "--report", report)
         assert p.returncode == 0, p.stderr
-    assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast"]
+    assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast", "report.html"]
     assert "| [fast](fast/README.md) | 0 | 1 | 0 | 0 | 0 | 0 | 0 |" in (kept / "README.md").read_text()
     text = (kept / "fast" / "README.md").read_text()
     assert "2 runs of the full set. 0 reproduced, 1 not reproduced, 0 inconclusive" in text
@@ -92,6 +94,12 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     ]
     with Image.open(figures / "fast-one.png") as small:
         assert small.size == (200, 100) and len(small.getcolors()) <= 64
+    page = (kept / "report.html").read_text()
+    for name in ("fast-one", "fast-two"):
+        assert (
+            f'<img alt="Alone (Mbit/s): FAST." loading="lazy" width="200" height="100" src="fast/figures/{name}.png">'
+            in page
+        )
 
 
 def test_a_part_leaves_the_others(report, tmp_path):
@@ -125,11 +133,11 @@ def test_the_pages_beside_it_follow(report, tmp_path):
     assert p.returncode == 0 and "| 17 packets |" in page.read_text()
     told = " ".join(p.stderr.split())
     assert "papers/pseudorate/reasons.toml: its `published` texts are of other results" in told
-    before = {file: file.read_bytes() for file in docs.rglob("*") if file.is_file()}
+    before = everything(docs)
     (report / "verdicts.json").write_text(json.dumps(verdicts[:3]))
     p = asymlab("publish", "--to", docs / "results", "--report", report)
     assert p.returncode == 1 and "no such verdict" in p.stderr
-    assert {file: file.read_bytes() for file in docs.rglob("*") if file.is_file()} == before
+    assert everything(docs) == before
 
 
 def test_later_changes_of_the_claims_are_named(tmp_path):
@@ -145,6 +153,42 @@ def test_later_changes_of_the_claims_are_named(tmp_path):
     if len(log) > 1:  # a clone may be shallow
         assert registered.later(log[-1], folder)
     assert registered.commit(tmp_path) == "" and registered.later("none", folder) == []
+
+
+def everything(folder):
+    return {file: file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def test_a_quick_set_replaces_no_full_one(report, tmp_path):
+    kept = tmp_path / "results"
+    full = (report / "results.json").read_text()
+    quick = full.replace('"full"', '"quick"')
+    for text in (quick, quick, full):
+        (report / "results.json").write_text(text)
+        publish.publish(report, kept)
+    before = everything(kept)
+    (report / "results.json").write_text(quick)
+    p = asymlab("publish", "fast", "--to", kept, "--report", report)
+    assert p.returncode == 1 and p.stderr.count("\n") == 1
+    assert "of the quick set, and" in p.stderr and "`asymlab suite fast` makes a full report" in p.stderr
+    assert everything(kept) == before
+
+
+def test_the_front_alone(report, tmp_path):
+    """Written from the parts that lie there; they stay as they are."""
+    kept = tmp_path / "results"
+    publish.publish(report, kept)
+    before = everything(kept)
+    for name in ("README.md", "report.html"):
+        (kept / name).unlink()
+    shutil.copytree(REPO / "docs" / "results" / "thin", kept / "thin")
+    p = asymlab("publish", "--front", "--to", kept)
+    assert p.returncode == 0, p.stderr
+    assert {f: b for f, b in everything(kept / "fast").items()} == {f: b for f, b in before.items() if f.parent != kept}
+    assert "| [thin](thin/README.md) | 0 |" in (kept / "README.md").read_text()
+    assert 'id="thin"' in (kept / "report.html").read_text()
+    p = asymlab("publish", "--front", "--to", tmp_path / "none")
+    assert p.returncode == 1 and "no published results" in p.stderr and p.stderr.count("\n") == 1
 
 
 def test_it_replaces_nothing_else(report, tmp_path):
@@ -187,6 +231,13 @@ def test_a_damaged_report_replaces_nothing(report, tmp_path, change):
     for name, value in (("verdicts", verdicts), ("results", results)):
         (report / f"{name}.json").write_text(json.dumps(value))
     with pytest.raises(LabError, match="no report of a suite"):
+        publish.publish(report, tmp_path / "x")
+    assert not (tmp_path / "x").exists()
+
+
+def test_a_figure_without_its_data_is_named(report, tmp_path):
+    (report / "figures" / "fast-one.csv").write_text("x\ny\n")
+    with pytest.raises(LabError, match="fast-one.png: no figure with its data"):
         publish.publish(report, tmp_path / "x")
     assert not (tmp_path / "x").exists()
 

@@ -13,6 +13,7 @@ from browser import CHROMIUM, DRIVER, Browser
 from asymlab.report import compare, pages, papers, report
 
 from madeup import everything, make, results_of
+from shared import REPO
 
 pytestmark = pytest.mark.skipif(
     not (CHROMIUM and DRIVER), reason="no browser: apt-get install chromium chromium-driver"
@@ -70,10 +71,17 @@ def site(tmp_path_factory):
 def files(site: Path) -> dict[str, Path]:
     run = min((site / "a" / "runs").iterdir(), key=lambda p: (p.stat().st_size, p.name))  # the invalid one
     drawn = max((site / "a" / "runs").iterdir(), key=lambda p: (p.stat().st_size, p.name))
-    return {"index": site / "a" / "index.html", "run": drawn, "invalid run": run, "comparison": site / "compare.html"}
+    return {
+        "index": site / "a" / "index.html",
+        "run": drawn,
+        "invalid run": run,
+        "comparison": site / "compare.html",
+        "published": PUBLISHED / "report.html",
+    }
 
 
-PAGES = ("index", "run", "invalid run", "comparison")
+PUBLISHED = REPO / "docs" / "results"
+PAGES = ("index", "run", "invalid run", "comparison", "published")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -90,7 +98,9 @@ def test_all_is_drawn_without_an_error(browser, site, name):
           .then(() => done(images.map(i => [i.naturalWidth, i.alt.length])));""",
         },
     )
-    assert len(images) == {"index": 1 + 5, "run": 2, "invalid run": 0, "comparison": 0}[name]
+    published = len(list(PUBLISHED.glob("*/figures/*.png")))
+    known = {"index": 1 + 5, "run": 2, "invalid run": 0, "comparison": 0, "published": published}
+    assert len(images) == known[name]
     assert all(width > 300 and words > 40 for width, words in images)
     assert [
         entry for entry in browser.call("/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")
@@ -102,7 +112,7 @@ def test_links_lead_somewhere(browser, site, name):
     here = files(site)[name]
     browser.open(here)
     links = browser.run("return [...document.querySelectorAll('a[href]')].map(a => a.href)")
-    assert len(links) >= {"index": 60, "run": 2, "invalid run": 2, "comparison": 1}[name]
+    assert len(links) >= {"index": 60, "run": 2, "invalid run": 2, "comparison": 1, "published": 60}[name]
     ids = set(browser.run("return [...document.querySelectorAll('[id]')].map(e => e.id)"))
     for link in links:
         parts = urlsplit(link)

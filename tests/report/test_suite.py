@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Plans: what they cost, how they are split, what is left of them; verdicts that more seeds might change."""
+"""Plans: what they cost, how they are split, what is left of them; published runs made again; verdicts that more seeds
+might change."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -20,13 +22,14 @@ from asymlab import LabError, cli
 from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
-from asymlab.report import html, report, suite
+from asymlab.report import html, publish, published, repeat, report, suite
 from asymlab.report.papers import names
 from asymlab.report.verdicts import RATIO_MAX, Ratio, Results, Verdict
 from asymlab.results import store
-from asymlab.run import cost, execute, local
+from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
 
+from madeup import make
 from shared import SCENARIO
 
 GUEST = image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "ab" * 32, "cd" * 32, 10)
@@ -51,7 +54,7 @@ def figures(results):
 def said(monkeypatch):
     """What goes to the terminal."""
     out = io.StringIO()
-    for where in (execute, cli):
+    for where in (execute, cli, repeat):
         monkeypatch.setattr(where, "console", PlainConsole(file=out, width=300))
     return out
 
@@ -318,6 +321,145 @@ def test_a_found_run_keeps_the_commit_of_its_claims(papers):
     saved(task, 1.0, registered="0123456789ab")
     assert cost.survey([task]).done[task.key].record["registered"] == "0123456789ab"
     assert task.made("lab")["registered"] == ""  # the folder is in no checkout
+
+
+# --- published runs, made again -------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(papers):
+    """A published part of six runs and of a row for each rate; all have the hash of the `lab`'s runs."""
+    tasks = suite.plan(["one"], GUEST).tasks["one"]
+    runs = [
+        {
+            "name": t.name,
+            "key": t.key,
+            "invalid": [],
+            "command": f"asymlab run experiments/papers/one/test.toml --set full --seed {t.seed}",
+            "provenance": {
+                "kernel": "6.12.0-test",
+                "image": GUEST.hash,
+                "qemu": t.identity["qemu"]["version"],
+                "objects": {},
+                "result_sha256": "00",
+            },
+        }
+        for t in tasks
+    ]
+    row = asdict(Results("one", []).not_measured("T-1", "Fig. 1", "a claim", "none")) | {"verdict": "holds", "n": 2}
+    rows = [
+        row | {"id": f"T {rate}", "runs": [t.key for t in tasks if f" {rate} " in t.name]}
+        for rate in ("1mbit", "2mbit", "10mbit")
+    ]
+    folder = papers / "results"
+    publish.write(
+        {"one": publish.part("one", [*rows, row], {"set": "full", "runs": runs}, [])}, papers / "none", folder
+    )
+    return folder
+
+
+def again(monkeypatch, *argv) -> int:
+    """The exit code."""
+    try:
+        main(monkeypatch, "repeat", *argv)
+    except SystemExit as e:
+        return e.code
+    return 0
+
+
+def damage(folder: Path, file: str, *replace: tuple[str, str]) -> None:
+    text = (folder / "one" / file).read_text()
+    for old, new in replace:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "one" / file).write_text(text)
+
+
+def test_a_row_is_repeated_by_its_own_runs(kept, lab, monkeypatch, said):
+    assert again(monkeypatch, "one", "T 2mbit", "--from", kept) == 0
+    assert sorted(lab) == ["TEST 2mbit seed 1", "TEST 2mbit seed 2"]
+    assert said.getvalue().splitlines()[-1] == "2 runs, all the same bytes"
+    assert again(monkeypatch, "one", "T 1mbit", "T 2mbit", "--from", kept) == 0
+    assert len(lab) == len(set(lab)) == 4  # the others come from the store, and it says so
+    assert said.getvalue().splitlines()[-1].startswith("4 runs, all the same bytes (2 from the store; ")
+    assert again(monkeypatch, "one", "--from", kept) == 0
+    assert len(lab) == 6 and "differ" not in said.getvalue()
+
+
+def test_another_hash_is_told(kept, lab, monkeypatch, said):
+    damage(kept, "runs.csv", (",00,1,", f",{'a1' * 32},1,"))
+    changed = published.read(kept / "one").runs[0]["run"]
+    assert again(monkeypatch, "one", "--from", kept) == 1
+    assert f"{changed}: published a1a1a1a1a1a1, here 00" in said.getvalue().splitlines()
+    last = said.getvalue().splitlines()[-1]
+    assert last.startswith("1 of 6 differ: published by commit ") and f"image {GUEST.hash[:12]}; here commit " in last
+    other = next(rate for rate in ("1mbit", "2mbit") if f" {rate} " not in changed)
+    assert again(monkeypatch, "one", f"T {other}", "--from", kept) == 0  # that row does not rest on it
+
+
+def test_another_image_is_told_first(kept, lab, monkeypatch, said):
+    damage(kept, "README.md", (GUEST.hash, "cd" * 32), ("byte: ", "byte: 0123456789ab, was "))
+    assert again(monkeypatch, "one", "--from", kept) == 0
+    lines = said.getvalue().splitlines()
+    assert lines[0] == "image: published cdcdcdcdcdcd, here abababababab"
+    assert "those published are of commit 0123456789ab, was " in lines[1]
+    assert lines[-1] == "6 runs, all the same bytes"
+
+
+def test_another_controller_is_told(kept):
+    part = published.read(kept / "one")
+    part.about["fast.bpf.o"] = "12" * 32
+    identity = {"qemu": {"version": part.about["qemu"]}, "objects": {"fast.bpf.o": "12" * 32}}
+    same, other = identity, identity | {"objects": {"fast.bpf.o": "34" * 32, "thin.bpf.o": "56" * 32}}
+
+    def differences(identity):
+        return repeat.Plan(part, GUEST, [({}, SimpleNamespace(identity=identity))]).differences()
+
+    assert differences(same) == []
+    assert differences(other) == [
+        "fast.bpf.o: published 121212121212, here 343434343434",
+        "thin.bpf.o: published none, here 565656565656",
+    ]
+
+
+def test_a_dry_run_repeats_nothing(kept, monkeypatch, said):
+    monkeypatch.setattr(local, "runs", lambda *a: pytest.fail("ran"))
+    assert again(monkeypatch, "one", "T 10mbit", "--from", kept, "--dry-run") == 0
+    assert "2 runs, 0 in the store, 2 left" in said.getvalue()
+
+
+@pytest.mark.parametrize(
+    "argv, change, words",
+    [
+        (["one", "T 3mbit"], None, "no row 'T 3mbit'; there are T 1mbit, T 2mbit"),
+        (["one", "T-1"], None, "runs.csv has not the runs of T-1"),
+        (["three"], None, "three: no published results"),
+        (["one"], ("runs.csv", ("--set full", "--image 9.9")), "image 9.9"),
+        (["one"], ("runs.csv", ("TEST 1mbit seed 1", "TEST 4mbit seed 1")), "TEST 4mbit seed 1: no run of this tree's"),
+        (["one"], ("runs.csv", ("1mbit seed 1", "1mbit seed x")), "seed x: no run of this tree's"),
+        (["one"], ("runs.csv", ("result_sha256", "result")), "no published results ('result_sha256')"),
+        (["one"], ("verdicts.json", ('"holds"', '"well"')), "no published results ('well')"),
+        (["one"], ("README.md", ("- image: ", "- picture: ")), "no published results (README.md: no image)"),
+        (["one"], ("README.md", ("of the full set", "")), "no published results (README.md: neither date nor set)"),
+    ],
+)
+def test_what_cannot_be_repeated(kept, lab, monkeypatch, capsys, argv, change, words):
+    if change:
+        damage(kept, *change)
+    monkeypatch.setattr(
+        cli, "open_image", lambda label: GUEST if label == image.DEFAULT_KERNEL else image.open_image(label)
+    )
+    assert again(monkeypatch, *argv, "--from", kept) == 2
+    told = capsys.readouterr().err
+    assert words in told and told.count("\n") == 1 and lab == []
+
+
+def test_a_run_tells_its_hash(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(summary, "console", execute.console)
+    run = make(tmp_path, "FA-4")
+    summary.print_runs([run])
+    assert f"FA-4 seed 1: result_sha256 {'ab' * 32}" in said.getvalue().splitlines()
+    assert said.getvalue().splitlines()[-1] == f"FA-4 seed 1: kept in {run.folder}"  # pages refer to the last line
 
 
 # --- verdicts -----------------------------------------------------------------------------

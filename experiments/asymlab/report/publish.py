@@ -2,6 +2,7 @@
 """A report made small enough to be kept in a repository, each paper on its own.
 
 README.md               the papers, and what became of their claims
+report.html             all of it on one page, with the method: to be cited (published.py)
 NAME/README.md          date, provenance, and the verdicts of a paper
 NAME/verdicts.json      the same for machines
 NAME/runs.csv           each run: its key in the store, the hash of its results, the command that repeats it
@@ -17,17 +18,16 @@ import datetime
 import io
 import json
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
 from .. import LabError
 from ..console import console
-from ..paths import REPO
 from ..run import registered
-from . import papers, reasons, tables
+from . import papers, published, reasons, tables
 from .html import interval, number, word
+from .published import CHANGED, COLUMNS, COMMIT, REGISTERED, Part, cell
 from .verdicts import SYMBOLS, counts
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
@@ -37,7 +37,7 @@ CSV_MAX = 150_000  # bytes; larger tables are kept as Parquet
 def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
     """Replace the named papers in `folder` by what a report holds of them; without names all that it has runs of.
 
-    LabError if it has none of one, or the folder holds something else.
+    LabError if it has none of one, the folder holds something else, or a quick set would replace a full one.
     """
     try:
         verdicts = json.loads((report / "verdicts.json").read_text())
@@ -53,6 +53,12 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
         raise LabError(f"{report}: no report of a suite ({e}); `asymlab suite` writes one") from None
     if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
+    for paper in parts:
+        if results["set"] != "full" and (folder / paper).exists() and published.read(folder / paper).which == "full":
+            raise LabError(
+                f"{report}: of the {results['set']} set, and {folder / paper} is of the full one; "
+                f"`asymlab suite {paper}` makes a full report, --to names another folder"
+            )
     try:
         write(parts, report / "figures", folder)
     except OSError as e:
@@ -90,7 +96,7 @@ def write(parts: dict[str, dict], figures: Path, folder: Path) -> None:
                 keep_figure(figures, name, new / paper / "figures")
             for name, text in files.items():
                 (new / paper / name).write_text(text)
-        (new / "README.md").write_text(front(new))
+        write_front(new)
         pages = tables.pages(new, folder.parent, list(parts))
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
@@ -104,7 +110,7 @@ def write(parts: dict[str, dict], figures: Path, folder: Path) -> None:
 def runs_table(runs: list[dict]) -> str:
     out = io.StringIO()
     rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(("run", "key", "result_sha256", "valid", "command"))
+    rows.writerow(COLUMNS)
     rows.writerows(
         (r["name"], r["key"], r["provenance"]["result_sha256"], int(not r["invalid"]), r["command"]) for r in runs
     )
@@ -125,12 +131,16 @@ def keep_figure(source: Path, name: str, folder: Path) -> None:
     shutil.copyfile(table, folder / table.name)
 
 
-def cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+def write_front(folder: Path) -> None:
+    """The pages of all parts, from the parts that lie in a folder."""
+    if not (parts := published.parts(folder)):
+        raise LabError(f"{folder}: no published results; `asymlab publish` makes them")
+    for name, text in (("README.md", front(parts)), ("report.html", published.page(parts))):
+        (folder / name).write_text(text)
 
 
-def front(folder: Path) -> str:
-    """The page of all parts."""
+def front(parts: list[Part]) -> str:
+    """README.md of some parts."""
     lines = [
         "# What the suites gave",
         "",
@@ -139,14 +149,17 @@ def front(folder: Path) -> str:
         "the whole interval lies outside, and *inconclusive* otherwise. A check *holds*, *fails* or is *undecided*, "
         "likewise: it is of our own code, of what any sender passes, or of something that the paper does not say.",
         "",
+        "[report.html](report.html) has all of it on one page that can be printed and cited, with the method, the "
+        "threats to validity, and for each row the command that repeats it. Open it in a browser, from a clone.",
+        "",
         f"| paper | {' | '.join(SYMBOLS)} |",
         "| --- |" + " ---: |" * len(SYMBOLS),
     ]
-    total = []
-    for file in sorted(folder.glob("*/verdicts.json")):
-        words = [v["verdict"] for v in json.loads(file.read_text())]
+    total: list[str] = []
+    for one in parts:
+        words = [v["verdict"] for v in one.verdicts]
         total += words
-        lines.append(f"| [{file.parent.name}]({quote(file.parent.name)}/README.md) | {cells(words)} |")
+        lines.append(f"| [{one.name}]({quote(one.name)}/README.md) | {cells(words)} |")
     return "\n".join([*lines, f"| all | {cells(total)} |"]) + "\n"
 
 
@@ -163,15 +176,12 @@ def about(paper: str, runs: list[dict]) -> dict[str, str]:
         for name, digest in p["objects"].items():
             objects.setdefault(name, set()).add(digest)
     said |= {name: ", ".join(sorted(digests)) for name, digests in sorted(objects.items())}
-    commit = subprocess.run(
-        ["git", "-C", REPO, "rev-parse", "--short=12", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
     commits = sorted({p.get("registered", "") for p in of})
     later = [line for first in commits if first for line in registered.later(first, papers.PAPERS / paper)]
     return {
-        "commit that made them, and repeats them to the byte": commit or "unknown",
-        "claims, bounds, seeds and durations, committed before the runs": ", ".join(filter(None, commits)) or "unknown",
-        "changed after the runs": "; ".join(dict.fromkeys(later)) or "nothing",
+        COMMIT: registered.head() or "unknown",
+        REGISTERED: ", ".join(filter(None, commits)) or "unknown",
+        CHANGED: "; ".join(dict.fromkeys(later)) or "nothing",
     } | said
 
 

@@ -26,6 +26,11 @@ def _git(*words: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
+def head() -> str:
+    """The commit of this tree; "" outside a checkout."""
+    return _git("rev-parse", "--short=12", "HEAD")
+
+
 @cache
 def commit(folder: Path) -> str:
     """The last one that changed a folder of scenarios, with + if they have changed since; "" outside a checkout."""

@@ -45,6 +45,7 @@ def print_runs(runs: list[Run]) -> None:
     for run in runs:
         folder = run.folder.relative_to(Path.cwd()) if run.folder.is_relative_to(Path.cwd()) else run.folder
         console.print(f"{run.record['name']}: {check_line(run)}")
+        console.print(f"{run.record['name']}: result_sha256 {run.record['result_sha256']}")
         console.print(f"{run.record['name']}: kept in {folder}")
 
 

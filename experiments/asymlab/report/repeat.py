@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The runs that published rows rest on, made again: does each have the same bytes?
+
+Only the same image, QEMU and controllers give the same bytes. What differs here is said first, with the commit that
+has it all. In a checkout of that commit, --from names the folder of what it gave.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from .. import LabError
+from ..console import console
+from ..machine.image import DEFAULT_KERNEL, Image
+from ..plan import scenario
+from ..results import store
+from ..run import registered
+from ..run.tasks import Task, plan_runs
+from . import papers
+from .published import COMMIT, Part
+
+
+def chosen(part: Part, claims: list[str]) -> list[dict[str, str]]:
+    """The published runs of the named rows; without names all of the part."""
+    if not claims:
+        return part.runs
+    rows, keys = {v["id"]: v for v in part.verdicts}, set()
+    for claim in claims:
+        if claim not in rows:
+            raise LabError(f"{part.folder}: no row {claim!r}; there are {', '.join(rows) or 'none'}")
+        mine = set(rows[claim]["runs"])
+        if not mine or mine - {r["key"] for r in part.runs}:
+            raise LabError(f"{part.folder}: runs.csv has not the runs of {claim}")
+        keys |= mine
+    return [r for r in part.runs if r["key"] in keys]
+
+
+def image_of(runs: list[dict[str, str]]) -> str:
+    """The name of the image that their commands have."""
+    named = re.search(r" --image (\S+)", runs[0]["command"])
+    return named[1] if named else DEFAULT_KERNEL
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The same runs here."""
+
+    part: Part
+    image: Image
+    pairs: list[tuple[dict[str, str], Task]]
+
+    @property
+    def tasks(self) -> list[Task]:
+        """Each once."""
+        return list({task.key: task for _, task in self.pairs}.values())
+
+    def kept(self) -> int:
+        """How many the store has."""
+        return sum((store.STORE / task.key).exists() for task in self.tasks)
+
+    def differences(self) -> list[str]:
+        """What determines a run's bytes, and is not as published."""
+        here = {"image": {self.image.hash}, "qemu": set()}
+        for _, task in self.pairs:
+            here["qemu"].add(task.identity["qemu"]["version"])
+            for name, digest in task.identity["objects"].items():
+                here.setdefault(name, set()).add(digest)
+        published = {what: set(self.part.about.get(what, "none").split(", ")) for what in here}
+        return [
+            f"{what}: published {short(published[what])}, here {short(found)}"
+            for what, found in here.items()
+            if not found <= published[what]
+        ]
+
+    def say_differences(self) -> None:
+        if lines := self.differences():
+            for line in lines:
+                console.print(line)
+            console.print(f"so runs may differ; those published are of commit {self.part.about[COMMIT]}")
+
+    def same(self, done: dict[str, store.Run], kept: int) -> bool:
+        """Say which runs have other bytes than published. `kept`: how many the store had before."""
+        differ = 0
+        for published, task in self.pairs:
+            old, new = published["result_sha256"], done[task.key].record["result_sha256"]
+            if old != new:
+                differ += 1
+                console.print(f"{published['run']}: published {old[:12]}, here {new[:12]}")
+        from_store = f" ({kept} from the store; --fresh makes them again)" if kept else ""
+        if not differ:
+            console.print(f"{len(self.pairs)} run{'s' * (len(self.pairs) > 1)}, all the same bytes{from_store}")
+            return True
+        console.print(
+            f"{differ} of {len(self.pairs)} differ{from_store}: "
+            f"published by commit {self.part.about[COMMIT]}, image {self.part.about['image'][:12]}; "
+            f"here commit {registered.head() or 'unknown'}, image {self.image.hash[:12]}"
+        )
+        return False
+
+
+def plan(part: Part, runs: list[dict[str, str]], image: Image) -> Plan:
+    """LabError if this tree has not the scenario of one."""
+    cases = {c.name: c for file in papers.scenarios(part.name) for c in scenario.load(file, part.which)}
+    pairs = []
+    for run in runs:
+        name, _, seed = run["run"].rpartition(" seed ")
+        if name not in cases or not seed.isdecimal():
+            raise LabError(f"{run['run']}: no run of this tree's scenarios; commit {part.about[COMMIT]} has it")
+        pairs += [(run, task) for task in plan_runs([replace(cases[name], seeds=(int(seed),))], image)]
+    return Plan(part, image, pairs)
+
+
+def short(values: set[str]) -> str:
+    """Hashes by their first digits."""
+    return ", ".join(sorted(v[:12] if len(v) == 64 else v for v in values))
