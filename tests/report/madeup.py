@@ -114,6 +114,12 @@ def job_of(controllers: list[str], seed: int, reverse_bps: float) -> dict:
         "payload_share": 0.96,
         "seed": seed,
         "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
+        "links": [
+            {
+                "a": {"dev": "left-right", "shape": {"queue_packets": 150}},
+                "b": {"dev": "right-left", "shape": {"queue_packets": 100}},
+            }
+        ],
         "watch": [
             {
                 "name": "hop 1",

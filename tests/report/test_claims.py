@@ -254,3 +254,84 @@ def test_a_pairs_share_and_harm_are_means_over_seeds_each_against_its_own():
     assert matrix.harms(results, "3mbit") == pytest.approx({("fast", "reno"): (0.75 + 0.2) / 2, ("reno", "fast"): 0})
     assert matrix.jains(results, "3mbit")["reno", "fast"] == 0.9
     assert matrix.shares(results, "30kbit") == {}
+
+
+def alone(controller: str, mbps: float, rtt_ms: float = 60, seed: int = 1):
+    one = lone(controller, mbps, seed)
+    one.metrics["flows"][0]["rtt_s"] = {"mean": rtt_ms / 1e3, "min": 0.04}
+    one.job = {"probes": [{"base_rtt_us": 40_000}]}
+    return [one]
+
+
+def on_docsis(goodputs: dict[str, float], thinned: dict[str, tuple[float, float]]):
+    """Alone over a slow uplink: controller -> Mbit/s with all ACKs; with thinning -> Mbit/s and RTT in ms."""
+    found = {(0, c): alone(c, mbps, rtt_ms=150) for c, mbps in goodputs.items()}
+    found |= {(1, c): alone(c, *value) for c, value in thinned.items()}
+    runs = {
+        (matrix.DOCSIS.alone, (("thin.thins", thins), ("flows.controller", c))): rs for (thins, c), rs in found.items()
+    }
+    return {v.id: v.verdict for v in matrix.docsis(results_of("matrix", runs)) if v.runs}
+
+
+def test_what_is_said_of_a_slow_uplink_is_checked():
+    goodputs = dict.fromkeys((*matrix.OURS, *matrix.MET), 6.0) | {"formosa": 7.0, "cubic": 7.1}
+    assert on_docsis(goodputs, {"cubic": (7.2, 90), "bbr": (5.9, 50)}) == {
+        "MX-4a": "holds",  # within 2 % of the best
+        "MX-4b": "holds",
+        "MX-4c": "holds",
+        "MX-5 cubic": "holds",
+        "MX-5 bbr": "holds",  # 2 % less
+    }
+    assert on_docsis(goodputs | {"bbr": 7.2}, {"cubic": (7.0, 151), "bbr": (7.0, 150)}) == {
+        "MX-4a": "fails",
+        "MX-4b": "fails",
+        "MX-4c": "fails",
+        "MX-5 cubic": "holds",
+        "MX-5 bbr": "fails",
+    }
+    del goodputs["reno"]  # without one of the others nobody is the best
+    assert "MX-4a" not in on_docsis(goodputs, {})
+
+
+@pytest.mark.parametrize(
+    "cubic, fusion, reno, verdicts",
+    [
+        (95, 4.1, 5, {"MX-2": "holds", "MX-3": "holds", "MX-6 100mbit": "holds"}),
+        (90, 4, 5.1, {"MX-2": "fails", "MX-3": "holds", "MX-6 100mbit": "fails"}),
+        (94, 6.3, 5, {"MX-2": "holds", "MX-3": "holds", "MX-6 100mbit": "fails"}),
+    ],
+)
+def test_what_is_said_of_a_fast_path_is_checked(cubic, fusion, reno, verdicts):
+    path = matrix.FAST_PATH
+
+    def two(a: str, b: str, x: float):
+        return {(path.pairs, (("flows.0.controller", a), ("flows.1.controller", b))): [pair(x, 100 - x, 1, (a, b))]}
+
+    runs = {
+        (path.alone, (("flows.controller", c),)): alone(c, cubic if c == "cubic" else 95)
+        for c in (*matrix.OURS, "cubic")
+    }
+    runs |= two("pseudorate", "cubic", 9) | two("fusion", "cubic", fusion) | two("cubic", "reno", 100 - reno)
+    results = results_of("matrix", runs)
+    found = [*matrix.fast_path(results), *matrix.friendly(results)]
+    assert {v.id: v.verdict for v in found if v.runs} == verdicts
+
+
+@pytest.mark.parametrize(
+    "packets, least_ms, verdicts",
+    [(8000, 39.5, ("holds", "holds")), (8030, 40.0, ("fails", "holds")), (8000, 38.9, ("holds", "fails"))],
+)
+def test_no_run_beats_its_path(packets, least_ms, verdicts):
+    """A flow begins after a second of nine, on a link that carries 1000 packets a second."""
+    (one,) = alone("reno", 10)
+    one.metrics["flows"][0]["rtt_s"]["min"] = least_ms / 1e3
+    one.job |= {
+        "flows": [{"start_s": 1.0}],
+        "watch": [{"forward": {"rate_bps": 8e6}}],
+        "duration_s": 9.0,
+        "payload_share": 0.96,
+    }
+    # What comes after the end does not count.
+    one.goodput = np.array([(5.0, 960 * packets), (9.0, 10**6)], [("t", "f8"), ("bytes", "i8")])
+    results = results_of("matrix", {("MX-ALONE", ()): [one]})
+    assert tuple(v.verdict for v in matrix.physics(results) if v.runs) == verdicts

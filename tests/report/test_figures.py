@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asymlab.plan import scenario
-from asymlab.report import drawing, papers, report
+from asymlab.report import drawing, figuredata, papers, report
 from asymlab.results import store
 
 from madeup import index, make, results_of
@@ -109,6 +109,60 @@ def test_figures_need_no_more_than_they_show(quick):
     for gone, left in needed[paper]:
         kept = [r for r in runs if gone not in (r.record["id"], *r.record["point"].values())]
         assert len(kept) < len(runs) and drawn(paper, kept).keys() == left, gone
+
+
+@pytest.fixture(scope="module")
+def matrix_runs(tmp_path_factory):
+    """A run for each case of the matrix, two for those of 100 Mbit/s."""
+    folder = tmp_path_factory.mktemp("matrix")
+    return [
+        make(folder, case.scenario.id, case.point, seed, controllers=[f.controller for f in case.scenario.flows])
+        for file in papers.scenarios("matrix")
+        for case in scenario.load(file, "full")
+        if case.scenario.id.endswith(("-100", "-DOCSIS")) or {"fast", "reno"} >= {*case.point.values()} - {"3mbit"}
+        for seed in ((1, 2) if case.scenario.id.endswith("-100") else (1,))
+    ]
+
+
+MATRIX = {
+    "MX-PAIR": {"matrix-share-3mbit", "matrix-jain-3mbit"},
+    "MX-ALONE": {"matrix-harm-3mbit"},
+    "MX-ALONE-100": {"matrix-alone-100mbit"},
+    "MX-PAIR-100": {"matrix-share-100mbit"},
+    "MX-ALONE-DOCSIS": {"matrix-alone-docsis"},
+    "MX-PAIR-DOCSIS": {"matrix-share-docsis"},
+}
+
+
+def test_the_matrix_draws_each_path_and_says_which_ran(matrix_runs):
+    figures = drawn("matrix", matrix_runs)
+    assert figures.keys() == set().union(*MATRIX.values())
+    said = "100 Mbit/s, ACKs 1 Mbit/s, 40 ms, a queue of 150 packets; 3 s measured, {}. "  # the made-up runs' path
+    for id, figure in figures.items():
+        seeds = "2 seeds" if id.endswith("100mbit") else "1 seed"
+        assert figure.caption.startswith(said.format(seeds)), id
+    for gone, lost in MATRIX.items():
+        left = drawn("matrix", [r for r in matrix_runs if r.record["id"] != gone])
+        lost = lost | ({"matrix-harm-3mbit"} if gone == "MX-PAIR" else set())
+        assert left.keys() == figures.keys() - lost, gone
+
+
+def test_the_matrix_shows_who_ran_and_with_which_acks(matrix_runs):
+    figures = drawn("matrix", matrix_runs)
+    rows = {id: figuredata.rows(figure.figure) for id, figure in figures.items()}
+    senders = {"FAST", "Formosa", "Fusion", "Taichung", "Pseudo-rate", "Reno", "CUBIC", "BBR"}
+
+    def names(id):
+        return [t.get_text() for t in figures[id].figure.axes[0].get_yticklabels()]
+
+    for path, states in (("100mbit", {"all ACKs"}), ("docsis", {"all ACKs", "ACKs thinned"})):
+        assert set(names(f"matrix-alone-{path}")) == set(names(f"matrix-share-{path}")) == senders
+        bars = [r for r in rows[f"matrix-alone-{path}"] if r[3] in ("all ACKs", "ACKs thinned")]
+        assert {r[3] for r in bars} == states and len(bars) == 2 * len(states) * len(senders)
+        shares = [r for r in rows[f"matrix-share-{path}"] if r[0] == "beside CUBIC" and r[3] in senders]
+        assert {r[3] for r in shares} == senders and all(r[5] == pytest.approx(0.5) for r in shares)
+        alone_is_not_beside = {r[3] for r in rows[f"matrix-share-{path}"] if r[0] == "beside BBR" and r[3] in senders}
+        assert alone_is_not_beside == senders - {"Reno", "BBR"}  # these have no run together, and stay empty
 
 
 def test_formosas_rounds_are_read_from_the_packets(tmp_path):
