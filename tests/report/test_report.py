@@ -109,6 +109,21 @@ def test_papers_come_in_order_and_the_matrix_last(place):
     assert ids == ["paper-fusion", "figure-b", "figure-a", "paper-matrix", "figure-m"]
 
 
+def test_the_small_picture_has_no_words():
+    def drawn(words: str):
+        figure = Figure()
+        ax = figure.subplots()
+        ax.plot([1, 2], label=words)
+        if words:
+            ax.set(title=words, xlabel=words, ylabel=words)
+            ax.legend()
+            ax.text(0, 1, words)
+            figure.suptitle(words)
+        return report.small(drawing.Figure("a", "A", "a caption", figure))
+
+    assert drawn("words") == drawn("")
+
+
 def test_figures_have_words(full):
     page = index(full[2])
     alts = [v for tag, k, v in page.attributes if tag == "img" and k == "alt"]

@@ -76,6 +76,7 @@ def small(figure: Figure) -> bytes:
     """A PNG of the curves of its first part, without words. The figure is of no use afterwards."""
     figure.figure.set_layout_engine("none")
     figure.figure.set_size_inches(SMALL)
+    figure.figure.suptitle("")
     for first in figure.figure.axes[:1]:
         for other in (*figure.figure.axes[1:], *first.child_axes):
             other.remove()

@@ -15,7 +15,12 @@ from asymlab.report.plot import EXPECTED, label, marked
 
 from . import claims as matrix
 
+BAR = {0: {"color": SKY, "label": "all ACKs"}, 1: {"color": BLUE, "label": "ACKs thinned"}}
 DOT = {"linestyle": "none", "marker": "o", "markersize": 3, "color": BLACK, "markeredgewidth": 0}
+NUMBER = {"textcoords": "offset points", "fontsize": 9, "annotation_clip": False}
+ASIDE = NUMBER | {"xytext": (5, 0), "va": "center", "bbox": {"color": "white", "pad": 0.5}}  # over the dashed line
+ABOVE = NUMBER | {"xytext": (0, 6), "ha": "center", "fontsize": 8, "bbox": {"color": "white", "pad": 0}}
+HEAD = {"x": 0.01, "ha": "left", "fontsize": "medium"}
 
 
 def figures(results) -> list[drawing.Figure]:
@@ -41,6 +46,11 @@ def where(runs) -> str:
         f"a queue of {queue} packets; {job['duration_s'] - job['measure_from_s']:g} s measured, "
         f"{seeds} seed{'s' if seeds > 1 else ''}."
     )
+
+
+def full(run) -> float:
+    """Goodput of a full link, Mbit/s."""
+    return run.job["watch"][0]["forward"]["rate_bps"] * run.job["payload_share"] / 1e6
 
 
 # --- the square -----------------------------------------------------------------------------
@@ -78,12 +88,11 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
 
 
 def square(results, kind: str, rate: str, title: str, caption: str, drawn: Figure | None) -> drawing.Figure | None:
-    return drawn and drawing.Figure(
-        f"matrix-{kind}-{rate}",
-        f"{title}: {matrix.RATES[rate]}",
-        f"{where(results.valid('MX-PAIR', path__reverse__rate=rate))} {caption}",
-        drawn,
-    )
+    if not drawn:
+        return None
+    path = where(results.valid("MX-PAIR", path__reverse__rate=rate))
+    drawn.suptitle(path, **HEAD)
+    return drawing.Figure(f"matrix-{kind}-{rate}", f"{title}: {matrix.RATES[rate]}", f"{path} {caption}", drawn)
 
 
 def share(results, rate):
@@ -137,32 +146,36 @@ def alone(results, path: matrix.Path):
     if not runs:
         return None
     controllers = results.points(path.alone, "flows.controller")
-    looks = {0: (SKY, "all ACKs"), 1: (BLUE, "ACKs thinned")}
     states = results.points(path.alone, "thin.thins") or [None]
-    figure = Figure(figsize=(9, 1.2 + 0.3 * len(controllers) * len(states)))
+    figure = Figure(figsize=(9, 1.5 + 0.32 * len(controllers) * len(states)))
     axes = figure.subplots(1, 2, sharey=True)
     height = 0.8 / len(states)
-    for ax, measure, form in ((axes[0], matrix.goodput, "%.1f"), (axes[1], matrix.queue_ms, "%.1f")):
+    for ax, measure in zip(axes, (matrix.goodput, matrix.queue_ms)):
         for n, thins in enumerate(states):
             point = {} if thins is None else {"thin__thins": thins}
             found = [results.valid(path.alone, flows__controller=c, **point) for c in controllers]
             at = [i + (n - (len(states) - 1) / 2) * height for i in range(len(controllers))]
-            colour, name = looks[thins or 0]
-            means = [fmean(map(measure, of)) if of else 0 for of in found]
-            ax.bar_label(ax.barh(at, means, 0.92 * height, color=colour, label=name), fmt=form, fontsize=9, padding=4)
-            for y, of in zip(at, found):
-                ax.plot([measure(r) for r in of], [y] * len(of), **DOT, label="a run")
-        ax.set_xlim(0, 1.15 * ax.dataLim.xmax)
+            means = [fmean(map(measure, of)) if of else np.nan for of in found]
+            ax.barh(at, means, 0.92 * height, **BAR[thins or 0])
+            for y, mean, of in zip(at, means, found):
+                values = [measure(r) for r in of]
+                ax.plot(values, [y] * len(of), **DOT, label="a run")
+                if of:
+                    ax.annotate(f"{mean:.1f}", (max(values), y), **ASIDE)
+        ax.set_axisbelow(True)
         ax.grid(False, axis="y")
-    rate = runs[0].job["watch"][0]["forward"]["rate_bps"]
-    axes[0].axvline(rate / 1e6, **EXPECTED)
+        ax.set_xlim(0, 1.15 * ax.dataLim.xmax)
+    axes[0].axvline(full(runs[0]), **EXPECTED)
     axes[0].set(xlabel="goodput, Mbit/s", yticks=range(len(controllers)), yticklabels=[label(c) for c in controllers])
-    axes[0].invert_yaxis()
+    axes[0].set_ylim(len(controllers) - 0.5, -0.5)
     axes[1].set(xlabel="mean RTT above the empty path's, ms")
+    if len(states) > 1:
+        figure.legend(handles=axes[0].containers, loc="outside upper right", ncols=len(states))
+    figure.suptitle(where(runs), **HEAD)
     return drawing.Figure(
         f"matrix-alone-{path.name}",
         f"Each alone: {path.title}",
-        f"{where(runs)} The dashed line is the link; dots are runs.",
+        f"{where(runs)} The dashed line is what a full link carries; dots are runs.",
         figure,
     )
 
@@ -172,30 +185,31 @@ def beside(results, path: matrix.Path):
     runs = results.valid(path.pairs)
     if not runs:
         return None
-    found = matrix.each(runs, matrix.share)
-    sums = matrix.each(runs, lambda run, *_: matrix.goodput(run))
-    rows = [c for c in (*matrix.OURS, *matrix.MET) if any(mine == c for mine, _ in found)]
-    figure = Figure(figsize=(9, 6.4))
-    axes = figure.subplots(2, len(matrix.MET), sharey=True, sharex="row")
-    for column, other in zip(axes.T, matrix.MET):
-        for ax, values in zip(column, (found, sums)):
+    shares, sums = matrix.each(runs, matrix.share), matrix.each(runs, lambda run, *_: matrix.goodput(run))
+    most = full(runs[0])
+    parts = (
+        (shares, "{:.2f}", 0.5, 1, "share of the pair's goodput"),
+        (sums, "{:.1f}", most, most, "both together, Mbit/s"),
+    )
+    rows = [c for c in (*matrix.OURS, *matrix.MET) if any(mine == c for mine, _ in shares)]
+    figure = Figure(figsize=(9, 1.5 + 0.8 * len(rows)))
+    for line, (values, form, dashed, end, name) in zip(figure.subplots(2, len(matrix.MET), sharey=True), parts):
+        for ax, other in zip(line, matrix.MET):
             for y, mine in enumerate(rows):
                 if of := values.get((mine, other)):
-                    ax.plot(of, [y] * len(of), **DOT, label=f"{label(mine)}, a run")
-                    ax.plot([fmean(of)], [y], **marked(mine, linestyle="none", markersize=8, clip_on=False))
-        column[0].axvline(0.5, **EXPECTED)
-        column[0].set(title=f"beside {label(other)}", xlim=(0, 1), xlabel="share of the pair's goodput")
-        column[1].set(xlabel="both together, Mbit/s")
-    rate = runs[0].job["watch"][0]["forward"]["rate_bps"] / 1e6
-    for ax in axes[1]:
-        ax.axvline(rate, **EXPECTED)
-        ax.set_xlim(0, 1.05 * rate)
-    axes[0][0].set(yticks=range(len(rows)), yticklabels=[label(c) for c in rows])
-    axes[0][0].invert_yaxis()
+                    mean = fmean(of)
+                    ax.plot([mean], [y], **marked(mine, linestyle="none", markersize=8, clip_on=False))
+                    ax.plot(of, [y] * len(of), **DOT, label=f"{label(mine)}, a run", clip_on=False, zorder=3)
+                    ax.annotate(form.format(mean), (mean, y), **ABOVE)
+            ax.axvline(dashed, **EXPECTED)
+            ax.set(title=f"beside {label(other)}", xlabel=name, xlim=(-0.05 * end, 1.08 * end))
+            ax.xaxis.set_major_formatter("{x:g}")
+        line[0].set(yticks=range(len(rows)), yticklabels=[label(c) for c in rows], ylim=(len(rows) - 0.5, -0.8))
+    figure.suptitle(where(runs), **HEAD)
     return drawing.Figure(
         f"matrix-share-{path.name}",
         f"Beside Reno, CUBIC and BBR: {path.title}",
         f"{where(runs)} The mark is the mean, dots are runs. Above, 0.5 (dashed) is an equal share, and of a "
-        "controller beside itself the larger share counts. Below, the dashed line is the link.",
+        "controller beside itself the larger share counts. Below, the dashed line is what a full link carries.",
         figure,
     )
