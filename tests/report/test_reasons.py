@@ -14,7 +14,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.report import papers, reasons
-from asymlab.report.verdicts import Results, Verdict
+from asymlab.report.verdicts import Results, Verdict, settled
 from asymlab.results.store import Run
 
 from shared import REPO
@@ -115,12 +115,12 @@ def test_a_cause_is_measured_if_the_claim_comes_true_without_it(tmp_path, monkey
     (tmp_path / "x" / "reasons.toml").write_text(CAUSES)
     results = results_of("x", ["00"])
     others = [replace(missed(results, id), verdict=word) for id, word in (("C-1", "holds"), ("C-2", second))]
-    settled = reasons.settled([missed(results, "X-1"), missed(results, "X-2"), missed(results, "X-3"), *others])
-    assert [v.cause for v in settled[:3]] == [cause, "a guess", "not found"]
+    verdicts = settled([missed(results, "X-1"), missed(results, "X-2"), missed(results, "X-3"), *others])
+    assert [v.cause for v in verdicts[:3]] == [cause, "a guess", "not found"]
     shown = "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"
-    assert settled[0].reason == (shown if cause == "measured" else "a guess: ACKs come late")
-    assert settled[1].reason == "a guess: losses come in pairs"
-    assert settled[2].reason == "0.5 is below 1; cause not found"
+    assert verdicts[0].reason == (shown if cause == "measured" else "a guess: ACKs come late")
+    assert verdicts[1].reason == "a guess: losses come in pairs"
+    assert verdicts[2].reason == "0.5 is below 1; cause not found"
 
 
 @pytest.mark.parametrize("paper", WITH_REASONS)

@@ -18,21 +18,14 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from .. import LabError
 from . import papers
 
-if TYPE_CHECKING:
-    from .verdicts import Verdict
-
-FAILED = ("not reproduced", "fails")
-HELD = ("reproduced", "holds")
 REFERENCE = re.compile(r"\b(RFC|section|Fig\.|Table|equation|claim) [\w.-]+")  # a number that nobody measured
 
 
@@ -72,23 +65,6 @@ def load(paper: str) -> Reasons:
         raise LabError(f"{file}: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     except (OSError, ValueError) as e:
         raise LabError(f"{file}: {e}") from None
-
-
-def settled(verdicts: list[Verdict]) -> list[Verdict]:
-    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found."""
-    became = {v.id: v.verdict for v in verdicts}
-    known = load(verdicts[0].paper) if verdicts else Reasons()
-
-    def one(v: Verdict) -> Verdict:
-        reason = known.of(v.id)
-        if not reason or not reason.why or reason.why not in v.reason:
-            return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
-        if reason.shown_by and all(became.get(id) in HELD for id in reason.shown_by):
-            shown = f"{reason.why} (measured: turned off in {' and '.join(reason.shown_by)}, and it comes true)"
-            return replace(v, cause="measured", reason=v.reason.replace(reason.why, shown, 1))
-        return replace(v, cause="a guess", reason=v.reason.replace(reason.why, f"a guess: {reason.why}", 1))
-
-    return [one(v) if v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
 
 
 def results_hash(hashes: Iterable[str]) -> str:

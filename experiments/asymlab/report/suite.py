@@ -15,8 +15,8 @@ from ..paths import EXPERIMENTS
 from ..plan import scenario
 from ..results.store import Run
 from ..run.tasks import Task, plan_runs
-from . import papers, reasons, report
-from .verdicts import Results, Verdict
+from . import papers, report
+from .verdicts import Results, Verdict, settled
 
 BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
 
@@ -73,7 +73,7 @@ def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[
     verdicts, figures = [], []
     for paper, mine in made.tasks.items():
         results = Results(paper, [(t, done[t.key]) for t in mine])
-        verdicts += reasons.settled(list(papers.module(paper, "claims").claims(results)))
+        verdicts += settled(list(papers.module(paper, "claims").claims(results)))
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())
     report.write(

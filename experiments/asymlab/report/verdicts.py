@@ -7,7 +7,7 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ SYMBOLS = {
     "undecided": "?",
     "not measured": "–",
 }
+FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
 
 # Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
@@ -265,3 +266,20 @@ def counts(verdicts: Iterable[str]) -> dict[str, int]:
     """How many verdicts have each word, in the order of SYMBOLS."""
     found = Counter(verdicts)
     return {word: found[word] for word in SYMBOLS}
+
+
+def settled(verdicts: list[Verdict]) -> list[Verdict]:
+    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found."""
+    became = {v.id: v.verdict for v in verdicts}
+    known = reasons.load(verdicts[0].paper) if verdicts else reasons.Reasons()
+
+    def one(v: Verdict) -> Verdict:
+        reason = known.of(v.id)
+        if not reason or not reason.why or reason.why not in v.reason:
+            return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
+        if reason.shown_by and all(became.get(id) in HELD for id in reason.shown_by):
+            shown = f"{reason.why} (measured: turned off in {' and '.join(reason.shown_by)}, and it comes true)"
+            return replace(v, cause="measured", reason=v.reason.replace(reason.why, shown, 1))
+        return replace(v, cause="a guess", reason=v.reason.replace(reason.why, f"a guess: {reason.why}", 1))
+
+    return [one(v) if v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]

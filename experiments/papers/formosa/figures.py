@@ -16,6 +16,7 @@ from asymlab.report.plot import EXPECTED, label, look, marked, plain, points, st
 from asymlab.report.verdicts import interval
 
 from . import claims as paper
+from . import packets
 
 ORDER = ("formosa", *paper.RIVALS)
 BUFFER, BDP = 10, 50  # packets
@@ -169,7 +170,7 @@ def rounds(results):
     if not runs:
         return None
     run = runs[0]
-    t, option, number = paper.data_packets(run)
+    t, option, number = packets.data_packets(run)
     starts = t[np.append(True, np.diff(number) > 0)]
     sizes = np.bincount(number)
     state, end = run.state(0), run.job["duration_s"]
@@ -229,7 +230,7 @@ def delay(results):
     run = runs[0]
     t, mean, longest = forward_queue(run)
     state, end = run.state(0), run.job["duration_s"]
-    left, option, _ = paper.data_packets(run)
+    left, option, _ = packets.data_packets(run)
     waited = (left * 1e6 - option["stamp"]).astype("i8") % 2**32
     waited = (waited - waited.min()) / (1e6 * paper.PACKET_S)
     figure = Figure(figsize=(7.5, 6.5))
