@@ -118,7 +118,8 @@ def test_a_cause_is_measured_if_the_claim_comes_true_without_it(tmp_path, monkey
     verdicts = settled([missed(results, "X-1"), missed(results, "X-2"), missed(results, "X-3"), *others])
     assert [v.cause for v in verdicts[:3]] == [cause, "a guess", "not found"]
     shown = "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"
-    assert verdicts[0].reason == (shown if cause == "measured" else "a guess: ACKs come late")
+    refuted = "a guess, as with it turned off (C-1 and C-2) it does not come true: ACKs come late"
+    assert verdicts[0].reason == (shown if cause == "measured" else refuted)
     assert verdicts[1].reason == "a guess: losses come in pairs"
     assert verdicts[2].reason == "0.5 is below 1; cause not found"
 

@@ -26,6 +26,7 @@ SYMBOLS = {
     "undecided": "?",
     "not measured": "–",
 }
+CAUSE = "cause"  # source of a verdict over runs in which a cause is turned off
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
 
@@ -277,9 +278,13 @@ def settled(verdicts: list[Verdict]) -> list[Verdict]:
         reason = known.of(v.id)
         if not reason or not reason.why or reason.why not in v.reason:
             return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
-        if reason.shown_by and all(became.get(id) in HELD for id in reason.shown_by):
-            shown = f"{reason.why} (measured: turned off in {' and '.join(reason.shown_by)}, and it comes true)"
-            return replace(v, cause="measured", reason=v.reason.replace(reason.why, shown, 1))
-        return replace(v, cause="a guess", reason=v.reason.replace(reason.why, f"a guess: {reason.why}", 1))
+        where = " and ".join(reason.shown_by)
+        if where and all(became.get(id) in HELD for id in reason.shown_by):
+            cause, said = "measured", f"{reason.why} (measured: turned off in {where}, and it comes true)"
+        elif where:
+            cause, said = "a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"
+        else:
+            cause, said = "a guess", f"a guess: {reason.why}"
+        return replace(v, cause=cause, reason=v.reason.replace(reason.why, said, 1))
 
-    return [one(v) if v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
+    return [one(v) if v.source != CAUSE and v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
