@@ -195,7 +195,7 @@ $(ASYMLAB): requirements.lock | $(B)/.deps
 	$(Q)echo "$(CURDIR)/experiments" >"$$($(B)/venv/bin/python -c 'import site; print(site.getsitepackages()[0])')/asymlab.pth"
 	$(Q)printf '#!%s\nfrom asymlab.cli import main\nmain()\n' "$(CURDIR)/$(B)/venv/bin/python" >$@ && chmod +x $@
 
-image: $(IMAGE) ## the guest of Linux KERNEL [6.12], which the lab boots
+image: build $(IMAGE) ## the controllers, and the guest of Linux KERNEL [6.12], which the lab boots
 
 $(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(GUEST) | $(ASYMLAB)
 	$(call say,IMAGE,$(@D))

@@ -133,6 +133,13 @@ def test_make_help_tells_each_goal():
 
 
 @built
+def test_make_image_makes_the_controllers():
+    """A scenario of one's own may name each of them, and README's sets up the lab by this goal alone."""
+    said = subprocess.run(["make", "-nB", "-C", REPO, "image"], capture_output=True, text=True, check=True).stdout
+    names = {p.name.removesuffix(".c") for p in REPO.glob("bpf/**/*.bpf.c")}
+    assert len(names) > 10 and not [name for name in names if f"/{name}.o" not in said]
+
+
 def test_there_is_one_version():
     version = (REPO / "VERSION").read_text().strip()
     said = subprocess.run([BUILD / "asymcc", "--version"], capture_output=True, text=True, check=True).stdout

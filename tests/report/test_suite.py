@@ -406,6 +406,13 @@ def test_another_image_is_told_first(kept, lab, monkeypatch, said):
     assert lines[-1] == "6 runs, all the same bytes"
 
 
+def test_another_kernel_is_told(kept, lab, monkeypatch, said):
+    """The distribution's may have moved on: no checkout brings it back."""
+    damage(kept, "README.md", ("kernel: 6.12.0-test", "kernel: 6.11.9-test"))
+    assert again(monkeypatch, "one", "T 1mbit", "--from", kept) == 0
+    assert said.getvalue().splitlines()[0] == "kernel: published 6.11.9-test, here 6.12.0-test"
+
+
 def test_another_controller_is_told(kept):
     part = published.read(kept / "one")
     part.about["fast.bpf.o"] = "12" * 32

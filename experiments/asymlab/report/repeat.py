@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The runs that published rows rest on, made again: does each have the same bytes?
 
-Only the same image, QEMU and controllers give the same bytes. What differs here is said first, with the commit that
-has it all. In a checkout of that commit, --from names the folder of what it gave.
+Only the same kernel, image, QEMU and controllers give the same bytes. What differs here is said first, with the commit
+of the published runs. In a checkout of that commit, --from names the folder of what it gave.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Plan:
 
     def differences(self) -> list[str]:
         """What determines a run's bytes, and is not as published."""
-        here = {"image": {self.image.hash}, "qemu": set()}
+        here = {"kernel": {self.image.kernel}, "image": {self.image.hash}, "qemu": set()}
         for _, task in self.pairs:
             here["qemu"].add(task.identity["qemu"]["version"])
             for name, digest in task.identity["objects"].items():

@@ -278,12 +278,12 @@ def settled(verdicts: list[Verdict]) -> list[Verdict]:
         reason = known.of(v.id)
         if not reason or not reason.why or reason.why not in v.reason:
             return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
-        where = " and ".join(reason.shown_by)
-        if where and all(became.get(id) in HELD for id in reason.shown_by):
+        where, shown = " and ".join(reason.shown_by), {became.get(id) for id in reason.shown_by}
+        if where and shown <= set(HELD):
             cause, said = "measured", f"{reason.why} (measured: turned off in {where}, and it comes true)"
-        elif where:
+        elif shown & set(FAILED):
             cause, said = "a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"
-        else:
+        else:  # nobody turned it off, not in this set, or that is undecided
             cause, said = "a guess", f"a guess: {reason.why}"
         return replace(v, cause=cause, reason=v.reason.replace(reason.why, said, 1))
 
