@@ -95,9 +95,12 @@ class Count:
         return cls(bpf, slabs)
 
     def more_than(self, before: Count, done: int) -> list[str]:
-        """BPF's to the piece; slabs by less than a tenth of an object for each that was done."""
+        """BPF's to the piece; slabs by less than a tenth of an object for each that was done. So few that a leak of one
+        for each would drown in the noise say nothing of the slabs."""
         grown = {
-            k: n - before.slabs[k] for k, n in self.slabs.items() if n - before.slabs[k] > max(NOISE, SHARE * done)
+            k: n - before.slabs[k]
+            for k, n in self.slabs.items()
+            if done > NOISE and n - before.slabs[k] > max(NOISE, SHARE * done)
         }
         return [f"{k} {name}" for k, name in self.bpf.items() if k not in before.bpf] + [
             f"{k} +{n}" for k, n in grown.items()

@@ -53,3 +53,5 @@ def test_what_is_left_is_told():
         "map 8 b",
         "kmalloc-64 +1001",
     ]
+    many = soak.Count({"prog 7": "a"}, {"TCP": 90, "kmalloc-64": 9000})
+    assert many.more_than(before, 28) == [] and many.more_than(before, 501) == ["kmalloc-64 +8000"]
