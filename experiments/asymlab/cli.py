@@ -232,7 +232,7 @@ def add_link(commands) -> None:
     p.add_argument("--loss", default="0%", metavar="SHARE", help="of the data, at random: 0.1%% [%(default)s]")
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
     p.add_argument("--duration", default="", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
-    tried = f"a file of bpf/ or Linux's own, with +thin behind it or without [{' '.join(DEFAULT)}]"
+    tried = f"a file of bpf/ or Linux's own, with :PRESET and +thin behind it or without [{' '.join(DEFAULT)}]"
     p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
     add_lab_options(p)
 

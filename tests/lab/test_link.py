@@ -29,21 +29,23 @@ from shared import BUILD, REPO, asymlab, one_line
 
 def cases(link, *controllers, folder):
     file = folder / "link.toml"
-    file.write_text(toml(path.tree(link, path.names(list(controllers)))))
+    file.write_text(toml(path.tree(link, path.names(list(controllers), link))))
     return scenario.load(file)
 
 
+@built
 def test_the_scenario_is_the_link(tmp_path):
     link = Link("50mbit", "81ms", "2mbit", 200, "0.1%", 5)
     found = {c.scenario.title: c.scenario for c in cases(link, folder=tmp_path)}
-    assert list(found) == list(path.DEFAULT)
+    assert [name.removesuffix(":radio") for name in found] == list(path.DEFAULT)
     for name, s in found.items():
         there, back = s.path.forward, s.path.reverse
         assert (there.rate, back.rate, there.queue, back.queue) == (50_000_000, 2_000_000, 200, 200)
         assert there.delay + back.delay == 81_000 and (there.loss, back.loss) == (0.001, 0)
-        assert [(f.controller, f.count, f.ack) for f in s.flows] == [(name.removesuffix("+thin"), 5, "delayed")]
+        assert [(f.controller, f.count, f.ack) for f in s.flows] == [(path.split(name)[0], 5, "delayed")]
         assert s.thin == ({"reverse_kbit": 2000} if name.endswith("+thin") else None)
-        assert s.controllers == ({"fast": {"alpha": 20}} if name == "fast" else {})
+        special = {"fast": {"fast": {"alpha": 20}}, "fusion:radio": {"fusion": {"dmin_winc_us": 4000}}}
+        assert s.controllers == special.get(name, {})
         assert s.run.start_jitter == s.run.duration // 4
         assert s.run.measure_from / 1e6 == pytest.approx(link.duration_s - link.measured_s)
     for case in cases(link, folder=tmp_path):
@@ -81,8 +83,23 @@ def test_fast_keeps_a_tenth_of_a_long_path():
 
 
 def test_thinned_runs_have_one_beside_them_and_come_last():
-    assert path.names(["bbr+thin", "fast", "bbr+thin"]) == ["bbr", "fast", "bbr+thin"]
-    assert path.names([]) == list(path.DEFAULT)
+    assert path.names(["bbr+thin", "fast", "bbr+thin"], LINK) == ["bbr", "fast", "bbr+thin"]
+    assert path.names([], LINK) == list(path.DEFAULT)
+
+
+@built
+def test_presets():
+    """One beside the plain controller; what it does not set depends on the path as ever."""
+    wanted = ["fusion", "fast:thinned", "fast:upload+thin"]
+    assert path.names(wanted, LINK) == ["fusion", "fast:thinned", "fast:upload", "fast:upload+thin"]
+    assert path.parameters(LINK, "fast:thinned") == {"alpha": 20, "pacing": 1}
+    assert answer.at_sender(LINK, "fast:thinned") == [
+        "asymcc load fast --preset thinned --set alpha=20 && asymcc use fast --default"
+    ]
+    (said,) = answer.at_sender(LINK, "fusion:radio")
+    assert said == "asymcc load fusion --preset radio && asymcc use fusion --default"
+    lossy = path.names([], Link("10mbit", "40ms", loss="1%"))
+    assert "fusion:radio" in lossy and "fusion" not in lossy and len(lossy) == len(path.DEFAULT)
 
 
 def test_a_file_is_named_by_the_link():
@@ -145,6 +162,8 @@ def test_a_run_too_short_for_what_it_should_show_is_told():
         ("--rate 50mbit --rtt 80ms --duration 2.25s", ("--duration 2.25s", "tenths")),
         ("--rate 50mbit --rtt 80ms hugo", ("no controller 'hugo'", "there are", "cubic")),
         ("--rate 50mbit --rtt 80ms hugo+thin", ("no controller 'hugo'",)),
+        ("--rate 50mbit --rtt 80ms fusion:hugo", ("no preset 'hugo'", "radio, fat")),
+        ("--rate 50mbit --rtt 80ms cubic:", ("no preset ''", "cubic has none")),
         ("--rate 1gbit --rtt 100ms", ("60 round trips", "add --duration 6s")),
     ],
 )
@@ -235,7 +254,7 @@ def asymcc(*words):
 
 
 @built
-@pytest.mark.parametrize("name", path.DEFAULT)
+@pytest.mark.parametrize("name", [*path.DEFAULT, *path.RADIO.values()])
 def test_the_commands_are_ones_that_asymcc_has(name):
     thinned = name.endswith("+thin")
     said = [answer.thin_line(LINK)] if thinned else answer.sending(LINK, [row(name, 9, 0.05)])
@@ -245,7 +264,7 @@ def test_the_commands_are_ones_that_asymcc_has(name):
         options = re.findall(r"--\w+", words)
         assert set(options) <= set(re.findall(r"--\w+", asymcc(command, "--help"))), words
         for key in re.findall(r"--set (\w+)=", words):
-            assert re.search(rf"^  {key} ", asymcc("show", name), re.M)
+            assert re.search(rf"^  {key} ", asymcc("show", path.split(name)[0]), re.M)
     assert ("both ends" in said[0]) == (name == "formosa")
 
 

@@ -36,6 +36,12 @@ def test_the_pages_are_what_the_parts_give(parts, text):
     assert (RESULTS / "README.md").read_text() == publish.front(parts), "`asymlab publish --front` mends it"
 
 
+def test_claims_without_a_measured_cause_are_counted():
+    said = [("not reproduced", "measured"), ("not reproduced", "a guess"), ("inconclusive", ""), ("fails", "not found")]
+    verdicts = [{"verdict": word, "cause": cause} for word, cause in [*said, ("reproduced", "")]]
+    assert published.Part(RESULTS, "", "full", {}, [*verdicts, {"verdict": "inconclusive"}], []).unexplained == 3
+
+
 def test_it_has_each_row_and_the_command_that_repeats_it(parts, text):
     page = Page(text)
     ids = [v["id"] for part in parts for v in part.verdicts]

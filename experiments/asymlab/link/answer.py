@@ -12,7 +12,7 @@ from .. import LabError
 from ..conformance import objects
 from ..controllers import LINUX
 from ..results.store import Run
-from .path import THIN, Link, parameters, reverse_kbit
+from .path import THIN, Link, parameters, presets, reverse_kbit, split
 
 ALIKE = 0.02  # differences up to this do not count
 FAIR = 0.9  # Jain index: as if one flow of ten had nothing
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def base(self) -> str:
-        return self.name.removesuffix(THIN)
+        return split(self.name)[0]
 
     @property
     def goodput(self) -> float:
@@ -121,7 +121,7 @@ def most(link: Link, run: Run) -> float:
 
 
 def called(link: Link, row: Row) -> str:
-    given = ", ".join(f"{key} {value}" for key, value in parameters(link, row.base).items())
+    given = ", ".join(f"{key} {value}" for key, value in parameters(link, row.name).items())
     return f"{row.name} ({given})" if given else row.name
 
 
@@ -130,11 +130,14 @@ def called(link: Link, row: Row) -> str:
 
 def at_sender(link: Link, name: str) -> list[str]:
     """The commands that give all new connections this controller."""
-    use = f"asymcc use {name} --default"
-    if name in LINUX:
-        return [use if name in ("cubic", "reno") else f"modprobe -q tcp_{name}; {use}"]
-    given = "".join(f" --set {key}={value}" for key, value in parameters(link, name).items())
-    return [f"asymcc load {name}{given} && {use}"]
+    base, preset = split(name)
+    use = f"asymcc use {base} --default"
+    if base in LINUX:
+        return [use if base in ("cubic", "reno") else f"modprobe -q tcp_{base}; {use}"]
+    given = f" --preset {preset}" if preset else ""
+    known = presets(base)[preset] if preset else {}
+    given += "".join(f" --set {key}={value}" for key, value in parameters(link, name).items() if key not in known)
+    return [f"asymcc load {base}{given} && {use}"]
 
 
 def thin_line(link: Link) -> str:
@@ -160,7 +163,7 @@ def sending(link: Link, rows: list[Row]) -> list[str]:
         return [
             *lines,
             "At the receiver:",
-            *indented([f"asymcc load {first.name}"]),
+            *indented([f"asymcc load {first.base}"]),
             "At the sender:",
             *indented(at_sender(link, first.name)),
         ]

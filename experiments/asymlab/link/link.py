@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Which controller fits your link, in some two minutes: `asymlab link`.
 
-Each controller has the link for itself, in a run of the lab. NAME+thin is a sender NAME whose receiver thins its ACKs,
-as `asymcc thin` does. The answer is a table, a picture, and the commands to use the best at the sender, and at the
-receiver. For the other direction of the same line run it again, with --rate and --reverse exchanged.
+Each controller has the link for itself, in a run of the lab. NAME:PRESET is a controller with one of its presets, as
+`asymcc load NAME --preset PRESET` sets it. NAME+thin is a sender NAME whose receiver thins its ACKs, as `asymcc thin`
+does. With --loss Fusion has its preset `radio`, unless you name the controllers. The answer is a table, a picture, and
+the commands to use the best at the sender, and at the receiver. For the other direction of the same line run it again,
+with --rate and --reverse exchanged.
 
 Rates and times have units, as in scenario files: 50mbit, 80ms. What the command made is a scenario file, which
 `asymlab run` repeats and you may change. It lies in build/link, beside the picture.
@@ -30,7 +32,7 @@ FOLDER = BUILD / "link"
 
 def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
     """The runs, by a scenario file of their own."""
-    text = toml(path.tree(link, path.names(controllers)))
+    text = toml(path.tree(link, path.names(controllers, link)))
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{link.name}.toml"
     file.write_text(text)

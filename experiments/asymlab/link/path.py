@@ -17,8 +17,9 @@ from ..plan.scenario import BIN_MS
 from ..run import cost, local
 
 MTU = 1500
-THIN = "+thin"
+THIN, PRESET = "+thin", ":"  # NAME[:PRESET][+thin]
 DEFAULT = ("cubic", "bbr", "fast", "fusion", "taichung", "pseudorate", "formosa", "cubic" + THIN)
+RADIO = {"fusion": "fusion:radio"}  # on links that lose packets at random
 
 # How long a run is. It depends on the link alone: another machine, or one more controller, changes no result.
 PACKETS = 70_000  # of a run at most: eight runs take some 110 s of two cores of 100 million instructions a second
@@ -147,20 +148,38 @@ class Link:
         return words.replace(" ", "")
 
 
-def names(asked: list[str]) -> list[str]:
-    """The controllers to try, each once. NAME+thin is beside NAME, and comes after all others."""
-    wanted = list(asked or DEFAULT)
+def split(name: str) -> tuple[str, str]:
+    """Controller and preset ("": none) of NAME[:PRESET][+thin]."""
+    base, _, preset = name.removesuffix(THIN).partition(PRESET)
+    return base, preset
+
+
+def presets(base: str) -> dict[str, dict[str, int]]:
+    """Values of each preset of a controller, as `asymcc load --preset` sets them."""
+    found = objects.shown(base)["presets"] if base not in LINUX else []
+    values = ((p["name"], (pair.partition("=") for pair in p["values"].split())) for p in found)
+    return {name: {key: int(value) for key, _, value in pairs} for name, pairs in values}
+
+
+def names(asked: list[str], link: Link) -> list[str]:
+    """The runs, each once. A controller has its preset for random loss if none are asked for. NAME+thin is beside
+    NAME, and comes after all others."""
+    wanted = list(asked or [RADIO.get(name, name) if link.loss_share else name for name in DEFAULT])
     for name in wanted:
-        if (base := name.removesuffix(THIN)) not in (*objects.names(), *LINUX):
+        base, preset = split(name)
+        if base not in (*objects.names(), *LINUX):
             known = ", ".join((*objects.names(), *LINUX))
             raise LabError(f"no controller {base[:40]!r}; there are {known}; {THIN} behind a name thins its ACKs")
+        if PRESET in name and preset not in (known := presets(base)):
+            has = f"there are {', '.join(known)}" if known else f"{base} has none"
+            raise LabError(f"{name[:60]}: no preset {preset[:40]!r}; {has}")
     wanted = [name.removesuffix(THIN) for name in wanted] + [name for name in wanted if name.endswith(THIN)]
     return list(dict.fromkeys(wanted))
 
 
-def parameters(link: Link, name: str) -> dict[str, int]:
-    """Those that depend on the path."""
-    if name == "fast":
+def of_path(link: Link, base: str) -> dict[str, int]:
+    """Parameters that depend on the path."""
+    if base == "fast":
         # Its authors' alpha by rate (alpha_mode 1); on a long path more: a flow grows by half of it a round trip. The
         # flows together leave half of the queue free.
         usual = next(alpha for limit, alpha in ((10e6, 8), (100e6, 20), (float("inf"), 200)) if link.rate_bps < limit)
@@ -169,11 +188,17 @@ def parameters(link: Link, name: str) -> dict[str, int]:
     return {}
 
 
+def parameters(link: Link, name: str) -> dict[str, int]:
+    """Those of the path; a preset's win."""
+    base, preset = split(name)
+    return of_path(link, base) | (presets(base)[preset] if preset else {})
+
+
 def point(link: Link, name: str) -> dict:
     """What is special about one run; its title names it."""
-    base = name.removesuffix(THIN)
+    base, _ = split(name)
     found: dict[str, Any] = {"title": name, "flows.0.controller": base}
-    if given := parameters(link, base):
+    if given := parameters(link, name):
         found[f"controllers.{base}"] = given
     if name.endswith(THIN):
         found["thin"] = {"reverse_kbit": reverse_kbit(link)}

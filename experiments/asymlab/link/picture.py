@@ -10,7 +10,7 @@ from ..palette import GREY
 from ..report.drawing import Figure, style
 from ..report.report import saved
 from .answer import Row, most
-from .path import THIN, Link
+from .path import THIN, Link, split
 
 MARK = 9  # points
 
@@ -30,6 +30,8 @@ def picture(link: Link, rows: list[Row]) -> bytes:
             if thinned:  # around the mark of the same sender, if nothing has changed
                 look |= {"markerfacecolor": "none", "markersize": 1.6 * MARK}
             label = record.label + ", fewer ACKs" * thinned
+            if preset := split(row.name)[1]:
+                label, look = f"{label}, {preset}", look | {"fillstyle": "bottom"}
             ax.plot([row.rtt * 1e3 - base_ms], [row.goodput / 1e6], label=label, **look)
         longest = max(row.rtt * 1e3 - base_ms for row in rows)
         ax.set(xlabel=f"mean RTT above the {base_ms:g} ms of empty queues, ms", xlim=(0, max(1.05 * longest, 1)))

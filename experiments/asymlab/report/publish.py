@@ -27,7 +27,7 @@ from ..console import console
 from ..run import registered
 from . import papers, published, reasons, tables
 from .html import interval, number, word
-from .published import CHANGED, COLUMNS, COMMIT, REGISTERED, Part, cell
+from .published import CHANGED, COLUMNS, COMMIT, REGISTERED, UNEXPLAINED, Part, cell
 from .verdicts import SYMBOLS, counts
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
@@ -147,24 +147,24 @@ def front(parts: list[Part]) -> str:
         "Each paper's page has its verdicts, figures, provenance, and the command that repeats each run to the byte.",
         "A claim is *reproduced* if the whole 95 % interval of our value lies within its bounds, *not reproduced* if "
         "the whole interval lies outside, and *inconclusive* otherwise. A check *holds*, *fails* or is *undecided*, "
-        "likewise: it is of our own code, of what any sender passes, or of something that the paper does not say.",
+        "likewise: it is of our own code, of what any sender passes, or of something that the paper does not say. "
+        f"*{UNEXPLAINED.capitalize()}* counts the claims, not reproduced or inconclusive, that no run explains: one in "
+        "which the cause is turned off, and the claim comes true.",
         "",
         "[report.html](report.html) has all of it on one page that can be printed and cited, with the method, the "
         "threats to validity, and for each row the command that repeats it. Open it in a browser, from a clone.",
         "",
-        f"| paper | {' | '.join(SYMBOLS)} |",
-        "| --- |" + " ---: |" * len(SYMBOLS),
+        f"| paper | {' | '.join([*SYMBOLS, UNEXPLAINED])} |",
+        "| --- |" + " ---: |" * (len(SYMBOLS) + 1),
     ]
-    total: list[str] = []
     for one in parts:
-        words = [v["verdict"] for v in one.verdicts]
-        total += words
-        lines.append(f"| [{one.name}]({quote(one.name)}/README.md) | {cells(words)} |")
-    return "\n".join([*lines, f"| all | {cells(total)} |"]) + "\n"
+        lines.append(f"| [{one.name}]({quote(one.name)}/README.md) | {cells([one])} |")
+    return "\n".join([*lines, f"| all | {cells(parts)} |"]) + "\n"
 
 
-def cells(words: list[str]) -> str:
-    return " | ".join(map(str, counts(words).values()))
+def cells(parts: list[Part]) -> str:
+    of = counts(v["verdict"] for one in parts for v in one.verdicts)
+    return " | ".join(map(str, [*of.values(), sum(one.unexplained for one in parts)]))
 
 
 def about(paper: str, runs: list[dict]) -> dict[str, str]:

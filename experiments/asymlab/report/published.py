@@ -23,6 +23,8 @@ from .verdicts import SYMBOLS, counts
 COMMIT = "commit that made them, and repeats them to the byte"
 REGISTERED = "claims, bounds, seeds and durations, committed before the runs"
 CHANGED = "changed after the runs"
+OPEN = ("not reproduced", "inconclusive")
+UNEXPLAINED = "without a measured cause"
 COLUMNS = ("run", "key", "result_sha256", "valid", "command")  # of runs.csv
 
 
@@ -57,6 +59,11 @@ class Part:
     @property
     def counts(self) -> dict[str, int]:
         return counts(v["verdict"] for v in self.verdicts)
+
+    @property
+    def unexplained(self) -> int:
+        """Claims, not reproduced or inconclusive, that no run with their cause turned off explains."""
+        return sum(v["verdict"] in OPEN and v.get("cause") != "measured" for v in self.verdicts)
 
     @property
     def hash(self) -> str:
@@ -134,6 +141,7 @@ def page(found: list[Part]) -> str:
             kernels=of["kernel"],
             qemus=of["qemu"],
             counts=counts(v["verdict"] for v in verdicts),
+            unexplained=UNEXPLAINED,
             one_run=sum(v["n"] == 1 for v in verdicts),
             labels={COMMIT: "Commit", REGISTERED: "Claims registered", CHANGED: "Changed afterwards"},
             repeat=lambda part, v: shlex.join(["asymlab", "repeat", part.name, v["id"]]),
