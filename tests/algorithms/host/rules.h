@@ -87,10 +87,10 @@ static s64 counted(const char *name, const struct snapshot *old, const struct sn
 	return e ? (s64)(new->counters[e - counters] - old->counters[e - counters]) : -1;
 }
 
-/* A marked ACK may end one reduction and begin the next. */
+/* A marked ACK may end one reduction and begin the next; after a recovery perhaps up to the same packet. */
 static bool marked_anew(bool ack, const struct snapshot *old, const struct snapshot *new)
 {
-	return ack && new->k.state == CWR && old->k.high_seq != new->k.high_seq;
+	return ack && new->k.state == CWR && (old->k.state == RECOVERY || old->k.high_seq != new->k.high_seq);
 }
 
 static bool cutting(u8 state)
