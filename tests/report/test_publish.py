@@ -56,7 +56,14 @@ def report(tmp_path):
     (folder / "figures").mkdir(parents=True)
     (folder / "verdicts.json").write_text(json.dumps([VERDICT]))
     (folder / "results.json").write_text(
-        json.dumps({"format": 1, "set": "full", "runs": [RUN, RUN | {"key": "l" * 32, "invalid": ["CPU"]}]})
+        json.dumps(
+            {
+                "format": 1,
+                "set": "full",
+                "commit": "00aa11bb22cc",
+                "runs": [RUN, RUN | {"key": "l" * 32, "invalid": ["CPU"]}],
+            }
+        )
     )
     Image.effect_noise((300, 150), 60).convert("RGB").save(folder / "figures" / "fast-one.png")
     point = ("Alone", "", "Mbit/s", "FAST", "", 1.0, 2.0, None, None)
@@ -75,13 +82,14 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
         p = asymlab("publish", "--to", kept, "--report", report)
         assert p.returncode == 0, p.stderr
     assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast", "report.html"]
-    assert "| [fast](fast/README.md) | 0 | 1 | 0 | 0 | 0 | 0 | 0 |" in (kept / "README.md").read_text()
+    assert "| [fast](fast/README.md) | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 1 |" in (kept / "README.md").read_text()
     text = (kept / "fast" / "README.md").read_text()
     assert "2 runs of the full set. 0 reproduced, 1 not reproduced, 0 inconclusive" in text
     assert (
         "| X-1 | Fig. 1: goodput &lt; 3 \\| 4 | X-1 | 2 | 2.5 | 2.25 to 2.75 | 3 | ✗ not reproduced: a queue |" in text
     )
     assert f"- fast.bpf.o: {'cd' * 32}" in text and "- kernel: 6.12.9" in text
+    assert "- commit that made them, and repeats them to the byte: 00aa11bb22cc" in text
     assert "- claims, bounds, seeds and durations, committed before the runs: 0123456789ab" in text
     with open(kept / "fast" / "runs.csv") as f:
         rows = list(csv.DictReader(f))

@@ -20,6 +20,7 @@ from asymlab.console import PlainConsole
 from asymlab.report import drawing, pages, papers, report, terminal
 from asymlab.report.verdicts import SYMBOLS, Verdict
 from asymlab.results import store
+from asymlab.run import registered
 
 from madeup import Page, index, make, results_of, run_page, small
 
@@ -177,7 +178,12 @@ def test_a_chain_shows_its_busiest_hop_and_lists_all(place, tmp_path):
 
 def test_results_are_left_for_comparison(full, runs):
     results = json.loads((full[2] / "results.json").read_text())
-    assert results["format"] == 1 and results["set"] == "quick" and len(results["runs"]) == len(runs)
+    assert (
+        results["commit"] == registered.head()
+        and results["format"] == 1
+        and results["set"] == "quick"
+        and len(results["runs"]) == len(runs)
+    )
     one = next(r for r in results["runs"] if r["case"] == "FA-T1 1mbit" and r["seed"] == 2)
     run = next(r for r in runs if r.record["name"] == one["name"])
     assert one["key"] == run.record["key"] and one["metrics"]["goodput_bps"] == run.metrics["goodput_bps"]

@@ -68,12 +68,11 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
 def part(paper: str, verdicts: list[dict], results: dict, figures: list[str]) -> dict[str, str | list[str]]:
     """What is kept of a paper: the text of each file, and the names of its figures."""
     mine = [v for v in verdicts if v["paper"] == paper]
-    runs = runs_of(paper, results)
     drawn = [name for name in figures if name.startswith(f"{paper}-")]
     return {
         "verdicts.json": json.dumps(mine, indent=1) + "\n",
-        "runs.csv": runs_table(runs),
-        "README.md": readme(paper, mine, runs, results["set"], drawn),
+        "runs.csv": runs_table(runs_of(paper, results)),
+        "README.md": readme(paper, mine, results, drawn),
         "figures": drawn,
     }
 
@@ -167,8 +166,9 @@ def cells(parts: list[Part]) -> str:
     return " | ".join(map(str, [*of.values(), sum(one.unexplained for one in parts)]))
 
 
-def about(paper: str, runs: list[dict]) -> dict[str, str]:
-    """Where the runs come from, a line each."""
+def about(paper: str, results: dict) -> dict[str, str]:
+    """Where a paper's runs come from, a line each."""
+    runs = runs_of(paper, results)
     of = [r["provenance"] for r in runs]
     said = {what: ", ".join(sorted({p[what] for p in of})) for what in ("kernel", "image", "qemu")}
     objects: dict[str, set[str]] = {}
@@ -179,20 +179,21 @@ def about(paper: str, runs: list[dict]) -> dict[str, str]:
     commits = sorted({p.get("registered", "") for p in of})
     later = [line for first in commits if first for line in registered.later(first, papers.PAPERS / paper)]
     return {
-        COMMIT: registered.head() or "unknown",
+        COMMIT: results.get("commit") or "unknown",
         REGISTERED: ", ".join(filter(None, commits)) or "unknown",
         CHANGED: "; ".join(dict.fromkeys(later)) or "nothing",
     } | said
 
 
-def readme(paper: str, verdicts: list[dict], runs: list[dict], which: str, figures: list[str]) -> str:
+def readme(paper: str, verdicts: list[dict], results: dict, figures: list[str]) -> str:
     said = ", ".join(f"{n} {word}" for word, n in counts(v["verdict"] for v in verdicts).items())
+    runs = len(runs_of(paper, results))
     lines = [
         f"# {papers.about(paper)[0]}: verdicts",
         "",
-        f"{datetime.date.today().isoformat()}, {len(runs)} runs of the {which} set. {said}.",
+        f"{datetime.date.today().isoformat()}, {runs} runs of the {results['set']} set. {said}.",
         "",
-        *(f"- {cell(what)}: {cell(value)}" for what, value in about(paper, runs).items()),
+        *(f"- {cell(what)}: {cell(value)}" for what, value in about(paper, results).items()),
         "",
         "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
         "Verdicts over the same scenarios are one family: they are not independent. Every run's key, hash and command "

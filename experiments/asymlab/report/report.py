@@ -19,6 +19,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..results.store import Run
+from ..run import registered
 from . import figuredata, pages, papers
 from .drawing import Figure, style
 from .html import environment, natural
@@ -193,7 +194,7 @@ def write(
 ) -> None:
     """Replace the folder by a new report, whole. `speed`: further measurements of the lab itself, label -> text."""
     check(folder)
-    results = {"format": 1, "set": which, "runs": [summary(r) for r in ordered(runs)]}
+    results = {"format": 1, "set": which, "commit": registered.head(), "runs": [summary(r) for r in ordered(runs)]}
     files = {
         "verdicts.json": (json.dumps(verdicts, indent=1) + "\n").encode(),
         "verdicts.csv": table(verdicts).encode(),

@@ -27,8 +27,9 @@ def _git(*words: str) -> str:
 
 
 def head() -> str:
-    """The commit of this tree; "" outside a checkout."""
-    return _git("rev-parse", "--short=12", "HEAD")
+    """The commit of this tree, with + if files have changed since; "" outside a checkout."""
+    found = _git("rev-parse", "--short=12", "HEAD")
+    return found + "+" * bool(found and _git("status", "--porcelain", "--untracked-files=no"))
 
 
 @cache
