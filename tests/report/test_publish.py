@@ -182,6 +182,18 @@ def test_a_quick_set_replaces_no_full_one(report, tmp_path):
     assert everything(kept) == before
 
 
+def test_fewer_seeds_replace_no_part(report, tmp_path):
+    kept, file = tmp_path / "results", report / "results.json"
+    publish.publish(report, kept)
+    whole, before = json.loads(file.read_text()), everything(kept)
+    file.write_text(json.dumps(whole | {"runs": whole["runs"][:1]}))
+    p = asymlab("publish", "fast", "--to", kept, "--report", report)
+    assert p.returncode == 1 and p.stderr.count("\n") == 1 and everything(kept) == before
+    assert "X-1 reno with 1 seeds" in p.stderr and "has 2" in p.stderr
+    file.write_text(json.dumps(whole | {"runs": whole["runs"] * 2}))
+    publish.publish(report, kept)
+
+
 def test_the_front_alone(report, tmp_path):
     """Written from the parts that lie there; they stay as they are."""
     kept = tmp_path / "results"

@@ -19,6 +19,7 @@ import io
 import json
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -37,7 +38,7 @@ CSV_MAX = 150_000  # bytes; larger tables are kept as Parquet
 def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
     """Replace the named papers in `folder` by what a report holds of them; without names all that it has runs of.
 
-    LabError if it has none of one, the folder holds something else, or a quick set would replace a full one.
+    LabError if it has none of one, the folder holds something else, or a quick set or fewer seeds would replace more.
     """
     try:
         verdicts = json.loads((report / "verdicts.json").read_text())
@@ -54,15 +55,28 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
     if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
     for paper in parts:
-        if results["set"] != "full" and (folder / paper).exists() and published.read(folder / paper).which == "full":
-            raise LabError(
-                f"{report}: of the {results['set']} set, and {folder / paper} is of the full one; "
-                f"`asymlab suite {paper}` makes a full report, --to names another folder"
-            )
+        if (folder / paper).exists():
+            replaceable(published.read(folder / paper), paper, results, report)
     try:
         write(parts, report / "figures", folder)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
+
+
+def replaceable(old: Part, paper: str, results: dict, report: Path) -> None:
+    """LabError if a report has less of a paper than what is published of it."""
+    mend = f"`asymlab suite {paper}` makes a full report, --to names another folder"
+    if results["set"] != "full" and old.which == "full":
+        raise LabError(f"{report}: of the {results['set']} set, and {old.folder} is of the full one; {mend}")
+    before, now = (seeds(runs) for runs in ([r["run"] for r in old.runs], [r["name"] for r in runs_of(paper, results)]))
+    for case, count in now.items():
+        if count < before[case]:
+            raise LabError(f"{report}: {case} with {count} seeds, and {old.folder} has {before[case]}; {mend}")
+
+
+def seeds(names: list[str]) -> Counter[str]:
+    """How many each case has, of runs called "CASE seed N"."""
+    return Counter(name.rpartition(" seed ")[0] for name in names)
 
 
 def part(paper: str, verdicts: list[dict], results: dict, figures: list[str]) -> dict[str, str | list[str]]:
