@@ -13,6 +13,7 @@
 #include "cgroup.h"
 #include "registry.h"
 
+#define MAX_MAPS 64        /* of a program: the kernel's MAX_USED_MAPS */
 #define MAX_EFFECTIVE 1024 /* a cgroup takes 64 of a kind, and those of all above it count */
 
 static const struct kind kinds[] = {
@@ -61,8 +62,8 @@ static void read_name(const struct section *s, const char *variable, char name[C
 		name[0] = 0;
 }
 
-/* The names that the loader wrote into the program's object. */
-static int read_written_names(struct attached *a)
+/* The names that the loader wrote into the program's object, and the map that has them, 0 if there is none. */
+static int read_written_names(struct attached *a, __u32 *map_id)
 {
 	struct section s;
 	int err = section_read(&s, a->btf_id, ".rodata");
@@ -70,23 +71,34 @@ static int read_written_names(struct attached *a)
 	if (!err) {
 		read_name(&s, "asymcc_name", a->owner);
 		read_name(&s, "asymcc_used", a->used);
+		*map_id = s.map_id;
 	}
 	section_free(&s);
 	return err;
 }
 
+/* Does the map stay as long as the program? libbpf binds one that a program does not read. */
+static bool holds(const __u32 maps[MAX_MAPS], __u32 map_id)
+{
+	for (int i = 0; i < MAX_MAPS; i++)
+		if (maps[i] == map_id)
+			return true;
+	return false;
+}
+
 int attached_foresee(int prog, const char *cc)
 {
-	struct bpf_prog_info info = {};
-	__u32 len = sizeof(info);
+	__u32 maps[MAX_MAPS] = {};
+	struct bpf_prog_info info = { .map_ids = (unsigned long)maps, .nr_map_ids = MAX_MAPS };
+	__u32 map_id = 0, len = sizeof(info);
 	struct attached a = {};
 
 	if (bpf_obj_get_info_by_fd(prog, &info, &len))
 		return fail("%s: cannot read its program: %s", cc, strerror(errno));
 	a.btf_id = info.btf_id;
-	if (a.btf_id && read_written_names(&a))
+	if (a.btf_id && read_written_names(&a, &map_id))
 		return -1;
-	if (strcmp(a.owner, cc) && strcmp(a.used, cc))
+	if ((strcmp(a.owner, cc) && strcmp(a.used, cc)) || !holds(maps, map_id))
 		return fail(
 			"%s: its program %s was loaded without its name, so nothing could take it out again: try again",
 			cc, info.name);
@@ -96,7 +108,7 @@ int attached_foresee(int prog, const char *cc)
 static int add(struct attachments *all, const char *cgroup, const struct kind *kind, __u32 prog_id)
 {
 	struct bpf_prog_info info = {};
-	__u32 len = sizeof(info);
+	__u32 map_id, len = sizeof(info);
 	struct attached *a;
 	int err = 0, fd = bpf_prog_get_fd_by_id(prog_id);
 
@@ -118,7 +130,7 @@ static int add(struct attachments *all, const char *cgroup, const struct kind *k
 	if (!a->cgroup)
 		return fail("out of memory");
 	all->nr++;
-	return a->btf_id ? read_written_names(a) : 0;
+	return a->btf_id ? read_written_names(a, &map_id) : 0;
 }
 
 static int query(struct attachments *all, int fd, const char *cgroup, __u32 flags)

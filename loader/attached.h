@@ -43,8 +43,8 @@ bool attached_gives(const struct attached *a, const char *cc);
 bool attached_is_of(const struct attached *a, const struct object *o);
 
 /*
- * A loaded program is attached only if it would be found again: by `cc`, which the loader wrote into it. libbpf leaves that
- * out when a probe of the kernel fails. -1 with a message.
+ * A loaded program is attached only if it would be found again: by `cc`, which the loader wrote into it, in a map that stays
+ * as long as the program. libbpf leaves out the name, or the map, when a probe of the kernel fails. -1 with a message.
  */
 int attached_foresee(int prog, const char *cc);
 

@@ -192,6 +192,14 @@ static int compare_btf(const struct btf *built, __u32 id)
 	return err;
 }
 
+/* One of variables, which the object's BTF names. `.rodata.str1.1` has none. */
+static bool has_variables(const struct bpf_object *o, const struct bpf_map *map)
+{
+	const char *section = bpf_map__is_internal(map) ? strrchr(bpf_map__name(map), '.') : NULL;
+
+	return section && btf__find_by_name_kind(bpf_object__btf(o), section, BTF_KIND_DATASEC) >= 0;
+}
+
 /* libbpf goes on without BTF, and without names, where the kernel does not insist on them. */
 int registry_load(struct bpf_object *o)
 {
@@ -214,7 +222,7 @@ int registry_load(struct bpf_object *o)
 		struct bpf_map_info info = {};
 		__u32 len = sizeof(info);
 
-		if (err || !bpf_map__is_internal(map) || !bpf_map__btf_value_type_id(map))
+		if (err || !has_variables(o, map))
 			continue;
 		if (bpf_obj_get_info_by_fd(bpf_map__fd(map), &info, &len))
 			err = -errno;

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 
@@ -155,6 +156,20 @@ def test_half_of_it_is_found(thinned):
     assert f"`asymcc thin --off --cgroup {thinned}` first" in refused("thin", "--cgroup", thinned)
     asymcc("thin", "--off", "--cgroup", thinned)
     assert programs(thinned) == []
+
+
+@pytest.mark.parametrize("call", ["MAP_CREATE", "PROG_BIND_MAP"])
+def test_it_starts_only_if_it_can_be_stopped(call, joined, trip):
+    """libbpf asks whether the kernel binds maps. Where that fails the name goes with the command that wrote it."""
+    refusals = 0
+    for nth in range(1, 13):
+        done = run(ASYMCC, "thin", "--cgroup", joined, env=trip(call, nth, errno.ENOMEM), check=False)
+        refusals += done.returncode == 1
+        if not done.returncode:
+            assert values("thin")["acks_per_rtt"] and values("thin", "counters"), (nth, done)
+            asymcc("thin", "--off", "--cgroup", joined)
+        assert programs(joined) == [], (nth, done)
+    assert refusals
 
 
 def test_metrics(thinned, alias):
