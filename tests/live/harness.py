@@ -47,8 +47,8 @@ def compile_bpf(source: Path, out: Path) -> None:
     run("clang", *flags.split(), "-c", source, "-o", out)
 
 
-def run(*argv, check=True, **kw) -> subprocess.CompletedProcess:
-    done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=60, **kw)
+def run(*argv, check=True, timeout=60, **kw) -> subprocess.CompletedProcess:
+    done = subprocess.run([str(a) for a in argv], text=True, capture_output=True, timeout=timeout, **kw)
     assert not check or done.returncode == 0, f"{argv}: {done.returncode}\n{done.stdout}{done.stderr}"
     return done
 
