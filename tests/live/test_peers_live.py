@@ -40,6 +40,10 @@ BY_LAW = {
         "it paces: the ACK comes before the repair is out, and the stack takes the reduction back",
     ),
     ("formosa", "undone"): (HONEST, "the same"),
+    ("nreno", "spoofed_plainly"): (
+        HONEST,
+        "they meet a window below three: the stack takes them for reordering from then on; not with tcp_max_reordering=3",
+    ),
     ("bpf_bic", "spoofed_plainly"): (HONEST, "BIC keeps four fifths and seeks the last maximum"),
     ("bpf_bic", "anything"): (HONEST, "the same"),
     ("bpf_vegas", "flood"): (DELIVERED, "Linux's Vegas, in slow start, does not ask whether the window is used"),
