@@ -42,7 +42,7 @@ BY_LAW = {
     ("formosa", "undone"): (HONEST, "the same"),
     ("nreno", "spoofed_plainly"): (
         HONEST,
-        "they meet a window below three, and the stack takes them for reordering then; not so with tcp_max_reordering=3",
+        "they meet a window below three: the stack takes them for reordering then, not so with tcp_max_reordering=3",
     ),
     ("bpf_bic", "spoofed_plainly"): (HONEST, "BIC keeps four fifths and seeks the last maximum"),
     ("bpf_bic", "anything"): (HONEST, "the same"),
