@@ -161,8 +161,8 @@ def front(parts: list[Part]) -> str:
         "A claim is *reproduced* if the whole 95 % interval of our value lies within its bounds, *not reproduced* if "
         "the whole interval lies outside, and *inconclusive* otherwise. A check *holds*, *fails* or is *undecided*, "
         "likewise: it is of our own code, of what any sender passes, or of something that the paper does not say. "
-        f"*{UNEXPLAINED.capitalize()}* counts the claims, not reproduced or inconclusive, that no run explains: one in "
-        "which the cause is turned off, and the claim comes true.",
+        f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained. "
+        "A run explains a claim if the cause is turned off in it, and the claim comes true.",
         "",
         "[report.html](report.html) has all of it on one page that can be printed and cited, with the method, the "
         "threats to validity, and for each row the command that repeats it. Open it in a browser, from a clone.",
