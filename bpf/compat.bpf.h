@@ -14,6 +14,7 @@ enum tcp_ca_event {
 	/*
 	 * The first packet into an empty network. Not from 7.1 on: d1e59a469737 ("tcp: add cwnd_event_tx_start to
 	 * tcp_congestion_ops") made a member of its own of it. With one that a kernel lacks libbpf 1.1 refuses the object.
+	 * min_tso_segs can stand in for it on all kernels: idle_time().
 	 */
 	CA_EVENT_TX_START,
 	CA_EVENT_CWND_RESTART, /* the stack cut cwnd after an idle RTO */
@@ -43,6 +44,7 @@ struct tcp_congestion_ops {
 	void (*in_ack_event)(struct sock *sk, u32 flags);
 	void (*pkts_acked)(struct sock *sk, const struct ack_sample *sample);
 	u32 (*undo_cwnd)(struct sock *sk);
+	u32 (*min_tso_segs)(struct sock *sk); /* asked before packets leave, also if the window holds them back */
 	void (*init)(struct sock *sk);
 	void (*release)(struct sock *sk);
 	u32 flags;

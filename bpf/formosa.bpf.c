@@ -442,26 +442,30 @@ u32 BPF_PROG(formosa_undo_cwnd, struct sock *sk)
 	return undone_window(tp);
 }
 
-SEC("struct_ops/formosa_cwnd_event")
-void BPF_PROG(formosa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
+/* After idle time the window is halved for each second, not below 10. */
+static __always_inline void after_idle(struct formosa *f, struct tcp_sock *tp, struct wire *w, u64 idle_us)
 {
-	struct tcp_sock *tp = tcp_sk(sk);
-	struct formosa *f = inet_csk_ca(sk);
-	struct wire *w;
-	u32 halvings;
+	u32 halvings = min(idle_us / 1000000, 31);
 
-	if (!idle_told(&f->s, tp, ev))
-		return;
 	COUNT(idle_restarts);
-	halvings = min((tp->tcp_mstamp - f->s.ack_stamp) / 1000000, 31);
 	if (halvings && f->w > 10) {
 		f->ssthresh = max(f->ssthresh, f->w - f->w / 4);
 		f->w = max(f->w >> halvings, 10);
 	}
 	f->w_last = f->w;
-	w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 	begin_round(f, tp, w);
 	cwnd_write(&f->s, tp, sends_options(w) ? window_by_rounds(f, tp, w) : window_by_acks(f, tp));
+}
+
+SEC("struct_ops/formosa_min_tso_segs")
+u32 BPF_PROG(formosa_min_tso_segs, struct sock *sk)
+{
+	struct formosa *f = inet_csk_ca(sk);
+	u64 idle_us = idle_time(&f->s, tcp_sk(sk));
+
+	if (idle_us)
+		after_idle(f, tcp_sk(sk), bpf_sk_storage_get(&wires, sk, NULL, 0), idle_us);
+	return default_tso_segs(sk);
 }
 
 #include "formosa/receiver.bpf.h"
@@ -594,7 +598,7 @@ struct tcp_congestion_ops formosa = {
 	.ssthresh = (void *)formosa_ssthresh,
 	.set_state = (void *)formosa_set_state,
 	.undo_cwnd = (void *)formosa_undo_cwnd,
-	.cwnd_event = (void *)formosa_cwnd_event,
+	.min_tso_segs = (void *)formosa_min_tso_segs,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "formosa",
 };

@@ -115,6 +115,20 @@ struct sock___pacing {
 	u32 sk_pacing_status;         /* SK_PACING_* */
 };
 
+struct net {
+	struct {
+		u8 sysctl_tcp_min_tso_segs;
+	} ipv4;
+};
+
+struct sock___net {
+	struct {
+		struct {
+			struct net *net;
+		} skc_net;
+	} __sk_common;
+};
+
 struct ack_sample {
 	u32 pkts_acked;
 	s32 rtt_us; /* -1: no valid sample */

@@ -186,17 +186,30 @@ static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *
 }
 
 /*
- * The same before the first packet leaves, for laws with cong_control, whose window the stack leaves alone; and for vegas95. TX_START
- * alone comes with every packet into an empty network; who begins at the ACK knows it later, but on all kernels.
+ * The same before the first packet leaves: the time without an ACK that ends now, us; 0: none. For laws with cong_control, whose window
+ * the stack leaves alone, and for vegas95. To be called by min_tso_segs, which every kernel asks before packets leave
+ * (TX_START comes until 7.0 only). It also asks if the peer's window holds them back: the time is told once.
  */
-static __always_inline bool idle_told(struct sender *s, const struct tcp_sock *tp, enum tcp_ca_event ev)
+static __always_inline u64 idle_time(struct sender *s, const struct tcp_sock *tp)
 {
-	if (ev == CA_EVENT_TX_START && !s->ack_stamp)
-		s->round_stamp = tp->tcp_mstamp;
-	return s->ack_stamp &&
-	       (ev == CA_EVENT_CWND_RESTART ||
-		(ev == CA_EVENT_TX_START && tp->snd_una == tp->snd_nxt &&
-		 tp->tcp_mstamp - s->ack_stamp > tp->srtt_us >> 3));
+	u64 last = s->ack_stamp, now = tp->tcp_mstamp;
+
+	if (tp->snd_una != tp->snd_nxt)
+		return 0;
+	if (!last) {
+		s->round_stamp = now;
+		return 0;
+	}
+	if (now - last <= tp->srtt_us >> 3)
+		return 0;
+	s->ack_stamp = now;
+	return now - last;
+}
+
+/* Packets of a burst at least: as the stack has it, for who needs min_tso_segs only to be asked. */
+static __always_inline u32 default_tso_segs(struct sock *sk)
+{
+	return ((struct sock___net *)sk)->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;
 }
 
 /*

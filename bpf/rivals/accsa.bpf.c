@@ -284,22 +284,20 @@ u32 BPF_PROG(accsa_undo_cwnd, struct sock *sk)
 }
 
 /* The stack leaves the window of one with cong_control alone: after n idle seconds it is halved n times, not below 10. */
-SEC("struct_ops/accsa_cwnd_event")
-void BPF_PROG(accsa_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
+SEC("struct_ops/accsa_min_tso_segs")
+u32 BPF_PROG(accsa_min_tso_segs, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct accsa *a = inet_csk_ca(sk);
-	u32 halvings;
+	u32 halvings = min(idle_time(&a->s, tp) / 1000000, 31);
 
-	if (!idle_told(&a->s, tp, ev))
-		return;
-	halvings = min((tp->tcp_mstamp - a->s.ack_stamp) / 1000000, 31);
-	if (!halvings || tp->snd_cwnd <= 10)
-		return;
-	COUNT(idle_restarts);
-	tp->snd_ssthresh = max(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
-	cwnd_write(&a->s, tp, max(tp->snd_cwnd >> halvings, 10));
-	take_window(a, tp);
+	if (halvings && tp->snd_cwnd > 10) {
+		COUNT(idle_restarts);
+		tp->snd_ssthresh = max(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
+		cwnd_write(&a->s, tp, max(tp->snd_cwnd >> halvings, 10));
+		take_window(a, tp);
+	}
+	return default_tso_segs(sk);
 }
 
 /* The stack has accepted an ACK, una: marks noted with its number count, those of ACKs that it has not are dropped. */
@@ -569,7 +567,7 @@ struct tcp_congestion_ops accsa = {
 	.ssthresh = (void *)accsa_ssthresh,
 	.set_state = (void *)accsa_set_state,
 	.undo_cwnd = (void *)accsa_undo_cwnd,
-	.cwnd_event = (void *)accsa_cwnd_event,
+	.min_tso_segs = (void *)accsa_min_tso_segs,
 	.flags = TCP_CONG_NON_RESTRICTED | TCP_CONG_NEEDS_ECN,
 	.name = "accsa",
 };

@@ -220,8 +220,16 @@ void BPF_PROG(vegas95_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 		v->timed_out = true;
 		tp->snd_ssthresh = half_window(tp);
 	}
-	if (idle_told(&v->s, tp, ev))
+}
+
+SEC("struct_ops/vegas95_min_tso_segs")
+u32 BPF_PROG(vegas95_min_tso_segs, struct sock *sk)
+{
+	struct vegas95 *v = inet_csk_ca(sk);
+
+	if (idle_time(&v->s, tcp_sk(sk)))
 		look_anew(&v->s); /* RTTmin still holds; the open round measures nothing */
+	return default_tso_segs(sk);
 }
 
 SEC(".struct_ops")
@@ -232,6 +240,7 @@ struct tcp_congestion_ops vegas95 = {
 	.ssthresh = (void *)vegas95_ssthresh,
 	.undo_cwnd = (void *)vegas95_undo_cwnd,
 	.cwnd_event = (void *)vegas95_cwnd_event,
+	.min_tso_segs = (void *)vegas95_min_tso_segs,
 	.flags = TCP_CONG_NON_RESTRICTED,
 	.name = "vegas95",
 };

@@ -113,9 +113,11 @@ def test_undo_of_a_loss_whose_repair_filled_the_window(accsa):
     assert accsa.ack(n=20, rtt=40 * MS)["cwnd"] == 40
 
 
+@pytest.mark.parametrize("tx_start", [0, 1])  # Linux from 7.1 on, and before
 @pytest.mark.parametrize("idle, cwnd", [(0.9, 100), (1.1, 50), (2.1, 25), (9, 10), (10**6, 10)])
-def test_idle_seconds_halve_the_window(accsa, idle, cwnd):
+def test_idle_seconds_halve_the_window(accsa, idle, cwnd, tx_start):
     at(accsa, 100)
+    accsa.poke(tx_start=tx_start)
     accsa.ack(n=100, rtt=40 * MS, app=0, now=40 * MS)
     was = accsa.state()["tp"]["snd_cwnd"]
     assert was in (100, 101)

@@ -67,7 +67,7 @@ def test_first_packet_ends_no_idle_time(of, name, tx_start):
 
 @pytest.mark.parametrize("tx_start", [0, 1])  # Linux from 7.1 on, and before
 @pytest.mark.parametrize("pause, ended", [(30_000, False), (60_000, True)])
-@pytest.mark.parametrize("name", ["areno", "ctcp", "fast", "fusion", "pseudorate", "taichung"])
+@pytest.mark.parametrize("name", ["areno", "ctcp", "fast", "fusion", "pseudorate", "taichung", "vegas95"])
 def test_an_idle_time_of_more_than_an_rtt_ends_with_the_next_ack(of, name, pause, ended, tx_start):
     """Shorter than an RTO: the stack lets the window be. An RTT of 40 ms."""
     of(name).start(now=10**9, tx_start=tx_start, snd_cwnd=10, app=10)

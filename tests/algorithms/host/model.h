@@ -22,10 +22,12 @@
 #undef rcv_nxt
 #define mul_div mul_div_of_the_kernel
 #define pace pace_of_the_kernel
+#define default_tso_segs default_tso_segs_of_the_kernel
 #include "declare.bpf.h"
 #include "sender.bpf.h"
 #undef mul_div
 #undef pace
+#undef default_tso_segs
 
 _Static_assert(offsetof(struct tcp_sock, room_) == 0, "the room is not in front");
 _Static_assert(sizeof(struct inet_connection_sock) <= ROOM, "no room");
@@ -135,6 +137,13 @@ static struct {
 static inline void pace(struct sock *of, u64 rate)
 {
 	k.pacing_rate = rate;
+}
+
+#define TSO_SEGS 2
+
+static inline u32 default_tso_segs(struct sock *of)
+{
+	return TSO_SEGS;
 }
 
 static unsigned long long bpf_ktime_get_ns(void)

@@ -67,8 +67,12 @@ static void transmit(u32 *fresh, u32 *again)
 	if (skops.other)
 		return;
 #endif
-	allowed(data, fresh, again);
+	if (data && OPS.min_tso_segs && OPS.min_tso_segs(sk) != TSO_SEGS)
+		abort();
 	tp->write_seq = tp->snd_nxt + data * k.seg;
+	limit = tp->snd_wnd / k.seg;
+	data = min(data, limit > tp->packets_out ? limit - tp->packets_out : 0);
+	allowed(data, fresh, again);
 	for (u32 i = 0; i < *fresh + *again; i++) {
 #ifdef WIRE
 		send_options(i < *again ? tp->snd_una + (tp->retrans_out + i) * k.seg

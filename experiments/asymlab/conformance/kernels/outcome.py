@@ -9,10 +9,7 @@ from dataclasses import dataclass, field
 from ...machine.image import Image
 
 KERNELS = ("6.1", "6.12", "newest", "running")
-SHORT_IDLE = (
-    "`accsa`, `bpf_vegas`, `formosa` and `vegas95` do not hear the end of an idle time: "
-    "from Linux 7.1 on a member of its own tells it"
-)
+SHORT_IDLE = "`bpf_vegas` does not hear the end of a short idle time: from Linux 7.1 on a member of its own tells it"
 
 
 class Skip(Exception):
