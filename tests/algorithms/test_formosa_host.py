@@ -234,6 +234,15 @@ def test_a_timeout_begins_a_slow_start_to_half(formosa):
     assert [end_round(formosa) for _ in range(8)] == [2, 3, 5, 8, 13, 21, 32, 33]
 
 
+@pytest.mark.parametrize("hold, expected", [(0, [2, 3, 4, 5]), (1, [1, 2, 3, 5])])
+def test_a_signal_from_before_a_timeout_does_not_end_the_slow_start(formosa, hold, expected):
+    """The repair's answer tells of the queue that the timeout has ended."""
+    at_w(formosa, 64, {"signal_hold": hold})
+    formosa.rto(now=10**6)
+    assert [end_round(formosa, 1) for _ in range(4)] == expected
+    assert formosa.state()["ca"]["ssthresh"] == (32 if hold else 2)
+
+
 def test_undo_brings_w_back(formosa):
     for event in ({"do": "loss"}, {"do": "rto"}):
         at_w(formosa, 64, ssthresh=100)
@@ -299,10 +308,10 @@ def test_an_idle_time_is_told_once_where_the_peers_window_is_closed(formosa):
     tp = formosa.state()["tp"]
     formosa.ack(n=tp["packets_out"], app=0, now=tp["now"] + 40 * MS, rtt=40 * MS)
     w = formosa.state()["ca"]["w"]
-    formosa.poke(snd_wnd=0)
+    formosa.poke(shut=1)
     for i in range(1, 6):
         assert formosa.send(app=ALL, now=tp["now"] + 40 * MS + i * 1000 * MS)["sent"] == 0
-    formosa.poke(snd_wnd=1 << 30)
+    formosa.poke(shut=0)
     assert formosa.send(app=ALL, now=tp["now"] + 40 * MS + 5001 * MS)["sent"] == w >> 5
 
 

@@ -130,6 +130,7 @@ static struct {
 	u8 state;
 	u8 undo_marker;
 	u8 tx_start;     /* cwnd_event carries CA_EVENT_TX_START: kernels before 7.1 */
+	u8 shut;         /* the peer's window is closed */
 	u8 timestamps;   /* a retransmitted packet gives an RTT sample too */
 	u8 saw_tstamp, usec_ts; /* of tcp_sock, where they are single bits */
 } k;
@@ -226,7 +227,7 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, tcp_mstamp), MEMBER(k, seg), MEMBER(sock.tp, packets_out), MEMBER(sock.tp, sacked_out),
 	MEMBER(sock.tp, lost_out), MEMBER(sock.tp, retrans_out), MEMBER(sock.tp, delivered), MEMBER(k, app), MEMBER(k, high_seq),
 	MEMBER(k, stack_cwnd), MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
-	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, timestamps),
+	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, shut), MEMBER(k, timestamps),
 	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq), MEMBER(sock.tp, snd_wnd),
 	MEMBER(sock.tp, bytes_received), MEMBER(sock.tp.rx_opt, num_sacks),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),

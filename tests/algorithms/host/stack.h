@@ -70,8 +70,8 @@ static void transmit(u32 *fresh, u32 *again)
 	if (data && OPS.min_tso_segs && OPS.min_tso_segs(sk) != TSO_SEGS)
 		abort();
 	tp->write_seq = tp->snd_nxt + data * k.seg;
-	limit = tp->snd_wnd / k.seg;
-	data = min(data, limit > tp->packets_out ? limit - tp->packets_out : 0);
+	if (k.shut)
+		data = 0;
 	allowed(data, fresh, again);
 	for (u32 i = 0; i < *fresh + *again; i++) {
 #ifdef WIRE
