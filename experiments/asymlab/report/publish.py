@@ -71,7 +71,7 @@ def replaceable(old: Part, paper: str, results: dict, report: Path) -> None:
     before, now = (seeds(runs) for runs in ([r["run"] for r in old.runs], [r["name"] for r in runs_of(paper, results)]))
     for case, count in now.items():
         if count < before[case]:
-            raise LabError(f"{report}: {case} with {count} seeds, and {old.folder} has {before[case]}; {mend}")
+            raise LabError(f"{report}: {count} of the {before[case]} seeds of {case} that {old.folder} has; {mend}")
 
 
 def seeds(names: list[str]) -> Counter[str]:
