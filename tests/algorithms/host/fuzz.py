@@ -173,7 +173,7 @@ def shortest(binary: Path, lines: list[str], patience: int = 300) -> list[str]:
     """Leaves out what the same failure does not need, long parts first."""
     wanted, part = kind(failure(binary, lines)), len(lines)
     while part and patience:
-        at = 0
+        at, before = 0, len(lines)
         while at < len(lines) and patience:
             fewer = lines[:at] + lines[at + part :]
             patience -= 1
@@ -181,7 +181,8 @@ def shortest(binary: Path, lines: list[str], patience: int = 300) -> list[str]:
                 lines = fewer
             else:
                 at += part
-        part //= 2
+        if part > 1 or len(lines) == before:  # a line may have been needed only for one that is gone
+            part //= 2
     return lines
 
 
