@@ -29,7 +29,7 @@
  *   receiver, thinning  cgroup_skb/egress: drops the kernel's other pure ACKs.
  * They meet in one storage per socket, `struct wire`. A receiver of a Formosa sender runs this
  * controller too, since only a controller is called in in_ack_event; not if another was chosen for its socket.
- * Here is the sender. formosa/ has the options, the forward delay and the receiver.
+ * Here is the sender. formosa/ has the options, the forward delay, the receiver, and the law toward any peer.
  *
  * Where the paper is silent, or we differ:
  *  - W counts packets of a round, not packets outstanding: with one ACK a round, up to the last
@@ -260,57 +260,7 @@ static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_soc
 	return min(cwnd, W_MAX);
 }
 
-/* --- the same toward any peer: ACK clocking, delay by timestamps ------------------------------ */
-
-/* At the end of a round: is there a signal? A change within a tick is none. */
-static inline bool
-timestamp_round(struct timestamps *t, const struct formosa *f, const struct tcp_sock *tp, u32 carried)
-{
-	s64 change = t->x_min - t->x_held, tick = max(t->tick_us, 1000);
-
-	if (!t->first_us || !t->tick_us)
-		return false;
-	if (change > tick || change < -tick)
-		t->x_held = t->x_min;
-	t->x_min = t->x_us;
-	estimate_sample(&t->out, t->x_held, carried, tp->tcp_mstamp);
-	return estimate_round(&t->out, f->srtt_us);
-}
-
-static inline void
-law_by_acks(struct formosa *f, const struct tcp_sock *tp, const struct inet_connection_sock *icsk, struct wire *w)
-{
-	u32 acked = tp->delivered - f->delivered, carried = tp->delivered - f->delivered_round;
-	bool starting = f->w < f->ssthresh;
-
-	if (w)
-		timestamp_sample(&w->stamps, tp);
-	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) == TCP_CA_CWR ||
-	    BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) == TCP_CA_Recovery)
-		return;
-	if (is_cwnd_limited(tp))
-		f->cwnd_limited = true;
-	if (starting && (is_cwnd_limited(tp) || f->w < 2 * tp->max_packets_out))
-		slow_start(f, acked);
-	if (!round_over(&f->s, tp))
-		return;
-	COUNT(rounds);
-	f->w_last = f->w;
-	if (w && timestamp_round(&w->stamps, f, tp, carried))
-		on_signal(f, W_MAX);
-	else if (!starting && f->cwnd_limited)
-		f->w++;
-	else if (!starting)
-		COUNT(limited_rounds);
-	begin_round(f, tp, w);
-}
-
-static inline u32 window_by_acks(const struct formosa *f, const struct tcp_sock *tp)
-{
-	if (tp->lost_out && !tp->retrans_out)
-		return max(f->w, (u64)packets_in_flight(tp) + 1);
-	return f->w;
-}
+#include "formosa/anypeer.bpf.h"
 
 /* --- sender's hooks -------------------------------------------------------------------------- */
 
