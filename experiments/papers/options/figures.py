@@ -18,7 +18,7 @@ def figures(results) -> list[drawing.Figure]:
 
 
 def effects(results):
-    found = [v for v in options.claims(results) if v.n > 1 and "without" in v.claim or "ratio" in v.claim]
+    found = [v for v in options.claims(results) if v.n > 1 and ("without" in v.claim or "ratio" in v.claim)]
     if not found:
         return None
     figure = Figure(figsize=(9, 1 + 0.24 * len(found)))
