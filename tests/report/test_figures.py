@@ -21,7 +21,6 @@ FIGURES = {
         "fusion-loss",
         "fusion-shares",
         "fusion-reduction",
-        "fusion-speeds",
         "fusion-friendliness",
     },
     "formosa": {
@@ -101,7 +100,7 @@ def test_figures_need_no_more_than_they_show(quick):
             ("FU-1", FIGURES["fusion"] - {"fusion-reduction"}),
             ("FU-2", FIGURES["fusion"] - {"fusion-windows", "fusion-queue"}),
             ("FU-4", FIGURES["fusion"] - {"fusion-loss"}),
-            ("FU-5", FIGURES["fusion"] - {"fusion-speeds", "fusion-friendliness"}),
+            ("FU-5", FIGURES["fusion"] - {"fusion-friendliness"}),
             ("FU-10", FIGURES["fusion"] - {"fusion-shares"}),
             ("cubic", FIGURES["fusion"]),
         ],

@@ -37,7 +37,7 @@ def figures(results) -> list[drawing.Figure]:
     with drawing.style():
         drawn = [
             draw(results)
-            for draw in (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)
+            for draw in (reduction, windows, queue, loss, friendliness, table, rtts, shares, speeds, parking_lot)
         ]
     return [f for f in drawn if f]
 
@@ -244,107 +244,63 @@ def friendliness(results):
     found = sweep(results, "FU-5")
     if not found:
         return None
-    figure = Figure(figsize=(10, 5))
-    axes = figure.subplots(1, 2, sharey=True)
-    for ax, name, mine in zip(axes, ("Fig. 5", "Fig. 6"), (paper.FRIENDLY, paper.GREEDY)):
-        for i, c in enumerate(mine):
-            over_loss(ax, found, lambda r: paper.beside(r, c)[0], i - 1, c)
-            over_loss(
-                ax,
-                found,
-                lambda r: paper.beside(r, c)[1],
-                i - 1,
-                c,
-                linestyle=":",
-                markerfacecolor="none",
-                label=f"Reno beside {label(c)}",
-            )
-        over_loss(ax, found, lambda r: paper.reno_beside(r, "reno"), 2, "reno", label="Reno beside Reno")
-        papers_loss(ax)
-        ax.axhline(FIG_4_RATE * PAYLOAD / 2, **EXPECTED)
-        ax.set(title=name, xlim=(1.5e-5, 4e-2), ylim=(0, FIG_4_RATE))
-        ax.legend(loc="upper right" if mine is paper.GREEDY else "upper left", fontsize=8)
-    axes[0].set_ylabel("goodput, Mbit/s; dashed: the fair share")
+    figure = Figure(figsize=(7.5, 5))
+    ax = figure.subplots()
+    for i, c in enumerate(paper.FRIENDLY):
+        over_loss(ax, found, lambda r: paper.beside(r, c)[0], i - 1, c)
+        over_loss(
+            ax,
+            found,
+            lambda r: paper.beside(r, c)[1],
+            i - 1,
+            c,
+            linestyle=":",
+            markerfacecolor="none",
+            label=f"Reno beside {label(c)}",
+        )
+    over_loss(ax, found, lambda r: paper.reno_beside(r, "reno"), 2, "reno", label="Reno beside Reno")
+    papers_loss(ax)
+    ax.axhline(FIG_4_RATE * PAYLOAD / 2, **EXPECTED)
+    ax.set(xlim=(1.5e-5, 4e-2), ylim=(0, FIG_4_RATE), ylabel="goodput, Mbit/s; dashed: the fair share")
+    ax.legend(loc="lower left", fontsize=8)
     return drawing.Figure(
         "fusion-friendliness",
-        "Figs. 5 and 6: beside a Reno flow under random loss",
-        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} Left those that should leave Reno its share and "
-        "take what it cannot use, right those that take from it.",
+        "Fig. 5: beside a Reno flow under random loss",
+        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} These should leave Reno its share, and take what "
+        "it cannot use.",
         figure,
     )
 
 
 def table(results):
-    measured = paper.table_1(results)
+    measured = paper.table_1(results.valid("FU-T1"))
     if not measured:
         return None
-    ours, half = (np.full((7, 7), np.nan) for _ in range(2))
-    for (row, column), runs in measured.items():
-        mean, low, _ = interval([100 / FIG_4_RATE * g for g in paper.row_goodput(runs, row, column)])
-        at = paper.VARIANTS.index(row), paper.VARIANTS.index(column)
+    group = paper.GROUP
+    theirs, ours, half = (np.full((len(group), len(group)), np.nan) for _ in range(3))
+    for (row, column), goodputs in measured.items():
+        mean, low, _ = interval([100 / FIG_4_RATE * g for g in goodputs])
+        at = group.index(row), group.index(column)
+        theirs[at] = paper.TABLE_1[row][paper.VARIANTS.index(column)]
         ours[at], half[at] = mean, mean - low
-    theirs = np.array([paper.TABLE_1[c] for c in paper.VARIANTS])
-    figure = Figure(figsize=(11, 5.4))
+    figure = Figure(figsize=(9, 4.6))
     axes = figure.subplots(1, 2, sharey=True)
-    names = [paper.NAMES[c] for c in paper.VARIANTS]
+    names = [paper.NAMES[c] for c in group]
     for ax, title, values in zip(axes, ("The paper", "Here, with half the 95 % interval"), (theirs, ours)):
         image = ax.imshow(values, cmap="PuOr", vmin=0, vmax=96)
         for (i, j), value in np.ndenumerate(values):
             if not np.isnan(value):
-                r, g, b, _ = image.cmap(image.norm(value))
                 several = values is ours and half[i, j] > 0
-                ax.text(
-                    j,
-                    i,
-                    f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else ""),
-                    ha="center",
-                    va="center",
-                    fontsize=8,
-                    color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white",
-                )
-        ax.set(title=title, xticks=range(7), yticks=range(7), xticklabels=names, yticklabels=names, xlabel="beside")
-        ax.tick_params(axis="x", rotation=45)
+                text = f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else "")
+                ax.text(j, i, text, ha="center", va="center", fontsize=9)
+        ax.set(title=title, xticks=range(4), yticks=range(4), xticklabels=names, yticklabels=names, xlabel="beside")
         ax.grid(visible=False)
-    figure.colorbar(image, ax=axes, shrink=0.7, label="% of the link")
+    figure.colorbar(image, ax=axes, shrink=0.8, label="% of the link")
     return drawing.Figure(
         "fusion-table-1",
-        "Table 1: each variant beside each",
+        "Table 1: the Reno-friendly variants beside each other",
         "What the row's flow has beside the column's, in percent of the link (the paper: Mbit/s of 100). Paper: 100 "
-        "Mbit/s, 40 ms, 333 packets of path and of buffer; here 20 Mbit/s and 67, where HighSpeed has hardly left "
-        "Reno's law.",
-        figure,
-    )
-
-
-def three(results):
-    found = {c: runs for c in paper.VARIANTS if (runs := results.valid("FU-8", flows__controller=c))}
-    if not found:
-        return None
-    figure = Figure(figsize=(10, 10))
-    axes = figure.subplots(4, 2, sharex=True, sharey=True).ravel()
-    for ax, (c, runs) in zip(axes, found.items()):
-        for flow, (paint, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
-            acks = flow_acks(runs[0], flow)
-            steps(ax, acks["t"], acks["cwnd"], color=paint, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
-        mean = np.mean([[paper.goodput(r, flow) for flow in range(3)] for r in runs], axis=0)
-        ax.set_title(
-            f"{label(c)}: {mean[0]:.1f}, {mean[1]:.1f}, {mean[2]:.1f} Mbit/s, Jain index "
-            f"{np.mean([paper.three_jain(r) for r in runs]):.3f}"
-        )
-    for ax in axes[len(found) :]:
-        ax.set_visible(False)
-    for ax in axes[max(len(found) - 2, 0) : len(found)]:  # the lowest of each column
-        ax.tick_params(labelbottom=True)
-    axes[0].legend(loc="upper right", ncols=3)
-    axes[0].set_ylim(0, 260)
-    figure.supxlabel("time, s")
-    figure.supylabel("congestion window, packets")
-    return drawing.Figure(
-        "fusion-three",
-        "Fig. 8: three flows of a kind",
-        "20 Mbit/s, 82 ms (137 packets), a buffer of 67, starts at 0, 5, 10 s; windows of the first seed, goodputs "
-        "and the mean of the Jain indices from 11 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, 16.5 "
-        "of 100 Mbit/s.",
+        "Mbit/s, 40 ms, 333 packets of path and of buffer; here 20 Mbit/s and 67.",
         figure,
     )
 
@@ -367,7 +323,7 @@ def rtts(results):
             )
     ax.axhline(1, **EXPECTED)
     ax.set(
-        xticks=range(3),
+        xticks=range(len(paper.RTTS)),
         xticklabels=[f"20 and {ms} ms" for ms in paper.RTTS],
         ylabel="goodput of the flow of 20 ms over the other's",
         ylim=(0, None),
@@ -382,74 +338,66 @@ def rtts(results):
 
 
 def shares(results):
-    found = {c: runs for c in paper.VARIANTS if (runs := results.valid("FU-10", flows__0__controller=c))}
-    if not found:
+    buffers = results.points("FU-10", "path.forward.queue")
+    if not buffers:
         return None
-    figure = Figure(figsize=(9, 4.2))
-    together, single = figure.subplots(1, 2, width_ratios=[2, 1])
-    x = np.arange(len(found))
-    colours = [colour(c) for c in found]
-    mine = bars(together, x, [[paper.goodput(r, 0) for r in runs] for runs in found.values()], width=0.6, color=colours)
-    hers = bars(
-        together,
-        x,
-        [[paper.goodput(r, 2) for r in runs] for runs in found.values()],
-        base=mine,
-        width=0.6,
-        color="white",
-        edgecolor=colour("reno"),
-        hatch="////",
-    )
-    inside = {
-        "va": "center",
-        "ha": "center",
-        "fontsize": 8,
-        "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 1},
-    }
-    for i, (a, b) in enumerate(zip(mine, hers)):
-        together.text(i, a / 2, f"{100 * a / (a + b):.0f} %", **inside)
-    for part in (0.4, 0.6):
-        together.axhline(part * (mine + hers).mean(), **EXPECTED)
-    bars(
-        single, x, [[100 * paper.carried(r, 1, 30) for r in runs] for runs in found.values()], width=0.6, color=colours
-    )
-    single.axhline(90, **EXPECTED)
-    together.set(title="Beside one Reno flow (hatched)", ylabel="goodput, Mbit/s; dashed: 40 and 60 %")
-    single.set(title="Alone", ylabel="use of the link, %; dashed: 90 %", ylim=(0, 103))
-    for ax in (together, single):
+    figure = Figure(figsize=(4.5 + 2 * len(buffers), 4.2))
+    axes = np.atleast_1d(figure.subplots(1, len(buffers), sharey=True))
+    for ax, packets in zip(axes, buffers):
+        found = {
+            c: runs
+            for c in paper.VARIANTS
+            if (runs := results.valid("FU-10", flows__0__controller=c, path__forward__queue=packets))
+        }
+        x = np.arange(len(found))
+        samples = [[100 * paper.share(r) for r in runs] for runs in found.values()]
+        mean = bars(ax, x, samples, width=0.6, color=[colour(c) for c in found])
+        for i, value in enumerate(mean):
+            box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+            ax.text(i, value / 2, f"{value:.0f}", va="center", ha="center", fontsize=8, bbox=box)
+        for part in (40, 60):
+            ax.axhline(part, **EXPECTED)
+        ax.set(title=f"a buffer of {packets} packets", ylim=(0, 100))
         ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
+    axes[0].set_ylabel("% of both flows' goodput; dashed: 40 and 60 %")
     return drawing.Figure(
         "fusion-shares",
         "Fig. 10: a variant beside Reno on a slow path",
-        "30 Mbit/s, 20 ms, buffer of one BDP of 50 packets. The paper finds that all variants share fairly with Reno "
-        "here, being in their Reno mode.",
+        "30 Mbit/s, 20 ms, BDP 50 packets; the paper does not give the buffer. It finds that all variants share fairly "
+        "with Reno here, being in their Reno mode.",
         figure,
     )
 
 
 def speeds(results):
-    """(title, {controller: [(its, Reno's) use of the link, one a seed]}) for each panel."""
-    panels = []
+    """Shares of the link as (title, {controller: [(its, Reno's), one a seed]}) for each panel."""
     kinds = (*paper.VARIANTS[1:], "fast", "reno")  # Reno beside Reno at the right, as in the paper
-    for p, speed in paper.SPEEDS.items():
-        if runs := results.valid("FU-5", path__hops__forward__loss=p):
-            panels.append(
-                (
-                    f"{speed} Mbit/s: 20 Mbit/s, p = {p}",
-                    {c: [[100 * g / FIG_4_RATE for g in paper.beside(r, c)] for r in runs] for c in kinds},
-                )
-            )
-    for id, title in (
-        ("FU-11-100", "100 Mbit/s as it stands, one seed"),
-        ("FU-11-1000", "1000 Mbit/s at a tenth, one seed"),
-    ):
-        one = {
-            c: [[paper.goodput(r, 0), paper.goodput(r, 1)] for r in runs]
+
+    def as_it_stands(id, rate, **point):
+        return {
+            c: [[100 / rate * paper.goodput(r, flow) for flow in (0, 1)] for r in runs]
             for c in kinds
-            if (runs := results.valid(id, flows__0__controller=c))
+            if (runs := results.valid(id, flows__0__controller=c, **point))
         }
-        if one:
-            panels.append((title, one))
+
+    scaled = results.valid("FU-5", path__hops__forward__loss="0.25%")
+    panels = [
+        ("100 Mbit/s as it stands", as_it_stands("FU-11-100", 100)),
+        (
+            "300 Mbit/s: 20 Mbit/s, p = 0.25%",
+            {c: [[100 / FIG_4_RATE * g for g in paper.beside(r, c)] for r in scaled] for c in (*paper.FRIENDLY, "reno")}
+            if scaled
+            else {},
+        ),
+        *(
+            (
+                f"{rate} Mbit/s as it stands, one run",
+                as_it_stands("FU-11-GBIT", rate, path__forward__rate=f"{rate}mbit"),
+            )
+            for rate in (600, 1000)
+        ),
+    ]
+    panels = [(title, found) for title, found in panels if found]
     if not panels:
         return None
     rows = (len(panels) + 1) // 2
@@ -481,9 +429,9 @@ def speeds(results):
     return drawing.Figure(
         "fusion-speeds",
         "Fig. 11: beside Reno on fast paths",
-        "Random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; the "
-        "scaled panels keep that share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST "
-        "is 4 packets in the scaled ones, 20 in that as it stands.",
+        "44 ms, random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; "
+        "the scaled panel keeps that share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST "
+        "is 20 packets.",
         figure,
     )
 

@@ -9,10 +9,9 @@ from statistics import fmean
 
 import numpy as np
 
-from asymlab.results.metrics import goodput_bins, jain
-
-VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # as on the hops of FU-4, FU-5, FU-T1
+VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # as on the hops of FU-4
 FRIENDLY = ("fusion", "areno", "ctcp")
+GROUP = ("reno", *FRIENDLY)  # as on the hops of FU-5
 GREEDY = ("highspeed", "bic", "cubic")
 LOSSES = {
     "0.0025%": "1e-6",
@@ -21,11 +20,10 @@ LOSSES = {
     "2.5%": "1e-3",
 }  # ours, the paper's of the same share for Reno
 RARE, OFTEN = ("0.0025%", "0.025%"), ("0.25%", "2.5%")  # Reno has its fair share; leaves some of the path
-SPEEDS = {"0.025%": "100", "0.25%": "300", "2.5%": "1000"}  # Mbit/s of Fig. 11, by the same measure
 PHASES = {"increase": 1, "steady": 2, "decrease": 3}  # enum phase of fusion.bpf.c
 CUT = 0.66  # RTTmin/RTT with a full buffer of half a BDP: 40 / 60 ms
 ABOVE_1 = 1 + 1e-9
-RTTS = (20, 60, 120)  # ms, of Fig. 9's second flow
+RTTS = (60, 120)  # ms, of the second flow on the hops of FU-9
 TABLE_1 = {  # Mbit/s that the row has beside the column, in the order of VARIANTS
     "reno": (44.9, 40.2, 42.4, 38.6, 10.3, 10.4, 18.6),
     "fusion": (50.0, 43.6, 46.0, 43.0, 21.1, 11.4, 18.7),
@@ -139,7 +137,7 @@ def alone(run, controller: str) -> float:
 
 def beside(run, controller: str) -> tuple[float, float]:
     """Mbit/s of a variant and its Reno flow in FU-5."""
-    hop = (*VARIANTS, "fast").index(controller)
+    hop = GROUP.index(controller)
     return goodput(run, 2 * hop), goodput(run, 2 * hop + 1)
 
 
@@ -150,16 +148,12 @@ def reno_beside(run, controller: str) -> float:
 
 def over_renos(run, controller: str) -> float:
     """Goodput of a variant in FU-5 over the mean of all Reno flows of the run."""
-    renos = [beside(run, c)[1] for c in (*VARIANTS, "fast")] + [beside(run, "reno")[0]]
+    renos = [beside(run, c)[1] for c in GROUP] + [beside(run, "reno")[0]]
     return beside(run, controller)[0] / fmean(renos)
 
 
-def three_jain(run) -> float:
-    return jain([goodput(run, flow) for flow in range(3)])
-
-
-def rtt_ratio(run, ms: int) -> float:
-    """FU-9: goodput of the flow of 20 ms over that of the other."""
+def rtt_ratio(run, ms: int = RTTS[0]) -> float:
+    """Goodput of the flow of 20 ms over that of the other: of FU-9's pair with this RTT, or of the run's only pair."""
     hop = RTTS.index(ms)
     return goodput(run, 2 * hop) / max(goodput(run, 2 * hop + 1), 1e-9)
 
@@ -189,19 +183,6 @@ def spread(text: str, runs, measure) -> str:
     return text.format(low if low == high else f"{low} to {high}")
 
 
-def by_thirds(runs) -> str:
-    """How the Jain index of three flows goes on, over the thirds of the measured part."""
-
-    def thirds(run) -> list[float]:
-        bin_s = run.job["bin_ms"] / 1e3
-        series = [goodput_bins(run.goodput, flow, run.job["duration_s"], bin_s) for flow in range(3)]
-        parts = np.array_split(np.array(series)[:, round(run.job["measure_from_s"] / bin_s) :], 3, axis=1)
-        return [jain(part.sum(axis=1)) for part in parts]
-
-    first, second, third = np.mean([thirds(run) for run in runs], axis=0)
-    return f"the Jain index in thirds of the time measured: {first:.2f}, {second:.2f}, {third:.2f}"
-
-
 def same_seed(runs) -> dict[int, object]:
     return {run.record["seed"]: run for run in runs if run.valid}
 
@@ -211,32 +192,20 @@ def complete(runs, *others: dict[int, object]):
     return [r for r in runs if not r.valid or all(r.record["seed"] in other for other in others)]
 
 
-def table_1(results) -> dict[tuple[str, str], list[tuple[object, int, int]]]:
-    """(row, column) -> [(run, its row's flow, its column's)] of Table 1, in both orders."""
+def pairs(run) -> dict[tuple[str, str], tuple[float, float]]:
+    """FU-T1: (row, column) of Table 1 -> Mbit/s of the row's and the column's flow."""
+    names = [f["controller"] for f in run.job["flows"]]
+    return {(names[i], names[i + 1]): (goodput(run, i), goodput(run, i + 1)) for i in range(0, len(names), 2)}
+
+
+def table_1(runs) -> dict[tuple[str, str], list[float]]:
+    """(row, column) -> Mbit/s that the row has beside the column, one a seed, in both orders; of two alike the mean."""
     found = {}
-    for run in results.valid("FU-T1"):
-        names = [f["controller"] for f in run.job["flows"]]
-        for i in range(0, len(names), 2):
-            found.setdefault((names[i], names[i + 1]), []).append((run, i, i + 1))
-            if names[i] != names[i + 1]:
-                found.setdefault((names[i + 1], names[i]), []).append((run, i + 1, i))
+    for run in runs:
+        for (a, b), (x, y) in pairs(run).items():
+            if a == b:
+                x = y = (x + y) / 2
+            found.setdefault((a, b), []).append(x)
+            if a != b:
+                found.setdefault((b, a), []).append(y)
     return found
-
-
-def row_goodput(measured: list[tuple[object, int, int]], row: str, column: str) -> list[float]:
-    """Mbit/s that the row has, one a seed; of two alike the mean."""
-    return [fmean((goodput(run, a), goodput(run, b))) if row == column else goodput(run, a) for run, a, b in measured]
-
-
-def extreme(measured: dict, pairs: list[tuple[str, str]], pick):
-    """The pair of Table 1 whose mean Jain index is the smallest or largest: (names, runs, measure)."""
-    found = {p: measured[p] for p in pairs if p in measured}
-    if not found:
-        return "", [], None
-    pair = pick(found, key=lambda p: fmean(jain([goodput(run, a), goodput(run, b)]) for run, a, b in found[p]))
-    flows = {run.record["key"]: (a, b) for run, a, b in found[pair]}
-    return (
-        f": {NAMES[pair[0]]} and {NAMES[pair[1]]}",
-        [run for run, *_ in found[pair]],
-        lambda r: jain([goodput(r, f) for f in flows[r.record["key"]]]),
-    )

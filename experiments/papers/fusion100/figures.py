@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from asymlab.palette import BLACK
+from asymlab.palette import BLACK, BLUE, GREEN, VERMILLION
 from asymlab.report import drawing
-from asymlab.report.plot import colour, label, marked, points
+from asymlab.report.plot import colour, label, marked, points, steps
 from asymlab.report.verdicts import interval
 
 from . import claims as paper
@@ -16,7 +16,7 @@ from . import claims as paper
 
 def figures(results) -> list[drawing.Figure]:
     with drawing.style():
-        drawn = [draw(results) for draw in (loss, beside_reno)]
+        drawn = [draw(results) for draw in (loss, beside_reno, three)]
     return [f for f in drawn if f]
 
 
@@ -67,5 +67,33 @@ def beside_reno(results):
         "fusion100-table1",
         "Table 1: what a Reno flow has beside each",
         "The paper's path, no random loss: 100 Mbit/s, 40 ms, a buffer of one BDP.",
+        figure,
+    )
+
+
+def three(results):
+    """Fig. 8."""
+    found = {c: runs for c in ("fusion", "highspeed") if (runs := results.valid("F100-8", flows__controller=c))}
+    if not found:
+        return None
+    figure = Figure(figsize=(7.5, 3 * len(found)))
+    axes = figure.subplots(len(found), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for ax, (c, runs) in zip(axes, found.items()):
+        for flow, (paint, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
+            acks = runs[0].acks[runs[0].acks["flow"] == flow]
+            steps(ax, acks["t"], acks["cwnd"], color=paint, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
+        mean = [np.mean([paper.goodput(r, flow) for r in runs]) for flow in range(3)]
+        index = np.mean([paper.three_jain(r) for r in runs])
+        ax.set_title(
+            f"{label(c)}: " + ", ".join(f"{goodput:.1f}" for goodput in mean) + f" Mbit/s, Jain index {index:.3f}"
+        )
+        ax.set_ylabel("cwnd, packets")
+    axes[0].legend(loc="upper right", ncols=3)
+    axes[-1].set_xlabel("time, s")
+    return drawing.Figure(
+        "fusion100-three",
+        "Fig. 8: three flows of a kind",
+        "100 Mbit/s, 82 ms, a buffer of 333 packets, starts at 0, 50, 100 s; windows of the first seed, goodputs and "
+        "the mean Jain index from 110 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, 16.5 Mbit/s.",
         figure,
     )
