@@ -253,6 +253,15 @@ def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
     assert len(everything.left) == 7 and everything.seconds == work.seconds
 
 
+def test_a_slow_ack_path_is_no_bound_of_the_packets(scenario_file):
+    """An ACK may stand for many. Data that come back count as well."""
+    slow = ('reverse = { rate = "10mbit"', 'reverse = { rate = "20kbit"')
+    back = '\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'
+    files = scenario_file(slow), scenario_file(slow, append=back, name="both.toml")
+    packets = [plan_runs(scenario.load(file), GUEST)[0].packets for file in files]
+    assert packets == [3750, 3758]  # of 1000 bytes in 3 s: 10 Mbit/s; and 20 kbit/s, 7.5
+
+
 def test_the_longest_run_bounds_the_time(papers):
     tasks = plan_runs(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
     work = cost.survey(tasks)

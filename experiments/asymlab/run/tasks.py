@@ -32,15 +32,13 @@ class Task:
 
     @property
     def packets(self) -> int:
-        """Data packets that the run will carry at most, counted at each hop."""
+        """Data packets that the run will carry at most, counted at each hop.
+
+        A slow ACK path is no bound: an ACK may stand for many packets.
+        """
         path, directions = self.case.scenario.path, {f.direction for f in self.case.scenario.flows}
-        rate = 0.0
-        for hop in path.chain:
-            if len(directions) == 2:
-                rate += (hop.forward.rate + hop.reverse.rate) / path.mtu
-            else:
-                rate += min(hop.forward.rate / path.mtu, hop.reverse.rate / 40)
-        return round(self.job["duration_s"] * rate / 8)
+        rate = sum(getattr(hop, direction).rate for hop in path.chain for direction in sorted(directions))
+        return round(self.job["duration_s"] * rate / path.mtu / 8)
 
     def about(self, where: str) -> dict:
         s = self.case.scenario
