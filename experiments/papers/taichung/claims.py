@@ -520,4 +520,41 @@ def causes(results):
             at_least=0.97,
         )
     )
+    for id, said, runs, others, bounds in (
+        (
+            "own udp",
+            "without SACK, ten senders with own_q beside 5 Mbit/s of UDP: goodput in [0.995, 1.3] of the better of "
+            "NewReno's and Westwood+'s",
+            results.all("TC-C-OWN-UDP"),
+            [table3(results, "newreno", 10, c) for c in OTHERS],
+            {"at_least": 0.995, "at_most": MOST},
+        ),
+        (
+            "own 1%",
+            "without SACK, 1% of data lost, twenty flows with own_q: goodput >= Westwood+'s",
+            own("Fig. 7, without SACK, 1 % lost"),
+            [fig7(results, "1%", "westwood", "TC-F7-NEWRENO")],
+            {"at_least": 1},
+        ),
+    ):
+        verdicts.append(check(f"TC-C {id}", source, said, None, *over(runs, others), **bounds))
+    for title, index in (
+        ("ten, without SACK", 0.98),
+        ("ten, Linux's defaults", 0.98),
+        ("twenty", 0.97),
+        ("twenty Reno", 0.98),
+        ("twenty Reno, without SACK, 1 % lost", 0.98),
+        ("two Reno, without SACK", 0.99),
+    ):
+        verdicts.append(
+            check(
+                f"TC-C long {title}",
+                source,
+                f"{title}{'' if 'Reno' in title else ', with own_q'}, two minutes: Jain index >= {index}",
+                None,
+                results.all("TC-C-LONG", title=title),
+                fairness,
+                at_least=index,
+            )
+        )
     return verdicts
