@@ -520,6 +520,12 @@ def causes(results):
             at_least=0.97,
         )
     )
+    return verdicts + own_causes(results, own) + long_causes(results)
+
+
+def own_causes(results, own):
+    """With own_q: beside UDP, and where packets are lost at random."""
+    verdicts = []
     for id, said, runs, others, bounds in (
         (
             "own udp",
@@ -537,7 +543,13 @@ def causes(results):
             {"at_least": 1},
         ),
     ):
-        verdicts.append(check(f"TC-C {id}", source, said, None, *over(runs, others), **bounds))
+        verdicts.append(results.check(f"TC-C {id}", "cause", said, None, *over(runs, others), **bounds))
+    return verdicts
+
+
+def long_causes(results):
+    """Shares over two minutes."""
+    verdicts = []
     for title, index in (
         ("ten, without SACK", 0.98),
         ("ten, Linux's defaults", 0.98),
@@ -547,9 +559,9 @@ def causes(results):
         ("two Reno, without SACK", 0.99),
     ):
         verdicts.append(
-            check(
+            results.check(
                 f"TC-C long {title}",
-                source,
+                "cause",
                 f"{title}{'' if 'Reno' in title else ', with own_q'}, two minutes: Jain index >= {index}",
                 None,
                 results.all("TC-C-LONG", title=title),
