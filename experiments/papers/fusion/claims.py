@@ -37,6 +37,7 @@ from .measures import (
     goodput,
     last_link,
     over_renos,
+    pair_ratio,
     pairs,
     phase_share,
     reno_beside,
@@ -191,7 +192,7 @@ def fig_5(results):
         "20 Mbit/s, p = 2.5%: CTCP without its low window has more than its Reno flow: ratio > 1",
         None,
         results.all("FU-C-CTCP"),
-        Ratio(lambda r: goodput(r, 0) / goodput(r, 1)),
+        Ratio(pair_ratio),
         at_least=ABOVE_1,
     )
     for loss in OFTEN:
@@ -315,7 +316,7 @@ def fig_9_causes(results, others):
         "20 Mbit/s, 20 and 120 ms, an ACK for each packet: HSTCP's ratio over Reno's >= 1",
         None,
         complete(of("highspeed"), reno),
-        Ratio(lambda r: rtt_ratio(r) / rtt_ratio(reno[r.record["seed"]])),
+        Ratio(lambda r: pair_ratio(r) / pair_ratio(reno[r.record["seed"]])),
         at_least=1,
     )
     yield results.check(
@@ -324,7 +325,7 @@ def fig_9_causes(results, others):
         "20 Mbit/s, 20 and 120 ms: without its Reno-friendly region CUBIC's ratio is the smallest: over the next <= 1",
         None,
         complete(of("cubic"), *others),
-        Ratio(lambda r: rtt_ratio(r) / min(rtt_ratio(o[r.record["seed"]], 120) for o in others)),
+        Ratio(lambda r: pair_ratio(r) / min(rtt_ratio(o[r.record["seed"]], 120) for o in others)),
         at_most=1,
     )
 

@@ -152,10 +152,14 @@ def over_renos(run, controller: str) -> float:
     return beside(run, controller)[0] / fmean(renos)
 
 
-def rtt_ratio(run, ms: int = RTTS[0]) -> float:
-    """Goodput of the flow of 20 ms over that of the other: of FU-9's pair with this RTT, or of the run's only pair."""
-    hop = RTTS.index(ms)
-    return goodput(run, 2 * hop) / max(goodput(run, 2 * hop + 1), 1e-9)
+def pair_ratio(run, pair: int = 0) -> float:
+    """Goodput of the first flow of a pair over that of the second; pairs count from 0."""
+    return goodput(run, 2 * pair) / max(goodput(run, 2 * pair + 1), 1e-9)
+
+
+def rtt_ratio(run, ms: int) -> float:
+    """FU-9: goodput of the flow of 20 ms over that of the other."""
+    return pair_ratio(run, RTTS.index(ms))
 
 
 # Flows of FU-13 that cross 1, 2, 3 hops: the variant 0, 2, 4, its Reno 1, 3, 5.
