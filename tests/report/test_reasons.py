@@ -132,7 +132,8 @@ def test_a_cause_is_measured_if_the_claim_comes_true_without_it(tmp_path, monkey
 
 @pytest.mark.parametrize("paper", WITH_REASONS)
 def test_what_shows_a_cause_is_a_claim(paper):
-    texts = re.findall(r'f?"([^"\n]+)"', (papers.PAPERS / paper / "claims.py").read_text())
+    code = "".join(file.read_text() for file in (papers.PAPERS / paper).glob("*.py"))
+    texts = re.findall(r'f?"([^"\n]+)"', code)
     patterns = [re.sub(r"\\{[^}]*\\}", ".+", re.escape(text)) for text in texts]
     for id in {id for reason in reasons.load(paper).reason for id in reason.shown_by}:
         assert any(re.fullmatch(pattern, id) for pattern in patterns if re.search(r"\w{2}", pattern)), id

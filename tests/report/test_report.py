@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from asymlab import LabError
 from asymlab.console import PlainConsole
-from asymlab.report import drawing, pages, papers, report, terminal
+from asymlab.report import drawing, html, pages, papers, report, terminal
 from asymlab.report.verdicts import SYMBOLS, Verdict
 from asymlab.results import store
 from asymlab.run import registered
@@ -273,6 +273,15 @@ def test_full_disk_keeps_the_old_report(place, monkeypatch, call):
 def test_natural_order(tmp_path):
     made = [make(tmp_path, "FA-T1", {"path.reverse.rate": r}) for r in ("10mbit", "0.5mbit", "2mbit")]
     assert [r.record["point"]["path.reverse.rate"] for r in report.ordered(made)] == ["0.5mbit", "2mbit", "10mbit"]
+
+
+def test_interval_or_why_there_is_none():
+    def said(**of):
+        return html.interval(small() | {"value": 2.0, "low": 2.0, "high": 2.0, "n": 5} | of)
+
+    assert said(low=1.5, high=2.5) == "1.5 to 2.5"
+    assert said(worst=True) == "worst run" and said(worst=False) == "each run alike"
+    assert said(n=1, worst=False) == "" and said() == "", "one run, and results of before"
 
 
 def test_terminal_table(monkeypatch):

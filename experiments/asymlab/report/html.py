@@ -19,8 +19,12 @@ def number(value: float | None) -> str:
 
 
 def interval(v: dict) -> str:
-    """Of a verdict's value; empty if there was one run only."""
-    return "" if v["value"] is None or v["low"] == v["high"] else f"{number(v['low'])} to {number(v['high'])}"
+    """Of a verdict's value, or why it has none; empty if there was one run only."""
+    if v["value"] is None or v["n"] == 1:
+        return ""
+    if v["low"] != v["high"]:
+        return f"{number(v['low'])} to {number(v['high'])}"
+    return {True: "worst run", False: "each run alike"}.get(v.get("worst"), "")  # older results do not tell
 
 
 def word(v: dict) -> str:

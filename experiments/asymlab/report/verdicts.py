@@ -63,6 +63,7 @@ class Verdict:
     check: bool = False
     family: str = ""  # scenarios of the runs: verdicts over the same runs are not independent
     cause: str = ""  # of one that failed: measured (turned off, it holds), a guess, or not found
+    worst: bool = False  # the value is that of the worst run, which has no interval
 
 
 @dataclass(frozen=True)
@@ -194,6 +195,7 @@ class Results:
             len(used),
             check,
             self.family(used),
+            worst=worst,
         )
 
     def check(self, *args: Any, **kw: Any) -> Verdict:

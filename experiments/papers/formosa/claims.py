@@ -9,83 +9,30 @@ from itertools import pairwise
 
 from asymlab.report.verdicts import Ratio
 
+from . import causes
+from .measures import (
+    FASTEST,
+    FOUR,
+    PAPERS,
+    RATES,
+    RIVAL_NAMES,
+    RIVALS,
+    SLOWEST,
+    TWO,
+    by_seed,
+    drops,
+    drops_in_all,
+    fairness,
+    goodput,
+    over,
+    r,
+    ratio_of,
+    used,
+)
 from .packets import acks_per_packet_times_w, acks_per_round, fibonacci, round_sizes, spacing_cv
 
 TITLE = "TCP Formosa"
 SUBJECT = "With one ACK a round trip a flow has the full rate, whatever the rate of its ACK path."
-
-RATES = ("20kbit", "60kbit", "100kbit", "200kbit", "400kbit", "600kbit")
-SLOWEST, FOUR, TWO, FASTEST = "20kbit", "100kbit", "200kbit", "600kbit"  # r = 20, 4, 2, 0.67
-PAPERS = ("reno", "vegas", "accsa")  # the rivals that the paper shows
-RIVAL_NAMES = {"reno": "Reno", "vegas": "Vegas", "accsa": "ACC+SA"}
-RIVALS = (*PAPERS, "cubic", "bbr")
-PAYLOAD = 0.96  # of a packet without options
-FORWARD = 10e6  # bit/s
-PACKET_S = 8e-4  # a data packet's time on the forward link
-
-
-def kbit(rate: str) -> float:
-    return float(rate.removesuffix("kbit"))
-
-
-def r(rate: str) -> float:
-    """Asymmetry ratio: an ACK's time on the reverse link over a data packet's on the forward link."""
-    return 400 / kbit(rate)
-
-
-def goodput(run) -> float:
-    """Of the first flow, Mbit/s."""
-    return run.metrics["flows"][0]["goodput_bps"] / 1e6
-
-
-def used(run) -> float:
-    """Goodput of all flows over the most that packets without options could have."""
-    return run.metrics["goodput_bps"] / (FORWARD * PAYLOAD)
-
-
-def fairness(run) -> float:
-    return run.metrics["jain"]
-
-
-def drops(run) -> float:
-    """Packets that the forward queue dropped in the measured window."""
-    return float(run.metrics["forward"]["drops"])
-
-
-def drops_in_all(run) -> float:
-    links = run.links[run.links["dev"] == run.job["watch"][0]["forward"]["dev"]]
-    return float(links["drops"].max())
-
-
-# --- against runs of the same seed ---------------------------------------------------------
-
-
-def over(runs, others, measure, rivals: int = 1):
-    """(those runs of whose seed all rivals' runs are among the others, measure over the largest of theirs)."""
-    theirs = {}
-    for run in others:
-        if run.valid:
-            theirs.setdefault(run.record["seed"], []).append(measure(run))
-    complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals]
-    return complete, Ratio(lambda run: measure(run) / max(*theirs[run.record["seed"]], 1e-9))
-
-
-def ratio_of(runs, others, measure) -> dict[int, float]:
-    """seed -> measure of its run over that of the other of the same seed."""
-    complete, ratio = over(runs, others, measure)
-    return {run.record["seed"]: ratio(run) for run in complete if run.valid}
-
-
-def by_seed(runs, measure) -> dict[int, list[float]]:
-    """Values of the valid runs, those of a seed together."""
-    found = {}
-    for run in runs:
-        if run.valid:
-            found.setdefault(run.record["seed"], []).append(measure(run))
-    return found
-
-
-# --- the claims ----------------------------------------------------------------------------
 
 
 def one_flow(results, id: str):
@@ -483,73 +430,6 @@ def sensitivity(results):
     ]
 
 
-def causes(results):
-    """Of claims that fail, with the cause turned off (reasons.toml)."""
-    check, source = results.check, "cause"
-
-    def at(id, rate, **controller):
-        return results.all(id, path__reverse__rate=rate, **controller)
-
-    def best_of(id, rate, rivals):
-        """The arguments of judge() for the cause's runs over the best of those that ran."""
-        cause = {"FO-2": "FO-C-CUT", "FO-4": "FO-C-RTT"}[id]
-        there = [runs for c in rivals if (runs := at(id, rate, flows__controller=c))]
-        return over(at(cause, rate), [run for runs in there for run in runs], goodput, len(there))
-
-    verdicts = []
-    for rate in ("400kbit", FASTEST):
-        verdicts.append(
-            check(
-                f"FO-C cut {rate}",
-                source,
-                f"r = {r(rate):.3g}, cut_mode 1: goodput >= 0.98 of the best of Reno, Vegas, ACC+SA",
-                None,
-                *best_of("FO-2", rate, PAPERS),
-                at_least=0.98,
-            )
-        )
-    for rate in (TWO, FOUR):
-        verdicts.append(
-            check(
-                f"FO-C ACKs {rate}",
-                source,
-                f"r = {r(rate):.3g}: ACC+SA's goodput over that of a Reno that counts ACKs > 1",
-                None,
-                *over(at("FO-2", rate, flows__controller="accsa"), at("FO-C-ACKS", rate), goodput),
-                at_least=1 + 1e-9,
-            )
-        )
-    verdicts += [
-        check(
-            "FO-C F-RTO",
-            source,
-            "ten flows without F-RTO, r = 20 and 4: Jain index >= 0.95",
-            None,
-            results.all("FO-C-FRTO"),
-            fairness,
-            at_least=0.95,
-            worst=True,
-        ),
-        check(
-            "FO-C RTT",
-            source,
-            "a flow each way with fit_rtt: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
-            None,
-            *over(at("FO-C-RTT", FOUR), at("FO-C-RTT", FASTEST), goodput),
-            at_least=0.8,
-        ),
-        check(
-            "FO-C RTT 100kbit",
-            source,
-            "and at r = 4 the highest: goodput over the best of the others >= 1",
-            None,
-            *best_of("FO-4", FOUR, RIVALS),
-            at_least=1,
-        ),
-    ]
-    return verdicts
-
-
 def claims(results):
     return (
         fig2(results)
@@ -558,5 +438,5 @@ def claims(results):
         + two_way(results)
         + mechanism(results)
         + sensitivity(results)
-        + causes(results)
+        + causes.claims(results)
     )

@@ -15,7 +15,7 @@ from asymlab.report import drawing
 from asymlab.report.plot import EXPECTED, label, look, marked, plain, points, steps
 from asymlab.report.verdicts import interval
 
-from . import claims as paper
+from . import measures as paper
 from . import packets
 
 ORDER = ("formosa", *paper.RIVALS)

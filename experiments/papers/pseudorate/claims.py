@@ -142,12 +142,17 @@ def as_fig1(run) -> float:
 
 
 def claims(results):
-    verdicts = first_claims(results) + refill_claims(results) + queue_claims(results) + literal_claims(results)
+    verdicts = first_claims(results) + refill_claims(results) + queue_claims(results)
+    verdicts += literal_claims(results) + causes(results)
     return [v for v in verdicts if v.runs]  # the quick set leaves some to the full one
 
 
 def lot(results, controller):
     return results.all("PR-LOT", flows__controller=controller)
+
+
+def fast_lot(results, controller):
+    return results.all("PR-C-RATE", flows__controller=controller)
 
 
 def alone(results, controller):
@@ -334,6 +339,21 @@ def literal_claims(results):
             fairness,
             at_least=0.97,
         ),
+    ]
+
+
+def causes(results):
+    """Of claims that fail, with the cause turned off (reasons.toml)."""
+    return [
+        results.check(
+            f"PR-C rate {rival}",
+            "cause",
+            f"30 Mbit/s a hop: after the stop, 90 % of the new windows in <= 0.5 of the time of {name}",
+            None,
+            *against(results, rival, refill_s, fast_lot),
+            at_most=0.5,
+        )
+        for rival, name in RIVALS.items()
     ]
 
 

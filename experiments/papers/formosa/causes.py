@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Claims of "TCP Formosa" that fail, with the cause turned off: reasons.toml names them."""
+
+from .measures import FASTEST, FOUR, PAPERS, RATES, RIVALS, SLOWEST, TWO, fairness, goodput, over, r, throughput, used
+
+
+def claims(results):
+    """Of claims that fail, with the cause turned off (reasons.toml)."""
+    check, source = results.check, "cause"
+
+    def at(id, rate, **controller):
+        return results.all(id, path__reverse__rate=rate, **controller)
+
+    def best_of(id, rate, rivals):
+        """The arguments of judge() for the cause's runs over the best of those that ran."""
+        cause = {"FO-2": "FO-C-CUT", "FO-4": "FO-C-RTT"}[id]
+        there = [runs for c in rivals if (runs := at(id, rate, flows__controller=c))]
+        return over(at(cause, rate), [run for runs in there for run in runs], goodput, len(there))
+
+    verdicts = []
+    for rate in ("400kbit", FASTEST):
+        verdicts.append(
+            check(
+                f"FO-C cut {rate}",
+                source,
+                f"r = {r(rate):.3g}, cut_mode 1: goodput >= 0.98 of the best of Reno, Vegas, ACC+SA",
+                None,
+                *best_of("FO-2", rate, PAPERS),
+                at_least=0.98,
+            )
+        )
+    for rate in (TWO, FOUR):
+        verdicts.append(
+            check(
+                f"FO-C ACKs {rate}",
+                source,
+                f"r = {r(rate):.3g}: ACC+SA's goodput over that of a Reno that counts ACKs > 1",
+                None,
+                *over(at("FO-2", rate, flows__controller="accsa"), at("FO-C-ACKS", rate), goodput),
+                at_least=1 + 1e-9,
+            )
+        )
+    verdicts += [
+        check(
+            "FO-C F-RTO",
+            source,
+            "ten flows without F-RTO, r = 20 and 4: Jain index >= 0.95",
+            None,
+            results.all("FO-C-FRTO"),
+            fairness,
+            at_least=0.95,
+            worst=True,
+        ),
+        check(
+            "FO-C RTT",
+            source,
+            "a flow each way with fit_rtt: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
+            None,
+            *over(at("FO-C-RTT", FOUR), at("FO-C-RTT", FASTEST), goodput),
+            at_least=0.8,
+        ),
+        check(
+            "FO-C RTT 100kbit",
+            source,
+            "and at r = 4 the highest: goodput over the best of the others >= 1",
+            None,
+            *best_of("FO-4", FOUR, RIVALS),
+            at_least=1,
+        ),
+    ]
+    return verdicts + option_cause(results) + queue_causes(results)
+
+
+def option_cause(results):
+    """ACC+SA beside Reno without what the option takes of the payload."""
+    pairs = [
+        over(
+            *(results.all("FO-2", path__reverse__rate=rate, flows__controller=c) for c in ("accsa", "reno")), throughput
+        )
+        for rate in RATES
+        if r(rate) <= 1
+    ]
+    ratio = {run.record["key"]: measure(run) for runs, measure in pairs for run in runs if run.valid}
+    return [
+        results.check(
+            "FO-C option",
+            "cause",
+            "r <= 1: ACC+SA's throughput, its option counted, >= 0.98 of Reno's at each rate",
+            None,
+            [run for runs, _ in pairs for run in runs],
+            lambda run: ratio[run.record["key"]],
+            at_least=0.98,
+            worst=True,
+        )
+    ]
+
+
+def queue_causes(results):
+    """Ten flows whose queues have room for all of them."""
+    check, source, queues = results.check, "cause", "queues of a hundred packets"
+
+    def at(rate):
+        return results.all("FO-C-QUEUES", path__reverse__rate=rate)
+
+    verdicts = [
+        check(
+            "FO-C queues",
+            source,
+            f"ten flows, {queues}: Jain index >= 0.95 at each reverse rate",
+            None,
+            results.all("FO-C-QUEUES"),
+            fairness,
+            at_least=0.95,
+            worst=True,
+        ),
+        check(
+            "FO-C queues used",
+            source,
+            f"ten flows, {queues}: utilisation at r = 20 is >= 0.90 of that at r = 0.67",
+            None,
+            *over(at(SLOWEST), at(FASTEST), used),
+            at_least=0.90,
+        ),
+    ]
+    for controller, name in (("formosa", ""), ("smallcut", " cut_mode 1")):
+        verdicts.append(
+            check(
+                f"FO-C queues ns-2{name}",
+                source,
+                f"ns-2's path, r = 20{name}, ten flows, {queues}: Jain index >= 0.95",
+                None,
+                results.all("FO-C-QUEUES-NS2", flows__controller=controller),
+                fairness,
+                at_least=0.95,
+                worst=True,
+            )
+        )
+    return verdicts

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The measures of Formosa's claims and figures, and the rates at which they are taken."""
+
+from asymlab.report.verdicts import Ratio
+
+RATES = ("20kbit", "60kbit", "100kbit", "200kbit", "400kbit", "600kbit")
+SLOWEST, FOUR, TWO, FASTEST = "20kbit", "100kbit", "200kbit", "600kbit"  # r = 20, 4, 2, 0.67
+PAPERS = ("reno", "vegas", "accsa")  # the rivals that the paper shows
+RIVAL_NAMES = {"reno": "Reno", "vegas": "Vegas", "accsa": "ACC+SA"}
+RIVALS = (*PAPERS, "cubic", "bbr")
+PAYLOAD = 0.96  # of a packet without options
+FORWARD = 10e6  # bit/s
+PACKET_S = 8e-4  # a data packet's time on the forward link
+
+
+def kbit(rate: str) -> float:
+    return float(rate.removesuffix("kbit"))
+
+
+def r(rate: str) -> float:
+    """Asymmetry ratio: an ACK's time on the reverse link over a data packet's on the forward link."""
+    return 400 / kbit(rate)
+
+
+def goodput(run) -> float:
+    """Of the first flow, Mbit/s."""
+    return run.metrics["flows"][0]["goodput_bps"] / 1e6
+
+
+def throughput(run) -> float:
+    """Of the first flow, Mbit/s: whole packets, with the options in them."""
+    return run.metrics["flows"][0]["throughput_bps"] / 1e6
+
+
+def used(run) -> float:
+    """Goodput of all flows over the most that packets without options could have."""
+    return run.metrics["goodput_bps"] / (FORWARD * PAYLOAD)
+
+
+def fairness(run) -> float:
+    return run.metrics["jain"]
+
+
+def drops(run) -> float:
+    """Packets that the forward queue dropped in the measured window."""
+    return float(run.metrics["forward"]["drops"])
+
+
+def drops_in_all(run) -> float:
+    links = run.links[run.links["dev"] == run.job["watch"][0]["forward"]["dev"]]
+    return float(links["drops"].max())
+
+
+# --- against runs of the same seed ---------------------------------------------------------
+
+
+def over(runs, others, measure, rivals: int = 1):
+    """(those runs of whose seed all rivals' runs are among the others, measure over the largest of theirs)."""
+    theirs = {}
+    for run in others:
+        if run.valid:
+            theirs.setdefault(run.record["seed"], []).append(measure(run))
+    complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals]
+    return complete, Ratio(lambda run: measure(run) / max(*theirs[run.record["seed"]], 1e-9))
+
+
+def ratio_of(runs, others, measure) -> dict[int, float]:
+    """seed -> measure of its run over that of the other of the same seed."""
+    complete, ratio = over(runs, others, measure)
+    return {run.record["seed"]: ratio(run) for run in complete if run.valid}
+
+
+def by_seed(runs, measure) -> dict[int, list[float]]:
+    """Values of the valid runs, those of a seed together."""
+    found = {}
+    for run in runs:
+        if run.valid:
+            found.setdefault(run.record["seed"], []).append(measure(run))
+    return found
