@@ -488,16 +488,24 @@ def fig_13(results):
                 Ratio(lambda r: reno_group(r) / (by_hops(reno[r.record["seed"]]).sum() / 2)),
                 at_least=0.8,
             )
-    runs = [run for c in GROUP for run in complete(reverse[c], before[c])]
+    yield from fig_13_hops(results.judge, "FU-13{}", "Fig. 13", "reverse traffic", reverse, before)
+    last = {c: results.all("FU-C-LOT", flows__0__controller=c) for c in GROUP}
+    yield from fig_13_hops(results.check, "FU-C lot {}", "cause", "reverse traffic on the last hop only", last, before)
+
+
+def fig_13_hops(of, id, source, traffic, found, before):
+    """What reverse traffic moves between the flows of 1, 2, 3 hops; id: of the claims, with {} for which. found: variant ->
+    runs with it, before: those of same_seed() without."""
+    runs = [run for c in GROUP for run in complete(found[c], before[c])]
 
     def alike(run) -> np.ndarray:
         """by_hops() of the run with the same variant and seed, without reverse traffic."""
         return by_hops(before[run.job["flows"][0]["controller"]][run.record["seed"]])
 
-    yield results.judge(
-        "FU-13d",
-        "Fig. 13",
-        "10 Mbit/s a hop, the four variants: reverse traffic makes flows of 1, 2, 3 hops more equal: Jain index with "
+    yield of(
+        id.format("d"),
+        source,
+        f"10 Mbit/s a hop, the four variants: {traffic} makes flows of 1, 2, 3 hops more equal: Jain index with "
         "over without > 1",
         None,
         runs,
@@ -505,10 +513,10 @@ def fig_13(results):
         at_least=ABOVE_1,
     )
     for hops, word, bound in ((1, "less", {"at_most": 1 - 1e-9}), (2, "more", {"at_least": ABOVE_1})):
-        yield results.judge(
-            f"FU-13e {hops}",
-            "Fig. 13",
-            f"10 Mbit/s a hop, the four variants: with reverse traffic the flows of {hops} hop{'s' * (hops > 1)} have "
+        yield of(
+            id.format(f"e {hops}"),
+            source,
+            f"10 Mbit/s a hop, the four variants: with {traffic} the flows of {hops} hop{'s' * (hops > 1)} have "
             f"{word}: ratio {'>' if hops > 1 else '<'} 1",
             None,
             runs,
