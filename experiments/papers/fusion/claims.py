@@ -494,8 +494,10 @@ def fig_13(results):
 
 
 def fig_13_hops(of, id, source, traffic, found, before):
-    """What reverse traffic moves between the flows of 1, 2, 3 hops; id: of the claims, with {} for which. found: variant ->
-    runs with it, before: those of same_seed() without."""
+    """What reverse traffic moves between the flows of 1, 2, 3 hops.
+
+    id: of the claims, with {} for which; found: variant -> runs with that traffic; before: those of same_seed() without.
+    """
     runs = [run for c in GROUP for run in complete(found[c], before[c])]
 
     def alike(run) -> np.ndarray:
