@@ -496,7 +496,7 @@ def fig_13(results):
 def fig_13_hops(of, id, source, traffic, found, before):
     """What reverse traffic moves between the flows of 1, 2, 3 hops.
 
-    id: of the claims, with {} for which; found: variant -> runs with that traffic; before: the same_seed() runs without.
+    id: of the claims, {} for which; found: variant -> runs with that traffic; before: same_seed() of those without.
     """
     runs = [run for c in GROUP for run in complete(found[c], before[c])]
 
