@@ -210,8 +210,7 @@ def readme(paper: str, verdicts: list[dict], results: dict, figures: list[str]) 
         *(f"- {cell(what)}: {cell(value)}" for what, value in about(paper, results).items()),
         "",
         "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
-        "*Worst run*: the value is that of the run that is furthest from the claim, and it decides. *Each run alike*: "
-        "the path leaves no room for chance. "
+        "*Worst run*: the value is that of the worst run, which decides. *Each run alike*: all runs have this value. "
         "Verdicts over the same scenarios are one family: they are not independent. Every run's key, hash and command "
         "are in [runs.csv](runs.csv); the figures' data lie in [figures](figures). `make experiments "
         f"SUITE={paper}` makes the report, `asymlab publish {paper}` this page.",
