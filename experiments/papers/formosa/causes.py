@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Claims of "TCP Formosa" that fail, with the cause turned off: reasons.toml names them."""
 
-from .measures import FASTEST, FOUR, PAPERS, RATES, RIVALS, SLOWEST, TWO, fairness, goodput, over, r, throughput, used
+from .measures import (
+    FASTEST,
+    FOUR,
+    PAPERS,
+    RATES,
+    RIVALS,
+    SLOWEST,
+    TWO,
+    fairness,
+    goodput,
+    over,
+    over_each,
+    r,
+    throughput,
+    used,
+)
 
 
 def claims(results):
-    """Of claims that fail, with the cause turned off (reasons.toml)."""
     check, source = results.check, "cause"
 
     def at(id, rate, **controller):
@@ -74,21 +88,17 @@ def claims(results):
 def option_cause(results):
     """ACC+SA beside Reno without what the option takes of the payload."""
     pairs = [
-        over(
-            *(results.all("FO-2", path__reverse__rate=rate, flows__controller=c) for c in ("accsa", "reno")), throughput
-        )
+        [results.all("FO-2", path__reverse__rate=rate, flows__controller=c) for c in ("accsa", "reno")]
         for rate in RATES
         if r(rate) <= 1
     ]
-    ratio = {run.record["key"]: measure(run) for runs, measure in pairs for run in runs if run.valid}
     return [
         results.check(
             "FO-C option",
             "cause",
             "r <= 1: ACC+SA's throughput, its option counted, >= 0.98 of Reno's at each rate",
             None,
-            [run for runs, _ in pairs for run in runs],
-            lambda run: ratio[run.record["key"]],
+            *over_each(pairs, throughput),
             at_least=0.98,
             worst=True,
         )

@@ -25,6 +25,7 @@ from .measures import (
     fairness,
     goodput,
     over,
+    over_each,
     r,
     ratio_of,
     used,
@@ -112,16 +113,13 @@ def fig2_rivals(results):
     judge, fast, verdicts = results.judge, [rate for rate in rates if r(rate) <= 1], []
     order = [c for c in ("formosa", "vegas", "accsa", "reno") if at(c, *fast)]
     for first, second in pairwise(order):
-        pairs = [over(at(first, rate), at(second, rate), goodput) for rate in fast]
-        ratio = {run.record["key"]: measure(run) for runs, measure in pairs for run in runs if run.valid}
         verdicts.append(
             judge(
                 f"FO-2c {first}",
                 "Fig. 2",
                 f"r <= 1: {first}'s goodput >= 0.98 of {second}'s at each rate",
                 None,
-                [run for runs, _ in pairs for run in runs],
-                lambda run: ratio[run.record["key"]],
+                *over_each([(at(first, rate), at(second, rate)) for rate in fast], goodput),
                 at_least=0.98,
                 worst=True,
             )

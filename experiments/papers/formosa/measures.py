@@ -77,3 +77,10 @@ def by_seed(runs, measure) -> dict[int, list[float]]:
         if run.valid:
             found.setdefault(run.record["seed"], []).append(measure(run))
     return found
+
+
+def over_each(pairs, measure):
+    """(all the runs of pairs of (runs, others), measure over that of the other of the same seed in its own pair)."""
+    complete = [over(runs, others, measure) for runs, others in pairs]
+    ratio = {run.record["key"]: ratio(run) for runs, ratio in complete for run in runs if run.valid}
+    return [run for runs, _ in complete for run in runs], Ratio(lambda run: ratio[run.record["key"]])
