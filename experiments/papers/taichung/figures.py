@@ -15,7 +15,7 @@ from asymlab.palette import BLACK, BLUE, GREEN, ORANGE
 from asymlab.report import drawing
 from asymlab.report.plot import EXPECTED, colour, label, look, marked, points, steps
 
-from . import claims as paper
+from . import measures as paper
 
 BUFFER = 204  # packets
 CONTROLLERS = ("taichung", *paper.OTHERS)

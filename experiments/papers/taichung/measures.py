@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The measures of TCP-Taichung's claims and figures, and which runs are a table's."""
+
+import numpy as np
+
+from asymlab.report.verdicts import Ratio
+from asymlab.results.metrics import link_metrics, link_window
+
+BDP = 10e6 * 0.09 / 8 / 552  # packets: 10 Mbit/s, 90 ms, 552 bytes
+PACKET_US = 552 * 8 / 10  # us: one packet's time on the link, what InterACK stands for
+SPAN_S = 10  # of Fig. 3
+MOST = 1.3  # times a rival's goodput where the paper sees a few per cent: more has another cause than the window's law
+SENDERS = (1, 2, 10)
+OTHERS = ("reno", "westwood")
+LOSSES = ("0%", "0.1%", "1%", "5%", "10%")
+WITH = {"newreno": "without SACK", "linux": "Linux's defaults"}
+TABLE1 = {1: 1.0178, 2: 1.0163, 10: 1.0059}  # Taichung's goodput over the better one's
+TABLE3 = {1: 1.0292, 2: 1.0014, 10: 1.0017}
+
+
+def flow_acks(run, flow: int = 0):
+    return run.acks[run.acks["flow"] == flow]
+
+
+def goodput(run) -> float:
+    """Mbit/s acknowledged in the first 10 s of the connection (eq. 1: MaxACK * MSS / time)."""
+    acks = flow_acks(run)
+    inside = acks["t"] < acks["t"][0] + SPAN_S
+    return float(acks["acked"][inside].astype("u8").sum() * 8 / SPAN_S / 1e6)
+
+
+def each(run) -> float:
+    """Mean goodput of the run's connections, Mbit/s, over its whole length."""
+    return run.metrics["goodput_bps"] / len(run.metrics["flows"]) / 1e6
+
+
+def fairness(run) -> float:
+    return run.metrics["jain"]
+
+
+def busy(run) -> float:
+    """Utilisation of the bottleneck from a second after the first ACK to the end, with what is sent again."""
+    hop, start, end = run.job["watch"][0]["forward"], run.acks["t"][0] + 1, run.job["duration_s"]
+    return link_metrics(link_window(run.links, hop["dev"], start, end), hop["rate_bps"], end - start)["utilisation"]
+
+
+def slow_start(run) -> np.ndarray:
+    """Which ACKs belong to the first slow start: up to the first at which cwnd is at ssthresh, or a loss was found."""
+    acks = flow_acks(run)
+    over = (acks["cwnd"] >= acks["ssthresh"]) | (acks["ca_state"] >= 2)
+    return np.arange(len(acks)) < (np.argmax(over) if over.any() else len(acks))
+
+
+def peak_over_bdp(run) -> float:
+    """Largest window of the first slow start over the BDP."""
+    return float(flow_acks(run)["cwnd"][slow_start(run)].max() / BDP)
+
+
+def retransmits(run) -> float:
+    return run.metrics["flows"][0]["retransmits_whole_run"]
+
+
+def timeouts(run) -> float:
+    return run.metrics["timeouts"]
+
+
+def ideal_error(run) -> np.ndarray:
+    """|ssthresh_ideal / (BDP + 1) - 1| at each ACK of the first slow start that has an estimate."""
+    state = run.state(0)
+    end = flow_acks(run)["t"][slow_start(run)][-1]
+    ideal = state["ideal_q4"][(state["t"] <= end) & (state["ideal_q4"] > 0)] / 16
+    return np.abs(ideal / (BDP + 1) - 1)
+
+
+def ideal_share(run) -> float:
+    """ssthresh_ideal over what each of the run's flows may have of the BDP, from 1 s on: the median of the flows'
+    medians."""
+    flows = len(run.metrics["flows"])
+    states = [run.state(flow) for flow in range(flows)]
+    medians = [np.median(s["ideal_q4"][(s["t"] >= 1) & (s["ideal_q4"] > 0)]) / 16 for s in states]
+    return float(np.median(medians) / ((BDP + 1) / flows))
+
+
+# --- against runs of the same seed ---------------------------------------------------------
+
+
+def over(runs, others, measure=each):
+    """(those runs of whose seed each list of `others` has a valid run, measure over the largest of theirs)."""
+    theirs = [{r.record["seed"]: measure(r) for r in rs if r.valid} for rs in others]
+    complete = [r for r in runs if all(r.record["seed"] in t for t in theirs)]
+    return complete, Ratio(lambda r: measure(r) / max(*(t[r.record["seed"]] for t in theirs), 1e-9))
+
+
+def extreme(pairs, most):
+    """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of
+    several points.
+
+    A point whose runs are all invalid may be it: then those are returned, and nothing is judged."""
+
+    def mean(pair):
+        runs, measure = pair
+        return np.mean([measure(r) for r in runs if r.valid])
+
+    if invalid := [pair for pair in pairs if pair[0] and not any(r.valid for r in pair[0])]:
+        return invalid[0]
+    there = [pair for pair in pairs if pair[0]]
+    return most(there, key=mean) if there else ([], None)
+
+
+# --- which runs are a table's --------------------------------------------------------------
+
+
+def table1(results, profile: str, n: int, controller: str):
+    if n == 1:
+        return results.all("TC-F3", profile=profile, flows__controller=controller)
+    return results.all("TC-T1", profile=profile, flows__count=n, flows__controller=controller)
+
+
+def table3(results, profile: str, n: int, controller: str):
+    if profile == "linux":
+        return results.all("TC-T3-LINUX", flows__controller=controller) if n == 1 else []
+    return results.all("TC-T3", flows__count=n, flows__controller=controller)
+
+
+def fig7(results, loss: str, controller: str, id: str = "TC-F7"):
+    return results.all(id, path__forward__loss=loss, flows__controller=controller)
+
+
+def senders(n: int) -> str:
+    return "one sender" if n == 1 else f"{n} senders"
