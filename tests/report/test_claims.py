@@ -46,7 +46,7 @@ def test_without_runs_nothing_is_claimed_to_hold(paper):
 
 # --- TCP-Taichung ---------------------------------------------------------------------------
 
-taichung = papers.module("taichung", "claims")
+taichung = papers.module("taichung", "measures")
 
 
 def test_ratios_are_to_the_larger_of_the_same_seed():
@@ -111,7 +111,7 @@ def goodputs(by_loss: dict[str, tuple[float, float, float]], id: str = "TC-F7"):
     ],
 )
 def test_claims_about_loss(at_10, failing):
-    verdicts = taichung.claims(
+    verdicts = papers.module("taichung", "claims").claims(
         goodputs({"0%": (9.1, 9.1, 9.1), "0.1%": (9, 9, 9), "1%": (9, 8, 8.5), "5%": (9, 6, 6.5), "10%": at_10})
     )
     assert {v.id for v in verdicts if v.verdict not in ("reproduced", "holds")} == failing
