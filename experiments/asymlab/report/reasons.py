@@ -4,7 +4,8 @@
 results = "…"           hash of the paper's published results, for which the `published` texts were written
 
 [[reason]]
-claims = ["FO-3a"]      ids of verdicts, * for any part; the first reason that fits counts
+claims = ["FO-3a"]      ids of verdicts, * for any part; the first reason that fits counts. It is shown where the mean
+                        misses the bounds. Where the mean is inside and the interval is not, the id must stand in full
 why = "…"               the cause in words, shown over any runs; it has no number
 shown_by = ["FO-3a-F"]  verdicts over runs in which this cause is turned off. If they all hold, the cause is measured;
                         if one does not, or none is named, it is called a guess
@@ -51,6 +52,11 @@ class Reasons(BaseModel):
 
     def of(self, claim: str) -> Reason | None:
         return next((r for r in self.reason if any(fnmatchcase(claim, id) for id in r.claims)), None)
+
+    def names(self, claim: str) -> bool:
+        """Does a reason name this claim in full? One that is open though its mean is inside has no other."""
+        reason = self.of(claim)
+        return bool(reason and claim in reason.claims)
 
 
 def load(paper: str) -> Reasons:

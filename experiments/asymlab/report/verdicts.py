@@ -178,6 +178,8 @@ class Results:
             low_side = mean < at_least
             by = f"{mean:.4g} is {'below' if low_side else 'above'} {at_least if low_side else at_most:.4g}"
             said += self.explained(id, by)
+        elif straddled and self.reasons.names(id):
+            said += self.explained(id, "")
         if straddled:
             said.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
         return Verdict(
@@ -217,13 +219,14 @@ class Results:
         return self.reasons.results == reasons.results_hash(r.record["result_sha256"] for _, r in self.found)
 
     def explained(self, id: str, missed: str) -> list[str]:
-        """Why a claim failed, as far as it is known. Numbers of the published runs stand over these only."""
+        """Why a claim failed or is open, as far as it is known. Numbers of the published runs stand over these only."""
         known = self.reasons.of(id)
         if not known:
             return [missed]
         if known.published and self.published:
             return [text for text in (known.why, known.published) if text]
-        return [known.why or missed] + ([f"published reason: see docs/{self.paper}.md"] if known.published else [])
+        see = f"published reason: see docs/{self.paper}.md" if known.published else ""
+        return [text for text in (known.why or missed, see) if text]
 
     def with_seeds(self, runs: list[Run]) -> str:
         """The command that doubles the seeds of these runs."""
