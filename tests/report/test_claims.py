@@ -123,6 +123,13 @@ def test_claims_about_loss(at_10, failing):
 formosa = papers.module("formosa", "claims")
 
 
+@pytest.mark.parametrize("controller, payload", [("reno", 0.96), ("formosa", 0.948), ("accsa", 0.948)])
+def test_throughput_counts_the_option_of_those_packets_that_have_one(controller, payload):
+    one = run()
+    one.metrics["flows"] = [{"goodput_bps": 9.48e6, "controller": controller}]
+    assert papers.module("formosa", "measures").throughput(one) == pytest.approx(9.48 / payload)
+
+
 def test_formosa_on_the_path_of_ns2_is_compared_with_the_best_of_the_same_rate():
     def one(mbps: float, jain: float = 1.0):
         made = run(mbps=mbps)
