@@ -307,6 +307,8 @@ def add_suite(commands) -> None:
     p.add_argument("names", nargs="*", metavar="NAME", help=names)
     p.add_argument("--seeds", type=seeds, help="seeds of each case, instead of the set's number")
     p.add_argument("--first-seed", type=seeds, default=1, help="the first of them: others are fresh samples [1]")
+    some = "only the cases whose name fits, such as 'FU-9 *'; repeatable. `publish` then replaces their rows only"
+    p.add_argument("--only", action="append", default=[], metavar="PATTERN", help=some)
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
     p.add_argument("--rows", action="store_true", help="print each verdict, instead of a line for each paper")
     add_lab_options(p)
@@ -317,7 +319,7 @@ def do_suite(args) -> None:
     if not args.shard and not args.dry_run:
         report.check(args.report)  # before hours of runs
     began = time.monotonic()
-    made = suite.plan(args.names, guest, args.seeds, args.first_seed)
+    made = suite.plan(args.names, guest, args.seeds, args.first_seed, args.only)
     if done := run_lab(args, made.all, guest):
         verdicts = suite.judge(made, done, guest, args.report)
         show = terminal.print_verdicts if args.rows else terminal.print_papers

@@ -40,5 +40,5 @@ def full(runs, tmp_path_factory):
     results = results_of(runs)
     verdicts = [asdict(v) for v in papers.module("fast", "claims").claims(results)]
     figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
-    report.write(verdicts, figures, runs, "quick", {"boot to first packet": "1.5 s"}, folder=folder)
+    report.write(verdicts, figures, runs, "quick", speed={"boot to first packet": "1.5 s"}, folder=folder)
     return verdicts, figures, folder

@@ -61,7 +61,7 @@ def site(tmp_path_factory):
     figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "CACHE", folder / "cache")
-        report.write(verdicts, figures, runs, "quick", {"boot": "1.5 s"}, folder=folder / "a")
+        report.write(verdicts, figures, runs, "quick", speed={"boot": "1.5 s"}, folder=folder / "a")
         report.write([v | {"verdict": "not reproduced"} for v in verdicts], [], runs[:-3], "quick", folder=folder / "b")
     compared = compare.compare(compare.load(folder / "a"), compare.load(folder / "b"), 0.05)
     (folder / "compare.html").write_text(compare.page(compared))

@@ -188,13 +188,21 @@ def write(
     figures: list[tuple[str, Figure]],
     runs: list[Run],
     which: str,
+    only: list[str] | None = None,
     speed: dict[str, str] | None = None,
     *,
     folder: Path,
 ) -> None:
-    """Replace the folder by a new report, whole. `speed`: further measurements of the lab itself, label -> text."""
+    """Replace the folder by a new report, whole. `only`: patterns of the cases, if the set was not run whole.
+    `speed`: further measurements of the lab itself, label -> text."""
     check(folder)
-    results = {"format": 1, "set": which, "commit": registered.head(), "runs": [summary(r) for r in ordered(runs)]}
+    results = {
+        "format": 1,
+        "set": which,
+        "only": only or [],
+        "commit": registered.head(),
+        "runs": [summary(r) for r in ordered(runs)],
+    }
     files = {
         "verdicts.json": (json.dumps(verdicts, indent=1) + "\n").encode(),
         "verdicts.csv": table(verdicts).encode(),

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import LabError
@@ -38,6 +40,7 @@ class Plan:
     """The runs of some suites."""
 
     which: str  # the set
+    only: list[str]  # patterns that choose some of its cases; none: all
     tasks: dict[str, list[Task]]  # by paper
     bench: Task
 
@@ -47,9 +50,12 @@ class Plan:
         return list({t.key: t for ts in (*self.tasks.values(), [self.bench]) for t in ts}.values())
 
 
-def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 1) -> Plan:
+def plan(
+    names: list[str], image: Image, seeds: int | None = None, first: int = 1, only: Sequence[str] = ()
+) -> Plan:
     """No name: the quick set of every paper. `seeds`: of each case that is in the set, instead of the set's number.
-    `first`: the first seed of each case."""
+    `first`: the first seed of each case. `only`: the cases whose name one of these shell patterns fits; LabError if one
+    fits none."""
     which = "full" if names else "quick"
     known = papers.names()
     for name in names:
@@ -60,12 +66,18 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
         found = scenario.load(file, which)
         return [replace(c, seeds=tuple(range(first, first + (seeds or len(c.seeds))))) for c in found if c.seeds]
 
-    tasks = {
-        p: [t for file in papers.scenarios(p) for t in plan_runs(cases(file), image)]
+    of = {
+        p: [case for file in papers.scenarios(p) for case in cases(file)]
         for p in known
         if not names or "all" in names or p in names
     }
-    return Plan(which, tasks, plan_runs(scenario.load(BENCH, which), image)[0])
+    for pattern in only:
+        if not any(fnmatchcase(case.name, pattern) for found in of.values() for case in found):
+            raise LabError(f"--only {pattern}: fits no case; they are called as {next(iter(of.values()))[0].name!r}")
+    if only:
+        of = {p: [c for c in found if any(fnmatchcase(c.name, o) for o in only)] for p, found in of.items()}
+    tasks = {p: plan_runs(found, image) for p, found in of.items() if found or not only}
+    return Plan(which, list(only), tasks, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
 def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[Verdict]:
@@ -81,6 +93,7 @@ def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[
         figures,
         runs,
         made.which,
+        made.only,
         speed(image, runs, done[made.bench.key]),
         folder=folder,
     )
