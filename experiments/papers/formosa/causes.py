@@ -54,6 +54,16 @@ def claims(results):
                 at_least=1 + 1e-9,
             )
         )
+        verdicts.append(
+            check(
+                f"FO-C marks {rate}",
+                source,
+                f"r = {r(rate):.3g}, no marks: ACC+SA's throughput, its option counted, over Reno's > 1",
+                None,
+                *over(at("FO-C-MARKS", rate), at("FO-2", rate, flows__controller="reno"), throughput),
+                at_least=1 + 1e-9,
+            )
+        )
     verdicts += [
         check(
             "FO-C F-RTO",
@@ -71,6 +81,14 @@ def claims(results):
             "a flow each way with fit_rtt: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
             None,
             *over(at("FO-C-RTT", FOUR), at("FO-C-RTT", FASTEST), goodput),
+            at_least=0.8,
+        ),
+        check(
+            "FO-C own data",
+            source,
+            "a flow each way, a queue for each flow's packets: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
+            None,
+            *over(at("FO-C-OWN-DATA", FOUR), at("FO-C-OWN-DATA", FASTEST), goodput),
             at_least=0.8,
         ),
         check(
