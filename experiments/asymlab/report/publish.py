@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A report made small enough to be kept in a repository, each paper on its own.
+"""A report made small enough to be kept in a repository, each paper on its own. A report of some cases (`asymlab suite
+--only`) replaces the rows that they measure, and leaves the others (merge.py).
 
 README.md               the papers, and what became of their claims
 report.html             all of it on one page, with the method: to be cited (published.py)
@@ -25,10 +26,10 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..console import console
-from ..run import registered
-from . import papers, published, reasons, tables
+from . import merge, papers, published, reasons, tables
+from .found import Found, found, runs_of, seeds
 from .html import interval, number, word
-from .published import CHANGED, COLUMNS, COMMIT, REGISTERED, UNEXPLAINED, Part, cell
+from .published import COLUMNS, UNEXPLAINED, Part, cell
 from .verdicts import SYMBOLS, counts
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
@@ -48,17 +49,23 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
         there = [paper for paper in papers.names() if runs_of(paper, results)]
         if missing := [name for name in names or [] if name not in there]:
             raise LabError(f"{report}: has no run of {missing[0]}; `asymlab suite {missing[0]}` makes them")
-        figures = sorted(file.stem for file in (report / "figures").glob("*.png"))
-        parts = {paper: part(paper, verdicts, results, figures) for paper in names or there}
+        parts = {paper: found(paper, verdicts, results, report / "figures") for paper in names or there}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
         raise LabError(f"{report}: no report of a suite ({e}); `asymlab suite` writes one") from None
     if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
-    for paper in parts:
-        if (folder / paper).exists():
-            replaceable(published.read(folder / paper), paper, results, report)
+    for paper, part in parts.items():
+        if not (folder / paper).exists():
+            if results.get("only"):
+                raise LabError(f"{report}: of some cases, and {folder} has no {paper}; `asymlab suite {paper}` makes all")
+            continue
+        old = published.read(folder / paper)
+        if results.get("only"):
+            parts[paper] = merge.merged(old, part, report)
+        else:
+            replaceable(old, paper, results, report)
     try:
-        write(parts, report / "figures", folder)
+        write(parts, folder)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
 
@@ -74,40 +81,28 @@ def replaceable(old: Part, paper: str, results: dict, report: Path) -> None:
             raise LabError(f"{report}: {count} of the {before[case]} seeds of {case} that {old.folder} has; {mend}")
 
 
-def seeds(names: list[str]) -> Counter[str]:
-    """How many each case has, of runs called "CASE seed N"."""
-    return Counter(name.rpartition(" seed ")[0] for name in names)
-
-
-def part(paper: str, verdicts: list[dict], results: dict, figures: list[str]) -> dict[str, str | list[str]]:
-    """What is kept of a paper: the text of each file, and the names of its figures."""
-    mine = [v for v in verdicts if v["paper"] == paper]
-    drawn = [name for name in figures if name.startswith(f"{paper}-")]
+def files(part: Found) -> dict[str, str]:
+    """The text of each file that is kept of a paper."""
     return {
-        "verdicts.json": json.dumps(mine, indent=1) + "\n",
-        "runs.csv": runs_table(runs_of(paper, results)),
-        "README.md": readme(paper, mine, results, drawn),
-        "figures": drawn,
+        "verdicts.json": json.dumps(part.verdicts, indent=1) + "\n",
+        "runs.csv": runs_table(part.runs),
+        "README.md": readme(part),
     }
 
 
-def runs_of(paper: str, results: dict) -> list[dict]:
-    return [r for r in results["runs"] if f" experiments/papers/{paper}/" in r["command"]]
-
-
-def write(parts: dict[str, dict], figures: Path, folder: Path) -> None:
+def write(parts: dict[str, Found], folder: Path) -> None:
     """All or nothing: a folder for each part, the folder's page, the tables of the papers' pages."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".publish-") as scratch:
         new = Path(scratch, "new")
         if folder.exists():
             shutil.copytree(folder, new)
-        for paper, files in parts.items():
+        for paper, part in parts.items():
             shutil.rmtree(new / paper, ignore_errors=True)
             (new / paper / "figures").mkdir(parents=True)
-            for name in files.pop("figures"):
-                keep_figure(figures, name, new / paper / "figures")
-            for name, text in files.items():
+            for name, source in part.figures.items():
+                keep_figure(source, name, new / paper / "figures")
+            for name, text in files(part).items():
                 (new / paper / name).write_text(text)
         write_front(new)
         pages = tables.pages(new, folder.parent, list(parts))
@@ -120,19 +115,22 @@ def write(parts: dict[str, dict], figures: Path, folder: Path) -> None:
             console.print(line)
 
 
-def runs_table(runs: list[dict]) -> str:
+def runs_table(runs: list[dict[str, str]]) -> str:
     out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
-    rows.writerow(COLUMNS)
-    rows.writerows(
-        (r["name"], r["key"], r["provenance"]["result_sha256"], int(not r["invalid"]), r["command"]) for r in runs
-    )
+    rows = csv.DictWriter(out, COLUMNS, lineterminator="\n")
+    rows.writeheader()
+    rows.writerows(runs)
     return out.getvalue()
 
 
 def keep_figure(source: Path, name: str, folder: Path) -> None:
+    """Small, in few colours. One that is kept already is copied as it is."""
     from PIL import Image
 
+    if (source.parent / "runs.csv").exists():
+        for file in source.glob(f"{name}.*"):
+            shutil.copyfile(file, folder / file.name)
+        return
     with Image.open(source / f"{name}.png") as picture:
         small = picture.convert("RGB").resize(
             (picture.width * 2 // 3, picture.height * 2 // 3), Image.Resampling.LANCZOS
@@ -180,45 +178,25 @@ def cells(parts: list[Part]) -> str:
     return " | ".join(map(str, [*of.values(), sum(one.unexplained for one in parts)]))
 
 
-def about(paper: str, results: dict) -> dict[str, str]:
-    """Where a paper's runs come from, a line each."""
-    runs = runs_of(paper, results)
-    of = [r["provenance"] for r in runs]
-    said = {what: ", ".join(sorted({p[what] for p in of})) for what in ("kernel", "image", "qemu")}
-    objects: dict[str, set[str]] = {}
-    for p in of:
-        for name, digest in p["objects"].items():
-            objects.setdefault(name, set()).add(digest)
-    said |= {name: ", ".join(sorted(digests)) for name, digests in sorted(objects.items())}
-    commits = sorted({p.get("registered", "") for p in of})
-    later = [line for first in commits if first for line in registered.later(first, papers.PAPERS / paper)]
-    return {
-        COMMIT: results.get("commit") or "unknown",
-        REGISTERED: ", ".join(filter(None, commits)) or "unknown",
-        CHANGED: "; ".join(dict.fromkeys(later)) or "nothing",
-    } | said
-
-
-def readme(paper: str, verdicts: list[dict], results: dict, figures: list[str]) -> str:
-    said = ", ".join(f"{n} {word}" for word, n in counts(v["verdict"] for v in verdicts).items())
-    runs = len(runs_of(paper, results))
+def readme(part: Found) -> str:
+    said = ", ".join(f"{n} {word}" for word, n in counts(v["verdict"] for v in part.verdicts).items())
     lines = [
-        f"# {papers.about(paper)[0]}: verdicts",
+        f"# {papers.about(part.paper)[0]}: verdicts",
         "",
-        f"{datetime.date.today().isoformat()}, {runs} runs of the {results['set']} set. {said}.",
+        f"{datetime.date.today().isoformat()}, {len(part.runs)} runs of the {part.which} set. {said}.",
         "",
-        *(f"- {cell(what)}: {cell(value)}" for what, value in about(paper, results).items()),
+        *(f"- {cell(what)}: {cell(value)}" for what, value in part.about.items()),
         "",
         "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
         "*Worst run*: the value is that of the worst run, which decides. *Each run alike*: all runs have this value. "
         "Verdicts over the same scenarios are one family: they are not independent. Every run's key, hash and command "
         "are in [runs.csv](runs.csv); the figures' data lie in [figures](figures). `make experiments "
-        f"SUITE={paper}` makes the report, `asymlab publish {paper}` this page.",
+        f"SUITE={part.paper}` makes the report, `asymlab publish {part.paper}` this page.",
         "",
         "| | claim | scenarios | paper | ours | 95 % interval | n | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for v in verdicts:
+    for v in part.verdicts:
         row = (
             v["id"],
             f"{v['source']}: {v['claim']}",
@@ -230,5 +208,5 @@ def readme(paper: str, verdicts: list[dict], results: dict, figures: list[str]) 
             word(v) + (f": {v['reason']}" if v["reason"] else ""),
         )
         lines.append(f"| {' | '.join(map(cell, row))} |")
-    lines += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)]
+    lines += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in part.figures)]
     return "\n".join(lines).rstrip("\n") + "\n"

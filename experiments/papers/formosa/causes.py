@@ -84,6 +84,14 @@ def claims(results):
             at_least=0.8,
         ),
         check(
+            "FO-C one flow",
+            source,
+            "one flow: utilisation at r = 20 is >= 0.90 of that at r = 0.67",
+            None,
+            *over(*(at("FO-2", rate, flows__controller="formosa") for rate in (SLOWEST, FASTEST)), used),
+            at_least=0.90,
+        ),
+        check(
             "FO-C own data",
             source,
             "a flow each way, a queue for each flow's packets: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
