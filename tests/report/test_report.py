@@ -134,7 +134,9 @@ def test_figures_have_words(full):
 def test_same_input_same_bytes(full, runs, place):
     verdicts, _, folder = full
     figures = [("fast", f) for f in papers.module("fast", "figures").figures(results_of(runs))]
-    report.write(verdicts, figures, runs[::-1], "quick", speed={"boot to first packet": "1.5 s"}, folder=place / "report")
+    report.write(
+        verdicts, figures, runs[::-1], "quick", speed={"boot to first packet": "1.5 s"}, folder=place / "report"
+    )
     for file in folder.rglob("*"):
         if file.is_file():
             assert file.read_bytes() == (place / "report" / file.relative_to(folder)).read_bytes(), file.name

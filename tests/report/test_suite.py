@@ -22,7 +22,7 @@ from asymlab import LabError, cli
 from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
-from asymlab.report import html, publish, published, repeat, report, suite
+from asymlab.report import found, html, publish, published, repeat, report, suite
 from asymlab.report.papers import names
 from asymlab.report.verdicts import RATIO_MAX, Ratio, Results, Verdict
 from asymlab.results import store
@@ -143,6 +143,23 @@ def test_each_folder_with_claims_is_a_suite(papers):
 def test_seeds_are_those_of_the_cases_in_the_set(papers):
     assert [len(suite.plan(names, GUEST, seeds=4).all) for names in ([], ["all"])] == [12 + 1, 24 + 1]
     assert {t.seed for t in suite.plan([], GUEST, seeds=4).tasks["one"]} == {1, 2, 3, 4}
+
+
+def test_some_cases_only(papers, monkeypatch, said):
+    """Of the papers that have them; one that fits none is named."""
+    some = suite.plan(["all"], GUEST, only=["TEST 1mbit", "TEST 10*"])
+    assert {t.case.name for ts in some.tasks.values() for t in ts} == {"TEST 1mbit", "TEST 10mbit"}
+    assert list(suite.plan([], GUEST, only=["TEST 1mbit"]).tasks) == ["one"]  # the other has none in the quick set
+    with pytest.raises(LabError, match="--only TEST 3mbit: fits no case; they are called as 'TEST 1mbit'"):
+        suite.plan(["one"], GUEST, only=["TEST 1mbit", "TEST 3mbit"])
+    for task in suite.plan(["one"], GUEST, only=["TEST 2mbit"]).all:
+        saved(task, 5.0)
+    written = []
+    monkeypatch.setattr(suite.report, "write", lambda *a, **kw: written.append(a))
+    monkeypatch.setattr(suite, "speed", lambda *a: {})
+    main(monkeypatch, "suite", "one", "--only", "TEST 2mbit", "--report", str(papers / "report"))
+    verdicts, _, runs, which, only, _ = written[0]
+    assert (len(runs), which, only) == (2 + 1, "full", ["TEST 2mbit"]) and verdicts[0]["n"] == 2
 
 
 @pytest.mark.parametrize("argv", [["suite", "all", "--dry-run"], ["suite", "all", "--dry-run", "--shard", "2/2"]])
@@ -361,9 +378,8 @@ def kept(papers):
         for rate in ("1mbit", "2mbit", "10mbit")
     ]
     folder = papers / "results"
-    publish.write(
-        {"one": publish.part("one", [*rows, row], {"set": "full", "runs": runs}, [])}, papers / "none", folder
-    )
+    one = found.found("one", [*rows, row], {"set": "full", "runs": runs}, papers / "none")
+    publish.write([one], [publish.files(one)], folder)
     return folder
 
 

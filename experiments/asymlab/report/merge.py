@@ -35,7 +35,7 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     replaced = sum(row is v for row, v in zip(rows, new.verdicts, strict=True) if row["runs"])
     if not replaced:
         raise LabError(f"{report}: has no row's runs with at least the seeds that {old.folder} has")
-    console.print(f"{new.paper}: {replaced} rows of this report, {len(rows) - replaced} stay as they were")
+    console.print(f"{new.paper}: {replaced} row{'s' * (replaced > 1)} of this report, {len(rows) - replaced} stay")
     runs = {r["run"]: r for r in (*old.runs, *new.runs)}
     of = {one.name: old.folder / "figures" for one in map(Path, sorted(old_figures(old)))}
     of |= {name: folder for name, folder in new.figures.items() if whole(name, folder, old.folder / "figures")}

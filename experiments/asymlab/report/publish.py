@@ -20,7 +20,6 @@ import io
 import json
 import shutil
 import tempfile
-from collections import Counter
 from pathlib import Path
 from urllib.parse import quote
 
@@ -41,6 +40,8 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
 
     LabError if it has none of one, the folder holds something else, or a quick set or fewer seeds would replace more.
     """
+    if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
+        raise LabError(f"{folder}: holds something else than published results; name an empty folder")
     try:
         verdicts = json.loads((report / "verdicts.json").read_text())
         results = json.loads((report / "results.json").read_text())
@@ -49,25 +50,28 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
         there = [paper for paper in papers.names() if runs_of(paper, results)]
         if missing := [name for name in names or [] if name not in there]:
             raise LabError(f"{report}: has no run of {missing[0]}; `asymlab suite {missing[0]}` makes them")
-        parts = {paper: found(paper, verdicts, results, report / "figures") for paper in names or there}
+        parts = [part(paper, verdicts, results, report, folder) for paper in names or there]
+        texts = [files(one) for one in parts]
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
         raise LabError(f"{report}: no report of a suite ({e}); `asymlab suite` writes one") from None
-    if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
-        raise LabError(f"{folder}: holds something else than published results; name an empty folder")
-    for paper, part in parts.items():
-        if not (folder / paper).exists():
-            if results.get("only"):
-                raise LabError(f"{report}: of some cases, and {folder} has no {paper}; `asymlab suite {paper}` makes all")
-            continue
-        old = published.read(folder / paper)
-        if results.get("only"):
-            parts[paper] = merge.merged(old, part, report)
-        else:
-            replaceable(old, paper, results, report)
     try:
-        write(parts, folder)
+        write(parts, texts, folder)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
+
+
+def part(paper: str, verdicts: list[dict], results: dict, report: Path, folder: Path) -> Found:
+    """What is to be kept of a paper; LabError if it may not replace what `folder` has."""
+    new = found(paper, verdicts, results, report / "figures")
+    if not (folder / paper).exists():
+        if results.get("only"):
+            raise LabError(f"{report}: of some cases, and {folder} has no {paper}; `asymlab suite {paper}` makes all")
+        return new
+    old = published.read(folder / paper)
+    if results.get("only"):
+        return merge.merged(old, new, report)
+    replaceable(old, paper, results, report)
+    return new
 
 
 def replaceable(old: Part, paper: str, results: dict, report: Path) -> None:
@@ -90,28 +94,29 @@ def files(part: Found) -> dict[str, str]:
     }
 
 
-def write(parts: dict[str, Found], folder: Path) -> None:
+def write(parts: list[Found], texts: list[dict[str, str]], folder: Path) -> None:
     """All or nothing: a folder for each part, the folder's page, the tables of the papers' pages."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".publish-") as scratch:
         new = Path(scratch, "new")
         if folder.exists():
             shutil.copytree(folder, new)
-        for paper, part in parts.items():
-            shutil.rmtree(new / paper, ignore_errors=True)
-            (new / paper / "figures").mkdir(parents=True)
-            for name, source in part.figures.items():
-                keep_figure(source, name, new / paper / "figures")
-            for name, text in files(part).items():
-                (new / paper / name).write_text(text)
+        for one, of in zip(parts, texts, strict=True):
+            place = new / one.paper
+            shutil.rmtree(place, ignore_errors=True)
+            (place / "figures").mkdir(parents=True)
+            for name, source in one.figures.items():
+                keep_figure(source, name, place / "figures")
+            for name, text in of.items():
+                (place / name).write_text(text)
         write_front(new)
-        pages = tables.pages(new, folder.parent, list(parts))
+        pages = tables.pages(new, folder.parent, [one.paper for one in parts])
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
     for page, text in pages.items():
         page.write_text(text)
-    for paper in parts:
-        if line := reasons.outdated(paper, folder):
+    for one in parts:
+        if line := reasons.outdated(one.paper, folder):
             console.print(line)
 
 

@@ -9,13 +9,14 @@ claims = ["FO-3a"]      ids of verdicts, * for any part; the first reason that f
 why = "…"               the cause in words, shown over any runs; it has no number
 shown_by = ["FO-3a-F"]  verdicts over runs in which this cause is turned off. If they all hold, the cause is measured;
                         if one does not, or none is named, it is called a guess
-published = "…"         what the published runs showed, with numbers: shown over the same results only
+published = "…"         what the published runs showed, with numbers: shown over the same runs only
 """
 
 from __future__ import annotations
 
 import csv
 import hashlib
+import json
 import re
 import tomllib
 from collections.abc import Iterable
@@ -93,3 +94,17 @@ def hash_of(folder: Path) -> str:
     """results_hash() of a paper's published runs."""
     with (folder / "runs.csv").open(newline="") as rows:
         return results_hash(row["result_sha256"] for row in csv.DictReader(rows))
+
+
+def rows(paper: str, published: Path) -> dict[str, set[str]]:
+    """result_sha256 of each published row's runs; none if the `published` texts were written for other results."""
+    folder = published / paper
+    try:
+        if load(paper).results != hash_of(folder):
+            return {}
+        with (folder / "runs.csv").open(newline="") as table:
+            of = {row["key"]: row["result_sha256"] for row in csv.DictReader(table)}
+        verdicts = json.loads((folder / "verdicts.json").read_text())
+    except FileNotFoundError:  # nothing is published
+        return {}
+    return {v["id"]: {of[key] for key in v["runs"]} for v in verdicts}

@@ -50,9 +50,7 @@ class Plan:
         return list({t.key: t for ts in (*self.tasks.values(), [self.bench]) for t in ts}.values())
 
 
-def plan(
-    names: list[str], image: Image, seeds: int | None = None, first: int = 1, only: Sequence[str] = ()
-) -> Plan:
+def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 1, only: Sequence[str] = ()) -> Plan:
     """No name: the quick set of every paper. `seeds`: of each case that is in the set, instead of the set's number.
     `first`: the first seed of each case. `only`: the cases whose name one of these shell patterns fits; LabError if one
     fits none."""

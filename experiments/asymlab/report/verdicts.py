@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ..paths import RESULTS
 from ..results.store import Run
 from . import reasons
 
@@ -177,9 +178,9 @@ class Results:
             said += [note(used)] if note else []
             low_side = mean < at_least
             by = f"{mean:.4g} is {'below' if low_side else 'above'} {at_least if low_side else at_most:.4g}"
-            said += self.explained(id, by)
+            said += self.explained(id, by, used)
         elif straddled and self.reasons.names(id):
-            said += self.explained(id, "")
+            said += self.explained(id, "", used)
         if straddled:
             said.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
         return Verdict(
@@ -214,16 +215,16 @@ class Results:
         return reasons.load(self.paper)
 
     @cached_property
-    def published(self) -> bool:
-        """Are these the runs that the published texts tell of, all of them and no other?"""
-        return self.reasons.results == reasons.results_hash(r.record["result_sha256"] for _, r in self.found)
+    def published(self) -> dict[str, set[str]]:
+        """The hashes of each published row's runs, as far as the published texts are of these results."""
+        return reasons.rows(self.paper, RESULTS)
 
-    def explained(self, id: str, missed: str) -> list[str]:
-        """Why a claim failed or is open, as far as it is known. Numbers of the published runs stand over these only."""
+    def explained(self, id: str, missed: str, runs: list[Run]) -> list[str]:
+        """Why a claim failed or is open, as far as it is known. Numbers stand over the published row's runs only."""
         known = self.reasons.of(id)
         if not known:
             return [missed]
-        if known.published and self.published:
+        if known.published and {r.record["result_sha256"] for r in runs} == self.published.get(id):
             return [text for text in (known.why, known.published) if text]
         see = f"published reason: see docs/{self.paper}.md" if known.published else ""
         return [text for text in (known.why or missed, see) if text]
@@ -275,21 +276,38 @@ def counts(verdicts: Iterable[str]) -> dict[str, int]:
 
 
 def settled(verdicts: list[Verdict]) -> list[Verdict]:
-    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found."""
+    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found. Some may have one
+    that was found among fewer verdicts: it is found anew."""
     became = {v.id: v.verdict for v in verdicts}
     known = reasons.load(verdicts[0].paper) if verdicts else reasons.Reasons()
 
     def one(v: Verdict) -> Verdict:
         reason = known.of(v.id)
+        was = next((said for _, said in causes(reason) if said in v.reason), None) if reason and reason.why else None
+        if was:
+            v = replace(v, reason=v.reason.replace(was, reason.why, 1))
+        elif v.cause:  # in words that reasons.toml has no longer
+            return v
         if not reason or not reason.why or reason.why not in v.reason:
             return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
-        where, shown = " and ".join(reason.shown_by), {became.get(id) for id in reason.shown_by}
-        if where and shown <= set(HELD):
-            cause, said = "measured", f"{reason.why} (measured: turned off in {where}, and it comes true)"
+        shown = {became.get(id) for id in reason.shown_by}
+        measured, refuted, guess = causes(reason)
+        if shown and shown <= set(HELD):
+            cause, said = measured
         elif shown & set(FAILED):
-            cause, said = "a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"
+            cause, said = refuted
         else:  # nobody turned it off, not in this set, or that is undecided
-            cause, said = "a guess", f"a guess: {reason.why}"
+            cause, said = guess
         return replace(v, cause=cause, reason=v.reason.replace(reason.why, said, 1))
 
     return [one(v) if v.source != CAUSE and v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
+
+
+def causes(reason: reasons.Reason) -> list[tuple[str, str]]:
+    """What a reason may be, and how that is said: measured, refuted, a guess."""
+    where = " and ".join(reason.shown_by)
+    return [
+        ("measured", f"{reason.why} (measured: turned off in {where}, and it comes true)"),
+        ("a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"),
+        ("a guess", f"a guess: {reason.why}"),
+    ]

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A report of some cases (`asymlab suite --only`): what it replaces of a published part, and what it leaves."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+from small import RUN, VERDICT, everything, write_report
+
+from asymlab import LabError
+from asymlab.report import figuredata, papers, publish
+from asymlab.report.published import COMMIT
+
+from shared import asymlab
+
+X = [RUN | {"name": f"X-1 reno seed {n}", "seed": n, "key": f"x{n}".ljust(32, "0")} for n in (1, 2, 3)]
+Y = [RUN | {"name": f"Y-1 reno seed {n}", "seed": n, "key": f"y{n}".ljust(32, "0")} for n in (1, 2)]
+
+
+def row(id, runs, **more):
+    return VERDICT | {"id": id, "claim": f"of {id}", "runs": [r["key"] for r in runs], "n": len(runs)} | more
+
+
+def unmeasured(id, **more):
+    return row(id, [], value=None, low=None, high=None, verdict="not measured", reason="not in this set") | more
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """Published: X-1 with two seeds, Y-1 with two."""
+    write(write_report(tmp_path / "first"), [row("X-1", X[:2]), row("Y-1", Y)], [*X[:2], *Y], "00aa11bb22cc", [])
+    publish.publish(tmp_path / "first", tmp_path / "kept")
+    return tmp_path / "kept"
+
+
+@pytest.fixture
+def some(tmp_path):
+    """A report of three seeds of X-1 only, by a later commit."""
+    rows = [row("X-1", X, value=7.5), unmeasured("Y-1"), unmeasured("Z-1")]
+    return write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", ["X-1 *"])
+
+
+def write(folder, verdicts, runs, commit, only):
+    (folder / "verdicts.json").write_text(json.dumps(verdicts))
+    results = {"format": 1, "set": "full", "only": only, "commit": commit, "runs": runs}
+    (folder / "results.json").write_text(json.dumps(results))
+    return folder
+
+
+def test_it_replaces_the_rows_that_it_has_the_runs_of(kept, some):
+    p = asymlab("publish", "fast", "--to", kept, "--report", some)
+    assert p.returncode == 0, p.stderr
+    assert "fast: 1 row of this report, 2 stay" in p.stderr
+    verdicts = {v["id"]: v for v in json.loads((kept / "fast" / "verdicts.json").read_text())}
+    assert [(id, v["value"], v["n"]) for id, v in verdicts.items()] == [
+        ("X-1", 7.5, 3),
+        ("Y-1", 2.5, 2),
+        ("Z-1", None, 0),
+    ]
+    with open(kept / "fast" / "runs.csv") as f:
+        assert [r["run"] for r in csv.DictReader(f)] == [r["name"] for r in (*X, *Y)]
+    text = (kept / "fast" / "README.md").read_text()
+    assert "5 runs of the full set" in text and f"- {COMMIT}: 00aa11bb22cc, 33dd44ee55ff\n" in text
+
+
+def test_a_figure_with_less_data_stays(kept, some):
+    before = everything(kept / "fast" / "figures")
+    more, less = some / "figures" / "fast-one.csv", some / "figures" / "fast-two.parquet"
+    more.write_text(more.read_text() + more.read_text().splitlines()[1].replace("2.0", "9.0") + "\n")
+    less.with_suffix(".csv").unlink()
+    less.write_bytes(figuredata.parquet([("Alone", "", "Mbit/s", "FAST", "", 1.0, 2.0, None, None)] * 9_999))
+    publish.publish(some, kept)
+    changed = {file.name for file, data in everything(kept / "fast" / "figures").items() if before.get(file) != data}
+    assert changed == {"fast-one.csv", "fast-one.png"}
+
+
+def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
+    """Y-1 stays as published, but the check that explains it is new."""
+    (tmp_path / "papers" / "fast").mkdir(parents=True)
+    (tmp_path / "papers" / "fast" / "reasons.toml").write_text(
+        '[[reason]]\nclaims = ["Y-1"]\nwhy = "ACKs come late"\nshown_by = ["C-1"]\n'
+    )
+    (tmp_path / "papers" / "fast" / "claims.py").write_text("")
+    monkeypatch.setattr(papers, "PAPERS", tmp_path / "papers")
+    part = kept / "fast" / "verdicts.json"
+    old = json.loads(part.read_text())
+    part.write_text(json.dumps([old[0], old[1] | {"reason": "a guess: ACKs come late", "cause": "a guess"}]))
+    check = row("C-1", X, verdict="holds", check=True, source="cause", reason="")
+    write(some, [row("X-1", X), unmeasured("Y-1"), check], X, "33dd44ee55ff", ["X-1 *"])
+    publish.publish(some, kept)
+    y = next(v for v in json.loads(part.read_text()) if v["id"] == "Y-1")
+    assert y["cause"] == "measured" and y["reason"] == (
+        "ACKs come late (measured: turned off in C-1, and it comes true)"
+    )
+
+
+@pytest.mark.parametrize(
+    "verdicts, runs, said",
+    [
+        ([row("X-1", X[:1]), unmeasured("Y-1")], X[:1], "has no row's runs with at least the seeds that"),
+        ([row("X-1", X), unmeasured("Y-1", claim="another")], X, "Y-1 has another claim than in"),
+        (
+            [row("X-1", X), unmeasured("Y-1")],
+            [r | {"provenance": r["provenance"] | {"image": "00" * 32}} for r in X],
+            "made with another image than",
+        ),
+        (
+            [row("X-1", X), unmeasured("Y-1")],
+            [r | {"provenance": r["provenance"] | {"objects": {"fast.bpf.o": "00" * 32}}} for r in X],
+            "made with another fast.bpf.o than",
+        ),
+    ],
+)
+def test_a_report_that_does_not_go_with_it_replaces_nothing(kept, some, verdicts, runs, said):
+    write(some, verdicts, runs, "33dd44ee55ff", ["X-1 *"])
+    before = everything(kept)
+    with pytest.raises(LabError, match=said):
+        publish.publish(some, kept)
+    assert everything(kept) == before
+
+
+def test_some_cases_are_no_part(some, tmp_path):
+    p = asymlab("publish", "--to", tmp_path / "new", "--report", some)
+    assert p.returncode == 1 and "`asymlab suite fast` makes all" in p.stderr and p.stderr.count("\n") == 1
+    assert not (tmp_path / "new").exists()
