@@ -17,6 +17,7 @@ from shared import asymlab
 
 X = [RUN | {"name": f"X-1 reno seed {n}", "seed": n, "key": f"x{n}".ljust(32, "0")} for n in (1, 2, 3)]
 Y = [RUN | {"name": f"Y-1 reno seed {n}", "seed": n, "key": f"y{n}".ljust(32, "0")} for n in (1, 2)]
+SOME = {"only": ["X-1 *"], "whole": ["X-1"], "again": {"fast": {"X-1": 2.5, "Y-1": None}}}
 
 
 def row(id, runs, **more):
@@ -30,7 +31,7 @@ def unmeasured(id, **more):
 @pytest.fixture
 def kept(tmp_path):
     """Published: X-1 with two seeds, Y-1 with two."""
-    write(write_report(tmp_path / "first"), [row("X-1", X[:2]), row("Y-1", Y)], [*X[:2], *Y], "00aa11bb22cc", [])
+    write(write_report(tmp_path / "first"), [row("X-1", X[:2]), row("Y-1", Y)], [*X[:2], *Y], "00aa11bb22cc")
     publish.publish(tmp_path / "first", tmp_path / "kept")
     return tmp_path / "kept"
 
@@ -39,12 +40,12 @@ def kept(tmp_path):
 def some(tmp_path):
     """A report of three seeds of X-1 only, by a later commit."""
     rows = [row("X-1", X, value=7.5), unmeasured("Y-1"), unmeasured("Z-1")]
-    return write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", ["X-1 *"])
+    return write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", SOME)
 
 
-def write(folder, verdicts, runs, commit, only):
+def write(folder, verdicts, runs, commit, some=None):
     (folder / "verdicts.json").write_text(json.dumps(verdicts))
-    results = {"format": 1, "set": "full", "only": only, "commit": commit, "runs": runs}
+    results = {"format": 1, "set": "full", "some": some or {}, "commit": commit, "runs": runs}
     (folder / "results.json").write_text(json.dumps(results))
     return folder
 
@@ -88,7 +89,7 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
     old = json.loads(part.read_text())
     part.write_text(json.dumps([old[0], old[1] | {"reason": "a guess: ACKs come late", "cause": "a guess"}]))
     check = row("C-1", X, verdict="holds", check=True, source="cause", reason="")
-    write(some, [row("X-1", X), unmeasured("Y-1"), check], X, "33dd44ee55ff", ["X-1 *"])
+    write(some, [row("X-1", X), unmeasured("Y-1"), check], X, "33dd44ee55ff", SOME)
     publish.publish(some, kept)
     y = next(v for v in json.loads(part.read_text()) if v["id"] == "Y-1")
     assert y["cause"] == "measured" and y["reason"] == (
@@ -99,7 +100,6 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "verdicts, runs, said",
     [
-        ([row("X-1", X[:1]), unmeasured("Y-1")], X[:1], "has no row's runs with at least the seeds that"),
         ([row("X-1", X), unmeasured("Y-1", claim="another")], X, "Y-1 has another claim than in"),
         (
             [row("X-1", X), unmeasured("Y-1")],
@@ -114,11 +114,33 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
     ],
 )
 def test_a_report_that_does_not_go_with_it_replaces_nothing(kept, some, verdicts, runs, said):
-    write(some, verdicts, runs, "33dd44ee55ff", ["X-1 *"])
+    write(some, verdicts, runs, "33dd44ee55ff", SOME)
     before = everything(kept)
     with pytest.raises(LabError, match=said):
         publish.publish(some, kept)
     assert everything(kept) == before
+
+
+def test_a_row_of_which_runs_are_missing_stays(kept, some, tmp_path):
+    """Such as one against the best of some rivals, if one did not run: over the published runs it has another value.
+    Or that of the worst of all runs, which is among these."""
+    again = {"X-1": 2.625, "Y-1": None}
+    write(some, [row("X-1", X), unmeasured("Y-1")], X, "33dd44ee55ff", SOME | {"again": {"fast": again}})
+    before = everything(kept)
+    with pytest.raises(LabError, match="has all published runs of no row of"):
+        publish.publish(some, kept)
+    write(some, [row("X-1", X[:1]), unmeasured("Y-1")], X, "33dd44ee55ff", SOME)
+    with pytest.raises(LabError, match="has all published runs of no row of"):
+        publish.publish(some, kept)
+    assert everything(kept) == before
+
+
+def test_a_new_row_needs_all_cases_of_its_scenarios(kept, some):
+    new = [row(id, X, family=id.partition(" ")[0]) for id in ("X-1 new", "W-1 new")]
+    write(some, [row("X-1", X), unmeasured("Y-1"), *new], X, "33dd44ee55ff", SOME)
+    publish.publish(some, kept)
+    rows = {v["id"]: v for v in json.loads((kept / "fast" / "verdicts.json").read_text())}
+    assert [rows[id]["verdict"] for id in ("X-1 new", "W-1 new")] == ["not reproduced", "not measured"]
 
 
 def test_some_cases_are_no_part(some, tmp_path):

@@ -158,8 +158,9 @@ def test_some_cases_only(papers, monkeypatch, said):
     monkeypatch.setattr(suite.report, "write", lambda *a, **kw: written.append(a))
     monkeypatch.setattr(suite, "speed", lambda *a: {})
     main(monkeypatch, "suite", "one", "--only", "TEST 2mbit", "--report", str(papers / "report"))
-    verdicts, _, runs, which, only, _ = written[0]
-    assert (len(runs), which, only) == (2 + 1, "full", ["TEST 2mbit"]) and verdicts[0]["n"] == 2
+    verdicts, _, runs, which, some, _ = written[0]
+    assert (len(runs), which, verdicts[0]["n"]) == (2 + 1, "full", 2)
+    assert some == {"only": ["TEST 2mbit"], "whole": [], "again": {"one": {"T-1": None}}}  # none is published
 
 
 @pytest.mark.parametrize("argv", [["suite", "all", "--dry-run"], ["suite", "all", "--dry-run", "--shard", "2/2"]])

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What a report of some cases (`asymlab suite --only`) brings to the published part of a paper.
 
-A row is replaced if the report has its runs: of each case at least the seeds that the published row rests on. The other
-rows stay, with their runs. Kernel, image, QEMU and controllers must be the same, so that one tree repeats all of them.
+A row is replaced if nothing that it rests on is missing here: over the published runs, as far as they are in this
+report, the claim has the published value. A new row needs all cases of its scenarios. The other rows stay, with their
+runs. Kernel, image, QEMU and controllers must be the same, so that one tree repeats all of them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import asdict, fields, replace
 from pathlib import Path
@@ -20,8 +22,11 @@ from .published import COMMIT, REGISTERED, Part
 from .verdicts import Verdict, settled
 
 
-def merged(old: Part, new: Found, report: Path) -> Found:
-    """The published part with what a report brings; LabError if the two do not go together."""
+def merged(old: Part, new: Found, again: dict[str, float | None], whole: list[str], report: Path) -> Found:
+    """The published part with what a report brings; LabError if the two do not go together.
+
+    again: the claims' values over the published runs of this report. whole: its scenarios that have all their cases.
+    """
     if new.which != old.which:
         raise LabError(f"{report}: of the {new.which} set, and {old.folder} is of the {old.which} one")
     for what in (about := without_history(new.about)):
@@ -31,14 +36,21 @@ def merged(old: Part, new: Found, report: Path) -> Found:
                 f"`asymlab suite {new.paper}` without --only makes all of it anew"
             )
     kept = {v["id"]: v for v in old.verdicts}
-    rows = [chosen(v, kept.get(v["id"]), old, new, report) for v in new.verdicts]
+    rows = []
+    for v in new.verdicts:
+        was = kept.get(v["id"])
+        if was and was["runs"]:
+            as_before = same(was["value"], again.get(v["id"])) and cases(v, new.runs) >= cases(was, old.runs)
+            rows.append(v if as_before else stays(was, v, old, report))
+        else:
+            rows.append(v if set(v["family"].split()) <= set(whole) else unmeasured(v))
     replaced = sum(row is v for row, v in zip(rows, new.verdicts, strict=True) if row["runs"])
     if not replaced:
-        raise LabError(f"{report}: has no row's runs with at least the seeds that {old.folder} has")
+        raise LabError(f"{report}: has all published runs of no row of {old.folder}, with the same bytes")
     console.print(f"{new.paper}: {replaced} row{'s' * (replaced > 1)} of this report, {len(rows) - replaced} stay")
     runs = {r["run"]: r for r in (*old.runs, *new.runs)}
     of = {one.name: old.folder / "figures" for one in map(Path, sorted(old_figures(old)))}
-    of |= {name: folder for name, folder in new.figures.items() if whole(name, folder, old.folder / "figures")}
+    of |= {name: folder for name, folder in new.figures.items() if no_less(name, folder, old.folder / "figures")}
     names = {field.name for field in fields(Verdict)}
     return replace(
         new,
@@ -49,13 +61,18 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     )
 
 
-def chosen(row: dict, kept: dict | None, old: Part, new: Found, report: Path) -> dict:
-    """A claim's row: the report's, or the published one if the report has less of its runs."""
-    if not kept or not kept["runs"]:
-        return row
-    has, needs = cases(row, new.runs), cases(kept, old.runs)
-    if row["verdict"] != "not measured" and all(has[case] >= count for case, count in needs.items()):
-        return row
+def same(published: float | None, again: float | None) -> bool:
+    return published is not None and again is not None and math.isclose(published, again, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def cases(row: dict, runs: list[dict[str, str]]) -> Counter[str]:
+    """How many seeds of each case a row rests on."""
+    keys = set(row["runs"])
+    return seeds([r["run"] for r in runs if r["key"] in keys])
+
+
+def stays(kept: dict, row: dict, old: Part, report: Path) -> dict:
+    """The published row; LabError if the claim is another one now."""
     if kept["claim"] != row["claim"]:
         raise LabError(
             f"{report}: {row['id']} has another claim than in {old.folder}; "
@@ -64,10 +81,10 @@ def chosen(row: dict, kept: dict | None, old: Part, new: Found, report: Path) ->
     return kept
 
 
-def cases(row: dict, runs: list[dict[str, str]]) -> Counter[str]:
-    """How many seeds of each case a row rests on."""
-    keys = set(row["runs"])
-    return seeds([r["run"] for r in runs if r["key"] in keys])
+def unmeasured(row: dict) -> dict:
+    """A new claim of which runs are missing."""
+    nothing = {"value": None, "low": None, "high": None, "verdict": "not measured", "runs": [], "n": 0, "cause": ""}
+    return row | nothing | {"reason": "not in this set"}
 
 
 HISTORY = (COMMIT, REGISTERED, published.CHANGED)
@@ -91,7 +108,7 @@ def old_figures(old: Part) -> list[str]:
     return [file.stem for file in (old.folder / "figures").glob("*.png")]
 
 
-def whole(name: str, folder: Path, before: Path) -> bool:
+def no_less(name: str, folder: Path, before: Path) -> bool:
     """Does a figure show at least as much of each series as the published one?"""
     if not (before / f"{name}.png").exists():
         return True

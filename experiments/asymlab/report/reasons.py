@@ -92,8 +92,13 @@ def outdated(paper: str, published: Path) -> str:
 
 def hash_of(folder: Path) -> str:
     """results_hash() of a paper's published runs."""
-    with (folder / "runs.csv").open(newline="") as rows:
-        return results_hash(row["result_sha256"] for row in csv.DictReader(rows))
+    return results_hash(hashes(folder).values())
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """result_sha256 of each published run of a paper, by its key."""
+    with (folder / "runs.csv").open(newline="") as table:
+        return {row["key"]: row["result_sha256"] for row in csv.DictReader(table)}
 
 
 def rows(paper: str, published: Path) -> dict[str, set[str]]:
@@ -102,8 +107,7 @@ def rows(paper: str, published: Path) -> dict[str, set[str]]:
     try:
         if load(paper).results != hash_of(folder):
             return {}
-        with (folder / "runs.csv").open(newline="") as table:
-            of = {row["key"]: row["result_sha256"] for row in csv.DictReader(table)}
+        of = hashes(folder)
         verdicts = json.loads((folder / "verdicts.json").read_text())
     except FileNotFoundError:  # nothing is published
         return {}

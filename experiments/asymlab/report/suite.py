@@ -41,8 +41,14 @@ class Plan:
 
     which: str  # the set
     only: list[str]  # patterns that choose some of its cases; none: all
+    whole: list[str]  # ids of the scenarios that have all their cases
     tasks: dict[str, list[Task]]  # by paper
     bench: Task
+
+    def some(self, again: dict[str, dict[str, float | None]]) -> dict:
+        """For publish, if this is not the whole set: the patterns, the scenarios that have all their cases, and the
+        values of the claims over the runs that are published."""
+        return {"only": self.only, "whole": self.whole, "again": again} if self.only else {}
 
     @property
     def all(self) -> list[Task]:
@@ -72,18 +78,25 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
     for pattern in only:
         if not any(fnmatchcase(case.name, pattern) for found in of.values() for case in found):
             raise LabError(f"--only {pattern}: fits no case; they are called as {next(iter(of.values()))[0].name!r}")
-    if only:
-        of = {p: [c for c in found if any(fnmatchcase(c.name, o) for o in only)] for p, found in of.items()}
-    tasks = {p: plan_runs(found, image) for p, found in of.items() if found or not only}
-    return Plan(which, list(only), tasks, plan_runs(scenario.load(BENCH, which), image)[0])
+
+    def chosen(case: scenario.Case) -> bool:
+        return not only or any(fnmatchcase(case.name, pattern) for pattern in only)
+
+    tasks = {p: plan_runs(mine, image) for p, found in of.items() if (mine := list(filter(chosen, found))) or not only}
+    every = [case for found in of.values() for case in found]
+    whole = {case.scenario.id for case in every} - {case.scenario.id for case in every if not chosen(case)}
+    return Plan(which, list(only), sorted(whole), tasks, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
 def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[Verdict]:
     """Judge the runs, write the report."""
-    verdicts, figures = [], []
+    verdicts, figures, again = [], [], {}
     for paper, mine in made.tasks.items():
         results = Results(paper, [(t, done[t.key]) for t in mine])
-        verdicts += settled(list(papers.module(paper, "claims").claims(results)))
+        claims = papers.module(paper, "claims").claims
+        verdicts += settled(list(claims(results)))
+        if made.only:
+            again[paper] = {v.id: v.value for v in claims(results.published_only())}
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())
     report.write(
@@ -91,7 +104,7 @@ def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[
         figures,
         runs,
         made.which,
-        made.only,
+        made.some(again),
         speed(image, runs, done[made.bench.key]),
         folder=folder,
     )

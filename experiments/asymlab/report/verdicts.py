@@ -102,6 +102,13 @@ class Results:
         self.paper = paper
         self.found = found
 
+    def published_only(self) -> Results:
+        """The same, of the runs that are published."""
+        folder = RESULTS / self.paper
+        kept = reasons.hashes(folder) if folder.exists() else {}
+        same = [(t, run) for t, run in self.found if kept.get(run.record["key"]) == run.record["result_sha256"]]
+        return Results(self.paper, same)
+
     def all(self, id: str, **point) -> list[Run]:
         """Runs of a scenario, one a seed; keyword `a__b` filters on the swept key `a.b`. Invalid ones too."""
         wanted = {k.replace("__", "."): v for k, v in point.items()}

@@ -63,7 +63,7 @@ def over(runs, others, measure, rivals: int = 1):
     for run in others:
         if run.valid:
             theirs.setdefault(run.record["seed"], []).append(measure(run))
-    complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals]
+    complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals > 0]
     return complete, Ratio(lambda run: measure(run) / max(*theirs[run.record["seed"]], 1e-9))
 
 
