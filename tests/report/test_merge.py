@@ -100,7 +100,6 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "verdicts, runs, said",
     [
-        ([row("X-1", X), unmeasured("Y-1", claim="another")], X, "Y-1 has another claim than in"),
         (
             [row("X-1", X), unmeasured("Y-1")],
             [r | {"provenance": r["provenance"] | {"image": "00" * 32}} for r in X],

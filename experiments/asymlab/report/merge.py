@@ -39,11 +39,13 @@ def merged(old: Part, new: Found, again: dict[str, float | None], whole: list[st
     rows = []
     for v in new.verdicts:
         was = kept.get(v["id"])
-        if was and was["runs"]:
-            as_before = same(was["value"], again.get(v["id"])) and cases(v, new.runs) >= cases(was, old.runs)
-            rows.append(v if as_before else stays(was, v, old, report))
+        complete = set(v["family"].split()) <= set(whole)
+        if not was or not was["runs"]:
+            rows.append(v if complete else unmeasured(v))
+        elif same(was["value"], again.get(v["id"])) and cases(v, new.runs) >= cases(was, old.runs):
+            rows.append(v if complete or v["claim"] == was["claim"] else was)  # it may name the rivals that ran
         else:
-            rows.append(v if set(v["family"].split()) <= set(whole) else unmeasured(v))
+            rows.append(was)
     replaced = sum(row is v for row, v in zip(rows, new.verdicts, strict=True) if row["runs"])
     if not replaced:
         raise LabError(f"{report}: has all published runs of no row of {old.folder}, with the same bytes")
@@ -69,16 +71,6 @@ def cases(row: dict, runs: list[dict[str, str]]) -> Counter[str]:
     """How many seeds of each case a row rests on."""
     keys = set(row["runs"])
     return seeds([r["run"] for r in runs if r["key"] in keys])
-
-
-def stays(kept: dict, row: dict, old: Part, report: Path) -> dict:
-    """The published row; LabError if the claim is another one now."""
-    if kept["claim"] != row["claim"]:
-        raise LabError(
-            f"{report}: {row['id']} has another claim than in {old.folder}; "
-            f"--only must have the runs of {kept['family']} too"
-        )
-    return kept
 
 
 def unmeasured(row: dict) -> dict:

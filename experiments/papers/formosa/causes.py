@@ -60,7 +60,7 @@ def claims(results):
                 source,
                 f"r = {r(rate):.3g}, no marks: ACC+SA's throughput, its option counted, over Reno's > 1",
                 None,
-                *over(at("FO-C-MARKS", rate), at("FO-2", rate, flows__controller="reno"), throughput),
+                *over(*(at("FO-C-MARKS", rate, flows__controller=c) for c in ("accsa", "reno")), throughput),
                 at_least=1 + 1e-9,
             )
         )
