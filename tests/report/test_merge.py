@@ -17,7 +17,6 @@ from shared import asymlab
 
 X = [RUN | {"name": f"X-1 reno seed {n}", "seed": n, "key": f"x{n}".ljust(32, "0")} for n in (1, 2, 3)]
 Y = [RUN | {"name": f"Y-1 reno seed {n}", "seed": n, "key": f"y{n}".ljust(32, "0")} for n in (1, 2)]
-SOME = {"only": ["X-1 *"], "whole": ["X-1"], "again": {"fast": {"X-1": 2.5, "Y-1": None}}}
 
 
 def row(id, runs, **more):
@@ -40,12 +39,12 @@ def kept(tmp_path):
 def some(tmp_path):
     """A report of three seeds of X-1 only, by a later commit."""
     rows = [row("X-1", X, value=7.5), unmeasured("Y-1"), unmeasured("Z-1")]
-    return write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", SOME)
+    return write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", ["X-1 *"])
 
 
-def write(folder, verdicts, runs, commit, some=None):
+def write(folder, verdicts, runs, commit, only=()):
     (folder / "verdicts.json").write_text(json.dumps(verdicts))
-    results = {"format": 1, "set": "full", "some": some or {}, "commit": commit, "runs": runs}
+    results = {"format": 1, "set": "full", "only": only, "commit": commit, "runs": runs}
     (folder / "results.json").write_text(json.dumps(results))
     return folder
 
@@ -53,7 +52,7 @@ def write(folder, verdicts, runs, commit, some=None):
 def test_it_replaces_the_rows_that_it_has_the_runs_of(kept, some):
     p = asymlab("publish", "fast", "--to", kept, "--report", some)
     assert p.returncode == 0, p.stderr
-    assert "fast: 1 row of this report, 2 stay" in p.stderr
+    assert "fast: 1 of 3 rows stay as published" in p.stderr
     verdicts = {v["id"]: v for v in json.loads((kept / "fast" / "verdicts.json").read_text())}
     assert [(id, v["value"], v["n"]) for id, v in verdicts.items()] == [
         ("X-1", 7.5, 3),
@@ -89,12 +88,21 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
     old = json.loads(part.read_text())
     part.write_text(json.dumps([old[0], old[1] | {"reason": "a guess: ACKs come late", "cause": "a guess"}]))
     check = row("C-1", X, verdict="holds", check=True, source="cause", reason="")
-    write(some, [row("X-1", X), unmeasured("Y-1"), check], X, "33dd44ee55ff", SOME)
+    write(some, [row("X-1", X), unmeasured("Y-1"), check], X, "33dd44ee55ff", ["X-1 *"])
     publish.publish(some, kept)
     y = next(v for v in json.loads(part.read_text()) if v["id"] == "Y-1")
     assert y["cause"] == "measured" and y["reason"] == (
         "ACKs come late (measured: turned off in C-1, and it comes true)"
     )
+
+
+def test_a_row_with_another_reason_now_does_not_stay(kept, some, tmp_path, monkeypatch):
+    (tmp_path / "papers" / "fast").mkdir(parents=True)
+    (tmp_path / "papers" / "fast" / "reasons.toml").write_text('[[reason]]\nclaims = ["Y-1"]\nwhy = "ACKs come late"\n')
+    (tmp_path / "papers" / "fast" / "claims.py").write_text("")
+    monkeypatch.setattr(papers, "PAPERS", tmp_path / "papers")
+    with pytest.raises(LabError, match="Y-1 has another reason than in"):
+        publish.publish(some, kept)
 
 
 @pytest.mark.parametrize(
@@ -113,33 +121,43 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
     ],
 )
 def test_a_report_that_does_not_go_with_it_replaces_nothing(kept, some, verdicts, runs, said):
-    write(some, verdicts, runs, "33dd44ee55ff", SOME)
+    write(some, verdicts, runs, "33dd44ee55ff", ["X-1 *"])
     before = everything(kept)
     with pytest.raises(LabError, match=said):
         publish.publish(some, kept)
     assert everything(kept) == before
 
 
-def test_a_row_of_which_runs_are_missing_stays(kept, some, tmp_path):
-    """Such as one against the best of some rivals, if one did not run: over the published runs it has another value.
-    Or that of the worst of all runs, which is among these."""
-    again = {"X-1": 2.625, "Y-1": None}
-    write(some, [row("X-1", X), unmeasured("Y-1")], X, "33dd44ee55ff", SOME | {"again": {"fast": again}})
-    before = everything(kept)
-    with pytest.raises(LabError, match="has all published runs of no row of"):
+def test_a_report_that_measures_nothing_replaces_nothing(kept, some):
+    write(some, [unmeasured("X-1"), unmeasured("Y-1")], X, "33dd44ee55ff", ["X-1 *"])
+    with pytest.raises(LabError, match="measures no claim of"):
         publish.publish(some, kept)
-    write(some, [row("X-1", X[:1]), unmeasured("Y-1")], X, "33dd44ee55ff", SOME)
-    with pytest.raises(LabError, match="has all published runs of no row of"):
+
+
+def test_fewer_seeds_replace_nothing(kept, some):
+    write(some, [row("X-1", X[:1]), unmeasured("Y-1")], X[:1], "33dd44ee55ff", ["X-1 *"])
+    with pytest.raises(LabError, match="1 of the 2 seeds of X-1 reno that"):
+        publish.publish(some, kept)
+
+
+@pytest.mark.parametrize(
+    "change", [{"key": "9" * 32}, {"provenance": RUN["provenance"] | {"result_sha256": "00" * 32}}]
+)
+def test_a_row_whose_runs_are_others_now_does_not_stay(kept, some, change):
+    """Y-1 needs seed 1, which this report has otherwise."""
+    write(some, [row("X-1", X), unmeasured("Y-1")], [*X, Y[0] | change, Y[1]], "33dd44ee55ff", ["X-1 *"])
+    before = everything(kept)
+    with pytest.raises(
+        LabError, match="Y-1 reno seed 1 is not as published, and Y-1 rests on it; --only must have all"
+    ):
         publish.publish(some, kept)
     assert everything(kept) == before
 
 
-def test_a_new_row_needs_all_cases_of_its_scenarios(kept, some):
-    new = [row(id, X, family=id.partition(" ")[0]) for id in ("X-1 new", "W-1 new")]
-    write(some, [row("X-1", X), unmeasured("Y-1"), *new], X, "33dd44ee55ff", SOME)
+def test_a_claim_that_is_gone_leaves_no_row(kept, some):
+    write(some, [row("X-1", X)], X, "33dd44ee55ff", ["X-1 *"])
     publish.publish(some, kept)
-    rows = {v["id"]: v for v in json.loads((kept / "fast" / "verdicts.json").read_text())}
-    assert [rows[id]["verdict"] for id in ("X-1 new", "W-1 new")] == ["not reproduced", "not measured"]
+    assert [v["id"] for v in json.loads((kept / "fast" / "verdicts.json").read_text())] == ["X-1"]
 
 
 def test_some_cases_are_no_part(some, tmp_path):

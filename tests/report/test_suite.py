@@ -23,6 +23,7 @@ from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
 from asymlab.report import found, html, publish, published, repeat, report, suite
+from asymlab.report.absent import Absent
 from asymlab.report.papers import names
 from asymlab.report.verdicts import RATIO_MAX, Ratio, Results, Verdict
 from asymlab.results import store
@@ -158,9 +159,35 @@ def test_some_cases_only(papers, monkeypatch, said):
     monkeypatch.setattr(suite.report, "write", lambda *a, **kw: written.append(a))
     monkeypatch.setattr(suite, "speed", lambda *a: {})
     main(monkeypatch, "suite", "one", "--only", "TEST 2mbit", "--report", str(papers / "report"))
-    verdicts, _, runs, which, some, _ = written[0]
-    assert (len(runs), which, verdicts[0]["n"]) == (2 + 1, "full", 2)
-    assert some == {"only": ["TEST 2mbit"], "whole": [], "again": {"one": {"T-1": None}}}  # none is published
+    verdicts, _, runs, which, only, _ = written[0]
+    assert (len(runs), which, only) == (2 + 1, "full", ["TEST 2mbit"])
+    assert (verdicts[0]["verdict"], verdicts[0]["reason"]) == ("not measured", "not in this set")  # T-1 is of all rates
+    (papers / "papers" / "one" / "claims.py").write_text(
+        CLAIMS.replace('"TEST")', '"TEST", path__forward__rate="2mbit")')
+    )
+    main(monkeypatch, "suite", "one", "--only", "TEST 2mbit", "--report", str(papers / "report"))
+    assert (written[1][0][0]["verdict"], written[1][0][0]["n"]) == ("inconclusive", 2)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        'r.metrics["goodput_bps"] / 1e6 + 2',
+        'max(3, r.metrics["jain"])',
+        'float(r.acks["cwnd"][-1])',
+        '__import__("numpy").mean(r.goodput["bytes"])',
+        '[x for x in r.metrics["flows"]]',
+        'r.state(1)["w_q20"].max() > 3',
+        "1.0",  # even what is the same for all
+    ],
+)
+def test_a_claim_that_reads_an_absent_run_is_not_measured(papers, monkeypatch, said, measure):
+    tasks = suite.plan(["one"], GUEST, only=["TEST 2mbit"])
+    absent = [(t, Absent.of(t)) for t in tasks.left_out["one"]]
+    runs = [(t, store.Run(Path(), {"key": t.key, "invalid": [], "seed": t.seed})) for t in tasks.tasks["one"]]
+    results = Results("one", [*runs, *absent])
+    v = results.judge("T-1", "", "", None, results.all("TEST"), lambda r: eval(measure, {"r": absent[0][1]}), 0)
+    assert (v.verdict, v.reason) == ("not measured", "not in this set") and len(absent) == 4
 
 
 @pytest.mark.parametrize("argv", [["suite", "all", "--dry-run"], ["suite", "all", "--dry-run", "--shard", "2/2"]])

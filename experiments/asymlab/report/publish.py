@@ -64,14 +64,12 @@ def part(paper: str, verdicts: list[dict], results: dict, report: Path, folder: 
     """What is to be kept of a paper; LabError if it may not replace what `folder` has."""
     new = found(paper, verdicts, results, report / "figures")
     if not (folder / paper).exists():
-        if results.get("some"):
+        if results.get("only"):
             raise LabError(f"{report}: of some cases, and {folder} has no {paper}; `asymlab suite {paper}` makes all")
         return new
     old = published.read(folder / paper)
-    if some := results.get("some"):
-        return merge.merged(old, new, some["again"].get(paper, {}), some["whole"], report)
     replaceable(old, paper, results, report)
-    return new
+    return merge.merged(old, new, report) if results.get("only") else new
 
 
 def replaceable(old: Part, paper: str, results: dict, report: Path) -> None:

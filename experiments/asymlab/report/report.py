@@ -188,18 +188,18 @@ def write(
     figures: list[tuple[str, Figure]],
     runs: list[Run],
     which: str,
-    some: dict | None = None,
+    only: list[str] | None = None,
     speed: dict[str, str] | None = None,
     *,
     folder: Path,
 ) -> None:
-    """Replace the folder by a new report, whole. `some`: what publish asks of a set that was not run whole
-    (suite.py). `speed`: further measurements of the lab itself, label -> text."""
+    """Replace the folder by a new report, whole. `only`: patterns of the cases, if the set was not run whole.
+    `speed`: further measurements of the lab itself, label -> text."""
     check(folder)
     results = {
         "format": 1,
         "set": which,
-        "some": some or {},
+        "only": only or [],
         "commit": registered.head(),
         "runs": [summary(r) for r in ordered(runs)],
     }

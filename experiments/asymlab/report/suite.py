@@ -18,6 +18,7 @@ from ..plan import scenario
 from ..results.store import Run
 from ..run.tasks import Task, plan_runs
 from . import papers, report
+from .absent import Absent, Missing
 from .verdicts import Results, Verdict, settled
 
 BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
@@ -41,14 +42,9 @@ class Plan:
 
     which: str  # the set
     only: list[str]  # patterns that choose some of its cases; none: all
-    whole: list[str]  # ids of the scenarios that have all their cases
     tasks: dict[str, list[Task]]  # by paper
+    left_out: dict[str, list[Task]]  # by `only`
     bench: Task
-
-    def some(self, again: dict[str, dict[str, float | None]]) -> dict:
-        """For publish, if this is not the whole set: the patterns, the scenarios that have all their cases, and the
-        values of the claims over the runs that are published."""
-        return {"only": self.only, "whole": self.whole, "again": again} if self.only else {}
 
     @property
     def all(self) -> list[Task]:
@@ -83,20 +79,21 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
         return not only or any(fnmatchcase(case.name, pattern) for pattern in only)
 
     tasks = {p: plan_runs(mine, image) for p, found in of.items() if (mine := list(filter(chosen, found))) or not only}
-    every = [case for found in of.values() for case in found]
-    whole = {case.scenario.id for case in every} - {case.scenario.id for case in every if not chosen(case)}
-    return Plan(which, list(only), sorted(whole), tasks, plan_runs(scenario.load(BENCH, which), image)[0])
+    left_out = {p: plan_runs([c for c in of[p] if not chosen(c)], image) for p in tasks}
+    return Plan(which, list(only), tasks, left_out, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
 def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[Verdict]:
     """Judge the runs, write the report."""
-    verdicts, figures, again = [], [], {}
+    verdicts, figures = [], []
     for paper, mine in made.tasks.items():
-        results = Results(paper, [(t, done[t.key]) for t in mine])
-        claims = papers.module(paper, "claims").claims
-        verdicts += settled(list(claims(results)))
-        if made.only:
-            again[paper] = {v.id: v.value for v in claims(results.published_only())}
+        found = [(t, done[t.key]) for t in mine]
+        absent = [(t, Absent.of(t)) for t in made.left_out[paper]]
+        try:
+            verdicts += settled(list(papers.module(paper, "claims").claims(Results(paper, found + absent))))
+        except Missing:
+            raise LabError(f"--only: the claims of {paper} compare these runs with others; choose more cases") from None
+        results = Results(paper, found)
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())
     report.write(
@@ -104,7 +101,7 @@ def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[
         figures,
         runs,
         made.which,
-        made.some(again),
+        made.only,
         speed(image, runs, done[made.bench.key]),
         folder=folder,
     )

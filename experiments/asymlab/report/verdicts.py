@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ..paths import RESULTS
 from ..results.store import Run
 from . import reasons
+from .absent import Absent, Missing, Unknown
 
 if TYPE_CHECKING:
     from ..run.tasks import Task
@@ -27,6 +29,7 @@ SYMBOLS = {
     "undecided": "?",
     "not measured": "–",
 }
+NOT_HERE = "not in this set"  # why a claim is not measured of which a run was not made
 CAUSE = "cause"  # source of a verdict over runs in which a cause is turned off
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
@@ -102,13 +105,6 @@ class Results:
         self.paper = paper
         self.found = found
 
-    def published_only(self) -> Results:
-        """The same, of the runs that are published."""
-        folder = RESULTS / self.paper
-        kept = reasons.hashes(folder) if folder.exists() else {}
-        same = [(t, run) for t, run in self.found if kept.get(run.record["key"]) == run.record["result_sha256"]]
-        return Results(self.paper, same)
-
     def all(self, id: str, **point) -> list[Run]:
         """Runs of a scenario, one a seed; keyword `a__b` filters on the swept key `a.b`. Invalid ones too."""
         wanted = {k.replace("__", "."): v for k, v in point.items()}
@@ -165,11 +161,15 @@ class Results:
             return self.not_measured(id, source, claim, reason, paper_value, keys, check)
 
         if not used or measure is None:
-            return unknown(dropped[0] if dropped else "not in this set")
+            return unknown(dropped[0] if dropped else NOT_HERE)
         if worst and dropped:  # it may be the worst
             return unknown(dropped[0])
         try:
             samples = [measure(r) for r in used]
+            if any(isinstance(of, (Absent, Unknown)) for of in (*used, *samples)):
+                raise Missing
+        except Missing:
+            return unknown(NOT_HERE)
         except (ValueError, IndexError, ZeroDivisionError) as e:  # a run without what is to be measured
             return unknown(f"{used[0].record['name']} and others of its kind: nothing to measure ({e})")
         if not all(map(math.isfinite, samples)):
@@ -290,31 +290,28 @@ def settled(verdicts: list[Verdict]) -> list[Verdict]:
 
     def one(v: Verdict) -> Verdict:
         reason = known.of(v.id)
-        was = next((said for _, said in causes(reason) if said in v.reason), None) if reason and reason.why else None
-        if was:
-            v = replace(v, reason=v.reason.replace(was, reason.why, 1))
-        elif v.cause:  # in words that reasons.toml has no longer
-            return v
+        if v.cause and reason and reason.why:
+            v = replace(v, reason=unsettled(v.reason, reason.why))
+        if v.cause == "not found":
+            v = replace(v, reason=v.reason.removesuffix("; cause not found"))
         if not reason or not reason.why or reason.why not in v.reason:
             return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
-        shown = {became.get(id) for id in reason.shown_by}
-        measured, refuted, guess = causes(reason)
-        if shown and shown <= set(HELD):
-            cause, said = measured
+        where, shown = " and ".join(reason.shown_by), {became.get(id) for id in reason.shown_by}
+        if where and shown <= set(HELD):
+            cause, said = "measured", f"{reason.why} (measured: turned off in {where}, and it comes true)"
         elif shown & set(FAILED):
-            cause, said = refuted
+            cause, said = "a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"
         else:  # nobody turned it off, not in this set, or that is undecided
-            cause, said = guess
+            cause, said = "a guess", f"a guess: {reason.why}"
         return replace(v, cause=cause, reason=v.reason.replace(reason.why, said, 1))
 
     return [one(v) if v.source != CAUSE and v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
 
 
-def causes(reason: reasons.Reason) -> list[tuple[str, str]]:
-    """What a reason may be, and how that is said: measured, refuted, a guess."""
-    where = " and ".join(reason.shown_by)
-    return [
-        ("measured", f"{reason.why} (measured: turned off in {where}, and it comes true)"),
-        ("a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"),
-        ("a guess", f"a guess: {reason.why}"),
-    ]
+def unsettled(text: str, why: str) -> str:
+    """A reason as it was before settled() said of its cause what it is."""
+    before, after = (
+        r"(a guess(, as with it turned off \([^)]*\) it does not come true)?: )?",
+        r"( \(measured: [^)]*\))?",
+    )
+    return re.sub(before + re.escape(why) + after, lambda _: why, text, count=1)
