@@ -43,7 +43,7 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     return replace(
         new,
         verdicts=[asdict(v) for v in settled([Verdict(**{k: v[k] for k in v if k in names}) for v in rows])],
-        runs=sorted(runs.values(), key=lambda r: natural(r["run"])),
+        runs=sorted(runs.values(), key=lambda r: (r["run"].partition(" ")[0], natural(r["run"]))),
         about=history(old, new) | without_history(old.about) | about,
         figures=dict(sorted(figures.items())),
     )
