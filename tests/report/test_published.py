@@ -11,7 +11,7 @@ import shutil
 import pytest
 
 from asymlab import LabError
-from asymlab.report import publish, published
+from asymlab.report import found, publish, published
 
 from madeup import Page
 from shared import REPO
@@ -114,7 +114,8 @@ def test_a_part_is_read_as_it_was_written(tmp_path):
             "registered": "0123456789ab",
         },
     }
-    publish.write({"fast": publish.part("fast", [], {"set": "quick", "runs": [run]}, [])}, tmp_path, tmp_path / "out")
+    one = found.found("fast", [], {"set": "quick", "runs": [run]}, tmp_path)
+    publish.write([one], [publish.files(one)], tmp_path / "out")
     part = published.read(tmp_path / "out" / "fast")
     assert (part.which, part.verdicts, part.objects) == ("quick", [], {"fast": "cd" * 32})
     assert (part.about["kernel"], part.about["qemu"]) == ("6 <a> | b", "QEMU 7.2: it")

@@ -2,7 +2,7 @@
 """A run of a set that was not made (`asymlab suite --only`).
 
 A claim reads the runs of several cases, and is not measured if one of them is absent. Unknown stands for a number of an
-absent run. A value computed from it is Unknown. A comparison, or a conversion to a number, raises Missing.
+absent run. A value computed from it is Unknown. A decision by it, or its conversion to a number, raises Missing.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ class Unknown:
     __getitem__ = __call__ = _unknown
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _unknown
     __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _unknown
+    __and__ = __rand__ = __or__ = __ror__ = __invert__ = _unknown
     __neg__ = __pos__ = __abs__ = __round__ = _unknown
-    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _missing
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _unknown
     __bool__ = __float__ = __int__ = __index__ = __len__ = __iter__ = __contains__ = __array__ = _missing
     __hash__ = None
 

@@ -76,8 +76,11 @@ class Ratio:
 
     measure: Callable[[Any], float]
 
-    def __call__(self, run: Any) -> float:
-        return min(max(self.measure(run), 1 / RATIO_MAX), RATIO_MAX)
+    def __call__(self, run: Any) -> Any:
+        try:
+            return min(max(self.measure(run), 1 / RATIO_MAX), RATIO_MAX)
+        except Missing:
+            return Unknown()
 
 
 def interval(samples: list[float]) -> tuple[float, float, float]:
@@ -165,8 +168,8 @@ class Results:
         if worst and dropped:  # it may be the worst
             return unknown(dropped[0])
         try:
-            samples = [measure(r) for r in used]
-            if any(isinstance(of, (Absent, Unknown)) for of in (*used, *samples)):
+            samples = [Unknown() if isinstance(r, Absent) else measure(r) for r in used]
+            if any(isinstance(sample, Unknown) for sample in samples):
                 raise Missing
         except Missing:
             return unknown(NOT_HERE)

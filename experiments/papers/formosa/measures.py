@@ -62,9 +62,9 @@ def over(runs, others, measure, rivals: int = 1):
     theirs = {}
     for run in others:
         if run.valid:
-            theirs.setdefault(run.record["seed"], []).append(measure(run))
+            theirs.setdefault(run.record["seed"], []).append(run)
     complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals > 0]
-    return complete, Ratio(lambda run: measure(run) / max(*theirs[run.record["seed"]], 1e-9))
+    return complete, Ratio(lambda run: measure(run) / max(*map(measure, theirs[run.record["seed"]]), 1e-9))
 
 
 def ratio_of(runs, others, measure) -> dict[int, float]:

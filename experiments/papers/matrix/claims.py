@@ -176,16 +176,13 @@ def over_best(results, id: str, controller: str, others, **point):
 
 def over_all_acks(results, controller: str, measure):
     """Runs with thinning, and their measure over that of the run of the same seed with all ACKs."""
-    base = {
-        run.record["seed"]: measure(run)
-        for run in results.valid(DOCSIS.alone, thin__thins=0, flows__controller=controller)
-    }
+    base = {run.record["seed"]: run for run in results.valid(DOCSIS.alone, thin__thins=0, flows__controller=controller)}
     runs = [
         run
         for run in results.all(DOCSIS.alone, thin__thins=1, flows__controller=controller)
         if run.record["seed"] in base
     ]
-    return runs, Ratio(lambda run: measure(run) / max(base[run.record["seed"]], 1e-9))
+    return runs, Ratio(lambda run: measure(run) / max(measure(base[run.record["seed"]]), 1e-9))
 
 
 def share_of(run, controller: str) -> float:
@@ -273,11 +270,7 @@ def friendly(results):
     """Fusion gets what Reno would get beside CUBIC."""
     for path in PATHS:
         # Reno's run is the one that has it beside CUBIC.
-        reno = {
-            run.record["seed"]: share_of(run, "reno")
-            for run in beside(results, path.pairs, "cubic", "reno")
-            if run.valid
-        }
+        reno = {run.record["seed"]: run for run in beside(results, path.pairs, "cubic", "reno") if run.valid}
         runs = [run for run in beside(results, path.pairs, "fusion", "cubic") if run.record["seed"] in reno]
         yield results.check(
             f"MX-6 {path.name}",
@@ -285,7 +278,9 @@ def friendly(results):
             f"Fusion has beside CUBIC what Reno has: ratio of their shares in [{FRIENDLY}, {1 / FRIENDLY}]",
             None,
             runs,
-            Ratio(lambda run, reno=reno: share_of(run, "fusion") / max(reno[run.record["seed"]], 1e-9)),
+            Ratio(
+                lambda run, reno=reno: share_of(run, "fusion") / max(share_of(reno[run.record["seed"]], "reno"), 1e-9)
+            ),
             at_least=FRIENDLY,
             at_most=1 / FRIENDLY,
         )

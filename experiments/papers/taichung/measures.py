@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from asymlab.report.absent import Missing
 from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import link_metrics, link_window
 
@@ -86,16 +87,16 @@ def ideal_share(run) -> float:
 
 def over(runs, others, measure=each):
     """(those runs of whose seed each list of `others` has a valid run, measure over the largest of theirs)."""
-    theirs = [{r.record["seed"]: measure(r) for r in rs if r.valid} for rs in others]
+    theirs = [{r.record["seed"]: r for r in rs if r.valid} for rs in others]
     complete = [r for r in runs if all(r.record["seed"] in t for t in theirs)]
-    return complete, Ratio(lambda r: measure(r) / max(*(t[r.record["seed"]] for t in theirs), 1e-9))
+    return complete, Ratio(lambda r: measure(r) / max(*(measure(t[r.record["seed"]]) for t in theirs), 1e-9))
 
 
 def extreme(pairs, most):
     """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of
     several points.
 
-    A point whose runs are all invalid may be it: then those are returned, and nothing is judged."""
+    A point whose runs are all invalid, or absent, may be it: then those are returned, and nothing is judged."""
 
     def mean(pair):
         runs, measure = pair
@@ -104,6 +105,11 @@ def extreme(pairs, most):
     if invalid := [pair for pair in pairs if pair[0] and not any(r.valid for r in pair[0])]:
         return invalid[0]
     there = [pair for pair in pairs if pair[0]]
+    for pair in there:
+        try:
+            mean(pair)
+        except Missing:
+            return pair
     return most(there, key=mean) if there else ([], None)
 
 

@@ -30,9 +30,9 @@ def goodput(run) -> float:
 
 def over(without, thinned, measure=goodput):
     """The thinned runs, and their measure over that of the run of the same seed without thinning."""
-    base = {r.record["seed"]: measure(r) for r in without}
+    base = {r.record["seed"]: r for r in without}
     return [r for r in thinned if r.record["seed"] in base], Ratio(
-        lambda r: measure(r) / max(base[r.record["seed"]], 1e-9)
+        lambda r: measure(r) / max(measure(base[r.record["seed"]]), 1e-9)
     )
 
 
