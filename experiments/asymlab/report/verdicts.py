@@ -168,7 +168,7 @@ class Results:
         if worst and dropped:  # it may be the worst
             return unknown(dropped[0])
         try:
-            samples = [Unknown() if isinstance(r, Absent) else measure(r) for r in used]
+            samples: list[Any] = [Unknown() if isinstance(r, Absent) else measure(r) for r in used]
             if any(isinstance(sample, Unknown) for sample in samples):
                 raise Missing
         except Missing:
