@@ -25,7 +25,7 @@ from asymlab.plan import scenario
 from asymlab.report import found, html, publish, published, repeat, report, suite
 from asymlab.report.absent import Absent
 from asymlab.report.papers import module, names
-from asymlab.report.verdicts import RATIO_MAX, Ratio, Results, Verdict
+from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Ratio, Results, Verdict
 from asymlab.results import store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
@@ -161,7 +161,7 @@ def test_some_cases_only(papers, monkeypatch, said):
     main(monkeypatch, "suite", "one", "--only", "TEST 2mbit", "--report", str(papers / "report"))
     verdicts, _, runs, which, only, _ = written[0]
     assert (len(runs), which, only) == (2 + 1, "full", ["TEST 2mbit"])
-    assert (verdicts[0]["verdict"], verdicts[0]["reason"]) == ("not measured", "not in this set")  # T-1 is of all rates
+    assert (verdicts[0]["verdict"], verdicts[0]["reason"]) == ("not measured", NOT_MADE)  # T-1 is of all rates
     (papers / "papers" / "one" / "claims.py").write_text(
         CLAIMS.replace('"TEST")', '"TEST", path__forward__rate="2mbit")')
     )
@@ -182,11 +182,11 @@ def test_some_cases_only(papers, monkeypatch, said):
 )
 def test_a_claim_that_reads_an_absent_run_is_not_measured(papers, monkeypatch, said, measure):
     tasks = suite.plan(["one"], GUEST, only=["TEST 2mbit"])
-    absent = [(t, Absent.of(t)) for t in tasks.left_out["one"]]
+    absent = [(t, Absent.of(t)) for t in tasks.every["one"] if t not in tasks.tasks["one"]]
     runs = [(t, store.Run(Path(), {"key": t.key, "invalid": [], "seed": t.seed})) for t in tasks.tasks["one"]]
     results = Results("one", runs)
     v = results.judge("T-1", "", "", None, results.all("TEST"), lambda r: eval(measure, {"r": absent[0][1]}), 0)
-    assert (v.verdict, v.reason) == ("not measured", "not in this set") and len(absent) == 4
+    assert (v.verdict, v.reason) == ("not measured", NOT_MADE) and len(absent) == 4
 
 
 @pytest.mark.parametrize("paper", names())
@@ -194,7 +194,7 @@ def test_no_claim_is_judged_by_runs_that_were_not_made(paper):
     """Of the real papers: with all runs absent nothing is measured, and nothing breaks."""
     absent = [(t, Absent.of(t)) for t in suite.plan([paper], GUEST).tasks[paper]]
     verdicts = list(module(paper, "claims").claims(Results(paper, absent)))
-    assert verdicts and {(v.verdict, v.reason) for v in verdicts} == {("not measured", "not in this set")}
+    assert verdicts and {(v.verdict, v.reason) for v in verdicts} == {("not measured", NOT_MADE)}
 
 
 @pytest.mark.parametrize("argv", [["suite", "all", "--dry-run"], ["suite", "all", "--dry-run", "--shard", "2/2"]])

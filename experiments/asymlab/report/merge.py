@@ -17,7 +17,7 @@ from . import published, reasons
 from .found import Found, registration
 from .html import natural
 from .published import COMMIT, OPEN, REGISTERED, Part
-from .verdicts import CAUSE, NOT_HERE, Verdict, settled
+from .verdicts import CAUSE, NOT_MADE, Verdict, settled
 
 
 def merged(old: Part, new: Found, report: Path) -> Found:
@@ -29,40 +29,56 @@ def merged(old: Part, new: Found, report: Path) -> Found:
                 f"`asymlab suite {new.paper}` without --only makes all of it anew"
             )
     was = {v["id"]: v for v in old.verdicts}
-    stay = {v["id"] for v in new.verdicts if v["reason"] == NOT_HERE and v["id"] in was}
+    stay = {v["id"] for v in new.verdicts if v["reason"] == NOT_MADE and v["id"] in was}
     if len(stay) == len(new.verdicts):
         raise LabError(f"{report}: measures no claim of {old.folder}; --only must have all cases that a claim compares")
     rows = [was[v["id"]] if v["id"] in stay else v for v in new.verdicts]
+    if stay:
+        unchanged(old, new, report)
     for id in stay:
-        check(was[id], old, new, report)
+        same_reason(was[id], old, new, report)
     console.print(f"{new.paper}: {len(stay)} of {len(rows)} rows stay as published")
     runs = {r["run"]: r for r in (*old.runs, *new.runs)}
     figures = {file.stem: file.parent for file in (old.folder / "figures").glob("*.png")}
     figures |= {name: folder for name, folder in new.figures.items() if no_less(name, folder, old.folder / "figures")}
+    keys = {r["key"] for r in runs.values()}
     names = {field.name for field in fields(Verdict)}
+    settle = settled([Verdict(**{k: v[k] for k in v if k in names}) for v in rows])
     return replace(
         new,
-        verdicts=[asdict(v) for v in settled([Verdict(**{k: v[k] for k in v if k in names}) for v in rows])],
+        verdicts=[asdict(v) | {"runs": [key for key in v.runs if key in keys]} for v in settle],
         runs=sorted(runs.values(), key=lambda r: (r["run"].partition(" ")[0], natural(r["run"]))),
         about=history(old, new) | without_history(old.about) | about,
         figures=dict(sorted(figures.items())),
     )
 
 
-def check(row: dict, old: Part, new: Found, report: Path) -> None:
-    """LabError if a row cannot stay as it is published: its runs are others now, or its reason."""
-    mend = f"--only must have all cases of {row['id']} ({row['family']})"
+def unchanged(old: Part, new: Found, report: Path) -> None:
+    """LabError if a run is not as published: rows that stay may rest on it, or be compared with it."""
     here = {r["run"]: r for r in new.runs}
     for run in old.runs:
         now = here.get(run["run"], run)
-        if run["key"] in row["runs"] and any(now[what] != run[what] for what in ("key", "result_sha256")):
-            raise LabError(f"{report}: {run['run']} is not as published, and {row['id']} rests on it; {mend}")
+        if any(now[what] != run[what] for what in ("key", "result_sha256")):
+            raise LabError(
+                f"{report}: {run['run']} is not as published, and rows that stay may rest on it; "
+                f"`asymlab suite {new.paper}` without --only makes all of it anew"
+            )
+
+
+def same_reason(row: dict, old: Part, new: Found, report: Path) -> None:
+    """LabError if reasons.toml has another reason now for a row that stays."""
+    if row["source"] == CAUSE or row["verdict"] not in (*OPEN, "fails"):
+        return
     known = reasons.load(new.paper)
     reason = known.of(row["id"])
-    explained = row["verdict"] == "inconclusive" and not known.names(row["id"])  # it needs none
-    if row["verdict"] in (*OPEN, "fails") and row["source"] != CAUSE and reason and not explained:
-        if reason.why not in row["reason"]:
-            raise LabError(f"{report}: {row['id']} has another reason than in {old.folder}; {mend}")
+    why = reason.why if reason else ""
+    has_one = row.get("cause") in ("measured", "a guess")
+    needs_one = row["verdict"] != "inconclusive" or known.names(row["id"])
+    if (has_one and not why) or (why and why not in row["reason"] and (has_one or needs_one)):
+        raise LabError(
+            f"{report}: {row['id']} has another reason than in {old.folder}; "
+            f"--only must have all cases that it compares ({row['family']})"
+        )
 
 
 HISTORY = (COMMIT, REGISTERED, published.CHANGED)

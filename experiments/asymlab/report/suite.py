@@ -43,7 +43,7 @@ class Plan:
     which: str  # the set
     only: list[str]  # patterns that choose some of its cases; none: all
     tasks: dict[str, list[Task]]  # by paper
-    left_out: dict[str, list[Task]]  # by `only`
+    every: dict[str, list[Task]]  # and those that `only` leaves out
     bench: Task
 
     @property
@@ -79,21 +79,20 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
         return not only or any(fnmatchcase(case.name, pattern) for pattern in only)
 
     tasks = {p: plan_runs(mine, image) for p, found in of.items() if (mine := list(filter(chosen, found))) or not only}
-    left_out = {p: plan_runs([c for c in of[p] if not chosen(c)], image) for p in tasks}
-    return Plan(which, list(only), tasks, left_out, plan_runs(scenario.load(BENCH, which), image)[0])
+    every = {p: plan_runs(of[p], image) for p in tasks}
+    return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
 def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[Verdict]:
     """Judge the runs, write the report."""
     verdicts, figures = [], []
     for paper, mine in made.tasks.items():
-        found = [(t, done[t.key]) for t in mine]
-        absent = [(t, Absent.of(t)) for t in made.left_out[paper]]
+        every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in made.every[paper]]
         try:
-            verdicts += settled(list(papers.module(paper, "claims").claims(Results(paper, found + absent))))
+            verdicts += settled(list(papers.module(paper, "claims").claims(Results(paper, every))))
         except Missing:
             raise LabError(f"--only: the claims of {paper} compare these runs with others; choose more cases") from None
-        results = Results(paper, found)
+        results = Results(paper, [(t, done[t.key]) for t in mine])
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())
     report.write(

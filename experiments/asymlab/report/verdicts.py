@@ -29,7 +29,7 @@ SYMBOLS = {
     "undecided": "?",
     "not measured": "–",
 }
-NOT_HERE = "not in this set"  # why a claim is not measured of which a run was not made
+NOT_MADE = "some of its runs were not made"  # why a claim is not measured that reads an absent run
 CAUSE = "cause"  # source of a verdict over runs in which a cause is turned off
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
@@ -164,7 +164,7 @@ class Results:
             return self.not_measured(id, source, claim, reason, paper_value, keys, check)
 
         if not used or measure is None:
-            return unknown(dropped[0] if dropped else NOT_HERE)
+            return unknown(dropped[0] if dropped else "not in this set")
         if worst and dropped:  # it may be the worst
             return unknown(dropped[0])
         try:
@@ -172,7 +172,7 @@ class Results:
             if any(isinstance(sample, Unknown) for sample in samples):
                 raise Missing
         except Missing:
-            return unknown(NOT_HERE)
+            return unknown(NOT_MADE)
         except (ValueError, IndexError, ZeroDivisionError) as e:  # a run without what is to be measured
             return unknown(f"{used[0].record['name']} and others of its kind: nothing to measure ({e})")
         if not all(map(math.isfinite, samples)):
