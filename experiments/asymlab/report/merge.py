@@ -13,11 +13,13 @@ from pathlib import Path
 
 from .. import LabError
 from ..console import console
-from . import published, reasons
+from . import reasons
 from .found import Found, registration
 from .html import natural
-from .published import COMMIT, OPEN, REGISTERED, Part
+from .published import CHANGED, COMMIT, OPEN, REGISTERED, Part
 from .verdicts import CAUSE, NOT_MADE, Verdict, settled
+
+HISTORY = (COMMIT, REGISTERED, CHANGED)
 
 
 def merged(old: Part, new: Found, report: Path) -> Found:
@@ -79,9 +81,6 @@ def same_reason(row: dict, old: Part, new: Found, report: Path) -> None:
             f"{report}: {row['id']} has another reason than in {old.folder}; "
             f"--only must have all cases that it compares ({row['family']})"
         )
-
-
-HISTORY = (COMMIT, REGISTERED, published.CHANGED)
 
 
 def without_history(about: dict[str, str]) -> dict[str, str]:
