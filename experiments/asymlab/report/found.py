@@ -21,7 +21,7 @@ class Found:
     verdicts: list[dict]
     runs: list[dict[str, str]]  # by COLUMNS
     about: dict[str, str]  # where the runs come from, a line each
-    figures: dict[str, Path]  # of each the folder with its files, large ones or those that are kept already
+    figures: dict[str, Path]  # of each the folder of its files: the report's, or the published part's
 
 
 def found(paper: str, verdicts: list[dict], results: dict, figures: Path) -> Found:

@@ -43,7 +43,7 @@ class Plan:
     which: str  # the set
     only: list[str]  # patterns that choose some of its cases; none: all
     tasks: dict[str, list[Task]]  # by paper
-    every: dict[str, list[Task]]  # and those that `only` leaves out
+    every: dict[str, list[Task]]  # these, and those that `only` leaves out
     bench: Task
 
     @property
@@ -78,8 +78,8 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
     def chosen(case: scenario.Case) -> bool:
         return not only or any(fnmatchcase(case.name, pattern) for pattern in only)
 
-    tasks = {p: plan_runs(mine, image) for p, found in of.items() if (mine := list(filter(chosen, found))) or not only}
-    every = {p: plan_runs(of[p], image) for p in tasks}
+    every = {p: plan_runs(found, image) for p, found in of.items()}
+    tasks = {p: mine for p, all in every.items() if (mine := [t for t in all if chosen(t.case)]) or not only}
     return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
 

@@ -286,8 +286,8 @@ def counts(verdicts: Iterable[str]) -> dict[str, int]:
 
 
 def settled(verdicts: list[Verdict]) -> list[Verdict]:
-    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found. Some may have one
-    that was found among fewer verdicts: it is found anew."""
+    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found. Published verdicts
+    have that word already: it is found anew, as the runs that decide it may be new."""
     became = {v.id: v.verdict for v in verdicts}
     known = reasons.load(verdicts[0].paper) if verdicts else reasons.Reasons()
 
@@ -313,8 +313,6 @@ def settled(verdicts: list[Verdict]) -> list[Verdict]:
 
 def unsettled(text: str, why: str) -> str:
     """A reason as it was before settled() said of its cause what it is."""
-    before, after = (
-        r"(a guess(, as with it turned off \([^)]*\) it does not come true)?: )?",
-        r"( \(measured: [^)]*\))?",
-    )
-    return re.sub(before + re.escape(why) + after, lambda _: why, text, count=1)
+    guess = r"(a guess(, as with it turned off \([^)]*\) it does not come true)?: )?"
+    measured = r"( \(measured: [^)]*\))?"
+    return re.sub(guess + re.escape(why) + measured, lambda _: why, text, count=1)
