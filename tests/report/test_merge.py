@@ -175,3 +175,11 @@ def test_some_cases_are_no_part(some, tmp_path):
     p = asymlab("publish", "--to", tmp_path / "new", "--report", some)
     assert p.returncode == 1 and "`asymlab suite fast` makes all" in p.stderr and p.stderr.count("\n") == 1
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("check, word", [(True, "fails"), (False, "not reproduced")])
+def test_a_row_that_stays_becomes_a_check_with_its_claim(kept, tmp_path, check, word):
+    rows = [row("X-1", X), unmeasured("Y-1", check=check)]
+    publish.publish(write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", ["X-1 *"]), kept)
+    verdicts = {v["id"]: v for v in json.loads((kept / "fast" / "verdicts.json").read_text())}
+    assert (verdicts["Y-1"]["check"], verdicts["Y-1"]["verdict"]) == (check, word)

@@ -20,6 +20,7 @@ from .published import CHANGED, COMMIT, OPEN, REGISTERED, Part
 from .verdicts import CAUSE, NOT_MADE, Verdict, settled
 
 HISTORY = (COMMIT, REGISTERED, CHANGED)
+CHECKED = {"reproduced": "holds", "not reproduced": "fails", "inconclusive": "undecided"}
 
 
 def merged(old: Part, new: Found, report: Path) -> Found:
@@ -34,7 +35,7 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     stay = {v["id"] for v in new.verdicts if v["reason"] == NOT_MADE and v["id"] in was}
     if len(stay) == len(new.verdicts):
         raise LabError(f"{report}: measures no claim of {old.folder}; --only must have all cases that a claim compares")
-    rows = [was[v["id"]] if v["id"] in stay else v for v in new.verdicts]
+    rows = [staying(was[v["id"]], v) if v["id"] in stay else v for v in new.verdicts]
     if stay:
         unchanged(old, new, report)
     for id in stay:
@@ -53,6 +54,14 @@ def merged(old: Part, new: Found, report: Path) -> Found:
         about=history(old, new) | without_history(old.about) | about,
         figures=dict(sorted(figures.items())),
     )
+
+
+def staying(row: dict, now: dict) -> dict:
+    """A published row as it stays: as a check, if its claim has become one since, or as a claim again."""
+    if row.get("check", False) == now["check"]:
+        return row
+    word = CHECKED if now["check"] else {check: claim for claim, check in CHECKED.items()}
+    return row | {"check": now["check"], "verdict": word.get(row["verdict"], row["verdict"])}
 
 
 def unchanged(old: Part, new: Found, report: Path) -> None:

@@ -86,7 +86,7 @@ def claims(results):
 
 
 def ack_causes(results):
-    """Without marks, without other flows' answers, and without data before the ACKs."""
+    """Without marks, without SACK, without other flows' answers, and without data before the ACKs."""
     check, source = results.check, "cause"
 
     def at(id, rate, **controller):
@@ -99,6 +99,17 @@ def ack_causes(results):
             f"r = {r(rate):.3g}, no marks: ACC+SA's throughput, its option counted, over Reno's > 1",
             None,
             *over(*(at("FO-C-MARKS", rate, flows__controller=c) for c in ("accsa", "reno")), throughput),
+            at_least=1 + 1e-9,
+        )
+        for rate in (TWO, FOUR)
+    ]
+    verdicts += [
+        check(
+            f"FO-C repair {rate}",
+            source,
+            f"r = {r(rate):.3g}, without SACK, RACK and probes: ACC+SA's goodput over Reno's > 1",
+            None,
+            *over(*(at("FO-C-REPAIR", rate, flows__controller=c) for c in ("accsa", "reno")), goodput),
             at_least=1 + 1e-9,
         )
         for rate in (TWO, FOUR)
