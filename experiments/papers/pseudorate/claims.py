@@ -155,6 +155,10 @@ def fast_lot(results, controller):
     return results.all("PR-C-RATE", flows__controller=controller)
 
 
+def even_lot(results, controller):
+    return results.all("PR-C-RTTS", flows__controller=controller)
+
+
 def alone(results, controller):
     return results.all("PR-RISE", flows__controller=controller)
 
@@ -344,16 +348,29 @@ def literal_claims(results):
 
 def causes(results):
     """Of claims that fail, with the cause turned off (reasons.toml)."""
-    return [
+    verdicts = [
         results.check(
-            f"PR-C rate {rival}",
+            f"PR-C {id} {rival}",
             "cause",
-            f"30 Mbit/s a hop: after the stop, 90 % of the new windows in <= 0.5 of the time of {name}",
+            f"{how}: after the stop, 90 % of the new windows in <= 0.5 of the time of {name}",
             None,
-            *against(results, rival, refill_s, fast_lot),
+            *against(results, rival, refill_s, of),
             at_most=0.5,
         )
+        for id, how, of in (("rate", "30 Mbit/s a hop", fast_lot), ("RTTs", "all RTTs 34 ms", even_lot))
         for rival, name in RIVALS.items()
+    ]
+    return [
+        *verdicts,
+        results.check(
+            "PR-C used",
+            "cause",
+            "from 0.3 s on: Linux's Vegas uses >= 0.99 of the link",
+            None,
+            lot(results, "vegas"),
+            used,
+            at_least=0.99,
+        ),
     ]
 
 

@@ -5,6 +5,8 @@ from itertools import pairwise
 
 from .measures import MOST, OTHERS, SENDERS, WITH, busy, extreme, fairness, fig7, goodput, over, table1, table3
 
+HALVES = "own_q 1, and a loss leaves half"
+
 
 def claims(results):
     check, source = results.check, "cause"
@@ -75,7 +77,7 @@ def claims(results):
             at_least=0.97,
         )
     )
-    return verdicts + own_causes(results, own) + falls_causes(results) + long_causes(results)
+    return verdicts + own_causes(results, own) + half_causes(results) + falls_causes(results) + long_causes(results)
 
 
 def own_causes(results, own):
@@ -100,6 +102,44 @@ def own_causes(results, own):
     ):
         verdicts.append(results.check(f"TC-C {id}", "cause", said, None, *over(runs, others), **bounds))
     return verdicts
+
+
+def half_causes(results):
+    """With own_q and without the cut of (11) and the slow start after it."""
+    check, source = results.check, "cause"
+
+    def half(title):
+        return results.all("TC-C-HALF", title=title)
+
+    return [
+        check(
+            "TC-C half udp",
+            source,
+            f"without SACK, ten senders ({HALVES}) beside 5 Mbit/s of UDP: goodput in [0.995, 1.3] of the better of "
+            "NewReno's and Westwood+'s",
+            None,
+            *over(results.all("TC-C-HALF-UDP"), [table3(results, "newreno", 10, c) for c in OTHERS], goodput),
+            at_least=0.995,
+            at_most=MOST,
+        ),
+        check(
+            "TC-C half 1%",
+            source,
+            f"without SACK, 1% of data lost, twenty flows ({HALVES}): goodput >= Westwood+'s",
+            None,
+            *over(half("Fig. 7, without SACK, 1 % lost"), [fig7(results, "1%", "westwood", "TC-F7-NEWRENO")], goodput),
+            at_least=1,
+        ),
+        check(
+            "TC-C half twenty",
+            source,
+            f"no loss, twenty flows ({HALVES}), two minutes: Jain index >= 0.97",
+            None,
+            half("Table 4, two minutes"),
+            fairness,
+            at_least=0.97,
+        ),
+    ]
 
 
 def falls_causes(results):
