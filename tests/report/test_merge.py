@@ -10,7 +10,7 @@ import pytest
 from small import RUN, VERDICT, everything, write_report
 
 from asymlab import LabError
-from asymlab.report import figuredata, papers, publish
+from asymlab.report import figuredata, papers, publish, reasons
 from asymlab.report.published import COMMIT
 from asymlab.report.verdicts import NOT_MADE
 
@@ -183,3 +183,17 @@ def test_a_row_that_stays_becomes_a_check_with_its_claim(kept, tmp_path, check, 
     publish.publish(write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", ["X-1 *"]), kept)
     verdicts = {v["id"]: v for v in json.loads((kept / "fast" / "verdicts.json").read_text())}
     assert (verdicts["Y-1"]["check"], verdicts["Y-1"]["verdict"]) == (check, word)
+
+
+def test_an_open_row_that_stays_takes_a_reason_that_was_found_since(tmp_path, monkeypatch):
+    text = "the 95 % interval holds 2; more seeds: `asymlab suite fast --seeds 4`"
+    rows = [row("X-1", X[:2]), row("Y-1", Y, verdict="inconclusive", reason=text), row("Z-1", [], verdict="holds")]
+    first = write(write_report(tmp_path / "first"), rows, [*X[:2], *Y], "00aa11bb22cc")
+    publish.publish(first, tmp_path / "kept")
+    found = reasons.Reason(claims=["Y-1"], why="the queue is long", shown_by=["C-1"])
+    monkeypatch.setattr(reasons, "load", lambda paper: reasons.Reasons(reason=[found]))
+    rows = [row("X-1", X), unmeasured("Y-1"), row("C-1", X, verdict="holds", source="cause", check=True)]
+    publish.publish(write(write_report(tmp_path / "some"), rows, X, "33dd44ee55ff", ["X-1 *"]), tmp_path / "kept")
+    verdicts = {v["id"]: v for v in json.loads((tmp_path / "kept" / "fast" / "verdicts.json").read_text())}
+    assert verdicts["Y-1"]["cause"] == "measured"
+    assert verdicts["Y-1"]["reason"] == (f"the queue is long (measured: turned off in C-1, and it comes true); {text}")

@@ -17,7 +17,7 @@ from . import reasons
 from .found import Found, registration
 from .html import natural
 from .published import CHANGED, COMMIT, OPEN, REGISTERED, Part
-from .verdicts import CAUSE, NOT_MADE, Verdict, settled
+from .verdicts import CAUSE, NOT_MADE, STRADDLES, Verdict, settled
 
 HISTORY = (COMMIT, REGISTERED, CHANGED)
 CHECKED = {"reproduced": "holds", "not reproduced": "fails", "inconclusive": "undecided"}
@@ -35,11 +35,13 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     stay = {v["id"] for v in new.verdicts if v["reason"] == NOT_MADE and v["id"] in was}
     if len(stay) == len(new.verdicts):
         raise LabError(f"{report}: measures no claim of {old.folder}; --only must have all cases that a claim compares")
-    rows = [staying(was[v["id"]], v) if v["id"] in stay else v for v in new.verdicts]
+    known = reasons.load(new.paper)
+    rows = [staying(was[v["id"]], v, known) if v["id"] in stay else v for v in new.verdicts]
     if stay:
         unchanged(old, new, report)
-    for id in stay:
-        same_reason(was[id], old, new, report)
+    for row in rows:
+        if row["id"] in stay:
+            same_reason(row, old, new, report)
     console.print(f"{new.paper}: {len(stay)} of {len(rows)} rows stay as published")
     runs = {r["run"]: r for r in (*old.runs, *new.runs)}
     figures = {file.stem: file.parent for file in (old.folder / "figures").glob("*.png")}
@@ -56,12 +58,17 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     )
 
 
-def staying(row: dict, now: dict) -> dict:
-    """A published row as it stays: as a check, if its claim has become one since, or as a claim again."""
-    if row.get("check", False) == now["check"]:
-        return row
-    word = CHECKED if now["check"] else {check: claim for claim, check in CHECKED.items()}
-    return row | {"check": now["check"], "verdict": word.get(row["verdict"], row["verdict"])}
+def staying(row: dict, now: dict, known: reasons.Reasons) -> dict:
+    """A published row as it stays: a check if its claim has become one since, or a claim again. An open row without a
+    reason takes one that was found since."""
+    if row.get("check", False) != now["check"]:
+        word = CHECKED if now["check"] else {check: claim for claim, check in CHECKED.items()}
+        row = row | {"check": now["check"], "verdict": word.get(row["verdict"], row["verdict"])}
+    reason = known.of(row["id"])
+    open_still = row["verdict"] == "inconclusive" and row["reason"].startswith(STRADDLES)
+    if open_still and reason and reason.why and known.names(row["id"]):
+        row = row | {"reason": f"{reason.why}; {row['reason']}"}
+    return row
 
 
 def unchanged(old: Part, new: Found, report: Path) -> None:

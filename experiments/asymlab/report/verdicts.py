@@ -30,6 +30,7 @@ SYMBOLS = {
     "not measured": "–",
 }
 NOT_MADE = "some of its runs were not made"  # why a claim is not measured that reads an absent run
+STRADDLES = "the 95 % interval holds"  # how the reason of an open verdict begins, if no other is known
 CAUSE = "cause"  # source of a verdict over runs in which a cause is turned off
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
@@ -192,7 +193,7 @@ class Results:
         elif straddled and self.reasons.names(id):
             said += self.explained(id, "", used)
         if straddled:
-            said.append(f"the 95 % interval holds {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
+            said.append(f"{STRADDLES} {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
         return Verdict(
             id,
             self.paper,

@@ -286,8 +286,7 @@ def fig_9(results):
     runs = {c: results.all("FU-9", flows__controller=c) for c in VARIANTS}
     seeds = {c: same_seed(runs[c]) for c in VARIANTS}
     for c in VARIANTS:
-        of = results.check if c in GREEDY else results.judge  # fusion100 judges those: their laws go by packets
-        yield of(
+        yield results.judge(
             f"FU-9b {c} 60",
             "Fig. 9",
             f"20 Mbit/s, {NAMES[c]}: the flow of 20 ms has more than that of 60 ms: ratio > 1",
@@ -296,7 +295,7 @@ def fig_9(results):
             Ratio(lambda r: rtt_ratio(r, 60)),
             at_least=ABOVE_1,
         )
-        yield of(
+        yield results.judge(
             f"FU-9b {c} 120",
             "Fig. 9",
             f"20 Mbit/s, {NAMES[c]}: the ratio grows with the RTT: beside 120 ms over beside 60 ms > 1",
@@ -322,7 +321,7 @@ def fig_9(results):
         ("cubic", "smallest", min, {"at_most": 1}),
     ):
         others = [seeds[o] for o in VARIANTS if o != c]
-        yield results.check(
+        yield results.judge(
             f"FU-9d {c}",
             "Fig. 9",
             f"20 Mbit/s, 20 and 120 ms: {NAMES[c]}'s ratio is the {word}: over the next "
@@ -336,6 +335,28 @@ def fig_9(results):
 
 
 def fig_9_causes(results, delayed_reno, others):
+    for c in GREEDY:
+        runs = results.all("FU-C-SHORT", flows__controller=c)
+        yield results.check(
+            f"FU-C short {c} 60",
+            "cause",
+            f"20 Mbit/s, a queue of 17 packets, {NAMES[c]}: the flow of 20 ms has more than that of 60 ms: ratio > 1",
+            None,
+            runs,
+            Ratio(lambda r: rtt_ratio(r, 60)),
+            at_least=ABOVE_1,
+        )
+        yield results.check(
+            f"FU-C short {c} 120",
+            "cause",
+            f"20 Mbit/s, a queue of 17 packets, {NAMES[c]}: the ratio grows with the RTT: beside 120 ms over beside "
+            "60 ms > 1",
+            None,
+            runs,
+            Ratio(lambda r: rtt_ratio(r, 120) / rtt_ratio(r, 60)),
+            at_least=ABOVE_1,
+        )
+
     def of(c):
         return results.all("FU-C-RTTS", flows__controller=c)
 
