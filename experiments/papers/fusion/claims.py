@@ -332,6 +332,7 @@ def fig_9(results):
             **bound,
         )
     yield from fig_9_causes(results, seeds["reno"], [seeds[o] for o in VARIANTS if o != "cubic"])
+    yield from fig_9_marks(results)
 
 
 def fig_9_causes(results, delayed_reno, others):
@@ -388,6 +389,57 @@ def fig_9_causes(results, delayed_reno, others):
         Ratio(lambda r: pair_ratio(r) / rtt_ratio(delayed_reno[r.record["seed"]], 120)),
         at_least=0.7,
         at_most=1.3,
+    )
+
+
+def fig_9_marks(results):
+    def of(c, ack):
+        return results.all("FU-C-MARKS", flows__controller=c, flows__ack=ack)
+
+    reno = same_seed(of("reno", "delayed"))
+
+    def over_reno(run) -> float:
+        return pair_ratio(run) / pair_ratio(reno[run.record["seed"]])
+
+    marks = "20 Mbit/s, 20 and 120 ms, marks instead of losses"
+    yield results.check(
+        "FU-C marks fusion",
+        "cause",
+        f"{marks}, which halve the window: Fusion's ratio over Reno's in [0.7, 1.3]",
+        None,
+        complete(of("fusion", "delayed"), reno),
+        Ratio(over_reno),
+        at_least=0.7,
+        at_most=1.3,
+    )
+    yield results.check(
+        "FU-C marks paper",
+        "cause",
+        f"{marks}, with equation (5) for a mark as well: Fusion's ratio over Reno's < 1",
+        None,
+        complete(of("fusion_paper", "delayed"), reno),
+        Ratio(over_reno),
+        at_most=1 - 1e-9,
+    )
+    others = [same_seed(of(c, "every")) for c in VARIANTS if c != "highspeed"]
+    yield results.check(
+        "FU-C marks highspeed",
+        "cause",
+        f"{marks}, an ACK for each packet: HSTCP's ratio is the largest: over the next >= 1",
+        None,
+        complete(of("highspeed", "every"), *others),
+        Ratio(lambda r: pair_ratio(r) / max(pair_ratio(o[r.record["seed"]]) for o in others)),
+        at_least=1,
+    )
+    bic = same_seed(of("bic", "delayed"))
+    yield results.check(
+        "FU-C marks delayed",
+        "cause",
+        f"{marks}, delayed ACKs: HSTCP's ratio over BIC's < 1",
+        None,
+        complete(of("highspeed", "delayed"), bic),
+        Ratio(lambda r: pair_ratio(r) / pair_ratio(bic[r.record["seed"]])),
+        at_most=1 - 1e-9,
     )
 
 
