@@ -10,6 +10,7 @@ import numpy as np
 from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import jain
 
+from . import causes
 from .measures import (
     ABOVE_1,
     CUT,
@@ -331,116 +332,8 @@ def fig_9(results):
             Ratio(lambda r: rtt_ratio(r, 120) / pick(rtt_ratio(o[r.record["seed"]], 120) for o in others)),
             **bound,
         )
-    yield from fig_9_causes(results, seeds["reno"], [seeds[o] for o in VARIANTS if o != "cubic"])
-    yield from fig_9_marks(results)
-
-
-def fig_9_causes(results, delayed_reno, others):
-    for c in GREEDY:
-        runs = results.all("FU-C-SHORT", flows__controller=c)
-        yield results.check(
-            f"FU-C short {c} 60",
-            "cause",
-            f"20 Mbit/s, a queue of 17 packets, {NAMES[c]}: the flow of 20 ms has more than that of 60 ms: ratio > 1",
-            None,
-            runs,
-            Ratio(lambda r: rtt_ratio(r, 60)),
-            at_least=ABOVE_1,
-        )
-        yield results.check(
-            f"FU-C short {c} 120",
-            "cause",
-            f"20 Mbit/s, a queue of 17 packets, {NAMES[c]}: the ratio grows with the RTT: beside 120 ms over beside "
-            "60 ms > 1",
-            None,
-            runs,
-            Ratio(lambda r: rtt_ratio(r, 120) / rtt_ratio(r, 60)),
-            at_least=ABOVE_1,
-        )
-
-    def of(c):
-        return results.all("FU-C-RTTS", flows__controller=c)
-
-    reno = same_seed(of("reno"))
-    yield results.check(
-        "FU-C RTTs highspeed",
-        "cause",
-        "20 Mbit/s, 20 and 120 ms, an ACK for each packet: HSTCP's ratio over Reno's >= 1",
-        None,
-        complete(of("highspeed"), reno),
-        Ratio(lambda r: pair_ratio(r) / pair_ratio(reno[r.record["seed"]])),
-        at_least=1,
-    )
-    yield results.check(
-        "FU-C RTTs cubic",
-        "cause",
-        "20 Mbit/s, 20 and 120 ms: without its Reno-friendly region CUBIC's ratio is the smallest: over the next <= 1",
-        None,
-        complete(of("cubic"), *others),
-        Ratio(lambda r: pair_ratio(r) / min(rtt_ratio(o[r.record["seed"]], 120) for o in others)),
-        at_most=1,
-    )
-    yield results.check(
-        "FU-C RTTs ctcp",
-        "cause",
-        "20 Mbit/s, 20 and 120 ms: without its delay window CTCP's ratio over Reno's in [0.7, 1.3]",
-        None,
-        complete(of("no_delay_window"), delayed_reno),
-        Ratio(lambda r: pair_ratio(r) / rtt_ratio(delayed_reno[r.record["seed"]], 120)),
-        at_least=0.7,
-        at_most=1.3,
-    )
-
-
-def fig_9_marks(results):
-    def of(c, ack):
-        return results.all("FU-C-MARKS", flows__controller=c, flows__ack=ack)
-
-    reno = same_seed(of("reno", "delayed"))
-
-    def over_reno(run) -> float:
-        return pair_ratio(run) / pair_ratio(reno[run.record["seed"]])
-
-    marks = "20 Mbit/s, 20 and 120 ms, marks instead of losses"
-    yield results.check(
-        "FU-C marks fusion",
-        "cause",
-        f"{marks}, which halve the window: Fusion's ratio over Reno's in [0.7, 1.3]",
-        None,
-        complete(of("fusion", "delayed"), reno),
-        Ratio(over_reno),
-        at_least=0.7,
-        at_most=1.3,
-    )
-    yield results.check(
-        "FU-C marks paper",
-        "cause",
-        f"{marks}, with equation (5) for a mark as well: Fusion's ratio over Reno's < 1",
-        None,
-        complete(of("fusion_paper", "delayed"), reno),
-        Ratio(over_reno),
-        at_most=1 - 1e-9,
-    )
-    others = [same_seed(of(c, "every")) for c in VARIANTS if c != "highspeed"]
-    yield results.check(
-        "FU-C marks highspeed",
-        "cause",
-        f"{marks}, an ACK for each packet: HSTCP's ratio is the largest: over the next >= 1",
-        None,
-        complete(of("highspeed", "every"), *others),
-        Ratio(lambda r: pair_ratio(r) / max(pair_ratio(o[r.record["seed"]]) for o in others)),
-        at_least=1,
-    )
-    bic = same_seed(of("bic", "delayed"))
-    yield results.check(
-        "FU-C marks delayed",
-        "cause",
-        f"{marks}, delayed ACKs: HSTCP's ratio over BIC's < 1",
-        None,
-        complete(of("highspeed", "delayed"), bic),
-        Ratio(lambda r: pair_ratio(r) / pair_ratio(bic[r.record["seed"]])),
-        at_most=1 - 1e-9,
-    )
+    yield from causes.fig_9(results, seeds["reno"], [seeds[o] for o in VARIANTS if o != "cubic"])
+    yield from causes.marks(results)
 
 
 def fig_10(results):
