@@ -189,14 +189,14 @@ def connections(pair, ns: str) -> str:
 
 @contextlib.contextmanager
 def sockets_in_storage(name: str, objects, tmp_path):
-    """A file with one line for each socket that has an entry in the instance's storage."""
+    """A function that counts the sockets which have an entry in the instance's storage."""
     ops = next(row["map_id"] for row in json.loads(asymcc("list", "--json")) if row["name"] == name)
     maps = json.loads(run("bpftool", "-j", "map", "list").stdout)
     btf = next(m["btf_id"] for m in maps if m["id"] == ops)
     wires = next(m["id"] for m in maps if m["type"] == "sk_storage" and m.get("btf_id") == btf)
     run("mount", "-t", "bpf", "none", tmp_path)
     try:
-        run("bpftool", "iter", "pin", objects / "storages.bpf.o", tmp_path / "left", "map", "id", wires)
-        yield tmp_path / "left"
+        run("bpftool", "iter", "pin", objects / "storages.bpf.o", tmp_path / "storages")
+        yield lambda: dict(map(int, line.split()) for line in (tmp_path / "storages").read_text().splitlines())[wires]
     finally:
         run("umount", tmp_path)
