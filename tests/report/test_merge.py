@@ -97,6 +97,29 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("made", [True, False])
+def test_a_measured_cause_takes_new_words_with_the_runs_that_show_it(kept, some, tmp_path, monkeypatch, made):
+    (tmp_path / "papers" / "fast").mkdir(parents=True)
+    (tmp_path / "papers" / "fast" / "reasons.toml").write_text(
+        '[[reason]]\nclaims = ["Y-1"]\nwhy = "ACKs come late"\nshown_by = ["C-1"]\n'
+    )
+    (tmp_path / "papers" / "fast" / "claims.py").write_text("")
+    monkeypatch.setattr(papers, "PAPERS", tmp_path / "papers")
+    part = kept / "fast" / "verdicts.json"
+    old = json.loads(part.read_text())
+    measured = " (measured: turned off in C-1, and it comes true); the 95 % interval holds 2"
+    check = row("C-1", X, verdict="holds", check=True, source="cause", reason="")
+    part.write_text(json.dumps([old[0], old[1] | {"reason": f"a queue{measured}", "cause": "measured"}, check]))
+    write(some, [row("X-1", X), unmeasured("Y-1"), check if made else unmeasured("C-1")], X, "33dd44ee55ff", ["X-1 *"])
+    if made:
+        publish.publish(some, kept)
+        y = next(v for v in json.loads(part.read_text()) if v["id"] == "Y-1")
+        assert y["cause"] == "measured" and y["reason"] == f"ACKs come late{measured}"
+    else:
+        with pytest.raises(LabError, match="Y-1 has another reason than in"):
+            publish.publish(some, kept)
+
+
 @pytest.mark.parametrize(
     "was, now",
     [

@@ -17,7 +17,7 @@ from . import reasons
 from .found import Found, registration
 from .html import natural
 from .published import CHANGED, COMMIT, OPEN, REGISTERED, Part
-from .verdicts import CAUSE, NOT_MADE, STRADDLES, Verdict, settled
+from .verdicts import CAUSE, NOT_MADE, STRADDLES, Verdict, settled, shown_in
 
 HISTORY = (COMMIT, REGISTERED, CHANGED)
 CHECKED = {"reproduced": "holds", "not reproduced": "fails", "inconclusive": "undecided"}
@@ -36,7 +36,8 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     if len(stay) == len(new.verdicts):
         raise LabError(f"{report}: measures no claim of {old.folder}; --only must have all cases that a claim compares")
     known = reasons.load(new.paper)
-    rows = [staying(was[v["id"]], v, known) if v["id"] in stay else v for v in new.verdicts]
+    made = {v["id"] for v in new.verdicts} - stay
+    rows = [staying(was[v["id"]], v, known, made) if v["id"] in stay else v for v in new.verdicts]
     if stay:
         unchanged(old, new, report)
     for row in rows:
@@ -58,9 +59,10 @@ def merged(old: Part, new: Found, report: Path) -> Found:
     )
 
 
-def staying(row: dict, now: dict, known: reasons.Reasons) -> dict:
+def staying(row: dict, now: dict, known: reasons.Reasons, made: set[str]) -> dict:
     """A published row as it stays: a check if its claim has become one since, or a claim again. An open row without a
-    reason takes one that was found since."""
+    reason takes one that was found since. A measured cause takes its new words, if the verdicts that show it are among
+    those that the report made."""
     if row.get("check", False) != now["check"]:
         word = CHECKED if now["check"] else {check: claim for claim, check in CHECKED.items()}
         row = row | {"check": now["check"], "verdict": word.get(row["verdict"], row["verdict"])}
@@ -68,6 +70,9 @@ def staying(row: dict, now: dict, known: reasons.Reasons) -> dict:
     open_still = row["verdict"] == "inconclusive" and row["reason"].startswith(STRADDLES)
     if open_still and reason and reason.why and known.names(row["id"]):
         row = row | {"reason": f"{reason.why}; {row['reason']}"}
+    if row.get("cause") == "measured" and reason and reason.why and made.issuperset(reason.shown_by):
+        _, shown, rest = row["reason"].partition(shown_in(reason.shown_by))
+        row = row | ({"reason": f"{reason.why}{shown}{rest}"} if shown else {})
     return row
 
 

@@ -300,16 +300,22 @@ def settled(verdicts: list[Verdict]) -> list[Verdict]:
             v = replace(v, reason=v.reason.removesuffix("; cause not found"))
         if not reason or not reason.why or reason.why not in v.reason:
             return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
-        where, shown = " and ".join(reason.shown_by), {became.get(id) for id in reason.shown_by}
-        if where and shown <= set(HELD):
-            cause, said = "measured", f"{reason.why} (measured: turned off in {where}, and it comes true)"
+        shown = {became.get(id) for id in reason.shown_by}
+        if shown and shown <= set(HELD):
+            cause, said = "measured", reason.why + shown_in(reason.shown_by)
         elif shown & set(FAILED):
+            where = " and ".join(reason.shown_by)
             cause, said = "a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"
         else:  # nobody turned it off, not in this set, or that is undecided
             cause, said = "a guess", f"a guess: {reason.why}"
         return replace(v, cause=cause, reason=v.reason.replace(reason.why, said, 1))
 
     return [one(v) if v.source != CAUSE and v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
+
+
+def shown_in(checks: list[str]) -> str:
+    """The words after a measured cause."""
+    return f" (measured: turned off in {' and '.join(checks)}, and it comes true)"
 
 
 def unsettled(text: str, why: str) -> str:

@@ -72,11 +72,11 @@ def marks(results):
     def over_reno(run) -> float:
         return pair_ratio(run) / pair_ratio(reno[run.record["seed"]])
 
-    marks = "20 Mbit/s, 20 and 120 ms, marks instead of losses"
+    where = "20 Mbit/s, 20 and 120 ms, marks instead of losses"
     yield results.check(
         "FU-C marks fusion",
         "cause",
-        f"{marks}, which halve the window: Fusion's ratio over Reno's in [0.7, 1.3]",
+        f"{where}, which halve the window: Fusion's ratio over Reno's in [0.7, 1.3]",
         None,
         complete(of("fusion", "delayed"), reno),
         Ratio(over_reno),
@@ -86,7 +86,7 @@ def marks(results):
     yield results.check(
         "FU-C marks paper",
         "cause",
-        f"{marks}, with equation (5) for a mark as well: Fusion's ratio over Reno's < 1",
+        f"{where}, with equation (5) for a mark as well: Fusion's ratio over Reno's < 1",
         None,
         complete(of("fusion_paper", "delayed"), reno),
         Ratio(over_reno),
@@ -96,7 +96,7 @@ def marks(results):
     yield results.check(
         "FU-C marks highspeed",
         "cause",
-        f"{marks}, an ACK for each packet: HSTCP's ratio is the largest: over the next >= 1",
+        f"{where}, an ACK for each packet: HSTCP's ratio is the largest: over the next >= 1",
         None,
         complete(of("highspeed", "every"), *others),
         Ratio(lambda r: pair_ratio(r) / max(pair_ratio(o[r.record["seed"]]) for o in others)),
@@ -106,7 +106,7 @@ def marks(results):
     yield results.check(
         "FU-C marks delayed",
         "cause",
-        f"{marks}, delayed ACKs: HSTCP's ratio over BIC's < 1",
+        f"{where}, delayed ACKs: HSTCP's ratio over BIC's < 1",
         None,
         complete(of("highspeed", "delayed"), bic),
         Ratio(lambda r: pair_ratio(r) / pair_ratio(bic[r.record["seed"]])),
