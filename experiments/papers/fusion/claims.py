@@ -206,6 +206,27 @@ def fig_5(results):
         Ratio(pair_ratio),
         at_least=ABOVE_1,
     )
+    kept = results.all("FU-C-SHARE")
+    where = "20 Mbit/s, p = 2.5%, an ACK for each packet"
+    yield results.check(
+        "FU-C share",
+        "cause",
+        f"{where}: CTCP has more than a Reno that drops its part of a packet at a loss: ratio > 1",
+        None,
+        kept,
+        Ratio(lambda r: goodput(r, 0) / goodput(r, 3)),
+        at_least=ABOVE_1,
+    )
+    for flow, id, name in ((1, "CTCP", "CTCP"), (2, "NReno", "a Reno that drops its part of a packet at a loss")):
+        yield results.check(
+            f"FU-C share {id}",
+            "cause",
+            f"{where}: {name} has less than Linux's Reno, which keeps it: ratio < 1",
+            None,
+            kept,
+            Ratio(lambda r, flow=flow: goodput(r, flow) / goodput(r, 3 + flow)),
+            at_most=1 - 1e-9,
+        )
     for loss in OFTEN:
         yield results.judge(
             f"FU-5d {loss}",
