@@ -214,17 +214,17 @@ def fig_5(results):
         f"{where}: CTCP has more than a Reno that drops its part of a packet at a loss: ratio > 1",
         None,
         kept,
-        Ratio(lambda r: goodput(r, 0) / goodput(r, 3)),
+        Ratio(pair_ratio),
         at_least=ABOVE_1,
     )
-    for flow, id, name in ((1, "CTCP", "CTCP"), (2, "NReno", "a Reno that drops its part of a packet at a loss")):
+    for pair, id, name in ((1, "CTCP", "CTCP"), (2, "NReno", "a Reno that drops its part of a packet at a loss")):
         yield results.check(
             f"FU-C share {id}",
             "cause",
             f"{where}: {name} has less than Linux's Reno, which keeps it: ratio < 1",
             None,
             kept,
-            Ratio(lambda r, flow=flow: goodput(r, flow) / goodput(r, 3 + flow)),
+            Ratio(lambda r, pair=pair: pair_ratio(r, pair)),
             at_most=1 - 1e-9,
         )
     for loss in OFTEN:
