@@ -1,9 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Causes of Fig. 9's verdicts, each turned off: checks beside its claims. Other figures have theirs in claims.py."""
+"""Causes of the verdicts of Figs. 5 and 9, each turned off. Other figures have theirs in claims.py."""
 
 from asymlab.report.verdicts import Ratio
 
 from .measures import ABOVE_1, GREEDY, NAMES, VARIANTS, complete, pair_ratio, rtt_ratio, same_seed
+
+
+def fig_5(results):
+    yield results.check(
+        "FU-C CTCP",
+        "cause",
+        "20 Mbit/s, p = 2.5%: CTCP without its low window has more than its Reno flow: ratio > 1",
+        None,
+        results.all("FU-C-CTCP"),
+        Ratio(pair_ratio),
+        at_least=ABOVE_1,
+    )
+    kept = results.all("FU-C-SHARE")
+    where = "20 Mbit/s, p = 2.5%, an ACK for each packet"
+    yield results.check(
+        "FU-C share",
+        "cause",
+        f"{where}: CTCP has more than a Reno that drops its part of a packet at a loss: ratio > 1",
+        None,
+        kept,
+        Ratio(pair_ratio),
+        at_least=ABOVE_1,
+    )
+    for pair, id, name in ((1, "CTCP", "CTCP"), (2, "NReno", "a Reno that drops its part of a packet at a loss")):
+        yield results.check(
+            f"FU-C share {id}",
+            "cause",
+            f"{where}: {name} has less than Linux's Reno, which keeps it: ratio < 1",
+            None,
+            kept,
+            Ratio(lambda r, pair=pair: pair_ratio(r, pair)),
+            at_most=1 - 1e-9,
+        )
 
 
 def fig_9(results, delayed_reno, others):

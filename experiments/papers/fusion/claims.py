@@ -38,7 +38,6 @@ from .measures import (
     goodput,
     last_link,
     over_renos,
-    pair_ratio,
     pairs,
     phase_share,
     reno_beside,
@@ -197,36 +196,7 @@ def fig_5(results):
                 Ratio(lambda r: beside(r, c)[1] / goodput(lonely[r.record["seed"]], 0)),
                 at_least=0.8,
             )
-    yield results.check(
-        "FU-C CTCP",
-        "cause",
-        "20 Mbit/s, p = 2.5%: CTCP without its low window has more than its Reno flow: ratio > 1",
-        None,
-        results.all("FU-C-CTCP"),
-        Ratio(pair_ratio),
-        at_least=ABOVE_1,
-    )
-    kept = results.all("FU-C-SHARE")
-    where = "20 Mbit/s, p = 2.5%, an ACK for each packet"
-    yield results.check(
-        "FU-C share",
-        "cause",
-        f"{where}: CTCP has more than a Reno that drops its part of a packet at a loss: ratio > 1",
-        None,
-        kept,
-        Ratio(pair_ratio),
-        at_least=ABOVE_1,
-    )
-    for pair, id, name in ((1, "CTCP", "CTCP"), (2, "NReno", "a Reno that drops its part of a packet at a loss")):
-        yield results.check(
-            f"FU-C share {id}",
-            "cause",
-            f"{where}: {name} has less than Linux's Reno, which keeps it: ratio < 1",
-            None,
-            kept,
-            Ratio(lambda r, pair=pair: pair_ratio(r, pair)),
-            at_most=1 - 1e-9,
-        )
+    yield from causes.fig_5(results)
     for loss in OFTEN:
         yield results.judge(
             f"FU-5d {loss}",
