@@ -70,9 +70,11 @@ def staying(row: dict, now: dict, known: reasons.Reasons, made: set[str]) -> dic
     open_still = row["verdict"] == "inconclusive" and row["reason"].startswith(STRADDLES)
     if open_still and reason and reason.why and known.names(row["id"]):
         row = row | {"reason": f"{reason.why}; {row['reason']}"}
-    if row.get("cause") == "measured" and reason and reason.why and made.issuperset(reason.shown_by):
-        _, shown, rest = row["reason"].partition(shown_in(reason.shown_by))
-        row = row | ({"reason": f"{reason.why}{shown}{rest}"} if shown else {})
+    reworded = reason and reason.why and reason.why not in row["reason"] and made.issuperset(reason.shown_by)
+    if reason and reworded and row.get("cause") == "measured":
+        said, shown, rest = row["reason"].partition(shown_in(reason.shown_by))
+        if shown and "; " not in said:  # else it is not known where the cause begins: same_reason() refuses
+            row = row | {"reason": f"{reason.why}{shown}{rest}"}
     return row
 
 

@@ -49,8 +49,9 @@ class Verdict:
     """What became of one claim, or of a check. low..high is the 95 % interval of our value over the seeds.
 
     A claim is reproduced if the whole interval lies within the claim's bounds, not reproduced if all of it lies
-    outside, and inconclusive otherwise. A check is of our own code, of what any sender passes, or of what the
-    paper does not say. It holds, fails, or is undecided.
+    outside, and inconclusive otherwise. A check holds, fails, or is undecided, by the same
+    rule. Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not
+    say, or a single short run.
     """
 
     id: str
