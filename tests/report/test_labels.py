@@ -76,9 +76,4 @@ def test_a_claim_of_another_path_is_found():
     [case, *_] = scenario.load(papers.PAPERS / "fusion" / "fig9.toml", "full")
     assert wrong("20 Mbit/s, 20, 60 and 120 ms: goodput >= 0.9 of 19 Mbit/s", [case.scenario]) == []
     other = "100 Mbit/s (20 for the paper's 300 Mbit/s), 20 and 61 ms, p = 1%, 2 % of data lost"
-    assert wrong(other, [case.scenario]) == [
-        ("rate", 100e6),
-        ("rtt", 61),
-        ("loss", 0.01),
-        ("loss", 0.02),
-    ]
+    assert wrong(other, [case.scenario]) == [("rate", 100e6), ("rtt", 61), ("loss", 0.01), ("loss", 0.02)]

@@ -101,6 +101,7 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
     "said, made, becomes",
     [
         ("a queue", True, "ACKs come late"),
+        ("ACKs come late, and in bursts", True, "ACKs come late"),
         ("a queue", False, None),
         ("1 of 2 runs miss it; ACKs come late", True, "1 of 2 runs miss it; ACKs come late"),
         ("1 of 2 runs miss it; a queue", True, None),  # it is not known where the cause begins

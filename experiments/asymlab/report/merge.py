@@ -70,10 +70,10 @@ def staying(row: dict, now: dict, known: reasons.Reasons, made: set[str]) -> dic
     open_still = row["verdict"] == "inconclusive" and row["reason"].startswith(STRADDLES)
     if open_still and reason and reason.why and known.names(row["id"]):
         row = row | {"reason": f"{reason.why}; {row['reason']}"}
-    reworded = reason and reason.why and reason.why not in row["reason"] and made.issuperset(reason.shown_by)
-    if reason and reworded and row.get("cause") == "measured":
+    if row.get("cause") == "measured" and reason and reason.why and made.issuperset(reason.shown_by):
         said, shown, rest = row["reason"].partition(shown_in(reason.shown_by))
-        if shown and "; " not in said:  # else it is not known where the cause begins: same_reason() refuses
+        # After a "; " it is not known where the cause begins: same_reason() refuses it if the words are other ones.
+        if shown and not said.endswith(reason.why) and "; " not in said:
             row = row | {"reason": f"{reason.why}{shown}{rest}"}
     return row
 
