@@ -77,14 +77,18 @@ def test_a_figure_with_less_data_stays(kept, some):
     assert changed == {"fast-one.csv", "fast-one.png"}
 
 
-def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
-    """Y-1 stays as published, but the check that explains it is new."""
-    (tmp_path / "papers" / "fast").mkdir(parents=True)
-    (tmp_path / "papers" / "fast" / "reasons.toml").write_text(
-        '[[reason]]\nclaims = ["Y-1"]\nwhy = "ACKs come late"\nshown_by = ["C-1"]\n'
-    )
-    (tmp_path / "papers" / "fast" / "claims.py").write_text("")
+@pytest.fixture
+def late(tmp_path, monkeypatch):
+    """Y-1 has a reason, which C-1 shows."""
+    folder = tmp_path / "papers" / "fast"
+    folder.mkdir(parents=True)
+    (folder / "reasons.toml").write_text('[[reason]]\nclaims = ["Y-1"]\nwhy = "ACKs come late"\nshown_by = ["C-1"]\n')
+    (folder / "claims.py").write_text("")
     monkeypatch.setattr(papers, "PAPERS", tmp_path / "papers")
+
+
+def test_a_guess_becomes_a_measured_cause(kept, some, late):
+    """Y-1 stays as published, but the check that explains it is new."""
     part = kept / "fast" / "verdicts.json"
     old = json.loads(part.read_text())
     part.write_text(json.dumps([old[0], old[1] | {"reason": "a guess: ACKs come late", "cause": "a guess"}]))
@@ -107,15 +111,7 @@ def test_a_guess_becomes_a_measured_cause(kept, some, tmp_path, monkeypatch):
         ("1 of 2 runs miss it; a queue", True, None),  # it is not known where the cause begins
     ],
 )
-def test_a_measured_cause_takes_new_words_with_the_runs_that_show_it(
-    kept, some, tmp_path, monkeypatch, said, made, becomes
-):
-    (tmp_path / "papers" / "fast").mkdir(parents=True)
-    (tmp_path / "papers" / "fast" / "reasons.toml").write_text(
-        '[[reason]]\nclaims = ["Y-1"]\nwhy = "ACKs come late"\nshown_by = ["C-1"]\n'
-    )
-    (tmp_path / "papers" / "fast" / "claims.py").write_text("")
-    monkeypatch.setattr(papers, "PAPERS", tmp_path / "papers")
+def test_a_measured_cause_takes_new_words_with_the_runs_that_show_it(kept, some, late, said, made, becomes):
     part = kept / "fast" / "verdicts.json"
     old = json.loads(part.read_text())
     measured = " (measured: turned off in C-1, and it comes true); the 95 % interval holds 2"

@@ -161,10 +161,11 @@ def front(parts: list[Part]) -> str:
         "Each paper's page has its verdicts, figures, provenance, and the command that repeats each run to the byte.",
         "A claim is *reproduced* if the whole 95 % interval of our value lies within its bounds, *not reproduced* if "
         "the whole interval lies outside, and *inconclusive* otherwise.",
-        "A check *holds*, *fails* or is *undecided*, by the same rule. Checks are about our own code, a cause turned "
-        "off, what any sender passes, something that the paper does not say, or a single short run.",
+        "A check *holds*, *fails* or is *undecided*, by the same rule.",
+        "Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not "
+        "say, or a single short run.",
         "A claim about every run is decided by its worst run.",
-        f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained. "
+        f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained.",
         "A run explains a claim if the cause is turned off in it, and the claim comes true.",
         "",
         "[report.html](report.html) has all of it on one page that can be printed and cited, with the method, the "
