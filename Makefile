@@ -62,7 +62,7 @@ ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)$(L)/manifest.json
 TEST_KERNELS := 6.1 6.12
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
-GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py qemu.py)
+GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py modules.py qemu.py)
 
 .PHONY: all build static deps image test-images experiments test lint format check-arm64 check-clients check-kernels check-package explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help

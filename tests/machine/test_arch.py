@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import gzip
+import json
 import pickle
+import re
 import struct
+from pathlib import Path
 
 import pytest
 
 from asymlab import LabError
 from asymlab.machine import boot, image, kernel, qemu
-from asymlab.machine.arch import AMD64, ARCHES, ARM64, by_label, named
+from asymlab.machine.arch import AMD64, ARCHES, ARM64, NATIVE, by_label, named
 
 ARM64_IMAGE = b"MZ" + bytes(54) + b"ARM\x64" + bytes(4) + b"\x9f\xeb\x01\0\x18\0\0\0" + bytes(100)
 
@@ -44,6 +47,29 @@ def test_names():
 def test_an_image_that_is_not_made_names_the_command_that_makes_it():
     with pytest.raises(LabError, match="`asymlab image --kernel 5.0 --arch arm64` makes it"):
         image.open_image("5.0-arm64")
+
+
+@pytest.mark.parametrize("label", ["vmlinuz-6.12.9-amd64", "linux-image-6.12.117+deb13-cloud-amd64", "6.1"])
+def test_the_name_of_an_image_is_told_whole(label):
+    """Debian's own kernels end with the name of the architecture."""
+    with pytest.raises(LabError, match=f"`asymlab image --kernel {re.escape(label)}` makes it"):
+        image.open_image(label)
+
+
+def test_an_image_of_ones_own_kernel_is_renewed_by_the_command_that_made_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    made_by = image.making("a/vmlinuz-6.12.9-amd64", Path("mod ules/6.12.9-amd64"), "mine", False, NATIVE)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/manifest.json").write_text(
+        json.dumps({"kernel": "6.12.9-amd64", "qemu": None, "parts": {}, "made_by": made_by})
+    )
+    with pytest.raises(LabError) as said:
+        image.check_current("mine")
+    assert str(said.value).endswith(
+        f"`build/venv/bin/asymlab image --kernel {tmp_path}/a/vmlinuz-6.12.9-amd64 --modules "
+        f"'{tmp_path}/mod ules/6.12.9-amd64' --name mine --clock 1` renews it"
+    )
 
 
 def test_what_is_told_differs_only_where_it_must():

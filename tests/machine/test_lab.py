@@ -393,7 +393,7 @@ def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
     ],
 )
 def test_unusable_kernels(tmp_path, content, words):
-    kernel, modules = tmp_path / "vmlinuz", tmp_path / "modules"
+    kernel, modules = tmp_path / "vmlinuz", tmp_path / "6.99.1-mine"
     (modules / "kernel").mkdir(parents=True)
     if content is not None:
         kernel.write_bytes(content)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import tempfile
 from pathlib import Path
 
@@ -16,61 +15,16 @@ from . import boot, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, guest_modules, guest_objects
-from .kernel import Kernel, decompress, extract_vmlinux, fetch_kernel, user_kernel
+from .image import DEFAULT_KERNEL, guest_modules, guest_objects, making
+from .kernel import Kernel, extract_vmlinux, fetch_kernel, user_kernel
+from .modules import add_modules
 from .root import Here, root
 from .shell import sh
 
 GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
-GUEST_MODULES = re.compile(
-    r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|net/netfilter/nf_tables|drivers/net/(veth|ifb|dummy))\.ko"
-)
 # The first process is a script: the kernel starts no module of a package.
 INIT = b"#!/usr/bin/python3 -sSB\nfrom guest import init\n\ninit.main()\n"
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
-
-
-def add_modules(cpio: Cpio, kernel: Kernel) -> None:
-    """The modules a run may ask for and what they depend on, uncompressed, with a fresh index."""
-    top = f"lib/modules/{kernel.release}"
-    with tempfile.TemporaryDirectory() as tmp:
-        full, some = Path(tmp, "full"), Path(tmp, "some")
-        (full / "lib/modules").mkdir(parents=True)
-        (full / top).symlink_to(kernel.modules.resolve())
-        dep = kernel.modules / "modules.dep"
-        if not dep.exists():
-            (full / top).unlink()
-            shutil.copytree(kernel.modules, full / top, symlinks=True)
-            sh("depmod", "-b", full, kernel.release)
-            dep = full / top / "modules.dep"
-        for name in needed_modules(kernel, dep):
-            data = (kernel.modules / name).read_bytes()
-            plain = re.sub(r"\.(xz|zst|gz)$", "", name)
-            target = some / top / plain
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(data if plain == name else decompress(data, Path(name)))
-        for index in kernel.modules.glob("modules.builtin*"):
-            if index.name != "modules.builtin.bin":
-                shutil.copy(index, some / top)
-        if (kernel.modules / "modules.order").exists():
-            shutil.copy(kernel.modules / "modules.order", some / top)
-        sh("depmod", "-b", some, kernel.release)
-        for f in sorted((some / top).rglob("*")):
-            if f.is_file():
-                cpio.file(f"{top}/{f.relative_to(some / top)}", f.read_bytes())
-
-
-def needed_modules(kernel: Kernel, dep: Path) -> list[str]:
-    """The files to take, by modules.dep."""
-    needed: set[str] = set()
-    for line in dep.read_text().splitlines():
-        name, _, deps = line.partition(":")
-        if GUEST_MODULES.match(name):
-            needed |= {name, *deps.split()}
-    if not any("/veth.ko" in n for n in needed):
-        if "/veth.ko" not in (kernel.modules / "modules.builtin").read_text():
-            raise LabError(f"kernel {kernel.release}: no veth module in {kernel.modules}")
-    return sorted(needed)
 
 
 # Run by the guest's interpreter: the standard library modules that a package's modules reach, compiled
@@ -164,6 +118,7 @@ def build_image(
 
     faster: with the clock of boot.py, if the kernel takes it.
     """
+    made_by = making(kernel, modules, label, faster, arch)
     is_file = "/" in kernel or Path(kernel).is_file()
     label = label or arch.label(Path(kernel).name if is_file else kernel)
     if not LABEL.fullmatch(label):
@@ -182,6 +137,7 @@ def build_image(
         manifest = {
             "arch": arch.name,
             "kernel": k.release,
+            "made_by": made_by,
             "qemu": qemu.version(arch),
             "clock_factor": booted.clock_factor,
             "booted_by": boot.booted_by(arch, k.release, booted.clock_factor),

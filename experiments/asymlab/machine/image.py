@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,17 +64,26 @@ def arch_of(manifest: dict) -> Arch:
     return named(manifest.get("arch", NATIVE.name))
 
 
-def making(arch: Arch, label: str) -> str:
-    """The command."""
-    series = label.removesuffix(f"-{arch.name}")
-    return f"asymlab image --kernel {series}{'' if arch is NATIVE else f' --arch {arch.name}'}"
+def making(kernel: str, modules: Path | None, name: str | None, faster: bool, arch: Arch) -> str:
+    """The command that makes an image, in any folder."""
+    words = ["asymlab", "image", "--kernel", kernel if modules is None else str(Path(kernel).resolve())]
+    words += ["--modules", str(modules.resolve())] if modules else []
+    words += ["--name", name] if name else []
+    words += [] if faster else ["--clock", "1"]
+    return shlex.join(words + ([] if arch is NATIVE else ["--arch", arch.name]))
+
+
+def by_name(label: str) -> str:
+    """The command that makes an image which has its name from its kernel."""
+    arch = by_label(label)
+    return making(label if arch is NATIVE else label.removesuffix(f"-{arch.name}"), None, None, True, arch)
 
 
 def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
     arch = arch_of(manifest)
-    renew = f"`build/venv/bin/{making(arch, label)}` renews it"
+    renew = f"`build/venv/bin/{manifest.get('made_by') or by_name(label)}` renews it"
     if manifest["qemu"] != qemu.version(arch):
         raise LabError(f"image {label}: booted by another QEMU than this machine's; {renew}")
     if manifest["booted_by"] != boot.booted_by(arch, manifest["kernel"], manifest.get("clock_factor", 1)):
@@ -103,5 +113,5 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
         raise LabError(
             f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "
-            f"`{making(by_label(label), label)}` makes it"
+            f"`{by_name(label)}` makes it"
         ) from None

@@ -18,10 +18,13 @@ from pathlib import Path
 
 from .. import LabError
 from ..paths import BUILD
+from ..reading import read
 from .arch import NATIVE, Arch
 from .shell import sh
 
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
+RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*", re.ASCII)
+KERNEL_MAX = 2 << 30  # bytes; with debug information some have more than one
 COMPRESSIONS = {b"\x28\xb5\x2f\xfd": "zstd", b"\x02\x21\x4c\x18": "lz4", b"\xfd7zXZ": "xz", b"\x1f\x8b": "gzip"}
 
 
@@ -215,13 +218,15 @@ def user_kernel(vmlinuz: Path, modules: Path | None) -> Kernel:
     """A kernel of the user's own: vmlinuz (or vmlinux) and the folder of its modules."""
     if modules is None or not (modules / "kernel").is_dir():
         raise LabError(f"--modules: give the folder that holds kernel/ of {vmlinuz} (usually /lib/modules/RELEASE)")
+    if not RELEASE.fullmatch(modules.resolve().name):
+        raise LabError(f"--modules {modules}: the folder must have the kernel's release for its name, as 6.12.1-mine")
     return Kernel(modules.resolve().name, "user", vmlinuz, modules)
 
 
 def extract_vmlinux(vmlinuz: Path) -> bytes:
     """The kernel that is in a file, uncompressed: an ELF (amd64) or an Image (arm64)."""
     try:
-        data = vmlinuz.read_bytes()
+        data = read(vmlinuz, KERNEL_MAX)
     except OSError as e:
         raise LabError(f"kernel image {vmlinuz}: {e.strerror}") from None
     data = payload(data, vmlinuz)
@@ -240,7 +245,7 @@ def payload(data: bytes, what: Path) -> bytes:
     """Out of a bzImage (boot protocol: payload_offset, payload_length), of an EFI zboot image, or of a gzip."""
     if is_elf(data) or is_arm64(data):
         return data
-    if data[4:8] == b"zimg":
+    if data[4:8] == b"zimg" and len(data) >= 16:
         offset, length = struct.unpack_from("<II", data, 8)
         return decompress(data[offset:][:length], what)
     if data.startswith(b"\x1f\x8b"):
@@ -260,18 +265,34 @@ def is_arm64(data: bytes) -> bool:
     return data[56:60] == b"ARM\x64"
 
 
-def decompress(data: bytes, what: Path) -> bytes:
+def decompress(data: bytes, what: Path, most: int = KERNEL_MAX) -> bytes:
+    """No more than so many bytes: a small file may be made to give any number."""
     tool = next((tool for magic, tool in COMPRESSIONS.items() if data.startswith(magic)), None)
     if not tool:
         raise LabError(f"{what}: unknown compression (first bytes {data[:4].hex()})")
     try:
         if tool == "xz":
-            return lzma.LZMADecompressor().decompress(data)
-        if tool == "gzip":
-            return zlib.decompressobj(31).decompress(data)
-        # Trailing bytes (the uncompressed size) make the tool complain after it has done its work.
-        return subprocess.run([tool, "-dc"], input=data, capture_output=True).stdout
+            plain = lzma.LZMADecompressor().decompress(data, most + 1)
+        elif tool == "gzip":
+            plain = zlib.decompressobj(31).decompress(data, most + 1)
+        else:
+            plain = _by_tool(tool, data, most + 1)
     except FileNotFoundError:
         raise LabError(f"{tool}: not installed; `make deps` installs what is missing") from None
     except (lzma.LZMAError, zlib.error) as e:
         raise LabError(f"{what}: damaged: {e}") from None
+    if len(plain) > most:
+        raise LabError(f"{what}: more than {most} bytes, uncompressed")
+    return plain
+
+
+def _by_tool(tool: str, data: bytes, most: int) -> bytes:
+    """Trailing bytes (the uncompressed size) make a tool complain after it has done its work."""
+    with tempfile.TemporaryFile() as packed:
+        packed.write(data)
+        packed.seek(0)
+        with subprocess.Popen([tool, "-dc"], stdin=packed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as p:
+            assert p.stdout
+            plain = p.stdout.read(most)
+            p.kill()
+    return plain
