@@ -10,6 +10,8 @@
 
 /* One line on stderr, "asymcc: ..."; returns -1 so that `return fail(...)` reads well. */
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* Names come from anybody: what would steer the terminal, or is no UTF-8, becomes '?'. */
+void clean_text(char *s);
 void json_string(const char *s);
 
 #endif

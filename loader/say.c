@@ -1,10 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "asymcc.h"
+
+/* Bytes of the character at `s`; 0: it is no UTF-8, or a control character. */
+static size_t character(const char *s)
+{
+	const unsigned char *u = (const unsigned char *)s;
+	unsigned int code = *u, least = 0x20;
+	size_t n = 1;
+
+	if (*u >= 0xf0)
+		code = *u & 7, least = 0x10000, n = *u < 0xf8 ? 4 : 0;
+	else if (*u >= 0xe0)
+		code = *u & 0xf, least = 0x800, n = 3;
+	else if (*u >= 0xc0)
+		code = *u & 0x1f, least = 0xa0, n = 2; /* those from 0x80 on are control characters */
+	else if (*u >= 0x7f)
+		return 0;
+	for (size_t i = 1; i < n; i++) {
+		if ((u[i] & 0xc0) != 0x80)
+			return 0;
+		code = code << 6 | (u[i] & 0x3f);
+	}
+	return code < least || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ? 0 : n;
+}
+
+void clean_text(char *s)
+{
+	while (*s) {
+		size_t n = character(s);
+
+		if (!n)
+			*s = '?';
+		s += n ? n : 1;
+	}
+}
 
 int fail(const char *fmt, ...)
 {
@@ -15,9 +48,7 @@ int fail(const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	for (char *s = text; *s; s++) /* what the user gave may hold anything */
-		if (iscntrl((unsigned char)*s))
-			*s = '?';
+	clean_text(text);
 	fprintf(stderr, "asymcc: %s\n", text);
 	return -1;
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* The connections of all network namespaces, by controller, once or again and again. */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdint.h>
@@ -11,33 +9,19 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <linux/tcp.h>
-
 #include "clock.h"
 #include "command.h"
-#include "flows.h"
-#include "netlink.h"
+#include "look.h"
 #include "netns.h"
 #include "thinning.h"
-
-#define END_LEN (INET6_ADDRSTRLEN + sizeof("[]:65535"))
-#define SSTHRESH_INFINITE 0x7fffffff
 
 static struct {
 	const char *name;             /* NULL: all */
 	bool json, once;
 	long seconds;                 /* -1: without end */
-	long interval;
+	long interval;                /* 0: no second look, and no rates */
 } args = { .seconds = -1, .interval = 1 };
 
-/* The states in which data may flow or be acknowledged, by their numbers in the kernel. */
-static const char *const states[] = {
-	[1] = "ESTABLISHED", [4] = "FIN_WAIT1", [8] = "CLOSE_WAIT", [9] = "LAST_ACK", [11] = "CLOSING",
-};
-#define NR_STATES (sizeof(states) / sizeof(states[0]))
-
-/* What is told of each flow, the most telling first: a narrow terminal cuts the rest. */
-enum { DELIVERY, CWND, SRTT, ACKS, RETRANS, LOST, SSTHRESH, PACING, BYTES_ACKED, BYTES_RECEIVED, NR_VALUES };
 enum unit { NUMBER, RATIO, SECONDS, RATE };
 
 static const struct column {
@@ -45,7 +29,7 @@ static const struct column {
 	const char *json;
 	enum unit unit;
 } columns[NR_VALUES] = {
-	[DELIVERY] = { "DELIVERY", "delivery_bps", RATE },
+	[GOODPUT] = { "GOODPUT", "goodput_bps", RATE },
 	[CWND] = { "CWND", "cwnd_packets", NUMBER },
 	[SRTT] = { "SRTT", "srtt_s", SECONDS },
 	[ACKS] = { "ACKS/PKT", "acks_per_data_packet", RATIO },
@@ -53,235 +37,58 @@ static const struct column {
 	[LOST] = { "LOST", "lost", NUMBER },
 	[SSTHRESH] = { "SSTHRESH", "ssthresh_packets", NUMBER },
 	[PACING] = { "PACING", "pacing_bps", RATE },
+	[DELIVERY] = { NULL, "delivery_bps", RATE },
 	[BYTES_ACKED] = { NULL, "bytes_acked", NUMBER },
 	[BYTES_RECEIVED] = { NULL, "bytes_received", NUMBER },
 };
 
-struct flow {
-	char cc[CC_NAME_LEN];
-	char local[END_LEN], peer[END_LEN];
-	const char *netns;            /* NULL: not known */
-	bool own;                     /* it is the namespace we run in */
-	const char *state;
-	double value[NR_VALUES];      /* NAN: not known */
-};
-
-struct look {
-	const char *name;             /* the only controller of interest, or NULL */
-	struct flow *flow;
-	size_t nr, room;
+/* What is shown. */
+struct picture {
+	struct look look;
 	struct attachments attached;
 	struct thinning *thin;        /* where ACKs are thinned, among those; none without the right to see them */
 	int nr_thin;
-	char **netns;                 /* names, of the namespaces met */
-	int nr_netns;
-	const char *here;             /* name of the one being looked at; NULL: not known */
-	bool at_home, met_home;       /* this one, or any so far, is our own */
-	int nr_unread;                /* that could not be read, or not to the end; the first one's error */
-	char unread[400], error[400];
 };
 
-/* The flows of one controller. */
-struct group {
-	const struct flow *flow;
-	size_t nr, shown;
-	double delivery, jain, retrans;
-};
-
-/* Kernels differ in how much of tcp_info they have: what is not there stays NAN, or 0 in `i`. */
-static void measure(double value[NR_VALUES], const void *data, size_t len)
+static void forget_thinning(struct picture *p)
 {
-	struct tcp_info i = {};
-	__u32 sent;
-
-#define VALUE(field) (len >= offsetof(struct tcp_info, field) + sizeof(i.field) ? (double)i.field : NAN)
-	memcpy(&i, data, len < sizeof(i) ? len : sizeof(i));
-	sent = i.tcpi_data_segs_out;
-	value[DELIVERY] = sent ? 8 * VALUE(tcpi_delivery_rate) : NAN;
-	value[CWND] = VALUE(tcpi_snd_cwnd);
-	value[SRTT] = i.tcpi_rtt ? i.tcpi_rtt / 1e6 : NAN;
-	value[ACKS] = sent ? (double)(i.tcpi_segs_in - i.tcpi_data_segs_in) / sent : NAN;
-	value[RETRANS] = VALUE(tcpi_total_retrans);
-	value[LOST] = VALUE(tcpi_lost);
-	value[SSTHRESH] = i.tcpi_snd_ssthresh < SSTHRESH_INFINITE ? VALUE(tcpi_snd_ssthresh) : NAN;
-	value[PACING] = i.tcpi_pacing_rate != ~0ULL ? 8 * VALUE(tcpi_pacing_rate) : NAN;
-	value[BYTES_ACKED] = VALUE(tcpi_bytes_acked);
-	value[BYTES_RECEIVED] = VALUE(tcpi_bytes_received);
-#undef VALUE
+	free(p->thin);
+	attachments_free(&p->attached);
+	p->thin = NULL;
+	p->nr_thin = 0;
 }
 
-/* As `trace --flow` takes it. */
-static void end_text(char text[END_LEN], int family, const void *address, __be16 port)
-{
-	char a[INET6_ADDRSTRLEN] = "?";
-
-	inet_ntop(family, address, a, sizeof(a));
-	snprintf(text, END_LEN, family == AF_INET6 ? "[%s]:%d" : "%s:%d", a, ntohs(port));
-}
-
-static int add_flow(const struct inet_diag_msg *m, size_t len, void *ctx)
-{
-	const struct rtattr *info = flow_attr(m, len, INET_DIAG_INFO);
-	const char *cc = flow_controller(m, len);
-	struct look *l = ctx;
-	struct flow *f;
-
-	if (m->idiag_state >= NR_STATES || !states[m->idiag_state])
-		return 0;
-	if (!cc || (l->name && strcmp(cc, l->name)))
-		return 0;
-	if (l->nr == l->room) {
-		f = realloc(l->flow, (2 * l->room + 64) * sizeof(*f));
-		if (!f)
-			return -ENOMEM;
-		l->flow = f;
-		l->room = 2 * l->room + 64;
-	}
-	f = &l->flow[l->nr++];
-	*f = (struct flow){ .state = states[m->idiag_state], .netns = l->here, .own = l->at_home };
-	snprintf(f->cc, sizeof(f->cc), "%s", cc);
-	end_text(f->local, m->idiag_family, m->id.idiag_src, m->id.idiag_sport);
-	end_text(f->peer, m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);
-	measure(f->value, info ? RTA_DATA(info) : "", info ? RTA_PAYLOAD(info) : 0);
-	return 0;
-}
-
-static int add_flows(struct look *l)
-{
-	__u32 mask = 0;
-	int err;
-
-	for (size_t i = 0; i < NR_STATES; i++)
-		mask |= states[i] ? 1U << i : 0;
-	err = flows_each(mask, 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1), add_flow, l);
-	if (err == -ENOENT)
-		snprintf(l->error, sizeof(l->error), "this kernel tells nothing of its connections: modprobe tcp_diag");
-	else if (err)
-		snprintf(l->error, sizeof(l->error), "cannot see the connections of %s: %s",
-			 l->here ? l->here : "this network namespace", netlink_error(err));
-	return err;
-}
-
-static int look_into(const struct netns_id *id, void *ctx)
-{
-	struct look *l = ctx;
-	char **names = realloc(l->netns, (l->nr_netns + 1) * sizeof(*names));
-	int err;
-
-	if (names)
-		l->netns = names;
-	if (!names || !(names[l->nr_netns] = strdup(id->name))) {
-		snprintf(l->error, sizeof(l->error), "out of memory");
-		return -1;
-	}
-	l->here = names[l->nr_netns++];
-	l->at_home = id->own;
-	l->met_home |= l->at_home;
-	err = add_flows(l);
-	if (err && err != -ENOENT && err != -ENOMEM && !id->own) { /* another's, who shall not blind us to the rest */
-		if (!l->nr_unread++)
-			memcpy(l->unread, l->error, sizeof(l->unread));
-		l->error[0] = 0;
-		err = 0;
-	}
-	return err;
-}
-
-static int by_controller_and_rate(const void *a, const void *b)
-{
-	const struct flow *x = a, *y = b;
-	double dx = isnan(x->value[DELIVERY]) ? -1 : x->value[DELIVERY];
-	double dy = isnan(y->value[DELIVERY]) ? -1 : y->value[DELIVERY];
-	int d = strcmp(x->cc, y->cc);
-
-	if (!d)
-		d = (dx < dy) - (dx > dy);
-	if (!d)
-		d = strcmp(x->local, y->local);
-	return d ? d : strcmp(x->peer, y->peer);
-}
-
-static void forget(struct look *l)
-{
-	for (int i = 0; i < l->nr_netns; i++)
-		free(l->netns[i]);
-	free(l->netns);
-	free(l->flow);
-	free(l->thin);
-	attachments_free(&l->attached);
-	l->netns = NULL;
-	l->thin = NULL;
-	l->nr_thin = 0;
-	l->flow = NULL;
-	l->nr = l->room = l->nr_netns = 0;
-}
-
-static int look_for_thinning(struct look *l)
+static int look_for_thinning(struct picture *p)
 {
 	struct thinning t, *thin;
 	int i = 0;
 
-	if (attachments_read(&l->attached))
+	if (attachments_read(&p->attached))
 		return -1;
-	while (thinning_next(&l->attached, &i, &t)) {
-		thin = realloc(l->thin, (l->nr_thin + 1) * sizeof(*thin));
+	while (thinning_next(&p->attached, &i, &t)) {
+		thin = realloc(p->thin, (p->nr_thin + 1) * sizeof(*thin));
 		if (thin)
-			l->thin = thin;
+			p->thin = thin;
 		if (!thin || thinning_count(&t))
 			return -1;
-		l->thin[l->nr_thin++] = t;
+		p->thin[p->nr_thin++] = t;
 	}
 	return 0;
 }
 
-/* All flows anew. Without the right to enter namespaces, those of our own. A failure is told in l->error. */
-static int look(struct look *l)
+/* All anew. A failure is told in look.error. */
+static int take(struct picture *p)
 {
-	forget(l);
-	l->met_home = false;
-	l->nr_unread = 0;
-	if (netns_each(look_into, l))
+	struct look *l = &p->look;
+
+	forget_thinning(p);
+	if (look(l))
 		return -1;
-	if (!l->met_home) {
-		l->here = NULL;
-		l->at_home = true;
-		if (add_flows(l))
-			return -1;
-	}
-	if (l->met_home && !l->name && look_for_thinning(l)) {
+	if (l->met_home && !l->name && look_for_thinning(p)) {
 		snprintf(l->error, sizeof(l->error), "cannot see where ACKs are thinned");
 		return -1;
 	}
-	if (l->nr_unread > 1) {
-		size_t len = strlen(l->unread);
-
-		snprintf(l->unread + len, sizeof(l->unread) - len, "; nor those of %d more namespaces",
-			 l->nr_unread - 1);
-	}
-	if (l->nr)
-		qsort(l->flow, l->nr, sizeof(*l->flow), by_controller_and_rate);
 	return 0;
-}
-
-/* Those from `at` on that have one controller. Jain's index is of those that have sent data. */
-static struct group group_from(const struct look *l, size_t at)
-{
-	struct group g = { .flow = &l->flow[at] };
-	double squares = 0;
-	size_t senders = 0;
-
-	for (; at + g.nr < l->nr && !strcmp(g.flow[g.nr].cc, g.flow->cc); g.nr++) {
-		const double *v = g.flow[g.nr].value;
-
-		g.retrans += isnan(v[RETRANS]) ? 0 : v[RETRANS];
-		if (isnan(v[DELIVERY]))
-			continue;
-		senders++;
-		g.delivery += v[DELIVERY];
-		squares += v[DELIVERY] * v[DELIVERY];
-	}
-	g.jain = squares > 0 ? g.delivery * g.delivery / (senders * squares) : NAN;
-	return g;
 }
 
 static const char *text_of(char *text, size_t size, enum unit unit, double v)
@@ -319,44 +126,62 @@ static void json_value(const char *name, enum unit unit, double v)
 		printf("%.*f", unit == RATIO || unit == SECONDS ? 6 : 0, v);
 }
 
-static void print_json(const struct look *l)
+/* Its members that a socket has in any state. */
+static void json_flow(const struct flow *f)
 {
+	printf("{\"netns\": ");
+	if (f->netns)
+		json_string(f->netns);
+	else
+		printf("null");
+	printf(", \"local\": \"%s\", \"peer\": \"%s\", \"state\": \"%s\"", f->local, f->peer, f->state);
+}
+
+static void json_group(const struct group *g)
+{
+	printf("{\"name\": ");
+	json_string(g->flow->cc);
+	printf(", ");
+	json_value("goodput_bps", RATE, g->goodput);
+	printf(", ");
+	json_value("jain_index", RATIO, g->jain);
+	printf(", ");
+	json_value("retransmits", NUMBER, g->retrans);
+	printf(", \"flows\": [");
+	for (const struct flow *f = g->flow; f < g->flow + g->nr; f++) {
+		printf("%s\n  ", f > g->flow ? "," : "");
+		json_flow(f);
+		for (int v = 0; v < NR_VALUES; v++) {
+			printf(", ");
+			json_value(columns[v].json, columns[v].unit, f->value[v]);
+		}
+		putchar('}');
+	}
+	printf("\n ]}");
+}
+
+static void print_json(const struct picture *p)
+{
+	const struct look *l = &p->look;
 	struct group g;
 
 	printf("{\"all_namespaces\": %s, \"controllers\": [", l->met_home && !l->nr_unread ? "true" : "false");
-	for (size_t at = 0; at < l->nr; at += g.nr) {
+	for (size_t at = 0; at < l->flows.nr; at += g.nr) {
 		g = group_from(l, at);
-		printf("%s\n {\"name\": ", at ? "," : "");
-		json_string(g.flow->cc);
-		printf(", ");
-		json_value("delivery_bps", RATE, g.delivery);
-		printf(", ");
-		json_value("jain_index", RATIO, g.jain);
-		printf(", ");
-		json_value("retransmits", NUMBER, g.retrans);
-		printf(", \"flows\": [");
-		for (size_t i = 0; i < g.nr; i++) {
-			const struct flow *f = &g.flow[i];
-
-			printf("%s\n  {\"netns\": ", i ? "," : "");
-			if (f->netns)
-				json_string(f->netns);
-			else
-				printf("null");
-			printf(", \"local\": \"%s\", \"peer\": \"%s\", \"state\": \"%s\"", f->local, f->peer, f->state);
-			for (int v = 0; v < NR_VALUES; v++) {
-				printf(", ");
-				json_value(columns[v].json, columns[v].unit, f->value[v]);
-			}
-			putchar('}');
-		}
-		printf("\n ]}");
+		printf("%s\n ", at ? "," : "");
+		json_group(&g);
 	}
-	printf(l->nr ? "\n], \"thinning\": [" : "], \"thinning\": [");
-	for (int i = 0; i < l->nr_thin; i++) {
+	printf(l->flows.nr ? "\n], \"others\": [" : "], \"others\": [");
+	for (size_t i = 0; i < l->others.nr; i++) {
+		printf("%s\n ", i ? "," : "");
+		json_flow(&l->others.at[i]);
+		putchar('}');
+	}
+	printf(l->others.nr ? "\n], \"thinning\": [" : "], \"thinning\": [");
+	for (int i = 0; i < p->nr_thin; i++) {
 		printf(i ? ", {\"cgroup\": " : "{\"cgroup\": ");
-		json_string(l->thin[i].cgroup);
-		printf(", \"acks_sent\": %llu, \"acks_dropped\": %llu}", l->thin[i].sent, l->thin[i].dropped);
+		json_string(p->thin[i].cgroup);
+		printf(", \"acks_sent\": %llu, \"acks_dropped\": %llu}", p->thin[i].sent, p->thin[i].dropped);
 	}
 	puts("]}");
 }
@@ -373,66 +198,99 @@ static int wider(int width, const char *text)
 	return n > width ? n : width;
 }
 
-/* The picture, of `rows` lines at most if that holds the controllers; each gets its share of the lines. */
-static void print_text(FILE *out, const struct look *l, size_t rows)
+/* How wide the columns of text are. */
+struct widths {
+	int local, peer, netns;       /* netns 0: it is left out */
+};
+
+static struct widths widths_of(const struct look *l)
 {
-	int local = wider(0, "LOCAL"), peer = wider(0, "PEER"), netns = 0;
-	struct group *groups = calloc(l->nr + 1, sizeof(*groups)), *g;
-	size_t nr = 0, used = 1, before;
-	char text[32], rate[32];
+	struct widths w = { wider(0, "LOCAL"), wider(0, "PEER"), 0 };
+
+	for (const struct flow *f = l->flows.at; f < l->flows.at + l->flows.nr; f++) {
+		w.local = wider(w.local, f->local);
+		w.peer = wider(w.peer, f->peer);
+		if (!f->own)
+			w.netns = wider(wider(w.netns, "NETNS"), netns_text(f));
+	}
+	return w;
+}
+
+/* "fast: 3 flows, 15.7Mbit/s, Jain index 0.999, 0 retransmitted", and those of its flows that have room */
+static void print_group(FILE *out, const struct group *g, const struct widths *w)
+{
+	char text[32];
+
+	fprintf(out, "%s: %zu flow%s", g->flow->cc, g->nr, g->nr > 1 ? "s" : "");
+	if (g->shown < g->nr)
+		fprintf(out, " (%zu not shown)", g->nr - g->shown);
+	if (isnan(g->goodput))
+		fprintf(out, ", rates not known before a second look");
+	else
+		fprintf(out, ", %s/s", text_of(text, sizeof(text), RATE, g->goodput));
+	fprintf(out, ", Jain index %s", text_of(text, sizeof(text), RATIO, g->jain));
+	fprintf(out, ", %.0f retransmitted\n", g->retrans);
+	for (const struct flow *f = g->flow; f < g->flow + g->shown; f++) {
+		fprintf(out, "%-*s %-*s", w->local, f->local, w->peer, f->peer);
+		if (w->netns)
+			fprintf(out, " %-*s", w->netns, netns_text(f));
+		for (int v = 0; v < NR_VALUES && columns[v].head; v++)
+			fprintf(out, " %9s", text_of(text, sizeof(text), columns[v].unit, f->value[v]));
+		fputc('\n', out);
+	}
+}
+
+/* The lines are shared: each controller gets one, and then each in turn one for a flow. */
+static void share_rows(struct group *groups, size_t nr, size_t rows)
+{
+	size_t before;
+
+	do {
+		before = rows;
+		for (struct group *g = groups; g < groups + nr && rows; g++) {
+			if (g->shown < g->nr) {
+				g->shown++;
+				rows--;
+			}
+		}
+	} while (rows < before);
+}
+
+/* The picture, of `rows` lines at most if that holds the controllers. */
+static void print_text(FILE *out, const struct picture *p, size_t rows)
+{
+	const struct look *l = &p->look;
+	struct group *groups = calloc(l->flows.nr + 1, sizeof(*groups));
+	struct widths w = widths_of(l);
+	size_t nr = 0, used;
 
 	if (!groups)
 		return;
-	for (const struct thinning *t = l->thin; t < l->thin + l->nr_thin; t++, used++)
+	for (const struct thinning *t = p->thin; t < p->thin + p->nr_thin; t++)
 		fprintf(out, "ACKs thinned in %s: %llu sent, %llu dropped\n", t->cgroup, t->sent, t->dropped);
-	for (size_t at = 0; at < l->nr; at += groups[nr++].nr)
+	for (size_t at = 0; at < l->flows.nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
-	used += nr + !l->met_home;
-	do {
-		before = used;
-		for (g = groups; g < groups + nr && used < rows; g++) {
-			if (g->shown < g->nr) {
-				g->shown++;
-				used++;
-			}
-		}
-	} while (used > before);
-	for (size_t i = 0; i < l->nr; i++) {
-		local = wider(local, l->flow[i].local);
-		peer = wider(peer, l->flow[i].peer);
-		if (!l->flow[i].own)
-			netns = wider(wider(netns, "NETNS"), netns_text(&l->flow[i]));
-	}
-
+	used = 1 + p->nr_thin + nr + !l->met_home;
+	share_rows(groups, nr, rows > used ? rows - used : 0);
 	if (!l->met_home)
 		fputs("this network namespace only: other ones take root\n", out);
-	if (!l->nr) {
+	if (!l->flows.nr) {
 		fprintf(out, "no established connections%s%s\n", l->name ? " of " : "", l->name ? l->name : "");
-		goto cleanup;
+	} else {
+		fprintf(out, "%-*s %-*s", w.local, "LOCAL", w.peer, "PEER");
+		if (w.netns)
+			fprintf(out, " %-*s", w.netns, "NETNS");
+		for (int v = 0; v < NR_VALUES && columns[v].head; v++)
+			fprintf(out, " %9s", columns[v].head);
+		fputc('\n', out);
+		for (struct group *g = groups; g < groups + nr; g++)
+			print_group(out, g, &w);
 	}
-	fprintf(out, "%-*s %-*s", local, "LOCAL", peer, "PEER");
-	if (netns)
-		fprintf(out, " %-*s", netns, "NETNS");
-	for (int v = 0; v < NR_VALUES && columns[v].head; v++)
-		fprintf(out, " %9s", columns[v].head);
-	fputc('\n', out);
-	for (g = groups; g < groups + nr; g++) {
-		fprintf(out, "%s: %zu flow%s", g->flow->cc, g->nr, g->nr > 1 ? "s" : "");
-		if (g->shown < g->nr)
-			fprintf(out, " (%zu not shown)", g->nr - g->shown);
-		fprintf(out, ", %s/s, ", text_of(rate, sizeof(rate), RATE, g->delivery));
-		fprintf(out, "Jain index %s, %.0f retransmitted\n", text_of(text, sizeof(text), RATIO, g->jain),
-			g->retrans);
-		for (const struct flow *f = g->flow; f < g->flow + g->shown; f++) {
-			fprintf(out, "%-*s %-*s", local, f->local, peer, f->peer);
-			if (netns)
-				fprintf(out, " %-*s", netns, netns_text(f));
-			for (int v = 0; v < NR_VALUES && columns[v].head; v++)
-				fprintf(out, " %9s", text_of(text, sizeof(text), columns[v].unit, f->value[v]));
-			fputc('\n', out);
-		}
+	if (l->others.nr && (!l->flows.nr || rows == SIZE_MAX)) { /* listeners, say: they keep it as well */
+		fprintf(out, "%zu socket%s %s in another state:\n", l->others.nr, l->others.nr > 1 ? "s have" : " has",
+			l->name);
+		print_sockets(out, &l->others);
 	}
-cleanup:
 	free(groups);
 }
 
@@ -444,8 +302,9 @@ static void screen(bool enter)
 }
 
 /* Over what is there, with one write and no clearing before: no flicker. */
-static int draw(const struct look *l)
+static int draw(const struct picture *p)
 {
+	const struct look *l = &p->look;
 	struct winsize w = {};
 	char *text = NULL;
 	size_t size;
@@ -457,7 +316,7 @@ static int draw(const struct look *l)
 		return -1;
 	if (l->nr_unread)
 		fprintf(f, "%s\n", l->unread);
-	print_text(f, l, w.ws_row - !!l->nr_unread);
+	print_text(f, p, w.ws_row - !!l->nr_unread);
 	if (fclose(f)) {
 		free(text);
 		return -1;
@@ -481,7 +340,7 @@ static int draw(const struct look *l)
 	return fflush(stdout);
 }
 
-static int watch(struct look *l)
+static int watch(struct picture *p)
 {
 	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGWINCH };
 	__u64 end = ns_after(args.seconds), next;
@@ -499,7 +358,7 @@ static int watch(struct look *l)
 		if (next > end)
 			next = end;
 		do {
-			err = draw(l);
+			err = draw(p);
 			sig = err ? -1 : wait_till(next, &set);
 			if (sig == SIGTSTP) {
 				screen(false);
@@ -509,23 +368,32 @@ static int watch(struct look *l)
 		} while (sig == SIGTSTP || sig == SIGWINCH);
 		if (err || sig > 0 || next == end)
 			break;
-		err = look(l);
+		err = take(p);
 	} while (!err);
 	screen(false);
 	if (err)
-		fail("%s", *l->error ? l->error : "cannot go on: out of memory, or the terminal is gone");
+		fail("%s", *p->look.error ? p->look.error : "cannot go on: out of memory, or the terminal is gone");
 	return err;
 }
 
-/* What could be read; -1 if that is not all. */
-static int print_once(const struct look *l)
+/* Rates are of what happens between two looks. What could be read; -1 if that is not all. */
+static int print_once(struct picture *p)
 {
-	int err = l->nr_unread ? fail("%s", l->unread) : 0;
+	const struct look *l = &p->look;
+	int err = 0;
 
+	if (args.interval && l->flows.nr) {
+		sleep(args.interval);
+		err = take(p);
+	}
+	if (err)
+		return fail("%s", l->error);
+	if (l->nr_unread)
+		err = fail("%s", l->unread);
 	if (args.json)
-		print_json(l);
+		print_json(p);
 	else
-		print_text(stdout, l, SIZE_MAX);
+		print_text(stdout, p, SIZE_MAX);
 	return err;
 }
 
@@ -534,21 +402,23 @@ static int check_name(const char *name)
 {
 	int there = controller_available(name);
 
-	return there ? there : fail("no congestion control %s: neither the kernel has it now, nor a connection", name);
+	return there ? there : fail("no congestion control %s: neither the kernel has it now, nor a socket", name);
 }
 
 static int top(void)
 {
-	struct look l = { .name = args.name };
-	int err = look(&l);
+	struct picture p = { .look.name = args.name };
+	struct look *l = &p.look;
+	int err = take(&p);
 
-	if (err && *l.error)
-		fail("%s", l.error);
-	if (!err && l.name && !l.nr)
-		err = check_name(l.name) < 0 ? -1 : 0;
+	if (err && *l->error)
+		fail("%s", l->error);
+	if (!err && l->name && !l->flows.nr && !l->others.nr)
+		err = check_name(l->name) < 0 ? -1 : 0;
 	if (!err)
-		err = args.json || args.once || !isatty(STDOUT_FILENO) ? print_once(&l) : watch(&l);
-	forget(&l);
+		err = args.json || args.once || !args.interval || !isatty(STDOUT_FILENO) ? print_once(&p) : watch(&p);
+	forget_thinning(&p);
+	look_free(l);
 	return err;
 }
 
@@ -556,8 +426,10 @@ static const struct opt words[] = { { .arg = "[NAME]", .cc = &args.name }, {} };
 static const struct opt opts[] = {
 	OPT_JSON(&args.json),
 	{ "seconds", 't', "N", "stop after N seconds", .number = &args.seconds, .max = SECONDS_MAX },
-	{ "interval", 'i', "N", "seconds between two looks (1)", .number = &args.interval, .min = 1, .max = 86400 },
-	{ "once", '1', NULL, "look once; so does --json, and output that is no terminal", .flag = &args.once },
+	{ "interval", 'i', "N", "seconds between two looks (1); 0: look once, without rates", .number = &args.interval,
+	  .max = 86400 },
+	{ "once", '1', NULL, "print once, after two looks; so does --json, and output that is no terminal",
+	  .flag = &args.once },
 	{}
 };
 
@@ -567,7 +439,9 @@ const struct command cmd_top = {
 	.opts = opts,
 	.run = top,
 	.summary = "watch flows, by controller",
-	.about = "The established connections of every network namespace. DELIVERY: the kernel's latest measurement, "
-		 "so of an idle flow a past one; - if it has sent no data. ACKS/PKT: segments without data that came "
-		 "in, to each data segment that went out. LOST: segments held for lost now.",
+	.about = "The established connections of every network namespace. GOODPUT: what was acknowledged between two "
+		 "looks, over the time between them. Jain's index is of the flows that sent, or had something to send. "
+		 "ACKS/PKT: segments without data that came in, to each data segment that went out. LOST: segments "
+		 "held for lost now. `top NAME` also tells which sockets have the controller in another state, as "
+		 "listeners, and whose they are.",
 };

@@ -22,6 +22,7 @@ from pathlib import Path
 import pytest
 
 from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, refused, run  # noqa: F401
+from pairs import listening
 
 SINK = """
 import resource, select, socket, sys
@@ -90,6 +91,25 @@ sys.stdin.read()
 """
 
 
+SINK_ALL = """
+import socket, sys
+l = socket.create_server((sys.argv[1], int(sys.argv[2])))
+print("ready", flush=True)
+s = l.accept()[0]
+while s.recv(65536):
+    pass
+"""
+FLOOD = """
+import socket, sys
+s = socket.socket()
+s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
+s.connect(("10.9.0.2", 7121))
+print("open", flush=True)
+while True:
+    s.send(bytes(65536))
+"""
+
+
 @contextlib.contextmanager
 def flows(sink_ns: str, source_ns: str, *ends: str, sink_cc: str = "", greeting: str = ""):
     """Connections, each as ADDRESS/PORT/CONTROLLER/BYTES, that are idle once all their bytes are acknowledged."""
@@ -101,20 +121,22 @@ def flows(sink_ns: str, source_ns: str, *ends: str, sink_cc: str = "", greeting:
             yield source
 
 
-def top(*argv, ns: str | None = None) -> list[dict]:
+def top(*argv, ns: str | None = None, interval: int = 0) -> list[dict]:
     """All flows, each with its controller's name."""
     enter = ("ip", "netns", "exec", ns) if ns else ()
-    said = json.loads(run(*enter, ASYMCC, "top", "--json", *argv).stdout)
+    said = json.loads(run(*enter, ASYMCC, "top", "--json", "--interval", interval, *argv).stdout)
     assert said["all_namespaces"] is True
     names = [c["name"] for c in said["controllers"]]
     assert names == sorted(set(names))
     for c in said["controllers"]:
-        rates = [f["delivery_bps"] for f in c["flows"]]
+        rates = [f["goodput_bps"] for f in c["flows"]]
         known = [r for r in rates if r is not None]
         assert known == sorted(known, reverse=True) and rates == known + [None] * (len(rates) - len(known))
-        assert c["delivery_bps"] == sum(known) and c["retransmits"] == sum(f["retransmits"] for f in c["flows"])
-        jain = sum(known) ** 2 / (len(known) * sum(r * r for r in known)) if any(known) else None
-        assert c["jain_index"] == (jain and pytest.approx(jain, abs=2e-6))
+        assert interval or not known
+        assert c["goodput_bps"] == (pytest.approx(sum(known), abs=len(known)) if known else None)
+        assert c["retransmits"] == sum(f["retransmits"] for f in c["flows"])
+        jain = sum(known) ** 2 / sum(r * r for r in known) if any(known) else 0
+        assert c["jain_index"] is None if not jain else round(jain / c["jain_index"], 2) % 1 == 0  # of whole flows
     return [f | {"cc": c["name"]} for c in said["controllers"] for f in c["flows"]]
 
 
@@ -156,6 +178,7 @@ def ss(ns: str) -> dict[tuple, dict]:
             "ssthresh_packets": int(info["ssthresh"]) if "ssthresh" in info else None,
             "srtt_s": pytest.approx(float(info["rtt"].split("/")[0]) / 1000, rel=1e-4, abs=1e-6),
             "pacing_bps": pytest.approx(rate["pacing_rate"], abs=8),
+            "goodput_bps": None,  # of one look
             "delivery_bps": pytest.approx(rate["delivery_rate"], abs=8) if sent else None,
             "acks_per_data_packet": pytest.approx((n["segs_in"] - n["data_segs_in"]) / sent, abs=1e-6)
             if sent
@@ -190,6 +213,24 @@ def test_numbers_are_those_of_ss(pair):
     )
 
 
+def test_rates_are_of_what_flows_now(alias, pair):
+    """One flow fills the link, three have sent and are idle: these add nothing, neither to the sum nor to Jain."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with flows(pair.server, pair.client, *[f"10.9.0.2/7120/{name}/200000"] * 3):
+        with (
+            listening(pair, port=7121, script=SINK_ALL),
+            program(*("ip", "netns", "exec", pair.client, sys.executable, "-c", FLOOD, name)) as source,
+        ):
+            assert source.stdout.readline() == "open\n", source.stderr.read()
+            found = top(name, interval=1)
+            text = asymcc("top", name, "--once").splitlines()
+    rates = [f["goodput_bps"] for f in found]
+    assert 0 < rates[0] < 20e6 * 1.05 and rates[1:] == [0, 0, 0]
+    assert sum(f["delivery_bps"] for f in found) > 40e6  # the kernel's last measurements, which never expire
+    assert re.match(rf"{name}: 4 flows, [\d.]+Mbit/s, Jain index 1.000, ", text[1])
+
+
 def number(text: str) -> float | None:
     """`19.2Mbit` and the like, in SI units."""
     m = re.fullmatch(r"([0-9.]+)(?:([KMGT]?)bit|(ms))?", text)
@@ -204,19 +245,20 @@ def test_the_text_says_the_same(alias, pair):
     name = alias()
     asymcc("load", "fast", "--as", name, "--set", "alpha=12")
     with flows(pair.server, pair.client, f"10.9.0.2/7104/{name}/400000", f"fd09::2/7105/{name}/0", sink_cc=name):
-        found = of_netns(top(name, ns=pair.client), pair.client, pair.server)
-        head, summary, *rows = run("ip", "netns", "exec", pair.client, ASYMCC, "top", name).stdout.splitlines()
-    assert head.split() == "LOCAL PEER NETNS DELIVERY CWND SRTT ACKS/PKT RETRANS LOST SSTHRESH PACING".split()
+        found = of_netns(top(name, ns=pair.client, interval=1), pair.client, pair.server)
+        look = ("ip", "netns", "exec", pair.client, ASYMCC, "top", name)
+        head, summary, *rows = run(*look).stdout.splitlines()
+        assert "rates not known before a second look, Jain index -" in run(*look, "--interval", 0).stdout
+    rows, others = rows[:4], rows[4:]
+    assert head.split() == "LOCAL PEER NETNS GOODPUT CWND SRTT ACKS/PKT RETRANS LOST SSTHRESH PACING".split()
     assert len(found) == len(rows) == 4
-    total = sum(f["delivery_bps"] or 0 for f in found.values())
-    said = re.fullmatch(rf"{name}: 4 flows, (\S+)/s, Jain index 1.000, (\d+) retransmitted", summary)
-    assert (
-        said
-        and number(said[1]) == pytest.approx(total, rel=0.006)
-        and int(said[2]) == sum(f["retransmits"] for f in found.values())
-    )
+    said = re.fullmatch(rf"{name}: 4 flows, 0bit/s, Jain index -, (\d+) retransmitted", summary)
+    assert said and int(said[1]) == sum(f["retransmits"] for f in found.values())
+    assert others[0] == f"2 sockets have {name} in another state:"
+    here = rf"  python[.\d]* \(pid \d+\): \S+, LISTEN, netns {pair.server}"
+    assert len(others) == 3 and all(re.fullmatch(here, line) for line in others[1:])
     keys = (
-        "delivery_bps",
+        "goodput_bps",
         "cwnd_packets",
         "srtt_s",
         "acks_per_data_packet",
@@ -314,7 +356,9 @@ def test_a_thousand_flows(alias, pair):
     asymcc("load", "fast", "--as", name)
     with flows(pair.server, pair.server, *[f"10.9.0.2/7110/{name}/100"] * n, sink_cc=name):
         found = of_netns(top(name), pair.server)
-        lines = asymcc("top", name).splitlines()
+        lines = asymcc("top", name, "--interval", 0).splitlines()
+    lines, others = lines[: 2 + 2 * n], lines[2 + 2 * n :]
+    assert re.fullmatch(r"1 socket has .* in another state:", others[0]) and ":7110, LISTEN" in others[1]
     assert len(found) == 2 * n == len({key[1:] for key in found}) and {f["cc"] for f in found.values()} == {name}
     assert (
         sum(f["bytes_acked"] == 101 for f in found.values())
