@@ -62,7 +62,12 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 
 struct sock;
 
+struct tcp_congestion_ops___flags {
+	u32 flags; /* TCP_CONG_* */
+};
+
 struct inet_connection_sock {
+	const struct tcp_congestion_ops___flags *icsk_ca_ops;
 	u8 icsk_ca_state:5; /* enum tcp_ca_state */
 	u8 icsk_ca_setsockopt:1; /* the controller was chosen for this very socket, or its listener */
 	u8 icsk_retransmits; /* timeouts in a row */

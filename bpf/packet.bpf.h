@@ -8,6 +8,7 @@
 #include <bpf/bpf_endian.h>
 
 enum {
+	IPPROTO_HOPOPTS_ = 0,
 	IPPROTO_TCP_ = 6,
 	TCPOPT_SACK = 5,
 	FIN = 1,
@@ -44,10 +45,13 @@ static inline u32 source_hash(struct __sk_buff *skb)
 	return (from[0] ^ from[1] ^ from[2] ^ from[3]) * 2654435761u;
 }
 
-/* Where the TCP header begins, which is read, too; 0: there is none, or the IP header has extensions. */
+/*
+ * Where the TCP header begins, which is read, too; 0: there is none, or the IP header has extensions. A BIG TCP packet of IPv6
+ * may have one, of 8 bytes: its true length.
+ */
 static inline u32 tcp_header_at(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
 {
-	u8 ip[10];
+	u8 ip[10], next[2];
 	u32 at;
 
 	if (bpf_skb_load_bytes(skb, 0, ip, sizeof(ip)))
@@ -57,6 +61,10 @@ static inline u32 tcp_header_at(struct __sk_buff *skb, struct tcp_header *h, u8 
 		*ecn = ip[1] & CE;
 	} else if (ip[0] >> 4 == 6 && ip[6] == IPPROTO_TCP_) {
 		at = 40;
+		*ecn = ip[1] >> 4 & CE;
+	} else if (ip[0] >> 4 == 6 && ip[6] == IPPROTO_HOPOPTS_ && !bpf_skb_load_bytes(skb, 40, next, sizeof(next)) &&
+		   next[0] == IPPROTO_TCP_ && !next[1]) {
+		at = 48;
 		*ecn = ip[1] >> 4 & CE;
 	} else {
 		return 0;
@@ -81,20 +89,26 @@ static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
 }
 
 /*
- * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below
- * the ACK (RFC 2883). The kernel writes SACK first, or behind the timestamps.
+ * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below the ACK, or within the
+ * second one (RFC 2883). The kernel writes SACK first, or behind the timestamps.
  */
 static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
 {
-	u32 header = (h->offset >> 4) * 4, at = skb->len - header + sizeof(*h);
-	u8 kind;
-	__be32 left;
+	u32 header = (h->offset >> 4) * 4, at = skb->len - header + sizeof(*h), left, right;
+	u8 option[2]; /* kind, length */
+	__be32 edge[4];
 
 	for (int i = 0; i < 2; i++, at += 12) {
-		if (bpf_skb_load_bytes(skb, at + 2, &kind, 1))
+		if (bpf_skb_load_bytes(skb, at + 2, option, sizeof(option)))
 			return false;
-		if (kind == TCPOPT_SACK && !bpf_skb_load_bytes(skb, at + 4, &left, sizeof(left)))
-			return before(bpf_ntohl(left), ack);
+		if (option[0] != TCPOPT_SACK || bpf_skb_load_bytes(skb, at + 4, edge, 8))
+			continue;
+		left = bpf_ntohl(edge[0]);
+		right = bpf_ntohl(edge[1]);
+		if (before(left, ack))
+			return true;
+		return option[1] >= 2 + 16 && !bpf_skb_load_bytes(skb, at + 12, edge + 2, 8) &&
+		       !before(left, bpf_ntohl(edge[2])) && !before(bpf_ntohl(edge[3]), right);
 	}
 	return false;
 }

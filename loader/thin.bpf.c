@@ -72,7 +72,8 @@ struct flow {
 	u32 last_right;   /* ... and the right edge of its window */
 	u32 passed_ack;   /* the same of the last that passed */
 	u32 passed_right;
-	u32 pushed;       /* end of the last segment with PSH that was not full */
+	u32 pushed;       /* end of what the application sends now ... */
+	u32 last_push;    /* ... and of the last segment with PSH */
 	u16 flags;        /* of the last that passed */
 	u8 push;          /* is `pushed` waited for? */
 	u8 halvings;      /* of the bytes that an ACK covers, after stalls */
@@ -168,10 +169,7 @@ static inline void sample_rtt(struct flow *f, const struct tcp_sock *tp, u32 tse
 	f->stamp_ns = 0;
 }
 
-/*
- * The end of what the application sends now: a last segment that is not full. Linux ends each burst of TSO with PSH, so that PSH
- * alone tells nothing. Who forges one has more ACKs pass, for a window at most.
- */
+/* No later ACK may follow that of this end. Who forges one has more ACKs pass, for a window at most. */
 static inline void await(struct flow *f, const struct tcp_sock *tp, u32 end)
 {
 	if (before(end, tp->rcv_nxt) || end - tp->rcv_nxt > tp->rcv_wnd)
@@ -181,12 +179,19 @@ static inline void await(struct flow *f, const struct tcp_sock *tp, u32 end)
 	f->push = true;
 }
 
-static inline void note_push(struct flow *f, const struct tcp_sock *tp, u32 seq, u32 payload)
+/*
+ * The end of what the application sends now: a FIN, or a segment with PSH that is not full. Linux ends each burst of TSO with PSH, so
+ * that a full one tells it only if the last PSH is longer ago than an RTT: then its ACK is one more in each RTT at most.
+ */
+static inline void note_end(struct flow *f, const struct tcp_sock *tp, u32 end, u32 payload, u8 flags)
 {
 	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 
-	if (mss && payload % mss)
-		await(f, tp, seq + payload);
+	if (flags & FIN)
+		await(f, tp, end + 1);
+	else if (mss && (payload % mss || end - f->last_push > f->rtt_bytes))
+		await(f, tp, end);
+	f->last_push = end;
 }
 
 /* The packets that an ACK shall cover, by the option of the sender; 0: this one at once; NONE: it does not ask. */
@@ -247,8 +252,8 @@ int thin_ingress(struct __sk_buff *skb)
 		note_request(f, tp, packets, seq + payload);
 	if (stamped)
 		sample_rtt(f, tp, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
-	if (h.flags & PSH)
-		note_push(f, tp, seq, payload);
+	if (h.flags & (PSH | FIN))
+		note_end(f, tp, seq + payload, payload, h.flags);
 	return 1;
 }
 
@@ -403,6 +408,13 @@ static inline bool would_not_help(bool uploads)
 	return false;
 }
 
+/* Does ECE tell of each byte whether it was marked, as DCTCP's? Then what an ACK covers must be marked alike. */
+static inline bool echoes_each_mark(const struct tcp_sock *tp)
+{
+	return tp->ecn_flags & TCP_ECN_OK &&
+	       ((const struct inet_connection_sock *)tp)->icsk_ca_ops->flags & TCP_CONG_NEEDS_ECN;
+}
+
 SEC("cgroup_skb/egress")
 int thin_egress(struct __sk_buff *skb)
 {
@@ -438,7 +450,8 @@ int thin_egress(struct __sk_buff *skb)
 	ack = bpf_ntohl(h.ack);
 	right = tp->rcv_wup + tp->rcv_wnd;
 	flags = (h.offset & 15) << 8 | h.flags; /* AccECN has one more bit */
-	pass = flags != f->flags || before(bpf_ntohl(h.seq), tp->snd_una);
+	pass = flags != f->flags || before(bpf_ntohl(h.seq), tp->snd_una) || before(right, f->passed_right) ||
+	       echoes_each_mark(tp);
 	if (tp->rx_opt.num_sacks) {
 		if (!f->blocks)
 			gap_begins(f, mss);

@@ -20,11 +20,14 @@ SACK = b"\x01\x01\x05\x0a" + bytes(8)
 class Download:
     """Packets that come in order, and the kernel's ACK after each `every` of them."""
 
+    began = 0  # the last one: what all connections share goes on, so each begins a day later
+
     def __init__(self, driver, params=None, every=2, gap=200, version=4, rtt=RTT, window=1 << 24):
         """`gap`: us from packet to packet; `window`: bytes that the receiver offers."""
         self.driver, self.every, self.gap, self.version, self.window = driver, every, gap, version, window
-        self.now, self.next, self.unacked, self.stamped = MS, 1, 0, STAMPS
-        driver.start(params, app=0, now=MS)
+        Download.began += 86_400_000 * MS
+        self.now, self.next, self.unacked, self.stamped = Download.began, 1, 0, STAMPS
+        driver.start(params, app=0, now=self.now)
         driver.poke(srtt_us=rtt << 3, rcv_mss=SEG, rcv_nxt=1, rcv_wup=1, rcv_wnd=window)
 
     def ack(self, number=None, flags=ACK, options=None, seq=None, **keys):
@@ -66,6 +69,11 @@ class Download:
 
 def push_until(end):
     return ip_packet(1, flags=ACK | PSH, seq=end - 100, payload=bytes(100))
+
+
+def jumbo(packet):
+    """With the extension that a BIG TCP packet of IPv6 has."""
+    return packet[:4] + bytes(2) + b"\x00" + packet[7:40] + b"\x06\x00\xc2\x04" + bytes(4) + packet[40:]
 
 
 def spacing(told):
@@ -192,10 +200,58 @@ def test_the_end_of_a_burst_passes(thin):
 
 
 def test_a_burst_of_full_segments_is_no_end(thin):
-    """Linux ends each burst of TSO with PSH."""
+    """Linux ends each burst of TSO with PSH: here each tenth of an RTT."""
+    d = Download(thin).steady()
+    for _ in range(20):
+        thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
+        d.come(20)
+    assert not d.flow["push"]
+
+
+def test_a_full_segment_is_an_end_if_no_other_had_push_for_an_rtt(thin):
+    """A reply that ends so, of a sender that sends PSH at the end of its buffer alone."""
     d = Download(thin).steady()
     thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
-    assert not d.flow["push"]
+    d.come(220)
+    while d.come(2)[0][1]:
+        pass
+    thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next + SEG, payload=bytes(SEG)))
+    assert d.come(2) == [(d.next, True)]
+
+
+@pytest.mark.parametrize("params", [{}, {"reverse_kbit": 40}])
+@pytest.mark.parametrize("payload", [0, 100, SEG])
+@pytest.mark.parametrize("version", [4, 6])
+def test_the_ack_of_a_fin_passes(thin, params, payload, version):
+    """Its sender repeats it after a timeout, and nothing else follows."""
+    d = Download(thin, params, version=version).steady()
+    thin.ingress(packet=ip_packet(1, flags=ACK | FIN, seq=d.next, payload=bytes(payload), version=version))
+    d.next += payload + 1
+    assert d.ack() and not d.flow["push"]
+
+
+def test_the_end_within_a_big_packet_is_seen(thin):
+    d = Download(thin, version=6).steady()
+    end = ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(100), version=6)
+    for packet, seen in ((jumbo(end)[:40] + b"\x3a" + jumbo(end)[41:], False), (jumbo(end), True)):
+        thin.ingress(packet=packet)
+        assert d.flow["push"] == seen
+
+
+def test_a_window_that_shrinks_is_told(thin):
+    """Else the sender fills room that is no more."""
+    d = Download(thin).steady()
+    d.window -= 100 * SEG
+    assert d.come(2) == [(d.next, True)]
+    assert not all(passes for _, passes in d.come(20))
+
+
+def test_dctcp_hears_what_was_marked(thin):
+    """Its ACK before a change of CE looks like any other: what is dropped of it would count with what follows."""
+    d = Download(thin).steady()
+    for ecn_flags, ca_flags, all_pass in ((0, 2, False), (1, 1, False), (1, 2, True)):
+        thin.poke(ecn_flags=ecn_flags, ca_flags=ca_flags)
+        assert all(passes for _, passes in d.come(40)) == all_pass
 
 
 def test_an_rtt_is_timed_by_timestamps(thin):
@@ -275,6 +331,25 @@ def test_a_gap_is_told_of_thrice_where_the_reverse_rate_is_small(thin):
     assert told[:3] == [True] * 3 and not any(told[3:])
     assert d.ack(number=d.next, **gap | {"num_sacks": 2})
     assert d.ack(number=d.next, **gap | {"options": STAMPS + SACK})  # a duplicate came
+
+
+@pytest.mark.parametrize("stamps", [STAMPS, b""])
+def test_a_duplicate_beyond_the_gap_is_told(thin, stamps):
+    """Its block lies within the second one (RFC 2883)."""
+    d = Download(thin, {"reverse_kbit": 100}).steady()
+
+    def told(*edges, short=0):
+        blocks = struct.pack(f">{len(edges)}I", *(d.next + edge * SEG for edge in edges))
+        options = stamps + b"\x01\x01\x05" + bytes([2 + len(blocks) - short]) + blocks
+        return d.ack(number=d.next, num_sacks=1, options=options)
+
+    for _ in range(20):
+        told(1, 9)
+    assert not told(1, 9)
+    for edges in ((1, 2, 1, 9), (3, 4, 1, 9), (8, 9, 1, 9), (1, 9, 1, 9)):
+        assert told(*edges)
+        assert not told(1, 9, 11, 12) and not told(11, 12, 1, 9)
+    assert not told(3, 4, 1, 9, short=8)  # the option ends before
 
 
 def test_a_gap_has_as_many_acks_as_passed_before(thin):
@@ -376,7 +451,7 @@ def request(d, byte, kind=254, exid=0x00AC, before=STAMPS, seq=None, padding=3):
     return ip_packet(1, options=options, seq=d.next if seq is None else seq, payload=bytes(SEG))
 
 
-@pytest.mark.parametrize("params", [{}, {"reverse_kbit": 25}])
+@pytest.mark.parametrize("params", [{}, {"reverse_kbit": 40}])
 def test_an_ack_covers_no_more_than_the_sender_asks_for(thin, params):
     """draft-ietf-tcpm-ack-rate-request: R above the lowest bit."""
     d = Download(thin, params).steady()
@@ -529,7 +604,8 @@ def test_nothing_is_covered_beyond_the_bounds(thin, steps, params, rtt, first):
 )
 def test_no_peer_silences_the_acks(thin, steps, params, rtt):
     """It leaves gaps, closes them, speeds up and slows down: after half a second an ACK passes with the next packet."""
-    d, heard = Download(thin, params, rtt=rtt), MS
+    d = Download(thin, params, rtt=rtt)
+    heard = d.now
     for gap, packets, blocks, apart in steps:
         for _ in range(packets):
             if gap:

@@ -135,6 +135,8 @@ static struct {
 	u8 saw_tstamp, usec_ts; /* of tcp_sock, where they are single bits */
 } k;
 
+static struct tcp_congestion_ops___flags ca_ops; /* what the socket's controller says of itself */
+
 static inline void pace(struct sock *of, u64 rate)
 {
 	k.pacing_rate = rate;
@@ -231,7 +233,7 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq), MEMBER(sock.tp, snd_wnd),
 	MEMBER(sock.tp, bytes_received), MEMBER(sock.tp.rx_opt, num_sacks),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),
-	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits), MEMBER(sock.tp, ecn_flags),
+	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits), MEMBER(sock.tp, ecn_flags), { "ca_flags", &ca_ops.flags, sizeof(u32) },
 	MEMBER(k, pacing_rate),
 #ifdef WIRE
 	MEMBER(skops, cb_flags), MEMBER(skops, keeps_syn), MEMBER(skops, remote_port), MEMBER(skops, chosen), MEMBER(skops, locked), MEMBER(skops, other), MEMBER(storage, exists), MEMBER(storage, fails),

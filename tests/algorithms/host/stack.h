@@ -330,6 +330,8 @@ static void fresh_socket(void)
 	tp->rcv_nxt = tp->rcv_wup = 1;
 	tp->rcv_wnd = 1 << 20;
 	ICSK->icsk_ack.rcv_mss = 960;
+	ca_ops.flags = 0;
+	ICSK->icsk_ca_ops = &ca_ops;
 #ifdef WIRE
 	fresh_wire();
 #endif
