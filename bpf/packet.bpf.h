@@ -10,6 +10,7 @@
 enum {
 	IPPROTO_HOPOPTS_ = 0,
 	IPPROTO_TCP_ = 6,
+	SOCK_STREAM_ = 1,
 	TCPOPT_SACK = 5,
 	FIN = 1,
 	SYN = 2,
@@ -29,6 +30,16 @@ struct tcp_header {
 	__be16 window;
 	u16 check, urgent;
 };
+
+/*
+ * The TCP socket of a packet, or NULL. A raw socket may have TCP's protocol, too, and so has the kernel's own, which answers for
+ * TIME_WAIT and with resets. The helper takes them for TCP sockets, which are larger: what it finds there is whatever lies behind them.
+ */
+static inline struct tcp_sock *tcp_sock_of(struct bpf_sock *sk)
+{
+	sk = sk ? bpf_sk_fullsock(sk) : NULL;
+	return sk && sk->type == SOCK_STREAM_ ? bpf_skc_to_tcp_sock(sk) : NULL;
+}
 
 /* Of the address that a packet comes from, by the high bits of its product with 2^32 / golden ratio. */
 static inline u32 source_hash(struct __sk_buff *skb)

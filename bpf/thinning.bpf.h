@@ -24,7 +24,6 @@
 SEC("cgroup_skb/egress")
 int PROGRAM(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
 	struct tcp_header h;
 	struct tcp_sock *tp;
 	struct wire *w;
@@ -32,14 +31,9 @@ int PROGRAM(struct __sk_buff *skb)
 	bool pass;
 	u64 now;
 
-	if (!sk || !pure_ack(skb, &h))
-		return 1;
-	sk = bpf_sk_fullsock(sk);
-	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
+	tp = pure_ack(skb, &h) ? tcp_sock_of(skb->sk) : NULL;
+	w = tp ? bpf_sk_storage_get(&wires, tp, NULL, 0) : NULL;
 	if (!w || !w->thin)
-		return 1;
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!tp)
 		return 1;
 	now = bpf_ktime_get_ns();
 	ack = bpf_ntohl(h.ack);

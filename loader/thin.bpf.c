@@ -224,7 +224,6 @@ static inline void note_request(struct flow *f, const struct tcp_sock *tp, int p
 SEC("cgroup_skb/ingress")
 int thin_ingress(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
 	struct tcp_header h;
 	struct tcp_sock *tp;
 	__be32 stamps[3];
@@ -234,16 +233,13 @@ int thin_ingress(struct __sk_buff *skb)
 	int packets;
 	u8 ecn;
 
-	sk = sk ? bpf_sk_fullsock(sk) : NULL;
-	if (!sk)
-		return 1;
-	at = tcp_header_at(skb, &h, &ecn);
-	tp = bpf_skc_to_tcp_sock(sk);
-	if (!at || !tp)
+	tp = tcp_sock_of(skb->sk);
+	at = tp ? tcp_header_at(skb, &h, &ecn) : 0;
+	if (!at)
 		return 1;
 	stamped = timestamps(skb, at, &h, stamps);
 	packets = stamped || h.offset >> 4 == WORDS_PLAIN ? NONE : rate_request(skb, at, &h);
-	f = bpf_sk_storage_get(&flows, sk, NULL, packets == NONE ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
+	f = bpf_sk_storage_get(&flows, tp, NULL, packets == NONE ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
 	seq = bpf_ntohl(h.seq);
 	if (!f || before(seq, tp->rcv_nxt) || seq - tp->rcv_nxt > tp->rcv_wnd) /* old, or not of this connection */
 		return 1;
@@ -418,7 +414,6 @@ static inline bool echoes_each_mark(const struct tcp_sock *tp)
 SEC("cgroup_skb/egress")
 int thin_egress(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
 	bool pass, is_ack, uploads, stamped, plain;
 	u64 rtt_ns, since, now;
 	struct tcp_header h;
@@ -433,13 +428,10 @@ int thin_egress(struct __sk_buff *skb)
 	now = bpf_ktime_get_ns();
 	is_ack = pure_ack(skb, &h);
 	uploads = data_leaves(skb, is_ack, now);
-	if (!sk || !is_ack)
-		return 1;
-	sk = bpf_sk_fullsock(sk);
-	tp = sk ? bpf_skc_to_tcp_sock(sk) : NULL;
+	tp = is_ack ? tcp_sock_of(skb->sk) : NULL;
 	if (!tp || tp->bytes_received < START_BYTES)
 		return 1;
-	f = bpf_sk_storage_get(&flows, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	f = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)
 		return 1;
 	mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;

@@ -507,7 +507,6 @@ static inline bool plausible(const struct tcp_sock *tp, u32 seq, u32 ack)
 SEC("cgroup_skb/ingress")
 int accsa_ingress(struct __sk_buff *skb)
 {
-	struct bpf_sock *sk = skb->sk;
 	struct tcp_header h;
 	struct tcp_sock *tp;
 	u32 ack, at, zero = 0, *greeted;
@@ -523,15 +522,14 @@ int accsa_ingress(struct __sk_buff *skb)
 			*greeted = hello_in(skb, &h, at) ? bpf_ntohs(h.source) : 0;
 		return 1;
 	}
-	if (!sk || ecn != CE || (h.flags & (SYN | FIN | RST | ACK)) != ACK)
+	if (ecn != CE || (h.flags & (SYN | FIN | RST | ACK)) != ACK)
 		return 1;
-	sk = bpf_sk_fullsock(sk);
-	w = sk ? bpf_sk_storage_get(&wires, sk, NULL, 0) : NULL;
+	tp = tcp_sock_of(skb->sk);
+	w = tp ? bpf_sk_storage_get(&wires, tp, NULL, 0) : NULL;
 	if (!sends_options(w))
 		return 1;
-	tp = bpf_skc_to_tcp_sock(sk);
 	ack = bpf_ntohl(h.ack);
-	if (!tp || !plausible(tp, bpf_ntohl(h.seq), ack))
+	if (!plausible(tp, bpf_ntohl(h.seq), ack))
 		return 1;
 	if (!w->noted || before(w->noted_ack, ack))
 		w->noted_ack = ack;

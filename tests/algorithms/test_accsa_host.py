@@ -307,9 +307,10 @@ def marked(packet, ecn):
 
 @pytest.mark.parametrize("version", [4, 6])
 def test_marks_of_pure_acks_are_counted(accsa, version):
-    def marks(ecn, owned=1, **keys):
+    def marks(ecn, owned=1, socket=1, **keys):
         before = accsa.state()["wire"]["marks"]
-        assert accsa.ingress(packet=marked(ip_packet(1, version=version, **keys), ecn), owned=owned)["pass"]
+        packet = marked(ip_packet(1, version=version, **keys), ecn)
+        assert accsa.ingress(packet=packet, owned=owned, type=socket)["pass"]
         accsa.ack(n=0)
         return accsa.state()["wire"]["marks"] - before
 
@@ -319,6 +320,7 @@ def test_marks_of_pure_acks_are_counted(accsa, version):
     assert (
         marks(CE, payload=b"x") == marks(CE, flags=SYN | ACK) == marks(CE, flags=FIN | ACK) == marks(CE, owned=0) == 0
     )
+    assert marks(CE, socket=3) == 0  # a raw one
     assert accsa.state()["counters"]["marks"] == 3
     whole = marked(ip_packet(1, version=version), CE)
     for length in range(len(whole)):

@@ -398,6 +398,8 @@ def test_only_pure_acks_are_dropped(formosa, version):
     for payload in (b"x", bytes(100)):
         assert passes(formosa, receiver.next, payload=payload, version=version)
     assert passes(formosa, receiver.next, owned=0, version=version)
+    raw = ip_packet(receiver.next, version=version)
+    assert formosa.egress(packet=raw, type=3)["pass"] == 1
     assert formosa.state() == before
     for i, (flags, options) in enumerate(((ACK, b""), (ACK | PSH, b""), (ACK, bytes(40)), (ACK, bytes(12)))):
         formosa.poke(rcv_wnd=2**20 - SEG - i)  # else it was said before

@@ -553,6 +553,13 @@ def test_what_is_no_download_is_left_alone(thin):
         assert thin.ingress(packet=packet)["pass"] == 1
     d.steady()
     assert thin.egress(packet=ip_packet(d.next + SEG), owned=0)["pass"] == 1
+    raw, mptcp = {"type": 3}, {"protocol": 262}  # the first also sends the kernel's ACKs for TIME_WAIT
+    for socket in (raw, mptcp):
+        d.steady()
+        thin.poke(now=d.now + d.gap, rcv_nxt=d.next)
+        thin.ingress(packet=push_until(d.next + 100), **socket)
+        assert not d.flow["push"]
+        assert thin.egress(packet=ip_packet(d.next + SEG, options=STAMPS), **socket)["pass"] == 1
     thin.poke(fails=1, exists=0)
     assert d.come(2)[0][1]
 

@@ -8,8 +8,8 @@
  *                                            a segment comes; cut= bytes of its header are there
  *   write   seq= len= flags= mode= room= others= syn= full=
  *                                            a segment leaves with `room` bytes left for options; another program reserves others=
- *   egress  packet= owned=                   {"pass":1}: an IP packet goes on the wire
- *   ingress packet= owned=                   one comes
+ *   egress  packet= owned= type= protocol=   {"pass":1}: an IP packet of such a socket goes on the wire
+ *   ingress packet= owned= type= protocol=   one comes
  *   new     syn= or synack=                  the handshake first: what the peer's SYN or SYN-ACK carried
  *
  * Options and packets are hexadecimal. `write` answers with what was reserved and written. Each packet that
@@ -18,6 +18,7 @@
  * runs on the socket.
  */
 enum { WRITTEN = 2000 }; /* packets of one command that get their options: of more only the first */
+enum { STREAM = 1, TCP = 6 }; /* SOCK_STREAM, IPPROTO_TCP */
 enum { HEADER = 20, OPTIONS = 40, NOT_PERMITTED = 1, FAULTY = 14, EXISTS = 17, INVALID = 22, FULL = 28, NO_MESSAGE = 42 };
 
 extern struct tcp_congestion_ops OPS;
@@ -52,6 +53,7 @@ static struct {
 	u8 locked; /* the route's controller stays: `congctl lock` */
 } skops;
 
+static struct bpf_sock packets_sock; /* what a packet knows of its socket */
 static u32 per_cpu; /* what the one entry of a map for each CPU has */
 #define bpf_map_lookup_elem(map, key) (*(key) ? NULL : &per_cpu)
 
@@ -64,7 +66,7 @@ static void wrong(const char *what)
 
 static void *storage_of(void *of, void *init, u64 flags)
 {
-	if (of != &sock || init)
+	if ((of != &sock && of != &packets_sock) || init)
 		wrong("storage of what is no socket");
 	if (!storage.exists && (!(flags & BPF_SK_STORAGE_GET_F_CREATE) || storage.fails))
 		return NULL;
@@ -77,7 +79,11 @@ static void *storage_of(void *of, void *init, u64 flags)
 
 static inline struct tcp_sock *bpf_skc_to_tcp_sock(void *of)
 {
-	if (of != &sock)
+	if (of == &packets_sock && packets_sock.protocol != TCP)
+		return NULL;
+	if (of == &packets_sock && packets_sock.type != STREAM)
+		wrong("a raw socket taken for one of TCP");
+	if (of != &packets_sock && of != &sock)
 		wrong("no socket");
 	return &sock.tp;
 }
@@ -85,6 +91,12 @@ static inline struct tcp_sock *bpf_skc_to_tcp_sock(void *of)
 static inline struct bpf_sock *bpf_sk_fullsock(struct bpf_sock *of)
 {
 	return of;
+}
+
+static struct bpf_sock *socket_of_packet(u32 type, u32 protocol)
+{
+	packets_sock = (struct bpf_sock){ .type = type, .protocol = protocol };
+	return &packets_sock;
 }
 
 static inline long bpf_sock_ops_cb_flags_set(struct bpf_sock_ops *ops, int flags)
@@ -326,7 +338,7 @@ static inline int bpf_tcp_send_ack(void *of, u32 rcv_nxt)
 	ip[9] = 6;
 	memcpy(ip + 20, skops.header, HEADER + n);
 	skb.len = skops.packet_len = 20 + HEADER + n;
-	skb.sk = (struct bpf_sock *)&sock;
+	skb.sk = socket_of_packet(STREAM, TCP);
 	end += sprintf(end, ",\"ack\":[%u,%d,\"", rcv_nxt, EGRESS(&skb));
 	for (u32 i = 0; i < n; i++)
 		end += sprintf(end, "%02x", skops.header[HEADER + i]);
@@ -440,7 +452,9 @@ static void pass(int (*program)(struct __sk_buff *skb))
 
 	skops.packet_len = take_bytes("packet", skops.packet, sizeof(skops.packet));
 	skb.len = skops.packet_len;
-	skb.sk = take("owned", 1) ? (struct bpf_sock *)&sock : NULL;
+	skb.sk = socket_of_packet(take("type", STREAM), take("protocol", TCP));
+	if (!take("owned", 1))
+		skb.sk = NULL;
 	sprintf(extra, ",\"pass\":%d", program ? program(&skb) : 1);
 }
 
