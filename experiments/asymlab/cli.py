@@ -231,6 +231,7 @@ def add_link(commands) -> None:
     )
     p.add_argument("--loss", default="0%", metavar="SHARE", help="of the data, at random: 0.1%% [%(default)s]")
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
+    p.add_argument("--alone", action="store_true", help="nobody else uses the link: try nothing beside CUBIC")
     p.add_argument("--duration", default="", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
     tried = f"a file of bpf/ or Linux's own, with :PRESET and +thin behind it or without [{' '.join(DEFAULT)}]"
     p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
@@ -238,7 +239,7 @@ def add_link(commands) -> None:
 
 
 def do_link(args) -> None:
-    mine = Link(args.rate, args.rtt, args.reverse, args.queue, args.loss, args.flows, args.duration)
+    mine = Link(args.rate, args.rtt, args.reverse, args.queue, args.loss, args.flows, args.duration, args.alone)
     guest = current_image(args.image)
     tasks = link.plan(mine, args.controllers, guest)
     if done := run_lab(args, tasks, guest):

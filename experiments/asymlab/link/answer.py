@@ -21,10 +21,51 @@ RULE = (
     "that, what asks least of you"
 )
 FAIRLY = f", among those with a Jain index of {FAIR} or more, if there are any"
+HALF = 0.5
+SHARING = (
+    f"only with --alone is advised what has less than {HALF:.0%} of its fair share beside CUBIC, or leaves CUBIC less than "
+    f"{HALF:.0%} of what CUBIC leaves CUBIC, whether it begins with CUBIC or after it"
+)
 COLUMNS = ("goodput Mbit/s", "of the link", "RTT ms", "above the base", "retransmitted", "ACKs/packet", "ACKs' link")
+BESIDE_COLUMNS = ("beside CUBIC Mbit/s", "CUBIC's", "shares")
 GROWS = 0.2  # a flow whose goodput grows by more of its mean has not arrived
 LOSSES = 30  # fewer random ones: where they fall decides
 ROOM = 0.5  # ACKs that take less of their link than this have room: chance decides between them and fewer
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A controller's flows beside as many of CUBIC. Rates are a flow's, bit/s, and the least of the runs."""
+
+    runs: tuple[Run, ...]  # it begins with CUBIC, and after it; of CUBIC none
+    reference: Run  # CUBIC beside CUBIC
+
+    @property
+    def flows(self) -> int:
+        return len(self.reference.metrics["flows"]) // 2
+
+    @property
+    def own(self) -> float:
+        return min((mean_rate(run, 0, self.flows) for run in self.runs), default=self.usual)
+
+    @property
+    def left(self) -> float:
+        """What CUBIC has."""
+        return min((mean_rate(run, self.flows) for run in self.runs), default=self.usual)
+
+    @property
+    def usual(self) -> float:
+        """What CUBIC leaves CUBIC: which of the two has more is chance."""
+        return mean_rate(self.reference, 0)
+
+    @property
+    def invalid(self) -> list[str]:
+        return [reason for run in (*self.runs, self.reference) for reason in run.record["invalid"]]
+
+
+def mean_rate(run: Run, first: int, end: int | None = None) -> float:
+    rates = [f["goodput_bps"] for f in run.metrics["flows"][first:end]]
+    return sum(rates) / len(rates)
 
 
 @dataclass(frozen=True)
@@ -33,6 +74,27 @@ class Row:
 
     name: str
     run: Run
+    beside: Beside | None = None  # not tried
+
+    @property
+    def gets(self) -> float:
+        """Of its fair share beside CUBIC, the max-min one: an equal part, or what it has alone if that is less."""
+        assert self.beside
+        fair = min(full(self.run) / 2, self.goodput) / self.beside.flows
+        return self.beside.own / fair if fair else 1.0
+
+    @property
+    def leaves(self) -> float:
+        """To CUBIC, of what CUBIC leaves CUBIC."""
+        assert self.beside
+        return self.beside.left / self.beside.usual if self.beside.usual else 1.0
+
+    @property
+    def shares(self) -> bool:
+        """Whether it may meet others. CUBIC does: they are measured by it."""
+        if not self.beside or not self.beside.runs:
+            return True
+        return not self.beside.invalid and self.gets >= HALF and self.leaves >= HALF
 
     @property
     def base(self) -> str:
@@ -44,8 +106,7 @@ class Row:
 
         What had passed before, and waited behind a gap, is of another time.
         """
-        passed = min(self.run.metrics["utilisation"], 1) * self.run.job["payload_share"]
-        return min(self.run.metrics["goodput_bps"], passed * self.run.job["watch"][0]["forward"]["rate_bps"])
+        return min(self.run.metrics["goodput_bps"], min(self.run.metrics["utilisation"], 1) * full(self.run))
 
     @property
     def growth(self) -> float:
@@ -94,7 +155,7 @@ def best(rows: list[Row]) -> Row:
 
 def table(link: Link, rows: list[Row]) -> Table:
     shown = Table(box=None, header_style="bold")
-    columns = (*COLUMNS, *(["Jain"] if link.flows > 1 else []))
+    columns = (*COLUMNS, *(["Jain"] if link.flows > 1 else []), *([] if link.alone else BESIDE_COLUMNS))
     for column in ("controller", *columns):
         shown.add_column(column, justify="left" if column == "controller" else "right")
     for row in rows:
@@ -104,20 +165,31 @@ def table(link: Link, rows: list[Row]) -> Table:
         rtt = (f"{row.rtt * 1e3:.1f}", f"+{row.rtt * 1e3 - link.rtt_us / 1e3:.1f}") if row.rtt < 1e9 else ("-", "-")
         numbers = [
             f"{row.goodput / 1e6:.3f}",
-            f"{row.goodput / most(link, row.run):.1%}",
+            f"{row.goodput / full(row.run):.1%}",
             *rtt,
             str(row.retransmits),
             f"{row.run.metrics['acks_per_data_packet']:.3f}",
             f"{row.way_back:.0%}",
             *([f"{row.jain:.3f}"] if link.flows > 1 else []),
+            *beside_cells(row),
         ]
         shown.add_row(called(link, row), *numbers)
     return shown
 
 
-def most(link: Link, run: Run) -> float:
+def beside_cells(row: Row) -> list[str]:
+    if not row.beside:
+        return []
+    if row.beside.invalid:
+        return ["invalid"]
+    each = row.beside.flows
+    rates = [f"{each * rate / 1e6:.3f}" for rate in (row.beside.own, row.beside.left)]
+    return [*rates, "yes" if row.shares else "no"]
+
+
+def full(run: Run) -> float:
     """Goodput of a full link, bit/s."""
-    return link.rate_bps * run.job["payload_share"]
+    return run.job["watch"][0]["forward"]["rate_bps"] * run.job["payload_share"]
 
 
 def called(link: Link, row: Row) -> str:
@@ -151,23 +223,32 @@ def numbers(row: Row) -> str:
 
 def sending(link: Link, rows: list[Row]) -> list[str]:
     """For whoever runs the sender."""
+    who = "If your machine sends the data (an upload, a server)"
     tried = [r for r in rows if not r.name.endswith(THIN)]
+    able = [r for r in tried if r.shares]
     if not tried:
-        return ["If your machine sends the data: no run to choose from."]
-    first = best(tried)
+        return [f"{who}: no run to choose from."]
+    if not able:
+        return [f"{who}: none of these beside CUBIC.", *if_alone(link, tried, None)]
+    first = best(able)
     ends = ", at both ends" if first.asks == 2 else ""
-    lines = [f"If your machine sends the data (an upload, a server): {called(link, first)}, {numbers(first)}{ends}."]
+    lines = [f"{who}: {called(link, first)}, {numbers(first)}{ends}."]
     if first.name == "cubic":
-        return [*lines, "Linux has it by default. If another was chosen:", *indented(at_sender(link, "cubic"))]
-    if first.asks == 2:
-        return [
-            *lines,
-            "At the receiver:",
-            *indented([f"asymcc load {first.base}"]),
-            "At the sender:",
-            *indented(at_sender(link, first.name)),
-        ]
-    return [*lines, *indented(at_sender(link, first.name))]
+        lines += ["Linux has it by default. If another was chosen:", *indented(at_sender(link, "cubic"))]
+    elif first.asks == 2:
+        lines += ["At the receiver:", *indented([f"asymcc load {first.base}"])]
+        lines += ["At the sender:", *indented(at_sender(link, first.name))]
+    else:
+        lines += indented(at_sender(link, first.name))
+    return [*lines, *if_alone(link, tried, first)]
+
+
+def if_alone(link: Link, tried: list[Row], advised: Row | None) -> list[str]:
+    """What else the link could have if nobody shared it."""
+    first = best(tried)
+    if first is advised:
+        return []
+    return [f"Only if no other's traffic shares the link: {called(link, first)}, {numbers(first)}; --alone advises it."]
 
 
 def receiving(link: Link, rows: list[Row]) -> list[str]:
@@ -206,5 +287,21 @@ def words(link: Link, rows: list[Row]) -> list[str]:
     if growing:
         told.append(f"Still growing, so a longer --duration shows more: {', '.join(growing)}.")
     rule = f"Rule: {RULE}{FAIRLY if link.flows > 1 else ''}."
-    alone = "Each had the link for itself; README.md says which do badly beside others."
-    return [*told, rule, alone, "", *sending(link, valid), "", *receiving(link, valid)]
+    return [*told, rule, *company(link, valid), "", *sending(link, valid), "", *receiving(link, valid)]
+
+
+def company(link: Link, rows: list[Row]) -> list[str]:
+    """Who can share the link, and who cannot."""
+    if link.alone:
+        return ["Each had the link for itself, as --alone says; many of them starve, or are starved, beside others."]
+    met = [r for r in rows if r.beside]
+    told = [f"Rule: {SHARING}."]
+    for r in met:
+        if r.beside and r.beside.invalid:
+            told.append(f"{r.name} beside CUBIC: not known, invalid: {'; '.join(r.beside.invalid)}")
+    judged = [r for r in met if r.beside and not r.beside.invalid and not r.shares]
+    if starved := [f"{r.name} ({r.gets:.0%} of its fair share)" for r in judged if r.gets < HALF]:
+        told.append(f"CUBIC starves {', '.join(starved)}.")
+    if starving := [f"{r.name} ({r.leaves:.0%} of what CUBIC leaves it)" for r in judged if r.leaves < HALF]:
+        told.append(f"CUBIC is starved by {', '.join(starving)}.")
+    return told

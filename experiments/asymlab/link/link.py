@@ -15,16 +15,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from .. import LabError
 from ..conformance.toml import toml
 from ..console import console
 from ..machine.image import Image
 from ..paths import BUILD
 from ..plan import scenario
-from ..results.store import Run
+from ..results.store import CPU_LIMIT, Run
+from ..run import cost
 from ..run.tasks import Task, plan_runs
 from . import path
-from .answer import Row, table, words
-from .path import Link
+from .answer import Beside, Row, table, words
+from .path import AFTER, BESIDE, MTU, OTHERS, THIN, Link
 from .picture import picture
 
 FOLDER = BUILD / "link"
@@ -32,6 +34,11 @@ FOLDER = BUILD / "link"
 
 def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
     """The runs, by a scenario file of their own."""
+    if link.pps > (most := CPU_LIMIT * 1e9 * guest.clock_factor / cost.PACKET):
+        raise LabError(
+            f"--rate {link.rate}: a packet takes the guest's CPU some {cost.PACKET:.0f} instructions, so the lab carries "
+            f"{most * 8 * MTU / 1e9:.2g} Gbit/s at most: a lower --rate of the same --rtt is next to it"
+        )
     text = toml(path.tree(link, path.names(controllers, link)))
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{link.name}.toml"
@@ -46,7 +53,13 @@ def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
 
 def answer(link: Link, tasks: list[Task], done: dict[str, Run]) -> None:
     """Tell it, and draw it."""
-    rows = [Row(t.case.scenario.title, done[t.key]) for t in tasks]
+    runs = {t.case.scenario.title: done[t.key] for t in tasks}
+    reference = runs.get(OTHERS + BESIDE)
+    rows = []
+    for name in [name for name in runs if not name.endswith((BESIDE, AFTER))]:
+        both = tuple(runs[name + where] for where in (BESIDE, AFTER) if name + where in runs and name != OTHERS)
+        met = reference and not name.endswith(THIN)
+        rows.append(Row(name, runs[name], Beside(both, reference) if met else None))
     console.print(table(link, rows))
     for line in words(link, rows):
         console.print(line)

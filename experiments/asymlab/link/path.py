@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,18 +15,22 @@ from ..conformance import objects
 from ..controllers import LINUX
 from ..plan.quantities import Rate, Share, Time
 from ..plan.scenario import BIN_MS
-from ..run import cost, local
 
 MTU = 1500
 THIN, PRESET = "+thin", ":"  # NAME[:PRESET][+thin]
 DEFAULT = ("cubic", "bbr", "fast", "fusion", "taichung", "pseudorate", "formosa", "cubic" + THIN)
+OTHERS = "cubic"  # whose flows share most links
+# Who comes first may decide, so each is tried from the same moment on as they, and after them.
+BESIDE, AFTER = f" beside {OTHERS}", f" after {OTHERS}"
 RADIO = {"fusion": "fusion:radio"}  # on links that lose packets at random
 
 # How long a run is. It depends on the link alone: another machine, or one more controller, changes no result.
-PACKETS = 70_000  # of a run at most: eight runs take some 110 s of two cores of 100 million instructions a second
+PACKETS = 36_000  # of a run where they are enough: 21 runs take some two minutes of two quiet cores
 USUAL_S, USUAL_ROUNDS = 60, 100  # the longer of the two is enough where packets are few
-ROUNDS, LEAST = 60, 300  # round trips, and packets, that a run has at least
-SLOWEST_S = 3600  # virtual seconds of a run at most, unless told otherwise
+ROUNDS = 60  # round trips that a run has, but for
+STRETCH = 4  # times PACKETS; then as many as these allow
+LEAST_S, LEAST_ROUNDS, LEAST = 3, 20, 300  # seconds, round trips, packets of any run
+LATER = 8  # of a run this part has passed when the flow after CUBIC's begins
 
 QUEUE_MIN = 10  # packets of the default queue
 FLOWS_MAX = 200  # the scenario's count
@@ -49,6 +54,7 @@ class Link:
     loss: str = "0%"  # of the data
     flows: int = 1
     duration: str = ""  # of a run; derived if not given
+    alone: bool = False  # nobody else uses it
 
     def __post_init__(self) -> None:
         _ = self.rate_bps, self.reverse_bps, self.rtt_us, self.loss_share, self.duration_s
@@ -93,22 +99,12 @@ class Link:
             if given < 10**6 or given % (BIN_MS * 1000):
                 raise LabError(f"--duration {self.duration}: must be at least 1s, and whole tenths of a second")
             return given / 1e6
-        least = max(1, ROUNDS * self.rtt_us / 1e6, LEAST / self.pps)
-        most = min(PACKETS / self.pps, SLOWEST_S)
-        if least > most:
-            raise LabError(self.too_long(least))
-        usual = max(USUAL_S, USUAL_ROUNDS * self.rtt_us / 1e6, least)
-        tenths = int(10 * min(usual, most))
+        usual = max(USUAL_S, USUAL_ROUNDS * self.rtt_us / 1e6)
+        # On a long path more than PACKETS, rather than too few round trips.
+        enough = max(PACKETS, min(ROUNDS * self.bdp, STRETCH * PACKETS)) / self.pps
+        seconds = max(min(usual, enough), LEAST_S, LEAST_ROUNDS * self.rtt_us / 1e6, LEAST / self.pps)
+        tenths = round(10 * seconds)
         return (tenths - tenths % (10 if tenths >= 100 else 2)) / 10
-
-    def too_long(self, least: float) -> str:
-        wanted = f"{ROUNDS} round trips" if ROUNDS * self.rtt_us / 1e6 == least else f"{LEAST} packets"
-        work = cost.expected(round(least * self.pps)) / cost.SPEED + cost.START_S
-        takes = cost.span(len(DEFAULT) * work / local.places())
-        return (
-            f"a run of {wanted} of this link takes {least:.4g} virtual seconds, and {len(DEFAULT)} runs take about "
-            f"{takes} here: add --duration {-(-least // 1):.0f}s if you want to wait, or a shorter one"
-        )
 
     @property
     def measured_s(self) -> float:
@@ -117,15 +113,21 @@ class Link:
 
     def notes(self) -> list[str]:
         """What makes the numbers less certain than they look."""
-        found = []
-        rounds = self.measured_s / (self.rtt_us / 1e6) if self.rtt_us else float("inf")
+        found, rtt_s = [], self.rtt_us / 1e6
+        rounds = self.measured_s / rtt_s if rtt_s else float("inf")
         if rounds < ROUNDS / 2:
-            found.append(f"only {rounds:.0f} round trips are measured: controllers may still be on their way")
+            found.append(
+                f"only {rounds:.0f} round trips are measured, and controllers may still be on their way: "
+                f"--duration {math.ceil(ROUNDS * rtt_s)}s shows more"
+            )
         # RFC 9438: from a loss to the window before it, K = cbrt(W (1 - beta) / C), beta 0.7, C 0.4.
         cycle = ((self.bdp + self.packets) / self.flows * 0.3 / 0.4) ** (1 / 3)
         if not self.loss_share and cycle > self.measured_s:
-            found.append(f"CUBIC takes some {cycle:.0f} s from one loss to the next here: that is a part of its cycle")
-        return [f"{words}; a longer --duration helps" for words in found]
+            found.append(
+                f"CUBIC takes some {cycle:.0f} s from one loss to the next here, and a part of that is measured: "
+                f"--duration {math.ceil(2 * cycle)}s shows it whole"
+            )
+        return found
 
     def said(self) -> str:
         """The link in words."""
@@ -144,7 +146,8 @@ class Link:
         """Of its files."""
         loss = f"-{self.loss.strip().removesuffix('%').strip()}pc" if self.loss_share else ""
         flows = f"-{self.flows}flows" if self.flows > 1 else ""
-        words = f"{self.rate}-{self.reverse or self.rate}-{self.rtt}-{self.packets}{loss}{flows}"
+        alone = "-alone" if self.alone else ""
+        words = f"{self.rate}-{self.reverse or self.rate}-{self.rtt}-{self.packets}{loss}{flows}{alone}"
         return words.replace(" ", "")
 
 
@@ -194,15 +197,34 @@ def parameters(link: Link, name: str) -> dict[str, int]:
     return of_path(link, base) | (presets(base)[preset] if preset else {})
 
 
-def point(link: Link, name: str) -> dict:
+def flow(link: Link, controller: str) -> dict:
+    return {"controller": controller, "ack": "delayed"} | ({"count": link.flows} if link.flows > 1 else {})
+
+
+def point(link: Link, name: str, where: str = "") -> dict:
     """What is special about one run; its title names it."""
     base, _ = split(name)
-    found: dict[str, Any] = {"title": name, "flows.0.controller": base}
+    found: dict[str, Any] = {"title": name + where}
+    if where:
+        late = {"start": f"{round(link.duration_s / LATER * 1e6)}us"} if where == AFTER else {}
+        found["flows"] = [flow(link, base) | late, flow(link, OTHERS)]
+    else:
+        found["flows.0.controller"] = base
     if given := parameters(link, name):
         found[f"controllers.{base}"] = given
     if name.endswith(THIN):
         found["thin"] = {"reverse_kbit": reverse_kbit(link)}
     return found
+
+
+def points(link: Link, controllers: list[str]) -> list[dict]:
+    """Each alone; then each that a sender may have beside CUBIC, in both orders, and CUBIC beside CUBIC."""
+    alone = [point(link, name) for name in controllers]
+    met = [name for name in controllers if not name.endswith(THIN)]
+    if link.alone or not met:
+        return alone
+    others = [point(link, name, where) for name in met if name != OTHERS for where in (BESIDE, AFTER)]
+    return [*alone, point(link, OTHERS, BESIDE), *others]
 
 
 def reverse_kbit(link: Link) -> int:
@@ -213,7 +235,6 @@ def reverse_kbit(link: Link) -> int:
 def tree(link: Link, controllers: list[str]) -> dict:
     """The scenario: a case for each controller."""
     there, back = link.rtt_us // 2, link.rtt_us - link.rtt_us // 2
-    flow = {"controller": "cubic", "ack": "delayed"} | ({"count": link.flows} if link.flows > 1 else {})
     run = {"duration": f"{link.duration_s:g}s", "traffic": "plain"}
     if link.flows > 1:  # real flows begin at moments of their own
         run["start_jitter"] = f"{round(link.duration_s / 4 * 1e6)}us"
@@ -225,7 +246,7 @@ def tree(link: Link, controllers: list[str]) -> dict:
             "forward": {"rate": link.rate, "delay": f"{there}us", "queue": link.packets, "loss": link.loss},
             "reverse": {"rate": link.reverse or link.rate, "delay": f"{back}us", "queue": link.packets},
         },
-        "flows": [flow],
+        "flows": [flow(link, OTHERS)],
         "run": run,
-        "sweep": {"points": [point(link, name) for name in controllers]},
+        "sweep": {"points": points(link, controllers)},
     }

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Prints the sweeps behind docs/choosing.md as tables: `build/venv/bin/python experiments/choosing/table.py [NAME ...]`.
+
+NAME is a scenario of this folder: alone, beside, loss, jitter, acks. A cell has goodput in Mbit/s, then the mean RTT
+above the empty path's in ms; beside CUBIC it has what CUBIC has instead. It runs what the store does not hold, and all
+of it takes some hours.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from asymlab import LabError, controllers
+from asymlab.machine.image import DEFAULT_KERNEL, open_image
+from asymlab.plan import scenario
+from asymlab.results.store import Run
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
+
+HERE = Path(__file__).parent
+NAMES = ("alone", "beside", "loss", "jitter", "acks")
+
+
+def cell(run: Run) -> str:
+    if not run.valid:
+        return "invalid"
+    first, *others = run.metrics["flows"]
+    own = f"{first['goodput_bps'] / 1e6:.3g}"
+    if others:
+        return f"{own} / {others[0]['goodput_bps'] / 1e6:.3g}"
+    queue = 1e3 * first["rtt_s"]["mean"] - run.job["probes"][0]["base_rtt_us"] / 1e3 if first["rtt_s"] else 0
+    return f"{own}, {queue:.0f}"
+
+
+def table(name: str) -> str:
+    """In Markdown: a row a path, a column a controller."""
+    guest = open_image(DEFAULT_KERNEL)
+    tasks = plan_runs(scenario.load(HERE / f"{name}.toml"), guest)
+    done = execute(tasks, guest)
+    cells: dict[str, dict[str, str]] = {}
+    for t in tasks:
+        tried = t.case.scenario.flows[0].controller
+        cells.setdefault(t.case.scenario.title, {})[controllers.of(tried).label] = cell(done[t.key])
+    columns = list(next(iter(cells.values())))
+    lines = [["path", *columns], ["---", *["---:"] * len(columns)]]
+    lines += [[path, *(row[c] for c in columns)] for path, row in cells.items()]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+if __name__ == "__main__":
+    try:
+        for name in sys.argv[1:] or NAMES:
+            if name not in NAMES:
+                raise LabError(f"{name}: there are {', '.join(NAMES)}")
+            print(f"{name}\n\n{table(name)}\n")
+    except LabError as e:
+        sys.exit(f"table.py: {e}")
