@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Prints the sweeps behind docs/choosing.md as tables: `build/venv/bin/python experiments/choosing/table.py [NAME ...]`.
+"""Prints the sweeps behind docs/choosing.md as tables: build/venv/bin/python experiments/choosing/table.py [NAME ...]
 
 NAME is a scenario of this folder: alone, beside, loss, jitter, acks. A cell has goodput in Mbit/s, then the mean RTT
 above the empty path's in ms; beside CUBIC it has what CUBIC has instead. It runs what the store does not hold, and all

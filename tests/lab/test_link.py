@@ -208,7 +208,7 @@ def test_a_run_too_short_for_what_it_should_show_is_told():
         ("--rate 50mbit --rtt 80ms hugo+thin", ("no controller 'hugo'",)),
         ("--rate 50mbit --rtt 80ms fusion:hugo", ("no preset 'hugo'", "radio, fat")),
         ("--rate 50mbit --rtt 80ms cubic:", ("no preset ''", "cubic has none")),
-        ("--rate 10gbit --rtt 10ms", ("--rate 10gbit", "the lab carries 2.4 Gbit/s")),
+        ("--rate 10gbit --rtt 10ms", ("--rate 10gbit", "carries 2.4 Gbit/s")),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words, said):
@@ -394,7 +394,7 @@ def numbers(text):
 def test_the_answer_is_whole_and_comes_from_the_store_the_second_time(tmp_path):
     env = {"ASYMLAB_STORE": str(tmp_path)}
     first = asymlab(*WORDS, "cubic", "fast", "cubic+thin", env=env)
-    assert first.returncode == 0 and "3/3" in first.stderr, first
+    assert first.returncode == 0 and "6/6" in first.stderr, first
     shown = numbers(first.stderr)
     assert list(shown) == ["cubic", "fast (alpha 8)", "cubic+thin"]
     for cells in shown.values():
@@ -404,24 +404,31 @@ def test_the_answer_is_whole_and_comes_from_the_store_the_second_time(tmp_path):
     assert float(shown["cubic+thin"][5]) < float(shown["cubic"][5])
     assert "    asymcc thin --reverse 30kbit\n" in first.stderr
     chosen = re.search(r"sends the data .*: (\w+)[ ,]", first.stderr)[1]
-    runs = {name: row(name, float(c[0]), float(c[2])) for name, c in zip(("cubic", "fast"), shown.values())}
-    assert chosen == answer.best(list(runs.values())).name
+    senders = zip(("cubic", "fast"), shown.values())
+    assert chosen == answer.best([row(n, float(c[0]), float(c[2])) for n, c in senders if c[-1] == "yes"]).name
+    own, others = map(float, shown["cubic"][-3:-1])
+    assert own == others > 0.5 and shown["cubic"][-1] == "yes"
+    assert sum(map(float, shown["fast (alpha 8)"][-3:-1])) <= 2 * (1 - 52 / 1500)
     image, file = (
         REPO / Path(re.search(rf"^{what}: (.*)$", first.stderr, re.M)[1]) for what in ("picture", "scenario")
     )
-    assert image.read_bytes().startswith(b"\x89PNG") and len(tomllib.loads(file.read_text())["sweep"]["points"]) == 3
+    assert image.read_bytes().startswith(b"\x89PNG") and len(tomllib.loads(file.read_text())["sweep"]["points"]) == 6
 
     again = asymlab(*WORDS, "cubic", "fast", "cubic+thin", env=env)
     assert "left" not in again.stderr and "1/3" not in again.stderr and numbers(again.stderr) == shown
     more = asymlab(*WORDS, "reno", "cubic", "--dry-run", env=env)
-    assert "2 runs, 1 in the store, 1 left" in more.stderr
+    assert "5 runs, 2 in the store, 3 left" in more.stderr
+    alone = asymlab(*WORDS, "cubic", "fast", "cubic+thin", "--alone", env=env)
+    assert "left" not in alone.stderr and {n: c[:7] for n, c in numbers(alone.stderr).items()} == {
+        n: c[:7] for n, c in shown.items()
+    }
     repeated = asymlab("run", file, "--dry-run", env=env)
-    assert repeated.returncode == 0 and "2 runs, 1 in the store" in repeated.stderr
+    assert repeated.returncode == 0 and "5 runs, 2 in the store" in repeated.stderr
 
 
 @pytest.mark.lab
 def test_several_flows_have_a_jain_index():
-    p = asymlab(*"link --rate 2mbit --rtt 20ms --duration 8s --flows 3 reno".split())
+    p = asymlab(*"link --rate 2mbit --rtt 20ms --duration 8s --flows 3 --alone reno".split())
     (cells,) = numbers(p.stderr).values()
     assert p.returncode == 0 and 1 / 3 <= float(cells[-1]) <= 1 and "Jain index of 0.9" in p.stderr
     assert "That was not tried" in p.stderr
@@ -432,3 +439,6 @@ def test_a_picture_has_a_mark_for_each_controller():
     rows = [row("cubic", 9, 0.05), row("fast", 8, 0.045), row("cubic+thin", 9.2, 0.041)]
     all_of_them, fewer = picture.picture(LINK, rows), picture.picture(LINK, rows[:2])
     assert all_of_them.startswith(b"\x89PNG") and all_of_them != fewer
+    met = [replace(rows[0], beside=beside(usual=4.8)), replace(rows[1], beside=beside((0.4, 9.2)))]
+    pictures = {picture.picture(LINK, [*shown, rows[2]]) for shown in (met, met[:1], [met[0], rows[1]], rows[:2])}
+    assert len(pictures) == 4

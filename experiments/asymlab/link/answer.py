@@ -23,8 +23,8 @@ RULE = (
 FAIRLY = f", among those with a Jain index of {FAIR} or more, if there are any"
 HALF = 0.5
 SHARING = (
-    f"only with --alone is advised what has less than {HALF:.0%} of its fair share beside CUBIC, or leaves CUBIC less than "
-    f"{HALF:.0%} of what CUBIC leaves CUBIC, whether it begins with CUBIC or after it"
+    f"only with --alone is advised what has less than {HALF:.0%} of its fair share beside CUBIC, or leaves CUBIC less "
+    f"than {HALF:.0%} of what CUBIC leaves CUBIC, whether it begins with CUBIC or after it"
 )
 COLUMNS = ("goodput Mbit/s", "of the link", "RTT ms", "above the base", "retransmitted", "ACKs/packet", "ACKs' link")
 BESIDE_COLUMNS = ("beside CUBIC Mbit/s", "CUBIC's", "shares")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Which controller fits your link, in some two minutes: `asymlab link`.
 
-Each controller has the link for itself, in a run of the lab. NAME:PRESET is a controller with one of its presets, as
-`asymcc load NAME --preset PRESET` sets it. NAME+thin is a sender NAME whose receiver thins its ACKs, as `asymcc thin`
-does. With --loss Fusion has its preset `radio`, unless you name the controllers. The answer is a table, a picture, and
-the commands to use the best at the sender, and at the receiver. For the other direction of the same line run it again,
-with --rate and --reverse exchanged.
+Each controller has the link for itself, in a run of the lab. In two more runs it shares the link with CUBIC: it
+begins with CUBIC, and after it. What starves there, or starves CUBIC, is advised only with --alone. NAME:PRESET is a
+controller with one of its presets, as `asymcc load NAME --preset PRESET` sets it. NAME+thin is a sender NAME whose
+receiver thins its ACKs, as `asymcc thin` does. With --loss Fusion has its preset `radio`, unless you name the
+controllers. The answer is a table, a picture, and the commands to use the best at the sender, and at the receiver.
+For the other direction of the same line run it again, with --rate and --reverse exchanged.
 
 Rates and times have units, as in scenario files: 50mbit, 80ms. What the command made is a scenario file, which
 `asymlab run` repeats and you may change. It lies in build/link, beside the picture.
@@ -36,8 +37,8 @@ def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
     """The runs, by a scenario file of their own."""
     if link.pps > (most := CPU_LIMIT * 1e9 * guest.clock_factor / cost.PACKET):
         raise LabError(
-            f"--rate {link.rate}: a packet takes the guest's CPU some {cost.PACKET:.0f} instructions, so the lab carries "
-            f"{most * 8 * MTU / 1e9:.2g} Gbit/s at most: a lower --rate of the same --rtt is next to it"
+            f"--rate {link.rate}: the guest's CPU carries {most * 8 * MTU / 1e9:.2g} Gbit/s at most, at some "
+            f"{cost.PACKET:.0f} instructions a packet: take a lower --rate"
         )
     text = toml(path.tree(link, path.names(controllers, link)))
     FOLDER.mkdir(parents=True, exist_ok=True)
