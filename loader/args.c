@@ -7,8 +7,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include <linux/rtnetlink.h>
-
 #include "args.h"
 
 bool is_name(const char *s)
@@ -124,7 +122,7 @@ int prefix_parse(struct prefix *p, const char *text)
 	const char *slash = strchrnul(text, '/');
 	unsigned int len, bits;
 
-	*p = (struct prefix){ .text = text, .table = RT_TABLE_MAIN };
+	*p = (struct prefix){ .text = text };
 	p->family = strchr(text, ':') ? AF_INET6 : AF_INET;
 	if (!strcmp(text, "default"))
 		return 0;

@@ -23,7 +23,6 @@ struct ports {
 struct prefix {
 	const char *text;  /* as it was written */
 	int family, len;
-	unsigned int table;
 	unsigned char addr[16];
 };
 

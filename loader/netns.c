@@ -19,6 +19,8 @@
 #include "netlink.h"
 #include "netns.h"
 #include "route.h"
+#include "args.h"
+#include "state.h"
 
 #define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
 #define NAMED "/run/netns"
@@ -247,6 +249,45 @@ static int keep_routes(struct netns *ns)
 	return err;
 }
 
+struct losses {
+	struct netns *ns;
+	int err;
+};
+
+/* Of what `use` remembers. That of a controller which is not there is nowhere to be seen. */
+static void add_lost(const char *text, const struct words *w, void *ctx)
+{
+	struct losses *l = ctx;
+	struct netns *ns = l->ns;
+	struct cc_route *room, lost = {};
+
+	memcpy(lost.name, w->word[1], sizeof(lost.name));
+	snprintf(lost.text, sizeof(lost.text), "%s", text);
+	for (char *c = lost.text; *c; c++) /* root alone may have named the file otherwise */
+		if (*c < ' ' || *c > '~')
+			return;
+	for (int i = 0; i < ns->nr_route; i++)
+		if (!strcmp(ns->route[i].text, lost.text) && !strcmp(ns->route[i].name, lost.name))
+			return;
+	if (!is_name(lost.name) || controller_available(lost.name) <= 0)
+		return;
+	room = realloc(ns->lost, (ns->nr_lost + 1) * sizeof(*room));
+	if (!room) {
+		l->err = -ENOMEM;
+		return;
+	}
+	ns->lost = room;
+	ns->lost[ns->nr_lost++] = lost;
+}
+
+/* -errno; what is said of files that cannot be read, is said once. */
+static int keep_lost(struct netns *ns)
+{
+	struct losses l = { .ns = ns };
+
+	return state_each_route(add_lost, &l) ? -EIO : l.err;
+}
+
 static int read_one(const struct netns_id *id, void *ctx)
 {
 	struct netns_list *l = ctx;
@@ -266,6 +307,8 @@ static int read_one(const struct netns_id *id, void *ctx)
 		err = 0; /* no tcp_diag module: nothing to count with */
 	if (!err)
 		err = keep_routes(ns);
+	if (!err)
+		err = keep_lost(ns);
 	if (is_lack(-err))
 		return fail_lack(-err);
 	if (err)
@@ -298,6 +341,7 @@ void netns_free(struct netns_list *l)
 		free(l->ns[i].use);
 		free(l->ns[i].route);
 		free(l->ns[i].orphan);
+		free(l->ns[i].lost);
 	}
 	free(l->ns);
 	memset(l, 0, sizeof(*l));
@@ -311,13 +355,23 @@ unsigned int netns_sockets(const struct netns *ns, const char *cc)
 	return 0;
 }
 
-unsigned int netns_routes(const struct netns *ns, const char *cc)
+static unsigned int count_routes(const struct cc_route *at, int nr, const char *cc)
 {
 	unsigned int n = 0;
 
-	for (int i = 0; i < ns->nr_route; i++)
-		n += !strcmp(ns->route[i].name, cc);
+	for (int i = 0; i < nr; i++)
+		n += !strcmp(at[i].name, cc);
 	return n;
+}
+
+unsigned int netns_routes(const struct netns *ns, const char *cc)
+{
+	return count_routes(ns->route, ns->nr_route, cc);
+}
+
+unsigned int netns_lost(const struct netns *ns, const char *cc)
+{
+	return count_routes(ns->lost, ns->nr_lost, cc);
 }
 
 unsigned int count_sockets(const struct netns_list *l, const char *cc)

@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "asymcc.h"
+#include "route.h"
 
 #define DEFAULT_CC "/proc/sys/net/ipv4/tcp_congestion_control"
 
@@ -36,7 +37,7 @@ struct cc_use {
 
 struct cc_route {
 	char name[CC_NAME_LEN];
-	char text[96];
+	char text[ROUTE_TEXT];
 };
 
 struct netns {
@@ -46,7 +47,8 @@ struct netns {
 	struct cc_use *use;
 	struct cc_route *route;       /* that name a controller */
 	struct cc_route *orphan;      /* that `use` made, and that name none */
-	int nr_use, nr_route, nr_orphan;
+	struct cc_route *lost;        /* to which `use` gave one that they have no more, or that are gone */
+	int nr_use, nr_route, nr_orphan, nr_lost;
 };
 
 struct netns_list {
@@ -61,6 +63,7 @@ int netns_warn(const struct netns_list *l);
 void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);
 unsigned int netns_routes(const struct netns *ns, const char *cc);
+unsigned int netns_lost(const struct netns *ns, const char *cc);
 unsigned int count_sockets(const struct netns_list *l, const char *cc);
 
 #endif

@@ -9,50 +9,31 @@
 #include <unistd.h>
 
 #include "netlink.h"
-#include "route.h"
+#include "route_request.h"
 
-#define ATTRS_MAX 65536
 #define KEPT_MAX (64 << 20) /* bytes, of the routes of one namespace */
 #define DEFAULT_METRIC_V6 1024
 #define TICKS 100 /* USER_HZ, in which rta_cacheinfo counts */
 #define DUMP_TRIES 5
-
-/* A message that is being made. */
-struct request {
-	struct nlmsghdr h;
-	struct rtmsg r;
-	char attrs[ATTRS_MAX];
-	bool full; /* it would take more than there is room for */
-};
-
-static struct rtmsg *rtm(const struct nlmsghdr *h)
-{
-	return NLMSG_DATA(h);
-}
-
-static const struct rtattr *find(const struct nlmsghdr *h, int type, size_t least)
-{
-	return netlink_attr(RTM_RTA(rtm(h)), RTM_PAYLOAD(h), type, least);
-}
+#define CC_LOCK (1U << RTAX_CC_ALGO)
 
 static __u32 number(const struct nlmsghdr *h, int type, __u32 missing)
 {
-	const struct rtattr *a = find(h, type, sizeof(__u32));
+	const struct rtattr *a = route_attr(h, type, sizeof(__u32));
 
 	return a ? *(__u32 *)RTA_DATA(a) : missing;
 }
 
-/* The address of the prefix; NULL: that of all. */
-static const void *dst_of(const struct nlmsghdr *h)
+const void *route_dst(const struct nlmsghdr *h)
 {
-	const struct rtattr *a = find(h, RTA_DST, address_bits(rtm(h)->rtm_family) / 8);
+	const struct rtattr *a = route_attr(h, RTA_DST, address_bits(rtm(h)->rtm_family) / 8);
 
 	return a ? RTA_DATA(a) : NULL;
 }
 
 static void read_cc(struct route *route)
 {
-	const struct rtattr *metrics = find(route->message, RTA_METRICS, 0);
+	const struct rtattr *metrics = route_attr(route->message, RTA_METRICS, 0);
 	const struct rtattr *cc =
 		metrics ? netlink_attr(RTA_DATA(metrics), RTA_PAYLOAD(metrics), RTAX_CC_ALGO, 0) : NULL;
 
@@ -65,34 +46,53 @@ static __u32 table_of(const struct nlmsghdr *h)
 	return number(h, RTA_TABLE, rtm(h)->rtm_table);
 }
 
+static int print_prefix(char text[ROUTE_TEXT], int family, const void *dst, unsigned int len)
+{
+	char addr[INET6_ADDRSTRLEN];
+
+	if (!dst)
+		return snprintf(text, ROUTE_TEXT, family == AF_INET ? "default" : "::/0");
+	inet_ntop(family, dst, addr, sizeof(addr));
+	return snprintf(text, ROUTE_TEXT, "%s/%u", addr, len);
+}
+
+void prefix_print(const struct prefix *p, char text[ROUTE_TEXT])
+{
+	print_prefix(text, p->family, p->len ? p->addr : NULL, p->len);
+}
+
+__u32 route_table(const struct route *r)
+{
+	return table_of(r->message);
+}
+
 static void write_text(struct route *route)
 {
 	const struct rtmsg *r = rtm(route->message);
-	const void *dst = dst_of(route->message);
 	__u32 table = table_of(route->message);
 	__u32 metric = number(route->message, RTA_PRIORITY, 0),
 	      usual = r->rtm_family == AF_INET ? 0 : DEFAULT_METRIC_V6;
-	char addr[INET6_ADDRSTRLEN] = "";
-	int n;
+	int n = print_prefix(route->text, r->rtm_family, route_dst(route->message), r->rtm_dst_len);
 
-	if (dst)
-		inet_ntop(r->rtm_family, dst, addr, sizeof(addr));
-	if (*addr)
-		n = snprintf(route->text, sizeof(route->text), "%s/%u", addr, r->rtm_dst_len);
-	else
-		n = snprintf(route->text, sizeof(route->text), r->rtm_family == AF_INET ? "default" : "::/0");
 	if (table != RT_TABLE_MAIN)
 		n += snprintf(route->text + n, sizeof(route->text) - n, " table %u", table);
 	if (metric != usual)
-		snprintf(route->text + n, sizeof(route->text) - n, " metric %u", metric);
+		n += snprintf(route->text + n, sizeof(route->text) - n, " metric %u", metric);
+	if (r->rtm_tos)
+		snprintf(route->text + n, sizeof(route->text) - n, " tos 0x%02x", r->rtm_tos);
 }
 
-static bool is_to(const struct nlmsghdr *h, const struct prefix *p)
+void route_read(struct route *r)
 {
-	const struct rtmsg *r = rtm(h);
-	const void *dst = dst_of(h);
+	read_cc(r);
+	write_text(r);
+}
 
-	if (table_of(h) != p->table || r->rtm_dst_len != p->len)
+bool route_is_to(const struct route *r, const struct prefix *p)
+{
+	const void *dst = route_dst(r->message);
+
+	if (rtm(r->message)->rtm_dst_len != p->len)
 		return false;
 	return dst ? !memcmp(dst, p->addr, address_bits(p->family) / 8) : !p->len;
 }
@@ -106,7 +106,7 @@ struct key {
 static struct key key_of(const struct nlmsghdr *h)
 {
 	const struct rtmsg *r = rtm(h);
-	const void *dst = dst_of(h);
+	const void *dst = route_dst(h);
 	struct key k = { table_of(h), number(h, RTA_PRIORITY, 0), r->rtm_dst_len, r->rtm_tos, {} };
 
 	if (dst)
@@ -141,9 +141,9 @@ static int keep(const struct nlmsghdr *h, void *ctx)
 	d->any = true;
 	d->kept = false;
 	d->last = key;
-	if (d->only && !is_to(h, d->only))
-		return 0;
 	route.message = (void *)h;
+	if (d->only && !route_is_to(&route, d->only))
+		return 0;
 	read_cc(&route);
 	if (!d->only && !*route.cc && r->rtm_protocol != RTPROT_ASYMCC)
 		return 0;
@@ -164,59 +164,6 @@ static int keep(const struct nlmsghdr *h, void *ctx)
 	return 0;
 }
 
-static void begin(struct request *q, int type, int flags)
-{
-	q->h = (struct nlmsghdr){
-		.nlmsg_len = NLMSG_LENGTH(sizeof(q->r)), .nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | flags
-	};
-}
-
-static struct rtattr *add(struct request *q, int type, const void *data, size_t size)
-{
-	struct rtattr *a = (void *)((char *)q + NLMSG_ALIGN(q->h.nlmsg_len));
-
-	if (RTA_LENGTH(size) > 0xffff || (char *)a + RTA_SPACE(size) > q->attrs + sizeof(q->attrs)) {
-		q->full = true;
-		return NULL;
-	}
-	a->rta_type = type;
-	a->rta_len = RTA_LENGTH(size);
-	if (size)
-		memcpy(RTA_DATA(a), data, size);
-	q->h.nlmsg_len = NLMSG_ALIGN(q->h.nlmsg_len) + RTA_ALIGN(a->rta_len);
-	return a;
-}
-
-/*
- * The kernel fills messages as large as we have been seen to take: the first must not be too small for a route of many
- * hops.
- */
-static void show_room(int fd)
-{
-	struct {
-		struct nlmsghdr h;
-		struct ifinfomsg i;
-	} q = {
-		.h = { .nlmsg_len = sizeof(q), .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST },
-		.i = { .ifi_index = 1 }, /* lo */
-	};
-
-	netlink_ask(fd, &q.h, &(struct answer){ RTM_NEWLINK, sizeof(q.i), NULL, NULL });
-}
-
-static int talk(struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx)
-{
-	int err, fd = q->full ? -EMSGSIZE : netlink_open(NETLINK_ROUTE);
-
-	if (fd < 0)
-		return fd;
-	if (q->h.nlmsg_type == RTM_GETROUTE)
-		show_room(fd);
-	err = netlink_ask(fd, &q->h, &(struct answer){ RTM_NEWROUTE, sizeof(struct rtmsg), seen, ctx });
-	close(fd);
-	return err;
-}
-
 /* Of one family. Routes that change meanwhile may be told twice or not at all: then anew. */
 static int dump(struct request *q, struct routes *r, const struct prefix *only, int family)
 {
@@ -227,9 +174,9 @@ static int dump(struct request *q, struct routes *r, const struct prefix *only, 
 
 		routes_cut(r, nr);
 		memset(q, 0, sizeof(*q));
-		begin(q, RTM_GETROUTE, NLM_F_DUMP);
+		request_begin(q, RTM_GETROUTE, NLM_F_DUMP);
 		q->r.rtm_family = family;
-		err = talk(q, keep, &d);
+		err = request_send(q, keep, &d);
 	}
 	return err == -EOPNOTSUPP || err == -EAFNOSUPPORT ? 0 : err; /* no IPv6 here */
 }
@@ -263,6 +210,19 @@ void routes_cut(struct routes *r, int nr)
 		free(r->route[--r->nr].message);
 }
 
+void routes_keep_table(struct routes *r, __u32 table)
+{
+	int nr = 0;
+
+	for (int i = 0; i < r->nr; i++) {
+		if (route_table(&r->route[i]) == table)
+			r->route[nr++] = r->route[i];
+		else
+			free(r->route[i].message);
+	}
+	r->nr = nr;
+}
+
 void routes_free(struct routes *r)
 {
 	routes_cut(r, 0);
@@ -283,15 +243,15 @@ bool route_is_advertised(const struct route *r)
 /* The route's metrics, but for the controller, and then that. */
 static void add_metrics(struct request *q, const struct rtattr *old, const char *cc)
 {
-	struct rtattr *nest = add(q, RTA_METRICS, NULL, 0);
+	struct rtattr *nest = request_add(q, RTA_METRICS, NULL, 0);
 	int left = old ? RTA_PAYLOAD(old) : 0;
 	size_t size;
 
 	for (const struct rtattr *a = old ? RTA_DATA(old) : NULL; a && RTA_OK(a, left); a = RTA_NEXT(a, left))
 		if (a->rta_type != RTAX_CC_ALGO)
-			add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
+			request_add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
 	if (cc)
-		add(q, RTAX_CC_ALGO, cc, strlen(cc) + 1);
+		request_add(q, RTAX_CC_ALGO, cc, strlen(cc) + 1);
 	size = (char *)q + q->h.nlmsg_len - (char *)nest;
 	q->full |= size > 0xffff;
 	if (q->full)
@@ -299,6 +259,17 @@ static void add_metrics(struct request *q, const struct rtattr *old, const char 
 	nest->rta_len = size;
 	if (size == RTA_LENGTH(0))
 		q->h.nlmsg_len -= RTA_ALIGN(size);
+}
+
+/* `congctl lock` is of a controller: where there was none, or will be none, no lock stays. */
+static void clear_lock(struct nlmsghdr *h)
+{
+	const struct rtattr *metrics = route_attr(h, RTA_METRICS, 0);
+	const struct rtattr *lock =
+		metrics ? netlink_attr(RTA_DATA(metrics), RTA_PAYLOAD(metrics), RTAX_LOCK, sizeof(__u32)) : NULL;
+
+	if (lock)
+		*(__u32 *)RTA_DATA(lock) &= ~CC_LOCK;
 }
 
 /* What the kernel says of a next hop's state, it does not take back. */
@@ -337,7 +308,7 @@ static void add_rest(struct request *q, const struct nlmsghdr *h, bool to)
 		if (type == RTA_METRICS || type == RTA_CACHEINFO || (by_object && is_hop(type)) ||
 		    (to && is_place(type)))
 			continue;
-		copy = add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
+		copy = request_add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
 		if (copy && type == RTA_MULTIPATH)
 			clear_state(copy);
 	}
@@ -346,17 +317,17 @@ static void add_rest(struct request *q, const struct nlmsghdr *h, bool to)
 /* A route that ends, ends as it would have. */
 static void add_end(struct request *q, const struct nlmsghdr *h)
 {
-	const struct rtattr *a = find(h, RTA_CACHEINFO, sizeof(struct rta_cacheinfo));
+	const struct rtattr *a = route_attr(h, RTA_CACHEINFO, sizeof(struct rta_cacheinfo));
 	const struct rta_cacheinfo *cache = a ? RTA_DATA(a) : NULL;
 	__u32 seconds;
 
 	if (!cache || cache->rta_expires <= 0)
 		return;
 	seconds = ((__u32)cache->rta_expires + TICKS - 1) / TICKS; /* the kernel's most is INT_MAX */
-	add(q, RTA_EXPIRES, &seconds, sizeof(seconds));
+	request_add(q, RTA_EXPIRES, &seconds, sizeof(seconds));
 }
 
-/* A change of the route as the kernel told it; `to` not NULL: another route, to that prefix, of ours. */
+/* A change of the route as the kernel told it; `to` not NULL: another route, to that prefix and in the same table, of ours. */
 static int change(const struct nlmsghdr *h, int type, int flags, const char *cc, const struct prefix *to)
 {
 	struct request *q = calloc(1, sizeof(*q));
@@ -364,28 +335,34 @@ static int change(const struct nlmsghdr *h, int type, int flags, const char *cc,
 
 	if (!q)
 		return -ENOMEM;
-	begin(q, type, flags | NLM_F_ACK);
+	request_begin(q, type, flags | NLM_F_ACK);
 	q->r = *rtm(h);
 	q->r.rtm_flags &= RTNH_F_ONLINK | RTNH_F_PERVASIVE;
 	if (to) {
+		__u32 table = table_of(h);
+
 		q->r.rtm_dst_len = to->len;
-		q->r.rtm_table = RT_TABLE_MAIN;
 		q->r.rtm_protocol = RTPROT_ASYMCC;
 		q->r.rtm_src_len = q->r.rtm_tos = 0;
-		add(q, RTA_DST, to->addr, address_bits(to->family) / 8);
+		request_add(q, RTA_DST, to->addr, address_bits(to->family) / 8);
+		request_add(q, RTA_TABLE, &table, sizeof(table));
 	}
 	add_rest(q, h, to);
 	if (!to)
 		add_end(q, h);
-	add_metrics(q, find(h, RTA_METRICS, 0), cc);
-	err = talk(q, NULL, NULL);
+	add_metrics(q, route_attr(h, RTA_METRICS, 0), cc);
+	err = request_send(q, NULL, NULL);
 	free(q);
 	return err;
 }
 
 int route_set(const struct route *r, const char *cc)
 {
-	return r->alone ? change(r->message, RTM_NEWROUTE, NLM_F_REPLACE, cc, NULL) : -EMLINK;
+	if (!r->alone)
+		return -EMLINK;
+	if (!cc || !*r->cc)
+		clear_lock(r->message);
+	return change(r->message, RTM_NEWROUTE, NLM_F_REPLACE, cc, NULL);
 }
 
 int route_delete(const struct route *r)
@@ -393,39 +370,9 @@ int route_delete(const struct route *r)
 	return change(r->message, RTM_DELROUTE, 0, *r->cc ? r->cc : NULL, NULL);
 }
 
-static int take(const struct nlmsghdr *h, void *ctx)
+int route_make(const struct prefix *p, const struct route *like, const char *cc)
 {
-	struct nlmsghdr **to = ctx;
-
-	free(*to);
-	*to = malloc(h->nlmsg_len);
-	if (!*to)
-		return -ENOMEM;
-	memcpy(*to, h, h->nlmsg_len);
-	return 0;
-}
-
-int route_make(const struct prefix *p, const char *cc)
-{
-	struct request *q = calloc(1, sizeof(*q));
-	struct nlmsghdr *way = NULL;
-	int err;
-
-	if (!q)
-		return -ENOMEM;
-	begin(q, RTM_GETROUTE, 0);
-	q->r.rtm_family = p->family;
-	q->r.rtm_dst_len = address_bits(p->family);
-	q->r.rtm_flags = RTM_F_FIB_MATCH; /* the route with all its attributes, not what came out of it */
-	add(q, RTA_DST, p->addr, address_bits(p->family) / 8);
-	err = talk(q, take, &way);
-	if (!err && !way)
-		err = -ENETUNREACH;
-	if (!err && rtm(way)->rtm_type != RTN_UNICAST)
-		err = -ENETUNREACH;
-	if (!err)
-		err = change(way, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, cc, p);
-	free(way);
-	free(q);
-	return err;
+	if (!*like->cc)
+		clear_lock(like->message);
+	return change(like->message, RTM_NEWROUTE, NLM_F_CREATE | NLM_F_EXCL, cc, p);
 }

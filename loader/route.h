@@ -6,15 +6,20 @@
 #include <linux/rtnetlink.h>
 
 #include "args.h"
+#include "state.h"
 
 /* Marks the routes that `use --route` made: `unuse` deletes them. Listed nowhere as taken by another program. */
 #define RTPROT_ASYMCC 171
 
+#define ROUTE_TEXT 96
+
 struct route {
 	char cc[CC_NAME_LEN];     /* "": none */
-	char text[96];            /* "198.51.100.0/24", with table and metric where they are not the usual */
+	char text[ROUTE_TEXT]; /* "198.51.100.0/24", with table, metric and tos where they are not the usual */
 	struct nlmsghdr *message; /* as the kernel tells it */
-	bool alone;               /* no other has its prefix, tos and metric: of several the first is replaced */
+	bool alone; /* no other has its prefix, tos and metric: of several the first is replaced */
+	struct words past; /* what `use` remembered of it before it changed it */
+	int known; /* was there anything? */
 };
 
 struct routes {
@@ -23,14 +28,15 @@ struct routes {
 };
 
 /*
- * `only` NULL: all that name a controller, or that are ours; else those to just this prefix. -errno.
+ * `only` NULL: all that name a controller, or that are ours; else those to just this prefix, of any table. -errno.
  * A controller that is not registered is not told by the kernel, though the route keeps it.
  */
 int routes_get(struct routes *r, const struct prefix *only);
 /* As that; -1 with a message. */
 int routes_read(struct routes *r, const struct prefix *only);
-/* Keep the first `nr`. */
+/* Keep the first `nr`, or those of one table. */
 void routes_cut(struct routes *r, int nr);
+void routes_keep_table(struct routes *r, __u32 table);
 void routes_free(struct routes *r);
 
 /* The same route with another controller; `cc` NULL: with none. -errno; -EMLINK: others have its prefix and metric. */
@@ -39,7 +45,24 @@ int route_delete(const struct route *r);
 bool route_is_ours(const struct route *r);
 /* A router's advertisements keep it as it is. */
 bool route_is_advertised(const struct route *r);
-/* Make a route to the prefix, like that by which its first address is reached. -errno. */
-int route_make(const struct prefix *p, const char *cc);
+/* As in a route's text. */
+void prefix_print(const struct prefix *p, char text[ROUTE_TEXT]);
+/* Is it to just this prefix? */
+bool route_is_to(const struct route *r, const struct prefix *p);
+__u32 route_table(const struct route *r);
+
+/*
+ * The route that connections to the prefix take, where no longer one does: those of sockets without a device or a mark
+ * of their own. The caller frees its message. -errno; -ENOTUNIQ: longer ones take them all, the last of which is in
+ * `text`.
+ */
+int route_find(const struct prefix *p, struct route *r);
+/*
+ * Would one to the prefix that is like this take the same packets? -errno; -EXDEV: a rule would let others have it;
+ * -EMEDIUMTYPE: this is of some sources alone.
+ */
+int route_check_like(const struct prefix *p, const struct route *like);
+/* Make it, in the same table. -errno. */
+int route_make(const struct prefix *p, const struct route *like, const char *cc);
 
 #endif

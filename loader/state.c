@@ -15,6 +15,7 @@
 #include "state.h"
 
 #define PART ".part" /* one for all: whoever writes holds the lock */
+#define ROUTE_NAME 160
 #define LOCK_TRIES 100
 #define LOCK_WAIT_US 100000
 #ifndef SO_NETNS_COOKIE
@@ -149,20 +150,61 @@ int state_remove(const char *file)
 	return unlinkat(dir, file, 0) && errno != ENOENT ? fail_file("remove", file) : 0;
 }
 
-const char *state_default(void)
+/* Of the namespace that the thread is in; unlike an inode's number, never given again. */
+static int read_cookie(unsigned long long *cookie)
 {
-	static char name[40];
-	unsigned long long cookie; /* unlike an inode's number, never given again */
-	socklen_t len = sizeof(cookie);
+	socklen_t len = sizeof(*cookie);
 	int s = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int err = s < 0 || getsockopt(s, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len);
+	int err = s < 0 || getsockopt(s, SOL_SOCKET, SO_NETNS_COOKIE, cookie, &len);
 
 	if (err)
 		fail("cannot tell the network namespace's cookie: %s", strerror(errno));
 	if (s >= 0)
 		close(s);
+	return err ? -1 : 0;
+}
+
+const char *state_default(void)
+{
+	static char name[40];
+	unsigned long long cookie;
+
+	if (read_cookie(&cookie))
+		return NULL;
 	snprintf(name, sizeof(name), STATE_DEFAULT "%llu", cookie);
-	return err ? NULL : name;
+	return name;
+}
+
+/* Neither character that takes another's place is in such a text. */
+static void exchange(char *text, const char *from, const char *to)
+{
+	for (; *text; text++)
+		for (int i = 0; from[i]; i++)
+			if (*text == from[i]) {
+				*text = to[i];
+				break;
+			}
+}
+
+/* -1 with a message. */
+static int name_route(char name[ROUTE_NAME], const char *text)
+{
+	unsigned long long cookie;
+	int n;
+
+	if (read_cookie(&cookie))
+		return -1;
+	n = snprintf(name, ROUTE_NAME, STATE_ROUTE "%llu-", cookie);
+	snprintf(name + n, ROUTE_NAME - n, "%s", text);
+	exchange(name + n, "/ ", "_+");
+	return 0;
+}
+
+const char *state_route(const char *text)
+{
+	static char name[ROUTE_NAME];
+
+	return name_route(name, text) ? NULL : name;
 }
 
 const char *state_replacing(const char *cc)
@@ -201,4 +243,27 @@ int state_each(const char *beginning, void (*look)(const char *rest, const struc
 		err = fail_file("read", "");
 	closedir(d);
 	return err;
+}
+
+struct route_look {
+	void (*look)(const char *text, const struct words *w, void *ctx);
+	void *ctx;
+};
+
+static void look_at_route(const char *rest, const struct words *w, void *ctx)
+{
+	const struct route_look *l = ctx;
+	char text[ROUTE_NAME];
+
+	snprintf(text, sizeof(text), "%s", rest);
+	exchange(text, "_+", "/ ");
+	l->look(text, w, l->ctx);
+}
+
+int state_each_route(void (*look)(const char *text, const struct words *w, void *ctx), void *ctx)
+{
+	struct route_look l = { look, ctx };
+	char beginning[ROUTE_NAME];
+
+	return name_route(beginning, "") || state_each(beginning, look_at_route, &l) ? -1 : 0;
 }

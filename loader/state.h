@@ -4,6 +4,8 @@
  *   lock               held by every command that changes something
  *   default-COOKIE     "ORIGINAL NAME BEFORE": `use` makes NAME the default of that network namespace; the one
  *                      before that is BEFORE, the one before all that `use` made is ORIGINAL
+ *   route-COOKIE-ROUTE "ORIGINAL NAME BEFORE", as of a default: `use` gave NAME to that route; - is no controller. ROUTE
+ *                      is its text, with _ for / and + for a space
  *   replacing-NAME     the object that `load --replace` was about to put in place of NAME
  */
 #ifndef STATE_H
@@ -13,6 +15,7 @@
 
 #define STATE_DIR "/run/asymcc"
 #define STATE_DEFAULT "default-"
+#define STATE_ROUTE "route-"
 #define STATE_REPLACING "replacing-"
 #define STATE_WORDS 3
 
@@ -32,8 +35,11 @@ int state_remove(const char *file);                       /* it need not be ther
 
 /* The files' names; that of the namespace that the thread is in is NULL, with a message, if it cannot be told. */
 const char *state_default(void);
+const char *state_route(const char *text);
 const char *state_replacing(const char *cc);
 /* Calls `look` for each file whose name begins so, with the rest of that. The lock need not be held. */
 int state_each(const char *beginning, void (*look)(const char *rest, const struct words *w, void *ctx), void *ctx);
+/* Those of routes of the namespace that the thread is in, with the route's text. */
+int state_each_route(void (*look)(const char *text, const struct words *w, void *ctx), void *ctx);
 
 #endif

@@ -51,6 +51,9 @@ struct before {
 	int known;                  /* is there a state? */
 };
 
+/* Did `use` give `cc`? It did so at any moment of its work, and of its undoing: hence two names. */
+bool is_given(const struct words *state, const char *cc);
+
 /* Of the namespace that the thread is in. `b`: for default_undo(). */
 int default_use(const char *cc, struct before *b);
 void default_undo(const char *cc, const struct before *b);
@@ -59,12 +62,15 @@ int default_unuse(const char *cc, bool only_count);
 /* Namespaces whose default is `cc` keep the instance they met: make them meet the one that has the name now. */
 int defaults_renew(const char *cc);
 
-/* All routes of table main to just this prefix, or a new one. `undo`, zeros at first, is what was before. */
+/*
+ * All routes to just this prefix, in the table where the kernel finds the one that connections take, or a new one there.
+ * `undo`, zeros at first, is what was before.
+ */
 int route_use(const struct prefix *p, const char *cc, struct routes *undo, bool *made);
 void route_undo(const struct prefix *p, const char *cc, const struct routes *undo, bool made);
 /*
- * Those of the namespace that name `cc`, to prefix `p` (NULL: to any). Returns how many; goes on over those that fail,
- * and tells the first.
+ * Those of the namespace that name `cc`, to prefix `p` (NULL: to any), and what `use` remembers of those that lost it.
+ * Returns how many; goes on over those that fail, and tells the first.
  */
 int routes_unuse(const struct prefix *p, const char *cc, bool only_count);
 

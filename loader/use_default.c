@@ -19,8 +19,7 @@ static int set_default(const char *cc)
 	return err;
 }
 
-/* Did `use` make `cc` the default? It did so at any moment of its work, and of its undoing: hence two names. */
-static bool is_given(const struct words *state, const char *cc)
+bool is_given(const struct words *state, const char *cc)
 {
 	return !strcmp(state->word[1], cc) || !strcmp(state->word[2], cc);
 }

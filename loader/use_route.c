@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `use --route`: routes that name a controller. */
+/* `use --route`: routes that name a controller, and what they had before. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "use.h"
+
+#define NONE "-" /* in what is remembered: no controller, and no controller's name */
 
 static int fail_route(const struct route *r, const char *text, int err)
 {
@@ -24,30 +27,131 @@ static int fail_route(const struct route *r, const char *text, int err)
 	return fail("--route %s: the kernel does not take the change: %s", text, strerror(-err));
 }
 
+/* No route is made like `way`. */
+static int fail_like(const struct prefix *p, const struct route *way, int err)
+{
+	if (err == -EXDEV)
+		return fail("--route %s: a rule (suppress_prefixlength, see `ip rule`) hides %s, and would not hide a "
+			    "longer route: packets would change their way",
+			    p->text, way->text);
+	if (err == -EMEDIUMTYPE)
+		return fail("--route %s: %s leads there for some sources alone: make a route (ip route add), or choose "
+			    "another",
+			    p->text, way->text);
+	return fail_route(NULL, p->text, err);
+}
+
+/* Before the route is changed. */
+static int remember(struct route *r, const char *cc)
+{
+	const char *file = state_route(r->text), *now = *r->cc ? r->cc : NONE, *original = now;
+	struct words next = {};
+
+	r->known = file ? state_read(file, &r->past) : -1;
+	if (r->known < 0)
+		return -1;
+	if (r->known && is_given(&r->past, now))
+		original = r->past.word[0];
+	if (!strcmp(original, cc)) /* nothing is its own past */
+		original = NONE;
+	snprintf(next.word[0], CC_NAME_LEN, "%s", original);
+	snprintf(next.word[1], CC_NAME_LEN, "%s", cc);
+	snprintf(next.word[2], CC_NAME_LEN, "%s", now);
+	return state_write(file, &next);
+}
+
+/* The route is as before: so is what is remembered of it. */
+static void remember_past(const struct route *r)
+{
+	const char *file = state_route(r->text);
+
+	if (file && r->known)
+		state_write(file, &r->past);
+	else if (file)
+		state_remove(file);
+}
+
+static int give(struct route *r, const char *cc)
+{
+	int err;
+
+	if (route_is_advertised(r))
+		return fail("--route %s: a router's advertisements keep that route as it is: choose a longer prefix",
+			    r->text);
+	if (remember(r, cc))
+		return -1;
+	err = route_set(r, cc);
+	if (!err)
+		return 0;
+	remember_past(r);
+	return fail_route(r, NULL, err);
+}
+
+static int give_all(struct routes *to, const char *cc)
+{
+	for (int i = 0; i < to->nr; i++) {
+		if (give(&to->route[i], cc)) {
+			routes_cut(to, i); /* from here on they have not been changed */
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static int make(const struct prefix *p, const struct route *way, const char *cc, bool *made)
+{
+	int err = route_check_like(p, way);
+
+	if (!err)
+		err = route_make(p, way, cc);
+	*made = !err;
+	return err ? fail_like(p, way, err) : 0;
+}
+
+/* Connections must meet it there now: else nothing would be changed for them. */
+static int check_given(const struct prefix *p, const char *cc, bool made)
+{
+	struct route now;
+	int err = route_find(p, &now);
+
+	if (err)
+		return fail_route(NULL, p->text, err);
+	if (!route_is_to(&now, p) || strcmp(now.cc, cc))
+		err = fail("--route %s: connections take %s there, without %s", p->text, now.text, cc);
+	else if (made)
+		err = remember(&now, cc);
+	free(now.message);
+	return err;
+}
+
+/* There are routes to just this prefix, and connections take another (NULL: none). */
+static int fail_aside(const struct prefix *p, const char *cc, const struct route *way, const struct route *aside)
+{
+	return fail("--route %s: connections take %s there, not %s, which is for others (a VRF's, or by `ip rule`): "
+		    "give it %s by `ip route change`, or choose another prefix",
+		    p->text, way ? way->text : "no route", aside->text, cc);
+}
+
 int route_use(const struct prefix *p, const char *cc, struct routes *undo, bool *made)
 {
-	int err = 0;
+	struct route way;
+	int err, found = route_find(p, &way);
 
-	if (routes_read(undo, p))
-		return -1;
-	if (!undo->nr) {
-		err = route_make(p, cc);
-		*made = !err;
-		return err ? fail_route(NULL, p->text, err) : 0;
+	if (found == -ENOTUNIQ)
+		return fail("--route %s: longer routes take all of it, to %s: choose those", p->text, way.text);
+	err = routes_read(undo, p);
+	if (!err && undo->nr && (found || !route_is_to(&way, p))) {
+		err = fail_aside(p, cc, found ? NULL : &way, &undo->route[0]);
+		routes_free(undo);
+	} else if (!err && found) {
+		err = fail_route(NULL, p->text, found);
+	} else if (!err) {
+		routes_keep_table(undo, route_table(&way));
+		err = undo->nr ? give_all(undo, cc) : make(p, &way, cc, made);
 	}
-	for (int i = 0; i < undo->nr && !err; i++) {
-		const struct route *r = &undo->route[i];
-
-		if (route_is_advertised(r))
-			err = fail("--route %s: a router's advertisements keep that route as it is: choose a longer "
-				   "prefix",
-				   p->text);
-		else if ((err = route_set(r, cc)))
-			fail_route(r, NULL, err);
-		if (err)
-			routes_cut(undo, i); /* from here on they have not been changed */
-	}
-	return err ? -1 : 0;
+	if (!found)
+		free(way.message);
+	return err ? -1 : check_given(p, cc, *made);
 }
 
 void route_undo(const struct prefix *p, const char *cc, const struct routes *undo, bool made)
@@ -58,15 +162,83 @@ void route_undo(const struct prefix *p, const char *cc, const struct routes *und
 
 		if (err)
 			fail_route(r, NULL, err);
+		else
+			remember_past(r);
 	}
 	if (made)
 		routes_unuse(p, cc, false);
 }
 
+/* What it had before `use`; "" if that is none, or is not known, or is not there any more. -1 with a message. */
+static int read_original(const struct route *r, const char *cc, char original[CC_NAME_LEN])
+{
+	const char *file = state_route(r->text);
+	struct words state;
+	int known = file ? state_read(file, &state) : -1;
+
+	original[0] = 0;
+	if (known < 0)
+		return -1;
+	if (known && is_given(&state, cc) && strcmp(state.word[0], cc) && controller_available(state.word[0]) > 0)
+		memcpy(original, state.word[0], CC_NAME_LEN);
+	return 0;
+}
+
+/* -errno; 1: with a message. */
+static int take_back(const struct route *r, const char *cc)
+{
+	char original[CC_NAME_LEN];
+	const char *file;
+	int err;
+
+	if (read_original(r, cc, original))
+		return 1;
+	err = route_is_ours(r) ? route_delete(r) : route_set(r, *original ? original : NULL);
+	if (err)
+		return err;
+	file = state_route(r->text);
+	return !file || state_remove(file);
+}
+
+/* What is remembered of routes that lost it. */
+struct losses {
+	const struct prefix *p;
+	const char *cc;
+	const struct routes *there;
+	bool only_count, failed;
+	int nr;
+};
+
+static void forget_lost(const char *text, const struct words *w, void *ctx)
+{
+	char prefix[ROUTE_TEXT];
+	struct losses *l = ctx;
+	const char *file;
+	size_t n;
+
+	if (strcmp(w->word[1], l->cc))
+		return;
+	if (l->p) {
+		prefix_print(l->p, prefix);
+		n = strlen(prefix);
+		if (strncmp(text, prefix, n) || (text[n] && text[n] != ' '))
+			return;
+	}
+	for (int i = 0; i < l->there->nr; i++) /* it has it, or a killed `use` did not come so far */
+		if (!strcmp(l->there->route[i].text, text) && is_given(w, l->there->route[i].cc))
+			return;
+	l->nr++;
+	if (l->only_count)
+		return;
+	file = state_route(text);
+	l->failed |= !file || state_remove(file);
+}
+
 int routes_unuse(const struct prefix *p, const char *cc, bool only_count)
 {
-	struct routes r = {};
+	struct losses lost = { .p = p, .cc = cc, .only_count = only_count };
 	int nr = 0, failed = 0;
+	struct routes r = {};
 
 	if (routes_read(&r, p))
 		return -1;
@@ -78,12 +250,15 @@ int routes_unuse(const struct prefix *p, const char *cc, bool only_count)
 			continue;
 		nr++;
 		if (!only_count)
-			ret = route_is_ours(one) ? route_delete(one) : route_set(one, NULL);
-		if (ret && !failed++)
+			ret = take_back(one, cc);
+		if (ret && !failed++ && ret < 0)
 			fail_route(one, NULL, ret);
 	}
 	if (failed > 1)
 		fail("%d other routes are left with %s, too", failed - 1, cc);
+	lost.there = &r;
+	if (state_each_route(forget_lost, &lost))
+		lost.failed = true;
 	routes_free(&r);
-	return failed ? -1 : nr;
+	return failed || lost.failed ? -1 : nr + lost.nr;
 }

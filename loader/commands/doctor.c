@@ -215,7 +215,7 @@ static bool is_gone(struct report *rep, const char *cc)
 static void
 see_uses(struct report *rep, const struct registry *r, const struct netns_list *l, const struct attachments *all)
 {
-	char mend[80];
+	char mend[240];
 
 	for (int i = 0; i < l->nr; i++) {
 		const struct netns *ns = &l->ns[i];
@@ -232,6 +232,15 @@ see_uses(struct report *rep, const struct registry *r, const struct netns_list *
 			tell(rep, BAD, "route", "ip route del it, or load that again",
 			     "%s in %s was made for a controller that is not loaded any more", ns->orphan[k].text,
 			     ns->name);
+		for (int k = 0; k < ns->nr_lost; k++) {
+			snprintf(mend, sizeof(mend),
+				 "asymcc use %s --route %.*s there again, or asymcc unuse %s; systemd-networkd does so "
+				 "unless networkd.conf has ManageForeignRoutes=no",
+				 ns->lost[k].name, (int)strcspn(ns->lost[k].text, " "), ns->lost[k].text,
+				 ns->lost[k].name);
+			tell(rep, BAD, ns->lost[k].name, mend, "route %s in %s was given it, and has it no more",
+			     ns->lost[k].text, ns->name);
+		}
 	}
 	for (int i = 0; i < all->nr; i++) {
 		if (!*all->at[i].used || !is_gone(rep, all->at[i].used))
@@ -273,6 +282,14 @@ static int find_original(const struct netns_id *id, void *ctx)
 	return 0;
 }
 
+static bool is_found(const struct originals *o, const char *cookie, int len)
+{
+	char file[80];
+
+	snprintf(file, sizeof(file), " " STATE_DEFAULT "%.*s ", len, cookie);
+	return !o->found || strstr(o->found, file);
+}
+
 /*
  * One that no process is in, and that has no name, cannot be told from one that is gone: so nobody but the user removes
  * it.
@@ -280,13 +297,23 @@ static int find_original(const struct netns_id *id, void *ctx)
 static void see_original(const char *cookie, const struct words *w, void *ctx)
 {
 	struct originals *o = ctx;
-	char file[80], mend[160];
+	char mend[160];
 
-	snprintf(file, sizeof(file), " " STATE_DEFAULT "%s ", cookie);
-	if (!o->found || strstr(o->found, file))
+	if (is_found(o, cookie, strlen(cookie)))
 		return;
 	snprintf(mend, sizeof(mend), "rm " STATE_DIR "/" STATE_DEFAULT "%s, if it is gone", cookie);
 	tell(o->rep, NOTE, w->word[1], mend, "%s was the default of a network namespace that is not found", w->word[0]);
+}
+
+static void see_route_of_none(const char *rest, const struct words *w, void *ctx)
+{
+	struct originals *o = ctx;
+	char mend[240];
+
+	if (is_found(o, rest, strcspn(rest, "-")))
+		return;
+	snprintf(mend, sizeof(mend), "rm " STATE_DIR "/" STATE_ROUTE "%s, if it is gone", rest);
+	tell(o->rep, NOTE, w->word[1], mend, "a route of a network namespace that is not found was given it");
 }
 
 static int see_state(struct report *rep)
@@ -295,7 +322,7 @@ static int see_state(struct report *rep)
 	int err = netns_each(find_original, &o);
 
 	if (!err)
-		err = state_each(STATE_DEFAULT, see_original, &o);
+		err = state_each(STATE_DEFAULT, see_original, &o) || state_each(STATE_ROUTE, see_route_of_none, &o);
 	free(o.found);
 	return state_each(STATE_REPLACING, see_replacing, rep) || err ? -1 : 0;
 }

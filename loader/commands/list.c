@@ -49,6 +49,35 @@ static void json_users(const struct netns_list *l, const char *cc)
 	printf("]");
 }
 
+/* Routes to which `use` gave it, and that have it no more. */
+static void json_lost(const struct netns_list *l, const char *cc)
+{
+	const char *sep = "";
+
+	printf(", \"lost\": [");
+	for (int i = 0; i < l->nr; i++) {
+		for (int k = 0; k < l->ns[i].nr_lost; k++) {
+			if (strcmp(l->ns[i].lost[k].name, cc))
+				continue;
+			printf("%s{\"netns\": ", sep);
+			json_string(l->ns[i].name);
+			printf(", \"route\": ");
+			json_string(l->ns[i].lost[k].text);
+			printf("}");
+			sep = ", ";
+		}
+	}
+	printf("]");
+}
+
+static void print_lost(const struct netns_list *l, const char *cc)
+{
+	for (int i = 0; i < l->nr; i++)
+		for (int k = 0; k < l->ns[i].nr_lost; k++)
+			if (!strcmp(l->ns[i].lost[k].name, cc))
+				printf("; lost: route %s in %s", l->ns[i].lost[k].text, l->ns[i].name);
+}
+
 /* Cgroups that `use` gave the controller. */
 static void json_used_in(const struct attachments *all, const char *cc)
 {
@@ -76,6 +105,7 @@ static void json_row(const struct seen *s, const char *name, const char *object,
 	printf(", \"unloading\": %s, \"used_by\": ", reg && reg->unloading ? "true" : "false");
 	json_users(&s->users, name);
 	json_used_in(&s->all, name);
+	json_lost(&s->users, name);
 	attachments_json(&s->all, reg ? reg->btf_id : 0, reg ? NULL : name);
 	printf("}");
 }
@@ -99,6 +129,8 @@ static void text_row(const struct seen *s, const char *name, const char *object,
 	} else if (used && !*used) {
 		putchar('-');
 	}
+	if (reg)
+		print_lost(&s->users, name);
 	putchar('\n');
 	free(used);
 }
@@ -175,5 +207,5 @@ const struct command cmd_list = {
 	.run = list,
 	.summary = "controllers built and registered, and who uses them",
 	.about = "USED BY tells namespaces whose default a controller is, routes and cgroups that `use` gave it, and "
-		 "open sockets.",
+		 "open sockets. \"lost\" are routes to which `use` gave it, and that have it no more.",
 };

@@ -16,8 +16,7 @@ static int unuse_named(const struct attachments *all, bool only_count)
 	for (int i = 0; n > 0 && i < args.routes.nr; i++) {
 		n = routes_unuse(&args.prefix[i], args.cc, only_count);
 		if (!n)
-			fail("--route %s: no route of table main to just this prefix has %s", args.routes.text[i],
-			     args.cc);
+			fail("--route %s: no route to just this prefix has %s", args.routes.text[i], args.cc);
 	}
 	for (int i = 0; n > 0 && i < args.cgroups.nr; i++) {
 		n = cgroups_unuse(all, args.cgroups.text[i], args.cc, only_count);
@@ -74,7 +73,8 @@ const struct command cmd_unuse = {
 	.objects = true,
 	.run = unuse,
 	.summary = "take it back from new connections",
-	.about = "Without options, everywhere. The default becomes what it was before `use` (cubic or reno, if that is "
-		 "not known); routes and cgroups name none then, and routes that `use` made are gone. Connections keep "
-		 "what they have.",
+	.about =
+		"Without options, everywhere. The default and routes become what they were before `use` (a default that is "
+		"not known: cubic or reno); cgroups name none then, and routes that `use` made are gone. Connections keep "
+		"what they have.",
 };

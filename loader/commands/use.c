@@ -69,8 +69,8 @@ const struct command cmd_use = {
 	.run = use,
 	.summary = "give a loaded controller to new connections",
 	.about = "--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control).\n"
-		 "--route: those to a prefix (the route's congctl); if the prefix has no route of its own in table "
-		 "main, one is made like that by which its first address is reached now.\n"
+		 "--route: those to a prefix (the congctl of the route that they take there now, in whichever table); "
+		 "if that is of a shorter prefix, one is made like it.\n"
 		 "--cgroup: those that processes of a cgroup open or accept.\n"
 		 "A cgroup comes before a route, a route before what the socket itself chose before it was connected, "
 		 "that before the default. All uses named are made, or none.",

@@ -16,10 +16,10 @@ from sources import FOREIGN, HOOK, HOOKS, build_halves
 
 @pytest.fixture(autouse=True)
 def no_state_stays():
-    """asymcc keeps a namespace's original default in a file. The files of a test's own namespaces go with the test."""
-    before = set(STATE.glob("default-*"))
+    """asymcc keeps what a namespace's default and routes were in files. Those of a test's own go with it."""
+    before = {*STATE.glob("default-*"), *STATE.glob("route-*")}
     yield
-    for file in set(STATE.glob("default-*")) - before:
+    for file in {*STATE.glob("default-*"), *STATE.glob("route-*")} - before:
         file.unlink(missing_ok=True)
 
 

@@ -50,7 +50,7 @@ static void routes(const unsigned char *data, size_t size, int family, const str
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
-	static const struct prefix all[] = { { .family = AF_INET, .table = RT_TABLE_MAIN }, { .family = AF_INET6, .table = RT_TABLE_MAIN } };
+	static const struct prefix all[] = { { .family = AF_INET }, { .family = AF_INET6 } };
 	struct netns ns = {};
 	struct look l = {};
 	struct nlmsghdr *way = NULL;
