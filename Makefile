@@ -157,7 +157,7 @@ $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcar
 
 # --- installation and packages ------------------------------------------------------------
 INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))
-UNITS := asymcc@.service asymcc-thin.service
+UNITS := asymcc@.service asymcc-load@.service asymcc-thin.service
 EXAMPLES := NAME.conf.example thin.conf.example
 IN = $(DESTDIR)$(PREFIX)
 

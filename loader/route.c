@@ -365,6 +365,18 @@ int route_set(const struct route *r, const char *cc)
 	return change(r->message, RTM_NEWROUTE, NLM_F_REPLACE, cc, NULL);
 }
 
+int route_renew(const struct route *r, const char *cc)
+{
+	int err = route_delete(r);
+
+	if (err)
+		return err;
+	if (!cc)
+		clear_lock(r->message);
+	err = change(r->message, RTM_NEWROUTE, NLM_F_CREATE, cc, NULL); /* before the others, as it was */
+	return err == -EEXIST ? 0 : err;
+}
+
 int route_delete(const struct route *r)
 {
 	return change(r->message, RTM_DELROUTE, 0, *r->cc ? r->cc : NULL, NULL);

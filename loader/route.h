@@ -41,6 +41,8 @@ void routes_free(struct routes *r);
 
 /* The same route with another controller; `cc` NULL: with none. -errno; -EMLINK: others have its prefix and metric. */
 int route_set(const struct route *r, const char *cc);
+/* The same where others have its prefix and metric: out, and in again, unless one of those is what it would be. -errno. */
+int route_renew(const struct route *r, const char *cc);
 int route_delete(const struct route *r);
 bool route_is_ours(const struct route *r);
 /* A router's advertisements keep it as it is. */

@@ -187,13 +187,20 @@ static int read_original(const struct route *r, const char *cc, char original[CC
 /* -errno; 1: with a message. */
 static int take_back(const struct route *r, const char *cc)
 {
-	char original[CC_NAME_LEN];
-	const char *file;
+	char name[CC_NAME_LEN];
+	const char *file, *original = name;
 	int err;
 
-	if (read_original(r, cc, original))
+	if (read_original(r, cc, name))
 		return 1;
-	err = route_is_ours(r) ? route_delete(r) : route_set(r, *original ? original : NULL);
+	if (!*name)
+		original = NULL;
+	if (route_is_ours(r))
+		err = route_delete(r);
+	else if (r->alone)
+		err = route_set(r, original);
+	else /* others have added a second one since */
+		err = route_renew(r, original);
 	if (err)
 		return err;
 	file = state_route(r->text);

@@ -31,11 +31,21 @@ for unit in asymcc@fast asymcc@quick asymcc-thin; do
 	done
 	try "$unit starts at boot" systemctl is-active $unit
 done
+try "the network is up, whose file names a controller" has 'e.*routable *configured' networkctl --no-pager --no-legend
+try "with that" has '203.0.113.0/24.*congctl fast' ip route
 try "its USE: the default" is $default fast
 try "the other's: a route" has '198.51.100.0/24.*congctl quick' ip route
 try "LOAD" has 'alpha .*\b50\b' asymcc show fast
 try "OBJECT, and its own LOAD" has 'alpha_mode .*\b1\b' asymcc show quick
 try "default remembered" has . ls /run/asymcc
+
+in_use() { has '198.51.100.0/24.*congctl quick' ip route; }
+told() { asymcc list | grep 'lost: route 198.51.100.0/24' && asymcc doctor | grep 'bad *quick .*has it no more'; }
+systemctl restart systemd-networkd
+sleep 20
+in_use && say "a route that was made outlives systemd-networkd" || try "a route that was made is lost with systemd-networkd, and told" told
+try "reload" systemctl reload asymcc@quick
+try "gives it back" in_use
 
 sed -i s/alpha=50/alpha=60/ /etc/asymcc/fast.conf
 try "reload" systemctl reload asymcc@fast

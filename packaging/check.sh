@@ -43,6 +43,10 @@ Name=e*
 [Network]
 Address=192.0.2.1/24
 Gateway=192.0.2.2
+[Route]
+Destination=203.0.113.0/24
+Gateway=192.0.2.2
+TCPCongestionControlAlgorithm=fast
 EOT
 cat >/etc/asymcc/fast.conf <<EOT
 LOAD="--set alpha=50"

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
-UNITS = ["asymcc@.service", "asymcc-thin.service"]
+UNITS = ["asymcc@.service", "asymcc-load@.service", "asymcc-thin.service"]
 EXAMPLES = ["NAME.conf.example", "thin.conf.example"]
 
 pytestmark = pytest.mark.skipif(
