@@ -110,11 +110,11 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/thin.bpf.o $(A)/asymcc $(A)/patient.so ## build the controllers and the loader; ARCH=arm64: for another machine
+build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/move.bpf.o $(B)/thin.bpf.o $(A)/asymcc $(A)/patient.so ## build the controllers and the loader; ARCH=arm64: for another machine
 
 vpath %.bpf.c bpf bpf/rivals loader
 
-$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h loader/move.h Makefile | $(B)/.deps
 	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 

@@ -264,32 +264,38 @@ static int listeners_first(const void *a, const void *b)
 	return d ? d : strcmp(x->local, y->local);
 }
 
-void print_sockets(FILE *out, const struct flows *some)
+static void print_socket(FILE *out, const struct flow *f, const struct holder *h)
 {
+	if (h->pid)
+		fprintf(out, "  %s (pid %d): ", h->name, h->pid);
+	else
+		fprintf(out,
+			"  %s: ", f->inode ? "a process not seen here" : "no process (closed, or not accepted yet)");
+	fprintf(out, "%s", f->local);
+	if (!f->listens)
+		fprintf(out, " to %s", f->peer);
+	fprintf(out, ", %s", f->state);
+	if (f->own)
+		fputc('\n', out);
+	else
+		fprintf(out, ", %s\n", f->netns);
+}
+
+void print_sockets(FILE *out, const struct look *l, bool with_flows)
+{
+	size_t nr = 0, all = l->others.nr + (with_flows ? l->flows.nr : 0);
+	const struct flow *some[PRINTED];
 	struct holder h[PRINTED] = {};
-	size_t nr = some->nr < PRINTED ? some->nr : PRINTED;
 
-	if (nr)
-		qsort(some->at, some->nr, sizeof(*some->at), listeners_first);
-	for (size_t i = 0; i < nr; i++)
-		h[i].inode = some->at[i].inode;
-	holders_find(h, nr);
-	for (size_t i = 0; i < nr; i++) {
-		const struct flow *f = &some->at[i];
-
-		if (h[i].pid)
-			fprintf(out, "  %s (pid %d): ", h[i].name, h[i].pid);
-		else
-			fputs("  no process that is seen here: ", out);
-		fprintf(out, "%s", f->local);
-		if (!f->listens)
-			fprintf(out, " to %s", f->peer);
-		fprintf(out, ", %s", f->state);
-		if (f->own)
-			fputc('\n', out);
-		else
-			fprintf(out, ", %s\n", f->netns);
+	if (l->others.nr)
+		qsort(l->others.at, l->others.nr, sizeof(*l->others.at), listeners_first);
+	for (; nr < all && nr < PRINTED; nr++) {
+		some[nr] = nr < l->others.nr ? &l->others.at[nr] : &l->flows.at[nr - l->others.nr];
+		h[nr].inode = some[nr]->inode;
 	}
-	if (some->nr > nr)
-		fprintf(out, "  and %zu more\n", some->nr - nr);
+	holders_find(h, nr);
+	for (size_t i = 0; i < nr; i++)
+		print_socket(out, some[i], &h[i]);
+	if (all > nr)
+		fprintf(out, "  and %zu more\n", all - nr);
 }

@@ -64,7 +64,7 @@ struct group {
 /* Those from `at` on that have one controller. */
 struct group group_from(const struct look *l, size_t at);
 
-/* The first few, a line each, listeners first: process, addresses, state, namespace. */
-void print_sockets(FILE *out, const struct flows *some);
+/* The first few, a line each, listeners first: process, addresses, state, namespace. Flows come last, or not at all. */
+void print_sockets(FILE *out, const struct look *l, bool with_flows);
 
 #endif

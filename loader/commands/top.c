@@ -289,7 +289,7 @@ static void print_text(FILE *out, const struct picture *p, size_t rows)
 	if (l->others.nr && (!l->flows.nr || rows == SIZE_MAX)) { /* listeners, say: they keep it as well */
 		fprintf(out, "%zu socket%s %s in another state:\n", l->others.nr, l->others.nr > 1 ? "s have" : " has",
 			l->name);
-		print_sockets(out, &l->others);
+		print_sockets(out, l, false);
 	}
 	free(groups);
 }

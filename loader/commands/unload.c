@@ -4,13 +4,16 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "command.h"
+#include "look.h"
+#include "move.h"
 #include "registry.h"
 #include "state.h"
 #include "use.h"
 
 static struct {
-	const char *name;
+	const char *name, *to;
 	bool force, drain;
 	long seconds;               /* -1: without end */
 } args = { .seconds = -1 };
@@ -23,57 +26,142 @@ struct found {
 	char *where;                /* who uses it: users_text() */
 };
 
-/*
- * How many sockets run a controller of that name, whichever build; 0 only if no build of it is left in the kernel. -1:
- * not known.
- */
-static int sockets_left(unsigned int *left)
-{
-	struct netns_list users;
-	struct registry r = {};
-	int there = -1;
+/* The sockets that keep it, whichever build. */
+static struct {
+	struct look look;
+	bool there;                 /* a build of it is left in the kernel */
+	size_t nr;
+	/* of them: listeners that took it as a default. They keep its memory alone: what they accept takes the default of now */
+	size_t idle;
+	struct move move;
+	bool can_move;
+} kept;
 
-	if (!netns_read(&users) && !registry_read(&r)) {
-		there = !!registry_find(&r, args.name);
-		*left = there ? count_sockets(&users, args.name) : 0;
-	}
-	netns_free(&users);
+static int find_kept(void)
+{
+	struct registry r = {};
+	int err;
+
+	kept.look.name = args.name;
+	err = look(&kept.look);
+	if (err && *kept.look.error)
+		fail("%s", kept.look.error);
+	if (!err)
+		err = registry_read(&r);
+	kept.there = registry_find(&r, args.name);
+	kept.nr = kept.look.flows.nr + kept.look.others.nr;
 	registry_free(&r);
-	return there;
+	return err;
+}
+
+static size_t listeners(void)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < kept.look.others.nr; i++)
+		nr += kept.look.others.at[i].listens;
+	return nr;
+}
+
+/* A listener gives what it chose to all that it accepts: it gets what its namespace has as default now. */
+static int move_listeners(const struct netns_id *id, void *ctx)
+{
+	struct move *m = ctx;
+
+	(void)id;
+	return netns_default(m->rule.to) ? -1 : move_run(m);
+}
+
+/* With --switch all sockets; else the listeners that chose it. */
+static int move_kept(void)
+{
+	struct move_rule *r = &kept.move.rule;
+	int err;
+
+	snprintf(r->from, sizeof(r->from), "%s", args.name);
+	r->what = args.to ? MOVE_CONNECTIONS | MOVE_LISTENERS : MOVE_LISTENERS | MOVE_CHOSEN;
+	if (args.to)
+		snprintf(r->to, sizeof(r->to), "%s", args.to);
+	err = args.to ? move_run_all(&kept.move) : netns_each(move_listeners, &kept.move);
+	if (err || find_kept())
+		return -1;
+	kept.idle = args.to ? 0 : listeners();
+	return 0;
+}
+
+/* Where the kernel cannot move listeners, which is said once, they are waited for. */
+static int free_listeners(void)
+{
+	static bool tried;
+
+	if (!kept.can_move && !tried)
+		kept.can_move = !move_open(&kept.move);
+	tried = true;
+	return kept.can_move ? move_kept() : 0;
+}
+
+static void print_waiting(void)
+{
+	size_t nr = kept.nr - kept.idle;
+
+	if (nr)
+		printf("%s: waiting for %zu socket%s\n", args.name, nr, nr == 1 ? "" : "s");
+	else
+		printf("%s: waiting for a socket that is not connected yet: the kernel does not tell which\n",
+		       args.name);
+	print_sockets(stdout, &kept.look, true);
+	fflush(stdout);
 }
 
 /* Until the last connection that runs it has ended, but no longer than --seconds. */
-static int wait_for_sockets(unsigned int *left)
+static int wait_for_sockets(void)
 {
-	for (long waited = 0;; waited++) {
-		int there = sockets_left(left);
+	__u64 end = ns_after(args.seconds), next;
+	sigset_t none;
 
-		if (there <= 0 || (args.seconds >= 0 && waited >= args.seconds))
-			return there < 0 ? -1 : 0;
-		if (waited == 1) { /* not for one that is about to go */
-			printf("%s: waiting for %u socket%s\n", args.name, *left, *left == 1 ? "" : "s");
-			fflush(stdout);
-		}
-		sleep(1);
+	sigemptyset(&none);
+	for (int looks = 0;; looks++) {
+		if (find_kept() || ((args.to ? !looks : listeners() > kept.idle) && free_listeners()))
+			return -1;
+		if (!kept.there || (kept.idle && kept.nr == kept.idle) || now_ns() >= end)
+			return 0;
+		if (looks == 2) /* not for one that is about to go */
+			print_waiting();
+		next = now_ns() + (looks ? NS_PER_S : 50 * NS_PER_MS); /* that the kernel takes to let it go */
+		wait_till(next < end ? next : end, &none);
 	}
 }
 
 /* It is out of the kernel: so shall its programs be; with --drain, as soon as nothing runs it. */
-static int take_programs(const struct attachments *mine, unsigned int *sockets)
+static int take_programs(const struct attachments *mine)
 {
 	int err;
 
 	if (!args.drain)
-		return attachments_detach(mine) || sockets_left(sockets) < 0 ? -1 : 0;
+		return attachments_detach(mine) || find_kept() ? -1 : 0;
 	state_unlock(); /* others need not wait as long */
-	err = wait_for_sockets(sockets);
+	err = wait_for_sockets();
 	if (state_lock())
 		exit(EXIT_FAILURE);
 	return attachments_detach(mine) || err ? -1 : 0;
 }
 
+static void print_kept(void)
+{
+	size_t nr = kept.there ? kept.nr - kept.idle : 0, idle = kept.there ? kept.idle : 0;
+
+	if (nr)
+		printf("; %zu socket%s it until closed", nr, nr == 1 ? " keeps" : "s keep");
+	if (idle)
+		printf("; %zu listener%s its memory until closed, and give%s it to none", idle,
+		       idle == 1 ? " keeps" : "s keep", idle == 1 ? "s" : "");
+	putchar('\n');
+	if (nr + idle)
+		print_sockets(stdout, &kept.look, true);
+}
+
 /* "fast unloaded; detached from /sys/fs/cgroup; 2 sockets keep it until closed" */
-static void print_unloaded(const struct found *f, bool detached, unsigned int sockets)
+static void print_unloaded(const struct found *f, bool detached)
 {
 	struct netns_list now = {};
 	char *still = NULL;
@@ -89,16 +177,18 @@ static void print_unloaded(const struct found *f, bool detached, unsigned int so
 		still = users_text(&now, &f->all, args.name, false);
 	if (still && *still)
 		printf("; still %s", still);
-	if (sockets)
-		printf("; %u socket%s it until closed", sockets, sockets == 1 ? " keeps" : "s keep");
-	putchar('\n');
+	if (kept.move.rule.moved)
+		printf("; %u socket%s given %s", kept.move.rule.moved, kept.move.rule.moved == 1 ? " is" : "s are",
+		       args.to ? args.to : "the default");
+	if (kept.move.rule.refused)
+		printf("; %u %s locked by a route", kept.move.rule.refused, kept.move.rule.refused == 1 ? "is" : "are");
+	print_kept();
 	netns_free(&now);
 	free(still);
 }
 
 static int unload_registered(const struct found *f, const struct registered *reg)
 {
-	unsigned int sockets = 0;
 	int left, err;
 
 	if (*f->where && !args.force && !args.drain)
@@ -111,8 +201,8 @@ static int unload_registered(const struct found *f, const struct registered *reg
 	/* after this no new connection can take it */
 	if (registry_remove(reg))
 		return -1;
-	err = take_programs(&f->mine, &sockets);
-	print_unloaded(f, !err, sockets);
+	err = take_programs(&f->mine);
+	print_unloaded(f, !err);
 	return err;
 }
 
@@ -155,10 +245,16 @@ static int unload_found(const struct found *f)
 		err = unload_left_over(f, reg);
 	if (!err && *f->where)
 		err = unload_uses(f);
+	if (!err && reg && args.drain) {
+		err = take_programs(&f->mine);
+		print_unloaded(f, false);
+		return err;
+	}
 	if (f->mine.nr || *f->where)
 		return err;
-	return reg ? fail("%s is unloaded already; it stays until its users end (%u sockets)", args.name,
-			  count_sockets(&f->users, args.name))
+	return reg ? fail("%s is unloaded already; it stays until its users end (%u sockets: `asymcc top %s` names them, "
+			  "--switch gives them another controller)",
+			  args.name, count_sockets(&f->users, args.name), args.name)
 		   : fail("%s is not registered; `asymcc list` shows what is", args.name);
 }
 
@@ -203,14 +299,33 @@ static int unload_locked(struct found *f)
 	return f->where ? unload_found(f) : fail("out of memory");
 }
 
+/* All that can fail of it fails before anything is changed. */
+static int check_switch(void)
+{
+	int there = args.to ? controller_available(args.to) : 1;
+
+	if (!args.to)
+		return 0;
+	if (there > 0 && strcmp(args.to, args.name)) {
+		args.drain = true;
+		kept.can_move = !move_open(&kept.move);
+		return kept.can_move ? 0 : -1;
+	}
+	return there < 0 ? -1
+			 : fail("--switch %s: %s", args.to,
+				there ? "it is the one that goes" : "it is not loaded (`asymcc list` shows what is)");
+}
+
 static int unload(void)
 {
 	struct found f = {};
-	int err = state_lock();
+	int err = check_switch() || state_lock();
 
 	if (!err)
 		err = unload_locked(&f);
 	state_unlock();
+	look_free(&kept.look);
+	move_close(&kept.move);
 	free(f.where);
 	attachments_free(&f.all);
 	attachments_free(&f.mine);
@@ -223,6 +338,7 @@ static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
 static const struct opt opts[] = {
 	{ "force", 'f', NULL, "unload although something names it", .flag = &args.force },
 	{ "drain", 'd', NULL, "take back every use, and wait for the last connection", .flag = &args.drain },
+	{ "switch", 'w', "CC", "as --drain, and give open connections and listeners CC at once", .cc = &args.to },
 	{ "seconds", 't', "N", "with --drain: wait no longer; 0: not at all", .number = &args.seconds,
 	  .max = SECONDS_MAX },
 	{}
@@ -235,9 +351,11 @@ const struct command cmd_unload = {
 	.objects = true,
 	.run = unload,
 	.summary = "take a controller out of the kernel",
-	.about = "It is refused while a default, a route or a cgroup names the controller. With --drain those are "
-		 "taken back as by `unuse`, and the command waits until the last connection has ended, of replaced "
-		 "builds as well. With --force only routes are. Connections keep the program they have until they are "
-		 "closed.\n"
-		 "It removes what a killed `load` left, too.",
+	.about =
+		"It is refused while a default, a route or a cgroup names the controller. With --drain those are "
+		"taken back as by `unuse`, listeners that chose it get the default, and the command waits until the "
+		"last connection has ended, of replaced builds as well. With --switch open sockets get another "
+		"controller, and nothing is waited for. With --force only routes are taken back. Connections keep the program they have until they are "
+		"closed.\n"
+		"It removes what a killed `load` left, too.",
 };

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "command.h"
+#include "move.h"
 #include "use.h"
 
 static struct uses args;
+static bool existing;
 
 /* All or none: cgroups, which undo themselves, come last. */
 static int use_all(struct routes *undo, bool *made)
@@ -26,7 +31,39 @@ static int use_all(struct routes *undo, bool *made)
 	return err;
 }
 
-static int use_locked(void)
+/* Connections that are open take it where they would take it if they were opened now. Listeners need nothing. */
+static int move_existing(struct move *m)
+{
+	struct move_rule *r = &m->rule;
+	struct stat st;
+	int err = 0;
+
+	snprintf(r->to, sizeof(r->to), "%s", args.cc);
+	r->what = MOVE_CONNECTIONS | MOVE_UNCHOSEN;
+	if (args.by_default)
+		err = move_run(m);
+	r->what = MOVE_CONNECTIONS;
+	for (int i = 0; !err && i < args.routes.nr; i++) {
+		r->family = args.prefix[i].family;
+		r->bits = args.prefix[i].len;
+		memcpy(r->prefix, args.prefix[i].addr, sizeof(r->prefix));
+		err = move_run(m);
+	}
+	r->family = 0;
+	for (int i = 0; !err && i < args.cgroups.nr; i++) {
+		if (stat(args.cgroups.text[i], &st))
+			return fail("--existing: cgroup %s is gone", args.cgroups.text[i]);
+		r->cgroup = st.st_ino; /* its number in the kernel */
+		err = move_run_all(m);
+	}
+	printf("%s: %u open connection%s given it", args.cc, r->moved, r->moved == 1 ? " is" : "s are");
+	if (r->refused)
+		printf("; %u %s locked by a route", r->refused, r->refused == 1 ? "is" : "are");
+	putchar('\n');
+	return err;
+}
+
+static int use_locked(struct move *m)
 {
 	struct routes *undo = calloc(args.routes.nr + 1, sizeof(*undo));
 	bool *made = calloc(args.routes.nr + 1, sizeof(*made));
@@ -34,10 +71,12 @@ static int use_locked(void)
 
 	if (!there)
 		fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", args.cc, args.cc);
-	else if (there > 0)
+	else if (there > 0 && !netns_default(m->rule.or_from))
 		err = use_all(undo, made);
 	if (!err)
 		uses_print(&args, "is used", made);
+	if (!err && existing)
+		err = move_existing(m);
 	for (int i = 0; undo && i < args.routes.nr; i++)
 		routes_free(&undo[i]);
 	free(undo);
@@ -47,19 +86,23 @@ static int use_locked(void)
 
 static int use(void)
 {
+	struct move m = {};
 	int err = -1;
 
 	if (!args.by_default && !args.routes.nr && !args.cgroups.nr)
 		fail("use %s: for which connections? --default, --route PREFIX or --cgroup PATH", args.cc);
-	else if (!uses_parse(&args) && !state_lock())
-		err = use_locked();
+	else if (!uses_parse(&args) && !(existing && move_open(&m)) && !state_lock())
+		err = use_locked(&m);
 	state_unlock();
+	move_close(&m);
 	uses_free(&args);
 	return err;
 }
 
 static const struct opt words[] = { USES_WORDS(args), {} };
-static const struct opt opts[] = { USES_OPTS(args), {} };
+static const struct opt opts[] = {
+	USES_OPTS(args), { "existing", 'e', NULL, "to open connections, too", .flag = &existing }, {}
+};
 
 const struct command cmd_use = {
 	.name = "use",
@@ -73,5 +116,8 @@ const struct command cmd_use = {
 		 "if that is of a shorter prefix, one is made like it.\n"
 		 "--cgroup: those that processes of a cgroup open or accept.\n"
 		 "A cgroup comes before a route, a route before what the socket itself chose before it was connected, "
-		 "that before the default. All uses named are made, or none.",
+		 "that before the default. All uses named are made, or none.\n"
+		 "--existing: open connections take it as well. With --default those of this network namespace take it "
+		 "whose controller came from the default; with --route all to the prefix, with --cgroup all of the "
+		 "cgroup's. They keep their window, and lose no data.",
 };

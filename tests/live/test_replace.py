@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import sys
 import time
 
 from harness import (  # noqa: F401
@@ -70,6 +72,7 @@ def test_drain_waits_for_replaced_builds_too(alias, pair):
         asymcc("load", "fast", "--as", name)
         with program(ASYMCC, "unload", name, "--drain") as drain:
             assert drain.stdout.readline() == f"{name}: waiting for 1 socket\n" and send(1000) == name
+            assert ":7401, ESTABLISHED, netns " in drain.stdout.readline()
             until_closed.close()
             assert drain.wait(timeout=30) == 0 and drain.stdout.read() == f"{name} unloaded\n"
 
@@ -120,6 +123,7 @@ def test_drain_waits_for_the_last_connection(alias, pair):
         assert f"default of netns {pair.client}, route 10.9.0.0/24" in line and "--drain" in line
         with program(ASYMCC, "unload", name, "--drain") as drain:
             assert drain.stdout.readline() == f"{name}: waiting for 1 socket\n"
+            assert ":7401, ESTABLISHED, netns " in drain.stdout.readline()
             assert default(pair) == "reno" and not any("congctl" in r for r in routes(pair)) and not kernel_has(name)
             assert send(100_000) == name and drain.poll() is None
             until_closed.close()
@@ -134,4 +138,167 @@ def test_drain_waits_no_longer_than_it_is_told(alias, pair):
     asymcc("load", "fast", "--as", name)
     with steady(pair, name) as send:
         said = asymcc("unload", name, "--drain", "--seconds", "0")
-        assert said == f"{name} unloaded; 1 socket keeps it until closed\n" and send(1000) == name
+        assert said.startswith(f"{name} unloaded; 1 socket keeps it until closed\n  ") and send(1000) == name
+
+
+# Listens, with a controller of its own unless that is "-"; says which one each connection has that it accepts.
+LISTENER = """
+import socket, sys
+l = socket.socket()
+if sys.argv[3] != "-": l.setsockopt(6, 13, sys.argv[3].encode())
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+l.bind((sys.argv[1], int(sys.argv[2]))); l.listen()
+print("ready", flush=True)
+while True:
+    s = l.accept()[0]
+    print(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode(), flush=True)
+    s.close()
+"""
+
+
+@contextlib.contextmanager
+def a_listener(pair, cc="-"):
+    argv = ("ip", "netns", "exec", pair.client, sys.executable, "-c", LISTENER, "10.9.0.1", 7402, cc)
+    with program(*argv) as p:
+        assert p.stdout.readline() == "ready\n", p.stderr.read()
+
+        def accepts_with() -> str:
+            pair.sh(pair.server, sys.executable, "-c", "import socket; socket.create_connection(('10.9.0.1', 7402))")
+            return p.stdout.readline().strip()
+
+        accepts_with.line = rf"  python[.\d]* \(pid {p.pid}\): 10.9.0.1:7402, LISTEN, netns {pair.client}\n"
+        yield accepts_with
+
+
+def test_drain_gives_listeners_that_chose_it_the_default(alias, pair):
+    """Such a listener would give it to all that it accepts, for ever."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    with a_listener(pair, name) as accepts_with:
+        assert accepts_with() == name
+        assert re.fullmatch(rf"no established .*\n1 socket has {name} in .*:\n{accepts_with.line}", asymcc("top", name))
+        said = asymcc("unload", name, "--drain")
+        assert said == f"{name} unloaded; 1 socket is given the default\n"
+        assert accepts_with() == "reno" and listed(name) is None
+
+
+def test_drain_ends_beside_a_listener_that_took_it_by_default(alias, pair):
+    """What that accepts follows the default: it is named, not waited for, and stays free to follow."""
+    name, later = alias(), alias()
+    asymcc("load", "fast", "--as", name)
+    asymcc("load", "fast", "--as", later)
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    inside(pair, "use", name, "--default")
+    with a_listener(pair) as accepts_with:
+        assert accepts_with() == name
+        said = asymcc("unload", name, "--drain")
+        keeps = "1 listener keeps its memory until closed, and gives it to none"
+        assert re.fullmatch(
+            rf"{name} unloaded; taken back from default of netns {pair.client}; {keeps}\n{accepts_with.line}", said
+        )
+        assert accepts_with() == "reno"
+        inside(pair, "use", later, "--default")
+        assert accepts_with() == later
+        assert asymcc("unload", name, "--switch", "reno") == f"{name} unloaded; 1 socket is given reno\n"
+        assert listed(name) is None and accepts_with() == "reno"
+        asymcc("unload", later, "--drain")
+
+
+def test_what_keeps_it_is_named(alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with steady(pair, name) as send:
+        send(1000)
+        line = rf"  python[.\d]* \(pid \d+\): 10.9.0.1:\d+ to 10.9.0.2:7401, ESTABLISHED, netns {pair.client}\n"
+        said = asymcc("unload", name, "--drain", "--seconds", "2")
+        told = rf"{name}: waiting for 1 socket\n{line}{name} unloaded; 1 socket keeps it until closed\n{line}"
+        assert re.fullmatch(told, said)
+        assert f"`asymcc top {name}`" in refused("unload", name)
+
+
+# N connections within a namespace, in both directions at once, until told to end: no byte may be lost, or come twice.
+BUSY = """
+import hashlib, resource, selectors, socket, sys
+n, cc = int(sys.argv[1]), sys.argv[2]
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+l = socket.create_server(("127.0.0.1", 0), backlog=4096)
+block = bytes(range(251)) * 9
+ends = []
+for _ in range(n):
+    s = socket.socket()
+    s.setsockopt(6, 13, cc.encode())
+    s.connect(l.getsockname())
+    t = l.accept()[0]
+    t.setsockopt(6, 13, cc.encode())
+    ends += [(s, t), (t, s)]
+sent, got = [0] * len(ends), [0] * len(ends)
+for s, _ in ends:
+    s.setblocking(False)
+print("open", flush=True)
+stop = selectors.DefaultSelector()
+stop.register(sys.stdin, selectors.EVENT_READ)
+ending = False
+while not ending or sent != got:
+    ending = ending or bool(stop.select(0))
+    for i, (s, t) in enumerate(ends):
+        if not ending:
+            try:
+                sent[i] += s.send(block[sent[i] % 251 :])
+            except BlockingIOError:
+                pass
+        try:
+            d = t.recv(65536)
+        except BlockingIOError:
+            continue
+        at = got[i] % 251
+        assert d == (block * (len(d) // len(block) + 2))[at : at + len(d)]
+        got[i] += len(d)
+print(sum(sent), sum(got), *sorted({s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode() for s, _ in ends}), flush=True)
+"""
+
+
+@contextlib.contextmanager
+def busy(pair, n: int, cc: str):
+    """Yields what ends it, and says how much was sent, how much arrived and which controllers there are then."""
+    with program("ip", "netns", "exec", pair.client, sys.executable, "-c", BUSY, n, cc) as p:
+        assert p.stdout.readline() == "open\n", p.stderr.read()
+
+        def end() -> list[str]:
+            return p.communicate("\n", timeout=120)[0].split()
+
+        yield end
+
+
+def test_switch_moves_connections_and_loses_no_byte(alias, pair):
+    name, n = alias(), 500
+    asymcc("load", "fast", "--as", name)
+    with busy(pair, n, name) as end:
+        time.sleep(0.5)
+        said = asymcc("unload", name, "--switch", "cubic")
+        assert said == f"{name} unloaded; {2 * n} sockets are given cubic\n"
+        assert listed(name) is None
+        time.sleep(0.5)
+        sent, got, *controllers = end()
+    assert sent == got and int(sent) > 1_000_000 and controllers == ["cubic"]
+
+
+def test_switch_to_what_cannot_be_changes_nothing(alias):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    assert "not loaded" in refused("unload", name, "--switch", "nosuch")
+    assert "the one that goes" in refused("unload", name, "--switch", name)
+    assert kernel_has(name)
+
+
+def test_switch_where_the_kernel_cannot(alias, pair, trip):
+    """One line says so; with --drain alone listeners are waited for, as there is nothing else to do."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with a_listener(pair, name):
+        done = run(ASYMCC, "unload", name, "--switch", "reno", env=trip("LINK_CREATE", 1, 95), check=False)
+        assert done.returncode == 1 and done.stderr.count("\n") == 1 and "this kernel cannot" in done.stderr
+        assert kernel_has(name) and not done.stdout
+        done = run(ASYMCC, "unload", name, "--drain", "--seconds", 1, env=trip("LINK_CREATE", 1, 95), check=False)
+        assert done.returncode == 0 and done.stderr.count("\n") == 1 and "this kernel cannot" in done.stderr
+        assert "1 socket keeps it until closed" in done.stdout and ", LISTEN" in done.stdout

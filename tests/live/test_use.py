@@ -9,8 +9,9 @@ import sys
 
 import pytest
 
+from cgroups import talking
 from harness import ASYMCC, asymcc, listed, needs_cgroup2, program, pytestmark, refused, run, values  # noqa: F401
-from pairs import ACCEPT, CC, controller_of, default, enter, inside, listening, refused_inside, routes
+from pairs import ACCEPT, CC, controller_of, default, enter, inside, listening, refused_inside, routes, steady
 
 
 def test_default_and_back(alias, pair):
@@ -424,3 +425,82 @@ def test_many_routes(alias, pair):
     inside(pair, "use", name, "--route", "100.11.249.0/24", "--route", "100.0.0.0/24")
     assert len(listed(name)["used_by"][0]["routes"]) == 2
     assert "2 places" in asymcc("unuse", name) and len(routes(pair)) > 3000
+
+
+def test_existing_connections_follow_the_default(alias, pair):
+    """As if they were opened now: not those that chose, nor those whose route names one; twice as well as once."""
+    first, second, chosen = alias(), alias(), alias()
+    for name in (first, second, chosen):
+        asymcc("load", "fast", "--as", name)
+    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    with steady(pair) as send:
+        assert send(1000) == "reno"
+        inside(pair, "use", first, "--default")
+        assert send(1000) == "reno"
+        said = inside(pair, "use", first, "--default", "--existing")
+        assert said == f"{first} is used by default\n{first}: 1 open connection is given it\n"
+        assert send(1000) == first
+        inside(pair, "use", second, "--default", "--existing")
+        assert send(1000) == second
+        # of the same name, but another build
+        asymcc("load", "fast", "--as", second, "--replace")
+        assert "1 open connection is given it" in inside(pair, "use", second, "--default", "--existing")
+        assert "0 open connections are given it" in inside(pair, "use", second, "--default", "--existing")
+        assert send(1000) == second and values(second, "counters")["flows"] == 1
+    with steady(pair, chosen) as send:
+        assert "0 open connections" in inside(pair, "use", first, "--default", "--existing")
+        assert send(1000) == chosen
+    inside(pair, "use", chosen, "--route", "10.9.0.0/24")
+    with steady(pair) as send:
+        assert send(1000) == chosen
+        assert "0 open connections" in inside(pair, "use", second, "--default", "--existing")
+        assert send(1000) == chosen
+    for name in (first, second, chosen):
+        asymcc("unload", name, "--drain")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "moved"), [("10.9.0.0/24", True), ("10.9.0.2/32", True), ("10.9.0.0/31", False), ("fd09::/64", False)]
+)
+def test_existing_connections_to_a_prefix(prefix, moved, alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with steady(pair) as send:
+        before = send(1000)
+        said = inside(pair, "use", name, "--route", prefix, "--existing").splitlines()[1]
+        assert said == f"{name}: {'1 open connection is' if moved else '0 open connections are'} given it"
+        assert send(100_000) == (name if moved else before)
+    asymcc("unload", name, "--drain")
+
+
+@needs_cgroup2
+def test_existing_connections_of_a_cgroup(alias, cgroup):
+    """And of those below it; not of others."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    other, child = cgroup.child(), cgroup.child()
+
+    def sockets() -> int:
+        found = json.loads(asymcc("top", name, "--json", "--interval", 0))["controllers"]
+        return len(found[0]["flows"]) if found else 0
+
+    with talking(child, "reno") as say, talking(other, "reno") as say_other:
+        say(1000)
+        assert "2 open connections are given it" in asymcc("use", name, "--cgroup", child.path, "--existing")
+        assert sockets() == 2
+        asymcc("unuse", name, "--cgroup", child.path)
+        assert "2 open connections are given it" in asymcc("use", name, "--cgroup", cgroup.path, "--existing")
+        assert sockets() == 4
+        say(100_000)
+        say_other(100_000)
+    asymcc("unload", name, "--drain")
+
+
+def test_existing_where_the_kernel_cannot(alias, pair, trip):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    before = default(pair)
+    argv = (*enter(pair.client), ASYMCC, "use", name, "--default", "--existing")
+    done = run(*argv, env=trip("LINK_CREATE", 1, 95), check=False)
+    assert done.returncode == 1 and not done.stdout and done.stderr.count("\n") == 1
+    assert "this kernel cannot" in done.stderr and default(pair) == before

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * Give sockets that exist another controller: a TCP iterator, which has the socket's lock, so that bpf_setsockopt() does
+ * what setsockopt() of its own process would do. No data are lost: what is under way belongs to TCP, not to its
+ * controller.
+ */
+#include "kernel.bpf.h"
+#include "move.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+#define AF_INET 2
+#define AF_INET6 10
+#define IPPROTO_TCP 6
+#define TCP_CONGESTION 13
+#define TCP_LISTEN 10
+#define RTAX_CC_ALGO 16
+#define DST_METRICS_FLAGS 3UL /* in the low bits of the pointer */
+#define CGROUP_DEPTH 64
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct move_rule);
+} move_rules SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct in6_addr___move {
+	u8 bytes[16];
+};
+
+struct sock_common {
+	__be32 skc_daddr;
+	u16 skc_family;
+	u8 skc_state;
+	struct in6_addr___move skc_v6_daddr;
+};
+
+struct dst_entry {
+	unsigned long _metrics;
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	struct kernfs_node *kn;
+};
+
+struct sock___move {
+	struct dst_entry *sk_dst_cache;
+	struct {
+		struct cgroup *cgroup;
+	} sk_cgrp_data;
+};
+
+struct inet_connection_sock___move {
+	const void *icsk_ca_ops;
+};
+
+struct bpf_iter__tcp {
+	struct sock_common *sk_common;
+};
+
+#pragma clang attribute pop
+
+/* Is it a peer of the rule's prefix? IPv4 in IPv6 counts as IPv4. */
+static __always_inline bool is_peer(const struct move_rule *r, struct sock_common *sk)
+{
+	u8 a[16] = {}, mapped[12] = { [10] = 0xff, [11] = 0xff };
+	u32 family = sk->skc_family, bits = r->bits;
+
+	if (family == AF_INET6) {
+		bool v4 = true;
+
+		if (!bpf_core_field_exists(sk->skc_v6_daddr)) /* this kernel has no IPv6 */
+			return false;
+		bpf_core_read(a, sizeof(a), &sk->skc_v6_daddr);
+		for (int i = 0; i < 12; i++)
+			v4 &= a[i] == mapped[i];
+		if (v4)
+			family = AF_INET;
+	}
+	if (family != r->family)
+		return false;
+	if (family == AF_INET)
+		bpf_core_read(a, 4, &sk->skc_daddr);
+	for (u32 i = 0; i < 16; i++) {
+		u32 left = bits > 8 * i ? bits - 8 * i : 0; /* of the prefix, in this byte and after it */
+		u8 mask = left >= 8 ? 0xff : 0xff00 >> left;
+
+		if ((a[i] ^ r->prefix[i]) & mask)
+			return false;
+	}
+	return true;
+}
+
+static __always_inline bool is_in_cgroup(u64 id, struct sock *sk)
+{
+	struct cgroup *cg = BPF_CORE_READ((struct sock___move *)sk, sk_cgrp_data.cgroup);
+
+	for (int i = 0; i < CGROUP_DEPTH && cg; i++) {
+		struct cgroup_subsys_state *parent;
+
+		if (BPF_CORE_READ(cg, kn, id) == id)
+			return true;
+		parent = BPF_CORE_READ(cg, self.parent);
+		cg = parent ? BPF_CORE_READ(parent, cgroup) : NULL;
+	}
+	return false;
+}
+
+/* By what the socket holds of its route: an idle one may hold none. */
+static __always_inline bool has_route_of_its_own(struct sock *sk)
+{
+	struct dst_entry *dst = BPF_CORE_READ((struct sock___move *)sk, sk_dst_cache);
+	unsigned long metrics = dst ? BPF_CORE_READ(dst, _metrics) & ~DST_METRICS_FLAGS : 0;
+	u32 key = 0;
+
+	if (metrics)
+		bpf_probe_read_kernel(&key, sizeof(key), (u32 *)metrics + RTAX_CC_ALGO - 1);
+	return key;
+}
+
+static __always_inline bool same(const char *a, const char *b)
+{
+	for (int i = 0; i < MOVE_NAME_LEN; i++) {
+		if (a[i] != b[i])
+			return false;
+		if (!a[i])
+			break;
+	}
+	return true;
+}
+
+/* Of two instances with one name either is another controller. */
+static __always_inline const void *controller(struct tcp_sock *tp)
+{
+	return BPF_CORE_READ((struct inet_connection_sock___move *)tp, icsk_ca_ops);
+}
+
+static __always_inline bool is_meant(const struct move_rule *r, struct sock_common *common, struct tcp_sock *tp)
+{
+	struct inet_connection_sock *icsk = (struct inet_connection_sock *)tp;
+	bool chosen = BPF_CORE_READ_BITFIELD_PROBED(icsk, icsk_ca_setsockopt);
+	char now[MOVE_NAME_LEN] = {};
+
+	if (!(r->what & (common->skc_state == TCP_LISTEN ? MOVE_LISTENERS : MOVE_CONNECTIONS)))
+		return false;
+	if (bpf_getsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, now, sizeof(now)))
+		return false;
+	if ((r->what & MOVE_CHOSEN && !chosen) || (r->what & MOVE_UNCHOSEN && chosen && !same(now, r->or_from)))
+		return false;
+	if (*r->from && (!same(now, r->from) || same(now, r->to)))
+		return false;
+	if (r->family && !is_peer(r, common))
+		return false;
+	if (r->cgroup && !is_in_cgroup(r->cgroup, (struct sock *)tp))
+		return false;
+	return !(r->what & MOVE_UNCHOSEN) || !has_route_of_its_own((struct sock *)tp);
+}
+
+SEC("iter/tcp")
+int asymcc_move(struct bpf_iter__tcp *ctx)
+{
+	struct sock_common *common = ctx->sk_common;
+	const void *before;
+	struct move_rule *r;
+	struct tcp_sock *tp;
+	u32 zero = 0;
+
+	if (!common)
+		return 0;
+	r = bpf_map_lookup_elem(&move_rules, &zero);
+	tp = bpf_skc_to_tcp_sock(common);
+	if (!r || !tp || !is_meant(r, common, tp))
+		return 0;
+	before = controller(tp);
+	if (bpf_setsockopt(tp, IPPROTO_TCP, TCP_CONGESTION, r->to, sizeof(r->to)))
+		r->refused++;
+	else
+		r->moved += controller(tp) != before;
+	return 0;
+}
