@@ -38,8 +38,12 @@ DEB_PACKAGES := dpkg-dev
 CHECK_PACKAGES := mmdebstrap genext2fs lintian
 CLIENT_PACKAGES := nginx openssh-server openssh-client curl
 
+# A path for the shell, whatever characters it has.
+quoted = '$(subst ','\'',$(1))'
+HERE := $(call quoted,$(CURDIR))
+
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
-	-Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(CURDIR)=.
+	-Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
 # Of another architecture: where its files are built, how its images' names end, its compiler, its libraries.
@@ -53,7 +57,7 @@ ROOT := $(A)/root/.done
 CC := $(TRIPLET)-gcc --sysroot=$(A)/root
 endif
 DEPS := $(B)/.deps$(L)
-override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(CURDIR)=.
+override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(HERE)=.
 VERSION := $(file <VERSION)
 
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/*.bpf.c bpf/rivals/*.bpf.c)))
@@ -159,7 +163,8 @@ $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcar
 INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))
 UNITS := asymcc@.service asymcc-load@.service asymcc-thin.service
 EXAMPLES := NAME.conf.example thin.conf.example
-IN = $(DESTDIR)$(PREFIX)
+IN = $(call quoted,$(DESTDIR)$(PREFIX))
+ETC = $(call quoted,$(DESTDIR)$(SYSCONFDIR)/asymcc)
 
 # Builds nothing: what root installs is what the user built.
 install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before it
@@ -171,29 +176,26 @@ install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before 
 	$(Q)$(B)/asymcc completion | install -m 644 /dev/stdin $(IN)/share/bash-completion/completions/asymcc
 	$(Q)for unit in $(UNITS); do sed 's,@PREFIX@,$(PREFIX),g; s,@SYSCONFDIR@,$(SYSCONFDIR),g' packaging/$$unit \
 		| install -m 644 /dev/stdin $(IN)/lib/systemd/system/$$unit || exit; done
-	$(Q)install -Dm 644 -t $(DESTDIR)$(SYSCONFDIR)/asymcc $(addprefix packaging/,$(EXAMPLES))
+	$(Q)install -Dm 644 -t $(ETC) $(addprefix packaging/,$(EXAMPLES))
 
 uninstall: ## remove what install put there
 	$(Q)rm -f $(IN)/sbin/asymcc $(IN)/share/man/man8/asymcc.8 $(IN)/share/bash-completion/completions/asymcc \
-		$(addprefix $(IN)/lib/systemd/system/,$(UNITS)) $(addprefix $(DESTDIR)$(SYSCONFDIR)/asymcc/,$(EXAMPLES))
+		$(addprefix $(IN)/lib/systemd/system/,$(UNITS)) $(addprefix $(ETC)/,$(EXAMPLES))
 	$(Q)rm -rf $(IN)/lib/asymcc
-	$(Q)rmdir $(DESTDIR)$(SYSCONFDIR)/asymcc 2>/dev/null || true
+	$(Q)rmdir $(ETC) 2>/dev/null || true
 
 deb: build $(B)/asymcc $(B)/.deps-deb ## a Debian package, build/asymcc_VERSION_ARCH.deb; ARCH=arm64
 	$(Q)rm -rf $(DEBS)/deb
-	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(abspath $(DEBS))/deb PREFIX=/usr SYSCONFDIR=/etc
-	$(Q)packaging/deb.sh $(abspath $(DEBS))/deb $(if $(L),$(ARCH) $(TRIPLET) $(abspath $(A)/root)) && rm -rf $(DEBS)/deb
+	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(call quoted,$(abspath $(DEBS))/deb) PREFIX=/usr SYSCONFDIR=/etc
+	$(Q)packaging/deb.sh $(call quoted,$(abspath $(DEBS))/deb) $(if $(L),$(ARCH) $(TRIPLET) $(call quoted,$(abspath $(A)/root))) && rm -rf $(DEBS)/deb
 
 check-package: deb $(B)/.deps-check ## try that package on clean systems
 	$(Q)packaging/check.sh
 
 # --- the lab ------------------------------------------------------------------------------
-$(ASYMLAB): requirements.lock | $(B)/.deps
-	$(Q)[ -x $(B)/venv/bin/python ] || /usr/bin/python3 -m venv $(B)/venv
+$(ASYMLAB): requirements.lock packaging/venv.sh | $(B)/.deps
 	$(call say,PIP,$<)
-	$(Q)$(B)/venv/bin/pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r $<
-	$(Q)echo "$(CURDIR)/experiments" >"$$($(B)/venv/bin/python -c 'import site; print(site.getsitepackages()[0])')/asymlab.pth"
-	$(Q)printf '#!%s\nfrom asymlab.cli import main\nmain()\n' "$(CURDIR)/$(B)/venv/bin/python" >$@ && chmod +x $@
+	$(Q)packaging/venv.sh $(B)/venv $<
 
 image: build $(IMAGE) ## the controllers, and the guest of Linux KERNEL [6.12], which the lab boots
 
@@ -254,7 +256,7 @@ bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of 
 # The second image is made of sources alone, in a folder of its own, with nothing of the first.
 check-repeats: COUNT = 200
 check-repeats: build $(IMAGE) $(ASYMLAB) ## short runs again and again, COUNT [200]: the same bytes? resumes
-	$(Q)ASYMLAB_BUILD=$(abspath $(B))/second $(MAKE) -s --no-print-directory B=$(B)/second ASYMLAB=$(ASYMLAB) build image
+	$(Q)ASYMLAB_BUILD=$(call quoted,$(abspath $(B))/second) $(MAKE) -s --no-print-directory B=$(B)/second ASYMLAB=$(ASYMLAB) build image
 	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python tests/machine/repeats.py $(COUNT) $(B)/second --kernel $(KERNEL) \
 		--resume $(B)/repeats.json
 

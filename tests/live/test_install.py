@@ -55,7 +55,9 @@ def prefix(tmp_path_factory) -> Path:
     return prefix
 
 
-def test_installs_into_destdir_and_uninstalls_all(tmp_path):
+@pytest.mark.parametrize("folder", ["dest", "a folder's, of mine"])
+def test_installs_into_destdir_and_uninstalls_all(tmp_path, folder):
+    tmp_path = tmp_path / folder
     make("install", f"DESTDIR={tmp_path}")
     assert files(tmp_path) == {
         "usr/local/sbin/asymcc",

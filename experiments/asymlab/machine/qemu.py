@@ -58,6 +58,7 @@ def arguments(
     memory: the guest's, written to if `share`; devices: where the state of all else is kept (qcow2); shared: with the
     job, if it is there from the start.
     """
+    memory, devices = plain(memory), plain(devices)
     return [
         *f"-M {arch.machine},memory-backend=ram -nodefaults -no-user-config".split(),
         *"-nic none -display none -no-reboot".split(),
@@ -73,10 +74,15 @@ def arguments(
     ]
 
 
+def plain(file: str) -> str:
+    """In an option's list of values: a comma would end it."""
+    return file.replace(",", ",,")
+
+
 def with_shared(file: str) -> list[str]:
     """The job's memory from the start. What is shared is not kept with the machine."""
     return [
-        *("-object", f"memory-backend-file,id=shared,size={SHARED_MB}M,mem-path={file},share=on"),
+        *("-object", f"memory-backend-file,id=shared,size={SHARED_MB}M,mem-path={plain(file)},share=on"),
         *("-device", f"ivshmem-plain,memdev=shared,master=on,addr={SHARED_SLOT}"),
     ]
 
