@@ -9,6 +9,7 @@ import tomllib
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -218,13 +219,36 @@ def test_what_is_wrong_is_said_in_one_line(words, said):
 # --- the rule -------------------------------------------------------------------------------
 
 
-def row(name, goodput, rtt, jain=1.0, invalid=(), way_back=0.9, retransmits=99, use=1.0, growth=0.0, met=None):
+ACKS = [("flow", "i4"), ("t", "f8"), ("cwnd", "i4"), ("in_flight", "i4"), ("acked", "i4")]
+
+
+class Made(Run):
+    acks = None  # given, where a run's are read from its files
+
+
+def row(
+    name,
+    goodput,
+    rtt,
+    jain=1.0,
+    invalid=(),
+    way_back=0.9,
+    retransmits=99,
+    use=1.0,
+    growth=0.0,
+    met=None,
+    acks=(),
+    buffer=1,
+):
     """On a link of 10 Mbit/s."""
     flow = {"rtt_s": {"mean": rtt} if rtt else {}, "retransmits": retransmits, "goodput_trend": growth}
     metrics = {"goodput_bps": goodput * 1e6, "jain": jain, "flows": [flow], "acks_per_data_packet": 0.5}
     record = {"metrics": metrics | {"utilisation": use, "reverse_utilisation": way_back}, "invalid": list(invalid)}
-    job = {"payload_share": 0.96, "watch": [{"forward": {"rate_bps": 10_000_000}}]}
-    return Row(name, Run(Path("/nowhere"), record | {"identity": {"job": job}}), met)
+    job = {"payload_share": 0.96, "watch": [{"forward": {"rate_bps": 10_000_000}}], "measure_from_s": 1.0}
+    job["nodes"] = [{"sysctls": {f"net.ipv4.tcp_{way}mem": f"4096 16384 {buffer}" for way in "rw"}}]
+    made = Made(Path("/nowhere"), record | {"identity": {"job": job}})
+    object.__setattr__(made, "acks", np.array(list(acks), ACKS))
+    return Row(name, made, met)
 
 
 @built
@@ -343,6 +367,28 @@ def test_the_receiver_is_told_to_thin_only_where_it_gains():
     assert answer.receiving(LINK, chance)[-1].startswith("Leave it: all ACKs take 30% of their link")
     assert "not tried" in answer.receiving(LINK, better[:1])[-1]
     assert answer.thin_line(Link("10mbit", "40ms", "2mbit")) == "asymcc thin --reverse 2mbit"
+
+
+def held(goodput, in_flight, cwnd, buffer=4 << 20):
+    """So many packets in flight under a window of so many."""
+    acks = [(0, 0.5, 9, 9, 9), *[(0, 2.0, cwnd, in_flight - 2, 2896)] * 9]
+    return row("cubic", goodput, 0.6, acks=acks, buffer=buffer)
+
+
+@pytest.mark.parametrize(
+    ("found", "by_buffers"),
+    [
+        (held(5, 2000, 3000), True),
+        (held(5, 2000, 2010), False),  # the window
+        (held(9.5, 2000, 3000), False),  # the link
+        (held(5, 200, 3000), False),  # something else: a pacing rate, say
+        (held(5, 2000, 3000, buffer=64 << 20), False),
+    ],
+)
+def test_where_buffers_are_the_limit_it_is_told(found, by_buffers):
+    assert found.held_by_buffers == by_buffers
+    said = [line for line in answer.words(replace(LINK, alone=True), [found]) if "socket buffers" in line]
+    assert bool(said) == by_buffers and all("limit cubic: " in line for line in said)
 
 
 @built

@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+import numpy as np
 from rich.table import Table
 
 from .. import LabError
 from ..conformance import objects
 from ..controllers import LINUX
 from ..results.store import Run
-from .path import THIN, Link, parameters, presets, reverse_kbit, split
+from .path import MTU, THIN, Link, parameters, presets, reverse_kbit, split
 
 ALIKE = 0.02  # differences up to this do not count
 FAIR = 0.9  # Jain index: as if one flow of ten had nothing
@@ -30,6 +31,8 @@ COLUMNS = ("goodput Mbit/s", "of the link", "RTT ms", "above the base", "retrans
 BESIDE_COLUMNS = ("beside CUBIC Mbit/s", "CUBIC's", "shares")
 GROWS = 0.2  # a flow whose goodput grows by more of its mean has not arrived
 LOSSES = 30  # fewer random ones: where they fall decides
+MUCH, WIDER = 0.3, 1.2  # of the largest buffer, where packets take twice their length; a window's, of what is in flight
+FULL = 0.95  # of a full link: less has a cause
 ROOM = 0.5  # ACKs that take less of their link than this have room: chance decides between them and fewer
 
 
@@ -131,6 +134,22 @@ class Row:
     def way_back(self) -> float:
         """Share of its rate that ACKs take."""
         return self.run.metrics["reverse_utilisation"]
+
+    @property
+    def held_by_buffers(self) -> bool:
+        """Whether the hosts' socket buffers, not the controller, limit the first flow: it has much in flight, for the
+        smaller of the two, and a larger window than that."""
+        if self.goodput >= FULL * full(self.run):
+            return False
+        sysctls = self.run.job["nodes"][0]["sysctls"]
+        most = min(int(sysctls[key].split()[-1]) for key in ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"))
+        acks = self.run.acks
+        acks = acks[(acks["flow"] == 0) & (acks["t"] >= self.run.job["measure_from_s"])]
+        if not len(acks):
+            return False
+        payload = self.run.job["payload_share"] * MTU
+        in_flight = float(np.median(acks["in_flight"] * payload + acks["acked"]))
+        return in_flight >= MUCH * most and float(np.median(acks["cwnd"])) * payload >= WIDER * in_flight
 
     @property
     def asks(self) -> int:
@@ -286,6 +305,12 @@ def words(link: Link, rows: list[Row]) -> list[str]:
     growing = [r.name for r in valid if not link.loss_share and r.growth > GROWS]
     if growing:
         told.append(f"Still growing, so a longer --duration shows more: {', '.join(growing)}.")
+    held = [r.name for r in valid if r.held_by_buffers]
+    if held:
+        told.append(
+            f"The hosts' socket buffers, not the controller, limit {', '.join(held)}: Linux's defaults hold some 3 MB "
+            "in flight. With larger net.ipv4.tcp_rmem at the receiver and tcp_wmem at the sender there is more."
+        )
     rule = f"Rule: {RULE}{FAIRLY if link.flows > 1 else ''}."
     return [*told, rule, *company(link, valid), "", *sending(link, valid), "", *receiving(link, valid)]
 
