@@ -12,6 +12,7 @@
  * at each reading, so nothing may rely on two readings being alike.
  * PRESET(name, values, doc): values ("name=value name=value") for one kind of link, which `asymcc load --preset name`
  * sets, and the reason for them.
+ * NOTE(text): what the controller does to others on the path, or they to it; `load`, `use` and `show` print it.
  * COUNTER(name, doc): a u64 over all flows, read by `asymcc show`.
  * STATE(type): the private state of one connection. The pointer, never set, keeps the type's members
  * in the BTF, by which a trace of the state is decoded.
@@ -26,6 +27,7 @@
 #define TUNABLE(type, name, value, min, max, unit, doc) \
 	volatile type name SEC(".data") ASYMCC_TAG("tunable|" #min "|" #max "|" unit "|" doc) = value
 #define PRESET(name, values, doc) const volatile u8 preset_##name ASYMCC_TAG("preset|" values "|" doc) = 0
+#define NOTE(text) const volatile u8 asymcc_note ASYMCC_TAG("note|" text) = 0
 #define COUNTER(name, doc) u64 name ASYMCC_TAG("counter|" doc)
 #define COUNT(name) __sync_fetch_and_add(&(name), 1)
 

@@ -23,6 +23,9 @@
  *  - gamma, eta, the update interval and the first window are not in [L]: 0.5, (2), one RTT, 2.
  *  - A step is not made at once but spread over the ACKs of one RTT, as [N] does: at once it
  *    would send up to gamma*alpha packets back to back.
+ *  - alpha is a constant in [L], 1000 packets. By default it follows the rate, as in [I]: nobody chooses it for all paths
+ *    that a server has, and 1000 packets leave a CUBIC flow nothing. Until alpha packets are queued for the first time
+ *    such a flow grows by a quarter a round trip: by alpha / 2 a path of 600 ms takes minutes to fill.
  *  - Growth counts acknowledged packets, never callbacks: delayed and stretch ACKs do not slow it.
  *  - A round that the application limited may lower the window, never raise it.
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
@@ -37,8 +40,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-TUNABLE(u32, alpha, 1000, 1, 65536, "packets", "backlog a flow keeps in the path's queues (eq. 2)");
-PARAM(u32, alpha_mode, 0, 0, 1, "-", "0: constant alpha; 1: 8, 20 or 200 by rate (< 10, < 100, >= 100 Mbit/s) [I]");
+TUNABLE(u32, alpha, 0, 0, 65536, "packets",
+	"backlog a flow keeps in the path's queues (eq. 2); 0: 8, 20 or 200 by its rate (< 10, < 100, >= 100 Mbit/s) [I]");
 TUNABLE(u32, gamma_q8, 128, 1, 256, "1/256", "gain of one update (gamma of eq. 2), 256 = 1");
 PARAM(u32, eta_max_q16, 16384, 1, 65536, "1/65536",
       "largest weight of one RTT sample; 16384 = 1/4 [I], 256 = 1/256 [N]");
@@ -51,6 +54,8 @@ PARAM(u32, pacing, 0, 0, 1, "-",
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "after so long a flow drains its own queue, and measures baseRTT anew, for routes that change; 0: never, as in the papers");
 PARAM(u32, init_cwnd, 2, 0, 1024, "packets", "first window; 0: leave the stack's");
+
+NOTE("for queues that its flows have for themselves: beside CUBIC or Reno a small alpha gets little, a large one leaves little");
 
 PRESET(upload, "alpha=20",
        "one flow of 5 to 50 Mbit/s with a deep queue for itself: full, and its queue is twenty packets");
@@ -79,6 +84,8 @@ struct fast {
 	u32 w_round_q8;       /* window when this round began: w_old when it ends */
 	u32 rounds;           /* rounds since the last update */
 	u32 w_saved_q8;       /* w before the last reduction, for undo */
+	u32 rtt_round;        /* smallest RTT of this round; 0: none yet */
+	bool started;         /* alpha packets were queued, or one was lost */
 	bool cwnd_limited;    /* since the last update the window, not the data, was the limit */
 };
 STATE(struct fast);
@@ -87,6 +94,7 @@ static inline void begin_round(struct fast *f, const struct tcp_sock *tp)
 {
 	round_start(&f->s, tp);
 	f->w_round_q8 = f->w_q8;
+	f->rtt_round = 0;
 }
 
 /* Take over a window that we did not set, and begin anew from it. */
@@ -102,30 +110,48 @@ static inline void reload(struct fast *f, struct tcp_sock *tp)
 
 static inline u32 alpha_packets(const struct fast *f, const struct tcp_sock *tp)
 {
+	u32 given = alpha;
 	u64 rate_mbit;
 
-	if (!alpha_mode)
-		return alpha;
+	if (given)
+		return given;
 	/* bits per us = Mbit/s. 2^20 packets * 2^16 B * 8 < 2^40; divisor >= 1 */
 	rate_mbit = (u64)(f->w_q8 >> Q8) * tp->mss_cache * 8 / max(f->rtt_avg_q16 >> 16, 1);
 	return rate_mbit < 10 ? 8 : rate_mbit < 100 ? 20 : 200;
 }
 
+/*
+ * By its rate a flow that begins has a small alpha, and would need hundreds of round trips on a long path. So until so many
+ * packets are queued, its window grows by a quarter a round trip. The smallest RTT of a round tells: bursts are no queue.
+ */
+static inline bool is_starting(struct fast *f, u32 packets)
+{
+	u64 rtt = max(f->rtt_round, 1);
+
+	/* 2^28 * 2^26 = 2^54 */
+	if (alpha || mul_div(f->w_q8, rtt - min(f->s.rtt_min, rtt), rtt) >= (u64)packets << Q8)
+		f->started = true;
+	return !f->started && f->rtt_round;
+}
+
 /* Law (1): the window, in q8, that the coming RTT leads to. */
-static inline u32 law(const struct fast *f, const struct tcp_sock *tp)
+static inline u32 law(struct fast *f, const struct tcp_sock *tp)
 {
 	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, gain = gamma_q8, next;
 	u64 rtt = max(f->rtt_avg_q16 >> 16, 1);
 	u64 base = min(f->s.rtt_min, rtt);
+	u32 packets = alpha_packets(f, tp);
 
 	if (mi_thresh_us && rtt - base < mi_thresh_us) {
 		COUNT(doublings);
 		return twice;
 	}
 	/* w_old * base <= 2^28 * 2^26 = 2^54 */
-	next = mul_div(w_old, base, rtt) + ((u64)alpha_packets(f, tp) << Q8);
+	next = mul_div(w_old, base, rtt) + ((u64)packets << Q8);
 	/* (2^28 + 2^24) * 2^8 < 2^37 */
 	next = ((256 - gain) * w + gain * next) >> 8;
+	if (is_starting(f, packets))
+		next = max(next, w + w / 4);
 	if (next >= twice) {
 		COUNT(doublings);
 		next = twice;
@@ -197,6 +223,7 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	}
 	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
 		return;
+	f->rtt_round = f->rtt_round ? min(f->rtt_round, f->s.rtt_last) : f->s.rtt_last;
 	rtt_q16 = (u64)f->s.rtt_last << 16;
 	if (!f->rtt_avg_q16) {
 		f->rtt_avg_q16 = rtt_q16;
@@ -245,6 +272,7 @@ u32 BPF_PROG(fast_ssthresh, struct sock *sk)
 	struct fast *f = inet_csk_ca(sk);
 
 	COUNT(losses);
+	f->started = true;
 	f->w_saved_q8 = f->w_q8;
 	return half_window(tcp_sk(sk));
 }

@@ -79,6 +79,8 @@ PARAM(u32, answers_max, 8, 1, 8, "ACKs",
       "a round asks for so many at most, for more than one where they are lost; 1 [P]");
 PARAM(u32, fit_rtt, 0, 0, 1, "-", "1: W changes with the time that ACKs take, so that the rate does not; 0 [P]");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
+NOTE("both ends must run it; flows that fill the queue (CUBIC, Reno) leave it little: for paths without them");
+
 PRESET(two_way, "fit_rtt=1", "data in the other direction, in whose queue ACKs wait: 1.9 times the goodput at r = 4");
 PARAM(u32, hello, 0, 0, 1, "-",
       "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");

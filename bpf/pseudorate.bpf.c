@@ -51,6 +51,8 @@ PARAM(u32, early, 0, 0, 1024, "packets",
 PARAM(u32, noise_us, 0, 0, 1000000, "us", "RTT above T that is no queue: T counts as so much longer; 0 in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's; 1 in the paper");
 
+NOTE("flows that fill the queue (CUBIC, Reno) leave it next to nothing: for paths without them");
+
 PRESET(shared, "early=3", "several Pseudo-rate flows: 6 retransmissions for 805, the Jain index 0.96 for 0.84");
 
 COUNTER(flows, "connections started");

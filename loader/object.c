@@ -20,6 +20,7 @@
 
 #define SUFFIX ".bpf.o"
 #define OPS_SECTION ".struct_ops"
+#define LINK_SECTION OPS_SECTION ".link"
 #define SECONDS 10 /* of CPU time, to read an object */
 
 static const char *folder; /* NULL: it was not named */
@@ -240,8 +241,8 @@ bool object_is_among(char **names, const char *name)
 	return false;
 }
 
-/* Find the name of the ops in the image: section, variable in it, member in that. */
-static char *ops_name(struct object *o, const char *file)
+/* Find the name of the ops in the image: section, variable in it, member in that; NULL: it has none. */
+static char *ops_name(struct object *o)
 {
 	size_t size = 0, offset;
 	char *section = section_in(o->image, o->size, OPS_SECTION, &size);
@@ -252,12 +253,7 @@ static char *ops_name(struct object *o, const char *file)
 
 	if (!section || id < 0)
 		return NULL;
-	t = btf__type_by_id(o->btf, id);
-	s = btf_var_secinfos(t);
-	if (btf_vlen(t) != 1) {
-		fail("%s holds %d struct_ops, one expected", file, (int)btf_vlen(t));
-		return NULL;
-	}
+	s = btf_var_secinfos(btf__type_by_id(o->btf, id));
 	t = btf__type_by_id(o->btf, s->type);
 	t = t ? btf_plain_type(o->btf, t->type) : NULL;
 	if (!t || strcmp(btf_text(o->btf, t->name_off), "tcp_congestion_ops"))
@@ -317,21 +313,36 @@ static int check_params(const struct object *o, const char *file)
 	return 0;
 }
 
+/* One controller an object, and registered without a link: a link ends with the command. */
+static int check_ops(const struct object *o, const char *file)
+{
+	int id = btf__find_by_name_kind(o->btf, OPS_SECTION, BTF_KIND_DATASEC);
+	int nr = id < 0 ? 1 : btf_vlen(btf__type_by_id(o->btf, id));
+
+	if (nr != 1)
+		return fail("%s has %d struct_ops, one is expected: put each into an object of its own", file, nr);
+	if (btf__find_by_name_kind(o->btf, LINK_SECTION, BTF_KIND_DATASEC) >= 0)
+		return fail("%s has struct_ops in section " LINK_SECTION ", which ends with the program that loads it: "
+			    "write SEC(\"" OPS_SECTION "\")",
+			    file);
+	return 0;
+}
+
 /* What the image says; freed by object_close(). */
 static int understand(struct object *o, const char *file, const char *name, const char *alias)
 {
 	char *patch;
 
-	if (parse(o, name))
+	if (parse(o, name) || check_ops(o, file))
 		return -1;
-	patch = ops_name(o, file);
+	patch = ops_name(o);
 	if (patch && alias) {
 		/* libbpf copied the section when it parsed the image: parse the changed one */
 		memset(patch, 0, CC_NAME_LEN);
 		memcpy(patch, alias, strlen(alias));
 		bpf_object__close(o->bpf);
 		o->bpf = NULL;
-		if (parse(o, name) || !ops_name(o, file))
+		if (parse(o, name) || !ops_name(o))
 			return -1;
 	}
 	if (patch)

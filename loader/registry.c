@@ -240,6 +240,48 @@ const char *registry_load_error(int err)
 				 : strerror(-err);
 }
 
+/* Has the load `btf_id` the program of that name and those instructions? The values of maps are none. */
+static int has_program(__u32 btf_id, const struct bpf_prog_info *wanted)
+{
+	__u32 id = 0;
+
+	while (!bpf_prog_get_next_id(id, &id)) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+		int err, fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0 && errno == ENOENT)
+			continue; /* gone since */
+		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? errno : 0;
+		if (fd >= 0)
+			close(fd);
+		if (err)
+			return fail("cannot read BPF program %u: %s", id, strerror(err));
+		if (info.btf_id == btf_id && !strcmp(info.name, wanted->name) &&
+		    !memcmp(info.tag, wanted->tag, sizeof(info.tag)))
+			return 1;
+	}
+	return errno == ENOENT ? 0 : fail("cannot read the kernel's BPF programs: %s", strerror(errno));
+}
+
+int registry_same_programs(const struct bpf_object *o, __u32 btf_id)
+{
+	struct bpf_program *prog;
+	int same = 1;
+
+	bpf_object__for_each_program(prog, o) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+
+		if (bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
+			return fail("cannot read program %s: %s", bpf_program__name(prog), strerror(errno));
+		same = has_program(btf_id, &info);
+		if (same <= 0)
+			break;
+	}
+	return same;
+}
+
 int registry_remove(const struct registered *old)
 {
 	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(old->map_id);

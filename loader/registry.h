@@ -46,6 +46,8 @@ const char *registry_missing(const struct registry *r, const struct btf *btf, co
  */
 int registry_load(struct bpf_object *o);
 const char *registry_load_error(int err);
+/* Are all programs of an object that is loaded, but not registered, those of the load `btf_id`? -1 with a message. */
+int registry_same_programs(const struct bpf_object *o, __u32 btf_id);
 /* Take it out: open connections keep it. */
 int registry_remove(const struct registered *old);
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +170,27 @@ bool preset_read(struct preset *preset, const struct btf *btf, int nth)
 		return true;
 	}
 	return false;
+}
+
+const char *note_read(const struct btf *btf)
+{
+	unsigned int nr = btf__type_cnt(btf);
+	const char *note = NULL;
+
+	for (unsigned int id = 1; id < nr && !note; id++) {
+		const struct btf_type *t = btf__type_by_id(btf, id);
+
+		note = btf_is_decl_tag(t) ? behind("note|", btf_text(btf, t->name_off)) : NULL;
+	}
+	return note;
+}
+
+void note_print(const struct btf *btf)
+{
+	const char *note = note_read(btf);
+
+	if (note)
+		printf("note: %s\n", note);
 }
 
 static int

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data,
- * COUNTER() in .bss, PRESET(), STATE() (bpf/declare.bpf.h). */
+ * COUNTER() in .bss, PRESET(), NOTE(), STATE() (bpf/declare.bpf.h). */
 #ifndef VARS_H
 #define VARS_H
 
@@ -34,6 +34,9 @@ struct preset {
 
 /* The object's `nth` preset; false: it has no more. */
 bool preset_read(struct preset *preset, const struct btf *btf, int nth);
+/* The object's NOTE(), a string of the BTF; NULL: it has none. */
+const char *note_read(const struct btf *btf);
+void note_print(const struct btf *btf);
 /*
  * Where in .rodata a `const volatile char NAME[16]` lies; -1: there is none. asymcc_name takes the name that
  * the controller is registered by, asymcc_used that which `use --cgroup` gives.

@@ -36,7 +36,7 @@ try "with that" has '203.0.113.0/24.*congctl fast' ip route
 try "its USE: the default" is $default fast
 try "the other's: a route" has '198.51.100.0/24.*congctl quick' ip route
 try "LOAD" has 'alpha .*\b50\b' asymcc show fast
-try "OBJECT, and its own LOAD" has 'alpha_mode .*\b1\b' asymcc show quick
+try "OBJECT, and its own LOAD" has 'pacing .*\b1\b' asymcc show quick
 try "default remembered" has . ls /run/asymcc
 
 in_use() { has '198.51.100.0/24.*congctl quick' ip route; }
@@ -61,8 +61,8 @@ sed -i s/alpha=oops/alpha=50/ /etc/asymcc/fast.conf
 echo 'USE="--route nonsense"' >/etc/asymcc/ctcp.conf
 try "what cannot be used does not start" not systemctl start asymcc@ctcp
 try "nor stay loaded" not registered ctcp
-asymcc load ctcp >/dev/null
-try "what others loaded is not started" not systemctl start asymcc@ctcp
+asymcc load ctcp --set gamma=20 >/dev/null
+try "what others loaded with other values is not started" not systemctl start asymcc@ctcp
 try "nor unloaded" registered ctcp
 asymcc unload ctcp >/dev/null
 rm /etc/asymcc/ctcp.conf

@@ -54,7 +54,7 @@ USE="--default"
 EOT
 cat >/etc/asymcc/quick.conf <<EOT
 OBJECT=fast
-LOAD="--set alpha=20 --set alpha_mode=1"
+LOAD="--set alpha=20 --set pacing=1"
 USE="--route 198.51.100.0/24"
 EOT
 cat >/etc/asymcc/thin.conf <<EOT

@@ -119,10 +119,6 @@ static int check_name(struct load *l)
 	l->old = registry_find(&l->registry, name);
 	if (l->old && l->old->unloading)
 		l->old = NULL;
-	if (l->old && !args.replace)
-		return fail("%s is registered already (struct_ops map %u): `asymcc unload %s` first, put this one in "
-			    "its place with --replace, or choose another name with --as",
-			    name, l->old->map_id, name);
 	return 0;
 }
 
@@ -137,6 +133,39 @@ static int check_cgroup(struct load *l)
 	attachments_keep(&l->old_programs, l->o.ops_name, NULL);
 	path = args.cgroups.nr ? args.cgroups.text[0] : attachments_cgroup(&l->old_programs, 0, NULL, &i);
 	return halves_open(&l->halves, &l->o, path) || halves_check(&l->halves, &l->o, &l->old_programs) ? -1 : 0;
+}
+
+/* What is registered by that name is what would be put in: so loading twice is no error. */
+static int check_same(const struct load *l)
+{
+	const char *name = l->o.ops_name;
+	struct params there = {};
+	struct bpf_program *p;
+	char how[PATH_MAX + 40] = "";
+	int same = registry_same_programs(l->o.bpf, l->old->btf_id);
+
+	if (same < 0 || params_read(&there, l->old->btf_id))
+		return -1;
+	if (!same)
+		snprintf(how, sizeof(how), "from another object or build");
+	for (int i = 0; i < l->o.params.nr && !*how; i++) {
+		const struct var *v = &l->o.params.var[i], *old = vars_find(&there.vars, v->name, strlen(v->name));
+		long long is = old ? var_get(old, old->live ? there.data.bytes : there.rodata.bytes) : 0;
+
+		if (is != object_get(&l->o, v))
+			snprintf(how, sizeof(how), "with %s=%lld, not %lld", v->name, is, object_get(&l->o, v));
+	}
+	bpf_object__for_each_program(p, l->o.bpf)
+		if (!*how && kind_of(p) &&
+		    !attachments_has(&l->old_programs, l->old->btf_id, l->halves.cgroup, bpf_program__name(p)))
+			snprintf(how, sizeof(how), "without its programs in %s", l->halves.cgroup);
+	params_free(&there);
+	if (*how)
+		return fail("%s is registered already (struct_ops map %u), %s: `asymcc unload %s` first, put this one "
+			    "in its place with --replace, or choose another name with --as",
+			    name, l->old->map_id, how, name);
+	printf("%s is registered already\n", name);
+	return 0;
 }
 
 /* It comes before its programs are detached, as it can be refused; killed after it, we leave what `unload` finds. */
@@ -178,9 +207,15 @@ static int load_locked(struct load *l)
 	err = registry_load(l->o.bpf);
 	if (err)
 		return fail_load(l, err);
-	if (put_in(l))
-		return -1;
-	print_registered(l);
+	if (l->old && !args.replace) {
+		if (check_same(l))
+			return -1;
+	} else {
+		if (put_in(l))
+			return -1;
+		print_registered(l);
+	}
+	note_print(l->o.btf);
 	/* also if an earlier one left it */
 	return defaults_renew(l->o.ops_name) || state_remove(state_replacing(l->o.ops_name)) ? -1 : 0;
 }
@@ -223,6 +258,7 @@ const struct command cmd_load = {
 	.run = load,
 	.summary = "load a controller's object and register it",
 	.about = "New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
+		 "One that is registered already, with the same values, stays.\n"
 		 "With --replace, one of that name that is loaded gives way to the new one: connections that run it "
 		 "keep its program and values, new ones get the new. Its values are the defaults and those of --set, "
 		 "not the replaced one's.",

@@ -74,6 +74,22 @@ static void show_presets(const struct btf *btf)
 		printf("]");
 }
 
+static void show_note(const struct btf *btf)
+{
+	const char *note = btf ? note_read(btf) : NULL;
+
+	if (!args.json) {
+		if (note)
+			printf("note: %s\n", note);
+		return;
+	}
+	printf(",\n \"note\": ");
+	if (note)
+		json_string(note);
+	else
+		printf("null");
+}
+
 /* For programs only: how to decode a trace of the private state. */
 static int show_state(const struct btf *btf)
 {
@@ -227,6 +243,7 @@ static int show_registered(const struct registered *reg, const struct object *o,
 		err = -1;
 	}
 	if (!err) {
+		show_note(btf);
 		show_vars("parameters", &params.vars, params.data.bytes, params.rodata.bytes, true);
 		show_presets(btf);
 		show_vars("counters", &counters.vars, NULL, counters.bytes, false);
@@ -251,6 +268,7 @@ static int show_built(const struct object *o, struct attachments *all)
 	show_head(args.name, NULL);
 	if (show_cgroups(NULL, o, all))
 		return -1;
+	show_note(o->btf);
 	show_vars("parameters", &o->params, o->data, o->rodata, true);
 	show_presets(o->btf);
 	show_vars("counters", &none, NULL, NULL, false);

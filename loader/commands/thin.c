@@ -129,12 +129,12 @@ static int stop(void)
 	err = attachments_read(&all);
 	attachments_keep(&all, THIN, args.cgroups.nr ? path : NULL);
 	if (!err && !all.nr)
-		err = fail("no ACKs are thinned%s%s", args.cgroups.nr ? " in " : "", args.cgroups.nr ? path : "");
+		printf("no ACKs are thinned%s%s\n", args.cgroups.nr ? " in " : "", args.cgroups.nr ? path : "");
 	while (!err && thinning_next(&all, &i, &t))
 		if (t.programs == THINNING_PROGRAMS) /* the kernel may have freed the parameters of a part */
 			err = change(&t, &off);
 	err = attachments_detach(&all) || err ? -1 : 0;
-	if (!err) {
+	if (!err && all.nr) {
 		printf("ACKs are no longer thinned in ");
 		attachments_print(&all, 0, NULL);
 		putchar('\n');

@@ -301,6 +301,9 @@ static int record(struct tracer *t, const sigset_t *stop)
 		return fail("cannot write %s: %s: the trace is not complete", args.output, strerror(-err));
 	printf("acks %llu, goodput bins %llu, link bins %llu, lost %llu\n", count->acks, count->goodput, count->links,
 	       count->lost);
+	if (!count->acks && !count->goodput)
+		printf("no connection%s was active: `asymcc top` shows those that are there\n",
+		       args.flows.nr || args.ports.lo || args.ports.hi != 65535 ? " of these ends or ports" : "");
 	return 0;
 }
 

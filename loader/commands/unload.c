@@ -232,6 +232,16 @@ static int unload_uses(const struct found *f)
 	return 0;
 }
 
+/* There is nothing to take out, which is no error. */
+static int unload_gone(const struct found *f, const struct registered *reg)
+{
+	if (reg && find_kept())
+		return -1;
+	printf("%s is %s", args.name, reg ? "unloaded already" : "not registered");
+	print_kept();
+	return 0;
+}
+
 static int unload_found(const struct found *f)
 {
 	const struct registered *reg = registry_find(&f->registry, args.name);
@@ -252,10 +262,7 @@ static int unload_found(const struct found *f)
 	}
 	if (f->mine.nr || *f->where)
 		return err;
-	return reg ? fail("%s is unloaded already; it stays until its users end (%u sockets: `asymcc top %s` names them, "
-			  "--switch gives them another controller)",
-			  args.name, count_sockets(&f->users, args.name), args.name)
-		   : fail("%s is not registered; `asymcc list` shows what is", args.name);
+	return unload_gone(f, reg);
 }
 
 /* Of the object of that name, as args.name. */
@@ -357,5 +364,5 @@ const struct command cmd_unload = {
 		"last connection has ended, of replaced builds as well. With --switch open sockets get another "
 		"controller, and nothing is waited for. With --force only routes are taken back. Connections keep the program they have until they are "
 		"closed.\n"
-		"It removes what a killed `load` left, too.",
+		"It removes what a killed `load` left, too. Of a controller that is not loaded it says so.",
 };

@@ -6,24 +6,51 @@
 
 static struct uses args;
 
-/* The places named on the command line; only_count: whether each has it. */
-static int unuse_named(const struct attachments *all, bool only_count)
+/* Of the places named on the command line those that have it. One that has not is no error. */
+static int find_named(const struct attachments *all, struct uses *had)
 {
-	int n = args.by_default ? default_unuse(args.cc, only_count) : 1;
+	int n = args.by_default ? default_unuse(args.cc, true) : 0;
 
-	if (!n)
-		fail("%s is not the default of this network namespace", args.cc);
-	for (int i = 0; n > 0 && i < args.routes.nr; i++) {
-		n = routes_unuse(&args.prefix[i], args.cc, only_count);
+	had->by_default = n > 0;
+	if (!n && args.by_default)
+		printf("%s is not the default of this network namespace\n", args.cc);
+	for (int i = 0; n >= 0 && i < args.routes.nr; i++) {
+		n = routes_unuse(&args.prefix[i], args.cc, true);
 		if (!n)
-			fail("--route %s: no route to just this prefix has %s", args.routes.text[i], args.cc);
+			printf("%s is on no route to just %s\n", args.cc, args.routes.text[i]);
+		else if (n > 0)
+			n = texts_add(&had->routes, args.routes.text[i]);
 	}
-	for (int i = 0; n > 0 && i < args.cgroups.nr; i++) {
-		n = cgroups_unuse(all, args.cgroups.text[i], args.cc, only_count);
+	for (int i = 0; n >= 0 && i < args.cgroups.nr; i++) {
+		n = cgroups_unuse(all, args.cgroups.text[i], args.cc, true);
 		if (!n)
-			fail("--cgroup %s: %s is not used there", args.cgroups.text[i], args.cc);
+			printf("%s is not used in cgroup %s\n", args.cc, args.cgroups.text[i]);
+		else if (n > 0)
+			n = texts_add(&had->cgroups, args.cgroups.text[i]);
 	}
-	return n > 0 ? 0 : -1;
+	return n < 0 ? -1 : 0;
+}
+
+static int unuse_places(const struct attachments *all, const struct uses *had)
+{
+	int n = had->by_default ? default_unuse(args.cc, false) : 0;
+
+	for (int i = 0; n >= 0 && i < had->routes.nr; i++)
+		n = routes_unuse(&had->prefix[i], args.cc, false);
+	for (int i = 0; n >= 0 && i < had->cgroups.nr; i++)
+		n = cgroups_unuse(all, had->cgroups.text[i], args.cc, false);
+	return n < 0 ? -1 : 0;
+}
+
+static int unuse_named(const struct attachments *all)
+{
+	struct uses had = { .cc = args.cc };
+	int err = find_named(all, &had) || uses_parse(&had) || unuse_places(all, &had) ? -1 : 0;
+
+	if (!err && (had.by_default || had.routes.nr || had.cgroups.nr))
+		uses_print(&had, "taken back", NULL);
+	uses_free(&had);
+	return err;
 }
 
 static int unuse_everywhere(const struct attachments *all)
@@ -31,10 +58,10 @@ static int unuse_everywhere(const struct attachments *all)
 	int left, n = unuse_all(all, args.cc, false, &left);
 
 	if (!n && !left)
-		fail("%s is no default, on no route and in no cgroup", args.cc);
+		printf("%s is no default, on no route and in no cgroup\n", args.cc);
 	else if (n > 0)
 		printf("%s taken back in %d place%s\n", args.cc, n, n == 1 ? "" : "s");
-	return n > 0 && !left ? 0 : -1;
+	return n < 0 || left ? -1 : 0;
 }
 
 static int unuse_locked(void)
@@ -43,13 +70,8 @@ static int unuse_locked(void)
 	struct attachments all = {};
 	int err = everywhere || args.cgroups.nr ? attachments_read(&all) : 0;
 
-	if (!err && everywhere) {
-		err = unuse_everywhere(&all);
-	} else if (!err) {
-		err = unuse_named(&all, true) || unuse_named(&all, false) ? -1 : 0;
-		if (!err)
-			uses_print(&args, "taken back", NULL);
-	}
+	if (!err)
+		err = everywhere ? unuse_everywhere(&all) : unuse_named(&all);
 	attachments_free(&all);
 	return err;
 }
@@ -76,5 +98,5 @@ const struct command cmd_unuse = {
 	.about =
 		"Without options, everywhere. The default and routes become what they were before `use` (a default that is "
 		"not known: cubic or reno); cgroups name none then, and routes that `use` made are gone. Connections keep "
-		"what they have.",
+		"what they have. Where nothing has it there is nothing to do, and that is no error.",
 };

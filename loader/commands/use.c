@@ -4,8 +4,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include <bpf/bpf.h>
+
 #include "command.h"
 #include "move.h"
+#include "registry.h"
 #include "use.h"
 
 static struct uses args;
@@ -63,6 +66,25 @@ static int move_existing(struct move *m)
 	return err;
 }
 
+/* NOTE() of a controller from BPF; nothing where we may change the default, but not read the kernel's maps. */
+static void print_note(void)
+{
+	const struct registered *reg;
+	struct registry r = {};
+	struct btf *btf = NULL;
+	__u32 id;
+
+	if (bpf_map_get_next_id(0, &id))
+		return;
+	reg = registry_read(&r) ? NULL : registry_find(&r, args.cc);
+	if (reg)
+		btf = btf__load_from_kernel_by_id(reg->btf_id);
+	if (btf)
+		note_print(btf);
+	btf__free(btf);
+	registry_free(&r);
+}
+
 static int use_locked(struct move *m)
 {
 	struct routes *undo = calloc(args.routes.nr + 1, sizeof(*undo));
@@ -73,8 +95,10 @@ static int use_locked(struct move *m)
 		fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", args.cc, args.cc);
 	else if (there > 0 && !netns_default(m->rule.or_from))
 		err = use_all(undo, made);
-	if (!err)
+	if (!err) {
 		uses_print(&args, "is used", made);
+		print_note();
+	}
 	if (!err && existing)
 		err = move_existing(m);
 	for (int i = 0; undo && i < args.routes.nr; i++)

@@ -39,7 +39,7 @@ def pair(binary, fast):
 def at_rest(fast, w_q8, params=None, base=40 * MS, avg_q16=None, w_old_q8=None, flight=1, **keys):
     """A connection with this window, at the end of a round: the next ACK updates it."""
     first = {"app": 0, "tx_start": 0} | {k: keys.pop(k) for k in list(keys) if k in ("mss_cache", "snd_cwnd_clamp")}
-    fast.start(params, **first)
+    fast.start({"alpha": ALPHA} | (params or {}), **first)
     state = {
         "snd_cwnd": w_q8 >> 8, "ca__cwnd": w_q8 >> 8,
         "ca__w_q8": w_q8, "ca__step_from_q8": w_q8, "ca__step_to_q8": w_q8,
@@ -117,7 +117,7 @@ def test_w_old_is_the_window_when_the_round_began(fast):
 
 @pytest.mark.parametrize("tx_start", [0, 1])
 def test_start_at_2_doubles_each_rtt(fast, tx_start):
-    fast.start(now=0, snd_una=1, snd_nxt=1, tx_start=tx_start)
+    fast.start({"alpha": ALPHA}, now=0, snd_una=1, snd_nxt=1, tx_start=tx_start)
     got = many_rtts(fast, 8)  # then the other branch of min{2w, .} is the smaller
     first = got[0]
     assert first in (2, 3)  # 3 when the first ACK, not that of the first flight, ends a round
@@ -145,12 +145,12 @@ def test_pacing_leaves_the_rate_to_the_stack(fast):
 @pytest.mark.parametrize("mbit, alpha", [(9, 8), (10, 20), (99, 20), (100, 200)])
 def test_alpha_by_rate(fast, mbit, alpha):
     w = mbit * 40 * MS // 8 // 1000 + (mbit * 40 * MS // 8 % 1000 > 0)  # 1000-byte packets, rate rounded up
-    at_rest(fast, w * Q8, {"alpha_mode": 1, "alpha": 5}, mss_cache=1000)
+    at_rest(fast, w * Q8, {"alpha": 0}, mss_cache=1000)
     assert target(fast) == law(w * Q8, w * Q8, 1, 1 << 16, alpha)
 
 
 def test_alpha_by_rate_without_mss(fast):
-    at_rest(fast, 100 * Q8, {"alpha_mode": 1}, mss_cache=0)
+    at_rest(fast, 100 * Q8, {"alpha": 0}, mss_cache=0)
     assert target(fast) == 104 * Q8
 
 
@@ -343,7 +343,7 @@ def test_clamp_of_one_packet_is_above_the_floor_of_two(fast):
 
 
 def test_clamp_is_honoured(fast):
-    fast.start({}, now=0, snd_cwnd_clamp=50)
+    fast.start({"alpha": ALPHA}, now=0, snd_cwnd_clamp=50)
     trace = many_rtts(fast, 10)
     assert max(trace) == 50 and trace[-3:] == [50, 50, 50]
 
@@ -525,7 +525,7 @@ def test_timeout_doubles_while_single_packets_start_anew(fast):
 @pytest.mark.parametrize("stretch", [2, 1024])
 def test_start_doubles_when_one_ack_covers_the_flight(fast, stretch):
     """A delayed ACK while the window is 2; offloads of the receiver later."""
-    fast.start(now=0)
+    fast.start({"alpha": ALPHA}, now=0)
     assert many_rtts(fast, 12, stretch=stretch)[-1] >= 256
 
 
@@ -599,7 +599,7 @@ def settle(flows, params, k_f, seconds):
     """Windows, packets/s and RTTs of each flow over the last quarter."""
     link = Link(PACKET_S, PACKET_S * k_f, DELAY_S)
     out = []
-    for trace in run(link, flows, params, seconds):
+    for trace in run(link, flows, [{"alpha": ALPHA} | own for own in params], seconds):
         end = [(w, rtt) for at, w, rtt in trace if seconds * 3 / 4 <= at < seconds]
         out.append(([w for w, _ in end], len(end) / seconds * 4, [rtt for _, rtt in end]))
     return out
@@ -629,6 +629,34 @@ def test_equilibrium_knows_neither_gamma_nor_eta_nor_interval(fast, params):
 def test_alpha_packets_are_queued(fast, alpha):
     [(w, _, _)] = settle([fast], [{"alpha": alpha}], 4, 30)
     assert abs(w[-1] - (3125 * 0.0404 + alpha)) <= 1
+
+
+def test_a_long_path_is_filled_from_the_start(fast):
+    """By its rate a flow has a small alpha, but grows by a quarter a round trip until so many packets are queued."""
+    delay, bdp = 0.6, 1500
+    [trace] = run(Link(delay / bdp, delay / bdp / 100, delay), [fast], [{"alpha": 0}], 40)
+    alpha = 20  # 2500 packets of 960 bytes a second: 19 Mbit/s
+    assert next(at for at, w, _ in trace if w >= bdp) < 30 * delay  # by alpha alone 10 packets a round trip: 150
+    assert max(w for _, w, _ in trace) < 2 * bdp  # a queue of one BDP holds it
+    assert abs(trace[-1][1] - (bdp + alpha)) <= 15 and fast.state()["ca"]["started"]
+
+
+@pytest.mark.parametrize("ends", ["queue", "loss"])
+def test_the_start_ends_once(fast, ends):
+    at_rest(fast, 100 * Q8, {"alpha": 0}, ca__rtt_round=40 * MS)
+    assert target(fast, rtt=40 * MS) == 125 * Q8  # 28.8 Mbit/s, so alpha 20: by (1) 110
+    at_rest(fast, 100 * Q8, {"alpha": 0}, avg_q16=50 * MS << 16, ca__rtt_round=50 * MS, flight=100)
+    if ends == "queue":
+        assert target(fast, rtt=50 * MS) == 100 * Q8  # 20 of 100 packets are queued
+    else:
+        fast.poke(ca__rtt_round=40 * MS)
+        fast.loss()
+    assert fast.state()["ca"]["started"]
+
+
+def test_a_constant_alpha_has_no_start_of_its_own(fast):
+    at_rest(fast, 100 * Q8, {"alpha": 20}, ca__rtt_round=40 * MS)
+    assert target(fast, rtt=40 * MS) == 110 * Q8
 
 
 @pytest.mark.parametrize("k_f, seconds", [(1, 16), (4, 60)])

@@ -38,6 +38,15 @@ def test_the_agent_reads_what_the_host_wrote(file, which):
         assert text_of(dump(load(Job | Refusals, text, "job"))) == text
 
 
+def test_what_is_published_says_its_alpha():
+    """FAST's default follows the rate; the papers' is a constant."""
+    jobs = [
+        topology.plan_job(case, 1) for file in FILES for which in scenario.SETS for case in scenario.load(file, which)
+    ]
+    fast = [c for job in jobs for c in job.controllers if c.object == "fast"]
+    assert len(fast) > 20 and all(c.set.get("alpha") for c in fast)
+
+
 # --- what is no job ------------------------------------------------------------------------
 
 RICH = (

@@ -8,14 +8,15 @@ import json
 import pytest
 
 from harness import ASYMCC, ROOT, asymcc, kernel_has, listed, needs_clang, program, pytestmark, refused, run, values  # noqa: F401
-from pairs import held_open, transfer
+from pairs import held_open, inside, transfer
 from sources import OPS, build
 
 
 def test_life(alias):
     name = alias()
     assert listed("fast")["built"] and listed(name) is None
-    assert asymcc("load", "fast", "--as", name, "--set", "alpha=500") == f"{name} registered (alpha=500 packets)\n"
+    said = asymcc("load", "fast", "--as", name, "--set", "alpha=500").splitlines()
+    assert said == [f"{name} registered (alpha=500 packets)", f"note: {note('fast')}"]
     assert kernel_has(name), "the registration must outlive the command"
     row = listed(name)
     assert row["object"] == "fast" and row["map_id"] > 0 and row["used_by"] == []
@@ -23,7 +24,7 @@ def test_life(alias):
     assert name in asymcc("list") and "alpha" in asymcc("show", name)
     assert asymcc("unload", name) == f"{name} unloaded\n"
     assert not kernel_has(name) and listed(name) is None
-    assert "not registered" in refused("unload", name)
+    assert asymcc("unload", name) == asymcc("unload", name, "--drain") == f"{name} is not registered\n"
 
 
 def test_trace_object_is_no_controller(alias):
@@ -55,20 +56,64 @@ def test_show_of_what_is_only_built():
         pytest.skip("fast is registered on this machine")
     text = asymcc("show", "fast")
     assert text.startswith("fast: not registered")
-    assert values("fast")["alpha"] == 1000
+    assert values("fast")["alpha"] == 0
     shown = json.loads(asymcc("show", "fast", "--json"))
     assert shown["registered"] is False and shown["map_id"] is None
     alpha = shown["parameters"][0]
-    assert (alpha["min"], alpha["max"], alpha["unit"]) == (1, 65536, "packets") and "backlog" in alpha["doc"]
+    assert (alpha["min"], alpha["max"], alpha["unit"]) == (0, 65536, "packets") and "backlog" in alpha["doc"]
 
 
 def test_name_taken(alias):
     name = alias()
     asymcc("load", "fast", "--as", name)
-    line = refused("load", "fast", "--as", name)
+    line = refused("load", "fast", "--as", name, "--set", "alpha=20")
     assert "registered already" in line and f"asymcc unload {name}" in line and "--as" in line
+    assert "with alpha=0, not 20" in line and values(name)["alpha"] == 0
+    asymcc("set", name, "alpha=20")
+    assert "with alpha=20, not 0" in refused("load", "fast", "--as", name)
+    assert "from another object or build" in refused("load", "fusion", "--as", name)
     line = refused("load", "fast", "--as", "reno")
     assert "congestion control of that name" in line and "--as" in line
+
+
+def test_loading_twice_is_no_error(alias):
+    """What is there already stays: a script may load it each time it runs."""
+    name = alias()
+    asymcc("load", "fast", "--as", name, "--set", "alpha=20")
+    before = listed(name)
+    said = asymcc("load", "fast", "--as", name, "--set", "alpha=20").splitlines()
+    assert said == [f"{name} is registered already", f"note: {note('fast')}"]
+    assert listed(name) == before
+    asymcc("set", name, "alpha=30")
+    assert f"{name} is registered already\n" in asymcc("load", "fast", "--as", name, "--set", "alpha=30")
+
+
+@needs_clang
+def test_another_build_of_the_same_values_is_not_the_same(tmp_path, alias):
+    name, here = alias(), ["--objects", tmp_path]
+    build(tmp_path, name)
+    asymcc("load", name, *here)
+    assert asymcc("load", name, *here) == f"{name} is registered already\n"
+    build(tmp_path, name, body="COUNT(calls);")
+    assert "from another object or build" in refused("load", name, *here)
+    assert asymcc("load", name, "--replace", *here) == f"{name} registered\n"
+    assert asymcc("load", name, *here) == f"{name} is registered already\n"
+
+
+def note(name: str) -> str | None:
+    return json.loads(asymcc("show", name, "--json"))["note"]
+
+
+def test_what_a_controller_does_to_others_is_told(alias, pair):
+    """By `load`, `use` and `show`, of the controllers that have such a note."""
+    assert note("fusion") is None and "note:" not in asymcc("show", "fusion")
+    for controller in ("fast", "pseudorate", "formosa"):
+        name, told = alias(), f"note: {note(controller)}\n"
+        assert "CUBIC" in told and told in asymcc("load", controller, "--as", name) and told in asymcc("show", name)
+        used = inside(pair, "use", name, "--default")
+        assert used == f"{name} is used by default\n{told}"
+        asymcc("unload", name, "--drain", "--seconds", "0")
+    assert inside(pair, "use", "reno", "--default") == "reno is used by default\n"
 
 
 def test_default_of_a_namespace(alias, pair):
@@ -109,7 +154,8 @@ def test_open_sockets_are_counted_and_survive_unload(address, alias, pair):
         assert f"1 socket in netns {pair.client}" in asymcc("list")
         assert asymcc("unload", name) == f"{name} unloaded; 1 socket keeps it until closed\n"
         assert listed(name)["unloading"] and values(name)["alpha"] == 33
-        assert "unloaded already" in refused("unload", name)
+        again = asymcc("unload", name).splitlines()
+        assert again[0] == f"{name} is unloaded already; 1 socket keeps it until closed" and len(again) == 2
         asymcc("load", "fast", "--as", name, "--set", "alpha=44")  # the name is free again
         assert values(name)["alpha"] == 44
 
@@ -211,6 +257,22 @@ def test_required_member_missing(tmp_path, alias):
     build(tmp_path, name, ops=OPS.replace(".undo_cwnd = (void *)t_undo,", ""), **{undo: ""})
     line = refused("load", name, "--objects", tmp_path)
     assert "undo_cwnd" in line and "required" in line
+
+
+@needs_clang
+@pytest.mark.parametrize(
+    "ops, told",
+    [
+        (OPS + OPS.replace("tiny_ops", "more_ops").replace("NAME", "more"), "has 2 struct_ops, one is expected"),
+        (OPS.replace(".struct_ops", ".struct_ops.link"), 'write SEC(".struct_ops")'),
+    ],
+)
+def test_struct_ops_that_are_not_taken(ops, told, tmp_path, alias):
+    """One line, and a true one."""
+    name = alias()
+    build(tmp_path, name, ops=ops)
+    assert told in refused("load", name, "--objects", tmp_path)
+    assert not kernel_has(name)
 
 
 @needs_clang

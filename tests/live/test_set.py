@@ -47,14 +47,14 @@ def test_set_changes_all_or_nothing(alias):
     for words, what in (
         (["alpha=60", "gamma_q8=0"], "out of range"),
         (["alpha=60", "nosuch=1"], "no parameter nosuch"),
-        (["alpha=60", "alpha_mode=1"], "constant of the loaded program"),
+        (["alpha=60", "pacing=1"], "constant of the loaded program"),
         (["alpha=x"], "not an integer"),
         (["alpha"], "param=value"),
     ):
         assert what in refused("set", name, *words)
     assert values(name)["alpha"] == 50
-    assert f"asymcc load fast --as {name} --replace --set alpha_mode=1 --set alpha=50" in refused(
-        "set", name, "alpha_mode=1"
+    assert f"asymcc load fast --as {name} --replace --set pacing=1 --set alpha=50" in refused(
+        "set", name, "pacing=1"
     )
     assert "not registered" in refused("set", "nosuch", "alpha=1")
     refused("set", name, code=2)

@@ -200,6 +200,14 @@ def test_zero_seconds_stop_at_once(tmp_path):
     read_trace(tmp_path / "t", out[1] + "\n")
 
 
+def test_a_trace_of_nothing_says_so(tmp_path, pair):
+    """A port mistyped is no quiet success."""
+    told = "no connection of these ends or ports was active: `asymcc top` shows those that are there"
+    for options in (["--flow", "10.9.0.2:9"], ["--ports", "9-9"]):
+        out = asymcc("trace", "--seconds", "0", *options, "-o", tmp_path / "t").splitlines()
+        assert out == ["tracing", "acks 0, goodput bins 0, link bins 0, lost 0", told]
+
+
 def test_without_seconds_it_goes_on(tmp_path):
     with tracing(tmp_path / "t", "--drain-ms", "10") as result:
         time.sleep(0.5)

@@ -104,20 +104,11 @@ def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, k
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_fast_registered_by_bpftool_alone(scenario_file, kernel):
-    """The object as it is, with its default alpha of 1000, in a queue that holds them."""
-    r = run(
-        scenario_file(
-            FAST,
-            ("queue = 100 }\nreverse", "queue = 2000 }\nreverse"),
-            ('"3s"', '"12s"'),
-            ('"1s"', '"8s"'),
-            append='\n[controllers.fast]\nloader = "bpftool"\n',
-        ),
-        kernel,
-    )
+    """The object as it is: its alpha follows its rate, and below 10 Mbit/s it is 8."""
+    r = run(scenario_file(FAST, append='\n[controllers.fast]\nloader = "bpftool"\n'), kernel)
     check_physics(r)
     assert r.metrics["utilisation"] >= 0.95
-    assert r.metrics["forward"]["queue_mean"] == pytest.approx(1000, rel=0.1)
+    assert r.metrics["forward"]["queue_mean"] == pytest.approx(8, rel=0.15)
 
 
 def test_fast_is_bound_by_the_ack_path(scenario_file):
@@ -307,8 +298,8 @@ def test_unknown_parameter(scenario_file):
 
 def test_parameter_out_of_range(scenario_file):
     one_line(
-        asymlab("run", scenario_file(FAST, append=ALPHA.format(0))),
-        "--set alpha=0: out of range, alpha takes 1 to 65536 packets",
+        asymlab("run", scenario_file(FAST, append=ALPHA.format(65537))),
+        "--set alpha=65537: out of range, alpha takes 0 to 65536 packets",
     )
 
 

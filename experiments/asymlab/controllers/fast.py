@@ -10,6 +10,5 @@ RECORDS = [
         law=Law("alpha packets are queued", queue_between(17, 23)),
         fitting={"alpha": 20},
         changed={"alpha": 60},
-        queues={"bare": 1500},  # its 1000 must fit
     )
 ]

@@ -183,7 +183,7 @@ def names(asked: list[str], link: Link) -> list[str]:
 def of_path(link: Link, base: str) -> dict[str, int]:
     """Parameters that depend on the path."""
     if base == "fast":
-        # Its authors' alpha by rate (alpha_mode 1); on a long path more: a flow grows by half of it a round trip. The
+        # Its authors' alpha by rate, as its default; on a long path more: a flow grows by half of it a round trip. The
         # flows together leave half of the queue free.
         usual = next(alpha for limit, alpha in ((10e6, 8), (100e6, 20), (float("inf"), 200)) if link.rate_bps < limit)
         wanted = max(usual, round(link.bdp / 10 / link.flows))
