@@ -233,7 +233,7 @@ static int unload_uses(const struct found *f)
 }
 
 /* There is nothing to take out, which is no error. */
-static int unload_gone(const struct found *f, const struct registered *reg)
+static int unload_gone(const struct registered *reg)
 {
 	if (reg && find_kept())
 		return -1;
@@ -262,7 +262,7 @@ static int unload_found(const struct found *f)
 	}
 	if (f->mine.nr || *f->where)
 		return err;
-	return unload_gone(f, reg);
+	return unload_gone(reg);
 }
 
 /* Of the object of that name, as args.name. */

@@ -95,12 +95,12 @@ static int use_locked(struct move *m)
 		fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", args.cc, args.cc);
 	else if (there > 0 && !netns_default(m->rule.or_from))
 		err = use_all(undo, made);
-	if (!err) {
+	if (!err)
 		uses_print(&args, "is used", made);
-		print_note();
-	}
 	if (!err && existing)
 		err = move_existing(m);
+	if (!err)
+		print_note();
 	for (int i = 0; undo && i < args.routes.nr; i++)
 		routes_free(&undo[i]);
 	free(undo);
