@@ -369,9 +369,13 @@ unsigned int netns_routes(const struct netns *ns, const char *cc)
 	return count_routes(ns->route, ns->nr_route, cc);
 }
 
-unsigned int netns_lost(const struct netns *ns, const char *cc)
+unsigned int count_lost(const struct netns_list *l, const char *cc)
 {
-	return count_routes(ns->lost, ns->nr_lost, cc);
+	unsigned int n = 0;
+
+	for (int i = 0; i < l->nr; i++)
+		n += count_routes(l->ns[i].lost, l->ns[i].nr_lost, cc);
+	return n;
 }
 
 unsigned int count_sockets(const struct netns_list *l, const char *cc)

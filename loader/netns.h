@@ -63,7 +63,8 @@ int netns_warn(const struct netns_list *l);
 void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);
 unsigned int netns_routes(const struct netns *ns, const char *cc);
-unsigned int netns_lost(const struct netns *ns, const char *cc);
 unsigned int count_sockets(const struct netns_list *l, const char *cc);
+/* Routes that lost it. */
+unsigned int count_lost(const struct netns_list *l, const char *cc);
 
 #endif

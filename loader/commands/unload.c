@@ -196,7 +196,8 @@ static int unload_registered(const struct found *f, const struct registered *reg
 			    "--drain, or --force",
 			    args.name, f->where, args.name);
 	/* routes always: the kernel does not tell those of a controller that is gone */
-	if (*f->where && unuse_all(&f->all, args.name, !args.drain, &left) < 0 && !args.force)
+	if ((*f->where || count_lost(&f->users, args.name)) && unuse_all(&f->all, args.name, !args.drain, &left) < 0 &&
+	    !args.force)
 		return -1;
 	/* after this no new connection can take it */
 	if (registry_remove(reg))

@@ -147,6 +147,21 @@ def test_unit_is_valid_and_confined(name, prefix):
         assert done.returncode == 0, done.stdout
 
 
+def test_a_controller_is_loaded_before_the_network_is_set_up(prefix):
+    """Else a .network file that names it takes the machine off the network. `make check-package` boots with one."""
+
+    def settings(name: str) -> dict[str, list[str]]:
+        lines = (prefix / "lib/systemd/system" / name).read_text().splitlines()
+        pairs = [line.partition("=") for line in lines if "=" in line and line[0] != "#"]
+        return {key: [w for k, _, words in pairs if k == key for w in words.split()] for key, _, _ in pairs}
+
+    load, use = settings("asymcc-load@.service"), settings("asymcc@.service")
+    assert "network-pre.target" in load["Before"] and load["DefaultDependencies"] == ["no"]
+    assert not any("network" in w for w in load["After"]) and "PrivateTmp" not in load
+    assert float(load["TimeoutStartSec"][0]) <= 60  # the network waits no longer
+    assert "asymcc-load@%i.service" in use["Requires"] and "asymcc-load@%i.service" in use["After"]
+
+
 def test_unit_uses_what_the_loader_has(prefix):
     """Commands and options in the units and the examples are those of this asymcc."""
     text = "".join(
@@ -207,7 +222,7 @@ def test_deb(deb, tmp_path):
     assert all(" root/root " in line for line in run("dpkg-deb", "-c", deb).stdout.splitlines())
     for script in ("postinst", "prerm", "postrm"):
         run("sh", "-n", tmp_path / "DEBIAN" / script)
-    unit = (tmp_path / "usr/lib/systemd/system/asymcc@.service").read_text()
+    unit = (tmp_path / "usr/lib/systemd/system/asymcc-load@.service").read_text()
     assert "ExecStart=/usr/sbin/asymcc" in unit and "/etc/asymcc/%i.conf" in unit and "@PREFIX@" not in unit
     assert "no_such in /" in run(tmp_path / "usr/sbin/asymcc", "load", "no_such", check=False).stderr
 

@@ -25,6 +25,11 @@ def taken(pair, address: str, *options: str) -> str:
     return " ".join(ip(pair, "route get fibmatch", address, *options).split())
 
 
+def remembered(*names: str) -> list[str]:
+    """What is kept of routes that were given one of them."""
+    return [f.name for f in STATE.glob("route-*") if set(names) & set(f.read_text().split())]
+
+
 @pytest.fixture
 def tunnel(pair):
     """As wg-quick does it: all goes through a device, by a table of its own, but for the tunnel's own packets."""
@@ -93,7 +98,7 @@ def test_a_route_that_connections_do_not_take_is_refused(main, alias, pair):
     before = all_routes(pair)
     line = refused_inside(pair, "use", name, "--default", "--route", "198.51.100.0/24")
     assert "198.51.100.0/24 table 10" in line and ("take default there" if main else "no route") in line
-    assert all_routes(pair) == before and not list(STATE.glob(f"*{name}*"))
+    assert all_routes(pair) == before and not remembered(name)
 
 
 def test_a_default_that_longer_routes_hide_is_refused(alias, pair):
@@ -138,7 +143,7 @@ def test_a_route_gets_back_what_it_had(prefix, via, had, alias, pair):
     assert all_routes(pair) == before
     inside(pair, "use", first, "--route", prefix)
     asymcc("unload", first, "--drain")
-    assert all_routes(pair) == before and not list(STATE.glob("route-*"))
+    assert all_routes(pair) == before and not remembered(first, second)
 
 
 def test_a_lock_goes_with_its_controller(alias, pair):
@@ -188,8 +193,27 @@ def test_routes_that_lose_it_are_told(alias, pair):
     inside(pair, "unuse", name, "--route", "203.0.113.0/24")
     assert lost() == set() and name in ip(pair, "route show default")
     ip(pair, "route del default")
-    asymcc("unuse", name)
-    assert lost() == set() and not list(STATE.glob("route-*"))
+    assert lost() == {"default"}
+    asymcc("unload", name, "--drain")
+    assert not remembered(name)
+    asymcc("load", "fast", "--as", name)
+    assert lost() == set() and not remembered(name)
+
+
+@pytest.mark.parametrize("had", ["", "congctl reno"])
+def test_a_second_route_that_others_add_hinders_no_unuse(had, alias, pair):
+    """As systemd-networkd does with its own when it starts again."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    ip(pair, "route add default via 10.9.0.2", had)
+    before = all_routes(pair)
+    inside(pair, "use", name, "--route", "default")
+    ip(pair, "route append default via 10.9.0.2")
+    assert len(all_routes(pair)) == len(before) + 1 and name in taken(pair, "198.51.100.1")
+    inside(pair, "unuse", name)
+    assert set(before) <= set(all_routes(pair)) and not any(name in r for r in all_routes(pair))
+    assert ("reno" in taken(pair, "198.51.100.1")) == ("reno" in had)
+    asymcc("unload", name)
 
 
 @pytest.mark.parametrize("had", ["", "congctl reno"])
@@ -224,4 +248,4 @@ def test_a_killed_use_forgets_nothing_of_a_route(call, alias, pair, trip):
     assert done.returncode in (-9, 137)
     for name in (first, second):
         run(ASYMCC, "unload", name, "--drain", check=False)
-    assert all_routes(pair) == before and not list(STATE.glob("route-*"))
+    assert all_routes(pair) == before and not remembered(first, second)
