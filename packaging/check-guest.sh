@@ -95,11 +95,15 @@ try "upgrade" dpkg -i /root/asymcc.deb
 try "leaves it loaded" is $default fast
 try "and ACKs thinned" thins 'max_packets +4\b'
 
+asymcc load ctcp >/dev/null
+asymcc use ctcp --route 192.0.2.0/24 >/dev/null
+asymcc thin --cgroup /sys/fs/cgroup/user.slice >/dev/null
+try "another by hand" has 'congctl ctcp' ip route
 cp /usr/sbin/asymcc /root/asymcc
 try "remove" apt-get remove -y asymcc
 try "stops: the default" is $default cubic
 try "the route" not has congctl ip route
-try "and leaves no struct_ops" not grep -qE '\b(fast|quick)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
+try "and leaves no struct_ops" not grep -qE '\b(fast|quick|ctcp)\b' /proc/sys/net/ipv4/tcp_available_congestion_control
 try "nor thinning" unthinned /root/asymcc
 try "purge" apt-get purge -y asymcc
 leavings() { find / -xdev -path /proc -prune -o -path /var/cache -prune -o -path /root -prune -o -path /var/log -prune -o -name '*asymcc*' -print; ls -d /run/asymcc 2>/dev/null; }

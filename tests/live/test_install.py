@@ -260,3 +260,39 @@ def test_deb_installs_and_purges(deb, tmp_path):
     assert ours() == kept
     run(*dpkg, "-P", "asymcc", env=env)
     assert ours() == set()
+
+
+@pytest.mark.root
+@pytest.mark.skipif(
+    os.geteuid() != 0 or not Path("/sys/kernel/btf/vmlinux").exists(), reason="needs root, and a kernel with BTF"
+)
+@pytest.mark.parametrize("what", ["remove", "upgrade"])
+def test_removal_takes_out_what_was_loaded_by_hand(what, tmp_path):
+    """With the default back; an upgrade leaves it. Of this machine's own controllers the script hears nothing."""
+    asymcc, name, netns = REPO / "build/asymcc", f"hand_{os.getpid()}", f"hand{os.getpid()}"
+    for tool, body in {
+        "asymcc": f'if [ "$1" = list ]; then {asymcc} list | grep -E "^NAME|^{name} "; '
+        f'elif [ "$1$2" = "showthin" ]; then exit 1; else exec {asymcc} "$@"; fi',
+        "systemctl": "exit 0",
+    }.items():
+        (tmp_path / tool).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / tool).chmod(0o755)
+    prerm = f"mkdir -p /run/systemd && mount -t tmpfs none /run/systemd && \
+        mkdir /run/systemd/system && exec sh {REPO}/packaging/prerm {what}"
+
+    def default() -> str:
+        return run("ip", "netns", "exec", netns, "sysctl", "-n", "net.ipv4.tcp_congestion_control").stdout.strip()
+
+    run("ip", "netns", "add", netns)
+    try:
+        before = default()
+        run(asymcc, "load", "fast", "--as", name)
+        run("nsenter", f"--net=/run/netns/{netns}", asymcc, "use", name, "--default")
+        env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+        done = run("unshare", "-m", "sh", "-c", prerm, env=env)
+        there = name in Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+        assert there == (what == "upgrade") and default() == (name if there else before)
+        assert (f"{name} unloaded; taken back from default of netns {netns}" in done.stdout) != there
+    finally:
+        run(asymcc, "unload", name, "--drain", "--seconds", "0", check=False)
+        run("ip", "netns", "del", netns)
