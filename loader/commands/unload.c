@@ -69,7 +69,9 @@ static int move_listeners(const struct netns_id *id, void *ctx)
 	struct move *m = ctx;
 
 	(void)id;
-	return netns_default(m->rule.to) ? -1 : move_run(m);
+	if (netns_default(m->rule.to))
+		return -1;
+	return *m->rule.to ? move_run(m) : 0;
 }
 
 /* With --switch all sockets; else the listeners that chose it. */

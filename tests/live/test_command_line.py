@@ -171,7 +171,15 @@ def test_completion_knows_commands_and_options():
         )
 
     assert complete("asymcc", "un") == {"unuse", "unload"}
-    assert complete("asymcc", "use", "--") == {"--default", "--route", "--cgroup", "--objects", "--verbose", "--help"}
+    assert complete("asymcc", "use", "--") == {
+        "--default",
+        "--route",
+        "--cgroup",
+        "--existing",
+        "--objects",
+        "--verbose",
+        "--help",
+    }
     assert "fast" in complete("asymcc", "load", "fa")
 
 

@@ -86,7 +86,7 @@ def test_forged_netlink_messages_are_not_heard():
             (forged,) = [row for row in json.loads(done.stdout) if row["name"] == "ctcp"]
             assert forged["used_by"] == [] and not done.stderr
             top = run(ASYMCC, "top", "ctcp", "--json", check=False)  # nobody has it, and the kernel neither
-            assert top.stderr == "asymcc: no congestion control ctcp: neither the kernel has it now, nor a connection\n"
+            assert top.stderr == "asymcc: no congestion control ctcp: neither the kernel has it now, nor a socket\n"
 
 
 def test_a_container_cannot_keep_root_from_unloading(alias):  # noqa: F811

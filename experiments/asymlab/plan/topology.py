@@ -163,7 +163,7 @@ def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
 def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
     found: dict[str, str | None] = {}
-    built = sorted({p.name.removesuffix(".bpf.o") for p in BUILD.glob("*.bpf.o")} - {"trace", "use"})
+    built = sorted({p.name.removesuffix(".bpf.o") for p in BUILD.glob("*.bpf.o")} - {"trace", "use", "move"})
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
         obj = scenario.controllers.get(name, {}).get("object", name)
