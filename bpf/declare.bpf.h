@@ -28,7 +28,7 @@
 	volatile type name SEC(".data") ASYMCC_TAG("tunable|" #min "|" #max "|" unit "|" doc) = value
 #define PRESET(name, values, doc) const volatile u8 preset_##name ASYMCC_TAG("preset|" values "|" doc) = 0
 #define NOTE(text) const volatile u8 asymcc_note ASYMCC_TAG("note|" text) = 0
-#define COUNTER(name, doc) u64 name ASYMCC_TAG("counter|" doc)
+#define COUNTER(name, doc) u64 name ASYMCC_TAG("counter|" doc) = 0 /* else the compiler chooses the order */
 #define COUNT(name) __sync_fetch_and_add(&(name), 1)
 
 #define STATE(type) \

@@ -52,7 +52,8 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 #define TCP_CONG_NON_RESTRICTED 0x1 /* any namespace and any user may choose the controller */
 #define TCP_CONG_NEEDS_ECN 0x2      /* SYNs ask for ECN, and every segment may be marked, pure ACKs too */
 
-#define TCP_ECN_OK 1 /* in ecn_flags: both ends have agreed on it */
+#define TCP_ECN_OK 1           /* in ecn_flags: both ends have agreed on it */
+#define TCP_ECN_MODE_ACCECN 16 /* ... and this on Accurate ECN (from 6.18 on), whose ECE is a counter's bit */
 
 #define CA_ACK_ECE 4 /* of in_ack_event: the peer tells of a mark (CE) */
 

@@ -23,8 +23,19 @@ TUNABLE(u32, max_packets, 16, 2, 256, "packets", "packets that an ACK covers at 
 TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
 	"rate for the ACKs of all connections; drops only those that it has no room for. 0: not known");
 
-COUNTER(acks_sent, "pure ACKs that passed");
 COUNTER(acks_suppressed, "pure ACKs that were dropped");
+COUNTER(acks_sent, "pure ACKs that passed, each for one of these reasons:");
+COUNTER(sent_start, "in the first 64 kB, or in those after a pause, a loss or a stall");
+COUNTER(sent_silence, "the first for a while: 20 ms, or a share of the RTT");
+COUNTER(sent_share, "it covers as many packets as an ACK may");
+COUNTER(sent_room, "`reverse_kbit` has room for it");
+COUNTER(sent_train, "one in 2 ms while the sender's window doubles");
+COUNTER(sent_tail, "the end of what the application sends, a FIN, or asked for by the sender");
+COUNTER(sent_window, "the sender knows of a small window, or of one that is no more");
+COUNTER(sent_sack, "a gap, its end, or a duplicate");
+COUNTER(sent_again, "its number was said before: a window update, an answer, a probe");
+COUNTER(sent_ecn, "marks: a change of the ECN bits, DCTCP, a counter that could wrap");
+COUNTER(sent_option, "an option that a later ACK does not repeat, such as MPTCP's");
 COUNTER(acks_over, "ACKs that passed as the senders need more than `reverse_kbit`");
 COUNTER(acks_beside, "ACKs that passed as this machine sends data beside them");
 COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
@@ -38,6 +49,12 @@ enum {
 	EDGE_PACKETS = 4,        /* room in the window that the sender knows of: less is told at once */
 	WORDS_PLAIN = 5,         /* header without options, in 4 bytes ... */
 	WORDS_STAMP = 8,         /* ... and with timestamps alone, as Linux writes them */
+	WORDS_ACCECN = 3,        /* AccECN's option with all three counters (RFC 9768), and a byte to fill */
+	LENGTH_ACCECN = 11,
+	TCPOPT_ACCECN0 = 172,
+	TCPOPT_ACCECN1 = 174,
+	ACE_PACKETS = 4,         /* three bits count marked packets: of more than 7 a sender may take 8 for marked */
+	COUNTED_BYTES = 1 << 22, /* the other counters have 24 bits */
 	STAMP_WORD = 0x0101080a,
 	LONGEST_RTT_US = 1 << 25,    /* 33 s */
 	SPACING_NS = 1900000,    /* between ACKs while a window doubles: HyStart's train ends at a gap of 2 ms */
@@ -83,6 +100,7 @@ struct flow {
 	u8 gap_share;     /* packets that an ACK of this gap covers ... */
 	u8 gap_dropped;   /* ... and ACKs of it that were dropped since one passed */
 	bool doubles;     /* in the last RTT a quarter more came than in that before */
+	bool counts;      /* the kernel's last ACK had AccECN's counters */
 };
 
 struct {
@@ -145,10 +163,10 @@ static inline u64 rtt_of(const struct flow *f, const struct tcp_sock *tp)
 	return f->rtt_ns ? f->rtt_ns : 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
 }
 
-/* TSval and TSecr of a header whose options are timestamps alone, as Linux writes them. */
+/* TSval and TSecr of a header whose options begin with timestamps, as Linux writes them. */
 static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_header *h, __be32 stamps[3])
 {
-	return h->offset >> 4 == WORDS_STAMP && !bpf_skb_load_bytes(skb, at + sizeof(*h), stamps, 12) &&
+	return h->offset >> 4 >= WORDS_STAMP && !bpf_skb_load_bytes(skb, at + sizeof(*h), stamps, 12) &&
 	       stamps[0] == bpf_htonl(STAMP_WORD);
 }
 
@@ -238,7 +256,7 @@ int thin_ingress(struct __sk_buff *skb)
 	if (!at)
 		return 1;
 	stamped = timestamps(skb, at, &h, stamps);
-	packets = stamped || h.offset >> 4 == WORDS_PLAIN ? NONE : rate_request(skb, at, &h);
+	packets = h.offset >> 4 == (stamped ? WORDS_STAMP : WORDS_PLAIN) ? NONE : rate_request(skb, at, &h);
 	f = bpf_sk_storage_get(&flows, tp, NULL, packets == NONE ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
 	seq = bpf_ntohl(h.seq);
 	if (!f || before(seq, tp->rcv_nxt) || seq - tp->rcv_nxt > tp->rcv_wnd) /* old, or not of this connection */
@@ -349,7 +367,8 @@ static inline void recover(struct flow *f, u64 now)
 	f->stalled_ns = now;
 }
 
-static __always_inline bool must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, u64 now)
+/* Why this ACK must pass, as the counter of such; NULL: it need not. */
+static __always_inline u64 *must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, u64 now)
 {
 	u32 known = f->passed_right - ack, half = (right - ack) / 2, edge = EDGE_PACKETS * mss;
 	bool starts = before(ack, f->thin_from);
@@ -358,16 +377,18 @@ static __always_inline bool must_pass(struct flow *f, u32 mss, u32 ack, u32 righ
 		f->thin_from = ack;
 	if (f->push) {
 		f->push = before(ack, f->pushed);
-		return true;
+		return &sent_tail;
 	}
-	if ((starts && !reverse_kbit) || silent(f, rtt_ns / per_rtt(), now))
-		return true;
+	if (starts && !reverse_kbit)
+		return &sent_start;
+	if (silent(f, rtt_ns / per_rtt(), now))
+		return &sent_silence;
 	if ((s32)known < 0 || known < max(edge, half))
-		return true;
+		return &sent_window;
 	/* A train of ACKs ends if the next one comes too late. */
 	if (f->doubles && !reverse_kbit && now - f->due_ns + since > SPACING_NS && since < SPACING_NS)
-		return true;
-	return ack - f->due_ack >= share(f, mss);
+		return &sent_train;
+	return ack - f->due_ack >= share(f, mss) ? &sent_share : NULL;
 }
 
 /* Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. */
@@ -390,18 +411,12 @@ static inline bool has_room(u32 len, bool passes, u64 now)
 	return true;
 }
 
-/* Dropping this ACK would not help the sender: it passes, and a counter tells why. */
-static inline bool would_not_help(bool uploads)
+/* Dropping this ACK would not help the sender: it passes for this reason. */
+static inline u64 *would_not_help(bool uploads)
 {
-	if (reverse_kbit && overloaded) {
-		COUNT(acks_over);
-		return true;
-	}
-	if (!reverse_kbit && uploads) {
-		COUNT(acks_beside);
-		return true;
-	}
-	return false;
+	if (reverse_kbit)
+		return overloaded ? &acks_over : NULL;
+	return uploads ? &acks_beside : NULL;
 }
 
 /* Does ECE tell of each byte whether it was marked, as DCTCP's? Then what an ACK covers must be marked alike. */
@@ -411,14 +426,33 @@ static inline bool echoes_each_mark(const struct tcp_sock *tp)
 	       ((const struct inet_connection_sock *)tp)->icsk_ca_ops->flags & TCP_CONG_NEEDS_ECN;
 }
 
+/*
+ * Are AccECN's counters all that the header has beside timestamps? They count from the start: a later ACK says what this one does, if
+ * it has them as well.
+ */
+static inline bool has_counters(struct __sk_buff *skb, const struct tcp_header *h, u32 first)
+{
+	u32 words = h->offset >> 4;
+	u8 option[2]; /* kind, length */
+
+	return words == first + WORDS_ACCECN && !bpf_skb_load_bytes(skb, skb->len - 4 * WORDS_ACCECN, option, 2) &&
+	       (option[0] == TCPOPT_ACCECN0 || option[0] == TCPOPT_ACCECN1) && option[1] == LENGTH_ACCECN;
+}
+
+/* The first reason counts. */
+static inline u64 *first(u64 *why, bool holds, u64 *reason)
+{
+	return why || !holds ? why : reason;
+}
+
 SEC("cgroup_skb/egress")
 int thin_egress(struct __sk_buff *skb)
 {
-	bool pass, is_ack, uploads, stamped, plain;
-	u64 rtt_ns, since, now;
+	bool pass, is_ack, uploads, stamped, counts, plain, accecn;
+	u64 rtt_ns, since, now, *why, *must;
 	struct tcp_header h;
 	struct tcp_sock *tp;
-	u32 ack, right, mss;
+	u32 ack, right, mss, words;
 	__be32 stamps[3];
 	struct flow *f;
 	u16 flags;
@@ -437,47 +471,57 @@ int thin_egress(struct __sk_buff *skb)
 	mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 	rtt_ns = rtt_of(f, tp);
 	since = now - f->came_ns;
-	stamped = timestamps(skb, skb->len - 4 * WORDS_STAMP, &h, stamps);
-	plain = stamped || h.offset >> 4 == WORDS_PLAIN; /* SACK, AccECN, MPTCP, a controller's own option are news */
+	stamped = timestamps(skb, skb->len - (h.offset >> 4) * 4, &h, stamps);
+	words = stamped ? WORDS_STAMP : WORDS_PLAIN;
+	counts = has_counters(skb, &h, words);
+	plain = h.offset >> 4 == words || (counts && f->counts); /* SACK, MPTCP, a controller's own option are news */
 	ack = bpf_ntohl(h.ack);
 	right = tp->rcv_wup + tp->rcv_wnd;
 	flags = (h.offset & 15) << 8 | h.flags; /* AccECN has one more bit */
-	pass = flags != f->flags || before(bpf_ntohl(h.seq), tp->snd_una) || before(right, f->passed_right) ||
-	       echoes_each_mark(tp);
+	accecn = tp->ecn_flags & TCP_ECN_MODE_ACCECN;
+	why = first(NULL, flags != f->flags || echoes_each_mark(tp), &sent_ecn);
+	why = first(why, accecn && ack - f->passed_ack >= (counts ? COUNTED_BYTES : ACE_PACKETS * mss), &sent_ecn);
+	why = first(why, before(bpf_ntohl(h.seq), tp->snd_una), &sent_again);
+	why = first(why, before(right, f->passed_right), &sent_window);
 	if (tp->rx_opt.num_sacks) {
 		if (!f->blocks)
 			gap_begins(f, mss);
 		f->thin_from = ack + START_BYTES;
-		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now) || pass;
+		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now);
+		why = first(why, pass || accecn, &sent_sack); /* SACK leaves AccECN no room for all counters */
 		f->came_ns = now;
 	} else if (ack == f->last_ack) { /* somebody asked, sent what is here already, or the window grows */
 		if (ack != f->passed_ack && right == f->last_right)
 			stalled(f, ack, now);
-		pass = true;
+		why = first(why, true, &sent_again);
 	} else {
-		pass = !plain || f->blocks || pass; /* the first after a gap says that it is closed */
+		why = first(why, !plain, &sent_option);
+		why = first(why, f->blocks, &sent_sack); /* the first after a gap says that it is closed */
 		f->blocks = 0;
 		f->dups = 0;
 		recover(f, now);
 		measure(f, ack, mss, rtt_ns, now);
-		pass = since > rtt_ns / 2 || pass;
+		why = first(why, since > rtt_ns / 2, &sent_silence);
 		f->came_ns = now;
-		pass = must_pass(f, mss, ack, right, rtt_ns, since, now) || pass;
+		must = must_pass(f, mss, ack, right, rtt_ns, since, now);
+		why = first(why, must, must);
 	}
-	pass = has_room(skb->len, pass, now) || pass;
-	if (pass) {
+	why = first(why, has_room(skb->len, why, now), &sent_room);
+	if (why) {
 		f->due_ns = now;
 		f->due_ack = ack;
 	} else {
-		pass = would_not_help(uploads);
+		why = would_not_help(uploads);
 	}
+	f->counts = counts;
 	f->last_ack = ack;
 	f->last_right = right;
-	if (!pass) {
+	if (!why) {
 		COUNT(acks_suppressed);
 		return 0;
 	}
 	COUNT(acks_sent);
+	COUNT(*why);
 	f->passed_ack = ack;
 	f->passed_right = right;
 	f->flags = flags;
