@@ -74,20 +74,24 @@ int rate_parse(long *kbit, const char *option, const char *text)
 {
 	static const struct {
 		const char *unit;
-		long kbit;
-	} units[] = { { "kbit", 1 }, { "mbit", 1000 }, { "gbit", 1000000 } };
-	size_t digits = strspn(text, "0123456789");
-	long long rate;
+		double kbit;
+	} units[] = { { "bit", 1e-3 }, { "kbit", 1 }, { "mbit", 1e3 }, { "gbit", 1e6 } };
+	static const char digits[] = "0123456789";
+	size_t whole = strspn(text, digits), part = text[whole] == '.' ? strspn(text + whole + 1, digits) : 0;
+	const char *unit = text + whole + (part ? 1 + part : 0);
+	double rate;
 
+	unit += strspn(unit, " ");
 	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (!digits || digits > 8 || strcmp(text + digits, units[i].unit))
+		if (!whole || strcmp(unit, units[i].unit))
 			continue;
-		rate = atoll(text) * units[i].kbit;
-		*kbit = rate;
-		if (rate && rate <= RATE_MAX_KBIT)
-			return 0;
+		rate = strtod(text, NULL) * units[i].kbit;
+		if (rate < 1 || rate > RATE_MAX_KBIT)
+			continue;
+		*kbit = rate + 0.5;
+		return 0;
 	}
-	return fail("%s %s: expected a rate such as 200kbit or 1mbit, at most %dgbit", option, text,
+	return fail("%s %s: expected a rate such as 200kbit or 1.5mbit, from 1kbit to %dgbit", option, text,
 		    RATE_MAX_KBIT / 1000000);
 }
 

@@ -35,7 +35,7 @@ int integer_parse(long long *n, const char *text, int base, long long min, long 
 /* From here on: -1 with a message, which begins with the option. */
 int name_parse(const char **name, const char *option, const char *text);
 int number_parse(long *n, const char *option, const char *text, long min, long max);
-/* "200kbit", "1mbit": in kbit/s, as `tc` writes rates. */
+/* "200kbit", "1.5mbit": as the lab takes rates; in kbit/s, rounded. */
 #define RATE_MAX_KBIT 10000000
 int rate_parse(long *kbit, const char *option, const char *text);
 /* The parameter and the value that "param=value" names; `option` is what the user wrote before it, for messages. */

@@ -23,6 +23,10 @@ TUNABLE(u32, max_packets, 16, 2, 256, "packets", "packets that an ACK covers at 
 TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
 	"rate for the ACKs of all connections; drops only those that it has no room for. 0: not known");
 
+TUNABLE(s32, overhead, 0, -64, 256, "bytes", "that an ACK takes at the bottleneck beside its IP packet");
+TUNABLE(s32, mpu, 0, 0, 256, "bytes", "that an ACK takes there at least, with `overhead`");
+TUNABLE(u8, atm, 0, 0, 1, "-", "1: there it takes whole cells of 53 bytes, of which 48 are its own");
+
 COUNTER(acks_suppressed, "pure ACKs that were dropped");
 COUNTER(acks_sent, "pure ACKs that passed, each for one of these reasons:");
 COUNTER(sent_start, "in the first 64 kB, or in those after a pause, a loss or a stall");
@@ -63,6 +67,8 @@ enum {
 	BACKLOG_MAX_NS = 500000000,
 	OVERLOAD_NS = 800000000, /* so far ahead, what senders need has no room */
 	HALVINGS_MAX = 8,
+	CELL_DATA = 48, /* bytes that an ATM cell holds ... */
+	CELL = 53,      /* ... and takes */
 	OPTIONS_MAX = 16, /* of a segment that are looked at */
 	TCPOPT_EXPERIMENT = 254,
 	TARR_LENGTH = 5,  /* TCP ACK Rate Request with a rate (draft-ietf-tcpm-ack-rate-request) ... */
@@ -391,6 +397,15 @@ static __always_inline u64 *must_pass(struct flow *f, u32 mss, u32 ack, u32 righ
 	return ack - f->due_ack >= share(f, mss) ? &sent_share : NULL;
 }
 
+/* Bytes that an IP packet of so many takes at the bottleneck, as CAKE counts them. */
+static inline u32 on_link(u32 len)
+{
+	s32 bytes = len + overhead, least = mpu;
+	u32 taken = bytes > least ? bytes : least;
+
+	return atm ? (taken + CELL_DATA - 1) / CELL_DATA * CELL : taken;
+}
+
 /* Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. */
 static inline bool has_room(u32 len, bool passes, u64 now)
 {
@@ -506,7 +521,7 @@ int thin_egress(struct __sk_buff *skb)
 		must = must_pass(f, mss, ack, right, rtt_ns, since, now);
 		why = first(why, must, must);
 	}
-	why = first(why, has_room(skb->len, why, now), &sent_room);
+	why = first(why, has_room(on_link(skb->len), why, now), &sent_room);
 	if (why) {
 		f->due_ns = now;
 		f->due_ack = ack;

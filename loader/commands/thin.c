@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* ACK thinning for any sender: thin.bpf.c in a cgroup of the receiver's. */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,23 +15,38 @@
 
 static struct {
 	struct texts cgroups, set;
-	bool off;
-	long reverse, packets;      /* -1: not given */
-} args = { .reverse = -1, .packets = -1 };
+	bool off, atm;
+} args;
+
+/* Parameters that have options of their own. */
+#define NOT_GIVEN LONG_MIN
+enum { REVERSE, PACKETS, OVERHEAD, MPU };
+static struct {
+	const char *param;
+	long value;
+} given[] = {
+	[REVERSE] = { "reverse_kbit", NOT_GIVEN },
+	[PACKETS] = { "max_packets", NOT_GIVEN },
+	[OVERHEAD] = { "overhead", NOT_GIVEN },
+	[MPU] = { "mpu", NOT_GIVEN },
+};
+#define NR_GIVEN (int)(sizeof(given) / sizeof(given[0]))
 
 /* The values that the options give, as `--set` would. */
 static int collect(struct texts *set)
 {
-	static char reverse[40], packets[40];
+	static char texts[NR_GIVEN][40];
+	int err = 0;
 
-	for (int i = 0; i < args.set.nr; i++)
-		if (texts_add(set, args.set.text[i]))
-			return -1;
-	snprintf(reverse, sizeof(reverse), "reverse_kbit=%ld", args.reverse);
-	snprintf(packets, sizeof(packets), "max_packets=%ld", args.packets);
-	if (args.reverse >= 0 && texts_add(set, reverse))
-		return -1;
-	return args.packets >= 0 ? texts_add(set, packets) : 0;
+	for (int i = 0; i < args.set.nr && !err; i++)
+		err = texts_add(set, args.set.text[i]);
+	for (int i = 0; i < NR_GIVEN && !err; i++) {
+		if (given[i].value == NOT_GIVEN)
+			continue;
+		snprintf(texts[i], sizeof(texts[i]), "%s=%ld", given[i].param, given[i].value);
+		err = texts_add(set, texts[i]);
+	}
+	return err || !args.atm ? err : texts_add(set, "atm=1");
 }
 
 /* Other values for one that runs. */
@@ -146,11 +162,14 @@ static int stop(void)
 static int thin(void)
 {
 	struct halves h = HALVES_NOWHERE;
+	bool values = args.set.nr || args.atm;
 	int err;
 
+	for (int i = 0; i < NR_GIVEN; i++)
+		values = values || given[i].value != NOT_GIVEN;
 	if (args.cgroups.nr > 1)
 		return fail("--cgroup %s: thin takes one cgroup", args.cgroups.text[1]);
-	if (args.off && (args.set.nr || args.reverse >= 0 || args.packets >= 0))
+	if (args.off && values)
 		return fail("--off takes no values");
 	err = state_lock();
 	if (!err)
@@ -163,8 +182,14 @@ static int thin(void)
 static const struct opt opts[] = {
 	{ "cgroup", 'c', "PATH", "whose connections (else the root's: all)", .texts = &args.cgroups },
 	{ "reverse", 'r', "RATE", "rate of the ACK direction, such as 200kbit: drop only ACKs that it has no room for",
-	  .kbit = &args.reverse },
-	{ "max", 'm', "N", "packets that an ACK covers at most", .number = &args.packets, .min = 2, .max = 256 },
+	  .kbit = &given[REVERSE].value },
+	{ "overhead", 'e', "N", "bytes that each packet takes there beside IP, as of CAKE",
+	  .number = &given[OVERHEAD].value, .min = -64, .max = 256 },
+	{ "mpu", 'p', "N", "bytes that each packet takes there at least, as of CAKE", .number = &given[MPU].value,
+	  .max = 256 },
+	{ "atm", 'a', NULL, "there are ATM cells, as on ADSL", .flag = &args.atm },
+	{ "max", 'm', "N", "packets that an ACK covers at most", .number = &given[PACKETS].value, .min = 2,
+	  .max = 256 },
 	{ "set", 's', "PARAM=VALUE", "change another parameter; repeatable", .texts = &args.set },
 	{ "off", 'o', NULL, "thin no more; without --cgroup nowhere", .flag = &args.off },
 	{}

@@ -302,6 +302,30 @@ def test_a_reverse_rate_takes_what_it_can(thin):
     assert 0.9 < sent * 52 * 8 / (5000 * 2 * 200e-6) / 100e3 <= 1.01
 
 
+@pytest.mark.parametrize(
+    ("params", "taken"),
+    [
+        ({}, 52),
+        ({"overhead": 18}, 70),
+        ({"overhead": -4}, 48),
+        ({"overhead": -64}, 0),
+        ({"mpu": 64}, 64),
+        ({"overhead": 18, "mpu": 64}, 70),
+        ({"atm": 1}, 106),
+        ({"atm": 1, "overhead": -4}, 53),
+        ({"atm": 1, "overhead": 44, "mpu": 64}, 106),
+        ({"atm": 1, "overhead": 45}, 159),
+        ({"atm": 1, "mpu": 97}, 159),
+    ],
+)
+def test_the_reverse_rate_is_of_what_an_ack_takes_on_the_link(thin, params, taken):
+    """As CAKE counts: `overhead`, then `mpu`, then cells. No more of them pass than the link has room for."""
+    told = Download(thin, {"reverse_kbit": 100, "least_per_rtt": 1} | params).come(20_000)
+    sent = sum(passes for _, passes in told[-5000:])
+    share = sent * taken * 8 / (5000 * 2 * 200e-6) / 100e3
+    assert 0.9 < share <= 1.01 if taken else sent == 5000
+
+
 def test_a_small_reverse_rate_leaves_the_least(thin):
     """25 kbit/s have room for 2.4 ACKs of 52 bytes in 40 ms, in which 200 packets come."""
     told = Download(thin, {"reverse_kbit": 25, "least_per_rtt": 2}).come(6000)

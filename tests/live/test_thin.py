@@ -71,6 +71,24 @@ def test_values_change_while_it_runs(thinned):
     assert sorted(programs(thinned)) == ["thin_egress", "thin_ingress"]
 
 
+@pytest.mark.parametrize(
+    "text, kbit",
+    [("0.2mbit", 200), ("1.5mbit", 1500), ("1.5 mbit", 1500), ("2500bit", 3), ("0.0104gbit", 10400), ("007kbit", 7)],
+)
+def test_rates_are_written_as_in_the_lab(text, kbit, joined):
+    asymcc("thin", "--cgroup", joined, "--reverse", text)
+    assert values("thin")["reverse_kbit"] == kbit
+
+
+def test_what_the_link_adds(joined):
+    asymcc("thin", "--cgroup", joined, "--reverse", "1mbit", "--overhead", -4, "--mpu", 64, "--atm")
+    now = values("thin")
+    assert (now["overhead"], now["mpu"], now["atm"]) == (-4, 64, 1)
+    asymcc("thin", "--cgroup", joined, "--set", "atm=0", "--overhead", 18)
+    now = values("thin")
+    assert (now["overhead"], now["mpu"], now["atm"], now["reverse_kbit"]) == (18, 64, 0, 1000)
+
+
 def test_off(thinned):
     assert asymcc("thin", "--off", "--cgroup", thinned) == f"ACKs are no longer thinned in {thinned}\n"
     assert programs(thinned) == []
@@ -101,7 +119,15 @@ def test_no_two_in_a_row(thinned):
         (["--reverse", "fast"], "--reverse fast: expected a rate such as 200kbit"),
         (["--reverse", "200"], "--reverse 200: expected a rate"),
         (["--reverse", "0mbit"], "--reverse 0mbit: expected a rate"),
-        (["--reverse", "11gbit"], "at most 10gbit"),
+        (["--reverse", "0.9kbit"], "--reverse 0.9kbit: expected a rate"),
+        (["--reverse", "1.mbit"], "--reverse 1.mbit: expected a rate"),
+        (["--reverse", ".5mbit"], "--reverse .5mbit: expected a rate"),
+        (["--reverse", "1e3kbit"], "--reverse 1e3kbit: expected a rate"),
+        (["--reverse", "-1mbit"], "--reverse -1mbit: expected a rate"),
+        (["--reverse", "10.1gbit"], "from 1kbit to 10gbit"),
+        (["--overhead", "-65"], "--overhead -65: expected an integer from -64 to 256"),
+        (["--mpu", "257"], "--mpu 257: expected an integer from 0 to 256"),
+        (["--off", "--atm"], "--off takes no values"),
         (["--set", "speed=1"], "thin has no parameter speed"),
         (["--set", "acks_per_rtt=1"], "out of range"),
         (["--off", "--max", "4"], "--off takes no values"),
@@ -110,7 +136,7 @@ def test_no_two_in_a_row(thinned):
     ],
 )
 def test_refusals(argv, says, joined):
-    code = 2 if says.startswith(("--max", "--reverse", "--cgroup: ", "at most")) else 1
+    code = 2 if says.startswith(("--max", "--reverse", "--overhead", "--mpu", "--cgroup: ", "from 1kbit")) else 1
     assert says in refused("thin", *argv, code=code)
     assert programs(joined) == []
 
