@@ -23,9 +23,11 @@
  *  - gamma, eta, the update interval and the first window are not in [L]: 0.5, (2), one RTT, 2.
  *  - A step is not made at once but spread over the ACKs of one RTT, as [N] does: at once it
  *    would send up to gamma*alpha packets back to back.
- *  - alpha is a constant in [L], 1000 packets. By default it follows the rate, as in [I]: nobody chooses it for all paths
- *    that a server has, and 1000 packets leave a CUBIC flow nothing. Until alpha packets are queued for the first time
- *    such a flow grows by a quarter a round trip: by alpha / 2 a path of 600 ms takes minutes to fill.
+ *  - alpha is a constant in [L], 1000 packets. By default it follows the rate: nobody chooses it for all paths that a
+ *    server has, and 1000 packets leave a CUBIC flow nothing. [I] has steps, 8, 20 and 200 packets below 10, below 100
+ *    and from 100 Mbit/s on: of equal flows the one that is above a step keeps what it has. A root has no such place: at
+ *    rest x is (4 / q)^2, the same for all. Until alpha packets are queued for the first time such a flow grows by a
+ *    quarter a round trip: by alpha / 2 a path of 600 ms takes minutes to fill.
  *  - Growth counts acknowledged packets, never callbacks: delayed and stretch ACKs do not slow it.
  *  - A round that the application limited may lower the window, never raise it.
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
@@ -41,7 +43,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, alpha, 0, 0, 65536, "packets",
-	"backlog a flow keeps in the path's queues (eq. 2); 0: 8, 20 or 200 by its rate (< 10, < 100, >= 100 Mbit/s) [I]");
+	"backlog a flow keeps in the path's queues (eq. 2); 0: 4 times the root of its rate in Mbit/s");
 TUNABLE(u32, gamma_q8, 128, 1, 256, "1/256", "gain of one update (gamma of eq. 2), 256 = 1");
 PARAM(u32, eta_max_q16, 16384, 1, 65536, "1/65536",
       "largest weight of one RTT sample; 16384 = 1/4 [I], 256 = 1/256 [N]");
@@ -108,28 +110,29 @@ static inline void reload(struct fast *f, struct tcp_sock *tp)
 	begin_round(f, tp);
 }
 
-static inline u32 alpha_packets(const struct fast *f, const struct tcp_sock *tp)
+/* In q8, at most 2^25. */
+static inline u64 alpha_q8(const struct fast *f, const struct tcp_sock *tp)
 {
-	u32 given = alpha;
-	u64 rate_mbit;
+	u64 given = alpha, square;
 
 	if (given)
-		return given;
-	/* bits per us = Mbit/s. 2^20 packets * 2^16 B * 8 < 2^40; divisor >= 1 */
-	rate_mbit = (u64)(f->w_q8 >> Q8) * tp->mss_cache * 8 / max(f->rtt_avg_q16 >> 16, 1);
-	return rate_mbit < 10 ? 8 : rate_mbit < 100 ? 20 : 200;
+		return given << Q8;
+	/* 16 times the rate, bits per us = Mbit/s, in q16: 2^28 * 2^16 B * 2^3 << 12 = 2^59 */
+	square = mul_div((u64)f->w_q8 << 12, tp->mss_cache * 8ULL, f->rtt_avg_q16 >> 16);
+	/* of 4 packets to 2^17; << 10 for square_root() */
+	return square_root(max(min(square, 1ULL << 50), 1ULL << 20) << 10) >> 5;
 }
 
 /*
  * By its rate a flow that begins has a small alpha, and would need hundreds of round trips on a long path. So until so many
  * packets are queued, its window grows by a quarter a round trip. The smallest RTT of a round tells: bursts are no queue.
  */
-static inline bool is_starting(struct fast *f, u32 packets)
+static inline bool is_starting(struct fast *f, u64 queued_q8)
 {
 	u64 rtt = max(f->rtt_round, 1);
 
 	/* 2^28 * 2^26 = 2^54 */
-	if (alpha || mul_div(f->w_q8, rtt - min(f->s.rtt_min, rtt), rtt) >= (u64)packets << Q8)
+	if (alpha || mul_div(f->w_q8, rtt - min(f->s.rtt_min, rtt), rtt) >= queued_q8)
 		f->started = true;
 	return !f->started && f->rtt_round;
 }
@@ -140,17 +143,17 @@ static inline u32 law(struct fast *f, const struct tcp_sock *tp)
 	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, gain = gamma_q8, next;
 	u64 rtt = max(f->rtt_avg_q16 >> 16, 1);
 	u64 base = min(f->s.rtt_min, rtt);
-	u32 packets = alpha_packets(f, tp);
+	u64 backlog = alpha_q8(f, tp);
 
 	if (mi_thresh_us && rtt - base < mi_thresh_us) {
 		COUNT(doublings);
 		return twice;
 	}
 	/* w_old * base <= 2^28 * 2^26 = 2^54 */
-	next = mul_div(w_old, base, rtt) + ((u64)packets << Q8);
-	/* (2^28 + 2^24) * 2^8 < 2^37 */
+	next = mul_div(w_old, base, rtt) + backlog;
+	/* (2^28 + 2^25) * 2^8 < 2^37 */
 	next = ((256 - gain) * w + gain * next) >> 8;
-	if (is_starting(f, packets))
+	if (is_starting(f, backlog))
 		next = max(next, w + w / 4);
 	if (next >= twice) {
 		COUNT(doublings);

@@ -23,6 +23,20 @@ static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
 	return a * b / max(c, 1);
 }
 
+/*
+ * Square root of 2^30 to 2^61, rounded down or up. Newton's steps from above: each halves the excess
+ * down to a factor of two, 16 of them at most; five more are enough for 2^-47 of the root. (From where
+ * clz64 tells to begin would need those five only, but clang 14 finds no end with it for BPF.)
+ */
+static __always_inline u64 square_root(u64 n)
+{
+	u64 x = 1u << 31;
+
+	for (int i = 0; i < 24; i++)
+		x = (x + n / x) / 2;
+	return x;
+}
+
 /* Reno's growth, one packet a window: `acked` packets' share of window w, packets in Q20 both. */
 static __always_inline u64 reno_growth(u64 w_q20, u32 acked)
 {

@@ -85,20 +85,6 @@ static inline void reload(struct ctcp *c, const struct tcp_sock *tp)
 	begin_round(c, tp);
 }
 
-/*
- * Square root of 2^30 to 2^61, rounded down or up. Newton's steps from above: each halves the excess
- * down to a factor of two, 16 of them at most; five more are enough for 2^-47 of the root. (From where
- * clz64 tells to begin would need those five only, but clang 14 finds no end with it for BPF.)
- */
-static inline u64 square_root(u64 n)
-{
-	u64 x = 1u << 31;
-
-	for (int i = 0; i < 24; i++)
-		x = (x + n / x) / 2;
-	return x;
-}
-
 /* w^0.75, w from 1 to W_MAX packets: packets << 15, at most 2^30. */
 static inline u64 power_3_4(u64 w)
 {

@@ -39,7 +39,7 @@ def test_the_agent_reads_what_the_host_wrote(file, which):
 
 
 def test_what_is_published_says_its_alpha():
-    """FAST's default follows the rate; the papers' is a constant."""
+    """FAST's default follows the rate; the papers' are constants."""
     jobs = [
         topology.plan_job(case, 1) for file in FILES for which in scenario.SETS for case in scenario.load(file, which)
     ]

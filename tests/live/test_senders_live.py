@@ -13,7 +13,7 @@ from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, run, values
 from pairs import server, transfer
 
 CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ASYMCC.parent.parent.glob("bpf/**/*.bpf.c"))
-FITTING = {"fast": ("--set", "alpha=5")}  # by its rate 200 packets in a queue of 40: recovery without end
+FITTING = {"fast": ("--set", "alpha=5")}  # by its rate more than a queue of 40 holds: recovery without end
 PATIENT = {"accsa"}  # shrinks a window after a second, not an RTO
 SIZE = 3_000_000
 TWO_HALVES = """

@@ -53,9 +53,7 @@ def test_set_changes_all_or_nothing(alias):
     ):
         assert what in refused("set", name, *words)
     assert values(name)["alpha"] == 50
-    assert f"asymcc load fast --as {name} --replace --set pacing=1 --set alpha=50" in refused(
-        "set", name, "pacing=1"
-    )
+    assert f"asymcc load fast --as {name} --replace --set pacing=1 --set alpha=50" in refused("set", name, "pacing=1")
     assert "not registered" in refused("set", "nosuch", "alpha=1")
     refused("set", name, code=2)
 
