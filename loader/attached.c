@@ -205,6 +205,57 @@ int attachments_near(struct attachments *near, int fd, const char *cgroup)
 	return query(near, fd, path, BPF_F_QUERY_EFFECTIVE) ? -1 : walk(near, path);
 }
 
+/* Where the program that is in effect in `cgroup` is attached. */
+static const char *place_of(const struct attachments *all, __u32 prog_id, const char *cgroup)
+{
+	for (int i = 0; i < all->nr; i++)
+		if (all->at[i].prog_id == prog_id && cgroup_is_near(all->at[i].cgroup, cgroup))
+			return all->at[i].cgroup;
+	return "a cgroup that cannot be seen";
+}
+
+static int read_after(const struct attached *a, const struct attachments *all, struct attachments *after)
+{
+	__u32 ids[MAX_EFFECTIVE], n = MAX_EFFECTIVE, i = 0;
+	int err = 0, fd = cgroup_open(a->cgroup), nr;
+
+	if (fd < 0)
+		return cgroup_is_absent(fd) ? 0 : fail_read(a->cgroup, fd);
+	if (bpf_prog_query(fd, a->kind->attach, BPF_F_QUERY_EFFECTIVE, NULL, ids, &n))
+		err = cgroup_is_absent(-errno) ? n = 0, 0 : fail_read(a->cgroup, -errno);
+	close(fd);
+	while (!err && i < n && ids[i++] != a->prog_id)
+		;
+	for (; !err && i < n; i++) {
+		nr = after->nr;
+		err = add(after, place_of(all, ids[i], a->cgroup), a->kind, ids[i]);
+		if (!err && after->nr > nr && (*after->at[nr].owner || *after->at[nr].used))
+			free(after->at[--after->nr].cgroup); /* asymcc's own go well together */
+	}
+	return err;
+}
+
+struct attachments *attachments_after(const struct attachments *all)
+{
+	struct attachments *after = calloc(all->nr + 1, sizeof(*after));
+	int err = after ? 0 : fail("out of memory");
+
+	for (int i = 0; i < all->nr && !err; i++)
+		if (all->at[i].kind->type == BPF_PROG_TYPE_SOCK_OPS && (*all->at[i].owner || *all->at[i].used))
+			err = read_after(&all->at[i], all, &after[i]);
+	if (!err)
+		return after;
+	attachments_after_free(after, all);
+	return NULL;
+}
+
+void attachments_after_free(struct attachments *after, const struct attachments *all)
+{
+	for (int i = 0; after && i < all->nr; i++)
+		attachments_free(&after[i]);
+	free(after);
+}
+
 void attachments_free(struct attachments *all)
 {
 	for (int i = 0; i < all->nr; i++)

@@ -39,6 +39,12 @@ void attachments_free(struct attachments *all);
 void attachments_keep(struct attachments *all, const char *name, const char *cgroup);
 /* Does it give `cc` to connections? */
 bool attached_gives(const struct attached *a, const char *cc);
+/*
+ * Of each of asymcc's sockops programs, the programs of others that run after it where it is attached, in their order:
+ * each may undo what it did. NULL with a message.
+ */
+struct attachments *attachments_after(const struct attachments *all);
+void attachments_after_free(struct attachments *after, const struct attachments *all);
 /* Has the object such a program? */
 bool attached_is_of(const struct attached *a, const struct object *o);
 

@@ -203,6 +203,29 @@ static void see_thinning(struct report *rep, const struct attachments *all)
 	}
 }
 
+/* Programs of others that have the last word where ours are, such as bpftune's or Cilium's. */
+static int see_after(struct report *rep, const struct attachments *all)
+{
+	struct attachments *after = attachments_after(all);
+	char mend[120];
+
+	for (int i = 0; after && i < all->nr; i++) {
+		const struct attached *ours = &all->at[i];
+
+		for (int k = 0; k < after[i].nr; k++) {
+			const struct attached *theirs = &after[i].at[k];
+
+			snprintf(mend, sizeof(mend), "`bpftool prog show id %u` tells whose it is", theirs->prog_id);
+			tell(rep, NOTE, *ours->used ? ours->used : ours->owner, mend,
+			     "in %s program %s of %s runs after %s, and may %s", ours->cgroup, theirs->name,
+			     theirs->cgroup, ours->name,
+			     *ours->used ? "choose another controller" : "undo what that sets");
+		}
+	}
+	attachments_after_free(after, all);
+	return after ? 0 : -1;
+}
+
 static bool is_gone(struct report *rep, const char *cc)
 {
 	int there = controller_available(cc);
@@ -372,6 +395,9 @@ static void see_loaded(struct report *rep)
 		see_frto(rep, &r);
 		see_left_programs(rep, &r, &all);
 		see_thinning(rep, &all);
+		if (see_after(rep, &all))
+			tell(rep, BAD, "cgroups", NULL,
+			     "what runs there cannot be read (the reason is on standard error)");
 		see_uses(rep, &r, &users, &all);
 		if (see_state(rep))
 			tell(rep, BAD, STATE_DIR, NULL, "it cannot be read (the reason is on standard error)");

@@ -16,6 +16,7 @@ struct seen {
 	struct registry registry;
 	struct netns_list users;
 	struct attachments all;
+	struct attachments *after; /* what runs after each of these */
 	char **built;
 	bool unread; /* the kernel could not be read: only what is built is known */
 };
@@ -94,6 +95,44 @@ static void json_used_in(const struct attachments *all, const char *cc)
 	printf("]");
 }
 
+/* Programs of others that run after that of `use`, and may choose another controller. */
+static void print_after(const struct seen *s, const char *cc)
+{
+	for (int i = 0; i < s->all.nr && s->after; i++) {
+		const struct attached *ours = &s->all.at[i];
+
+		for (int k = 0; k < s->after[i].nr && attached_gives(ours, cc); k++) {
+			const struct attached *theirs = &s->after[i].at[k];
+
+			printf("; after it in %s runs %s (program %u) of %s", ours->cgroup, theirs->name,
+			       theirs->prog_id, theirs->cgroup);
+		}
+	}
+}
+
+static void json_after(const struct seen *s, const char *cc)
+{
+	const char *sep = "";
+
+	printf(", \"after\": [");
+	for (int i = 0; i < s->all.nr && s->after; i++) {
+		const struct attached *ours = &s->all.at[i];
+
+		for (int k = 0; k < s->after[i].nr && attached_gives(ours, cc); k++, sep = ", ") {
+			const struct attached *theirs = &s->after[i].at[k];
+
+			printf("%s{\"used_in\": ", sep);
+			json_string(ours->cgroup);
+			printf(", \"program\": ");
+			json_string(theirs->name);
+			printf(", \"id\": %u, \"cgroup\": ", theirs->prog_id);
+			json_string(theirs->cgroup);
+			printf("}");
+		}
+	}
+	printf("]");
+}
+
 static void json_row(const struct seen *s, const char *name, const char *object, const struct registered *reg)
 {
 	printf("{\"name\": ");
@@ -105,6 +144,7 @@ static void json_row(const struct seen *s, const char *name, const char *object,
 	printf(", \"unloading\": %s, \"used_by\": ", reg && reg->unloading ? "true" : "false");
 	json_users(&s->users, name);
 	json_used_in(&s->all, name);
+	json_after(s, name);
 	json_lost(&s->users, name);
 	attachments_json(&s->all, reg ? reg->btf_id : 0, reg ? NULL : name);
 	printf("}");
@@ -129,6 +169,7 @@ static void text_row(const struct seen *s, const char *name, const char *object,
 	} else if (used && !*used) {
 		putchar('-');
 	}
+	print_after(s, name);
 	if (reg)
 		print_lost(&s->users, name);
 	putchar('\n');
@@ -172,6 +213,8 @@ static void print_rows(const struct seen *s)
 
 static void seen_free(struct seen *s)
 {
+	attachments_after_free(s->after, &s->all);
+	s->after = NULL;
 	attachments_free(&s->all);
 	netns_free(&s->users);
 	registry_free(&s->registry);
@@ -183,6 +226,9 @@ static int list(void)
 	int object;
 	int err = registry_read(&s.registry) || netns_read(&s.users) || attachments_read(&s.all) ? -1 : 0;
 
+	s.after = err ? NULL : attachments_after(&s.all);
+	if (!s.after)
+		err = -1;
 	s.unread = err;
 	if (err)
 		seen_free(&s);
@@ -207,5 +253,6 @@ const struct command cmd_list = {
 	.run = list,
 	.summary = "controllers built and registered, and who uses them",
 	.about = "USED BY tells namespaces whose default a controller is, routes and cgroups that `use` gave it, and "
-		 "open sockets. \"lost\" are routes to which `use` gave it, and that have it no more.",
+		 "open sockets. \"lost\" are routes to which `use` gave it, and that have it no more. "
+		 "A program of somebody else that runs after that of `use` in a cgroup may choose another controller.",
 };

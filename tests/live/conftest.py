@@ -86,9 +86,26 @@ def joined():
 def objects(tmp_path_factory):
     """Folder with the tests' own BPF objects."""
     out = tmp_path_factory.mktemp("objects")
-    for name in ("liar", "storages"):
+    for name in ("liar", "storages", "last_word"):
         compile_bpf(ROOT / "tests" / "live" / f"{name}.bpf.c", out / f"{name}.bpf.o")
     return out
+
+
+@pytest.fixture
+def last_word(objects):
+    """Attaches a program of somebody else's to a cgroup: of those that are there it runs last."""
+
+    def attach(name: str, path: Path) -> None:
+        load = f"bpftool prog loadall {objects}/last_word.bpf.o /mnt/progs"
+        run(
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            f"mount -t bpf none /mnt && {load} && bpftool cgroup attach {path} sock_ops pinned /mnt/progs/{name} multi",
+        )
+
+    return attach
 
 
 @pytest.fixture

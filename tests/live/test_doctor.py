@@ -7,8 +7,9 @@ import json
 import os
 from pathlib import Path
 
-from harness import ASYMCC, STATE, asymcc, program, pytestmark, run  # noqa: F401
-from pairs import inside
+from cgroups import Cgroup
+from harness import ASYMCC, STATE, asymcc, listed, needs_cgroup2, program, pytestmark, run  # noqa: F401
+from pairs import CC, enter, inside, listening
 
 
 def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):
@@ -65,3 +66,35 @@ def test_doctor_without_rights():
 def test_doctor_without_objects(tmp_path):
     done = run(ASYMCC, "doctor", "--objects", tmp_path, check=False)
     assert done.returncode == 1 and f"none in {tmp_path}" in done.stdout
+
+
+@needs_cgroup2
+def test_who_has_the_last_word_in_a_cgroup_is_told(alias, pair, cgroup, last_word):
+    """A program of somebody else, above ours or beside it, runs after it; one below runs before it, and is not told."""
+    name = alias()
+    ours = cgroup.child()
+    below = ours.child()
+
+    def told() -> set[tuple[str, str]]:
+        doctor = json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
+        notes = [r["text"] for r in doctor if r["check"] == name and "may choose another" in r["text"]]
+        after = listed(name)["after"]
+        for a in after:
+            words = f"in {ours.path} program {a['program']} of {a['cgroup']} runs after"
+            assert a["used_in"] == str(ours.path) and [n for n in notes if n.startswith(words)]
+            assert f"after it in {ours.path} runs {a['program']} (program {a['id']}) of {a['cgroup']}" in asymcc("list")
+        assert len(notes) == len(after)
+        return {(a["program"], a["cgroup"]) for a in after}
+
+    def chosen(by: Cgroup) -> str:
+        with listening(pair):
+            return run(*enter(pair.client), *by.sh(f"exec python3 -c '{CC}' 10.9.0.2 7400")).stdout.strip()
+
+    asymcc("load", "fast", "--as", name)
+    asymcc("use", name, "--cgroup", ours.path)
+    last_word("choose", below.path)
+    assert told() == set() and chosen(ours) == chosen(below) == name
+    last_word("ask", ours.path)
+    assert told() == {("ask", str(ours.path))} and chosen(ours) == name
+    last_word("choose", cgroup.path)
+    assert told() == {("ask", str(ours.path)), ("choose", str(cgroup.path))} and chosen(ours) == "reno"

@@ -216,3 +216,20 @@ def test_unload_with_open_connections(pair, formosa):
             c.stdin.write("\n")
             c.stdin.flush()
             assert c.stdout.readline() == "right\n", c.stderr.read()
+
+
+@pytest.mark.parametrize(
+    "what, runs, flows, fallbacks",
+    [("choose", " reno ", 0, 0), ("ask", " cubic ", 1, 1)],
+    ids=["it chooses another controller", "it takes the callbacks away"],
+)
+def test_another_program_of_the_cgroup_has_the_last_word(
+    what, runs, flows, fallbacks, pair, formosa, joined, last_word
+):
+    """The hellos are said, and no option follows: all bytes arrive, by the other controller or by the law alone."""
+    last_word(what, joined)
+    with exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True):
+        assert runs in connections(pair, pair.server)
+    n = counted(formosa)
+    assert n["peers"] == 2 and n["flows"] == flows and n["fallbacks"] == fallbacks
+    assert n["options_sent"] == n["answers_seen"] == n["acks_suppressed"] == n["acks_sent"] == 0
