@@ -59,12 +59,14 @@ for kind, body in itertools.cycle(bodies):
                 sockets[family].sendto(message(kind, body, 2, portid), (portid, 0))
 """
 
-# Two routes that the kernel cannot tell apart, which nobody can change one by one; and the default.
+# Two routes of which a next hop is down, so that nobody can change them; and the default.
 HOARDER = """
 import subprocess, sys
 for line in ("link add v0 type veth peer name v1", "addr add 10.9.0.1/24 dev v0", "link set v1 up", "link set v0 up",
-             "route add 198.51.100.0/24 via 10.9.0.2 congctl NAME",
-             "route append 198.51.100.0/24 via 10.9.0.3 congctl NAME"):
+             "link add v2 type veth peer name v3", "addr add 10.8.0.1/24 dev v2", "link set v3 up", "link set v2 up",
+             "route add 198.51.100.0/24 congctl NAME nexthop via 10.9.0.2 nexthop via 10.8.0.2",
+             "route add 203.0.113.0/24 congctl NAME nexthop via 10.9.0.2 nexthop via 10.8.0.2",
+             "link set v2 down"):
     subprocess.run(["ip", *line.split()], check=True)
 open("/proc/sys/net/ipv4/tcp_congestion_control", "w").write("NAME")
 print("ready", flush=True)
