@@ -5,13 +5,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #define CC_NAME_LEN 16 /* of a congestion control's name, with its NUL */
 
 /* One line on stderr, "asymcc: ..."; returns -1 so that `return fail(...)` reads well. */
 int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Names come from anybody: what would steer the terminal, or is no UTF-8, becomes '?'. */
+/*
+ * Names of cgroups, files and processes come from anybody. As text: what would steer the terminal, or is no UTF-8,
+ * becomes '?'. In JSON and OpenMetrics: quoted by their rules; what is no UTF-8 becomes U+FFFD.
+ */
 void clean_text(char *s);
+void print_name(FILE *out, const char *s);
 void json_string(const char *s);
+void label_value(const char *s);
 
 #endif

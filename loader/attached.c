@@ -303,7 +303,8 @@ void attachments_print(const struct attachments *all, __u32 btf_id, const char *
 	int i = 0;
 
 	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
-		printf("%s%s", sep, cgroup);
+		fputs(sep, stdout);
+		print_name(stdout, cgroup);
 		sep = ", ";
 	}
 }

@@ -58,6 +58,13 @@ static int on_message(enum libbpf_print_level level, const char *fmt, va_list ap
 
 	if (vasprintf(&msg, fmt, ap) < 0)
 		return 0;
+	for (char *line = msg, *end, c; *line; line = end + !!c) { /* it has names from the object */
+		end = line + strcspn(line, "\n\t");
+		c = *end;
+		*end = 0;
+		clean_text(line);
+		*end = c;
+	}
 	if (verbose && level != LIBBPF_DEBUG)
 		fputs(msg, stderr);
 	if (level == LIBBPF_WARN && !complaint[0]) {
@@ -99,9 +106,16 @@ static bool ends_with(const char *s, const char *end)
 	return n >= m && !strcmp(s + n - m, end);
 }
 
+/* One whose name no command takes is none. */
 static int is_object(const struct dirent *e)
 {
-	return ends_with(e->d_name, SUFFIX) && strcmp(e->d_name, SUFFIX);
+	char name[CC_NAME_LEN];
+	size_t n = strlen(e->d_name);
+
+	if (!ends_with(e->d_name, SUFFIX) || n - strlen(SUFFIX) >= sizeof(name))
+		return false;
+	snprintf(name, sizeof(name), "%.*s", (int)(n - strlen(SUFFIX)), e->d_name);
+	return is_name(name);
 }
 
 static bool holds_objects(const char *dir)

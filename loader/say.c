@@ -53,16 +53,56 @@ int fail(const char *fmt, ...)
 	return -1;
 }
 
+void print_name(FILE *out, const char *s)
+{
+	while (*s) {
+		size_t n = character(s);
+
+		fprintf(out, "%.*s", n ? (int)n : 1, n ? s : "?");
+		s += n ? n : 1;
+	}
+}
+
+/* Is it a control character of UTF-8, that is one that character() does not take? */
+static bool is_control(const char *s)
+{
+	const unsigned char *u = (const unsigned char *)s;
+
+	return *u < 0x20 || *u == 0x7f || (*u == 0xc2 && u[1] >= 0x80 && u[1] < 0xa0);
+}
+
 void json_string(const char *s)
 {
 	putchar('"');
-	for (; *s; s++) {
+	while (*s) {
+		size_t n = character(s);
+
 		if (*s == '"' || *s == '\\')
 			printf("\\%c", *s);
-		else if ((unsigned char)*s < 0x20)
-			printf("\\u%04x", *s);
+		else if (n)
+			printf("%.*s", (int)n, s);
+		else if (is_control(s)) /* two bytes: the second one is its number */
+			printf("\\u%04x", (unsigned char)(*s & 0x80 ? *++s : *s));
 		else
-			putchar(*s);
+			printf("\\ufffd");
+		s += n ? n : 1;
+	}
+	putchar('"');
+}
+
+void label_value(const char *s)
+{
+	putchar('"');
+	while (*s) {
+		size_t n = character(s);
+
+		if (*s == '"' || *s == '\\')
+			printf("\\%c", *s);
+		else if (*s == '\n')
+			printf("\\n");
+		else
+			printf("%.*s", n ? (int)n : 3, n ? s : "\xef\xbf\xbd"); /* U+FFFD */
+		s += n ? n : 1;
 	}
 	putchar('"');
 }

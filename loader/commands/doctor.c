@@ -54,7 +54,13 @@ tell(struct report *rep, enum state state, const char *what, const char *mend, c
 		free(text);
 		return;
 	}
-	printf("%-4s  %-16s %s%s%s\n", names[state], what, text, mend ? ": " : "", mend ? mend : "");
+	printf("%-4s  %-16s ", names[state], what);
+	print_name(stdout, text);
+	if (mend) {
+		printf(": ");
+		print_name(stdout, mend);
+	}
+	putchar('\n');
 	free(text);
 }
 

@@ -69,8 +69,10 @@ static void print_registered(const struct load *l)
 	}
 	if (*sep == ',')
 		putchar(')');
-	if (l->halves.nr)
-		printf(", with programs in %s", l->halves.cgroup);
+	if (l->halves.nr) {
+		printf(", with programs in ");
+		print_name(stdout, l->halves.cgroup);
+	}
 	putchar('\n');
 }
 

@@ -188,7 +188,8 @@ static void print_program(const struct attachments *all, __u32 btf_id, const cha
 	while ((cgroup = attachments_cgroup(all, btf_id, NULL, &i))) {
 		if (!attachments_has(all, btf_id, cgroup, prog))
 			continue;
-		printf("%s%s", sep, cgroup);
+		fputs(sep, stdout);
+		print_name(stdout, cgroup);
 		sep = ", ";
 	}
 	puts(*sep ? "" : "-");

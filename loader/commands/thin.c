@@ -102,9 +102,11 @@ static int start_in(struct halves *h, struct object *o, const struct texts *set)
 			   h->cgroup, h->cgroup);
 	if (!err)
 		err = there.cgroup ? change(&there, set) : attach(h, o);
-	if (!err)
-		printf("ACKs of connections in %s are thinned%s\n", h->cgroup,
-		       there.cgroup ? ", with other values" : "");
+	if (!err) {
+		printf("ACKs of connections in ");
+		print_name(stdout, h->cgroup);
+		printf(" are thinned%s\n", there.cgroup ? ", with other values" : "");
+	}
 	attachments_free(&all);
 	return err;
 }

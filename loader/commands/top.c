@@ -266,8 +266,11 @@ static void print_text(FILE *out, const struct picture *p, size_t rows)
 
 	if (!groups)
 		return;
-	for (const struct thinning *t = p->thin; t < p->thin + p->nr_thin; t++)
-		fprintf(out, "ACKs thinned in %s: %llu sent, %llu dropped\n", t->cgroup, t->sent, t->dropped);
+	for (const struct thinning *t = p->thin; t < p->thin + p->nr_thin; t++) {
+		fputs("ACKs thinned in ", out);
+		print_name(out, t->cgroup);
+		fprintf(out, ": %llu sent, %llu dropped\n", t->sent, t->dropped);
+	}
 	for (size_t at = 0; at < l->flows.nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
 	used = 1 + p->nr_thin + nr + !l->met_home;

@@ -8,11 +8,17 @@ import errno
 import json
 import os
 import re
+import subprocess
 import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from asymlab.guest.host import HostRecord
 
-from harness import ASYMCC, asymcc, kernel_has, listed, program, pytestmark, run, unique  # noqa: F401
+from harness import ASYMCC, asymcc, kernel_has, listed, needs_cgroup2, program, run, unique
+from harness import pytestmark as pytestmark
 
 OWNER = (
     "setpriv",
@@ -150,3 +156,56 @@ def test_names_do_not_command_the_terminal(alias):  # noqa: F811
         assert shown.isascii() and shown.replace("\n", "").isprintable() and "netns ?[2J??" in shown
     finally:
         run("ip", "netns", "del", ns)
+
+
+ODD = b'a\033[2J"\\b \xff\xc2\x9b\x7f \xc3\xa9'  # steers the terminal, ends a string, is no UTF-8; and one letter
+ODD_TEXT, ODD_JSON = 'a?[2J"\\b ???? \u00e9', 'a\033[2J"\\b \ufffd\x9b\x7f \u00e9'
+
+
+@needs_cgroup2
+def test_names_of_cgroups_are_quoted_for_who_reads_them(alias, cgroup):  # noqa: F811
+    """A cgroup may be called anything but "a/b": text, JSON and OpenMetrics each have their rules."""
+    name, path = alias(), os.fsencode(cgroup.path) + b"/" + ODD
+    os.mkdir(path)
+
+    def said(*argv) -> str:
+        done = subprocess.run([ASYMCC, *argv], capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        text = (done.stdout + done.stderr).decode()  # UTF-8
+        assert not [c for c in text if c < " " and c != "\n" or "\x7f" <= c < "\xa0"]
+        return text
+
+    texts = [said("thin", "--cgroup", path), said("load", "formosa", "--as", name, "--cgroup", path)]
+    texts += [said("use", name, "--cgroup", path), said("list"), said("show", name), said("top")]
+    for text in texts:
+        assert ODD_TEXT in text
+    for argv in ["list"], ["show", name], ["top", "--interval", "0"], ["doctor"]:
+        told = json.loads(said(*argv, "--json"))
+        assert argv == ["doctor"] or f"{cgroup.path}/{ODD_JSON}" in strings(told)
+    samples = [s for family in text_string_to_metric_families(said("metrics")) for s in family.samples]
+    odd = {s.labels["cgroup"] for s in samples if s.labels.get("controller") == "thin"}
+    assert odd == {f"{cgroup.path}/" + 'a\ufffd[2J"\\b \ufffd\ufffd\ufffd\ufffd \u00e9'}
+    line = subprocess.run([ASYMCC, "unload", name], capture_output=True, timeout=60).stderr.decode()
+    assert ODD_TEXT in line and "\033" not in line
+    texts = [said("unload", name, "--drain"), said("thin", "--off", "--cgroup", path)]
+    for text in texts:
+        assert ODD_TEXT in text
+    os.rmdir(path)
+
+
+def strings(tree) -> set[str]:
+    """All that are values in it."""
+    if isinstance(tree, dict):
+        return strings(list(tree.values()))
+    return {tree} if isinstance(tree, str) else set().union(*map(strings, tree)) if isinstance(tree, list) else set()
+
+
+@pytest.mark.parametrize(
+    "command", [["list"], ["list", "--json"], ["doctor"], ["show", "nosuch"], ["load", "nosuch", "-v"]]
+)
+def test_names_of_objects_do_not_command_the_terminal(command, tmp_path):
+    for name in (b"\033[2J", b"a\nboo", b"\xff"):
+        Path(os.fsdecode(bytes(tmp_path) + b"/" + name + b".bpf.o")).write_bytes(b"no object")
+    done = subprocess.run([ASYMCC, "--objects", tmp_path, *command], capture_output=True, timeout=60)
+    text = (done.stdout + done.stderr).decode()
+    assert text and "\033" not in text and "\nboo" not in text
