@@ -32,7 +32,7 @@ COUNTER(acks_sent, "pure ACKs that passed, each for one of these reasons:");
 COUNTER(sent_start, "in the first 64 kB, or in those after a pause, a loss or a stall");
 COUNTER(sent_silence, "the first for a while: 20 ms, or a share of the RTT");
 COUNTER(sent_share, "it covers as many packets as an ACK may");
-COUNTER(sent_room, "`reverse_kbit` has room for it");
+COUNTER(sent_room, "the uplink has room for it: by `reverse_kbit`, or as no ACK waits");
 COUNTER(sent_train, "one in 2 ms while the sender's window doubles");
 COUNTER(sent_tail, "the end of what the application sends, a FIN, or asked for by the sender");
 COUNTER(sent_window, "the sender knows of a small window, or of one that is no more");
@@ -73,19 +73,42 @@ enum {
 	TCPOPT_EXPERIMENT = 254,
 	TARR_LENGTH = 5,  /* TCP ACK Rate Request with a rate (draft-ietf-tcpm-ack-rate-request) ... */
 	TARR_ID = 0x00ac, /* ... its identifier; then one byte, the rate above a bit that is reserved */
+	TICKS_MIN_MS = 100, /* in which the peer's timestamps show whether they count ms */
+	PROBE_MS = 8000,    /* in which the space between ACKs would fall to none at its present pace */
+	QUEUE_MS = 4,       /* or a sixteenth of the RTT: a shorter queue of ACKs is none */
+	LONG_QUEUE = 4,     /* shortest RTTs: a queue that is shorter does less harm than fewer ACKs */
+	STANDS = 8,         /* RTTs in a row that a queue drops none */
+	FUTILE = 4,         /* times in a row that no space between ACKs would help */
 	NONE = -1,
 };
 
 #define CALM_NS 60000000000ULL
+#define FUTILE_NS 60000000000ULL
+#define DRIFT_NS 8000000000ULL /* in which two clocks part by 1 ms (125 ppm) at most */
 #define NEEDED_MAX_NS 4000000000ULL
 
 struct flow {
-	u64 rtt_ns;       /* smoothed; 0: no sample yet */
+	u64 rtt_ns;       /* smoothed; 0: no sample yet ... */
+	u64 shortest_ns;  /* ... and the shortest sample */
 	u64 stamp_ns;     /* when the ACK that is timed left; 0: none is */
 	u64 epoch_ns;     /* since then the bytes of an RTT are counted ... */
 	u64 came_ns;      /* the last ACK of new data that the kernel sent */
 	u64 due_ns;       /* when the last had to pass, or passed as there was room ... */
 	u64 stalled_ns;   /* the last stall, or halving taken back */
+	u64 space_ns;     /* between two ACKs at least, as they wait in a queue; 0: they do not */
+	u64 room_ns;      /* when the next has room: the mean space counts */
+	u64 ticks_ns;     /* when the first timestamp came, 0: none has ... */
+	u64 least_ns;     /* when `least` was last set, or raised by the clocks' drift */
+	u64 futile_ns;    /* until then fewer ACKs do not help */
+	u32 ticks;        /* ... and the timestamp */
+	u32 least;        /* TSval less TSecr in ms, the least: the way of an ACK without a queue, by clocks that differ */
+	u32 least_now;    /* the least since `epoch_ns` */
+	u32 queue_ms;     /* of the ACKs, in the epoch before */
+	u32 acks;         /* timestamps of the kernel's ACKs since `epoch_ns` ... */
+	u32 acks_last;    /* ... the newest of them ... */
+	u32 heard;        /* ... and those that the sender told of */
+	u32 heard_last;
+	u32 changed;      /* the newest when `space_ns` was set */
 	u32 stamp;        /* the timestamp in it */
 	u32 epoch_ack;    /* ... from this one on */
 	u32 rtt_bytes;    /* that came in the last RTT; 0: not known yet */
@@ -98,6 +121,7 @@ struct flow {
 	u32 pushed;       /* end of what the application sends now ... */
 	u32 last_push;    /* ... and of the last segment with PSH */
 	u16 flags;        /* of the last that passed */
+	u16 plain_bytes;  /* that an ACK without news takes on the link */
 	u8 push;          /* is `pushed` waited for? */
 	u8 halvings;      /* of the bytes that an ACK covers, after stalls */
 	u8 asked;         /* packets that an ACK covers at most, as the sender asked; 0: it did not */
@@ -105,8 +129,14 @@ struct flow {
 	u8 blocks;        /* of SACK, in the last of them */
 	u8 gap_share;     /* packets that an ACK of this gap covers ... */
 	u8 gap_dropped;   /* ... and ACKs of it that were dropped since one passed */
+	u8 stands;        /* RTTs in which ACKs had a queue and none was lost, up to STANDS */
+	u8 futile;        /* times that no space helped, up to FUTILE */
 	bool doubles;     /* in the last RTT a quarter more came than in that before */
 	bool counts;      /* the kernel's last ACK had AccECN's counters */
+	bool in_ms;       /* the peer's timestamps count ms */
+	bool spaces;      /* space between the ACKs helps */
+	bool timed;       /* `least_now` is one of this epoch */
+	bool settles;     /* what comes in this epoch does not tell of `space_ns` yet */
 };
 
 struct {
@@ -169,6 +199,14 @@ static inline u64 rtt_of(const struct flow *f, const struct tcp_sock *tp)
 	return f->rtt_ns ? f->rtt_ns : 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
 }
 
+/* That of the path without queues, as far as it is known: of the handshake, or since. */
+static inline u64 shortest_rtt(const struct flow *f, const struct tcp_sock *tp)
+{
+	u64 handshake = 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
+
+	return f->shortest_ns && (!handshake || f->shortest_ns < handshake) ? f->shortest_ns : handshake;
+}
+
 /* TSval and TSecr of a header whose options begin with timestamps, as Linux writes them. */
 static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_header *h, __be32 stamps[3])
 {
@@ -188,9 +226,40 @@ static inline void sample_rtt(struct flow *f, const struct tcp_sock *tp, u32 tse
 
 	if (!f->stamp_ns || before(tsecr, f->stamp))
 		return;
+	f->shortest_ns = f->shortest_ns ? min(f->shortest_ns, rtt) : rtt;
 	if (now - f->came_ns <= 2 * rtt_of(f, tp) + SILENCE_NS)
 		f->rtt_ns = f->rtt_ns ? (3 * f->rtt_ns + rtt) / 4 : rtt;
 	f->stamp_ns = 0;
+}
+
+/*
+ * How long an ACK took to the sender, by both clocks: a packet left when it came. The peer's timestamps count ms if they told more
+ * than half, and less than twice of the time. Who forges them has us drop ACKs of its own data, down to `least_per_rtt`.
+ */
+static inline void note_way(struct flow *f, u32 tsval, u32 tsecr, u64 now)
+{
+	u32 way = tsval - tsecr, ticks = tsval - f->ticks;
+	u64 ms = (now - f->ticks_ns) / 1000000;
+	bool judged = f->ticks_ns && ms >= TICKS_MIN_MS;
+
+	if (!f->ticks_ns) {
+		f->ticks_ns = now;
+		f->ticks = tsval;
+	}
+	f->in_ms = !judged || (2ULL * ticks > ms && ticks < 2 * ms);
+	if (!f->least_ns || before(way, f->least)) {
+		f->least = way;
+		f->least_ns = now;
+	}
+	if (now - f->least_ns > DRIFT_NS) {
+		f->least++;
+		f->least_ns = now;
+	}
+	f->heard += tsecr != f->heard_last;
+	f->heard_last = tsecr;
+	if (!f->timed || before(way, f->least_now))
+		f->least_now = way;
+	f->timed = judged;
 }
 
 /* No later ACK may follow that of this end. Who forges one has more ACKs pass, for a window at most. */
@@ -272,29 +341,75 @@ int thin_ingress(struct __sk_buff *skb)
 		note_request(f, tp, packets, seq + payload);
 	if (stamped)
 		sample_rtt(f, tp, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
+	if (stamped && payload)
+		note_way(f, bpf_ntohl(stamps[1]), bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
 	if (h.flags & (PSH | FIN))
 		note_end(f, tp, seq + payload, payload, h.flags);
 	return 1;
 }
 
 /*
+ * An RTT is over. ACKs that waited through all of it have a queue, and the uplink takes as many as the sender has heard of. Space
+ * between them lets the queue fall; then it is tried whether less does. What a step brings shows when an ACK has
+ * been heard of that left after it.
+ *
+ * A full queue drops ACKs itself, and a sender with a long RTT stands that better than fewer ACKs in a short one. So space begins only
+ * if the queue drops none, or makes the RTT several times as long. It does not help if the sender would get less than `least_per_rtt`
+ * in the shortest RTT, or if others fill the queue: then all ACKs pass for a while.
+ */
+static __always_inline void set_space(struct flow *f, u64 shortest_ns, u64 rtt_ns, u64 elapsed, u64 now)
+{
+	u64 sent_ns = elapsed / max(f->acks, 1), heard_ns = elapsed / max(f->heard, 1), most = shortest_ns / max(least_per_rtt, 1);
+	u32 queue_ms = f->least_now - f->least, allowed_ms = max(rtt_ns / 16000000, QUEUE_MS);
+	bool known = f->timed && !f->settles && now > f->futile_ns, falls = queue_ms < f->queue_ms;
+
+	f->timed = false;
+	f->settles = f->settles && before(f->heard_last, f->changed);
+	if (!known)
+		return;
+	f->queue_ms = queue_ms;
+	f->stands = queue_ms > allowed_ms && 7 * heard_ns <= 8 * sent_ns ? min(f->stands + 1, STANDS) : 0;
+	f->spaces |= f->stands == STANDS || queue_ms > max(allowed_ms, LONG_QUEUE * shortest_ns / 1000000);
+	if (queue_ms <= allowed_ms) {
+		f->space_ns -= f->space_ns / PROBE_MS * min(elapsed / 1000000, PROBE_MS / 8);
+		if (f->space_ns <= sent_ns)
+			f->space_ns = 0;
+		f->futile = 0;
+	} else if (falls || !f->spaces) {
+		return;
+	} else if (most > heard_ns + heard_ns / 8) {
+		f->space_ns = min(max(f->space_ns, heard_ns) * 3 / 2, most);
+	} else if (++f->futile == FUTILE) {
+		f->space_ns = 0;
+		f->futile = 0;
+		f->futile_ns = now + FUTILE_NS;
+		f->spaces = false;
+	}
+	f->settles = true;
+	f->changed = f->acks_last;
+}
+
+/*
  * New data is acknowledged: how much comes in an RTT? Bytes up to 2^28, the RTT below 2^35 ns: the product fits 2^64. A window falls by
  * half in an RTT. If less comes, the sender waits for its flight to fall so far: then its window comes at once.
  */
-static inline void measure(struct flow *f, u32 ack, u32 mss, u64 rtt_ns, u64 now)
+static __always_inline void measure(struct flow *f, u32 ack, u32 mss, u64 shortest_ns, u64 rtt_ns, u64 now)
 {
 	u64 elapsed = now - f->epoch_ns, bytes = min(ack - f->epoch_ack, 1 << 28);
 
 	if (now - f->came_ns > max(rtt_ns, SILENCE_NS)) { /* the sender was idle, or has halved its window */
 		f->thin_from = ack + START_BYTES;
 		f->rtt_bytes = min(f->rtt_bytes, INITIAL_PACKETS * mss);
+		f->settles = true;
 	} else if (!rtt_ns || elapsed < rtt_ns) {
 		return;
 	} else {
 		bytes = bytes * rtt_ns / elapsed;
 		f->doubles = 4 * bytes > 5 * (u64)f->rtt_bytes;
 		f->rtt_bytes = max(bytes, f->rtt_bytes / 2);
+		set_space(f, shortest_ns, rtt_ns, elapsed, now);
 	}
+	f->acks = f->heard = 0;
 	f->epoch_ns = now;
 	f->epoch_ack = ack;
 }
@@ -307,20 +422,24 @@ static inline bool silent(const struct flow *f, u64 ns, u64 now)
 	return now - f->due_ns > min(max(ns, SILENCE_NS), SILENCE_MAX_NS);
 }
 
-/* An ACK covers the bytes of so many to an RTT. */
-static inline u32 per_rtt(void)
+/* Is it known how many ACKs the uplink takes? Then a sender gets `least_per_rtt`, and what there is room for. */
+static inline bool paced(const struct flow *f)
 {
-	u32 kbit = reverse_kbit;
+	return reverse_kbit || f->in_ms;
+}
 
-	return max(kbit ? least_per_rtt : acks_per_rtt, 1);
+/* An ACK covers the bytes of so many to an RTT. */
+static inline u32 per_rtt(const struct flow *f)
+{
+	return max(paced(f) ? least_per_rtt : acks_per_rtt, 1);
 }
 
 /* Bytes that an ACK covers. */
 static inline u32 share(const struct flow *f, u32 mss)
 {
-	u64 bytes = (f->rtt_bytes ? f->rtt_bytes : INITIAL_PACKETS * mss) / per_rtt();
+	u64 bytes = (f->rtt_bytes ? f->rtt_bytes : INITIAL_PACKETS * mss) / per_rtt(f);
 
-	if (!reverse_kbit)
+	if (!paced(f))
 		bytes = min(bytes, max_packets * mss);
 	bytes >>= min(f->halvings, HALVINGS_MAX);
 	return f->asked ? min(bytes, f->asked * mss) : bytes;
@@ -344,10 +463,10 @@ gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u3
 {
 	bool passes = f->dups < DUPS || blocks != f->blocks || reports_duplicate(skb, h, ack);
 
-	if (reverse_kbit)
+	if (paced(f))
 		passes = passes || silent(f, rtt_ns, now);
 	else
-		passes = passes || f->push || f->gap_dropped + 1 >= f->gap_share || silent(f, rtt_ns / per_rtt(), now);
+		passes = passes || f->push || f->gap_dropped + 1 >= f->gap_share || silent(f, rtt_ns / per_rtt(f), now);
 	f->gap_dropped = passes ? 0 : f->gap_dropped + 1;
 	f->dups = min(f->dups + 1, DUPS);
 	f->blocks = blocks;
@@ -385,14 +504,14 @@ static __always_inline u64 *must_pass(struct flow *f, u32 mss, u32 ack, u32 righ
 		f->push = before(ack, f->pushed);
 		return &sent_tail;
 	}
-	if (starts && !reverse_kbit)
+	if (starts && !paced(f))
 		return &sent_start;
-	if (silent(f, rtt_ns / per_rtt(), now))
+	if (silent(f, rtt_ns / per_rtt(f), now))
 		return &sent_silence;
 	if ((s32)known < 0 || known < max(edge, half))
 		return &sent_window;
 	/* A train of ACKs ends if the next one comes too late. */
-	if (f->doubles && !reverse_kbit && now - f->due_ns + since > SPACING_NS && since < SPACING_NS)
+	if (f->doubles && !paced(f) && now - f->due_ns + since > SPACING_NS && since < SPACING_NS)
 		return &sent_train;
 	return ack - f->due_ack >= share(f, mss) ? &sent_share : NULL;
 }
@@ -406,15 +525,21 @@ static inline u32 on_link(u32 len)
 	return atm ? (taken + CELL_DATA - 1) / CELL_DATA * CELL : taken;
 }
 
-/* Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. */
-static inline bool has_room(u32 len, bool passes, u64 now)
+/* The time that an ACK of so many bytes takes at `reverse_kbit`. */
+static inline u64 cost_ns(u32 len)
 {
 	u32 kbit = reverse_kbit;
-	u64 cost = (u64)len * 8 * 1000000, backlog, needed;
 
-	if (!kbit)
-		return false;
-	cost /= kbit;
+	return kbit ? (u64)len * 8 * 1000000 / kbit : 0;
+}
+
+/* Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. */
+static inline bool has_room(const struct flow *f, u32 len, bool passes, u64 now)
+{
+	u64 cost = cost_ns(len), backlog, needed;
+
+	if (!reverse_kbit)
+		return f->in_ms && now >= f->room_ns;
 	backlog = ahead_ns(through_ns, now, BACKLOG_MAX_NS);
 	needed = ahead_ns(needed_ns, now, NEEDED_MAX_NS);
 	overloaded = needed > (overloaded ? 0 : OVERLOAD_NS);
@@ -427,10 +552,10 @@ static inline bool has_room(u32 len, bool passes, u64 now)
 }
 
 /* Dropping this ACK would not help the sender: it passes for this reason. */
-static inline u64 *would_not_help(bool uploads)
+static inline u64 *would_not_help(const struct flow *f, u64 shortest_ns, bool uploads)
 {
 	if (reverse_kbit)
-		return overloaded ? &acks_over : NULL;
+		return overloaded || cost_ns(f->plain_bytes) * max(least_per_rtt, 1) > shortest_ns ? &acks_over : NULL;
 	return uploads ? &acks_beside : NULL;
 }
 
@@ -515,18 +640,25 @@ int thin_egress(struct __sk_buff *skb)
 		f->blocks = 0;
 		f->dups = 0;
 		recover(f, now);
-		measure(f, ack, mss, rtt_ns, now);
+		if (plain)
+			f->plain_bytes = on_link(skb->len);
+		if (stamped && bpf_ntohl(stamps[1]) != f->acks_last) {
+			f->acks++;
+			f->acks_last = bpf_ntohl(stamps[1]);
+		}
+		measure(f, ack, mss, shortest_rtt(f, tp), rtt_ns, now);
 		why = first(why, since > rtt_ns / 2, &sent_silence);
 		f->came_ns = now;
 		must = must_pass(f, mss, ack, right, rtt_ns, since, now);
 		why = first(why, must, must);
 	}
-	why = first(why, has_room(on_link(skb->len), why, now), &sent_room);
+	why = first(why, has_room(f, on_link(skb->len), why, now), &sent_room);
 	if (why) {
 		f->due_ns = now;
 		f->due_ack = ack;
+		f->room_ns = min(max(f->room_ns, now - f->space_ns), now) + f->space_ns;
 	} else {
-		why = would_not_help(uploads);
+		why = would_not_help(f, shortest_rtt(f, tp), uploads);
 	}
 	f->counts = counts;
 	f->last_ack = ack;
