@@ -142,6 +142,6 @@ const struct command cmd_use = {
 		 "A cgroup comes before a route, a route before what the socket itself chose before it was connected, "
 		 "that before the default. All uses named are made, or none.\n"
 		 "--existing: open connections take it as well. With --default those of this network namespace take it "
-		 "whose controller came from the default; with --route all to the prefix, with --cgroup all of the "
-		 "cgroup's. They keep their window, and lose no data.",
+		 "whose controller came from the default, or is the one that was the default until now; with --route "
+		 "all to the prefix, with --cgroup all of the cgroup's. They keep their window, and lose no data.",
 };

@@ -113,6 +113,7 @@ COMMANDS = {
     "unuse of places": Command([LOAD, f"use {CC} {USES}"], f"unuse {CC} {USES}"),
     "unload": Command([LOAD], f"unload {CC}"),
     "unload --drain": Command([LOAD, f"use {CC} {USES}"], f"unload {CC} --drain --seconds 0"),
+    "unload --switch": Command([LOAD, f"use {CC} {USES}"], f"unload {CC} --switch reno --seconds 0"),
     "unload --force": Command([LOAD, f"use {CC} --cgroup {{cgroup}}"], f"unload {CC} --force"),
     "thin": Command([], "thin --cgroup {cgroup} --max 9"),
     "thin --off": Command([THIN], "thin --off --cgroup {cgroup}"),
