@@ -3,6 +3,7 @@
 #ifndef HOLDER_H
 #define HOLDER_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include <linux/types.h>
@@ -14,5 +15,10 @@ struct holder {
 	char name[64];  /* fit to be printed */
 };
 void holders_find(struct holder *h, size_t nr);
+
+/* Is an open file a BPF link, by what its /proc/PID/fd/N leads to? */
+bool is_link(const char *what);
+/* "NAME (pid 123)": the first other process that has a BPF link, "" if none is seen. */
+void holder_of_link(__u32 link_id, char *text, size_t size);
 
 #endif

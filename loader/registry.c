@@ -7,6 +7,7 @@
 
 #include <bpf/bpf.h>
 
+#include "link.h"
 #include "netns.h"
 #include "registry.h"
 
@@ -282,6 +283,22 @@ int registry_same_programs(const struct bpf_object *o, __u32 btf_id)
 	return same;
 }
 
+/* Who else's it is. `bpftool link detach` takes no such link before Linux 6.11. */
+static int fail_link(const struct registered *old)
+{
+	struct link_holders h;
+
+	link_find(old->map_id, &h);
+	if (*h.pin)
+		return fail("%s is registered through a BPF link that is pinned: `rm '%s'` takes it out%s%s", old->name,
+			    h.pin, *h.process ? ", after the end of " : "", h.process);
+	if (*h.process)
+		return fail("%s is registered through a BPF link that %s holds: its end takes %s out", old->name,
+			    h.process, old->name);
+	return fail("%s is registered through a BPF link; what holds it, a process or a pin, is not seen here",
+		    old->name);
+}
+
 int registry_remove(const struct registered *old)
 {
 	int zero = 0, err = 0, fd = bpf_map_get_fd_by_id(old->map_id);
@@ -291,9 +308,7 @@ int registry_remove(const struct registered *old)
 	if (fd >= 0)
 		close(fd);
 	if (err == EOPNOTSUPP)
-		return fail("%s is registered through a BPF link: end the program that holds it, or use "
-			    "`bpftool link detach`",
-			    old->name);
+		return fail_link(old);
 	return err ? fail("cannot unload %s: %s", old->name, strerror(err)) : 0;
 }
 

@@ -4,10 +4,28 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
 
 import pytest
 
-from harness import ASYMCC, ROOT, asymcc, kernel_has, listed, needs_clang, program, pytestmark, refused, run, values  # noqa: F401
+from harness import (  # noqa: F401
+    ASYMCC,
+    ROOT,
+    asymcc,
+    kernel_has,
+    listed,
+    needs_clang,
+    program,
+    pytestmark,
+    refused,
+    run,
+    unique,
+    values,
+)
 from pairs import held_open, inside, transfer
 from sources import OPS, build
 
@@ -238,6 +256,50 @@ def test_registered_by_bpftool(tmp_path, alias):
     assert values(name)["huge"] == 5000000000
     asymcc("unload", name)
     assert not kernel_has(name)
+
+
+# Registers a controller by a link, as newer loaders do; pins the link, or holds it.
+LINKER = """
+import ctypes, sys
+b = ctypes.CDLL("libbpf.so.1")
+for f in ("bpf_object__open", "bpf_object__find_map_by_name", "bpf_map__attach_struct_ops"):
+    getattr(b, f).restype = ctypes.c_void_p
+P = ctypes.c_void_p
+o = P(b.bpf_object__open(sys.argv[1].encode()))
+m = P(b.bpf_object__find_map_by_name(o, sys.argv[2].encode()))
+assert not b.bpf_map__set_map_flags(m, 1 << 13)  # BPF_F_LINK
+assert not b.bpf_object__load(o) and b.bpf_map__attach_struct_ops(m)
+link = b.bpf_link_create(b.bpf_map__fd(m), 0, 44, None)  # BPF_STRUCT_OPS
+assert link >= 0, link
+if len(sys.argv) > 3:
+    assert not b.bpf_obj_pin(link, sys.argv[3].encode())
+print("linked", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_clang
+@pytest.mark.skipif(not os.path.ismount("/sys/fs/bpf"), reason="no bpffs is mounted")
+def test_registered_by_a_link(tmp_path, alias):
+    """Whoever holds it is named; of a pin, what takes it out. That command is then true."""
+    name, pin = alias(), Path("/sys/fs/bpf", unique("a b"))
+    build(tmp_path, name, tiny_ops=name)
+    argv = (sys.executable, "-c", LINKER, tmp_path / f"{name}.bpf.o", name)
+    with program(*argv) as p:
+        if p.stdout.readline() != "linked\n":
+            pytest.skip(f"this kernel has no links of struct_ops (before 6.4): {p.stderr.read()}")
+        assert re.search(rf"a BPF link that python[.\d]* \(pid {p.pid}\) holds", refused("unload", name))
+    try:
+        with program(*argv, pin) as p:
+            assert p.stdout.readline() == "linked\n", p.stderr.read()
+            assert re.search(rf"`rm '{pin}'`.*after the end of python[.\d]* \(pid {p.pid}\)", refused("unload", name))
+        (command,) = re.findall(r"`(.*)` takes it out", refused("unload", name))
+        run("sh", "-c", command)
+        deadline = time.monotonic() + 20
+        while kernel_has(name):
+            assert time.monotonic() < deadline
+    finally:
+        pin.unlink(missing_ok=True)
 
 
 @needs_clang
