@@ -18,7 +18,7 @@ from asymlab.plan import scenario
 from asymlab.results import capture
 from asymlab.run.tasks import plan_runs
 
-from shared import ALPHA, FAST, FORMOSA, KERNELS, PLAIN, check_physics, run
+from shared import ALPHA, FAST, FORMOSA, KERNELS, PATH, PLAIN, check_physics, run
 
 pytestmark = pytest.mark.lab
 
@@ -55,6 +55,17 @@ def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
     monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
     low, high = check.link_rate(mock.Mock(), None, "", train)
     assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
+
+
+@pytest.mark.parametrize("traffic", ["plain", "iperf3"])
+def test_the_buffers_of_a_host_out_of_the_box_grow(scenario_file, traffic):
+    """A window that stays below 128 KiB passes 3.5 Mbit/s of an RTT of 300 ms."""
+    far = PATH.replace("20ms", "150ms").replace("queue = 100", "queue = 400")
+    timed = 'duration = "10s"\nmeasure_from = "7s"\n'
+    linux = (('profile = "ns2"\n', ""), (PATH, far))
+    r = run(scenario_file(*linux, ('duration = "3s"\nmeasure_from = "1s"\n', f'{timed}traffic = "{traffic}"\n')))
+    assert r.valid, r.record["invalid"]
+    assert r.metrics["goodput_bps"] > 8e6
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -434,10 +434,23 @@ def test_sysctls_are_the_hosts_and_over_the_profiles(scenario_file):
     values = {n["name"]: n["sysctls"] for n in job["nodes"]}
     for key, mine, profiles in (
         ("net.ipv4.tcp_early_retrans", 3, 0),
-        ("net.ipv4.tcp_rmem", "4096 9999 99999", topology.COMMON["net.ipv4.tcp_rmem"]),
+        ("net.ipv4.tcp_rmem", "4096 9999 99999", topology.PROFILES["ns2"]["net.ipv4.tcp_rmem"]),
     ):
         assert [values[n][key] for n in ("left", "right", "src0", "dst0")] == [profiles, profiles, mine, mine]
     assert job["must_have"] == ["net.ipv4.tcp_early_retrans", "net.ipv4.tcp_rmem"]
+
+
+def test_a_host_out_of_the_box_and_one_without_a_limit_by_buffers(scenario_file):
+    """What a packaged 6.12 has with 1 GB of memory; and what the published runs have."""
+
+    def buffers(name):
+        (host,) = (n for n in job_of(scenario_file(('profile = "ns2"', name)))["nodes"] if n["name"] == "dst0")
+        return [host["sysctls"][f"net.ipv4.tcp_{key}"] for key in ("ecn", "rmem", "wmem")]
+
+    stock = [2, "4096 131072 6291456", "4096 16384 4194304"]
+    large = [0, "4096 16777216 67108864", "4096 1048576 67108864"]
+    assert buffers("") == buffers('profile = "linux"') == stock
+    assert buffers('profile = "tuned"') == buffers('profile = "ns2"') == buffers('profile = "newreno"') == large
 
 
 def test_a_direction_that_reorders_and_one_that_strips(scenario_file):

@@ -22,6 +22,7 @@ from .system import LIBC, Failure, die_with_us
 
 SERVER_PORT = 5201
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
+LARGE = 64 * WAKE_BYTES  # of a receive buffer at its start
 REQUEST_BYTES = 100
 REPLIES_MAX = 1 << 14
 PATTERN_BYTES = 65521  # a prime: no packet's length divides it
@@ -128,10 +129,12 @@ class Traffic:
 
     def calm(self, flow: Flow) -> None:
         """Let the receiver's data socket collect WAKE_BYTES before it wakes its reader."""
+        with self.ns.enter(flow.dst):
+            wake_bytes = _wakes_for(WAKE_BYTES)
         for s in sockets_of(self.servers[flow.id].pid):
             try:
                 if s.getpeername()[1] == FLOW_PORT + flow.id:
-                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, WAKE_BYTES)
+                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_bytes)
             except OSError:
                 pass  # a listener has no peer
 
@@ -209,8 +212,16 @@ def _accepted(flow: Flow, wake_bytes: int) -> Iterator[socket.socket]:
         listener.listen(1)
         s, _ = listener.accept()
         with s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_bytes)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _wakes_for(wake_bytes))
             yield s
+
+
+def _wakes_for(wanted: int) -> int:
+    """Bytes for which a receiver of this namespace wakes: a small buffer grows by what is read of each round trip, less
+    what waits unread (tcp_rcv_space_adjust()), so there it reads at once, as any program does."""
+    with open("/proc/sys/net/ipv4/tcp_rmem") as f:
+        _, start, _ = map(int, f.read().split())
+    return wanted if start >= LARGE else 1
 
 
 def source(flow: Flow) -> None:

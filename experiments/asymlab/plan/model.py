@@ -387,10 +387,12 @@ class Scenario(Model):
         pattern=r"^[A-Z0-9-]+$",
         description="Short name, of capitals, digits and hyphens. The names of runs begin with it.",
     )
-    profile: Literal["linux", "ns2", "newreno"] = Field(
+    profile: Literal["linux", "tuned", "ns2", "newreno"] = Field(
         "linux",
-        description="How TCP is set. `linux` has the kernel's defaults. `ns2` is closer to simulators: it has ACKs of "
-        "40 bytes, no RACK and no tail-loss probe. `newreno` is `ns2` without SACK.",
+        description="How TCP is set. `linux` is a host out of the box: a socket buffers 6 MB to receive and 4 MB to "
+        "send at most. `tuned` may buffer 64 MB each way: no path of the lab is limited by it. `ns2` is `tuned` and "
+        "closer to simulators: it has ACKs of 40 bytes, no RACK and no tail-loss probe. `newreno` is `ns2` without "
+        "SACK.",
     )
     sysctls: dict[str, Sysctl] = Field(
         {},

@@ -29,30 +29,36 @@ from ..paths import BUILD
 from . import scenario as plan
 from .scenario import BIN_MS, Case, Scenario
 
-BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
-
 COMMON: job.Sysctls = {
     "net.ipv6.conf.all.disable_ipv6": 1,
     "net.ipv6.conf.default.disable_ipv6": 1,
     "net.ipv4.tcp_no_metrics_save": 1,
-    "net.ipv4.tcp_ecn": 0,
-    "net.ipv4.tcp_rmem": f"4096 {BUFFER_MAX // 4} {BUFFER_MAX}",
-    "net.ipv4.tcp_wmem": f"4096 {1 << 20} {BUFFER_MAX}",
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
 }
+BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
 PROFILES: dict[str, job.Sysctls] = {
-    # What a current distribution does.
-    "linux": {},
-    # Closer to the papers' simulators: 40-byte ACKs, no RACK, no tail-loss probe.
-    "ns2": {
-        "net.ipv4.tcp_timestamps": 0,
-        "net.ipv4.tcp_recovery": 0,
-        "net.ipv4.tcp_early_retrans": 0,
-        "net.ipv4.tcp_comp_sack_nr": 0,
-        "net.ipv4.tcp_backlog_ack_defer": 0,
-        "net.ipv4.tcp_autocorking": 0,
+    # Linux as it is out of the box, with 1 GB of memory or more: the guest, which has less, would choose less.
+    "linux": {
+        "net.ipv4.tcp_ecn": 2,
+        "net.ipv4.tcp_rmem": "4096 131072 6291456",
+        "net.ipv4.tcp_wmem": "4096 16384 4194304",
     },
+    # The same without a limit by buffers.
+    "tuned": {
+        "net.ipv4.tcp_ecn": 0,
+        "net.ipv4.tcp_rmem": f"4096 {BUFFER_MAX // 4} {BUFFER_MAX}",
+        "net.ipv4.tcp_wmem": f"4096 {1 << 20} {BUFFER_MAX}",
+    },
+}
+# Closer to the papers' simulators: 40-byte ACKs, no RACK, no tail-loss probe.
+PROFILES["ns2"] = PROFILES["tuned"] | {
+    "net.ipv4.tcp_timestamps": 0,
+    "net.ipv4.tcp_recovery": 0,
+    "net.ipv4.tcp_early_retrans": 0,
+    "net.ipv4.tcp_comp_sack_nr": 0,
+    "net.ipv4.tcp_backlog_ack_defer": 0,
+    "net.ipv4.tcp_autocorking": 0,
 }
 # The same without SACK: recovery by partial ACKs, one loss a round trip (RFC 6582).
 PROFILES["newreno"] = PROFILES["ns2"] | {"net.ipv4.tcp_sack": 0}
@@ -435,7 +441,7 @@ class _Builder:
 
     def _add_background(self, load: plan.Background, i: int, src: str, dst: str) -> None:
         crossed = self.hops.span(load)
-        self.nodes += [job.Node(n, COMMON) for n in (src, dst)]
+        self.nodes += [job.Node(n, COMMON | PROFILES["tuned"]) for n in (src, dst)]
         pair = (src, dst) if load.direction == "forward" else (dst, src)
         ends = self.hops.add_hosts(*pair, crossed)
         for end in ends:

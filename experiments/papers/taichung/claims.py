@@ -48,7 +48,7 @@ def claims(results):
 
 def slow_start_claims(results):
     def runs(profile, controller):
-        return results.all("TC-F3", profile=profile, flows__controller=controller)
+        return table1(results, profile, 1, controller)
 
     mine = runs("newreno", "taichung")
     return fig3_claims(results, runs, mine) + ideal_claims(results, mine)

@@ -53,7 +53,7 @@ def figures(results) -> list[drawing.Figure]:
 
 def first(results, profile: str, controller: str):
     """The run of the lowest seed, or None."""
-    runs = results.valid("TC-F3", profile=profile, flows__controller=controller)
+    runs = results.valid("TC-F3", profile=paper.PROFILE[profile], flows__controller=controller)
     return runs[0] if runs else None
 
 

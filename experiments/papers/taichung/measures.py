@@ -15,6 +15,7 @@ SENDERS = (1, 2, 10)
 OTHERS = ("reno", "westwood")
 LOSSES = ("0%", "0.1%", "1%", "5%", "10%")
 WITH = {"newreno": "without SACK", "linux": "Linux's defaults"}
+PROFILE = {"newreno": "newreno", "linux": "tuned"}  # of the scenarios
 TABLE1 = {1: 1.0178, 2: 1.0163, 10: 1.0059}  # Taichung's goodput over the better one's
 TABLE3 = {1: 1.0292, 2: 1.0014, 10: 1.0017}
 
@@ -118,8 +119,8 @@ def extreme(pairs, most):
 
 def table1(results, profile: str, n: int, controller: str):
     if n == 1:
-        return results.all("TC-F3", profile=profile, flows__controller=controller)
-    return results.all("TC-T1", profile=profile, flows__count=n, flows__controller=controller)
+        return results.all("TC-F3", profile=PROFILE[profile], flows__controller=controller)
+    return results.all("TC-T1", profile=PROFILE[profile], flows__count=n, flows__controller=controller)
 
 
 def table3(results, profile: str, n: int, controller: str):

@@ -45,7 +45,7 @@ class Draw:
         count = 1 if self.calm else self.of((1,) * 8 + (2, 2, 3))
         # Packets of data go both ways where flows do: those take their time, too.
         self.duration = int(min(max(PACKETS / (rate / 8 / mtu) / count, 8), 24))
-        self.tree = {"title": "drawn", "id": "EXPLORE", "profile": self.of(("linux", "linux", "ns2", "newreno"))}
+        self.tree = {"title": "drawn", "id": "EXPLORE", "profile": self.of(("linux", "tuned", "ns2", "newreno"))}
         if self.chance(0.2):
             self.tree["sysctls"] = {"net.ipv4.tcp_ecn": 1}
         hops = [self.hop(rate if k == 0 else min(rate * self.log(0.5, 4), 5e6), mtu, count) for k in range(count)]
