@@ -101,42 +101,42 @@ struct flow {
 	u64 least_ns;     /* when `least` was last set, or raised by the clocks' drift */
 	u64 futile_ns;    /* until then fewer ACKs do not help */
 	u32 ticks;        /* ... and the timestamp */
-	u32 least;        /* TSval less TSecr in ms, the least: the way of an ACK without a queue, by clocks that differ */
-	u32 least_now;    /* the least since `epoch_ns` */
-	u32 queue_ms;     /* of the ACKs, in the epoch before */
-	u32 acks;         /* timestamps of the kernel's ACKs since `epoch_ns` ... */
-	u32 acks_last;    /* ... the newest of them ... */
-	u32 heard;        /* ... and those that the sender told of */
+	u32 least; /* TSval less TSecr in ms, the least: the way of an ACK without a queue, by clocks that differ */
+	u32 least_now; /* the least since `epoch_ns` */
+	u32 queue_ms; /* of the ACKs, in the epoch before */
+	u32 acks; /* timestamps of the kernel's ACKs since `epoch_ns` ... */
+	u32 acks_last; /* ... the newest of them ... */
+	u32 heard; /* ... and those that the sender told of */
 	u32 heard_last;
-	u32 changed;      /* the newest when `space_ns` was set */
-	u32 stamp;        /* the timestamp in it */
-	u32 epoch_ack;    /* ... from this one on */
-	u32 rtt_bytes;    /* that came in the last RTT; 0: not known yet */
-	u32 due_ack;      /* ... and its number */
-	u32 thin_from;    /* below this number each ACK passes */
-	u32 last_ack;     /* the kernel's last ACK, passed or not ... */
-	u32 last_right;   /* ... and the right edge of its window */
-	u32 passed_ack;   /* the same of the last that passed */
+	u32 changed; /* the newest when `space_ns` was set */
+	u32 stamp; /* the timestamp in it */
+	u32 epoch_ack; /* ... from this one on */
+	u32 rtt_bytes; /* that came in the last RTT; 0: not known yet */
+	u32 due_ack; /* ... and its number */
+	u32 thin_from; /* below this number each ACK passes */
+	u32 last_ack; /* the kernel's last ACK, passed or not ... */
+	u32 last_right; /* ... and the right edge of its window */
+	u32 passed_ack; /* the same of the last that passed */
 	u32 passed_right;
-	u32 pushed;       /* end of what the application sends now ... */
-	u32 last_push;    /* ... and of the last segment with PSH */
-	u16 flags;        /* of the last that passed */
-	u16 plain_bytes;  /* that an ACK without news takes on the link */
-	u8 push;          /* is `pushed` waited for? */
-	u8 halvings;      /* of the bytes that an ACK covers, after stalls */
-	u8 asked;         /* packets that an ACK covers at most, as the sender asked; 0: it did not */
-	u8 dups;          /* ACKs of this gap, up to DUPS */
-	u8 blocks;        /* of SACK, in the last of them */
-	u8 gap_share;     /* packets that an ACK of this gap covers ... */
-	u8 gap_dropped;   /* ... and ACKs of it that were dropped since one passed */
-	u8 stands;        /* RTTs in which ACKs had a queue and none was lost, up to STANDS */
-	u8 futile;        /* times that no space helped, up to FUTILE */
-	bool doubles;     /* in the last RTT a quarter more came than in that before */
-	bool counts;      /* the kernel's last ACK had AccECN's counters */
-	bool in_ms;       /* the peer's timestamps count ms */
-	bool spaces;      /* space between the ACKs helps */
-	bool timed;       /* `least_now` is one of this epoch */
-	bool settles;     /* what comes in this epoch does not tell of `space_ns` yet */
+	u32 pushed; /* end of what the application sends now ... */
+	u32 last_push; /* ... and of the last segment with PSH */
+	u16 flags; /* of the last that passed */
+	u16 plain_bytes; /* that an ACK without news takes on the link */
+	u8 push; /* is `pushed` waited for? */
+	u8 halvings; /* of the bytes that an ACK covers, after stalls */
+	u8 asked; /* packets that an ACK covers at most, as the sender asked; 0: it did not */
+	u8 dups; /* ACKs of this gap, up to DUPS */
+	u8 blocks; /* of SACK, in the last of them */
+	u8 gap_share; /* packets that an ACK of this gap covers ... */
+	u8 gap_dropped; /* ... and ACKs of it that were dropped since one passed */
+	u8 stands; /* RTTs in which ACKs had a queue and none was lost, up to STANDS */
+	u8 futile; /* times that no space helped, up to FUTILE */
+	bool doubles; /* in the last RTT a quarter more came than in that before */
+	bool counts; /* the kernel's last ACK had AccECN's counters */
+	bool in_ms; /* the peer's timestamps count ms */
+	bool spaces; /* space between the ACKs helps */
+	bool timed; /* `least_now` is one of this epoch */
+	bool settles; /* what comes in this epoch does not tell of `space_ns` yet */
 };
 
 struct {
@@ -359,7 +359,8 @@ int thin_ingress(struct __sk_buff *skb)
  */
 static __always_inline void set_space(struct flow *f, u64 shortest_ns, u64 rtt_ns, u64 elapsed, u64 now)
 {
-	u64 sent_ns = elapsed / max(f->acks, 1), heard_ns = elapsed / max(f->heard, 1), most = shortest_ns / max(least_per_rtt, 1);
+	u64 sent_ns = elapsed / max(f->acks, 1), heard_ns = elapsed / max(f->heard, 1),
+	    most = shortest_ns / max(least_per_rtt, 1);
 	u32 queue_ms = f->least_now - f->least, allowed_ms = max(rtt_ns / 16000000, QUEUE_MS);
 	bool known = f->timed && !f->settles && now > f->futile_ns, falls = queue_ms < f->queue_ms;
 

@@ -157,7 +157,7 @@ def refused_inside(pair, *argv) -> str:
 
 def routes(pair) -> list[str]:
     return [
-        " ".join(line.split())
+        " ".join(line.replace("linkdown", "").split())  # told until the link is seen to be up
         for v in ("-4", "-6")
         for line in pair.sh(pair.client, "ip", v, "route", "show").stdout.splitlines()
         if not line.startswith("fe80")

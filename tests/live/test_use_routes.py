@@ -17,7 +17,11 @@ def ip(pair, *argv) -> str:
 
 def all_routes(pair) -> list[str]:
     lines = [line for v in ("-4", "-6") for line in ip(pair, v, "route show table all").splitlines()]
-    return sorted(" ".join(x.split()) for x in lines if "table local" not in x and "fe80" not in x and "ff00" not in x)
+    return sorted(
+        " ".join(x.replace("linkdown", "").split())
+        for x in lines
+        if "table local" not in x and "fe80" not in x and "ff00" not in x
+    )
 
 
 def taken(pair, address: str, *options: str) -> str:
