@@ -7,15 +7,12 @@
 #include "args.c"
 #include "vars.c"
 #include "clock.c"
-#include "thinning.h"
-#define attachments_read(all) (-EPERM) /* not by netlink */
-#define attachments_free(all) ((void)(all))
-#define thinning_next(all, i, t) (false)
-#define thinning_count(t) (-EPERM)
-#include "commands/top.c"
-#undef NUMBER
+#include "look.c"
+#include "holder.c"
 #include "netns.c"
 #include "route.c"
+#include "route_find.c"
+#include "route_request.c"
 
 /* In memory of just that size. The numbers that it answers are no secret here. */
 static void answer_with(const unsigned char *data, size_t size, const struct answer *a)
@@ -66,6 +63,6 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	free(ns.use);
 	answer_with(data, size, &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
 						  &(struct watcher){ add_flow, &l } });
-	forget(&l);
+	look_free(&l);
 	return 0;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* libFuzzer: what asymcc itself reads of an object's sections and types. libbpf's reading is not ours to mend: a child process holds it. */
 #include "args.c"
+#include "holder.c"
+#include "link.c"
 #include "object.c"
 #include "registry.c"
 #include "say.c"
@@ -39,7 +41,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	if (!libbpf_get_error(o.btf) && o.btf) {
 		struct registry r = { .kernel = (struct btf *)o.btf };
 
-		name = ops_name(&o, "fuzz");
+		name = ops_name(&o);
 		if (name) {
 			snprintf(o.ops_name, sizeof(o.ops_name), "%.15s", name);
 			memset(name, 0, CC_NAME_LEN);
