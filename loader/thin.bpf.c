@@ -4,7 +4,7 @@
  *
  * The kernel sends its ACKs as ever. A cgroup_skb/egress program drops the pure ones that tell the sender nothing which it has to
  * know now. The sender needs some ACKs in each RTT, to keep its clock and its samples: `acks_per_rtt` of them pass. More pass where
- * `reverse_kbit` has room for them.
+ * `reverse_kbit` has room for them. Without a rate the sender's timestamps tell whether ACKs wait on their way: only then are they dropped.
  *
  * The kernel believes that a dropped ACK was sent, and no timer of its sends it again. So an ACK is only dropped where a later one
  * is sure to follow: data still comes, in order, at a known rate.
@@ -19,6 +19,7 @@ const volatile char asymcc_name[16] = "thin"; /* by which asymcc finds the progr
 TUNABLE(u8, thins, 1, 0, 1, "-", "0: every ACK passes");
 TUNABLE(u32, acks_per_rtt, 16, 2, 1000, "ACKs", "ACKs that a sender gets in each RTT at least ...");
 TUNABLE(u32, least_per_rtt, 2, 1, 1000, "ACKs", "... and where `reverse_kbit` is given, and has no room for more");
+TUNABLE(u8, waits_only, 1, 0, 1, "-", "1: without `reverse_kbit` drops ACKs only while they wait, as timestamps tell");
 TUNABLE(u32, max_packets, 16, 2, 256, "packets", "packets that an ACK covers at most");
 TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
 	"rate for the ACKs of all connections; drops only those that it has no room for. 0: not known");
@@ -246,7 +247,7 @@ static inline void note_way(struct flow *f, u32 tsval, u32 tsecr, u64 now)
 		f->ticks_ns = now;
 		f->ticks = tsval;
 	}
-	f->in_ms = !judged || (2ULL * ticks > ms && ticks < 2 * ms);
+	f->in_ms = waits_only && (!judged || (2ULL * ticks > ms && ticks < 2 * ms));
 	if (!f->least_ns || before(way, f->least)) {
 		f->least = way;
 		f->least_ns = now;
@@ -402,6 +403,7 @@ static __always_inline void measure(struct flow *f, u32 ack, u32 mss, u64 shorte
 		f->thin_from = ack + START_BYTES;
 		f->rtt_bytes = min(f->rtt_bytes, INITIAL_PACKETS * mss);
 		f->settles = true;
+		f->changed = f->acks_last;
 	} else if (!rtt_ns || elapsed < rtt_ns) {
 		return;
 	} else {

@@ -731,22 +731,25 @@ def test_no_peer_silences_the_acks(thin, steps, params, rtt):
 
 
 class Uplink(Download):
-    """Its ACKs wait in a queue of 200 at most, and each packet tells when it left, and which ACK had come by then. Both clocks count ms."""
+    """Its ACKs wait in a queue of 200 at most. Each packet tells when it left, and which ACK had come."""
+
+    OURS, PEERS = 3 << 30, 1000  # what both clocks begin with
 
     def __init__(self, driver, rate, params=None, tick=MS, alien=0, **keys):
-        """`rate`: ACKs that leave the queue in a second; `alien`: us that others' packets take in it from the first RTT on."""
+        """`rate`: ACKs that leave the queue in a second; `alien`: us that others' packets take there, later on."""
         super().__init__(driver, params, rtt=RTT, **keys)
-        self.cost, self.tick, self.alien, self.free, self.told = 10**6 // rate, tick, alien, 0, [(-RTT, 1000 - 40)]
+        self.later = self.now + 2 * RTT
+        self.cost, self.tick, self.alien, self.free, self.told = 10**6 // rate, tick, alien, 0, [(-RTT, self.OURS - 40)]
 
     def stamps(self, tsval, tsecr):
         return STAMPS[:4] + struct.pack(">II", tsval, tsecr)
 
     def ack(self, *args, **keys):
-        self.stamped = self.stamps(1000 + self.now // MS, 0)
+        self.stamped = self.stamps(self.OURS + self.now // MS, 0)
         passes = super().ack(*args, **keys)
         if passes and self.queue < 200 * self.cost:
-            self.free = max(self.free, self.now + (self.alien if self.now > 2 * RTT else 0)) + self.cost
-            self.told.append((self.free, 1000 + self.now // MS))
+            self.free = max(self.free, self.now + (self.alien if self.now > self.later else 0)) + self.cost
+            self.told.append((self.free, self.OURS + self.now // MS))
         return passes
 
     def come(self, packets, gap=None):
@@ -756,7 +759,7 @@ class Uplink(Download):
             left = self.now - RTT // 2
             while len(self.told) > 1 and self.told[1][0] <= left - RTT // 2:
                 self.told.pop(0)
-            options = self.stamps(1000 + left // self.tick, self.told[0][1])
+            options = self.stamps(self.PEERS + left // self.tick, self.told[0][1])
             self.driver.batch(
                 [
                     line("poke", now=self.now, rcv_nxt=self.next),
@@ -785,7 +788,7 @@ def test_nothing_is_dropped_without_a_queue(thin):
 
 @pytest.mark.parametrize("rate", [200, 400, 800])
 def test_acks_that_wait_are_spaced_until_they_do_not(thin, rate):
-    """2,500 ACKs in a second: no more pass than the uplink takes, a quarter at least, and the queue of the beginning is gone."""
+    """Of 2,500 ACKs in a second as many pass as the uplink takes, or a quarter; the first queue is gone."""
     d = Uplink(thin, rate=rate)
     d.come(30_000)
     waits, passed = [], 0

@@ -391,7 +391,7 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
 def test_many_connections_whose_acks_are_thinned(pair, joined, quiet_kernel):
     """Opened and closed, twenty at a time."""
     widen(pair)
-    asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2")
+    asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2", "--set", "waits_only=0")
     with exchange(pair, MANY_SINK, MANY_SOURCE, "cubic", n=200_000, CONNECTIONS=FLOWS):
         pass
     assert counted("thin")["acks_suppressed"] > 0

@@ -19,7 +19,7 @@ pytestmark = [*live, needs_cgroup2]
 @pytest.fixture
 def thinned(joined):
     """A cgroup that the test is in. Its removal takes the programs along."""
-    asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2")
+    asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2", "--set", "waits_only=0")
     return joined
 
 
