@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from asymlab import LabError, controllers
+from asymlab.link.answer import Row
 from asymlab.machine.image import DEFAULT_KERNEL, open_image
 from asymlab.plan import scenario
 from asymlab.results.store import Run
@@ -26,11 +27,10 @@ def cell(run: Run) -> str:
     if not run.valid:
         return "invalid"
     first, *others = run.metrics["flows"]
-    own = f"{first['goodput_bps'] / 1e6:.3g}"
     if others:
-        return f"{own} / {others[0]['goodput_bps'] / 1e6:.3g}"
-    queue = 1e3 * first["rtt_s"]["mean"] - run.job["probes"][0]["base_rtt_us"] / 1e3 if first["rtt_s"] else 0
-    return f"{own}, {queue:.0f}"
+        return f"{first['goodput_bps'] / 1e6:.3g} / {others[0]['goodput_bps'] / 1e6:.3g}"
+    row = Row(first["controller"], run)
+    return f"{row.goodput / 1e6:.3g}, {1e3 * row.rtt - run.job['probes'][0]['base_rtt_us'] / 1e3:.0f}"
 
 
 def table(name: str) -> str:
@@ -48,11 +48,16 @@ def table(name: str) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-if __name__ == "__main__":
+def main(names: list[str]) -> None:
+    for name in names:
+        if name not in NAMES:
+            sys.exit(f"table.py: {name}: there are {', '.join(NAMES)}")
     try:
-        for name in sys.argv[1:] or NAMES:
-            if name not in NAMES:
-                raise LabError(f"{name}: there are {', '.join(NAMES)}")
+        for name in names or NAMES:
             print(f"{name}\n\n{table(name)}\n")
     except LabError as e:
         sys.exit(f"table.py: {e}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""docs/choosing.md: the sweeps behind it are sound, and named there; its commands are ones of `asymlab link`."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+
+import pytest
+
+from asymlab.plan import scenario, topology
+from asymlab.results.store import Run
+
+from ktap import built
+from shared import REPO, asymlab
+
+HERE = REPO / "experiments" / "choosing"
+FILES = sorted(HERE.glob("*.toml"))
+PAGE = (REPO / "docs" / "choosing.md").read_text()
+
+spec = importlib.util.spec_from_file_location("choosing_table", HERE / "table.py")
+table = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(table)
+
+
+@built
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_sweep_is_sound(file):
+    cases = scenario.load(file)
+    assert len({case.name for case in cases}) == len(cases) > 20
+    for case in cases:
+        topology.compile_job(case, 1)
+        flows, path = case.scenario.flows, case.scenario.path
+        assert len(flows) == 1 + (file.stem == "beside") and flows[-1].ack == "delayed"
+        rate, rtt, queue = re.match(r"(\d+) Mbit/s, (\d+) ms, queue (\d+)", case.scenario.title).groups()
+        told = (int(rate) * 10**6, int(rtt) * 1000, int(queue))
+        assert (path.forward.rate, path.forward.delay + path.reverse.delay, path.forward.queue) == told
+
+
+def test_each_sweep_is_printed_and_on_the_page():
+    assert {f.stem for f in FILES} == set(table.NAMES)
+    assert all(f"experiments/choosing/table.py {name}\n" in PAGE for name in table.NAMES)
+
+
+def test_a_cell_has_what_the_page_says():
+    """The queue is what the mean RTT has above the empty path's. What waited behind a gap is of another time."""
+
+    def run(*flows, invalid=()):
+        found = [{"controller": "fast", "goodput_bps": rate * 1e6, "rtt_s": {"mean": 0.052}} for rate in flows]
+        job = {"probes": [{"base_rtt_us": 40_000}], "payload_share": 0.965}
+        job["watch"] = [{"forward": {"rate_bps": 10_000_000}}]
+        metrics = {"flows": found, "goodput_bps": sum(flows) * 1e6, "utilisation": 1.0}
+        return Run(HERE, {"metrics": metrics, "invalid": list(invalid), "identity": {"job": job}})
+
+    assert table.cell(run(8.654)) == "8.65, 12" and table.cell(run(9.7)) == "9.65, 12"
+    assert table.cell(run(1.264, 47.01)) == "1.26 / 47"
+    assert table.cell(run(8.654, invalid=["CPU 90 % busy"])) == "invalid"
+
+
+@built
+def test_a_wrong_name_is_one_line():
+    with pytest.raises(SystemExit, match="hugo: there are alone, beside"):
+        table.main(["hugo"])
+
+
+@built
+def test_the_commands_are_ones_of_the_lab():
+    found = re.findall(r"^    build/venv/bin/asymlab (link .*)$", PAGE, re.M)
+    assert len(found) >= 6
+    for words in found:
+        p = asymlab(*words.split(), "--dry-run")
+        assert p.returncode == 0 and " runs, " in p.stderr, p
