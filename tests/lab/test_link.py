@@ -391,6 +391,22 @@ def test_where_buffers_are_the_limit_it_is_told(found, by_buffers):
     assert bool(said) == by_buffers and all("limit cubic: " in line for line in said)
 
 
+@pytest.mark.parametrize(
+    ("link", "profile"),
+    [
+        (Link("100mbit", "600ms", "3mbit"), "linux"),  # 15 MB in flight
+        (Link("100mbit", "600ms", "3mbit", flows=10), "tuned"),
+        (Link("100mbit", "20ms", queue=5000), "linux"),
+        (Link("50mbit", "30ms", "1mbit"), "tuned"),
+    ],
+)
+def test_hosts_are_as_they_come_where_their_buffers_may_be_the_limit(tmp_path, link, profile):
+    (case, *_) = cases(link, "reno", folder=tmp_path)
+    assert case.scenario.profile == profile
+    rmem = {n["sysctls"]["net.ipv4.tcp_rmem"] for n in topology.compile_job(case, 1)["nodes"] if "src" in n["name"]}
+    assert all(value.endswith(" 6291456") == (profile == "linux") for value in rmem)
+
+
 @built
 def test_few_losses_are_told():
     rows = [row("cubic", 5, 0.1, retransmits=29), row("bbr", 5, 0.1, retransmits=30)]

@@ -34,6 +34,7 @@ LATER = 8  # of a run this part has passed when the flow after CUBIC's begins
 
 QUEUE_MIN = 10  # packets of the default queue
 FLOWS_MAX = 200  # the scenario's count
+SMALL = 2_500_000  # bytes in flight for which Linux's default buffers have room
 
 
 def parsed(option: str, kind: Any, text: str) -> Any:
@@ -90,6 +91,12 @@ class Link:
     def packets(self) -> int:
         """Of a queue."""
         return self.queue or max(round(self.bdp), QUEUE_MIN)
+
+    @property
+    def profile(self) -> str:
+        """Hosts as they come, if a flow may have more in flight than they buffer. If not, larger buffers give the same
+        in half of the time: a receiver that never runs out need not read each packet at once."""
+        return "linux" if (self.bdp + self.packets) / self.flows * MTU > SMALL else "tuned"
 
     @cached_property
     def duration_s(self) -> float:
@@ -241,6 +248,7 @@ def tree(link: Link, controllers: list[str]) -> dict:
     return {
         "title": "one link",
         "id": "LINK",
+        "profile": link.profile,
         "path": {
             "mtu": MTU,
             "forward": {"rate": link.rate, "delay": f"{there}us", "queue": link.packets, "loss": link.loss},
