@@ -149,12 +149,9 @@ def test_alpha_by_rate(fast, mbit, alpha):
     assert abs(target(fast) - law(w * Q8, w * Q8, 1, 1 << 16, alpha)) <= 1
 
 
-def test_alpha_by_rate_without_mss(fast):
+def test_alpha_by_rate_at_the_limits(fast):
     at_rest(fast, 100 * Q8, {"alpha": 0}, mss_cache=0)
     assert target(fast) == 102 * Q8
-
-
-def test_alpha_by_rate_at_the_limits(fast):
     at_rest(fast, W_MAX * Q8, {"alpha": 0}, 1, 1 << 16, mss_cache=65535, flight=W_MAX)
     assert target(fast) == W_MAX * Q8
 
