@@ -421,7 +421,7 @@ def outside(argv: list[str]) -> int:
                 "COUNT(events);", "COUNT(events); events += live;"
             ),
         )
-        for name in ("fast", "use", "trace", "thin"):
+        for name in ("fast", "use", "move", "trace", "thin"):
             shutil.copy(ASYMCC.parent / f"{name}.bpf.o", objects)
         inner = [
             "unshare",

@@ -510,9 +510,9 @@ def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
 
 def job_objects(compiled: dict) -> list[Path]:
     """The BPF objects that a job brings along."""
-    names = {c["object"] for c in compiled["controllers"] if c["object"]} | {
-        "use" for c in compiled["changes"] if c.get("command") == "use"
-    }
+    needs = {"use": "use", "drain": "move"}  # of commands that need one besides
+    names = {c["object"] for c in compiled["controllers"] if c["object"]}
+    names |= {needs[c["command"]] for c in compiled["changes"] if c.get("command") in needs}
     if compiled.get("thin") is not None:
         names.add("thin")
     return [BUILD / f"{name}.bpf.o" for name in sorted(names)]
