@@ -178,7 +178,7 @@ static int enter(struct walk *w, int ns, const char *name)
 
 static void visit(struct walk *w, const char *path, const char *name)
 {
-	int ns = open(path, O_RDONLY | O_CLOEXEC);
+	int ns = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (ns < 0) {
 		if (is_lack(errno)) /* else it vanished meanwhile, or is none of ours to see */

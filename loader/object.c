@@ -21,10 +21,12 @@
 #define SUFFIX ".bpf.o"
 #define OPS_SECTION ".struct_ops"
 #define LINK_SECTION OPS_SECTION ".link"
+#define OBJECT_MAX (16u << 20) /* bytes; the largest of ours has 200,000 */
+#define BTF_MAX (1u << 30) /* that of a kernel with all its debug information has less */
 #define SECONDS 10 /* of CPU time, to read an object */
 
 static const char *folder; /* NULL: it was not named */
-static const char *core_btf;
+static char core_btf[32]; /* "": it was not named */
 static bool verbose;
 static char verdict[256], complaint[256];
 
@@ -84,9 +86,39 @@ void object_settings(const char *dir, bool loud)
 	libbpf_set_print(on_message);
 }
 
-void object_core_btf(const char *file)
+/* A FIFO would be waited for without end, and a sparse file have any size. -1 with `why`, else a descriptor. */
+static int open_file(const char *path, size_t most, size_t *size, const char **why)
 {
-	core_btf = file;
+	struct stat st;
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	*why = NULL;
+	if (fd < 0 || fstat(fd, &st))
+		*why = strerror(errno);
+	else if (!S_ISREG(st.st_mode))
+		*why = "not a regular file";
+	else if ((size_t)st.st_size > most)
+		*why = "too large";
+	if (!*why) {
+		*size = st.st_size;
+		return fd;
+	}
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+int object_core_btf(const char *file)
+{
+	const char *why;
+	size_t size;
+	int fd = open_file(file, BTF_MAX, &size, &why);
+
+	if (fd < 0)
+		return fail("--btf %s: %s", file, why);
+	/* libbpf opens it by name: that of the file that was looked at */
+	snprintf(core_btf, sizeof(core_btf), "/proc/self/fd/%d", fd);
+	return 0;
 }
 
 const char *object_verdict(void)
@@ -152,23 +184,21 @@ const char *object_dir(void)
 	return realpath(installed, plain) ? plain : installed;
 }
 
-static int read_file(const char *path, void **image, size_t *size)
+/* Why it cannot be read, or NULL. */
+static const char *read_file(const char *path, void **image, size_t *size)
 {
-	struct stat st;
-	int err = -1, fd = open(path, O_RDONLY | O_CLOEXEC);
+	const char *why;
+	int fd = open_file(path, OBJECT_MAX, size, &why);
 
 	*image = NULL;
-	if (fd < 0 || fstat(fd, &st))
-		goto cleanup;
+	if (fd < 0)
+		return why;
 	errno = EIO; /* of fewer bytes than there are */
-	*size = st.st_size;
 	*image = malloc(*size + 1);
-	if (*image && read(fd, *image, *size) == (ssize_t)*size)
-		err = 0;
-cleanup:
-	if (fd >= 0)
-		close(fd);
-	return err;
+	if (!*image || read(fd, *image, *size) != (ssize_t)*size)
+		why = strerror(errno);
+	close(fd);
+	return why;
 }
 
 /* Where a section's bytes lie in the file, and how many; NULL if it has none by that name. */
@@ -202,42 +232,47 @@ static char *section_in(void *image, size_t size, const char *name, size_t *byte
  * One whose sections cannot be read, which each file has one without a name of, is taken for one too: who opens it
  * tells why.
  */
-static bool is_controller(const char *path, int *err)
+static bool is_controller(const char *path, const char **why)
 {
 	void *image;
 	size_t size, bytes;
+	static char told[PATH_MAX];
+	const char *unread = read_file(path, &image, &size);
 	bool yes = true;
 
-	if (read_file(path, &image, &size))
-		*err = *err ? *err : -errno;
-	else
+	if (unread && !*why) {
+		snprintf(told, sizeof(told), "%s: %s", strrchr(path, '/') + 1, unread);
+		*why = told;
+	}
+	if (!unread)
 		yes = !section_in(image, size, "", &bytes) || section_in(image, size, OPS_SECTION, &bytes);
 	free(image);
 	return yes;
 }
 
-int object_names(char ***names)
+const char *object_names(char ***names)
 {
-	const char *dir = object_dir();
+	const char *why = NULL, *dir = object_dir();
 	struct dirent **entry = NULL;
-	int n = scandir(dir, &entry, is_object, alphasort), err, nr = 0;
+	int n = scandir(dir, &entry, is_object, alphasort), nr = 0;
 	char path[PATH_MAX];
 
-	err = n < 0 && errno != ENOENT ? -errno : 0;
+	if (n < 0 && errno != ENOENT)
+		why = strerror(errno);
 	*names = calloc((n > 0 ? n : 0) + 1, sizeof(**names));
 	if (!*names)
-		err = -ENOMEM;
+		why = strerror(ENOMEM);
 	for (int i = 0; i < n; i++) {
 		snprintf(path, sizeof(path), "%s/%s", dir, entry[i]->d_name);
-		if (*names && is_controller(path, &err) &&
+		if (*names && is_controller(path, &why) &&
 		    !((*names)[nr++] = strndup(entry[i]->d_name, strlen(entry[i]->d_name) - strlen(SUFFIX)))) {
 			nr--;
-			err = -ENOMEM;
+			why = strerror(ENOMEM);
 		}
 		free(entry[i]);
 	}
 	free(entry);
-	return err;
+	return why;
 }
 
 void object_names_free(char **names)
@@ -282,7 +317,7 @@ static char *ops_name(struct object *o)
 
 static int parse(struct object *o, const char *name)
 {
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name, .btf_custom_path = core_btf);
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name, .btf_custom_path = *core_btf ? core_btf : NULL);
 	struct bpf_map *map;
 
 	o->bpf = bpf_object__open_mem(o->image, o->size, &opts);
@@ -395,13 +430,15 @@ static int try(struct object *o, const char *file, const char *name, const char 
 int object_open(struct object *o, const char *name, const char *alias)
 {
 	char path[PATH_MAX];
+	const char *why;
 
 	memset(o, 0, sizeof(*o));
 	snprintf(path, sizeof(path), "%s/%s" SUFFIX, object_dir(), name);
 	if (strchr(name, '/') || access(path, F_OK))
 		return fail_unknown(name);
-	if (read_file(path, &o->image, &o->size))
-		return fail("cannot read %s: %s", path, strerror(errno));
+	why = read_file(path, &o->image, &o->size);
+	if (why)
+		return fail("cannot read %s: %s", path, why);
 	return try(o, path, name, alias) ? -1 : understand(o, path, name, alias);
 }
 

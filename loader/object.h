@@ -31,13 +31,13 @@ struct object {
 void object_settings(const char *dir, bool loud);
 const char *object_dir(void);
 /* Objects opened from now on find the kernel's types for CO-RE in that file, not in all of the kernel's BTF. */
-void object_core_btf(const char *file);
+int object_core_btf(const char *file);
 
 /*
  * Names of the controllers built, sorted, NULL at the end; freed by object_names_free(). A file that cannot be read is
- * among them. 0, or the negative errno of what could not be read first.
+ * among them. NULL, or why the first of those could not be read.
  */
-int object_names(char ***names);
+const char *object_names(char ***names);
 void object_names_free(char **names);
 bool object_is_among(char **names, const char *name);
 

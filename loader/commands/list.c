@@ -223,7 +223,7 @@ static void seen_free(struct seen *s)
 static int list(void)
 {
 	struct seen s = {};
-	int object;
+	const char *unread;
 	int err = registry_read(&s.registry) || netns_read(&s.users) || attachments_read(&s.all) ? -1 : 0;
 
 	s.after = err ? NULL : attachments_after(&s.all);
@@ -234,9 +234,9 @@ static int list(void)
 		seen_free(&s);
 	else
 		err = netns_warn(&s.users);
-	object = object_names(&s.built);
-	if (object)
-		err = fail("%s cannot be read, or not all of it: %s", object_dir(), strerror(-object));
+	unread = object_names(&s.built);
+	if (unread)
+		err = fail("%s cannot be read, or not all of it: %s", object_dir(), unread);
 	if (!s.unread || !args.json)
 		print_rows(&s);
 	object_names_free(s.built);

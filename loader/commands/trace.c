@@ -66,7 +66,8 @@ static int set_number(struct object *o, const char *name, long long value)
 
 static int prepare(struct object *o)
 {
-	object_core_btf(args.btf);
+	if (args.btf && object_core_btf(args.btf))
+		return -1;
 	if (object_open(o, "trace", NULL))
 		return -1;
 	if (set_number(o, "port_lo", args.ports.lo) || set_number(o, "port_hi", args.ports.hi) ||

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 
 import pytest
@@ -44,3 +45,23 @@ def test_names_in_an_object_do_not_command_the_terminal(tmp_path):
     (tmp_path / "evil.bpf.o").write_bytes(FAST.replace(b"\0undo_cwnd\0", b"\0\x1b[2J_cwnd\0"))
     done = subprocess.run([BUILD / "asymcc", "doctor", "--objects", tmp_path], capture_output=True, timeout=60)
     assert b"\x1b" not in done.stdout + done.stderr and b"evil" in done.stdout
+
+
+def test_neither_a_fifo_nor_a_file_of_any_size_is_read(tmp_path):
+    """Each command ends with one line that names the file; it was waited for, or took gigabytes."""
+    os.mkfifo(tmp_path / "fifo.bpf.o")
+    with (tmp_path / "vast.bpf.o").open("wb") as file:
+        file.truncate(20 << 30)
+
+    def asymcc(*argv) -> str:
+        done = subprocess.run([BUILD / "asymcc", *argv], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 1
+        return done.stderr
+
+    for name, why in (("fifo", "not a regular file"), ("vast", "too large")):
+        file = f"{tmp_path}/{name}.bpf.o"
+        assert asymcc("show", name, "--objects", tmp_path) == f"asymcc: cannot read {file}: {why}\n"
+        assert asymcc("trace", "--btf", file, "-o", tmp_path / "out") == f"asymcc: --btf {file}: {why}\n"
+        assert f"asymcc: cannot read {file}: {why}\n" in asymcc("doctor", "--objects", tmp_path)
+    assert "fifo.bpf.o: not a regular file\n" in asymcc("list", "--objects", tmp_path)
+    assert not (tmp_path / "out").exists()
