@@ -57,6 +57,47 @@ def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
     assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
 
 
+def rates(r):
+    """Measured by the self-check, over those that the scenario has."""
+    rows = {row["what"].split()[0]: row for row in r.record["agent"]["self_check"]}
+    return [rows[d]["measured"] / rows[d]["expected"] for d in ("forward", "reverse")]
+
+
+@pytest.mark.parametrize("mtu", [4000, 9000])
+def test_the_rates_of_large_packets(scenario_file, mtu):
+    r = run(scenario_file(PLAIN, ("mtu = 1000", f"mtu = {mtu}")))
+    assert r.valid, r.record["invalid"]
+    assert rates(r) == pytest.approx([1, 1], rel=0.004)
+
+
+@pytest.mark.parametrize("rate", ["1mbit", "10mbit"])
+def test_the_rate_of_cake(scenario_file, rate):
+    """It drops some of the train, which then take no time of the link."""
+    cake = f'forward = {{ rate = "{rate}", cake = {{}}, '
+    r = run(scenario_file(PLAIN, ("mtu = 1000", "mtu = 1500"), ('forward = { rate = "10mbit", ', cake)))
+    assert r.valid, r.record["invalid"]
+    assert rates(r) == pytest.approx([1, 1], rel=0.02)
+
+
+def train_of(monkeypatch, train, lost, rate_bps):
+    """What is measured where packets take their time at this rate, but for those that are lost."""
+    kept = [i for i in range(train.packets) if i not in lost]
+    arrivals = iter(
+        (i.to_bytes(4, "little").ljust(train.bytes - IP_UDP), round(8e9 * train.bytes * n / rate_bps), None)
+        for n, i in enumerate(kept)
+    )
+    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
+    return check.link_rate(mock.Mock(), None, "", train)
+
+
+def test_a_wrong_rate_of_cake_is_found(monkeypatch):
+    """The lost ones are no excuse: 1.19 Mbit/s in place of 1 is wrong."""
+    train = Train(packets=30, bytes=1500, skip=4, rate_bps=10**6, lost_before=True)
+    assert train_of(monkeypatch, train, {9, 15, 20}, 1e6) == pytest.approx((1e6, 1e6))
+    low, high = train_of(monkeypatch, train, {9, 15, 20}, 0.95e6)
+    assert low == high == pytest.approx(0.95e6)
+
+
 @pytest.mark.parametrize("traffic", ["plain", "iperf3"])
 def test_the_buffers_of_a_host_out_of_the_box_grow(scenario_file, traffic):
     """A window that stays below 128 KiB passes 3.5 Mbit/s of an RTT of 300 ms."""

@@ -242,6 +242,7 @@ class Train:
     bytes: int
     skip: int  # the first ones, which full buckets pass at once
     rate_bps: int  # expected
+    lost_before: bool = False  # what is lost was dropped before the slowest queue sent it
 
 
 @dataclass(frozen=True)

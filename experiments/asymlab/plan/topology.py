@@ -418,6 +418,10 @@ class _Builder:
         trains, jitter = [], 0
         for d in (data, ack):
             train = _train([self.hops.queues[k, d] for k in crossed])
+            if any(specs[k, d].cake for k in crossed) and not any(
+                specs[k, d].loss or specs[k, d].reorder for k in crossed
+            ):
+                train = replace(train, lost_before=True)  # CAKE alone drops, what has waited too long
             own = sum(specs[k, d].jitter for k in crossed)
             if own > 8e6 * train.bytes / train.rate_bps / 20:
                 train = replace(train, packets=0)  # it would measure the jitter
