@@ -26,7 +26,7 @@ from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
 from .paths import EXPERIMENTS, REPORT, RESULTS
 from .plan import reference, scenario
 from .profile import bench, profile
-from .report import compare, papers, publish, published, repeat, report, suite, tables, terminal
+from .report import compare, pages, papers, publish, published, repeat, report, suite, tables, terminal
 from .results.store import Run
 from .run import cost, local
 from .run.execute import execute, execute_shard
@@ -206,12 +206,13 @@ def do_run(args) -> None:
     if args.on == "host":
         if given := [o for o in ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary") if getattr(args, o)]:
             raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
-        print_runs([execute_on_host(t) for t in plan_on_host(cases)])
+        print_runs([execute_on_host(t) for t in plan_on_host(cases)], {})
         return
     guest = current_image(args.image)
     tasks = plan_runs(cases, guest)
     if done := run_lab(args, tasks, guest):
-        print_runs([done[t.key] for t in tasks])
+        runs = [done[t.key] for t in tasks]
+        print_runs(runs, pages.up_to_date(runs, args.jobs))
 
 
 # --- link ---------------------------------------------------------------------------------

@@ -524,9 +524,24 @@ def test_what_cannot_be_repeated(kept, lab, monkeypatch, capsys, argv, change, w
 def test_a_run_tells_its_hash(tmp_path, monkeypatch, said):
     monkeypatch.setattr(summary, "console", execute.console)
     run = make(tmp_path, "FA-4")
-    summary.print_runs([run])
+    summary.print_runs([run], {run.key: tmp_path / "page.html"})
+    assert f"FA-4 seed 1: figures and numbers in {tmp_path}/page.html" in said.getvalue().splitlines()
     assert f"FA-4 seed 1: result_sha256 {'ab' * 32}" in said.getvalue().splitlines()
     assert said.getvalue().splitlines()[-1] == f"FA-4 seed 1: kept in {run.folder}"  # pages refer to the last line
+
+
+def test_a_run_tells_who_got_what(tmp_path, monkeypatch, said):
+    monkeypatch.setattr(summary, "console", execute.console)
+    run = make(tmp_path, "FA-4")
+    rtt = {"p50": 0.04, "p95": 0.05}
+    run.metrics["flows"] = [
+        {"flow": 0, "controller": "fast", "goodput_bps": 9e6, "rtt_s": rtt, "retransmits": 3},
+        {"flow": 1, "controller": "cubic", "goodput_bps": 1e6, "rtt_s": None, "retransmits": 0},
+    ]
+    summary.print_runs([run], {})
+    lines = [line.split() for line in said.getvalue().splitlines()]
+    assert "FA-4 seed 1 0 fast 9.000 90.0% 40.0 50.0 3".split() in lines
+    assert "FA-4 seed 1 1 cubic 1.000 10.0% - - 0".split() in lines
 
 
 # --- verdicts -----------------------------------------------------------------------------

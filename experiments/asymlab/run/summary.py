@@ -16,12 +16,41 @@ COLUMNS = (
 )
 
 
+FLOW_COLUMNS = ("run", "flow", "controller", "goodput Mbit/s", "share", "RTT ms p50", "p95", "retransmits")
+FLOWS_SHOWN = 40  # of a run
+
+
 def ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1e3:.1f}"
 
 
-def print_runs(runs: list[Run]) -> None:
-    """A line a run, and its set-up self-check."""
+def print_flows(runs: list[Run]) -> None:
+    """A line a flow: who got what."""
+    table = Table(box=None, header_style="bold")
+    for column in FLOW_COLUMNS:
+        table.add_column(column, justify="left" if column in ("run", "controller") else "right")
+    for run in runs:
+        name, flows = run.record["name"], run.metrics["flows"]
+        total = sum(f["goodput_bps"] for f in flows)
+        for f in flows[:FLOWS_SHOWN]:
+            rtt = f["rtt_s"] or {}
+            table.add_row(
+                name,
+                str(f["flow"]),
+                f["controller"],
+                f"{f['goodput_bps'] / 1e6:.3f}",
+                f"{f['goodput_bps'] / total:.1%}" if total else "-",
+                ms(rtt.get("p50")),
+                ms(rtt.get("p95")),
+                str(f["retransmits"]),
+            )
+        if len(flows) > FLOWS_SHOWN:
+            table.add_row(name, "", f"and {len(flows) - FLOWS_SHOWN} more: its page has them")
+    console.print(table)
+
+
+def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
+    """A line a run, a line of each of its flows, its set-up self-check and its page, if there is one."""
     table = Table(box=None, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "run" else "right")
@@ -42,11 +71,17 @@ def print_runs(runs: list[Run]) -> None:
             str(m["timeouts"]),
         )
     console.print(table)
+    print_flows(runs)
     for run in runs:
-        folder = run.folder.relative_to(Path.cwd()) if run.folder.is_relative_to(Path.cwd()) else run.folder
         console.print(f"{run.record['name']}: {check_line(run)}")
         console.print(f"{run.record['name']}: result_sha256 {run.record['result_sha256']}")
-        console.print(f"{run.record['name']}: kept in {folder}")
+        if page := pages.get(run.key):
+            console.print(f"{run.record['name']}: figures and numbers in {_from_here(page)}")
+        console.print(f"{run.record['name']}: kept in {_from_here(run.folder)}")
+
+
+def _from_here(path: Path) -> Path:
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def check_line(run: Run) -> str:
