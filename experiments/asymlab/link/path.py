@@ -109,9 +109,11 @@ class Link:
         usual = max(USUAL_S, USUAL_ROUNDS * self.rtt_us / 1e6)
         # On a long path more than PACKETS, rather than too few round trips.
         enough = max(PACKETS, min(ROUNDS * self.bdp, STRETCH * PACKETS)) / self.pps
-        seconds = max(min(usual, enough), LEAST_S, LEAST_ROUNDS * self.rtt_us / 1e6, LEAST / self.pps)
-        tenths = round(10 * seconds)
-        return (tenths - tenths % (10 if tenths >= 100 else 2)) / 10
+        least = max(LEAST_S, LEAST_ROUNDS * self.rtt_us / 1e6, LEAST / self.pps)
+        tenths = round(10 * max(min(usual, enough), least))
+        unit = 10 if tenths >= 100 else 2
+        whole = tenths // unit * unit
+        return (whole if whole >= 10 * least else whole + unit) / 10
 
     @property
     def measured_s(self) -> float:
