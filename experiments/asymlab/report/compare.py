@@ -18,7 +18,7 @@ from rich.text import Text
 
 from .. import LabError
 from ..console import console
-from . import html
+from . import html, records
 from .terminal import STYLES
 from .verdicts import SYMBOLS, interval
 
@@ -42,15 +42,15 @@ def load(folder: Path) -> dict:
     for name in ("results.json", "verdicts.json"):
         file = folder / name
         try:
-            loaded[name] = json.loads(file.read_text())
+            loaded[name] = (records.results if name == "results.json" else records.verdicts)(folder)
         except FileNotFoundError:
             raise LabError(
                 f"{file}: there is none; name the folder of a report, as `asymlab suite --report DIR` writes it"
             ) from None
         except OSError as e:
             raise LabError(f"{file}: {e.strerror}") from None
-        except (ValueError, RecursionError):
-            raise LabError(f"{file}: not JSON; write the report anew with `asymlab suite`") from None
+        except ValueError as e:
+            raise LabError(f"{folder}/{e}; write the report anew with `asymlab suite`") from None
     results, verdicts = loaded["results.json"], loaded["verdicts.json"]
     try:
         if results["format"] != FORMAT:

@@ -25,7 +25,7 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..console import console
-from . import merge, papers, published, reasons, tables
+from . import merge, papers, published, reasons, records, tables
 from .found import Found, found, runs_of, seeds
 from .html import interval, number, word
 from .published import COLUMNS, UNEXPLAINED, Part, cell
@@ -43,8 +43,7 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
     if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
     try:
-        verdicts = json.loads((report / "verdicts.json").read_text())
-        results = json.loads((report / "results.json").read_text())
+        verdicts, results = records.verdicts(report), records.results(report)
         if results.get("format") != 1:
             raise LabError(f"{report}: its results.json is of another version; `asymlab suite` writes it anew")
         there = [paper for paper in papers.names() if runs_of(paper, results)]

@@ -7,7 +7,6 @@ The same parts give the same page: no clock enters.
 from __future__ import annotations
 
 import csv
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..paths import REPO
-from . import papers, reasons
+from . import papers, reasons, records
 from .html import environment
 from .verdicts import SYMBOLS, counts
 
@@ -104,15 +103,17 @@ def read(folder: Path) -> Part:
             what: value.replace("&lt;", "<").replace("\\|", "|")
             for what, value in re.findall(r"^- (.+?): (.*)$", text, re.MULTILINE)
         }
-        verdicts = json.loads((folder / "verdicts.json").read_text())
-        with (folder / "runs.csv").open(newline="") as rows:
-            runs = [{column: row[column] for column in COLUMNS} for row in csv.DictReader(rows)]
+        verdicts, runs = records.verdicts(folder), records.runs(folder, COLUMNS)
         if missing := [what for what in (COMMIT, REGISTERED, CHANGED, "kernel", "image", "qemu") if what not in about]:
             raise ValueError(f"README.md: no {missing[0]}")
         if not runs:
             raise ValueError("runs.csv: no run")
         for v in verdicts:
             SYMBOLS[v["verdict"]]
+            if missing := [
+                what for what in ("id", "source", "claim", "value", "low", "high", "n", "runs") if what not in v
+            ]:
+                raise ValueError(f"verdicts.json: {v.get('id')}: no {missing[0]}")
         return Part(folder, said[1], said[2], about, verdicts, runs)
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
         raise LabError(f"{folder}: no published results ({e}); `asymlab publish` makes them") from None

@@ -14,9 +14,7 @@ published = "…"         what the published runs showed, with numbers: shown ov
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import json
 import re
 import tomllib
 from collections.abc import Iterable
@@ -26,7 +24,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from .. import LabError
-from . import papers
+from . import papers, records
 
 REFERENCE = re.compile(r"\b(RFC|section|Fig\.|Table|equation|claim) [\w.-]+")  # a number that nobody measured
 
@@ -97,8 +95,7 @@ def hash_of(folder: Path) -> str:
 
 def hashes(folder: Path) -> dict[str, str]:
     """result_sha256 of each published run of a paper, by its key."""
-    with (folder / "runs.csv").open(newline="") as table:
-        return {row["key"]: row["result_sha256"] for row in csv.DictReader(table)}
+    return {row["key"]: row["result_sha256"] for row in records.runs(folder, ("key", "result_sha256"))}
 
 
 def rows(paper: str, published: Path) -> dict[str, set[str]]:
@@ -108,7 +105,8 @@ def rows(paper: str, published: Path) -> dict[str, set[str]]:
         if load(paper).results != hash_of(folder):
             return {}
         of = hashes(folder)
-        verdicts = json.loads((folder / "verdicts.json").read_text())
+        return {v["id"]: {of[key] for key in v["runs"]} for v in records.verdicts(folder)}
     except FileNotFoundError:  # nothing is published
         return {}
-    return {v["id"]: {of[key] for key in v["runs"]} for v in verdicts}
+    except (ValueError, LookupError) as e:
+        raise LabError(f"{folder}: no published results ({e}); `asymlab publish` makes them") from None

@@ -14,12 +14,11 @@ stands in experiments/papers/NAME/tables.md below the first line, with names for
 from __future__ import annotations
 
 import csv
-import json
 import re
 from pathlib import Path
 
 from .. import LabError
-from . import papers
+from . import papers, records
 from .verdicts import counts
 
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
@@ -50,14 +49,14 @@ def pages(results: Path, folder: Path, names: list[str]) -> dict[Path, str]:
 def filled(page: str, paper: str, results: Path) -> str:
     """A page with the tables of a paper whose published results are in a folder."""
     template = papers.PAPERS / paper / "tables.md"
-    verdicts = json.loads((results / "verdicts.json").read_text())
+    verdicts = records.verdicts(results)
     parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
     tables = dict(zip(parts[1::2], parts[2::2]))
 
     def number(name: re.Match) -> str:
         try:
             return looked_up(name[1], verdicts, results)
-        except (LookupError, ValueError, OSError) as e:
+        except (LookupError, ValueError, TypeError, OSError, csv.Error) as e:
             raise LabError(f"{template}: {name[0]}: {e}") from None
 
     def table(place: re.Match) -> str:
