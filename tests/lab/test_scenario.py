@@ -352,6 +352,13 @@ def test_pairs_are_each_with_each_once(scenario_file):
         scenario.load(scenario_file(append='\n[sweep]\npairs = ["reno", "cubic"]\n', name="one.toml"))
 
 
+def test_cases_that_cannot_be_told_apart_are_refused(scenario_file):
+    """They would have one name in tables and on the command line."""
+    points = '{ "path.mtu" = 500, "run.duration" = "4s" }, { "path.mtu" = 500, "run.duration" = "5s" }'
+    with pytest.raises(LabError, match="sweep: two cases are called 'TEST 500': the first values of points must"):
+        scenario.load(scenario_file(append=f"\n[sweep]\npoints = [{points}]\n"))
+
+
 def test_at_takes_points_that_begin_with_different_keys(scenario_file):
     file = scenario_file(append='\n[sweep]\npoints = [{ "path.mtu" = 500 }, { profile = "linux" }]\n')
     args = cli.parser().parse_args(["run", str(file), "--at", "profile=linux"])

@@ -14,6 +14,7 @@ import itertools
 import math
 import re
 import tomllib
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,8 @@ def _cases(
             _put(file, one, key, copy.deepcopy(value))
         scenario, places = _checked(file, one)
         cases.append(Case(scenario, point, file, which, seeds, places))
+    if twice := next((name for name, count in Counter(case.name for case in cases).items() if count > 1), None):
+        raise _wrong(file, "sweep", f"two cases are called {twice!r}: the first values of points must differ")
     used = {flow.controller for case in cases for flow in case.scenario.flows}
     if unused := sorted({name for case in cases for name in case.scenario.controllers} - used):
         raise _wrong(file, f"controllers.{unused[0]}", "no flow uses it")
