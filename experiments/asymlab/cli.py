@@ -390,10 +390,10 @@ def add_compare(commands) -> None:
         commands,
         "compare",
         do_compare,
-        "two reports side by side: exit code 0 if they are the same, 1 if they differ, 2 if they cannot be read",
+        "two reports, or two runs, side by side: exit code 0 if the same, 1 if they differ, 2 if they cannot be read",
         compare.__doc__,
     )
-    p.add_argument("a", type=Path, metavar="A", help="folder of a report (suite --report)")
+    p.add_argument("a", type=Path, metavar="A", help="folder of a report (suite --report), or of a run (run tells it)")
     p.add_argument("b", type=Path, metavar="B", help="folder of another")
     p.add_argument(
         "--tolerance", type=percent, default=percent("5"), metavar="PERCENT", help="of metrics with one seed [5]"

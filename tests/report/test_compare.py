@@ -15,6 +15,8 @@ from asymlab import LabError
 from asymlab.report import compare, report
 from asymlab.report.verdicts import interval
 
+from madeup import make
+
 METRICS = {
     "goodput_bps": 25e6,
     "utilisation": 0.9,
@@ -230,3 +232,27 @@ def test_metrics_are_those_that_a_report_leaves():
 def test_loading_names_the_file(tmp_path):
     with pytest.raises(LabError, match="none/results.json: there is none"):
         compare.load(tmp_path / "none")
+
+
+# --- two runs -----------------------------------------------------------------------------
+
+
+def test_two_runs_are_compared_whatever_they_are_called(tmp_path, capsys):
+    """Without a report around them: another controller, and the same run."""
+    kept = []
+    for name, mbps in (("fast", 25), ("cubic", 20)):
+        made = make(tmp_path, "FA-4", {"flows.controller": name}, mbps=mbps)
+        (made.folder / "run.json").write_text(json.dumps(made.record))
+        kept.append(made.folder)
+    assert not compare.run(*kept, 0.05, as_json=tmp_path / "told.json")
+    (row,) = (r for r in json.loads((tmp_path / "told.json").read_text())["rows"] if r["metric"] == "goodput_bps")
+    assert row["case"] == "FA-4 fast seed 1 / FA-4 cubic seed 1" and row["differs"]
+    assert row["b"][0] / row["a"][0] == pytest.approx(0.8, rel=0.01)
+    assert compare.run(kept[0], kept[0], 0.05)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"metrics": 1}', "1"])
+def test_a_folder_that_holds_no_run(tmp_path, text):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(LabError, match="run.json: not a run's record"):
+        compare.load(tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Two reports side by side: kernel against kernel, or version against version.
+"""Two reports, or two runs, side by side: kernel against kernel, or version against version.
 
 Runs are paired by scenario, point and seed, and the pairs grouped by case, over the seeds. A metric differs
   - with two seeds or more, if the 95 % interval of the paired differences does not hold zero;
@@ -18,7 +18,8 @@ from rich.text import Text
 
 from .. import LabError
 from ..console import console
-from . import html, records
+from ..results.store import Run
+from . import html, records, report
 from .terminal import STYLES
 from .verdicts import SYMBOLS, interval
 
@@ -37,7 +38,9 @@ METRICS = {  # name: (label, scale, unit)
 
 
 def load(folder: Path) -> dict:
-    """{"folder", "set", "runs", "verdicts"} of a report."""
+    """{"folder", "set", "runs", "verdicts"} of a report, or of a run that is kept."""
+    if (folder / "run.json").exists():
+        return load_run(folder)
     loaded = {}
     for name in ("results.json", "verdicts.json"):
         file = folder / name
@@ -86,6 +89,28 @@ def load(folder: Path) -> dict:
         raise LabError(
             f"{folder}: not a report's results ({type(e).__name__}: {e}); write it anew with `asymlab suite`"
         ) from None
+
+
+def load_run(folder: Path) -> dict:
+    """The same of one run of the store."""
+    try:
+        told = report.summary(Run(folder, json.loads((folder / "run.json").read_text())))
+        kept = {k: told[k] for k in ("name", "key", "invalid", "provenance")}
+        kept["metrics"] = {m: measured(told["metrics"][m]) for m in METRICS}
+        return {"folder": str(folder), "set": "one run", "runs": {(told["case"], told["seed"]): kept}, "verdicts": {}}
+    except OSError as e:
+        raise LabError(f"{folder / 'run.json'}: {e.strerror}") from None
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as e:
+        raise LabError(f"{folder / 'run.json'}: not a run's record ({type(e).__name__}: {e})") from None
+
+
+def paired(a: dict, b: dict) -> tuple[dict, dict]:
+    """Two runs are compared, whatever they are called."""
+    if a["set"] == b["set"] == "one run" and a["runs"].keys() != b["runs"].keys():
+        (mine,), (other,) = a["runs"].values(), b["runs"].values()
+        both = f"{mine['name']} / {other['name']}", 1
+        return a | {"runs": {both: mine}}, b | {"runs": {both: other}}
+    return a, b
 
 
 def measured(value) -> float | None:
@@ -303,7 +328,7 @@ def run(
     as_json: Path | None = None,
 ) -> bool:
     """Print the comparison, write what is asked for. Are both the same?"""
-    compared = compare(load(first), load(second), tolerance)
+    compared = compare(*paired(load(first), load(second)), tolerance)
     for file, text in ((html, lambda: page(compared)), (as_json, lambda: json.dumps(compared, indent=1) + "\n")):
         if file:
             try:
