@@ -58,7 +58,7 @@ def test_quantities_carry_units(scenario_file):
         ),
         ('duration = "3s"', 'duration = "3050ms"', "run", "multiples of 100ms"),
         ('id = "TEST"', 'id = "a test"', "id", "pattern"),
-        ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux', 'ns2' or 'newreno'"),
+        ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux', 'tuned', 'ns2' or 'newreno'"),
         ("queue = 100 }\nreverse", 'queue = 100, loss = "100%" }\nreverse', "path.forward.loss", "less than 1"),
         ("queue = 100 }\nreverse", 'queue = 100, reorder = "150%" }\nreverse', "path.forward.reorder", "less than 1"),
         (
