@@ -122,7 +122,6 @@ struct flow {
 	u32 pushed; /* end of what the application sends now ... */
 	u32 last_push; /* ... and of the last segment with PSH */
 	u16 flags; /* of the last that passed */
-	u16 plain_bytes; /* that an ACK without news takes on the link */
 	u8 push; /* is `pushed` waited for? */
 	u8 halvings; /* of the bytes that an ACK covers, after stalls */
 	u8 asked; /* packets that an ACK covers at most, as the sender asked; 0: it did not */
@@ -432,37 +431,34 @@ static inline u32 on_link(u32 len)
 	return atm ? (taken + CELL_DATA - 1) / CELL_DATA * CELL : taken;
 }
 
-/* The time that an ACK of so many bytes takes at `reverse_kbit`. */
-static inline u64 cost_ns(u32 len)
+/*
+ * Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. Data comes in bursts, and ACKs
+ * leave so: a quarter of an RTT of them may wait. With none that waits a burst would have one ACK, and its answer is a larger burst.
+ */
+static inline bool has_room(const struct flow *f, u32 len, bool passes, u64 shortest_ns, u64 now)
 {
 	u32 kbit = reverse_kbit;
+	u64 cost = (u64)len * 8 * 1000000, backlog, needed;
 
-	return kbit ? (u64)len * 8 * 1000000 / kbit : 0;
-}
-
-/* Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. */
-static inline bool has_room(const struct flow *f, u32 len, bool passes, u64 now)
-{
-	u64 cost = cost_ns(len), backlog, needed;
-
-	if (!reverse_kbit)
+	if (!kbit)
 		return f->in_ms && now >= f->room_ns;
+	cost /= kbit;
 	backlog = ahead_ns(through_ns, now, BACKLOG_MAX_NS);
 	needed = ahead_ns(needed_ns, now, NEEDED_MAX_NS);
 	overloaded = needed > (overloaded ? 0 : OVERLOAD_NS);
 	if (passes)
 		needed_ns = now + needed + cost;
-	else if (backlog)
+	else if (backlog > shortest_ns / 4)
 		return false;
 	through_ns = now + backlog + cost;
 	return true;
 }
 
 /* Dropping this ACK would not help the sender: it passes for this reason. */
-static inline u64 *would_not_help(const struct flow *f, u64 shortest_ns, bool uploads)
+static inline u64 *would_not_help(bool uploads)
 {
 	if (reverse_kbit)
-		return overloaded || cost_ns(f->plain_bytes) * max(least_per_rtt, 1) > shortest_ns ? &acks_over : NULL;
+		return overloaded ? &acks_over : NULL;
 	return uploads ? &acks_beside : NULL;
 }
 
@@ -493,10 +489,9 @@ static inline u64 *first(u64 *why, bool holds, u64 *reason)
 }
 
 /* The kernel acknowledges new data. */
-static inline void note_ack(struct flow *f, u32 plain_bytes, u32 tsval)
+static inline void note_ack(struct flow *f, u32 tsval)
 {
 	f->blocks = f->dups = 0;
-	f->plain_bytes = plain_bytes;
 	f->acks += tsval != f->acks_last;
 	f->acks_last = tsval;
 }
@@ -568,18 +563,18 @@ int thin_egress(struct __sk_buff *skb)
 		why = first(why, !plain, &sent_option);
 		why = first(why, f->blocks, &sent_sack); /* the first after a gap says that it is closed */
 		recover(f, now);
-		note_ack(f, plain ? on_link(skb->len) : f->plain_bytes, stamped ? bpf_ntohl(stamps[1]) : f->acks_last);
+		note_ack(f, stamped ? bpf_ntohl(stamps[1]) : f->acks_last);
 		measure(f, ack, mss, shortest_rtt(f, tp), rtt_ns, now);
 		why = first(why, since > rtt_ns / 2, &sent_silence);
 		f->came_ns = now;
 		must = must_pass(f, mss, ack, right, rtt_ns, since, now);
 		why = first(why, must, must);
 	}
-	why = first(why, has_room(f, on_link(skb->len), why, now), &sent_room);
+	why = first(why, has_room(f, on_link(skb->len), why, shortest_rtt(f, tp), now), &sent_room);
 	if (why) {
 		take_room(f, ack, now);
 	} else {
-		why = would_not_help(f, shortest_rtt(f, tp), uploads);
+		why = would_not_help(uploads);
 	}
 	f->counts = counts;
 	f->last_ack = ack;

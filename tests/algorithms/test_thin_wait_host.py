@@ -23,7 +23,7 @@ class Uplink(Download):
         self.cost, self.tick, self.alien, self.free, self.told = 10**6 // rate, tick, alien, 0, [(-RTT, self.OURS - 40)]
 
     def stamps(self, tsval, tsecr):
-        return STAMPS[:4] + struct.pack(">II", tsval, tsecr)
+        return STAMPS[:4] + struct.pack(">II", tsval % 2**32, tsecr % 2**32)
 
     def ack(self, *args, **keys):
         self.stamped = self.stamps(self.OURS + self.now // MS, 0)
