@@ -553,6 +553,7 @@ int thin_egress(struct __sk_buff *skb)
 			gap_begins(f, mss);
 		f->thin_from = ack + START_BYTES;
 		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now);
+		pass |= since > shortest_rtt(f, tp) / 2; /* the sender may wait for it: no more is on the way */
 		why = first(why, pass || accecn, &sent_sack); /* SACK leaves AccECN no room for all counters */
 		f->came_ns = now;
 	} else if (ack == f->last_ack) { /* somebody asked, sent what is here already, or the window grows */
