@@ -22,6 +22,7 @@
 #define OPS_SECTION ".struct_ops"
 #define LINK_SECTION OPS_SECTION ".link"
 #define OBJECT_MAX (16u << 20) /* bytes; the largest of ours has 200,000 */
+#define LOCKDOWN "/sys/kernel/security/lockdown"
 #define BTF_MAX (1u << 30) /* that of a kernel with all its debug information has less */
 #define SECONDS 10 /* of CPU time, to read an object */
 
@@ -129,6 +130,29 @@ const char *object_verdict(void)
 const char *object_complaint(void)
 {
 	return complaint;
+}
+
+/* The file says "none [integrity] confidentiality". */
+const char *lockdown(void)
+{
+	static char line[80];
+	FILE *f = fopen(LOCKDOWN, "re");
+	char *level = NULL;
+
+	if (f && fgets(line, sizeof(line), f))
+		level = strchr(line, '[');
+	if (f)
+		fclose(f);
+	if (!level)
+		return "";
+	level++;
+	level[strcspn(level, "]\n")] = 0;
+	return level;
+}
+
+bool lockdown_refuses_reads(void)
+{
+	return !strcmp(lockdown(), "confidentiality");
 }
 
 static bool ends_with(const char *s, const char *end)

@@ -58,4 +58,9 @@ const char *object_verdict(void);
 /* The first warning of libbpf, "" if it gave none. */
 const char *object_complaint(void);
 
+/* The kernel's lockdown; "": it has none, or does not show it. */
+const char *lockdown(void);
+/* Does it refuse bpf_probe_read_kernel()? Loads by BTF types, which are all that controllers need, it leaves alone. */
+bool lockdown_refuses_reads(void);
+
 #endif

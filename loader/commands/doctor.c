@@ -129,6 +129,20 @@ static void see_capabilities(struct report *rep)
 		tell(rep, GOOD, "capabilities", NULL, "all that are needed");
 }
 
+/* The verifier looks at no call that the settings make dead: without its options, trace does without the helper. */
+static void see_lockdown(struct report *rep)
+{
+	const char *level = lockdown();
+
+	if (lockdown_refuses_reads())
+		tell(rep, NOTE, "lockdown", "boot with lockdown=integrity for these",
+		     "%s: controllers load; trace has no --flow, --link and --state, use no --existing, unload no --switch, "
+		     "and unload --drain waits for listeners",
+		     level);
+	else if (*level)
+		tell(rep, GOOD, "lockdown", NULL, "%s, which hinders nothing", level);
+}
+
 static void see_cgroup(struct report *rep)
 {
 	char root[PATH_MAX];
@@ -428,6 +442,7 @@ static int doctor(void)
 		tell(&rep, BAD, "BTF", "boot a kernel that has it", "%s", why);
 	see_jit(&rep);
 	see_capabilities(&rep);
+	see_lockdown(&rep);
 	see_cgroup(&rep);
 	tell(&rep, GOOD, "libbpf", NULL, "%s", libbpf_version_string());
 	see_objects(&rep, known ? &r : NULL);

@@ -207,6 +207,10 @@ static int map_of(const struct tracer *t, const char *name)
 
 static int fail_load(int err)
 {
+	if (object_verdict() && lockdown_refuses_reads())
+		return fail(
+			"cannot load the tracer: the kernel's lockdown (confidentiality) lets no BPF program read what "
+			"--flow, --link and --state need: leave them out, or boot with lockdown=integrity");
 	if (object_verdict())
 		return fail("cannot load the tracer: the kernel's verifier rejects %s (-v shows its log)",
 			    object_verdict());
