@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """asymlab: a virtual-time lab for TCP congestion control on asymmetric paths."""
 
+import importlib
 import os
 
 # Users' PATHs lack the folders of tc, depmod and ip.
@@ -20,3 +21,17 @@ class LabError(Exception):
 
     def __init__(self, text: str):
         super().__init__(printable(text.replace("\n", " ")))
+
+
+# What scripts use; the guest, which imports this package too, has nothing of what it needs.
+API = ("Run", "find", "flows", "run_scenario", "runs")
+
+
+def __getattr__(name: str):
+    if name in API:
+        return getattr(importlib.import_module(".run.api", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *API})

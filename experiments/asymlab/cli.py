@@ -22,7 +22,7 @@ from .link.path import DEFAULT, Link
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image
-from .machine.image import DEFAULT_KERNEL, Image, check_current, open_image
+from .machine.image import DEFAULT_KERNEL, Image, current_image
 from .paths import EXPERIMENTS, REPORT, RESULTS
 from .plan import reference, scenario
 from .profile import bench, profile
@@ -104,12 +104,6 @@ def add_lab_options(p: argparse.ArgumentParser, image: bool = True) -> None:
     p.add_argument(
         "--canary", type=sha256, metavar="HASH", help="what those workers' canary run must give [what it gives here]"
     )
-
-
-def current_image(label: str) -> Image:
-    guest = open_image(label)
-    check_current(label)
-    return guest
 
 
 def run_lab(args, tasks: list[Task], guest: Image) -> dict[str, Run] | None:

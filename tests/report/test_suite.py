@@ -75,8 +75,7 @@ def papers(tmp_path, monkeypatch):
     (tmp_path / "papers" / "no-suite").mkdir()
     monkeypatch.setattr("asymlab.report.papers.PAPERS", tmp_path / "papers")
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
-    monkeypatch.setattr(cli, "open_image", lambda label: GUEST)
-    monkeypatch.setattr(cli, "check_current", lambda label: None)
+    monkeypatch.setattr(cli, "current_image", lambda label: GUEST)
     return tmp_path
 
 
@@ -108,7 +107,7 @@ def saved(task: Task, wall_s: float, executed: float = 1e9, **more) -> store.Run
     )
     (store.STORE / task.key).mkdir(parents=True)
     (store.STORE / task.key / "run.json").write_text(json.dumps(record))
-    return store.find(task.key)
+    return store.held(task.key)
 
 
 @pytest.fixture
@@ -514,7 +513,7 @@ def test_what_cannot_be_repeated(kept, lab, monkeypatch, capsys, argv, change, w
     if change:
         damage(kept, *change)
     monkeypatch.setattr(
-        cli, "open_image", lambda label: GUEST if label == image.DEFAULT_KERNEL else image.open_image(label)
+        cli, "current_image", lambda label: GUEST if label == image.DEFAULT_KERNEL else image.open_image(label)
     )
     assert again(monkeypatch, *argv, "--from", kept) == 2
     told = capsys.readouterr().err

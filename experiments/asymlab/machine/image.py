@@ -115,3 +115,9 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
             f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "
             f"`{by_name(label)}` makes it"
         ) from None
+
+
+def current_image(label: str = DEFAULT_KERNEL) -> Image:
+    guest = open_image(label)
+    check_current(label)
+    return guest

@@ -87,7 +87,7 @@ def _cases(
     count = changes.pop("seeds", 1)
     if type(count) is not int or not 0 <= count <= SEEDS_MAX:
         raise _wrong(file, f"sets.{which}.seeds", f"must be a number up to {SEEDS_MAX}, 0 for no runs in this set")
-    seeds = seeds or tuple(range(1, count + 1))
+    seeds = tuple(range(1, count + 1)) if seeds is None else seeds
     _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
     axes = _axes(file, {**sweep, **changes.pop("sweep", {})})
     if (points := math.prod(map(len, axes))) * len(seeds) > RUNS_MAX:

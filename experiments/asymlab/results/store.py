@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from .. import LabError
+from .. import LabError, printable
 from ..paths import STORE
 from . import capture, metrics, trace
 
@@ -78,6 +79,13 @@ class Run:
     folder: Path
     record: dict
 
+    def __repr__(self) -> str:
+        valid = "valid" if self.valid else "INVALID"
+        return printable(
+            f"<Run {self.record['name']}: {valid}, goodput {self.metrics['goodput_bps'] / 1e6:.3f} Mbit/s, "
+            f"key {self.record['key']}>"
+        ).replace("\n", " ")
+
     @property
     def key(self) -> str:
         """It names files and pages."""
@@ -130,8 +138,30 @@ class Run:
         return rows[rows["flow"] == flow]
 
 
-def find(key: str) -> Run | None:
-    """A finished run; its metrics are computed anew if their definitions have changed since."""
+def find(key: str) -> Run:
+    """The finished run of that key, which is its folder's name."""
+    if run := KEY.fullmatch(key) and held(key):
+        return run
+    raise LabError(f"{key[:40]}: no run of this key in {STORE}; asymlab.runs() gives those that are there")
+
+
+def runs() -> Iterator[Run]:
+    """The finished runs, the newest first; each is read when it is asked for."""
+
+    def made(folder: Path) -> int:
+        try:
+            return (folder / "acks.parquet").stat().st_mtime_ns  # run.json is written anew with the metrics
+        except OSError:
+            return 0  # held() tells why, or it is gone since
+
+    folders = [f for f in STORE.iterdir() if KEY.fullmatch(f.name)] if STORE.is_dir() else []
+    for folder in sorted(folders, key=made, reverse=True):
+        if run := held(folder.name):
+            yield run
+
+
+def held(key: str) -> Run | None:
+    """A finished run, if there is one; its metrics are computed anew if their definitions have changed since."""
     folder = STORE / key
     if not folder.exists():
         return None

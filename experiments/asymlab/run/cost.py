@@ -99,7 +99,7 @@ def survey(tasks: list[Task], fresh: bool = False) -> Survey:
     It tells the machine's speed as well, as busy as the machine was then.
     """
     # A run may have been made for another scenario of the same content: here it bears this one's name.
-    found = {t.key: replace(r, record=r.record | t.about("lab")) for t in tasks if (r := store.find(t.key))}
+    found = {t.key: replace(r, record=r.record | t.about("lab")) for t in tasks if (r := store.held(t.key))}
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # instructions, packets
     executed = wall_s = 0.0
 

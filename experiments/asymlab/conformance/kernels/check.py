@@ -96,7 +96,7 @@ def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | 
     while setups:
         tasks = {name: plan_runs(setup.cases(known), made)[0] for name, setup in setups.items()}
         owner = {task.key: name for name, task in tasks.items()}
-        found = [(task, run) for task in tasks.values() if not fresh and (run := store.find(task.key))]
+        found = [(task, run) for task in tasks.values() if not fresh and (run := store.held(task.key))]
         stored = {task.key for task, _ in found}
         left = [task for task in tasks.values() if task.key not in stored]
         again = {}
