@@ -423,7 +423,7 @@ def test_a_gap_is_told_of_in_each_rtt(thin):
 
 
 def test_in_a_gap_a_sender_may_wait_for_each_ack(thin):
-    """One that repairs packet by packet sends none before an ACK: where half of an RTT brought none, it is told at once."""
+    """One that repairs packet by packet sends none before an ACK: after half of an RTT without one it is told."""
     d = Download(thin, {"reverse_kbit": 200}, rtt=8 * MS).steady()
     thin.set(reverse_kbit=10)
     while d.ack(**hole(d)):

@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import base64
+import io
 from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
 from browser import CHROMIUM, DRIVER, Browser
+from PIL import Image
 
 from asymlab.report import compare, pages, papers, report
+from asymlab.report.verdicts import SYMBOLS
 
 from madeup import everything, make, results_of
 from shared import REPO
@@ -132,6 +136,72 @@ def test_the_page_does_not_scroll_sideways(browser, site, name, width):
     assert 0 < browser.run("return document.documentElement.scrollWidth") <= width
 
 
+# Wider than the window, and in no box that scrolls; of those that do, the first with a figure, a table and a text.
+WIDE = """
+document.querySelectorAll('details').forEach(d => d.open = true);
+const scrolls = e => ["auto", "scroll"].includes(getComputedStyle(e).overflowX);
+const cut = [...document.body.querySelectorAll("*")]
+  .filter(e => e.getBoundingClientRect().right > innerWidth + 1)
+  .filter(e => { while (e && !scrolls(e)) e = e.parentElement; return !e; });
+const wide = [...document.body.querySelectorAll("*")].filter(e => scrolls(e) && e.scrollWidth > e.clientWidth + 1);
+window.boxes = ["img", "table", "code"].map(t => wide.find(e => e.querySelector(t))).filter(e => e);
+return [cut.map(e => e.outerHTML.slice(0, 80)), window.boxes.length];
+"""
+AT_END = """
+const box = window.boxes[arguments[0]];
+box.scrollLeft = arguments[1] * box.scrollWidth;
+const r = box.getBoundingClientRect();
+return {x: r.right - 3 + scrollX, y: r.bottom - 5 + scrollY, width: 2, height: 3, scale: 1};
+"""
+
+
+def lightest(browser, box: int, end: int) -> int:
+    """Of the right edge of a box that scrolls, below the words of its last row, scrolled to its start or its end."""
+    clip = browser.call("/execute/sync", {"script": AT_END, "args": [box, end]})
+    shot = browser.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
+    return Image.open(io.BytesIO(base64.b64decode(shot))).convert("L").getextrema()[1]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_phone_cuts_scrolls_and_shows_it(browser, site, name):
+    """Where a box has more behind its edge, that edge is shaded."""
+    browser.open(files(site)[name], 390)
+    cut, boxes = browser.run(WIDE)
+    assert cut == [] and boxes >= {"index": 2, "run": 2, "invalid run": 1, "comparison": 1, "published": 3}[name]
+    for box in range(boxes):
+        assert lightest(browser, box, end=0) < lightest(browser, box, end=1) - 60
+
+
+def test_figures_say_that_they_scroll_where_they_do(browser, site):
+    said = "return getComputedStyle(document.querySelector('figcaption'), '::before').content"
+    scrolls = "const b = document.querySelector('figure .box'); return b.scrollWidth > b.clientWidth"
+    for name in ("index", "run", "published"):
+        for width in (390, 609, 626, 1200):
+            browser.open(files(site)[name], width)
+            assert ("scrolls" in browser.run(said)) == browser.run(scrolls) == (width < 620), (name, width)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_contents_stand_at_the_top(browser, site, name):
+    """Each section is in the list, by the id of its heading or of what the heading is of."""
+    browser.open(files(site)[name])
+    listed = browser.run("return [...document.querySelectorAll('header nav a')].map(a => a.getAttribute('href'))")
+    ids = browser.run(
+        "return [...document.querySelectorAll('h2')].map(h => '#' + h.closest('[id]:not([id$=-title])').id)"
+    )
+    assert len(ids) > 2 and listed == ids
+
+
+@pytest.mark.parametrize("name", ["index", "comparison"])
+def test_all_words_of_verdicts_are_explained(browser, site, name):
+    browser.open(files(site)[name])
+    assert browser.run("return document.querySelectorAll('.legend').length") == 1
+    shown = browser.run("return [...document.querySelectorAll('.legend .verdict')].map(e => e.className)")
+    assert len(shown) == len(SYMBOLS)
+    text = browser.run("return document.querySelector('.legend').textContent")
+    assert all(word in text for word in SYMBOLS)
+
+
 @pytest.mark.parametrize("dark", [False, True])
 @pytest.mark.parametrize("name", PAGES)
 def test_text_stands_out(browser, site, name, dark):
@@ -154,7 +224,7 @@ def test_keys_reach_the_first_verdicts_run_and_what_is_folded(browser, site):
     while first not in way and len(way) < 20:
         browser.press(TAB)
         way.append(focused(browser))
-        if way[-1] == "#claims-fast":  # past the figures
+        if way[-1] == "#claims-fast" or len(way) == 1:  # past the figures; past the contents list
             browser.press(ENTER)
     assert way[0] == "#verdicts" and way[-1] == first and len(way) < 8
     assert browser.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"

@@ -12,7 +12,7 @@ from asymlab import LabError
 from asymlab.report import drawing, pages, report
 from asymlab.results import store, trace
 
-from madeup import make, results_of, run_page
+from madeup import Page, make, results_of, run_page
 
 
 def test_each_run_has_its_page(full, runs):
@@ -121,7 +121,7 @@ def test_an_invalid_run_is_never_drawn(place, tmp_path, monkeypatch):
 def test_pages_are_kept_until_run_or_code_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "CACHE", tmp_path / "cache")
     drawn = []
-    monkeypatch.setattr(pages, "render", lambda run: drawn.append(run.record["key"]) or "page")
+    monkeypatch.setattr(pages, "render", lambda run, in_report: drawn.append(run.record["key"]) or "page")
     runs = [make(tmp_path, "FA-4"), make(tmp_path, "FA-4", seed=2)]
     first = pages.up_to_date(runs)
     assert len(drawn) == 2 and all(file.read_text() == "page" for file in first.values())
@@ -132,6 +132,20 @@ def test_pages_are_kept_until_run_or_code_changes(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "version", lambda: b"other code")
     pages.up_to_date(runs)
     assert len(drawn) == 5
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_a_page_outside_a_report_leads_to_none(tmp_path, monkeypatch, cores):
+    """Both pages of a run are kept: neither is drawn again for the other."""
+    monkeypatch.setattr(pages, "CACHE", tmp_path / "cache")
+    runs = [make(tmp_path, "FA-4", {"bad": "yes"}, seed=seed, invalid="base RTT") for seed in range(1, 6 + 1)]
+    alone = pages.up_to_date(runs, cores)
+    inside = pages.up_to_date(runs, cores, in_report=True)
+    assert pages.up_to_date(runs, cores) == alone
+    for r in runs:
+        links = [v for tag, k, v in Page(alone[r.key].read_text()).attributes if (tag, k) == ("a", "href")]
+        assert links and all(link.startswith("#") for link in links)
+        assert f'href="../index.html#run-{r.key}"' in inside[r.key].read_text()
 
 
 def test_many_pages_are_drawn_by_several_processes(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..paths import TEMPLATES
-from .verdicts import SYMBOLS
+from .verdicts import MEANINGS, SYMBOLS
 
 if TYPE_CHECKING:
     import jinja2
@@ -57,7 +57,7 @@ def environment() -> jinja2.Environment:
         "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
         "groupby_kept": grouped,
     }
-    env.globals |= {"symbols": SYMBOLS}
+    env.globals |= {"symbols": SYMBOLS, "meanings": MEANINGS}
     return env
 
 

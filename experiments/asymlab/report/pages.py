@@ -335,8 +335,8 @@ def svg(figure: Figure) -> str:
 # --- the page -----------------------------------------------------------------------------
 
 
-def render(run: Run) -> str:
-    """The page; of an invalid run without figures."""
+def render(run: Run, in_report: bool = False) -> str:
+    """The page; of an invalid run without figures. One in a report leads back to it."""
     import matplotlib
 
     figures = []
@@ -368,7 +368,11 @@ def render(run: Run) -> str:
                     svg(ack_path(run)),
                 ),
             ]
-    return html.environment().get_template("run.html.j2").render(run=run, r=run.record, m=run.metrics, figures=figures)
+    return (
+        html.environment()
+        .get_template("run.html.j2")
+        .render(run=run, r=run.record, m=run.metrics, figures=figures, in_report=in_report)
+    )
 
 
 def version() -> bytes:
@@ -382,18 +386,18 @@ def version() -> bytes:
     return code.digest()
 
 
-def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
+def up_to_date(runs: list[Run], cores: int | None = None, in_report: bool = False) -> dict[str, Path]:
     """A page for each run, by key; those that are missing or out of date are drawn."""
-    code = version()
+    code, cache = version(), CACHE / "in-report" if in_report else CACHE
     wanted = {
-        r.key: CACHE
+        r.key: cache
         / f"{r.key}-{hashlib.sha256(code + json.dumps(r.record, sort_keys=True).encode()).hexdigest()[:16]}.html"
         for r in runs
     }
-    missing = [(r, wanted[r.key]) for r in runs if not wanted[r.key].exists()]
+    missing = [(r, wanted[r.key], in_report) for r in runs if not wanted[r.key].exists()]
     if missing:
         try:
-            CACHE.mkdir(parents=True, exist_ok=True)
+            cache.mkdir(parents=True, exist_ok=True)
             with Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
@@ -407,22 +411,22 @@ def up_to_date(runs: list[Run], cores: int | None = None) -> dict[str, Path]:
                 ):
                     pass
             fresh = {file.name for file in wanted.values()}
-            for run, _ in missing:
-                for old in CACHE.glob(f"{run.key}-*.html"):
+            for run, *_ in missing:
+                for old in cache.glob(f"{run.key}-*.html"):
                     if old.name not in fresh:
                         old.unlink()
         except OSError as e:
             raise LabError(
-                f"{e.filename or CACHE}: {e.strerror}; the runs are kept, the same command goes on from there"
+                f"{e.filename or cache}: {e.strerror}; the runs are kept, the same command goes on from there"
             ) from None
     return wanted
 
 
-def draw(missing: list[tuple[Run, Path]], cores: int) -> Iterator[str]:
+def draw(missing: list[tuple[Run, Path, bool]], cores: int) -> Iterator[str]:
     """Write the pages, a process for each core; yields as each is there."""
     if len(missing) <= AT_ONCE or cores == 1:
-        for run, file in missing:
-            yield save(run, file)
+        for one in missing:
+            yield save(*one)
         return
     workers = []
     done, done_in = os.pipe()
@@ -448,9 +452,9 @@ def draw(missing: list[tuple[Run, Path]], cores: int) -> Iterator[str]:
             worker.wait()
 
 
-def save(run: Run, file: Path) -> str:
+def save(run: Run, file: Path, in_report: bool) -> str:
     try:
-        text = render(run)
+        text = render(run, in_report)
     except (OSError, ValueError, KeyError) as e:  # Arrow's errors are among them
         raise LabError(
             f"{run.folder}: cannot be drawn ({type(e).__name__}: {e}); remove it, the run will be repeated"
@@ -463,8 +467,8 @@ def save(run: Run, file: Path) -> str:
 
 def main() -> None:
     try:
-        for run, file in pickle.load(sys.stdin.buffer):
-            print(save(run, file), flush=True)
+        for one in pickle.load(sys.stdin.buffer):
+            print(save(*one), flush=True)
     except (LabError, OSError) as e:
         print("!" + str(e).replace("\n", " "), flush=True)
         sys.exit(1)

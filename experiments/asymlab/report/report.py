@@ -223,7 +223,7 @@ def write(
         )
         for paper, mine in sorted(shown.items(), key=lambda item: item[0] == "matrix")  # the last
     ]
-    cached = pages.up_to_date(runs)
+    cached = pages.up_to_date(runs, in_report=True)
     links = {key: f"runs/{key}.html" for key in cached}
     files["index.html"] = page(verdicts, parts, runs, links, which, speed or {}).encode()
     try:

@@ -29,6 +29,11 @@ SYMBOLS = {
     "undecided": "?",
     "not measured": "–",
 }
+MEANINGS = (  # of the 95 % interval, and the word of a claim and of a check for it
+    ("within the bounds", "reproduced", "holds"),
+    ("outside", "not reproduced", "fails"),
+    ("holds a bound", "inconclusive", "undecided"),
+)
 NOT_MADE = "some of its runs were not made"  # why a claim is not measured that reads an absent run
 STRADDLES = "the 95 % interval holds"  # how the reason of an open verdict begins, if no other is known
 CAUSE = "cause"  # source of a verdict over runs in which a cause is turned off
