@@ -450,7 +450,8 @@ static inline bool has_room(const struct flow *f, u32 len, bool passes, u64 shor
 		needed_ns = now + needed + cost;
 	else if (backlog > shortest_ns / 4)
 		return false;
-	through_ns = now + backlog + cost;
+	/* By a sixteenth less than the rate, so that what waits drains: a queue that stands stops senders that look at the delay. */
+	through_ns = now + backlog + cost + (backlog > cost && !passes ? cost / 16 : 0);
 	return true;
 }
 
@@ -553,7 +554,8 @@ int thin_egress(struct __sk_buff *skb)
 			gap_begins(f, mss);
 		f->thin_from = ack + START_BYTES;
 		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now);
-		pass |= since > shortest_rtt(f, tp) / 2; /* the sender may wait for it: no more is on the way */
+		/* The sender may wait for it: what the last one let go would be here. */
+		pass |= since > shortest_rtt(f, tp) * 3 / 4;
 		why = first(why, pass || accecn, &sent_sack); /* SACK leaves AccECN no room for all counters */
 		f->came_ns = now;
 	} else if (ack == f->last_ack) { /* somebody asked, sent what is here already, or the window grows */

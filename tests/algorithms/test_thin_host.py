@@ -333,6 +333,13 @@ def test_a_burst_of_acks_may_wait_for_a_quarter_of_an_rtt(thin):
     assert [passes for _, passes in d.come(12, gap=10)] == [True] * 3 + [False] * 3
 
 
+def test_acks_that_have_room_leave_a_part_of_the_rate(thin):
+    """So what waits at the bottleneck drains."""
+    told = Download(thin, {"reverse_kbit": 100, "least_per_rtt": 1}).come(20_000)
+    sent = sum(passes for _, passes in told[-5000:])
+    assert sent * 52 * 8 / (5000 * 2 * 200e-6) / 100e3 <= 0.96
+
+
 def test_a_small_reverse_rate_leaves_the_least(thin):
     """25 kbit/s have room for 2.4 ACKs of 52 bytes in 40 ms, in which 200 packets come."""
     told = Download(thin, {"reverse_kbit": 25, "least_per_rtt": 2}).come(6000)
@@ -423,14 +430,13 @@ def test_a_gap_is_told_of_in_each_rtt(thin):
 
 
 def test_in_a_gap_a_sender_may_wait_for_each_ack(thin):
-    """One that repairs packet by packet sends none before an ACK: after half of an RTT without one it is told."""
-    d = Download(thin, {"reverse_kbit": 200}, rtt=8 * MS).steady()
-    thin.set(reverse_kbit=10)
-    while d.ack(**hole(d)):
-        pass
-    for later, passes in [(3, False), (5, True)] * 3:
+    """One that repairs packet by packet sends none before an ACK: so one passes after most of an RTT without one."""
+    d = Download(thin, {"reverse_kbit": 100}).steady()
+    for i in range(120):  # all are news, and have used up the rate for half a second
+        assert d.ack(**hole(d, num_sacks=1 + i % 2))
+    for later, passes in [(32, True), (20, False), (32, True)]:
         d.now += later * MS
-        assert d.ack(**hole(d)) == passes
+        assert d.ack(**hole(d, num_sacks=2)) == passes
 
 
 def test_a_pause_is_no_small_window(thin):

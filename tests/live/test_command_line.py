@@ -84,7 +84,7 @@ def test_objects_folder(tmp_path, alias):
 def test_objects_that_cannot_be_read_are_told_and_hide_no_other(tmp_path):
     shutil.copy(ASYMCC.parent / "fast.bpf.o", tmp_path)
     (tmp_path / "folder.bpf.o").mkdir()
-    for objects, why in ((tmp_path, "Is a directory"), (tmp_path / "fast.bpf.o", "Not a directory")):
+    for objects, why in ((tmp_path, "folder.bpf.o: not a regular file"), (tmp_path / "fast.bpf.o", "Not a directory")):
         done = run(ASYMCC, "--objects", objects, "list", check=False)
         assert done.returncode == 1 and why in done.stderr and done.stderr.count("\n") == 1
         assert done.stdout.startswith("NAME ") and ("\nfast " in done.stdout) == (objects == tmp_path)

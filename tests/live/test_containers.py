@@ -128,8 +128,8 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(alias, trip):  # noqa: F
                 row["name"] for row in rows
             ]
             assert name in in_part("list", call=call)
-        assert not json.loads(in_part("top", "--json", call=3))["all_namespaces"]
-        assert "refused" not in in_part("top", "--once", call=3)
+        assert not json.loads(in_part("top", "--json", "--interval", 0, call=3))["all_namespaces"]
+        assert "refused" not in in_part("top", "--once", "--interval", 0, call=3)
         assert (
             "cannot be read"
             in run(ASYMCC, "unload", name, "--drain", "--seconds", 5, env=trip("send", 6, errno.ECONNREFUSED)).stderr

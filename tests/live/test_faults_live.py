@@ -48,4 +48,4 @@ def test_a_fault_at_any_step_leaves_all_or_nothing_or_what_unload_clears():
         env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live")},
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "19 commands, 76 faults, 0 failures"
+    assert done.stdout.splitlines()[-1] == "20 commands, 80 faults, 0 failures"

@@ -503,7 +503,7 @@ def test_a_dry_run_repeats_nothing(kept, monkeypatch, said):
         (["one"], ("runs.csv", ("--set full", "--image 9.9")), "image 9.9"),
         (["one"], ("runs.csv", ("TEST 1mbit seed 1", "TEST 4mbit seed 1")), "TEST 4mbit seed 1: no run of this tree's"),
         (["one"], ("runs.csv", ("1mbit seed 1", "1mbit seed x")), "seed x: no run of this tree's"),
-        (["one"], ("runs.csv", ("result_sha256", "result")), "no published results ('result_sha256')"),
+        (["one"], ("runs.csv", ("result_sha256", "result")), "(runs.csv: row 1: no result_sha256)"),
         (["one"], ("verdicts.json", ('"holds"', '"well"')), "no published results ('well')"),
         (["one"], ("README.md", ("- image: ", "- picture: ")), "no published results (README.md: no image)"),
         (["one"], ("README.md", ("of the full set", "")), "no published results (README.md: neither date nor set)"),
