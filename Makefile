@@ -118,7 +118,7 @@ build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/move.bpf.o $(B)/thin.bpf.
 
 vpath %.bpf.c bpf bpf/rivals loader
 
-$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h loader/move.h Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h loader/move.h $(wildcard loader/*.bpf.h) Makefile | $(B)/.deps
 	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
