@@ -88,10 +88,10 @@ def test_stop_ends_what_start_began_and_nothing_else(alias, conf, pair, cgroup):
     try:
         asymcc("load", "fast", "--as", theirs)
         asymcc("thin", "--cgroup", other)
-        for name in (mine, theirs):
-            (conf / f"{name}.conf").write_text("OBJECT=fast")
+        (conf / f"{mine}.conf").write_text("OBJECT=fast")
+        (conf / f"{theirs}.conf").write_text("OBJECT=fast\nLOAD=--set alpha=33")
         (conf / "thin.conf").write_text(f"THIN=--cgroup {cgroup.path} --max 8")
-        assert init(pair, conf, "start").returncode == 1  # theirs is there already
+        assert init(pair, conf, "start").returncode == 1  # theirs is there, with other values
         assert kernel_has(mine) and "thin_egress" in cgroup.names()
         (conf / f"{mine}.conf").unlink()
         assert init(pair, conf, "stop").returncode == 0

@@ -237,7 +237,7 @@ def test_trace_with_the_types_that_it_uses_alone(tmp_path):
     run("bpftool", "gen", "min_core_btf", "/sys/kernel/btf/vmlinux", file, ASYMCC.with_name("trace.bpf.o"))
     assert asymcc("trace", "--seconds", "0", "--btf", file, "-o", tmp_path / "t").split("\n")[0] == "tracing"
     for wrong in (tmp_path / "no", "/etc/passwd"):
-        assert f"with --btf {wrong}: " in refused("trace", "--seconds", "0", "--btf", wrong, "-o", tmp_path / "t")
+        assert f"--btf {wrong}: " in refused("trace", "--seconds", "0", "--btf", wrong, "-o", tmp_path / "t")
 
 
 def test_trace_wrong_files(tmp_path):
