@@ -574,11 +574,10 @@ int thin_egress(struct __sk_buff *skb)
 		why = first(why, must, must);
 	}
 	why = first(why, has_room(f, on_link(skb->len), why, shortest_rtt(f, tp), now), &sent_room);
-	if (why) {
+	if (why)
 		take_room(f, ack, now);
-	} else {
+	else
 		why = would_not_help(uploads);
-	}
 	f->counts = counts;
 	f->last_ack = ack;
 	f->last_right = right;
