@@ -554,8 +554,7 @@ int thin_egress(struct __sk_buff *skb)
 			gap_begins(f, mss);
 		f->thin_from = ack + START_BYTES;
 		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now);
-		/* The sender may wait for it: what the last one let go would be here. */
-		pass |= since > shortest_rtt(f, tp) * 3 / 4;
+		pass |= since > shortest_rtt(f, tp) * 3 / 4; /* the sender may wait for it: no more is on its way */
 		why = first(why, pass || accecn, &sent_sack); /* SACK leaves AccECN no room for all counters */
 		f->came_ns = now;
 	} else if (ack == f->last_ack) { /* somebody asked, sent what is here already, or the window grows */
