@@ -175,6 +175,7 @@ def broken(tmp_path, text: str) -> Path:
         (json.dumps({"format": 1, "set": "quick", "runs": [run("other")]}), "no run in common"),
         ("[" * 99999, "not JSON"),
         ('{"format": NaN}', "NaN is no number"),
+        (json.dumps({"runs": [run("X") | {"metrics": {"jain": float("nan")}}]}), "NaN is no number"),
         *(
             (json.dumps({"format": 1, "set": "quick", "runs": [run("X") | wrong]}), "not a report's results")
             for wrong in (
