@@ -50,8 +50,9 @@ def test_an_image_that_is_not_made_names_the_command_that_makes_it():
 
 
 @pytest.mark.parametrize("label", ["vmlinuz-6.12.9-amd64", "linux-image-6.12.117+deb13-cloud-amd64", "6.1"])
-def test_the_name_of_an_image_is_told_whole(label):
+def test_the_name_of_an_image_is_told_whole(label, tmp_path, monkeypatch):
     """Debian's own kernels end with the name of the architecture."""
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
     with pytest.raises(LabError, match=f"`asymlab image --kernel {re.escape(label)}` makes it"):
         image.open_image(label)
 
