@@ -42,7 +42,7 @@ void BPF_PROG(broken_init, struct sock *sk)
 	struct broken *b = inet_csk_ca(sk);
 
 	connections++;
-	b->w = tcp_sk(sk)->snd_cwnd;
+	b->w = stack_window(tcp_sk(sk));
 	broken.cong_control = by_w ? (void *)broken_cong_control : NULL;
 }
 
@@ -99,7 +99,7 @@ u32 BPF_PROG(broken_undo_cwnd, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct broken *b = inet_csk_ca(sk);
 
-	b->w = max(b->w, tp->prior_cwnd);
+	b->w = max(b->w, min(tp->prior_cwnd, W_MAX));
 	return fault == LOWERS ? tp->prior_cwnd : max(tp->snd_cwnd, tp->prior_cwnd);
 }
 

@@ -139,7 +139,7 @@ static const char *rules_of_w(bool ack, bool undo, const struct snapshot *old, c
 	u64 w = window(new), last = window(old), clamp = new->tp.snd_cwnd_clamp;
 
 	if (cutting(old->k.state) && cutting(new->k.state) && !marked_anew(ack, old, new) && counted("idle_restarts", old, new) <= 0)
-		HOLDS(w == min(last, W_MAX) || w == last || w == clamp || w == min(new->tp.snd_ssthresh, W_MAX), "changed during recovery");
+		HOLDS(w == last || w == clamp || w == min(new->tp.snd_ssthresh, W_MAX), "changed during recovery");
 	if (ack)
 		HOLDS(w >= min(min(min(last, 2), clamp), given(old, 2)), "W below 2");
 	return rules_of_rounds(ack, undo, old, new);
