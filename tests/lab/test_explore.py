@@ -75,6 +75,9 @@ def test_draws_have_all_that_a_scenario_can(known):
         "hops",
         "stop",
         "resume",
+        "size",
+        "[thin]",
+        "reverse_kbit",
         "delayed",
         "extra_delay",
         "background",
@@ -305,6 +308,27 @@ def test_each_invariant_can_fail(known, folder):
     ):
         assert [b.invariant for b in invariants.judge(case, LabError(words))] == [name]
     assert invariants.judge(case, LabError("tc -n x: no")) == []  # the lab's own
+
+
+@pytest.mark.lab
+def test_a_connection_that_closes_late_is_found(folder):
+    """600 ms, the ACK of the FIN thinned or not: a sender whose ACK is lost waits for its timeout, 0.9 s or more."""
+    guest = image.open_image("6.12")
+    way = {"rate": "1mbit", "delay": "300ms", "queue": 100}
+    tree = {
+        "title": "closes",
+        "id": "EXPLORE",
+        "path": {"forward": way, "reverse": way | {"rate": "100kbit"}},
+        "flows": [{"controller": "reno", "size": 150_000}],
+        "thin": {"reverse_kbit": 100},
+        "run": {"duration": "8s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
+    }
+    case = explore.written(tree, "closes")
+    r = explore.attempt(guest, case)
+    assert r.valid and invariants.judge(case, r) == []
+    (closed, took) = r.record["agent"]["closed"]["0"]
+    for told in ({"0": (closed, took + 900_000_000)}, {}):
+        assert [b.invariant for b in invariants.judge(case, edited(r, agent={"closed": told}))] == ["close"]
 
 
 @pytest.mark.lab

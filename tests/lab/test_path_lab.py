@@ -181,6 +181,22 @@ def test_requests_and_replies(scenario_file, kernel):
     assert max(b - a - t for a, b, t in zip(asked, asked[1:], took, strict=False)) < 1e6
 
 
+@pytest.mark.parametrize("verify", ["false", "true"])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, kernel, verify):
+    """10 Mbit/s, 40 ms, a queue that nothing fills. close() is called when the last bytes are about to be sent."""
+    sized = ('controller = "reno"', 'controller = "reno"\nsize = 100000')
+    r = run(scenario_file(sized, (*PLAIN[:1], f"{PLAIN[1]}\nverify = {verify}")), kernel)
+    assert r.valid, r.record["invalid"]
+    assert int(r.goodput["bytes"].sum()) == 10**5
+    closed, took = r.record["agent"]["closed"]["0"]
+    first = 1e9 * float(r.goodput["t"][r.goodput["bytes"] > 0].max())  # moment at which the last byte can have arrived
+    last = first + 1e6 * r.job["bin_ms"]
+    assert first - 105e6 < closed < last and first + 20e6 < closed + took < last + 21e6
+    if verify == "true":
+        assert r.record["agent"]["verified"]["0"] == {"bytes": 10**5, "wrong_at": None}
+
+
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file, kernel):
     """SACK-permitted, offered in the SYN and answered in the SYN-ACK: gone only where SYNs are stripped."""

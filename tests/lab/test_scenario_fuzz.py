@@ -205,6 +205,7 @@ def trees(draw):
         ack=st.sampled_from(["every", "delayed"]),
         extra_delay=delay,
         reply=st.integers(1, 2**21),
+        size=st.integers(1, 2**21),
     )
     load = table({"rate": rate, "packet": st.integers(64, 500)})
     mtu = draw(mostly(st.integers(500, 9000)))

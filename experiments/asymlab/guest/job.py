@@ -157,7 +157,8 @@ class Flow:
     start_s: float
     stop_s: float | None
     resume_s: float | None
-    reply_bytes: int | None = None  # None: data without end
+    reply_bytes: int | None = None  # None: no requests
+    size_bytes: int | None = None  # None: data without end
 
 
 @dataclass(frozen=True)

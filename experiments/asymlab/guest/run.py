@@ -239,6 +239,10 @@ def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
         result["replies"] = {
             number: [(asked - zero, took) for asked, took in of.told()] for number, of in sorted(replies.items())
         }
+    if endings := running.traffic.endings:
+        result["closed"] = {
+            number: (told[0] - zero, told[1]) for number, of in sorted(endings.items()) if (told := of.told())
+        }
     if running.job.verify:
         result["verified"] = {number: tally.told() for number, tally in sorted(running.traffic.tallies.items())}
     return result

@@ -3,6 +3,7 @@
 
 import contextlib
 import errno
+import fcntl
 import mmap
 import os
 import select
@@ -10,6 +11,7 @@ import signal
 import socket
 import struct
 import subprocess
+import termios
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, Any
@@ -25,6 +27,8 @@ WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: 
 LARGE = 64 * WAKE_BYTES  # of a receive buffer at its start
 REQUEST_BYTES = 100
 REPLIES_MAX = 1 << 14
+UNSENT_BYTES = 4096  # fewer than this wait to be sent when a flow closes: the FIN goes with the last of them
+CLOSED_EVERY_S = 1e-3  # it looks whether the FIN is acknowledged
 PATTERN_BYTES = 65521  # a prime: no packet's length divides it
 SYS_PIDFD_GETFD = 438
 PR_SET_TIMERSLACK = 29
@@ -103,6 +107,7 @@ class Traffic:
         self.servers: dict[int, Process] = {}
         self.tallies: dict[int, Tally] = {}
         self.replies: dict[int, Replies] = {}
+        self.endings: dict[int, Ending] = {}
 
     def _iperf3(self, node: str, flow: Flow, *options: str, errors: int = subprocess.DEVNULL) -> Process:
         argv = ["iperf3", *options, "--interval", "0", "--port", str(SERVER_PORT + flow.id)]
@@ -174,12 +179,16 @@ class PlainTraffic(Traffic):
                 self.replies[flow.id] = replies = Replies()
                 self.servers[flow.id] = self._fork(flow.dst, asking_sink, flow, replies)
                 self.clients[flow.id] = self._fork(flow.src, answering_source, flow)
-            elif tally := self.tallies.get(flow.id):
-                self.servers[flow.id] = self._fork(flow.dst, comparing_sink, flow, tally)
-                self.clients[flow.id] = self._fork(flow.src, telling_source, flow)
             else:
-                self.servers[flow.id] = self._fork(flow.dst, sink, flow)
-                self.clients[flow.id] = self._fork(flow.src, source, flow)
+                tally = self.tallies.get(flow.id)
+                self.servers[flow.id] = self._fork(
+                    flow.dst, *((comparing_sink, flow, tally) if tally else (sink, flow))
+                )
+                if flow.size_bytes:
+                    self.endings[flow.id] = ending = Ending()
+                    self.clients[flow.id] = self._fork(flow.src, sized_source, flow, ending)
+                else:
+                    self.clients[flow.id] = self._fork(flow.src, telling_source if tally else source, flow)
             self.servers[flow.id].send_signal(signal.SIGCONT)
 
     def _fork(self, node: str, work: Callable[..., None], *args: Any) -> Forked:
@@ -237,6 +246,7 @@ def sink(flow: Flow) -> None:
     with _accepted(flow, WAKE_BYTES) as s:
         while s.recv(1 << 20, socket.MSG_TRUNC):
             pass
+        signal.pause()  # a FIN of its own would acknowledge the sender's
 
 
 class Tally:
@@ -266,6 +276,38 @@ def telling_source(flow: Flow) -> None:
             position += s.send(data[at : at + WAKE_BYTES])
 
 
+class Ending:
+    """When a flow's sender closed its connection, and for how long that took, ns; it writes, we read."""
+
+    def __init__(self) -> None:
+        self.fields = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
+
+    def told(self) -> tuple[int, int] | None:
+        closed, took = self.fields[:2]
+        return (closed, took) if took else None
+
+
+def sized_source(flow: Flow, ending: Ending) -> None:
+    """As telling_source(), with an end. The FIN goes when nearly all is sent, as the tracer sees no ACK after it.
+    The socket stays: one that is closed for good cannot be ended with a reset."""
+    assert flow.size_bytes
+    data, position = pattern(flow, 3), 0
+    with _connected(flow) as s:
+        while position < flow.size_bytes:
+            at = position % PATTERN_BYTES
+            position += s.send(data[at : at + min(WAKE_BYTES, flow.size_bytes - position)])
+        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+        sent = select.poll()
+        sent.register(s, select.POLLOUT)
+        sent.poll()
+        s.shutdown(socket.SHUT_WR)
+        closed, unacknowledged = time.monotonic_ns(), bytearray(4)
+        while not fcntl.ioctl(s, termios.TIOCOUTQ, unacknowledged) and any(unacknowledged):
+            time.sleep(CLOSED_EVERY_S)
+        ending.fields[:2] = memoryview(struct.pack("qq", closed, time.monotonic_ns() - closed)).cast("q")
+        signal.pause()
+
+
 def comparing_sink(flow: Flow, tally: Tally) -> None:
     """As sink(), for every byte. What waits for fewer than it wakes for is read twice a second."""
     data, block = pattern(flow, 2), memoryview(bytearray(PATTERN_BYTES))
@@ -279,7 +321,7 @@ def comparing_sink(flow: Flow, tally: Tally) -> None:
             except BlockingIOError:
                 continue
             if not got:
-                return
+                signal.pause()
             position = tally.fields[0]
             at = position % PATTERN_BYTES
             if block[:got] != data[at : at + got] and tally.fields[1] < 0:

@@ -258,6 +258,14 @@ class Flow(Crossing):
         "the last has come the receiver asks anew. The record has the time of each. It needs plain traffic.",
         json_schema_extra={"without": "data without end"},
     )
+    size: int | None = Field(
+        None,
+        ge=1,
+        le=1 << 40,
+        description="Data that the sender sends, in bytes. Then it closes the connection. The record has when, and how "
+        "long it took until the receiver had acknowledged all data and the FIN. It needs plain traffic.",
+        json_schema_extra={"without": "data without end"},
+    )
 
     @model_validator(mode="after")
     def _resumes_after_stop(self) -> Self:
@@ -432,6 +440,8 @@ class Scenario(Model):
         for i, flow in enumerate(self.flows):
             if flow.reply and (self.run.traffic != "plain" or self.run.verify):
                 raise ValueError(f'flows.{i}.reply: needs run.traffic = "plain", without verify')
+            if flow.size and (self.run.traffic != "plain" or flow.reply or flow.stop is not None):
+                raise ValueError(f'flows.{i}.size: needs run.traffic = "plain", without reply and stop')
             if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
         for i, load in enumerate(self.background):

@@ -409,7 +409,7 @@ class _Builder:
             start = (flow.start + self.rng.random() * s.run.start_jitter) / 1e6
             times = (start, _seconds(flow.stop), _seconds(flow.resume))
             made = job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times)
-            self.flows.append(replace(made, reply_bytes=flow.reply))
+            self.flows.append(replace(made, reply_bytes=flow.reply, size_bytes=flow.size))
 
     def _probe(self, flow: plan.Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
         crossed, specs = self.hops.span(flow), self.hops.specs

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import random
 from dataclasses import dataclass
+from functools import cache
 
 from pydantic import ValidationError
 
@@ -29,6 +30,7 @@ class Facts:
         return [p for p in self.parameters if p["live"]]
 
 
+@cache
 def facts(name: str) -> Facts:
     shown = objects.shown(name)
     return Facts(tuple(shown["parameters"]), bool(shown["cgroup_programs"]))
@@ -73,6 +75,9 @@ class Draw:
             "verify": True,
             "audit": True,
         }
+        self.endings(rate)
+        if self.chance(0.25):
+            self.tree["thin"] = self.thin(hops)
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -217,6 +222,20 @@ class Draw:
             "mtu": self.rng.randint(552, 1500),
         }
         return {"hop": k + 1, "direction": name, what: new[what]}
+
+    def endings(self, rate: float) -> None:
+        """Flows that close their connection, most of them under way."""
+        for flow in self.tree["flows"]:
+            if "stop" not in flow and self.odd(0.3):
+                flow["size"] = round(rate / 8 * self.duration * self.log(0.01, 0.8))
+
+    def thin(self, hops: list[dict]) -> dict[str, int]:
+        """Its defaults where a law's own ground is; elsewhere some, and often a rate about the path's."""
+        given = {"thins": 1} | self.parameters(facts("thin").parameters)
+        if self.odd(0.5):
+            slowest = min(float(hop["reverse"]["rate"].removesuffix("kbit")) for hop in hops)
+            given["reverse_kbit"] = max(round(slowest * self.log(0.3, 2)), 1)
+        return given
 
     def controller_change(self, name: str, out: set[str]) -> dict | None:
         if name in out:

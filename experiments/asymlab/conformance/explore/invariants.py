@@ -12,7 +12,7 @@ from ...guest.protocol import COMPARE_BYTES
 from ...plan import topology
 from ...plan.scenario import Case, Direction
 from ...results import metrics, store
-from .silence import silence
+from .silence import close, silence
 from .view import View
 
 UNPACED = (1 << 64) - 1
@@ -116,6 +116,7 @@ def clean(v: View) -> bool:
         and not s.background
         and not s.changes
         and not s.controllers
+        and s.thin in (None, {"thins": 1})
         and s.profile != "newreno"
     )
 
@@ -171,7 +172,7 @@ def log(v: View) -> Iterator[tuple[str, str]]:
 
 
 INVARIANTS: dict[str, Callable[[View], Iterator[tuple[str, str]]]] = {
-    f.__name__: f for f in (content, silence, window, link, rtt, floor, left, log)
+    f.__name__: f for f in (content, silence, close, window, link, rtt, floor, left, log)
 }
 # What a run that left no results broke, by what it said last.
 WORDS = (

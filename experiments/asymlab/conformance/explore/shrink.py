@@ -88,14 +88,16 @@ def simpler(tree: dict) -> Iterator[dict]:
                 place = place[step]
             if key in place:
                 yield without(tree, *way, key)
-    for what in ("sysctls", "profile"):
+    for what in ("sysctls", "profile", "thin"):
         if what in tree:
             yield without(tree, what)
+    for key in tree.get("thin", {}):
+        yield without(tree, "thin", key)
     for name, given in tree.get("controllers", {}).items():
         for key in given:
             yield without(tree, "controllers", name, key)
     for i, flow in enumerate(tree["flows"]):
-        for key in ("resume", "stop", "extra_delay", "ack", "enter", "leave", "start", "direction"):
+        for key in ("resume", "stop", "size", "extra_delay", "ack", "enter", "leave", "start", "direction"):
             if key in flow:
                 yield without(tree, "flows", i, key)
     for way in ways:

@@ -9,15 +9,18 @@ from collections.abc import Iterator
 from ...plan.scenario import Flow
 from .view import View
 
+ACK_BYTES = 14 + 20 + 60  # with Ethernet's header, and all the options that there may be
 
-def round_trip(v: View, flow: Flow) -> float:
-    """The longest there was, s: each delay at its longest, a queue as long as any was, and a delayed ACK's 0.2 s."""
+
+def round_trip(v: View, flow: Flow, since: float = 0, until: float = math.inf) -> float:
+    """The longest there was then, s: each delay at its longest, a queue as long as any was, a delayed ACK's 0.2 s."""
     total = 0.2 + 2 * flow.extra_delay / 1e6
     for place in v.both_ways(flow):
         directions = [d for _, d in v.phases[place]]
-        queued = (
-            (int(v.links(place)["qlen_max"].max(initial=0)) + 3) * v.packet(place) * 8 / min(d.rate for d in directions)
-        )
+        rows = v.links(place)
+        then = rows["qlen_max"][(rows["t"] > since - v.run.job["bin_ms"] / 1e3) & (rows["t"] < until)]
+        packet = v.packet(place) if v.loaded(place) else ACK_BYTES
+        queued = (int(then.max(initial=0)) + 3) * packet * 8 / min(d.rate for d in directions)
         total += max(d.delay + d.jitter for d in directions) / 1e6 + queued
     return total
 
@@ -55,9 +58,17 @@ def silence_limit(v: View, flow: Flow, since: float, until: float) -> float:
     return max(1, 3 * longest) * (2.0 ** (tries_lost(v, flow, since, until) + 1) - 1) + longest
 
 
+def all_arrived(v: View, job: dict) -> float | None:
+    """When the last byte of a flow with a size arrived, s; None if it did not, or there is no last one."""
+    if job.get("size_bytes") != v.run.record["agent"]["verified"][str(job["id"])]["bytes"]:
+        return None
+    rows = v.run.goodput[(v.run.goodput["flow"] == job["id"]) & (v.run.goodput["bytes"] > 0)]
+    return float(rows["t"].max()) + v.run.job["bin_ms"] / 1e3
+
+
 def active(v: View, job: dict) -> list[tuple[float, float]]:
     """When it had data to send."""
-    first = (job["start_s"], v.end if job["stop_s"] is None else job["stop_s"])
+    first = (job["start_s"], all_arrived(v, job) or (v.end if job["stop_s"] is None else job["stop_s"]))
     return [first] + ([(job["resume_s"], v.end)] if job["resume_s"] is not None else [])
 
 
@@ -70,6 +81,23 @@ def silences(v: View) -> Iterator[tuple[dict, float, float, float]]:
             moments = [start, *(float(t) + bin_s for t in sorted(rows["t"]) if start <= t and t + bin_s < end), end]
             since, until = max(zip(moments, moments[1:]), key=lambda gap: gap[1] - gap[0])
             yield job, since, until, silence_limit(v, flow, since, until)
+
+
+def close(v: View) -> Iterator[tuple[str, str]]:
+    """The ACK of a FIN takes a round trip at most where nothing can be lost."""
+    for job, flow in v.flows():
+        if (since := all_arrived(v, job)) is None:
+            continue
+        closed = v.run.record["agent"]["closed"].get(str(job["id"]))
+        until = sum(closed) / 1e9 if closed else v.end
+        lost = tries_lost(v, flow, since, until)
+        limit = silence_limit(v, flow, since, until) if lost else round_trip(v, flow, since, until)
+        if until - since > limit:
+            yield (
+                job["controller"],
+                f"flow {job['id']}: all data arrived at {since:.2f} s, and the FIN's ACK did not until {until:.2f} s, "
+                f"at most {limit:.2f} s may be",
+            )
 
 
 def silence(v: View) -> Iterator[tuple[str, str]]:
