@@ -43,7 +43,7 @@ quoted = '$(subst ','\'',$(1))'
 HERE := $(call quoted,$(CURDIR))
 
 BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
-	-Ibpf -Iloader -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
+	-Ibpf -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
 # Of another architecture: where its files are built, how its images' names end, its compiler, its libraries.
@@ -57,11 +57,11 @@ ROOT := $(A)/root/.done
 CC := $(TRIPLET)-gcc --sysroot=$(A)/root
 endif
 DEPS := $(B)/.deps$(L)
-override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -ffile-prefix-map=$(HERE)=.
+override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -Ibpf -ffile-prefix-map=$(HERE)=.
 VERSION := $(file <VERSION)
 
-OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/*.bpf.c bpf/rivals/*.bpf.c)))
-LOADER := $(patsubst %.c,$(A)/%.o,$(filter-out %.bpf.c,$(wildcard loader/*.c loader/commands/*.c)))
+OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/controllers/*.bpf.c bpf/rivals/*.bpf.c bpf/tools/*.bpf.c)))
+LOADER := $(patsubst %.c,$(A)/%.o,$(wildcard loader/*.c loader/commands/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 IMAGE := $(B)/image/$(KERNEL)$(L)/manifest.json
 TEST_KERNELS := 6.1 6.12
@@ -114,15 +114,15 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(B)/trace.bpf.o $(B)/use.bpf.o $(B)/move.bpf.o $(B)/thin.bpf.o $(A)/asymcc $(A)/patient.so ## build the controllers and the loader; ARCH=arm64: for another machine
+build: $(OBJECTS) $(A)/asymcc $(A)/patient.so ## build the controllers and the loader; ARCH=arm64: for another machine
 
-vpath %.bpf.c bpf bpf/rivals loader
+vpath %.bpf.c bpf/controllers bpf/rivals bpf/tools
 
-$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h) loader/trace.h loader/move.h $(wildcard loader/*.bpf.h) Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h bpf/*/*/*.h) Makefile | $(B)/.deps
 	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
-$(A)/loader/%.o: loader/%.c $(wildcard loader/*.h) VERSION Makefile | $(DEPS) $(ROOT)
+$(A)/loader/%.o: loader/%.c $(wildcard loader/*.h bpf/tools/*.h) VERSION Makefile | $(DEPS) $(ROOT)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -DASYMCC_VERSION='"$(VERSION)"' -c $< -o $@
 
@@ -142,7 +142,7 @@ $(A)/root/.done $(A)/sources/.done: experiments/asymlab/machine/root.py | $(DEPS
 	$(call say,DEBIAN,$(@D))
 	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) $(notdir $(@D)) >$(B)/apt-$(ARCH).log && touch $@
 
-$(A)/static/asymcc: $(wildcard loader/*.[ch] loader/commands/*.c) VERSION packaging/static.sh | $(A)/sources/.done $(ROOT)
+$(A)/static/asymcc: $(wildcard loader/*.[ch] loader/commands/*.c bpf/tools/*.h) VERSION packaging/static.sh | $(A)/sources/.done $(ROOT)
 	$(call say,STATIC,$@)
 	$(Q)packaging/static.sh $(A) $(TRIPLET)
 
@@ -160,7 +160,6 @@ $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcar
 	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
 
 # --- installation and packages ------------------------------------------------------------
-INSTALLED := $(OBJECTS) $(patsubst loader/%.bpf.c,$(B)/%.bpf.o,$(wildcard loader/*.bpf.c))
 UNITS := asymcc@.service asymcc-load@.service asymcc-thin.service
 EXAMPLES := NAME.conf.example thin.conf.example
 IN = $(call quoted,$(DESTDIR)$(PREFIX))
@@ -170,7 +169,7 @@ ETC = $(call quoted,$(DESTDIR)$(SYSCONFDIR)/asymcc)
 install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before it
 	$(Q)$(MAKE) --no-print-directory -q build $(B)/asymcc 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
 	$(Q)install -Dm 755 $(A)/asymcc $(IN)/sbin/asymcc
-	$(Q)install -Dm 644 -t $(IN)/lib/asymcc $(INSTALLED)
+	$(Q)install -Dm 644 -t $(IN)/lib/asymcc $(OBJECTS)
 	$(Q)install -d $(IN)/share/man/man8 $(IN)/share/bash-completion/completions $(IN)/lib/systemd/system
 	$(Q)$(B)/asymcc manual | install -m 644 /dev/stdin $(IN)/share/man/man8/asymcc.8
 	$(Q)$(B)/asymcc completion | install -m 644 /dev/stdin $(IN)/share/bash-completion/completions/asymcc
@@ -206,7 +205,7 @@ $(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(G
 test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json)
 
 # --- more tests, and the style of the sources ---------------------------------------------
-C_SOURCES := $(wildcard $(foreach d,bpf bpf/* loader loader/* experiments/asymlab/*,$(d)/*.c $(d)/*.h))
+C_SOURCES := $(wildcard $(foreach d,bpf bpf/* bpf/*/* loader loader/* experiments/asymlab/*,$(d)/*.c $(d)/*.h))
 RUFF := $(B)/venv/bin/ruff
 CLANG_FORMAT := $(B)/venv/bin/clang-format
 

@@ -6,7 +6,7 @@
 #include <linux/types.h>
 
 #include "asymcc.h"
-#include "trace.h"
+#include "tools/trace.h"
 #include "vars.h"
 
 /* The values of an option that may be repeated. */

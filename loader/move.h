@@ -1,34 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Sockets that exist get another controller. What move.bpf.c is told, and what it tells. */
+/* Sockets that exist get another controller. */
 #ifndef MOVE_H
 #define MOVE_H
 
-#ifndef __bpf__
 #include "object.h"
-#endif
+#include "tools/move_rule.h"
 
-#define MOVE_NAME_LEN 16 /* CC_NAME_LEN of asymcc.h */
-
-enum {
-	MOVE_CONNECTIONS = 1,
-	MOVE_LISTENERS = 2,
-	MOVE_CHOSEN = 4,   /* only sockets for which the controller was chosen: by setsockopt(), or for a cgroup */
-	MOVE_UNCHOSEN = 8, /* only others, whose route names no controller either; and those that have `or_from` */
-};
-
-struct move_rule {
-	char from[MOVE_NAME_LEN]; /* "": any */
-	char or_from[MOVE_NAME_LEN];
-	char to[MOVE_NAME_LEN];
-	__u32 what;               /* MOVE_... */
-	__u32 family, bits;       /* to peers in this prefix; family 0: to any */
-	__u8 prefix[16];
-	__u64 cgroup;             /* of this cgroup, by its inode, and those below it; 0: of any */
-	/* by the program */
-	__u32 moved, refused;
-};
-
-#ifndef __bpf__
 struct move {
 	struct object o;
 	struct bpf_link *link;
@@ -42,6 +19,5 @@ int move_run(struct move *m);
 /* The same in each namespace. */
 int move_run_all(struct move *m);
 void move_close(struct move *m);
-#endif
 
 #endif

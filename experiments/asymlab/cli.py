@@ -228,7 +228,7 @@ def add_link(commands) -> None:
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
     p.add_argument("--alone", action="store_true", help="nobody else uses the link: try nothing beside CUBIC")
     p.add_argument("--duration", default="", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
-    tried = f"a file of bpf/ or Linux's own, with :PRESET and +thin behind it or without [{' '.join(DEFAULT)}]"
+    tried = f"a controller of bpf/ or Linux's own, with :PRESET and +thin behind it or without [{' '.join(DEFAULT)}]"
     p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
     add_lab_options(p)
 
@@ -365,7 +365,7 @@ def add_explore(commands) -> None:
     p.add_argument("--seed", type=positive, default=1, help="of what is drawn [%(default)s]")
     p.add_argument("--count", type=positive, default=20, help="scenarios [%(default)s]")
     p.add_argument(
-        "--controller", action="append", default=[], metavar="NAME", help="try these, files of bpf/; repeatable [all]"
+        "--controller", action="append", default=[], metavar="NAME", help="try these of bpf/; repeatable [all]"
     )
     add_machine_options(p, fresh=False)
 

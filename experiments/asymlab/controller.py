@@ -60,7 +60,7 @@ class Law:
 class Controller:
     """All that the project knows of a controller, beside its source."""
 
-    name: str  # in scenarios: a file of bpf/, one of Linux's own, or an instance of a file with other parameters
+    name: str  # in scenarios: one of bpf/, one of Linux's own, or an instance of one with other parameters
     label: str = ""  # in figures; its name if there is none
     look: dict[str, Any] = field(default_factory=dict)  # in figures, as matplotlib has it: color, marker, linestyle
     linux: bool = False  # Linux has it

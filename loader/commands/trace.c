@@ -13,7 +13,7 @@
 #include "clock.h"
 #include "command.h"
 #include "object.h"
-#include "trace.h"
+#include "tools/trace.h"
 
 #define RECORD 64
 #define MS_MAX 3600000

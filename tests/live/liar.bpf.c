@@ -2,7 +2,7 @@
 /*
  * A path that does to TCP what paths and peers may do: one classifier per fault, for
  * `tc filter add dev DEV ingress bpf direct-action obj liar.bpf.o sec FAULT`.
- * They change options of kind 253 (see bpf/formosa.bpf.c), mark packets, or lose them.
+ * They change options of kind 253 (see bpf/controllers/formosa.bpf.c), mark packets, or lose them.
  */
 #include "kernel.bpf.h"
 

@@ -41,10 +41,7 @@ def files(root: Path) -> set[str]:
 
 
 def objects() -> set[str]:
-    return {
-        p.name.replace(".bpf.c", ".bpf.o")
-        for p in [*(REPO / "bpf").rglob("*.bpf.c"), *(REPO / "loader").glob("*.bpf.c")]
-    }
+    return {p.name.replace(".bpf.c", ".bpf.o") for p in (REPO / "bpf").rglob("*.bpf.c")}
 
 
 @pytest.fixture(scope="module")

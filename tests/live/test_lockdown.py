@@ -29,7 +29,7 @@ def objects(tmp_path) -> Path:
     """The tracer, and what moves open sockets, on a kernel that refuses bpf_probe_read_kernel()."""
     for name in ("trace", "move"):
         source = tmp_path / f"{name}.c"
-        source.write_text(f'{WITHOUT}\n#include "{ROOT}/loader/{name}.bpf.c"\n')
+        source.write_text(f'{WITHOUT}\n#include "{ROOT}/bpf/tools/{name}.bpf.c"\n')
         compile_bpf(source, tmp_path / f"{name}.bpf.o")
     return tmp_path
 

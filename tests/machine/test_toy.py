@@ -17,7 +17,7 @@ from shared import REPO
 
 TOY = Path(__file__).with_name("toy")
 FILES = {
-    "toy.bpf.c": "bpf/toy.bpf.c",
+    "toy.bpf.c": "bpf/controllers/toy.bpf.c",
     "record.py": "experiments/asymlab/controllers/toy.py",
     "host_test.py": "tests/algorithms/test_toy_host.py",
 }

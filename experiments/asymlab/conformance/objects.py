@@ -10,7 +10,7 @@ from ..paths import BUILD, REPO
 
 
 def names() -> list[str]:
-    return sorted(p.name.removesuffix(".bpf.c") for p in REPO.glob("bpf/**/*.bpf.c"))
+    return sorted(p.name.removesuffix(".bpf.c") for p in REPO.glob("bpf/[cr]*/*.bpf.c"))
 
 
 def shown(name: str) -> dict:

@@ -234,8 +234,8 @@ class Flow(Crossing):
 
     controller: Name = Field(
         max_length=15,
-        description="Congestion control of the sender: a file of `bpf/`, one of Linux's own (`reno`, `cubic`, ...), "
-        "or a name from `[controllers]`.",
+        description="Congestion control of the sender: a controller of `bpf/`, one of Linux's own (`reno`, `cubic`, "
+        "...), or a name from `[controllers]`.",
     )
     count: int = Field(1, ge=1, le=200, description="Number of equal flows.")
     resume: Time | None = Field(None, description="When it sends again, after `stop`.")

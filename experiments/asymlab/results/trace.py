@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Reads the file of `asymcc trace` (loader/trace.h) into arrays, and keeps them as Parquet.
+"""Reads the file of `asymcc trace` (bpf/tools/trace.h) into arrays, and keeps them as Parquet.
 
 acks     flow, t [s since time zero], cwnd, ssthresh, srtt_us, rtt_us, in_flight, acked [bytes], pacing [byte/s],
          retrans, delivered, lost, ca_state: the sender's state as each ACK arrives

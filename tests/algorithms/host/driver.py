@@ -21,15 +21,14 @@ CFLAGS = (
 
 def controllers():
     """The sources of all, the rivals' too, by name."""
-    return {path.name.removesuffix(".bpf.c"): path for path in sorted((TOP / "bpf").rglob("*.bpf.c"))}
+    return {path.name.removesuffix(".bpf.c"): path for path in sorted(TOP.glob("bpf/[cr]*/*.bpf.c"))}
 
 
 def build(name, source=None):
     """The driver with controller `name`, compiled anew only when a source is newer."""
     source = Path(source or controllers()[name])
     binary = OUT / source.name.removesuffix(".bpf.c")
-    sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.h")]
-    sources += TOP.glob("loader/*.bpf.c")
+    sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.[ch]")]
     sources += Path(register.__file__).parent.glob(f"{name}.py")
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary

@@ -116,8 +116,9 @@ class Branches:
 
 
 def parts(name: str) -> list[Path]:
-    """A controller's sources: NAME.bpf.c, the headers in NAME/, and those of bpf/ that serve not all."""
-    own = [controllers()[name], *sorted((TOP / "bpf" / name).glob("*.bpf.h"))]
+    """A controller's sources: NAME.bpf.c, the headers in NAME/ beside it, and those of bpf/ that serve not all."""
+    source = controllers()[name]
+    own = [source, *sorted((source.parent / name).glob("*.bpf.h"))]
     text = "".join(path.read_text() for path in own)
     return own + [TOP / "bpf" / header for header in ("wire.bpf.h", "thinning.bpf.h") if f'{header}"' in text]
 

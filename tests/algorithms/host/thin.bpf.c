@@ -4,7 +4,7 @@
  * has SEC("sockops") somewhere for one with programs on packets.
  */
 #define flows wires
-#include <../loader/thin.bpf.c>
+#include <tools/thin.bpf.c>
 #undef flows
 
 #include <bpf/bpf_endian.h>

@@ -5,7 +5,7 @@
  * controller.
  */
 #include "kernel.bpf.h"
-#include "move.h"
+#include "move_rule.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

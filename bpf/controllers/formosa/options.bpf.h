@@ -88,7 +88,7 @@ struct wire {
 	struct timestamps stamps; /* sender toward a peer without the receiver half */
 };
 
-#include "../wire.bpf.h"
+#include "wire.bpf.h"
 
 /* Do we speak Formosa on this connection? */
 static inline bool sends_options(const struct wire *w)
