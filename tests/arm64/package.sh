@@ -13,10 +13,7 @@ ip link set lo up
 /usr/bin/dpkg -s asymcc | grep -E '^(Status|Architecture|Depends)'
 /usr/bin/dpkg --verify asymcc
 asymcc doctor || echo "FAILED: doctor"
-for object in /usr/lib/asymcc/*.bpf.o; do
-	name=${object##*/}
-	name=${name%.bpf.o}
-	case $name in trace | use | thin) continue ;; esac
+for name in $(asymcc list | awk 'NR > 1 { print $1 }'); do
 	asymcc load "$name" || echo "FAILED: load $name"
 	asymcc unload "$name" --force || echo "FAILED: unload $name"
 done

@@ -3,19 +3,53 @@
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
 from matplotlib.figure import Figure
 
 from asymlab import controllers
 from asymlab.controller import CYCLE
-from asymlab.controllers import LINUX, REGISTER
+from asymlab.controllers import LINUX, REGISTER, built_in
 
-from shared import REPO
+from ktap import built
+from shared import BUILD, REPO
 
-SOURCES = {p.name.removesuffix(".bpf.c") for p in REPO.glob("bpf/[cr]*/*.bpf.c")}
+SOURCES = {p.name.removesuffix(".bpf.c") for at in ("controllers", "rivals") for p in REPO.glob(f"bpf/{at}/*.bpf.c")}
 
 
 def test_each_source_has_a_record():
     assert SOURCES <= set(REGISTER) and not SOURCES & set(LINUX)
+
+
+@built
+def test_a_controller_is_what_asymcc_takes_for_one():
+    listed = json.loads(subprocess.check_output([BUILD / "asymcc", "--objects", BUILD, "list", "--json"]))
+    assert built_in(BUILD) == sorted(row["object"] for row in listed if row["built"])
+    assert set(built_in(BUILD)) >= SOURCES and not set(built_in(BUILD)) & {"move", "thin", "trace", "use"}
+
+
+@pytest.mark.parametrize(
+    "name, whose", [("scalable", "Linux"), ("fast", "controllers/fast.py"), ("mine", "controllers/mine.py")]
+)
+def test_a_record_of_a_name_that_is_taken_is_refused(tmp_path, name, whose):
+    shutil.copytree(REPO / "experiments" / "asymlab", tmp_path / "asymlab")
+    (tmp_path / "asymlab" / "controllers" / "mine.py").write_text(
+        f'from ..controller import Controller\n\nRECORDS = [Controller("mine", "Mine"), Controller("{name}", "It")]\n'
+    )
+    p = subprocess.run(
+        [sys.executable, "-m", "asymlab", "--help"],
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert p.returncode == 1 and not p.stdout
+    assert p.stderr == f"asymlab: controllers/mine.py: {whose} has a {name!r} already: choose another name\n"
 
 
 def test_controllers_differ_in_more_than_colour():

@@ -12,11 +12,10 @@ import tomllib
 import pytest
 
 from asymlab import LabError
-from asymlab.conformance import objects
 from asymlab.conformance.explore import draw, explore, invariants, shrink
 from asymlab.conformance.explore.view import View
 from asymlab.conformance.toml import toml
-from asymlab.controllers import LINUX
+from asymlab.controllers import LINUX, built_in
 from asymlab.guest import traffic
 from asymlab.guest.job import Flow
 from asymlab.machine import image
@@ -31,7 +30,7 @@ COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
 
 @pytest.fixture(scope="module")
 def known():
-    return {name: draw.facts(name) for name in objects.names()}
+    return {name: draw.facts(name) for name in built_in(BUILD)}
 
 
 @pytest.fixture

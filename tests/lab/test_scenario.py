@@ -13,7 +13,7 @@ from asymlab.guest.wire import read
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
 
-from shared import CHAIN, CROSSING, HOP, PATH, asymlab
+from shared import BUILD, CHAIN, CROSSING, HOP, PATH, asymlab
 
 LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
 
@@ -221,12 +221,21 @@ def test_wrong_values_name_file_key_and_reason(scenario_file, old, new, key, rea
     assert text.startswith(f"{file}: {key}: ") and reason in text and "\n" not in text
 
 
-def test_unknown_controller_lists_those_there_are(scenario_file):
-    file = scenario_file(('"reno"', '"rneo"'))
+@pytest.mark.parametrize("name", ["rneo", "thin", "trace", "use", "move"])
+def test_unknown_controller_lists_those_there_are(scenario_file, name):
+    """asymcc's tools are built beside the controllers, and are none."""
+    file = scenario_file(('"reno"', f'"{name}"'))
     with pytest.raises(
-        LabError, match="flows.0.controller: no controller 'rneo'; there are .*fast, (.+, )?reno, cubic"
+        LabError, match=f"flows.0.controller: no controller '{name}'; there are .*fast, (.+, )?reno, cubic"
     ):
         topology.compile_job(scenario.load(file)[0], 1)
+
+
+def test_an_object_of_the_name_of_one_of_linux_is_refused(scenario_file, tmp_path, monkeypatch):
+    (tmp_path / "reno.bpf.o").symlink_to(BUILD / "fast.bpf.o")
+    monkeypatch.setattr(topology, "BUILD", tmp_path)
+    with pytest.raises(LabError, match=".0.controller: 'reno' is both Linux's and .*/reno.bpf.o: rename the object"):
+        topology.compile_job(scenario.load(scenario_file())[0], 1)
 
 
 @pytest.mark.parametrize(

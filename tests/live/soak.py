@@ -30,12 +30,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from asymlab.controllers import built_in
+
 from resume import Progress
 
 LIBC, CLONE_NEWNET = ctypes.CDLL(None, use_errno=True), 0x40000000
 ROOT = Path(__file__).resolve().parents[2]
 ASYMCC = ROOT / "build" / "asymcc"
-CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ROOT.glob("bpf/[cr]*/*.bpf.c"))
+CONTROLLERS = built_in(ASYMCC.parent)
 FITTING = {"fast": ("--set", "alpha=20")}
 CGROUP2 = Path(
     next(

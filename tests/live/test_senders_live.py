@@ -9,10 +9,12 @@ import time
 
 import pytest
 
+from asymlab.controllers import built_in
+
 from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, run, values  # noqa: F401
 from pairs import server, transfer
 
-CONTROLLERS = sorted(p.name.removesuffix(".bpf.c") for p in ASYMCC.parent.parent.glob("bpf/[cr]*/*.bpf.c"))
+CONTROLLERS = built_in(ASYMCC.parent)
 FITTING = {"fast": ("--set", "alpha=5")}  # by its rate more than a queue of 40 holds: recovery without end
 PATIENT = {"accsa"}  # shrinks a window after a second, not an RTO
 SIZE = 3_000_000

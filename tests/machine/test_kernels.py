@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.conformance import objects
 from asymlab.conformance.kernels import check, properties, setup, table
 from asymlab.conformance.kernels.outcome import KERNELS, SHORT_IDLE, Column, Result, Skip
 from asymlab.conformance.kernels.setup import Facts, Setup
 from asymlab.controller import Law, cuts_to
-from asymlab.controllers import REGISTER
+from asymlab.controllers import REGISTER, built_in
 from asymlab.guest import audit
 from asymlab.machine import kernel, vm
 from asymlab.machine.arch import AMD64
@@ -28,7 +27,7 @@ from asymlab.plan import scenario, topology
 from ktap import bad, built, column, parse, recorded, told
 from shared import BUILD, asymlab
 
-OBJECTS = objects.names()
+OBJECTS = built_in(BUILD)
 
 
 def silent(_: str) -> None:

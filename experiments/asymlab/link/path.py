@@ -12,7 +12,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from .. import LabError
 from ..conformance import objects
-from ..controllers import LINUX
+from ..controllers import LINUX, built_in
+from ..paths import BUILD
 from ..plan.quantities import Rate, Share, Time
 from ..plan.scenario import BIN_MS
 
@@ -177,10 +178,11 @@ def names(asked: list[str], link: Link) -> list[str]:
     """The runs, each once. A controller has its preset for random loss if none are asked for. NAME+thin is beside
     NAME, and comes after all others."""
     wanted = list(asked or [RADIO.get(name, name) if link.loss_share else name for name in DEFAULT])
+    there = (*built_in(BUILD), *LINUX)
     for name in wanted:
         base, preset = split(name)
-        if base not in (*objects.names(), *LINUX):
-            known = ", ".join((*objects.names(), *LINUX))
+        if base not in there:
+            known = ", ".join(there)
             raise LabError(f"no controller {base[:40]!r}; there are {known}; {THIN} behind a name thins its ACKs")
         if PRESET in name and preset not in (known := presets(base)):
             has = f"there are {', '.join(known)}" if known else f"{base} has none"

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import LabError
-from ..controllers import LINUX
+from ..controllers import LINUX, built_in
 from ..guest import job, wire
 from ..guest.protocol import ECHO_BYTES, IP_UDP
 from ..paths import BUILD
@@ -169,10 +169,12 @@ def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
 def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
     found: dict[str, str | None] = {}
-    built = sorted({p.name.removesuffix(".bpf.o") for p in BUILD.glob("*.bpf.o")} - {"trace", "use", "move"})
+    built = built_in(BUILD)
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
         obj = scenario.controllers.get(name, {}).get("object", name)
+        if obj == name and obj in built and obj in LINUX:
+            raise LabError(f"flows.{i}.controller: {obj!r} is both Linux's and {BUILD}/{obj}.bpf.o: rename the object")
         if obj in built:
             found[name] = str(obj)
         elif obj == name and name in LINUX:

@@ -21,7 +21,8 @@ CFLAGS = (
 
 def controllers():
     """The sources of all, the rivals' too, by name."""
-    return {path.name.removesuffix(".bpf.c"): path for path in sorted(TOP.glob("bpf/[cr]*/*.bpf.c"))}
+    paths = (path for at in ("controllers", "rivals") for path in sorted(TOP.glob(f"bpf/{at}/*.bpf.c")))
+    return {path.name.removesuffix(".bpf.c"): path for path in paths}
 
 
 def build(name, source=None):

@@ -16,6 +16,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from asymlab.controllers import built_in
+
 BUILD = Path(__file__).resolve().parents[3] / "build"
 BTF_MAGIC = b"\x9f\xeb\x01\x00"
 WORDS = (0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF)
@@ -24,9 +26,7 @@ BATCH = 100
 
 def mutants(seed: int) -> Iterator[bytes]:
     """Without end, and the same for a seed and the same objects."""
-    objects = [
-        file.read_bytes() for file in sorted(BUILD.glob("*.bpf.o")) if file.name not in ("trace.bpf.o", "use.bpf.o")
-    ]
+    objects = [(BUILD / f"{name}.bpf.o").read_bytes() for name in built_in(BUILD)]
     rng = random.Random(seed)
     while True:
         data = bytearray(rng.choice(objects))

@@ -35,6 +35,7 @@ from pathlib import Path
 
 from ... import LabError
 from ...console import console
+from ...controllers import built_in
 from ...machine import image
 from ...paths import BUILD, REPO
 from ...plan import groups, scenario
@@ -43,7 +44,6 @@ from ...results import store
 from ...run import local
 from ...run.cost import survey
 from ...run.tasks import plan_runs
-from .. import objects
 from ..toml import toml
 from .draw import draw, facts
 from .invariants import INVARIANTS, WORDS, Broken, floor_of, judge
@@ -169,8 +169,9 @@ def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tal
 
 
 def drawn(seed: int, count: int, controllers: list[str]) -> dict[str, dict]:
-    names = controllers or objects.names()
-    known = {name: facts(name) for name in dict.fromkeys((*objects.names(), *names))}
+    there = built_in(BUILD)
+    names = controllers or there
+    known = {name: facts(name) for name in dict.fromkeys((*there, *names))}
     return {f"{seed}-{number}": draw(seed, number, names, known) for number in range(count)}
 
 

@@ -29,6 +29,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ... import LabError
+from ...controllers import built_in
 from ...machine import image
 from ...machine.arch import by_label
 from ...machine.build import build_image
@@ -38,7 +39,6 @@ from ...results import store
 from ...run import local
 from ...run.host import execute_on_host
 from ...run.tasks import plan_on_host, plan_runs
-from .. import objects
 from . import table
 from .ktap import ktap
 from .outcome import KERNELS, Column, Result
@@ -165,12 +165,12 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
 
 def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, keep: bool) -> bool:
     """All of it; KTAP on standard output, progress on standard error. True if nothing failed."""
-    there = objects.names()
+    there = built_in(BUILD)
+    if not there:
+        raise LabError(f"{BUILD}: no controller is built there; run `make build`")
     if unknown := [name for name in names if name not in there]:
         raise LabError(f"{unknown[0]}: no such object; there are {', '.join(there)}")
     names = names or there
-    if missing := [name for name in names if not (BUILD / f"{name}.bpf.o").exists()]:
-        raise LabError(f"{missing[0]}: not built; run `make build`")
     known = {name: facts(name) for name in names}
     recorded = table.recorded()
 
