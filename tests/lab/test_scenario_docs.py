@@ -68,6 +68,21 @@ def test_what_the_page_adds_to_its_first_scenario_fits(tmp_path, text, which):
         topology.compile_job(case, 1)
 
 
+def test_what_begins_with_the_first_scenario_is_sound_and_its_mistakes_name_both_files(tmp_path):
+    [text] = [block for block in blocks(TEXT) if block.startswith("base =")]
+    first, file = tmp_path / "sat.toml", tmp_path / "alone.toml"
+    first.write_text(WHOLE[0])
+    file.write_text(text)
+    [case] = scenario.load(file)
+    [flow] = case.scenario.flows
+    assert (flow.controller, flow.ack, flow.start) == ("fast", "delayed", 10**6)
+    assert case.scenario.path.forward.loss == 0.001 and case.scenario.path.forward.queue == 500
+    assert topology.compile_job(case, 1)["controllers"][0]["set"] == {"alpha": 50}
+    first.write_text(WHOLE[0].replace("20mbit", "20mbps"))
+    [said] = [block for block in blocks(TEXT) if block.startswith("asymlab: alone.toml")]
+    assert asymlab("run", file).stderr == said.replace("alone.toml", str(file)).replace("sat.toml", str(first))
+
+
 def test_the_page_has_all_kinds_of_scenarios():
     assert len(WHOLE) == 4 and len(MORE) == 6
 
@@ -78,7 +93,7 @@ def test_the_command_takes_the_first_scenario_and_says_what_is_wrong_with_anothe
     p = asymlab("run", file, "--dry-run")
     assert p.returncode == 0 and "1 runs" in p.stdout + p.stderr, p
     file.write_text(WHOLE[0].replace("20mbit", "20mbps"))
-    (said,) = [block for block in blocks(TEXT) if block.startswith("asymlab: ")]
+    (said,) = [block for block in blocks(TEXT) if block.startswith("asymlab: sat.toml")]
     assert asymlab("run", file).stderr == said.replace("sat.toml", str(file))
 
 

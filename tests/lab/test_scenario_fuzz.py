@@ -25,6 +25,8 @@ from asymlab.guest.wire import dump, load, read
 from asymlab.plan import scenario, topology
 from asymlab.run.tasks import Task
 
+from shared import SCENARIO
+
 EXAMPLES = int(os.environ.get("SCENARIOS", 0))
 PROFILE = settings(
     max_examples=EXAMPLES or 100,
@@ -365,6 +367,16 @@ def test_a_tree_is_refused_in_one_line_or_all_fits(tmp_path_factory, tree, which
     look_at(tmp_path_factory.getbasetemp() / "fuzz.toml", "\n".join(f"{k} = {toml(v)}" for k, v in tree.items()), which)
 
 
+@PROFILE
+@given(tree=trees(), which=st.sampled_from(scenario.SETS), without=st.sampled_from(["", "flows.0", "path.forward"]))
+def test_a_tree_over_a_base_is_refused_in_one_line_or_all_fits(tmp_path_factory, tree, which, without):
+    folder = tmp_path_factory.getbasetemp()
+    (folder / "whole.toml").write_text(SCENARIO)
+    head = ['base = "whole.toml"', f"without = {toml([without] if without else [])}"]
+    tree.pop("base", None), tree.pop("without", None)
+    look_at(folder / "fuzz.toml", "\n".join([*head, *(f"{k} = {toml(v)}" for k, v in tree.items())]), which)
+
+
 WORDS = [
     '"',
     "'",
@@ -409,6 +421,10 @@ WORDS = [
     "[sets.quick]\n",
     "[[flows]]\n",
     'title = "x"\n',
+    'base = "fuzz.toml"\n',
+    'base = "whole.toml"\n',
+    'without = ["flows.0", "sweep"]\n',
+    "flows.0.count = ",
     '"10mbit"',
 ]
 
@@ -416,4 +432,5 @@ WORDS = [
 @PROFILE
 @given(text=st.lists(st.sampled_from(WORDS) | st.text(max_size=3), max_size=30).map("".join))
 def test_any_text_is_refused_in_one_line(tmp_path_factory, text):
+    (tmp_path_factory.getbasetemp() / "whole.toml").write_text(SCENARIO)
     look_at(tmp_path_factory.getbasetemp() / "fuzz.toml", text, "quick")

@@ -3,8 +3,8 @@
 
 `sweep` gives lists of values for dotted keys, `sweep.points` lists of tables for keys that change together, and
 `sweep.pairs` controllers of which each meets each, itself included, as the first two flows. The product of all makes
-the cases. `sets` changes keys for the quick and the full suite. model.py has all other keys, and groups.py writes out
-the entries that stand for several.
+the cases. `sets` changes keys for the quick and the full suite. model.py has all other keys, base.py reads the file
+and those that it begins with, and groups.py writes out the entries that stand for several.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import copy
 import itertools
 import math
 import re
-import tomllib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +21,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from .. import LabError
-from . import groups
+from . import groups, keys
+from .base import Source, read
+from .groups import Wrong
 from .model import BIN_MS, Background, Change, Direction, Flow, Red, Scenario
 
 __all__ = ["BIN_MS", "Background", "Case", "Change", "Direction", "Flow", "Red", "SETS", "Scenario", "load"]
 SETS = ("quick", "full")
 PAIR = ("flows.0.controller", "flows.1.controller")
-FILE_MAX, SEEDS_MAX, RUNS_MAX = 1 << 20, 1000, 20_000  # bytes; of each case; of a file
-DEEPEST = 8  # a key's parts: path.hops.0.forward.red.min has six
+SEEDS_MAX, RUNS_MAX = 1000, 20_000  # of each case; of a file
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,23 @@ class Case:
     point: dict[
         str, Any
     ]  # the swept keys and this point's values; of `points` the first key, of a list its first value
-    file: Path
+    source: Source
     which: str  # the set it was taken from
     seeds: tuple[int, ...]
     places: dict[str, str]  # of each flow and hop: where it stands in the file
+
+    @property
+    def file(self) -> Path:
+        return self.source.file
 
     @property
     def name(self) -> str:
         return " ".join([self.scenario.id] + [str(v) for v in self.point.values()])
 
     def wrong(self, said: str) -> LabError:
-        """What is found wrong later than by load()."""
-        return LabError(f"{self.file}: {_as_written(said, self.places)}")
+        """What is found wrong later than by load(): a key, ": ", the reason."""
+        key, _, reason = _as_written(said, self.places).partition(": ")
+        return self.source.wrong(key, reason)
 
 
 def load(
@@ -59,39 +64,31 @@ def load(
 ) -> list[Case]:
     """The cases of a scenario file; `settings`: keys and values in place of its own. LabError (one line: file, key,
     reason) for anything wrong in it."""
+    source = read(file, which)
     try:
-        with open(file, "rb") as opened:
-            data = opened.read(FILE_MAX + 1)
-        if len(data) > FILE_MAX:
-            raise LabError(f"{file}: more than {FILE_MAX} bytes are no scenario")
-        try:
-            tree = tomllib.loads(data.decode())
-        except ValueError as e:  # of tomllib, of decode(), of a number of thousands of digits
-            raise LabError(f"{file}: not TOML: {e}") from None
-        return _cases(file, tree, which, seeds, settings or {})
-    except OSError as e:
-        raise LabError(f"{file}: {e.strerror}") from None
+        return _cases(source, which, seeds, settings or {})
+    except Wrong as e:
+        raise source.wrong(*e.args) from None
     except RecursionError:
         raise LabError(f"{file}: tables or lists too deep in each other") from None
 
 
-def _cases(
-    file: Path, tree: dict[str, Any], which: str, seeds: tuple[int, ...] | None, instead: dict[str, Any]
-) -> list[Case]:
+def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: dict[str, Any]) -> list[Case]:
+    tree = dict(source.tree)
     sweep, sets = tree.pop("sweep", {}), tree.pop("sets", {})
-    _tables(file, {"sweep": sweep, "sets": sets})
-    _tables(file, {f"sets.{name}": value for name, value in sets.items()})
+    _tables({"sweep": sweep, "sets": sets})
+    _tables({f"sets.{name}": value for name, value in sets.items()})
     if unknown := sorted(set(sets) - set(SETS)):
-        raise _wrong(file, f"sets.{unknown[0]}", f"unknown key (sets are {', '.join(SETS)})")
+        raise Wrong(f"sets.{unknown[0]}", f"unknown key (sets are {', '.join(SETS)})")
     changes = dict(sets.get(which, {}))
     count = changes.pop("seeds", 1)
     if type(count) is not int or not 0 <= count <= SEEDS_MAX:
-        raise _wrong(file, f"sets.{which}.seeds", f"must be a number up to {SEEDS_MAX}, 0 for no runs in this set")
+        raise Wrong(f"sets.{which}.seeds", f"must be a number up to {SEEDS_MAX}, 0 for no runs in this set")
     seeds = tuple(range(1, count + 1)) if seeds is None else seeds
-    _tables(file, {f"sets.{which}.sweep": changes.get("sweep", {})})
-    axes = _axes(file, {**sweep, **changes.pop("sweep", {})})
+    _tables({f"sets.{which}.sweep": changes.get("sweep", {})})
+    axes = _axes({**sweep, **changes.pop("sweep", {})})
     if (points := math.prod(map(len, axes))) * len(seeds) > RUNS_MAX:
-        raise LabError(f"{file}: more than {RUNS_MAX} runs: {len(seeds)} seeds of {points} cases")
+        raise Wrong("", f"more than {RUNS_MAX} runs: {len(seeds)} seeds of {points} cases")
     cases = []
     for chosen in itertools.product(*axes):
         one, settings = copy.deepcopy(tree), dict(changes)
@@ -100,27 +97,24 @@ def _cases(
             settings |= setting.values
             point |= setting.point
         for key, value in (settings | instead).items():
-            _put(file, one, key, copy.deepcopy(value))
-        scenario, places = _checked(file, one)
-        cases.append(Case(scenario, point, file, which, seeds, places))
+            keys.put(one, key, copy.deepcopy(value))
+        scenario, places = _checked(one)
+        cases.append(Case(scenario, point, source, which, seeds, places))
     if twice := next((name for name, count in Counter(case.name for case in cases).items() if count > 1), None):
-        raise _wrong(file, "sweep", f"two cases are called {twice!r}: the first values of points must differ")
+        raise Wrong("sweep", f"two cases are called {twice!r}: the first values of points must differ")
     used = {flow.controller for case in cases for flow in case.scenario.flows}
     if unused := sorted({name for case in cases for name in case.scenario.controllers} - used):
-        raise _wrong(file, f"controllers.{unused[0]}", "no flow uses it")
+        raise Wrong(f"controllers.{unused[0]}", "no flow uses it")
     return cases
 
 
-def _checked(file: Path, tree: dict[str, Any]) -> tuple[Scenario, dict[str, str]]:
+def _checked(tree: dict[str, Any]) -> tuple[Scenario, dict[str, str]]:
     """The scenario of one case, and where its flows and hops stand in the file."""
-    try:
-        plain, places = groups.expand(tree)
-    except groups.Wrong as e:
-        raise _wrong(file, *e.args) from None
+    plain, places = groups.expand(tree)
     try:
         return Scenario.model_validate(plain), places
     except ValidationError as e:
-        raise _explain(file, e, places) from None
+        raise _explain(e, places) from None
 
 
 # --- sweeps -------------------------------------------------------------------------------
@@ -134,22 +128,22 @@ class Setting:
     point: dict[str, Any]
 
 
-def _axes(file: Path, sweep: dict[str, Any]) -> list[list[Setting]]:
+def _axes(sweep: dict[str, Any]) -> list[list[Setting]]:
     """Of each swept key, or of what changes together, its settings."""
     axes, runs = [], 1
     for key, values in sweep.items():
         if not isinstance(values, list) or not values:
-            raise _wrong(file, f"sweep.{key}", "must be a list of values")
+            raise Wrong(f"sweep.{key}", "must be a list of values")
         if key == "points" and not all(isinstance(v, dict) and v for v in values):
-            raise _wrong(file, "sweep.points", "must be a list of tables")
+            raise Wrong("sweep.points", "must be a list of tables")
         runs *= len(values) * (len(values) + 1) // 2 if key == "pairs" else len(values)
         if runs > RUNS_MAX:
-            raise _wrong(file, f"sweep.{key}", f"with it there are more than {RUNS_MAX} runs")
-        axes.append(_axis(file, key, values))
+            raise Wrong(f"sweep.{key}", f"with it there are more than {RUNS_MAX} runs")
+        axes.append(_axis(key, values))
     return axes
 
 
-def _axis(file: Path, key: str, values: list[Any]) -> list[Setting]:
+def _axis(key: str, values: list[Any]) -> list[Setting]:
     if key == "pairs":
         pairs = [dict(zip(PAIR, two)) for two in itertools.combinations_with_replacement(values, 2)]
         return [Setting(pair, pair) for pair in pairs]
@@ -157,7 +151,7 @@ def _axis(file: Path, key: str, values: list[Any]) -> list[Setting]:
         return [Setting(v, {first: _called(v[first])}) for v in values for first in [next(iter(v))]]
     called = [_called(v) for v in values]
     if called != values and len(set(map(str, called))) < len(called):
-        raise _wrong(file, f"sweep.{key}", "lists must begin with different values, which name the cases")
+        raise Wrong(f"sweep.{key}", "lists must begin with different values, which name the cases")
     return [Setting({key: v}, {key: name}) for v, name in zip(values, called)]
 
 
@@ -166,46 +160,22 @@ def _called(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value and isinstance(value[0], str | int) else value
 
 
-def _put(file: Path, tree: dict[str, Any], key: str, value: Any) -> None:
-    try:
-        if key.count(".") >= DEEPEST:
-            raise IndexError
-        _set(tree, key, value)
-    except (AttributeError, IndexError, TypeError):
-        raise _wrong(file, key, "no such place in the scenario") from None
-
-
-def _set(tree: Any, key: str, value: Any) -> None:
-    """Set a dotted key. `flows.ack` is that of every entry, `flows.0.ack` of the first; `path.hops` likewise."""
-    head, _, rest = key.partition(".")
-    if isinstance(tree, list):
-        numbered = re.fullmatch("[0-9]{1,3}", head)
-        for item in [tree[int(head)]] if numbered else tree:
-            _set(item, rest if numbered else key, value)
-    elif rest:
-        _set(tree.setdefault(head, {}), rest, value)
-    else:
-        tree[head] = value
-
-
 # --- what is wrong ------------------------------------------------------------------------
 
 
-def _wrong(file: Path, key: str, reason: str) -> LabError:
-    return LabError(f"{file}: {key if len(key) <= 60 else key[:57] + '...'}: {reason}" if key else f"{file}: {reason}")
-
-
-def _tables(file: Path, values: dict[str, Any]) -> None:
+def _tables(values: dict[str, Any]) -> None:
     for key, value in values.items():
         if not isinstance(value, dict):
-            raise _wrong(file, key, "must be a table")
+            raise Wrong(key, "must be a table")
 
 
-def _explain(file: Path, error: ValidationError, places: dict[str, str]) -> LabError:
+def _explain(error: ValidationError, places: dict[str, str]) -> Wrong:
     first = error.errors()[0]
     reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
     key = ".".join(str(part) for part in first["loc"] if part != "[key]")  # what Scenario itself finds names its key
-    return _wrong(file, _as_written(key, places), reason if key else _as_written(reason, places))
+    if not key:
+        key, _, reason = reason.partition(": ")
+    return Wrong(_as_written(key, places), reason)
 
 
 def _as_written(said: str, places: dict[str, str]) -> str:

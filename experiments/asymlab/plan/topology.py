@@ -184,14 +184,14 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
     return found
 
 
-def _controller(file: Path, name: str, obj: str | None, given: dict[str, Any]) -> job.Controller:
+def _controller(name: str, obj: str | None, given: dict[str, Any]) -> job.Controller:
     values = {k: v for k, v in given.items() if k not in ("object", "loader")}
     loader = given.get("loader", "asymcc")
     if loader not in ("asymcc", "bpftool"):
-        raise LabError(f"{file}: controllers.{name}.loader: {loader!r} is neither 'asymcc' nor 'bpftool'")
+        raise LabError(f"controllers.{name}.loader: {loader!r} is neither 'asymcc' nor 'bpftool'")
     if loader == "bpftool" and (obj != name or values):
         raise LabError(
-            f"{file}: controllers.{name}: bpftool registers an object as it is, with no other name and no parameters"
+            f"controllers.{name}: bpftool registers an object as it is, with no other name and no parameters"
         )
     return job.Controller(name, obj, values, loader)
 
@@ -208,7 +208,7 @@ def _of_controllers(case: Case, controllers: list[job.Controller]) -> Iterator[j
         elif c.object and c.loader == "asymcc":
             yield job.Command(change.at / 1e6, c.name, change.command, c.set | values)
         else:
-            raise LabError(f"{case.file}: changes.{i}.command: {c.name} is not one that asymcc loads")
+            raise case.wrong(f"changes.{i}.command: {c.name} is not one that asymcc loads")
 
 
 # --- the network ---------------------------------------------------------------------------
@@ -477,10 +477,10 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1) -> job.Job:
     """clock_factor: of the kernel that is to run it, 10^9 instructions a second (machine/boot.py)."""
     s = case.scenario
     try:
-        objects = objects_needed(s)
+        objects = sorted(objects_needed(s).items())
+        controllers = [_controller(name, o, s.controllers.get(name, {})) for name, o in objects]
     except LabError as e:
         raise case.wrong(str(e)) from None
-    controllers = [_controller(case.file, name, o, s.controllers.get(name, {})) for name, o in sorted(objects.items())]
     built = _Builder(s, seed, clock_factor)
     return job.Job(
         seed=seed,

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Which commit has the claims and scenarios that a run is judged by.
+"""Which commit has the claims and scenarios that a run is judged by: those of its folder, and bases from outside.
 
 A run keeps the last commit that changed them. Published results name it, and each later change.
 """
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 from functools import cache
 from pathlib import Path
 
+from .. import LabError
 from ..paths import REPO
+from ..plan import base
 
 GIT_LIMIT_S = 20
 # Texts about results, and how they are drawn, may change afterwards.
@@ -33,12 +36,22 @@ def head() -> str:
 
 
 @cache
+def _judged(folder: Path) -> list[str]:
+    """What git is to look at."""
+    outside: set[Path] = set()
+    for file in filter(Path.is_file, folder.glob("*.toml")):
+        with contextlib.suppress(LabError):  # whoever runs it is told
+            outside |= {at for b in base.read(file).bases if not (at := b.resolve()).is_relative_to(folder)}
+    return [str(folder), *sorted(str(at) for at in outside if at.is_relative_to(REPO)), *JUDGED]
+
+
+@cache
 def commit(folder: Path) -> str:
     """The last one that changed a folder of scenarios, with + if they have changed since; "" outside a checkout."""
-    found = _git("log", "-1", "--format=%h", "--abbrev=12", "--", str(folder), *JUDGED)
-    return found + "+" * bool(found and _git("status", "--porcelain", "--", str(folder), *JUDGED))
+    found = _git("log", "-1", "--format=%h", "--abbrev=12", "--", *_judged(folder))
+    return found + "+" * bool(found and _git("status", "--porcelain", "--", *_judged(folder)))
 
 
 def later(first: str, folder: Path) -> list[str]:
     """Commits after `first` that changed the folder's claims or scenarios: short hash, date, subject; newest first."""
-    return _git("log", "--format=%h %as %s", f"{first.rstrip('+')}..HEAD", "--", str(folder), *JUDGED).splitlines()
+    return _git("log", "--format=%h %as %s", f"{first.rstrip('+')}..HEAD", "--", *_judged(folder)).splitlines()

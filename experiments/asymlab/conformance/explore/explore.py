@@ -27,7 +27,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import shlex
-import tomllib
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -184,5 +183,5 @@ def read(files: list[Path]) -> dict[str, dict]:
             raise LabError(f"{file}: sweep: one case is judged")
         if not (cases[0].scenario.run.verify and cases[0].scenario.run.audit):
             raise LabError(f"{file}: run: needs verify = true and audit = true to be judged")
-        trees[file.stem], _ = groups.expand(tomllib.loads(file.read_text()))
+        trees[file.stem], _ = groups.expand(cases[0].source.tree)
     return trees

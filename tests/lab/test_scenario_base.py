@@ -1,0 +1,347 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Scenarios that begin with another file's: what comes of the two, and the one line for each thing wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from asymlab import LabError, paths
+from asymlab.conformance.explore import explore
+from asymlab.plan import scenario, topology
+from asymlab.report import papers
+from asymlab.run import api, registered
+from asymlab.run.tasks import plan_on_host
+
+from shared import CHAIN, asymlab
+
+HEAD = 'title = "another"\nid = "OTHER"\n'
+SWEEP = """
+[[flows]]
+controller = "cubic"
+
+[controllers.cubic]
+beta = 700
+
+[sweep]
+"path.reverse.rate" = ["1mbit", "2mbit"]
+"flows.0.controller" = ["reno", "bbr"]
+
+[sets.full]
+seeds = 3
+"run.duration" = "5s"
+sweep."path.reverse.rate" = ["4mbit"]
+"""
+
+
+@pytest.fixture
+def over(scenario_file, tmp_path):
+    """Writes the base, test.toml, and beside it a file that begins with it."""
+
+    def write(text: str, *replace: tuple[str, str], append: str = SWEEP, name: str = "over.toml") -> Path:
+        scenario_file(*replace, append=append)
+        file = tmp_path / name
+        file.write_text('base = "test.toml"\n' + text)
+        return file
+
+    return write
+
+
+def jobs(file: Path, which: str = "quick") -> list[dict]:
+    return [topology.compile_job(case, 1) for case in scenario.load(file, which)]
+
+
+def wrong(file: Path) -> str:
+    with pytest.raises(LabError) as e:
+        for case in scenario.load(file):
+            topology.compile_job(case, 1)
+    assert "\n" not in str(e.value) and len(str(e.value)) < 900
+    return str(e.value)
+
+
+# --- what comes of it ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("which", scenario.SETS)
+def test_a_name_of_its_own_is_all_that_differs(over, which):
+    cases, theirs = scenario.load(over(HEAD), which), scenario.load(over(HEAD).with_name("test.toml"), which)
+    assert [case.name for case in cases] == [case.name.replace("TEST", "OTHER") for case in theirs]
+    assert [case.seeds for case in cases] == [case.seeds for case in theirs]
+    assert jobs(over(HEAD), which) == jobs(over(HEAD).with_name("test.toml"), which)
+
+
+def test_it_says_only_what_differs(over, scenario_file):
+    """The same as the file that says all."""
+    file = over(
+        f"""{HEAD}
+without = ["controllers", "sweep.path.reverse.rate", "sets.full.sweep"]
+profile = "tuned"
+path.forward.loss = "1%"
+path.reverse.rate = "3mbit"
+sysctls."net.ipv4.tcp_frto" = 0
+flows.ack = "delayed"
+flows.1.start = "1s"
+run.traffic = "plain"
+sets.quick.seeds = 2
+
+[sweep]
+"flows.0.controller" = ["reno", "vegas"]
+"path.mtu" = [1000, 1500]
+"""
+    )
+    whole = scenario_file(
+        ('title = "test"\nid = "TEST"', HEAD),
+        ('"ns2"', '"tuned"'),
+        ('queue = 100 }\nreverse = { rate = "10mbit"', 'queue = 100, loss = "1%" }\nreverse = { rate = "3mbit"'),
+        ('controller = "reno"', 'controller = "reno"\nack = "delayed"'),
+        ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"'),
+        append="""
+[[flows]]
+controller = "cubic"
+ack = "delayed"
+start = "1s"
+
+[sysctls]
+"net.ipv4.tcp_frto" = 0
+
+[sweep]
+"flows.0.controller" = ["reno", "vegas"]
+"path.mtu" = [1000, 1500]
+
+[sets.quick]
+seeds = 2
+
+[sets.full]
+seeds = 3
+"run.duration" = "5s"
+""",
+        name="whole.toml",
+    )
+    for which in scenario.SETS:
+        assert jobs(file, which) == jobs(whole, which) and len(jobs(file, which)) == 4
+        mine, theirs = scenario.load(file, which), scenario.load(whole, which)
+        assert [(c.name, c.seeds) for c in mine] == [(c.name, c.seeds) for c in theirs]
+
+
+def test_a_list_takes_the_place_of_the_bases(over):
+    [case] = scenario.load(over(HEAD + 'without = ["sweep", "controllers"]\n[[flows]]\ncontroller = "bbr"\n'))
+    assert [flow.controller for flow in case.scenario.flows] == ["bbr"]
+
+
+def test_entries_go_and_hops_change(over):
+    file = over(
+        f'{HEAD}without = ["path.hops.0"]\npath.hops.forward.queue = 7\npath.hops.1.count = 2\n', CHAIN, append=""
+    )
+    [case] = scenario.load(file)
+    assert [hop.forward.queue for hop in case.scenario.path.hops] == [7, 7, 7]
+
+
+def test_a_base_may_have_a_base_in_another_folder(over, tmp_path):
+    over(HEAD + 'run.duration = "4s"\n', append="")
+    folder = tmp_path / "below"
+    folder.mkdir()
+    (folder / "third.toml").write_text(
+        'base = "../over.toml"\ntitle = "third"\nid = "THIRD"\nrun.measure_from = "2s"\n'
+    )
+    [case] = scenario.load(folder / "third.toml")
+    run = case.scenario.run
+    assert (run.duration, run.measure_from, case.scenario.id) == (4_000_000, 2_000_000, "THIRD")
+    (tmp_path / "absolute.toml").write_text(f'base = "{folder}/third.toml"\n{HEAD}')
+    assert jobs(tmp_path / "absolute.toml") == jobs(folder / "third.toml")
+
+
+def test_title_and_id_are_not_the_bases(over):
+    assert wrong(over('title = "t"\n', append="")).endswith("over.toml: id: Field required")
+    assert wrong(over('id = "T"\n', append="")).endswith("over.toml: title: Field required")
+
+
+def test_the_base_keeps_what_it_has(over):
+    """What merges is a copy."""
+    file = over(HEAD + 'flows.controller = "bbr"\nwithout = ["controllers"]\n')
+    source = scenario.load(file)[0].source
+    assert source.layers[1][1]["flows"][1] == {"controller": "cubic"} and "controllers" in source.layers[1][1]
+    assert source.bases == [file.parent / "test.toml"]
+
+
+# --- what is wrong -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ('base = "none.toml"\n', "over.toml: base: {}/none.toml: No such file or directory"),
+        ('base = "."\n', "over.toml: base: {}: Is a directory"),
+        ('base = "fifo"\n', "over.toml: base: {}/fifo: not a regular file"),
+        ('base = "/dev/zero"\n', "over.toml: base: /dev/zero: not a regular file"),
+        (
+            'base = "large.toml"\n',
+            "over.toml: base: {}/large.toml: 1048577 bytes, more than the 1048576 that it may have",
+        ),
+        ('base = "text"\n', "over.toml: base: {}/text: not TOML: "),
+        ('base = "bytes"\n', "over.toml: base: {}/bytes: not TOML: "),
+        ('base = "deep.toml"\n', "over.toml: base: {}/deep.toml: tables or lists too deep in each other"),
+        (f'base = "{"x" * 300}"\n', "over.toml: base: {}/xxx"),
+        ('base = "a\\u001b[2J\\nb"\n', "over.toml: base: {}/a?[2J b: No such file or directory"),
+        ('base = "a\\u0000b"\n', "over.toml: base: must be the name of a file"),
+        ('base = ""\n', "over.toml: base: must be the name of a file"),
+        ("base = 3\n", "over.toml: base: must be the name of a file"),
+        ('base = ["test.toml"]\n', "over.toml: base: must be the name of a file"),
+        ('base = "over.toml"\n', "over.toml: base: {}/over.toml: a circle: it begins with itself"),
+        ('base = "link.toml"\n', "over.toml: base: {}/link.toml: a circle: it begins with itself"),
+        (
+            'base = "circle.toml"\n',
+            "over.toml: base: {0}/circle.toml: base: {0}/over.toml: a circle: it begins with itself",
+        ),
+        ('base = "1.toml"\n', "base: more than 8 files, each of which begins with the next"),
+        ('base = "test.toml"\nwithout = "sweep"\n', "over.toml: without: must be a list of keys"),
+        ('base = "test.toml"\nwithout = ["swep"]\n', "over.toml: without: 'swep' is no key of the base"),
+        ('base = "test.toml"\nwithout = ["flows.1"]\n', "over.toml: without: 'flows.1' is no key of the base"),
+        ('base = "test.toml"\nwithout = ["title"]\n', "over.toml: without: 'title' is no key of the base"),
+        ('base = "test.toml"\nflows.1.ack = "every"\n', "over.toml: flows.1: the base has 1 there, from 0 on"),
+        ('base = "test.toml"\n"flows.0.ack" = "every"\n', "over.toml: flows.0.ack: unknown key"),
+        ('without = ["sweep"]\n', "over.toml: without: there is no base"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_wrong_files(scenario_file, tmp_path, text, reason):
+    scenario_file()
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "large.toml").write_bytes(b"#" * (2**20 + 1))
+    (tmp_path / "text").write_text("a = [")
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe")
+    (tmp_path / "deep.toml").write_text(f"a = {'[' * 3000}{']' * 3000}\n")
+    (tmp_path / "circle.toml").write_text('base = "over.toml"\n' + HEAD)
+    (tmp_path / "link.toml").symlink_to("over.toml")
+    for n in range(1, 9):
+        (tmp_path / f"{n}.toml").write_text(f'base = "{n + 1}.toml"\n{HEAD}')
+    scenario_file(name="9.toml")
+    file = tmp_path / "over.toml"
+    file.write_text(text + HEAD)
+    said = wrong(file)
+    assert said.startswith(str(file)) and reason.format(tmp_path) in said
+
+
+def test_seven_bases_are_not_too_many(scenario_file, tmp_path):
+    scenario_file(name="8.toml")
+    for n in range(1, 8):
+        (tmp_path / f"{n}.toml").write_text(f'base = "{n + 1}.toml"\n{HEAD}')
+    assert len(scenario.load(tmp_path / "1.toml")) == 1
+
+
+BAD = ("queue = 100 }\nreverse", "queue = 0 }\nreverse")
+
+
+@pytest.mark.parametrize(
+    "replace, text, key, base",
+    [
+        ([BAD], "", "path.forward.queue", True),
+        ([BAD], 'path.forward.rate = "1mbit"\n', "path.forward.queue", True),
+        ([], "path.forward.queue = 0\n", "path.forward.queue", False),
+        ([], "path.forward.quue = 5\n", "path.forward.quue", False),
+        ([('controller = "reno"', 'controller = "reno"\nack = "no"')], "", "flows.0.ack", True),
+        ([], 'flows.ack = "no"\n', "flows.0.ack", False),
+        ([], 'flows.0.controller = "rneo"\n', "flows.0.controller", False),
+        ([('"reno"', '"rneo"')], "", "flows.0.controller", True),
+        ([("[run]", '[sweep]\n"path.mtu" = [7]\n\n[run]')], "path.mtu = 1500\n", "path.mtu", True),
+        ([], 'without = ["path.forward.rate"]\n', "path.forward.rate", True),
+    ],
+)
+def test_who_says_what_is_wrong(over, replace, text, key, base):
+    """The file that is run, and the base if the key stands there."""
+    file = over(HEAD + text, *replace, append="")
+    said = wrong(file)
+    assert said.startswith(f"{file}: {key}: ")
+    assert said.endswith(f" (it stands in {file.parent / 'test.toml'})") == ("it stands in" in said) == base, said
+
+
+@pytest.mark.parametrize("text, base", [("", True), ('[sweep]\n"path.mtu" = [7]\n', False)])
+def test_a_value_of_the_sweep_stands_there(over, text, base):
+    sweep = '\n[sweep]\n"path.mtu" = [1]\n'
+    said = wrong(over(HEAD + "path.mtu = 1500\n" + text, append=sweep))
+    assert ("it stands in" in said) == base, said
+
+
+def test_what_no_flow_uses_any_more_stands_in_the_base(over):
+    file = over(HEAD + 'without = ["sweep"]\nflows.controller = "reno"\n')
+    said = f"{file}: controllers.cubic: no flow uses it (it stands in {file.parent / 'test.toml'})"
+    assert wrong(file) == said
+
+
+# --- where scenarios are used --------------------------------------------------------------
+
+
+def test_the_command_takes_it_from_anywhere(over, tmp_path):
+    file = over(HEAD, append="")
+    p = asymlab("run", file, "--dry-run")
+    assert p.returncode == 0 and "1 runs" in p.stdout + p.stderr, p
+    (tmp_path / "test.toml").unlink()
+    p = asymlab("run", file, "--dry-run")
+    assert (p.returncode, p.stderr) == (1, f"asymlab: {file}: base: {tmp_path}/test.toml: No such file or directory\n")
+
+
+def test_its_runs_are_repeated_by_its_own_name(over):
+    file = over(HEAD)
+    about = plan_on_host(scenario.load(file))[0].about("host")
+    assert about["command"].split()[2] == str(file)
+    assert about["name"].startswith("OTHER ") and about["title"] == "another"
+
+
+def test_a_script_gives_a_text_with_the_bases_path(over, monkeypatch, tmp_path):
+    file = over(HEAD, append="")
+    seen = []
+    monkeypatch.setattr(api, "SCENARIOS", tmp_path / "texts")
+    monkeypatch.setattr(api, "current_image", lambda name: None)
+    monkeypatch.setattr(api, "plan_runs", lambda cases, guest: seen.extend(cases) or [])
+    monkeypatch.setattr(api, "execute", lambda *args: {})
+    api.run_scenario(f'base = "{file.parent}/test.toml"\n{HEAD}')
+    assert [case.name for case in seen] == ["OTHER"]
+    with pytest.raises(LabError, match="texts/[0-9a-f]+.toml: base: .*/texts/test.toml: No such file"):
+        api.run_scenario(f'base = "test.toml"\n{HEAD}')
+
+
+def test_explore_judges_the_whole_of_it(over):
+    file = over(HEAD + 'run.traffic = "plain"\nrun.verify = true\nrun.audit = true\n', append="")
+    tree = explore.read([file])["over"]
+    assert tree["path"]["mtu"] == 1000 and tree["run"]["verify"] and tree["id"] == "OTHER"
+
+
+def test_a_commit_of_a_base_from_outside_is_one_of_the_scenario(scenario_file, tmp_path, monkeypatch):
+    repo = tmp_path / "repo"
+    (repo / "papers" / "one").mkdir(parents=True)
+    (repo / "papers" / "base").mkdir()
+
+    def git(*words: str) -> str:
+        argv = ["git", "-C", repo, "-c", "user.name=n", "-c", "user.email=e", *words]
+        return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.strip()
+
+    def commit(words: str) -> str:
+        git("add", ".")
+        git("commit", "-qm", words)
+        return git("rev-parse", "--short=12", "HEAD")
+
+    git("init", "-q")
+    base, folder = scenario_file(name="repo/papers/base/b.toml"), repo / "papers" / "one"
+    (folder / "a.toml").write_text(f'base = "../base/b.toml"\n{HEAD}')
+    (folder / "reasons.toml").write_text("a = 1\n")
+    first = commit("both")
+    base.write_text(base.read_text().replace("3s", "4s"))
+    monkeypatch.setattr(registered, "REPO", repo)
+    for cached in (registered.commit, registered._judged):
+        cached.cache_clear()
+    assert registered.commit(folder) == first + "+"
+    second = commit("the base is longer")
+    registered.commit.cache_clear()
+    assert registered.commit(folder) == second
+    assert [line.split(maxsplit=2)[2] for line in registered.later(first, folder)] == ["the base is longer"]
+    for cached in (registered.commit, registered._judged):
+        cached.cache_clear()
+
+
+def test_causes_say_only_what_differs():
+    """Each begins with the figure that it explains."""
+    files = [f for paper in papers.names() for f in papers.scenarios(paper) if f.name.startswith("cause-")]
+    assert len(files) > 25 and not [f for f in files if not scenario.load(f)[0].source.bases]
+    assert all(b.is_relative_to(paths.EXPERIMENTS) for f in files for b in scenario.load(f)[0].source.bases)
