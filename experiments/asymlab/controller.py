@@ -26,6 +26,7 @@ class View(Protocol):
     """What a law sees of a run: a flow for each role, on a hop of its own (conformance/kernels/setup.py).
 
     `acks` has the sender's TCP at each ACK, `states` the controller's own variables before it, by their names in C.
+    Both end when the check changes live parameters, and so do `cuts`: the law holds by the values of the set-up.
     """
 
     roles: list[str]  # of bare, clean, lossy, marked

@@ -16,3 +16,8 @@ IMAGES = BUILD / "image"
 STORE = Path(os.environ.get("ASYMLAB_STORE", BUILD / "store")).resolve()
 REPORT = BUILD / "report"
 RESULTS = REPO / "docs" / "results"  # published
+
+
+def near(path: Path) -> Path:
+    """As it is called from here."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -7,10 +7,10 @@ from ..palette import BLACK, ROSE
 
 def eighths(v: View) -> None:
     state = v.states("clean")
-    need((state["cwnd"] <= state["w"] + state["w_last"]).all(), "the window is more than the last two rounds'")
-    before = state[state["t"] < v.change]
-    cut = np.flatnonzero(np.diff(before["peer_signals"].astype(int)) != 0)
-    to_eighth = before["w"][cut + 1] == before["w"][cut] - np.maximum(before["w"][cut] // 8, 1)
+    own = state[v.acks("clean")["ca_state"] < 3]  # in a recovery the stack brings the window down, packet by packet
+    need((own["cwnd"] <= own["w"] + own["w_last"]).all(), "the window is more than the last two rounds'")
+    cut = np.flatnonzero(np.diff(state["peer_signals"].astype(int)) != 0)
+    to_eighth = state["w"][cut + 1] == state["w"][cut] - np.maximum(state["w"][cut] // 8, 1)
     need(to_eighth.sum() >= 3, f"{to_eighth.sum()} of {len(cut)} signals took an eighth")
     drops = v.hop("clean")["forward"]["drops"]
     need(not drops, f"{drops} packets dropped by a queue that its signals should keep short")

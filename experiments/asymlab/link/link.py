@@ -14,13 +14,11 @@ Rates and times have units, as in scenario files: 50mbit, 80ms. What the command
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from .. import LabError
 from ..conformance.toml import toml
 from ..console import console
 from ..machine.image import Image
-from ..paths import BUILD
+from ..paths import BUILD, near
 from ..plan import scenario
 from ..results.store import CPU_LIMIT, Run
 from ..run import cost
@@ -67,7 +65,3 @@ def answer(link: Link, tasks: list[Task], done: dict[str, Run]) -> None:
     file = FOLDER / f"{link.name}.png"
     file.write_bytes(picture(link, [r for r in rows if r.run.valid and r.rtt < float("inf")]))
     console.print(f"\npicture: {near(file)}\nscenario: {near(tasks[0].case.file)}")
-
-
-def near(file: Path) -> Path:
-    return file.relative_to(Path.cwd()) if file.is_relative_to(Path.cwd()) else file

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from ..console import console
+from ..paths import near
 from ..results.store import Run
 
 COLUMNS = (
@@ -76,12 +77,8 @@ def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
         console.print(f"{run.record['name']}: {check_line(run)}")
         console.print(f"{run.record['name']}: result_sha256 {run.record['result_sha256']}")
         if page := pages.get(run.key):
-            console.print(f"{run.record['name']}: figures and numbers in {_from_here(page)}")
-        console.print(f"{run.record['name']}: kept in {_from_here(run.folder)}")
-
-
-def _from_here(path: Path) -> Path:
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+            console.print(f"{run.record['name']}: figures and numbers in {near(page)}")
+        console.print(f"{run.record['name']}: kept in {near(run.folder)}")
 
 
 def check_line(run: Run) -> str:

@@ -112,7 +112,7 @@ def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | 
             if less := without(setups[name], run, faults[name]):
                 again[name] = less
             else:
-                column.results[name] = broken(name, str(run))
+                column.results[name] = broken(name, str(run), setups[name])
         setups = again
     return column
 
@@ -149,7 +149,7 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
             except LabError as e:
                 less = without(setup, e, faults) if len(group) == 1 else None
                 if not less:
-                    return {name: broken(name, str(e)) for name in group}
+                    return {name: broken(name, str(e), setup) for name in group}
                 setup = less
 
     # As many as a chain has hops for; who has programs for the cgroup has it alone.

@@ -35,7 +35,8 @@ def of_object(name: str, column: Column, result: Result, was: dict | None) -> Te
     inner = [Test(what, outcome) for what, outcome in result.outcomes.items()]
     inner.append(Test("is not much more work for the verifier", grown, notes=[said]))
     failed = result.failed + isinstance(grown, str)
-    return Test(name, f"{failed} of {len(inner)} failed" if failed else None, inner)
+    said = ": ".join(filter(None, (f"{failed} of {len(inner)} failed", result.where)))
+    return Test(name, said if failed else None, inner)
 
 
 def of_column(column: Column, recorded: dict) -> Test:

@@ -25,6 +25,7 @@ class Result:
 
     outcomes: dict[str, Outcome]
     insns: dict[str, int] = field(default_factory=dict)
+    where: str = ""  # its scenario, and the folder of its run
 
     @property
     def failed(self) -> int:

@@ -11,8 +11,9 @@ import numpy as np
 
 from ... import LabError, controllers
 from ...controller import need
+from ...paths import near
 from .outcome import Outcome, Result, Skip
-from .setup import BDP, CHANGE, END, LOSS, PAUSE, RESUME
+from .setup import BDP, CHANGE, END, LOSS, PAUSE, RESUME, Setup
 from .view import RunView
 
 NO_NETEM = "want of netem (CONFIG_NET_SCH_NETEM)"
@@ -144,7 +145,7 @@ def law(v: RunView) -> None:
         raise Skip(NO_LAW)
     if own.far and not v.setup.delay:
         raise Skip(NO_NETEM)
-    own.holds(v)
+    own.holds(v.of_law())
 
 
 def all_of(name: str) -> list[tuple[str, Callable[[RunView], None]]]:
@@ -152,10 +153,10 @@ def all_of(name: str) -> list[tuple[str, Callable[[RunView], None]]]:
     return [*PROPERTIES, (f"law: {own.says}" if own else "law", law)]
 
 
-def broken(name: str, why: str) -> Result:
+def broken(name: str, why: str, setup: Setup) -> Result:
     """Nothing could be seen: the first property says why."""
     outcomes: dict[str, Outcome] = dict.fromkeys((what for what, _ in all_of(name)), "not tried: there is no run")
-    return Result(outcomes | {next(iter(outcomes)): why})
+    return Result(outcomes | {next(iter(outcomes)): why}, where=f"scenario {near(setup.file)}")
 
 
 def judge(v: RunView, faults: dict[str, str]) -> Result:
@@ -167,4 +168,4 @@ def judge(v: RunView, faults: dict[str, str]) -> Result:
             outcomes[what] = e
         except (LabError, LookupError, ValueError) as e:  # the last two: what should be there is not
             outcomes[what] = str(e) if isinstance(e, LabError) else f"{type(e).__name__}: {e}"
-    return Result(outcomes, insns(v.shown))
+    return Result(outcomes, insns(v.shown), v.where)

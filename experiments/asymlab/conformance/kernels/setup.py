@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from ... import controllers
 from ...paths import BUILD
@@ -105,12 +106,15 @@ class Setup:
         if self.change and live:
             yield f'[[changes]]\nat = "{CHANGE}s"\ncontroller = "{alias(name)}"\nset = {inline(live)}\n'
 
-    def cases(self, known: dict[str, Facts]) -> list[scenario.Case]:
-        """From a file in build/kernels, so that `asymlab run` repeats it."""
+    @property
+    def file(self) -> Path:
+        """In build/kernels, so that `asymlab run` repeats it."""
         less = [
             what for what, there in (("near", self.delay), ("loader", self.bare), ("fixed", self.change)) if not there
         ]
-        file = BUILD / "kernels" / f"{'-'.join([*self.names, *less])}.toml"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(self.text(known))
-        return scenario.load(file)
+        return BUILD / "kernels" / f"{'-'.join([*self.names, *less])}.toml"
+
+    def cases(self, known: dict[str, Facts]) -> list[scenario.Case]:
+        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.file.write_text(self.text(known))
+        return scenario.load(self.file)

@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from ... import controller
-from ...paths import REPO
+from ...paths import REPO, near
 from ...results import metrics, store
 from .outcome import Skip
 from .setup import CHANGE, RATE, Facts, Setup, alias
@@ -24,6 +25,7 @@ class RunView(controller.View):
     run: store.Run
     known: Facts
     lacks: dict[str, str] = field(default_factory=dict)  # hop's role: why it is not there
+    until: float = math.inf  # s: what comes later is not seen
     shown: dict = field(init=False)
     roles: list[str] = field(init=False)
     mss: int = field(init=False)
@@ -39,10 +41,20 @@ class RunView(controller.View):
             raise Skip(self.lacks.get(role, "it needs what failed above"))
         return self.setup.roles().index((self.name, role))
 
+    @property
+    def where(self) -> str:
+        return f"scenario {near(self.setup.file)}, run {near(self.run.folder)}"
+
+    def of_law(self) -> RunView:
+        """What the law may look at: all, or what comes before the check itself changes parameters."""
+        return replace(self, until=self.change) if self.setup.change and self.known.live else self
+
     def rate(self, role: str, start: float, end: float) -> float:
-        """Goodput, bit/s."""
-        g = self.run.goodput[self.run.goodput["flow"] == self.flow(role)]
-        return float(g["bytes"][(g["t"] >= start - 1e-9) & (g["t"] < end - 1e-9)].sum() * 8 / (end - start))
+        """Delivered, bit/s: by the sender's counter, which has what waits behind a hole at the receiver, too."""
+        acks = self.acks(role)
+        before = np.searchsorted(acks["t"], (start, end), side="right") - 1
+        first, last = (int(acks["delivered"][k]) if k >= 0 else 0 for k in before)
+        return (last - first) * self.mss * 8 / (end - start)
 
     @property
     def full(self) -> float:
@@ -54,11 +66,14 @@ class RunView(controller.View):
         return 0.5 if (REPO / "bpf" / "rivals" / f"{self.name}.bpf.c").exists() else 0.9
 
     def acks(self, role: str) -> np.ndarray:
-        return self.run.acks[self.run.acks["flow"] == self.flow(role)]
+        return self._seen(self.run.acks[self.run.acks["flow"] == self.flow(role)])
 
     def states(self, role: str) -> np.ndarray | None:
         """None if it keeps no state."""
-        return self.run.state(self.flow(role)) if self.shown["state"] else None
+        return self._seen(self.run.state(self.flow(role))) if self.shown["state"] else None
+
+    def _seen(self, rows: np.ndarray) -> np.ndarray:
+        return rows[rows["t"] < self.until]
 
     def hop(self, role: str) -> dict:
         return self.run.metrics["hops"][self.flow(role)]
