@@ -21,6 +21,29 @@ const char *flow_controller(const struct inet_diag_msg *m, size_t len)
 	return a && memchr(RTA_DATA(a), 0, RTA_PAYLOAD(a)) ? RTA_DATA(a) : NULL;
 }
 
+void connection_read(struct connection *c, const struct inet_diag_msg *m, size_t len)
+{
+	const struct inet_diag_sockid *id = &m->id;
+	bool v6 = m->idiag_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)id->idiag_dst);
+	int first = m->idiag_family == AF_INET6 && !v6 ? 3 : 0;
+	const struct rtattr *mark = netlink_attr(m + 1, len - sizeof(*m), INET_DIAG_MARK, sizeof(__u32));
+	const struct rtattr *tos =
+		netlink_attr(m + 1, len - sizeof(*m), v6 ? INET_DIAG_TCLASS : INET_DIAG_TOS, sizeof(__u8));
+
+	*c = (struct connection){
+		.cookie = (__u64)id->idiag_cookie[1] << 32 | id->idiag_cookie[0],
+		.family = v6 ? AF_INET6 : AF_INET,
+		.port = id->idiag_sport,
+		.peer_port = id->idiag_dport,
+		.device = id->idiag_if,
+		.mark = mark ? *(__u32 *)RTA_DATA(mark) : 0,
+		.uid = m->idiag_uid,
+		.tos = tos ? *(__u8 *)RTA_DATA(tos) : 0,
+	};
+	memcpy(c->local, &id->idiag_src[first], v6 ? 16 : 4);
+	memcpy(c->peer, &id->idiag_dst[first], v6 ? 16 : 4);
+}
+
 struct watcher {
 	int (*seen)(const struct inet_diag_msg *m, size_t len, void *ctx);
 	void *ctx;

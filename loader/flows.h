@@ -20,4 +20,18 @@ const struct rtattr *flow_attr(const struct inet_diag_msg *m, size_t len, int ty
 /* The socket's controller, NULL if it has none: TIME_WAIT and the like. */
 const char *flow_controller(const struct inet_diag_msg *m, size_t len);
 
+/* What decides which route a connection takes. IPv4 in IPv6 counts as IPv4. */
+struct connection {
+	__u64 cookie;               /* the kernel's number for the socket */
+	int family;
+	unsigned char local[16], peer[16];
+	__be16 port, peer_port;
+	__u32 device, mark, uid;    /* 0: of none, or root's */
+	__u8 tos;
+};
+
+#define CONNECTION_EXT (1 << (INET_DIAG_TOS - 1) | 1 << (INET_DIAG_TCLASS - 1))
+/* Of a message that was asked for with CONNECTION_EXT. */
+void connection_read(struct connection *c, const struct inet_diag_msg *m, size_t len);
+
 #endif

@@ -66,6 +66,24 @@ int move_run(struct move *m)
 	return err ? fail("cannot read how many sockets were moved: %s", strerror(-err)) : 0;
 }
 
+/* As many at once as the list takes. */
+int move_run_listed(struct move *m, const __u64 *cookie, size_t nr)
+{
+	int list = bpf_object__find_map_fd_by_name(m->o.bpf, "listed"), err = 0;
+	const __u8 yes = 1;
+
+	m->rule.what |= MOVE_LISTED;
+	for (size_t at = 0, n; !err && at < nr; at += n) {
+		n = nr - at < MOVE_LIST_LEN ? nr - at : MOVE_LIST_LEN;
+		for (size_t i = at; !err && i < at + n; i++)
+			err = bpf_map_update_elem(list, &cookie[i], &yes, BPF_ANY);
+		err = err ? fail("cannot tell the kernel which sockets are meant: %s", strerror(-err)) : move_run(m);
+		for (size_t i = at; i < at + n; i++)
+			bpf_map_delete_elem(list, &cookie[i]);
+	}
+	return err;
+}
+
 static int run_one(const struct netns_id *id, void *ctx)
 {
 	(void)id;

@@ -16,7 +16,9 @@ struct move {
 int move_open(struct move *m);
 /* The sockets of the namespace that the thread is in, by m->rule, which then also has the counts. -1 with a message. */
 int move_run(struct move *m);
-/* The same in each namespace. */
+/* The same, of those of the cookies alone. */
+int move_run_listed(struct move *m, const __u64 *cookie, size_t nr);
+/* As move_run(), in each namespace. */
 int move_run_all(struct move *m);
 void move_close(struct move *m);
 

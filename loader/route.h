@@ -6,6 +6,7 @@
 #include <linux/rtnetlink.h>
 
 #include "args.h"
+#include "flows.h"
 #include "state.h"
 
 /* Marks the routes that `use --route` made: `unuse` deletes them. Listed nowhere as taken by another program. */
@@ -59,6 +60,9 @@ __u32 route_table(const struct route *r);
  * `text`.
  */
 int route_find(const struct prefix *p, struct route *r);
+/* The route that a connection takes now, without a message. -errno. */
+int route_of(const struct connection *c, struct route *r);
+bool prefix_has(const struct prefix *p, const unsigned char *addr);
 /*
  * Would one to the prefix that is like this take the same packets? -errno; -EXDEV: a rule would let others have it;
  * -EMEDIUMTYPE: this is of some sources alone.

@@ -11,6 +11,7 @@
 #include "netlink.h"
 #include "route_request.h"
 
+#define TOS_MASK 0xfc /* without ECN's bits */
 #define WAYS_MAX 4096 /* addresses of one prefix that are asked for */
 
 static int take(const struct nlmsghdr *h, void *ctx)
@@ -25,8 +26,25 @@ static int take(const struct nlmsghdr *h, void *ctx)
 	return 0;
 }
 
-/* The answer for an address: the way that a packet from `src` (NULL: not known yet) takes, or of that the FIB's route. */
-static int ask(int family, const void *addr, const void *src, __u32 flags, struct nlmsghdr **answer)
+/* What the socket of a connection has beside its ends. */
+static void add_socket(struct request *q, const struct connection *c)
+{
+	q->r.rtm_tos = c->tos & TOS_MASK;
+	request_add(q, RTA_SPORT, &c->port, sizeof(c->port));
+	request_add(q, RTA_DPORT, &c->peer_port, sizeof(c->peer_port));
+	request_add(q, RTA_UID, &c->uid, sizeof(c->uid));
+	if (c->mark)
+		request_add(q, RTA_MARK, &c->mark, sizeof(c->mark));
+	if (c->device)
+		request_add(q, RTA_OIF, &c->device, sizeof(c->device));
+}
+
+/*
+ * The answer for an address: the way that a packet from `src` (NULL: not known yet) takes, or of that the FIB's route;
+ * `c`: a packet of that connection, NULL: of a plain socket.
+ */
+static int
+ask(int family, const void *addr, const void *src, __u32 flags, const struct connection *c, struct nlmsghdr **answer)
 {
 	const __u8 tcp = IPPROTO_TCP;
 	struct request *q = calloc(1, sizeof(*q));
@@ -44,6 +62,8 @@ static int ask(int family, const void *addr, const void *src, __u32 flags, struc
 		q->r.rtm_src_len = address_bits(family);
 		request_add(q, RTA_SRC, src, address_bits(family) / 8);
 	}
+	if (c)
+		add_socket(q, c);
 	err = request_send(q, take, answer);
 	free(q);
 	if (err)
@@ -61,19 +81,18 @@ static bool is_in(const unsigned char *addr, const unsigned char *prefix, unsign
 	return true;
 }
 
-/* The route that a connection to the address takes: as connect() does, asked again with the source that came out of it. */
-static int ask_route(int family, const unsigned char *addr, struct nlmsghdr **answer)
+bool prefix_has(const struct prefix *p, const unsigned char *addr)
 {
-	struct nlmsghdr *way = NULL;
-	const struct rtattr *src;
-	int err = ask(family, addr, NULL, 0, &way), len;
+	return is_in(addr, p->addr, p->len);
+}
+
+/* The FIB's route for an address. */
+static int
+ask_route(int family, const unsigned char *addr, const void *src, const struct connection *c, struct nlmsghdr **answer)
+{
+	int err = ask(family, addr, src, RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE, c, answer), len;
 	const unsigned char *dst;
 
-	if (!err) {
-		src = route_attr(way, RTA_PREFSRC, address_bits(family) / 8);
-		err = ask(family, addr, src ? RTA_DATA(src) : NULL, RTM_F_FIB_MATCH | RTM_F_LOOKUP_TABLE, answer);
-	}
-	free(way);
 	if (err)
 		return err;
 	dst = route_dst(*answer);
@@ -81,6 +100,34 @@ static int ask_route(int family, const unsigned char *addr, struct nlmsghdr **an
 	if (len > (dst ? (int)address_bits(family) : 0))
 		return -EBADMSG;
 	return is_in(addr, dst, len) ? 0 : -ENETUNREACH;
+}
+
+/* The route that a connection to the address takes: as connect() does, asked again with the source that came out of it. */
+static int ask_as_connect(int family, const unsigned char *addr, struct nlmsghdr **answer)
+{
+	struct nlmsghdr *way = NULL;
+	const struct rtattr *src;
+	int err = ask(family, addr, NULL, 0, NULL, &way);
+
+	if (!err) {
+		src = route_attr(way, RTA_PREFSRC, address_bits(family) / 8);
+		err = ask_route(family, addr, src ? RTA_DATA(src) : NULL, NULL, answer);
+	}
+	free(way);
+	return err;
+}
+
+int route_of(const struct connection *c, struct route *r)
+{
+	int err;
+
+	*r = (struct route){ .alone = true };
+	err = ask_route(c->family, c->peer, c->local, c, &r->message);
+	if (!err)
+		route_read(r);
+	free(r->message);
+	r->message = NULL;
+	return err;
 }
 
 /* The first address beyond `len` bits of this one; false: it was the last. */
@@ -121,7 +168,7 @@ int route_find(const struct prefix *p, struct route *r)
 	*r = (struct route){ .alone = true };
 	first_of(p, addr);
 	for (int i = 0; i < WAYS_MAX; i++) {
-		err = ask_route(p->family, addr, &r->message);
+		err = ask_as_connect(p->family, addr, &r->message);
 		if (err || rtm(r->message)->rtm_dst_len <= p->len)
 			break;
 		err = -ENOTUNIQ; /* a longer route has the address: what has the next? */
@@ -130,9 +177,8 @@ int route_find(const struct prefix *p, struct route *r)
 	}
 	if (!err && rtm(r->message)->rtm_type != RTN_UNICAST)
 		err = -ENETUNREACH;
-	if (r->message) {
+	if (r->message)
 		route_read(r);
-	}
 	if (!err)
 		return 0;
 	free(r->message);

@@ -39,6 +39,18 @@ void clean_text(char *s)
 	}
 }
 
+static char added[2048];
+
+void fail_adds(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(added, sizeof(added), fmt, ap);
+	va_end(ap);
+	clean_text(added);
+}
+
 int fail(const char *fmt, ...)
 {
 	char text[4096];
@@ -49,7 +61,7 @@ int fail(const char *fmt, ...)
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
 	clean_text(text);
-	fprintf(stderr, "asymcc: %s\n", text);
+	fprintf(stderr, "asymcc: %s%s%s\n", text, *added ? "; " : "", added);
 	return -1;
 }
 

@@ -9,13 +9,9 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define AF_INET 2
-#define AF_INET6 10
 #define IPPROTO_TCP 6
 #define TCP_CONGESTION 13
 #define TCP_LISTEN 10
-#define RTAX_CC_ALGO 16
-#define DST_METRICS_FLAGS 3UL /* in the low bits of the pointer */
 #define CGROUP_DEPTH 64
 
 struct {
@@ -25,21 +21,19 @@ struct {
 	__type(value, struct move_rule);
 } move_rules SEC(".maps");
 
+/* The sockets that a rule with MOVE_LISTED means, by cookie. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, MOVE_LIST_LEN);
+	__type(key, u64);
+	__type(value, u8);
+} listed SEC(".maps");
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct in6_addr___move {
-	u8 bytes[16];
-};
-
 struct sock_common {
-	__be32 skc_daddr;
-	u16 skc_family;
 	u8 skc_state;
-	struct in6_addr___move skc_v6_daddr;
-};
-
-struct dst_entry {
-	unsigned long _metrics;
 };
 
 struct kernfs_node {
@@ -59,7 +53,6 @@ struct cgroup {
 };
 
 struct sock___move {
-	struct dst_entry *sk_dst_cache;
 	struct {
 		struct cgroup *cgroup;
 	} sk_cgrp_data;
@@ -74,37 +67,6 @@ struct bpf_iter__tcp {
 };
 
 #pragma clang attribute pop
-
-/* Is it a peer of the rule's prefix? IPv4 in IPv6 counts as IPv4. */
-static __always_inline bool is_peer(const struct move_rule *r, struct sock_common *sk)
-{
-	u8 a[16] = {}, mapped[12] = { [10] = 0xff, [11] = 0xff };
-	u32 family = sk->skc_family, bits = r->bits;
-
-	if (family == AF_INET6) {
-		bool v4 = true;
-
-		if (!bpf_core_field_exists(sk->skc_v6_daddr)) /* this kernel has no IPv6 */
-			return false;
-		bpf_core_read(a, sizeof(a), &sk->skc_v6_daddr);
-		for (int i = 0; i < 12; i++)
-			v4 &= a[i] == mapped[i];
-		if (v4)
-			family = AF_INET;
-	}
-	if (family != r->family)
-		return false;
-	if (family == AF_INET)
-		bpf_core_read(a, 4, &sk->skc_daddr);
-	for (u32 i = 0; i < 16; i++) {
-		u32 left = bits > 8 * i ? bits - 8 * i : 0; /* of the prefix, in this byte and after it */
-		u8 mask = left >= 8 ? 0xff : 0xff00 >> left;
-
-		if ((a[i] ^ r->prefix[i]) & mask)
-			return false;
-	}
-	return true;
-}
 
 static __always_inline bool is_in_cgroup(u64 id, struct sock *sk)
 {
@@ -121,16 +83,11 @@ static __always_inline bool is_in_cgroup(u64 id, struct sock *sk)
 	return false;
 }
 
-/* By what the socket holds of its route: an idle one may hold none. */
-static __always_inline bool has_route_of_its_own(struct sock *sk)
+static __always_inline bool is_listed(struct sock_common *common)
 {
-	struct dst_entry *dst = BPF_CORE_READ((struct sock___move *)sk, sk_dst_cache);
-	unsigned long metrics = dst ? BPF_CORE_READ(dst, _metrics) & ~DST_METRICS_FLAGS : 0;
-	u32 key = 0;
+	u64 cookie = bpf_get_socket_cookie(common);
 
-	if (metrics)
-		bpf_probe_read_kernel(&key, sizeof(key), (u32 *)metrics + RTAX_CC_ALGO - 1);
-	return key;
+	return bpf_map_lookup_elem(&listed, &cookie);
 }
 
 static __always_inline bool same(const char *a, const char *b)
@@ -164,11 +121,9 @@ static __always_inline bool is_meant(const struct move_rule *r, struct sock_comm
 		return false;
 	if (*r->from && (!same(now, r->from) || same(now, r->to)))
 		return false;
-	if (r->family && !is_peer(r, common))
-		return false;
 	if (r->cgroup && !is_in_cgroup(r->cgroup, (struct sock *)tp))
 		return false;
-	return !(r->what & MOVE_UNCHOSEN) || !has_route_of_its_own((struct sock *)tp);
+	return !(r->what & MOVE_LISTED) || is_listed(common);
 }
 
 SEC("iter/tcp")

@@ -7,13 +7,15 @@
 #include <linux/types.h>
 #endif
 
-#define MOVE_NAME_LEN 16 /* CC_NAME_LEN of asymcc.h */
+#define MOVE_NAME_LEN 16    /* CC_NAME_LEN of asymcc.h */
+#define MOVE_LIST_LEN 16384 /* sockets that are listed at once */
 
 enum {
 	MOVE_CONNECTIONS = 1,
 	MOVE_LISTENERS = 2,
 	MOVE_CHOSEN = 4,   /* only sockets for which the controller was chosen: by setsockopt(), or for a cgroup */
-	MOVE_UNCHOSEN = 8, /* only others, whose route names no controller either; and those that have `or_from` */
+	MOVE_UNCHOSEN = 8, /* only others; and those that have `or_from` */
+	MOVE_LISTED = 16,  /* only those that are listed by cookie */
 };
 
 struct move_rule {
@@ -21,8 +23,6 @@ struct move_rule {
 	char or_from[MOVE_NAME_LEN];
 	char to[MOVE_NAME_LEN];
 	__u32 what;               /* MOVE_... */
-	__u32 family, bits;       /* to peers in this prefix; family 0: to any */
-	__u8 prefix[16];
 	__u64 cgroup;             /* of this cgroup, by its inode, and those below it; 0: of any */
 	/* by the program */
 	__u32 moved, refused;

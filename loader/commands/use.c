@@ -2,14 +2,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include <bpf/bpf.h>
 
 #include "command.h"
-#include "move.h"
+#include "existing.h"
 #include "registry.h"
-#include "use.h"
 
 static struct uses args;
 static bool existing;
@@ -31,38 +29,6 @@ static int use_all(struct routes *undo, bool *made)
 	}
 	while (err && nr--) /* the last one first */
 		route_undo(&args.prefix[nr], args.cc, &undo[nr], made[nr]);
-	return err;
-}
-
-/* Connections that are open take it where they would take it if they were opened now. Listeners need nothing. */
-static int move_existing(struct move *m)
-{
-	struct move_rule *r = &m->rule;
-	struct stat st;
-	int err = 0;
-
-	snprintf(r->to, sizeof(r->to), "%s", args.cc);
-	r->what = MOVE_CONNECTIONS | MOVE_UNCHOSEN;
-	if (args.by_default)
-		err = move_run(m);
-	r->what = MOVE_CONNECTIONS;
-	for (int i = 0; !err && i < args.routes.nr; i++) {
-		r->family = args.prefix[i].family;
-		r->bits = args.prefix[i].len;
-		memcpy(r->prefix, args.prefix[i].addr, sizeof(r->prefix));
-		err = move_run(m);
-	}
-	r->family = 0;
-	for (int i = 0; !err && i < args.cgroups.nr; i++) {
-		if (stat(args.cgroups.text[i], &st))
-			return fail("--existing: cgroup %s is gone", args.cgroups.text[i]);
-		r->cgroup = st.st_ino; /* its number in the kernel */
-		err = move_run_all(m);
-	}
-	printf("%s: %u open connection%s given it", args.cc, r->moved, r->moved == 1 ? " is" : "s are");
-	if (r->refused)
-		printf("; %u %s locked by a route", r->refused, r->refused == 1 ? "is" : "are");
-	putchar('\n');
 	return err;
 }
 
@@ -98,7 +64,7 @@ static int use_locked(struct move *m)
 	if (!err)
 		uses_print(&args, "is used", made);
 	if (!err && existing)
-		err = move_existing(m);
+		err = existing_move(m, &args);
 	if (!err)
 		print_note();
 	for (int i = 0; undo && i < args.routes.nr; i++)
@@ -135,13 +101,15 @@ const struct command cmd_use = {
 	.objects = true,
 	.run = use,
 	.summary = "give a loaded controller to new connections",
-	.about = "--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control).\n"
-		 "--route: those to a prefix (the congctl of the route that they take there now, in whichever table); "
-		 "if that is of a shorter prefix, one is made like it.\n"
-		 "--cgroup: those that processes of a cgroup open or accept.\n"
-		 "A cgroup comes before a route, a route before what the socket itself chose before it was connected, "
-		 "that before the default. All uses named are made, or none.\n"
-		 "--existing: open connections take it as well. With --default those of this network namespace take it "
-		 "whose controller came from the default, or is the one that was the default until now; with --route "
-		 "all to the prefix, with --cgroup all of the cgroup's. They keep their window, and lose no data.",
+	.about =
+		"--default: those of this network namespace (sysctl net.ipv4.tcp_congestion_control).\n"
+		"--route: those to a prefix (the congctl of the route that they take there now, in whichever table); "
+		"if that is of a shorter prefix, one is made like it.\n"
+		"--cgroup: those that processes of a cgroup open or accept.\n"
+		"A cgroup comes before a route, a route before what the socket itself chose before it was connected, "
+		"that before the default. All uses named are made, or none.\n"
+		"--existing: open connections take it as well. With --default those of this network namespace take it "
+		"whose controller came from the default, or is the one that was the default until now; with --route "
+		"those to the prefix that no longer route takes, with --cgroup all of the cgroup's. They keep their window, "
+		"and lose no data.",
 };

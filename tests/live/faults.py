@@ -107,6 +107,7 @@ COMMANDS = {
     "load --replace": Command([LOAD, f"use {CC} {USES}"], f"load {CC} --replace --set tiny=9", replaced=True),
     "set": Command([LOAD], f"set {CC} live=7"),
     "use": Command([LOAD], f"use {CC} {USES}"),
+    "use --existing": Command([LOAD], f"use {CC} {USES} --existing"),
     "use --default": Command([LOAD], f"use {CC} --default"),
     "use of another": Command([LOAD, f"load fast --as {OTHER}", f"use {CC} {USES}"], f"use {OTHER} {USES}"),
     "unuse": Command([LOAD, f"use {CC} {USES}"], f"unuse {CC}"),

@@ -112,7 +112,7 @@ while True:
 # Connects, says so, sends what it is told to on stdin: "N" bytes, then tells its controller.
 STEADY = """
 import socket, sys
-s = socket.socket()
+s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
 if sys.argv[3] != "-": s.setsockopt(6, 13, sys.argv[3].encode())
 s.connect((sys.argv[1], int(sys.argv[2])))
 print("open", flush=True)
@@ -124,7 +124,8 @@ for line in sys.stdin:
 
 SINK = """
 import socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])))
+family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
+l = socket.create_server((sys.argv[1], int(sys.argv[2])), family=family)
 print("ready", flush=True)
 s, _ = l.accept()
 n = 0
@@ -176,10 +177,10 @@ def controller_of(pair, address="10.9.0.2", port=7400) -> str:
 
 
 @contextlib.contextmanager
-def steady(pair, cc="-"):
+def steady(pair, cc="-", address="10.9.0.2"):
     """A connection that is open: send(n) returns its controller once all n bytes have arrived."""
-    with listening(pair, port=7401, script=SINK) as sink:
-        with program("ip", "netns", "exec", pair.client, sys.executable, "-c", STEADY, "10.9.0.2", 7401, cc) as p:
+    with listening(pair, address.removeprefix("::ffff:"), port=7401, script=SINK) as sink:
+        with program("ip", "netns", "exec", pair.client, sys.executable, "-c", STEADY, address, 7401, cc) as p:
             assert p.stdout.readline() == "open\n", p.stderr.read()
             total = 0
 

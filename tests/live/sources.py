@@ -126,6 +126,7 @@ long any_call(long nr, long a, long b, long c, long d, long e, long f) {
 	if (nr == __NR_bpf && a == 0 && trips("MAP_CREATE ")) return -1;
 	if (nr == __NR_bpf && a == 35 && trips("PROG_BIND_MAP ")) return -1;
 	if (nr == __NR_bpf && a == 28 && trips("LINK_CREATE ")) return -1;
+	if (nr == __NR_bpf && a == 33 && trips("ITER_CREATE ")) return -1;
 	if (nr == __NR_bpf && a == 18 && trips("BTF_LOAD ")) return -1;
 	return ((long (*)())dlsym(RTLD_NEXT, "syscall"))(nr, a, b, c, d, e, f);
 }

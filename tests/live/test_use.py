@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import re
 import sys
 
 import pytest
@@ -465,13 +466,60 @@ def test_existing_connections_follow_the_default(alias, pair):
         asymcc("unload", name, "--drain")
 
 
+def test_existing_connections_whose_route_got_another_meanwhile(alias, pair):
+    """An idle one has not looked its route up again."""
+    name, other = alias(), alias()
+    for n in (name, other):
+        asymcc("load", "fast", "--as", n)
+    with steady(pair) as send:
+        before = send(1000)
+        inside(pair, "use", other, "--route", "10.9.0.0/24")
+        assert "0 open connections" in inside(pair, "use", name, "--default", "--existing")
+        assert send(1000) == before
+    for n in (name, other):
+        asymcc("unload", n, "--drain")
+
+
 @pytest.mark.parametrize(
-    ("prefix", "moved"), [("10.9.0.0/24", True), ("10.9.0.2/32", True), ("10.9.0.0/31", False), ("fd09::/64", False)]
+    "others",
+    [
+        ["route add 10.9.0.2/32 dev {0.dev_c}"],
+        ["route add 10.9.0.0/24 dev {0.dev_c} table 77", "rule add dport 7401 table 77"],
+    ],
 )
-def test_existing_connections_to_a_prefix(prefix, moved, alias, pair):
+def test_existing_connections_that_another_route_takes(others, alias, pair):
+    """A longer one, or one of another table: new connections there would not take the controller either."""
     name = alias()
     asymcc("load", "fast", "--as", name)
     with steady(pair) as send:
+        before = send(1000)
+        for command in others:
+            pair.sh(pair.client, "ip", *command.format(pair).split())
+        said = inside(pair, "use", name, "--route", "10.9.0.0/24", "--existing").splitlines()[1]
+        assert said == f"{name}: 0 open connections are given it" and send(1000) == before
+        pair.sh(pair.client, "ip", *others[-1].format(pair).replace(" add ", " del ").split())
+        said = inside(pair, "use", name, "--route", "10.9.0.0/24", "--existing").splitlines()[1]
+        assert said == f"{name}: 1 open connection is given it" and send(1000) == name
+    asymcc("unload", name, "--drain")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "address", "moved"),
+    [
+        ("10.9.0.0/24", "10.9.0.2", True),
+        ("10.9.0.2/32", "10.9.0.2", True),
+        ("10.9.0.0/31", "10.9.0.2", False),
+        ("10.9.0.0/24", "::ffff:10.9.0.2", True),
+        ("fd09::/64", "10.9.0.2", False),
+        ("fd09::/64", "fd09::2", True),
+        ("fd09::2", "fd09::2", True),
+        ("fd09::8/125", "fd09::2", False),
+    ],
+)
+def test_existing_connections_to_a_prefix(prefix, address, moved, alias, pair):
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    with steady(pair, address=address) as send:
         before = send(1000)
         said = inside(pair, "use", name, "--route", prefix, "--existing").splitlines()[1]
         assert said == f"{name}: {'1 open connection is' if moved else '0 open connections are'} given it"
@@ -510,3 +558,23 @@ def test_existing_where_the_kernel_cannot(alias, pair, trip):
     done = run(*argv, env=trip("LINK_CREATE", 1, 95), check=False)
     assert done.returncode == 1 and not done.stdout and done.stderr.count("\n") == 1
     assert "this kernel cannot" in done.stderr and default(pair) == before
+
+
+@pytest.mark.parametrize("uses", [["--default"], ["--default", "--route", "10.9.0.0/24"]])
+def test_existing_when_the_moving_fails(uses, alias, pair, trip):
+    """One line says that the use stays, and how to take it back: new connections take it."""
+    name = alias()
+    asymcc("load", "fast", "--as", name)
+    before = default(pair), routes(pair)
+    with steady(pair) as send:
+        controller = send(1000)
+        argv = (*enter(pair.client), ASYMCC, "use", name, *uses, "--existing")
+        done = run(*argv, env=trip("ITER_CREATE", 1, errno.ENOMEM), check=False)
+        assert done.returncode == 1 and done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1
+        assert send(1000) == controller
+        undo = re.search(rf"new connections take {name} all the same: `asymcc (unuse .*)` takes it back", done.stderr)
+        assert undo, done.stderr
+        with listening(pair):
+            assert controller_of(pair) == name
+        inside(pair, *undo[1].split())
+    assert (default(pair), routes(pair)) == before

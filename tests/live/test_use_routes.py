@@ -220,22 +220,6 @@ def test_a_second_route_that_others_add_hinders_no_unuse(had, alias, pair):
     asymcc("unload", name)
 
 
-@pytest.mark.parametrize("had", ["", "congctl reno"])
-def test_a_second_route_that_others_add_hinders_no_unuse(had, alias, pair):
-    """As systemd-networkd does with its own when it starts again."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
-    ip(pair, "route add default via 10.9.0.2", had)
-    before = all_routes(pair)
-    inside(pair, "use", name, "--route", "default")
-    ip(pair, "route append default via 10.9.0.2")
-    assert len(all_routes(pair)) == len(before) + 1 and name in taken(pair, "198.51.100.1")
-    inside(pair, "unuse", name)
-    assert set(before) <= set(all_routes(pair)) and not any(name in r for r in all_routes(pair))
-    assert ("reno" in taken(pair, "198.51.100.1")) == ("reno" in had)
-    asymcc("unload", name)
-
-
 @pytest.mark.parametrize("call", ["unlinkat 1", "write 1", "renameat 1"])
 def test_a_killed_use_forgets_nothing_of_a_route(call, alias, pair, trip):
     first, second = alias(), alias()
