@@ -337,6 +337,16 @@ def test_what_starves_beside_others_is_advised_only_alone():
     assert not [line for line in alone if "Rule: only" in line or line.startswith("Only if")]
 
 
+@built
+def test_where_another_run_may_decide_otherwise_is_said():
+    rows = [row(name, 9.6, 0.05, met=beside(met)) for name, met in (
+        ("pseudorate", (0.3, 9.3)), ("fusion", (2.2, 7.3)), ("taichung", (6.5, 3.1)), ("fast", (4.6, 5.0))
+    )]  # fmt: skip
+    (line,) = [line for line in answer.words(LINK, rows) if line.startswith("Near")]
+    assert line == "Near the 50%, so chance decides: fusion (46%), taichung (65%). --duration 172s tells more."
+    assert LINK.duration_s == 172 / 4
+
+
 def test_what_waited_behind_a_gap_is_no_goodput_of_the_measured_time():
     assert row("cubic", 9.9, 0.1).goodput == row("cubic", 9.9, 0.1, use=1.001).goodput == pytest.approx(9.6e6)
     assert row("cubic", 9.5, 0.1, use=0.9).goodput == pytest.approx(8.64e6)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cache
 
@@ -23,6 +24,9 @@ RULE = (
 )
 FAIRLY = f", among those with a Jain index of {FAIR} or more, if there are any"
 HALF = 0.5
+NEAR = (
+    1.5  # within this factor of HALF another run may decide otherwise: Fusion had 45 % in one run and 62 % in another
+)
 SHARING = (
     f"only with --alone is advised what has less than {HALF:.0%} of its fair share beside CUBIC, or leaves CUBIC less "
     f"than {HALF:.0%} of what CUBIC leaves CUBIC, whether it begins with CUBIC or after it"
@@ -98,6 +102,13 @@ class Row:
         if not self.beside or not self.beside.runs:
             return True
         return not self.beside.invalid and self.gets >= HALF and self.leaves >= HALF
+
+    @property
+    def near(self) -> bool:
+        """Whether chance decided about shares()."""
+        if not self.beside or not self.beside.runs or self.beside.invalid:
+            return False
+        return HALF / NEAR < min(self.gets, self.leaves) < HALF * NEAR
 
     @property
     def base(self) -> str:
@@ -329,4 +340,7 @@ def company(link: Link, rows: list[Row]) -> list[str]:
         told.append(f"CUBIC starves {', '.join(starved)}.")
     if starving := [f"{r.name} ({r.leaves:.0%} of what CUBIC leaves it)" for r in judged if r.leaves < HALF]:
         told.append(f"CUBIC is starved by {', '.join(starving)}.")
+    if near := [f"{r.name} ({min(r.gets, r.leaves):.0%})" for r in met if r.near]:
+        longer = math.ceil(4 * link.duration_s)
+        told.append(f"Near the {HALF:.0%}, so chance decides: {', '.join(near)}. --duration {longer}s tells more.")
     return told
