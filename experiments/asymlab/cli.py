@@ -26,7 +26,7 @@ from .machine.image import DEFAULT_KERNEL, Image, current_image
 from .paths import EXPERIMENTS, REPORT, RESULTS
 from .plan import reference, scenario
 from .profile import bench, profile
-from .report import compare, pages, papers, publish, published, repeat, report, suite, tables, terminal
+from .report import compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
 from .results.store import Run
 from .run import cost, local
 from .run.execute import execute, execute_shard
@@ -416,7 +416,7 @@ def add_publish(commands) -> None:
     p.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="where they are replaced [docs/results]")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
     p.add_argument("--tables", action="store_true", help="only fill the tables of the pages beside DIR, from DIR")
-    p.add_argument("--front", action="store_true", help="only write DIR's README.md and report.html anew, from DIR")
+    p.add_argument("--front", action="store_true", help="only write all pages in DIR anew, from the data there")
 
 
 def do_publish(args) -> None:
@@ -448,10 +448,10 @@ def add_repeat(commands) -> None:
 
 
 def do_repeat(args) -> int | None:
-    part = published.read(args.source / args.paper)
-    runs = repeat.chosen(part, args.claims)
-    guest = current_image(repeat.image_of(runs))
-    made = repeat.plan(part, runs, guest)
+    there = part.read(args.source / args.paper)
+    runs = repeat.chosen(there, args.claims)
+    guest = current_image(there.about.image_name)
+    made = repeat.plan(there, runs, guest)
     made.say_differences()
     kept = 0 if args.fresh else made.kept()
     if done := run_lab(args, made.tasks, guest):

@@ -15,7 +15,7 @@ from asymlab.machine.arch import ARM64
 from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario
 from asymlab.report import papers
-from asymlab.report.verdicts import Results, Verdict
+from asymlab.report.verdicts import Claim, Results
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 
@@ -62,7 +62,7 @@ def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
 
 
 @functools.cache
-def verdicts(file: str, kernel: str) -> dict[str, Verdict]:
+def verdicts(file: str, kernel: str) -> dict[str, Claim]:
     """Of one seed."""
     guest, (paper, name) = image.open_image(kernel), file.split("/")
     tasks = plan_runs(scenario.load(EXPERIMENTS / "papers" / paper / f"{name}.toml", "full", (1,)), guest)

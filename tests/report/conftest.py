@@ -3,11 +3,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import pytest
 
-from asymlab.report import pages, papers, report
+from asymlab.report import pages, papers, reasons, report, sentences
 from asymlab.results import store
 
 from madeup import everything, results_of
@@ -38,7 +36,9 @@ def full(runs, tmp_path_factory):
     """(verdicts, figures, folder of the written report)."""
     folder = tmp_path_factory.mktemp("out") / "report"
     results = results_of(runs)
-    verdicts = [asdict(v) for v in papers.module("fast", "claims").claims(results)]
+    claims = papers.module("fast", "claims").claims(results)
+    verdicts = sentences.verdicts(claims, reasons.load("fast"))
     figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
-    report.write(verdicts, figures, runs, "quick", speed={"boot to first packet": "1.5 s"}, folder=folder)
+    speed = {"boot to first packet": "1.5 s"}
+    report.write(verdicts, figures, runs, "quick", speed=speed, folder=folder, claims=claims)
     return verdicts, figures, folder

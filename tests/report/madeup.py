@@ -273,6 +273,10 @@ def small(verdict="reproduced", runs=(), **changes) -> dict:
         "reason": "",
         "runs": list(runs),
         "n": len(runs),
+        "check": False,
+        "family": "",
+        "worst": False,
+        "cause": "",
     } | changes
 
 

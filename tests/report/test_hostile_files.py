@@ -13,7 +13,7 @@ import pytest
 from small import write_report
 
 from asymlab import LabError
-from asymlab.report import compare, publish, published, reasons, tables
+from asymlab.report import compare, part, publish, published, tables
 
 from shared import REPO
 
@@ -58,12 +58,12 @@ def one_line_or_none(what) -> None:
         pass  # the command tells it in one line
 
 
-@pytest.mark.parametrize("name", ["results.json", "verdicts.json"])
+@pytest.mark.parametrize("name", ["results.json", "claims.json", "samples.csv", "verdicts.json"])
 def test_a_damaged_report(tmp_path, name):
     report = write_report(tmp_path / "report")
     whole, rng = (report / name).read_bytes(), random.Random(name)
     for _ in range(COUNT):
-        (report / name).write_bytes(changed(whole, rng, True))
+        (report / name).write_bytes(changed(whole, rng, name.endswith("json")))
         one_line_or_none(lambda: publish.publish(report, tmp_path / "kept"))
         one_line_or_none(
             lambda: compare.run(report, report, 0.05, True, tmp_path / "page.html", tmp_path / "page.json")
@@ -71,7 +71,7 @@ def test_a_damaged_report(tmp_path, name):
         shutil.rmtree(tmp_path / "kept", ignore_errors=True)
 
 
-@pytest.mark.parametrize("name", ["README.md", "runs.csv", "verdicts.json"])
+@pytest.mark.parametrize("name", ["part.json", "runs.csv", "claims.json", "samples.csv"])
 def test_damaged_published_results(tmp_path, name):
     results = tmp_path / "results"
     folder = results / "fusion100"
@@ -80,9 +80,9 @@ def test_damaged_published_results(tmp_path, name):
     page = (REPO / "docs" / "fusion100.md").read_text()
     for _ in range(COUNT // 4):
         (folder / name).write_bytes(changed(whole, rng, name.endswith("json")))
-        one_line_or_none(lambda: published.page([published.read(folder)]))
+        one_line_or_none(lambda: published.page([part.read(folder)]))
         one_line_or_none(lambda: publish.write_front(results))
-        one_line_or_none(lambda: reasons.rows("fusion100", results))
+        one_line_or_none(lambda: part.quoted("fusion100", [], {}, results))
         (tmp_path / "fusion100.md").write_text(page)
         one_line_or_none(lambda: tables.write(results))
 

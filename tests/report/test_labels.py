@@ -4,8 +4,6 @@ runs had. A goodput and a difference of RTTs are no labels; nor is a rate that a
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 from collections.abc import Iterator
 
@@ -13,7 +11,7 @@ import pytest
 
 from asymlab.plan import scenario
 from asymlab.plan.model import Scenario
-from asymlab.report import papers
+from asymlab.report import papers, part
 
 from shared import REPO
 
@@ -65,10 +63,9 @@ def wrong(claim: str, scenarios: list[Scenario]) -> list[tuple[str, float]]:
 def test_a_claim_names_the_path_that_ran(paper):
     cases = [case for file in papers.scenarios(paper) for case in scenario.load(file, "full")]
     by_run = {f"{case.name} seed {seed}": case.scenario for case in cases for seed in case.seeds}
-    with (RESULTS / paper / "runs.csv").open(newline="") as table:
-        by_key = {row["key"]: by_run[row["run"]] for row in csv.DictReader(table)}
-    verdicts = json.loads((RESULTS / paper / "verdicts.json").read_text())
-    found = {v["id"]: wrong(v["claim"], [by_key[key] for key in v["runs"]]) for v in verdicts if v["runs"]}
+    published = part.read(RESULTS / paper)
+    by_key = {row["key"]: by_run[row["run"]] for row in published.runs}
+    found = {c.id: wrong(c.claim, [by_key[key] for key in c.runs]) for c in published.claims if c.runs}
     assert len(found) > 9 and {id: labels for id, labels in found.items() if labels} == {}
 
 

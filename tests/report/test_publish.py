@@ -8,10 +8,11 @@ import subprocess
 
 import pytest
 from PIL import Image
-from small import RUN, everything, write_report
+from small import CLAIM, PROVENANCE, RUN, RUNS, everything, run, write, write_report
 
 from asymlab import LabError
-from asymlab.report import papers, publish
+from asymlab.report import papers, part, publish
+from asymlab.report.verdicts import TakenOver
 from asymlab.run import registered
 
 from shared import REPO, asymlab
@@ -32,7 +33,8 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     text = (kept / "fast" / "README.md").read_text()
     assert "2 runs of the full set. 0 reproduced, 1 not reproduced, 0 inconclusive" in text
     assert (
-        "| X-1 | Fig. 1: goodput &lt; 3 \\| 4 | X-1 | 2 | 2.5 | 2.25 to 2.75 | 3 | ✗ not reproduced: a queue |" in text
+        "| X-1 | Fig. 1: goodput &lt; 3 \\| 4 | X-1 | 2 | 2.5 |  | 1 | ✗ not reproduced (one run): 2.5 is above 2; "
+        "X-1 reno seed 2 is invalid: CPU; cause not found |" in text
     )
     assert f"- fast.bpf.o: {'cd' * 32}" in text and "- kernel: 6.12.9" in text
     assert "- commit that made them, and repeats them to the byte: 00aa11bb22cc" in text
@@ -40,8 +42,10 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     with open(kept / "fast" / "runs.csv") as f:
         rows = list(csv.DictReader(f))
     assert [(r["run"], r["valid"], r["result_sha256"], r["command"]) for r in rows] == [
-        (RUN["name"], valid, "ef" * 32, RUN["command"]) for valid in "10"
+        (r["name"], valid, "ef" * 32, r["command"]) for r, valid in zip(RUNS, "10")
     ]
+    with open(kept / "fast" / "samples.csv") as f:
+        assert list(csv.DictReader(f)) == [{"claim": "X-1", "seed": "1", "key": RUN["key"], "value": "2.5"}]
     figures = kept / "fast" / "figures"
     assert sorted(f.name for f in figures.iterdir()) == [
         *("fast-one.csv", "fast-one.png", "fast-two.parquet", "fast-two.png")
@@ -78,17 +82,16 @@ def test_the_pages_beside_it_follow(report, tmp_path):
     page.write_text((REPO / "docs" / "pseudorate.md").read_text())
     assert asymlab("publish", "--to", docs / "results", "--report", report).returncode == 0
     assert page.read_text() == (REPO / "docs" / "pseudorate.md").read_text()  # no run of its paper
-    verdicts = json.loads((REPO / "docs" / "results" / "pseudorate" / "verdicts.json").read_text())
-    next(v for v in verdicts if v["id"] == "PR-7b")["value"] = 17
-    (report / "verdicts.json").write_text(json.dumps(verdicts))
-    run = RUN | {"command": RUN["command"].replace("/fast/", "/pseudorate/")}
-    (report / "results.json").write_text(json.dumps({"format": 1, "set": "full", "runs": [run]}))
+    other = {"taken_over": TakenOver(value=17, low=17, high=17)}
+    claims = part.read(REPO / "docs" / "results" / "pseudorate").claims
+    claims = [c.model_copy(update=other) if c.id == "PR-7b" else c for c in claims]
+    write(report, claims, [RUN], "pseudorate")
     p = asymlab("publish", "pseudorate", "--to", docs / "results", "--report", report)
     assert p.returncode == 0 and "| 17 packets |" in page.read_text()
     told = " ".join(p.stderr.split())
     assert "papers/pseudorate/reasons.toml: its `published` texts are of other results" in told
     before = everything(docs)
-    (report / "verdicts.json").write_text(json.dumps(verdicts[:3]))
+    write(report, claims[:3], [RUN], "pseudorate")
     p = asymlab("publish", "--to", docs / "results", "--report", report)
     assert p.returncode == 1 and "no such verdict" in p.stderr
     assert everything(docs) == before
@@ -125,14 +128,14 @@ def test_a_quick_set_replaces_no_full_one(report, tmp_path):
 
 
 def test_fewer_seeds_replace_no_part(report, tmp_path):
-    kept, file = tmp_path / "results", report / "results.json"
+    kept = tmp_path / "results"
     publish.publish(report, kept)
-    whole, before = json.loads(file.read_text()), everything(kept)
-    file.write_text(json.dumps(whole | {"runs": whole["runs"][:1]}))
+    before = everything(kept)
+    write(report, [CLAIM], RUNS[:1])
     p = asymlab("publish", "fast", "--to", kept, "--report", report)
     assert p.returncode == 1 and p.stderr.count("\n") == 1 and everything(kept) == before
     assert "1 of the 2 seeds of X-1 reno that" in p.stderr
-    file.write_text(json.dumps(whole | {"runs": whole["runs"] * 2}))
+    write(report, [CLAIM], [*RUNS, run("X-1 reno", 3)])
     publish.publish(report, kept)
 
 
@@ -179,18 +182,21 @@ def test_no_report(tmp_path):
 @pytest.mark.parametrize(
     "change",
     [
-        lambda v, r: v[0].update(verdict="<b>"),
-        lambda v, r: v[0].pop("source"),
-        lambda v, r: r["runs"][0].update(provenance=[]),
-        lambda v, r: r.update(runs=3),
-        lambda v, r: r["runs"][0]["provenance"].update(objects={"x": 3}),
-        lambda v, r: v.append(3),
+        lambda c, r: c[0].update(worst="<b>"),
+        lambda c, r: c[0].pop("source"),
+        lambda c, r: c.append(c[0]),
+        lambda c, r: c[0].update(id="X-2"),
+        lambda c, r: r["runs"][0].update(provenance=[]),
+        lambda c, r: r.update(runs=3),
+        lambda c, r: r.update(papers=["fast"]),
+        lambda c, r: r["runs"][0]["provenance"].update(objects={"x": 3}),
+        lambda c, r: c.append(3),
     ],
 )
 def test_a_damaged_report_replaces_nothing(report, tmp_path, change):
-    verdicts, results = (json.loads((report / f"{name}.json").read_text()) for name in ("verdicts", "results"))
-    change(verdicts, results)
-    for name, value in (("verdicts", verdicts), ("results", results)):
+    claims, results = (json.loads((report / f"{name}.json").read_text()) for name in ("claims", "results"))
+    change(claims, results)
+    for name, value in (("claims", claims), ("results", results)):
         (report / f"{name}.json").write_text(json.dumps(value))
     with pytest.raises(LabError, match="no report of a suite"):
         publish.publish(report, tmp_path / "x")
@@ -205,10 +211,6 @@ def test_a_figure_without_its_data_is_named(report, tmp_path):
 
 
 def test_names_out_of_a_report_are_no_markup(report, tmp_path):
-    (report / "results.json").write_text(
-        json.dumps(
-            {"format": 1, "set": "full", "runs": [RUN | {"provenance": RUN["provenance"] | {"kernel": "6\n# <b>"}}]}
-        )
-    )
+    write(report, [CLAIM], [RUN | {"provenance": PROVENANCE | {"kernel": "6\n# <b>"}}])
     publish.publish(report, tmp_path / "x")
     assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "fast" / "README.md").read_text()

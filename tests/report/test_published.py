@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import html
-import json
 import shlex
 import shutil
 
 import pytest
+from small import PROVENANCE, claim, run, write, write_report
 
 from asymlab import LabError
-from asymlab.report import found, publish, published
+from asymlab.report import part, publish, published, records
+from asymlab.report.verdicts import TakenOver
 
 from madeup import Page
 from shared import REPO
@@ -23,7 +24,7 @@ MAX = 600_000  # bytes
 
 @pytest.fixture(scope="module")
 def parts():
-    return published.parts(RESULTS)
+    return part.parts(RESULTS)
 
 
 @pytest.fixture(scope="module")
@@ -33,26 +34,31 @@ def text(parts):
 
 def test_the_pages_are_what_the_parts_give(parts, text):
     assert (RESULTS / "report.html").read_text() == text, "`asymlab publish --front` mends it"
-    assert (RESULTS / "README.md").read_text() == publish.front(parts), "`asymlab publish --front` mends it"
+    assert (RESULTS / "README.md").read_text() == published.front(parts), "`asymlab publish --front` mends it"
+    for one in parts:
+        for name, page in publish.pages(one).items():
+            assert (RESULTS / one.name / name).read_text() == page, "`asymlab publish --front` mends it"
 
 
 def test_claims_without_a_measured_cause_are_counted():
     said = [("not reproduced", "measured"), ("not reproduced", "a guess"), ("inconclusive", ""), ("fails", "not found")]
-    verdicts = [{"verdict": word, "cause": cause} for word, cause in [*said, ("reproduced", "")]]
-    assert published.Part(RESULTS, "", "full", {}, [*verdicts, {"verdict": "inconclusive"}], []).unexplained == 3
+    one = part.Part("fast", None, [], [], {})
+    vars(one)["verdicts"] = [{"verdict": word, "cause": cause} for word, cause in [*said, ("reproduced", "")]]
+    assert one.unexplained == 2
 
 
 def test_it_has_each_row_and_the_command_that_repeats_it(parts, text):
     page = Page(text)
-    ids = [v["id"] for part in parts for v in part.verdicts]
+    ids = [c.id for one in parts for c in one.claims]
     assert len(ids) > 300 and len(parts) == len(list(RESULTS.glob("*/README.md")))
     assert len(page.ids) == len(set(page.ids))
     said = " ".join(page.text.split())
-    for part in parts:
-        assert part.hash in said and part.about["image"] in said and part.about[published.CHANGED] in said
-        for v in part.verdicts:
+    for one in parts:
+        lines = published.lines(one)
+        assert one.hash in said and lines["image"] in said and lines[published.CHANGED] in said
+        for v in one.verdicts:
             assert f"{v['id']} {' '.join(v['claim'].split())}" in said
-            assert shlex.join(["asymlab", "repeat", part.name, v["id"]]) in said
+            assert shlex.join(["asymlab", "repeat", one.name, v["id"]]) in said
             assert " ".join(v["reason"].split()) in said
     for heading in HEADINGS:
         assert f">{heading}</h2>" in text
@@ -78,20 +84,21 @@ def test_it_is_cited_by_version_authors_and_commits(parts, text):
     cited = published.cited()
     assert cited["version"] == version and f"asymcc {version}" in said
     assert cited["title"] in citation and cited["authors"] in citation
-    assert f"{cited['authors']} ({max(p.date for p in parts)[:4]}). {cited['title']}, version {version}." in said
+    assert f"{cited['authors']} ({max(p.about.date for p in parts)[:4]}). {cited['title']}, version {version}." in said
     assert f"@software{{asymcc, author = {{{{{cited['authors']}}}}}," in said
-    for part in parts:
-        assert part.about[published.COMMIT] in said
+    for one in parts:
+        assert one.about.commit in said
 
 
 def test_the_same_parts_give_the_same_page_and_others_another(text, tmp_path):
     shutil.copytree(RESULTS, tmp_path / "results")
-    assert published.page(published.parts(tmp_path / "results")) == text
-    file = tmp_path / "results" / "fast" / "verdicts.json"
-    verdicts = json.loads(file.read_text())
-    verdicts[0] |= {"verdict": "inconclusive", "claim": "a <b>claim</b>", "reason": "& why"}
-    file.write_text(json.dumps(verdicts))
-    page = published.page(published.parts(tmp_path / "results"))
+    assert published.page(part.parts(tmp_path / "results")) == text
+    folder = tmp_path / "results" / "fast"
+    first, *rest = part.read(folder).claims
+    open_one = {"taken_over": TakenOver(value=20, low=0, high=40), "claim": "a <b>claim</b>", "note": "& why"}
+    kept = records.text_of([first.model_copy(update=open_one), *rest])
+    (folder / "claims.json").write_text(kept["claims.json"])
+    page = published.page(part.parts(tmp_path / "results"))
     assert "a &lt;b&gt;claim&lt;/b&gt;" in page and "<b>" not in page and "&amp; why" in page
     assert (
         Page(page).text.split("Not all is decided.")[1].split()[3]
@@ -100,35 +107,34 @@ def test_the_same_parts_give_the_same_page_and_others_another(text, tmp_path):
 
 
 def test_a_part_is_read_as_it_was_written(tmp_path):
-    run = {
-        "name": "X-1 seed 1",
-        "key": "k" * 32,
-        "invalid": ["CPU"],
-        "command": "asymlab run experiments/papers/fast/x.toml --set full --seed 1",
-        "provenance": {
-            "kernel": "6 <a> | b",
-            "image": "ab" * 32,
-            "qemu": "QEMU 7.2: it",
-            "objects": {"fast.bpf.o": "cd" * 32},
-            "result_sha256": "ef" * 32,
-            "registered": "0123456789ab",
-        },
-    }
-    one = found.found("fast", [], {"set": "quick", "runs": [run]}, tmp_path)
-    publish.write([one], [publish.files(one)], tmp_path / "out")
-    part = published.read(tmp_path / "out" / "fast")
-    assert (part.which, part.verdicts, part.objects) == ("quick", [], {"fast": "cd" * 32})
-    assert (part.about["kernel"], part.about["qemu"]) == ("6 <a> | b", "QEMU 7.2: it")
-    assert part.about[published.REGISTERED] == "0123456789ab" and part.about[published.COMMIT]
-    assert part.runs == [
-        {"run": run["name"], "key": run["key"], "result_sha256": "ef" * 32, "valid": "0", "command": run["command"]}
-    ]
+    strange = {"kernel": "6 <a> | b", "qemu": "QEMU 7.2: it, and more"}
+    ran = run("X-1", 1, invalid=["CPU"], provenance=PROVENANCE | strange)
+    about = {"image_name": "6.18", "commit": "00; aa, bb"}
+    report = write(write_report(tmp_path / "report"), [claim("X-1", [], missing="no <run>")], [ran], **about)
+    publish.publish(report, tmp_path / "out")
+    kept = part.read(tmp_path / "out" / "fast")
+    assert (kept.about.kernel, kept.about.qemu) == ([strange["kernel"]], [strange["qemu"]])
+    assert (kept.about.image_name, kept.about.commits) == ("6.18", [about["commit"]])
+    assert (kept.about.registered, kept.about.objects) == (["0123456789ab"], {"fast.bpf.o": ["cd" * 32]})
+    assert kept.claims == [claim("X-1", [], missing="no <run>")]
+    keys = ("key", "command")
+    assert kept.runs == [{"run": ran["name"], "result_sha256": "ef" * 32, "valid": "0"} | {k: ran[k] for k in keys}]
     assert html.escape("6 <a> | b") in (tmp_path / "out" / "report.html").read_text()
     with pytest.raises(LabError, match="no published results"):
-        published.read(tmp_path)
-    (part.folder / "runs.csv").write_text(",".join(published.COLUMNS) + "\n")
+        part.read(tmp_path)
+    (tmp_path / "out" / "fast" / "runs.csv").write_text(",".join(records.RUNS) + "\n")
     with pytest.raises(LabError, match="runs.csv: no run"):
-        published.read(part.folder)
+        part.read(tmp_path / "out" / "fast")
+
+
+def test_no_page_is_read_back(tmp_path):
+    """Whatever is made of the page that a part has, the part is the same, and the page is written anew."""
+    shutil.copytree(RESULTS, tmp_path / "results")
+    for page in ("README.md", "fast/README.md", "fast/verdicts.json", "report.html"):
+        (tmp_path / "results" / page).write_text("- kernel: another\n")
+    publish.write_front(tmp_path / "results")
+    for page in ("README.md", "fast/README.md", "fast/verdicts.json", "report.html"):
+        assert (tmp_path / "results" / page).read_bytes() == (RESULTS / page).read_bytes(), page
 
 
 def test_words_for_a_figure(tmp_path):

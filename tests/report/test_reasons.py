@@ -3,19 +3,14 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import re
-from dataclasses import replace
-from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from asymlab import LabError
-from asymlab.report import papers, reasons
-from asymlab.report.verdicts import Results, Verdict, settled
-from asymlab.results.store import Run
+from asymlab.report import papers, part, reasons
+from asymlab.report.sentences import verdicts
+from asymlab.report.verdicts import Claim, Sample, TakenOver
 
 from shared import REPO
 
@@ -23,78 +18,74 @@ PUBLISHED = REPO / "docs" / "results"
 WITH_REASONS = [p for p in papers.names() if reasons.load(p).reason]
 
 
-def published_hashes(paper: str, id: str) -> list[str]:
-    """Of the runs of a row."""
-    with (PUBLISHED / paper / "runs.csv").open() as rows:
-        of = {row["key"]: row["result_sha256"] for row in csv.DictReader(rows)}
-    return [of[key] for key in next(v["runs"] for v in verdicts(paper) if v["id"] == id)]
+def failed(paper: str) -> list[Claim]:
+    """Claims that are given a reason: those whose mean misses the bounds, or that are open."""
+    words = ("not reproduced", "inconclusive", "fails")
+    return [c for c in part.read(PUBLISHED / paper).claims if c.verdict in words]
 
 
-def verdicts(paper: str) -> list[dict]:
-    return json.loads((PUBLISHED / paper / "verdicts.json").read_text())
+def missed(id: str, value: float = 0.5, **more) -> Claim:
+    """A claim that its only run misses."""
+    about = {"paper": "x", "source": "Fig. 1", "claim": "a claim", "at_least": 1}
+    return Claim(**{"id": id, "samples": [Sample(1, "k", value)]} | about | more)
 
 
-def failed(paper: str) -> list[str]:
-    """Claims that are given a reason: those whose mean misses the bounds."""
-    return [v["id"] for v in verdicts(paper) if v["verdict"] in ("not reproduced", "inconclusive", "fails")]
-
-
-def results_of(paper: str, hashes: list[str]) -> Results:
-    """Runs that gave these results."""
-    task = SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id="X"), point={}))
-    runs = [
-        Run(Path(), {"key": h[:32], "name": "a run", "seed": i, "invalid": [], "result_sha256": h})
-        for i, h in enumerate(hashes)
-    ]
-    return Results(paper, [(task, run) for run in runs])
-
-
-def missed(results: Results, id: str) -> Verdict:
-    """The verdict of a claim that all runs miss."""
-    return results.judge(id, "Fig. 1", "a claim", None, results.all("X"), lambda r: 0.5, at_least=1)
+def reason(claim: Claim, known: reasons.Reasons, quoted: bool = False) -> str:
+    return verdicts([claim], known, [claim.id] if quoted else [])[0]["reason"]
 
 
 @pytest.mark.parametrize("paper", WITH_REASONS)
 def test_texts_are_bound_to_the_results_in_docs(paper):
     """It fails after new results are published: read the texts and docs/NAME.md again, then renew the hash."""
-    assert reasons.load(paper).results == reasons.hash_of(PUBLISHED / paper)
+    assert reasons.load(paper).results == part.read(PUBLISHED / paper).hash
 
 
 @pytest.mark.parametrize("paper", WITH_REASONS)
 def test_each_reason_is_of_a_claim(paper):
-    ids = [v["id"] for v in verdicts(paper)]
-    for reason in reasons.load(paper).reason:
-        assert reason.why or reason.published
-        for claim in reason.claims:
-            assert any(reasons.Reasons(reason=[reason.model_copy(update={"claims": [claim]})]).of(id) for id in ids), (
-                claim
-            )
-        if reason.published:
-            assert any(reasons.load(paper).of(id) == reason for id in failed(paper)), reason.claims
+    ids = [c.id for c in part.read(PUBLISHED / paper).claims]
+    known = [reasons.load(paper).of(c.id) for c in failed(paper)]
+    for one in reasons.load(paper).reason:
+        assert one.why or one.published
+        for claim in one.claims:
+            alone = reasons.Reasons(reason=[one.model_copy(update={"claims": [claim]})])
+            assert any(alone.of(id) for id in ids), claim
+        assert one in known or not one.published, one.claims
 
 
 @pytest.mark.parametrize("paper", WITH_REASONS)
 def test_numbers_stand_over_the_published_runs_only(paper):
-    shown = 0
-    for id in failed(paper):
-        hashes = published_hashes(paper, id)
-        reason = reasons.load(paper).of(id)
-        if reason and reason.published:
-            shown += 1
-            assert missed(results_of(paper, hashes[::-1]), id).reason.endswith(reason.published)
-        for others in (["0" * 64], [*hashes[1:], "0" * 64]):
-            text = missed(results_of(paper, others), id).reason
-            assert ("see docs/" in text) == bool(reason and reason.published)
-            assert not re.search(r"\d", reasons.REFERENCE.sub("", text).replace("0.5 is below 1", "")), text
-    assert shown
+    known, published = reasons.load(paper), part.read(PUBLISHED / paper)
+    hashes = {r["key"]: r["result_sha256"] for r in published.runs}
+    assert part.quoted(paper, published.claims, hashes, PUBLISHED) == [c.id for c in published.claims]
+    with_numbers = [c for c in failed(paper) if (found := known.of(c.id)) and found.published]
+    assert with_numbers
+    for claim in failed(paper):
+        others = hashes | {claim.runs[-1]: "0" * 64}
+        assert claim.id not in part.quoted(paper, published.claims, others, PUBLISHED)
+        mine = missed(claim.id)
+        if claim in with_numbers:
+            assert known.of(claim.id).published in reason(mine, known, quoted=True)
+        text = reason(mine, known)
+        assert ("see docs/" in text) == (claim in with_numbers)
+        named = " and ".join(found.shown_by) if (found := known.of(claim.id)) else ""
+        words = reasons.REFERENCE.sub("", text.replace(named, "")).replace("0.5 is below 1", "")
+        assert not re.search(r"\d", words), text
+
+
+def known_by(text: str, tmp_path, monkeypatch) -> reasons.Reasons:
+    monkeypatch.setattr(papers, "PAPERS", tmp_path)
+    (tmp_path / "x").mkdir()
+    (tmp_path / "x" / "reasons.toml").write_text(text)
+    return reasons.load("x")
 
 
 def test_a_reason_without_words_gives_way_to_what_was_measured(tmp_path, monkeypatch):
-    monkeypatch.setattr(papers, "PAPERS", tmp_path)
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "reasons.toml").write_text('[[reason]]\nclaims = ["X-1*"]\npublished = "7.4, 11.6 s"\n')
-    assert missed(results_of("x", ["00"]), "X-1 a").reason == "0.5 is below 1; published reason: see docs/x.md"
-    assert missed(results_of("x", ["00"]), "X-2").reason == "0.5 is below 1"
+    known = known_by('[[reason]]\nclaims = ["X-1*"]\npublished = "7.4, 11.6 s"\n', tmp_path, monkeypatch)
+    said = "0.5 is below 1; published reason: see docs/x.md; cause not found"
+    assert reason(missed("X-1 a"), known) == said
+    assert reason(missed("X-1 a"), known, quoted=True) == "7.4, 11.6 s; cause not found"
+    assert reason(missed("X-2"), known) == "0.5 is below 1; cause not found"
+    assert reason(missed("X-2", source="cause"), known) == "0.5 is below 1"
 
 
 CAUSES = """
@@ -111,40 +102,50 @@ why = "losses come in pairs"
 @pytest.mark.parametrize(
     "second, cause, said",
     [
-        ("holds", "measured", "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"),
-        ("fails", "a guess", "a guess, as with it turned off (C-1 and C-2) it does not come true: ACKs come late"),
-        ("undecided", "a guess", "a guess: ACKs come late"),
+        ({}, "measured", "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"),
+        (
+            {"value": 0.5},
+            "a guess",
+            "a guess, as with it turned off (C-1 and C-2) it does not come true: ACKs come late",
+        ),
+        ({"taken_over": TakenOver(value=1, low=0, high=2)}, "a guess", "a guess: ACKs come late"),
         (None, "a guess", "a guess: ACKs come late"),  # the quick set has no such runs
     ],
 )
 def test_a_cause_is_measured_if_the_claim_comes_true_without_it(tmp_path, monkeypatch, second, cause, said):
-    monkeypatch.setattr(papers, "PAPERS", tmp_path)
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "reasons.toml").write_text(CAUSES)
-    results = results_of("x", ["00"])
-    others = [replace(missed(results, id), verdict=word) for id, word in (("C-1", "holds"), ("C-2", second)) if word]
-    verdicts = settled([missed(results, "X-1"), missed(results, "X-2"), missed(results, "X-3"), *others])
-    assert [v.cause for v in verdicts[:3]] == [cause, "a guess", "not found"]
-    assert verdicts[0].reason == said
-    assert verdicts[1].reason == "a guess: losses come in pairs"
-    assert verdicts[2].reason == "0.5 is below 1; cause not found"
+    known = known_by(CAUSES, tmp_path, monkeypatch)
+    shown = [missed("C-1", 1.5, check=True)]
+    if second is not None:
+        shown.append(missed("C-2", **{"value": 1.5, "check": True} | second))
+    found = verdicts([missed("X-1"), missed("X-2"), missed("X-3"), *shown], known)
+    assert [v["cause"] for v in found[:3]] == [cause, "a guess", "not found"]
+    assert found[0]["reason"] == said
+    assert found[1]["reason"] == "a guess: losses come in pairs"
+    assert found[2]["reason"] == "0.5 is below 1; cause not found"
 
 
 def test_an_open_claim_whose_mean_is_inside_has_a_cause_only_if_named_in_full(tmp_path, monkeypatch):
-    monkeypatch.setattr(papers, "PAPERS", tmp_path)
-    (tmp_path / "x").mkdir()
-    (tmp_path / "x" / "reasons.toml").write_text(CAUSES.replace('claims = ["X-2"]', 'claims = ["X-2*"]'))
-    results = results_of("x", ["00", "11"])
+    known = known_by(CAUSES.replace('claims = ["X-2"]', 'claims = ["X-2*"]'), tmp_path, monkeypatch)
+    samples = [Sample(1, "k", 1.0), Sample(2, "l", 1.2)]
+    claims = [missed(id, samples=samples) for id in ("X-1", "X-2 a", "X-3")]
+    shown = [missed(id, 1.5, check=True) for id in ("C-1", "C-2")]
+    named, some, none = verdicts([*claims, *shown], known)[:3]
+    assert [v["verdict"] for v in (named, some, none)] == ["inconclusive"] * 3
+    assert [v["cause"] for v in (named, some, none)] == ["measured", "", ""]
+    why = "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"
+    assert named["reason"] == f"{why}; {none['reason']}"
+    assert some["reason"] == none["reason"] == "the 95 % interval holds 1; more seeds: `asymlab suite x --seeds 4`"
 
-    def open_one(id):
-        return results.judge(id, "Fig. 1", "a claim", None, results.all("X"), lambda r: r.record["seed"], at_least=0.4)
 
-    shown = [replace(missed(results, id), verdict="holds") for id in ("C-1", "C-2")]
-    named, part, none = settled([open_one("X-1"), open_one("X-2 a"), open_one("X-3"), *shown])[:3]
-    assert [v.verdict for v in (named, part, none)] == ["inconclusive"] * 3
-    assert [v.cause for v in (named, part, none)] == ["measured", "", ""]
-    assert named.reason.startswith("ACKs come late (measured: turned off in C-1 and C-2, and it comes true); the 95 %")
-    assert part.reason == none.reason and part.reason.startswith("the 95 % interval holds 0.4")
+def test_a_claim_about_every_run_says_how_many_miss_it():
+    samples = [Sample(n, str(n), value) for n, value in enumerate((0.5, 1.5, 0.7))]
+    known = reasons.Reasons()
+    assert reason(missed("X", samples=samples, worst=True, note="a note"), known) == (
+        "2 of 3 runs miss it; a note; 0.5 is below 1; cause not found"
+    )
+    bad = {"left_out": {"9": "run 9 is invalid: CPU"}}
+    assert reason(missed("X", **bad), known) == "0.5 is below 1; run 9 is invalid: CPU; cause not found"
+    assert reason(missed("X", samples=samples, worst=True, **bad), known) == "run 9 is invalid: CPU"
 
 
 @pytest.mark.parametrize("paper", WITH_REASONS)

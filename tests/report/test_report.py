@@ -8,7 +8,6 @@ import errno
 import io
 import json
 import re
-from dataclasses import asdict
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,8 +16,9 @@ from matplotlib.figure import Figure
 
 from asymlab import LabError
 from asymlab.console import PlainConsole
-from asymlab.report import drawing, html, pages, papers, report, terminal
-from asymlab.report.verdicts import SYMBOLS, Verdict
+from asymlab.report import drawing, html, pages, papers, records, report, sentences, terminal
+from asymlab.report.reasons import Reasons
+from asymlab.report.verdicts import SYMBOLS
 from asymlab.results import store
 from asymlab.run import registered
 
@@ -28,6 +28,16 @@ from madeup import Page, index, make, results_of, run_page, small
 def test_verdicts_file_is_the_verdicts(full):
     verdicts, _, folder = full
     assert json.loads((folder / "verdicts.json").read_text()) == verdicts
+
+
+def test_each_claim_is_left_with_its_bounds_and_the_value_of_each_run(full, runs):
+    claims = {c.id: c for c in records.claims(full[2])}
+    assert [v["id"] for v in full[0]] == list(claims)
+    one = claims["FA-T1 1mbit"]
+    assert (one.at_least, one.at_most, one.paper_value) == (23.75, 26.25, 25)
+    mine = {r.record["key"]: r for r in runs if r.record["name"].startswith("FA-T1 1mbit ")}
+    assert {s.key: s.value for s in one.samples} == {k: r.metrics["throughput_bps"] / 1e6 for k, r in mine.items()}
+    assert {s.key: s.seed for s in one.samples} == {k: r.record["seed"] for k, r in mine.items()}
 
 
 def test_page_shows_every_verdict_figure_and_run(full, runs):
@@ -134,9 +144,8 @@ def test_figures_have_words(full):
 def test_same_input_same_bytes(full, runs, place):
     verdicts, _, folder = full
     figures = [("fast", f) for f in papers.module("fast", "figures").figures(results_of(runs))]
-    report.write(
-        verdicts, figures, runs[::-1], "quick", speed={"boot to first packet": "1.5 s"}, folder=place / "report"
-    )
+    speed, claims = {"boot to first packet": "1.5 s"}, records.claims(folder)
+    report.write(verdicts, figures, runs[::-1], "quick", speed=speed, folder=place / "report", claims=claims)
     for file in folder.rglob("*"):
         if file.is_file():
             assert file.read_bytes() == (place / "report" / file.relative_to(folder)).read_bytes(), file.name
@@ -208,7 +217,7 @@ def test_invalid_runs_are_named_and_not_drawn(runs, place, tmp_path):
     results = results_of(kept)
     figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
     assert [f.id for _, f in figures] == ["fast-throughput", "fast-series", "fast-queue", "fast-ack-path"]
-    verdicts = [asdict(v) for v in papers.module("fast", "claims").claims(results)]
+    verdicts = sentences.verdicts(papers.module("fast", "claims").claims(results), Reasons())
     report.write(verdicts, [], kept, "quick", folder=place / "report")
     text = " ".join(index(place / "report").text.split())
     assert "FA-T2 seed 1: base RTT: expected 1, measured 2" in text and "✗ no" in text
@@ -217,12 +226,8 @@ def test_invalid_runs_are_named_and_not_drawn(runs, place, tmp_path):
 
 def test_what_is_not_here_is_listed_as_not_measured():
     verdict = results_of([]).not_measured("X-1", "Fig. 1", "a rival > another", "it is not here")
-    assert (verdict.verdict, verdict.reason, verdict.value, verdict.runs) == (
-        "not measured",
-        "it is not here",
-        None,
-        [],
-    )
+    assert (verdict.verdict, verdict.value, verdict.runs) == ("not measured", None, [])
+    assert sentences.verdicts([verdict], Reasons())[0]["reason"] == "it is not here"
 
 
 def test_text_is_escaped(place, tmp_path):
@@ -283,16 +288,13 @@ def test_interval_or_why_there_is_none():
 
     assert said(low=1.5, high=2.5) == "1.5 to 2.5"
     assert said(worst=True) == "worst run" and said(worst=False) == "each run alike"
-    assert said(n=1, worst=False) == "" and said() == "", "one run, and results of before"
+    assert said(n=1, worst=False) == "", "one run"
 
 
 def test_terminal_table(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=100))
-    verdicts = [
-        Verdict(**small()),
-        Verdict(**small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not")),
-    ]
+    verdicts = [small(), small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not")]
     terminal.print_verdicts(verdicts, 12.3)
     text = out.getvalue()
     assert "[bold]5[/]" in text and "[1.9, 2.1]" in text and "it [red] is not" in text
@@ -306,7 +308,7 @@ def test_terminal_table_of_papers(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=120))
     several = [small(), small("not reproduced"), small("inconclusive"), small("not measured", paper="matrix")]
-    terminal.print_papers([Verdict(**v) for v in several], 12.3)
+    terminal.print_papers(several, 12.3)
     rows = [line.split("  ") for line in out.getvalue().splitlines()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in rows]
     assert cells[:3] == [
@@ -320,6 +322,6 @@ def test_terminal_table_of_papers(monkeypatch):
     )
     narrow = io.StringIO()
     monkeypatch.setattr(terminal, "console", PlainConsole(file=narrow, width=80))
-    terminal.print_papers([Verdict(**v) for v in several], 12.3)
+    terminal.print_papers(several, 12.3)
     assert "…" not in narrow.getvalue()  # no word is cut
     assert "report/verdicts.csv" in out.getvalue() and "report/index.html" in out.getvalue()

@@ -10,7 +10,6 @@ import math
 import os
 import subprocess
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,10 +21,11 @@ from asymlab import LabError, cli
 from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
-from asymlab.report import found, html, publish, published, repeat, report, suite
+from asymlab.report import html, part, publish, repeat, report, sentences, suite
 from asymlab.report.absent import Absent
 from asymlab.report.papers import module, names
-from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Ratio, Results, Verdict
+from asymlab.report.reasons import Reasons
+from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Claim, Ratio, Results, Sample
 from asymlab.results import store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
@@ -185,15 +185,16 @@ def test_a_claim_that_reads_an_absent_run_is_not_measured(papers, monkeypatch, s
     runs = [(t, store.Run(Path(), {"key": t.key, "invalid": [], "seed": t.seed})) for t in tasks.tasks["one"]]
     results = Results("one", runs)
     v = results.judge("T-1", "", "", None, results.all("TEST"), lambda r: eval(measure, {"r": absent[0][1]}), 0)
-    assert (v.verdict, v.reason) == ("not measured", NOT_MADE) and len(absent) == 4
+    assert (v.verdict, v.missing) == ("not measured", NOT_MADE) and len(absent) == 4
 
 
 @pytest.mark.parametrize("paper", names())
 def test_no_claim_is_judged_by_runs_that_were_not_made(paper):
     """Of the real papers: with all runs absent nothing is measured, and nothing breaks."""
     absent = [(t, Absent.of(t)) for t in suite.plan([paper], GUEST).tasks[paper]]
-    verdicts = list(module(paper, "claims").claims(Results(paper, absent)))
-    assert verdicts and {(v.verdict, v.reason) for v in verdicts} == {("not measured", NOT_MADE)}
+    claims = list(module(paper, "claims").claims(Results(paper, absent)))
+    assert claims and {(c.verdict, c.missing) for c in claims} == {("not measured", NOT_MADE)}
+    assert len({c.id for c in claims}) == len(claims)
 
 
 @pytest.mark.parametrize("argv", [["suite", "all", "--dry-run"], ["suite", "all", "--dry-run", "--shard", "2/2"]])
@@ -390,30 +391,28 @@ def test_a_found_run_keeps_the_commit_of_its_claims(papers):
 def kept(papers):
     """A published part of six runs and of a row for each rate; all have the hash of the `lab`'s runs."""
     tasks = suite.plan(["one"], GUEST).tasks["one"]
+    provenance = {"kernel": "6.12.0-test", "image": GUEST.hash, "qemu": tasks[0].identity["qemu"]["version"]}
+    provenance |= {"objects": {}, "result_sha256": "00"}
     runs = [
-        {
-            "name": t.name,
-            "key": t.key,
-            "invalid": [],
-            "command": f"asymlab run experiments/papers/one/test.toml --set full --seed {t.seed}",
-            "provenance": {
-                "kernel": "6.12.0-test",
-                "image": GUEST.hash,
-                "qemu": t.identity["qemu"]["version"],
-                "objects": {},
-                "result_sha256": "00",
-            },
-        }
+        {"name": t.name, "key": t.key, "invalid": [], "command": f"asymlab run {t.name}", "provenance": provenance}
         for t in tasks
     ]
-    row = asdict(Results("one", []).not_measured("T-1", "Fig. 1", "a claim", "none")) | {"verdict": "holds", "n": 2}
     rows = [
-        row | {"id": f"T {rate}", "runs": [t.key for t in tasks if f" {rate} " in t.name]}
+        Claim(
+            id=f"T {rate}",
+            paper="one",
+            source="Fig. 1",
+            claim="a claim",
+            check=True,
+            samples=[Sample(t.seed, t.key, 1) for t in tasks if f" {rate} " in t.name],
+        )
         for rate in ("1mbit", "2mbit", "10mbit")
     ]
     folder = papers / "results"
-    one = found.found("one", [*rows, row], {"set": "full", "runs": runs}, papers / "none")
-    publish.write([one], [publish.files(one)], folder)
+    results = {"set": "full", "runs": runs, "papers": {"one": [t.key for t in tasks]}, "image_name": "6.12"}
+    nothing = Results("one", []).not_measured("T-1", "Fig. 1", "a claim", "none")
+    one = part.of_report("one", [*rows, nothing], results, papers / "none")
+    publish.write([one], [publish.data(one)], folder)
     return folder
 
 
@@ -447,7 +446,7 @@ def test_a_row_is_repeated_by_its_own_runs(kept, lab, monkeypatch, said):
 
 def test_another_hash_is_told(kept, lab, monkeypatch, said):
     damage(kept, "runs.csv", (",00,1,", f",{'a1' * 32},1,"))
-    changed = published.read(kept / "one").runs[0]["run"]
+    changed = part.read(kept / "one").runs[0]["run"]
     assert again(monkeypatch, "one", "--from", kept) == 1
     assert f"{changed}: published a1a1a1a1a1a1, here 00" in said.getvalue().splitlines()
     last = said.getvalue().splitlines()[-1]
@@ -457,29 +456,29 @@ def test_another_hash_is_told(kept, lab, monkeypatch, said):
 
 
 def test_another_image_is_told_first(kept, lab, monkeypatch, said):
-    damage(kept, "README.md", (GUEST.hash, "cd" * 32), ("byte: ", "byte: 0123456789ab, was "))
+    damage(kept, "part.json", (GUEST.hash, "cd" * 32), ('"commits": [', '"commits": [\n"0123456789ab", "was"'))
     assert again(monkeypatch, "one", "--from", kept) == 0
     lines = said.getvalue().splitlines()
     assert lines[0] == "image: published cdcdcdcdcdcd, here abababababab"
-    assert "those published are of commit 0123456789ab, was " in lines[1]
+    assert "those published are of commit 0123456789ab, was" in lines[1]
     assert lines[-1] == "6 runs, all the same bytes"
 
 
 def test_another_kernel_is_told(kept, lab, monkeypatch, said):
     """The distribution's may have moved on: no checkout brings it back."""
-    damage(kept, "README.md", ("kernel: 6.12.0-test", "kernel: 6.11.9-test"))
+    damage(kept, "part.json", ("6.12.0-test", "6.11.9-test"))
     assert again(monkeypatch, "one", "T 1mbit", "--from", kept) == 0
     assert said.getvalue().splitlines()[0] == "kernel: published 6.11.9-test, here 6.12.0-test"
 
 
 def test_another_controller_is_told(kept):
-    part = published.read(kept / "one")
-    part.about["fast.bpf.o"] = "12" * 32
-    identity = {"qemu": {"version": part.about["qemu"]}, "objects": {"fast.bpf.o": "12" * 32}}
+    one = part.read(kept / "one")
+    one.about.objects["fast.bpf.o"] = ["12" * 32]
+    identity = {"qemu": {"version": one.about.qemu[0]}, "objects": {"fast.bpf.o": "12" * 32}}
     same, other = identity, identity | {"objects": {"fast.bpf.o": "34" * 32, "thin.bpf.o": "56" * 32}}
 
     def differences(identity):
-        return repeat.Plan(part, GUEST, [({}, SimpleNamespace(identity=identity))]).differences()
+        return repeat.Plan(one, GUEST, [({}, SimpleNamespace(identity=identity))]).differences()
 
     assert differences(same) == []
     assert differences(other) == [
@@ -500,13 +499,14 @@ def test_a_dry_run_repeats_nothing(kept, monkeypatch, said):
         (["one", "T 3mbit"], None, "no row 'T 3mbit'; there are T 1mbit, T 2mbit"),
         (["one", "T-1"], None, "runs.csv has not the runs of T-1"),
         (["three"], None, "three: no published results"),
-        (["one"], ("runs.csv", ("--set full", "--image 9.9")), "image 9.9"),
+        (["one"], ("part.json", ('"image_name": "6.12"', '"image_name": "9.9"')), "image 9.9"),
         (["one"], ("runs.csv", ("TEST 1mbit seed 1", "TEST 4mbit seed 1")), "TEST 4mbit seed 1: no run of this tree's"),
         (["one"], ("runs.csv", ("1mbit seed 1", "1mbit seed x")), "seed x: no run of this tree's"),
         (["one"], ("runs.csv", ("result_sha256", "result")), "(runs.csv: row 1: no result_sha256)"),
-        (["one"], ("verdicts.json", ('"holds"', '"well"')), "no published results ('well')"),
-        (["one"], ("README.md", ("- image: ", "- picture: ")), "no published results (README.md: no image)"),
-        (["one"], ("README.md", ("of the full set", "")), "no published results (README.md: neither date nor set)"),
+        (["one"], ("samples.csv", (",1,", ",1,1,")), "samples.csv: row"),
+        (["one"], ("claims.json", ('"check": true', '"check": 1')), "0.check: Input should be a valid boolean"),
+        (["one"], ("part.json", ('"image"', '"picture"')), "part.json: not a report's results: image: Field required"),
+        (["one"], ("samples.csv", ("T 1mbit", "T 3mbit")), "samples.csv: row 1: no claim 'T 3mbit'"),
     ],
 )
 def test_what_cannot_be_repeated(kept, lab, monkeypatch, capsys, argv, change, words):
@@ -546,7 +546,7 @@ def test_a_run_tells_who_got_what(tmp_path, monkeypatch, said):
 # --- verdicts -----------------------------------------------------------------------------
 
 
-def judged(values: list[float], measure=lambda r: r.record["value"], invalid: int = 0, **bounds) -> Verdict:
+def judged(values: list[float], measure=lambda r: r.record["value"], invalid: int = 0, **bounds) -> Claim:
     runs = [
         store.Run(
             Path(),
@@ -580,9 +580,10 @@ def test_the_whole_interval_decides(values, bounds, verdict):
     assert (v.verdict, v.n, v.check) == (verdict, len(values), "check" in bounds)
     assert v.low <= v.value <= v.high and math.isfinite(v.low)
     bound = next((b for b in (bounds.get("at_least"), bounds.get("at_most")) if b and v.low < b < v.high), None)
-    said = bound and f"the 95 % interval holds {bound:.4g}; more seeds: `asymlab suite one --seeds 6`" in v.reason
-    assert said or bound is None
-    assert ("(one run)" in html.word(vars(v))) == (len(values) == 1)
+    (told,) = sentences.verdicts([v], Reasons())
+    said = f"the 95 % interval holds {bound or 0:.4g}; more seeds: `asymlab suite one --seeds 6`" in told["reason"]
+    assert said == bool(bound)
+    assert ("(one run)" in html.word(told)) == (len(values) == 1)
 
 
 def test_ratios_are_averaged_on_the_logarithmic_scale():

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 
 import pytest
 
 from asymlab import LabError
-from asymlab.report import papers, tables
+from asymlab.report import papers, part, records, tables
+from asymlab.report.part import Part
+from asymlab.report.verdicts import Claim, Sample, TakenOver
 
 from shared import REPO, asymlab
 
@@ -24,7 +25,9 @@ PAGE = "Before.\n<!-- table one -->\nold\n<!-- end of table -->\nAfter.\n"
 @pytest.mark.parametrize("paper", WITH_TABLES)
 def test_the_pages_tables_are_what_the_results_give(paper):
     page = (DOCS / f"{paper}.md").read_text()
-    assert tables.filled(page, paper, RESULTS / paper) == page, "`asymlab publish --tables` mends it"
+    assert tables.filled(page, part.read(RESULTS / paper), RESULTS / paper / "figures") == page, (
+        "`asymlab publish --tables` mends it"
+    )
     wanted = re.findall(r"<!-- table (\w+) -->", (papers.PAPERS / paper / "tables.md").read_text())
     assert wanted and re.findall(r"<!-- table (\w+) -->", page) == wanted
 
@@ -32,10 +35,10 @@ def test_the_pages_tables_are_what_the_results_give(paper):
 def test_another_result_is_another_table(tmp_path):
     shutil.copytree(DOCS / "results", tmp_path / "results")
     shutil.copy(DOCS / "fast.md", tmp_path)
-    file = tmp_path / "results" / "fast" / "verdicts.json"
-    verdicts = json.loads(file.read_text())
-    next(v for v in verdicts if v["id"] == "FA-T2a").update(value=1.234, low=1.1, high=1.4)
-    file.write_text(json.dumps(verdicts))
+    folder = tmp_path / "results" / "fast"
+    mean = {"taken_over": TakenOver(value=1.234, low=1.1, high=1.4)}
+    claims = [c.model_copy(update=mean) if c.id == "FA-T2a" else c for c in part.read(folder).claims]
+    (folder / "claims.json").write_text(records.text_of(claims)["claims.json"])
     p = asymlab("publish", "--to", tmp_path / "results", "--tables")
     assert p.returncode == 0, p.stderr
     old, new = ((folder / "fast.md").read_text().splitlines() for folder in (DOCS, tmp_path))
@@ -44,10 +47,22 @@ def test_another_result_is_another_table(tmp_path):
     ]
 
 
-VERDICTS = [
-    {"id": "FA-2a", "paper_value": 25, "value": 25, "low": 25, "high": 25},
-    {"id": "FA-2b", "paper_value": None, "value": 0.0016, "low": 0.0016, "high": 0.0016},
-    {"id": "FA-T2a", "paper_value": 2, "value": 2.02, "low": 1.933, "high": 2.107},
+RUN = [Sample(1, "k" * 32, None)]
+CLAIMS = [
+    Claim(
+        id=id,
+        paper="fast",
+        source="Fig. 1",
+        claim="it is",
+        paper_value=value,
+        samples=RUN,
+        taken_over=TakenOver(value=mean, low=low, high=high),
+    )
+    for id, value, mean, low, high in (
+        ("FA-2a", 25, 25, 25, 25),
+        ("FA-2b", None, 0.0016, 0.0016, 0.0016),
+        ("FA-T2a", 2, 2.02, 1.933, 2.107),
+    )
 ]
 POINTS = """panel,series,x,y,low,high
 One flow,Reno,19.9,2.351,2.3,2.4
@@ -60,15 +75,13 @@ The other,Reno,20,7,6,8
 def fill(tmp_path, monkeypatch):
     """A page with one table, filled by a template that has this name in it."""
     monkeypatch.setattr(papers, "PAPERS", tmp_path)
-    results = tmp_path / "results"
-    (results / "figures").mkdir(parents=True)
     (tmp_path / "fast").mkdir()
-    (results / "verdicts.json").write_text(json.dumps(VERDICTS))
-    (results / "figures" / "fast-throughput.csv").write_text(POINTS)
+    (tmp_path / "fast-throughput.csv").write_text(POINTS)
+    results = Part("fast", part.read(RESULTS / "fast").about, CLAIMS, [], {})
 
     def filled(name: str, page: str = PAGE) -> str:
         (tmp_path / "fast" / "tables.md").write_text(TEMPLATE % name)
-        return tables.filled(page, "fast", results)
+        return tables.filled(page, results, tmp_path)
 
     return filled
 

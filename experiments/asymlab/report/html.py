@@ -24,7 +24,7 @@ def interval(v: dict) -> str:
         return ""
     if v["low"] != v["high"]:
         return f"{number(v['low'])} to {number(v['high'])}"
-    return {True: "worst run", False: "each run alike"}.get(v.get("worst"), "")  # older results do not tell
+    return "worst run" if v["worst"] else "each run alike"
 
 
 def word(v: dict) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is published of a paper, read back; and report.html, the page of all of it that one can cite.
+"""The pages of what is published: README.md of each part and of all, and report.html, which one can cite.
 
-The same parts give the same page: no clock enters.
+The same parts give the same pages: no clock enters.
 """
 
 from __future__ import annotations
@@ -10,81 +10,33 @@ import csv
 import re
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
-from . import papers, reasons, records
-from .html import environment
-from .verdicts import SYMBOLS, counts
+from .html import environment, interval, number, word
+from .part import Part
+from .sentences import counts
+from .verdicts import SYMBOLS
 
 COMMIT = "commit that made them, and repeats them to the byte"
 REGISTERED = "claims, bounds, seeds and durations, committed before the runs"
 CHANGED = "changed after the runs"
-OPEN = ("not reproduced", "inconclusive")
 UNEXPLAINED = "without a measured cause"
-COLUMNS = ("run", "key", "result_sha256", "valid", "command")  # of runs.csv
 
 
-@dataclass(frozen=True)
-class Part:
-    """A paper's folder, as publish.py writes it."""
-
-    folder: Path
-    date: str
-    which: str  # the set of its runs
-    about: dict[str, str]  # provenance, as in README.md
-    verdicts: list[dict]
-    runs: list[dict[str, str]]  # by COLUMNS
-
-    @property
-    def name(self) -> str:
-        return self.folder.name
-
-    @property
-    def title(self) -> str:
-        return papers.about(self.name)[0]
-
-    @property
-    def subject(self) -> str:
-        return papers.about(self.name)[1]
-
-    @property
-    def objects(self) -> dict[str, str]:
-        """Hash of each controller's object."""
-        return {name.removesuffix(".bpf.o"): text for name, text in self.about.items() if name.endswith(".bpf.o")}
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return counts(v["verdict"] for v in self.verdicts)
-
-    @property
-    def unexplained(self) -> int:
-        """Claims, not reproduced or inconclusive, that no run with their cause turned off explains."""
-        return sum(v["verdict"] in OPEN and v.get("cause") != "measured" for v in self.verdicts)
-
-    @property
-    def hash(self) -> str:
-        """Of all its results."""
-        return reasons.results_hash(r["result_sha256"] for r in self.runs)
-
-    @property
-    def figures(self) -> list[dict]:
-        """Name, size and words of each, and the file with its data."""
-        from PIL import Image
-
-        found = []
-        for file in sorted((self.folder / "figures").glob("*.png")):
-            data = file.with_suffix(".csv") if file.with_suffix(".csv").exists() else file.with_suffix(".parquet")
-            try:
-                with Image.open(file) as picture:
-                    width, height = picture.size
-                alt = words(data)
-            except (OSError, ValueError, LookupError) as e:  # Arrow's errors are among them
-                raise LabError(f"{file}: no figure with its data ({e}); `asymlab publish` makes them") from None
-            found.append({"name": file.stem, "width": width, "height": height, "data": data.name, "alt": alt})
-        return found
+def lines(part: Part) -> dict[str, str]:
+    """Where a part's runs come from, a line each."""
+    a = part.about
+    return {
+        COMMIT: a.commit,
+        REGISTERED: ", ".join(a.registered) or "unknown",
+        CHANGED: "; ".join(a.changed) or "nothing",
+        "kernel": ", ".join(a.kernel),
+        "image": ", ".join(a.image),
+        "qemu": ", ".join(a.qemu),
+    } | {name: ", ".join(digests) for name, digests in a.objects.items()}
 
 
 def cell(text: str) -> str:
@@ -92,36 +44,86 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
-def read(folder: Path) -> Part:
-    """LabError if it is none."""
-    try:
-        text = (folder / "README.md").read_text()
-        said = re.search(r"^(\d{4}-\d\d-\d\d), \d+ runs of the (\w+) set\.", text, re.MULTILINE)
-        if not said:
-            raise ValueError("README.md: neither date nor set")
-        about = {
-            what: value.replace("&lt;", "<").replace("\\|", "|")
-            for what, value in re.findall(r"^- (.+?): (.*)$", text, re.MULTILINE)
-        }
-        verdicts, runs = records.verdicts(folder), records.runs(folder, COLUMNS)
-        if missing := [what for what in (COMMIT, REGISTERED, CHANGED, "kernel", "image", "qemu") if what not in about]:
-            raise ValueError(f"README.md: no {missing[0]}")
-        if not runs:
-            raise ValueError("runs.csv: no run")
-        for v in verdicts:
-            SYMBOLS[v["verdict"]]
-            if missing := [
-                what for what in ("id", "source", "claim", "value", "low", "high", "n", "runs") if what not in v
-            ]:
-                raise ValueError(f"verdicts.json: {v.get('id')}: no {missing[0]}")
-        return Part(folder, said[1], said[2], about, verdicts, runs)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
-        raise LabError(f"{folder}: no published results ({e}); `asymlab publish` makes them") from None
+# --- README.md --------------------------------------------------------------------------
 
 
-def parts(results: Path) -> list[Part]:
-    """All of a folder."""
-    return [read(file.parent) for file in sorted(results.glob("*/runs.csv"))]
+def front(parts: list[Part]) -> str:
+    """README.md of some parts."""
+    said = [
+        "# What the suites gave",
+        "",
+        "Each paper's page has its verdicts, figures, provenance, and the command that repeats each run to the byte.",
+        "A claim is *reproduced* if the whole 95 % interval of our value lies within its bounds, *not reproduced* if "
+        "the whole interval lies outside, and *inconclusive* otherwise.",
+        "A check *holds*, *fails* or is *undecided*, by the same rule.",
+        "Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not "
+        "say, or a single short run.",
+        "A claim about every run is decided by its worst run.",
+        f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained.",
+        "A run explains a claim if the cause is turned off in it, and the claim comes true.",
+        "",
+        "[report.html](report.html) has all of it on one page that can be printed and cited, with the method, the "
+        "threats to validity, and for each row the command that repeats it. Open it in a browser, from a clone.",
+        "",
+        f"| paper | {' | '.join([*SYMBOLS, UNEXPLAINED])} |",
+        "| --- |" + " ---: |" * (len(SYMBOLS) + 1),
+    ]
+    for one in parts:
+        said.append(f"| [{one.name}]({quote(one.name)}/README.md) | {cells([one])} |")
+    return "\n".join([*said, f"| all | {cells(parts)} |"]) + "\n"
+
+
+def cells(parts: list[Part]) -> str:
+    of = counts(v["verdict"] for one in parts for v in one.verdicts)
+    return " | ".join(map(str, [*of.values(), sum(one.unexplained for one in parts)]))
+
+
+def readme(part: Part) -> str:
+    """README.md of a part."""
+    told = [
+        f"# {part.title}: verdicts",
+        "",
+        f"{part.about.date}, {len(part.runs)} runs of the {part.about.set} set. "
+        f"{', '.join(f'{n} {word}' for word, n in part.counts.items())}.",
+        "",
+        *(f"- {cell(what)}: {cell(value)}" for what, value in lines(part).items()),
+        "",
+        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
+        "*Worst run*: the value is that of the worst run, which decides. *Each run alike*: all runs have this value. "
+        "Verdicts over the same scenarios are one family: they are not independent. Each claim's bounds are in "
+        "[claims.json](claims.json), the value of each of its runs in [samples.csv](samples.csv). Every run's key, "
+        "hash and command are in [runs.csv](runs.csv); the figures' data lie in [figures](figures). `make experiments "
+        f"SUITE={part.name}` makes the report, `asymlab publish {part.name}` this page.",
+        "",
+        *taken_over(part),
+        "| | claim | scenarios | paper | ours | 95 % interval | n | verdict |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for v in part.verdicts:
+        row = (
+            v["id"],
+            f"{v['source']}: {v['claim']}",
+            v["family"],
+            number(v["paper_value"]),
+            number(v["value"]),
+            interval(v),
+            str(v["n"]),
+            word(v) + (f": {v['reason']}" if v["reason"] else ""),
+        )
+        told.append(f"| {' | '.join(map(cell, row))} |")
+    told += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in part.drawn)]
+    return "\n".join(told).rstrip("\n") + "\n"
+
+
+def taken_over(part: Part) -> list[str]:
+    """That some rows have no values of single runs."""
+    if not (n := sum(c.taken_over is not None for c in part.claims)):
+        return []
+    return [
+        f"Of {n} of the {len(part.claims)} rows the mean and the interval are taken over, without the values of single "
+        "runs (`taken_over` in claims.json). The next publishing of such a row replaces them.",
+        "",
+    ]
 
 
 # --- the page ------------------------------------------------------------------------------
@@ -129,7 +131,6 @@ def parts(results: Path) -> list[Part]:
 
 def page(found: list[Part]) -> str:
     """report.html of some parts."""
-    of = {what: sorted({value for p in found for value in p.about[what].split(", ")}) for what in ("kernel", "qemu")}
     verdicts = [v for p in found for v in p.verdicts]
     return (
         environment()
@@ -137,17 +138,37 @@ def page(found: list[Part]) -> str:
         .render(
             parts=found,
             cited=cited(),
-            date=max((p.date for p in found), default=""),
-            commits=list(dict.fromkeys(p.about[COMMIT] for p in found)),
-            kernels=of["kernel"],
-            qemus=of["qemu"],
+            date=max((p.about.date for p in found), default=""),
+            commits=list(dict.fromkeys(p.about.commit for p in found)),
+            kernels=sorted({kernel for p in found for kernel in p.about.kernel}),
+            qemus=sorted({qemu for p in found for qemu in p.about.qemu}),
             counts=counts(v["verdict"] for v in verdicts),
             unexplained=UNEXPLAINED,
             one_run=sum(v["n"] == 1 for v in verdicts),
             labels={COMMIT: "Commit", REGISTERED: "Claims registered", CHANGED: "Changed afterwards"},
+            lines=lines,
+            figures=figures,
             repeat=lambda part, v: shlex.join(["asymlab", "repeat", part.name, v["id"]]),
         )
     )
+
+
+def figures(part: Part) -> list[dict]:
+    """Name, size and words of each figure, and the file with its data."""
+    from PIL import Image
+
+    found = []
+    for name, folder in part.drawn.items():
+        file = folder / f"{name}.png"
+        data = file.with_suffix(".csv") if file.with_suffix(".csv").exists() else file.with_suffix(".parquet")
+        try:
+            with Image.open(file) as picture:
+                width, height = picture.size
+            alt = words(data)
+        except (OSError, ValueError, LookupError) as e:  # Arrow's errors are among them
+            raise LabError(f"{file}: no figure with its data ({e}); `asymlab publish` makes them") from None
+        found.append({"name": name, "width": width, "height": height, "data": data.name, "alt": alt})
+    return found
 
 
 def cited() -> dict[str, str]:

@@ -19,12 +19,11 @@ import re
 import tomllib
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from .. import LabError
-from . import papers, records
+from . import papers
 
 REFERENCE = re.compile(r"\b(RFC|section|Fig\.|Table|equation|claim) [\w.-]+")  # a number that nobody measured
 
@@ -77,36 +76,11 @@ def results_hash(hashes: Iterable[str]) -> str:
     return hashlib.sha256("\n".join(sorted(set(hashes))).encode()).hexdigest()
 
 
-def outdated(paper: str, published: Path) -> str:
-    """What there is to do about a paper's texts that were written for other results than the published ones."""
-    bound = load(paper).results
-    if not bound or bound == (found := hash_of(published / paper)):
+def outdated(paper: str, found: str) -> str:
+    """What there is to do about a paper's texts that were written for other results than those of this hash."""
+    if load(paper).results in ("", found):
         return ""
     return (
         f"{papers.PAPERS / paper / 'reasons.toml'}: its `published` texts are of other results; "
         f'read them and docs/{paper}.md again, then set results = "{found}"'
     )
-
-
-def hash_of(folder: Path) -> str:
-    """results_hash() of a paper's published runs."""
-    return results_hash(hashes(folder).values())
-
-
-def hashes(folder: Path) -> dict[str, str]:
-    """result_sha256 of each published run of a paper, by its key."""
-    return {row["key"]: row["result_sha256"] for row in records.runs(folder, ("key", "result_sha256"))}
-
-
-def rows(paper: str, published: Path) -> dict[str, set[str]]:
-    """result_sha256 of each published row's runs; none if the `published` texts were written for other results."""
-    folder = published / paper
-    try:
-        if load(paper).results != hash_of(folder):
-            return {}
-        of = hashes(folder)
-        return {v["id"]: {of[key] for key in v["runs"]} for v in records.verdicts(folder)}
-    except FileNotFoundError:  # nothing is published
-        return {}
-    except (ValueError, LookupError) as e:
-        raise LabError(f"{folder}: no published results ({e}); `asymlab publish` makes them") from None

@@ -7,39 +7,32 @@ of the published runs. In a checkout of that commit, --from names the folder of 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from .. import LabError
 from ..console import console
-from ..machine.image import DEFAULT_KERNEL, Image
+from ..machine.image import Image
 from ..plan import scenario
 from ..results import store
 from ..run import registered
 from ..run.tasks import Task, plan_runs
 from . import papers
-from .published import COMMIT, Part
+from .part import Part
 
 
 def chosen(part: Part, claims: list[str]) -> list[dict[str, str]]:
     """The published runs of the named rows; without names all of the part."""
     if not claims:
         return part.runs
-    rows, keys = {v["id"]: v for v in part.verdicts}, set()
+    rows, keys = {c.id: c for c in part.claims}, set()
     for claim in claims:
         if claim not in rows:
-            raise LabError(f"{part.folder}: no row {claim!r}; there are {', '.join(rows) or 'none'}")
-        mine = set(rows[claim]["runs"])
+            raise LabError(f"{part.name}: no row {claim!r}; there are {', '.join(rows) or 'none'}")
+        mine = set(rows[claim].runs)
         if not mine or mine - {r["key"] for r in part.runs}:
-            raise LabError(f"{part.folder}: runs.csv has not the runs of {claim}")
+            raise LabError(f"{part.name}: runs.csv has not the runs of {claim}")
         keys |= mine
     return [r for r in part.runs if r["key"] in keys]
-
-
-def image_of(runs: list[dict[str, str]]) -> str:
-    """The name of the image that their commands have."""
-    named = re.search(r" --image (\S+)", runs[0]["command"])
-    return named[1] if named else DEFAULT_KERNEL
 
 
 @dataclass(frozen=True)
@@ -66,7 +59,9 @@ class Plan:
             here["qemu"].add(task.identity["qemu"]["version"])
             for name, digest in task.identity["objects"].items():
                 here.setdefault(name, set()).add(digest)
-        published = {what: set(self.part.about.get(what, "none").split(", ")) for what in here}
+        about = self.part.about
+        of = {"kernel": about.kernel, "image": about.image, "qemu": about.qemu} | about.objects
+        published = {what: set(of.get(what, ["none"])) for what in here}
         return [
             f"{what}: published {short(published[what])}, here {short(found)}"
             for what, found in here.items()
@@ -77,7 +72,7 @@ class Plan:
         if lines := self.differences():
             for line in lines:
                 console.print(line)
-            console.print(f"so runs may differ; those published are of commit {self.part.about[COMMIT]}")
+            console.print(f"so runs may differ; those published are of commit {self.part.about.commit}")
 
     def same(self, done: dict[str, store.Run], kept: int) -> bool:
         """Say which runs have other bytes than published. `kept`: how many the store had before."""
@@ -93,7 +88,7 @@ class Plan:
             return True
         console.print(
             f"{differ} of {len(self.pairs)} differ{from_store}: "
-            f"published by commit {self.part.about[COMMIT]}, image {self.part.about['image'][:12]}; "
+            f"published by commit {self.part.about.commit}, image {short(set(self.part.about.image))}; "
             f"here commit {registered.head() or 'unknown'}, image {self.image.hash[:12]}"
         )
         return False
@@ -101,12 +96,12 @@ class Plan:
 
 def plan(part: Part, runs: list[dict[str, str]], image: Image) -> Plan:
     """LabError if this tree has not the scenario of one."""
-    cases = {c.name: c for file in papers.scenarios(part.name) for c in scenario.load(file, part.which)}
+    cases = {c.name: c for file in papers.scenarios(part.name) for c in scenario.load(file, part.about.set)}
     pairs = []
     for run in runs:
         name, _, seed = run["run"].rpartition(" seed ")
         if name not in cases or not seed.isdecimal():
-            raise LabError(f"{run['run']}: no run of this tree's scenarios; commit {part.about[COMMIT]} has it")
+            raise LabError(f"{run['run']}: no run of this tree's scenarios; commit {part.about.commit} has it")
         pairs += [(run, task) for task in plan_runs([replace(cases[name], seeds=(int(seed),))], image)]
     return Plan(part, image, pairs)
 

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The report: build/report/index.html (can be read without the rest), figures/ with their data, runs/ with a page of
-each run, verdicts.json and verdicts.csv, results.json (what `asymlab compare` reads).
+each run; results.json, claims.json, samples.csv, verdicts.json (records.py), verdicts.csv.
 
 The same runs give the same bytes: no clock and no user's settings enter.
 """
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import os
 import shutil
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
@@ -20,12 +20,15 @@ from pathlib import Path
 from .. import LabError
 from ..results.store import Run
 from ..run import registered
-from . import figuredata, pages, papers
+from . import figuredata, pages, papers, records
 from .drawing import Figure, style
 from .html import environment, natural
-from .verdicts import Results, counts
+from .sentences import counts
+from .verdicts import Claim, Results
 
-CONTENTS = {"index.html", "verdicts.json", "verdicts.csv", "results.json", "figures", "runs"}
+CONTENTS = {
+    *("index.html", "verdicts.json", "verdicts.csv", "claims.json", "samples.csv", "results.json", "figures", "runs")
+}
 SMALL = (2.4, 1.6)  # inches
 COLUMNS = (
     *("paper", "id", "source", "claim", "paper_value", "value", "low", "high", "n"),
@@ -131,15 +134,6 @@ def page(
     )
 
 
-def table(verdicts: list[dict]) -> str:
-    """verdicts.csv."""
-    out = io.StringIO()
-    rows = csv.DictWriter(out, COLUMNS, extrasaction="ignore", lineterminator="\n")
-    rows.writeheader()
-    rows.writerows(verdicts)
-    return out.getvalue()
-
-
 def summary(run: Run) -> dict:
     """A run in results.json."""
     m, identity = run.metrics, run.record["identity"]
@@ -192,22 +186,27 @@ def write(
     speed: dict[str, str] | None = None,
     *,
     folder: Path,
+    claims: Iterable[Claim] = (),
+    of: Mapping[str, list[str]] | None = None,
+    image_name: str = "",
 ) -> None:
     """Replace the folder by a new report, whole. `only`: patterns of the cases, if the set was not run whole.
-    `speed`: further measurements of the lab itself, label -> text."""
+    `speed`: further measurements of the lab itself, label -> text. `of`: the keys of each paper's runs."""
     check(folder)
     results = {
         "format": 1,
         "set": which,
         "only": only or [],
         "commit": registered.head(),
+        "image_name": image_name,
+        "papers": dict(of or {}),
         "runs": [summary(r) for r in ordered(runs)],
     }
     files = {
         "verdicts.json": (json.dumps(verdicts, indent=1) + "\n").encode(),
-        "verdicts.csv": table(verdicts).encode(),
+        "verdicts.csv": records.table(COLUMNS, verdicts).encode(),
         "results.json": (json.dumps(results, indent=1) + "\n").encode(),
-    }
+    } | {name: text.encode() for name, text in records.text_of(list(claims)).items()}
     shown: dict[str, list] = {v["paper"]: [] for v in verdicts}
     for paper, figure in figures:
         images = drawn(figure)

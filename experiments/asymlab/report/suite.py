@@ -6,20 +6,20 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import LabError
 from ..machine import qemu
 from ..machine.image import Image
-from ..paths import EXPERIMENTS
+from ..paths import EXPERIMENTS, RESULTS
 from ..plan import scenario
 from ..results.store import Run
 from ..run.tasks import Task, plan_runs
-from . import papers, report
+from . import papers, part, reasons, report, sentences
 from .absent import Absent, Missing
-from .verdicts import Results, Verdict, settled
+from .verdicts import Results
 
 BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
 
@@ -83,25 +83,31 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
     return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
-def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[Verdict]:
+def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[dict]:
     """Judge the runs, write the report."""
-    verdicts, figures = [], []
+    claims, verdicts, figures = [], [], []
+    hashes = {key: run.record["result_sha256"] for key, run in done.items()}
     for paper, mine in made.tasks.items():
         every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in made.every[paper]]
         try:
-            verdicts += settled(list(papers.module(paper, "claims").claims(Results(paper, every))))
+            found = list(papers.module(paper, "claims").claims(Results(paper, every)))
         except Missing:
             raise LabError(f"--only: the claims of {paper} compare these runs with others; choose more cases") from None
+        claims += found
+        verdicts += sentences.verdicts(found, reasons.load(paper), part.quoted(paper, found, hashes, RESULTS))
         results = Results(paper, [(t, done[t.key]) for t in mine])
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())
     report.write(
-        [asdict(v) for v in verdicts],
+        verdicts,
         figures,
         runs,
         made.which,
         made.only,
         speed(image, runs, done[made.bench.key]),
         folder=folder,
+        claims=claims,
+        of={paper: [t.key for t in mine] for paper, mine in made.tasks.items()},
+        image_name=image.folder.name,
     )
     return verdicts

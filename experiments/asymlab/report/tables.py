@@ -18,8 +18,9 @@ import re
 from pathlib import Path
 
 from .. import LabError
-from . import papers, records
-from .verdicts import counts
+from . import papers, part
+from .part import Part
+from .sentences import counts
 
 TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
 NEAR = 0.1  # points of a figure stand a little apart sideways
@@ -27,7 +28,7 @@ NEAR = 0.1  # points of a figure stand a little apart sideways
 
 def write(results: Path) -> None:
     """Fill the tables of the pages beside the folder of results."""
-    names = sorted(file.parent.name for file in results.glob("*/verdicts.json"))
+    names = sorted(file.parent.name for file in results.glob("*/part.json"))
     if not names:
         raise LabError(f"{results}: no published results; `asymlab publish` makes them")
     for page, text in pages(results, results.parent, names).items():
@@ -36,43 +37,39 @@ def write(results: Path) -> None:
 
 def pages(results: Path, folder: Path, names: list[str]) -> dict[Path, str]:
     """The named papers' pages in the folder, with their tables as the results are."""
-    try:
-        return {
-            page: filled(page.read_text(), paper, results / paper)
-            for paper in names
-            if (page := folder / f"{paper}.md").exists() and (papers.PAPERS / paper / "tables.md").exists()
-        }
-    except (OSError, ValueError, LookupError, TypeError) as e:
-        raise LabError(f"{results}: no published results ({e})") from None
+    return {
+        page: filled(page.read_text(), part.read(results / paper), results / paper / "figures")
+        for paper in names
+        if (page := folder / f"{paper}.md").exists() and (papers.PAPERS / paper / "tables.md").exists()
+    }
 
 
-def filled(page: str, paper: str, results: Path) -> str:
-    """A page with the tables of a paper whose published results are in a folder."""
-    template = papers.PAPERS / paper / "tables.md"
-    verdicts = records.verdicts(results)
+def filled(page: str, results: Part, figures: Path) -> str:
+    """A page with the tables of a paper, from its published results and the folder of its figures' data."""
+    template = papers.PAPERS / results.name / "tables.md"
     parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
     tables = dict(zip(parts[1::2], parts[2::2]))
 
     def number(name: re.Match) -> str:
         try:
-            return looked_up(name[1], verdicts, results)
+            return looked_up(name[1], results.verdicts, figures)
         except (LookupError, ValueError, TypeError, OSError, csv.Error) as e:
             raise LabError(f"{template}: {name[0]}: {e}") from None
 
     def table(place: re.Match) -> str:
         if place[2] not in tables:
-            raise LabError(f"{template}: no table {place[2]}, which docs/{paper}.md has a place for")
+            raise LabError(f"{template}: no table {place[2]}, which docs/{results.name}.md has a place for")
         return place[1] + re.sub(r"\{([^{}]+)\}", number, tables[place[2]]).strip() + "\n" + place[4]
 
     return TABLE.sub(table, page)
 
 
-def looked_up(name: str, verdicts: list[dict], results: Path) -> str:
+def looked_up(name: str, verdicts: list[dict], figures: Path) -> str:
     """What a name in braces stands for."""
     if name == "by source":
         return by_source(verdicts)
     what, *options = (part.strip() for part in name.split(";"))
-    file = results / "figures" / f"{what}.csv"
+    file = figures / f"{what}.csv"
     if file.exists():
         series, _, x = options[0].rpartition(" at ")
         found = point(file, series, float(x))

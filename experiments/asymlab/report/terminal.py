@@ -12,7 +12,8 @@ from ..console import console
 from ..paths import REPORT
 from . import papers
 from .html import interval, number, word
-from .verdicts import SYMBOLS, Verdict, counts
+from .sentences import counts
+from .verdicts import SYMBOLS
 
 STYLES = {
     "reproduced": "green",
@@ -25,21 +26,21 @@ STYLES = {
 }
 
 
-def print_papers(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
+def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
     """A line a paper: how many of its claims are reproduced, how many checks hold; and where the verdicts are."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
     table.add_column("paper", overflow="fold")
     for name in SYMBOLS:
         table.add_column(name, justify="right", min_width=max(map(len, name.split())))
-    for paper in dict.fromkeys(v.paper for v in verdicts):
-        found = counts(v.verdict for v in verdicts if v.paper == paper)
+    for paper in dict.fromkeys(v["paper"] for v in verdicts):
+        found = counts(v["verdict"] for v in verdicts if v["paper"] == paper)
         cells = (Text(str(n), style=STYLES[word] if n else "dim") for word, n in found.items())
         table.add_row(papers.about(paper)[0], *cells)
     console.print(table)
     print_end(verdicts, wall_s, folder)
 
 
-def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT) -> None:
+def print_verdicts(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
     """The verdicts as a table, a row each."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
     for column, justify in (
@@ -51,23 +52,23 @@ def print_verdicts(verdicts: list[Verdict], wall_s: float, folder: Path = REPORT
     ):
         table.add_column(column, justify=justify, no_wrap=column in ("", "paper", "verdict"))
     for v in verdicts:
-        claim = Text(f"{v.source}: {v.claim}")
-        if v.reason:
-            claim.append(f"\n{v.reason}", style="italic")
+        claim = Text(f"{v['source']}: {v['claim']}")
+        if v["reason"]:
+            claim.append(f"\n{v['reason']}", style="italic")
         table.add_row(
-            Text(v.id),
+            Text(v["id"]),
             claim,
-            number(v.paper_value),
-            "\n".join(filter(None, (number(v.value), interval(vars(v))))),
-            Text(word(vars(v)), style=STYLES[v.verdict]),
+            number(v["paper_value"]),
+            "\n".join(filter(None, (number(v["value"]), interval(v)))),
+            Text(word(v), style=STYLES[v["verdict"]]),
         )
     console.print(table)
     print_end(verdicts, wall_s, folder)
 
 
-def print_end(verdicts: list[Verdict], wall_s: float, folder: Path) -> None:
+def print_end(verdicts: list[dict], wall_s: float, folder: Path) -> None:
     """All counts, and where the report is."""
-    found = counts(v.verdict for v in verdicts)
+    found = counts(v["verdict"] for v in verdicts)
     place = folder.resolve()
     if place.is_relative_to(Path.cwd()):
         place = place.relative_to(Path.cwd())

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A paper's finished runs, and what becomes of its claims over them."""
+"""A paper's finished runs, and what they say of its claims.
+
+A Claim is a record: what is claimed, its bounds, and the value that each run has. Its word, mean and interval follow
+from these alone. sentences.py tells why it came out so.
+"""
 
 from __future__ import annotations
 
 import math
-import re
 import statistics
-from collections import Counter
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..paths import RESULTS
+from pydantic import BaseModel, ConfigDict, Field
+
 from ..results.store import Run
-from . import reasons
-from .absent import Absent, Missing, Unknown
+from .absent import Absent, Missing
 
 if TYPE_CHECKING:
     from ..run.tasks import Task
@@ -35,9 +36,6 @@ MEANINGS = (  # of the 95 % interval, and the word of a claim and of a check for
     ("holds a bound", "inconclusive", "undecided"),
 )
 NOT_MADE = "some of its runs were not made"  # why a claim is not measured that reads an absent run
-STRADDLES = "the 95 % interval holds"  # how the reason of an open verdict begins, if no other is known
-CAUSE = "cause"  # source of a verdict over runs in which a cause is turned off
-FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
 
 # Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
@@ -50,44 +48,13 @@ T95 = (
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """What became of one claim, or of a check. low..high is the 95 % interval of our value over the seeds.
-
-    A claim is reproduced if the whole interval lies within the claim's bounds, not reproduced if all of it lies
-    outside, and inconclusive otherwise. A check holds, fails, or is undecided, by the same
-    rule. Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not
-    say, or a single short run.
-    """
-
-    id: str
-    paper: str
-    source: str  # where the paper says it
-    claim: str  # with the inequality that decides
-    paper_value: float | None
-    value: float | None
-    low: float | None
-    high: float | None
-    verdict: str  # of SYMBOLS
-    reason: str
-    runs: list[str]  # keys in the store
-    n: int = 0  # valid runs that the value was taken from
-    check: bool = False
-    family: str = ""  # scenarios of the runs: verdicts over the same runs are not independent
-    cause: str = ""  # of one that failed: measured (turned off, it holds), a guess, or not found
-    worst: bool = False  # the value is that of the worst run, which has no interval
-
-
-@dataclass(frozen=True)
 class Ratio:
     """A measure that is a ratio: its mean over the seeds is the geometric one, as the plain mean is too large."""
 
     measure: Callable[[Any], float]
 
-    def __call__(self, run: Any) -> Any:
-        try:
-            return min(max(self.measure(run), 1 / RATIO_MAX), RATIO_MAX)
-        except Missing:
-            return Unknown()
+    def __call__(self, run: Any) -> float:
+        return min(max(self.measure(run), 1 / RATIO_MAX), RATIO_MAX)
 
 
 def interval(samples: list[float]) -> tuple[float, float, float]:
@@ -100,12 +67,131 @@ def interval(samples: list[float]) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
-def summary(samples: list[float], measure: Callable[[Any], float]) -> tuple[float, float, float]:
-    """interval() of a measure's samples; of a Ratio on the logarithmic scale."""
-    if isinstance(measure, Ratio):
-        mean, low, high = map(math.exp, interval([math.log(value) for value in samples]))
-        return mean, low, high
-    return interval(samples)
+class Sample(NamedTuple):
+    """What a claim's measure has for one run."""
+
+    seed: int
+    key: str  # of the run in the store
+    value: float | None  # None: it is not known
+
+
+class TakenOver(BaseModel):
+    """A mean and its interval that were published without the values of the runs."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    value: float
+    low: float
+    high: float
+    missed: int = 0  # of a claim about every run: how many miss it
+
+
+class Claim(BaseModel):
+    """One claim, or a check, and the values of its runs.
+
+    A claim is reproduced if the whole 95 % interval lies within its bounds, not reproduced if all of it lies
+    outside, and inconclusive otherwise. A check holds, fails, or is undecided, by the same
+    rule. Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not
+    say, or a single short run.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    id: str
+    paper: str
+    source: str  # where the paper says it
+    claim: str  # with the inequality that decides
+    paper_value: float | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    check: bool = False
+    worst: bool = False  # the worst run decides
+    ratio: bool = False  # the mean is the geometric one
+    family: str = ""  # scenarios of the runs: verdicts over the same runs are not independent
+    note: str = ""  # what else the runs of a failed claim show
+    missing: str = ""  # why it is not measured
+    left_out: dict[str, str] = {}  # invalid runs by key: what is wrong with each
+    taken_over: TakenOver | None = None
+    samples: list[Sample] = Field([], exclude=True)  # samples.csv
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        low, high = self.at_least, self.at_most
+        return (-math.inf if low is None else low), (math.inf if high is None else high)
+
+    @property
+    def unmeasured(self) -> str:
+        """Why there is no value; empty if there is one."""
+        if self.left_out and (self.worst or not self.samples):  # an invalid run may be the worst
+            return next(iter(self.left_out.values()))
+        return self.missing if self.samples else self.missing or "not in this set"
+
+    @property
+    def n(self) -> int:
+        """Valid runs that the value was taken from."""
+        return 0 if self.unmeasured else len(self.samples)
+
+    @property
+    def runs(self) -> list[str]:
+        """Their keys in the store; of a claim without a value those of all its runs."""
+        return [s.key for s in self.samples] + (list(self.left_out) if self.unmeasured else [])
+
+    @property
+    def values(self) -> list[float]:
+        return [s.value for s in self.samples if s.value is not None]
+
+    @property
+    def missed(self) -> int:
+        """How many runs miss the bounds."""
+        low, high = self.bounds
+        return self.taken_over.missed if self.taken_over else sum(not low <= value <= high for value in self.values)
+
+    @property
+    def interval(self) -> tuple[float, float, float] | tuple[None, None, None]:
+        """(mean, low, high); of a claim about every run its worst one, three times."""
+        if self.unmeasured:
+            return None, None, None
+        if self.taken_over:
+            return self.taken_over.value, self.taken_over.low, self.taken_over.high
+        if self.worst:
+            return interval([(min if self.at_most is None else max)(self.values)])
+        if self.ratio:
+            mean, low, high = map(math.exp, interval([math.log(value) for value in self.values]))
+            return mean, low, high
+        return interval(self.values)
+
+    @property
+    def value(self) -> float | None:
+        return self.interval[0]
+
+    @property
+    def low(self) -> float | None:
+        return self.interval[1]
+
+    @property
+    def high(self) -> float | None:
+        return self.interval[2]
+
+    @property
+    def inside(self) -> bool:
+        """Is the mean within the bounds?"""
+        least, most = self.bounds
+        return self.value is not None and least <= self.value <= most
+
+    @property
+    def straddled(self) -> list[float]:
+        """The bounds that the interval holds."""
+        _, low, high = self.interval
+        return [] if low is None or high is None else [bound for bound in self.bounds if low < bound < high]
+
+    @property
+    def verdict(self) -> str:
+        """A word of SYMBOLS."""
+        if self.unmeasured:
+            return "not measured"
+        if self.straddled:
+            return "undecided" if self.check else "inconclusive"
+        if self.check:
+            return "holds" if self.inside else "fails"
+        return "reproduced" if self.inside else "not reproduced"
 
 
 class Results:
@@ -154,178 +240,67 @@ class Results:
         note: Callable[[list[Run]], str] | None = None,
         worst: bool = False,
         check: bool = False,
-    ) -> Verdict:
-        """Judge measure(run) over the valid runs: does its 95 % interval lie in [at_least, at_most]?
+    ) -> Claim:
+        """The claim that measure(run) of the valid runs lies in [at_least, at_most].
 
-        One run has no interval: its value decides, and what shows the verdict says so.
         worst: the largest value decides, or the smallest if there is no at_most: for claims about every run, or every
         one of several set-ups.
         note: what else the runs of a failed claim show; reasons.toml has what explains it. Invalid runs are left
         out and named.
         """
         used = [r for r in runs if r.valid]
-        dropped = [f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid]
-
-        def unknown(reason: str) -> Verdict:
-            keys = [r.record["key"] for r in runs]
-            return self.not_measured(id, source, claim, reason, paper_value, keys, check)
-
-        if not used or measure is None:
-            return unknown(dropped[0] if dropped else "not in this set")
-        if worst and dropped:  # it may be the worst
-            return unknown(dropped[0])
-        try:
-            samples: list[Any] = [Unknown() if isinstance(r, Absent) else measure(r) for r in used]
-            if any(isinstance(sample, Unknown) for sample in samples):
-                raise Missing
-        except Missing:
-            return unknown(NOT_MADE)
-        except (ValueError, IndexError, ZeroDivisionError) as e:  # a run without what is to be measured
-            return unknown(f"{used[0].record['name']} and others of its kind: nothing to measure ({e})")
-        if not all(map(math.isfinite, samples)):
-            return unknown("a run has nothing to measure")
-        deciding = [(max if at_most < math.inf else min)(samples)] if worst else samples
-        mean, low, high = summary(deciding, measure)
-        inside = at_least <= mean <= at_most
-        straddled = [bound for bound in (at_least, at_most) if low < bound < high]
-        said = []
-        if not inside:
-            missed = sum(not at_least <= value <= at_most for value in samples)
-            said += [f"{missed} of {len(samples)} runs miss it"] if worst and len(samples) > 1 else []
-            said += [note(used)] if note else []
-            low_side = mean < at_least
-            by = f"{mean:.4g} is {'below' if low_side else 'above'} {at_least if low_side else at_most:.4g}"
-            said += self.explained(id, by, used)
-        elif straddled and self.reasons.names(id):
-            said += self.explained(id, "", used)
-        if straddled:
-            said.append(f"{STRADDLES} {straddled[0]:.4g}; more seeds: {self.with_seeds(used)}")
-        return Verdict(
-            id,
-            self.paper,
-            source,
-            claim,
-            paper_value,
-            mean,
-            low,
-            high,
-            decided(inside, bool(straddled), check),
-            "; ".join(said + dropped),
-            [r.record["key"] for r in used],
-            len(used),
-            check,
-            self.family(used),
+        values, missing = measured(used, measure)
+        made = Claim(
+            id=id,
+            paper=self.paper,
+            source=source,
+            claim=claim,
+            paper_value=paper_value,
+            at_least=None if at_least == -math.inf else at_least,
+            at_most=None if at_most == math.inf else at_most,
+            check=check,
             worst=worst,
+            ratio=isinstance(measure, Ratio),
+            family=self.family(used),
+            missing=missing,
+            left_out={
+                r.record["key"]: f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid
+            },
+            samples=[Sample(r.record["seed"], r.record["key"], v) for r, v in zip(used, values, strict=True)],
         )
+        if note and not made.unmeasured and not made.inside:
+            return made.model_copy(update={"note": note(used)})
+        return made
 
-    def check(self, *args: Any, **kw: Any) -> Verdict:
+    def check(self, *args: Any, **kw: Any) -> Claim:
         """judge() for a check."""
         return self.judge(*args, **(kw | {"check": True}))
+
+    def not_measured(self, id: str, source: str, claim: str, missing: str) -> Claim:
+        """Of something that is not here."""
+        return Claim(id=id, paper=self.paper, source=source, claim=claim, missing=missing)
 
     def family(self, runs: list[Run]) -> str:
         """Ids of the scenarios that the runs are of."""
         keys = {r.record["key"] for r in runs}
         return " ".join(sorted({t.case.scenario.id for t, r in self.found if r.record["key"] in keys}))
 
-    @cached_property
-    def reasons(self) -> reasons.Reasons:
-        return reasons.load(self.paper)
 
-    @cached_property
-    def published(self) -> dict[str, set[str]]:
-        """The hashes of each published row's runs, as far as the published texts are of these results."""
-        return reasons.rows(self.paper, RESULTS)
+def measured(runs: list[Run], measure: Callable[[Any], float] | None) -> tuple[list[float | None], str]:
+    """(the value of each run, why not all are known). Of an absent run, or one that is compared with it, none is."""
 
-    def explained(self, id: str, missed: str, runs: list[Run]) -> list[str]:
-        """Why a claim failed or is open, as far as it is known. Numbers stand over the published row's runs only."""
-        known = self.reasons.of(id)
-        if not known:
-            return [missed]
-        if known.published and {r.record["result_sha256"] for r in runs} == self.published.get(id):
-            return [text for text in (known.why, known.published) if text]
-        see = f"published reason: see docs/{self.paper}.md" if known.published else ""
-        return [text for text in (known.why or missed, see) if text]
+    def value(run: Run) -> float | None:
+        try:
+            return None if isinstance(run, Absent) or measure is None else float(measure(run))
+        except Missing:
+            return None
 
-    def with_seeds(self, runs: list[Run]) -> str:
-        """The command that doubles the seeds of these runs."""
-        return f"`asymlab suite {self.paper} --seeds {2 * len({r.record['seed'] for r in runs})}`"
-
-    def not_measured(
-        self,
-        id: str,
-        source: str,
-        claim: str,
-        reason: str,
-        paper_value: float | None = None,
-        runs: list[str] | None = None,
-        check: bool = False,
-    ) -> Verdict:
-        """Of a claim about something that is not here, or of runs that do not show it."""
-        return Verdict(
-            id,
-            self.paper,
-            source,
-            claim,
-            paper_value,
-            None,
-            None,
-            None,
-            "not measured",
-            reason,
-            runs or [],
-            check=check,
-        )
-
-
-def decided(inside: bool, straddled: bool, check: bool) -> str:
-    """The word for a mean inside the bounds or not, and an interval that holds one of them or not."""
-    if straddled:
-        return "undecided" if check else "inconclusive"
-    if check:
-        return "holds" if inside else "fails"
-    return "reproduced" if inside else "not reproduced"
-
-
-def counts(verdicts: Iterable[str]) -> dict[str, int]:
-    """How many verdicts have each word, in the order of SYMBOLS."""
-    found = Counter(verdicts)
-    return {word: found[word] for word in SYMBOLS}
-
-
-def settled(verdicts: list[Verdict]) -> list[Verdict]:
-    """A paper's verdicts, each failed one with a word on its cause: measured, a guess, or not found. Published verdicts
-    have that word already: it is found anew, as the runs that decide it may be new."""
-    became = {v.id: v.verdict for v in verdicts}
-    known = reasons.load(verdicts[0].paper) if verdicts else reasons.Reasons()
-
-    def one(v: Verdict) -> Verdict:
-        reason = known.of(v.id)
-        if v.cause and reason and reason.why:
-            v = replace(v, reason=unsettled(v.reason, reason.why))
-        if v.cause == "not found":
-            v = replace(v, reason=v.reason.removesuffix("; cause not found"))
-        if not reason or not reason.why or reason.why not in v.reason:
-            return replace(v, cause="not found", reason=f"{v.reason}; cause not found") if v.verdict in FAILED else v
-        shown = {became.get(id) for id in reason.shown_by}
-        if shown and shown <= set(HELD):
-            cause, said = "measured", reason.why + shown_in(reason.shown_by)
-        elif shown & set(FAILED):
-            where = " and ".join(reason.shown_by)
-            cause, said = "a guess", f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"
-        else:  # nobody turned it off, not in this set, or that is undecided
-            cause, said = "a guess", f"a guess: {reason.why}"
-        return replace(v, cause=cause, reason=v.reason.replace(reason.why, said, 1))
-
-    return [one(v) if v.source != CAUSE and v.verdict in (*FAILED, "inconclusive") else v for v in verdicts]
-
-
-def shown_in(checks: list[str]) -> str:
-    """The words after a measured cause."""
-    return f" (measured: turned off in {' and '.join(checks)}, and it comes true)"
-
-
-def unsettled(text: str, why: str) -> str:
-    """A reason as it was before settled() said of its cause what it is."""
-    guess = r"(a guess(, as with it turned off \([^)]*\) it does not come true)?: )?"
-    measured = r"( \(measured: [^)]*\))?"
-    return re.sub(guess + re.escape(why) + measured, lambda _: why, text, count=1)
+    try:
+        values = [value(r) for r in runs]
+    except (ValueError, IndexError, ZeroDivisionError) as e:  # a run without what is to be measured
+        nothing = f"{runs[0].record['name']} and others of its kind: nothing to measure ({e})"
+    else:
+        if all(v is None or math.isfinite(v) for v in values):
+            return values, NOT_MADE if None in values else ""
+        nothing = "a run has nothing to measure"
+    return [None] * len(runs), nothing

@@ -45,7 +45,7 @@ def t1(results, rate: str):
 
 def figures_2_to_4(results):
     fig2, fig3, fig4 = t1(results, "1mbit"), t1(results, "0.1mbit"), results.all("FA-4")
-    base = {r.record["seed"]: throughput(r) for r in fig3 if r.valid}
+    base = {r.record["seed"]: r for r in fig3 if r.valid}
     return [
         results.judge(
             "FA-2a",
@@ -99,7 +99,7 @@ def figures_2_to_4(results):
             "2000-byte packets double the throughput: ratio to Fig. 3 in [1.9, 2.1]",
             2,
             [r for r in fig4 if r.record["seed"] in base],
-            Ratio(lambda r: throughput(r) / base[r.record["seed"]]),
+            Ratio(lambda r: throughput(r) / throughput(base[r.record["seed"]])),
             at_least=1.9,
             at_most=2.1,
         ),
@@ -177,7 +177,7 @@ def beyond(results):
     """Formosa on the same links."""
     verdicts = []
     for rate, k in (("1mbit", 4), ("0.1mbit", 40)):
-        fast = {r.record["seed"]: throughput(r) for r in t1(results, rate) if r.valid}
+        fast = {r.record["seed"]: r for r in t1(results, rate) if r.valid}
         formosa = [r for r in results.all("FA-X3", path__reverse__rate=rate) if r.record["seed"] in fast]
         verdicts.append(
             results.check(
@@ -186,7 +186,7 @@ def beyond(results):
                 f"k_f = {k}: Formosa's throughput on the same link >= 3 times FAST's",
                 None,
                 formosa,
-                Ratio(lambda r, fast=fast: throughput(r) / fast[r.record["seed"]]),
+                Ratio(lambda r, fast=fast: throughput(r) / throughput(fast[r.record["seed"]])),
                 at_least=3,
             )
         )

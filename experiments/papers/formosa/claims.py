@@ -27,7 +27,6 @@ from .measures import (
     over,
     over_each,
     r,
-    ratio_of,
     used,
 )
 from .packets import acks_per_packet_times_w, acks_per_round, fibonacci, round_sizes, spacing_cv
@@ -170,10 +169,14 @@ def fig3(results):
     return fig3a(results.judge, at) + fig3b(results.judge, at)
 
 
+def difference(values) -> float:
+    return max(values) - min(values)
+
+
 def fig3a(judge, at):
     rates = sum(1 for rate in RATES if at("formosa", rate))
-    over_rates = {seed: all for seed, all in by_seed(at("formosa"), fairness).items() if len(all) == rates}
-    reno_vegas = by_seed(at("reno", SLOWEST) + at("vegas", SLOWEST), fairness)
+    over_rates = {seed: all for seed, all in by_seed(at("formosa")).items() if len(all) == rates}
+    reno_vegas = by_seed(at("reno", SLOWEST) + at("vegas", SLOWEST))
     verdicts = [
         judge(
             "FO-3a",
@@ -191,7 +194,7 @@ def fig3a(judge, at):
             "and varies by <= 0.05 over the rates",
             None,
             [run for run in at("formosa", SLOWEST) if run.record["seed"] in over_rates],
-            lambda run: max(over_rates[run.record["seed"]]) - min(over_rates[run.record["seed"]]),
+            lambda run: difference([fairness(r) for r in over_rates[run.record["seed"]]]),
             at_most=0.05,
         ),
     ]
@@ -213,7 +216,7 @@ def fig3a(judge, at):
             "r = 20: the lower of Reno's and Vegas' Jain index is <= 0.9",
             None,
             [run for run in at("reno", SLOWEST) if len(reno_vegas.get(run.record["seed"], ())) == 2],
-            lambda run: min(reno_vegas[run.record["seed"]]),
+            lambda run: min(map(fairness, reno_vegas[run.record["seed"]])),
             at_most=0.9,
         )
     ]
@@ -242,7 +245,8 @@ def fig3b(judge, at):
                 at_most=0.6,
             )
         )
-    kept = {c: ratio_of(at(c, SLOWEST), at(c, FASTEST), used) for c in PAPERS}
+    kept = {c: over(at(c, SLOWEST), at(c, FASTEST), used) for c in PAPERS}
+    slow = {c: by_seed(runs) for c, (runs, _) in kept.items()}
     for rival in ("reno", "vegas"):
         verdicts.append(
             judge(
@@ -253,9 +257,9 @@ def fig3b(judge, at):
                 [
                     run
                     for run in at("accsa", SLOWEST)
-                    if run.record["seed"] in kept["accsa"].keys() & kept[rival].keys()
+                    if run.record["seed"] in slow["accsa"].keys() & slow[rival].keys()
                 ],
-                Ratio(lambda run: kept["accsa"][run.record["seed"]] / kept[rival][run.record["seed"]]),
+                Ratio(lambda run: kept["accsa"][1](run) / kept[rival][1](slow[rival][run.record["seed"]][0])),
                 at_least=1 + 1e-9,
             )
         )

@@ -67,23 +67,17 @@ def over(runs, others, measure, rivals: int = 1):
     return complete, Ratio(lambda run: measure(run) / max(*map(measure, theirs[run.record["seed"]]), 1e-9))
 
 
-def ratio_of(runs, others, measure) -> dict[int, float]:
-    """seed -> measure of its run over that of the other of the same seed."""
-    complete, ratio = over(runs, others, measure)
-    return {run.record["seed"]: ratio(run) for run in complete if run.valid}
-
-
-def by_seed(runs, measure) -> dict[int, list[float]]:
-    """Values of the valid runs, those of a seed together."""
+def by_seed(runs) -> dict[int, list]:
+    """The valid runs, those of a seed together."""
     found = {}
     for run in runs:
         if run.valid:
-            found.setdefault(run.record["seed"], []).append(measure(run))
+            found.setdefault(run.record["seed"], []).append(run)
     return found
 
 
 def over_each(pairs, measure):
     """(all the runs of pairs of (runs, others), measure over that of the other of the same seed in its own pair)."""
     complete = [over(runs, others, measure) for runs, others in pairs]
-    ratio = {run.record["key"]: ratio(run) for runs, ratio in complete for run in runs if run.valid}
-    return [run for runs, _ in complete for run in runs], Ratio(lambda run: ratio[run.record["key"]])
+    ratio = {run.record["key"]: ratio for runs, ratio in complete for run in runs}
+    return [run for runs, _ in complete for run in runs], Ratio(lambda run: ratio[run.record["key"]](run))

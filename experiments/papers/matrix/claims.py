@@ -162,16 +162,16 @@ def physics(results):
 
 def over_best(results, id: str, controller: str, others, **point):
     """Runs of a controller, and its goodput over the best of the others' of the same seed."""
-    seeds: dict[int, list[float]] = {}
+    seeds: dict[int, list] = {}
     for other in others:
         for run in results.valid(id, flows__controller=other, **point):
-            seeds.setdefault(run.record["seed"], []).append(goodput(run))
+            seeds.setdefault(run.record["seed"], []).append(run)
     runs = [
         run
         for run in results.all(id, flows__controller=controller, **point)
         if len(seeds.get(run.record["seed"], ())) == len(others)
     ]
-    return runs, Ratio(lambda run: goodput(run) / max(*seeds[run.record["seed"]], 1e-9))
+    return runs, Ratio(lambda run: goodput(run) / max(*map(goodput, seeds[run.record["seed"]]), 1e-9))
 
 
 def over_all_acks(results, controller: str, measure):
