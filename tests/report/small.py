@@ -30,7 +30,7 @@ def run(case: str, seed: int, **more) -> dict:
         "key": f"{case}{seed}".encode().hex().ljust(32, "0")[:32],
         "invalid": [],
         "command": f"asymlab run experiments/papers/fast/x.toml --seed {seed}",
-        "metrics": {},
+        "metrics": dict.fromkeys(records.Metrics.model_fields),
         "provenance": PROVENANCE,
     } | more
 

@@ -35,6 +35,7 @@ def run(case: str, seed: int = 1, invalid=(), **metrics) -> dict:
         "case": case,
         "seed": seed,
         "key": f"{case}{seed}",
+        "command": "",
         "invalid": list(invalid),
         "metrics": METRICS | metrics,
         "provenance": {
@@ -168,7 +169,7 @@ def broken(tmp_path, text: str) -> Path:
     "text, says",
     [
         ("{", "not JSON"),
-        ('{"format": 9, "runs": []}', "format 9, not 1"),
+        ('{"format": 9, "runs": []}', "results.json: not a report's results: format: Input should be 1"),
         ("[]", "not a report's results"),
         ('{"format": 1}', "not a report's results"),
         (json.dumps({"format": 1, "set": "quick", "runs": [run("X"), run("X")]}), "two runs are called X seed 1"),

@@ -10,7 +10,6 @@ Invalid runs are compared with nothing.
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 
 from rich.table import Table
@@ -23,7 +22,6 @@ from . import html, records, report
 from .terminal import STYLES
 from .verdicts import SYMBOLS, interval
 
-FORMAT = 1
 WHERE = ("kernel", "image", "qemu")
 METRICS = {  # name: (label, scale, unit)
     "goodput_bps": ("goodput", 1e-6, "Mbit/s"),
@@ -41,63 +39,32 @@ def load(folder: Path) -> dict:
     """{"folder", "set", "runs", "verdicts"} of a report, or of a run that is kept."""
     if (folder / "run.json").exists():
         return load_run(folder)
-    loaded = {}
-    for name in ("results.json", "verdicts.json"):
-        file = folder / name
-        try:
-            loaded[name] = (records.results if name == "results.json" else records.verdicts)(folder)
-        except FileNotFoundError:
-            raise LabError(
-                f"{file}: there is none; name the folder of a report, as `asymlab suite --report DIR` writes it"
-            ) from None
-        except OSError as e:
-            raise LabError(f"{file}: {e.strerror}") from None
-        except ValueError as e:
-            raise LabError(f"{folder}/{e}; write the report anew with `asymlab suite`") from None
-    results, verdicts = loaded["results.json"], loaded["verdicts.json"]
     try:
-        if results["format"] != FORMAT:
-            raise LabError(
-                f"{folder / 'results.json'}: format {results['format']}, not {FORMAT}; "
-                "write the report anew with `asymlab suite`"
-            )
-        runs: dict[tuple[str, int], dict] = {}
-        for run in results["runs"]:
-            case = run["case"], run["seed"]
-            if case in runs:
-                raise LabError(
-                    f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids"
-                )
-            runs[case] = {k: run[k] for k in ("name", "key", "invalid", "provenance")} | {
-                "metrics": {m: measured(run["metrics"][m]) for m in METRICS}
-            }
-            known = run["provenance"]
-            if not all(
-                isinstance(text, str)
-                for text in (run["name"], run["case"], *run["invalid"], *(known[p] for p in (*WHERE, "result_sha256")))
-            ):
-                raise TypeError(f"run {run['name']}")
-        if unknown := [v["verdict"] for v in verdicts if v["verdict"] not in SYMBOLS]:
-            raise ValueError(f"verdict {unknown[0]}")
-        return {
-            "folder": str(folder),
-            "set": results["set"],
-            "runs": runs,
-            "verdicts": {v["id"]: v["verdict"] for v in verdicts},
-        }
-    except (LookupError, TypeError, ValueError, AttributeError) as e:
+        results, verdicts = records.results(folder), records.verdicts(folder)
+    except FileNotFoundError as e:
         raise LabError(
-            f"{folder}: not a report's results ({type(e).__name__}: {e}); write it anew with `asymlab suite`"
+            f"{e.filename}: there is none; name the folder of a report, as `asymlab suite --report DIR` writes it"
         ) from None
+    except OSError as e:
+        raise LabError(f"{e.filename}: {e.strerror}") from None
+    except ValueError as e:
+        raise LabError(f"{folder}/{e}; write the report anew with `asymlab suite`") from None
+    runs: dict[tuple[str, int], dict] = {}
+    for run in results["runs"]:
+        if runs.setdefault((run["case"], run["seed"]), run) is not run:
+            raise LabError(
+                f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids"
+            )
+    words = {v["id"]: v["verdict"] for v in verdicts}
+    return {"folder": str(folder), "set": results["set"], "runs": runs, "verdicts": words}
 
 
 def load_run(folder: Path) -> dict:
     """The same of one run of the store."""
     try:
         told = report.summary(Run(folder, json.loads((folder / "run.json").read_text())))
-        kept = {k: told[k] for k in ("name", "key", "invalid", "provenance")}
-        kept["metrics"] = {m: measured(told["metrics"][m]) for m in METRICS}
-        return {"folder": str(folder), "set": "one run", "runs": {(told["case"], told["seed"]): kept}, "verdicts": {}}
+        records.Run.model_validate(told)
+        return {"folder": str(folder), "set": "one run", "runs": {(told["case"], told["seed"]): told}, "verdicts": {}}
     except OSError as e:
         raise LabError(f"{folder / 'run.json'}: {e.strerror}") from None
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as e:
@@ -111,12 +78,6 @@ def paired(a: dict, b: dict) -> tuple[dict, dict]:
         both = f"{mine['name']} / {other['name']}", 1
         return a | {"runs": {both: mine}}, b | {"runs": {both: other}}
     return a, b
-
-
-def measured(value) -> float | None:
-    if value is None or type(value) in (int, float) and math.isfinite(value):
-        return value
-    raise TypeError("a metric is no number")
 
 
 def compare(a: dict, b: dict, tolerance: float) -> dict:

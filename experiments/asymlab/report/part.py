@@ -24,6 +24,7 @@ from .sentences import counts, verdicts
 from .verdicts import Claim
 
 OPEN = ("not reproduced", "inconclusive")
+RAN_ON = ("kernel", "image", "qemu")
 DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -65,11 +66,6 @@ class Part:
         """Claims, not reproduced or inconclusive, that no run with their cause turned off explains."""
         return sum(v["verdict"] in OPEN and v["cause"] != "measured" for v in self.verdicts)
 
-    def hashes(self, claim: Claim) -> set[str]:
-        """Of the results of a claim's runs."""
-        of = {r["key"]: r["result_sha256"] for r in self.runs}
-        return {of[key] for key in claim.runs}
-
 
 def read(folder: Path) -> Part:
     """A published part; LabError if it is none."""
@@ -91,12 +87,11 @@ def parts(results: Path) -> list[Part]:
 def quoted(paper: str, claims: list[Claim], hashes: dict[str, str], results: Path) -> list[str]:
     """The ids of the claims whose runs, of these hashes by key, are those over which the `published` texts were
     written."""
-    if not reasons.load(paper).results or not (results / paper).exists():
+    bound = reasons.load(paper).results
+    if not bound or not (results / paper).exists() or bound != (part := read(results / paper)).hash:
         return []
-    part = read(results / paper)
-    if reasons.load(paper).results != part.hash:
-        return []
-    rows = {c.id: part.hashes(c) for c in part.claims}
+    of = {r["key"]: r["result_sha256"] for r in part.runs}
+    rows = {c.id: {of.get(key) for key in c.runs} for c in part.claims}
     return [c.id for c in claims if {hashes.get(key) for key in c.runs} == rows.get(c.id)]
 
 
@@ -108,10 +103,7 @@ def of_report(paper: str, claims: list[Claim], results: dict, figures: Path) -> 
     keys = set(results["papers"][paper])
     runs = [r for r in results["runs"] if r["key"] in keys]
     of = [r["provenance"] for r in runs]
-    objects: dict[str, set[str]] = {}
-    for p in of:
-        for name, digest in p["objects"].items():
-            objects.setdefault(name, set()).add(digest)
+    objects = {name for p in of for name in p["objects"]}
     found = sorted({p.get("registered", "") for p in of} - {""})
     about = About(
         date=datetime.date.today().isoformat(),
@@ -123,7 +115,7 @@ def of_report(paper: str, claims: list[Claim], results: dict, figures: Path) -> 
         kernel=sorted({p["kernel"] for p in of}),
         image=sorted({p["image"] for p in of}),
         qemu=sorted({p["qemu"] for p in of}),
-        objects={name: sorted(digests) for name, digests in sorted(objects.items())},
+        objects={name: sorted({p["objects"].get(name, "none") for p in of} - {"none"}) for name in sorted(objects)},
     )
     columns = (
         (r["name"], r["key"], r["provenance"]["result_sha256"], str(int(not r["invalid"])), r["command"]) for r in runs
@@ -169,7 +161,7 @@ def union(old: Part, new: Part, folder: Path, report: Path) -> Part:
     whole = f"`asymlab suite {new.name}` without --only makes all of it anew"
     a, b = old.about, new.about
     for what, was, now in (
-        *((what, getattr(a, what), getattr(b, what)) for what in ("kernel", "image", "qemu")),
+        *((what, getattr(a, what), getattr(b, what)) for what in RAN_ON),
         *((name, a.objects[name], b.objects[name]) for name in b.objects.keys() & a.objects.keys()),
     ):
         if not set(now) <= set(was):

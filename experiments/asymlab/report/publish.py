@@ -43,8 +43,6 @@ def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
     try:
         results, claims = records.results(report), records.claims(report)
-        if results.get("format") != 1:
-            raise LabError(f"{report}: its results.json is of another version; `asymlab suite` writes it anew")
         there = sorted(paper for paper, keys in results["papers"].items() if keys)
         if missing := [name for name in names or [] if name not in there]:
             raise LabError(f"{report}: has no run of {missing[0]}; `asymlab suite {missing[0]}` makes them")

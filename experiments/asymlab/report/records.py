@@ -7,8 +7,6 @@ results.json    the runs of a report
 part.json       of published results where they come from
 runs.csv        their runs: key in the store, hash of the results, command that repeats each
 verdicts.json   the words of a report's verdicts
-
-A file of another version may lack a member: who needs it misses it.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..reading import read
-from .verdicts import Claim, Sample
+from .verdicts import SYMBOLS, Claim, Sample
 
 SAMPLES = ("claim", "seed", "key", "value")  # columns
 RUNS = ("run", "key", "result_sha256", "valid", "command")
@@ -36,38 +34,49 @@ class Record(BaseModel):
 
 
 class Verdict(Record):
-    id: str = ""
-    verdict: str = ""
+    id: str
+    verdict: str = Field(pattern=f"^({'|'.join(SYMBOLS)})$")
 
 
 class Provenance(Record):
-    kernel: str = ""
-    image: str = ""
-    qemu: str = ""
-    result_sha256: str = ""
+    kernel: str
+    image: str
+    qemu: str
+    result_sha256: str
     registered: str = ""
-    objects: dict[str, str] = {}
+    objects: dict[str, str]
+
+
+class Metrics(Record):
+    goodput_bps: float | None
+    utilisation: float | None
+    jain: float | None
+    rtt_p50_s: float | None
+    rtt_p95_s: float | None
+    acks_per_data_packet: float | None
+    retransmits: float | None
+    timeouts: float | None
 
 
 class Run(Record):
-    name: str = ""
-    case: str = ""
-    seed: int = 0
-    key: str = ""
-    invalid: list[str] = []
-    command: str = ""
-    metrics: dict[str, float | None] = {}
-    provenance: Provenance = Provenance()
+    name: str
+    case: str
+    seed: int
+    key: str
+    invalid: list[str]
+    command: str
+    metrics: Metrics
+    provenance: Provenance
 
 
 class Results(Record):
-    format: int
-    set: str = ""
+    format: Literal[1]
+    set: str
     only: list[str] = []
     commit: str | None = None
     image_name: str = ""
     papers: dict[str, list[str]] = {}  # keys of each one's runs
-    runs: list[Run] = []
+    runs: list[Run]
 
 
 class About(BaseModel):

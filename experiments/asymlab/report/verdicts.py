@@ -201,31 +201,22 @@ class Results:
         self.paper = paper
         self.found = found
 
+    def _of(self, id: str, point: dict) -> list[tuple[dict, Run]]:
+        """(point, run) of a scenario's runs."""
+        wanted = {k.replace("__", "."): v for k, v in point.items()}
+        mine = [(t.case.point, r) for t, r in self.found if t.case.scenario.id == id]
+        return [(at, r) for at, r in mine if all(at.get(k) == v for k, v in wanted.items())]
+
     def all(self, id: str, **point) -> list[Run]:
         """Runs of a scenario, one a seed; keyword `a__b` filters on the swept key `a.b`. Invalid ones too."""
-        wanted = {k.replace("__", "."): v for k, v in point.items()}
-        return [
-            r
-            for t, r in self.found
-            if t.case.scenario.id == id and all(t.case.point.get(k) == v for k, v in wanted.items())
-        ]
+        return [r for _, r in self._of(id, point)]
 
     def valid(self, id: str, **point) -> list[Run]:
         return [r for r in self.all(id, **point) if r.valid]
 
     def points(self, id: str, key: str, **point) -> list:
         """The values of a swept key, in the file's order, at which there are valid runs."""
-        wanted = {k.replace("__", "."): v for k, v in point.items()}
-        return list(
-            dict.fromkeys(
-                t.case.point[key]
-                for t, r in self.found
-                if t.case.scenario.id == id
-                and key in t.case.point
-                and r.valid
-                and all(t.case.point.get(k) == v for k, v in wanted.items())
-            )
-        )
+        return list(dict.fromkeys(at[key] for at, r in self._of(id, point) if key in at and r.valid))
 
     def judge(
         self,
@@ -235,37 +226,25 @@ class Results:
         paper_value: float | None,
         runs: list[Run],
         measure: Callable[[Any], float] | None,
-        at_least: float = -math.inf,
-        at_most: float = math.inf,
         note: Callable[[list[Run]], str] | None = None,
-        worst: bool = False,
-        check: bool = False,
+        **bounds: Any,
     ) -> Claim:
         """The claim that measure(run) of the valid runs lies in [at_least, at_most].
 
-        worst: the largest value decides, or the smallest if there is no at_most: for claims about every run, or every
-        one of several set-ups.
+        bounds: at_least, at_most, worst, check (Claim). With worst the largest value decides, or the smallest if there
+        is no at_most: for claims about every run, or every one of several set-ups.
         note: what else the runs of a failed claim show; reasons.toml has what explains it. Invalid runs are left
         out and named.
         """
         used = [r for r in runs if r.valid]
         values, missing = measured(used, measure)
+        bad = {r.record["key"]: f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid}
         made = Claim(
-            id=id,
-            paper=self.paper,
-            source=source,
-            claim=claim,
-            paper_value=paper_value,
-            at_least=None if at_least == -math.inf else at_least,
-            at_most=None if at_most == math.inf else at_most,
-            check=check,
-            worst=worst,
+            **{"id": id, "paper": self.paper, "source": source, "claim": claim, "paper_value": paper_value} | bounds,
             ratio=isinstance(measure, Ratio),
             family=self.family(used),
             missing=missing,
-            left_out={
-                r.record["key"]: f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid
-            },
+            left_out=bad,
             samples=[Sample(r.record["seed"], r.record["key"], v) for r, v in zip(used, values, strict=True)],
         )
         if note and not made.unmeasured and not made.inside:
@@ -274,7 +253,7 @@ class Results:
 
     def check(self, *args: Any, **kw: Any) -> Claim:
         """judge() for a check."""
-        return self.judge(*args, **(kw | {"check": True}))
+        return self.judge(*args, **kw, check=True)
 
     def not_measured(self, id: str, source: str, claim: str, missing: str) -> Claim:
         """Of something that is not here."""

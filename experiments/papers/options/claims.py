@@ -66,7 +66,7 @@ class Pairs:
         self.without = without
         self.runs = [r for r in results.all(id, **on) if r.record["seed"] in without]
 
-    def check(self, letter: str, claim: str, measure, at_least: float = 0, at_most: float = float("inf")):
+    def check(self, letter: str, claim: str, measure, at_least: float = 0, at_most: float | None = None):
         """measure with the option over measure without."""
         ratio = Ratio(lambda r: measure(r) / measure(self.without[r.record["seed"]]))
         said = f"{self.name}: {claim}"
