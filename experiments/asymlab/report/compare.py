@@ -227,16 +227,8 @@ def print_comparison(compared: dict, everything: bool) -> None:
     shown = [r for r in compared["rows"] if r["differs"] or everything]
     if shown:
         table = Table(box=None, header_style="bold")
-        for column, justify in (
-            ("", "left"),
-            ("case", "left"),
-            ("metric", "left"),
-            ("seeds", "right"),
-            ("A", "right"),
-            ("B", "right"),
-            ("B - A", "right"),
-        ):
-            table.add_column(column, justify=justify)
+        for column in ("", "case", "metric", "seeds", "A", "B", "B - A"):
+            table.add_column(column, justify="left" if column in ("", "case", "metric") else "right")
         for r in shown:
             table.add_row(
                 Text("≠ differs" if r["differs"] else "same", style="bold red" if r["differs"] else "dim"),

@@ -13,7 +13,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 
@@ -93,26 +92,10 @@ def small(figure: Figure) -> bytes:
         return saved(figure, "png", dpi=150)
 
 
-@dataclass(frozen=True)
-class Part:
-    """What index.html shows of a paper."""
-
-    paper: str
-    title: str
-    subject: str
-    figures: list[tuple[Figure, bytes]]  # with its SVG
-    small: bytes  # PNG of the first
-    verdicts: list[dict]
-
-    @property
-    def counts(self) -> dict[str, int]:
-        return counts(v["verdict"] for v in self.verdicts)
-
-
 def page(
-    verdicts: list[dict], parts: list[Part], runs: list[Run], links: dict[str, str], which: str, speed: dict[str, str]
+    verdicts: list[dict], parts: list[dict], runs: list[Run], links: dict[str, str], which: str, speed: dict[str, str]
 ) -> str:
-    """index.html. `links`: to a run's page, by key."""
+    """index.html. `parts`: what it shows of each paper. `links`: to a run's page, by key."""
     runs = ordered(runs)
     return (
         environment()
@@ -212,16 +195,13 @@ def write(
         images = drawn(figure)
         files |= {f"figures/{figure.id}.{kind}": data for kind, data in images.items()}
         shown.setdefault(paper, []).append((figure, images["svg"]))
-    parts = [
-        Part(
-            paper,
-            *papers.about(paper),
-            figures=mine,
-            small=small(mine[0][0]) if mine else b"",
-            verdicts=[v for v in verdicts if v["paper"] == paper],
-        )
-        for paper, mine in sorted(shown.items(), key=lambda item: item[0] == "matrix")  # the last
-    ]
+    parts = []
+    for paper, mine in sorted(shown.items(), key=lambda item: item[0] == "matrix"):  # the last
+        title, subject = papers.about(paper)
+        of_paper = [v for v in verdicts if v["paper"] == paper]
+        part = {"paper": paper, "title": title, "subject": subject, "figures": mine, "verdicts": of_paper}
+        first = small(mine[0][0]) if mine else b""
+        parts.append(part | {"small": first, "counts": counts(v["verdict"] for v in of_paper)})
     cached = pages.up_to_date(runs, in_report=True)
     links = {key: f"runs/{key}.html" for key in cached}
     files["index.html"] = page(verdicts, parts, runs, links, which, speed or {}).encode()

@@ -43,14 +43,9 @@ def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> 
 def print_verdicts(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
     """The verdicts as a table, a row each."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
-    for column, justify in (
-        ("", "left"),
-        ("claim", "left"),
-        ("paper", "right"),
-        ("measured", "right"),
-        ("verdict", "left"),
-    ):
-        table.add_column(column, justify=justify, no_wrap=column in ("", "paper", "verdict"))
+    for column in ("", "claim", "paper", "measured", "verdict"):
+        right = column in ("paper", "measured")
+        table.add_column(column, justify="right" if right else "left", no_wrap=column in ("", "paper", "verdict"))
     for v in verdicts:
         claim = Text(f"{v['source']}: {v['claim']}")
         if v["reason"]:
