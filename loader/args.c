@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,13 +7,6 @@
 #include <sys/socket.h>
 
 #include "args.h"
-
-bool is_name(const char *s)
-{
-	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-");
-
-	return n && n < CC_NAME_LEN && !s[n];
-}
 
 int name_parse(const char **name, const char *option, const char *text)
 {
@@ -42,31 +34,6 @@ int number_parse(long *n, const char *option, const char *text, long min, long m
 	if (integer_parse(&value, text, 10, min, max))
 		return fail("%s %s: expected an integer from %ld to %ld", option, text, min, max);
 	*n = value;
-	return 0;
-}
-
-int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
-		     const struct var **v, long long *value)
-{
-	const char *eq = strchr(assignment, '=');
-	char list[512] = "none";
-	size_t n = 0;
-	int err;
-
-	if (!eq || eq == assignment)
-		return fail("%s%s: expected param=value", option, assignment);
-	*v = vars_find(vars, assignment, eq - assignment);
-	if (!*v) {
-		for (int i = 0; i < vars->nr && n < sizeof(list) - 80; i++)
-			n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", vars->var[i].name);
-		return fail("%s has no parameter %.*s; it has: %s", owner, (int)(eq - assignment), assignment, list);
-	}
-	err = integer_parse(value, eq + 1, 0, (*v)->min, (*v)->max);
-	if (err == -EINVAL || isspace((unsigned char)eq[1]))
-		return fail("%s%s: \"%s\" is not an integer", option, assignment, eq + 1);
-	if (err)
-		return fail("%s%s: out of range, %s takes %lld to %lld %s", option, assignment, (*v)->name, (*v)->min,
-			    (*v)->max, (*v)->unit);
 	return 0;
 }
 
@@ -141,39 +108,4 @@ int prefix_parse(struct prefix *p, const char *text)
 		if (p->addr[i / 8] & (0x80 >> i % 8))
 			return fail("--route %s: the address has bits set beyond the first %u", text, len);
 	return 0;
-}
-
-/* ADDRESS:PORT, or [ADDRESS]:PORT for IPv6. */
-int flow_end_parse(struct trace_flow_end *end, const char *text)
-{
-	char address[INET6_ADDRSTRLEN], rest;
-	unsigned int port = 0;
-	struct in_addr v4;
-	bool good = false;
-
-	*end = (struct trace_flow_end){};
-	if (sscanf(text, "[%45[0-9a-fA-F:.]]:%5u%c", address, &port, &rest) == 2) {
-		good = inet_pton(AF_INET6, address, end->address) == 1;
-	} else if (sscanf(text, "%15[0-9.]:%5u%c", address, &port, &rest) == 2) {
-		good = inet_pton(AF_INET, address, &v4) == 1;
-		if (good)
-			trace_map_v4(end, v4.s_addr);
-	}
-	end->port = port;
-	if (good && port && port <= 65535)
-		return 0;
-	return fail("--flow %s: expected ADDRESS:PORT, or [ADDRESS]:PORT for IPv6", text);
-}
-
-int device_parse(char name[TRACE_NAME_LEN], const char *text)
-{
-	if (strlen(text) >= TRACE_NAME_LEN)
-		return fail("--link %s: a device's name has at most %d characters", text, TRACE_NAME_LEN - 1);
-	strncpy(name, text, TRACE_NAME_LEN);
-	return 0;
-}
-
-int cgroup_path_parse(char *path, const char *text)
-{
-	return realpath(text, path) ? 0 : -errno;
 }

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the user writes, by kind: each is parsed here and nowhere else. */
+/* What the user writes, by kind. */
 #ifndef ARGS_H
 #define ARGS_H
 
-#include <linux/types.h>
-
-#include "asymcc.h"
-#include "tools/trace.h"
-#include "vars.h"
+#include "say.h"
 
 /* The values of an option that may be repeated. */
 struct texts {
@@ -26,9 +22,6 @@ struct prefix {
 	unsigned char addr[16];
 };
 
-/* Can it be a controller's name? 1 to 15 letters, digits, '_', '.' and '-': one of the kernel's own has that. */
-bool is_name(const char *s);
-
 /* 0, -EINVAL: it is no integer, -ERANGE: it is not from `min` to `max`. `base` as of strtol(). */
 int integer_parse(long long *n, const char *text, int base, long long min, long long max);
 
@@ -38,19 +31,9 @@ int number_parse(long *n, const char *option, const char *text, long min, long m
 /* "200kbit", "1.5mbit": as the lab takes rates; in kbit/s, rounded. */
 #define RATE_MAX_KBIT 10000000
 int rate_parse(long *kbit, const char *option, const char *text);
-/* The parameter and the value that "param=value" names; `option` is what the user wrote before it, for messages. */
-int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
-		     const struct var **v, long long *value);
 int texts_add(struct texts *list, const char *text);
 int ports_parse(struct ports *p, const char *text);
 int prefix_parse(struct prefix *p, const char *text);
-int flow_end_parse(struct trace_flow_end *end, const char *text);
-int device_parse(char name[TRACE_NAME_LEN], const char *text);
-/*
- * The cgroup's own path, without links and dots; room for PATH_MAX. -errno, and no message: callers know what was
- * meant.
- */
-int cgroup_path_parse(char *path, const char *text);
 
 /* Bits of an address. */
 unsigned int address_bits(int family);

@@ -86,7 +86,7 @@ static bool holds(const __u32 maps[MAX_MAPS], __u32 map_id)
 	return false;
 }
 
-int attached_foresee(int prog, const char *cc)
+int attached_check_findable(int prog, const char *cc)
 {
 	__u32 maps[MAX_MAPS] = {};
 	struct bpf_prog_info info = { .map_ids = (unsigned long)maps, .nr_map_ids = MAX_MAPS };
@@ -315,11 +315,8 @@ void attachments_json(const struct attachments *all, __u32 btf_id, const char *o
 	int i = 0;
 
 	printf(", \"cgroups\": [");
-	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
-		printf("%s", sep);
-		json_string(cgroup);
-		sep = ", ";
-	}
+	for (; (cgroup = attachments_cgroup(all, btf_id, owner, &i)); sep = ", ")
+		printf("%s%s", sep, json_text(cgroup));
 	printf("]");
 }
 
@@ -332,7 +329,7 @@ bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cg
 	return false;
 }
 
-const char **cgroup_programs(const struct object *o, const struct attachments *all, __u32 btf_id)
+const char **attachments_programs(const struct object *o, const struct attachments *all, __u32 btf_id)
 {
 	struct bpf_program *p;
 	const char **names;

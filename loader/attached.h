@@ -52,7 +52,7 @@ bool attached_is_of(const struct attached *a, const struct object *o);
  * A loaded program is attached only if it would be found again: by `cc`, which the loader wrote into it, in a map that stays
  * as long as the program. libbpf leaves out the name, or the map, when a probe of the kernel fails. -1 with a message.
  */
-int attached_foresee(int prog, const char *cc);
+int attached_check_findable(int prog, const char *cc);
 
 /* What is gone meanwhile, the cgroup or the program, is no error. -1 with a message. */
 int attached_detach(const struct attached *a);
@@ -72,6 +72,6 @@ void attachments_json(const struct attachments *all, __u32 btf_id, const char *o
 bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog);
 
 /* The programs for a cgroup that an object has (NULL: not known), or that are attached; freed by free(). */
-const char **cgroup_programs(const struct object *o, const struct attachments *all, __u32 btf_id);
+const char **attachments_programs(const struct object *o, const struct attachments *all, __u32 btf_id);
 
 #endif

@@ -13,6 +13,11 @@
 
 #include "cgroup.h"
 
+int cgroup_path_parse(char *path, const char *text)
+{
+	return realpath(text, path) ? 0 : -errno;
+}
+
 int cgroup_open(const char *path)
 {
 	int err, fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

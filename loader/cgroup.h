@@ -6,6 +6,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
+/* Its own path, without links and dots; room for PATH_MAX. */
+int cgroup_path_parse(char *path, const char *text);
 /* -EMEDIUMTYPE: a directory, but not a cgroup2's. */
 int cgroup_open(const char *path);
 /* There is no such cgroup, or it is gone meanwhile; with any other error it could not be looked for. */

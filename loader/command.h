@@ -35,7 +35,7 @@ struct command {
 
 extern const struct command cmd_list, cmd_load, cmd_show, cmd_set, cmd_use, cmd_unuse, cmd_unload, cmd_thin, cmd_top,
 	cmd_metrics, cmd_trace, cmd_doctor, cmd_completion, cmd_manual;
-extern const struct command *const commands[]; /* NULL at the end */
+extern const struct command *const *commands; /* all; NULL at the end */
 extern const struct opt common[];              /* of every command, or of most */
 
 #define SECONDS_MAX 1000000
@@ -47,8 +47,10 @@ extern const struct opt common[];              /* of every command, or of most *
 int opts_of(const struct command *c, const struct opt *list[OPTS_MAX]);
 /* "NAME PARAM=VALUE..." */
 const char *words_text(const struct command *c);
+/* "-o, --output FILE" */
+const char *option_text(const struct opt *o);
 
-/* --help: of one command, or of all. */
-void print_help(const struct command *c);
+/* What the command line says is done; `all` ends with NULL. Returns the exit status. */
+int command_line(const struct command *const *all, int argc, char **argv);
 
 #endif

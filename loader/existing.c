@@ -8,6 +8,7 @@
 #include "existing.h"
 #include "flows.h"
 #include "netlink.h"
+#include "route_find.h"
 
 #define NO_CONNECTIONS (1U << 6 | 1U << 7 | 1U << 10 | 1U << 12) /* TIME_WAIT, CLOSE, LISTEN, NEW_SYN_RECV */
 

@@ -4,7 +4,7 @@
 #define EXISTING_H
 
 #include "move.h"
-#include "use.h"
+#include "uses.h"
 
 /* After the uses were made. -1 with a message, in which it is said that they stay. */
 int existing_move(struct move *m, const struct uses *u);

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "asymcc.h"
+#include "say.h"
 #include "holder.h"
 
 static void read_name(pid_t pid, char *name, size_t size)

@@ -8,7 +8,7 @@
 
 #include <linux/types.h>
 
-#include "asymcc.h"
+#include "say.h"
 
 #define END_LEN (INET6_ADDRSTRLEN + sizeof("[]:65535"))
 

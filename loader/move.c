@@ -9,6 +9,7 @@
 #include "move.h"
 #include "netns.h"
 #include "registry.h"
+#include "verifier.h"
 
 int move_open(struct move *m)
 {
@@ -23,12 +24,12 @@ int move_open(struct move *m)
 		m->link = bpf_program__attach_iter(prog, NULL);
 		err = m->link ? 0 : -errno;
 	}
-	if (err && object_verdict() && lockdown_refuses_reads())
+	if (err && verifier_verdict() && lockdown_refuses_reads())
 		return fail(
 			"cannot give open sockets another controller: the kernel's lockdown (confidentiality) lets no "
 			"BPF program read what they have: boot with lockdown=integrity");
 	return err ? fail("this kernel cannot give open sockets another controller: %s: %s", registry_load_error(err),
-			  object_complaint())
+			  libbpf_complaint())
 		   : 0;
 }
 

@@ -5,7 +5,7 @@
 
 #include <sys/types.h>
 
-#include "asymcc.h"
+#include "say.h"
 #include "route.h"
 
 #define DEFAULT_CC "/proc/sys/net/ipv4/tcp_congestion_control"

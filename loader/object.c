@@ -2,157 +2,46 @@
 #define _GNU_SOURCE 1
 #include <ctype.h>
 #include <dirent.h>
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "args.h"
+#include "image.h"
 #include "object.h"
+#include "verifier.h"
 
 #define SUFFIX ".bpf.o"
 #define OPS_SECTION ".struct_ops"
 #define LINK_SECTION OPS_SECTION ".link"
-#define OBJECT_MAX (16u << 20) /* bytes; the largest of ours has 200,000 */
-#define LOCKDOWN "/sys/kernel/security/lockdown"
 #define BTF_MAX (1u << 30) /* that of a kernel with all its debug information has less */
 #define SECONDS 10 /* of CPU time, to read an object */
 
 static const char *folder; /* NULL: it was not named */
 static char core_btf[32]; /* "": it was not named */
-static bool verbose;
-static char verdict[256], complaint[256];
-
-/*
- * libbpf is silent unless asked to speak; its first complaint is kept for our own message. Of a rejected program's log
- * we keep the line that counts: the last before the verifier's statistics.
- */
-static void keep_verdict(char *msg)
-{
-	char *log = strstr(msg, "BEGIN PROG LOAD LOG --\n"), *line, *next;
-	char prog[64] = "?";
-
-	if (!log || verdict[0])
-		return;
-	sscanf(msg, "libbpf: prog '%63[^']'", prog);
-	sscanf(msg, "prog '%63[^']'", prog);
-	for (line = strchr(log, '\n') + 1; *line; line = next) {
-		next = line + strcspn(line, "\n");
-		if (*next)
-			*next++ = 0;
-		if (!strncmp(line, "processed ", 10) || !strncmp(line, "-- END", 6))
-			break;
-		if (*line)
-			snprintf(verdict, sizeof(verdict), "program %s: %.180s", prog, line);
-	}
-}
-
-static int on_message(enum libbpf_print_level level, const char *fmt, va_list ap)
-{
-	char *msg;
-
-	if (vasprintf(&msg, fmt, ap) < 0)
-		return 0;
-	for (char *line = msg, *end, c; *line; line = end + !!c) { /* it has names from the object */
-		end = line + strcspn(line, "\n\t");
-		c = *end;
-		*end = 0;
-		clean_text(line);
-		*end = c;
-	}
-	if (verbose && level != LIBBPF_DEBUG)
-		fputs(msg, stderr);
-	if (level == LIBBPF_WARN && !complaint[0]) {
-		const char *text = strncmp(msg, "libbpf: ", 8) ? msg : msg + 8;
-
-		snprintf(complaint, sizeof(complaint), "%.*s", (int)strcspn(text, "\n"), text);
-	}
-	keep_verdict(msg);
-	free(msg);
-	return 0;
-}
 
 void object_settings(const char *dir, bool loud)
 {
 	folder = dir;
-	verbose = loud;
-	libbpf_set_print(on_message);
-}
-
-/* A FIFO would be waited for without end, and a sparse file have any size. -1 with `why`, else a descriptor. */
-static int open_file(const char *path, size_t most, size_t *size, const char **why)
-{
-	struct stat st;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-
-	*why = NULL;
-	if (fd < 0 || fstat(fd, &st))
-		*why = strerror(errno);
-	else if (!S_ISREG(st.st_mode))
-		*why = "not a regular file";
-	else if ((size_t)st.st_size > most)
-		*why = "too large";
-	if (!*why) {
-		*size = st.st_size;
-		return fd;
-	}
-	if (fd >= 0)
-		close(fd);
-	return -1;
+	verifier_listen(loud);
 }
 
 int object_core_btf(const char *file)
 {
 	const char *why;
 	size_t size;
-	int fd = open_file(file, BTF_MAX, &size, &why);
+	int fd = file_open(file, BTF_MAX, &size, &why);
 
 	if (fd < 0)
 		return fail("--btf %s: %s", file, why);
 	/* libbpf opens it by name: that of the file that was looked at */
 	snprintf(core_btf, sizeof(core_btf), "/proc/self/fd/%d", fd);
 	return 0;
-}
-
-const char *object_verdict(void)
-{
-	return verdict[0] ? verdict : NULL;
-}
-
-const char *object_complaint(void)
-{
-	return complaint;
-}
-
-/* The file says "none [integrity] confidentiality". */
-const char *lockdown(void)
-{
-	static char line[80];
-	FILE *f = fopen(LOCKDOWN, "re");
-	char *level = NULL;
-
-	if (f && fgets(line, sizeof(line), f))
-		level = strchr(line, '[');
-	if (f)
-		fclose(f);
-	if (!level)
-		return "";
-	level++;
-	level[strcspn(level, "]\n")] = 0;
-	return level;
-}
-
-bool lockdown_refuses_reads(void)
-{
-	return !strcmp(lockdown(), "confidentiality");
 }
 
 static bool ends_with(const char *s, const char *end)
@@ -208,60 +97,16 @@ const char *object_dir(void)
 	return realpath(installed, plain) ? plain : installed;
 }
 
-/* Why it cannot be read, or NULL. */
-static const char *read_file(const char *path, void **image, size_t *size)
-{
-	const char *why;
-	int fd = open_file(path, OBJECT_MAX, size, &why);
-
-	*image = NULL;
-	if (fd < 0)
-		return why;
-	errno = EIO; /* of fewer bytes than there are */
-	*image = malloc(*size + 1);
-	if (!*image || read(fd, *image, *size) != (ssize_t)*size)
-		why = strerror(errno);
-	close(fd);
-	return why;
-}
-
-/* Where a section's bytes lie in the file, and how many; NULL if it has none by that name. */
-static char *section_in(void *image, size_t size, const char *name, size_t *bytes)
-{
-	const Elf64_Ehdr *h = image;
-	const Elf64_Shdr *sh, *names;
-
-	if (size < sizeof(*h) || memcmp(h->e_ident, ELFMAG, SELFMAG) || h->e_ident[EI_CLASS] != ELFCLASS64 ||
-	    h->e_shoff > size || h->e_shoff % 8 || h->e_shnum > (size - h->e_shoff) / sizeof(*sh) ||
-	    h->e_shstrndx >= h->e_shnum)
-		return NULL;
-	sh = image + h->e_shoff;
-	names = &sh[h->e_shstrndx];
-	if (names->sh_offset > size || names->sh_size > size - names->sh_offset)
-		return NULL;
-	for (; sh < (Elf64_Shdr *)(image + h->e_shoff) + h->e_shnum; sh++) {
-		size_t room = sh->sh_name < names->sh_size ? names->sh_size - sh->sh_name : 0;
-		const char *s = image + names->sh_offset + sh->sh_name;
-
-		if (sh->sh_offset > size || sh->sh_size > size - sh->sh_offset || sh->sh_type == SHT_NOBITS ||
-		    room <= strlen(name) || memcmp(s, name, strlen(name) + 1))
-			continue;
-		*bytes = sh->sh_size;
-		return image + sh->sh_offset;
-	}
-	return NULL;
-}
-
 /*
- * One whose sections cannot be read, which each file has one without a name of, is taken for one too: who opens it
- * tells why.
+ * A controller is an object with a struct_ops; the others are tools. A file whose sections cannot be read is taken for a
+ * controller, too: each command that opens it tells why. An ELF file has a section without a name.
  */
 static bool is_controller(const char *path, const char **why)
 {
 	void *image;
 	size_t size, bytes;
 	static char told[PATH_MAX];
-	const char *unread = read_file(path, &image, &size);
+	const char *unread = image_read(path, &image, &size);
 	bool yes = true;
 
 	if (unread && !*why) {
@@ -269,7 +114,7 @@ static bool is_controller(const char *path, const char **why)
 		*why = told;
 	}
 	if (!unread)
-		yes = !section_in(image, size, "", &bytes) || section_in(image, size, OPS_SECTION, &bytes);
+		yes = !image_section(image, size, "", &bytes) || image_section(image, size, OPS_SECTION, &bytes);
 	free(image);
 	return yes;
 }
@@ -318,7 +163,7 @@ bool object_is_among(char **names, const char *name)
 static char *ops_name(struct object *o)
 {
 	size_t size = 0, offset;
-	char *section = section_in(o->image, o->size, OPS_SECTION, &size);
+	char *section = image_section(o->image, o->size, OPS_SECTION, &size);
 	int id = btf__find_by_name_kind(o->btf, OPS_SECTION, BTF_KIND_DATASEC);
 	const struct btf_var_secinfo *s;
 	const struct btf_member *m;
@@ -427,7 +272,7 @@ static int understand(struct object *o, const char *file, const char *name, cons
 	return check_params(o, file);
 }
 
-/* A damaged file may be the end of libbpf: a child reads it first. */
+/* libbpf may crash of a damaged file: a child reads it first. */
 static int try(struct object *o, const char *file, const char *name, const char *alias)
 {
 	const struct rlimit limit = { SECONDS, SECONDS };
@@ -460,7 +305,7 @@ int object_open(struct object *o, const char *name, const char *alias)
 	snprintf(path, sizeof(path), "%s/%s" SUFFIX, object_dir(), name);
 	if (strchr(name, '/') || access(path, F_OK))
 		return fail_unknown(name);
-	why = read_file(path, &o->image, &o->size);
+	why = image_read(path, &o->image, &o->size);
 	if (why)
 		return fail("cannot read %s: %s", path, why);
 	return try(o, path, name, alias) ? -1 : understand(o, path, name, alias);

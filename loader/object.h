@@ -6,7 +6,7 @@
 #include <limits.h>
 #include <bpf/libbpf.h>
 
-#include "asymcc.h"
+#include "say.h"
 #include "vars.h"
 
 /* From the folder of asymcc; not a place of its own, so that the binary may be moved with it. */
@@ -52,15 +52,5 @@ long long object_get(const struct object *o, const struct var *v);
 
 /* Register the controller of a loaded object, for longer than we live. */
 int object_register(const struct object *o);
-
-/* After a failed load: the line by which the verifier rejects a program, or NULL. */
-const char *object_verdict(void);
-/* The first warning of libbpf, "" if it gave none. */
-const char *object_complaint(void);
-
-/* The kernel's lockdown; "": it has none, or does not show it. */
-const char *lockdown(void);
-/* Does it refuse bpf_probe_read_kernel()? Loads by BTF types, which are all that controllers need, it leaves alone. */
-bool lockdown_refuses_reads(void);
 
 #endif

@@ -10,6 +10,7 @@
 #include "link.h"
 #include "netns.h"
 #include "registry.h"
+#include "verifier.h"
 
 #define VALUE_TYPE "bpf_struct_ops_tcp_congestion_ops"
 
@@ -68,7 +69,7 @@ unknown:
 	return -1;
 }
 
-int registry_know(struct registry *r)
+int registry_layout_once(struct registry *r)
 {
 	char why[200];
 
@@ -99,7 +100,7 @@ static int read_map(struct registry *r, __u32 id)
 	}
 	if (info.type != BPF_MAP_TYPE_STRUCT_OPS)
 		goto cleanup;
-	err = registry_know(r);
+	err = registry_layout_once(r);
 	if (err || info.btf_vmlinux_value_type_id != (__u32)r->value_id)
 		goto cleanup;
 	value = calloc(1, info.value_size);
@@ -204,7 +205,7 @@ static bool has_variables(const struct bpf_object *o, const struct bpf_map *map)
 /* libbpf goes on without BTF, and without names, where the kernel does not insist on them. */
 int registry_load(struct bpf_object *o)
 {
-	int err = bpf_object__load(o);
+	int err = verifier_load(o);
 	struct bpf_program *prog;
 	struct bpf_map *map;
 	__u32 btf_id = 0;

@@ -7,7 +7,7 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
-#include "asymcc.h"
+#include "say.h"
 #include "vars.h"
 
 /* A controller in the kernel. */
@@ -32,7 +32,7 @@ struct registry {
 /* Only what the kernel's BTF tells, into an empty one; -1: `why` says what is missing. */
 int registry_layout(struct registry *r, char *why, size_t size);
 /* The same, once. To read the kernel's BTF takes more than all else that most commands do: not where no map needs it. */
-int registry_know(struct registry *r);
+int registry_layout_once(struct registry *r);
 int registry_read(struct registry *r);
 void registry_free(struct registry *r);
 struct registered *registry_find(const struct registry *r, const char *name);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "netlink.h"
+#include "route.h"
 #include "route_request.h"
 
 #define KEPT_MAX (64 << 20) /* bytes, of the routes of one namespace */

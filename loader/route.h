@@ -48,27 +48,17 @@ int route_delete(const struct route *r);
 bool route_is_ours(const struct route *r);
 /* A router's advertisements keep it as it is. */
 bool route_is_advertised(const struct route *r);
+/* What its message says, into the rest. */
+void route_read(struct route *r);
+/* The address of its prefix; NULL: that of all. */
+const void *route_dst(const struct nlmsghdr *h);
 /* As in a route's text. */
 void prefix_print(const struct prefix *p, char text[ROUTE_TEXT]);
 /* Is it to just this prefix? */
 bool route_is_to(const struct route *r, const struct prefix *p);
 __u32 route_table(const struct route *r);
 
-/*
- * The route that connections to the prefix take, where no longer one does: those of sockets without a device or a mark
- * of their own. The caller frees its message. -errno; -ENOTUNIQ: longer ones take them all, the last of which is in
- * `text`.
- */
-int route_find(const struct prefix *p, struct route *r);
-/* The route that a connection takes now, without a message. -errno. */
-int route_of(const struct connection *c, struct route *r);
-bool prefix_has(const struct prefix *p, const unsigned char *addr);
-/*
- * Would one to the prefix that is like this take the same packets? -errno; -EXDEV: a rule would let others have it;
- * -EMEDIUMTYPE: this is of some sources alone.
- */
-int route_check_like(const struct prefix *p, const struct route *like);
-/* Make it, in the same table. -errno. */
+/* Make one to the prefix that is like this, in the same table. -errno. */
 int route_make(const struct prefix *p, const struct route *like, const char *cc);
 
 #endif

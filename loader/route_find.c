@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* The route that connections to a prefix take. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include <linux/fib_rules.h>
 
 #include "netlink.h"
+#include "route_find.h"
 #include "route_request.h"
 
 #define TOS_MASK 0xfc /* without ECN's bits */

@@ -3,7 +3,10 @@
 #ifndef ROUTE_REQUEST_H
 #define ROUTE_REQUEST_H
 
-#include "route.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <linux/rtnetlink.h>
 
 #define ATTRS_MAX 65536
 
@@ -22,11 +25,6 @@ static inline struct rtmsg *rtm(const struct nlmsghdr *h)
 
 /* As netlink_attr(). */
 const struct rtattr *route_attr(const struct nlmsghdr *h, int type, size_t least);
-
-/* The address of its prefix; NULL: that of all. */
-const void *route_dst(const struct nlmsghdr *h);
-/* What the message says, into the rest. */
-void route_read(struct route *r);
 
 void request_begin(struct request *q, int type, int flags);
 /* The attribute in it; NULL: there is no room. */

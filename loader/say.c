@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "asymcc.h"
+#include "say.h"
 
 /* Bytes of the character at `s`; 0: it is no UTF-8, or a control character. */
 static size_t character(const char *s)
@@ -83,23 +84,44 @@ static bool is_control(const char *s)
 	return *u < 0x20 || *u == 0x7f || (*u == 0xc2 && u[1] >= 0x80 && u[1] < 0xa0);
 }
 
-void json_string(const char *s)
+static void json_write(FILE *f, const char *s)
 {
-	putchar('"');
+	fputc('"', f);
 	while (*s) {
 		size_t n = character(s);
 
 		if (*s == '"' || *s == '\\')
-			printf("\\%c", *s);
+			fprintf(f, "\\%c", *s);
 		else if (n)
-			printf("%.*s", (int)n, s);
+			fprintf(f, "%.*s", (int)n, s);
 		else if (is_control(s)) /* two bytes: the second one is its number */
-			printf("\\u%04x", (unsigned char)(*s & 0x80 ? *++s : *s));
+			fprintf(f, "\\u%04x", (unsigned char)(*s & 0x80 ? *++s : *s));
 		else
-			printf("\\ufffd");
+			fprintf(f, "\\ufffd");
 		s += n ? n : 1;
 	}
-	putchar('"');
+	fputc('"', f);
+}
+
+const char *json_text(const char *s)
+{
+	static char *texts[4];
+	static int nr;
+	char **text = &texts[nr++ % 4];
+	size_t size;
+	FILE *f;
+
+	if (!s)
+		return "null";
+	free(*text);
+	f = open_memstream(text, &size);
+	if (f)
+		json_write(f, s);
+	if (!f || fclose(f)) {
+		fail("out of memory");
+		exit(EXIT_FAILURE);
+	}
+	return *text;
 }
 
 void label_value(const char *s)
@@ -117,4 +139,11 @@ void label_value(const char *s)
 		s += n ? n : 1;
 	}
 	putchar('"');
+}
+
+bool is_name(const char *s)
+{
+	size_t n = strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-");
+
+	return n && n < CC_NAME_LEN && !s[n];
 }

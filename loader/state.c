@@ -267,3 +267,8 @@ int state_each_route(void (*look)(const char *text, const struct words *w, void 
 
 	return name_route(beginning, "") || state_each(beginning, look_at_route, &l) ? -1 : 0;
 }
+
+bool is_given(const struct words *state, const char *cc)
+{
+	return !strcmp(state->word[1], cc) || !strcmp(state->word[2], cc);
+}

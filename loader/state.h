@@ -11,7 +11,7 @@
 #ifndef STATE_H
 #define STATE_H
 
-#include "asymcc.h"
+#include "say.h"
 
 #define STATE_DIR "/run/asymcc"
 #define STATE_DEFAULT "default-"
@@ -23,6 +23,9 @@
 struct words {
 	char word[STATE_WORDS][CC_NAME_LEN];
 };
+
+/* Did `use` give `cc`? It did so at any moment of its work, and of its undoing: hence two names. */
+bool is_given(const struct words *state, const char *cc);
 
 /* May be taken again while it is held. -1 with a message. */
 int state_lock(void);

@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "use.h"
+#include "cgroup_controller.h"
+#include "default_controller.h"
+#include "route_controller.h"
+#include "uses.h"
 
 int uses_parse(struct uses *u)
 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <ctype.h>
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "asymcc.h"
+#include "args.h"
 #include "vars.h"
 
 #define LINKS_MAX 32     /* of a chain of names and qualifiers */
@@ -284,4 +285,29 @@ long long var_get(const struct var *var, const void *data)
 void var_set(const struct var *var, void *data, long long value)
 {
 	memcpy((char *)data + var->offset, &value, var->size);
+}
+
+int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
+		     const struct var **v, long long *value)
+{
+	const char *eq = strchr(assignment, '=');
+	char list[512] = "none";
+	size_t n = 0;
+	int err;
+
+	if (!eq || eq == assignment)
+		return fail("%s%s: expected param=value", option, assignment);
+	*v = vars_find(vars, assignment, eq - assignment);
+	if (!*v) {
+		for (int i = 0; i < vars->nr && n < sizeof(list) - 80; i++)
+			n += snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", vars->var[i].name);
+		return fail("%s has no parameter %.*s; it has: %s", owner, (int)(eq - assignment), assignment, list);
+	}
+	err = integer_parse(value, eq + 1, 0, (*v)->min, (*v)->max);
+	if (err == -EINVAL || isspace((unsigned char)eq[1]))
+		return fail("%s%s: \"%s\" is not an integer", option, assignment, eq + 1);
+	if (err)
+		return fail("%s%s: out of range, %s takes %lld to %lld %s", option, assignment, (*v)->name, (*v)->min,
+			    (*v)->max, (*v)->unit);
+	return 0;
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data,
- * COUNTER() in .bss, PRESET(), NOTE(), STATE() (bpf/declare.bpf.h). */
+/*
+ * What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data, COUNTER() in .bss, PRESET(), NOTE(), STATE()
+ * (bpf/declare.bpf.h).
+ */
 #ifndef VARS_H
 #define VARS_H
 
@@ -46,6 +48,13 @@ void vars_free(struct vars *vars);
 const struct var *vars_find(const struct vars *vars, const char *name, size_t len);
 long long var_get(const struct var *var, const void *data);
 void var_set(const struct var *var, void *data, long long value);
+
+/*
+ * The parameter and the value that "param=value" names; `option` is what the user wrote before it, for the message.
+ * -1 with a message.
+ */
+int assignment_parse(const struct vars *vars, const char *owner, const char *option, const char *assignment,
+		     const struct var **v, long long *value);
 
 /* A string of the BTF; "" if it has none there, or one that is not plain text. */
 const char *btf_text(const struct btf *btf, unsigned int offset);

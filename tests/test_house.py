@@ -100,6 +100,24 @@ KNOWN = modules()
 NEEDS = {name: imports(name, tree, KNOWN) for name, tree in KNOWN.items()}
 
 
+def test_no_part_of_the_loader_needs_itself():
+    """A part is a .c and the .h of its name, which declares what is defined there: so what is included tells all."""
+    files = {f.removeprefix("loader/"): text for f, text in sources(".c", ".h").items() if f.startswith("loader/")}
+    needs: dict[str, set[str]] = {}
+    for name, text in files.items():
+        part = name.rpartition(".")[0]
+        included = {h for h in re.findall(r'^#include "(.*)\.h"', text, re.M) if f"{h}.h" in files}
+        needs.setdefault(part, set()).update(included - {part})
+        if name.endswith(".h"):
+            declared = re.findall(r"^[a-z][^;{}()]*?(\w+)\([^{};]*\)(?: __attribute__.*)?;", text, re.M)
+            assert not {f for f in declared if not re.search(rf"^\w.*\b{f}\(", files.get(f"{part}.c", ""), re.M)}
+    assert sum(map(len, needs.values())) > 80
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as e:
+        pytest.fail(" -> ".join(e.args[1]))
+
+
 def level(name: str) -> int:
     top = name.split(".")[0]
     return next((i for i, at in enumerate(ORDER) if at and top in ([at] if isinstance(at, str) else at)), 1)

@@ -4,7 +4,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define NAME_LEN 16 /* CC_NAME_LEN of asymcc.h */
+#define NAME_LEN 16 /* CC_NAME_LEN of say.h */
 #define IPPROTO_TCP 6
 #define TCP_CONGESTION 13
 

@@ -14,7 +14,8 @@
 #include "command.h"
 #include "registry.h"
 #include "thinning.h"
-#include "use.h"
+#include "uses.h"
+#include "verifier.h"
 
 static struct {
 	bool json;
@@ -41,16 +42,8 @@ tell(struct report *rep, enum state state, const char *what, const char *mend, c
 	va_end(ap);
 	rep->bad += state == BAD;
 	if (rep->json) {
-		printf("%s\n  {\"check\": ", rep->nr++ ? "," : "[");
-		json_string(what);
-		printf(", \"state\": \"%s\", \"text\": ", names[state]);
-		json_string(text);
-		printf(", \"mend\": ");
-		if (mend)
-			json_string(mend);
-		else
-			printf("null");
-		printf("}");
+		printf("%s\n  {\"check\": %s, \"state\": \"%s\", \"text\": %s, \"mend\": %s}", rep->nr++ ? "," : "[",
+		       json_text(what), names[state], json_text(text), json_text(mend));
 		free(text);
 		return;
 	}

@@ -1,50 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the tables of the commands tell: --help, `asymcc completion`, `asymcc manual`. */
+/* What the tables of the commands tell: `asymcc completion`, `asymcc manual`. */
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
-
-#define OPTION_LEN 40
-
-const char *words_text(const struct command *c)
-{
-	static char text[80];
-	int n = 0;
-
-	text[0] = 0;
-	for (const struct opt *w = c->words; w && w->arg; w++)
-		n += snprintf(text + n, sizeof(text) - n, "%s%s", n ? " " : "", w->arg);
-	return text;
-}
-
-/* "-o, --output FILE" */
-static const char *option_text(const struct opt *o)
-{
-	static char text[OPTION_LEN];
-
-	snprintf(text, sizeof(text), "-%c, --%s%s%s", o->key, o->name, o->arg ? " " : "", o->arg ? o->arg : "");
-	return text;
-}
-
-void print_help(const struct command *c)
-{
-	const struct opt *list[OPTS_MAX];
-	int nr = opts_of(c, list);
-
-	if (c) {
-		printf("asymcc %s%s%s [options]: %s\n\n", c->name, c->words ? " " : "", words_text(c), c->summary);
-	} else {
-		puts("asymcc COMMAND [options]: congestion controllers written in BPF\n");
-		for (const struct command *const *i = commands; *i; i++)
-			printf("  %-10s %-20s %s\n", (*i)->name, words_text(*i), (*i)->summary);
-		putchar('\n');
-	}
-	for (int i = 0; i < nr; i++)
-		printf("  %-26s %s\n", option_text(list[i]), list[i]->help);
-	if (!c)
-		puts("\n`asymcc COMMAND --help` tells a command's own options, `man asymcc` the rest.");
-}
 
 static int completion(void)
 {

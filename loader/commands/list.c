@@ -5,7 +5,7 @@
 
 #include "command.h"
 #include "registry.h"
-#include "use.h"
+#include "uses.h"
 
 static struct {
 	bool json;
@@ -34,14 +34,12 @@ static void json_users(const struct netns_list *l, const char *cc)
 
 		if (!initial && !sockets && !netns_routes(ns, cc))
 			continue;
-		printf("%s{\"netns\": ", sep);
-		json_string(ns->name);
-		printf(", \"default\": %s, \"routes\": [", initial ? "true" : "false");
+		printf("%s{\"netns\": %s, \"default\": %s, \"routes\": [", sep, json_text(ns->name),
+		       initial ? "true" : "false");
 		for (int k = 0; k < ns->nr_route; k++) {
 			if (strcmp(ns->route[k].name, cc))
 				continue;
-			printf("%s", comma);
-			json_string(ns->route[k].text);
+			printf("%s%s", comma, json_text(ns->route[k].text));
 			comma = ", ";
 		}
 		printf("], \"sockets\": %u}", sockets);
@@ -60,11 +58,8 @@ static void json_lost(const struct netns_list *l, const char *cc)
 		for (int k = 0; k < l->ns[i].nr_lost; k++) {
 			if (strcmp(l->ns[i].lost[k].name, cc))
 				continue;
-			printf("%s{\"netns\": ", sep);
-			json_string(l->ns[i].name);
-			printf(", \"route\": ");
-			json_string(l->ns[i].lost[k].text);
-			printf("}");
+			printf("%s{\"netns\": %s, \"route\": %s}", sep, json_text(l->ns[i].name),
+			       json_text(l->ns[i].lost[k].text));
 			sep = ", ";
 		}
 	}
@@ -88,8 +83,7 @@ static void json_used_in(const struct attachments *all, const char *cc)
 	for (int i = 0; i < all->nr; i++) {
 		if (!attached_gives(&all->at[i], cc))
 			continue;
-		printf("%s", sep);
-		json_string(all->at[i].cgroup);
+		printf("%s%s", sep, json_text(all->at[i].cgroup));
 		sep = ", ";
 	}
 	printf("]");
@@ -121,13 +115,9 @@ static void json_after(const struct seen *s, const char *cc)
 		for (int k = 0; k < s->after[i].nr && attached_gives(ours, cc); k++, sep = ", ") {
 			const struct attached *theirs = &s->after[i].at[k];
 
-			printf("%s{\"used_in\": ", sep);
-			json_string(ours->cgroup);
-			printf(", \"program\": ");
-			json_string(theirs->name);
-			printf(", \"id\": %u, \"cgroup\": ", theirs->prog_id);
-			json_string(theirs->cgroup);
-			printf("}");
+			printf("%s{\"used_in\": %s, \"program\": %s, \"id\": %u, \"cgroup\": %s}", sep,
+			       json_text(ours->cgroup), json_text(theirs->name), theirs->prog_id,
+			       json_text(theirs->cgroup));
 		}
 	}
 	printf("]");
@@ -135,11 +125,8 @@ static void json_after(const struct seen *s, const char *cc)
 
 static void json_row(const struct seen *s, const char *name, const char *object, const struct registered *reg)
 {
-	printf("{\"name\": ");
-	json_string(name);
-	printf(", \"object\": ");
-	json_string(object);
-	printf(", \"built\": %s, \"map_id\": ", object_is_among(s->built, object) ? "true" : "false");
+	printf("{\"name\": %s, \"object\": %s, \"built\": %s, \"map_id\": ", json_text(name), json_text(object),
+	       object_is_among(s->built, object) ? "true" : "false");
 	printf(reg ? "%u" : "null", reg ? reg->map_id : 0);
 	printf(", \"unloading\": %s, \"used_by\": ", reg && reg->unloading ? "true" : "false");
 	json_users(&s->users, name);

@@ -4,11 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cgroup_programs.h"
 #include "command.h"
-#include "halves.h"
+#include "default_controller.h"
 #include "registry.h"
 #include "state.h"
-#include "use.h"
+#include "verifier.h"
 
 static struct {
 	const char *name, *alias, *preset;
@@ -22,7 +23,7 @@ struct load {
 	struct registry registry;
 	const struct registered *old;     /* the one that gives way; NULL: there is none */
 	struct attachments old_programs;  /* of its object */
-	struct halves halves;
+	struct cgroup_programs programs;
 	struct preset preset;
 };
 
@@ -31,20 +32,20 @@ static int fail_load(struct load *l, int err)
 	const struct object *o = &l->o;
 	const char *missing;
 
-	if (err == -EPERM && !object_verdict())
+	if (err == -EPERM && !verifier_verdict())
 		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
 			    "CAP_PERFMON and CAP_NET_ADMIN)",
 			    o->ops_name);
-	if (object_verdict())
+	if (verifier_verdict())
 		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)", o->ops_name,
-			    object_verdict());
-	if (registry_know(&l->registry))
+			    verifier_verdict());
+	if (registry_layout_once(&l->registry))
 		return -1;
 	missing = registry_missing(&l->registry, o->btf, o->type);
 	if (missing)
 		return fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", o->ops_name,
 			    missing);
-	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), object_complaint());
+	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), libbpf_complaint());
 }
 
 /* "fast registered (alpha=500 packets), with programs in /sys/fs/cgroup" */
@@ -69,9 +70,9 @@ static void print_registered(const struct load *l)
 	}
 	if (*sep == ',')
 		putchar(')');
-	if (l->halves.nr) {
+	if (l->programs.nr) {
 		printf(", with programs in ");
-		print_name(stdout, l->halves.cgroup);
+		print_name(stdout, l->programs.cgroup);
 	}
 	putchar('\n');
 }
@@ -134,7 +135,10 @@ static int check_cgroup(struct load *l)
 		return -1;
 	attachments_keep(&l->old_programs, l->o.ops_name, NULL);
 	path = args.cgroups.nr ? args.cgroups.text[0] : attachments_cgroup(&l->old_programs, 0, NULL, &i);
-	return halves_open(&l->halves, &l->o, path) || halves_check(&l->halves, &l->o, &l->old_programs) ? -1 : 0;
+	return cgroup_programs_open(&l->programs, &l->o, path) ||
+			       cgroup_programs_check(&l->programs, &l->o, &l->old_programs)
+		       ? -1
+		       : 0;
 }
 
 /* What is registered by that name is what would be put in: so loading twice is no error. */
@@ -159,8 +163,8 @@ static int check_same(const struct load *l)
 	}
 	bpf_object__for_each_program(p, l->o.bpf)
 		if (!*how && kind_of(p) &&
-		    !attachments_has(&l->old_programs, l->old->btf_id, l->halves.cgroup, bpf_program__name(p)))
-			snprintf(how, sizeof(how), "without its programs in %s", l->halves.cgroup);
+		    !attachments_has(&l->old_programs, l->old->btf_id, l->programs.cgroup, bpf_program__name(p)))
+			snprintf(how, sizeof(how), "without its programs in %s", l->programs.cgroup);
 	params_free(&there);
 	if (*how)
 		return fail("%s is registered already (struct_ops map %u), %s: `asymcc unload %s` first, put this one "
@@ -190,10 +194,10 @@ static int put_in(struct load *l)
 {
 	if (l->old && take_out_old(l))
 		return -1;
-	if (!attachments_detach(&l->old_programs) && !halves_attach(&l->halves, &l->o)) {
+	if (!attachments_detach(&l->old_programs) && !cgroup_programs_attach(&l->programs, &l->o)) {
 		if (!object_register(&l->o))
 			return 0;
-		halves_detach(&l->halves, &l->o);
+		cgroup_programs_detach(&l->programs, &l->o);
 	}
 	if (l->old)
 		fail("%s is out, and the new one is not in: load it again", l->o.ops_name);
@@ -224,7 +228,7 @@ static int load_locked(struct load *l)
 
 static int load(void)
 {
-	struct load l = { .halves = HALVES_NOWHERE };
+	struct load l = { .programs = CGROUP_PROGRAMS_NOWHERE };
 	int err = -1;
 
 	if (args.cgroups.nr > 1)
@@ -232,7 +236,7 @@ static int load(void)
 	if (!object_open_controller(&l.o, args.name, args.alias) && !state_lock())
 		err = load_locked(&l);
 	state_unlock();
-	halves_close(&l.halves);
+	cgroup_programs_close(&l.programs);
 	attachments_free(&l.old_programs);
 	object_close(&l.o);
 	registry_free(&l.registry);

@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 
 #include "attached.h"
+#include "cgroup.h"
 #include "command.h"
 #include "registry.h"
 #include "thinning.h"
@@ -29,17 +30,11 @@ static void show_vars(const char *title, const struct vars *vars, const void *da
 		long long value = var_get(v, v->live ? data : rest);
 
 		if (args.json) {
-			printf("%s\n  {\"name\": ", i ? "," : "");
-			json_string(v->name);
-			printf(", \"value\": %lld", value);
-			if (params) {
-				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": ", v->min, v->max,
-				       v->live ? "true" : "false");
-				json_string(v->unit);
-			}
-			printf(", \"doc\": ");
-			json_string(v->doc);
-			printf("}");
+			printf("%s\n  {\"name\": %s, \"value\": %lld", i ? "," : "", json_text(v->name), value);
+			if (params)
+				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": %s", v->min, v->max,
+				       v->live ? "true" : "false", json_text(v->unit));
+			printf(", \"doc\": %s}", json_text(v->doc));
 		} else if (params) {
 			printf("  %-16s %10lld %-8s %s %s [%lld..%lld]\n", v->name, value,
 			       strcmp(v->unit, "-") ? v->unit : "", v->live ? "live" : "    ", v->doc, v->min, v->max);
@@ -59,13 +54,8 @@ static void show_presets(const struct btf *btf)
 		printf(",\n \"presets\": [");
 	for (int i = 0; preset_read(&preset, btf, i); i++) {
 		if (args.json) {
-			printf("%s\n  {\"name\": ", i ? "," : "");
-			json_string(preset.name);
-			printf(", \"values\": ");
-			json_string(preset.values);
-			printf(", \"doc\": ");
-			json_string(preset.doc);
-			printf("}");
+			printf("%s\n  {\"name\": %s, \"values\": %s, \"doc\": %s}", i ? "," : "",
+			       json_text(preset.name), json_text(preset.values), json_text(preset.doc));
 		} else {
 			printf("%s  %-16s %s: %s\n", i ? "" : "presets:\n", preset.name, preset.values, preset.doc);
 		}
@@ -78,16 +68,10 @@ static void show_note(const struct btf *btf)
 {
 	const char *note = btf ? note_read(btf) : NULL;
 
-	if (!args.json) {
-		if (note)
-			printf("note: %s\n", note);
-		return;
-	}
-	printf(",\n \"note\": ");
-	if (note)
-		json_string(note);
-	else
-		printf("null");
+	if (args.json)
+		printf(",\n \"note\": %s", json_text(note));
+	else if (note)
+		printf("note: %s\n", note);
 }
 
 /* For programs only: how to decode a trace of the private state. */
@@ -100,12 +84,10 @@ static int show_state(const struct btf *btf)
 		return 0;
 	err = btf ? vars_read_state(&state, btf) : 0;
 	printf(",\n \"state\": [");
-	for (int i = 0; i < state.nr; i++) {
-		printf("%s\n  {\"name\": ", i ? "," : "");
-		json_string(state.var[i].name);
-		printf(", \"offset\": %u, \"bytes\": %u, \"signed\": %s}", state.var[i].offset, state.var[i].size,
+	for (int i = 0; i < state.nr; i++)
+		printf("%s\n  {\"name\": %s, \"offset\": %u, \"bytes\": %u, \"signed\": %s}", i ? "," : "",
+		       json_text(state.var[i].name), state.var[i].offset, state.var[i].size,
 		       state.var[i].is_signed ? "true" : "false");
-	}
 	puts("]}");
 	vars_free(&state);
 	return err;
@@ -135,11 +117,9 @@ static int show_programs(__u32 btf_id)
 			insns += info.xlated_prog_len / 8;
 			verified += info.verified_insns;
 			if (args.json) {
-				printf("%s\n  {\"id\": %u, \"name\": ", sep, id);
-				json_string(info.name);
-				printf(", \"type\": ");
-				json_string(libbpf_bpf_prog_type_str(info.type));
-				printf(", \"insns\": %u, \"verified_insns\": %u, \"jited_bytes\": %u}",
+				printf("%s\n  {\"id\": %u, \"name\": %s, \"type\": %s, \"insns\": %u, "
+				       "\"verified_insns\": %u, \"jited_bytes\": %u}",
+				       sep, id, json_text(info.name), json_text(libbpf_bpf_prog_type_str(info.type)),
 				       info.xlated_prog_len / 8, info.verified_insns, info.jited_prog_len);
 				sep = ",";
 			}
@@ -161,11 +141,8 @@ static int show_programs(__u32 btf_id)
 static void show_head(const char *object, const struct registered *reg)
 {
 	if (args.json) {
-		printf("{\"name\": ");
-		json_string(args.name);
-		printf(", \"object\": ");
-		json_string(object);
-		printf(", \"registered\": %s, \"map_id\": ", reg ? "true" : "false");
+		printf("{\"name\": %s, \"object\": %s, \"registered\": %s, \"map_id\": ", json_text(args.name),
+		       json_text(object), reg ? "true" : "false");
 		printf(reg && reg->map_id ? "%u" : "null", reg ? reg->map_id : 0);
 		printf(", \"unloading\": %s", reg && reg->unloading ? "true" : "false");
 	} else if (reg && !reg->map_id) {
@@ -199,7 +176,7 @@ static void print_program(const struct attachments *all, __u32 btf_id, const cha
 static int show_cgroups(const struct registered *reg, const struct object *o, const struct attachments *all)
 {
 	__u32 btf_id = reg ? reg->btf_id : 0;
-	const char **names = cgroup_programs(o, all, btf_id);
+	const char **names = attachments_programs(o, all, btf_id);
 	int i = 0;
 
 	if (!names)
@@ -214,12 +191,10 @@ static int show_cgroups(const struct registered *reg, const struct object *o, co
 			     : "cgroup programs (not attached: only the sender is in place):");
 	}
 	for (const char **n = names; *n; n++) {
-		if (args.json) {
-			printf(n == names ? "" : ", ");
-			json_string(*n);
-		} else {
+		if (args.json)
+			printf("%s%s", n == names ? "" : ", ", json_text(*n));
+		else
 			print_program(all, btf_id, *n);
-		}
 	}
 	if (args.json)
 		printf("]");

@@ -7,11 +7,12 @@
 #include <string.h>
 
 #include "cgroup.h"
+#include "cgroup_programs.h"
 #include "command.h"
-#include "halves.h"
 #include "registry.h"
 #include "state.h"
 #include "thinning.h"
+#include "verifier.h"
 
 static struct {
 	struct texts cgroups, set;
@@ -71,18 +72,18 @@ static int change(const struct thinning *t, const struct texts *set)
 	return err;
 }
 
-static int attach(struct halves *h, struct object *o)
+static int attach(struct cgroup_programs *h, struct object *o)
 {
 	int err = registry_load(o->bpf);
 
-	if (err == -EPERM && !object_verdict())
+	if (err == -EPERM && !verifier_verdict())
 		return fail("cannot thin: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
 	if (err)
-		return fail("cannot thin: %s: %s", registry_load_error(err), object_complaint());
-	return halves_attach(h, o);
+		return fail("cannot thin: %s: %s", registry_load_error(err), libbpf_complaint());
+	return cgroup_programs_attach(h, o);
 }
 
-static int start_in(struct halves *h, struct object *o, const struct texts *set)
+static int start_in(struct cgroup_programs *h, struct object *o, const struct texts *set)
 {
 	struct thinning t, there = {};
 	struct attachments all;
@@ -111,7 +112,7 @@ static int start_in(struct halves *h, struct object *o, const struct texts *set)
 	return err;
 }
 
-static int start(struct halves *h)
+static int start(struct cgroup_programs *h)
 {
 	struct object o = {};
 	struct texts set = {};
@@ -123,7 +124,7 @@ static int start(struct halves *h)
 	}
 	for (int i = 0; i < set.nr && !err; i++)
 		err = object_set(&o, set.text[i]);
-	if (!err && !halves_open(h, &o, args.cgroups.nr ? args.cgroups.text[0] : NULL))
+	if (!err && !cgroup_programs_open(h, &o, args.cgroups.nr ? args.cgroups.text[0] : NULL))
 		err = start_in(h, &o, &set);
 	else
 		err = -1;
@@ -163,7 +164,7 @@ static int stop(void)
 
 static int thin(void)
 {
-	struct halves h = HALVES_NOWHERE;
+	struct cgroup_programs h = CGROUP_PROGRAMS_NOWHERE;
 	bool values = args.set.nr || args.atm;
 	int err;
 
@@ -177,7 +178,7 @@ static int thin(void)
 	if (!err)
 		err = args.off ? stop() : start(&h);
 	state_unlock();
-	halves_close(&h);
+	cgroup_programs_close(&h);
 	return err;
 }
 

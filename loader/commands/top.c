@@ -129,19 +129,13 @@ static void json_value(const char *name, enum unit unit, double v)
 /* Its members that a socket has in any state. */
 static void json_flow(const struct flow *f)
 {
-	printf("{\"netns\": ");
-	if (f->netns)
-		json_string(f->netns);
-	else
-		printf("null");
-	printf(", \"local\": \"%s\", \"peer\": \"%s\", \"state\": \"%s\"", f->local, f->peer, f->state);
+	printf("{\"netns\": %s, \"local\": \"%s\", \"peer\": \"%s\", \"state\": \"%s\"", json_text(f->netns), f->local,
+	       f->peer, f->state);
 }
 
 static void json_group(const struct group *g)
 {
-	printf("{\"name\": ");
-	json_string(g->flow->cc);
-	printf(", ");
+	printf("{\"name\": %s, ", json_text(g->flow->cc));
 	json_value("goodput_bps", RATE, g->goodput);
 	printf(", ");
 	json_value("jain_index", RATIO, g->jain);
@@ -178,11 +172,9 @@ static void print_json(const struct picture *p)
 		putchar('}');
 	}
 	printf(l->others.nr ? "\n], \"thinning\": [" : "], \"thinning\": [");
-	for (int i = 0; i < p->nr_thin; i++) {
-		printf(i ? ", {\"cgroup\": " : "{\"cgroup\": ");
-		json_string(p->thin[i].cgroup);
-		printf(", \"acks_sent\": %llu, \"acks_dropped\": %llu}", p->thin[i].sent, p->thin[i].dropped);
-	}
+	for (int i = 0; i < p->nr_thin; i++)
+		printf("%s{\"cgroup\": %s, \"acks_sent\": %llu, \"acks_dropped\": %llu}", i ? ", " : "",
+		       json_text(p->thin[i].cgroup), p->thin[i].sent, p->thin[i].dropped);
 	puts("]}");
 }
 

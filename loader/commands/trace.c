@@ -12,8 +12,10 @@
 
 #include "clock.h"
 #include "command.h"
+#include "flow_end.h"
 #include "object.h"
 #include "tools/trace.h"
+#include "verifier.h"
 
 #define RECORD 64
 #define MS_MAX 3600000
@@ -78,6 +80,14 @@ static int prepare(struct object *o)
 		bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ends"), args.flows.nr);
 	if (!args.links.nr)
 		bpf_program__set_autoload(bpf_object__find_program_by_name(o->bpf, "on_dequeue"), false);
+	return 0;
+}
+
+static int device_parse(char name[TRACE_NAME_LEN], const char *text)
+{
+	if (strlen(text) >= TRACE_NAME_LEN)
+		return fail("--link %s: a device's name has at most %d characters", text, TRACE_NAME_LEN - 1);
+	strncpy(name, text, TRACE_NAME_LEN);
 	return 0;
 }
 
@@ -207,25 +217,28 @@ static int map_of(const struct tracer *t, const char *name)
 
 static int fail_load(int err)
 {
-	if (object_verdict() && lockdown_refuses_reads())
+	if (verifier_verdict() && lockdown_refuses_reads())
 		return fail(
 			"cannot load the tracer: the kernel's lockdown (confidentiality) lets no BPF program read what "
 			"--flow, --link and --state need: leave them out, or boot with lockdown=integrity");
-	if (object_verdict())
+	if (verifier_verdict())
 		return fail("cannot load the tracer: the kernel's verifier rejects %s (-v shows its log)",
-			    object_verdict());
+			    verifier_verdict());
 	if (args.btf && err != EPERM)
-		return fail("cannot load the tracer with --btf %s: %s", args.btf, object_complaint());
+		return fail("cannot load the tracer with --btf %s: %s", args.btf, libbpf_complaint());
 	return fail("cannot load the tracer: %s: %s", strerror(err),
-		    err == EPERM ? "run it as root" : object_complaint());
+		    err == EPERM ? "run it as root" : libbpf_complaint());
 }
 
 static int open_tracer(struct tracer *t)
 {
+	int err;
+
 	if (prepare(&t->o))
 		return -1;
-	if (bpf_object__load(t->o.bpf))
-		return fail_load(errno);
+	err = verifier_load(t->o.bpf);
+	if (err)
+		return fail_load(-err);
 	if (add_links(map_of(t, "devs")) || add_ends(map_of(t, "ends")))
 		return -1;
 	t->ring = ring_buffer__new(map_of(t, "ring"), on_record, &t->out, NULL);

@@ -10,7 +10,7 @@
 #include "move.h"
 #include "registry.h"
 #include "state.h"
-#include "use.h"
+#include "uses.h"
 
 static struct {
 	const char *name, *to;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <stdio.h>
 
+#include "cgroup_controller.h"
 #include "command.h"
-#include "use.h"
+#include "default_controller.h"
+#include "route_controller.h"
+#include "uses.h"
 
 static struct uses args;
 

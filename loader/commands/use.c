@@ -5,9 +5,13 @@
 
 #include <bpf/bpf.h>
 
+#include "cgroup_controller.h"
 #include "command.h"
+#include "default_controller.h"
 #include "existing.h"
 #include "registry.h"
+#include "route_controller.h"
+#include "uses.h"
 
 static struct uses args;
 static bool existing;

@@ -2,11 +2,13 @@
 /* libFuzzer: what asymcc itself reads of an object's sections and types. libbpf's reading is not ours to mend: a child process holds it. */
 #include "args.c"
 #include "holder.c"
+#include "image.c"
 #include "link.c"
 #include "object.c"
 #include "registry.c"
 #include "say.c"
 #include "vars.c"
+#include "verifier.c"
 
 int controller_available(const char *cc)
 {
@@ -16,7 +18,7 @@ int controller_available(const char *cc)
 
 static void *copy_of(void *image, size_t size, const char *section, size_t *bytes)
 {
-	const void *data = section_in(image, size, section, bytes);
+	const void *data = image_section(image, size, section, bytes);
 	void *copy = data ? malloc(*bytes ? *bytes : 1) : NULL; /* a step too far is seen */
 
 	return copy ? memcpy(copy, data, *bytes) : NULL;

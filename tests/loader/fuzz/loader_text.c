@@ -25,6 +25,7 @@ static ssize_t read_content(void *to, size_t most)
 #undef openat
 #undef read
 #include "args.c"
+#include "flow_end.c"
 #include "say.c"
 #include "vars.c"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the parts of the loader share. */
-#ifndef ASYMCC_H
-#define ASYMCC_H
+/* What asymcc says, and the names in it. */
+#ifndef SAY_H
+#define SAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,10 @@ void fail_adds(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  */
 void clean_text(char *s);
 void print_name(FILE *out, const char *s);
-void json_string(const char *s);
+const char *json_text(const char *s); /* NULL: null; till the fourth call after */
 void label_value(const char *s);
+
+/* Can it be a controller's name? 1 to 15 letters, digits, '_', '.' and '-': one of the kernel's own has that. */
+bool is_name(const char *s);
 
 #endif

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `use --cgroup`: one sockops program, use.bpf.c, in each cgroup. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,9 +8,10 @@
 #include <bpf/bpf.h>
 
 #include "cgroup.h"
-#include "halves.h"
+#include "cgroup_controller.h"
+#include "cgroup_programs.h"
 #include "registry.h"
-#include "use.h"
+#include "verifier.h"
 
 /* Is another controller used above or below, and by whom? */
 static int refuse_nested(const struct attachments *all, const char *path)
@@ -30,14 +30,14 @@ static int refuse_nested(const struct attachments *all, const char *path)
 
 /* A cgroup of `use`. */
 struct place {
-	struct halves in;
+	struct cgroup_programs in;
 	int before;         /* the program that an earlier `use` put there; -1: none */
 	bool done;
 };
 
 static int place_open(struct place *p, const struct object *o, const char *path, const struct attachments *all)
 {
-	if (halves_open(&p->in, o, path) || refuse_nested(all, p->in.cgroup))
+	if (cgroup_programs_open(&p->in, o, path) || refuse_nested(all, p->in.cgroup))
 		return -1;
 	for (int i = 0; p->before < 0 && i < all->nr; i++) {
 		if (!*all->at[i].used || strcmp(all->at[i].cgroup, p->in.cgroup))
@@ -98,7 +98,7 @@ static int load_user(struct object *o, const char *cc)
 	if (err == -EPERM)
 		return fail("--cgroup: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
 	return err ? fail("--cgroup: its program cannot be loaded: %s: %s", registry_load_error(err),
-			  object_complaint())
+			  libbpf_complaint())
 		   : 0;
 }
 
@@ -108,7 +108,7 @@ static int take_places(const struct object *o, const char *cc, struct place *p, 
 	int prog = bpf_program__fd(bpf_object__next_program(o->bpf, NULL)), err;
 	struct attachments all;
 
-	err = attachments_read(&all) || attached_foresee(prog, cc) ? -1 : 0;
+	err = attachments_read(&all) || attached_check_findable(prog, cc) ? -1 : 0;
 	for (int i = 0; i < paths->nr && !err; i++)
 		err = place_open(&p[i], o, paths->text[i], &all);
 	for (int i = 0; i < paths->nr && !err; i++)
@@ -128,13 +128,13 @@ int cgroups_use(const char *cc, const struct texts *paths)
 	if (!p)
 		return fail("out of memory");
 	for (int i = 0; i < paths->nr; i++)
-		p[i] = (struct place){ .in = HALVES_NOWHERE, .before = -1 };
+		p[i] = (struct place){ .in = CGROUP_PROGRAMS_NOWHERE, .before = -1 };
 	if (!load_user(&o, cc))
 		err = take_places(&o, cc, p, paths);
 	for (int i = 0; i < paths->nr; i++) {
 		if (p[i].before >= 0)
 			close(p[i].before);
-		halves_close(&p[i].in);
+		cgroup_programs_close(&p[i].in);
 	}
 	object_close(&o);
 	free(p);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `use --route`: routes that name a controller, and what they had before. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "use.h"
+#include "netns.h"
+#include "route_controller.h"
+#include "route_find.h"
 
 #define NONE "-" /* in what is remembered: no controller, and no controller's name */
 

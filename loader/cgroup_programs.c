@@ -8,7 +8,7 @@
 
 #include "args.h"
 #include "cgroup.h"
-#include "halves.h"
+#include "cgroup_programs.h"
 
 static bool has_any(const struct object *o)
 {
@@ -20,7 +20,7 @@ static bool has_any(const struct object *o)
 	return false;
 }
 
-int halves_open(struct halves *h, const struct object *o, const char *path)
+int cgroup_programs_open(struct cgroup_programs *h, const struct object *o, const char *path)
 {
 	char root[PATH_MAX];
 	int fd;
@@ -66,7 +66,7 @@ static bool among(const struct attachments *some, __u32 prog_id)
 	return false;
 }
 
-int halves_check(const struct halves *h, const struct object *o, const struct attachments *leaving)
+int cgroup_programs_check(const struct cgroup_programs *h, const struct object *o, const struct attachments *leaving)
 {
 	const char *object = bpf_object__name(o->bpf);
 	struct attachments there = {};
@@ -92,7 +92,7 @@ int halves_check(const struct halves *h, const struct object *o, const struct at
 	return err;
 }
 
-static int fail_attach(const struct halves *h, const struct object *o, const char *prog, int err)
+static int fail_attach(const struct cgroup_programs *h, const struct object *o, const char *prog, int err)
 {
 	if (err == EPERM)
 		return fail("cannot load %s: %s does not go into %s: a program there or above admits no other "
@@ -102,7 +102,7 @@ static int fail_attach(const struct halves *h, const struct object *o, const cha
 		    err == E2BIG ? "the cgroup is full" : strerror(err));
 }
 
-int halves_attach(struct halves *h, const struct object *o)
+int cgroup_programs_attach(struct cgroup_programs *h, const struct object *o)
 {
 	struct bpf_program *p;
 	int err;
@@ -114,11 +114,11 @@ int halves_attach(struct halves *h, const struct object *o)
 
 		if (!kind)
 			continue;
-		err = attached_foresee(bpf_program__fd(p), o->ops_name);
+		err = attached_check_findable(bpf_program__fd(p), o->ops_name);
 		if (!err && bpf_prog_attach(bpf_program__fd(p), h->fd, kind->attach, BPF_F_ALLOW_MULTI))
 			err = fail_attach(h, o, bpf_program__name(p), errno);
 		if (err) {
-			halves_detach(h, o);
+			cgroup_programs_detach(h, o);
 			return -1;
 		}
 		h->nr++;
@@ -126,7 +126,7 @@ int halves_attach(struct halves *h, const struct object *o)
 	return 0;
 }
 
-void halves_detach(struct halves *h, const struct object *o)
+void cgroup_programs_detach(struct cgroup_programs *h, const struct object *o)
 {
 	struct bpf_program *p;
 
@@ -141,7 +141,7 @@ void halves_detach(struct halves *h, const struct object *o)
 	}
 }
 
-void halves_close(struct halves *h)
+void cgroup_programs_close(struct cgroup_programs *h)
 {
 	if (h->fd >= 0)
 		close(h->fd);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* `use --default`: the default of a namespace, and what it was before. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "use.h"
+#include "default_controller.h"
+#include "netns.h"
 
 static int set_default(const char *cc)
 {
@@ -17,11 +17,6 @@ static int set_default(const char *cc)
 	if (fd >= 0)
 		close(fd);
 	return err;
-}
-
-bool is_given(const struct words *state, const char *cc)
-{
-	return !strcmp(state->word[1], cc) || !strcmp(state->word[2], cc);
 }
 
 /* The default is as before: so is what is remembered of it. */

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* `use --cgroup`: one sockops program, use.bpf.c, in each cgroup. -1 with a message. */
+#ifndef CGROUP_CONTROLLER_H
+#define CGROUP_CONTROLLER_H
+
+#include "args.h"
+#include "attached.h"
+
+/*
+ * All or none. It takes the place of a controller that is used in the same cgroup; one above or below is refused, as
+ * the upper one would win.
+ */
+int cgroups_use(const char *cc, const struct texts *paths);
+/* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it. */
+int cgroups_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count);
+
+#endif
