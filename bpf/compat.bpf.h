@@ -31,8 +31,8 @@ struct tcp_congestion_ops {
 	u32 (*ssthresh)(struct sock *sk);
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
 	/*
-	 * Then a rate_sample; from 6.10 ack, flag, rate_sample: 57bfc7605ca5 ("tcp: Add new args for cong_control in
-	 * tcp_congestion_ops"). Who takes sk alone is right for both.
+	 * Before 6.10 a rate_sample follows sk, from then on ack, flag and a rate_sample: 57bfc7605ca5 ("tcp: Add new args
+	 * for cong_control in tcp_congestion_ops"). A controller that takes sk alone is right for both.
 	 */
 	void (*cong_control)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 new_state);

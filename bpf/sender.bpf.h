@@ -156,9 +156,9 @@ static __always_inline void renew_rtt_min(struct sender *s, const struct tcp_soc
 }
 
 /*
- * Take an RTT sample. False if the ACK gave none (of a retransmitted packet, say). rtt_min is the minimum of the connection
- * or, with age_s, since the last drain. tick_us: the RTT is the ticks that a clock of this tick makes in it, one at least; 0:
- * microseconds.
+ * Take an RTT sample. False if the ACK gives none, as that of a retransmitted packet. rtt_min is the least RTT of the
+ * connection, or with age_s the least since the last drain. tick_us is the tick of the clock that measures: the RTT is a
+ * whole number of its ticks, one at least. With 0 the RTT is in microseconds.
  */
 static __always_inline bool
 rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s, u32 tick_us)
@@ -220,7 +220,7 @@ static __always_inline u64 idle_time(struct sender *s, const struct tcp_sock *tp
 	return now - last;
 }
 
-/* Packets of a burst at least: as the stack has it, for who needs min_tso_segs only to be asked. */
+/* The least packets of a burst, as the stack has them: for a controller that has min_tso_segs only to be called by it. */
 static __always_inline u32 default_tso_segs(struct sock *sk)
 {
 	return ((struct sock___net *)sk)->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;

@@ -162,7 +162,7 @@ static inline u32 law(struct fast *f, const struct tcp_sock *tp)
 	return next;
 }
 
-/* `cut`: the window has just been, and the average is still that of the queue which the cut drains. */
+/* `cut`: the window has just been cut, and the average is still that of the queue which the cut drains. */
 static inline void update(struct fast *f, const struct tcp_sock *tp, bool cut)
 {
 	u32 next = law(f, tp); /* <= 2^29 */
@@ -248,7 +248,8 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 
 	if (cwnd_changed(&f->s, tp)) {
 		COUNT(reloads);
-		taken = f->s.cwnd; /* no round's rest after a recovery; after idle the average is too young */
+		/* after a recovery the law does not wait for the round's end; after idle (0) the average is too young for it */
+		taken = f->s.cwnd;
 		reload(f, tp);
 	}
 	if (is_cwnd_limited(tp))

@@ -89,46 +89,46 @@ enum {
 #define NEEDED_MAX_NS 4000000000ULL
 
 struct flow {
-	u64 rtt_ns;       /* smoothed; 0: no sample yet ... */
-	u64 shortest_ns;  /* ... and the shortest sample */
+	u64 rtt_ns; /* RTT, smoothed; 0: no sample yet */
+	u64 shortest_ns; /* the shortest sample of the RTT */
 	u64 stamp_ns;     /* when the ACK that is timed left; 0: none is */
-	u64 epoch_ns;     /* since then the bytes of an RTT are counted ... */
+	u64 epoch_ns; /* when this epoch began: the bytes of an RTT are counted from here on */
 	u64 came_ns;      /* the last ACK of new data that the kernel sent */
-	u64 due_ns;       /* when the last had to pass, or passed as there was room ... */
+	u64 due_ns; /* when the last ACK passed that was due, or that there was room for */
 	u64 stalled_ns;   /* the last stall, or halving taken back */
-	u64 space_ns;     /* between two ACKs at least, as they wait in a queue; 0: they do not */
-	u64 room_ns;      /* when the next has room: the mean space counts */
-	u64 ticks_ns;     /* when the first timestamp came, 0: none has ... */
+	u64 space_ns; /* the least time between two ACKs, as they wait in a queue; 0: they do not wait */
+	u64 room_ns; /* when there is room for the next ACK: the mean space counts */
+	u64 ticks_ns; /* when the peer's first timestamp came; 0: none has */
 	u64 least_ns;     /* when `least` was last set, or raised by the clocks' drift */
-	u64 futile_ns;    /* until then fewer ACKs do not help */
-	u32 ticks;        /* ... and the timestamp */
+	u64 futile_ns; /* until then fewer ACKs do not help */
+	u32 ticks; /* the peer's first timestamp, which came at `ticks_ns` */
 	u32 least; /* TSval less TSecr in ms, the least: the way of an ACK without a queue, by clocks that differ */
 	u32 least_now; /* the least since `epoch_ns` */
 	u32 queue_ms; /* of the ACKs, in the epoch before */
-	u32 acks; /* timestamps of the kernel's ACKs since `epoch_ns` ... */
-	u32 acks_last; /* ... the newest of them ... */
-	u32 heard; /* ... and those that the sender told of */
-	u32 heard_last;
-	u32 changed; /* the newest when `space_ns` was set */
-	u32 stamp; /* the timestamp in it */
-	u32 epoch_ack; /* ... from this one on */
+	u32 acks; /* number of timestamps of the kernel's ACKs since `epoch_ns` */
+	u32 acks_last; /* the newest of them */
+	u32 heard; /* number of timestamps since `epoch_ns` that the sender echoed */
+	u32 heard_last; /* the newest of them */
+	u32 changed; /* the newest timestamp when `space_ns` was set */
+	u32 stamp; /* the timestamp in the ACK that left at `stamp_ns` */
+	u32 epoch_ack; /* the ACK's number at `epoch_ns`: bytes are counted from there */
 	u32 rtt_bytes; /* that came in the last RTT; 0: not known yet */
-	u32 due_ack; /* ... and its number */
+	u32 due_ack; /* the number of the ACK that left at `due_ns` */
 	u32 thin_from; /* below this number each ACK passes */
-	u32 last_ack; /* the kernel's last ACK, passed or not ... */
-	u32 last_right; /* ... and the right edge of its window */
-	u32 passed_ack; /* the same of the last that passed */
-	u32 passed_right;
-	u32 pushed; /* end of what the application sends now ... */
-	u32 last_push; /* ... and of the last segment with PSH */
-	u16 flags; /* of the last that passed */
+	u32 last_ack; /* number of the kernel's last ACK, passed or not */
+	u32 last_right; /* the right edge of its window */
+	u32 passed_ack; /* number of the last ACK that passed */
+	u32 passed_right; /* the right edge of its window */
+	u32 pushed; /* end of what the application sends now */
+	u32 last_push; /* end of the last segment with PSH */
+	u16 flags; /* of the last ACK that passed */
 	u8 push; /* is `pushed` waited for? */
 	u8 halvings; /* of the bytes that an ACK covers, after stalls */
 	u8 asked; /* packets that an ACK covers at most, as the sender asked; 0: it did not */
 	u8 dups; /* ACKs of this gap, up to DUPS */
-	u8 blocks; /* of SACK, in the last of them */
-	u8 gap_share; /* packets that an ACK of this gap covers ... */
-	u8 gap_dropped; /* ... and ACKs of it that were dropped since one passed */
+	u8 blocks; /* of SACK, in the last ACK of this gap */
+	u8 gap_share; /* packets that an ACK of this gap covers */
+	u8 gap_dropped; /* ACKs of this gap that were dropped since one passed */
 	u8 stands; /* RTTs in which ACKs had a queue and none was lost, up to STANDS */
 	u8 futile; /* times that no space helped, up to FUTILE */
 	bool doubles; /* in the last RTT a quarter more came than in that before */
