@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from asymlab.report import papers
-from asymlab.report.verdicts import Results
+from asymlab.report import measures, papers
+from asymlab.report.verdicts import RATIO_MAX, Results
 
 KEYS = count()
 
@@ -44,29 +44,46 @@ def test_without_runs_nothing_is_claimed_to_hold(paper):
     assert papers.module(paper, "figures").figures(nothing) == []
 
 
+# --- what all share -------------------------------------------------------------------------
+
+
+def test_ratios_are_to_the_best_of_the_same_seed():
+    mine = [run(1, 3), run(2, 8), run(3, 9), run(4, valid=False)]
+    others = [[run(1, 1), run(2, 4), run(3, 1)], [run(2, 2), run(1, 2), run(3, 1, valid=False)]]
+    complete, ratio = measures.ratio_by_seed(mine, others, measures.goodput)
+    assert [r.record["seed"] for r in complete] == [1, 2, 4]  # of seed 3 one rival's run is invalid; a verdict names 4
+    assert [ratio(r) for r in complete[:2]] == [1.5, 2]
+    _, ratio = measures.ratio_by_seed(mine, others, measures.goodput, best=min)
+    assert [ratio(r) for r in complete[:2]] == [3, 4]
+    _, ratio = measures.ratio_by_seed(mine, others, measures.goodput, lambda r: 10 * measures.goodput(r))
+    assert ratio(mine[0]) == pytest.approx(0.15)
+
+
+def test_nothing_is_compared_without_others_and_nothing_divided_by_zero():
+    assert measures.ratio_by_seed([run(1)], [], measures.goodput)[0] == []
+    assert measures.ratio_by_seed([run(1)], [[run(1)], []], measures.goodput)[0] == []
+    mine, ratio = measures.ratio_by_seed([run(1)], [[run(1, 0)]], measures.goodput)
+    assert ratio(mine[0]) == RATIO_MAX
+
+
+def test_goodputs_are_of_all_of_one_and_of_each():
+    one = run(mbps=9, flows=3)
+    one.metrics["flows"] = [{"goodput_bps": bps} for bps in (2e6, 6e6, 1e6)]
+    assert [measures.goodput(one), measures.goodput_of(one), measures.goodput_of(one, 1)] == [9, 2, 6]
+    assert measures.goodput_each(one) == pytest.approx(3) and measures.share(one) == 0.25
+    assert measures.share(one, 1, 2) == pytest.approx(6 / 7)
+
+
 # --- TCP-Taichung ---------------------------------------------------------------------------
 
 taichung = papers.module("taichung", "measures")
 
 
-def test_ratios_are_to_the_larger_of_the_same_seed():
-    mine = [run(1, 3), run(2, 8), run(3, 9)]
-    complete, ratio = taichung.over(
-        mine, [[run(1, 1), run(2, 4), run(3, 1)], [run(2, 2), run(1, 2), run(3, 1, valid=False)]]
-    )
-    assert [r.record["seed"] for r in complete] == [1, 2]  # of seed 3 one rival's run is invalid
-    assert [ratio(r) for r in complete] == [1.5, 2]
-
-
-def test_goodput_is_that_of_a_connection():
-    assert taichung.each(run(mbps=9, flows=10)) == pytest.approx(0.9)
-
-
 def test_the_extreme_of_several_points_is_by_mean():
     low, high = [run(1, 1), run(2, 5)], [run(1, 2), run(2, 2)]
-    pairs = [(low, taichung.each), ([], taichung.each), (high, taichung.each)]
+    pairs = [(low, measures.goodput_each), ([], measures.goodput_each), (high, measures.goodput_each)]
     assert taichung.extreme(pairs, min)[0] is high and taichung.extreme(pairs, max)[0] is low  # means 2 and 3
-    assert taichung.extreme([([], taichung.each)], min)[0] == []
+    assert taichung.extreme([([], measures.goodput_each)], min)[0] == []
 
 
 def link(share: float) -> dict:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The claims of "Throughput of FAST TCP in Asymmetric Networks" (Ge, Tan, Zukerman 2008), and ours beside them."""
 
+from asymlab.report.measures import ratio_by_seed, throughput
 from asymlab.report.verdicts import Ratio
 
 TITLE = "FAST TCP in asymmetric networks"
@@ -26,10 +27,6 @@ def mbit(text: str) -> float:
     return float(text.removesuffix("mbit")) * 1e6
 
 
-def throughput(run) -> float:
-    return run.metrics["throughput_bps"] / 1e6
-
-
 def within(expected: float, share: float) -> dict:
     return {"at_least": expected * (1 - share), "at_most": expected * (1 + share)}
 
@@ -45,7 +42,6 @@ def t1(results, rate: str):
 
 def figures_2_to_4(results):
     fig2, fig3, fig4 = t1(results, "1mbit"), t1(results, "0.1mbit"), results.all("FA-4")
-    base = {r.record["seed"]: r for r in fig3 if r.valid}
     return [
         results.judge(
             "FA-2a",
@@ -98,8 +94,7 @@ def figures_2_to_4(results):
             "section IV",
             "2000-byte packets double the throughput: ratio to Fig. 3 in [1.9, 2.1]",
             2,
-            [r for r in fig4 if r.record["seed"] in base],
-            Ratio(lambda r: throughput(r) / throughput(base[r.record["seed"]])),
+            *ratio_by_seed(fig4, [fig3], throughput),
             at_least=1.9,
             at_most=2.1,
         ),
@@ -177,16 +172,14 @@ def beyond(results):
     """Formosa on the same links."""
     verdicts = []
     for rate, k in (("1mbit", 4), ("0.1mbit", 40)):
-        fast = {r.record["seed"]: r for r in t1(results, rate) if r.valid}
-        formosa = [r for r in results.all("FA-X3", path__reverse__rate=rate) if r.record["seed"] in fast]
+        formosa = results.all("FA-X3", path__reverse__rate=rate)
         verdicts.append(
             results.check(
                 f"FA-X3 {rate}",
                 "not in the letter",
                 f"k_f = {k}: Formosa's throughput on the same link >= 3 times FAST's",
                 None,
-                formosa,
-                Ratio(lambda r, fast=fast: throughput(r) / throughput(fast[r.record["seed"]])),
+                *ratio_by_seed(formosa, [t1(results, rate)], throughput),
                 at_least=3,
             )
         )

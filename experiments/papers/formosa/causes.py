@@ -1,22 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Claims of "TCP Formosa" that fail, with the cause turned off: reasons.toml names them."""
 
-from .measures import (
-    FASTEST,
-    FOUR,
-    PAPERS,
-    RATES,
-    RIVALS,
-    SLOWEST,
-    TWO,
-    fairness,
-    goodput,
-    over,
-    over_each,
-    r,
-    throughput,
-    used,
-)
+from asymlab.report.measures import ABOVE_1, goodput_of, jain_index, ratio_by_seed
+
+from .measures import FASTEST, FOUR, PAPERS, RATES, RIVALS, SLOWEST, TWO, over_each, r, throughput, used
 
 
 def claims(results):
@@ -29,7 +16,7 @@ def claims(results):
         """The arguments of judge() for the cause's runs over the best of those that ran."""
         cause = {"FO-2": "FO-C-CUT", "FO-4": "FO-C-RTT"}[id]
         there = [runs for c in rivals if (runs := at(id, rate, flows__controller=c))]
-        return over(at(cause, rate), [run for runs in there for run in runs], goodput, len(there))
+        return ratio_by_seed(at(cause, rate), there, goodput_of)
 
     verdicts = []
     for rate in ("400kbit", FASTEST):
@@ -50,8 +37,8 @@ def claims(results):
                 source,
                 f"r = {r(rate):.3g}: ACC+SA's goodput over that of a Reno that counts ACKs > 1",
                 None,
-                *over(at("FO-2", rate, flows__controller="accsa"), at("FO-C-ACKS", rate), goodput),
-                at_least=1 + 1e-9,
+                *ratio_by_seed(at("FO-2", rate, flows__controller="accsa"), [at("FO-C-ACKS", rate)], goodput_of),
+                at_least=ABOVE_1,
             )
         )
     verdicts += [
@@ -61,7 +48,7 @@ def claims(results):
             "ten flows without F-RTO, r = 20 and 4: Jain index >= 0.95",
             None,
             results.all("FO-C-FRTO"),
-            fairness,
+            jain_index,
             at_least=0.95,
             worst=True,
         ),
@@ -70,7 +57,7 @@ def claims(results):
             source,
             "a flow each way with fit_rtt: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
             None,
-            *over(at("FO-C-RTT", FOUR), at("FO-C-RTT", FASTEST), goodput),
+            *ratio_by_seed(at("FO-C-RTT", FOUR), [at("FO-C-RTT", FASTEST)], goodput_of),
             at_least=0.8,
         ),
         check(
@@ -92,14 +79,20 @@ def ack_causes(results):
     def at(id, rate, **controller):
         return results.all(id, path__reverse__rate=rate, **controller)
 
+    def accsa_over_reno(id, rate, measure):
+        return ratio_by_seed(at(id, rate, flows__controller="accsa"), [at(id, rate, flows__controller="reno")], measure)
+
+    def alone(rate):
+        return at("FO-2", rate, flows__controller="formosa")
+
     verdicts = [
         check(
             f"FO-C marks {rate}",
             source,
             f"r = {r(rate):.3g}, no marks: ACC+SA's throughput, its option counted, over Reno's > 1",
             None,
-            *over(*(at("FO-C-MARKS", rate, flows__controller=c) for c in ("accsa", "reno")), throughput),
-            at_least=1 + 1e-9,
+            *accsa_over_reno("FO-C-MARKS", rate, throughput),
+            at_least=ABOVE_1,
         )
         for rate in (TWO, FOUR)
     ]
@@ -109,8 +102,8 @@ def ack_causes(results):
             source,
             f"r = {r(rate):.3g}, without SACK, RACK and probes: ACC+SA's goodput over Reno's > 1",
             None,
-            *over(*(at("FO-C-REPAIR", rate, flows__controller=c) for c in ("accsa", "reno")), goodput),
-            at_least=1 + 1e-9,
+            *accsa_over_reno("FO-C-REPAIR", rate, goodput_of),
+            at_least=ABOVE_1,
         )
         for rate in (TWO, FOUR)
     ]
@@ -121,7 +114,7 @@ def ack_causes(results):
             source,
             "one flow: utilisation at r = 20 is >= 0.90 of that at r = 0.67",
             None,
-            *over(*(at("FO-2", rate, flows__controller="formosa") for rate in (SLOWEST, FASTEST)), used),
+            *ratio_by_seed(alone(SLOWEST), [alone(FASTEST)], used),
             at_least=0.90,
         ),
         check(
@@ -129,7 +122,7 @@ def ack_causes(results):
             source,
             "a flow each way, a queue for each flow's packets: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
             None,
-            *over(at("FO-C-OWN-DATA", FOUR), at("FO-C-OWN-DATA", FASTEST), goodput),
+            *ratio_by_seed(at("FO-C-OWN-DATA", FOUR), [at("FO-C-OWN-DATA", FASTEST)], goodput_of),
             at_least=0.8,
         ),
     ]
@@ -169,7 +162,7 @@ def queue_causes(results):
             f"ten flows, {queues}: Jain index >= 0.95 at each reverse rate",
             None,
             results.all("FO-C-QUEUES"),
-            fairness,
+            jain_index,
             at_least=0.95,
             worst=True,
         ),
@@ -178,7 +171,7 @@ def queue_causes(results):
             source,
             f"ten flows, {queues}: utilisation at r = 20 is >= 0.90 of that at r = 0.67",
             None,
-            *over(at(SLOWEST), at(FASTEST), used),
+            *ratio_by_seed(at(SLOWEST), [at(FASTEST)], used),
             at_least=0.90,
         ),
     ]
@@ -191,7 +184,7 @@ def queue_causes(results):
                     f"ns-2's path, r = 20{cut}, ten flows, {said}: Jain index >= 0.95",
                     None,
                     results.all(id, flows__controller=controller),
-                    fairness,
+                    jain_index,
                     at_least=0.95,
                     worst=True,
                 )

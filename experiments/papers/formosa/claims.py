@@ -7,6 +7,7 @@ packet of 1000, those of the others 960. The paper's packets have no option, and
 
 from itertools import pairwise
 
+from asymlab.report.measures import ABOVE_1, goodput_of, jain_index, ratio_by_seed
 from asymlab.report.verdicts import Ratio
 
 from . import causes
@@ -19,12 +20,9 @@ from .measures import (
     RIVALS,
     SLOWEST,
     TWO,
-    by_seed,
+    all_by_seed,
     drops,
     drops_in_all,
-    fairness,
-    goodput,
-    over,
     over_each,
     r,
     used,
@@ -48,7 +46,7 @@ def one_flow(results, id: str):
 
     def best_of(rate, rivals):
         present = [c for c in rivals if at(c, rate)]
-        return over(at("formosa", rate), [run for c in present for run in at(c, rate)], goodput, len(present))
+        return ratio_by_seed(at("formosa", rate), [at(c, rate) for c in present], goodput_of)
 
     rates = [rate for rate in RATES if at("formosa", rate)]
     slow = [rate for rate in rates if r(rate) > 1]
@@ -68,7 +66,7 @@ def fig2_formosa(results):
             "Fig. 2",
             "one flow: goodput at r = 4 is >= 0.95 of that at r = 0.67",
             None,
-            *over(at("formosa", FOUR), at("formosa", FASTEST), goodput),
+            *ratio_by_seed(at("formosa", FOUR), [at("formosa", FASTEST)], goodput_of),
             at_least=0.95,
         ),
         judge(
@@ -76,7 +74,7 @@ def fig2_formosa(results):
             "section 3.1",
             "and at r = 20 >= 0.90",
             None,
-            *over(at("formosa", SLOWEST), at("formosa", FASTEST), goodput),
+            *ratio_by_seed(at("formosa", SLOWEST), [at("formosa", FASTEST)], goodput_of),
             at_least=0.90,
         ),
     ]
@@ -118,7 +116,7 @@ def fig2_rivals(results):
                 "Fig. 2",
                 f"r <= 1: {first}'s goodput >= 0.98 of {second}'s at each rate",
                 None,
-                *over_each([(at(first, rate), at(second, rate)) for rate in fast], goodput),
+                *over_each([(at(first, rate), at(second, rate)) for rate in fast], goodput_of),
                 at_least=0.98,
                 worst=True,
             )
@@ -130,7 +128,7 @@ def fig2_rivals(results):
                 "Fig. 2",
                 f"{rival} falls: goodput at r = 4 is < 0.95 of that at r = 0.67",
                 None,
-                *over(at(rival, FOUR), at(rival, FASTEST), goodput),
+                *ratio_by_seed(at(rival, FOUR), [at(rival, FASTEST)], goodput_of),
                 at_most=0.95 - 1e-9,
             )
         )
@@ -140,7 +138,7 @@ def fig2_rivals(results):
                 "Fig. 2",
                 f"r = 4: Formosa's goodput >= 1.1 of {rival}'s",
                 None,
-                *over(at("formosa", FOUR), at(rival, FOUR), goodput),
+                *ratio_by_seed(at("formosa", FOUR), [at(rival, FOUR)], goodput_of),
                 at_least=1.1,
             )
         )
@@ -151,8 +149,8 @@ def fig2_rivals(results):
                 "Fig. 2",
                 f"r = {r(rate):.3g}: ACC+SA's goodput over Reno's > 1",
                 None,
-                *over(at("accsa", rate), at("reno", rate), goodput),
-                at_least=1 + 1e-9,
+                *ratio_by_seed(at("accsa", rate), [at("reno", rate)], goodput_of),
+                at_least=ABOVE_1,
             )
         )
     return verdicts
@@ -175,8 +173,8 @@ def difference(values) -> float:
 
 def fig3a(judge, at):
     rates = sum(1 for rate in RATES if at("formosa", rate))
-    over_rates = {seed: all for seed, all in by_seed(at("formosa")).items() if len(all) == rates}
-    reno_vegas = by_seed(at("reno", SLOWEST) + at("vegas", SLOWEST))
+    over_rates = {seed: all for seed, all in all_by_seed(at("formosa")).items() if len(all) == rates}
+    reno_vegas = all_by_seed(at("reno", SLOWEST) + at("vegas", SLOWEST))
     verdicts = [
         judge(
             "FO-3a",
@@ -184,7 +182,7 @@ def fig3a(judge, at):
             "ten flows: Jain index >= 0.95 at each reverse rate",
             None,
             at("formosa"),
-            fairness,
+            jain_index,
             at_least=0.95,
             worst=True,
         ),
@@ -194,7 +192,7 @@ def fig3a(judge, at):
             "and varies by <= 0.05 over the rates",
             None,
             [run for run in at("formosa", SLOWEST) if run.record["seed"] in over_rates],
-            lambda run: difference([fairness(r) for r in over_rates[run.record["seed"]]]),
+            lambda run: difference([jain_index(r) for r in over_rates[run.record["seed"]]]),
             at_most=0.05,
         ),
     ]
@@ -205,8 +203,8 @@ def fig3a(judge, at):
                 "Fig. 3a",
                 f"r = 20: Jain index over {rival}'s: ratio > 1",
                 None,
-                *over(at("formosa", SLOWEST), at(rival, SLOWEST), fairness),
-                at_least=1 + 1e-9,
+                *ratio_by_seed(at("formosa", SLOWEST), [at(rival, SLOWEST)], jain_index),
+                at_least=ABOVE_1,
             )
         )
     verdicts += [
@@ -216,7 +214,7 @@ def fig3a(judge, at):
             "r = 20: the lower of Reno's and Vegas' Jain index is <= 0.9",
             None,
             [run for run in at("reno", SLOWEST) if len(reno_vegas.get(run.record["seed"], ())) == 2],
-            lambda run: min(map(fairness, reno_vegas[run.record["seed"]])),
+            lambda run: min(map(jain_index, reno_vegas[run.record["seed"]])),
             at_most=0.9,
         )
     ]
@@ -230,7 +228,7 @@ def fig3b(judge, at):
             "Fig. 3b",
             "ten flows: utilisation at r = 20 is >= 0.90 of that at r = 0.67",
             None,
-            *over(at("formosa", SLOWEST), at("formosa", FASTEST), used),
+            *ratio_by_seed(at("formosa", SLOWEST), [at("formosa", FASTEST)], used),
             at_least=0.90,
         )
     ]
@@ -241,12 +239,12 @@ def fig3b(judge, at):
                 "Fig. 3b",
                 f"{rival}'s utilisation at r = 20 is <= 0.6 of that at r = 0.67",
                 None,
-                *over(at(rival, SLOWEST), at(rival, FASTEST), used),
+                *ratio_by_seed(at(rival, SLOWEST), [at(rival, FASTEST)], used),
                 at_most=0.6,
             )
         )
-    kept = {c: over(at(c, SLOWEST), at(c, FASTEST), used) for c in PAPERS}
-    slow = {c: by_seed(runs) for c, (runs, _) in kept.items()}
+    kept = {c: ratio_by_seed(at(c, SLOWEST), [at(c, FASTEST)], used) for c in PAPERS}
+    slow = {c: all_by_seed(runs) for c, (runs, _) in kept.items()}
     for rival in ("reno", "vegas"):
         verdicts.append(
             judge(
@@ -260,7 +258,7 @@ def fig3b(judge, at):
                     if run.record["seed"] in slow["accsa"].keys() & slow[rival].keys()
                 ],
                 Ratio(lambda run: kept["accsa"][1](run) / kept[rival][1](slow[rival][run.record["seed"]][0])),
-                at_least=1 + 1e-9,
+                at_least=ABOVE_1,
             )
         )
     return verdicts
@@ -274,7 +272,7 @@ def two_way(results):
             "section 3.2",
             "a flow each way: goodput forward at r = 4 is >= 0.8 of that at r = 0.67",
             None,
-            *over(at("formosa", FOUR), at("formosa", FASTEST), goodput),
+            *ratio_by_seed(at("formosa", FOUR), [at("formosa", FASTEST)], goodput_of),
             at_least=0.8,
         )
     ]
@@ -303,7 +301,7 @@ def ns2(results):
         for rate in RATES:
             (one,), (ten,) = (at(id, rate, controller) for id in ("FO-2-NS2", "FO-3-NS2"))
             rivals = [runs for runs in at("FO-2-NS2", rate, *RIVALS) if runs]
-            best = over(one, [run for runs in rivals for run in runs], goodput, len(rivals))
+            best = ratio_by_seed(one, rivals, goodput_of)
             path = f"ns-2's path, r = {r(rate):.3g}{name}"
             if one:
                 verdicts.append(
@@ -324,7 +322,7 @@ def ns2(results):
                         f"{path}, ten flows: Jain index >= 0.95",
                         None,
                         ten,
-                        fairness,
+                        jain_index,
                         at_least=0.95,
                         worst=True,
                     )
@@ -417,7 +415,7 @@ def sensitivity(results):
             "not in the paper",
             f"r = 4, {title}: goodput over Reno's >= 1",
             None,
-            *over(at(title, "formosa"), at(title, "reno"), goodput),
+            *ratio_by_seed(at(title, "formosa"), [at(title, "reno")], goodput_of),
             at_least=1,
         )
         for title in results.points("FO-S", "title", flows__controller="formosa")

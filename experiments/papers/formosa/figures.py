@@ -12,6 +12,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab.palette import BLACK, BLUE, ORANGE, SKY
 from asymlab.report import drawing
+from asymlab.report.measures import goodput_of, jain_index
 from asymlab.report.plot import EXPECTED, label, look, marked, plain, points, steps
 from asymlab.report.verdicts import interval
 
@@ -76,7 +77,7 @@ def throughput(results):
     figure = Figure(figsize=(7.5, 8 if both else 5))
     axes = figure.subplots(2 if both else 1, sharex=True, squeeze=False)[:, 0]
     for ax, found, what in zip(axes, (one, both), ("One flow", "A flow each way: the forward one")):
-        curves(ax, found, paper.goodput)
+        curves(ax, found, goodput_of)
         ax.set(title=what, ylabel="goodput, Mbit/s", ylim=(0, 10.5))
     over_rates(axes)
     legend(axes[0], loc="lower right")
@@ -96,7 +97,7 @@ def ten_flows(results):
         return None
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(2, sharex=True)
-    curves(axes[0], found, paper.fairness)
+    curves(axes[0], found, jain_index)
     curves(axes[1], found, paper.used)
     axes[0].set(title="(a) Jain index of the ten goodputs", ylabel="index", ylim=(0, 1.05))
     axes[1].set(
@@ -314,7 +315,7 @@ def changes(results):
     for controller, aside in (("reno", 0.12), ("formosa", -0.12)):
         runs = {i: results.valid("FO-S", title=title, flows__controller=controller) for i, title in enumerate(titles)}
         at = [i for i, rs in runs.items() if rs]
-        mean, low, high = np.array([interval([paper.goodput(r) for r in runs[i]]) for i in at]).T
+        mean, low, high = np.array([interval([goodput_of(r) for r in runs[i]]) for i in at]).T
         style = marked(controller, linestyle="")
         ax.errorbar(mean, np.array(at) + aside, xerr=[mean - low, high - mean], capsize=3, elinewidth=0.8, **style)
     ax.set(title="Goodput at r = 4", xlabel="Mbit/s", xlim=(0, 10.5), yticks=range(len(titles)), yticklabels=titles)

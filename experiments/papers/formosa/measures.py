@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The measures of Formosa's claims and figures, and the rates at which they are taken."""
 
+from asymlab.report.measures import goodput_of, ratio_by_seed
 from asymlab.report.verdicts import Ratio
 
 RATES = ("20kbit", "60kbit", "100kbit", "200kbit", "400kbit", "600kbit")
@@ -24,24 +25,15 @@ def r(rate: str) -> float:
     return 400 / kbit(rate)
 
 
-def goodput(run) -> float:
-    """Of the first flow, Mbit/s."""
-    return run.metrics["flows"][0]["goodput_bps"] / 1e6
-
-
 def throughput(run) -> float:
     """Of the first flow, Mbit/s: whole packets, with the options in them."""
     share = PAYLOAD - OPTION if run.metrics["flows"][0]["controller"] in WITH_OPTION else PAYLOAD
-    return goodput(run) / share
+    return goodput_of(run) / share
 
 
 def used(run) -> float:
     """Goodput of all flows over the most that packets without options could have."""
     return run.metrics["goodput_bps"] / (FORWARD * PAYLOAD)
-
-
-def fairness(run) -> float:
-    return run.metrics["jain"]
 
 
 def drops(run) -> float:
@@ -57,17 +49,7 @@ def drops_in_all(run) -> float:
 # --- against runs of the same seed ---------------------------------------------------------
 
 
-def over(runs, others, measure, rivals: int = 1):
-    """(those runs of whose seed all rivals' runs are among the others, measure over the largest of theirs)."""
-    theirs = {}
-    for run in others:
-        if run.valid:
-            theirs.setdefault(run.record["seed"], []).append(run)
-    complete = [run for run in runs if len(theirs.get(run.record["seed"], ())) == rivals > 0]
-    return complete, Ratio(lambda run: measure(run) / max(*map(measure, theirs[run.record["seed"]]), 1e-9))
-
-
-def by_seed(runs) -> dict[int, list]:
+def all_by_seed(runs) -> dict[int, list]:
     """The valid runs, those of a seed together."""
     found = {}
     for run in runs:
@@ -78,6 +60,6 @@ def by_seed(runs) -> dict[int, list]:
 
 def over_each(pairs, measure):
     """(all the runs of pairs of (runs, others), measure over that of the other of the same seed in its own pair)."""
-    complete = [over(runs, others, measure) for runs, others in pairs]
+    complete = [ratio_by_seed(runs, [others], measure) for runs, others in pairs]
     ratio = {run.record["key"]: ratio for runs, ratio in complete for run in runs}
     return [run for runs, _ in complete for run in runs], Ratio(lambda run: ratio[run.record["key"]](run))

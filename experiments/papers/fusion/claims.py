@@ -7,12 +7,12 @@ from statistics import fmean
 
 import numpy as np
 
+from asymlab.report.measures import ABOVE_1, BELOW_1, by_seed, goodput_of, paired, ratio_by_seed, share
 from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import jain
 
 from . import causes
 from .measures import (
-    ABOVE_1,
     CUT,
     FRIENDLY,
     GREEDY,
@@ -31,11 +31,9 @@ from .measures import (
     both,
     by_hops,
     carried,
-    complete,
     cut_error,
     cut_range,
     falls,
-    goodput,
     last_link,
     over_renos,
     pairs,
@@ -43,8 +41,6 @@ from .measures import (
     reno_beside,
     reno_group,
     rtt_ratio,
-    same_seed,
-    share,
     smallest_cut,
     spread,
 )
@@ -148,14 +144,12 @@ def fig_4(results):
             Ratio(lambda r: alone(r, "fusion") / max(alone(r, c) for c in VARIANTS if c != "fusion")),
             at_least=0.97,
         )
-    ticks = same_seed(results.all("FU-C-TICK"))
     yield results.check(
         "FU-C tick",
         "cause",
         "20 Mbit/s, p = 2.5%: Fusion's goodput >= 0.97 of that of ARENO with a clock of microseconds",
         None,
-        complete(at("2.5%"), ticks),
-        Ratio(lambda r: alone(r, "fusion") / goodput(ticks[r.record["seed"]], 0)),
+        *ratio_by_seed(at("2.5%"), [results.all("FU-C-TICK")], lambda r: alone(r, "fusion"), goodput_of),
         at_least=0.97,
     )
 
@@ -176,7 +170,7 @@ def fig_5(results):
                 at_most=0.25,
             )
         for loss in OFTEN:
-            lonely = same_seed(results.all("FU-5-ALONE", path__forward__loss=loss))
+            lonely = results.all("FU-5-ALONE", path__forward__loss=loss)
             yield results.judge(
                 f"FU-5b {c} {loss}",
                 "Fig. 5",
@@ -192,8 +186,7 @@ def fig_5(results):
                 "Fig. 5",
                 f"{at_20(loss)}: Reno beside {NAMES[c]} has >= 0.8 of what it has alone",
                 None,
-                complete(at(loss), lonely),
-                Ratio(lambda r: beside(r, c)[1] / goodput(lonely[r.record["seed"]], 0)),
+                *ratio_by_seed(at(loss), [lonely], lambda r: beside(r, c)[1], goodput_of),
                 at_least=0.8,
             )
     yield from causes.fig_5(results)
@@ -207,14 +200,14 @@ def fig_5(results):
             Ratio(lambda r: beside(r, "fusion")[0] / max(beside(r, "areno")[0], beside(r, "ctcp")[0])),
             at_least=1,
         )
-    ticks = same_seed(results.all("FU-C-TICK"))
     yield results.check(
         "FU-C tick Reno",
         "cause",
         "20 Mbit/s, p = 2.5%: Fusion beside Reno has no less than ARENO with a clock of microseconds there: ratio >= 1",
         None,
-        complete(at("2.5%"), ticks),
-        Ratio(lambda r: beside(r, "fusion")[0] / goodput(ticks[r.record["seed"]], 1)),
+        *ratio_by_seed(
+            at("2.5%"), [results.all("FU-C-TICK")], lambda r: beside(r, "fusion")[0], lambda r: goodput_of(r, 1)
+        ),
         at_least=1,
     )
 
@@ -251,7 +244,7 @@ def fig_6(results):
 
 
 def table(results):
-    rest = same_seed(results.all("FU-T1", title="pairs without Reno"))
+    rest = by_seed(results.all("FU-T1", title="pairs without Reno"))
 
     def equal(run) -> float:
         found = pairs(run) | pairs(rest[run.record["seed"]])
@@ -268,7 +261,7 @@ def table(results):
             ),
             3,
         ),
-        complete(results.all("FU-T1", title="pairs with Reno"), rest),
+        paired(results.all("FU-T1", title="pairs with Reno"), rest),
         equal,
         at_least=0.95,
     )
@@ -276,7 +269,6 @@ def table(results):
 
 def fig_9(results):
     runs = {c: results.all("FU-9", flows__controller=c) for c in VARIANTS}
-    seeds = {c: same_seed(runs[c]) for c in VARIANTS}
     for c in VARIANTS:
         yield results.judge(
             f"FU-9b {c} 60",
@@ -303,8 +295,7 @@ def fig_9(results):
                 "Fig. 9",
                 f"20 Mbit/s, 20 and {ms} ms: {NAMES[c]}'s ratio over Reno's in [0.7, 1.3]",
                 None,
-                complete(runs[c], seeds["reno"]),
-                Ratio(lambda r: rtt_ratio(r, ms) / rtt_ratio(seeds["reno"][r.record["seed"]], ms)),
+                *ratio_by_seed(runs[c], [runs["reno"]], lambda r: rtt_ratio(r, ms)),
                 at_least=0.7,
                 at_most=1.3,
             )
@@ -312,18 +303,17 @@ def fig_9(results):
         ("highspeed", "largest", max, {"at_least": 1}),
         ("cubic", "smallest", min, {"at_most": 1}),
     ):
-        others = [seeds[o] for o in VARIANTS if o != c]
+        others = [runs[o] for o in VARIANTS if o != c]
         yield results.judge(
             f"FU-9d {c}",
             "Fig. 9",
             f"20 Mbit/s, 20 and 120 ms: {NAMES[c]}'s ratio is the {word}: over the next "
             f"{'>=' if pick is max else '<='} 1",
             None,
-            complete(runs[c], *others),
-            Ratio(lambda r: rtt_ratio(r, 120) / pick(rtt_ratio(o[r.record["seed"]], 120) for o in others)),
+            *ratio_by_seed(runs[c], others, lambda r: rtt_ratio(r, 120), best=pick),
             **bound,
         )
-    yield from causes.fig_9(results, seeds["reno"], [seeds[o] for o in VARIANTS if o != "cubic"])
+    yield from causes.fig_9(results, runs["reno"], [runs[o] for o in VARIANTS if o != "cubic"])
     yield from causes.marks(results)
 
 
@@ -398,25 +388,21 @@ def fig_11(results):
 
 def fig_11_at(of, speed, path, at):
     """On the paper's own path. of: judge, or check where one short run stands beside the smaller path."""
-    reno, fusion = same_seed(at("reno")), same_seed(at("fusion"))
     for c in FRIENDLY:
         yield of(
             f"FU-11a {c} {speed}",
             "Fig. 11",
             f"{path}: Reno beside {NAMES[c]} has >= 0.85 of what it has beside Reno",
             None,
-            complete(at(c), reno),
-            Ratio(lambda r: 2 * goodput(r, 1) / both(reno[r.record["seed"]])),
+            *ratio_by_seed(at(c), [at("reno")], lambda r: 2 * goodput_of(r, 1), both),
             at_least=0.85,
         )
-    others = [same_seed(at(c)) for c in FRIENDLY[1:]]
     yield of(
         f"FU-11b {speed}",
         "Fig. 11",
         f"{path}: Fusion and Reno together have the most of these three: over the next >= 0.99",
         None,
-        complete(at("fusion"), *others),
-        Ratio(lambda r: both(r) / max(both(o[r.record["seed"]]) for o in others)),
+        *ratio_by_seed(at("fusion"), [at(c) for c in FRIENDLY[1:]], both),
         at_least=0.99,
     )
     for c in ("highspeed", "bic"):
@@ -425,16 +411,15 @@ def fig_11_at(of, speed, path, at):
             "Fig. 11",
             f"{path}: Reno has less beside {NAMES[c]} than beside Fusion: ratio < 1",
             None,
-            complete(at(c), fusion),
-            Ratio(lambda r: goodput(r, 1) / goodput(fusion[r.record["seed"]], 1)),
-            at_most=1 - 1e-9,
+            *ratio_by_seed(at(c), [at("fusion")], lambda r: goodput_of(r, 1)),
+            at_most=BELOW_1,
         )
 
 
 def fig_13(results):
     without = {c: results.all("FU-13", flows__0__controller=c) for c in GROUP}
     reverse = {c: results.all("FU-13-REVERSE", flows__0__controller=c) for c in GROUP}
-    before = {c: same_seed(without[c]) for c in GROUP}
+    before = {c: by_seed(without[c]) for c in GROUP}
     for c in GROUP:
         yield results.check(
             f"FU-13a {c}",
@@ -446,18 +431,15 @@ def fig_13(results):
             at_least=0.95,
         )
     for c in GROUP:
-        runs, seed = complete(reverse[c], before[c]), before[c]
         yield results.judge(
             f"FU-13b {c}",
             "Fig. 13",
             f"10 Mbit/s a hop, {NAMES[c]}: reverse traffic lowers what the flows get of R3-R4: ratio < 1",
             None,
-            runs,
-            Ratio(lambda r: by_hops(r).sum() / by_hops(seed[r.record["seed"]]).sum()),
-            at_most=1 - 1e-9,
+            *ratio_by_seed(reverse[c], [without[c]], lambda r: by_hops(r).sum()),
+            at_most=BELOW_1,
         )
     for what, found in (("without", without), ("with", reverse)):
-        reno = same_seed(found["reno"])
         for c in FRIENDLY:
             yield results.judge(
                 f"FU-13c {c} {what}",
@@ -465,8 +447,7 @@ def fig_13(results):
                 f"10 Mbit/s a hop, {what} reverse traffic: the three Reno flows beside {NAMES[c]} have >= 0.8 of "
                 "what they have beside Reno",
                 None,
-                complete(found[c], reno),
-                Ratio(lambda r: reno_group(r) / (by_hops(reno[r.record["seed"]]).sum() / 2)),
+                *ratio_by_seed(found[c], [found["reno"]], reno_group, lambda r: by_hops(r).sum() / 2),
                 at_least=0.8,
             )
     yield from fig_13_hops(results.judge, "FU-13{}", "Fig. 13", "reverse traffic", reverse, before)
@@ -477,9 +458,9 @@ def fig_13(results):
 def fig_13_hops(of, id, source, traffic, found, before):
     """What reverse traffic moves between the flows of 1, 2, 3 hops.
 
-    id: of the claims, {} for which; found: variant -> runs with that traffic; before: same_seed() of those without.
+    id: of the claims, {} for which; found: variant -> runs with that traffic; before: by_seed() of those without.
     """
-    runs = [run for c in GROUP for run in complete(found[c], before[c])]
+    runs = [run for c in GROUP for run in paired(found[c], before[c])]
 
     def alike(run) -> np.ndarray:
         """by_hops() of the run with the same variant and seed, without reverse traffic."""
@@ -495,7 +476,7 @@ def fig_13_hops(of, id, source, traffic, found, before):
         Ratio(lambda r: jain(by_hops(r)) / jain(alike(r))),
         at_least=ABOVE_1,
     )
-    for hops, word, bound in ((1, "less", {"at_most": 1 - 1e-9}), (2, "more", {"at_least": ABOVE_1})):
+    for hops, word, bound in ((1, "less", {"at_most": BELOW_1}), (2, "more", {"at_least": ABOVE_1})):
         yield of(
             id.format(f"e {hops}"),
             source,

@@ -12,6 +12,7 @@ from matplotlib.patches import Patch
 
 from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
 from asymlab.report import drawing
+from asymlab.report.measures import goodput_of, share
 from asymlab.report.plot import EXPECTED, colour, label, look, marked, points, steps
 from asymlab.report.verdicts import interval
 from asymlab.results.metrics import jain
@@ -350,7 +351,7 @@ def shares(results):
             if (runs := results.valid("FU-10", flows__0__controller=c, path__forward__queue=packets))
         }
         x = np.arange(len(found))
-        samples = [[100 * paper.share(r) for r in runs] for runs in found.values()]
+        samples = [[100 * share(r) for r in runs] for runs in found.values()]
         mean = bars(ax, x, samples, width=0.6, color=[colour(c) for c in found])
         for i, value in enumerate(mean):
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
@@ -375,7 +376,7 @@ def speeds(results):
 
     def as_it_stands(id, rate, **point):
         return {
-            c: [[100 / rate * paper.goodput(r, flow) for flow in (0, 1)] for r in runs]
+            c: [[100 / rate * goodput_of(r, flow) for flow in (0, 1)] for r in runs]
             for c in kinds
             if (runs := results.valid(id, flows__0__controller=c, **point))
         }
@@ -455,7 +456,7 @@ def parking_lot(results):
                     base += bars(
                         ax,
                         [j + (kind - 0.5) * 0.36],
-                        [[paper.goodput(r, 2 * n + kind) for r in mine[c]]],
+                        [[goodput_of(r, 2 * n + kind) for r in mine[c]]],
                         base=base,
                         width=0.32,
                         color=shade[n],

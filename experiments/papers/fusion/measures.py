@@ -9,6 +9,8 @@ from statistics import fmean
 
 import numpy as np
 
+from asymlab.report.measures import goodput_of
+
 VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # as on the hops of FU-4
 FRIENDLY = ("fusion", "areno", "ctcp")
 GROUP = ("reno", *FRIENDLY)  # as on the hops of FU-5
@@ -22,7 +24,6 @@ LOSSES = {
 RARE, OFTEN = ("0.0025%", "0.025%"), ("0.25%", "2.5%")  # Reno has its fair share; leaves some of the path
 PHASES = {"increase": 1, "steady": 2, "decrease": 3}  # enum phase of fusion.bpf.c
 CUT = 0.66  # RTTmin/RTT with a full buffer of half a BDP: 40 / 60 ms
-ABOVE_1 = 1 + 1e-9
 RTTS = (60, 120)  # ms, of the second flow on the hops of FU-9
 TABLE_1 = {  # Mbit/s that the row has beside the column, in the order of VARIANTS
     "reno": (44.9, 40.2, 42.4, 38.6, 10.3, 10.4, 18.6),
@@ -48,23 +49,14 @@ NAMES = {
 # --- measures of one run ------------------------------------------------------------------
 
 
-def goodput(run, flow: int = 0) -> float:
-    return run.metrics["flows"][flow]["goodput_bps"] / 1e6
-
-
 def both(run) -> float:
     """Mbit/s of the first two flows together."""
-    return goodput(run, 0) + goodput(run, 1)
+    return goodput_of(run, 0) + goodput_of(run, 1)
 
 
 def carried(run, flow: int, rate: float) -> float:
     """What arrived of a flow in order, as IP packets, over the rate of its link in Mbit/s."""
     return run.metrics["flows"][flow]["throughput_bps"] / 1e6 / rate
-
-
-def share(run, a: int = 0, b: int = 1) -> float:
-    """Flow a's share of the goodput of a and b."""
-    return goodput(run, a) / max(goodput(run, a) + goodput(run, b), 1e-9)
 
 
 def cuts(run, flow: int) -> tuple[np.ndarray, ...]:
@@ -132,13 +124,13 @@ def phase_share(run, phase: str) -> float:
 
 def alone(run, controller: str) -> float:
     """Mbit/s of a variant in FU-4."""
-    return goodput(run, VARIANTS.index(controller))
+    return goodput_of(run, VARIANTS.index(controller))
 
 
 def beside(run, controller: str) -> tuple[float, float]:
     """Mbit/s of a variant and its Reno flow in FU-5."""
     hop = GROUP.index(controller)
-    return goodput(run, 2 * hop), goodput(run, 2 * hop + 1)
+    return goodput_of(run, 2 * hop), goodput_of(run, 2 * hop + 1)
 
 
 def reno_beside(run, controller: str) -> float:
@@ -154,7 +146,7 @@ def over_renos(run, controller: str) -> float:
 
 def pair_ratio(run, pair: int = 0) -> float:
     """Goodput of the first flow of a pair over that of the second; pairs count from 0."""
-    return goodput(run, 2 * pair) / max(goodput(run, 2 * pair + 1), 1e-9)
+    return goodput_of(run, 2 * pair) / max(goodput_of(run, 2 * pair + 1), 1e-9)
 
 
 def rtt_ratio(run, ms: int) -> float:
@@ -167,11 +159,11 @@ def rtt_ratio(run, ms: int) -> float:
 
 def by_hops(run) -> np.ndarray:
     """Mbit/s of the variant's and Reno's flow together that cross 1, 2, 3 hops."""
-    return np.array([goodput(run, 2 * n) + goodput(run, 2 * n + 1) for n in range(3)])
+    return np.array([goodput_of(run, 2 * n) + goodput_of(run, 2 * n + 1) for n in range(3)])
 
 
 def reno_group(run) -> float:
-    return sum(goodput(run, flow) for flow in (1, 3, 5))
+    return sum(goodput_of(run, flow) for flow in (1, 3, 5))
 
 
 def last_link(run) -> float:
@@ -187,19 +179,10 @@ def spread(text: str, runs, measure) -> str:
     return text.format(low if low == high else f"{low} to {high}")
 
 
-def same_seed(runs) -> dict[int, object]:
-    return {run.record["seed"]: run for run in runs if run.valid}
-
-
-def complete(runs, *others: dict[int, object]):
-    """Those whose seed all others have, and the invalid ones, which judge() names."""
-    return [r for r in runs if not r.valid or all(r.record["seed"] in other for other in others)]
-
-
 def pairs(run) -> dict[tuple[str, str], tuple[float, float]]:
     """FU-T1: (row, column) of Table 1 -> Mbit/s of the row's and the column's flow."""
     names = [f["controller"] for f in run.job["flows"]]
-    return {(names[i], names[i + 1]): (goodput(run, i), goodput(run, i + 1)) for i in range(0, len(names), 2)}
+    return {(names[i], names[i + 1]): (goodput_of(run, i), goodput_of(run, i + 1)) for i in range(0, len(names), 2)}
 
 
 def table_1(runs) -> dict[tuple[str, str], list[float]]:

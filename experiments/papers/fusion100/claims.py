@@ -5,6 +5,7 @@ Where the paper gives a value, the bounds lie as far above it as below.
 """
 
 from asymlab.report import papers
+from asymlab.report.measures import ABOVE_1, BELOW_1, goodput_of, ratio_by_seed
 from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import jain
 
@@ -14,7 +15,6 @@ SUBJECT = "The paper's main figures at their own rate, delay and buffer."
 fusion = papers.module("fusion", "measures")
 
 VARIANTS, FRIENDLY, GREEDY, NAMES = fusion.VARIANTS, fusion.FRIENDLY, fusion.GREEDY, fusion.NAMES
-goodput, both, same_seed, complete = fusion.goodput, fusion.both, fusion.same_seed, fusion.complete
 LOSSES = ("0.01%", "0.1%", "1%")
 JAIN_FUSION, JAIN_HSTCP = 0.9956, 0.834  # Fig. 8
 
@@ -40,13 +40,13 @@ def beside(results, controller: str, id: str):
     return results.all(id, flows__0__controller=controller)
 
 
-def reno_over(run, renos) -> float:
+def reno_over(runs, renos):
     """Goodput of Reno beside a variant over that of Reno beside Reno, of the same seed: the mean of the two."""
-    return 2 * goodput(run, 1) / both(renos[run.record["seed"]])
+    return ratio_by_seed(runs, [renos], lambda r: 2 * goodput_of(r, 1), fusion.both)
 
 
 def three_jain(run) -> float:
-    return jain([goodput(run, flow) for flow in range(3)])
+    return jain([goodput_of(run, flow) for flow in range(3)])
 
 
 def claims(results):
@@ -56,31 +56,28 @@ def claims(results):
 
 def fig_4(results):
     for loss in LOSSES:
-        rivals = [same_seed(alone(results, c, loss)) for c in VARIANTS if c != "fusion"]
+        rivals = [alone(results, c, loss) for c in VARIANTS if c != "fusion"]
         yield results.judge(
             f"F100-4a {loss}",
             "Fig. 4",
             f"p = {loss}: Fusion's goodput >= 0.97 of the best of the others",
             None,
-            complete(alone(results, "fusion", loss), *rivals),
-            Ratio(lambda r, rivals=rivals: goodput(r) / max(goodput(o[r.record["seed"]]) for o in rivals)),
+            *ratio_by_seed(alone(results, "fusion", loss), rivals, goodput_of),
             at_least=0.97,
         )
-    areno = same_seed(alone(results, "areno", "0.1%"))
     yield results.judge(
         "F100-4b",
         "Fig. 4",
         "p = 0.1%: Fusion's goodput in [1.1, 1.7] of ARENO's",
         1.4,
-        complete(alone(results, "fusion", "0.1%"), areno),
-        Ratio(lambda r: goodput(r) / goodput(areno[r.record["seed"]])),
+        *ratio_by_seed(alone(results, "fusion", "0.1%"), [alone(results, "areno", "0.1%")], goodput_of),
         at_least=1.1,
         at_most=1.7,
     )
 
 
 def fig_5(results):
-    lonely = same_seed(alone(results, "reno", "0.01%"))
+    lonely = alone(results, "reno", "0.01%")
     for c in FRIENDLY:
         runs = beside(results, c, "F100-5")
         yield results.judge(
@@ -89,32 +86,30 @@ def fig_5(results):
             f"p = 0.01%: {NAMES[c]} has more than its Reno flow: ratio > 1",
             None,
             runs,
-            Ratio(lambda r: goodput(r, 0) / goodput(r, 1)),
-            at_least=1 + 1e-9,
+            Ratio(lambda r: goodput_of(r, 0) / goodput_of(r, 1)),
+            at_least=ABOVE_1,
         )
         yield results.judge(
             f"F100-5b {c}",
             "Fig. 5",
             f"p = 0.01%: Reno beside {NAMES[c]} has >= 0.8 of what it has alone",
             None,
-            complete(runs, lonely),
-            Ratio(lambda r: goodput(r, 1) / goodput(lonely[r.record["seed"]])),
+            *ratio_by_seed(runs, [lonely], lambda r: goodput_of(r, 1), goodput_of),
             at_least=0.8,
         )
-    others = [same_seed(beside(results, c, "F100-5")) for c in FRIENDLY[1:]]
+    fusions, *others = (beside(results, c, "F100-5") for c in FRIENDLY)
     yield results.judge(
         "F100-5c",
         "Fig. 5",
         "p = 0.01%: Fusion beside Reno has no less than ARENO and CTCP there: ratio >= 1",
         None,
-        complete(beside(results, "fusion", "F100-5"), *others),
-        Ratio(lambda r: goodput(r) / max(goodput(o[r.record["seed"]]) for o in others)),
+        *ratio_by_seed(fusions, others, goodput_of),
         at_least=1,
     )
 
 
 def table(results):
-    renos = same_seed(beside(results, "reno", "F100-T1"))
+    renos = beside(results, "reno", "F100-T1")
     for c in (*FRIENDLY, *GREEDY):
         papers_value, (low, high) = reno_row(c), row_bounds(c)
         yield results.judge(
@@ -122,8 +117,7 @@ def table(results):
             "Table 1",
             f"Reno beside {NAMES[c]} over Reno beside Reno in [{low:.2f}, {high:.2f}]",
             round(papers_value, 3),
-            complete(beside(results, c, "F100-T1"), renos),
-            Ratio(lambda r: reno_over(r, renos)),
+            *reno_over(beside(results, c, "F100-T1"), renos),
             at_least=low,
             at_most=high,
         )
@@ -134,8 +128,7 @@ def table(results):
         "cause",
         f"without CUBIC's Reno-friendly region: Reno beside it over Reno beside Reno in [{low:.2f}, {high:.2f}]",
         None,
-        complete(results.all("F100-C-CUBIC"), renos),
-        Ratio(lambda r: reno_over(r, renos)),
+        *reno_over(results.all("F100-C-CUBIC"), renos),
         at_least=low,
         at_most=high,
     )
@@ -143,7 +136,6 @@ def table(results):
 
 def fig_8(results):
     fusions = results.all("F100-8", flows__controller="fusion")
-    seeds = same_seed(fusions)
     yield results.judge(
         "F100-8a", "Fig. 8", "three Fusion flows: Jain index >= 0.95", JAIN_FUSION, fusions, three_jain, at_least=0.95
     )
@@ -152,7 +144,6 @@ def fig_8(results):
         "Fig. 8",
         "three HSTCP flows are less equal: their Jain index over that of Fusion's < 1",
         round(JAIN_HSTCP / JAIN_FUSION, 3),
-        complete(results.all("F100-8", flows__controller="highspeed"), seeds),
-        Ratio(lambda r: three_jain(r) / three_jain(seeds[r.record["seed"]])),
-        at_most=1 - 1e-9,
+        *ratio_by_seed(results.all("F100-8", flows__controller="highspeed"), [fusions], three_jain),
+        at_most=BELOW_1,
     )

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK, BLUE, GREEN, VERMILLION
 from asymlab.report import drawing
+from asymlab.report.measures import goodput_of
 from asymlab.report.plot import colour, label, marked, points, steps
 from asymlab.report.verdicts import interval
 
@@ -31,7 +32,7 @@ def loss(results):
             if (found := [r for r in paper.alone(results, c, p) if r.valid])
         }
         if runs:
-            points(ax, runs, paper.goodput, 1.04 ** (i - 3), **marked(c))
+            points(ax, runs, goodput_of, 1.04 ** (i - 3), **marked(c))
     if not ax.lines:
         return None
     ax.set(xscale="log", xlabel="random loss rate", ylabel="goodput, Mbit/s", ylim=(0, 100))
@@ -52,7 +53,7 @@ def beside_reno(results):
         return None
     figure = Figure(figsize=(7.5, 4))
     ax = figure.subplots()
-    mean, low, high = np.array([interval([paper.goodput(r, 1) for r in runs]) for runs in found.values()]).T
+    mean, low, high = np.array([interval([goodput_of(r, 1) for r in runs]) for runs in found.values()]).T
     x = np.arange(len(found))
     ax.set_axisbelow(True)
     ax.bar(
@@ -82,7 +83,7 @@ def three(results):
         for flow, (paint, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
             acks = runs[0].acks[runs[0].acks["flow"] == flow]
             steps(ax, acks["t"], acks["cwnd"], color=paint, linestyle=line, label=f"flow {flow + 1}", linewidth=1)
-        mean = [np.mean([paper.goodput(r, flow) for r in runs]) for flow in range(3)]
+        mean = [np.mean([goodput_of(r, flow) for r in runs]) for flow in range(3)]
         index = np.mean([paper.three_jain(r) for r in runs])
         ax.set_title(
             f"{label(c)}: " + ", ".join(f"{goodput:.1f}" for goodput in mean) + f" Mbit/s, Jain index {index:.3f}"

@@ -9,7 +9,7 @@ the goodput that it has alone, 0 to 1, when the other comes. All are means over 
 from dataclasses import dataclass
 from statistics import fmean
 
-from asymlab.report.verdicts import Ratio
+from asymlab.report.measures import ABOVE_1, BELOW_1, goodput, ratio_by_seed
 
 TITLE = "Competition matrix"
 SUBJECT = (
@@ -48,10 +48,6 @@ Table = dict[tuple[str, str], float]  # (of, beside) -> value
 
 
 # --- what is measured -----------------------------------------------------------------------
-
-
-def goodput(run) -> float:
-    return run.metrics["goodput_bps"] / 1e6
 
 
 def base_s(run) -> float:
@@ -162,27 +158,14 @@ def physics(results):
 
 def over_best(results, id: str, controller: str, others, **point):
     """Runs of a controller, and its goodput over the best of the others' of the same seed."""
-    seeds: dict[int, list] = {}
-    for other in others:
-        for run in results.valid(id, flows__controller=other, **point):
-            seeds.setdefault(run.record["seed"], []).append(run)
-    runs = [
-        run
-        for run in results.all(id, flows__controller=controller, **point)
-        if len(seeds.get(run.record["seed"], ())) == len(others)
-    ]
-    return runs, Ratio(lambda run: goodput(run) / max(*map(goodput, seeds[run.record["seed"]]), 1e-9))
+    mine, *theirs = (results.all(id, flows__controller=c, **point) for c in (controller, *others))
+    return ratio_by_seed(mine, theirs, goodput)
 
 
 def over_all_acks(results, controller: str, measure):
     """Runs with thinning, and their measure over that of the run of the same seed with all ACKs."""
-    base = {run.record["seed"]: run for run in results.valid(DOCSIS.alone, thin__thins=0, flows__controller=controller)}
-    runs = [
-        run
-        for run in results.all(DOCSIS.alone, thin__thins=1, flows__controller=controller)
-        if run.record["seed"] in base
-    ]
-    return runs, Ratio(lambda run: measure(run) / max(measure(base[run.record["seed"]]), 1e-9))
+    base, thinned = (results.all(DOCSIS.alone, thin__thins=n, flows__controller=controller) for n in (0, 1))
+    return ratio_by_seed(thinned, [base], measure)
 
 
 def share_of(run, controller: str) -> float:
@@ -241,7 +224,7 @@ def docsis(results):
         None,
         runs,
         ratio,
-        at_least=1 + 1e-9,
+        at_least=ABOVE_1,
     )
     runs, ratio = over_all_acks(results, "cubic", queue_ms)
     yield results.check(
@@ -251,7 +234,7 @@ def docsis(results):
         None,
         runs,
         ratio,
-        at_most=1 - 1e-9,
+        at_most=BELOW_1,
     )
     for controller in (*OURS, *MET):
         runs, ratio = over_all_acks(results, controller, goodput)
@@ -270,17 +253,13 @@ def friendly(results):
     """Fusion gets what Reno would get beside CUBIC."""
     for path in PATHS:
         # Reno's run is the one that has it beside CUBIC.
-        reno = {run.record["seed"]: run for run in beside(results, path.pairs, "cubic", "reno") if run.valid}
-        runs = [run for run in beside(results, path.pairs, "fusion", "cubic") if run.record["seed"] in reno]
+        reno, fusion = (beside(results, path.pairs, *pair) for pair in (("cubic", "reno"), ("fusion", "cubic")))
         yield results.check(
             f"MX-6 {path.name}",
             "choosing.md",
             f"Fusion has beside CUBIC what Reno has: ratio of their shares in [{FRIENDLY}, {1 / FRIENDLY}]",
             None,
-            runs,
-            Ratio(
-                lambda run, reno=reno: share_of(run, "fusion") / max(share_of(reno[run.record["seed"]], "reno"), 1e-9)
-            ),
+            *ratio_by_seed(fusion, [reno], lambda run: share_of(run, "fusion"), lambda run: share_of(run, "reno")),
             at_least=FRIENDLY,
             at_most=1 / FRIENDLY,
         )

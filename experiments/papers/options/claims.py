@@ -5,6 +5,7 @@ Runs with and without an option are compared seed by seed.
 """
 
 from asymlab.report import papers
+from asymlab.report.measures import ABOVE_1, BELOW_1, by_seed, goodput, goodput_of, paired, ratio_by_seed
 from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import goodput_bins, jain
 
@@ -13,8 +14,6 @@ SUBJECT = "What an option of a controller brings where it is recommended, and wh
 OURS = "ours"
 
 NAMES = papers.module("fusion", "measures").NAMES
-MORE = 1 + 1e-9
-LESS = 1 - 1e-9
 COSTS_NOTHING = 0.98
 DRAINS = {
     "fast": "fast_drains",
@@ -28,13 +27,8 @@ LONG = {"fast": "FAST", "fusion": "Fusion", "taichung": "Taichung", "pseudorate"
 # --- measures of one run ------------------------------------------------------------------
 
 
-def goodput(run) -> float:
-    """Mbit/s of all flows."""
-    return run.metrics["goodput_bps"] / 1e6
-
-
 def of_flow(flow: int):
-    return lambda run: run.metrics["flows"][flow]["goodput_bps"] / 1e6
+    return lambda run: goodput_of(run, flow)
 
 
 def resent(run) -> int:
@@ -51,7 +45,7 @@ def equality(run, after_s: float = 0) -> float:
 
 def over_other(run) -> float:
     """The first flow's goodput over the second's."""
-    return of_flow(0)(run) / of_flow(1)(run)
+    return goodput_of(run, 0) / goodput_of(run, 1)
 
 
 # --- claims -------------------------------------------------------------------------------
@@ -62,17 +56,14 @@ class Pairs:
 
     def __init__(self, results, name: str, id: str, off: dict, on: dict):
         self.results, self.name = results, name
-        without = {r.record["seed"]: r for r in results.valid(id, **off)}
-        self.without = without
-        self.runs = [r for r in results.all(id, **on) if r.record["seed"] in without]
+        self.without = results.all(id, **off)
+        self.runs = paired(results.all(id, **on), by_seed(self.without))
 
     def check(self, letter: str, claim: str, measure, at_least: float = 0, at_most: float | None = None):
         """measure with the option over measure without."""
-        ratio = Ratio(lambda r: measure(r) / measure(self.without[r.record["seed"]]))
         said = f"{self.name}: {claim}"
-        return self.results.check(
-            f"OP-{letter}", OURS, said, None, self.runs, ratio, at_least=at_least, at_most=at_most
-        )
+        ratio = ratio_by_seed(self.runs, [self.without], measure)
+        return self.results.check(f"OP-{letter}", OURS, said, None, *ratio, at_least=at_least, at_most=at_most)
 
 
 def swept(results, name: str, id: str, key: str, values, **point) -> Pairs:
@@ -99,11 +90,11 @@ def many_flows(results):
         return swept(results, f"own_q 4, {place}", id, "controllers__taichung__own_q", (0, 4), **point)
 
     ten, no_sack = (own(title, title=title) for title in ("ten flows", "ten flows without SACK"))
-    yield ten.check("1a", "fewer retransmissions, ratio < 1", resent, at_most=LESS)
+    yield ten.check("1a", "fewer retransmissions, ratio < 1", resent, at_most=BELOW_1)
     yield ten.check("1b", "goodput >= 0.98 of that without", goodput, COSTS_NOTHING)
     yield ten.check("1c", "Jain index >= 0.98 of that without", equality, COSTS_NOTHING)
-    yield no_sack.check("1d", "more goodput, ratio > 1", goodput, MORE)
-    yield no_sack.check("1e", "fewer retransmissions, ratio < 1", resent, at_most=LESS)
+    yield no_sack.check("1d", "more goodput, ratio > 1", goodput, ABOVE_1)
+    yield no_sack.check("1e", "fewer retransmissions, ratio < 1", resent, at_most=BELOW_1)
     for share in ("1", "10"):
         alone = own(title := f"one flow, {share} % loss", title=title)
         yield alone.check(f"1f {share}%", "goodput >= 0.98 of that without", goodput, COSTS_NOTHING)
@@ -114,7 +105,7 @@ def many_flows(results):
 
 def two_way(results):
     span = swept(results, "span_q8 16, CUBIC the other way", "OP-SPAN", "controllers__taichung__span_q8", (1, 16))
-    yield span.check("2a", "fewer retransmissions, ratio < 1", resent, at_most=LESS)
+    yield span.check("2a", "fewer retransmissions, ratio < 1", resent, at_most=BELOW_1)
     yield span.check("2b", "Taichung's goodput >= 0.9 of that without", of_flow(0), 0.9)
     yield span.check("2c", "CUBIC's goodput >= 0.98 of that without", of_flow(1), COSTS_NOTHING)
 
@@ -166,7 +157,7 @@ def marks(results):
                 at_least=0.5,
                 at_most=2,
             )
-            yield pairs.check(f"4b {at}", "that ratio is smaller than by the paper's cut", over_other, at_most=LESS)
+            yield pairs.check(f"4b {at}", "that ratio is smaller than by the paper's cut", over_other, at_most=BELOW_1)
             yield pairs.check(f"4c {at}", "goodput of both >= 0.9 of that by the paper's cut", goodput, 0.9)
 
 
@@ -181,7 +172,7 @@ def start(results):
             path__forward__queue=queue,
         )
         if queue == 67:
-            yield pairs.check("5a", "fewer retransmissions, ratio < 1", resent, at_most=LESS)
+            yield pairs.check("5a", "fewer retransmissions, ratio < 1", resent, at_most=BELOW_1)
         yield pairs.check(f"5b {queue}", "goodput of the start >= 0.98 of that without", goodput, COSTS_NOTHING)
 
 
@@ -192,7 +183,7 @@ def radio(results):
         )
 
     often, seldom = (winc(f"{p} loss", "OP-RADIO", path__forward__loss=p) for p in ("1%", "0.1%"))
-    yield often.check("6a", "more goodput, ratio > 1", goodput, MORE)
+    yield often.check("6a", "more goodput, ratio > 1", goodput, ABOVE_1)
     yield seldom.check("6b", "goodput >= 0.98 of that without", goodput, COSTS_NOTHING)
     for other in ("reno", "cubic"):
         beside = winc(f"beside {NAMES[other]}", "OP-RADIO-BESIDE", flows__1__controller=other)
@@ -202,7 +193,7 @@ def radio(results):
 
 def early(results):
     pairs = swept(results, "early 3, four flows", "OP-EARLY", "controllers__pseudorate__early", (0, 3))
-    yield pairs.check("7a", "fewer retransmissions, ratio < 1", resent, at_most=LESS)
+    yield pairs.check("7a", "fewer retransmissions, ratio < 1", resent, at_most=BELOW_1)
     yield pairs.check("7b", "goodput >= 0.98 of that without", goodput, COSTS_NOTHING)
     yield pairs.check(
         "7c", "Jain index of those that stay >= 0.98 of that without", lambda r: equality(r, 1.8), COSTS_NOTHING
@@ -215,4 +206,4 @@ def pacing(results):
         pairs = swept(
             results, f"pacing 1, {title} packets", "OP-PACING", "controllers__fast__pacing", (0, 1), title=title
         )
-        yield pairs.check(f"8a {packets}", "more goodput, ratio > 1", goodput, MORE)
+        yield pairs.check(f"8a {packets}", "more goodput, ratio > 1", goodput, ABOVE_1)

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from asymlab.report.verdicts import Ratio
+from asymlab.report.measures import ABOVE_1, ratio_by_seed
 from asymlab.results.metrics import jain
 
 TITLE = "Pseudo-rate TCP"
@@ -165,9 +165,7 @@ def alone(results, controller):
 
 def against(results, rival, measure, of=lot):
     """(runs of Pseudo-rate with a run of the rival of the same seed, measure over the rival's)."""
-    theirs = {r.record["seed"]: r for r in of(results, rival) if r.valid}
-    mine = [r for r in of(results, "pseudorate") if r.record["seed"] in theirs]
-    return mine, Ratio(lambda r: measure(r) / max(measure(theirs[r.record["seed"]]), 1e-9))
+    return ratio_by_seed(of(results, "pseudorate"), [of(results, rival)], measure)
 
 
 def first_claims(results):
@@ -251,7 +249,7 @@ def refill_claims(results):
                 f"Jain index of sources 2, 4, 5 over that of {name} in (1, 1.234]",
                 0.993 / 0.889,
                 *against(results, rival, fairness),
-                at_least=1 + 1e-9,
+                at_least=ABOVE_1,
                 at_most=1.234,
             ),
         ]

@@ -3,7 +3,9 @@
 
 from itertools import pairwise
 
-from .measures import MOST, OTHERS, SENDERS, WITH, busy, extreme, fairness, fig7, goodput, over, table1, table3
+from asymlab.report.measures import BELOW_1, jain_index, ratio_by_seed
+
+from .measures import MOST, OTHERS, SENDERS, WITH, busy, extreme, fig7, goodput_at_first, over, table1, table3
 
 HALVES = "own_q 1, and a loss leaves half"
 
@@ -14,13 +16,16 @@ def claims(results):
     def own(title):
         return results.all("TC-C-OWN", title=title)
 
+    def one(controller):
+        return table1(results, "linux", 1, controller)
+
     verdicts = [
         check(
             "TC-C repair",
             source,
             "Linux's defaults, whose SACK repairs slow start's losses: goodput of the first 10 s <= 1.3 of Reno's",
             None,
-            *over(table1(results, "linux", 1, "taichung"), [table1(results, "linux", 1, "reno")], goodput),
+            *ratio_by_seed(one("taichung"), [one("reno")], goodput_at_first),
             at_most=MOST,
         ),
         check(
@@ -28,7 +33,7 @@ def claims(results):
             source,
             "Linux's defaults, one Reno sender: the link is busy >= 0.98 of the time after its first second",
             None,
-            table1(results, "linux", 1, "reno"),
+            one("reno"),
             busy,
             at_least=0.98,
         ),
@@ -62,7 +67,7 @@ def claims(results):
                 f"{how}, ten senders with own_q: Jain index >= 0.98",
                 None,
                 own(title),
-                fairness,
+                jain_index,
                 at_least=0.98,
             ),
         ]
@@ -73,7 +78,7 @@ def claims(results):
             "no loss, twenty flows with own_q: Jain index >= 0.97",
             None,
             own("Table 4, no loss"),
-            fairness,
+            jain_index,
             at_least=0.97,
         )
     )
@@ -136,7 +141,7 @@ def half_causes(results):
             f"no loss, twenty flows ({HALVES}), two minutes: Jain index >= 0.97",
             None,
             half("Table 4, two minutes"),
-            fairness,
+            jain_index,
             at_least=0.97,
         ),
     ]
@@ -158,7 +163,7 @@ def falls_causes(results):
                 "senders: larger one of the ratios 2 to 1 and 10 to 2 < 1",
                 None,
                 *extreme([over(more, [fewer]) for fewer, more in pairwise(by_n)], max),
-                at_most=1 - 1e-9,
+                at_most=BELOW_1,
             )
         )
     return verdicts
@@ -187,7 +192,7 @@ def long_causes(results):
                 f"{title}{'' if 'Reno' in title else ', with own_q'}, {when}: Jain index >= {index}",
                 None,
                 results.all(f"TC-C-{name.upper()}", title=title),
-                fairness,
+                jain_index,
                 at_least=index,
             )
         )

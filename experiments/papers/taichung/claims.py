@@ -6,6 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
+from asymlab.report.measures import BELOW_1, jain_index, ratio_by_seed, timeouts
+
 from . import causes
 from .measures import (
     LOSSES,
@@ -16,9 +18,8 @@ from .measures import (
     TABLE3,
     WITH,
     extreme,
-    fairness,
     fig7,
-    goodput,
+    goodput_at_first,
     ideal_error,
     ideal_share,
     over,
@@ -27,7 +28,6 @@ from .measures import (
     senders,
     table1,
     table3,
-    timeouts,
 )
 
 TITLE = "TCP-Taichung"
@@ -56,7 +56,7 @@ def slow_start_claims(results):
 
 def fig3_claims(results, runs, mine):
     def over_reno(profile):
-        return over(runs(profile, "taichung"), [runs(profile, "reno")], goodput)
+        return ratio_by_seed(runs(profile, "taichung"), [runs(profile, "reno")], goodput_at_first)
 
     return [
         results.judge(
@@ -166,7 +166,7 @@ def sender_claims(results):
                 "Table 2",
                 f"{how}, two senders: Jain index >= 0.99, Taichung's, NewReno's and Westwood+'s: the least",
                 0.99993,
-                *extreme([(rs, fairness) for rs in (mine[2], *others[2])], min),
+                *extreme([(rs, jain_index) for rs in (mine[2], *others[2])], min),
                 at_least=0.99,
                 note=lambda rs: f"it is {rs[0].metrics['flows'][0]['controller']}'s",
             ),
@@ -176,7 +176,7 @@ def sender_claims(results):
                 f"{how}, ten senders: Taichung's Jain index >= 0.98",
                 0.999403,
                 mine[10],
-                fairness,
+                jain_index,
                 at_least=0.98,
             ),
         ]
@@ -221,7 +221,7 @@ def udp_claims(results):
                 "and 10 to 2 < 1",
                 None,
                 *extreme([over(more, [fewer]) for fewer, more in pairwise(by_n)], max),
-                at_most=1 - 1e-9,
+                at_most=BELOW_1,
             )
         )
     return verdicts
@@ -319,7 +319,7 @@ def fairness_claims(results):
     verdicts = []
     for id, losses, how in (("TC-F7", LOSSES, "Linux's defaults"), ("TC-F7-NEWRENO", ("1%", "10%"), "without SACK")):
         name = id.replace("TC-F7", "TC-T4")
-        taichung, newreno = ([(fig7(results, p, c, id), fairness) for p in losses] for c in ("taichung", "reno"))
+        taichung, newreno = ([(fig7(results, p, c, id), jain_index) for p in losses] for c in ("taichung", "reno"))
         verdicts += [
             results.judge(
                 name,

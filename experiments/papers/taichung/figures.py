@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE
 from asymlab.report import drawing
+from asymlab.report.measures import goodput_each, jain_index
 from asymlab.report.plot import EXPECTED, colour, label, look, marked, points, steps
 
 from . import measures as paper
@@ -91,7 +92,7 @@ def slow_start(results):
             # Markers in different places tell apart the lines that lie on each other.
             thinned = drawing.thin(t[inside], sent, 700)
             every = ((0.3 + i) / len(drawn) / 5, 0.2)
-            text = f"{name(controller)}: {paper.goodput(run):.2f} Mbit/s"
+            text = f"{name(controller)}: {paper.goodput_at_first(run):.2f} Mbit/s"
             ax.plot(*thinned, **marked(controller, label=text, markevery=every, linewidth=1.1, markersize=5))
         ax.set(title=f"Acknowledged data, {PROFILES[profile]}", ylabel="MB", xlim=(0, paper.SPAN_S), ylim=(0, 12.5))
         handles, labels = ax.get_legend_handles_labels()
@@ -244,12 +245,12 @@ def loss(results):
     axes = figure.subplots(2, sharex=True, sharey=True)
     for ax, (id, by_controller) in zip(axes, found.items()):
         for controller, runs in by_controller.items():
-            points(ax, runs, lambda r: 1e3 * paper.each(r), **marked(controller, label=name(controller)))
+            points(ax, runs, lambda r: 1e3 * goodput_each(r), **marked(controller, label=name(controller)))
             if acks := results.valid("TC-F7-ACKS", flows__controller=controller) if id == "TC-F7" else []:
                 points(
                     ax,
                     {0.115: acks},
-                    lambda r: 1e3 * paper.each(r),
+                    lambda r: 1e3 * goodput_each(r),
                     **controllers.of(controller).look | {"linestyle": "", "markerfacecolor": "none"},
                 )
     axes[0].plot([], [], linestyle="", marker="o", color=BLACK, markerfacecolor="none", label="10 % of ACKs, too")
@@ -288,7 +289,7 @@ def fairness(results):
     for ax, (profile, by_controller) in zip(upper, table2.items()):
         for controller, runs in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: rs for i, rs in runs.items()}
-            points(ax, place, paper.fairness, **controllers.of(controller).look | {"linestyle": ""})
+            points(ax, place, jain_index, **controllers.of(controller).look | {"linestyle": ""})
             ax.plot(
                 list(place),
                 TABLE2[controller],
@@ -307,7 +308,7 @@ def fairness(results):
         )
     upper[0].set_ylabel("Jain index")
     for controller, runs in table4.items():
-        points(lower, runs, paper.fairness, **marked(controller, label=name(controller)))
+        points(lower, runs, jain_index, **marked(controller, label=name(controller)))
         lower.plot(
             TABLE4_LOSS,
             TABLE4[controller],

@@ -4,7 +4,7 @@
 import numpy as np
 
 from asymlab.report.absent import Missing
-from asymlab.report.verdicts import Ratio
+from asymlab.report.measures import goodput_each, ratio_by_seed
 from asymlab.results.metrics import link_metrics, link_window
 
 BDP = 10e6 * 0.09 / 8 / 552  # packets: 10 Mbit/s, 90 ms, 552 bytes
@@ -24,20 +24,11 @@ def flow_acks(run, flow: int = 0):
     return run.acks[run.acks["flow"] == flow]
 
 
-def goodput(run) -> float:
+def goodput_at_first(run) -> float:
     """Mbit/s acknowledged in the first 10 s of the connection (eq. 1: MaxACK * MSS / time)."""
     acks = flow_acks(run)
     inside = acks["t"] < acks["t"][0] + SPAN_S
     return float(acks["acked"][inside].astype("u8").sum() * 8 / SPAN_S / 1e6)
-
-
-def each(run) -> float:
-    """Mean goodput of the run's connections, Mbit/s, over its whole length."""
-    return run.metrics["goodput_bps"] / len(run.metrics["flows"]) / 1e6
-
-
-def fairness(run) -> float:
-    return run.metrics["jain"]
 
 
 def busy(run) -> float:
@@ -62,10 +53,6 @@ def retransmits(run) -> float:
     return run.metrics["flows"][0]["retransmits_whole_run"]
 
 
-def timeouts(run) -> float:
-    return run.metrics["timeouts"]
-
-
 def ideal_error(run) -> np.ndarray:
     """|ssthresh_ideal / (BDP + 1) - 1| at each ACK of the first slow start that has an estimate."""
     state = run.state(0)
@@ -83,14 +70,9 @@ def ideal_share(run) -> float:
     return float(np.median(medians) / ((BDP + 1) / flows))
 
 
-# --- against runs of the same seed ---------------------------------------------------------
-
-
-def over(runs, others, measure=each):
-    """(those runs of whose seed each list of `others` has a valid run, measure over the largest of theirs)."""
-    theirs = [{r.record["seed"]: r for r in rs if r.valid} for rs in others]
-    complete = [r for r in runs if all(r.record["seed"] in t for t in theirs)]
-    return complete, Ratio(lambda r: measure(r) / max(*(measure(t[r.record["seed"]]) for t in theirs), 1e-9))
+def over(runs, others):
+    """A connection's goodput over the largest of the others' of the same seed."""
+    return ratio_by_seed(runs, others, goodput_each)
 
 
 def extreme(pairs, most):

@@ -4,7 +4,7 @@
 from statistics import fmean
 
 from asymlab.report import papers
-from asymlab.report.verdicts import Ratio
+from asymlab.report.measures import goodput, ratio_by_seed, throughput
 
 TITLE = "ACK thinning for any sender"
 SUBJECT = "A receiver that drops ACKs which the sender does not need: stock senders over a slow uplink."
@@ -24,20 +24,9 @@ NO_SLOWER = 0.98
 NO_LATER = 1.02
 
 
-def goodput(run) -> float:
-    return run.metrics["goodput_bps"] / 1e6
-
-
-def over(without, thinned, measure=goodput):
-    """The thinned runs, and their measure over that of the run of the same seed without thinning."""
-    base = {r.record["seed"]: r for r in without}
-    return [r for r in thinned if r.record["seed"] in base], Ratio(
-        lambda r: measure(r) / max(measure(base[r.record["seed"]]), 1e-9)
-    )
-
-
 def over_without(results, id: str, measure=goodput, **point):
-    return over(results.valid(id, thin__thins=0, **point), results.all(id, thin__thins=1, **point), measure)
+    with_all_acks, thinned = (results.all(id, thin__thins=thins, **point) for thins in (0, 1))
+    return ratio_by_seed(thinned, [with_all_acks], measure)
 
 
 def places(results, id: str) -> list[dict]:
@@ -69,9 +58,6 @@ def claims(results):
 
 
 def of_fast(results):
-    def throughput(run) -> float:
-        return run.metrics["throughput_bps"] / 1e6
-
     verdicts = [
         results.check(
             "TH-1",
@@ -197,7 +183,9 @@ def over_cake(results):
                     OURS,
                     f"CAKE with ack-filter {where}: {controller} has no less with thinning: ratio >= {NO_SLOWER}",
                     None,
-                    *over(results.valid(id, title=without, **here), results.all(id, title=thinned, **here)),
+                    *ratio_by_seed(
+                        results.all(id, title=thinned, **here), [results.all(id, title=without, **here)], goodput
+                    ),
                     at_least=NO_SLOWER,
                 )
             )
