@@ -17,10 +17,14 @@ def printable(text: str) -> str:
 
 
 class LabError(Exception):
-    """Something the user can mend: the message says what, where and how. One line, whatever it tells of."""
+    """Something the user can mend: the message says what, where and how. One line, whatever it tells of.
 
-    def __init__(self, text: str):
+    `kind` is one of guest/protocol.py's if a run failed by it: who goes on by it asks this, not the words.
+    """
+
+    def __init__(self, text: str, kind: str = ""):
         super().__init__(printable(text.replace("\n", " ")))
+        self.kind = kind
 
 
 # What scripts use; the guest, which imports this package too, has nothing of what it needs.

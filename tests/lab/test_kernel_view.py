@@ -63,9 +63,10 @@ def view(cuts: dict[float, int], change: bool = True, hole: bool = False) -> Run
     }
     run = SimpleNamespace(
         job={"payload_share": SHARE, "bin_ms": 100},
-        record={"agent": {"controllers": {"own": shown, "own_2": shown}, "self_check": []}, "where": "lab"},
+        record={"agent": {"controllers": {"own": shown, "own_2": shown}}, "where": "lab"},
         acks=np.concatenate([acks for acks, _ in flows]),
         goodput=np.concatenate([goodput for _, goodput in flows]),
+        self_check=[],
         folder=STORE / ("ab" * 16),
     )
     return RunView("own", Setup(("own",), change=change), run, Facts({"beta": 10}, False))

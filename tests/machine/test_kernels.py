@@ -171,22 +171,20 @@ def test_a_changed_parameter_stays_in_its_range():
 
 
 @pytest.mark.parametrize(
-    "words, what, less",
+    "kind, what, less",
     [
-        ("bpftool struct_ops register /lab/fast.bpf.o: no", "registers by bpftool alone", Setup(("fast",), bare=False)),
-        (
-            "KERNELS seed 1: asymcc set fast_2 alpha=65537: out of range",
-            "live parameters change",
-            Setup(("fast",), change=False),
-        ),
-        ("asymcc --objects /lab load fast --as fast_2: refused", None, None),
+        ("register", "registers by bpftool alone", Setup(("fast",), bare=False)),
+        ("set", "live parameters change", Setup(("fast",), change=False)),
+        ("command", None, None),
+        ("", None, None),
     ],
 )
-def test_a_run_that_failed_is_tried_without_what_failed(words, what, less):
-    faults: dict[str, str] = {}
-    assert check.without(Setup(("fast",)), LabError(words), faults) == less
-    assert faults == ({what: words} if what else {})
-    assert check.without(Setup(("fast",)), LabError(words), faults) is None, "once"
+def test_a_run_that_failed_is_tried_without_what_failed(kind, what, less):
+    """By its kind: the words may be those of another failure."""
+    error, faults = LabError("asymcc set fast_2 alpha=65537: bpftool struct_ops register", kind), {}
+    assert check.without(Setup(("fast",)), error, faults) == less
+    assert faults == ({what: str(error)} if what else {})
+    assert check.without(Setup(("fast",)), error, faults) is None, "once"
 
 
 def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):

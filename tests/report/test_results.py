@@ -8,6 +8,7 @@ import contextlib
 import io
 import json
 import os
+import pickle
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,11 +17,13 @@ import pytest
 
 from asymlab import LabError, printable
 from asymlab.guest import init
+from asymlab.guest.protocol import Check, Fault
+from asymlab.guest.system import Failure, sh
 from asymlab.machine import arch, files, image, qemu, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
 from asymlab.results import store
-from asymlab.run import cluster, worker
+from asymlab.run import cluster, summary, worker
 from asymlab.run.tasks import Task, plan_runs
 
 from shared import SCENARIO, wait_for
@@ -103,6 +106,68 @@ def test_other_results_are_refused_in_one_line(tmp_path, data):
     with pytest.raises(LabError) as e:
         vm.results(handed_out(tmp_path, data))
     assert "\n" not in str(e.value) and len(str(e.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "kind, taken", [(f'"{fault}"', fault) for fault in Fault] + [('"other"', ""), ("3", ""), ("null", "")]
+)
+def test_what_failed_comes_by_its_kind(tmp_path, kind, taken):
+    with pytest.raises(LabError) as e:
+        vm.results(
+            handed_out(tmp_path, tar(("status.json", f'{{"ok": false, "error": "no", "kind": {kind}}}'.encode())))
+        )
+    assert (str(e.value), e.value.kind) == ("no", taken)
+
+
+def test_a_failure_s_status_is_what_the_host_reads():
+    with pytest.raises(Failure) as e:
+        sh("false", kind=Fault.SET)
+    error = vm.failed(json.dumps(e.value.status).encode())
+    assert error and (str(error), error.kind) == ("false: exit 1", Fault.SET)
+    assert pickle.loads(pickle.dumps(error)).kind == Fault.SET  # from a worker
+    assert vm.failed(b'{"ok": true}') is None
+
+
+@pytest.mark.parametrize("of", ["src0-dst0", "sw1-wire1", ", us"])
+def test_a_row_of_the_self_check_has_a_kind_and_a_unit(of):
+    for kind in Check:
+        mine = of if kind.unit else ""
+        assert Check.read(kind.what(mine)) == (kind, mine)
+    assert Check.BASE_RTT.what("src0-dst0") == "base RTT src0-dst0, us" and Check.BASE_RTT.unit == "us"
+
+
+@pytest.mark.parametrize("what", ["", "\x1b", "base RTT", "queue of left-right, bytes", "offloads that are on, us"])
+def test_a_row_of_no_kind_is_damaged(what):
+    with pytest.raises(ValueError, match="no row of a self-check"):
+        store.Row(what=what, expected=1, measured=1, ok=True)
+
+
+def test_the_line_of_a_self_check_goes_by_kinds_and_units():
+    """Not by the words: a rate that was not measured, a wrong queue, and numbers in their own units."""
+    row = lambda kind, of, expected, measured, ok=True: {  # noqa: E731
+        "what": kind.what(of),
+        "expected": expected,
+        "measured": measured,
+        "ok": ok,
+    }
+    rows = [
+        row(Check.BASE_RTT, "a-b", 40000, 40123.4),
+        row(Check.FORWARD_RATE, "a-b", 10**7, 9_990_000.0),
+        row(Check.REVERSE_RATE, "a-b", 10**5, "not measured: the queue is too short for a train"),
+        row(Check.CAKE, "a-b", {"ack-filter": "enabled"}, {"ack-filter": None}, False),
+        row(Check.OFFLOADS, "", [], ["a-b tso"], False),
+        row(Check.MEMORY, "", 0, 3, False),
+    ]
+    agent = {"self_check": rows, "cpu_busy": 0.25}
+    said = summary.check_line(store.Run(Path(), {"agent": agent, "invalid": ["x"]}))
+    assert said == (
+        "set-up: base RTT a-b 40.12 ms (40.00), forward rate a-b 9.99 Mbit/s (10.00), "
+        "reverse rate a-b not measured: the queue is too short for a train, queue limits WRONG, "
+        "offloads ON: a-b tso, CPU 25 % busy: INVALID: x"
+    )
+    assert [row.wrong for row in store.Run(Path(), {"agent": agent}).self_check][-1] == (
+        "times that memory for TCP ran short: expected 0, measured 3"
+    )
 
 
 @pytest.mark.parametrize("length", [2**63, qemu.SHARED_MB * 2**20 + 1])

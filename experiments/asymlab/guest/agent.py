@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """`python3 -m asymlab.guest.agent JOB OUT OBJECTS`: one experiment on a live host, as root. One line on failure."""
 
+import json
 import os
 import signal
 import sys
 
 from .host import HostRecord
 from .job import Job
+from .protocol import STATUS
 from .run import run
 from .system import SIGNALS, Failure
 from .wire import load
@@ -37,6 +39,8 @@ if __name__ == "__main__":
     except BlockingIOError:
         sys.exit("another experiment runs on this host; wait for its end")
     except Failure as e:
+        with open(f"{sys.argv[2]}/{STATUS}", "w") as f:
+            json.dump(e.status, f)
         sys.exit(str(e))
     except KeyboardInterrupt:
         sys.exit("interrupted")

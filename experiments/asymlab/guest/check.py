@@ -13,7 +13,7 @@ from typing import Any
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, offloads_on, stripper
-from .protocol import ECHO_BYTES, IP_UDP
+from .protocol import ECHO_BYTES, IP_UDP, Check
 from .system import SO_TIMESTAMPNS
 
 PROBE_PORT = 7
@@ -194,30 +194,29 @@ def self_check(job: Job, ns: Namespaces) -> list[dict]:
     told = {node: ns.qdiscs(node, "-d") for node in dict.fromkeys(end.node for end, _ in queues)}
     rows += [_check_queue(told[end.node][end.dev], end, shape) for end, shape in queues]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
-    return [*rows, _row("offloads that are on", [], on, not on)]
+    return [*rows, _row(Check.OFFLOADS, "", [], on, not on)]
 
 
-def _row(what: str, expected: Any, measured: Any, ok: bool) -> dict:
-    return {"what": what, "expected": expected, "measured": measured, "ok": ok}
+def _row(kind: Check, of: str, expected: Any, measured: Any, ok: bool) -> dict:
+    return {"what": kind.what(of), "expected": expected, "measured": measured, "ok": ok}
 
 
 def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
     src, dst = probe_sockets(ns, probe)
     between, expected, rtt = f"{probe.src}-{probe.dst}", probe.base_rtt_us, base_rtt(src, dst, probe)
     good = rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected) + probe.jitter_us
-    rows = [_row(f"base RTT {between}, us", expected, rtt, good)]
-    for key, train, sender, receiver, to in (
-        ("forward", probe.forward, src, dst, probe.dst_addr),
-        ("reverse", probe.reverse, dst, src, probe.src_addr),
+    rows = [_row(Check.BASE_RTT, between, expected, rtt, good)]
+    for kind, train, sender, receiver, to in (
+        (Check.FORWARD_RATE, probe.forward, src, dst, probe.dst_addr),
+        (Check.REVERSE_RATE, probe.reverse, dst, src, probe.src_addr),
     ):
-        what = f"{key} rate {between}, bit/s"
         if train and train.packets:
             low, high = link_rate(sender, receiver, to, train)
             good = low <= (1 + RATE_OFF) * train.rate_bps and high >= (1 - RATE_OFF) * train.rate_bps
-            rows.append(_row(what, train.rate_bps, high, good))
+            rows.append(_row(kind, between, train.rate_bps, high, good))
         elif train:
             why = "jitter would be measured" if probe.jitter_us else "the queue is too short for a train"
-            rows.append(_row(what, train.rate_bps, f"not measured: {why}", True))
+            rows.append(_row(kind, between, train.rate_bps, f"not measured: {why}", True))
     src.close()
     dst.close()
     return rows
@@ -227,15 +226,15 @@ def _check_queue(told: list[dict], end: End, shape: Bottleneck) -> dict:
     queue = {q["kind"]: q["options"] for q in told}
     if shape.red:
         wanted = _as_tc_tells(shape.red)
-        told = queue["gred"]["vqs"][0].items() if "gred" in queue else None
-        measured = None if told is None else {key: value for key, value in told if key in wanted}
-        return _row(f"queue of {end.dev}, RED's bytes", wanted, measured, measured == wanted)
+        first = queue["gred"]["vqs"][0] if "gred" in queue else None
+        measured = None if first is None else {key: value for key, value in first.items() if key in wanted}
+        return _row(Check.RED, end.dev, wanted, measured, measured == wanted)
     if shape.cake:
         filters = {"ack-filter": "enabled" if shape.cake.ack_filter else "disabled"}
         told_of = {"ack-filter": queue.get("cake", {}).get("ack-filter")}
-        return _row(f"queue of {end.dev}, CAKE's", filters, told_of, told_of == filters)
+        return _row(Check.CAKE, end.dev, filters, told_of, told_of == filters)
     limit = queue.get("pfifo", {}).get("limit")
-    return _row(f"queue of {end.dev}, packets", shape.queue_packets, limit, limit == shape.queue_packets)
+    return _row(Check.QUEUE, end.dev, shape.queue_packets, limit, limit == shape.queue_packets)
 
 
 def _as_tc_tells(red: Red) -> dict:

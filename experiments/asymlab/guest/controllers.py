@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cache
 
 from .job import Command, Controller, Job, Parameters
+from .protocol import Fault
 from .system import Failure, sh
 
 
@@ -129,14 +130,14 @@ class Controllers:
 
     def _register(self, c: Controller, *options: str) -> None:
         if c.loader == "bpftool":  # as a user without asymcc would
-            sh("bpftool", "struct_ops", "register", f"{self.objects}/{c.object}.bpf.o")
+            sh("bpftool", "struct_ops", "register", f"{self.objects}/{c.object}.bpf.o", kind=Fault.REGISTER)
             return
         sets = [x for k, v in sorted(c.set.items()) for x in ("--set", f"{k}={v}")]
         where = ["--cgroup", str(self.cgroup)] if c.name in self.for_cgroup else []
         self._asymcc("load", str(c.object), "--as", c.name, *options, *where, *sets)
 
     def _asymcc(self, *argv: str) -> str:
-        return sh("asymcc", "--objects", self.objects, *argv)
+        return sh("asymcc", "--objects", self.objects, *argv, kind=Fault.COMMAND)
 
     def command(self, c: Controller, change: Command) -> None:
         """What a user may type while flows run."""
@@ -161,7 +162,7 @@ class Controllers:
 
     def close(self) -> None:
         if self.thins:
-            sh("asymcc", "thin", "--off", "--cgroup", str(self.cgroup))
+            sh("asymcc", "thin", "--off", "--cgroup", str(self.cgroup), kind=Fault.COMMAND)
             self.thins = False
         while self.loaded:  # the namespaces that give them to connections go after them
-            sh("asymcc", "unload", "--force", self.loaded.pop())
+            sh("asymcc", "unload", "--force", self.loaded.pop(), kind=Fault.COMMAND)

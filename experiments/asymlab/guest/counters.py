@@ -6,6 +6,7 @@ import time
 
 from .job import Job, Unshaped
 from .net import Namespaces
+from .protocol import Check
 
 
 def snapshot(job: Job, ns: Namespaces) -> dict:
@@ -61,4 +62,4 @@ def memory_check(job: Job, ns: Namespaces) -> dict:
         with ns.enter(host), open("/proc/thread-self/net/netstat") as f:
             names, values = (line.split() for line in f.read().splitlines()[:2])
         short += int(values[names.index("TCPMemoryPressures")])
-    return {"what": "times that memory for TCP ran short", "expected": 0, "measured": short, "ok": not short}
+    return {"what": Check.MEMORY.what(), "expected": 0, "measured": short, "ok": not short}

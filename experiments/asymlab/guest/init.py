@@ -19,7 +19,7 @@ import traceback
 from .audit import refusals
 from .controllers import Record
 from .job import Job, Refusals
-from .protocol import CLOCK_SET_UP, HEADER, JOB, RESULTS, STOP, TIMER_PERIOD
+from .protocol import CLOCK_SET_UP, HEADER, JOB, RESULTS, STATUS, STOP, TIMER_PERIOD, Fault
 from .run import run
 from .system import LIBC, Failure, mount, sh
 from .tracer import keep_types
@@ -118,7 +118,7 @@ def hand_out(shared: int, status: dict) -> None:
                 info.size = data_size
                 tar.addfile(info, stream)
 
-            add("status.json", len(text), io.BytesIO(text))
+            add(STATUS, len(text), io.BytesIO(text))
             for path, size in zip(paths, sizes[1:]):
                 with open(path, "rb") as stream:
                     add(os.path.basename(path), size, stream)
@@ -162,10 +162,10 @@ def run_job() -> None:
     try:
         do(load(Job | Refusals, text, "job"))
     except Failure as e:
-        status = {"ok": False, "error": str(e)}
+        status = e.status
     except BaseException:
         traceback.print_exc()
-        status = {"ok": False, "error": "agent: " + traceback.format_exc().strip().splitlines()[-1]}
+        status = Failure(f"agent: {traceback.format_exc().strip().splitlines()[-1]}", Fault.AGENT).status
     hand_out(shared, status)
 
 

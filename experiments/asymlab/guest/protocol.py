@@ -2,11 +2,55 @@
 """Numbers, names and signs that the guest and the host have agreed on. The host imports them from here alone."""
 
 import struct
+from enum import Enum, StrEnum
 
 FLOW_PORT = 61000  # client port of flow 0; outside the range of ephemeral ports
 IP_UDP = 28  # bytes of IPv4 and UDP header
 ECHO_BYTES = 46  # of a datagram by which the base RTT is measured
 COMPARE_BYTES = 16 << 10  # a receiver that compares what arrives wakes for this much
+
+
+class Fault(StrEnum):
+    """What failed of a run: where the host goes on by it. Other failures have none."""
+
+    NONE = ""
+    REGISTER = "register"  # bpftool did not register an object
+    SET = "set"  # asymcc did not set parameters while flows run
+    COMMAND = "command"  # another command of asymcc
+    FLOW = "flow"  # a sender or receiver ended
+    AGENT = "agent"  # the agent itself
+    MACHINE = "machine"  # the virtual machine
+
+
+class Check(Enum):
+    """A kind of row of the self-check: what is looked at, and the unit. With whose it is they make the row's `what`."""
+
+    BASE_RTT = "base RTT", "us"
+    FORWARD_RATE = "forward rate", "bit/s"
+    REVERSE_RATE = "reverse rate", "bit/s"
+    QUEUE = "queue of", "packets"
+    RED = "queue of", "RED's bytes"
+    CAKE = "queue of", "CAKE's"
+    OFFLOADS = "offloads that are on", ""
+    MEMORY = "times that memory for TCP ran short", ""
+
+    @property
+    def unit(self) -> str:
+        return self.value[1]
+
+    def what(self, of: str = "") -> str:
+        name = " ".join(filter(None, (self.value[0], of)))
+        return f"{name}, {self.unit}" if self.unit else name
+
+    @classmethod
+    def read(cls, what: str) -> tuple["Check", str]:
+        """The kind of a row, and whose it is. ValueError if it is of no kind."""
+        for kind in cls:
+            begin, end = kind.what("\0").split("\0") if kind.unit else (kind.what(), "")
+            if what.startswith(begin) and what.endswith(end) and (end or what == begin):
+                return kind, what[len(begin) : len(what) - len(end)]
+        raise ValueError(f"{what[:60]!r} is no row of a self-check")
+
 
 # Of controllers, their objects, modules and parameters, and of nodes: they become paths and root's arguments.
 NAME = "[a-z0-9_]+"
@@ -15,6 +59,7 @@ SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 
 # The job comes in, and the results go out, through shared memory: a header (what it holds, how many bytes), then a tar.
 HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"
+STATUS = "status.json"  # of the agent's files: whether it made the run, or why not
 # Of the guest's kernel, by architecture: the guest calls it once it is ready for a job.
 STOP = {"amd64": "__x64_sys_reboot", "arm64": "__arm64_sys_reboot"}
 # Of amd64's kernel: where it learns its timer's frequency, and the variable that holds it.

@@ -27,6 +27,7 @@ from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, build_network, change_path
+from .protocol import Fault
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
 from .traffic import Background, PlainTraffic, Traffic
@@ -114,7 +115,8 @@ class Running:
         if isinstance(change, ChangePath):
             change_path(self.job, self.ns, change.path)
         elif isinstance(change, SetParameters):
-            sh("asymcc", "set", change.controller, *(f"{k}={v}" for k, v in sorted(change.set.items())))
+            values = [f"{k}={v}" for k, v in sorted(change.set.items())]
+            sh("asymcc", "set", change.controller, *values, kind=Fault.SET)
         else:
             (c,) = (c for c in self.job.controllers if c.name == change.controller)
             self.controllers.command(c, change)

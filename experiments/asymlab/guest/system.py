@@ -6,6 +6,8 @@ import os
 import signal
 import subprocess
 
+from .protocol import Fault
+
 LIBC = ctypes.CDLL(None, use_errno=True)
 PR_SET_PDEATHSIG = 1
 SO_TIMESTAMPNS = 35
@@ -15,13 +17,22 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Failure(Exception):
     """The experiment cannot run; the message says why, in one line."""
 
+    def __init__(self, words: str, kind: Fault = Fault.NONE):
+        super().__init__(words)
+        self.kind = kind
 
-def sh(*argv: str, text: str | None = None, check: bool = True) -> str:
+    @property
+    def status(self) -> dict[str, object]:
+        """As the host reads it."""
+        return {"ok": False, "error": str(self), "kind": self.kind}
+
+
+def sh(*argv: str, text: str | None = None, check: bool = True, kind: Fault = Fault.NONE) -> str:
     """Run a command; returns its output. Failure with the command's own words."""
     p = subprocess.run(argv, input=text, capture_output=True, text=True)
     if check and p.returncode:
         words = (p.stderr or p.stdout).strip().replace("\n", "; ")
-        raise Failure(f"{' '.join(argv)}: {words or f'exit {p.returncode}'}")
+        raise Failure(f"{' '.join(argv)}: {words or f'exit {p.returncode}'}", kind)
     return p.stdout
 
 

@@ -19,7 +19,7 @@ from typing import IO, Any
 from .job import Background as Load
 from .job import Flow, Job
 from .net import Namespaces
-from .protocol import COMPARE_BYTES, FLOW_PORT
+from .protocol import COMPARE_BYTES, FLOW_PORT, Fault
 from .system import LIBC, Failure, die_with_us
 
 SERVER_PORT = 5201
@@ -153,7 +153,7 @@ class Traffic:
         """A client never ends by itself: one that did says why."""
         for number, p in self.clients.items():
             if p.poll() is not None:
-                raise Failure(f"flow {number}: {self.job.traffic} ended: {words_of(p)}")
+                raise Failure(f"flow {number}: {self.job.traffic} ended: {words_of(p)}", Fault.FLOW)
 
     def close(self) -> None:
         for p in self.processes:

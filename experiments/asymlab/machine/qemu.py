@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
+from ..guest.protocol import Fault
 from .arch import Arch
 from .files import sha256
 from .shell import sh
@@ -189,10 +190,10 @@ class Machine:
     def _check_patience(self, until: float, limit_s: float) -> None:
         said = self.console()
         if len(said) == CONSOLE_MAX:
-            raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}")
+            raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}", Fault.MACHINE)
         if time.monotonic() > until:
             late = f"no end after {limit_s:.0f} s of wall time ({self.complaint()})"
-            raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps")
+            raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps", Fault.MACHINE)
 
     def complaint(self) -> str:
         """What its console says of a machine that ended without results."""

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 
 from .. import LabError
-from ..guest.protocol import HEADER, JOB, RESULTS
+from ..guest.protocol import HEADER, JOB, RESULTS, STATUS, Fault
 from ..plan.topology import job_objects
 from ..results.store import FILES, TABLES_HASH
 from . import qemu
@@ -127,16 +127,24 @@ def results(machine: qemu.Machine) -> dict[str, bytes]:
     with open(machine.folder / "shared", "rb") as f:
         magic, length = HEADER.unpack(f.read(HEADER.size))
         if magic != RESULTS or length > qemu.SHARED_MB << 20:
-            raise LabError(f"virtual machine: ended without results: {machine.complaint()}")
+            raise LabError(f"virtual machine: ended without results: {machine.complaint()}", Fault.MACHINE)
         try:
             files = unpack(f.read(length))
-            status = json.loads(files.pop("status.json"))
-            good, said = status["ok"], status.get("error", "")
+            error = failed(files.pop(STATUS))
         except (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
-            raise LabError(f"virtual machine: its results are damaged ({type(e).__name__})") from None
-    if good is not True:
-        raise LabError(" ".join(str(said).split())[: qemu.WORDS_MAX])
+            raise LabError(f"virtual machine: its results are damaged ({type(e).__name__})", Fault.MACHINE) from None
+    if error:
+        raise error
     return files
+
+
+def failed(status: bytes) -> LabError | None:
+    """What an agent says of a run that it could not make."""
+    said = json.loads(status)
+    if said["ok"] is True:
+        return None
+    kind = said.get("kind", "")
+    return LabError(" ".join(str(said.get("error", "")).split())[: qemu.WORDS_MAX], kind if kind in {*Fault} else "")
 
 
 def unpack(data: bytes) -> dict[str, bytes]:
@@ -146,7 +154,7 @@ def unpack(data: bytes) -> dict[str, bytes]:
         for m in tar:
             if (
                 m.name in files
-                or m.size > {"status.json": 1 << 20, **FILES}.get(m.name, -1)
+                or m.size > {STATUS: 1 << 20, **FILES}.get(m.name, -1)
                 or m.type not in (tarfile.REGTYPE, tarfile.AREGTYPE)
                 or m.issparse()
             ):

@@ -23,9 +23,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 
 from .. import LabError, printable
+from ..guest.protocol import Check
 from ..paths import STORE
 from . import capture, metrics, trace
 
@@ -54,9 +55,27 @@ class Row(BaseModel):
     """Of the self-check."""
 
     what: str
-    expected: float | str | list | dict
-    measured: float | str | list | dict | None
+    expected: int | float | str | list | dict
+    measured: int | float | str | list | dict | None
     ok: bool
+
+    @field_validator("what")
+    @classmethod
+    def _is_of_a_kind(cls, what: str) -> str:
+        Check.read(what)
+        return what
+
+    @property
+    def kind(self) -> Check:
+        return Check.read(self.what)[0]
+
+    @property
+    def of(self) -> str:
+        return Check.read(self.what)[1]
+
+    @property
+    def wrong(self) -> str:
+        return "" if self.ok else f"{self.what}: expected {self.expected}, measured {self.measured}"
 
 
 class Agent(BaseModel):
@@ -104,6 +123,10 @@ class Run:
     @property
     def valid(self) -> bool:
         return not self.record["invalid"]
+
+    @property
+    def self_check(self) -> list[Row]:
+        return [Row.model_validate(row) for row in self.record["agent"]["self_check"]]
 
     def _table(self, name: str) -> np.ndarray:
         return table(self.folder, name, self.record["result_sha256"])
@@ -241,11 +264,7 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     if not KEY.fullmatch(key):
         raise LabError(f"{key[:40]!r}: no key of a run")
     agent, tables, of_run = understand(files, identity["job"])
-    invalid = [
-        f"{row['what']}: expected {row['expected']}, measured {row['measured']}"
-        for row in agent["self_check"]
-        if not row["ok"]
-    ]
+    invalid = [row.wrong for row in Agent.model_validate(agent).self_check if row.wrong]
     if "executed" in about:
         agent["cpu_busy"] = max(agent["cpu_busy"], busy(about["executed"], identity))
     if agent["cpu_busy"] > CPU_LIMIT:

@@ -161,12 +161,8 @@ class Sweep:
 
     def refuse(self, worker: Worker, error: BaseException) -> None:
         worker.fit = False
-        why = (
-            str(error).strip().partition("\n")[0]
-            if isinstance(error, LabError)
-            else f"{type(error).__name__}: {error}".partition("\n")[0]
-        )
-        console.print(f"worker {worker.address}: gets no runs: {why}")
+        words = str(error) if isinstance(error, LabError) else f"{type(error).__name__}: {error}"
+        console.print(f"worker {worker.address}: gets no runs: {words.partition(chr(10))[0]}")
 
     def judge(self, worker: Worker, got: dict | BaseException) -> None:
         """What a worker made of the canary."""
@@ -188,7 +184,7 @@ class Sweep:
         """It may be the worker's fault, a full disk say: another one tries. If that fails, too, it is the run's."""
         self.refuse(worker, LabError(f"{task.name}: {error}"))
         if task.key in self.failed or not any(w.fit is not False for w in self.workers.values()):
-            raise LabError(f"{task.name}: {error}") from None
+            raise LabError(f"{task.name}: {error}", error.kind if isinstance(error, LabError) else "") from None
         self.failed.add(task.key)
         self.todo.appendleft(task)
 

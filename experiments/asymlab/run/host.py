@@ -11,6 +11,8 @@ import time
 
 from .. import LabError
 from ..guest import agent
+from ..guest.protocol import STATUS
+from ..machine import vm
 from ..machine.files import scratch
 from ..paths import BUILD
 from ..results import store
@@ -58,7 +60,10 @@ def execute_on_host(task: Task) -> store.Run:
                     p.kill()
         if p.returncode:
             words = errors.strip().splitlines()
-            raise LabError(f"{task.name}: {words[-1] if words else f'agent ended with {p.returncode}'}")
+            status = out / STATUS
+            error = vm.failed(status.read_bytes()) if status.exists() else None
+            said = error or (words[-1] if words else f"agent ended with {p.returncode}")
+            raise LabError(f"{task.name}: {said}", error.kind if error else "")
         files = {f.name: f.read_bytes() for f in out.iterdir()}
     about = task.made("host") | {"wall_s": round(time.monotonic() - began, 2)}
     return store.save(key, identity, about, files)

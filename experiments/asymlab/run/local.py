@@ -87,7 +87,7 @@ def runs(
         for _ in left:
             task, result = ended.get()
             if isinstance(result, LabError) and not go_on:
-                raise LabError(f"{task.name}: {result}") from None
+                raise LabError(f"{task.name}: {result}", result.kind) from None
             if isinstance(result, Exception) and not isinstance(result, LabError):
                 raise result
             yield task, result

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.table import Table
 
 from ..console import console
+from ..guest.protocol import Check
 from ..paths import near
 from ..results.store import Run
 
@@ -19,6 +20,8 @@ COLUMNS = (
 
 FLOW_COLUMNS = ("run", "flow", "controller", "goodput Mbit/s", "share", "RTT ms p50", "p95", "retransmits")
 FLOWS_SHOWN = 40  # of a run
+# Of the self-check, what is a number: how many of its unit make the one that is shown.
+SHOWN = {Check.BASE_RTT: (1e3, "ms"), Check.FORWARD_RATE: (1e6, "Mbit/s"), Check.REVERSE_RATE: (1e6, "Mbit/s")}
 
 
 def ms(seconds: float | None) -> str:
@@ -83,21 +86,19 @@ def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
 
 def check_line(run: Run) -> str:
     """The set-up self-check in one line."""
-    rows, agent = run.record["agent"]["self_check"], run.record["agent"]
+    rows = run.self_check
     parts = []
-    for row in rows:
-        if isinstance(row["measured"], str):
-            parts.append(f"{row['what'].rpartition(',')[0]} {row['measured']}")
-        elif isinstance(row["measured"], float):
-            what = row["what"].rpartition(",")
-            scale, unit = (1e3, "ms") if what[2] == " us" else (1e6, "Mbit/s")
-            parts.append(f"{what[0]} {row['measured'] / scale:.2f} {unit} ({row['expected'] / scale:.2f})")
-    queues = all(r["ok"] for r in rows if r["what"].startswith("queue"))
-    offloads = next(r["measured"] for r in rows if r["what"].startswith("offloads"))
+    for row in (row for row in rows if row.kind in SHOWN):
+        scale, unit = SHOWN[row.kind]
+        numbers = [n / scale for n in (row.measured, row.expected) if isinstance(n, int | float)]
+        said = f"{numbers[0]:.2f} {unit} ({numbers[1]:.2f})" if len(numbers) == 2 else row.measured or "not measured"
+        parts.append(f"{row.kind.value[0]} {row.of} {said}")
+    queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE))
+    offloads = next(row.measured for row in rows if row.kind == Check.OFFLOADS)
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
         f"offloads {'off' if not offloads else 'ON: ' + ', '.join(offloads)}",
-        f"CPU {100 * max(agent['cpu_busy'], 0):.0f} % busy",
+        f"CPU {100 * max(run.record['agent']['cpu_busy'], 0):.0f} % busy",
     ]
     verdict = "valid" if run.valid else "INVALID: " + "; ".join(run.record["invalid"])
     return f"set-up: {', '.join(parts)}: {verdict}"

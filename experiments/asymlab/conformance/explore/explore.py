@@ -45,7 +45,7 @@ from ...run.cost import survey
 from ...run.tasks import plan_runs
 from ..toml import toml
 from .draw import draw, facts
-from .invariants import INVARIANTS, WORDS, Broken, floor_of, judge
+from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
 from .silence import silence_limit
 from .view import View
@@ -90,7 +90,7 @@ class Tally:
 
     def line(self) -> str:
         n = self.counts
-        found = ", ".join(f"{name} {n[name]}" for name in (*INVARIANTS, *(name for name, _ in WORDS)) if n[name])
+        found = ", ".join(f"{name} {n[name]}" for name in (*INVARIANTS, *dict.fromkeys(BROKEN.values())) if n[name])
         return (
             f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, "
             f"{len(self.broken)} failures{': ' + found if found else ''}; {n['flows']} flows, "
@@ -102,11 +102,12 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
     """Count a run's verdict."""
     tally.runs += 1
     found = judge(case, result)
-    if isinstance(result, LabError) and not found:
-        tally.invalid.append(f"{name}: {result}")
-    elif not isinstance(result, LabError) and not result.valid:
-        tally.invalid.append(f"{name}: {'; '.join(result.record['invalid'])}")
-    if tally.invalid and tally.invalid[-1].startswith(f"{name}:"):
+    if isinstance(result, LabError):
+        wrong = "" if found else str(result)
+    else:
+        wrong = "; ".join(result.record["invalid"])
+    if wrong:
+        tally.invalid.append(f"{name}: {wrong}")
         console.print(f"invalid: {tally.invalid[-1]}")
     elif not isinstance(result, LabError):
         v = View(case, result)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ... import LabError
-from ...guest.protocol import COMPARE_BYTES
+from ...guest.protocol import COMPARE_BYTES, Fault
 from ...plan import topology
 from ...plan.scenario import Case, Direction
 from ...results import metrics, store
@@ -174,19 +174,21 @@ def log(v: View) -> Iterator[tuple[str, str]]:
 INVARIANTS: dict[str, Callable[[View], Iterator[tuple[str, str]]]] = {
     f.__name__: f for f in (content, silence, close, window, link, rtt, floor, left, log)
 }
-# What a run that left no results broke, by what it said last.
-WORDS = (
-    ("broken", re.compile(r"flow \d+: plain ended")),
-    ("command", re.compile(r"asymcc (?:--objects \S+ )?(?:load|set|use|unuse|unload)\b")),
-    ("machine", re.compile(r"virtual machine: (?:no end|ended without|talks)|^agent: ")),
-)
+# What a run that left no results broke.
+BROKEN: dict[str, str] = {
+    Fault.FLOW: "broken",
+    Fault.COMMAND: "command",
+    Fault.SET: "command",
+    Fault.AGENT: "machine",
+    Fault.MACHINE: "machine",
+}
 
 
 def judge(case: Case, result: store.Run | LabError) -> list[Broken]:
     """What it broke. A run that its self-check calls invalid is not judged."""
     first = case.scenario.flows[0].controller
     if isinstance(result, LabError):
-        return [Broken(name, first, str(result)) for name, words in WORDS if words.search(str(result))][:1]
+        return [Broken(BROKEN[result.kind], first, str(result))] if result.kind in BROKEN else []
     if not result.valid:
         return []
     v = View(case, result)

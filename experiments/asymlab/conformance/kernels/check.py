@@ -30,6 +30,7 @@ from pathlib import Path
 
 from ... import LabError
 from ...controllers import built_in
+from ...guest.protocol import Fault
 from ...machine import image
 from ...machine.arch import by_label
 from ...machine.build import build_image
@@ -48,11 +49,11 @@ from .setup import WALL_LIMIT_S, Facts, Setup, facts
 from .view import RunView
 
 HOST_HOPS = 8
-# What the agent's words say of the property at fault, and the set-up that does without.
-AT_FAULT = [
-    (re.compile(r"bpftool struct_ops register"), "registers by bpftool alone", {"bare": False}),
-    (re.compile(r"asymcc set "), "live parameters change", {"change": False}),
-]
+# The property at fault where a run failed by this, and the set-up that does without.
+AT_FAULT: dict[str, tuple[str, dict[str, bool]]] = {
+    Fault.REGISTER: ("registers by bpftool alone", {"bare": False}),
+    Fault.SET: ("live parameters change", {"change": False}),
+}
 
 
 def guest(label: str, say) -> tuple[image.Image, Column]:
@@ -79,11 +80,11 @@ def guest(label: str, say) -> tuple[image.Image, Column]:
 
 def without(setup: Setup, error: LabError, faults: dict[str, str]) -> Setup | None:
     """The set-up that does without what went wrong, which is noted; None if there is none."""
-    for pattern, what, less in AT_FAULT:
-        if pattern.search(str(error)) and what not in faults:
-            faults[what] = str(error)
-            return replace(setup, **less)
-    return None
+    what, less = AT_FAULT.get(error.kind, ("", {}))
+    if not less or what in faults:
+        return None
+    faults[what] = str(error)
+    return replace(setup, **less)
 
 
 def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | None, fresh: bool, say) -> Column:
