@@ -170,6 +170,7 @@ install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before 
 	$(Q)$(MAKE) --no-print-directory -q build $(B)/asymcc 2>/dev/null || { echo "not built, or older than its sources; run: make build"; exit 1; }
 	$(Q)install -Dm 755 $(A)/asymcc $(IN)/sbin/asymcc
 	$(Q)install -Dm 644 -t $(IN)/lib/asymcc $(OBJECTS)
+	$(Q)install -Dm 644 -t $(IN)/share/asymcc packaging/grafana.json
 	$(Q)install -d $(IN)/share/man/man8 $(IN)/share/bash-completion/completions $(IN)/lib/systemd/system
 	$(Q)$(B)/asymcc manual | install -m 644 /dev/stdin $(IN)/share/man/man8/asymcc.8
 	$(Q)$(B)/asymcc completion | install -m 644 /dev/stdin $(IN)/share/bash-completion/completions/asymcc
@@ -180,7 +181,7 @@ install: ## install into PREFIX [/usr/local] what is built; DESTDIR goes before 
 uninstall: ## remove what install put there
 	$(Q)rm -f $(IN)/sbin/asymcc $(IN)/share/man/man8/asymcc.8 $(IN)/share/bash-completion/completions/asymcc \
 		$(addprefix $(IN)/lib/systemd/system/,$(UNITS)) $(addprefix $(ETC)/,$(EXAMPLES))
-	$(Q)rm -rf $(IN)/lib/asymcc
+	$(Q)rm -rf $(IN)/lib/asymcc $(IN)/share/asymcc
 	$(Q)rmdir $(ETC) 2>/dev/null || true
 
 deb: build $(B)/asymcc $(B)/.deps-deb ## a Debian package, build/asymcc_VERSION_ARCH.deb; ARCH=arm64

@@ -63,6 +63,7 @@ def test_installs_into_destdir_and_uninstalls_all(tmp_path, folder):
         *(f"usr/local/lib/systemd/system/{name}" for name in UNITS),
         *(f"etc/asymcc/{name}" for name in EXAMPLES),
         *(f"usr/local/lib/asymcc/{name}" for name in objects()),
+        "usr/local/share/asymcc/grafana.json",
     }
     for name in UNITS:
         assert str(tmp_path) not in (tmp_path / "usr/local/lib/systemd/system" / name).read_text()
@@ -212,6 +213,7 @@ def test_deb(deb, tmp_path):
         "usr/share/doc/asymcc/copyright",
         "usr/share/lintian/overrides/asymcc",
         *(f"usr/lib/asymcc/{name}" for name in objects()),
+        "usr/share/asymcc/grafana.json",
         *(f"DEBIAN/{name}" for name in ("control", "conffiles", "md5sums", "postinst", "prerm", "postrm")),
     }
     run("md5sum", "-c", "--quiet", "DEBIAN/md5sums", cwd=tmp_path)

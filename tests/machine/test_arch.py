@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import pickle
+import random
 import re
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
+from hostile import COUNT, changed, one_line_or_none
 
 from asymlab import LabError
 from asymlab.machine import boot, image, kernel, qemu
@@ -23,6 +27,10 @@ def zboot(payload: bytes) -> bytes:
     return b"MZ\0\0zimg" + struct.pack("<II", 64, len(payload)) + bytes(48) + payload + bytes(8)
 
 
+def zstd(data: bytes) -> bytes:
+    return subprocess.run(["zstd", "-c"], input=data, capture_output=True, check=True).stdout
+
+
 @pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda image: zboot(gzip.compress(image))])
 def test_an_arm64_kernel_comes_out_of_its_file(tmp_path, pack):
     (tmp_path / "vmlinuz").write_bytes(pack(ARM64_IMAGE))
@@ -33,6 +41,16 @@ def test_an_arm64_kernel_without_btf(tmp_path):
     (tmp_path / "vmlinuz").write_bytes(ARM64_IMAGE.replace(b"\x9f\xeb", b"\0\0"))
     with pytest.raises(LabError, match="without BTF"):
         kernel.extract_vmlinux(tmp_path / "vmlinuz")
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zstd], ids=["gzip", "xz", "zstd"])
+def test_a_damaged_kernel_image(tmp_path, pack):
+    file, whole, rng = tmp_path / "vmlinuz", zboot(pack(ARM64_IMAGE)), random.Random("zimg")
+    file.write_bytes(whole)
+    assert kernel.extract_vmlinux(file) == ARM64_IMAGE
+    for _ in range(COUNT):
+        file.write_bytes(changed(whole, rng, False))
+        one_line_or_none(lambda: kernel.extract_vmlinux(file))
 
 
 def test_names():

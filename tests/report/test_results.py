@@ -9,24 +9,28 @@ import io
 import json
 import os
 import pickle
+import random
+import struct
 import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from hostile import COUNT, changed, one_line_or_none
 
 from asymlab import LabError, printable
 from asymlab.guest import init
+from asymlab.guest.capture import PCAP
 from asymlab.guest.protocol import Check, Fault
 from asymlab.guest.system import Failure, sh
 from asymlab.machine import arch, files, image, qemu, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
-from asymlab.results import store
+from asymlab.results import frame, store
 from asymlab.run import cluster, summary, worker
 from asymlab.run.tasks import Task, plan_runs
 
-from shared import SCENARIO, wait_for
+from shared import SCENARIO, packet, wait_for
 
 
 def tar(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
@@ -307,6 +311,38 @@ def test_a_record_of_another_run_in_its_folder_is_refused(task, change):
     file.write_text(json.dumps(record))
     with pytest.raises(LabError, match="cannot be read .*; remove it, the run will be repeated"):
         store.find(task.key)
+
+
+def read_all(key: str) -> None:
+    """A run, and what is shown of it."""
+    run = store.find(key)
+    assert len(repr(run)) < 500 and isinstance(run.valid, bool)
+    frame.flows([run])
+    summary.print_runs([run], {})
+    for rows in (run.acks, run.goodput, run.links, run.state(0)):
+        assert len(rows) < 10**6
+    run.capture("forward")
+
+
+@pytest.mark.parametrize("name", ["run.json", "forward.pcap", "acks.parquet", "links.parquet", "state-fast.parquet"])
+def test_a_damaged_run(task, name, capsys):
+    """As a colleague may have sent it, or a disk may have left it."""
+    capture = PCAP + b"".join(struct.pack("<IIII", i, 0, len(p), 60) + p for i, p in enumerate(5 * [packet()]))
+    identity = task.identity | {"job": task.job | {"trace_state": True}}
+    key = store.key_of(identity)
+    rows = [
+        {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": True},
+        {"what": "offloads that are on", "expected": [], "measured": [], "ok": True},
+    ]
+    files = left(task, self_check=rows) | {"forward.pcap": capture}
+    file = store.save(key, identity, task.about("lab") | {"wall_s": 1.0}, files).folder / name
+    read_all(key)
+    whole, rng = file.read_bytes(), random.Random(name)
+    for _ in range(COUNT):
+        store.table.cache_clear()
+        file.write_bytes(changed(whole, rng, name == "run.json"))
+        one_line_or_none(lambda: read_all(key))
+    capsys.readouterr()
 
 
 def test_metrics_made_anew_follow_no_link_that_another_has_laid(task, tmp_path, monkeypatch):

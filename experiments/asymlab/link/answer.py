@@ -28,8 +28,8 @@ NEAR = (
     1.5  # within this factor of HALF another run may decide otherwise: Fusion had 45 % in one run and 62 % in another
 )
 SHARING = (
-    f"only with --alone is advised what has less than {HALF:.0%} of its fair share beside CUBIC, or leaves CUBIC less "
-    f"than {HALF:.0%} of what CUBIC leaves CUBIC, whether it begins with CUBIC or after it"
+    f"only with --alone is advised what has less than {HALF:.0%} of its fair share beside CUBIC, or leaves it less "
+    f"than {HALF:.0%} of what CUBIC does, begun with it or after it"
 )
 COLUMNS = ("goodput Mbit/s", "of the link", "RTT ms", "above the base", "retransmitted", "ACKs/packet", "ACKs' link")
 BESIDE_COLUMNS = ("beside CUBIC Mbit/s", "CUBIC's", "shares")

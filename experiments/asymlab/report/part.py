@@ -231,5 +231,10 @@ def points(figure: Path) -> Counter[tuple[str, str]]:
     import pyarrow.parquet
 
     file = figure.with_suffix(".csv")
-    table = pyarrow.csv.read_csv(file) if file.exists() else pyarrow.parquet.read_table(figure.with_suffix(".parquet"))
-    return Counter(zip(map(str, table["panel"].to_pylist()), map(str, table["series"].to_pylist()), strict=True))
+    if not file.exists():
+        file = figure.with_suffix(".parquet")
+    try:
+        table = pyarrow.csv.read_csv(file) if file.suffix == ".csv" else pyarrow.parquet.read_table(file)
+        return Counter(zip(map(str, table["panel"].to_pylist()), map(str, table["series"].to_pylist()), strict=True))
+    except (OSError, ValueError, LookupError) as e:  # Arrow's errors are among them
+        raise LabError(f"{file}: no data of a figure ({e})") from None

@@ -165,7 +165,7 @@ def figures(part: Part) -> list[dict]:
             with Image.open(file) as picture:
                 width, height = picture.size
             alt = words(data)
-        except (OSError, ValueError, LookupError) as e:  # Arrow's errors are among them
+        except (OSError, ValueError, LookupError, TypeError, csv.Error) as e:  # Arrow's errors are among them
             raise LabError(f"{file}: no figure with its data ({e}); `asymlab publish` makes them") from None
         found.append({"name": name, "width": width, "height": height, "data": data.name, "alt": alt})
     return found

@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from .. import LabError
+from ..reading import read as read_file
 
 MAGIC, RAW_IP = 0xA1B23C4D, 101
+SIZE_MAX = 1 << 30  # bytes
 # t: seconds since time zero; sport, dport, seq, ack, flags: TCP's; payload: bytes; options: as on the wire
 PACKET = np.dtype(
     [
@@ -30,7 +32,7 @@ FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 
 def read(file: Path, zero_unix_ns: int) -> np.ndarray:
     """The TCP packets of a capture, a row each."""
-    data = file.read_bytes()
+    data = read_file(file, SIZE_MAX)
     if len(data) < 24 or (struct.unpack_from("<I", data)[0], struct.unpack_from("<I", data, 20)[0]) != (MAGIC, RAW_IP):
         raise LabError(f"{file}: not a capture of the lab")
     rows, at = [], 24
@@ -47,11 +49,13 @@ def read(file: Path, zero_unix_ns: int) -> np.ndarray:
 def tcp(packet: bytes) -> tuple | None:
     """PACKET's columns but the time, None of what is no TCP segment."""
     ip = 4 * (packet[0] & 15) if packet else 0
-    if len(packet) < ip + 20 or packet[0] >> 4 != 4 or packet[9] != 6:
+    if ip < 20 or len(packet) < ip + 20 or packet[0] >> 4 != 4 or packet[9] != 6:
         return None
     total = struct.unpack_from(">H", packet, 2)[0]
     sport, dport, seq, ack, offset, flags = struct.unpack_from(">HHIIBB", packet, ip)
     header = 4 * (offset >> 4)
+    if header < 20 or total < ip + header:
+        return None
     return sport, dport, seq, ack, flags, total, total - ip - header, packet[ip + 20 : ip + header].ljust(40, b"\0")
 
 

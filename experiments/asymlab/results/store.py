@@ -23,17 +23,19 @@ from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import ValidationError
 
 from .. import LabError, printable
-from ..guest.protocol import Check
 from ..paths import STORE
+from ..reading import read
 from . import capture, metrics, trace
+from .record import Agent, Record, Row
 
 KEY = re.compile("[0-9a-f]{32}")
 # The files that an agent may leave, and their greatest sizes. They come from a guest or a worker: no other is taken,
 # and none tells where it goes.
 FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30, "forward.pcap": 1 << 30, "reverse.pcap": 1 << 30}
+RECORD_MAX = 64 << 20  # bytes of run.json
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
 
 
@@ -49,46 +51,6 @@ METRICS_HASH = hashlib.sha256(Path(metrics.__file__).read_bytes()).hexdigest()[:
 def table(folder: Path, name: str, result: str) -> np.ndarray:
     """A table of a result, kept for a while: those of a whole suite would not fit into memory."""
     return trace.read(folder, name)
-
-
-class Row(BaseModel):
-    """Of the self-check."""
-
-    what: str
-    expected: int | float | str | list | dict
-    measured: int | float | str | list | dict | None
-    ok: bool
-
-    @field_validator("what")
-    @classmethod
-    def _is_of_a_kind(cls, what: str) -> str:
-        Check.read(what)
-        return what
-
-    @property
-    def kind(self) -> Check:
-        return Check.read(self.what)[0]
-
-    @property
-    def of(self) -> str:
-        return Check.read(self.what)[1]
-
-    @property
-    def wrong(self) -> str:
-        return "" if self.ok else f"{self.what}: expected {self.expected}, measured {self.measured}"
-
-
-class Agent(BaseModel):
-    """agent.json, as far as it is read."""
-
-    model_config = ConfigDict(extra="allow")
-    kernel: str
-    cpu_busy: float
-    zero_ns: int
-    zero_unix_ns: int
-    self_check: list[Row]
-    controllers: dict[str, dict]
-    marks: dict
 
 
 @dataclass(frozen=True)
@@ -189,14 +151,17 @@ def held(key: str) -> Run | None:
     if not folder.exists():
         return None
     try:
-        record = json.loads((folder / "run.json").read_text())
+        record = json.loads(read(folder / "run.json", RECORD_MAX))
         if record["key"] != key or key_of(record["identity"]) != key:
             raise ValueError("of another run")
-        Agent.model_validate(record["agent"])
         found = Run(folder, record)
-        if record["metrics_hash"] != METRICS_HASH:
+        stale = record["metrics_hash"] != METRICS_HASH
+        if stale:
             record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
             record["metrics_hash"] = METRICS_HASH
+        Record.model_validate(record)
+        json.dumps(record, ensure_ascii=False).encode()  # half a character is none
+        if stale:
             with tempfile.NamedTemporaryFile(
                 "w", dir=folder, prefix=".run.json.", delete=False
             ) as part:  # others may do the same in a shared store

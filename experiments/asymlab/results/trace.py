@@ -110,6 +110,8 @@ TABLES = {
     "links": ("dev", "t", "packets", "bytes", "pure_acks", "qlen_max", "qlen_sum", "drops"),
 }
 
+STATE_COLUMNS = ("flow", "t")
+
 
 def _records(data: bytes) -> tuple[np.ndarray, np.ndarray]:
     """The records of a trace, and their types. LabError if it is cut off, or records were lost."""
@@ -215,9 +217,17 @@ def write(tables: dict[str, np.ndarray], folder: Path) -> None:
 
 
 def read(folder: Path, name: str) -> np.ndarray:
-    """One table back as a structured array."""
-    table = pq.read_table(folder / f"{name}.parquet")
-    columns = {c: table[c].to_numpy() for c in table.column_names}
+    """One table back as a structured array. LabError if it is none that write() made."""
+    file = folder / f"{name}.parquet"
+    try:
+        table = pq.read_table(file)
+        columns = {c: table[c].to_numpy() for c in table.column_names}
+        wrong = [c for c in TABLES.get(name, STATE_COLUMNS) if c not in columns]
+        wrong += [c for c, v in columns.items() if c != "dev" and v.dtype.kind not in "iuf"]
+        if wrong:
+            raise ValueError(f"no column {wrong[0]!r} of numbers")
+    except (OSError, ValueError, LookupError, TypeError) as e:  # Arrow's errors are among them
+        raise LabError(f"{file}: no table of a run ({e}); remove its folder, the run will be repeated") from None
     rows = np.empty(len(table), [(c, "U16" if v.dtype == object else v.dtype) for c, v in columns.items()])
     for c, v in columns.items():
         rows[c] = v

@@ -94,7 +94,7 @@ def check_line(run: Run) -> str:
         said = f"{numbers[0]:.2f} {unit} ({numbers[1]:.2f})" if len(numbers) == 2 else row.measured or "not measured"
         parts.append(f"{row.kind.value[0]} {row.of} {said}")
     queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE))
-    offloads = next(row.measured for row in rows if row.kind == Check.OFFLOADS)
+    offloads = next((row.measured for row in rows if row.kind == Check.OFFLOADS), None)
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
         f"offloads {'off' if not offloads else 'ON: ' + ', '.join(offloads)}",

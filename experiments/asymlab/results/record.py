@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""run.json as it is read back: each value that is used is of its kind.
+
+`identity` needs no such look: the run's key is its hash.
+"""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+from ..guest.protocol import Check
+
+
+class Part(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+
+class Row(Part):
+    """Of the self-check."""
+
+    what: str
+    expected: int | float | str | list | dict
+    measured: int | float | str | list | dict | None
+    ok: bool
+
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> Self:
+        if isinstance(self.measured, int | float) and not isinstance(self.expected, int | float):
+            raise ValueError("a number is measured where none is expected")
+        if self.kind == Check.OFFLOADS and not (
+            isinstance(self.measured, list) and all(isinstance(name, str) for name in self.measured)
+        ):
+            raise ValueError("offloads have names")
+        return self
+
+    @property
+    def kind(self) -> Check:
+        return Check.read(self.what)[0]
+
+    @property
+    def of(self) -> str:
+        return Check.read(self.what)[1]
+
+    @property
+    def wrong(self) -> str:
+        return "" if self.ok else f"{self.what}: expected {self.expected}, measured {self.measured}"
+
+
+class Agent(Part):
+    """agent.json, as far as it is read."""
+
+    kernel: str
+    cpu_busy: float
+    zero_ns: int
+    zero_unix_ns: int
+    self_check: list[Row]
+    controllers: dict[str, dict]
+    marks: dict[str, dict]
+
+
+class Link(Part):
+    utilisation: float
+    packets: int
+    pure_acks: int
+    packet_bytes: float
+    queue_mean: float
+    queue_max: int
+    queue_delay_mean_s: float
+
+
+class Hop(Part):
+    name: str
+    forward: Link
+    reverse: Link
+
+
+class Flow(Part):
+    flow: int
+    controller: str
+    goodput_bps: float
+    throughput_bps: float
+    goodput_cv: float
+    goodput_trend: float
+    rtt_s: dict[str, float]
+    cwnd_mean: float
+    retransmits: int
+    retransmits_whole_run: int
+
+
+class Metrics(Part):
+    """Of metrics.of_run()."""
+
+    goodput_bps: float
+    throughput_bps: float
+    utilisation: float
+    reverse_utilisation: float
+    jain: float
+    jain_over_time: list[float]
+    acks_per_data_packet: float
+    timeouts: int
+    background_bps: list[float]
+    busiest: str
+    forward: Link
+    reverse: Link
+    hops: list[Hop]
+    flows: list[Flow]
+
+
+class Record(Part):
+    key: str
+    id: str
+    title: str
+    name: str
+    point: dict[str, bool | int | float | str | list | dict | None]
+    seed: int
+    where: str
+    command: str
+    invalid: list[str]
+    result_sha256: str
+    metrics_hash: str
+    metrics: Metrics
+    agent: Agent
+    identity: dict
