@@ -101,6 +101,7 @@ struct flow {
 	u64 ticks_ns; /* when the peer's first timestamp came; 0: none has */
 	u64 least_ns;     /* when `least` was last set, or raised by the clocks' drift */
 	u64 futile_ns; /* until then fewer ACKs do not help */
+	u64 last_push_ns; /* when the last segment with PSH came */
 	u32 ticks; /* the peer's first timestamp, which came at `ticks_ns` */
 	u32 least; /* TSval less TSecr in ms, the least: the way of an ACK without a queue, by clocks that differ */
 	u32 least_now; /* the least since `epoch_ns` */
@@ -246,17 +247,20 @@ static inline void await(struct flow *f, const struct tcp_sock *tp, u32 end)
 
 /*
  * The end of what the application sends now: a FIN, or a segment with PSH that is not full. Linux ends each burst of TSO with PSH, so
- * that a full one tells it only if the last PSH is longer ago than an RTT: then its ACK is one more in each RTT at most.
+ * that a full one tells it only if the last PSH is longer ago than an RTT, by time or by what has come since: then its ACK is one more
+ * in each RTT at most.
  */
-static inline void note_end(struct flow *f, const struct tcp_sock *tp, u32 end, u32 payload, u8 flags)
+static inline void note_end(struct flow *f, const struct tcp_sock *tp, u32 end, u32 payload, u8 flags, u64 now)
 {
 	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
+	bool alone = end - f->last_push > f->rtt_bytes || now - f->last_push_ns > max(rtt_of(f, tp), SILENCE_NS);
 
 	if (flags & FIN)
 		await(f, tp, end + 1);
-	else if (mss && (payload % mss || end - f->last_push > f->rtt_bytes))
+	else if (mss && (payload % mss || alone))
 		await(f, tp, end);
 	f->last_push = end;
+	f->last_push_ns = now;
 }
 
 /* The packets that an ACK shall cover, by the option of the sender; 0: this one at once; NONE: it does not ask. */
@@ -316,7 +320,7 @@ int thin_ingress(struct __sk_buff *skb)
 	if (stamped && payload)
 		note_way(f, bpf_ntohl(stamps[1]), bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
 	if (h.flags & (PSH | FIN))
-		note_end(f, tp, seq + payload, payload, h.flags);
+		note_end(f, tp, seq + payload, payload, h.flags, bpf_ktime_get_ns());
 	return 1;
 }
 

@@ -217,6 +217,17 @@ def test_a_full_segment_is_an_end_if_no_other_had_push_for_an_rtt(thin):
     assert d.come(2) == [(d.next, True)]
 
 
+def test_a_full_segment_is_an_end_if_no_other_had_push_for_a_while(thin):
+    """The same, of a reply that is no longer than what comes in an RTT."""
+    d = Download(thin).steady()
+    for gap, seen in ((0, True), (0, False), (RTT // 2, False), (2 * RTT, True)):
+        d.now += gap
+        thin.poke(now=d.now)
+        thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
+        assert d.flow["push"] == seen
+        d.come(4)
+
+
 @pytest.mark.parametrize("params", [{}, {"reverse_kbit": 40}])
 @pytest.mark.parametrize("payload", [0, 100, SEG])
 @pytest.mark.parametrize("version", [4, 6])
