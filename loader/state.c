@@ -16,7 +16,7 @@
 
 #define PART ".part" /* one for all: whoever writes holds the lock */
 #define ROUTE_NAME 160
-#define LOCK_TRIES 100
+#define LOCK_TRIES 300 /* 30 s: at boot units start at once, and the verifier takes seconds on a slow machine */
 #define LOCK_WAIT_US 100000
 #ifndef SO_NETNS_COOKIE
 #define SO_NETNS_COOKIE 71
