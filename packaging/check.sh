@@ -77,7 +77,7 @@ cp /boot/vmlinuz-* /tmp/vmlinuz && cp /boot/initrd.img-* /tmp/initrd && mv /tmp/
 rm -rf /var/lib/apt/lists/* # the image has little room
 END
 	mmdebstrap --quiet --variant=minbase --format=ext2 \
-		--include=systemd-sysv,linux-image-cloud-amd64,iproute2,man-db,bash-completion \
+		--include=systemd-sysv,dbus,linux-image-cloud-amd64,iproute2,man-db,bash-completion \
 		--customize-hook="copy-in $work/hook /root" \
 		--customize-hook="upload $deb /tmp/asymcc.deb" \
 		--customize-hook="upload check-guest.sh /root/check-guest.sh" \
