@@ -241,7 +241,7 @@ fuzz: $(B)/.deps-fuzz $(ASYMLAB) ## random input for the controllers, FUZZ_SECON
 		$(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
 fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB) ## random objects, netlink answers and state files for asymcc, FUZZ_SECONDS
-	$(Q)PYTHONPATH=tests/loader $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
+	$(Q)PYTHONPATH=tests/loader:tests/live $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
 
 # Trees and bare texts, half each.
 fuzz-scenarios: $(ASYMLAB) ## random scenario files, SCENARIOS [100000]

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import os
 import socket
-import subprocess
 import threading
 import tomllib
 
@@ -23,6 +21,7 @@ from asymlab.plan import scenario, topology
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 
+from harness import compile_bpf
 from shared import BUILD, REPO, asymlab
 
 COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
@@ -333,26 +332,7 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
     """`frozen` of tests/. The smallest scenario repeats to the byte, and still breaks it."""
     for f in BUILD.glob("*.bpf.o"):
         (tmp_path / f.name).symlink_to(f)
-    subprocess.run(
-        [
-            "clang",
-            "-g",
-            "-O2",
-            "-target",
-            "bpf",
-            "-mcpu=v3",
-            f"-I{REPO}/bpf",
-            f"-ffile-prefix-map={REPO}=.",
-            "-idirafter",
-            f"/usr/include/{os.uname().machine}-linux-gnu",
-            "-c",
-            REPO / "tests" / "lab" / "frozen.bpf.c",
-            "-o",
-            tmp_path / "frozen.bpf.o",
-        ],
-        check=True,
-        timeout=60,
-    )
+    compile_bpf(REPO / "tests" / "lab" / "frozen.bpf.c", tmp_path / "frozen.bpf.o")
     monkeypatch.setattr(topology, "BUILD", tmp_path)
     monkeypatch.setattr(explore, "SHRINK_RUNS", 2)
     guest = image.open_image("6.12")

@@ -42,9 +42,8 @@ needs_cgroup2 = pytest.mark.skipif(not CGROUP2, reason="no cgroup2 is mounted")
 
 def compile_bpf(source: Path, out: Path) -> None:
     """An object of the tests' own; it may include what is in bpf/."""
-    machine = os.uname().machine
-    flags = f"-g -O2 -target bpf -mcpu=v3 -I{ROOT}/bpf -idirafter /usr/include/{machine}-linux-gnu"
-    run("clang", *flags.split(), "-c", source, "-o", out)
+    places = f"-I{ROOT}/bpf", f"-ffile-prefix-map={ROOT}=.", f"-idirafter/usr/include/{os.uname().machine}-linux-gnu"
+    run("clang", *"-g -O2 -target bpf -mcpu=v3".split(), *places, "-c", source, "-o", out)
 
 
 def run(*argv, check=True, timeout=60, **kw) -> subprocess.CompletedProcess:

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from pathlib import Path
 
-from harness import ROOT, run
+from harness import compile_bpf
 
 CONTROLLER = """
 #include "compat.bpf.h"
@@ -36,21 +35,7 @@ def build(folder: Path, name: str, body: str = "", ops: str = OPS, **replace) ->
     for old, new in replace.items():
         text = text.replace(old, new)
     (folder / f"{name}.bpf.c").write_text(textwrap.dedent(text))
-    run(
-        "clang",
-        "-g",
-        "-O2",
-        "-target",
-        "bpf",
-        "-mcpu=v3",
-        f"-I{ROOT / 'bpf'}",
-        "-idirafter",
-        f"/usr/include/{os.uname().machine}-linux-gnu",
-        "-c",
-        folder / f"{name}.bpf.c",
-        "-o",
-        folder / f"{name}.bpf.o",
-    )
+    compile_bpf(folder / f"{name}.bpf.c", folder / f"{name}.bpf.o")
 
 
 HALVES = """

@@ -303,14 +303,16 @@ def test_registered_by_a_link(tmp_path, alias):
 
 
 @needs_clang
-def test_rejected_by_the_verifier(tmp_path, alias):
+@pytest.mark.parametrize("program, before", [("t_ssthresh", "return 2;"), ("t_undo", "return tcp_sk")])
+def test_rejected_by_the_verifier(tmp_path, alias, program, before):
+    """The first program of the object, or the second one."""
     name = alias()
-    build(tmp_path, name, body="tcp_sk(sk)->snd_una = 0;")
+    build(tmp_path, name, **{before: f"tcp_sk(sk)->snd_una = 0; {before}"})
     line = refused("load", name, "--objects", tmp_path)
-    assert "verifier rejects program t_ssthresh" in line and "-v" in line
+    assert f"verifier rejects program {program}: " in line and "-v" in line
     assert "snd_una" in line or "no write support" in line or "off=" in line, line
     loud = run(ASYMCC, "load", name, "--objects", tmp_path, "-v", check=False)
-    assert loud.returncode == 1 and "the verifier's log of program t_ssthresh:\n" in loud.stderr
+    assert loud.returncode == 1 and f"the verifier's log of program {program}:\n" in loud.stderr
     assert "\nprocessed " in loud.stderr and loud.stderr.count("\n") > 5
 
 

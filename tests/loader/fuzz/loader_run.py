@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from fuzz import loader_mutants
+from harness import compile_bpf
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = ROOT / "tests" / "loader" / "fuzz"
@@ -45,19 +46,8 @@ def why_not() -> str | None:
 def build(reader: str) -> Path:
     OUT.mkdir(parents=True, exist_ok=True)
     program = OUT / f"loader_{reader}"
-    call(
-        "clang",
-        "-g",
-        "-O1",
-        "-fsanitize=fuzzer,address,undefined",
-        "-fno-sanitize-recover=undefined",
-        "-D_GNU_SOURCE",
-        *INCLUDES,
-        HERE / f"loader_{reader}.c",
-        "-o",
-        program,
-        "-lbpf",
-    )
+    flags = "-g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE"
+    call("clang", *flags.split(), *INCLUDES, HERE / f"loader_{reader}.c", "-o", program, "-lbpf")
     return program
 
 
@@ -66,19 +56,7 @@ def seeds(reader: str) -> Path:
         return HERE / "loader_corpus" / reader
     folder = OUT / "seeds_object"
     folder.mkdir(parents=True, exist_ok=True)
-    call(
-        "clang",
-        "-g",
-        "-O2",
-        "-target",
-        "bpf",
-        "-mcpu=v3",
-        *INCLUDES,
-        "-c",
-        HERE / "loader_seed.bpf.c",
-        "-o",
-        folder / "seed.bpf.o",
-    )
+    compile_bpf(HERE / "loader_seed.bpf.c", folder / "seed.bpf.o")
     call("llvm-strip", "-g", folder / "seed.bpf.o")
     return folder
 
