@@ -2,7 +2,7 @@
 """The papers: each folder of experiments/papers that has a claims.py.
 
 *.toml          scenarios, each other
-claims.py       TITLE, SUBJECT (one line), and `claims(results)`, which yields a Verdict for each claim
+claims.py       TITLE, SUBJECT (one line), and `claims(results)`, which yields each Claim (verdicts.py)
 figures.py      `figures(results)`, which yields Figures; the first stands for the paper in the report's summary
 reasons.toml    why claims are not reproduced (reasons.py)
 tables.md       tables of docs/NAME.md (tables.py)
