@@ -64,8 +64,12 @@ def test_it_replaces_the_rows_that_it_has_all_runs_of(kept, some):
 
 
 def test_seeds_are_added_to_those_that_are_there(kept, some):
-    """`--first-seed 3`: the row has the samples of both."""
-    publish.publish(some([claim("X-1", X[2:], 8.5), absent("Y-1")], X[2:]), kept)
+    """`--first-seed 3`: the row has the samples of both, and no note on some of the runs."""
+    write(kept.parent / "first", [claim("X-1", X[:2], note="a note"), claim("Y-1", Y)], [*X[:2], *Y])
+    publish.publish(kept.parent / "first", kept)
+    assert verdicts(kept)["X-1"]["reason"].startswith("a note; ")
+    publish.publish(some([claim("X-1", X[2:], 8.5, note="another"), absent("Y-1")], X[2:]), kept)
+    assert "note" not in verdicts(kept)["X-1"]["reason"] and "another" not in verdicts(kept)["X-1"]["reason"]
     assert [(s.seed, s.value) for s in rows(kept)["X-1"].samples] == [(1, 2.5), (2, 2.5), (3, 8.5)]
     assert (verdicts(kept)["X-1"]["value"], verdicts(kept)["X-1"]["verdict"]) == (4.5, "inconclusive")
 

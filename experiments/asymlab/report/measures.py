@@ -26,7 +26,7 @@ def goodput_of(run: Run, flow: int = 0) -> float:
 
 def goodput_each(run: Run) -> float:
     """Mean of the flows, Mbit/s."""
-    return goodput(run) / len(run.metrics["flows"])
+    return run.metrics["goodput_bps"] / len(run.metrics["flows"]) / 1e6
 
 
 def throughput(run: Run) -> float:
