@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from asymlab.guest.job import Flow, Hop, Job, Probe, Watched
 from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.results import capture
@@ -107,6 +108,26 @@ def run(file, kernel="6.12", seed=1, fresh=False):
     return execute([task], guest, fresh=fresh)[task.key]
 
 
+def some_job(**members) -> Job:
+    """A job that has these, and else nothing."""
+    lists = "nodes must_have links strips routes flows background changes controllers watch probes".split()
+    plain = {"trace_state": False, "traffic": "plain", "capture": False, "audit": False, "payload_share": 0.96}
+    times = {"seed": 1, "duration_s": 10.0, "measure_from_s": 1.0, "bin_ms": 100}
+    return Job(**{**times, **plain, **{name: [] for name in lists}, **members})
+
+
+def some_flow(id: int, controller: str, start_s: float = 0.0) -> Flow:
+    return Flow(id, f"src{id}", f"dst{id}", "10.77.2.1", "10.77.3.1", controller, start_s, None, None)
+
+
+def some_hop(forward_bps: float, reverse_bps: float = 1e6, devs=("left-right", "right-left"), name="hop 1") -> Hop:
+    return Hop(name, *(Watched(dev, round(bps)) for dev, bps in zip(devs, (forward_bps, reverse_bps))))
+
+
+def some_probe(base_rtt_us: int) -> Probe:
+    return Probe("src0", "dst0", "10.77.2.1", "10.77.3.1", base_rtt_us, 1.0, 0.1, None, None)
+
+
 def check_physics(r):
     """What holds for every run, whatever the controller."""
     m, job = r.metrics, r.job
@@ -114,14 +135,14 @@ def check_physics(r):
     assert 0 < m["utilisation"] <= 1.005 and 0 <= m["reverse_utilisation"] <= 1.005
     # On top of what the rate allows: one bucket of two packets, and what had come before the window
     # and waited behind a gap, at most each flow's cwnd.
-    span = job["duration_s"] - job["measure_from_s"]
+    span = job.duration_s - job.measure_from_s
     waited = sum(
         int(r.acks["cwnd"][r.acks["flow"] == f["flow"]].max()) for f in m["flows"] if f["retransmits_whole_run"]
     )
-    assert m["throughput_bps"] <= job["watch"][0]["forward"]["rate_bps"] * 1.001 + (3 + waited) * 1000 * 8 / span
+    assert m["throughput_bps"] <= job.watch[0].forward.rate_bps * 1.001 + (3 + waited) * 1000 * 8 / span
     n = len(m["flows"])
     assert 1 / n - 1e-9 <= m["jain"] <= 1 + 1e-9
-    base_us = min(probe["base_rtt_us"] for probe in job["probes"])
+    base_us = min(probe.base_rtt_us for probe in job.probes)
     for f in m["flows"]:
         assert f["rtt_s"]["min"] * 1e6 >= base_us
     assert m["acks_per_data_packet"] <= 1.05

@@ -30,7 +30,7 @@ def cell(run: Run) -> str:
     if others:
         return f"{first['goodput_bps'] / 1e6:.3g} / {others[0]['goodput_bps'] / 1e6:.3g}"
     row = Row(first["controller"], run)
-    return f"{row.goodput / 1e6:.3g}, {1e3 * row.rtt - run.job['probes'][0]['base_rtt_us'] / 1e3:.0f}"
+    return f"{row.goodput / 1e6:.3g}, {1e3 * row.rtt - run.job.probes[0].base_rtt_us / 1e3:.0f}"
 
 
 def table(name: str) -> str:

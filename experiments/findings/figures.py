@@ -57,10 +57,10 @@ def drawn(ax: Axes, found: list[Run], what: str, labels: Sequence[str], span: tu
 
 def rates(ax: Axes, run: Run, labels: Sequence[str], colours: Sequence[str] = COLOURS) -> None:
     """Goodput of each flow."""
-    span = run.job["duration_s"]
+    span = run.job.duration_s
     for flow, (label, colour) in enumerate(zip(labels, colours)):
-        bins = goodput_bins(run.goodput, flow, span, run.job["bin_ms"] / 1e3)
-        per = round(BIN_S * 1e3 / run.job["bin_ms"])
+        bins = goodput_bins(run.goodput, flow, span, run.job.bin_ms / 1e3)
+        per = round(BIN_S * 1e3 / run.job.bin_ms)
         values = bins[: len(bins) // per * per].reshape(-1, per).mean(axis=1) / 1e6
         ax.plot([BIN_S * (i + 1) for i in range(len(values))], values, label=label, color=colour)
     ax.set(xlim=(0, span), xlabel="time, s")

@@ -8,11 +8,12 @@ import re
 
 import pytest
 
+from asymlab.guest.wire import dump
 from asymlab.plan import scenario, topology
 from asymlab.results.store import Run
 
 from ktap import built
-from shared import REPO, asymlab
+from shared import REPO, asymlab, some_hop, some_job, some_probe
 
 HERE = REPO / "experiments" / "choosing"
 FILES = sorted(HERE.glob("*.toml"))
@@ -47,8 +48,7 @@ def test_a_cell_has_what_the_page_says():
 
     def run(*flows, invalid=()):
         found = [{"controller": "fast", "goodput_bps": rate * 1e6, "rtt_s": {"mean": 0.052}} for rate in flows]
-        job = {"probes": [{"base_rtt_us": 40_000}], "payload_share": 0.965}
-        job["watch"] = [{"forward": {"rate_bps": 10_000_000}}]
+        job = dump(some_job(probes=[some_probe(40_000)], payload_share=0.965, watch=[some_hop(10e6)]))
         metrics = {"flows": found, "goodput_bps": sum(flows) * 1e6, "utilisation": 1.0}
         return Run(HERE, {"metrics": metrics, "invalid": list(invalid), "identity": {"job": job}})
 

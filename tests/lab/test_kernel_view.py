@@ -19,6 +19,7 @@ from asymlab.controllers import REGISTER
 from asymlab.paths import BUILD, STORE
 
 from ktap import told
+from shared import some_job
 
 LAW = "law: a loss leaves 7/8"
 SHARE, PER_S = 0.948, RATE / 8000  # packets of 1000 bytes
@@ -62,7 +63,7 @@ def view(cuts: dict[float, int], change: bool = True, hole: bool = False) -> Run
         "state": [],
     }
     run = SimpleNamespace(
-        job={"payload_share": SHARE, "bin_ms": 100},
+        job=some_job(payload_share=SHARE),
         record={"agent": {"controllers": {"own": shown, "own_2": shown}}, "where": "lab"},
         acks=np.concatenate([acks for acks, _ in flows]),
         goodput=np.concatenate([goodput for _, goodput in flows]),

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from asymlab import LabError
 from asymlab.conformance.toml import toml
+from asymlab.guest.job import Node
+from asymlab.guest.wire import dump
 from asymlab.link import answer, path, picture
 from asymlab.link.answer import Beside, Row
 from asymlab.link.path import Link
@@ -24,7 +26,7 @@ from asymlab.results.store import Run
 from asymlab.run import cost
 
 from ktap import built
-from shared import BUILD, REPO, asymlab, one_line
+from shared import BUILD, REPO, asymlab, one_line, some_hop, some_job
 
 # --- from words to a scenario ---------------------------------------------------------------
 
@@ -243,9 +245,9 @@ def row(
     flow = {"rtt_s": {"mean": rtt} if rtt else {}, "retransmits": retransmits, "goodput_trend": growth}
     metrics = {"goodput_bps": goodput * 1e6, "jain": jain, "flows": [flow], "acks_per_data_packet": 0.5}
     record = {"metrics": metrics | {"utilisation": use, "reverse_utilisation": way_back}, "invalid": list(invalid)}
-    job = {"payload_share": 0.96, "watch": [{"forward": {"rate_bps": 10_000_000}}], "measure_from_s": 1.0}
-    job["nodes"] = [{"sysctls": {f"net.ipv4.tcp_{way}mem": f"4096 16384 {buffer}" for way in "rw"}}]
-    made = Made(Path("/nowhere"), record | {"identity": {"job": job}})
+    nodes = [Node("src0", {f"net.ipv4.tcp_{way}mem": f"4096 16384 {buffer}" for way in "rw"})]
+    job = some_job(watch=[some_hop(10e6)], nodes=nodes)
+    made = Made(Path("/nowhere"), record | {"identity": {"job": dump(job)}})
     object.__setattr__(made, "acks", np.array(list(acks), ACKS))
     return Row(name, made, met)
 

@@ -6,8 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asymlab.guest.job import Background
 from asymlab.report.verdicts import interval
 from asymlab.results import metrics
+
+from shared import some_flow, some_hop, some_job
 
 
 @settings(deadline=None, derandomize=True)
@@ -63,23 +66,13 @@ def test_link_metrics():
 
 
 def test_of_a_chain_the_busiest_hop_stands_for_the_path():
-    watch = [
-        {"name": f"hop {k}", **{side: {"dev": f"{side}{k}", "rate_bps": 1e6} for side in ("forward", "reverse")}}
-        for k in (1, 2, 3)
+    watch = [some_hop(1e6, 1e6, (f"forward{k}", f"reverse{k}"), f"hop {k}") for k in (1, 2, 3)]
+    loads = [
+        Background(k, f"cbr{k}", f"void{k}", "10.77.4.1", "10.77.5.1", payload, 10**6, 0.0, None, hops)
+        for k, payload, hops in ((0, 972, ["hop 1", "hop 2"]), (1, 97, ["hop 3"]))
     ]
-    job = {
-        "measure_from_s": 1.0,
-        "duration_s": 2.0,
-        "bin_ms": 100,
-        "payload_share": 0.96,
-        "watch": watch,
-        "flows": [{"id": 0, "controller": "reno"}],
-        "background": [
-            {"dst": "void0", "payload_bytes": 972, "hops": ["hop 1", "hop 2"]},
-            {"dst": "void1", "payload_bytes": 97, "hops": ["hop 3"]},
-        ],
-    }
-    devs = [hop[side]["dev"] for hop in watch for side in ("forward", "reverse")]
+    job = some_job(duration_s=2.0, watch=watch, flows=[some_flow(0, "reno")], background=loads)
+    devs = [way.dev for hop in watch for way in (hop.forward, hop.reverse)]
     marks = {
         mark: {
             "tcp": {"src0": {"TcpExtTCPTimeouts": n}},

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 
 from asymlab import LabError
 from asymlab.guest import check
-from asymlab.guest.job import Train
+from asymlab.guest.job import Job, Train
 from asymlab.guest.protocol import FLOW_PORT, IP_UDP
+from asymlab.guest.wire import dump, read
 from asymlab.machine import image, vm
 from asymlab.plan import scenario
 from asymlab.results import capture
@@ -191,7 +193,7 @@ def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, kernel, ver
     assert int(r.goodput["bytes"].sum()) == 10**5
     closed, took = r.record["agent"]["closed"]["0"]
     first = 1e9 * float(r.goodput["t"][r.goodput["bytes"] > 0].max())  # moment at which the last byte can have arrived
-    last = first + 1e6 * r.job["bin_ms"]
+    last = first + 1e6 * r.job.bin_ms
     assert first - 105e6 < closed < last and first + 20e6 < closed + took < last + 21e6
     if verify == "true":
         assert r.record["agent"]["verified"]["0"] == {"bytes": 10**5, "wrong_at": None}
@@ -298,7 +300,7 @@ def test_a_busy_link_sends_each_packet_on_time(rate, scenario_file):
     assert r.valid, r.record["invalid"]
     sent = r.capture("forward")
     sent = sent[(sent["t"] >= 2) & (sent["t"] < 3)]
-    one = 8000 / r.job["watch"][0]["forward"]["rate_bps"]
+    one = 8000 / r.job.watch[0].forward.rate_bps
     assert (sent["bytes"] == 1000).all() and len(sent) == pytest.approx(1 / one, abs=1)
     assert np.ptp(sent["t"] - one * np.arange(len(sent))) <= one
 
@@ -310,11 +312,11 @@ def test_a_link_that_is_wrong_by_2_percent_is_found(rate, wrong, scenario_file):
     link = ('forward = { rate = "10mbit"', f'forward = {{ rate = "{rate}"')
     guest = image.open_image()
     (task,) = plan_runs(scenario.load(scenario_file(link, PLAIN)), guest)
-    job = task.job | {"duration_s": 0.05, "measure_from_s": 0.01}
+    job = dump(replace(task.job, duration_s=0.05, measure_from_s=0.01))
     for shape in (end["shape"] for link in job["links"] for end in (link["a"], link["b"])):
         if "rate_bps" in shape:
             shape["rate_bps"] = round(shape["rate_bps"] * wrong)
-    files, _ = vm.run(guest, job, task.objects)
+    files, _ = vm.run(guest, read(Job, job, "job"), task.objects)
     found = {row["what"] for row in json.loads(files["agent.json"])["self_check"] if not row["ok"]}
     assert found == {f"{way} rate src0-dst0, bit/s" for way in ("forward", "reverse")}
 
@@ -329,7 +331,7 @@ def test_plain_traffic_is_the_data_alone(scenario_file):
     assert r.valid and r.record["identity"]["job"]["traffic"] == "plain"
     forward = r.capture("forward")
     assert set(forward["sport"]) == {FLOW_PORT} and forward["flags"][0] == capture.SYN
-    start = r.job["flows"][0]["start_s"]
+    start = r.job.flows[0].start_s
     assert start <= forward["t"][0] < start + 0.002
     data = forward["t"][forward["payload"] > 0]
     assert ((data > 1.3) & (data < 2)).sum() == 0 and (data > 2).sum() > 500 and data[0] < start + 0.05

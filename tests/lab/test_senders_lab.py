@@ -76,7 +76,7 @@ def rate(r, flow, start, end):
 
 
 def seconds(r, flow):
-    return [rate(r, flow, t, t + 1) for t in range(1, int(r.job["duration_s"]))]
+    return [rate(r, flow, t, t + 1) for t in range(1, int(r.job.duration_s))]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

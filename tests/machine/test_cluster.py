@@ -32,6 +32,7 @@ DASK = str(Path(sys.executable).with_name("dask"))
 # Loaded by each worker (twice, by Dask): writes down what it computes; a liar computes something else.
 PRELOAD = """
 import os
+from dataclasses import replace
 from asymlab.machine import vm
 from asymlab.results import store
 
@@ -39,7 +40,7 @@ def noted(plain):
     def run(image, job, objects, **kw):
         with open({notes!r}, "a") as f:
             f.write(f"{{os.getpid()}} {{store.key_of(vm.identity(image, job, objects))}}\\n")
-        return plain(image, job | {{"seed": job["seed"] + {lie}}}, objects, **kw)
+        return plain(image, replace(job, seed=job.seed + {lie}), objects, **kw)
     return run
 
 if not hasattr(vm, "noted"):

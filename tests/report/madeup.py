@@ -11,11 +11,13 @@ from types import SimpleNamespace
 import numpy as np
 
 from asymlab.guest.capture import PCAP
+from asymlab.guest.job import Bottleneck, End, Job, Link
+from asymlab.guest.wire import dump
 from asymlab.report import papers
 from asymlab.report.verdicts import Results
 from asymlab.results import metrics, store, trace
 
-from shared import packet
+from shared import packet, some_flow, some_hop, some_job, some_probe
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 BIN_S, DURATION, MEASURE = 0.1, 6.0, 3.0
@@ -106,29 +108,24 @@ def tables_of(controllers: list[str], mbps: float, seed: int) -> dict[str, np.nd
     return tables
 
 
-def job_of(controllers: list[str], seed: int, reverse_bps: float) -> dict:
-    return {
-        "duration_s": DURATION,
-        "measure_from_s": MEASURE,
-        "bin_ms": BIN_S * 1e3,
-        "payload_share": 0.96,
-        "seed": seed,
-        "flows": [{"id": f, "controller": c} for f, c in enumerate(controllers)],
-        "links": [
-            {
-                "a": {"dev": "left-right", "shape": {"queue_packets": 150}},
-                "b": {"dev": "right-left", "shape": {"queue_packets": 100}},
-            }
-        ],
-        "watch": [
-            {
-                "name": "hop 1",
-                "forward": {"dev": "left-right", "rate_bps": 100e6},
-                "reverse": {"dev": "right-left", "rate_bps": reverse_bps},
-            }
-        ],
-        "probes": [{"base_rtt_us": 40_000}],
-    }
+def job_of(controllers: list[str], seed: int, reverse_bps: float) -> Job:
+    ends = [
+        End(node, dev, f"10.77.1.{k}", f"02:00:00:00:01:0{k}", Bottleneck(round(bps), 1000, 1000, queue))
+        for k, node, dev, bps, queue in (
+            (1, "left", "left-right", 100e6, 150),
+            (2, "right", "right-left", reverse_bps, 100),
+        )
+    ]
+    return some_job(
+        duration_s=DURATION,
+        measure_from_s=MEASURE,
+        bin_ms=round(BIN_S * 1e3),
+        seed=seed,
+        flows=[some_flow(f, c) for f, c in enumerate(controllers)],
+        links=[Link(*ends, 1000)],
+        watch=[some_hop(100e6, reverse_bps)],
+        probes=[some_probe(40_000)],
+    )
 
 
 def agent_of(good: bool) -> dict:
@@ -193,7 +190,7 @@ def make(
                 "image": "c0ffee" * 10,
                 "qemu": {"version": "QEMU test"},
                 "objects": {"fast.bpf.o": "fa" * 32},
-                "job": job,
+                "job": dump(job),
             },
         },
     )

@@ -124,7 +124,7 @@ def test_a_scenario_runs_as_by_the_command(tmp_path, monkeypatch):
     file = tmp_path / "same.toml"
     file.write_text(text)
     runs = asymlab.run_scenario(text, seeds=[1, 2])
-    assert [(r.record["name"], r.job["duration_s"], r.valid) for r in runs] == [
+    assert [(r.record["name"], r.job.duration_s, r.valid) for r in runs] == [
         ("TEST seed 1", 2, True),
         ("TEST seed 2", 2, True),
     ]

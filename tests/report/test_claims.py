@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import count
 from types import SimpleNamespace
 
@@ -11,6 +12,8 @@ import pytest
 
 from asymlab.report import measures, papers
 from asymlab.report.verdicts import RATIO_MAX, Results
+
+from shared import some_flow, some_hop, some_job, some_probe
 
 KEYS = count()
 
@@ -93,7 +96,7 @@ def link(share: float) -> dict:
     bins["dev"], bins["t"], bins["packets"] = "a-b", np.arange(10), 1000
     bins["bytes"] = np.where(np.arange(10) < 3, 0, share * 10e6 / 8 + 14 * 1000)
     return {
-        "job": {"watch": [{"forward": {"dev": "a-b", "rate_bps": 10e6}}], "duration_s": 10},
+        "job": some_job(watch=[some_hop(10e6, devs=("a-b", "b-a"))]),
         "acks": np.array([(2.0,)], [("t", "f8")]),
         "links": bins,
     }
@@ -229,7 +232,7 @@ def test_formosa_is_judged_against_fast_of_the_same_seed():
         one = run(seed)
         one.metrics |= {"throughput_bps": mbps * 1e6}
         one.metrics["flows"] = [{"goodput_cv": 0, "goodput_trend": 0, "rtt_s": {"mean": 0.36}}]
-        one.job = {"probes": [{"base_rtt_us": 40_000}]}
+        one.job = some_job(probes=[some_probe(40_000)])
         return one
 
     rate = (("path.reverse.rate", "1mbit"),)
@@ -283,7 +286,7 @@ def test_a_pairs_share_and_harm_are_means_over_seeds_each_against_its_own():
 def alone(controller: str, mbps: float, rtt_ms: float = 60, seed: int = 1):
     one = lone(controller, mbps, seed)
     one.metrics["flows"][0]["rtt_s"] = {"mean": rtt_ms / 1e3, "min": 0.04}
-    one.job = {"probes": [{"base_rtt_us": 40_000}]}
+    one.job = some_job(probes=[some_probe(40_000)])
     return [one]
 
 
@@ -349,12 +352,7 @@ def test_no_run_beats_its_path(packets, least_ms, verdicts):
     """A flow begins after a second of nine, on a link that carries 1000 packets a second."""
     (one,) = alone("reno", 10)
     one.metrics["flows"][0]["rtt_s"]["min"] = least_ms / 1e3
-    one.job |= {
-        "flows": [{"start_s": 1.0}],
-        "watch": [{"forward": {"rate_bps": 8e6}}],
-        "duration_s": 9.0,
-        "payload_share": 0.96,
-    }
+    one.job = replace(one.job, flows=[some_flow(0, "reno", start_s=1.0)], watch=[some_hop(8e6)], duration_s=9.0)
     # What comes after the end does not count.
     one.goodput = np.array([(5.0, 960 * packets), (9.0, 10**6)], [("t", "f8"), ("bytes", "i8")])
     results = results_of("matrix", {("MX-ALONE", ()): [one]})

@@ -8,6 +8,7 @@ import errno
 import io
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 
 from asymlab import LabError
 from asymlab.console import PlainConsole
+from asymlab.guest.wire import dump
 from asymlab.report import drawing, html, pages, papers, records, report, sentences, terminal
 from asymlab.report.reasons import Reasons
 from asymlab.report.verdicts import SYMBOLS
@@ -171,7 +173,7 @@ def test_a_chain_shows_its_busiest_hop_and_lists_all(place, tmp_path):
     report.write([], [], [one], "full", folder=place / "report")
     assert "hop 1" not in index(place / "report").text
     hops = [{**one.metrics["hops"][0], "name": name} for name in ("hop 1", "hop 2")]
-    job = one.job | {"watch": [one.job["watch"][0] | {"name": name} for name in ("hop 1", "hop 2")]}
+    job = dump(replace(one.job, watch=[replace(one.job.watch[0], name=name) for name in ("hop 1", "hop 2")]))
     chain = store.Run(
         one.folder,
         one.record
@@ -246,7 +248,12 @@ def test_text_is_escaped(place, tmp_path):
     assert page.tags.count("script") == 1 and evil in page.text
     page = run_page(place / "report", run)
     assert "script" not in page.tags and page.text.count(evil) == 2
-    assert "script" not in Page(pages.render(make(tmp_path, "FA-4", seed=2, controllers=[evil]))).tags
+    other = make(tmp_path, "FA-4", seed=2)
+    other.metrics["flows"][0]["controller"] = evil
+    page = Page(pages.render(other))
+    assert "script" not in page.tags and evil in page.text
+    with pytest.raises(LabError, match="job.flows.0.controller: .* must match"):
+        pages.render(make(tmp_path, "FA-4", seed=3, controllers=[evil]))
 
 
 def test_report_is_replaced_whole(place):

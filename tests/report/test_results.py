@@ -23,6 +23,7 @@ from asymlab.guest import init
 from asymlab.guest.capture import PCAP
 from asymlab.guest.protocol import Check, Fault
 from asymlab.guest.system import Failure, sh
+from asymlab.guest.wire import dump
 from asymlab.machine import arch, files, image, qemu, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
@@ -206,7 +207,7 @@ MEMBER = {"name": "rtt_min", "bytes": 4, "offset": 0, "signed": False}
 
 def left(task: Task, state: list | None = None, **changes) -> dict[str, bytes]:
     """Files of a run in which nothing happened."""
-    queues = {w[side]["dev"]: {"drops": 0} for w in task.job["watch"] for side in ("forward", "reverse")}
+    queues = {way.dev: {"drops": 0} for hop in task.job.watch for way in (hop.forward, hop.reverse)}
     mark = {"tcp": {"src0": {"TcpExtTCPTimeouts": 0}}, "qdisc": queues}
     agent = {
         "kernel": "6.12.0-test",
@@ -225,7 +226,10 @@ def left(task: Task, state: list | None = None, **changes) -> dict[str, bytes]:
 
 def save(task: Task, files: dict[str, bytes], **job) -> store.Run:
     return store.save(
-        task.key, task.identity | {"job": task.job | job}, task.about("lab") | {"wall_s": 1.0, "boot_s": 1.0}, files
+        task.key,
+        task.identity | {"job": dump(task.job) | job},
+        task.about("lab") | {"wall_s": 1.0, "boot_s": 1.0},
+        files,
     )
 
 
@@ -238,7 +242,7 @@ def test_what_an_agent_leaves_is_stored_and_found(task):
 @pytest.mark.parametrize("share, valid", [(0.69, True), (0.71, False)])
 def test_the_cpu_is_busy_with_what_it_executed_whatever_the_kernel_says(task, share, valid):
     """7.x counts more idle time than there was."""
-    executed = round(share * 1e9 * task.identity["clock_factor"] * task.job["duration_s"])
+    executed = round(share * 1e9 * task.identity["clock_factor"] * task.job.duration_s)
     run = store.save(task.key, task.identity, {"name": "x", "executed": executed}, left(task, cpu_busy=-0.17))
     assert run.valid == valid and run.record["agent"]["cpu_busy"] == pytest.approx(share)
 

@@ -152,13 +152,13 @@ class Row:
         smaller of the two, and a larger window than that."""
         if self.goodput >= FULL * full(self.run):
             return False
-        sysctls = self.run.job["nodes"][0]["sysctls"]
-        most = min(int(sysctls[key].split()[-1]) for key in ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"))
+        sysctls = self.run.job.nodes[0].sysctls
+        most = min(int(str(sysctls[key]).split()[-1]) for key in ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"))
         acks = self.run.acks
-        acks = acks[(acks["flow"] == 0) & (acks["t"] >= self.run.job["measure_from_s"])]
+        acks = acks[(acks["flow"] == 0) & (acks["t"] >= self.run.job.measure_from_s)]
         if not len(acks):
             return False
-        payload = self.run.job["payload_share"] * MTU
+        payload = self.run.job.payload_share * MTU
         in_flight = float(np.median(acks["in_flight"] * payload + acks["acked"]))
         return in_flight >= MUCH * most and float(np.median(acks["cwnd"])) * payload >= WIDER * in_flight
 
@@ -219,7 +219,7 @@ def beside_cells(row: Row) -> list[str]:
 
 def full(run: Run) -> float:
     """Goodput of a full link, bit/s."""
-    return run.job["watch"][0]["forward"]["rate_bps"] * run.job["payload_share"]
+    return run.job.watch[0].forward.rate_bps * run.job.payload_share
 
 
 def called(link: Link, row: Row) -> str:

@@ -57,8 +57,8 @@ def answer(link: Link, tasks: list[Task], done: dict[str, Run]) -> None:
     rows = []
     for name in [name for name in runs if not name.endswith((BESIDE, AFTER))]:
         both = tuple(runs[name + where] for where in (BESIDE, AFTER) if name + where in runs and name != OTHERS)
-        met = reference and not name.endswith(THIN)
-        rows.append(Row(name, runs[name], Beside(both, reference) if met else None))
+        beside = Beside(both, reference) if reference and not name.endswith(THIN) else None
+        rows.append(Row(name, runs[name], beside))
     console.print(table(link, rows))
     for line in words(link, rows):
         console.print(line)

@@ -184,8 +184,8 @@ def names(asked: list[str], link: Link) -> list[str]:
         if base not in there:
             known = ", ".join(there)
             raise LabError(f"no controller {base[:40]!r}; there are {known}; {THIN} behind a name thins its ACKs")
-        if PRESET in name and preset not in (known := presets(base)):
-            has = f"there are {', '.join(known)}" if known else f"{base} has none"
+        if PRESET in name and preset not in (its := presets(base)):
+            has = f"there are {', '.join(its)}" if its else f"{base} has none"
             raise LabError(f"{name[:60]}: no preset {preset[:40]!r}; {has}")
     wanted = [name.removesuffix(THIN) for name in wanted] + [name for name in wanted if name.endswith(THIN)]
     return list(dict.fromkeys(wanted))

@@ -46,13 +46,14 @@ def draw_alone(ax, link: Link, rows: list[Row]) -> None:
 
 def draw_beside(ax, met: list[Row]) -> None:
     """A flow's goodput against that of a CUBIC flow. Right of and above the dashes is room for both."""
-    usual = met[0].beside.usual / 1e6
-    for row in met:
-        ax.plot([row.beside.left / 1e6], [row.beside.own / 1e6], **look(row))
-    fair = full(met[0].run) / 2 / met[0].beside.flows / 1e6
+    pairs = [(row, row.beside) for row in met if row.beside]
+    usual = pairs[0][1].usual / 1e6
+    for row, beside in pairs:
+        ax.plot([beside.left / 1e6], [beside.own / 1e6], **look(row))
+    fair = full(met[0].run) / 2 / pairs[0][1].flows / 1e6
     for line, at in ((ax.axvline, HALF * usual), (ax.axhline, HALF * fair)):
         line(at, color=GREY, linewidth=0.8, linestyle=(0, (5, 3)))
-    most = 1.05 * max(2 * fair, *(v / 1e6 for r in met for v in (r.beside.own, r.beside.left)))
+    most = 1.05 * max(2 * fair, *(v / 1e6 for _, beside in pairs for v in (beside.own, beside.left)))
     ax.set(xlabel="goodput that a CUBIC flow has beside it, Mbit/s", xlim=(0, most))
     ax.set(ylabel="its own, Mbit/s", ylim=(0, most))
     ax.set_title(f"beside CUBIC, the less of two runs (dashed: {HALF:.0%} of a fair share)")

@@ -137,7 +137,9 @@ def show(options: list[str], package: str) -> str | None:
 
 
 def dependency(text: str) -> str:
-    return re.search(r"linux-image-[0-9][^ ,)]*", text)[0]
+    if not (found := re.search(r"linux-image-[0-9][^ ,)]*", text)):
+        raise LabError("package source: a kernel's package without a kernel")
+    return found[0]
 
 
 def newest(arch: Arch, say) -> tuple[str, str]:
@@ -159,7 +161,9 @@ def find_kernel_package(wanted: str, arch: Arch, say) -> tuple[list[str], list[s
         name = wanted if wanted.startswith("linux-image-") else meta
         if not (text := show(options, name)):
             continue
-        version = re.search(r"^Version: (\S+)", text, re.M)[1]
+        if not (versions := re.search(r"^Version: (\S+)", text, re.M)):
+            continue
+        version = versions[1]
         seen.append(f"{version} ({suite})")
         if name == meta:
             if not version.startswith(wanted + ".") and version != wanted:

@@ -128,7 +128,7 @@ class Machine:
 
     def _answer(self) -> dict:
         """The monitor's next word, events aside."""
-        for line in self.process.stdout:
+        for line in self.process.stdout or ():
             message = json.loads(line)
             if "event" not in message:
                 return message
@@ -212,5 +212,5 @@ class Machine:
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        self.process.stdin.close()
-        self.process.stdout.close()
+        for pipe in filter(None, (self.process.stdin, self.process.stdout)):
+            pipe.close()

@@ -17,7 +17,9 @@ import time
 from pathlib import Path
 
 from .. import LabError
+from ..guest.job import Job, Refusals
 from ..guest.protocol import HEADER, JOB, RESULTS, STATUS, Fault
+from ..guest.wire import dump
 from ..plan.topology import job_objects
 from ..results.store import FILES, TABLES_HASH
 from . import qemu
@@ -27,28 +29,28 @@ from .image import Image, open_image
 WALL_LIMIT_S = 1800
 
 
-def read_objects(job: dict) -> dict[str, bytes]:
+def read_objects(job: Job) -> dict[str, bytes]:
     """The BPF objects that a job brings along, read once: what is hashed is what is run."""
     return {p.name: p.read_bytes() for p in job_objects(job)}
 
 
-def identity(image: Image, job: dict, objects: dict[str, bytes]) -> dict:
+def identity(image: Image, job: Job, objects: dict[str, bytes]) -> dict:
     """All that determines a run's result, as hashes."""
     return {
         "image": image.hash,
         "kernel": image.kernel,
         "clock_factor": image.clock_factor,
         "qemu": qemu.version(image.arch),
-        "arguments": qemu.arguments(image.arch, image.kernel, job["seed"], "", False, "", "", ""),
+        "arguments": qemu.arguments(image.arch, image.kernel, job.seed, "", False, "", "", ""),
         "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
-        "job": job,
+        "job": dump(job),
     }
 
 
 def run(
     image: Image,
-    job: dict,
+    job: Job | Refusals,
     objects: dict[str, bytes],
     core: int | None = None,
     limit_s: float = WALL_LIMIT_S,
@@ -82,7 +84,9 @@ def run(
             return results(machine), {"executed": executed, "wall_s": wall_s, "boot_s": boot_s}
 
 
-def lay_out(tmp: Path, image: Image, job: dict, objects: dict[str, bytes], memory: Path | None = None) -> list[str]:
+def lay_out(
+    tmp: Path, image: Image, job: Job | Refusals, objects: dict[str, bytes], memory: Path | None = None
+) -> list[str]:
     """A run's files, into its folder; returns QEMU's command. `memory`: a copy of the image's, to be written to."""
     try:
         shutil.copyfile(image.devices, tmp / "devices")  # QEMU would have it for itself
@@ -94,7 +98,7 @@ def lay_out(tmp: Path, image: Image, job: dict, objects: dict[str, bytes], memor
     except OSError as e:
         raise LabError(f"{tmp}: {e.strerror}") from None
     files = (str(memory or image.memory), memory is not None, f"{tmp}/devices", f"{tmp}/console", f"{tmp}/shared")
-    return [image.arch.qemu, *qemu.arguments(image.arch, image.kernel, job["seed"], *files)]
+    return [image.arch.qemu, *qemu.arguments(image.arch, image.kernel, job.seed, *files)]
 
 
 def make_ready(machine: qemu.Machine, image: Image) -> None:
@@ -104,11 +108,11 @@ def make_ready(machine: qemu.Machine, image: Image) -> None:
         share_memory(machine)
 
 
-def pack(job: dict, objects: dict[str, bytes]) -> bytes:
+def pack(job: Job | Refusals, objects: dict[str, bytes]) -> bytes:
     """The job and its objects, as the guest takes them from the shared memory."""
     bring = io.BytesIO()
     with tarfile.open(fileobj=bring, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, data in {"job.json": json.dumps(job, sort_keys=True).encode(), **objects}.items():
+        for name, data in {"job.json": json.dumps(dump(job), sort_keys=True).encode(), **objects}.items():
             info = tarfile.TarInfo(name)
             info.size = len(data)
             tar.addfile(info, io.BytesIO(data))
@@ -161,5 +165,6 @@ def unpack(data: bytes) -> dict[str, bytes]:
                 raise LabError(
                     f"virtual machine: {m.name[:40]!r} of {m.size} bytes, type {m.type!r}, is no result of an agent"
                 )
-            files[m.name] = tar.extractfile(m).read()
+            if content := tar.extractfile(m):
+                files[m.name] = content.read()
     return files

@@ -514,11 +514,11 @@ def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
     return wire.dump(plan_job(case, seed, clock_factor))
 
 
-def job_objects(compiled: dict) -> list[Path]:
+def job_objects(planned: job.Job) -> list[Path]:
     """The BPF objects that a job brings along."""
     needs = {"use": "use", "drain": "move"}  # of commands that need one besides
-    names = {c["object"] for c in compiled["controllers"] if c["object"]}
-    names |= {needs[c["command"]] for c in compiled["changes"] if c.get("command") in needs}
-    if compiled.get("thin") is not None:
+    names = {c.object for c in planned.controllers if c.object}
+    names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
+    if planned.thin is not None:
         names.add("thin")
     return [BUILD / f"{name}.bpf.o" for name in sorted(names)]

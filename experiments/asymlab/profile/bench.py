@@ -69,8 +69,8 @@ def _of_kernel(part: Part, controller: str) -> bool:
 
 
 def _acks(run: Run) -> int:
-    (hop,) = run.job["watch"]
-    return int(run.links["pure_acks"][run.links["dev"] == hop["reverse"]["dev"]].sum())
+    (hop,) = run.job.watch
+    return int(run.links["pure_acks"][run.links["dev"] == hop.reverse.dev].sum())
 
 
 def bench(file: Path, image: Image, only: list[str], jobs: int | None = None) -> list[Cost]:
@@ -87,9 +87,9 @@ def _of_case(case: Case, file: Path, image: Image, jobs: int | None) -> Cost:
         c for c in scenario.load(file, settings={"run.duration": f"{shorter(case)}us"}) if c.point == case.point
     )
     made = profile(case, short, image, jobs)
-    (controller,) = made.long.run.job["controllers"]
+    (controller,) = made.long.run.job.controllers
     acks = _acks(made.long.run) - _acks(made.short.run)
-    return cost(made, acks, controller["name"], controller.get("object"))
+    return cost(made, acks, controller.name, controller.object)
 
 
 def table(costs: list[Cost]) -> Table:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ..guest.job import Job
 from ..machine import boot, qemu, vm
 from ..machine.files import scratch
 from ..machine.image import Image
@@ -50,7 +51,7 @@ def plugin() -> Path:
     return made
 
 
-def count(image: Image, kernel: Kernel, job: dict, objects: dict[str, bytes], core: int | None = None) -> Counted:
+def count(image: Image, kernel: Kernel, job: Job, objects: dict[str, bytes], core: int | None = None) -> Counted:
     """LabError as of vm.run()."""
     with scratch("vm-") as tmp:
         sh("cp", "--sparse=always", image.memory, tmp / "memory")  # what it has at the end tells of modules

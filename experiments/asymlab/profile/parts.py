@@ -36,7 +36,8 @@ class Code:
 def of_run(counted: Counted, kernel: Kernel) -> Counter[Part]:
     """Instructions of each part; their sum is that of the blocks."""
     modules, bpf = Code(counted.modules), {age: Code(ranges) for age, ranges in counted.bpf.items()}
-    nothing, found = Code([]), Counter()
+    nothing = Code([])
+    found: Counter[Part] = Counter()
     user = []
     for address, executed, _, age, code_len, code in counted.blocks.tolist():
         if address < USER_END:

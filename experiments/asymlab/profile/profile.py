@@ -14,6 +14,7 @@ import csv
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.table import Table
@@ -45,7 +46,7 @@ class Half:
 
     @property
     def duration_s(self) -> float:
-        return self.run.job["duration_s"]
+        return self.run.job.duration_s
 
     @property
     def total(self) -> int:
@@ -95,10 +96,8 @@ def shorter(case: Case) -> int:
 
 def profile(long: Case, short: Case, image: Image, jobs: int | None = None) -> Profile:
     (a,), (b,) = plan_runs([long], image), plan_runs([short], image)
-    if a.job["duration_s"] <= b.job["duration_s"]:
-        raise LabError(
-            f"{long.file}: the shorter run takes {b.job['duration_s']:g} s, the run {a.job['duration_s']:g} s"
-        )
+    if a.job.duration_s <= b.job.duration_s:
+        raise LabError(f"{long.file}: the shorter run takes {b.job.duration_s:g} s, the run {a.job.duration_s:g} s")
     runs = execute([a, b], image, jobs)
     kernel = Kernel(image)
     halves = [_half(task, runs[task.key], image, kernel) for task in (a, b)]
@@ -111,7 +110,7 @@ def profile(long: Case, short: Case, image: Image, jobs: int | None = None) -> P
 
 
 def _half(task: Task, run: Run, image: Image, kernel: Kernel) -> Half:
-    console.print(f"counting {task.name}, {task.job['duration_s']:g} s")
+    console.print(f"counting {task.name}, {task.job.duration_s:g} s")
     with own_core() as core:
         counted = count(image, kernel, task.job, task.objects, core)
     _check(task, counted, run)
@@ -125,8 +124,8 @@ def _check(task: Task, counted: Counted, run: Run) -> None:
 
 def data_packets(run: Run) -> int:
     """All that left the queues of the busiest hop, but pure ACKs."""
-    hop = next(hop for hop in run.job["watch"] if hop["name"] == run.metrics["busiest"])
-    rows = run.links[[dev in (hop["forward"]["dev"], hop["reverse"]["dev"]) for dev in run.links["dev"]]]
+    hop = next(hop for hop in run.job.watch if hop.name == run.metrics["busiest"])
+    rows = run.links[[dev in (hop.forward.dev, hop.reverse.dev) for dev in run.links["dev"]]]
     return int(rows["packets"].sum()) - int(rows["pure_acks"].sum())
 
 
@@ -153,7 +152,11 @@ def show(made: Profile, top: int) -> None:
         ("a data packet with its ACK", made.a_packet, 1),
         ("fixed, in millions", made.fixed, 1e6),
     ):
-        console.print(table(made, title, lambda pair, f=figure, u=unit: f(*pair) / u, top, 0 if unit == 1 else 2))
+        console.print(table(made, title, partial(_in, figure, unit), top, 0 if unit == 1 else 2))
+
+
+def _in(figure: Callable[[int, int], float], unit: float, pair: tuple[int, int]) -> float:
+    return figure(*pair) / unit
 
 
 def table(made: Profile, title: str, figure: Callable[[tuple[int, int]], float], top: int, digits: int) -> Table:

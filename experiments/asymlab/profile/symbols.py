@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LabError
+from ..guest.job import Refusals
 from ..machine import vm
 from ..machine.image import Image
 from ..paths import BUILD
@@ -83,7 +84,7 @@ def _asked(image: Image) -> list[tuple[int, str]]:
     """Of a boot's own job; kept beside other output, as it takes ten seconds."""
     kept = BUILD / "profile" / f"symbols-{image.hash[:16]}"
     if not kept.exists():
-        files, _ = vm.run(image, {"seed": 1, "refused": {"symbols": ["python3", "-ISB", "-c", ASK]}}, {})
+        files, _ = vm.run(image, Refusals(1, {"symbols": ["python3", "-ISB", "-c", ASK]}), {})
         said = json.loads(files["agent.json"])["symbols"]
         if said["code"]:
             raise LabError(f"image {image.folder.name}: its symbols: {said['words'].strip().splitlines()[-1]}")

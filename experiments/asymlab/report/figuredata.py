@@ -73,7 +73,7 @@ def artists(ax: Axes, known: dict) -> Iterator[tuple]:
     yield from lines(ax, names, taken)
     yield from collections(ax, names, taken)
     for image in ax.images:
-        values = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
+        values: np.ndarray = np.ma.filled(np.ma.asarray(image.get_array(), float), np.nan)
         left, right, bottom, top = image.get_extent()
         if image.origin == "upper":
             bottom, top = top, bottom
@@ -159,12 +159,13 @@ def collections(ax: Axes, names: Names, taken: set) -> Iterator[tuple]:
             )
             yield names.of(drawn.get_label(), drawn), x, nothing(x), low, high
         elif isinstance(drawn, PathCollection):
-            x, y = np.ma.filled(drawn.get_offsets().astype(float), np.nan).T
+            x, y = np.ma.filled(np.ma.asarray(drawn.get_offsets(), float), np.nan).T
             yield names.of(drawn.get_label(), drawn), x, y, nothing(x), nothing(x)
         elif isinstance(drawn, QuadMesh):
-            corners = drawn.get_coordinates()
+            corners: np.ndarray = np.asarray(drawn.get_coordinates())
+            cells: np.ma.MaskedArray = np.ma.asarray(drawn.get_array())
             middle = (corners[:-1, :-1] + corners[1:, 1:]) / 2
-            yield from grid(ax, drawn.get_array().reshape(middle.shape[:2]), middle[0, :, 0], middle[:, 0, 1])
+            yield from grid(ax, cells.reshape(middle.shape[:2]), middle[0, :, 0], middle[:, 0, 1])
 
 
 def grid(ax: Axes, values: np.ndarray, x: np.ndarray, y: np.ndarray) -> Iterator[tuple]:
@@ -211,7 +212,7 @@ def style(artist) -> tuple:
             colors.to_hex(artist.get_color()),
             str(artist.get_linestyle()),
             str(artist.get_marker()),
-            str(artist._unscaled_dash_pattern),
+            str(vars(artist)["_unscaled_dash_pattern"]),
         )
     face = np.atleast_2d(artist.get_facecolor())
     return "area", tuple(face[0]) if len(face) else (), str(artist.get_hatch())

@@ -64,28 +64,29 @@ def binned(rows: np.ndarray, column: str, run: Run, per: int, reduce=np.add) -> 
     """A column of `links` in coarser bins from time zero on; zero where nothing passed."""
     n = bins_of(run)
     values = np.zeros(n)
-    index = np.round(rows["t"] / (run.job["bin_ms"] / 1e3)).astype(int)
+    index = np.round(rows["t"] / (run.job.bin_ms / 1e3)).astype(int)
     inside = (index >= 0) & (index < n)
     reduce.at(values, index[inside], rows[column][inside].astype(float))
     return reduce.reduceat(values, np.arange(0, n, per))
 
 
 def bins_of(run: Run) -> int:
-    return round(run.job["duration_s"] * 1e3 / run.job["bin_ms"])
+    return round(run.job.duration_s * 1e3 / run.job.bin_ms)
 
 
 class Link:
     """One direction of the busiest hop over the whole run, in bins of about a 200th of it."""
 
     def __init__(self, run: Run, side: str):
-        watched = next(hop for hop in run.job["watch"] if hop["name"] == run.metrics["busiest"])[side]
-        rows = run.links[run.links["dev"] == watched["dev"]]
-        self.rate = watched["rate_bps"]
+        hop = next(hop for hop in run.job.watch if hop.name == run.metrics["busiest"])
+        watched = hop.forward if side == "forward" else hop.reverse
+        rows = run.links[run.links["dev"] == watched.dev]
+        self.rate = watched.rate_bps
         self.per = -(-bins_of(run) // BINS)
-        self.span = self.per * run.job["bin_ms"] / 1e3  # s
+        self.span = self.per * run.job.bin_ms / 1e3  # s
         packets, self.acks = (binned(rows, c, run, self.per) for c in ("packets", "pure_acks"))
         ip_bytes = binned(rows, "bytes", run, self.per) - ETHERNET * packets
-        self.edges = np.append(np.arange(len(packets)) * self.span, run.job["duration_s"])
+        self.edges = np.append(np.arange(len(packets)) * self.span, run.job.duration_s)
         width = np.diff(self.edges)
         self.bps, self.acks_per_s = ip_bytes * 8 / width, self.acks / width
         seen = np.maximum(packets, 1)
@@ -135,8 +136,8 @@ def time_axes(run: Run) -> Figure:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    duration, flows = run.job["duration_s"], run.job["flows"]
-    figure = Figure(figsize=(9.5, 10.5), layout="none")
+    duration, flows = run.job.duration_s, run.job.flows
+    figure = Figure(figsize=(9.5, 10.5), layout="none")  # type: ignore[arg-type]
     legend_rows = -(-min(len(flows), 20) // 5)
     axes = figure.subplots(
         4,
@@ -151,10 +152,10 @@ def time_axes(run: Run) -> Figure:
         ylim=(0, None), ylabel="ms", title=f"{rtt_name(run)} at the senders", xlabel="time, s", xlim=(0, duration)
     )
     for ax in axes:
-        ax.axvspan(0, run.job["measure_from_s"], color="#eeeeee", linewidth=0, zorder=0)
+        ax.axvspan(0, run.job.measure_from_s, color="#eeeeee", linewidth=0, zorder=0)
     figure.legend(
-        [Line2D([], [], **look(f["id"])) for f in flows[:20]],
-        [f"{f['id']} {f['controller']}" for f in flows[:20]],
+        [Line2D([], [], **look(f.id)) for f in flows[:20]],
+        [f"{f.id} {f.controller}" for f in flows[:20]],
         loc="upper left",
         ncols=5,
         bbox_to_anchor=(0.06, 0.999),
@@ -164,11 +165,11 @@ def time_axes(run: Run) -> Figure:
 
 def draw_windows(window, rtt, run: Run) -> None:
     """cwnd and ssthresh of each flow with what was lost; in another part its RTTs."""
-    flows, few = run.job["flows"], len(run.job["flows"]) <= len(COLOURS)  # many hide each other's ssthresh
+    flows, few = run.job.flows, len(run.job.flows) <= len(COLOURS)  # many hide each other's ssthresh
     points = max(POINTS // len(flows), 100)
     tops, losses, timeouts, resent = [], [], [], []
     for f in flows:
-        acks, style = run.acks[run.acks["flow"] == f["id"]], look(f["id"])
+        acks, style = run.acks[run.acks["flow"] == f.id], look(f.id)
         if not len(acks):
             continue
         t = acks["t"]
@@ -192,7 +193,7 @@ def draw_windows(window, rtt, run: Run) -> None:
         resent.append(t[np.diff(acks["retrans"].astype(int), prepend=0) > 0])
         rtt.plot(*thin(*rtts(run, acks), points), **style, linewidth=0.8)
     top = max(tops, default=1) * 1.25 + 1
-    mark_losses(window, top, run.job["duration_s"], losses, timeouts, resent)
+    mark_losses(window, top, run.job.duration_s, losses, timeouts, resent)
     window.set(ylim=(0, top), ylabel="packets", title="Congestion window" + ("; dotted: ssthresh" if few else ""))
     window.legend(**ABOVE)
 
@@ -227,9 +228,9 @@ def mark_losses(window, top: float, duration: float, losses: list, timeouts: lis
 
 def draw_goodput(rate, run: Run, forward: Link) -> None:
     """Of each flow, stacked; and all that the link carries."""
-    duration, flows = run.job["duration_s"], run.job["flows"]
-    bin_s = run.job["bin_ms"] / 1e3
-    series = np.array([goodput_bins(run.goodput, f["id"], duration, bin_s) for f in flows])
+    duration, flows = run.job.duration_s, run.job.flows
+    bin_s = run.job.bin_ms / 1e3
+    series = np.array([goodput_bins(run.goodput, f.id, duration, bin_s) for f in flows])
     starts = np.arange(0, series.shape[1], max(forward.per, -(-series.size // POINTS)))
     edges = np.append(starts * bin_s, duration)
     parts = np.add.reduceat(series, starts, axis=1) / np.diff(np.append(starts, series.shape[1])) / 1e6
@@ -240,7 +241,7 @@ def draw_goodput(rate, run: Run, forward: Link) -> None:
             np.append(base, base[-1:]),
             np.append(base + part, (base + part)[-1:]),
             step="post",
-            facecolor=look(f["id"])["color"],
+            facecolor=look(f.id)["color"],
             alpha=0.8,
             linewidth=0.3,
             edgecolor="white",
@@ -275,7 +276,7 @@ def draw_queue(queue, run: Run, forward: Link) -> None:
     queue.set(
         ylim=(0, 1.15 * max(forward.longest.max(), 1)),
         ylabel="packets",
-        title="Queue at the bottleneck" + (f", {run.metrics['busiest']}" if len(run.job["watch"]) > 1 else ""),
+        title="Queue at the bottleneck" + (f", {run.metrics['busiest']}" if len(run.job.watch) > 1 else ""),
     )
     queue.legend(**ABOVE)
     forward.delay_axis(queue)
@@ -285,17 +286,17 @@ def ack_path(run: Run) -> Figure:
     """RTT by flow, and what the ACKs do to the reverse link."""
     from matplotlib.figure import Figure
 
-    duration, start = run.job["duration_s"], run.job["measure_from_s"]
+    duration, start = run.job.duration_s, run.job.measure_from_s
     reverse = Link(run, "reverse")
-    figure = Figure(figsize=(9.5, 6), layout="none")
+    figure = Figure(figsize=(9.5, 6), layout="none")  # type: ignore[arg-type]
     (cdf, acks), (use, queue) = figure.subplots(
         2, 2, gridspec_kw={"left": 0.08, "right": 0.92, "bottom": 0.08, "top": 0.95, "hspace": 0.38, "wspace": 0.42}
     )
-    for f in run.job["flows"]:
-        _, ms = rtts(run, run.acks[(run.acks["flow"] == f["id"]) & (run.acks["t"] >= start)])
+    for f in run.job.flows:
+        _, ms = rtts(run, run.acks[(run.acks["flow"] == f.id) & (run.acks["t"] >= start)])
         if len(ms):
             shares = np.linspace(0, 100, 51)
-            cdf.plot(np.percentile(ms, shares), shares, **look(f["id"]), linewidth=1.2)
+            cdf.plot(np.percentile(ms, shares), shares, **look(f.id), linewidth=1.2)
     cdf.set(title=f"{rtt_name(run)}, measured part: share below", xlabel="ms", ylabel="%", ylim=(0, 100))
     reverse.steps(acks, reverse.acks_per_s, color=BLUE, linewidth=1)
     acks.set(title="ACKs without data, a second", ylabel="1/s", ylim=(0, None))

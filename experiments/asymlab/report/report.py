@@ -112,7 +112,7 @@ def page(
             about=provenance(runs),
             speed=speed,
             wall_s=sum(r.record["wall_s"] for r in runs),
-            virtual_s=sum(r.job["duration_s"] for r in runs),
+            virtual_s=sum(r.job.duration_s for r in runs),
         )
     )
 
@@ -209,8 +209,8 @@ def write(
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".report-") as scratch:
             new, old = Path(scratch, "new"), Path(scratch, "old")
-            for part in ("figures", "runs"):
-                (new / part).mkdir(parents=True)
+            for kind in ("figures", "runs"):
+                (new / kind).mkdir(parents=True)
             for name, data in files.items():
                 (new / name).write_bytes(data)
             for key, link in links.items():

@@ -26,7 +26,7 @@ BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
 
 def speed(image: Image, runs: list[Run], bench: Run) -> dict[str, str]:
     """What the lab itself took, measured when the runs were made."""
-    wall, virtual = (sum(r.record["wall_s"] for r in runs), sum(r.job["duration_s"] for r in runs))
+    wall, virtual = (sum(r.record["wall_s"] for r in runs), sum(r.job.duration_s for r in runs))
     return {
         "boot to first packet, median": f"{statistics.median(r.record['boot_s'] or math.nan for r in runs):.1f} s",
         bench.record["title"]: f"{bench.record['wall_s']:.1f} s on one core, boot included",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..guest.job import Flow, Hop, Job
 from ..guest.protocol import IP_UDP
 
 ETHERNET = 14  # bytes
@@ -78,19 +79,19 @@ def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) 
     return np.array([jain(steps[:, i]) for i in range(n)])
 
 
-def of_flow(flow: dict, job: dict, acks, bins: np.ndarray) -> dict:
+def of_flow(flow: Flow, job: Job, acks, bins: np.ndarray) -> dict:
     """Of one flow; bins: its goodput from time zero."""
-    start, end = job["measure_from_s"], job["duration_s"]
-    mine = acks[acks["flow"] == flow["id"]]
+    start, end = job.measure_from_s, job.duration_s
+    mine = acks[acks["flow"] == flow.id]
     inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
     before = mine["retrans"][mine["t"] < start]
-    rate = bins[round(start / (job["bin_ms"] / 1e3)) :]
+    rate = bins[round(start / (job.bin_ms / 1e3)) :]
     retransmits = int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0
     return {
-        "flow": flow["id"],
-        "controller": flow["controller"],
+        "flow": flow.id,
+        "controller": flow.controller,
         "goodput_bps": float(rate.mean()),
-        "throughput_bps": float(rate.mean() / job["payload_share"]),
+        "throughput_bps": float(rate.mean() / job.payload_share),
         "goodput_cv": float(rate.std() / rate.mean()) if rate.mean() > 0 else 0.0,
         "goodput_trend": trend(rate),
         "rtt_s": percentiles(inside["rtt_us"][inside["rtt_us"] > 0]),
@@ -100,12 +101,12 @@ def of_flow(flow: dict, job: dict, acks, bins: np.ndarray) -> dict:
     }
 
 
-def of_hop(watched: dict, job: dict, marks: dict, links) -> dict:
+def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
     """Of both directions of one hop; drops and marks are those of the queue, as tc counts them."""
-    start, end = job["measure_from_s"], job["duration_s"]
-    hop = {"name": watched["name"]}
-    for side in ("forward", "reverse"):
-        dev, rate_bps = watched[side]["dev"], watched[side]["rate_bps"]
+    start, end = job.measure_from_s, job.duration_s
+    hop: dict = {"name": watched.name}
+    for side, way in (("forward", watched.forward), ("reverse", watched.reverse)):
+        dev, rate_bps = way.dev, way.rate_bps
         before, after = (marks[mark]["qdisc"][dev] for mark in ("measure", "end"))
         hop[side] = {
             **link_metrics(link_window(links, dev, start, end), rate_bps, end - start),
@@ -114,18 +115,18 @@ def of_hop(watched: dict, job: dict, marks: dict, links) -> dict:
     return hop
 
 
-def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
+def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
     """All metrics of a run. acks, goodput, links: structured arrays of trace.py.
 
     throughput counts whole IP packets, goodput their payload. background_bps is the part of each UDP load that
     arrived, as IP packets. utilisation, reverse_utilisation, acks_per_data_packet, forward and reverse are those of one
     of the `hops`: the busiest, which has the highest forward utilisation.
     """
-    end, bin_s = job["duration_s"], job["bin_ms"] / 1e3
-    span = end - job["measure_from_s"]
-    series = np.array([goodput_bins(goodput, f["id"], end, bin_s) for f in job["flows"]])
-    flows = [of_flow(f, job, acks, series[f["id"]]) for f in job["flows"]]
-    hops = [of_hop(watched, job, agent["marks"], links) for watched in job["watch"]]
+    end, bin_s = job.duration_s, job.bin_ms / 1e3
+    span = end - job.measure_from_s
+    series = np.array([goodput_bins(goodput, f.id, end, bin_s) for f in job.flows])
+    flows = [of_flow(f, job, acks, series[f.id]) for f in job.flows]
+    hops = [of_hop(watched, job, agent["marks"], links) for watched in job.watch]
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]
     acks_sent = sum(side["pure_acks"] for side in sides)
@@ -133,7 +134,7 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
         host: sum(counters[c] - agent["marks"]["measure"]["udp"][host][c] for c in ("UdpInDatagrams", "UdpInErrors"))
         for host, counters in agent["marks"]["end"].get("udp", {}).items()
     }
-    alien = sum(arrived[load["dst"]] for load in job.get("background", ()) if busiest["name"] in load["hops"])
+    alien = sum(arrived[load.dst] for load in job.background if busiest["name"] in load.hops)
     data = sum(side["packets"] for side in sides) - acks_sent - alien
     rtos = {
         h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
@@ -149,9 +150,7 @@ def of_run(job: dict, agent: dict, acks, goodput, links) -> dict:
         "jain_over_time": [round(v, 6) for v in jain_over_time(series, bin_s)],
         "acks_per_data_packet": acks_sent / data if data else 0.0,  # of both directions, as they left the queues
         "timeouts": sum(rtos.values()),
-        "background_bps": [
-            arrived[load["dst"]] * (load["payload_bytes"] + IP_UDP) * 8 / span for load in job.get("background", ())
-        ],
+        "background_bps": [arrived[load.dst] * (load.payload_bytes + IP_UDP) * 8 / span for load in job.background],
         "busiest": busiest["name"],
         "forward": busiest["forward"],
         "reverse": busiest["reverse"],

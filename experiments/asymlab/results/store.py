@@ -19,13 +19,16 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
 from .. import LabError, printable
+from ..guest import wire
+from ..guest.job import Command, Job
+from ..guest.system import Failure
 from ..paths import STORE
 from ..reading import read
 from . import capture, metrics, trace
@@ -78,9 +81,9 @@ class Run:
     def metrics(self) -> dict:
         return self.record["metrics"]
 
-    @property
-    def job(self) -> dict:
-        return self.record["identity"]["job"]
+    @cached_property
+    def job(self) -> Job:
+        return _job(self.record["identity"])
 
     @property
     def valid(self) -> bool:
@@ -114,13 +117,20 @@ class Run:
 
     def state(self, flow: int) -> np.ndarray:
         """What a flow's controller remembered as each ACK arrived: flow, t, and its members (trace.py)."""
-        name = f"state-{next(f['controller'] for f in self.job['flows'] if f['id'] == flow)}"
+        name = f"state-{next(f.controller for f in self.job.flows if f.id == flow)}"
         if not (self.folder / f"{name}.parquet").exists():
             raise LabError(
                 f"{self.folder}: no state of flow {flow}: it takes run.trace_state and a controller with STATE()"
             )
         rows = trace.read(self.folder, name)
         return rows[rows["flow"] == flow]
+
+
+def _job(identity: dict) -> Job:
+    try:
+        return wire.read(Job, identity["job"], "job")
+    except Failure as e:
+        raise LabError(str(e)) from None
 
 
 def find(key: str) -> Run:
@@ -176,6 +186,7 @@ def held(key: str) -> Run | None:
         TypeError,
         AttributeError,
         RecursionError,
+        LabError,
     ) as e:  # Arrow's and pydantic's errors are among them
         raise LabError(f"{folder}: cannot be read ({type(e).__name__}); remove it, the run will be repeated") from None
 
@@ -194,22 +205,22 @@ def check_files(files: dict[str, bytes]) -> None:
             raise LabError(f"results: a file {name[:40]!r} of {len(data)} bytes is none that an agent leaves")
 
 
-def understand(files: dict[str, bytes], job: dict) -> tuple[dict, dict[str, np.ndarray], dict]:
+def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.ndarray], dict]:
     """What the agent says, its tables, and the metrics. LabError if it is not what an agent leaves after such a job."""
     check_files(files)
     try:
         agent = json.loads(files["agent.json"])
         Agent.model_validate(agent)
-        mine = {c["name"] for c in job["controllers"] if c["object"]}
+        mine = {c.name for c in job.controllers if c.object}
         gone = {
-            c["controller"] for c in job["changes"] if c.get("command") in ("unload", "drain")
+            c.controller for c in job.changes if isinstance(c, Command) and c.command in ("unload", "drain")
         }  # unless loaded again
         if not mine - gone <= agent["controllers"].keys() <= mine:
             raise ValueError("of other controllers")
         tables = trace.parse(files["trace.bin"], agent["zero_ns"])
         state = tables.pop("state")
-        if job["trace_state"]:
-            tables |= trace.decode(state, job["flows"], agent["controllers"])
+        if job.trace_state:
+            tables |= trace.decode(state, job.flows, agent["controllers"])
         return agent, tables, metrics.of_run(job, agent, tables["acks"], tables["goodput"], tables["links"])
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         reason = f"{e.error_count()} members" if isinstance(e, ValidationError) else str(e)[:100]
@@ -228,7 +239,7 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
     if not KEY.fullmatch(key):
         raise LabError(f"{key[:40]!r}: no key of a run")
-    agent, tables, of_run = understand(files, identity["job"])
+    agent, tables, of_run = understand(files, _job(identity))
     invalid = [row.wrong for row in Agent.model_validate(agent).self_check if row.wrong]
     if "executed" in about:
         agent["cpu_busy"] = max(agent["cpu_busy"], busy(about["executed"], identity))

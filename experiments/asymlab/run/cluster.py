@@ -16,7 +16,7 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -25,6 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from .. import LabError
 from ..console import console
+from ..guest.wire import dump
 from ..machine.image import Image
 from ..paths import EXPERIMENTS
 from ..plan import scenario
@@ -105,11 +106,11 @@ class Sweep:
     def give(self, worker: Worker, task: Task) -> None:
         # Packed: Dask would look through a job for what it could compute. Not pure: never taken from its memory.
         future = self.client.submit(
-            compute, self.guest.hash, json.dumps(task.job), task.objects, workers=[worker.address], pure=False
+            compute, self.guest.hash, json.dumps(dump(task.job)), task.objects, workers=[worker.address], pure=False
         )
-        self.out[future.key] = worker, task, future
+        self.out[str(future.key)] = worker, task, future
         worker.busy += 1
-        future.add_done_callback(lambda f: self.events.put((f.key, None)))
+        future.add_done_callback(lambda f: self.events.put((str(f.key), None)))
 
     def collect(self, key: str, task: Task, future: distributed.Future) -> None:
         """Fetch a result and store it."""
@@ -153,6 +154,7 @@ class Sweep:
         if any(w.fit is not False for w in self.workers.values()):
             self.fit_at = self.looked
         elif self.looked - self.fit_at > PATIENCE_S:
+            assert self.client.scheduler is not None  # it is connected
             raise LabError(
                 f"{self.client.scheduler.address}: no worker that is fit, "
                 + (f"{len(self.workers)} were refused" if self.workers else "none is there")
@@ -211,13 +213,13 @@ class Sweep:
             del self.out[key]
             if isinstance(result, (CancelledError, Unstored)):  # the former not by us
                 raise result
-            if task is self.canary:
+            if isinstance(result, store.Run):
+                self.missing -= 1
+                yield task, result
+            elif task is self.canary:
                 self.judge(worker, result)
             elif isinstance(result, BaseException):
                 self.fail(worker, task, result)
-            else:
-                self.missing -= 1
-                yield task, result
 
     def close(self) -> None:
         """Give up what is under way: the workers end those machines; what has come back is stored."""
@@ -247,7 +249,7 @@ def connect(address: str) -> distributed.Client:
 
 def runs(
     left: list[Task], guest: Image, address: str, canary: Task, expected: str, started: Started
-) -> Iterator[tuple[Task, store.Run]]:
+) -> Generator[tuple[Task, store.Run]]:
     """The runs as they end; like local.runs(), but on the workers. `expected`: the canary's result."""
     with connect(address) as client:
         console.print(f"scheduler {address}: workers must come to canary {expected}")

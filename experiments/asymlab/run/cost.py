@@ -60,7 +60,7 @@ class Survey:
         runs = f"{len(self.tasks)} runs, {len(self.done)} in the store, {len(self.left)} left"
         if not self.left:
             return runs
-        virtual = sum(t.job["duration_s"] for t in self.left)
+        virtual = sum(t.job.duration_s for t in self.left)
         cost = f"about {span(self.cost)} of one core"
         if places:
             # No shorter than its longest run.
@@ -78,7 +78,7 @@ class Survey:
             scenarios[t.case.file.parent.name, t.case.scenario.id].append(t)
         for (folder, id), mine in scenarios.items():
             left = [t for t in mine if t.key not in self.done]
-            virtual = sum(t.job["duration_s"] for t in left)
+            virtual = sum(t.job.duration_s for t in left)
             work, cost = (sum(of[t.key] for t in left) for of in (self.instructions, self.seconds))
             numbers = len(mine), len(mine) - len(left), len(left), virtual, work / 1e9, cost
             table.add_row(f"{folder} {id}", *(f"{n:.0f}" for n in numbers))

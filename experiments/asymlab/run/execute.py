@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Generator
 
 from rich.progress import BarColumn, Progress, TextColumn
 
+from .. import LabError
 from ..console import console
 from ..machine.image import Image
 from ..results import store
@@ -34,6 +36,7 @@ def execute(
         return done
     console.print(work.line(None if scheduler else min(local.places(jobs), len(work.left))))
     left = Forecast(work)
+    under_way: Generator[tuple[Task, store.Run | LabError]]
     if scheduler:
         trial = cluster.canary(image)
         expected = canary or execute([trial], image)[trial.key].record["result_sha256"]
@@ -53,6 +56,8 @@ def execute(
     ):
         shown = bar.add_task("runs", total=work.cost, count=f"{len(done)}/{len(tasks)}")
         for task, result in under_way:
+            if isinstance(result, LabError):
+                raise result
             done[task.key] = result
             left.ended(task)
             count = f"{len(done)}/{len(tasks)}"

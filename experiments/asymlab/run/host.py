@@ -12,6 +12,7 @@ import time
 from .. import LabError
 from ..guest import agent
 from ..guest.protocol import STATUS
+from ..guest.wire import dump
 from ..machine import vm
 from ..machine.files import scratch
 from ..paths import BUILD
@@ -23,11 +24,11 @@ def execute_on_host(task: Task) -> store.Run:
     """The same agent on this machine's kernel, as root, in real time. Never taken from the store."""
     if os.geteuid() != 0:
         raise LabError("--on host: not root: namespaces and BPF need it")
-    identity = {"host": os.uname().release, "at": time.time_ns(), "job": task.job}
+    identity = {"host": os.uname().release, "at": time.time_ns(), "job": dump(task.job)}
     key = store.key_of(identity)
     with scratch("host-") as tmp:
         job, out = tmp / "job.json", tmp / "out"
-        job.write_text(json.dumps(task.job))
+        job.write_text(json.dumps(dump(task.job)))
         out.mkdir()
         env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
         began = time.monotonic()
@@ -48,9 +49,9 @@ def execute_on_host(task: Task) -> store.Run:
             start_new_session=True,
         )
         try:
-            _, errors = p.communicate(timeout=task.job["duration_s"] * 2 + 120)
+            _, errors = p.communicate(timeout=task.job.duration_s * 2 + 120)
         except subprocess.TimeoutExpired:
-            raise LabError(f"{task.name}: no end after {task.job['duration_s'] * 2 + 120:.0f} s") from None
+            raise LabError(f"{task.name}: no end after {task.job.duration_s * 2 + 120:.0f} s") from None
         finally:
             if p.poll() is None:
                 p.terminate()  # it takes its namespaces down

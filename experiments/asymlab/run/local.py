@@ -11,7 +11,7 @@ import queue
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from .. import LabError
 from ..machine import vm
@@ -51,7 +51,7 @@ def runs(
     started: Started,
     limit_s: float = vm.WALL_LIMIT_S,
     go_on: bool = False,
-) -> Iterator[tuple[Task, store.Run | LabError]]:
+) -> Generator[tuple[Task, store.Run | LabError]]:
     """The runs as they end. LabError after the first failure, or with `go_on` in place of each run that failed;
     whoever closes this stops what is under way."""
     todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
@@ -82,8 +82,8 @@ def runs(
 
     threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(places(jobs), len(left)))]
     try:
-        for t in threads:
-            t.start()
+        for thread in threads:
+            thread.start()
         for _ in left:
             task, result = ended.get()
             if isinstance(result, LabError) and not go_on:
@@ -96,6 +96,6 @@ def runs(
         for p in list(running):
             if p.poll() is None:
                 p.kill()
-        for t in threads:
-            if t.is_alive():
-                t.join(timeout=30)
+        for thread in threads:
+            if thread.is_alive():
+                thread.join(timeout=30)

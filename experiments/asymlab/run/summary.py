@@ -95,9 +95,10 @@ def check_line(run: Run) -> str:
         parts.append(f"{row.kind.value[0]} {row.of} {said}")
     queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE))
     offloads = next((row.measured for row in rows if row.kind == Check.OFFLOADS), None)
+    on = ", ".join(map(str, offloads)) if isinstance(offloads, list) else offloads
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
-        f"offloads {'off' if not offloads else 'ON: ' + ', '.join(offloads)}",
+        f"offloads {f'ON: {on}' if on else 'off'}",
         f"CPU {100 * max(run.record['agent']['cpu_busy'], 0):.0f} % busy",
     ]
     verdict = "valid" if run.valid else "INVALID: " + "; ".join(run.record["invalid"])

@@ -7,11 +7,12 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..guest.job import Job
 from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, Image
 from ..paths import REPO
 from ..plan.scenario import Case
-from ..plan.topology import compile_job
+from ..plan.topology import plan_job
 from ..results import store
 from . import registered
 
@@ -20,7 +21,7 @@ from . import registered
 class Task:
     case: Case
     seed: int
-    job: dict
+    job: Job
     objects: dict[str, bytes]
     identity: dict
     key: str
@@ -38,7 +39,7 @@ class Task:
         """
         path, directions = self.case.scenario.path, {f.direction for f in self.case.scenario.flows}
         rate = sum(getattr(hop, direction).rate for hop in path.chain for direction in sorted(directions))
-        return round(self.job["duration_s"] * rate / path.mtu / 8)
+        return round(self.job.duration_s * rate / path.mtu / 8)
 
     def about(self, where: str) -> dict:
         s = self.case.scenario
@@ -67,10 +68,10 @@ class Task:
 
 def plan_runs(cases: list[Case], image: Image) -> list[Task]:
     """The runs of the cases, each once."""
-    tasks = {}
+    tasks: dict[str, Task] = {}
     for case in cases:
         for seed in case.seeds:
-            job = compile_job(case, seed, image.clock_factor)
+            job = plan_job(case, seed, image.clock_factor)
             objects = vm.read_objects(job)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
@@ -80,7 +81,7 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
 
 def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
-    return [Task(case, seed, compile_job(case, seed), {}, {}, "") for case in cases for seed in case.seeds]
+    return [Task(case, seed, plan_job(case, seed), {}, {}, "") for case in cases for seed in case.seeds]
 
 
 Started = Callable[[Task], None]

@@ -20,6 +20,8 @@ from pathlib import Path
 import pyarrow
 
 from .. import LabError
+from ..guest.job import Job
+from ..guest.wire import load
 from ..machine import qemu, vm
 from ..machine.files import sha256, write_sparse
 from ..machine.image import Image, open_image
@@ -98,7 +100,7 @@ def kill_when_unwanted(p: subprocess.Popen) -> None:
 def compute(image_hash: str, packed: str, objects: dict[str, bytes]) -> dict:
     """A run: the files it left, what it was made of, and where."""
     found = find_image(image_hash)
-    job = json.loads(packed)
+    job = load(Job, packed, "job")
     with own_core() as core:
         files, took = vm.run(found, job, objects, core=core, started=kill_when_unwanted)
     return {"files": files, "took": took, "identity": vm.identity(found, job, objects), "host": socket.gethostname()}

@@ -153,7 +153,7 @@ def shares(results):
             "k_f = 4: mean queueing delay within 10 % of alpha/x0 = 0.32 s",
             0.32,
             t1(results, "1mbit"),
-            lambda r: r.metrics["flows"][0]["rtt_s"]["mean"] - r.job["probes"][0]["base_rtt_us"] / 1e6,
+            lambda r: r.metrics["flows"][0]["rtt_s"]["mean"] - r.job.probes[0].base_rtt_us / 1e6,
             **within(0.32, 0.10),
         ),
         results.check(

@@ -106,7 +106,7 @@ def throughput(results):
 
 
 def over_theorem(run) -> float:
-    reverse = run.job["watch"][0]["reverse"]["rate_bps"]
+    reverse = run.job.watch[0].reverse.rate_bps
     return run.metrics["throughput_bps"] / paper.theorem1(paper.k_f(reverse))
 
 
@@ -136,7 +136,7 @@ def series(results):
         ax.set(
             title=f"{where}: {what}",
             ylabel="throughput, Mbit/s",
-            xlim=(0, runs[0].job["duration_s"]),
+            xlim=(0, runs[0].job.duration_s),
             ylim=(0, max(1.3 * expected, 1.05 * rate.max())),
         )
         ax.legend(loc="lower right", ncols=2)
@@ -151,9 +151,9 @@ def series(results):
 
 def goodput_series(run, flow: int) -> tuple[np.ndarray, np.ndarray]:
     """(time, Mbit/s of IP packets) of a flow in the lab's 0.1-s bins."""
-    bin_s = run.job["bin_ms"] / 1e3
-    bins = metrics.goodput_bins(run.goodput, flow, run.job["duration_s"], bin_s)
-    return np.arange(len(bins)) * bin_s, bins / run.job["payload_share"] / 1e6
+    bin_s = run.job.bin_ms / 1e3
+    bins = metrics.goodput_bins(run.goodput, flow, run.job.duration_s, bin_s)
+    return np.arange(len(bins)) * bin_s, bins / run.job.payload_share / 1e6
 
 
 def standing_queue(results):
@@ -163,7 +163,7 @@ def standing_queue(results):
     others = {c: runs[4.0][0] for c in BASELINES if 4.0 in (runs := sweep(results, c))}
     figure = Figure(figsize=(7.5, 8.5 if others else 4.5))
     axes = figure.subplots(4 if others else 2, sharex=True)
-    duration = fast[0].job["duration_s"]
+    duration = fast[0].job.duration_s
 
     def draw(window, rtt, run, controller, **options):
         acks = run.acks[(run.acks["flow"] == 0) & (run.acks["t"] < duration)]
@@ -258,7 +258,7 @@ def shares(results):
     figure = Figure(figsize=(7.5, 6.5))
     axes = figure.subplots(2)
     stack(axes[0], middle, *mean)
-    end = runs[0].job["duration_s"]
+    end = runs[0].job.duration_s
     stack(
         axes[1],
         np.append(t[-zoom:], end),

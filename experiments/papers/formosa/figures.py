@@ -174,7 +174,7 @@ def rounds(results):
     t, option, number = packets.data_packets(run)
     starts = t[np.append(True, np.diff(number) > 0)]
     sizes = np.bincount(number)
-    state, end = run.state(0), run.job["duration_s"]
+    state, end = run.state(0), run.job.duration_s
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(3, height_ratios=[1.3, 1, 1])
     first = (starts[0] - 0.02, starts[0] + START_S)
@@ -197,7 +197,7 @@ def rounds(results):
         ylim=(0.7 * BDP, 1.25 * BDP),
         xlabel="time, s",
     )
-    gaps = np.diff(option["stamp"][t >= run.job["measure_from_s"]].astype("i8")) % 2**32 / 1e3
+    gaps = np.diff(option["stamp"][t >= run.job.measure_from_s].astype("i8")) % 2**32 / 1e3
     axes[2].hist(np.minimum(gaps, 2), bins=np.arange(0, 2.05, 0.05), color=BLUE, edgecolor="white", linewidth=0.5)
     axes[2].set_axisbelow(True)
     axes[2].axvline(paper.PACKET_S * 1e3, **EXPECTED, label="a packet's time on the link")
@@ -220,7 +220,7 @@ def rounds(results):
 
 def forward_queue(run):
     """(time, mean, longest) of the forward queue, packets, in the lab's 0.1-s bins."""
-    links = run.links[run.links["dev"] == run.job["watch"][0]["forward"]["dev"]]
+    links = run.links[run.links["dev"] == run.job.watch[0].forward.dev]
     return links["t"], links["qlen_sum"] / np.maximum(links["packets"], 1), links["qlen_max"]
 
 
@@ -230,7 +230,7 @@ def delay(results):
         return None
     run = runs[0]
     t, mean, longest = forward_queue(run)
-    state, end = run.state(0), run.job["duration_s"]
+    state, end = run.state(0), run.job.duration_s
     left, option, _ = packets.data_packets(run)
     waited = (left * 1e6 - option["stamp"]).astype("i8") % 2**32
     waited = (waited - waited.min()) / (1e6 * paper.PACKET_S)
@@ -283,7 +283,7 @@ def overflow(results):
         name = f"{label(controller)}: {paper.drops(run):.0f} dropped after slow start"
         axes[0].plot(t, longest, drawstyle="steps-post", **look(controller, label=name))
         state = run.state(0)
-        steps(axes[1], state["t"][:-1], state["w"][1:], (0, run.job["duration_s"]), **look(controller))
+        steps(axes[1], state["t"][:-1], state["w"][1:], (0, run.job.duration_s), **look(controller))
     axes[0].axhline(BUFFER, **EXPECTED)
     axes[0].set(title="Longest forward queue in 0.1 s; dashed: the buffer", ylabel="packets", ylim=(0, 15))
     axes[1].axhline(BDP, **EXPECTED)
@@ -291,7 +291,7 @@ def overflow(results):
         title="W; dashed: BDP",
         ylabel="packets",
         xlabel="time, s",
-        xlim=(0, run.job["duration_s"]),
+        xlim=(0, run.job.duration_s),
         ylim=(0, 1.3 * axes[1].dataLim.ymax),
     )
     for ax in axes:

@@ -42,7 +42,7 @@ def drops(run) -> float:
 
 
 def drops_in_all(run) -> float:
-    links = run.links[run.links["dev"] == run.job["watch"][0]["forward"]["dev"]]
+    links = run.links[run.links["dev"] == run.job.watch[0].forward.dev]
     return float(links["drops"].max())
 
 

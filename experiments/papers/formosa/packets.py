@@ -52,14 +52,14 @@ def fibonacci(sizes) -> float:
 def spacing_cv(run) -> float:
     """std/mean of the time between data packets as the sender stamped them, in the measured window."""
     t, option, _ = data_packets(run)
-    stamps = option["stamp"][t >= run.job["measure_from_s"]].astype("i8")
+    stamps = option["stamp"][t >= run.job.measure_from_s].astype("i8")
     gaps = np.diff(stamps) % 2**32
     return float(gaps.std() / gaps.mean())
 
 
 def acks_per_round(run) -> float:
     """Pure ACKs that left the reverse queue for each round, in the measured window."""
-    start = run.job["measure_from_s"]
+    start = run.job.measure_from_s
     t, option, _ = data_packets(run)
     back = own(run.capture("reverse"))
     rounds = ((option["flags"] & FLAG) > 0) & (t >= start)
@@ -69,6 +69,6 @@ def acks_per_round(run) -> float:
 def acks_per_packet_times_w(run) -> float:
     """ACKs per data packet times the mean W of the rounds: 1 for one ACK a round."""
     state = run.state(0)
-    inside = state[state["t"] >= run.job["measure_from_s"]]
+    inside = state[state["t"] >= run.job.measure_from_s]
     w = inside["w"][np.append(True, np.diff(inside["rounds"]) > 0)]
     return float(run.metrics["acks_per_data_packet"] * w.mean())

@@ -464,7 +464,7 @@ def fig_13_hops(of, id, source, traffic, found, before):
 
     def alike(run) -> np.ndarray:
         """by_hops() of the run with the same variant and seed, without reverse traffic."""
-        return by_hops(before[run.job["flows"][0]["controller"]][run.record["seed"]])
+        return by_hops(before[run.job.flows[0].controller][run.record["seed"]])
 
     yield of(
         id.format("d"),

@@ -71,7 +71,7 @@ def flow_acks(run, flow: int):
 
 def cycles(run) -> tuple[float, float]:
     """The last whole cycles of Fusion's window, with a little on both sides; half the run if there are none."""
-    acks, end = flow_acks(run, 0), run.job["duration_s"]
+    acks, end = flow_acks(run, 0), run.job.duration_s
     t = acks["t"][losses(acks)]
     return (max(t[-CYCLES - 1] - 0.3, 0), min(t[-1] + 0.6, end)) if len(t) > CYCLES else (end / 2, end)
 
@@ -96,7 +96,7 @@ def windows(results):
     run, state = runs[0], runs[0].state(0)
     figure = Figure(figsize=(7.5, 7.5))
     axes = figure.subplots(2)
-    for ax, span in zip(axes, ((0, run.job["duration_s"]), cycles(run))):
+    for ax, span in zip(axes, ((0, run.job.duration_s), cycles(run))):
         for flow, controller in ((1, "reno"), (0, "fusion")):
             acks = flow_acks(run, flow)
             steps(ax, acks["t"], acks["cwnd"], span, **look(controller))
@@ -172,7 +172,7 @@ def queue(results):
         title="B, from which the increase: 1 ms of B a round trip. The whole run",
         ylabel="Mbit/s",
         xlabel="time, s",
-        xlim=(0, run.job["duration_s"]),
+        xlim=(0, run.job.duration_s),
         ylim=(0, 1.2 * max(rate.max(), FIG_2_RATE)),
     )
     for ax in axes[:2]:

@@ -111,7 +111,7 @@ def falls(run) -> float:
     mine = (
         np.isin(state["phase"][1:], (0, PHASES["decrease"]))
         & (w[1:] > reno[1:])
-        & (state["t"][1:] >= run.job["measure_from_s"])
+        & (state["t"][1:] >= run.job.measure_from_s)
     )
     return float((np.diff(w)[mine] < 0).mean()) if mine.any() else 0.0
 
@@ -119,7 +119,7 @@ def falls(run) -> float:
 def phase_share(run, phase: str) -> float:
     """Share of the ACKs in the measured window that were in this phase."""
     state = run.state(0)
-    return float((state["phase"][state["t"] >= run.job["measure_from_s"]] == PHASES[phase]).mean())
+    return float((state["phase"][state["t"] >= run.job.measure_from_s] == PHASES[phase]).mean())
 
 
 def alone(run, controller: str) -> float:
@@ -181,7 +181,7 @@ def spread(text: str, runs, measure) -> str:
 
 def pairs(run) -> dict[tuple[str, str], tuple[float, float]]:
     """FU-T1: (row, column) of Table 1 -> Mbit/s of the row's and the column's flow."""
-    names = [f["controller"] for f in run.job["flows"]]
+    names = [f.controller for f in run.job.flows]
     return {(names[i], names[i + 1]): (goodput_of(run, i), goodput_of(run, i + 1)) for i in range(0, len(names), 2)}
 
 

@@ -52,7 +52,7 @@ Table = dict[tuple[str, str], float]  # (of, beside) -> value
 
 def base_s(run) -> float:
     """RTT of the empty path."""
-    return min(probe["base_rtt_us"] for probe in run.job["probes"]) / 1e6
+    return min(probe.base_rtt_us for probe in run.job.probes) / 1e6
 
 
 def queue_ms(run) -> float:
@@ -62,9 +62,9 @@ def queue_ms(run) -> float:
 
 def of_link(run) -> float:
     """What all flows had since the first began, as IP packets, over what the link carries in that time."""
-    began = min(flow["start_s"] for flow in run.job["flows"])
-    most = run.job["watch"][0]["forward"]["rate_bps"] * (run.job["duration_s"] - began) * run.job["payload_share"]
-    rows = run.goodput[run.goodput["t"] < run.job["duration_s"]]
+    began = min(flow.start_s for flow in run.job.flows)
+    most = run.job.watch[0].forward.rate_bps * (run.job.duration_s - began) * run.job.payload_share
+    rows = run.goodput[run.goodput["t"] < run.job.duration_s]
     return 8 * float(rows["bytes"].sum()) / most
 
 

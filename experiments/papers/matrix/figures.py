@@ -37,20 +37,19 @@ def rate_of(bps: float) -> str:
 def where(runs) -> str:
     """The path that runs of one scenario ran on, and how long; each sentence as the run's job has it."""
     job = runs[0].job
-    there, back = (job["watch"][0][side] for side in ("forward", "reverse"))
-    ends = (end for link in job["links"] for end in (link["a"], link["b"]))
-    queue = next(end["shape"]["queue_packets"] for end in ends if end["dev"] == there["dev"])
+    there, back = job.watch[0].forward, job.watch[0].reverse
+    queue = next(end.shape.queue_packets for end in job.ends if end.dev == there.dev)
     seeds = len({run.record["seed"] for run in runs})
     return (
-        f"{rate_of(there['rate_bps'])}, ACKs {rate_of(back['rate_bps'])}, {1e3 * matrix.base_s(runs[0]):g} ms, "
-        f"a queue of {queue} packets; {job['duration_s'] - job['measure_from_s']:g} s measured, "
+        f"{rate_of(there.rate_bps)}, ACKs {rate_of(back.rate_bps)}, {1e3 * matrix.base_s(runs[0]):g} ms, "
+        f"a queue of {queue} packets; {job.duration_s - job.measure_from_s:g} s measured, "
         f"{seeds} seed{'s' if seeds > 1 else ''}."
     )
 
 
 def full(run) -> float:
     """Goodput of a full link, Mbit/s."""
-    return run.job["watch"][0]["forward"]["rate_bps"] * run.job["payload_share"] / 1e6
+    return run.job.watch[0].forward.rate_bps * run.job.payload_share / 1e6
 
 
 # --- the square -----------------------------------------------------------------------------

@@ -38,8 +38,8 @@ def resent(run) -> int:
 
 def equality(run, after_s: float = 0) -> float:
     """Jain index of the flows that run to the end."""
-    end, bin_s = run.job["duration_s"], run.job["bin_ms"] / 1e3
-    stay = [f["id"] for f in run.job["flows"] if f.get("stop_s") in (None, end)]
+    end, bin_s = run.job.duration_s, run.job.bin_ms / 1e3
+    stay = [f.id for f in run.job.flows if f.stop_s in (None, end)]
     return jain([goodput_bins(run.goodput, f, end, bin_s)[round(after_s / bin_s) :].sum() for f in stay])
 
 

@@ -82,12 +82,12 @@ def drops(run, since_s: float = 0) -> float:
         links = run.links[run.links["dev"] == dev]
         return links["drops"].max() - max(links["drops"][links["t"] < since_s], default=0)
 
-    return float(sum(dropped(hop["forward"]["dev"]) for hop in run.job["watch"]))
+    return float(sum(dropped(hop.forward.dev) for hop in run.job.watch))
 
 
 def resting_queue(run) -> float:
     """Longest queue on the last hop in both steady halves, packets."""
-    dev = run.job["watch"][-1]["forward"]["dev"]
+    dev = run.job.watch[-1].forward.dev
     links = run.links[run.links["dev"] == dev]
     return float(max(links["qlen_max"][(links["t"] >= a) & (links["t"] < b)].max() for a, b in STEADY))
 

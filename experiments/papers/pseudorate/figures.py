@@ -173,8 +173,8 @@ def throughput(results):
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(3, sharex=True)
     for controller, run in runs.items():
-        bin_s, style = run.job["bin_ms"] / 1e3, look(controller, zorder=3 if controller == "pseudorate" else 2)
-        links = run.links[run.links["dev"] == run.job["watch"][-1]["forward"]["dev"]]
+        bin_s, style = run.job.bin_ms / 1e3, look(controller, zorder=3 if controller == "pseudorate" else 2)
+        links = run.links[run.links["dev"] == run.job.watch[-1].forward.dev]
         rate = (links["bytes"] - metrics.ETHERNET * links["packets"].astype("i8")) * 8 / bin_s / 1e6
         axes[0].plot(
             links["t"] + bin_s / 2, rate, **style | {"label": f"{label(controller)}: {100 * paper.used(run):.1f} %"}

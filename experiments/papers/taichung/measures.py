@@ -33,8 +33,8 @@ def goodput_at_first(run) -> float:
 
 def busy(run) -> float:
     """Utilisation of the bottleneck from a second after the first ACK to the end, with what is sent again."""
-    hop, start, end = run.job["watch"][0]["forward"], run.acks["t"][0] + 1, run.job["duration_s"]
-    return link_metrics(link_window(run.links, hop["dev"], start, end), hop["rate_bps"], end - start)["utilisation"]
+    hop, start, end = run.job.watch[0].forward, run.acks["t"][0] + 1, run.job.duration_s
+    return link_metrics(link_window(run.links, hop.dev, start, end), hop.rate_bps, end - start)["utilisation"]
 
 
 def slow_start(run) -> np.ndarray:

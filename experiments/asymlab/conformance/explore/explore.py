@@ -111,10 +111,10 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
         console.print(f"invalid: {tally.invalid[-1]}")
     elif not isinstance(result, LabError):
         v = View(case, result)
-        tally.counts["flows"] += len(result.job["flows"])
+        tally.counts["flows"] += len(result.job.flows)
         # Had it frozen half-way with nothing dropped from there on, it would be seen.
         tally.counts["silence judged"] += sum(
-            silence_limit(v, flow, v.end, v.end) < (v.end - job["start_s"]) / 2 for job, flow in v.flows()
+            silence_limit(v, flow, v.end, v.end) < (v.end - job.start_s) / 2 for job, flow in v.flows()
         )
         tally.counts["floor judged"] += floor_of(v) is not None
     for broken in found:

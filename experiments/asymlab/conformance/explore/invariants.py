@@ -28,32 +28,29 @@ class Broken:
 
 def content(v: View) -> Iterator[tuple[str, str]]:
     for flow, _ in v.flows():
-        told = v.run.record["agent"]["verified"][str(flow["id"])]
-        acks = v.run.acks[v.run.acks["flow"] == flow["id"]]
+        told = v.run.record["agent"]["verified"][str(flow.id)]
+        acks = v.run.acks[v.run.acks["flow"] == flow.id]
         if told["wrong_at"] is not None:
-            yield flow["controller"], f"flow {flow['id']}: byte {told['wrong_at']} is not the one that was sent"
+            yield flow.controller, f"flow {flow.id}: byte {told['wrong_at']} is not the one that was sent"
         acked, waits = (
             int(acks["acked"].astype("u8").sum()),
             COMPARE_BYTES + 2 * int(acks["cwnd"].max(initial=0)) * v.scenario.path.mtu,
         )
         if acked > told["bytes"] + waits:  # what its reader has not been woken for, and what came since
-            yield flow["controller"], f"flow {flow['id']}: {acked} bytes are acknowledged, {told['bytes']} were read"
+            yield flow.controller, f"flow {flow.id}: {acked} bytes are acknowledged, {told['bytes']} were read"
 
 
 def window(v: View) -> Iterator[tuple[str, str]]:
     for flow, _ in v.flows():
-        acks = v.run.acks[v.run.acks["flow"] == flow["id"]]
+        acks = v.run.acks[v.run.acks["flow"] == flow.id]
         wrong = acks[(acks["cwnd"] < 1) | (acks["cwnd"] > 1 << 20)]
         if len(wrong):
-            yield flow["controller"], f"flow {flow['id']}: cwnd {wrong['cwnd'][0]} at {wrong['t'][0]:.3f} s"
+            yield flow.controller, f"flow {flow.id}: cwnd {wrong['cwnd'][0]} at {wrong['t'][0]:.3f} s"
         wrong = acks[
             (acks["srtt_us"] > 0) & ((acks["pacing"] == 0) | ((acks["pacing"] > 10**10) & (acks["pacing"] < UNPACED)))
         ]
         if len(wrong):  # before the first sample of an RTT the stack divides by nothing
-            yield (
-                flow["controller"],
-                f"flow {flow['id']}: pacing at {wrong['pacing'][0]} bytes/s at {wrong['t'][0]:.3f} s",
-            )
+            yield (flow.controller, f"flow {flow.id}: pacing at {wrong['pacing'][0]} bytes/s at {wrong['t'][0]:.3f} s")
 
 
 def allowed(phases: list[tuple[float, Direction]], start: float, end: float) -> float:
@@ -64,10 +61,10 @@ def allowed(phases: list[tuple[float, Direction]], start: float, end: float) -> 
 
 def link(v: View) -> Iterator[tuple[str, str]]:
     """In each second; a bin tells of packets at its edge, a bucket holds two packets."""
-    for k, watched in enumerate(v.run.job["watch"], 1):
+    for k in range(1, len(v.run.job.watch) + 1):
         for d in topology.DIRECTIONS:
             for second in range(int(v.end)):
-                rows = metrics.link_window(v.run.links, watched[d]["dev"], second, second + 1)
+                rows = metrics.link_window(v.run.links, v.watched((k, d)).dev, second, second + 1)
                 bits = 8 * float((rows["bytes"] - metrics.ETHERNET * rows["packets"]).sum())
                 most = 1.002 * allowed(v.phases[k, d], second, second + 1) + 8 * 4 * v.packet((k, d))
                 if bits > most:
@@ -91,12 +88,12 @@ def rtt(v: View) -> Iterator[tuple[str, str]]:
             base += (0 if spared else flow.extra_delay) + sum(
                 min(0 if w.reorder else w.delay - w.jitter for _, w in way) for way in ways
             )
-        acks = v.run.acks[(v.run.acks["flow"] == job["id"]) & (v.run.acks["rtt_us"] > 0)]
+        acks = v.run.acks[(v.run.acks["flow"] == job.id) & (v.run.acks["rtt_us"] > 0)]
         short = acks[acks["rtt_us"].astype("i8") < base - 1000]
         if len(short):
             yield (
-                job["controller"],
-                f"flow {job['id']}: RTT {short['rtt_us'][0]} us at {short['t'][0]:.3f} s, the path has {base}",
+                job.controller,
+                f"flow {job.id}: RTT {short['rtt_us'][0]} us at {short['t'][0]:.3f} s, the path has {base}",
             )
 
 
@@ -155,7 +152,7 @@ def floor(v: View) -> Iterator[tuple[str, str]]:
     flow = v.scenario.flows[0]
     slowest = min(v.phases[k, flow.direction][0][1].rate for k in v.crossed(flow))
     rows = v.run.goodput[(v.run.goodput["flow"] == 0) & (v.run.goodput["t"] >= v.end / 2)]
-    share = float(rows["bytes"].sum()) * 8 / (v.end / 2) / (slowest * v.run.job["payload_share"])
+    share = float(rows["bytes"].sum()) * 8 / (v.end / 2) / (slowest * v.run.job.payload_share)
     if share < least:
         yield flow.controller, f"{share:.2f} of the link in the second half, {least} is the least ({why})"
 

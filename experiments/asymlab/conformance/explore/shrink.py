@@ -52,7 +52,9 @@ ROUND = re.compile(r"([0-9.]+)([a-z%]+)")
 
 def rounder(text: str) -> str | None:
     """The quantity with one digit, if it has more."""
-    number, unit = ROUND.fullmatch(text).groups()
+    if not (parts := ROUND.fullmatch(text)):
+        return None
+    number, unit = parts.groups()
     short = f"{float(f'{float(number):.0e}'):g}{unit}"
     return short if short != text and float(number) else None
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ...guest import job as planned
 from ...plan.scenario import Flow
 from .view import View
 
@@ -18,7 +19,7 @@ def round_trip(v: View, flow: Flow, since: float = 0, until: float = math.inf) -
     for place in v.both_ways(flow):
         directions = [d for _, d in v.phases[place]]
         rows = v.links(place)
-        then = rows["qlen_max"][(rows["t"] > since - v.run.job["bin_ms"] / 1e3) & (rows["t"] < until)]
+        then = rows["qlen_max"][(rows["t"] > since - v.run.job.bin_ms / 1e3) & (rows["t"] < until)]
         packet = v.packet(place) if v.loaded(place) else ACK_BYTES
         queued = (int(then.max(initial=0)) + 3) * packet * 8 / min(d.rate for d in directions)
         total += max(d.delay + d.jitter for d in directions) / 1e6 + queued
@@ -58,25 +59,25 @@ def silence_limit(v: View, flow: Flow, since: float, until: float) -> float:
     return max(1, 3 * longest) * (2.0 ** (tries_lost(v, flow, since, until) + 1) - 1) + longest
 
 
-def all_arrived(v: View, job: dict) -> float | None:
+def all_arrived(v: View, job: planned.Flow) -> float | None:
     """When the last byte of a flow with a size arrived, s; None if it did not, or there is no last one."""
-    if job.get("size_bytes") != v.run.record["agent"]["verified"][str(job["id"])]["bytes"]:
+    if job.size_bytes != v.run.record["agent"]["verified"][str(job.id)]["bytes"]:
         return None
-    rows = v.run.goodput[(v.run.goodput["flow"] == job["id"]) & (v.run.goodput["bytes"] > 0)]
-    return float(rows["t"].max()) + v.run.job["bin_ms"] / 1e3
+    rows = v.run.goodput[(v.run.goodput["flow"] == job.id) & (v.run.goodput["bytes"] > 0)]
+    return float(rows["t"].max()) + v.run.job.bin_ms / 1e3
 
 
-def active(v: View, job: dict) -> list[tuple[float, float]]:
+def active(v: View, job: planned.Flow) -> list[tuple[float, float]]:
     """When it had data to send."""
-    first = (job["start_s"], all_arrived(v, job) or (v.end if job["stop_s"] is None else job["stop_s"]))
-    return [first] + ([(job["resume_s"], v.end)] if job["resume_s"] is not None else [])
+    first = (job.start_s, all_arrived(v, job) or (v.end if job.stop_s is None else job.stop_s))
+    return [first] + ([(job.resume_s, v.end)] if job.resume_s is not None else [])
 
 
-def silences(v: View) -> Iterator[tuple[dict, float, float, float]]:
+def silences(v: View) -> Iterator[tuple[planned.Flow, float, float, float]]:
     """Of each flow's times of activity: (flow, since, until, limit) of its longest silence."""
-    bin_s = v.run.job["bin_ms"] / 1e3
+    bin_s = v.run.job.bin_ms / 1e3
     for job, flow in v.flows():
-        rows = v.run.goodput[(v.run.goodput["flow"] == job["id"]) & (v.run.goodput["bytes"] > 0)]
+        rows = v.run.goodput[(v.run.goodput["flow"] == job.id) & (v.run.goodput["bytes"] > 0)]
         for start, end in active(v, job):
             moments = [start, *(float(t) + bin_s for t in sorted(rows["t"]) if start <= t and t + bin_s < end), end]
             since, until = max(zip(moments, moments[1:]), key=lambda gap: gap[1] - gap[0])
@@ -88,14 +89,14 @@ def close(v: View) -> Iterator[tuple[str, str]]:
     for job, flow in v.flows():
         if (since := all_arrived(v, job)) is None:
             continue
-        closed = v.run.record["agent"]["closed"].get(str(job["id"]))
+        closed = v.run.record["agent"]["closed"].get(str(job.id))
         until = sum(closed) / 1e9 if closed else v.end
         lost = tries_lost(v, flow, since, until)
         limit = silence_limit(v, flow, since, until) if lost else round_trip(v, flow, since, until)
         if until - since > limit:
             yield (
-                job["controller"],
-                f"flow {job['id']}: all data arrived at {since:.2f} s, and the FIN's ACK did not until {until:.2f} s, "
+                job.controller,
+                f"flow {job.id}: all data arrived at {since:.2f} s, and the FIN's ACK did not until {until:.2f} s, "
                 f"at most {limit:.2f} s may be",
             )
 
@@ -104,6 +105,6 @@ def silence(v: View) -> Iterator[tuple[str, str]]:
     for job, since, until, limit in silences(v):
         if until - since > limit:
             yield (
-                job["controller"],
-                f"flow {job['id']}: nothing arrived from {since:.1f} to {until:.1f} s, at most {limit:.1f} s may be",
+                job.controller,
+                f"flow {job.id}: nothing arrived from {since:.1f} to {until:.1f} s, at most {limit:.1f} s may be",
             )

@@ -8,7 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...guest import job as planned
+from ...guest.job import Bottleneck, Watched
 from ...plan import topology
+from ...plan.model import Crossing
 from ...plan.scenario import Case, Direction, Flow, Scenario
 from ...results import store
 
@@ -29,6 +32,7 @@ class View:
             (k, d): [(0.0, getattr(hop, d))] for k, hop in enumerate(s.path.chain, 1) for d in topology.DIRECTIONS
         }
         for change in sorted((c for c in s.changes if c.of_path), key=lambda c: c.at):
+            assert change.direction  # the models ask for it
             mine = self.phases[change.hop, change.direction]
             new = {key: value for key, value in change.of_path.items() if key != "mtu"}
             mine.append((change.at / 1e6, mine[-1][1].model_copy(update=new)))
@@ -39,14 +43,14 @@ class View:
 
     @property
     def end(self) -> float:
-        return self.run.job["duration_s"]
+        return self.run.job.duration_s
 
-    def flows(self) -> Iterator[tuple[dict, Flow]]:
+    def flows(self) -> Iterator[tuple[planned.Flow, Flow]]:
         """The job's flows, each with its entry."""
         entries = [flow for flow in self.scenario.flows for _ in range(flow.count)]
-        return zip(self.run.job["flows"], entries)
+        return zip(self.run.job.flows, entries)
 
-    def crossed(self, flow: Flow) -> range:
+    def crossed(self, flow: Crossing) -> range:
         low, high = sorted(self.scenario.switches(flow))
         return range(low, high)
 
@@ -62,12 +66,15 @@ class View:
 
     def packet(self, place: tuple[int, str]) -> int:
         """The largest that passes, bytes."""
-        dev = self.run.job["watch"][place[0] - 1][place[1]]["dev"]
-        ends = (link[end] for link in self.run.job["links"] for end in "ab")
-        return next(end["shape"]["packet_bytes"] for end in ends if end["dev"] == dev)
+        dev = self.watched(place).dev
+        return next(e.shape.packet_bytes for e in self.run.job.ends if e.dev == dev and isinstance(e.shape, Bottleneck))
+
+    def watched(self, place: tuple[int, str]) -> Watched:
+        hop = self.run.job.watch[place[0] - 1]
+        return hop.forward if place[1] == "forward" else hop.reverse
 
     def links(self, place: tuple[int, str]) -> np.ndarray:
-        return self.run.links[self.run.links["dev"] == self.run.job["watch"][place[0] - 1][place[1]]["dev"]]
+        return self.run.links[self.run.links["dev"] == self.watched(place).dev]
 
     def drops(self, place: tuple[int, str]) -> np.ndarray:
         """The times of the bins in which its queue dropped something."""

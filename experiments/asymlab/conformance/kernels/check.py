@@ -27,6 +27,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from ... import LabError
 from ...controllers import built_in
@@ -39,7 +40,7 @@ from ...paths import BUILD
 from ...results import store
 from ...run import local
 from ...run.host import execute_on_host
-from ...run.tasks import plan_on_host, plan_runs
+from ...run.tasks import Task, plan_on_host, plan_runs
 from . import table
 from .ktap import ktap
 from .outcome import KERNELS, Column, Result
@@ -50,7 +51,7 @@ from .view import RunView
 
 HOST_HOPS = 8
 # The property at fault where a run failed by this, and the set-up that does without.
-AT_FAULT: dict[str, tuple[str, dict[str, bool]]] = {
+AT_FAULT: dict[str, tuple[str, dict[str, Any]]] = {
     Fault.REGISTER: ("registers by bpftool alone", {"bare": False}),
     Fault.SET: ("live parameters change", {"change": False}),
 }
@@ -97,7 +98,9 @@ def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | 
     while setups:
         tasks = {name: plan_runs(setup.cases(known), made)[0] for name, setup in setups.items()}
         owner = {task.key: name for name, task in tasks.items()}
-        found = [(task, run) for task in tasks.values() if not fresh and (run := store.held(task.key))]
+        found: list[tuple[Task, store.Run | LabError]] = [
+            (task, held) for task in tasks.values() if not fresh and (held := store.held(task.key))
+        ]
         stored = {task.key for task, _ in found}
         left = [task for task in tasks.values() if task.key not in stored]
         again = {}

@@ -55,7 +55,7 @@ def bulk(v: RunView) -> None:
         low, high = int(acks["cwnd"].min()), int(acks["cwnd"].max())
         need(1 <= low and high < 10_000, f"{role}: windows from {low} to {high}")
         goodput = v.run.goodput[v.run.goodput["flow"] == v.flow(role)]
-        bytes_agree(role, acks, goodput, v.mss, v.run.job["bin_ms"] / 1e3)
+        bytes_agree(role, acks, goodput, v.mss, v.run.job.bin_ms / 1e3)
 
 
 def bytes_agree(role: str, acks: np.ndarray, goodput: np.ndarray, mss: float, bin_s: float) -> None:

@@ -19,7 +19,7 @@ from .setup import WALL_LIMIT_S
 def refused() -> dict[str, str]:
     """The objects of tests/verifier, a fault each, and the verifier's words for it: a regular expression."""
     found = {
-        p.name.removesuffix(".bpf.c"): re.search(r"refused: (.*) \*/", p.read_text())
+        p.name.removesuffix(".bpf.c"): re.findall(r"refused: (.*) \*/", p.read_text())
         for p in sorted((REPO / "tests" / "verifier").glob("*.bpf.c"))
     }
     if lacking := [
@@ -29,7 +29,7 @@ def refused() -> dict[str, str]:
             f"tests/verifier/{lacking[0]}.bpf.c: "
             + ("not built; run `make check-kernels`" if found[lacking[0]] else "no words of the verifier")
         )
-    return {name: words[1] for name, words in found.items()}
+    return {name: words[0] for name, words in found.items()}
 
 
 def attempts(objects: str) -> dict[str, list[str]]:
@@ -61,7 +61,7 @@ def refusals(column: Column) -> Result:
 
 def refused_in_guest(made: image.Image) -> Result:
     objects = {f"refused/{name}.bpf.o": (BUILD / "verifier" / f"{name}.bpf.o").read_bytes() for name in refused()}
-    files, _ = vm.run(made, {"seed": 1, "refused": attempts("/lab/refused")}, objects, limit_s=WALL_LIMIT_S)
+    files, _ = vm.run(made, Refusals(1, attempts("/lab/refused")), objects, limit_s=WALL_LIMIT_S)
     return were_refused(json.loads(files["agent.json"]))
 
 

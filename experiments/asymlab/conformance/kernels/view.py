@@ -33,7 +33,7 @@ class RunView(controller.View):
 
     def __post_init__(self) -> None:
         self.roles = [role for name, role in self.setup.roles() if name == self.name]
-        self.mss = round(1000 * self.run.job["payload_share"])
+        self.mss = round(1000 * self.run.job.payload_share)
         self.shown = self.run.record["agent"]["controllers"][alias(self.name)]
 
     def flow(self, role: str) -> int:
@@ -58,7 +58,7 @@ class RunView(controller.View):
 
     @property
     def full(self) -> float:
-        return RATE * self.run.job["payload_share"]
+        return RATE * self.run.job.payload_share
 
     @property
     def share(self) -> float:
@@ -79,7 +79,7 @@ class RunView(controller.View):
         return self.run.metrics["hops"][self.flow(role)]
 
     def queue(self, role: str, start: float, end: float) -> float:
-        dev = self.run.job["watch"][self.flow(role)]["forward"]["dev"]
+        dev = self.run.job.watch[self.flow(role)].forward.dev
         window = metrics.link_window(self.run.links, dev, start, end)
         return metrics.link_metrics(window, RATE, end - start)["queue_mean"]
 
