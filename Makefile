@@ -68,7 +68,7 @@ TEST_KERNELS := 6.1 6.12
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py modules.py qemu.py)
 
-.PHONY: all build static deps image test-images experiments test lint format check-arm64 check-clients check-kernels check-package explore \
+.PHONY: all build static deps image test-images experiments test test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help
 .DELETE_ON_ERROR:
 
@@ -78,8 +78,18 @@ all: build
 experiments: build $(IMAGE) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) $(if $(JOBS),--jobs $(JOBS))
 
+PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
+
 test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## run all tests
-	$(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder tests
+	$(PYTEST) tests
+
+# The parts of it. What has the mark lab boots virtual machines; tests/live needs root, and looks at all of this kernel.
+test-host: build $(B)/.deps-test $(IMAGE) $(ASYMLAB) ## those that need neither root nor a virtual machine
+	$(PYTEST) -m "not lab" --ignore tests/live --ignore tests/arm64 tests
+test-lab: build $(B)/.deps-test test-images $(ASYMLAB) ## those in virtual machines
+	$(PYTEST) -m lab tests
+test-live: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## those on the running kernel, as root
+	$(PYTEST) tests/live
 
 # --- what must be installed: as root through apt, else the line to run --------------------
 deps: $(DEPS) ## install the packages that the others need, or say which

@@ -163,7 +163,7 @@ def test_a_run_that_cannot_be_drawn_is_named(tmp_path, monkeypatch, cores):
     monkeypatch.setattr(pages, "CACHE", tmp_path / "cache")
     runs = [make(tmp_path, "FA-4", seed=seed) for seed in range(1, 6 + 1)]
     (runs[3].folder / "acks.parquet").write_bytes(b"no table")
-    with pytest.raises(LabError, match=f"{runs[3].folder}: cannot be drawn") as error:
+    with pytest.raises(LabError, match=f"{runs[3].folder}/acks.parquet: no table of a run") as error:
         pages.up_to_date(runs, cores=cores)
     assert "\n" not in str(error.value)
 

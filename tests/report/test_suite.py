@@ -26,7 +26,7 @@ from asymlab.report.absent import Absent
 from asymlab.report.papers import module, names
 from asymlab.report.reasons import Reasons
 from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Claim, Ratio, Results, Sample
-from asymlab.results import store
+from asymlab.results import record, store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
 
@@ -79,6 +79,18 @@ def papers(tmp_path, monkeypatch):
     return tmp_path
 
 
+LINK = dict.fromkeys(record.Link.model_fields, 0)
+METRICS = dict.fromkeys(record.Metrics.model_fields, 0) | {
+    "jain_over_time": [],
+    "background_bps": [],
+    "busiest": "",
+    "forward": LINK,
+    "reverse": LINK,
+    "hops": [],
+    "flows": [],
+}
+
+
 def saved(task: Task, wall_s: float, executed: float = 1e9, **more) -> store.Run:
     """A run in the store, without tables."""
     record = (
@@ -91,7 +103,7 @@ def saved(task: Task, wall_s: float, executed: float = 1e9, **more) -> store.Run
             "invalid": [],
             "identity": task.identity,
             "metrics_hash": store.METRICS_HASH,
-            "metrics": {},
+            "metrics": METRICS,
             "result_sha256": "00",
             "agent": {
                 "kernel": "",
