@@ -6,7 +6,6 @@
 #include <linux/rtnetlink.h>
 
 #include "args.h"
-#include "flows.h"
 #include "state.h"
 
 /* Marks the routes that `use --route` made: `unuse` deletes them. Listed nowhere as taken by another program. */

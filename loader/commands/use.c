@@ -11,7 +11,6 @@
 #include "existing.h"
 #include "registry.h"
 #include "route_controller.h"
-#include "uses.h"
 
 static struct uses args;
 static bool existing;

@@ -32,23 +32,14 @@ from pathlib import Path
 
 from asymlab.controllers import built_in
 
+from harness import ASYMCC, ROOT
+from harness import CGROUP2 as MOUNTS
 from resume import Progress
 
 LIBC, CLONE_NEWNET = ctypes.CDLL(None, use_errno=True), 0x40000000
-ROOT = Path(__file__).resolve().parents[2]
-ASYMCC = ROOT / "build" / "asymcc"
 CONTROLLERS = built_in(ASYMCC.parent)
 FITTING = {"fast": ("--set", "alpha=20")}
-CGROUP2 = Path(
-    next(
-        (
-            line.split()[1]
-            for line in Path("/proc/self/mounts").read_text().splitlines()
-            if line.split()[2] == "cgroup2"
-        ),
-        "/none",
-    )
-)
+CGROUP2 = Path(next(iter(MOUNTS), "/none"))
 MTU = 140  # bytes: 88 of payload a segment, so that 10^7 of them are a gigabyte
 CHUNK = b"soak" * 16384
 # What belongs to TCP and to BPF. A leak of one object for each of N would show as N; processes around us allocate, too,
