@@ -10,8 +10,6 @@ from asymlab import LabError
 from asymlab.guest.protocol import FLOW_PORT
 from asymlab.results import trace
 
-from shared import some_flow
-
 ZERO = 10**9
 
 
@@ -100,7 +98,7 @@ def test_decoded_by_each_controllers_layout(tmp_path):
     )
     mine = [part(0, 0, bytes(private[:56])), part(0, 1, bytes(private[56:]))]
     state = parse(ack(0, 0.5), *mine, whole(1, 0.6, 0), whole(2, 0.7, 7))["state"]
-    flows = [some_flow(i, c) for i, c in enumerate(("ours", "reno", "other"))]
+    flows = [{"id": i, "controller": c} for i, c in enumerate(("ours", "reno", "other"))]
     tables = trace.decode(
         state, flows, {"ours": {"state": MEMBERS}, "other": {"state": MEMBERS[:1]}, "plain": {"state": []}}
     )

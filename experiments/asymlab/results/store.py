@@ -220,7 +220,9 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
         tables = trace.parse(files["trace.bin"], agent["zero_ns"])
         state = tables.pop("state")
         if job.trace_state:
-            tables |= trace.decode(state, job.flows, agent["controllers"])
+            tables |= trace.decode(
+                state, wire.dump(job.flows), agent["controllers"]
+            )  # as JSON: trace.py is a part of each key
         return agent, tables, metrics.of_run(job, agent, tables["acks"], tables["goodput"], tables["links"])
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         reason = f"{e.error_count()} members" if isinstance(e, ValidationError) else str(e)[:100]

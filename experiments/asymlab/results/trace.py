@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from .. import LabError
-from ..guest.job import Flow
 from ..guest.protocol import FLOW_PORT
 
 HEADER = np.dtype(
@@ -175,7 +174,7 @@ def _states(body: np.ndarray, kind: np.ndarray, zero_ns: int) -> np.ndarray:
     return rows[whole & (rows["flow"] >= 0)]
 
 
-def decode(state: np.ndarray, flows: list[Flow], controllers: dict[str, dict]) -> dict[str, np.ndarray]:
+def decode(state: np.ndarray, flows: list[dict], controllers: dict[str, dict]) -> dict[str, np.ndarray]:
     """A table `state-NAME` for each controller that declares its state, with a column per member.
 
     state: parse()'s; flows: the job's; controllers: what `asymcc show NAME --json` says of each.
@@ -202,7 +201,7 @@ def decode(state: np.ndarray, flows: list[Flow], controllers: dict[str, dict]) -
                 "itemsize": 112,
             }
         )
-        rows = state[np.isin(state["flow"], [f.id for f in flows if f.controller == name])]
+        rows = state[np.isin(state["flow"], [f["id"] for f in flows if f["controller"] == name])]
         values = np.ascontiguousarray(rows["bytes"]).view(layout)
         table = np.empty(len(rows), [("flow", "i4"), ("t", "f8"), *((c, layout[c]) for c in columns[2:])])
         for c in columns:
