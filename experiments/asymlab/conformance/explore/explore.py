@@ -47,7 +47,7 @@ from ..toml import toml
 from .draw import draw, facts
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
-from .silence import silence_limit
+from .silence import all_arrived, silence_limit
 from .view import View
 
 FOLDER = BUILD / "explore"
@@ -86,7 +86,7 @@ class Tally:
     broken: list[str] = field(default_factory=list)
     counts: Counter = field(
         default_factory=Counter
-    )  # by invariant; "silence judged" and "floor judged" say how often there was a limit
+    )  # by invariant; "silence judged", "close judged" and "floor judged" say how often there was a limit
 
     def line(self) -> str:
         n = self.counts
@@ -94,7 +94,8 @@ class Tally:
         return (
             f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, "
             f"{len(self.broken)} failures{': ' + found if found else ''}; {n['flows']} flows, "
-            f"{n['silence judged']} with a limit to silence, {n['floor judged']} with a floor"
+            f"{n['silence judged']} with a limit to silence, {n['close judged']} that closed, "
+            f"{n['floor judged']} with a floor"
         )
 
 
@@ -116,6 +117,7 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
         tally.counts["silence judged"] += sum(
             silence_limit(v, flow, v.end, v.end) < (v.end - job.start_s) / 2 for job, flow in v.flows()
         )
+        tally.counts["close judged"] += sum(all_arrived(v, job) is not None for job, _ in v.flows())
         tally.counts["floor judged"] += floor_of(v) is not None
     for broken in found:
         tally.counts[broken.invariant] += 1
