@@ -332,7 +332,7 @@ def read_all(key: str) -> None:
 def test_a_damaged_run(task, name, capsys):
     """As a colleague may have sent it, or a disk may have left it."""
     capture = PCAP + b"".join(struct.pack("<IIII", i, 0, len(p), 60) + p for i, p in enumerate(5 * [packet()]))
-    identity = task.identity | {"job": task.job | {"trace_state": True}}
+    identity = task.identity | {"job": dump(task.job) | {"trace_state": True}}
     key = store.key_of(identity)
     rows = [
         {"what": "base RTT src0-dst0, us", "expected": 40371.68, "measured": 40034.8, "ok": True},
