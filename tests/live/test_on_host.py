@@ -14,14 +14,18 @@ from pathlib import Path
 
 import pytest
 
+from asymlab import LabError
 from asymlab.conformance.kernels import check
 from asymlab.guest import agent
 from asymlab.guest import check as requirements
 from asymlab.guest.controllers import cgroup_mount
 from asymlab.guest.host import HostRecord
 from asymlab.guest.net import Namespaces
+from asymlab.guest.protocol import Fault
 from asymlab.guest.system import Failure
 from asymlab.plan import scenario, topology
+from asymlab.run.host import execute_on_host
+from asymlab.run.tasks import plan_on_host
 
 from shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
 
@@ -131,6 +135,17 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
     if mount := cgroup_mount():
         assert not list(Path(mount).glob("asymlab-*"))
     assert os.listdir(HostRecord.FOLDER) == ["lock"]
+
+
+@pytest.mark.root
+def test_what_failed_comes_with_its_kind(scenario_file):
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    change = '\n[[changes]]\nat = "1s"\ncontroller = "fast"\nset = { alpha = 65537 }\n'
+    [task] = plan_on_host(scenario.load(scenario_file(*NEAR, FAST, append=ALPHA.format(20) + change)))
+    with pytest.raises(LabError, match="alpha=65537: out of range") as e:
+        execute_on_host(task)
+    assert e.value.kind == Fault.SET
 
 
 @pytest.mark.root
