@@ -99,7 +99,7 @@ u32 BPF_PROG(broken_undo_cwnd, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct broken *b = inet_csk_ca(sk);
 
-	b->w = max(b->w, min(tp->prior_cwnd, W_MAX));
+	b->w = max(b->w, tp->prior_cwnd);
 	return fault == LOWERS ? tp->prior_cwnd : max(tp->snd_cwnd, tp->prior_cwnd);
 }
 
