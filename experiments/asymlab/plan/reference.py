@@ -42,8 +42,14 @@ def tables() -> str:
         keys = sorted(own["properties"], key=lambda key: key not in required)
         rows = [row(key, own["properties"][key], key in required) for key in keys]
         head = [LINE.format("key", "value", "default", "meaning"), LINE.format(*["---"] * 4)]
-        parts.append("\n".join([f"### {heading}", "", own["description"], "", *head, *rows]))
+        parts.append("\n".join([f"### {heading}", "", sentences(own["description"]), "", *head, *rows]))
     return "\n\n".join(parts)
+
+
+def sentences(text: str) -> str:
+    """A line each, as the pages have them."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    return "\n\n".join(re.sub(r"(?<=[.!?]) (?=[A-Z`])", "\n", paragraph) for paragraph in paragraphs)
 
 
 def quantities() -> str:

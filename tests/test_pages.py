@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The pages: each link leads somewhere, and each sentence has a line of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+from shared import REPO
+
+LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
+PAGES = sorted(subprocess.check_output(["git", "ls-files", "*.md"], cwd=REPO, text=True).split())
+WRITTEN = [page for page in PAGES if not page.startswith("docs/results/")]  # the others are output
+SHORT = r"(?<!\bFig)(?<!\bFigs)(?<!\beq)(?<!\bEq)(?<!\bvs)(?<!\bal)(?<!\be\.g)(?<!\bi\.e)"
+END = re.compile(SHORT + r"[.!?][)\"*_]* +(?=[A-Z`*\[\"(])")
+
+
+def prose(page: str) -> list[tuple[int, str]]:
+    """The lines that are neither code, nor tables, headings or pictures, with their numbers; code spans are emptied."""
+    found, fenced = [], False
+    for number, line in enumerate((REPO / page).read_text().splitlines(), 1):
+        if line.lstrip().startswith(("```", "~~~")):
+            fenced = not fenced
+        elif not fenced and line.strip() and not line.startswith(("    ", "\t", "#", "|", "<", ">", "![")):
+            found.append((number, re.sub(r"^\s*\d+\. |`[^`]*`", "``", line)))
+    return found
+
+
+def anchor(heading: str) -> str:
+    """As forges name a heading."""
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.lstrip("#").strip())
+    return re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
+
+
+def anchors(page: Path) -> set[str]:
+    return {anchor(line) for line in page.read_text().splitlines() if re.match("#+ ", line)}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    dead = []
+    for target in LINK.findall((REPO / page).read_text()):
+        if "://" in target or target.startswith("mailto:"):
+            continue
+        path, _, part = target.partition("#")
+        file = (REPO / page).parent / unquote(path) if path else REPO / page
+        if not file.exists() or (part and file.suffix == ".md" and part not in anchors(file)):
+            dead.append(target)
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_a_sentence_has_a_line(page):
+    assert [f"{page}:{number}: {line}" for number, line in prose(page) if END.search(line)] == []
