@@ -8,6 +8,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),,@printf '  %-7s %s\n' $(1) "$(2)")
 
 KERNEL ?= 6.12
+ENGINE ?= qemu
 NATIVE := $(shell dpkg --print-architecture)
 ARCH ?= $(NATIVE)
 SUITE ?=
@@ -32,6 +33,7 @@ DEBS ?= $(B)
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool iproute2 iperf3 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 arm64_PACKAGES := qemu-system-arm gcc-aarch64-linux-gnu device-tree-compiler
+UML_PACKAGES := flex bison bc libelf-dev dwarves bubblewrap
 FUZZ_PACKAGES := libclang-rt-dev
 TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)
 DEB_PACKAGES := dpkg-dev
@@ -63,10 +65,11 @@ VERSION := $(file <VERSION)
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/controllers/*.bpf.c bpf/rivals/*.bpf.c bpf/tools/*.bpf.c)))
 LOADER := $(patsubst %.c,$(A)/%.o,$(wildcard loader/*.c loader/commands/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
-IMAGE := $(B)/image/$(KERNEL)$(L)/manifest.json
+IMAGE := $(B)/image/$(KERNEL)$(L)$(if $(filter uml,$(ENGINE)),-uml)/manifest.json
 TEST_KERNELS := 6.1 6.12
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py modules.py qemu.py)
+GUEST_UML := $(wildcard $(addprefix experiments/asymlab/machine/uml/,*.py *.c *.config))
 
 .PHONY: all build static deps image test-images experiments test test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help
@@ -76,7 +79,7 @@ all: build
 
 # --- experiments and tests; each sets up what is missing ----------------------------------
 experiments: build $(IMAGE) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set
-	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) $(if $(JOBS),--jobs $(JOBS))
+	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) --engine $(ENGINE) $(if $(JOBS),--jobs $(JOBS))
 
 PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
 
@@ -92,16 +95,17 @@ test-live: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## those on t
 	$(PYTEST) tests/live
 
 # --- what must be installed: as root through apt, else the line to run --------------------
-deps: $(DEPS) ## install the packages that the others need, or say which
+deps: $(DEPS) $(if $(filter uml,$(ENGINE)),$(B)/.deps-uml) ## install the packages that the others need, or say which
 
 $(B)/.deps: WANTED := $(PACKAGES)
 $(B)/.deps-arm64: WANTED := $(arm64_PACKAGES)
+$(B)/.deps-uml: WANTED := $(UML_PACKAGES)
 $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
 $(B)/.deps-fuzz: WANTED := $(FUZZ_PACKAGES)
 $(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
 $(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
 $(B)/.deps-programs: WANTED := $(CLIENT_PACKAGES)
-$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
+$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
 	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
@@ -113,7 +117,7 @@ $(B)/.deps $(B)/.deps-arm64 $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/
 	fi; touch $@
 
 # apt serves one at a time: with `make -j` the others wait for the first.
-$(B)/.deps-arm64 $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: | $(B)/.deps
+$(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: | $(B)/.deps
 
 # nginx and sshd shall not serve this machine because of a test: those that are new are stopped, and not started again.
 $(B)/.deps-clients: Makefile | $(B)/.deps
@@ -207,11 +211,16 @@ $(ASYMLAB): requirements.lock packaging/venv.sh | $(B)/.deps
 	$(call say,PIP,$<)
 	$(Q)packaging/venv.sh $(B)/venv $<
 
-image: build $(IMAGE) ## the controllers, and the guest of Linux KERNEL [6.12], which the lab boots
+image: build $(IMAGE) ## the controllers, and the guest of Linux KERNEL [6.12], which the lab boots; ENGINE=uml: a fast one
 
 $(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(GUEST) | $(ASYMLAB)
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --kernel $* --arch $(ARCH)
+
+# The kernel is a program of this machine, built from the source of a package.
+$(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(GUEST) $(GUEST_UML) | $(ASYMLAB) $(B)/.deps-uml
+	$(call say,IMAGE,$(@D))
+	$(Q)$(ASYMLAB) image --engine uml --kernel $*
 
 test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json)
 
@@ -244,7 +253,7 @@ check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh 
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py
 
 explore: build $(IMAGE) $(ASYMLAB) ## judge random paths: COUNT [100] of SEED; a failure is made small
-	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
+	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) --engine $(ENGINE) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 fuzz: $(B)/.deps-fuzz $(ASYMLAB) ## random input for the controllers, FUZZ_SECONDS [300]; SEED=..., REPLAY=FILE
 	$(Q)PYTHONPATH=tests/algorithms $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \

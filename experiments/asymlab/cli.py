@@ -21,8 +21,8 @@ from .link import link
 from .link.path import DEFAULT, Link
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
-from .machine.build import build_image
-from .machine.image import DEFAULT_KERNEL, Image, current_image
+from .machine.build import build_image, build_uml_image
+from .machine.image import DEFAULT_KERNEL, Image, current_image, label_of
 from .paths import EXPERIMENTS, REPORT, RESULTS
 from .plan import reference, scenario
 from .profile import bench, profile
@@ -91,8 +91,18 @@ def add_machine_options(p: argparse.ArgumentParser, image: bool = True, fresh: b
     p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
     if image:
         p.add_argument("--image", default=DEFAULT_KERNEL, help="image to boot [%(default)s]")
+        add_engine_option(p)
     if fresh:
         p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
+
+
+def add_engine_option(p: argparse.ArgumentParser) -> None:
+    about = "qemu: the distribution's kernel, exact costs; uml: one that is built, 30 times faster [%(default)s]"
+    p.add_argument("--engine", choices=("qemu", "uml"), default=os.environ.get("ASYMLAB_ENGINE", "qemu"), help=about)
+
+
+def image_of(args) -> Image:
+    return current_image(label_of(args.image, args.engine))
 
 
 def add_lab_options(p: argparse.ArgumentParser, image: bool = True) -> None:
@@ -131,7 +141,9 @@ def add_image(commands) -> None:
         "--kernel", default=DEFAULT_KERNEL, help="series (6.1, 6.12), package name, or a vmlinuz file [%(default)s]"
     )
     p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
+    p.add_argument("--tree", type=Path, metavar="FOLDER", help="engine uml: a kernel's source of your own to build")
     p.add_argument("--name", help="what to call the image [the series or file name]")
+    add_engine_option(p)
     p.add_argument("--arch", choices=ARCHES, default=NATIVE.name, help="whose kernel and programs it has [%(default)s]")
     p.add_argument(
         "--clock",
@@ -143,6 +155,14 @@ def add_image(commands) -> None:
 
 
 def do_image(args) -> None:
+    qemu_alone = {"--modules": args.modules, "--arch": args.arch != NATIVE.name, "--clock": args.clock != CLOCK_FACTOR}
+    if args.engine == "uml":
+        if given := [option for option, value in qemu_alone.items() if value]:
+            raise LabError(f"{given[0]}: is for the engine qemu")
+        build_uml_image(args.kernel, args.tree, args.name)
+        return
+    if args.tree:
+        raise LabError("--tree: is for the engine uml, which builds its kernel; give --kernel VMLINUZ --modules DIR")
     build_image(args.kernel, args.modules, args.name, faster=args.clock > 1, arch=named(args.arch))
 
 
@@ -202,7 +222,7 @@ def do_run(args) -> None:
             raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
         print_runs([execute_on_host(t) for t in plan_on_host(cases)], {})
         return
-    guest = current_image(args.image)
+    guest = image_of(args)
     tasks = plan_runs(cases, guest)
     if done := run_lab(args, tasks, guest):
         runs = [done[t.key] for t in tasks]
@@ -235,7 +255,7 @@ def add_link(commands) -> None:
 
 def do_link(args) -> None:
     mine = Link(args.rate, args.rtt, args.reverse, args.queue, args.loss, args.flows, args.duration, args.alone)
-    guest = current_image(args.image)
+    guest = image_of(args)
     tasks = link.plan(mine, args.controllers, guest)
     if done := run_lab(args, tasks, guest):
         link.answer(mine, tasks, done)
@@ -259,7 +279,7 @@ def add_profile(commands) -> None:
 def do_profile(args) -> None:
     case = profile.one(cases_of(args))
     short = profile.one(cases_of(args, settings={"run.duration": args.short or f"{profile.shorter(case)}us"}))
-    made = profile.profile(case, short, current_image(args.image), args.jobs)
+    made = profile.profile(case, short, image_of(args), args.jobs)
     profile.show(made, args.top)
     if args.csv:
         profile.write_csv(made, args.csv)
@@ -279,7 +299,7 @@ def do_bench(args) -> None:
     known = {case.scenario.flows[0].controller for case in scenario.load(file)}
     if unknown := sorted(set(args.controllers) - known):
         raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}")
-    console.print(bench.table(bench.bench(file, current_image(args.image), args.controllers, args.jobs)))
+    console.print(bench.table(bench.bench(file, image_of(args), args.controllers, args.jobs)))
 
 
 # --- reference ----------------------------------------------------------------------------
@@ -311,7 +331,7 @@ def add_suite(commands) -> None:
 
 
 def do_suite(args) -> None:
-    guest = current_image(args.image)
+    guest = image_of(args)
     if not args.shard and not args.dry_run:
         report.check(args.report)  # before hours of runs
     began = time.monotonic()
@@ -371,7 +391,7 @@ def add_explore(commands) -> None:
 
 
 def do_explore(args) -> int:
-    guest = current_image(args.image)
+    guest = image_of(args)
     trees = explore.read(args.files) if args.files else explore.drawn(args.seed, args.count, args.controller)
     return bool(explore.explore(trees, args.jobs, guest).broken)
 

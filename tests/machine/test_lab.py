@@ -73,7 +73,7 @@ def test_a_run_executes_what_a_plan_expects(scenario_file, rate, seconds):
     )
     guest = image.open_image()
     (task,) = plan_runs(scenario.load(file), guest)
-    assert run(file).record["executed"] == pytest.approx(cost.expected(task.packets), rel=0.2)
+    assert run(file).record["executed"] == pytest.approx(cost.QEMU.expected(task.packets), rel=0.2)
 
 
 # --- FAST on each kernel -------------------------------------------------------------------

@@ -154,7 +154,7 @@ def test_a_claim_about_every_run_says_how_many_miss_it():
 
 @pytest.mark.parametrize("paper", WITH_REASONS)
 def test_what_shows_a_cause_is_a_claim(paper):
-    image = Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "ab" * 32, "cd" * 32, 10)
+    image = Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "qemu", "ab" * 32, {}, 10)
     absent = [(task, Absent.of(task)) for task in suite.plan([paper], image).tasks[paper]]
     claims = {c.id for c in papers.module(paper, "claims").claims(Results(paper, absent))}
     assert {id for reason in reasons.load(paper).reason for id in reason.shown_by} <= claims

@@ -24,7 +24,7 @@ from asymlab.guest.capture import PCAP
 from asymlab.guest.protocol import Check, Fault
 from asymlab.guest.system import Failure, sh
 from asymlab.guest.wire import dump
-from asymlab.machine import arch, files, image, qemu, vm
+from asymlab.machine import arch, files, image, qemu, shared, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
 from asymlab.results import frame, store
@@ -52,7 +52,7 @@ def member(name: str, kind: bytes, to: str = "") -> tarfile.TarInfo:
 
 def handed_out(folder: Path, data: bytes, length: int | None = None) -> SimpleNamespace:
     """A machine that has ended with these results."""
-    (folder / "shared").write_bytes(vm.HEADER.pack(vm.RESULTS, len(data) if length is None else length) + data)
+    (folder / "shared").write_bytes(shared.HEADER.pack(shared.RESULTS, len(data) if length is None else length) + data)
     return SimpleNamespace(folder=folder, complaint=lambda: "no word on its console")
 
 
@@ -60,7 +60,7 @@ GOOD = ("status.json", b'{"ok": true}')
 
 
 def test_the_agents_files_are_taken(tmp_path):
-    assert vm.results(handed_out(tmp_path, tar(GOOD, ("agent.json", b"{}"), ("trace.bin", b"x")))) == {
+    assert shared.results(handed_out(tmp_path, tar(GOOD, ("agent.json", b"{}"), ("trace.bin", b"x")))) == {
         "agent.json": b"{}",
         "trace.bin": b"x",
     }
@@ -76,9 +76,9 @@ def test_a_guest_maps_enough_for_results_of_any_size(tmp_path, monkeypatch):
         for name, data in files.items():
             (out / name).write_bytes(data)
         (tmp_path / "shared").write_bytes(bytes(1 << 17))
-        with open(tmp_path / "shared", "r+b") as shared:
-            init.hand_out(shared.fileno(), {"ok": True})
-        assert vm.results(SimpleNamespace(folder=tmp_path)) == files
+        with open(tmp_path / "shared", "r+b") as memory:
+            init.hand_out(memory.fileno(), {"ok": True})
+        assert shared.results(SimpleNamespace(folder=tmp_path)) == files
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_guest_maps_enough_for_results_of_any_size(tmp_path, monkeypatch):
 )
 def test_other_results_are_refused_in_one_line(tmp_path, data):
     with pytest.raises(LabError) as e:
-        vm.results(handed_out(tmp_path, data))
+        shared.results(handed_out(tmp_path, data))
     assert "\n" not in str(e.value) and len(str(e.value)) < 300
 
 
@@ -118,7 +118,7 @@ def test_other_results_are_refused_in_one_line(tmp_path, data):
 )
 def test_what_failed_comes_by_its_kind(tmp_path, kind, taken):
     with pytest.raises(LabError) as e:
-        vm.results(
+        shared.results(
             handed_out(tmp_path, tar(("status.json", f'{{"ok": false, "error": "no", "kind": {kind}}}'.encode())))
         )
     assert (str(e.value), e.value.kind) == ("no", taken)
@@ -127,10 +127,10 @@ def test_what_failed_comes_by_its_kind(tmp_path, kind, taken):
 def test_a_failure_s_status_is_what_the_host_reads():
     with pytest.raises(Failure) as e:
         sh("false", kind=Fault.SET)
-    error = vm.failed(json.dumps(e.value.status).encode())
+    error = shared.failed(json.dumps(e.value.status).encode())
     assert error and (str(error), error.kind) == ("false: exit 1", Fault.SET)
     assert pickle.loads(pickle.dumps(error)).kind == Fault.SET  # from a worker
-    assert vm.failed(b'{"ok": true}') is None
+    assert shared.failed(b'{"ok": true}') is None
 
 
 @pytest.mark.parametrize("of", ["src0-dst0", "sw1-wire1", ", us"])
@@ -178,14 +178,14 @@ def test_the_line_of_a_self_check_goes_by_kinds_and_units():
 @pytest.mark.parametrize("length", [2**63, qemu.SHARED_MB * 2**20 + 1])
 def test_a_length_beyond_the_shared_memory(tmp_path, length):
     with pytest.raises(LabError, match="ended without results"):
-        vm.results(handed_out(tmp_path, tar(GOOD), length))
+        shared.results(handed_out(tmp_path, tar(GOOD), length))
 
 
 def test_a_guests_complaint_is_one_short_line(tmp_path):
     status = json.dumps({"ok": False, "error": "\x1b[2J\nno " + "x" * 10**5})
     with pytest.raises(LabError) as e:
-        vm.results(handed_out(tmp_path, tar(("status.json", status.encode()))))
-    assert len(str(e.value)) <= qemu.WORDS_MAX and "\n" not in str(e.value) and "\x1b" not in printable(str(e.value))
+        shared.results(handed_out(tmp_path, tar(("status.json", status.encode()))))
+    assert len(str(e.value)) <= shared.WORDS_MAX and "\n" not in str(e.value) and "\x1b" not in printable(str(e.value))
 
 
 # --- what is stored ------------------------------------------------------------------------
@@ -197,7 +197,7 @@ def task(tmp_path, monkeypatch) -> Task:
     (tmp_path / "test.toml").write_text(SCENARIO.replace('"reno"', '"fast"'))
     (made,) = plan_runs(
         scenario.load(tmp_path / "test.toml"),
-        image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "ab" * 32, "cd" * 32, 10),
+        image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "qemu", "ab" * 32, {}, 10),
     )
     return made
 

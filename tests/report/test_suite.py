@@ -33,7 +33,7 @@ from asymlab.run.tasks import Task, plan_runs
 from madeup import make
 from shared import SCENARIO
 
-GUEST = image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "ab" * 32, "cd" * 32, 10)
+GUEST = image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "qemu", "ab" * 32, {}, 10)
 SWEEP = """
 [sweep]
 "path.forward.rate" = {rates}
@@ -274,7 +274,7 @@ def test_shards_that_are_none(which, monkeypatch, capsys):
 
 
 def tasks_of(packets: list[int]) -> list:
-    return [SimpleNamespace(packets=n, key=f"{i:03}") for i, n in enumerate(packets)]
+    return [SimpleNamespace(identity={}, packets=n, key=f"{i:03}") for i, n in enumerate(packets)]
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 7, 50])
@@ -285,7 +285,7 @@ def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
     assert parts == [cost.shard(tasks[::-1], i, shards) for i in range(1, shards + 1)]
 
     def spent(part):
-        return sum(cost.expected(t.packets) for t in part)
+        return sum(cost.QEMU.expected(t.packets) for t in part)
 
     if shards < 40:
         assert max(map(spent, parts)) - min(map(spent, parts)) <= spent([max(tasks, key=lambda t: t.packets)])
@@ -302,15 +302,15 @@ def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
     slow, fast = one[0], one[4]
     assert (slow.packets, fast.packets) == (375, 3750)
     before = cost.survey([*one, *other])
-    assert before.instructions[slow.key] == cost.FIXED + 375 * cost.PACKET
-    assert before.seconds[slow.key] == cost.START_S + (cost.FIXED + 375 * cost.PACKET) / cost.SPEED
-    saved(slow, cost.START_S + 2, cost.FIXED + 375 * 100_000)
-    saved(fast, cost.START_S + 8, cost.FIXED + 3750 * 10_000)
+    assert before.work[slow.key] == cost.QEMU.fixed + 375 * cost.QEMU.packet
+    assert before.seconds[slow.key] == cost.QEMU.start_s + (cost.QEMU.fixed + 375 * cost.QEMU.packet) / cost.QEMU.speed
+    saved(slow, cost.QEMU.start_s + 2, cost.QEMU.fixed + 375 * 100_000)
+    saved(fast, cost.QEMU.start_s + 8, cost.QEMU.fixed + 3750 * 10_000)
     work = cost.survey([*one, *other])
     for task, a_packet in ((one[1], 100_000), (one[5], 10_000), (one[2], 75e6 / 4125), (other[0], 75e6 / 4125)):
-        assert work.instructions[task.key] == pytest.approx(cost.FIXED + task.packets * a_packet)
-    speed = (2 * cost.FIXED + 75e6) / 10
-    assert work.seconds[one[1].key] == pytest.approx(cost.START_S + work.instructions[one[1].key] / speed)
+        assert work.work[task.key] == pytest.approx(cost.QEMU.fixed + task.packets * a_packet)
+    speed = (2 * cost.QEMU.fixed + 75e6) / 10
+    assert work.seconds[one[1].key] == pytest.approx(cost.QEMU.start_s + work.work[one[1].key] / speed)
     assert work.left[0] is other[0] and len(work.left) == 5 and set(work.done) == {slow.key, fast.key}
     assert work.cost == pytest.approx(sum(work.seconds[t.key] for t in work.left))
     everything = cost.survey([*one, *other], fresh=True)

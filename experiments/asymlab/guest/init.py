@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Process 1 of the guest: mounts, is kept as it is then (vm.py), takes a job, seeds the random generator, runs
-the job, hands the results out, powers off.
+"""Process 1 of the guest: takes a job, seeds the random generator, runs the job, hands the results out, powers off.
 
-The job comes and the results leave through a shared-memory device, before and after the experiment, so
-that nothing waits for the host while virtual time runs.
+In QEMU the machine is kept as it is before the job comes (on_qemu.py). The job comes and the results leave through
+shared memory, before and after the experiment, so that nothing waits for the host while virtual time runs.
 """
 
 import fcntl
@@ -29,8 +28,13 @@ OUT = "/tmp/out"
 RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 IVSHMEM = ("0x1af4", "0x1110")
 MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; those built in or not there are none
-RB_AUTOBOOT = 0x01234567
+RB_AUTOBOOT, RB_POWER_OFF = 0x01234567, 0x4321FEDC
+MMAPPER = "/dev/mmapper"  # of User Mode Linux: a file of the host as memory
 CLOCK_REALTIME_COARSE = 5
+
+
+def is_uml() -> bool:
+    return os.path.exists(MMAPPER)
 
 
 def seed_random(seed: int) -> None:
@@ -65,7 +69,11 @@ def tell_clock() -> str:
 
 
 def shared_memory() -> int | None:
-    """A file: the memory of the device that was plugged in while the machine stood; None if none was."""
+    """A file: the memory by which the job comes. In QEMU it is that of a device, plugged in while the machine is kept
+    here and stands; None if none was."""
+    if is_uml():
+        return os.open(MMAPPER, os.O_RDWR | os.O_CLOEXEC)
+    wait_for_job()
     with open("/sys/bus/pci/rescan", "w") as f:
         f.write("1")
     for name in os.listdir("/sys/bus/pci/devices"):
@@ -150,11 +158,11 @@ def run_job() -> None:
         mount(kind, target, kind)
     os.environ.update(PATH="/usr/bin", HOME="/", PYTHONHASHSEED="0", LC_ALL="C")
     os.mkdir(OUT)
-    sh("modprobe", "--all", "--quiet", *MODULES, check=False)
+    if not is_uml():
+        sh("modprobe", "--all", "--quiet", *MODULES, check=False)
     give_memory()
     keep_types("/lab")
     learn(Job | Refusals)
-    wait_for_job()
     if (shared := shared_memory()) is None:
         return
     text = take_job(shared)
@@ -176,4 +184,4 @@ def main() -> None:
     except BaseException:
         traceback.print_exc()
     os.sync()
-    LIBC.reboot(RB_AUTOBOOT)
+    LIBC.reboot(RB_POWER_OFF if is_uml() else RB_AUTOBOOT)  # QEMU ends at a reset, UML would boot again

@@ -33,10 +33,11 @@ FOLDER = BUILD / "link"
 
 def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
     """The runs, by a scenario file of their own."""
-    if link.pps > (most := CPU_LIMIT * 1e9 * guest.clock_factor / cost.PACKET):
+    packet = cost.QEMU.packet
+    if guest.engine == "qemu" and link.pps > (most := CPU_LIMIT * 1e9 * guest.clock_factor / packet):
         raise LabError(
             f"--rate {link.rate}: the guest's CPU carries {most * 8 * MTU / 1e9:.2g} Gbit/s at most, at some "
-            f"{cost.PACKET:.0f} instructions a packet: take a lower --rate"
+            f"{packet:.0f} instructions a packet: take a lower --rate, or --engine uml"
         )
     text = toml(path.tree(link, path.names(controllers, link)))
     FOLDER.mkdir(parents=True, exist_ok=True)

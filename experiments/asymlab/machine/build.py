@@ -15,11 +15,12 @@ from . import boot, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, guest_modules, guest_objects, making
+from .image import DEFAULT_KERNEL, UML, guest_modules, guest_objects, label_of, making, making_uml
 from .kernel import Kernel, extract_vmlinux, fetch_kernel, user_kernel
 from .modules import add_modules
 from .root import Here, root
 from .shell import sh
+from .uml import make, source
 
 GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
 # The first process is a script: the kernel starts no module of a package.
@@ -155,11 +156,52 @@ def build_image(
     return folder
 
 
-def initramfs(kernel: Kernel, arch: Arch) -> tuple[bytes, dict[str, dict]]:
-    """The archive, and the parts that it is made of."""
+def build_uml_image(
+    kernel: str = DEFAULT_KERNEL, tree: Path | None = None, label: str | None = None, say=print
+) -> Path:
+    """Make (or renew) an image of the engine uml; returns its folder. The kernel is built from the packaged source of
+    a series, or of the newest, or from a tree of the user's."""
+    if NATIVE.name != "amd64":
+        raise LabError(f"--engine uml: runs on amd64, and this machine is {NATIVE.name}; --engine qemu runs here")
+    label = label_of(label or (tree.resolve().name if tree else kernel), "uml")
+    if not LABEL.fullmatch(label):
+        raise LabError(f"--name {label}: letters, digits and . + _ - only")
+    made_by = making_uml(kernel, tree, label.removesuffix(UML) if tree else None)
+    folder = IMAGES / label
+    origin = source.of_user(tree) if tree else source.fetch(kernel, say)
+    built = make.build(origin, say)
+    base, parts = initramfs(None, NATIVE)
+    parts["vmlinux"] = {
+        "version": f"{built.release} {origin.version}",
+        "sha256": hashlib.sha256(built.linux).hexdigest(),
+    }
+    parts["base.cpio"] = {"version": "this tree", "sha256": hashlib.sha256(base).hexdigest()}
+    manifest = {
+        "engine": "uml",
+        "arch": NATIVE.name,
+        "kernel": built.release,
+        "made_by": made_by,
+        "clock_factor": boot.CLOCK_FACTOR,
+        "built_by": make.made_of(),
+        "time_at": built.time_at,
+        "parts": dict(sorted(parts.items())),
+    }
+    try:
+        files = {"linux": built.linux, "root.cpio": base}
+        keep(folder, files | {"manifest.json": json.dumps(manifest, indent=1).encode()})
+        (folder / "linux").chmod(0o755)
+    except OSError as e:
+        raise LabError(f"{folder}: {e.strerror}") from None
+    say(f"image {label}: {(len(built.linux) + len(base)) / 1e6:.0f} MB in {folder}")
+    return folder
+
+
+def initramfs(kernel: Kernel | None, arch: Arch) -> tuple[bytes, dict[str, dict]]:
+    """The archive, and the parts that it is made of. No kernel: no modules."""
     cpio, parts = Cpio(), {}
-    add_modules(cpio, kernel)
-    parts["modules"] = {"version": kernel.release, "sha256": hashlib.sha256(cpio.pack()).hexdigest()}
+    if kernel:
+        add_modules(cpio, kernel)
+        parts["modules"] = {"version": kernel.release, "sha256": hashlib.sha256(cpio.pack()).hexdigest()}
     add_userland(cpio, parts, arch)
     return cpio.pack(), parts
 

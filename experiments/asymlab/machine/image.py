@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Images: what a guest is made of.
 
-An image is a folder build/image/NAME with
-    memory          of a guest that has booted and waits for its job
-    devices         the state of all else in it
-    manifest.json   name, version and sha256 of every part: the kernel (vmlinux), the initramfs (base.cpio: modules,
-                    tools, loader, tracer, agent) and each of its files
+An image is a folder build/image/NAME. Its manifest.json has name, version and sha256 of every part: the kernel
+(vmlinux), the initramfs (base.cpio: modules, tools, loader, tracer, agent) and each of its files. Besides it has
+    of the engine qemu: memory      of a guest that has booted and waits for its job
+                        devices     the state of all else in it
+    of the engine uml:  linux       the kernel, a program of this machine
+                        root.cpio   the initramfs
 
 The controllers are not in it: each run brings those it needs (vm.py), so that adding one changes no other run.
 """
@@ -16,6 +17,7 @@ import hashlib
 import json
 import shlex
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from .. import LabError
@@ -23,8 +25,10 @@ from ..paths import BUILD, GUEST, IMAGES
 from . import boot, qemu
 from .arch import NATIVE, Arch, by_label, named
 from .files import sha256
+from .uml import make
 
 DEFAULT_KERNEL = "6.12"
+UML = "-uml"  # how the names of that engine's images end
 
 
 @dataclass(frozen=True)
@@ -34,9 +38,11 @@ class Image:
     folder: Path
     arch: Arch
     kernel: str
-    hash: str  # over vmlinux, base.cpio and the memory of the booted machine: what the guest is made of
-    devices_sha256: str  # not among them: the file has the time of its making
-    clock_factor: int  # instructions a nanosecond of the guest
+    engine: str  # qemu or uml
+    hash: str  # over the parts that the guest is made of (HASHED)
+    sha256: dict[str, str]  # of its files
+    clock_factor: int  # instructions a nanosecond of the guest; uml, whose CPU is faster than any, plans as qemu does
+    time_at: int = 0  # uml: where the kernel's memory has its clock
 
     @property
     def memory(self) -> Path:
@@ -45,6 +51,26 @@ class Image:
     @property
     def devices(self) -> Path:
         return self.folder / "devices"
+
+    def verify(self) -> None:
+        """LabError if a file is not what the manifest says. What has not changed since is not read again."""
+        for name, digest in self.sha256.items():
+            file = self.folder / name
+            try:
+                if _sha256_once(file, (s := file.stat()).st_ino, s.st_mtime_ns, s.st_size) != digest:
+                    raise LabError(f"{file}: not what its manifest says; `asymlab image` makes it anew")
+            except OSError as e:
+                raise LabError(f"{file}: {e.strerror}") from None
+
+
+@cache
+def _sha256_once(file: Path, *_: int) -> str:
+    return sha256(file)
+
+
+# The parts that a run's result depends on. Not `devices`: the file has the time of its making.
+HASHED = {"qemu": ("vmlinux", "base.cpio", "memory"), "uml": ("vmlinux", "base.cpio")}
+FILES = {"qemu": {"memory": "memory", "devices": "devices"}, "uml": {"linux": "vmlinux", "root.cpio": "base.cpio"}}
 
 
 def guest_objects(arch: Arch) -> tuple[Path, Path]:
@@ -65,7 +91,7 @@ def arch_of(manifest: dict) -> Arch:
 
 
 def making(kernel: str, modules: Path | None, name: str | None, faster: bool, arch: Arch) -> str:
-    """The command that makes an image, in any folder."""
+    """The command that makes an image of the engine qemu, in any folder."""
     words = ["asymlab", "image", "--kernel", kernel if modules is None else str(Path(kernel).resolve())]
     words += ["--modules", str(modules.resolve())] if modules else []
     words += ["--name", name] if name else []
@@ -73,8 +99,22 @@ def making(kernel: str, modules: Path | None, name: str | None, faster: bool, ar
     return shlex.join(words + ([] if arch is NATIVE else ["--arch", arch.name]))
 
 
+def making_uml(kernel: str, tree: Path | None, name: str | None) -> str:
+    """The command that makes an image of the engine uml."""
+    words = ["asymlab", "image", "--engine", "uml"]
+    words += ["--tree", str(tree.resolve())] if tree else ["--kernel", kernel]
+    return shlex.join(words + (["--name", name] if name else []))
+
+
+def label_of(label: str, engine: str) -> str:
+    """An image's name, of that engine."""
+    return f"{label.removesuffix(UML)}{UML}" if engine == "uml" else label
+
+
 def by_name(label: str) -> str:
     """The command that makes an image which has its name from its kernel."""
+    if label.endswith(UML):
+        return making_uml(label.removesuffix(UML), None, None)
     arch = by_label(label)
     return making(label if arch is NATIVE else label.removesuffix(f"-{arch.name}"), None, None, True, arch)
 
@@ -84,9 +124,12 @@ def check_current(label: str) -> None:
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
     arch = arch_of(manifest)
     renew = f"`build/venv/bin/{manifest.get('made_by') or by_name(label)}` renews it"
-    if manifest["qemu"] != qemu.version(arch):
+    if manifest.get("engine") == "uml":
+        if manifest["built_by"] != make.made_of():
+            raise LabError(f"image {label}: its kernel was built with other edits than this tree's; {renew}")
+    elif manifest["qemu"] != qemu.version(arch):
         raise LabError(f"image {label}: booted by another QEMU than this machine's; {renew}")
-    if manifest["booted_by"] != boot.booted_by(arch, manifest["kernel"], manifest.get("clock_factor", 1)):
+    elif manifest["booted_by"] != boot.booted_by(arch, manifest["kernel"], manifest.get("clock_factor", 1)):
         raise LabError(f"image {label}: booted in another way than this tree's; {renew}")
     parts = manifest["parts"]
     for name, file in of_this_tree(arch).items():
@@ -99,15 +142,18 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
     folder = IMAGES / label
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
-        parts = manifest["parts"]
-        digest = hashlib.sha256("".join(parts[name]["sha256"] for name in ("vmlinux", "base.cpio", "memory")).encode())
+        engine = manifest.get("engine", "qemu")
+        digests = {name: part["sha256"] for name, part in manifest["parts"].items()}
+        digests["devices"] = manifest.get("devices", "")
         return Image(
             folder,
             arch_of(manifest),
             manifest["kernel"],
-            digest.hexdigest(),
-            manifest["devices"],
+            engine,
+            hashlib.sha256("".join(digests[name] for name in HASHED[engine]).encode()).hexdigest(),
+            {file: digests[part] for file, part in FILES[engine].items()},
             manifest.get("clock_factor", 1),
+            manifest.get("time_at", 0),
         )
     except (OSError, ValueError, KeyError):
         made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import shutil
 import signal
@@ -21,16 +20,14 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
-from ..guest.protocol import Fault
 from .arch import Arch
 from .files import sha256
 from .shell import sh
+from .watched import Watched
 
 MEMORY_MB = 512
 SHARED_MB = 1024  # the job comes in by this memory, the results go out by it; a sparse file
 SANDBOX = ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]  # shapes no result
-CONSOLE_MAX = 1 << 20  # characters; a run says a few lines
-WORDS_MAX = 1000  # characters of a guest's complaint that are repeated
 SHARED_SLOT = "05.0"
 READY = "ready"  # what the state that is kept is called
 
@@ -88,7 +85,7 @@ def with_shared(file: str) -> list[str]:
     ]
 
 
-class Machine:
+class Machine(Watched):
     """A QEMU process and the monitor on its standard input. It dies with us, even by SIGKILL, and with `close`."""
 
     def __init__(self, argv: list[str], folder: Path, core: int | None = None, started=None, pass_fds=()):
@@ -150,19 +147,12 @@ class Machine:
         if words := self.do("human-monitor-command", **{"command-line": command}):
             raise LabError(f"{self.qemu}: {command}: {words.strip().splitlines()[-1]}")
 
-    def console(self) -> str:
-        try:
-            with open(self.folder / "console", errors="replace") as f:
-                return f.read(CONSOLE_MAX)
-        except FileNotFoundError:
-            return ""
-
     def wait(self, limit_s: float) -> None:
         """For its end."""
         until = time.monotonic() + limit_s
         while self.process.poll() is None:
             time.sleep(0.05)
-            self._check_patience(until, limit_s)
+            self.check_patience(until, limit_s)
         if self.process.returncode:
             raise LabError(self.last_words())
 
@@ -185,21 +175,7 @@ class Machine:
                     raise LabError(self.last_words())
                 events += said
             look()
-            self._check_patience(until, limit_s)
-
-    def _check_patience(self, until: float, limit_s: float) -> None:
-        said = self.console()
-        if len(said) == CONSOLE_MAX:
-            raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}", Fault.MACHINE)
-        if time.monotonic() > until:
-            late = f"no end after {limit_s:.0f} s of wall time ({self.complaint()})"
-            raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps", Fault.MACHINE)
-
-    def complaint(self) -> str:
-        """What its console says of a machine that ended without results."""
-        lines = self.console().strip().splitlines()
-        said = next((line for line in lines if re.search(r"Error|panic|BUG|Out of memory", line)), None)
-        return (said or (lines[-1] if lines else "no word on its console"))[:WORDS_MAX]
+            self.check_patience(until, limit_s)
 
     def last_words(self) -> str:
         """Of a process that has ended."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from .. import LabError
 from ..guest.job import Job
-from ..machine import boot, qemu, vm
+from ..machine import boot, on_qemu, qemu, shared, vm
 from ..machine.files import scratch
 from ..machine.image import Image
 from ..machine.shell import sh
@@ -41,6 +42,12 @@ class Counted:
     files: dict[str, bytes]  # that the agent left
 
 
+def check(image: Image) -> None:
+    """LabError for an image whose engine counts no instructions."""
+    if image.engine != "qemu":
+        raise LabError(f"image {image.folder.name}: the engine {image.engine} counts no instructions; take qemu's")
+
+
 def plugin() -> Path:
     """Built where it is not there yet."""
     made = BUILD / "profile" / "count.so"
@@ -55,17 +62,17 @@ def count(image: Image, kernel: Kernel, job: Job, objects: dict[str, bytes], cor
     """LabError as of vm.run()."""
     with scratch("vm-") as tmp:
         sh("cp", "--sparse=always", image.memory, tmp / "memory")  # what it has at the end tells of modules
-        argv = vm.lay_out(tmp, image, job, objects, tmp / "memory")
+        argv = on_qemu.lay_out(tmp, image, job, objects, tmp / "memory")
         marks = "".join(f",mark={kernel.at[name]:#x}" for name in CODE)
         options = f"out={tmp},list={kernel.at['bpf_kallsyms']:#x},node={kernel.ksym['lnode']}{marks}"
         argv += ["-no-shutdown", "-plugin", f"{plugin()},{options}"]
         with contextlib.closing(qemu.Machine(argv, tmp, core)) as machine:
-            vm.make_ready(machine, image)
+            on_qemu.make_ready(machine, image)
             began = machine.executed()
             machine.do("cont")
             machine.await_shutdown(vm.WALL_LIMIT_S)
             ended = machine.executed()
-            files = vm.results(machine)
+            files = shared.results(machine)
             machine.do("quit")
             machine.wait(boot.BOOT_LIMIT_S)
         blocks = merged(np.fromfile(tmp / "blocks", BLOCK))

@@ -27,7 +27,7 @@ from ..results.store import Run, result_hash
 from ..run.execute import execute
 from ..run.local import own_core
 from ..run.tasks import Task, plan_runs
-from .counting import Counted, count
+from .counting import Counted, check, count
 from .parts import Part, of_run
 from .symbols import Kernel
 
@@ -95,6 +95,7 @@ def shorter(case: Case) -> int:
 
 
 def profile(long: Case, short: Case, image: Image, jobs: int | None = None) -> Profile:
+    check(image)
     (a,), (b,) = plan_runs([long], image), plan_runs([short], image)
     if a.job.duration_s <= b.job.duration_s:
         raise LabError(f"{long.file}: the shorter run takes {b.job.duration_s:g} s, the run {a.job.duration_s:g} s")

@@ -56,7 +56,7 @@ class Plan:
         """What determines a run's bytes, and is not as published."""
         here = {"kernel": {self.image.kernel}, "image": {self.image.hash}, "qemu": set()}
         for _, task in self.pairs:
-            here["qemu"].add(task.identity["qemu"]["version"])
+            here["qemu"].add(store.engine(task.identity))
             for name, digest in task.identity["objects"].items():
                 here.setdefault(name, set()).add(digest)
         about = self.part.about

@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 
 from .. import LabError
+from ..results import store
 from ..results.store import Run
 from ..run import registered
 from . import figuredata, pages, papers, records
@@ -49,7 +50,7 @@ def provenance(runs: list[Run]) -> dict[str, str]:
     found = {
         "kernel": {i["kernel"] for i in identities},
         "image": {i["image"][:12] for i in identities},
-        "qemu": {i["qemu"]["version"] for i in identities},
+        "qemu": {store.engine(i) for i in identities},
     }
     return {what: ", ".join(sorted(values)) or "unknown" for what, values in found.items()}
 
@@ -140,7 +141,7 @@ def summary(run: Run) -> dict:
         "provenance": {
             "kernel": identity["kernel"],
             "image": identity["image"],
-            "qemu": identity["qemu"]["version"],
+            "qemu": store.engine(identity),
             "objects": identity["objects"],
             "result_sha256": run.record["result_sha256"],
             "registered": run.record.get("registered", ""),

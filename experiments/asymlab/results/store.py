@@ -229,6 +229,11 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
         raise LabError(f"results: damaged ({type(e).__name__}: {reason})") from None
 
 
+def engine(identity: dict) -> str:
+    """What made a run, in its own words."""
+    return (identity.get("qemu") or identity["uml"])["version"]
+
+
 def busy(executed: int, identity: dict) -> float:
     """Share of the guest's CPU that the instructions of a run take, those of its set-up included.
 

@@ -66,7 +66,7 @@ class Took(BaseModel):
     """As vm.run() tells."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
-    executed: int
+    executed: int | None = None  # None: of an engine that counts none
     wall_s: float
     boot_s: float | None
 
@@ -123,7 +123,8 @@ class Sweep:
                     raise LabError(f"its canary run gives {result[:12]}, not {self.expected[:12]}")
                 self.events.put((key, got))
             else:
-                about = task.made("lab") | got["took"] | {"worker": got["host"]}
+                took = {k: v for k, v in got["took"].items() if k != "executed" or v is not None}
+                about = task.made("lab") | took | {"worker": got["host"]}
                 try:
                     kept = store.save(task.key, task.identity, about, got["files"])
                 except LabError as e:

@@ -14,17 +14,32 @@ from rich.text import Text
 from ..results import store
 from .tasks import Task
 
-# Instructions, which are the same on any machine: tests/machine/test_lab.py compares them with a run's.
-FIXED = 180e6  # of any run; a BPF controller takes 140e6 more to load
-PACKET = 35e3  # of a data packet with its ACK, at one hop, until the store holds runs that tell better
-# Of this machine, until the store holds runs that tell.
-SPEED = 200e6  # instructions a second of one core
-START_S = 1.0  # a virtual machine begins and ends
+
+@dataclass(frozen=True)
+class Price:
+    """Of an engine's runs, in units of its own."""
+
+    counted: str  # the member of a record that has what a run took
+    unit: str  # as it is shown
+    scale: float  # units in one of them
+    fixed: float  # of any run
+    packet: float  # of a data packet with its ACK, at one hop, until the store holds runs that tell better
+    speed: float  # units a second of one core of this machine, until the store holds runs that tell
+    start_s: float  # a machine begins and ends
+
+    def expected(self, packets: int) -> float:
+        """Of a run of which nothing is known but its packets."""
+        return self.fixed + packets * self.packet
 
 
-def expected(packets: int) -> float:
-    """Instructions of a run of which nothing is known but its packets."""
-    return FIXED + packets * PACKET
+# Of qemu instructions, which are the same on any machine: tests/machine/test_lab.py compares them with a run's. A BPF
+# controller takes 140e6 more to load. Of uml seconds of one core of this machine.
+QEMU = Price("executed", "10^9 instructions", 1e9, 180e6, 35e3, 200e6, 1.0)
+UML = Price("wall_s", "core s", 1.0, 1.3, 10e-6, 1.0, 0.0)
+
+
+def price(task: Task) -> Price:
+    return UML if "uml" in task.identity else QEMU
 
 
 def shard(tasks: list[Task], number: int, shards: int) -> list[Task]:
@@ -37,7 +52,7 @@ def shard(tasks: list[Task], number: int, shards: int) -> list[Task]:
     for task in sorted(tasks, key=lambda t: (-t.packets, t.key)):
         least = load.index(min(load))
         parts[least].append(task)
-        load[least] += expected(task.packets)
+        load[least] += price(task).expected(task.packets)
     return parts[number - 1]
 
 
@@ -48,7 +63,7 @@ class Survey:
     tasks: list[Task]
     done: dict[str, store.Run]  # by key
     left: list[Task]  # the longest first: it keeps all cores busy to the end
-    instructions: dict[str, float]  # by key
+    work: dict[str, float]  # by key, in units of the engine's price
     seconds: dict[str, float]  # of one core, by key
 
     @property
@@ -70,7 +85,8 @@ class Survey:
     def table(self) -> Table:
         """The same by scenario."""
         table = Table(box=None, header_style="bold")
-        columns = "runs", "in the store", "left", "virtual s left", "10^9 instructions left", "core s left"
+        of = price(self.tasks[0]) if self.tasks else QEMU
+        columns = "runs", "in the store", "left", "virtual s left", f"{of.unit} left", "core s left"
         for column in ("scenario", *columns):
             table.add_column(column, justify="left" if column == "scenario" else "right")
         scenarios = defaultdict(list)
@@ -79,8 +95,8 @@ class Survey:
         for (folder, id), mine in scenarios.items():
             left = [t for t in mine if t.key not in self.done]
             virtual = sum(t.job.duration_s for t in left)
-            work, cost = (sum(of[t.key] for t in left) for of in (self.instructions, self.seconds))
-            numbers = len(mine), len(mine) - len(left), len(left), virtual, work / 1e9, cost
+            work, cost = (sum(each[t.key] for t in left) for each in (self.work, self.seconds))
+            numbers = len(mine), len(mine) - len(left), len(left), virtual, work / of.scale, cost
             table.add_row(f"{folder} {id}", *(f"{n:.0f}" for n in numbers))
         return table
 
@@ -100,28 +116,29 @@ def survey(tasks: list[Task], fresh: bool = False) -> Survey:
     """
     # A run may have been made for another scenario of the same content: here it bears this one's name.
     found = {t.key: replace(r, record=r.record | t.about("lab")) for t in tasks if (r := store.held(t.key))}
-    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # instructions, packets
-    executed = wall_s = 0.0
+    spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # units, packets
+    took = wall_s = 0.0
 
     def kinds(t: Task) -> tuple[str, ...]:
         return t.case.name, t.case.scenario.id, ""
 
     for t in tasks:
-        if t.key in found and "executed" in (record := found[t.key].record):
-            executed += record["executed"]
-            wall_s += max(record["wall_s"] - START_S, 0)
+        of = price(t)
+        if t.key in found and of.counted in (record := found[t.key].record):
+            took += record[of.counted]
+            wall_s += max(record["wall_s"] - of.start_s, 0)
             for kind in kinds(t):
-                spent[kind][0] += max(record["executed"] - FIXED, 0)
+                spent[kind][0] += max(record[of.counted] - of.fixed, 0)
                 spent[kind][1] += t.packets
-    speed = executed / wall_s if wall_s else SPEED
-    instructions = {}
+    work, seconds = {}, {}
     for t in tasks:
-        took, packets = next((spent[k] for k in kinds(t) if k in spent and spent[k][1]), (PACKET, 1))
-        instructions[t.key] = FIXED + t.packets * took / packets
-    seconds = {key: START_S + n / speed for key, n in instructions.items()}
+        of = price(t)
+        units, packets = next((spent[k] for k in kinds(t) if k in spent and spent[k][1]), (of.packet, 1))
+        work[t.key] = of.fixed + t.packets * units / packets
+        seconds[t.key] = of.start_s + work[t.key] / (took / wall_s if wall_s else of.speed)
     done = {} if fresh else found
     left = sorted((t for t in tasks if t.key not in done), key=lambda t: seconds[t.key], reverse=True)
-    return Survey(tasks, done, left, instructions, seconds)
+    return Survey(tasks, done, left, work, seconds)
 
 
 class Forecast(ProgressColumn):

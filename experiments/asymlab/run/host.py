@@ -13,7 +13,7 @@ from .. import LabError
 from ..guest import agent
 from ..guest.protocol import STATUS
 from ..guest.wire import dump
-from ..machine import vm
+from ..machine import shared
 from ..machine.files import scratch
 from ..paths import BUILD
 from ..results import store
@@ -62,7 +62,7 @@ def execute_on_host(task: Task) -> store.Run:
         if p.returncode:
             words = errors.strip().splitlines()
             status = out / STATUS
-            error = vm.failed(status.read_bytes()) if status.exists() else None
+            error = shared.failed(status.read_bytes()) if status.exists() else None
             said = error or (words[-1] if words else f"agent ended with {p.returncode}")
             raise LabError(f"{task.name}: {said}", error.kind if error else "")
         files = {f.name: f.read_bytes() for f in out.iterdir()}

@@ -24,11 +24,15 @@ from ..guest.job import Job
 from ..guest.wire import load
 from ..machine import qemu, vm
 from ..machine.files import sha256, write_sparse
-from ..machine.image import Image, open_image
+from ..machine.image import FILES, Image, open_image
 from ..paths import IMAGES
 from .local import own_core
 
-IMAGE_FILES = {"memory": qemu.MEMORY_MB << 20, "devices": 64 << 20, "manifest.json": 16 << 20}  # their greatest sizes
+# The greatest sizes of images' files.
+IMAGE_FILES = {"memory": qemu.MEMORY_MB << 20, "devices": 64 << 20, "manifest.json": 16 << 20} | {
+    "linux": 256 << 20,
+    "root.cpio": 512 << 20,
+}
 
 
 class NoImage(LabError):
@@ -39,7 +43,7 @@ verified: set[tuple[Path, str]] = set()
 
 
 def find_image(wanted: str) -> Image:
-    """The image of that hash. Its memory is read once: what a manifest says is not enough."""
+    """The image of that hash. Its files are read once: what a manifest says is not enough."""
     for manifest in sorted(IMAGES.glob("[!.]*/manifest.json")):
         try:
             found = open_image(manifest.parent.name)
@@ -48,8 +52,10 @@ def find_image(wanted: str) -> Image:
         if found.hash != wanted:
             continue
         if (found.folder, wanted) not in verified:
-            if sha256(found.memory) != json.loads(manifest.read_text())["parts"]["memory"]["sha256"]:
-                raise LabError(f"{found.folder}: not what its manifest says; remove it, or make it anew")
+            parts = json.loads(manifest.read_text())["parts"]
+            for file, part in FILES[found.engine].items():
+                if part in parts and sha256(found.folder / file) != parts[part]["sha256"]:
+                    raise LabError(f"{found.folder}: not what its manifest says; remove it, or make it anew")
             verified.add((found.folder, wanted))
         return found
     raise NoImage(f"no image {wanted[:12]} in {IMAGES}")
@@ -57,7 +63,7 @@ def find_image(wanted: str) -> Image:
 
 def pack_image(guest: Image) -> dict[str, tuple[int, bytes]]:
     """The files of an image to send: size and Zstandard."""
-    data = {name: (guest.folder / name).read_bytes() for name in IMAGE_FILES}
+    data = {name: (guest.folder / name).read_bytes() for name in (*guest.sha256, "manifest.json")}
     return {name: (len(d), pyarrow.compress(d, "zstd", asbytes=True)) for name, d in data.items()}
 
 
@@ -72,6 +78,7 @@ def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
     try:
         for name, (size, data) in files.items():
             write_sparse(Path(part, name), pyarrow.decompress(data, size, "zstd", asbytes=True))
+            os.chmod(Path(part, name), 0o755 if name == "linux" else 0o644)
         os.chmod(part, 0o755)
         if not (IMAGES / wanted[:16]).exists():  # else a neighbour was faster
             os.rename(part, IMAGES / wanted[:16])

@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A run in User Mode Linux: a kernel that is a process, in virtual time, with an infinitely fast CPU.
+
+Its clock jumps from timer to timer; while it computes no time goes by. Nothing of the host enters: no clock, no
+entropy, no CPU features (uml/edits.py), no network, no disk. The command line is the same for every run, and the job
+comes as in QEMU, through shared memory.
+
+A guest's code has the powers of the process that it is. So that process sits in a cage (bubblewrap): no network, no
+processes but its own, none of the host's files but its kernel and initramfs (to read) and the shared memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import struct
+import subprocess
+import time
+from functools import cache
+from pathlib import Path
+
+from .. import LabError
+from ..guest.job import Job, Refusals
+from ..guest.protocol import Fault
+from . import shared
+from .files import scratch
+from .image import Image
+from .watched import Watched
+
+MEMORY_MB = 512
+SHARED_MB = 512  # behind the memory, before what BPF's JIT writes: its calls reach 2 GB
+STALL_S = 60  # of the host without progress of the guest's clock
+LOOK_S = 0.05
+CAGE = "ASYMLAB_CAGE"  # `none`: runs are trusted with all that the user may do
+APPEND = (
+    f"mem={MEMORY_MB}M initrd=root.cpio iomem=mmapper,shared rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
+    "time-travel=inf-cpu time-travel-start=1767225600000000000 "  # 2026-01-01
+    "quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off random.trust_bootloader=off "
+    "lsm= init_on_alloc=0 PYTHONHASHSEED=0"
+)
+
+
+# glibc's own words with the host's scheduler lie in memory that a guest's processes have not.
+ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
+
+
+def identity(image: Image, job: Job) -> dict:
+    """What of the engine determines a run's result."""
+    return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": APPEND.split()}
+
+
+@cache
+def cage() -> tuple[str, ...]:
+    """The command that a guest's goes behind. LabError where there can be none."""
+    if os.environ.get(CAGE) == "none":
+        return ()
+    words = ["bwrap", *"--unshare-all --unshare-user --die-with-parent --new-session --clearenv --cap-drop ALL".split()]
+    words += "--uid 65534 --gid 65534 --hostname lab --proc /proc --dev /dev --tmpfs /tmp --chdir /".split()
+    words += [word for k, v in {"HOME": "/tmp", "TMPDIR": "/tmp", **ENVIRONMENT}.items() for word in ("--setenv", k, v)]
+    try:
+        p = subprocess.run([*words, *"--ro-bind / / --chdir / /bin/true".split()], capture_output=True, text=True)
+    except FileNotFoundError:
+        raise LabError("bwrap: not installed; `make deps ENGINE=uml` installs it. --engine qemu needs none") from None
+    if p.returncode:
+        said = (p.stderr.strip().splitlines() or ["no word"])[-1]
+        raise LabError(
+            f"no cage for a guest here ({said}): --engine qemu needs none; with {CAGE}=none in the environment a guest "
+            "may do what you may, for scenarios and objects that you trust"
+        )
+    return tuple(words)
+
+
+def run(
+    image: Image, job: Job | Refusals, objects: dict[str, bytes], core: int | None, limit_s: float, started
+) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
+    """Boot, run the job, power off."""
+    with scratch("uml-") as tmp:
+        image.verify()
+        shared.lay_out(tmp / "shared", SHARED_MB, job, objects)
+        began = time.monotonic()
+        with contextlib.closing(Process(image, tmp, core, started)) as process:
+            boot_s = process.await_end(limit_s)
+            wall_s = round(time.monotonic() - began, 2)
+            return shared.results(process), {"wall_s": wall_s, "boot_s": boot_s}
+
+
+class Process(Watched):
+    """A kernel that runs. It dies with us, and with `close`, and all its processes with it."""
+
+    def __init__(self, image: Image, folder: Path, core: int | None = None, started=None):
+        self.folder, self.image = folder, image
+        files = {"linux": image.folder / "linux", "root.cpio": image.folder / "root.cpio", "shared": folder / "shared"}
+        box = list(cage())
+        if box:
+            for name, file in files.items():
+                box += ["--bind" if name == "shared" else "--ro-bind", str(file), f"/{name}"]
+        else:
+            (folder / "root.cpio").symlink_to(files["root.cpio"])
+        argv = [
+            *"setpriv --pdeathsig KILL".split(),
+            *(f"taskset --cpu-list {core}".split() if core is not None else []),
+            *f"prlimit --fsize={2 * (MEMORY_MB + SHARED_MB) << 20} --core=0".split(),
+            *"setarch --addr-no-randomize".split(),  # of its own accord it would do so only from 6.13 on
+            *box,
+            "/linux" if box else str(files["linux"]),
+            *APPEND.split(),
+        ]
+        with open(folder / "console", "wb") as console, open(folder / "errors", "wb") as errors:
+            self.process = subprocess.Popen(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=errors,
+                cwd=folder,
+                env={
+                    "PATH": os.environ["PATH"],
+                    **({} if box else {"TMPDIR": "/dev/shm", "HOME": str(folder), **ENVIRONMENT}),
+                },
+                start_new_session=True,
+            )
+        if started:
+            started(self.process)
+
+    def await_end(self, limit_s: float) -> float | None:
+        """For the guest's end. Returns the seconds up to its first packet. LabError if its clock stands still."""
+        began = moved = time.monotonic()
+        boot_s, virtual = None, -1
+        end = os.pidfd_open(self.process.pid)
+        try:
+            while not select.select([end], [], [], LOOK_S)[0]:
+                now = time.monotonic()
+                if boot_s is None and "first packet" in self.console():
+                    boot_s = round(now - began, 2)
+                if now - moved > STALL_S / 2 and (at := self.virtual_ns()) != virtual:
+                    virtual, moved = at, now
+                if now - moved > STALL_S:
+                    raise LabError(
+                        f"virtual machine: its clock stands still for {STALL_S} s ({self.complaint()}): "
+                        "a path without rate and delay, or a program that waits without looking at the clock",
+                        Fault.MACHINE,
+                    )
+                self.check_patience(began + limit_s, limit_s)
+        finally:
+            os.close(end)
+        code = self.process.wait()
+        if (number := -code if code < 0 else code - 128) > 0:  # behind the cage it is told as a shell would
+            raise LabError(f"virtual machine: {signal.strsignal(number)}: {self.complaint()}", Fault.MACHINE)
+        return boot_s
+
+    def virtual_ns(self) -> int:
+        """The guest's clock, out of its memory; -1 if it cannot be read."""
+        try:
+            with open(f"/proc/{self._kernel()}/mem", "rb", buffering=0) as memory:
+                memory.seek(self.image.time_at)
+                return struct.unpack("<Q", memory.read(8))[0]
+        except (OSError, struct.error, LookupError):
+            return -1
+
+    def _kernel(self) -> int:
+        """The process that is the kernel: behind the cage it is a grandchild."""
+        pid = self.process.pid
+        for _ in range(2 if cage() else 0):
+            children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            pid = int(children[0])
+        return pid
+
+    def complaint(self) -> str:
+        words = super().complaint()
+        errors = (self.folder / "errors").read_text(errors="replace").strip().splitlines()
+        return f"{words}; {errors[-1][:200]}" if errors else words
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Our edits to a kernel's source: User Mode Linux with BPF's JIT, and with nothing of the host's in it.
+
+They fit 6.12 and the kernels after it. Each names a place by a regular expression: a source without that place is
+refused, so that no edit is lost in silence.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import LabError
+
+JIT = Path(__file__).with_name("bpf_jit.c")
+
+
+@dataclass(frozen=True)
+class Edit:
+    file: str
+    why: str
+    old: str  # a regular expression; `^` and `$` are of lines
+    new: str
+    where: str = ""  # only if the file has this text
+
+
+@dataclass(frozen=True)
+class New:
+    file: str
+    why: str
+    text: str
+
+
+SPDX = "/* SPDX-License-Identifier: GPL-2.0 */\n"
+EDITS: tuple[Edit | New, ...] = (
+    # --- BPF: x86's own JIT, tracing, storage of sockets
+    New("arch/x86/um/bpf_jit.c", "x86's JIT, and what it asks of the kernel around it", JIT.read_text()),
+    Edit(
+        "arch/x86/um/Makefile",
+        "builds it",
+        r"^(subarch-\$\(CONFIG_MODULES\) \+=)",
+        r"obj-$(CONFIG_BPF_JIT) += bpf_jit.o\n\n\1",
+    ),
+    Edit(
+        "arch/um/Kconfig",
+        "there is a JIT, and there are perf's events for BPF to attach to",
+        r"^(\tselect HAVE_RUST\n)",
+        r"\1\tselect HAVE_EBPF_JIT if X86_64\n\tselect ARCH_WANT_DEFAULT_BPF_JIT if X86_64\n"
+        r"\tselect HAVE_PERF_EVENTS\n",
+    ),
+    New(
+        "arch/um/include/asm/perf_event.h",
+        "software events alone: x86's header is for hardware that is not there",
+        SPDX + "#ifndef __ASM_UM_PERF_EVENT_H\n#define __ASM_UM_PERF_EVENT_H\n#endif\n",
+    ),
+    Edit(
+        "kernel/trace/Kconfig",
+        "BPF programs attach to tracepoints; kprobes and uprobes are not there",
+        r"depends on \(KPROBE_EVENTS \|\| UPROBE_EVENTS\) && PERF_EVENTS\n\tbool",
+        "depends on (KPROBE_EVENTS || UPROBE_EVENTS || UML) && PERF_EVENTS\n\tbool",
+    ),
+    New(
+        "arch/um/include/asm/extable.h",
+        "the JIT writes exception tables as x86's assembly does",
+        SPDX + '#include "../../../x86/include/asm/extable.h"\n',
+    ),
+    Edit(
+        "arch/um/os-Linux/signal.c",
+        "a BPF program may read through a pointer that leads nowhere: it gets 0",
+        r"^static void sig_handler_common\(",
+        "/* arch/x86/um/bpf_jit.c has another. */\nint um_bpf_fixup(void *mc);\n\n"
+        "int __attribute__((weak)) um_bpf_fixup(void *mc)\n{\n\treturn 0;\n}\n\nstatic void sig_handler_common(",
+    ),
+    Edit(
+        "arch/um/os-Linux/signal.c",
+        "the same",
+        r"^(\tr\.is_user = 0;\n)",
+        r"\t/* A BPF program's probing load: past it, with its target cleared. */\n"
+        r"\tif (sig == SIGSEGV && um_bpf_fixup(mc))\n\t\treturn;\n\n\1",
+    ),
+    Edit(
+        "mm/slub.c",
+        "BPF's storage of sockets comes from kmalloc_nolock(), which refuses without cmpxchg16b for fear of an NMI: "
+        "there is none here",
+        r"if \(!\(s->flags & __CMPXCHG_DOUBLE\) && !kmem_cache_debug\(s\)\)\n",
+        "if (!(s->flags & __CMPXCHG_DOUBLE) && !kmem_cache_debug(s) && !IS_ENABLED(CONFIG_UML))\n",
+        where="kmalloc_nolock",
+    ),
+    # --- the clock: of 1 ns, with ticks as Debian's
+    Edit(
+        "arch/um/Kconfig", "ticks of 4 ms, as Debian's kernels have", r"^(config HZ\n\tint\n\tdefault )100", r"\g<1>250"
+    ),
+    Edit(
+        "arch/um/include/linux/time-internal.h",
+        "the clock has a resolution of 1 ns and not of 256; timers are not late",
+        r"#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500",
+        "#define TIMER_MULTIPLIER 1\n#define TIMER_LOOK_NS 256\n#define TIMER_MIN_DELTA  1",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "a look at the clock still takes a process 256 ns: who waits for a time by looking gets there",
+        r"time_travel_update_time_rel\(TIMER_MULTIPLIER\);",
+        "time_travel_update_time_rel(TIMER_LOOK_NS);",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "timers are exact in virtual time",
+        r"^\tdelta \+= 1;\n",
+        "\tif (time_travel_mode == TT_MODE_OFF)\n\t\tdelta += 1;\n",
+    ),
+    # --- nothing of the host
+    Edit(
+        "arch/um/os-Linux/util.c", "no entropy of the host", r"^\treturn getrandom\(buf, len, flags\);", "\treturn 0;"
+    ),
+    Edit(
+        "arch/um/os-Linux/start_up.c",
+        "no features and no cache lines of the host's CPU",
+        r'fopen\("/proc/cpuinfo", "r"\)',
+        'fopen("/dev/null", "r")',
+    ),
+)
+
+
+def apply(tree: Path) -> None:
+    """Edit a source tree, or one that was edited before. LabError, and no change, if a place is not found."""
+    kept = tree / ".asymlab"  # the files as they were
+    edited: dict[str, str] = {}
+    for e in EDITS:
+        if isinstance(e, New):
+            edited[e.file] = e.text
+            continue
+        try:
+            text = edited.get(e.file) or (kept if (kept / e.file).exists() else tree).joinpath(e.file).read_text()
+        except OSError as error:
+            raise LabError(f"{tree / e.file}: {error.strerror}: no source of a kernel that the edits fit") from None
+        if e.where and e.where not in text:
+            continue
+        edited[e.file], found = re.subn(e.old, e.new, text, count=1, flags=re.M)
+        if not found:
+            raise LabError(f"{tree / e.file}: no place for an edit ({e.why}); the source is too new or too old")
+    for name, text in edited.items():
+        file, copy = tree / name, kept / name
+        if file.exists() and not copy.exists():
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(file.read_bytes())
+        if not file.exists() or file.read_text() != text:  # what is the same is not compiled again
+            file.write_text(text)

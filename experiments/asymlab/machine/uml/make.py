@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Builds the kernel. The same source gives the same bytes, whoever builds it and where."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from ... import LabError
+from ..shell import sh
+from . import edits
+from .source import Source
+
+CONFIG = Path(__file__).with_name("lab.config")
+NEEDED = ("gcc", "make", "flex", "bison", "bc", "pahole", "nm", "strip", "bwrap")
+FILES = 1900  # that are compiled, about
+CPU_MINUTES = 7
+BUILD_LIMIT_S = 2 * 3600
+TELL_S = 20
+TIME = "time_travel_time"  # the kernel's variable: its virtual time, in ns
+
+
+@dataclass(frozen=True)
+class Built:
+    linux: bytes
+    release: str  # as uname -r
+    time_at: int  # the address of TIME
+
+
+def made_of() -> str:
+    """A hash of what shapes the kernel besides its source and the compiler."""
+    digest = hashlib.sha256()
+    for file in (Path(edits.__file__), edits.JIT, CONFIG, Path(__file__)):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def build(source: Source, say) -> Built:
+    """LabError with the compiler's first complaint. What was built before is not built again."""
+    if lacks := [tool for tool in NEEDED if not shutil.which(tool)]:
+        raise LabError(
+            f"{', '.join(lacks)}: not installed; `make deps ENGINE=uml` installs what is missing. "
+            "The engine qemu needs no compiler"
+        )
+    tree = source.tree
+    edits.apply(tree)
+    options = [
+        "ARCH=um",
+        f"KCFLAGS=-fdebug-prefix-map={tree}=.",
+        *("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=lab", "KBUILD_BUILD_HOST=lab"),
+        *("KBUILD_BUILD_VERSION=1", "LOCALVERSION="),
+    ]
+    make = ["make", "-C", str(tree), *options]
+    _make([*make, f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"], say)
+    _refuse_config(tree)
+    if not (tree / "linux").exists():
+        say(f"building Linux as a process: about {CPU_MINUTES} minutes of one core, {FILES} files")
+    _make([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], say)
+    sh("strip", "-o", tree / ".linux.stripped", tree / "linux")
+    at = re.search(rf"^([0-9a-f]+) \w {TIME}$", sh("nm", tree / "linux"), re.M)
+    if not at:
+        raise LabError(f"{tree}: built without {TIME}: no virtual time")
+    release = sh(tree / ".linux.stripped", "--version").strip()
+    return Built((tree / ".linux.stripped").read_bytes(), release, int(at[1], 16))
+
+
+def _refuse_config(tree: Path) -> None:
+    """LabError if the source does not know a setting, or does not take it."""
+    wanted = dict(re.findall(r"^(CONFIG_\w+)=(.+)$", CONFIG.read_text(), re.M))
+    has = dict(re.findall(r"^(CONFIG_\w+)=(.+)$", (tree / ".config").read_text(), re.M))
+    if lost := [k for k, v in wanted.items() if v == "y" and has.get(k) != "y"]:
+        raise LabError(f"{tree}: the source does not take {', '.join(lost)}")
+
+
+def _make(argv: list[str], say) -> None:
+    """Run make; its words are in its own log, and progress is told now and then."""
+    log = Path(argv[2], ".asymlab.log")
+    env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "CCACHE_DIR")} | {"LC_ALL": "C"}
+    began = told = time.monotonic()
+    with open(log, "wb") as out:
+        p = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env)
+        try:
+            while p.poll() is None:
+                time.sleep(0.2)
+                now = time.monotonic()
+                if now - began > BUILD_LIMIT_S:
+                    raise LabError(f"{argv[2]}: not built in {BUILD_LIMIT_S // 3600} hours; the log is {log}")
+                if now - told > TELL_S:
+                    told = now
+                    compiled = log.read_text(errors="replace").count("\n  CC ")
+                    say(f"compiled {compiled} files in {now - began:.0f} s")
+        finally:
+            if p.poll() is None:
+                p.terminate()
+                p.wait()
+    if p.returncode:
+        said = log.read_text(errors="replace").splitlines()
+        word = next((line for line in said if re.search(r"error:|\*\*\*|No space", line)), said[-1] if said else "")
+        raise LabError(f"{argv[2]}: make failed: {word.strip()[:300]}; the log is {log}. --engine qemu needs no build")
