@@ -211,7 +211,7 @@ $(ASYMLAB): requirements.lock packaging/venv.sh | $(B)/.deps
 	$(call say,PIP,$<)
 	$(Q)packaging/venv.sh $(B)/venv $<
 
-image: build $(IMAGE) ## the controllers, and the guest of Linux KERNEL [6.12], which the lab boots; ENGINE=uml: a fast one
+image: build $(IMAGE) ## the controllers, and the guest of Linux KERNEL [6.12], which the lab boots; ENGINE=uml: fast
 
 $(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(GUEST) | $(ASYMLAB)
 	$(call say,IMAGE,$(@D))

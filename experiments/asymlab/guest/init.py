@@ -5,6 +5,7 @@ In QEMU the machine is kept as it is before the job comes (on_qemu.py). The job 
 shared memory, before and after the experiment, so that nothing waits for the host while virtual time runs.
 """
 
+import contextlib
 import fcntl
 import io
 import json
@@ -14,6 +15,8 @@ import struct
 import tarfile
 import time
 import traceback
+from collections.abc import Iterator
+from typing import Any
 
 from .audit import refusals
 from .controllers import Record
@@ -29,12 +32,12 @@ RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
 IVSHMEM = ("0x1af4", "0x1110")
 MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; those built in or not there are none
 RB_AUTOBOOT, RB_POWER_OFF = 0x01234567, 0x4321FEDC
-MMAPPER = "/dev/mmapper"  # of User Mode Linux: a file of the host as memory
+SHARED = "/dev/asymlab"  # of User Mode Linux with our driver: a file of the host
 CLOCK_REALTIME_COARSE = 5
 
 
 def is_uml() -> bool:
-    return os.path.exists(MMAPPER)
+    return os.path.exists(SHARED)
 
 
 def seed_random(seed: int) -> None:
@@ -72,7 +75,7 @@ def shared_memory() -> int | None:
     """A file: the memory by which the job comes. In QEMU it is that of a device, plugged in while the machine is kept
     here and stands; None if none was."""
     if is_uml():
-        return os.open(MMAPPER, os.O_RDWR | os.O_CLOEXEC)
+        return os.open(SHARED, os.O_RDWR | os.O_CLOEXEC)
     wait_for_job()
     with open("/sys/bus/pci/rescan", "w") as f:
         f.write("1")
@@ -88,14 +91,26 @@ def shared_memory() -> int | None:
     return os.open(f"{device}/resource2", os.O_RDWR | os.O_CLOEXEC)
 
 
+@contextlib.contextmanager
+def memory(shared: int, size: int) -> Iterator[Any]:
+    """The first bytes of the shared memory, as a file. In QEMU not all of it is mapped: 100 instructions a page."""
+    if is_uml():
+        with open(shared, "r+b", buffering=0, closefd=False) as file:
+            yield file
+    else:
+        with mmap.mmap(shared, size) as mapped:
+            yield mapped
+
+
 def take_job(shared: int) -> str:
     """Unpack what the run brings along; returns the text of its job."""
-    with mmap.mmap(shared, HEADER.size) as memory:
-        magic, length = HEADER.unpack(memory[: HEADER.size])
+    with memory(shared, HEADER.size) as file:
+        magic, length = HEADER.unpack(file.read(HEADER.size))
     if magic != JOB:
         raise OSError("no job in the shared memory")
-    with mmap.mmap(shared, HEADER.size + length) as memory:  # not all of it: 100 instructions a page
-        brought = memory[HEADER.size : HEADER.size + length]
+    with memory(shared, HEADER.size + length) as file:
+        file.seek(HEADER.size)
+        brought = file.read(length)
     with tarfile.open(fileobj=io.BytesIO(brought)) as tar:
         tar.extractall("/lab")
     with open("/lab/job.json") as f:
@@ -117,9 +132,9 @@ def hand_out(shared: int, status: dict) -> None:
     sizes = [len(text), *map(os.path.getsize, paths)]
     # A block before each file, less than one behind it; two at the end, and what is left of a record.
     most = HEADER.size + sum(sizes) + 2 * tarfile.BLOCKSIZE * (len(sizes) + 1) + tarfile.RECORDSIZE
-    with mmap.mmap(shared, most) as memory:
-        memory.seek(HEADER.size)
-        with tarfile.open(fileobj=memory, mode="w") as tar:
+    with memory(shared, most) as file:
+        file.seek(HEADER.size)
+        with tarfile.open(fileobj=file, mode="w") as tar:
 
             def add(name: str, data_size: int, stream) -> None:
                 info = tarfile.TarInfo(name)
@@ -130,7 +145,9 @@ def hand_out(shared: int, status: dict) -> None:
             for path, size in zip(paths, sizes[1:]):
                 with open(path, "rb") as stream:
                     add(os.path.basename(path), size, stream)
-        memory[: HEADER.size] = HEADER.pack(RESULTS, memory.tell() - HEADER.size)
+        length = file.tell() - HEADER.size
+        file.seek(0)
+        file.write(HEADER.pack(RESULTS, length))
 
 
 def give_memory() -> None:

@@ -183,6 +183,7 @@ def build_uml_image(
         "made_by": made_by,
         "clock_factor": boot.CLOCK_FACTOR,
         "built_by": make.made_of(),
+        "words": built.words,
         "time_at": built.time_at,
         "parts": dict(sorted(parts.items())),
     }

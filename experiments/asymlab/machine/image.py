@@ -42,6 +42,7 @@ class Image:
     hash: str  # over the parts that the guest is made of (HASHED)
     sha256: dict[str, str]  # of its files
     clock_factor: int  # instructions a nanosecond of the guest; uml, whose CPU is faster than any, plans as qemu does
+    words: str = ""  # uml: for the kernel's command line
     time_at: int = 0  # uml: where the kernel's memory has its clock
 
     @property
@@ -153,6 +154,7 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
             hashlib.sha256("".join(digests[name] for name in HASHED[engine]).encode()).hexdigest(),
             {file: digests[part] for file, part in FILES[engine].items()},
             manifest.get("clock_factor", 1),
+            manifest.get("words", ""),
             manifest.get("time_at", 0),
         )
     except (OSError, ValueError, KeyError):

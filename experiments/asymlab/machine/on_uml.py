@@ -30,12 +30,12 @@ from .image import Image
 from .watched import Watched
 
 MEMORY_MB = 512
-SHARED_MB = 512  # behind the memory, before what BPF's JIT writes: its calls reach 2 GB
+SHARED_MB = 512
 STALL_S = 60  # of the host without progress of the guest's clock
 LOOK_S = 0.05
 CAGE = "ASYMLAB_CAGE"  # `none`: runs are trusted with all that the user may do
 APPEND = (
-    f"mem={MEMORY_MB}M initrd=root.cpio iomem=mmapper,shared rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
+    f"mem={MEMORY_MB}M initrd=root.cpio rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
     "time-travel=inf-cpu time-travel-start=1767225600000000000 "  # 2026-01-01
     "quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off random.trust_bootloader=off "
     "lsm= init_on_alloc=0 PYTHONHASHSEED=0"
@@ -48,7 +48,12 @@ ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 def identity(image: Image, job: Job) -> dict:
     """What of the engine determines a run's result."""
-    return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": APPEND.split()}
+    return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": arguments(image)}
+
+
+def arguments(image: Image) -> list[str]:
+    """The kernel's command line. It is mixed into the random numbers: all of it shapes a result."""
+    return [*APPEND.split(), *image.words.split()]
 
 
 @cache
@@ -105,7 +110,7 @@ class Process(Watched):
             *"setarch --addr-no-randomize".split(),  # of its own accord it would do so only from 6.13 on
             *box,
             "/linux" if box else str(files["linux"]),
-            *APPEND.split(),
+            *arguments(self.image),
         ]
         with open(folder / "console", "wb") as console, open(folder / "errors", "wb") as errors:
             self.process = subprocess.Popen(
@@ -152,17 +157,19 @@ class Process(Watched):
     def virtual_ns(self) -> int:
         """The guest's clock, out of its memory; -1 if it cannot be read."""
         try:
-            with open(f"/proc/{self._kernel()}/mem", "rb", buffering=0) as memory:
+            with open(f"/proc/{self.kernel()}/mem", "rb", buffering=0) as memory:
                 memory.seek(self.image.time_at)
                 return struct.unpack("<Q", memory.read(8))[0]
-        except (OSError, struct.error, LookupError):
+        except (OSError, struct.error):
             return -1
 
-    def _kernel(self) -> int:
-        """The process that is the kernel: behind the cage it is a grandchild."""
+    def kernel(self) -> int:
+        """The process that is the kernel: behind the cage it is a grandchild. 0 if there is none yet."""
         pid = self.process.pid
         for _ in range(2 if cage() else 0):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            if not children:
+                return 0
             pid = int(children[0])
         return pid
 

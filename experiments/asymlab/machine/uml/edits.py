@@ -14,6 +14,7 @@ from pathlib import Path
 from ... import LabError
 
 JIT = Path(__file__).with_name("bpf_jit.c")
+SHARED = Path(__file__).with_name("shared.c")
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,26 @@ EDITS: tuple[Edit | New, ...] = (
         r"^\tdelta \+= 1;\n",
         "\tif (time_travel_mode == TT_MODE_OFF)\n\t\tdelta += 1;\n",
     ),
+    # --- the job and its results
+    New("arch/um/drivers/asymlab.c", "a file of the host, by which they come and go", SHARED.read_text()),
+    Edit("arch/um/drivers/Makefile", "builds it", r"^(obj-y := .*)$", r"\1 asymlab.o"),
     # --- nothing of the host
     Edit(
         "arch/um/os-Linux/util.c", "no entropy of the host", r"^\treturn getrandom\(buf, len, flags\);", "\treturn 0;"
+    ),
+    Edit(
+        "arch/um/os-Linux/process.c",
+        "no interrupt when the host gets to tell that a process has ended",
+        r"^\tif \(using_seccomp\)\n\t\tset_handler\(SIGCHLD\);\n",
+        "",
+        where="using_seccomp",
+    ),
+    Edit(
+        "arch/um/kernel/um_arch.c",
+        "no size of the host's floating-point state in the size of a task",
+        r"(sizeof\(struct task_struct\) \+) host_fp_size;",
+        r"\1 max(host_fp_size, 16384UL);",
+        where="arch_task_struct_size",
     ),
     Edit(
         "arch/um/os-Linux/start_up.c",

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * /dev/asymlab in User Mode Linux: the host's file `shared`, by which a job comes in and its results go out.
+ *
+ * It is read and written before and after the experiment, at once: no interrupt, and no virtual time goes by.
+ */
+#include <linux/fs.h>
+#include <linux/init.h>
+#include <linux/miscdevice.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+#include <os.h>
+
+#define CHUNK SZ_64K /* bytes that go at a time */
+
+static int host; /* file descriptor */
+
+static ssize_t shared_read(struct file *file, char __user *to, size_t count, loff_t *at)
+{
+	char *chunk = kmalloc(CHUNK, GFP_KERNEL);
+	size_t done = 0;
+	int n = 0;
+
+	if (!chunk)
+		return -ENOMEM;
+	while (done < count) {
+		n = os_pread_file(host, chunk, min_t(size_t, count - done, CHUNK), *at);
+		if (n <= 0)
+			break;
+		if (copy_to_user(to + done, chunk, n)) {
+			n = -EFAULT;
+			break;
+		}
+		done += n;
+		*at += n;
+	}
+	kfree(chunk);
+	return done ?: n;
+}
+
+static ssize_t shared_write(struct file *file, const char __user *from, size_t count, loff_t *at)
+{
+	char *chunk = kmalloc(CHUNK, GFP_KERNEL);
+	size_t done = 0;
+	int n = 0;
+
+	if (!chunk)
+		return -ENOMEM;
+	while (done < count) {
+		n = min_t(size_t, count - done, CHUNK);
+		if (copy_from_user(chunk, from + done, n)) {
+			n = -EFAULT;
+			break;
+		}
+		n = os_pwrite_file(host, chunk, n, *at);
+		if (n <= 0)
+			break;
+		done += n;
+		*at += n;
+	}
+	kfree(chunk);
+	return done ?: n;
+}
+
+static const struct file_operations shared_operations = {
+	.read = shared_read,
+	.write = shared_write,
+	.llseek = default_llseek,
+};
+
+static struct miscdevice shared = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "asymlab",
+	.fops = &shared_operations,
+};
+
+static int __init shared_init(void)
+{
+	host = os_open_file("shared", of_rdwr(OPENFLAGS()), 0);
+	return host < 0 ? host : misc_register(&shared);
+}
+device_initcall(shared_init);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * In the cage in place of a guest's kernel: what a guest could do that has broken out of its kernel. It names what it did.
+ * Built with SECRET (a file), FOLDER, PORT and PID of the user who runs the lab, and CAGED where it is; or with LOOP alone:
+ * it makes no progress.
+ */
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef LOOP
+static void tell(const char *what, int done)
+{
+	if (done)
+		printf("did: %s\n", what);
+}
+
+static int reads(const char *file)
+{
+	char byte;
+	int fd = open(file, O_RDONLY);
+
+	return fd >= 0 && read(fd, &byte, 1) == 1;
+}
+
+static int processes(void)
+{
+	DIR *proc = opendir("/proc");
+	struct dirent *entry;
+	int n = 0;
+
+	while (proc && (entry = readdir(proc)))
+		n += atoi(entry->d_name) > 0;
+	return n;
+}
+#endif
+
+int main(void)
+{
+#ifdef LOOP
+	for (;;)
+		;
+#else
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(PORT), .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	int tcp = socket(AF_INET, SOCK_STREAM, 0);
+
+	tell("read a file of the user", reads(SECRET));
+	tell("read a file of the host", reads("/etc/passwd"));
+	tell("write into a folder of the user", open(FOLDER "/mine", O_CREAT | O_WRONLY, 0600) >= 0);
+	tell("write the kernel of all guests", open("/linux", O_WRONLY) >= 0);
+	tell("write the initramfs of all guests", open("/root.cpio", O_WRONLY) >= 0);
+	tell("connect to a port of the host", tcp >= 0 && !connect(tcp, (void *)&to, sizeof(to)));
+	tell("signal a process of the user", !kill(PID, 0));
+	tell("trace a process of the user", !ptrace(PTRACE_ATTACH, PID, 0, 0));
+	tell("see processes of the host", processes() > 2); /* the cage's own first one, and this */
+#ifdef CAGED /* outside root would do it */
+	tell("mount", !mount("none", "/tmp", "tmpfs", 0, NULL));
+#endif
+	tell("become root", !setuid(0));
+	tell("read what it may read", reads("/root.cpio")); /* so the tries are tries */
+	puts("tried all");
+	return 0;
+#endif
+}

@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The engine uml: its edits, its cage, what it refuses, and its runs if there is an image (make image ENGINE=uml)."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from asymlab import LabError
+from asymlab.machine import image, on_uml, vm
+from asymlab.machine.uml import edits, make, source
+from asymlab.plan import scenario
+from asymlab.run.tasks import plan_runs
+
+from shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
+
+ESCAPE = REPO / "tests" / "machine" / "escape.c"
+LABEL = "6.12-uml"
+CANARY = REPO / "experiments" / "bench" / "canary.toml"
+made = pytest.mark.skipif(
+    not (image.IMAGES / LABEL / "manifest.json").exists(), reason="no image of the engine uml: make image ENGINE=uml"
+)
+
+
+# --- the source and its edits --------------------------------------------------------------
+
+
+PLACES = {
+    "arch/x86/um/Makefile": "subarch-$(CONFIG_MODULES) += x\n",
+    "arch/um/Kconfig": "config UML\n\tselect HAVE_RUST\n\nconfig HZ\n\tint\n\tdefault 100\n",
+    "kernel/trace/Kconfig": "\tdepends on (KPROBE_EVENTS || UPROBE_EVENTS) && PERF_EVENTS\n\tbool\n",
+    "arch/um/os-Linux/signal.c": "static void sig_handler_common(int sig)\n{\n\tr.is_user = 0;\n}\n",
+    "mm/slub.c": "no storage of sockets\n",
+    "arch/um/include/linux/time-internal.h": "#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500\n",
+    "arch/um/kernel/time.c": "\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n\tdelta += 1;\n",
+    "arch/um/drivers/Makefile": "obj-y := fd.o\n",
+    "arch/um/os-Linux/util.c": "\treturn getrandom(buf, len, flags);\n",
+    "arch/um/os-Linux/process.c": "old\n",
+    "arch/um/kernel/um_arch.c": "old\n",
+    "arch/um/os-Linux/start_up.c": 'fopen("/proc/cpuinfo", "r")\n',
+}
+
+
+def tree(folder, **places):
+    for name, text in {**PLACES, **places}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    (folder / "arch/um/include/asm").mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def contents(folder):
+    return {f: f.read_text() for f in folder.rglob("*") if f.is_file() and ".asymlab" not in f.parts}
+
+
+def test_edits_made_twice_are_made_once_and_touch_nothing_the_second_time(tmp_path):
+    edits.apply(tree(tmp_path))
+    once = contents(tmp_path)
+    assert "getrandom" not in once[tmp_path / "arch/um/os-Linux/util.c"]
+    times = {f: f.stat().st_mtime_ns for f in once}
+    edits.apply(tmp_path)
+    assert contents(tmp_path) == once and {f: f.stat().st_mtime_ns for f in once} == times
+
+
+@pytest.mark.parametrize("name", [name for name, text in PLACES.items() if text not in ("old\n", PLACES["mm/slub.c"])])
+def test_a_source_without_a_place_is_refused_and_left_as_it_is(tmp_path, name):
+    before = contents(tree(tmp_path, **{name: "something else\n"}))
+    with pytest.raises(LabError, match=f"{re.escape(name)}: no place for an edit .*too new or too old"):
+        edits.apply(tmp_path)
+    assert contents(tmp_path) == before
+
+
+def test_edits_for_newer_sources_are_made_where_they_apply(tmp_path):
+    edits.apply(
+        tree(
+            tmp_path,
+            **{
+                "arch/um/os-Linux/process.c": "\tif (using_seccomp)\n\t\tset_handler(SIGCHLD);\n\tend\n",
+                "arch/um/kernel/um_arch.c": "\tarch_task_struct_size = sizeof(struct task_struct) + host_fp_size;\n",
+                "mm/slub.c": "kmalloc_nolock()\n\tif (!(s->flags & __CMPXCHG_DOUBLE) && !kmem_cache_debug(s))\n",
+            },
+        )
+    )
+    assert (tmp_path / "arch/um/os-Linux/process.c").read_text() == "\tend\n"
+    assert "max(host_fp_size, 16384UL)" in (tmp_path / "arch/um/kernel/um_arch.c").read_text()
+    assert "IS_ENABLED(CONFIG_UML)" in (tmp_path / "mm/slub.c").read_text()
+
+
+def test_a_folder_that_is_no_source(tmp_path):
+    with pytest.raises(LabError, match=f"--tree {tmp_path}: no source of a kernel with arch/um"):
+        source.of_user(tmp_path)
+
+
+def test_a_setting_that_the_source_does_not_take(tmp_path):
+    (tmp_path / ".config").write_text(make.CONFIG.read_text().replace("CONFIG_VETH=y\n", "# CONFIG_VETH is not set\n"))
+    with pytest.raises(LabError, match="does not take CONFIG_VETH$"):
+        make._refuse_config(tmp_path)
+
+
+def test_a_build_that_fails_says_why_and_where_the_log_is(tmp_path):
+    (tmp_path / "Makefile").write_text("linux:\n\t@echo 'a.c:1:2: error: no such thing'; exit 1\n")
+    with pytest.raises(LabError) as e:
+        make._make(["make", "-C", str(tmp_path), "linux"], print)
+    assert "a.c:1:2: error: no such thing; the log is" in str(e.value) and "\n" not in str(e.value)
+    assert "--engine qemu needs no build" in str(e.value)
+
+
+def test_without_a_compiler_the_other_engine_is_offered(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabError, match="gcc, make, .*: not installed; `make deps ENGINE=uml`.*engine qemu"):
+        make.build(source.Source(tmp_path, "user"), print)
+
+
+# --- the command line ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (("--engine", "uml", "--modules", "/lib"), "--modules: is for the engine qemu"),
+        (("--engine", "uml", "--clock", "1"), "--clock: is for the engine qemu"),
+        (("--engine", "uml", "--tree", "/nowhere"), "--tree /nowhere: no source of a kernel"),
+        (("--tree", "/nowhere"), "--tree: is for the engine uml"),
+    ],
+)
+def test_options_of_the_other_engine(words, said):
+    one_line(asymlab("image", *words), said)
+
+
+def test_an_image_that_is_not_made_is_named_with_the_command_that_makes_it():
+    r = asymlab("run", CANARY, "--engine", "uml", "--image", "5.0")
+    one_line(r, "image 5.0-uml: not made", "`asymlab image --engine uml --kernel 5.0` makes it")
+
+
+# --- the cage ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def fake_image(tmp_path):
+    """An image whose kernel is the program that tries to get out."""
+
+    def build(*defines: str) -> image.Image:
+        folder = tmp_path / "image"
+        folder.mkdir(exist_ok=True)
+        (folder / "root.cpio").write_bytes(b"x")
+        options = [f"-D{d}" for d in defines]
+        subprocess.run(["gcc", "-O1", "-static", "-o", folder / "linux", *options, ESCAPE], check=True)
+        return image.Image(folder, image.NATIVE, "0.0", "uml", "0" * 64, {}, 10, "", 0)
+
+    return build
+
+
+@pytest.fixture
+def begun(tmp_path):
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "shared").write_bytes(bytes(100))
+    return folder
+
+
+needs_cage = pytest.mark.skipif(not shutil.which("bwrap"), reason="no bubblewrap: make deps ENGINE=uml")
+
+
+@needs_cage
+@pytest.mark.parametrize("caged", [True, False])
+def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, monkeypatch, caged):
+    """Without the cage it does most of it: these are tries that succeed elsewhere."""
+    if not caged:
+        monkeypatch.setenv(on_uml.CAGE, "none")
+    on_uml.cage.cache_clear()
+    secret = tmp_path / "secret"
+    secret.write_text("mine")
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        victim = subprocess.Popen(["sleep", "60"])
+        try:
+            words = f'SECRET="{secret}"', f'FOLDER="{tmp_path}"', f"PORT={port.getsockname()[1]}", f"PID={victim.pid}"
+            process = on_uml.Process(fake_image(*words, *["CAGED"] * caged), begun)
+            process.await_end(30)
+        finally:
+            victim.kill()
+            victim.wait()
+            on_uml.cage.cache_clear()
+    said = process.console().splitlines()
+    assert said[-1] == "tried all"
+    did = {line.removeprefix("did: ") for line in said[:-1]}
+    if caged:
+        assert did == {"read what it may read"}
+        assert not (tmp_path / "mine").exists()
+    else:
+        user = {"read a file of the user", "read a file of the host", "write into a folder of the user"}
+        assert did >= user | {"connect to a port of the host", "signal a process of the user"}
+
+
+def test_where_there_can_be_no_cage_the_other_engine_is_offered(tmp_path, monkeypatch):
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2; exit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    on_uml.cage.cache_clear()
+    with pytest.raises(LabError, match="No permissions.*--engine qemu needs none.*ASYMLAB_CAGE=none.*that you trust"):
+        on_uml.cage()
+    (tmp_path / "bwrap").unlink()
+    with pytest.raises(LabError, match="bwrap: not installed"):
+        on_uml.cage()
+    monkeypatch.setenv(on_uml.CAGE, "none")
+    assert on_uml.cage() == ()
+    on_uml.cage.cache_clear()
+
+
+@needs_cage
+def test_a_clock_that_stands_still_ends_the_run(begun, fake_image, monkeypatch):
+    monkeypatch.setattr(on_uml, "STALL_S", 1)
+    process = on_uml.Process(fake_image("LOOP"), begun)
+    try:
+        with pytest.raises(LabError, match="its clock stands still for 1 s .*a path without rate and delay"):
+            process.await_end(60)
+    finally:
+        process.close()
+    assert process.process.returncode is not None
+
+
+@needs_cage
+def test_a_guest_that_is_killed_is_told(begun, fake_image):
+    process = on_uml.Process(fake_image("LOOP"), begun)
+    wait_for(lambda: process.kernel() and os.readlink(f"/proc/{process.kernel()}/exe") == "/linux")
+    os.kill(process.kernel() or 0, signal.SIGKILL)
+    with pytest.raises(LabError, match="virtual machine: Killed"):
+        process.await_end(60)
+
+
+# --- runs ----------------------------------------------------------------------------------
+
+
+@made
+@pytest.mark.lab
+def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(scenario_file):
+    """Random loss, a BPF controller and one of the kernel's."""
+    file = scenario_file(
+        FAST,
+        ("queue = 100 }\nreverse", 'queue = 100, loss = "0.5%" }\nreverse'),
+        ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
+        append='\n[[flows]]\ncontroller = "vegas"\n',
+    )
+    first = run(file, kernel=LABEL, fresh=True)
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
+    try:
+        second = run(file, kernel=LABEL, fresh=True)
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+    other = run(file, kernel=LABEL, seed=2, fresh=True)
+    assert first.record["result_sha256"] == second.record["result_sha256"] != other.record["result_sha256"]
+    assert first.record["metrics"] == second.record["metrics"] != other.record["metrics"]
+    for r in (first, other):
+        check_physics(r)
+
+
+@made
+@pytest.mark.lab
+def test_both_engines_agree_where_nothing_is_left_to_chance(scenario_file):
+    """FAST alone keeps its alpha packets in the queue: goodput, RTT and window are those of its law, on either."""
+    file = scenario_file(FAST)
+    uml, qemu = (run(file, kernel=kernel) for kernel in (LABEL, image.DEFAULT_KERNEL))
+    assert uml.metrics["goodput_bps"] == pytest.approx(qemu.metrics["goodput_bps"], rel=1e-3)
+    rtts = [r.metrics["flows"][0]["rtt_s"]["p50"] for r in (uml, qemu)]
+    assert rtts[0] == pytest.approx(rtts[1], rel=1e-2)
+    assert min(p.base_rtt_us for p in uml.job.probes) <= uml.metrics["flows"][0]["rtt_s"]["min"] * 1e6
+
+
+@made
+@pytest.mark.lab
+def test_an_image_that_was_changed_is_refused(tmp_path):
+    guest = image.open_image(LABEL)
+    for name in guest.sha256:
+        shutil.copy(guest.folder / name, tmp_path)
+    with open(tmp_path / "root.cpio", "ab") as f:
+        f.write(b"\0")
+    (task,) = plan_runs(scenario.load(CANARY), guest)
+    with pytest.raises(LabError, match=r"root\.cpio: not what its manifest says"):
+        vm.run(replace(guest, folder=tmp_path), task.job, task.objects)
+
+
+# What a process of the host could learn time or chance from, and what a run must not need once it has booted.
+TELLING = "clock_gettime gettimeofday time clock_nanosleep nanosleep getrandom times getrusage sysinfo timer_create"
+TELLING += " timer_settime setitimer alarm timerfd_create poll ppoll select pselect6 openat open socket connect"
+
+
+@made
+@pytest.mark.lab
+def test_the_host_calls_of_a_run_tell_neither_time_nor_chance(tmp_path, monkeypatch):
+    """Those of the kernel, after its own boot. What the C library asks without a call (vDSO) does not show here."""
+    monkeypatch.setenv(on_uml.CAGE, "none")
+    on_uml.cage.cache_clear()
+    guest = image.open_image(LABEL)
+    (task,) = plan_runs(scenario.load(CANARY), guest)
+    traced = replace(guest, folder=tmp_path / "image")
+    shutil.copytree(guest.folder, traced.folder)
+    (traced.folder / "linux").write_text(
+        f'#!/bin/sh\nexec strace -o {tmp_path}/calls {guest.folder}/linux "$@"\n'  # not -f: its processes are traced
+    )
+    (traced.folder / "linux").chmod(0o755)
+    files, _ = vm.run(replace(traced, sha256={}), task.job, task.objects)
+    on_uml.cage.cache_clear()
+    assert "trace.bin" in files
+    calls = (tmp_path / "calls").read_text()
+    booted = calls[calls.index("first packet") :]
+    made_calls = {m[1] for m in re.finditer(r"^(\w+)\(", booted, re.M)}
+    assert "write" in made_calls and len(made_calls) > 3
+    assert not made_calls & {*TELLING.split()}, made_calls & {*TELLING.split()}
