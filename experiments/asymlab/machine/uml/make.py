@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -37,10 +38,18 @@ class Built:
 
 def made_of() -> str:
     """A hash of what shapes the kernel besides its source and the compiler."""
-    digest = hashlib.sha256()
-    for file in (Path(edits.__file__), edits.JIT, edits.SHARED, CONFIG, Path(__file__)):
-        digest.update(file.read_bytes())
-    return digest.hexdigest()
+    parts = [[vars(e) for e in edits.EDITS], CONFIG.read_text(), options(Path())]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+
+
+def options(tree: Path) -> list[str]:
+    """For make."""
+    return [
+        "ARCH=um",
+        f"KCFLAGS=-fdebug-prefix-map={tree}=.",
+        *("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=lab", "KBUILD_BUILD_HOST=lab"),
+        *("KBUILD_BUILD_VERSION=1", "LOCALVERSION="),
+    ]
 
 
 def build(source: Source, say) -> Built:
@@ -52,13 +61,7 @@ def build(source: Source, say) -> Built:
         )
     tree = source.tree
     edits.apply(tree)
-    options = [
-        "ARCH=um",
-        f"KCFLAGS=-fdebug-prefix-map={tree}=.",
-        *("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=lab", "KBUILD_BUILD_HOST=lab"),
-        *("KBUILD_BUILD_VERSION=1", "LOCALVERSION="),
-    ]
-    make = ["make", "-C", str(tree), *options]
+    make = ["make", "-C", str(tree), *options(tree)]
     _make([*make, f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"], say)
     _refuse_config(tree)
     if not (tree / "linux").exists():
