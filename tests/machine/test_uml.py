@@ -15,9 +15,11 @@ from dataclasses import replace
 import pytest
 
 from asymlab import LabError
+from asymlab.guest.job import ChangePath
 from asymlab.machine import image, on_uml, vm
 from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario
+from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_runs
 
 from shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
@@ -138,6 +140,28 @@ def test_options_of_the_other_engine(words, said):
 def test_an_image_that_is_not_made_is_named_with_the_command_that_makes_it():
     r = asymlab("run", CANARY, "--engine", "uml", "--image", "5.0")
     one_line(r, "image 5.0-uml: not made", "`asymlab image --engine uml --kernel 5.0` makes it")
+
+
+# --- the job -------------------------------------------------------------------------------
+
+
+def test_nodes_take_the_time_that_no_cpu_takes(scenario_file):
+    """By default in uml alone; as the scenario says in both; after a change of the path as well."""
+    change = '\n[[changes]]\nat = "1s"\ndirection = "forward"\ndelay = "7ms"\n'
+
+    def planned(node_us: int, key: str = ""):
+        file = scenario_file(FAST, ("[path]\n", f"[path]\n{key}"), append=change)
+        job = plan_job(scenario.load(file)[0], 1, node_us=node_us)
+        (changed,) = (c for c in job.changes if isinstance(c, ChangePath))
+        return job.probes[0].base_rtt_us, changed.path[0].shape.delay_us
+
+    base, changed = planned(0)
+    assert changed == 7000
+    assert planned(3) == (base + 6, changed + 3)
+    assert planned(3, 'node_delay = "0s"\n') == (base, changed)
+    assert planned(0, 'node_delay = "20us"\n') == (base + 40, changed + 20)
+    made_by = {engine: image.Image(REPO, image.NATIVE, "", engine, "", {}, 10) for engine in vm.ENGINES}
+    assert {engine: made.node_us for engine, made in made_by.items()} == {"qemu": 0, "uml": image.NODE_US}
 
 
 # --- the cage ------------------------------------------------------------------------------

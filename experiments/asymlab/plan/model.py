@@ -155,6 +155,11 @@ class PathSpec(Model):
     """What lies between the hosts: either one hop (`forward` and `reverse`), or a chain of them (`hops`)."""
 
     mtu: int = Field(1500, ge=200, le=9000, description="Size of the largest IP packet, in bytes.")
+    node_delay: Time | None = Field(
+        None,
+        description="What the nodes of a hop take for a packet, each way: a constant, on top of `delay`. "
+        "By default 0 with the engine `qemu`, whose CPU takes some time, and 3us with `uml`, whose CPU takes none.",
+    )
     forward: Direction | None = Field(None, description="From left to right: the way of the data by default.")
     reverse: Direction | None = Field(None, description="From right to left: the way of the ACKs by default.")
     hops: list[Hop] | None = Field(

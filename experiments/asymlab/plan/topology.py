@@ -256,9 +256,12 @@ Place = tuple[int, str]  # hop, from 1 on; direction
 class _Hops:
     """The routers from left to right, with the queues and delays between them."""
 
-    def __init__(self, s: Scenario, network: _Network, clock_factor: int) -> None:
+    def __init__(self, s: Scenario, network: _Network, clock_factor: int, node_us: int) -> None:
         self.s, self.network, self.clock_factor = s, network, clock_factor
-        self.specs = {(k, d): getattr(hop, d) for k, hop in enumerate(s.path.chain, 1) for d in DIRECTIONS}
+        self.node_us = node_us if s.path.node_delay is None else s.path.node_delay
+        self.specs = {
+            (k, d): self._delayed(getattr(hop, d)) for k, hop in enumerate(s.path.chain, 1) for d in DIRECTIONS
+        }
         self.count = len(s.path.chain)
         self.dumbbell = self.count == 1
         self.switches = ["left", "right"] if self.dumbbell else [f"sw{k}" for k in range(1, self.count + 2)]
@@ -277,6 +280,9 @@ class _Hops:
         self.rewrites: list[job.Rewrite] = []
         for k, (left, right) in enumerate(pairwise(self.switches), 1):
             self._add(k, left, right)
+
+    def _delayed(self, spec: plan.Direction) -> plan.Direction:
+        return spec.model_copy(update={"delay": spec.delay + self.node_us})
 
     def span(self, flow: plan.Flow | plan.Background) -> range:
         """The hops that it crosses."""
@@ -340,6 +346,8 @@ class _Hops:
             assert change.direction
             place, new = (change.hop, change.direction), change.of_path
             specs[place] = specs[place].model_copy(update={key: value for key, value in new.items() if key != "mtu"})
+            if "delay" in new:
+                specs[place] = self._delayed(specs[place])
             at = self.queue_ends[place]
             path: list[job.NewShape | job.NewMtu] = []
             if change.rate is not None:
@@ -362,10 +370,10 @@ class _Hops:
 class _Builder:
     """Adds the flows and loads of a scenario to its hops, and their hosts."""
 
-    def __init__(self, s: Scenario, seed: int, clock_factor: int) -> None:
+    def __init__(self, s: Scenario, seed: int, clock_factor: int, node_us: int) -> None:
         self.s, self.rng = s, random.Random(seed)
         self.network = _Network(s.path.mtu)
-        self.hops = _Hops(s, self.network, clock_factor)
+        self.hops = _Hops(s, self.network, clock_factor, node_us)
         # A router has no sockets to look a segment up for before it routes it.
         router = {"net.ipv4.ip_forward": 1, "net.ipv4.ip_early_demux": 0}
         self.nodes = [job.Node(n, {**COMMON, **PROFILES[s.profile], **router}) for n in self.hops.trunk]
@@ -473,15 +481,16 @@ def _seconds(us: int | None) -> float | None:
     return None if us is None else us / 1e6
 
 
-def plan_job(case: Case, seed: int, clock_factor: int = 1) -> job.Job:
-    """clock_factor: of the kernel that is to run it, 10^9 instructions a second (machine/boot.py)."""
+def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> job.Job:
+    """Of the machine that is to run it: clock_factor, 10^9 instructions a second (machine/boot.py); node_us, what the
+    nodes of a hop take for a packet, each way, if the scenario does not say (node_delay)."""
     s = case.scenario
     try:
         objects = sorted(objects_needed(s).items())
         controllers = [_controller(name, o, s.controllers.get(name, {})) for name, o in objects]
     except LabError as e:
         raise case.wrong(str(e)) from None
-    built = _Builder(s, seed, clock_factor)
+    built = _Builder(s, seed, clock_factor, node_us)
     return job.Job(
         seed=seed,
         duration_s=s.run.duration / 1e6,

@@ -71,7 +71,7 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
     tasks: dict[str, Task] = {}
     for case in cases:
         for seed in case.seeds:
-            job = plan_job(case, seed, image.clock_factor)
+            job = plan_job(case, seed, image.clock_factor, image.node_us)
             objects = vm.read_objects(job)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
