@@ -166,6 +166,25 @@ def test_the_base_keeps_what_it_has(over):
     assert source.bases == [file.parent / "test.toml"]
 
 
+@pytest.mark.parametrize("dot", [('"run.duration"', '"path.forward.red"'), ("run.duration", "path.forward.red")])
+def test_a_set_changes_one_value_of_a_table(scenario_file, dot):
+    """With quotes and without."""
+    red = ("queue = 100 }\nreverse", 'queue = 100, red = { min = 5, max = 15, probability = "10%" } }\nreverse')
+    file = scenario_file(red, append=f"\n[sets.full]\n{dot[0]} = '5s'\n{dot[1]} = {{ max = 20 }}\n")
+    for which, duration, most in (("quick", 3, 15), ("full", 5, 20)):
+        [case] = scenario.load(file, which)
+        run, red_ = case.scenario.run, case.scenario.path.forward.red
+        assert (run.duration, run.measure_from) == (duration * 1_000_000, 1_000_000)
+        assert (red_.min, red_.max) == (5, most)
+
+
+def test_a_sets_table_changes_entries(scenario_file):
+    file = scenario_file(append='\n[[flows]]\ncontroller = "bbr"\n\n[sets.full]\nflows.1.ack = "delayed"\n')
+    assert [flow.ack for flow in scenario.load(file, "full")[0].scenario.flows] == ["every", "delayed"]
+    with pytest.raises(LabError, match=r"flows\.7: no such entry: it has 1, from 0 on"):
+        scenario.load(scenario_file(append='\n[sets.full]\nflows.7.ack = "delayed"\n'), "full")
+
+
 # --- what is wrong -------------------------------------------------------------------------
 
 
@@ -200,7 +219,7 @@ def test_the_base_keeps_what_it_has(over):
         ('base = "test.toml"\nwithout = ["swep"]\n', "over.toml: without: 'swep' is no key of the base"),
         ('base = "test.toml"\nwithout = ["flows.1"]\n', "over.toml: without: 'flows.1' is no key of the base"),
         ('base = "test.toml"\nwithout = ["title"]\n', "over.toml: without: 'title' is no key of the base"),
-        ('base = "test.toml"\nflows.1.ack = "every"\n', "over.toml: flows.1: the base has 1 there, from 0 on"),
+        ('base = "test.toml"\nflows.1.ack = "every"\n', "over.toml: flows.1: no such entry: it has 1, from 0 on"),
         ('base = "test.toml"\n"flows.0.ack" = "every"\n', "over.toml: flows.0.ack: unknown key"),
         ('without = ["sweep"]\n', "over.toml: without: there is no base"),
     ],

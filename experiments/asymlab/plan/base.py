@@ -75,7 +75,7 @@ def _swept(said: dict[str, Any], which: str) -> Iterator[str]:
     instead = chosen.get("sweep") if isinstance(chosen, dict) else None
     for table in (said.get("sweep"), chosen, instead):
         if isinstance(table, dict):
-            yield from table
+            yield from keys.leaves(table)
             points = table.get("points")
             yield from (key for p in (points if isinstance(points, list) else ()) if isinstance(p, dict) for key in p)
 
@@ -142,6 +142,14 @@ def _merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:
     return _over(tree, own, "")
 
 
+def changed(tree: dict[str, Any], key: str, table: dict[str, Any]) -> dict[str, Any]:
+    """A tree with a table of a set merged into what it has at a key with dots, as a file's is into its base's."""
+    nested: Any = table
+    for part in reversed(key.split(".")):
+        nested = {part: nested}
+    return _over(tree, nested, "")
+
+
 def _over(under: Any, own: Any, place: str) -> Any:
     """A value of the file over what its base has there."""
     if isinstance(own, dict) and isinstance(under, dict):
@@ -151,7 +159,7 @@ def _over(under: Any, own: Any, place: str) -> Any:
         entries = [_over(entry, each, f"{place}{n}.") for n, entry in enumerate(under)]
         for key in filter(keys.numbered, own):
             if int(key) >= len(entries):
-                raise Wrong(f"{place}{key}", f"the base has {len(entries)} there, from 0 on")
+                raise Wrong(f"{place}{key}", f"no such entry: it has {len(entries)}, from 0 on")
             entries[int(key)] = _over(entries[int(key)], own[key], f"{place}{key}.")
         return entries
     return copy.deepcopy(own)

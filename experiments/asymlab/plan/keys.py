@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from .groups import Wrong
@@ -71,6 +72,15 @@ def covers(dotted: str, key: str) -> bool:
         elif not (left and numbered(part)):
             break
     return not left
+
+
+def leaves(table: dict[str, Any], place: str = "") -> Iterator[str]:
+    """The dotted keys of all values that are no tables."""
+    for key, value in table.items():
+        if isinstance(value, dict):
+            yield from leaves(value, f"{place}{key}.")
+        else:
+            yield f"{place}{key}"
 
 
 def numbered(part: str) -> re.Match[str] | None:

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from .. import LabError
 from . import groups, keys
-from .base import Source, read
+from .base import Source, changed, read
 from .groups import Wrong
 from .model import BIN_MS, Background, Change, Direction, Flow, Red, Scenario
 
@@ -89,6 +89,8 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
     axes = _axes({**sweep, **changes.pop("sweep", {})})
     if (points := math.prod(map(len, axes))) * len(seeds) > RUNS_MAX:
         raise Wrong("", f"more than {RUNS_MAX} runs: {len(seeds)} seeds of {points} cases")
+    for key in [key for key, value in changes.items() if isinstance(value, dict)]:
+        tree = changed(tree, key, changes.pop(key))
     cases = []
     for chosen in itertools.product(*axes):
         one, settings = copy.deepcopy(tree), dict(changes)
