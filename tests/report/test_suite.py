@@ -152,6 +152,14 @@ def test_each_folder_with_claims_is_a_suite(papers):
         suite.plan(["three"], GUEST)
 
 
+def test_a_run_that_two_scenarios_have_is_of_both(papers):
+    text = (papers / "papers" / "one" / "test.toml").read_text()
+    (papers / "papers" / "one" / "again.toml").write_text(text.replace('id = "TEST"', 'id = "AGAIN"'))
+    made = suite.plan(["one"], GUEST)
+    assert {t.case.scenario.id for t in made.tasks["one"]} == {"TEST", "AGAIN"}
+    assert (len(made.tasks["one"]), len(made.all)) == (12, 6 + 1)
+
+
 def test_seeds_are_those_of_the_cases_in_the_set(papers):
     assert [len(suite.plan(names, GUEST, seeds=4).all) for names in ([], ["all"])] == [12 + 1, 24 + 1]
     assert {t.seed for t in suite.plan([], GUEST, seeds=4).tasks["one"]} == {1, 2, 3, 4}

@@ -78,7 +78,8 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
     def chosen(case: scenario.Case) -> bool:
         return not only or any(fnmatchcase(case.name, pattern) for pattern in only)
 
-    every = {p: plan_runs(found, image) for p, found in of.items()}
+    # A run that two scenarios have is a task of both.
+    every = {p: [task for case in found for task in plan_runs([case], image)] for p, found in of.items()}
     tasks = {p: mine for p, all in every.items() if (mine := [t for t in all if chosen(t.case)]) or not only}
     return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
