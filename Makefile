@@ -222,7 +222,7 @@ $(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(G
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --engine uml --kernel $*
 
-test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json)
+test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json) $(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json)
 
 # --- more tests, and the style of the sources ---------------------------------------------
 C_SOURCES := $(wildcard $(foreach d,bpf bpf/* bpf/*/* loader loader/* experiments/asymlab/*,$(d)/*.c $(d)/*.h))

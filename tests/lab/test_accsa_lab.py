@@ -8,7 +8,7 @@ import pytest
 
 from asymlab.results import capture
 
-from shared import KERNELS, check_physics, run
+from shared import LAB_KERNELS, check_physics, run
 
 pytestmark = pytest.mark.lab
 
@@ -47,7 +47,7 @@ def dk(r) -> float:
     return n["dk_sum"] / n["acks_sent"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_marks_thin_the_acks(scenario_file, kernel):
     """312 ACKs a second fit, 1250 packets come: RED marks, the sender tells, dk rises, and few ACKs are dropped."""
     r = run(scenario_file(ACCSA, LINUX, TRACED, (REVERSE, RED)), kernel)

@@ -22,7 +22,7 @@ from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 
 from harness import compile_bpf
-from shared import BUILD, REPO, asymlab
+from shared import BUILD, LAB, REPO, asymlab
 
 COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
 
@@ -259,7 +259,7 @@ def edited(r, **tables):
 @pytest.mark.lab
 def test_each_invariant_can_fail(known, folder):
     """A sound run, then with one thing of it falsified at a time."""
-    guest = image.open_image("6.12")
+    guest = image.open_image(LAB)
     tree = {
         "title": "sound",
         "id": "EXPLORE",
@@ -309,7 +309,7 @@ def test_each_invariant_can_fail(known, folder):
 @pytest.mark.lab
 def test_a_connection_that_closes_late_is_found(folder):
     """600 ms, the ACK of the FIN thinned or not: a sender whose ACK is lost waits for its timeout, 0.9 s or more."""
-    guest = image.open_image("6.12")
+    guest = image.open_image(LAB)
     way = {"rate": "1mbit", "delay": "300ms", "queue": 100}
     tree = {
         "title": "closes",
@@ -335,7 +335,7 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
     compile_bpf(REPO / "tests" / "lab" / "frozen.bpf.c", tmp_path / "frozen.bpf.o")
     monkeypatch.setattr(topology, "BUILD", tmp_path)
     monkeypatch.setattr(explore, "SHRINK_RUNS", 2)
-    guest = image.open_image("6.12")
+    guest = image.open_image(LAB)
     tree = {
         "title": "with more than it takes",
         "id": "EXPLORE",
@@ -364,7 +364,7 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
 @pytest.mark.lab
 def test_what_the_path_does_under_way(folder):
     """Duplicates, jitter, a shorter MTU, another rate, delay and MSS, commands: each is seen, nothing breaks."""
-    guest = image.open_image("6.12")
+    guest = image.open_image(LAB)
     tree = {
         "title": "all of it",
         "id": "EXPLORE",
@@ -421,7 +421,7 @@ def test_what_the_path_does_under_way(folder):
 def test_a_handshake_that_never_ends_is_no_program_left(folder):
     """The path grows so long that the ACK of a SYN-ACK is still under way at the end, some 6 s before the listener's
     kernel would ask again."""
-    guest = image.open_image("6.12")
+    guest = image.open_image(LAB)
     tree = {
         "title": "half open",
         "id": "EXPLORE",
@@ -467,7 +467,7 @@ def test_a_shorter_mtu_binds_one_direction(folder):
         },
         "mtu",
     )
-    r = explore.attempt(image.open_image("6.12"), case)
+    r = explore.attempt(image.open_image(LAB), case)
     assert not isinstance(r, LabError), r
     assert r.valid and invariants.judge(case, r) == []
 
@@ -495,7 +495,7 @@ def test_a_load_goes_on_when_the_mtu_falls_below_its_packets(folder):
         "run": {"duration": "4s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
     }
     case = explore.written(tree, "load")
-    r = explore.attempt(image.open_image("6.12"), case)
+    r = explore.attempt(image.open_image(LAB), case)
     assert not isinstance(r, LabError), r
     assert r.valid and explore.judge(case, r) == []
     assert r.metrics["goodput_bps"] < 0.65e6  # the load has its share
@@ -504,6 +504,6 @@ def test_a_load_goes_on_when_the_mtu_falls_below_its_packets(folder):
 @pytest.mark.lab
 def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
-    tally = explore.explore(explore.drawn(20, COUNT, []), None, image.open_image("6.12"))
+    tally = explore.explore(explore.drawn(20, COUNT, []), None, image.open_image(LAB))
     assert tally.runs == COUNT and tally.broken == []
     assert len(tally.invalid) <= 1 and tally.counts["silence judged"] >= 1

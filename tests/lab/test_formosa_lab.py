@@ -8,7 +8,7 @@ import pytest
 
 from asymlab.results import capture
 
-from shared import KERNELS, check_physics, run
+from shared import LAB_KERNELS, check_physics, run
 
 pytestmark = pytest.mark.lab
 
@@ -46,7 +46,7 @@ def with_option(packets, layout, exid):
     return packets[has], options.view(layout)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_rounds_flags_and_answers(scenario_file, kernel):
     """No loss: the paper's example, on the wire."""
     r = run(scenario_file(FORMOSA, TRACED, DEEP, SLOW), kernel)
@@ -78,7 +78,7 @@ def test_rounds_flags_and_answers(scenario_file, kernel):
     assert len(cut) > 3 and (state["w"][cut + 1] == state["w"][cut] - np.maximum(state["w"][cut] // 8, 1)).all()
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_queue_estimate_follows_the_queue(scenario_file, kernel):
     """The forward queueing delay that a flagged packet's answer tells, beside what the packet waited: the mean of the
     last few."""

@@ -20,7 +20,7 @@ from asymlab.plan import scenario
 from asymlab.results import capture
 from asymlab.run.tasks import plan_runs
 
-from shared import ALPHA, FAST, FORMOSA, KERNELS, PATH, PLAIN, check_physics, run
+from shared import ALPHA, FAST, FORMOSA, LAB, LAB_KERNELS, PATH, PLAIN, check_physics, run
 
 pytestmark = pytest.mark.lab
 
@@ -111,7 +111,7 @@ def test_the_buffers_of_a_host_out_of_the_box_grow(scenario_file, traffic):
     assert r.metrics["goodput_bps"] > 8e6
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_a_path_that_reorders(scenario_file, kernel):
     """5 % of the packets overtake what left in the 20 ms before them. FAST loses none, and RACK lives with it."""
     linux = ('profile = "ns2"', 'profile = "linux"')
@@ -128,7 +128,7 @@ def test_a_path_that_reorders(scenario_file, kernel):
     assert r.metrics["flows"][0]["rtt_s"]["min"] < 0.021 < 0.04 <= straight.metrics["flows"][0]["rtt_s"]["min"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_jitter_keeps_the_order(scenario_file, kernel):
     """Delays differ by more than ten packets' time, and none overtakes."""
     jittery = (FORWARD, 'queue = 100, jitter = "10ms" }\nreverse')
@@ -139,7 +139,7 @@ def test_jitter_keeps_the_order(scenario_file, kernel):
     assert rtt["p95"] - rtt["p5"] > 0.005 and r.metrics["flows"][0]["retransmits_whole_run"] == 0
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_a_queue_with_red(scenario_file, kernel):
     """
     It bounds the queue by marks, where the hosts have ECN; the queue itself drops nothing. A mark halves a window of
@@ -153,7 +153,7 @@ def test_a_queue_with_red(scenario_file, kernel):
     assert r.metrics["forward"]["marks"] > 0 == r.metrics["forward"]["drops"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_a_queue_of_cake(scenario_file, kernel):
     """It keeps the rate and a short queue. Its filter leaves few ACKs in the queue of a slow reverse link."""
     told = {}
@@ -172,7 +172,7 @@ def test_a_queue_of_cake(scenario_file, kernel):
     assert told["true"]["goodput_bps"] > 1.1 * told["false"]["goodput_bps"]
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_requests_and_replies(scenario_file, kernel):
     """A reply of one packet takes the path's RTT, and the next is asked for at once."""
     asks = scenario_file(('controller = "reno"', 'controller = "reno"\nreply = 100'), PLAIN)
@@ -184,7 +184,7 @@ def test_requests_and_replies(scenario_file, kernel):
 
 
 @pytest.mark.parametrize("verify", ["false", "true"])
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, kernel, verify):
     """10 Mbit/s, 40 ms, a queue that nothing fills. close() is called when the last bytes are about to be sent."""
     sized = ('controller = "reno"', 'controller = "reno"\nsize = 100000')
@@ -199,7 +199,7 @@ def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, kernel, ver
         assert r.record["agent"]["verified"]["0"] == {"bytes": 10**5, "wrong_at": None}
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file, kernel):
     """SACK-permitted, offered in the SYN and answered in the SYN-ACK: gone only where SYNs are stripped."""
     for syn in (False, True):
@@ -210,7 +210,7 @@ def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_f
         assert counted(r, "TcpInErrs") == counted(r, "TcpRetransSegs") == 0  # checksums are right
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file, kernel):
     """In the ACKs' direction, from segments other than SYNs: SACK is agreed on and never seen; a short queue loses
     packets."""
@@ -310,7 +310,7 @@ def test_a_busy_link_sends_each_packet_on_time(rate, scenario_file):
 def test_a_link_that_is_wrong_by_2_percent_is_found(rate, wrong, scenario_file):
     """The links are made so after the plan: the check expects what the scenario says."""
     link = ('forward = { rate = "10mbit"', f'forward = {{ rate = "{rate}"')
-    guest = image.open_image()
+    guest = image.open_image(LAB)
     (task,) = plan_runs(scenario.load(scenario_file(link, PLAIN)), guest)
     job = dump(replace(task.job, duration_s=0.05, measure_from_s=0.01))
     for shape in (end["shape"] for link in job["links"] for end in (link["a"], link["b"])):
@@ -363,7 +363,7 @@ def test_a_gigabit_window_has_memory(scenario_file):
 # --- cgroups -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_programs_of_a_cgroup_serve_the_runs_connections(scenario_file, kernel):
     r = run(scenario_file(FORMOSA, PLAIN), kernel)
     check_physics(r)

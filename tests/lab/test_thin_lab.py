@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared import KERNELS, check_physics, run
+from shared import LAB_KERNELS, check_physics, run
 
 pytestmark = pytest.mark.lab
 
@@ -15,7 +15,7 @@ WIDE = ("mtu = 1000", "mtu = 1500")
 LINUX = ('profile = "ns2"', 'profile = "linux"')
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_a_sender_gets_as_many_acks_as_are_asked_for(scenario_file, kernel):
     """33 to 133 packets an RTT, by the queue: an ACK for each or for two of them, or four to an RTT."""
     every = run(scenario_file(CUBIC, WIDE, LINUX, PLAIN), kernel)

@@ -30,6 +30,7 @@ from asymlab.run.tasks import plan_runs
 from shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
 
 pytestmark = pytest.mark.lab
+QEMU = image.DEFAULT_KERNEL  # whose engine is the subject
 
 # --- determinism ---------------------------------------------------------------------------
 
@@ -42,15 +43,15 @@ def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenari
         ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
         append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20),
     )
-    first = run(file, fresh=True)
+    first = run(file, QEMU, fresh=True)
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
     try:
-        second = run(file, fresh=True)
+        second = run(file, QEMU, fresh=True)
     finally:
         for p in load:
             p.kill()
             p.wait()
-    other = run(file, seed=2, fresh=True)
+    other = run(file, QEMU, seed=2, fresh=True)
     assert first.record["result_sha256"] == second.record["result_sha256"]
     assert first.record["executed"] == second.record["executed"] != other.record["executed"]
     assert first.record["metrics"] == second.record["metrics"]
@@ -73,7 +74,7 @@ def test_a_run_executes_what_a_plan_expects(scenario_file, rate, seconds):
     )
     guest = image.open_image()
     (task,) = plan_runs(scenario.load(file), guest)
-    assert run(file).record["executed"] == pytest.approx(cost.QEMU.expected(task.packets), rel=0.2)
+    assert run(file, QEMU).record["executed"] == pytest.approx(cost.QEMU.expected(task.packets), rel=0.2)
 
 
 # --- FAST on each kernel -------------------------------------------------------------------
