@@ -17,6 +17,11 @@ FILE, TEST, FUNCTION = 600, 700, 80  # lines at most
 LAB = REPO / "experiments" / "asymlab"
 # From bottom to top: a package needs nothing of those above. None of them: what all may need.
 ORDER = ["guest", None, "plan", "results", "machine", "run", ("report", "conformance", "profile"), "link", "cli"]
+BLOB = 256 * 1024  # bytes of a file in git at most, but for
+LARGE = {
+    "docs/results/report.html": "the one page to be cited; README links it, and a reader has no lab to draw it with",
+    "docs/results/formosa/runs.csv": "a line for each run, with the hashes by which `asymlab repeat` proves it",
+}
 SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
 SOURCES = re.compile(r".*\.([ch]|py|sh|toml|css|j2|yml|service)|Makefile|\.ci/run|packaging/post\w+|packaging/pre\w+")
 FOLDERS = (".ci", ".github", "bpf", "experiments", "loader", "packaging", "tests")
@@ -72,6 +77,14 @@ def test_sources_name_their_licence():
     files = [f for f in FILES if SOURCES.fullmatch(f)]
     assert len(files) > 300
     assert not [f for f in files if SPDX not in "".join((REPO / f).open().readlines()[:3])]
+
+
+def test_files_in_git_are_small():
+    """What is drawn or made belongs into build/. Such a file stays in each clone for ever."""
+    files = subprocess.check_output(["git", "ls-files", "-z"], cwd=REPO, text=True).split("\0")[:-1]
+    sizes = {f: (REPO / f).lstat().st_size for f in files if (REPO / f).is_file()}
+    assert len(sizes) > 500
+    assert {f for f, size in sizes.items() if size > BLOB} == set(LARGE)
 
 
 # --- modules -------------------------------------------------------------------------------
