@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# venv.sh VENV LOCK: the lab's Python in VENV, with the packages of LOCK, and VENV/bin/asymlab. Run by make.
+# venv.sh VENV LOCK: the lab's Python in VENV, with the packages of LOCK, and the tree itself (pip install -e). Run by make.
 #
 # A copy of the tree runs its own files, and a tree may be moved: what lies in VENV finds its tree and its Python by its
 # own place. pip and venv write the place where they ran.
@@ -12,15 +12,14 @@ tree=$(cd "$(dirname "$0")/.." && pwd -P)
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$lock"
 rm -f "$venv"/bin/[aA]ctivate*
 
-# A line of a .pth file begins at the file's folder.
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e "$tree"
+
+# A line of a .pth file begins at the file's folder. A VENV elsewhere is not copied with the tree.
 site=$(cd "$venv"/lib/python3*/site-packages && pwd -P)
 case $site/ in
-"$tree"/*) echo "$(realpath --relative-to="$site" "$tree")/experiments" ;;
-*) echo "$tree/experiments" ;; # VENV is elsewhere, and is not copied with the tree
-esac >"$site/asymlab.pth"
+"$tree"/*) echo "$(realpath --relative-to="$site" "$tree")/experiments" >"$(ls "$site"/__editable__.asymlab-*.pth)" ;;
+esac
 
-printf '#!%s\nfrom asymlab.cli import main\n\nmain()\n' "$venv/bin/python" >"$venv/bin/asymlab"
-chmod +x "$venv/bin/asymlab"
 # For a shell the first words are exec, for Python they are a string. A long or odd path has such lines of pip's.
 found='"$(dirname "$(readlink -f "$0")")/python" "$0" "$@"'
 for script in "$venv"/bin/*; do

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How the tests share processes, which are tried again, and the fixture of all: a scenario to vary."""
+"""How the tests share processes, and the fixture of all: a scenario to vary."""
 
 from __future__ import annotations
 
-import functools
 import signal
 from pathlib import Path
 
 import pytest
 
 from shared import SCENARIO
-from witness import left_out
 
 # A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -54,44 +52,17 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log)
 
 
-def something_left_out(item) -> bool:
-    """While a test ran; one that is skipped did not."""
-    return BEFORE in item.stash and left_out() > item.stash[BEFORE]
-
-
-BEFORE, LEFT_OUT = pytest.StashKey[int](), "packets that were handled without BPF"
-
-
-def pytest_runtest_setup(item):
-    if group(item.nodeid) == "live":
-        item.stash[BEFORE] = left_out()
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
-    report = (yield).get_result()
-    if report.failed and BEFORE in item.stash:
-        report.user_properties.append((LEFT_OUT, left_out() - item.stash[BEFORE]))
-
-
 def pytest_collection_modifyitems(items):
     for item in items:
-        live = group(item.nodeid) == "live"
-        if item.get_closest_marker("root") and not live:
+        if item.get_closest_marker("root") and group(item.nodeid) != "live":
             raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: it belongs into tests/live")
-        if live:  # a failure in which the kernel left nothing out is one
-            item.add_marker(pytest.mark.flaky(reruns=2, condition=functools.partial(something_left_out, item)))
     items.sort(
         key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live")
     )  # what takes long first: the processes end together
 
 
 def pytest_terminal_summary(terminalreporter):
-    """Which live tests were tried again, and why; tables that tests leave with record_property("table", ...)."""
-    for report in terminalreporter.stats.get("rerun", []):
-        terminalreporter.write_line(
-            f"tried again: {report.nodeid}: {dict(report.user_properties)[LEFT_OUT]} {LEFT_OUT}"
-        )
+    """Tables that tests leave with record_property("table", ...)."""
     for report in terminalreporter.getreports("passed"):
         for name, text in report.user_properties:
             if name == "table":

@@ -29,7 +29,6 @@ from exchanges import MANY_SERVER as MANY_SINK
 from exchanges import exchange, sockets_in_storage
 from harness import ASYMCC, asymcc, listed, needs_cgroup2, needs_clang, program, run, values
 from harness import pytestmark as live
-from witness import left_out
 
 FULL = os.environ.get("CLIENTS") == "full"
 FIVE = ["fast", "fusion", "taichung", "formosa", "pseudorate"]
@@ -450,19 +449,13 @@ for line in sys.stdin:
 """
 
 
-def new_flow(server, client, cc: str, ends: int) -> int:
-    """How many flows it takes till one is the instance's from its handshake on: one, but on kernels that leave a
-    handshake out now and then."""
-    for attempt in range(1, 4):
-        before, unseen = counted(cc)["flows"], left_out()
-        expect(server, "listens", "listen")
-        expect(client, "open", "new")
-        expect(server, "accepted")
-        if counted(cc)["flows"] == before + ends:
-            return attempt
-        if left_out() == unseen:
-            break
-    pytest.fail(f"{attempt} flows, and none is the new instance's: {counted(cc)}")
+def new_flow(server, client, cc: str, ends: int) -> None:
+    """It is the instance's from its handshake on."""
+    before = counted(cc)["flows"]
+    expect(server, "listens", "listen")
+    expect(client, "open", "new")
+    expect(server, "accepted")
+    assert counted(cc)["flows"] == before + ends
 
 
 @pytest.mark.parametrize("how", LOADS)
@@ -485,19 +478,17 @@ def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
         "limit",
         "60000",
     )
-    cc, mine, open_flows = alias(), set(), 0
+    cc, mine = alias(), set()
     with in_pair(pair, CHURN_SERVER, CHURN_CLIENT, 0, cc) as (server, client):
         for turn in range(LOADS[how]):
             load(name, cc, joined, "pair", *(("--replace",) if turn and how == "replace" else ()))
             mine.add(belongings(cc))
-            new = new_flow(server, client, cc, 1 + has_halves(name))
-            for _ in range(open_flows):
+            new_flow(server, client, cc, 1 + has_halves(name))
+            if turn:
                 expect(client, "right", "end")
-            open_flows = new
             if how == "unload":
                 asymcc("unload", cc)
-        for _ in range(open_flows):
-            expect(client, "right", "end")
+        expect(client, "right", "end")
         if how == "replace":
             asymcc("unload", cc)
     assert len(mine) == LOADS[how] and listed(cc) is None and left(mine) == []

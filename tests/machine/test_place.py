@@ -6,6 +6,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sysconfig
+import venv
 from pathlib import Path
 
 import pytest
@@ -21,9 +23,17 @@ def sh(*argv, **kw) -> str:
     return p.stdout
 
 
+def make_venv(place: Path) -> None:
+    """With the setuptools that the lock would bring."""
+    venv.create(place, with_pip=True)
+    site = Path(sysconfig.get_path("purelib", vars={"base": str(place)}))
+    for part in Path(sysconfig.get_path("purelib")).glob("setuptools*"):
+        shutil.copytree(part, site / part.name, dirs_exist_ok=True)
+
+
 @pytest.fixture(scope="module")
 def small(tmp_path_factory) -> Path:
-    """A tree whose asymlab tells where it is, with its Python and pip."""
+    """A tree whose asymlab tells where it is, with its Python and pip. Nothing is fetched."""
     tree = tmp_path_factory.mktemp("place") / ODD
     (tree / "experiments" / "asymlab").mkdir(parents=True)
     (tree / "experiments" / "asymlab" / "__init__.py").touch()
@@ -32,7 +42,10 @@ def small(tmp_path_factory) -> Path:
     )
     (tree / "packaging").mkdir()
     shutil.copy(REPO / "packaging" / "venv.sh", tree / "packaging")
+    for file in ("pyproject.toml", "VERSION"):
+        shutil.copy(REPO / file, tree)
     (tree / "none.lock").touch()
+    make_venv(tree / "build" / "venv")
     sh("packaging/venv.sh", "build/venv", "none.lock", cwd=tree)
     return tree
 
@@ -79,6 +92,7 @@ def test_set_up_again_mends_it(small, tmp_path):
 
 
 def test_a_venv_elsewhere_finds_its_tree(small, tmp_path):
+    make_venv(tmp_path / "venv")
     sh(small / "packaging/venv.sh", tmp_path / "venv", small / "none.lock", cwd=tmp_path)
     assert sh(tmp_path / "venv/bin/asymlab", cwd="/") == f"{small}/experiments/asymlab/cli.py\n"
 
