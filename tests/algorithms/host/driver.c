@@ -3,7 +3,7 @@
  * A controller's own source on a small model of the kernel's TCP sender.
  *
  * Built with -DCONTROLLER='"fast.bpf.c"' -DOPS=fast; the private state is `struct OPS`, which has
- * a `struct sender s`; its other visible members stand in FIELDS.
+ * a `struct sender s`. FIELDS names the numbers in it, and in the storage.
  *
  *   NAME                   reads a command a line, `name key=value ...`, and answers each with one line of JSON
  *   NAME judge             the same, and ends at the first that breaks a rule (rules.h)

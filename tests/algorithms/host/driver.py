@@ -25,6 +25,47 @@ def controllers():
     return {path.name.removesuffix(".bpf.c"): path for path in paths}
 
 
+def run(*command):
+    """What it prints; what it says of an error is the compiler's, and enough."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if "libclang_rt" in done.stderr or "sanitizer/asan_interface.h" in done.stderr:
+        raise SystemExit("clang has no sanitizers; run: sudo apt-get install libclang-rt-dev")
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return done.stdout
+
+
+def numbers(types, type_id, path=""):
+    """The members of a struct that are plain numbers, those of its structs too."""
+    for m in types[type_id]["members"]:
+        inner = m["type_id"]
+        while (kind := types[inner]["kind"]) in ("TYPEDEF", "VOLATILE", "CONST"):
+            inner = types[inner]["type_id"]
+        at = path + ("." if path and m["name"] != "(anon)" else "") + m["name"].replace("(anon)", "")
+        if kind in ("STRUCT", "UNION"):
+            yield from numbers(types, inner, at)
+        elif kind in ("INT", "ENUM") and not m.get("bitfield_size"):
+            yield at
+
+
+def write_fields(name, source, wire):
+    """What tests see of a connection, by the BTF of its object: the controller's own struct, and its storage."""
+    made = OUT / f"{name}.{os.getpid()}.bpf.o"
+    places = [f"-I{TOP}/bpf", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
+    run("clang", *"-g -O2 -w -target bpf -mcpu=v3".split(), *places, "-c", source, "-o", made)
+    types = {t["id"]: t for t in json.loads(run("bpftool", "-j", "btf", "dump", "file", made))["types"]}
+    made.unlink()
+    named = {(t["kind"], t["name"]): t for t in types.values()}
+    own = [*numbers(types, named["STRUCT", name]["id"])]
+    lines = [f"SENDER({m[2:]})" if m.startswith("s.") else f"FIELD({m})" for m in own]
+    if wire:
+        (value,) = (m for m in types[named["VAR", "wires"]["type_id"]]["members"] if m["name"] == "value")
+        lines += [f"STORED({m})" for m in numbers(types, types[value["type_id"]]["type_id"])]
+    fields = OUT / f"{name}.fields.h"
+    fields.write_text("\n".join(lines) + "\n")
+    return fields
+
+
 def build(name, source=None):
     """The driver with controller `name`, compiled anew only when a source is newer."""
     source = Path(source or controllers()[name])
@@ -34,19 +75,15 @@ def build(name, source=None):
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary
     OUT.mkdir(parents=True, exist_ok=True)
-    fields = HERE / f"{name}.fields.h"
+    wire = 'SEC("sockops")' in source.read_text()
     made = binary.with_name(f"{binary.name}.{os.getpid()}")
     command = ["clang", *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
     command += [f'-DCONTROLLER="{source}"', f"-DOPS={name}"]
-    command += [f'-DFIELDS="{fields}"'] if fields.exists() else []
+    command += [f'-DFIELDS="{write_fields(name, source, wire)}"']
     command += ["-DBENDS=" + "".join(f'{{"{what}", "{rule}"}},' for what, rule in register.of(name).bends)]
-    if 'SEC("sockops")' in source.read_text():
+    if wire:
         command += ["-DWIRE", f"-DSOCKOPS={name}_sockops", f"-DEGRESS={name}_egress"]
-    compiled = subprocess.run([*command, "-o", made, HERE / "driver.c"], capture_output=True, text=True)
-    if "libclang_rt" in compiled.stderr or "sanitizer/asan_interface.h" in compiled.stderr:
-        raise SystemExit("clang has no sanitizers; run: sudo apt-get install libclang-rt-dev")
-    if compiled.returncode:
-        raise SystemExit(compiled.stderr)
+    run(*command, "-o", made, HERE / "driver.c")
     made.replace(binary)
     return binary
 
