@@ -49,6 +49,7 @@ def options(tree: Path) -> list[str]:
         f"KCFLAGS=-fdebug-prefix-map={tree}=.",
         *("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=lab", "KBUILD_BUILD_HOST=lab"),
         *("KBUILD_BUILD_VERSION=1", "LOCALVERSION="),
+        "RUSTC=false",  # the configuration is in the kernel, and a compiler's version that it does not need would be
     ]
 
 
