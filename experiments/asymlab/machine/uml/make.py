@@ -46,7 +46,7 @@ def options(tree: Path) -> list[str]:
     """For make."""
     return [
         "ARCH=um",
-        f"KCFLAGS=-fdebug-prefix-map={tree}=.",
+        *(f"{flags}=-fdebug-prefix-map={tree}=." for flags in ("KCFLAGS", "KAFLAGS")),
         *("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=lab", "KBUILD_BUILD_HOST=lab"),
         *("KBUILD_BUILD_VERSION=1", "LOCALVERSION="),
         "RUSTC=false",  # the configuration is in the kernel, and a compiler's version that it does not need would be
