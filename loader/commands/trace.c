@@ -19,6 +19,7 @@
 
 #define RECORD 64
 #define MS_MAX 3600000
+#define RING_KB_MAX (1 << 20)
 #define MAX_PROGRAMS 8
 #define FILE_BUFFER (1 << 20) /* bytes: few system calls a drain */
 
@@ -27,9 +28,9 @@ static struct {
 	struct texts flows, links;
 	struct ports ports;
 	bool state;
-	long bin_ms, drain_ms;
+	long bin_ms, drain_ms, ring_kb;
 	long seconds;               /* -1: without end */
-} args = { .ports = { 0, 65535 }, .bin_ms = 100, .drain_ms = 1000, .seconds = -1 };
+} args = { .ports = { 0, 65535 }, .bin_ms = 100, .drain_ms = 1000, .ring_kb = TRACE_RING_BYTES >> 10, .seconds = -1 };
 
 struct out {
 	FILE *file;
@@ -76,6 +77,7 @@ static int prepare(struct object *o)
 	    set_number(o, "bin_ns", args.bin_ms * NS_PER_MS) || set_number(o, "with_state", args.state) ||
 	    set_number(o, "nr_ends", args.flows.nr) || set_number(o, "nr_links", args.links.nr))
 		return -1;
+	bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ring"), args.ring_kb << 10);
 	if (args.flows.nr)
 		bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ends"), args.flows.nr);
 	if (!args.links.nr)
@@ -363,6 +365,8 @@ static const struct opt opts[] = {
 	  .text = &args.btf },
 	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)", .number = &args.drain_ms, .min = 1,
 	  .max = MS_MAX },
+	{ "ring-kb", 'r', "KB", "room for records that wait to be collected, 14 a KB; at least this much (16384)",
+	  .number = &args.ring_kb, .min = 4, .max = RING_KB_MAX },
 	{}
 };
 

@@ -13,6 +13,7 @@ import pytest
 from asymlab.guest.job import Job, Refusals
 from asymlab.guest.run import Running, schedule
 from asymlab.guest.system import Failure
+from asymlab.guest.tracer import RING_KB_MAX, ring_kb
 from asymlab.guest.traffic import Background, Traffic
 from asymlab.guest.wire import dump, load
 from asymlab.paths import EXPERIMENTS
@@ -45,6 +46,21 @@ def test_what_is_published_says_its_alpha():
     ]
     fast = [c for job in jobs for c in job.controllers if c.object == "fast"]
     assert len(fast) > 20 and all(c.set.get("alpha") for c in fast)
+
+
+@pytest.mark.parametrize(
+    "edits, more, kb",
+    [
+        ([], "", 352),  # 20 Mbit/s in packets of 1000 bytes are 2500 records of 72 bytes a second
+        ([("mtu = 1000", "mtu = 500")], "", 703),
+        ([('"1s"', '"1s"\ntrace_state = true')], "", 1055),
+        ([], '[[changes]]\nat = "1s"\ndirection = "forward"\nrate = "100mbit"\n', 2109),
+        ([('"10mbit"', '"1gbit"')], "", RING_KB_MAX),
+    ],
+)
+def test_the_tracers_room_is_for_what_the_path_can_carry(scenario_file, edits, more, kb):
+    (case,) = scenario.load(scenario_file(*edits, append=more))
+    assert ring_kb(topology.plan_job(case, 1)) == kb
 
 
 # --- what is no job ------------------------------------------------------------------------

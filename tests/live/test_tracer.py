@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import sys
 
 import pytest
@@ -230,6 +232,20 @@ def test_trace_seconds(tmp_path):
     out = asymcc("trace", "--seconds", "1", "--bin-ms", BIN_MS, "-o", tmp_path / "t").split("\n")
     assert out[0] == "tracing"
     read_trace(tmp_path / "t", out[1] + "\n")
+
+
+def test_trace_with_a_ring_that_is_too_small(alias, pair, tmp_path):
+    """With room for 56 records, and nobody who collects them, most are lost; and the trace says so."""
+    name = alias()
+    asymcc("load", "fast", "--as", name, "--set", "alpha=12")
+    argv = ("--ring-kb", "4", "--drain-ms", "60000", "--ports", "7030-7030", "-o", tmp_path / "t")
+    with program(ASYMCC, "trace", *argv) as p:
+        assert p.stdout.readline() == "tracing\n"
+        transfer(pair, "10.9.0.2", 7030, 1_000_000, name)
+        p.send_signal(signal.SIGINT)
+        told = dict(re.findall(r"(acks|lost) (\d+)", p.communicate(timeout=20)[0]))
+    assert 1 < int(told["acks"]) < 57 and int(told["lost"]) > 100
+    assert "--ring-kb 3" in refused("trace", "--ring-kb", "3", "-o", tmp_path / "t", code=2)
 
 
 def test_trace_with_the_types_that_it_uses_alone(tmp_path):

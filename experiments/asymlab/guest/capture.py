@@ -17,6 +17,7 @@ SNAP = 96  # bytes kept of a packet: IPv4 and TCP headers are at most 80 without
 PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAP, 101)  # in ns; packets start at the IP header
 BUFFER = 32 << 20  # bytes of packets that may wait, each with some 2 kB
 READ_S = 0.1
+STACK = 256 << 10  # bytes of the thread's: a guest takes all of it at once
 ETH_P_ALL, SO_ATTACH_FILTER, SO_RCVBUFFORCE, SOL_PACKET, PACKET_STATISTICS = 3, 26, 33, 263, 6
 # Outgoing packets only: load the packet type, compare with PACKET_OUTGOING, keep SNAP or nothing.
 FILTER = b"".join(
@@ -48,6 +49,7 @@ class Capture:
             self.ends.append((s, open(f"{out}/{side}.pcap", "wb")))
             self._set_up(s, dev)
             self.ends[-1][1].write(PCAP)
+        threading.stack_size(STACK)
         self.thread = threading.Thread(target=self._collect, daemon=True)
         self.thread.start()
 

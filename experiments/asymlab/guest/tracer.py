@@ -6,17 +6,31 @@ import signal
 import subprocess
 from typing import IO
 
-from .job import Job
+from .job import Bottleneck, ChangePath, Job, NewMtu, NewShape
 from .protocol import FLOW_PORT
 from .system import Failure, die_with_us, sh
 
 KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
 TYPES = "/lab/types.btf"  # those that the tracer uses: 50 million instructions less. A live host has none
+MTU_MAX = 65535
+RECORD_BYTES = 72  # with what the ring has of its own
+RING_KB_MIN, RING_KB_MAX = 64, 16 << 10
 
 
 def keep_types(objects: str) -> None:
     """In a guest, before it is kept."""
     sh("bpftool", "gen", "min_core_btf", KERNEL_TYPES, TYPES, f"{objects}/trace.bpf.o")
+
+
+def ring_kb(job: Job) -> int:
+    """Room for the records of two seconds, and so for twice what comes between two collections. The kernel maps all of
+    it at once. As if each rate were full of data packets, and each had an ACK."""
+    new = [n for change in job.changes if isinstance(change, ChangePath) for n in change.path]
+    shapes = [*(end.shape for end in job.ends), *(n.shape for n in new if isinstance(n, NewShape))]
+    mtu = min(*(link.mtu for link in job.links), *(n.mtu for n in new if isinstance(n, NewMtu)), MTU_MAX)
+    packets_s = sum(s.rate_bps for s in shapes if isinstance(s, Bottleneck)) / (8 * mtu)
+    needed = packets_s * 2 * RECORD_BYTES * (3 if job.trace_state else 1) / 1024
+    return max(RING_KB_MIN, min(round(needed), RING_KB_MAX))
 
 
 class Tracer:
@@ -27,14 +41,15 @@ class Tracer:
         ports = f"{FLOW_PORT}-{FLOW_PORT + len(job.flows) - 1}"
         state = ["--state"] if job.trace_state else []
         btf = ["--btf", TYPES] if os.path.exists(TYPES) else []
-        options = ["--ports", ports, "--bin-ms", str(job.bin_ms), *state, *btf, *links, "-o", path]
+        ring = ["--ring-kb", str(ring_kb(job))]
+        options = ["--ports", ports, "--bin-ms", str(job.bin_ms), *ring, *state, *btf, *links, "-o", path]
         self.process = subprocess.Popen(
             ["asymcc", "--objects", objects, "trace", *options],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            preexec_fn=die_with_us,
+            preexec_fn=None if os.getpid() == 1 else die_with_us,  # it needs a fork(), 14 times what vfork() takes
         )
         assert self.process.stdout
         self.out = self.process.stdout

@@ -23,13 +23,22 @@ from .shell import sh
 from .uml import make, source
 
 GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
-# The first process is a script: the kernel starts no module of a package.
-INIT = b"#!/usr/bin/python3 -sSB\nfrom guest import init\n\ninit.main()\n"
+# The first process is a script: the kernel starts no module of a package. Its pages come with their mapping, and not each
+# by a fault (MCL_CURRENT | MCL_FUTURE).
+INIT = b"""#!/usr/bin/python3 -sSB
+import ctypes
+
+ctypes.CDLL(None).mlockall(3)
+
+from guest import init
+
+init.main()
+"""
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
-# Run by the guest's interpreter: the standard library modules that a package's modules reach, compiled
-# with hashes for times, as "guest path <tab> file" lines.
+# Run by the guest's interpreter: a package's modules and those of the standard library that they reach, compiled with
+# hashes for times, as "guest path <tab> file" lines.
 PYTHON_CLOSURE = """
 import modulefinder, os, py_compile, sys
 out, folder, names = sys.argv[1], sys.argv[2], sys.argv[3:]
@@ -45,9 +54,12 @@ version = 'python%d.%d' % sys.version_info[:2]
 stdlib = os.path.dirname(os.__file__)
 for name, module in sorted(found.items()):
     file = getattr(module, '__file__', None)
-    if not file or not file.startswith(stdlib):
+    if file and file.startswith(stdlib):
+        path = 'usr/lib/%s/%s' % (version, os.path.relpath(file, stdlib))
+    elif file and file.startswith(folder):
+        path = 'lab/' + os.path.relpath(file, folder)
+    else:
         continue
-    path = 'usr/lib/%s/%s' % (version, os.path.relpath(file, stdlib))
     if file.endswith('.py'):
         target = os.path.join(out, name + '.pyc')
         py_compile.compile(file, target, dfile='/' + path, doraise=True,
@@ -82,7 +94,8 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
             guest, name = line.split("\t")
             file = place.twin(Path(name)) if name.endswith(".so") else Path(name)
             data = file.read_bytes()
-            digest.update(data)
+            if not guest.startswith("lab/"):
+                digest.update(data)
             cpio.file(guest.replace(NATIVE.triplet, arch.triplet), data)
             if file.suffix == ".so":
                 libs |= place.libraries(file)
@@ -94,10 +107,9 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
     cpio.link("sbin", "usr/bin")
     if not any(k == "bin" or k.startswith("bin/") for k in cpio.entries):
         cpio.link("bin", "usr/bin")
-    own = {f"lab/{GUEST.name}/{f.name}": f for f in guest_modules()}
-    own |= {f"lab/{f.name}": f for f in guest_objects(arch)}
-    for guest, f in own.items():
-        cpio.file(guest, f.read_bytes())
+    for f in guest_objects(arch):
+        cpio.file(f"lab/{f.name}", f.read_bytes())
+    for f in (*guest_modules(), *guest_objects(arch)):
         parts[f.name] = {"version": "this tree", "sha256": sha256(f)}
     cpio.file("lab/init", INIT, 0o755)
     cpio.link("init", "lab/init")
