@@ -18,8 +18,9 @@ RING_KB_MIN, RING_KB_MAX = 64, 16 << 10
 
 
 def keep_types(objects: str) -> None:
-    """In a guest, before it is kept."""
-    sh("bpftool", "gen", "min_core_btf", KERNEL_TYPES, TYPES, f"{objects}/trace.bpf.o")
+    """In a guest, before it is kept; an image may bring them."""
+    if not os.path.exists(TYPES):
+        sh("bpftool", "gen", "min_core_btf", KERNEL_TYPES, TYPES, f"{objects}/trace.bpf.o")
 
 
 def ring_kb(job: Job) -> int:

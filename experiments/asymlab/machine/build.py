@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from .. import LabError
-from ..paths import GUEST, IMAGES
+from ..paths import BUILD, GUEST, IMAGES
 from . import boot, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
@@ -23,8 +23,8 @@ from .shell import sh
 from .uml import make, source
 
 GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
-# The first process is a script: the kernel starts no module of a package. Its pages come with their mapping, and not each
-# by a fault (MCL_CURRENT | MCL_FUTURE).
+# The first process is a script: the kernel starts no module of a package. Its pages come with their mapping, and not
+# each by a fault (MCL_CURRENT | MCL_FUTURE).
 INIT = b"""#!/usr/bin/python3 -sSB
 import ctypes
 
@@ -182,7 +182,7 @@ def build_uml_image(
     folder = IMAGES / label
     origin = source.of_user(tree) if tree else source.fetch(kernel, say)
     built = make.build(origin, say)
-    base, parts = initramfs(None, NATIVE)
+    base, parts = initramfs(None, NATIVE, built.linux)
     parts["vmlinux"] = {
         "version": f"{built.release} {origin.version}",
         "sha256": hashlib.sha256(built.linux).hexdigest(),
@@ -209,9 +209,21 @@ def build_uml_image(
     return folder
 
 
-def initramfs(kernel: Kernel | None, arch: Arch) -> tuple[bytes, dict[str, dict]]:
-    """The archive, and the parts that it is made of. No kernel: no modules."""
+def tracer_types(linux: bytes) -> bytes:
+    """The kernel's types that the tracer uses (`asymcc trace --btf`)."""
+    with tempfile.TemporaryDirectory() as tmp:
+        kernel, types = Path(tmp, "linux"), Path(tmp, "types")
+        kernel.write_bytes(linux)
+        sh("bpftool", "gen", "min_core_btf", kernel, types, BUILD / "trace.bpf.o")
+        return types.read_bytes()
+
+
+def initramfs(kernel: Kernel | None, arch: Arch, linux: bytes | None = None) -> tuple[bytes, dict[str, dict]]:
+    """The archive, and the parts that it is made of. No kernel: no modules. `linux`: a kernel whose guests are kept
+    nowhere, so that each would search it for the tracer's types."""
     cpio, parts = Cpio(), {}
+    if linux:
+        cpio.file("lab/types.btf", tracer_types(linux))
     if kernel:
         add_modules(cpio, kernel)
         parts["modules"] = {"version": kernel.release, "sha256": hashlib.sha256(cpio.pack()).hexdigest()}
