@@ -586,7 +586,8 @@ def test_a_header_longer_than_its_packet_is_harmless(thin):
     packet[32] = 15 << 4
     before = d.flow
     assert thin.ingress(packet=bytes(packet))["pass"] == 1
-    assert d.flow == before
+    noted = {"last_push", "last_push_ns"}  # that a PSH came: nothing is awaited for it
+    assert {name for name, value in d.flow.items() if value != before[name]} <= noted
 
 
 @pytest.mark.parametrize(("params", "least"), [({}, 8), ({"reverse_kbit": 40}, 3), ({"reverse_kbit": 25}, 3)])
