@@ -15,7 +15,7 @@ from asymlab.machine.arch import ARM64
 from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario
 from asymlab.report import papers
-from asymlab.report.verdicts import Claim, Results
+from asymlab.report.verdicts import Judged, Results
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 
@@ -62,14 +62,13 @@ def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
 
 
 @functools.cache
-def verdicts(file: str, kernel: str) -> dict[str, Claim]:
+def verdicts(file: str, kernel: str) -> dict[str, Judged]:
     """Of one seed."""
     guest, (paper, name) = image.open_image(kernel), file.split("/")
     tasks = plan_runs(scenario.load(EXPERIMENTS / "papers" / paper / f"{name}.toml", "full", (1,)), guest)
     done = execute(tasks, guest)
     results = Results(paper, [(task, done[task.key]) for task in tasks])
-    judged = papers.module(paper, "claims").claims(results)
-    return {v.id: v for v in judged if v.verdict != "not measured"}
+    return {v.id: v for v in papers.judged(paper, results) if v.verdict != "not measured"}
 
 
 @pytest.mark.parametrize("file", LAWS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from asymlab.report import pages, papers, reasons, report, sentences
+from asymlab.report import pages, papers, report, sentences
 from asymlab.results import store
 
 from madeup import everything, results_of
@@ -36,8 +36,8 @@ def full(runs, tmp_path_factory):
     """(verdicts, figures, folder of the written report)."""
     folder = tmp_path_factory.mktemp("out") / "report"
     results = results_of(runs)
-    claims = papers.module("fast", "claims").claims(results)
-    verdicts = sentences.verdicts(claims, reasons.load("fast"))
+    claims = papers.judged("fast", results)
+    verdicts = sentences.verdicts(claims, papers.causes("fast"))
     figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
     speed = {"boot to first packet": "1.5 s"}
     report.write(verdicts, figures, runs, "quick", speed=speed, folder=folder, claims=claims)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ import numpy as np
 from asymlab.guest.capture import PCAP
 from asymlab.guest.job import Bottleneck, End, Job, Link
 from asymlab.guest.wire import dump
+from asymlab.plan import scenario
 from asymlab.report import papers
 from asymlab.report.verdicts import Results
 from asymlab.results import metrics, store, trace
@@ -196,13 +198,20 @@ def make(
     )
 
 
-def results_of(runs: list[store.Run], paper: str = "fast") -> Results:
-    def task(r):
-        return SimpleNamespace(
-            case=SimpleNamespace(scenario=SimpleNamespace(id=r.record["id"]), point=r.record["point"])
-        )
+@cache
+def cases(paper: str) -> list[scenario.Case]:
+    return [case for file in papers.scenarios(paper) for case in scenario.load(file, "full")]
 
-    return Results(paper, [(task(r), r) for r in runs])
+
+def task(paper: str, id: str, point: dict) -> SimpleNamespace:
+    """Of the paper's own scenario, at its first case if none has such a point."""
+    mine = [case for case in cases(paper) if case.scenario.id == id]
+    case = next((case for case in mine if case.point.items() >= point.items()), mine[0])
+    return SimpleNamespace(case=SimpleNamespace(scenario=case.scenario, point=point))
+
+
+def results_of(runs: list[store.Run], paper: str = "fast") -> Results:
+    return Results(paper, [(task(paper, r.record["id"], r.record["point"]), r) for r in runs])
 
 
 def everything(folder: Path) -> list[store.Run]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from asymlab.report import figuredata, records
-from asymlab.report.verdicts import Claim, Sample
+from asymlab.report.verdicts import Judged, Sample
 
 PROVENANCE = {
     "kernel": "6.12.9",
@@ -39,18 +39,18 @@ RUN = run("X-1 reno", 1)
 RUNS = [RUN, run("X-1 reno", 2, invalid=["CPU"])]
 
 
-def claim(id: str, runs: list[dict], *values: float | None, **more) -> Claim:
+def claim(id: str, runs: list[dict], *values: float | None, **more) -> Judged:
     """With such a value for each run; 2.5 if none is given, which misses the bound."""
     found = values or [2.5] * len(runs)
     about = {"paper": "fast", "source": "Fig. 1", "claim": "goodput < 3 | 4", "paper_value": 2, "at_most": 2}
     samples = [Sample(r["seed"], r["key"], value) for r, value in zip(runs, found, strict=True)]
-    return Claim(**{"id": id, "family": id, "samples": samples} | about | more)
+    return Judged(**{"id": id, "family": id, "samples": samples} | about | more)
 
 
 CLAIM = claim("X-1", RUNS[:1], left_out={RUNS[1]["key"]: "X-1 reno seed 2 is invalid: CPU"})
 
 
-def write(folder: Path, claims: list[Claim], runs: list[dict], paper: str = "fast", **more) -> Path:
+def write(folder: Path, claims: list[Judged], runs: list[dict], paper: str = "fast", **more) -> Path:
     """A report's data."""
     for name, text in records.text_of(claims).items():
         (folder / name).write_text(text)

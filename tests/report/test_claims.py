@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from asymlab.report import measures, papers
-from asymlab.report.verdicts import RATIO_MAX, Results
+from asymlab.report.verdicts import RATIO_MAX, Judged, Results
 
+from madeup import task
 from shared import some_flow, some_hop, some_job, some_probe
 
 KEYS = count()
@@ -29,44 +30,68 @@ def run(seed: int = 1, mbps: float = 1, flows: int = 1, valid: bool = True, **mo
 
 def results_of(paper: str, runs: dict[tuple[str, tuple], list]) -> Results:
     """(scenario, ((swept key, value), ...)) -> its runs."""
-    return Results(
-        paper,
-        [
-            (SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=id), point=dict(point))), r)
-            for (id, point), rs in runs.items()
-            for r in rs
-        ],
-    )
+    return Results(paper, [(task(paper, id, dict(point)), r) for (id, point), rs in runs.items() for r in rs])
+
+
+def judged(claims, results: Results) -> dict[str, Judged]:
+    """Those of which there are runs."""
+    rows = [c.judged(results) for c in claims if c.value.planned(results)]
+    return {row.id: row for row in rows if row.runs}
 
 
 @pytest.mark.parametrize("paper", papers.names())
 def test_without_runs_nothing_is_claimed_to_hold(paper):
     """And no claim is written so that it cannot be judged."""
     nothing = Results(paper, [])
-    assert {v.verdict for v in papers.module(paper, "claims").claims(nothing)} <= {"not measured"}
+    [row] = papers.judged(paper, nothing)
+    assert (row.verdict, row.claim) == ("not measured", f"{len(papers.claims(paper))} more claims")
     assert papers.module(paper, "figures").figures(nothing) == []
 
 
 # --- what all share -------------------------------------------------------------------------
 
 
+def values(*lists: list) -> tuple[Results, list[measures.Runs]]:
+    """Runs of scenarios of their own, and what chooses each list."""
+    tasks = [SimpleNamespace(case=SimpleNamespace(scenario=SimpleNamespace(id=str(n)), point={})) for n in range(9)]
+    found = [(task, r) for task, runs in zip(tasks, lists) for r in runs]
+    return Results("one", found), [measures.Runs(str(n)) for n in range(len(lists))]
+
+
+def ratio_by_seed(mine, others, *more, **how):
+    results, (first, *rest) = values(mine, *others)
+    return measures.ratio_by_seed(first, rest, *more, **how).of(results)
+
+
 def test_ratios_are_to_the_best_of_the_same_seed():
     mine = [run(1, 3), run(2, 8), run(3, 9), run(4, valid=False)]
     others = [[run(1, 1), run(2, 4), run(3, 1)], [run(2, 2), run(1, 2), run(3, 1, valid=False)]]
-    complete, ratio = measures.ratio_by_seed(mine, others, measures.goodput)
+    complete, ratio = ratio_by_seed(mine, others, measures.goodput)
     assert [r.record["seed"] for r in complete] == [1, 2, 4]  # of seed 3 one rival's run is invalid; a verdict names 4
     assert [ratio(r) for r in complete[:2]] == [1.5, 2]
-    _, ratio = measures.ratio_by_seed(mine, others, measures.goodput, best=min)
+    _, ratio = ratio_by_seed(mine, others, measures.goodput, best=min)
     assert [ratio(r) for r in complete[:2]] == [3, 4]
-    _, ratio = measures.ratio_by_seed(mine, others, measures.goodput, lambda r: 10 * measures.goodput(r))
+    _, ratio = ratio_by_seed(mine, others, measures.goodput, lambda r: 10 * measures.goodput(r))
     assert ratio(mine[0]) == pytest.approx(0.15)
 
 
 def test_nothing_is_compared_without_others_and_nothing_divided_by_zero():
-    assert measures.ratio_by_seed([run(1)], [], measures.goodput)[0] == []
-    assert measures.ratio_by_seed([run(1)], [[run(1)], []], measures.goodput)[0] == []
-    mine, ratio = measures.ratio_by_seed([run(1)], [[run(1, 0)]], measures.goodput)
+    assert ratio_by_seed([run(1)], [], measures.goodput)[0] == []
+    assert ratio_by_seed([run(1)], [[run(1)], []], measures.goodput)[0] == []
+    assert ratio_by_seed([run(1)], [[run(1)], []], measures.goodput, some=True)[0] != []
+    mine, ratio = ratio_by_seed([run(1)], [[run(1, 0)]], measures.goodput)
     assert ratio(mine[0]) == RATIO_MAX
+
+
+def test_runs_of_a_seed_are_measured_together_and_values_divided():
+    both, (a, b) = values([run(1, 3), run(2, 8), run(3, 1)], [run(2, 2), run(1, 2)])
+    runs, total = measures.together([a, b], lambda rs: sum(map(measures.goodput, rs))).of(both)
+    assert [(r.record["seed"], total(r)) for r in runs] == [(1, 5), (2, 10)]
+    each = [measures.each(of, measures.goodput) for of in (a, b)]
+    runs, ratio = measures.ratio_of_values(*each).of(both)
+    assert [ratio(r) for r in runs] == [1.5, 4]
+    runs, value = measures.joined(each).of(both)
+    assert [value(r) for r in runs] == [3, 8, 1, 2, 2]
 
 
 def test_goodputs_are_of_all_of_one_and_of_each():
@@ -83,10 +108,12 @@ taichung = papers.module("taichung", "measures")
 
 
 def test_the_extreme_of_several_points_is_by_mean():
-    low, high = [run(1, 1), run(2, 5)], [run(1, 2), run(2, 2)]
-    pairs = [(low, measures.goodput_each), ([], measures.goodput_each), (high, measures.goodput_each)]
-    assert taichung.extreme(pairs, min)[0] is high and taichung.extreme(pairs, max)[0] is low  # means 2 and 3
-    assert taichung.extreme([([], measures.goodput_each)], min)[0] == []
+    high, low = [run(1, 1), run(2, 5)], [run(1, 2), run(2, 2)]
+    results, of = values(high, [], low)
+    each = [measures.each(runs, measures.goodput_each) for runs in of]
+    assert measures.extreme(each, min).of(results)[0] == low  # means 2 and 3
+    assert measures.extreme(each, max).of(results)[0] == high
+    assert measures.extreme(each[1:2], min).of(results)[0] == []
 
 
 def link(share: float) -> dict:
@@ -131,9 +158,8 @@ def goodputs(by_loss: dict[str, tuple[float, float, float]], id: str = "TC-F7"):
     ],
 )
 def test_claims_about_loss(at_10, failing):
-    verdicts = papers.module("taichung", "claims").claims(
-        goodputs({"0%": (9.1, 9.1, 9.1), "0.1%": (9, 9, 9), "1%": (9, 8, 8.5), "5%": (9, 6, 6.5), "10%": at_10})
-    )
+    by_loss = {"0%": (9.1, 9.1, 9.1), "0.1%": (9, 9, 9), "1%": (9, 8, 8.5), "5%": (9, 6, 6.5), "10%": at_10}
+    verdicts = judged(papers.claims("taichung"), goodputs(by_loss)).values()
     assert {v.id for v in verdicts if v.verdict not in ("reproduced", "holds")} == failing
     assert len(verdicts) == 1 + 2 * 5 + 2 + 2 + 2  # and none of runs that are not there
 
@@ -147,7 +173,7 @@ formosa = papers.module("formosa", "claims")
 def test_throughput_counts_the_option_of_those_packets_that_have_one(controller, payload):
     one = run()
     one.metrics["flows"] = [{"goodput_bps": 9.48e6, "controller": controller}]
-    assert papers.module("formosa", "measures").throughput(one) == pytest.approx(9.48 / payload)
+    assert papers.module("formosa", "measures").packets_of(one) == pytest.approx(9.48 / payload)
 
 
 def test_formosa_on_the_path_of_ns2_is_compared_with_the_best_of_the_same_rate():
@@ -169,7 +195,8 @@ def test_formosa_on_the_path_of_ns2_is_compared_with_the_best_of_the_same_rate()
             ("FO-3-NS2", "600kbit", "formosa", 6.0, 0.95),
         ]
     }
-    assert {v.id: v.verdict == "reproduced" for v in formosa.ns2(results_of("formosa", found))} == {
+    rows = judged(formosa.ns2(), results_of("formosa", found))
+    assert {id: v.verdict == "reproduced" for id, v in rows.items()} == {
         "FO-2 ns-2 400kbit": False,
         "FO-2 ns-2 cut_mode 1 400kbit": True,
         "FO-2 ns-2 100kbit": True,
@@ -237,7 +264,7 @@ def test_formosa_is_judged_against_fast_of_the_same_seed():
 
     rate = (("path.reverse.rate", "1mbit"),)
     found = {("FA-T1", rate): [of(1, 25), of(2, 50)], ("FA-X3", rate): [of(1, 100), of(2, 100)]}
-    verdicts = {v.id: v for v in papers.module("fast", "claims").claims(results_of("fast", found))}
+    verdicts = judged(papers.claims("fast"), results_of("fast", found))
     assert verdicts["FA-X3 1mbit"].value == pytest.approx(8**0.5)  # of 4 and 2, the geometric mean
     assert verdicts["FA-X3 1mbit"].verdict == "undecided"
     assert verdicts["FA-2a"].family == "FA-T1"
@@ -297,7 +324,7 @@ def on_docsis(goodputs: dict[str, float], thinned: dict[str, tuple[float, float]
     runs = {
         (matrix.DOCSIS.alone, (("thin.thins", thins), ("flows.controller", c))): rs for (thins, c), rs in found.items()
     }
-    return {v.id: v.verdict for v in matrix.docsis(results_of("matrix", runs)) if v.runs}
+    return {id: v.verdict for id, v in judged(matrix.docsis(), results_of("matrix", runs)).items()}
 
 
 def test_what_is_said_of_a_slow_uplink_is_checked():
@@ -339,9 +366,8 @@ def test_what_is_said_of_a_fast_path_is_checked(cubic, fusion, reno, verdicts):
         for c in (*matrix.OURS, "cubic")
     }
     runs |= two("pseudorate", "cubic", 9) | two("fusion", "cubic", fusion) | two("cubic", "reno", 100 - reno)
-    results = results_of("matrix", runs)
-    found = [*matrix.fast_path(results), *matrix.friendly(results)]
-    assert {v.id: v.verdict for v in found if v.runs} == verdicts
+    found = judged([*matrix.fast_path(), *matrix.friendly()], results_of("matrix", runs))
+    assert {id: v.verdict for id, v in found.items()} == verdicts
 
 
 @pytest.mark.parametrize(
@@ -356,4 +382,4 @@ def test_no_run_beats_its_path(packets, least_ms, verdicts):
     # What comes after the end does not count.
     one.goodput = np.array([(5.0, 960 * packets), (9.0, 10**6)], [("t", "f8"), ("bytes", "i8")])
     results = results_of("matrix", {("MX-ALONE", ()): [one]})
-    assert tuple(v.verdict for v in matrix.physics(results) if v.runs) == verdicts
+    assert tuple(v.verdict for v in judged(matrix.physics(), results).values()) == verdicts

@@ -89,7 +89,7 @@ def test_the_pages_beside_it_follow(report, tmp_path):
     p = asymlab("publish", "pseudorate", "--to", docs / "results", "--report", report)
     assert p.returncode == 0 and "| 17 packets |" in page.read_text()
     told = " ".join(p.stderr.split())
-    assert "papers/pseudorate/reasons.toml: its `published` texts are of other results" in told
+    assert "papers/pseudorate/claims.py: its `published` texts are of other results" in told
     before = everything(docs)
     write(report, claims[:3], [RUN], "pseudorate")
     p = asymlab("publish", "--to", docs / "results", "--report", report)

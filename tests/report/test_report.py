@@ -19,7 +19,6 @@ from asymlab import LabError
 from asymlab.console import PlainConsole
 from asymlab.guest.wire import dump
 from asymlab.report import drawing, html, pages, papers, records, report, sentences, terminal
-from asymlab.report.reasons import Reasons
 from asymlab.report.verdicts import SYMBOLS
 from asymlab.results import store
 from asymlab.run import registered
@@ -219,7 +218,7 @@ def test_invalid_runs_are_named_and_not_drawn(runs, place, tmp_path):
     results = results_of(kept)
     figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
     assert [f.id for _, f in figures] == ["fast-throughput", "fast-series", "fast-queue", "fast-ack-path"]
-    verdicts = sentences.verdicts(papers.module("fast", "claims").claims(results), Reasons())
+    verdicts = sentences.verdicts(papers.judged("fast", results), {})
     report.write(verdicts, [], kept, "quick", folder=place / "report")
     text = " ".join(index(place / "report").text.split())
     assert "FA-T2 seed 1: base RTT: expected 1, measured 2" in text and "✗ no" in text
@@ -229,7 +228,7 @@ def test_invalid_runs_are_named_and_not_drawn(runs, place, tmp_path):
 def test_what_is_not_here_is_listed_as_not_measured():
     verdict = results_of([]).not_measured("X-1", "Fig. 1", "a rival > another", "it is not here")
     assert (verdict.verdict, verdict.value, verdict.runs) == ("not measured", None, [])
-    assert sentences.verdicts([verdict], Reasons())[0]["reason"] == "it is not here"
+    assert sentences.verdicts([verdict], {})[0]["reason"] == "it is not here"
 
 
 def test_text_is_escaped(place, tmp_path):

@@ -12,7 +12,7 @@ import pytest
 from browser import CHROMIUM, DRIVER, Browser
 from PIL import Image
 
-from asymlab.report import compare, pages, papers, reasons, report, sentences
+from asymlab.report import compare, pages, papers, report, sentences
 from asymlab.report.verdicts import SYMBOLS
 
 from madeup import everything, make, results_of
@@ -60,8 +60,8 @@ def site(tmp_path_factory):
     runs = everything(folder / "store")
     runs.append(make(folder / "store", "FA-X2", {"bad": "yes"}, invalid="base RTT: expected 1, measured 2"))
     results = results_of(runs)
-    claims = papers.module("fast", "claims").claims(results)
-    verdicts = sentences.verdicts(claims, reasons.load("fast"))
+    claims = papers.judged("fast", results)
+    verdicts = sentences.verdicts(claims, papers.causes("fast"))
     figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pages, "CACHE", folder / "cache")

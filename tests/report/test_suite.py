@@ -22,10 +22,10 @@ from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
 from asymlab.report import html, part, publish, repeat, report, sentences, suite
+from asymlab.report import papers as papers_of
 from asymlab.report.absent import Absent
-from asymlab.report.papers import module, names
-from asymlab.report.reasons import Reasons
-from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Claim, Ratio, Results, Sample
+from asymlab.report.papers import names
+from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Judged, Ratio, Results, Sample
 from asymlab.results import record, store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
@@ -43,9 +43,10 @@ seeds = {quick}
 seeds = {full}
 """
 CLAIMS = """
-def claims(results):
-    runs = results.all("TEST")
-    yield results.judge("T-1", "Fig. 1", "it is above 1", 2, runs, lambda r: r.record["seed"], at_least=1)
+from asymlab.report.claim import Claim
+from asymlab.report.measures import Runs, each
+def claims():
+    yield Claim("T-1", "Fig. 1", "it is above 1", each(Runs("TEST"), lambda r: r.record["seed"]), paper=2, at_least=1)
 def figures(results):
     return []
 """
@@ -212,7 +213,7 @@ def test_a_claim_that_reads_an_absent_run_is_not_measured(papers, monkeypatch, s
 def test_no_claim_is_judged_by_runs_that_were_not_made(paper):
     """Of the real papers: with all runs absent nothing is measured, and nothing breaks."""
     absent = [(t, Absent.of(t)) for t in suite.plan([paper], GUEST).tasks[paper]]
-    claims = list(module(paper, "claims").claims(Results(paper, absent)))
+    claims = papers_of.judged(paper, Results(paper, absent))
     assert claims and {(c.verdict, c.missing) for c in claims} == {("not measured", NOT_MADE)}
     assert len({c.id for c in claims}) == len(claims)
 
@@ -418,7 +419,7 @@ def kept(papers):
         for t in tasks
     ]
     rows = [
-        Claim(
+        Judged(
             id=f"T {rate}",
             paper="one",
             source="Fig. 1",
@@ -572,7 +573,7 @@ def test_a_run_tells_who_got_what(tmp_path, monkeypatch, said):
 # --- verdicts -----------------------------------------------------------------------------
 
 
-def judged(values: list[float], measure=lambda r: r.record["value"], invalid: int = 0, **bounds) -> Claim:
+def judged(values: list[float], measure=lambda r: r.record["value"], invalid: int = 0, **bounds) -> Judged:
     runs = [
         store.Run(
             Path(),
@@ -606,7 +607,7 @@ def test_the_whole_interval_decides(values, bounds, verdict):
     assert (v.verdict, v.n, v.check) == (verdict, len(values), "check" in bounds)
     assert v.low <= v.value <= v.high and math.isfinite(v.low)
     bound = next((b for b in (bounds.get("at_least"), bounds.get("at_most")) if b and v.low < b < v.high), None)
-    (told,) = sentences.verdicts([v], Reasons())
+    (told,) = sentences.verdicts([v], {})
     said = f"the 95 % interval holds {bound or 0:.4g}; more seeds: `asymlab suite one --seeds 6`" in told["reason"]
     assert said == bool(bound)
     assert ("(one run)" in html.word(told)) == (len(values) == 1)

@@ -11,7 +11,7 @@ import pytest
 from asymlab import LabError
 from asymlab.report import papers, part, records, tables
 from asymlab.report.part import Part
-from asymlab.report.verdicts import Claim, Sample, TakenOver
+from asymlab.report.verdicts import Judged, Sample, TakenOver
 
 from shared import REPO, asymlab
 
@@ -49,7 +49,7 @@ def test_another_result_is_another_table(tmp_path):
 
 RUN = [Sample(1, "k" * 32, None)]
 CLAIMS = [
-    Claim(
+    Judged(
         id=id,
         paper="fast",
         source="Fig. 1",

@@ -108,24 +108,31 @@ def test_a_figure_with_less_data_stays(kept, some):
     assert changed == {"fast-one.csv", "fast-one.png"}
 
 
+CAUSE = """
+from asymlab.report.claim import Cause, Claim, Off
+from asymlab.report.measures import Runs, each, goodput
+def claims():
+    value = each(Runs("X"), goodput)
+    yield Claim("Y-1", "Fig. 1", "a claim", value, at_most=2, cause=Cause("{why}", Off("C-1", "", value, at_most=2)))
+"""
+
+
 @pytest.fixture
 def reason(tmp_path, monkeypatch):
-    """Y-1 has a reason, which C-1 shows: in these words."""
+    """Y-1 has a cause, which C-1 shows: in these words."""
     folder = tmp_path / "papers" / "fast"
     folder.mkdir(parents=True)
-    (folder / "claims.py").write_text("")
     monkeypatch.setattr(papers, "PAPERS", tmp_path / "papers")
 
     def write(why):
-        text = f'[[reason]]\nclaims = ["Y-1"]\nwhy = "{why}"\nshown_by = ["C-1"]\n'
-        (folder / "reasons.toml").write_text(text)
+        (folder / "claims.py").write_text(CAUSE.format(why=why))
 
     write("ACKs come late")
     return write
 
 
 def test_a_guess_becomes_a_measured_cause(kept, some, reason):
-    """Y-1 stays as published, but the check that explains it is new; and words follow reasons.toml at once."""
+    """Y-1 stays as published, but the check that explains it is new; and words follow claims.py at once."""
     assert verdicts(kept)["Y-1"]["reason"] == "a guess: ACKs come late"
     check = claim("C-1", X, 1, 1, 1, source="cause", check=True)
     publish.publish(some([claim("X-1", X), absent("Y-1"), check], X), kept)

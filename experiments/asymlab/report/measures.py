@@ -1,17 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Measures that the papers' claims and figures share. What a number is of stands in its name."""
+"""What the papers' claims and figures measure. What a number is of stands in its name.
+
+A measure is a function of a run. A Value says of which runs it is taken, and which others each is compared with. Runs
+are compared with those of the same seed only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from ..results.metrics import jain
 from ..results.store import Run
-from .verdicts import Ratio
+from .absent import Missing
+from .verdicts import Ratio, Results
+
+if TYPE_CHECKING:
+    from ..run.tasks import Task
 
 Measure = Callable[[Any], float]
-LEAST = 1e-9  # what a ratio is over, if that hardly moved
-ABOVE_1, BELOW_1 = 1 + 1e-9, 1 - 1e-9  # bounds of "more than" and "less than"
+LEAST = 1e-9  # what a ratio is over, if that hardly moved; and how far "above" and "below" are from a number
+
+
+# --- of one run ------------------------------------------------------------------------------
 
 
 def goodput(run: Run) -> float:
@@ -34,9 +48,19 @@ def throughput(run: Run) -> float:
     return run.metrics["throughput_bps"] / 1e6
 
 
+def utilisation(run: Run) -> float:
+    """Of the busiest hop, forward."""
+    return run.metrics["utilisation"]
+
+
 def jain_index(run: Run) -> float:
     """Of the goodputs of all flows."""
     return run.metrics["jain"]
+
+
+def jain_of(run: Run, flows: Iterable[int]) -> float:
+    """Of the goodputs of some flows."""
+    return jain([goodput_of(run, flow) for flow in flows])
 
 
 def share(run: Run, a: int = 0, b: int = 1) -> float:
@@ -44,11 +68,54 @@ def share(run: Run, a: int = 0, b: int = 1) -> float:
     return goodput_of(run, a) / max(goodput_of(run, a) + goodput_of(run, b), LEAST)
 
 
+def ratio(run: Run, a: int = 0, b: int = 1) -> float:
+    """Flow a's goodput over that of b."""
+    return goodput_of(run, a) / max(goodput_of(run, b), LEAST)
+
+
 def timeouts(run: Run) -> float:
     return run.metrics["timeouts"]
 
 
-# --- against runs of the same seed ---------------------------------------------------------
+# --- of which runs ---------------------------------------------------------------------------
+
+
+class Runs:
+    """Those of a scenario, and with + those of several."""
+
+    def __init__(self, id: str, /, **point: Any):
+        """`a__b="x"` chooses the points at which the swept key `a.b` is x."""
+        self.parts: tuple[tuple[str, dict[str, Any]], ...] = ((id, point),)
+
+    def __add__(self, other: Runs) -> Runs:
+        both = Runs("")
+        both.parts = self.parts + other.parts
+        return both
+
+    def tasks(self, results: Results) -> list[Task]:
+        return [task for id, point in self.parts for task, _ in results.chosen(id, point)]
+
+    def of(self, results: Results) -> list[Run]:
+        """Invalid ones too, which a verdict names."""
+        return [run for id, point in self.parts for run in results.all(id, **point)]
+
+    def valid(self, results: Results) -> list[Run]:
+        return [run for run in self.of(results) if run.valid]
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a claim is about."""
+
+    runs: Runs  # that have it
+    of: Callable[[Results], tuple[list[Run], Measure]]  # those that can be measured, and how
+    planned: Callable[[Results], bool]  # is it of this set?
+    others: tuple[Runs, ...] = ()  # that they are compared with
+
+
+def each(runs: Runs, measure: Measure) -> Value:
+    """The measure of each run."""
+    return Value(runs, lambda results: (runs.of(results), measure), lambda results: bool(runs.tasks(results)))
 
 
 def by_seed(runs: Iterable[Run]) -> dict[int, Run]:
@@ -62,17 +129,96 @@ def paired(runs: Iterable[Run], *others: dict[int, Run]) -> list[Run]:
 
 
 def ratio_by_seed(
-    runs: Iterable[Run],
-    others: Sequence[Iterable[Run]],
+    runs: Runs,
+    others: Runs | Sequence[Runs],
     measure: Measure,
     theirs: Measure | None = None,
     best: Callable[[Iterable[float]], float] = max,
-) -> tuple[list[Run], Ratio]:
-    """(those runs of whose seed each list of others has one, measure over the best of theirs of the same seed).
-    Without others nothing is compared."""
-    seeds = [by_seed(other) for other in others]
+    some: bool = False,
+) -> Value:
+    """The measure over the best of theirs of the same seed; of those runs of whose seed each list of others has one.
+    some: others of which the set has no runs are left out."""
+    rivals = (others,) if isinstance(others, Runs) else tuple(others)
 
-    def ratio(run: Run) -> float:
-        return measure(run) / max(best([(theirs or measure)(other[run.record["seed"]]) for other in seeds]), LEAST)
+    def there(results: Results) -> list[Runs]:
+        return [other for other in rivals if other.tasks(results)]
 
-    return paired(runs, *seeds) if seeds else [], Ratio(ratio)
+    def of(results: Results) -> tuple[list[Run], Measure]:
+        seeds = [by_seed(other.of(results)) for other in (there(results) if some else rivals)]
+
+        def over(run: Run) -> float:
+            return measure(run) / max(best([(theirs or measure)(other[run.record["seed"]]) for other in seeds]), LEAST)
+
+        return paired(runs.of(results), *seeds) if seeds else [], Ratio(over)
+
+    def planned(results: Results) -> bool:
+        found = len(there(results))
+        return bool(runs.tasks(results)) and (found > 0 if some else 0 < found == len(rivals))
+
+    return Value(runs, of, planned, rivals)
+
+
+def ratio_of_values(a: Value, b: Value) -> Value:
+    """One value over another of the same seed."""
+
+    def of(results: Results) -> tuple[list[Run], Measure]:
+        (mine, measure), (others, theirs) = a.of(results), b.of(results)
+        seeds = by_seed(others)
+        return paired(mine, seeds), Ratio(lambda run: measure(run) / theirs(seeds[run.record["seed"]]))
+
+    return Value(a.runs, of, lambda results: a.planned(results) and b.planned(results), (b.runs,))
+
+
+def together(lists: Sequence[Runs], measure: Callable[[list[Run]], float]) -> Value:
+    """A measure of the runs of a seed together, one of each list; lists that the set has not are left out."""
+
+    def there(results: Results) -> list[Runs]:
+        return [runs for runs in lists if runs.tasks(results)]
+
+    def of(results: Results) -> tuple[list[Run], Measure]:
+        seeds = [by_seed(runs.of(results)) for runs in there(results)]
+        return paired(lists[0].of(results), *seeds), lambda run: measure([s[run.record["seed"]] for s in seeds])
+
+    return Value(lists[0], of, lambda results: len(there(results)) > 1 and bool(lists[0].tasks(results)))
+
+
+def joined(values: Sequence[Value]) -> Value:
+    """The runs of all, each by the measure of its own value."""
+
+    def of(results: Results) -> tuple[list[Run], Measure]:
+        found = [value.of(results) for value in values]
+        own = {run.record["key"]: measure for runs, measure in found for run in runs}
+        return [run for runs, _ in found for run in runs], Ratio(lambda run: own[run.record["key"]](run))
+
+    return _of_several(values, of)
+
+
+def extreme(values: Sequence[Value], most: Callable) -> Value:
+    """The one with the most extreme mean, by `most` (min or max): for claims about all of several points.
+
+    A point whose runs are all invalid, or absent, may be it: then that one is taken, and nothing is judged."""
+
+    def of(results: Results) -> tuple[list[Run], Measure]:
+        found = [value.of(results) for value in values]
+        if invalid := [one for one in found if one[0] and not any(run.valid for run in one[0])]:
+            return invalid[0]
+        there = [one for one in found if one[0]]
+        for one in there:
+            try:
+                mean(one)
+            except Missing:
+                return one
+        return most(there, key=mean) if there else found[0]
+
+    def mean(one: tuple[list[Run], Measure]) -> float:
+        runs, measure = one
+        return float(np.mean([measure(run) for run in runs if run.valid]))
+
+    return _of_several(values, of)
+
+
+def _of_several(values: Sequence[Value], of: Callable) -> Value:
+    runs = values[0].runs
+    for value in values[1:]:
+        runs += value.runs
+    return Value(runs, of, lambda results: any(value.planned(results) for value in values))

@@ -1,21 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The papers: each folder of experiments/papers that has a claims.py.
 
-*.toml          scenarios, each other
-claims.py       TITLE, SUBJECT (one line), and `claims(results)`, which yields each Claim (verdicts.py)
+*.toml          scenarios
+claims.py       TITLE, SUBJECT (one line), and `claims()`, which yields each Claim (claim.py); PUBLISHED, the hash of
+                the results for which the `published` texts of its causes were written
 figures.py      `figures(results)`, which yields Figures; the first stands for the paper in the report's summary
-reasons.toml    why claims are not reproduced (reasons.py)
 tables.md       tables of docs/NAME.md (tables.py)
 """
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
+from .. import LabError
 from ..paths import EXPERIMENTS
+from ..plan import scenario
+from .claim import Cause, Claim
+from .verdicts import Judged, Results
 
 PAPERS = EXPERIMENTS / "papers"
 
@@ -25,7 +33,13 @@ def names() -> list[str]:
 
 
 def scenarios(paper: str) -> list[Path]:
-    return sorted(file for file in (PAPERS / paper).glob("*.toml") if file.name != "reasons.toml")
+    return sorted((PAPERS / paper).glob("*.toml"))
+
+
+def points(paper: str, file: str) -> list[dict[str, Any]]:
+    """Of a scenario in the full set, as keywords for Runs."""
+    cases = scenario.load(PAPERS / paper / file, "full")
+    return [{key.replace(".", "__"): value for key, value in case.point.items()} for case in cases]
 
 
 def module(paper: str, name: str) -> ModuleType:
@@ -46,3 +60,51 @@ def about(paper: str) -> tuple[str, str]:
         return paper, ""
     claims = module(paper, "claims")
     return getattr(claims, "TITLE", paper), getattr(claims, "SUBJECT", "")
+
+
+def claims(paper: str) -> list[Claim]:
+    """Each followed by the checks that show its cause, if no other has it before."""
+    each = [one for c in module(paper, "claims").claims() for one in (c, *(c.cause.checks if c.cause else ()))]
+    found = list({id(one): one for one in each}.values())
+    known = Counter(c.id for c in found)
+    for c in found:
+        if known[c.id] > 1:
+            raise LabError(f"{paper}: two claims have the id {c.id}")
+        if missing := [id for id in (c.cause.shown_by if c.cause else ()) if id not in known]:
+            raise LabError(f"{paper}: {c.id}: its cause is shown by {missing[0]}, which is no claim")
+    return found
+
+
+def judged(paper: str, results: Results) -> list[Judged]:
+    """The claims for which the set has runs, and a line for the others."""
+    found = claims(paper)
+    mine = [c for c in found if c.value.planned(results)]
+    rows = [c.judged(results) for c in mine]
+    if left := len(found) - len(mine):
+        rows.append(results.not_measured(f"more of {paper}", "", f"{left} more claims", "in the full set"))
+    return rows
+
+
+def causes(paper: str) -> dict[str, Cause]:
+    """By the id of the claim."""
+    return {c.id: c.cause for c in claims(paper) if c.cause} if paper in names() else {}
+
+
+def published(paper: str) -> str:
+    """Hash of the results for which the `published` texts of its causes were written."""
+    return getattr(module(paper, "claims"), "PUBLISHED", "") if paper in names() else ""
+
+
+def results_hash(hashes: Iterable[str]) -> str:
+    """Of the results of a paper's runs, by their result_sha256."""
+    return hashlib.sha256("\n".join(sorted(set(hashes))).encode()).hexdigest()
+
+
+def outdated(paper: str, found: str) -> str:
+    """What there is to do about a paper's texts that were written for other results than those of this hash."""
+    if published(paper) in ("", found):
+        return ""
+    return (
+        f"{PAPERS / paper / 'claims.py'}: its `published` texts are of other results; "
+        f'read them and docs/{paper}.md again, then set PUBLISHED = "{found}"'
+    )

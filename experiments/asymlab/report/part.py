@@ -17,11 +17,11 @@ from pathlib import Path
 from .. import LabError
 from ..console import console
 from ..run import registered
-from . import papers, reasons, records
+from . import papers, records
 from .html import natural
 from .records import About
 from .sentences import counts, verdicts
-from .verdicts import Claim
+from .verdicts import Judged
 
 OPEN = ("not reproduced", "inconclusive")
 RAN_ON = ("kernel", "image", "qemu")
@@ -34,7 +34,7 @@ class Part:
 
     name: str  # of the paper
     about: About
-    claims: list[Claim]
+    claims: list[Judged]
     runs: list[dict[str, str]]  # by records.RUNS
     drawn: dict[str, Path]  # of each figure the folder of its files: the report's, or the published part's
 
@@ -49,13 +49,12 @@ class Part:
     @property
     def hash(self) -> str:
         """Of all its results."""
-        return reasons.results_hash(r["result_sha256"] for r in self.runs)
+        return papers.results_hash(r["result_sha256"] for r in self.runs)
 
     @cached_property
     def verdicts(self) -> list[dict]:
-        known = reasons.load(self.name)
-        quoted = [c.id for c in self.claims] if known.results == self.hash else []
-        return verdicts(self.claims, known, quoted)
+        quoted = [c.id for c in self.claims] if papers.published(self.name) == self.hash else []
+        return verdicts(self.claims, papers.causes(self.name), quoted)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -84,10 +83,10 @@ def parts(results: Path) -> list[Part]:
     return [read(file.parent) for file in sorted(results.glob("*/runs.csv"))]
 
 
-def quoted(paper: str, claims: list[Claim], hashes: dict[str, str], results: Path) -> list[str]:
+def quoted(paper: str, claims: list[Judged], hashes: dict[str, str], results: Path) -> list[str]:
     """The ids of the claims whose runs, of these hashes by key, are those over which the `published` texts were
     written."""
-    bound = reasons.load(paper).results
+    bound = papers.published(paper)
     if not bound or not (results / paper).exists() or bound != (part := read(results / paper)).hash:
         return []
     of = {r["key"]: r["result_sha256"] for r in part.runs}
@@ -98,7 +97,7 @@ def quoted(paper: str, claims: list[Claim], hashes: dict[str, str], results: Pat
 # --- of a report -------------------------------------------------------------------------
 
 
-def of_report(paper: str, claims: list[Claim], results: dict, figures: Path) -> Part:
+def of_report(paper: str, claims: list[Judged], results: dict, figures: Path) -> Part:
     """What a report holds of a paper."""
     keys = set(results["papers"][paper])
     runs = [r for r in results["runs"] if r["key"] in keys]
@@ -199,7 +198,7 @@ def union(old: Part, new: Part, folder: Path, report: Path) -> Part:
     )
 
 
-def joined(old: Claim, new: Claim, report: Path) -> Claim:
+def joined(old: Judged, new: Judged, report: Path) -> Judged:
     """A row as it is afterwards. It is the new one if that has all its runs. If the new one adds none, the old one
     stays, as a check if its claim has become one. Otherwise it has the samples of both."""
     known = {s.key: s for s in new.samples if s.value is not None}

@@ -27,7 +27,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..console import console
-from . import part, published, reasons, records, tables
+from . import papers, part, published, records, tables
 from .part import DAMAGED, Part
 
 COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
@@ -106,7 +106,7 @@ def write(parts: list[Part], texts: list[dict[str, str]], folder: Path) -> None:
     for page, text in filled.items():
         page.write_text(text)
     for one in parts:
-        if line := reasons.outdated(one.name, one.hash):
+        if line := papers.outdated(one.name, one.hash):
             console.print(line)
 
 

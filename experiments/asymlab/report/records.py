@@ -22,7 +22,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..reading import read
-from .verdicts import SYMBOLS, Claim, Sample
+from .verdicts import SYMBOLS, Judged, Sample
 
 SAMPLES = ("claim", "seed", "key", "value")  # columns
 RUNS = ("run", "key", "result_sha256", "valid", "command")
@@ -113,9 +113,9 @@ def about(folder: Path) -> About:
     return _json(folder / "part.json", TypeAdapter(About))[1]
 
 
-def claims(folder: Path) -> list[Claim]:
+def claims(folder: Path) -> list[Judged]:
     """With their samples."""
-    made = _json(folder / "claims.json", TypeAdapter(list[Claim]))[1]
+    made = _json(folder / "claims.json", TypeAdapter(list[Judged]))[1]
     found = {c.id: c for c in made}
     if len(found) < len(made):
         raise ValueError("claims.json: two claims have one id")
@@ -135,7 +135,7 @@ def claims(folder: Path) -> list[Claim]:
     return made
 
 
-def text_of(claims: list[Claim]) -> dict[str, str]:
+def text_of(claims: list[Judged]) -> dict[str, str]:
     """claims.json, a line each, and samples.csv."""
     kept = ",\n".join(json.dumps(c.model_dump(exclude_defaults=True)) for c in claims)
     samples = [dict(zip(SAMPLES, (c.id, *sample), strict=True)) for c in claims for sample in c.samples]

@@ -24,7 +24,7 @@ from . import figuredata, pages, papers, records
 from .drawing import Figure, style
 from .html import environment, natural
 from .sentences import counts
-from .verdicts import Claim, Results
+from .verdicts import Judged, Results
 
 CONTENTS = {
     *("index.html", "verdicts.json", "verdicts.csv", "claims.json", "samples.csv", "results.json", "figures", "runs")
@@ -170,7 +170,7 @@ def write(
     speed: dict[str, str] | None = None,
     *,
     folder: Path,
-    claims: Iterable[Claim] = (),
+    claims: Iterable[Judged] = (),
     of: Mapping[str, list[str]] | None = None,
     image_name: str = "",
 ) -> None:

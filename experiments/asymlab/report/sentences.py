@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Verdicts: what became of claims, and in words why.
 
-A verdict follows from the claim's record and its samples (verdicts.py), reasons.toml, and the verdicts of the checks
-that show a cause. All its words are made here, and nowhere read back.
+A verdict follows from the judged claim (verdicts.py), its cause (claim.py), and the verdicts of the checks that show
+it. All its words are made here, and nowhere read back.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
-from .reasons import Reason, Reasons
-from .verdicts import SYMBOLS, Claim
+from .claim import CAUSE, Cause
+from .verdicts import SYMBOLS, Judged
 
-CAUSE = "cause"  # source of a claim over runs in which a cause is turned off
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 
 
@@ -22,15 +21,18 @@ OF_CLAIM = ("id", "paper", "source", "claim", "paper_value", "value", "low", "hi
 OF_RUNS = ("runs", "n", "check", "family")
 
 
-def verdicts(claims: Iterable[Claim], known: Reasons, quoted: Collection[str] = ()) -> list[dict]:
+Causes = Mapping[str, Cause]  # by the id of the claim
+
+
+def verdicts(claims: Iterable[Judged], causes: Causes, quoted: Collection[str] = ()) -> list[dict]:
     """Of a paper's claims: OF_CLAIM, `reason` in words, OF_RUNS, `cause` (of one that failed: measured, a guess, or not
-    found), `worst`. `quoted`: the ids over whose runs the `published` texts of reasons.toml were written."""
+    found), `worst`. `quoted`: the ids over whose runs the causes' `published` texts were written."""
     claims = list(claims)
     became = {c.id: c.verdict for c in claims}
-    return [verdict(c, known, c.id in quoted, became) for c in claims]
+    return [verdict(c, causes.get(c.id), c.id in quoted, became) for c in claims]
 
 
-def verdict(c: Claim, known: Reasons, quoted: bool, became: dict[str, str]) -> dict:
+def verdict(c: Judged, known: Cause | None, quoted: bool, became: dict[str, str]) -> dict:
     reason, cause = (c.unmeasured, "") if c.unmeasured else why(c, known, quoted, became)
     said = [reason, *(() if c.unmeasured else c.left_out.values()), "cause not found" * (cause == "not found")]
     reason = "; ".join(filter(None, said))
@@ -38,39 +40,42 @@ def verdict(c: Claim, known: Reasons, quoted: bool, became: dict[str, str]) -> d
     return of | {name: getattr(c, name) for name in OF_RUNS} | {"cause": cause, "worst": c.worst}
 
 
-def why(c: Claim, known: Reasons, quoted: bool, became: dict[str, str]) -> tuple[str, str]:
+def why(c: Judged, known: Cause | None, quoted: bool, became: dict[str, str]) -> tuple[str, str]:
     """(why a claim failed or is open, as far as it is known; its cause: measured, a guess, not found, or none)."""
-    said, cause, reason = [], "", known.of(c.id)
+    said, cause = [], ""
     if not c.inside:
         said += [f"{c.missed} of {c.n} runs miss it"] if c.worst and c.n > 1 else []
-        said += [c.note, *explained(c, reason, quoted, became)]
-    elif c.straddled and known.names(c.id):
-        said += explained(c, reason, quoted, became)
-    if c.source != CAUSE and c.verdict in (*FAILED, "inconclusive"):
-        if reason and reason.why and (not c.inside or known.names(c.id)):
-            cause = caused(reason, became)
-        elif c.verdict in FAILED:
-            cause = "not found"
+        said += [c.note, *explained(c, known, quoted, became)]
+    elif c.straddled and known:
+        said += explained(c, known, quoted, became)
+    if settles(c):
+        cause = caused(known, became) if known else "not found" * (c.verdict in FAILED)
     if c.straddled:
         seeds = f"`asymlab suite {c.paper} --seeds {2 * len({s.seed for s in c.samples})}`"
         said.append(f"the 95 % interval holds {c.straddled[0]:.4g}; more seeds: {seeds}")
     return "; ".join(filter(None, said)), cause
 
 
-def explained(c: Claim, reason: Reason | None, quoted: bool, became: dict[str, str]) -> list[str]:
+def settles(c: Judged) -> bool:
+    """A claim whose cause is to be told, with how it is known."""
+    return c.source != CAUSE and c.verdict in (*FAILED, "inconclusive")
+
+
+def explained(c: Judged, known: Cause | None, quoted: bool, became: dict[str, str]) -> list[str]:
     """The cause, if it is known, or else what the mean misses; and what the published runs showed."""
-    words = by = missed(c)
-    if reason and reason.why:
-        settles = c.source != CAUSE and c.verdict in (*FAILED, "inconclusive")
-        words = by = settled(reason, became) if settles else reason.why
-    if not reason or not reason.published:
-        return [by]
-    if quoted:
-        return [words if reason.why else "", reason.published]
-    return [by, f"published reason: see docs/{c.paper}.md"]
+    if not known:
+        return [missed(c)]
+    words = settled(known, became) if settles(c) else known.why
+    return [words, *published(c, known, quoted)]
 
 
-def missed(c: Claim) -> str:
+def published(c: Judged, known: Cause, quoted: bool) -> list[str]:
+    if not known.published:
+        return []
+    return [known.published if quoted else f"published reason: see docs/{c.paper}.md"]
+
+
+def missed(c: Judged) -> str:
     """Which bound the mean is beyond; nothing if it is inside."""
     least, most = c.bounds
     if c.value is None or c.inside:
@@ -78,20 +83,20 @@ def missed(c: Claim) -> str:
     return f"{c.value:.4g} is below {least:.4g}" if c.value < least else f"{c.value:.4g} is above {most:.4g}"
 
 
-def caused(reason: Reason, became: dict[str, str]) -> str:
+def caused(cause: Cause, became: dict[str, str]) -> str:
     """A cause is measured if all checks hold in which it is turned off."""
-    shown = {became.get(id) for id in reason.shown_by}
+    shown = {became.get(id) for id in cause.shown_by}
     return "measured" if shown and shown <= set(HELD) else "a guess"
 
 
-def settled(reason: Reason, became: dict[str, str]) -> str:
+def settled(cause: Cause, became: dict[str, str]) -> str:
     """A cause, with a word on how it is known."""
-    where = " and ".join(reason.shown_by)
-    if caused(reason, became) == "measured":
-        return f"{reason.why} (measured: turned off in {where}, and it comes true)"
-    if {became.get(id) for id in reason.shown_by} & set(FAILED):
-        return f"a guess, as with it turned off ({where}) it does not come true: {reason.why}"
-    return f"a guess: {reason.why}"  # nobody turned it off, not in this set, or that is undecided
+    where = " and ".join(cause.shown_by)
+    if caused(cause, became) == "measured":
+        return f"{cause.why} (measured: turned off in {where}, and it comes true)"
+    if {became.get(id) for id in cause.shown_by} & set(FAILED):
+        return f"a guess, as with it turned off ({where}) it does not come true: {cause.why}"
+    return f"a guess: {cause.why}"  # nobody turned it off, not in this set, or that is undecided
 
 
 def counts(words: Iterable[str]) -> dict[str, int]:

@@ -17,8 +17,8 @@ from ..paths import EXPERIMENTS, RESULTS
 from ..plan import scenario
 from ..results.store import Run
 from ..run.tasks import Task, plan_runs
-from . import papers, part, reasons, report, sentences
-from .absent import Absent, Missing
+from . import papers, part, report, sentences
+from .absent import Absent
 from .verdicts import Results
 
 BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
@@ -90,12 +90,9 @@ def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[
     hashes = {key: run.record["result_sha256"] for key, run in done.items()}
     for paper, mine in made.tasks.items():
         every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in made.every[paper]]
-        try:
-            found = list(papers.module(paper, "claims").claims(Results(paper, every)))
-        except Missing:
-            raise LabError(f"--only: the claims of {paper} compare these runs with others; choose more cases") from None
+        found = papers.judged(paper, Results(paper, every))
         claims += found
-        verdicts += sentences.verdicts(found, reasons.load(paper), part.quoted(paper, found, hashes, RESULTS))
+        verdicts += sentences.verdicts(found, papers.causes(paper), part.quoted(paper, found, hashes, RESULTS))
         results = Results(paper, [(t, done[t.key]) for t in mine])
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())

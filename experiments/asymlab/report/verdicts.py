@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A paper's finished runs, and what they say of its claims.
 
-A Claim is a record: what is claimed, its bounds, and the value that each run has. Its word, mean and interval follow
-from these alone. sentences.py tells why it came out so.
+A judged claim is a record: what is claimed, its bounds, and the value that each run has. Its word, mean and interval
+follow from these alone. sentences.py tells why it came out so.
 """
 
 from __future__ import annotations
@@ -85,8 +85,8 @@ class TakenOver(BaseModel):
     missed: int = 0  # of a claim about every run: how many miss it
 
 
-class Claim(BaseModel):
-    """One claim, or a check, and the values of its runs.
+class Judged(BaseModel):
+    """A claim, or a check, and the values of its runs.
 
     A claim is reproduced if the whole 95 % interval lies within its bounds, not reproduced if all of it lies
     outside, and inconclusive otherwise. A check holds, fails, or is undecided, by the same
@@ -201,22 +201,23 @@ class Results:
         self.paper = paper
         self.found = found
 
-    def _of(self, id: str, point: dict) -> list[tuple[dict, Run]]:
-        """(point, run) of a scenario's runs."""
+    def chosen(self, id: str, point: dict[str, Any]) -> list[tuple[Task, Run]]:
+        """A scenario's runs; `a__b` filters on the swept key `a.b`."""
         wanted = {k.replace("__", "."): v for k, v in point.items()}
-        mine = [(t.case.point, r) for t, r in self.found if t.case.scenario.id == id]
-        return [(at, r) for at, r in mine if all(at.get(k) == v for k, v in wanted.items())]
+        mine = [(t, r) for t, r in self.found if t.case.scenario.id == id]
+        return [(t, r) for t, r in mine if all(t.case.point.get(k) == v for k, v in wanted.items())]
 
-    def all(self, id: str, **point) -> list[Run]:
-        """Runs of a scenario, one a seed; keyword `a__b` filters on the swept key `a.b`. Invalid ones too."""
-        return [r for _, r in self._of(id, point)]
+    def all(self, id: str, **point: Any) -> list[Run]:
+        """One a seed. Invalid ones too."""
+        return [r for _, r in self.chosen(id, point)]
 
-    def valid(self, id: str, **point) -> list[Run]:
+    def valid(self, id: str, **point: Any) -> list[Run]:
         return [r for r in self.all(id, **point) if r.valid]
 
-    def points(self, id: str, key: str, **point) -> list:
+    def points(self, id: str, key: str, **point: Any) -> list:
         """The values of a swept key, in the file's order, at which there are valid runs."""
-        return list(dict.fromkeys(at[key] for at, r in self._of(id, point) if key in at and r.valid))
+        found = [(t.case.point, r) for t, r in self.chosen(id, point)]
+        return list(dict.fromkeys(at[key] for at, r in found if key in at and r.valid))
 
     def judge(
         self,
@@ -228,18 +229,17 @@ class Results:
         measure: Callable[[Any], float] | None,
         note: Callable[[list[Run]], str] | None = None,
         **bounds: Any,
-    ) -> Claim:
+    ) -> Judged:
         """The claim that measure(run) of the valid runs lies in [at_least, at_most].
 
-        bounds: at_least, at_most, worst, check (Claim). With worst the largest value decides, or the smallest if there
+        bounds: at_least, at_most, worst, check (Judged). With worst the largest value decides, or the smallest if there
         is no at_most: for claims about every run, or every one of several set-ups.
-        note: what else the runs of a failed claim show; reasons.toml has what explains it. Invalid runs are left
-        out and named.
+        note: what else the runs of a failed claim show. Invalid runs are left out and named.
         """
         used = [r for r in runs if r.valid]
         values, missing = measured(used, measure)
         bad = {r.record["key"]: f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid}
-        made = Claim(
+        made = Judged(
             **{"id": id, "paper": self.paper, "source": source, "claim": claim, "paper_value": paper_value} | bounds,
             ratio=isinstance(measure, Ratio),
             family=self.family(used),
@@ -251,13 +251,9 @@ class Results:
             return made.model_copy(update={"note": note(used)})
         return made
 
-    def check(self, *args: Any, **kw: Any) -> Claim:
-        """judge() for a check."""
-        return self.judge(*args, **kw, check=True)
-
-    def not_measured(self, id: str, source: str, claim: str, missing: str) -> Claim:
+    def not_measured(self, id: str, source: str, claim: str, missing: str) -> Judged:
         """Of something that is not here."""
-        return Claim(id=id, paper=self.paper, source=source, claim=claim, missing=missing)
+        return Judged(id=id, paper=self.paper, source=source, claim=claim, missing=missing)
 
     def family(self, runs: list[Run]) -> str:
         """Ids of the scenarios that the runs are of."""

@@ -16,7 +16,7 @@ from ..paths import REPO
 from ..plan import base
 
 GIT_LIMIT_S = 20
-# Texts about results, and how they are drawn, may change afterwards.
+# Texts about results, and how they are drawn, may change afterwards. Causes stood in reasons.toml once.
 JUDGED = [":(exclude)*/reasons.toml", ":(exclude)*/tables.md", ":(exclude)*/figures.py"]
 
 

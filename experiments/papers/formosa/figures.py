@@ -98,7 +98,7 @@ def ten_flows(results):
     figure = Figure(figsize=(7.5, 8))
     axes = figure.subplots(2, sharex=True)
     curves(axes[0], found, jain_index)
-    curves(axes[1], found, paper.used)
+    curves(axes[1], found, paper.part_of_link)
     axes[0].set(title="(a) Jain index of the ten goodputs", ylabel="index", ylim=(0, 1.05))
     axes[1].set(
         title="(b) Utilisation: their sum over the most that the link can carry", ylabel="share", ylim=(0, 1.05)

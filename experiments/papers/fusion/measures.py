@@ -9,7 +9,7 @@ from statistics import fmean
 
 import numpy as np
 
-from asymlab.report.measures import goodput_of
+from asymlab.report.measures import goodput_of, ratio
 
 VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # as on the hops of FU-4
 FRIENDLY = ("fusion", "areno", "ctcp")
@@ -144,14 +144,10 @@ def over_renos(run, controller: str) -> float:
     return beside(run, controller)[0] / fmean(renos)
 
 
-def pair_ratio(run, pair: int = 0) -> float:
-    """Goodput of the first flow of a pair over that of the second; pairs count from 0."""
-    return goodput_of(run, 2 * pair) / max(goodput_of(run, 2 * pair + 1), 1e-9)
-
-
 def rtt_ratio(run, ms: int) -> float:
     """FU-9: goodput of the flow of 20 ms over that of the other."""
-    return pair_ratio(run, RTTS.index(ms))
+    first = 2 * RTTS.index(ms)
+    return ratio(run, first, first + 1)
 
 
 # Flows of FU-13 that cross 1, 2, 3 hops: the variant 0, 2, 4, its Reno 1, 3, 5.

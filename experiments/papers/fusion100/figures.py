@@ -27,9 +27,7 @@ def loss(results):
     ax = figure.subplots()
     for i, c in enumerate(paper.VARIANTS):
         runs = {
-            float(p.removesuffix("%")) / 100: found
-            for p in paper.LOSSES
-            if (found := [r for r in paper.alone(results, c, p) if r.valid])
+            float(p.removesuffix("%")) / 100: found for p in paper.LOSSES if (found := paper.alone(c, p).valid(results))
         }
         if runs:
             points(ax, runs, goodput_of, 1.04 ** (i - 3), **marked(c))
@@ -47,7 +45,7 @@ def loss(results):
 
 def beside_reno(results):
     """Table 1's column of Reno."""
-    found = {c: [r for r in paper.beside(results, c, "F100-T1") if r.valid] for c in paper.VARIANTS}
+    found = {c: paper.beside(c, "F100-T1").valid(results) for c in paper.VARIANTS}
     found = {c: runs for c, runs in found.items() if runs}
     if not found:
         return None

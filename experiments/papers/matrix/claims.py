@@ -9,7 +9,8 @@ the goodput that it has alone, 0 to 1, when the other comes. All are means over 
 from dataclasses import dataclass
 from statistics import fmean
 
-from asymlab.report.measures import ABOVE_1, BELOW_1, goodput, ratio_by_seed
+from asymlab.report.claim import Check
+from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
 
 TITLE = "Competition matrix"
 SUBJECT = (
@@ -73,7 +74,7 @@ def rtt_above_ms(run) -> float:
     return 1e3 * (min(flow["rtt_s"]["min"] for flow in run.metrics["flows"] if flow["rtt_s"]) - base_s(run))
 
 
-def share(run, mine, other) -> float | None:
+def share_of_pair(run, mine, other) -> float | None:
     """Of a controller beside itself the larger share of the two."""
     x, y = mine["goodput_bps"], other["goodput_bps"]
     if x + y == 0:
@@ -81,7 +82,7 @@ def share(run, mine, other) -> float | None:
     return (max(x, y) if mine["controller"] == other["controller"] else x) / (x + y)
 
 
-def each(runs, measure) -> dict[tuple[str, str], list[float]]:
+def by_pair(runs, measure) -> dict[tuple[str, str], list[float]]:
     """measure(run, mine, other) in both orders of each pair's flows, of a controller beside itself too."""
     found: dict[tuple[str, str], list[float]] = {}
     for run in runs:
@@ -97,12 +98,12 @@ def each(runs, measure) -> dict[tuple[str, str], list[float]]:
 
 
 def tabled(results, rate: str, measure) -> Table:
-    found = each(results.valid("MX-PAIR", path__reverse__rate=rate), measure)
+    found = by_pair(results.valid("MX-PAIR", path__reverse__rate=rate), measure)
     return {pair: fmean(values) for pair, values in found.items()}
 
 
 def shares(results, rate: str) -> Table:
-    return tabled(results, rate, share)
+    return tabled(results, rate, share_of_pair)
 
 
 def jains(results, rate: str) -> Table:
@@ -126,46 +127,31 @@ def harms(results, rate: str) -> Table:
 # --- checks ---------------------------------------------------------------------------------
 
 
-def claims(results):
-    verdicts = [*physics(results), *fast_path(results), *docsis(results), *friendly(results)]
-    return [v for v in verdicts if v.runs]
+def claims():
+    yield from physics()
+    yield from fast_path()
+    yield from docsis()
+    yield from friendly()
 
 
-def physics(results):
+def physics():
     for id in SCENARIOS:
-        runs = results.all(id)
-        yield results.check(
-            f"MX-1a {id}",
-            "physics",
-            f"no run has more than its link carries: <= {LINK_MOST} of it",
-            None,
-            runs,
-            of_link,
-            at_most=LINK_MOST,
-            worst=True,
-        )
-        yield results.check(
-            f"MX-1b {id}",
-            "physics",
-            f"no RTT is below the path's: its least, above that, >= -{RTT_SHORT_MS} ms",
-            None,
-            runs,
-            rtt_above_ms,
-            at_least=-RTT_SHORT_MS,
-            worst=True,
-        )
+        says = "no run has more than its link carries: {bound} of it"
+        yield Check(f"MX-1a {id}", "physics", says, each(Runs(id), of_link), at_most=LINK_MOST, worst=True)
+        says = "no RTT is below the path's: its least, above that, {bound} ms"
+        yield Check(f"MX-1b {id}", "physics", says, each(Runs(id), rtt_above_ms), at_least=-RTT_SHORT_MS, worst=True)
 
 
-def over_best(results, id: str, controller: str, others, **point):
-    """Runs of a controller, and its goodput over the best of the others' of the same seed."""
-    mine, *theirs = (results.all(id, flows__controller=c, **point) for c in (controller, *others))
+def over_best(id: str, controller: str, others, **point):
+    """Its goodput over the best of the others'."""
+    mine, *theirs = (Runs(id, flows__controller=c, **point) for c in (controller, *others))
     return ratio_by_seed(mine, theirs, goodput)
 
 
-def over_all_acks(results, controller: str, measure):
-    """Runs with thinning, and their measure over that of the run of the same seed with all ACKs."""
-    base, thinned = (results.all(DOCSIS.alone, thin__thins=n, flows__controller=controller) for n in (0, 1))
-    return ratio_by_seed(thinned, [base], measure)
+def over_all_acks(controller: str, measure):
+    """With thinning over with all ACKs."""
+    base, thinned = (Runs(DOCSIS.alone, thin__thins=n, flows__controller=controller) for n in (0, 1))
+    return ratio_by_seed(thinned, base, measure)
 
 
 def share_of(run, controller: str) -> float:
@@ -176,90 +162,39 @@ def share_of(run, controller: str) -> float:
     )
 
 
-def beside(results, id: str, mine: str, other: str):
-    return results.all(id, flows__0__controller=mine, flows__1__controller=other)
+def beside(id: str, mine: str, other: str) -> Runs:
+    return Runs(id, flows__0__controller=mine, flows__1__controller=other)
 
 
-def fast_path(results):
-    runs, ratio = over_best(results, FAST_PATH.alone, "cubic", OURS)
-    yield results.check(
-        "MX-2",
-        "choosing.md",
-        f"100 Mbit/s, no loss, ACKs with room: nothing to gain over CUBIC: it over the best of ours >= {AS_MUCH}",
-        None,
-        runs,
-        ratio,
-        at_least=AS_MUCH,
-    )
-    yield results.check(
-        "MX-3",
-        "choosing.md",
-        f"100 Mbit/s: CUBIC takes nearly all of the link beside Pseudo-rate: its share >= {NEARLY_ALL}",
-        None,
-        beside(results, FAST_PATH.pairs, "pseudorate", "cubic"),
-        lambda run: share_of(run, "cubic"),
-        at_least=NEARLY_ALL,
-    )
+def fast_path():
+    says = "{rate}, no loss, ACKs with room: nothing to gain over CUBIC: it over the best of ours {bound}"
+    yield Check("MX-2", "choosing.md", says, over_best(FAST_PATH.alone, "cubic", OURS), at_least=AS_MUCH)
+    says = "{rate}: CUBIC takes nearly all of the link beside Pseudo-rate: its share {bound}"
+    value = each(beside(FAST_PATH.pairs, "pseudorate", "cubic"), lambda run: share_of(run, "cubic"))
+    yield Check("MX-3", "choosing.md", says, value, at_least=NEARLY_ALL)
 
 
-def docsis(results):
+def docsis():
     """The uplink has less than 1/57 of the rate."""
-    runs, ratio = over_best(
-        results, DOCSIS.alone, "formosa", [c for c in (*OURS, *MET) if c != "formosa"], thin__thins=0
-    )
-    yield results.check(
-        "MX-4a",
-        "choosing.md",
-        f"ACKs fill the uplink: nobody has more than Formosa: over the best of the others >= {AS_MUCH}",
-        None,
-        runs,
-        ratio,
-        at_least=AS_MUCH,
-    )
-    runs, ratio = over_all_acks(results, "cubic", goodput)
-    yield results.check(
-        "MX-4b",
-        "choosing.md",
-        "ACKs fill the uplink: CUBIC has more with ACKs thinned: ratio > 1",
-        None,
-        runs,
-        ratio,
-        at_least=ABOVE_1,
-    )
-    runs, ratio = over_all_acks(results, "cubic", queue_ms)
-    yield results.check(
-        "MX-4c",
-        "choosing.md",
-        "ACKs fill the uplink: CUBIC's queue is shorter with ACKs thinned: ratio of the RTTs above the path's < 1",
-        None,
-        runs,
-        ratio,
-        at_most=BELOW_1,
-    )
-    for controller in (*OURS, *MET):
-        runs, ratio = over_all_acks(results, controller, goodput)
-        yield results.check(
-            f"MX-5 {controller}",
-            "thinning.md",
-            f"ACKs fill the uplink: {controller} has no less with ACKs thinned: ratio >= {AS_MUCH}",
-            None,
-            runs,
-            ratio,
-            at_least=AS_MUCH,
-        )
+    where, everybody = "ACKs fill the uplink", (*OURS, *MET)
+    others = [c for c in everybody if c != "formosa"]
+    says = f"{where}: nobody has more than Formosa: over the best of the others {{bound}}"
+    value = over_best(DOCSIS.alone, "formosa", others, thin__thins=0)
+    yield Check("MX-4a", "choosing.md", says, value, at_least=AS_MUCH)
+    says = f"{where}: CUBIC has more with ACKs thinned: ratio {{bound}}"
+    yield Check("MX-4b", "choosing.md", says, over_all_acks("cubic", goodput), above=1)
+    says = f"{where}: CUBIC's queue is shorter with ACKs thinned: ratio of the RTTs above the path's {{bound}}"
+    yield Check("MX-4c", "choosing.md", says, over_all_acks("cubic", queue_ms), below=1)
+    for c in everybody:
+        says = f"{where}: {c} has no less with ACKs thinned: ratio {{bound}}"
+        yield Check(f"MX-5 {c}", "thinning.md", says, over_all_acks(c, goodput), at_least=AS_MUCH)
 
 
-def friendly(results):
+def friendly():
     """Fusion gets what Reno would get beside CUBIC."""
     for path in PATHS:
         # Reno's run is the one that has it beside CUBIC.
-        reno, fusion = (beside(results, path.pairs, *pair) for pair in (("cubic", "reno"), ("fusion", "cubic")))
-        yield results.check(
-            f"MX-6 {path.name}",
-            "choosing.md",
-            f"Fusion has beside CUBIC what Reno has: ratio of their shares in [{FRIENDLY}, {1 / FRIENDLY}]",
-            None,
-            *ratio_by_seed(fusion, [reno], lambda run: share_of(run, "fusion"), lambda run: share_of(run, "reno")),
-            at_least=FRIENDLY,
-            at_most=1 / FRIENDLY,
-        )
+        reno, fusion = (beside(path.pairs, *pair) for pair in (("cubic", "reno"), ("fusion", "cubic")))
+        value = ratio_by_seed(fusion, reno, lambda run: share_of(run, "fusion"), lambda run: share_of(run, "reno"))
+        says = "Fusion has beside CUBIC what Reno has: ratio of their shares in {bound}"
+        yield Check(f"MX-6 {path.name}", "choosing.md", says, value, within=(FRIENDLY, 1 / FRIENDLY))

@@ -184,7 +184,7 @@ def beside(results, path: matrix.Path):
     runs = results.valid(path.pairs)
     if not runs:
         return None
-    shares, sums = matrix.each(runs, matrix.share), matrix.each(runs, lambda run, *_: matrix.goodput(run))
+    shares, sums = matrix.by_pair(runs, matrix.share_of_pair), matrix.by_pair(runs, lambda run, *_: matrix.goodput(run))
     most = full(runs[0])
     parts = (
         (shares, "{:.2f}", 0.5, 1, "share of the pair's goodput"),

@@ -6,9 +6,7 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK
-from asymlab.report import drawing
-
-from . import claims as options
+from asymlab.report import drawing, papers
 
 
 def figures(results) -> list[drawing.Figure]:
@@ -18,7 +16,7 @@ def figures(results) -> list[drawing.Figure]:
 
 
 def effects(results):
-    found = [v for v in options.claims(results) if v.n > 1 and ("without" in v.claim or "ratio" in v.claim)]
+    found = [v for v in papers.judged("options", results) if v.n > 1 and ("without" in v.claim or "ratio" in v.claim)]
     if not found:
         return None
     figure = Figure(figsize=(9, 1 + 0.24 * len(found)))

@@ -3,11 +3,12 @@
 
 import numpy as np
 
-from asymlab.report.measures import ABOVE_1, ratio_by_seed
-from asymlab.results.metrics import jain
+from asymlab.report.claim import Cause, Check, Claim, Off
+from asymlab.report.measures import Runs, each, jain_of, ratio_by_seed, utilisation
 
 TITLE = "Pseudo-rate TCP"
 SUBJECT = "A window that doubles up to its measured rate fills short queues evenly, and drops nothing."
+PUBLISHED = "f26cb122a724be3862b5537187ba0c8e9b844a59fa6d8e821ed685218106df8e"
 
 ACTIVE = (2, 4, 5)  # the sources that send to the end, one for each hop count
 STOP_S, END_S = 5.0, 10.0
@@ -16,6 +17,7 @@ N_QUEUE = 3
 RISE_S = 3.0  # in rise.toml
 TABLE1 = (1, 2, 4, 8)  # windows of the first cycles
 FIG1 = (0, 1, 3, 7, 15)  # packets above the window before the rise: 8, 9, 11, 15, 23 in the paper
+HALF = (0.4, 0.6)  # where the paper has 0.5
 RIVALS = {"vegas95": "Vegas as published", "vegas": "Linux's Vegas"}
 
 
@@ -68,11 +70,7 @@ def unsteadiness(run) -> float:
 
 
 def fairness(run) -> float:
-    return jain([run.metrics["flows"][source - 1]["goodput_bps"] for source in ACTIVE])
-
-
-def used(run) -> float:
-    return run.metrics["utilisation"]
+    return jain_of(run, [source - 1 for source in ACTIVE])
 
 
 def drops(run, since_s: float = 0) -> float:
@@ -141,236 +139,185 @@ def as_fig1(run) -> float:
     return float(np.argmin(np.append(windows - windows[:1] == FIG1[: len(windows)], False)))
 
 
-def claims(results):
-    verdicts = first_claims(results) + refill_claims(results) + queue_claims(results)
-    verdicts += literal_claims(results) + causes(results)
-    return [v for v in verdicts if v.runs]  # the quick set leaves some to the full one
+def of(id: str, controller: str) -> Runs:
+    return Runs(id, flows__controller=controller)
 
 
-def lot(results, controller):
-    return results.all("PR-LOT", flows__controller=controller)
+def against(rival: str, measure, id: str = "PR-LOT"):
+    """Pseudo-rate's over the rival's."""
+    return ratio_by_seed(of(id, "pseudorate"), of(id, rival), measure)
 
 
-def fast_lot(results, controller):
-    return results.all("PR-C-RATE", flows__controller=controller)
+MINE, LITERAL = of("PR-LOT", "pseudorate"), of("PR-LOT", "literal")
+NOTHING_TO_WIN = Cause(
+    "Linux's Vegas fills the link as well: there is nothing to win",
+    Off(
+        "PR-C used",
+        "from 0.3 s on: Linux's Vegas uses {bound} of the link",
+        each(of("PR-LOT", "vegas"), utilisation),
+        at_least=0.99,
+    ),
+)
 
 
-def even_lot(results, controller):
-    return results.all("PR-C-RTTS", flows__controller=controller)
-
-
-def alone(results, controller):
-    return results.all("PR-RISE", flows__controller=controller)
-
-
-def against(results, rival, measure, of=lot):
-    """(runs of Pseudo-rate with a run of the rival of the same seed, measure over the rival's)."""
-    return ratio_by_seed(of(results, "pseudorate"), [of(results, rival)], measure)
-
-
-def first_claims(results):
-    """The way to the first steady windows."""
-    rises = alone(results, "pseudorate")
-    return [
-        results.judge(
-            "PR-T1",
-            "Table 1",
-            f"the windows of the first cycles are {listed(TABLE1)}: so many of them agree",
-            len(TABLE1),
-            rises,
-            as_table1,
-            at_least=len(TABLE1),
-        ),
-        results.judge(
-            "PR-1",
-            "Fig. 1",
-            "a window of W at rest, 8 in the paper, then the bound rises: W, W + 1, W + 3, W + 7, W + 15; so many of "
-            "them agree",
-            len(FIG1),
-            rises,
-            as_fig1,
-            at_least=len(FIG1),
-        ),
-        results.judge(
-            "PR-4a",
-            "Figs. 3, 4",
-            "round trips from the first window to 90 % of the steady one: in [0.4, 0.6] of those of Vegas as published",
-            0.5,
-            *against(results, "vegas95", cycles_to_fill),
-            at_least=0.4,
-            at_most=0.6,
-        ),
-        results.judge(
-            "PR-4a alone",
-            "Fig. 4",
-            "the same of one flow, to its window beside a constant load",
-            0.5,
-            *against(results, "vegas95", cycles_alone, alone),
-            at_least=0.4,
-            at_most=0.6,
-        ),
-        results.judge(
-            "PR-4a vegas",
-            "Figs. 3, 4",
-            "round trips a doubling takes on that way: in [0.4, 0.6] of those of Linux's Vegas, which starts from "
-            "10 packets and doubles each round trip, leaves slow start early and goes on by one packet",
-            0.5,
-            *against(results, "vegas", cycles_per_doubling),
-            at_least=0.4,
-            at_most=0.6,
-        ),
-    ]
-
-
-def refill_claims(results):
-    verdicts = []
+def claims():
+    yield from first_claims(of("PR-RISE", "pseudorate"))
     for rival, name in RIVALS.items():
-        verdicts += [
-            results.judge(
-                f"PR-4b {rival}",
-                "Figs. 3, 4",
-                f"after the stop, 90 % of the new windows: in <= 0.5 of the time of {name}",
-                None,
-                *against(results, rival, refill_s),
-                at_most=0.5,
-            ),
-            results.judge(
-                f"PR-5b {rival}",
-                "Table 3",
-                f"from 0.3 s on: throughput over that of {name} in [1, 1.063]",
-                0.98 / 0.95,
-                *against(results, rival, used),
-                at_least=1,
-                at_most=1.063,
-            ),
-            results.judge(
-                f"PR-6b {rival}",
-                "Table 3",
-                f"Jain index of sources 2, 4, 5 over that of {name} in (1, 1.234]",
-                0.993 / 0.889,
-                *against(results, rival, fairness),
-                at_least=ABOVE_1,
-                at_most=1.234,
-            ),
-        ]
-    return verdicts
+        yield from rival_claims(rival, name)
+    yield from queue_claims()
+    yield from literal_claims()
 
 
-def queue_claims(results):
+def first_claims(rises):
+    """The way to the first steady windows."""
+    yield Claim(
+        "PR-T1",
+        "Table 1",
+        f"the windows of the first cycles are {', '.join(map(str, TABLE1))}: so many of them agree",
+        each(rises, as_table1),
+        paper=len(TABLE1),
+        at_least=len(TABLE1),
+    )
+    yield Claim(
+        "PR-1",
+        "Fig. 1",
+        "a window of W at rest, 8 in the paper, then the bound rises: W, W + 1, W + 3, W + 7, W + 15; so many of "
+        "them agree",
+        each(rises, as_fig1),
+        paper=len(FIG1),
+        at_least=len(FIG1),
+    )
+    yield Claim(
+        "PR-4a",
+        "Figs. 3, 4",
+        "round trips from the first window to 90 % of the steady one: in {bound} of those of Vegas as published",
+        against("vegas95", cycles_to_fill),
+        paper=0.5,
+        within=HALF,
+    )
+    yield Claim(
+        "PR-4a alone",
+        "Fig. 4",
+        "the same of one flow, to its window beside a constant load",
+        against("vegas95", cycles_alone, "PR-RISE"),
+        paper=0.5,
+        within=HALF,
+    )
+    yield Claim(
+        "PR-4a vegas",
+        "Figs. 3, 4",
+        "round trips a doubling takes on that way: in {bound} of those of Linux's Vegas, which starts from "
+        "10 packets and doubles each round trip, leaves slow start early and goes on by one packet",
+        against("vegas", cycles_per_doubling),
+        paper=0.5,
+        within=HALF,
+    )
+
+
+def rival_claims(rival: str, name: str):
+    says = f"after the stop, 90 % of the new windows in {{bound}} of the time of {name}"
+    checks = [
+        Off(f"PR-C {what} {rival}", f"{where}: {says}", against(rival, refill_s, id), at_most=0.5)
+        for what, where, id in (("RTTs", "all RTTs {rtt[0]} ms", "PR-C-RTTS"), ("rate", "{rate} a hop", "PR-C-RATE"))
+    ]
+    yield Claim(
+        f"PR-4b {rival}",
+        "Figs. 3, 4",
+        f"after the stop, 90 % of the new windows: in {{bound}} of the time of {name}",
+        against(rival, refill_s),
+        at_most=0.5,
+        cause=Cause(
+            "sources with a shorter RTT double first, and fill what those with a longer one are to gain, until the "
+            "shares even out: the source of three hops is the last",
+            checks[0],
+        ),
+    )
+    yield checks[1]
+    yield Claim(
+        f"PR-5b {rival}",
+        "Table 3",
+        f"from 0.3 s on: throughput over that of {name} in {{bound}}",
+        against(rival, utilisation),
+        paper=0.98 / 0.95,
+        within=(1, 1.063),
+        cause=NOTHING_TO_WIN if rival == "vegas" else None,
+    )
+    yield Claim(
+        f"PR-6b {rival}",
+        "Table 3",
+        f"Jain index of sources 2, 4, 5 over that of {name} in {{bound}}",
+        against(rival, fairness),
+        paper=0.993 / 0.889,
+        above=1,
+        at_most=1.234,
+    )
+
+
+def queue_claims():
     """At rest, and what the way there drops."""
-    mine = lot(results, "pseudorate")
-    return [
-        results.judge(
-            "PR-4c", "Fig. 4", "steady windows: std/mean <= 0.10", 0.05, mine, unsteadiness, at_most=0.10, worst=True
-        ),
-        results.judge(
-            "PR-5a",
-            "Table 3",
-            "from 0.3 s on, when all send: throughput >= 0.95 of the link",
-            0.98,
-            mine,
-            used,
-            at_least=0.95,
-        ),
-        results.judge(
-            "PR-6a", "Table 3", "Jain index of sources 2, 4, 5 >= 0.97", 0.993, mine, fairness, at_least=0.97
-        ),
-        results.judge("PR-7a", "section 4.3", "no packet is dropped", None, mine, drops, at_most=0, worst=True),
-        results.judge(
-            "PR-7a later",
-            "section 4.3",
-            "and none after the first second",
-            None,
-            mine,
-            lambda r: drops(r, 1),
-            at_most=0,
-            worst=True,
-        ),
-        results.judge(
+    yield Claim(
+        "PR-4c",
+        "Fig. 4",
+        "steady windows: std/mean {bound}",
+        each(MINE, unsteadiness),
+        paper=0.05,
+        at_most=0.10,
+        worst=True,
+    )
+    says = "from 0.3 s on, when all send: throughput {bound} of the link"
+    yield Claim("PR-5a", "Table 3", says, each(MINE, utilisation), paper=0.98, at_least=0.95)
+    says = "Jain index of sources 2, 4, 5 {bound}"
+    yield Claim("PR-6a", "Table 3", says, each(MINE, fairness), paper=0.993, at_least=0.97)
+    yield Claim(
+        "PR-7a",
+        "section 4.3",
+        "no packet is dropped",
+        each(MINE, drops),
+        at_most=0,
+        worst=True,
+        cause=Cause(
+            "doubling learns of the queue a cycle late: the source of the shortest way fills the path before the "
+            "others do, and overflows the queue with its last doubling",
             "PR-7a literal",
-            "section 4.3",
-            "with the bound as printed (bound_mode 0) no packet is dropped",
-            None,
-            lot(results, "literal"),
-            drops,
-            at_most=0,
-            worst=True,
+            published="the source of 14 ms overflows the 128 packets in sixteen of forty runs",
         ),
-        results.judge(
-            "PR-7b",
-            "eq. for Bound",
-            f"at rest five sources queue at most 5 * {N_QUEUE} packets, 5 for bursts",
-            None,
-            mine,
-            resting_queue,
-            at_most=5 * N_QUEUE + 5,
-            worst=True,
-        ),
-    ]
+    )
+    says = "and none after the first second"
+    yield Claim("PR-7a later", "section 4.3", says, each(MINE, lambda r: drops(r, 1)), at_most=0, worst=True)
+    says = "with the bound as printed (bound_mode 0) no packet is dropped"
+    yield Claim("PR-7a literal", "section 4.3", says, each(LITERAL, drops), at_most=0, worst=True)
+    yield Claim(
+        "PR-7b",
+        "eq. for Bound",
+        f"at rest five sources queue at most 5 * {N_QUEUE} packets, 5 for bursts",
+        each(MINE, resting_queue),
+        at_most=5 * N_QUEUE + 5,
+        worst=True,
+    )
 
 
-def literal_claims(results):
+def literal_claims():
     """The bound as printed."""
-    return [
-        results.check(
-            "PR-8",
-            "section 3.2",
-            f"the bound as printed (bound_mode 0) grows by <= {N_QUEUE} packets a cycle",
-            None,
-            lot(results, "literal"),
-            largest_step,
-            at_most=N_QUEUE,
-            worst=True,
-        ),
-        results.check(
-            "PR-8 rise",
-            "section 3.2",
-            "as it does where PR-1 doubles: the largest step",
-            None,
-            alone(results, "literal"),
-            lambda r: float(max(np.diff(rise(r)), default=0)),
-            at_most=N_QUEUE,
-            worst=True,
-        ),
-        results.check(
-            "PR-8 rest",
-            "section 3.2",
-            "and comes to the same shares: Jain index of sources 2, 4, 5 >= 0.97",
-            None,
-            lot(results, "literal"),
-            fairness,
-            at_least=0.97,
-        ),
-    ]
-
-
-def causes(results):
-    """Of claims that fail, with the cause turned off (reasons.toml)."""
-    verdicts = [
-        results.check(
-            f"PR-C {id} {rival}",
-            "cause",
-            f"{how}: after the stop, 90 % of the new windows in <= 0.5 of the time of {name}",
-            None,
-            *against(results, rival, refill_s, of),
-            at_most=0.5,
-        )
-        for id, how, of in (("rate", "30 Mbit/s a hop", fast_lot), ("RTTs", "all RTTs 34 ms", even_lot))
-        for rival, name in RIVALS.items()
-    ]
-    return [
-        *verdicts,
-        results.check(
-            "PR-C used",
-            "cause",
-            "from 0.3 s on: Linux's Vegas uses >= 0.99 of the link",
-            None,
-            lot(results, "vegas"),
-            used,
-            at_least=0.99,
-        ),
-    ]
-
-
-def listed(values) -> str:
-    return ", ".join(map(str, values))
+    yield Check(
+        "PR-8",
+        "section 3.2",
+        "the bound as printed (bound_mode 0) grows by {bound} packets a cycle",
+        each(LITERAL, largest_step),
+        at_most=N_QUEUE,
+        worst=True,
+    )
+    yield Check(
+        "PR-8 rise",
+        "section 3.2",
+        "as it does where PR-1 doubles: the largest step",
+        each(of("PR-RISE", "literal"), lambda r: float(max(np.diff(rise(r)), default=0))),
+        at_most=N_QUEUE,
+        worst=True,
+    )
+    yield Check(
+        "PR-8 rest",
+        "section 3.2",
+        "and comes to the same shares: Jain index of sources 2, 4, 5 {bound}",
+        each(LITERAL, fairness),
+        at_least=0.97,
+    )

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE, VERMILLION
 from asymlab.report import drawing
+from asymlab.report.measures import utilisation
 from asymlab.report.plot import EXPECTED, label, look, plain, steps
 from asymlab.results import metrics
 
@@ -177,7 +178,7 @@ def throughput(results):
         links = run.links[run.links["dev"] == run.job.watch[-1].forward.dev]
         rate = (links["bytes"] - metrics.ETHERNET * links["packets"].astype("i8")) * 8 / bin_s / 1e6
         axes[0].plot(
-            links["t"] + bin_s / 2, rate, **style | {"label": f"{label(controller)}: {100 * paper.used(run):.1f} %"}
+            links["t"] + bin_s / 2, rate, **style | {"label": f"{label(controller)}: {100 * utilisation(run):.1f} %"}
         )
         bins = [metrics.goodput_bins(run.goodput, s - 1, paper.END_S, bin_s) for s in paper.ACTIVE]
         jain = metrics.jain_over_time(np.array(bins), bin_s, JAIN_S)

@@ -177,7 +177,7 @@ def tables(results):
         ("Table 3, beside 5 Mbit/s of UDP, without SACK", "newreno", paper.table3, TABLE3, paper.SENDERS),
     )
     found = [
-        {c: {n: [r for r in runs(results, profile, n, c) if r.valid] for n in senders} for c in CONTROLLERS}
+        {c: {n: runs(profile, n, c).valid(results) for n in senders} for c in CONTROLLERS}
         for _, profile, runs, _, senders in panels
     ]
     if not all(runs for by_controller in found for by_n in by_controller.values() for runs in by_n.values()):
@@ -227,7 +227,7 @@ def share(loss: str) -> float:
 
 def by_loss(results, id: str, controller: str) -> dict[float, list]:
     """Loss -> the controller's valid runs there."""
-    found = {loss: [r for r in paper.fig7(results, loss, controller, id) if r.valid] for loss in paper.LOSSES}
+    found = {loss: paper.fig7(loss, controller, id).valid(results) for loss in paper.LOSSES}
     return {share(loss): runs for loss, runs in found.items() if runs}
 
 
@@ -271,10 +271,7 @@ def loss(results):
 def fairness(results):
     table4 = {c: by_loss(results, "TC-F7", c) for c in CONTROLLERS}
     table2 = {
-        p: {
-            c: {i: [r for r in paper.table1(results, p, n, c) if r.valid] for i, n in enumerate((2, 10))}
-            for c in CONTROLLERS
-        }
+        p: {c: {i: paper.table1(p, n, c).valid(results) for i, n in enumerate((2, 10))} for c in CONTROLLERS}
         for p in PROFILES
     }
     if any(len(runs) < 2 for runs in table4.values()) or not all(

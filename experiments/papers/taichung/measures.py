@@ -3,8 +3,7 @@
 
 import numpy as np
 
-from asymlab.report.absent import Missing
-from asymlab.report.measures import goodput_each, ratio_by_seed
+from asymlab.report.measures import Runs, goodput_each, ratio_by_seed
 from asymlab.results.metrics import link_metrics, link_window
 
 BDP = 10e6 * 0.09 / 8 / 552  # packets: 10 Mbit/s, 90 ms, 552 bytes
@@ -70,49 +69,28 @@ def ideal_share(run) -> float:
     return float(np.median(medians) / ((BDP + 1) / flows))
 
 
-def over(runs, others):
+def over(runs: Runs, others):
     """A connection's goodput over the largest of the others' of the same seed."""
     return ratio_by_seed(runs, others, goodput_each)
-
-
-def extreme(pairs, most):
-    """Of several (runs, measure) those with the most extreme mean, by `most` (min or max): for claims about all of
-    several points.
-
-    A point whose runs are all invalid, or absent, may be it: then those are returned, and nothing is judged."""
-
-    def mean(pair):
-        runs, measure = pair
-        return np.mean([measure(r) for r in runs if r.valid])
-
-    if invalid := [pair for pair in pairs if pair[0] and not any(r.valid for r in pair[0])]:
-        return invalid[0]
-    there = [pair for pair in pairs if pair[0]]
-    for pair in there:
-        try:
-            mean(pair)
-        except Missing:
-            return pair
-    return most(there, key=mean) if there else ([], None)
 
 
 # --- which runs are a table's --------------------------------------------------------------
 
 
-def table1(results, profile: str, n: int, controller: str):
+def table1(profile: str, n: int, controller: str) -> Runs:
     if n == 1:
-        return results.all("TC-F3", profile=PROFILE[profile], flows__controller=controller)
-    return results.all("TC-T1", profile=PROFILE[profile], flows__count=n, flows__controller=controller)
+        return Runs("TC-F3", profile=PROFILE[profile], flows__controller=controller)
+    return Runs("TC-T1", profile=PROFILE[profile], flows__count=n, flows__controller=controller)
 
 
-def table3(results, profile: str, n: int, controller: str):
-    if profile == "linux":
-        return results.all("TC-T3-LINUX", flows__controller=controller) if n == 1 else []
-    return results.all("TC-T3", flows__count=n, flows__controller=controller)
+def table3(profile: str, n: int, controller: str) -> Runs:
+    if profile == "linux":  # one sender
+        return Runs("TC-T3-LINUX", flows__controller=controller)
+    return Runs("TC-T3", flows__count=n, flows__controller=controller)
 
 
-def fig7(results, loss: str, controller: str, id: str = "TC-F7"):
-    return results.all(id, path__forward__loss=loss, flows__controller=controller)
+def fig7(loss: str, controller: str, id: str = "TC-F7") -> Runs:
+    return Runs(id, path__forward__loss=loss, flows__controller=controller)
 
 
 def senders(n: int) -> str:

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Claims as records: their bounds, their words, their causes. Numbers of published runs are shown over these runs, and
+over no others."""
+
+from __future__ import annotations
+
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from asymlab import LabError
+from asymlab.plan import scenario
+from asymlab.report import papers, part
+from asymlab.report.claim import REFERENCE, Cause, Check, Claim, Off
+from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
+from asymlab.report.sentences import verdicts
+from asymlab.report.verdicts import Judged, Results, Sample, TakenOver
+
+from shared import CHAIN, REPO
+
+PUBLISHED = REPO / "docs" / "results"
+WITH_CAUSES = [p for p in papers.names() if papers.causes(p)]
+WITH_NUMBERS = [p for p in WITH_CAUSES if any(cause.published for cause in papers.causes(p).values())]
+VALUE = each(Runs("TEST"), goodput)
+
+
+# --- bounds and words ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "bound, words, inside, outside",
+    [
+        ({"at_least": 0.98}, ">= 0.98", 0.98, 0.97),
+        ({"at_most": 0.6}, "<= 0.6", 0.6, 0.61),
+        ({"above": 1}, "> 1", 1.001, 1),
+        ({"below": 0.4}, "< 0.4", 0.399, 0.4),
+        ({"within": (0.4, 0.6)}, "[0.4, 0.6]", 0.4, 0.61),
+        ({"above": 1, "at_most": 1.234}, "(1, 1.234]", 1.234, 1),
+        ({"near": (25, 0.05)}, "within 5 % of 25", 23.8, 23.7),
+    ],
+)
+def test_a_bound_is_said_as_it_decides(bound, words, inside, outside):
+    one = Claim("X-1", "Fig. 1", "it is {bound}", VALUE, **bound)
+    assert one.bound == words
+    low, high = one.bounds
+    for value, word in ((inside, "reproduced"), (outside, "not reproduced")):
+        row = missed("X-1", value, at_least=low, at_most=high)
+        assert row.verdict == word, value
+
+
+@pytest.mark.parametrize("bound", [{}, {"at_least": 1, "above": 1}, {"within": (1, 2), "at_most": 2}])
+def test_a_claim_has_one_bound_of_each_side(bound):
+    with pytest.raises(LabError, match="claim X-1: takes one bound of each side, of at_least, above"):
+        Claim("X-1", "Fig. 1", "it is", VALUE, **bound)
+
+
+def results_of(cases: list[scenario.Case]) -> Results:
+    run = SimpleNamespace(record={"seed": 1, "key": "k", "invalid": []}, valid=True, metrics={"goodput_bps": 1e6})
+    return Results("one", [(SimpleNamespace(case=case), run) for case in cases])
+
+
+def said(file, says: str) -> str:
+    value = ratio_by_seed(Runs("TEST"), Runs("TEST"), goodput)
+    return Claim("X-1", "Fig. 1", says, value, above=0.5).judged(results_of(scenario.load(file))).claim
+
+
+def test_a_sentence_has_the_path_that_ran(scenario_file):
+    flow = '\n[[flows]]\ncontroller = "cubic"\nextra_delay = "10ms"\n\n[[background]]\nrate = "1mbit"\npacket = 500\n'
+    file = scenario_file(("queue = 100 }\nreverse", 'queue = 100, loss = "0.25%" }\nreverse'), append=flow)
+    text = "{rate}, {reverse}, {loss}, {queue} packets, {rtt[0]} and {rtt[1]} ms, {load} of UDP: {bound} of {others}"
+    first = "10 Mbit/s, 10 Mbit/s, 0.25%, 100 packets, 40 and 60 ms, 1 Mbit/s of UDP: > 0.5 of Reno"
+    assert said(file, text) == first
+    places = '\n[[flows]]\ncontroller = "reno"\nhop = 2\n\n[[flows]]\ncontroller = "reno"\nenter = 1\nleave = 3\n'
+    assert said(scenario_file(CHAIN, append=places), "{rtt[0]}, {rtt[1]}, {rtt[2]}") == "60, 20, 40"
+
+
+@pytest.mark.parametrize(
+    "says, words",
+    [
+        ("{rate}", "claim X-1: {rate}: its runs have 2 of them"),
+        ("{load}", "claim X-1: {load}: its runs have 0 of them"),
+        ("{rat}", "claim X-1: {rat}: a sentence may have bound, others, rate, reverse, loss"),
+    ],
+)
+def test_what_a_sentence_cannot_have_is_one_line(scenario_file, says, words):
+    file = scenario_file(append='\n[sweep]\n"path.forward.rate" = ["1mbit", "2mbit"]\n')
+    with pytest.raises(LabError) as e:
+        said(file, says)
+    assert str(e.value).startswith(words) and "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("paper", papers.names())
+def test_the_full_set_has_each_claim(paper):
+    cases = [case for file in papers.scenarios(paper) for case in scenario.load(file, "full") if case.seeds]
+    results = Results(paper, [(SimpleNamespace(case=case), None) for case in cases])
+    claims = papers.claims(paper)
+    assert claims and not [c.id for c in claims if not c.value.planned(results)]
+
+
+def test_ids_are_of_one_claim_each_and_causes_shown_by_claims(tmp_path, monkeypatch):
+    (tmp_path / "x").mkdir()
+    monkeypatch.setattr(papers, "PAPERS", tmp_path)
+    monkeypatch.setattr(papers, "module", lambda paper, name: SimpleNamespace(claims=lambda: found))
+    off = Off("C-1", "it is off", VALUE, above=1)
+    cause = Cause("ACKs come late", off)
+    found = [Claim(id, "Fig. 1", "", VALUE, above=1, cause=cause) for id in ("X-1", "X-2")]
+    assert [c.id for c in papers.claims("x")] == ["X-1", "C-1", "X-2"]  # a check that shows two causes stands once
+    found.append(Check("X-1", "ours", "", VALUE, above=1))
+    with pytest.raises(LabError, match="x: two claims have the id X-1"):
+        papers.claims("x")
+    found[2:] = [Claim("X-3", "Fig. 1", "", VALUE, above=1, cause=Cause("ACKs come late", "C-7"))]
+    with pytest.raises(LabError, match="x: X-3: its cause is shown by C-7, which is no claim"):
+        papers.claims("x")
+
+
+# --- causes ----------------------------------------------------------------------------------
+
+
+def missed(id: str, value: float = 0.5, **more) -> Judged:
+    """A claim that its only run misses."""
+    about = {"paper": "x", "source": "Fig. 1", "claim": "a claim", "at_least": 1, "samples": [Sample(1, "k", value)]}
+    return Judged(**{"id": id} | about | more)
+
+
+def reason(claim: Judged, causes: dict[str, Cause], quoted: bool = False) -> str:
+    return verdicts([claim], causes, [claim.id] if quoted else [])[0]["reason"]
+
+
+def failed(paper: str) -> list[Judged]:
+    """Claims whose cause is told: those whose mean misses the bounds, or that are open."""
+    words = ("not reproduced", "inconclusive", "fails")
+    return [c for c in part.read(PUBLISHED / paper).claims if c.verdict in words]
+
+
+@pytest.mark.parametrize("paper", WITH_CAUSES)
+def test_texts_are_bound_to_the_results_in_docs(paper):
+    """It fails after new results are published: read the texts and docs/NAME.md again, then renew the hash."""
+    assert papers.published(paper) == part.read(PUBLISHED / paper).hash
+
+
+@pytest.mark.parametrize("paper", WITH_NUMBERS)
+def test_numbers_stand_over_the_published_runs_only(paper):
+    causes, published = papers.causes(paper), part.read(PUBLISHED / paper)
+    hashes = {r["key"]: r["result_sha256"] for r in published.runs}
+    assert part.quoted(paper, published.claims, hashes, PUBLISHED) == [c.id for c in published.claims]
+    for claim in failed(paper):
+        cause = causes.get(claim.id)
+        others = hashes | {claim.runs[-1]: "0" * 64}
+        assert claim.id not in part.quoted(paper, published.claims, others, PUBLISHED)
+        mine, numbers = missed(claim.id), cause.published if cause else ""
+        assert numbers in reason(mine, causes, quoted=True)
+        text = reason(mine, causes)
+        assert ("see docs/" in text) == bool(numbers)
+        named = " and ".join(cause.shown_by) if cause else ""
+        words = REFERENCE.sub("", text.replace(named, "")).replace("0.5 is below 1", "")
+        assert not re.search(r"\d", words), text
+
+
+def test_a_claim_without_a_cause_says_what_was_measured():
+    causes = {"X-1": Cause("ACKs come late", published="7.4, 11.6 s")}
+    assert reason(missed("X-1"), causes) == "a guess: ACKs come late; published reason: see docs/x.md"
+    assert reason(missed("X-1"), causes, quoted=True) == "a guess: ACKs come late; 7.4, 11.6 s"
+    assert reason(missed("X-2"), causes) == "0.5 is below 1; cause not found"
+    assert reason(missed("X-2", source="cause"), causes) == "0.5 is below 1"
+
+
+CAUSES = {"X-1": Cause("ACKs come late", "C-1", "C-2"), "X-2": Cause("losses come in pairs")}
+
+
+@pytest.mark.parametrize(
+    "second, cause, said",
+    [
+        ({}, "measured", "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"),
+        (
+            {"samples": [Sample(1, "k", 0.5)]},
+            "a guess",
+            "a guess, as with it turned off (C-1 and C-2) it does not come true: ACKs come late",
+        ),
+        ({"taken_over": TakenOver(value=1, low=0, high=2)}, "a guess", "a guess: ACKs come late"),
+        (None, "a guess", "a guess: ACKs come late"),  # the quick set has no such runs
+    ],
+)
+def test_a_cause_is_measured_if_the_claim_comes_true_without_it(second, cause, said):
+    shown = [missed("C-1", 1.5, check=True)]
+    if second is not None:
+        shown.append(missed("C-2", 1.5, **{"check": True} | second))
+    found = verdicts([missed("X-1"), missed("X-2"), missed("X-3"), *shown], CAUSES)
+    assert [v["cause"] for v in found[:3]] == [cause, "a guess", "not found"]
+    assert found[0]["reason"] == said
+    assert found[1]["reason"] == "a guess: losses come in pairs"
+    assert found[2]["reason"] == "0.5 is below 1; cause not found"
+
+
+def test_an_open_claim_whose_mean_is_inside_has_its_cause_told():
+    samples = [Sample(1, "k", 1.0), Sample(2, "l", 1.2)]
+    claims = [missed(id, samples=samples) for id in ("X-1", "X-3")]
+    shown = [missed(id, 1.5, check=True) for id in ("C-1", "C-2")]
+    named, none = verdicts([*claims, *shown], CAUSES)[:2]
+    assert [v["verdict"] for v in (named, none)] == ["inconclusive"] * 2
+    assert [v["cause"] for v in (named, none)] == ["measured", ""]
+    why = "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"
+    assert named["reason"] == f"{why}; {none['reason']}"
+    assert none["reason"] == "the 95 % interval holds 1; more seeds: `asymlab suite x --seeds 4`"
+
+
+def test_a_claim_about_every_run_says_how_many_miss_it():
+    samples = [Sample(n, str(n), value) for n, value in enumerate((0.5, 1.5, 0.7))]
+    assert reason(missed("X", samples=samples, worst=True, note="a note"), {}) == (
+        "2 of 3 runs miss it; a note; 0.5 is below 1; cause not found"
+    )
+    bad = {"left_out": {"9": "run 9 is invalid: CPU"}}
+    assert reason(missed("X", **bad), {}) == "0.5 is below 1; run 9 is invalid: CPU; cause not found"
+    assert reason(missed("X", samples=samples, worst=True, **bad), {}) == "run 9 is invalid: CPU"
+
+
+def test_a_number_in_a_cause_is_one_line():
+    assert Cause("as Fig. 2 and RFC 6582 have it").why
+    with pytest.raises(LabError, match="cause 'it took 37 s'...: 37 is a number: it belongs under published="):
+        Cause("it took 37 s")
