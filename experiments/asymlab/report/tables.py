@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The tables of the papers' pages, filled from published results.
 
-A page, docs/NAME.md, has a table between two lines, <!-- table WORD --> and <!-- end of table -->. The same table
-stands in experiments/papers/NAME/tables.md below the first line, with names for its numbers:
+A page, docs/NAME.md or docs/notebooks/NAME.md, has a table between two lines, <!-- table WORD --> and
+<!-- end of table -->. The same table stands in experiments/papers/NAME/tables.md below the first line, with names for
+its numbers:
 
 {FA-T2a}                            our value of a verdict
 {FA-T2a; .3f; interval}             in this format, with its 95 % interval if there is one
@@ -40,7 +41,8 @@ def pages(results: Path, folder: Path, names: list[str]) -> dict[Path, str]:
     return {
         page: filled(page.read_text(), part.read(results / paper), results / paper / "figures")
         for paper in names
-        if (page := folder / f"{paper}.md").exists() and (papers.PAPERS / paper / "tables.md").exists()
+        for page in (folder / f"{paper}.md", folder / "notebooks" / f"{paper}.md")
+        if page.exists() and (papers.PAPERS / paper / "tables.md").exists()
     }
 
 
@@ -58,7 +60,7 @@ def filled(page: str, results: Part, figures: Path) -> str:
 
     def table(place: re.Match) -> str:
         if place[2] not in tables:
-            raise LabError(f"{template}: no table {place[2]}, which docs/{results.name}.md has a place for")
+            raise LabError(f"{template}: no table {place[2]}, which a page of {results.name} has a place for")
         return place[1] + re.sub(r"\{([^{}]+)\}", number, tables[place[2]]).strip() + "\n" + place[4]
 
     return TABLE.sub(table, page)
