@@ -7,7 +7,10 @@ import shutil
 import pytest
 
 from host import driver, fuzz
+from host.streams import many_rtts
 
+# Those whose window is their own, and not that of the stack.
+OWN_W = ["areno", "ctcp", "fast", "fusion", "nreno", "pseudorate", "taichung", "vegas95"]
 INPUTS = 4000  # beside those of the corpus
 COVERED = 90  # percent of each controller's branches
 
@@ -105,6 +108,39 @@ def test_a_clamp_lowered_under_way_ends_growth(of, name):
         acks = [driver.line("ack", rtt=40000, now=40000 + i) for i in range(count)]
         window = of(name).batch(acks)[-1]["cwnd"]
         assert of(name).ack(rtt=40000, snd_cwnd_clamp=window)["cwnd"] <= window
+
+
+@pytest.mark.parametrize("name", OWN_W)
+def test_a_clamp_of_one_packet_is_above_the_floor_of_two(of, name):
+    of(name).start(now=0, snd_cwnd_clamp=1, snd_cwnd=1)
+    assert many_rtts(of(name), 5) == [1] * 5
+
+
+@pytest.mark.parametrize("name", sorted({*OWN_W} - {"ctcp", "vegas95"}))  # these save what a timeout's undo needs
+def test_other_events_change_nothing(of, name):
+    """Something is in flight: TX_START is no idle time either."""
+    of(name).start(now=0, tx_start=0, snd_cwnd=100)
+    of(name).ack(rtt=40_000, now=40_000)
+    before = of(name).state()["ca"]
+    for event in range(6):
+        of(name).event(id=event)
+    assert of(name).state()["ca"] == before
+
+
+@pytest.mark.parametrize("name", OWN_W)
+def test_one_packet_in_flight_is_not_idle(of, name):
+    of(name).start(now=0, app=1, tx_start=1)
+    many_rtts(of(name), 10)
+    assert of(name).state()["counters"]["reloads"] == 0
+
+
+@pytest.mark.parametrize("name", OWN_W)
+def test_sequence_numbers_wrap(of, name):
+    traces = []
+    for una in (1, 2**32 - 960 * 40, 2**32 - 960, 2**31 - 960 * 40):
+        of(name).start(now=0, snd_una=una, snd_nxt=una)
+        traces.append(many_rtts(of(name), 5) + many_rtts(of(name), 8, 10**6, rtt=80_000))
+    assert all(trace == traces[0] for trace in traces)
 
 
 FAULTS = {

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from host.bottleneck import Link, run
 from host.driver import Driver, build, line
-from host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, many_rtts, one_rtt, packets, rtts, steps, strange
+from host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, rtts
 
 Q8 = 256
 ALPHA = 1000
@@ -286,14 +286,6 @@ def test_update_at_fixed_intervals(fast):
     assert counts == [now // 10 for now in range(1, 36)]
 
 
-def test_sequence_numbers_wrap(fast):
-    traces = []
-    for una in (1, 2**32 - 960 * 40, 2**32 - 960, 2**31 - 960 * 40):
-        fast.start({"alpha": 50}, now=0, snd_una=una, snd_nxt=una)
-        traces.append(many_rtts(fast, 8))
-    assert all(trace == traces[0] for trace in traces)
-
-
 # A step is spread over one RTT
 
 
@@ -337,11 +329,6 @@ def test_stretch_acks_grow_as_fast(fast):
 
 
 # Limits
-
-
-def test_clamp_of_one_packet_is_above_the_floor_of_two(fast):
-    fast.start({}, now=0, snd_cwnd_clamp=1, snd_cwnd=1)
-    assert many_rtts(fast, 5) == [1] * 5
 
 
 def test_clamp_is_honoured(fast):
@@ -411,14 +398,6 @@ def test_idle_drops_the_average_and_keeps_base(fast, restarted, tx_start):
     assert (state["ca"]["rtt_avg_q16"], state["ca"]["rtt_min"]) == (50 * MS << 16, 40 * MS)
     assert state["ca"]["w_q8"] >> 8 == (10 if restarted else 100)
     assert state["counters"]["updates"] == updates
-
-
-def test_other_events_change_nothing(fast):
-    sending(fast, 100 * Q8, {})
-    before = fast.state()["ca"]
-    for event in range(6):
-        fast.event(id=event)
-    assert fast.state()["ca"] == before
 
 
 @pytest.mark.parametrize("cwnd", [1, 40, 99, 101, 300])
@@ -680,19 +659,9 @@ def test_flows_share_by_alpha(pair, k_f, seconds):
 
 
 @settings(max_examples=400)
-@given(data=st.data(), clamp=st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1]), tx_start=st.booleans(),
-       mss=st.sampled_from([0, 1, 536, 1448, 65535]), seq=st.integers(0, 2**32 - 1))  # fmt: skip
-def test_any_stream_keeps_the_window_in_bounds(fast, data, clamp, mss, tx_start, seq):
-    params = {name: data.draw(bounded(bounds)) for name, bounds in fast.params().items()}
-    fast.start(
-        params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq
-    )
-    lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp)
-    most = min(clamp, W_MAX)
-    answers = fast.batch([words for one in lines for words in (one, "state")])
-    for answer, state in zip(answers[::2], answers[1::2]):
-        # PRR's own window knows no clamp: of a poked window of 1 with 50 in flight a loss leaves 2, twice as many
-        assert 1 <= answer["cwnd"] and (answer["cwnd"] <= most or answer["cwnd"] == state["tp"]["stack_cwnd"])
+@given(data=st.data())
+def test_any_stream_keeps_the_window_in_bounds(fast, data):
+    any_stream(data, fast, clamp_holds=False)
     ca = fast.state()["ca"]
     assert Q8 <= ca["w_q8"] <= W_MAX * Q8
     assert min(ca["step_from_q8"], ca["step_to_q8"]) <= ca["w_q8"] <= max(ca["step_from_q8"], ca["step_to_q8"])

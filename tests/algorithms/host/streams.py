@@ -72,3 +72,22 @@ def lines_of(commands, clamp=2**32 - 1):
             keys = {"snd_cwnd": min(keys["snd_cwnd"], clamp)}
         lines.append(line(name, now=now, **keys))
     return lines
+
+
+def any_stream(data, driver, clamps=(2, 3, 50, W_MAX, 2**32 - 1), clamp_holds=True):
+    """Plays whatever may come to any parameters, with the windows in their bounds; (parameters, largest window, each
+    answer with the state after it). Where PRR sets the window, no clamp holds: of a poked window of 1 with 50 in flight
+    a loss leaves 2."""
+    params = {name: data.draw(bounded(bounds)) for name, bounds in driver.params().items()}
+    clamp, mss = data.draw(st.sampled_from(clamps)), data.draw(st.sampled_from([0, 1, 536, 1448, 65535]))
+    seq, tx_start = data.draw(st.integers(0, 2**32 - 1)), data.draw(st.booleans())
+    driver.start(
+        params, now=0, snd_cwnd_clamp=clamp, mss_cache=mss, seg=max(mss, 1), tx_start=tx_start, snd_una=seq, snd_nxt=seq
+    )
+    lines, most = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=80)), clamp), min(clamp, W_MAX)
+    answers = driver.batch([words for one in lines for words in (one, "state")])
+    played = [*zip(answers[::2], answers[1::2])]
+    for answer, state in played:
+        of_prr = not clamp_holds and answer["cwnd"] == state["tp"]["stack_cwnd"]
+        assert 1 <= answer["cwnd"] and (answer["cwnd"] <= most or of_prr)
+    return params, most, played
