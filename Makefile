@@ -71,7 +71,7 @@ REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard te
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py modules.py qemu.py)
 GUEST_UML := $(wildcard $(addprefix experiments/asymlab/machine/uml/,*.py *.c *.config))
 
-.PHONY: all build static deps image test-images experiments test test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package explore \
+.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help
 .DELETE_ON_ERROR:
 
@@ -85,6 +85,9 @@ PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadsc
 
 test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## run all tests
 	$(PYTEST) tests
+
+test-quick: build $(B)/.deps-test $(ASYMLAB) lint ## between edits, some 90 s: lint, the controllers' laws on the host, report
+	$(PYTEST) -q -m "not lab and not slow" tests/algorithms tests/report tests/test_*.py
 
 # The parts of it. What has the mark lab boots virtual machines; tests/live needs root, and looks at all of this kernel.
 test-host: build $(B)/.deps-test $(IMAGE) $(ASYMLAB) ## those that need neither root nor a virtual machine

@@ -41,6 +41,7 @@ def of():
     assert not any(process.close() for process in running.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fuzz.controllers())
 def test_inputs_break_no_rule(name):
     run = played(name)
@@ -48,6 +49,7 @@ def test_inputs_break_no_rule(name):
     assert run.executions >= INPUTS
 
 
+@pytest.mark.slow
 def test_branches_are_covered(record_property):
     """Of each controller's sources, and of what all share by all together."""
     runs = {name: played(name) for name in fuzz.controllers()}
@@ -169,6 +171,7 @@ def broken(tmp_path):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_w", [0, 1], ids=["cong_avoid", "cong_control"])
 @pytest.mark.parametrize("number, words", [*enumerate(["", *FAULTS.values()])], ids=["none", *FAULTS])
 def test_faults_are_found(broken, number, words, by_w):

@@ -637,6 +637,7 @@ def test_what_is_no_download_is_left_alone(thin):
     assert d.come(2)[0][1]
 
 
+@pytest.mark.slow
 @settings(max_examples=300)
 @given(
     steps=st.lists(
@@ -664,6 +665,7 @@ def test_nothing_is_covered_beyond_the_bounds(thin, steps, params, rtt, first):
             assert covered <= max(most + 2, 2) * SEG
 
 
+@pytest.mark.slow
 @settings(max_examples=50)
 @given(
     steps=st.lists(

@@ -17,6 +17,8 @@ from asymlab.report.verdicts import interval
 
 from madeup import make
 
+pytestmark = pytest.mark.slow
+
 METRICS = {
     "goodput_bps": 25e6,
     "utilisation": 0.9,

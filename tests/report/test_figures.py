@@ -12,6 +12,8 @@ from asymlab.results import store
 
 from madeup import index, make, results_of
 
+pytestmark = pytest.mark.slow
+
 FIGURES = {
     "taichung": {"taichung-slow-start", "taichung-thresholds"},
     "pseudorate": {"pseudorate-windows", "pseudorate-mechanism", "pseudorate-throughput", "pseudorate-rise"},

@@ -16,6 +16,8 @@ from asymlab.report import compare, part, publish, published, tables
 
 from shared import REPO
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("name", ["results.json", "claims.json", "samples.csv", "verdicts.json"])
 def test_a_damaged_report(tmp_path, name):

@@ -17,6 +17,8 @@ from asymlab.run import registered
 
 from shared import REPO, asymlab
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def report(tmp_path):

@@ -25,6 +25,8 @@ from asymlab.run import registered
 
 from madeup import Page, index, make, results_of, run_page, small
 
+pytestmark = pytest.mark.slow
+
 
 def test_verdicts_file_is_the_verdicts(full):
     verdicts, _, folder = full

@@ -18,9 +18,10 @@ from asymlab.report.verdicts import SYMBOLS
 from madeup import everything, make, results_of
 from shared import REPO
 
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER), reason="no browser: apt-get install chromium chromium-driver"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="no browser: apt-get install chromium chromium-driver"),
+]
 TAB, ENTER = "\ue004", "\ue007"
 
 # Ratio of luminances (WCAG 2) of each text and what is behind it; those below 4.5.

@@ -14,6 +14,8 @@ from asymlab.results import store, trace
 
 from madeup import Page, make, results_of, run_page
 
+pytestmark = pytest.mark.slow
+
 
 def test_each_run_has_its_page(full, runs):
     assert {p.stem for p in (full[2] / "runs").iterdir()} == {r.record["key"] for r in runs}
