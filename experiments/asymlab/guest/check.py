@@ -13,13 +13,14 @@ from typing import Any
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, offloads_on, stripper
+from .netlink import Queue
 from .protocol import ECHO_BYTES, IP_UDP, Check
 from .system import SO_TIMESTAMPNS
 
 PROBE_PORT = 7
 LARGEST = 1 << 16  # bytes: no datagram is cut
 RATE_OFF = 0.015  # a share: a train measures to within 0.4 %, and a rate that is wrong by 2 % is found
-TOOLS = ("ip", "tc", "asymcc")
+TOOLS = ("tc", "asymcc")
 QDISCS = {  # as one of each is made
     "tbf": "rate 1mbit burst 2000 limit 10000",
     "netem": "delay 1ms",
@@ -39,7 +40,6 @@ def missing(job: Job, ns: Namespaces, objects: str) -> list[str]:
     if lacks := _tools_missing(job):
         return lacks
     ns.add("probe")
-    lacks += _qdiscs_missing(job, ns)
     if job.strips:
         with ns.enter("probe"):
             p = subprocess.run(["nft", "-f", "-"], input=stripper("lo", [253], False), capture_output=True, text=True)
@@ -63,7 +63,8 @@ def _tools_missing(job: Job) -> list[str]:
     return lacks
 
 
-def _qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
+def qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
+    """Told once a network is refused: to try them takes a process."""
     shapes = [end.shape for end in job.ends]
     needed = {
         "tbf": any(isinstance(s, Bottleneck) and not s.cake for s in shapes),
@@ -191,8 +192,9 @@ def self_check(job: Job, ns: Namespaces) -> list[dict]:
         if number:  # trains have emptied the buckets
             time.sleep(max(8 * shape.burst_bytes / shape.rate_bps for _, shape in queues))
         rows += _check_probe(ns, probe)
-    told = {node: ns.qdiscs(node, "-d") for node in dict.fromkeys(end.node for end, _ in queues)}
-    rows += [_check_queue(told[end.node][end.dev], end, shape) for end, shape in queues]
+    told = ns.queues([end for end, _ in queues])
+    for end, shape in queues:
+        rows.append(_check_rule(ns, end, shape) if shape.red or shape.cake else _check_queue(told[end.dev], end, shape))
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     return [*rows, _row(Check.OFFLOADS, "", [], on, not on)]
 
@@ -222,18 +224,23 @@ def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
     return rows
 
 
-def _check_queue(told: list[dict], end: End, shape: Bottleneck) -> dict:
-    queue = {q["kind"]: q["options"] for q in told}
+def _check_rule(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
+    """Of a queue with a rule when to drop."""
+    queue = ns.options(end)
     if shape.red:
         wanted = _as_tc_tells(shape.red)
         first = queue["gred"]["vqs"][0] if "gred" in queue else None
         measured = None if first is None else {key: value for key, value in first.items() if key in wanted}
         return _row(Check.RED, end.dev, wanted, measured, measured == wanted)
-    if shape.cake:
-        filters = {"ack-filter": "enabled" if shape.cake.ack_filter else "disabled"}
-        told_of = {"ack-filter": queue.get("cake", {}).get("ack-filter")}
-        return _row(Check.CAKE, end.dev, filters, told_of, told_of == filters)
-    limit = queue.get("pfifo", {}).get("limit")
+    assert shape.cake
+    filters = {"ack-filter": "enabled" if shape.cake.ack_filter else "disabled"}
+    told_of = {"ack-filter": queue.get("cake", {}).get("ack-filter")}
+    return _row(Check.CAKE, end.dev, filters, told_of, told_of == filters)
+
+
+def _check_queue(queues: list[Queue], end: End, shape: Bottleneck) -> dict:
+    limits = [struct.unpack_from("I", q.options)[0] for q in queues if q.kind == "pfifo"]
+    limit = limits[0] if limits else None
     return _row(Check.QUEUE, end.dev, shape.queue_packets, limit, limit == shape.queue_packets)
 
 

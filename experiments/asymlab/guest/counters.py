@@ -2,11 +2,15 @@
 """Counters of the machine and of the nodes, read at two moments of the experiment."""
 
 import os
+import struct
 import time
 
 from .job import Job, Unshaped
 from .net import Namespaces
+from .netlink import attributes
 from .protocol import Check
+
+GRED_VQ_LIST, GRED_VQ_ENTRY, GRED_MARKS = 6, 1, (5, 9)  # marked at random; because the queue is long
 
 
 def snapshot(job: Job, ns: Namespaces) -> dict:
@@ -43,16 +47,18 @@ def netstat(ns: Namespaces, node: str, groups: tuple[str, ...] = ("Tcp", "TcpExt
 
 def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:
     shaped = [end for end in job.ends if end.shape != Unshaped()]
-    told = {node: ns.qdiscs(node, "-s") for node in dict.fromkeys(end.node for end in shaped)}
     out = {}
-    for end in shaped:
-        queues = told[end.node][end.dev]
-        root = next(q for q in queues if q.get("root"))
-        out[end.dev] = {k: root[k] for k in ("bytes", "packets", "drops", "backlog", "qlen")}
-        for red in (q for q in queues if q["kind"] == "gred"):
-            queue = red["options"]["vqs"][0]
-            out[end.dev]["marks"] = queue["prob_mark"] + queue["forced_mark"]
+    for dev, queues in ns.queues(shaped).items():
+        out[dev] = dict(next(q for q in queues if q.root).counters)
+        for red in (q for q in queues if q.kind == "gred"):
+            out[dev]["marks"] = _marks(red.options)
     return out
+
+
+def _marks(gred: bytes) -> int:
+    """Of its first virtual queue, the only one."""
+    queue = attributes(attributes(attributes(gred)[GRED_VQ_LIST])[GRED_VQ_ENTRY])
+    return sum(struct.unpack("I", queue[kind])[0] for kind in GRED_MARKS)
 
 
 def memory_check(job: Job, ns: Namespaces) -> dict:

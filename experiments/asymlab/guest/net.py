@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The job's network: namespaces, links, shaping, middleboxes, routes."""
 
+import contextlib
 import ctypes
 import fcntl
 import json
@@ -10,8 +11,11 @@ import re
 import socket
 import struct
 import subprocess
+from collections.abc import Callable
+from functools import partial
 
-from .job import Bottleneck, End, Job, NewMtu, NewShape, Propagation, Rewrite, Route, Shape
+from . import netlink
+from .job import Bottleneck, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
 from .system import LIBC, Failure, mount, sh
 
 FOLDER = "/run/netns"
@@ -62,31 +66,40 @@ class Namespaces:
         except OSError as e:
             raise Failure(f"namespace {name}: {e.strerror}") from None
 
+    def open(self, node: str) -> int:
+        return os.open(f"{FOLDER}/{self.name(node)}", os.O_RDONLY | os.O_CLOEXEC)
+
     def enter(self, node: str) -> "_Inside":
         return _Inside(self, node)
 
-    def ip(self, node: str, commands: list[str]) -> None:
-        self._batch("ip", node, commands)
+    def tell(self, node: str, requests: Callable[[], list[netlink.Request]]) -> None:
+        """The kernel, of a node's links, addresses and routes. Made within the node: there devices have numbers."""
+        with self.enter(node), netlink.Netlink() as kernel:
+            kernel.ask(node, requests())
 
     def tc(self, node: str, commands: list[str]) -> None:
-        self._batch("tc", node, commands)
-
-    def _batch(self, tool: str, node: str, commands: list[str]) -> None:
-        """All in one process; Failure names the command that failed, which the tool tells by its line."""
-        argv = [tool, "-n", self.name(node), "-batch", "-"]
+        """All in one process; Failure names the command that failed, which tc tells by its line."""
+        argv = ["tc", "-n", self.name(node), "-batch", "-"]
         p = subprocess.run(argv, input="\n".join(commands) + "\n", capture_output=True, text=True)
         if p.returncode:
             words = p.stderr.strip().replace("\n", "; ")
             line = re.search(r"; Command failed -:(\d+)$", words)
-            what = f"{tool} {commands[int(line[1]) - 1]}" if line else " ".join(argv)
+            what = f"tc {commands[int(line[1]) - 1]}" if line else " ".join(argv)
             raise Failure(f"{node}: {what}: {words[: line.start()] if line else words}")
 
-    def qdiscs(self, node: str, *options: str) -> dict[str, list[dict]]:
-        """What tc tells of the queues of each device."""
-        of: dict[str, list[dict]] = {}
-        for queue in json.loads(sh("tc", "-n", self.name(node), *options, "-j", "qdisc", "show")):
-            of.setdefault(queue["dev"], []).append(queue)
+    def queues(self, ends: list[End]) -> dict[str, list[netlink.Queue]]:
+        """Those of each device."""
+        of: dict[str, list[netlink.Queue]] = {}
+        for node in dict.fromkeys(end.node for end in ends):
+            with self.enter(node), netlink.Netlink() as kernel:
+                told = kernel.queues()
+                of |= {end.dev: told[netlink.index_of(end.dev)] for end in ends if end.node == node}
         return of
+
+    def options(self, end: End) -> dict[str, dict]:
+        """What tc tells of an end's queues: by their kind, the options."""
+        told = json.loads(sh("tc", "-n", self.name(end.node), "-d", "-j", "qdisc", "show", "dev", end.dev))
+        return {queue["kind"]: queue["options"] for queue in told}
 
     def close(self) -> None:
         while self.made:
@@ -253,35 +266,38 @@ def build_network(job: Job, ns: Namespaces) -> dict[str, dict]:
 
 def _build_links(job: Job, ns: Namespaces) -> None:
     """The pairs of devices, then for each node its addresses and routes, then its queues."""
-    ip = {node.name: ["link set lo up"] for node in job.nodes}
-    pairs = []  # for the first node's process: one less
-    tc: dict[str, list[str]] = {node.name: [] for node in job.nodes}
-    for link in job.links:
-        a, b = link.ends
-        pairs.append(
-            f"link add name {a.dev} netns {ns.name(a.node)} mtu {link.mtu} address {a.mac} "
-            f"type veth peer name {b.dev} netns {ns.name(b.node)} mtu {link.mtu} address {b.mac}"
-        )
-        for end, peer in ((a, b), (b, a)):
-            ip[end.node] += [
-                f"link set {end.dev} up",
-                f"addr add {end.addr}/30 dev {end.dev}",
-                f"neigh replace {peer.addr} lladdr {peer.mac} dev {end.dev} nud permanent",
-            ]
-            tc[end.node] += qdisc_commands(end.dev, end.shape)
-    for route in job.routes:
-        ip[route.node].append(f"route add {route.dst} via {route.via} dev {route.dev} {route.attrs}")
-    for end in job.ends:
-        ip[end.node].insert(0, f"link set {end.dev} gso_max_segs 1")
-    ip[job.nodes[0].name][:0] = pairs
-    for node in ip:
-        ns.ip(node, ip[node])
-        if tc[node]:
-            ns.tc(node, tc[node])
+    with contextlib.ExitStack() as files:
+        fds = {node.name: ns.open(node.name) for node in job.nodes}
+        for fd in fds.values():
+            files.callback(os.close, fd)
+        devices = {end.dev: netlink.Device(end.dev, end.mac, fds[end.node]) for end in job.ends}
+        pairs = [netlink.new_pair(devices[link.a.dev], devices[link.b.dev], link.mtu) for link in job.links]
+        ns.tell(job.nodes[0].name, lambda: pairs)
+    for node in job.nodes:
+        ns.tell(node.name, partial(_node_requests, job, node.name))
+        if tc := [
+            command for end in job.ends if end.node == node.name for command in qdisc_commands(end.dev, end.shape)
+        ]:
+            ns.tc(node.name, tc)
     for end in job.ends:
         with ns.enter(end.node):
             for _, tell in OFFLOADS.values():
                 ethtool(end.dev, tell, 0)
+
+
+def _node_requests(job: Job, node: str) -> list[netlink.Request]:
+    """All of a node, but its queues."""
+    ends = [
+        (end, peer) for a, b in (link.ends for link in job.links) for end, peer in ((a, b), (b, a)) if end.node == node
+    ]
+    requests = [netlink.one_packet_at_once(end.dev) for end, _ in ends] + [netlink.set_up("lo")]
+    for end, peer in ends:
+        requests += [
+            netlink.set_up(end.dev),
+            netlink.add_address(end.dev, end.addr, 30),
+            netlink.set_neighbour(end.dev, peer.addr, peer.mac),
+        ]
+    return requests + [netlink.add_route(r.dst, r.via, r.dev, r.attrs) for r in job.routes if r.node == node]
 
 
 def change_path(job: Job, ns: Namespaces, path: list[NewShape | NewMtu]) -> None:
@@ -291,11 +307,11 @@ def change_path(job: Job, ns: Namespaces, path: list[NewShape | NewMtu]) -> None
     """
     for new in path:
         if isinstance(new, NewMtu):
-            routes = [r for r in job.routes if (r.node, r.dev) == (new.node, new.dev)]
-            ns.ip(new.node, [_with_mtu(r, new.mtu) for r in routes])
+            ns.tell(new.node, partial(_mtu_requests, job, new))
         else:
             ns.tc(new.node, qdisc_commands(new.dev, new.shape, "change"))
 
 
-def _with_mtu(route: Route, mtu: int) -> str:
-    return f"route replace {route.dst} via {route.via} dev {route.dev} mtu {mtu}"
+def _mtu_requests(job: Job, new: NewMtu) -> list[netlink.Request]:
+    routes = [r for r in job.routes if (r.node, r.dev) == (new.node, new.dev)]
+    return [netlink.add_route(r.dst, r.via, r.dev, f"mtu {new.mtu}", replace=True) for r in routes]

@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from .audit import Audit
 from .capture import Capture
-from .check import missing, self_check
+from .check import missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
@@ -45,7 +45,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         ns = Namespaces(prefix)
         cleanup.callback(ns.close)
         if lacks := missing(job, ns, objects):
-            raise Failure("cannot run here: " + "; ".join(lacks))
+            raise _cannot_run(lacks)
         reached("requirements checked")
         cgroup, for_cgroup = _cgroup(job, objects, f"{prefix}run", cleanup)
         audit = Audit() if job.audit else None
@@ -57,7 +57,12 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         if audit:
             audit.look()
         reached("controllers loaded")
-        sysctls = build_network(job, ns)
+        try:
+            sysctls = build_network(job, ns)
+        except Failure:
+            if lacks := qdiscs_missing(job, ns):
+                raise _cannot_run(lacks) from None
+            raise
         reached("network built")
         print("first packet", flush=True)
         checks = self_check(job, ns)
@@ -76,6 +81,10 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         result |= audit.finish()
     with open(f"{out}/agent.json", "w") as f:
         json.dump(result, f)
+
+
+def _cannot_run(lacks: list[str]) -> Failure:
+    return Failure("cannot run here: " + "; ".join(lacks))
 
 
 def _reached(phases: dict[str, float], phase: str) -> None:

@@ -22,7 +22,7 @@ from .root import Here, root
 from .shell import sh
 from .uml import make, source
 
-GUEST_TOOLS = ("ip", "tc", "nft", "iperf3", "modprobe", "bpftool")
+GUEST_TOOLS = ("tc", "nft", "iperf3", "modprobe", "bpftool")
 # The first process is a script: the kernel starts no module of a package. Its pages come with their mapping, and not
 # each by a fault (MCL_CURRENT | MCL_FUTURE).
 INIT = b"""#!/usr/bin/python3 -sSB
