@@ -95,6 +95,12 @@ def test_a_refusal_names_the_command_and_has_the_kernels_words(spaces):
         spaces.tell("a", lambda: [netlink.add_route("10.9.0.0/16", "192.0.2.1", "x0", "")])
     with pytest.raises(Failure, match="^x7: "):
         spaces.tell("a", lambda: [netlink.set_up("x7")])
+    for addr, mac, refused in (
+        ("300.1.1.1", MACS["x1"], "300.1.1.1: not an IPv4 address"),
+        ("10.1.2.2", "02:0:00:00:00:000", "02:0:00:00:00:000: not a MAC"),
+    ):
+        with pytest.raises(Failure, match=f"^{refused}"):
+            spaces.tell("a", lambda: [netlink.set_neighbour("x0", addr, mac)])  # noqa: B023
     for words in ("mtu", "mtu lock", "hoplimit 3", "mtu many"):
         with pytest.raises(Failure, match=f"dev x0 {words}: not understood"):
             spaces.tell("a", lambda: [netlink.add_route("default", "10.1.2.2", "x0", words)])  # noqa: B023

@@ -6,6 +6,7 @@ rates and odds into what the kernel counts in.
 """
 
 import os
+import re
 import socket
 import struct
 from collections.abc import Iterator
@@ -58,6 +59,19 @@ def _u32(kind: int, value: int) -> bytes:
     return attribute(kind, struct.pack("I", value))
 
 
+def _ip(text: str) -> bytes:
+    try:
+        return socket.inet_aton(text)
+    except OSError:
+        raise Failure(f"{text}: not an IPv4 address") from None
+
+
+def _mac(text: str) -> bytes:
+    if not re.fullmatch("([0-9a-f]{2}:){5}[0-9a-f]{2}", text):
+        raise Failure(f"{text}: not a MAC address")
+    return bytes.fromhex(text.replace(":", ""))
+
+
 # --- requests ------------------------------------------------------------------------------
 
 
@@ -69,7 +83,7 @@ def new_pair(a: "Device", b: "Device", mtu: int) -> Request:
     """A veth of two ends, each in its namespace."""
     peer = _link() + b.attributes(mtu)
     info = attribute(IFLA_LINKINFO, attribute(1, b"veth\0"), attribute(2, attribute(1, peer)))
-    what = f"link add {a.name} type veth peer {b.name}"
+    what = f"link add {a.name} mtu {mtu} address {a.mac} type veth peer name {b.name} mtu {mtu} address {b.mac}"
     return Request(what, NEWLINK, CREATE | EXCLUSIVE, _link() + a.attributes(mtu) + info)
 
 
@@ -83,7 +97,7 @@ class Device(NamedTuple):
             attribute(IFLA_IFNAME, self.name.encode() + b"\0")
             + _u32(IFLA_NET_NS_FD, self.namespace)
             + _u32(IFLA_MTU, mtu)
-            + attribute(IFLA_ADDRESS, bytes.fromhex(self.mac.replace(":", "")))
+            + attribute(IFLA_ADDRESS, _mac(self.mac))
         )
 
 
@@ -104,14 +118,14 @@ def one_packet_at_once(dev: str) -> Request:
 
 
 def add_address(dev: str, addr: str, bits: int) -> Request:
-    ip = socket.inet_aton(addr)
+    ip = _ip(addr)
     body = struct.pack("BBBBi", socket.AF_INET, bits, 0, 0, index_of(dev)) + attribute(2, ip) + attribute(1, ip)
     return Request(f"addr add {addr}/{bits} dev {dev}", NEWADDR, CREATE | EXCLUSIVE, body)
 
 
 def set_neighbour(dev: str, addr: str, mac: str) -> Request:
     body = struct.pack("BxxxiHBB", socket.AF_INET, index_of(dev), PERMANENT, 0, 0)
-    body += attribute(1, socket.inet_aton(addr)) + attribute(2, bytes.fromhex(mac.replace(":", "")))
+    body += attribute(1, _ip(addr)) + attribute(2, _mac(mac))
     return Request(f"neigh replace {addr} lladdr {mac} dev {dev}", NEWNEIGH, CREATE | REPLACE, body)
 
 
@@ -121,8 +135,8 @@ def add_route(dst: str, via: str, dev: str, words: str, replace: bool = False) -
     what = f"route {'replace' if replace else 'add'} {dst} via {via} dev {dev} {words}".strip()
     body = struct.pack("BBBBBBBBI", socket.AF_INET, int(bits), 0, 0, MAIN_TABLE, BY_ADMIN, 0, UNICAST, 0)
     if int(bits):
-        body += attribute(1, socket.inet_aton(to))
-    body += attribute(5, socket.inet_aton(via)) + _u32(4, index_of(dev))
+        body += attribute(1, _ip(to))
+    body += attribute(5, _ip(via)) + _u32(4, index_of(dev))
     if words:
         body += attribute(8, *_metrics(what, words.split()))
     return Request(what, NEWROUTE, CREATE | (REPLACE if replace else EXCLUSIVE), body)
