@@ -280,7 +280,7 @@ check-repeats: COUNT = 200
 check-repeats: build $(IMAGE) $(ASYMLAB) ## short runs again and again, COUNT [200]: the same bytes? resumes
 	$(Q)ASYMLAB_BUILD=$(call quoted,$(abspath $(B))/second) $(MAKE) -s --no-print-directory B=$(B)/second ASYMLAB=$(ASYMLAB) build image
 	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python tests/machine/repeats.py $(COUNT) $(B)/second \
-		--kernel $(notdir $(patsubst %/,%,$(dir $(IMAGE)))) --resume $(B)/repeats.json
+		--kernel $(notdir $(patsubst %/,%,$(dir $(IMAGE)))) --resume $(B)/repeats$(if $(filter uml,$(ENGINE)),-uml).json
 
 attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
 	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
