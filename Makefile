@@ -81,7 +81,7 @@ all: build
 experiments: build $(IMAGE) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) --engine $(ENGINE) $(if $(JOBS),--jobs $(JOBS))
 
-PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder
+PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(TEST_OPTIONS)
 
 test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## run all tests
 	$(PYTEST) tests

@@ -224,9 +224,9 @@ def test_reverse_flow_and_delayed_acks(scenario_file):
 
 def test_a_finished_run_is_not_computed_again_and_repeats_by_its_own_command(scenario_file, monkeypatch):
     file = scenario_file()
-    first = run(file)
+    first = run(file, QEMU)
     monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
-    assert run(file).record == first.record
+    assert run(file, QEMU).record == first.record
     assert first.record["command"] == f"asymlab run {file} --set quick --seed 1"
 
 

@@ -10,7 +10,7 @@ from .net import Namespaces
 from .netlink import attributes
 from .protocol import Check
 
-GRED_VQ_LIST, GRED_VQ_ENTRY, GRED_MARKS = 6, 1, (5, 9)  # marked at random; because the queue is long
+GRED_VQ_LIST, GRED_VQ_ENTRY, GRED_MARKS = 6, 1, (7, 9)  # marked at random; because the queue is long
 
 
 def snapshot(job: Job, ns: Namespaces) -> dict:
