@@ -15,8 +15,8 @@ from dataclasses import replace
 import pytest
 
 from asymlab import LabError
-from asymlab.guest.job import ChangePath
-from asymlab.machine import image, on_uml, vm
+from asymlab.guest.job import ChangePath, Refusals
+from asymlab.machine import image, on_uml, shared, vm
 from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
@@ -135,6 +135,17 @@ def test_without_a_compiler_the_other_engine_is_offered(tmp_path, monkeypatch):
 )
 def test_options_of_the_other_engine(words, said):
     one_line(asymlab("image", *words), said)
+
+
+def test_an_engine_that_there_is_not_is_refused_as_a_default_too():
+    for words, env in ((("--engine", "bochs"), {}), ((), {"ASYMLAB_ENGINE": "bochs"})):
+        r = asymlab("run", CANARY, "--dry-run", *words, env=env)
+        assert r.returncode == 2 and "'bochs' (or ASYMLAB_ENGINE): there are qemu and uml" in r.stderr
+
+
+def test_a_full_disk_is_one_line(tmp_path):
+    with pytest.raises(LabError, match=f"{tmp_path}/none: No such file"):
+        shared.lay_out(tmp_path / "none" / "shared", 1, Refusals(1, {}), {})
 
 
 def test_an_image_that_is_not_made_is_named_with_the_command_that_makes_it():

@@ -72,11 +72,10 @@ def tell_clock() -> str:
 
 
 def shared_memory() -> int | None:
-    """A file: the memory by which the job comes. In QEMU it is that of a device, plugged in while the machine is kept
-    here and stands; None if none was."""
+    """A file: the memory by which the job comes. In QEMU it is that of a device that was plugged in while the machine
+    stood; None if none was."""
     if is_uml():
         return os.open(SHARED, os.O_RDWR | os.O_CLOEXEC)
-    wait_for_job()
     with open("/sys/bus/pci/rescan", "w") as f:
         f.write("1")
     for name in os.listdir("/sys/bus/pci/devices"):
@@ -180,6 +179,8 @@ def run_job() -> None:
     give_memory()
     keep_types("/lab")
     learn(Job | Refusals)
+    if not is_uml():
+        wait_for_job()
     if (shared := shared_memory()) is None:
         return
     text = take_job(shared)

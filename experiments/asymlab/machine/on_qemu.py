@@ -67,9 +67,9 @@ def lay_out(
         shutil.copyfile(image.devices, tmp / "devices")  # QEMU would have it for itself
         if sha256(tmp / "devices") != image.sha256["devices"]:
             raise LabError(f"{image.devices}: not what its manifest says; `asymlab image` makes it anew")
-        shared.lay_out(tmp / "shared", qemu.SHARED_MB, job, objects)
     except OSError as e:
         raise LabError(f"{tmp}: {e.strerror}") from None
+    shared.lay_out(tmp / "shared", qemu.SHARED_MB, job, objects)
     files = (str(memory or image.memory), memory is not None, f"{tmp}/devices", f"{tmp}/console", f"{tmp}/shared")
     return [image.arch.qemu, *qemu.arguments(image.arch, image.kernel, job.seed, *files)]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """A run in User Mode Linux: a kernel that is a process, in virtual time, with an infinitely fast CPU.
 
-Its clock jumps from timer to timer; while it computes no time goes by. Nothing of the host enters: no clock, no
-entropy, no CPU features (uml/edits.py), no network, no disk. The command line is the same for every run, and the job
-comes as in QEMU, through shared memory.
+Its clock jumps from timer to timer; while it computes no time goes by. The kernel gets no clock, no entropy and no CPU
+features of the host (uml/edits.py), no network and no disk. But its programs run on the host's CPU, and see what it
+can. The command line is the same for every run. The job comes as in QEMU, through shared memory.
 
 A guest's code has the powers of the process that it is. So that process sits in a cage (bubblewrap): no network, no
 processes but its own, none of the host's files but its kernel and initramfs (to read) and the shared memory.
@@ -42,7 +42,7 @@ APPEND = (
 )
 
 
-# glibc's own words with the host's scheduler lie in memory that a guest's processes have not.
+# The host's scheduler would write into a part of glibc's memory (rseq) that the processes of a guest do not have.
 ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 

@@ -29,9 +29,12 @@ class Ended(Protocol):
 
 def lay_out(file: Path, size_mb: int, job: Job | Refusals, objects: dict[str, bytes]) -> None:
     """The shared memory of a run that begins."""
-    with open(file, "wb") as f:
-        f.write(pack(job, objects))
-        f.truncate(size_mb << 20)
+    try:
+        with open(file, "wb") as f:
+            f.write(pack(job, objects))
+            f.truncate(size_mb << 20)
+    except OSError as e:
+        raise LabError(f"{file.parent}: {e.strerror}") from None
 
 
 def pack(job: Job | Refusals, objects: dict[str, bytes]) -> bytes:

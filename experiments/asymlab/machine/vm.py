@@ -10,7 +10,7 @@ Both take the same job and objects, and hand out the same files.
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Protocol
 
 from ..guest.job import Job, Refusals
 from ..guest.wire import dump
@@ -20,7 +20,19 @@ from . import on_qemu, on_uml
 from .image import Image
 
 WALL_LIMIT_S = 1800
-ENGINES: dict[str, Any] = {"qemu": on_qemu, "uml": on_uml}
+
+
+class Engine(Protocol):
+    """What a module of an engine has."""
+
+    def identity(self, image: Image, job: Job) -> dict: ...
+
+    def run(
+        self, image: Image, job: Job | Refusals, objects: dict[str, bytes], core: int | None, limit_s: float, started
+    ) -> tuple[dict[str, bytes], dict[str, float | int | None]]: ...
+
+
+ENGINES: dict[str, Engine] = {"qemu": on_qemu, "uml": on_uml}
 
 
 def read_objects(job: Job) -> dict[str, bytes]:

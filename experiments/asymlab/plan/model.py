@@ -157,8 +157,8 @@ class PathSpec(Model):
     mtu: int = Field(1500, ge=200, le=9000, description="Size of the largest IP packet, in bytes.")
     node_delay: Time | None = Field(
         None,
-        description="What the nodes of a hop take for a packet, each way: a constant, on top of `delay`. "
-        "By default 0 with the engine `qemu`, whose CPU takes some time, and 3us with `uml`, whose CPU takes none.",
+        description="Time that the nodes of a hop take for a packet, each way. It comes on top of `delay`. "
+        "Default: 0 in the engine `qemu`, 3us in `uml`.",
     )
     forward: Direction | None = Field(None, description="From left to right: the way of the data by default.")
     reverse: Direction | None = Field(None, description="From right to left: the way of the ACKs by default.")
