@@ -259,18 +259,18 @@ explore: build $(IMAGE) $(ASYMLAB) ## judge random paths: COUNT [100] of SEED; a
 	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) --engine $(ENGINE) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
 fuzz: $(B)/.deps-fuzz $(ASYMLAB) ## random input for the controllers, FUZZ_SECONDS [300]; SEED=..., REPLAY=FILE
-	$(Q)PYTHONPATH=tests/algorithms $(B)/venv/bin/python -m host.fuzz --seconds $(FUZZ_SECONDS) \
+	$(Q)$(B)/venv/bin/python -m tests.algorithms.host.fuzz --seconds $(FUZZ_SECONDS) \
 		$(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 
 fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB) ## random objects, netlink answers and state files for asymcc, FUZZ_SECONDS
-	$(Q)PYTHONPATH=tests/loader:tests/live $(B)/venv/bin/python -m fuzz.loader_run --seconds $(FUZZ_SECONDS)
+	$(Q)$(B)/venv/bin/python -m tests.loader.fuzz.loader_run --seconds $(FUZZ_SECONDS)
 
 # Trees and bare texts, half each.
 fuzz-scenarios: $(ASYMLAB) ## random scenario files, SCENARIOS [100000]
 	$(Q)SCENARIOS=$$(( $(SCENARIOS) / 2 )) $(B)/venv/bin/python -m pytest -q -s tests/lab/test_scenario_fuzz.py
 
 faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails once, as root; FAULTS="--command load"; resumes
-	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python -m faults --resume $(B)/faults.json $(FAULTS)
+	$(Q)$(B)/venv/bin/python -m tests.live.faults --resume $(B)/faults.json $(FAULTS)
 
 bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of an ACK; NAMES="fast vegas ..."
 	$(Q)$(ASYMLAB) bench $(NAMES) --image $(KERNEL)
@@ -279,7 +279,7 @@ bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of 
 check-repeats: COUNT = 200
 check-repeats: build $(IMAGE) $(ASYMLAB) ## short runs again and again, COUNT [200]: the same bytes? resumes
 	$(Q)ASYMLAB_BUILD=$(call quoted,$(abspath $(B))/second) $(MAKE) -s --no-print-directory B=$(B)/second ASYMLAB=$(ASYMLAB) build image
-	$(Q)PYTHONPATH=tests/live $(B)/venv/bin/python tests/machine/repeats.py $(COUNT) $(B)/second \
+	$(Q)$(B)/venv/bin/python -m tests.machine.repeats $(COUNT) $(B)/second \
 		--kernel $(notdir $(patsubst %/,%,$(dir $(IMAGE)))) --resume $(B)/repeats$(if $(filter uml,$(ENGINE)),-uml).json
 
 attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
@@ -287,8 +287,8 @@ attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as roo
 
 soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root, resumes; SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \
-		$(B)/venv/bin/python tests/live/soak.py $${what%=*} $${what#*=} --resume $(B)/soak-$${what%=*}.json; done
-	$(Q)$(B)/venv/bin/python tests/live/soak.py hours
+		$(B)/venv/bin/python -m tests.live.soak $${what%=*} $${what#*=} --resume $(B)/soak-$${what%=*}.json; done
+	$(Q)$(B)/venv/bin/python -m tests.live.soak hours
 
 # --- the tree -----------------------------------------------------------------------------
 lock: ## renew requirements.lock from pyproject.toml

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import SCENARIO
+from tests.shared import SCENARIO
 
 # A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,8 +9,7 @@ import pytest
 
 from asymlab.conformance.kernels.ktap import ktap
 from asymlab.conformance.kernels.outcome import Column, Result
-
-from shared import BUILD
+from tests.shared import BUILD
 
 built = pytest.mark.skipif(not (BUILD / "asymcc").exists(), reason="build/asymcc is not built: run make")
 

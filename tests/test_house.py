@@ -10,8 +10,8 @@ from graphlib import CycleError, TopologicalSorter
 
 import pytest
 
-from ktap import built
-from shared import BUILD, REPO
+from tests.ktap import built
+from tests.shared import BUILD, REPO
 
 FILE, TEST, FUNCTION = 600, 700, 80  # lines at most
 LAB = REPO / "experiments" / "asymlab"

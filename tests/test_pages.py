@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from shared import REPO
+from tests.shared import REPO
 
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 PAGES = sorted(subprocess.check_output(["git", "ls-files", "*.md"], cwd=REPO, text=True).split())

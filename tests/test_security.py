@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from shared import REPO
+from tests.shared import REPO
 
 TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from host.driver import HERE, Driver, build
+from tests.algorithms.host.driver import HERE, Driver, build
 
 
 def running(name):

@@ -6,9 +6,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host.accsa import ALL, HELLO, MS, NEEDS_ECN, OPEN, RECEIVER, SECOND, SENDER, T, data, fields_of_data, passes, quiet
-from host.driver import line
-from host.formosa import ACK, CALL, COOKIE, CURRENT_MSS, FIN, PARSE, SEG, SYN, WRITE, ip_packet
+from tests.algorithms.host.accsa import (
+    ALL,
+    HELLO,
+    MS,
+    NEEDS_ECN,
+    OPEN,
+    RECEIVER,
+    SECOND,
+    SENDER,
+    T,
+    data,
+    fields_of_data,
+    passes,
+    quiet,
+)
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.formosa import ACK, CALL, COOKIE, CURRENT_MSS, FIN, PARSE, SEG, SYN, WRITE, ip_packet
 
 NOT_ECT, ECT1, ECT0, CE = range(4)
 

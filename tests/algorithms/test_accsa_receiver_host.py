@@ -5,8 +5,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from host.accsa import HELLO, MS, RECEIVER, Stream, T, data, passes, quiet
-from host.formosa import ACK, CURRENT_MSS, ECE, FIN, RST, SEG, SYN, Receiver, ip_packet
+from tests.algorithms.host.accsa import HELLO, MS, RECEIVER, Stream, T, data, passes, quiet
+from tests.algorithms.host.formosa import ACK, CURRENT_MSS, ECE, FIN, RST, SEG, SYN, Receiver, ip_packet
 
 # --- the receiver -----------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ import shutil
 
 import pytest
 
-from host import driver, fuzz
-from host.streams import many_rtts
+from tests.algorithms.host import driver, fuzz
+from tests.algorithms.host.streams import many_rtts
 
 # Those whose window is their own, and not that of the stack.
 OWN_W = ["areno", "ctcp", "fast", "fusion", "nreno", "pseudorate", "taichung", "vegas95"]

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.driver import line
-from host.rivals import EVER, ONE, at_rest, count, own, repaired, sending, tp
-from host.streams import MS, RTT_MAX, W_MAX, many_rtts, one_rtt, packets, rtts
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.rivals import EVER, ONE, at_rest, count, own, repaired, sending, tp
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, many_rtts, one_rtt, packets, rtts
 
 # --- TCP Adaptive Reno --------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.rivals import EVER, ONE, at_rest, count, own, repaired, sending, tp
-from host.streams import MS, RTT_MAX, W_MAX, many_rtts, packets, rtts
+from tests.algorithms.host.rivals import EVER, ONE, at_rest, count, own, repaired, sending, tp
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, many_rtts, packets, rtts
 
 # --- Compound TCP -------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 
 import pytest
 
-from host.driver import Driver, build, line
-from host.streams import MS
+from tests.algorithms.host.driver import Driver, build, line
+from tests.algorithms.host.streams import MS
 
 AGE = 8  # seconds: the first drain begins after six
 STEP = 10 * MS

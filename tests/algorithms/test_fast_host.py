@@ -7,9 +7,9 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from host.bottleneck import Link, run
-from host.driver import Driver, build, line
-from host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, rtts
+from tests.algorithms.host.bottleneck import Link, run
+from tests.algorithms.host.driver import Driver, build, line
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, rtts
 
 Q8 = 256
 ALPHA = 1000

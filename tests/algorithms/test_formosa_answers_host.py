@@ -3,8 +3,21 @@
 
 import pytest
 
-from host.formosa import OPEN, SEG, A, F, P, Receiver, T, answer, at_w, end_round, fields_of_data, transfer
-from host.streams import MS
+from tests.algorithms.host.formosa import (
+    OPEN,
+    SEG,
+    A,
+    F,
+    P,
+    Receiver,
+    T,
+    answer,
+    at_w,
+    end_round,
+    fields_of_data,
+    transfer,
+)
+from tests.algorithms.host.streams import MS
 
 
 def lose_an_answer(sender, beyond=1):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from host.driver import line
-from host.formosa import (
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.formosa import (
     ALL,
     HELLO,
     NO_SSTHRESH,
@@ -27,7 +27,7 @@ from host.formosa import (
     room,
     transfer,
 )  # fmt: skip
-from host.streams import MS, RTT_MAX
+from tests.algorithms.host.streams import MS, RTT_MAX
 
 FIBONACCI = [1, 2, 3, 5, 8, 13, 21, 34]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from host.driver import line
-from host.formosa import (
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.formosa import (
     ACK,
     ECE,
     FIN,
@@ -33,8 +33,8 @@ from host.formosa import (
     signed,
     transfer,
 )  # fmt: skip
-from host.nack import blocks_of, gaps_of
-from host.streams import MS
+from tests.algorithms.host.nack import blocks_of, gaps_of
+from tests.algorithms.host.streams import MS
 
 # --- the estimator ----------------------------------------------------------------------------
 

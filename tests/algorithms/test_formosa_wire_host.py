@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host.formosa import (
+from tests.algorithms.host.formosa import (
     ACK,
     CALL,
     COOKIE,
@@ -31,7 +31,7 @@ from host.formosa import (
     quiet,
     room,
 )  # fmt: skip
-from host.streams import MS
+from tests.algorithms.host.streams import MS
 
 # --- what a sender writes ---------------------------------------------------------------------
 

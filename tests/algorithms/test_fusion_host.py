@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from host.bottleneck import Link, run
-from host.driver import line
-from host.fusion import (
+from tests.algorithms.host.bottleneck import Link, run
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.fusion import (
     B_MAX,
     DECREASE,
     DMIN,
@@ -25,7 +25,19 @@ from host.fusion import (
     w_of,
     windows,
 )
-from host.streams import MS, RTT_MAX, W_MAX, any_stream, lines_of, many_rtts, one_rtt, packets, recover, rtts, steps
+from tests.algorithms.host.streams import (
+    MS,
+    RTT_MAX,
+    W_MAX,
+    any_stream,
+    lines_of,
+    many_rtts,
+    one_rtt,
+    packets,
+    recover,
+    rtts,
+    steps,
+)
 
 
 def law(w, reno, base, rtt, b, n, dmin=DMIN, dmin_winc=1 * MS, upper=3):

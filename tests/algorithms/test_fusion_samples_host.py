@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from host.fusion import B_MAX, ONE, at_rest, own, per_second, sending, w_of
-from host.streams import MS, RTT_MAX, many_rtts, one_rtt, recover, rtts
+from tests.algorithms.host.fusion import B_MAX, ONE, at_rest, own, per_second, sending, w_of
+from tests.algorithms.host.streams import MS, RTT_MAX, many_rtts, one_rtt, recover, rtts
 
 
 def test_no_sample_changes_no_rtt(fusion):

@@ -3,9 +3,9 @@
 
 import pytest
 
-from host.bottleneck import Link, run
-from host.fusion import ONE, SLOW_START, at_rest, own, sending
-from host.streams import MS, many_rtts
+from tests.algorithms.host.bottleneck import Link, run
+from tests.algorithms.host.fusion import ONE, SLOW_START, at_rest, own, sending
+from tests.algorithms.host.streams import MS, many_rtts
 
 LINK = (120e-6, 3.2e-6, 0.04)  # 100 Mbit/s, 40 ms, 1500-byte packets
 BDP = 0.0401232 / 120e-6

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.driver import line
-from host.rivals import ONE, at_rest, own, sending, tp, windows
-from host.streams import W_MAX, many_rtts, packets, recover
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.rivals import ONE, at_rest, own, sending, tp, windows
+from tests.algorithms.host.streams import W_MAX, many_rtts, packets, recover
 
 # --- NewReno of ns-2 ----------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from host.driver import HERE, OUT, Driver, build
-from host.streams import MS, many_rtts, one_rtt, recover
+from tests.algorithms.host.driver import HERE, OUT, Driver, build
+from tests.algorithms.host.streams import MS, many_rtts, one_rtt, recover
 
 LAWS = ("vegas", "westwood", "highspeed", "bic")
 U32 = 2**32

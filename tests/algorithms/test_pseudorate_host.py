@@ -7,10 +7,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from host.bottleneck import Link, run
-from host.driver import Driver, build, line
-from host.pseudorate import N_QUEUE, NONE, PAPER, Q4, bound, end_of_cycle, sending, split
-from host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, recover, rtts
+from tests.algorithms.host.bottleneck import Link, run
+from tests.algorithms.host.driver import Driver, build, line
+from tests.algorithms.host.pseudorate import N_QUEUE, NONE, PAPER, Q4, bound, end_of_cycle, sending, split
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, recover, rtts
 
 windows = st.integers(1, W_MAX) | st.integers(1, 100)
 

@@ -3,9 +3,9 @@
 
 import pytest
 
-from host.driver import line
-from host.rivals import EVER, count, repaired, tp
-from host.streams import MS, one_rtt
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.rivals import EVER, count, repaired, tp
+from tests.algorithms.host.streams import MS, one_rtt
 
 
 @pytest.fixture(params=["nreno", "vegas95", "ctcp", "areno"])

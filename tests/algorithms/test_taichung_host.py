@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from host.bottleneck import Link, run
-from host.driver import line
-from host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, recover, rtts
-from host.taichung import GAP_MAX, NO_SSTHRESH, ONE, at_rest, counted, gaps, own, sending, windows
+from tests.algorithms.host.bottleneck import Link, run
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, recover, rtts
+from tests.algorithms.host.taichung import GAP_MAX, NO_SSTHRESH, ONE, at_rest, counted, gaps, own, sending, windows
 
 # Thresholds: (6) and (10)
 

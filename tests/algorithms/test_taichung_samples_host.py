@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.driver import line
-from host.streams import MS, RTT_MAX, W_MAX, one_rtt, packets
-from host.taichung import GAP_MAX, ONE, at_rest, counted, gaps, own, sample, sending
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, one_rtt, packets
+from tests.algorithms.host.taichung import GAP_MAX, ONE, at_rest, counted, gaps, own, sample, sending
 
 # Samples
 

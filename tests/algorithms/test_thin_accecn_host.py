@@ -4,10 +4,10 @@
 import struct
 
 import pytest
-from test_thin_host import SEG, STAMPS, Download, hole, spacing
 
-from host.driver import line
-from host.formosa import ACK, ip_packet
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.formosa import ACK, ip_packet
+from tests.algorithms.test_thin_host import SEG, STAMPS, Download, hole, spacing
 
 CEP = [AE << 8 | CWR_ECE << 6 for AE in (0, 1) for CWR_ECE in range(4)]  # as flags, of the counter's values in turn
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from host.driver import line
-from host.formosa import ACK, ECE, FIN, PSH, RST, SEG, SYN, ip_packet
-from host.streams import MS
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.formosa import ACK, ECE, FIN, PSH, RST, SEG, SYN, ip_packet
+from tests.algorithms.host.streams import MS
 
 START = 64 * 1024
 RTT = 40 * MS

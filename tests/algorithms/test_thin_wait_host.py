@@ -4,11 +4,11 @@
 import struct
 
 import pytest
-from test_thin_host import RTT, SEG, STAMPS, Download, spacing
 
-from host.driver import line
-from host.formosa import ip_packet
-from host.streams import MS
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.formosa import ip_packet
+from tests.algorithms.host.streams import MS
+from tests.algorithms.test_thin_host import RTT, SEG, STAMPS, Download, spacing
 
 
 class Uplink(Download):

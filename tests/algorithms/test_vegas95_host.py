@@ -7,9 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from host.driver import line
-from host.rivals import ONE, at_rest, count, own, sending, tp, windows
-from host.streams import MS, RTT_MAX, W_MAX, many_rtts, one_rtt, recover, rtts
+from tests.algorithms.host.driver import line
+from tests.algorithms.host.rivals import ONE, at_rest, count, own, sending, tp, windows
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, many_rtts, one_rtt, recover, rtts
 
 # --- Vegas of 1995 ------------------------------------------------------------------------
 

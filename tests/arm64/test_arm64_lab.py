@@ -18,9 +18,8 @@ from asymlab.report import papers
 from asymlab.report.verdicts import Judged, Results
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
-
-from shared import ALPHA, FAST, check_physics, run
-from small_guest import needs_arm64
+from tests.arm64.small_guest import needs_arm64
+from tests.shared import ALPHA, FAST, check_physics, run
 
 pytestmark = [pytest.mark.lab, needs_arm64]
 

@@ -12,9 +12,8 @@ from asymlab.machine.arch import ARM64
 from asymlab.machine.cpio import Cpio
 from asymlab.machine.kernel import fetch_kernel
 from asymlab.machine.root import Unpacked
-
-from shared import BUILD
-from small_guest import needs_arm64, run, system
+from tests.arm64.small_guest import needs_arm64, run, system
+from tests.shared import BUILD
 
 pytestmark = needs_arm64
 

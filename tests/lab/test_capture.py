@@ -8,8 +8,7 @@ import pytest
 from asymlab import LabError
 from asymlab.guest.capture import PCAP
 from asymlab.results import capture
-
-from shared import packet
+from tests.shared import packet
 
 DATA = bytes([253, 12, 0xF0, 0xA1, 0x80, 7, 0, 1, 0, 0, 0, 9])
 

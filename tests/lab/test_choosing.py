@@ -11,9 +11,8 @@ import pytest
 from asymlab.guest.wire import dump
 from asymlab.plan import scenario, topology
 from asymlab.results.store import Run
-
-from ktap import built
-from shared import REPO, asymlab, some_hop, some_job, some_probe
+from tests.ktap import built
+from tests.shared import REPO, asymlab, some_hop, some_job, some_probe
 
 HERE = REPO / "experiments" / "choosing"
 FILES = sorted(HERE.glob("*.toml"))

@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 from asymlab import controllers
 from asymlab.controller import CYCLE
 from asymlab.controllers import LINUX, REGISTER, built_in
-
-from ktap import built
-from shared import BUILD, REPO
+from tests.ktap import built
+from tests.shared import BUILD, REPO
 
 SOURCES = {p.name.removesuffix(".bpf.c") for at in ("controllers", "rivals") for p in REPO.glob(f"bpf/{at}/*.bpf.c")}
 

@@ -15,8 +15,7 @@ from asymlab.profile.parts import Code, Part
 from asymlab.profile.profile import Half, Profile
 from asymlab.profile.programs import PAGE, UNKNOWN, Programs, segments
 from asymlab.profile.symbols import Range
-
-from shared import asymlab, one_line
+from tests.shared import asymlab, one_line
 
 SLOW, VETH, QUEUED = Part("kernel", "slow", "slow"), Part("module", "veth", "a"), Part("module", "veth", "b")
 

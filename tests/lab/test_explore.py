@@ -20,9 +20,8 @@ from asymlab.machine import image
 from asymlab.plan import scenario, topology
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
-
-from harness import compile_bpf
-from shared import BUILD, LAB, REPO, asymlab
+from tests.live.harness import compile_bpf
+from tests.shared import BUILD, LAB, REPO, asymlab
 
 COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
 

@@ -11,8 +11,7 @@ from asymlab.machine.image import open_image
 from asymlab.plan import scenario, topology
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
-
-from shared import REPO
+from tests.shared import REPO
 
 FILES = sorted((REPO / "experiments" / "findings").glob("*.toml"))
 PAGE = REPO / "docs" / "findings.md"

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from asymlab.results import capture
-
-from shared import LAB_KERNELS, check_physics, run
+from tests.shared import LAB_KERNELS, check_physics, run
 
 pytestmark = pytest.mark.lab
 

@@ -19,8 +19,7 @@ from asymlab.guest.wire import dump, load
 from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
-
-from shared import FORMOSA, PATH, PLAIN
+from tests.shared import FORMOSA, PATH, PLAIN
 
 FILES = [*EXPERIMENTS.glob("bench/*.toml"), *(f for paper in papers.names() for f in papers.scenarios(paper))]
 

@@ -17,9 +17,8 @@ from asymlab.conformance.kernels.view import RunView
 from asymlab.controller import Controller, Law, cuts_to
 from asymlab.controllers import REGISTER
 from asymlab.paths import BUILD, STORE
-
-from ktap import told
-from shared import some_job
+from tests.ktap import told
+from tests.shared import some_job
 
 LAW = "law: a loss leaves 7/8"
 SHARE, PER_S = 0.948, RATE / 8000  # packets of 1000 bytes

@@ -24,9 +24,8 @@ from asymlab.link.path import Link
 from asymlab.plan import scenario, topology
 from asymlab.results.store import Run
 from asymlab.run import cost
-
-from ktap import built
-from shared import BUILD, REPO, asymlab, one_line, some_hop, some_job
+from tests.ktap import built
+from tests.shared import BUILD, REPO, asymlab, one_line, some_hop, some_job
 
 # --- from words to a scenario ---------------------------------------------------------------
 

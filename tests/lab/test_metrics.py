@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from asymlab.guest.job import Background
 from asymlab.report.verdicts import interval
 from asymlab.results import metrics
-
-from shared import some_flow, some_hop, some_job
+from tests.shared import some_flow, some_hop, some_job
 
 
 @settings(deadline=None, derandomize=True)

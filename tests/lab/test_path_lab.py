@@ -19,8 +19,7 @@ from asymlab.machine import image, vm
 from asymlab.plan import scenario
 from asymlab.results import capture
 from asymlab.run.tasks import plan_runs
-
-from shared import ALPHA, FAST, FORMOSA, LAB, LAB_KERNELS, PATH, PLAIN, check_physics, run
+from tests.shared import ALPHA, FAST, FORMOSA, LAB, LAB_KERNELS, PATH, PLAIN, check_physics, run
 
 pytestmark = pytest.mark.lab
 

@@ -12,7 +12,7 @@ still does not lose the same packets in both.
 import numpy as np
 import pytest
 
-from shared import run
+from tests.shared import run
 
 pytestmark = pytest.mark.lab
 

@@ -12,8 +12,7 @@ from asymlab.guest.net import qdisc_commands
 from asymlab.guest.wire import read
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
-
-from shared import BUILD, CHAIN, CROSSING, HOP, PATH, asymlab
+from tests.shared import BUILD, CHAIN, CROSSING, HOP, PATH, asymlab
 
 LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
 

@@ -15,8 +15,7 @@ from asymlab.plan import scenario, topology
 from asymlab.report import papers
 from asymlab.run import api, registered
 from asymlab.run.tasks import plan_on_host
-
-from shared import CHAIN, asymlab
+from tests.shared import CHAIN, asymlab
 
 HEAD = 'title = "another"\nid = "OTHER"\n'
 SWEEP = """

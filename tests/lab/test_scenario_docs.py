@@ -9,8 +9,7 @@ import pytest
 from asymlab import LabError
 from asymlab.plan import reference, scenario, topology
 from asymlab.plan.model import Scenario
-
-from shared import REPO, asymlab
+from tests.shared import REPO, asymlab
 
 TEXT = reference.PAGE.read_text()
 

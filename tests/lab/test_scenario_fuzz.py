@@ -24,8 +24,7 @@ from asymlab.guest.protocol import FLOW_PORT, IP_UDP
 from asymlab.guest.wire import dump, load, read
 from asymlab.plan import scenario, topology
 from asymlab.run.tasks import Task
-
-from shared import SCENARIO
+from tests.shared import SCENARIO
 
 EXAMPLES = int(os.environ.get("SCENARIOS", 0))
 PROFILE = settings(

@@ -6,8 +6,7 @@ import pytest
 from asymlab import LabError, cli
 from asymlab.conformance.explore import draw, explore, shrink
 from asymlab.plan import scenario, topology
-
-from shared import HOP, PATH
+from tests.shared import HOP, PATH
 
 FLOW = '[[flows]]\ncontroller = "reno"\n'
 THREE = (PATH, HOP.replace("[[path.hops]]", "[[path.hops]]\ncount = 3"))

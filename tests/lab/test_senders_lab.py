@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shared import LAB_KERNELS, run
+from tests.shared import LAB_KERNELS, run
 
 pytestmark = pytest.mark.lab
 

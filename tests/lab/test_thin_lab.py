@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared import LAB_KERNELS, check_physics, run
+from tests.shared import LAB_KERNELS, check_physics, run
 
 pytestmark = pytest.mark.lab
 

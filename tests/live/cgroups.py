@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from harness import CGROUP2, asymcc, listed, program, run, unique
+from tests.live.harness import CGROUP2, asymcc, listed, program, run, unique
 
 # The cgroup that this process has begun in.
 HOME = Path(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cgroups import HOME, Cgroup, remove_cgroup
-from harness import ASYMCC, CGROUP2, ROOT, STATE, compile_bpf, run, unique
-from pairs import Pair
-from sources import FOREIGN, HOOK, HOOKS, build_halves
+from tests.live.cgroups import HOME, Cgroup, remove_cgroup
+from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE, compile_bpf, run, unique
+from tests.live.pairs import Pair
+from tests.live.sources import FOREIGN, HOOK, HOOKS, build_halves
 
 
 @pytest.fixture(autouse=True)

@@ -7,8 +7,8 @@ import contextlib
 import json
 import sys
 
-from cgroups import HOME
-from harness import asymcc, program, run
+from tests.live.cgroups import HOME
+from tests.live.harness import asymcc, program, run
 
 BYTES = 2_000_000
 # What goes each way is told by its place, so that a byte out of place is a byte wrong.

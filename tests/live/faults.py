@@ -32,9 +32,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import ASYMCC, CGROUP2, ROOT, STATE
-from resume import Progress
-from sources import HALVES, build_halves
+from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE
+from tests.live.resume import Progress
+from tests.live.sources import HALVES, build_halves
 
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
@@ -439,7 +439,7 @@ def outside(argv: list[str]) -> int:
             "sh",
             sys.executable,
             "-m",
-            "faults",
+            "tests.live.faults",
             "--inside",
             folder,
             *argv,
@@ -448,7 +448,8 @@ def outside(argv: list[str]) -> int:
             return subprocess.run(
                 ["sh", "-c", f'echo $$ >{cgroup}/cgroup.procs && exec "$@"', "sh", *inner],
                 check=False,
-                env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live"), "ASYMCC_OBJECTS": folder},
+                env=os.environ | {"ASYMCC_OBJECTS": folder},
+                cwd=ROOT,
             ).returncode
         finally:
             for name in (CC, OTHER, ORIGINAL):

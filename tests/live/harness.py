@@ -91,10 +91,9 @@ def unique(prefix: str) -> str:
 
 
 @contextlib.contextmanager
-def program(*argv):
-    p = subprocess.Popen(
-        [str(a) for a in argv], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    )
+def program(*argv, **keys):
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    p = subprocess.Popen([str(a) for a in argv], text=True, **pipes, **keys)
     try:
         yield p
     finally:

@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from harness import ASYMCC, program, run
+from tests.live.harness import ASYMCC, program, run
 
 
 @dataclasses.dataclass

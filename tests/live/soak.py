@@ -2,8 +2,8 @@
 """
 Very many ACKs, connections, loads and unloads on this machine's own kernel, as root; is as much left in it as before?
 
-    python soak.py acks|connections|loads COUNT [--resume FILE] [CONTROLLER...]
-    python soak.py hours                              in the lab, experiments/bench/hours.toml: no root
+    python -m tests.live.soak acks|connections|loads COUNT [--resume FILE] [CONTROLLER...]
+    python -m tests.live.soak hours                   in the lab, experiments/bench/hours.toml: no root
 
 For `acks` and `connections` COUNT is each controller's, for `loads` all theirs by turns. A line each, with what was
 left; exit code 1 if that is not flat. With --resume an interrupted run goes on with the controllers or the loads that
@@ -31,10 +31,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from asymlab.controllers import built_in
-
-from harness import ASYMCC, ROOT
-from harness import CGROUP2 as MOUNTS
-from resume import Progress
+from tests.live.harness import ASYMCC, ROOT
+from tests.live.harness import CGROUP2 as MOUNTS
+from tests.live.resume import Progress
 
 LIBC, CLONE_NEWNET = ctypes.CDLL(None, use_errno=True), 0x40000000
 CONTROLLERS = built_in(ASYMCC.parent)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import textwrap
 from pathlib import Path
 
-from harness import compile_bpf
+from tests.live.harness import compile_bpf
 
 CONTROLLER = """
 #include "compat.bpf.h"

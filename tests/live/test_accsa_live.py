@@ -5,9 +5,8 @@ for a timer."""
 from __future__ import annotations
 
 import pytest
-from test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour
 
-from exchanges import (
+from tests.live.exchanges import (
     BOTH_CLIENT,
     BOTH_SERVER,
     HALF_CLIENT,
@@ -20,9 +19,10 @@ from exchanges import (
     counted,
     exchange,
 )
-from harness import asymcc, needs_cgroup2
-from harness import pytestmark as live
-from rawtcp import CWR, ECE, SYN, Peer, watching
+from tests.live.harness import asymcc, needs_cgroup2
+from tests.live.harness import pytestmark as live
+from tests.live.rawtcp import CWR, ECE, SYN, Peer, watching
+from tests.live.test_strangers_live import BEFORE, HELLO, PORT, listening, neighbour
 
 pytestmark = [*live, needs_cgroup2]
 

@@ -22,13 +22,13 @@ from pathlib import Path
 
 import pytest
 
-from clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
-from clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
-from exchanges import MANY_CLIENT as MANY_SOURCE
-from exchanges import MANY_SERVER as MANY_SINK
-from exchanges import exchange, sockets_in_storage
-from harness import ASYMCC, asymcc, listed, needs_cgroup2, needs_clang, program, run, values
-from harness import pytestmark as live
+from tests.live.clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
+from tests.live.clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
+from tests.live.exchanges import MANY_CLIENT as MANY_SOURCE
+from tests.live.exchanges import MANY_SERVER as MANY_SINK
+from tests.live.exchanges import exchange, sockets_in_storage
+from tests.live.harness import ASYMCC, ROOT, asymcc, listed, needs_cgroup2, needs_clang, program, run, values
+from tests.live.harness import pytestmark as live
 
 FULL = os.environ.get("CLIENTS") == "full"
 FIVE = ["fast", "fusion", "taichung", "formosa", "pseudorate"]
@@ -41,7 +41,7 @@ BIG, MEDIUM = (10_000_000, 3_000_000) if FULL else (300_000, 200_000)  # bytes
 # FAST's packets in the queue, well below the room there is: 100 packets toward a client, 40 in a pair, shared by all
 # flows
 PATIENCE = {"path": ("--set", "alpha=20"), "pair": ("--set", "alpha=5"), "many": ("--set", "alpha=1")}
-PAGE = Path(__file__).resolve().parent / "clients" / "page.py"
+PAGE = ["env", "-C", ROOT, sys.executable, "-m", "tests.live.clients.page"]
 pytestmark = [*live, needs_cgroup2]
 
 
@@ -158,7 +158,7 @@ def ssh_cat(path, tmp, www, options):
 
 def browser(path, tmp, www, options) -> float:
     """Every file of the page, whole, drawn, run and applied; gives the time to the page's load event."""
-    page = json.loads(path.sh(path.client, sys.executable, PAGE, f"http://{SERVER}:{WEB}/page/index.html"))
+    page = json.loads(path.sh(path.client, *PAGE, f"http://{SERVER}:{WEB}/page/index.html"))
     sizes = {f"/page/{f.name}": f.stat().st_size for f in (www / "page").iterdir()}
     assert {name: decoded for name, _, decoded in page["files"]} == sizes and len(
         sizes
@@ -253,7 +253,7 @@ def test_programs(turn, name, www, times, tmp_path, alias, joined):
 
 def test_the_browsers_script_finds_what_it_imports():
     """The full form alone opens pages."""
-    done = run(sys.executable, PAGE, check=False)
+    done = run(*PAGE, check=False)
     assert done.returncode == 1 and done.stderr == "usage: page.py URL\n"
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import ASYMCC, BTF, asymcc, kernel_has, needs_cgroup2, needs_clang, pytestmark, refused, run  # noqa: F401
+from tests.live.harness import ASYMCC, BTF, asymcc, kernel_has, needs_cgroup2, needs_clang, pytestmark, refused, run  # noqa: F401
 
 
 @pytest.mark.parametrize(

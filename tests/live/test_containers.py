@@ -16,9 +16,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from asymlab.guest.host import HostRecord
-
-from harness import ASYMCC, asymcc, kernel_has, listed, needs_cgroup2, program, run, unique
-from harness import pytestmark as pytestmark
+from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, needs_cgroup2, program, run, unique
+from tests.live.harness import pytestmark as pytestmark
 
 OWNER = (
     "setpriv",

@@ -7,9 +7,9 @@ import json
 import os
 from pathlib import Path
 
-from cgroups import Cgroup
-from harness import ASYMCC, STATE, asymcc, listed, needs_cgroup2, program, pytestmark, run  # noqa: F401
-from pairs import CC, enter, inside, listening
+from tests.live.cgroups import Cgroup
+from tests.live.harness import ASYMCC, STATE, asymcc, listed, needs_cgroup2, program, pytestmark, run  # noqa: F401
+from tests.live.pairs import CC, enter, inside, listening
 
 
 def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):

@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 
 import pytest
 
-from faults import COMMANDS
-from harness import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F401
-from shared import wait_for
+from tests.live.faults import COMMANDS
+from tests.live.harness import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F401
+from tests.shared import wait_for
 
 
 @needs_clang
@@ -21,10 +20,9 @@ from shared import wait_for
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_run_that_was_ended_goes_on(tmp_path):
     """With what it had found."""
-    env = os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live")}
     file = tmp_path / "faults.json"
-    argv = [sys.executable, "-m", "faults", "--command", "doctor", "--points", "60", "--resume", str(file)]
-    with subprocess.Popen(argv, env=env) as p:
+    argv = [sys.executable, "-m", "tests.live.faults", "--command", "doctor", "--points", "60", "--resume", str(file)]
+    with subprocess.Popen(argv, cwd=ROOT) as p:
         wait_for(lambda: file.exists() and "doctor" in file.read_text())
         p.terminate()
     told = json.loads(file.read_text())
@@ -32,7 +30,7 @@ def test_a_run_that_was_ended_goes_on(tmp_path):
     assert tried < 60 and wrong == 0 and not complete
     told["done"]["doctor"][2] = 7
     file.write_text(json.dumps(told))
-    done = subprocess.run(argv, text=True, capture_output=True, timeout=120, env=env)
+    done = subprocess.run(argv, text=True, capture_output=True, timeout=120, cwd=ROOT)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "1 commands, 60 faults, 7 failures" and not file.exists()
 
@@ -42,11 +40,11 @@ def test_a_run_that_was_ended_goes_on(tmp_path):
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_fault_at_any_step_leaves_all_or_nothing_or_what_unload_clears():
     done = subprocess.run(
-        [sys.executable, "-m", "faults", "--points", "4"],
+        [sys.executable, "-m", "tests.live.faults", "--points", "4"],
         text=True,
         capture_output=True,
         timeout=280,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "tests" / "live")},
+        cwd=ROOT,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == f"{len(COMMANDS)} commands, {4 * len(COMMANDS)} faults, 0 failures"

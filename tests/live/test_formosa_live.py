@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from exchanges import (
+from tests.live.exchanges import (
     BOTH_CLIENT,
     BOTH_SERVER,
     BYTES,
@@ -24,9 +24,9 @@ from exchanges import (
     exchange,
     sockets_in_storage,
 )
-from harness import ROOT, asymcc, kernel_has, needs_cgroup2, program, run
-from harness import pytestmark as live
-from rawtcp import SYN, watching
+from tests.live.harness import ROOT, asymcc, kernel_has, needs_cgroup2, program, run
+from tests.live.harness import pytestmark as live
+from tests.live.rawtcp import SYN, watching
 
 pytestmark = [*live, needs_cgroup2]
 

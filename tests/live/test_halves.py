@@ -11,8 +11,8 @@ import subprocess
 
 import pytest
 
-from cgroups import shown, talking, written_name
-from harness import (  # noqa: F401
+from tests.live.cgroups import shown, talking, written_name
+from tests.live.harness import (  # noqa: F401
     ASYMCC,
     CGROUP2,
     asymcc,
@@ -27,7 +27,7 @@ from harness import (  # noqa: F401
     run,
     values,
 )
-from sources import HALVES, PROGRAMS, build_halves
+from tests.live.sources import HALVES, PROGRAMS, build_halves
 
 
 @needs_clang

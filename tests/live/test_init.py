@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from harness import ASYMCC, ROOT, asymcc, kernel_has, listed, pytestmark, run, values  # noqa: F401
-from pairs import default, enter, routes
+from tests.live.harness import ASYMCC, ROOT, asymcc, kernel_has, listed, pytestmark, run, values  # noqa: F401
+from tests.live.pairs import default, enter, routes
 
 INIT = ROOT / "packaging" / "asymcc.init"
 

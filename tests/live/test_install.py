@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-REPO = Path(__file__).resolve().parents[2]
+from tests.live.harness import ROOT
+
 UNITS = ["asymcc@.service", "asymcc-load@.service", "asymcc-thin.service"]
 EXAMPLES = ["NAME.conf.example", "thin.conf.example"]
 
 pytestmark = pytest.mark.skipif(
-    subprocess.run(["make", "-q", "build"], cwd=REPO, capture_output=True).returncode != 0,
+    subprocess.run(["make", "-q", "build"], cwd=ROOT, capture_output=True).returncode != 0,
     reason="not built, or older than its sources: run make build",
 )
 
@@ -33,7 +34,7 @@ def run(*argv, check=True, **kw) -> subprocess.CompletedProcess:
 
 
 def make(*argv, **kw) -> subprocess.CompletedProcess:
-    return run("make", "-C", REPO, *argv, **kw)
+    return run("make", "-C", ROOT, *argv, **kw)
 
 
 def files(root: Path) -> set[str]:
@@ -41,7 +42,7 @@ def files(root: Path) -> set[str]:
 
 
 def objects() -> set[str]:
-    return {p.name.replace(".bpf.c", ".bpf.o") for p in (REPO / "bpf").rglob("*.bpf.c")}
+    return {p.name.replace(".bpf.c", ".bpf.o") for p in (ROOT / "bpf").rglob("*.bpf.c")}
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_installs_into_destdir_and_uninstalls_all(tmp_path, folder):
 def test_install_builds_nothing_and_says_so(tmp_path):
     """Else `sudo make install` would leave root's files in the user's tree."""
     tree = tmp_path / "tree"
-    shutil.copytree(REPO, tree, symlinks=True, ignore=shutil.ignore_patterns("build", ".git", "docs", "__pycache__"))
+    shutil.copytree(ROOT, tree, symlinks=True, ignore=shutil.ignore_patterns("build", ".git", "docs", "__pycache__"))
     done = run("make", "-C", tree, "install", f"DESTDIR={tmp_path}/dest", check=False)
     assert done.returncode and "run: make build" in done.stdout
     assert not (tree / "build").exists() and not (tmp_path / "dest").exists()
@@ -198,7 +199,7 @@ def test_deb(deb, tmp_path):
     def field(name: str) -> str:
         return run("dpkg-deb", "-f", deb, name).stdout.strip()
 
-    version = run(REPO / "build/asymcc", "--version").stdout.split()[1]
+    version = run(ROOT / "build/asymcc", "--version").stdout.split()[1]
     assert (field("Package"), field("Version")) == ("asymcc", version)
     assert {d.split()[0] for d in field("Depends").split(", ")} >= {"libbpf1", "libc6"}
 
@@ -268,7 +269,7 @@ def test_deb_installs_and_purges(deb, tmp_path):
 @pytest.mark.parametrize("what", ["remove", "upgrade"])
 def test_removal_takes_out_what_was_loaded_by_hand(what, tmp_path):
     """With the default back; an upgrade leaves it. Of this machine's own controllers the script hears nothing."""
-    asymcc, name, netns = REPO / "build/asymcc", f"hand_{os.getpid()}", f"hand{os.getpid()}"
+    asymcc, name, netns = ROOT / "build/asymcc", f"hand_{os.getpid()}", f"hand{os.getpid()}"
     for tool, body in {
         "asymcc": f'if [ "$1" = list ]; then {asymcc} list | grep -E "^NAME|^{name} "; '
         f'elif [ "$1$2" = "showthin" ]; then exit 1; else exec {asymcc} "$@"; fi',
@@ -277,7 +278,7 @@ def test_removal_takes_out_what_was_loaded_by_hand(what, tmp_path):
         (tmp_path / tool).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / tool).chmod(0o755)
     prerm = f"mkdir -p /run/systemd && mount -t tmpfs none /run/systemd && \
-        mkdir /run/systemd/system && exec sh {REPO}/packaging/prerm {what}"
+        mkdir /run/systemd/system && exec sh {ROOT}/packaging/prerm {what}"
 
     def default() -> str:
         return run("ip", "netns", "exec", netns, "sysctl", "-n", "net.ipv4.tcp_congestion_control").stdout.strip()

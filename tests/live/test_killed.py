@@ -8,8 +8,8 @@ import shutil
 
 import pytest
 
-from harness import ASYMCC, STATE, asymcc, kernel_has, needs_cgroup2, needs_clang, pytestmark, run  # noqa: F401
-from pairs import default, enter, inside, routes, steady
+from tests.live.harness import ASYMCC, STATE, asymcc, kernel_has, needs_cgroup2, needs_clang, pytestmark, run  # noqa: F401
+from tests.live.pairs import default, enter, inside, routes, steady
 
 
 @needs_cgroup2

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import (  # noqa: F401
+from tests.live.harness import (  # noqa: F401
     ASYMCC,
     ROOT,
     asymcc,
@@ -26,8 +26,8 @@ from harness import (  # noqa: F401
     unique,
     values,
 )
-from pairs import held_open, inside, transfer
-from sources import OPS, build
+from tests.live.pairs import held_open, inside, transfer
+from tests.live.sources import OPS, build
 
 
 def test_life(alias):

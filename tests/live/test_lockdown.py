@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from harness import ASYMCC, ROOT, asymcc, compile_bpf, needs_clang, pytestmark, run  # noqa: F401
+from tests.live.harness import ASYMCC, ROOT, asymcc, compile_bpf, needs_clang, pytestmark, run  # noqa: F401
 
 WITHOUT = "#define bpf_probe_read_kernel(to, n, from) ((long (*)(void *, unsigned int, const void *))9999)(to, n, from)"
 CONFIDENTIALITY = "none integrity [confidentiality]"

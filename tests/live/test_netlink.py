@@ -15,8 +15,7 @@ import pytest
 from asymlab.guest import netlink
 from asymlab.guest.net import Namespaces
 from asymlab.guest.system import Failure
-
-from harness import pytestmark, run  # noqa: F401
+from tests.live.harness import pytestmark, run  # noqa: F401
 
 MACS = {"x0": "02:00:00:00:00:01", "x1": "02:00:00:00:00:02"}
 ROUTES = [("default", "congctl reno quickack 1"), ("10.7.0.0/16", "mtu lock 125 advmss 960"), ("10.8.4.0/30", "")]

@@ -26,8 +26,7 @@ from asymlab.guest.system import Failure
 from asymlab.plan import scenario, topology
 from asymlab.run.host import execute_on_host
 from asymlab.run.tasks import plan_on_host
-
-from shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
+from tests.shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
 
 
 def registered() -> set[int]:

@@ -8,9 +8,9 @@ import re
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from harness import ROOT, asymcc
-from harness import pytestmark as pytestmark
-from pairs import inside, steady
+from tests.live.harness import ROOT, asymcc
+from tests.live.harness import pytestmark as pytestmark
+from tests.live.pairs import inside, steady
 
 BOARD = ROOT / "packaging" / "grafana.json"
 

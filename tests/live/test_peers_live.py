@@ -11,13 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_senders_live import CONTROLLERS
 
-from harness import CGROUP2, ROOT, asymcc, kernel_has, run, unique
-from harness import pytestmark as live
-
-sys.path.insert(0, str(ROOT / "tests" / "live" / "peers"))
-from attacks import ATTACKS  # noqa: E402
+from tests.live.harness import CGROUP2, ROOT, asymcc, kernel_has, run, unique
+from tests.live.harness import pytestmark as live
+from tests.live.peers.attacks import ATTACKS
+from tests.live.test_senders_live import CONTROLLERS
 
 pytestmark = [
     *live,
@@ -88,7 +86,8 @@ def test_no_peer_gains_more_than_reno_would_give(attack, loaded):
     names, groups = loaded
     argv = [
         sys.executable,
-        str(ROOT / "tests" / "live" / "peers" / "attacks.py"),
+        "-m",
+        "tests.live.peers.attacks",
         *["reno"] * RENOS,
         *names.values(),
         *["reno"] * RENOS,
@@ -98,7 +97,8 @@ def test_no_peer_gains_more_than_reno_would_give(attack, loaded):
         str(ROUNDS),
         *(["--both"] if FULL else []),
     ]
-    done = run("sh", "-c", f'echo $$ > {groups[-1]}/cgroup.procs && exec unshare -n "$@"', "sh", *argv, timeout=LIMIT_S)
+    script = f'echo $$ > {groups[-1]}/cgroup.procs && exec unshare -n "$@"'
+    done = run("sh", "-c", script, "sh", *argv, timeout=LIMIT_S, cwd=ROOT)
     flows = json.loads(done.stdout)["flows"]
     reno = max(f["late"] for f in flows if f["controller"] == "reno" and not f["beside"])
     wrong = []

@@ -9,7 +9,7 @@ import re
 import sys
 import time
 
-from harness import (  # noqa: F401
+from tests.live.harness import (  # noqa: F401
     ASYMCC,
     asymcc,
     kernel_has,
@@ -22,7 +22,7 @@ from harness import (  # noqa: F401
     run,
     values,
 )
-from pairs import controller_of, default, inside, listening, routes, steady
+from tests.live.pairs import controller_of, default, inside, listening, routes, steady
 
 
 def test_replaced_under_traffic(alias, pair):

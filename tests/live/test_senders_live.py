@@ -10,9 +10,8 @@ import time
 import pytest
 
 from asymlab.controllers import built_in
-
-from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, run, values  # noqa: F401
-from pairs import server, transfer
+from tests.live.harness import ASYMCC, asymcc, kernel_has, program, pytestmark, run, values  # noqa: F401
+from tests.live.pairs import server, transfer
 
 CONTROLLERS = built_in(ASYMCC.parent)
 FITTING = {"fast": ("--set", "alpha=5")}  # by its rate more than a queue of 40 holds: recovery without end

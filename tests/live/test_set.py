@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness import asymcc, pytestmark, refused, unique, values  # noqa: F401
-from pairs import steady
+from tests.live.harness import asymcc, pytestmark, refused, unique, values  # noqa: F401
+from tests.live.pairs import steady
 
 
 def make_cgroup(name: str) -> Path:

@@ -8,11 +8,12 @@ import sys
 
 import pytest
 
-import soak
-from harness import ROOT, kernel_has, needs_cgroup2, program, run
-from harness import pytestmark as live
-from shared import wait_for
+from tests.live import soak
+from tests.live.harness import ROOT, kernel_has, needs_cgroup2, program, run
+from tests.live.harness import pytestmark as live
+from tests.shared import wait_for
 
+SOAK = [sys.executable, "-m", "tests.live.soak"]
 CONTROLLERS = ["fast", "taichung", "formosa"]
 pytestmark = [*live, needs_cgroup2]
 
@@ -22,14 +23,14 @@ pytestmark = [*live, needs_cgroup2]
     [("acks", 100_000, ["taichung", "formosa"]), ("connections", 300, ["formosa"]), ("loads", 14, [])],
 )
 def test_nothing_is_left(what, count, names):
-    assert "; flat; " in run(sys.executable, ROOT / "tests" / "live" / "soak.py", what, count, *names).stdout
+    assert "; flat; " in run(*SOAK, what, count, *names, cwd=ROOT).stdout
 
 
 def test_a_run_that_was_ended_goes_on(tmp_path):
     """Loads from the number on that it had come to, connections with the next controller."""
     for what, count, names in (("loads", 30, CONTROLLERS), ("connections", 200, ["fast", "taichung"])):
-        argv = [sys.executable, ROOT / "tests" / "live" / "soak.py", what, count, *names, "--resume", tmp_path / what]
-        with program(*argv) as p:
+        argv = [*SOAK, what, count, *names, "--resume", tmp_path / what]
+        with program(*argv, cwd=ROOT) as p:
             if what == "loads":
                 wait_for(lambda: any(kernel_has(f"s{p.pid}_{i}") for i in range(2, 30)))
             else:
@@ -37,7 +38,7 @@ def test_a_run_that_was_ended_goes_on(tmp_path):
             p.send_signal(signal.SIGTERM)
             assert p.wait(60) and "; flat; " in (told := p.stdout.read()) or what != "loads"
         assert (tmp_path / what).exists()
-        lines = run(*argv).stdout.splitlines()
+        lines = run(*argv, cwd=ROOT).stdout.splitlines()
         assert len(lines) == 2 and lines[0].endswith("(before)") and all("; flat; " in line for line in lines)
         if what == "loads":
             assert (

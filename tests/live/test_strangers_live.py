@@ -14,10 +14,10 @@ import time
 
 import pytest
 
-from exchanges import CONNECT, SINK, connections, counted, sockets_in_storage
-from harness import asymcc, needs_cgroup2, program
-from harness import pytestmark as live
-from rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment, watching
+from tests.live.exchanges import CONNECT, SINK, connections, counted, sockets_in_storage
+from tests.live.harness import asymcc, needs_cgroup2, program
+from tests.live.harness import pytestmark as live
+from tests.live.rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment, watching
 
 pytestmark = [*live, needs_cgroup2]
 

@@ -9,9 +9,9 @@ import os
 
 import pytest
 
-from exchanges import BOTH_CLIENT, BOTH_SERVER, HALF_CLIENT, HALF_SERVER, SINK, SOURCE, exchange
-from harness import ASYMCC, asymcc, listed, needs_cgroup2, refused, run, values
-from harness import pytestmark as live
+from tests.live.exchanges import BOTH_CLIENT, BOTH_SERVER, HALF_CLIENT, HALF_SERVER, SINK, SOURCE, exchange
+from tests.live.harness import ASYMCC, asymcc, listed, needs_cgroup2, refused, run, values
+from tests.live.harness import pytestmark as live
 
 pytestmark = [*live, needs_cgroup2]
 

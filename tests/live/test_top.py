@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
-from harness import ASYMCC, asymcc, kernel_has, program, pytestmark, refused, run  # noqa: F401
-from pairs import listening
+from tests.live.harness import ASYMCC, asymcc, kernel_has, program, pytestmark, refused, run  # noqa: F401
+from tests.live.pairs import listening
 
 SINK = """
 import resource, select, socket, sys

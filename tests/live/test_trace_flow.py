@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
-from pairs import transfer
-from traces import BIN_MS, Trace, read_trace, tracing
+from tests.live.harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
+from tests.live.pairs import transfer
+from tests.live.traces import BIN_MS, Trace, read_trace, tracing
 
 # Any number of clients, one after the other, on one socket for IPv4 and IPv6: a reply of one byte to each.
 DUAL = """

@@ -11,9 +11,9 @@ import sys
 
 import pytest
 
-from harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
-from pairs import held_open, transfer
-from traces import BIN_MS, PAYLOAD, Trace, read_trace, tracing
+from tests.live.harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
+from tests.live.pairs import held_open, transfer
+from tests.live.traces import BIN_MS, PAYLOAD, Trace, read_trace, tracing
 
 
 class Unseen(Exception):

@@ -10,9 +10,20 @@ import sys
 
 import pytest
 
-from cgroups import talking
-from harness import ASYMCC, asymcc, listed, needs_cgroup2, program, pytestmark, refused, run, values  # noqa: F401
-from pairs import ACCEPT, CC, controller_of, default, enter, inside, listening, refused_inside, routes, steady
+from tests.live.cgroups import talking
+from tests.live.harness import ASYMCC, asymcc, listed, needs_cgroup2, program, pytestmark, refused, run, values  # noqa: F401
+from tests.live.pairs import (
+    ACCEPT,
+    CC,
+    controller_of,
+    default,
+    enter,
+    inside,
+    listening,
+    refused_inside,
+    routes,
+    steady,
+)
 
 
 def test_default_and_back(alias, pair):

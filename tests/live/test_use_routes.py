@@ -7,8 +7,8 @@ import json
 
 import pytest
 
-from harness import ASYMCC, STATE, asymcc, listed, pytestmark, run  # noqa: F401
-from pairs import inside, refused_inside
+from tests.live.harness import ASYMCC, STATE, asymcc, listed, pytestmark, run  # noqa: F401
+from tests.live.pairs import inside, refused_inside
 
 
 def ip(pair, *argv) -> str:

@@ -11,10 +11,9 @@ import pytest
 from asymlab.conformance.kernels import refusals
 from asymlab.conformance.kernels.outcome import Result
 from asymlab.machine import image
-
-from harness import pytestmark as live
-from ktap import bad, built, column, recorded, told
-from shared import REPO
+from tests.ktap import bad, built, column, recorded, told
+from tests.live.harness import pytestmark as live
+from tests.shared import REPO
 
 HOOKS = {
     "init",

@@ -9,7 +9,7 @@ import signal
 import struct
 from pathlib import Path
 
-from harness import ASYMCC, program
+from tests.live.harness import ASYMCC, program
 
 ACK = struct.Struct("<HHHBBQIIIIIIQIIII")
 GOODPUT = struct.Struct("<HHHHQQIIQ24x")

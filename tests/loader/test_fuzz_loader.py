@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from fuzz import loader_run
+from tests.loader.fuzz import loader_run
 
 WHY_NOT = loader_run.why_not()
 pytestmark = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from fuzz.loader_mutants import BTF_MAGIC, BUILD, doctor, run
+from tests.loader.fuzz.loader_mutants import BTF_MAGIC, BUILD, doctor, run
 
 FAST = (BUILD / "fast.bpf.o").read_bytes() if (BUILD / "fast.bpf.o").exists() else b""
 pytestmark = pytest.mark.skipif(not FAST, reason="build/fast.bpf.o is not built: run make")

@@ -3,7 +3,7 @@
 Does the lab repeat to the byte? Short runs again and again: half of them while all cores are busy with other things,
 and half by an image that was made a second time, with all that is in it.
 
-    python repeats.py COUNT SECOND [--kernel 6.12] [--file SCENARIO] [--resume FILE]
+    python -m tests.machine.repeats COUNT SECOND [--kernel 6.12] [--file SCENARIO] [--resume FILE]
 
 SECOND is the build folder of the second image. No run comes from the store, and none goes there. The first run of each
 case is what the others are compared with: all files that the agent left, and the number of instructions. Exit code 1
@@ -30,8 +30,7 @@ from asymlab.paths import BUILD, EXPERIMENTS
 from asymlab.plan import scenario
 from asymlab.run.local import cores, own_core
 from asymlab.run.tasks import Task, plan_runs
-
-from resume import Progress
+from tests.live.resume import Progress
 
 BUSY = "setpriv --pdeathsig KILL prlimit --cpu=600".split() + [sys.executable, "-c", "while True: sum(range(100000))"]
 EXECUTED = "instructions"

@@ -14,11 +14,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hostile import COUNT, changed, one_line_or_none
 
 from asymlab import LabError
 from asymlab.machine import boot, image, kernel, qemu
 from asymlab.machine.arch import AMD64, ARCHES, ARM64, NATIVE, by_label, named
+from tests.hostile import COUNT, changed, one_line_or_none
 
 ARM64_IMAGE = b"MZ" + bytes(54) + b"ARM\x64" + bytes(4) + b"\x9f\xeb\x01\0\x18\0\0\0" + bytes(100)
 

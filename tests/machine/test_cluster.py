@@ -23,8 +23,7 @@ from asymlab.plan import scenario
 from asymlab.results import store
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
-
-from shared import REPO, asymlab
+from tests.shared import REPO, asymlab
 
 pytestmark = pytest.mark.lab
 

@@ -23,9 +23,8 @@ from asymlab.guest import audit
 from asymlab.machine import kernel, vm
 from asymlab.machine.arch import AMD64
 from asymlab.plan import scenario, topology
-
-from ktap import bad, built, column, parse, recorded, told
-from shared import BUILD, asymlab
+from tests.ktap import bad, built, column, parse, recorded, told
+from tests.shared import BUILD, asymlab
 
 OBJECTS = built_in(BUILD)
 

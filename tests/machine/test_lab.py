@@ -26,8 +26,7 @@ from asymlab.plan import scenario
 from asymlab.results import metrics, store
 from asymlab.run import cost
 from asymlab.run.tasks import plan_runs
-
-from shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
+from tests.shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
 
 pytestmark = pytest.mark.lab
 QEMU = image.DEFAULT_KERNEL  # whose engine is the subject

@@ -14,8 +14,7 @@ import pytest
 from asymlab import LabError
 from asymlab.machine import kernel, modules
 from asymlab.machine.cpio import Cpio
-
-from shared import BUILD, asymlab, one_line
+from tests.shared import BUILD, asymlab, one_line
 
 KERNEL = b"\x7fELF" + bytes(60) + b"\0.BTF\0"
 RELEASE = "6.99.1-mine"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from shared import BUILD, REPO, asymlab
+from tests.shared import BUILD, REPO, asymlab
 
 ODD = "a tree's, of mine"
 

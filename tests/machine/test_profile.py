@@ -16,8 +16,7 @@ from asymlab.profile.counting import count
 from asymlab.profile.programs import UNKNOWN
 from asymlab.profile.symbols import Kernel
 from asymlab.run.tasks import plan_runs
-
-from shared import KERNELS, REPO, asymlab, one_line, run
+from tests.shared import KERNELS, REPO, asymlab, one_line, run
 
 pytestmark = pytest.mark.lab
 CANARY = REPO / "experiments" / "bench" / "canary.toml"

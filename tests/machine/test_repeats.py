@@ -7,14 +7,13 @@ import shutil
 from dataclasses import replace
 
 import pytest
-import repeats
 
 from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.run.tasks import plan_runs
-
-from resume import Progress
-from shared import BUILD, REPO
+from tests.live.resume import Progress
+from tests.machine import repeats
+from tests.shared import BUILD, REPO
 
 pytestmark = pytest.mark.lab
 CANARY = REPO / "experiments" / "bench" / "canary.toml"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from ktap import built, parse
-from shared import REPO
+from tests.ktap import built, parse
+from tests.shared import REPO
 
 TOY = Path(__file__).with_name("toy")
 FILES = {
@@ -73,7 +73,7 @@ def tree(tmp_path_factory) -> Path:
 
 def run(tree: Path, *argv: str) -> subprocess.CompletedProcess:
     """A command in the copy, with its own Python."""
-    path = {"PYTHONPATH": f"{tree}/experiments:{tree}/tests:{tree}/tests/algorithms"}
+    path = {"PYTHONPATH": f"{tree}/experiments:{tree}"}
     p = subprocess.run(argv, cwd=tree, env=os.environ | path, capture_output=True, text=True, timeout=400)
     assert p.returncode == 0, p.stdout[-4000:] + p.stderr[-4000:]
     return p
@@ -95,8 +95,8 @@ def test_it_runs_on_the_host_and_is_covered(tree):
 
 
 COVERAGE = """
-from host import fuzz
-from test_any_host import played
+from tests.algorithms.host import fuzz
+from tests.algorithms.test_any_host import played
 print(fuzz.branches(fuzz.parts("toy"), [played("toy")]).percent)
 """
 

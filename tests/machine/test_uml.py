@@ -21,8 +21,7 @@ from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_runs
-
-from shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
+from tests.shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
 LABEL = "6.12-uml"

@@ -7,8 +7,7 @@ import pytest
 
 from asymlab.report import pages, papers, report, sentences
 from asymlab.results import store
-
-from madeup import everything, results_of
+from tests.report.madeup import everything, results_of
 
 
 @pytest.fixture(scope="session", autouse=True)

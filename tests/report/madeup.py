@@ -18,8 +18,7 @@ from asymlab.plan import scenario
 from asymlab.report import papers
 from asymlab.report.verdicts import Results
 from asymlab.results import metrics, store, trace
-
-from shared import packet, some_flow, some_hop, some_job, some_probe
+from tests.shared import packet, some_flow, some_hop, some_job, some_probe
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
 BIN_S, DURATION, MEASURE = 0.1, 6.0, 3.0

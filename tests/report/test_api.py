@@ -15,9 +15,8 @@ import asymlab
 from asymlab import LabError
 from asymlab.results import store
 from asymlab.run import api
-
-from madeup import make
-from shared import SCENARIO
+from tests.report.madeup import make
+from tests.shared import SCENARIO
 
 
 @pytest.fixture

@@ -16,8 +16,7 @@ from asymlab.report.claim import REFERENCE, Cause, Check, Claim, Off
 from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
 from asymlab.report.sentences import verdicts
 from asymlab.report.verdicts import Judged, Results, Sample, TakenOver
-
-from shared import CHAIN, REPO
+from tests.shared import CHAIN, REPO
 
 PUBLISHED = REPO / "docs" / "results"
 WITH_CAUSES = [p for p in papers.names() if papers.causes(p)]

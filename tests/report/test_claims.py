@@ -12,9 +12,8 @@ import pytest
 
 from asymlab.report import measures, papers
 from asymlab.report.verdicts import RATIO_MAX, Judged, Results
-
-from madeup import task
-from shared import some_flow, some_hop, some_job, some_probe
+from tests.report.madeup import task
+from tests.shared import some_flow, some_hop, some_job, some_probe
 
 KEYS = count()
 

@@ -14,8 +14,7 @@ import pytest
 from asymlab import LabError
 from asymlab.report import compare, report
 from asymlab.report.verdicts import interval
-
-from madeup import make
+from tests.report.madeup import make
 
 pytestmark = pytest.mark.slow
 

@@ -9,8 +9,7 @@ import pytest
 from asymlab.plan import scenario
 from asymlab.report import drawing, figuredata, papers, report
 from asymlab.results import store
-
-from madeup import index, make, results_of
+from tests.report.madeup import index, make, results_of
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,12 @@ import shutil
 from pathlib import Path
 
 import pytest
-from hostile import COUNT, changed, one_line_or_none
-from small import write_report
 
 from asymlab import LabError
 from asymlab.report import compare, part, publish, published, tables
-
-from shared import REPO
+from tests.hostile import COUNT, changed, one_line_or_none
+from tests.report.small import write_report
+from tests.shared import REPO
 
 pytestmark = pytest.mark.slow
 

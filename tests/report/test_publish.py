@@ -8,14 +8,13 @@ import subprocess
 
 import pytest
 from PIL import Image
-from small import CLAIM, PROVENANCE, RUN, RUNS, everything, run, write, write_report
 
 from asymlab import LabError
 from asymlab.report import papers, part, publish
 from asymlab.report.verdicts import TakenOver
 from asymlab.run import registered
-
-from shared import REPO, asymlab
+from tests.report.small import CLAIM, PROVENANCE, RUN, RUNS, everything, run, write, write_report
+from tests.shared import REPO, asymlab
 
 pytestmark = pytest.mark.slow
 

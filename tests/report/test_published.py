@@ -8,14 +8,13 @@ import shlex
 import shutil
 
 import pytest
-from small import PROVENANCE, claim, run, write, write_report
 
 from asymlab import LabError
 from asymlab.report import part, publish, published, records
 from asymlab.report.verdicts import TakenOver
-
-from madeup import Page
-from shared import REPO
+from tests.report.madeup import Page
+from tests.report.small import PROVENANCE, claim, run, write, write_report
+from tests.shared import REPO
 
 RESULTS = REPO / "docs" / "results"
 HEADINGS = ("How to cite", "Method", "Threats to validity", "Results")

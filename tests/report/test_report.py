@@ -22,8 +22,7 @@ from asymlab.report import drawing, html, pages, papers, records, report, senten
 from asymlab.report.verdicts import SYMBOLS
 from asymlab.results import store
 from asymlab.run import registered
-
-from madeup import Page, index, make, results_of, run_page, small
+from tests.report.madeup import Page, index, make, results_of, run_page, small
 
 pytestmark = pytest.mark.slow
 

@@ -9,14 +9,13 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from browser import CHROMIUM, DRIVER, Browser
 from PIL import Image
 
 from asymlab.report import compare, pages, papers, report, sentences
 from asymlab.report.verdicts import SYMBOLS
-
-from madeup import everything, make, results_of
-from shared import REPO
+from tests.browser import CHROMIUM, DRIVER, Browser
+from tests.report.madeup import everything, make, results_of
+from tests.shared import REPO
 
 pytestmark = [
     pytest.mark.slow,

@@ -16,7 +16,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hostile import COUNT, changed, one_line_or_none
 
 from asymlab import LabError, printable
 from asymlab.guest import init
@@ -30,8 +29,8 @@ from asymlab.report import pages
 from asymlab.results import frame, store
 from asymlab.run import cluster, summary, worker
 from asymlab.run.tasks import Task, plan_runs
-
-from shared import SCENARIO, packet, wait_for
+from tests.hostile import COUNT, changed, one_line_or_none
+from tests.shared import SCENARIO, packet, wait_for
 
 
 def tar(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:

@@ -11,8 +11,7 @@ import pytest
 from asymlab import LabError
 from asymlab.report import drawing, pages, report
 from asymlab.results import store, trace
-
-from madeup import Page, make, results_of, run_page
+from tests.report.madeup import Page, make, results_of, run_page
 
 pytestmark = pytest.mark.slow
 

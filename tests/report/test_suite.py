@@ -29,9 +29,8 @@ from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Judged, Ratio, Results,
 from asymlab.results import record, store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
-
-from madeup import make
-from shared import SCENARIO
+from tests.report.madeup import make
+from tests.shared import SCENARIO
 
 GUEST = image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "qemu", "ab" * 32, {}, 10)
 SWEEP = """

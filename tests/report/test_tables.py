@@ -12,8 +12,7 @@ from asymlab import LabError
 from asymlab.report import papers, part, records, tables
 from asymlab.report.part import Part
 from asymlab.report.verdicts import Judged, Sample, TakenOver
-
-from shared import REPO, asymlab
+from tests.shared import REPO, asymlab
 
 DOCS = REPO / "docs"
 RESULTS = DOCS / "results"

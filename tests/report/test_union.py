@@ -6,14 +6,13 @@ from __future__ import annotations
 import csv
 
 import pytest
-from small import PROVENANCE, claim, everything, run, write, write_report
 
 from asymlab import LabError
 from asymlab.report import figuredata, papers, part, publish
 from asymlab.report.published import COMMIT
 from asymlab.report.verdicts import NOT_MADE, TakenOver
-
-from shared import asymlab
+from tests.report.small import PROVENANCE, claim, everything, run, write, write_report
+from tests.shared import asymlab
 
 X = [run("X-1 reno", n) for n in (1, 2, 3)]
 Y = [run("Y-1 reno", n) for n in (1, 2)]

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Opens a page in headless Chromium and prints what the browser counted, as JSON: page.py URL."""
+"""Opens a page in headless Chromium and prints what the browser counted, as JSON.
+
+python -m tests.live.clients.page URL
+"""
 
 from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-
-from browser import Browser  # noqa: E402
+from tests.browser import Browser
 
 COUNTED = """
 const [page] = performance.getEntriesByType("navigation");

@@ -13,7 +13,7 @@ import time
 import zlib
 from pathlib import Path
 
-from clients.path import SERVER, running
+from tests.live.clients.path import SERVER, running
 
 NGINX = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
 SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")

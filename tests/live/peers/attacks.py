@@ -3,7 +3,7 @@
 Peers that misbehave toward this machine's kernel, all at once in a namespace of this process's own (`unshare -n`): how
 far each controller lets them go, as JSON.
 
-    python attacks.py CONTROLLER... [--rounds N] [--attack NAME]... [--both]
+    python -m tests.live.peers.attacks CONTROLLER... [--rounds N] [--attack NAME]... [--both]
 
 A round is what a peer does after all has arrived that the kernel could send: round trips of some ms, the same for all.
 """
@@ -19,7 +19,7 @@ import struct
 import time
 from collections.abc import Callable, Iterator
 
-from raw import ACK, ECE, KERNEL, M32, PATTERN, End, Tun, less, stream
+from tests.live.peers.raw import ACK, ECE, KERNEL, M32, PATTERN, End, Tun, less, stream
 
 MSS, WINDOW = 1400, 1 << 17  # bytes
 ROUND_S = 0.010  # at least

@@ -3,7 +3,7 @@
 Built objects, damaged: a few bytes or words changed, half of them in the BTF, or the end cut off. `asymcc doctor` reads
 them and must live.
 
-`python -m fuzz.loader_mutants --count N [--seed S]`, with tests/ in PYTHONPATH, prints how many were tried.
+`python -m tests.loader.fuzz.loader_mutants --count N [--seed S]` prints how many were tried.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The loader's readers under libFuzzer, AddressSanitizer and UBSan: of objects, of answers by netlink, of text; then
 damaged objects for the built asymcc.
 
-`python -m fuzz.loader_run --seconds N`, with tests/ in PYTHONPATH, prints how many inputs each had. What was found is
+`python -m tests.loader.fuzz.loader_run --seconds N` prints how many inputs each had. What was found is
 in build/fuzz; a reader repeats it: `build/fuzz/loader_object FILE`.
 """
 
@@ -16,8 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from fuzz import loader_mutants
-from harness import compile_bpf
+from tests.live.harness import compile_bpf
+from tests.loader.fuzz import loader_mutants
 
 ROOT = Path(__file__).resolve().parents[3]
 HERE = ROOT / "tests" / "loader" / "fuzz"

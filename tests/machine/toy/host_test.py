@@ -3,7 +3,7 @@
 
 import pytest
 
-from host import driver
+from tests.algorithms.host import driver
 
 
 @pytest.fixture(scope="module")
