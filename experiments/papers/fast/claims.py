@@ -2,7 +2,7 @@
 """The claims of "Throughput of FAST TCP in Asymmetric Networks" (Ge, Tan, Zukerman 2008), and ours beside them."""
 
 from asymlab.report.claim import Check, Claim
-from asymlab.report.measures import Runs, each, ratio, ratio_by_seed, throughput
+from asymlab.report.measures import Runs, each, goodput_of, ratio, ratio_by_seed, throughput
 from asymlab.report.verdicts import Ratio
 
 TITLE = "FAST TCP in asymmetric networks"
@@ -47,6 +47,8 @@ def claims():
     yield from figures_2_to_4(t1("1mbit"), t1("0.1mbit"), Runs("FA-4"))
     yield from theorem_1()
     yield from shares()
+    yield from more_shares()
+    yield from simulators_constants()
     for rate, k in (("1mbit", 4), ("0.1mbit", 40)):
         says = f"k_f = {k}: Formosa's throughput on the same link {{bound}} times FAST's"
         value = ratio_by_seed(Runs("FA-X3", path__reverse__rate=rate), t1(rate), throughput)
@@ -147,3 +149,38 @@ def shares():
         each(Runs("FA-X2"), throughput),
         near=(50, 0.10),
     )
+
+
+ALPHAS = (1000, 500, 250, 250)  # of FA-T3
+
+
+def off_share(run, alphas) -> float:
+    """How far the flow that is furthest from its share of Theorem 1 is, in parts of that share."""
+    found = [goodput_of(run, i) for i in range(len(alphas))]
+    return max(abs(x / sum(found) * sum(alphas) / a - 1) for x, a in zip(found, alphas, strict=True))
+
+
+def more_shares():
+    """Where the forward link is the bottleneck, and with four flows."""
+    two = Runs("FA-T2-FAST")
+    says = "alpha 1000 and 500 at k_f = 0.4: ratio of throughputs in {bound}"
+    yield Claim("FA-T2c", "Theorem 1", says, each(two, Ratio(ratio)), paper=2, within=(1.8, 2.2))
+    says = "at k_f = 0.4 their sum {bound} Mbit/s"
+    yield Claim("FA-T2d", "Theorem 1", says, each(two, throughput), paper=100, near=(100, 0.05))
+    for rate, k in (("1mbit", "4"), ("10mbit", "0.4")):
+        four, total = Runs("FA-T3", path__reverse__rate=rate), theorem1(float(k)) / 1e6
+        says = f"alpha 1000, 500, 250, 250 at k_f = {k}: the largest distance from a flow's share {{bound}} of it"
+        value = each(four, lambda r: off_share(r, ALPHAS))
+        yield Claim(f"FA-T3a {k}", "Theorem 1", says, value, paper=0, at_most=0.1)
+        says = f"the sum of the four at k_f = {k} {{bound}} Mbit/s"
+        yield Claim(f"FA-T3b {k}", "Theorem 1", says, each(four, throughput), paper=total, near=(total, 0.05))
+
+
+def simulators_constants():
+    for rate in ("10mbit", "1mbit", "0.1mbit"):
+        runs, k = Runs("FA-NS2", path__reverse__rate=rate), k_f(mbit(rate))
+        total = theorem1(k) / 1e6
+        says = f"eta 1/256 and an update each 10 ms, k_f = {k:.3g}: throughput {{bound}} Mbit/s"
+        yield Check(f"FA-NS2 {rate}", "section IV", says, each(runs, throughput), near=(total, 0.05))
+        says = f"the same: no trend beyond {100 * TREND:g} % over the second half"
+        yield Check(f"FA-NS2 {rate} trend", "section IV", says, each(runs, lambda r: abs(trend(r))), at_most=TREND)

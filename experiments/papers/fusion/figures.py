@@ -12,15 +12,14 @@ from matplotlib.patches import Patch
 
 from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
 from asymlab.report import drawing
-from asymlab.report.measures import goodput_of, share
+from asymlab.report.measures import goodput_of, ratio, share
 from asymlab.report.plot import EXPECTED, colour, label, look, marked, points, steps
 from asymlab.report.verdicts import interval
 from asymlab.results.metrics import jain
 
 from . import measures as paper
 
-RTT, PACKET = 0.04, 1500  # s, bytes of Figs. 2 and 4
-FIG_2_RATE, FIG_4_RATE = 50, 20  # Mbit/s
+RTT, PACKET, RATE = 0.04, 1500, 100  # s, bytes, Mbit/s of the paper's path
 PAYLOAD = 1448 / PACKET
 FLOOR, CEILING = EXPECTED, EXPECTED | {"linestyle": ":"}
 PHASES = {
@@ -31,14 +30,15 @@ PHASES = {
 FRAME = {"frameon": True, "edgecolor": "none", "framealpha": 1}  # of a legend on shades
 PHASE_S = 0.05  # the phase of most ACKs in so long is the one that shows
 CYCLES = 2  # from loss to loss, in a zoom
-SCALED = "A fifth of the paper's rate and window, and 25 times its loss, which leaves Reno the same share of the path."
+LOSSES = (*paper.RARE, *paper.OFTEN)
+BUFFER = "path.forward.queue"
 
 
 def figures(results) -> list[drawing.Figure]:
     with drawing.style():
         drawn = [
             draw(results)
-            for draw in (reduction, windows, queue, loss, friendliness, table, rtts, shares, speeds, parking_lot)
+            for draw in (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)
         ]
     return [f for f in drawn if f]
 
@@ -130,7 +130,7 @@ def windows(results):
     return drawing.Figure(
         "fusion-windows",
         "Fig. 2: Fusion beside Reno, a buffer of half a BDP",
-        "50 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills "
+        "100 Mbit/s, 40 ms, the first seed. A loss takes a third of Fusion's window and half of Reno's; Fusion fills "
         "what Reno left free, holds its window while Reno's queue grows, and falls back to its own reno_cwnd once "
         "diff is beyond 3 alpha: from there both are Reno until the next loss.",
         figure,
@@ -160,8 +160,8 @@ def queue(results):
     known = state["b_q8"] > 0
     rate = state["b_q8"][known] / 256 * PACKET * 8 / 1e6
     axes[2].plot(*drawing.thin(t[known], rate), **look("fusion", label="B"))
-    axes[2].axhline(FIG_2_RATE, **CEILING, label="the link")
-    axes[2].axhline(FIG_2_RATE / 2, **FLOOR, label="its half")
+    axes[2].axhline(RATE, **CEILING, label="the link")
+    axes[2].axhline(RATE / 2, **FLOOR, label="its half")
     axes[0].set(
         title="Fusion's packets in the queue, and how many it may keep there",
         ylabel="packets",
@@ -173,7 +173,7 @@ def queue(results):
         ylabel="Mbit/s",
         xlabel="time, s",
         xlim=(0, run.job.duration_s),
-        ylim=(0, 1.2 * max(rate.max(), FIG_2_RATE)),
+        ylim=(0, 1.2 * max(rate.max(), RATE)),
     )
     for ax in axes[:2]:
         ax.set_xlim(span)
@@ -193,115 +193,137 @@ def queue(results):
 
 def reno_law(p):
     """Mbit/s of payload by Mathis et al. 1997, at most the link's."""
-    return np.minimum(np.sqrt(1.5 / p) * PACKET * 8 / RTT / 1e6, FIG_4_RATE) * PAYLOAD
+    return np.minimum(np.sqrt(1.5 / p) * PACKET * 8 / RTT / 1e6, RATE) * PAYLOAD
 
 
-def rate_of(p: str) -> float:
-    return float(p.removesuffix("%")) / 100
-
-
-def sweep(results, id: str) -> dict[float, list]:
-    """Loss rate -> runs of a scenario, one a seed."""
-    return {rate_of(p): runs for p in paper.LOSSES if (runs := results.valid(id, path__hops__forward__loss=p))}
-
-
-def over_loss(ax, found: dict[float, list], measure, aside: int, controller: str, **changes) -> None:
-    """One controller's line; a little apart sideways."""
-    points(ax, found, measure, 1.06**aside, **marked(controller, linewidth=1.1) | changes)
-
-
-def papers_loss(ax) -> None:
-    """A second axis above, with the paper's loss rates."""
-    above = ax.secondary_xaxis("top", functions=(lambda p: p / 25, lambda p: p * 25))
-    above.set_xlabel("paper's random loss rate, of the same effect on Reno")
-    ax.set(xscale="log", xlabel="random loss rate")
+def over_loss(ax, runs_at, measure, losses, aside: int, controller: str, **changes) -> None:
+    """One controller's line, a little apart sideways. runs_at: the runs at a loss rate."""
+    found = {float(p.removesuffix("%")) / 100: runs for p in losses if (runs := runs_at(p))}
+    if found:
+        points(ax, found, measure, 1.06**aside, **marked(controller, linewidth=1.1) | changes)
 
 
 def loss(results):
-    found = sweep(results, "FU-4")
-    if not found:
-        return None
     figure = Figure(figsize=(7.5, 5))
     ax = figure.subplots()
-    p = np.geomspace(1.5e-5, 4e-2, 200)
+    for i, c in enumerate(paper.VARIANTS):
+        over_loss(ax, lambda p: paper.alone(c, p).valid(results), goodput_of, LOSSES, i - 3, c)
+    if not ax.lines:
+        return None
+    p = np.geomspace(7e-7, 1.5e-2, 200)
     ax.plot(
         p, reno_law(p), color=GREY, linewidth=1, linestyle=":", label=r"Reno's law, $\sqrt{3/2p}$ packets a round trip"
     )
-    for i, c in enumerate(paper.VARIANTS):
-        over_loss(ax, found, lambda r: paper.alone(r, c), i - 3, c)
-    papers_loss(ax)
-    ax.set(ylabel="goodput, Mbit/s", xlim=(p[0], p[-1]), ylim=(0, 1.08 * FIG_4_RATE))
+    ax.set(xscale="log", xlabel="random loss rate", ylabel="goodput, Mbit/s", xlim=(p[0], p[-1]), ylim=(0, 1.04 * RATE))
     ax.legend(loc="lower left")
     return drawing.Figure(
         "fusion-loss",
         "Fig. 4: one flow under random loss",
-        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets; points a little apart sideways. {SCALED} Fusion's cut "
-        "spares what is in flight and not queued, and so it holds out longest.",
+        "The paper's path: 100 Mbit/s, 40 ms, a buffer of one BDP, 333 packets; points a little apart sideways. "
+        "Fusion's cut spares what is in flight and not queued, and so it holds out longest.",
         figure,
     )
 
 
 def friendliness(results):
-    found = sweep(results, "FU-5")
-    if not found:
+    """Figs. 5 and 6, side by side."""
+    kinds = [[c for c in group if paper.beside("FU-5", c).valid(results)] for group in (paper.FRIENDLY, paper.GREEDY)]
+    kinds = [group for group in kinds if group]
+    if not kinds:
         return None
-    figure = Figure(figsize=(7.5, 5))
-    ax = figure.subplots()
-    for i, c in enumerate(paper.FRIENDLY):
-        over_loss(ax, found, lambda r: paper.beside(r, c)[0], i - 1, c)
-        over_loss(
-            ax,
-            found,
-            lambda r: paper.beside(r, c)[1],
-            i - 1,
-            c,
-            linestyle=":",
-            markerfacecolor="none",
-            label=f"Reno beside {label(c)}",
-        )
-    over_loss(ax, found, lambda r: paper.reno_beside(r, "reno"), 2, "reno", label="Reno beside Reno")
-    papers_loss(ax)
-    ax.axhline(FIG_4_RATE * PAYLOAD / 2, **EXPECTED)
-    ax.set(xlim=(1.5e-5, 4e-2), ylim=(0, FIG_4_RATE), ylabel="goodput, Mbit/s; dashed: the fair share")
-    ax.legend(loc="lower left", fontsize=8)
+    figure = Figure(figsize=(2.5 + 5 * len(kinds), 5))
+    axes = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+    for ax, group in zip(axes, kinds):
+        for i, c in enumerate(group):
+            beside(ax, results, c, 0, i - 1)
+            beside(ax, results, c, 1, i - 1, linestyle=":", markerfacecolor="none", label=f"Reno beside {label(c)}")
+        beside(ax, results, "reno", 1, 2, label="Reno beside Reno")
+        ax.axhline(RATE * PAYLOAD / 2, **EXPECTED)
+        ax.set(xscale="log", xlabel="random loss rate", xlim=(5e-6, 2e-2), ylim=(0, RATE))
+        ax.legend(loc="upper right", fontsize=8)
+    axes[0].set_ylabel("goodput, Mbit/s; dashed: the fair share")
     return drawing.Figure(
         "fusion-friendliness",
-        "Fig. 5: beside a Reno flow under random loss",
-        f"20 Mbit/s, 40 ms, a buffer of one BDP, 67 packets. {SCALED} These should leave Reno its share, and take what "
-        "it cannot use.",
+        "Figs. 5 and 6: beside a Reno flow under random loss",
+        "The paper's path: 100 Mbit/s, 40 ms, a buffer of one BDP, 333 packets. A friendly variant leaves Reno its "
+        "share, and takes what Reno cannot use.",
         figure,
     )
 
 
+def beside(ax, results, controller: str, flow: int, aside: int, **changes) -> None:
+    """Figs. 5 and 6: one flow of a pair over the loss rate."""
+    over_loss(
+        ax,
+        lambda p: paper.lossy(controller, p).valid(results),
+        lambda r: goodput_of(r, flow),
+        LOSSES[1:],
+        aside,
+        controller,
+        **changes,
+    )
+
+
 def table(results):
-    measured = paper.table_1(results.valid("FU-T1"))
-    if not measured:
+    kinds = paper.VARIANTS
+    theirs, ours, half = (np.full((len(kinds), len(kinds)), np.nan) for _ in range(3))
+    for i, row in enumerate(kinds):
+        for j, column in enumerate(kinds):
+            if runs := paper.pair(row, column).valid(results):
+                mean, low, _ = interval([paper.kind_of(r, row) for r in runs])
+                ours[i, j], half[i, j] = mean, mean - low
+                theirs[i, j] = paper.TABLE_1[row][j]
+    if np.isnan(ours).all():
         return None
-    group = paper.GROUP
-    theirs, ours, half = (np.full((len(group), len(group)), np.nan) for _ in range(3))
-    for (row, column), goodputs in measured.items():
-        mean, low, _ = interval([100 / FIG_4_RATE * g for g in goodputs])
-        at = group.index(row), group.index(column)
-        theirs[at] = paper.TABLE_1[row][paper.VARIANTS.index(column)]
-        ours[at], half[at] = mean, mean - low
-    figure = Figure(figsize=(9, 4.6))
+    figure = Figure(figsize=(13, 6))
     axes = figure.subplots(1, 2, sharey=True)
-    names = [paper.NAMES[c] for c in group]
+    names = [paper.NAMES[c] for c in kinds]
     for ax, title, values in zip(axes, ("The paper", "Here, with half the 95 % interval"), (theirs, ours)):
         image = ax.imshow(values, cmap="PuOr", vmin=0, vmax=96)
         for (i, j), value in np.ndenumerate(values):
             if not np.isnan(value):
                 several = values is ours and half[i, j] > 0
                 text = f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else "")
-                ax.text(j, i, text, ha="center", va="center", fontsize=9)
-        ax.set(title=title, xticks=range(4), yticks=range(4), xticklabels=names, yticklabels=names, xlabel="beside")
+                ax.text(j, i, text, ha="center", va="center", fontsize=8)
+        ticks = range(len(kinds))
+        ax.set(title=title, xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
         ax.grid(visible=False)
-    figure.colorbar(image, ax=axes, shrink=0.8, label="% of the link")
+    figure.colorbar(image, ax=axes, shrink=0.8, label="Mbit/s")
     return drawing.Figure(
         "fusion-table-1",
-        "Table 1: the Reno-friendly variants beside each other",
-        "What the row's flow has beside the column's, in percent of the link (the paper: Mbit/s of 100). Paper: 100 "
-        "Mbit/s, 40 ms, 333 packets of path and of buffer; here 20 Mbit/s and 67.",
+        "Table 1: each variant beside each",
+        "What the row's flow has beside the column's, Mbit/s, on the paper's path: 100 Mbit/s, 40 ms, a buffer of one "
+        "BDP, 333 packets, no random loss.",
+        figure,
+    )
+
+
+def three(results):
+    """Fig. 8."""
+    found = {c: runs for c in paper.VARIANTS if (runs := results.valid("FU-8", flows__controller=c))}
+    if not found:
+        return None
+    rows = (len(found) + 1) // 2
+    figure = Figure(figsize=(10, 2.4 * rows))
+    axes = figure.subplots(rows, 2, sharex=True, sharey=True, squeeze=False).ravel()
+    for ax, (c, runs) in zip(axes, found.items()):
+        for flow, (paint, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
+            acks = flow_acks(runs[0], flow)
+            steps(ax, acks["t"], acks["cwnd"], color=paint, linestyle=line, label=f"flow {flow + 1}", linewidth=0.8)
+        mean = [np.mean([goodput_of(r, flow) for r in runs]) for flow in range(3)]
+        index = np.mean([jain([goodput_of(r, flow) for flow in range(3)]) for r in runs])
+        ax.set_title(f"{label(c)}: " + ", ".join(f"{m:.1f}" for m in mean) + f" Mbit/s, Jain {index:.3f}", fontsize=9)
+    for ax in axes[len(found) :]:
+        ax.set_visible(False)
+    for ax in axes[::2]:
+        ax.set_ylabel("cwnd, packets")
+    axes[0].legend(loc="upper right", ncols=3, fontsize=8)
+    return drawing.Figure(
+        "fusion-three",
+        "Fig. 8: three flows of a kind",
+        "100 Mbit/s, 82 ms, a buffer of 333 packets, starts at 0, 50, 100 s; windows of the first seed over the time "
+        "in s, goodputs and the mean Jain index from 110 s on. The paper: Fusion 36.6, 31.2, 33.5, HSTCP 51.1, 28.7, "
+        "16.5 Mbit/s.",
         figure,
     )
 
@@ -310,56 +332,49 @@ def rtts(results):
     found = {c: runs for c in paper.VARIANTS if (runs := results.valid("FU-9", flows__controller=c))}
     if not found:
         return None
-    figure = Figure(figsize=(8, 4.5))
-    ax = figure.subplots()
-    for i, ms in enumerate(paper.RTTS):
-        for j, (c, runs) in enumerate(found.items()):
-            bars(
-                ax,
-                [i + (j - 3) / 9],
-                [[paper.rtt_ratio(r, ms) for r in runs]],
-                width=0.1,
-                color=colour(c),
-                label="" if i else label(c),
-            )
-    ax.axhline(1, **EXPECTED)
-    ax.set(
-        xticks=range(len(paper.RTTS)),
-        xticklabels=[f"20 and {ms} ms" for ms in paper.RTTS],
-        ylabel="goodput of the flow of 20 ms over the other's",
-        ylim=(0, None),
-    )
-    ax.legend(loc="upper left", ncols=2)
+    figure = Figure(figsize=(12, 4.5))
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, (id, queue) in zip(axes, (("FU-9", 333), ("FU-C-SHORT", 83))):
+        for i, ms in enumerate(paper.RTTS):
+            for j, c in enumerate(found):
+                if runs := paper.of_rtt(c, ms, id).valid(results):
+                    samples = [[ratio(r) for r in runs]]
+                    bars(ax, [i + (j - 3) / 9], samples, width=0.1, color=colour(c), label=label(c) if i == 1 else "")
+        ax.axhline(1, **EXPECTED)
+        ticks = [f"20 and {ms} ms" for ms in paper.RTTS]
+        ax.set(title=f"a queue of {queue} packets", xticks=range(3), xticklabels=ticks, ylim=(0, None))
+    axes[0].set_ylabel("goodput of the flow of 20 ms over the other's")
+    axes[0].legend(loc="upper left", ncols=2)
     return drawing.Figure(
         "fusion-rtts",
         "Fig. 9: two flows of a kind with different RTTs",
-        "20 Mbit/s, a buffer of 67 packets; 95 % intervals over the seeds.",
+        "100 Mbit/s; the paper does not give the buffer. 95 % intervals over the seeds.",
         figure,
     )
 
 
 def shares(results):
-    buffers = results.points("FU-10", "path.forward.queue")
-    if not buffers:
+    runs_of = {packets: "FU-10" if packets == 50 else "FU-10-BUFFERS" for packets in (25, 50, 100)}
+    found = {
+        packets: {c: runs for c in paper.VARIANTS if (runs := slow(results, id, c, packets))}
+        for packets, id in runs_of.items()
+    }
+    found = {packets: mine for packets, mine in found.items() if mine}
+    if not found:
         return None
-    figure = Figure(figsize=(4.5 + 2 * len(buffers), 4.2))
-    axes = np.atleast_1d(figure.subplots(1, len(buffers), sharey=True))
-    for ax, packets in zip(axes, buffers):
-        found = {
-            c: runs
-            for c in paper.VARIANTS
-            if (runs := results.valid("FU-10", flows__0__controller=c, path__forward__queue=packets))
-        }
-        x = np.arange(len(found))
-        samples = [[100 * share(r) for r in runs] for runs in found.values()]
-        mean = bars(ax, x, samples, width=0.6, color=[colour(c) for c in found])
+    figure = Figure(figsize=(4.5 + 2 * len(found), 4.2))
+    axes = figure.subplots(1, len(found), sharey=True, squeeze=False)[0]
+    for ax, (packets, mine) in zip(axes, found.items()):
+        x = np.arange(len(mine))
+        samples = [[100 * share(r) for r in runs] for runs in mine.values()]
+        mean = bars(ax, x, samples, width=0.6, color=[colour(c) for c in mine])
         for i, value in enumerate(mean):
             box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
             ax.text(i, value / 2, f"{value:.0f}", va="center", ha="center", fontsize=8, bbox=box)
         for part in (40, 60):
             ax.axhline(part, **EXPECTED)
         ax.set(title=f"a buffer of {packets} packets", ylim=(0, 100))
-        ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
+        ax.set_xticks(x, [paper.NAMES[c] for c in mine], rotation=45)
     axes[0].set_ylabel("% of both flows' goodput; dashed: 40 and 60 %")
     return drawing.Figure(
         "fusion-shares",
@@ -370,41 +385,29 @@ def shares(results):
     )
 
 
-def speeds(results):
-    """Shares of the link as (title, {controller: [(its, Reno's), one a seed]}) for each panel."""
-    kinds = (*paper.VARIANTS[1:], "fast", "reno")  # Reno beside Reno at the right, as in the paper
+def slow(results, id: str, controller: str, packets: int) -> list:
+    """Fig. 10's runs with this buffer."""
+    return [r for r in paper.beside(id, controller).valid(results) if r.record["point"].get(BUFFER, 50) == packets]
 
-    def as_it_stands(id, rate, **point):
-        return {
+
+def speeds(results):
+    """Fig. 11: shares of the link."""
+    kinds = (*paper.VARIANTS[1:], "fast", "reno")  # Reno beside Reno at the right, as in the paper
+    panels = {
+        rate: {
             c: [[100 / rate * goodput_of(r, flow) for flow in (0, 1)] for r in runs]
             for c in kinds
-            if (runs := results.valid(id, flows__0__controller=c, **point))
+            if (runs := paper.fast(c, rate).valid(results))
         }
-
-    scaled = results.valid("FU-5", path__hops__forward__loss="0.25%")
-    panels = [
-        ("100 Mbit/s as it stands", as_it_stands("FU-11-100", 100)),
-        (
-            "300 Mbit/s: 20 Mbit/s, p = 0.25%",
-            {c: [[100 / FIG_4_RATE * g for g in paper.beside(r, c)] for r in scaled] for c in (*paper.FRIENDLY, "reno")}
-            if scaled
-            else {},
-        ),
-        *(
-            (
-                f"{rate} Mbit/s as it stands, one run",
-                as_it_stands("FU-11-GBIT", rate, path__forward__rate=f"{rate}mbit"),
-            )
-            for rate in (600, 1000)
-        ),
-    ]
-    panels = [(title, found) for title, found in panels if found]
+        for rate in paper.SPEEDS
+    }
+    panels = {rate: found for rate, found in panels.items() if found}
     if not panels:
         return None
     rows = (len(panels) + 1) // 2
     figure = Figure(figsize=(10, 3.4 * rows))
-    axes = np.atleast_1d(figure.subplots(rows, min(len(panels), 2), sharey=True, squeeze=False)).ravel()
-    for ax, (title, found) in zip(axes, panels):
+    axes = figure.subplots(rows, min(len(panels), 2), sharey=True, squeeze=False).ravel()
+    for ax, (rate, found) in zip(axes, panels.items()):
         x = np.arange(len(found))
         mine = bars(
             ax, x, [[a for a, _ in pairs] for pairs in found.values()], width=0.6, color=[colour(c) for c in found]
@@ -421,7 +424,7 @@ def speeds(results):
         )
         if "reno" in found:
             ax.axhline(np.mean(found["reno"]), **EXPECTED)
-        ax.set(title=title, ylim=(0, 100))
+        ax.set(title=f"{rate} Mbit/s" + (", one run" if rate > 300 else ""), ylim=(0, 100))
         ax.set_xticks(x, [paper.NAMES[c] for c in found], rotation=45)
     for ax in axes[len(panels) :]:
         ax.set_visible(False)
@@ -430,22 +433,20 @@ def speeds(results):
     return drawing.Figure(
         "fusion-speeds",
         "Fig. 11: beside Reno on fast paths",
-        "44 ms, random loss of 1e-5 (the paper's exponent is lost). The faster the link, the less of it Reno can fill; "
-        "the scaled panel keeps that share. Hatched: the Reno flow; dashed: what one has beside another. Alpha of FAST "
-        "is 20 packets.",
+        "44 ms, random loss of 1e-5 (the paper's exponent is lost), an ACK for each packet. The faster the link, the "
+        "less of it Reno can fill. Hatched: the Reno flow; dashed: what one has beside another.",
         figure,
     )
 
 
 def parking_lot(results):
-    group = ("reno", *paper.FRIENDLY)
     found = {
-        what: {c: runs for c in group if (runs := results.valid(id, flows__0__controller=c))}
+        what: {c: runs for c in paper.SIMULATED if (runs := results.valid(id, flows__0__controller=c))}
         for what, id in (("without reverse traffic", "FU-13"), ("with reverse traffic", "FU-13-REVERSE"))
     }
     if not all(found.values()):
         return None
-    figure = Figure(figsize=(10, 4.5))
+    figure = Figure(figsize=(13, 4.5))
     axes = figure.subplots(1, 2, sharey=True)
     shade = ("#d9d9d9", "#969696", "#525252")
     for ax, (what, mine) in zip(axes, found.items()):
@@ -478,8 +479,8 @@ def parking_lot(results):
     return drawing.Figure(
         "fusion-parking-lot",
         "Fig. 13: several bottlenecks",
-        "10 Mbit/s and 10 ms a hop, 24, 44, 64 ms; three flows of the variant and three of Reno (hatched) share the "
-        "last hop. The number above is the Jain index of the flows of one, two and three hops.",
+        "10 Mbit/s and 10 ms a hop, 24, 44, 64 ms, an ACK for each packet; three flows of the variant and three of "
+        "Reno (hatched) share the last hop. Above: the Jain index of the flows of one, two and three hops.",
         figure,
     )
 
@@ -494,10 +495,8 @@ def reduction(results):
     ax.plot(x, np.maximum(1 / x, 0.5), color=BLACK, linewidth=1.2, label=r"Fusion: $\max(RTT_{min}/RTT,\ 1/2)$")
     ax.plot(x, 1 / x, color=GREY, linewidth=1, linestyle=":", label=r"TCPW: $RTT_{min}/RTT$")
     ax.axhline(0.5, **EXPECTED, label="Reno: 1/2")
-    for controller, first in (("reno", 1), ("fusion", 0)):
-        cwnd, ssthresh, rtt, smallest = np.concatenate(
-            [paper.cuts(r, flow + first) for r in runs for flow in paper.FU_1_FLOWS], axis=1
-        )
+    for controller, flow in (("reno", 1), ("fusion", 0)):
+        cwnd, ssthresh, rtt, smallest = np.concatenate([paper.cuts(r, flow) for r in runs], axis=1)
         ax.plot(
             rtt / smallest,
             ssthresh / cwnd,
@@ -520,8 +519,7 @@ def reduction(results):
     return drawing.Figure(
         "fusion-reduction",
         "Fig. 1: what a loss leaves of the window",
-        "Every loss of Fusion beside Reno on five bottlenecks of 10 Mbit/s and 40 ms whose buffers are 1/4 (with "
-        "random loss) to 3 BDP. Windows are whole packets, 13 to 121 of them. Fusion gives up what is queued, but "
-        "never more than Reno.",
+        "Every loss of Fusion beside Reno, 100 Mbit/s and 40 ms, with buffers of 1/4 (with random loss), 1/2, 1 and 3 "
+        "BDP. Fusion gives up what is queued, but never more than Reno.",
         figure,
     )

@@ -1,30 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the claims and figures of TCP-Fusion measure, and the quantities of the paper.
-
-Most scenarios are smaller than the paper's and say in their files what that changes. Where a verdict names a loss rate
-or a link rate of the paper's, the file has ours for it.
-"""
-
-from statistics import fmean
+"""What the claims and figures of TCP-Fusion measure, and the quantities of the paper."""
 
 import numpy as np
 
-from asymlab.report.measures import goodput_of, ratio
+from asymlab.report.measures import Runs, goodput_of
 
-VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # as on the hops of FU-4
+VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # in the order of Table 1
 FRIENDLY = ("fusion", "areno", "ctcp")
-GROUP = ("reno", *FRIENDLY)  # as on the hops of FU-5
+GROUP = ("reno", *FRIENDLY)
 GREEDY = ("highspeed", "bic", "cubic")
-LOSSES = {
-    "0.0025%": "1e-6",
-    "0.025%": "1e-5",
-    "0.25%": "1e-4",
-    "2.5%": "1e-3",
-}  # ours, the paper's of the same share for Reno
-RARE, OFTEN = ("0.0025%", "0.025%"), ("0.25%", "2.5%")  # Reno has its fair share; leaves some of the path
+SIMULATED = (*VARIANTS, "fast")
+RARE, OFTEN = ("0.0001%", "0.001%"), ("0.01%", "0.1%", "1%")  # Reno can fill the path; leaves some of it
 PHASES = {"increase": 1, "steady": 2, "decrease": 3}  # enum phase of fusion.bpf.c
 CUT = 0.66  # RTTmin/RTT with a full buffer of half a BDP: 40 / 60 ms
-RTTS = (60, 120)  # ms, of the second flow on the hops of FU-9
+RTTS = {20: "0ms", 60: "20ms", 120: "50ms"}  # ms of the second flow of FU-9: what it has more each way
+SPEEDS = {100: "FU-11-100", 300: "FU-11-300", 600: "FU-11-GBIT", 1000: "FU-11-GBIT"}  # Mbit/s of Fig. 11
+BUFFERS = (83, 167, 333, 1000)  # packets, of FU-1
+JAIN_FUSION, JAIN_HSTCP = 0.9956, 0.834  # Fig. 8
 TABLE_1 = {  # Mbit/s that the row has beside the column, in the order of VARIANTS
     "reno": (44.9, 40.2, 42.4, 38.6, 10.3, 10.4, 18.6),
     "fusion": (50.0, 43.6, 46.0, 43.0, 21.1, 11.4, 18.7),
@@ -54,9 +46,15 @@ def both(run) -> float:
     return goodput_of(run, 0) + goodput_of(run, 1)
 
 
-def carried(run, flow: int, rate: float) -> float:
-    """What arrived of a flow in order, as IP packets, over the rate of its link in Mbit/s."""
-    return run.metrics["flows"][flow]["throughput_bps"] / 1e6 / rate
+def carried(run, rate: float) -> float:
+    """What arrived of the first flow in order, as IP packets, over the rate of the link in Mbit/s."""
+    return run.metrics["flows"][0]["throughput_bps"] / 1e6 / rate
+
+
+def kind_of(run, controller: str) -> float:
+    """Mbit/s of the flow of this controller among the first two; of two alike the mean."""
+    found = [goodput_of(run, i) for i in (0, 1) if run.job.flows[i].controller == controller]
+    return sum(found) / len(found)
 
 
 def cuts(run, flow: int) -> tuple[np.ndarray, ...]:
@@ -69,19 +67,16 @@ def cuts(run, flow: int) -> tuple[np.ndarray, ...]:
     return acks["cwnd"][before], acks["ssthresh"][before + 1], acks["rtt_us"][sampled[before + 1]], smallest[before + 1]
 
 
-FU_1_FLOWS = range(0, 10, 2)  # Fusion's, on the five hops
-
-
 def cut_error(run) -> float:
     """Packets by which a loss left another window than floor(cwnd max(RTTmin/RTT, 1/2)): the largest of the run."""
-    cwnd, ssthresh, rtt, smallest = np.concatenate([cuts(run, f) for f in FU_1_FLOWS], axis=1)
+    cwnd, ssthresh, rtt, smallest = cuts(run, 0)
     return float(np.abs(ssthresh - np.floor(cwnd * np.maximum(smallest / rtt, 0.5))).max())
 
 
-def cut_range(run) -> float:
-    """The largest RTT over RTTmin at a loss, over the smallest."""
-    _, _, rtt, smallest = np.concatenate([cuts(run, f) for f in FU_1_FLOWS], axis=1)
-    return float((rtt / smallest).max() / (rtt / smallest).min())
+def stretched(run) -> np.ndarray:
+    """RTT over RTTmin at each loss of Fusion."""
+    _, _, rtt, smallest = cuts(run, 0)
+    return rtt / smallest
 
 
 def smallest_cut(run) -> float:
@@ -122,34 +117,6 @@ def phase_share(run, phase: str) -> float:
     return float((state["phase"][state["t"] >= run.job.measure_from_s] == PHASES[phase]).mean())
 
 
-def alone(run, controller: str) -> float:
-    """Mbit/s of a variant in FU-4."""
-    return goodput_of(run, VARIANTS.index(controller))
-
-
-def beside(run, controller: str) -> tuple[float, float]:
-    """Mbit/s of a variant and its Reno flow in FU-5."""
-    hop = GROUP.index(controller)
-    return goodput_of(run, 2 * hop), goodput_of(run, 2 * hop + 1)
-
-
-def reno_beside(run, controller: str) -> float:
-    """Mbit/s of the Reno flow beside a variant in FU-5; beside Reno the mean of the two."""
-    return fmean(beside(run, "reno")) if controller == "reno" else beside(run, controller)[1]
-
-
-def over_renos(run, controller: str) -> float:
-    """Goodput of a variant in FU-5 over the mean of all Reno flows of the run."""
-    renos = [beside(run, c)[1] for c in GROUP] + [beside(run, "reno")[0]]
-    return beside(run, controller)[0] / fmean(renos)
-
-
-def rtt_ratio(run, ms: int) -> float:
-    """FU-9: goodput of the flow of 20 ms over that of the other."""
-    first = 2 * RTTS.index(ms)
-    return ratio(run, first, first + 1)
-
-
 # Flows of FU-13 that cross 1, 2, 3 hops: the variant 0, 2, 4, its Reno 1, 3, 5.
 
 
@@ -166,29 +133,36 @@ def last_link(run) -> float:
     return run.metrics["hops"][-1]["forward"]["utilisation"]
 
 
-# --- measures of several runs -------------------------------------------------------------
+# --- which runs ---------------------------------------------------------------------------
 
 
-def spread(text: str, runs, measure) -> str:
-    """The text, with the smallest and the largest of the runs' values in place of {}."""
-    low, high = (f"{end([measure(r) for r in runs]):.3g}" for end in (min, max))
-    return text.format(low if low == high else f"{low} to {high}")
+def beside(id: str, controller: str, **point) -> Runs:
+    """A controller beside Reno, which is the second flow."""
+    return Runs(id, flows__0__controller=controller, **point)
 
 
-def pairs(run) -> dict[tuple[str, str], tuple[float, float]]:
-    """FU-T1: (row, column) of Table 1 -> Mbit/s of the row's and the column's flow."""
-    names = [f.controller for f in run.job.flows]
-    return {(names[i], names[i + 1]): (goodput_of(run, i), goodput_of(run, i + 1)) for i in range(0, len(names), 2)}
+def alone(controller: str, loss: str) -> Runs:
+    """Fig. 4."""
+    return Runs("FU-4-RARE" if loss in RARE else "FU-4", path__forward__loss=loss, flows__controller=controller)
 
 
-def table_1(runs) -> dict[tuple[str, str], list[float]]:
-    """(row, column) -> Mbit/s that the row has beside the column, one a seed, in both orders; of two alike the mean."""
-    found = {}
-    for run in runs:
-        for (a, b), (x, y) in pairs(run).items():
-            if a == b:
-                x = y = (x + y) / 2
-            found.setdefault((a, b), []).append(x)
-            if a != b:
-                found.setdefault((b, a), []).append(y)
-    return found
+def lossy(controller: str, loss: str) -> Runs:
+    """Figs. 5 and 6: beside Reno."""
+    return beside("FU-5", controller, path__forward__loss=loss)
+
+
+def pair(a: str, b: str, id: str = "FU-T1") -> Runs:
+    """Table 1: the pair of two controllers."""
+    first, second = sorted((a, b), key=VARIANTS.index)
+    return Runs(id, flows__0__controller=first, flows__1__controller=second)
+
+
+def of_rtt(controller: str, ms: int, id: str = "FU-9") -> Runs:
+    """Fig. 9: two flows of a kind, of 20 and of so many ms."""
+    return Runs(id, flows__controller=controller, flows__1__extra_delay=RTTS[ms])
+
+
+def fast(controller: str, speed: int) -> Runs:
+    """Fig. 11, at so many Mbit/s."""
+    point = {"path__forward__rate": f"{speed}mbit"} if speed > 300 else {}
+    return beside(SPEEDS[speed], controller, **point)
