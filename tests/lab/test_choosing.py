@@ -17,6 +17,7 @@ from tests.shared import REPO, asymlab, some_hop, some_job, some_probe
 HERE = REPO / "experiments" / "choosing"
 FILES = sorted(HERE.glob("*.toml"))
 PAGE = (REPO / "docs" / "choosing.md").read_text()
+MEASURED = (HERE / "measured.md").read_text()
 
 spec = importlib.util.spec_from_file_location("choosing_table", HERE / "table.py")
 table = importlib.util.module_from_spec(spec)
@@ -40,6 +41,24 @@ def test_a_sweep_is_sound(file):
 def test_each_sweep_is_printed_and_on_the_page():
     assert {f.stem for f in FILES} == set(table.NAMES)
     assert all(f"experiments/choosing/table.py {name}\n" in PAGE for name in table.NAMES)
+
+
+@built
+def test_what_was_measured_has_the_paths_of_its_sweep():
+    """Each table of a sweep stands behind its command, and has a row for each path."""
+    found = re.findall(r"table\.py (\w+)\n\n\| path .*\n\| ---.*\n((?:\|.*\n)+)", MEASURED)
+    assert {name for name, _ in found} == set(table.NAMES) - {"beside"}
+    for name, rows in found:
+        paths = sorted(row.split("|")[1].strip() for row in rows.splitlines())
+        assert paths == sorted({case.scenario.title for case in scenario.load(HERE / f"{name}.toml")})
+
+
+@built
+def test_what_was_measured_is_of_the_pages_commands():
+    commands = re.findall(r"^    build/venv/bin/(asymlab link .*)$", MEASURED, re.M)
+    assert len(commands) >= 6 and set(commands) <= set(
+        re.findall(r"^    build/venv/bin/(asymlab link .*)$", PAGE, re.M)
+    )
 
 
 def test_a_cell_has_what_the_page_says():
