@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..paths import BUILD, GUEST, IMAGES
-from . import boot, qemu
+from . import boot, ldcache, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
@@ -104,6 +104,7 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
         file = place.resolved(host)
         cpio.file(guest, file.read_bytes(), 0o755)
         parts[host.name] = {"version": place.package(file), "sha256": sha256(file)}
+    cpio.file(ldcache.PLACE, ldcache.pack(libs, arch))
     cpio.link("sbin", "usr/bin")
     if not any(k == "bin" or k.startswith("bin/") for k in cpio.entries):
         cpio.link("bin", "usr/bin")
