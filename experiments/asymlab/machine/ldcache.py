@@ -38,6 +38,4 @@ def pack(libraries: Iterable[str], arch: Arch) -> bytes:
         at = start + len(strings)
         entries += ENTRY.pack(FLAGS[arch.name], at + len(whole) - len(name), at, 0, 0)
         strings += whole.encode() + b"\0"
-    return (
-        HEADER.pack(b"glibc-ld.so.cache1.1", len(named), len(strings), LITTLE_ENDIAN, 0) + bytes(entries + strings)
-    )
+    return HEADER.pack(b"glibc-ld.so.cache1.1", len(named), len(strings), LITTLE_ENDIAN, 0) + bytes(entries + strings)
