@@ -200,7 +200,7 @@ def over_loss(ax, runs_at, measure, losses, aside: int, controller: str, **chang
     """One controller's line, a little apart sideways. runs_at: the runs at a loss rate."""
     found = {float(p.removesuffix("%")) / 100: runs for p in losses if (runs := runs_at(p))}
     if found:
-        points(ax, found, measure, 1.06**aside, **marked(controller, linewidth=1.1) | changes)
+        points(ax, found, measure, 1.03**aside, **marked(controller, linewidth=1.1) | changes)
 
 
 def loss(results):
