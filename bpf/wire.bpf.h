@@ -173,9 +173,12 @@ static inline void listens(struct bpf_sock_ops *ops)
 	callbacks(ops, WRITE);
 }
 
+PARAM(u32, hello_syns, 2, 1, 255, "SYNs",
+      "so many SYNs of a connection say hello, the rest not: a middlebox may drop a SYN for its option");
+
 /*
- * Is a hello to be written? The third SYN goes without: a middlebox may have dropped the others
- * for their option. A SYN-ACK answers a hello, but not one of which a SYN cookie keeps no record.
+ * Is a hello to be written? Not in a SYN that is sent once too often (hello_syns). A SYN-ACK answers a hello, but not
+ * one of which a SYN cookie keeps no record.
  */
 static inline bool hello_due(struct bpf_sock_ops *ops)
 {
@@ -184,7 +187,7 @@ static inline bool hello_due(struct bpf_sock_ops *ops)
 	if (ops->skb_tcp_flags & ACK)
 		return ops->args[0] != BPF_WRITE_HDR_TCP_SYNACK_COOKIE && says_hello(ops, BPF_LOAD_HDR_OPT_TCP_SYN);
 	tp = tcp_of(ops);
-	return tp && ((struct inet_connection_sock *)tp)->icsk_retransmits < 2 && greets(ops);
+	return tp && ((struct inet_connection_sock *)tp)->icsk_retransmits < hello_syns && greets(ops);
 }
 
 /* Both ends have said hello: from now on segments carry options. */

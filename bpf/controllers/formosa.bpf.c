@@ -38,11 +38,14 @@
  *    just x to the sum; for other eta the sum is scaled so that it does (ftt_norm).
  *  - Q counts rises only (q_mode 1). The literal sum goes below zero when the queue drains after a
  *    signal, and each next signal comes at a longer queue than the last.
- *  - A signal tells of the round before the one that its ACK ends. So the signal after a cut tells of
- *    packets sent before it and is not believed (signal_hold): else each excess is cut twice. Not so when
- *    slow start ends, up to 1.6 times too high. A timeout is such a cut: a signal from before it would end the slow start at
- *    two packets.
+ *  - W is a real number in [P]. Here it has 16 bits behind the point: what (2) leaves of 15 packets is 13.125. A
+ *    round has the whole packets of W.
+ *  - A signal tells of the round before the one that its ACK ends. So the signal after a cut may tell of packets that were
+ *    sent before it. [P] believes it, and so does this. signal_hold drops it.
+ *  - A timeout is no reason to end the slow start that follows it: a signal of packets sent before it is not believed.
  *  - Slow start ends at the first signal, at ssthresh, or at a loss. A loss halves W (loss_beta).
+ *  - Beyond [P], cut_least: between the packet that fills the queue and the cut W grows by some 3 packets. Where delta W
+ *    is less, signals do not hold the queue.
  *  - The sender's srtt is that of the newest packet an ACK covers. The stack's counts the oldest too,
  *    which waited a round for its ACK.
  *  - A lost flag or ACK: packets carry a round number and the first of a new one is answered. So is
@@ -70,8 +73,9 @@ TUNABLE(u32, cathresh, 2, 1, 1024, "packets", "added queue that makes a signal (
 PARAM(u32, eta_q8, 128, 1, 255, "1/256", "weight of the old sftt in (4)");
 PARAM(u32, ftt_norm, 1, 0, 1, "-", "1: L has gain 1 whatever eta is; 0: literal (4)");
 PARAM(u32, q_mode, 1, 0, 2, "-", "Q is the 0: net sum of L, 1: sum of rises, 2: sum, not below 0");
-TUNABLE(u32, signal_hold, 1, 0, 4, "rounds",
-	"after a cut in congestion avoidance or a timeout, further signals are old news; 0: literal [P]");
+TUNABLE(u32, cut_least, 0, 0, 64, "packets", "least that a signal takes, at most half of W; 0 [P]");
+TUNABLE(u32, signal_hold, 0, 0, 4, "rounds",
+	"after a cut in congestion avoidance further signals are old news for so long; 0: literal [P]");
 TUNABLE(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
 PARAM(u32, nack_dup, 1, 1, 16, "ACKs",
       "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
@@ -116,10 +120,14 @@ const volatile char asymcc_name[16] = "formosa";
 
 /* --- sender's law --------------------------------------------------------------------------- */
 
+#define W_BITS 16 /* behind the point of W: with the 20 before it 2^36 */
+
 /* One connection. Windows in packets. */
 struct formosa {
 	struct sender s;      /* its round is Formosa's */
-	u32 w;                /* packets a round */
+	u32 w;                /* packets a round: the whole ones of W ... */
+	u16 w_part;           /* ... and its part of a packet, 2^-16 */
+	u16 w_part_saved;     /* before the last reduction */
 	u32 w_last;           /* of the round before */
 	u32 ssthresh;         /* of w: the stack's is for show */
 	u32 w_saved;          /* before the last reduction, for undo */
@@ -158,15 +166,30 @@ static inline void begin_round(struct formosa *f, const struct tcp_sock *tp, str
 	}
 }
 
-/* (2), and slow start is over. `queue`: packets of ours that wait, as far as known. */
+/* W, packets << 16: at most 2^36. */
+static inline u64 w_q16(const struct formosa *f)
+{
+	return (u64)f->w << W_BITS | f->w_part;
+}
+
+/* W becomes this, packets << 16, but not less than two packets. */
+static inline void set_w(struct formosa *f, u64 w_q16)
+{
+	w_q16 = max(w_q16, W_MIN << W_BITS);
+	f->w = w_q16 >> W_BITS;
+	f->w_part = w_q16;
+}
+
+/* (2), and slow start is over. `queue`: packets of ours that wait, as far as known, below 2^32. */
 static inline void on_signal(struct formosa *f, u64 queue)
 {
-	u32 cut = max((u64)f->w * delta_q8 >> 8, 1);
+	u64 w = w_q16(f), cut = w * delta_q8 >> 8; /* 2^36 * 2^7 = 2^43 */
 
 	if (cut_mode && f->w >= f->ssthresh)
-		cut = min(cut, queue + 1);
+		cut = min(cut, (queue + 1) << W_BITS); /* 2^48 */
+	cut = max(cut, min((u64)cut_least << W_BITS, w / 2));
 	f->hold = f->w < f->ssthresh ? 0 : signal_hold;
-	f->w = max(f->w - min(cut, f->w), W_MIN);
+	set_w(f, w - cut); /* cut is at most half of w */
 	f->ssthresh = f->w;
 	f->peer_signals++;
 	COUNT(signals);
@@ -355,8 +378,10 @@ u32 BPF_PROG(formosa_ssthresh, struct sock *sk)
 
 	COUNT(losses);
 	f->w_saved = f->w;
+	f->w_part_saved = f->w_part;
 	f->ssthresh_saved = f->ssthresh;
-	f->w = f->w_last = f->ssthresh = max((u64)f->w * loss_beta_q8 >> 8, W_MIN);
+	set_w(f, w_q16(f) * loss_beta_q8 >> 8); /* 2^36 * 2^8 = 2^44 */
+	f->w_last = f->ssthresh = f->w;
 	return f->w;
 }
 
@@ -370,7 +395,8 @@ void BPF_PROG(formosa_set_state, struct sock *sk, u8 state)
 	if (state == TCP_CA_Loss) {
 		COUNT(timeouts);
 		f->w = f->w_last = 1;
-		f->hold = signal_hold;
+		f->w_part = 0;
+		f->hold = max(signal_hold, 1);
 	} else if (state != TCP_CA_Recovery) {
 		return;
 	}
@@ -390,7 +416,11 @@ u32 BPF_PROG(formosa_undo_cwnd, struct sock *sk)
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, 0);
 
 	COUNT(undos);
-	f->w = f->w_last = max(f->w, f->w_saved);
+	if (f->w < f->w_saved) {
+		f->w = f->w_saved;
+		f->w_part = f->w_part_saved;
+	}
+	f->w_last = f->w;
 	f->ssthresh = max(f->ssthresh, f->ssthresh_saved);
 	if (w)
 		w->budget = f->w;

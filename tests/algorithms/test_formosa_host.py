@@ -82,10 +82,45 @@ def test_a_round_without_signal_adds_one(formosa):
 @example(w=3, delta=1)
 @settings(max_examples=40)
 def test_a_signal_takes_delta(formosa, w, delta):
+    """Exactly: W has a part of a packet."""
     at_w(formosa, w, {"delta_q8": delta})
-    cut = max(w - max(w * delta // 256, 1), 2)
-    assert end_round(formosa, 1) == cut
-    assert formosa.state()["ca"]["ssthresh"] == cut
+    left = max((w << 16) - ((w << 16) * delta >> 8), 2 << 16)
+    assert end_round(formosa, 1) == left >> 16
+    assert w_q16(formosa) == left
+    assert formosa.state()["ca"]["ssthresh"] == left >> 16
+
+
+def w_q16(sender):
+    ca = sender.state()["ca"]
+    return ca["w"] << 16 | ca["w_part"]
+
+
+def test_small_windows_lose_the_same_share(formosa):
+    """Five signals in rounds of 15 packets take what (7/8)^5 says; whole packets alone would take one each."""
+    at_w(formosa, 15)
+    assert [end_round(formosa, i) for i in range(1, 6)] == [int(15 * (7 / 8) ** i) for i in range(1, 6)]
+    at_w(formosa, 15)
+    whole = [end_round(formosa, signal) for signal in (1, 1, 2, 2)]
+    assert whole == [13, 14, 12, 13], "13.125, 14.125, 12.36, 13.36: growth leaves the part as it is"
+
+
+def test_a_cut_may_have_a_least(formosa):
+    """cut_least packets, but never more than half of W; where delta W is more, that."""
+    for w, least, left in ((16, 4, 12), (6, 4, 3), (64, 4, 56), (33, 64, 16)):
+        at_w(formosa, w, {"cut_least": least})
+        assert end_round(formosa, 1) == left
+
+
+def test_a_loss_and_its_undo_keep_the_part(formosa):
+    at_w(formosa, 15)
+    end_round(formosa, 1)
+    assert w_q16(formosa) == 13.125 * 2**16
+    formosa.loss(n=1, sack=3)
+    assert w_q16(formosa) == 13.125 / 2 * 2**16
+    formosa.undo()
+    assert w_q16(formosa) == 13.125 * 2**16
+    formosa.rto(now=10**6)
+    assert w_q16(formosa) == 1 << 16
 
 
 @pytest.mark.parametrize("queue_us, cut", [(0, 1), (640, 2), (2496, 4), (4992, 8), (10**6, 8)])
@@ -110,7 +145,8 @@ def test_a_signal_counts_once_and_once_a_round(formosa):
     assert end_round(formosa) == 56
     formosa.read(options=answer(0, 3))  # said before
     assert end_round(formosa) == 57
-    assert end_round(formosa, 4) == 57 - 7
+    assert w_q16(formosa) == 57 << 16
+    assert end_round(formosa, 4) == int(57 * 7 / 8)
     assert formosa.state()["counters"]["signals"] == formosa.state()["ca"]["peer_signals"] == 2
 
 
@@ -124,7 +160,7 @@ def test_numbers_of_signals_wrap_and_never_go_back(formosa, seen, number, counts
     assert formosa.state()["wire"]["signal_seen"] == (number if counts else seen)
 
 
-@pytest.mark.parametrize("hold, expected", [(0, [56, 49, 43, 38]), (1, [56, 56, 49, 49]), (2, [56, 56, 56, 49])])
+@pytest.mark.parametrize("hold, expected", [(0, [56, 49, 42, 37]), (1, [56, 56, 49, 49]), (2, [56, 56, 56, 49])])
 def test_a_signal_about_packets_from_before_the_cut_is_old(formosa, hold, expected):
     at_w(formosa, 64, {"signal_hold": hold})
     assert [end_round(formosa, i) for i in range(1, 5)] == expected
@@ -133,13 +169,13 @@ def test_a_signal_about_packets_from_before_the_cut_is_old(formosa, hold, expect
 
 
 def test_a_round_without_signal_ends_the_hold(formosa):
-    at_w(formosa, 64)
-    assert [end_round(formosa, i) for i in (1, 1, 2)] == [56, 57, 50]
+    at_w(formosa, 64, {"signal_hold": 1})
+    assert [end_round(formosa, i) for i in (1, 1, 2)] == [56, 57, 49]
 
 
 def test_the_cut_that_ends_slow_start_holds_nothing(formosa):
-    at_w(formosa, 64, ssthresh=NO_SSTHRESH)
-    assert [end_round(formosa, i) for i in range(1, 5)] == [56, 49, 49, 43]
+    at_w(formosa, 64, {"signal_hold": 1}, ssthresh=NO_SSTHRESH)
+    assert [end_round(formosa, i) for i in range(1, 5)] == [56, 49, 49, 42]
 
 
 def test_slow_start_ends_at_a_signal(formosa):
@@ -234,13 +270,13 @@ def test_a_timeout_begins_a_slow_start_to_half(formosa):
     assert [end_round(formosa) for _ in range(8)] == [2, 3, 5, 8, 13, 21, 32, 33]
 
 
-@pytest.mark.parametrize("hold, expected", [(0, [2, 3, 4, 5]), (1, [1, 2, 3, 5])])
+@pytest.mark.parametrize("hold, expected", [(0, [1, 2, 3, 5]), (1, [1, 2, 3, 5])])
 def test_a_signal_from_before_a_timeout_does_not_end_the_slow_start(formosa, hold, expected):
     """The repair's answer tells of the queue that the timeout has ended."""
     at_w(formosa, 64, {"signal_hold": hold})
     formosa.rto(now=10**6)
     assert [end_round(formosa, 1) for _ in range(4)] == expected
-    assert formosa.state()["ca"]["ssthresh"] == (32 if hold else 2)
+    assert formosa.state()["ca"]["ssthresh"] == 32
 
 
 def test_undo_brings_w_back(formosa):

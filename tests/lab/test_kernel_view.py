@@ -111,11 +111,14 @@ def test_the_rate_is_that_of_its_time():
 @pytest.mark.parametrize("ca_state, holds", [(0, False), (1, False), (3, True)])
 def test_a_window_that_a_recovery_brings_down_is_the_stacks(ca_state, holds):
     """Formosa's cut is done at once, the stack's takes an ACK for each packet."""
-    acks, state = np.zeros(40, ACK), np.zeros(40, [(n, "u4") for n in ("cwnd", "w", "w_last", "peer_signals")])
+    acks, state = (
+        np.zeros(40, ACK),
+        np.zeros(40, [(n, "u4") for n in ("cwnd", "w", "w_part", "w_last", "peer_signals")]),
+    )
     state["w"], state["w_last"], state["cwnd"] = 49, 49, 90
     state["cwnd"][20:25], acks["ca_state"][20:25] = 104, ca_state
-    for k in (5, 10, 15):  # a signal takes an eighth
-        state["w"][k], state["peer_signals"][k:] = 43, k
+    for k in (5, 10, 15):  # a signal takes an eighth: 42.875 of 49
+        state["w"][k], state["w_part"][k], state["peer_signals"][k:] = 42, 0.875 * 2**16, k
     drops = {"forward": {"drops": 0}}
     seen = SimpleNamespace(states=lambda role: state, acks=lambda role: acks, hop=lambda role: drops)
     if holds:

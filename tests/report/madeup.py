@@ -45,7 +45,7 @@ STATES = {  # of a flow at rest, in each controller's own units
     "pseudorate": {"base": 20, "offset": 1, "bound_q4": 21 << 4},
 }
 STATES["literal"] = STATES["pseudorate"]
-STATES["formosa"] = STATES["netsum"] = {"w": 50, "rounds": 7, "peer_queue_us": 1600}
+STATES["formosa"] = STATES["netsum"] = {"w": 50, "w_part": 0, "rounds": 7, "peer_queue_us": 1600}
 CAPTURED = {"FO-5"}  # scenarios that keep packets
 
 
