@@ -18,6 +18,7 @@ OPTION = np.dtype(
     ]
 )
 EXID, FLAG = 0xF0A1, 0x80  # of formosa.bpf.c
+SACK = 5  # kind of the option
 
 
 def own(packets):
@@ -72,3 +73,20 @@ def acks_per_packet_times_w(run) -> float:
     inside = state[state["t"] >= run.job.measure_from_s]
     w = inside["w"][np.append(True, np.diff(inside["rounds"]) > 0)]
     return float(run.metrics["acks_per_data_packet"] * w.mean())
+
+
+def has_sack(options: bytes) -> bool:
+    """Does an ACK report gaps?"""
+    at = 0
+    while at + 1 < len(options) and options[at]:
+        if options[at] == SACK:
+            return True
+        at += 1 if options[at] == 1 else max(options[at + 1], 2)
+    return False
+
+
+def reports_per_repair(run) -> float:
+    """ACKs with SACK blocks that left the reverse queue, for each packet that was sent again, in the whole run."""
+    back = own(run.capture("reverse"))
+    reports = sum(has_sack(row.tobytes()) for row in back["options"])
+    return reports / max(run.metrics["flows"][0]["retransmits_whole_run"], 1)
