@@ -251,6 +251,37 @@ def test_the_largest_step_is_of_any_active_source():
     assert pseudorate.largest_step(run(state=of.__getitem__)) == 3
 
 
+def lot(windows: dict[int, list[tuple[float, float]]], goodput=None):
+    """A run of the parking lot: of each source the window from a time on."""
+    rows = [(t, s - 1, w, 20_000) for s, steps in windows.items() for t, w in steps]
+    acks = np.array(rows, [("t", "f8"), ("flow", "i8"), ("cwnd", "i8"), ("srtt_us", "i8")])
+    return SimpleNamespace(acks=acks, goodput=goodput, job=SimpleNamespace(bin_ms=100))
+
+
+def test_windows_by_rtt_take_the_smaller_of_both_ratios():
+    at_rest = lot({2: [(8, 20)], 4: [(8, 30)], 5: [(8, 36)]})
+    assert pseudorate.windows_by_rtt(at_rest) == pytest.approx(1.2)  # 36 over 30, and 30 over 20
+    assert pseudorate.windows_by_rtt(lot({2: [(8, 40)], 4: [(8, 30)], 5: [(8, 36)]})) == 0.75
+
+
+def test_what_follows_a_ramp_is_over_what_was_just_after_it():
+    one = lot({5: [(0.1, 90), (0.3, 40), (4, 20), (5.1, 70), (5.3, 60), (8, 45)]})
+    assert pseudorate.after_ramps(one, 5) == [0.5, 0.75]
+
+
+def test_fairness_is_compared_step_by_step():
+    def made(unfair_from_s):
+        rows = [
+            (t / 10, source - 1, 100 if source == 2 or t < 10 * unfair_from_s else 300)
+            for t in range(100)
+            for source in pseudorate.ACTIVE
+        ]
+        return lot({}, np.array(rows, [("t", "f8"), ("flow", "i8"), ("bytes", "i8")]))
+
+    assert len(pseudorate.fairness_over_time(made(10))) == 20
+    assert pseudorate.fairer([made(10), made(5)]) == 0.5 and pseudorate.fairer([made(5), made(10)]) == 0
+
+
 # --- FAST -----------------------------------------------------------------------------------
 
 

@@ -23,8 +23,8 @@ RECORDS = [
         "Formosa",
         look=dict(color=BLACK, marker="*", linestyle="-"),
         law=Law("a signal takes an eighth, before the queue drops", eighths),
-        # A signal comes a round late. A round of a BDP queues nothing, the next two have 1.6 and 2.6 BDPs and are both on
-        # the way before the cut: 4.2 BDPs of 50 packets, one of which is the path's.
+        # A signal comes a round late. A round of a BDP queues nothing, the next two have 1.6 and 2.6 BDPs and are both
+        # on the way before the cut: 4.2 BDPs of 50 packets, one of which is the path's.
         queues={"clean": 170},
     ),
     Controller("netsum", "Formosa, literal sum", look=dict(color=ROSE, marker="H", linestyle=(0, (4, 2)))),

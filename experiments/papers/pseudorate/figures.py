@@ -17,7 +17,7 @@ from asymlab.results import metrics
 
 from . import claims as paper
 
-CONTROLLERS = ("pseudorate", "literal", "vegas95", "vegas", "reno")
+CONTROLLERS = ("pseudorate", "literal", "vegas95", "vegas")
 SOURCES = {  # those of one path have one colour; who stops is dotted
     1: {"color": BLUE, "linestyle": (0, (1, 1))},
     2: {"color": BLUE, "linestyle": "-"},
@@ -26,9 +26,8 @@ SOURCES = {  # those of one path have one colour; who stops is dotted
     5: {"color": GREEN, "linestyle": "-."},
 }
 STOP = {"color": BLACK, "linestyle": ":", "linewidth": 1}
-START, AFTER = (0.15, 1.15), (paper.STOP_S - 0.1, paper.STOP_S + 0.9)  # s: both ramps
+START, AFTER = (0, 1), (paper.STOP_S - 0.1, paper.STOP_S + 0.9)  # s: both ramps
 NO_BOUND = 2**24  # bound_q4 before the first cycle ends
-JAIN_S = 0.5
 SHOWN = 2  # whose mechanism
 RISE = (paper.RISE_S - 0.2, paper.RISE_S + 0.3)
 VEGAS = {
@@ -180,10 +179,9 @@ def throughput(results):
         axes[0].plot(
             links["t"] + bin_s / 2, rate, **style | {"label": f"{label(controller)}: {100 * utilisation(run):.1f} %"}
         )
-        bins = [metrics.goodput_bins(run.goodput, s - 1, paper.END_S, bin_s) for s in paper.ACTIVE]
-        jain = metrics.jain_over_time(np.array(bins), bin_s, JAIN_S)
+        jain = paper.fairness_over_time(run)
         axes[1].plot(
-            (np.arange(len(jain)) + 0.5) * JAIN_S,
+            (np.arange(len(jain)) + 0.5) * paper.STEP_S,
             jain,
             **style | {"label": f"{label(controller)}: {paper.fairness(run):.3f}"},
         )
@@ -197,7 +195,9 @@ def throughput(results):
         label=f"{paper.N_QUEUE} packets a source",
     )
     axes[0].set(title="Fig. 5: throughput of the last hop, which all sources share", ylabel="Mbit/s", ylim=(0, 11))
-    axes[1].set(title=f"Fig. 6: Jain index of sources 2, 4 and 5, over {JAIN_S} s", ylabel="index", ylim=(0, 1.05))
+    axes[1].set(
+        title=f"Fig. 6: Jain index of sources 2, 4 and 5, over {paper.STEP_S} s", ylabel="index", ylim=(0, 1.05)
+    )
     axes[2].set(
         title="Longest queue of the last hop in 0.1 s",
         ylabel="packets, log scale",
@@ -216,6 +216,6 @@ def throughput(results):
         "Figs. 5 and 6: throughput and fairness, and the queue that they take",
         "The first seed; the numbers are those of the whole run. The paper has 98 % and 0.993 for Pseudo-rate, 95 % "
         "and 0.889 for Vegas. Here everyone fills the link, and the differences are in the shares and in the queue: "
-        "Pseudo-rate keeps N_queue packets of each source in it, Reno all that it holds.",
+        "Pseudo-rate keeps N_queue packets of each source in it.",
         figure,
     )
