@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -86,10 +87,12 @@ PLAIN = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"')
 ALPHA = "\n[controllers.fast]\nalpha = {}\n"
 
 
-def asymlab(*argv, env: dict[str, str] | None = None, timeout: float = 300) -> subprocess.CompletedProcess:
-    """Run the command as a user would."""
+def asymlab(
+    *argv, env: dict[str, str] | None = None, timeout: float = 300, under: Sequence[str | Path] = ()
+) -> subprocess.CompletedProcess:
+    """Run the command as a user would, `under` another one if that is given."""
     return subprocess.run(
-        [sys.executable, "-m", "asymlab", *map(str, argv)],
+        [*map(str, under), sys.executable, "-m", "asymlab", *map(str, argv)],
         capture_output=True,
         text=True,
         timeout=timeout,

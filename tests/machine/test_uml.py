@@ -24,6 +24,7 @@ from asymlab.run.tasks import plan_runs
 from tests.shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
+REFUSE = REPO / "tests" / "machine" / "refuse.c"
 LABEL = "6.12-uml"
 CANARY = REPO / "experiments" / "bench" / "canary.toml"
 made = pytest.mark.skipif(
@@ -267,6 +268,15 @@ def test_a_guest_that_is_killed_is_told(begun, fake_image):
     os.kill(process.kernel() or 0, signal.SIGKILL)
     with pytest.raises(LabError, match="virtual machine: Killed"):
         process.await_end(60)
+
+
+# Of x86-64: ASLR could not be switched off, and a kernel's processes could not be traced.
+@made
+@pytest.mark.parametrize("number", [135, 101], ids=["personality", "ptrace"])
+def test_a_container_that_refuses_what_a_kernel_needs(tmp_path, number):
+    subprocess.run(["cc", "-o", tmp_path / "refuse", REFUSE], check=True)
+    r = asymlab("run", CANARY, "--engine", "uml", "--fresh", under=[tmp_path / "refuse", str(number)])
+    one_line(r, "this machine lets no kernel be a process (", "--engine qemu runs here")
 
 
 # --- runs ----------------------------------------------------------------------------------

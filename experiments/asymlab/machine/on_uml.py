@@ -152,6 +152,12 @@ class Process(Watched):
         code = self.process.wait()
         if (number := -code if code < 0 else code - 128) > 0:  # behind the cage it is told as a shell would
             raise LabError(f"virtual machine: {signal.strsignal(number)}: {self.complaint()}", Fault.MACHINE)
+        if code and not self.console():
+            raise LabError(
+                f"this machine lets no kernel be a process ({self.last_error()}), as some containers do not: "
+                "--engine qemu runs here",
+                Fault.MACHINE,
+            )
         return boot_s
 
     def virtual_ns(self) -> int:
@@ -174,9 +180,13 @@ class Process(Watched):
         return pid
 
     def complaint(self) -> str:
-        words = super().complaint()
+        words, error = super().complaint(), self.last_error()
+        return f"{words}; {error}" if error else words
+
+    def last_error(self) -> str:
+        """The last line of what the kernel, or the cage, says of the host. Empty if there is none."""
         errors = (self.folder / "errors").read_text(errors="replace").strip().splitlines()
-        return f"{words}; {errors[-1][:200]}" if errors else words
+        return errors[-1][:200] if errors else ""
 
     def close(self) -> None:
         if self.process.poll() is None:
