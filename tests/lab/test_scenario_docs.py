@@ -82,6 +82,23 @@ def test_what_begins_with_the_first_scenario_is_sound_and_its_mistakes_name_both
     assert asymlab("run", file).stderr == said.replace("alone.toml", str(file)).replace("sat.toml", str(first))
 
 
+def test_the_page_has_the_settings_of_each_profile():
+    """Where a profile sets a value, its column has it; `as NAME` is that of another one."""
+    head, *rows = (
+        line.strip("| ").split(" | ") for line in TEXT.splitlines() if re.match(r"\| (setting|`net\.)", line)
+    )
+    names = [name.strip("`") for name in head[1:-1]]
+    assert set(names) == set(topology.PROFILES) and len(rows) > 5
+    for setting, *cells, _ in rows:
+        for name, cell in zip(names, cells, strict=True):
+            other = re.fullmatch(r"as `(\w+)`", cell)
+            set_to = topology.PROFILES[name].get(setting.strip("`"))
+            if other:
+                assert set_to == topology.PROFILES[other[1]][setting.strip("`")]
+            elif set_to is not None:
+                assert str(set_to) == cell.split(": ")[-1].strip("`"), f"{setting} of {name}"
+
+
 def test_the_page_has_all_kinds_of_scenarios():
     assert len(WHOLE) == 4 and len(MORE) == 6
 

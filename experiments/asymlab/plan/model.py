@@ -51,27 +51,21 @@ class Rewrite(Model):
 
 
 class Red(Model):
-    """Random early detection. While the average length of the queue is above `min`, some arriving packets are dropped,
-    or marked with `ecn`.
+    """Random early detection.
 
     Such a queue counts bytes, and so does its limit. A packet stands for `mtu` bytes in a direction that carries data,
     and for the bytes of a pure ACK in one that does not.
     """
 
-    min: int = Field(ge=2, description="Average length in packets from which on some packets are dropped or marked.")
-    max: int = Field(
-        ge=3,
-        description="Average length in packets from which on all packets are. "
-        "It is above `min` and at most the direction's `queue`.",
-    )
+    min: int = Field(ge=2, description="Average length in packets from which on some packets are dropped, or marked.")
+    max: int = Field(ge=3, description="Average length from which on all packets are. At most the direction's `queue`.")
     probability: Share = Field(gt=0, description="Share of packets that are dropped or marked just below `max`.")
     ecn: bool = Field(False, description="Packets that can carry a mark are marked, not dropped.")
     weight: float = Field(
         0.002,
         ge=1e-4,
         le=0.5,
-        description="Weight of the newest length in the average. The kernel takes the nearest power of two. "
-        "The default is that of RED's authors and of ns-2.",
+        description="Weight of the newest length in the average. The kernel takes the nearest power of two.",
     )
 
     @property
@@ -199,7 +193,7 @@ class Crossing(Model):
     direction: Literal["forward", "reverse"] = Field("forward", description="Direction of the data.")
     hop: Annotated[int, BeforeValidator(_hop), WithJsonSchema({"type": "string", "format": "hop"})] | None = Field(
         None,
-        description='The one hop that it crosses. Hops count from 1 at the left. `"each"` stands for one on each hop.',
+        description='The one hop that it crosses, from 1 at the left. `"each"` stands for one on each hop.',
         json_schema_extra={"without": "all hops"},
     )
     enter: int | None = Field(
@@ -214,7 +208,7 @@ class Crossing(Model):
     )
     start: Time = Field(0, description="When it begins to send.")
     stop: Time | None = Field(
-        None, description="When it stops: it sends no new data from then on.", json_schema_extra={"without": "the end"}
+        None, description="From then on it sends no new data.", json_schema_extra={"without": "the end"}
     )
 
     @model_validator(mode="after")
@@ -252,23 +246,23 @@ class Flow(Crossing):
         None,
         ge=0,
         description="The number of an earlier entry, from 0 on: this one runs between its hosts, in the other "
-        "direction. So the machine that downloads also uploads.",
+        "direction.",
         json_schema_extra={"without": "hosts of its own"},
     )
     reply: int | None = Field(
         None,
         ge=1,
         le=1 << 30,
-        description="Requests and replies: the receiver asks with 100 bytes, the sender answers with so many, and when "
-        "the last has come the receiver asks anew. The record has the time of each. It needs plain traffic.",
+        description="Requests and replies: the receiver asks with 100 bytes, and again when so many have come. The "
+        "record has the time of each. It needs plain traffic.",
         json_schema_extra={"without": "data without end"},
     )
     size: int | None = Field(
         None,
         ge=1,
         le=1 << 40,
-        description="Data that the sender sends, in bytes. Then it closes the connection. The record has when, and how "
-        "long it took until the receiver had acknowledged all data and the FIN. It needs plain traffic.",
+        description="Bytes that the sender sends before it closes the connection. The record has when, and how long it "
+        "took until all data and the FIN were acknowledged. It needs plain traffic.",
         json_schema_extra={"without": "data without end"},
     )
 
@@ -282,7 +276,7 @@ class Flow(Crossing):
 class Background(Crossing):
     """A load of UDP datagrams at a constant rate, from one host of its own to another.
 
-    Any value may be a list, as with flows.
+    `direction`, `hop`, `enter`, `leave`, `start` and `stop` are as with flows, and so are lists.
     """
 
     rate: Rate = Field(description="Rate in bits of IP packets per second.")
@@ -307,8 +301,7 @@ class Change(Model):
         None,
         description="`replace` loads the controller anew under its name, with `set` over its parameters. "
         "`unload` takes it out by force; open connections keep it. `drain` takes its uses back first. "
-        "`load` loads it again after one of these. `use` gives it to new connections of the run's cgroup, and `unuse` "
-        "takes that back.",
+        "`load` loads it again after one of these. `use` gives it to new connections, and `unuse` takes that back.",
     )
     hop: int = Field(1, ge=1, description="The hop that changes, from 1 at the left.")
     direction: Literal["forward", "reverse"] | None = Field(None, description="The direction of the hop that changes.")
@@ -361,9 +354,7 @@ class Run(Model):
     )
     trace_state: bool = Field(False, description="Keep the controllers' own variables at each ACK.")
     traffic: Literal["iperf3", "plain"] = Field(
-        "iperf3",
-        description="`iperf3` has a control connection for each flow, which uses the same path before and after. "
-        "`plain` has connections of data alone.",
+        "iperf3", description="`iperf3` has a control connection for each flow, `plain` connections of data alone."
     )
     verify: bool = Field(False, description="Receivers compare each byte with what was sent. It needs plain traffic.")
     capture: bool = Field(
@@ -402,10 +393,9 @@ class Scenario(Model):
     )
     profile: Literal["linux", "tuned", "ns2", "newreno"] = Field(
         "linux",
-        description="How TCP is set. `linux` is a host out of the box: a socket buffers 6 MB to receive and 4 MB to "
-        "send at most. `tuned` may buffer 64 MB each way: no path of the lab is limited by it. `ns2` is `tuned` and "
-        "closer to simulators: it has ACKs of 40 bytes, no RACK and no tail-loss probe. `newreno` is `ns2` without "
-        "SACK.",
+        description="How TCP is set. `linux` is a host out of the box. `tuned` has socket buffers that limit no path "
+        "of the lab. `ns2` is `tuned` and closer to simulators: ACKs of 40 bytes, no RACK and no tail-loss probe. "
+        "`newreno` is `ns2` without SACK.",
     )
     sysctls: dict[str, Sysctl] = Field(
         {},

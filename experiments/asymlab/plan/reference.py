@@ -39,7 +39,8 @@ def tables() -> str:
     for heading, model in SECTIONS.items():
         own = schema if model is Scenario else schema["$defs"][model.__name__]
         required = own.get("required", [])
-        keys = sorted(own["properties"], key=lambda key: key not in required)
+        told = Flow.model_fields if model is Background else ()  # what a load has in common with flows
+        keys = sorted((key for key in own["properties"] if key not in told), key=lambda key: key not in required)
         rows = [row(key, own["properties"][key], key in required) for key in keys]
         head = [LINE.format("key", "value", "default", "meaning"), LINE.format(*["---"] * 4)]
         parts.append("\n".join([f"### {heading}", "", sentences(own["description"]), "", *head, *rows]))
