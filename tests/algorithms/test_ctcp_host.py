@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.algorithms.host.rivals import EVER, ONE, at_rest, count, own, repaired, sending, tp
-from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, many_rtts, packets, rtts
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, many_rtts, packets, reno_share, rtts
 
 # --- Compound TCP -------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ def test_ctcp_growth_is_that_of_the_sum(ctcp, w, share, alpha):
 def test_ctcp_is_reno_up_to_low_window(ctcp, w, grows):
     cwnd, dwnd = round_ends(ctcp, w * ONE, 0)
     assert (dwnd > 0) == grows
-    assert cwnd == w * ONE + (1 << 40) // (w * ONE + dwnd)
+    assert cwnd == w * ONE + reno_share(w * ONE + dwnd, 1)
 
 
 def test_ctcp_growth_is_never_negative(ctcp):
@@ -92,7 +92,7 @@ def test_ctcp_loss_window_grows_by_one_a_round_trip_of_both(ctcp, cwnd, dwnd, n)
     )
     ctcp.ack(n=n)
     ca = own(ctcp)
-    assert ca["cwnd_q20"] == min(cwnd + (n << 40) // (cwnd + dwnd), W_MAX * ONE)
+    assert ca["cwnd_q20"] == min(cwnd + reno_share(cwnd + dwnd, n), W_MAX * ONE)
     assert ca["dwnd_q20"] == min(dwnd, W_MAX * ONE - ca["cwnd_q20"])  # amid a round
     assert tp(ctcp)["snd_cwnd"] == ca["cwnd_q20"] + ca["dwnd_q20"] >> 20
 
@@ -100,16 +100,16 @@ def test_ctcp_loss_window_grows_by_one_a_round_trip_of_both(ctcp, cwnd, dwnd, n)
 def test_ctcp_over_round_trips(ctcp):
     """100 packets, no queue: 1 of (2) in each, and 3, 3, 3.1, ... of (3) with the first ACK of each but the first."""
     sending(ctcp, 100 * ONE, ca__cwnd_q20=100 * ONE, ca__rtt_min=40 * MS, srtt_us=40 * MS << 3)
-    cwnd, dwnd, expected = 100.0, 0.0, []
+    cwnd, dwnd, expected = 100 * ONE, 0.0, []
     for i in range(8):
-        acks = int(cwnd + dwnd)
-        dwnd += int(cwnd + dwnd) ** 0.75 / 8 - 1 if i else 0
+        acks = int(cwnd + dwnd) // ONE
+        dwnd += (acks**0.75 / 8 - 1) * ONE if i else 0
         for _ in range(acks):
-            cwnd += 1 / (cwnd + dwnd)
-        expected.append(int(cwnd + dwnd))
+            cwnd += reno_share(cwnd + int(dwnd), 1)
+        expected.append(int(cwnd + dwnd) // ONE)
     assert many_rtts(ctcp, 8) == expected
     ca = own(ctcp)
-    assert (ca["cwnd_q20"] / ONE, ca["dwnd_q20"] / ONE) == pytest.approx((cwnd, dwnd), abs=0.01)
+    assert (ca["cwnd_q20"] / ONE, ca["dwnd_q20"] / ONE) == pytest.approx((cwnd / ONE, dwnd / ONE), abs=0.01)
 
 
 @pytest.mark.parametrize("cwnd, dwnd", [(60, 40), (100, 0), (20, 80), (30, 30), (10, 13)])
@@ -187,7 +187,7 @@ def test_ctcp_delay_window_saves_nothing_up_under_a_clamp(ctcp):
 
 def test_ctcp_without_an_rtt_is_reno(ctcp):
     sending(ctcp, 100 * ONE, ca__cwnd_q20=100 * ONE)
-    assert many_rtts(ctcp, 5, sample=-1) == [100, 101, 102, 103, 104]
+    assert many_rtts(ctcp, 5, sample=-1) == [101, 102, 103, 104, 105]
     assert own(ctcp)["dwnd_q20"] == 0
 
 

@@ -35,6 +35,7 @@ from tests.algorithms.host.streams import (
     one_rtt,
     packets,
     recover,
+    reno_share,
     rtts,
     steps,
 )
@@ -42,7 +43,7 @@ from tests.algorithms.host.streams import (
 
 def law(w, reno, base, rtt, b, n, dmin=DMIN, dmin_winc=1 * MS, upper=3):
     """(4) in the integers of the source: phase, window, reno_cwnd."""
-    reno += (n << 40) // w
+    reno += reno_share(w, n)
     diff = ((w >> 4) * (rtt - min(base, rtt)) // rtt) << 4
     alpha = max(min(((w >> 4) * dmin // rtt) << 4, W_MAX * ONE), ONE)
     whole, phase = w >> 20, STEADY
@@ -68,7 +69,7 @@ def equations(w, reno, base, rtt, b, n, dmin, dmin_winc, upper):
     elif diff > upper * alpha:
         new += (alpha - diff) * share
     near = min(abs(diff - alpha), abs(diff - upper * alpha)) < Fraction(1, 1000)  # rounding may decide
-    return min(max(new, 2, Fraction(reno, ONE) + n / w), W_MAX), abs(new - w), near
+    return min(max(new, 2, Fraction(reno, ONE) + Fraction(n, int(w))), W_MAX), abs(new - w), near
 
 
 # The three phases
@@ -296,7 +297,7 @@ def test_after_a_timeout_reno_follows_to_half_its_former_value(fusion):
     assert all(reno == min(w, 20) for w, reno in seen)
     assert seen[-1] == (80, 20)
     fusion.ack(now=2 * 10**6, rtt=-1)
-    assert own(fusion)["reno_q20"] == 20 * ONE + ONE // 80
+    assert own(fusion)["reno_q20"] == 20 * ONE + reno_share(80 * ONE, 1)
 
 
 def test_second_timeout_without_an_ack_is_the_same_loss(fusion):
@@ -428,7 +429,7 @@ def test_undo_restores_both_windows(fusion, w, share, acks, timeout, recovered):
     fusion.ack()
     ca = own(fusion)
     grown = ca["reno_q20"] - reno * ONE
-    assert grown in (0, (1 << 40) // (w * ONE))  # by this ACK, if the window limits
+    assert grown in (0, reno_share(w * ONE, 1))  # by this ACK, if the window limits
     assert ca["w_q20"] == max(w * ONE, ca["reno_q20"])
     assert ca["reno_ssthresh"] == max(777, reno // 2)
     assert fusion.state()["counters"]["undos"] == 1
@@ -479,7 +480,7 @@ def test_without_an_rtt_it_is_reno(fusion, stream):
             if tp["snd_una"] != old["snd_una"] and grow:
                 start = min(acked, max(old["snd_ssthresh"] - whole, 0))
                 w += start * ONE
-                w += ((acked - start) << 40) // w
+                w += reno_share(w, acked - start)
             assert ca["w_q20"] == w
         assert ca["w_q20"] == ca["reno_q20"] or tp["snd_cwnd"] != ca["cwnd"]
         before = state

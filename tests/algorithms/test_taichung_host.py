@@ -9,7 +9,18 @@ from hypothesis import strategies as st
 
 from tests.algorithms.host.bottleneck import Link, run
 from tests.algorithms.host.driver import line
-from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, packets, recover, rtts
+from tests.algorithms.host.streams import (
+    MS,
+    RTT_MAX,
+    W_MAX,
+    any_stream,
+    many_rtts,
+    one_rtt,
+    packets,
+    recover,
+    reno_share,
+    rtts,
+)
 from tests.algorithms.host.taichung import GAP_MAX, NO_SSTHRESH, ONE, at_rest, counted, gaps, own, sending, windows
 
 # Thresholds: (6) and (10)
@@ -75,7 +86,7 @@ def test_without_rtt_or_inter_ack_there_is_no_threshold(taichung, keys):
     taichung.ack()
     state = taichung.state()
     assert (state["ca"]["ideal_q4"], state["ca"]["net_q4"], state["tp"]["snd_ssthresh"]) == (0, 0, 50)
-    assert state["ca"]["w_q20"] == 100 * ONE + ONE // 100  # Reno
+    assert state["ca"]["w_q20"] == 100 * ONE + reno_share(100 * ONE, 1)
 
 
 # From own_q packets queued on the flow's own rate gives ideal
@@ -125,7 +136,7 @@ def test_growth_is_exponential_to_the_threshold_and_linear_beyond(taichung, w, s
     taichung.ack(n=n)
     up = min(n, max(ssthresh - (w >> 20), 0))
     grown = w + up * ONE
-    linear = ((n - up) << 40) // grown if n > up else 0
+    linear = reno_share(grown, n - up) if n > up else 0
     assert own(taichung)["w_q20"] == min(grown + linear, W_MAX * ONE)
     assert counted(taichung, "exponential_acks", "linear_acks") == (up > 0, n > up)
 
@@ -152,6 +163,16 @@ def test_the_smaller_threshold_counts(taichung):
         assert counted(taichung, "exponential_acks", "linear_acks") == ((1, 0) if mode else (0, 1))
 
 
+@pytest.mark.parametrize("w", [2, 3, 8, 9, 100])
+def test_linear_growth_takes_a_packet_after_exactly_a_window_as_linuxs_reno(taichung, w):
+    """Three windows on end. By parts of the window, 8 + 1/2 packets would be needed at 8."""
+    at_rest(taichung, w * ONE, {}, flight=3 * w + 3, snd_ssthresh=2)
+    for more in range(3):
+        taichung.batch([line("ack")] * (w + more - 1))
+        assert own(taichung)["w_q20"] >> 20 == w + more
+        assert taichung.ack()["cwnd"] == w + more + 1
+
+
 def test_linear_growth_is_one_packet_a_round_trip(taichung):
     for stretch in (1, 3, 100):
         at_rest(taichung, 100 * ONE, {}, flight=100, snd_ssthresh=50)
@@ -164,7 +185,7 @@ def test_slow_start_comes_back_when_the_path_has_room(taichung):
     taichung.ack()
     assert own(taichung)["w_q20"] < 101 * ONE
     taichung.ack(rtt=40 * MS)
-    assert own(taichung)["w_q20"] == 101 * ONE + ONE // 100
+    assert own(taichung)["w_q20"] == 101 * ONE + reno_share(100 * ONE, 1)
 
 
 def test_threshold_is_two_at_least(taichung):
@@ -318,7 +339,8 @@ def test_a_mark_leaves_a_share_of_the_window(taichung, percent, after, lost):
     assert taichung.state()["tp"]["snd_ssthresh"] == after
     assert counted(taichung, "losses", "marks") == (1, percent != 0)
     recover(taichung, now=10**6 + 2)
-    assert after <= own(taichung)["w_q20"] / ONE <= after + 100 / after  # by the last ACK of the recovery
+    grown = own(taichung)["w_q20"] - after * ONE
+    assert 0 <= grown <= reno_share(after * ONE, 100)  # by the last ACK of the recovery
 
 
 def test_a_mark_leaves_two_packets(taichung):
@@ -508,7 +530,7 @@ def test_window_of_the_stack_is_taken_over(taichung, cwnd):
     sending(taichung, 100 * ONE + 77, {})
     taichung.poke(snd_cwnd=cwnd, snd_ssthresh=1)
     taichung.ack()
-    assert own(taichung)["w_q20"] == cwnd * ONE + ONE // cwnd
+    assert own(taichung)["w_q20"] == cwnd * ONE + reno_share(cwnd * ONE, 1)
     assert counted(taichung, "reloads") == (1,)
 
 
@@ -586,7 +608,7 @@ def test_what_ends_slow_start_early(taichung, initial):
     assert left <= 0.1 * BDP and inter == pytest.approx(441.6, rel=0.005)  # it recovers in the end
     left, inter = slow_start_exit(taichung, init_cwnd=initial, skip_first_gap=0, filter_mode=2)
     assert left <= 0.1 * BDP and inter > 100 * 441.6  # the good samples are what it rejects: there it stays
-    assert taichung.state()["tp"]["snd_cwnd"] <= 0.2 * BDP
+    assert taichung.state()["tp"]["snd_cwnd"] <= 0.25 * BDP
 
 
 def test_the_sum_of_fig_2_shrinks_nothing(taichung):

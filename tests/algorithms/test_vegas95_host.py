@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.algorithms.host.driver import line
 from tests.algorithms.host.rivals import ONE, at_rest, count, own, sending, tp, windows
-from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, many_rtts, one_rtt, recover, rtts
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, many_rtts, one_rtt, recover, reno_share, rtts
 
 # --- Vegas of 1995 ------------------------------------------------------------------------
 
@@ -99,7 +99,7 @@ def test_vegas95_law_is_exact(vegas95, w, base, rtt, alpha, more, gamma, slow):
     if slow:
         new = w - w // 8 if diff > gamma else w + ONE
     else:
-        new = w + (1 << 40) // w if diff < alpha else w - ONE if diff > beta else w
+        new = w + reno_share(w, 1) if diff < alpha else w - ONE if diff > beta else w
     assert ca["w_q20"] == min(max(new, 2 * ONE), W_MAX * ONE)
 
 
