@@ -30,7 +30,7 @@ PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 DEBS ?= $(B)
 
-PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool iproute2 iperf3 ethtool nftables \
+PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool iproute2 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 arm64_PACKAGES := qemu-system-arm gcc-aarch64-linux-gnu device-tree-compiler
 UML_PACKAGES := flex bison bc libelf-dev dwarves bubblewrap
@@ -131,7 +131,7 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(A)/asymcc $(A)/patient.so ## build the controllers and the loader; ARCH=arm64: for another machine
+build: $(OBJECTS) $(A)/asymcc ## build the controllers and the loader; ARCH=arm64: for another machine
 
 vpath %.bpf.c bpf/controllers bpf/rivals bpf/tools
 
@@ -146,10 +146,6 @@ $(A)/loader/%.o: loader/%.c $(wildcard loader/*.h bpf/tools/*.h) VERSION Makefil
 $(A)/asymcc: $(LOADER)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
-
-$(A)/patient.so: experiments/asymlab/guest/patient.c Makefile | $(DEPS) $(ROOT)
-	$(call say,CC,$@)
-	$(Q)$(CC) $(CFLAGS) -fPIC -shared -o $@ $<
 
 # For small systems: no library, and no Python. The libraries are built from their sources, with another C library.
 static: $(A)/static/asymcc build ## an asymcc that needs no library of its system: ARCH=arm64
@@ -216,12 +212,12 @@ $(ASYMLAB): requirements.lock packaging/venv.sh | $(B)/.deps
 
 image: build $(IMAGE) ## the controllers, and the guest of Linux KERNEL [6.12], which the lab boots; ENGINE=uml: fast
 
-$(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(GUEST) | $(ASYMLAB)
+$(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLAB)
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --kernel $* --arch $(ARCH)
 
 # The kernel is a program of this machine, built from the source of a package.
-$(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(A)/patient.so $(GUEST) $(GUEST_UML) | $(ASYMLAB) $(B)/.deps-uml
+$(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) $(GUEST_UML) | $(ASYMLAB) $(B)/.deps-uml
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --engine uml --kernel $*
 

@@ -131,7 +131,7 @@ def run(file, kernel=LAB, seed=1, fresh=False):
 def some_job(**members) -> Job:
     """A job that has these, and else nothing."""
     lists = "nodes must_have links strips routes flows background changes controllers watch probes".split()
-    plain = {"trace_state": False, "traffic": "plain", "capture": False, "audit": False, "payload_share": 0.96}
+    plain = {"trace_state": False, "capture": False, "audit": False, "payload_share": 0.96}
     times = {"seed": 1, "duration_s": 10.0, "measure_from_s": 1.0, "bin_ms": 100}
     return Job(**{**times, **plain, **{name: [] for name in lists}, **members})
 

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import socket
-import threading
 import tomllib
 
 import pytest
@@ -14,8 +12,6 @@ from asymlab.conformance.explore import draw, explore, invariants, shrink
 from asymlab.conformance.explore.view import View
 from asymlab.conformance.toml import toml
 from asymlab.controllers import LINUX, built_in
-from asymlab.guest import traffic
-from asymlab.guest.job import Flow
 from asymlab.machine import image
 from asymlab.plan import scenario, topology
 from asymlab.run.execute import execute
@@ -133,12 +129,10 @@ def test_directions_that_cannot_be(scenario_file, more, words):
         scenario.load(scenario_file(("queue = 100 }\nreverse", f"queue = 100, {more} }}\nreverse")))
 
 
-def test_commands_are_for_what_asymcc_loads_and_bytes_for_plain_traffic(scenario_file):
+def test_commands_are_for_what_asymcc_loads(scenario_file):
     (case,) = scenario.load(scenario_file(append=change('controller = "reno"\ncommand = "unload"')))
     with pytest.raises(LabError, match="reno is not one that asymcc loads"):
         topology.compile_job(case, 1)
-    with pytest.raises(LabError, match='verify: needs traffic = "plain"'):
-        scenario.load(scenario_file(('measure_from = "1s"', 'measure_from = "1s"\nverify = true')))
 
 
 def test_a_change_of_the_path_comes_on_top_of_those_before(scenario_file):
@@ -172,30 +166,6 @@ def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
 
 
 # --- what is judged ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("wrong_at", [None, 0, 70_000])
-def test_a_receiver_tells_where_the_first_wrong_byte_is(monkeypatch, wrong_at):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        monkeypatch.setattr(traffic, "SERVER_PORT", free.getsockname()[1])
-    flow = Flow(0, "src0", "dst0", "127.0.0.1", "127.0.0.1", "reno", 0, None, None)
-    tally = traffic.Tally()
-    data = bytearray(traffic.pattern(flow, 3))
-    if wrong_at is not None:
-        for at in (wrong_at, 150_000):
-            data[at] ^= 1
-    sink = threading.Thread(target=traffic.comparing_sink, args=(flow, tally), daemon=True)
-    sink.start()
-    while True:
-        try:
-            s = socket.create_connection(("127.0.0.1", traffic.SERVER_PORT), timeout=10)
-            break
-        except ConnectionRefusedError:
-            assert sink.is_alive()
-    with s:
-        s.sendall(data)
-    sink.join(timeout=30)
-    assert tally.told() == {"bytes": len(data), "wrong_at": wrong_at}
 
 
 def test_what_cannot_be_judged(scenario_file):

@@ -212,7 +212,6 @@ def test_names_become_paths_and_arguments_and_so_are_names(rich):
         ("job.flows.0", "controller", "reno via 10.0.0.1"),
         ("job.changes.1", "command", "show"),
         ("job.watch.0.forward", "dev", "x y"),
-        ("job", "traffic", "iperf"),
     ):
         job, one = edited(rich, where)
         one[key] = wrong
@@ -235,22 +234,19 @@ def test_what_happens_at_the_same_time_has_an_order(rich):
     """Flow 1 and the load start at 1 s, where three changes come and the measurement begins; both stop at 2 s."""
     job = load(Job, text_of(rich | {"measure_from_s": 1}), "job")
     job.flows[:] = [replace(flow, start_s=float(flow.id)) for flow in job.flows]
-    waiting = Running(job, *[None] * 3, Traffic(job, None, ""), object.__new__(Background), None, None)
+    waiting = Running(job, *[None] * 3, Traffic(job, None), object.__new__(Background), None, None)
     marks = []
     events = schedule(waiting, marks.append)
     assert [(e.at_s, e.rank.name, e.act.func.__name__, whose(e.act.args[0])) for e in events] == [
         (0, "BEGIN", "start", "Flow 0"),
-        (0.5, "BEGIN", "calm", "Flow 0"),
         (1, "CHANGE", "apply", "SetParameters"),
         (1, "CHANGE", "apply", "Command"),
         (1, "CHANGE", "apply", "ChangePath"),
         (1, "BEGIN", "start", "Flow 1"),
         (1, "BEGIN", "start", "Background 0"),
         (1, "MEASURE", "append", "measure"),
-        (1.5, "BEGIN", "calm", "Flow 1"),
         (2, "CHANGE", "stop", "Flow 1"),
         (2, "CHANGE", "stop", "Background 0"),
-        (2, "BEGIN", "calm", "Flow 0"),
         (2.5, "CHANGE", "resume", "Flow 1"),
         (3, "END", "append", "end"),
     ]

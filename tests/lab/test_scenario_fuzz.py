@@ -144,7 +144,6 @@ run = table(
     measure_from=quantity(0, 9, "s"),
     start_jitter=delay,
     trace_state=st.booleans(),
-    traffic=st.sampled_from(["plain", "iperf3"]),
     capture=st.booleans(),
     audit=st.booleans(),
 )

@@ -143,7 +143,7 @@ def test_fast_survives_loss_and_halves(scenario_file):
         scenario_file(
             FAST, PLAIN, ("queue = 100 }\nreverse", 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20)
         )
-    )  # plain: what iperf3 says before would be lost as often, and waited for
+    )
     check_physics(r)
     counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
     assert counters["losses"] >= 3
@@ -182,8 +182,7 @@ def test_a_flow_that_stops_sends_no_more(scenario_file):
 
 
 def test_a_parking_lot_of_three_hops(scenario_file):
-    """One flow over three hops, one that joins it on the second, one on the third. Plain: what iperf3 says is no pure
-    ACK."""
+    """One flow over three hops, one that joins it on the second, one on the third."""
     r = run(scenario_file(CHAIN, PLAIN, append=CROSSING))
     assert r.valid, r.record["invalid"]
     rows = {row["what"]: row["measured"] for row in r.record["agent"]["self_check"]}

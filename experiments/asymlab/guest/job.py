@@ -269,7 +269,6 @@ class Job:
     measure_from_s: float
     bin_ms: int  # of the traces' series
     trace_state: bool  # the controllers' private state, too
-    traffic: Literal["iperf3", "plain"]
     capture: bool  # headers of what leaves the first hop's queues
     audit: bool  # look for what the controllers leave in the kernel
     nodes: list[Node]

@@ -30,10 +30,9 @@ from .net import Namespaces, build_network, change_path
 from .protocol import Fault
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
-from .traffic import Background, PlainTraffic, Traffic
+from .traffic import Background, Traffic
 
 SETTLE_S = 0.5  # between the last set-up step and time zero: servers listen, the tracer runs
-CALM_S = (0.5, 2, 8)  # after a flow's start: iperf3 opens its data socket some time after the first
 
 
 def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
@@ -137,7 +136,7 @@ def _start(
     job: Job, ns: Namespaces, controllers: Controllers, audit: Audit | None, out: str, cleanup: contextlib.ExitStack
 ) -> Running:
     """Receivers listen, senders wait, the tracer is attached."""
-    traffic = (PlainTraffic if job.traffic == "plain" else Traffic)(job, ns, controllers.objects)
+    traffic = Traffic(job, ns)
     cleanup.callback(traffic.close)
     traffic.serve()
     background = Background(job, ns)
@@ -186,9 +185,6 @@ def schedule(running: Running, mark: Callable[[str], None]) -> list[Event]:
 def _of_flows(job: Job, traffic: Traffic) -> Iterator[Event]:
     for flow in job.flows:
         yield Event(flow.start_s, Rank.BEGIN, partial(traffic.start, flow))
-        for after in CALM_S:
-            if flow.start_s + after < job.duration_s:
-                yield Event(flow.start_s + after, Rank.BEGIN, partial(traffic.calm, flow))
         if flow.stop_s is not None:
             yield Event(flow.stop_s, Rank.CHANGE, partial(traffic.stop, flow))
         if flow.resume_s is not None:
@@ -248,7 +244,7 @@ def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
         result["thin"] = running.controllers.shown("thin")
     if replies := running.traffic.replies:
         result["replies"] = {
-            number: [(asked - zero, took) for asked, took in of.told()] for number, of in sorted(replies.items())
+            number: [(asked - zero, took) for asked, took in of] for number, of in sorted(replies.items())
         }
     if endings := running.traffic.endings:
         result["closed"] = {

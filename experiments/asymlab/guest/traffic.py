@@ -1,231 +1,259 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Flows, by iperf3 or by senders and receivers of our own, and background traffic."""
+"""Flows and background traffic: each end of a connection is a thread of the agent's, which waits in the kernel.
 
+A thread calls the kernel once for as much as it will take: a receiver for a gigabyte, a sender for two megabytes. The
+kernel's own loop then reads each packet as it comes, as a program would that reads at once. So the window, the ACKs and
+the buffer's growth are those of such a program, and a packet costs no system call.
+"""
+
+import _thread
 import contextlib
+import ctypes
 import errno
 import fcntl
-import mmap
 import os
 import select
 import signal
 import socket
 import struct
-import subprocess
 import termios
+import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import IO, Any
+from collections.abc import Callable
+from typing import Any
 
 from .job import Background as Load
 from .job import Flow, Job
 from .net import Namespaces
 from .protocol import COMPARE_BYTES, FLOW_PORT, Fault
-from .system import LIBC, Failure, die_with_us
+from .system import LIBC, Failure
 
 SERVER_PORT = 5201
 WAKE_BYTES = 128 << 10  # a receiver wakes for this much, not for every packet: half the guest's work
 LARGE = 64 * WAKE_BYTES  # of a receive buffer at its start
+BLOCK_BYTES = 128 << 10  # that a sender hands over in one piece; the last packet of each says PSH
+BLOCKS = 16  # in one system call
+READ_BYTES = 1 << 30  # in one system call
 REQUEST_BYTES = 100
 REPLIES_MAX = 1 << 14
 UNSENT_BYTES = 4096  # fewer than this wait to be sent when a flow closes: the FIN goes with the last of them
 CLOSED_EVERY_S = 1e-3  # it looks whether the FIN is acknowledged
 PATTERN_BYTES = 65521  # a prime: no packet's length divides it
-SYS_PIDFD_GETFD = 438
 PR_SET_TIMERSLACK = 29
+STACK_BYTES = 64 << 10  # of a thread; in a guest all of it is there from the start
+INTERRUPT = signal.SIGUSR1
+ASK_AGAIN_S = 1e-3
 
 
-def sockets_of(pid: int) -> Iterator[socket.socket]:
-    """The open sockets of another process, each shared with us while the caller looks at it."""
-    process = os.pidfd_open(pid)
-    try:
-        for name in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
-            if os.readlink(f"/proc/{pid}/fd/{name}").startswith("socket:"):
-                fd = LIBC.syscall(SYS_PIDFD_GETFD, process, int(name), 0)
-                if fd >= 0:
-                    with socket.socket(fileno=fd) as s:
-                        yield s
-    except FileNotFoundError:
-        pass  # it ends, or closes one
-    finally:
-        os.close(process)
+# --- threads -------------------------------------------------------------------------------
 
 
-class Forked:
-    """A function in a process of its own, which stops before it begins, until SIGCONT. Used as a Popen is."""
+def _nothing(*_: object) -> None:
+    """The signal has done its work when it has interrupted a system call."""
+
+
+class Ended(BaseException):
+    """Raised in a worker that is to end."""
+
+
+class Worker:
+    """A function in a thread of its own; it may be held, also within a system call (`call`), and goes on."""
 
     def __init__(self, work: Callable[..., None], *args: Any):
-        out, into = os.pipe()
-        self.returncode: int | None = None
-        self.pid = os.fork()
-        if self.pid == 0:
-            try:
-                die_with_us()
-                os.kill(os.getpid(), signal.SIGSTOP)
-                work(*args)
-            except BaseException as e:
-                os.write(into, str(e).encode())
-            finally:
-                os._exit(1)
-        os.close(into)
-        self.stdout: IO[bytes] = open(out, "rb")
-        os.waitpid(self.pid, os.WUNTRACED)
+        self.work, self.args = work, args
+        self.go, self.rests = threading.Event(), threading.Event()
+        self.thread = 0
+        self.closing = self.over = False
+        self.error = ""
 
-    def poll(self, options: int = os.WNOHANG) -> int | None:
-        if self.returncode is None and os.waitpid(self.pid, options)[0]:
-            self.returncode = 1
-        return self.returncode
+    def start(self) -> None:
+        if signal.getsignal(INTERRUPT) is not _nothing:
+            signal.signal(INTERRUPT, _nothing)
+            threading.stack_size(STACK_BYTES)
+        self.go.set()
+        self.thread = _thread.start_new_thread(self._run, ())
 
-    def wait(self) -> int | None:
-        return self.poll(0)
+    def _run(self) -> None:
+        try:
+            self.work(self, *self.args)
+            self.error = "nothing more to do"
+        except Ended:
+            pass
+        except OSError as e:
+            self.error = e.strerror or str(e)
+        except BaseException as e:
+            self.error = str(e)
+        finally:
+            self.over = True
+            self.rests.set()
 
-    def send_signal(self, number: int) -> None:
-        if self.poll() is None:
-            os.kill(self.pid, number)
+    def _interrupt(self) -> None:
+        """Until it rests, or is over. A signal that finds it outside of a system call is lost, hence again."""
+        while not self.rests.is_set():
+            with contextlib.suppress(ProcessLookupError):
+                signal.pthread_kill(self.thread, INTERRUPT)
+            self.rests.wait(ASK_AGAIN_S)
 
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+    def stop(self) -> None:
+        if self.thread:
+            self.go.clear()
+            self._interrupt()
 
+    def resume(self) -> None:
+        if not self.thread:
+            return self.start()
+        if not self.over:
+            self.rests.clear()
+        self.go.set()
 
-Process = subprocess.Popen | Forked
+    def close(self) -> None:
+        if self.thread and not self.over:
+            self.stop()
+            self.closing = True
+            self.resume()
+            while not self.over:
+                time.sleep(ASK_AGAIN_S)
 
+    # What follows is the worker's own.
 
-def words_of(process: Process) -> str:
-    """What a process that has ended said."""
-    return process.stdout.read().decode().strip().replace("\n", "; ") if process.stdout else ""
+    def hold(self) -> None:
+        """Rest while the worker is stopped."""
+        while not self.go.is_set():
+            self.rests.set()
+            self.go.wait()
+        if self.closing:
+            raise Ended
+
+    def call(self, function: Callable[..., int], *args: Any) -> int:
+        """A system call that may be interrupted, again and again until it is made. OSError."""
+        while True:
+            self.hold()
+            if (value := function(*args)) >= 0:
+                return value
+            if (error := ctypes.get_errno()) != errno.EINTR:
+                raise OSError(error, os.strerror(error))
+
+    def send(self, s: socket.socket, data: Any, size: int) -> None:
+        """All of a buffer."""
+        at = ctypes.addressof(data)
+        while size:
+            sent = self.call(LIBC.send, s.fileno(), ctypes.c_void_p(at), size, 0)
+            at, size = at + sent, size - sent
+
+    def drop(self, s: socket.socket, size: int) -> int:
+        """Wait for so many bytes, or the end; they go nowhere. Returns how many came: fewer if interrupted."""
+        return self.call(LIBC.recv, s.fileno(), None, size, socket.MSG_TRUNC | socket.MSG_WAITALL)
+
+    def poll(self, s: socket.socket, what: int, limit_ms: int) -> None:
+        self.call(LIBC.poll, ctypes.create_string_buffer(struct.pack("ihh", s.fileno(), what, 0)), 1, limit_ms)
+
+    def sleep_until(self, t_ns: int) -> None:
+        until = ctypes.create_string_buffer(struct.pack("qq", *divmod(t_ns, 10**9)))
+        while True:
+            self.hold()
+            if LIBC.clock_nanosleep(time.CLOCK_MONOTONIC, 1, until, None) != errno.EINTR:
+                return
+
+    def wait(self) -> None:
+        """For its end."""
+        while True:
+            self.call(LIBC.pause)
 
 
 # --- flows ---------------------------------------------------------------------------------
 
 
 class Traffic:
-    """iperf3 pairs; a flow that stops is frozen, so that its connection stays and sends no new data."""
+    """The ends of all flows; a flow that stops is held, so that its connection stays and sends no new data."""
 
-    def __init__(self, job: Job, ns: Namespaces, objects: str):
-        self.job, self.ns, self.objects = job, ns, objects
-        self.processes: list[Process] = []
-        self.clients: dict[int, Process] = {}
-        self.servers: dict[int, Process] = {}
+    def __init__(self, job: Job, ns: Namespaces):
+        self.job, self.ns = job, ns
+        self.sockets: list[socket.socket] = []
+        self.sources: dict[int, Worker] = {}
+        self.sinks: dict[int, Worker] = {}
         self.tallies: dict[int, Tally] = {}
-        self.replies: dict[int, Replies] = {}
+        self.replies: dict[int, list[tuple[int, int]]] = {}
         self.endings: dict[int, Ending] = {}
 
-    def _iperf3(self, node: str, flow: Flow, *options: str, errors: int = subprocess.DEVNULL) -> Process:
-        argv = ["iperf3", *options, "--interval", "0", "--port", str(SERVER_PORT + flow.id)]
-        with self.ns.enter(node):
-            p = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "LD_PRELOAD": f"{self.objects}/patient.so"},
-            )
-        self.processes.append(p)
-        return p
-
     def serve(self) -> None:
+        """Receivers listen."""
         for flow in self.job.flows:
-            self.servers[flow.id] = self._iperf3(flow.dst, flow, "--server", "--one-off")
+            work, *more = self._sink(flow)
+            with self.ns.enter(flow.dst):
+                listener = self._socket()
+                wakes = 1 if flow.reply_bytes else wakes_for(COMPARE_BYTES if self.job.verify else WAKE_BYTES)
+            listener.bind((flow.dst_addr, SERVER_PORT + flow.id))
+            listener.listen(1)
+            self.sinks[flow.id] = worker = Worker(self._accepted, listener, wakes, work, flow, *more)
+            worker.start()
+
+    def _sink(self, flow: Flow) -> tuple[Any, ...]:
+        """The receiver's work, and what it takes besides its connection and its flow."""
+        if flow.reply_bytes:
+            replies: list[tuple[int, int]] = []
+            self.replies[flow.id] = replies
+            return asking_sink, replies
+        if self.job.verify:
+            self.tallies[flow.id] = tally = Tally()
+            return comparing_sink, tally
+        return (sink,)
+
+    def _source(self, flow: Flow) -> tuple[Any, ...]:
+        if flow.reply_bytes:
+            return (answering_source,)
+        if flow.size_bytes:
+            self.endings[flow.id] = ending = Ending()
+            return sized_source, ending
+        return (telling_source if self.job.verify else source,)
+
+    def _socket(self) -> socket.socket:
+        self.sockets.append(s := socket.socket())
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        return s
+
+    def _accepted(self, worker: Worker, listener: socket.socket, wakes: int, work: Callable[..., None], *args) -> None:
+        fd = worker.call(LIBC.accept4, listener.fileno(), None, None, socket.SOCK_CLOEXEC)
+        self.sockets.append(s := socket.socket(fileno=fd))
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wakes)
+        work(worker, s, *args)
+
+    def _connected(self, worker: Worker, s: socket.socket, work: Callable[..., None], flow: Flow, *args) -> None:
+        to = struct.pack("=H", socket.AF_INET) + struct.pack("!H", SERVER_PORT + flow.id)
+        to += socket.inet_aton(flow.dst_addr) + bytes(8)
+        worker.call(LIBC.connect, s.fileno(), to, len(to))
+        work(worker, s, flow, *args)
 
     def start(self, flow: Flow) -> None:
-        to = ["--client", flow.dst_addr, "--bind", flow.src_addr, "--cport", str(FLOW_PORT + flow.id)]
-        # Random data takes 2.6 million instructions at each end.
-        how = ["--time", "86400", "--repeating-payload"]
-        self.clients[flow.id] = self._iperf3(flow.src, flow, *to, *how, errors=subprocess.PIPE)
-
-    def calm(self, flow: Flow) -> None:
-        """Let the receiver's data socket collect WAKE_BYTES before it wakes its reader."""
-        with self.ns.enter(flow.dst):
-            wake_bytes = _wakes_for(WAKE_BYTES)
-        for s in sockets_of(self.servers[flow.id].pid):
-            try:
-                if s.getpeername()[1] == FLOW_PORT + flow.id:
-                    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, wake_bytes)
-            except OSError:
-                pass  # a listener has no peer
+        """From its SYN on."""
+        with self.ns.enter(flow.src):
+            s = self._socket()
+        s.bind((flow.src_addr, FLOW_PORT + flow.id))
+        work, *more = self._source(flow)
+        self.sources[flow.id] = worker = Worker(self._connected, s, work, flow, *more)
+        worker.start()
 
     def stop(self, flow: Flow) -> None:
-        self.clients[flow.id].send_signal(signal.SIGSTOP)
+        self.sources[flow.id].stop()
 
     def resume(self, flow: Flow) -> None:
-        self.clients[flow.id].send_signal(signal.SIGCONT)
+        self.sources[flow.id].resume()
 
     def check(self) -> None:
-        """A client never ends by itself: one that did says why."""
-        for number, p in self.clients.items():
-            if p.poll() is not None:
-                raise Failure(f"flow {number}: {self.job.traffic} ended: {words_of(p)}", Fault.FLOW)
+        """A sender never ends by itself: one that did says why."""
+        for number, worker in self.sources.items():
+            if worker.over:
+                raise Failure(f"flow {number}: its sender ended: {worker.error}", Fault.FLOW)
 
     def close(self) -> None:
-        for p in self.processes:
-            if p.poll() is None:  # closed with a reset: an orphan would hold namespace and controller for minutes
-                for s in sockets_of(p.pid):
-                    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            p.kill()
-        for p in self.processes:
-            p.wait()
-            if p.stdout:
-                p.stdout.close()
-        self.processes = []
+        for worker in (*self.sources.values(), *self.sinks.values()):
+            worker.close()
+        for s in self.sockets:  # with a reset: an orphan would hold namespace and controller for minutes
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            s.close()
+        self.sources, self.sinks, self.sockets = {}, {}, []
 
 
-class PlainTraffic(Traffic):
-    """Senders and receivers of our own: nothing but the data crosses the path, and a flow starts with its SYN."""
-
-    def serve(self) -> None:
-        if self.job.verify:
-            self.tallies = {flow.id: Tally() for flow in self.job.flows}
-        for flow in self.job.flows:
-            if flow.reply_bytes:
-                self.replies[flow.id] = replies = Replies()
-                self.servers[flow.id] = self._fork(flow.dst, asking_sink, flow, replies)
-                self.clients[flow.id] = self._fork(flow.src, answering_source, flow)
-            else:
-                tally = self.tallies.get(flow.id)
-                self.servers[flow.id] = self._fork(
-                    flow.dst, *((comparing_sink, flow, tally) if tally else (sink, flow))
-                )
-                if flow.size_bytes:
-                    self.endings[flow.id] = ending = Ending()
-                    self.clients[flow.id] = self._fork(flow.src, sized_source, flow, ending)
-                else:
-                    self.clients[flow.id] = self._fork(flow.src, telling_source if tally else source, flow)
-            self.servers[flow.id].send_signal(signal.SIGCONT)
-
-    def _fork(self, node: str, work: Callable[..., None], *args: Any) -> Forked:
-        with self.ns.enter(node):
-            p = Forked(work, *args)
-        self.processes.append(p)
-        return p
-
-    def start(self, flow: Flow) -> None:
-        self.resume(flow)
-
-    def calm(self, flow: Flow) -> None:
-        """It is from the start."""
-
-
-@contextlib.contextmanager
-def _connected(flow: Flow) -> Iterator[socket.socket]:
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        s.bind((flow.src_addr, FLOW_PORT + flow.id))
-        s.connect((flow.dst_addr, SERVER_PORT + flow.id))
-        yield s
-
-
-@contextlib.contextmanager
-def _accepted(flow: Flow, wake_bytes: int) -> Iterator[socket.socket]:
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((flow.dst_addr, SERVER_PORT + flow.id))
-        listener.listen(1)
-        s, _ = listener.accept()
-        with s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, _wakes_for(wake_bytes))
-            yield s
-
-
-def _wakes_for(wanted: int) -> int:
+def wakes_for(wanted: int) -> int:
     """Bytes for which a receiver of this namespace wakes: a small buffer grows by what is read of each round trip, less
     what waits unread (tcp_rcv_space_adjust()), so there it reads at once, as any program does."""
     with open("/proc/sys/net/ipv4/tcp_rmem") as f:
@@ -233,158 +261,139 @@ def _wakes_for(wanted: int) -> int:
     return wanted if start >= LARGE else 1
 
 
-def source(flow: Flow) -> None:
+def source(worker: Worker, s: socket.socket, flow: Flow) -> None:
     """A flow's sender: data without end."""
-    with _connected(flow) as s:
-        block = bytes(WAKE_BYTES)
-        while True:
-            s.sendall(block)
+    block = ctypes.create_string_buffer(BLOCK_BYTES)
+    piece = ctypes.create_string_buffer(struct.pack("QQ", ctypes.addressof(block), BLOCK_BYTES))
+    message = struct.pack("QQQQ32x", 0, 0, ctypes.addressof(piece), 1)
+    messages = ctypes.create_string_buffer(message * BLOCKS)
+    while True:
+        worker.call(LIBC.sendmmsg, s.fileno(), messages, BLOCKS, 0)
 
 
-def sink(flow: Flow) -> None:
+def sink(worker: Worker, s: socket.socket, flow: Flow) -> None:
     """Its receiver: data is dropped in the kernel."""
-    with _accepted(flow, WAKE_BYTES) as s:
-        while s.recv(1 << 20, socket.MSG_TRUNC):
-            pass
-        signal.pause()  # a FIN of its own would acknowledge the sender's
+    while worker.drop(s, READ_BYTES):
+        pass
+    worker.wait()  # a FIN of its own would acknowledge the sender's
 
 
 class Tally:
-    """What a flow's receiver has compared; it writes, we read."""
+    """What a flow's receiver has compared."""
 
     def __init__(self) -> None:
-        self.fields = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")  # bytes; where the first wrong one was, or -1
-        self.fields[1] = -1
+        self.bytes, self.wrong_at = 0, -1
 
     def told(self) -> dict[str, int | None]:
-        compared, wrong_at = self.fields[:2]
-        return {"bytes": compared, "wrong_at": None if wrong_at < 0 else wrong_at}
+        return {"bytes": self.bytes, "wrong_at": None if self.wrong_at < 0 else self.wrong_at}
 
 
-def pattern(flow: Flow, repeats: int) -> memoryview:
+def pattern(flow: Flow, repeats: int) -> bytes:
     """A flow's data: the byte at each position tells, with those around it, which position that is."""
-    once = bytes(i * i * 2654435761 >> 16 & 255 for i in range(flow.id, flow.id + PATTERN_BYTES))
-    return memoryview(once * repeats)
+    return bytes(i * i * 2654435761 >> 16 & 255 for i in range(flow.id, flow.id + PATTERN_BYTES)) * repeats
 
 
-def telling_source(flow: Flow) -> None:
+def _tell(worker: Worker, s: socket.socket, flow: Flow, size: int | None) -> None:
+    """Send so much of the pattern, or all that is ever taken."""
+    data = pattern(flow, 3)
+    buffer = ctypes.create_string_buffer(data, len(data))
+    start, position = ctypes.addressof(buffer), 0
+    while size is None or position < size:
+        at = ctypes.c_void_p(start + position % PATTERN_BYTES)
+        left = BLOCK_BYTES if size is None else min(BLOCK_BYTES, size - position)
+        position += worker.call(LIBC.send, s.fileno(), at, left, 0)
+
+
+def telling_source(worker: Worker, s: socket.socket, flow: Flow) -> None:
     """As source(), and what it sends can be checked."""
-    data, position = pattern(flow, 3), 0
-    with _connected(flow) as s:
-        while True:
-            at = position % PATTERN_BYTES
-            position += s.send(data[at : at + WAKE_BYTES])
+    _tell(worker, s, flow, None)
 
 
 class Ending:
-    """When a flow's sender closed its connection, and for how long that took, ns; it writes, we read."""
+    """When a flow's sender closed its connection, and for how long that took, ns."""
 
-    def __init__(self) -> None:
-        self.fields = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("q")
+    closed = took = 0
 
     def told(self) -> tuple[int, int] | None:
-        closed, took = self.fields[:2]
-        return (closed, took) if took else None
+        return (self.closed, self.took) if self.took else None
 
 
-def sized_source(flow: Flow, ending: Ending) -> None:
+def sized_source(worker: Worker, s: socket.socket, flow: Flow, ending: Ending) -> None:
     """As telling_source(), with an end. The FIN goes when nearly all is sent, as the tracer sees no ACK after it.
     The socket stays: one that is closed for good cannot be ended with a reset."""
-    assert flow.size_bytes
-    data, position = pattern(flow, 3), 0
-    with _connected(flow) as s:
-        while position < flow.size_bytes:
-            at = position % PATTERN_BYTES
-            position += s.send(data[at : at + min(WAKE_BYTES, flow.size_bytes - position)])
-        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
-        sent = select.poll()
-        sent.register(s, select.POLLOUT)
-        sent.poll()
-        s.shutdown(socket.SHUT_WR)
-        closed, unacknowledged = time.monotonic_ns(), bytearray(4)
-        while not fcntl.ioctl(s, termios.TIOCOUTQ, unacknowledged) and any(unacknowledged):
-            time.sleep(CLOSED_EVERY_S)
-        ending.fields[:2] = memoryview(struct.pack("qq", closed, time.monotonic_ns() - closed)).cast("q")
-        signal.pause()
+    _tell(worker, s, flow, flow.size_bytes)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
+    worker.poll(s, select.POLLOUT, -1)
+    s.shutdown(socket.SHUT_WR)
+    closed, unacknowledged = time.monotonic_ns(), bytearray(4)
+    while not fcntl.ioctl(s, termios.TIOCOUTQ, unacknowledged) and any(unacknowledged):
+        worker.sleep_until(time.monotonic_ns() + int(CLOSED_EVERY_S * 1e9))
+    ending.closed, ending.took = closed, time.monotonic_ns() - closed
+    worker.wait()
 
 
-def comparing_sink(flow: Flow, tally: Tally) -> None:
+def comparing_sink(worker: Worker, s: socket.socket, flow: Flow, tally: Tally) -> None:
     """As sink(), for every byte. What waits for fewer than it wakes for is read twice a second."""
-    data, block = pattern(flow, 2), memoryview(bytearray(PATTERN_BYTES))
-    with _accepted(flow, COMPARE_BYTES) as s:
-        ready = select.poll()
-        ready.register(s, select.POLLIN)
-        while True:
-            ready.poll(500)
-            try:
-                got = s.recv_into(block, 0, socket.MSG_DONTWAIT)
-            except BlockingIOError:
-                continue
-            if not got:
-                signal.pause()
-            position = tally.fields[0]
-            at = position % PATTERN_BYTES
-            if block[:got] != data[at : at + got] and tally.fields[1] < 0:
-                tally.fields[1] = position + next(i for i in range(got) if block[i] != data[at + i])
-            tally.fields[0] = position + got
+    data, block = pattern(flow, 2), ctypes.create_string_buffer(PATTERN_BYTES)
+    while True:
+        worker.poll(s, select.POLLIN, 500)
+        try:
+            got = worker.call(LIBC.recv, s.fileno(), block, PATTERN_BYTES, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            continue
+        if not got:
+            worker.wait()
+        at = tally.bytes % PATTERN_BYTES
+        came, sent = block.raw[:got], data[at : at + got]
+        if came != sent and tally.wrong_at < 0:
+            tally.wrong_at = tally.bytes + next(i for i in range(got) if came[i] != sent[i])
+        tally.bytes += got
 
 
-class Replies:
-    """When a flow's receiver has asked, and how long each whole reply took, ns; it writes, we read."""
-
-    def __init__(self) -> None:
-        self.fields = memoryview(mmap.mmap(-1, 16 * REPLIES_MAX)).cast("q")
-
-    def told(self) -> list[tuple[int, int]]:
-        pairs = zip(self.fields[::2], self.fields[1::2], strict=True)
-        return [(asked, took) for asked, took in pairs if took]
-
-
-def answering_source(flow: Flow) -> None:
+def answering_source(worker: Worker, s: socket.socket, flow: Flow) -> None:
     """A flow's sender: so many bytes for each request."""
     assert flow.reply_bytes
-    with _connected(flow) as s:
-        s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        block = bytes(flow.reply_bytes)
-        while s.recv(REQUEST_BYTES, socket.MSG_WAITALL):
-            s.sendall(block)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    block, left = ctypes.create_string_buffer(flow.reply_bytes), REQUEST_BYTES
+    while got := worker.drop(s, left):
+        left -= got
+        if not left:
+            worker.send(s, block, flow.reply_bytes)
+            left = REQUEST_BYTES
 
 
-def asking_sink(flow: Flow, replies: Replies) -> None:
-    """Its receiver: when a reply is whole, it asks for the next."""
+def asking_sink(worker: Worker, s: socket.socket, flow: Flow, replies: list[tuple[int, int]]) -> None:
+    """Its receiver: when a reply is whole, it asks for the next. When it has asked, and how long each took, ns."""
     assert flow.reply_bytes
-    request = bytes(REQUEST_BYTES)
-    with _accepted(flow, 1) as s:
-        for i in range(0, 2 * REPLIES_MAX, 2):
-            asked, left = time.monotonic_ns(), flow.reply_bytes
-            s.sendall(request)
-            while left:
-                got = s.recv(min(left, 1 << 20), socket.MSG_TRUNC)
-                if not got:
-                    return
-                left -= len(got)
-            replies.fields[i : i + 2] = memoryview(struct.pack("qq", asked, time.monotonic_ns() - asked)).cast("q")
-        signal.pause()
+    request = ctypes.create_string_buffer(REQUEST_BYTES)
+    while len(replies) < REPLIES_MAX:
+        asked, left = time.monotonic_ns(), flow.reply_bytes
+        worker.send(s, request, REQUEST_BYTES)
+        while left:
+            if not (got := worker.drop(s, left)):
+                return
+            left -= got
+        replies.append((asked, time.monotonic_ns() - asked))
+    worker.wait()
 
 
 # --- background ----------------------------------------------------------------------------
 
 
-def constant_rate(load: Load, sock: socket.socket) -> None:
+def constant_rate(worker: Worker, load: Load, sock: socket.socket) -> None:
     """Datagrams of one size, one every period_ns from now on, without end."""
     LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
     datagram, due = bytes(load.payload_bytes), time.monotonic_ns()
     while True:
         try:
-            sock.send(datagram)
+            worker.call(LIBC.send, sock.fileno(), datagram, len(datagram), 0)
         except OSError as e:
             # ENOBUFS: the path has dropped this one before it left. EMSGSIZE: ICMP told of a smaller MTU; the next
             # ones go in fragments.
             if e.errno not in (errno.ENOBUFS, errno.EMSGSIZE):
                 raise
         due += load.period_ns
-        if (left := due - time.monotonic_ns()) > 0:
-            time.sleep(left / 1e9)
+        worker.sleep_until(due)
 
 
 class Background:
@@ -395,7 +404,7 @@ class Background:
 
     def __init__(self, job: Job, ns: Namespaces):
         self.sockets: list[socket.socket] = []
-        self.senders: dict[int, Forked] = {}
+        self.senders: dict[int, Worker] = {}
         for load in job.background:
             with ns.enter(load.dst):
                 void = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -404,25 +413,23 @@ class Background:
             with ns.enter(load.src):
                 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
                 sock.connect((load.dst_addr, SERVER_PORT))
-                self.sockets += [void, sock]
-                self.senders[load.id] = Forked(constant_rate, load, sock)
+            self.sockets += [void, sock]
+            self.senders[load.id] = Worker(constant_rate, load, sock)
 
     def start(self, load: Load) -> None:
-        self.senders[load.id].send_signal(signal.SIGCONT)
+        self.senders[load.id].start()
 
     def stop(self, load: Load) -> None:
-        self.senders[load.id].send_signal(signal.SIGSTOP)
+        self.senders[load.id].stop()
 
     def check(self) -> None:
-        for number, p in self.senders.items():
-            if p.poll() is not None:
-                raise Failure(f"background {number} ended: {words_of(p)}")
+        for number, worker in self.senders.items():
+            if worker.over:
+                raise Failure(f"background {number} ended: {worker.error}")
 
     def close(self) -> None:
-        for p in self.senders.values():
-            p.kill()
-            p.wait()
-            p.stdout.close()
+        for worker in self.senders.values():
+            worker.close()
         for s in self.sockets:
             s.close()
         self.sockets, self.senders = [], {}

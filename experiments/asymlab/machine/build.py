@@ -10,25 +10,49 @@ import tempfile
 from pathlib import Path
 
 from .. import LabError
-from ..paths import BUILD, GUEST, IMAGES
+from ..paths import GUEST, IMAGES
 from . import boot, ldcache, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, UML, guest_modules, guest_objects, label_of, making, making_uml
+from .image import DEFAULT_KERNEL, TRACER, UML, guest_modules, label_of, making, making_uml
 from .kernel import Kernel, extract_vmlinux, fetch_kernel, user_kernel
 from .modules import add_modules
 from .root import Here, root
 from .shell import sh
 from .uml import make, source
 
-GUEST_TOOLS = ("tc", "nft", "iperf3", "modprobe", "bpftool")
-# The first process is a script: the kernel starts no module of a package. Its pages come with their mapping, and not
-# each by a fault (MCL_CURRENT | MCL_FUTURE).
+GUEST_TOOLS = ("tc", "nft", "modprobe", "bpftool")
+# The first process is a script: the kernel starts no module of a package. Its modules come from one file: each from a
+# file of its own takes ten system calls. Its pages come with their mapping, and not each by a fault (MCL_CURRENT |
+# MCL_FUTURE). Threads share one heap (M_ARENA_MAX): each of its own would be all there.
 INIT = b"""#!/usr/bin/python3 -sSB
+import marshal
+import sys
+from _frozen_importlib import ModuleSpec
+
+
+class Bundle:
+    with open("/lab/modules", "rb") as file:
+        modules = marshal.load(file)
+
+    def find_spec(self, name, path=None, target=None):
+        if name in self.modules:
+            return ModuleSpec(name, self, is_package=self.modules[name][0])
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(marshal.loads(self.modules[module.__name__][1]), module.__dict__)
+
+
+sys.meta_path.insert(2, Bundle())  # after what the interpreter has built in
 import ctypes
 
-ctypes.CDLL(None).mlockall(3)
+libc = ctypes.CDLL(None)
+libc.mallopt(-8, 1)
+libc.mlockall(3)
 
 from guest import init
 
@@ -37,13 +61,19 @@ init.main()
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
-# Run by the guest's interpreter: a package's modules and those of the standard library that they reach, compiled with
-# hashes for times, as "guest path <tab> file" lines.
+# Run by the guest's interpreter: a package's modules and those of the standard library that they reach. All of them go
+# into one file, compiled with hashes for times; marshalled without references, which would tell of this process.
+# Printed are the files that the guest has besides, as "guest path <tab> file" lines: libraries, and what comes before
+# any script.
 PYTHON_CLOSURE = """
-import modulefinder, os, py_compile, sys
+import marshal, modulefinder, os, py_compile, sys
 out, folder, names = sys.argv[1], sys.argv[2], sys.argv[3:]
 finder = modulefinder.ModuleFinder([folder, *sys.path], excludes=[
-    'tkinter', 'unittest', 'pydoc', 'doctest', 'pdb', 'test', 'ssl', 'asyncio', 'multiprocessing', 'lzma', 'bz2'])
+    'tkinter', 'unittest', 'pydoc', 'doctest', 'pdb', 'test', 'ssl', 'asyncio', 'multiprocessing', 'lzma', 'bz2',
+    'zipfile', 'email', 'argparse', 'decimal', '_decimal', '_pydecimal', '_pyio', '_strptime', 'optparse', 'getopt',
+    'tempfile', 'random', 'hashlib', 'urllib', 'pkgutil', 'runpy', 'calendar', 'datetime', '_datetime', 'gettext',
+    'zipimport', 'pickle', 'pathlib', 'gzip', 'importlib.metadata', 'importlib.resources', 'csv', 'ntpath',
+    'tracemalloc', 'pprint', 'importlib._bootstrap', 'importlib._bootstrap_external', '_py_abc', '_threading_local'])
 for name in names:
     finder.import_hook(name)
 found = finder.modules
@@ -52,27 +82,34 @@ for name in ('encodings', 'encodings.utf_8', 'encodings.ascii', 'encodings.latin
     __import__(name); found[name] = sys.modules[name]
 version = 'python%d.%d' % sys.version_info[:2]
 stdlib = os.path.dirname(os.__file__)
+bundle = {}
 for name, module in sorted(found.items()):
     file = getattr(module, '__file__', None)
-    if file and file.startswith(stdlib):
-        path = 'usr/lib/%s/%s' % (version, os.path.relpath(file, stdlib))
-    elif file and file.startswith(folder):
-        path = 'lab/' + os.path.relpath(file, folder)
-    else:
+    if not file or not file.startswith((stdlib, folder)):
         continue
-    if file.endswith('.py'):
-        target = os.path.join(out, name + '.pyc')
-        py_compile.compile(file, target, dfile='/' + path, doraise=True,
-                           invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
-        file, path = target, path + 'c'
-    print(path, file, sep='\\t')
+    path = 'lab/' + os.path.relpath(file, folder)
+    if file.startswith(stdlib):
+        path = 'usr/lib/%s/%s' % (version, os.path.relpath(file, stdlib))
+    if not file.endswith('.py'):
+        print(path, file, sep='\t')
+        continue
+    target = os.path.join(out, name + '.pyc')
+    py_compile.compile(file, target, dfile='/' + path, doraise=True,
+                       invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH)
+    if name == 'os' or name.startswith('encodings'):  # by os.pyc it finds its folder
+        print(path + 'c', target, sep='\t')
+    else:
+        with open(target, 'rb') as f:
+            bundle[name] = file.endswith('/__init__.py'), f.read()[16:]
+with open(os.path.join(out, 'modules'), 'wb') as f:
+    marshal.dump(bundle, f, 2)
 """
 
 
 def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
     place = root(arch)
     python, asymcc = place.python(), arch.built / "asymcc"
-    for f in (asymcc, *guest_objects(arch)):
+    for f in (asymcc, TRACER):
         if not f.exists():
             raise LabError(f"{f}: not built; run `make build{arch.option}`")
     binaries = {f"usr/bin/{t}": place.tool(t) for t in GUEST_TOOLS}
@@ -94,11 +131,13 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
             guest, name = line.split("\t")
             file = place.twin(Path(name)) if name.endswith(".so") else Path(name)
             data = file.read_bytes()
-            if not guest.startswith("lab/"):
-                digest.update(data)
+            digest.update(data)
             cpio.file(guest.replace(NATIVE.triplet, arch.triplet), data)
             if file.suffix == ".so":
                 libs |= place.libraries(file)
+        modules = Path(tmp, "modules").read_bytes()
+        digest.update(modules)
+        cpio.file("lab/modules", modules)
         parts["python-stdlib"] = {"version": place.package(python), "sha256": digest.hexdigest()}
     for guest, host in sorted(libs.items()):
         file = place.resolved(host)
@@ -108,9 +147,8 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
     cpio.link("sbin", "usr/bin")
     if not any(k == "bin" or k.startswith("bin/") for k in cpio.entries):
         cpio.link("bin", "usr/bin")
-    for f in guest_objects(arch):
-        cpio.file(f"lab/{f.name}", f.read_bytes())
-    for f in (*guest_modules(), *guest_objects(arch)):
+    cpio.file(f"lab/{TRACER.name}", TRACER.read_bytes())
+    for f in (*guest_modules(), TRACER):
         parts[f.name] = {"version": "this tree", "sha256": sha256(f)}
     cpio.file("lab/init", INIT, 0o755)
     cpio.link("init", "lab/init")
@@ -215,7 +253,7 @@ def tracer_types(linux: bytes) -> bytes:
     with tempfile.TemporaryDirectory() as tmp:
         kernel, types = Path(tmp, "linux"), Path(tmp, "types")
         kernel.write_bytes(linux)
-        sh("bpftool", "gen", "min_core_btf", kernel, types, BUILD / "trace.bpf.o")
+        sh("bpftool", "gen", "min_core_btf", kernel, types, TRACER)
         return types.read_bytes()
 
 

@@ -82,8 +82,7 @@ HASHED = {"qemu": ("vmlinux", "base.cpio", "memory"), "uml": ("vmlinux", "base.c
 FILES = {"qemu": {"memory": "memory", "devices": "devices"}, "uml": {"linux": "vmlinux", "root.cpio": "base.cpio"}}
 
 
-def guest_objects(arch: Arch) -> tuple[Path, Path]:
-    return BUILD / "trace.bpf.o", arch.built / "patient.so"
+TRACER = BUILD / "trace.bpf.o"
 
 
 def guest_modules() -> list[Path]:
@@ -92,7 +91,7 @@ def guest_modules() -> list[Path]:
 
 def of_this_tree(arch: Arch) -> dict[str, Path]:
     """The parts of an image that are built from this tree."""
-    return {f.name: f for f in (arch.built / "asymcc", *guest_objects(arch), *guest_modules())}
+    return {f.name: f for f in (arch.built / "asymcc", TRACER, *guest_modules())}
 
 
 def arch_of(manifest: dict) -> Arch:

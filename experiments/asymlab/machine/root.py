@@ -23,11 +23,7 @@ from .shell import sh
 
 PYTHON = "python3"
 # To build with, for guests, and for small ones.
-PACKAGES = (
-    *("libbpf-dev", "musl-dev"),
-    *("python3", "iproute2", "iperf3", "nftables", "kmod", "bpftool"),
-    *("busybox-static",),
-)
+PACKAGES = (*("libbpf-dev", "musl-dev"), *("python3", "iproute2", "nftables", "kmod", "bpftool"), *("busybox-static",))
 SOURCES = ("libbpf", "elfutils", "zlib")
 
 

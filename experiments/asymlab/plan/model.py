@@ -254,7 +254,7 @@ class Flow(Crossing):
         ge=1,
         le=1 << 30,
         description="Requests and replies: the receiver asks with 100 bytes, and again when so many have come. The "
-        "record has the time of each. It needs plain traffic.",
+        "record has the time of each.",
         json_schema_extra={"without": "data without end"},
     )
     size: int | None = Field(
@@ -262,7 +262,7 @@ class Flow(Crossing):
         ge=1,
         le=1 << 40,
         description="Bytes that the sender sends before it closes the connection. The record has when, and how long it "
-        "took until all data and the FIN were acknowledged. It needs plain traffic.",
+        "took until all data and the FIN were acknowledged.",
         json_schema_extra={"without": "data without end"},
     )
 
@@ -353,10 +353,8 @@ class Run(Model):
         10_000, description="Each flow starts later by a time drawn evenly from 0 to this. The seed decides."
     )
     trace_state: bool = Field(False, description="Keep the controllers' own variables at each ACK.")
-    traffic: Literal["iperf3", "plain"] = Field(
-        "iperf3", description="`iperf3` has a control connection for each flow, `plain` connections of data alone."
-    )
-    verify: bool = Field(False, description="Receivers compare each byte with what was sent. It needs plain traffic.")
+    traffic: Literal["plain"] = Field("plain", description="Connections of data alone. There is no other kind.")
+    verify: bool = Field(False, description="Receivers compare each byte with what was sent.")
     capture: bool = Field(
         False,
         description="Keep the headers of all packets as they leave the first hop's queues, in `forward.pcap` and "
@@ -372,8 +370,6 @@ class Run(Model):
             raise ValueError("measure_from must come before duration")
         if self.measure_from % (BIN_MS * 1000) or self.duration % (BIN_MS * 1000):
             raise ValueError(f"measure_from and duration must be multiples of {BIN_MS}ms")
-        if self.verify and self.traffic != "plain":
-            raise ValueError('verify: needs traffic = "plain"')
         return self
 
 
@@ -433,10 +429,10 @@ class Scenario(Model):
         if (count := sum(flow.count for flow in self.flows)) > PORTS:
             raise ValueError(f"flows: {count} are more than there are ports for ({PORTS})")
         for i, flow in enumerate(self.flows):
-            if flow.reply and (self.run.traffic != "plain" or self.run.verify):
-                raise ValueError(f'flows.{i}.reply: needs run.traffic = "plain", without verify')
-            if flow.size and (self.run.traffic != "plain" or flow.reply or flow.stop is not None):
-                raise ValueError(f'flows.{i}.size: needs run.traffic = "plain", without reply and stop')
+            if flow.reply and self.run.verify:
+                raise ValueError(f"flows.{i}.reply: cannot be with run.verify")
+            if flow.size and (flow.reply or flow.stop is not None):
+                raise ValueError(f"flows.{i}.size: cannot be with reply or stop")
             if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
         for i, load in enumerate(self.background):

@@ -406,7 +406,7 @@ class _Builder:
         addr = {end.node: end.addr for end in ends}
         for end in ends:
             attrs = []
-            if end.node == src:  # from the handshake on; iperf3's own option comes after the first segment
+            if end.node == src:  # from the handshake on
                 attrs.append(f"congctl {flow.controller}")
             if end.node == dst and flow.ack == "every":
                 attrs.append("quickack 1")
@@ -497,7 +497,6 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         measure_from_s=s.run.measure_from / 1e6,
         bin_ms=BIN_MS,
         trace_state=s.run.trace_state,
-        traffic=s.run.traffic,
         capture=s.run.capture,
         audit=s.run.audit,
         nodes=built.nodes,

@@ -4,7 +4,7 @@ with its ACK, and those that any run of the scenario takes.
 
 The lab runs the scenario twice: with its own duration, and with a shorter one. A packet's instructions are the
 difference of the two counts over the difference of the data packets that left the busiest hop's queue. Fixed is what
-is left: set-up, self-check, iperf3's talk before and after, the results' way out. Both runs must give the same bytes as
+is left: set-up, self-check, the results' way out. Both runs must give the same bytes as
 without counting. What a program makes the kernel do counts among the kernel's functions.
 """
 

@@ -22,7 +22,7 @@ SACK = 5  # kind of the option
 
 
 def own(packets):
-    """Those of the first flow, without iperf3's control connection."""
+    """Those of the first flow."""
     return packets[(packets["sport"] == FLOW_PORT) | (packets["dport"] == FLOW_PORT)]
 
 

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The ends of flows, on this machine's loopback: no namespaces, no root."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import time
+from dataclasses import replace
+
+import pytest
+
+from asymlab.guest import traffic
+from asymlab.guest.job import Background as Load
+from asymlab.guest.system import Failure
+from asymlab.guest.traffic import Background, Traffic
+from tests.shared import some_flow, some_job
+
+BYTES_ACKED = 120  # in struct tcp_info
+FLOW = replace(some_flow(0, "reno"), src_addr="127.0.0.1", dst_addr="127.0.0.1")
+
+
+class Here:
+    """This namespace, for all nodes."""
+
+    def enter(self, node):
+        return contextlib.nullcontext()
+
+
+@pytest.fixture
+def flows(monkeypatch):
+    """A Traffic of one flow that has these members; it listens."""
+    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
+        monkeypatch.setattr(traffic, "SERVER_PORT", one.getsockname()[1])
+        monkeypatch.setattr(traffic, "FLOW_PORT", other.getsockname()[1])
+    made = []
+
+    def make(verify=False, **members):
+        flow = replace(FLOW, **members)
+        made.append(Traffic(some_job(flows=[flow], verify=verify), Here()))
+        made[-1].serve()
+        return made[-1], flow
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def connection(t):
+    """The sender's."""
+    (s,) = (s for s in t.sockets if s.getsockname()[1] == traffic.FLOW_PORT and s.fileno() >= 0)
+    return s
+
+
+def acked(t):
+    info = connection(t).getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    return struct.unpack_from("<Q", info, BYTES_ACKED)[0]
+
+
+def until(found, limit_s=20):
+    end = time.monotonic() + limit_s
+    while not (value := found()):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return value
+
+
+def test_a_flow_sends_stops_within_a_call_and_goes_on(flows):
+    t, flow = flows()
+    t.start(flow)
+    until(lambda: acked(t) > 1 << 20)
+    t.stop(flow)
+    assert t.sources[0].rests.is_set()
+    time.sleep(0.2)  # what was in the buffer is sent
+    before = acked(t)
+    time.sleep(0.2)
+    assert acked(t) == before
+    t.check()
+    t.resume(flow)
+    until(lambda: acked(t) > before + (1 << 20))
+
+
+def test_what_is_closed_leaves_no_thread_and_no_connection(flows):
+    t, flow = flows()
+    t.start(flow)
+    until(lambda: acked(t) > 1 << 20)
+    workers = [*t.sources.values(), *t.sinks.values()]
+    t.close()
+    assert all(worker.over for worker in workers)
+    with open("/proc/net/tcp") as f:
+        assert f":{traffic.FLOW_PORT:04X} " not in f.read()
+
+
+def test_a_sender_that_ends_says_why(flows):
+    t, flow = flows()
+    t.sinks[0].close()
+    t.sockets.pop(0).close()  # the listener
+    t.start(flow)
+    until(lambda: t.sources[0].over)
+    with pytest.raises(Failure, match="flow 0: its sender ended: Connection refused"):
+        t.check()
+
+
+@pytest.mark.parametrize("wrong_at", [None, 0, 70_000])
+def test_a_receiver_tells_where_the_first_wrong_byte_is(flows, wrong_at):
+    t, flow = flows(verify=True)
+    data = bytearray(traffic.pattern(flow, 3))
+    if wrong_at is not None:
+        for at in (wrong_at, 150_000):
+            data[at] ^= 1
+    with socket.create_connection(("127.0.0.1", traffic.SERVER_PORT), timeout=10) as s:
+        s.sendall(data)
+        until(lambda: t.tallies[0].bytes == len(data))
+    assert t.tallies[0].told() == {"bytes": len(data), "wrong_at": wrong_at}
+
+
+def test_what_a_sender_tells_is_what_a_receiver_compares(flows):
+    t, flow = flows(verify=True, size_bytes=3_000_001)
+    t.start(flow)
+    closed, took = until(lambda: t.endings[0].told())
+    assert t.tallies[0].told() == {"bytes": 3_000_001, "wrong_at": None} and closed > 0 < took
+    t.check()  # it is not over: its socket stays
+
+
+def test_requests_and_their_replies(flows):
+    t, flow = flows(reply_bytes=300_000)
+    t.start(flow)
+    until(lambda: len(t.replies[0]) > 5)
+    t.check()
+    (asked, took), (next_asked, _) = t.replies[0][:2]
+    assert 0 < took <= next_asked - asked
+
+
+def test_a_load_has_its_rate(monkeypatch):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as far:
+        far.bind(("127.0.0.2", 0))
+        monkeypatch.setattr(traffic, "SERVER_PORT", far.getsockname()[1])
+        load = Load(0, "src0", "dst0", "127.0.0.1", "127.0.0.2", 100, 10**6, 0.0, None, [])
+        made = object.__new__(Background)
+        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        sock.connect(far.getsockname())
+        made.sockets, made.senders = [sock], {0: traffic.Worker(traffic.constant_rate, load, sock)}
+        began = time.monotonic_ns()
+        made.start(load)
+        for _ in range(100):
+            far.recv(1000)
+        assert time.monotonic_ns() - began >= 99 * load.period_ns
+        made.check()
+        made.stop(load)
+        far.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while far.recv(1000):
+                pass
+        time.sleep(0.05)
+        with pytest.raises(BlockingIOError):
+            far.recv(1000)
+        made.close()
