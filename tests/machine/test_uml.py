@@ -279,6 +279,30 @@ def test_a_container_that_refuses_what_a_kernel_needs(tmp_path, number):
     one_line(r, "this machine lets no kernel be a process (", "--engine qemu runs here")
 
 
+# --- the series for upstream ---------------------------------------------------------------
+
+
+def test_the_series_for_upstream_adds_what_our_edits_add():
+    added: dict[str, list[str]] = {}
+    for patch in sorted((REPO / "docs" / "upstream").glob("*.patch")):
+        for line in patch.read_text().splitlines():
+            if line.startswith("+++ b/"):
+                lines = added.setdefault(line.removeprefix("+++ b/"), [])
+            elif line.startswith("+"):
+                lines.append(line[1:])
+    new = {e.file: e.text for e in edits.EDITS if isinstance(e, edits.New)}
+    assert {"arch/x86/um/bpf_jit.c", "arch/um/os-Linux/signal.c", "arch/um/kernel/time.c"} <= added.keys()
+    for file, lines in added.items():
+        if file in new:
+            assert "\n".join(lines) + "\n" == new[file], file
+            continue
+        ours = "\n".join(
+            e.new.replace(r"\t", "\t").replace("\\n", "\n") for e in edits.EDITS if e.file == file and e.new
+        )
+        ours = re.sub(r"\\(?:1|g<1>)", "\n", ours)
+        assert not [line for line in lines if line.strip() and line.strip() not in ours], file
+
+
 # --- runs ----------------------------------------------------------------------------------
 
 
