@@ -17,7 +17,7 @@ from pathlib import Path
 from .. import LabError
 from ..console import console
 from ..run import registered
-from . import papers, records
+from . import decided, papers, records
 from .html import natural
 from .records import About
 from .sentences import counts, verdicts
@@ -129,9 +129,9 @@ def of_report(paper: str, claims: list[Judged], results: dict, figures: Path) ->
 
 
 def changed(paper: str, commits: list[str]) -> list[str]:
-    """What changed of a paper's claims after these commits."""
+    """The commits after these that changed what decides a paper's verdicts: short hash, date, subject."""
     later = [line for commit in commits for line in registered.later(commit, papers.PAPERS / paper)]
-    return list(dict.fromkeys(later))
+    return [line for line in dict.fromkeys(later) if decided.differs(line.split()[0], paper)]
 
 
 def seeds(names: Iterable[str]) -> Counter[str]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Which commit has the claims and scenarios that a run is judged by: those of its folder, and bases from outside.
 
-A run keeps the last commit that changed them. Published results name it, and each later change.
+A run keeps the last commit that changed them. Published results name it, and each later one that changed what decides.
 """
 
 from __future__ import annotations
@@ -50,6 +50,17 @@ def commit(folder: Path) -> str:
     """The last one that changed a folder of scenarios, with + if they have changed since; "" outside a checkout."""
     found = _git("log", "-1", "--format=%h", "--abbrev=12", "--", *_judged(folder))
     return found + "+" * bool(found and _git("status", "--porcelain", "--", *_judged(folder)))
+
+
+def unpack(commit: str, folder: str, to: Path) -> bool:
+    """Put what a commit has of a folder into another place. False if it cannot be had."""
+    git = ["git", "-C", str(REPO), "archive", "--format=tar", commit, "--", folder]
+    try:
+        packed = subprocess.run(git, capture_output=True, timeout=GIT_LIMIT_S, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", str(to)], input=packed, capture_output=True, timeout=GIT_LIMIT_S, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return False
+    return True
 
 
 def later(first: str, folder: Path) -> list[str]:
