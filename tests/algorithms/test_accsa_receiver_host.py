@@ -5,8 +5,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.algorithms.host.accsa import HELLO, MS, RECEIVER, Stream, T, data, passes, quiet
-from tests.algorithms.host.formosa import ACK, CURRENT_MSS, ECE, FIN, RST, SEG, SYN, Receiver, ip_packet
+from tests.algorithms.host.accsa import RECEIVER, Stream, T, data, quiet
+from tests.algorithms.host.formosa import ACK, FIN, SEG, Receiver, passes
+from tests.algorithms.host.streams import MS
 
 # --- the receiver -----------------------------------------------------------------------------
 
@@ -176,14 +177,6 @@ def test_a_fin_waits_for_nothing(accsa):
     assert accsa.state()["wire"]["due"]
 
 
-def test_data_without_options_is_acknowledged(accsa):
-    receiver, now = quiet(accsa)
-    assert not receiver.acknowledge(now)
-    for _ in range(3):
-        receiver.next += SEG
-        assert receiver.acknowledge(now)
-
-
 def test_a_gap_that_data_without_an_option_closes_is_told(accsa):
     send = Stream(accsa, every=10**6, dk=16)
     send(2)
@@ -191,81 +184,11 @@ def test_a_gap_that_data_without_an_option_closes_is_told(accsa):
     assert passes(accsa, 1 + 6 * SEG)
 
 
-def test_a_report_of_a_duplicate_passes(accsa):
-    """A SACK block below the ACK."""
-    receiver, _ = quiet(accsa)
-
-    def passes_with(left, window):
-        accsa.poke(rcv_wnd=window)  # else it was said before
-        sack = b"\x01\x01\x05\x0a" + left.to_bytes(4, "big") + (left + SEG).to_bytes(4, "big")
-        return passes(accsa, receiver.next, options=sack)
-
-    assert not passes_with(receiver.next + SEG, 2**20 - SEG)
-    assert passes_with(1, 2**20 - 2 * SEG)
-
-
-def test_an_ack_said_before_passes(accsa):
-    """Keep-alives and zero-window probes ask for it."""
-    receiver, now = quiet(accsa)
-    assert not receiver.acknowledge(now + 1)
-    assert receiver.acknowledge(now + 2)
-    assert not receiver.acknowledge(now + 3, rcv_wnd=2**20 - 1)
-    una = accsa.state()["tp"]["snd_una"]
-    assert accsa.egress(packet=ip_packet(receiver.next, seq=una - 1))["pass"]
-
-
-@pytest.mark.parametrize(
-    "window, grows, told",
-    [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)],
-)
-def test_a_window_that_reopens_is_told(accsa, window, grows, told):
-    receiver, now = quiet(accsa, rcv_wnd=window)
-    edge = 1 + SEG + window
-    assert bool(receiver.acknowledge(now, rcv_wnd=edge - receiver.next + grows)) == told
-
-
 def test_an_ack_of_the_kernels_timer_passes(accsa):
     receiver, now = quiet(accsa)
     assert not receiver.acknowledge(now)
     receiver, now = quiet(accsa)
     assert receiver.acknowledge(now + 101 * MS)
-
-
-@pytest.mark.parametrize("version", [4, 6])
-def test_only_pure_acks_are_dropped(accsa, version):
-    receiver, _ = quiet(accsa)
-    before = accsa.state()
-    for flags in (FIN | ACK, SYN | ACK, RST, RST | ACK):
-        assert passes(accsa, receiver.next, flags=flags, version=version)
-    assert passes(accsa, receiver.next, payload=b"x", version=version)
-    whole = ip_packet(receiver.next, version=version)
-    for length in range(len(whole)):
-        assert accsa.egress(packet=whole[:length])["pass"]
-    for other in ({"owned": 0}, {"type": 3}):  # none, and a raw socket
-        assert accsa.egress(packet=whole, **other)["pass"] and accsa.state() == before
-    assert not accsa.egress(packet=whole)["pass"]
-    accsa.poke(rcv_wnd=2**20 - SEG)
-    assert passes(accsa, receiver.next, flags=ACK | ECE, version=version)
-
-
-def test_nothing_is_dropped_before_the_kernel_answers_when_told(accsa):
-    """in_ack_event shows that this controller runs; without it nobody forces ACKs."""
-    accsa.start(**RECEIVER)
-    for i in range(5):
-        accsa.read(now=i, options=data(1), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
-        accsa.poke(wire__due=0)
-        assert passes(accsa, 1 + (i + 1) * SEG)
-    for keys in (RECEIVER, {"syn": b"", "ecn_flags": 1}, {"syn": HELLO}, {}):
-        accsa.start(**keys)
-        accsa.ack(n=0)
-        assert all(passes(accsa, ack) for ack in (1, 1, 961, 500))
-
-
-def test_another_controller_forces_and_drops_no_acks(accsa):
-    receiver, _ = quiet(accsa)
-    assert not passes(accsa, receiver.next)
-    accsa.release()
-    assert passes(accsa, receiver.next - 1) and accsa.write(mode=CURRENT_MSS)["reserved"] == 0
 
 
 @pytest.mark.parametrize(

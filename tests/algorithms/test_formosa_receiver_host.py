@@ -9,15 +9,9 @@ from hypothesis import strategies as st
 
 from tests.algorithms.host.driver import line
 from tests.algorithms.host.formosa import (
-    ACK,
-    ECE,
-    FIN,
     HELLO,
-    PSH,
-    RST,
     SECOND,
     SEG,
-    SYN,
     A,
     F,
     P,
@@ -26,10 +20,8 @@ from tests.algorithms.host.formosa import (
     T,
     data,
     fields_of_answer,
-    ip_packet,
     passes,
     quiet,
-    room,
     signed,
     transfer,
 )  # fmt: skip
@@ -330,54 +322,6 @@ def test_the_first_number_may_be_any(stream):
         assert stream()(0, number=number) == [0]
 
 
-def test_data_without_options_is_acknowledged(formosa):
-    receiver, now = quiet(formosa)
-    assert not receiver.acknowledge(now)
-    receiver.next += SEG
-    assert receiver.acknowledge(now)
-    receiver.next += SEG
-    assert receiver.acknowledge(now)
-
-
-def test_an_ack_said_before_passes(formosa):
-    """Keep-alives and zero-window probes ask for it, also if it did not pass before."""
-    receiver, now = quiet(formosa)
-    assert not receiver.acknowledge(now + 1)
-    assert receiver.acknowledge(now + 2)
-    assert receiver.acknowledge(now + 3)
-    assert not receiver.acknowledge(now + 4, rcv_wnd=2**20 - 1)
-
-
-@pytest.mark.parametrize("timestamps", [b"", b"\x01\x01\x08\x0a" + bytes(8)])
-@pytest.mark.parametrize("version", [4, 6])
-def test_a_report_of_a_duplicate_passes(formosa, version, timestamps):
-    """A SACK block below the ACK."""
-    send = Stream(formosa, {"nack_dup": 1})
-    send(0, 1, 2, 4, 5, 6)
-    ack = send.receiver.next
-
-    def passes_with(left, right, kind=5):
-        sack = b"\x01\x01" + bytes([kind, 10]) + left.to_bytes(4, "big") + right.to_bytes(4, "big")
-        return passes(formosa, ack, options=timestamps + sack, version=version)
-
-    assert not passes_with(ack + SEG, ack + 4 * SEG)
-    assert not passes_with(ack, ack + SEG)
-    assert passes_with(1, SEG)
-    assert not passes_with(1, SEG, kind=254)
-    assert not passes_with(ack + SEG, ack + 4 * SEG)
-
-
-@pytest.mark.parametrize(
-    "window, grows, passes",
-    [(1000, 1, True), (1000, 0, False), (5 * SEG, 1, False), (4 * SEG - 1, 1, True), (4 * SEG, 1, False)],
-)
-def test_a_window_that_reopens_is_told(formosa, window, grows, passes):
-    """If the one that the sender knows has less than two packets of room."""
-    receiver, now = quiet(formosa, rcv_wnd=window)  # told with the first packet: at 1 + SEG + window
-    edge = 1 + SEG + window
-    assert bool(receiver.acknowledge(now, rcv_wnd=edge - receiver.next + grows)) == passes
-
-
 @pytest.mark.parametrize("srtt, limit", [(40 * MS, 500 * MS), (240 * MS, 500 * MS), (800 * MS, 1600 * MS)])
 def test_silence_has_an_end(formosa, srtt, limit):
     receiver = Receiver(formosa, every=10**6)
@@ -389,48 +333,6 @@ def test_silence_has_an_end(formosa, srtt, limit):
     assert not receiver.acknowledge(limit + 3)
 
 
-@pytest.mark.parametrize("version", [4, 6])
-def test_only_pure_acks_are_dropped(formosa, version):
-    receiver, _ = quiet(formosa)
-    before = formosa.state()
-    for flags in (FIN | ACK, SYN | ACK, RST, RST | ACK):
-        assert passes(formosa, receiver.next, flags=flags, version=version)
-    for payload in (b"x", bytes(100)):
-        assert passes(formosa, receiver.next, payload=payload, version=version)
-    assert passes(formosa, receiver.next, owned=0, version=version)
-    raw = ip_packet(receiver.next, version=version)
-    assert formosa.egress(packet=raw, type=3)["pass"] == 1
-    assert formosa.state() == before
-    for i, (flags, options) in enumerate(((ACK, b""), (ACK | PSH, b""), (ACK, bytes(40)), (ACK, bytes(12)))):
-        formosa.poke(rcv_wnd=2**20 - SEG - i)  # else it was said before
-        assert not passes(formosa, receiver.next, flags=flags, options=options, version=version)
-    assert passes(formosa, receiver.next, flags=ACK | ECE, version=version)
-
-
-@pytest.mark.parametrize("version", [4, 6])
-def test_cut_packets_pass(formosa, version):
-    receiver, _ = quiet(formosa)
-    whole = ip_packet(receiver.next, version=version)
-    for length in range(len(whole)):
-        assert formosa.egress(packet=whole[:length])["pass"]
-    for at, value in ((0, 0x75), (9 if version == 4 else 6, 17)):
-        assert formosa.egress(packet=whole[:at] + bytes([value]) + whole[at + 1 :])["pass"]
-    assert not formosa.egress(packet=whole)["pass"]
-
-
-def test_nothing_is_dropped_before_the_kernel_answers_flagged_packets(formosa):
-    """in_ack_event shows that this controller runs; without it nobody forces ACKs."""
-    formosa.start(syn=HELLO, rcv_nxt=1)
-    for i in range(5):
-        formosa.read(now=i, options=data(1), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG)
-        assert passes(formosa, 1 + i * SEG)
-    formosa.ack(n=0)
-    assert passes(formosa, 1 + 4 * SEG)  # due
-    formosa.read(now=5, options=data(1), len=SEG, seq=1 + 5 * SEG, rcv_nxt=1 + 5 * SEG)
-    formosa.ack(n=0)
-    assert not passes(formosa, 1 + 6 * SEG - 1)
-
-
 def test_data_without_an_option_behind_a_gap_is_acknowledged(formosa):
     """A repair whose option found no room moves the ACK, below the end of what came with one."""
     receiver, _ = quiet(formosa)
@@ -439,30 +341,6 @@ def test_data_without_an_option_behind_a_gap_is_acknowledged(formosa):
         receiver.take(SECOND, first + i * SEG, data(1))
     assert not passes(formosa, first)
     assert passes(formosa, first + SEG)
-
-
-def test_a_keepalive_passes(formosa):
-    """It looks like a pure ACK, of a byte that was acknowledged long ago."""
-    receiver, _ = quiet(formosa)
-    una = formosa.state()["tp"]["snd_una"]
-    assert not formosa.egress(packet=ip_packet(receiver.next, seq=una))["pass"]
-    assert formosa.egress(packet=ip_packet(receiver.next, seq=una - 1))["pass"]
-
-
-def test_another_controller_forces_and_drops_no_acks(formosa):
-    receiver, _ = quiet(formosa)
-    assert not passes(formosa, receiver.next) and room(formosa) == 20
-    formosa.release()
-    assert passes(formosa, receiver.next - 1) and room(formosa) == 8
-
-
-def test_nothing_is_dropped_of_an_ordinary_connection(formosa):
-    for keys in ({"syn": HELLO}, {"syn": b""}, {}, {"syn": HELLO, "fails": 1}):
-        formosa.start(**keys)
-        formosa.ack(n=0)
-        assert all(passes(formosa, ack) for ack in (1, 1, 961, 500))
-        assert formosa.state()["tp"]["pending"] == 0
-        assert formosa.state()["counters"]["acks_sent"] == 0
 
 
 def test_packets_come_in_any_order(pair):

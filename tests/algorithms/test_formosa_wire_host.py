@@ -10,9 +10,7 @@ from tests.algorithms.host.formosa import (
     CALL,
     COOKIE,
     HELLO,
-    NO_SSTHRESH,
     PARSE,
-    PSH,
     SEG,
     SYN,
     WRITE,
@@ -27,7 +25,6 @@ from tests.algorithms.host.formosa import (
     end_round,
     fields_of_answer,
     fields_of_data,
-    passes,
     quiet,
     room,
 )  # fmt: skip
@@ -203,42 +200,6 @@ def test_established(formosa, side, raw, speaks):
     assert room(formosa) == 12 * speaks
 
 
-def test_the_room_of_another_program_stays_its(formosa):
-    formosa.start(other=1, cb_flags=WRITE)
-    for keys in ({"flags": SYN}, {"flags": SYN | ACK, "full": 0, "syn": bytes.fromhex("fd04f0a3")}):
-        assert formosa.write(others=4, **keys)["options"] == "01010101"
-
-
-def test_flags_are_never_cleared(formosa):
-    """Whoever else set them: also before us, and on connections that are none of ours."""
-    for keys in (
-        {"syn": b""},
-        {"synack": b""},
-        {"syn": HELLO},
-        {"syn": HELLO, "other": 1},
-        {"synack": b"", "other": 1},
-        {"syn": HELLO, "fails": 1},
-    ):
-        formosa.start(cb_flags=0x7F, **keys)
-        for op in CALL.values():
-            formosa.call(op=op)
-        assert formosa.state()["tp"]["cb_flags"] == 0x7F
-
-
-@pytest.mark.parametrize("other, chosen, listens", [(0, 0, True), (1, 0, True), (0, 1, True), (1, 1, False)])
-def test_a_listener_keeps_the_syns(formosa, other, chosen, listens):
-    """Not one for which another controller was chosen: it does not answer a hello."""
-    formosa.start(other=other, chosen=chosen)
-    got = formosa.call(op=CALL["listen"])
-    assert got.get("option") == ([6, 27, 1] if listens else None)
-    assert formosa.state()["tp"]["cb_flags"] == WRITE * listens
-
-
-def test_a_listener_that_keeps_its_syns_keeps_them_its_way(formosa):
-    formosa.start(keeps_syn=2)
-    assert "option" not in formosa.call(op=CALL["listen"]) and formosa.state()["tp"]["cb_flags"] == WRITE
-
-
 def test_a_receiver_changes_to_this_controller(formosa):
     formosa.start(syn=HELLO, other=1, rcv_nxt=1)
     got = formosa.read(options=data(1), len=SEG, seq=1)
@@ -247,37 +208,6 @@ def test_a_receiver_changes_to_this_controller(formosa):
     assert "controller" not in formosa.read(options=data(2), len=SEG, seq=1)
     formosa.start(syn=HELLO)
     assert "controller" not in formosa.read(options=data(1), len=SEG)
-
-
-@pytest.mark.parametrize("params", [None, {"init_cwnd": 1024}])
-@pytest.mark.parametrize("cwnd, ssthresh, sent", [(10, NO_SSTHRESH, 0), (3, 7, 0), (40, 20, 100)])
-def test_to_receive_changes_no_window(formosa, params, cwnd, ssthresh, sent):
-    formosa.start(params, syn=HELLO, other=1, snd_cwnd=cwnd, snd_ssthresh=ssthresh, data_segs_out=sent)
-    formosa.read(options=data(1), len=SEG)
-    state = formosa.state()
-    assert not state["tp"]["other"] and (state["tp"]["snd_cwnd"], state["tp"]["snd_ssthresh"]) == (cwnd, ssthresh)
-    assert (state["ca"]["w"], state["ca"]["ssthresh"]) == (cwnd, ssthresh), "and where it sends, it goes on with it"
-
-
-@pytest.mark.parametrize("since", ["listen", "accept"])
-@pytest.mark.parametrize("why", ["chosen", "locked"])
-def test_another_controller_that_was_chosen_stays(formosa, since, why):
-    """By the application, `use --cgroup` or a locked route: no ACK is forced or dropped, and no answer written, so
-    that the sender falls back."""
-    formosa.start(syn=HELLO, other=1, **({why: 1} if since == "listen" else {}))
-    formosa.poke(**{why: 1}, cb_flags=WRITE | PARSE)
-    for i in range(3):
-        assert "controller" not in formosa.read(
-            options=data(1 + i, A | T | P), len=SEG, seq=1 + i * SEG, rcv_nxt=1 + i * SEG
-        )
-        formosa.ack(n=0)
-    state = formosa.state()
-    assert state["tp"]["other"] and not state["tp"]["pending"] and state["counters"]["flows"] == 0
-    assert state["wire"]["receiving"] == state["wire"]["thin"] == room(formosa) == 0
-    assert passes(formosa, 1 + 3 * SEG)
-    formosa.start(syn=HELLO, chosen=1)  # it was ours
-    formosa.read(options=data(1), len=SEG)
-    assert formosa.state()["wire"]["receiving"] == 1
 
 
 # --- a peer that lies -------------------------------------------------------------------------
@@ -346,42 +276,6 @@ def test_an_old_ack_and_one_of_the_future_tell_nothing(formosa, off, counts):
         (1, 1, 200, 640) if counts else (0, 0, wire["echo"], wire["queue_us"])
     )
     assert counts or wire["echo"] != 200
-
-
-UNACCEPTABLE = [
-    {"ack": -1},
-    {"ack": -(2**30)},
-    {"ack": 1},
-    {"ack": 2**31},
-    {"ack": 2**31 - 1},
-    {"flags": 0},
-    {"flags": PSH},
-]
-
-
-@pytest.mark.parametrize("forged", UNACCEPTABLE)
-def test_a_segment_that_is_not_accepted_does_nothing(formosa, forged):
-    """Whoever is off the path may hit the window by its place, but not the ACK: no switch, no count, no ACK let
-    through or held back."""
-
-    def read_forged():
-        before = formosa.state()
-        keys = forged | (
-            {"ack": (before["tp"]["snd_nxt" if forged["ack"] > 0 else "snd_una"] + forged["ack"]) % 2**32}
-            if "ack" in forged
-            else {}
-        )
-        for raw in (data(1, A), data(9, P | T), data(9) + answer(1, 3), b"\xfd\x06\xf0\xa1" + bytes(4)):
-            for place in (0, SEG, -SEG, 40 * SEG):
-                got = formosa.read(options=raw, len=SEG, seq=(before["tp"]["rcv_nxt"] + place) % 2**32, **keys)
-                assert "controller" not in got and formosa.state() == before
-
-    formosa.start(syn=HELLO, other=1)
-    read_forged()
-    quiet(formosa)
-    read_forged()
-    at_w(formosa, 64)
-    read_forged()
 
 
 def test_options_of_who_said_no_hello_are_nothing(formosa):

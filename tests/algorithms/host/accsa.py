@@ -3,13 +3,13 @@
 
 import struct
 
-from .formosa import SEG, Receiver, ip_packet
+from .formosa import ALL, SEG, Receiver
+from .streams import MS
 
-ALL = 2**32 - 1
-MS, SECOND = 1000, 10**6
+NAME = "accsa"
 NEEDS_ECN = 6  # BPF_SOCK_OPS_...
-OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
-T = 0x80
+FLAGS = T = 0x80
+DATA, ANSWER = 12, 0  # bytes of the options of a sender, and of a receiver
 
 HELLO = bytes.fromhex("fd04f0a3")
 SENDER = {"synack": HELLO, "ecn_flags": 1}
@@ -25,6 +25,16 @@ def fields_of_data(text):
     raw = bytes.fromhex(text)
     assert raw[:4] == bytes.fromhex("fd0cf0a4") and len(raw) == 12
     return struct.unpack(">BBHI", raw[4:])
+
+
+WILD = [data(1, 3, flags=T), data(10**6, 1), data(1)[:1] + b"\x08" + data(1)[2:]]
+
+
+def at_w(driver, cwnd, ssthresh=2, params=None, **keys):
+    """A sender whose window is full."""
+    driver.start(params, **SENDER, now=0, app=0)
+    driver.poke(snd_cwnd=cwnd, snd_ssthresh=ssthresh, ca__w=cwnd, ca__cwnd=cwnd, **keys)
+    return driver.send(app=ALL)
 
 
 class Stream:
@@ -57,10 +67,6 @@ class Stream:
         self()
         self.una = self.receiver.next
         return self.dk
-
-
-def passes(driver, *args, **keys):
-    return driver.egress(packet=ip_packet(*args, **keys))["pass"]
 
 
 def quiet(driver, **keys):

@@ -9,7 +9,10 @@ from .driver import line
 from .streams import MS
 
 SEG = 960
+NAME = "formosa"
 A, T, P, F = 0x80, 0x40, 0x20, 0x10
+FLAGS = A | T | P
+DATA, ANSWER = 12, 8  # bytes of the options of a sender, and of a receiver
 CALL = {
     "syn": 1,
     "connect": 3,
@@ -22,6 +25,7 @@ CURRENT_MSS, COOKIE = 1, 2  # BPF_WRITE_HDR_TCP_...
 FIN, SYN, RST, PSH, ACK, ECE = 1, 2, 4, 8, 16, 64
 
 HELLO = bytes.fromhex("fd04f0a0")
+RECEIVER = {"syn": HELLO}
 
 
 def data(number, flags=0, srtt_us=40_000, stamp=0):
@@ -30,6 +34,9 @@ def data(number, flags=0, srtt_us=40_000, stamp=0):
 
 def answer(number, signal=0, flags=0, queue_us=0):
     return bytes.fromhex("fd08f0a2") + struct.pack(">BBH", flags | signal % 16, number % 256, queue_us // 64)
+
+
+WILD = [data(1, A), data(9, P | T), data(9) + answer(1, 3), b"\xfd\x06\xf0\xa1" + bytes(4)]
 
 
 def fields_of_data(raw):
