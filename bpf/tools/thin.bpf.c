@@ -215,80 +215,10 @@ static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_he
 	       stamps[0] == bpf_htonl(STAMP_WORD);
 }
 
+#include "thin_heard.bpf.h"
 #include "thin_wait.bpf.h"
 
 /* --- what has come ---------------------------------------------------------------------------- */
-
-/*
- * The first data that answers the ACK which is timed; none if the sender may have been idle. Who forges an answer has us take the
- * RTT for shorter, and drop less.
- */
-static inline void sample_rtt(struct flow *f, const struct tcp_sock *tp, u32 tsecr, u64 now)
-{
-	u64 rtt = min(now - f->stamp_ns, 1000ULL * LONGEST_RTT_US);
-
-	if (!f->stamp_ns || before(tsecr, f->stamp))
-		return;
-	f->shortest_ns = f->shortest_ns ? min(f->shortest_ns, rtt) : rtt;
-	if (now - f->came_ns <= 2 * rtt_of(f, tp) + SILENCE_NS)
-		f->rtt_ns = f->rtt_ns ? (3 * f->rtt_ns + rtt) / 4 : rtt;
-	f->stamp_ns = 0;
-}
-
-/* No later ACK may follow that of this end. Who forges one has more ACKs pass, for a window at most. */
-static inline void await(struct flow *f, const struct tcp_sock *tp, u32 end)
-{
-	if (before(end, tp->rcv_nxt) || end - tp->rcv_nxt > tp->rcv_wnd)
-		return;
-	if (!f->push || before(f->pushed, end))
-		f->pushed = end;
-	f->push = true;
-}
-
-/*
- * The end of what the application sends now: a FIN, or a segment with PSH that is not full. Linux ends each burst of TSO with PSH, so
- * that a full one tells it only if the last PSH is longer ago than an RTT, by time or by what has come since: then its ACK is one more
- * in each RTT at most.
- */
-static inline void note_end(struct flow *f, const struct tcp_sock *tp, u32 end, u32 payload, u8 flags, u64 now)
-{
-	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
-	bool alone = end - f->last_push > f->rtt_bytes || now - f->last_push_ns > max(rtt_of(f, tp), SILENCE_NS);
-
-	if (flags & FIN)
-		await(f, tp, end + 1);
-	else if (mss && (payload % mss || alone))
-		await(f, tp, end);
-	f->last_push = end;
-	f->last_push_ns = now;
-}
-
-/* The packets that an ACK shall cover, by the option of the sender; 0: this one at once; NONE: it does not ask. */
-static inline int rate_request(struct __sk_buff *skb, u32 at, const struct tcp_header *h)
-{
-	u32 end = at + (h->offset >> 4) * 4;
-	u8 o[TARR_LENGTH];
-
-	at += sizeof(*h);
-	for (int i = 0; i < OPTIONS_MAX && at + 2 <= end && !bpf_skb_load_bytes(skb, at, o, 2) && o[0]; i++) {
-		if (o[0] == TCPOPT_EXPERIMENT && o[1] == TARR_LENGTH && at + TARR_LENGTH <= end &&
-		    !bpf_skb_load_bytes(skb, at, o, TARR_LENGTH) && o[2] == TARR_ID >> 8 && o[3] == (TARR_ID & 255))
-			return o[4] >> 1;
-		if (o[0] != 1 && o[1] < 2)
-			break;
-		at += o[0] == 1 ? 1 : o[1];
-	}
-	return NONE;
-}
-
-/* An ACK covers no more than was asked for: who forges a request has more of them pass. */
-static inline void note_request(struct flow *f, const struct tcp_sock *tp, int packets, u32 end)
-{
-	if (packets)
-		f->asked = packets;
-	else
-		await(f, tp, end);
-}
 
 SEC("cgroup_skb/ingress")
 int thin_ingress(struct __sk_buff *skb)
@@ -298,7 +228,7 @@ int thin_ingress(struct __sk_buff *skb)
 	__be32 stamps[3];
 	u32 at, seq, payload;
 	struct flow *f;
-	bool stamped;
+	bool stamped, accepted;
 	int packets;
 	u8 ecn;
 
@@ -312,15 +242,17 @@ int thin_ingress(struct __sk_buff *skb)
 	seq = bpf_ntohl(h.seq);
 	if (!f || before(seq, tp->rcv_nxt) || seq - tp->rcv_nxt > tp->rcv_wnd) /* old, or not of this connection */
 		return 1;
-	payload = skb->len - at - (h.offset >> 4) * 4;
-	if (packets != NONE)
+	accepted = takes_ack(tp, &h);
+	payload = skb->len - at -
+		  (h.offset >> 4) * 4; /* the kernel has refused headers that are longer than their packet */
+	if (accepted && packets != NONE)
 		note_request(f, tp, packets, seq + payload);
-	if (stamped)
+	if (accepted && stamped)
 		sample_rtt(f, tp, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
-	if (stamped && payload)
+	if (accepted && stamped && payload)
 		note_way(f, bpf_ntohl(stamps[1]), bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
 	if (h.flags & (PSH | FIN))
-		note_end(f, tp, seq + payload, payload, h.flags, bpf_ktime_get_ns());
+		note_end(f, tp, seq + payload, payload, h.flags, accepted, bpf_ktime_get_ns());
 	return 1;
 }
 
