@@ -57,28 +57,9 @@ def test_draws_have_all_that_a_scenario_can(known):
         first.add(tree["flows"][0]["controller"])
         assert len({f["controller"] for f in tree["flows"]} & alone) <= 1
     assert first == set(known)
-    words = (
-        "loss",
-        "reorder",
-        "duplicate",
-        "jitter",
-        "red",
-        "strip",
-        "rewrite",
-        "hops",
-        "stop",
-        "resume",
-        "size",
-        "[thin]",
-        "reverse_kbit",
-        "delayed",
-        "extra_delay",
-        "background",
-        "mtu",
-        *(f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")),
-        "set = ",
-        *LINUX,
-    )
+    words = "loss reorder duplicate jitter red strip rewrite hops stop resume size delayed extra_delay background mtu"
+    commands = [f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")]
+    words = [*words.split(), "[thin]", "reverse_kbit", "set = ", *commands, *LINUX]
     assert [w for w in words if w not in text] == []
 
 
@@ -225,23 +206,30 @@ def edited(r, **tables):
     return Edited(r.folder, {**r.record, "agent": {**r.record["agent"], **tables.get("agent", {})}})
 
 
+def way(rate="1mbit", delay="20ms", queue=50, **more) -> dict:
+    return {"rate": rate, "delay": delay, "queue": queue} | more
+
+
+def tree_of(title: str, path: dict, *flows: dict, run: dict | None = None, **more) -> dict:
+    """A scenario that can be judged."""
+    judged = {"duration": "8s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True}
+    path = {"mtu": 1000} | path
+    return {"title": title, "id": "EXPLORE", "path": path, "flows": [*flows], "run": judged | (run or {})} | more
+
+
+def attempt(tree: dict):
+    """The case and its run, which comes to its end."""
+    case = explore.written(tree, "attempt")
+    r = explore.attempt(image.open_image(LAB), case)
+    assert not isinstance(r, LabError), r
+    return case, r
+
+
 @pytest.mark.lab
-def test_each_invariant_can_fail(known, folder):
+def test_each_invariant_can_fail(folder):
     """A sound run, then with one thing of it falsified at a time."""
-    guest = image.open_image(LAB)
-    tree = {
-        "title": "sound",
-        "id": "EXPLORE",
-        "path": {
-            "mtu": 1000,
-            "forward": {"rate": "1mbit", "delay": "10ms", "queue": 10},
-            "reverse": {"rate": "1mbit", "delay": "10ms", "queue": 10},
-        },
-        "flows": [{"controller": "nreno"}],
-        "run": {"duration": "8s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
-    }
-    case = explore.written(tree, "sound")
-    r = explore.attempt(guest, case)
+    short = way(delay="10ms", queue=10)
+    case, r = attempt(tree_of("sound", {"forward": short, "reverse": short}, {"controller": "nreno"}))
     assert r.valid and invariants.judge(case, r) == [] and invariants.floor_of(View(case, r))
     assert r.record["agent"]["verified"]["0"]["bytes"] > 800_000
 
@@ -278,18 +266,9 @@ def test_each_invariant_can_fail(known, folder):
 @pytest.mark.lab
 def test_a_connection_that_closes_late_is_found(folder):
     """600 ms, the ACK of the FIN thinned or not: a sender whose ACK is lost waits for its timeout, 0.9 s or more."""
-    guest = image.open_image(LAB)
-    way = {"rate": "1mbit", "delay": "300ms", "queue": 100}
-    tree = {
-        "title": "closes",
-        "id": "EXPLORE",
-        "path": {"forward": way, "reverse": way | {"rate": "100kbit"}},
-        "flows": [{"controller": "reno", "size": 150_000}],
-        "thin": {"reverse_kbit": 100},
-        "run": {"duration": "8s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
-    }
-    case = explore.written(tree, "closes")
-    r = explore.attempt(guest, case)
+    far = way(delay="300ms", queue=100)
+    path = {"mtu": 1500, "forward": far, "reverse": far | {"rate": "100kbit"}}
+    case, r = attempt(tree_of("closes", path, {"controller": "reno", "size": 150_000}, thin={"reverse_kbit": 100}))
     assert r.valid and invariants.judge(case, r) == []
     (closed, took) = r.record["agent"]["closed"]["0"]
     for told in ({"0": (closed, took + 900_000_000)}, {}):
@@ -297,7 +276,7 @@ def test_a_connection_that_closes_late_is_found(folder):
 
 
 @pytest.mark.lab
-def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path, folder, monkeypatch, known):
+def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path, folder, monkeypatch):
     """`frozen` of tests/. The smallest scenario repeats to the byte, and still breaks it."""
     for f in BUILD.glob("*.bpf.o"):
         (tmp_path / f.name).symlink_to(f)
@@ -305,21 +284,14 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
     monkeypatch.setattr(topology, "BUILD", tmp_path)
     monkeypatch.setattr(explore, "SHRINK_RUNS", 2)
     guest = image.open_image(LAB)
-    tree = {
-        "title": "with more than it takes",
-        "id": "EXPLORE",
-        "path": {
-            "mtu": 1000,
-            "forward": {"rate": "483kbit", "delay": "20ms", "queue": 10},
-            "reverse": {"rate": "483kbit", "delay": "20ms", "queue": 50, "jitter": "1ms"},
-        },
-        "flows": [
-            {"controller": "frozen", "ack": "delayed"},
-            {"controller": "reno", "direction": "reverse", "start": "1s", "stop": "2s"},
-        ],
-        "changes": [{"at": "1s", "direction": "forward", "delay": "30ms"}],
-        "run": {"duration": "40s", "measure_from": "6s", "traffic": "plain", "verify": True, "audit": True},
-    }
+    tree = tree_of(
+        "with more than it takes",
+        {"forward": way("483kbit", queue=10), "reverse": way("483kbit", jitter="1ms")},
+        {"controller": "frozen", "ack": "delayed"},
+        {"controller": "reno", "direction": "reverse", "start": "1s", "stop": "2s"},
+        changes=[{"at": "1s", "direction": "forward", "delay": "30ms"}],
+        run={"duration": "40s", "measure_from": "6s"},
+    )
     tally = explore.explore({"long": tree}, 1, guest)
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
@@ -333,23 +305,14 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
 @pytest.mark.lab
 def test_what_the_path_does_under_way(folder):
     """Duplicates, jitter, a shorter MTU, another rate, delay and MSS, commands: each is seen, nothing breaks."""
-    guest = image.open_image(LAB)
-    tree = {
-        "title": "all of it",
-        "id": "EXPLORE",
-        "path": {
-            "mtu": 1000,
-            "forward": {"rate": "1mbit", "delay": "20ms", "queue": 50, "duplicate": "5%", "jitter": "2ms"},
-            "reverse": {
-                "rate": "1mbit",
-                "delay": "20ms",
-                "queue": 50,
-                "rewrite": [{"kind": 2, "offset": 2, "value": 700}],
-            },
-        },
-        "flows": [{"controller": "fusion"}, {"controller": "fast", "start": "5s"}],
-        "controllers": {"fast": {"alpha": 20}},
-        "changes": [
+    rewrite = [{"kind": 2, "offset": 2, "value": 700}]
+    tree = tree_of(
+        "all of it",
+        {"forward": way(duplicate="5%", jitter="2ms"), "reverse": way(rewrite=rewrite)},
+        {"controller": "fusion"},
+        {"controller": "fast", "start": "5s"},
+        controllers={"fast": {"alpha": 20}},
+        changes=[
             {"at": "2s", "direction": "forward", "mtu": 600},
             {"at": "3s", "controller": "fusion", "command": "replace", "set": {"init_cwnd": 5}},
             {"at": "4s", "controller": "fusion", "command": "use"},
@@ -359,18 +322,9 @@ def test_what_the_path_does_under_way(folder):
             {"at": "7s", "controller": "fast", "command": "load"},
             {"at": "7.5s", "controller": "fusion", "command": "drain"},
         ],
-        "run": {
-            "duration": "9s",
-            "measure_from": "1s",
-            "traffic": "plain",
-            "verify": True,
-            "audit": True,
-            "capture": True,
-        },
-    }
-    case = explore.written(tree, "all")
-    r = explore.attempt(guest, case)
-    assert not isinstance(r, LabError), r
+        run={"duration": "9s", "measure_from": "1s", "capture": True},
+    )
+    case, r = attempt(tree)
     assert r.valid and invariants.judge(case, r) == []
     packets = r.capture("forward")
     longest = [int(packets["bytes"][(packets["t"] >= t) & (packets["t"] < t + 0.3)].max()) for t in (1, 2.7)]
@@ -390,82 +344,55 @@ def test_what_the_path_does_under_way(folder):
 def test_a_handshake_that_never_ends_is_no_program_left(folder):
     """The path grows so long that the ACK of a SYN-ACK is still under way at the end, some 6 s before the listener's
     kernel would ask again."""
-    guest = image.open_image(LAB)
-    tree = {
-        "title": "half open",
-        "id": "EXPLORE",
-        "path": {
-            "mtu": 1000,
-            "forward": {"rate": "1mbit", "delay": "10ms", "queue": 10},
-            "reverse": {"rate": "1mbit", "delay": "1s", "queue": 10},
-        },
-        "flows": [{"controller": "nreno"}, {"controller": "nreno", "start": "3s"}],
-        "changes": [
+    tree = tree_of(
+        "half open",
+        {"forward": way(delay="10ms", queue=10), "reverse": way(delay="1s", queue=10)},
+        {"controller": "nreno"},
+        {"controller": "nreno", "start": "3s"},
+        changes=[
             {"at": "1s", "controller": "nreno", "command": "use"},
             {"at": "3.5s", "direction": "forward", "delay": "20s"},
         ],
-        "run": {"duration": "12s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
-    }
-    r = explore.attempt(guest, explore.written(tree, "half"))
-    assert not isinstance(r, LabError), r
+        run={"duration": "12s"},
+    )
+    _, r = attempt(tree)
     assert r.record["agent"]["verified"]["1"]["bytes"] == 0 and r.record["agent"]["left"] == []
 
 
 @pytest.mark.lab
 def test_a_shorter_mtu_binds_one_direction(folder):
     """Data flows both ways; each change of an MTU shortens the packets of its own direction and of no other."""
-    way = {"rate": "1mbit", "delay": "20ms", "queue": 50}
-    case = explore.written(
-        {
-            "title": "MTU",
-            "id": "EXPLORE",
-            "path": {"mtu": 1000, "forward": way, "reverse": way},
-            "flows": [{"controller": "reno"}, {"controller": "reno", "direction": "reverse"}],
-            "changes": [
-                {"at": f"{at}s", "direction": d, "mtu": mtu}
-                for at, d, mtu in ((2, "reverse", 809), (4, "forward", 600), (6, "reverse", 1000))
-            ],
-            "run": {
-                "duration": "7s",
-                "measure_from": "1s",
-                "traffic": "plain",
-                "verify": True,
-                "audit": True,
-                "capture": True,
-            },
-        },
-        "mtu",
+    times = ((2, "reverse", 809), (4, "forward", 600), (6, "reverse", 1000))
+    tree = tree_of(
+        "MTU",
+        {"forward": way(), "reverse": way()},
+        {"controller": "reno"},
+        {"controller": "reno", "direction": "reverse"},
+        changes=[{"at": f"{at}s", "direction": d, "mtu": mtu} for at, d, mtu in times],
+        run={"duration": "7s", "measure_from": "1s", "capture": True},
     )
-    r = explore.attempt(image.open_image(LAB), case)
-    assert not isinstance(r, LabError), r
+    case, r = attempt(tree)
     assert r.valid and invariants.judge(case, r) == []
 
     def longest(direction: str, since: float) -> int:
         packets = r.capture(direction)
         return int(packets["bytes"][(packets["t"] >= since) & (packets["t"] < since + 1)].max())
 
-    assert [(longest("forward", t), longest("reverse", t)) for t in (1, 3, 5)] == [
-        (1000, 1000),
-        (1000, 809),
-        (600, 809),
-    ]
+    both = [(longest("forward", t), longest("reverse", t)) for t in (1, 3, 5)]
+    assert both == [(1000, 1000), (1000, 809), (600, 809)]
 
 
 @pytest.mark.lab
 def test_a_load_goes_on_when_the_mtu_falls_below_its_packets(folder):
-    way = {"rate": "1mbit", "delay": "20ms", "queue": 50}
-    tree = {
-        "title": "load",
-        "id": "EXPLORE",
-        "path": {"mtu": 1000, "forward": way, "reverse": way},
-        "flows": [{"controller": "reno"}],
-        "background": [{"rate": "400kbit", "packet": 1000}],
-        "changes": [{"at": "1s", "direction": "forward", "mtu": 600}],
-        "run": {"duration": "4s", "measure_from": "2s", "traffic": "plain", "verify": True, "audit": True},
-    }
-    case = explore.written(tree, "load")
-    r = explore.attempt(image.open_image(LAB), case)
-    assert not isinstance(r, LabError), r
+    tree = tree_of(
+        "load",
+        {"forward": way(), "reverse": way()},
+        {"controller": "reno"},
+        background=[{"rate": "400kbit", "packet": 1000}],
+        changes=[{"at": "1s", "direction": "forward", "mtu": 600}],
+        run={"duration": "4s"},
+    )
+    case, r = attempt(tree)
     assert r.valid and explore.judge(case, r) == []
     assert r.metrics["goodput_bps"] < 0.65e6  # the load has its share
 

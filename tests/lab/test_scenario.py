@@ -27,193 +27,102 @@ def test_quantities_carry_units(scenario_file):
     assert s.run.duration == 3_000_000
 
 
+RED = "path.forward.red = {{ min = {}, max = {}, probability = {} }}"
+STRIP = "path.forward.strip = {{ {} }}"
+SYSCTL = "sysctls.{} = {}"
+PARAMETER = "controllers.reno.{} = {}"
+EITHER = "either forward and reverse, or a list of hops"
+NO_VALUE = "neither a whole number nor a word"
+
+
 @pytest.mark.parametrize(
-    "old, new, key, reason",
+    "text, key, reason",
     [
-        ("queue = 100 }\nreverse", "queue = 0 }\nreverse", "path.forward.queue", "greater than or equal to 1"),
-        ('forward = { rate = "10mbit"', 'forward = { rate = "-10mbit"', "path.forward.rate", "not a quantity"),
-        ('forward = { rate = "10mbit"', "forward = { rate = 10", "path.forward.rate", "not a quantity"),
-        ('forward = { rate = "10mbit"', 'forward = { rate = "10ms"', "path.forward.rate", "not a quantity"),
-        ("mtu = 1000", "mtu = 1000\nmut = 3", "path.mut", "unknown key"),
-        ("mtu = 1000", "mtu = 20", "path.mtu", "greater than or equal to 200"),
-        ('duration = "3s"', 'duration = "1s"', "run", "measure_from must come before duration"),
+        ("path.forward.queue = 0", "path.forward.queue", "greater than or equal to 1"),
+        ('path.forward.rate = "-10mbit"', "path.forward.rate", "not a quantity"),
+        ("path.forward.rate = 10", "path.forward.rate", "not a quantity"),
+        ('path.forward.rate = "10ms"', "path.forward.rate", "not a quantity"),
+        ("path.mut = 3", "path.mut", "unknown key"),
+        ("path.mtu = 20", "path.mtu", "greater than or equal to 200"),
+        ('run.duration = "1s"', "run", "measure_from must come before duration"),
+        ('flows.start = "2s"\nflows.stop = "1s"', "flows.0", "stop must come after start"),
+        ('flows.start = "9s"', "flows.0", "starts, stops or resumes after run.duration"),
+        ('flows.stop = "2s"\nflows.resume = "1s"', "flows.0", "resume must come after stop"),
+        ('run.duration = "3050ms"', "run", "multiples of 100ms"),
+        ('profile = "ns3"', "profile", "'linux', 'tuned', 'ns2' or 'newreno'"),
+        ('path.forward.loss = "100%"', "path.forward.loss", "less than 1"),
+        ('path.forward.reorder = "150%"', "path.forward.reorder", "less than 1"),
+        ('path.forward.delay = "0ms"\npath.forward.reorder = "1%"', "path.forward", "reorder needs a delay"),
+        ("path.forward.strip = [253]", "path.forward.strip", "valid dictionary"),
+        (STRIP.format("kinds = [], syn = true"), "path.forward.strip.kinds", "at least 1 item"),
+        (STRIP.format("kinds = [1], syn = true"), "path.forward.strip.kinds.0", "greater than or equal to 2"),
+        (STRIP.format("kinds = [253]"), "path.forward.strip.syn", "Field required"),
+        ('path.forward.red = { min = 4, probability = "10%" }', "path.forward.red.max", "Field required"),
+        (RED.format(4, 8, 0.1), "path.forward.red.probability", "not a share"),
+        (RED.format(4, 8, '"0%"'), "path.forward.red.probability", "greater than 0"),
+        (RED.format(8, 8, '"10%"'), "path.forward.red", "min must be less than max"),
+        (RED.format(4, 101, '"10%"'), "path.forward", "red.max: must be at most the queue (100)"),
+        ("path.forward.queue = 9999\n" + RED.format(4, 9999, '"10%"'), "path", "take a larger weight"),
         (
-            'controller = "reno"',
-            'controller = "reno"\nstart = "2s"\nstop = "1s"',
-            "flows.0",
-            "stop must come after start",
-        ),
-        (
-            'controller = "reno"',
-            'controller = "reno"\nstart = "9s"',
-            "flows.0",
-            "starts, stops or resumes after run.duration",
-        ),
-        (
-            'controller = "reno"',
-            'controller = "reno"\nstop = "2s"\nresume = "1s"',
-            "flows.0",
-            "resume must come after stop",
-        ),
-        ('duration = "3s"', 'duration = "3050ms"', "run", "multiples of 100ms"),
-        ('id = "TEST"', 'id = "a test"', "id", "pattern"),
-        ('profile = "ns2"', 'profile = "ns3"', "profile", "'linux', 'tuned', 'ns2' or 'newreno'"),
-        ("queue = 100 }\nreverse", 'queue = 100, loss = "100%" }\nreverse', "path.forward.loss", "less than 1"),
-        ("queue = 100 }\nreverse", 'queue = 100, reorder = "150%" }\nreverse', "path.forward.reorder", "less than 1"),
-        (
-            'delay = "20ms", queue = 100 }\nreverse',
-            'delay = "0ms", queue = 100, reorder = "1%" }\nreverse',
-            "path.forward",
-            "reorder needs a delay",
-        ),
-        ("queue = 100 }\nreverse", "queue = 100, strip = [253] }\nreverse", "path.forward.strip", "valid dictionary"),
-        (
-            "queue = 100 }\nreverse",
-            "queue = 100, strip = { kinds = [], syn = true } }\nreverse",
-            "path.forward.strip.kinds",
-            "at least 1 item",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            "queue = 100, strip = { kinds = [1], syn = true } }\nreverse",
-            "path.forward.strip.kinds.0",
-            "greater than or equal to 2",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            "queue = 100, strip = { kinds = [253] } }\nreverse",
-            "path.forward.strip.syn",
-            "Field required",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            'queue = 100, red = { min = 4, probability = "10%" } }\nreverse',
-            "path.forward.red.max",
-            "Field required",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            "queue = 100, red = { min = 4, max = 8, probability = 0.1 } }\nreverse",
-            "path.forward.red.probability",
-            "not a share",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            'queue = 100, red = { min = 4, max = 8, probability = "0%" } }\nreverse',
-            "path.forward.red.probability",
-            "greater than 0",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            'queue = 100, red = { min = 8, max = 8, probability = "10%" } }\nreverse',
-            "path.forward.red",
-            "min must be less than max",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            'queue = 7, red = { min = 4, max = 8, probability = "10%" } }\nreverse',
-            "path.forward",
-            "red.max: must be at most the queue (7)",
-        ),
-        (
-            "queue = 100 }\nreverse",
-            'queue = 9999, red = { min = 4, max = 9999, probability = "10%" } }\nreverse',
-            "path",
-            "take a larger weight",
-        ),
-        (
-            'mtu = 1000\nforward = { rate = "10mbit", delay = "20ms", queue = 100',
-            'mtu = 5000\nforward = { rate = "10mbit", delay = "20ms", queue = 900000, '
-            'red = { min = 4, max = 8, probability = "10%" }',
+            "path.mtu = 5000\npath.forward.queue = 900000\n" + RED.format(4, 8, '"10%"'),
             "path",
             "queue: 900000 packets of 5000 bytes are too many",
         ),
-        ("[path]", "[sysctls]\nnet.ipv4.tcp_sack = 0\n\n[path]", "sysctls.net", "must be quoted"),
+        (SYSCTL.format("net.ipv4.tcp_sack", 0), "sysctls.net", "must be quoted"),
+        (SYSCTL.format('"net.ipv4.x"', 0.5), "sysctls.net.ipv4.x", "0.5 is neither a number nor a text"),
+        (SYSCTL.format('"net.ipv4.x"', "true"), "sysctls.net.ipv4.x", "True is neither a number nor a text"),
+        (SYSCTL.format('"vm.swappiness"', 0), "sysctls.vm.swappiness", "not a key such as"),
+        (SYSCTL.format('"net.ipv4/../../vm.x"', 0), "sysctls.net.ipv4/../../vm.x", "not a key such as"),
+        ('flows.controller = "../reno"', "flows.0.controller", "should match pattern"),
+        ('controllers."../../e".loader = "bpftool"', "controllers.../../e", "should match pattern"),
+        (PARAMETER.format('"../../some/file"', '"text"'), "controllers.reno.../../some/file", "should match pattern"),
+        (PARAMETER.format("beta", '"4\\n5"'), "controllers.reno.beta", NO_VALUE),
+        (PARAMETER.format("beta", "true"), "controllers.reno.beta", NO_VALUE),
+        (PARAMETER.format("beta", "0x" + 9999 * "f"), "controllers.reno.beta", NO_VALUE),
         (
-            "[path]",
-            '[sysctls]\n"net.ipv4.tcp_sack" = 0.5\n\n[path]',
-            "sysctls.net.ipv4.tcp_sack",
-            "0.5 is neither a number nor a text",
-        ),
-        (
-            "[path]",
-            '[sysctls]\n"net.ipv4.tcp_sack" = true\n\n[path]',
-            "sysctls.net.ipv4.tcp_sack",
-            "True is neither a number nor a text",
-        ),
-        ("[path]", '[sysctls]\n"vm.swappiness" = 0\n\n[path]', "sysctls.vm.swappiness", "not a key such as"),
-        (
-            "[path]",
-            '[sysctls]\n"net.ipv4/../../vm.x" = 0\n\n[path]',
-            "sysctls.net.ipv4/../../vm.x",
-            "not a key such as",
-        ),
-        ('controller = "reno"', 'controller = "../reno"', "flows.0.controller", "should match pattern"),
-        (
-            "[run]",
-            '[controllers."../../e"]\nloader = "bpftool"\n\n[run]',
-            "controllers.../../e",
-            "should match pattern",
-        ),
-        (
-            "[run]",
-            '[controllers.reno]\n"../../some/file" = "text"\n\n[run]',
-            "controllers.reno.../../some/file",
-            "should match pattern",
-        ),
-        (
-            "[run]",
-            '[controllers.reno]\nbeta = "4\\n5"\n\n[run]',
-            "controllers.reno.beta",
-            "neither a whole number nor a word",
-        ),
-        (
-            "[run]",
-            "[controllers.reno]\nbeta = true\n\n[run]",
-            "controllers.reno.beta",
-            "neither a whole number nor a word",
-        ),
-        (
-            "[run]",
-            f"[controllers.reno]\nbeta = 0x{'f' * 9999}\n\n[run]",
-            "controllers.reno.beta",
-            "neither a whole number nor a word",
-        ),
-        (
-            "[run]",
-            '[[changes]]\nat = "1s"\ncontroller = "reno"\nset = { "a=1 b" = 3 }\n\n[run]',
+            '[[changes]]\nat = "1s"\ncontroller = "reno"\nset = { "a=1 b" = 3 }',
             "changes.0.set.a=1 b",
             "should match pattern",
         ),
-        ('duration = "3s"', 'duration = "3s"\ncapture = "all"', "run.capture", "valid boolean"),
-        (PATH, "", "path", "either forward and reverse, or a list of hops"),
-        (PATH, PATH.splitlines()[0], "path", "either forward and reverse, or a list of hops"),
-        (PATH, PATH + 2 * HOP, "path", "either forward and reverse, or a list of hops"),
-        (PATH, HOP, "path.hops", "at least 2 items"),
-        (PATH, 9 * HOP, "path.hops", "at most 8 items"),
-        (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
-        ('controller = "reno"', 'controller = "reno"\nenter = 3', "flows.0.enter", "no switch 3; there are 1 to 2"),
-        ('controller = "reno"', 'controller = "reno"\nleave = 0', "flows.0.leave", "no switch 0; there are 1 to 2"),
+        ('run.capture = "all"', "run.capture", "valid boolean"),
+        ("flows.enter = 3", "flows.0.enter", "no switch 3; there are 1 to 2"),
+        ("flows.leave = 0", "flows.0.leave", "no switch 0; there are 1 to 2"),
+        ("flows.enter = 2", "flows.0.enter", "2 must be below leave (2) where the direction is forward"),
         (
-            'controller = "reno"',
-            'controller = "reno"\nenter = 2',
-            "flows.0.enter",
-            "2 must be below leave (2) where the direction is forward",
-        ),
-        (
-            'controller = "reno"',
-            'controller = "reno"\ndirection = "reverse"\nenter = 1\nleave = 2',
+            'flows.direction = "reverse"\nflows.enter = 1\nflows.leave = 2',
             "flows.0.enter",
             "1 must be above leave (2) where the direction is reverse",
         ),
-        ("[run]", LOAD.format(1001) + "[run]", "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
-        ("[run]", LOAD.format(500) + 'start = "9s"\n[run]', "background.0", "starts or stops after run.duration"),
-        ("[run]", LOAD.format(500) + 'start = "2s"\nstop = "2s"\n[run]', "background.0", "stop must come after start"),
-        ("[run]", LOAD.format(500) + "leave = 3\n[run]", "background.0.leave", "no switch 3; there are 1 to 2"),
+        (LOAD.format(1001), "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
+        (LOAD.format(500) + 'start = "9s"', "background.0", "starts or stops after run.duration"),
+        (LOAD.format(500) + 'start = "2s"\nstop = "2s"', "background.0", "stop must come after start"),
+        (LOAD.format(500) + "leave = 3", "background.0.leave", "no switch 3; there are 1 to 2"),
+        ('without = ["path.forward", "path.reverse"]', "path", EITHER),
+        ('without = ["path.reverse"]', "path", EITHER),
+        (2 * HOP, "path", EITHER),
     ],
 )
-def test_wrong_values_name_file_key_and_reason(scenario_file, old, new, key, reason):
-    file = scenario_file((old, new))
+def test_wrong_values_name_file_key_and_reason(scenario_file, tmp_path, text, key, reason):
+    scenario_file()
+    file = tmp_path / "wrong.toml"
+    file.write_text(f'base = "test.toml"\ntitle = "wrong"\nid = "WRONG"\n{text}\n')
+    is_wrong(file, key, reason)
+
+
+@pytest.mark.parametrize(
+    "old, new, key, reason",
+    [
+        ('id = "TEST"', 'id = "a test"', "id", "pattern"),
+        (PATH, HOP, "path.hops", "at least 2 items"),
+        (PATH, 9 * HOP, "path.hops", "at most 8 items"),
+        (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
+    ],
+)
+def test_wrong_names_and_chains(scenario_file, old, new, key, reason):
+    is_wrong(scenario_file((old, new)), key, reason)
+
+
+def is_wrong(file, key, reason):
     with pytest.raises(LabError) as e:
         scenario.load(file)
     text = str(e.value)
