@@ -12,6 +12,7 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from asymlab import LabError
@@ -20,12 +21,13 @@ from asymlab.machine import image, on_uml, shared, vm
 from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
-from asymlab.run.tasks import plan_runs
+from asymlab.run.tasks import plan_on_host, plan_runs
 from tests.shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
 REFUSE = REPO / "tests" / "machine" / "refuse.c"
 LABEL = "6.12-uml"
+RECOVERY, LOSS = 3, 4  # ca_state
 CANARY = REPO / "experiments" / "bench" / "canary.toml"
 made = pytest.mark.skipif(
     not (image.IMAGES / LABEL / "manifest.json").exists(), reason="no image of the engine uml: make image ENGINE=uml"
@@ -48,6 +50,11 @@ PLACES = {
     "arch/um/os-Linux/process.c": "old\n",
     "arch/um/kernel/um_arch.c": "old\n",
     "arch/um/os-Linux/start_up.c": 'fopen("/proc/cpuinfo", "r")\n',
+    "include/net/netns/ipv4.h": "\tu8 sysctl_tcp_frto;\n",
+    "include/net/tcp.h": "static inline bool tcp_in_cwnd_reduction(const struct sock *sk)\n{\n\treturn 0;\n}\n",
+    "net/ipv4/sysctl_net_ipv4.c": '\t{\n\t\t.procname\t= "tcp_frto",\n',
+    "net/ipv4/tcp_input.c": "\tif (flag & FLAG_SET_XMIT_TIMER)\n\t\ttcp_set_xmit_timer(sk);\n",
+    "net/ipv4/tcp_output.c": "\tif (rearm_timer)\n",
 }
 
 
@@ -341,6 +348,35 @@ def test_both_engines_agree_where_nothing_is_left_to_chance(scenario_file):
     rtts = [r.metrics["flows"][0]["rtt_s"]["p50"] for r in (uml, qemu)]
     assert rtts[0] == pytest.approx(rtts[1], rel=1e-2)
     assert min(p.base_rtt_us for p in uml.job.probes) <= uml.metrics["flows"][0]["rtt_s"]["min"] * 1e6
+
+
+def _first_recovery(scenario_file, profile: str):
+    """Of a slow start's overshoot: the times of its partial ACKs, s; whether a timeout ended it."""
+    file = scenario_file(("queue = 100", "queue = 60"), ('"ns2"', f'"{profile}"'), ('"3s"', '"6s"'), ('"1s"', '"0s"'))
+    r = run(file, kernel=LABEL)
+    acks = r.acks[np.argmax(r.acks["ca_state"] == RECOVERY) :]
+    acks = acks[: np.argmax(np.append(acks["ca_state"], 0) != RECOVERY) + 1]
+    partial = acks["t"][(acks["ca_state"] == RECOVERY) & (acks["acked"] > 0)]
+    return partial, acks["ca_state"][-1] == LOSS
+
+
+@made
+@pytest.mark.lab
+def test_the_impatient_variant_restarts_its_timer_with_the_first_partial_ack_alone(scenario_file):
+    """RFC 6582. A timer that a later partial ACK restarts waits for 200 ms more at least, and they come each RTT."""
+    partial, _ = _first_recovery(scenario_file, "newreno")
+    assert len(partial) > 20 and np.diff(partial).max() < 0.2
+    impatient, timed_out = _first_recovery(scenario_file, "impatient")
+    assert timed_out and 2 <= len(impatient) < 10
+    assert impatient[0] == pytest.approx(partial[0])
+
+
+def test_a_profile_that_packaged_kernels_have_not_is_refused(scenario_file):
+    file = scenario_file(('"ns2"', '"impatient"'))
+    packaged = image.Image(REPO, image.NATIVE, "6.12", "qemu", "", {}, 10)
+    for plan in (lambda cases: plan_runs(cases, packaged), plan_on_host):
+        with pytest.raises(LabError, match="test.toml: profile 'impatient': packaged kernels.* take --engine uml$"):
+            plan(scenario.load(file))
 
 
 @made

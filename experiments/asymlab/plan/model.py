@@ -387,11 +387,11 @@ class Scenario(Model):
         pattern=r"^[A-Z0-9-]+$",
         description="Short name, of capitals, digits and hyphens. The names of runs begin with it.",
     )
-    profile: Literal["linux", "tuned", "ns2", "newreno"] = Field(
+    profile: Literal["linux", "tuned", "ns2", "newreno", "impatient"] = Field(
         "linux",
         description="How TCP is set. `linux` is a host out of the box. `tuned` has socket buffers that limit no path "
         "of the lab. `ns2` is `tuned` and closer to simulators: ACKs of 40 bytes, no RACK and no tail-loss probe. "
-        "`newreno` is `ns2` without SACK.",
+        "`newreno` is `ns2` without SACK, `impatient` is `newreno` by RFC 6582's other variant (engine `uml`).",
     )
     sysctls: dict[str, Sysctl] = Field(
         {},

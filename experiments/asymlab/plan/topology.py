@@ -62,6 +62,9 @@ PROFILES["ns2"] = PROFILES["tuned"] | {
 }
 # The same without SACK: recovery by partial ACKs, one loss a round trip (RFC 6582).
 PROFILES["newreno"] = PROFILES["ns2"] | {"net.ipv4.tcp_sack": 0}
+# Its other variant, which no packaged kernel has: only the first partial ACK of a recovery restarts the timer.
+PROFILES["impatient"] = PROFILES["newreno"] | {"net.ipv4.tcp_newreno_impatient": 1}
+ENGINE = {"impatient": "uml"}  # the one whose kernel has what a profile needs
 DIRECTIONS = ("forward", "reverse")
 # Largest packet of a direction that carries ACKs only, so that its bucket is small: the kernel's least MSS, a header.
 ACK_MTU = 100

@@ -7,12 +7,13 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from .. import LabError
 from ..guest.job import Job
 from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, Image
 from ..paths import REPO
 from ..plan.scenario import Case
-from ..plan.topology import plan_job
+from ..plan.topology import ENGINE, plan_job
 from ..results import store
 from . import registered
 
@@ -66,9 +67,18 @@ class Task:
         return self.about(where) | {"registered": registered.commit(self.case.file.resolve().parent)}
 
 
+def _refuse_profiles(cases: list[Case], engine: str) -> None:
+    """LabError for a profile that this engine's kernel, or with "" this machine's, does not have."""
+    for case in cases:
+        profile = case.scenario.profile
+        if (needed := ENGINE.get(profile, engine)) != engine:
+            raise LabError(f"{case.file}: profile {profile!r}: packaged kernels have it not; take --engine {needed}")
+
+
 def plan_runs(cases: list[Case], image: Image) -> list[Task]:
     """The runs of the cases, each once."""
     tasks: dict[str, Task] = {}
+    _refuse_profiles(cases, image.engine)
     for case in cases:
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us)
@@ -81,6 +91,7 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
 
 def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
+    _refuse_profiles(cases, "")
     return [Task(case, seed, plan_job(case, seed), {}, {}, "") for case in cases for seed in case.seeds]
 
 

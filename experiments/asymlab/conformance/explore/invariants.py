@@ -114,7 +114,7 @@ def clean(v: View) -> bool:
         and not s.changes
         and not s.controllers
         and s.thin in (None, {"thins": 1})
-        and s.profile != "newreno"
+        and s.profile not in ("newreno", "impatient")
     )
 
 

@@ -33,6 +33,7 @@ class New:
     text: str
 
 
+IMPATIENT = "net.ipv4.tcp_newreno_impatient"  # the setting of a network namespace that the edits in net/ bring
 SPDX = "/* SPDX-License-Identifier: GPL-2.0 */\n"
 EDITS: tuple[Edit | New, ...] = (
     # --- BPF: x86's own JIT, tracing, storage of sockets
@@ -109,6 +110,45 @@ EDITS: tuple[Edit | New, ...] = (
         "timers are exact in virtual time",
         r"^\tdelta \+= 1;\n",
         "\tif (time_travel_mode == TT_MODE_OFF)\n\t\tdelta += 1;\n",
+    ),
+    # --- NewReno's impatient variant (RFC 6582): the only edits in net/, off by default
+    Edit(
+        "include/net/netns/ipv4.h",
+        "a setting of a network namespace, 0 by default",
+        r"^(\tu8 sysctl_tcp_frto;\n)",
+        r"\1\tu8 sysctl_tcp_newreno_impatient;\n",
+    ),
+    Edit(
+        "net/ipv4/sysctl_net_ipv4.c",
+        "the same",
+        r'^(\t\{\n\t\t\.procname\t= "tcp_frto",\n)',
+        '\t{\n\t\t.procname\t= "tcp_newreno_impatient",\n\t\t.data\t\t= &init_net.ipv4.sysctl_tcp_newreno_impatient,\n'
+        "\t\t.maxlen\t\t= sizeof(u8),\n\t\t.mode\t\t= 0644,\n\t\t.proc_handler\t= proc_dou8vec_minmax,\n"
+        "\t\t.extra1\t\t= SYSCTL_ZERO,\n\t\t.extra2\t\t= SYSCTL_ONE,\n\t},\n"
+        r"\1",
+    ),
+    Edit(
+        "include/net/tcp.h",
+        "without SACK the first partial ACK of a recovery restarts the timer, and no later one. A recovery begins with "
+        "undo_marker at snd_una, which its first partial ACK moves on",
+        r"^(static inline bool tcp_in_cwnd_reduction\(const struct sock \*sk\)\n\{\n[^}]*\}\n)",
+        r"\1\nstatic inline bool tcp_newreno_is_impatient(const struct sock *sk, u32 una)\n{\n"
+        r"\tconst struct tcp_sock *tp = tcp_sk(sk);\n\n"
+        r"\treturn READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_newreno_impatient) &&\n"
+        r"\t       inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery && tcp_is_reno(tp) &&\n"
+        r"\t       una != tp->undo_marker;\n}\n",
+    ),
+    Edit(
+        "net/ipv4/tcp_input.c",
+        "what an ACK acknowledges restarts the timer",
+        r"^\tif \(flag & FLAG_SET_XMIT_TIMER\)\n(\t\ttcp_set_xmit_timer\(sk\);\n)",
+        r"\tif ((flag & FLAG_SET_XMIT_TIMER) &&\n\t    !tcp_newreno_is_impatient(sk, prior_snd_una))\n\1",
+    ),
+    Edit(
+        "net/ipv4/tcp_output.c",
+        "a packet that is sent again does so too; the first partial ACK's has its timer by the edit above",
+        r"^\tif \(rearm_timer\)\n",
+        "\tif (rearm_timer && !tcp_newreno_is_impatient(sk, tcp_sk(sk)->snd_una))\n",
     ),
     # --- the job and its results
     New("arch/um/drivers/asymlab.c", "a file of the host, by which they come and go", SHARED.read_text()),
