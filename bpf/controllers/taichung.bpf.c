@@ -28,6 +28,9 @@
  *  - A rejected sample changes no average. The figure does not say so, but would use it for net.
  *  - The first gap of a round is an RTT long while cwnd is small: not a sample. skip_first_gap 0: is.
  *  - The constant of (5) is not given: 7/8 on the average.
+ *  - So InterACK is the link's time for a packet. The preset `paper` has the reading that the paper's numbers speak for:
+ *    the opposite naming, which accepts nearly all, every gap a sample, 63/64. InterACK is then the flow's own time for a
+ *    packet, and many flows share a queue evenly. But slow start ends at some forty packets, however many the path holds.
  *  - GRO, softirqs and shapers deliver ACKs in clumps. A sample spans max(coalesce_us, RTTmin / 256)
  *    at least and divides by the packets acknowledged in it: delayed ACKs count for what they are.
  *  - "RTT should be less than RTTmin" is a misprint for greater.
@@ -57,7 +60,8 @@ TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
 PARAM(u32, filter_mode, 1, 0, 2, "-",
       "Fig. 2's filter: 0 none, 1 as above, 2 with average and sample the other way round");
 PARAM(u32, net_mode, 0, 0, 1, "-", "ssthresh_net: 0 the product of (10), 1 the sum that Fig. 2 shows");
-PARAM(u32, skip_first_gap, 1, 0, 1, "-", "1: the first gap of a round is no sample");
+PARAM(u32, skip_first_gap, 1, 0, 2, "-",
+      "1: the first gap of a round is no sample; 2: only until slow start has ended once; 0: it is one");
 TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; span_q8 of RTTmin if that is more");
 PARAM(u32, span_q8, 1, 1, 256, "1/256",
       "least span of a sample, of RTTmin; 16 where data in the other direction presses ACKs together");
@@ -65,6 +69,8 @@ PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "after so long a flow drains its own queue, and measures RTTmin anew, for routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
+PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252",
+       "the paper's numbers: many flows share evenly; but a path of more than some 200 packets is filled late or never");
 PRESET(many, "own_q=4", "several Taichung flows on one queue: a seventh of the retransmissions, no goodput lost");
 PRESET(two_way, "span_q8=16",
        "data in both directions: 11 retransmissions for 152; a tenth less goodput, the other side a third more");
@@ -98,6 +104,7 @@ struct taichung {
 	u32 ideal_q4;        /* (6), packets << 4, at most 2^24; 0: unknown */
 	u32 net_q4;          /* (10) */
 	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
+	bool left;           /* slow start has ended once */
 	bool held;           /* the last reduction was for a mark, or bounded: (6) and (10) do not hold ... */
 	bool held_saved;     /* ... and so before it, for undo */
 };
@@ -148,7 +155,7 @@ static inline void measure(struct taichung *t, const struct tcp_sock *tp, bool o
 	u64 span = tp->tcp_mstamp - t->mark;
 	u32 packets = tp->delivered - t->mark_delivered;
 
-	if (!t->mark || (over && skip_first_gap)) {
+	if (!t->mark || (over && skip_first_gap && !(skip_first_gap == 2 && t->left))) {
 		set_mark(t, tp);
 		return;
 	}
@@ -255,6 +262,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	if (acked && t->w_q20 >> Q20 >= threshold) {
 		COUNT(linear_acks);
+		t->left = true;
 		t->w_q20 += reno_growth(t->w_q20, acked);
 	}
 	t->w_q20 = min(t->w_q20, (u64)window_limit(tp) << Q20);
@@ -271,6 +279,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 	u64 net, most;
 
 	COUNT(losses);
+	t->left = true;
 	t->fresh = false;
 	t->held_saved = t->held;
 	t->held = beta && is_for_mark(tp, t->ecn_mark);

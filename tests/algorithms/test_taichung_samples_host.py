@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.algorithms.host.driver import line
-from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, one_rtt, packets
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, one_rtt, packets, recover
 from tests.algorithms.host.taichung import GAP_MAX, ONE, at_rest, counted, gaps, own, sample, sending
 
 # Samples
@@ -203,6 +203,22 @@ def test_the_gap_between_flights_is_a_sample_if_so_asked(taichung, initial):
         one_rtt(taichung, i * 90 * MS, rtt=90 * MS, gap=442)
         worst = max(worst, own(taichung)["inter_ack_ns"])
     assert worst > 10**6
+
+
+@pytest.mark.parametrize("ends", ["", "growth", "loss"])
+def test_the_gap_between_flights_becomes_a_sample_once_slow_start_has_ended(taichung, ends):
+    taichung.start({"init_cwnd": 10, "skip_first_gap": 2, "filter_mode": 2}, now=0)
+    one_rtt(taichung, 0, rtt=90 * MS, gap=442)
+    if ends == "growth":
+        taichung.poke(ca__fresh=0, snd_ssthresh=2)
+    elif ends == "loss":
+        taichung.loss()
+        recover(taichung, now=100 * MS, rtt=-1)
+    slowest = 0
+    for i in range(2, 5):
+        one_rtt(taichung, i * 90 * MS, rtt=90 * MS, gap=442)
+        slowest = max(slowest, own(taichung)["inter_ack_ns"])
+    assert own(taichung)["left"] == bool(ends) and (slowest > 450_000) == bool(ends)
 
 
 def test_a_round_begins_with_the_ack_of_what_the_last_let_go(taichung):

@@ -22,7 +22,7 @@ BUFFER = 204  # packets
 CONTROLLERS = ("taichung", *paper.OTHERS)
 RAMP_S, MECHANISM_S = 3, 1.5
 LIMIT = EXPECTED | {"linestyle": ":"}
-PROFILES = {"newreno": "without SACK, as in the paper", "linux": "Linux's defaults, with SACK"}
+PROFILES = {paper.PAPER: "impatient, as in the paper", paper.TODAY: "Linux's own recovery, with SACK"}
 SIMULATED = {"taichung": 8.780, "reno": 8.178}  # Mbit/s over Fig. 3
 # The paper's tables. Goodput of a connection, Mbit/s, by the number of senders.
 TABLE1 = {
@@ -54,7 +54,7 @@ def figures(results) -> list[drawing.Figure]:
 
 def first(results, profile: str, controller: str):
     """The run of the lowest seed, or None."""
-    runs = results.valid("TC-F3", profile=paper.PROFILE[profile], flows__controller=controller)
+    runs = results.valid("TC-F3", profile=profile, flows__controller=controller)
     return runs[0] if runs else None
 
 
@@ -67,18 +67,18 @@ def since_start(run):
 def slow_start(results):
     runs = {p: {c: r for c in CONTROLLERS if (r := first(results, p, c))} for p in PROFILES}
     shown = {p: runs[p] for p in PROFILES if {"taichung", "reno"} <= runs[p].keys()}
-    if "newreno" not in shown:
+    if paper.PAPER not in shown:
         return None
     figure = Figure(figsize=(7.5, 3.5 + 2.8 * len(shown)))
     axes = figure.subplots(1 + len(shown), height_ratios=[1.2] + [1] * len(shown))
-    for controller, run in shown["newreno"].items():
+    for controller, run in shown[paper.PAPER].items():
         t, acks = since_start(run)
         steps(axes[0], t, acks["cwnd"], (0, RAMP_S), **look(controller, label=name(controller)))
     for packets, what in ((paper.BDP, "BDP"), (paper.BDP + BUFFER, "BDP + buffer")):
         axes[0].axhline(packets, **LIMIT)
         axes[0].annotate(f"{what}: {packets:.0f}", (0, packets), xytext=(4, 3), textcoords="offset points", fontsize=9)
     axes[0].set(
-        title=f"Congestion window, {PROFILES['newreno']}",
+        title=f"Congestion window, {PROFILES[paper.PAPER]}",
         ylabel="packets",
         xlim=(0, RAMP_S),
         ylim=(0, 1.08 * axes[0].dataLim.ymax),
@@ -98,20 +98,20 @@ def slow_start(results):
         handles, labels = ax.get_legend_handles_labels()
         ax.legend(handles[::-1], labels[::-1], loc="upper left", ncols=2)
     axes[-1].set_xlabel("time since the first ACK, s")
-    sack = " With SACK the queue outlasts the repair, and nothing is left to win." if "linux" in shown else ""
+    sack = " With SACK the queue outlasts the repair, and nothing is left to win." if paper.TODAY in shown else ""
     return drawing.Figure(
         "taichung-slow-start",
         "Fig. 3: the first slow start, and the ten seconds after",
         "One flow, 10 Mbit/s, 90 ms, a buffer of one BDP, the first seed; the rates are those of eq. 1. Taichung "
         "leaves slow start before the path is full and loses nothing; Reno hears of the overflow a round trip late, "
         f"at four BDPs. The paper has {SIMULATED['taichung']:.2f} and {SIMULATED['reno']:.2f} Mbit/s for Taichung and "
-        f"NewReno. Linux's NewReno is far lower: it repairs one of its hundreds of losses a round trip.{sack}",
+        f"NewReno.{sack}",
         figure,
     )
 
 
 def thresholds(results):
-    run = first(results, "newreno", "taichung")
+    run = first(results, paper.PAPER, "taichung")
     if not run:
         return None
     state = run.state(0)
@@ -158,7 +158,7 @@ def thresholds(results):
     return drawing.Figure(
         "taichung-thresholds",
         "How Taichung's slow start ends",
-        "From the controller's own variables, without SACK, the first seed. InterACK finds the packet's time within "
+        "From the controller's own variables, the first seed. InterACK finds the packet's time within "
         "a few round trips, and with it ssthresh_ideal the BDP (dotted) and one packet; ssthresh_net sinks while a "
         "burst waits in the queue. Where cwnd meets it, slow start ends; a later burst that finds no queue may lift "
         "net above cwnd once more. Then cwnd grows by one packet a round trip.",
@@ -172,9 +172,9 @@ def name(controller: str) -> str:
 
 def tables(results):
     panels = (
-        ("Table 1, without SACK", "newreno", paper.table1, TABLE1, paper.SENDERS),
-        ("Table 1, Linux's defaults", "linux", paper.table1, TABLE1, paper.SENDERS),
-        ("Table 3, beside 5 Mbit/s of UDP, without SACK", "newreno", paper.table3, TABLE3, paper.SENDERS),
+        ("Table 1, impatient", paper.PAPER, paper.table1, TABLE1, paper.SENDERS),
+        ("Table 1, with SACK", paper.TODAY, paper.table1, TABLE1, paper.SENDERS),
+        ("Table 3, beside 5 Mbit/s of UDP, impatient", paper.PAPER, paper.table3, TABLE3, paper.SENDERS),
     )
     found = [
         {c: {n: runs(profile, n, c).valid(results) for n in senders} for c in CONTROLLERS}
@@ -210,9 +210,7 @@ def tables(results):
     return drawing.Figure(
         "taichung-tables",
         "Tables 1 and 3: goodput with one, two and ten senders",
-        "Over 20 s from the start, all connections added up. Alone and without SACK, NewReno and Westwood+ do not "
-        "come out of their first recovery: Linux repairs one loss a round trip. Ten connections nearly fill the link "
-        "whoever controls them.",
+        "Over 20 s from the start, all connections added up.",
         figure,
     )
 
@@ -225,9 +223,9 @@ def share(loss: str) -> float:
     return float(loss.removesuffix("%")) / 100
 
 
-def by_loss(results, id: str, controller: str) -> dict[float, list]:
+def by_loss(results, profile: str, controller: str) -> dict[float, list]:
     """Loss -> the controller's valid runs there."""
-    found = {loss: paper.fig7(loss, controller, id).valid(results) for loss in paper.LOSSES}
+    found = {loss: paper.fig7(profile, loss, controller).valid(results) for loss in paper.LOSSES}
     return {share(loss): runs for loss, runs in found.items() if runs}
 
 
@@ -238,15 +236,15 @@ def over_loss(ax) -> None:
 
 
 def loss(results):
-    found = {id: {c: by_loss(results, id, c) for c in CONTROLLERS} for id in ("TC-F7", "TC-F7-NEWRENO")}
+    found = {p: {c: by_loss(results, p, c) for c in CONTROLLERS} for p in PROFILES}
     if any(len(runs) < 2 for by_controller in found.values() for runs in by_controller.values()):
         return None
     figure = Figure(figsize=(7.5, 7.5))
     axes = figure.subplots(2, sharex=True, sharey=True)
-    for ax, (id, by_controller) in zip(axes, found.items()):
+    for ax, (profile, by_controller) in zip(axes, found.items()):
         for controller, runs in by_controller.items():
             points(ax, runs, lambda r: 1e3 * goodput_each(r), **marked(controller, label=name(controller)))
-            if acks := results.valid("TC-F7-ACKS", flows__controller=controller) if id == "TC-F7" else []:
+            if acks := results.valid("TC-F7-ACKS", profile=profile, flows__controller=controller):
                 points(
                     ax,
                     {0.115: acks},
@@ -254,7 +252,7 @@ def loss(results):
                     **controllers.of(controller).look | {"linestyle": "", "markerfacecolor": "none"},
                 )
     axes[0].plot([], [], linestyle="", marker="o", color=BLACK, markerfacecolor="none", label="10 % of ACKs, too")
-    for ax, title in zip(axes, ("Linux's defaults: SACK, RACK, tail-loss probes", "Without SACK, as in the paper")):
+    for ax, title in zip(axes, PROFILES.values()):
         ax.set(title=title, ylabel="kbit/s of a connection", ylim=(0, None))
         ax.legend(loc="lower left")
         over_loss(ax)
@@ -269,7 +267,7 @@ def loss(results):
 
 
 def fairness(results):
-    table4 = {c: by_loss(results, "TC-F7", c) for c in CONTROLLERS}
+    table4 = {c: by_loss(results, paper.PAPER, c) for c in CONTROLLERS}
     table2 = {
         p: {c: {i: paper.table1(p, n, c).valid(results) for i, n in enumerate((2, 10))} for c in CONTROLLERS}
         for p in PROFILES
@@ -317,7 +315,7 @@ def fairness(results):
         )
     lower.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
     lower.set(
-        title="Table 4: twenty connections over random loss, Linux's defaults",
+        title="Table 4: twenty connections over random loss, impatient",
         ylabel="Jain index",
         xlabel="share of data packets lost at random",
     )

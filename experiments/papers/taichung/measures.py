@@ -9,14 +9,17 @@ from asymlab.results.metrics import link_metrics, link_window
 BDP = 10e6 * 0.09 / 8 / 552  # packets: 10 Mbit/s, 90 ms, 552 bytes
 PACKET_US = 552 * 8 / 10  # us: one packet's time on the link, what InterACK stands for
 SPAN_S = 10  # of Fig. 3
-MOST = 1.3  # times a rival's goodput where the paper sees a few per cent: more has another cause than the window's law
+SETTLED_S = 5  # a window's variation is measured from here on
 SENDERS = (1, 2, 10)
 OTHERS = ("reno", "westwood")
-LOSSES = ("0%", "0.1%", "1%", "5%", "10%")
-WITH = {"newreno": "without SACK", "linux": "Linux's defaults"}
-PROFILE = {"newreno": "newreno", "linux": "tuned"}  # of the scenarios
+EVERYBODY = ("taichung", *OTHERS)
+LOSSES = ("0%", "0.1%", "0.5%", "1%", "5%", "10%")
+PAPER = "impatient"  # the profile that has the paper's recovery
+TODAY = "tuned"  # Linux's own, with SACK
+WITH = {PAPER: "impatient", "newreno": "slow but steady", TODAY: "with SACK"}
 TABLE1 = {1: 1.0178, 2: 1.0163, 10: 1.0059}  # Taichung's goodput over the better one's
 TABLE3 = {1: 1.0292, 2: 1.0014, 10: 1.0017}
+WORST = {1: 0.9651, 2: 0.9814, 10: 0.9964}  # Table 1, Westwood+'s over NewReno's
 
 
 def flow_acks(run, flow: int = 0):
@@ -69,6 +72,13 @@ def ideal_share(run) -> float:
     return float(np.median(medians) / ((BDP + 1) / flows))
 
 
+def variation(run) -> float:
+    """Coefficient of variation of cwnd over the ACKs after 5 s, mean of the flows."""
+    acks = run.acks[run.acks["t"] >= SETTLED_S]
+    windows = [acks["cwnd"][acks["flow"] == flow] for flow in range(len(run.metrics["flows"]))]
+    return float(np.mean([w.std() / w.mean() for w in windows if len(w)]))
+
+
 def over(runs: Runs, others):
     """A connection's goodput over the largest of the others' of the same seed."""
     return ratio_by_seed(runs, others, goodput_each)
@@ -79,18 +89,18 @@ def over(runs: Runs, others):
 
 def table1(profile: str, n: int, controller: str) -> Runs:
     if n == 1:
-        return Runs("TC-F3", profile=PROFILE[profile], flows__controller=controller)
-    return Runs("TC-T1", profile=PROFILE[profile], flows__count=n, flows__controller=controller)
+        return Runs("TC-F3", profile=profile, flows__controller=controller)
+    if profile == "newreno":
+        return Runs("TC-T1-NEWRENO", flows__count=n, flows__controller=controller)
+    return Runs("TC-T1", profile=profile, flows__count=n, flows__controller=controller)
 
 
 def table3(profile: str, n: int, controller: str) -> Runs:
-    if profile == "linux":  # one sender
-        return Runs("TC-T3-LINUX", flows__controller=controller)
-    return Runs("TC-T3", flows__count=n, flows__controller=controller)
+    return Runs("TC-T3", profile=profile, flows__count=n, flows__controller=controller)
 
 
-def fig7(loss: str, controller: str, id: str = "TC-F7") -> Runs:
-    return Runs(id, path__forward__loss=loss, flows__controller=controller)
+def fig7(profile: str, loss: str, controller: str) -> Runs:
+    return Runs("TC-F7", profile=profile, path__forward__loss=loss, flows__controller=controller)
 
 
 def senders(n: int) -> str:
