@@ -172,7 +172,7 @@ static __always_inline bool before(u32 a, u32 b)
 	return (s32)(a - b) < 0;
 }
 
-/* For unsigned numbers of whatever width: all fit 64 bits. */
+/* The smaller of two unsigned numbers. Any width fits 64 bits. */
 static __always_inline u64 min(u64 a, u64 b)
 {
 	return a < b ? a : b;

@@ -41,7 +41,7 @@ static inline struct tcp_sock *tcp_sock_of(struct bpf_sock *sk)
 	return sk && sk->type == SOCK_STREAM_ ? bpf_skc_to_tcp_sock(sk) : NULL;
 }
 
-/* Of the address that a packet comes from, by the high bits of its product with 2^32 / golden ratio. */
+/* The hash of a packet's source address: the high bits of its product with 2^32 / golden ratio. */
 static inline u32 source_hash(struct __sk_buff *skb)
 {
 	__be32 from[4] = {};

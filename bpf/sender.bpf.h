@@ -52,7 +52,7 @@ static __always_inline u64 reno_growth(u64 w_q20, u32 acked)
 
 /* --- what the stack tells, and what it is told ------------------------------------------ */
 
-/* For a law that paces, in bytes/s: by fq if the device has it, else by the stack's own timer. */
+/* Pace by a rate in bytes/s. fq does it if the device has it, or else the stack's own timer. */
 static __always_inline void pace(struct sock *sk, u64 rate)
 {
 	struct sock___pacing *p = (struct sock___pacing *)sk;
@@ -275,7 +275,7 @@ static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
 	return max(mul_div(tp->snd_cwnd, percent, 100), W_MIN);
 }
 
-/* For undo_cwnd: the window that a spurious reduction took, or what has grown above it since. */
+/* What undo_cwnd gives back: the window before a spurious reduction, or a larger one that has grown since. */
 static __always_inline u64 undone_window(const struct tcp_sock *tp)
 {
 	return max(tp->snd_cwnd, tp->prior_cwnd);

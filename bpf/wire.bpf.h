@@ -161,7 +161,7 @@ static inline bool acceptable(const struct bpf_sock_ops *ops, const struct tcp_h
 /* A controller's: does a connection that is opened here say hello? */
 static inline bool greets(struct bpf_sock_ops *ops);
 
-/* Whose SYNs say hello shows in SYNs that are kept. The application may keep more of them. */
+/* The kernel keeps SYNs, which show whose SYN said hello. The application may keep more of them. */
 static inline void listens(struct bpf_sock_ops *ops)
 {
 	int keep = 0, one = 1;

@@ -101,7 +101,7 @@ static __always_inline bool same(const char *a, const char *b)
 	return true;
 }
 
-/* Of two instances with one name either is another controller. */
+/* Two instances with one name are two controllers. */
 static __always_inline const void *controller(struct tcp_sock *tp)
 {
 	return BPF_CORE_READ((struct inet_connection_sock___move *)tp, icsk_ca_ops);

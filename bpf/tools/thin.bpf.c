@@ -47,13 +47,13 @@ COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
 
 enum {
 	START_BYTES = 64 * 1024, /* at first, after idle and after a stall each ACK passes */
-	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one ... */
-	SILENCE_MAX_NS = 500000000, /* ... and after so long whatever RTT a peer pretends (RFC 9293) */
+	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one */
+	SILENCE_MAX_NS = 500000000, /* an ACK passes after so long, whatever RTT a peer pretends (RFC 9293) */
 	DUPS = 3,                /* as many tell the sender of a loss */
-	INITIAL_PACKETS = 10,    /* that a sender begins with, anew after idle (RFC 6928) */
+	INITIAL_PACKETS = 10,    /* the packets that a sender begins with, and again after idle (RFC 6928) */
 	EDGE_PACKETS = 4,        /* room in the window that the sender knows of: less is told at once */
-	WORDS_PLAIN = 5,         /* header without options, in 4 bytes ... */
-	WORDS_STAMP = 8,         /* ... and with timestamps alone, as Linux writes them */
+	WORDS_PLAIN = 5,         /* length of a header without options, in words of 4 bytes */
+	WORDS_STAMP = 8,         /* the same with timestamps alone, as Linux writes them */
 	WORDS_ACCECN = 3,        /* AccECN's option with all three counters (RFC 9768), and a byte to fill */
 	LENGTH_ACCECN = 11,
 	TCPOPT_ACCECN0 = 172,
@@ -68,14 +68,14 @@ enum {
 	BACKLOG_MAX_NS = 500000000,
 	OVERLOAD_NS = 800000000, /* so far ahead, what senders need has no room */
 	HALVINGS_MAX = 8,
-	CELL_DATA = 48, /* bytes that an ATM cell holds ... */
-	CELL = 53,      /* ... and takes */
-	OPTIONS_MAX = 16, /* of a segment that are looked at */
+	CELL_DATA = 48, /* bytes that an ATM cell holds */
+	CELL = 53,      /* bytes that an ATM cell takes */
+	OPTIONS_MAX = 16, /* options of a segment that are looked at */
 	TCPOPT_EXPERIMENT = 254,
-	TARR_LENGTH = 5,  /* TCP ACK Rate Request with a rate (draft-ietf-tcpm-ack-rate-request) ... */
-	TARR_ID = 0x00ac, /* ... its identifier; then one byte, the rate above a bit that is reserved */
-	TICKS_MIN_MS = 100, /* in which the peer's timestamps show whether they count ms */
-	PROBE_MS = 8000,    /* in which the space between ACKs would fall to none at its present pace */
+	TARR_LENGTH = 5,  /* bytes of a TCP ACK Rate Request with a rate (draft-ietf-tcpm-ack-rate-request) */
+	TARR_ID = 0x00ac, /* its identifier; one byte follows, the rate above a bit that is reserved */
+	TICKS_MIN_MS = 100, /* the time in which the peer's timestamps show whether they count ms */
+	PROBE_MS = 8000,    /* the time in which the space between ACKs would fall to none at its present pace */
 	QUEUE_MS = 4,       /* or a sixteenth of the RTT: a shorter queue of ACKs is none */
 	LONG_QUEUE = 4,     /* shortest RTTs: a queue that is shorter does less harm than fewer ACKs */
 	STANDS = 8,         /* RTTs in a row that a queue drops none */
@@ -85,7 +85,7 @@ enum {
 
 #define CALM_NS 60000000000ULL
 #define FUTILE_NS 60000000000ULL
-#define DRIFT_NS 8000000000ULL /* in which two clocks part by 1 ms (125 ppm) at most */
+#define DRIFT_NS 8000000000ULL /* the time in which two clocks part by 1 ms (125 ppm) at most */
 #define NEEDED_MAX_NS 4000000000ULL
 
 struct flow {
@@ -105,7 +105,7 @@ struct flow {
 	u32 ticks; /* the peer's first timestamp, which came at `ticks_ns` */
 	u32 least; /* TSval less TSecr in ms, the least: the way of an ACK without a queue, by clocks that differ */
 	u32 least_now; /* the least since `epoch_ns` */
-	u32 queue_ms; /* of the ACKs, in the epoch before */
+	u32 queue_ms; /* how long ACKs waited in a queue in the epoch before */
 	u32 acks; /* number of timestamps of the kernel's ACKs since `epoch_ns` */
 	u32 acks_last; /* the newest of them */
 	u32 heard; /* number of timestamps since `epoch_ns` that the sender echoed */
@@ -113,7 +113,7 @@ struct flow {
 	u32 changed; /* the newest timestamp when `space_ns` was set */
 	u32 stamp; /* the timestamp in the ACK that left at `stamp_ns` */
 	u32 epoch_ack; /* the ACK's number at `epoch_ns`: bytes are counted from there */
-	u32 rtt_bytes; /* that came in the last RTT; 0: not known yet */
+	u32 rtt_bytes; /* the bytes that came in the last RTT; 0: not known yet */
 	u32 due_ack; /* the number of the ACK that left at `due_ns` */
 	u32 thin_from; /* below this number each ACK passes */
 	u32 last_ack; /* number of the kernel's last ACK, passed or not */
@@ -122,12 +122,12 @@ struct flow {
 	u32 passed_right; /* the right edge of its window */
 	u32 pushed; /* end of what the application sends now */
 	u32 last_push; /* end of the last segment with PSH */
-	u16 flags; /* of the last ACK that passed */
+	u16 flags; /* flags of the last ACK that passed */
 	u8 push; /* is `pushed` waited for? */
-	u8 halvings; /* of the bytes that an ACK covers, after stalls */
+	u8 halvings; /* how often stalls have halved what an ACK covers */
 	u8 asked; /* packets that an ACK covers at most, as the sender asked; 0: it did not */
 	u8 dups; /* ACKs of this gap, up to DUPS */
-	u8 blocks; /* of SACK, in the last ACK of this gap */
+	u8 blocks; /* blocks of SACK in the last ACK of this gap */
 	u8 gap_share; /* packets that an ACK of this gap covers */
 	u8 gap_dropped; /* ACKs of this gap that were dropped since one passed */
 	u8 stands; /* RTTs in which ACKs had a queue and none was lost, up to STANDS */
@@ -150,8 +150,8 @@ struct {
 /* What this machine sends from one of its addresses. CPUs count at once: one may miss what another adds. */
 struct load {
 	u64 since_ns;
-	u64 data; /* bytes of all but ACKs ... */
-	u64 acks; /* ... and of ACKs, also those that are dropped; of late */
+	u64 data; /* bytes of all but ACKs, of late */
+	u64 acks; /* bytes of ACKs, also those that are dropped */
 };
 
 /* By a hash of the address: two that fall together count as one. */
@@ -159,9 +159,9 @@ struct load loads[1 << ADDRESS_BITS];
 
 /* When the ACKs that have passed are through at `reverse_kbit`. */
 u64 through_ns;
-/* The same, if those alone had passed that had to ... */
+/* When they would be through, if only the ACKs had passed that the senders need. */
 u64 needed_ns;
-/* ... which is far ahead: the senders need more than `reverse_kbit`. Then all ACKs pass, and the queue chooses. */
+/* The senders need more than `reverse_kbit` carries: `needed_ns` is far ahead. All ACKs pass, and the queue chooses. */
 bool overloaded;
 
 static inline u64 ahead_ns(u64 through, u64 now, u64 most)
@@ -200,7 +200,7 @@ static inline u64 rtt_of(const struct flow *f, const struct tcp_sock *tp)
 	return f->rtt_ns ? f->rtt_ns : 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
 }
 
-/* That of the path without queues, as far as it is known: of the handshake, or since. */
+/* The RTT of the path without queues, as far as it is known: the handshake's, or a shorter one since. */
 static inline u64 shortest_rtt(const struct flow *f, const struct tcp_sock *tp)
 {
 	u64 handshake = 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
@@ -258,7 +258,7 @@ int thin_ingress(struct __sk_buff *skb)
 
 /* --- which ACKs pass ---------------------------------------------------------------------------- */
 
-/* So long without an ACK: then the next passes. */
+/* Has no ACK passed for so long that the next one must? */
 static inline bool silent(const struct flow *f, u64 ns, u64 now)
 {
 	return now - f->due_ns > min(max(ns, SILENCE_NS), SILENCE_MAX_NS);
@@ -315,7 +315,7 @@ gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u3
 	return passes;
 }
 
-/* What the kernel says once more, the sender has not heard: dropped, or lost. */
+/* The kernel repeats an ACK that the sender has not heard: it was dropped, or lost. */
 static inline void stalled(struct flow *f, u32 ack, u64 now)
 {
 	COUNT(stalls);

@@ -131,7 +131,7 @@ struct sk_buff {
 #define ETH_P_IPV6 0x86DD
 #define IPPROTO_TCP 6
 
-/* In one piece: no ACK without its state, whatever comes in between or finds no room. */
+/* An ACK and its state are one record: neither is kept without the other. */
 struct ack_and_state {
 	struct trace_ack ack;
 	struct trace_state state[2];
@@ -209,7 +209,7 @@ static inline struct trace_sock *new_sock(u64 cookie, u16 lport, u16 rport, u32 
 	return bpf_map_lookup_elem(&socks, &cookie);
 }
 
-/* Where rcv_nxt goes by a segment: beyond what waits behind it, if it closes the only gap. */
+/* Where rcv_nxt moves when a segment comes: beyond what waits behind it, if it closes the only gap. */
 static inline u32 expected(const struct tcp_sock *tp, u32 rcv_nxt, u32 seq, u32 end)
 {
 	const struct tcp_sock___trace *tt = (const void *)tp;
@@ -280,7 +280,7 @@ static inline bool is_end(const struct in6_addr *v6, __be32 v4, u16 port)
 	return bpf_map_lookup_elem(&ends, &end);
 }
 
-/* Of a socket of IPv6 that talks IPv4, the IPv6 addresses are mapped ones. */
+/* A socket of IPv6 that talks IPv4 has mapped addresses. */
 static inline bool has_end(const struct sock *sk, u16 lport, u16 rport)
 {
 	const struct sock_common *c = &sk->__sk_common;

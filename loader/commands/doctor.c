@@ -298,7 +298,7 @@ static void see_replacing(const char *cc, const struct words *w, void *ctx)
 	     is_gone(ctx, cc) ? "the old one is out, the new one not in" : "defaults may still have the old one");
 }
 
-/* Of which namespaces an original default is remembered. */
+/* The namespaces of which an original default is remembered. */
 struct originals {
 	struct report *rep;
 	char *found;                /* the files' names of those that are there, each after a space */

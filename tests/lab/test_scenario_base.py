@@ -361,5 +361,5 @@ def test_a_commit_of_a_base_from_outside_is_one_of_the_scenario(scenario_file, t
 def test_causes_say_only_what_differs():
     """Each begins with the figure that it explains."""
     files = [f for paper in papers.names() for f in papers.scenarios(paper) if f.name.startswith("cause-")]
-    assert len(files) > 25 and not [f for f in files if not scenario.load(f)[0].source.bases]
+    assert len(files) > 10 and not [f for f in files if not scenario.load(f)[0].source.bases]
     assert all(b.is_relative_to(paths.EXPERIMENTS) for f in files for b in scenario.load(f)[0].source.bases)
