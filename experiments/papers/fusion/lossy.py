@@ -43,10 +43,7 @@ def fig_4():
 
 def fig_5():
     rare = RARE[-1]
-    small = Cause(
-        "windows are below CTCP's low window: it is Reno, but adds a part of a packet for each acknowledged one, and "
-        "its window grows meanwhile"
-    )
+    small = Cause("windows are below CTCP's low window here, up to which its law is Reno's")
     for c in FRIENDLY:
         says = f"{GROWS}: {NAMES[c]}'s and Reno's goodputs differ by {{bound}} of their sum"
         value = each(lossy(c, rare), lambda r: abs(2 * share(r) - 1))
