@@ -22,7 +22,12 @@ BUFFER = 204  # packets
 CONTROLLERS = ("taichung", *paper.OTHERS)
 RAMP_S, MECHANISM_S = 3, 1.5
 LIMIT = EXPECTED | {"linestyle": ":"}
-PROFILES = {paper.PAPER: "impatient, as in the paper", paper.TODAY: "Linux's own recovery, with SACK"}
+PROFILES = {
+    paper.PAPER: "impatient, as in the paper",
+    paper.TODAY: "Linux's own recovery, with SACK",
+    "newreno": "without SACK, slow but steady",
+}
+BOTH = (paper.PAPER, paper.TODAY)
 SIMULATED = {"taichung": 8.780, "reno": 8.178}  # Mbit/s over Fig. 3
 # The paper's tables. Goodput of a connection, Mbit/s, by the number of senders.
 TABLE1 = {
@@ -58,6 +63,11 @@ def first(results, profile: str, controller: str):
     return runs[0] if runs else None
 
 
+def stack(results) -> str:
+    """The profile of the paper's figures: the quick set has it not, because the engine qemu has it not."""
+    return paper.PAPER if first(results, paper.PAPER, "taichung") else "newreno"
+
+
 def since_start(run):
     """(seconds since the first ACK, the ACKs)."""
     acks = paper.flow_acks(run)
@@ -65,20 +75,21 @@ def since_start(run):
 
 
 def slow_start(results):
-    runs = {p: {c: r for c in CONTROLLERS if (r := first(results, p, c))} for p in PROFILES}
-    shown = {p: runs[p] for p in PROFILES if {"taichung", "reno"} <= runs[p].keys()}
-    if paper.PAPER not in shown:
+    main = stack(results)
+    runs = {p: {c: r for c in CONTROLLERS if (r := first(results, p, c))} for p in (main, paper.TODAY)}
+    shown = {p: of for p, of in runs.items() if {"taichung", "reno"} <= of.keys()}
+    if main not in shown:
         return None
     figure = Figure(figsize=(7.5, 3.5 + 2.8 * len(shown)))
     axes = figure.subplots(1 + len(shown), height_ratios=[1.2] + [1] * len(shown))
-    for controller, run in shown[paper.PAPER].items():
+    for controller, run in shown[main].items():
         t, acks = since_start(run)
         steps(axes[0], t, acks["cwnd"], (0, RAMP_S), **look(controller, label=name(controller)))
     for packets, what in ((paper.BDP, "BDP"), (paper.BDP + BUFFER, "BDP + buffer")):
         axes[0].axhline(packets, **LIMIT)
         axes[0].annotate(f"{what}: {packets:.0f}", (0, packets), xytext=(4, 3), textcoords="offset points", fontsize=9)
     axes[0].set(
-        title=f"Congestion window, {PROFILES[paper.PAPER]}",
+        title=f"Congestion window, {PROFILES[main]}",
         ylabel="packets",
         xlim=(0, RAMP_S),
         ylim=(0, 1.08 * axes[0].dataLim.ymax),
@@ -111,7 +122,7 @@ def slow_start(results):
 
 
 def thresholds(results):
-    run = first(results, paper.PAPER, "taichung")
+    run = first(results, stack(results), "taichung")
     if not run:
         return None
     state = run.state(0)
@@ -236,27 +247,26 @@ def over_loss(ax) -> None:
 
 
 def loss(results):
-    found = {p: {c: by_loss(results, p, c) for c in CONTROLLERS} for p in PROFILES}
-    if any(len(runs) < 2 for by_controller in found.values() for runs in by_controller.values()):
+    curves = {c: by_loss(results, paper.PAPER, c) for c in CONTROLLERS}
+    if any(len(runs) < 2 for runs in curves.values()):
         return None
+    stacks = {
+        f"{short}{acks}": {c: at(p, c).valid(results) for c in CONTROLLERS}
+        for p, short in ((paper.PAPER, "impatient"), (paper.TODAY, "with SACK"))
+        for acks, at in (("", lambda p, c: paper.fig7(p, "10%", c)), (",\nACKs lost too", paper.acks_lost))
+    }
     figure = Figure(figsize=(7.5, 7.5))
-    axes = figure.subplots(2, sharex=True, sharey=True)
-    for ax, (profile, by_controller) in zip(axes, found.items()):
-        for controller, runs in by_controller.items():
-            points(ax, runs, lambda r: 1e3 * goodput_each(r), **marked(controller, label=name(controller)))
-            if acks := results.valid("TC-F7-ACKS", profile=profile, flows__controller=controller):
-                points(
-                    ax,
-                    {0.115: acks},
-                    lambda r: 1e3 * goodput_each(r),
-                    **controllers.of(controller).look | {"linestyle": "", "markerfacecolor": "none"},
-                )
-    axes[0].plot([], [], linestyle="", marker="o", color=BLACK, markerfacecolor="none", label="10 % of ACKs, too")
-    for ax, title in zip(axes, PROFILES.values()):
-        ax.set(title=title, ylabel="kbit/s of a connection", ylim=(0, None))
-        ax.legend(loc="lower left")
-        over_loss(ax)
-    axes[1].set_xlabel("share of data packets lost at random")
+    axes = figure.subplots(2)
+    for controller, runs in curves.items():
+        points(axes[0], runs, lambda r: 1e3 * goodput_each(r), **marked(controller, label=name(controller)))
+        place = {i + 0.18 * ASIDE[controller]: of[controller] for i, of in enumerate(stacks.values()) if of[controller]}
+        points(axes[1], place, lambda r: 1e3 * goodput_each(r), **marked(controller, linestyle=""))
+    axes[0].set(title="Without SACK, impatient, as in the paper", xlabel="share of data packets lost at random")
+    axes[0].legend(loc="lower left")
+    over_loss(axes[0])
+    axes[1].set(title="10 % lost, by recovery", xticks=range(len(stacks)), xticklabels=list(stacks))
+    for ax in axes:
+        ax.set(ylabel="kbit/s of a connection", ylim=(0, None))
     return drawing.Figure(
         "taichung-loss",
         "Fig. 7: goodput of twenty connections over random loss",
@@ -270,7 +280,7 @@ def fairness(results):
     table4 = {c: by_loss(results, paper.PAPER, c) for c in CONTROLLERS}
     table2 = {
         p: {c: {i: paper.table1(p, n, c).valid(results) for i, n in enumerate((2, 10))} for c in CONTROLLERS}
-        for p in PROFILES
+        for p in BOTH
     }
     if any(len(runs) < 2 for runs in table4.values()) or not all(
         r for p in table2.values() for c in p.values() for r in c.values()

@@ -103,5 +103,9 @@ def fig7(profile: str, loss: str, controller: str) -> Runs:
     return Runs("TC-F7", profile=profile, path__forward__loss=loss, flows__controller=controller)
 
 
+def acks_lost(profile: str, controller: str) -> Runs:
+    return Runs("TC-F7-ACKS", profile=profile, flows__controller=controller)
+
+
 def senders(n: int) -> str:
     return "one sender" if n == 1 else f"{n} senders"
