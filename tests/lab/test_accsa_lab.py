@@ -56,7 +56,7 @@ def test_marks_thin_the_acks(scenario_file, kernel):
     assert n["marks"] > 10 and n["doublings"] > 5 and n["decrements"] > 5 and dk(r) > 2
     queue = r.record["agent"]["marks"]["end"]["qdisc"]["right-left"]
     assert queue["marks"] >= n["marks"] and n["acks_suppressed"] > n["acks_sent"] / 2
-    drops = run(scenario_file(LINUX, PLAIN, (REVERSE, SLOW)), kernel).metrics["reverse"]["drops"]
+    drops = run(scenario_file(LINUX, PLAIN, (REVERSE, SLOW))).metrics["reverse"]["drops"]  # stock, so on any kernel
     assert r.metrics["reverse"]["drops"] < drops / 2 and r.metrics["acks_per_data_packet"] < 0.5
 
     sent = r.capture("forward")

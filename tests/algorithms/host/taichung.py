@@ -3,12 +3,12 @@
 
 from hypothesis import strategies as st
 
+from . import rivals
+from .rivals import FAR, ONE, own  # noqa: F401
 from .streams import MS, W_MAX
 
-ONE = 1 << 20  # a packet, in the units of the window
 GAP_MAX = 4 * 10**9
 NO_SSTHRESH = 0x7FFFFFFF
-FAR = 2**30  # a sequence number that no round of these tests reaches
 
 windows = st.integers(ONE, W_MAX * ONE) | st.integers(ONE, 40 * ONE)
 gaps = st.integers(1, GAP_MAX) | st.integers(1, 10**6)
@@ -16,26 +16,18 @@ gaps = st.integers(1, GAP_MAX) | st.integers(1, 10**6)
 
 def at_rest(taichung, w, params=None, inter=0, least=None, base=40 * MS, rtt=None, flight=1, **keys):
     """A connection with this window and InterACK (ns), amid a round, its window filled, no data left."""
-    taichung.start(params, tx_start=0, **{k: keys.pop(k) for k in list(keys) if k in ("mss_cache", "snd_cwnd_clamp")})
     state = {
-        "app": 0, "now": 10**6, "snd_ssthresh": NO_SSTHRESH, "snd_cwnd": w >> 20, "ca__cwnd": w >> 20, "ca__w_q20": w,
+        "now": 10**6, "ca__w_q20": w, "ca__ack_stamp": 10**6, "ca__mark": 0, "ca__fresh": inter > 0,
         "ca__rtt_min": base, "ca__rtt_last": base if rtt is None else rtt, "ca__inter_ack_ns": inter,
-        "ca__inter_min_ns": inter if least is None else least, "ca__fresh": inter > 0, "ca__mark": 0,
-        "ca__round_end": FAR, "ca__ack_stamp": 10**6, "packets_out": flight, "snd_nxt": 1 + flight * 960,
+        "ca__inter_min_ns": inter if least is None else least,
     }  # fmt: skip
-    taichung.poke(**state | keys)
+    rivals.at_rest(taichung, w, params, flight, NO_SSTHRESH, **state | keys)
 
 
 def sending(taichung, w, params=None, **keys):
     """The same with full flight and unlimited data; the next ACK but `flight` begins a round."""
     at_rest(taichung, w, params, **keys)
-    taichung.poke(packets_out=0, snd_nxt=1)
-    taichung.send(app=2**32 - 1)
-    taichung.poke(ca__round_end=taichung.state()["tp"]["snd_nxt"])
-
-
-def own(taichung):
-    return taichung.state()["ca"]
+    rivals.go_on(taichung)
 
 
 def counted(taichung, *names):
