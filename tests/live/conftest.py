@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.live.cgroups import HOME, Cgroup, remove_cgroup
-from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE, compile_bpf, run, unique
+from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE, asymcc, compile_bpf, run, unique
 from tests.live.pairs import Pair
 from tests.live.sources import FOREIGN, HOOK, HOOKS, build_halves
 
@@ -38,6 +38,18 @@ def alias():
 
 
 @pytest.fixture
+def loaded(alias):
+    """Loads a controller by a name of its own, which it returns."""
+
+    def load(controller: str, *options) -> str:
+        name = alias()
+        asymcc("load", controller, "--as", name, *options)
+        return name
+
+    return load
+
+
+@pytest.fixture
 def pair():
     p = Pair(unique("tc"), unique("ts"), unique("c"), unique("s"))
     try:
@@ -62,6 +74,8 @@ def pair():
 @pytest.fixture
 def cgroup(alias):
     """Its removal detaches what is in it, whatever became of the test."""
+    if not CGROUP2:
+        pytest.skip("no cgroup2 is mounted")
     made = Cgroup(Path(CGROUP2[0]) / unique("asymcc-test-"))
     yield made
     remove_cgroup(made.path)

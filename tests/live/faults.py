@@ -425,16 +425,7 @@ def outside(argv: list[str]) -> int:
         for name in ("fast", "use", "move", "trace", "thin"):
             shutil.copy(ASYMCC.parent / f"{name}.bpf.o", objects)
         inner = [
-            "unshare",
-            "-C",
-            "-m",
-            "-n",
-            "-p",
-            "-f",
-            "--kill-child",
-            "--mount-proc",
-            "sh",
-            "-ec",
+            *"unshare -C -m -n -p -f --kill-child --mount-proc sh -ec".split(),
             NS.format(mount=CGROUP2[0]),
             "sh",
             sys.executable,

@@ -41,19 +41,12 @@ FITTING = {"fast": ("--set", "alpha=20")}
 CGROUP2 = Path(next(iter(MOUNTS), "/none"))
 MTU = 140  # bytes: 88 of payload a segment, so that 10^7 of them are a gigabyte
 CHUNK = b"soak" * 16384
+SIZES = "8 16 32 64 96 128 192 256 512 1k 2k 4k 8k".split()
 # What belongs to TCP and to BPF. A leak of one object for each of N would show as N; processes around us allocate, too,
 # but no tenth of that.
 SLABS = (
-    "TCP",
-    "TCPv6",
-    "tw_sock_TCP",
-    "request_sock_TCP",
-    "sock_inode_cache",
-    *(
-        f"{kind}-{size}"
-        for kind in ("kmalloc", "kmalloc-cg")
-        for size in ("8", "16", "32", "64", "96", "128", "192", "256", "512", "1k", "2k", "4k", "8k")
-    ),
+    *"TCP TCPv6 tw_sock_TCP request_sock_TCP sock_inode_cache".split(),
+    *(f"{kind}-{size}" for kind in ("kmalloc", "kmalloc-cg") for size in SIZES),
 )
 SHARE, NOISE = 0.1, 500
 PART = 2000  # loads between two looks: a leak of one object for each is four times the noise
@@ -165,25 +158,8 @@ class Path2:
     def __enter__(self) -> Path2:
         for name in self.names:
             run("ip", "netns", "add", name)
-        run(
-            "ip",
-            "link",
-            "add",
-            "soak",
-            "netns",
-            self.names[0],
-            "mtu",
-            MTU,
-            "type",
-            "veth",
-            "peer",
-            "name",
-            "soak",
-            "netns",
-            self.names[1],
-            "mtu",
-            MTU,
-        )
+        here, there = (f"netns {name} mtu {MTU}" for name in self.names)
+        run("ip", "link", "add", "soak", *f"{here} type veth peer name soak {there}".split())
         for end, name in enumerate(self.names, 1):
             ip = ("ip", "-n", name)
             run("ip", "netns", "exec", name, "ethtool", "-K", "soak", "tso", "off", "gso", "off", "gro", "off")
@@ -195,14 +171,7 @@ class Path2:
             ):
                 run(*ip, *words.split())
             run(
-                "ip",
-                "netns",
-                "exec",
-                name,
-                "sysctl",
-                "-qw",
-                "net.ipv4.tcp_tw_reuse=1",
-                "net.ipv4.tcp_fin_timeout=1",
+                *f"ip netns exec {name} sysctl -qw net.ipv4.tcp_tw_reuse=1 net.ipv4.tcp_fin_timeout=1".split(),
                 "net.ipv4.ip_local_port_range=1024 65535",
             )
         return self

@@ -28,10 +28,9 @@ pytestmark = [*live, needs_cgroup2]
 
 
 @pytest.fixture
-def accsa(alias, joined):
+def accsa(loaded, joined):
     """Its registered name, both halves in place."""
-    name = alias()
-    asymcc("load", "accsa", "--as", name, "--cgroup", joined)
+    name = loaded("accsa", "--cgroup", joined)
     return name
 
 

@@ -27,7 +27,7 @@ from tests.live.clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD,
 from tests.live.exchanges import MANY_CLIENT as MANY_SOURCE
 from tests.live.exchanges import MANY_SERVER as MANY_SINK
 from tests.live.exchanges import exchange, sockets_in_storage
-from tests.live.harness import ASYMCC, ROOT, asymcc, listed, needs_cgroup2, needs_clang, program, run, values
+from tests.live.harness import ASYMCC, ROOT, asymcc, listed, needs_cgroup2, program, run, values
 from tests.live.harness import pytestmark as live
 
 FULL = os.environ.get("CLIENTS") == "full"
@@ -338,26 +338,10 @@ def in_pair(pair, server: str, client: str, *args):
 def widen(pair) -> None:
     """200 Mbit/s each way, and room for all handshakes at once."""
     for ns, dev in ((pair.client, pair.dev_c), (pair.server, pair.dev_s)):
-        pair.sh(
-            ns,
-            "tc",
-            "qdisc",
-            "change",
-            "dev",
-            dev,
-            "root",
-            "tbf",
-            "rate",
-            "200mbit",
-            "burst",
-            "100000",
-            "limit",
-            "1500000",
-        )
+        pair.sh(ns, *f"tc qdisc change dev {dev} root tbf rate 200mbit burst 100000 limit 1500000".split())
         pair.sh(ns, "sysctl", "-qw", "net.core.somaxconn=4096", "net.ipv4.tcp_max_syn_backlog=4096")
 
 
-@needs_clang
 @pytest.mark.parametrize("name", FIVE)
 def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_kernel):
     """All at once; nothing is left of them."""
@@ -462,22 +446,7 @@ def new_flow(server, client, cc: str, ends: int) -> None:
 @pytest.mark.parametrize("name", FIVE)
 def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
     """The flow of the instance before goes on, a new one is the new instance's, and at the end nothing is left."""
-    pair.sh(
-        pair.client,
-        "tc",
-        "qdisc",
-        "change",
-        "dev",
-        pair.dev_c,
-        "root",
-        "tbf",
-        "rate",
-        "100mbit",
-        "burst",
-        "3000",
-        "limit",
-        "60000",
-    )
+    pair.sh(pair.client, *f"tc qdisc change dev {pair.dev_c} root tbf rate 100mbit burst 3000 limit 60000".split())
     cc, mine = alias(), set()
     with in_pair(pair, CHURN_SERVER, CHURN_CLIENT, 0, cc) as (server, client):
         for turn in range(LOADS[how]):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.harness import ASYMCC, BTF, asymcc, kernel_has, needs_cgroup2, needs_clang, pytestmark, refused, run  # noqa: F401
+from tests.live.harness import ASYMCC, BTF, asymcc, kernel_has, pytestmark, refused, run  # noqa: F401
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,6 @@ def test_objects_that_cannot_be_read_are_told_and_hide_no_other(tmp_path):
         assert done.stdout.startswith("NAME ") and ("\nfast " in done.stdout) == (objects == tmp_path)
 
 
-@needs_clang
-@needs_cgroup2
 @pytest.mark.parametrize("name", ["", " ", "a/b", "../fast", "a b", "sixteen_letters_", "f\u00e4st", "a\nb"])
 def test_names_are_checked_before_anything_else(name, cgroup, foreign):
     at = ("--cgroup", cgroup.path)
@@ -171,15 +169,8 @@ def test_completion_knows_commands_and_options():
         )
 
     assert complete("asymcc", "un") == {"unuse", "unload"}
-    assert complete("asymcc", "use", "--") == {
-        "--default",
-        "--route",
-        "--cgroup",
-        "--existing",
-        "--objects",
-        "--verbose",
-        "--help",
-    }
+    options = "--default --route --cgroup --existing --objects --verbose --help"
+    assert complete("asymcc", "use", "--") == set(options.split())
     assert "fast" in complete("asymcc", "load", "fa")
 
 

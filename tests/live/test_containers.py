@@ -16,19 +16,11 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from asymlab.guest.host import HostRecord
-from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, needs_cgroup2, program, run, unique
+from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, program, run, unique
 from tests.live.harness import pytestmark as pytestmark
 
 OWNER = (
-    "setpriv",
-    "--reuid=65534",
-    "--regid=65534",
-    "--clear-groups",
-    "unshare",
-    "--user",
-    "--map-root-user",
-    "--net",
-    "--kill-child",
+    *"setpriv --reuid=65534 --regid=65534 --clear-groups unshare --user --map-root-user --net --kill-child".split(),
 )
 # Many routes, so that reading them takes a while, and meanwhile messages to all who listen to netlink here: those that
 # a kernel could have sent, and those that none would. Each would do harm of its own kind: an error, an early end, a
@@ -96,9 +88,8 @@ def test_forged_netlink_messages_are_not_heard():
             assert top.stderr == "asymcc: no congestion control ctcp: neither the kernel has it now, nor a socket\n"
 
 
-def test_a_container_cannot_keep_root_from_unloading(alias):  # noqa: F811
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_a_container_cannot_keep_root_from_unloading(loaded):  # noqa: F811
+    name = loaded("fast")
     with container(HOARDER.replace("NAME", name)):
         owner = listed(name)["used_by"][0]["netns"]
         unused = run(ASYMCC, "unuse", name, check=False)
@@ -109,7 +100,7 @@ def test_a_container_cannot_keep_root_from_unloading(alias):  # noqa: F811
     assert listed(name) is None
 
 
-def test_a_namespace_that_cannot_be_read_hides_no_other(alias, trip):  # noqa: F811
+def test_a_namespace_that_cannot_be_read_hides_no_other(loaded, trip):  # noqa: F811
     """And the exit code tells that something is missing."""
 
     def in_part(*argv, call: int) -> str:
@@ -118,8 +109,7 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(alias, trip):  # noqa: F
         assert re.fullmatch(r"asymcc: .*(host|netns \S+|pid \d+)\b.*: Connection refused.*\n", done.stderr), done.stderr
         return done.stdout
 
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     with container(HOARDER.replace("NAME", name)):
         rows = json.loads(asymcc("list", "--json"))
         for call in (1, 4, 7):  # two kinds of sockets, and two of routes with a question before, a namespace
@@ -136,9 +126,8 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(alias, trip):  # noqa: F
         assert not kernel_has(name)
 
 
-def test_a_namespace_that_cannot_be_read_keeps_no_run_of_the_lab_from_its_controllers(alias, trip, monkeypatch):  # noqa: F811
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_a_namespace_that_cannot_be_read_keeps_no_run_of_the_lab_from_its_controllers(loaded, trip, monkeypatch):  # noqa: F811
+    name = loaded("fast")
     here = {"PATH": f"{ASYMCC.parent}:{os.environ['PATH']}"}
     for key, value in (trip("send", 1, errno.ECONNREFUSED) | here).items():
         monkeypatch.setenv(key, value)
@@ -161,7 +150,6 @@ ODD = b'a\033[2J"\\b \xff\xc2\x9b\x7f \xc3\xa9'  # steers the terminal, ends a s
 ODD_TEXT, ODD_JSON = 'a?[2J"\\b ???? \u00e9', 'a\033[2J"\\b \ufffd\x9b\x7f \u00e9'
 
 
-@needs_cgroup2
 def test_names_of_cgroups_are_quoted_for_who_reads_them(alias, cgroup):  # noqa: F811
     """A cgroup may be called anything but "a/b": text, JSON and OpenMetrics each have their rules."""
     name, path = alias(), os.fsencode(cgroup.path) + b"/" + ODD

@@ -8,11 +8,11 @@ import os
 from pathlib import Path
 
 from tests.live.cgroups import Cgroup
-from tests.live.harness import ASYMCC, STATE, asymcc, listed, needs_cgroup2, program, pytestmark, run  # noqa: F401
+from tests.live.harness import ASYMCC, STATE, asymcc, listed, program, pytestmark, run  # noqa: F401
 from tests.live.pairs import CC, enter, inside, listening
 
 
-def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):
+def test_doctor_names_originals_of_namespaces_that_are_gone(loaded, pair):
     """And of none that is there, with a name or by a process alone."""
 
     def strangers() -> list[str]:
@@ -22,8 +22,7 @@ def test_doctor_names_originals_of_namespaces_that_are_gone(alias, pair):
             if r["check"] == name and "not found" in r["text"] and r["state"] == "note"
         ]
 
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     inside(pair, "use", name, "--default")
     with program("unshare", "-n", "sh", "-c", f"{ASYMCC} use {name} --default && read line") as p:
         assert p.stdout.readline() == f"{name} is used by default\n" and strangers() == []
@@ -68,7 +67,6 @@ def test_doctor_without_objects(tmp_path):
     assert done.returncode == 1 and f"none in {tmp_path}" in done.stdout
 
 
-@needs_cgroup2
 def test_who_has_the_last_word_in_a_cgroup_is_told(alias, pair, cgroup, last_word):
     """A program of somebody else, above ours or beside it, runs after it; one below runs before it, and is not told."""
     name = alias()

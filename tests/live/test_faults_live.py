@@ -11,11 +11,10 @@ import sys
 import pytest
 
 from tests.live.faults import COMMANDS
-from tests.live.harness import ROOT, needs_cgroup2, needs_clang, pytestmark  # noqa: F401
+from tests.live.harness import ROOT, needs_cgroup2, pytestmark  # noqa: F401
 from tests.shared import wait_for
 
 
-@needs_clang
 @needs_cgroup2
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_run_that_was_ended_goes_on(tmp_path):
@@ -35,7 +34,6 @@ def test_a_run_that_was_ended_goes_on(tmp_path):
     assert done.stdout.splitlines()[-1] == "1 commands, 60 faults, 7 failures" and not file.exists()
 
 
-@needs_clang
 @needs_cgroup2
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 def test_a_fault_at_any_step_leaves_all_or_nothing_or_what_unload_clears():

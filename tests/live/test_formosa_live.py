@@ -26,17 +26,16 @@ from tests.live.exchanges import (
 )
 from tests.live.harness import ROOT, asymcc, kernel_has, needs_cgroup2, program, run
 from tests.live.harness import pytestmark as live
+from tests.live.pairs import default
 from tests.live.rawtcp import SYN, watching
 
 pytestmark = [*live, needs_cgroup2]
 
 
 @pytest.fixture
-def formosa(alias, joined):
+def formosa(loaded, joined):
     """Its registered name, both halves in place."""
-    name = alias()
-    asymcc("load", "formosa", "--as", name, "--cgroup", joined)
-    return name
+    return loaded("formosa", "--cgroup", joined)
 
 
 def test_one_ack_a_round(pair, formosa):
@@ -122,10 +121,9 @@ print("right", flush=True)
 
 
 @pytest.mark.parametrize("hello, cc, says", [(0, "", False), (1, "", True), (1, "cubic", False)])
-def test_who_only_downloads_says_hello_if_that_is_asked_for(hello, cc, says, pair, alias, joined):
+def test_who_only_downloads_says_hello_if_that_is_asked_for(hello, cc, says, pair, loaded, joined):
     """From a server that sends by Formosa, over no controller of his choice or one of it."""
-    name = alias()
-    asymcc("load", "formosa", "--as", name, "--cgroup", joined, "--set", f"hello={hello}")
+    name = loaded("formosa", "--cgroup", joined, "--set", f"hello={hello}")
     with watching(pair, pair.server) as port:
         with exchange(pair, DOWNLOAD_SERVER, DOWNLOAD, cc, server_cc="", n=BYTES // 4, SENDER=name):
             pass
@@ -220,16 +218,17 @@ def test_unload_with_open_connections(pair, formosa):
 
 @pytest.mark.parametrize(
     "what, runs, flows, fallbacks",
-    [("choose", " reno ", 0, 0), ("ask", " cubic ", 1, 1)],
+    [("choose", "reno", 0, 0), ("ask", None, 1, 1)],
     ids=["it chooses another controller", "it takes the callbacks away"],
 )
 def test_another_program_of_the_cgroup_has_the_last_word(
     what, runs, flows, fallbacks, pair, formosa, joined, last_word
 ):
-    """The hellos are said, and no option follows: all bytes arrive, by the other controller or by the law alone."""
+    """The hellos are said, and no option follows: all bytes arrive, by the other controller or by the law alone. The
+    other end has the default."""
     last_word(what, joined)
     with exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True):
-        assert runs in connections(pair, pair.server)
+        assert f" {runs or default(pair)} " in connections(pair, pair.server)
     n = counted(formosa)
     assert n["peers"] == 2 and n["flows"] == flows and n["fallbacks"] == fallbacks
     assert n["options_sent"] == n["answers_seen"] == n["acks_suppressed"] == n["acks_sent"] == 0

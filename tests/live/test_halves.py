@@ -18,8 +18,6 @@ from tests.live.harness import (  # noqa: F401
     asymcc,
     kernel_has,
     listed,
-    needs_cgroup2,
-    needs_clang,
     program,
     pytestmark,
     refused,
@@ -30,8 +28,6 @@ from tests.live.harness import (  # noqa: F401
 from tests.live.sources import HALVES, PROGRAMS, build_halves
 
 
-@needs_clang
-@needs_cgroup2
 def test_life_of_halves(halves, cgroup):
     path = str(cgroup.path)
     assert shown(halves) == ([], sorted(PROGRAMS)) and "t_opts" in asymcc("show", halves)
@@ -67,19 +63,15 @@ def test_life_of_halves(halves, cgroup):
     assert asymcc("unload", halves) == f"{halves} is not registered\n"
 
 
-def test_show_of_one_without_halves(alias):
+def test_show_of_one_without_halves(loaded):
     assert shown("fast") == ([], []) and "cgroup" not in asymcc("show", "fast")
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     assert shown(name) == ([], []) and listed(name)["cgroups"] == []
     assert "cgroup" not in asymcc("show", name)
 
 
-@needs_clang
-@needs_cgroup2
-def test_name_that_is_written(halves, alias, cgroup):
-    other = alias()
-    asymcc("load", halves, "--as", other, "--cgroup", cgroup.path)
+def test_name_that_is_written(halves, loaded, cgroup):
+    other = loaded(halves, "--cgroup", cgroup.path)
     assert written_name(cgroup) == other
     assert shown(other) == ([str(cgroup.path)], sorted(PROGRAMS)) and shown(halves)[0] == []
     asymcc("unload", other)
@@ -87,8 +79,6 @@ def test_name_that_is_written(halves, alias, cgroup):
     assert written_name(cgroup) == halves
 
 
-@needs_clang
-@needs_cgroup2
 @pytest.mark.parametrize("section", ["sockops", "cgroup_skb/egress", "cgroup_skb/ingress"])
 def test_object_with_one_half(section, tmp_path, alias, cgroup):
     name = alias()
@@ -116,8 +106,6 @@ exec {asymcc} load {name}
 """
 
 
-@needs_clang
-@needs_cgroup2
 def test_root_is_the_default(halves, cgroup):
     """In a cgroup namespace, whose root is the test's own cgroup."""
     script = ROOT_OF_ITS_OWN.format(mount=CGROUP2[0], asymcc=ASYMCC, name=halves)
@@ -128,7 +116,6 @@ def test_root_is_the_default(halves, cgroup):
     assert cgroup.names() == []
 
 
-@needs_clang
 def test_no_cgroup2(halves):
     done = run("unshare", "-m", "sh", "-c", f"umount -l -a -t cgroup2; exec {ASYMCC} load {halves}", check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
@@ -146,8 +133,6 @@ def test_no_cgroup2(halves):
     assert not kernel_has(halves)
 
 
-@needs_clang
-@needs_cgroup2
 def test_wrong_cgroups(halves, alias, cgroup, tmp_path):
     nowhere = cgroup.path / "nowhere"
     line = refused("load", halves, "--cgroup", nowhere)
@@ -161,8 +146,6 @@ def test_wrong_cgroups(halves, alias, cgroup, tmp_path):
     assert cgroup.names() == [] and not kernel_has(halves)
 
 
-@needs_clang
-@needs_cgroup2
 def test_load_that_fails_leaves_nothing(halves, cgroup, tmp_path, trip):
     def left() -> bool:
         return bool(cgroup.names()) or kernel_has(halves)
@@ -178,8 +161,6 @@ def test_load_that_fails_leaves_nothing(halves, cgroup, tmp_path, trip):
     assert left()
 
 
-@needs_clang
-@needs_cgroup2
 def test_cgroup_of_one_who_admits_no_other(halves, tmp_path, alias, cgroup):
     name = alias()
     build_halves(tmp_path, name, 'SEC("sockops") int foreign(struct bpf_sock_ops *ops) { return 1; }')
@@ -192,8 +173,6 @@ def test_cgroup_of_one_who_admits_no_other(halves, tmp_path, alias, cgroup):
         assert cgroup.names() == ["foreign"] and not kernel_has(halves)
 
 
-@needs_clang
-@needs_cgroup2
 def test_second_instance(halves, alias, cgroup):
     """Two on one connection are refused; two beside each other do not touch each other."""
     mine, beside = cgroup.child(), cgroup.child()
@@ -215,8 +194,6 @@ def test_second_instance(halves, alias, cgroup):
     assert beside.names() == []
 
 
-@needs_clang
-@needs_cgroup2
 def test_unload_under_an_open_connection(halves, alias, cgroup):
     other = alias()
     asymcc("load", halves, "--cgroup", cgroup.path)
@@ -231,8 +208,6 @@ def test_unload_under_an_open_connection(halves, alias, cgroup):
         say(100_000)
 
 
-@needs_clang
-@needs_cgroup2
 def test_unload_that_is_refused_detaches_nothing(halves, cgroup, pair, trip):
     asymcc("load", halves, "--cgroup", cgroup.path)
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={halves}")
@@ -242,8 +217,6 @@ def test_unload_that_is_refused_detaches_nothing(halves, cgroup, pair, trip):
     assert "BPF link" in line and kernel_has(halves) and set(cgroup.names()) == PROGRAMS
 
 
-@needs_clang
-@needs_cgroup2
 def test_unload_says_what_it_could_not_detach(halves, cgroup, trip):
     asymcc("load", halves, "--cgroup", cgroup.path)
     (line,) = refused_env(trip("bpf_prog_detach2", 1, errno.EBUSY), "unload", halves)
@@ -256,8 +229,6 @@ def test_unload_says_what_it_could_not_detach(halves, cgroup, trip):
     assert cgroup.names() == []
 
 
-@needs_clang
-@needs_cgroup2
 @pytest.mark.parametrize(
     "function, call, left",
     [("bpf_prog_attach", 1, set()), ("bpf_prog_attach", 2, {"t_opts"}), ("bpf_map__attach_struct_ops", 1, PROGRAMS)],
@@ -281,8 +252,6 @@ def test_load_that_is_killed(function, call, left, halves, alias, cgroup, trip):
     asymcc("load", halves, "--as", a, "--cgroup", mine.path)
 
 
-@needs_clang
-@needs_cgroup2
 def test_struct_ops_alone_unregistered(halves, cgroup):
     """By bpftool; with a connection open the controller is still known, without one only by what is attached."""
 
@@ -307,8 +276,6 @@ def test_struct_ops_alone_unregistered(halves, cgroup):
     assert "left over" in asymcc("unload", halves) and cgroup.names() == []
 
 
-@needs_clang
-@needs_cgroup2
 def test_programs_of_others_stay_whatever_they_are_called(halves, alias, cgroup, foreign, trip):
     """`unload` of what was loaded, of what was killed half way, and of what never was."""
 
@@ -326,8 +293,6 @@ def test_programs_of_others_stay_whatever_they_are_called(halves, alias, cgroup,
     assert mine() == set()
 
 
-@needs_clang
-@needs_cgroup2
 def test_halves_that_could_not_be_told_from_others_are_not_loaded(tmp_path, alias, cgroup, monkeypatch):
     monkeypatch.setenv("ASYMCC_OBJECTS", str(tmp_path))
     name = alias()
@@ -336,8 +301,6 @@ def test_halves_that_could_not_be_told_from_others_are_not_loaded(tmp_path, alia
     assert cgroup.names() == [] and not kernel_has(name)
 
 
-@needs_clang
-@needs_cgroup2
 def test_sender_alone(halves, tmp_path, cgroup):
     run("bpftool", "struct_ops", "register", tmp_path / f"{halves}.bpf.o")
     assert shown(halves) == ([], sorted(PROGRAMS)) and values(halves, "counters") == {}
@@ -347,8 +310,6 @@ def test_sender_alone(halves, tmp_path, cgroup):
     assert "only the sender" not in asymcc("show", halves)
 
 
-@needs_clang
-@needs_cgroup2
 def test_loads_wait_for_each_other(halves, cgroup):
     asymcc("load", halves, "--cgroup", cgroup.path)  # makes the folder of the lock, if nothing has
     asymcc("unload", halves)

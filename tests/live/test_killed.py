@@ -8,11 +8,10 @@ import shutil
 
 import pytest
 
-from tests.live.harness import ASYMCC, STATE, asymcc, kernel_has, needs_cgroup2, needs_clang, pytestmark, run  # noqa: F401
+from tests.live.harness import ASYMCC, STATE, asymcc, kernel_has, needs_cgroup2, pytestmark, run  # noqa: F401
 from tests.live.pairs import default, enter, inside, routes, steady
 
 
-@needs_cgroup2
 @pytest.mark.parametrize(
     "function, call",
     [
@@ -58,8 +57,6 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
     assert killed
 
 
-@needs_clang
-@needs_cgroup2
 def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):
     """Taken back and out with too few descriptors: with each more of them it gets a step further."""
     shutil.copy(ASYMCC.parent / "use.bpf.o", tmp_path)
@@ -103,12 +100,10 @@ def test_a_namespace_that_cannot_be_looked_into_is_told(alias, pair):
     assert any(told[0::2]) and f"default of netns {pair.client}" in done.stderr
 
 
-@needs_clang
 @needs_cgroup2
 @pytest.mark.parametrize("wrong", ["a symlink", "another's", "writable"])
-def test_a_state_folder_that_is_not_roots_alone_is_refused(wrong, alias, tmp_path):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_a_state_folder_that_is_not_roots_alone_is_refused(wrong, loaded, tmp_path):
+    name = loaded("fast")
     make = {
         "a symlink": f"ln -s {tmp_path} /run/asymcc",
         "another's": "mkdir /run/asymcc && chown 65534 /run/asymcc",

@@ -18,7 +18,6 @@ from tests.live.harness import (  # noqa: F401
     asymcc,
     kernel_has,
     listed,
-    needs_clang,
     program,
     pytestmark,
     refused,
@@ -81,9 +80,8 @@ def test_show_of_what_is_only_built():
     assert (alpha["min"], alpha["max"], alpha["unit"]) == (0, 65536, "packets") and "backlog" in alpha["doc"]
 
 
-def test_name_taken(alias):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_name_taken(loaded):
+    name = loaded("fast")
     line = refused("load", "fast", "--as", name, "--set", "alpha=20")
     assert "registered already" in line and f"asymcc unload {name}" in line and "--as" in line
     assert "with alpha=0, not 20" in line and values(name)["alpha"] == 0
@@ -94,10 +92,9 @@ def test_name_taken(alias):
     assert "congestion control of that name" in line and "--as" in line
 
 
-def test_loading_twice_is_no_error(alias):
+def test_loading_twice_is_no_error(loaded):
     """What is there already stays: a script may load it each time it runs."""
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--set", "alpha=20")
+    name = loaded("fast", "--set", "alpha=20")
     before = listed(name)
     said = asymcc("load", "fast", "--as", name, "--set", "alpha=20").splitlines()
     assert said == [f"{name} is registered already", f"note: {note('fast')}"]
@@ -106,7 +103,6 @@ def test_loading_twice_is_no_error(alias):
     assert f"{name} is registered already\n" in asymcc("load", "fast", "--as", name, "--set", "alpha=30")
 
 
-@needs_clang
 def test_another_build_of_the_same_values_is_not_the_same(tmp_path, alias):
     name, here = alias(), ["--objects", tmp_path]
     build(tmp_path, name)
@@ -134,9 +130,8 @@ def test_what_a_controller_does_to_others_is_told(alias, pair):
     assert inside(pair, "use", "reno", "--default") == "reno is used by default\n"
 
 
-def test_default_of_a_namespace(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_default_of_a_namespace(loaded, pair):
+    name = loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
     assert listed(name)["used_by"] == [{"netns": f"netns {pair.client}", "default": True, "routes": [], "sockets": 0}]
     assert f"default of netns {pair.client}" in asymcc("list")
@@ -153,18 +148,16 @@ def test_default_of_a_namespace(alias, pair):
     assert not kernel_has(name)
 
 
-def test_force(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_force(loaded, pair):
+    name = loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
     assert f"still default of netns {pair.client}" in asymcc("unload", "--force", name)
     assert not kernel_has(name) and listed(name)["unloading"]
 
 
 @pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
-def test_open_sockets_are_counted_and_survive_unload(address, alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--set", "alpha=33")
+def test_open_sockets_are_counted_and_survive_unload(address, loaded, pair):
+    name = loaded("fast", "--set", "alpha=33")
     with held_open(pair, name, address):
         assert listed(name)["used_by"] == [
             {"netns": f"netns {pair.client}", "default": False, "routes": [], "sockets": 1}
@@ -179,9 +172,8 @@ def test_open_sockets_are_counted_and_survive_unload(address, alias, pair):
         assert values(name)["alpha"] == 44
 
 
-def test_namespace_without_a_name(alias):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_namespace_without_a_name(loaded):
+    name = loaded("fast")
     script = f"echo {name} > /proc/sys/net/ipv4/tcp_congestion_control && echo $$ && read line"
     with program("unshare", "-n", "sh", "-c", script) as p:
         pid = p.stdout.readline().strip()
@@ -189,7 +181,6 @@ def test_namespace_without_a_name(alias):
         assert f"pid {pid}" in refused("unload", name)
 
 
-@needs_clang
 def test_types_of_parameters(tmp_path, alias):
     name = alias()
     build(tmp_path, name)
@@ -211,7 +202,6 @@ PRESET(wrong, "tiny=1 nothing=2", "of a parameter that is not there");
 """
 
 
-@needs_clang
 def test_presets(tmp_path, alias):
     """The values of a kind of link; --set wins over them."""
     name = alias()
@@ -229,15 +219,14 @@ def test_presets(tmp_path, alias):
     assert "\npresets:\n  air  " in asymcc("show", name)
 
 
-def test_each_preset_of_a_controller_loads(alias):
+def test_each_preset_of_a_controller_loads(loaded):
     """As many values come out as it names, and nothing else changes."""
     built = [row["name"] for row in json.loads(asymcc("list", "--json")) if row["built"]]
     seen = 0
     for controller in built:
         shown = json.loads(asymcc("show", controller, "--json"))
         for preset in shown["presets"]:
-            name = alias()
-            asymcc("load", controller, "--as", name, "--preset", preset["name"])
+            name = loaded(controller, "--preset", preset["name"])
             default = {one["name"]: one["value"] for one in shown["parameters"]}
             assert values(name) == default | {k: int(v) for k, v in (w.split("=") for w in preset["values"].split())}
             assert values(name) != default
@@ -246,7 +235,6 @@ def test_each_preset_of_a_controller_loads(alias):
     assert seen >= 9
 
 
-@needs_clang
 def test_registered_by_bpftool(tmp_path, alias):
     name = alias()
     build(tmp_path, name)
@@ -278,7 +266,6 @@ sys.stdin.read()
 """
 
 
-@needs_clang
 @pytest.mark.skipif(not os.path.ismount("/sys/fs/bpf"), reason="no bpffs is mounted")
 def test_registered_by_a_link(tmp_path, alias):
     """Whoever holds it is named; of a pin, what takes it out. That command is then true."""
@@ -302,7 +289,6 @@ def test_registered_by_a_link(tmp_path, alias):
         pin.unlink(missing_ok=True)
 
 
-@needs_clang
 @pytest.mark.parametrize("program, before", [("t_ssthresh", "return 2;"), ("t_undo", "return tcp_sk")])
 def test_rejected_by_the_verifier(tmp_path, alias, program, before):
     """The first program of the object, or the second one."""
@@ -316,7 +302,6 @@ def test_rejected_by_the_verifier(tmp_path, alias, program, before):
     assert "\nprocessed " in loud.stderr and loud.stderr.count("\n") > 5
 
 
-@needs_clang
 def test_required_member_missing(tmp_path, alias):
     name = alias()
     undo = 'SEC("struct_ops/t_undo") u32 BPF_PROG(t_undo, struct sock *sk) { return tcp_sk(sk)->snd_cwnd; }'
@@ -325,7 +310,6 @@ def test_required_member_missing(tmp_path, alias):
     assert "undo_cwnd" in line and "required" in line
 
 
-@needs_clang
 @pytest.mark.parametrize(
     "ops, told",
     [
@@ -341,14 +325,12 @@ def test_struct_ops_that_are_not_taken(ops, told, tmp_path, alias):
     assert not kernel_has(name)
 
 
-@needs_clang
 def test_program_that_no_member_names(tmp_path, alias):
     name = alias()
     build(tmp_path, name, ops=OPS.replace(".undo_cwnd = (void *)t_undo,", ""))
     assert "prog 't_undo'" in refused("load", name, "--objects", tmp_path)
 
 
-@needs_clang
 def test_member_this_kernel_lacks(tmp_path, alias):
     name = alias()
     own = (
@@ -362,7 +344,6 @@ def test_member_this_kernel_lacks(tmp_path, alias):
     assert "tcp_congestion_ops.telepathy" in refused("load", name, "--objects", tmp_path)
 
 
-@needs_clang
 def test_bounds_that_are_no_numbers(tmp_path, alias):
     name = alias()
     build(tmp_path, name, **{"-100, 100": "-100, CA_PRIV_BYTES"})
@@ -376,7 +357,6 @@ STATE(struct state);
 COUNTER("""
 
 
-@needs_clang
 def test_layout_of_the_private_state(tmp_path, alias):
     """Nested structs flattened, arrays and bit-fields left out; the same from the object and from the kernel."""
     name = alias()

@@ -13,7 +13,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.live.harness import ASYMCC, ROOT, asymcc, compile_bpf, needs_clang, pytestmark, run  # noqa: F401
+from tests.live.harness import ASYMCC, ROOT, asymcc, compile_bpf, pytestmark, run  # noqa: F401
 
 WITHOUT = "#define bpf_probe_read_kernel(to, n, from) ((long (*)(void *, unsigned int, const void *))9999)(to, n, from)"
 CONFIDENTIALITY = "none integrity [confidentiality]"
@@ -54,7 +54,6 @@ def test_doctor_tells_what_it_refuses(lockdown, state, text):
     assert done.returncode == any(r["state"] == "bad" for r in rows.values())
 
 
-@needs_clang
 @pytest.mark.parametrize("option", [("--flow", "192.0.2.1:80"), ("--link", "lo"), ("--state",)], ids=str)
 def test_trace_names_what_it_cannot_do(objects, tmp_path, option):
     words = ("trace", "--objects", objects, "-t", "0", "-o", tmp_path / "out")
@@ -65,7 +64,6 @@ def test_trace_names_what_it_cannot_do(objects, tmp_path, option):
     assert "the kernel's verifier rejects" in under("none [integrity] confidentiality", *words, *option).stderr
 
 
-@needs_clang
 def test_open_sockets_are_not_moved(objects):
     """Nothing else is done then."""
     before = asymcc("list", "--json")

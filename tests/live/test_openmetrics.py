@@ -25,9 +25,8 @@ def value(found: dict, family: str, **labels) -> float | None:
     return samples[0] if samples else None
 
 
-def test_flows_and_uses_of_a_controller(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_flows_and_uses_of_a_controller(loaded, pair):
+    name = loaded("fast")
     inside(pair, "use", name, "--default", "--route", "10.9.0.0/24")
     with steady(pair) as send:
         assert send(100_000) == name

@@ -9,26 +9,13 @@ import re
 import sys
 import time
 
-from tests.live.harness import (  # noqa: F401
-    ASYMCC,
-    asymcc,
-    kernel_has,
-    listed,
-    needs_cgroup2,
-    needs_clang,
-    program,
-    pytestmark,
-    refused,
-    run,
-    values,
-)
+from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, program, pytestmark, refused, run, values  # noqa: F401
 from tests.live.pairs import controller_of, default, inside, listening, routes, steady
 
 
-def test_replaced_under_traffic(alias, pair):
+def test_replaced_under_traffic(loaded, pair):
     """The flow that runs keeps the old program and its values; new ones, by default, route or name, get the new."""
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--set", "alpha=33")
+    name = loaded("fast", "--set", "alpha=33")
     inside(pair, "use", name, "--default", "--route", "fd09::/64")
     with steady(pair) as send:
         assert send(300_000) == name
@@ -51,9 +38,8 @@ def test_replaced_under_traffic(alias, pair):
     asymcc("unload", name, "--drain")
 
 
-def test_replacing_nothing_is_a_load_and_a_bad_one_changes_nothing(alias, tmp_path):
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--replace", "--set", "alpha=7")
+def test_replacing_nothing_is_a_load_and_a_bad_one_changes_nothing(loaded, tmp_path):
+    name = loaded("fast", "--replace", "--set", "alpha=7")
     assert "out of range" in refused("load", "fast", "--as", name, "--replace", "--set", "alpha=65537")
     (tmp_path / "fast.bpf.o").write_bytes(b"no object")
     refused("load", "fast", "--as", name, "--replace", "--objects", tmp_path)
@@ -61,9 +47,8 @@ def test_replacing_nothing_is_a_load_and_a_bad_one_changes_nothing(alias, tmp_pa
     assert "--replace" in refused("load", "fast", "--as", name)
 
 
-def test_drain_waits_for_replaced_builds_too(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_drain_waits_for_replaced_builds_too(loaded, pair):
+    name = loaded("fast")
     with contextlib.ExitStack() as until_closed:
         send = until_closed.enter_context(steady(pair, name))
         send(1000)
@@ -77,8 +62,6 @@ def test_drain_waits_for_replaced_builds_too(alias, pair):
             assert drain.wait(timeout=30) == 0 and drain.stdout.read() == f"{name} unloaded\n"
 
 
-@needs_clang
-@needs_cgroup2
 def test_replacement_that_its_cgroup_refuses_changes_nothing(halves, alias, cgroup):
     a, b, other = alias(), alias(), cgroup.child()
     asymcc("load", halves, "--as", a, "--cgroup", cgroup.child().path)
@@ -88,8 +71,6 @@ def test_replacement_that_its_cgroup_refuses_changes_nothing(halves, alias, cgro
     assert listed(a) == before
 
 
-@needs_clang
-@needs_cgroup2
 def test_unload_that_the_kernel_refuses_claims_nothing(halves, cgroup, trip):
     asymcc("load", halves, "--cgroup", cgroup.path)
     before = cgroup.names()
@@ -99,8 +80,6 @@ def test_unload_that_the_kernel_refuses_claims_nothing(halves, cgroup, trip):
         assert kernel_has(halves) and cgroup.names() == before
 
 
-@needs_clang
-@needs_cgroup2
 def test_replaced_with_its_halves(halves, cgroup):
     """Where the old one's programs were, the new one's are, and only those."""
     asymcc("load", halves, "--cgroup", cgroup.path)
@@ -111,9 +90,8 @@ def test_replaced_with_its_halves(halves, cgroup):
     assert listed(halves)["cgroups"] == [str(cgroup.path)]
 
 
-def test_drain_waits_for_the_last_connection(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_drain_waits_for_the_last_connection(loaded, pair):
+    name = loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     inside(pair, "use", name, "--default", "--route", "10.9.0.0/24")
     with contextlib.ExitStack() as until_closed:
@@ -133,9 +111,8 @@ def test_drain_waits_for_the_last_connection(alias, pair):
     assert listed(name) is None
 
 
-def test_drain_waits_no_longer_than_it_is_told(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_drain_waits_no_longer_than_it_is_told(loaded, pair):
+    name = loaded("fast")
     with steady(pair, name) as send:
         said = asymcc("unload", name, "--drain", "--seconds", "0")
         assert said.startswith(f"{name} unloaded; 1 socket keeps it until closed\n  ") and send(1000) == name
@@ -170,10 +147,9 @@ def a_listener(pair, cc="-"):
         yield accepts_with
 
 
-def test_drain_gives_listeners_that_chose_it_the_default(alias, pair):
+def test_drain_gives_listeners_that_chose_it_the_default(loaded, pair):
     """Such a listener would give it to all that it accepts, for ever."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     with a_listener(pair, name) as accepts_with:
         assert accepts_with() == name
@@ -183,11 +159,9 @@ def test_drain_gives_listeners_that_chose_it_the_default(alias, pair):
         assert accepts_with() == "reno" and listed(name) is None
 
 
-def test_drain_ends_beside_a_listener_that_took_it_by_default(alias, pair):
+def test_drain_ends_beside_a_listener_that_took_it_by_default(loaded, pair):
     """What that accepts follows the default: it is named, not waited for, and stays free to follow."""
-    name, later = alias(), alias()
-    asymcc("load", "fast", "--as", name)
-    asymcc("load", "fast", "--as", later)
+    name, later = loaded("fast"), loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     inside(pair, "use", name, "--default")
     with a_listener(pair) as accepts_with:
@@ -205,9 +179,8 @@ def test_drain_ends_beside_a_listener_that_took_it_by_default(alias, pair):
         asymcc("unload", later, "--drain")
 
 
-def test_what_keeps_it_is_named(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_what_keeps_it_is_named(loaded, pair):
+    name = loaded("fast")
     with steady(pair, name) as send:
         send(1000)
         line = rf"  python[.\d]* \(pid \d+\): 10.9.0.1:\d+ to 10.9.0.2:7401, ESTABLISHED, netns {pair.client}\n"
@@ -284,18 +257,16 @@ def test_switch_moves_connections_and_loses_no_byte(alias, pair):
     assert sent == got and int(sent) > 1_000_000 and controllers == ["cubic"]
 
 
-def test_switch_to_what_cannot_be_changes_nothing(alias):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_switch_to_what_cannot_be_changes_nothing(loaded):
+    name = loaded("fast")
     assert "not loaded" in refused("unload", name, "--switch", "nosuch")
     assert "the one that goes" in refused("unload", name, "--switch", name)
     assert kernel_has(name)
 
 
-def test_switch_where_the_kernel_cannot(alias, pair, trip):
+def test_switch_where_the_kernel_cannot(loaded, pair, trip):
     """One line says so; with --drain alone listeners are waited for, as there is nothing else to do."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     with a_listener(pair, name):
         done = run(ASYMCC, "unload", name, "--switch", "reno", env=trip("LINK_CREATE", 1, 95), check=False)
         assert done.returncode == 1 and done.stderr.count("\n") == 1 and "this kernel cannot" in done.stderr

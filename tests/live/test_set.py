@@ -25,10 +25,9 @@ def remove_cgroup(name: str) -> None:
             path.rmdir()
 
 
-def test_set_reaches_flows_under_way(alias, pair):
+def test_set_reaches_flows_under_way(loaded, pair):
     """FAST with alpha 1 barely moves its window; with alpha 300, set while it runs, its queue grows to that."""
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--set", "alpha=1")
+    name = loaded("fast", "--set", "alpha=1")
     with steady(pair, name) as send:
         send(200_000)
         assert (
@@ -41,9 +40,8 @@ def test_set_reaches_flows_under_way(alias, pair):
         assert int(info.split("cwnd:")[1].split()[0]) > 20, info
 
 
-def test_set_changes_all_or_nothing(alias):
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--set", "alpha=50")
+def test_set_changes_all_or_nothing(loaded):
+    name = loaded("fast", "--set", "alpha=50")
     for words, what in (
         (["alpha=60", "gamma_q8=0"], "out of range"),
         (["alpha=60", "nosuch=1"], "no parameter nosuch"),

@@ -83,9 +83,8 @@ def both(request, alias, joined, pair):
 
 
 @pytest.fixture
-def formosa(alias, joined, pair):
-    name = alias()
-    asymcc("load", "formosa", "--as", name, "--cgroup", joined)
+def formosa(loaded, joined, pair):
+    name = loaded("formosa", "--cgroup", joined)
     asleep(pair)
     return name
 

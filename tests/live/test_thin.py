@@ -200,10 +200,9 @@ def test_it_starts_only_if_it_can_be_stopped(call, joined, trip):
     assert refusals
 
 
-def test_metrics(thinned, alias):
+def test_metrics(thinned, loaded):
     """A line for each counter of each load, which `show` has, too."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     said = asymcc("metrics")
     assert "\n# TYPE asymcc_events counter\n# HELP asymcc_events " in said and said.endswith("\n# EOF\n")
     for counter, value in values(name, "counters").items():

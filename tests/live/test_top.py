@@ -213,10 +213,9 @@ def test_numbers_are_those_of_ss(pair):
     )
 
 
-def test_rates_are_of_what_flows_now(alias, pair):
+def test_rates_are_of_what_flows_now(loaded, pair):
     """One flow fills the link, three have sent and are idle: these add nothing, neither to the sum nor to Jain."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     with flows(pair.server, pair.client, *[f"10.9.0.2/7120/{name}/200000"] * 3):
         with (
             listening(pair, port=7121, script=SINK_ALL),
@@ -241,9 +240,8 @@ def number(text: str) -> float | None:
     )
 
 
-def test_the_text_says_the_same(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--set", "alpha=12")
+def test_the_text_says_the_same(loaded, pair):
+    name = loaded("fast", "--set", "alpha=12")
     with flows(pair.server, pair.client, f"10.9.0.2/7104/{name}/400000", f"fd09::2/7105/{name}/0", sink_cc=name):
         found = of_netns(top(name, ns=pair.client, interval=1), pair.client, pair.server)
         look = ("ip", "netns", "exec", pair.client, ASYMCC, "top", name)
@@ -257,16 +255,7 @@ def test_the_text_says_the_same(alias, pair):
     assert others[0] == f"2 sockets have {name} in another state:"
     here = rf"  python[.\d]* \(pid \d+\): \S+, LISTEN, netns {pair.server}"
     assert len(others) == 3 and all(re.fullmatch(here, line) for line in others[1:])
-    keys = (
-        "goodput_bps",
-        "cwnd_packets",
-        "srtt_s",
-        "acks_per_data_packet",
-        "retransmits",
-        "lost",
-        "ssthresh_packets",
-        "pacing_bps",
-    )
+    keys = "goodput_bps cwnd_packets srtt_s acks_per_data_packet retransmits lost ssthresh_packets pacing_bps".split()
     for row in rows:
         local, peer, netns, *texts = row.replace("netns ", "netns_").split()
         own = netns == "-"
@@ -280,10 +269,8 @@ def test_the_text_says_the_same(alias, pair):
         assert own == local.startswith(("10.9.0.1:", "[fd09::1]:"))
 
 
-def test_one_controller_only(alias, pair):
-    used, unused = alias(), alias()
-    for name in (used, unused):
-        asymcc("load", "fast", "--as", name)
+def test_one_controller_only(loaded, pair):
+    used, unused = loaded("fast"), loaded("fast")
     with flows(pair.server, pair.client, f"10.9.0.2/7106/{used}/1000", "10.9.0.2/7106/reno/1000"):
         assert [f["peer"] for f in top(used)] == ["10.9.0.2:7106"]
         assert {used, "reno"} <= {f["cc"] for f in top()}
@@ -300,10 +287,9 @@ def test_nobody_knows_it(argv):
     assert f"no congestion control {argv[0]}" in refused("top", *argv)
 
 
-def test_states(alias, pair):
+def test_states(loaded, pair):
     """Half-closed connections are still there; what waits for the other side alone (FIN_WAIT2) is not."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     with flows(pair.server, pair.client, f"10.9.0.2/7107/{name}/1000", sink_cc=name) as source:
         assert sorted(f["state"] for f in top(name)) == ["ESTABLISHED", "ESTABLISHED"]
         source.stdin.write("0\n")
@@ -323,23 +309,15 @@ def test_states(alias, pair):
                 assert {f["state"] for f in top(name) if f["peer"] == "10.9.0.2:7108"} == {"FIN_WAIT1"}
 
 
-def test_not_root(alias, pair, tmp_path):
+def test_not_root(loaded, pair, tmp_path):
     """Sees the flows of its own namespace, and says that these are not all."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     shutil.copy(ASYMCC, tmp_path)
     for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are closed to others
         if folder != Path("/tmp") and Path("/tmp") in folder.parents:
             folder.chmod(0o755)
     nobody = (
-        "ip",
-        "netns",
-        "exec",
-        pair.client,
-        "setpriv",
-        "--reuid=65534",
-        "--regid=65534",
-        "--clear-groups",
+        *f"ip netns exec {pair.client} setpriv --reuid=65534 --regid=65534 --clear-groups".split(),
         tmp_path / "asymcc",
         "top",
         name,
@@ -484,9 +462,8 @@ def told(lines: list[str], name: str) -> tuple[int, int, int]:
     return int(m[1]), int(m[2] or 0), len(rows)
 
 
-def test_screen(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_screen(loaded, pair):
+    name = loaded("fast")
     with flows(pair.server, pair.client, *[f"10.9.0.2/7111/{name}/100"] * 30) as source, terminal(12, 60, name) as t:
         t.until(lambda lines: told(lines, name) == (30, 20, 10))
         assert t.screen.alternate and t.screen.hidden
@@ -542,9 +519,8 @@ def test_screen_of_two_controllers(alias, pair):
 
 
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, None])
-def test_screen_is_left(stop, alias):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_screen_is_left(stop, loaded):
+    name = loaded("fast")
     with terminal(24, 80, name, *(() if stop else ("--seconds", "1"))) as t:
         t.until(lambda lines: lines[0] == f"no established connections of {name}")
         if stop:
@@ -553,9 +529,8 @@ def test_screen_is_left(stop, alias):
 
 
 @pytest.mark.parametrize("argv", [["--once"], ["--json"]])
-def test_one_look_on_a_terminal(argv, alias):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_one_look_on_a_terminal(argv, loaded):
+    name = loaded("fast")
     master, slave = pty.openpty()
     assert subprocess.run([ASYMCC, "top", name, *argv], stdout=slave, timeout=60).returncode == 0
     said = os.read(master, 65536).decode()

@@ -131,10 +131,9 @@ def test_trace_of_the_private_state(address, alias, pair, tmp_path):
     assert 0 < rows[-1][1]["rtt_min"] <= rows[-1][1]["rtt_last"] < 1_000_000
 
 
-def test_trace_loses_nothing_of_what_stays_open(alias, pair, tmp_path):
+def test_trace_loses_nothing_of_what_stays_open(loaded, pair, tmp_path):
     """Bins that no later segment closes are written at the end."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     with tracing(tmp_path / "t") as result:
         with held_open(pair, name):
             pass
@@ -146,22 +145,7 @@ def test_trace_loses_nothing_of_what_stays_open(alias, pair, tmp_path):
 
 
 def test_trace_of_losses(alias, pair, tmp_path):
-    pair.sh(
-        pair.client,
-        "tc",
-        "qdisc",
-        "replace",
-        "dev",
-        pair.dev_c,
-        "root",
-        "tbf",
-        "rate",
-        "20mbit",
-        "burst",
-        "3000",
-        "limit",
-        "15000",
-    )
+    pair.sh(pair.client, *f"tc qdisc replace dev {pair.dev_c} root tbf rate 20mbit burst 3000 limit 15000".split())
     with tracing(tmp_path / "t", "--link", pair.dev_c) as result:
         transfer(pair, "10.9.0.2", 7002, 1_000_000, "reno")
         drops = pair.qdisc(pair.client, pair.dev_c)["drops"]
@@ -234,10 +218,9 @@ def test_trace_seconds(tmp_path):
     read_trace(tmp_path / "t", out[1] + "\n")
 
 
-def test_trace_with_a_ring_that_is_too_small(alias, pair, tmp_path):
+def test_trace_with_a_ring_that_is_too_small(loaded, pair, tmp_path):
     """With room for 56 records, and nobody who collects them, most are lost; and the trace says so."""
-    name = alias()
-    asymcc("load", "fast", "--as", name, "--set", "alpha=12")
+    name = loaded("fast", "--set", "alpha=12")
     argv = ("--ring-kb", "4", "--drain-ms", "60000", "--ports", "7030-7030", "-o", tmp_path / "t")
     with program(ASYMCC, "trace", *argv) as p:
         assert p.stdout.readline() == "tracing\n"

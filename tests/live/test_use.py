@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from tests.live.cgroups import talking
-from tests.live.harness import ASYMCC, asymcc, listed, needs_cgroup2, program, pytestmark, refused, run, values  # noqa: F401
+from tests.live.harness import ASYMCC, asymcc, listed, program, pytestmark, refused, run, values  # noqa: F401
 from tests.live.pairs import (
     ACCEPT,
     CC,
@@ -26,10 +26,8 @@ from tests.live.pairs import (
 )
 
 
-def test_default_and_back(alias, pair):
-    name, other = alias(), alias()
-    asymcc("load", "fast", "--as", name)
-    asymcc("load", "fast", "--as", other)
+def test_default_and_back(loaded, pair):
+    name, other = loaded("fast"), loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     assert inside(pair, "use", name, "--default").splitlines()[0] == f"{name} is used by default"
     assert default(pair) == name and listed(name)["used_by"] == [
@@ -49,10 +47,8 @@ def test_default_and_back(alias, pair):
 @pytest.mark.parametrize(
     "options", [["--cgroup", "/nonexistent"], ["--cgroup", "/proc"], ["--route", "203.0.113.0/24"]]
 )
-def test_a_refused_use_forgets_no_original(options, alias, pair):
-    original, first, second = alias(), alias(), alias()
-    for n in (original, first, second):
-        asymcc("load", "fast", "--as", n)
+def test_a_refused_use_forgets_no_original(options, loaded, pair):
+    original, first, second = loaded("fast"), loaded("fast"), loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={original}")
     refused_inside(pair, "use", first, "--default", *options)
     assert default(pair) == original
@@ -71,11 +67,9 @@ def test_a_refused_use_forgets_no_original(options, alias, pair):
         (["--cgroup", "/nonexistent"], ["write 2", "unlinkat 2", "write 3", "renameat 2", "write 4"]),
     ],
 )
-def test_a_killed_use_forgets_no_original(options, calls, alias, pair, trip):
+def test_a_killed_use_forgets_no_original(options, calls, loaded, pair, trip):
     """Of a second controller, at each step there and, as its cgroup is refused, back; then of `unuse`."""
-    original, first, second = alias(), alias(), alias()
-    for n in (original, first, second):
-        asymcc("load", "fast", "--as", n)
+    original, first, second = loaded("fast"), loaded("fast"), loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={original}")
     for call in calls:
         inside(pair, "use", first, "--default")
@@ -87,10 +81,8 @@ def test_a_killed_use_forgets_no_original(options, calls, alias, pair, trip):
         assert default(pair) == original
 
 
-def test_a_default_that_was_set_by_others_is_no_ones_past(alias, pair):
-    name, theirs = alias(), alias()
-    for n in (name, theirs):
-        asymcc("load", "fast", "--as", n)
+def test_a_default_that_was_set_by_others_is_no_ones_past(loaded, pair):
+    name, theirs = loaded("fast"), loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     inside(pair, "use", name, "--default")
     pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={theirs}")
@@ -102,9 +94,8 @@ def test_a_default_that_was_set_by_others_is_no_ones_past(alias, pair):
 
 
 @pytest.mark.parametrize("address, prefix", [("10.9.0.2", "10.9.0.0/24"), ("fd09::2", "fd09::/64")])
-def test_route_of_a_prefix(address, prefix, alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_route_of_a_prefix(address, prefix, loaded, pair):
+    name = loaded("fast")
     before = routes(pair)
     assert inside(pair, "use", name, "--route", prefix).splitlines()[0] == f"{name} is used on route {prefix}"
     assert [r for r in routes(pair) if f"congctl {name}" in r and r.startswith(prefix)] and len(routes(pair)) == len(
@@ -118,10 +109,9 @@ def test_route_of_a_prefix(address, prefix, alias, pair):
     assert routes(pair) == before
 
 
-def test_route_that_is_made_and_removed(alias, pair):
+def test_route_that_is_made_and_removed(loaded, pair):
     """Within a prefix that has a route; the other attributes of existing ones stay, several next hops as well."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     for route in (
         "198.51.100.0/24 via 10.9.0.2 mtu 1400 initcwnd 20",
         "198.18.0.0/15 nexthop via 10.9.0.2 weight 2 nexthop via 10.9.0.3",
@@ -149,12 +139,9 @@ def test_route_that_is_made_and_removed(alias, pair):
     assert routes(pair) == before
 
 
-@needs_cgroup2
-def test_cgroup(alias, pair, cgroup):
+def test_cgroup(loaded, pair, cgroup):
     """Who connects and who accepts there has it; others do not; a second one takes its place."""
-    name, other = alias(), alias()
-    for n in (name, other):
-        asymcc("load", "fast", "--as", n)
+    name, other = loaded("fast"), loaded("fast")
     here = f"echo $$ > {cgroup.path}/cgroup.procs && exec "
     client = ["sh", "-c", here + f"{sys.executable} -c '{CC}' 10.9.0.2 7400"]
     assert asymcc("use", name, "--cgroup", cgroup.path).splitlines()[0] == f"{name} is used in cgroup {cgroup.path}"
@@ -184,7 +171,6 @@ def test_cgroup(alias, pair, cgroup):
     assert cgroup.names() == []
 
 
-@needs_cgroup2
 def test_a_program_that_would_never_be_found_again_is_not_attached(alias, cgroup, trip):
     """libbpf goes on where the kernel refuses BTF; `list` and `unuse` know a program by that."""
     name, refusals = alias(), 0
@@ -200,11 +186,8 @@ def test_a_program_that_would_never_be_found_again_is_not_attached(alias, cgroup
     assert refusals
 
 
-@needs_cgroup2
-def test_a_cgroup_comes_before_a_route_and_that_before_the_socket(alias, pair, cgroup):
-    by_cgroup, by_route = alias(), alias()
-    for n in (by_cgroup, by_route):
-        asymcc("load", "fast", "--as", n)
+def test_a_cgroup_comes_before_a_route_and_that_before_the_socket(loaded, pair, cgroup):
+    by_cgroup, by_route = loaded("fast"), loaded("fast")
     inside(pair, "use", by_route, "--route", "10.9.0.0/24")
     run(*enter(pair.server), ASYMCC, "use", by_route, "--route", "10.9.0.0/24")
     asymcc("use", by_cgroup, "--cgroup", cgroup.path)
@@ -222,11 +205,9 @@ def test_a_cgroup_comes_before_a_route_and_that_before_the_socket(alias, pair, c
         )
 
 
-@needs_cgroup2
-def test_formosa_by_cgroup_has_both_halves(alias, pair, cgroup):
+def test_formosa_by_cgroup_has_both_halves(loaded, pair, cgroup):
     """The SYN carries its option although the application knows nothing of it."""
-    name = alias()
-    asymcc("load", "formosa", "--as", name, "--cgroup", cgroup.path)
+    name = loaded("formosa", "--cgroup", cgroup.path)
     asymcc("use", name, "--cgroup", cgroup.path)
     here = f'echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c "$0" 10.9.0.2 7400'
     with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
@@ -235,10 +216,8 @@ def test_formosa_by_cgroup_has_both_halves(alias, pair, cgroup):
     assert values(name, "counters")["peers"] == 2
 
 
-@needs_cgroup2
-def test_a_cgroup_whose_controller_is_gone_harms_nobody(alias, pair, cgroup):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_a_cgroup_whose_controller_is_gone_harms_nobody(loaded, pair, cgroup):
+    name = loaded("fast")
     asymcc("use", name, "--cgroup", cgroup.path)
     asymcc("unload", name, "--force")
     with listening(pair):
@@ -268,9 +247,8 @@ def test_a_cgroup_whose_controller_is_gone_harms_nobody(alias, pair, cgroup):
         (["--cgroup", "/proc"], ["not a directory of cgroup2"]),
     ],
 )
-def test_wrong_uses(argv, words, alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_wrong_uses(argv, words, loaded, pair):
+    name = loaded("fast")
     before = routes(pair), default(pair)
     for options in (argv, ["--default", "--route", "10.9.0.0/24", *argv]) if argv else (argv,):  # all or none
         line = refused_inside(pair, "use", name, *options)
@@ -278,26 +256,15 @@ def test_wrong_uses(argv, words, alias, pair):
         assert (routes(pair), default(pair)) == before
 
 
-def test_what_fails_late_is_taken_back(alias, pair, cgroup):
+def test_what_fails_late_is_taken_back(loaded, pair, cgroup):
     """Of four places the last cannot be had: the others are as before, with what they had before."""
-    first, second = alias(), alias()
-    for n in (first, second):
-        asymcc("load", "fast", "--as", n)
+    first, second = loaded("fast"), loaded("fast")
     inside(pair, "use", first, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path)
     before = routes(pair), default(pair), listed(first)["used_in"]
     for name in (first, second):
         refused_inside(
             pair,
-            "use",
-            name,
-            "--default",
-            "--route",
-            "10.9.0.0/24",
-            "--route",
-            "10.9.0.0/24",
-            "--route",
-            "fd09::/64",
-            "--cgroup",
+            *f"use {name} --default --route 10.9.0.0/24 --route 10.9.0.0/24 --route fd09::/64 --cgroup".split(),
             cgroup.path,
             "--cgroup",
             "/nosuch",
@@ -313,9 +280,8 @@ def test_what_fails_late_is_taken_back(alias, pair, cgroup):
     asymcc("unload", first, "--drain")
 
 
-def test_routes_that_the_kernel_cannot_tell_apart_are_let_alone(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_routes_that_the_kernel_cannot_tell_apart_are_let_alone(loaded, pair):
+    name = loaded("fast")
     pair.sh(pair.client, "ip", "route", "add", "198.51.100.0/24", "via", "10.9.0.2")
     pair.sh(pair.client, "ip", "route", "append", "198.51.100.0/24", "via", "10.9.0.3")
     before = routes(pair)
@@ -324,59 +290,30 @@ def test_routes_that_the_kernel_cannot_tell_apart_are_let_alone(alias, pair):
     )
 
 
-def test_a_made_route_is_like_the_one_it_stands_for(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_a_made_route_is_like_the_one_it_stands_for(loaded, pair):
+    name = loaded("fast")
     pair.sh(pair.client, "ip", "addr", "add", "10.9.0.77/24", "dev", pair.dev_c)
-    pair.sh(
-        pair.client,
-        "ip",
-        "route",
-        "add",
-        "default",
-        "via",
-        "172.16.0.1",
-        "dev",
-        pair.dev_c,
-        "onlink",
-        "src",
-        "10.9.0.77",
-        "mtu",
-        "1400",
-        "initcwnd",
-        "20",
-    )
+    default_route = f"default via 172.16.0.1 dev {pair.dev_c} onlink src 10.9.0.77 mtu 1400 initcwnd 20"
+    pair.sh(pair.client, "ip", "route", "add", *default_route.split())
     before = routes(pair)
     inside(pair, "use", name, "--route", "203.0.113.0/24")
     (made,) = [r for r in routes(pair) if r.startswith("203.0.113.0/24")]
-    assert all(
-        w in made
-        for w in (
-            "via 172.16.0.1",
-            "onlink",
-            "src 10.9.0.77",
-            "mtu 1400",
-            "initcwnd 20",
-            f"congctl {name}",
-            "proto 171",
-        )
-    )
+    kept = ("via 172.16.0.1", "onlink", "src 10.9.0.77", "mtu 1400", "initcwnd 20", f"congctl {name}", "proto 171")
+    assert all(w in made for w in kept)
     inside(pair, "unuse", name)
     assert routes(pair) == before
 
 
-def test_a_route_of_many_hops_hides_no_other(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_a_route_of_many_hops_hides_no_other(loaded, pair):
+    name = loaded("fast")
     hops = " ".join(f"nexthop via 10.9.0.{2 + i % 250} weight 1" for i in range(250))
     pair.sh(pair.client, "ip", "route", "add", "10.0.0.0/16", *hops.split())
     inside(pair, "use", name, "--route", "10.9.0.0/24")
     assert listed(name)["used_by"][0]["routes"] == ["10.9.0.0/24"]
 
 
-def test_a_hop_that_is_down_is_named_and_hinders_nothing_else(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_a_hop_that_is_down_is_named_and_hinders_nothing_else(loaded, pair):
+    name = loaded("fast")
     pair.sh(pair.client, "ip", "link", "add", "down0", "type", "veth", "peer", "name", "down1")
     pair.sh(pair.client, "ip", "addr", "add", "10.8.0.1/24", "dev", "down0")
     for dev in ("down0", "down1"):
@@ -394,9 +331,8 @@ def test_a_hop_that_is_down_is_named_and_hinders_nothing_else(alias, pair):
     asymcc("unload", name, "--drain")
 
 
-def test_made_routes_of_one_that_others_took_out_are_named(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_made_routes_of_one_that_others_took_out_are_named(loaded, pair):
+    name = loaded("fast")
     inside(pair, "use", name, "--route", "10.9.0.64/26")
     run("bpftool", "struct_ops", "unregister", "id", listed(name)["map_id"])
     rows = [r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if "10.9.0.64/26" in r["text"]]
@@ -406,9 +342,8 @@ def test_made_routes_of_one_that_others_took_out_are_named(alias, pair):
     assert not any("10.9.0.64" in r for r in routes(pair))
 
 
-def test_default_meets_the_instance_that_is_loaded_now(alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_default_meets_the_instance_that_is_loaded_now(loaded, pair):
+    name = loaded("fast")
     inside(pair, "use", name, "--default")
     asymcc("unload", name, "--force")
     asymcc("load", "fast", "--as", name, "--set", "alpha=99")
@@ -434,10 +369,9 @@ def test_kernels_own_controllers_can_be_used(pair):
     inside(pair, "unuse", "reno", "--route", "10.9.0.0/24")
 
 
-def test_many_routes(alias, pair):
+def test_many_routes(loaded, pair):
     """More than one netlink message of them: none is missed."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     batch = "".join(f"route add 100.{i // 250}.{i % 250}.0/24 via 10.9.0.2\n" for i in range(3000))
     pair.sh(pair.client, "ip", "-batch", "-", input=batch)
     inside(pair, "use", name, "--route", "100.11.249.0/24", "--route", "100.0.0.0/24")
@@ -445,11 +379,9 @@ def test_many_routes(alias, pair):
     assert "2 places" in asymcc("unuse", name) and len(routes(pair)) > 3000
 
 
-def test_existing_connections_follow_the_default(alias, pair):
+def test_existing_connections_follow_the_default(loaded, pair):
     """As if they were opened now: not those that chose, nor those whose route names one; twice as well as once."""
-    first, second, chosen = alias(), alias(), alias()
-    for name in (first, second, chosen):
-        asymcc("load", "fast", "--as", name)
+    first, second, chosen = loaded("fast"), loaded("fast"), loaded("fast")
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
     with steady(pair) as send:
         assert send(1000) == "reno"
@@ -477,11 +409,9 @@ def test_existing_connections_follow_the_default(alias, pair):
         asymcc("unload", name, "--drain")
 
 
-def test_existing_connections_whose_route_got_another_meanwhile(alias, pair):
+def test_existing_connections_whose_route_got_another_meanwhile(loaded, pair):
     """An idle one has not looked its route up again."""
-    name, other = alias(), alias()
-    for n in (name, other):
-        asymcc("load", "fast", "--as", n)
+    name, other = loaded("fast"), loaded("fast")
     with steady(pair) as send:
         before = send(1000)
         inside(pair, "use", other, "--route", "10.9.0.0/24")
@@ -498,10 +428,9 @@ def test_existing_connections_whose_route_got_another_meanwhile(alias, pair):
         ["route add 10.9.0.0/24 dev {0.dev_c} table 77", "rule add dport 7401 table 77"],
     ],
 )
-def test_existing_connections_that_another_route_takes(others, alias, pair):
+def test_existing_connections_that_another_route_takes(others, loaded, pair):
     """A longer one, or one of another table: new connections there would not take the controller either."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     with steady(pair) as send:
         before = send(1000)
         for command in others:
@@ -527,9 +456,8 @@ def test_existing_connections_that_another_route_takes(others, alias, pair):
         ("fd09::8/125", "fd09::2", False),
     ],
 )
-def test_existing_connections_to_a_prefix(prefix, address, moved, alias, pair):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_existing_connections_to_a_prefix(prefix, address, moved, loaded, pair):
+    name = loaded("fast")
     with steady(pair, address=address) as send:
         before = send(1000)
         said = inside(pair, "use", name, "--route", prefix, "--existing").splitlines()[1]
@@ -538,11 +466,9 @@ def test_existing_connections_to_a_prefix(prefix, address, moved, alias, pair):
     asymcc("unload", name, "--drain")
 
 
-@needs_cgroup2
-def test_existing_connections_of_a_cgroup(alias, cgroup):
+def test_existing_connections_of_a_cgroup(loaded, cgroup):
     """And of those below it; not of others."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     other, child = cgroup.child(), cgroup.child()
 
     def sockets() -> int:
@@ -561,9 +487,8 @@ def test_existing_connections_of_a_cgroup(alias, cgroup):
     asymcc("unload", name, "--drain")
 
 
-def test_existing_where_the_kernel_cannot(alias, pair, trip):
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+def test_existing_where_the_kernel_cannot(loaded, pair, trip):
+    name = loaded("fast")
     before = default(pair)
     argv = (*enter(pair.client), ASYMCC, "use", name, "--default", "--existing")
     done = run(*argv, env=trip("LINK_CREATE", 1, 95), check=False)
@@ -572,10 +497,9 @@ def test_existing_where_the_kernel_cannot(alias, pair, trip):
 
 
 @pytest.mark.parametrize("uses", [["--default"], ["--default", "--route", "10.9.0.0/24"]])
-def test_existing_when_the_moving_fails(uses, alias, pair, trip):
+def test_existing_when_the_moving_fails(uses, loaded, pair, trip):
     """One line says that the use stays, and how to take it back: new connections take it."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     before = default(pair), routes(pair)
     with steady(pair) as send:
         controller = send(1000)

@@ -66,20 +66,18 @@ def test_the_table_is_that_of_the_route_that_connections_take(prefix, address, a
     assert all_routes(tunnel) == before
 
 
-def test_a_tunnels_endpoint_is_reached_as_before(alias, tunnel):
+def test_a_tunnels_endpoint_is_reached_as_before(loaded, tunnel):
     """The prefix is its address, /32."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     outside = taken(tunnel, "203.0.113.9", "mark 51820")
     inside(tunnel, "use", name, "--route", "203.0.113.9")
     assert taken(tunnel, "203.0.113.9", "mark 51820") == outside
     assert name in taken(tunnel, "203.0.113.9")
 
 
-def test_no_route_is_made_that_a_rule_would_not_hide(alias, pair):
+def test_no_route_is_made_that_a_rule_would_not_hide(loaded, pair):
     """The default is hidden from what goes to a table of its own; a longer route would not be."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     ip(pair, "route add default via 10.9.0.2")
     ip(pair, "route add default via 10.9.0.3 table 77")
     ip(pair, "rule add fwmark 7 table 77")
@@ -93,10 +91,9 @@ def test_no_route_is_made_that_a_rule_would_not_hide(alias, pair):
 
 
 @pytest.mark.parametrize("main", [[], ["route add default via 10.9.0.2"]])
-def test_a_route_that_connections_do_not_take_is_refused(main, alias, pair):
+def test_a_route_that_connections_do_not_take_is_refused(main, loaded, pair):
     """Of a VRF, or of a table that a rule gives to others."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     for command in (*main, "route add 198.51.100.0/24 via 10.9.0.2 table 10", "rule add fwmark 7 table 10"):
         ip(pair, command)
     before = all_routes(pair)
@@ -105,10 +102,9 @@ def test_a_route_that_connections_do_not_take_is_refused(main, alias, pair):
     assert all_routes(pair) == before and not remembered(name)
 
 
-def test_a_default_that_longer_routes_hide_is_refused(alias, pair):
+def test_a_default_that_longer_routes_hide_is_refused(loaded, pair):
     """As OpenVPN does it."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     for prefix in ("default", "0.0.0.0/1", "128.0.0.0/1"):
         ip(pair, "route add", prefix, "via 10.9.0.2")
     before = all_routes(pair)
@@ -119,10 +115,9 @@ def test_a_default_that_longer_routes_hide_is_refused(alias, pair):
     assert name in taken(pair, "198.51.100.1") and name not in taken(pair, "10.0.0.1")
 
 
-def test_a_rule_by_source_is_followed(alias, pair):
+def test_a_rule_by_source_is_followed(loaded, pair):
     """connect() asks again with the source address that it has chosen."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     ip(pair, "route add default via 10.9.0.2")
     ip(pair, "route add default via 10.9.0.3 table 77")
     ip(pair, "rule add from 10.9.0.1 table 77")
@@ -132,11 +127,9 @@ def test_a_rule_by_source_is_followed(alias, pair):
 
 @pytest.mark.parametrize("had", ["congctl reno", "congctl lock reno mtu lock 1400", "mtu lock 1400", ""])
 @pytest.mark.parametrize("prefix, via", [("198.51.100.0/24", "10.9.0.2"), ("2001:db8::/32", "fd09::2")])
-def test_a_route_gets_back_what_it_had(prefix, via, had, alias, pair):
+def test_a_route_gets_back_what_it_had(prefix, via, had, loaded, pair):
     """After a second controller as well, and after a use that was refused."""
-    first, second = alias(), alias()
-    for name in (first, second):
-        asymcc("load", "fast", "--as", name)
+    first, second = loaded("fast"), loaded("fast")
     ip(pair, "route add", prefix, "via", via, had)
     before = all_routes(pair)
     inside(pair, "use", first, "--route", prefix)
@@ -150,20 +143,17 @@ def test_a_route_gets_back_what_it_had(prefix, via, had, alias, pair):
     assert all_routes(pair) == before and not remembered(first, second)
 
 
-def test_a_lock_goes_with_its_controller(alias, pair):
+def test_a_lock_goes_with_its_controller(loaded, pair):
     """One that was written by hand; without a value a lock forbids sockets their choice for nothing."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     ip(pair, "route add 198.51.100.0/24 via 10.9.0.2 congctl lock", name)
     inside(pair, "unuse", name)
     inside(pair, "use", name, "--route", "198.51.100.0/24")
     assert f"congctl {name}" in ip(pair, "route show 198.51.100.0/24")
 
 
-def test_what_a_route_had_is_gone_meanwhile(alias, pair):
-    name, theirs = alias(), alias()
-    for n in (name, theirs):
-        asymcc("load", "fast", "--as", n)
+def test_what_a_route_had_is_gone_meanwhile(loaded, pair):
+    name, theirs = loaded("fast"), loaded("fast")
     ip(pair, "route add 198.51.100.0/24 via 10.9.0.2 congctl", theirs)
     inside(pair, "use", name, "--route", "198.51.100.0/24")
     asymcc("unload", theirs, "--drain")
@@ -171,10 +161,9 @@ def test_what_a_route_had_is_gone_meanwhile(alias, pair):
     assert "congctl" not in ip(pair, "route show 198.51.100.0/24")
 
 
-def test_routes_that_lose_it_are_told(alias, pair):
+def test_routes_that_lose_it_are_told(loaded, pair):
     """One that was made for it is removed, as systemd-networkd does; another is written anew, as by DHCP."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     ip(pair, "route add default via 10.9.0.2")
     inside(pair, "use", name, "--route", "default", "--route", "203.0.113.0/24")
 
@@ -205,10 +194,9 @@ def test_routes_that_lose_it_are_told(alias, pair):
 
 
 @pytest.mark.parametrize("had", ["", "congctl reno"])
-def test_a_second_route_that_others_add_hinders_no_unuse(had, alias, pair):
+def test_a_second_route_that_others_add_hinders_no_unuse(had, loaded, pair):
     """As systemd-networkd does with its own when it starts again."""
-    name = alias()
-    asymcc("load", "fast", "--as", name)
+    name = loaded("fast")
     ip(pair, "route add default via 10.9.0.2", had)
     before = all_routes(pair)
     inside(pair, "use", name, "--route", "default")
@@ -221,10 +209,8 @@ def test_a_second_route_that_others_add_hinders_no_unuse(had, alias, pair):
 
 
 @pytest.mark.parametrize("call", ["unlinkat 1", "write 1", "renameat 1"])
-def test_a_killed_use_forgets_nothing_of_a_route(call, alias, pair, trip):
-    first, second = alias(), alias()
-    for name in (first, second):
-        asymcc("load", "fast", "--as", name)
+def test_a_killed_use_forgets_nothing_of_a_route(call, loaded, pair, trip):
+    first, second = loaded("fast"), loaded("fast")
     ip(pair, "route add 198.51.100.0/24 via 10.9.0.2 congctl reno")
     before = all_routes(pair)
     inside(pair, "use", first, "--route", "198.51.100.0/24")

@@ -15,24 +15,10 @@ from tests.ktap import bad, built, column, recorded, told
 from tests.live.harness import pytestmark as live
 from tests.shared import REPO
 
-HOOKS = {
-    "init",
-    "release",
-    "ssthresh",
-    "cong_avoid",
-    "cong_control",
-    "set_state",
-    "cwnd_event",
-    "in_ack_event",
-    "pkts_acked",
-    "undo_cwnd",
-    "min_tso_segs",
-    "sockops",
-    "egress",
-    "ingress",
-    "trace_ack",
-    "trace_queue",
-}
+HOOKS = set(
+    "init release ssthresh cong_avoid cong_control set_state cwnd_event in_ack_event pkts_acked undo_cwnd min_tso_segs "
+    "sockops egress ingress trace_ack trace_queue".split()
+)
 pytestmark = built
 
 

@@ -81,13 +81,7 @@ class Cluster:
         return self.start(
             "worker",
             self.address,
-            "--host",
-            "127.0.0.1",
-            "--nthreads",
-            "1",
-            "--no-nanny",
-            "--no-dashboard",
-            "--preload",
+            *"--host 127.0.0.1 --nthreads 1 --no-nanny --no-dashboard --preload".split(),
             str(preload),
             env=env,
         )

@@ -13,27 +13,13 @@ from tests.report.madeup import index, make, results_of
 
 pytestmark = pytest.mark.slow
 
-FIGURES = {
-    "taichung": {"taichung-slow-start", "taichung-thresholds"},
-    "pseudorate": {"pseudorate-windows", "pseudorate-mechanism", "pseudorate-throughput", "pseudorate-rise"},
-    "fusion": {
-        "fusion-windows",
-        "fusion-queue",
-        "fusion-loss",
-        "fusion-shares",
-        "fusion-reduction",
-        "fusion-friendliness",
-    },
-    "formosa": {
-        "formosa-throughput",
-        "formosa-ten-flows",
-        "formosa-ack-path",
-        "formosa-queues",
-        "formosa-rounds",
-        "formosa-delay",
-        "formosa-queue-control",
-    },
+NAMES = {
+    "taichung": "slow-start thresholds",
+    "pseudorate": "windows mechanism throughput rise",
+    "fusion": "windows queue loss shares reduction friendliness",
+    "formosa": "throughput ten-flows ack-path queues rounds delay queue-control",
 }
+FIGURES = {paper: {f"{paper}-{name}" for name in names.split()} for paper, names in NAMES.items()}
 
 
 @pytest.mark.parametrize(

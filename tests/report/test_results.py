@@ -427,17 +427,7 @@ def test_the_sandbox_changes_no_byte_and_lets_no_program_start(scenario_file, tm
     guest = image.open_image()
     (task,) = plan_runs(scenario.load(scenario_file(("mtu = 1000", "mtu = 998"))), guest)
     inside, _ = vm.run(guest, task.job, task.objects)
-    shell = [
-        "qemu-system-x86_64",
-        "-M",
-        "none",
-        "-display",
-        "none",
-        "-qmp",
-        "stdio",
-        "-incoming",
-        f"exec:touch {tmp_path}/x",
-    ]
+    shell = [*"qemu-system-x86_64 -M none -display none -qmp stdio -incoming".split(), f"exec:touch {tmp_path}/x"]
     with pytest.raises(LabError, match="failed"):
         qemu.Machine(shell, tmp_path)
     assert not (tmp_path / "x").exists()

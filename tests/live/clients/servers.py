@@ -114,16 +114,5 @@ def ssh(path, tmp: Path):
     (tmp / "shadow").write_text(SHADOW)
     (tmp / "known").write_text(f"[{SERVER}]:{SSH} {(tmp / 'host_key.pub').read_text()}")
     with running(*path.inside(path.server, "sh", "-euc", APART, "sh", tmp, SSHD), ready="Server listening"):
-        yield [
-            "-F",
-            "none",
-            "-q",
-            "-i",
-            tmp / "key",
-            "-o",
-            f"Port={SSH}",
-            "-o",
-            f"UserKnownHostsFile={tmp}/known",
-            "-o",
-            "BatchMode=yes",
-        ]
+        options = {"Port": SSH, "UserKnownHostsFile": tmp / "known", "BatchMode": "yes"}
+        yield ["-F", "none", "-q", "-i", tmp / "key", *(f"-o{name}={value}" for name, value in options.items())]
