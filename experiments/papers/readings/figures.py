@@ -5,16 +5,18 @@ from __future__ import annotations
 
 from matplotlib.figure import Figure
 
-from asymlab.palette import BLUE, GREEN, ORANGE
+from asymlab.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE
 from asymlab.report import drawing
 from asymlab.report.measures import goodput, jain_index
 
 WEIGHTS = (224, 240, 248, 252, 254)  # 1/256
 SENDERS = (1, 10)
-READINGS = {  # filter_mode and skip_first_gap -> label, look
-    (1, 1): ("link's pace: average named org, first gap no sample", {"color": BLUE, "marker": "o"}),
-    (2, 0): ("own pace: sample named org, every gap a sample", {"color": ORANGE, "marker": "s"}),
-    (2, 2): ("the link's until slow start has ended once", {"color": GREEN, "marker": "^"}),
+READINGS = {  # title of a point -> look
+    "average named org, first gap skipped": {"color": BLUE, "marker": "o"},
+    "average named org, every gap": {"color": BLACK, "marker": "x", "linestyle": ":"},
+    "sample named org, every gap": {"color": ORANGE, "marker": "s"},
+    "sample named org, first gap skipped": {"color": PURPLE, "marker": "v", "linestyle": "--"},
+    "sample named org, first gap skipped in slow start": {"color": GREEN, "marker": "^"},
 }
 
 
@@ -24,14 +26,8 @@ def figures(results) -> list[drawing.Figure]:
     return [f for f in drawn if f]
 
 
-def found(results, n: int, weight: int, reading: tuple[int, int]):
-    return results.valid(
-        "RD-TC-GRID",
-        flows__count=n,
-        controllers__taichung__filter_mode=reading[0],
-        controllers__taichung__skip_first_gap=reading[1],
-        controllers__taichung__avg_weight_q8=weight,
-    )
+def found(results, n: int, weight: int, reading: str):
+    return results.valid("RD-TC-GRID", flows__count=n, title=reading, controllers__taichung__avg_weight_q8=weight)
 
 
 def grid(results):
@@ -42,9 +38,9 @@ def grid(results):
     axes = figure.subplots(2, len(SENDERS), sharex=True, sharey="row")
     for row, (what, measure) in enumerate((("goodput of all, Mbit/s", goodput), ("Jain index", jain_index))):
         for ax, n in zip(axes[row], SENDERS):
-            for reading, (text, style) in READINGS.items():
+            for reading, style in READINGS.items():
                 values = [measure(runs[n, w, reading][0]) for w in WEIGHTS]
-                ax.plot(range(len(WEIGHTS)), values, label=text, markersize=5, linewidth=1.1, **style)
+                ax.plot(range(len(WEIGHTS)), values, label=reading, markersize=5, linewidth=1.1, **style)
             ax.set(ylim=(0, None))
             if not row:
                 ax.set_title("one sender" if n == 1 else f"{n} senders")
