@@ -128,6 +128,11 @@ def run(file, kernel=LAB, seed=1, fresh=False):
     return execute([task], guest, fresh=fresh)[task.key]
 
 
+def counters(r, controller: str) -> dict[str, int]:
+    """Of a controller, at the end of a run."""
+    return {c["name"]: c["value"] for c in r.record["agent"]["controllers"][controller]["counters"]}
+
+
 def some_job(**members) -> Job:
     """A job that has these, and else nothing."""
     lists = "nodes must_have links strips routes flows background changes controllers watch probes".split()

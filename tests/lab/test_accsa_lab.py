@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asymlab.results import capture
-from tests.shared import LAB_KERNELS, check_physics, run
+from tests.shared import LAB_KERNELS, check_physics, counters, run
 
 pytestmark = pytest.mark.lab
 
@@ -36,13 +36,9 @@ DATA = np.dtype(
 )
 
 
-def counters(r) -> dict[str, int]:
-    return {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["accsa"]["counters"]}
-
-
 def dk(r) -> float:
     """Mean of the ACKs that were sent."""
-    n = counters(r)
+    n = counters(r, "accsa")
     return n["dk_sum"] / n["acks_sent"]
 
 
@@ -51,7 +47,7 @@ def test_marks_thin_the_acks(scenario_file, kernel):
     """312 ACKs a second fit, 1250 packets come: RED marks, the sender tells, dk rises, and few ACKs are dropped."""
     r = run(scenario_file(ACCSA, LINUX, TRACED, (REVERSE, RED)), kernel)
     check_physics(r)
-    n = counters(r)
+    n = counters(r, "accsa")
     assert n["fallbacks"] == n["options_bad"] == n["timeouts"] == 0 and n["peers"] == 2
     assert n["marks"] > 10 and n["doublings"] > 5 and n["decrements"] > 5 and dk(r) > 2
     queue = r.record["agent"]["marks"]["end"]["qdisc"]["right-left"]
@@ -71,7 +67,7 @@ def test_marks_thin_the_acks(scenario_file, kernel):
 
 def test_a_wide_reverse_path_leaves_an_ack_for_each_packet(scenario_file):
     r = run(scenario_file(ACCSA, LINUX, PLAIN, (REVERSE, RED.replace("100kbit", "2mbit"))))
-    n = counters(r)
+    n = counters(r, "accsa")
     assert r.valid and n["marks"] == n["doublings"] == n["acks_suppressed"] == 0 and dk(r) == 1
     assert r.metrics["acks_per_data_packet"] == pytest.approx(1, abs=0.01)
 
@@ -82,7 +78,7 @@ def test_middlebox_that_strips(scenario_file, syn):
     always does."""
     strip = (FORWARD, f"{FORWARD}, strip = {{ kinds = [253], syn = {str(syn).lower()} }} ")
     r = run(scenario_file(ACCSA, LINUX, PLAIN, strip, (REVERSE, RED)))
-    n = counters(r)
+    n = counters(r, "accsa")
     assert r.valid and r.metrics["utilisation"] > 0.5
     assert n["fallbacks"] == syn and n["options_seen"] == n["acks_suppressed"] == n["doublings"] == n["marks"] == 0
     assert (n["options_sent"] == 0) == syn

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from asymlab.results import capture
-from tests.shared import LAB_KERNELS, check_physics, run
+from tests.shared import LAB_KERNELS, check_physics, counters, run
 
 pytestmark = pytest.mark.lab
 
@@ -35,10 +35,6 @@ DATA_EXID, ANSWER_EXID = 0xF0A1, 0xF0A2
 A, F = 0x80, 0x10
 
 
-def counters(r) -> dict[str, int]:
-    return {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["formosa"]["counters"]}
-
-
 def with_option(packets, layout, exid):
     """(packets that carry our option, the options)."""
     has, options = capture.option(packets["options"], 253, layout.itemsize, exid)
@@ -50,7 +46,7 @@ def test_rounds_flags_and_answers(scenario_file, kernel):
     """No loss: the paper's example, on the wire."""
     r = run(scenario_file(FORMOSA, TRACED, DEEP, SLOW), kernel)
     check_physics(r)
-    n = counters(r)
+    n = counters(r, "formosa")
     assert n["losses"] == n["timeouts"] == n["fallbacks"] == n["options_bad"] == n["nacks"] == 0
     data, option = with_option(r.capture("forward"), DATA, DATA_EXID)
     acks, answer = with_option(r.capture("reverse"), ANSWER, ANSWER_EXID)
@@ -101,7 +97,7 @@ def test_a_third_of_the_acks_lost(scenario_file):
     """
     lossy = ('delay = "20ms", queue = 100 }\n\n', 'delay = "20ms", queue = 100, loss = "30%" }\n\n')
     r = run(scenario_file(FORMOSA, PLAIN, LINUX, lossy, ('duration = "3s"', 'duration = "30s"')))
-    assert r.valid and counters(r)["fallbacks"] == 0
+    assert r.valid and counters(r, "formosa")["fallbacks"] == 0
     assert r.goodput["bytes"][r.goodput["t"] > 10].sum() > 100_000
 
 
@@ -109,7 +105,7 @@ def test_a_path_that_reorders(scenario_file):
     """1 % of the packets overtake: each makes a gap that closes by itself."""
     reorder = ("queue = 100 }\nreverse", 'queue = 100, reorder = "1%" }\nreverse')
     r = run(scenario_file(FORMOSA, PLAIN, LINUX, reorder))
-    n = counters(r)
+    n = counters(r, "formosa")
     assert r.valid and r.metrics["utilisation"] > 0.5 and n["nacks"] > 5 and n["acks_suppressed"] > n["acks_sent"]
 
 
@@ -121,7 +117,7 @@ def test_middlebox_that_strips(scenario_file, syn):
         f"queue = 100, strip = {{ kinds = [253], syn = {str(syn).lower()} }} }}\nreverse",
     )
     r = run(scenario_file(FORMOSA, PLAIN, LINUX, strip, ('duration = "3s"', 'duration = "6s"')))
-    n = counters(r)
+    n = counters(r, "formosa")
     assert r.valid and r.metrics["utilisation"] > 0.8
     assert n["fallbacks"] == (not syn) and n["acks_suppressed"] == n["options_seen"] == 0 and n["signals"] > 0
     assert r.metrics["forward"]["drops"] == 0, "a queue of two BDPs is left to the delay signal"

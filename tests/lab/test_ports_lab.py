@@ -12,7 +12,7 @@ still does not lose the same packets in both.
 import numpy as np
 import pytest
 
-from tests.shared import run
+from tests.shared import counters, run
 
 pytestmark = pytest.mark.lab
 
@@ -53,10 +53,8 @@ def both(tmp_path_factory):
     return [run(scenario(folder, prefix)) for prefix in ("", "bpf_")]
 
 
-def counters(r):
-    return {
-        law: {c["name"]: c["value"] for c in r.record["agent"]["controllers"][f"bpf_{law}"]["counters"]} for law in LAWS
-    }
+def by_law(r):
+    return {law: counters(r, f"bpf_{law}") for law in LAWS}
 
 
 @pytest.mark.parametrize("k", range(8), ids=[f"{law}-{'narrow' if path is NARROW else 'wide'}" for law, path in FLOWS])
@@ -79,7 +77,7 @@ def test_same_windows_at_each_ack(both, k):
 def test_what_the_runs_came_to(both):
     """So that equal means something: losses, timeouts, the laws' branches, windows beyond HighSpeed's first row and
     BIC's Reno."""
-    c = counters(both[1])
+    c = by_law(both[1])
     assert c["bic"]["losses"] >= 20 and c["highspeed"]["losses"] >= 20 and c["westwood"]["recoveries"] >= 20
     assert c["westwood"]["samples"] >= 100 and c["westwood"]["duplicates"] >= 100
     assert c["vegas"]["rounds"] >= 200 and c["vegas"]["cuts"] >= 10 and c["vegas"]["slow_start_exits"] >= 1
@@ -98,5 +96,5 @@ def test_what_the_runs_came_to(both):
 def test_on_the_oldest_kernel(tmp_path):
     r = run(scenario(tmp_path, "bpf_", 2), "6.1")
     assert r.record["agent"]["kernel"].startswith("6.1.")
-    assert all(c["flows"] == 2 for c in counters(r).values())
+    assert all(c["flows"] == 2 for c in by_law(r).values())
     assert all(len(r.acks[r.acks["flow"] == k]) > 50 for k in range(7))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.shared import LAB_KERNELS, run
+from tests.shared import LAB_KERNELS, counters, run
 
 pytestmark = pytest.mark.lab
 
@@ -52,10 +52,6 @@ def checked(r):
         quiet = (acks["ca_state"][1:] == 0) & (acks["ca_state"][:-1] == 0)  # elsewhere the stack sets cwnd
         assert (state["cwnd"][1:] == acks["cwnd"][1:])[quiet].mean() > 0.9
     return r
-
-
-def counters(r, sender):
-    return {c["name"]: c["value"] for c in r.record["agent"]["controllers"][sender]["counters"]}
 
 
 def rate(r, flow, start, end):

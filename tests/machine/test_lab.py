@@ -26,7 +26,20 @@ from asymlab.plan import scenario
 from asymlab.results import metrics, store
 from asymlab.run import cost
 from asymlab.run.tasks import plan_runs
-from tests.shared import ALPHA, CHAIN, CROSSING, FAST, KERNELS, PLAIN, REPO, asymlab, check_physics, one_line, run
+from tests.shared import (
+    ALPHA,
+    CHAIN,
+    CROSSING,
+    FAST,
+    KERNELS,
+    PLAIN,
+    REPO,
+    asymlab,
+    check_physics,
+    counters,
+    one_line,
+    run,
+)
 
 pytestmark = pytest.mark.lab
 QEMU = image.DEFAULT_KERNEL  # whose engine is the subject
@@ -91,10 +104,8 @@ def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, k
     assert r.record["agent"]["kernel"].startswith(kernel + ".")
     assert r.metrics["utilisation"] >= 0.95
     assert r.metrics["forward"]["queue_mean"] == pytest.approx(30, rel=0.15)
-    counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
-    assert (
-        counters["flows"] >= 1 and counters["updates"] > 20 and counters["doublings"] >= 3 and counters["losses"] == 0
-    )
+    n = counters(r, "fast")
+    assert n["flows"] >= 1 and n["updates"] > 20 and n["doublings"] >= 3 and n["losses"] == 0
     # Its private state, at each ACK: the window of its own is the one that TCP has.
     state, acks = r.state(0), r.acks
     assert len(state) == len(acks) > 2000 and (state["t"] == acks["t"]).all()
@@ -145,8 +156,7 @@ def test_fast_survives_loss_and_halves(scenario_file):
         )
     )
     check_physics(r)
-    counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"]["fast"]["counters"]}
-    assert counters["losses"] >= 3
+    assert counters(r, "fast")["losses"] >= 3
     assert r.metrics["flows"][0]["retransmits"] >= 3
     # No stall, and no less than Reno's sqrt(3/2p) packets an RTT of 40 ms, BDP 50 packets.
     halves = metrics.goodput_bins(r.goodput, 0, 3, 0.5)[1:]
@@ -317,17 +327,31 @@ def test_image_that_is_not_made(scenario_file):
     one_line(asymlab("run", scenario_file(), "--image", "9.9"), "image 9.9: not made", "asymlab image --kernel 9.9")
 
 
-def test_image_of_another_tree(scenario_file):
+@pytest.fixture
+def old():
+    """Writes an image `old`: the manifest of 6.12, with what `change` does to it."""
     made, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
     shutil.rmtree(old, ignore_errors=True)
-    old.mkdir()
-    try:
+
+    def write(change) -> None:
+        old.mkdir()
         manifest = json.loads((made / "manifest.json").read_text())
-        manifest["parts"]["agent.py"]["sha256"] = "0" * 64
+        change(manifest)
         (old / "manifest.json").write_text(json.dumps(manifest))
-        one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: made with another agent.py")
-    finally:
-        shutil.rmtree(old)
+
+    yield write
+    shutil.rmtree(old)
+
+
+def test_image_of_another_tree(scenario_file, old):
+    old(lambda manifest: manifest["parts"]["agent.py"].update(sha256="0" * 64))
+    one_line(asymlab("run", scenario_file(), "--image", "old"), "image old: made with another agent.py")
+
+
+def test_image_booted_by_another_qemu(scenario_file, old):
+    old(lambda manifest: manifest["qemu"].update(version="QEMU emulator version 4.2.0"))
+    said = "image old: booted by another QEMU", "`build/venv/bin/asymlab image --kernel 6.12` renews it"
+    one_line(asymlab("run", scenario_file(), "--image", "old"), *said)
 
 
 @pytest.mark.parametrize("name", [*(f.name for f in GUEST.glob("*.py")), "asymcc", "trace.bpf.o"])
@@ -344,23 +368,6 @@ def test_image_of_which_a_part_is_another(tmp_path, monkeypatch, name):
         else:
             with pytest.raises(LabError, match=f"image old: made with another {re.escape(name)} than this tree's"):
                 image.check_current("old")
-
-
-def test_image_booted_by_another_qemu(scenario_file):
-    made, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
-    shutil.rmtree(old, ignore_errors=True)
-    old.mkdir()
-    try:
-        manifest = json.loads((made / "manifest.json").read_text())
-        manifest["qemu"]["version"] = "QEMU emulator version 4.2.0"
-        (old / "manifest.json").write_text(json.dumps(manifest))
-        one_line(
-            asymlab("run", scenario_file(), "--image", "old"),
-            "image old: booted by another QEMU",
-            "`build/venv/bin/asymlab image --kernel 6.12` renews it",
-        )
-    finally:
-        shutil.rmtree(old)
 
 
 def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
