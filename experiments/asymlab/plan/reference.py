@@ -84,8 +84,8 @@ def value(schema: dict[str, Any]) -> str:
         schema = next(s for s in schema["anyOf"] if s.get("type") != "null")
     if "$ref" in schema:
         return f"table {link(schema)}"
-    if "enum" in schema:
-        return ", ".join(f'`"{word}"`' for word in schema["enum"])
+    if words := schema.get("enum", [schema["const"]] if "const" in schema else []):
+        return ", ".join(f'`"{word}"`' for word in words)
     if schema["type"] == "array":
         items = schema["items"]
         return f"list of tables {link(items)}" if "$ref" in items else f"list: {value(items)}"
