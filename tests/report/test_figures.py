@@ -97,6 +97,25 @@ def test_figures_need_no_more_than_they_show(quick):
         assert len(kept) < len(runs) and drawn(paper, kept).keys() == left, gone
 
 
+def test_fusions_full_set_draws_all_figures(tmp_path):
+    """And judges every claim: each finds the runs that it names."""
+    runs = [
+        make(tmp_path, case.scenario.id, case.point, seed, controllers=[f.controller for f in case.scenario.flows])
+        for file in papers.scenarios("fusion")
+        for case in scenario.load(file, "full")
+        for seed in case.seeds[:1]
+    ]
+    more = {"fusion-table-1", "fusion-three", "fusion-rtts", "fusion-speeds", "fusion-parking-lot"}
+    assert drawn("fusion", runs).keys() == FIGURES["fusion"] | more
+    results = results_of(runs, "fusion")
+    unmeasured = {
+        claim.id: row.unmeasured
+        for claim in papers.module("fusion", "claims").claims()
+        if (row := claim.judged(results)).unmeasured
+    }
+    assert unmeasured == {}
+
+
 @pytest.fixture(scope="module")
 def matrix_runs(tmp_path_factory):
     """A run for each case of the matrix, two for those of 100 Mbit/s."""
