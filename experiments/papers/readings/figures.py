@@ -48,8 +48,7 @@ def grid(results):
     for ax in axes[-1]:
         ax.set(xticks=range(len(WEIGHTS)), xticklabels=["7/8", "15/16", "31/32", "63/64", "127/128"])
         ax.set_xlabel("weight of the average in (5)")
-    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="lower center", ncols=1)
-    figure.subplots_adjust(bottom=0.24)
+    axes[1, 0].legend(loc="lower left", fontsize=7)
     return drawing.Figure(
         "readings-taichung",
         "TCP-Taichung: the constant of (5), the filter of Fig. 2, and the first gap of a round",
