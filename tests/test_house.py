@@ -19,8 +19,7 @@ LAB = REPO / "experiments" / "asymlab"
 ORDER = ["guest", None, "plan", "results", "machine", "run", ("report", "conformance", "profile"), "link", "cli"]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
 LARGE = {
-    "docs/results/report.html": "the one page to be cited; README links it, and a reader has no lab to draw it with",
-    "docs/results/formosa/runs.csv": "a line for each run, with the hashes by which `asymlab repeat` proves it",
+    "docs/results/report.html": "the one page to be cited; README links it, and a reader has no lab to draw it with"
 }
 SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
 SOURCES = re.compile(r".*\.([ch]|py|sh|toml|css|j2|yml|service)|Makefile|\.ci/run|packaging/post\w+|packaging/pre\w+")

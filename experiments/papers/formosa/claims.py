@@ -33,7 +33,7 @@ from .packets import acks_per_packet_times_w, acks_per_round, fibonacci, reports
 
 TITLE = "TCP Formosa"
 SUBJECT = "With one ACK a round trip a flow has the full rate, whatever the rate of its ACK path."
-PUBLISHED = "02f66b63e9e8b1bf63e11d5951c0a60047e5d4dc9c55bfc54297fac5ccd85aaf"
+PUBLISHED = "6a87487b8b58ca5366aad455388f9f2e8638ce7ac5ec196f319a9dd433b0c924"
 TWO_WAY = (FOUR, FASTEST)
 FAST, SLOW = [rate for rate in RATES if r(rate) <= 1], [rate for rate in RATES if r(rate) > 1]
 
