@@ -77,7 +77,8 @@ void BPF_PROG(nreno_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		r->w_q20 += 1u << Q20;
 	} else {
 		COUNT(linear_acks);
-		r->w_q20 += mul_div(1u << Q20, 1u << Q20, r->w_q20); /* in parts, as ns-2's real number: w + 1/2 ACKs a packet */
+		r->w_q20 += mul_div(
+			1u << Q20, 1u << Q20, r->w_q20); /* in parts, as ns-2's real number: w + 1/2 ACKs a packet */
 	}
 	r->w_q20 = min(r->w_q20, (u64)window_limit(tp) << Q20);
 	cwnd_write(&r->s, tp, r->w_q20 >> Q20);
