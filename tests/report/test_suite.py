@@ -10,6 +10,7 @@ import math
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -211,7 +212,8 @@ def test_a_claim_that_reads_an_absent_run_is_not_measured(papers, monkeypatch, s
 @pytest.mark.parametrize("paper", names())
 def test_no_claim_is_judged_by_runs_that_were_not_made(paper):
     """Of the real papers: with all runs absent nothing is measured, and nothing breaks."""
-    absent = [(t, Absent.of(t)) for t in suite.plan([paper], GUEST).tasks[paper]]
+    planned = suite.plan([paper], replace(GUEST, engine="uml"))  # some profiles are of this engine alone
+    absent = [(t, Absent.of(t)) for t in planned.tasks[paper]]
     claims = papers_of.judged(paper, Results(paper, absent))
     assert claims and {(c.verdict, c.missing) for c in claims} == {("not measured", NOT_MADE)}
     assert len({c.id for c in claims}) == len(claims)

@@ -64,7 +64,7 @@ def reno_row():
 def row_causes(controller: str) -> Cause | None:
     if controller == "highspeed":
         says = "an ACK for each packet: Reno's share beside HSTCP {bound}"
-        value = each(pair("reno", "highspeed", "FU-C-ACKS"), lambda r: of_both(r, "reno", "highspeed"))
+        value = each(Runs("FU-C-ACKS", flows__0__controller="reno"), lambda r: of_both(r, "reno", "highspeed"))
         return Cause(COUNTS_ACKS, Off("FU-C ACKs reno", says, value, at_most=0.25))
     if controller == "cubic":
         says = "CUBIC with the cut and the slow start of 2006: Reno beside it has {bound} of what it has beside Reno"
@@ -109,7 +109,8 @@ def pair_cause(controller: str, greedy: str) -> Cause | None:
     if greedy != "highspeed":
         return Cause(CUT_LESS, "FU-C cubic") if greedy == "cubic" else None
     says = f"an ACK for each packet: {NAMES[controller]} beside HSTCP has {{bound}} of what both have"
-    value = each(pair(controller, "highspeed", "FU-C-ACKS"), lambda r: of_both(r, controller, "highspeed"))
+    runs = Runs("FU-C-ACKS", flows__0__controller=controller)
+    value = each(runs, lambda r: of_both(r, controller, "highspeed"))
     return Cause(COUNTS_ACKS, Off(f"FU-C ACKs {controller}", says, value, at_most=LESS))
 
 

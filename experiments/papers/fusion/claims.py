@@ -10,6 +10,7 @@ from .measures import BUFFERS, CUT, PHASES, above_reno, cut_error, falls, phase_
 
 TITLE = "TCP-Fusion"
 SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
+PUBLISHED = "2a1bfccc996dd91893039a38658f5a2192ea955b97e6f816a987586420b40bfa"
 
 
 def claims():

@@ -151,10 +151,10 @@ def lossy(controller: str, loss: str) -> Runs:
     return beside("FU-5", controller, path__forward__loss=loss)
 
 
-def pair(a: str, b: str, id: str = "FU-T1") -> Runs:
+def pair(a: str, b: str) -> Runs:
     """Table 1: the pair of two controllers."""
     first, second = sorted((a, b), key=VARIANTS.index)
-    return Runs(id, flows__0__controller=first, flows__1__controller=second)
+    return Runs("FU-T1", flows__0__controller=first, flows__1__controller=second)
 
 
 def of_rtt(controller: str, ms: int, id: str = "FU-9") -> Runs:
