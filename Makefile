@@ -65,7 +65,10 @@ VERSION := $(file <VERSION)
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/controllers/*.bpf.c bpf/rivals/*.bpf.c bpf/tools/*.bpf.c)))
 LOADER := $(patsubst %.c,$(A)/%.o,$(wildcard loader/*.c loader/commands/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
-IMAGE := $(B)/image/$(KERNEL)$(L)$(if $(filter uml,$(ENGINE)),-uml)/manifest.json
+image_of = $(B)/image/$(KERNEL)$(L)$(if $(filter uml,$(1)),-uml)/manifest.json
+IMAGE := $(call image_of,$(ENGINE))
+# The experiments run by the fast engine where there is one, if no ENGINE is given: its kernel is built sooner than a quick set ends.
+EXPERIMENTS_ENGINE := $(if $(filter file,$(origin ENGINE)),$(if $(filter amd64,$(ARCH)),uml,qemu),$(ENGINE))
 TEST_KERNELS := 6.1 6.12
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
@@ -78,8 +81,8 @@ GUEST_UML := $(wildcard $(addprefix experiments/asymlab/machine/uml/,*.py *.c *.
 all: build
 
 # --- experiments and tests; each sets up what is missing ----------------------------------
-experiments: build $(IMAGE) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set
-	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) --engine $(ENGINE) $(if $(JOBS),--jobs $(JOBS))
+experiments: build $(call image_of,$(EXPERIMENTS_ENGINE)) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set; ENGINE=qemu
+	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) --engine $(EXPERIMENTS_ENGINE) $(if $(JOBS),--jobs $(JOBS))
 
 PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(TEST_OPTIONS)
 
