@@ -19,7 +19,7 @@ from asymlab.run.tasks import plan_runs
 from tests.live.harness import compile_bpf
 from tests.shared import BUILD, LAB, REPO, asymlab
 
-COUNT = 6  # paths of the short set; `make explore` draws as many as one likes
+COUNT = 12  # paths of the short set; `make explore` draws as many as one likes
 
 
 @pytest.fixture(scope="module")

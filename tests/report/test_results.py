@@ -407,11 +407,11 @@ def test_a_guest_that_leaves_a_file_of_another_name_stores_nothing(scenario_file
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     guest = image.open_image()
     (task,) = plan_runs(scenario.load(scenario_file()), guest)
-    evil = b"""#!/usr/bin/python3
-import signal
+    evil = b"""#!/usr/bin/python3 -sSB
+import _signal
 open('/tmp/out/index.html', 'w').write('<script>')
 print('tracing', flush=True)
-signal.sigwait([15])
+_signal.sigwait([15])
 """
     monkeypatch.setattr(
         tarfile.TarInfo,
