@@ -11,7 +11,7 @@ from PIL import Image
 
 from asymlab import LabError
 from asymlab.report import papers, part, publish
-from asymlab.report.verdicts import TakenOver
+from asymlab.report.verdicts import Judged, Sample, TakenOver
 from asymlab.run import registered
 from tests.report.small import CLAIM, PROVENANCE, RUN, RUNS, everything, run, write, write_report
 from tests.shared import REPO, asymlab
@@ -215,3 +215,17 @@ def test_names_out_of_a_report_are_no_markup(report, tmp_path):
     write(report, [CLAIM], [RUN | {"provenance": PROVENANCE | {"kernel": "6\n# <b>"}}])
     publish.publish(report, tmp_path / "x")
     assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "fast" / "README.md").read_text()
+
+
+def test_a_row_that_picks_a_point_has_the_runs_of_one(tmp_path):
+    """More seeds may pick another point: its runs do not join those of the one before."""
+
+    def row(point: str, seeds: int, **also) -> Judged:
+        samples = [Sample(n, f"{point}{n}", 1.0) for n in range(seeds)]
+        return Judged(id="X-1", paper="fast", source="", claim="", at_most=2.0, samples=samples, picked=True, **also)
+
+    assert part.joined(row("a", 4), row("b", 10), tmp_path) == row("b", 10)
+    assert part.joined(row("a", 4), row("a", 10), tmp_path) == row("a", 10)
+    assert part.joined(row("a", 4), row("b", 10, missing="not made"), tmp_path) == row("a", 4)
+    with pytest.raises(LabError, match="X-1 is of another point now, with fewer runs"):
+        part.joined(row("a", 10), row("b", 4), tmp_path)

@@ -115,7 +115,8 @@ class Claim:
             worst=self.worst,
             check=self.check,
         )
-        return row if runs else row.model_copy(update={"missing": "no seed has all the runs that are compared"})
+        also = {} if runs else {"missing": "no seed has all the runs that are compared"}
+        return row.model_copy(update={"picked": self.value.picked} | also)
 
 
 LOW, HIGH = ("at_least", "above", "within", "near"), ("at_most", "below", "within", "near")

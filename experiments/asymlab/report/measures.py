@@ -8,7 +8,7 @@ are compared with those of the same seed only.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,6 +111,7 @@ class Value:
     of: Callable[[Results], tuple[list[Run], Measure]]  # those that can be measured, and how
     planned: Callable[[Results], bool]  # is it of this set?
     others: tuple[Runs, ...] = ()  # that they are compared with
+    picked: bool = False  # the runs that can be measured are those of one of several points
 
 
 def each(runs: Runs, measure: Measure) -> Value:
@@ -214,7 +215,7 @@ def extreme(values: Sequence[Value], most: Callable) -> Value:
         runs, measure = one
         return float(np.mean([measure(run) for run in runs if run.valid]))
 
-    return _of_several(values, of)
+    return replace(_of_several(values, of), picked=True)
 
 
 def _of_several(values: Sequence[Value], of: Callable) -> Value:

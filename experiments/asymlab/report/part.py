@@ -205,6 +205,12 @@ def joined(old: Judged, new: Judged, report: Path) -> Judged:
     mine = {s.key: s.value for s in old.samples}
     if not new.missing and known and mine.keys() <= known.keys():
         return new
+    if new.picked and known.keys().isdisjoint(mine):
+        if new.missing or not known:  # not all points were there: nothing tells which is to be picked
+            return old.model_copy(update={"check": new.check})
+        if len(known) >= len(mine):
+            return new
+        raise LabError(f"{report}: {old.id} is of another point now, with fewer runs; all of {old.family} is needed")
     if any(mine.get(key) not in (None, s.value) for key, s in known.items()):
         raise LabError(f"{report}: {old.id} has other values of the same runs; --only must have all of {old.family}")
     added = [s for key, s in known.items() if key not in mine]
