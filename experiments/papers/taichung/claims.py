@@ -38,7 +38,7 @@ from .measures import (
 
 TITLE = "TCP-Taichung"
 SUBJECT = "The time between ACKs tells the rate: slow start ends in time, and random loss costs little."
-PUBLISHED = "c1343f38143a464644e26939a6ed2ad0bf18ddd8968c9ca19e8a2a866a125a7e"
+PUBLISHED = "0a35e5fe2c46f64130c84c77b0cd863969d56d6d33b29cb3d22fb831462ac56b"
 ERROR = 0.15  # of ssthresh_ideal
 SAME = 0.995  # of a rival's goodput: no less, to half a percent
 MOST = 1.3  # times a rival's goodput where the paper sees a few per cent: more has another cause than the window's law
