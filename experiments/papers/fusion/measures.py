@@ -59,8 +59,9 @@ def kind_of(run, controller: str) -> float:
 
 def cuts(run, flow: int) -> tuple[np.ndarray, ...]:
     """(cwnd before, ssthresh after, RTT, smallest RTT so far) of each loss, from the sender's state at each ACK. RTT is
-    that of the ACK that told of the loss, or the last before."""
-    acks = run.acks[run.acks["flow"] == flow]
+    that of the ACK that told of the loss, or the last before. The first row has the RTT of the handshake, of which no
+    controller hears: with another flow's packets in the queue it may be the smallest for long."""
+    acks = run.acks[run.acks["flow"] == flow][1:]
     before = np.flatnonzero((acks["ca_state"][1:] >= 2) & (acks["ca_state"][:-1] < 2))
     sampled = np.maximum.accumulate(np.where(acks["rtt_us"] > 0, np.arange(len(acks)), 0))
     smallest = np.minimum.accumulate(np.where(acks["rtt_us"] > 0, acks["rtt_us"], np.iinfo(acks["rtt_us"].dtype).max))
