@@ -19,6 +19,7 @@ LAB = REPO / "experiments" / "asymlab"
 ORDER = ["guest", None, "plan", "results", "machine", "run", ("report", "conformance", "profile"), "link", "cli"]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
 LARGE = {
+    "docs/results/fusion/runs.csv": "more than a thousand runs, each with its key and the command that repeats it",
     "docs/results/report.html": "the one page to be cited; README links it, and a reader has no lab to draw it with"
 }
 SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"

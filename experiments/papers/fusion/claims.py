@@ -10,7 +10,7 @@ from .measures import BUFFERS, CUT, PHASES, above_reno, cut_error, falls, phase_
 
 TITLE = "TCP-Fusion"
 SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
-PUBLISHED = "2a1bfccc996dd91893039a38658f5a2192ea955b97e6f816a987586420b40bfa"
+PUBLISHED = "6a87a26f59d7af8bc94c98ea9495355e1e10ff62ad92fb63d6ccfb40f51df35d"
 
 
 def claims():
