@@ -23,7 +23,7 @@ from .machine import vm
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
-from .machine.image import DEFAULT_KERNEL, Image, current_image, label_of
+from .machine.image import DEFAULT_KERNEL, Image, current_image, engine_of, label_of
 from .paths import EXPERIMENTS, REPORT, RESULTS
 from .plan import reference, scenario
 from .profile import bench, profile
@@ -88,11 +88,14 @@ def add(commands, name: str, do: Do, help: str, description: str | None = None) 
     return p
 
 
-def add_machine_options(p: argparse.ArgumentParser, image: bool = True, fresh: bool = True) -> None:
+def add_machine_options(
+    p: argparse.ArgumentParser, image: bool = True, fresh: bool = True, engine: str | None = None
+) -> None:
+    """`engine`: the default one; None: found out."""
     p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
     if image:
         p.add_argument("--image", default=DEFAULT_KERNEL, help="image to boot [%(default)s]")
-        add_engine_option(p)
+        add_engine_option(p, engine)
     if fresh:
         p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
 
@@ -104,14 +107,19 @@ def engine(text: str) -> str:
     return text
 
 
-def add_engine_option(p: argparse.ArgumentParser) -> None:
-    about = "qemu: the distribution's kernel, exact costs; uml: one that is built, up to 30 times faster [%(default)s]"
-    default = os.environ.get("ASYMLAB_ENGINE", "qemu")
+def add_engine_option(p: argparse.ArgumentParser, otherwise: str | None) -> None:
+    about = "qemu: the distribution's kernel, exact costs; uml: one that is built, up to 30 times faster"
+    about += f" [{otherwise or 'uml where its image is made, else qemu'}]"
+    default = os.environ.get("ASYMLAB_ENGINE") or otherwise
     p.add_argument("--engine", type=engine, metavar="{qemu,uml}", default=default, help=about)
 
 
 def image_of(args) -> Image:
-    return current_image(label_of(args.image, args.engine))
+    """An engine that nobody has named is told."""
+    guest = current_image(label_of(args.image, args.engine or engine_of(args.image)))
+    if not args.engine:
+        console.print(f"engine {guest.engine}, image {guest.folder.name}: --engine takes the other")
+    return guest
 
 
 def add_lab_options(p: argparse.ArgumentParser, image: bool = True) -> None:
@@ -152,7 +160,7 @@ def add_image(commands) -> None:
     p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
     p.add_argument("--tree", type=Path, metavar="FOLDER", help="engine uml: a kernel's source of your own to build")
     p.add_argument("--name", help="what to call the image [the series or file name]")
-    add_engine_option(p)
+    add_engine_option(p, "qemu")
     p.add_argument("--arch", choices=ARCHES, default=NATIVE.name, help="whose kernel and programs it has [%(default)s]")
     p.add_argument(
         "--clock",
@@ -282,7 +290,7 @@ def add_profile(commands) -> None:
     )
     p.add_argument("--top", type=positive, default=20, metavar="N", help="parts of each kind to show [%(default)s]")
     p.add_argument("--csv", type=Path, metavar="FILE", help="write all parts, modules by function")
-    add_machine_options(p, fresh=False)
+    add_machine_options(p, fresh=False, engine="qemu")
 
 
 def do_profile(args) -> None:
@@ -300,7 +308,7 @@ def add_bench(commands) -> None:
     p.add_argument(
         "controllers", nargs="*", metavar="CONTROLLER", help="these alone [all of experiments/bench/ack.toml]"
     )
-    add_machine_options(p, fresh=False)
+    add_machine_options(p, fresh=False, engine="qemu")
 
 
 def do_bench(args) -> None:

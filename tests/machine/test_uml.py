@@ -150,6 +150,29 @@ def test_an_engine_that_there_is_not_is_refused_as_a_default_too():
         assert r.returncode == 2 and "'bochs' (or ASYMLAB_ENGINE): there are qemu and uml" in r.stderr
 
 
+@pytest.mark.parametrize("words", [("run", CANARY, "--dry-run"), ("suite", "fast", "--dry-run")])
+def test_the_fast_engine_is_taken_and_named_where_its_image_is_made(words):
+    found = asymlab(*words, env={"ASYMLAB_ENGINE": ""})
+    assert found.stderr.startswith("engine uml, image 6.12-uml: --engine takes the other\n")
+    for given, env in ((("--engine", "qemu"), ""), (("--engine", "uml"), ""), ((), "uml")):
+        assert not asymlab(*words, *given, env={"ASYMLAB_ENGINE": env}).stderr.startswith("engine")
+
+
+def test_where_it_is_not_made_a_packaged_kernel_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    assert image.engine_of("6.12") == "qemu"
+    (tmp_path / "6.12-uml").mkdir()
+    (tmp_path / "6.12-uml" / "manifest.json").write_text("{}")
+    assert [image.engine_of(name) for name in ("6.12", "6.12-uml", "6.1")] == ["uml", "uml", "qemu"]
+
+
+def test_what_counts_instructions_takes_no_fast_engine_by_itself():
+    found = asymlab("bench", "nobody", env={"ASYMLAB_ENGINE": ""})
+    one_line(found, "nobody: no controller of")
+    help = " ".join(asymlab("profile", "--help").stdout.split())
+    assert "up to 30 times faster [qemu]" in help
+
+
 def test_a_full_disk_is_one_line(tmp_path):
     with pytest.raises(LabError, match=f"{tmp_path}/none: No such file"):
         shared.lay_out(tmp_path / "none" / "shared", 1, Refusals(1, {}), {})

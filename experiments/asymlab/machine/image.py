@@ -119,6 +119,11 @@ def label_of(label: str, engine: str) -> str:
     return f"{label.removesuffix(UML)}{UML}" if engine == "uml" else label
 
 
+def engine_of(label: str) -> str:
+    """The engine of an image that is asked for by name alone: the fast one if it is made."""
+    return "uml" if (IMAGES / label_of(label, "uml") / "manifest.json").exists() else "qemu"
+
+
 def by_name(label: str) -> str:
     """The command that makes an image which has its name from its kernel."""
     if label.endswith(UML):

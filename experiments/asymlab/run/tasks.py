@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .. import LabError
 from ..guest.job import Job
 from ..machine import vm
-from ..machine.image import DEFAULT_KERNEL, Image
+from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..paths import REPO
 from ..plan.scenario import Case
 from ..plan.topology import ENGINE, plan_job
@@ -50,8 +50,10 @@ class Task:
         point = [f"{k}={v}" for k, v in self.case.point.items()]
         command = ["asymlab", "run", str(file), "--set", self.case.which, "--seed", str(self.seed)]
         command += [word for p in point for word in ("--at", p)]
-        if where == "lab" and self.image != DEFAULT_KERNEL:
-            command += ["--image", self.image]
+        if where == "lab":
+            kernel = self.image.removesuffix(UML)
+            command += ["--engine", "qemu" if kernel == self.image else "uml"]
+            command += ["--image", kernel] if kernel != DEFAULT_KERNEL else []
         return {
             "id": s.id,
             "title": s.title,
