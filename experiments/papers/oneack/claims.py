@@ -60,7 +60,8 @@ CRAMPED = [p for p in POINTS if p["flows__controller"] == OWN and room(p) <= GRO
 SMALL = [p for p in POINTS if p["flows__controller"] == "eighth" and cut(p) < GROWTH <= room(p) and widest(p) >= FEW]
 
 
-ELSEWHERE = [p for p in papers.points("oneack", "elsewhere.toml") if not GROWTH / 2 < margin(p) < GROWTH]
+ALL_ELSEWHERE = papers.points("oneack", "elsewhere.toml")
+ELSEWHERE = [p for p in ALL_ELSEWHERE if not GROWTH / 2 < margin(p) < GROWTH]
 
 
 def at(point, **other) -> Runs:
