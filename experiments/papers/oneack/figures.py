@@ -71,7 +71,7 @@ def drops(results):
     return drawing.Figure(
         "oneack-drops",
         "A stability law for one ACK a window",
-        "TCP Formosa with 1 to 10 flows, base RTTs of 10 to 80 ms, queues of 10 to 100 packets and four deltas, each with "
-        "each. W is the largest there is, (BDP + B) / N. The line is g = 4 packets.",
+        "TCP Formosa with 1 to 10 flows, base RTTs of 10 to 80 ms, queues of 10 to 100 packets and four deltas, each "
+        "with each. W is the largest there is, (BDP + B) / N. The line is g = 4 packets.",
         figure,
     )
