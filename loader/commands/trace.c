@@ -71,7 +71,7 @@ static int prepare(struct object *o)
 {
 	if (args.btf && object_core_btf(args.btf))
 		return -1;
-	if (object_open(o, "trace", NULL))
+	if (object_open(o, "trace"))
 		return -1;
 	if (set_number(o, "port_lo", args.ports.lo) || set_number(o, "port_hi", args.ports.hi) ||
 	    set_number(o, "bin_ns", args.bin_ms * NS_PER_MS) || set_number(o, "with_state", args.state) ||
