@@ -30,22 +30,19 @@ def figures(results) -> list[drawing.Figure]:
     return [f for f in drawn if f]
 
 
-def per_thousand(run) -> float:
-    """Drops of a thousand packets that came to the forward queue."""
-    forward = run.metrics["forward"]
-    return 1000 * forward["drops"] / max(forward["packets"] + forward["drops"], 1)
+def lost(results, links) -> tuple[list[float], list[float]]:
+    """The margins of some links, and how many packets of a thousand their queues drop, mean of the seeds."""
 
+    def per_thousand(link, run) -> float:
+        forward = link.forward(run)
+        return 1000 * forward["drops"] / max(forward["packets"] + forward["drops"], 1)
 
-def lost(results, id: str, points) -> tuple[list[float], list[float]]:
-    """Over the margins of some points, mean of the seeds."""
-    found = [(law.margin(p), runs) for p in points if (runs := results.valid(id, **p))]
-    return [m for m, _ in found], [fmean(map(per_thousand, runs)) for _, runs in found]
+    found = [(link, runs) for link in links if (runs := link.runs.valid(results))]
+    return [link.margin for link, _ in found], [fmean(per_thousand(link, run) for run in runs) for link, runs in found]
 
 
 def drops(results):
-    by_delta = {
-        name: lost(results, "OA-LAW", [p for p in law.POINTS if p["flows__controller"] == name]) for name in LOOKS
-    }
+    by_delta = {name: lost(results, [link for link in law.LAW if link.controller == name]) for name in LOOKS}
     if not all(margins for margins, _ in by_delta.values()):
         return None
     figure = Figure(figsize=(7.5, 5.4))
@@ -54,7 +51,7 @@ def drops(results):
     ax.axvline(law.GROWTH, color=BLACK, linewidth=1)
     for name, (margins, losses) in by_delta.items():
         ax.plot(margins, losses, linestyle="", markersize=5, markerfacecolor="none", **LOOKS[name])
-    margins, losses = lost(results, "OA-ELSE", law.ALL_ELSEWHERE)
+    margins, losses = lost(results, law.ELSEWHERE)
     ax.plot(margins, losses, linestyle="", markersize=6, **ELSEWHERE)
     ax.set_xscale("log")
     ax.set_yscale("symlog", linthresh=0.01, linscale=0.4)
