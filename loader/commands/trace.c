@@ -21,7 +21,7 @@
 #define MS_MAX 3600000
 #define RING_KB_MAX (1 << 20)
 #define MAX_PROGRAMS 8
-#define FILE_BUFFER (1 << 20) /* bytes: few system calls a drain */
+#define FILE_BUFFER (256 << 10) /* bytes: few system calls a drain */
 
 static struct {
 	const char *output, *btf;
@@ -252,6 +252,7 @@ static int open_tracer(struct tracer *t)
 
 static void begin_file(FILE *f)
 {
+	static char buffer[FILE_BUFFER]; /* it must outlive the file, which the caller closes */
 	struct trace_header head = {
 		.magic = TRACE_MAGIC,
 		.version = TRACE_VERSION,
@@ -260,7 +261,7 @@ static void begin_file(FILE *f)
 		.start_ns = now_ns(),
 	};
 
-	setvbuf(f, NULL, _IOFBF, FILE_BUFFER);
+	setvbuf(f, buffer, _IOFBF, sizeof(buffer)); /* glibc would give one of its own 4 KB */
 	fwrite(&head, sizeof(head), 1, f);
 }
 

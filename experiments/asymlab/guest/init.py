@@ -34,6 +34,7 @@ MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; t
 RB_AUTOBOOT, RB_POWER_OFF = 0x01234567, 0x4321FEDC
 SHARED = "/dev/asymlab"  # of User Mode Linux with our driver: a file of the host
 CLOCK_REALTIME_COARSE = 5
+COPY_BYTES = 1 << 20  # at a time: few system calls
 
 
 def is_uml() -> bool:
@@ -133,7 +134,7 @@ def hand_out(shared: int, status: dict) -> None:
     most = HEADER.size + sum(sizes) + 2 * tarfile.BLOCKSIZE * (len(sizes) + 1) + tarfile.RECORDSIZE
     with memory(shared, most) as file:
         file.seek(HEADER.size)
-        with tarfile.open(fileobj=file, mode="w") as tar:
+        with tarfile.open(fileobj=file, mode="w", copybufsize=COPY_BYTES) as tar:
 
             def add(name: str, data_size: int, stream) -> None:
                 info = tarfile.TarInfo(name)
@@ -142,7 +143,7 @@ def hand_out(shared: int, status: dict) -> None:
 
             add(STATUS, len(text), io.BytesIO(text))
             for path, size in zip(paths, sizes[1:]):
-                with open(path, "rb") as stream:
+                with open(path, "rb", buffering=0) as stream:
                     add(os.path.basename(path), size, stream)
         length = file.tell() - HEADER.size
         file.seek(0)
