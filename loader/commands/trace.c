@@ -28,7 +28,7 @@ static struct {
 	struct texts flows, links;
 	struct ports ports;
 	bool state;
-	long bin_ms, drain_ms, ring_kb;
+	long bin_ms, every_ms, drain_ms, ring_kb;
 	long seconds;               /* -1: without end */
 } args = { .ports = { 0, 65535 }, .bin_ms = 100, .drain_ms = 1000, .ring_kb = TRACE_RING_BYTES >> 10, .seconds = -1 };
 
@@ -74,10 +74,12 @@ static int prepare(struct object *o)
 	if (object_open(o, "trace"))
 		return -1;
 	if (set_number(o, "port_lo", args.ports.lo) || set_number(o, "port_hi", args.ports.hi) ||
-	    set_number(o, "bin_ns", args.bin_ms * NS_PER_MS) || set_number(o, "with_state", args.state) ||
-	    set_number(o, "nr_ends", args.flows.nr) || set_number(o, "nr_links", args.links.nr))
+	    set_number(o, "bin_ns", args.bin_ms * NS_PER_MS) || set_number(o, "every_ns", args.every_ms * NS_PER_MS) ||
+	    set_number(o, "with_state", args.state) || set_number(o, "nr_ends", args.flows.nr) ||
+	    set_number(o, "nr_links", args.links.nr))
 		return -1;
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ring"), args.ring_kb << 10);
+	bpf_map__set_autocreate(bpf_object__find_map_by_name(o->bpf, "senders"), args.every_ms > 0);
 	if (args.flows.nr)
 		bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ends"), args.flows.nr);
 	if (!args.links.nr)
@@ -362,6 +364,8 @@ static const struct opt opts[] = {
 	{ "state", 'S', NULL, "also record the controllers' private state at each ACK", .flag = &args.state },
 	{ "bin-ms", 'b', "MS", "width of goodput and link bins (100)", .number = &args.bin_ms, .min = 1,
 	  .max = MS_MAX },
+	{ "every-ms", 'e', "MS", "of each connection at most one ACK in so long (0: each), at most 1000",
+	  .number = &args.every_ms, .max = 1000 },
 	{ "btf", 'B', "FILE", "the kernel's types, by `bpftool gen min_core_btf` for trace.bpf.o: it starts sooner",
 	  .text = &args.btf },
 	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)", .number = &args.drain_ms, .min = 1,

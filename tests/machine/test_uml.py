@@ -363,6 +363,26 @@ def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(sc
 
 @made
 @pytest.mark.lab
+def test_a_trace_of_some_acks_is_a_part_of_that_of_all(scenario_file):
+    """Of each interval the first, as it is; what the others acknowledged is added to the next. Nothing else changes."""
+    more = '\n[[flows]]\ncontroller = "cubic"\n'
+    every, some = (
+        run(scenario_file(FAST, ('measure_from = "1s"', f'measure_from = "1s"{key}'), append=more), kernel=LABEL)
+        for key in ("", '\ntrace_every = "100ms"')
+    )
+    assert (every.goodput == some.goodput).all() and (every.links == some.links).all()
+    for flow in (0, 1):
+        of_all, kept = (r.acks[r.acks["flow"] == flow] for r in (every, some))
+        clock = every.record["agent"]["zero_ns"] / 1e9  # intervals are of the kernel's clock
+        _, first = np.unique(((of_all["t"] + clock) * 10 + 1e-6).astype(int), return_index=True)
+        assert 20 < len(kept) == len(first) < len(of_all) / 5
+        same = [name for name in of_all.dtype.names if name != "acked"]
+        assert (of_all[first][same] == kept[same]).all()
+        assert (np.cumsum(of_all["acked"])[first] == np.cumsum(kept["acked"])).all()
+
+
+@made
+@pytest.mark.lab
 def test_both_engines_agree_where_nothing_is_left_to_chance(scenario_file):
     """FAST alone keeps its alpha packets in the queue: goodput, RTT and window are those of its law, on either."""
     file = scenario_file(FAST)

@@ -285,6 +285,7 @@ class Job:
     payload_share: float  # payload over IP bytes of a full data packet
     rewrites: list[Rewrite] = field(default_factory=list)
     verify: bool = False  # receivers compare what arrives
+    trace_every_ms: int = 0  # of each flow one ACK at most in so long; 0: each
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
 
     @property

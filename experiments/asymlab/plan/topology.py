@@ -500,6 +500,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         measure_from_s=s.run.measure_from / 1e6,
         bin_ms=BIN_MS,
         trace_state=s.run.trace_state,
+        trace_every_ms=s.run.trace_every // 1000,
         capture=s.run.capture,
         audit=s.run.audit,
         nodes=built.nodes,
