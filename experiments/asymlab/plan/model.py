@@ -236,7 +236,7 @@ class Flow(Crossing):
         description="Congestion control of the sender: a controller of `bpf/`, one of Linux's own (`reno`, `cubic`, "
         "...), or a name from `[controllers]`.",
     )
-    count: int = Field(1, ge=1, le=200, description="Number of equal flows.")
+    count: int = Field(1, ge=1, le=1000, description="Number of equal flows.")
     resume: Time | None = Field(None, description="When it sends again, after `stop`.")
     ack: Literal["every", "delayed"] = Field(
         "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
