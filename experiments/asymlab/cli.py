@@ -17,6 +17,7 @@ from .conformance.explore import explore
 from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
 from .console import console
+from .dossier import dossier
 from .link import link
 from .link.path import DEFAULT, Link
 from .machine import vm
@@ -359,6 +360,25 @@ def do_suite(args) -> None:
         show(verdicts, time.monotonic() - began, args.report)
 
 
+# --- dossier ------------------------------------------------------------------------------
+
+
+def add_dossier(commands) -> None:
+    about = "a controller by what RFC 9743 asks: a page with its answers beside those of CUBIC, Reno and BBR"
+    p = add(commands, "dossier", do_dossier, about, dossier.__doc__)
+    p.add_argument("name", metavar="NAME", help="a controller of bpf/, or one of Linux's own")
+    p.add_argument("--seeds", type=seeds, help="of each question [3]")
+    p.add_argument("--to", type=Path, metavar="DIR", help="where it goes [build/dossier/NAME]")
+    add_lab_options(p)
+
+
+def do_dossier(args) -> None:
+    guest = image_of(args)
+    made = dossier.plan(args.name, guest, args.seeds, args.to)
+    if done := run_lab(args, made.tasks, guest):
+        dossier.write(made, done)
+
+
 # --- check-kernels ------------------------------------------------------------------------
 
 
@@ -505,7 +525,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (
-        *(add_image, add_run, add_link, add_profile, add_bench, add_reference, add_suite),
+        *(add_image, add_run, add_link, add_dossier, add_profile, add_bench, add_reference, add_suite),
         *(add_check_kernels, add_explore, add_compare, add_publish, add_repeat),
     ):
         add_command(commands)
