@@ -26,7 +26,7 @@ from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
 from .machine.image import DEFAULT_KERNEL, Image, current_image, engine_of, label_of
 from .paths import EXPERIMENTS, REPORT, RESULTS
-from .plan import reference, scenario
+from .plan import reference, scenario, synthetic
 from .profile import bench, profile
 from .report import compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
 from .results.store import Run
@@ -332,6 +332,23 @@ def do_reference(args) -> None:
     reference.record() if args.record else print(reference.tables())
 
 
+# --- traces -------------------------------------------------------------------------------
+
+
+def add_trace(commands) -> None:
+    about = "write a trace of a link that a scenario's `trace` would make (docs/scenarios.md), in Mahimahi's format"
+    p = add(commands, "trace", do_trace, about)
+    p.add_argument("kind", choices=synthetic.KINDS, help="the model")
+    p.add_argument("rate", help="its mean, such as 10mbit")
+    p.add_argument("length", help="such as 60s; from then on the trace begins anew")
+    p.add_argument("--seed", type=int, default=1, help="another one makes another trace [1]")
+
+
+def do_trace(args) -> None:
+    for line in scenario.synthesize(args.kind, args.rate, args.length, args.seed).lines():
+        print(line)
+
+
 # --- suite --------------------------------------------------------------------------------
 
 
@@ -525,7 +542,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (
-        *(add_image, add_run, add_link, add_dossier, add_profile, add_bench, add_reference, add_suite),
+        *(add_image, add_run, add_link, add_dossier, add_profile, add_bench, add_reference, add_trace, add_suite),
         *(add_check_kernels, add_explore, add_compare, add_publish, add_repeat),
     ):
         add_command(commands)

@@ -8,7 +8,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.plan import reference, scenario, topology
-from asymlab.plan.model import Scenario
+from asymlab.plan.model import Scenario, Synthetic
 from tests.shared import REPO, asymlab
 
 TEXT = reference.PAGE.read_text()
@@ -43,7 +43,7 @@ def test_record_puts_the_tables_between_their_marks(monkeypatch, tmp_path):
 
 def test_every_key_is_described_and_every_link_leads_somewhere():
     schema = Scenario.model_json_schema()
-    models = {"Scenario": schema, **schema["$defs"]}
+    models = {"Scenario": schema, "Synthetic": Synthetic.model_json_schema(), **schema["$defs"]}
     assert {model.__name__ for model in reference.SECTIONS.values()} == set(models)
     for name, model in models.items():
         for key, field in model["properties"].items():
@@ -100,7 +100,7 @@ def test_the_page_has_the_settings_of_each_profile():
 
 
 def test_the_page_has_all_kinds_of_scenarios():
-    assert len(WHOLE) == 4 and len(MORE) == 6
+    assert len(WHOLE) == 5 and len(MORE) == 6
 
 
 def test_the_command_takes_the_first_scenario_and_says_what_is_wrong_with_another(tmp_path):

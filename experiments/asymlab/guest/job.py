@@ -53,15 +53,25 @@ class Cake:
 
 
 @dataclass(frozen=True)
+class Trace:
+    """When a link may deliver (player.py). Its file comes with the objects."""
+
+    file: Annotated[str, Matching("traces/[0-9a-f]{64}")]
+    entries: int  # different times in it
+    period_ms: int  # its last time, from which on it begins anew
+
+
+@dataclass(frozen=True)
 class Bottleneck:
     """A rate and its queue."""
 
-    rate_bps: int
+    rate_bps: int  # of a trace, its highest mean of a second
     packet_bytes: int  # the largest that passes
     burst_bytes: int  # of the bucket
     queue_packets: int
     red: Red | None = None
     cake: Cake | None = None
+    trace: Trace | None = None
 
 
 @dataclass(frozen=True)
@@ -225,7 +235,7 @@ class Watched:
     """A direction of a hop: the device of its bottleneck."""
 
     dev: Device
-    rate_bps: int
+    rate_bps: int  # of a trace, its mean while the run measures
 
 
 @dataclass(frozen=True)
@@ -260,6 +270,7 @@ class Probe:
     forward: Train | None  # None: an earlier probe measures the same way
     reverse: Train | None
     jitter_us: int = 0  # by which an RTT may differ
+    wait_us: int = 0  # by which it may be longer, because a link has nothing to deliver with
 
 
 @dataclass(frozen=True)

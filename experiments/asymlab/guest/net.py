@@ -30,6 +30,7 @@ OFFLOADS = {  # what to ask the kernel, and what to tell it
 # How fast RED's average falls in an idle queue. tc counts that time in ticks of 64 ns, the kernel in us; and tc means
 # a power of e where the kernel takes one of 2. The bandwidth that tc asks for serves nothing else.
 RED_IDLE = 1000 / 64 / math.log(2)
+ROOM = 1000  # packets that a queue has more than ever wait in it
 MIDDLEBOX = (
     "add table ip lab\n"
     "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
@@ -171,6 +172,13 @@ def qdisc_commands(dev: str, shape: Shape, verb: str = "add") -> list[str]:
 
 
 def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
+    if shape.trace:  # player.py tells each packet's time, and drops what finds the queue full
+        room = shape.queue_packets + ROOM
+        return [
+            f"qdisc {verb} dev {dev} root handle 1: prio bands 2 priomap {'0 ' * 16}".rstrip(),
+            f"qdisc {verb} dev {dev} parent 1:1 handle 10: fq limit {room} flow_limit {room} orphan_mask 0 "
+            "timer_slack 0 horizon 4200s horizon_drop",
+        ]
     if shape.cake:  # with an overhead it counts from the IP header on
         words = f"bandwidth {shape.rate_bps}bit overhead 0 {'' if shape.cake.ack_filter else 'no-'}ack-filter"
         return [f"qdisc {verb} dev {dev} root handle 1: cake {words}"]

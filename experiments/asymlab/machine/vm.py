@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ..guest.job import Job, Refusals
 from ..guest.wire import dump
+from ..paths import BUILD
 from ..plan.topology import job_objects
 from ..results.store import TABLES_HASH
 from . import on_qemu, on_uml
@@ -36,8 +37,8 @@ ENGINES: dict[str, Engine] = {"qemu": on_qemu, "uml": on_uml}
 
 
 def read_objects(job: Job) -> dict[str, bytes]:
-    """The BPF objects that a job brings along, read once: what is hashed is what is run."""
-    return {p.name: p.read_bytes() for p in job_objects(job)}
+    """What a job brings along, read once: what is hashed is what is run."""
+    return {str(p.relative_to(BUILD)): p.read_bytes() for p in job_objects(job)}
 
 
 def identity(image: Image, job: Job, objects: dict[str, bytes]) -> dict:

@@ -55,6 +55,10 @@ class Source:
         beside = "" if where == self.file else f" (it stands in {where})"
         return LabError(": ".join(filter(None, (str(self.file), short, reason))) + beside)
 
+    def beside(self, key: str, name: str) -> Path:
+        """A file that a key names, from the folder of the file that the key stands in."""
+        return self._where(key).parent / name
+
     def _where(self, key: str) -> Path:
         """The file that a key's value comes from; of a missing one, the file that has the table."""
         for file, said in self.layers:

@@ -14,7 +14,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 
 from ..guest.protocol import FLOW_PORT, SYSCTL
 from . import groups
+from .opportunities import BYTES, LENGTH_MAX, Opportunities
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
+from .synthetic import Kind
 
 PORTS = 65536 - FLOW_PORT
 BIN_MS = 100  # of the traces' series; windows are whole bins
@@ -26,8 +28,33 @@ def _hop(value: Any) -> int:
     raise ValueError(f"{short(value)} is neither a hop's number nor 'each'")
 
 
+def _trace(value: Any) -> Opportunities | None:
+    """scenario.py has read its file."""
+    if isinstance(value, Opportunities):
+        return value
+    raise ValueError(f"{short(value)} is not the name of a file")
+
+
+Trace = Annotated[Any, BeforeValidator(_trace), WithJsonSchema({"type": "string"})]  # Opportunities | None
+
+
 class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Synthetic(Model):
+    """In place of a file's name, a trace that is made: random, and the same from the same seed on any machine.
+
+    `lte` has a rate that walks at random, with outages: Sprout's model of a cellular link. `leo` has another rate each
+    15 s, and before it nothing for 40 to 160 ms. `wifi` sends an aggregate each 2 to 10 ms.
+    """
+
+    kind: Kind = Field(description="The model.")
+    rate: Rate = Field(description="Mean of the trace.")
+    length: Time = Field(
+        ge=10**6, le=LENGTH_MAX * 1000, multiple_of=1000, description="From then on the trace begins anew. In whole ms."
+    )
+    seed: int = Field(1, ge=0, lt=2**63, description="Another one makes another trace.")
 
 
 class Strip(Model):
@@ -91,13 +118,22 @@ class Direction(Model):
     """One direction of a hop. A packet passes the bottleneck's queue, then the middleboxes, then the propagation delay.
     Losses, reordering and duplication happen with the delay."""
 
-    rate: Rate = Field(description="Rate of the bottleneck, in bits of IP packets per second.")
+    rate: Rate = Field(
+        description="Rate of the bottleneck, in bits of IP packets per second. With `trace` it is not given."
+    )
     delay: Time = Field(description="Propagation delay, one way.")
     queue: int = Field(
         ge=1, le=1_000_000, description="Limit of the queue, in packets. A packet that finds it full is dropped."
     )
     red: Red | None = Field(None, description="The queue uses random early detection.")
     cake: Cake | None = Field(None, description="The queue is CAKE, as Linux has it.")
+    trace: Trace = Field(
+        None,
+        description="In place of `rate`: the name of a file in Mahimahi's format, with the times at which the link may "
+        "deliver 1500 bytes, or a table [`trace`](#trace). A name that is not absolute begins at the folder of the "
+        "scenario.",
+        json_schema_extra={"without": "none"},
+    )
     loss: Share = Field(0.0, description="Share of packets that are lost at random, behind the queue.")
     reorder: Share = Field(
         0.0, description="Share of packets that skip the delay, and so overtake others. It needs a delay."
@@ -115,6 +151,8 @@ class Direction(Model):
     def _red_fits(self) -> Self:
         if self.red and self.cake:
             raise ValueError("must have either red or cake")
+        if self.trace and (self.red or self.cake):
+            raise ValueError("a link with a trace has a queue that drops what finds it full, neither red nor cake")
         if self.red and self.red.max > self.queue:
             raise ValueError(f"red.max: must be at most the queue ({self.queue})")
         return self
@@ -167,8 +205,12 @@ class PathSpec(Model):
         return self
 
     @model_validator(mode="after")
-    def _red_averages_fit(self) -> Self:
+    def _queues_fit(self) -> Self:
         for direction in (d for hop in self.chain for d in (hop.forward, hop.reverse)):
+            if direction.trace:
+                wait = direction.trace.longest_ms(direction.queue * math.ceil(self.mtu / BYTES))
+                if wait > LENGTH_MAX:
+                    raise ValueError(f"queue: in one of {direction.queue} packets a packet waits {wait // 1000} s")
             if not (red := direction.red):
                 continue
             if direction.queue * self.mtu >= 2**32:  # the kernel's limit, in bytes
@@ -510,6 +552,8 @@ class Scenario(Model):
                 raise ValueError(f"changes.{i}.hop: no hop {change.hop}; there are 1 to {len(self.path.chain)}")
             if change.mtu and change.mtu > self.path.mtu:
                 raise ValueError(f"changes.{i}.mtu: {change.mtu} bytes are more than the path's mtu, {self.path.mtu}")
+            if change.rate and getattr(self.path.chain[change.hop - 1], str(change.direction)).trace:
+                raise ValueError(f"changes.{i}.rate: the direction has a trace")
             if change.delay is not None and change.direction:
                 direction = getattr(self.path.chain[change.hop - 1], change.direction)
                 if change.delay < max(direction.jitter, direction.reorder > 0):

@@ -8,7 +8,21 @@ from typing import Any
 
 from .. import LabError
 from ..paths import REPO
-from .model import Background, Cake, Change, Direction, Flow, Hop, PathSpec, Red, Rewrite, Run, Scenario, Strip
+from .model import (
+    Background,
+    Cake,
+    Change,
+    Direction,
+    Flow,
+    Hop,
+    PathSpec,
+    Red,
+    Rewrite,
+    Run,
+    Scenario,
+    Strip,
+    Synthetic,
+)
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
 
 PAGE = REPO / "docs" / "scenarios.md"
@@ -18,6 +32,7 @@ SECTIONS = {
     "`[path]`": PathSpec,
     "`[[path.hops]]`": Hop,
     "`forward`, `reverse`": Direction,
+    "`trace`": Synthetic,
     "`red`": Red,
     "`cake`": Cake,
     "`strip`": Strip,
@@ -34,10 +49,10 @@ NAME, LINE = r"^[a-z0-9_]+$", "| {} | {} | {} | {} |"
 
 def tables() -> str:
     """The part of the page that is made."""
-    schema = Scenario.model_json_schema()
+    schema, apart = Scenario.model_json_schema(), Synthetic.model_json_schema()
     parts = [quantities()]
     for heading, model in SECTIONS.items():
-        own = schema if model is Scenario else schema["$defs"][model.__name__]
+        own = schema if model is Scenario else schema["$defs"].get(model.__name__, apart)
         required = own.get("required", [])
         told = Flow.model_fields if model is Background else ()  # what a load has in common with flows
         keys = sorted((key for key in own["properties"] if key not in told), key=lambda key: key not in required)

@@ -26,6 +26,7 @@ from ..controllers import LINUX, built_in
 from ..guest import job, wire
 from ..guest.protocol import ECHO_BYTES, IP_UDP
 from ..paths import BUILD
+from . import opportunities
 from . import scenario as plan
 from .scenario import BIN_MS, Case, Scenario
 
@@ -122,6 +123,9 @@ def _ack_packet(rate_bps: int, mtu: int, clock_factor: int) -> int:
 
 
 def _bottleneck(direction: plan.Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:
+    if trace := direction.trace:
+        played = job.Trace(f"traces/{opportunities.keep(trace).name}", len(trace.ms), trace.period_ms)
+        return job.Bottleneck(trace.peak_bps(), largest, largest, direction.queue, trace=played)
     red = _red(direction.red, direction.queue, usual) if direction.red else None
     burst = _bucket(direction.rate, largest, clock_factor)
     cake = job.Cake(**direction.cake.model_dump()) if direction.cake else None
@@ -296,7 +300,7 @@ class _Hops:
         ends = self.network.ends
         for d in DIRECTIONS:
             spec, largest, usual = self.specs[k, d], self.s.path.mtu, self.s.path.mtu
-            if (k, d) not in self.carrying:
+            if (k, d) not in self.carrying and not spec.trace:
                 largest, usual = _ack_packet(spec.rate, largest, self.clock_factor), header_bytes(self.s)
             self.queues[k, d] = _bottleneck(spec, largest, usual, self.clock_factor)
         forward, reverse = (self.queues[k, d] for d in DIRECTIONS)
@@ -311,9 +315,14 @@ class _Hops:
         self.queue_ends[k, "forward"], self.queue_ends[k, "reverse"] = ends[left, way[1]], ends[right, way[-2]]
         self.delay_ends[k, "forward"] = [] if self.dumbbell else [(ends[way[1], right], 0)]
         self.delay_ends[k, "reverse"] = [] if self.dumbbell else [(ends[way[1], left], 0)]
-        watched = (job.Watched(self.queue_ends[k, d].dev, self.queues[k, d].rate_bps) for d in DIRECTIONS)
+        watched = (job.Watched(self.queue_ends[k, d].dev, self._mean_rate(k, d)) for d in DIRECTIONS)
         self.watch.append(job.Hop(f"hop {k}", *watched))
         self._add_middleboxes(k, {"forward": ends[way[1], left], "reverse": ends[way[-2], right]})
+
+    def _mean_rate(self, k: int, d: str) -> int:
+        """While the run measures, bit/s."""
+        trace, run = self.specs[k, d].trace, self.s.run
+        return trace.rate_between(run.measure_from / 1e3, run.duration / 1e3) if trace else self.queues[k, d].rate_bps
 
     def _add_middleboxes(self, k: int, entries: dict[str, job.End]) -> None:
         """At the ends that a direction comes in by."""
@@ -436,11 +445,13 @@ class _Builder:
             ):
                 train = replace(train, lost_before=True)  # CAKE alone drops, what has waited too long
             own = sum(specs[k, d].jitter for k in crossed)
-            if own > 8e6 * train.bytes / train.rate_bps / 20:
-                train = replace(train, packets=0)  # it would measure the jitter
+            if own > 8e6 * train.bytes / train.rate_bps / 20 or any(specs[k, d].trace for k in crossed):
+                train = replace(train, packets=0)  # it would measure the jitter; a trace has a check of its own
             trains.append(train)
             jitter += own
         gap = max(8e6 * t.bytes / t.rate_bps for t in trains)
+        traces = [trace for k in crossed for d in DIRECTIONS if (trace := specs[k, d].trace)]
+        wait = sum(trace.longest_gap_ms for trace in traces) * 1000
         known = self.s.switches(flow) in self.trained
         self.trained.add(self.s.switches(flow))
         return job.Probe(
@@ -449,11 +460,12 @@ class _Builder:
             src_addr=addr[src],
             dst_addr=addr[dst],
             base_rtt_us=base,
-            timeout_s=1 + (4 * base + 16 * gap) / 1e6,
+            timeout_s=1 + (4 * base + 16 * gap + 2 * wait) / 1e6,
             pause_s=max(8 * ECHO_BYTES / self.hops.queues[k, d].rate_bps for k in crossed for d in DIRECTIONS),
             forward=None if known else trains[0],
             reverse=None if known else trains[1],
             jitter_us=jitter,
+            wait_us=wait,
         )
 
     def _add_background(self, load: plan.Background, i: int, src: str, dst: str) -> None:
@@ -527,10 +539,15 @@ def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
 
 
 def job_objects(planned: job.Job) -> list[Path]:
-    """The BPF objects that a job brings along."""
+    """What a job brings along: BPF objects, and traces of links."""
     needs = {"use": "use", "drain": "move"}  # of commands that need one besides
     names = {c.object for c in planned.controllers if c.object}
     names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
     if planned.thin is not None:
         names.add("thin")
-    return [BUILD / f"{name}.bpf.o" for name in sorted(names)]
+    traces = sorted(
+        {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
+    )
+    if traces:
+        names.add("player")
+    return [BUILD / f"{name}.bpf.o" for name in sorted(names)] + [BUILD / file for file in traces]
