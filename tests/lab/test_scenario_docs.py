@@ -8,7 +8,8 @@ import pytest
 
 from asymlab import LabError
 from asymlab.plan import reference, scenario, topology
-from asymlab.plan.model import Scenario, Synthetic
+from asymlab.plan.model import Scenario
+from asymlab.plan.queues import Synthetic
 from tests.shared import REPO, asymlab
 
 TEXT = reference.PAGE.read_text()

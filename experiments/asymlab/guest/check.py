@@ -12,7 +12,7 @@ from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
-from .net import Namespaces, offloads_on, stripper
+from .net import Namespaces, loss_model, offloads_on, stripper
 from .netlink import Queue
 from .player import BYTES, Packet, Player
 from .protocol import ECHO_BYTES, IP_UDP, Check
@@ -28,8 +28,7 @@ QDISCS = {  # as one of each is made
     "netem": "delay 1ms",
     "gred": "setup vqs 1 default 0",
     "cake": "bandwidth 1mbit",
-    "prio": "",
-    "fq": "",
+    **dict.fromkeys(("codel", "fq_codel", "pie", "prio", "fq"), ""),
 }
 # Of bursts over a link with a trace.
 SHY, BOLD = 1480, 1530  # bytes of one packet, or of several: an opportunity has 1500
@@ -75,15 +74,17 @@ def _tools_missing(job: Job) -> list[str]:
 def qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
     """Told once a network is refused: to try them takes a process."""
     shapes = [end.shape for end in job.ends]
+    queues = [s for s in shapes if isinstance(s, Bottleneck)]
     needed = {
-        "tbf": any(isinstance(s, Bottleneck) and not (s.cake or s.trace) for s in shapes),
-        "gred": any(isinstance(s, Bottleneck) and s.red for s in shapes),
-        "cake": any(isinstance(s, Bottleneck) and s.cake for s in shapes),
-        "prio": any(isinstance(s, Bottleneck) and s.trace for s in shapes),
-        "fq": any(isinstance(s, Bottleneck) and s.trace for s in shapes),
+        "tbf": any(not (s.cake or s.trace) for s in queues),
+        "gred": any(s.red for s in queues),
+        "cake": any(s.cake for s in queues),
+        "prio": any(s.trace for s in queues),
+        "fq": any(s.trace for s in queues),
         "netem": any(isinstance(s, Propagation) and (s.delay_us or s.loss or s.duplicate) for s in shapes),
     }
-    tried = [(kind, how) for kind, how in QDISCS.items() if needed[kind]]
+    needed |= {s.discipline.kind: True for s in queues if s.discipline}
+    tried = [(kind, how) for kind, how in QDISCS.items() if needed.get(kind)]
     text = "".join(f"qdisc replace dev lo root {kind} {how}\n" for kind, how in tried)
     p = subprocess.run(
         ["tc", "-n", ns.name("probe"), "-force", "-batch", "-"], input=text, capture_output=True, text=True
@@ -208,7 +209,13 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
     for end, shape in queues:
         if shape.trace:
             continue
-        rows.append(_check_rule(ns, end, shape) if shape.red or shape.cake else _check_queue(told[end.dev], end, shape))
+        ruled = shape.red or shape.cake or shape.discipline
+        rows.append(_check_rule(ns, end, shape) if ruled else _check_queue(told[end.dev], end, shape))
+    rows += [
+        _check_losses(ns, end, end.shape)
+        for end in job.ends
+        if isinstance(end.shape, Propagation) and end.shape.loss_burst
+    ]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     return [*rows, _row(Check.OFFLOADS, "", [], on, not on)]
 
@@ -249,10 +256,30 @@ def _check_rule(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
         first = queue["gred"]["vqs"][0] if "gred" in queue else None
         measured = None if first is None else {key: value for key, value in first.items() if key in wanted}
         return _row(Check.RED, end.dev, wanted, measured, measured == wanted)
+    if shape.discipline:
+        wanted = {
+            **shape.discipline.options,
+            **({} if shape.discipline.kind == "fq" else {"ecn": shape.discipline.ecn}),
+        }
+        told = {key: queue.get(shape.discipline.kind, {}).get(key, False) for key in wanted}
+        return _row(Check.DISCIPLINE, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
     assert shape.cake
     filters = {"ack-filter": "enabled" if shape.cake.ack_filter else "disabled"}
     told_of = {"ack-filter": queue.get("cake", {}).get("ack-filter")}
     return _row(Check.CAKE, end.dev, filters, told_of, told_of == filters)
+
+
+def _near(told: float, wanted: float) -> bool:
+    """The kernel counts times in units of its own."""
+    return abs(told - wanted) <= 0.002 * wanted
+
+
+def _check_losses(ns: Namespaces, end: End, shape: Propagation) -> dict:
+    """Bursts of losses, as the kernel tells its odds."""
+    told = ns.options(end).get("netem", {}).get("loss-gemodel", {})
+    wanted = dict(zip(("p", "r"), loss_model(shape)))
+    measured = {key: told.get(key, 0) for key in wanted}
+    return _row(Check.LOSSES, end.dev, wanted, measured, all(_near(measured[key], wanted[key]) for key in wanted))
 
 
 def _check_queue(queues: list[Queue], end: End, shape: Bottleneck) -> dict:

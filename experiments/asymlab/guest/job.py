@@ -53,6 +53,15 @@ class Cake:
 
 
 @dataclass(frozen=True)
+class Discipline:
+    """Another of the kernel's queues than a plain one, behind the bucket."""
+
+    kind: Literal["codel", "fq_codel", "pie", "fq"]
+    options: dict[Name, int]  # as tc takes them; times in us
+    ecn: bool = False
+
+
+@dataclass(frozen=True)
 class Trace:
     """When a link may deliver (player.py). Its file comes with the objects."""
 
@@ -71,7 +80,13 @@ class Bottleneck:
     queue_packets: int
     red: Red | None = None
     cake: Cake | None = None
+    discipline: Discipline | None = None
     trace: Trace | None = None
+
+    @property
+    def drops_early(self) -> bool:
+        """Before it is full, what has waited too long."""
+        return bool(self.cake or self.discipline and self.discipline.kind != "fq")
 
 
 @dataclass(frozen=True)
@@ -83,6 +98,8 @@ class Propagation:
     reorder: float
     duplicate: float = 0.0
     jitter_us: int = 0
+    loss_burst: float = 0.0  # packets that are lost in a row on average; 0: each for itself
+    disorder: bool = False  # packets overtake by their jitter
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ class Check(Enum):
     QUEUE = "queue of", "packets"
     RED = "queue of", "RED's bytes"
     CAKE = "queue of", "CAKE's"
+    DISCIPLINE = "queue of", "as tc has it"
+    LOSSES = "bursts of losses behind", "odds"
     TRACE = "trace of", "packets at their time"
     CARRIED = "at most carried by", "bytes"
     OFFLOADS = "offloads that are on", ""

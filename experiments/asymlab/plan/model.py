@@ -10,13 +10,13 @@ import math
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ..guest.protocol import FLOW_PORT, SYSCTL
 from . import groups
-from .opportunities import BYTES, LENGTH_MAX, Opportunities
+from .opportunities import BYTES, LENGTH_MAX
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
-from .synthetic import Kind
+from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Red, Trace
 
 PORTS = 65536 - FLOW_PORT
 BIN_MS = 100  # of the traces' series; windows are whole bins
@@ -26,35 +26,6 @@ def _hop(value: Any) -> int:
     if type(value) is int and value >= 1:
         return value
     raise ValueError(f"{short(value)} is neither a hop's number nor 'each'")
-
-
-def _trace(value: Any) -> Opportunities | None:
-    """scenario.py has read its file."""
-    if isinstance(value, Opportunities):
-        return value
-    raise ValueError(f"{short(value)} is not the name of a file")
-
-
-Trace = Annotated[Any, BeforeValidator(_trace), WithJsonSchema({"type": "string"})]  # Opportunities | None
-
-
-class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Synthetic(Model):
-    """In place of a file's name, a trace that is made: random, and the same from the same seed on any machine.
-
-    `lte` has a rate that walks at random, with outages: Sprout's model of a cellular link. `leo` has another rate each
-    15 s, and before it nothing for 40 to 160 ms. `wifi` sends an aggregate each 2 to 10 ms.
-    """
-
-    kind: Kind = Field(description="The model.")
-    rate: Rate = Field(description="Mean of the trace.")
-    length: Time = Field(
-        ge=10**6, le=LENGTH_MAX * 1000, multiple_of=1000, description="From then on the trace begins anew. In whole ms."
-    )
-    seed: int = Field(1, ge=0, lt=2**63, description="Another one makes another trace.")
 
 
 class Strip(Model):
@@ -77,43 +48,6 @@ class Rewrite(Model):
     value: int = Field(ge=0, le=0xFFFF, description="The 16 bits.")
 
 
-class Red(Model):
-    """Random early detection.
-
-    Such a queue counts bytes, and so does its limit. A packet stands for `mtu` bytes in a direction that carries data,
-    and for the bytes of a pure ACK in one that does not.
-    """
-
-    min: int = Field(ge=2, description="Average length in packets from which on some packets are dropped, or marked.")
-    max: int = Field(ge=3, description="Average length from which on all packets are. At most the direction's `queue`.")
-    probability: Share = Field(gt=0, description="Share of packets that are dropped or marked just below `max`.")
-    ecn: bool = Field(False, description="Packets that can carry a mark are marked, not dropped.")
-    weight: float = Field(
-        0.002,
-        ge=1e-4,
-        le=0.5,
-        description="Weight of the newest length in the average. The kernel takes the nearest power of two.",
-    )
-
-    @property
-    def weight_log(self) -> int:
-        """n of the nearest weight 2^-n: the kernel has no others."""
-        return round(-math.log2(self.weight))
-
-    @model_validator(mode="after")
-    def _order(self) -> Self:
-        if self.min >= self.max:
-            raise ValueError("min must be less than max")
-        return self
-
-
-class Cake(Model):
-    """CAKE in place of the queue: it shapes to `rate`, gives each flow a queue, and drops what waits too long.
-    Its own limit holds, not `queue`."""
-
-    ack_filter: bool = Field(False, description="It drops ACKs that a later one in the queue replaces.")
-
-
 class Direction(Model):
     """One direction of a hop. A packet passes the bottleneck's queue, then the middleboxes, then the propagation delay.
     Losses, reordering and duplication happen with the delay."""
@@ -127,6 +61,10 @@ class Direction(Model):
     )
     red: Red | None = Field(None, description="The queue uses random early detection.")
     cake: Cake | None = Field(None, description="The queue is CAKE, as Linux has it.")
+    codel: Codel | None = Field(None, description="The queue has CoDel.")
+    fq_codel: FqCodel | None = Field(None, description="Each flow has a queue with CoDel.")
+    pie: Pie | None = Field(None, description="The queue has PIE.")
+    fq: Fq | None = Field(None, description="Each flow has a queue.")
     trace: Trace = Field(
         None,
         description="In place of `rate`: the name of a file in Mahimahi's format, with the times at which the link may "
@@ -135,6 +73,14 @@ class Direction(Model):
         json_schema_extra={"without": "none"},
     )
     loss: Share = Field(0.0, description="Share of packets that are lost at random, behind the queue.")
+    loss_burst: float | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Losses come in bursts of so many packets on average (Gilbert's model), and `loss` is still the "
+        "share of all. On a path of one hop each entry of `flows` has bursts of its own.",
+        json_schema_extra={"without": "each packet for itself"},
+    )
     reorder: Share = Field(
         0.0, description="Share of packets that skip the delay, and so overtake others. It needs a delay."
     )
@@ -144,15 +90,20 @@ class Direction(Model):
         description="The delay of each packet is drawn evenly from `delay` minus this to `delay` plus this. "
         "Packets keep their order: none overtakes the one before it. At most `delay`.",
     )
+    disorder: bool = Field(
+        False,
+        description="With `jitter`: packets do not keep their order, and one that is delayed less overtakes others.",
+    )
     strip: Strip | None = Field(None, description="A middlebox that takes TCP options away.")
     rewrite: list[Rewrite] = Field([], max_length=8, description="Middleboxes that write into TCP options.")
 
     @model_validator(mode="after")
     def _red_fits(self) -> Self:
-        if self.red and self.cake:
-            raise ValueError("must have either red or cake")
-        if self.trace and (self.red or self.cake):
-            raise ValueError("a link with a trace has a queue that drops what finds it full, neither red nor cake")
+        rules = [rule for rule in RULES if getattr(self, rule)]
+        if len(rules) > 1:
+            raise ValueError(f"must have either {rules[0]} or {rules[1]}")
+        if self.trace and rules:
+            raise ValueError(f"a link with a trace has a queue that drops what finds it full, no {rules[0]}")
         if self.red and self.red.max > self.queue:
             raise ValueError(f"red.max: must be at most the queue ({self.queue})")
         return self
@@ -161,6 +112,14 @@ class Direction(Model):
     def _something_to_overtake(self) -> Self:
         if self.reorder and not self.delay:
             raise ValueError("reorder needs a delay that packets are spared")
+        return self
+
+    @model_validator(mode="after")
+    def _losses_leave_gaps(self) -> Self:
+        if self.loss_burst and not 0 < self.loss <= self.loss_burst / (self.loss_burst + 1):
+            raise ValueError("loss_burst needs a loss that leaves a packet between two bursts")
+        if self.disorder and not self.jitter:
+            raise ValueError("disorder needs jitter")
         return self
 
     @model_validator(mode="after")
@@ -448,6 +407,11 @@ class Scenario(Model):
         description="Settings of the hosts, over those of the profile. The keys are those of a network namespace, "
         'in quotes: `"net.ipv4.tcp_sack" = 0`.',
     )
+    ecn: bool | None = Field(
+        None,
+        description="Whether the hosts ask for ECN, and accept it.",
+        json_schema_extra={"without": "as the profile says"},
+    )
     path: PathSpec = Field(description="What lies between the hosts.")
     controllers: dict[Name, dict[Name, Value]] = Field(
         {}, description="Parameters of each controller, by its name: `[controllers.NAME]`."
@@ -459,6 +423,11 @@ class Scenario(Model):
     background: list[Background] = Field([], max_length=groups.LOADS_MAX, description="UDP beside the flows.")
     changes: list[Change] = Field([], description="What happens while flows run.")
     run: Run = Field(description="How long it takes, and what is measured and kept.")
+
+    @property
+    def host_sysctls(self) -> dict[str, int | str]:
+        """What the hosts have over the profile."""
+        return ({} if self.ecn is None else {"net.ipv4.tcp_ecn": int(self.ecn)}) | self.sysctls
 
     def switches(self, flow: Crossing) -> tuple[int, int]:
         """Those that its source and its sink hang on."""

@@ -8,22 +8,9 @@ from typing import Any
 
 from .. import LabError
 from ..paths import REPO
-from .model import (
-    Background,
-    Cake,
-    Change,
-    Direction,
-    Flow,
-    Hop,
-    PathSpec,
-    Red,
-    Rewrite,
-    Run,
-    Scenario,
-    Strip,
-    Synthetic,
-)
+from .model import Background, Change, Direction, Flow, Hop, PathSpec, Rewrite, Run, Scenario, Strip
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
+from .queues import Cake, Codel, Fq, FqCodel, Pie, Red, Synthetic
 
 PAGE = REPO / "docs" / "scenarios.md"
 BEGIN, ENDING = "<!-- asymlab reference --record -->", "<!-- end -->"
@@ -35,6 +22,10 @@ SECTIONS = {
     "`trace`": Synthetic,
     "`red`": Red,
     "`cake`": Cake,
+    "`codel`": Codel,
+    "`fq_codel`": FqCodel,
+    "`pie`": Pie,
+    "`fq`": Fq,
     "`strip`": Strip,
     "`rewrite`": Rewrite,
     "`[[flows]]`": Flow,

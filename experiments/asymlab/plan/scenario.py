@@ -24,9 +24,10 @@ from .. import LabError
 from . import groups, keys, opportunities, synthetic
 from .base import Source, changed, read
 from .groups import Wrong
-from .model import BIN_MS, Background, Change, Direction, Flow, Red, Scenario, Synthetic
+from .model import BIN_MS, Background, Change, Direction, Flow, Scenario
 from .opportunities import Opportunities
 from .quantities import RATE_MAX, RATE_MIN
+from .queues import Red, Synthetic
 
 __all__ = ["BIN_MS", "Background", "Case", "Change", "Direction", "Flow", "Red", "SETS", "Scenario", "load"]
 SETS = ("quick", "full")

@@ -28,6 +28,7 @@ from ..guest.protocol import ECHO_BYTES, IP_UDP
 from ..paths import BUILD
 from . import opportunities
 from . import scenario as plan
+from .queues import DISCIPLINES
 from .scenario import BIN_MS, Case, Scenario
 
 COMMON: job.Sysctls = {
@@ -129,12 +130,26 @@ def _bottleneck(direction: plan.Direction, largest: int, usual: int, clock_facto
     red = _red(direction.red, direction.queue, usual) if direction.red else None
     burst = _bucket(direction.rate, largest, clock_factor)
     cake = job.Cake(**direction.cake.model_dump()) if direction.cake else None
-    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red, cake)
+    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red, cake, _discipline(direction))
+
+
+def _discipline(direction: plan.Direction) -> job.Discipline | None:
+    for kind in DISCIPLINES:
+        if rule := getattr(direction, kind):
+            options = {"limit": direction.queue} | rule.model_dump()
+            return job.Discipline(kind, options, bool(options.pop("ecn", False)))
+    return None
 
 
 def _propagation(direction: plan.Direction, extra: int = 0) -> job.Propagation:
     return job.Propagation(
-        direction.delay + extra, direction.loss, direction.reorder, direction.duplicate, direction.jitter
+        direction.delay + extra,
+        direction.loss,
+        direction.reorder,
+        direction.duplicate,
+        direction.jitter,
+        direction.loss_burst or 0.0,
+        direction.disorder,
     )
 
 
@@ -155,7 +170,12 @@ def _train(queues: list[job.Bottleneck]) -> job.Train:
 
 def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
     def held(q: job.Bottleneck) -> int:
-        return q.red.limit_bytes // size + q.burst_bytes // size - 2 if q.red else q.queue_packets
+        if q.red:
+            return q.red.limit_bytes // size + q.burst_bytes // size - 2
+        return min(
+            q.queue_packets,
+            q.discipline.options.get("flow_limit", q.queue_packets) if q.discipline else q.queue_packets,
+        )
 
     rate, burst = min((q.rate_bps, q.burst_bytes) for q in queues)
     passed = max(
@@ -405,7 +425,10 @@ class _Builder:
         if flow.hosts_of is None:
             stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
             common = {**COMMON, **PROFILES[s.profile]}
-            self.nodes += [job.Node(src, {**common, **stops, **s.sysctls}), job.Node(dst, {**common, **s.sysctls})]
+            self.nodes += [
+                job.Node(src, {**common, **stops, **s.host_sysctls}),
+                job.Node(dst, {**common, **s.host_sysctls}),
+            ]
             pair = (src, dst) if flow.direction == "forward" else (dst, src)
             ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay)
             self.hosts.append(ends if flow.direction == "forward" else ends[::-1])
@@ -440,7 +463,7 @@ class _Builder:
         trains, jitter = [], 0
         for d in (data, ack):
             train = _train([self.hops.queues[k, d] for k in crossed])
-            if any(specs[k, d].cake for k in crossed) and not any(
+            if any(self.hops.queues[k, d].drops_early for k in crossed) and not any(
                 specs[k, d].loss or specs[k, d].reorder for k in crossed
             ):
                 train = replace(train, lost_before=True)  # CAKE alone drops, what has waited too long
@@ -516,7 +539,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         capture=s.run.capture,
         audit=s.run.audit,
         nodes=built.nodes,
-        must_have=sorted(s.sysctls),
+        must_have=sorted(s.host_sysctls),
         links=built.network.links,
         strips=built.hops.strips,
         routes=built.network.routes,
