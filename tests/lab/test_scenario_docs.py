@@ -49,7 +49,7 @@ def test_every_key_is_described_and_every_link_leads_somewhere():
     for name, model in models.items():
         for key, field in model["properties"].items():
             assert re.fullmatch(r"[A-Z`].*\.", field.get("description", "")), f"{name}.{key}"
-    anchors = {re.sub("[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", TEXT, re.M)}
+    anchors = {re.sub("[^a-z0-9_ -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", TEXT, re.M)}
     assert set(re.findall(r"\]\(#(.*?)\)", TEXT)) <= anchors
 
 

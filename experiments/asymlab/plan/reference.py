@@ -110,7 +110,7 @@ def bounds(schema: dict[str, Any]) -> str:
 
 def link(schema: dict[str, Any]) -> str:
     heading = HEADINGS[schema["$ref"].rpartition("/")[2]]
-    return f"[{heading}](#{re.sub('[^a-z0-9 -]', '', heading.lower()).replace(' ', '-')})"
+    return f"[{heading}](#{re.sub('[^a-z0-9_ -]', '', heading.lower()).replace(' ', '-')})"
 
 
 def default(schema: dict[str, Any]) -> str:
