@@ -98,7 +98,12 @@ class Pie(Model):
     """PIE (RFC 8033) in the queue: it drops at random, the more the longer packets wait."""
 
     target: Time = Field(15_000, ge=1, description="Time that packets shall wait.")
-    tupdate: Time = Field(15_000, ge=1, description="Time between two updates of the share that it drops.")
+    tupdate: Time = Field(
+        16_000,
+        ge=4000,
+        multiple_of=4000,
+        description="Time between two updates of the share that it drops: whole ticks of the kernel, 4 ms each.",
+    )
     ecn: bool = Field(
         False, description="Packets that can carry a mark are marked, not dropped, up to a tenth of them."
     )
