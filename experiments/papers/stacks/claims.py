@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from asymlab.report import papers
-from asymlab.report.claim import Check
+from asymlab.report.claim import Cause, Check, Off
 from asymlab.report.measures import (
     Runs,
     each,
@@ -120,15 +120,33 @@ def moved(of: Headline):
     return ratio_of_values(gain(of, SLOW), gain(of, TODAY))
 
 
+def grown(of: Headline, rival: bool):
+    """What one of the two has on the stack of today over what it has on the slow but steady one."""
+    return ratio_by_seed(of.runs(TODAY, rival), of.runs(SLOW, rival), of.measure)
+
+
+def held_back(name: str) -> Cause:
+    """Added when the ratio was found to move the other way."""
+    of = LOSING[name]
+    mine, theirs = of.label.split(",")[0].split(" over ")
+    says = f"{of.label}: with RACK and TLP {{name}} has {{{{bound}}}} of what it has where recovery is slow"
+    return Cause(
+        "a slow recovery holds the larger window back more than the rival's small one: it hides the gain",
+        Off(f"ST {name} mine", says.format(name=mine), grown(of, False), at_least=1.5),
+        Off(f"ST {name} rival", says.format(name=theirs), grown(of, True), at_most=1.4),
+    )
+
+
 def claims():
     for name, of in HEADLINES.items():
         for stack, words in of.stacks().items():
             says = f"{of.label}; {words}: the paper's order, ratio {{bound}}"
             yield Check(f"ST {name} {stack}", of.source, says, gain(of, stack), paper=of.paper, at_least=1)
+    causes = {name: held_back(name) for name in ("loss", "fusion")}
     for name, of in HEADLINES.items():
         says = f"{of.label}: the ratio of {STACKS[SLOW]} over that of {STACKS[TODAY]}: {{bound}}"
         bound = {"at_least": MOVED} if name in LOSING else {"within": STILL}
-        yield Check(f"ST {name} moved", "not in the paper", says, moved(of), **bound)
+        yield Check(f"ST {name} moved", "not in the paper", says, moved(of), cause=causes.get(name), **bound)
     says = "Taichung over NewReno, one sender: the slow but steady rival makes a gain of {bound}"
     yield Check("ST taichung timer", "not in the paper", says, gain(LOSING["taichung 1"], SLOW), at_least=10)
     for stack, words in STACKS.items():

@@ -54,7 +54,7 @@ def ratios(results):
     }
     if any(len(found[name]) < len(of.stacks()) for name, of in stacks.HEADLINES.items()):
         return None
-    figure = Figure(figsize=(7.5, 6.5))
+    figure = Figure(figsize=(7.5, 7.5))
     upper, lower = figure.subplots(2, sharex=True, height_ratios=(1, 2.4))
     for k, (name, values) in enumerate(found.items()):
         aside = (k - (len(found) - 1) / 2) * 0.03
@@ -71,7 +71,7 @@ def ratios(results):
     upper.yaxis.set_minor_locator(NullLocator())
     upper.set_yticklabels(["3", "10", "30"])
     lower.set(ylabel="ratio to the rival", ylim=(0.6, 3), xticks=range(len(NAMES)), xticklabels=NAMES.values())
-    lower.legend(loc="upper left", ncols=2, fontsize=7)
+    figure.legend(*lower.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return drawing.Figure(
         "stacks-ratios",
         "Each paper's headline under five stacks",
