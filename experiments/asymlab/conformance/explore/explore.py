@@ -186,5 +186,8 @@ def read(files: list[Path]) -> dict[str, dict]:
             raise LabError(f"{file}: sweep: one case is judged")
         if not (cases[0].scenario.run.verify and cases[0].scenario.run.audit):
             raise LabError(f"{file}: run: needs verify = true and audit = true to be judged")
+        ways = [way for hop in cases[0].scenario.path.chain for way in (hop.forward, hop.reverse)]
+        if any(way.trace for way in ways):
+            raise LabError(f"{file}: path: a link with a trace is not judged: the rules go by rates")
         trees[file.stem], _ = groups.expand(cases[0].source.tree)
     return trees
