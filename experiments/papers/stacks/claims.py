@@ -24,6 +24,7 @@ from asymlab.report.measures import (
 
 TITLE = "Stacks"
 SUBJECT = "How much of a congestion control was loss recovery: the papers' headlines under five stacks."
+PUBLISHED = "861179efdd77699b42fcdaef729420fdeb1dff58282791feb90b08e62e2039aa"
 
 STACKS = {  # profile -> in words
     "newreno": "slow but steady",
