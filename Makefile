@@ -44,8 +44,7 @@ CLIENT_PACKAGES := nginx openssh-server openssh-client curl
 quoted = '$(subst ','\'',$(1))'
 HERE := $(call quoted,$(CURDIR))
 
-BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
-	-Ibpf -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
+BPF_CFLAGS := @bpf/cflags -Ibpf -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
 # Of another architecture: where its files are built, how its images' names end, its compiler, its libraries.
@@ -140,7 +139,7 @@ build: $(OBJECTS) $(LAB_OBJECTS) $(A)/asymcc ## build the controllers and the lo
 
 vpath %.bpf.c bpf/controllers bpf/rivals bpf/tools bpf/lab
 
-$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h bpf/*/*/*.h) Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h bpf/*/*/*.h) bpf/cflags Makefile | $(B)/.deps
 	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 

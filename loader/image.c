@@ -130,7 +130,7 @@ bool image_symbol(void *image, size_t size, unsigned int nth, struct image_symbo
 			return false;
 		symbol = (Elf64_Sym *)(image + sh[i].sh_offset) + nth;
 		found->name = text_in(image, size, &sh[sh[i].sh_link], symbol->st_name);
-		in = symbol->st_shndx < nr ? &sh[symbol->st_shndx] : NULL;
+		in = symbol->st_shndx && symbol->st_shndx < nr ? &sh[symbol->st_shndx] : NULL;
 		if (!found->name || !in || !is_inside(in, size) || symbol->st_value > in->sh_size ||
 		    symbol->st_size > in->sh_size - symbol->st_value)
 			return true;

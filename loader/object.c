@@ -318,6 +318,15 @@ static bool is_plain(const char *name)
 	return true;
 }
 
+int object_check_name(const struct object *o, const char *spec)
+{
+	if (!*o->ops_name || !is_plain(o->ops_name))
+		return fail("%s: its controller registers as \"%s\", which is no name that the kernel takes from BPF: "
+			    "give it one with --as",
+			    spec, o->ops_name);
+	return 0;
+}
+
 int object_open_controller(struct object *o, const char *spec, const char *alias)
 {
 	if (alias && !is_plain(alias))
@@ -327,10 +336,6 @@ int object_open_controller(struct object *o, const char *spec, const char *alias
 		return fail("--as " THIN ": programs of that name are those of `asymcc thin`");
 	if (open_as(o, spec, true, alias))
 		return -1;
-	if (!*o->ops_name || !is_plain(o->ops_name))
-		return fail("%s: its controller registers as \"%s\", which is no name that the kernel takes from BPF: "
-			    "give it one with --as",
-			    spec, o->ops_name);
 	/* so that programs outside the struct_ops know which controller is theirs */
 	object_write_name(o, "asymcc_name", o->ops_name);
 	return 0;

@@ -48,6 +48,8 @@ int object_open(struct object *o, const char *name);
  * the object has several (ops.h). It registers as `alias`; NULL: as it says.
  */
 int object_open_controller(struct object *o, const char *spec, const char *alias);
+/* Does the kernel take the name that it registers as? Opening does not look. -1 with a message. */
+int object_check_name(const struct object *o, const char *spec);
 /* Open it if it is there; no word if it is not. */
 bool object_open_if_built(struct object *o, const char *name);
 void object_close(struct object *o);

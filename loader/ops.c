@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <bpf/btf.h>
 
@@ -169,6 +174,30 @@ void ops_settle(const struct ops *ops, void *image, size_t size, const char *ali
 	if (types)
 		swap_types(types, bytes);
 	image_swap(image, size, LINK_SECTION, OPS_SECTION);
+}
+
+void ops_wake_modules(void *image, size_t size)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
+	char name[CC_NAME_LEN], last[CC_NAME_LEN] = "";
+	struct image_symbol s;
+
+	for (unsigned int i = 0; fd >= 0 && image_symbol(image, size, i, &s); i++) {
+		size_t n = s.name && !s.section ? strcspn(s.name, "_") : 0;
+
+		if (!n || n >= sizeof(name) || !s.name[n])
+			continue;
+		snprintf(name, sizeof(name), "%.*s", (int)n, s.name);
+		/* tcp_ and bpf_ are the kernel's own; CONFIG_HZ is no function */
+		if (!is_name(name) || !islower((unsigned char)*name) || !strcmp(name, "tcp") || !strcmp(name, "bpf") ||
+		    !strcmp(name, last))
+			continue;
+		/* what it answers does not matter: libbpf tells what is missing */
+		setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, n);
+		snprintf(last, sizeof(last), "%s", name);
+	}
+	if (fd >= 0)
+		close(fd);
 }
 
 /* Does the struct name the program? */

@@ -28,6 +28,11 @@ bool ops_are_in(void *image, size_t size);
 int ops_find(struct ops *found, void *image, size_t size, const char *file, const char *wanted);
 /* Change the file so that libbpf takes it: this one has the section .struct_ops, and registers as `alias` (NULL: as it does). */
 void ops_settle(const struct ops *ops, void *image, size_t size, const char *alias);
+/*
+ * Functions that an object has from elsewhere, as bbr_main: the kernel's module for controller bbr may have them, and
+ * is loaded as for a socket that asks for bbr.
+ */
+void ops_wake_modules(void *image, size_t size);
 /* Leave out what is not this one's: other struct_ops, and programs that asymcc does not attach. The map of this one. */
 struct bpf_map *ops_alone(const struct ops *ops, void *image, size_t size, struct bpf_object *o);
 

@@ -26,7 +26,7 @@ from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
 from .machine.image import DEFAULT_KERNEL, Image, current_image, engine_of, label_of
 from .paths import EXPERIMENTS, REPORT, RESULTS
-from .plan import reference, scenario, synthetic
+from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
 from .report import compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
 from .results.store import Run
@@ -266,7 +266,8 @@ def add_link(commands) -> None:
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
     p.add_argument("--alone", action="store_true", help="nobody else uses the link: try nothing beside CUBIC")
     p.add_argument("--duration", default="", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
-    tried = f"a controller of bpf/ or Linux's own, with :PRESET and +thin behind it or without [{' '.join(DEFAULT)}]"
+    tried = "a controller of bpf/, Linux's own, or a file such as ./mine.bpf.o, with :PRESET and +thin behind it or not"
+    tried += f" [{' '.join(DEFAULT)}]"
     p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
     add_lab_options(p)
 
@@ -307,17 +308,27 @@ def add_bench(commands) -> None:
     about = "what each controller costs: exact instructions of an ACK in its own code"
     p = add(commands, "bench", do_bench, about, bench.__doc__)
     p.add_argument(
-        "controllers", nargs="*", metavar="CONTROLLER", help="these alone [all of experiments/bench/ack.toml]"
+        "controllers",
+        nargs="*",
+        metavar="CONTROLLER",
+        help="these, or ./mine.bpf.o [all of experiments/bench/ack.toml]",
     )
     add_machine_options(p, fresh=False, engine="qemu")
 
 
 def do_bench(args) -> None:
     file = EXPERIMENTS / "bench" / "ack.toml"
+    files = [name for name in args.controllers if objects.is_file(name)]
+    names = [name for name in args.controllers if name not in files]
     known = {case.scenario.flows[0].controller for case in scenario.load(file)}
-    if unknown := sorted(set(args.controllers) - known):
-        raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}")
-    console.print(bench.table(bench.bench(file, image_of(args), args.controllers, args.jobs)))
+    if unknown := sorted(set(names) - known):
+        raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}, and files")
+    guest, costs = image_of(args), []
+    if files:
+        costs = bench.bench(bench.of_files(files, file), guest, [], args.jobs)
+    if names or not files:
+        costs += bench.bench(file, guest, names, args.jobs)
+    console.print(bench.table(costs))
 
 
 # --- reference ----------------------------------------------------------------------------
@@ -407,7 +418,7 @@ def add_check_kernels(commands) -> None:
         "every controller on several kernels, as KTAP: exit code 1 if anything fails",
         check.__doc__,
     )
-    p.add_argument("names", nargs="*", metavar="OBJECT", help="these only")
+    p.add_argument("names", nargs="*", metavar="OBJECT", help="these only: of bpf/, or files such as ./mine.bpf.o")
     p.add_argument(
         "--kernel",
         action="append",
@@ -439,7 +450,7 @@ def add_explore(commands) -> None:
     p.add_argument("--seed", type=positive, default=1, help="of what is drawn [%(default)s]")
     p.add_argument("--count", type=positive, default=20, help="scenarios [%(default)s]")
     p.add_argument(
-        "--controller", action="append", default=[], metavar="NAME", help="try these of bpf/; repeatable [all]"
+        "--controller", action="append", default=[], metavar="NAME", help="these of bpf/, or files; repeatable [all]"
     )
     add_machine_options(p, fresh=False)
 

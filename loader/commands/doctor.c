@@ -183,7 +183,7 @@ static bool see_object(struct report *rep, const char *name, const struct regist
 {
 	const char *missing = NULL;
 	struct object o = {};
-	bool read = !object_open_controller(&o, name, NULL);
+	bool read = !object_open_controller(&o, name, NULL) && !object_check_name(&o, name);
 
 	if (!read)
 		tell(rep, BAD, name, "build or install it anew", "its object cannot be read");

@@ -7,6 +7,7 @@
 #include "cgroup_programs.h"
 #include "command.h"
 #include "default_controller.h"
+#include "ops.h"
 #include "registry.h"
 #include "state.h"
 #include "verifier.h"
@@ -229,6 +230,7 @@ static int load_locked(struct load *l)
 
 	if (check_name(l) || check_cgroup(l))
 		return -1;
+	ops_wake_modules(l->o.image, l->o.size);
 	err = registry_load(l->o.bpf);
 	if (err)
 		return fail_load(l, err);
@@ -253,7 +255,8 @@ static int load(void)
 
 	if (args.cgroups.nr > 1)
 		return fail("--cgroup %s: load takes one cgroup", args.cgroups.text[1]);
-	if (!object_open_controller(&l.o, args.name, args.alias) && !state_lock())
+	if (!object_open_controller(&l.o, args.name, args.alias) && !object_check_name(&l.o, args.name) &&
+	    !state_lock())
 		err = load_locked(&l);
 	state_unlock();
 	cgroup_programs_close(&l.programs);

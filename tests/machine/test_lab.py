@@ -20,12 +20,12 @@ import pytest
 from asymlab import LabError
 from asymlab.machine import build, image, vm
 from asymlab.machine.kernel import apt_source
-from asymlab.machine.shell import sh
 from asymlab.paths import BUILD, GUEST
 from asymlab.plan import scenario
 from asymlab.results import metrics, store
 from asymlab.run import cost
 from asymlab.run.tasks import plan_runs
+from asymlab.shell import sh
 from tests.shared import (
     ALPHA,
     CHAIN,

@@ -9,7 +9,7 @@ Names of fields end in their unit: _s, _ms, _us, _ns; _bps for bit/s of IP packe
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from .protocol import NAME, SYSCTL, VALUE
+from .protocol import NAME, OBJECT, SYSCTL, VALUE
 from .wire import Matching
 
 Name = Annotated[str, Matching(NAME)]
@@ -168,7 +168,7 @@ class Rewrite:
 @dataclass(frozen=True)
 class Controller:
     name: Name
-    object: Name | None  # the BPF object it comes from; None: the kernel has it
+    object: Annotated[str, Matching(OBJECT)] | None  # the BPF object it comes from; None: the kernel has it
     set: Parameters
     loader: Literal["asymcc", "bpftool"]
 

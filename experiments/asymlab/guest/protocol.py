@@ -58,6 +58,7 @@ class Check(Enum):
 
 # Of controllers, their objects, modules and parameters, and of nodes: they become paths and root's arguments.
 NAME = "[a-z0-9_]+"
+OBJECT = NAME + "(:[A-Za-z_][A-Za-z0-9_.]{0,62})?"  # and, of an object with several controllers, the one that is meant
 VALUE = r"-?[A-Za-z0-9_.]{1,64}"  # of a parameter
 SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 

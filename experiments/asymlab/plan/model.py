@@ -235,7 +235,7 @@ class Flow(Crossing):
     controller: Name = Field(
         max_length=15,
         description="Congestion control of the sender: a controller of `bpf/`, one of Linux's own (`reno`, `cubic`, "
-        "...), or a name from `[controllers]`.",
+        "...), a name from `[controllers]`, or the path of anyone's object or source (`./mine.bpf.o`, `./mine.bpf.c`).",
     )
     count: int = Field(1, ge=1, le=1000, description="Number of equal flows.")
     resume: Time | None = Field(None, description="When it sends again, after `stop`.")

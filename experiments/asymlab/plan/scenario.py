@@ -22,9 +22,11 @@ from pydantic import ValidationError
 
 from .. import LabError
 from . import groups, keys, opportunities, synthetic
+from .anyone import named
 from .base import Source, changed, read
 from .groups import Wrong
 from .model import BIN_MS, Background, Change, Direction, Flow, Scenario
+from .objects import File
 from .opportunities import Opportunities
 from .quantities import RATE_MAX, RATE_MIN
 from .queues import Red, Synthetic
@@ -47,6 +49,7 @@ class Case:
     which: str  # the set it was taken from
     seeds: tuple[int, ...]
     places: dict[str, str]  # of each flow and hop: where it stands in the file
+    files: dict[str, File]  # of the controllers that are given by their paths
 
     @property
     def file(self) -> Path:
@@ -103,8 +106,8 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
             point |= setting.point
         for key, value in (settings | instead).items():
             keys.put(one, key, copy.deepcopy(value))
-        scenario, places = _checked(one, source)
-        cases.append(Case(scenario, point, source, which, seeds, places))
+        scenario, places, files = _checked(one, source)
+        cases.append(Case(scenario, point, source, which, seeds, places, files))
     if twice := next((name for name, count in Counter(case.name for case in cases).items() if count > 1), None):
         raise Wrong("sweep", f"two cases are called {twice!r}: the first values of points must differ")
     used = {flow.controller for case in cases for flow in case.scenario.flows}
@@ -113,12 +116,15 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
     return cases
 
 
-def _checked(tree: dict[str, Any], source: Source) -> tuple[Scenario, dict[str, str]]:
-    """The scenario of one case, and where its flows and hops stand in the file."""
+def _checked(tree: dict[str, Any], source: Source) -> tuple[Scenario, dict[str, str], dict[str, File]]:
+    """The scenario of one case, where its flows and hops stand in the file, and the files of its controllers."""
     plain, places = groups.expand(tree)
     _read_traces(plain, places, source)
     try:
-        return Scenario.model_validate(plain), places
+        plain, files = named(plain, lambda key: source.where(_as_written(key, places)).parent)
+        return Scenario.model_validate(plain), places, files
+    except Wrong as e:
+        raise Wrong(_as_written(e.args[0], places), e.args[1]) from None
     except ValidationError as e:
         raise _explain(e, places) from None
 

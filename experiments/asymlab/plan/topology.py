@@ -28,6 +28,7 @@ from ..guest.protocol import ECHO_BYTES, IP_UDP
 from ..paths import BUILD
 from . import opportunities
 from . import scenario as plan
+from .objects import SUFFIX, File, data
 from .queues import DISCIPLINES
 from .scenario import BIN_MS, Case, Scenario
 
@@ -193,13 +194,16 @@ def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
 # --- controllers ---------------------------------------------------------------------------
 
 
-def objects_needed(scenario: Scenario) -> dict[str, str | None]:
+def objects_needed(case: Case) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
-    found: dict[str, str | None] = {}
+    scenario, found = case.scenario, dict[str, str | None]()
     built = built_in(BUILD)
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
         obj = scenario.controllers.get(name, {}).get("object", name)
+        if file := case.files.get(name):
+            found[name] = f"{name}:{file.chosen}" if file.chosen else name
+            continue
         if obj == name and obj in built and obj in LINUX:
             raise LabError(f"flows.{i}.controller: {obj!r} is both Linux's and {BUILD}/{obj}.bpf.o: rename the object")
         if obj in built:
@@ -207,7 +211,8 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
         elif obj == name and name in LINUX:
             found[name] = None
         else:
-            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {', '.join([*built, *LINUX])}")
+            there = ", ".join([*built, *LINUX])
+            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
     return found
 
 
@@ -524,7 +529,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
     nodes of a hop take for a packet, each way, if the scenario does not say (node_delay)."""
     s = case.scenario
     try:
-        objects = sorted(objects_needed(s).items())
+        objects = sorted(objects_needed(case).items())
         controllers = [_controller(name, o, s.controllers.get(name, {})) for name, o in objects]
     except LabError as e:
         raise case.wrong(str(e)) from None
@@ -561,16 +566,16 @@ def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
     return wire.dump(plan_job(case, seed, clock_factor))
 
 
-def job_objects(planned: job.Job) -> list[Path]:
-    """What a job brings along: BPF objects, and traces of links."""
+def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) -> dict[str, bytes]:
+    """What a job brings along, by the names of the files: BPF objects, and traces of links. Sources are compiled
+    (objects.data)."""
     needs = {"use": "use", "drain": "move"}  # of commands that need one besides
-    names = {c.object for c in planned.controllers if c.object}
+    names = {c.object for c in planned.controllers if c.object and c.name not in files}
     names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
     if planned.thin is not None:
         names.add("thin")
-    traces = sorted(
-        {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
-    )
+    traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
     if traces:
         names.add("player")
-    return [BUILD / f"{name}.bpf.o" for name in sorted(names)] + [BUILD / file for file in traces]
+    found = {name: (BUILD / name).read_bytes() for name in (*(f"{name}{SUFFIX}" for name in names), *traces)}
+    return dict(sorted((found | {f"{name}{SUFFIX}": data(file, types) for name, file in files.items()}).items()))

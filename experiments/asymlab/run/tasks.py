@@ -13,7 +13,7 @@ from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..paths import REPO
 from ..plan.scenario import Case
-from ..plan.topology import ENGINE, plan_job
+from ..plan.topology import ENGINE, job_objects, plan_job
 from ..results import store
 from . import registered
 
@@ -84,7 +84,7 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
     for case in cases:
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us)
-            objects = vm.read_objects(job)
+            objects = vm.read_objects(job, case.files, image)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
             tasks.setdefault(key, Task(case, seed, job, objects, identity, key, image.folder.name))
@@ -94,7 +94,12 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
 def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
-    return [Task(case, seed, plan_job(case, seed), {}, {}, "") for case in cases for seed in case.seeds]
+    tasks = []
+    for case in cases:
+        for seed in case.seeds:
+            job = plan_job(case, seed)
+            tasks.append(Task(case, seed, job, job_objects(job, case.files, None), {}, ""))
+    return tasks
 
 
 Started = Callable[[Task], None]
