@@ -44,8 +44,7 @@ CLIENT_PACKAGES := nginx openssh-server openssh-client curl
 quoted = '$(subst ','\'',$(1))'
 HERE := $(call quoted,$(CURDIR))
 
-BPF_CFLAGS := -g -O2 -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -target bpf -mcpu=v3 \
-	-Ibpf -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
+BPF_CFLAGS := @bpf/cflags -Ibpf -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
 # Of another architecture: where its files are built, how its images' names end, its compiler, its libraries.
@@ -63,6 +62,8 @@ override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -Ibpf -ffile-prefix-map=
 VERSION := $(file <VERSION)
 
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/controllers/*.bpf.c bpf/rivals/*.bpf.c bpf/tools/*.bpf.c)))
+# What the lab alone uses, and no installation has.
+LAB_OBJECTS := $(patsubst bpf/lab/%.bpf.c,$(B)/%.bpf.o,$(wildcard bpf/lab/*.bpf.c))
 LOADER := $(patsubst %.c,$(A)/%.o,$(wildcard loader/*.c loader/commands/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 image_of = $(B)/image/$(KERNEL)$(L)$(if $(filter uml,$(1)),-uml)/manifest.json
@@ -134,11 +135,11 @@ $(B)/.deps-clients: Makefile | $(B)/.deps
 	[ -z "$$failed" ]; touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
-build: $(OBJECTS) $(A)/asymcc ## build the controllers and the loader; ARCH=arm64: for another machine
+build: $(OBJECTS) $(LAB_OBJECTS) $(A)/asymcc ## build the controllers and the loader; ARCH=arm64: for another machine
 
-vpath %.bpf.c bpf/controllers bpf/rivals bpf/tools
+vpath %.bpf.c bpf/controllers bpf/rivals bpf/tools bpf/lab
 
-$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h bpf/*/*/*.h) Makefile | $(B)/.deps
+$(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h bpf/*/*/*.h) bpf/cflags Makefile | $(B)/.deps
 	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 

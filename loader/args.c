@@ -16,6 +16,28 @@ int name_parse(const char **name, const char *option, const char *text)
 				    CC_NAME_LEN - 1);
 }
 
+bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n >= m && !strcmp(s + n - m, end);
+}
+
+bool is_file(const char *controller)
+{
+	return strchr(controller, '/') || strstr(controller, ".o:") || ends_with(controller, ".o");
+}
+
+int controller_parse(const char **controller, const char *option, const char *text)
+{
+	size_t n = strcspn(text, ":");
+	char name[CC_NAME_LEN + 1];
+
+	*controller = text;
+	snprintf(name, sizeof(name), "%.*s", (int)n, text);
+	return is_file(text) || is_name(name) ? 0 : name_parse(controller, option, text);
+}
+
 int integer_parse(long long *n, const char *text, int base, long long min, long long max)
 {
 	char *end;

@@ -26,6 +26,11 @@ struct prefix {
 int integer_parse(long long *n, const char *text, int base, long long min, long long max);
 
 /* From here on: -1 with a message, which begins with the option. */
+bool ends_with(const char *s, const char *end);
+/* Is a controller given by the path of its object? One has a '/', or ends with ".o". */
+bool is_file(const char *controller);
+/* A name, or such a path; ":NAME" may stand behind either. */
+int controller_parse(const char **controller, const char *option, const char *text);
 int name_parse(const char **name, const char *option, const char *text);
 int number_parse(long *n, const char *option, const char *text, long min, long max);
 /* "200kbit", "1.5mbit": as the lab takes rates; in kbit/s, rounded. */

@@ -16,21 +16,6 @@
 #define MAX_MAPS 64        /* of a program: the kernel's MAX_USED_MAPS */
 #define MAX_EFFECTIVE 1024 /* a cgroup takes 64 of a kind, and those of all above it count */
 
-static const struct kind kinds[] = {
-	{ BPF_PROG_TYPE_SOCK_OPS, BPF_CGROUP_SOCK_OPS },
-	{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_EGRESS },
-	{ BPF_PROG_TYPE_CGROUP_SKB, BPF_CGROUP_INET_INGRESS },
-};
-#define NR_KINDS ((int)(sizeof(kinds) / sizeof(kinds[0])))
-
-const struct kind *kind_of(const struct bpf_program *p)
-{
-	for (int i = 0; i < NR_KINDS; i++)
-		if (bpf_program__type(p) == kinds[i].type && bpf_program__expected_attach_type(p) == kinds[i].attach)
-			return &kinds[i];
-	return NULL;
-}
-
 /* The kernel cuts names, and the object's may be longer. */
 static bool same_name(const struct attached *a, const char *prog)
 {

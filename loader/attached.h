@@ -1,18 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The BPF programs that are attached to cgroups, of the kinds that asymcc's objects have, and whose they are. */
+/* The BPF programs that are attached to cgroups, of the kinds that asymcc attaches, and whose they are. */
 #ifndef ATTACHED_H
 #define ATTACHED_H
 
+#include "kind.h"
 #include "object.h"
-
-/* Sections "sockops", "cgroup_skb/egress" and "cgroup_skb/ingress". */
-struct kind {
-	enum bpf_prog_type type;
-	enum bpf_attach_type attach;
-};
-
-/* NULL: it is not for a cgroup. */
-const struct kind *kind_of(const struct bpf_program *p);
 
 /* One program in one cgroup, whoever put it there. */
 struct attached {

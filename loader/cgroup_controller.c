@@ -91,7 +91,7 @@ static int load_user(struct object *o, const char *cc)
 {
 	int err;
 
-	if (object_open(o, "use", NULL))
+	if (object_open(o, "use"))
 		return -1;
 	object_write_name(o, "asymcc_used", cc);
 	err = registry_load(o->bpf);

@@ -27,8 +27,9 @@ int cgroup_programs_open(struct cgroup_programs *h, const struct object *o, cons
 
 	if (!has_any(o)) {
 		if (path)
-			return fail("--cgroup %s: %s has no programs for a cgroup: leave it out", path,
-				    bpf_object__name(o->bpf));
+			return fail("--cgroup %s: %s has no programs for a cgroup that asymcc would find again (by a "
+				    "`const volatile char asymcc_name[%d]`): leave it out",
+				    path, bpf_object__name(o->bpf), CC_NAME_LEN);
 		return 0;
 	}
 	fd = cgroup_open_root(root);
@@ -74,10 +75,6 @@ int cgroup_programs_check(const struct cgroup_programs *h, const struct object *
 
 	if (h->fd < 0)
 		return 0;
-	if (vars_offset_of(o->btf, "asymcc_name") < 0)
-		return fail("cannot load %s: its cgroup programs could not be told from others': they need a `const "
-			    "volatile char asymcc_name[%d]`",
-			    o->ops_name, CC_NAME_LEN);
 	err = attachments_near(&there, h->fd, h->cgroup);
 	for (int i = 0; !err && i < there.nr; i++) {
 		const struct attached *a = &there.at[i];

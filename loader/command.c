@@ -97,6 +97,8 @@ static int take(const struct opt *o, const char *value)
 		*o->text = value;
 	else if (o->cc)
 		return name_parse(o->cc, option, value);
+	else if (o->controller)
+		return controller_parse(o->controller, option, value);
 	else if (o->texts)
 		return texts_add(o->texts, value);
 	else if (o->number)

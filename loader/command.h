@@ -16,7 +16,7 @@ struct opt {
 	const char *help;
 	/* where its value goes: the one that is set tells of which kind it is */
 	bool *flag;
-	const char **text, **cc;
+	const char **text, **cc, **controller;
 	struct texts *texts;
 	struct ports *ports;
 	long *number, min, max;

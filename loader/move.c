@@ -16,7 +16,7 @@ int move_open(struct move *m)
 	struct bpf_program *prog;
 	int err;
 
-	if (object_open(&m->o, "move", NULL))
+	if (object_open(&m->o, "move"))
 		return -1;
 	prog = bpf_object__next_program(m->o.bpf, NULL);
 	err = registry_load(m->o.bpf);

@@ -12,15 +12,22 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "args.h"
 #include "image.h"
 #include "object.h"
+#include "ops.h"
 #include "verifier.h"
 
 #define SUFFIX ".bpf.o"
-#define OPS_SECTION ".struct_ops"
-#define LINK_SECTION OPS_SECTION ".link"
 #define BTF_MAX (1u << 30) /* that of a kernel with all its debug information has less */
 #define SECONDS 10 /* of CPU time, to read an object */
+
+/* Where an object is. */
+struct place {
+	char path[PATH_MAX];
+	char name[CC_NAME_LEN]; /* what libbpf calls it */
+	const char *chosen;     /* the controller that is meant, "": the only one */
+};
 
 static const char *folder; /* NULL: it was not named */
 static char core_btf[32]; /* "": it was not named */
@@ -42,13 +49,6 @@ int object_core_btf(const char *file)
 	/* libbpf opens it by name: that of the file that was looked at */
 	snprintf(core_btf, sizeof(core_btf), "/proc/self/fd/%d", fd);
 	return 0;
-}
-
-static bool ends_with(const char *s, const char *end)
-{
-	size_t n = strlen(s), m = strlen(end);
-
-	return n >= m && !strcmp(s + n - m, end);
 }
 
 /* One whose name no command takes is none. */
@@ -99,12 +99,12 @@ const char *object_dir(void)
 
 /*
  * A controller is an object with a struct_ops; the others are tools. A file whose sections cannot be read is taken for a
- * controller, too: each command that opens it tells why. An ELF file has a section without a name.
+ * controller, too: each command that opens it tells why.
  */
 static bool is_controller(const char *path, const char **why)
 {
 	void *image;
-	size_t size, bytes;
+	size_t size;
 	static char told[PATH_MAX];
 	const char *unread = image_read(path, &image, &size);
 	bool yes = true;
@@ -114,7 +114,7 @@ static bool is_controller(const char *path, const char **why)
 		*why = told;
 	}
 	if (!unread)
-		yes = !image_section(image, size, "", &bytes) || image_section(image, size, OPS_SECTION, &bytes);
+		yes = ops_are_in(image, size);
 	free(image);
 	return yes;
 }
@@ -159,46 +159,22 @@ bool object_is_among(char **names, const char *name)
 	return false;
 }
 
-/* Find the name of the ops in the image: section, variable in it, member in that; NULL: it has none. */
-static char *ops_name(struct object *o)
+static int parse(struct object *o, const struct place *at)
 {
-	size_t size = 0, offset;
-	char *section = image_section(o->image, o->size, OPS_SECTION, &size);
-	int id = btf__find_by_name_kind(o->btf, OPS_SECTION, BTF_KIND_DATASEC);
-	const struct btf_var_secinfo *s;
-	const struct btf_member *m;
-	const struct btf_type *t;
-
-	if (!section || id < 0)
-		return NULL;
-	s = btf_var_secinfos(btf__type_by_id(o->btf, id));
-	t = btf__type_by_id(o->btf, s->type);
-	t = t ? btf_plain_type(o->btf, t->type) : NULL;
-	if (!t || strcmp(btf_text(o->btf, t->name_off), "tcp_congestion_ops"))
-		return NULL;
-	m = btf_member_find(o->btf, t, "name");
-	if (!m)
-		return NULL;
-	o->type = t;
-	offset = (size_t)s->offset + m->offset / 8;
-	return offset + CC_NAME_LEN <= size ? section + offset : NULL;
-}
-
-static int parse(struct object *o, const char *name)
-{
-	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = name, .btf_custom_path = *core_btf ? core_btf : NULL);
+	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = at->name,
+		    .btf_custom_path = *core_btf ? core_btf : NULL);
 	struct bpf_map *map;
 
+	libbpf_complaint_forget();
 	o->bpf = bpf_object__open_mem(o->image, o->size, &opts);
 	if (!o->bpf)
-		return fail("%s" SUFFIX ": not a BPF object: %s", name, strerror(errno));
+		return fail("%s: not a BPF object that libbpf %s can read: %s: %s", at->path, libbpf_version_string(),
+			    strerror(errno), libbpf_complaint());
 	o->btf = bpf_object__btf(o->bpf);
 	if (!o->btf)
-		return fail("%s" SUFFIX " has no BTF: build it with clang -g", name);
+		return fail("%s has no BTF: build it with clang -g", at->path);
 	bpf_object__for_each_map(map, o->bpf) {
-		if (bpf_map__type(map) == BPF_MAP_TYPE_STRUCT_OPS)
-			o->ops = map;
-		else if (ends_with(bpf_map__name(map), ".rodata"))
+		if (ends_with(bpf_map__name(map), ".rodata"))
 			o->rodata = (void *)bpf_map__initial_value(map, &o->rodata_size);
 		else if (ends_with(bpf_map__name(map), ".data"))
 			o->data = (void *)bpf_map__initial_value(map, &o->data_size);
@@ -231,49 +207,35 @@ static int check_params(const struct object *o, const char *file)
 	return 0;
 }
 
-/* One controller an object, and registered without a link: a link ends with the command. */
-static int check_ops(const struct object *o, const char *file)
+/* What the image says; freed by object_close(). `ops`: it is a controller, to be registered as `alias`, if that is one. */
+static int understand(struct object *o, const struct place *at, bool ops, const char *alias)
 {
-	int id = btf__find_by_name_kind(o->btf, OPS_SECTION, BTF_KIND_DATASEC);
-	int nr = id < 0 ? 1 : btf_vlen(btf__type_by_id(o->btf, id));
+	struct ops mine;
+	int id;
 
-	if (nr != 1)
-		return fail("%s has %d struct_ops, one is expected: put each into an object of its own", file, nr);
-	if (btf__find_by_name_kind(o->btf, LINK_SECTION, BTF_KIND_DATASEC) >= 0)
-		return fail("%s has struct_ops in section " LINK_SECTION ", which ends with the program that loads it: "
-			    "write SEC(\"" OPS_SECTION "\")",
-			    file);
-	return 0;
-}
-
-/* What the image says; freed by object_close(). */
-static int understand(struct object *o, const char *file, const char *name, const char *alias)
-{
-	char *patch;
-
-	if (parse(o, name) || check_ops(o, file))
+	if (ops && ops_find(&mine, o->image, o->size, at->path, at->chosen))
 		return -1;
-	patch = ops_name(o);
-	if (patch && alias) {
-		/* libbpf copied the section when it parsed the image: parse the changed one */
-		memset(patch, 0, CC_NAME_LEN);
-		memcpy(patch, alias, strlen(alias));
-		bpf_object__close(o->bpf);
-		o->bpf = NULL;
-		if (parse(o, name) || !ops_name(o))
-			return -1;
+	if (ops) {
+		ops_settle(&mine, o->image, o->size, alias);
+		snprintf(o->ops_name, sizeof(o->ops_name), "%.15s", mine.name);
 	}
-	if (patch)
-		snprintf(o->ops_name, sizeof(o->ops_name), "%.15s", patch);
-	if (!patch)
-		o->ops = NULL;
+	if (parse(o, at))
+		return -1;
+	if (ops) {
+		o->ops = ops_alone(&mine, o->image, o->size, o->bpf);
+		id = btf__find_by_name_kind(o->btf, "tcp_congestion_ops", BTF_KIND_STRUCT);
+		if (!o->ops || id < 0)
+			return fail("%s: libbpf %s finds no %s in it", at->path, libbpf_version_string(),
+				    mine.symbol.name);
+		o->type = btf__type_by_id(o->btf, id);
+	}
 	if (vars_read(&o->params, o->btf, ".data") || vars_read(&o->params, o->btf, ".rodata"))
 		return -1;
-	return check_params(o, file);
+	return check_params(o, at->path);
 }
 
 /* libbpf may crash of a damaged file: a child reads it first. */
-static int try(struct object *o, const char *file, const char *name, const char *alias)
+static int try(struct object *o, const struct place *at, bool ops, const char *alias)
 {
 	const struct rlimit limit = { SECONDS, SECONDS };
 	int status = -1;
@@ -286,29 +248,57 @@ static int try(struct object *o, const char *file, const char *name, const char 
 		prctl(PR_SET_DUMPABLE, 0); /* no core */
 		setrlimit(RLIMIT_CPU, &limit);
 		if (freopen("/dev/null", "w", stdout) && freopen("/dev/null", "w", stderr)) /* it is told once */
-			understand(o, file, name, alias);
+			understand(o, at, ops, alias);
 		_exit(0);
 	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (pid < 0)
-		return fail("cannot read %s: no process for it: %s", file, strerror(errno));
-	return status ? fail("%s is damaged: build or install it anew", file) : 0;
+		return fail("cannot read %s: no process for it: %s", at->path, strerror(errno));
+	return status ? fail("%s is damaged: build or install it anew", at->path) : 0;
 }
 
-int object_open(struct object *o, const char *name, const char *alias)
+/* "fast", "./mine.bpf.o", and either with ":NAME" behind it. */
+static int find(struct place *at, const char *spec)
 {
-	char path[PATH_MAX];
+	const char *colon = ends_with(spec, ".o") ? NULL : strrchr(spec, ':');
+	size_t n = colon ? (size_t)(colon - spec) : strlen(spec);
+	const char *base = memrchr(spec, '/', n);
+
+	*at = (struct place){ .chosen = colon ? colon + 1 : "" };
+	base = base ? base + 1 : spec;
+	/* libbpf and the kernel make names of it */
+	for (size_t i = 0; i < CC_NAME_LEN - 1 && base + i < spec + n && base[i] != '.'; i++)
+		at->name[i] = isalnum((unsigned char)base[i]) ? base[i] : '_';
+	if (is_file(spec)) {
+		if (snprintf(at->path, sizeof(at->path), "%.*s", (int)n, spec) >= (int)sizeof(at->path))
+			return fail("%.60s...: the name of the file is too long", spec);
+		if (access(at->path, F_OK))
+			return fail("%s: %s", at->path, strerror(errno));
+		return *at->name ? 0 : fail("%s: a file with a name before its first dot is expected", at->path);
+	}
+	snprintf(at->name, sizeof(at->name), "%.*s", (int)n, spec);
+	snprintf(at->path, sizeof(at->path), "%s/%.*s" SUFFIX, object_dir(), (int)n, spec);
+	return !is_name(at->name) || n >= CC_NAME_LEN || access(at->path, F_OK) ? fail_unknown(spec) : 0;
+}
+
+static int open_as(struct object *o, const char *spec, bool ops, const char *alias)
+{
+	struct place at;
 	const char *why;
 
 	memset(o, 0, sizeof(*o));
-	snprintf(path, sizeof(path), "%s/%s" SUFFIX, object_dir(), name);
-	if (strchr(name, '/') || access(path, F_OK))
-		return fail_unknown(name);
-	why = image_read(path, &o->image, &o->size);
+	if (find(&at, spec))
+		return -1;
+	why = image_read(at.path, &o->image, &o->size);
 	if (why)
-		return fail("cannot read %s: %s", path, why);
-	return try(o, path, name, alias) ? -1 : understand(o, path, name, alias);
+		return fail("cannot read %s: %s", at.path, why);
+	return try(o, &at, ops, alias) ? -1 : understand(o, &at, ops, alias);
+}
+
+int object_open(struct object *o, const char *name)
+{
+	return open_as(o, name, false, NULL);
 }
 
 void object_write_name(struct object *o, const char *variable, const char *cc)
@@ -328,20 +318,24 @@ static bool is_plain(const char *name)
 	return true;
 }
 
-int object_open_controller(struct object *o, const char *name, const char *alias)
+int object_check_name(const struct object *o, const char *spec)
+{
+	if (!*o->ops_name || !is_plain(o->ops_name))
+		return fail("%s: its controller registers as \"%s\", which is no name that the kernel takes from BPF: "
+			    "give it one with --as",
+			    spec, o->ops_name);
+	return 0;
+}
+
+int object_open_controller(struct object *o, const char *spec, const char *alias)
 {
 	if (alias && !is_plain(alias))
 		return fail("--as %s: letters, digits, '_' and '.' only: the kernel takes no other name from BPF",
 			    alias);
 	if (alias && !strcmp(alias, THIN))
 		return fail("--as " THIN ": programs of that name are those of `asymcc thin`");
-	if (object_open(o, name, alias))
+	if (open_as(o, spec, true, alias))
 		return -1;
-	if (!o->ops)
-		return fail("%s/%s" SUFFIX " is not a controller: it has no tcp_congestion_ops in section " OPS_SECTION,
-			    object_dir(), name);
-	if (!*o->ops_name || !is_plain(o->ops_name))
-		return fail("%s/%s" SUFFIX ": the name of its controller is damaged", object_dir(), name);
 	/* so that programs outside the struct_ops know which controller is theirs */
 	object_write_name(o, "asymcc_name", o->ops_name);
 	return 0;

@@ -17,7 +17,7 @@
 struct object {
 	struct bpf_object *bpf;
 	const struct btf *btf;
-	struct bpf_map *ops;          /* its struct_ops; NULL: not a controller */
+	struct bpf_map *ops;          /* of a controller: its struct_ops */
 	const struct btf_type *type;  /* its view of tcp_congestion_ops */
 	char ops_name[CC_NAME_LEN];
 	struct vars params;
@@ -41,8 +41,15 @@ const char *object_names(char ***names);
 void object_names_free(char **names);
 bool object_is_among(char **names, const char *name);
 
-int object_open(struct object *o, const char *name, const char *alias);
-int object_open_controller(struct object *o, const char *name, const char *alias);
+/* One of asymcc's tools. */
+int object_open(struct object *o, const char *name);
+/*
+ * A controller that is built, by its name, or a file of anybody's, by its path; either with ":NAME" behind it, where
+ * the object has several (ops.h). It registers as `alias`; NULL: as it says.
+ */
+int object_open_controller(struct object *o, const char *spec, const char *alias);
+/* Does the kernel take the name that it registers as? Opening does not look. -1 with a message. */
+int object_check_name(const struct object *o, const char *spec);
 /* Open it if it is there; no word if it is not. */
 bool object_open_if_built(struct object *o, const char *name);
 void object_close(struct object *o);

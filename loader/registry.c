@@ -214,6 +214,8 @@ int registry_load(struct bpf_object *o)
 		struct bpf_prog_info info = {};
 		__u32 len = sizeof(info);
 
+		if (!bpf_program__autoload(prog))
+			continue;
 		if (!err && bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
 			err = -errno;
 		else if (!err && (!info.btf_id || !*info.name))
@@ -275,6 +277,8 @@ int registry_same_programs(const struct bpf_object *o, __u32 btf_id)
 		struct bpf_prog_info info = {};
 		__u32 len = sizeof(info);
 
+		if (!bpf_program__autoload(prog))
+			continue;
 		if (bpf_obj_get_info_by_fd(bpf_program__fd(prog), &info, &len))
 			return fail("cannot read program %s: %s", bpf_program__name(prog), strerror(errno));
 		same = has_program(btf_id, &info);

@@ -103,6 +103,30 @@ static int parse_tag(struct var *v, const char *tag)
 	return 1;
 }
 
+/* A `const volatile` integer is a parameter without words: it takes what its type does. */
+static int parse_plain(struct var *v, const struct btf *btf, unsigned int id)
+{
+	const struct btf_type *t = btf__type_by_id(btf, id);
+	bool is_volatile = false;
+	int links = 0;
+
+	for (; t && (btf_is_mod(t) || btf_is_typedef(t)) && links < LINKS_MAX; links++) {
+		is_volatile |= btf_is_volatile(t);
+		t = btf__type_by_id(btf, t->type);
+	}
+	if (!t || !is_volatile || !(btf_is_int(t) || btf_is_any_enum(t)) || t->size != v->size || !*v->name ||
+	    (v->size != 1 && v->size != 2 && v->size != 4 && v->size != 8))
+		return 0;
+	v->max = v->size == 8 ? INT64_MAX : (1ll << (8 * v->size - v->is_signed)) - 1;
+	v->min = v->is_signed ? -v->max - 1 : 0;
+	if (btf_is_int(t) && (btf_int_encoding(t) & BTF_INT_BOOL))
+		v->max = 1;
+	v->declared = false;
+	v->unit[0] = '-';
+	v->doc = "";
+	return 1;
+}
+
 int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 {
 	const struct btf_var_secinfo *s;
@@ -124,7 +148,7 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 		struct var *v = &vars->var[vars->nr];
 		const char *tag = decl ? tag_of(btf, s->type) : NULL;
 
-		if (!tag)
+		if (!decl || (!tag && strcmp(section, ".rodata")))
 			continue;
 		t = btf_plain_type(btf, decl->type);
 		*v = (struct var){
@@ -132,10 +156,13 @@ int vars_read(struct vars *vars, const struct btf *btf, const char *section)
 			.offset = s->offset,
 			.size = s->size,
 			.is_signed = t && btf_is_int(t) && (btf_int_encoding(t) & BTF_INT_SIGNED),
+			.declared = true,
 		};
-		ret = parse_tag(v, tag);
+		ret = tag ? parse_tag(v, tag) : parse_plain(v, btf, decl->type);
 		if (ret < 0)
 			return ret;
+		if (!tag && !ret)
+			continue;
 		if (!*v->name)
 			return fail("a variable in %s has no name, or not a plain one", section);
 		if (v->size != 1 && v->size != 2 && v->size != 4 && v->size != 8)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data, COUNTER() in .bss, PRESET(), NOTE(), STATE()
- * (bpf/declare.bpf.h).
+ * (bpf/declare.bpf.h); and the `const volatile` integers of objects without such macros, which are parameters, too.
  */
 #ifndef VARS_H
 #define VARS_H
@@ -14,6 +14,7 @@ struct var {
 	unsigned int offset, size;
 	bool is_signed;
 	bool live;                /* a TUNABLE(): may change while flows run */
+	bool declared;            /* by a macro of declare.bpf.h; else a `const volatile` integer, of any value */
 	char unit[24];            /* parameters only, as min and max */
 	long long min, max;
 };

@@ -12,7 +12,7 @@
 #define LOCKDOWN "/sys/kernel/security/lockdown"
 
 static bool verbose;
-static char verdict[256], complaint[256];
+static char verdict[256], complaint[256], whisper[256];
 
 /* It has names from the object. */
 static void clean_lines(char *text)
@@ -35,10 +35,11 @@ static int on_message(enum libbpf_print_level level, const char *fmt, va_list ap
 	clean_lines(msg);
 	if (verbose && level != LIBBPF_DEBUG)
 		fputs(msg, stderr);
-	if (level == LIBBPF_WARN && !complaint[0]) {
+	if (level != LIBBPF_WARN || !complaint[0]) {
 		const char *text = strncmp(msg, "libbpf: ", 8) ? msg : msg + 8;
 
-		snprintf(complaint, sizeof(complaint), "%.*s", (int)strcspn(text, "\n"), text);
+		snprintf(level == LIBBPF_WARN ? complaint : whisper, sizeof(complaint), "%.*s",
+			 (int)strcspn(text, "\n"), text);
 	}
 	free(msg);
 	return 0;
@@ -94,7 +95,12 @@ const char *verifier_verdict(void)
 
 const char *libbpf_complaint(void)
 {
-	return complaint;
+	return *complaint ? complaint : whisper;
+}
+
+void libbpf_complaint_forget(void)
+{
+	*complaint = *whisper = 0;
 }
 
 /* The file says "none [integrity] confidentiality". */

@@ -11,8 +11,9 @@ void verifier_listen(bool loud);
 int verifier_load(struct bpf_object *o);
 /* After a failed load: the line by which the verifier rejects a program, or NULL. */
 const char *verifier_verdict(void);
-/* The first warning of libbpf, "" if it gave none. */
+/* The first warning of libbpf, or else the last that it said; "": nothing since it was forgotten. */
 const char *libbpf_complaint(void);
+void libbpf_complaint_forget(void);
 
 /* The kernel's lockdown; "": it has none, or does not show it. */
 const char *lockdown(void);

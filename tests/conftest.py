@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -12,6 +13,10 @@ from tests.shared import SCENARIO
 
 # A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# Which images a machine has decides no test: those of the engine uml name it.
+os.environ["ASYMLAB_ENGINE"] = "qemu"
 
 
 @pytest.fixture

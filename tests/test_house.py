@@ -16,7 +16,17 @@ from tests.shared import BUILD, REPO
 FILE, TEST, FUNCTION = 600, 700, 80  # lines at most
 LAB = REPO / "experiments" / "asymlab"
 # From bottom to top: a package needs nothing of those above. None of them: what all may need.
-ORDER = ["guest", None, "plan", "results", "machine", "run", ("report", "conformance", "profile"), "link", "cli"]
+ORDER = [
+    "guest",
+    None,
+    "plan",
+    "results",
+    "machine",
+    "run",
+    ("report", "conformance", "profile"),
+    ("link", "dossier"),
+    "cli",
+]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
 LARGE = {
     "docs/results/fusion/runs.csv": "more than a thousand runs, each with its key and the command that repeats it",

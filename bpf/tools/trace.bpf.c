@@ -16,6 +16,7 @@ PARAM(u32, port_hi, 65535, 0, 65535, "-", "highest port of the sockets to trace"
 PARAM(u32, nr_ends, 0, 0, 4294967295, "-", "ends in the map, one of which a connection must have; 0: any");
 PARAM(u32, nr_links, 0, 0, 4294967295, "-", "devices in the map");
 PARAM(u32, with_state, 0, 0, 1, "-", "1: with each ACK the private state of its sender");
+PARAM(u64, every_ns, 0, 0, 1000000000, "ns", "least time between two ACK records of a connection; 0: each has one");
 PARAM(u64, bin_ns, 100000000, 1000000, 3600000000000, "ns", "width of a bin");
 
 struct trace_counts counts;
@@ -31,6 +32,13 @@ struct { /* by socket cookie */
 	__type(key, u64);
 	__type(value, struct trace_sock);
 } socks SEC(".maps");
+
+struct { /* by socket cookie, of senders; only with every_ns. The one that was silent for the longest makes room */
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, TRACE_MAX_SOCKS);
+	__type(key, u64);
+	__type(value, struct trace_sender);
+} senders SEC(".maps");
 
 struct { /* filled by the loader; no hash of names: most traces have a few */
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -191,6 +199,29 @@ ack_record(struct sock *sk, const struct tcp_sock *tp, u16 lport, u16 rport, u64
 	bpf_ringbuf_submit(all, BPF_RB_NO_WAKEUP);
 }
 
+/*
+ * Whether an ACK has a record, with every_ns: the first of each interval has, and tells what those before it
+ * acknowledged. An interval is a second at most, so 32 bits hold it up to 34 Gbit/s.
+ */
+static inline bool has_record(struct sock *sk, u64 now, u32 *acked)
+{
+	struct trace_sender new = { .next_ns = now - now % every_ns + every_ns }, *s;
+	u64 cookie = bpf_get_socket_cookie(sk);
+
+	s = bpf_map_lookup_elem(&senders, &cookie);
+	if (!s) {
+		bpf_map_update_elem(&senders, &cookie, &new, BPF_NOEXIST);
+		return true;
+	}
+	if (now < s->next_ns) {
+		s->acked += *acked;
+		return false;
+	}
+	*acked += s->acked;
+	*s = new;
+	return true;
+}
+
 static inline void emit(void *record)
 {
 	if (bpf_ringbuf_output(&ring, record, 64, BPF_RB_NO_WAKEUP))
@@ -317,7 +348,7 @@ static inline int segment(struct sock *sk, const struct sk_buff *skb)
 	acked = cb->ack_seq - tp->snd_una;
 	if ((s32)acked < 0)
 		acked = 0;
-	if (acked || !(payload | fin))
+	if ((acked || !(payload | fin)) && (!every_ns || has_record(sk, now, &acked)))
 		ack_record(sk, tp, lport, rport, now, acked, payload, flags);
 	if (payload | fin)
 		goodput(sk, tp, lport, rport, now, cb->seq, payload, fin);

@@ -35,8 +35,8 @@ struct trace_header {
 };
 
 /*
- * A sender got an ACK that covers new data, or a segment without payload. The state is that
- * before the kernel processes the ACK; only sockets in ESTABLISHED are seen, so what is
+ * A sender got an ACK that covers new data, or a segment without payload. With --every-ms the first
+ * such of each interval has a record, and the others have none. The state is that before the kernel processes the ACK; only sockets in ESTABLISHED are seen, so what is
  * acknowledged after close() is not.
  */
 enum { TRACE_CWND_LIMITED = 1, TRACE_ECE = 2, TRACE_PAYLOAD = 4, TRACE_APP_LIMITED = 8 };
@@ -52,7 +52,7 @@ struct trace_ack {
 	__u32 srtt_us;        /* smoothed; 0: none yet */
 	__u32 rtt_us;         /* latest sample, of an earlier ACK; 0: none yet */
 	__u32 in_flight;      /* packets */
-	__u32 acked;          /* bytes of new data that this ACK covers */
+	__u32 acked;          /* bytes of new data that this ACK covers, with those that have no record */
 	__u64 pacing_rate;    /* bytes/s; all ones: not paced */
 	__u32 total_retrans;  /* segments, so far */
 	__u32 delivered;      /* segments, so far */
@@ -135,6 +135,12 @@ struct trace_counts {
 	__u64 lost;           /* records that found the ring, or the table of sockets, full */
 	__u64 within;         /* segments received while this CPU traced another */
 	__u8 busy[TRACE_MAX_CPUS];
+};
+
+/* Of a sender, where not each ACK has a record. */
+struct trace_sender {
+	__u64 next_ns;        /* from then on the next record */
+	__u32 acked;          /* bytes since the last one */
 };
 
 /* Open bins, shared by the BPF side and the loader. packets/segments and bytes 0: nothing open. */

@@ -17,15 +17,16 @@ from .conformance.explore import explore
 from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
 from .console import console
+from .dossier import dossier
 from .link import link
 from .link.path import DEFAULT, Link
 from .machine import vm
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
-from .machine.image import DEFAULT_KERNEL, Image, current_image, label_of
+from .machine.image import DEFAULT_KERNEL, Image, current_image, engine_of, label_of
 from .paths import EXPERIMENTS, REPORT, RESULTS
-from .plan import reference, scenario
+from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
 from .report import compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
 from .results.store import Run
@@ -88,11 +89,14 @@ def add(commands, name: str, do: Do, help: str, description: str | None = None) 
     return p
 
 
-def add_machine_options(p: argparse.ArgumentParser, image: bool = True, fresh: bool = True) -> None:
+def add_machine_options(
+    p: argparse.ArgumentParser, image: bool = True, fresh: bool = True, engine: str | None = None
+) -> None:
+    """`engine`: the default one; None: found out."""
     p.add_argument("--jobs", type=positive, help="virtual machines at a time [one per core]")
     if image:
         p.add_argument("--image", default=DEFAULT_KERNEL, help="image to boot [%(default)s]")
-        add_engine_option(p)
+        add_engine_option(p, engine)
     if fresh:
         p.add_argument("--fresh", action="store_true", help="repeat runs even if the store holds them")
 
@@ -104,14 +108,19 @@ def engine(text: str) -> str:
     return text
 
 
-def add_engine_option(p: argparse.ArgumentParser) -> None:
-    about = "qemu: the distribution's kernel, exact costs; uml: one that is built, up to 30 times faster [%(default)s]"
-    default = os.environ.get("ASYMLAB_ENGINE", "qemu")
+def add_engine_option(p: argparse.ArgumentParser, otherwise: str | None) -> None:
+    about = "qemu: the distribution's kernel, exact costs; uml: one that is built, up to 30 times faster"
+    about += f" [{otherwise or 'uml where its image is made, else qemu'}]"
+    default = os.environ.get("ASYMLAB_ENGINE") or otherwise
     p.add_argument("--engine", type=engine, metavar="{qemu,uml}", default=default, help=about)
 
 
 def image_of(args) -> Image:
-    return current_image(label_of(args.image, args.engine))
+    """An engine that nobody has named is told."""
+    guest = current_image(label_of(args.image, args.engine or engine_of(args.image)))
+    if not args.engine:
+        console.print(f"engine {guest.engine}, image {guest.folder.name}: --engine takes the other")
+    return guest
 
 
 def add_lab_options(p: argparse.ArgumentParser, image: bool = True) -> None:
@@ -152,7 +161,7 @@ def add_image(commands) -> None:
     p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
     p.add_argument("--tree", type=Path, metavar="FOLDER", help="engine uml: a kernel's source of your own to build")
     p.add_argument("--name", help="what to call the image [the series or file name]")
-    add_engine_option(p)
+    add_engine_option(p, "qemu")
     p.add_argument("--arch", choices=ARCHES, default=NATIVE.name, help="whose kernel and programs it has [%(default)s]")
     p.add_argument(
         "--clock",
@@ -257,7 +266,8 @@ def add_link(commands) -> None:
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
     p.add_argument("--alone", action="store_true", help="nobody else uses the link: try nothing beside CUBIC")
     p.add_argument("--duration", default="", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
-    tried = f"a controller of bpf/ or Linux's own, with :PRESET and +thin behind it or without [{' '.join(DEFAULT)}]"
+    tried = "a controller of bpf/, Linux's own, or a file such as ./mine.bpf.o, with :PRESET and +thin behind it or not"
+    tried += f" [{' '.join(DEFAULT)}]"
     p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
     add_lab_options(p)
 
@@ -282,7 +292,7 @@ def add_profile(commands) -> None:
     )
     p.add_argument("--top", type=positive, default=20, metavar="N", help="parts of each kind to show [%(default)s]")
     p.add_argument("--csv", type=Path, metavar="FILE", help="write all parts, modules by function")
-    add_machine_options(p, fresh=False)
+    add_machine_options(p, fresh=False, engine="qemu")
 
 
 def do_profile(args) -> None:
@@ -298,17 +308,27 @@ def add_bench(commands) -> None:
     about = "what each controller costs: exact instructions of an ACK in its own code"
     p = add(commands, "bench", do_bench, about, bench.__doc__)
     p.add_argument(
-        "controllers", nargs="*", metavar="CONTROLLER", help="these alone [all of experiments/bench/ack.toml]"
+        "controllers",
+        nargs="*",
+        metavar="CONTROLLER",
+        help="these, or ./mine.bpf.o [all of experiments/bench/ack.toml]",
     )
-    add_machine_options(p, fresh=False)
+    add_machine_options(p, fresh=False, engine="qemu")
 
 
 def do_bench(args) -> None:
     file = EXPERIMENTS / "bench" / "ack.toml"
+    files = [name for name in args.controllers if objects.is_file(name)]
+    names = [name for name in args.controllers if name not in files]
     known = {case.scenario.flows[0].controller for case in scenario.load(file)}
-    if unknown := sorted(set(args.controllers) - known):
-        raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}")
-    console.print(bench.table(bench.bench(file, image_of(args), args.controllers, args.jobs)))
+    if unknown := sorted(set(names) - known):
+        raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}, and files")
+    guest, costs = image_of(args), []
+    if files:
+        costs = bench.bench(bench.of_files(files, file), guest, [], args.jobs)
+    if names or not files:
+        costs += bench.bench(file, guest, names, args.jobs)
+    console.print(bench.table(costs))
 
 
 # --- reference ----------------------------------------------------------------------------
@@ -321,6 +341,23 @@ def add_reference(commands) -> None:
 
 def do_reference(args) -> None:
     reference.record() if args.record else print(reference.tables())
+
+
+# --- traces -------------------------------------------------------------------------------
+
+
+def add_trace(commands) -> None:
+    about = "write a trace of a link that a scenario's `trace` would make (docs/scenarios.md), in Mahimahi's format"
+    p = add(commands, "trace", do_trace, about)
+    p.add_argument("kind", choices=synthetic.KINDS, help="the model")
+    p.add_argument("rate", help="its mean, such as 10mbit")
+    p.add_argument("length", help="such as 60s; from then on the trace begins anew")
+    p.add_argument("--seed", type=int, default=1, help="another one makes another trace [1]")
+
+
+def do_trace(args) -> None:
+    for line in scenario.synthesize(args.kind, args.rate, args.length, args.seed).lines():
+        print(line)
 
 
 # --- suite --------------------------------------------------------------------------------
@@ -351,6 +388,25 @@ def do_suite(args) -> None:
         show(verdicts, time.monotonic() - began, args.report)
 
 
+# --- dossier ------------------------------------------------------------------------------
+
+
+def add_dossier(commands) -> None:
+    about = "a controller by what RFC 9743 asks: a page with its answers beside those of CUBIC, Reno and BBR"
+    p = add(commands, "dossier", do_dossier, about, dossier.__doc__)
+    p.add_argument("name", metavar="NAME", help="a controller of bpf/, or one of Linux's own")
+    p.add_argument("--seeds", type=seeds, help="of each question [3]")
+    p.add_argument("--to", type=Path, metavar="DIR", help="where it goes [build/dossier/NAME]")
+    add_lab_options(p)
+
+
+def do_dossier(args) -> None:
+    guest = image_of(args)
+    made = dossier.plan(args.name, guest, args.seeds, args.to)
+    if done := run_lab(args, made.tasks, guest):
+        dossier.write(made, done)
+
+
 # --- check-kernels ------------------------------------------------------------------------
 
 
@@ -362,7 +418,7 @@ def add_check_kernels(commands) -> None:
         "every controller on several kernels, as KTAP: exit code 1 if anything fails",
         check.__doc__,
     )
-    p.add_argument("names", nargs="*", metavar="OBJECT", help="these only")
+    p.add_argument("names", nargs="*", metavar="OBJECT", help="these only: of bpf/, or files such as ./mine.bpf.o")
     p.add_argument(
         "--kernel",
         action="append",
@@ -394,7 +450,7 @@ def add_explore(commands) -> None:
     p.add_argument("--seed", type=positive, default=1, help="of what is drawn [%(default)s]")
     p.add_argument("--count", type=positive, default=20, help="scenarios [%(default)s]")
     p.add_argument(
-        "--controller", action="append", default=[], metavar="NAME", help="try these of bpf/; repeatable [all]"
+        "--controller", action="append", default=[], metavar="NAME", help="these of bpf/, or files; repeatable [all]"
     )
     add_machine_options(p, fresh=False)
 
@@ -497,7 +553,7 @@ def parser() -> argparse.ArgumentParser:
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (
-        *(add_image, add_run, add_link, add_profile, add_bench, add_reference, add_suite),
+        *(add_image, add_run, add_link, add_dossier, add_profile, add_bench, add_reference, add_trace, add_suite),
         *(add_check_kernels, add_explore, add_compare, add_publish, add_repeat),
     ):
         add_command(commands)

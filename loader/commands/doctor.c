@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -68,6 +69,31 @@ static void see_kernel(struct report *rep)
 		tell(rep, GOOD, "kernel", NULL, "%s", u.release);
 	else
 		tell(rep, NOTE, "kernel", "boot 6.1 or later", "%s, older than those that are tried", u.release);
+}
+
+static bool is_readable(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISREG(st.st_mode) && !access(path, R_OK);
+}
+
+/* asymcc's own objects do not ask for it; many others' do, for CONFIG_HZ. */
+static void see_config(struct report *rep)
+{
+	char path[120];
+	struct utsname u;
+
+	uname(&u);
+	snprintf(path, sizeof(path), "/boot/config-%s", u.release);
+	if (is_readable(path))
+		tell(rep, GOOD, "kernel's config", NULL, "%s", path);
+	else if (is_readable("/proc/config.gz"))
+		tell(rep, GOOD, "kernel's config", NULL, "/proc/config.gz");
+	else
+		tell(rep, NOTE, "kernel's config", "put the kernel's configuration there, or `modprobe configs`",
+		     "neither %s nor /proc/config.gz: objects that ask for a CONFIG_ of the kernel (__kconfig) do not load",
+		     path);
 }
 
 static long number_in(const char *path, long missing)
@@ -157,7 +183,7 @@ static bool see_object(struct report *rep, const char *name, const struct regist
 {
 	const char *missing = NULL;
 	struct object o = {};
-	bool read = !object_open_controller(&o, name, NULL);
+	bool read = !object_open_controller(&o, name, NULL) && !object_check_name(&o, name);
 
 	if (!read)
 		tell(rep, BAD, name, "build or install it anew", "its object cannot be read");
@@ -433,6 +459,7 @@ static int doctor(void)
 		tell(&rep, GOOD, "BTF", NULL, "there, and struct_ops take congestion controls");
 	else
 		tell(&rep, BAD, "BTF", "boot a kernel that has it", "%s", why);
+	see_config(&rep);
 	see_jit(&rep);
 	see_capabilities(&rep);
 	see_lockdown(&rep);

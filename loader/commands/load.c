@@ -7,6 +7,7 @@
 #include "cgroup_programs.h"
 #include "command.h"
 #include "default_controller.h"
+#include "ops.h"
 #include "registry.h"
 #include "state.h"
 #include "verifier.h"
@@ -75,6 +76,25 @@ static void print_registered(const struct load *l)
 		print_name(stdout, l->programs.cgroup);
 	}
 	putchar('\n');
+}
+
+/* Of another loader's object: what it has besides, and does without. */
+static void print_left_out(const struct object *o)
+{
+	const char *sep =
+		"note: asymcc runs a controller and programs of sockops and cgroup_skb that have asymcc_name; "
+		"left out: ";
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o->bpf) {
+		if (bpf_program__autoload(p) || bpf_program__type(p) == BPF_PROG_TYPE_STRUCT_OPS)
+			continue;
+		fputs(sep, stdout);
+		print_name(stdout, bpf_program__name(p));
+		sep = ", ";
+	}
+	if (*sep == ',')
+		putchar('\n');
 }
 
 static int fail_preset(const struct object *o)
@@ -210,6 +230,7 @@ static int load_locked(struct load *l)
 
 	if (check_name(l) || check_cgroup(l))
 		return -1;
+	ops_wake_modules(l->o.image, l->o.size);
 	err = registry_load(l->o.bpf);
 	if (err)
 		return fail_load(l, err);
@@ -222,6 +243,7 @@ static int load_locked(struct load *l)
 		print_registered(l);
 	}
 	note_print(l->o.btf);
+	print_left_out(&l->o);
 	/* also if an earlier one left it */
 	return defaults_renew(l->o.ops_name) || state_remove(state_replacing(l->o.ops_name)) ? -1 : 0;
 }
@@ -233,7 +255,8 @@ static int load(void)
 
 	if (args.cgroups.nr > 1)
 		return fail("--cgroup %s: load takes one cgroup", args.cgroups.text[1]);
-	if (!object_open_controller(&l.o, args.name, args.alias) && !state_lock())
+	if (!object_open_controller(&l.o, args.name, args.alias) && !object_check_name(&l.o, args.name) &&
+	    !state_lock())
 		err = load_locked(&l);
 	state_unlock();
 	cgroup_programs_close(&l.programs);
@@ -243,7 +266,7 @@ static int load(void)
 	return err;
 }
 
-static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
+static const struct opt words[] = { { .arg = "CONTROLLER", .controller = &args.name }, {} };
 static const struct opt opts[] = {
 	{ "as", 'a', "ALIAS", "register under this name; instances may differ in parameters", .cc = &args.alias },
 	{ "set", 's', "PARAM=VALUE", "change a parameter (`asymcc show NAME` lists them); repeatable",
@@ -263,9 +286,12 @@ const struct command cmd_load = {
 	.objects = true,
 	.run = load,
 	.summary = "load a controller's object and register it",
-	.about = "New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
-		 "One that is registered already, with the same values, stays.\n"
-		 "With --replace, one of that name that is loaded gives way to the new one: connections that run it "
-		 "keep its program and values, new ones get the new. Its values are the defaults and those of --set, "
-		 "not the replaced one's.",
+	.about =
+		"CONTROLLER is the name of one that is installed, or the path of anybody's object: ./mine.bpf.o. Where an "
+		"object has several, NAME behind a colon chooses: ./mine.bpf.o:NAME.\n"
+		"New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
+		"One that is registered already, with the same values, stays.\n"
+		"With --replace, one of that name that is loaded gives way to the new one: connections that run it "
+		"keep its program and values, new ones get the new. Its values are the defaults and those of --set, "
+		"not the replaced one's.",
 };

@@ -32,8 +32,10 @@ static void show_vars(const char *title, const struct vars *vars, const void *da
 		if (args.json) {
 			printf("%s\n  {\"name\": %s, \"value\": %lld", i ? "," : "", json_text(v->name), value);
 			if (params)
-				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"unit\": %s", v->min, v->max,
-				       v->live ? "true" : "false", json_text(v->unit));
+				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"declared\": %s, "
+				       "\"unit\": %s",
+				       v->min, v->max, v->live ? "true" : "false", v->declared ? "true" : "false",
+				       json_text(v->unit));
 			printf(", \"doc\": %s}", json_text(v->doc));
 		} else if (params) {
 			printf("  %-16s %10lld %-8s %s %s [%lld..%lld]\n", v->name, value,
@@ -138,10 +140,10 @@ static int show_programs(__u32 btf_id)
 	return 0;
 }
 
-static void show_head(const char *object, const struct registered *reg)
+static void show_head(const char *name, const char *object, const struct registered *reg)
 {
 	if (args.json) {
-		printf("{\"name\": %s, \"object\": %s, \"registered\": %s, \"map_id\": ", json_text(args.name),
+		printf("{\"name\": %s, \"object\": %s, \"registered\": %s, \"map_id\": ", json_text(name),
 		       json_text(object), reg ? "true" : "false");
 		printf(reg && reg->map_id ? "%u" : "null", reg ? reg->map_id : 0);
 		printf(", \"unloading\": %s", reg && reg->unloading ? "true" : "false");
@@ -150,8 +152,10 @@ static void show_head(const char *object, const struct registered *reg)
 	} else if (reg) {
 		printf("%s: %s as struct_ops map %u, from object %s\n", args.name,
 		       reg->unloading ? "unloading, kept by its users," : "registered", reg->map_id, object);
+	} else if (strcmp(name, object)) {
+		printf("%s: registers as %s; its defaults:\n", object, name);
 	} else {
-		printf("%s: not registered; the defaults of its object:\n", args.name);
+		printf("%s: not registered; the defaults of its object:\n", name);
 	}
 }
 
@@ -213,7 +217,7 @@ static int show_registered(const struct registered *reg, const struct object *o,
 	if (reg->btf_id && !btf)
 		err = fail("cannot read BTF %u: %s", reg->btf_id, strerror(errno));
 	if (!err && !params_read(&params, reg->btf_id) && !section_read(&counters, reg->btf_id, ".bss")) {
-		show_head(reg->object, reg);
+		show_head(args.name, reg->object, reg);
 		err = show_cgroups(reg, o, all);
 	} else {
 		err = -1;
@@ -233,7 +237,7 @@ static int show_registered(const struct registered *reg, const struct object *o,
 
 static int open_built(struct object *o)
 {
-	return strcmp(args.name, THIN) ? object_open_controller(o, args.name, NULL) : object_open(o, THIN, NULL);
+	return strcmp(args.name, THIN) ? object_open_controller(o, args.name, NULL) : object_open(o, THIN);
 }
 
 static int show_built(const struct object *o, struct attachments *all)
@@ -241,7 +245,7 @@ static int show_built(const struct object *o, struct attachments *all)
 	struct vars none = {};
 
 	attachments_keep(all, args.name, NULL);
-	show_head(args.name, NULL);
+	show_head(is_file(args.name) ? o->ops_name : args.name, args.name, NULL);
 	if (show_cgroups(NULL, o, all))
 		return -1;
 	show_note(o->btf);
@@ -282,6 +286,11 @@ static int show(void)
 
 	if (args.cgroup && strcmp(args.name, THIN))
 		return fail("--cgroup: only `asymcc show " THIN "` takes it");
+	if (is_file(args.name)) {
+		err = object_open_controller(&o, args.name, NULL) || show_built(&o, &all) ? -1 : 0;
+		object_close(&o);
+		return err;
+	}
 	err = registry_read(&r) || attachments_read(&all) ? -1 : 0;
 	if (!err)
 		reg = registry_find(&r, args.name);
@@ -297,7 +306,7 @@ static int show(void)
 	return err;
 }
 
-static const struct opt words[] = { { .arg = "NAME", .cc = &args.name }, {} };
+static const struct opt words[] = { { .arg = "CONTROLLER", .controller = &args.name }, {} };
 static const struct opt opts[] = {
 	OPT_JSON(&args.json),
 	{ "cgroup", 'c', "PATH", "of the cgroups whose ACKs are thinned, this one: `show thin` only",
@@ -313,5 +322,7 @@ const struct command cmd_show = {
 	.run = show,
 	.summary = "parameters, counters and programs of a controller",
 	.about =
+		"CONTROLLER is a name, or the path of an object, as with `load`: of a file its defaults are shown, and "
+		"anybody may do so.\n"
 		"Parameters marked \"live\" can be changed by `set`. Presets are values for a kind of link: `load --preset`.",
 };

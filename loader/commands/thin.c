@@ -116,7 +116,7 @@ static int start(struct cgroup_programs *h)
 {
 	struct object o = {};
 	struct texts set = {};
-	int err = object_open(&o, THIN, NULL);
+	int err = object_open(&o, THIN);
 
 	if (!err) {
 		snprintf(o.ops_name, sizeof(o.ops_name), THIN); /* for messages */

@@ -21,14 +21,14 @@
 #define MS_MAX 3600000
 #define RING_KB_MAX (1 << 20)
 #define MAX_PROGRAMS 8
-#define FILE_BUFFER (1 << 20) /* bytes: few system calls a drain */
+#define FILE_BUFFER (256 << 10) /* bytes: few system calls a drain */
 
 static struct {
 	const char *output, *btf;
 	struct texts flows, links;
 	struct ports ports;
 	bool state;
-	long bin_ms, drain_ms, ring_kb;
+	long bin_ms, every_ms, drain_ms, ring_kb;
 	long seconds;               /* -1: without end */
 } args = { .ports = { 0, 65535 }, .bin_ms = 100, .drain_ms = 1000, .ring_kb = TRACE_RING_BYTES >> 10, .seconds = -1 };
 
@@ -71,13 +71,15 @@ static int prepare(struct object *o)
 {
 	if (args.btf && object_core_btf(args.btf))
 		return -1;
-	if (object_open(o, "trace", NULL))
+	if (object_open(o, "trace"))
 		return -1;
 	if (set_number(o, "port_lo", args.ports.lo) || set_number(o, "port_hi", args.ports.hi) ||
-	    set_number(o, "bin_ns", args.bin_ms * NS_PER_MS) || set_number(o, "with_state", args.state) ||
-	    set_number(o, "nr_ends", args.flows.nr) || set_number(o, "nr_links", args.links.nr))
+	    set_number(o, "bin_ns", args.bin_ms * NS_PER_MS) || set_number(o, "every_ns", args.every_ms * NS_PER_MS) ||
+	    set_number(o, "with_state", args.state) || set_number(o, "nr_ends", args.flows.nr) ||
+	    set_number(o, "nr_links", args.links.nr))
 		return -1;
 	bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ring"), args.ring_kb << 10);
+	bpf_map__set_autocreate(bpf_object__find_map_by_name(o->bpf, "senders"), args.every_ms > 0);
 	if (args.flows.nr)
 		bpf_map__set_max_entries(bpf_object__find_map_by_name(o->bpf, "ends"), args.flows.nr);
 	if (!args.links.nr)
@@ -252,6 +254,7 @@ static int open_tracer(struct tracer *t)
 
 static void begin_file(FILE *f)
 {
+	static char buffer[FILE_BUFFER]; /* it must outlive the file, which the caller closes */
 	struct trace_header head = {
 		.magic = TRACE_MAGIC,
 		.version = TRACE_VERSION,
@@ -260,7 +263,7 @@ static void begin_file(FILE *f)
 		.start_ns = now_ns(),
 	};
 
-	setvbuf(f, NULL, _IOFBF, FILE_BUFFER);
+	setvbuf(f, buffer, _IOFBF, sizeof(buffer)); /* glibc would give one of its own 4 KB */
 	fwrite(&head, sizeof(head), 1, f);
 }
 
@@ -361,6 +364,8 @@ static const struct opt opts[] = {
 	{ "state", 'S', NULL, "also record the controllers' private state at each ACK", .flag = &args.state },
 	{ "bin-ms", 'b', "MS", "width of goodput and link bins (100)", .number = &args.bin_ms, .min = 1,
 	  .max = MS_MAX },
+	{ "every-ms", 'e', "MS", "of each connection at most one ACK in so long (0: each), at most 1000",
+	  .number = &args.every_ms, .max = 1000 },
 	{ "btf", 'B', "FILE", "the kernel's types, by `bpftool gen min_core_btf` for trace.bpf.o: it starts sooner",
 	  .text = &args.btf },
 	{ "drain-ms", 'm', "MS", "time between two collections of records (1000)", .number = &args.drain_ms, .min = 1,

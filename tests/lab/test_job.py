@@ -13,7 +13,7 @@ import pytest
 from asymlab.guest.job import Job, Refusals
 from asymlab.guest.run import Running, schedule
 from asymlab.guest.system import Failure
-from asymlab.guest.tracer import RING_KB_MAX, ring_kb
+from asymlab.guest.tracer import RING_KB_MAX, drain_ms, ring_kb
 from asymlab.guest.traffic import Background, Traffic
 from asymlab.guest.wire import dump, load
 from asymlab.paths import EXPERIMENTS
@@ -52,6 +52,7 @@ def test_what_is_published_says_its_alpha():
     [
         ([], "", 352),  # 20 Mbit/s in packets of 1000 bytes are 2500 records of 72 bytes a second
         ([("mtu = 1000", "mtu = 500")], "", 703),
+        ([('"1s"', '"1s"\ntrace_every = "10ms"')], "", 64),  # two hundred
         ([('"1s"', '"1s"\ntrace_state = true')], "", 1055),
         ([], '[[changes]]\nat = "1s"\ndirection = "forward"\nrate = "100mbit"\n', 2109),
         ([('"10mbit"', '"1gbit"')], "", RING_KB_MAX),
@@ -60,6 +61,13 @@ def test_what_is_published_says_its_alpha():
 def test_the_tracers_room_is_for_what_the_path_can_carry(scenario_file, edits, more, kb):
     (case,) = scenario.load(scenario_file(*edits, append=more))
     assert ring_kb(topology.plan_job(case, 1)) == kb
+
+
+def test_a_path_that_fills_the_tracers_room_is_collected_from_more_often(scenario_file):
+    rates = {"10mbit": 1000, "10gbit": 46}  # half of 16 MB is 46 ms of 2.5 million records a second
+    for rate, ms in rates.items():
+        (case,) = scenario.load(scenario_file(('"10mbit"', f'"{rate}"')))
+        assert drain_ms(topology.plan_job(case, 1)) == ms
 
 
 # --- what is no job ------------------------------------------------------------------------
@@ -234,7 +242,7 @@ def test_what_happens_at_the_same_time_has_an_order(rich):
     """Flow 1 and the load start at 1 s, where three changes come and the measurement begins; both stop at 2 s."""
     job = load(Job, text_of(rich | {"measure_from_s": 1}), "job")
     job.flows[:] = [replace(flow, start_s=float(flow.id)) for flow in job.flows]
-    waiting = Running(job, *[None] * 3, Traffic(job, None), object.__new__(Background), None, None)
+    waiting = Running(job, *[None] * 4, Traffic(job, None), object.__new__(Background), None, None)
     marks = []
     events = schedule(waiting, marks.append)
     assert [(e.at_s, e.rank.name, e.act.func.__name__, whose(e.act.args[0])) for e in events] == [

@@ -73,7 +73,7 @@ NO_VALUE = "neither a whole number nor a word"
         (SYSCTL.format('"net.ipv4.x"', "true"), "sysctls.net.ipv4.x", "True is neither a number nor a text"),
         (SYSCTL.format('"vm.swappiness"', 0), "sysctls.vm.swappiness", "not a key such as"),
         (SYSCTL.format('"net.ipv4/../../vm.x"', 0), "sysctls.net.ipv4/../../vm.x", "not a key such as"),
-        ('flows.controller = "../reno"', "flows.0.controller", "should match pattern"),
+        ('flows.controller = "../reno"', "flows.0.controller", "neither an object"),
         ('controllers."../../e".loader = "bpftool"', "controllers.../../e", "should match pattern"),
         (PARAMETER.format('"../../some/file"', '"text"'), "controllers.reno.../../some/file", "should match pattern"),
         (PARAMETER.format("beta", '"4\\n5"'), "controllers.reno.beta", NO_VALUE),
@@ -301,7 +301,7 @@ def test_a_set_without_runs(scenario_file):
     [
         ('[controllers.reno]\nloader = "bpftol"', "'bpftol' is neither"),
         ('[controllers.reno]\nloader = "bpftool"\nobject = "fast"', "no other name"),
-        ('[controllers.reno]\nobject = "../build/fast"', "neither a whole number nor a word"),
+        ('[controllers.reno]\nobject = "../build/fast"', "'reno' is the name of another"),
         ('[controllers.reno]\nobject = ".."', "no controller '..'; there are"),
     ],
 )

@@ -9,6 +9,7 @@ import pytest
 from asymlab import LabError
 from asymlab.plan import reference, scenario, topology
 from asymlab.plan.model import Scenario
+from asymlab.plan.queues import Synthetic
 from tests.shared import REPO, asymlab
 
 TEXT = reference.PAGE.read_text()
@@ -43,12 +44,12 @@ def test_record_puts_the_tables_between_their_marks(monkeypatch, tmp_path):
 
 def test_every_key_is_described_and_every_link_leads_somewhere():
     schema = Scenario.model_json_schema()
-    models = {"Scenario": schema, **schema["$defs"]}
+    models = {"Scenario": schema, "Synthetic": Synthetic.model_json_schema(), **schema["$defs"]}
     assert {model.__name__ for model in reference.SECTIONS.values()} == set(models)
     for name, model in models.items():
         for key, field in model["properties"].items():
             assert re.fullmatch(r"[A-Z`].*\.", field.get("description", "")), f"{name}.{key}"
-    anchors = {re.sub("[^a-z0-9 -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", TEXT, re.M)}
+    anchors = {re.sub("[^a-z0-9_ -]", "", h.lower()).replace(" ", "-") for h in re.findall(r"^#+ (.*)$", TEXT, re.M)}
     assert set(re.findall(r"\]\(#(.*?)\)", TEXT)) <= anchors
 
 
@@ -63,6 +64,8 @@ def test_a_scenario_of_the_page_is_sound(tmp_path, text):
 @pytest.mark.parametrize("which", scenario.SETS)
 def test_what_the_page_adds_to_its_first_scenario_fits(tmp_path, text, which):
     (tmp_path / "sat.toml").write_text(WHOLE[0] + text)
+    for name in ("mine.bpf.c", "mine.bpf.o"):
+        (tmp_path / name).touch()
     for case in scenario.load(tmp_path / "sat.toml", which):
         topology.compile_job(case, 1)
 
@@ -100,7 +103,7 @@ def test_the_page_has_the_settings_of_each_profile():
 
 
 def test_the_page_has_all_kinds_of_scenarios():
-    assert len(WHOLE) == 4 and len(MORE) == 6
+    assert len(WHOLE) == 5 and len(MORE) == 8
 
 
 def test_the_command_takes_the_first_scenario_and_says_what_is_wrong_with_another(tmp_path):

@@ -103,10 +103,9 @@ def test_names_are_checked_before_anything_else(name, cgroup, foreign):
         ["unload", name, "--drain"],
         ["unload", name, "--force"],
         ["unload", name, "--drain", "--seconds", "0"],
-        ["load", name],
-        ["load", name, *at],
+        # with a '/' it is the path of an object
+        *([["load", name], ["load", name, *at], ["show", name]] if "/" not in name else []),
         *([["load", "fast", "--as", name], ["load", "fast", "--as", name, "--replace"]] if name else []),
-        ["show", name],
         ["set", name, "alpha=1"],
         ["top", name, "--once"],
     ):

@@ -42,6 +42,21 @@ def test_doctor_of_this_machine():
     assert run(ASYMCC, "doctor", check=False).stdout.count("\n") == len(json.loads(done.stdout))
 
 
+def test_doctor_tells_where_the_kernels_configuration_is_missing(tmp_path):
+    """Objects of others ask for it: libbpf looks into these two files."""
+    files = [f"/boot/config-{os.uname().release}", "/proc/config.gz"]
+    hide = "; ".join(f"[ ! -e {file} ] || mount --bind /dev/null {file}" for file in files)
+
+    def seen(command: str) -> dict:
+        done = run("unshare", "-m", "sh", "-c", f"{command}; {ASYMCC} doctor --json", check=False)
+        (line,) = (r for r in json.loads(done.stdout) if r["check"] == "kernel's config")
+        return line
+
+    there = next((file for file in files if Path(file).exists()), None)
+    assert seen("true")["text"] == there or there is None
+    assert seen(hide)["state"] == "note" and all(file in seen(hide)["text"] for file in files)
+
+
 def test_doctor_tells_of_frto_where_formosa_is_loaded(alias, pair):
     """In its namespace; of another controller it tells nothing."""
 

@@ -141,7 +141,7 @@ def test_wrong_cgroups(halves, alias, cgroup, tmp_path):
         line = refused("load", halves, "--cgroup", wrong)
         assert str(wrong) in line and "not a directory of cgroup2" in line and CGROUP2[0] in line
     line = refused("load", "fast", "--objects", ASYMCC.parent, "--as", alias(), "--cgroup", cgroup.path)
-    assert "fast has no programs for a cgroup" in line
+    assert "fast has no programs for a cgroup that asymcc would find again" in line
     assert "--cgroup" in asymcc("load", "--help")
     assert cgroup.names() == [] and not kernel_has(halves)
 
@@ -299,6 +299,7 @@ def test_halves_that_could_not_be_told_from_others_are_not_loaded(tmp_path, alia
     build_halves(tmp_path, name, HALVES.replace('const volatile char asymcc_name[16] = "";', ""))
     assert "asymcc_name[16]" in refused("load", name, "--cgroup", cgroup.path)
     assert cgroup.names() == [] and not kernel_has(name)
+    assert "left out: t_opts, t_sent_packets_" in asymcc("load", name) and cgroup.names() == []
 
 
 def test_sender_alone(halves, tmp_path, cgroup):

@@ -310,27 +310,6 @@ def test_required_member_missing(tmp_path, alias):
     assert "undo_cwnd" in line and "required" in line
 
 
-@pytest.mark.parametrize(
-    "ops, told",
-    [
-        (OPS + OPS.replace("tiny_ops", "more_ops").replace("NAME", "more"), "has 2 struct_ops, one is expected"),
-        (OPS.replace(".struct_ops", ".struct_ops.link"), 'write SEC(".struct_ops")'),
-    ],
-)
-def test_struct_ops_that_are_not_taken(ops, told, tmp_path, alias):
-    """One line, and a true one."""
-    name = alias()
-    build(tmp_path, name, ops=ops)
-    assert told in refused("load", name, "--objects", tmp_path)
-    assert not kernel_has(name)
-
-
-def test_program_that_no_member_names(tmp_path, alias):
-    name = alias()
-    build(tmp_path, name, ops=OPS.replace(".undo_cwnd = (void *)t_undo,", ""))
-    assert "prog 't_undo'" in refused("load", name, "--objects", tmp_path)
-
-
 def test_member_this_kernel_lacks(tmp_path, alias):
     name = alias()
     own = (

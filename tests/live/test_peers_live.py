@@ -46,7 +46,7 @@ BY_LAW = {
     ("bpf_bic", "anything"): (HONEST, "the same"),
     ("bpf_bic", "undone"): (
         HONEST,
-        "the same: where slow start, Reno's too, passed the first losses by and came to 196, BIC ends at 103, Reno at 12",
+        "the same: where slow start, Reno's too, passed the first losses and came to 196, BIC ends at 103, Reno at 12",
     ),
     ("bpf_vegas", "flood"): (DELIVERED, "Linux's Vegas, in slow start, does not ask whether the window is used"),
     ("nreno", "flood"): (DELIVERED, "[N] counts ACKs"),

@@ -212,6 +212,22 @@ def test_trace_ports(alias, pair, tmp_path):
     assert not trace.links
 
 
+def test_trace_keeps_one_ack_of_each_interval(pair, tmp_path):
+    """What the others acknowledged is in the next record. What comes behind the last one is not told."""
+    size, every = 2_000_000, 20
+    with tracing(tmp_path / "t", "--every-ms", str(every), "--ports", "7040-7041") as result:
+        for port in (7040, 7041):
+            transfer(pair, "10.9.0.2", port, size, "reno")
+    trace = result[0]
+    for port in (7040, 7041):
+        acks = [r for r in trace.acks if r[2] == port]
+        times = [r[5] // (every * 1_000_000) for r in acks]
+        assert len(acks) > 5 and times == sorted(set(times))
+        assert sum(r[11] for r in acks) == pytest.approx(size, rel=0.1) and max(r[11] for r in acks) > 20 * PAYLOAD
+        assert sum(r[5] for r in trace.goodput if r[1] == port) == size
+    assert "--every-ms 1001" in refused("trace", "--every-ms", "1001", "-o", tmp_path / "t", code=2)
+
+
 def test_trace_seconds(tmp_path):
     out = asymcc("trace", "--seconds", "1", "--bin-ms", BIN_MS, "-o", tmp_path / "t").split("\n")
     assert out[0] == "tracing"

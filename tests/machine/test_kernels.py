@@ -334,7 +334,7 @@ def test_an_object_that_is_not_there():
     assert (
         p.returncode == 1
         and p.stdout == ""
-        and p.stderr.startswith("asymlab: nosuch: no such object; there are accsa, areno")
+        and p.stderr.startswith("asymlab: no controller 'nosuch'; there are accsa, areno")
     )
 
 

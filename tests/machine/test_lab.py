@@ -20,12 +20,12 @@ import pytest
 from asymlab import LabError
 from asymlab.machine import build, image, vm
 from asymlab.machine.kernel import apt_source
-from asymlab.machine.shell import sh
 from asymlab.paths import BUILD, GUEST
 from asymlab.plan import scenario
 from asymlab.results import metrics, store
 from asymlab.run import cost
 from asymlab.run.tasks import plan_runs
+from asymlab.shell import sh
 from tests.shared import (
     ALPHA,
     CHAIN,
@@ -235,7 +235,7 @@ def test_a_finished_run_is_not_computed_again_and_repeats_by_its_own_command(sce
     first = run(file, QEMU)
     monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
     assert run(file, QEMU).record == first.record
-    assert first.record["command"] == f"asymlab run {file} --set quick --seed 1"
+    assert first.record["command"] == f"asymlab run {file} --set quick --seed 1 --engine qemu"
 
 
 def test_a_full_disk_loses_only_the_run_under_way(scenario_file, tmp_path, monkeypatch):

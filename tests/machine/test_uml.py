@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from dataclasses import replace
@@ -17,7 +18,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.guest.job import ChangePath, Refusals
-from asymlab.machine import image, on_uml, shared, vm
+from asymlab.machine import image, on_uml, shared, syscalls, vm
 from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
@@ -55,6 +56,10 @@ PLACES = {
     "net/ipv4/sysctl_net_ipv4.c": '\t{\n\t\t.procname\t= "tcp_frto",\n',
     "net/ipv4/tcp_input.c": "\tif (flag & FLAG_SET_XMIT_TIMER)\n\t\ttcp_set_xmit_timer(sk);\n",
     "net/ipv4/tcp_output.c": "\tif (rearm_timer)\n",
+    "arch/um/Makefile": "\tKBUILD_CFLAGS += -mcmodel=large\n",
+    "arch/x86/Makefile.um": "old\n",
+    "arch/um/kernel/trap.c": "old\n",
+    "mm/memory.c": "old\n",
 }
 
 
@@ -79,7 +84,7 @@ def test_edits_made_twice_are_made_once_and_touch_nothing_the_second_time(tmp_pa
     assert contents(tmp_path) == once and {f: f.stat().st_mtime_ns for f in once} == times
 
 
-@pytest.mark.parametrize("name", [name for name, text in PLACES.items() if text not in ("old\n", PLACES["mm/slub.c"])])
+@pytest.mark.parametrize("name", sorted({e.file for e in edits.EDITS if isinstance(e, edits.Edit) and not e.where}))
 def test_a_source_without_a_place_is_refused_and_left_as_it_is(tmp_path, name):
     before = contents(tree(tmp_path, **{name: "something else\n"}))
     with pytest.raises(LabError, match=f"{re.escape(name)}: no place for an edit .*too new or too old"):
@@ -94,6 +99,7 @@ def test_edits_for_newer_sources_are_made_where_they_apply(tmp_path):
             **{
                 "arch/um/os-Linux/process.c": "\tif (using_seccomp)\n\t\tset_handler(SIGCHLD);\n\tend\n",
                 "arch/um/kernel/um_arch.c": "\tarch_task_struct_size = sizeof(struct task_struct) + host_fp_size;\n",
+                "arch/x86/Makefile.um": "KBUILD_CFLAGS += -fno-builtin -m64\n",
                 "mm/slub.c": "kmalloc_nolock()\n\tif (!(s->flags & __CMPXCHG_DOUBLE) && !kmem_cache_debug(s))\n",
             },
         )
@@ -101,6 +107,15 @@ def test_edits_for_newer_sources_are_made_where_they_apply(tmp_path):
     assert (tmp_path / "arch/um/os-Linux/process.c").read_text() == "\tend\n"
     assert "max(host_fp_size, 16384UL)" in (tmp_path / "arch/um/kernel/um_arch.c").read_text()
     assert "IS_ENABLED(CONFIG_UML)" in (tmp_path / "mm/slub.c").read_text()
+    assert (tmp_path / "arch/x86/Makefile.um").read_text() == "KBUILD_CFLAGS += -m64\n"
+
+
+def test_an_edit_that_is_no_more_is_taken_back(tmp_path, monkeypatch):
+    edits.apply(tree(tmp_path))
+    assert "-mcmodel=small" in (tmp_path / "arch/um/Makefile").read_text()
+    monkeypatch.setattr(edits, "EDITS", [e for e in edits.EDITS if e.file != "arch/um/Makefile"])
+    edits.apply(tmp_path)
+    assert (tmp_path / "arch/um/Makefile").read_text() == PLACES["arch/um/Makefile"]
 
 
 def test_a_folder_that_is_no_source(tmp_path):
@@ -148,6 +163,29 @@ def test_an_engine_that_there_is_not_is_refused_as_a_default_too():
     for words, env in ((("--engine", "bochs"), {}), ((), {"ASYMLAB_ENGINE": "bochs"})):
         r = asymlab("run", CANARY, "--dry-run", *words, env=env)
         assert r.returncode == 2 and "'bochs' (or ASYMLAB_ENGINE): there are qemu and uml" in r.stderr
+
+
+@pytest.mark.parametrize("words", [("run", CANARY, "--dry-run"), ("suite", "fast", "--dry-run")])
+def test_the_fast_engine_is_taken_and_named_where_its_image_is_made(words):
+    found = asymlab(*words, env={"ASYMLAB_ENGINE": ""})
+    assert found.stderr.startswith("engine uml, image 6.12-uml: --engine takes the other\n")
+    for given, env in ((("--engine", "qemu"), ""), (("--engine", "uml"), ""), ((), "uml")):
+        assert not asymlab(*words, *given, env={"ASYMLAB_ENGINE": env}).stderr.startswith("engine")
+
+
+def test_where_it_is_not_made_a_packaged_kernel_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
+    assert image.engine_of("6.12") == "qemu"
+    (tmp_path / "6.12-uml").mkdir()
+    (tmp_path / "6.12-uml" / "manifest.json").write_text("{}")
+    assert [image.engine_of(name) for name in ("6.12", "6.12-uml", "6.1")] == ["uml", "uml", "qemu"]
+
+
+def test_what_counts_instructions_takes_no_fast_engine_by_itself():
+    found = asymlab("bench", "nobody", env={"ASYMLAB_ENGINE": ""})
+    one_line(found, "nobody: no controller of")
+    help = " ".join(asymlab("profile", "--help").stdout.split())
+    assert "up to 30 times faster [qemu]" in help
 
 
 def test_a_full_disk_is_one_line(tmp_path):
@@ -211,6 +249,9 @@ def begun(tmp_path):
 needs_cage = pytest.mark.skipif(not shutil.which("bwrap"), reason="no bubblewrap: make deps ENGINE=uml")
 
 
+MAY = {"read what it may read", "fork"}
+
+
 @needs_cage
 @pytest.mark.parametrize("caged", [True, False])
 def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, monkeypatch, caged):
@@ -234,11 +275,36 @@ def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, 
     assert said[-1] == "tried all"
     did = {line.removeprefix("did: ") for line in said[:-1]}
     if caged:
-        assert did == {"read what it may read"}
+        assert did == MAY
         assert not (tmp_path / "mine").exists()
     else:
         user = {"read a file of the user", "read a file of the host", "write into a folder of the user"}
         assert did >= user | {"connect to a port of the host", "signal a process of the user"}
+
+
+@needs_cage
+@pytest.mark.parametrize("filtered", [True, False])
+def test_a_guest_has_the_hosts_calls_that_a_kernel_needs(begun, fake_image, monkeypatch, filtered):
+    """Without the filter it does most of them, in the same cage."""
+    if not filtered:
+        monkeypatch.setattr(syscalls, "filter_program", lambda: struct.pack("<HBBI", 0x06, 0, 0, syscalls.ALLOW))
+    process = on_uml.Process(fake_image('SECRET="/x"', 'FOLDER="/x"', "PORT=1", f"PID={1 << 20}", "CAGED"), begun)
+    process.await_end(30)
+    did = {line.removeprefix("did: ") for line in process.console().splitlines()} - {"tried all"}
+    if filtered:
+        assert did == MAY
+    else:
+        assert did >= MAY | {"open a socket", "keep a key", "fork into a namespace", "make a namespace"}
+
+
+def test_the_filter_names_each_call_by_its_number():
+    calls = {name: number for of in syscalls.ALLOWED.values() for name, number in of.items()}
+    text = subprocess.run(
+        ["gcc", "-E", "-dM", "-include", "asm/unistd.h", "-"], input="", capture_output=True, text=True, check=True
+    ).stdout
+    known = {name: int(number) for name, number in re.findall(r"^#define __NR_(\w+) (\d+)$", text, re.M)}
+    assert {name: known[name] for name in calls} == calls
+    assert not calls.keys() & {"socket", "connect", "bpf", "unshare", "setns", "mount", "io_uring_setup", "clone3"}
 
 
 def test_where_there_can_be_no_cage_the_other_engine_is_offered(tmp_path, monkeypatch):
@@ -336,6 +402,26 @@ def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(sc
     assert first.record["metrics"] == second.record["metrics"] != other.record["metrics"]
     for r in (first, other):
         check_physics(r)
+
+
+@made
+@pytest.mark.lab
+def test_a_trace_of_some_acks_is_a_part_of_that_of_all(scenario_file):
+    """Of each interval the first, as it is; what the others acknowledged is added to the next. Nothing else changes."""
+    more = '\n[[flows]]\ncontroller = "cubic"\n'
+    every, some = (
+        run(scenario_file(FAST, ('measure_from = "1s"', f'measure_from = "1s"{key}'), append=more), kernel=LABEL)
+        for key in ("", '\ntrace_every = "100ms"')
+    )
+    assert (every.goodput == some.goodput).all() and (every.links == some.links).all()
+    for flow in (0, 1):
+        of_all, kept = (r.acks[r.acks["flow"] == flow] for r in (every, some))
+        clock = every.record["agent"]["zero_ns"] / 1e9  # intervals are of the kernel's clock
+        _, first = np.unique(((of_all["t"] + clock) * 10 + 1e-6).astype(int), return_index=True)
+        assert 20 < len(kept) == len(first) < len(of_all) / 5
+        same = [name for name in of_all.dtype.names if name != "acked"]
+        assert (of_all[first][same] == kept[same]).all()
+        assert (np.cumsum(of_all["acked"])[first] == np.cumsum(kept["acked"])).all()
 
 
 @made

@@ -12,8 +12,9 @@ from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
-from .net import Namespaces, offloads_on, stripper
+from .net import Namespaces, loss_model, offloads_on, stripper
 from .netlink import Queue
+from .player import BYTES, Packet, Player
 from .protocol import ECHO_BYTES, IP_UDP, Check
 from .system import SO_TIMESTAMPNS
 
@@ -27,7 +28,18 @@ QDISCS = {  # as one of each is made
     "netem": "delay 1ms",
     "gred": "setup vqs 1 default 0",
     "cake": "bandwidth 1mbit",
+    **dict.fromkeys(("codel", "fq_codel", "pie", "prio", "fq"), ""),
 }
+# Of bursts over a link with a trace.
+SHY, BOLD = 1480, 1530  # bytes of one packet, or of several: an opportunity has 1500
+BURSTS, AGAIN = 4, 5
+BURST_MIN, BURST_MAX, BURST_NS = 4, 2000, 100_000_000  # packets, and the time that they shall take
+FULL = 3  # more packets than the queue holds
+EARLY_NS, LATE_NS = 50_000, 500_000  # the kernel's clocks are read one after the other; packets of one time share a CPU
+READ_NS = 20_000_000  # for all counters
+MARKS = ("measure", "end")
+SO_SNDBUFFORCE, SO_RCVBUFFORCE = 32, 33
+ETHERNET = 14
 Stamped = tuple[bytes, int, Any]  # payload, the kernel's receive time in ns, sender
 
 
@@ -62,13 +74,17 @@ def _tools_missing(job: Job) -> list[str]:
 def qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
     """Told once a network is refused: to try them takes a process."""
     shapes = [end.shape for end in job.ends]
+    queues = [s for s in shapes if isinstance(s, Bottleneck)]
     needed = {
-        "tbf": any(isinstance(s, Bottleneck) and not s.cake for s in shapes),
-        "gred": any(isinstance(s, Bottleneck) and s.red for s in shapes),
-        "cake": any(isinstance(s, Bottleneck) and s.cake for s in shapes),
+        "tbf": any(not (s.cake or s.trace) for s in queues),
+        "gred": any(s.red for s in queues),
+        "cake": any(s.cake for s in queues),
+        "prio": any(s.trace for s in queues),
+        "fq": any(s.trace for s in queues),
         "netem": any(isinstance(s, Propagation) and (s.delay_us or s.loss or s.duplicate) for s in shapes),
     }
-    tried = [(kind, how) for kind, how in QDISCS.items() if needed[kind]]
+    needed |= {s.discipline.kind: True for s in queues if s.discipline}
+    tried = [(kind, how) for kind, how in QDISCS.items() if needed.get(kind)]
     text = "".join(f"qdisc replace dev lo root {kind} {how}\n" for kind, how in tried)
     p = subprocess.run(
         ["tc", "-n", ns.name("probe"), "-force", "-batch", "-"], input=text, capture_output=True, text=True
@@ -180,9 +196,10 @@ def link_rate(sender: socket.socket, receiver: socket.socket, to: str, train: Tr
 # --- the self-check ------------------------------------------------------------------------
 
 
-def self_check(job: Job, ns: Namespaces) -> list[dict]:
+def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
     """Measures the network before any flow runs; each entry: what, expected, measured, ok."""
-    rows = []
+    peers = {end.dev: peer for link in job.links for end, peer in (link.ends, link.ends[::-1])}
+    rows = [_check_trace(ns, player, peers[player.end.dev]) for player in players]
     queues = [(end, end.shape) for end in job.ends if isinstance(end.shape, Bottleneck)]
     for number, probe in enumerate(job.probes):
         if number:  # trains have emptied the buckets
@@ -190,7 +207,15 @@ def self_check(job: Job, ns: Namespaces) -> list[dict]:
         rows += _check_probe(ns, probe)
     told = ns.queues([end for end, _ in queues])
     for end, shape in queues:
-        rows.append(_check_rule(ns, end, shape) if shape.red or shape.cake else _check_queue(told[end.dev], end, shape))
+        if shape.trace:
+            continue
+        ruled = shape.red or shape.cake or shape.discipline
+        rows.append(_check_rule(ns, end, shape) if ruled else _check_queue(told[end.dev], end, shape))
+    rows += [
+        _check_losses(ns, end, end.shape)
+        for end in job.ends
+        if isinstance(end.shape, Propagation) and end.shape.loss_burst
+    ]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     return [*rows, _row(Check.OFFLOADS, "", [], on, not on)]
 
@@ -202,7 +227,8 @@ def _row(kind: Check, of: str, expected: Any, measured: Any, ok: bool) -> dict:
 def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
     src, dst = probe_sockets(ns, probe)
     between, expected, rtt = f"{probe.src}-{probe.dst}", probe.base_rtt_us, base_rtt(src, dst, probe)
-    good = rtt is not None and abs(rtt - expected) <= max(500, 0.01 * expected) + probe.jitter_us
+    off = max(500, 0.01 * expected) + probe.jitter_us
+    good = rtt is not None and -off <= rtt - expected <= off + probe.wait_us
     rows = [_row(Check.BASE_RTT, between, expected, rtt, good)]
     for kind, train, sender, receiver, to in (
         (Check.FORWARD_RATE, probe.forward, src, dst, probe.dst_addr),
@@ -215,6 +241,7 @@ def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
             rows.append(_row(kind, between, train.rate_bps, high, good))
         elif train:
             why = "jitter would be measured" if probe.jitter_us else "the queue is too short for a train"
+            why = "a trace is on the way" if probe.wait_us else why
             rows.append(_row(kind, between, train.rate_bps, f"not measured: {why}", True))
     src.close()
     dst.close()
@@ -229,10 +256,30 @@ def _check_rule(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
         first = queue["gred"]["vqs"][0] if "gred" in queue else None
         measured = None if first is None else {key: value for key, value in first.items() if key in wanted}
         return _row(Check.RED, end.dev, wanted, measured, measured == wanted)
+    if shape.discipline:
+        wanted = {
+            **shape.discipline.options,
+            **({} if shape.discipline.kind == "fq" else {"ecn": shape.discipline.ecn}),
+        }
+        told = {key: queue.get(shape.discipline.kind, {}).get(key, False) for key in wanted}
+        return _row(Check.DISCIPLINE, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
     assert shape.cake
     filters = {"ack-filter": "enabled" if shape.cake.ack_filter else "disabled"}
     told_of = {"ack-filter": queue.get("cake", {}).get("ack-filter")}
     return _row(Check.CAKE, end.dev, filters, told_of, told_of == filters)
+
+
+def _near(told: float, wanted: float) -> bool:
+    """The kernel counts times in units of its own."""
+    return abs(told - wanted) <= 0.002 * wanted
+
+
+def _check_losses(ns: Namespaces, end: End, shape: Propagation) -> dict:
+    """Bursts of losses, as the kernel tells its odds."""
+    told = ns.options(end).get("netem", {}).get("loss-gemodel", {})
+    wanted = dict(zip(("p", "r"), loss_model(shape)))
+    measured = {key: told.get(key, 0) for key in wanted}
+    return _row(Check.LOSSES, end.dev, wanted, measured, all(_near(measured[key], wanted[key]) for key in wanted))
 
 
 def _check_queue(queues: list[Queue], end: End, shape: Bottleneck) -> dict:
@@ -249,3 +296,82 @@ def _as_tc_tells(red: Red) -> dict:
         "ewma": red.weight_log,
         "ecn": red.ecn,
     }
+
+
+# --- links with a trace --------------------------------------------------------------------
+
+
+def _check_trace(ns: Namespaces, player: Player, peer: End) -> dict:
+    """Of packets in bursts: how many leave when the trace says so, and are dropped when the queue is full, and how many
+    were sent.
+
+    Packets of these sizes take another opportunity if one has 2 % more bytes, or less. Bursts begin at odd times: a
+    clock that is wrong by as much comes between two milliseconds.
+    """
+    pieces = -(-BOLD // player.shape.packet_bytes)
+    bursts = [
+        _burst(ns, player, peer, size // pieces, (number * 17 % 23 + 7) / 1000)
+        for size in (SHY, BOLD)
+        for number in range(BURSTS)
+    ]
+    sent, good = (sum(counts) for counts in zip(*bursts))
+    return _row(Check.TRACE, player.end.dev, sent, good, sent == good)
+
+
+def _burst(ns: Namespaces, player: Player, peer: End, size: int, after_s: float) -> tuple[int, int]:
+    """Packets that were sent back to back, and those of them that did as the trace says."""
+    sender, receiver = _neighbours(ns, player.end, peer)
+    for _ in range(AGAIN):
+        time.sleep(after_s)
+        begun = time.monotonic_ns() - player.zero_ns
+        whole = player.trace.leave([Packet(begun, size)] * min(player.shape.queue_packets, BURST_MAX))
+        count = sum(1 for at in whole if at is not None and at <= begun + BURST_NS)
+        count = max(count, min(len(whole), BURST_MIN)) + (FULL if len(whole) == player.shape.queue_packets else 0)
+        times = [begun]
+        for i in range(count):
+            sender.sendto(struct.pack("<I", i).ljust(size - IP_UDP, b"\0"), (peer.addr, PROBE_PORT))
+            times.append(time.monotonic_ns() - player.zero_ns)
+        wanted, other = (player.trace.leave([Packet(t, size) for t in of]) for of in (times[:-1], times[1:]))
+        last = max(at for at in wanted if at is not None)
+        receiver.settimeout(max(0.0, (last - times[-1]) / 1e9) + 0.2)
+        to_trace = time.time_ns() - time.monotonic_ns() + player.zero_ns
+        came: dict[int, int] = {}
+        while len(came) < count - wanted.count(None) and (got := stamped_receive(receiver)):
+            came.setdefault(struct.unpack_from("<I", got[0])[0], got[1] - to_trace)
+        if wanted == other:  # else an opportunity came while a packet was sent: it may have been before or after
+            break
+    sender.close()
+    receiver.close()
+    return count, sum(_as_wanted(at, came.get(i)) for i, at in enumerate(wanted))
+
+
+def _as_wanted(wanted: int | None, came: int | None) -> bool:
+    if wanted is None or came is None:
+        return wanted == came
+    return -EARLY_NS <= came - wanted <= LATE_NS
+
+
+def _neighbours(ns: Namespaces, end: End, peer: End) -> tuple[socket.socket, socket.socket]:
+    """Sockets at both ends of a link: nothing but the link is between them."""
+    pair = []
+    for at in (end, peer):
+        with ns.enter(at.node):
+            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        for option in (SO_SNDBUFFORCE, SO_RCVBUFFORCE):
+            s.setsockopt(socket.SOL_SOCKET, option, 64 << 20)
+        s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+        s.bind((at.addr, PROBE_PORT))
+        pair.append(s)
+    return pair[0], pair[1]
+
+
+def carried(players: list[Player], zero_ns: int, marks: dict[str, dict]) -> list[dict]:
+    """After the flows: a link has carried no more than its trace allows. It may carry less: nobody may have sent."""
+    rows = []
+    for player in players:
+        (begin, before), (end, after) = ((marks[m]["t_ns"] - zero_ns, marks[m]["qdisc"][player.end.dev]) for m in MARKS)
+        packets, ethernet = after["packets"] - before["packets"], after["bytes"] - before["bytes"]
+        count = player.trace.before(end + READ_NS) - player.trace.before(begin)
+        most, carried = count * BYTES + player.shape.packet_bytes, ethernet - ETHERNET * packets
+        rows.append(_row(Check.CARRIED, player.end.dev, most, carried, carried <= most))
+    return rows

@@ -130,7 +130,8 @@ class Controllers:
 
     def _register(self, c: Controller, *options: str) -> None:
         if c.loader == "bpftool":  # as a user without asymcc would
-            sh("bpftool", "struct_ops", "register", f"{self.objects}/{c.object}.bpf.o", kind=Fault.REGISTER)
+            file = str(c.object).partition(":")[0]
+            sh("bpftool", "struct_ops", "register", f"{self.objects}/{file}.bpf.o", kind=Fault.REGISTER)
             return
         sets = [x for k, v in sorted(c.set.items()) for x in ("--set", f"{k}={v}")]
         where = ["--cgroup", str(self.cgroup)] if c.name in self.for_cgroup else []

@@ -10,6 +10,7 @@ from .net import Namespaces
 from .netlink import attributes
 from .protocol import Check
 
+MARKS = {"codel": 24, "fq_codel": 12, "pie": 36}  # where the kernel's own counters have it (linux/pkt_sched.h)
 GRED_VQ_LIST, GRED_VQ_ENTRY, GRED_MARKS = 6, 1, (7, 9)  # marked at random; because the queue is long
 
 
@@ -52,6 +53,8 @@ def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:
         out[dev] = dict(next(q for q in queues if q.root).counters)
         for red in (q for q in queues if q.kind == "gred"):
             out[dev]["marks"] = _marks(red.options)
+        for queue in (q for q in queues if q.kind in MARKS):
+            out[dev]["marks"] = struct.unpack_from("I", queue.own, MARKS[queue.kind])[0]
     return out
 
 

@@ -34,6 +34,8 @@ MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; t
 RB_AUTOBOOT, RB_POWER_OFF = 0x01234567, 0x4321FEDC
 SHARED = "/dev/asymlab"  # of User Mode Linux with our driver: a file of the host
 CLOCK_REALTIME_COARSE = 5
+COPY_BYTES = 1 << 20  # at a time: few system calls
+RLIMIT_NOFILE, FILES_MAX = 7, 1 << 16
 
 
 def is_uml() -> bool:
@@ -133,7 +135,7 @@ def hand_out(shared: int, status: dict) -> None:
     most = HEADER.size + sum(sizes) + 2 * tarfile.BLOCKSIZE * (len(sizes) + 1) + tarfile.RECORDSIZE
     with memory(shared, most) as file:
         file.seek(HEADER.size)
-        with tarfile.open(fileobj=file, mode="w") as tar:
+        with tarfile.TarFile(fileobj=file, mode="w", copybufsize=COPY_BYTES) as tar:
 
             def add(name: str, data_size: int, stream) -> None:
                 info = tarfile.TarInfo(name)
@@ -142,7 +144,7 @@ def hand_out(shared: int, status: dict) -> None:
 
             add(STATUS, len(text), io.BytesIO(text))
             for path, size in zip(paths, sizes[1:]):
-                with open(path, "rb") as stream:
+                with open(path, "rb", buffering=0) as stream:
                     add(os.path.basename(path), size, stream)
         length = file.tell() - HEADER.size
         file.seek(0)
@@ -154,6 +156,11 @@ def give_memory() -> None:
     pages = os.sysconf("SC_PHYS_PAGES")
     with open("/proc/sys/net/ipv4/tcp_mem", "w") as f:
         f.write(f"{pages * 5 // 8} {pages * 11 // 16} {pages * 3 // 4}")
+
+
+def give_files() -> None:
+    """A flow takes three sockets of ours."""
+    LIBC.setrlimit(RLIMIT_NOFILE, struct.pack("QQ", FILES_MAX, FILES_MAX))
 
 
 def run_job() -> None:
@@ -177,6 +184,7 @@ def run_job() -> None:
     if not is_uml():
         sh("modprobe", "--all", "--quiet", *MODULES, check=False)
     give_memory()
+    give_files()
     keep_types("/lab")
     learn(Job | Refusals)
     if not is_uml():

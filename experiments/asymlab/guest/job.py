@@ -9,7 +9,7 @@ Names of fields end in their unit: _s, _ms, _us, _ns; _bps for bit/s of IP packe
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from .protocol import NAME, SYSCTL, VALUE
+from .protocol import NAME, OBJECT, SYSCTL, VALUE
 from .wire import Matching
 
 Name = Annotated[str, Matching(NAME)]
@@ -53,15 +53,40 @@ class Cake:
 
 
 @dataclass(frozen=True)
+class Discipline:
+    """Another of the kernel's queues than a plain one, behind the bucket."""
+
+    kind: Literal["codel", "fq_codel", "pie", "fq"]
+    options: dict[Name, int]  # as tc takes them; times in us
+    ecn: bool = False
+
+
+@dataclass(frozen=True)
+class Trace:
+    """When a link may deliver (player.py). Its file comes with the objects."""
+
+    file: Annotated[str, Matching("traces/[0-9a-f]{64}")]
+    entries: int  # different times in it
+    period_ms: int  # its last time, from which on it begins anew
+
+
+@dataclass(frozen=True)
 class Bottleneck:
     """A rate and its queue."""
 
-    rate_bps: int
+    rate_bps: int  # of a trace, its highest mean of a second
     packet_bytes: int  # the largest that passes
     burst_bytes: int  # of the bucket
     queue_packets: int
     red: Red | None = None
     cake: Cake | None = None
+    discipline: Discipline | None = None
+    trace: Trace | None = None
+
+    @property
+    def drops_early(self) -> bool:
+        """Before it is full, what has waited too long."""
+        return bool(self.cake or self.discipline and self.discipline.kind != "fq")
 
 
 @dataclass(frozen=True)
@@ -73,6 +98,8 @@ class Propagation:
     reorder: float
     duplicate: float = 0.0
     jitter_us: int = 0
+    loss_burst: float = 0.0  # packets that are lost in a row on average; 0: each for itself
+    disorder: bool = False  # packets overtake by their jitter
 
 
 @dataclass(frozen=True)
@@ -141,7 +168,7 @@ class Rewrite:
 @dataclass(frozen=True)
 class Controller:
     name: Name
-    object: Name | None  # the BPF object it comes from; None: the kernel has it
+    object: Annotated[str, Matching(OBJECT)] | None  # the BPF object it comes from; None: the kernel has it
     set: Parameters
     loader: Literal["asymcc", "bpftool"]
 
@@ -225,7 +252,7 @@ class Watched:
     """A direction of a hop: the device of its bottleneck."""
 
     dev: Device
-    rate_bps: int
+    rate_bps: int  # of a trace, its mean while the run measures
 
 
 @dataclass(frozen=True)
@@ -260,6 +287,7 @@ class Probe:
     forward: Train | None  # None: an earlier probe measures the same way
     reverse: Train | None
     jitter_us: int = 0  # by which an RTT may differ
+    wait_us: int = 0  # by which it may be longer, because a link has nothing to deliver with
 
 
 @dataclass(frozen=True)
@@ -285,6 +313,7 @@ class Job:
     payload_share: float  # payload over IP bytes of a full data packet
     rewrites: list[Rewrite] = field(default_factory=list)
     verify: bool = False  # receivers compare what arrives
+    trace_every_ms: int = 0  # of each flow one ACK at most in so long; 0: each
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
 
     @property

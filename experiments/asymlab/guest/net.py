@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 from . import netlink
-from .job import Bottleneck, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
+from .job import Bottleneck, Discipline, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
 from .system import LIBC, Failure, mount, sh
 
 FOLDER = "/run/netns"
@@ -30,6 +30,8 @@ OFFLOADS = {  # what to ask the kernel, and what to tell it
 # How fast RED's average falls in an idle queue. tc counts that time in ticks of 64 ns, the kernel in us; and tc means
 # a power of e where the kernel takes one of 2. The bandwidth that tc asks for serves nothing else.
 RED_IDLE = 1000 / 64 / math.log(2)
+TIMES = ("target", "interval", "tupdate")
+ROOM = 1000  # packets that a queue has more than ever wait in it
 MIDDLEBOX = (
     "add table ip lab\n"
     "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
@@ -171,6 +173,13 @@ def qdisc_commands(dev: str, shape: Shape, verb: str = "add") -> list[str]:
 
 
 def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
+    if shape.trace:  # player.py tells each packet's time, and drops what finds the queue full
+        room = shape.queue_packets + ROOM
+        return [
+            f"qdisc {verb} dev {dev} root handle 1: prio bands 2 priomap {'0 ' * 16}".rstrip(),
+            f"qdisc {verb} dev {dev} parent 1:1 handle 10: fq limit {room} flow_limit {room} orphan_mask 0 "
+            "timer_slack 0 horizon 4200s horizon_drop",
+        ]
     if shape.cake:  # with an overhead it counts from the IP header on
         words = f"bandwidth {shape.rate_bps}bit overhead 0 {'' if shape.cake.ack_filter else 'no-'}ack-filter"
         return [f"qdisc {verb} dev {dev} root handle 1: cake {words}"]
@@ -178,6 +187,8 @@ def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
         f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
         f"tbf rate {shape.rate_bps}bit burst {shape.burst_bytes} limit 1000000000"
     )
+    if shape.discipline:
+        return [rate, f"qdisc {verb} dev {dev} parent 1:1 handle 10: {_words(shape.discipline)}"]
     if not (red := shape.red):  # a changed tbf has given the queue its own limit
         return [rate, f"qdisc {verb} dev {dev} parent 1:1 handle 10: pfifo limit {shape.queue_packets}"]
     # Not the kernel's red: under tbf, which only peeks, it never learns that it is idle, and its average stays.
@@ -191,16 +202,28 @@ def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
     ]
 
 
+def _words(discipline: Discipline) -> str:
+    """Of tc."""
+    options = [f"{key} {value}{'us' if key in TIMES else ''}" for key, value in discipline.options.items()]
+    marks = [] if discipline.kind == "fq" else ["ecn" if discipline.ecn else "noecn"]
+    return " ".join([discipline.kind, *options, *marks])
+
+
+def loss_model(shape: Propagation) -> tuple[float, float]:
+    """Gilbert's: the odds that a burst of losses begins with the next packet, and that one ends."""
+    return shape.loss / (shape.loss_burst * (1 - shape.loss)), 1 / shape.loss_burst
+
+
 def _propagation(dev: str, shape: Propagation, verb: str) -> list[str]:
     if verb == "add" and not (shape.delay_us or shape.loss or shape.duplicate):
         return []
     # With a rate, be it so high that it costs nothing, netem lets no packet overtake the one before it.
-    jitter = f" {shape.jitter_us}us rate 100gbit" if shape.jitter_us else ""
-    odds = "".join(
-        f" {what} {100 * share:.10f}%"
-        for what, share in (("loss random", shape.loss), ("duplicate", shape.duplicate), ("reorder", shape.reorder))
-        if share
-    )
+    ordered = "" if shape.disorder else " rate 100gbit"
+    jitter = f" {shape.jitter_us}us{ordered}" if shape.jitter_us else ""
+    begin, end = loss_model(shape) if shape.loss_burst else (0.0, 0.0)
+    bursts = f" loss gemodel {100 * begin:.10f}% {100 * end:.10f}%" if shape.loss_burst else ""
+    shares = {"loss random": 0.0 if bursts else shape.loss, "duplicate": shape.duplicate, "reorder": shape.reorder}
+    odds = bursts + "".join(f" {what} {100 * share:.10f}%" for what, share in shares.items() if share)
     verb = "replace" if verb == "change" else verb
     return [f"qdisc {verb} dev {dev} root handle 1: netem limit 1000000 delay {shape.delay_us}us{jitter}{odds}"]
 

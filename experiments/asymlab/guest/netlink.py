@@ -23,6 +23,7 @@ IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_NET_NS_FD, IFLA_GSO_MAX
 UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 1, 0x80, 254, 3, 1, 0xFFFFFFFF
 METRICS = {"lock": 1, "mtu": 2, "advmss": 8, "quickack": 15, "congctl": 16}
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+STATS_APP = 4
 
 
 class Request(NamedTuple):
@@ -39,6 +40,7 @@ class Queue(NamedTuple):
     root: bool
     counters: dict[str, int]
     options: bytes
+    own: bytes  # counters of its kind
 
 
 def attribute(kind: int, *data: bytes) -> bytes:
@@ -234,4 +236,5 @@ def _queue(root: bool, told: dict[int, bytes]) -> Queue:
     bytes_, packets = struct.unpack_from("QI", stats[1])
     qlen, backlog, drops = struct.unpack_from("III", stats[3])
     counters = {"bytes": bytes_, "packets": packets, "drops": drops, "backlog": backlog, "qlen": qlen}
-    return Queue(told[TCA_KIND].rstrip(b"\0").decode(), root, counters, told.get(TCA_OPTIONS, b""))
+    kind, own = told[TCA_KIND].rstrip(b"\0").decode(), stats.get(STATS_APP, b"")
+    return Queue(kind, root, counters, told.get(TCA_OPTIONS, b""), own)

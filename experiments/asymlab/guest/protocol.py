@@ -31,6 +31,10 @@ class Check(Enum):
     QUEUE = "queue of", "packets"
     RED = "queue of", "RED's bytes"
     CAKE = "queue of", "CAKE's"
+    DISCIPLINE = "queue of", "as tc has it"
+    LOSSES = "bursts of losses behind", "odds"
+    TRACE = "trace of", "packets at their time"
+    CARRIED = "at most carried by", "bytes"
     OFFLOADS = "offloads that are on", ""
     MEMORY = "times that memory for TCP ran short", ""
 
@@ -54,6 +58,7 @@ class Check(Enum):
 
 # Of controllers, their objects, modules and parameters, and of nodes: they become paths and root's arguments.
 NAME = "[a-z0-9_]+"
+OBJECT = NAME + "(:[A-Za-z_][A-Za-z0-9_.]{0,62})?"  # and, of an object with several controllers, the one that is meant
 VALUE = r"-?[A-Za-z0-9_.]{1,64}"  # of a parameter
 SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 

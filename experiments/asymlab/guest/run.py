@@ -22,11 +22,12 @@ from typing import NamedTuple
 
 from .audit import Audit
 from .capture import Capture
-from .check import missing, qdiscs_missing, self_check
+from .check import carried, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, build_network, change_path
+from .player import Player, play
 from .protocol import Fault
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
@@ -58,21 +59,24 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         reached("controllers loaded")
         try:
             sysctls = build_network(job, ns)
+            players = play(job, ns, objects)
         except Failure:
             if lacks := qdiscs_missing(job, ns):
                 raise _cannot_run(lacks) from None
             raise
+        for player in players:
+            cleanup.callback(player.close)
         reached("network built")
         print("first packet", flush=True)
-        checks = self_check(job, ns)
+        checks = self_check(job, ns, players)
         reached("self-check made")
-        running = _start(job, ns, controllers, audit, out, cleanup)
+        running = _start(job, ns, controllers, audit, players, out, cleanup)
         reached("tracing")
         zero, marks = _play(running)
         if running.capture:
             running.capture.finish()
         reached("flows ended")
-        checks.append(memory_check(job, ns))
+        checks += [memory_check(job, ns), *carried(players, zero, marks)]
         result = _result(running, zero, marks) | {"phases": phases, "self_check": checks, "sysctls": sysctls}
         if not (audit or record.lasts):
             cleanup.pop_all()  # some 100 million instructions
@@ -109,6 +113,7 @@ class Running:
     ns: Namespaces
     controllers: Controllers
     audit: Audit | None
+    players: list[Player]
     traffic: Traffic
     background: Background
     tracer: Tracer
@@ -133,7 +138,13 @@ class Running:
 
 
 def _start(
-    job: Job, ns: Namespaces, controllers: Controllers, audit: Audit | None, out: str, cleanup: contextlib.ExitStack
+    job: Job,
+    ns: Namespaces,
+    controllers: Controllers,
+    audit: Audit | None,
+    players: list[Player],
+    out: str,
+    cleanup: contextlib.ExitStack,
 ) -> Running:
     """Receivers listen, senders wait, the tracer is attached."""
     traffic = Traffic(job, ns)
@@ -148,7 +159,7 @@ def _start(
     if job.capture:
         capture = Capture(job, ns, out)
         cleanup.callback(capture.close)
-    return Running(job, ns, controllers, audit, traffic, background, tracer, capture)
+    return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture)
 
 
 # --- the schedule --------------------------------------------------------------------------
@@ -213,6 +224,8 @@ def _play(running: Running) -> tuple[int, dict[str, dict]]:
     bin_ns = running.job.bin_ms * 10**6
     zero = (time.monotonic_ns() + int(SETTLE_S * 1e9)) // bin_ns * bin_ns + bin_ns
     marks: dict[str, dict] = {}
+    for player in running.players:
+        player.begin(zero)
 
     def mark(name: str) -> None:
         marks[name] = snapshot(running.job, running.ns)

@@ -15,6 +15,7 @@ TYPES = "/lab/types.btf"  # those that the tracer uses: 50 million instructions 
 MTU_MAX = 65535
 RECORD_BYTES = 72  # with what the ring has of its own
 RING_KB_MIN, RING_KB_MAX = 64, 16 << 10
+DRAIN_MS = 1000  # between two collections
 
 
 def keep_types(objects: str) -> None:
@@ -23,15 +24,25 @@ def keep_types(objects: str) -> None:
         sh("bpftool", "gen", "min_core_btf", KERNEL_TYPES, TYPES, f"{objects}/trace.bpf.o")
 
 
-def ring_kb(job: Job) -> int:
-    """Room for the records of two seconds, and so for twice what comes between two collections. The kernel maps all of
-    it at once. As if each rate were full of data packets, and each had an ACK."""
+def _needed_kb(job: Job) -> float:
+    """For the records of two seconds. As if each rate were full of data packets, and each had an ACK."""
     new = [n for change in job.changes if isinstance(change, ChangePath) for n in change.path]
     shapes = [*(end.shape for end in job.ends), *(n.shape for n in new if isinstance(n, NewShape))]
     mtu = min(*(link.mtu for link in job.links), *(n.mtu for n in new if isinstance(n, NewMtu)), MTU_MAX)
     packets_s = sum(s.rate_bps for s in shapes if isinstance(s, Bottleneck)) / (8 * mtu)
-    needed = packets_s * 2 * RECORD_BYTES * (3 if job.trace_state else 1) / 1024
-    return max(RING_KB_MIN, min(round(needed), RING_KB_MAX))
+    if job.trace_every_ms:
+        packets_s = min(packets_s, len(job.flows) * 1000 / job.trace_every_ms)
+    return packets_s * 2 * RECORD_BYTES * (3 if job.trace_state else 1) / 1024
+
+
+def ring_kb(job: Job) -> int:
+    """Room for twice what comes between two collections, if there is as much. The kernel maps all of it at once."""
+    return max(RING_KB_MIN, min(round(_needed_kb(job)), RING_KB_MAX))
+
+
+def drain_ms(job: Job) -> int:
+    """Time between two collections: less on a path so fast that there is no room for the records of a second."""
+    return max(1, min(DRAIN_MS, int(DRAIN_MS * RING_KB_MAX / max(_needed_kb(job), 1))))
 
 
 class Tracer:
@@ -42,8 +53,9 @@ class Tracer:
         ports = f"{FLOW_PORT}-{FLOW_PORT + len(job.flows) - 1}"
         state = ["--state"] if job.trace_state else []
         btf = ["--btf", TYPES] if os.path.exists(TYPES) else []
-        ring = ["--ring-kb", str(ring_kb(job))]
-        options = ["--ports", ports, "--bin-ms", str(job.bin_ms), *ring, *state, *btf, *links, "-o", path]
+        ring = ["--ring-kb", str(ring_kb(job)), "--drain-ms", str(drain_ms(job))]
+        every = ["--every-ms", str(job.trace_every_ms)] if job.trace_every_ms else []
+        options = ["--ports", ports, "--bin-ms", str(job.bin_ms), *every, *ring, *state, *btf, *links, "-o", path]
         self.process = subprocess.Popen(
             ["asymcc", "--objects", objects, "trace", *options],
             stdin=subprocess.DEVNULL,

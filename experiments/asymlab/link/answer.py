@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -11,8 +12,8 @@ import numpy as np
 from rich.table import Table
 
 from .. import LabError
-from ..conformance import objects
 from ..controllers import LINUX
+from ..plan import objects
 from ..results.store import Run
 from .path import MTU, THIN, Link, parameters, presets, reverse_kbit, split
 
@@ -233,13 +234,14 @@ def called(link: Link, row: Row) -> str:
 def at_sender(link: Link, name: str) -> list[str]:
     """The commands that give all new connections this controller."""
     base, preset = split(name)
-    use = f"asymcc use {base} --default"
+    use = f"asymcc use {objects.shown(base)['name'] if objects.is_file(base) else base} --default"
     if base in LINUX:
         return [use if base in ("cubic", "reno") else f"modprobe -q tcp_{base}; {use}"]
     given = f" --preset {preset}" if preset else ""
     known = presets(base)[preset] if preset else {}
     given += "".join(f" --set {key}={value}" for key, value in parameters(link, name).items() if key not in known)
-    return [f"asymcc load {base}{given} && {use}"]
+    built = re.sub("[.]c(?=:|$)", ".o", base) if objects.is_file(base) else base
+    return [f"asymcc load {built}{given} && {use}"]
 
 
 def thin_line(link: Link) -> str:

@@ -11,9 +11,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from .. import LabError
-from ..conformance import objects
-from ..controllers import LINUX, built_in
-from ..paths import BUILD
+from ..controllers import LINUX
+from ..plan import objects
 from ..plan.quantities import Rate, Share, Time
 from ..plan.scenario import BIN_MS
 
@@ -162,8 +161,9 @@ class Link:
 
 
 def split(name: str) -> tuple[str, str]:
-    """Controller and preset ("": none) of NAME[:PRESET][+thin]."""
-    base, _, preset = name.removesuffix(THIN).partition(PRESET)
+    """Controller and preset ("": none) of NAME[:PRESET][+thin]. Behind a path the colon chooses a controller in it."""
+    name = name.removesuffix(THIN)
+    base, _, preset = (name, "", "") if objects.is_file(name) else name.partition(PRESET)
     return base, preset
 
 
@@ -178,13 +178,10 @@ def names(asked: list[str], link: Link) -> list[str]:
     """The runs, each once. A controller has its preset for random loss if none are asked for. NAME+thin is beside
     NAME, and comes after all others."""
     wanted = list(asked or [RADIO.get(name, name) if link.loss_share else name for name in DEFAULT])
-    there = (*built_in(BUILD), *LINUX)
     for name in wanted:
         base, preset = split(name)
-        if base not in there:
-            known = ", ".join(there)
-            raise LabError(f"no controller {base[:40]!r}; there are {known}; {THIN} behind a name thins its ACKs")
-        if PRESET in name and preset not in (its := presets(base)):
+        objects.absolute(base, LINUX)
+        if not objects.is_file(base) and PRESET in name and preset not in (its := presets(base)):
             has = f"there are {', '.join(its)}" if its else f"{base} has none"
             raise LabError(f"{name[:60]}: no preset {preset[:40]!r}; {has}")
     wanted = [name.removesuffix(THIN) for name in wanted] + [name for name in wanted if name.endswith(THIN)]
@@ -214,7 +211,7 @@ def flow(link: Link, controller: str) -> dict:
 
 def point(link: Link, name: str, where: str = "") -> dict:
     """What is special about one run; its title names it."""
-    base, _ = split(name)
+    base = objects.absolute(split(name)[0], LINUX)
     found: dict[str, Any] = {"title": name + where}
     if where:
         late = {"start": f"{round(link.duration_s / LATER * 1e6)}us"} if where == AFTER else {}

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LabError
+from ..shell import sh
 from . import qemu
 from .arch import Arch
 from .files import scratch
 from .qemu import Machine, arguments
-from .shell import sh
 
 BOOT_LIMIT_S = 300
 CLOCK_FACTOR = 10

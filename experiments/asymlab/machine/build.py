@@ -11,15 +11,15 @@ from pathlib import Path
 
 from .. import LabError
 from ..paths import GUEST, IMAGES
+from ..shell import sh
 from . import boot, ldcache, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, TRACER, UML, guest_modules, label_of, making, making_uml
-from .kernel import Kernel, extract_vmlinux, fetch_kernel, user_kernel
+from .image import DEFAULT_KERNEL, HEADER, TRACER, UML, guest_modules, label_of, making, making_uml
+from .kernel import Kernel, extract_vmlinux, fetch_kernel, is_elf, raw_btf, user_kernel
 from .modules import add_modules
 from .root import Here, root
-from .shell import sh
 from .uml import make, source
 
 GUEST_TOOLS = ("tc", "nft", "modprobe", "bpftool")
@@ -179,7 +179,7 @@ def build_image(
     k = user_kernel(Path(kernel), modules) if is_file else fetch_kernel(kernel, arch, say)
     say(f"making image {label}: kernel {k.release}")
     vmlinux = extract_vmlinux(k.vmlinuz)
-    base, parts = initramfs(k, arch)
+    base, parts = initramfs(arch, k.release, k.config, k)
     parts["vmlinux"] = {"version": f"{k.release} {k.version}", "sha256": hashlib.sha256(vmlinux).hexdigest()}
     parts["base.cpio"] = {"version": "this tree", "sha256": hashlib.sha256(base).hexdigest()}
     say(f"booting image {label}")
@@ -196,7 +196,7 @@ def build_image(
             "devices": hashlib.sha256(booted.devices).hexdigest(),
             "parts": dict(sorted(parts.items())),
         }
-        files = {"memory": booted.memory, "devices": booted.devices}
+        files = {"memory": booted.memory, "devices": booted.devices, HEADER: headers(vmlinux)}
         keep(folder, files | {"manifest.json": json.dumps(manifest, indent=1).encode()})
         size = sum(f.stat().st_blocks * 512 for f in folder.iterdir())
     except OSError as e:
@@ -221,7 +221,7 @@ def build_uml_image(
     folder = IMAGES / label
     origin = source.of_user(tree) if tree else source.fetch(kernel, say)
     built = make.build(origin, say)
-    base, parts = initramfs(None, NATIVE, built.linux)
+    base, parts = initramfs(NATIVE, built.release, built.config, linux=built.linux)
     parts["vmlinux"] = {
         "version": f"{built.release} {origin.version}",
         "sha256": hashlib.sha256(built.linux).hexdigest(),
@@ -239,7 +239,7 @@ def build_uml_image(
         "parts": dict(sorted(parts.items())),
     }
     try:
-        files = {"linux": built.linux, "root.cpio": base}
+        files = {"linux": built.linux, "root.cpio": base, HEADER: headers(built.linux)}
         keep(folder, files | {"manifest.json": json.dumps(manifest, indent=1).encode()})
         (folder / "linux").chmod(0o755)
     except OSError as e:
@@ -257,15 +257,28 @@ def tracer_types(linux: bytes) -> bytes:
         return types.read_bytes()
 
 
-def initramfs(kernel: Kernel | None, arch: Arch, linux: bytes | None = None) -> tuple[bytes, dict[str, dict]]:
+def headers(vmlinux: bytes) -> bytes:
+    """The kernel's types as C has them (vmlinux.h): sources of controllers include them."""
+    with tempfile.TemporaryDirectory() as tmp:
+        file = Path(tmp, "kernel")
+        file.write_bytes(vmlinux if is_elf(vmlinux) else raw_btf(vmlinux))
+        return sh("bpftool", "btf", "dump", "file", file, "format", "c").encode()
+
+
+def initramfs(
+    arch: Arch, release: str, config: bytes, kernel: Kernel | None = None, linux: bytes | None = None
+) -> tuple[bytes, dict[str, dict]]:
     """The archive, and the parts that it is made of. No kernel: no modules. `linux`: a kernel whose guests are kept
-    nowhere, so that each would search it for the tracer's types."""
+    nowhere, so that each would search it for the tracer's types. `config` lies where libbpf looks for it."""
     cpio, parts = Cpio(), {}
     if linux:
         cpio.file("lab/types.btf", tracer_types(linux))
     if kernel:
         add_modules(cpio, kernel)
         parts["modules"] = {"version": kernel.release, "sha256": hashlib.sha256(cpio.pack()).hexdigest()}
+    if config:
+        cpio.file(f"boot/config-{release}", config)
+        parts["config"] = {"version": release, "sha256": hashlib.sha256(config).hexdigest()}
     add_userland(cpio, parts, arch)
     return cpio.pack(), parts
 

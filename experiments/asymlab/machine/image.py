@@ -7,6 +7,7 @@ An image is a folder build/image/NAME. Its manifest.json has name, version and s
                         devices     the state of all else in it
     of the engine uml:  linux       the kernel, a program of this machine
                         root.cpio   the initramfs
+    of both:            vmlinux.h   the kernel's types, for sources of controllers
 
 The controllers are not in it: each run brings those it needs (vm.py), so that adding one changes no other run.
 """
@@ -54,6 +55,11 @@ class Image:
         return NODE_US if self.engine == "uml" else 0
 
     @property
+    def types(self) -> Path:
+        """The folder of the kernel's vmlinux.h."""
+        return self.folder
+
+    @property
     def memory(self) -> Path:
         return self.folder / "memory"
 
@@ -83,6 +89,7 @@ FILES = {"qemu": {"memory": "memory", "devices": "devices"}, "uml": {"linux": "v
 
 
 TRACER = BUILD / "trace.bpf.o"
+HEADER = "vmlinux.h"
 
 
 def guest_modules() -> list[Path]:
@@ -117,6 +124,11 @@ def making_uml(kernel: str, tree: Path | None, name: str | None) -> str:
 def label_of(label: str, engine: str) -> str:
     """An image's name, of that engine."""
     return f"{label.removesuffix(UML)}{UML}" if engine == "uml" else label
+
+
+def engine_of(label: str) -> str:
+    """The engine of an image that is asked for by name alone: the fast one if it is made."""
+    return "uml" if (IMAGES / label_of(label, "uml") / "manifest.json").exists() else "qemu"
 
 
 def by_name(label: str) -> str:

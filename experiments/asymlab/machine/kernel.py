@@ -19,8 +19,8 @@ from pathlib import Path
 from .. import LabError
 from ..paths import BUILD
 from ..reading import read
+from ..shell import sh
 from .arch import NATIVE, Arch
-from .shell import sh
 
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*", re.ASCII)
@@ -34,6 +34,7 @@ class Kernel:
     version: str  # of the package, or "user"
     vmlinuz: Path
     modules: Path  # the folder that holds kernel/
+    config: bytes = b""  # what it was built with; b"": not known
 
 
 @dataclass
@@ -201,7 +202,13 @@ def fetch_kernel(wanted: str, arch: Arch, say) -> Kernel:
     vmlinuz = next((f for f in (tree / "boot" / f"vmlinuz-{release}", modules / "vmlinuz") if f.exists()), None)
     if not vmlinuz:
         raise LabError(f"{packages[0]}: the package holds no kernel image")
-    return Kernel(release, version, vmlinuz, modules)
+    return Kernel(release, version, vmlinuz, modules, config_beside(vmlinuz, release))
+
+
+def config_beside(vmlinuz: Path, release: str) -> bytes:
+    """What a kernel was built with, as packages have it: a file beside the kernel. Empty if there is none."""
+    file = vmlinuz.parent / f"config-{release}"
+    return file.read_bytes() if file.is_file() else b""
 
 
 def unpack(packages: list[str], version: str, options: list[str], tree: Path, say) -> None:
@@ -224,7 +231,8 @@ def user_kernel(vmlinuz: Path, modules: Path | None) -> Kernel:
         raise LabError(f"--modules: give the folder that holds kernel/ of {vmlinuz} (usually /lib/modules/RELEASE)")
     if not RELEASE.fullmatch(modules.resolve().name):
         raise LabError(f"--modules {modules}: the folder must have the kernel's release for its name, as 6.12.1-mine")
-    return Kernel(modules.resolve().name, "user", vmlinuz, modules)
+    release = modules.resolve().name
+    return Kernel(release, "user", vmlinuz, modules, config_beside(vmlinuz, release))
 
 
 def extract_vmlinux(vmlinuz: Path) -> bytes:
@@ -259,6 +267,15 @@ def payload(data: bytes, what: Path) -> bytes:
     setup = (data[0x1F1] or 4) + 1
     offset, length = struct.unpack_from("<II", data, 0x248)
     return decompress(data[setup * 512 + offset :][:length], what)
+
+
+def raw_btf(image: bytes) -> bytes:
+    """Out of a kernel that is no ELF: the BTF header tells how long it is."""
+    at = re.search(rb"\x9f\xeb\x01\0[^\0]\0\0\0", image)
+    if not at:
+        raise LabError("kernel image: no BTF in it")
+    header, _, _, strings, length = struct.unpack_from("<IIIII", image, at.start() + 4)
+    return image[at.start() :][: header + strings + length]
 
 
 def is_elf(data: bytes) -> bool:

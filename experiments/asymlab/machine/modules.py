@@ -9,9 +9,9 @@ from pathlib import Path
 
 from .. import LabError
 from ..reading import read
+from ..shell import sh
 from .cpio import Cpio
 from .kernel import Kernel, decompress
-from .shell import sh
 
 GUEST_MODULES = re.compile(
     r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|net/netfilter/nf_tables|drivers/net/(veth|ifb|dummy))\.ko"

@@ -6,7 +6,8 @@ features of the host (uml/edits.py), no network and no disk. But its programs ru
 can. The command line is the same for every run. The job comes as in QEMU, through shared memory.
 
 A guest's code has the powers of the process that it is. So that process sits in a cage (bubblewrap): no network, no
-processes but its own, none of the host's files but its kernel and initramfs (to read) and the shared memory.
+processes but its own, none of the host's files but its kernel and initramfs (to read) and the shared memory, and of the
+host's system calls those that a kernel needs (syscalls.py).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from .. import LabError
 from ..guest.job import Job, Refusals
 from ..guest.protocol import Fault
-from . import shared
+from . import shared, syscalls
 from .files import scratch
 from .image import Image
 from .watched import Watched
@@ -97,8 +98,10 @@ class Process(Watched):
     def __init__(self, image: Image, folder: Path, core: int | None = None, started=None):
         self.folder, self.image = folder, image
         files = {"linux": image.folder / "linux", "root.cpio": image.folder / "root.cpio", "shared": folder / "shared"}
-        box = list(cage())
+        box, calls = list(cage()), -1
         if box:
+            calls = syscalls.filter_file()
+            box += ["--seccomp", str(calls)]
             for name, file in files.items():
                 box += ["--bind" if name == "shared" else "--ro-bind", str(file), f"/{name}"]
         else:
@@ -112,19 +115,24 @@ class Process(Watched):
             "/linux" if box else str(files["linux"]),
             *arguments(self.image),
         ]
-        with open(folder / "console", "wb") as console, open(folder / "errors", "wb") as errors:
-            self.process = subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=errors,
-                cwd=folder,
-                env={
-                    "PATH": os.environ["PATH"],
-                    **({} if box else {"TMPDIR": "/dev/shm", "HOME": str(folder), **ENVIRONMENT}),
-                },
-                start_new_session=True,
-            )
+        try:
+            with open(folder / "console", "wb") as console, open(folder / "errors", "wb") as errors:
+                self.process = subprocess.Popen(
+                    argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=console,
+                    stderr=errors,
+                    cwd=folder,
+                    env={
+                        "PATH": os.environ["PATH"],
+                        **({} if box else {"TMPDIR": "/dev/shm", "HOME": str(folder), **ENVIRONMENT}),
+                    },
+                    start_new_session=True,
+                    pass_fds=[calls] if box else [],
+                )
+        finally:
+            if box:
+                os.close(calls)
         if started:
             started(self.process)
 

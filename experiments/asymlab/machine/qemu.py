@@ -20,9 +20,9 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
+from ..shell import sh
 from .arch import Arch
 from .files import sha256
-from .shell import sh
 from .watched import Watched
 
 MEMORY_MB = 512

@@ -17,9 +17,9 @@ from pathlib import Path
 
 from .. import LabError
 from ..paths import BUILD
+from ..shell import sh
 from .arch import NATIVE, Arch, named
 from .kernel import alone, apt_options, apt_source, update
-from .shell import sh
 
 PYTHON = "python3"
 # To build with, for guests, and for small ones.

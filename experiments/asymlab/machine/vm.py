@@ -14,6 +14,7 @@ from typing import Protocol
 
 from ..guest.job import Job, Refusals
 from ..guest.wire import dump
+from ..plan.objects import File
 from ..plan.topology import job_objects
 from ..results.store import TABLES_HASH
 from . import on_qemu, on_uml
@@ -35,9 +36,9 @@ class Engine(Protocol):
 ENGINES: dict[str, Engine] = {"qemu": on_qemu, "uml": on_uml}
 
 
-def read_objects(job: Job) -> dict[str, bytes]:
-    """The BPF objects that a job brings along, read once: what is hashed is what is run."""
-    return {p.name: p.read_bytes() for p in job_objects(job)}
+def read_objects(job: Job, files: dict[str, File], image: Image) -> dict[str, bytes]:
+    """What a job brings along, read once: what is hashed is what is run."""
+    return job_objects(job, files, image.types)
 
 
 def identity(image: Image, job: Job, objects: dict[str, bytes]) -> dict:

@@ -51,11 +51,15 @@ class Source:
     def wrong(self, key: str, reason: str) -> LabError:
         """One line, with the file that is run, and the base if the key stands there."""
         short = key if len(key) <= 60 else key[:57] + "..."
-        where = self.file if key in ("", *OWN) else self._where(key)
+        where = self.file if key in ("", *OWN) else self.where(key)
         beside = "" if where == self.file else f" (it stands in {where})"
         return LabError(": ".join(filter(None, (str(self.file), short, reason))) + beside)
 
-    def _where(self, key: str) -> Path:
+    def beside(self, key: str, name: str) -> Path:
+        """A file that a key names, from the folder of the file that the key stands in."""
+        return self.where(key).parent / name
+
+    def where(self, key: str) -> Path:
         """The file that a key's value comes from; of a missing one, the file that has the table."""
         for file, said in self.layers:
             if any(keys.covers(dotted, key) for dotted in _swept(said, self.which)):

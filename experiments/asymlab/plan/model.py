@@ -10,11 +10,13 @@ import math
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
 
 from ..guest.protocol import FLOW_PORT, SYSCTL
 from . import groups
+from .opportunities import BYTES, LENGTH_MAX
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
+from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Red, Trace
 
 PORTS = 65536 - FLOW_PORT
 BIN_MS = 100  # of the traces' series; windows are whole bins
@@ -24,10 +26,6 @@ def _hop(value: Any) -> int:
     if type(value) is int and value >= 1:
         return value
     raise ValueError(f"{short(value)} is neither a hop's number nor 'each'")
-
-
-class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Strip(Model):
@@ -50,55 +48,39 @@ class Rewrite(Model):
     value: int = Field(ge=0, le=0xFFFF, description="The 16 bits.")
 
 
-class Red(Model):
-    """Random early detection.
-
-    Such a queue counts bytes, and so does its limit. A packet stands for `mtu` bytes in a direction that carries data,
-    and for the bytes of a pure ACK in one that does not.
-    """
-
-    min: int = Field(ge=2, description="Average length in packets from which on some packets are dropped, or marked.")
-    max: int = Field(ge=3, description="Average length from which on all packets are. At most the direction's `queue`.")
-    probability: Share = Field(gt=0, description="Share of packets that are dropped or marked just below `max`.")
-    ecn: bool = Field(False, description="Packets that can carry a mark are marked, not dropped.")
-    weight: float = Field(
-        0.002,
-        ge=1e-4,
-        le=0.5,
-        description="Weight of the newest length in the average. The kernel takes the nearest power of two.",
-    )
-
-    @property
-    def weight_log(self) -> int:
-        """n of the nearest weight 2^-n: the kernel has no others."""
-        return round(-math.log2(self.weight))
-
-    @model_validator(mode="after")
-    def _order(self) -> Self:
-        if self.min >= self.max:
-            raise ValueError("min must be less than max")
-        return self
-
-
-class Cake(Model):
-    """CAKE in place of the queue: it shapes to `rate`, gives each flow a queue, and drops what waits too long.
-    Its own limit holds, not `queue`."""
-
-    ack_filter: bool = Field(False, description="It drops ACKs that a later one in the queue replaces.")
-
-
 class Direction(Model):
     """One direction of a hop. A packet passes the bottleneck's queue, then the middleboxes, then the propagation delay.
     Losses, reordering and duplication happen with the delay."""
 
-    rate: Rate = Field(description="Rate of the bottleneck, in bits of IP packets per second.")
+    rate: Rate = Field(
+        description="Rate of the bottleneck, in bits of IP packets per second. With `trace` it is not given."
+    )
     delay: Time = Field(description="Propagation delay, one way.")
     queue: int = Field(
         ge=1, le=1_000_000, description="Limit of the queue, in packets. A packet that finds it full is dropped."
     )
     red: Red | None = Field(None, description="The queue uses random early detection.")
     cake: Cake | None = Field(None, description="The queue is CAKE, as Linux has it.")
+    codel: Codel | None = Field(None, description="The queue has CoDel.")
+    fq_codel: FqCodel | None = Field(None, description="Each flow has a queue with CoDel.")
+    pie: Pie | None = Field(None, description="The queue has PIE.")
+    fq: Fq | None = Field(None, description="Each flow has a queue.")
+    trace: Trace = Field(
+        None,
+        description="In place of `rate`: the name of a file in Mahimahi's format, with the times at which the link may "
+        "deliver 1500 bytes, or a table [`trace`](#trace). A name that is not absolute begins at the folder of the "
+        "scenario.",
+        json_schema_extra={"without": "none"},
+    )
     loss: Share = Field(0.0, description="Share of packets that are lost at random, behind the queue.")
+    loss_burst: float | None = Field(
+        None,
+        ge=1,
+        le=10_000,
+        description="Losses come in bursts of so many packets on average (Gilbert's model), and `loss` is still the "
+        "share of all. On a path of one hop each entry of `flows` has bursts of its own.",
+        json_schema_extra={"without": "each packet for itself"},
+    )
     reorder: Share = Field(
         0.0, description="Share of packets that skip the delay, and so overtake others. It needs a delay."
     )
@@ -108,13 +90,20 @@ class Direction(Model):
         description="The delay of each packet is drawn evenly from `delay` minus this to `delay` plus this. "
         "Packets keep their order: none overtakes the one before it. At most `delay`.",
     )
+    disorder: bool = Field(
+        False,
+        description="With `jitter`: packets do not keep their order, and one that is delayed less overtakes others.",
+    )
     strip: Strip | None = Field(None, description="A middlebox that takes TCP options away.")
     rewrite: list[Rewrite] = Field([], max_length=8, description="Middleboxes that write into TCP options.")
 
     @model_validator(mode="after")
     def _red_fits(self) -> Self:
-        if self.red and self.cake:
-            raise ValueError("must have either red or cake")
+        rules = [rule for rule in RULES if getattr(self, rule)]
+        if len(rules) > 1:
+            raise ValueError(f"must have either {rules[0]} or {rules[1]}")
+        if self.trace and rules:
+            raise ValueError(f"a link with a trace has a queue that drops what finds it full, no {rules[0]}")
         if self.red and self.red.max > self.queue:
             raise ValueError(f"red.max: must be at most the queue ({self.queue})")
         return self
@@ -123,6 +112,14 @@ class Direction(Model):
     def _something_to_overtake(self) -> Self:
         if self.reorder and not self.delay:
             raise ValueError("reorder needs a delay that packets are spared")
+        return self
+
+    @model_validator(mode="after")
+    def _losses_leave_gaps(self) -> Self:
+        if self.loss_burst and not 0 < self.loss <= self.loss_burst / (self.loss_burst + 1):
+            raise ValueError("loss_burst needs a loss that leaves a packet between two bursts")
+        if self.disorder and not self.jitter:
+            raise ValueError("disorder needs jitter")
         return self
 
     @model_validator(mode="after")
@@ -167,8 +164,12 @@ class PathSpec(Model):
         return self
 
     @model_validator(mode="after")
-    def _red_averages_fit(self) -> Self:
+    def _queues_fit(self) -> Self:
         for direction in (d for hop in self.chain for d in (hop.forward, hop.reverse)):
+            if direction.trace:
+                wait = direction.trace.longest_ms(direction.queue * math.ceil(self.mtu / BYTES))
+                if wait > LENGTH_MAX:
+                    raise ValueError(f"queue: in one of {direction.queue} packets a packet waits {wait // 1000} s")
             if not (red := direction.red):
                 continue
             if direction.queue * self.mtu >= 2**32:  # the kernel's limit, in bytes
@@ -234,9 +235,9 @@ class Flow(Crossing):
     controller: Name = Field(
         max_length=15,
         description="Congestion control of the sender: a controller of `bpf/`, one of Linux's own (`reno`, `cubic`, "
-        "...), or a name from `[controllers]`.",
+        "...), a name from `[controllers]`, or the path of anyone's object or source (`./mine.bpf.o`, `./mine.bpf.c`).",
     )
-    count: int = Field(1, ge=1, le=200, description="Number of equal flows.")
+    count: int = Field(1, ge=1, le=1000, description="Number of equal flows.")
     resume: Time | None = Field(None, description="When it sends again, after `stop`.")
     ack: Literal["every", "delayed"] = Field(
         "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
@@ -353,6 +354,12 @@ class Run(Model):
         10_000, description="Each flow starts later by a time drawn evenly from 0 to this. The seed decides."
     )
     trace_state: bool = Field(False, description="Keep the controllers' own variables at each ACK.")
+    trace_every: Time = Field(
+        0,
+        le=10**6,
+        description="Keep one ACK of each flow at most in so long, and what all of them acknowledged: for runs of "
+        'hours, thousands of flows and 10 Gbit/s. At most 1s, in whole ms; `"0s"`: keep each ACK.',
+    )
     traffic: Literal["plain"] = Field("plain", description="Connections of data alone. There is no other kind.")
     verify: bool = Field(False, description="Receivers compare each byte with what was sent.")
     capture: bool = Field(
@@ -370,6 +377,8 @@ class Run(Model):
             raise ValueError("measure_from must come before duration")
         if self.measure_from % (BIN_MS * 1000) or self.duration % (BIN_MS * 1000):
             raise ValueError(f"measure_from and duration must be multiples of {BIN_MS}ms")
+        if self.trace_every % 1000:
+            raise ValueError("trace_every must be a multiple of 1ms")
         return self
 
 
@@ -398,6 +407,11 @@ class Scenario(Model):
         description="Settings of the hosts, over those of the profile. The keys are those of a network namespace, "
         'in quotes: `"net.ipv4.tcp_sack" = 0`.',
     )
+    ecn: bool | None = Field(
+        None,
+        description="Whether the hosts ask for ECN, and accept it.",
+        json_schema_extra={"without": "as the profile says"},
+    )
     path: PathSpec = Field(description="What lies between the hosts.")
     controllers: dict[Name, dict[Name, Value]] = Field(
         {}, description="Parameters of each controller, by its name: `[controllers.NAME]`."
@@ -409,6 +423,11 @@ class Scenario(Model):
     background: list[Background] = Field([], max_length=groups.LOADS_MAX, description="UDP beside the flows.")
     changes: list[Change] = Field([], description="What happens while flows run.")
     run: Run = Field(description="How long it takes, and what is measured and kept.")
+
+    @property
+    def host_sysctls(self) -> dict[str, int | str]:
+        """What the hosts have over the profile."""
+        return ({} if self.ecn is None else {"net.ipv4.tcp_ecn": int(self.ecn)}) | self.sysctls
 
     def switches(self, flow: Crossing) -> tuple[int, int]:
         """Those that its source and its sink hang on."""
@@ -502,6 +521,8 @@ class Scenario(Model):
                 raise ValueError(f"changes.{i}.hop: no hop {change.hop}; there are 1 to {len(self.path.chain)}")
             if change.mtu and change.mtu > self.path.mtu:
                 raise ValueError(f"changes.{i}.mtu: {change.mtu} bytes are more than the path's mtu, {self.path.mtu}")
+            if change.rate and getattr(self.path.chain[change.hop - 1], str(change.direction)).trace:
+                raise ValueError(f"changes.{i}.rate: the direction has a trace")
             if change.delay is not None and change.direction:
                 direction = getattr(self.path.chain[change.hop - 1], change.direction)
                 if change.delay < max(direction.jitter, direction.reorder > 0):

@@ -8,8 +8,9 @@ from typing import Any
 
 from .. import LabError
 from ..paths import REPO
-from .model import Background, Cake, Change, Direction, Flow, Hop, PathSpec, Red, Rewrite, Run, Scenario, Strip
+from .model import Background, Change, Direction, Flow, Hop, PathSpec, Rewrite, Run, Scenario, Strip
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
+from .queues import Cake, Codel, Fq, FqCodel, Pie, Red, Synthetic
 
 PAGE = REPO / "docs" / "scenarios.md"
 BEGIN, ENDING = "<!-- asymlab reference --record -->", "<!-- end -->"
@@ -18,8 +19,13 @@ SECTIONS = {
     "`[path]`": PathSpec,
     "`[[path.hops]]`": Hop,
     "`forward`, `reverse`": Direction,
+    "`trace`": Synthetic,
     "`red`": Red,
     "`cake`": Cake,
+    "`codel`": Codel,
+    "`fq_codel`": FqCodel,
+    "`pie`": Pie,
+    "`fq`": Fq,
     "`strip`": Strip,
     "`rewrite`": Rewrite,
     "`[[flows]]`": Flow,
@@ -34,10 +40,10 @@ NAME, LINE = r"^[a-z0-9_]+$", "| {} | {} | {} | {} |"
 
 def tables() -> str:
     """The part of the page that is made."""
-    schema = Scenario.model_json_schema()
+    schema, apart = Scenario.model_json_schema(), Synthetic.model_json_schema()
     parts = [quantities()]
     for heading, model in SECTIONS.items():
-        own = schema if model is Scenario else schema["$defs"][model.__name__]
+        own = schema if model is Scenario else schema["$defs"].get(model.__name__, apart)
         required = own.get("required", [])
         told = Flow.model_fields if model is Background else ()  # what a load has in common with flows
         keys = sorted((key for key in own["properties"] if key not in told), key=lambda key: key not in required)
@@ -104,7 +110,7 @@ def bounds(schema: dict[str, Any]) -> str:
 
 def link(schema: dict[str, Any]) -> str:
     heading = HEADINGS[schema["$ref"].rpartition("/")[2]]
-    return f"[{heading}](#{re.sub('[^a-z0-9 -]', '', heading.lower()).replace(' ', '-')})"
+    return f"[{heading}](#{re.sub('[^a-z0-9_ -]', '', heading.lower()).replace(' ', '-')})"
 
 
 def default(schema: dict[str, Any]) -> str:

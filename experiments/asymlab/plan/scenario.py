@@ -21,10 +21,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from .. import LabError
-from . import groups, keys
+from . import groups, keys, opportunities, synthetic
+from .anyone import named
 from .base import Source, changed, read
 from .groups import Wrong
-from .model import BIN_MS, Background, Change, Direction, Flow, Red, Scenario
+from .model import BIN_MS, Background, Change, Direction, Flow, Scenario
+from .objects import File
+from .opportunities import Opportunities
+from .quantities import RATE_MAX, RATE_MIN
+from .queues import Red, Synthetic
 
 __all__ = ["BIN_MS", "Background", "Case", "Change", "Direction", "Flow", "Red", "SETS", "Scenario", "load"]
 SETS = ("quick", "full")
@@ -44,6 +49,7 @@ class Case:
     which: str  # the set it was taken from
     seeds: tuple[int, ...]
     places: dict[str, str]  # of each flow and hop: where it stands in the file
+    files: dict[str, File]  # of the controllers that are given by their paths
 
     @property
     def file(self) -> Path:
@@ -100,8 +106,8 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
             point |= setting.point
         for key, value in (settings | instead).items():
             keys.put(one, key, copy.deepcopy(value))
-        scenario, places = _checked(one)
-        cases.append(Case(scenario, point, source, which, seeds, places))
+        scenario, places, files = _checked(one, source)
+        cases.append(Case(scenario, point, source, which, seeds, places, files))
     if twice := next((name for name, count in Counter(case.name for case in cases).items() if count > 1), None):
         raise Wrong("sweep", f"two cases are called {twice!r}: the first values of points must differ")
     used = {flow.controller for case in cases for flow in case.scenario.flows}
@@ -110,13 +116,64 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
     return cases
 
 
-def _checked(tree: dict[str, Any]) -> tuple[Scenario, dict[str, str]]:
-    """The scenario of one case, and where its flows and hops stand in the file."""
+def _checked(tree: dict[str, Any], source: Source) -> tuple[Scenario, dict[str, str], dict[str, File]]:
+    """The scenario of one case, where its flows and hops stand in the file, and the files of its controllers."""
     plain, places = groups.expand(tree)
+    _read_traces(plain, places, source)
     try:
-        return Scenario.model_validate(plain), places
+        plain, files = named(plain, lambda key: source.where(_as_written(key, places)).parent)
+        return Scenario.model_validate(plain), places, files
+    except Wrong as e:
+        raise Wrong(_as_written(e.args[0], places), e.args[1]) from None
     except ValidationError as e:
         raise _explain(e, places) from None
+
+
+def _read_traces(plain: dict[str, Any], places: dict[str, str], source: Source) -> None:
+    """Each direction with a trace gets what its file has, and its mean rate."""
+    path = plain.get("path")
+    hops = path.get("hops") if isinstance(path, dict) else None
+    found = [("path", path)] + [(f"path.hops.{n}", hop) for n, hop in enumerate(hops if isinstance(hops, list) else ())]
+    for place, hop in found:
+        for side in ("forward", "reverse"):
+            if not isinstance(hop, dict) or not isinstance(way := hop.get(side), dict):
+                continue
+            if not isinstance(way.get("trace"), str | dict):
+                continue
+            key = f"{places.get(place, place)}.{side}"
+            if "rate" in way:
+                raise Wrong(key, "must have either rate or trace")
+            trace = _trace(f"{key}.trace", way["trace"], source)
+            hop[side] = way | {"trace": trace, "rate": f"{trace.rate_bps}bit"}
+
+
+def _trace(key: str, said: str | dict[str, Any], source: Source) -> Opportunities:
+    try:
+        if isinstance(said, str):
+            trace = opportunities.read(source.beside(key, said))
+        else:
+            trace = _made(said)
+    except LabError as e:
+        raise Wrong(key, str(e)) from None
+    except ValidationError as e:
+        explained = _explain(e, {})
+        raise Wrong(".".join(filter(None, (key, explained.args[0]))), explained.args[1]) from None
+    if not RATE_MIN <= trace.rate_bps <= RATE_MAX:
+        raise Wrong(key, f"{trace.rate_bps} bit/s on average is no link's rate")
+    return trace
+
+
+def _made(said: dict[str, Any]) -> Opportunities:
+    made = Synthetic.model_validate(said)
+    return synthetic.of_kind(made.kind, made.rate, made.length // 1000, made.seed)
+
+
+def synthesize(kind: str, rate: str, length: str, seed: int) -> Opportunities:
+    """The trace of a table `trace` with these values. LabError: one of them is wrong."""
+    try:
+        return _made({"kind": kind, "rate": rate, "length": length, "seed": seed})
+    except ValidationError as e:
+        raise LabError(": ".join(_explain(e, {}).args)) from None
 
 
 # --- sweeps -------------------------------------------------------------------------------

@@ -26,7 +26,10 @@ from ..controllers import LINUX, built_in
 from ..guest import job, wire
 from ..guest.protocol import ECHO_BYTES, IP_UDP
 from ..paths import BUILD
+from . import opportunities
 from . import scenario as plan
+from .objects import SUFFIX, File, data
+from .queues import DISCIPLINES
 from .scenario import BIN_MS, Case, Scenario
 
 COMMON: job.Sysctls = {
@@ -122,15 +125,32 @@ def _ack_packet(rate_bps: int, mtu: int, clock_factor: int) -> int:
 
 
 def _bottleneck(direction: plan.Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:
+    if trace := direction.trace:
+        played = job.Trace(f"traces/{opportunities.keep(trace).name}", len(trace.ms), trace.period_ms)
+        return job.Bottleneck(trace.peak_bps(), largest, largest, direction.queue, trace=played)
     red = _red(direction.red, direction.queue, usual) if direction.red else None
     burst = _bucket(direction.rate, largest, clock_factor)
     cake = job.Cake(**direction.cake.model_dump()) if direction.cake else None
-    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red, cake)
+    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red, cake, _discipline(direction))
+
+
+def _discipline(direction: plan.Direction) -> job.Discipline | None:
+    for kind in DISCIPLINES:
+        if rule := getattr(direction, kind):
+            options = {"limit": direction.queue} | rule.model_dump()
+            return job.Discipline(kind, options, bool(options.pop("ecn", False)))
+    return None
 
 
 def _propagation(direction: plan.Direction, extra: int = 0) -> job.Propagation:
     return job.Propagation(
-        direction.delay + extra, direction.loss, direction.reorder, direction.duplicate, direction.jitter
+        direction.delay + extra,
+        direction.loss,
+        direction.reorder,
+        direction.duplicate,
+        direction.jitter,
+        direction.loss_burst or 0.0,
+        direction.disorder,
     )
 
 
@@ -151,7 +171,12 @@ def _train(queues: list[job.Bottleneck]) -> job.Train:
 
 def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
     def held(q: job.Bottleneck) -> int:
-        return q.red.limit_bytes // size + q.burst_bytes // size - 2 if q.red else q.queue_packets
+        if q.red:
+            return q.red.limit_bytes // size + q.burst_bytes // size - 2
+        return min(
+            q.queue_packets,
+            q.discipline.options.get("flow_limit", q.queue_packets) if q.discipline else q.queue_packets,
+        )
 
     rate, burst = min((q.rate_bps, q.burst_bytes) for q in queues)
     passed = max(
@@ -169,13 +194,16 @@ def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
 # --- controllers ---------------------------------------------------------------------------
 
 
-def objects_needed(scenario: Scenario) -> dict[str, str | None]:
+def objects_needed(case: Case) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
-    found: dict[str, str | None] = {}
+    scenario, found = case.scenario, dict[str, str | None]()
     built = built_in(BUILD)
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
         obj = scenario.controllers.get(name, {}).get("object", name)
+        if file := case.files.get(name):
+            found[name] = f"{name}:{file.chosen}" if file.chosen else name
+            continue
         if obj == name and obj in built and obj in LINUX:
             raise LabError(f"flows.{i}.controller: {obj!r} is both Linux's and {BUILD}/{obj}.bpf.o: rename the object")
         if obj in built:
@@ -183,7 +211,8 @@ def objects_needed(scenario: Scenario) -> dict[str, str | None]:
         elif obj == name and name in LINUX:
             found[name] = None
         else:
-            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {', '.join([*built, *LINUX])}")
+            there = ", ".join([*built, *LINUX])
+            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
     return found
 
 
@@ -296,7 +325,7 @@ class _Hops:
         ends = self.network.ends
         for d in DIRECTIONS:
             spec, largest, usual = self.specs[k, d], self.s.path.mtu, self.s.path.mtu
-            if (k, d) not in self.carrying:
+            if (k, d) not in self.carrying and not spec.trace:
                 largest, usual = _ack_packet(spec.rate, largest, self.clock_factor), header_bytes(self.s)
             self.queues[k, d] = _bottleneck(spec, largest, usual, self.clock_factor)
         forward, reverse = (self.queues[k, d] for d in DIRECTIONS)
@@ -311,9 +340,14 @@ class _Hops:
         self.queue_ends[k, "forward"], self.queue_ends[k, "reverse"] = ends[left, way[1]], ends[right, way[-2]]
         self.delay_ends[k, "forward"] = [] if self.dumbbell else [(ends[way[1], right], 0)]
         self.delay_ends[k, "reverse"] = [] if self.dumbbell else [(ends[way[1], left], 0)]
-        watched = (job.Watched(self.queue_ends[k, d].dev, self.queues[k, d].rate_bps) for d in DIRECTIONS)
+        watched = (job.Watched(self.queue_ends[k, d].dev, self._mean_rate(k, d)) for d in DIRECTIONS)
         self.watch.append(job.Hop(f"hop {k}", *watched))
         self._add_middleboxes(k, {"forward": ends[way[1], left], "reverse": ends[way[-2], right]})
+
+    def _mean_rate(self, k: int, d: str) -> int:
+        """While the run measures, bit/s."""
+        trace, run = self.specs[k, d].trace, self.s.run
+        return trace.rate_between(run.measure_from / 1e3, run.duration / 1e3) if trace else self.queues[k, d].rate_bps
 
     def _add_middleboxes(self, k: int, entries: dict[str, job.End]) -> None:
         """At the ends that a direction comes in by."""
@@ -396,7 +430,10 @@ class _Builder:
         if flow.hosts_of is None:
             stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
             common = {**COMMON, **PROFILES[s.profile]}
-            self.nodes += [job.Node(src, {**common, **stops, **s.sysctls}), job.Node(dst, {**common, **s.sysctls})]
+            self.nodes += [
+                job.Node(src, {**common, **stops, **s.host_sysctls}),
+                job.Node(dst, {**common, **s.host_sysctls}),
+            ]
             pair = (src, dst) if flow.direction == "forward" else (dst, src)
             ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay)
             self.hosts.append(ends if flow.direction == "forward" else ends[::-1])
@@ -431,16 +468,18 @@ class _Builder:
         trains, jitter = [], 0
         for d in (data, ack):
             train = _train([self.hops.queues[k, d] for k in crossed])
-            if any(specs[k, d].cake for k in crossed) and not any(
+            if any(self.hops.queues[k, d].drops_early for k in crossed) and not any(
                 specs[k, d].loss or specs[k, d].reorder for k in crossed
             ):
                 train = replace(train, lost_before=True)  # CAKE alone drops, what has waited too long
             own = sum(specs[k, d].jitter for k in crossed)
-            if own > 8e6 * train.bytes / train.rate_bps / 20:
-                train = replace(train, packets=0)  # it would measure the jitter
+            if own > 8e6 * train.bytes / train.rate_bps / 20 or any(specs[k, d].trace for k in crossed):
+                train = replace(train, packets=0)  # it would measure the jitter; a trace has a check of its own
             trains.append(train)
             jitter += own
         gap = max(8e6 * t.bytes / t.rate_bps for t in trains)
+        traces = [trace for k in crossed for d in DIRECTIONS if (trace := specs[k, d].trace)]
+        wait = sum(trace.longest_gap_ms for trace in traces) * 1000
         known = self.s.switches(flow) in self.trained
         self.trained.add(self.s.switches(flow))
         return job.Probe(
@@ -449,11 +488,12 @@ class _Builder:
             src_addr=addr[src],
             dst_addr=addr[dst],
             base_rtt_us=base,
-            timeout_s=1 + (4 * base + 16 * gap) / 1e6,
+            timeout_s=1 + (4 * base + 16 * gap + 2 * wait) / 1e6,
             pause_s=max(8 * ECHO_BYTES / self.hops.queues[k, d].rate_bps for k in crossed for d in DIRECTIONS),
             forward=None if known else trains[0],
             reverse=None if known else trains[1],
             jitter_us=jitter,
+            wait_us=wait,
         )
 
     def _add_background(self, load: plan.Background, i: int, src: str, dst: str) -> None:
@@ -489,7 +529,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
     nodes of a hop take for a packet, each way, if the scenario does not say (node_delay)."""
     s = case.scenario
     try:
-        objects = sorted(objects_needed(s).items())
+        objects = sorted(objects_needed(case).items())
         controllers = [_controller(name, o, s.controllers.get(name, {})) for name, o in objects]
     except LabError as e:
         raise case.wrong(str(e)) from None
@@ -500,10 +540,11 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         measure_from_s=s.run.measure_from / 1e6,
         bin_ms=BIN_MS,
         trace_state=s.run.trace_state,
+        trace_every_ms=s.run.trace_every // 1000,
         capture=s.run.capture,
         audit=s.run.audit,
         nodes=built.nodes,
-        must_have=sorted(s.sysctls),
+        must_have=sorted(s.host_sysctls),
         links=built.network.links,
         strips=built.hops.strips,
         routes=built.network.routes,
@@ -525,11 +566,16 @@ def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
     return wire.dump(plan_job(case, seed, clock_factor))
 
 
-def job_objects(planned: job.Job) -> list[Path]:
-    """The BPF objects that a job brings along."""
+def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) -> dict[str, bytes]:
+    """What a job brings along, by the names of the files: BPF objects, and traces of links. Sources are compiled
+    (objects.data)."""
     needs = {"use": "use", "drain": "move"}  # of commands that need one besides
-    names = {c.object for c in planned.controllers if c.object}
+    names = {c.object for c in planned.controllers if c.object and c.name not in files}
     names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
     if planned.thin is not None:
         names.add("thin")
-    return [BUILD / f"{name}.bpf.o" for name in sorted(names)]
+    traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
+    if traces:
+        names.add("player")
+    found = {name: (BUILD / name).read_bytes() for name in (*(f"{name}{SUFFIX}" for name in names), *traces)}
+    return dict(sorted((found | {f"{name}{SUFFIX}": data(file, types) for name, file in files.items()}).items()))

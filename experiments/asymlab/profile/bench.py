@@ -16,13 +16,16 @@ from pathlib import Path
 
 from rich.table import Table
 
+from ..conformance.toml import inline
 from ..machine.image import Image
-from ..plan import scenario
+from ..paths import BUILD
+from ..plan import objects, scenario
 from ..plan.scenario import Case
 from ..results.store import Run
 from .parts import Part
 from .profile import Profile, profile, shorter
 
+FOLDER = BUILD / "bench"
 # To a program of struct_ops and back. Kernels as old as 6.1 have no names for trampolines: they are missing there.
 WAY = {("bpf", "trampolines"), ("kernel", "__bpf_prog_enter"), ("kernel", "__bpf_prog_exit")}
 BUILT_IN = {"reno": "tcp_reno_", "cubic": "cubictcp_"}  # how the names of a controller's functions begin in the kernel
@@ -47,16 +50,16 @@ class Cost:
         return self.all * self.acks / self.packets
 
 
-def cost(made: Profile, acks: int, controller: str, source: str | None) -> Cost:
-    """acks: those between the ends of the two runs; source: a BPF controller's object, None if the kernel has it."""
+def cost(made: Profile, acks: int, controller: str, programs: set[str] | None) -> Cost:
+    """acks: those between the ends of the two runs; programs: those of a BPF controller, None if the kernel has it."""
 
     def an_ack(mine: Callable[[Part], bool]) -> float:
         long, short = made.sums(lambda part: "mine" if mine(part) else "").get("mine", (0, 0))
         return (long - short) / acks
 
-    if source is None:
+    if programs is None:
         return Cost(controller, an_ack(lambda p: _of_kernel(p, controller)), 0, acks, made.packets)
-    own = an_ack(lambda p: p.kind == "bpf" and p.part.startswith(f"{source}_"))
+    own = an_ack(lambda p: p.kind == "bpf" and p.part in programs)
     way = an_ack(lambda p: (p.kind, p.part) in WAY)
     return Cost(controller, own, way, acks, made.packets)
 
@@ -71,6 +74,16 @@ def _of_kernel(part: Part, controller: str) -> bool:
 def _acks(run: Run) -> int:
     (hop,) = run.job.watch
     return int(run.links["pure_acks"][run.links["dev"] == hop.reverse.dev].sum())
+
+
+def of_files(files: list[str], base: Path) -> Path:
+    """A scenario as the base, whose sweep has these objects or sources."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    made = FOLDER / "files.toml"
+    sweep = {"sweep": {"flows.controller": [objects.absolute(file) for file in files]}}
+    lines = {"base": str(base), "without": ["controllers"], "title": "Files, as the others", "id": "ACK-FILES"}
+    made.write_text("".join(f"{key} = {inline(value)}\n" for key, value in (lines | sweep).items()))
+    return made
 
 
 def bench(file: Path, image: Image, only: list[str], jobs: int | None = None) -> list[Cost]:
@@ -89,7 +102,8 @@ def _of_case(case: Case, file: Path, image: Image, jobs: int | None) -> Cost:
     made = profile(case, short, image, jobs)
     (controller,) = made.long.run.job.controllers
     acks = _acks(made.long.run) - _acks(made.short.run)
-    return cost(made, acks, controller.name, controller.object)
+    loaded = made.long.run.record["agent"]["controllers"].get(controller.name)
+    return cost(made, acks, controller.name, {p["name"] for p in loaded["programs"]} if loaded else None)
 
 
 def table(costs: list[Cost]) -> Table:

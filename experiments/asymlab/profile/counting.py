@@ -14,8 +14,8 @@ from ..guest.job import Job
 from ..machine import boot, on_qemu, qemu, shared, vm
 from ..machine.files import scratch
 from ..machine.image import Image
-from ..machine.shell import sh
 from ..paths import BUILD
+from ..shell import sh
 from .symbols import CODE, Kernel, Memory, Range, bpf, modules
 
 SOURCE = Path(__file__).with_name("count.c")

@@ -25,8 +25,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from .. import LabError
 from ..console import console
+from ..guest.job import Bottleneck
 from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from ..paths import BUILD, TEMPLATES
+from ..plan.opportunities import BYTES, Opportunities, kept
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
 from ..run import local
@@ -74,6 +76,12 @@ def bins_of(run: Run) -> int:
     return round(run.job.duration_s * 1e3 / run.job.bin_ms)
 
 
+def trace_of(run: Run, dev: str) -> Opportunities | None:
+    """What a link plays; None: a rate, or the trace is not on this machine."""
+    shape = next(end.shape for end in run.job.ends if end.dev == dev)
+    return kept(shape.trace.file.rpartition("/")[2]) if isinstance(shape, Bottleneck) and shape.trace else None
+
+
 class Link:
     """One direction of the busiest hop over the whole run, in bins of about a 200th of it."""
 
@@ -82,6 +90,7 @@ class Link:
         watched = hop.forward if side == "forward" else hop.reverse
         rows = run.links[run.links["dev"] == watched.dev]
         self.rate = watched.rate_bps
+        self.trace = trace_of(run, watched.dev)
         self.per = -(-bins_of(run) // BINS)
         self.span = self.per * run.job.bin_ms / 1e3  # s
         packets, self.acks = (binned(rows, c, run, self.per) for c in ("packets", "pure_acks"))
@@ -98,6 +107,15 @@ class Link:
         self.packet_s = ip_bytes.sum() / total * 8 / self.rate if total else 0.0  # a packet's time on the link
         drops = binned(rows, "drops", run, self.per, np.maximum)  # a counter
         self.dropped = np.diff(np.maximum.accumulate(drops), prepend=0) > 0
+
+    def draw_rate(self, ax) -> None:
+        """The rate that it has, over the time; of a trace, what it may carry."""
+        style = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 0.8, "label": "the link's rate"}
+        if self.trace:
+            allowed = np.array([self.trace.until(1e3 * t) for t in self.edges]) * BYTES * 8
+            self.steps(ax, np.diff(allowed) / np.diff(self.edges) / 1e6, **style)
+        else:
+            ax.axhline(self.rate / 1e6, **style)
 
     def steps(self, ax, values, **style) -> None:
         ax.plot(self.edges, np.append(values, values[-1:]), drawstyle="steps-post", **style)
@@ -248,7 +266,7 @@ def draw_goodput(rate, run: Run, forward: Link) -> None:
         )
         base = base + part
     forward.steps(rate, forward.bps / 1e6, color=BLACK, linewidth=1, label="the link's packets")
-    rate.axhline(forward.rate / 1e6, color=BLACK, linestyle=(0, (5, 3)), linewidth=0.8, label="the link's rate")
+    forward.draw_rate(rate)
     rate.set(
         ylim=(0, 1.15 * max(forward.rate / 1e6, np.percentile(base, 95))),
         ylabel="Mbit/s",

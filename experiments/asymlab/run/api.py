@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from .. import LabError
-from ..machine.image import DEFAULT_KERNEL, current_image
+from ..machine import vm
+from ..machine.image import DEFAULT_KERNEL, current_image, engine_of, label_of
 from ..paths import BUILD
 from ..plan import scenario
 from ..results.frame import flows
@@ -26,13 +28,14 @@ def run_scenario(
     seeds: Iterable[int] | None = None,
     which: str = "quick",
     image: str = DEFAULT_KERNEL,
+    engine: str | None = None,
     jobs: int | None = None,
     fresh: bool = False,
 ) -> list[Run]:
     """The runs of a scenario, in the order of its sweep; those that the store holds are taken from there.
 
     source: a file, or the text of a scenario (more than one line). seeds: instead of those of the set `which`, "quick"
-    or "full". image, jobs, fresh: as for `asymlab run`, and as it does this raises LabError.
+    or "full". image, engine, jobs, fresh: as for `asymlab run`, and as it does this raises LabError.
     """
     if which not in scenario.SETS:
         raise LabError(f"which={which!r}: is one of {', '.join(scenario.SETS)}")
@@ -43,7 +46,10 @@ def run_scenario(
     cases = scenario.load(file, which, chosen)
     if not any(case.seeds for case in cases):
         raise LabError(f"{file}: no runs in the {which} set: `which` takes another, `seeds` runs of each case")
-    guest = current_image(image)
+    engine = engine or os.environ.get("ASYMLAB_ENGINE")
+    if engine not in (None, *vm.ENGINES):
+        raise LabError(f"engine={engine!r}: is one of {', '.join(vm.ENGINES)}")
+    guest = current_image(label_of(image, engine or engine_of(image)))
     tasks = plan_runs(cases, guest)
     done = execute(tasks, guest, jobs, fresh)
     return [done[t.key] for t in tasks]

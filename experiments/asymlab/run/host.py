@@ -29,6 +29,14 @@ def execute_on_host(task: Task) -> store.Run:
     with scratch("host-") as tmp:
         job, out = tmp / "job.json", tmp / "out"
         job.write_text(json.dumps(dump(task.job)))
+        objects = tmp / "objects"
+        objects.mkdir()
+        for name, data in task.objects.items():
+            (objects / name).parent.mkdir(parents=True, exist_ok=True)
+            (objects / name).write_bytes(data)
+        for file in BUILD.glob("*.bpf.o"):  # the tools, too
+            if file.name not in task.objects:
+                (objects / file.name).symlink_to(file)
         out.mkdir()
         env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
         began = time.monotonic()
@@ -39,7 +47,7 @@ def execute_on_host(task: Task) -> store.Run:
                 "-P",
                 "-m",
                 agent.__name__,
-                *map(str, (job, out, BUILD)),
+                *map(str, (job, out, objects)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -93,7 +93,9 @@ def check_line(run: Run) -> str:
         numbers = [n / scale for n in (row.measured, row.expected) if isinstance(n, int | float)]
         said = f"{numbers[0]:.2f} {unit} ({numbers[1]:.2f})" if len(numbers) == 2 else row.measured or "not measured"
         parts.append(f"{row.kind.value[0]} {row.of} {said}")
-    queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE))
+    queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE, Check.DISCIPLINE))
+    if traces := [row.ok for row in rows if row.kind in (Check.TRACE, Check.CARRIED)]:
+        parts.append(f"packets {'at the times of' if all(traces) else 'NOT by'} the trace")
     offloads = next((row.measured for row in rows if row.kind == Check.OFFLOADS), None)
     on = ", ".join(map(str, offloads)) if isinstance(offloads, list) else offloads
     parts += [

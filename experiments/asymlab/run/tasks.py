@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from .. import LabError
 from ..guest.job import Job
 from ..machine import vm
-from ..machine.image import DEFAULT_KERNEL, Image
+from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..paths import REPO
 from ..plan.scenario import Case
-from ..plan.topology import ENGINE, plan_job
+from ..plan.topology import ENGINE, job_objects, plan_job
 from ..results import store
 from . import registered
 
@@ -50,8 +50,10 @@ class Task:
         point = [f"{k}={v}" for k, v in self.case.point.items()]
         command = ["asymlab", "run", str(file), "--set", self.case.which, "--seed", str(self.seed)]
         command += [word for p in point for word in ("--at", p)]
-        if where == "lab" and self.image != DEFAULT_KERNEL:
-            command += ["--image", self.image]
+        if where == "lab":
+            kernel = self.image.removesuffix(UML)
+            command += ["--engine", "qemu" if kernel == self.image else "uml"]
+            command += ["--image", kernel] if kernel != DEFAULT_KERNEL else []
         return {
             "id": s.id,
             "title": s.title,
@@ -82,7 +84,7 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
     for case in cases:
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us)
-            objects = vm.read_objects(job)
+            objects = vm.read_objects(job, case.files, image)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
             tasks.setdefault(key, Task(case, seed, job, objects, identity, key, image.folder.name))
@@ -92,7 +94,12 @@ def plan_runs(cases: list[Case], image: Image) -> list[Task]:
 def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
-    return [Task(case, seed, plan_job(case, seed), {}, {}, "") for case in cases for seed in case.seeds]
+    tasks = []
+    for case in cases:
+        for seed in case.seeds:
+            job = plan_job(case, seed)
+            tasks.append(Task(case, seed, job, job_objects(job, case.files, None), {}, ""))
+    return tasks
 
 
 Started = Callable[[Task], None]

@@ -3,8 +3,10 @@
 #include "args.c"
 #include "holder.c"
 #include "image.c"
+#include "kind.c"
 #include "link.c"
 #include "object.c"
+#include "ops.c"
 #include "registry.c"
 #include "say.c"
 #include "vars.c"
@@ -31,8 +33,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	struct preset preset;
 	struct vars state = {};
 	size_t bytes = 0;
+	struct ops ops;
 	void *types;
-	char *name;
+	int id;
 
 	memcpy(o.image, data, size);
 	object_settings(NULL, false);
@@ -43,12 +46,10 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	if (!libbpf_get_error(o.btf) && o.btf) {
 		struct registry r = { .kernel = (struct btf *)o.btf };
 
-		name = ops_name(&o);
-		if (name) {
-			snprintf(o.ops_name, sizeof(o.ops_name), "%.15s", name);
-			memset(name, 0, CC_NAME_LEN);
-			r.ops = o.type;
-			registry_missing(&r, o.btf, o.type);
+		id = btf__find_by_name_kind(o.btf, "tcp_congestion_ops", BTF_KIND_STRUCT);
+		if (id >= 0) {
+			r.ops = btf__type_by_id(o.btf, id);
+			registry_missing(&r, o.btf, r.ops);
 		}
 		if (!vars_read(&o.params, o.btf, ".data") && !vars_read(&o.params, o.btf, ".rodata") && !check_params(&o, "fuzz"))
 			for (int i = 0; i < o.params.nr; i++)
@@ -59,6 +60,12 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 		vars_read_state(&state, o.btf);
 		vars_free(&state);
 		btf__free((struct btf *)o.btf);
+	}
+	if (!ops_find(&ops, o.image, size, "fuzz", "")) {
+		snprintf(o.ops_name, sizeof(o.ops_name), "%.15s", ops.name);
+		for (unsigned int i = 0; i < 64; i++)
+			presets += image_refers(o.image, size, &ops.symbol, i);
+		ops_settle(&ops, o.image, size, "fuzz");
 	}
 	vars_free(&o.params);
 	free(types);

@@ -11,10 +11,11 @@ from functools import cache
 from pydantic import ValidationError
 
 from ...controllers import LINUX
+from ...plan import objects
 from ...plan.scenario import Scenario
 from ...plan.topology import DIRECTIONS
-from .. import objects
 
+OBJECT = "object"  # the key of [controllers.NAME] that is no parameter
 PACKETS = 2000  # a run's, about: some second of a core
 
 
@@ -32,8 +33,9 @@ class Facts:
 
 @cache
 def facts(name: str) -> Facts:
+    """Of a name, or of a path. Parameters without bounds of their own are left as they are."""
     shown = objects.shown(name)
-    return Facts(tuple(shown["parameters"]), bool(shown["cgroup_programs"]))
+    return Facts(tuple(p for p in shown["parameters"] if p["declared"]), bool(shown["cgroup_programs"]))
 
 
 class Draw:
@@ -254,8 +256,11 @@ class Draw:
 
 
 def valid(tree: dict) -> bool:
-    try:
-        Scenario.model_validate(tree)
+    given = tree.get("controllers", {})
+    try:  # what an object's path is, plan/anyone.py knows
+        Scenario.model_validate(
+            tree | {"controllers": {k: {p: v for p, v in values.items() if p != OBJECT} for k, values in given.items()}}
+        )
     except ValidationError:
         return False
     return True

@@ -37,14 +37,14 @@ from ...console import console
 from ...controllers import built_in
 from ...machine import image
 from ...paths import BUILD, REPO
-from ...plan import groups, scenario
+from ...plan import groups, objects, scenario
 from ...plan.scenario import Case
 from ...results import store
 from ...run import local
 from ...run.cost import survey
 from ...run.tasks import plan_runs
 from ..toml import toml
-from .draw import draw, facts
+from .draw import OBJECT, draw, facts
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
 from .silence import all_arrived, silence_limit
@@ -172,9 +172,18 @@ def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tal
 
 def drawn(seed: int, count: int, controllers: list[str]) -> dict[str, dict]:
     there = built_in(BUILD)
-    names = controllers or there
-    known = {name: facts(name) for name in dict.fromkeys((*there, *names))}
-    return {f"{seed}-{number}": draw(seed, number, names, known) for number in range(count)}
+    wanted = objects.called(controllers or there)
+    known = {name: facts(wanted.get(name, name)) for name in dict.fromkeys((*there, *wanted))}
+    trees = {f"{seed}-{number}": draw(seed, number, [*wanted], known) for number in range(count)}
+    return {number: with_files(tree, wanted) for number, tree in trees.items()}
+
+
+def with_files(tree: dict, wanted: dict[str, str]) -> dict:
+    """What was drawn with names, with the files that they stand for."""
+    used = sorted({flow["controller"] for flow in tree["flows"]})
+    files = {name: {OBJECT: wanted[name]} for name in used if objects.is_file(wanted.get(name))}
+    given = tree.get("controllers", {})
+    return tree | {"controllers": given | {name: file | given.get(name, {}) for name, file in files.items()}}
 
 
 def read(files: list[Path]) -> dict[str, dict]:
@@ -186,5 +195,8 @@ def read(files: list[Path]) -> dict[str, dict]:
             raise LabError(f"{file}: sweep: one case is judged")
         if not (cases[0].scenario.run.verify and cases[0].scenario.run.audit):
             raise LabError(f"{file}: run: needs verify = true and audit = true to be judged")
+        ways = [way for hop in cases[0].scenario.path.chain for way in (hop.forward, hop.reverse)]
+        if any(way.trace for way in ways):
+            raise LabError(f"{file}: path: a link with a trace is not judged: the rules go by rates")
         trees[file.stem], _ = groups.expand(cases[0].source.tree)
     return trees

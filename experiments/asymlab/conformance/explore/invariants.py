@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ... import LabError
 from ...guest.protocol import COMPARE_BYTES, Fault
 from ...plan import topology
+from ...plan.queues import DISCIPLINES
 from ...plan.scenario import Case, Direction
 from ...results import metrics, store
 from .silence import close, silence
@@ -102,6 +103,7 @@ def clean(v: View) -> bool:
     s = v.scenario
     plain = all(
         not (d.loss or d.reorder or d.duplicate or d.jitter or d.red or d.strip or d.rewrite)
+        and not any(getattr(d, rule) for rule in DISCIPLINES)
         for hop in s.path.chain
         for d in (hop.forward, hop.reverse)
     )

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from ...plan.quantities import Time
 from ...plan.topology import DIRECTIONS
 from ..toml import toml
-from .draw import valid
+from .draw import OBJECT, valid
 from .invariants import Broken
 
 
@@ -96,7 +96,7 @@ def simpler(tree: dict) -> Iterator[dict]:
     for key in tree.get("thin", {}):
         yield without(tree, "thin", key)
     for name, given in tree.get("controllers", {}).items():
-        for key in given:
+        for key in [key for key in given if key != OBJECT]:
             yield without(tree, "controllers", name, key)
     for i, flow in enumerate(tree["flows"]):
         for key in ("resume", "stop", "size", "extra_delay", "ack", "enter", "leave", "start", "direction"):

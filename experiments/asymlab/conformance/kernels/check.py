@@ -37,6 +37,7 @@ from ...machine.arch import by_label
 from ...machine.build import build_image
 from ...machine.kernel import newest
 from ...paths import BUILD
+from ...plan import objects
 from ...results import store
 from ...run import local
 from ...run.host import execute_on_host
@@ -169,13 +170,13 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
 
 def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, keep: bool) -> bool:
     """All of it; KTAP on standard output, progress on standard error. True if nothing failed."""
-    there = built_in(BUILD)
-    if not there:
+    wanted = objects.called(names or built_in(BUILD))
+    if not wanted:
         raise LabError(f"{BUILD}: no controller is built there; run `make build`")
-    if unknown := [name for name in names if name not in there]:
-        raise LabError(f"{unknown[0]}: no such object; there are {', '.join(there)}")
-    names = names or there
-    known = {name: facts(name) for name in names}
+    known = {name: facts(name, controller) for name, controller in wanted.items()}
+    if keep and (files := [known[name].file for name in wanted if known[name].file]):
+        raise LabError(f"--record: {files[0]}: only controllers of bpf/ are recorded")
+    names = list(wanted)
     recorded = table.recorded()
 
     def say(words: str) -> None:

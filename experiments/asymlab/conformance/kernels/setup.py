@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ... import controllers
 from ...paths import BUILD
-from ...plan import scenario
-from .. import objects
+from ...plan import objects, scenario
 from ..toml import inline
 
 RATE, DELAY_MS, LOSS, BDP = 5e6, 40, 0.01, 50  # bit/s, one way, share, packets of 1000 bytes that the path holds
@@ -30,18 +29,20 @@ class Facts:
 
     live: dict[str, int]  # parameters that may change while flows run, and what they change to
     halves: bool  # it has programs for a cgroup, of which two instances in one would clash
+    file: str = ""  # whose path it was given by, if it was
 
 
-def facts(name: str) -> Facts:
-    """Live parameters change as the record says; others rise by a quarter, or fall."""
-    shown, record = objects.shown(name), controllers.of(name)
+def facts(name: str, controller: str = "") -> Facts:
+    """Live parameters change as the record says; others rise by a quarter, or fall. `controller`: whose name it is."""
+    controller = controller or name
+    shown, record = objects.shown(controller), controllers.of(name)
     live = {}
     for p in shown["parameters"]:
         if p["live"]:
             value = record.fitting.get(p["name"], p["value"])
             step = max(value // 4, 1)
             live[p["name"]] = record.changed.get(p["name"], value + step if value + step <= p["max"] else value - step)
-    return Facts(live, bool(shown["cgroup_programs"]))
+    return Facts(live, bool(shown["cgroup_programs"]), controller if objects.is_file(controller) else "")
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,7 @@ class Setup:
                 "[path]\nmtu = 1000\n",
                 *hops,
                 *(self.flow(k, name, role) for k, (name, role) in enumerate(roles, 1)),
-                *(part for name in self.names for part in self.controller(name, known[name].live)),
+                *(part for name in self.names for part in self.controller(name, known[name])),
                 f'[run]\nduration = "{END}s"\nmeasure_from = "1s"',
                 'trace_state = true\ntraffic = "plain"\naudit = true\n',
             ]
@@ -98,13 +99,15 @@ class Setup:
         text = f'[[flows]]\ncontroller = "{name if role == "bare" else alias(name)}"\nenter = {k}\nleave = {k + 1}\n'
         return text + (f'stop = "{PAUSE}s"\nresume = "{RESUME}s"\n' if role == "bare" else "")
 
-    def controller(self, name: str, live: dict[str, int]) -> Iterator[str]:
+    def controller(self, name: str, known: Facts) -> Iterator[str]:
         fitting = "".join(f"{k} = {v}\n" for k, v in controllers.of(name).fitting.items())
-        yield f'[controllers.{alias(name)}]\nobject = "{name}"\n{fitting}'
-        if self.bare:
+        yield f"[controllers.{alias(name)}]\nobject = {inline(known.file or name)}\n{fitting}"
+        if self.bare and known.file:  # bpftool would call it as it calls itself
+            yield f"[controllers.{name}]\nobject = {inline(known.file)}\n"
+        elif self.bare:
             yield f'[controllers.{name}]\nloader = "bpftool"\n'
-        if self.change and live:
-            yield f'[[changes]]\nat = "{CHANGE}s"\ncontroller = "{alias(name)}"\nset = {inline(live)}\n'
+        if self.change and known.live:
+            yield f'[[changes]]\nat = "{CHANGE}s"\ncontroller = "{alias(name)}"\nset = {inline(known.live)}\n'
 
     @property
     def file(self) -> Path:

@@ -62,8 +62,9 @@ class RunView(controller.View):
 
     @property
     def share(self) -> float:
-        """Of the full rate, what it must have of a path of its own within two seconds: its rivals grow more slowly."""
-        return 0.5 if (REPO / "bpf" / "rivals" / f"{self.name}.bpf.c").exists() else 0.9
+        """Of the full rate, what it must have of a path of its own within two seconds: its rivals grow more slowly, and
+        of anyone's nothing is known."""
+        return 0.5 if self.known.file or (REPO / "bpf" / "rivals" / f"{self.name}.bpf.c").exists() else 0.9
 
     def acks(self, role: str) -> np.ndarray:
         return self._seen(self.run.acks[self.run.acks["flow"] == self.flow(role)])

@@ -150,6 +150,53 @@ EDITS: tuple[Edit | New, ...] = (
         r"^\tif \(rearm_timer\)\n",
         "\tif (rearm_timer && !tcp_newreno_is_impatient(sk, tcp_sk(sk)->snd_una))\n",
     ),
+    # --- cheaper code
+    Edit(
+        "arch/um/Makefile",
+        "calls and addresses of 32 bits: the kernel's code and data lie below 2 GB",
+        r"-mcmodel=large",
+        "-mcmodel=small",
+        where="-mcmodel=large",
+    ),
+    Edit(
+        "arch/x86/Makefile.um",
+        "the compiler may copy and clear small things in place",
+        r"-fno-builtin ",
+        "",
+        where="-fno-builtin ",
+    ),
+    Edit(
+        "arch/um/kernel/trap.c",
+        "a write to a private page brings those around it: a fault takes three visits of the host's process",
+        r"^(/\*\n \* Note this is constrained to return 0, -EFAULT, -EACCES, -ENOMEM by\n)",
+        r"""static void um_fault_around(struct vm_area_struct *vma, unsigned long address, unsigned int flags)
+{
+	unsigned long first = max(vma->vm_start, address & ~0xffffUL);
+	unsigned long end = min(vma->vm_end, (address | 0xffff) + 1);
+
+	flags &= ~(FAULT_FLAG_ALLOW_RETRY | FAULT_FLAG_KILLABLE | FAULT_FLAG_INTERRUPTIBLE);
+	for (; first < end; first += PAGE_SIZE)
+		if (first != (address & PAGE_MASK) && (handle_mm_fault(vma, first, flags, NULL) & VM_FAULT_ERROR))
+			break;
+}
+
+\1""",
+        where="} while (!pte_present(*pte));\n\terr = 0;\n",
+    ),
+    Edit(
+        "arch/um/kernel/trap.c",
+        "the same",
+        r"^(\t\} while \(!pte_present\(\*pte\)\);\n\terr = 0;\n)",
+        r"\1\tif (is_write && is_user && !(vma->vm_flags & VM_SHARED))\n\t\tum_fault_around(vma, address, flags);\n",
+        where="} while (!pte_present(*pte));\n\terr = 0;\n",
+    ),
+    Edit(
+        "mm/memory.c",
+        "a program's pages come with more of those around them",
+        r"65536 >> PAGE_SHIFT;",
+        "(512 << 10) >> PAGE_SHIFT;",
+        where="65536 >> PAGE_SHIFT;",
+    ),
     # --- the job and its results
     New("arch/um/drivers/asymlab.c", "a file of the host, by which they come and go", SHARED.read_text()),
     Edit("arch/um/drivers/Makefile", "builds it", r"^(obj-y := .*)$", r"\1 asymlab.o"),
@@ -197,6 +244,8 @@ def apply(tree: Path) -> None:
         edited[e.file], found = re.subn(e.old, e.new, text, count=1, flags=re.M)
         if not found:
             raise LabError(f"{tree / e.file}: no place for an edit ({e.why}); the source is too new or too old")
+    for copy in filter(Path.is_file, kept.rglob("*")):  # of an edit that is no more
+        edited.setdefault(str(copy.relative_to(kept)), copy.read_text())
     for name, text in edited.items():
         file, copy = tree / name, kept / name
         if file.exists() and not copy.exists():

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ... import LabError
-from ..shell import sh
+from ...shell import sh
 from . import edits
 from .source import Source
 
@@ -34,6 +34,7 @@ class Built:
     release: str  # as uname -r
     words: str  # for its command line
     time_at: int  # the address of TIME
+    config: bytes  # what it was built with
 
 
 def made_of() -> str:
@@ -75,7 +76,8 @@ def build(source: Source, say) -> Built:
     release, told = (sh(tree / ".linux.stripped", option).strip() for option in ("--version", "--help"))
     # From 6.16 on its processes need not be traced, which halves the cost of their system calls.
     words = "seccomp=on" if "seccomp=" in told else ""
-    return Built((tree / ".linux.stripped").read_bytes(), release, words, int(at[1], 16))
+    config = (tree / ".config").read_bytes()
+    return Built((tree / ".linux.stripped").read_bytes(), release, words, int(at[1], 16), config)
 
 
 def _refuse_config(tree: Path) -> None:

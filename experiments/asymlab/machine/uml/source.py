@@ -11,9 +11,9 @@ from pathlib import Path
 
 from ... import LabError
 from ...paths import BUILD
+from ...shell import sh
 from ..arch import NATIVE
 from ..kernel import alone, show, suites
-from ..shell import sh
 
 TREES = BUILD / "uml"
 NEWEST = "newest"

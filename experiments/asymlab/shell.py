@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from .. import LabError
+from . import LabError
 
 
 def sh(*argv: str | Path, **kw) -> str:

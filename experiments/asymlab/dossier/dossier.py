@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The evaluation that RFC 9743 (BCP 133) asks for of a new congestion control: `asymlab dossier`.
+
+NAME is a controller of bpf/ or one of Linux's own. Some hundred runs of it stand beside those of CUBIC, Reno and BBR on
+the same paths and seeds, which the store keeps for the next dossier. Each question of experiments/dossier/headings.py
+has a bound that was there before the runs, and each answer a word by the 95 % interval over the seeds: holds, fails, or
+undecided. The rivals are asked the same. What the lab cannot answer is said.
+
+The answer is a page (index.html), a text (dossier.md), and data (dossier.json) in build/dossier/NAME, with the
+scenarios that `asymlab run` repeats.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from .. import LabError
+from ..conformance.toml import inline
+from ..console import console
+from ..controllers import LINUX, built_in
+from ..machine.image import Image
+from ..paths import BUILD, near
+from ..plan import base, scenario
+from ..report import report
+from ..report.verdicts import Judged
+from ..results.store import Run
+from ..run.tasks import plan_runs
+from . import page
+from .answers import SCENARIOS, Plan, Section, judged, questions
+
+FOLDER = BUILD / "dossier"
+
+
+def plan(name: str, guest: Image, seeds: int | None, to: Path | None) -> Plan:
+    """Its scenarios, written as files over those of experiments/dossier, and their runs."""
+    if name not in (there := (*built_in(BUILD), *LINUX)):
+        raise LabError(f"no controller {name[:40]!r}; there are {', '.join(there)}")
+    rivals = questions().RIVALS
+    folder = to or FOLDER / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sources = sorted(file for file in SCENARIOS.glob("*.toml") if file.name != "base.toml")
+        files = [_file(source, folder, [name, *rivals]) for source in sources]
+    except OSError as e:
+        raise LabError(f"{e.filename or folder}: {e.strerror}") from None
+    chosen = tuple(range(1, seeds + 1)) if seeds else None
+    tasks = [task for file in files for task in plan_runs(scenario.load(file, seeds=chosen), guest)]
+    return Plan(name, guest.engine, rivals, folder, tasks)
+
+
+def _file(source: Path, folder: Path, names: list[str]) -> Path:
+    """A scenario that begins with another, and has these controllers in the place of those that it sweeps."""
+    tree = base.read(source).tree
+    key = next(key for key in tree["sweep"] if key in ("flows.controller", "flows.0.controller"))
+    lines = [
+        f"base = {inline(os.path.relpath(source, folder.resolve()))}",
+        f"title = {inline(tree['title'])}",
+        f"id = {inline(tree['id'])}",
+        "",
+        "[sweep]",
+        f"{inline(key)} = {inline(list(dict.fromkeys(names)))}",
+    ]
+    file = folder / source.name
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def write(made: Plan, done: dict[str, Run]) -> None:
+    """Print the answers, and write the page, the text and the data."""
+    sections = judged(made, done)
+    runs = list({task.key: done[task.key] for task in made.tasks}.values())
+    about = report.provenance(runs)
+    files = {
+        "index.html": page.html(made, sections, about).encode(),
+        "dossier.md": page.markdown(made, sections, about).encode(),
+        "dossier.json": (json.dumps(data(made, sections, about), indent=1) + "\n").encode(),
+        "answers.png": page.picture(made, sections),
+    }
+    try:
+        with tempfile.TemporaryDirectory(dir=made.folder, prefix=".new-") as scratch:
+            for name, content in files.items():
+                Path(scratch, name).write_bytes(content)
+            for name in files:
+                shutil.move(Path(scratch, name), made.folder / name)
+    except OSError as e:
+        raise LabError(f"{made.folder}: {e.strerror}; the runs are kept, the same command writes it anew") from None
+    console.print(page.table(made, sections))
+    counted = Counter(answer.own.verdict for section in sections for answer in section.answers)
+    console.print(", ".join(f"{count} {word}" for word, count in counted.most_common()))
+    console.print(f"page: {near(made.folder / 'index.html')}")
+
+
+def data(made: Plan, sections: list[Section], about: dict) -> dict:
+    """dossier.json."""
+
+    def of(row: Judged) -> dict:
+        return {
+            "verdict": row.verdict,
+            "value": row.value,
+            "low": row.low,
+            "high": row.high,
+            "runs": {s.key: s.value for s in row.samples},
+            "why": row.unmeasured,
+        }
+
+    return {
+        "controller": made.name,
+        "rfc": "RFC 9743",
+        "made_of": about,
+        "sections": [
+            {
+                "section": s.section,
+                "title": s.title,
+                "verdict": s.word,
+                "not_answered": s.left,
+                "questions": [
+                    {
+                        "id": a.own.id,
+                        "question": a.own.claim,
+                        "at_least": a.own.at_least,
+                        "at_most": a.own.at_most,
+                        "scenarios": a.files,
+                        "answers": {name: of(row) for name, row in a.rows.items()},
+                    }
+                    for a in s.answers
+                ],
+            }
+            for s in sections
+        ],
+    }

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The system calls that a guest of the engine uml may make of the host: a seccomp filter for bubblewrap.
+
+All others do not exist for it (ENOSYS): no sockets, no namespaces, no mounts, no BPF, no io_uring, no keys, no modules.
+Its own programs' calls never come here: their kernel takes them before the filter (PTRACE_SYSEMU), or traps them by a
+filter of its own, whose answer counts for more than ours (SECCOMP_RET_TRAP, from 6.16 on).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+
+# Of x86-64, by what a kernel that is a process needs them for.
+ALLOWED = {
+    "memory": {"mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12, "mremap": 25, "madvise": 28, "memfd_create": 319},
+    "files": {
+        **{"read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "lseek": 8, "pread64": 17},
+        **{"pwrite64": 18, "readv": 19, "writev": 20, "access": 21, "fcntl": 72, "flock": 73, "fsync": 74},
+        **{"ftruncate": 77, "getcwd": 79, "chdir": 80, "rename": 82, "mkdir": 83, "rmdir": 84, "unlink": 87},
+        **{"readlink": 89, "fchmod": 91, "umask": 95, "statfs": 137, "fstatfs": 138, "getdents64": 217, "openat": 257},
+        **{"newfstatat": 262, "unlinkat": 263, "readlinkat": 267, "faccessat": 269, "fallocate": 285, "ioctl": 16},
+        **{"faccessat2": 439, "dup": 32, "dup2": 33, "dup3": 292, "close_range": 436},
+    },
+    "its consoles and its processes' signals": {
+        **{"poll": 7, "pipe": 22, "select": 23, "socketpair": 53, "sendmsg": 46, "recvmsg": 47, "epoll_create": 213},
+        **{"epoll_wait": 232, "epoll_ctl": 233, "pselect6": 270, "ppoll": 271, "epoll_pwait": 281, "eventfd": 284},
+        **{"eventfd2": 290, "epoll_create1": 291, "pipe2": 293},
+    },
+    "processes": {
+        **{"vfork": 58, "execve": 59, "exit": 60, "wait4": 61, "kill": 62, "ptrace": 101, "setsid": 112, "prctl": 157},
+        **{"getpid": 39, "getuid": 102, "getgid": 104, "geteuid": 107, "getegid": 108, "getppid": 110, "gettid": 186},
+        **{"personality": 135, "arch_prctl": 158, "tkill": 200, "futex": 202, "sched_yield": 24, "exit_group": 231},
+        **{"sched_getaffinity": 204, "set_tid_address": 218, "tgkill": 234, "waitid": 247, "set_robust_list": 273},
+        **{"prlimit64": 302, "getrlimit": 97, "uname": 63, "seccomp": 317, "getrandom": 318, "execveat": 322},
+        **{"rseq": 334},
+    },
+    "signals": {
+        **{"rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "pause": 34, "rt_sigpending": 127},
+        **{"rt_sigtimedwait": 128, "rt_sigsuspend": 130, "sigaltstack": 131, "restart_syscall": 219},
+    },
+    "time, which it may ask for but does not": {
+        **{"nanosleep": 35, "getitimer": 36, "setitimer": 38, "gettimeofday": 96, "time": 201, "timer_create": 222},
+        **{"timer_settime": 223, "timer_gettime": 224, "timer_delete": 226, "clock_gettime": 228, "clock_getres": 229},
+        **{"clock_nanosleep": 230},
+    },
+}
+CLONE = 56  # but not into namespaces of its own, where it would have a root's ways into the host's kernel
+NEW_NAMESPACES = 0x7E020000  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
+
+# linux/seccomp.h, linux/filter.h, linux/audit.h
+NR, ARCH, FLAGS = 0, 4, 16  # in struct seccomp_data; the low half of the first argument
+LOAD, EQUAL, NOT_BELOW, ANY_OF, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+X86_64, X32 = 0xC000003E, 0x40000000
+ALLOW, KILL, NO_SUCH_CALL, NOT_PERMITTED = 0x7FFF0000, 0x80000000, 0x50000 | 38, 0x50000 | 1
+
+
+def filter_program() -> bytes:
+    """struct sock_filter, one after the other: code, steps if true, steps if false, value."""
+    numbers = sorted(n for calls in ALLOWED.values() for n in calls.values())
+    steps = [(LOAD, 0, 0, ARCH), (EQUAL, 1, 0, X86_64), (RETURN, 0, 0, KILL)]
+    steps += [(LOAD, 0, 0, NR), (NOT_BELOW, 0, 1, X32), (RETURN, 0, 0, NO_SUCH_CALL)]
+    steps += [(EQUAL, 0, 4, CLONE), (LOAD, 0, 0, FLAGS), (ANY_OF, 0, 1, NEW_NAMESPACES)]
+    steps += [(RETURN, 0, 0, NOT_PERMITTED), (RETURN, 0, 0, ALLOW)]
+    steps += [(EQUAL, len(numbers) - i, 0, n) for i, n in enumerate(numbers)]
+    steps += [(RETURN, 0, 0, NO_SUCH_CALL), (RETURN, 0, 0, ALLOW)]
+    return b"".join(struct.pack("<HBBI", *step) for step in steps)
+
+
+def filter_file() -> int:
+    """A file descriptor with it, for a command that inherits it. The caller closes it."""
+    fd = os.memfd_create("syscalls")
+    os.write(fd, filter_program())
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Controllers that are BPF objects: the built ones, by their names, and anyone's, by the paths of their files.
+
+    fast                built of bpf/controllers or bpf/rivals
+    ./mine.bpf.o        an object; ./mine.bpf.o:NAME where it has several
+    ./mine.bpf.c        a source, compiled as ours are, with the types of the kernel that it is to run on
+
+What an object is, and has, is what asymcc says of it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from .. import LabError
+from ..controllers import built_in
+from ..paths import BUILD, REPO
+from ..shell import sh
+
+SUFFIX = ".bpf.o"
+PATH = re.compile(r"(.+\.[oc])(?::([A-Za-z_][\w.]{0,62}))?")
+RUNNING = Path("/sys/kernel/btf/vmlinux")  # types of this machine's kernel
+ERROR = re.compile(r"^(?:.*: )?(?:fatal )?error: .*", re.M)
+COMPILE_S = 120
+SAID_MAX = 4000  # characters of the compiler's words
+
+
+@dataclass(frozen=True)
+class File:
+    """Anyone's object or source."""
+
+    path: Path
+    chosen: str = ""  # the controller in it; "": the only one
+
+    @property
+    def call(self) -> str:
+        """What the controller would best be called: letters, digits and '_', 15 at most."""
+        return re.sub("[^a-z0-9_]", "_", (self.chosen or self.path.name.partition(".")[0]).lower())[:15] or "mine"
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.chosen}" if self.chosen else str(self.path)
+
+
+def is_file(controller: object) -> bool:
+    """Whether a controller is given by a path: one has a '/', or ends with .o or .c."""
+    return isinstance(controller, str) and ("/" in controller or bool(PATH.fullmatch(controller)))
+
+
+def file_of(controller: str, folder: Path) -> File:
+    """What a path stands for; it begins at the folder. ValueError if there is no such file."""
+    found = PATH.fullmatch(controller)
+    if not found:
+        raise ValueError(f"{controller[:60]!r} is neither an object (.bpf.o) nor a source (.bpf.c); :NAME may follow")
+    path = Path(folder, found[1]).resolve()
+    if not path.is_file():
+        raise ValueError(f"{controller[:60]!r}: no such file: {path}")
+    return File(path, found[2] or "")
+
+
+def data(file: File, types: Path | None) -> bytes:
+    """The object. `types`: the folder of a kernel's vmlinux.h; None: this machine's kernel. LabError if it is none."""
+    made = _compiled(file.path, types) if file.path.suffix == ".c" else file.path.read_bytes()
+    _look(made, file)
+    return made
+
+
+def shown(controller: str) -> dict:
+    """What asymcc tells of a controller, a built one's name or a file's path. A source is compiled for this machine."""
+    if controller == "thin":  # which is none
+        return json.loads(sh(BUILD / "asymcc", "--objects", BUILD, "show", controller, "--json"))
+    if not is_file(controller):
+        return json.loads(sh(BUILD / "asymcc", "show", BUILD / f"{controller}{SUFFIX}", "--json"))
+    file = file_of(controller, Path.cwd())
+    return _look(data(file, None), file)
+
+
+def absolute(controller: str, linux: tuple[str, ...] = ()) -> str:
+    """A controller of a command line: a name that there is, or a path, made absolute. LabError for any other."""
+    if is_file(controller):
+        try:
+            return str(file_of(controller, Path.cwd()))
+        except ValueError as e:
+            raise LabError(str(e)) from None
+    there = (*built_in(BUILD), *linux)
+    if not there:
+        raise LabError(f"{BUILD}: no controller is built there; run `make build`")
+    if controller not in there:
+        raise LabError(f"no controller {controller[:40]!r}; there are {', '.join(there)}, and files (./mine{SUFFIX})")
+    return controller
+
+
+def called(controllers: list[str]) -> dict[str, str]:
+    """Controllers of a command line, by a name for each: its own; of a path its file's, 13 characters at most."""
+    found: dict[str, str] = {}
+    for one in controllers:
+        whole = absolute(one)
+        base = file_of(whole, Path()).call[:13] if is_file(whole) else whole
+        taken = {*found, *(built_in(BUILD) if is_file(whole) else ())}
+        ends = ("", *(f"_{n}" for n in range(2, 100)))
+        found[next(name for end in ends if (name := f"{base[: 13 - len(end)]}{end}") not in taken)] = whole
+    return found
+
+
+@cache
+def _look(made: bytes, file: File) -> dict:
+    """What asymcc tells of an object, in the user's words for where it comes from."""
+    with tempfile.TemporaryDirectory() as tmp:
+        copy = Path(tmp, f"{file.call}{SUFFIX}")
+        copy.write_bytes(made)
+        asked = f"{copy}:{file.chosen}" if file.chosen else str(copy)
+        p = subprocess.run([BUILD / "asymcc", "show", asked, "--json"], capture_output=True, text=True)
+        if p.returncode:
+            raise LabError(p.stderr.strip().removeprefix("asymcc: ").replace(str(copy), str(file.path)))
+        return json.loads(p.stdout)
+
+
+# --- sources -------------------------------------------------------------------------------
+
+
+@cache
+def _compiled(source: Path, types: Path | None) -> bytes:
+    """The same bytes wherever the source lies. LabError with the compiler's first complaint, behind all its words."""
+    with tempfile.TemporaryDirectory() as tmp:
+        out = Path(tmp, "object")
+        if types is None:
+            types = Path(tmp)
+            (types / "vmlinux.h").write_text(_of_this_machine())
+        argv = ["clang", f"@{REPO / 'bpf' / 'cflags'}", f"-I{types}", f"-I{REPO / 'bpf'}"]
+        argv += ["-idirafter", f"/usr/include/{_machine()}-linux-gnu", f"-D__TARGET_ARCH_{TARGETS[_machine()]}"]
+        argv += [f"-ffile-prefix-map={place}=." for place in (types, REPO / "bpf", source.parent)]
+        argv += ["-fno-crash-diagnostics", "-c", source.name, "-o", str(out)]
+        try:
+            p = subprocess.run(
+                argv, cwd=source.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILE_S
+            )
+        except FileNotFoundError:
+            raise LabError("clang: not installed; `make deps` installs what is missing") from None
+        except subprocess.TimeoutExpired:
+            raise LabError(f"{source}: clang takes more than {COMPILE_S} s") from None
+        if p.returncode:
+            first = ERROR.search(p.stderr)
+            said = first[0][:200] if first else f"exit {p.returncode}"
+            print(p.stderr[:SAID_MAX].rstrip(), file=sys.stderr)
+            raise LabError(f"{source}: clang does not compile it: {said}")
+        sh("llvm-strip", "-g", out)
+        return out.read_bytes()
+
+
+TARGETS = {"x86_64": "x86", "aarch64": "arm64"}  # as bpf_tracing.h has them
+
+
+@cache
+def _machine() -> str:
+    return sh("uname", "-m").strip()
+
+
+@cache
+def _of_this_machine() -> str:
+    if not RUNNING.exists():
+        raise LabError(f"{RUNNING}: this machine's kernel has no BTF to compile a source with; compile it elsewhere")
+    return sh("bpftool", "btf", "dump", "file", RUNNING, "format", "c")

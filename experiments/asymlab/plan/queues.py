@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a scenario may say of a link's queue, and of the trace that it plays: keys of `forward` and `reverse`."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+
+from .opportunities import LENGTH_MAX, Opportunities
+from .quantities import Rate, Share, Time, short
+from .synthetic import Kind
+
+
+class Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def _trace(value: Any) -> Opportunities | None:
+    """scenario.py has read its file."""
+    if isinstance(value, Opportunities):
+        return value
+    raise ValueError(f"{short(value)} is not the name of a file")
+
+
+Trace = Annotated[Any, BeforeValidator(_trace), WithJsonSchema({"type": "string"})]  # Opportunities | None
+
+
+class Synthetic(Model):
+    """In place of a file's name, a trace that is made: random, and the same from the same seed on any machine.
+
+    `lte` has a rate that walks at random, with outages: Sprout's model of a cellular link. `leo` has another rate each
+    15 s, and before it nothing for 40 to 160 ms. `wifi` sends an aggregate each 2 to 10 ms.
+    """
+
+    kind: Kind = Field(description="The model.")
+    rate: Rate = Field(description="Mean of the trace.")
+    length: Time = Field(
+        ge=10**6, le=LENGTH_MAX * 1000, multiple_of=1000, description="From then on the trace begins anew. In whole ms."
+    )
+    seed: int = Field(1, ge=0, lt=2**63, description="Another one makes another trace.")
+
+
+class Red(Model):
+    """Random early detection.
+
+    Such a queue counts bytes, and so does its limit. A packet stands for `mtu` bytes in a direction that carries data,
+    and for the bytes of a pure ACK in one that does not.
+    """
+
+    min: int = Field(ge=2, description="Average length in packets from which on some packets are dropped, or marked.")
+    max: int = Field(ge=3, description="Average length from which on all packets are. At most the direction's `queue`.")
+    probability: Share = Field(gt=0, description="Share of packets that are dropped or marked just below `max`.")
+    ecn: bool = Field(False, description="Packets that can carry a mark are marked, not dropped.")
+    weight: float = Field(
+        0.002,
+        ge=1e-4,
+        le=0.5,
+        description="Weight of the newest length in the average. The kernel takes the nearest power of two.",
+    )
+
+    @property
+    def weight_log(self) -> int:
+        """n of the nearest weight 2^-n: the kernel has no others."""
+        return round(-math.log2(self.weight))
+
+    @model_validator(mode="after")
+    def _order(self) -> Self:
+        if self.min >= self.max:
+            raise ValueError("min must be less than max")
+        return self
+
+
+class Cake(Model):
+    """CAKE in place of the queue: it shapes to `rate`, gives each flow a queue, and drops what waits too long.
+    Its own limit holds, not `queue`."""
+
+    ack_filter: bool = Field(False, description="It drops ACKs that a later one in the queue replaces.")
+
+
+class Codel(Model):
+    """CoDel (RFC 8289): it drops packets once all of an `interval` have waited longer than `target`."""
+
+    target: Time = Field(5000, ge=1, description="Time that packets may wait.")
+    interval: Time = Field(100_000, ge=1, description="For so long they may wait longer.")
+    ecn: bool = Field(False, description="Packets that can carry a mark are marked, not dropped.")
+
+
+class FqCodel(Codel):
+    """A queue for each flow, with CoDel in each (RFC 8290). Flows take turns; `queue` is the limit of all together."""
+
+    flows: int = Field(1024, ge=1, le=65536, description="Queues that flows are spread over by their hash.")
+    ecn: bool = Field(True, description="Packets that can carry a mark are marked, not dropped.")
+
+
+class Pie(Model):
+    """PIE (RFC 8033) in the queue: it drops at random, the more the longer packets wait."""
+
+    target: Time = Field(15_000, ge=1, description="Time that packets shall wait.")
+    tupdate: Time = Field(
+        16_000,
+        ge=4000,
+        multiple_of=4000,
+        description="Time between two updates of the share that it drops: whole ticks of the kernel, 4 ms each.",
+    )
+    ecn: bool = Field(
+        False, description="Packets that can carry a mark are marked, not dropped, up to a tenth of them."
+    )
+
+
+class Fq(Model):
+    """A queue for each flow, and flows take turns; `queue` is the limit of all together. The kernel's `fq`."""
+
+    flow_limit: int = Field(100, ge=1, le=1_000_000, description="Limit of each flow's queue, in packets.")
+
+
+DISCIPLINES: tuple[Literal["codel", "fq_codel", "pie", "fq"], ...] = ("codel", "fq_codel", "pie", "fq")
+RULES = ("red", "cake", *DISCIPLINES)  # of which a queue has one at most

@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What RFC 9743 (BCP 133) asks of a new congestion control, and what this lab answers, heading by heading.
+
+The RFC has no thresholds: the community weighs the results. The bounds here are ours. Most compare with CUBIC (RFC
+9438) on the same path and seeds. Another flow is harmed if it has less than half of what it has beside CUBIC; "at least
+as good" leaves a tenth for chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from statistics import fmean
+
+from asymlab.report.claim import Check
+from asymlab.report.measures import (
+    Measure,
+    Runs,
+    Value,
+    each,
+    goodput,
+    goodput_of,
+    jain_index,
+    ratio_by_seed,
+    utilisation,
+)
+from asymlab.results.store import Run
+
+STANDARD = "cubic"
+RIVALS = (STANDARD, "reno", "bbr")  # each scenario has runs of them
+ALIKE = 0.9  # of CUBIC's: at least as good
+MORE = 1.1  # times what CUBIC makes of a queue or a time: no worse
+HARM = 0.5  # of what is had beside CUBIC: less is harm
+
+
+@dataclass(frozen=True)
+class Heading:
+    section: str  # of RFC 9743
+    title: str
+    checks: tuple[Check, ...] = ()
+    left: str = ""  # what the lab does not answer, or not by itself
+
+
+# --- measures -------------------------------------------------------------------------------
+
+
+def sent_pps(run: Run) -> float:
+    """Packets a second that left the forward queue."""
+    return run.metrics["forward"]["packets"] / (run.job.duration_s - run.job.measure_from_s)
+
+
+def queue_ms(run: Run) -> float:
+    """Mean delay of the forward queue."""
+    return run.metrics["forward"]["queue_delay_mean_s"] * 1e3
+
+
+def dropped(run: Run) -> float:
+    """Share of the packets that the forward queue dropped."""
+    forward = run.metrics["forward"]
+    return forward["drops"] / max(forward["drops"] + forward["packets"], 1)
+
+
+def other(run: Run) -> float:
+    """Goodput of the second flow, Mbit/s."""
+    return goodput_of(run, 1)
+
+
+def slower(run: Run) -> float:
+    """The lower goodput of two flows, Mbit/s."""
+    return min(goodput_of(run, 0), goodput_of(run, 1))
+
+
+def short_s(run: Run) -> float:
+    """Mean time that a short flow takes, from its start to the last ACK."""
+    closed = run.record["agent"]["closed"]
+    times = [sum(closed[str(f.id)]) / 1e9 - f.start_s for f in run.job.flows if f.size_bytes and str(f.id) in closed]
+    if len(times) < sum(1 for f in run.job.flows if f.size_bytes):
+        return run.job.duration_s  # one of them never ended
+    return fmean(times)
+
+
+def arrived(run: Run) -> float:
+    """Share of the UDP load that arrived."""
+    load = run.job.background[0]
+    sent = (load.payload_bytes + 28) * 8e9 / load.period_ns
+    return run.metrics["background_bps"][0] / sent
+
+
+# --- headings -------------------------------------------------------------------------------
+
+
+class Questions:
+    """Of one controller."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def runs(self, id: str, controller: str, all: bool = False, **point: str | int) -> Runs:
+        """all: each flow of the scenario has the controller, and not the first alone."""
+        return Runs(id, **{"flows__controller" if all else "flows__0__controller": controller}, **point)
+
+    def own(self, id: str, measure: Measure, all: bool = False, **point: str | int) -> Value:
+        return each(self.runs(id, self.name, all, **point), measure)
+
+    def over(self, id: str, measure: Measure, all: bool = False, **point: str | int) -> Value:
+        """Over that of CUBIC in its place."""
+        return ratio_by_seed(self.runs(id, self.name, all, **point), self.runs(id, STANDARD, all, **point), measure)
+
+
+def headings(name: str) -> list[Heading]:
+    q = Questions(name)
+    return [
+        Heading("5.1.1", "Protection against congestion collapse", tuple(collapse(q))),
+        Heading("5.1.2", "Protection against bufferbloat", tuple(bufferbloat(q))),
+        Heading("5.1.3", "Protection against high packet loss", tuple(high_loss(q))),
+        Heading("5.1.4", "Fairness among its own", tuple(fairness(q))),
+        Heading("5.1.5", "Short flows", tuple(short_flows(q))),
+        Heading("5.2.1", "Beside Reno and CUBIC", tuple(beside(q))),
+        Heading(
+            "5.2.2",
+            "Beside real-time traffic",
+            tuple(real_time(q)),
+            "A stream of constant rate stands for it; no congestion control of real-time media runs here.",
+        ),
+        Heading("5.2.3", "Short and long flows of others", tuple(wake(q))),
+        Heading("5.3.1", "Differences with congestion control principles", left="An author's text, not a measurement."),
+        Heading(
+            "5.3.2",
+            "Incremental deployment",
+            left="The runs here need no help from the path. Whether both ends need it, its own page says.",
+        ),
+        Heading("6.1", "Paths with tail-drop queues", tuple(tail_drop(q))),
+        Heading("6.2", "Tunnel behaviour", left="The lab has no tunnels."),
+        Heading("6.3", "Wired paths", tuple(wired(q))),
+        Heading("6.4", "Wireless paths", tuple(wireless(q))),
+        Heading("7.1", "Active queue management", tuple(aqm(q)), "L4S is not tried: it takes AccECN at both ends."),
+        Heading("7.2", "Circuit breakers", left="The lab has none; 5.1.1 tells how far it backs off."),
+        Heading("7.3", "Paths with varying delay", tuple(varying_delay(q))),
+        Heading(
+            "7.4", "Constrained nodes", tuple(constrained(q)), "What it costs a small CPU, `asymlab bench` counts."
+        ),
+        Heading("7.5", "Paths with high delay", tuple(high_delay(q))),
+        Heading(
+            "7.6",
+            "Misbehaving nodes",
+            left="`make attack` tries two dozen kinds of peers that lie, on this machine's own kernel.",
+        ),
+        Heading("7.7", "Extreme packet reordering", tuple(reordering(q))),
+        Heading("7.8", "Transient events", tuple(transients(q))),
+        Heading("7.9", "Sudden changes in the path", tuple(sudden(q))),
+        Heading("7.10", "Multipath transport", left="The lab has no multipath transport."),
+        Heading("7.11", "Data centres", tuple(data_centre(q)), "One flow of one rack: incast is not tried."),
+        Heading("-", "Not in the RFC: a slow way for its ACKs, several hops", tuple(asymmetric(q))),
+    ]
+
+
+def collapse(q: Questions) -> Iterator[Check]:
+    says = "half of all packets are lost: packets a second over CUBIC's {bound}"
+    yield Check("collapse", "5.1.1", says, q.over("COLLAPSE", sent_pps), at_most=2)
+    says = "full backoff: packets a second, from the second second without an answer on, {bound}"
+    yield Check("outage", "5.1.1", says, q.own("OUTAGE", sent_pps), at_most=1)
+
+
+def bufferbloat(q: Questions) -> Iterator[Check]:
+    says = "{queue} packets of queue, eight BDP: its mean delay over that with CUBIC {bound}"
+    yield Check("bloat", "5.1.2", says, q.over("BLOAT", queue_ms), at_most=MORE)
+    says = "and in it goodput over CUBIC's {bound}"
+    yield Check("bloat goodput", "5.1.2", says, q.over("BLOAT", goodput), at_least=ALIKE)
+
+
+def high_loss(q: Questions) -> Iterator[Check]:
+    says = "five flows, {queue} packets of queue, a quarter of a BDP: share of packets dropped over CUBIC's {bound}"
+    yield Check("drops", "5.1.3", says, q.over("DROPS", dropped, all=True), at_most=2)
+
+
+def fairness(q: Questions) -> Iterator[Check]:
+    yield Check("own", "5.1.4", "five flows: Jain index {bound}", q.own("OWN", jain_index), at_least=0.9)
+    says = "flows of {rtt[0]} and 120 ms: the slower one's goodput over that with CUBIC {bound}"
+    yield Check("rtts", "5.1.4", says, q.over("RTTS", slower, all=True), at_least=ALIKE)
+
+
+def short_flows(q: Questions) -> Iterator[Check]:
+    says = "flows of 60 kB beside a long one, all of it: their mean time over that with CUBIC {bound}"
+    yield Check("short", "5.1.5", says, q.over("SHORT", short_s, all=True), at_most=MORE)
+    says = "and the long one's goodput over CUBIC's {bound}"
+    yield Check("short long", "5.1.5", says, q.over("SHORT", goodput_of, all=True), at_least=ALIKE)
+
+
+def beside(q: Questions) -> Iterator[Check]:
+    for rival in ("cubic", "reno"):
+        for when in ("with it", "after it", "before it"):
+            point = {"title": when, "flows__1__controller": rival}
+            says = f"one {rival}, begun {when}: what {rival} has, over what it has beside CUBIC, {{bound}}"
+            yield Check(f"beside {rival} {when}", "5.2.1", says, q.over("BESIDE", other, **point), at_least=HARM)
+    for id, path in (("DEEP", "{queue} packets of queue, four BDP"), ("FAR", "120 ms beside its 40 ms")):
+        says = f"one cubic, {path}: what cubic has, over what it has beside CUBIC, {{bound}}"
+        yield Check(f"beside cubic {id.lower()}", "5.2.1", says, q.over(id, other), at_least=HARM)
+    point = {"title": "with it", "flows__1__controller": STANDARD}
+    says = "it is not starved: its own goodput beside cubic, over CUBIC's in its place, {bound}"
+    yield Check("not starved", "5.2.1", says, q.over("BESIDE", goodput_of, **point), at_least=HARM)
+
+
+def real_time(q: Questions) -> Iterator[Check]:
+    says = "{load} of small packets: the share that arrives over that beside CUBIC {bound}"
+    yield Check("voice", "5.2.2", says, q.over("VOICE", arrived), at_least=0.99)
+    says = "and the queue's mean delay over that beside CUBIC {bound}"
+    yield Check("voice delay", "5.2.2", says, q.over("VOICE", queue_ms), at_most=MORE)
+
+
+def wake(q: Questions) -> Iterator[Check]:
+    says = "CUBIC flows of 60 kB beside a long one: their mean time over that beside CUBIC {bound}"
+    yield Check("wake", "5.2.3", says, q.over("WAKE", short_s), at_most=MORE)
+
+
+def tail_drop(q: Questions) -> Iterator[Check]:
+    for queue in (7, 67, 268):
+        says = f"{queue} packets of queue: goodput over CUBIC's {{bound}}"
+        value = q.over("TAIL", goodput, path__forward__queue=queue)
+        yield Check(f"tail {queue}", "6.1", says, value, at_least=ALIKE)
+
+
+def wired(q: Questions) -> Iterator[Check]:
+    for rate in ("1mbit", "5mbit", "100mbit"):
+        value = q.own("WIRED", utilisation, path__forward__rate=rate)
+        yield Check(f"wired {rate}", "6.3", "{rate}: utilisation {bound}", value, at_least=ALIKE)
+
+
+def wireless(q: Questions) -> Iterator[Check]:
+    for loss in ("0.1%", "1%"):
+        says = "{loss} of random loss: goodput over CUBIC's {bound}"
+        value = q.over("LOSS", goodput, path__forward__loss=loss)
+        yield Check(f"loss {loss}", "6.4", says, value, at_least=ALIKE)
+    says = "a rate that moves from a quarter to the whole, jitter of 5 ms: goodput over CUBIC's {bound}"
+    yield Check("radio", "6.4", says, q.over("RADIO", goodput), at_least=ALIKE)
+    says = "and the queue's mean delay over that with CUBIC {bound}"
+    yield Check("radio delay", "6.4", says, q.over("RADIO", queue_ms), at_most=MORE)
+
+
+def aqm(q: Questions) -> Iterator[Check]:
+    for kind in ("RED", "RED with ECN", "CAKE"):
+        says = f"{kind}: goodput over CUBIC's {{bound}}"
+        yield Check(f"{kind}", "7.1", says, q.over("AQM", goodput, title=kind), at_least=ALIKE)
+        if kind != "CAKE":  # whose queue has a delay of its own, and is another's to count
+            says = f"{kind}: the queue's mean delay over that with CUBIC {{bound}}"
+            yield Check(f"{kind} delay", "7.1", says, q.over("AQM", queue_ms, title=kind), at_most=2)
+
+
+def varying_delay(q: Questions) -> Iterator[Check]:
+    says = "the base RTT goes from 40 ms to 140, to 21, and back: goodput over CUBIC's {bound}"
+    yield Check("moves", "7.3", says, q.over("MOVES", goodput), at_least=ALIKE)
+    says = "jitter of 15 ms: goodput over CUBIC's {bound}"
+    yield Check("jitter", "7.3", says, q.over("JITTER", goodput), at_least=ALIKE)
+
+
+def constrained(q: Questions) -> Iterator[Check]:
+    says = "{rate}, {rtt[0]} ms, packets of 576 bytes: utilisation {bound}"
+    yield Check("thing", "7.4", says, q.own("THING", utilisation), at_least=ALIKE)
+
+
+def high_delay(q: Questions) -> Iterator[Check]:
+    says = "{rate}, {rtt[0]} ms: goodput over CUBIC's {bound}"
+    yield Check("geo", "7.5", says, q.over("GEO", goodput), at_least=ALIKE)
+
+
+def reordering(q: Questions) -> Iterator[Check]:
+    says = "one packet of a hundred overtakes those of 20 ms: goodput over CUBIC's {bound}"
+    yield Check("order", "7.7", says, q.over("ORDER", goodput), at_least=ALIKE)
+
+
+def transients(q: Questions) -> Iterator[Check]:
+    says = "{load} of others for five seconds: goodput from two seconds after it on, over CUBIC's, {bound}"
+    yield Check("burst", "7.8", says, q.over("BURST", goodput), at_least=ALIKE)
+
+
+def sudden(q: Questions) -> Iterator[Check]:
+    says = "a tenth of the rate, from five seconds on: the queue's mean delay over that with CUBIC {bound}"
+    yield Check("fading", "7.9", says, q.over("FADING", queue_ms), at_most=MORE)
+    says = "the rate is back: goodput from two seconds after it on, over CUBIC's, {bound}"
+    yield Check("fade", "7.9", says, q.over("FADE", goodput), at_least=ALIKE)
+
+
+def data_centre(q: Questions) -> Iterator[Check]:
+    yield Check("rack", "7.11", "{rate}, {rtt[0]} ms: utilisation {bound}", q.own("RACK", utilisation), at_least=ALIKE)
+
+
+def asymmetric(q: Questions) -> Iterator[Check]:
+    says = "ACKs have {reverse}, a hundredth of the data's: goodput over CUBIC's {bound}"
+    yield Check("uplink", "ours", says, q.over("UPLINK", goodput), at_least=ALIKE)
+    says = "a flow of three hops, one of its kind on each: its goodput over CUBIC's in its place {bound}"
+    yield Check("chain", "ours", says, q.over("CHAIN", goodput_of, all=True), at_least=HARM)

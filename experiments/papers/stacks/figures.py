@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The figure of the stacks: each headline's ratio, stack by stack."""
+
+from __future__ import annotations
+
+from math import exp, log
+
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, NullLocator
+
+from asymlab.palette import BLACK, BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, TEAL, VERMILLION
+from asymlab.report import drawing
+from asymlab.report.verdicts import interval
+
+from . import claims as stacks
+
+NAMES = {
+    "newreno": "no SACK,\nslow but steady",
+    "impatient": "no SACK,\nimpatient",
+    "ns2": "SACK",
+    "tuned": "SACK,\nRACK, TLP",
+    stacks.COUNTS_ACKS: "and the rival\ncounts ACKs",
+}
+LOOKS = {
+    "taichung 1": {"color": ORANGE, "marker": "s"},
+    "link 1": {"color": VERMILLION, "marker": "v", "linestyle": "--"},
+    "taichung 10": {"color": BROWN, "marker": "D"},
+    "link 10": {"color": GREY, "marker": "v", "linestyle": "--"},
+    "loss": {"color": PURPLE, "marker": "P"},
+    "formosa": {"color": BLUE, "marker": "o"},
+    "accsa": {"color": SKY, "marker": "x"},
+    "fusion": {"color": GREEN, "marker": "^"},
+    "lot": {"color": TEAL, "marker": "*", "linestyle": ":"},
+    "jain": {"color": BLACK, "marker": "+", "linestyle": ":"},
+}
+
+
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
+        drawn = [ratios(results)]
+    return [f for f in drawn if f]
+
+
+def of_stack(results, headline, stack: str):
+    """(geometric mean, low, high) of a headline's ratio on a stack."""
+    runs, measure = stacks.gain(headline, stack).of(results)
+    return [exp(x) for x in interval([log(measure(run)) for run in runs if run.valid])] if runs else None
+
+
+def ratios(results):
+    found = {
+        name: {s: value for s in of.stacks() if (value := of_stack(results, of, s))}
+        for name, of in stacks.HEADLINES.items()
+    }
+    if any(len(found[name]) < len(of.stacks()) for name, of in stacks.HEADLINES.items()):
+        return None
+    figure = Figure(figsize=(7.5, 7.5))
+    upper, lower = figure.subplots(2, sharex=True, height_ratios=(1, 2.4))
+    for k, (name, values) in enumerate(found.items()):
+        aside = (k - (len(found) - 1) / 2) * 0.03
+        x = [list(NAMES).index(stack) + aside for stack in values]
+        mean, low, high = zip(*values.values(), strict=True)
+        bars = [[m - a for m, a in zip(mean, low)], [b - m for m, b in zip(mean, high)]]
+        for ax in (upper, lower):
+            label = stacks.HEADLINES[name].label if ax is lower else None
+            ax.errorbar(x, mean, yerr=bars, capsize=2, elinewidth=0.8, markersize=5, label=label, **LOOKS[name])
+    for ax in (upper, lower):
+        ax.axhline(1, color=BLACK, linewidth=0.8)
+    upper.set(yscale="log", ylim=(3, 60), ylabel="ratio")
+    upper.yaxis.set_major_locator(FixedLocator([3, 10, 30]))
+    upper.yaxis.set_minor_locator(NullLocator())
+    upper.set_yticklabels(["3", "10", "30"])
+    lower.set(ylabel="ratio to the rival", ylim=(0.6, 3), xticks=range(len(NAMES)), xticklabels=NAMES.values())
+    figure.legend(*lower.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return drawing.Figure(
+        "stacks-ratios",
+        "Each paper's headline under five stacks",
+        "The ratio of a controller's goodput to its rival's on the same stack, with its 95 % interval.",
+        figure,
+    )

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The figure of Table 1, edition 2026: what each has beside each."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from asymlab.palette import BLACK
+from asymlab.report import drawing
+from asymlab.report.verdicts import interval
+
+from . import claims as table
+
+
+def figures(results) -> list[drawing.Figure]:
+    with drawing.style():
+        drawn = [cells(results)]
+    return [f for f in drawn if f]
+
+
+def cells(results):
+    kinds = table.ALL
+    ours, half, paper = (np.full((len(kinds), len(kinds)), np.nan) for _ in range(3))
+    for i, row in enumerate(kinds):
+        for j, column in enumerate(kinds):
+            runs = table.pair(row, column).valid(results)
+            if not runs:
+                return None
+            mean, low, _ = interval([table.fusion.kind_of(run, row) for run in runs])
+            ours[i, j], half[i, j] = mean, mean - low
+            if (found := table.paper_cell(row, column)) is not None:
+                paper[i, j] = found
+    figure = Figure(figsize=(8.5, 7.5))
+    ax = figure.subplots()
+    image = ax.imshow(ours, cmap="PuOr", vmin=0, vmax=96)
+    for (i, j), value in np.ndenumerate(ours):
+        text = f"{value:.0f}" + (f" ±{half[i, j]:.0f}" if half[i, j] > 0 else "")
+        if not np.isnan(paper[i, j]):
+            text += f"\n2007: {paper[i, j]:.0f}"
+        ax.text(j, i, text, ha="center", va="center", fontsize=7)
+    names, ticks = [table.NAMES[c] for c in kinds], range(len(kinds))
+    ax.set(xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
+    ax.tick_params(axis="x", labelrotation=30)
+    ax.axhline(len(table.OLD) - 0.5, color=BLACK, linewidth=1)
+    ax.axvline(len(table.OLD) - 0.5, color=BLACK, linewidth=1)
+    ax.grid(visible=False)
+    figure.colorbar(image, ax=ax, shrink=0.8, label="Mbit/s")
+    return drawing.Figure(
+        "table1-2026",
+        "TCP-Fusion's Table 1, edition 2026",
+        "What the row's flow has beside the column's, Mbit/s, with half the 95 % interval, and the paper's number of "
+        "2007. 100 Mbit/s, 40 ms, a buffer of one BDP, no random loss. Lines part those of 2007 from those of today.",
+        figure,
+    )

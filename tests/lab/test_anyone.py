@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Anyone's controllers, by the paths of their objects and sources: those of tests/anyone, which have a trait each."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from asymlab import LabError
+from asymlab.link.path import Link, names, tree
+from asymlab.machine.image import open_image
+from asymlab.paths import BUILD
+from asymlab.plan import objects, scenario
+from asymlab.plan.topology import plan_job
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
+from tests.ktap import built, parse
+from tests.shared import LAB, REPO, asymlab, one_line, run
+
+SOURCES = REPO / "tests" / "anyone"
+SWEEP = '\n[sweep]\n"flows.controller" = [{}]\n'
+# Packets of the window that each one keeps: so a run tells which it was.
+WINDOWS = {
+    "link.bpf.c": 10,
+    "several.bpf.c:few": 5,
+    "several.bpf.c:many": 20,
+    "several.bpf.c:nameless": 5,
+    "kconfig.bpf.c": 10,
+    "parameters.bpf.c": 10,
+    "map.bpf.c": 10,
+    "beside.bpf.c": 10,
+}
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    shutil.copytree(SOURCES, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def flow(controller: str) -> tuple[str, str]:
+    return 'controller = "reno"', f'controller = "{controller}"'
+
+
+def planned(file: Path):
+    (case,) = scenario.load(file)
+    return case, plan_job(case, 1)
+
+
+# --- what a path stands for ----------------------------------------------------------------
+
+
+def test_a_path_begins_at_the_file_that_has_it(scenario_file, folder):
+    """Not at the scenario that is run, if that begins with another, nor where the command is run."""
+    (folder / "sub").mkdir()
+    scenario_file(flow("./link.bpf.c"), name="base.toml")
+    over = folder / "sub" / "over.toml"
+    over.write_text('base = "../base.toml"\ntitle = "t"\nid = "T"\n')
+    case, job = planned(over)
+    assert case.files == {"link": objects.File(folder / "link.bpf.c")}
+    assert [(c.name, c.object, c.loader) for c in job.controllers] == [("link", "link", "asymcc")]
+    assert {f.controller for f in job.flows} == {"link"}
+    over.write_text(over.read_text() + 'flows.controller = "./link.bpf.c"\n')
+    with pytest.raises(LabError, match=r"over.toml: flows.0.controller: './link.bpf.c': no such file: .*/sub/link"):
+        planned(over)
+
+
+def test_names_of_paths_are_free_ones(scenario_file, folder):
+    """Two files of one name, one that is called as a controller of ours, one with a name that is given."""
+    (folder / "other").mkdir()
+    for name in ("other/link.bpf.c", "Fast-and-loud-and-long.bpf.c", "fast.bpf.c", "use.bpf.c"):
+        shutil.copy(folder / "link.bpf.c", folder / name)
+    more = "".join(
+        f'\n[[flows]]\ncontroller = "{name}"\n'
+        for name in ("./other/link.bpf.c", "Fast-and-loud-and-long.bpf.c", "fast.bpf.c", "use.bpf.c", "link_2")
+    )
+    more += '[controllers.link_2]\nobject = "./parameters.bpf.c"\nwindow = 3\n'
+    case, job = planned(scenario_file(flow("./link.bpf.c"), append=more))
+    called = {file.path.relative_to(folder).as_posix(): name for name, file in case.files.items()}
+    assert called == {
+        "link.bpf.c": "link",
+        "other/link.bpf.c": "link_3",
+        "Fast-and-loud-and-long.bpf.c": "fast_and_loud_a",
+        "fast.bpf.c": "fast_2",
+        "use.bpf.c": "use_2",
+        "parameters.bpf.c": "link_2",
+    }
+    (given,) = (c for c in job.controllers if c.name == "link_2")
+    assert (given.object, given.set) == ("link_2", {"window": 3})
+
+
+def test_a_chosen_controller_gives_its_name(scenario_file, folder):
+    second = '\n[[flows]]\ncontroller = "./several.bpf.c:many"\n'
+    case, job = planned(scenario_file(flow("./several.bpf.c:few"), append=second))
+    assert [(c.name, c.object) for c in job.controllers] == [("few", "few:few"), ("many", "many:many")]
+
+
+@pytest.mark.parametrize(
+    "controller, why",
+    [
+        ("./lost.bpf.o", "flows.0.controller: './lost.bpf.o': no such file: "),
+        ("./folder", "flows.0.controller: './folder' is neither an object (.bpf.o) nor a source (.bpf.c)"),
+        ("./text.bpf.o", "text.bpf.o: not a BPF object: it is no ELF file: build it with `clang -target bpf"),
+        ("./true.o", "true.o: not a BPF object: it is an ELF file, but not of BPF"),
+        ("./tool.bpf.o", "tool.bpf.o is not a controller: it has no tcp_congestion_ops in section"),
+        ("./several.bpf.c", "several.bpf.c has 3 controllers, choose one by FILE:NAME; it has: few, many, nameless"),
+        ("./several.bpf.c:nix", "several.bpf.c has no controller nix; it has: few, many, nameless"),
+    ],
+)
+@built
+def test_what_is_none_is_told(scenario_file, folder, controller, why):
+    (folder / "text.bpf.o").write_text("no object")
+    shutil.copy("/bin/true", folder / "true.o")
+    shutil.copy(BUILD / "thin.bpf.o", folder / "tool.bpf.o")
+    one_line(asymlab("run", scenario_file(flow(controller)), "--image", LAB), why)
+
+
+@built
+def test_the_compilers_words_come_before_the_line(scenario_file, folder):
+    """And a crash of the compiler leaves nothing behind: clang 14 has no signed division."""
+    (folder / "wrong.bpf.c").write_text('#include "fixed.h"\nFIXED(wrong, ".struct_ops", window)\n')
+    r = asymlab("run", scenario_file(flow("./wrong.bpf.c")), "--image", LAB)
+    *words, line = r.stderr.splitlines()
+    assert r.returncode == 1 and any("undeclared identifier 'window'" in word for word in words)
+    assert line.startswith(f"asymlab: {folder}/wrong.bpf.c: clang does not compile it: ") and "'window'" in line
+
+
+def test_names_of_others_are_not_taken(scenario_file, folder):
+    for name in ("fast", "cubic"):
+        file = scenario_file(flow(name), append=f'\n[controllers.{name}]\nobject = "./link.bpf.c"\n')
+        with pytest.raises(LabError, match=f"controllers.{name}.object: '{name}' is the name of another controller"):
+            planned(file)
+
+
+def test_link_takes_paths(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    link = Link("5mbit", "40ms", duration="4s", alone=True)
+    made = tree(link, names(["./link.bpf.c", "./several.bpf.c:many+thin", "cubic"], link))
+    flows = {point["title"]: point["flows.0.controller"] for point in made["sweep"]["points"]}
+    several = f"{folder}/several.bpf.c:many"
+    assert flows == {
+        "./link.bpf.c": f"{folder}/link.bpf.c",
+        "./several.bpf.c:many": several,
+        "cubic": "cubic",
+        "./several.bpf.c:many+thin": several,
+    }
+    with pytest.raises(LabError, match="no such file"):
+        names(["./lost.bpf.o"], link)
+
+
+# --- what runs -----------------------------------------------------------------------------
+
+
+def window(r) -> int:
+    """At the end of the run."""
+    return int(r.acks["cwnd"][-1])
+
+
+@pytest.mark.lab
+@built
+def test_each_trait_runs(scenario_file, folder):
+    sweep = SWEEP.format(", ".join(f'"./{name}"' for name in (*WINDOWS, "kfunc.bpf.c", "constant.bpf.c")))
+    guest = open_image(LAB)
+    tasks = plan_runs(scenario.load(scenario_file(append=sweep)), guest)
+    runs = list(execute(tasks, guest).values())
+    found = {r.record["point"]["flows.controller"].removeprefix("./"): r for r in runs}
+    assert {name: window(found[name]) for name in WINDOWS} == WINDOWS
+    assert window(found["constant.bpf.c"]) in (9, 10, 11)
+    assert found["kfunc.bpf.c"].metrics["goodput_bps"] > 0.9 * 10e6 * found["kfunc.bpf.c"].job.payload_share
+    assert all(r.valid for r in runs)
+
+
+@pytest.mark.lab
+@built
+def test_parameters_are_set_and_the_objects_hash_is_the_runs(scenario_file, folder):
+    def runs(**given):
+        text = "".join(f"{key} = {value}\n" for key, value in given.items())
+        return run(scenario_file(flow("mine"), append=f'\n[controllers.mine]\nobject = "./parameters.bpf.c"\n{text}'))
+
+    first, second = runs(), runs(window=12, less=-3)
+    assert (window(first), window(second)) == (10, 15)
+    assert first.record["identity"]["objects"] == second.record["identity"]["objects"]
+    source = folder / "parameters.bpf.c"
+    source.write_text(source.read_text().replace("window = 10", "window = 11"))
+    objects._compiled.cache_clear()
+    changed = runs()
+    assert changed.key != first.key and window(changed) == 11
+    elsewhere = folder / "elsewhere"
+    shutil.copytree(SOURCES, elsewhere)
+    moved = objects.data(objects.File(elsewhere / "link.bpf.c"), BUILD / "image" / LAB)
+    assert moved == objects.data(objects.File(folder / "link.bpf.c"), BUILD / "image" / LAB)
+
+
+@pytest.mark.lab
+@built
+def test_check_kernels_takes_a_path(folder):
+    r = asymlab("check-kernels", "--kernel", "6.12", folder / "kfunc.bpf.c", timeout=600)
+    ((ok, _, found),) = parse(r.stdout.splitlines()).values()
+    outcomes = found["kfunc"][2]
+    assert ok and outcomes["carries a bulk transfer"][0] and "SKIP" in str(outcomes["registers by bpftool alone"]), r
+    one_line(asymlab("check-kernels", "--record", folder / "kfunc.bpf.c"), "only controllers of bpf/ are recorded")
+
+
+@pytest.mark.lab
+@built
+def test_explore_and_bench_take_a_path(folder):
+    r = asymlab("explore", "--controller", folder / "kfunc.bpf.c", "--count", "2", "--image", LAB)
+    assert r.returncode == 0 and "2 paths, 0 invalid" in r.stderr
+    r = asymlab("bench", folder / "kfunc.bpf.c", "nreno", timeout=600)
+    rows = {line.split()[0]: line.split() for line in r.stdout.splitlines() + r.stderr.splitlines() if line.strip()}
+    assert 0 < int(rows["kfunc"][1]) < 200 and int(rows["nreno"][1]) > 0, r
+
+
+def test_sources_are_compiled_as_ours(folder):
+    """The flags stand in one file."""
+    assert "@bpf/cflags" in (REPO / "Makefile").read_text()
+    subprocess.run(["clang", "@bpf/cflags", "-fsyntax-only", "-xc", "/dev/null"], cwd=REPO, check=True, timeout=60)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Links of real life that people have reported: experiments/links/, each with the value that is right."""
+
+from __future__ import annotations
+
+import pytest
+
+from asymlab.machine.image import open_image
+from asymlab.plan import scenario
+from asymlab.results.metrics import goodput_bins
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
+from tests.shared import LAB, REPO
+
+pytestmark = pytest.mark.lab
+
+PAYLOAD = 1448 / 1500
+ACK_BITS = 52 * 8
+TO_MEND = pytest.mark.xfail(strict=True, reason="after a fade its rate climbs by 7 Mbit/s a second, and no faster")
+
+
+def run_of(name: str, controller: str, **point: str):
+    guest = open_image(LAB)
+    wanted = {"flows.controller": controller, **point}
+    (case,) = (c for c in scenario.load(REPO / f"experiments/links/{name}.toml") if c.point.items() >= wanted.items())
+    (task,) = plan_runs([case], guest)
+    r = execute([task], guest)[task.key]
+    assert r.valid, r.record["invalid"]
+    return r
+
+
+def seconds(r):
+    """Mbit/s of goodput, a value a second."""
+    bins = goodput_bins(r.goodput, 0, r.job.duration_s, r.job.bin_ms / 1e3) / 1e6
+    return bins.reshape(-1, 10).mean(axis=1)
+
+
+@pytest.mark.parametrize("controller", ["cubic", "bbr", "fast", "pseudorate", pytest.param("formosa", marks=TO_MEND)])
+def test_a_fade_and_back(controller):
+    """A tenth of the rate for 10 s is used in full, and 3 s after it all of the rate again."""
+    rate = seconds(run_of("fade", controller))
+    assert rate[12:20].min() > 0.97 * 10 * PAYLOAD
+    assert rate[23:30].min() > 0.95 * 100 * PAYLOAD
+
+
+@pytest.mark.parametrize("controller", ["cubic", "reno", "bbr", "fast"])
+def test_a_pause_of_166_ms_is_no_loss(controller):
+    """1669 packets a second are left, no timer of 200 ms ends, and all but BBR use 99 % of them."""
+    r = run_of("wifi-pause", controller)
+    assert r.metrics["timeouts"] == 0
+    assert r.metrics["goodput_bps"] <= 1669 * 1448 * 8 * 1.001
+    assert r.metrics["utilisation"] > (0.97 if controller == "bbr" else 0.99)
+
+
+@pytest.mark.parametrize("back, kbit", [("100kbit", 100), ("200kbit", 200)])
+def test_a_slow_way_of_acks(back, kbit):
+    """Who fills the queue of ACKs lets them be dropped there, and has all of it. Who keeps it short has an ACK for
+    each packet: then the ACKs' rate is that of the data.
+    """
+    point = {"path.reverse.rate": back}
+    cubic = run_of("slow-acks", "cubic", **point)
+    assert cubic.metrics["utilisation"] > 0.99 and cubic.metrics["acks_per_data_packet"] < 0.6
+    for controller in ("fast", "pseudorate"):
+        r = run_of("slow-acks", controller, **point)
+        assert r.metrics["goodput_bps"] == pytest.approx(kbit * 1e3 / ACK_BITS * 1448 * 8, rel=0.01)
+
+
+def test_handovers_of_a_satellite():
+    """Nothing passes for the outage of each beam, and BBR uses most of what is left."""
+    r = run_of("leo", "bbr")
+    rows = r.links[r.links["dev"] == r.job.watch[0].forward.dev]
+    trace = scenario.load(REPO / "experiments/links/leo.toml")[0].scenario.path.forward.trace
+    for t, carried in zip(rows["t"], rows["bytes"] - 14 * rows["packets"]):
+        if 1 <= t < r.job.duration_s - 0.1:
+            assert carried <= (trace.until(1e3 * t + 100) - trace.until(1e3 * t - 1)) * 1500 + 1500
+    assert r.metrics["utilisation"] > 0.5

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The kernel's queues beside the plain one, and losses in bursts: each beside what theory says of it."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from asymlab import LabError
+from asymlab.guest import check
+from asymlab.guest.job import Bottleneck, Discipline, End, Propagation
+from asymlab.guest.net import loss_model
+from asymlab.plan import scenario
+from tests.shared import LAB_KERNELS, check_physics, run
+
+QUEUE = "queue = 100 }\nreverse"
+LONG = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "20s"\nmeasure_from = "5s"')
+TUNED = ('profile = "ns2"', 'profile = "tuned"')
+CUBIC = ('controller = "reno"', 'controller = "cubic"')
+BESIDE = '\n[[flows]]\ncontroller = "{}"\ncount = {}\n'
+
+
+def with_queue(rule: str) -> tuple[str, str]:
+    return QUEUE, f"queue = 1000, {rule} }}\nreverse"
+
+
+def delay_ms(r) -> float:
+    return 1e3 * r.metrics["forward"]["queue_delay_mean_s"]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+@pytest.mark.parametrize(
+    "rule, least, most",
+    [
+        ("codel = {}", 1, 8),  # RFC 8289: a standing queue of its target, 5 ms, at most
+        ('codel = { target = "20ms" }', 8, 25),
+        ("fq_codel = {}", 1, 8),
+        ("pie = {}", 7, 20),  # RFC 8033: it steers to its target, 15 ms
+    ],
+)
+def test_the_delay_of_a_queue_with_a_target(scenario_file, kernel, rule, least, most):
+    """The plain queue of 1000 packets of 0.8 ms has some hundred ms."""
+    r = run(scenario_file(with_queue(rule), LONG, TUNED, CUBIC), kernel)
+    check_physics(r)
+    assert least < delay_ms(r) < most and r.metrics["utilisation"] > 0.9 and r.metrics["forward"]["drops"] > 0
+
+
+@pytest.mark.lab
+def test_a_plain_queue_of_the_same_length_is_long(scenario_file):
+    assert delay_ms(run(scenario_file((QUEUE, "queue = 1000 }\nreverse"), LONG, TUNED, CUBIC))) > 100
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "rule, others, off",
+    [
+        ("fq = {}", "cubic", 0.02),  # all five have packets that wait
+        ("fq_codel = {}", "bbr", 0.1),  # CoDel's drops leave Reno's own queue empty for a while
+    ],
+)
+def test_flows_that_take_turns_have_the_same(scenario_file, rule, others, off):
+    """A Reno flow beside four more aggressive ones has a fifth. In a plain queue it has far less, or more."""
+    shares = []
+    for queue in (with_queue(rule), (QUEUE, "queue = 50 }\nreverse")):
+        r = run(scenario_file(queue, LONG, TUNED, append=BESIDE.format(others, 4)))
+        check_physics(r)
+        rates = np.array([f["goodput_bps"] for f in r.metrics["flows"]])
+        shares.append(rates[0] / rates.sum())
+    assert shares[0] == pytest.approx(0.2, rel=off) and not shares[1] == pytest.approx(0.2, rel=1.5 * off)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+@pytest.mark.parametrize("kind", ["codel", "fq_codel", "pie"])
+def test_marks_in_place_of_drops(scenario_file, kernel, kind):
+    """Where the hosts ask for ECN; without, the same queue drops."""
+    rule = with_queue(f"{kind} = {{ ecn = true }}")
+    marked = run(scenario_file(rule, LONG, TUNED, ("[path]", "ecn = true\n\n[path]")), kernel)
+    assert marked.valid and marked.metrics["forward"]["marks"] > 0, marked.record["invalid"]
+    assert marked.metrics["flows"][0]["retransmits"] == 0
+    dropped = run(scenario_file(rule, LONG, TUNED, ("[path]", "ecn = false\n\n[path]")), kernel)
+    assert dropped.metrics["forward"]["marks"] == 0 < dropped.metrics["forward"]["drops"]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+def test_losses_in_bursts(scenario_file, kernel):
+    """1 % in bursts of five: what is sent again was lost, and neighbours that were lost are a burst."""
+    losses = (QUEUE, 'queue = 100, loss = "1%", loss_burst = 5 }\nreverse')
+    capture = ('measure_from = "5s"', 'measure_from = "5s"\ncapture = true')
+    r = run(scenario_file(losses, LONG, TUNED, capture, ('controller = "reno"', 'controller = "bbr"')), kernel)
+    assert r.valid, r.record["invalid"]
+    sent = r.capture("forward")
+    seq = sent["seq"][sent["payload"] > 0]
+    _, first, times = np.unique(seq, return_index=True, return_counts=True)
+    lost = (times > 1)[np.argsort(first)][:-200]
+    bursts = [sum(1 for _ in run) for gone, run in groupby(lost) if gone]
+    assert lost.mean() == pytest.approx(0.01, rel=0.35) and np.mean(bursts) == pytest.approx(5, rel=0.35)
+
+
+@pytest.mark.lab
+def test_jitter_without_order(scenario_file):
+    jitter = (QUEUE, 'queue = 100, jitter = "10ms", disorder = true }\nreverse')
+    r = run(scenario_file(jitter, TUNED))
+    assert r.valid and r.goodput["not_next"].sum() > 0.1 * r.goodput["segments"].sum(), r.record["invalid"]
+
+
+def told(shape, options):
+    """The rows that the self-check makes of what tc tells."""
+    end = End("left", "left-right", "10.77.1.1", "02:00:00:00:01:01", shape)
+    ns = mock.Mock(options=lambda _: options)
+    make = check._check_rule if isinstance(shape, Bottleneck) else check._check_losses
+    return make(ns, end, shape)["ok"]
+
+
+@pytest.mark.parametrize("target, good", [(5000, True), (4999, True), (5100, False), (4900, False)])
+def test_a_wrong_target_is_found(target, good):
+    discipline = Discipline("codel", {"limit": 100, "target": 5000, "interval": 100_000})
+    options = {"codel": {"limit": 100, "target": target, "interval": 99_999, "ecn": False}}
+    assert told(Bottleneck(10**7, 1500, 3000, 100, discipline=discipline), options) is good
+
+
+@pytest.mark.parametrize("off, good", [(1, True), (1.02, False), (0.98, False)])
+def test_wrong_odds_of_bursts_are_found(off, good):
+    shape = Propagation(20_000, 0.01, 0.0, loss_burst=5.0)
+    begin, end = loss_model(shape)
+    assert begin / (begin + end) == pytest.approx(0.01) and 1 / end == 5
+    assert told(shape, {"netem": {"loss-gemodel": {"p": begin * off, "r": end}}}) is good
+
+
+@pytest.mark.parametrize(
+    "words, key, reason",
+    [
+        ("red = { min = 3, max = 9, probability = '1%' }, pie = {}", "path.forward", "either red or pie"),
+        ("codel = {}, fq = {}", "path.forward", "either codel or fq"),
+        ("fq_codel = { flows = 0 }", "path.forward.fq_codel.flows", "greater than or equal to 1"),
+        ("codel = { target = 5 }", "path.forward.codel.target", "not a quantity"),
+        ("loss_burst = 5", "path.forward", "loss_burst needs a loss"),
+        ("loss = '90%', loss_burst = 2", "path.forward", "leaves a packet between two bursts"),
+        ("disorder = true", "path.forward", "disorder needs jitter"),
+    ],
+)
+def test_what_does_not_fit(scenario_file, words, key, reason):
+    file = scenario_file((QUEUE, f"queue = 100, {words} }}\nreverse"))
+    with pytest.raises(LabError, match=f"^{file}: {key}: .*{reason}"):
+        scenario.load(file)

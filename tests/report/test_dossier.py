@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymlab dossier`: that each question has its runs and each run its question, and what is made of made-up ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from types import SimpleNamespace
+
+import pytest
+
+from asymlab.dossier import answers, dossier, page
+from asymlab.plan import scenario
+from asymlab.report.verdicts import Results
+from tests.report.madeup import Page
+from tests.shared import asymlab, one_line
+
+SECTIONS = (  # of RFC 9743, with something to say of a controller
+    *("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2.1", "5.2.2", "5.2.3", "5.3.1", "5.3.2"),
+    *("6.1", "6.2", "6.3", "6.4"),
+    *("7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "7.9", "7.10", "7.11"),
+)
+
+
+def tasks(cases, image=None) -> list:
+    return [
+        SimpleNamespace(case=case, seed=seed, key=f"{case.name} {seed}".encode().hex().ljust(32, "0"))
+        for case in cases
+        for seed in case.seeds
+    ]
+
+
+def made_up(task, good: float) -> SimpleNamespace:
+    """A run in which FAST has `good` times what the others have, and makes that much less of a queue."""
+    flows = [flow for flow in task.case.scenario.flows for _ in range(flow.count)]
+    fast = flows[0].controller == "fast"
+    mine = good if fast else 1.0
+    ids = range(len(flows))
+    packets = 1 / mine if task.case.scenario.id == "OUTAGE" else 1000
+    forward = {"packets": packets, "drops": 10 / mine, "queue_delay_mean_s": 0.01 / mine}
+    return SimpleNamespace(
+        valid=True,
+        record={
+            "name": task.case.name,
+            "key": task.key,
+            "seed": task.seed,
+            "invalid": [],
+            "identity": {"kernel": "6.12.9", "image": "ab" * 32, "uml": {"words": ""}},
+            "agent": {"closed": {str(i): (int(1e9 / mine), 0) for i in ids if flows[i].size}},
+        },
+        job=SimpleNamespace(
+            duration_s=3.0,
+            measure_from_s=1.0,
+            flows=[SimpleNamespace(id=i, start_s=0.0, size_bytes=flows[i].size) for i in ids],
+            background=[SimpleNamespace(payload_bytes=172, period_ns=3_200_000)],
+        ),
+        metrics={
+            "goodput_bps": 1e6 * mine,
+            "flows": [{"goodput_bps": 1e6 * mine}] * len(flows),
+            "jain": min(mine, 1.0),
+            "utilisation": min(mine, 1.0),
+            "forward": forward,
+            "background_bps": [500e3 * min(mine, 1.0)],
+        },
+    )
+
+
+@pytest.fixture
+def plan(monkeypatch, tmp_path):
+    monkeypatch.setattr(dossier, "plan_runs", tasks)
+    monkeypatch.setattr("asymlab.report.report.store.engine", lambda identity: "UML")
+    return lambda name="fast", seeds=None: dossier.plan(name, SimpleNamespace(engine="uml"), seeds, tmp_path / name)
+
+
+def done(made, good: float) -> dict:
+    return {task.key: made_up(task, good) for task in made.tasks}
+
+
+def test_each_heading_of_the_rfc_is_answered_or_said_to_be_left():
+    found = answers.questions().headings("fast")
+    assert tuple(h.section for h in found[:-1]) == SECTIONS
+    assert all(h.checks or h.left for h in found)
+
+
+@pytest.mark.parametrize("name", ["fast", "cubic"])
+def test_each_question_has_its_runs_and_each_run_its_question(plan, name):
+    made = plan(name)
+    results = Results("dossier", [(task, made_up(task, 1)) for task in made.tasks])
+    asked = set()
+    for controller in made.names:
+        for heading in answers.questions().headings(controller):
+            for check in heading.checks:
+                assert check.value.planned(results), (controller, check.id)
+                asked |= {task.key for task in check.value.runs.tasks(results)}
+    assert [task.case.name for task in made.tasks if task.key not in asked] == []
+
+
+def test_a_scenario_is_one_that_anybody_may_run(plan):
+    made = plan(seeds=2)
+    file = made.folder / "beside.toml"
+    cases = scenario.load(file)
+    assert {case.scenario.flows[0].controller for case in cases} == {"fast", "cubic", "reno", "bbr"}
+    assert {case.scenario.flows[1].controller for case in cases} == {"cubic", "reno"}
+    assert len(cases) == 2 * 3 * 4 and {task.seed for task in made.tasks} == {1, 2}
+
+
+def test_a_standard_controller_is_not_its_own_rival(plan):
+    assert plan("cubic").names == ["cubic", "reno", "bbr"]
+
+
+@pytest.mark.parametrize("good, word", [(1, "holds"), (0.3, "fails")])
+def test_a_word_follows_from_the_runs(plan, good, word):
+    made = plan()
+    found = answers.judged(made, done(made, good))
+    said = {section.section: section.word for section in found if section.answers}
+    assert set(said.values()) == {word}, said
+    rivals = {row.verdict for s in found for a in s.answers for name, row in a.rows.items() if name != "fast"}
+    assert "fails" not in rivals
+
+
+def test_a_page_a_text_and_data(plan, capsys):
+    made = plan()
+    dossier.write(made, done(made, 0.3))
+    read = Page((made.folder / "index.html").read_text())
+    assert "Protection against bufferbloat" in read.text
+    data = json.loads((made.folder / "dossier.json").read_text())
+    assert [s["section"] for s in data["sections"][:-1]] == list(SECTIONS)
+    (bloat, _) = data["sections"][1]["questions"]
+    assert bloat["answers"]["fast"]["verdict"] == "fails" and bloat["answers"]["reno"]["verdict"] == "holds"
+    assert bloat["at_most"] == 1.1 and bloat["scenarios"] == ["bloat.toml"]
+    text = (made.folder / "dossier.md").read_text()
+    assert "## 5.1.2 Protection against bufferbloat: fails" in text
+    for command in re.findall(r"^    asymlab run (\S+) --engine uml$", text, re.M):
+        assert (made.folder / command.rpartition("/")[2]).is_file()
+    assert (made.folder / "answers.png").read_bytes().startswith(b"\x89PNG")
+    assert "fails" in capsys.readouterr().err
+
+
+def test_an_unended_short_flow_counts_as_the_whole_run():
+    run = made_up(tasks(scenario.load(answers.SCENARIOS / "short.toml"))[0], 1)
+    whole = answers.questions().short_s(run)
+    run.record["agent"]["closed"].popitem()
+    assert whole == 1.0 and answers.questions().short_s(run) == 3.0
+
+
+def test_how_far_an_answer_is_from_its_bound(plan):
+    made = plan()
+    sections = answers.judged(made, done(made, 0.5))
+    by_id = {a.own.id: a for s in sections for a in s.answers}
+    assert page.to_bound(by_id["bloat"], by_id["bloat"].own) == pytest.approx(0.5 * 1.1)
+    assert page.to_bound(by_id["geo"], by_id["geo"].own) == pytest.approx(0.5 / 0.9)
+
+
+@pytest.mark.parametrize("name", ["nosuch", "../fast", "fa st"])
+def test_a_name_that_is_none_is_one_line(name, tmp_path):
+    one_line(asymlab("dossier", name, "--dry-run", "--to", tmp_path / "x"), name)
