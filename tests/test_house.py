@@ -29,8 +29,9 @@ ORDER = [
 ]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
 LARGE = {
+    "docs/results/fusion/figures/fusion-three.parquet": "the windows of 21 flows over 200 s, which a reader may plot anew",
     "docs/results/fusion/runs.csv": "more than a thousand runs, each with its key and the command that repeats it",
-    "docs/results/report.html": "the one page to be cited; README links it, and a reader has no lab to draw it with"
+    "docs/results/report.html": "the one page to be cited; README links it, and a reader has no lab to draw it with",
 }
 SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
 SOURCES = re.compile(r".*\.([ch]|py|sh|toml|css|j2|yml|service)|Makefile|\.ci/run|packaging/post\w+|packaging/pre\w+")
