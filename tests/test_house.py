@@ -29,7 +29,7 @@ ORDER = [
 ]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
 LARGE = {
-    "docs/results/fusion/figures/fusion-three.parquet": "the windows of 21 flows over 200 s, which a reader may plot anew",
+    "docs/results/fusion/figures/fusion-three.parquet": "windows of 21 flows over 200 s, for plots of one's own",
     "docs/results/fusion/runs.csv": "more than a thousand runs, each with its key and the command that repeats it",
     "docs/results/report.html": "the one page to be cited; README links it, and a reader has no lab to draw it with",
 }
