@@ -26,6 +26,7 @@ from .parts import Part
 from .profile import Profile, profile, shorter
 
 FOLDER = BUILD / "bench"
+NAME_MAX = 15  # characters that the kernel keeps of a program's name; its symbols have all
 # To a program of struct_ops and back. Kernels as old as 6.1 have no names for trampolines: they are missing there.
 WAY = {("bpf", "trampolines"), ("kernel", "__bpf_prog_enter"), ("kernel", "__bpf_prog_exit")}
 BUILT_IN = {"reno": "tcp_reno_", "cubic": "cubictcp_"}  # how the names of a controller's functions begin in the kernel
@@ -59,7 +60,7 @@ def cost(made: Profile, acks: int, controller: str, programs: set[str] | None) -
 
     if programs is None:
         return Cost(controller, an_ack(lambda p: _of_kernel(p, controller)), 0, acks, made.packets)
-    own = an_ack(lambda p: p.kind == "bpf" and p.part in programs)
+    own = an_ack(lambda p: p.kind == "bpf" and p.part[:NAME_MAX] in programs)
     way = an_ack(lambda p: (p.kind, p.part) in WAY)
     return Cost(controller, own, way, acks, made.packets)
 
