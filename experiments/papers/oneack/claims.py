@@ -22,7 +22,7 @@ OWN = "own"  # its cut takes GROWTH packets at least, and half of W at most
 FEW = 8  # below this W, half of W is less than GROWTH
 BDP = {"10 ms": 12.5, "20 ms": 25, "40 ms": 50, "80 ms": 100}  # packets of 1000 bytes at 10 Mbit/s
 BDP_ELSEWHERE = 5e6 * 0.1 / 8 / 552
-QUEUES = (10, 20, 40, 100)  # of the links of a run, for each of two controllers
+QUEUES = (10, 20, 40, 100)  # of the links of a run
 
 
 class Link(NamedTuple):
@@ -81,25 +81,23 @@ class Link(NamedTuple):
         return jain_of(run, self.which)
 
 
-def links_of(id: str, point: dict, bdp: float, queues, pair) -> list[Link]:
-    places = [(controller, queue) for controller in pair for queue in queues]
-    return [
-        Link(id, tuple(point.items()), hop, point["flows__count"], controller, bdp, queue)
-        for hop, (controller, queue) in enumerate(places)
-    ]
+def links_of(id: str, point: dict, bdp: float, queues) -> list[Link]:
+    flows, controller = point["flows__count"], point["flows__controller"]
+    return [Link(id, tuple(point.items()), hop, flows, controller, bdp, queue) for hop, queue in enumerate(queues)]
 
 
 LAW = [
     link
-    for id, pair in (("OA-SMALL", ("sixteenth", "eighth")), ("OA-LARGE", ("quarter", OWN)))
     for title, bdp in BDP.items()
     for n in (1, 2, 4, 10)
-    for link in links_of(id, {"title": title, "flows__count": n}, bdp, QUEUES, pair)
+    for controller in (*DELTA, OWN)
+    for link in links_of("OA-LAW", {"title": title, "flows__count": n, "flows__controller": controller}, bdp, QUEUES)
 ]
 ELSEWHERE = [
     link
     for n in (2, 5, 15)
-    for link in links_of("OA-ELSE", {"flows__count": n}, BDP_ELSEWHERE, (30, 60), ("eighth", OWN))
+    for controller in ("eighth", OWN)
+    for link in links_of("OA-ELSE", {"flows__count": n, "flows__controller": controller}, BDP_ELSEWHERE, (30, 60))
 ]
 SET = [link for link in LAW if link.controller != OWN]
 HELD = [link for link in SET if link.margin >= GROWTH]
@@ -129,8 +127,8 @@ def as_the_law_says(found) -> float:
 
 def of_small(measure):
     """With the own delta over that with the paper's, mean of the links where that one is too small."""
-    place = {(k.point, k.queue): k for k in LAW if k.controller == OWN}
-    mine = [place[k.point, k.queue] for k in SMALL]
+    place = {(k.bdp, k.flows, k.queue): k for k in LAW if k.controller == OWN}
+    mine = [place[k.bdp, k.flows, k.queue] for k in SMALL]
 
     def over(found) -> float:
         ours, papers = found[: len(mine)], found[len(mine) :]
