@@ -2,8 +2,8 @@
 """Prints the sweeps behind docs/choosing.md as tables: build/venv/bin/python experiments/choosing/table.py [NAME ...]
 
 NAME is a scenario of this folder: alone, beside, loss, jitter, acks. A cell has goodput in Mbit/s, then the mean RTT
-above the empty path's in ms; beside CUBIC it has what CUBIC has instead. It runs what the store does not hold, and all
-of it takes some hours.
+above the empty path's in ms; beside CUBIC it has what CUBIC has instead. It runs what the store does not hold; all of it
+takes some hours by the engine qemu.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from asymlab import LabError, controllers
 from asymlab.link.answer import Row
-from asymlab.machine.image import DEFAULT_KERNEL, open_image
+from asymlab.machine.image import DEFAULT_KERNEL, current_image, engine_of, label_of
 from asymlab.plan import scenario
 from asymlab.results.store import Run
 from asymlab.run.execute import execute
@@ -35,7 +35,7 @@ def cell(run: Run) -> str:
 
 def table(name: str) -> str:
     """In Markdown: a row a path, a column a controller."""
-    guest = open_image(DEFAULT_KERNEL)
+    guest = current_image(label_of(DEFAULT_KERNEL, engine_of(DEFAULT_KERNEL)))
     tasks = plan_runs(scenario.load(HERE / f"{name}.toml"), guest)
     done = execute(tasks, guest)
     cells: dict[str, dict[str, str]] = {}
