@@ -394,7 +394,7 @@ def do_suite(args) -> None:
 def add_dossier(commands) -> None:
     about = "a controller by what RFC 9743 asks: a page with its answers beside those of CUBIC, Reno and BBR"
     p = add(commands, "dossier", do_dossier, about, dossier.__doc__)
-    p.add_argument("name", metavar="NAME", help="a controller of bpf/, or one of Linux's own")
+    p.add_argument("name", metavar="NAME", help="a controller of bpf/, one of Linux's own, or a file: ./mine.bpf.o")
     p.add_argument("--seeds", type=seeds, help="of each question [3]")
     p.add_argument("--to", type=Path, metavar="DIR", help="where it goes [build/dossier/NAME]")
     add_lab_options(p)

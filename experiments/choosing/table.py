@@ -2,8 +2,8 @@
 """Prints the sweeps behind docs/choosing.md as tables: build/venv/bin/python experiments/choosing/table.py [NAME ...]
 
 NAME is a scenario of this folder: alone, beside, loss, jitter, acks. A cell has goodput in Mbit/s, then the mean RTT
-above the empty path's in ms; beside CUBIC it has what CUBIC has instead. It runs what the store does not hold; all of it
-takes some hours by the engine qemu.
+above the empty path's in ms; beside CUBIC it has what CUBIC has instead. It runs what the store does not hold; all of
+it takes some hours by the engine qemu.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def made_up(task, good: float) -> SimpleNamespace:
 def plan(monkeypatch, tmp_path):
     monkeypatch.setattr(dossier, "plan_runs", tasks)
     monkeypatch.setattr("asymlab.report.report.store.engine", lambda identity: "UML")
-    return lambda name="fast", seeds=None: dossier.plan(name, SimpleNamespace(engine="uml"), seeds, tmp_path / name)
+    return lambda name="fast", seeds=None: dossier.plan(name, SimpleNamespace(engine="uml"), seeds, tmp_path / "to")
 
 
 def done(made, good: float) -> dict:
@@ -106,6 +106,14 @@ def test_a_scenario_is_one_that_anybody_may_run(plan):
 
 def test_a_standard_controller_is_not_its_own_rival(plan):
     assert plan("cubic").names == ["cubic", "reno", "bbr"]
+
+
+def test_anyones_file_is_asked_by_its_path(plan, monkeypatch, tmp_path):
+    (tmp_path / "mine.bpf.o").write_bytes(b"not looked at when planned by a test")
+    monkeypatch.chdir(tmp_path)
+    made = plan("./mine.bpf.o")
+    assert made.names[0] == str(tmp_path / "mine.bpf.o") and made.labels == ["mine", "CUBIC", "Reno", "BBR"]
+    assert {section.word for section in answers.judged(made, done(made, 1)) if section.answers} == {"holds"}
 
 
 @pytest.mark.parametrize("good, word", [(1, "holds"), (0.3, "fails")])

@@ -12,6 +12,7 @@ from types import ModuleType
 
 from .. import controllers
 from ..paths import EXPERIMENTS
+from ..plan import objects
 from ..report.verdicts import Judged, Results
 from ..results.store import Run
 from ..run.tasks import Task
@@ -29,6 +30,11 @@ def questions() -> ModuleType:
     return loaded
 
 
+def called(name: str) -> str:
+    """A controller's name; of a path its file's."""
+    return objects.file_of(name, Path()).call if objects.is_file(name) else name
+
+
 @dataclass(frozen=True)
 class Plan:
     name: str
@@ -44,7 +50,7 @@ class Plan:
 
     @property
     def labels(self) -> list[str]:
-        return [controllers.of(name).label for name in self.names]
+        return [controllers.of(called(name)).label for name in self.names]
 
 
 @dataclass(frozen=True)

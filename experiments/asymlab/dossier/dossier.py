@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The evaluation that RFC 9743 (BCP 133) asks for of a new congestion control: `asymlab dossier`.
 
-NAME is a controller of bpf/ or one of Linux's own. Some hundred runs of it stand beside those of CUBIC, Reno and BBR on
-the same paths and seeds, which the store keeps for the next dossier. Each question of experiments/dossier/headings.py
-has a bound that was there before the runs, and each answer a word by the 95 % interval over the seeds: holds, fails, or
-undecided. The rivals are asked the same. What the lab cannot answer is said.
+NAME is a controller of bpf/, one of Linux's own, or a file: ./mine.bpf.o, ./mine.bpf.c. Some hundred runs of it stand
+beside those of CUBIC, Reno and BBR on the same paths and seeds, which the store keeps for the next dossier. Each
+question of experiments/dossier/headings.py has a bound that was there before the runs, and each answer a word by the
+95 % interval over the seeds: holds, fails, or undecided. The rivals are asked the same. What the lab cannot answer is
+said.
 
 The answer is a page (index.html), a text (dossier.md), and data (dossier.json) in build/dossier/NAME, with the
 scenarios that `asymlab run` repeats.
@@ -22,26 +23,25 @@ from pathlib import Path
 from .. import LabError
 from ..conformance.toml import inline
 from ..console import console
-from ..controllers import LINUX, built_in
+from ..controllers import LINUX
 from ..machine.image import Image
 from ..paths import BUILD, near
-from ..plan import base, scenario
+from ..plan import base, objects, scenario
 from ..report import report
 from ..report.verdicts import Judged
 from ..results.store import Run
 from ..run.tasks import plan_runs
 from . import page
-from .answers import SCENARIOS, Plan, Section, judged, questions
+from .answers import SCENARIOS, Plan, Section, called, judged, questions
 
 FOLDER = BUILD / "dossier"
 
 
 def plan(name: str, guest: Image, seeds: int | None, to: Path | None) -> Plan:
     """Its scenarios, written as files over those of experiments/dossier, and their runs."""
-    if name not in (there := (*built_in(BUILD), *LINUX)):
-        raise LabError(f"no controller {name[:40]!r}; there are {', '.join(there)}")
+    name = objects.absolute(name, LINUX)
     rivals = questions().RIVALS
-    folder = to or FOLDER / name
+    folder = to or FOLDER / called(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sources = sorted(file for file in SCENARIOS.glob("*.toml") if file.name != "base.toml")

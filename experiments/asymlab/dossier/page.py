@@ -16,7 +16,7 @@ from ..report.drawing import Figure, style
 from ..report.report import saved
 from ..report.terminal import STYLES
 from ..report.verdicts import SYMBOLS, Judged
-from .answers import Answer, Plan, Section
+from .answers import Answer, Plan, Section, called
 
 NOT_TRIED = "not tried"
 LEAST, MOST = 1 / 30, 30.0  # what the picture shows of a ratio to a bound
@@ -108,7 +108,7 @@ def picture(made: Plan, sections: list[Section]) -> bytes:
         ax = figure.subplots()
         for at, name in reversed(list(enumerate(made.names))):
             points = [(to_bound(answer, answer.rows[name]), y) for y, (_, answer) in enumerate(answers)]
-            look = controllers.of(name).look | {"linestyle": "", "markersize": 9 if at == 0 else 5}
+            look = controllers.of(called(name)).look | {"linestyle": "", "markersize": 9 if at == 0 else 5}
             look |= {"zorder": 3 if at == 0 else 2, "alpha": 1 if at == 0 else 0.8}
             there = [(x, y) for x, y in points if x is not None]
             ax.plot([x for x, _ in there], [y for _, y in there], label=made.labels[at], **({"marker": "o"} | look))
