@@ -99,9 +99,17 @@ def test_a_controllers_own_code_and_the_way_there():
     long |= {Part("kernel", "__bpf_prog_enter", ""): 20, SLOW: 900, Part("module", "tcp_vegas", "cong_avoid"): 90}
     long |= {Part("kernel", "cubictcp_cong_avoid", ""): 60}
     p = made(long, {Part("bpf", "fast_cong_avoid", "fast_cong_avoid"): 100})
-    assert bench.cost(p, 10, "fast", "fast") == bench.Cost("fast", 20, 10, 10, 200)
-    assert bench.cost(p, 10, "fast", "fast").a_packet == 1.5
+    programs = {"fast_cong_avoid"}
+    assert bench.cost(p, 10, "fast", programs) == bench.Cost("fast", 20, 10, 10, 200)
+    assert bench.cost(p, 10, "fast", programs).a_packet == 1.5
     assert [bench.cost(p, 10, name, None).all for name in ("vegas", "cubic", "reno")] == [9, 6, 0]
+
+
+def test_a_program_is_found_by_the_name_that_the_kernel_keeps():
+    """15 characters of it."""
+    name = "bpf_highspeed_cong_avoid"
+    p = made({Part("bpf", name, name): 300}, {Part("bpf", name, name): 100})
+    assert bench.cost(p, 10, "bpf_highspeed", {name[:15]}).own == 20
 
 
 def test_a_controller_that_the_bench_does_not_have():

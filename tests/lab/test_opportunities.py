@@ -86,7 +86,7 @@ def test_what_is_no_trace(tmp_path, scenario_file, text, reason):
         ('trace = "a.trace", rate = "1mbit", delay = "20ms", queue = 9', "path.forward", "either rate or trace"),
         ('trace = "slow.trace", delay = "20ms", queue = 9', "path.forward.trace", "8 bit/s on average is no link's"),
         ('trace = "long.trace", delay = "20ms", queue = 400', "path", "in one of 400 packets a packet waits 7200 s"),
-        ('trace = "a.trace", delay = "20ms", queue = 9, cake = {}', "path.forward", "neither red nor cake"),
+        ('trace = "a.trace", delay = "20ms", queue = 9, cake = {}', "path.forward", "no cake"),
     ],
 )
 def test_what_does_not_go_with_a_trace(tmp_path, scenario_file, way, key, reason):
