@@ -18,6 +18,7 @@ from ..results.store import Run
 from ..run.tasks import Task
 
 SCENARIOS = EXPERIMENTS / "dossier"
+NOT_TRIED = "not tried"  # the word of a heading without questions
 
 
 def questions() -> ModuleType:
@@ -80,7 +81,7 @@ class Section:
     def word(self) -> str:
         """Of all its answers: fails if one does, else undecided if one is, else holds."""
         words = [answer.own.verdict for answer in self.answers]
-        return next((word for word in ("fails", "not measured", "undecided", "holds") if word in words), "not tried")
+        return next((word for word in ("fails", "not measured", "undecided", "holds") if word in words), NOT_TRIED)
 
 
 def judged(made: Plan, done: dict[str, Run]) -> list[Section]:

@@ -16,9 +16,8 @@ from ..report.drawing import Figure, style
 from ..report.report import saved
 from ..report.terminal import STYLES
 from ..report.verdicts import SYMBOLS, Judged
-from .answers import Answer, Plan, Section, called
+from .answers import NOT_TRIED, Plan, Section, called
 
-NOT_TRIED = "not tried"
 LEAST, MOST = 1 / 30, 30.0  # what the picture shows of a ratio to a bound
 
 
@@ -88,7 +87,7 @@ def html(made: Plan, sections: list[Section], about: dict[str, str]) -> str:
 # --- the picture -----------------------------------------------------------------------------
 
 
-def to_bound(answer: Answer, row: Judged) -> float | None:
+def to_bound(row: Judged) -> float | None:
     """How far a value is on the good side of its bound, as a ratio: 2 is twice as good as it must be."""
     if row.value is None:
         return None
@@ -107,7 +106,7 @@ def picture(made: Plan, sections: list[Section]) -> bytes:
         figure = matplotlib.figure.Figure(figsize=(9, 1 + 0.24 * len(answers)))
         ax = figure.subplots()
         for at, name in reversed(list(enumerate(made.names))):
-            points = [(to_bound(answer, answer.rows[name]), y) for y, (_, answer) in enumerate(answers)]
+            points = [(to_bound(answer.rows[name]), y) for y, (_, answer) in enumerate(answers)]
             look = controllers.of(called(name)).look | {"linestyle": "", "markersize": 9 if at == 0 else 5}
             look |= {"zorder": 3 if at == 0 else 2, "alpha": 1 if at == 0 else 0.8}
             there = [(x, y) for x, y in points if x is not None]
@@ -115,7 +114,7 @@ def picture(made: Plan, sections: list[Section]) -> bytes:
         ax.axvline(1, color=GREY, linewidth=1)
         ax.set_xscale("log")
         ax.set(xlim=(LEAST * 0.9, MOST * 1.1), ylim=(len(answers) - 0.5, -0.5))
-        ticks = [x for x in (1 / 30, 0.1, 0.3, 1, 3, 10, 30)]
+        ticks = (1 / 30, 0.1, 0.3, 1, 3, 10, 30)
         ax.set_xticks(ticks, [f"{x:.2g}" for x in ticks])
         ax.minorticks_off()
         ax.set_yticks(range(len(answers)), [f"{section.section} {answer.own.id}" for section, answer in answers])
