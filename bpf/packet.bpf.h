@@ -91,24 +91,26 @@ static inline u32 bare_segment(struct __sk_buff *skb, struct tcp_header *h, u8 *
 	return at && skb->len == at + (h->offset >> 4) * 4 ? at : 0;
 }
 
-/* The TCP header of a pure ACK, or false. */
-static inline bool pure_ack(struct __sk_buff *skb, struct tcp_header *h)
+/* The same of a pure ACK. */
+static inline u32 pure_ack(struct __sk_buff *skb, struct tcp_header *h)
 {
 	u8 ecn;
+	u32 at = bare_segment(skb, h, &ecn);
 
-	return bare_segment(skb, h, &ecn) && !(h->flags & (SYN | FIN | RST));
+	return at && !(h->flags & (SYN | FIN | RST)) ? at : 0;
 }
 
 /*
  * Data came that is here already: its sender has not heard our ACK. Then the first SACK block lies below the ACK, or within the
- * second one (RFC 2883). The kernel writes SACK first, or behind the timestamps.
+ * second one (RFC 2883). Its TCP header begins at `at`. The kernel writes SACK first, or behind the timestamps.
  */
-static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 ack)
+static inline bool reports_duplicate(struct __sk_buff *skb, const struct tcp_header *h, u32 at, u32 ack)
 {
-	u32 header = (h->offset >> 4) * 4, at = skb->len - header + sizeof(*h), left, right;
+	u32 left, right;
 	u8 option[2]; /* kind, length */
 	__be32 edge[4];
 
+	at += sizeof(*h);
 	for (int i = 0; i < 2; i++, at += 12) {
 		if (bpf_skb_load_bytes(skb, at + 2, option, sizeof(option)))
 			return false;

@@ -27,18 +27,19 @@ int PROGRAM(struct __sk_buff *skb)
 	struct tcp_header h;
 	struct tcp_sock *tp;
 	struct wire *w;
-	u32 ack, right;
+	u32 at, ack, right;
 	bool pass;
 	u64 now;
 
-	tp = pure_ack(skb, &h) ? tcp_sock_of(skb->sk) : NULL;
+	at = pure_ack(skb, &h);
+	tp = at ? tcp_sock_of(skb->sk) : NULL;
 	w = tp ? bpf_sk_storage_get(&wires, tp, NULL, 0) : NULL;
 	if (!w || !w->thin)
 		return 1;
 	now = bpf_ktime_get_ns();
 	ack = bpf_ntohl(h.ack);
 	right = tp->rcv_wup + tp->rcv_wnd;
-	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, ack) ||
+	pass = must_pass(w, tp, ack, right, now) || h.flags & ECE || reports_duplicate(skb, &h, at, ack) ||
 	       before(bpf_ntohl(h.seq), tp->snd_una); /* keepalive, window probe */
 	w->last_ack = ack;
 	w->last_right = right;

@@ -3,142 +3,15 @@
  * `asymcc thin`: ACK thinning for any sender. It runs at the receiver of the data, and the peer need not know of it.
  *
  * The kernel sends its ACKs as ever. A cgroup_skb/egress program drops the pure ones that tell the sender nothing which it has to
- * know now. The sender needs some ACKs in each RTT, to keep its clock and its samples: `acks_per_rtt` of them pass. More pass where
- * `reverse_kbit` has room for them. Without a rate the sender's timestamps tell whether ACKs wait on their way: only then are they dropped.
- *
- * The kernel believes that a dropped ACK was sent, and no timer of its sends it again. So an ACK is only dropped where a later one
- * is sure to follow: data still comes, in order, at a known rate.
+ * know now: thin_rules.bpf.h. This is what its socket tells.
  */
-#include "declare.bpf.h"
-#include "packet.bpf.h"
+#include "thin_rules.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 const volatile char asymcc_name[16] = "thin"; /* by which asymcc finds the programs again */
 
-TUNABLE(u8, thins, 1, 0, 1, "-", "0: every ACK passes");
-TUNABLE(u32, acks_per_rtt, 16, 2, 1000, "ACKs", "ACKs that a sender gets in each RTT at least ...");
-TUNABLE(u32, least_per_rtt, 2, 1, 1000, "ACKs", "... and where `reverse_kbit` is given, and has no room for more");
-TUNABLE(u8, waits_only, 1, 0, 1, "-", "1: without `reverse_kbit` drops ACKs only while they wait, as timestamps tell");
-TUNABLE(u32, max_packets, 16, 2, 256, "packets", "packets that an ACK covers at most");
-TUNABLE(u32, reverse_kbit, 0, 0, 10000000, "kbit/s",
-	"rate for the ACKs of all connections; drops only those that it has no room for. 0: not known");
-
-TUNABLE(s32, overhead, 0, -64, 256, "bytes", "that an ACK takes at the bottleneck beside its IP packet");
-TUNABLE(s32, mpu, 0, 0, 256, "bytes", "that an ACK takes there at least, with `overhead`");
-TUNABLE(u8, atm, 0, 0, 1, "-", "1: there it takes whole cells of 53 bytes, of which 48 are its own");
-
-COUNTER(acks_suppressed, "pure ACKs that were dropped");
-COUNTER(acks_sent, "pure ACKs that passed, each for one of these reasons:");
-COUNTER(sent_start, "in the first 64 kB, or in those after a pause, a loss or a stall");
-COUNTER(sent_silence, "the first for a while: 20 ms, or a share of the RTT");
-COUNTER(sent_share, "it covers as many packets as an ACK may");
-COUNTER(sent_room, "the uplink has room for it: by `reverse_kbit`, or as no ACK waits");
-COUNTER(sent_train, "one in 2 ms while the sender's window doubles");
-COUNTER(sent_tail, "the end of what the application sends, a FIN, or asked for by the sender");
-COUNTER(sent_window, "the sender knows of a small window, or of one that is no more");
-COUNTER(sent_sack, "a gap, its end, or a duplicate");
-COUNTER(sent_again, "its number was said before: a window update, an answer, a probe");
-COUNTER(sent_ecn, "marks: a change of the ECN bits, DCTCP, a counter that could wrap");
-COUNTER(sent_option, "an option that a later ACK does not repeat, such as MPTCP's");
-COUNTER(acks_over, "ACKs that passed as the senders need more than `reverse_kbit`");
-COUNTER(acks_beside, "ACKs that passed as this machine sends data beside them");
-COUNTER(stalls, "times that a sender waited for an ACK that was dropped");
-
-enum {
-	START_BYTES = 64 * 1024, /* at first, after idle and after a stall each ACK passes */
-	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one */
-	SILENCE_MAX_NS = 500000000, /* an ACK passes after so long, whatever RTT a peer pretends (RFC 9293) */
-	DUPS = 3,                /* as many tell the sender of a loss */
-	INITIAL_PACKETS = 10,    /* the packets that a sender begins with, and again after idle (RFC 6928) */
-	EDGE_PACKETS = 4,        /* room in the window that the sender knows of: less is told at once */
-	WORDS_PLAIN = 5,         /* length of a header without options, in words of 4 bytes */
-	WORDS_STAMP = 8,         /* the same with timestamps alone, as Linux writes them */
-	WORDS_ACCECN = 3,        /* AccECN's option with all three counters (RFC 9768), and a byte to fill */
-	LENGTH_ACCECN = 11,
-	TCPOPT_ACCECN0 = 172,
-	TCPOPT_ACCECN1 = 174,
-	ACE_PACKETS = 4,         /* three bits count marked packets: of more than 7 a sender may take 8 for marked */
-	COUNTED_BYTES = 1 << 22, /* the other counters have 24 bits */
-	STAMP_WORD = 0x0101080a,
-	LONGEST_RTT_US = 1 << 25,    /* 33 s */
-	SPACING_NS = 1900000,    /* between ACKs while a window doubles: HyStart's train ends at a gap of 2 ms */
-	LOAD_NS = 1000000000,    /* the data and ACKs that leave are counted over so long */
-	ADDRESS_BITS = 6,
-	BACKLOG_MAX_NS = 500000000,
-	OVERLOAD_NS = 800000000, /* so far ahead, what senders need has no room */
-	HALVINGS_MAX = 8,
-	CELL_DATA = 48, /* bytes that an ATM cell holds */
-	CELL = 53,      /* bytes that an ATM cell takes */
-	OPTIONS_MAX = 16, /* options of a segment that are looked at */
-	TCPOPT_EXPERIMENT = 254,
-	TARR_LENGTH = 5,  /* bytes of a TCP ACK Rate Request with a rate (draft-ietf-tcpm-ack-rate-request) */
-	TARR_ID = 0x00ac, /* its identifier; one byte follows, the rate above a bit that is reserved */
-	TICKS_MIN_MS = 100, /* the time in which the peer's timestamps show whether they count ms */
-	PROBE_MS = 8000,    /* the time in which the space between ACKs would fall to none at its present pace */
-	QUEUE_MS = 4,       /* or a sixteenth of the RTT: a shorter queue of ACKs is none */
-	LONG_QUEUE = 4,     /* shortest RTTs: a queue that is shorter does less harm than fewer ACKs */
-	STANDS = 8,         /* RTTs in a row that a queue drops none */
-	FUTILE = 4,         /* times in a row that no space between ACKs would help */
-	NONE = -1,
-};
-
-#define CALM_NS 60000000000ULL
-#define FUTILE_NS 60000000000ULL
-#define DRIFT_NS 8000000000ULL /* the time in which two clocks part by 1 ms (125 ppm) at most */
-#define NEEDED_MAX_NS 4000000000ULL
-
-struct flow {
-	u64 rtt_ns; /* RTT, smoothed; 0: no sample yet */
-	u64 shortest_ns; /* the shortest sample of the RTT */
-	u64 stamp_ns;     /* when the ACK that is timed left; 0: none is */
-	u64 epoch_ns; /* when this epoch began: the bytes of an RTT are counted from here on */
-	u64 came_ns;      /* the last ACK of new data that the kernel sent */
-	u64 due_ns; /* when the last ACK passed that was due, or that there was room for */
-	u64 stalled_ns;   /* the last stall, or halving taken back */
-	u64 space_ns; /* the least time between two ACKs, as they wait in a queue; 0: they do not wait */
-	u64 room_ns; /* when there is room for the next ACK: the mean space counts */
-	u64 ticks_ns; /* when the peer's first timestamp came; 0: none has */
-	u64 least_ns;     /* when `least` was last set, or raised by the clocks' drift */
-	u64 futile_ns; /* until then fewer ACKs do not help */
-	u64 last_push_ns; /* when the last segment with PSH came */
-	u32 ticks; /* the peer's first timestamp, which came at `ticks_ns` */
-	u32 least; /* TSval less TSecr in ms, the least: the way of an ACK without a queue, by clocks that differ */
-	u32 least_now; /* the least since `epoch_ns` */
-	u32 queue_ms; /* how long ACKs waited in a queue in the epoch before */
-	u32 acks; /* number of timestamps of the kernel's ACKs since `epoch_ns` */
-	u32 acks_last; /* the newest of them */
-	u32 heard; /* number of timestamps since `epoch_ns` that the sender echoed */
-	u32 heard_last; /* the newest of them */
-	u32 changed; /* the newest timestamp when `space_ns` was set */
-	u32 stamp; /* the timestamp in the ACK that left at `stamp_ns` */
-	u32 epoch_ack; /* the ACK's number at `epoch_ns`: bytes are counted from there */
-	u32 rtt_bytes; /* the bytes that came in the last RTT; 0: not known yet */
-	u32 due_ack; /* the number of the ACK that left at `due_ns` */
-	u32 thin_from; /* below this number each ACK passes */
-	u32 last_ack; /* number of the kernel's last ACK, passed or not */
-	u32 last_right; /* the right edge of its window */
-	u32 passed_ack; /* number of the last ACK that passed */
-	u32 passed_right; /* the right edge of its window */
-	u32 pushed; /* end of what the application sends now */
-	u32 last_push; /* end of the last segment with PSH */
-	u16 flags; /* flags of the last ACK that passed */
-	u8 push; /* is `pushed` waited for? */
-	u8 halvings; /* how often stalls have halved what an ACK covers */
-	u8 asked; /* packets that an ACK covers at most, as the sender asked; 0: it did not */
-	u8 dups; /* ACKs of this gap, up to DUPS */
-	u8 blocks; /* blocks of SACK in the last ACK of this gap */
-	u8 gap_share; /* packets that an ACK of this gap covers */
-	u8 gap_dropped; /* ACKs of this gap that were dropped since one passed */
-	u8 stands; /* RTTs in which ACKs had a queue and none was lost, up to STANDS */
-	u8 futile; /* times that no space helped, up to FUTILE */
-	bool doubles; /* in the last RTT a quarter more came than in that before */
-	bool counts; /* the kernel's last ACK had AccECN's counters */
-	bool in_ms; /* the peer's timestamps count ms */
-	bool spaces; /* space between the ACKs helps */
-	bool timed; /* `least_now` is one of this epoch */
-	bool settles; /* what comes in this epoch does not tell of `space_ns` yet */
-};
+enum { ADDRESS_BITS = 6 };
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -147,385 +20,79 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* What this machine sends from one of its addresses. CPUs count at once: one may miss what another adds. */
-struct load {
-	u64 since_ns;
-	u64 data; /* bytes of all but ACKs, of late */
-	u64 acks; /* bytes of ACKs, also those that are dropped */
-};
-
-/* By a hash of the address: two that fall together count as one. */
+/* What this machine sends from one of its addresses, by a hash of that: two that fall together count as one. */
 struct load loads[1 << ADDRESS_BITS];
 
-/* When the ACKs that have passed are through at `reverse_kbit`. */
-u64 through_ns;
-/* When they would be through, if only the ACKs had passed that the senders need. */
-u64 needed_ns;
-/* The senders need more than `reverse_kbit` carries: `needed_ns` is far ahead. All ACKs pass, and the queue chooses. */
-bool overloaded;
-
-static inline u64 ahead_ns(u64 through, u64 now, u64 most)
+static inline void know(struct receiver *r, const struct tcp_sock *tp)
 {
-	return through > now ? min(through - now, most) : 0;
+	r->handshake_ns = 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
+	r->rcv_nxt = tp->rcv_nxt;
+	r->rcv_wnd = tp->rcv_wnd;
+	r->snd_una = tp->snd_una;
+	r->snd_nxt = tp->snd_nxt;
+	r->mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
 }
-
-/*
- * Does this machine send more than half as many bytes of data as of ACKs? Then data fills the uplink. A dropped ACK makes room for more
- * data in its queue, and the next ACKs wait behind that.
- */
-static inline bool data_leaves(struct __sk_buff *skb, bool ack, u64 now)
-{
-	struct load *l = &loads[source_hash(skb) >> (32 - ADDRESS_BITS)];
-
-	if (now - l->since_ns > LOAD_NS) {
-		u32 halvings = min((now - l->since_ns) / LOAD_NS, 63);
-
-		l->data >>= halvings;
-		l->acks >>= halvings;
-		l->since_ns = now;
-	}
-	if (ack)
-		l->acks += skb->len;
-	else
-		l->data += skb->len;
-	return 2 * l->data > l->acks;
-}
-
-/*
- * Timestamps tell it; without them the handshake's RTT stands. Both are no longer than the sender's window takes, so that an ACK
- * covers no more than its share of that.
- */
-static inline u64 rtt_of(const struct flow *f, const struct tcp_sock *tp)
-{
-	return f->rtt_ns ? f->rtt_ns : 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
-}
-
-/* The RTT of the path without queues, as far as it is known: the handshake's, or a shorter one since. */
-static inline u64 shortest_rtt(const struct flow *f, const struct tcp_sock *tp)
-{
-	u64 handshake = 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
-
-	return f->shortest_ns && (!handshake || f->shortest_ns < handshake) ? f->shortest_ns : handshake;
-}
-
-/* TSval and TSecr of a header whose options begin with timestamps, as Linux writes them. */
-static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_header *h, __be32 stamps[3])
-{
-	return h->offset >> 4 >= WORDS_STAMP && !bpf_skb_load_bytes(skb, at + sizeof(*h), stamps, 12) &&
-	       stamps[0] == bpf_htonl(STAMP_WORD);
-}
-
-#include "thin_heard.bpf.h"
-#include "thin_wait.bpf.h"
-
-/* --- what has come ---------------------------------------------------------------------------- */
 
 SEC("cgroup_skb/ingress")
 int thin_ingress(struct __sk_buff *skb)
 {
-	struct tcp_header h;
+	struct heard s;
+	struct receiver r;
 	struct tcp_sock *tp;
-	__be32 stamps[3];
-	u32 at, seq, payload;
 	struct flow *f;
-	bool stamped, accepted;
-	int packets;
 	u8 ecn;
 
 	tp = tcp_sock_of(skb->sk);
-	at = tp ? tcp_header_at(skb, &h, &ecn) : 0;
-	if (!at)
+	s.at = tp ? tcp_header_at(skb, &s.h, &ecn) : 0;
+	if (!s.at)
 		return 1;
-	stamped = timestamps(skb, at, &h, stamps);
-	packets = h.offset >> 4 == (stamped ? WORDS_STAMP : WORDS_PLAIN) ? NONE : rate_request(skb, at, &h);
-	f = bpf_sk_storage_get(&flows, tp, NULL, packets == NONE ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
-	seq = bpf_ntohl(h.seq);
-	if (!f || before(seq, tp->rcv_nxt) || seq - tp->rcv_nxt > tp->rcv_wnd) /* old, or not of this connection */
+	s.payload = skb->len - s.at -
+		    (s.h.offset >> 4) * 4; /* the kernel has refused headers that are longer than their packet */
+	read_heard(skb, &s);
+	f = bpf_sk_storage_get(&flows, tp, NULL, s.packets == NONE ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
+	if (!f)
 		return 1;
-	accepted = takes_ack(tp, &h);
-	payload = skb->len - at -
-		  (h.offset >> 4) * 4; /* the kernel has refused headers that are longer than their packet */
-	if (accepted && packets != NONE)
-		note_request(f, tp, packets, seq + payload);
-	if (accepted && stamped)
-		sample_rtt(f, tp, bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
-	if (accepted && stamped && payload)
-		note_way(f, bpf_ntohl(stamps[1]), bpf_ntohl(stamps[2]), bpf_ktime_get_ns());
-	if (h.flags & (PSH | FIN))
-		note_end(f, tp, seq + payload, payload, h.flags, accepted, bpf_ktime_get_ns());
+	know(&r, tp);
+	hear(f, &r, &s, bpf_ktime_get_ns());
 	return 1;
 }
 
-/* --- which ACKs pass ---------------------------------------------------------------------------- */
-
-/* Has no ACK passed for so long that the next one must? */
-static inline bool silent(const struct flow *f, u64 ns, u64 now)
-{
-	return now - f->due_ns > min(max(ns, SILENCE_NS), SILENCE_MAX_NS);
-}
-
-/* Is it known how many ACKs the uplink takes? Then a sender gets `least_per_rtt`, and what there is room for. */
-static inline bool paced(const struct flow *f)
-{
-	return reverse_kbit || f->in_ms;
-}
-
-/* An ACK covers the bytes of so many to an RTT. */
-static inline u32 per_rtt(const struct flow *f)
-{
-	return max(paced(f) ? least_per_rtt : acks_per_rtt, 1);
-}
-
-/* Bytes that an ACK covers. */
-static inline u32 share(const struct flow *f, u32 mss)
-{
-	u64 bytes = (f->rtt_bytes ? f->rtt_bytes : INITIAL_PACKETS * mss) / per_rtt(f);
-
-	if (!paced(f))
-		bytes = min(bytes, max_packets * mss);
-	bytes >>= min(f->halvings, HALVINGS_MAX);
-	return f->asked ? min(bytes, f->asked * mss) : bytes;
-}
-
-/* A loss: the sender will halve its window. Until then each packet has an ACK. */
-static inline void gap_begins(struct flow *f, u32 mss)
-{
-	f->gap_share = min(share(f, mss) / max(mss, 1), 255);
-	f->gap_dropped = 0;
-	f->rtt_bytes /= 2;
-}
-
-/*
- * A gap: each ACK reports all that lies beyond it, or its last three blocks, so that a later one says what this one does. The first
- * ones and those with a new block pass, and as many of the others as passed before the gap; where the reverse rate is known to be
- * small, one in each RTT, and what there is room for. A queue that they fill keeps the oldest, and drops those with the news.
- */
-static inline bool
-gap_passes(struct __sk_buff *skb, const struct tcp_header *h, struct flow *f, u32 ack, u8 blocks, u64 rtt_ns, u64 now)
-{
-	bool passes = f->dups < DUPS || blocks != f->blocks || reports_duplicate(skb, h, ack);
-
-	if (paced(f))
-		passes = passes || silent(f, rtt_ns, now);
-	else
-		passes = passes || f->push || f->gap_dropped + 1 >= f->gap_share || silent(f, rtt_ns / per_rtt(f), now);
-	f->gap_dropped = passes ? 0 : f->gap_dropped + 1;
-	f->dups = min(f->dups + 1, DUPS);
-	f->blocks = blocks;
-	return passes;
-}
-
-/* The kernel repeats an ACK that the sender has not heard: it was dropped, or lost. */
-static inline void stalled(struct flow *f, u32 ack, u64 now)
-{
-	COUNT(stalls);
-	if (f->halvings < HALVINGS_MAX)
-		f->halvings++;
-	f->stalled_ns = now;
-	f->thin_from = ack + START_BYTES;
-}
-
-/* A long time without one takes a halving back. */
-static inline void recover(struct flow *f, u64 now)
-{
-	if (!f->halvings || now - f->stalled_ns < CALM_NS)
-		return;
-	f->halvings--;
-	f->stalled_ns = now;
-}
-
-/* Why this ACK must pass, as the counter of such; NULL: it need not. */
-static __always_inline u64 *must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, u64 now)
-{
-	u32 known = f->passed_right - ack, half = (right - ack) / 2, edge = EDGE_PACKETS * mss;
-	bool starts = before(ack, f->thin_from);
-
-	if (!starts) /* it goes along: numbers wrap */
-		f->thin_from = ack;
-	if (f->push) {
-		f->push = before(ack, f->pushed);
-		return &sent_tail;
-	}
-	if (starts && !paced(f))
-		return &sent_start;
-	if (silent(f, rtt_ns / per_rtt(f), now))
-		return &sent_silence;
-	if ((s32)known < 0 || known < max(edge, half))
-		return &sent_window;
-	/* A train of ACKs ends if the next one comes too late. */
-	if (f->doubles && !paced(f) && now - f->due_ns + since > SPACING_NS && since < SPACING_NS)
-		return &sent_train;
-	return ack - f->due_ack >= share(f, mss) ? &sent_share : NULL;
-}
-
-/* Bytes that an IP packet of so many takes at the bottleneck, as CAKE counts them. */
-static inline u32 on_link(u32 len)
-{
-	s32 bytes = len + overhead, least = mpu;
-	u32 taken = bytes > least ? bytes : least;
-
-	return atm ? (taken + CELL_DATA - 1) / CELL_DATA * CELL : taken;
-}
-
-/*
- * Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. Data comes in bursts, and ACKs
- * leave so: a quarter of an RTT of them may wait. With none that waits a burst would have one ACK, and its answer is a larger burst.
- */
-static inline bool has_room(const struct flow *f, u32 len, bool passes, u64 shortest_ns, u64 now)
-{
-	u32 kbit = reverse_kbit;
-	u64 cost = (u64)len * 8 * 1000000, backlog, needed;
-
-	if (!kbit)
-		return f->in_ms && now >= f->room_ns;
-	cost /= kbit;
-	backlog = ahead_ns(through_ns, now, BACKLOG_MAX_NS);
-	needed = ahead_ns(needed_ns, now, NEEDED_MAX_NS);
-	overloaded = needed > (overloaded ? 0 : OVERLOAD_NS);
-	if (passes)
-		needed_ns = now + needed + cost;
-	else if (backlog > shortest_ns / 4)
-		return false;
-	/* By a sixteenth less than the rate, so that what waits drains: a queue that stands stops senders that look at the delay. */
-	through_ns = now + backlog + cost + (backlog > cost && !passes ? cost / 16 : 0);
-	return true;
-}
-
-/* Dropping this ACK would not help the sender: it passes for this reason. */
-static inline u64 *would_not_help(bool uploads)
-{
-	if (reverse_kbit)
-		return overloaded ? &acks_over : NULL;
-	return uploads ? &acks_beside : NULL;
-}
-
-/* Does ECE tell of each byte whether it was marked, as DCTCP's? Then what an ACK covers must be marked alike. */
+/* DCTCP's. */
 static inline bool echoes_each_mark(const struct tcp_sock *tp)
 {
 	return tp->ecn_flags & TCP_ECN_OK &&
 	       ((const struct inet_connection_sock *)tp)->icsk_ca_ops->flags & TCP_CONG_NEEDS_ECN;
 }
 
-/*
- * Are AccECN's counters all that the header has beside timestamps? They count from the start: a later ACK says what this one does, if
- * it has them as well.
- */
-static inline bool has_counters(struct __sk_buff *skb, const struct tcp_header *h, u32 first)
-{
-	u32 words = h->offset >> 4;
-	u8 option[2]; /* kind, length */
-
-	return words == first + WORDS_ACCECN && !bpf_skb_load_bytes(skb, skb->len - 4 * WORDS_ACCECN, option, 2) &&
-	       (option[0] == TCPOPT_ACCECN0 || option[0] == TCPOPT_ACCECN1) && option[1] == LENGTH_ACCECN;
-}
-
-/* The first reason counts. */
-static inline u64 *first(u64 *why, bool holds, u64 *reason)
-{
-	return why || !holds ? why : reason;
-}
-
-/* The kernel acknowledges new data. */
-static inline void note_ack(struct flow *f, u32 tsval)
-{
-	f->blocks = f->dups = 0;
-	f->acks += tsval != f->acks_last;
-	f->acks_last = tsval;
-}
-
-static inline void time_ack(struct flow *f, u32 tsval, u64 now)
-{
-	f->stamp = tsval;
-	f->stamp_ns = now;
-}
-
-/* One passes as it has to, or as there is room. */
-static inline void take_room(struct flow *f, u32 ack, u64 now)
-{
-	f->due_ns = now;
-	f->due_ack = ack;
-	f->room_ns = min(max(f->room_ns, now - f->space_ns), now) + f->space_ns;
-}
-
 SEC("cgroup_skb/egress")
 int thin_egress(struct __sk_buff *skb)
 {
-	bool pass, is_ack, uploads, stamped, counts, plain, accecn;
-	u64 rtt_ns, since, now, *why, *must;
-	struct tcp_header h;
+	struct load *load;
+	bool is_ack, uploads;
+	struct pure a;
+	struct receiver r;
 	struct tcp_sock *tp;
-	u32 ack, right, mss, words;
-	__be32 stamps[3];
 	struct flow *f;
-	u16 flags;
+	u64 now;
 
 	if (!thins)
 		return 1;
 	now = bpf_ktime_get_ns();
-	is_ack = pure_ack(skb, &h);
-	uploads = data_leaves(skb, is_ack, now);
+	a.at = pure_ack(skb, &a.h);
+	is_ack = a.at;
+	load = &loads[source_hash(skb) >> (32 - ADDRESS_BITS)];
+	uploads = data_leaves(load, is_ack, skb->len, now);
 	tp = is_ack ? tcp_sock_of(skb->sk) : NULL;
 	if (!tp || tp->bytes_received < START_BYTES)
 		return 1;
 	f = bpf_sk_storage_get(&flows, tp, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)
 		return 1;
-	mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
-	rtt_ns = rtt_of(f, tp);
-	since = now - f->came_ns;
-	stamped = timestamps(skb, skb->len - (h.offset >> 4) * 4, &h, stamps);
-	words = stamped ? WORDS_STAMP : WORDS_PLAIN;
-	counts = has_counters(skb, &h, words);
-	plain = h.offset >> 4 == words || (counts && f->counts); /* SACK, MPTCP, a controller's own option are news */
-	ack = bpf_ntohl(h.ack);
-	right = tp->rcv_wup + tp->rcv_wnd;
-	flags = (h.offset & 15) << 8 | h.flags; /* AccECN has one more bit */
-	accecn = tp->ecn_flags & TCP_ECN_MODE_ACCECN;
-	why = first(NULL, flags != f->flags || echoes_each_mark(tp), &sent_ecn);
-	why = first(why, accecn && ack - f->passed_ack >= (counts ? COUNTED_BYTES : ACE_PACKETS * mss), &sent_ecn);
-	why = first(why, before(bpf_ntohl(h.seq), tp->snd_una), &sent_again);
-	why = first(why, before(right, f->passed_right), &sent_window);
-	if (tp->rx_opt.num_sacks) {
-		if (!f->blocks)
-			gap_begins(f, mss);
-		f->thin_from = ack + START_BYTES;
-		pass = gap_passes(skb, &h, f, ack, tp->rx_opt.num_sacks, rtt_ns, now);
-		pass |= since > shortest_rtt(f, tp) * 3 / 4; /* the sender may wait for it: no more is on its way */
-		why = first(why, pass || accecn, &sent_sack); /* SACK leaves AccECN no room for all counters */
-		f->came_ns = now;
-	} else if (ack == f->last_ack) { /* somebody asked, sent what is here already, or the window grows */
-		if (ack != f->passed_ack && right == f->last_right)
-			stalled(f, ack, now);
-		why = first(why, true, &sent_again);
-	} else {
-		why = first(why, !plain, &sent_option);
-		why = first(why, f->blocks, &sent_sack); /* the first after a gap says that it is closed */
-		recover(f, now);
-		note_ack(f, stamped ? bpf_ntohl(stamps[1]) : f->acks_last);
-		measure(f, ack, mss, shortest_rtt(f, tp), rtt_ns, now);
-		why = first(why, since > rtt_ns / 2, &sent_silence);
-		f->came_ns = now;
-		must = must_pass(f, mss, ack, right, rtt_ns, since, now);
-		why = first(why, must, must);
-	}
-	why = first(why, has_room(f, on_link(skb->len), why, shortest_rtt(f, tp), now), &sent_room);
-	if (why)
-		take_room(f, ack, now);
-	else
-		why = would_not_help(uploads);
-	f->counts = counts;
-	f->last_ack = ack;
-	f->last_right = right;
-	if (!why) {
-		COUNT(acks_suppressed);
-		return 0;
-	}
-	COUNT(acks_sent);
-	COUNT(*why);
-	f->passed_ack = ack;
-	f->passed_right = right;
-	f->flags = flags;
-	if (stamped && !f->stamp_ns)
-		time_ack(f, bpf_ntohl(stamps[1]), now);
-	return 1;
+	know(&r, tp);
+	a.len = skb->len;
+	a.right = tp->rcv_wup + tp->rcv_wnd;
+	a.blocks = tp->rx_opt.num_sacks;
+	a.accecn = tp->ecn_flags & TCP_ECN_MODE_ACCECN;
+	a.each_mark = echoes_each_mark(tp);
+	return ack_passes(skb, f, &r, &a, uploads, now);
 }

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a segment of the sender tells: an RTT, a request, the end of what the application sends. Part of thin.bpf.c. */
+/* What a segment of the sender tells: an RTT, a request, the end of what the application sends. Part of thin_rules.bpf.h. */
 /*
  * The first data that answers the ACK which is timed; none if the sender may have been idle. Who forges an answer has us take the
  * RTT for shorter, and drop less.
  */
-static inline void sample_rtt(struct flow *f, const struct tcp_sock *tp, u32 tsecr, u64 now)
+static inline void sample_rtt(struct flow *f, const struct receiver *r, u32 tsecr, u64 now)
 {
 	u64 rtt = min(now - f->stamp_ns, 1000ULL * LONGEST_RTT_US);
 
 	if (!f->stamp_ns || before(tsecr, f->stamp))
 		return;
 	f->shortest_ns = f->shortest_ns ? min(f->shortest_ns, rtt) : rtt;
-	if (now - f->came_ns <= 2 * rtt_of(f, tp) + SILENCE_NS)
+	if (now - f->came_ns <= 2 * rtt_of(f, r) + SILENCE_NS)
 		f->rtt_ns = f->rtt_ns ? (3 * f->rtt_ns + rtt) / 4 : rtt;
 	f->stamp_ns = 0;
 }
 
 /* No later ACK may follow that of this end. Who forges one has more ACKs pass, for a window at most. */
-static inline void await(struct flow *f, const struct tcp_sock *tp, u32 end)
+static inline void await(struct flow *f, const struct receiver *r, u32 end)
 {
-	if (before(end, tp->rcv_nxt) || end - tp->rcv_nxt > tp->rcv_wnd)
+	if (before(end, r->rcv_nxt) || end - r->rcv_nxt > r->rcv_wnd)
 		return;
 	if (!f->push || before(f->pushed, end))
 		f->pushed = end;
@@ -32,25 +32,24 @@ static inline void await(struct flow *f, const struct tcp_sock *tp, u32 end)
  * in each RTT at most. A PSH that the kernel refuses is not the last one: the true end would be hidden.
  */
 static inline void
-note_end(struct flow *f, const struct tcp_sock *tp, u32 end, u32 payload, u8 flags, bool accepted, u64 now)
+note_end(struct flow *f, const struct receiver *r, u32 end, u32 payload, u8 flags, bool accepted, u64 now)
 {
-	u32 mss = ((const struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
-	bool alone = end - f->last_push > f->rtt_bytes || now - f->last_push_ns > max(rtt_of(f, tp), SILENCE_NS);
+	bool alone = end - f->last_push > f->rtt_bytes || now - f->last_push_ns > max(rtt_of(f, r), SILENCE_NS);
 
 	if (flags & FIN)
-		await(f, tp, end + 1);
-	else if (mss && (payload % mss || alone))
-		await(f, tp, end);
+		await(f, r, end + 1);
+	else if (r->mss && (payload % r->mss || alone))
+		await(f, r, end);
 	f->last_push = accepted ? end : f->last_push;
 	f->last_push_ns = accepted ? now : f->last_push_ns;
 }
 
 /* Will the kernel take this ACK? One that is old may be taken, too, but needs no knowledge to be guessed. */
-static inline bool takes_ack(const struct tcp_sock *tp, const struct tcp_header *h)
+static inline bool takes_ack(const struct receiver *r, const struct tcp_header *h)
 {
 	u32 ack = bpf_ntohl(h->ack);
 
-	return h->flags & ACK && !before(ack, tp->snd_una) && !before(tp->snd_nxt, ack);
+	return h->flags & ACK && !before(ack, r->snd_una) && !before(r->snd_nxt, ack);
 }
 
 /* The packets that an ACK shall cover, by the option of the sender; 0: this one at once; NONE: it does not ask. */
@@ -72,10 +71,10 @@ static inline int rate_request(struct __sk_buff *skb, u32 at, const struct tcp_h
 }
 
 /* An ACK covers no more than was asked for: who forges a request has more of them pass. */
-static inline void note_request(struct flow *f, const struct tcp_sock *tp, int packets, u32 end)
+static inline void note_request(struct flow *f, const struct receiver *r, int packets, u32 end)
 {
 	if (packets)
 		f->asked = packets;
 	else
-		await(f, tp, end);
+		await(f, r, end);
 }

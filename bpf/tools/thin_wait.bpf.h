@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Do the ACKs wait on their way? Then space between them. Part of thin.bpf.c. */
+/* Do the ACKs wait on their way? Then space between them. Part of thin_rules.bpf.h. */
 /*
  * How long an ACK took to the sender, by both clocks: a packet left when it came. The peer's timestamps count ms if they told more
  * than half, and less than twice of the time. Who forges them has us drop ACKs of its own data, down to `least_per_rtt`.
