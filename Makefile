@@ -76,7 +76,7 @@ GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asym
 GUEST_UML := $(wildcard $(addprefix experiments/asymlab/machine/uml/,*.py *.c *.config))
 
 .PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package explore \
-	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb lock clean help
+	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
 .DELETE_ON_ERROR:
 
 all: build
@@ -151,8 +151,8 @@ $(A)/asymcc: $(LOADER)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
 
-# For small systems: no library, and no Python. The libraries are built from their sources, with another C library.
-static: $(A)/static/asymcc build ## an asymcc that needs no library of its system: ARCH=arm64
+# For small systems of another architecture the libraries are built from their sources, with another C library.
+static: $(A)/static/asymcc build ## an asymcc that needs no library of its system; ARCH=arm64: for small ones
 
 ifdef L
 $(A)/root/.done $(A)/sources/.done: experiments/asymlab/machine/root.py | $(DEPS) $(B)/.deps-deb
@@ -167,8 +167,10 @@ $(A)/static/asymcc: $(wildcard loader/*.[ch] loader/commands/*.c bpf/tools/*.h) 
 $(B)/asymcc: # this machine's writes the manual page
 	$(Q)$(MAKE) --no-print-directory ARCH=$(NATIVE) $@
 else
-$(A)/static/asymcc:
-	@echo "make static: give ARCH=arm64; this machine's own is not built so"; exit 1
+# Of this machine's own C library, which is another than that of small systems.
+$(A)/static/asymcc: $(LOADER)
+	$(call say,STATIC,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -static -s -o $@ $(LOADER) -lbpf -lelf -lz $(if $(wildcard /usr/lib/*/libzstd.a),-lzstd)
 endif
 
 # What the verifier shall refuse: for tests alone.
@@ -209,6 +211,10 @@ deb: build $(B)/asymcc $(B)/.deps-deb ## a Debian package, build/asymcc_VERSION_
 check-package: deb $(B)/.deps-check ## try that package on clean systems
 	$(Q)packaging/check.sh
 
+# setup.py says what they have.
+wheel: static $(ASYMLAB) ## the lab as a package that pip installs, and its sources, in build/dist; ARCH=arm64
+	$(Q)ARCH=$(ARCH) ASYMLAB_BUILD=$(B) packaging/dist.sh $(B)/venv/bin/python $(B)/dist
+
 # --- the lab ------------------------------------------------------------------------------
 $(ASYMLAB): requirements.lock packaging/venv.sh | $(B)/.deps
 	$(call say,PIP,$<)
@@ -228,7 +234,7 @@ $(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) $(GUEST_UM
 test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json) $(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json)
 
 # --- more tests, and the style of the sources ---------------------------------------------
-C_SOURCES := $(wildcard $(foreach d,bpf bpf/* bpf/*/* loader loader/* experiments/asymlab/*,$(d)/*.c $(d)/*.h))
+C_SOURCES := $(wildcard $(foreach d,bpf bpf/* bpf/*/* loader loader/* experiments/asymlab/* examples/*,$(d)/*.c $(d)/*.h))
 RUFF := $(B)/venv/bin/ruff
 CLANG_FORMAT := $(B)/venv/bin/clang-format
 

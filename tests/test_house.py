@@ -24,7 +24,7 @@ ORDER = [
     "machine",
     "run",
     ("report", "conformance", "profile"),
-    ("link", "dossier"),
+    ("link", "dossier", "testing"),
     "cli",
 ]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
@@ -35,10 +35,11 @@ LARGE = {
 }
 SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
 SOURCES = re.compile(r".*\.([ch]|py|sh|toml|css|j2|yml|service)|Makefile|\.ci/run|packaging/post\w+|packaging/pre\w+")
-FOLDERS = (".ci", ".github", "bpf", "experiments", "loader", "packaging", "tests")
+FOLDERS = (".ci", ".github", "bpf", "examples", "experiments", "loader", "packaging", "tests")
 FILES = [
     "Makefile",
     "pyproject.toml",
+    "setup.py",
     *(f.relative_to(REPO).as_posix() for at in FOLDERS for f in sorted((REPO / at).rglob("*")) if f.is_file()),
 ]
 

@@ -25,7 +25,7 @@ from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
 from .machine.image import DEFAULT_KERNEL, Image, current_image, engine_of, label_of
-from .paths import EXPERIMENTS, REPORT, RESULTS
+from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT, RESULTS, brought
 from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
 from .report import compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
@@ -76,6 +76,10 @@ def percent(text: str) -> float:
     if not 0 <= value < 100:
         raise argparse.ArgumentTypeError("must be a percentage, 0 or more and below 100")
     return value / 100
+
+
+def scenario_file(text: str) -> Path:
+    return brought(Path(text))
 
 
 Do = Callable[[argparse.Namespace], int | None]  # the exit code, None: 0
@@ -201,7 +205,7 @@ def add_run(commands) -> None:
 
 
 def add_case_options(p: argparse.ArgumentParser) -> None:
-    p.add_argument("file", type=Path)
+    p.add_argument("file", type=scenario_file)
     p.add_argument("--seed", type=seed, help="one seed instead of the set's")
     p.add_argument(
         "--set", dest="which", choices=scenario.SETS, default="quick", help="which of the file's sets [%(default)s]"
@@ -446,7 +450,9 @@ def add_explore(commands) -> None:
         "random paths, flows, controllers and commands, and what must hold in each: exit code 1 if something breaks",
         explore.__doc__,
     )
-    p.add_argument("files", nargs="*", type=Path, metavar="FILE", help="judge these scenarios instead of drawn ones")
+    p.add_argument(
+        "files", nargs="*", type=scenario_file, metavar="FILE", help="judge these scenarios instead of drawn ones"
+    )
     p.add_argument("--seed", type=positive, default=1, help="of what is drawn [%(default)s]")
     p.add_argument("--count", type=positive, default=20, help="scenarios [%(default)s]")
     p.add_argument(
@@ -549,7 +555,9 @@ def do_repeat(args) -> int | None:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
-        prog="asymlab", description="A virtual-time lab for TCP congestion control on asymmetric paths."
+        prog="asymlab",
+        description="A virtual-time lab for TCP congestion control on asymmetric paths.",
+        epilog=f"What is called build/ here is {BUILD}; ASYMLAB_HOME names another." if INSTALLED else None,
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for add_command in (

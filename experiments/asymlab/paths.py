@@ -1,23 +1,52 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Where things are: the repository, the build folder that holds all output, the store that machines may share."""
+"""Where things are: the tree, what `make` built of it, the folder of all output, the store that machines may share.
+
+In a clone `make` and the lab write into one folder, build/. An installed package brings the parts of the tree that it
+needs, with what was built of them, and writes into the user's cache.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
+
+def _given(variable: str) -> Path | None:
+    """A folder that the environment names; an empty name is none."""
+    return Path(os.environ[variable]).resolve() if os.environ.get(variable) else None
+
+
+def _cache() -> Path:
+    """The user's, by the XDG Base Directory Specification: a name that is not absolute counts for nothing."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(named if os.path.isabs(named) else os.path.expanduser("~/.cache"), "asymlab")
+
+
 PACKAGE = Path(__file__).resolve().parent
+BROUGHT = PACKAGE / "tree"  # of an installation alone: setup.py lays it out
+INSTALLED = BROUGHT.is_dir()
+REPO = BROUGHT if INSTALLED else PACKAGE.parent.parent
 GUEST = PACKAGE / "guest"
 TEMPLATES = PACKAGE / "report" / "templates"
-REPO = PACKAGE.parent.parent
 EXPERIMENTS = REPO / "experiments"
-BUILD = Path(os.environ.get("ASYMLAB_BUILD", REPO / "build")).resolve()
+# Loader and BPF objects.
+BUILT = REPO / "build" if INSTALLED else _given("ASYMLAB_BUILD") or REPO / "build"
+# All that the lab writes, but what a command is told to write elsewhere. In a clone `make` looks for images there.
+BUILD = _given("ASYMLAB_HOME") or _cache() if INSTALLED else BUILT
 IMAGES = BUILD / "image"
-STORE = Path(os.environ.get("ASYMLAB_STORE", BUILD / "store")).resolve()
+STORE = _given("ASYMLAB_STORE") or BUILD / "store"
 REPORT = BUILD / "report"
-RESULTS = REPO / "docs" / "results"  # published
+RESULTS = (Path.cwd() if INSTALLED else REPO) / "docs" / "results"  # published
+ELSEWHERE = "; ASYMLAB_HOME names another folder" if INSTALLED else ""  # for one that cannot be written to
+COMMAND = "asymlab" if INSTALLED else "build/venv/bin/asymlab"
 
 
 def near(path: Path) -> Path:
     """As it is called from here."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def brought(file: Path) -> Path:
+    """A file that the user names: from here, or if there is none the tree's own (experiments/links/leo.toml)."""
+    own = REPO / file
+    return own if not file.exists() and own.is_file() else file

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 from . import LabError
+from .needs import how
 
 
 def sh(*argv: str | Path, **kw) -> str:
@@ -14,7 +15,7 @@ def sh(*argv: str | Path, **kw) -> str:
     try:
         p = subprocess.run(list(map(str, argv)), capture_output=True, text=True, **kw)
     except FileNotFoundError:
-        raise LabError(f"{argv[0]}: not installed; `make deps` installs what is missing") from None
+        raise LabError(f"{argv[0]}: not installed; {how([str(argv[0])])}") from None
     if p.returncode:
         words = (p.stderr or p.stdout).strip().splitlines()
         raise LabError(f"{argv[0]} failed: {words[-1] if words else f'exit {p.returncode}'}")

@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from asymlab import LabError
-from asymlab.conformance.toml import toml
 from asymlab.guest.job import Node
 from asymlab.guest.wire import dump
 from asymlab.link import answer, path, picture
 from asymlab.link.answer import Beside, Row
 from asymlab.link.path import Link
 from asymlab.plan import scenario, topology
+from asymlab.plan.toml import toml
 from asymlab.results.store import Run
 from asymlab.run import cost
 from tests.ktap import built

@@ -141,7 +141,7 @@ def test_unknown_controller_lists_those_there_are(scenario_file, name):
 
 def test_an_object_of_the_name_of_one_of_linux_is_refused(scenario_file, tmp_path, monkeypatch):
     (tmp_path / "reno.bpf.o").symlink_to(BUILD / "fast.bpf.o")
-    monkeypatch.setattr(topology, "BUILD", tmp_path)
+    monkeypatch.setattr(topology, "BUILT", tmp_path)
     with pytest.raises(LabError, match=".0.controller: 'reno' is both Linux's and .*/reno.bpf.o: rename the object"):
         topology.compile_job(scenario.load(scenario_file())[0], 1)
 

@@ -18,7 +18,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.guest.job import ChangePath, Refusals
-from asymlab.machine import image, on_uml, shared, syscalls, vm
+from asymlab.machine import build, image, on_uml, shared, syscalls, vm
 from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
@@ -140,7 +140,7 @@ def test_a_build_that_fails_says_why_and_where_the_log_is(tmp_path):
 def test_without_a_compiler_the_other_engine_is_offered(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabError, match="gcc, make, .*: not installed; `make deps ENGINE=uml`.*engine qemu"):
-        make.build(source.Source(tmp_path, "user"), print)
+        build.build_uml_image(tree=tmp_path)
 
 
 # --- the command line ----------------------------------------------------------------------

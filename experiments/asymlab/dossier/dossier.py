@@ -21,12 +21,12 @@ from collections import Counter
 from pathlib import Path
 
 from .. import LabError
-from ..conformance.toml import inline
 from ..console import console
 from ..controllers import LINUX
 from ..machine.image import Image
 from ..paths import BUILD, near
 from ..plan import base, objects, scenario
+from ..plan.toml import inline
 from ..report import report
 from ..report.verdicts import Judged
 from ..results.store import Run

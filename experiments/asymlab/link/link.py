@@ -15,11 +15,11 @@ Rates and times have units, as in scenario files: 50mbit, 80ms. What the command
 from __future__ import annotations
 
 from .. import LabError
-from ..conformance.toml import toml
 from ..console import console
 from ..machine.image import Image
 from ..paths import BUILD, near
 from ..plan import scenario
+from ..plan.toml import toml
 from ..results.store import CPU_LIMIT, Run
 from ..run import cost
 from ..run.tasks import Task, plan_runs

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..guest.protocol import CLOCK_SET_UP, STOP, TIMER_PERIOD
-from ..paths import BUILD
+from ..paths import BUILT
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Arch:
     @property
     def built(self) -> Path:
         """The folder of what is built for it."""
-        return BUILD if self is NATIVE else BUILD / self.name
+        return BUILT if self is NATIVE else BUILT / self.name
 
     @property
     def stop(self) -> str:

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from .. import LabError
-from ..paths import GUEST, IMAGES
+from ..needs import GUEST_TOOLS, IMAGE, UML_KERNEL, building, check
+from ..paths import ELSEWHERE, GUEST, IMAGES
 from ..shell import sh
 from . import boot, ldcache, qemu
 from .arch import NATIVE, Arch
@@ -22,7 +23,6 @@ from .modules import add_modules
 from .root import Here, root
 from .uml import make, source
 
-GUEST_TOOLS = ("tc", "nft", "modprobe", "bpftool")
 # The first process is a script: the kernel starts no module of a package. Its modules come from one file: each from a
 # file of its own takes ten system calls. Its pages come with their mapping, and not each by a fault (MCL_CURRENT |
 # MCL_FUTURE). Threads share one heap (M_ARENA_MAX): each of its own would be all there.
@@ -111,7 +111,7 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
     python, asymcc = place.python(), arch.built / "asymcc"
     for f in (asymcc, TRACER):
         if not f.exists():
-            raise LabError(f"{f}: not built; run `make build{arch.option}`")
+            raise LabError(f"{f}: not built; {building(arch.option)}")
     binaries = {f"usr/bin/{t}": place.tool(t) for t in GUEST_TOOLS}
     binaries |= {"usr/bin/python3": python, "usr/bin/asymcc": asymcc}
     libs: dict[str, Path] = {}
@@ -175,6 +175,7 @@ def build_image(
     label = label or arch.label(Path(kernel).name if is_file else kernel)
     if not LABEL.fullmatch(label):
         raise LabError(f"--name {label}: letters, digits and . + _ - only")
+    check((arch.qemu, "qemu-img", *(IMAGE if arch is NATIVE else ())), arch.option)
     folder = IMAGES / label
     k = user_kernel(Path(kernel), modules) if is_file else fetch_kernel(kernel, arch, say)
     say(f"making image {label}: kernel {k.release}")
@@ -200,7 +201,7 @@ def build_image(
         keep(folder, files | {"manifest.json": json.dumps(manifest, indent=1).encode()})
         size = sum(f.stat().st_blocks * 512 for f in folder.iterdir())
     except OSError as e:
-        raise LabError(f"{folder}: {e.strerror}") from None
+        raise LabError(f"{folder}: {e.strerror}{ELSEWHERE}") from None
     if booted.why:
         say(f"image {label}: 10^9 instructions a second, not more: {booted.why}")
     say(f"image {label}: {size / 1e6:.0f} MB in {folder}, clock factor {booted.clock_factor}")
@@ -218,6 +219,7 @@ def build_uml_image(
     if not LABEL.fullmatch(label):
         raise LabError(f"--name {label}: letters, digits and . + _ - only")
     made_by = making_uml(kernel, tree, label.removesuffix(UML) if tree else None)
+    check((*UML_KERNEL, *IMAGE), " ENGINE=uml", "The engine qemu needs no compiler")
     folder = IMAGES / label
     origin = source.of_user(tree) if tree else source.fetch(kernel, say)
     built = make.build(origin, say)
@@ -243,7 +245,7 @@ def build_uml_image(
         keep(folder, files | {"manifest.json": json.dumps(manifest, indent=1).encode()})
         (folder / "linux").chmod(0o755)
     except OSError as e:
-        raise LabError(f"{folder}: {e.strerror}") from None
+        raise LabError(f"{folder}: {e.strerror}{ELSEWHERE}") from None
     say(f"image {label}: {(len(built.linux) + len(base)) / 1e6:.0f} MB in {folder}")
     return folder
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from .. import LabError
-from ..paths import BUILD
+from ..paths import BUILD, ELSEWHERE
 
 
 def sha256(path: Path) -> str:
@@ -47,6 +47,6 @@ def scratch(prefix: str):
             mine = open(Path(tmp.name, ".lock"), "w")
             fcntl.flock(mine, fcntl.LOCK_EX)
     except OSError as e:
-        raise LabError(f"{folder}: {e.strerror}") from None
+        raise LabError(f"{folder}: {e.strerror}{ELSEWHERE}") from None
     with mine, tmp as name:
         yield Path(name)

@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
-from ..paths import BUILD, GUEST, IMAGES
+from ..paths import BUILT, COMMAND, GUEST, IMAGES, INSTALLED
 from . import boot, qemu
 from .arch import NATIVE, Arch, by_label, named
 from .files import sha256
@@ -88,7 +88,7 @@ HASHED = {"qemu": ("vmlinux", "base.cpio", "memory"), "uml": ("vmlinux", "base.c
 FILES = {"qemu": {"memory": "memory", "devices": "devices"}, "uml": {"linux": "vmlinux", "root.cpio": "base.cpio"}}
 
 
-TRACER = BUILD / "trace.bpf.o"
+TRACER = BUILT / "trace.bpf.o"
 HEADER = "vmlinux.h"
 
 
@@ -143,7 +143,8 @@ def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
     arch = arch_of(manifest)
-    renew = f"`build/venv/bin/{manifest.get('made_by') or by_name(label)}` renews it"
+    made_by = manifest.get("made_by") or by_name(label)
+    renew = f"`{made_by.replace('asymlab', COMMAND, 1)}` renews it"
     if manifest.get("engine") == "uml":
         if manifest["built_by"] != make.made_of():
             raise LabError(f"image {label}: its kernel was built with other edits than this tree's; {renew}")
@@ -155,7 +156,8 @@ def check_current(label: str) -> None:
     for name, file in of_this_tree(arch).items():
         if not file.exists() or parts.get(name, {}).get("sha256") != sha256(file):
             built = f"image {label}: made with another {name} than this tree's"
-            raise LabError(f"{built}; `make build{arch.option}`, then {renew}")
+            first = "" if INSTALLED else f"`make build{arch.option}`, then "
+            raise LabError(f"{built}; {first}{renew}")
 
 
 def open_image(label: str = DEFAULT_KERNEL) -> Image:

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .. import LabError
-from ..paths import BUILD
+from ..needs import how
+from ..paths import BUILD, ELSEWHERE
 from ..reading import read
 from ..shell import sh
 from .arch import NATIVE, Arch
@@ -183,10 +184,13 @@ def find_kernel_package(wanted: str, arch: Arch, say) -> tuple[list[str], list[s
 def alone(arch: Arch) -> Iterator[Path]:
     """apt's lists, for us alone: `make -j` makes two images at once."""
     cache = lists(arch)
-    cache.mkdir(parents=True, exist_ok=True)
-    with open(cache / ".lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield cache
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with open(cache / ".lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield cache
+    except OSError as e:
+        raise LabError(f"{e.filename or cache}: {e.strerror}{ELSEWHERE}") from None
 
 
 def fetch_kernel(wanted: str, arch: Arch, say) -> Kernel:
@@ -299,7 +303,7 @@ def decompress(data: bytes, what: Path, most: int = KERNEL_MAX) -> bytes:
         else:
             plain = _by_tool(tool, data, most + 1)
     except FileNotFoundError:
-        raise LabError(f"{tool}: not installed; `make deps` installs what is missing") from None
+        raise LabError(f"{tool}: not installed; {how([tool])}") from None
     except (lzma.LZMAError, zlib.error) as e:
         raise LabError(f"{what}: damaged: {e}") from None
     if len(plain) > most:

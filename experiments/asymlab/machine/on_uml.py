@@ -25,6 +25,7 @@ from pathlib import Path
 from .. import LabError
 from ..guest.job import Job, Refusals
 from ..guest.protocol import Fault
+from ..needs import check
 from . import shared, syscalls
 from .files import scratch
 from .image import Image
@@ -65,10 +66,8 @@ def cage() -> tuple[str, ...]:
     words = ["bwrap", *"--unshare-all --unshare-user --die-with-parent --new-session --clearenv --cap-drop ALL".split()]
     words += "--uid 65534 --gid 65534 --hostname lab --proc /proc --dev /dev --tmpfs /tmp --chdir /".split()
     words += [word for k, v in {"HOME": "/tmp", "TMPDIR": "/tmp", **ENVIRONMENT}.items() for word in ("--setenv", k, v)]
-    try:
-        p = subprocess.run([*words, *"--ro-bind / / --chdir / /bin/true".split()], capture_output=True, text=True)
-    except FileNotFoundError:
-        raise LabError("bwrap: not installed; `make deps ENGINE=uml` installs it. --engine qemu needs none") from None
+    check(["bwrap"], " ENGINE=uml", "--engine qemu needs none")
+    p = subprocess.run([*words, *"--ro-bind / / --chdir / /bin/true".split()], capture_output=True, text=True)
     if p.returncode:
         said = (p.stderr.strip().splitlines() or ["no word"])[-1]
         raise LabError(

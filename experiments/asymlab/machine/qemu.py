@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
+from ..needs import check
 from ..shell import sh
 from .arch import Arch
 from .files import sha256
@@ -35,8 +36,8 @@ READY = "ready"  # what the state that is kept is called
 @cache
 def version(arch: Arch) -> dict[str, str]:
     """What QEMU says of itself, and hashes of it and of the firmware that runs before the kernel."""
-    if not (binary := shutil.which(arch.qemu)):
-        raise LabError(f"{arch.qemu}: not installed; `make deps{arch.option}` installs what is missing")
+    check([arch.qemu], arch.option)
+    binary = shutil.which(arch.qemu) or arch.qemu
     firmware = [Path("/usr/share", f) for f in arch.firmware]
     files = [Path(binary), *(f for f in firmware if f.exists())]
     return {"version": sh(arch.qemu, "--version").splitlines()[0], **{p.name: sha256(p) for p in files}}

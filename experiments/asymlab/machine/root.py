@@ -16,6 +16,7 @@ import tarfile
 from pathlib import Path
 
 from .. import LabError
+from ..needs import check, how
 from ..paths import BUILD
 from ..shell import sh
 from .arch import NATIVE, Arch, named
@@ -36,14 +37,13 @@ class Here:
     def tool(self, name: str) -> Path:
         found = shutil.which(name)
         if not found:
-            raise LabError(f"{name}: not installed; `make deps` installs what is missing")
+            raise LabError(f"{name}: not installed; {how([name])}")
         return Path(found)
 
     def python(self) -> Path:
-        python = Path("/usr/bin", PYTHON).resolve()
-        if not python.exists():
-            raise LabError(f"/usr/bin/{PYTHON}: not installed; `make deps` installs what is missing")
-        return python
+        python = Path("/usr/bin", PYTHON)
+        check([str(python)])
+        return python.resolve()
 
     def libraries(self, binary: Path) -> dict[str, Path]:
         """The shared libraries a binary needs, the dynamic linker among them: by their places in a guest."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..controllers import LINUX
-from ..paths import BUILD
+from ..paths import BUILT
 from .groups import Wrong
 from .objects import SUFFIX, File, file_of, is_file
 
@@ -56,7 +56,7 @@ def named(tree: dict[str, Any], folder: Callable[[str], Path]) -> tuple[dict[str
 
 def _others() -> set[str]:
     """Linux's, and the names of all that is built: an object lies beside them in a run."""
-    return {*LINUX, *(file.name.removesuffix(SUFFIX) for file in BUILD.glob(f"*{SUFFIX}"))}
+    return {*LINUX, *(file.name.removesuffix(SUFFIX) for file in BUILT.glob(f"*{SUFFIX}"))}
 
 
 def _file(key: str, controller: str, folder: Callable[[str], Path]) -> File:

@@ -21,7 +21,8 @@ from pathlib import Path
 
 from .. import LabError
 from ..controllers import built_in
-from ..paths import BUILD, REPO
+from ..needs import COMPILING, building, check
+from ..paths import BUILT, REPO
 from ..shell import sh
 
 SUFFIX = ".bpf.o"
@@ -74,9 +75,9 @@ def data(file: File, types: Path | None) -> bytes:
 def shown(controller: str) -> dict:
     """What asymcc tells of a controller, a built one's name or a file's path. A source is compiled for this machine."""
     if controller == "thin":  # which is none
-        return json.loads(sh(BUILD / "asymcc", "--objects", BUILD, "show", controller, "--json"))
+        return json.loads(sh(BUILT / "asymcc", "--objects", BUILT, "show", controller, "--json"))
     if not is_file(controller):
-        return json.loads(sh(BUILD / "asymcc", "show", BUILD / f"{controller}{SUFFIX}", "--json"))
+        return json.loads(sh(BUILT / "asymcc", "show", BUILT / f"{controller}{SUFFIX}", "--json"))
     file = file_of(controller, Path.cwd())
     return _look(data(file, None), file)
 
@@ -88,9 +89,9 @@ def absolute(controller: str, linux: tuple[str, ...] = ()) -> str:
             return str(file_of(controller, Path.cwd()))
         except ValueError as e:
             raise LabError(str(e)) from None
-    there = (*built_in(BUILD), *linux)
+    there = (*built_in(BUILT), *linux)
     if not there:
-        raise LabError(f"{BUILD}: no controller is built there; run `make build`")
+        raise LabError(f"{BUILT}: no controller is there; {building()}")
     if controller not in there:
         raise LabError(f"no controller {controller[:40]!r}; there are {', '.join(there)}, and files (./mine{SUFFIX})")
     return controller
@@ -102,7 +103,7 @@ def called(controllers: list[str]) -> dict[str, str]:
     for one in controllers:
         whole = absolute(one)
         base = file_of(whole, Path()).call[:13] if is_file(whole) else whole
-        taken = {*found, *(built_in(BUILD) if is_file(whole) else ())}
+        taken = {*found, *(built_in(BUILT) if is_file(whole) else ())}
         ends = ("", *(f"_{n}" for n in range(2, 100)))
         found[next(name for end in ends if (name := f"{base[: 13 - len(end)]}{end}") not in taken)] = whole
     return found
@@ -115,7 +116,7 @@ def _look(made: bytes, file: File) -> dict:
         copy = Path(tmp, f"{file.call}{SUFFIX}")
         copy.write_bytes(made)
         asked = f"{copy}:{file.chosen}" if file.chosen else str(copy)
-        p = subprocess.run([BUILD / "asymcc", "show", asked, "--json"], capture_output=True, text=True)
+        p = subprocess.run([BUILT / "asymcc", "show", asked, "--json"], capture_output=True, text=True)
         if p.returncode:
             raise LabError(p.stderr.strip().removeprefix("asymcc: ").replace(str(copy), str(file.path)))
         return json.loads(p.stdout)
@@ -127,6 +128,7 @@ def _look(made: bytes, file: File) -> dict:
 @cache
 def _compiled(source: Path, types: Path | None) -> bytes:
     """The same bytes wherever the source lies. LabError with the compiler's first complaint, behind all its words."""
+    check(COMPILING)
     with tempfile.TemporaryDirectory() as tmp:
         out = Path(tmp, "object")
         if types is None:
@@ -140,8 +142,6 @@ def _compiled(source: Path, types: Path | None) -> bytes:
             p = subprocess.run(
                 argv, cwd=source.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILE_S
             )
-        except FileNotFoundError:
-            raise LabError("clang: not installed; `make deps` installs what is missing") from None
         except subprocess.TimeoutExpired:
             raise LabError(f"{source}: clang takes more than {COMPILE_S} s") from None
         if p.returncode:

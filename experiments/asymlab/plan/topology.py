@@ -25,7 +25,7 @@ from .. import LabError
 from ..controllers import LINUX, built_in
 from ..guest import job, wire
 from ..guest.protocol import ECHO_BYTES, IP_UDP
-from ..paths import BUILD
+from ..paths import BUILD, BUILT
 from . import opportunities
 from . import scenario as plan
 from .objects import SUFFIX, File, data
@@ -197,7 +197,7 @@ def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
 def objects_needed(case: Case) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
     scenario, found = case.scenario, dict[str, str | None]()
-    built = built_in(BUILD)
+    built = built_in(BUILT)
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
         obj = scenario.controllers.get(name, {}).get("object", name)
@@ -205,7 +205,7 @@ def objects_needed(case: Case) -> dict[str, str | None]:
             found[name] = f"{name}:{file.chosen}" if file.chosen else name
             continue
         if obj == name and obj in built and obj in LINUX:
-            raise LabError(f"flows.{i}.controller: {obj!r} is both Linux's and {BUILD}/{obj}.bpf.o: rename the object")
+            raise LabError(f"flows.{i}.controller: {obj!r} is both Linux's and {BUILT}/{obj}.bpf.o: rename the object")
         if obj in built:
             found[name] = str(obj)
         elif obj == name and name in LINUX:
@@ -577,5 +577,6 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
     traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
     if traces:
         names.add("player")
-    found = {name: (BUILD / name).read_bytes() for name in (*(f"{name}{SUFFIX}" for name in names), *traces)}
+    files_of = [BUILT / f"{name}{SUFFIX}" for name in names]
+    found = {file.name: file.read_bytes() for file in files_of} | {name: (BUILD / name).read_bytes() for name in traces}
     return dict(sorted((found | {f"{name}{SUFFIX}": data(file, types) for name, file in files.items()}).items()))

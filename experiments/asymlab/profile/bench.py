@@ -16,11 +16,11 @@ from pathlib import Path
 
 from rich.table import Table
 
-from ..conformance.toml import inline
 from ..machine.image import Image
 from ..paths import BUILD
 from ..plan import objects, scenario
 from ..plan.scenario import Case
+from ..plan.toml import inline
 from ..results.store import Run
 from .parts import Part
 from .profile import Profile, profile, shorter

@@ -10,9 +10,9 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from ..machine.build import GUEST_TOOLS
 from ..machine.root import Here
-from ..paths import BUILD
+from ..needs import GUEST_TOOLS
+from ..paths import BUILT
 
 PAGE = 4096
 TELLING = 16  # bytes of code that are hardly in two files at the same place of a page
@@ -24,7 +24,7 @@ def guest_files() -> dict[str, bytes]:
     """As an image takes them from this machine (machine/build.py); of another version than its, none is recognised."""
     here = Here()
     python = here.python()
-    files = [python, BUILD / "asymcc", *(here.tool(tool).resolve() for tool in GUEST_TOOLS)]
+    files = [python, BUILT / "asymcc", *(here.tool(tool).resolve() for tool in GUEST_TOOLS)]
     files += Path(f"/usr/lib/{python.name}/lib-dynload").glob("*.so")
     libs = {lib for file in files for lib in here.libraries(file).values()}
     return {f.name: f.resolve().read_bytes() for f in [*files, *sorted(libs)]}

@@ -15,7 +15,7 @@ from ..guest.protocol import STATUS
 from ..guest.wire import dump
 from ..machine import shared
 from ..machine.files import scratch
-from ..paths import BUILD
+from ..paths import BUILT
 from ..results import store
 from .tasks import Task
 
@@ -34,11 +34,11 @@ def execute_on_host(task: Task) -> store.Run:
         for name, data in task.objects.items():
             (objects / name).parent.mkdir(parents=True, exist_ok=True)
             (objects / name).write_bytes(data)
-        for file in BUILD.glob("*.bpf.o"):  # the tools, too
+        for file in BUILT.glob("*.bpf.o"):  # the tools, too
             if file.name not in task.objects:
                 (objects / file.name).symlink_to(file)
         out.mkdir()
-        env = {**os.environ, "PATH": f"{BUILD}:{os.environ['PATH']}"}
+        env = {**os.environ, "PATH": f"{BUILT}:{os.environ['PATH']}"}
         began = time.monotonic()
         p = subprocess.Popen(
             [

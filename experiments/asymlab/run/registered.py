@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
-from ..paths import REPO
+from ..paths import INSTALLED, REPO
 from ..plan import base
 
 GIT_LIMIT_S = 20
@@ -21,7 +21,9 @@ JUDGED = [":(exclude)*/reasons.toml", ":(exclude)*/tables.md", ":(exclude)*/figu
 
 
 def _git(*words: str) -> str:
-    """What git says; nothing outside a checkout."""
+    """What git says; nothing outside a checkout. An installation may lie in somebody else's."""
+    if INSTALLED:
+        return ""
     try:
         done = subprocess.run(["git", "-C", REPO, *words], capture_output=True, text=True, timeout=GIT_LIMIT_S)
     except (OSError, subprocess.TimeoutExpired):

@@ -36,14 +36,14 @@ from ... import LabError
 from ...console import console
 from ...controllers import built_in
 from ...machine import image
-from ...paths import BUILD, REPO
+from ...paths import BUILD, BUILT, REPO
 from ...plan import groups, objects, scenario
 from ...plan.scenario import Case
+from ...plan.toml import toml
 from ...results import store
 from ...run import local
 from ...run.cost import survey
 from ...run.tasks import plan_runs
-from ..toml import toml
 from .draw import OBJECT, draw, facts
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
@@ -171,7 +171,7 @@ def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tal
 
 
 def drawn(seed: int, count: int, controllers: list[str]) -> dict[str, dict]:
-    there = built_in(BUILD)
+    there = built_in(BUILT)
     wanted = objects.called(controllers or there)
     known = {name: facts(wanted.get(name, name)) for name in dict.fromkeys((*there, *wanted))}
     trees = {f"{seed}-{number}": draw(seed, number, [*wanted], known) for number in range(count)}

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pydantic import TypeAdapter
 
 from ...plan.quantities import Time
+from ...plan.toml import toml
 from ...plan.topology import DIRECTIONS
-from ..toml import toml
 from .draw import OBJECT, valid
 from .invariants import Broken
 

@@ -36,7 +36,8 @@ from ...machine import image
 from ...machine.arch import by_label
 from ...machine.build import build_image
 from ...machine.kernel import newest
-from ...paths import BUILD
+from ...needs import building
+from ...paths import BUILT
 from ...plan import objects
 from ...results import store
 from ...run import local
@@ -170,9 +171,9 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
 
 def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, keep: bool) -> bool:
     """All of it; KTAP on standard output, progress on standard error. True if nothing failed."""
-    wanted = objects.called(names or built_in(BUILD))
+    wanted = objects.called(names or built_in(BUILT))
     if not wanted:
-        raise LabError(f"{BUILD}: no controller is built there; run `make build`")
+        raise LabError(f"{BUILT}: no controller is there; {building()}")
     known = {name: facts(name, controller) for name, controller in wanted.items()}
     if keep and (files := [known[name].file for name in wanted if known[name].file]):
         raise LabError(f"--record: {files[0]}: only controllers of bpf/ are recorded")

@@ -11,7 +11,7 @@ from ...guest import audit
 from ...guest.job import Refusals
 from ...guest.system import Failure
 from ...machine import image, vm
-from ...paths import BUILD, REPO
+from ...paths import BUILT, REPO
 from .outcome import Column, Outcome, Result
 from .setup import WALL_LIMIT_S
 
@@ -23,7 +23,7 @@ def refused() -> dict[str, str]:
         for p in sorted((REPO / "tests" / "verifier").glob("*.bpf.c"))
     }
     if lacking := [
-        name for name, words in found.items() if not words or not (BUILD / "verifier" / f"{name}.bpf.o").exists()
+        name for name, words in found.items() if not words or not (BUILT / "verifier" / f"{name}.bpf.o").exists()
     ]:
         raise LabError(
             f"tests/verifier/{lacking[0]}.bpf.c: "
@@ -60,14 +60,14 @@ def refusals(column: Column) -> Result:
 
 
 def refused_in_guest(made: image.Image) -> Result:
-    objects = {f"refused/{name}.bpf.o": (BUILD / "verifier" / f"{name}.bpf.o").read_bytes() for name in refused()}
+    objects = {f"refused/{name}.bpf.o": (BUILT / "verifier" / f"{name}.bpf.o").read_bytes() for name in refused()}
     files, _ = vm.run(made, Refusals(1, attempts("/lab/refused")), objects, limit_s=WALL_LIMIT_S)
     return were_refused(json.loads(files["agent.json"]))
 
 
 def refused_here() -> Result:
     found = {
-        name: [str(BUILD / argv[0]) if argv[0] == "asymcc" else argv[0], *argv[1:]]
-        for name, argv in attempts(str(BUILD / "verifier")).items()
+        name: [str(BUILT / argv[0]) if argv[0] == "asymcc" else argv[0], *argv[1:]]
+        for name, argv in attempts(str(BUILT / "verifier")).items()
     }
     return were_refused(audit.refusals(Refusals(1, found)))

@@ -10,7 +10,7 @@ from pathlib import Path
 from ... import controllers
 from ...paths import BUILD
 from ...plan import objects, scenario
-from ..toml import inline
+from ...plan.toml import inline
 
 RATE, DELAY_MS, LOSS, BDP = 5e6, 40, 0.01, 50  # bit/s, one way, share, packets of 1000 bytes that the path holds
 PAUSE, RESUME, CHANGE, END = 3, 6.5, 5, 10  # s

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 
 
@@ -14,9 +15,18 @@ def bare(key: str) -> str:
 def inline(value) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{bare(k)} = {inline(v)}" for k, v in value.items()) + " }"
-    if isinstance(value, list):
+    if value is None:
+        raise TypeError("None")
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, list | tuple):
         return "[" + ", ".join(map(inline, value)) + "]"
-    return json.dumps(value)
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def plain(tree: dict) -> str:
+    """Any tree, a line for each of its keys."""
+    return "".join(f"{bare(key)} = {inline(value)}\n" for key, value in tree.items())
 
 
 def toml(tree: dict) -> str:

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a wheel of the lab has beside its Python: the parts of this tree that the lab opens, and what `make` built.
+
+They lie in asymlab/tree (experiments/asymlab/paths.py). The same tree and compilers give a wheel of the same bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from setuptools import Distribution, setup
+from setuptools.command.bdist_wheel import bdist_wheel
+from setuptools.command.build_py import build_py
+
+TREE = Path(__file__).resolve().parent
+BUILD = Path(os.path.relpath(os.environ.get("ASYMLAB_BUILD") or TREE / "build", TREE))  # make takes no odd names
+FOLDERS = (
+    TREE / "bpf",
+    *(f for f in (TREE / "experiments").iterdir() if f.is_dir() and not f.name.startswith("asymlab")),
+)
+MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+NATIVE = {machine: arch for arch, machine in MACHINES.items()}.get(os.uname().machine, "")
+ARCH = os.environ.get("ARCH") or NATIVE
+NEVER = shutil.ignore_patterns("__pycache__", ".*")
+
+
+def lay_out(to: Path) -> None:
+    """The tree of an installation."""
+    if ARCH not in MACHINES:
+        sys.exit(f"asymlab: ARCH={ARCH or os.uname().machine}: there are {' and '.join(MACHINES)}")
+    if subprocess.run(["make", "--no-print-directory", f"ARCH={ARCH}", f"B={BUILD}", "static"], cwd=TREE).returncode:
+        sys.exit("asymlab: `make static` failed: its last line says why")
+    for folder in FOLDERS:
+        shutil.copytree(folder, to / folder.relative_to(TREE), ignore=NEVER)
+    shutil.copy(TREE / "CITATION.cff", to)
+    (to / "build").mkdir()
+    objects = sorted(BUILD / f"{file.name.removesuffix('.c')}.o" for file in TREE.glob("bpf/*/*.bpf.c"))
+    for file in (*objects, BUILD / ("" if ARCH == NATIVE else ARCH) / "static/asymcc"):
+        shutil.copy(file, to / "build")
+
+
+class Package(build_py):
+    """The package, and its tree. An editable one has this tree."""
+
+    def run(self) -> None:
+        if not self.editable_mode:
+            shutil.rmtree(self.build_lib, ignore_errors=True)
+        super().run()
+        if self.editable_mode:
+            return
+        package = Path(self.build_lib, "asymlab")
+        lay_out(package / "tree")
+        for file in package.rglob("*"):  # whatever the umask of a checkout
+            file.chmod(0o755 if file.is_dir() or file.name == "asymcc" else 0o644)
+
+
+class Machines(Distribution):
+    """For one kind of machine: its loader is a program."""
+
+    def has_ext_modules(self) -> bool:
+        return True
+
+
+class Wheel(bdist_wheel):
+    """For any Python: that program needs no library."""
+
+    def get_tag(self) -> tuple[str, str, str]:
+        return "py3", "none", f"linux_{MACHINES[ARCH]}"
+
+
+os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")  # 2026-01-01, the times in a wheel
+setup(
+    cmdclass={"build_py": Package, "bdist_wheel": Wheel},
+    distclass=Machines,
+    options={"build": {"build_base": str(BUILD / "wheel")}},
+)

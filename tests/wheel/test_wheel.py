@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The wheel: its bytes, its files, and what an installation says from a folder where no tree is."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import stat
+import subprocess
+import tarfile
+import zipfile
+
+import pytest
+
+from asymlab import needs
+from tests.shared import REPO, SCENARIO, one_line
+from tests.wheel.conftest import build
+
+# What the package opens in a clone alone: pages that commands write anew, and what is for tests.
+CLONE = {"docs/scenarios.md", "docs/kernels.json", "docs/kernels.md", "docs/findings", "docs/results", "tests/verifier"}
+MAKEFILE = (REPO / "Makefile").read_text()
+
+
+@pytest.fixture(scope="module")
+def files(dist) -> dict[str, zipfile.ZipInfo]:
+    """The wheel's, by their places in Python's folder."""
+    with zipfile.ZipFile(dist["whl"]) as wheel:
+        return {member.filename: member for member in wheel.infolist()}
+
+
+def in_git(*folders: str) -> list[str]:
+    said = subprocess.check_output(["git", "ls-files", "-z", *folders], cwd=REPO, text=True)
+    return [file for file in said.split("\0")[:-1] if (REPO / file).exists()]
+
+
+# --- what it is ----------------------------------------------------------------------------
+
+
+def test_two_builds_have_the_same_bytes(dist, tmp_path):
+    again = build(tmp_path / "b", umask=0o077)
+    for kind, file in dist.items():
+        assert file.name == again[kind].name
+        assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(again[kind].read_bytes()).digest(), kind
+
+
+def test_each_file_of_the_package_is_in_it(files):
+    own = in_git("experiments/asymlab")
+    assert len(own) > 150 and not [f for f in own if f.removeprefix("experiments/") not in files]
+
+
+def test_so_are_scenarios_headers_and_what_is_built(files):
+    parts = [f for f in in_git("bpf", "experiments") if not f.startswith("experiments/asymlab/")]
+    assert len(parts) > 250 and not [f for f in parts if f"asymlab/tree/{f}" not in files]
+    built = {f.removeprefix("asymlab/tree/build/") for f in files if f.startswith("asymlab/tree/build/")}
+    assert built == {"asymcc", *(f.name.removesuffix("c") + "o" for f in REPO.glob("bpf/*/*.bpf.c"))}
+    assert files["asymlab/tree/build/asymcc"].external_attr >> 16 & stat.S_IXUSR
+
+
+def test_each_file_that_the_package_names_is_in_it(files):
+    """Its sources name files by the tree's folders: REPO / "bpf" / "cflags"."""
+    named = {}
+    for file in (REPO / "experiments" / "asymlab").rglob("*.py"):
+        for top, rest in re.findall(r'\b(REPO|EXPERIMENTS)((?: / "[^"]+")+)', file.read_text()):
+            place = "/".join(["experiments"] * (top == "EXPERIMENTS") + re.findall('"([^"]+)"', rest))
+            named[place] = file.name
+    assert len(named) > 10
+    lacking = {
+        place: by
+        for place, by in named.items()
+        if not any(f"{f}/".startswith(f"asymlab/tree/{place}/") for f in files) and place not in CLONE | {"build"}
+    }
+    assert not lacking
+
+
+def test_nothing_else_is_in_it(files):
+    """No compiled Python, no folder of this machine."""
+    assert not [f for f in files if "__pycache__" in f or f.endswith(".pyc") or f.startswith("/") or ".." in f]
+    known = {"asymlab", "asymlab-0.1.0.dist-info"}
+    assert {f.split("/")[0] for f in files} == known
+    assert {info.external_attr >> 16 & 0o777 for info in files.values()} <= {0o644, 0o755, 0o664}
+
+
+def test_the_sources_have_all_that_make_needs(dist):
+    with tarfile.open(dist["gz"]) as tar:
+        names = [name.partition("/")[2] for name in tar.getnames()]
+    wanted = in_git("bpf", "loader", "experiments", "packaging", "tests", "Makefile", "setup.py", "VERSION")
+    assert len(wanted) > 500 and not set(wanted) - set(names)
+    assert not [name for name in names if name.startswith("build/") or "__pycache__" in name]
+
+
+def test_the_loader_needs_no_library(site):
+    said = subprocess.run(["ldd", site / "asymlab/tree/build/asymcc"], capture_output=True, text=True)
+    assert "not a dynamic executable" in said.stderr
+    shown = subprocess.check_output([site / "asymlab/tree/build/asymcc", "--version"], text=True)
+    assert (REPO / "VERSION").read_text().strip() in shown
+
+
+# --- where an installation writes ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "env, home",
+    [
+        ({"ASYMLAB_HOME": "/a/b", "XDG_CACHE_HOME": "/c"}, "/a/b"),
+        ({"ASYMLAB_HOME": "", "XDG_CACHE_HOME": "/c"}, "/c/asymlab"),
+        ({"ASYMLAB_HOME": "", "XDG_CACHE_HOME": "c", "HOME": "/d"}, "/d/.cache/asymlab"),
+        ({"ASYMLAB_HOME": "", "HOME": "/d", "ASYMLAB_BUILD": "/e"}, "/d/.cache/asymlab"),
+    ],
+)
+def test_where_images_and_runs_are_kept(installed, site, env, home):
+    code = "from asymlab import paths; print(paths.IMAGES, paths.STORE, paths.BUILT)"
+    said = installed("-c", code, env=env)
+    assert said.stdout.split() == [f"{home}/image", f"{home}/store", f"{site}/asymlab/tree/build"], said.stderr
+
+
+def test_the_store_may_be_elsewhere(installed, tmp_path):
+    said = installed("-c", "from asymlab import paths; print(paths.STORE)", env={"ASYMLAB_STORE": str(tmp_path / "s")})
+    assert said.stdout == f"{tmp_path}/s\n"
+
+
+def test_a_clone_writes_into_build():
+    from asymlab import paths
+
+    assert not paths.INSTALLED and paths.BUILD == paths.BUILT == REPO / "build"
+
+
+def test_scenarios_that_it_brings_are_found_by_their_names(installed):
+    said = installed("run", "experiments/links/leo.toml")
+    one_line(said, "image 6.12: not made (none yet); `asymlab image --kernel 6.12` makes it")
+    one_line(installed("run", "experiments/links/none.toml"), "experiments/links/none.toml: No such file")
+
+
+def test_what_is_here_goes_first(installed):
+    (installed.folder / "experiments/links").mkdir(parents=True)
+    (installed.folder / "experiments/links/leo.toml").write_text("mine")
+    one_line(installed("run", "experiments/links/leo.toml"), "experiments/links/leo.toml: not TOML")
+
+
+def test_nothing_is_left_in_the_folder(installed):
+    (installed.folder / "a.toml").write_text(SCENARIO)
+    assert installed("run", "a.toml").returncode == 1
+    assert installed("reference").returncode == 0
+    assert [f.name for f in installed.folder.iterdir()] == ["a.toml"]
+
+
+# --- what is missing -----------------------------------------------------------------------
+
+
+def test_packages_are_those_of_the_makefile():
+    own = re.search(r"^PACKAGES := ((?:.*\\\n)*.*)", MAKEFILE, re.M)[1].replace("\\", "").split()
+    more = [
+        word for name in ("UML", "arm64") for word in re.search(rf"^{name}_PACKAGES := (.*)", MAKEFILE, re.M)[1].split()
+    ]
+    assert set(needs.PACKAGES) <= {*own, *more}
+
+
+def test_each_program_that_is_looked_for_is_of_a_package():
+    groups = (needs.IMAGE, needs.UML_KERNEL, needs.COMPILING)
+    assert all(needs.there(need) for group in groups for need in group if need in needs.OF)
+    assert not {need for group in groups for need in group} - needs.OF.keys()
+
+
+@pytest.mark.parametrize(
+    "words, said, packages",
+    [
+        (("image",), "qemu-system-x86_64, qemu-img, tc, nft", ("qemu-system-x86", "qemu-utils", "iproute2", "bpftool")),
+        (("image", "--engine", "uml"), "gcc, make, flex", ("bubblewrap", "dwarves", "gcc", "iproute2")),
+    ],
+)
+def test_one_line_installs_what_is_missing(installed, tmp_path, words, said, packages):
+    (tmp_path / "bin").mkdir()
+    code = "import os, sys, asymlab; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()"
+    p = installed("-c", code, tmp_path / "bin", *words)
+    one_line(p, said, "not installed; run: sudo apt-get install -y --no-install-recommends ", *packages)
+    assert "make deps" not in p.stderr and not (tmp_path / "home/image").exists()
+
+
+def test_a_home_that_cannot_be_written(installed):
+    p = installed("image", env={"ASYMLAB_HOME": "/proc/asymlab"})
+    one_line(p, "/proc/asymlab", "No such file or directory; ASYMLAB_HOME")
+
+
+def test_a_disk_that_is_full(installed, tmp_path):
+    home = tmp_path / "small"
+    home.mkdir()
+    fill = f'mount -t tmpfs -o size=16k none {home} && head -c 16384 /dev/zero >{home}/fill; exec "$@"'
+    under = ("unshare", "-rm", "sh", "-c", fill, "sh")
+    if subprocess.run([*under, "true"], capture_output=True).returncode:
+        pytest.skip("this machine lets no user mount")
+    p = installed("image", env={"ASYMLAB_HOME": str(home)}, under=under)
+    one_line(p, str(home), "No space left on device; ASYMLAB_HOME names another folder")
+
+
+def test_an_image_for_another_machine_is_for_a_clone(installed):
+    if not shutil.which("qemu-system-aarch64"):
+        pytest.skip("no qemu-system-aarch64")
+    p = installed("image", "--arch", "arm64")
+    assert p.returncode == 1 and "asymcc: not built; the package was built for another machine" in p.stderr
