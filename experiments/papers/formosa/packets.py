@@ -17,7 +17,10 @@ OPTION = np.dtype(
         ("stamp", ">u4"),
     ]
 )
-EXID, FLAG = 0xF0A1, 0x80  # of formosa.bpf.c
+ANSWER = np.dtype(
+    [("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("signal", "u1"), ("round", "u1"), ("queue", ">u2")]
+)
+EXID, FLAG, ANSWER_F = 0xF0A1, 0x80, 0x10  # of formosa.bpf.c
 SACK = 5  # kind of the option
 
 
@@ -85,8 +88,12 @@ def has_sack(options: bytes) -> bool:
     return False
 
 
-def reports_per_repair(run) -> float:
-    """ACKs with SACK blocks that left the reverse queue, for each packet that was sent again, in the whole run."""
+def reports_per_repair(run, asked: bool = True) -> float:
+    """ACKs with SACK blocks that left the reverse queue, for each packet that was sent again, in the whole run.
+    asked=False: without those that answer a flagged packet."""
     back = own(run.capture("reverse"))
-    reports = sum(has_sack(row.tobytes()) for row in back["options"])
+    has, options = capture.option(back["options"], 253, ANSWER.itemsize, EXID)
+    answers = np.zeros(len(back), bool)
+    answers[has] = (options.view(ANSWER)["signal"] & ANSWER_F) > 0
+    reports = sum(has_sack(row.tobytes()) for row in back["options"][asked | ~answers])
     return reports / max(run.metrics["flows"][0]["retransmits_whole_run"], 1)

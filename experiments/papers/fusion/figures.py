@@ -29,6 +29,7 @@ PHASES = {
 }
 FRAME = {"frameon": True, "edgecolor": "none", "framealpha": 1}  # of a legend on shades
 PHASE_S = 0.05  # the phase of most ACKs in so long is the one that shows
+SEEN_S = 0.25  # one window of so long shows in 200 s
 CYCLES = 2  # from loss to loss, in a zoom
 LOSSES = (*paper.RARE, *paper.OFTEN)
 BUFFER = "path.forward.queue"
@@ -309,6 +310,7 @@ def three(results):
     for ax, (c, runs) in zip(axes, found.items()):
         for flow, (paint, line) in enumerate(((BLUE, "-"), (VERMILLION, "--"), (GREEN, "-."))):
             acks = flow_acks(runs[0], flow)
+            acks = acks[np.flatnonzero(np.diff(acks["t"] // SEEN_S)) + 1]
             steps(ax, acks["t"], acks["cwnd"], color=paint, linestyle=line, label=f"flow {flow + 1}", linewidth=0.8)
         mean = [np.mean([goodput_of(r, flow) for r in runs]) for flow in range(3)]
         index = np.mean([jain([goodput_of(r, flow) for flow in range(3)]) for r in runs])

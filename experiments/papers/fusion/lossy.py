@@ -5,11 +5,11 @@
 several noisy values is too large.
 """
 
-from asymlab.report.claim import Cause, Check, Claim
+from asymlab.report.claim import Cause, Check, Claim, Off
 from asymlab.report.measures import Runs, each, extreme, goodput_of, ratio, ratio_by_seed, share
 from asymlab.report.verdicts import Ratio
 
-from .beside import COUNTS_ACKS, CUT_LESS
+from .beside import COUNTS_ACKS, CUBIC_CHECKS, OLD_CUBIC
 from .measures import FRIENDLY, GREEDY, NAMES, OFTEN, RARE, VARIANTS, alone, carried, lossy
 
 MOST = 0.97  # of the largest: as good as the most
@@ -43,7 +43,11 @@ def fig_4():
 
 def fig_5():
     rare = RARE[-1]
-    small = Cause("windows are below CTCP's low window here, up to which its law is Reno's")
+    says = f"{GROWS}: CTCP without a low window has more than its Reno flow: ratio {{bound}}"
+    small = Cause(
+        "windows are below CTCP's low window here, up to which its law is Reno's",
+        Off("FU-C CTCP", says, each(Runs("FU-C-CTCP"), Ratio(ratio)), above=1),
+    )
     for c in FRIENDLY:
         says = f"{GROWS}: {NAMES[c]}'s and Reno's goodputs differ by {{bound}} of their sum"
         value = each(lossy(c, rare), lambda r: abs(2 * share(r) - 1))
@@ -66,7 +70,7 @@ def renos(controller: str, loss: str):
 
 
 def fig_6():
-    causes = {"highspeed": Cause(COUNTS_ACKS, "FU-C ACKs reno"), "cubic": Cause(CUT_LESS, "FU-C cubic")}
+    causes = {"highspeed": Cause(COUNTS_ACKS, "FU-C ACKs reno"), "cubic": Cause(OLD_CUBIC, *CUBIC_CHECKS)}
     for c in GREEDY:
         says = f"{GROWS}: a Reno flow beside {NAMES[c]} has {{bound}} of the fair share"
         value = each(lossy(c, RARE[-1]), lambda r: 2 * share(r, 1, 0))
