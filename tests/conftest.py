@@ -57,13 +57,23 @@ def pytest_xdist_make_scheduler(config, log):
     return Groups(config, log)
 
 
+def rank(item) -> int:
+    """What takes long first: the processes end together."""
+    of = group(item.nodeid)
+    return ("live", "machine").index(of) if of in ALONE else 2 if item.get_closest_marker("lab") else 3
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config):
+    """With `-n auto` one more than there are cores: that of live/ waits most of its time."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("root") and group(item.nodeid) != "live":
             raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: it belongs into tests/live")
-    items.sort(
-        key=lambda item: not (item.get_closest_marker("lab") or group(item.nodeid) == "live")
-    )  # what takes long first: the processes end together
+    items.sort(key=rank)
 
 
 def pytest_terminal_summary(terminalreporter):

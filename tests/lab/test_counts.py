@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from asymlab import LabError
+from asymlab.machine.arch import NATIVE
+from asymlab.machine.image import Image
+from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario
 from asymlab.profile import bench, profile
 from asymlab.profile.parts import Code, Part
@@ -114,3 +117,11 @@ def test_a_program_is_found_by_the_name_that_the_kernel_keeps():
 
 def test_a_controller_that_the_bench_does_not_have():
     one_line(asymlab("bench", "nobody"), "nobody: no controller of", "ack.toml")
+
+
+def test_the_bench_is_of_the_named_cases(monkeypatch):
+    file = EXPERIMENTS / "bench" / "ack.toml"
+    monkeypatch.setattr(bench, "_of_case", lambda case, *_: case.scenario.flows[0].controller)
+    guest = Image(file.parent, NATIVE, "", "qemu", "", {}, 10)
+    assert bench.bench(file, guest, ["nreno", "fast"]) == ["fast", "nreno"]
+    assert len(bench.bench(file, guest, [])) > 15

@@ -40,6 +40,11 @@ class Cgroup:
         return ["sh", "-c", f"echo $$ > {self.path}/cgroup.procs && {script}"]
 
 
+def within(path: Path | str) -> tuple[str, ...]:
+    """The command that another goes behind: then it is in the cgroup."""
+    return "sh", "-c", f'echo $$ >{path}/cgroup.procs && exec "$@"', "sh"
+
+
 def remove_cgroup(path: Path) -> None:
     for child in path.iterdir():
         if child.is_dir():

@@ -10,7 +10,7 @@ import pytest
 
 from tests.live.cgroups import HOME, Cgroup, remove_cgroup
 from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE, asymcc, compile_bpf, run, unique
-from tests.live.pairs import Pair
+from tests.live.pairs import joined_ends
 from tests.live.sources import FOREIGN, HOOK, HOOKS, build_halves
 
 
@@ -51,24 +51,8 @@ def loaded(alias):
 
 @pytest.fixture
 def pair():
-    p = Pair(unique("tc"), unique("ts"), unique("c"), unique("s"))
-    try:
-        for ns in (p.client, p.server):
-            run("ip", "netns", "add", ns)
-            p.sh(ns, "sysctl", "-qw", "net.ipv6.conf.default.router_solicitations=0")
-        run("ip", "link", "add", p.dev_c, "netns", p.client, "type", "veth", "peer", "name", p.dev_s, "netns", p.server)
-        for ns, dev, end in ((p.client, p.dev_c, 1), (p.server, p.dev_s, 2)):
-            p.sh(ns, "ip", "addr", "add", f"10.9.0.{end}/24", "dev", dev)
-            p.sh(ns, "ip", "addr", "add", f"fd09::{end}/64", "dev", dev, "nodad")
-            p.sh(ns, "ip", "link", "set", "lo", "up")
-            p.sh(ns, "ip", "link", "set", dev, "up")
-            p.sh(ns, "ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off")
-        for ns, dev, rate in ((p.client, p.dev_c, "20mbit"), (p.server, p.dev_s, "100mbit")):
-            p.sh(ns, "tc", "qdisc", "add", "dev", dev, "root", "tbf", "rate", rate, "burst", "3000", "limit", "60000")
+    with joined_ends() as p:
         yield p
-    finally:
-        for ns in (p.client, p.server):
-            run("ip", "netns", "del", ns, check=False)
 
 
 @pytest.fixture

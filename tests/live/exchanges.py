@@ -7,7 +7,7 @@ import contextlib
 import json
 import sys
 
-from tests.live.cgroups import HOME
+from tests.live.cgroups import HOME, within
 from tests.live.harness import asymcc, program, run
 
 BYTES = 2_000_000
@@ -167,7 +167,7 @@ def exchange(
     values = {"RCVBUF": 0, "ASLEEP": 0, "STAY": False, "CONNECTIONS": 200} | constants
     head = "".join(f"{k} = {v!r}\n" for k, v in values.items())
     args = ("10.9.0.2", 7300, n)
-    leave = ("sh", "-c", f'echo $$ >{HOME}/cgroup.procs && exec "$@"', "sh")
+    leave = within(HOME)
     server_cc = cc if server_cc is None else server_cc
     enter = ("ip", "netns", "exec")
     python = (sys.executable, "-c")

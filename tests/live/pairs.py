@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 
-from tests.live.harness import ASYMCC, program, run
+from tests.live.harness import ASYMCC, program, run, unique
 
 
 @dataclasses.dataclass
@@ -35,6 +35,40 @@ class Pair:
         self.sh(ns, "tc", "qdisc", "add", "dev", dev, "clsact")
         arrives = f"tc filter add dev {dev} ingress bpf direct-action"
         self.sh(ns, *arrives.split(), "obj", program, "sec", section)
+
+
+def enter(ns: str) -> tuple[str, str]:
+    return "nsenter", f"--net=/run/netns/{ns}"
+
+
+def ip(*lines: str, before: str = "", after: str = "", within: tuple[str, ...] = ()) -> None:
+    """Words of `ip`, in one go: a process for each would take most of a short test's time."""
+    batch = "\n".join(lines)
+    run(*within, "sh", "-ec", f"{before}\nip -batch - <<.\n{batch}\n.\n{after}")
+
+
+@contextlib.contextmanager
+def joined_ends():
+    """A pair that is set up."""
+    p = Pair(unique("tc"), unique("ts"), unique("c"), unique("s"))
+    ends = (p.client, p.dev_c, 1, "20mbit"), (p.server, p.dev_s, 2, "100mbit")
+    veth = f"link add {p.dev_c} netns {p.client} type veth peer name {p.dev_s} netns {p.server}"
+    try:
+        ip(f"netns add {p.client}", f"netns add {p.server}", veth)
+        for ns, dev, end, rate in ends:
+            ip(
+                f"addr add 10.9.0.{end}/24 dev {dev}",
+                f"addr add fd09::{end}/64 dev {dev} nodad",
+                "link set lo up",
+                f"link set {dev} up",
+                before=f"echo 0 >/proc/sys/net/ipv6/conf/{dev}/router_solicitations",
+                after=f"ethtool -K {dev} tso off gso off gro off\n"
+                f"tc qdisc add dev {dev} root tbf rate {rate} burst 3000 limit 60000",
+                within=enter(ns),
+            )
+        yield p
+    finally:
+        ip(*(f"netns del {ns}" for ns in (p.client, p.server) if Path("/run/netns", ns).exists()))
 
 
 SERVER = """
@@ -68,8 +102,8 @@ if len(sys.argv) > 5:
 
 
 @contextlib.contextmanager
-def server(p: Pair, address: str, port: int, size: int):
-    with program("ip", "netns", "exec", p.server, sys.executable, "-c", SERVER, address, port, size) as s:
+def server(p: Pair, address: str, port: int, size: int, under: tuple = ()):
+    with program(*under, "ip", "netns", "exec", p.server, sys.executable, "-c", SERVER, address, port, size) as s:
         assert s.stdout.readline() == "ready\n", s.stderr.read()
         yield s
 
@@ -137,10 +171,6 @@ while d := s.recv(65536):
 
 def default(pair) -> str:
     return pair.sh(pair.client, "sysctl", "-n", "net.ipv4.tcp_congestion_control").stdout.strip()
-
-
-def enter(ns: str) -> tuple[str, str]:
-    return "nsenter", f"--net=/run/netns/{ns}"
 
 
 def inside(pair, *argv) -> str:

@@ -5,6 +5,7 @@ nothing."""
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import re
@@ -17,13 +18,13 @@ from pathlib import Path
 
 import pytest
 
-from asymlab.machine.image import open_image
+from asymlab.machine.image import DEFAULT_KERNEL, open_image
 from asymlab.paths import IMAGES
 from asymlab.plan import scenario
 from asymlab.results import store
 from asymlab.run.execute import execute
-from asymlab.run.tasks import plan_runs
-from tests.shared import REPO, asymlab
+from asymlab.run.tasks import Task, plan_runs
+from tests.shared import LAB, REPO, asymlab
 
 pytestmark = pytest.mark.lab
 
@@ -88,9 +89,9 @@ class Cluster:
 
     def computed(self) -> list[tuple[int, str]]:
         """(worker's process, key) of each run that was begun, canaries left out."""
-        canary = plan_runs(scenario.load(REPO / "experiments/bench/canary.toml"), open_image())[0].key
+        keys = {canary_task(image).key for image in (LAB, DEFAULT_KERNEL)}
         lines = self.notes.read_text().splitlines() if self.notes.exists() else []
-        return [(int(pid), key) for pid, key in (line.split() for line in lines) if key != canary]
+        return [(int(pid), key) for pid, key in (line.split() for line in lines) if key not in keys]
 
     def stop(self) -> None:
         for p in self.processes:
@@ -121,17 +122,24 @@ def cluster(tmp_path):
 
 
 def machines(folder: Path) -> list[str]:
-    """The virtual machines that keep their files below a build folder."""
-    return subprocess.run(["pgrep", "-f", f"qemu.*file={folder}/tmp/"], capture_output=True, text=True).stdout.split()
+    """The virtual machines that keep their files below a build folder. A cage ends with what is in it."""
+    its = f"(qemu.*file=|bwrap.*bind ){folder}/tmp/"
+    return subprocess.run(["pgrep", "-f", its], capture_output=True, text=True).stdout.split()
 
 
-def canary() -> str:
+@functools.cache
+def canary_task(image: str) -> Task:
+    (task,) = plan_runs(scenario.load(REPO / "experiments/bench/canary.toml"), open_image(image))
+    return task
+
+
+def canary(image: str) -> str:
     """What the canary run gives on this machine."""
-    tasks = plan_runs(scenario.load(REPO / "experiments/bench/canary.toml"), open_image())
-    return execute(tasks, open_image())[tasks[0].key].record["result_sha256"]
+    task = canary_task(image)
+    return execute([task], open_image(image))[task.key].record["result_sha256"]
 
 
-def sweep(file: Path, cluster: Cluster, here: Path, *argv) -> subprocess.Popen:
+def sweep(file: Path, cluster: Cluster, here: Path, image: str = LAB) -> subprocess.Popen:
     """`asymlab run` of a file on the cluster, into a store of its own."""
     return subprocess.Popen(
         [
@@ -143,8 +151,9 @@ def sweep(file: Path, cluster: Cluster, here: Path, *argv) -> subprocess.Popen:
             "--scheduler",
             cluster.address,
             "--canary",
-            canary(),
-            *argv,
+            canary(image),
+            "--image",
+            image,
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -156,11 +165,12 @@ def sweep(file: Path, cluster: Cluster, here: Path, *argv) -> subprocess.Popen:
 
 def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, cluster, tmp_path, monkeypatch):
     """Three runs, FAST's among them, on a worker that has neither image nor objects of its own, and one of this tree
-    that comes later."""
-    file = scenario_file(
-        ('"3s"', '"2s"'),
-        append='\n[sweep]\n"flows.controller" = ["fast", "reno", "cubic"]\n[controllers.fast]\nalpha = 20\n',
+    that comes later. The longest is begun first: so it is under way for long enough."""
+    points = (
+        f'{{ "flows.controller" = "{controller}", "run.duration" = "{duration}" }}'
+        for controller, duration in (("fast", "30s"), ("reno", "2s"), ("cubic", "2s"))
     )
+    file = scenario_file(append=f"\n[sweep]\npoints = [{', '.join(points)}]\n[controllers.fast]\nalpha = 20\n")
     there, here = tmp_path / "build", tmp_path / "store"
     first = cluster.worker(env={"ASYMLAB_BUILD": str(there)})
     p = sweep(file, cluster, here)
@@ -173,16 +183,16 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, clu
     assert p.returncode == 0, said
     assert re.search(r"worker tcp://\S+: lost; its 1 runs go to others", said)
     begun = [key for _, key in cluster.computed()]
-    tasks = plan_runs(scenario.load(file), open_image())
+    tasks = plan_runs(scenario.load(file), open_image(LAB))
     assert sorted(begun) == sorted([*(t.key for t in tasks), died])
     with monkeypatch.context() as patch:
         patch.setattr(store, "STORE", here)
         remote = {t.key: store.find(t.key).record for t in tasks}
     assert all(r["worker"] for r in remote.values())
     # The same command finds all in the store, and a local run gives the same bytes.
-    again = asymlab("run", file, "--scheduler", cluster.address, env={"ASYMLAB_STORE": str(here)})
+    again = asymlab("run", file, "--image", LAB, "--scheduler", cluster.address, env={"ASYMLAB_STORE": str(here)})
     assert again.returncode == 0 and len(cluster.computed()) == len(begun)
-    local = execute(tasks, open_image())
+    local = execute(tasks, open_image(LAB))
     assert {key: r.record["result_sha256"] for key, r in local.items()} == {
         key: r["result_sha256"] for key, r in remote.items()
     }
@@ -191,8 +201,9 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, clu
 def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
     """One computes something else, one has an image that is not what its manifest says."""
     there = tmp_path / "build"
-    shutil.copytree(IMAGES / "6.12", there / "image" / "6.12")
-    with open(there / "image" / "6.12" / "memory", "r+b") as f:
+    shutil.copytree(IMAGES / LAB, there / "image" / LAB)
+    biggest = max((there / "image" / LAB).iterdir(), key=lambda file: file.stat().st_size)
+    with open(biggest, "r+b") as f:
         f.seek(1 << 20)
         f.write(b"another machine")
     cluster.worker(lie=1)
@@ -205,7 +216,7 @@ def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
             break
     refused = sorted(re.sub(r"tcp://[0-9.:]*[0-9]", "ADDRESS", line) for line in lines if "gets no runs" in line)
     assert re.fullmatch(
-        r"worker ADDRESS: gets no runs: \S+/6\.12: not what its manifest says; remove it, or make it anew", refused[0]
+        rf"worker ADDRESS: gets no runs: \S+/{LAB}: not what its manifest says; remove it, or make it anew", refused[0]
     )
     assert re.fullmatch(r"worker ADDRESS: gets no runs: its canary run gives \w{12}, not \w{12}", refused[1])
     cluster.worker()  # the sweep waits for a fit one
@@ -215,12 +226,12 @@ def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
     assert pid == cluster.processes[-1].pid
 
 
-@pytest.mark.parametrize("whom", ["interrupt", "client", "scheduler"])
-def test_a_sweep_that_ends_early_leaves_no_machine(scenario_file, cluster, tmp_path, whom):
+@pytest.mark.parametrize("whom, image", [("interrupt", LAB), ("client", DEFAULT_KERNEL), ("scheduler", LAB)])
+def test_a_sweep_that_ends_early_leaves_no_machine(scenario_file, cluster, tmp_path, whom, image):
     """By Ctrl-C, or by SIGKILL of either side."""
     there = tmp_path / "build"
     cluster.worker(env={"ASYMLAB_BUILD": str(there)})
-    p = sweep(scenario_file(('"3s"', '"600s"')), cluster, tmp_path / "store")
+    p = sweep(scenario_file(('"3s"', '"600s"')), cluster, tmp_path / "store", image)
     wait_for(lambda: cluster.computed() and machines(there), of=p)
     if whom == "interrupt":
         p.send_signal(signal.SIGINT)
