@@ -75,7 +75,7 @@ REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard te
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
 GUEST_UML := $(wildcard $(addprefix experiments/asymlab/machine/uml/,*.py *.c *.config))
 
-.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package explore \
+.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package check-wheel explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
 .DELETE_ON_ERROR:
 
@@ -214,6 +214,9 @@ check-package: deb $(B)/.deps-check ## try that package on clean systems
 # setup.py says what they have.
 wheel: static $(ASYMLAB) ## the lab as a package that pip installs, and its sources, in build/dist; ARCH=arm64
 	$(Q)ARCH=$(ARCH) ASYMLAB_BUILD=$(B) packaging/dist.sh $(B)/venv/bin/python $(B)/dist
+
+check-wheel: wheel $(B)/.deps-check ## try the wheel on a clean Debian 12, as the workflow of examples/controller does
+	$(Q)packaging/check-wheel.sh $(B)/venv/bin/python $(B)/dist/*.whl
 
 # --- the lab ------------------------------------------------------------------------------
 $(ASYMLAB): requirements.lock packaging/venv.sh | $(B)/.deps

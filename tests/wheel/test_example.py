@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""examples/controller: its tests pass, and fail with a worse controller. `make check-wheel` runs its workflow."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from asymlab import needs
+from tests.shared import LAB, REPO
+
+EXAMPLE = REPO / "examples" / "controller"
+WORKFLOW = EXAMPLE / ".github/workflows/test.yml"
+WHEEL = f"asymlab-{(REPO / 'VERSION').read_text().strip()}-py3-none-linux_x86_64.whl"
+
+
+@pytest.fixture
+def tested(tmp_path):
+    """Runs its tests in a copy whose controller has other words; pytest's last line."""
+
+    def run(*replace: tuple[str, str]) -> str:
+        shutil.copytree(EXAMPLE, tmp_path / "toy", dirs_exist_ok=True)
+        source = tmp_path / "toy" / "mine.bpf.c"
+        for old, new in replace:
+            assert old in source.read_text()
+            source.write_text(source.read_text().replace(old, new))
+        engine = "uml" if LAB.endswith("uml") else "qemu"
+        options = ["-p", "asymlab.testing", "-p", "no:cacheprovider", "--lab-required", "--lab-engine", engine]
+        p = subprocess.run(
+            [sys.executable, "-P", "-m", "pytest", "-q", *options],
+            cwd=tmp_path / "toy",
+            env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        return p.stdout + p.stderr
+
+    return run
+
+
+@pytest.mark.lab
+def test_it_passes(tested):
+    assert "5 passed" in (said := tested()), said
+
+
+@pytest.mark.lab
+def test_a_controller_that_cuts_too_much_fails(tested):
+    said = tested(("beta_percent = 70", "beta_percent = 5"))
+    assert "FAILED test_mine.py::test_it_fills_the_link" in said, said
+
+
+@pytest.mark.lab
+def test_a_controller_that_never_cuts_fails(tested):
+    said = tested(("beta_percent = 70", "beta_percent = 100"))
+    assert "FAILED test_mine.py::test_it_leaves_a_share_to_cubic" in said, said
+
+
+def installed_by(text: str) -> set[str]:
+    """The packages of a line of apt, which may go over several."""
+    found = re.search(r"apt-get install ((?:[^\n&]*(?:\\\n|\n {10}))*[^\n&]*)", text)
+    return {word for word in found[1].replace("\\", " ").split() if not word.startswith("-")}
+
+
+def test_workflow_container_and_page_install_what_the_lab_needs():
+    wanted = {needs.OF[n] for n in (*needs.IMAGE, *needs.COMPILING, "qemu-system-x86_64", "qemu-img")}
+    python = {"python3", "python3-venv", "ca-certificates"}
+    for file in (WORKFLOW,):
+        assert wanted | python <= installed_by(file.read_text()) <= needs.PACKAGES.keys() | python, file
+    page = (REPO / "docs/install.md").read_text()
+    lines = [installed_by(line) for line in re.findall(r"^    sudo apt-get install .*", page, re.M)]
+    assert wanted - {"python3"} <= lines[0]
+    assert lines[1] == {needs.OF[n] for n in needs.UML_KERNEL} - {"binutils"}
+
+
+def test_all_name_the_wheel_of_this_version():
+    workflow = yaml.safe_load(WORKFLOW.read_text())
+    assert workflow["env"]["WHEEL"] == WHEEL
+    for page in ("docs/install.md", "docs/testing.md", "examples/controller/README.md"):
+        named = set(re.findall(r"asymlab-[\w.]*-py3-none-linux_x86_64\.whl", (REPO / page).read_text()))
+        assert named == {WHEEL}, page
