@@ -11,6 +11,7 @@
 #include "args.h"
 #include "attached.h"
 #include "cgroup.h"
+#include "device.h"
 #include "registry.h"
 
 #define MAX_MAPS 64        /* of a program: the kernel's MAX_USED_MAPS */
@@ -169,16 +170,32 @@ static int walk(struct attachments *all, char path[PATH_MAX])
 	return err;
 }
 
+static int add_on_device(const char *place, const struct kind *kind, __u32 prog_id, void *ctx)
+{
+	struct attachments *all = ctx;
+	int nr = all->nr, err = add(all, place, kind, prog_id);
+
+	if (!err && all->nr > nr && !*all->at[nr].owner)
+		free(all->at[--all->nr].cgroup);
+	return err;
+}
+
 int attachments_read(struct attachments *all)
 {
 	char root[PATH_MAX];
 	int fd = cgroup_open_root_anyhow(root);
 
 	memset(all, 0, sizeof(*all));
-	if (fd < 0)
-		return cgroup_is_absent(fd) ? 0 : fail("cannot look for cgroups: %s", strerror(-fd));
-	close(fd);
-	return walk(all, root);
+	if (fd < 0 && !cgroup_is_absent(fd))
+		return fail("cannot look for cgroups: %s", strerror(-fd));
+	if (fd >= 0)
+		close(fd);
+	return (fd >= 0 && walk(all, root)) || devices_each(add_on_device, all) ? -1 : 0;
+}
+
+bool is_on_device(const char *cgroup)
+{
+	return !strncmp(cgroup, ON_DEVICE, strlen(ON_DEVICE));
 }
 
 int attachments_near(struct attachments *near, int fd, const char *cgroup)
@@ -296,13 +313,19 @@ void attachments_print(const struct attachments *all, __u32 btf_id, const char *
 
 void attachments_json(const struct attachments *all, __u32 btf_id, const char *owner)
 {
-	const char *cgroup, *sep = "";
-	int i = 0;
+	for (int devices = 0; devices < 2; devices++) {
+		const char *cgroup, *sep = "";
+		int i = 0;
 
-	printf(", \"cgroups\": [");
-	for (; (cgroup = attachments_cgroup(all, btf_id, owner, &i)); sep = ", ")
-		printf("%s%s", sep, json_text(cgroup));
-	printf("]");
+		printf(", \"%s\": [", devices ? "devices" : "cgroups");
+		while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
+			if (is_on_device(cgroup) != devices)
+				continue;
+			printf("%s%s", sep, json_text(cgroup + (devices ? strlen(ON_DEVICE) : 0)));
+			sep = ", ";
+		}
+		printf("]");
+	}
 }
 
 bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog)
@@ -348,7 +371,7 @@ int fail_detach(const char *prog, const char *cgroup, int err)
 	return fail("%s stays attached to %s: %s", prog, cgroup, err == -ENOENT ? by_link : strerror(-err));
 }
 
-int attached_detach(const struct attached *a)
+static int detach_from_cgroup(const struct attached *a)
 {
 	int cgroup = cgroup_open(a->cgroup), prog = bpf_prog_get_fd_by_id(a->prog_id), err = 0;
 
@@ -365,6 +388,25 @@ int attached_detach(const struct attached *a)
 	if (prog >= 0)
 		close(prog);
 	return err;
+}
+
+static int detach_from_device(const struct attached *a)
+{
+	const struct var *made = NULL;
+	struct section s = {};
+	int err = section_read(&s, a->btf_id, ".rodata");
+
+	for (int i = 0; i < s.vars.nr && !made; i++)
+		made = strcmp(s.vars.var[i].name, "made_clsact") ? NULL : &s.vars.var[i];
+	if (!err)
+		err = device_detach(a->cgroup, a->kind, a->prog_id, made && var_get(made, s.bytes));
+	section_free(&s);
+	return err;
+}
+
+int attached_detach(const struct attached *a)
+{
+	return is_on_device(a->cgroup) ? detach_from_device(a) : detach_from_cgroup(a);
 }
 
 int attachments_detach(const struct attachments *mine)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The BPF programs that are attached to cgroups, of the kinds that asymcc attaches, and whose they are. */
+/* The BPF programs that are attached to cgroups and devices, of the kinds that asymcc attaches, and whose they are. */
 #ifndef ATTACHED_H
 #define ATTACHED_H
 
 #include "kind.h"
 #include "object.h"
 
-/* One program in one cgroup, whoever put it there. */
+/* One program in one cgroup, whoever put it there; or one of asymcc's on a device. */
 struct attached {
 	__u32 prog_id, btf_id;
 	const struct kind *kind;
@@ -14,7 +14,7 @@ struct attached {
 	/* what asymcc wrote into it; both "": it is somebody else's, and asymcc never detaches it */
 	char owner[CC_NAME_LEN];    /* the controller it was loaded with */
 	char used[CC_NAME_LEN];     /* the controller that it gives to connections: `use --cgroup` */
-	char *cgroup;               /* its path */
+	char *cgroup;               /* its path; or "dev NAME" */
 };
 
 struct attachments {
@@ -22,7 +22,7 @@ struct attachments {
 	int nr;
 };
 
-/* What is attached in the whole tree; nothing if no cgroup2 is mounted. */
+/* What is attached in the whole tree, nothing if no cgroup2 is mounted; and on the devices of this namespace. */
 int attachments_read(struct attachments *all);
 /* What is in effect in the cgroup that is open as `fd`, and attached in those below. */
 int attachments_near(struct attachments *near, int fd, const char *cgroup);
@@ -37,6 +37,8 @@ bool attached_gives(const struct attached *a, const char *cc);
  */
 struct attachments *attachments_after(const struct attachments *all);
 void attachments_after_free(struct attachments *after, const struct attachments *all);
+/* Is it a device's? */
+bool is_on_device(const char *cgroup);
 /* Has the object such a program? */
 bool attached_is_of(const struct attached *a, const struct object *o);
 
@@ -58,7 +60,7 @@ int fail_detach(const char *prog, const char *cgroup, int err);
 const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i);
 /* "/sys/fs/cgroup/a, /sys/fs/cgroup/b" */
 void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner);
-/* The same as a JSON object's member "cgroups". */
+/* The same as a JSON object's members "cgroups" and "devices". */
 void attachments_json(const struct attachments *all, __u32 btf_id, const char *owner);
 /* Is the program called `prog` among those of `btf_id` in this cgroup? */
 bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog);

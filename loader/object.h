@@ -13,6 +13,7 @@
 #define INSTALLED "../lib/asymcc"
 
 #define THIN "thin" /* the object of `asymcc thin`, and the name that its programs have as their owner's */
+#define THIN_ROUTER "thin_router" /* the object of `asymcc thin --dev` */
 
 struct object {
 	struct bpf_object *bpf;

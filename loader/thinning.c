@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <limits.h>
 #include <string.h>
 
+#include "device.h"
 #include "registry.h"
 #include "thinning.h"
 
@@ -20,6 +22,23 @@ bool thinning_next(const struct attachments *all, int *i, struct thinning *t)
 		t->programs++;
 	}
 	return t->cgroup;
+}
+
+void thinning_print(FILE *out, const char *cgroup)
+{
+	fputs(is_on_device(cgroup) ? "forwarded ACKs that leave by " : "ACKs of connections in ", out);
+	print_name(out, cgroup);
+}
+
+const char *thinning_option(const char *cgroup)
+{
+	static char text[PATH_MAX + 16];
+
+	if (is_on_device(cgroup))
+		snprintf(text, sizeof(text), "--dev %s", cgroup + strlen(ON_DEVICE));
+	else
+		snprintf(text, sizeof(text), "--cgroup %s", cgroup);
+	return text;
 }
 
 int thinning_count(struct thinning *t)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where ACKs are thinned: the programs of `asymcc thin`, loaded once for each cgroup. */
+/* Where ACKs are thinned: the programs of `asymcc thin`, loaded once for each cgroup and device. */
 #ifndef THINNING_H
 #define THINNING_H
+
+#include <stdio.h>
 
 #include "attached.h"
 
 #define THINNING_PROGRAMS 2
 
 struct thinning {
-	const char *cgroup;         /* owned by the attachments */
+	const char *cgroup;         /* or "dev NAME"; owned by the attachments */
 	__u32 btf_id;
 	int programs;               /* fewer than THINNING_PROGRAMS: something was killed half way */
 	unsigned long long sent, dropped;  /* pure ACKs; only after thinning_count() */
@@ -16,6 +18,10 @@ struct thinning {
 
 /* The next one; *i is 0 at first. False at the end. */
 bool thinning_next(const struct attachments *all, int *i, struct thinning *t);
+/* "ACKs of connections in CGROUP", "forwarded ACKs that leave by dev NAME" */
+void thinning_print(FILE *out, const char *cgroup);
+/* "--cgroup PATH", "--dev NAME", till the next call. */
+const char *thinning_option(const char *cgroup);
 /* -1 with a message. */
 int thinning_count(struct thinning *t);
 

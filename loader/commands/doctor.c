@@ -234,9 +234,11 @@ static void see_thinning(struct report *rep, const struct attachments *all)
 	int i = 0;
 
 	while (thinning_next(all, &i, &t)) {
-		snprintf(mend, sizeof(mend), "asymcc thin --off --cgroup %s, then thin there again", t.cgroup);
+		snprintf(mend, sizeof(mend), "asymcc thin --off %s, then thin there again", thinning_option(t.cgroup));
 		if (t.programs == THINNING_PROGRAMS)
-			tell(rep, GOOD, THIN, NULL, "ACKs of connections in %s are thinned", t.cgroup);
+			tell(rep, GOOD, THIN, NULL, "%s %s are thinned",
+			     is_on_device(t.cgroup) ? "forwarded ACKs that leave by" : "ACKs of connections in",
+			     t.cgroup);
 		else
 			tell(rep, BAD, THIN, mend, "%s has only a part of its programs", t.cgroup);
 	}

@@ -10,6 +10,7 @@
 #include "look.h"
 #include "netns.h"
 #include "registry.h"
+#include "device.h"
 #include "thinning.h"
 
 static struct {
@@ -131,8 +132,9 @@ static void print_uses(const struct world *w)
 static void print_counters(const struct section *s, const char *name, const char *object, const char *cgroup)
 {
 	for (int i = 0; i < s->vars.nr; i++) {
-		printf("asymcc_events_total{controller=\"%s\",object=\"%s\",cgroup=", name, object);
-		label_value(cgroup);
+		printf("asymcc_events_total{controller=\"%s\",object=\"%s\",%s=", name, object,
+		       is_on_device(cgroup) ? "device" : "cgroup");
+		label_value(cgroup + (is_on_device(cgroup) ? strlen(ON_DEVICE) : 0));
 		printf(",event=\"%s\"} %llu\n", s->vars.var[i].name,
 		       (unsigned long long)var_get(&s->vars.var[i], s->bytes));
 	}
@@ -165,7 +167,7 @@ static int of_thinning(const struct attachments *all)
 	int i = 0;
 
 	while (thinning_next(all, &i, &t))
-		if (of_load(t.btf_id, THIN, THIN, t.cgroup))
+		if (of_load(t.btf_id, THIN, is_on_device(t.cgroup) ? THIN_ROUTER : THIN, t.cgroup))
 			return -1;
 	return 0;
 }

@@ -11,10 +11,11 @@
 #include "cgroup.h"
 #include "command.h"
 #include "registry.h"
+#include "device.h"
 #include "thinning.h"
 
 static struct {
-	const char *name, *cgroup;
+	const char *name, *cgroup, *dev;
 	bool json;
 } args;
 
@@ -265,12 +266,16 @@ static int find_thin(struct attachments *all, const struct registered **reg)
 
 	if (err)
 		return fail("--cgroup %s: %s", args.cgroup, strerror(-err));
-	attachments_keep(all, THIN, args.cgroup ? path : NULL);
-	if (!thinning_next(all, &i, &t))
-		return args.cgroup ? fail("--cgroup %s: no ACKs are thinned there", args.cgroup) : 0;
+	if (args.dev)
+		snprintf(path, sizeof(path), ON_DEVICE "%s", args.dev);
+	attachments_keep(all, THIN, args.cgroup || args.dev ? path : NULL);
+	if (!thinning_next(all, &i, &t) && (args.cgroup || args.dev))
+		return fail("%s: no ACKs are thinned there", thinning_option(path));
+	if (!t.cgroup)
+		return 0;
 	if (thinning_next(all, &i, &more))
-		return fail("ACKs are thinned in several cgroups: choose one with --cgroup, such as --cgroup %s",
-			    t.cgroup);
+		return fail("ACKs are thinned in several %s: choose one with --cgroup or --dev, such as %s",
+			    is_on_device(more.cgroup) ? "places" : "cgroups", thinning_option(t.cgroup));
 	thin.btf_id = t.btf_id;
 	*reg = &thin;
 	return 0;
@@ -284,8 +289,10 @@ static int show(void)
 	struct object o = {};
 	int err;
 
-	if (args.cgroup && strcmp(args.name, THIN))
-		return fail("--cgroup: only `asymcc show " THIN "` takes it");
+	if ((args.cgroup || args.dev) && strcmp(args.name, THIN))
+		return fail("%s: only `asymcc show " THIN "` takes it", args.dev ? "--dev" : "--cgroup");
+	if (args.cgroup && args.dev)
+		return fail("--dev %s: ACKs are thinned in a cgroup or on a device: one at a time", args.dev);
 	if (is_file(args.name)) {
 		err = object_open_controller(&o, args.name, NULL) || show_built(&o, &all) ? -1 : 0;
 		object_close(&o);
@@ -311,6 +318,8 @@ static const struct opt opts[] = {
 	OPT_JSON(&args.json),
 	{ "cgroup", 'c', "PATH", "of the cgroups whose ACKs are thinned, this one: `show thin` only",
 	  .text = &args.cgroup },
+	{ "dev", 'd', "DEVICE", "of the devices by which thinned ACKs leave, this one: `show thin` only",
+	  .text = &args.dev },
 	{}
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* ACK thinning for any sender: thin.bpf.c in a cgroup of the receiver's. */
+/* ACK thinning for any sender: thin.bpf.c in a cgroup of the receiver's, or thin_router.bpf.c on a router's device. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include "cgroup.h"
 #include "cgroup_programs.h"
 #include "command.h"
+#include "device.h"
 #include "registry.h"
 #include "state.h"
 #include "thinning.h"
@@ -16,6 +17,7 @@
 
 static struct {
 	struct texts cgroups, set;
+	const char *dev;
 	bool off, atm;
 } args;
 
@@ -50,6 +52,12 @@ static int collect(struct texts *set)
 	return err || !args.atm ? err : texts_add(set, "atm=1");
 }
 
+/* What asymcc itself knows of the device. */
+static int fail_constant(const struct var *v)
+{
+	return fail("--set %s: only asymcc sets it", v->name);
+}
+
 /* Other values for one that runs. */
 static int change(const struct thinning *t, const struct texts *set)
 {
@@ -60,8 +68,10 @@ static int change(const struct thinning *t, const struct texts *set)
 
 	for (int i = 0; i < set->nr && !err; i++) {
 		err = assignment_parse(&p.vars, THIN, "--set ", set->text[i], &v, &value);
+		if (!err && !v->live)
+			err = fail_constant(v);
 		if (!err)
-			var_set(v, p.data.bytes, value); /* all of its parameters are live */
+			var_set(v, p.data.bytes, value);
 	}
 	if (!err) {
 		err = params_write(&p);
@@ -81,6 +91,12 @@ static int attach(struct cgroup_programs *h, struct object *o)
 	if (err)
 		return fail("cannot thin: %s: %s", registry_load_error(err), libbpf_complaint());
 	return cgroup_programs_attach(h, o);
+}
+
+static void tell(const char *cgroup, bool there)
+{
+	thinning_print(stdout, cgroup);
+	printf(" are thinned%s\n", there ? ", with other values" : "");
 }
 
 static int start_in(struct cgroup_programs *h, struct object *o, const struct texts *set)
@@ -103,28 +119,74 @@ static int start_in(struct cgroup_programs *h, struct object *o, const struct te
 			   h->cgroup, h->cgroup);
 	if (!err)
 		err = there.cgroup ? change(&there, set) : attach(h, o);
-	if (!err) {
-		printf("ACKs of connections in ");
-		print_name(stdout, h->cgroup);
-		printf(" are thinned%s\n", there.cgroup ? ", with other values" : "");
-	}
+	if (!err)
+		tell(h->cgroup, there.cgroup);
 	attachments_free(&all);
 	return err;
+}
+
+static int attach_to(struct device *d, struct object *o)
+{
+	int err = device_load(d, o);
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o->bpf)
+		err = err ? err : attached_check_findable(bpf_program__fd(p), THIN);
+	if (!err)
+		err = device_attach(d, o);
+	if (err)
+		device_leave(d);
+	return err;
+}
+
+static int start_on(struct device *d, struct object *o, const struct texts *set)
+{
+	struct thinning t, there = {};
+	struct attachments all;
+	int i = 0, err = attachments_read(&all);
+
+	while (!err && thinning_next(&all, &i, &t))
+		if (!strcmp(t.cgroup, d->place))
+			there = t;
+	if (!err && there.cgroup && there.programs < THINNING_PROGRAMS)
+		err = fail("--dev %s: it has only a part of the programs: `asymcc thin --off --dev %s` first", args.dev,
+			   args.dev);
+	if (!err)
+		err = there.cgroup ? change(&there, set) : attach_to(d, o);
+	if (!err)
+		tell(d->place, there.cgroup);
+	attachments_free(&all);
+	return err;
+}
+
+static int set_value(struct object *o, const char *assignment)
+{
+	const struct var *v;
+	long long value;
+
+	if (assignment_parse(&o->params, THIN, "--set ", assignment, &v, &value))
+		return -1;
+	return v->live ? object_set(o, assignment) : fail_constant(v);
 }
 
 static int start(struct cgroup_programs *h)
 {
 	struct object o = {};
 	struct texts set = {};
-	int err = object_open(&o, THIN);
+	struct device d;
+	int err = object_open(&o, args.dev ? THIN_ROUTER : THIN);
 
 	if (!err) {
 		snprintf(o.ops_name, sizeof(o.ops_name), THIN); /* for messages */
 		err = collect(&set);
 	}
 	for (int i = 0; i < set.nr && !err; i++)
-		err = object_set(&o, set.text[i]);
-	if (!err && !cgroup_programs_open(h, &o, args.cgroups.nr ? args.cgroups.text[0] : NULL))
+		err = set_value(&o, set.text[i]);
+	if (err)
+		;
+	else if (args.dev)
+		err = device_find(&d, args.dev) || start_on(&d, &o, &set) ? -1 : 0;
+	else if (!cgroup_programs_open(h, &o, args.cgroups.nr ? args.cgroups.text[0] : NULL))
 		err = start_in(h, &o, &set);
 	else
 		err = -1;
@@ -138,6 +200,7 @@ static int stop(void)
 {
 	static const char *const no[] = { "thins=0" };
 	const struct texts off = { (const char **)no, 1 };
+	bool one = args.cgroups.nr || args.dev;
 	char path[PATH_MAX];
 	struct attachments all = {};
 	struct thinning t;
@@ -145,10 +208,12 @@ static int stop(void)
 
 	if (err)
 		return fail("--cgroup %s: %s", args.cgroups.text[0], strerror(-err));
+	if (args.dev)
+		snprintf(path, sizeof(path), ON_DEVICE "%s", args.dev);
 	err = attachments_read(&all);
-	attachments_keep(&all, THIN, args.cgroups.nr ? path : NULL);
+	attachments_keep(&all, THIN, one ? path : NULL);
 	if (!err && !all.nr)
-		printf("no ACKs are thinned%s%s\n", args.cgroups.nr ? " in " : "", args.cgroups.nr ? path : "");
+		printf("no ACKs are thinned%s%s\n", one ? args.dev ? " at " : " in " : "", one ? path : "");
 	while (!err && thinning_next(&all, &i, &t))
 		if (t.programs == THINNING_PROGRAMS) /* the kernel may have freed the parameters of a part */
 			err = change(&t, &off);
@@ -172,6 +237,9 @@ static int thin(void)
 		values = values || given[i].value != NOT_GIVEN;
 	if (args.cgroups.nr > 1)
 		return fail("--cgroup %s: thin takes one cgroup", args.cgroups.text[1]);
+	if (args.dev && args.cgroups.nr)
+		return fail("--dev %s: it thins what is forwarded, and --cgroup what this machine sends: one at a time",
+			    args.dev);
 	if (args.off && values)
 		return fail("--off takes no values");
 	err = state_lock();
@@ -184,6 +252,8 @@ static int thin(void)
 
 static const struct opt opts[] = {
 	{ "cgroup", 'c', "PATH", "whose connections (else the root's: all)", .texts = &args.cgroups },
+	{ "dev", 'd', "DEVICE", "instead, what this router forwards: the device of the slow uplink",
+	  .text = &args.dev },
 	{ "reverse", 'r', "RATE", "rate of the ACK direction, such as 200kbit: drop only ACKs that it has no room for",
 	  .kbit = &given[REVERSE].value },
 	{ "overhead", 'e', "N", "bytes that each packet takes there beside IP, as of CAKE",
@@ -194,7 +264,7 @@ static const struct opt opts[] = {
 	{ "max", 'm', "N", "packets that an ACK covers at most", .number = &given[PACKETS].value, .min = 2,
 	  .max = 256 },
 	{ "set", 's', "PARAM=VALUE", "change another parameter; repeatable", .texts = &args.set },
-	{ "off", 'o', NULL, "thin no more; without --cgroup nowhere", .flag = &args.off },
+	{ "off", 'o', NULL, "thin no more; without --cgroup and --dev nowhere", .flag = &args.off },
 	{}
 };
 
@@ -208,5 +278,6 @@ const struct command cmd_thin = {
 		"It works at the receiver of the data. The sender needs nothing, and may run any controller.\n"
 		"An ACK is dropped only where the sender needs none now. One that reports a new gap, a duplicate, a mark or a "
 		"small window is never dropped, nor one of a connection's first 64 kB.\n"
-		"The same command again changes the values of that cgroup, while connections run.",
+		"With --dev it works on a router, for the hosts behind it, NAT or not. The kernel needs no BTF then.\n"
+		"The same command again changes the values of that cgroup or device, while connections run.",
 };

@@ -13,6 +13,7 @@
 #include "command.h"
 #include "look.h"
 #include "netns.h"
+#include "device.h"
 #include "thinning.h"
 
 static struct {
@@ -173,8 +174,10 @@ static void print_json(const struct picture *p)
 	}
 	printf(l->others.nr ? "\n], \"thinning\": [" : "], \"thinning\": [");
 	for (int i = 0; i < p->nr_thin; i++)
-		printf("%s{\"cgroup\": %s, \"acks_sent\": %llu, \"acks_dropped\": %llu}", i ? ", " : "",
-		       json_text(p->thin[i].cgroup), p->thin[i].sent, p->thin[i].dropped);
+		printf("%s{\"%s\": %s, \"acks_sent\": %llu, \"acks_dropped\": %llu}", i ? ", " : "",
+		       is_on_device(p->thin[i].cgroup) ? "device" : "cgroup",
+		       json_text(p->thin[i].cgroup + (is_on_device(p->thin[i].cgroup) ? strlen(ON_DEVICE) : 0)),
+		       p->thin[i].sent, p->thin[i].dropped);
 	puts("]}");
 }
 

@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * `asymcc thin --dev`: ACK thinning on a router, for the hosts behind it. Neither they nor the senders need know of it.
+ *
+ * Both programs are on the uplink's device, which all packets of a connection pass behind NAT: ACKs leave by it, and data comes. What
+ * thin.bpf.c reads from the socket, this learns from the packets. The rules are the same: thin_rules.bpf.h.
+ *
+ * Only what leaves makes an entry, so that no stranger does. A full map forgets the connections that it has not seen for long: these
+ * begin anew, and their first ACKs pass. A packet that is not understood passes.
+ *
+ * No kernel type is read, so that a kernel without BTF takes it.
+ */
+#include "thin_rules.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+const volatile char asymcc_name[16] = "thin"; /* by which asymcc finds the programs again */
+
+PARAM(u8, ethernet, 1, 0, 1, "-", "1: a packet of the device begins with an Ethernet header, 0: with that of IP");
+PARAM(u8, made_clsact, 0, 0, 1, "-", "1: asymcc made the device's clsact, and takes it away again");
+
+enum {
+	FLOWS = 8192, /* connections that are remembered; each takes some 400 bytes */
+	NEXT = -1, /* what others have on the device decides */
+	DROP = 2,
+	ETHERNET = 14, /* bytes */
+	VLANS_MAX = 2,
+	TYPE_IP = 0x0800,
+	TYPE_IPV6 = 0x86dd,
+	TYPE_VLAN = 0x8100,
+	TYPE_QINQ = 0x88a8,
+	TYPE_PPPOE = 0x8864,
+	PPPOE_PLAIN = 0x1100, /* version, type, and code of data */
+	PPP_IP = 0x21,
+	PPP_IPV6 = 0x57,
+	FRAGMENT = 0x3fff, /* more of them, or an offset */
+	URG = 32,
+	CWR = 128,
+	AE = 1, /* the bit before the flags (RFC 9768) */
+	TCPOPT_WSCALE = 3,
+	SCALE_MAX = 14,
+	WORDS_BLOCK = 2, /* length of a SACK block, in words of 4 bytes */
+	BLOCKS_SHOWN = 3, /* as many fit beside timestamps: of more only the newest are told */
+};
+
+/* A connection, as it looks on the uplink. */
+struct tuple {
+	__be32 local[4], remote[4]; /* IPv4 addresses in the first word */
+	__be16 local_port, remote_port;
+	u32 link; /* VLAN, and session of PPPoE: two networks may have the same addresses */
+};
+
+struct forwarded {
+	struct flow rules;
+	u64 syn_ns; /* when the SYN or SYN-ACK left whose answer is timed; 0: none is */
+	u64 handshake_ns; /* RTT */
+	u32 began; /* number of the first ACK that was seen */
+	u32 ack; /* the host's last ACK */
+	u32 right; /* the right edge of its window */
+	u32 sent; /* end of what the host has sent */
+	u32 heard; /* what of that is acknowledged */
+	u32 edge; /* left edge of its newest SACK block */
+	u16 window; /* as its last ACK had it, not scaled */
+	u16 mss; /* bytes of payload in a segment that came */
+	u8 scale; /* of the window */
+	bool scaled; /* the handshake told `scale`; else it is the least that explains what came */
+	bool acked; /* the host has sent an ACK */
+	bool begun; /* START_BYTES have come since */
+	bool accecn;
+	bool ece; /* of the host's last ACK */
+	bool cwr; /* the sender has answered ECE */
+	bool each_mark; /* ECE ended unanswered: it tells of each mark, as DCTCP's */
+};
+
+const volatile struct forwarded unknown = {};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, FLOWS);
+	__type(key, struct tuple);
+	__type(value, struct forwarded);
+} flows SEC(".maps");
+
+struct load load;
+
+/* --- the packet --------------------------------------------------------------------------------- */
+
+struct packet {
+	struct tuple of;
+	struct tcp_header h;
+	u32 at; /* of the TCP header */
+	u32 len; /* bytes from the IP header on */
+	u32 payload;
+	bool plain; /* the IP header tells nothing that the next one's does not */
+};
+
+/* Where the IP header begins, or NONE. `link`: VLANs and session. */
+static __always_inline int ip_header_at(struct __sk_buff *skb, u32 *link)
+{
+	__be16 pppoe[4], tag[2];
+	u32 at = ETHERNET;
+	__be16 type;
+
+	*link = skb->vlan_present ? skb->vlan_tci & 0xfff : 0;
+	if (!ethernet)
+		return 0;
+	if (bpf_skb_load_bytes(skb, at - 2, &type, 2))
+		return NONE;
+	for (int i = 0; i < VLANS_MAX && (type == bpf_htons(TYPE_VLAN) || type == bpf_htons(TYPE_QINQ)); i++, at += 4) {
+		if (bpf_skb_load_bytes(skb, at, tag, 4))
+			return NONE;
+		*link = *link << 12 | (bpf_ntohs(tag[0]) & 0xfff);
+		type = tag[1];
+	}
+	if (type == bpf_htons(TYPE_PPPOE)) {
+		if (bpf_skb_load_bytes(skb, at, pppoe, 8) || pppoe[0] != bpf_htons(PPPOE_PLAIN))
+			return NONE;
+		*link = *link << 16 ^ bpf_ntohs(pppoe[1]);
+		at += 8;
+		return pppoe[3] == bpf_htons(PPP_IP) || pppoe[3] == bpf_htons(PPP_IPV6) ? at : NONE;
+	}
+	return type == bpf_htons(TYPE_IP) || type == bpf_htons(TYPE_IPV6) ? at : NONE;
+}
+
+static __always_inline bool read_ipv4(struct __sk_buff *skb, struct packet *p, u32 net, bool leaves)
+{
+	struct {
+		u8 version, tos;
+		__be16 len, id, fragment;
+		u8 ttl, protocol;
+		__be16 check;
+		__be32 from, to;
+	} ip;
+
+	if (bpf_skb_load_bytes(skb, net, &ip, sizeof(ip)) || ip.version >> 4 != 4 || (ip.version & 15) < 5 ||
+	    ip.protocol != IPPROTO_TCP_ || ip.fragment & bpf_htons(FRAGMENT))
+		return false;
+	p->of.local[0] = leaves ? ip.from : ip.to;
+	p->of.remote[0] = leaves ? ip.to : ip.from;
+	p->at = net + (ip.version & 15) * 4;
+	p->len = ip.len ? bpf_ntohs(ip.len)
+			: skb->len - net; /* one that was put together may be longer than it can tell */
+	p->plain = (ip.version & 15) == 5 && (ip.tos & CE) != CE;
+	return true;
+}
+
+static __always_inline bool read_ipv6(struct __sk_buff *skb, struct packet *p, u32 net, bool leaves)
+{
+	struct {
+		__be16 head, label, len;
+		u8 next, hops;
+		__be32 from[4], to[4];
+	} ip;
+	u8 next[2];
+
+	if (bpf_skb_load_bytes(skb, net, &ip, sizeof(ip)) || bpf_ntohs(ip.head) >> 12 != 6)
+		return false;
+	p->at = net + sizeof(ip);
+	if (ip.next == IPPROTO_HOPOPTS_ && !ip.len) { /* the same of IPv6 has its length there */
+		if (bpf_skb_load_bytes(skb, p->at, next, 2) || next[0] != IPPROTO_TCP_ || next[1])
+			return false;
+		p->at += 8;
+	} else if (ip.next != IPPROTO_TCP_) {
+		return false;
+	}
+	for (int i = 0; i < 4; i++) {
+		p->of.local[i] = leaves ? ip.from[i] : ip.to[i];
+		p->of.remote[i] = leaves ? ip.to[i] : ip.from[i];
+	}
+	p->len = ip.len ? sizeof(ip) + bpf_ntohs(ip.len) : skb->len - net;
+	p->plain = p->at == net + sizeof(ip) && (bpf_ntohs(ip.head) >> 4 & CE) != CE;
+	return true;
+}
+
+/* A TCP segment that is whole; else false. `leaves`: its source is the local end. */
+static __always_inline bool read_packet(struct __sk_buff *skb, struct packet *p, bool leaves)
+{
+	int net = ip_header_at(skb, &p->of.link);
+	u32 header;
+	u8 version;
+
+	if (net < 0 || bpf_skb_load_bytes(skb, net, &version, 1))
+		return false;
+	if (version >> 4 == 4 ? !read_ipv4(skb, p, net, leaves) : !read_ipv6(skb, p, net, leaves))
+		return false;
+	if (bpf_skb_load_bytes(skb, p->at, &p->h, sizeof(p->h)))
+		return false;
+	header = p->at - net + (p->h.offset >> 4) * 4;
+	if (p->h.offset >> 4 < WORDS_PLAIN || p->len > skb->len - net || header > p->len)
+		return false;
+	p->payload = p->len - header;
+	p->of.local_port = leaves ? p->h.source : p->h.dest;
+	p->of.remote_port = leaves ? p->h.dest : p->h.source;
+	return true;
+}
+
+/* The window scale of a SYN; 0: without. */
+static __always_inline u8 scale_of(struct __sk_buff *skb, const struct packet *p)
+{
+	u32 at = p->at + sizeof(p->h), end = p->at + (p->h.offset >> 4) * 4;
+	u8 o[3];
+
+	for (int i = 0; i < OPTIONS_MAX && at + 2 <= end && !bpf_skb_load_bytes(skb, at, o, 2) && o[0]; i++) {
+		if (o[0] == TCPOPT_WSCALE)
+			return o[1] == 3 && !bpf_skb_load_bytes(skb, at + 2, o, 1) ? min(o[0], SCALE_MAX) : 0;
+		if (o[0] != 1 && o[1] < 2)
+			break;
+		at += o[0] == 1 ? 1 : o[1];
+	}
+	return 0;
+}
+
+/*
+ * Blocks of SACK, without that of a duplicate, if the header has nothing else but timestamps; `edge`: where the newest begins. Any
+ * other header has no block here, and is not plain to the rules: it passes.
+ */
+static __always_inline u8 blocks_of(struct __sk_buff *skb, const struct packet *p, u32 *edge)
+{
+	u32 words = p->h.offset >> 4, first;
+	__be32 stamps[3], left;
+	u8 o[4];
+
+	first = timestamps(skb, p->at, &p->h, stamps) ? WORDS_STAMP : WORDS_PLAIN;
+	if (words <= first || !((words - first) & 1) || bpf_skb_load_bytes(skb, p->at + 4 * first, o, 4) || o[0] != 1 ||
+	    o[1] != 1 || o[2] != TCPOPT_SACK || o[3] != 4 * (words - first) - 2 ||
+	    bpf_skb_load_bytes(skb, p->at + 4 * first + 4, &left, 4))
+		return 0;
+	*edge = bpf_ntohl(left);
+	return (words - first) / WORDS_BLOCK - reports_duplicate(skb, &p->h, p->at, bpf_ntohl(p->h.ack));
+}
+
+/* --- the connection ------------------------------------------------------------------------------- */
+
+static inline void know(struct receiver *r, const struct forwarded *w)
+{
+	r->handshake_ns = w->handshake_ns;
+	r->rcv_nxt = w->ack;
+	r->rcv_wnd = w->right - w->ack;
+	r->snd_una = w->heard;
+	r->snd_nxt = w->sent;
+	r->mss = w->mss;
+}
+
+static inline struct forwarded *begin(const struct packet *p)
+{
+	bpf_map_update_elem(&flows, &p->of, (const void *)&unknown, BPF_ANY);
+	return bpf_map_lookup_elem(&flows, &p->of);
+}
+
+/* The host opens a connection, or takes one. An answer to the second of its SYNs may be one to the first. */
+static __always_inline void opens(struct __sk_buff *skb, const struct packet *p, u64 now)
+{
+	struct forwarded *w = bpf_map_lookup_elem(&flows, &p->of);
+	u32 seq = bpf_ntohl(p->h.seq), sent = seq + 1 + p->payload;
+	bool again = w && !w->begun && w->sent == sent && w->heard == seq;
+
+	w = begin(p);
+	if (!w)
+		return;
+	w->sent = sent;
+	w->heard = seq;
+	w->scale = scale_of(skb, p);
+	w->scaled = true;
+	w->syn_ns = again ? 0 : now;
+}
+
+/* The host's segment tells its window, and what it has sent. False: it is an older one. */
+static __always_inline bool note_sent(struct forwarded *w, const struct packet *p)
+{
+	u32 ack = bpf_ntohl(p->h.ack), end = bpf_ntohl(p->h.seq) + p->payload + !!(p->h.flags & FIN);
+
+	if (!w->acked)
+		w->began = w->ack = ack;
+	if (before(w->sent, end))
+		w->sent = end;
+	if (before(ack, w->ack))
+		return false;
+	w->acked = true;
+	w->ack = ack;
+	w->window = bpf_ntohs(p->h.window);
+	w->right = ack + ((u32)w->window << (w->scale & 15));
+	w->begun |= ack - w->began >= START_BYTES;
+	return true;
+}
+
+/*
+ * Does ECE tell of each byte whether it was marked? Else it stays until the sender has answered it. AccECN has a counter in its place,
+ * which begins at 5.
+ */
+static __always_inline void note_ecn(struct forwarded *w, const struct packet *p)
+{
+	bool ece = p->h.flags & ECE;
+
+	if (!p->payload && (p->h.offset & AE || p->h.flags & CWR))
+		w->accecn = true;
+	if (ece && !w->ece)
+		w->cwr = false;
+	if (w->ece && !ece && !w->cwr)
+		w->each_mark = true;
+	w->ece = ece;
+}
+
+/*
+ * The sender's segment. One whose ACK the host will refuse tells of no answer and no scale. A sender fills no more than the window:
+ * where the handshake was not seen, that tells the scale's least.
+ */
+static __always_inline void note_heard(struct __sk_buff *skb, struct forwarded *w, const struct packet *p, u64 now)
+{
+	u32 ack = bpf_ntohl(p->h.ack), end = bpf_ntohl(p->h.seq) + p->payload, segment;
+
+	if (before(ack, w->heard) || before(w->sent, ack))
+		return;
+	if (w->syn_ns && ack != w->heard) {
+		w->handshake_ns = min(now - w->syn_ns, 1000ULL * LONGEST_RTT_US);
+		w->syn_ns = 0;
+	}
+	if (p->h.flags & SYN &&
+	    !scale_of(skb, p)) /* it has no window scale, or one of 0: then the host's may not count */
+		w->scale = 0;
+	w->heard = ack;
+	w->cwr |= !!(p->h.flags & CWR);
+	segment = skb->gso_size ? skb->gso_size : p->payload;
+	w->mss = max(w->mss, min(segment, 0xffff));
+	if (w->acked && !w->scaled && w->window && end - w->ack < 1 << 30 && before(w->right, end)) {
+		for (int i = 0; i < SCALE_MAX && w->scale < SCALE_MAX && before(w->right, end); i++) {
+			w->scale++;
+			w->right = w->ack + ((u32)w->window << (w->scale & 15));
+		}
+	}
+}
+
+SEC("tc")
+int thin_ingress(struct __sk_buff *skb)
+{
+	struct packet p = {};
+	struct receiver r;
+	struct forwarded *w;
+	struct heard s;
+	u64 now;
+
+	if (!thins || !read_packet(skb, &p, false))
+		return NEXT;
+	w = bpf_map_lookup_elem(&flows, &p.of);
+	if (!w || !(p.h.flags & ACK) || p.h.flags & RST)
+		return NEXT;
+	now = bpf_ktime_get_ns();
+	note_heard(skb, w, &p, now);
+	if (p.h.flags & SYN || !w->acked)
+		return NEXT;
+	know(&r, w);
+	s.h = p.h;
+	s.at = p.at;
+	s.payload = p.payload;
+	read_heard(skb, &s);
+	hear(&w->rules, &r, &s, now);
+	return NEXT;
+}
+
+/* Is it an ACK, and nothing else? */
+static inline bool is_pure(const struct packet *p)
+{
+	return !p->payload && p->plain && (p->h.flags & (SYN | FIN | RST | PSH | ACK | URG)) == ACK;
+}
+
+/* An ACK of a connection's first bytes takes its room, too. */
+static inline void take_part(u32 len, u64 now)
+{
+	if (reverse_kbit)
+		through_ns = now + ahead_ns(through_ns, now, BACKLOG_MAX_NS) +
+			     (u64)on_link(len) * 8 * 1000000 / reverse_kbit;
+}
+
+static __always_inline bool forwards(struct __sk_buff *skb, const struct packet *p, bool uploads, u64 now)
+{
+	struct forwarded *w = bpf_map_lookup_elem(&flows, &p->of);
+	struct receiver r;
+	struct pure a;
+	u32 edge = 0;
+
+	if (!w) {
+		w = begin(p);
+		if (!w)
+			return true;
+		w->sent = w->heard = bpf_ntohl(p->h.seq);
+	}
+	note_ecn(w, p);
+	if (!note_sent(w, p) || !is_pure(p))
+		return true;
+	if (!w->begun) {
+		take_part(p->len, now);
+		return true;
+	}
+	a.h = p->h;
+	a.at = p->at;
+	a.len = p->len;
+	a.right = w->right;
+	a.accecn = w->accecn;
+	a.each_mark = w->each_mark;
+	a.blocks = blocks_of(skb, p, &edge);
+	if (a.blocks == BLOCKS_SHOWN && edge != w->edge) /* a new block hides an old one */
+		w->rules.blocks = BLOCKS_SHOWN + 1;
+	w->edge = edge;
+	know(&r, w);
+	return ack_passes(skb, &w->rules, &r, &a, uploads, now);
+}
+
+SEC("tc")
+int thin_egress(struct __sk_buff *skb)
+{
+	struct packet p = {};
+	bool is_tcp, uploads;
+	u64 now;
+
+	if (!thins)
+		return NEXT;
+	is_tcp = read_packet(skb, &p, true);
+	now = bpf_ktime_get_ns();
+	uploads = !reverse_kbit && data_leaves(&load, is_tcp && is_pure(&p), skb->len, now);
+	if (!is_tcp ||
+	    skb->sk) /* what a socket of this machine sends is left to thin.bpf.c: the kernel would slow it down */
+		return NEXT;
+	if (p.h.flags & SYN) {
+		opens(skb, &p, now);
+		return NEXT;
+	}
+	return p.h.flags & RST || !(p.h.flags & ACK) || forwards(skb, &p, uploads, now) ? NEXT : DROP;
+}

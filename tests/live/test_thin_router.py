@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymcc thin --dev` on this machine's own kernel: a router with NAT, stock hosts behind it; and its command."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+
+from tests.live import homes
+from tests.live.harness import ASYMCC, program, run
+from tests.live.harness import pytestmark as live
+
+pytestmark = [*live]
+
+
+@pytest.fixture(scope="module")
+def home():
+    with homes.home() as h:
+        yield h
+
+
+@pytest.fixture
+def router(home):
+    """It thins nothing before and after."""
+    yield home
+    home.asymcc("thin", "--off", "--dev", "wan0")
+    assert attached(home) == []
+
+
+# This distribution's bpftool knows no tcx. Prints the programs on a device: "HOOK ID", ingress first; or takes one out.
+TCX = """
+import ctypes, socket, struct, sys
+bpf = lambda call, attr: ctypes.CDLL(None, use_errno=True).syscall(321, call, attr, len(attr))
+index = socket.if_nametoindex(sys.argv[1])
+for hook in (46, 47):
+    ids = ctypes.create_string_buffer(256)
+    attr = ctypes.create_string_buffer(struct.pack("<IIIIQII", index, hook, 0, 0, ctypes.addressof(ids), 64, 0), 64)
+    assert not bpf(16, attr)
+    for (id,) in list(struct.iter_unpack("<I", ids.raw))[: struct.unpack_from("<I", attr.raw, 24)[0]]:
+        print(hook, id)
+        if len(sys.argv) > 2 and int(sys.argv[2]) == hook:
+            fd = bpf(13, ctypes.create_string_buffer(struct.pack("<I", id), 64))
+            assert not bpf(9, ctypes.create_string_buffer(struct.pack("<III", index, fd, hook), 64))
+"""
+EGRESS = 47
+
+
+def attached(home) -> list[str]:
+    """Names of the programs on wan0, others' too."""
+    told = home.sh(home.router, sys.executable, "-c", TCX, "wan0").stdout.split()
+    (net,) = json.loads(home.sh(home.router, "bpftool", "-j", "net", "show", "dev", "wan0").stdout)
+    names = [json.loads(run("bpftool", "-j", "prog", "show", "id", i).stdout)["name"] for i in told[1::2]]
+    return names + [p["name"] for p in net["tc"]]
+
+
+def counters(home) -> dict[str, int]:
+    shown = json.loads(home.asymcc("show", "thin", "--dev", "wan0", "--json").stdout)
+    assert shown["devices"] == ["wan0"] and shown["cgroups"] == []
+    return {c["name"]: c["value"] for c in shown["counters"]}
+
+
+def refused(home, *argv, code=1) -> str:
+    done = home.asymcc(*argv, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("address", [homes.SERVER, homes.SERVER6], ids=["IPv4 behind NAT", "IPv6"])
+@pytest.mark.parametrize("told", [["--reverse", "100kbit"], ["--set", "waits_only=0"]], ids=["rate", "no rate"])
+def test_all_that_hosts_download_arrives(router, told, address):
+    router.asymcc("thin", "--dev", "wan0", *told)
+    with router.serving(address):
+        assert [got for got, _ in router.downloads(2_000_000, address)] == [2_000_000] * 3
+    assert counters(router)["acks_suppressed"] > 100
+
+
+def test_what_the_router_itself_downloads_passes(router):
+    """`asymcc thin --cgroup` is for that."""
+    router.asymcc("thin", "--dev", "wan0", "--reverse", "100kbit")
+    itself = homes.Home(router.router, router.server, [router.router])
+    with router.serving():
+        assert itself.downloads(1_000_000)[0][0] == 1_000_000
+    assert counters(router)["acks_suppressed"] == 0
+
+
+def test_what_is_no_tcp_passes(router):
+    take = "import socket,sys; s=socket.socket(2,2); s.bind(('', 9)); s.settimeout(20); print('ready', flush=True)"
+    take += "; print(len([s.recv(99) for _ in range(30)]))"
+    send = f"import socket; s=socket.socket(2,2); [s.sendto(bytes(20), ('{homes.SERVER}', 9)) for _ in range(30)]"
+    router.asymcc("thin", "--dev", "wan0", "--reverse", "1kbit")
+    with program("ip", "netns", "exec", router.server, sys.executable, "-c", take) as server:
+        assert server.stdout.readline() == "ready\n"
+        router.sh(router.hosts[0], sys.executable, "-c", send)
+        assert server.communicate(timeout=30)[0] == "30\n"
+    assert set(counters(router).values()) == {0}
+
+
+def test_its_life(router):
+    said = router.asymcc("thin", "--dev", "wan0", "--reverse", "300kbit").stdout
+    assert said == "forwarded ACKs that leave by dev wan0 are thinned\n"
+    assert sorted(attached(router)) == ["thin_egress", "thin_ingress"]
+    said = router.asymcc("thin", "--dev", "wan0", "--reverse", "200kbit", "--atm", "--max", 32).stdout
+    assert said == "forwarded ACKs that leave by dev wan0 are thinned, with other values\n"
+    shown = json.loads(router.asymcc("show", "thin", "--dev", "wan0", "--json").stdout)
+    now = {p["name"]: p["value"] for p in shown["parameters"]}
+    assert (now["reverse_kbit"], now["atm"], now["max_packets"], now["ethernet"]) == (200, 1, 32, 1)
+    assert "forwarded ACKs that leave by dev wan0 are thinned" in router.asymcc("doctor", check=False).stdout
+    assert (
+        '{controller="thin",object="thin_router",device="wan0",event="acks_sent"} 0\n'
+        in router.asymcc("metrics").stdout
+    )
+    assert {"device": "wan0", "acks_sent": 0, "acks_dropped": 0} in json.loads(router.asymcc("top", "--json").stdout)[
+        "thinning"
+    ]
+    assert router.asymcc("thin", "--off", "--dev", "wan0").stdout == "ACKs are no longer thinned in dev wan0\n"
+    assert attached(router) == []
+    assert router.asymcc("thin", "--off", "--dev", "wan0").stdout == "no ACKs are thinned at dev wan0\n"
+
+
+def test_other_programs_stay_and_still_run(router, objects):
+    """One that marks and loses packets, as a filter of clsact."""
+    router.sh(router.router, *"tc qdisc add dev wan0 clsact".split())
+    try:
+        arrives = "tc filter add dev wan0 ingress bpf direct-action obj".split()
+        router.sh(router.router, *arrives, objects / "liar.bpf.o", "sec", "mark_and_lose")
+        before = attached(router)
+        router.asymcc("thin", "--dev", "wan0", "--reverse", "100kbit")
+        with router.serving():
+            assert [got for got, _ in router.downloads(500_000)] == [500_000] * 3
+        router.asymcc("thin", "--off", "--dev", "wan0")
+        assert attached(router) == before and "clsact" in router.sh(router.router, "tc", "qdisc").stdout
+    finally:
+        router.sh(router.router, *"tc qdisc del dev wan0 clsact".split())
+
+
+def test_a_device_that_goes_takes_it_along(router):
+    ip = ["ip", "-n", router.router, "link"]
+    run(*ip, "add", "wan9", "type", "veth", "peer", "name", "gone")
+    router.asymcc("thin", "--dev", "wan9")
+    run(*ip, "del", "wan9")
+    assert "wan9" not in router.asymcc("list").stdout
+    assert router.asymcc("thin", "--off", "--dev", "wan9").stdout == "no ACKs are thinned at dev wan9\n"
+
+
+def test_a_device_with_plain_ip(router):
+    ip = ["ip", "-n", router.router]
+    run(*ip, "tuntap", "add", "tun9", "mode", "tun")
+    try:
+        router.asymcc("thin", "--dev", "tun9")
+        shown = json.loads(router.asymcc("show", "thin", "--dev", "tun9", "--json").stdout)
+        assert [p["value"] for p in shown["parameters"] if p["name"] == "ethernet"] == [0]
+        router.asymcc("thin", "--off", "--dev", "tun9")
+    finally:
+        run(*ip, "link", "del", "tun9")
+
+
+def test_half_of_it_is_found(router):
+    """As of a command that was killed."""
+    router.asymcc("thin", "--dev", "wan0")
+    router.sh(router.router, sys.executable, "-c", TCX, "wan0", EGRESS)
+    assert attached(router) == ["thin_ingress"]
+    done = router.asymcc("doctor", check=False)
+    assert done.returncode == 1 and "dev wan0 has only a part of its programs" in done.stdout
+    assert "`asymcc thin --off --dev wan0` first" in refused(router, "thin", "--dev", "wan0")
+
+
+def test_without_the_kernels_btf(router):
+    """OpenWrt's kernels have none."""
+    hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && shift && exec "$@"', "sh", "-"]
+    inside = ["nsenter", f"--net=/run/netns/{router.router}", *hide, ASYMCC]
+    said = run(*inside, "thin", "--dev", "wan0", "--reverse", "100kbit").stdout
+    assert said == "forwarded ACKs that leave by dev wan0 are thinned\n"
+    run(*inside, "show", "thin", "--dev", "wan0")
+    run(*inside, "thin", "--off", "--dev", "wan0")
+    assert attached(router) == []
+
+
+@pytest.mark.parametrize(
+    "argv, says",
+    [
+        (["--dev", "lo"], "--dev lo: it leads nowhere"),
+        (["--dev", "none0"], "--dev none0: this network namespace has no such device"),
+        (["--dev", "s0"], "--dev s0: this network namespace has no such device"),  # the server's
+        (["--dev", "a-name-that-is-too-long"], "has no such device"),
+        (["--dev", "wan0", "--cgroup", "/sys/fs/cgroup"], "one at a time"),
+        (["--dev", "wan0", "--set", "ethernet=0"], "--set ethernet: only asymcc sets it"),
+        (["--dev", "wan0", "--set", "made_clsact=1"], "--set made_clsact: only asymcc sets it"),
+        (["--dev", "wan0", "--set", "speed=1"], "thin has no parameter speed"),
+        (["--dev", "wan0", "--off", "--atm"], "--off takes no values"),
+    ],
+)
+def test_refusals(argv, says, router):
+    assert says in refused(router, "thin", *argv)
+    assert attached(router) == []
