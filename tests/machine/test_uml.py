@@ -46,6 +46,7 @@ PLACES = {
     "mm/slub.c": "no storage of sockets\n",
     "arch/um/include/linux/time-internal.h": "#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500\n",
     "arch/um/kernel/time.c": "\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n\tdelta += 1;\n",
+    "mm/oom_kill.c": "static int sysctl_panic_on_oom;\n",
     "arch/um/drivers/Makefile": "obj-y := fd.o\n",
     "arch/um/os-Linux/util.c": "\treturn getrandom(buf, len, flags);\n",
     "arch/um/os-Linux/process.c": "old\n",
@@ -332,6 +333,29 @@ def test_a_clock_that_stands_still_ends_the_run(begun, fake_image, monkeypatch):
     finally:
         process.close()
     assert process.process.returncode is not None
+
+
+def test_a_guest_has_memory_for_its_flows_beside_what_tcp_may_take(scenario_file):
+    """A few flows, and a job that only asks what an object refuses, have the same command line as ever."""
+
+    def has(flows: int) -> int:
+        file = scenario_file(FAST, ('controller = "fast"', f'controller = "fast"\ncount = {flows}'))
+        return on_uml.memory_mb(plan_job(scenario.load(file)[0], 1))
+
+    assert on_uml.memory_mb(Refusals(1, {})) == has(1) == has(97) == 512
+    assert 512 < has(98) < has(500) < has(1000) == 1920
+    assert has(500) * (1 - on_uml.TCP_SHARE) > 500 * on_uml.FLOW_KB / 1024
+
+
+@made
+@pytest.mark.lab
+def test_a_run_that_its_memory_does_not_hold_ends_at_once(scenario_file, monkeypatch):
+    """Its clock would stand still: a process that is ended for want of memory never gets the CPU to end on."""
+    monkeypatch.setattr(on_uml, "memory_mb", lambda job: 72)
+    monkeypatch.setattr(on_uml, "STALL_S", 20)
+    (task,) = plan_runs(scenario.load(scenario_file(FAST, ('"fast"', '"cubic"\ncount = 60'))), image.open_image(LABEL))
+    with pytest.raises(LabError, match="its 72 MB of memory do not hold this run: fewer flows, shorter queues"):
+        vm.run(image.open_image(LABEL), task.job, task.objects)
 
 
 @needs_cage

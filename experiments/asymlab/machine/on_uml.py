@@ -13,6 +13,7 @@ host's system calls those that a kernel needs (syscalls.py).
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
@@ -31,13 +32,16 @@ from .files import scratch
 from .image import Image
 from .watched import Watched
 
-MEMORY_MB = 512
+MEMORY_MB = 512  # at least
+MEMORY_MAX_MB = 1920  # the JIT's calls reach 2 GB: text, memory and BPF's programs behind it lie within
+SYSTEM_MB, FLOW_KB = 90, 400  # of it: the initramfs and the agent; a flow's two threads and what it sends from
+TCP_SHARE = 0.75  # of it, that TCP may take (guest/init.py)
 SHARED_MB = 512
 STALL_S = 60  # of the host without progress of the guest's clock
 LOOK_S = 0.05
 CAGE = "ASYMLAB_CAGE"  # `none`: runs are trusted with all that the user may do
 APPEND = (
-    f"mem={MEMORY_MB}M initrd=root.cpio rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
+    "initrd=root.cpio rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
     "time-travel=inf-cpu time-travel-start=1767225600000000000 "  # 2026-01-01
     "quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off random.trust_bootloader=off "
     "lsm= init_on_alloc=0 PYTHONHASHSEED=0"
@@ -50,12 +54,19 @@ ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 def identity(image: Image, job: Job) -> dict:
     """What of the engine determines a run's result."""
-    return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": arguments(image)}
+    return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": arguments(image, memory_mb(job))}
 
 
-def arguments(image: Image) -> list[str]:
+def memory_mb(job: Job | Refusals) -> int:
+    """A guest's memory: room for its flows besides all that TCP may take. A run of up to 97 flows has the same."""
+    flows = len(job.flows) if isinstance(job, Job) else 0
+    needed = (SYSTEM_MB + flows * FLOW_KB / 1024) / (1 - TCP_SHARE)
+    return min(max(MEMORY_MB, math.ceil(needed)), MEMORY_MAX_MB)
+
+
+def arguments(image: Image, memory: int) -> list[str]:
     """The kernel's command line. It is mixed into the random numbers: all of it shapes a result."""
-    return [*APPEND.split(), *image.words.split()]
+    return [f"mem={memory}M", *APPEND.split(), *image.words.split()]
 
 
 @cache
@@ -85,7 +96,7 @@ def run(
         image.verify()
         shared.lay_out(tmp / "shared", SHARED_MB, job, objects)
         began = time.monotonic()
-        with contextlib.closing(Process(image, tmp, core, started)) as process:
+        with contextlib.closing(Process(image, tmp, core, started, memory_mb(job))) as process:
             boot_s = process.await_end(limit_s)
             wall_s = round(time.monotonic() - began, 2)
             return shared.results(process), {"wall_s": wall_s, "boot_s": boot_s}
@@ -94,8 +105,8 @@ def run(
 class Process(Watched):
     """A kernel that runs. It dies with us, and with `close`, and all its processes with it."""
 
-    def __init__(self, image: Image, folder: Path, core: int | None = None, started=None):
-        self.folder, self.image = folder, image
+    def __init__(self, image: Image, folder: Path, core: int | None = None, started=None, memory: int = MEMORY_MB):
+        self.folder, self.image, self.memory = folder, image, memory
         files = {"linux": image.folder / "linux", "root.cpio": image.folder / "root.cpio", "shared": folder / "shared"}
         box, calls = list(cage()), -1
         if box:
@@ -108,11 +119,11 @@ class Process(Watched):
         argv = [
             *"setpriv --pdeathsig KILL".split(),
             *(f"taskset --cpu-list {core}".split() if core is not None else []),
-            *f"prlimit --fsize={2 * (MEMORY_MB + SHARED_MB) << 20} --core=0".split(),
+            *f"prlimit --fsize={2 * (memory + SHARED_MB) << 20} --core=0".split(),
             *"setarch --addr-no-randomize".split(),  # of its own accord it would do so only from 6.13 on
             *box,
             "/linux" if box else str(files["linux"]),
-            *arguments(self.image),
+            *arguments(image, memory),
         ]
         try:
             with open(folder / "console", "wb") as console, open(folder / "errors", "wb") as errors:
@@ -157,6 +168,12 @@ class Process(Watched):
         finally:
             os.close(end)
         code = self.process.wait()
+        if "Out of memory" in self.console():
+            raise LabError(
+                f"virtual machine: its {self.memory} MB of memory do not hold this run: fewer flows, shorter queues, "
+                "run.trace_every or a shorter duration help",
+                Fault.MACHINE,
+            )
         if (number := -code if code < 0 else code - 128) > 0:  # behind the cage it is told as a shell would
             raise LabError(f"virtual machine: {signal.strsignal(number)}: {self.complaint()}", Fault.MACHINE)
         if code and not self.console():

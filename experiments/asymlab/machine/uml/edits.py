@@ -111,6 +111,13 @@ EDITS: tuple[Edit | New, ...] = (
         r"^\tdelta \+= 1;\n",
         "\tif (time_travel_mode == TT_MODE_OFF)\n\t\tdelta += 1;\n",
     ),
+    Edit(
+        "mm/oom_kill.c",
+        "without memory the kernel ends, and not one of its processes: that one would never get the CPU to end on, "
+        "because no tick comes while the kernel looks for memory",
+        r"^static int sysctl_panic_on_oom;$",
+        "static int sysctl_panic_on_oom = 1;",
+    ),
     # --- NewReno's impatient variant (RFC 6582): the only edits in net/, off by default
     Edit(
         "include/net/netns/ipv4.h",
