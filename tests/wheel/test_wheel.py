@@ -96,6 +96,30 @@ def test_the_loader_needs_no_library(site):
     assert (REPO / "VERSION").read_text().strip() in shown
 
 
+def test_an_installation_reads_all_that_it_brings(installed):
+    """Each scenario with its bases and traces, each paper's claims, the questions of a dossier, the templates."""
+    code = """
+import jinja2
+from asymlab import paths
+from asymlab.dossier import answers
+from asymlab.plan import scenario
+from asymlab.report import html, papers, published
+
+files = sorted(paths.EXPERIMENTS.rglob("*.toml"))
+cases = [case for file in files for case in scenario.load(file, "full")]
+claims = [claim for name in papers.names() for claim in papers.claims(name)]
+headings = answers.questions().headings("cubic")
+templates = jinja2.Environment(loader=jinja2.FileSystemLoader(paths.TEMPLATES))
+names = [name for name in templates.list_templates() if name.endswith(".j2")]
+parsed = [templates.parse(templates.loader.get_source(templates, name)[0]) for name in names]
+print(len(files), len(cases), len(claims), len(headings), len(parsed))
+"""
+    said = installed("-c", code)
+    assert said.returncode == 0, said.stderr
+    files, cases, claims, headings, templates = map(int, said.stdout.split())
+    assert files > 150 and cases > files and claims > 200 and headings > 15 and templates == 6
+
+
 # --- where an installation writes ----------------------------------------------------------
 
 
