@@ -15,10 +15,6 @@ from tests.shared import SCENARIO
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-# Which images a machine has decides no test: those of the engine uml name it.
-os.environ["ASYMLAB_ENGINE"] = "qemu"
-
-
 @pytest.fixture
 def scenario_file(tmp_path):
     """Writes a scenario: the one above with words replaced, and text appended."""

@@ -8,12 +8,17 @@ import os
 import re
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 
 from tests.live.harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
 from tests.live.pairs import held_open, transfer
 from tests.live.traces import BIN_MS, PAYLOAD, Trace, read_trace, tracing
+
+# Exact or not: the namespaces now and then send a packet of their own, and there are machines whose kernel runs no BPF
+# in interrupts over certain of its tasks.
+TRIES = 10
 
 
 class Unseen(Exception):
@@ -42,10 +47,8 @@ def test_trace_of_a_transfer(address, alias, pair, tmp_path):
     asymcc("load", "fast", "--as", name, "--set", "alpha=12")
     transfer(pair, address, port, 1000, name)  # neighbours are known from here on
 
-    # Exact or not: the namespaces now and then send a packet of their own, and there are machines
-    # whose kernel runs no BPF in interrupts over certain of its tasks. So a few tries.
     unseen = []
-    for _ in range(10):
+    for _ in range(TRIES):
         with tracing(
             tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s, "--ports", f"{port}-{port}", "--drain-ms", "200"
         ) as result:
@@ -59,7 +62,7 @@ def test_trace_of_a_transfer(address, alias, pair, tmp_path):
         except Unseen as e:
             unseen.append(str(e))
     else:
-        pytest.fail("no trace of ten is exact:\n" + "\n".join(unseen))
+        pytest.fail(f"no trace of {TRIES} is exact:\n" + "\n".join(unseen))
 
     assert not trace.states
     sender = [r for r in trace.acks if r[2] == port]
@@ -185,17 +188,28 @@ print(n, flush=True)
 """
 
 
-@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
-def test_trace_of_small_segments_and_a_close(address, pair, tmp_path):
-    """Small segments are no pure ACKs; what comes with the FIN counts, even if it closes the last gap."""
-    with tracing(tmp_path / "t", "--link", pair.dev_c, "--link", pair.dev_s) as result:
+def small_segments_and_a_close(pair, address: str, out: Path) -> Trace:
+    with tracing(out, "--link", pair.dev_c, "--link", pair.dev_s) as result:
         with program("ip", "netns", "exec", pair.server, sys.executable, "-c", PONG, address) as pong:
             assert pong.stdout.readline() == "ready\n", pong.stderr.read()
             pair.sh(pair.client, sys.executable, "-c", PING, address)
             assert pong.stdout.readline() == "100000\n"
-    trace = result[0]
-    assert sum(r[5] for r in trace.goodput if r[1] == 7003) == 200 * 4 + 100_000
-    assert sum(r[5] for r in trace.goodput if r[2] == 7003) == 200 * 4
+    return result[0]
+
+
+@pytest.mark.parametrize("address", ["10.9.0.2", "fd09::2"])
+def test_trace_of_small_segments_and_a_close(address, pair, tmp_path):
+    """Small segments are no pure ACKs; what comes with the FIN counts, even if it closes the last gap."""
+    unseen = []
+    for _ in range(TRIES):
+        trace = small_segments_and_a_close(pair, address, tmp_path / "t")
+        got = [sum(r[5] for r in trace.goodput if r[end] == 7003) for end in (1, 2)]
+        # A FIN that was not seen, and waited behind a gap, counts as a byte.
+        if got == [200 * 4 + 100_000, 200 * 4]:
+            break
+        unseen.append(str(got))
+    else:
+        pytest.fail(f"no trace of {TRIES} is exact:\n" + "\n".join(unseen))
     assert sum(r[2] for r in trace.link(pair.dev_c)) >= 260
     assert sum(r[6] for r in trace.link(pair.dev_c)) < 30
     assert sum(r[6] for r in trace.link(pair.dev_s)) < sum(r[2] for r in trace.link(pair.dev_s)) - 195

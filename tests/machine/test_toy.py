@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.ktap import built, parse
-from tests.shared import REPO
+from tests.shared import LAB, REPO
 
 TOY = Path(__file__).with_name("toy")
 FILES = {
@@ -32,7 +32,7 @@ PARTS = (
     "tests",
     "docs/kernels.json",
 )
-BUILT = (".deps", "asymcc", "loader", "verifier", "*.bpf.o", "image/6.12")  # as it is: only the toy is new
+BUILT = (".deps", "asymcc", "loader", "verifier", "*.bpf.o", f"image/{LAB}")  # as it is: only the toy is new
 SCENARIO = """\
 title = "The toy on its own"
 id = "TOY"
@@ -103,7 +103,7 @@ print(fuzz.branches(fuzz.parts("toy"), [played("toy")]).percent)
 
 def test_it_runs_in_a_scenario(tree):
     (tree / "toy.toml").write_text(SCENARIO)
-    said = run(tree, sys.executable, "-m", "asymlab", "run", "toy.toml").stderr
+    said = run(tree, sys.executable, "-m", "asymlab", "run", "toy.toml", "--image", LAB).stderr
     assert "TOY" in said and ": valid" in said
     (folder,) = (tree / "build" / "store").iterdir()
     label = "from asymlab import controllers; print(controllers.of('toy').label)"
@@ -111,7 +111,16 @@ def test_it_runs_in_a_scenario(tree):
 
 
 def test_it_is_checked_on_a_kernel_by_its_law(tree):
-    said = run(tree, sys.executable, "-m", "asymlab", "check-kernels", "--kernel", "6.12", "toy").stdout
-    ((ok, _, found),) = parse(said.splitlines()).values()
+    ((ok, _, found),) = parse(run(tree, sys.executable, "-c", CHECK, LAB).stdout.splitlines()).values()
     assert ok and found["toy"][2]["law: a loss halves"] == (True, None, {})
     assert found["toy"][2]["live parameters change"] == (True, None, {})
+
+
+# As `asymlab check-kernels toy` does, which takes packaged kernels alone.
+CHECK = """
+import sys
+from asymlab.conformance.kernels import check, setup
+from asymlab.conformance.kernels.ktap import ktap
+known = {"toy": setup.facts("toy")}
+ktap([check.in_guest(sys.argv[1], ["toy"], known, None, False, lambda _: None)], {}, print)
+"""

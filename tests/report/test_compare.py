@@ -6,7 +6,6 @@ from __future__ import annotations
 import copy
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from asymlab import LabError
 from asymlab.report import compare, report
 from asymlab.report.verdicts import interval
+from tests import shared
 from tests.report.madeup import make
 
 pytestmark = pytest.mark.slow
@@ -136,9 +136,7 @@ def test_what_is_in_one_set_only_is_named(tmp_path):
 
 
 def asymlab(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, "-m", "asymlab", "compare", *map(str, arguments)], capture_output=True, text=True
-    )
+    return shared.asymlab("compare", *arguments)
 
 
 def test_the_command(tmp_path):
