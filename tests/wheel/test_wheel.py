@@ -19,6 +19,7 @@ from tests.wheel.conftest import build
 
 # What the package opens in a clone alone: pages that commands write anew, and what is for tests.
 CLONE = {"docs/scenarios.md", "docs/kernels.json", "docs/kernels.md", "docs/findings", "docs/results", "tests/verifier"}
+VERSION = (REPO / "VERSION").read_text().strip()
 MAKEFILE = (REPO / "Makefile").read_text()
 
 
@@ -76,7 +77,7 @@ def test_each_file_that_the_package_names_is_in_it(files):
 def test_nothing_else_is_in_it(files):
     """No compiled Python, no folder of this machine."""
     assert not [f for f in files if "__pycache__" in f or f.endswith(".pyc") or f.startswith("/") or ".." in f]
-    known = {"asymlab", "asymlab-0.1.0.dist-info"}
+    known = {"asymlab", f"asymlab-{VERSION}.dist-info"}
     assert {f.split("/")[0] for f in files} == known
     assert {info.external_attr >> 16 & 0o777 for info in files.values()} <= {0o644, 0o755, 0o664}
 
@@ -93,7 +94,7 @@ def test_the_loader_needs_no_library(site):
     said = subprocess.run(["ldd", site / "asymlab/tree/build/asymcc"], capture_output=True, text=True)
     assert "not a dynamic executable" in said.stderr
     shown = subprocess.check_output([site / "asymlab/tree/build/asymcc", "--version"], text=True)
-    assert (REPO / "VERSION").read_text().strip() in shown
+    assert VERSION in shown
 
 
 def test_an_installation_reads_all_that_it_brings(installed):
