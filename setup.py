@@ -43,6 +43,12 @@ def lay_out(to: Path) -> None:
         shutil.copy(file, to / "build")
 
 
+def same_modes(folder: Path) -> None:
+    """Whatever the umask of a checkout."""
+    for file in folder.rglob("*"):
+        file.chmod(0o755 if file.is_dir() or file.name == "asymcc" else 0o644)
+
+
 class Package(build_py):
     """The package, and its tree. An editable one has this tree."""
 
@@ -54,8 +60,7 @@ class Package(build_py):
             return
         package = Path(self.build_lib, "asymlab")
         lay_out(package / "tree")
-        for file in package.rglob("*"):  # whatever the umask of a checkout
-            file.chmod(0o755 if file.is_dir() or file.name == "asymcc" else 0o644)
+        same_modes(package)
 
 
 class Machines(Distribution):
@@ -67,6 +72,10 @@ class Machines(Distribution):
 
 class Wheel(bdist_wheel):
     """For any Python: that program needs no library."""
+
+    def egg2dist(self, egginfo_path: str, distinfo_path: str) -> None:
+        super().egg2dist(egginfo_path, distinfo_path)
+        same_modes(Path(distinfo_path))
 
     def get_tag(self) -> tuple[str, str, str]:
         return "py3", "none", f"linux_{MACHINES[ARCH]}"

@@ -14,11 +14,11 @@ import pytest
 from tests.shared import BUILD, REPO
 
 
-def build(folder: Path, umask: int = 0o022) -> dict[str, Path]:
+def build(folder: Path, tree: Path = REPO, umask: int = 0o022) -> dict[str, Path]:
     """The wheel and the package of sources, by their kinds."""
     folder.mkdir()
     command = ["packaging/dist.sh", sys.executable, str(folder)]
-    p = subprocess.run(command, cwd=REPO, capture_output=True, text=True, umask=umask, timeout=300)
+    p = subprocess.run(command, cwd=tree, capture_output=True, text=True, umask=umask, timeout=300)
     assert p.returncode == 0, p.stderr
     files = {file.name.rpartition(".")[2]: file for file in folder.iterdir()}
     assert set(files) == {"whl", "gz"}, p.stdout

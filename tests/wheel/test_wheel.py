@@ -14,7 +14,7 @@ import zipfile
 import pytest
 
 from asymlab import needs
-from tests.shared import REPO, SCENARIO, one_line
+from tests.shared import BUILD, REPO, SCENARIO, one_line
 from tests.wheel.conftest import build
 
 # What the package opens in a clone alone: pages that commands write anew, and what is for tests.
@@ -39,7 +39,17 @@ def in_git(*folders: str) -> list[str]:
 
 
 def test_two_builds_have_the_same_bytes(dist, tmp_path):
-    again = build(tmp_path / "b", umask=0o077)
+    """The second is of a clone elsewhere, by a user of another umask. Nothing is compiled again."""
+    tree = tmp_path / "a clone, elsewhere"
+    for file in in_git("."):
+        (tree / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(REPO / file, tree / file, follow_symlinks=False)
+        (tree / file).chmod(0o664 | (REPO / file).stat().st_mode)
+    (tree / "build").mkdir()
+    for part in (".deps", "asymcc", "loader", "static", *(f.name for f in BUILD.glob("*.bpf.o"))):
+        copy = shutil.copytree if (BUILD / part).is_dir() else shutil.copy2
+        copy(BUILD / part, tree / "build" / part)
+    again = build(tmp_path / "b", tree, umask=0o077)
     for kind, file in dist.items():
         assert file.name == again[kind].name
         assert hashlib.sha256(file.read_bytes()).digest() == hashlib.sha256(again[kind].read_bytes()).digest(), kind
