@@ -71,7 +71,7 @@ def installed_by(text: str) -> set[str]:
 def test_workflow_container_and_page_install_what_the_lab_needs():
     wanted = {needs.OF[n] for n in (*needs.IMAGE, *needs.COMPILING, "qemu-system-x86_64", "qemu-img")}
     python = {"python3", "python3-venv", "ca-certificates"}
-    for file in (WORKFLOW,):
+    for file in (WORKFLOW, REPO / "packaging/container/Containerfile"):
         assert wanted | python <= installed_by(file.read_text()) <= needs.PACKAGES.keys() | python, file
     page = (REPO / "docs/install.md").read_text()
     lines = [installed_by(line) for line in re.findall(r"^    sudo apt-get install .*", page, re.M)]
