@@ -32,7 +32,7 @@ struct tcp_congestion_ops {
 	void (*cong_avoid)(struct sock *sk, u32 ack, u32 acked);
 	/*
 	 * Before 6.10 a rate_sample follows sk, from then on ack, flag and a rate_sample: 57bfc7605ca5 ("tcp: Add new args
-	 * for cong_control in tcp_congestion_ops"). A controller that takes sk alone is right for both.
+	 * for cong_control in tcp_congestion_ops"). One that takes sk alone suits both; else rate_sample_arg().
 	 */
 	void (*cong_control)(struct sock *sk);
 	void (*set_state)(struct sock *sk, u8 new_state);
@@ -81,6 +81,28 @@ struct tcp_skb_cb {
 
 #ifdef __bpf__
 #pragma clang attribute pop
+#endif
+
+/* --- what a controller that measures rates is called with --------------------------------------- */
+
+#ifdef __bpf__
+/* From the running kernel. The verifier knows it as a constant, and looks at no branch that it excludes. */
+extern int LINUX_KERNEL_VERSION __kconfig;
+
+/*
+ * The rate_sample of cong_control, by the context of its BPF_PROG: the second argument, or from 6.10 on the fourth. In
+ * assembler: the compiler would make one load of both, at a place that the verifier does not know.
+ */
+static __always_inline const struct rate_sample *rate_sample_arg(const unsigned long long *ctx)
+{
+	const struct rate_sample *rs;
+
+	if (LINUX_KERNEL_VERSION >= (6 << 16 | 10 << 8))
+		asm volatile("%0 = *(u64 *)(%1 + 24)" : "=r"(rs) : "r"(ctx));
+	else
+		asm volatile("%0 = *(u64 *)(%1 + 8)" : "=r"(rs) : "r"(ctx));
+	return rs;
+}
 #endif
 
 #endif

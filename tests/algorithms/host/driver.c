@@ -58,8 +58,10 @@ static void print_state(void)
 	printf(",");
 	print_entries("ca", fields, COUNT_OF(fields), "ca.");
 	printf(",");
-	print_entries("wire", fields, COUNT_OF(fields), "wire.");
+#ifdef STORE
+	print_entries(STORED_AS, fields, COUNT_OF(fields), STORED_AS ".");
 	printf(",");
+#endif
 	print_entries("counters", counters, n_counters, "");
 	printf(",\"cwnd_limited\":%d,\"cong_control\":%d}\n", tp->is_cwnd_limited, !!OPS.cong_control);
 }
@@ -107,7 +109,7 @@ static const struct command {
 	{ "reset", reset, false },     { "set", set_params, false },	 { "new", fresh_socket, true },
 	{ "ack", ack, true },	       { "loss", fast_retransmit, true }, { "cwr", enter_cwr, true },
 	{ "rto", timeout, true },      { "undo", undo, true },		 { "restart", restart, true },
-	{ "send", nothing, true },     { "event", raw_event, false },	 { "poke", nothing, false },
+	{ "send", application_writes, true }, { "event", raw_event, false },	 { "poke", nothing, false },
 	{ "release", release, false },
 #ifdef WIRE
 	{ "call", call, false },       { "read", read_options, false },	 { "write", write_options, false },

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -48,7 +49,16 @@ def numbers(types, type_id, path=""):
             yield at
 
 
-def write_fields(name, source, wire):
+def storage_of(source):
+    """The map of a controller's storage, and how its fields are called here; None: it has none."""
+    text = source.read_text()
+    if 'SEC("sockops")' in text:
+        return "wires", "wire"
+    found = re.search(r"BPF_MAP_TYPE_SK_STORAGE.*?\} (\w+) SEC", text, re.S)
+    return (found[1], found[1].removesuffix("s")) if found else None
+
+
+def write_fields(name, source, store):
     """What tests see of a connection, by the BTF of its object: the controller's own struct, and its storage."""
     made = OUT / f"{name}.{os.getpid()}.bpf.o"
     places = [f"-I{TOP}/bpf", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
@@ -58,8 +68,8 @@ def write_fields(name, source, wire):
     named = {(t["kind"], t["name"]): t for t in types.values()}
     own = [*numbers(types, named["STRUCT", name]["id"])]
     lines = [f"SENDER({m[2:]})" if m.startswith("s.") else f"FIELD({m})" for m in own]
-    if wire:
-        (value,) = (m for m in types[named["VAR", "wires"]["type_id"]]["members"] if m["name"] == "value")
+    if store:
+        (value,) = (m for m in types[named["VAR", store[0]]["type_id"]]["members"] if m["name"] == "value")
         lines += [f"STORED({m})" for m in numbers(types, types[value["type_id"]]["type_id"])]
     fields = OUT / f"{name}.fields.h"
     fields.write_text("\n".join(lines) + "\n")
@@ -75,13 +85,15 @@ def build(name, source=None):
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary
     OUT.mkdir(parents=True, exist_ok=True)
-    wire = 'SEC("sockops")' in source.read_text()
+    store = storage_of(source)
     made = binary.with_name(f"{binary.name}.{os.getpid()}")
     command = ["clang", *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
     command += [f'-DCONTROLLER="{source}"', f"-DOPS={name}"]
-    command += [f'-DFIELDS="{write_fields(name, source, wire)}"']
+    command += [f'-DFIELDS="{write_fields(name, source, store)}"']
     command += ["-DBENDS=" + "".join(f'{{"{what}", "{rule}"}},' for what, rule in register.of(name).bends)]
-    if wire:
+    if store:
+        command += [f"-DSTORE={store[0]}", f'-DSTORED_AS="{store[1]}"']
+    if 'SEC("sockops")' in source.read_text():
         command += ["-DWIRE", f"-DSOCKOPS={name}_sockops", f"-DEGRESS={name}_egress"]
     run(*command, "-o", made, HERE / "driver.c")
     made.replace(binary)

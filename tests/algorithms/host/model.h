@@ -23,11 +23,14 @@
 #define mul_div mul_div_of_the_kernel
 #define pace pace_of_the_kernel
 #define default_tso_segs default_tso_segs_of_the_kernel
+#define rates_of rates_of_the_kernel
 #include "declare.bpf.h"
+#include "rates.bpf.h"
 #include "sender.bpf.h"
 #undef mul_div
 #undef pace
 #undef default_tso_segs
+#undef rates_of
 
 _Static_assert(offsetof(struct tcp_sock, room_) == 0, "the room is not in front");
 _Static_assert(sizeof(struct inet_connection_sock) <= ROOM, "no room");
@@ -132,7 +135,7 @@ static struct {
 	u8 tx_start;     /* cwnd_event carries CA_EVENT_TX_START: kernels before 7.1 */
 	u8 shut;         /* the peer's window is closed */
 	u8 timestamps;   /* a retransmitted packet gives an RTT sample too */
-	u8 saw_tstamp, usec_ts; /* of tcp_sock, where they are single bits */
+	u8 saw_tstamp, usec_ts, sack_ok; /* of tcp_sock, where they are single bits */
 } k;
 
 static struct tcp_congestion_ops___flags ca_ops; /* what the socket's controller says of itself */
@@ -147,6 +150,19 @@ static inline void pace(struct sock *of, u64 rate)
 static inline u32 default_tso_segs(struct sock *of)
 {
 	return TSO_SEGS;
+}
+
+static struct tcp_sock___rates rates;
+static struct rate_sample rate; /* of this ACK */
+#define rates_of(tp) ((const struct tcp_sock___rates *)&rates)
+#define rate_sample_arg(context) ((const struct rate_sample *)&rate)
+
+static u32 random_state;
+
+static inline u32 bpf_get_prandom_u32(void)
+{
+	random_state = random_state * 1664525 + 1013904223;
+	return random_state >> 7;
 }
 
 static unsigned long long bpf_ktime_get_ns(void)
@@ -216,8 +232,18 @@ static long long take(const char *key, long long otherwise)
 
 UNWATCHED_END
 
+#ifdef STORE
+#include "storage.h"
+#endif
 #ifdef WIRE
 #include "wire.h"
+#elif defined(STORE)
+static void *storage_of(void *of, void *init, u64 flags)
+{
+	if (of != &sock || init)
+		wrong("storage of what is no socket");
+	return storage_made(flags);
+}
 #endif
 #include CONTROLLER
 
@@ -234,9 +260,12 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, bytes_received), MEMBER(sock.tp.rx_opt, num_sacks),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),
 	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits), MEMBER(sock.tp, ecn_flags), { "ca_flags", &ca_ops.flags, sizeof(u32) },
-	MEMBER(k, pacing_rate),
+	MEMBER(k, pacing_rate), MEMBER(k, sack_ok), MEMBER(rates, delivered_ce), MEMBER(rates, lost), MEMBER(rates, app_limited),
 #ifdef WIRE
-	MEMBER(skops, cb_flags), MEMBER(skops, keeps_syn), MEMBER(skops, remote_port), MEMBER(skops, chosen), MEMBER(skops, locked), MEMBER(skops, other), MEMBER(storage, exists), MEMBER(storage, fails),
+	MEMBER(skops, cb_flags), MEMBER(skops, keeps_syn), MEMBER(skops, remote_port), MEMBER(skops, chosen), MEMBER(skops, locked), MEMBER(skops, other),
+#endif
+#ifdef STORE
+	MEMBER(storage, exists), MEMBER(storage, fails),
 #endif
 	{ "now", &sock.tp.tcp_mstamp, sizeof(u64) },
 };
@@ -245,14 +274,14 @@ static const struct entry members[] = {
 #define PRIVATE ((char *)ICSK->icsk_ca_priv)
 #define FIELD(m) { "ca." #m, AT(PRIVATE, struct OPS, m) },
 #define SENDER(m) { "ca." #m, AT(PRIVATE, struct OPS, s.m) },
-#define STORED(m) { "wire." #m, AT((char *)storage.bytes, __typeof__(*wires.value), m) },
+#define STORED(m) { STORED_AS "." #m, AT((char *)storage.bytes, __typeof__(*STORE.value), m) },
 static const struct entry fields[] = {
 #include FIELDS /* a line for each number, which driver.py takes from the object's BTF */
 	{ 0 },
 };
 
-#ifdef WIRE
-_Static_assert(sizeof(*wires.value) <= sizeof(storage.bytes), "no room for the storage");
+#ifdef STORE
+_Static_assert(sizeof(*STORE.value) <= sizeof(storage.bytes), "no room for the storage");
 #endif
 
 UNWATCHED_BEGIN
@@ -285,6 +314,7 @@ static void set_members(void)
 	}
 	tp->rx_opt.saw_tstamp = k.saw_tstamp;
 	tp->tcp_usec_ts = k.usec_ts;
+	rates.rx_opt.sack_ok = k.sack_ok;
 }
 
 static const char *error; /* of the line being served */

@@ -8,6 +8,8 @@ static u32 in_flight(void)
 	return tp->packets_out - tp->sacked_out - tp->lost_out + tp->retrans_out;
 }
 
+#include "rates.h"
+
 static void event(enum tcp_ca_event ev)
 {
 	if (OPS.cwnd_event)
@@ -98,6 +100,7 @@ static void transmit(u32 *fresh, u32 *again)
 	tp->retrans_out += *again;
 	tp->packets_out += *fresh;
 	tp->snd_nxt += *fresh * k.seg;
+	rate_sent(*fresh, *again, !k.shut && *fresh == data && in_flight() < tp->snd_cwnd);
 	if (in_reduction())
 		k.prr_out += *fresh + *again;
 	full = in_flight() >= tp->snd_cwnd;
@@ -205,20 +208,24 @@ static void ack(void)
 	u32 sacked = min(n - lost, tp->sacked_out);
 	u32 free = tp->packets_out - n - (tp->lost_out - lost) - (tp->sacked_out - sacked);
 	u32 more = min(take("sack", 0), free), delivered = n - sacked + more;
+	bool repaired = lost && tp->retrans_out;
 	long long rtt = take("rtt", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
 	u32 flags = take("ece", 0) ? CA_ACK_SLOWPATH | CA_ACK_ECE : take("slow", 0);
 
+	rate_check_limited(min(k.app, SND_WND / k.seg) <= tp->packets_out);
 	if (!tp->packets_out) { /* tcp_ack(): no_queue */
 		ack_event(flags);
 		return;
 	}
-	if (lost && tp->retrans_out && !k.timestamps)
+	if (repaired && !k.timestamps)
 		rtt = -1;
 	sample.rtt_us = n || more ? rtt : -1;
 
 	tp->snd_una += n * k.seg;
 	tp->delivered += delivered;
+	if (flags & CA_ACK_ECE)
+		rates.delivered_ce += delivered;
 	tp->packets_out -= n;
 	tp->lost_out -= lost;
 	tp->retrans_out -= min(lost, tp->retrans_out);
@@ -235,6 +242,8 @@ static void ack(void)
 		leave_recovery();
 	if (flags & CA_ACK_ECE)
 		enter_cwr();
+	rate_acked(delivered, more ? tp->snd_una + (tp->lost_out + tp->sacked_out) * k.seg : n > lost ? tp->snd_una : 0,
+		   repaired, sample.rtt_us);
 	control(delivered, n > 0);
 }
 
@@ -244,10 +253,13 @@ static void fast_retransmit(void)
 
 	if (tp->packets_out == 0 || k.state == LOSS)
 		return;
+	rate_check_limited(false);
 	n = min(n, tp->packets_out - tp->sacked_out - tp->lost_out);
 	tp->lost_out += n;
+	rates.lost += n;
 	sack = min(sack, tp->packets_out - tp->sacked_out - tp->lost_out);
 	tp->sacked_out += sack;
+	tp->delivered += sack;
 	if (!timer)
 		ack_event(ece ? CA_ACK_SLOWPATH | CA_ACK_ECE : CA_ACK_SLOWPATH);
 	if (k.state != RECOVERY) {
@@ -260,16 +272,26 @@ static void fast_retransmit(void)
 		}
 		set_state(RECOVERY);
 	}
-	if (!timer)
+	if (!timer) {
+		rate_acked(sack, sack ? tp->snd_una + (tp->lost_out + tp->sacked_out) * k.seg : 0, false, -1);
 		control(sack, false);
-	else if (!OPS.cong_control)
+	} else if (!OPS.cong_control) {
 		prr(1, false);
+	}
+}
+
+/* The application writes, perhaps after a time without data. */
+static void application_writes(void)
+{
+	if (!tp->packets_out && tp->data_segs_out)
+		rate_check_limited(true);
 }
 
 static void timeout(void)
 {
 	if (!tp->packets_out)
 		return;
+	rates.lost += tp->packets_out - tp->sacked_out - (tp->lost_out - tp->retrans_out);
 	tp->lost_out = tp->packets_out - tp->sacked_out;
 	tp->retrans_out = 0;
 	if (k.state <= DISORDER || !before(tp->snd_una, k.high_seq) ||
@@ -332,9 +354,14 @@ static void fresh_socket(void)
 	ICSK->icsk_ack.rcv_mss = 960;
 	ca_ops.flags = 0;
 	ICSK->icsk_ca_ops = &ca_ops;
+	k.sack_ok = 1;
+#ifdef STORE
+	memset(&storage, 0, sizeof(storage));
+#endif
 #ifdef WIRE
 	fresh_wire();
 #endif
+	fresh_rates();
 	set_members();
 	stack_sets_cwnd(min(tp->snd_cwnd, tp->snd_cwnd_clamp));
 	k.usage_seq = tp->snd_nxt;

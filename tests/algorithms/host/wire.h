@@ -30,11 +30,6 @@ int EGRESS(struct __sk_buff *skb);
 #define INGRESS(name) INGRESS_OF(name)
 int __attribute__((weak)) INGRESS(OPS)(struct __sk_buff *skb);
 
-static struct {
-	u8 exists, fails;
-	_Alignas(8) u8 bytes[512];
-} storage;
-
 /* What the kernel keeps of one callback, and of the socket. */
 static struct {
 	u8 header[HEADER + OPTIONS];
@@ -57,25 +52,12 @@ static struct bpf_sock packets_sock; /* what a packet knows of its socket */
 static u32 per_cpu; /* what the one entry of a map for each CPU has */
 #define bpf_map_lookup_elem(map, key) (*(key) ? NULL : &per_cpu)
 
-static void wrong(const char *what)
-{
-	fprintf(stderr, "no program may do this: %s\n", what);
-	__sanitizer_print_stack_trace();
-	abort();
-}
-
 static void *storage_of(void *of, void *init, u64 flags)
 {
 	if ((of != &sock && of != &packets_sock) || init)
 		wrong("storage of what is no socket");
-	if (!storage.exists && (!(flags & BPF_SK_STORAGE_GET_F_CREATE) || storage.fails))
-		return NULL;
-	storage.exists = true;
-	return storage.bytes;
+	return storage_made(flags);
 }
-
-#define bpf_sk_storage_get(map, sk, init, flags) ((__typeof__((map)->value))storage_of(sk, init, flags))
-#define bpf_sk_storage_delete(map, sk) (storage.exists = false)
 
 static inline struct tcp_sock *bpf_skc_to_tcp_sock(void *of)
 {
@@ -425,7 +407,6 @@ static void call(void)
 static void fresh_wire(void)
 {
 	memset(&skops, 0, sizeof(skops));
-	memset(&storage, 0, sizeof(storage));
 	per_cpu = 0;
 }
 
