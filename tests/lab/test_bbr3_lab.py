@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""BBRv3 on real kernels, with pacing and queues: cases of the draft's appendix A that the host cannot show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.shared import LAB_KERNELS, counters, run
+
+pytestmark = pytest.mark.lab
+
+STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT = range(7)
+MSS = 1448
+
+
+def alone(tmp_path, forward="queue = 100", more="", duration=20):
+    """A flow on 20 Mbit/s and 40 ms: a BDP of 67 packets."""
+    file = tmp_path / "bbr3.toml"
+    file.write_text(
+        f"""\
+title = "bbr3"
+id = "BBR3"
+
+[path]
+forward = {{ rate = "20mbit", delay = "20ms", {forward} }}
+reverse = {{ rate = "20mbit", delay = "20ms", queue = 100 }}
+
+[[flows]]
+controller = "bbr3"
+
+{more}
+[run]
+duration = "{duration}s"
+trace_state = true
+"""
+    )
+    return file
+
+
+def checked(r):
+    """The model decides the pacing rate, to the byte, once the path was full."""
+    assert r.valid, r.record["invalid"]
+    state, acks = r.state(0), r.acks
+    full = state["full_bw_reached"] == 1
+    rate = (state["bw"].astype("u8") * MSS >> 8) * state["pacing_gain"] * 99 // 10_000
+    assert (acks["pacing"][full] == rate[full]).mean() > 0.999
+    assert (acks["cwnd"][full] <= np.maximum(state["w"][full], acks["cwnd"][:-1].max())).all()
+    return r
+
+
+def entries(r, which):
+    """When a state begins."""
+    state = r.state(0)
+    begins = np.flatnonzero((state["state"][1:] == which) & (state["state"][:-1] != which)) + 1
+    return state["t"][begins]
+
+
+def goodput(r, start, end):
+    g = r.goodput[(r.goodput["t"] >= start) & (r.goodput["t"] < end)]
+    return g["bytes"].sum() * 8 / (end - start)
+
+
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+def test_fills_the_path_and_leaves_its_queue_empty(tmp_path, kernel):
+    """A.1, A.3, A.8, A.10"""
+    r = checked(run(alone(tmp_path), kernel))
+    state, acks = r.state(0), r.acks
+    assert goodput(r, 2, 20) > 0.95 * 20e6 * MSS / 1500
+    assert entries(r, DRAIN)[0] < 0.7
+    cruise = state["state"] == CRUISE
+    assert abs(state["max_bw"][cruise] / 256 - 20e6 / 8 / 1500).max() < 0.02 * 20e6 / 8 / 1500
+    assert np.median(acks["rtt_us"][cruise & (acks["rtt_us"] > 0)]) < 41_000
+    drains = np.diff(entries(r, PROBE_RTT))
+    assert len(drains) >= 2 and (abs(drains - 5.2) < 0.4).all()
+    assert (acks["in_flight"][state["state"] == PROBE_RTT].min()) <= 67 // 2 + 1
+    c = counters(r, "bbr3")
+    assert c["flows"] == 1 and c["startups"] == 1 and c["timeouts"] == 0 and c["probes"] >= 4
+    order = state["state"][np.flatnonzero(np.diff(state["state"].astype(int)) != 0) + 1]
+    after = {(int(a), int(b)) for a, b in zip(order, order[1:])}
+    assert after <= {
+        (DRAIN, DOWN), (DRAIN, CRUISE), (DOWN, CRUISE), (DOWN, REFILL),
+        (CRUISE, REFILL), (REFILL, UP), (UP, DOWN), (UP, CRUISE),
+        *((s, PROBE_RTT) for s in (DOWN, CRUISE, REFILL, UP)), (PROBE_RTT, CRUISE),
+    }  # fmt: skip
+
+
+def test_ten_times_the_rate_is_found(tmp_path):
+    """A.15: in a few probes, since a probe that finds more goes on."""
+    more = '[[changes]]\nat = "6s"\ndirection = "forward"\nrate = "200mbit"\n'
+    r = run(alone(tmp_path, "queue = 667", more, 16))
+    assert goodput(r, 3, 6) > 0.9 * 20e6 * MSS / 1500
+    assert goodput(r, 12, 16) > 0.85 * 200e6 * MSS / 1500
+
+
+def test_a_tenth_of_the_rate_is_found(tmp_path):
+    """A.16: within two cycles."""
+    more = '[[changes]]\nat = "6s"\ndirection = "forward"\nrate = "2mbit"\n'
+    r = run(alone(tmp_path, "queue = 67", more, 24))
+    state = r.state(0)
+    late = state[state["t"] > 18]
+    assert abs(late["bw"] / 256 - 2e6 / 8 / 1500).max() < 0.2 * 2e6 / 8 / 1500
+    assert goodput(r, 16, 24) > 0.85 * 2e6 * MSS / 1500
+
+
+def test_one_percent_of_random_loss_leaves_the_rate(tmp_path):
+    """2.8: no probe ends for it. Between probes each round leaves what it delivered, as 5.3.3.8 says."""
+    r = checked(run(alone(tmp_path, 'queue = 100, loss = "1%"')))
+    assert goodput(r, 2, 20) > 0.75 * 20e6 * MSS / 1500
+    c = counters(r, "bbr3")
+    assert c["losses"] >= 10 and (r.acks["ca_state"] < 4).all()
