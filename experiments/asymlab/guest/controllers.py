@@ -102,7 +102,7 @@ class Controllers:
         self.cgroup, self.for_cgroup = cgroup, for_cgroup  # its path; names of those that have programs for it
         self.record = record
         self.loaded: list[str] = []
-        self.thins = False
+        self.thins: list[str] = []  # what tells `asymcc thin` where
 
     def load(self, controllers: list[Controller]) -> None:
         for c in controllers:
@@ -113,11 +113,13 @@ class Controllers:
             else:
                 self._set_module(c)
 
-    def thin(self, parameters: Parameters) -> None:
-        """ACKs of the run's own cgroup, until `close`."""
+    def thin(self, parameters: Parameters, dev: str | None = None) -> None:
+        """ACKs of the run's own cgroup, until `close`; or those that leave by a device of this namespace, as long as it
+        is there."""
         sets = [x for k, v in sorted(parameters.items()) for x in ("--set", f"{k}={v}")]
-        self._asymcc("thin", "--cgroup", str(self.cgroup), *sets)
-        self.thins = True
+        where = ["--dev", dev] if dev else ["--cgroup", str(self.cgroup)]
+        self._asymcc("thin", *where, *sets)
+        self.thins = where
 
     def _set_module(self, c: Controller) -> None:
         for key, value in c.set.items():
@@ -158,12 +160,12 @@ class Controllers:
     def show(self) -> dict[str, dict]:
         return {name: self.shown(name) for name in self.loaded}
 
-    def shown(self, name: str) -> dict:
-        return json.loads(self._asymcc("show", name, "--json"))
+    def shown(self, name: str, *where: str) -> dict:
+        return json.loads(self._asymcc("show", name, *where, "--json"))
 
     def close(self) -> None:
-        if self.thins:
-            sh("asymcc", "thin", "--off", "--cgroup", str(self.cgroup), kind=Fault.COMMAND)
-            self.thins = False
+        if "--cgroup" in self.thins:
+            sh("asymcc", "thin", "--off", *self.thins, kind=Fault.COMMAND)
+        self.thins = []
         while self.loaded:  # the namespaces that give them to connections go after them
             sh("asymcc", "unload", "--force", self.loaded.pop(), kind=Fault.COMMAND)

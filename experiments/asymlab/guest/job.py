@@ -315,10 +315,14 @@ class Job:
     verify: bool = False  # receivers compare what arrives
     trace_every_ms: int = 0  # of each flow one ACK at most in so long; 0: each
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
+    thin_on: Device | None = None  # not there, but where a router's packets leave by this device
 
     @property
     def ends(self) -> list[End]:
         return [end for link in self.links for end in link.ends]
+
+    def node_of(self, dev: Device) -> Name:
+        return next(end.node for end in self.ends if end.dev == dev)
 
 
 @dataclass(frozen=True)

@@ -52,13 +52,16 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         controllers = Controllers(objects, cgroup, for_cgroup, record)
         cleanup.callback(controllers.close)
         controllers.load(job.controllers)
-        if job.thin is not None:
+        if job.thin is not None and not job.thin_on:
             controllers.thin(job.thin)
         if audit:
             audit.look()
         reached("controllers loaded")
         try:
             sysctls = build_network(job, ns)
+            if job.thin is not None and job.thin_on:
+                with ns.enter(job.node_of(job.thin_on)):
+                    controllers.thin(job.thin, job.thin_on)
             players = play(job, ns, objects)
         except Failure:
             if lacks := qdiscs_missing(job, ns):
@@ -98,7 +101,7 @@ def _cgroup(job: Job, objects: str, name: str, cleanup: contextlib.ExitStack) ->
     """The path of the run's own cgroup, if a controller or a command needs one; and the controllers that do."""
     for_cgroup = in_cgroup(job, objects)
     used = any(isinstance(change, Command) and change.command in ("use", "unuse") for change in job.changes)
-    if not for_cgroup and not used and job.thin is None:
+    if not for_cgroup and not used and (job.thin is None or job.thin_on):
         return None, []
     cgroup = Cgroup(name)
     cleanup.callback(cgroup.close)
@@ -237,6 +240,14 @@ def _play(running: Running) -> tuple[int, dict[str, dict]]:
     return zero, marks
 
 
+def _thin(running: Running) -> dict:
+    where = running.controllers.thins
+    if not running.job.thin_on:
+        return running.controllers.shown("thin")
+    with running.ns.enter(running.job.node_of(running.job.thin_on)):
+        return running.controllers.shown("thin", *where)
+
+
 # --- the result ----------------------------------------------------------------------------
 
 
@@ -254,7 +265,7 @@ def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
         "traced": traced,
     }
     if running.job.thin is not None:
-        result["thin"] = running.controllers.shown("thin")
+        result["thin"] = _thin(running)
     if replies := running.traffic.replies:
         result["replies"] = {
             number: [(asked - zero, took) for asked, took in of] for number, of in sorted(replies.items())

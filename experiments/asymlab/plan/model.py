@@ -417,12 +417,24 @@ class Scenario(Model):
         {}, description="Parameters of each controller, by its name: `[controllers.NAME]`."
     )
     thin: dict[Name, Value] | None = Field(
-        None, description="The receivers thin their ACKs, as `asymcc thin` does, with these parameters."
+        None,
+        description="The receivers thin their ACKs, as `asymcc thin` does, with these parameters. With `at` = `router` "
+        "the router before them does, as `asymcc thin --dev`.",
     )
     flows: list[Flow] = Field(min_length=1, max_length=groups.FLOWS_MAX, description="The TCP flows.")
     background: list[Background] = Field([], max_length=groups.LOADS_MAX, description="UDP beside the flows.")
     changes: list[Change] = Field([], description="What happens while flows run.")
     run: Run = Field(description="How long it takes, and what is measured and kept.")
+
+    @property
+    def thinned_at(self) -> int | str:
+        return (self.thin or {}).get("at", "host")
+
+    @model_validator(mode="after")
+    def _thinned_somewhere(self) -> Self:
+        if self.thinned_at not in ("host", "router"):
+            raise ValueError(f"thin.at: expected host or router, not {short(self.thinned_at)}")
+        return self
 
     @property
     def host_sysctls(self) -> dict[str, int | str]:

@@ -557,7 +557,8 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         payload_share=1 - header_bytes(s) / s.path.mtu,
         rewrites=built.hops.rewrites,
         verify=s.run.verify,
-        thin=None if s.thin is None else {"thins": 1, **s.thin},
+        thin=None if s.thin is None else {"thins": 1, **{k: v for k, v in s.thin.items() if k != "at"}},
+        thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
     )
 
 
@@ -573,7 +574,7 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
     names = {c.object for c in planned.controllers if c.object and c.name not in files}
     names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
     if planned.thin is not None:
-        names.add("thin")
+        names.add("thin_router" if planned.thin_on else "thin")
     traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
     if traces:
         names.add("player")
