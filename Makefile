@@ -212,8 +212,10 @@ check-package: deb $(B)/.deps-check ## try that package on clean systems
 	$(Q)packaging/check.sh
 
 # setup.py says what they have.
-wheel: static $(ASYMLAB) ## the lab as a package that pip installs, and its sources, in build/dist; ARCH=arm64
-	$(Q)ARCH=$(ARCH) ASYMLAB_BUILD=$(B) packaging/dist.sh $(B)/venv/bin/python $(B)/dist
+wheel: $(ASYMLAB) ## the lab as a package that pip installs, and its sources, in build/dist
+	$(Q)[ -z "$(L)" ] || { echo "make wheel: a wheel is made on a machine of its architecture"; exit 1; }
+	$(Q)$(MAKE) --no-print-directory static
+	$(Q)ASYMLAB_BUILD=$(B) packaging/dist.sh $(B)/venv/bin/python $(B)/dist
 
 check-wheel: wheel $(B)/.deps-check ## try the wheel on a clean Debian 12, as the workflow of examples/controller does
 	$(Q)packaging/check-wheel.sh $(B)/venv/bin/python $(B)/dist/*.whl

@@ -22,24 +22,21 @@ FOLDERS = (
     TREE / "bpf",
     *(f for f in (TREE / "experiments").iterdir() if f.is_dir() and not f.name.startswith("asymlab")),
 )
-MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-NATIVE = {machine: arch for arch, machine in MACHINES.items()}.get(os.uname().machine, "")
-ARCH = os.environ.get("ARCH") or NATIVE
 NEVER = shutil.ignore_patterns("__pycache__", ".*")
 
 
 def lay_out(to: Path) -> None:
     """The tree of an installation."""
-    if ARCH not in MACHINES:
-        sys.exit(f"asymlab: ARCH={ARCH or os.uname().machine}: there are {' and '.join(MACHINES)}")
-    if subprocess.run(["make", "--no-print-directory", f"ARCH={ARCH}", f"B={BUILD}", "static"], cwd=TREE).returncode:
+    if not shutil.which("make"):
+        sys.exit("asymlab: make: not installed; run: sudo apt-get install -y --no-install-recommends make")
+    if subprocess.run(["make", "--no-print-directory", f"B={BUILD}", "static"], cwd=TREE).returncode:
         sys.exit("asymlab: `make static` failed: its last line says why")
     for folder in FOLDERS:
         shutil.copytree(folder, to / folder.relative_to(TREE), ignore=NEVER)
     shutil.copy(TREE / "CITATION.cff", to)
     (to / "build").mkdir()
     objects = sorted(BUILD / f"{file.name.removesuffix('.c')}.o" for file in TREE.glob("bpf/*/*.bpf.c"))
-    for file in (*objects, BUILD / ("" if ARCH == NATIVE else ARCH) / "static/asymcc"):
+    for file in (*objects, BUILD / "static/asymcc"):
         shutil.copy(file, to / "build")
 
 
@@ -78,7 +75,7 @@ class Wheel(bdist_wheel):
         same_modes(Path(distinfo_path))
 
     def get_tag(self) -> tuple[str, str, str]:
-        return "py3", "none", f"linux_{MACHINES[ARCH]}"
+        return "py3", "none", f"linux_{os.uname().machine}"
 
 
 os.environ.setdefault("SOURCE_DATE_EPOCH", "1767225600")  # 2026-01-01, the times in a wheel
