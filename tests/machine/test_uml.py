@@ -18,7 +18,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.guest.job import ChangePath, Refusals
-from asymlab.machine import build, image, on_uml, shared, syscalls, vm
+from asymlab.machine import build, image, kernel, on_uml, shared, syscalls, vm
 from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
@@ -117,6 +117,21 @@ def test_an_edit_that_is_no_more_is_taken_back(tmp_path, monkeypatch):
     monkeypatch.setattr(edits, "EDITS", [e for e in edits.EDITS if e.file != "arch/um/Makefile"])
     edits.apply(tmp_path)
     assert (tmp_path / "arch/um/Makefile").read_text() == PLACES["arch/um/Makefile"]
+
+
+def test_a_series_that_a_suite_has_not_is_not_another_of_a_similar_name(tmp_path):
+    """apt's own: where there is no linux-source-6.1, it tells of linux-source-6.12."""
+    suite, state = tmp_path / "suite", tmp_path / "state"
+    suite.mkdir()
+    fields = "Version: 6.12.1-1\nArchitecture: all\nMaintainer: x\nFilename: ./x.deb\nSize: 1\nDescription: x\n"
+    (suite / "Packages").write_text(f"Package: linux-source-6.12\n{fields}SHA256: {'0' * 64}\n")
+    state.mkdir()
+    (state / "suite.list").write_text(f"deb [trusted=yes] copy:{suite} ./\n")
+    options = [*kernel.own_state(state), "-o", f"Dir::Etc::sourcelist={state}/suite.list"]
+    options += ["-o", "Dir::Etc::sourceparts=-", "-o", "Dir::State::status=/dev/null"]
+    kernel.update(options)
+    assert "Version: 6.12.1-1\n" in (kernel.show(options, "linux-source-6.12") or "")
+    assert kernel.show(options, "linux-source-6.1") is None
 
 
 def test_a_folder_that_is_no_source(tmp_path):
@@ -453,7 +468,7 @@ def test_a_trace_of_some_acks_is_a_part_of_that_of_all(scenario_file):
 def test_both_engines_agree_where_nothing_is_left_to_chance(scenario_file):
     """FAST alone keeps its alpha packets in the queue: goodput, RTT and window are those of its law, on either."""
     file = scenario_file(FAST)
-    uml, qemu = (run(file, kernel=kernel) for kernel in (LABEL, image.DEFAULT_KERNEL))
+    uml, qemu = (run(file, kernel=k) for k in (LABEL, image.DEFAULT_KERNEL))
     assert uml.metrics["goodput_bps"] == pytest.approx(qemu.metrics["goodput_bps"], rel=1e-3)
     rtts = [r.metrics["flows"][0]["rtt_s"]["p50"] for r in (uml, qemu)]
     assert rtts[0] == pytest.approx(rtts[1], rel=1e-2)

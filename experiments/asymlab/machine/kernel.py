@@ -129,9 +129,12 @@ def update(options: list[str]) -> None:
 
 
 def show(options: list[str], package: str) -> str | None:
-    """The newest version of a package, as apt tells of it; None if there is none."""
+    """The newest version of a package, as apt tells of it; None if there is none.
+
+    In a name that it does not know apt takes a dot for any character: linux-source-6.1 is 6.12's where 6.1 is not."""
     try:
-        return sh("apt-cache", *options, "show", "--no-all-versions", package)
+        told = sh("apt-cache", *options, "show", "--no-all-versions", package)
+        return told if re.search(rf"^Package: {re.escape(package)}$", told, re.M) else None
     except LabError as e:
         if "No packages found" in str(e):
             return None
