@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from functools import cache
 from pathlib import Path
 
 from ..controller import Controller
@@ -18,7 +19,13 @@ STRUCT_OPS = b"\0.struct_ops\0"  # the section's name in an object's BTF
 
 def built_in(folder: Path) -> list[str]:
     """An object is a controller if it has a struct_ops, as asymcc has it. The others are asymcc's tools."""
-    return sorted(f.name.removesuffix(".bpf.o") for f in folder.glob("*.bpf.o") if STRUCT_OPS in f.read_bytes())
+    return sorted(f.name.removesuffix(".bpf.o") for f in folder.glob("*.bpf.o") if _has_ops(f, f.stat().st_mtime_ns))
+
+
+@cache
+def _has_ops(file: Path, _written_ns: int) -> bool:
+    """Asked for each run of a plan; a file is read again once it is another."""
+    return STRUCT_OPS in file.read_bytes()
 
 
 def _register() -> dict[str, Controller]:

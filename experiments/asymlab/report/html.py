@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import base64
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from ..paths import TEMPLATES
@@ -39,8 +40,9 @@ def natural(text: str) -> list:
     ]
 
 
+@cache
 def environment() -> jinja2.Environment:
-    """Of all pages."""
+    """Of all pages. It keeps the templates that it has read: to compile one takes as long as to draw a page."""
     import jinja2
 
     env = jinja2.Environment(
