@@ -24,14 +24,14 @@ for name, value in flow["env"].items():
     print(f"export {name}={shlex.quote(value)}")
 for step in flow["jobs"]["test"]["steps"]:
     if command := step.get("run"):
-        print(f"echo {shlex.quote(command.strip()[:70])} >&3\n{{ time {{ {command.strip()}; }} >>/root/log 2>&1; }} 2>&3 || exit 1")
+        print(f"echo {shlex.quote(command.strip()[:70])} >&3\n{{ time {{ {command.strip()}; }} 2>&1; }} 2>&3 || exit 1")
 print('echo "$SECONDS s in all, load $(cut -d" " -f1-3 /proc/loadavg)" >&3')
 END
 
 # Behind a proxy of its own certificate this machine's pip knows it.
 certificates=${PIP_CERT:-/etc/ssl/certs/ca-certificates.crt}
-mmdebstrap --quiet --variant=minbase --format=null \
+LOG=$work/log mmdebstrap --quiet --variant=minbase --format=null \
 	--customize-hook="copy-in $work/toy /root" --customize-hook="upload $work/steps /root/steps" \
 	--customize-hook="upload $certificates /root/certificates" \
-	--customize-hook='REQUESTS_CA_BUNDLE=/root/certificates PIP_CERT=/root/certificates chroot "$1" bash /root/steps 3>&1 >>/root/log 2>&1 || { tail -n 20 /root/log >&2; exit 1; }' \
+	--customize-hook='REQUESTS_CA_BUNDLE=/root/certificates PIP_CERT=/root/certificates chroot "$1" bash /root/steps 3>&1 >"$LOG" 2>&1 || { tail -n 20 "$LOG" >&2; exit 1; }' \
 	"${3:-bookworm}" /dev/null
