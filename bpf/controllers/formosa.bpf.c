@@ -19,7 +19,7 @@
  *
  * Good where the ACK path is nearly nothing: satellite, DOCSIS, LTE. ACKs cost one packet an RTT, and
  * the reverse queue is no congestion. Not good where the forward delay jitters by more than a few
- * packets' time (each rise counts as queue), nor against loss-based flows, which keep the queue.
+ * packets' time (each rise counts as queue; noise_rounds is for that), nor against loss-based flows, which keep the queue.
  *
  * One object, three hooks, four roles:
  *   sender, law         struct_ops: cong_control. Alone, toward any peer, it is a sound AIMD controller.
@@ -59,6 +59,8 @@
  *    closed, none otherwise; without SACK none says more than the cumulative ACK.
  *  - A peer that is no Formosa receiver: ACK clocking, and d from the timestamps. Not from the RTT: the
  *    reverse queue is what must not count. Without timestamps only losses tell.
+ *  - Jitter is no queue: noise_rounds, beyond the paper. Then a delay above its smallest by no more than the noise, which
+ *    the receiver measures, makes no signal.
  *  - After an idle time of n seconds W has been halved n times, not below 10.
  */
 #include "declare.bpf.h"
@@ -81,6 +83,8 @@ PARAM(u32, nack_dup, 1, 1, 16, "ACKs",
       "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
 PARAM(u32, answers_max, 8, 1, 8, "ACKs",
       "a round asks for so many at most, for more than one where they are lost; 1 [P]");
+PARAM(u32, noise_rounds, 0, 0, 65535, "rounds",
+      "the forward delay's noise measures itself, makes no signal, and is forgotten in so many rounds; 0: off [P]");
 PARAM(u32, fit_rtt, 0, 0, 1, "-", "1: W changes with the time that ACKs take, so that the rate does not; 0 [P]");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
 NOTE("both ends must run it; flows that fill the queue (CUBIC, Reno) leave it little: for paths without them");

@@ -28,7 +28,8 @@
  *  - Queued packets for that are judged by the smallest RTT of the cycle: jitter is no queue.
  *  - A doubling learns of its queue a cycle late, and overshoots. Beyond the paper, `early` looks at the
  *    latest RTT, and ends it once so many own packets are queued: 3, where N_queue is 3.
- *  - Beyond the paper, RTT noise of more than RTT / window looks like a queue of one packet: noise_us.
+ *  - Beyond the paper, RTT noise of more than RTT / window looks like a queue of one packet: noise_us, a constant, or
+ *    noise_cycles, by which the flow measures it.
  *  - Growth counts acknowledged packets, not ACKs: a delayed ACK of two adds two steps.
  *  - Bound counts in whole packets, rounded down. At rest a flow has 2 to 3 packets queued of N_queue 3;
  *    with N_queue 1 less than one, which bound_mode 1 takes for none: it never rests.
@@ -49,6 +50,8 @@ PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
 PARAM(u32, early, 0, 0, 1024, "packets",
       "own packets queued, by the latest RTT, from which on a cycle fills no more; 0: off, as in the paper");
 PARAM(u32, noise_us, 0, 0, 1000000, "us", "RTT above T that is no queue: T counts as so much longer; 0 in the paper");
+PARAM(u32, noise_cycles, 0, 0, 65535, "cycles",
+      "the RTT's noise measures itself, is no queue, and is forgotten in so many cycles; 0: off, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's; 1 in the paper");
 
 NOTE("flows that fill the queue (CUBIC, Reno) leave it next to nothing: for paths without them");
@@ -67,6 +70,7 @@ COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 
 #define Q4 4
+#define Q5 5
 
 /* One connection. Windows in packets, at most 2^20 each. */
 struct pseudorate {
@@ -77,6 +81,12 @@ struct pseudorate {
 	u32 delivered;       /* when this cycle began, packets */
 	u32 cycle_rtt;       /* smallest RTT of this cycle, us; 0: no sample yet */
 	u32 base_saved, offset_saved, bound_saved_q4; /* before the last reduction, for undo */
+	u32 cycle_top;       /* largest RTT of this cycle so far, us ... */
+	u32 cycle_fall;      /* ... and by how much at most a later one was smaller */
+	u32 window_then;     /* at the end of the last cycle ... */
+	u32 moved_then;      /* ... which had changed it by so many packets */
+	u32 fall_q5;         /* the last fall that tells of noise, us << 5: at most 2^31 */
+	u32 noise_q5;        /* noise of the RTT, us << 5: at most 2^31 */
 	bool spoilt;         /* this cycle was limited by the application, or part of a recovery */
 };
 STATE(struct pseudorate);
@@ -85,7 +95,7 @@ static inline void begin_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 {
 	round_start(&p->s, tp);
 	p->delivered = tp->delivered;
-	p->cycle_rtt = 0;
+	p->cycle_rtt = p->cycle_top = p->cycle_fall = 0;
 	p->spoilt = false;
 	p->offset_bound = 0;
 }
@@ -104,10 +114,36 @@ static inline void reload(struct pseudorate *p, const struct tcp_sock *tp)
 	begin_cycle(p, tp);
 }
 
-/* T of (1) beside this RTT, us: not above it. T may just have aged. */
+/*
+ * T of (1) beside this RTT, us: not above it. T may just have aged. Noise counts twice: the least RTT of a connection is one
+ * without any, while a fall within a cycle shows a part of it.
+ */
 static inline u32 base_rtt(const struct pseudorate *p, u32 rtt)
 {
-	return min(p->s.rtt_min + noise_us, rtt); /* 2^26 + 10^6 */
+	return min(p->s.rtt_min + noise_us + (p->noise_q5 >> (Q5 - 1)), rtt); /* 2^26 + 10^6 + 2^27 */
+}
+
+/*
+ * At a cycle's end: noise, by how far the RTT fell within the cycle. Where the window rests, so does a queue of ours. What
+ * packets explain by which the window changed in this cycle, or in the one before whose RTTs these are, is no noise; nor is
+ * what two packets explain: ACKs come in pairs. Other flows' queues fall, too, but not in each cycle: so the smaller of two
+ * falls counts. A cycle tells nothing where the window moved and the fall is explained. Noise is forgotten slowly: many
+ * packets in flight keep their order and so see little of it, but their RTT is a long one.
+ */
+static inline void measure_noise(struct pseudorate *p)
+{
+	u32 window = p->base + p->offset, fall,
+	    moved = window > p->window_then ? window - p->window_then : p->window_then - window;
+	u64 ours = mul_div((u64)moved + p->moved_then + 2, p->cycle_rtt, window); /* 2^22 * 2^26 */
+
+	if (!p->spoilt && (p->cycle_fall > ours || moved + p->moved_then <= n_queue)) {
+		fall = p->cycle_fall > ours ? (p->cycle_fall - ours) << Q5 : 0; /* 2^31 */
+		p->noise_q5 -= p->noise_q5 / max(noise_cycles, 1);
+		p->noise_q5 = max(p->noise_q5, min(fall, p->fall_q5));
+		p->fall_q5 = fall;
+	}
+	p->window_then = window;
+	p->moved_then = p->spoilt ? W_MAX : moved;
 }
 
 /* Own packets queued at this RTT, not 0, if n arrive in it; n and the result in packets << 4. */
@@ -136,8 +172,11 @@ static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *
 
 static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 {
-	u32 window = p->base + p->offset, bound = find_bound(p, tp);
+	u32 window = p->base + p->offset, bound;
 
+	if (noise_cycles)
+		measure_noise(p);
+	bound = find_bound(p, tp);
 	if (bound) {
 		COUNT(cycles);
 		p->bound_q4 = max(bound, W_MIN << Q4);
@@ -196,8 +235,14 @@ void BPF_PROG(pseudorate_pkts_acked, struct sock *sk, const struct ack_sample *s
 
 	if (idle_ended(&p->s, tcp_sk(sk), sample))
 		look_anew(&p->s); /* T and Bound still hold; the open cycle measures nothing */
-	if (rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s) && (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt))
+	if (!rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s))
+		return;
+	if (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt)
 		p->cycle_rtt = p->s.rtt_last;
+	if (!noise_cycles)
+		return;
+	p->cycle_top = max(p->cycle_top, p->s.rtt_last);
+	p->cycle_fall = max(p->cycle_fall, p->cycle_top - p->s.rtt_last);
 }
 
 SEC("struct_ops/pseudorate_cong_avoid")

@@ -29,6 +29,17 @@ def run_of(name: str, controller: str, **point: str):
     return r
 
 
+def titled(name: str, *titles: str):
+    """(title, run) of these cases of a sweep over points."""
+    guest = open_image(LAB)
+    cases = {c.point["title"]: c for c in scenario.load(REPO / f"experiments/links/{name}.toml")}
+    tasks = plan_runs([cases[title] for title in titles], guest)
+    done = execute(tasks, guest)
+    for title, task in zip(titles, tasks):
+        assert done[task.key].valid, done[task.key].record["invalid"]
+        yield title, done[task.key]
+
+
 def seconds(r):
     """Mbit/s of goodput, a value a second."""
     bins = goodput_bins(r.goodput, 0, r.job.duration_s, r.job.bin_ms / 1e3) / 1e6
@@ -74,3 +85,22 @@ def test_handovers_of_a_satellite():
         if 1 <= t < r.job.duration_s - 0.1:
             assert carried <= (trace.until(1e3 * t + 100) - trace.until(1e3 * t - 1)) * 1500 + 1500
     assert r.metrics["utilisation"] > 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, controller, option",
+    [
+        ("jitter-leo", "pseudorate", "noise_cycles"),
+        ("jitter-geo", "pseudorate", "noise_cycles"),
+        ("jitter-geo", "formosa", "noise_rounds"),
+    ],
+)
+def test_jitter_is_no_queue(name, controller, option):
+    """Who measures the noise has at least half of what BBR has, and without it next to nothing."""
+    goodput = {
+        title: r.metrics["goodput_bps"] for title, r in titled(name, "bbr", controller, f"{controller}, {option} 256")
+    }
+    bbr, without, with_it = goodput.values()
+    assert without < 0.05 * bbr
+    assert with_it > 0.5 * bbr

@@ -11,6 +11,7 @@
 #define X_MAX_US (1LL << 40)    /* 13 days; so far two clocks may drift apart, and stamps that jump get no further */
 #define IDLE_US 1000000u        /* a longer silence makes sftt stale */
 #define MIN_EPOCH_US 10000000u  /* the smallest delay is that of the last one to two epochs: clocks drift */
+#define OURS 3                  /* rounds after a signal in which the cut may empty a queue */
 
 struct estimate {
 	s64 sftt_q16;  /* us << 16, relative to d0: at most 2^42 */
@@ -21,12 +22,57 @@ struct estimate {
 	u32 seen_us;   /* when the last sample came */
 	u32 epoch_us;
 	bool seeded;
+	/* with noise_rounds */
+	u8 ours;       /* in so many rounds a queue of ours may shrink */
+	u32 gap_us;    /* least time between two packets, as on the slowest link; 0: none yet */
+	s64 top_q16;   /* largest sftt of this round */
+	u64 fall_q16;  /* by how much it was smaller later, at most: 2^43 */
+	u64 then_q16;  /* that of the last round that tells */
+	u64 noise_q16; /* of sftt, us << 16: at most 2^43 */
 };
+
+/* After a sample of sftt: how far it fell in this round. Each time between packets is one of so many. */
+static inline void note_fall(struct estimate *e, u32 gap_us, u32 packets)
+{
+	u32 gap = max(mul_div(gap_us, 1, packets), 1);
+
+	e->gap_us = e->gap_us ? min(e->gap_us, gap) : gap;
+	if (e->sftt_q16 > e->top_q16)
+		e->top_q16 = e->sftt_q16;
+	e->fall_q16 = max(e->fall_q16, e->top_q16 - e->sftt_q16);
+}
+
+/*
+ * At the end of a round: noise, by how far the delay fell within the round. A queue of ours grows, but for the rounds after a
+ * signal or a loss, and but for two packets: senders let as many go at once. Other flows' queues fall, too, but not in each
+ * round: so the smaller of two falls counts.
+ */
+static inline void measure_noise(struct estimate *e)
+{
+	u64 fall = e->fall_q16 - min((u64)e->gap_us << 17, e->fall_q16); /* 2^32 << 17 = 2^49 */
+
+	if (e->ours) {
+		e->ours--;
+	} else {
+		e->noise_q16 -= e->noise_q16 / max(noise_rounds, 1);
+		e->noise_q16 = max(e->noise_q16, min(fall, e->then_q16));
+		e->then_q16 = fall;
+	}
+	e->top_q16 = e->sftt_q16;
+	e->fall_q16 = 0;
+}
+
+/* Is the delay above its smallest no more than noise? That smallest had none, and a fall within a round shows a part of it. */
+static inline bool is_noise(const struct estimate *e)
+{
+	return (u64)(e->sftt_q16 - e->min_q16) < 2 * e->noise_q16; /* 2^44 */
+}
 
 /* (4) with one more delay, us, whose zero the caller chose; `packets` came with it. */
 static inline void estimate_sample(struct estimate *e, s64 d, u32 packets, u32 now_us)
 {
 	s64 d_q16;
+	u32 gap_us;
 
 	if (d > D_MAX_US)
 		d = D_MAX_US;
@@ -37,13 +83,17 @@ static inline void estimate_sample(struct estimate *e, s64 d, u32 packets, u32 n
 		e->sftt_q16 = e->min_q16 = e->young_q16 = d_q16;
 		e->var_q16 = 0;
 		e->packets = 0;
+		e->top_q16 = d_q16;
 		e->epoch_us = now_us;
 		e->seeded = true;
 	}
+	gap_us = now_us - e->seen_us;
 	e->seen_us = now_us;
 	/* 2^42 * 2^8 = 2^50 */
 	e->sftt_q16 = (eta_q8 * e->sftt_q16 + (s64)(256 - eta_q8) * d_q16 + 128) >> 8;
 	e->var_q16 += d_q16 - e->sftt_q16; /* 2^43 a packet, 2^16 packets: 2^59 */
+	if (noise_rounds)
+		note_fall(e, gap_us, packets);
 	if (e->packets < 65535)
 		e->packets += packets;
 	if (now_us - e->epoch_us > MIN_EPOCH_US) {
@@ -78,6 +128,13 @@ static inline bool estimate_round(struct estimate *e, u32 srtt_us)
 	if (e->q_q8 < -(1LL << 40))
 		e->q_q8 = -(1LL << 40);
 	signal = e->q_q8 > (s64)cathresh << 8;
+	if (noise_rounds) {
+		measure_noise(e);
+		if (signal && is_noise(e))
+			e->q_q8 = signal = 0;
+		else if (signal && !e->ours)
+			e->ours = OURS;
+	}
 	if (signal)
 		e->q_q8 = 0;
 	return signal;

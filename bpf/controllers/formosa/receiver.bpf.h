@@ -38,6 +38,7 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 	if (before(w->end, seq)) { /* a new gap */
 		w->nacks = nack_dup;
 		w->gaps = true;
+		w->in.ours = OURS;
 	}
 	if (before(w->end, end))
 		w->end = end;
