@@ -25,7 +25,7 @@ ALLOWED = {
     "its consoles and its processes' signals": {
         **{"poll": 7, "pipe": 22, "select": 23, "socketpair": 53, "sendmsg": 46, "recvmsg": 47, "epoll_create": 213},
         **{"epoll_wait": 232, "epoll_ctl": 233, "pselect6": 270, "ppoll": 271, "epoll_pwait": 281, "eventfd": 284},
-        **{"eventfd2": 290, "epoll_create1": 291, "pipe2": 293},
+        **{"eventfd2": 290, "epoll_create1": 291, "pipe2": 293, "signalfd4": 289},
     },
     "processes": {
         **{"vfork": 58, "execve": 59, "exit": 60, "wait4": 61, "kill": 62, "ptrace": 101, "setsid": 112, "prctl": 157},
