@@ -13,7 +13,7 @@
  * leaves what was delivered, 0.7 of the former bounds at least: bw_shortterm and inflight_shortterm, until the next probe.
  *
  * Good on long paths, with losses that are not congestion, and where a short queue matters. Beside a CUBIC flow it takes two
- * thirds of a link, whether the queue is short or long.
+ * thirds to three quarters of a link, whether the queue is short or long.
  *
  * Where we differ from the draft, or it leaves a choice:
  *  - Volumes are in packets, as the kernel counts them, and not in bytes (2: MAY). The pacing rate counts payload (2.2).
@@ -27,6 +27,7 @@
  *  - lost_prefix (5.5.10.2) lies between none and all of P. With a measured 0 the RTT is 1 us.
  *  - MarkConnectionAppLimited() in ProbeRTT (5.3.4.3) is our own mark: before 6.6 the kernel's may not be written.
  *  - The first max_bw slot with no sample stays: a cycle without a sample is none (5.5.6).
+ *  - Times are in ms: a state that begins by time may begin one ACK later (5.3.3.9, 5.3.4.3).
  *  - Send quantum (5.6.3): the kernel's own, which has 1 ms of the pacing rate, and more at RTTs below a millisecond.
  *  - Marks (ECN, 3.7): the draft asks for a response and gives none. A mark counts as a loss in its round; it ends a probe as
  *    too high, and Startup at the end of its round. Classic ECN repeats a mark for a round: the response is once a round.

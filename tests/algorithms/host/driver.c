@@ -24,6 +24,7 @@
  *   restart cwnd=                 idle for longer than an RTO: the stack cuts the window to cwnd,
  *                                 unless the controller has cong_control
  *   send    event id=  poke       let the application send; raw cwnd_event; set members only
+ *   timer                         the pacing timer lets burst= packets leave
  *   release                       another controller follows
  *   state                         everything
  * and, of a controller that has its own TCP options, those of wire.h.
@@ -110,7 +111,7 @@ static const struct command {
 	{ "ack", ack, true },	       { "loss", fast_retransmit, true }, { "cwr", enter_cwr, true },
 	{ "rto", timeout, true },      { "undo", undo, true },		 { "restart", restart, true },
 	{ "send", application_writes, true }, { "event", raw_event, false },	 { "poke", nothing, false },
-	{ "release", release, false },
+	{ "release", release, false },	{ "timer", nothing, true },
 #ifdef WIRE
 	{ "call", call, false },       { "read", read_options, false },	 { "write", write_options, false },
 	{ "egress", egress, false },   { "ingress", ingress, false },

@@ -123,6 +123,7 @@ static struct tcp_sock *tp = &sock.tp;
 static struct {
 	u32 seg;         /* sequence numbers a packet takes */
 	u32 app;         /* what the application keeps in flight at most */
+	u32 burst;       /* packets that pacing lets leave with one command at most */
 	u32 stack_cwnd;  /* the last window that was not the controller's own doing */
 	u32 high_seq;    /* recovery ends here */
 	u32 prior_ssthresh;
@@ -260,7 +261,7 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, bytes_received), MEMBER(sock.tp.rx_opt, num_sacks),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),
 	MEMBER(ICSK->icsk_ack, pending), MEMBER(ICSK->icsk_ack, rcv_mss), MEMBER(*ICSK, icsk_retransmits), MEMBER(sock.tp, ecn_flags), { "ca_flags", &ca_ops.flags, sizeof(u32) },
-	MEMBER(k, pacing_rate), MEMBER(k, sack_ok), MEMBER(rates, delivered_ce), MEMBER(rates, lost), MEMBER(rates, app_limited),
+	MEMBER(k, pacing_rate), MEMBER(k, burst), MEMBER(k, sack_ok), MEMBER(rates, delivered_ce), MEMBER(rates, lost), MEMBER(rates, app_limited),
 #ifdef WIRE
 	MEMBER(skops, cb_flags), MEMBER(skops, keeps_syn), MEMBER(skops, remote_port), MEMBER(skops, chosen), MEMBER(skops, locked), MEMBER(skops, other),
 #endif

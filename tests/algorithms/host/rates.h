@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's delivery rates, net/ipv4/tcp_rate.c. What left at a time is remembered as one; of what was sent again only the last.
+ * The kernel's delivery rates, net/ipv4/tcp_rate.c. What left with one command is remembered as one departure.
  */
 enum { DEPARTURES = 1024 };
 
 static struct departure {
 	u64 sent, first_sent, delivered_at; /* us */
-	u32 end;                            /* sequence number behind the last packet */
+	u32 end;                            /* sequence number behind the last packet; of repairs their count so far */
 	u32 delivered;
 	bool app_limited;
-} departures[DEPARTURES], again;
+} departures[DEPARTURES], repairs[DEPARTURES];
 
 static struct {
 	u64 first_sent, delivered_at; /* tcp_sock.first_tx_mstamp, .delivered_mstamp */
-	u32 n;                        /* departures so far */
+	u32 n, n_repairs;             /* departures so far */
+	u32 sent_again;               /* packets so far */
 	u32 prior_in_flight;          /* before this ACK */
 	u32 min_rtt;                  /* us; 0: none yet */
 } rates_of_model;
 
-static struct departure departure(void)
+static struct departure departure(u32 end)
 {
 	return (struct departure){ tp->tcp_mstamp, rates_of_model.first_sent, rates_of_model.delivered_at,
-				   tp->snd_nxt, tp->delivered, rates.app_limited };
+				   end, tp->delivered, rates.app_limited };
 }
 
 /* tcp_rate_check_app_limited(): an ACK comes, or the application writes, when all is sent and the window has room. */
@@ -40,19 +41,21 @@ static void rate_sent(u32 fresh, u32 sent_again, bool starved)
 	if (tp->packets_out == fresh)
 		rates_of_model.first_sent = rates_of_model.delivered_at = tp->tcp_mstamp;
 	if (fresh)
-		departures[rates_of_model.n++ % DEPARTURES] = departure();
-	if (sent_again)
-		again = departure();
+		departures[rates_of_model.n++ % DEPARTURES] = departure(tp->snd_nxt);
+	if (sent_again) {
+		rates_of_model.sent_again += sent_again;
+		repairs[rates_of_model.n_repairs++ % DEPARTURES] = departure(rates_of_model.sent_again);
+	}
 	if (starved)
 		rates.app_limited = max(tp->delivered + in_flight(), 1);
 }
 
-static const struct departure *departure_of(u32 end)
+static const struct departure *departure_of(const struct departure *ring, u32 n, u32 end)
 {
 	const struct departure *found = NULL;
 
-	for (u32 i = 1; i <= min(rates_of_model.n, DEPARTURES); i++) {
-		const struct departure *d = &departures[(rates_of_model.n - i) % DEPARTURES];
+	for (u32 i = 1; i <= min(n, DEPARTURES); i++) {
+		const struct departure *d = &ring[(n - i) % DEPARTURES];
 
 		if (before(d->end, end))
 			break;
@@ -61,10 +64,14 @@ static const struct departure *departure_of(u32 end)
 	return found;
 }
 
-/* tcp_rate_skb_delivered() and tcp_rate_gen(): `end` is where the last new packet ends; 0: only what was sent again. */
-static void rate_acked(u32 delivered, u32 end, bool repaired, long long rtt)
+/*
+ * tcp_rate_skb_delivered() and tcp_rate_gen(): `end` is where the last new packet ends, 0: there is none; `repaired` is the number
+ * of the last one that was sent again, 0: there is none.
+ */
+static void rate_acked(u32 delivered, u32 end, u32 repaired, long long rtt)
 {
-	const struct departure *p = repaired ? &again : NULL, *fresh = end ? departure_of(end) : NULL;
+	const struct departure *again = repaired ? departure_of(repairs, rates_of_model.n_repairs, repaired) : NULL;
+	const struct departure *fresh = end ? departure_of(departures, rates_of_model.n, end) : NULL, *p = again;
 	long spent;
 
 	if (fresh && (!p || fresh->sent >= p->sent))
@@ -83,22 +90,21 @@ static void rate_acked(u32 delivered, u32 end, bool repaired, long long rtt)
 	rate.prior_delivered = p->delivered;
 	rate.delivered = tp->delivered - p->delivered;
 	rate.interval_us = spent < rates_of_model.min_rtt ? -1 : spent;
-	rate.last_end_seq = p == &again ? tp->snd_una : end;
+	rate.last_end_seq = p == again ? tp->snd_una : end;
 	rate.is_app_limited = p->app_limited;
-	rate.is_retrans = p == &again;
+	rate.is_retrans = p == again;
 }
 
 /* An ACK that tells of nothing new. */
 static void rate_nothing(void)
 {
-	rate_acked(0, 0, false, -1);
+	rate_acked(0, 0, 0, -1);
 }
 
 static void fresh_rates(void)
 {
 	memset(&rates, 0, sizeof(rates));
 	memset(&rates_of_model, 0, sizeof(rates_of_model));
-	again = (struct departure){ 0 };
 	rates.app_limited = ~0u;
 	rates.rx_opt.sack_ok = 1;
 	random_state = 1;

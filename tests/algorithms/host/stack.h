@@ -53,7 +53,7 @@ static void cwnd_validate(bool limited)
 /* What window, application and peer allow: lost packets first. */
 static void allowed(u32 data, u32 *fresh, u32 *again)
 {
-	u32 flight = in_flight(), room = tp->snd_cwnd > flight ? tp->snd_cwnd - flight : 0;
+	u32 flight = in_flight(), room = tp->snd_cwnd > flight ? min(tp->snd_cwnd - flight, k.burst) : 0;
 
 	*again = min(room, tp->lost_out - tp->retrans_out);
 	*fresh = min(room - *again, data);
@@ -208,7 +208,7 @@ static void ack(void)
 	u32 sacked = min(n - lost, tp->sacked_out);
 	u32 free = tp->packets_out - n - (tp->lost_out - lost) - (tp->sacked_out - sacked);
 	u32 more = min(take("sack", 0), free), delivered = n - sacked + more;
-	bool repaired = lost && tp->retrans_out;
+	u32 repairs_then = rates_of_model.sent_again - tp->retrans_out, repaired = min(lost, tp->retrans_out);
 	long long rtt = take("rtt", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
 	u32 flags = take("ece", 0) ? CA_ACK_SLOWPATH | CA_ACK_ECE : take("slow", 0);
@@ -242,8 +242,8 @@ static void ack(void)
 		leave_recovery();
 	if (flags & CA_ACK_ECE)
 		enter_cwr();
-	rate_acked(delivered, more ? tp->snd_una + (tp->lost_out + tp->sacked_out) * k.seg : n > lost ? tp->snd_una : 0,
-		   repaired, sample.rtt_us);
+	rate_acked(delivered, more ? tp->snd_una + (tp->lost_out + tp->sacked_out) * k.seg : n > lost + sacked ? tp->snd_una : 0,
+		   repaired ? repairs_then + repaired : 0, sample.rtt_us);
 	control(delivered, n > 0);
 }
 
@@ -273,7 +273,7 @@ static void fast_retransmit(void)
 		set_state(RECOVERY);
 	}
 	if (!timer) {
-		rate_acked(sack, sack ? tp->snd_una + (tp->lost_out + tp->sacked_out) * k.seg : 0, false, -1);
+		rate_acked(sack, sack ? tp->snd_una + (tp->lost_out + tp->sacked_out) * k.seg : 0, 0, -1);
 		control(sack, false);
 	} else if (!OPS.cong_control) {
 		prr(1, false);
@@ -355,6 +355,7 @@ static void fresh_socket(void)
 	ca_ops.flags = 0;
 	ICSK->icsk_ca_ops = &ca_ops;
 	k.sack_ok = 1;
+	k.burst = ~0u;
 #ifdef STORE
 	memset(&storage, 0, sizeof(storage));
 #endif
