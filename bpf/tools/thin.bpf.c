@@ -26,6 +26,7 @@ struct load loads[1 << ADDRESS_BITS];
 static inline void know(struct receiver *r, const struct tcp_sock *tp)
 {
 	r->handshake_ns = 1000 * min(tp->srtt_us >> 3, LONGEST_RTT_US);
+	r->behind_ns = 0;
 	r->rcv_nxt = tp->rcv_nxt;
 	r->rcv_wnd = tp->rcv_wnd;
 	r->snd_una = tp->snd_una;

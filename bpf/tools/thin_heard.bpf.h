@@ -6,7 +6,7 @@
  */
 static inline void sample_rtt(struct flow *f, const struct receiver *r, u32 tsecr, u64 now)
 {
-	u64 rtt = min(now - f->stamp_ns, 1000ULL * LONGEST_RTT_US);
+	u64 rtt = min(now - f->stamp_ns + r->behind_ns, 1000ULL * LONGEST_RTT_US);
 
 	if (!f->stamp_ns || before(tsecr, f->stamp))
 		return;

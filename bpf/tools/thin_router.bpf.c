@@ -53,7 +53,10 @@ struct tuple {
 struct forwarded {
 	struct flow rules;
 	u64 syn_ns; /* when the SYN or SYN-ACK left whose answer is timed; 0: none is */
-	u64 handshake_ns; /* RTT */
+	u64 handshake_ns; /* RTT to the sender and back */
+	u64 data_ns; /* when the data came whose ACK is timed; 0: none is */
+	u64 behind_ns; /* RTT to the host and back: the shortest; 0: not known */
+	u32 data_end; /* end of that data */
 	u32 began; /* number of the first ACK that was seen */
 	u32 ack; /* the host's last ACK */
 	u32 right; /* the right edge of its window */
@@ -233,7 +236,8 @@ static __always_inline u8 blocks_of(struct __sk_buff *skb, const struct packet *
 
 static inline void know(struct receiver *r, const struct forwarded *w)
 {
-	r->handshake_ns = w->handshake_ns;
+	r->handshake_ns = w->handshake_ns ? w->handshake_ns + w->behind_ns : 0;
+	r->behind_ns = w->behind_ns;
 	r->rcv_nxt = w->ack;
 	r->rcv_wnd = w->right - w->ack;
 	r->snd_una = w->heard;
@@ -265,9 +269,10 @@ static __always_inline void opens(struct __sk_buff *skb, const struct packet *p,
 }
 
 /* The host's segment tells its window, and what it has sent. False: it is an older one. */
-static __always_inline bool note_sent(struct forwarded *w, const struct packet *p)
+static __always_inline bool note_sent(struct forwarded *w, const struct packet *p, u64 now)
 {
 	u32 ack = bpf_ntohl(p->h.ack), end = bpf_ntohl(p->h.seq) + p->payload + !!(p->h.flags & FIN);
+	u64 behind_ns;
 
 	if (!w->acked)
 		w->began = w->ack = ack;
@@ -275,6 +280,11 @@ static __always_inline bool note_sent(struct forwarded *w, const struct packet *
 		w->sent = end;
 	if (before(ack, w->ack))
 		return false;
+	if (w->data_ns && !before(ack, w->data_end)) { /* the host may wait with its ACK, but not each time */
+		behind_ns = min(now - w->data_ns, 1000ULL * LONGEST_RTT_US);
+		w->behind_ns = w->behind_ns ? min(w->behind_ns, behind_ns) : behind_ns;
+		w->data_ns = 0;
+	}
 	w->acked = true;
 	w->ack = ack;
 	w->window = bpf_ntohs(p->h.window);
@@ -319,6 +329,10 @@ static __always_inline void note_heard(struct __sk_buff *skb, struct forwarded *
 		w->scale = 0;
 	w->heard = ack;
 	w->cwr |= !!(p->h.flags & CWR);
+	if (p->payload && !w->data_ns && w->acked && before(w->ack, end)) {
+		w->data_ns = now;
+		w->data_end = end;
+	}
 	segment = skb->gso_size ? skb->gso_size : p->payload;
 	w->mss = max(w->mss, min(segment, 0xffff));
 	if (w->acked && !w->scaled && w->window && end - w->ack < 1 << 30 && before(w->right, end)) {
@@ -384,7 +398,7 @@ static __always_inline bool forwards(struct __sk_buff *skb, const struct packet 
 		w->sent = w->heard = bpf_ntohl(p->h.seq);
 	}
 	note_ecn(w, p);
-	if (!note_sent(w, p) || !is_pure(p))
+	if (!note_sent(w, p, now) || !is_pure(p))
 		return true;
 	if (!w->begun) {
 		take_part(p->len, now);

@@ -140,6 +140,7 @@ struct flow {
 /* What is known of the receiver of the data: by its socket, or by its packets. */
 struct receiver {
 	u64 handshake_ns; /* the handshake's RTT; 0: not known */
+	u64 behind_ns; /* what an RTT that is timed here lacks: the way to the receiver and back */
 	u32 rcv_nxt; /* next byte that it expects ... */
 	u32 rcv_wnd; /* ... and how many it takes */
 	u32 snd_una; /* of its own data the first byte that is not acknowledged ... */

@@ -152,6 +152,26 @@ def test_without_an_rtt_nothing_is_dropped(router):
     assert all(passes for _, passes in Download(router, seen=False).come(1000))
 
 
+def test_the_way_to_the_host_is_part_of_the_rtt(router):
+    """20 ms before the router and 20 behind it: ACKs cover what they cover with 40 before it, and not half."""
+    router.begin()
+    d = Download(router, rtt=RTT // 2)
+    for _ in range(2000):  # 100 packets are between the router and the host
+        Download.now += 2 * d.gap
+        for n in range(2):
+            d.data(payload=bytes(SEG), seq=d.next + (100 + n) * SEG)
+        d.next += 2 * SEG
+        told = d.out()
+    before = router.counters()["acks_sent"]
+    for _ in range(700):
+        Download.now += 2 * d.gap
+        for n in range(2):
+            d.data(payload=bytes(SEG), seq=d.next + (100 + n) * SEG)
+        d.next += 2 * SEG
+        told = d.out()
+    assert router.counters()["acks_sent"] - before == 100, told  # one for 14 packets
+
+
 def test_a_second_syn_tells_no_rtt(router):
     """Its answer may be one to the first."""
     router.begin()
