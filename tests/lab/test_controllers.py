@@ -28,7 +28,7 @@ def test_each_source_has_a_record():
 @built
 def test_a_controller_is_what_asymcc_takes_for_one():
     listed = json.loads(subprocess.check_output([BUILD / "asymcc", "--objects", BUILD, "list", "--json"]))
-    assert built_in(BUILD) == sorted(row["object"] for row in listed if row["built"])
+    assert built_in(BUILD) == sorted({row["object"] for row in listed if row["built"]})
     assert set(built_in(BUILD)) >= SOURCES and not set(built_in(BUILD)) & {"move", "thin", "trace", "use"}
 
 
