@@ -12,6 +12,8 @@ from asymlab.report.verdicts import interval
 
 from . import claims as table
 
+HALF, DARK = 48, 32  # Mbit/s: half of the link, and how far from it cells are dark
+
 
 def figures(results) -> list[drawing.Figure]:
     with drawing.style():
@@ -31,14 +33,15 @@ def cells(results):
             ours[i, j], half[i, j] = mean, mean - low
             if (found := table.paper_cell(row, column)) is not None:
                 paper[i, j] = found
-    figure = Figure(figsize=(8.5, 7.5))
+    figure = Figure(figsize=(9, 7.5), layout="constrained")
     ax = figure.subplots()
     image = ax.imshow(ours, cmap="PuOr", vmin=0, vmax=96)
     for (i, j), value in np.ndenumerate(ours):
         text = f"{value:.0f}" + (f" ±{half[i, j]:.0f}" if half[i, j] > 0 else "")
         if not np.isnan(paper[i, j]):
             text += f"\n2007: {paper[i, j]:.0f}"
-        ax.text(j, i, text, ha="center", va="center", fontsize=7)
+        paint = "white" if abs(value - HALF) > DARK else BLACK
+        ax.text(j, i, text, ha="center", va="center", fontsize=7, color=paint)
     names, ticks = [table.NAMES[c] for c in kinds], range(len(kinds))
     ax.set(xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
     ax.tick_params(axis="x", labelrotation=30)

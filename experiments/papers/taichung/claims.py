@@ -274,7 +274,6 @@ def fairness_claims(profile: str):
         yield row(profile, f"TC-T4 {c}", "Table 4", says, extreme(by[c], min), paper=paper, at_least=least, cause=cause)
     says = "Taichung's Jain index {bound} of NewReno's at every loss rate: the least"
     near = [ratio_by_seed(fig7(profile, p, "taichung"), fig7(profile, p, "reno"), jain_index) for p in LOSSES]
-    cause = REPAIRS
     yield row(
         profile, "TC-T4 competitive", "Table 4", says, extreme(near, min), paper=0.98906, at_least=0.98, cause=REPAIRS
     )
