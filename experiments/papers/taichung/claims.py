@@ -38,7 +38,7 @@ from .measures import (
 
 TITLE = "TCP-Taichung"
 SUBJECT = "The time between ACKs tells the rate: slow start ends in time, and random loss costs little."
-PUBLISHED = "0a35e5fe2c46f64130c84c77b0cd863969d56d6d33b29cb3d22fb831462ac56b"
+PUBLISHED = "e4e00c1696c21aee2851f30446e7df414ed10e0c4391dd06f34e6640924616b1"
 ERROR = 0.15  # of ssthresh_ideal
 SAME = 0.995  # of a rival's goodput: no less, to half a percent
 MOST = 1.3  # times a rival's goodput where the paper sees a few per cent: more has another cause than the window's law
