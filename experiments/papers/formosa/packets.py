@@ -20,7 +20,8 @@ OPTION = np.dtype(
 ANSWER = np.dtype(
     [("kind", "u1"), ("length", "u1"), ("exid", ">u2"), ("signal", "u1"), ("round", "u1"), ("queue", ">u2")]
 )
-EXID, FLAG, ANSWER_F = 0xF0A1, 0x80, 0x10  # of formosa.bpf.c
+EXID, ANSWER_EXID = 0xF0A1, 0xF0A2  # of formosa.bpf.c: data, answer
+FLAG, ANSWER_F = 0x80, 0x10
 SACK = 5  # kind of the option
 
 
@@ -92,7 +93,7 @@ def reports_per_repair(run, asked: bool = True) -> float:
     """ACKs with SACK blocks that left the reverse queue, for each packet that was sent again, in the whole run.
     asked=False: without those that answer a flagged packet."""
     back = own(run.capture("reverse"))
-    has, options = capture.option(back["options"], 253, ANSWER.itemsize, EXID)
+    has, options = capture.option(back["options"], 253, ANSWER.itemsize, ANSWER_EXID)
     answers = np.zeros(len(back), bool)
     answers[has] = (options.view(ANSWER)["signal"] & ANSWER_F) > 0
     reports = sum(has_sack(row.tobytes()) for row in back["options"][asked | ~answers])
