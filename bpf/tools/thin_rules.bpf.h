@@ -340,15 +340,16 @@ static inline void recover(struct flow *f, u64 now)
 	f->stalled_ns = now;
 }
 
-/* Why this ACK must pass, as the counter of such; NULL: it need not. */
-static __always_inline u64 *must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, u64 now)
+/* Why this ACK must pass, as the counter of such; NULL: it need not. From a `far` receiver ACKs come that say less than the awaited one. */
+static __always_inline u64 *
+must_pass(struct flow *f, u32 mss, u32 ack, u32 right, u64 rtt_ns, u64 since, bool far, u64 now)
 {
 	u32 known = f->passed_right - ack, half = (right - ack) / 2, edge = EDGE_PACKETS * mss;
 	bool starts = before(ack, f->thin_from);
 
 	if (!starts) /* it goes along: numbers wrap */
 		f->thin_from = ack;
-	if (f->push) {
+	if (f->push && !(far && before(ack, f->pushed))) {
 		f->push = before(ack, f->pushed);
 		return &sent_tail;
 	}
@@ -485,7 +486,7 @@ ack_passes(struct __sk_buff *skb, struct flow *f, const struct receiver *r, cons
 		measure(f, ack, mss, shortest_rtt(f, r), rtt_ns, now);
 		why = first(why, since > rtt_ns / 2, &sent_silence);
 		f->came_ns = now;
-		must = must_pass(f, mss, ack, right, rtt_ns, since, now);
+		must = must_pass(f, mss, ack, right, rtt_ns, since, r->behind_ns, now);
 		why = first(why, must, must);
 	}
 	why = first(why, has_room(f, on_link(a->len), why, shortest_rtt(f, r), now), &sent_room);

@@ -106,3 +106,17 @@ def test_no_ack_is_dropped_that_does_not_wait(tmp_path):
     """2 Mbit/s have room for each."""
     every, thinned = both(tmp_path, FAST_START.replace("[[flows]]", FAR + "\n[[flows]]"))
     assert thinned.metrics["acks_per_data_packet"] == every.metrics["acks_per_data_packet"]
+
+
+def test_a_router_thins_as_the_host_does(tmp_path):
+    """The ACKs need 160 kbit/s, and have 40. Both leave the download whole, with as many of them."""
+    text = FAST_START.replace("[[flows]]", NEAR.replace("100kbit", "40kbit").replace("5ms", "20ms") + "\n[[flows]]")
+    file, runs = tmp_path / "at.toml", []
+    for thin in ("thins = 0", "reverse_kbit = 40", 'reverse_kbit = 40\nat = "router"'):
+        file.write_text(f"{text}\n[thin]\n{thin}\n")
+        runs.append(run(file))
+        check_physics(runs[-1])
+    none, host, router = (r.metrics["goodput_bps"] for r in runs)
+    assert router > 0.9 * host and router > 0.98 * none
+    counted = {c["name"]: c["value"] for c in runs[2].record["agent"]["thin"]["counters"]}
+    assert counted["acks_suppressed"] > 1000

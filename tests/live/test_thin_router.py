@@ -173,7 +173,6 @@ def test_without_the_kernels_btf(router):
     inside = ["nsenter", f"--net=/run/netns/{router.router}", *hide, ASYMCC]
     said = run(*inside, "thin", "--dev", "wan0", "--reverse", "100kbit").stdout
     assert said == "forwarded ACKs that leave by dev wan0 are thinned\n"
-    run(*inside, "show", "thin", "--dev", "wan0")
     run(*inside, "thin", "--off", "--dev", "wan0")
     assert attached(router) == []
 
