@@ -197,7 +197,7 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
         suite = next(found[1] for w in argv if (found := re.search(r"sourcelist=.*/([^/]+)/suite\.sources", str(w))))
         if suite not in packages:
             raise LabError("apt-get failed: The repository does not have a Release file.")
-        return f"Depends: {packages[suite]} (= 1)\n"
+        return f"Package: {argv[-1]}\nDepends: {packages[suite]} (= 1)\n"
 
     monkeypatch.setattr(kernel, "sh", sh)
     monkeypatch.setattr(kernel, "apt_source", lambda cache: kernel.AptSource("Debian", "http://mirror", "bookworm"))
