@@ -48,6 +48,9 @@ BY_LAW = {
         HONEST,
         "the same: where slow start, Reno's too, passed the first losses and came to 196, BIC ends at 103, Reno at 12",
     ),
+    ("bbr3", "reneging"): (HONEST, "its window is twice what the path holds by rate and RTT, losses below 2 % or none"),
+    ("bbr3", "undone"): (HONEST, "the same"),
+    ("bbr3", "anything"): (HONEST, "the same"),
     ("bpf_vegas", "flood"): (DELIVERED, "Linux's Vegas, in slow start, does not ask whether the window is used"),
     ("nreno", "flood"): (DELIVERED, "[N] counts ACKs"),
 }
