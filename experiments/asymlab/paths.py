@@ -49,4 +49,4 @@ def near(path: Path) -> Path:
 def brought(file: Path) -> Path:
     """A file that the user names: from here, or if there is none the tree's own (experiments/links/leo.toml)."""
     own = REPO / file
-    return own if not file.exists() and own.is_file() else file
+    return own if not os.path.exists(file) and os.path.isfile(own) else file  # Path.exists raises in a closed folder
