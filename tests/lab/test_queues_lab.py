@@ -83,9 +83,11 @@ def test_marks_in_place_of_drops(scenario_file, kernel, kind):
     rule = with_queue(f"{kind} = {{ ecn = true }}")
     marked = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = true\n\n[path]")), kernel)
     assert marked.valid and marked.metrics["forward"]["marks"] > 0, marked.record["invalid"]
-    assert marked.metrics["flows"][0]["retransmits"] == 0
+    drops = marked.metrics["forward"]["drops"]
+    assert marked.metrics["flows"][0]["retransmits"] == drops
+    assert drops == 0 or kind == "pie"  # which marks no packet while it would hit more than a tenth (RFC 8033, 5.1)
     dropped = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = false\n\n[path]")))
-    assert dropped.metrics["forward"]["marks"] == 0 < dropped.metrics["forward"]["drops"]
+    assert dropped.metrics["forward"]["marks"] == 0 <= drops < dropped.metrics["forward"]["drops"]
 
 
 @pytest.mark.lab
