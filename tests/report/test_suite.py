@@ -161,6 +161,15 @@ def test_a_run_that_two_scenarios_have_is_of_both(papers):
     assert (len(made.tasks["one"]), len(made.all)) == (12, 6 + 1)
 
 
+def test_a_run_that_two_files_of_a_scenario_have_is_judged_once(papers):
+    """One file has more seeds of another's cases."""
+    text = (papers / "papers" / "one" / "test.toml").read_text()
+    (papers / "papers" / "one" / "more.toml").write_text(text.replace("seeds = 2", "seeds = 3"))
+    made = suite.plan(["one"], GUEST)
+    rows = papers_of.judged("one", Results("one", [(t, Absent.of(t)) for t in made.tasks["one"]]))
+    assert sorted(s.seed for s in rows[0].samples) == 3 * [1] + 3 * [2] + 3 * [3]
+
+
 def test_seeds_are_those_of_the_cases_in_the_set(papers):
     assert [len(suite.plan(names, GUEST, seeds=4).all) for names in ([], ["all"])] == [12 + 1, 24 + 1]
     assert {t.seed for t in suite.plan([], GUEST, seeds=4).tasks["one"]} == {1, 2, 3, 4}

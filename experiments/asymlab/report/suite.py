@@ -78,8 +78,11 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
     def chosen(case: scenario.Case) -> bool:
         return not only or any(fnmatchcase(case.name, pattern) for pattern in only)
 
-    # A run that two scenarios have is a task of both.
-    every = {p: [task for case in found for task in plan_runs([case], image)] for p, found in of.items()}
+    # A run that two scenarios have is a task of both; two files of one scenario may name the same seeds.
+    every = {
+        p: list({(case.scenario.id, t.key): t for case in found for t in plan_runs([case], image)}.values())
+        for p, found in of.items()
+    }
     tasks = {p: mine for p, all in every.items() if (mine := [t for t in all if chosen(t.case)]) or not only}
     return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
