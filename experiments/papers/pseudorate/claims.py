@@ -10,7 +10,7 @@ from asymlab.results import metrics
 
 TITLE = "Pseudo-rate TCP"
 SUBJECT = "A window that doubles up to its measured rate fills short queues evenly, and drops nothing."
-PUBLISHED = "0a0cbfeaacd872f095e536ed97fa1eabf24d24826d383aeeb99c2e40f25dba3b"
+PUBLISHED = "319dedd0fe0250765105677c7d3f44de706e2eb7c11518fd13a8587c820efca4"
 
 ACTIVE = (2, 4, 5)  # the sources that send to the end, one for each hop count
 STOP_S, END_S = 5.0, 10.0
