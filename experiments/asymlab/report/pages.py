@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -367,6 +367,7 @@ def render(run: Run, in_report: bool = False) -> str:
                     "figure.constrained_layout.use": False,
                     "font.size": 9,
                     "axes.titlesize": 9.5,
+                    "axes.titley": 1.0,  # else each title looks for its place among the tick labels
                     "legend.fontsize": 8,
                     "font.family": ["DejaVu Sans"],
                 }
@@ -405,8 +406,11 @@ def version() -> bytes:
     return code.digest()
 
 
-def up_to_date(runs: list[Run], cores: int | None = None, in_report: bool = False) -> dict[str, Path]:
-    """A page for each run, by key; those that are missing or out of date are drawn."""
+def up_to_date(
+    runs: list[Run], cores: int | None = None, in_report: bool = False, meanwhile: Callable[[], None] = lambda: None
+) -> dict[str, Path]:
+    """A page for each run, by key; those that are missing or out of date are drawn.
+    `meanwhile` is called once, while other processes draw, if there are many to draw."""
     code, cache = version(), CACHE / "in-report" if in_report else CACHE
     wanted = {
         r.key: cache
@@ -414,7 +418,9 @@ def up_to_date(runs: list[Run], cores: int | None = None, in_report: bool = Fals
         for r in runs
     }
     missing = [(r, wanted[r.key], in_report) for r in runs if not wanted[r.key].exists()]
-    if missing:
+    if not missing:
+        meanwhile()
+    else:
         try:
             cache.mkdir(parents=True, exist_ok=True)
             with Progress(
@@ -426,7 +432,7 @@ def up_to_date(runs: list[Run], cores: int | None = None, in_report: bool = Fals
                 disable=not console.is_terminal,
             ) as bar:
                 for _ in bar.track(
-                    draw(missing, cores or local.places(None)), total=len(missing), description="run pages"
+                    draw(missing, cores or local.places(None), meanwhile), total=len(missing), description="run pages"
                 ):
                     pass
             fresh = {file.name for file in wanted.values()}
@@ -441,9 +447,12 @@ def up_to_date(runs: list[Run], cores: int | None = None, in_report: bool = Fals
     return wanted
 
 
-def draw(missing: list[tuple[Run, Path, bool]], cores: int) -> Iterator[str]:
+def draw(
+    missing: list[tuple[Run, Path, bool]], cores: int, meanwhile: Callable[[], None] = lambda: None
+) -> Iterator[str]:
     """Write the pages, a process for each core; yields as each is there."""
     if len(missing) <= AT_ONCE or cores == 1:
+        meanwhile()
         for one in missing:
             yield save(*one)
         return
@@ -456,6 +465,7 @@ def draw(missing: list[tuple[Run, Path, bool]], cores: int) -> Iterator[str]:
                 share.seek(0)
                 workers.append(subprocess.Popen([sys.executable, "-m", __name__], stdin=share, stdout=done_in))
         os.close(done_in)
+        meanwhile()
         with open(done, encoding="utf-8") as lines:
             for line in lines:
                 if line.startswith("!"):

@@ -192,8 +192,11 @@ def write(
         "results.json": (json.dumps(results, indent=1) + "\n").encode(),
     } | {name: text.encode() for name, text in records.text_of(list(claims)).items()}
     shown: dict[str, list] = {v["paper"]: [] for v in verdicts}
-    for paper, figure in figures:
-        images = drawn(figure)
+    images_of: list[dict[str, bytes]] = []
+    cached = pages.up_to_date(
+        runs, in_report=True, meanwhile=lambda: images_of.extend(drawn(figure) for _, figure in figures)
+    )
+    for (paper, figure), images in zip(figures, images_of):
         files |= {f"figures/{figure.id}.{kind}": data for kind, data in images.items()}
         shown.setdefault(paper, []).append((figure, images["svg"]))
     parts = []
@@ -203,7 +206,6 @@ def write(
         part = {"paper": paper, "title": title, "subject": subject, "figures": mine, "verdicts": of_paper}
         first = small(mine[0][0]) if mine else b""
         parts.append(part | {"small": first, "counts": counts(v["verdict"] for v in of_paper)})
-    cached = pages.up_to_date(runs, in_report=True)
     links = {key: f"runs/{key}.html" for key in cached}
     files["index.html"] = page(verdicts, parts, runs, links, which, speed or {}).encode()
     try:
