@@ -99,11 +99,11 @@ def table3(profile: str, n: int, controller: str) -> Runs:
     return Runs("TC-T3", profile=profile, flows__count=n, flows__controller=controller)
 
 
-def fig7(profile: str, loss: str, controller: str) -> Runs:
+def fig7(profile: str, loss: str, controller: str, id: str = "TC-F7") -> Runs:
     """10 % of loss has both profiles, the others the paper's."""
     if loss == "10%":
-        return Runs("TC-F7", title=f"10 % lost, {WITH[profile]}", flows__controller=controller)
-    return Runs("TC-F7", path__forward__loss=loss, flows__controller=controller)
+        return Runs(id, title=f"10 % lost, {WITH[profile]}", flows__controller=controller)
+    return Runs(id, path__forward__loss=loss, flows__controller=controller)
 
 
 def acks_lost(profile: str, controller: str) -> Runs:
