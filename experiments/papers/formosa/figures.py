@@ -391,7 +391,7 @@ def readings(results):
                 linestyle="",
                 color=color,
                 marker=mark,
-                label=f"{title}, r = {paper.r(rate):.3g}",
+                label=f"r = {paper.r(rate):.3g}",
             )
         ax.set(title=title, ylim=(0, 1.05), ylabel="index" if measure is jain_index else "share of the link")
         ax.legend(loc="lower left", ncols=3)
