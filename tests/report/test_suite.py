@@ -56,7 +56,7 @@ def figures(results):
 def said(monkeypatch):
     """What goes to the terminal."""
     out = io.StringIO()
-    for where in (execute, cli, repeat):
+    for where in (execute, cli, repeat, suite):
         monkeypatch.setattr(where, "console", PlainConsole(file=out, width=300))
     return out
 
@@ -196,6 +196,17 @@ def test_some_cases_only(papers, monkeypatch, said):
     )
     main(monkeypatch, "suite", "one", "--only", "TEST 2mbit", "--report", str(papers / "report"))
     assert (written[1][0][0]["verdict"], written[1][0][0]["n"]) == ("inconclusive", 2)
+
+
+def test_a_case_that_the_engine_cannot_run_is_left_out_with_a_line(papers, said):
+    file = papers / "papers" / "two" / "test.toml"
+    file.write_text(file.read_text().replace('"TEST"', '"OTHER"').replace('"ns2"', '"impatient"'))
+    made = suite.plan(["all"], GUEST)
+    assert (made.only, [len(made.tasks.get(paper, [])) for paper in ("one", "two")]) == (["*"], [6, 0])
+    assert {t.case.name for t in made.every["two"]} == {"OTHER 1mbit", "OTHER 2mbit", "OTHER 10mbit"}
+    line = said.getvalue()
+    assert line.startswith("left out: 3 cases with the profile 'impatient'") and "--engine uml runs them" in line
+    assert suite.plan(["all"], replace(GUEST, engine="uml")).only == []
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,14 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from .. import LabError
+from ..console import console
 from ..machine import qemu
 from ..machine.image import Image
 from ..paths import EXPERIMENTS, RESULTS
 from ..plan import scenario
+from ..plan.topology import ENGINE
 from ..results.store import Run
-from ..run.tasks import Task, plan_runs
+from ..run.tasks import Task, has_profile, plan_runs
 from . import papers, part, report, sentences
 from .absent import Absent
 from .verdicts import Results
@@ -55,7 +57,7 @@ class Plan:
 def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 1, only: Sequence[str] = ()) -> Plan:
     """No name: the quick set of every paper. `seeds`: of each case that is in the set, instead of the set's number.
     `first`: the first seed of each case. `only`: the cases whose name one of these shell patterns fits; LabError if one
-    fits none."""
+    fits none. A case that the image's kernel cannot run is left out, with a line."""
     which = "full" if names else "quick"
     known = papers.names()
     for name in names:
@@ -75,12 +77,21 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
         if not any(fnmatchcase(case.name, pattern) for found in of.values() for case in found):
             raise LabError(f"--only {pattern}: fits no case; they are called as {next(iter(of.values()))[0].name!r}")
 
+    others = [case for found in of.values() for case in found if not has_profile(case, image.engine)]
+    if others:
+        console.print(
+            f"left out: {len(others)} cases with the profile {others[0].scenario.profile!r}, "
+            f"which packaged kernels have not; --engine {ENGINE[others[0].scenario.profile]} runs them"
+        )
+        only = only or ["*"]  # a report of some cases replaces the rows of these alone
+
     def chosen(case: scenario.Case) -> bool:
-        return not only or any(fnmatchcase(case.name, pattern) for pattern in only)
+        fits = not only or any(fnmatchcase(case.name, pattern) for pattern in only)
+        return fits and has_profile(case, image.engine)
 
     # A run that two scenarios have is a task of both; two files of one scenario may name the same seeds.
     every = {
-        p: list({(case.scenario.id, t.key): t for case in found for t in plan_runs([case], image)}.values())
+        p: list({(case.scenario.id, t.key): t for case in found for t in plan_runs([case], image, True)}.values())
         for p, found in of.items()
     }
     tasks = {p: mine for p, all in every.items() if (mine := [t for t in all if chosen(t.case)]) or not only}
