@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -11,6 +12,7 @@
 #include "cgroup_controller.h"
 #include "cgroup_programs.h"
 #include "registry.h"
+#include "state.h"
 #include "verifier.h"
 
 /* Is another controller used above or below, and by whom? */
@@ -32,8 +34,121 @@ static int refuse_nested(const struct attachments *all, const char *path)
 struct place {
 	struct cgroup_programs in;
 	int before;         /* the program that an earlier `use` put there; -1: none */
-	bool done;
+	const char *used;   /* what that gives */
+	bool remembered, done;
 };
+
+/* What `use` remembers of cgroups, in memory to be freed. */
+struct given {
+	struct {
+		unsigned long long id;
+		char cc[CC_NAME_LEN];
+		char *path;
+	} *at;
+	int nr;
+	bool failed;
+};
+
+static void keep_given(const char *rest, const struct words *w, void *ctx)
+{
+	struct given *g = ctx;
+	void *room;
+	char *path;
+
+	if (!*w->text) /* a path that could not be written: its loss is not told */
+		return;
+	room = realloc(g->at, (g->nr + 1) * sizeof(*g->at));
+	path = strdup(w->text);
+
+	if (room)
+		g->at = room;
+	if (!room || !path) {
+		free(path);
+		g->failed = true;
+		return;
+	}
+	g->at[g->nr].id = strtoull(rest, NULL, 10);
+	memcpy(g->at[g->nr].cc, w->word[0], CC_NAME_LEN);
+	g->at[g->nr++].path = path;
+}
+
+static int given_read(struct given *g)
+{
+	*g = (struct given){};
+	return state_each(STATE_CGROUP, keep_given, g) || g->failed
+		       ? fail("cannot tell which cgroups `use` gave a controller")
+		       : 0;
+}
+
+static void given_free(struct given *g)
+{
+	for (int i = 0; i < g->nr; i++)
+		free(g->at[i].path);
+	free(g->at);
+}
+
+/* Its number in the kernel, which is never given again; 0: it is gone. */
+static unsigned long long id_of(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) ? 0 : st.st_ino;
+}
+
+/* Before its program is attached. */
+static int remember(const char *path, const char *cc)
+{
+	return state_write_text(state_cgroup(id_of(path)), cc, path);
+}
+
+static bool has(const struct attachments *all, const char *path, const char *cc)
+{
+	for (int i = 0; i < all->nr; i++)
+		if (attached_gives(&all->at[i], cc) && !strcmp(all->at[i].cgroup, path))
+			return true;
+	return false;
+}
+
+/*
+ * What is remembered of cgroup `path` (NULL: of any) with `cc` (NULL: any) although it is not so. Returns how many.
+ */
+static int forget_lost(const struct attachments *all, const char *path, const char *cc, bool only_count)
+{
+	struct given g;
+	int nr = 0, err = given_read(&g);
+
+	for (int i = 0; i < g.nr && !err; i++) {
+		bool there = g.at[i].id == id_of(g.at[i].path) && has(all, g.at[i].path, g.at[i].cc);
+
+		if ((path && strcmp(path, g.at[i].path)) || (cc && strcmp(cc, g.at[i].cc)) || there)
+			continue;
+		nr++;
+		err = only_count ? 0 : state_remove(state_cgroup(g.at[i].id));
+	}
+	given_free(&g);
+	return err ? -1 : nr;
+}
+
+int cgroups_forget(const struct attachments *all, const char *cc)
+{
+	return forget_lost(all, NULL, cc, false) < 0 ? -1 : 0;
+}
+
+int cgroups_lost(const struct attachments *all, void (*look)(const char *cc, const char *path, bool gone, void *ctx),
+		 void *ctx)
+{
+	struct given g;
+	int err = given_read(&g);
+
+	for (int i = 0; i < g.nr && !err; i++) {
+		bool gone = g.at[i].id != id_of(g.at[i].path);
+
+		if (gone || !has(all, g.at[i].path, g.at[i].cc))
+			look(g.at[i].cc, g.at[i].path, gone, ctx);
+	}
+	given_free(&g);
+	return err;
+}
 
 static int place_open(struct place *p, const struct object *o, const char *path, const struct attachments *all)
 {
@@ -42,6 +157,7 @@ static int place_open(struct place *p, const struct object *o, const char *path,
 	for (int i = 0; p->before < 0 && i < all->nr; i++) {
 		if (!*all->at[i].used || strcmp(all->at[i].cgroup, p->in.cgroup))
 			continue;
+		p->used = all->at[i].used;
 		p->before = bpf_prog_get_fd_by_id(all->at[i].prog_id);
 		if (p->before < 0)
 			return fail("--cgroup %s: cannot be used: %s", path, strerror(errno));
@@ -61,9 +177,14 @@ static int exchange(const struct place *p, int in, int out)
 	return bpf_prog_attach_opts(in, p->in.fd, BPF_CGROUP_SOCK_OPS, &opts);
 }
 
-static int place_take(struct place *p, int prog)
+static int place_take(struct place *p, int prog, const char *cc, const struct attachments *all)
 {
-	int err = exchange(p, prog, p->before);
+	int err;
+
+	if (forget_lost(all, p->in.cgroup, NULL, false) < 0 || remember(p->in.cgroup, cc))
+		return -1;
+	p->remembered = true;
+	err = exchange(p, prog, p->before);
 
 	p->done = !err;
 	if (err == -EPERM)
@@ -85,6 +206,10 @@ static void place_give_back(struct place *p, int prog)
 		err = -errno;
 	if (err)
 		fail("--cgroup %s: cannot be set back: %s", p->in.cgroup, strerror(-err));
+	else if (p->remembered && p->before >= 0)
+		remember(p->in.cgroup, p->used);
+	else if (p->remembered)
+		state_remove(state_cgroup(id_of(p->in.cgroup)));
 }
 
 static int load_user(struct object *o, const char *cc)
@@ -112,7 +237,7 @@ static int take_places(const struct object *o, const char *cc, struct place *p, 
 	for (int i = 0; i < paths->nr && !err; i++)
 		err = place_open(&p[i], o, paths->text[i], &all);
 	for (int i = 0; i < paths->nr && !err; i++)
-		err = place_take(&p[i], prog);
+		err = place_take(&p[i], prog, cc, &all);
 	for (int i = 0; i < paths->nr && err; i++)
 		place_give_back(&p[i], prog);
 	attachments_free(&all);
@@ -144,15 +269,20 @@ int cgroups_use(const char *cc, const struct texts *paths)
 int cgroups_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count)
 {
 	char real[PATH_MAX] = "";
-	int nr = 0, err = path ? cgroup_path_parse(real, path) : 0;
+	int nr = 0, lost, err = path ? cgroup_path_parse(real, path) : 0;
 
+	lost = forget_lost(all, path && err ? path : path ? real : NULL, cc, only_count);
+	if (err && lost > 0)
+		return lost; /* it is gone, and what `use` did there */
 	if (err)
 		return fail("--cgroup %s: %s", path, strerror(-err));
 	for (int i = 0; i < all->nr; i++) {
 		if (!attached_gives(&all->at[i], cc) || (path && strcmp(all->at[i].cgroup, real)))
 			continue;
 		nr++;
-		err |= only_count ? 0 : attached_detach(&all->at[i]);
+		if (only_count)
+			continue;
+		err |= attached_detach(&all->at[i]) || state_remove(state_cgroup(id_of(all->at[i].cgroup)));
 	}
-	return err ? -1 : nr;
+	return err || lost < 0 ? -1 : nr + lost;
 }

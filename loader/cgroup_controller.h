@@ -13,5 +13,10 @@
 int cgroups_use(const char *cc, const struct texts *paths);
 /* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it. */
 int cgroups_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count);
+/* What is remembered of cgroups to which `use` gave `cc`, and that have it no more. */
+int cgroups_forget(const struct attachments *all, const char *cc);
+/* Calls `look` for each cgroup to which `use` gave a controller that it has no more; `gone`: the cgroup itself is. */
+int cgroups_lost(const struct attachments *all, void (*look)(const char *cc, const char *path, bool gone, void *ctx),
+		 void *ctx);
 
 #endif

@@ -174,6 +174,23 @@ static int take_words(const struct command *c, int n, char **words)
 	return err;
 }
 
+int options_parse(const struct command *c, const struct texts *words)
+{
+	char **argv = calloc(words->nr + 2, sizeof(*argv));
+	int err = argv ? 0 : fail("out of memory");
+
+	for (int i = 0; i < words->nr && !err; i++)
+		argv[i + 1] = (char *)words->text[i];
+	if (!err) {
+		argv[0] = (char *)c->name;
+		err = parse(c, words->nr + 1, argv) >= 0 ? -1 : 0;
+	}
+	if (!err && optind <= words->nr)
+		err = fail("%s takes no name; see asymcc %s --help", c->name, c->name);
+	free(argv);
+	return err;
+}
+
 static int run(const struct command *c)
 {
 	object_settings(objects, verbose);

@@ -34,7 +34,7 @@ struct command {
 };
 
 extern const struct command cmd_list, cmd_load, cmd_show, cmd_set, cmd_use, cmd_unuse, cmd_unload, cmd_thin, cmd_top,
-	cmd_metrics, cmd_trace, cmd_doctor, cmd_completion, cmd_manual;
+	cmd_metrics, cmd_trace, cmd_status, cmd_doctor, cmd_completion, cmd_manual;
 extern const struct command *const *commands; /* all; NULL at the end */
 extern const struct opt common[];              /* of every command, or of most */
 
@@ -49,6 +49,9 @@ int opts_of(const struct command *c, const struct opt *list[OPTS_MAX]);
 const char *words_text(const struct command *c);
 /* "-o, --output FILE" */
 const char *option_text(const struct opt *o);
+
+/* Options out of a file, as if they stood on the command line. -1 with a message. */
+int options_parse(const struct command *c, const struct texts *words);
 
 /* What the command line says is done; `all` ends with NULL. Returns the exit status. */
 int command_line(const struct command *const *all, int argc, char **argv);

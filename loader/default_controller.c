@@ -84,11 +84,15 @@ int default_unuse(const char *cc, bool only_count)
 
 	if (netns_default(now))
 		return -1;
-	if (strcmp(now, cc) || only_count)
-		return !strcmp(now, cc);
 	file = state_default();
 	if (!file || state_read(file, &state) < 0)
 		return -1;
+	if (strcmp(now, cc) && strcmp(state.word[1], cc))
+		return 0;
+	if (only_count)
+		return 1;
+	if (strcmp(now, cc)) /* another has set it: what is remembered of it goes */
+		return state_remove(file) ? -1 : 1;
 	if (is_given(&state, cc)) /* else another has set it */
 		candidates[0] = state.word[0];
 	for (int i = 0; i < 3 && (err == -ENOENT || err == -EPERM || err == -EBUSY); i++)

@@ -24,6 +24,7 @@
 
 #define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
 #define NAMED "/run/netns"
+#define FIRST "host"
 #define SECONDS 10 /* to look into a foreign namespace */
 #define WARNINGS 5
 
@@ -161,6 +162,7 @@ static int enter(struct walk *w, int ns, const char *name)
 		return is_lack(errno) ? fail_lack(errno) : 0;
 	id = &w->seen[w->nr++];
 	*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino, .own = same(&st, &w->own), .foreign = foreign };
+	id->first = !strcmp(name, FIRST);
 	snprintf(id->name, sizeof(id->name), "%s", name);
 	for (char *c = id->name; *c; c++) /* whoever named it may have meant the terminal */
 		if (*c < ' ' || *c > '~')
@@ -219,7 +221,7 @@ int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx)
 	if (w.home < 0 || fstat(w.home, &w.own)) {
 		w.err = fail("cannot open /proc/self/ns/net: %s", strerror(errno));
 	} else {
-		visit(&w, "/proc/1/ns/net", "host");
+		visit(&w, "/proc/1/ns/net", FIRST);
 		visit_all(&w, NAMED, false);
 		visit_all(&w, "/proc", true);
 	}
@@ -288,6 +290,20 @@ static int keep_lost(struct netns *ns)
 	return state_each_route(add_lost, &l) ? -EIO : l.err;
 }
 
+/* -1 with a message. */
+static int keep_given(struct netns *ns)
+{
+	static bool said; /* what one lacks, the next lacks as well */
+	const char *file = said ? NULL : state_default();
+	struct words w;
+
+	said = !file || state_peek(file, &w) < 0;
+	if (said)
+		return -1;
+	memcpy(ns->given, w.word[1], sizeof(ns->given));
+	return 0;
+}
+
 static int read_one(const struct netns_id *id, void *ctx)
 {
 	struct netns_list *l = ctx;
@@ -298,7 +314,7 @@ static int read_one(const struct netns_id *id, void *ctx)
 		return fail("out of memory");
 	l->ns = ns;
 	ns = &l->ns[l->nr++];
-	*ns = (struct netns){};
+	*ns = (struct netns){ .own = id->own, .first = id->first };
 	snprintf(ns->name, sizeof(ns->name), "%s", id->name);
 	if (netns_default(ns->initial))
 		return -1;
@@ -309,6 +325,8 @@ static int read_one(const struct netns_id *id, void *ctx)
 		err = keep_routes(ns);
 	if (!err)
 		err = keep_lost(ns);
+	if (!err && keep_given(ns))
+		return -1;
 	if (is_lack(-err))
 		return fail_lack(-err);
 	if (err)
@@ -318,8 +336,17 @@ static int read_one(const struct netns_id *id, void *ctx)
 
 int netns_read(struct netns_list *l)
 {
+	static const struct netns_id own = { .name = "this network namespace", .own = true };
+	bool met = false;
+	int err;
+
 	memset(l, 0, sizeof(*l));
-	return netns_each(read_one, l);
+	err = netns_each(read_one, l);
+	for (int i = 0; i < l->nr; i++)
+		met |= l->ns[i].own;
+	if (!err && !met)
+		err = read_one(&own, l);
+	return err;
 }
 
 int netns_warn(const struct netns_list *l)
@@ -369,12 +396,17 @@ unsigned int netns_routes(const struct netns *ns, const char *cc)
 	return count_routes(ns->route, ns->nr_route, cc);
 }
 
+bool netns_lost_default(const struct netns *ns, const char *cc)
+{
+	return !strcmp(ns->given, cc) && strcmp(ns->initial, cc);
+}
+
 unsigned int count_lost(const struct netns_list *l, const char *cc)
 {
 	unsigned int n = 0;
 
 	for (int i = 0; i < l->nr; i++)
-		n += count_routes(l->ns[i].lost, l->ns[i].nr_lost, cc);
+		n += count_routes(l->ns[i].lost, l->ns[i].nr_lost, cc) + netns_lost_default(&l->ns[i], cc);
 	return n;
 }
 

@@ -15,6 +15,7 @@ struct netns_id {
 	ino_t ino;
 	char name[280];               /* "host", "netns r1" or "pid 123"; it has no control characters */
 	bool own;                     /* the thread's */
+	bool first;                   /* that of the machine's first process */
 	bool foreign; /* of another user namespace, that is anybody's: what it does shall hinder nothing */
 };
 
@@ -43,7 +44,9 @@ struct cc_route {
 struct netns {
 	char name[280];
 	const char *unread;           /* why routes and sockets, or some of them, are not known; NULL: they are */
+	bool own, first;              /* the thread's; that of the machine's first process */
 	char initial[CC_NAME_LEN];    /* its default: net.ipv4.tcp_congestion_control */
+	char given[CC_NAME_LEN];      /* the default that `use` gave it, "": none */
 	struct cc_use *use;
 	struct cc_route *route;       /* that name a controller */
 	struct cc_route *orphan;      /* that `use` made, and that name none */
@@ -56,7 +59,7 @@ struct netns_list {
 	int nr;
 };
 
-/* One that cannot be read is in the list, as such. -1 with a message. */
+/* One that cannot be read is in the list, as such. Without the right to enter others, our own alone. -1 with a message. */
 int netns_read(struct netns_list *l);
 /* A line on stderr for each that could not be read; -1 if there is one. */
 int netns_warn(const struct netns_list *l);
@@ -64,7 +67,9 @@ void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);
 unsigned int netns_routes(const struct netns *ns, const char *cc);
 unsigned int count_sockets(const struct netns_list *l, const char *cc);
-/* Routes that lost it. */
+/* Did `use` make it the default, and is it that no more? */
+bool netns_lost_default(const struct netns *ns, const char *cc);
+/* Defaults and routes that lost it. */
 unsigned int count_lost(const struct netns_list *l, const char *cc);
 
 #endif

@@ -293,6 +293,7 @@ static int open_as(struct object *o, const char *spec, bool ops, const char *ali
 	why = image_read(at.path, &o->image, &o->size);
 	if (why)
 		return fail("cannot read %s: %s", at.path, why);
+	o->path = realpath(at.path, NULL);
 	return try(o, &at, ops, alias) ? -1 : understand(o, &at, ops, alias);
 }
 
@@ -357,6 +358,7 @@ void object_close(struct object *o)
 	vars_free(&o->params);
 	bpf_object__close(o->bpf);
 	free(o->image);
+	free(o->path);
 	memset(o, 0, sizeof(*o));
 }
 

@@ -26,6 +26,7 @@ struct object {
 	size_t rodata_size, data_size;
 	void *image;
 	size_t size;
+	char *path;                   /* of its file, from the root; NULL: not known */
 };
 
 /* What --objects (NULL: not given) and --verbose say. */

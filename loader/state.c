@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #define _GNU_SOURCE 1
+#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -97,8 +98,10 @@ static int fail_file(const char *verb, const char *file)
 
 int state_write(const char *file, const struct words *w)
 {
-	char text[sizeof(*w) + 1];
-	int n = snprintf(text, sizeof(text), "%s %s %s\n", w->word[0], w->word[1], w->word[2]), fd = -1;
+	char text[sizeof(*w) + 2];
+	int n = snprintf(text, sizeof(text), "%s %s %s\n%s%s", w->word[0], w->word[1], w->word[2], w->text,
+			 *w->text ? "\n" : "");
+	int fd = -1;
 	bool written = false;
 
 	/* one that was left behind, or that somebody put there, is not written to */
@@ -116,10 +119,23 @@ int state_write(const char *file, const struct words *w)
 	return -1;
 }
 
+int state_write_text(const char *file, const char *name, const char *text)
+{
+	struct words w = {};
+	bool odd = !text || strlen(text) >= STATE_TEXT;
+
+	for (const char *c = text; !odd && *c; c++)
+		odd = iscntrl((unsigned char)*c);
+	snprintf(w.word[0], CC_NAME_LEN, "%s", name);
+	if (!odd)
+		strcpy(w.text, text);
+	return state_write(file, &w);
+}
+
 /* In the folder `at`. */
 static int read_words(int at, const char *file, struct words *w)
 {
-	char text[sizeof(*w) + 1];
+	char text[sizeof(*w) + 2], *line, *end;
 	int fd = openat(at, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	int failed = errno;
@@ -133,9 +149,18 @@ static int read_words(int at, const char *file, struct words *w)
 	if (n < 0)
 		return fail_file("read", file);
 	text[n] = 0;
+	line = text + strcspn(text, "\n");
+	if (*line)
+		*line++ = 0;
+	end = line + strcspn(line, "\n");
+	if (end - line < STATE_TEXT)
+		memcpy(w->text, line, end - line);
 	sscanf(text, "%15s %15s %15s", w->word[0], w->word[1], w->word[2]);
 	for (int i = 0; i < STATE_WORDS; i++)
 		if ((!i || *w->word[i]) && !is_name(w->word[i]))
+			return fail(STATE_DIR "/%s is damaged: remove it", file);
+	for (const char *c = w->text; *c; c++)
+		if (iscntrl((unsigned char)*c))
 			return fail(STATE_DIR "/%s is damaged: remove it", file);
 	return 1;
 }
@@ -213,6 +238,34 @@ const char *state_replacing(const char *cc)
 
 	snprintf(name, sizeof(name), STATE_REPLACING "%.15s", cc);
 	return name;
+}
+
+const char *state_loaded(const char *cc)
+{
+	static char name[sizeof(STATE_LOADED) + CC_NAME_LEN];
+
+	snprintf(name, sizeof(name), STATE_LOADED "%.15s", cc);
+	return name;
+}
+
+const char *state_cgroup(unsigned long long id)
+{
+	static char name[40];
+
+	snprintf(name, sizeof(name), STATE_CGROUP "%llu", id);
+	return name;
+}
+
+int state_peek(const char *file, struct words *w)
+{
+	int fd = open_dir(), there;
+
+	*w = (struct words){};
+	if (fd < 0)
+		return errno == ENOENT ? 0 : fail_dir();
+	there = read_words(fd, file, w);
+	close(fd);
+	return there;
 }
 
 int state_each(const char *beginning, void (*look)(const char *rest, const struct words *w, void *ctx), void *ctx)

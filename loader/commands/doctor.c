@@ -12,6 +12,7 @@
 #include <linux/capability.h>
 
 #include "cgroup.h"
+#include "cgroup_controller.h"
 #include "command.h"
 #include "registry.h"
 #include "thinning.h"
@@ -314,6 +315,18 @@ see_uses(struct report *rep, const struct registry *r, const struct netns_list *
 	}
 }
 
+static void see_lost_cgroup(const char *cc, const char *path, bool gone, void *ctx)
+{
+	char *mend = NULL;
+
+	if (asprintf(&mend, "asymcc use %s --cgroup %s%s, or asymcc unuse %s --cgroup %s", cc, path,
+		     gone ? " when it is there again" : "", cc, path) < 0)
+		mend = NULL;
+	tell(ctx, gone ? NOTE : BAD, cc, mend, "cgroup %s was given it, and %s", path,
+	     gone ? "was removed since" : "has it no more");
+	free(mend);
+}
+
 static void see_replacing(const char *cc, const struct words *w, void *ctx)
 {
 	char mend[120];
@@ -440,6 +453,8 @@ static void see_loaded(struct report *rep)
 			tell(rep, BAD, "cgroups", NULL,
 			     "what runs there cannot be read (the reason is on standard error)");
 		see_uses(rep, &r, &users, &all);
+		if (cgroups_lost(&all, see_lost_cgroup, rep))
+			rep->bad++;
 		if (see_state(rep))
 			tell(rep, BAD, STATE_DIR, NULL, "it cannot be read (the reason is on standard error)");
 	}

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <bpf/bpf.h>
+
 #include "cgroup_programs.h"
 #include "command.h"
 #include "default_controller.h"
@@ -209,10 +211,23 @@ static int take_out_old(struct load *l)
 	return -1;
 }
 
+/* Before it is registered: `status` tells where it is from. */
+static int remember_file(const struct object *o)
+{
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info);
+	char id[CC_NAME_LEN];
+
+	if (bpf_obj_get_info_by_fd(bpf_map__fd(o->ops), &info, &len))
+		return fail("cannot load %s: cannot read its struct_ops: %s", o->ops_name, strerror(errno));
+	snprintf(id, sizeof(id), "%u", info.id);
+	return state_write_text(state_loaded(o->ops_name), id, o->path);
+}
+
 /* The new one has passed the verifier, and all checks: what is there gives way. */
 static int put_in(struct load *l)
 {
-	if (l->old && take_out_old(l))
+	if (remember_file(&l->o) || (l->old && take_out_old(l)))
 		return -1;
 	if (!attachments_detach(&l->old_programs) && !cgroup_programs_attach(&l->programs, &l->o)) {
 		if (!object_register(&l->o))

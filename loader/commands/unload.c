@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cgroup_controller.h"
 #include "clock.h"
 #include "command.h"
 #include "look.h"
@@ -201,9 +202,12 @@ static int unload_registered(const struct found *f, const struct registered *reg
 	if ((*f->where || count_lost(&f->users, args.name)) && unuse_all(&f->all, args.name, !args.drain, &left) < 0 &&
 	    !args.force)
 		return -1;
+	if (cgroups_forget(&f->all, args.name) && !args.force)
+		return -1;
 	/* after this no new connection can take it */
 	if (registry_remove(reg))
 		return -1;
+	state_remove(state_loaded(args.name));
 	err = take_programs(&f->mine);
 	print_unloaded(f, !err);
 	return err;
@@ -236,9 +240,9 @@ static int unload_uses(const struct found *f)
 }
 
 /* There is nothing to take out, which is no error. */
-static int unload_gone(const struct registered *reg)
+static int unload_gone(const struct found *f, const struct registered *reg)
 {
-	if (reg && find_kept())
+	if (cgroups_forget(&f->all, args.name) || state_remove(state_loaded(args.name)) || (reg && find_kept()))
 		return -1;
 	printf("%s is %s", args.name, reg ? "unloaded already" : "not registered");
 	print_kept();
@@ -259,13 +263,15 @@ static int unload_found(const struct found *f)
 	if (!err && *f->where)
 		err = unload_uses(f);
 	if (!err && reg && args.drain) {
+		if (cgroups_forget(&f->all, args.name))
+			return -1;
 		err = take_programs(&f->mine);
 		print_unloaded(f, false);
 		return err;
 	}
 	if (f->mine.nr || *f->where)
 		return err;
-	return unload_gone(reg);
+	return unload_gone(f, reg);
 }
 
 /* Of the object of that name, as args.name. */

@@ -16,10 +16,11 @@ from tests.live.sources import FOREIGN, HOOK, HOOKS, build_halves
 
 @pytest.fixture(autouse=True)
 def no_state_stays():
-    """asymcc keeps what a namespace's default and routes were in files. Those of a test's own go with it."""
-    before = {*STATE.glob("default-*"), *STATE.glob("route-*")}
+    """asymcc keeps in files what `load` and `use` did. Those of a test's own go with it."""
+    kinds = "default-*", "route-*", "cgroup-*", "loaded-*"
+    before = {file for kind in kinds for file in STATE.glob(kind)}
     yield
-    for file in {*STATE.glob("default-*"), *STATE.glob("route-*")} - before:
+    for file in {file for kind in kinds for file in STATE.glob(kind)} - before:
         file.unlink(missing_ok=True)
 
 

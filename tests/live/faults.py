@@ -121,6 +121,7 @@ COMMANDS = {
     "list": Command([LOAD, f"use {CC} {USES}"], "list --json", changes=False),
     "show": Command([LOAD, f"use {CC} {USES}"], f"show {CC} --json", changes=False),
     "doctor": Command([LOAD, f"use {CC} {USES}"], "doctor", changes=False),
+    "status": Command([LOAD, THIN, f"use {CC} {USES}"], "status --json", changes=False),
     "top": Command([LOAD], "top --once", changes=False),
     "metrics": Command([LOAD, THIN], "metrics", changes=False),
     "trace": Command([LOAD], "trace --seconds 0 -o {trace}", changes=False),

@@ -10,6 +10,7 @@ import pytest
 
 from tests.live.harness import ASYMCC, ROOT, asymcc, kernel_has, listed, pytestmark, run, values  # noqa: F401
 from tests.live.pairs import default, enter, routes
+from tests.loader.settings import SETTINGS
 
 INIT = ROOT / "packaging" / "asymcc.init"
 
@@ -25,24 +26,7 @@ def init(pair, conf, what: str) -> subprocess.CompletedProcess:
     return run(*enter(pair.client), "sh", INIT, what, env=env, check=False)
 
 
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("USE=--route 198.51.100.0/24", ["--route", "198.51.100.0/24"]),
-        ('USE="--route 198.51.100.0/24 --default"  ', ["--route", "198.51.100.0/24", "--default"]),
-        ("USE=--cgroup '/a b'  # all of it", ["--cgroup", "/a b", "#", "all", "of", "it"]),
-        ("USE='--cgroup \"/a b\"'", ["--cgroup", "/a b"]),
-        ('USE="a\\"b c" d', ["ab cd"]),
-        ("USE=--route \\\n  default", ["--route", "default"]),
-        ("#USE=no\\\nUSE=--default\n;USE=neither", []),
-        ("  USE = --default\nnonsense\n=\nOTHER=x", ["--default"]),
-        ("USE=a\nUSE=b", ["b"]),
-        ("USE=", []),
-        ("USE=* $HOME `id` $(id) ; id", ["*", "$HOME", "`id`", "$(id)", ";", "id"]),
-        ('USE="unended', ["unended"]),
-        ("USE='it'\\''s' \\\\x", ["its x"]),
-    ],
-)
+@pytest.mark.parametrize("text, words", SETTINGS)
 def test_a_setting_has_the_words_that_systemd_gives_it(text, words, conf):
     """By systemd.exec(5), EnvironmentFile=, and systemd.service(5), Command lines."""
     (conf / "x.conf").write_text(text)

@@ -47,8 +47,9 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
         assert send(1000) == name
     assert not kernel_has(name) and default(pair) == "reno" and cgroup.names() == []
     asymcc("load", "fast", "--as", name)  # the kernel shows a route's controller only while it is registered
-    assert routes(pair) == before and not list(STATE.glob(f"*{name}"))
+    assert routes(pair) == before and [f.name for f in STATE.glob(f"*{name}")] == [f"loaded-{name}"]
     asymcc("unload", name)
+    assert not list(STATE.glob(f"*{name}"))
     assert not [
         r
         for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)

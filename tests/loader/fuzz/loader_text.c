@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* libFuzzer: what asymcc reads of text: its state files, prefixes, ends of flows, ranges of ports, assignments of parameters. */
+/* libFuzzer: what asymcc reads of text: its state files and settings, prefixes, ends of flows, ranges of ports, assignments of parameters. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,13 +27,19 @@ static ssize_t read_content(void *to, size_t most)
 #include "args.c"
 #include "flow_end.c"
 #include "say.c"
+#include "setting.c"
 #include "vars.c"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
-	static struct var var[] = { { .name = "alpha", .size = 4, .max = 1000 }, { .name = "beta", .size = 2, .is_signed = true, .min = -9, .max = 9 } };
+	static struct var var[] = {
+		{ .name = "alpha", .size = 4, .max = 1000 },
+		{ .name = "beta", .size = 2, .is_signed = true, .min = -9, .max = 9 }
+	};
 	const struct vars vars = { var, 2 };
 	char *text = malloc(size + 1), *value = malloc(8);
+	char *setting, *store = NULL;
+	struct texts list = {};
 	struct words words;
 	const struct var *v;
 	struct trace_flow_end end;
@@ -49,6 +55,14 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 		for (int i = 0; i < STATE_WORDS; i++)
 			if (*words.word[i] && !is_name(words.word[i]))
 				abort();
+	setting = setting_read(text, "A");
+	if (setting && !setting_split(setting, &list, &store))
+		for (int i = 0; i < list.nr; i++)
+			if (strlen(list.text[i]) > size)
+				abort();
+	free(list.text);
+	free(store);
+	free(setting);
 	prefix_parse(&p, text);
 	flow_end_parse(&end, text);
 	if (!ports_parse(&ports, text) && (ports.lo < 0 || ports.lo > ports.hi || ports.hi > 65535))

@@ -1,0 +1,584 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* All that asymcc has done on this machine, what of it will last, and what others did to it since. It changes nothing. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "boot.h"
+#include "cgroup_controller.h"
+#include "clock.h"
+#include "command.h"
+#include "device.h"
+#include "registry.h"
+#include "state.h"
+#include "thinning.h"
+#include "uses.h"
+
+static struct {
+	bool json;
+} args;
+
+/* What is seen; without the right to read the kernel's BPF, `registry` and `all` are empty, and `blind` is set. */
+struct seen {
+	struct registry registry;
+	struct netns_list users;
+	struct attachments all;
+	struct attachments *after; /* what runs after each of these */
+	struct boots boots;
+	bool blind;
+	const char *section; /* that is being told */
+	int nr; /* items of it */
+};
+
+/* --- the output: sections of items ---------------------------------------------------------------------------------- */
+
+static void begin(struct seen *s, const char *section)
+{
+	s->section = section;
+	s->nr = 0;
+}
+
+/* Before each item. */
+static void item(struct seen *s)
+{
+	if (args.json)
+		printf(s->nr ? ",\n  " : "\n \"%s\": [\n  ", s->section);
+	else
+		printf(s->nr ? "  " : "%s:\n  ", s->section);
+	s->nr++;
+}
+
+static void end(const struct seen *s)
+{
+	if (args.json)
+		printf(s->nr ? "]" : "\n \"%s\": []", s->section);
+	else if (!s->nr)
+		printf("%s: nothing\n", s->section);
+}
+
+/* A text that says something of `what`, and the mend, or NULL. */
+static void __attribute__((format(printf, 4, 5)))
+tell(struct seen *s, const char *what, const char *mend, const char *fmt, ...)
+{
+	char text[4096];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	item(s);
+	if (args.json) {
+		printf("{\"name\": %s, \"text\": %s, \"mend\": %s}", json_text(what), json_text(text), json_text(mend));
+		return;
+	}
+	print_name(stdout, what);
+	fputs(": ", stdout);
+	print_name(stdout, text);
+	if (mend) {
+		fputs(": ", stdout);
+		print_name(stdout, mend);
+	}
+	putchar('\n');
+}
+
+static const char *yes(bool it_is)
+{
+	return it_is ? "true" : "false";
+}
+
+/* --- loaded --------------------------------------------------------------------------------------------------------- */
+
+/* When the first program of the load came into the kernel, as seconds of the epoch; 0: not known. -1 with a message. */
+static time_t loaded_at(__u32 btf_id)
+{
+	__u64 first = NEVER;
+	struct timespec boot, now;
+	__u32 id = 0;
+
+	while (btf_id && !bpf_prog_get_next_id(id, &id)) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+		int err, fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0 && errno == ENOENT)
+			continue; /* gone since */
+		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? errno : 0;
+		if (fd >= 0)
+			close(fd);
+		if (err)
+			return fail("cannot read BPF program %u: %s", id, strerror(err));
+		if (info.btf_id == btf_id && info.load_time < first)
+			first = info.load_time;
+	}
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (first == NEVER)
+		return 0;
+	return (now.tv_sec * NS_PER_S + now.tv_nsec - (boot.tv_sec * NS_PER_S + boot.tv_nsec) + first) / NS_PER_S;
+}
+
+/* "alpha=30, pacing=1": those that are not the object's own; of an object that is not installed, none. */
+static int print_values(const struct registered *reg)
+{
+	struct params p = {};
+	struct object o = {};
+	const char *sep = args.json ? "" : ", ";
+	int err = params_read(&p, reg->btf_id);
+
+	if (!err && object_open_if_built(&o, reg->object)) {
+		for (int i = 0; i < p.vars.nr; i++) {
+			const struct var *v = &p.vars.var[i], *built = vars_find(&o.params, v->name, strlen(v->name));
+			long long is = var_get(v, v->live ? p.data.bytes : p.rodata.bytes);
+
+			if (!built || is == object_get(&o, built))
+				continue;
+			if (args.json)
+				printf("%s%s: %lld", sep, json_text(v->name), is);
+			else
+				printf("%s%s=%lld", sep, v->name, is);
+			sep = ", ";
+		}
+	}
+	object_close(&o);
+	params_free(&p);
+	return err;
+}
+
+/* The file that it was loaded from; "": not by asymcc. */
+static int read_origin(const struct registered *reg, char file[STATE_TEXT])
+{
+	struct words w;
+	char id[CC_NAME_LEN];
+	int there = state_peek(state_loaded(reg->name), &w);
+
+	snprintf(id, sizeof(id), "%u", reg->map_id);
+	snprintf(file, STATE_TEXT, "%s", strcmp(w.word[0], id) ? "" : w.text);
+	return there < 0 ? -1 : 0;
+}
+
+static int tell_loaded(struct seen *s)
+{
+	int err = 0;
+
+	for (const struct registered *reg = s->registry.at; reg < s->registry.at + s->registry.nr && !err; reg++) {
+		const struct boot *b = boot_find(&s->boots, reg->name);
+		bool stays = b && b->starts && !reg->unloading;
+		char file[STATE_TEXT];
+		time_t since = loaded_at(reg->btf_id);
+		char when[40];
+
+		strftime(when, sizeof(when), args.json ? "%FT%T%z" : "%F %T", localtime(&since));
+		if (since < 0)
+			return -1;
+		err = read_origin(reg, file);
+		item(s);
+		if (args.json) {
+			printf("{\"name\": %s, \"object\": %s, \"file\": %s, \"since\": %s, \"unloading\": %s, "
+			       "\"after_reboot\": %s, \"values\": {",
+			       json_text(reg->name), json_text(reg->object), json_text(*file ? file : NULL),
+			       json_text(since ? when : NULL), yes(reg->unloading), yes(stays));
+			err |= print_values(reg);
+			printf("}");
+			attachments_json(&s->all, reg->btf_id, NULL);
+			printf("}");
+			continue;
+		}
+		printf("%s: ", reg->name);
+		if (*file)
+			print_name(stdout, file);
+		else
+			printf("object %s, not loaded by asymcc", reg->object);
+		if (since)
+			printf(", since %s", when);
+		err |= print_values(reg);
+		if (attachments_cgroup(&s->all, reg->btf_id, NULL, &(int){ 0 })) {
+			printf("; programs in ");
+			attachments_print(&s->all, reg->btf_id, NULL);
+		}
+		if (reg->unloading)
+			printf("; unloaded, it stays until its users end\n");
+		else if (stays)
+			printf("; %s loads it after a reboot\n", b->unit);
+		else
+			printf("; gone after a reboot\n");
+	}
+	return err;
+}
+
+/* --- who uses what -------------------------------------------------------------------------------------------------- */
+
+struct use {
+	const char *cc, *by, *where, *netns;
+	unsigned int sockets;
+	bool stays;
+};
+
+static void tell_use(struct seen *s, const struct use *u)
+{
+	bool lasts = strcmp(u->by, "connections");
+
+	item(s);
+	if (args.json) {
+		printf("{\"name\": %s, \"by\": \"%s\", \"where\": %s, \"netns\": %s, \"connections\": ",
+		       json_text(u->cc), u->by, json_text(u->where), json_text(u->netns));
+		printf(lasts ? "null" : "%u", u->sockets);
+		printf(", \"after_reboot\": %s}", lasts ? yes(u->stays) : "null");
+		return;
+	}
+	printf("%s: ", u->cc);
+	if (!lasts)
+		printf("%u socket%s", u->sockets, u->sockets == 1 ? "" : "s");
+	else
+		printf("%s", u->by);
+	if (u->where) {
+		putchar(' ');
+		print_name(stdout, u->where);
+	}
+	if (u->netns)
+		printf(strcmp(u->by, "default") ? " in %s" : " of %s", u->netns);
+	puts(!lasts ? "" : u->stays ? "; also after a reboot" : "; not after a reboot");
+}
+
+static void tell_uses_of(struct seen *s, const char *cc)
+{
+	for (int i = 0; i < s->users.nr; i++) {
+		const struct netns *ns = &s->users.ns[i];
+		unsigned int sockets = netns_sockets(ns, cc);
+
+		if (!strcmp(ns->initial, cc))
+			tell_use(s, &(struct use){ cc, "default", NULL, ns->name, 0,
+						   ns->first && boot_has_default(&s->boots, cc) });
+		for (int k = 0; k < ns->nr_route; k++)
+			if (!strcmp(ns->route[k].name, cc))
+				tell_use(s, &(struct use){
+						    cc, "route", ns->route[k].text, ns->name, 0,
+						    ns->first && boot_has_route(&s->boots, cc, ns->route[k].text) });
+		if (sockets)
+			tell_use(s, &(struct use){ cc, "connections", NULL, ns->name, sockets, false });
+	}
+	for (int i = 0; i < s->all.nr; i++)
+		if (attached_gives(&s->all.at[i], cc))
+			tell_use(s, &(struct use){ cc, "cgroup", s->all.at[i].cgroup, NULL, 0,
+						   boot_has_cgroup(&s->boots, cc, s->all.at[i].cgroup) });
+}
+
+/* Names of controllers, each once. */
+struct names {
+	const char **at;
+	int nr;
+};
+
+static int add_name(struct names *n, const char *cc)
+{
+	const char **room;
+
+	for (int i = 0; i < n->nr; i++)
+		if (!strcmp(n->at[i], cc))
+			return 0;
+	room = realloc(n->at, (n->nr + 1) * sizeof(*room));
+	if (!room)
+		return fail("out of memory");
+	n->at = room;
+	n->at[n->nr++] = cc;
+	return 0;
+}
+
+/* Of what is loaded, of what `use` gave, which may be one of the kernel's own, and of all that routes name. */
+static int tell_uses(struct seen *s)
+{
+	struct names n = {};
+	int err = 0;
+
+	for (int i = 0; i < s->registry.nr && !err; i++)
+		err = add_name(&n, s->registry.at[i].name);
+	for (int i = 0; i < s->users.nr && !err; i++) {
+		const struct netns *ns = &s->users.ns[i];
+
+		if (*ns->given)
+			err = add_name(&n, ns->given);
+		for (int k = 0; k < ns->nr_route && !err; k++)
+			err = add_name(&n, ns->route[k].name);
+	}
+	for (int i = 0; i < s->all.nr && !err; i++)
+		if (*s->all.at[i].used)
+			err = add_name(&n, s->all.at[i].used);
+	for (int i = 0; i < n.nr && !err; i++)
+		tell_uses_of(s, n.at[i]);
+	free(n.at);
+	return err;
+}
+
+static int tell_thinning(struct seen *s)
+{
+	struct thinning t;
+	int i = 0, err = 0;
+
+	while (!err && thinning_next(&s->all, &i, &t)) {
+		const char *place = t.cgroup + (is_on_device(t.cgroup) ? strlen(ON_DEVICE) : 0);
+		bool stays = boot_has_cgroup(&s->boots, THIN, t.cgroup);
+
+		err = thinning_count(&t);
+		item(s);
+		if (args.json) {
+			printf("{\"%s\": %s, \"acks_sent\": %llu, \"acks_dropped\": %llu, \"whole\": %s, "
+			       "\"after_reboot\": %s}",
+			       is_on_device(t.cgroup) ? "device" : "cgroup", json_text(place), t.sent, t.dropped,
+			       yes(t.programs == THINNING_PROGRAMS), yes(stays));
+			continue;
+		}
+		thinning_print(stdout, t.cgroup);
+		printf(": %llu sent, %llu dropped%s\n", t.sent, t.dropped,
+		       stays ? "; also after a reboot" : "; not after a reboot");
+	}
+	return err;
+}
+
+/* --- what starts at boot -------------------------------------------------------------------------------------------- */
+
+/* Is it so in the first namespace, or the tree of cgroups, as USE says? */
+static bool is_default(const struct seen *s, const char *cc)
+{
+	for (int i = 0; i < s->users.nr; i++)
+		if (s->users.ns[i].first && !strcmp(s->users.ns[i].initial, cc))
+			return true;
+	return false;
+}
+
+static bool is_on_route(const struct seen *s, const struct boot *b, const struct prefix *p)
+{
+	struct prefix one = *p;
+	struct boot only = { .starts = true, .uses = { .routes.nr = 1, .prefix = &one } };
+	const struct boots among = { &only, 1 };
+
+	memcpy(only.name, b->name, sizeof(only.name));
+	for (int i = 0; i < s->users.nr; i++)
+		for (int k = 0; s->users.ns[i].first && k < s->users.ns[i].nr_route; k++)
+			if (!strcmp(s->users.ns[i].route[k].name, b->name) &&
+			    boot_has_route(&among, b->name, s->users.ns[i].route[k].text))
+				return true;
+	return false;
+}
+
+static bool is_in_cgroup(const struct seen *s, const char *cc, const char *path)
+{
+	char real[PATH_MAX];
+
+	for (int i = 0; i < s->all.nr; i++)
+		if (attached_gives(&s->all.at[i], cc) &&
+		    !strcmp(realpath(path, real) ? real : path, s->all.at[i].cgroup))
+			return true;
+	return false;
+}
+
+/* What its USE gives that is not so now; "" if all is. */
+static void missing_now(const struct seen *s, const struct boot *b, char *text, size_t size)
+{
+	const struct uses *u = &b->uses;
+	size_t n = 0;
+
+	*text = 0;
+	if (u->by_default && !is_default(s, b->name))
+		n += snprintf(text, size, " --default");
+	for (int i = 0; i < u->routes.nr && n < size; i++)
+		if (!is_on_route(s, b, &u->prefix[i]))
+			n += snprintf(text + n, size - n, " --route %s", u->routes.text[i]);
+	for (int i = 0; i < u->cgroups.nr && n < size && !s->blind; i++)
+		if (!is_in_cgroup(s, b->name, u->cgroups.text[i]))
+			n += snprintf(text + n, size - n, " --cgroup %s", u->cgroups.text[i]);
+}
+
+static void tell_unit(struct seen *s, const struct boot *b)
+{
+	char missing[1024];
+
+	if (!strcmp(b->name, THIN)) {
+		tell(s, b->name, NULL, "%s: thin %s", b->unit, b->thin ? b->thin : "");
+		return;
+	}
+	missing_now(s, b, missing, sizeof(missing));
+	if (controller_available(b->name) == 0)
+		snprintf(missing, sizeof(missing), " it is not loaded");
+	tell(s, b->name, NULL, "%s: load %s%s%s%s%s%s%s", b->unit, b->name, b->load && *b->load ? " " : "",
+	     b->load ? b->load : "", b->use && *b->use ? "; use " : "", b->use ? b->use : "",
+	     *missing ? "; not so now:" : "", missing);
+}
+
+static int tell_boot(struct seen *s)
+{
+	for (const struct boot *b = s->boots.at; b < s->boots.at + s->boots.nr; b++) {
+		char mend[80], conf[64];
+
+		snprintf(mend, sizeof(mend), "systemctl enable %.*s", (int)strcspn(b->unit, " "), b->unit);
+		snprintf(conf, sizeof(conf), CONF_DIR "/%s.conf", b->name);
+		if (b->wrong)
+			tell(s, b->name, "mend the file", "%s: %s", conf, b->wrong);
+		else if (b->starts)
+			tell_unit(s, b);
+		else
+			tell(s, b->name, mend, "nothing starts what %s says", conf);
+	}
+	return 0;
+}
+
+/* --- what others did ------------------------------------------------------------------------------------------------ */
+
+static void tell_lost_cgroup(const char *cc, const char *path, bool gone, void *ctx)
+{
+	char mend[2200];
+
+	snprintf(mend, sizeof(mend), "asymcc use %s --cgroup %s%s, or asymcc unuse %s --cgroup %s", cc, path,
+		 gone ? " when it is there again" : "", cc, path);
+	tell(ctx, cc, mend, "cgroup %s was given it, and %s", path,
+	     gone ? "was removed since, as by a restart of its service" : "has it no more");
+}
+
+/* The controller that a route has now, if it is another. */
+static const char *route_has(const struct netns *ns, const char *text)
+{
+	for (int i = 0; i < ns->nr_route; i++)
+		if (!strcmp(ns->route[i].text, text))
+			return ns->route[i].name;
+	return NULL;
+}
+
+static void tell_changes_in(struct seen *s, const struct netns *ns)
+{
+	char mend[200];
+
+	if (*ns->given && strcmp(ns->given, ns->initial)) {
+		snprintf(mend, sizeof(mend), "asymcc use %s --default there again, or asymcc unuse %s --default",
+			 ns->given, ns->given);
+		tell(s, ns->given, mend, "it was made the default of %s, which has %s now", ns->name, ns->initial);
+	}
+	for (int i = 0; i < ns->nr_lost; i++) {
+		const char *cc = ns->lost[i].name, *text = ns->lost[i].text, *now = route_has(ns, text);
+
+		snprintf(mend, sizeof(mend), "asymcc use %s --route %.*s there again, or asymcc unuse %s", cc,
+			 (int)strcspn(text, " "), text, cc);
+		tell(s, cc, mend, "route %s in %s was given it, and %s%s", text, ns->name,
+		     now ? "has another now: " : "is gone, or was written anew without it", now ? now : "");
+	}
+	for (int i = 0; i < ns->nr_orphan; i++)
+		tell(s, "route", "ip route del it, or load that again",
+		     "%s in %s was made for a controller that is not loaded any more", ns->orphan[i].text, ns->name);
+}
+
+static int tell_others(struct seen *s)
+{
+	struct thinning t;
+	char mend[200];
+	int n = 0;
+
+	for (int i = 0; i < s->users.nr; i++)
+		tell_changes_in(s, &s->users.ns[i]);
+	if (!s->blind && cgroups_lost(&s->all, tell_lost_cgroup, s))
+		return -1;
+	for (int i = 0; i < s->all.nr; i++) {
+		const struct attached *ours = &s->all.at[i];
+
+		for (int k = 0; s->after && k < s->after[i].nr; k++) {
+			const struct attached *theirs = &s->after[i].at[k];
+
+			snprintf(mend, sizeof(mend), "`bpftool prog show id %u` tells whose it is", theirs->prog_id);
+			tell(s, *ours->used ? ours->used : ours->owner, mend,
+			     "in %s program %s of %s runs after it, and may %s", ours->cgroup, theirs->name,
+			     theirs->cgroup, *ours->used ? "choose another controller" : "undo what it sets");
+		}
+		if (*ours->used && controller_available(ours->used) == 0)
+			tell(s, ours->used, "load it, or asymcc unuse it",
+			     "cgroup %s is given it, and it is not loaded", ours->cgroup);
+	}
+	while (thinning_next(&s->all, &n, &t)) {
+		snprintf(mend, sizeof(mend), "asymcc thin --off %s, then thin there again", thinning_option(t.cgroup));
+		if (t.programs < THINNING_PROGRAMS)
+			tell(s, THIN, mend, "%s has only a part of its programs", t.cgroup);
+	}
+	return 0;
+}
+
+/* --- what was not looked at ----------------------------------------------------------------------------------------- */
+
+static int tell_unseen(struct seen *s)
+{
+	if (s->blind)
+		tell(s, "programs", "run it as root", "what is loaded, cgroups and thinning cannot be seen");
+	if (s->blind && s->users.nr == 1)
+		tell(s, "namespaces", "run it as root", "other network namespaces than this one cannot be seen");
+	for (int i = 0; i < s->users.nr; i++)
+		if (s->users.ns[i].unread)
+			tell(s, "netns", NULL, "%s cannot be read: %s", s->users.ns[i].name, s->users.ns[i].unread);
+	return 0;
+}
+
+/* -------------------------------------------------------------------------------------------------------------------- */
+
+/* The kernel tells of its BPF only to those that may load some. */
+static bool is_blind(void)
+{
+	__u32 id;
+
+	return bpf_map_get_next_id(0, &id) && errno != ENOENT;
+}
+
+static int see(struct seen *s)
+{
+	s->blind = is_blind();
+	if (!s->blind && (registry_read(&s->registry) || attachments_read(&s->all)))
+		return -1;
+	s->after = s->blind ? NULL : attachments_after(&s->all);
+	if ((!s->blind && !s->after) || netns_read(&s->users) || boots_read(&s->boots))
+		return -1;
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*tell)(struct seen *s);
+} sections[] = {
+	{ "loaded", tell_loaded }, { "used", tell_uses },     { "thinned", tell_thinning },
+	{ "boot", tell_boot },     { "others", tell_others }, { "unseen", tell_unseen },
+};
+
+static int status(void)
+{
+	struct seen s = {};
+	int err = see(&s);
+
+	if (!err && args.json)
+		putchar('{');
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]) && !err; i++) {
+		if (args.json && i)
+			putchar(',');
+		begin(&s, sections[i].name);
+		err = sections[i].tell(&s);
+		end(&s);
+	}
+	if (!err && args.json)
+		puts("\n}");
+	attachments_after_free(s.after, &s.all);
+	attachments_free(&s.all);
+	netns_free(&s.users);
+	registry_free(&s.registry);
+	boots_free(&s.boots);
+	return err ? -1 : 0;
+}
+
+static const struct opt opts[] = { OPT_JSON(&args.json), {} };
+
+const struct command cmd_status = {
+	.name = "status",
+	.opts = opts,
+	.objects = true,
+	.run = status,
+	.summary = "what asymcc has done here, what of it lasts, and what others changed since",
+	.about =
+		"What is loaded, who uses it and by which way, where ACKs are thinned; which of that will be there after a "
+		"reboot, by the units that are enabled and the files in /etc/asymcc; and what another program has changed, "
+		"or runs beside it. It changes nothing. Without root it tells what it can see, and what it cannot.",
+};
