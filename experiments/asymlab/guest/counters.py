@@ -8,6 +8,7 @@ import time
 from .job import Job, Unshaped
 from .net import Namespaces
 from .netlink import attributes
+from .policer import dropped
 from .protocol import Check
 
 MARKS = {"codel": 24, "fq_codel": 12, "pie": 36}  # where the kernel's own counters have it (linux/pkt_sched.h)
@@ -55,6 +56,9 @@ def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:
             out[dev]["marks"] = _marks(red.options)
         for queue in (q for q in queues if q.kind in MARKS):
             out[dev]["marks"] = struct.unpack_from("I", queue.own, MARKS[queue.kind])[0]
+    ends = {end.dev: end for end in job.ends}
+    for policer in job.policers:
+        out[policer.behind]["policed"] = dropped(ns, ends[policer.dev])
     return out
 
 

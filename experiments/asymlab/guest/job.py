@@ -162,6 +162,17 @@ class Rewrite:
     value: int
 
 
+@dataclass(frozen=True)
+class Policer:
+    """What comes in by a device, behind the queue of its peer, and is more than a rate and a burst, is dropped."""
+
+    node: Name
+    dev: Device
+    behind: Device
+    rate_bps: int
+    burst_bytes: int  # of IP packets
+
+
 # --- what runs over it ---------------------------------------------------------------------
 
 
@@ -316,6 +327,7 @@ class Job:
     trace_every_ms: int = 0  # of each flow one ACK at most in so long; 0: each
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
     thin_on: Device | None = None  # not there, but where a router's packets leave by this device
+    policers: list[Policer] = field(default_factory=list)
 
     @property
     def ends(self) -> list[End]:

@@ -35,6 +35,8 @@ class Check(Enum):
     LOSSES = "bursts of losses behind", "odds"
     TRACE = "trace of", "packets at their time"
     CARRIED = "at most carried by", "bytes"
+    BURST = "trains of 0.99 and 1.01 bursts at", "those that lose packets"
+    POLICED = "rate of the policer at", "bit/s"
     OFFLOADS = "offloads that are on", ""
     MEMORY = "times that memory for TCP ran short", ""
 

@@ -28,6 +28,7 @@ from .counters import memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, build_network, change_path
 from .player import Player, play
+from .policer import police
 from .protocol import Fault
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
@@ -71,7 +72,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
             cleanup.callback(player.close)
         reached("network built")
         print("first packet", flush=True)
-        checks = self_check(job, ns, players)
+        checks = [*self_check(job, ns, players), *police(job, ns)]
         reached("self-check made")
         running = _start(job, ns, controllers, audit, players, out, cleanup)
         reached("tracing")

@@ -16,7 +16,7 @@ from ..guest.protocol import FLOW_PORT, SYSCTL
 from . import groups
 from .opportunities import BYTES, LENGTH_MAX
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
-from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Red, Trace
+from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Policer, Red, Trace
 
 PORTS = 65536 - FLOW_PORT
 BIN_MS = 100  # of the traces' series; windows are whole bins
@@ -49,8 +49,8 @@ class Rewrite(Model):
 
 
 class Direction(Model):
-    """One direction of a hop. A packet passes the bottleneck's queue, then the middleboxes, then the propagation delay.
-    Losses, reordering and duplication happen with the delay."""
+    """One direction of a hop. A packet passes the bottleneck's queue, the policer, the middleboxes and the propagation
+    delay. Losses, reordering and duplication happen with the delay."""
 
     rate: Rate = Field(
         description="Rate of the bottleneck, in bits of IP packets per second. With `trace` it is not given."
@@ -93,6 +93,9 @@ class Direction(Model):
     disorder: bool = Field(
         False,
         description="With `jitter`: packets do not keep their order, and one that is delayed less overtakes others.",
+    )
+    policer: Policer | None = Field(
+        None, description="A policer behind the queue, which drops what is above its own rate and burst."
     )
     strip: Strip | None = Field(None, description="A middlebox that takes TCP options away.")
     rewrite: list[Rewrite] = Field([], max_length=8, description="Middleboxes that write into TCP options.")
@@ -166,6 +169,10 @@ class PathSpec(Model):
     @model_validator(mode="after")
     def _queues_fit(self) -> Self:
         for direction in (d for hop in self.chain for d in (hop.forward, hop.reverse)):
+            if direction.policer and direction.policer.burst < self.mtu:
+                raise ValueError(
+                    f"policer.burst: {direction.policer.burst} bytes pass no packet of the mtu, {self.mtu}"
+                )
             if direction.trace:
                 wait = direction.trace.longest_ms(direction.queue * math.ceil(self.mtu / BYTES))
                 if wait > LENGTH_MAX:

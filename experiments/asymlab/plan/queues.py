@@ -12,6 +12,8 @@ from .opportunities import LENGTH_MAX, Opportunities
 from .quantities import Rate, Share, Time, short
 from .synthetic import Kind
 
+POLICER_FULL_S = 100  # that an empty bucket may take
+
 
 class Model(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -113,6 +115,23 @@ class Fq(Model):
     """A queue for each flow, and flows take turns; `queue` is the limit of all together. The kernel's `fq`."""
 
     flow_limit: int = Field(100, ge=1, le=1_000_000, description="Limit of each flow's queue, in packets.")
+
+
+class Policer(Model):
+    """A policer behind the queue and before the middleboxes: a token bucket without a queue.
+
+    It drops each packet that its bucket has too few bytes for. `burst` is what an idle bucket passes at the link's
+    rate; in the long run it passes `rate`. It counts IP packets.
+    """
+
+    rate: Rate = Field(description="What it passes in the long run.")
+    burst: int = Field(ge=200, le=1 << 26, description="Size of its bucket in bytes, at least the path's `mtu`.")
+
+    @model_validator(mode="after")
+    def _fills(self) -> Self:
+        if self.burst * 8 > POLICER_FULL_S * self.rate:
+            raise ValueError(f"burst: {self.burst} bytes take longer than {POLICER_FULL_S} s at the rate")
+        return self
 
 
 DISCIPLINES: tuple[Literal["codel", "fq_codel", "pie", "fq"], ...] = ("codel", "fq_codel", "pie", "fq")

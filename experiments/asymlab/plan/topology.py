@@ -310,6 +310,7 @@ class _Hops:
         self.watch: list[job.Hop] = []
         self.strips: list[job.Strip] = []
         self.rewrites: list[job.Rewrite] = []
+        self.policers: list[job.Policer] = []
         for k, (left, right) in enumerate(pairwise(self.switches), 1):
             self._add(k, left, right)
 
@@ -353,6 +354,10 @@ class _Hops:
         """At the ends that a direction comes in by."""
         for direction, entry in entries.items():
             spec = self.specs[k, direction]
+            if spec.policer:
+                behind = self.queue_ends[k, direction].dev
+                policer = job.Policer(entry.node, entry.dev, behind, spec.policer.rate, spec.policer.burst)
+                self.policers.append(policer)
             if spec.strip:
                 self.strips.append(job.Strip(entry.node, entry.dev, **spec.strip.model_dump()))
             self.rewrites += [job.Rewrite(entry.node, entry.dev, **r.model_dump()) for r in spec.rewrite]
@@ -558,6 +563,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         rewrites=built.hops.rewrites,
         verify=s.run.verify,
         thin=None if s.thin is None else {"thins": 1, **{k: v for k, v in s.thin.items() if k != "at"}},
+        policers=built.hops.policers,
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
     )
 

@@ -102,7 +102,8 @@ def of_flow(flow: Flow, job: Job, acks, bins: np.ndarray) -> dict:
 
 
 def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
-    """Of both directions of one hop; drops and marks are those of the queue, as tc counts them."""
+    """Of both directions of one hop; drops and marks are those of the queue, and what is policed is dropped
+    behind it, all as tc counts them."""
     start, end = job.measure_from_s, job.duration_s
     hop: dict = {"name": watched.name}
     for side, way in (("forward", watched.forward), ("reverse", watched.reverse)):
@@ -110,7 +111,7 @@ def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
         before, after = (marks[mark]["qdisc"][dev] for mark in ("measure", "end"))
         hop[side] = {
             **link_metrics(link_window(links, dev, start, end), rate_bps, end - start),
-            **{k: after[k] - before[k] for k in ("drops", "marks") if k in after},
+            **{k: after[k] - before[k] for k in ("drops", "marks", "policed") if k in after},
         }
     return hop
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A policer: what it passes at once and in the long run, and that its self-check finds a wrong one."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+
+from asymlab import LabError
+from asymlab.guest import policer as guest
+from asymlab.guest.job import End, Policer, Unshaped
+from asymlab.plan import scenario
+from tests.shared import LAB, check_physics, run
+
+FORWARD = "queue = 100 }\nreverse"
+RATE, BURST, DELAY_S = 10**7, 30_000, 0.02
+POLICED = (FORWARD, f'queue = 100, policer = {{ rate = "10mbit", burst = {BURST} }} }}\nreverse')
+FAST_LINK = ('forward = { rate = "10mbit"', 'forward = { rate = "100mbit"')
+LOAD = '[[background]]\nrate = "50mbit"\npacket = 1000\nstart = "{}"\nstop = "{}"\n[run]'
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "kernel, start, stop, most, unread",
+    [
+        # An idle bucket is full. The first two packets stay in the socket's buffer, and count as no arrival.
+        ("6.1", "1.2s", "2.2s", BURST + 1.0 * RATE / 8, 2000),
+        (LAB, "1.2s", "2.2s", BURST + 1.0 * RATE / 8, 2000),
+        (LAB, "0.5s", "2.9s", (1.9 + DELAY_S) * RATE / 8, 0),  # it was empty before the run measures
+    ],
+)
+def test_a_load_above_its_rate(scenario_file, kernel, start, stop, most, unread):
+    """A burst passes at once, and from then on the rate, to a packet. The flow beside sends later."""
+    later = ('controller = "reno"', 'controller = "reno"\nstart = "2.95s"')
+    r = run(scenario_file(FAST_LINK, POLICED, later, ("[run]", LOAD.format(start, stop))), kernel)
+    assert r.valid, r.record["invalid"]
+    assert most - 2000 < r.metrics["background_bps"][0] * 2 / 8 + unread <= most
+    assert r.metrics["forward"]["policed"] > 4900
+
+
+@pytest.mark.lab
+def test_a_flow_behind_a_policer_keeps_no_queue(scenario_file):
+    """Its losses are the policer's, and no packet waits: the link before it is ten times as fast."""
+    r = run(
+        scenario_file(FAST_LINK, POLICED, ('controller = "reno"', 'controller = "bbr"'), ("mtu = 1000", "mtu = 1500"))
+    )
+    check_physics(r)
+    assert 0.9 * RATE < r.metrics["throughput_bps"] <= RATE + 8 * BURST / 2
+    assert r.metrics["forward"]["policed"] > 0 == r.metrics["forward"]["drops"]
+    assert r.metrics["flows"][0]["rtt_s"]["p95"] < 0.042
+
+
+# --- the self-check, beside a bucket by the book -------------------------------------------
+
+
+class Bucket:
+    """A kernel whose policer has this rate and burst, and whose clock moves when one sleeps, or sends."""
+
+    def __init__(self, rate: float, burst: float, send_s: float) -> None:
+        self.rate, self.burst, self.send_s = rate / 8, burst, send_s
+        self.now, self.bytes, self.at, self.drops = 100.0, burst, 100.0, 0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def sendto(self, data: bytes, _) -> None:
+        self.now += self.send_s
+        self.bytes = min(self.burst, self.bytes + self.rate * (self.now - self.at))
+        self.at = self.now
+        if len(data) <= self.bytes:
+            self.bytes -= len(data)
+        else:
+            self.drops += 1
+
+
+def checked(monkeypatch, rate, burst, mtu=1500, of_rate=1.0, of_burst=1.0, send_s=0.0):
+    """Whether the burst and the rate of a policer are right, where it has another part of them."""
+    bucket = Bucket(rate * of_rate, burst * of_burst, send_s)
+    end = End("right", "right-left", "10.77.1.2", "02:00:00:00:01:02", Unshaped())
+    monkeypatch.setattr(guest, "time", bucket)
+    monkeypatch.setattr(guest, "dropped", lambda *_: bucket.drops)
+    monkeypatch.setattr(guest.socket, "socket", lambda *_: mock.Mock(sendto=bucket.sendto))
+    wanted = Policer("right", end.dev, "left-right", rate, burst)
+    return [row["ok"] for row in guest._check(mock.MagicMock(), wanted, end, end, mtu)]
+
+
+@pytest.mark.parametrize("send_s", [0, 4e-6])  # the engines' CPUs: uml's and qemu's
+@pytest.mark.parametrize(
+    "rate, burst", [(10**7, 1500), (10**7, 30_000), (10**5, 10_000), (10**8, 10**6), (10**9, 125_000)]
+)
+def test_a_policer_that_is_wrong_by_2_percent_is_found(monkeypatch, rate, burst, send_s):
+    assert checked(monkeypatch, rate, burst, send_s=send_s) == [True, True]
+    for off in (0.98, 1.02):
+        assert checked(monkeypatch, rate, burst, send_s=send_s, of_rate=off)[1] is False
+        assert checked(monkeypatch, rate, burst, send_s=send_s, of_burst=off)[0] is False
+
+
+@pytest.mark.parametrize(
+    "words, key, reason",
+    [
+        ('policer = { rate = "10mbit" }', "path.forward.policer.burst", "[Ff]ield required|must be given|missing"),
+        ('policer = { rate = "10mbit", burst = 999 }', "path", "999 bytes pass no packet of the mtu, 1000"),
+        ('policer = { rate = "1kbit", burst = 20000 }', "path.forward.policer", "longer than 100 s"),
+        ("policer = { rate = 10, burst = 2000 }", "path.forward.policer.rate", "not a quantity"),
+        ('policer = { rate = "10mbit", burst = "2kb" }', "path.forward.policer.burst", "integer|whole number"),
+    ],
+)
+def test_what_does_not_fit(scenario_file, words, key, reason):
+    file = scenario_file((FORWARD, f"queue = 100, {words} }}\nreverse"))
+    with pytest.raises(LabError, match=f"^{file}: {key}: .*({reason})") as e:
+        scenario.load(file)
+    assert "\n" not in str(e.value)
