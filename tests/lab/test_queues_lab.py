@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import struct
 from itertools import groupby
 from unittest import mock
 
@@ -13,6 +14,8 @@ from asymlab import LabError
 from asymlab.guest import check
 from asymlab.guest.job import Bottleneck, Discipline, End, Propagation
 from asymlab.guest.net import loss_model
+from asymlab.guest.netlink import Queue, attribute
+from asymlab.guest.protocol import Check
 from asymlab.plan import scenario
 from tests.shared import LAB_KERNELS, check_physics, run
 
@@ -113,27 +116,64 @@ def test_jitter_without_order(scenario_file):
     assert r.valid and r.goodput["not_next"].sum() > 0.1 * r.goodput["segments"].sum(), r.record["invalid"]
 
 
-def told(shape, options):
-    """The rows that the self-check makes of what tc tells."""
-    end = End("left", "left-right", "10.77.1.1", "02:00:00:00:01:01", shape)
-    ns = mock.Mock(options=lambda _: options)
-    make = check._check_rule if isinstance(shape, Bottleneck) else check._check_losses
-    return make(ns, end, shape)["ok"]
+END = ("left", "left-right", "10.77.1.1", "02:00:00:00:01:01")
 
 
 @pytest.mark.parametrize("target, good", [(5000, True), (4999, True), (5100, False), (4900, False)])
 def test_a_wrong_target_is_found(target, good):
     discipline = Discipline("codel", {"limit": 100, "target": 5000, "interval": 100_000})
     options = {"codel": {"limit": 100, "target": target, "interval": 99_999, "ecn": False}}
-    assert told(Bottleneck(10**7, 1500, 3000, 100, discipline=discipline), options) is good
+    end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=discipline))
+    assert check._check_rule(mock.Mock(options=lambda _: options), end, end.shape)["ok"] is good
+
+
+def given(delay_us=20_000, jitter_us=0, loss=0.0, reorder=0.0, duplicate=0.0, begin=0.0, end=0.0):
+    """A netem as the kernel tells it."""
+
+    def odds(share):
+        return round(share * 0xFFFFFFFF)
+
+    qopt = struct.pack("6I", 0, 10**6, odds(loss), 1 if reorder else 0, odds(duplicate), 0)
+    bursts = attribute(5, attribute(2, struct.pack("4I", odds(begin), odds(end), 0xFFFFFFFF, 0))) if begin else b""
+    times = attribute(10, struct.pack("q", 1000 * delay_us)) + attribute(11, struct.pack("q", 1000 * jitter_us))
+    return Queue("netem", True, {}, qopt + attribute(3, struct.pack("II", odds(reorder), 0)) + bursts + times, b"")
+
+
+@pytest.mark.parametrize("key", ["delay_us", "jitter_us", "loss", "reorder", "duplicate"])
+@pytest.mark.parametrize("off, good", [(1, True), (1.02, False), (0.98, False), (0, False)])
+def test_wrong_odds_and_times_are_found(key, off, good):
+    wanted = {"delay_us": 20_000, "jitter_us": 5000, "loss": 1e-4, "reorder": 0.02, "duplicate": 0.01}
+    end = End(*END, Propagation(**wanted))
+    told = given(**wanted | {key: round(wanted[key] * off) if key.endswith("us") else wanted[key] * off})
+    assert check._check_netem([told], end, end.shape)["ok"] is good
+    assert not check._check_netem([], end, end.shape)["ok"]
 
 
 @pytest.mark.parametrize("off, good", [(1, True), (1.02, False), (0.98, False)])
-def test_wrong_odds_of_bursts_are_found(off, good):
-    shape = Propagation(20_000, 0.01, 0.0, loss_burst=5.0)
-    begin, end = loss_model(shape)
-    assert begin / (begin + end) == pytest.approx(0.01) and 1 / end == 5
-    assert told(shape, {"netem": {"loss-gemodel": {"p": begin * off, "r": end}}}) is good
+@pytest.mark.parametrize("key", [0, 1])
+def test_wrong_bursts_are_found(key, off, good):
+    end = End(*END, Propagation(20_000, 0.01, 0.0, loss_burst=5.0))
+    odds = list(loss_model(end.shape))
+    odds[key] *= off
+    row = check._check_netem([given(begin=odds[0], end=odds[1])], end, end.shape)
+    assert row["ok"] is good and row["expected"] | {"loss": 0.01, "burst": 5.0} == row["expected"]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+def test_the_kernel_tells_what_its_netem_was_given(scenario_file, kernel):
+    """All at once, rare and frequent: each within 0.2 %."""
+    bad = 'loss = "0.01%", loss_burst = 3, reorder = "2%", duplicate = "1e-4%", jitter = "3ms" }'
+    other = 'loss = "1e-5%", duplicate = "50%", jitter = "3ms", disorder = true }\n\n[[flows]]'
+    r = run(
+        scenario_file(
+            (QUEUE, f"queue = 100, {bad}\nreverse"), ("queue = 100 }\n\n[[flows]]", f"queue = 100, {other}"), TUNED
+        ),
+        kernel,
+    )
+    assert r.valid, r.record["invalid"]
+    rows = [row for row in r.self_check if row.kind == Check.NETEM]
+    assert len(rows) == 2 and all(row.ok for row in rows)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
-from .net import Namespaces, loss_model, offloads_on, stripper
-from .netlink import Queue
+from .net import Namespaces, offloads_on, stripper
+from .netlink import Queue, netem
 from .player import BYTES, Packet, Player
 from .protocol import ECHO_BYTES, IP_UDP, Check
 from .system import SO_TIMESTAMPNS
@@ -205,17 +205,14 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
         if number:  # trains have emptied the buckets
             time.sleep(max(8 * shape.burst_bytes / shape.rate_bps for _, shape in queues))
         rows += _check_probe(ns, probe)
-    told = ns.queues([end for end, _ in queues])
+    chances = [(end, end.shape) for end in job.ends if isinstance(end.shape, Propagation) and end.shape.by_chance]
+    told = ns.queues([end for end, _ in (*queues, *chances)])
     for end, shape in queues:
         if shape.trace:
             continue
         ruled = shape.red or shape.cake or shape.discipline
         rows.append(_check_rule(ns, end, shape) if ruled else _check_queue(told[end.dev], end, shape))
-    rows += [
-        _check_losses(ns, end, end.shape)
-        for end in job.ends
-        if isinstance(end.shape, Propagation) and end.shape.loss_burst
-    ]
+    rows += [_check_netem(told[end.dev], end, shape) for end, shape in chances]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     return [*rows, _row(Check.OFFLOADS, "", [], on, not on)]
 
@@ -270,16 +267,28 @@ def _check_rule(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
 
 
 def _near(told: float, wanted: float) -> bool:
-    """The kernel counts times in units of its own."""
-    return abs(told - wanted) <= 0.002 * wanted
+    """The kernel counts times and odds in units of its own."""
+    return abs(told - wanted) <= max(0.002 * wanted, 2**-32)
 
 
-def _check_losses(ns: Namespaces, end: End, shape: Propagation) -> dict:
-    """Bursts of losses, as the kernel tells its odds."""
-    told = ns.options(end).get("netem", {}).get("loss-gemodel", {})
-    wanted = dict(zip(("p", "r"), loss_model(shape)))
-    measured = {key: told.get(key, 0) for key in wanted}
-    return _row(Check.LOSSES, end.dev, wanted, measured, all(_near(measured[key], wanted[key]) for key in wanted))
+def _check_netem(queues: list[Queue], end: End, shape: Propagation) -> dict:
+    """What chance decides: the odds and times that netem was given, and what theory makes of them.
+
+    No train tells them: a share p is known to 2 %, twice of three times, after 2500 / p packets.
+    """
+    wanted = {
+        "delay_us": shape.delay_us,
+        "jitter_us": shape.jitter_us,
+        "loss": shape.loss,
+        "burst": shape.loss_burst,
+        "reorder": shape.reorder,
+        "duplicate": shape.duplicate,
+    }
+    given = next((netem(q.options) for q in queues if q.kind == "netem"), dict.fromkeys(wanted, 0.0))
+    if given.get("begin"):  # a burst is as long, and a pause between two, as a chain of two states stays in each
+        given |= {"loss": given["begin"] / (given["begin"] + given["end"]), "burst": 1 / given["end"]}
+    told = {key: given.get(key, 0.0) for key in wanted}
+    return _row(Check.NETEM, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
 
 
 def _check_queue(queues: list[Queue], end: End, shape: Bottleneck) -> dict:

@@ -101,6 +101,11 @@ class Propagation:
     loss_burst: float = 0.0  # packets that are lost in a row on average; 0: each for itself
     disorder: bool = False  # packets overtake by their jitter
 
+    @property
+    def by_chance(self) -> bool:
+        """Whether chance decides about a packet."""
+        return bool(self.loss or self.reorder or self.duplicate or self.jitter_us)
+
 
 @dataclass(frozen=True)
 class Unshaped:

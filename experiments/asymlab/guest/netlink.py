@@ -24,6 +24,7 @@ UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 1, 0x80, 254, 3, 1, 0xFFFFF
 METRICS = {"lock": 1, "mtu": 2, "advmss": 8, "quickack": 15, "congctl": 16}
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 STATS_APP = 4
+NETEM_REORDER, NETEM_LOSS, NETEM_LATENCY, NETEM_JITTER, LOSS_GILBERT_ELLIOT = 3, 5, 10, 11, 2
 
 
 class Request(NamedTuple):
@@ -220,6 +221,18 @@ class Netlink:
                     return found
                 index, _, parent = struct.unpack_from("iII", body, 4)
                 found.setdefault(index, []).append(_queue(parent == ROOT, attributes(body[20:])))
+
+
+def netem(options: bytes) -> dict[str, float]:
+    """What a netem was given: shares, times in us, and the odds of Gilbert's model that a burst begins and ends."""
+    _, _, loss, gap, duplicate, _ = struct.unpack_from("6I", options)
+    more = attributes(options[24:])
+    (reorder,) = struct.unpack_from("I", more.get(NETEM_REORDER, bytes(4)))
+    latency_ns, jitter_ns = (struct.unpack("q", more[kind])[0] for kind in (NETEM_LATENCY, NETEM_JITTER))
+    begin, end = struct.unpack_from("II", attributes(more.get(NETEM_LOSS, b"")).get(LOSS_GILBERT_ELLIOT, bytes(8)))
+    odds = {"loss": loss, "duplicate": duplicate, "reorder": reorder if gap == 1 else 0, "begin": begin, "end": end}
+    shares = {key: value / 0xFFFFFFFF for key, value in odds.items()}
+    return {**shares, "delay_us": latency_ns / 1000, "jitter_us": jitter_ns / 1000}
 
 
 def _complaint(flags: int, body: bytes) -> str:

@@ -32,7 +32,7 @@ class Check(Enum):
     RED = "queue of", "RED's bytes"
     CAKE = "queue of", "CAKE's"
     DISCIPLINE = "queue of", "as tc has it"
-    LOSSES = "bursts of losses behind", "odds"
+    NETEM = "losses and delays behind", "as netem has them"
     TRACE = "trace of", "packets at their time"
     CARRIED = "at most carried by", "bytes"
     BURST = "trains of 0.99 and 1.01 bursts at", "those that lose packets"
