@@ -13,7 +13,7 @@ import pytest
 from asymlab import LabError
 from asymlab.guest import check
 from asymlab.guest.job import Job, Train
-from asymlab.guest.protocol import FLOW_PORT, IP_UDP
+from asymlab.guest.protocol import FLOW_PORT, ip_udp
 from asymlab.guest.wire import dump, read
 from asymlab.machine import image, vm
 from asymlab.plan import scenario
@@ -52,7 +52,7 @@ def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
     train = Train(packets=30, bytes=1000, skip=4, rate_bps=10**7)
     left = {i: 800_000 * i for i in range(30)}
     came = sorted((t + (0 if i == early else 20_000_000), i) for i, t in left.items())
-    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - IP_UDP), t, None) for t, i in came])
+    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - ip_udp("")), t, None) for t, i in came])
     monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
     low, high = check.link_rate(mock.Mock(), None, "", train)
     assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
@@ -84,7 +84,7 @@ def train_of(monkeypatch, train, lost, rate_bps):
     """What is measured where packets take their time at this rate, but for those that are lost."""
     kept = [i for i in range(train.packets) if i not in lost]
     arrivals = iter(
-        (i.to_bytes(4, "little").ljust(train.bytes - IP_UDP), round(8e9 * train.bytes * n / rate_bps), None)
+        (i.to_bytes(4, "little").ljust(train.bytes - ip_udp("")), round(8e9 * train.bytes * n / rate_bps), None)
         for n, i in enumerate(kept)
     )
     monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))

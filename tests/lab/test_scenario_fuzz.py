@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from asymlab import LabError
 from asymlab.guest.job import Job, Shape
 from asymlab.guest.net import qdisc_commands
-from asymlab.guest.protocol import FLOW_PORT, IP_UDP
+from asymlab.guest.protocol import FLOW_PORT, ip_udp
 from asymlab.guest.wire import dump, load, read
 from asymlab.plan import scenario, topology
 from asymlab.run.tasks import Task
@@ -308,7 +308,7 @@ def in_bounds(job: dict) -> None:
     for probe in job["probes"]:
         assert 0 < probe["timeout_s"] and probe["base_rtt_us"] >= 0
         for train in filter(None, (probe["forward"], probe["reverse"])):
-            assert train["packets"] == 0 or train["packets"] >= train["skip"] + 4 and train["bytes"] > IP_UDP
+            assert train["packets"] == 0 or train["packets"] >= train["skip"] + 4 and train["bytes"] > ip_udp("")
     assert 0 <= job["measure_from_s"] < job["duration_s"] and 0 < job["payload_share"] < 1 and job["watch"]
 
 

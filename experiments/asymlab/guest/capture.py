@@ -13,7 +13,7 @@ from .job import Job
 from .net import Namespaces
 from .system import SO_TIMESTAMPNS, Failure
 
-SNAP = 96  # bytes kept of a packet: IPv4 and TCP headers are at most 80 without IP options
+SNAP = 100  # bytes kept of a packet: IPv6 and TCP headers are at most these, without options of IP
 PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAP, 101)  # in ns; packets start at the IP header
 BUFFER = 32 << 20  # bytes of packets that may wait, each with some 2 kB
 READ_S = 0.1
@@ -29,6 +29,13 @@ FILTER = b"".join(
         (0x06, 0, 0, 0),
     )
 )
+
+
+def _bytes(packet: bytes) -> int:
+    """Its length, as its IP header has it."""
+    if packet[0] >> 4 == 6:
+        return 40 + int.from_bytes(packet[4:6], "big")
+    return int.from_bytes(packet[2:4], "big")
 
 
 class Capture:
@@ -72,7 +79,7 @@ class Capture:
                 while True:
                     data, control, _, _ = s.recvmsg(SNAP, 64)
                     sec, nsec = struct.unpack("qq", control[0][2])
-                    file.write(struct.pack("<IIII", sec, nsec, len(data), int.from_bytes(data[2:4], "big")) + data)
+                    file.write(struct.pack("<IIII", sec, nsec, len(data), _bytes(data)) + data)
 
     def finish(self) -> None:
         self.done.set()

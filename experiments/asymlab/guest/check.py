@@ -12,10 +12,10 @@ from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
-from .net import Namespaces, offloads_on, stripper
+from .net import Namespaces, datagrams, offloads_on, stripper
 from .netlink import Queue, netem
 from .player import BYTES, Packet, Player
-from .protocol import ECHO_BYTES, IP_UDP, Check
+from .protocol import ECHO_PAYLOAD, Check, ip_udp
 from .system import SO_TIMESTAMPNS
 
 PROBE_PORT = 7
@@ -128,7 +128,7 @@ def probe_sockets(ns: Namespaces, probe: Probe) -> list[socket.socket]:
     pair = []
     for node, addr in ((probe.src, probe.src_addr), (probe.dst, probe.dst_addr)):
         with ns.enter(node):
-            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            s = datagrams(addr)
         s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         s.bind((addr, PROBE_PORT))
         s.settimeout(probe.timeout_s)
@@ -151,7 +151,7 @@ def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | No
     took: list[int] = []
     for i in range(50):
         time.sleep(probe.pause_s)
-        datagram = struct.pack("<I", i).ljust(ECHO_BYTES - IP_UDP, b"\0")
+        datagram = struct.pack("<I", i).ljust(ECHO_PAYLOAD, b"\0")
         sent = time.time_ns()
         src.sendto(datagram, (probe.dst_addr, PROBE_PORT))
         there = expect(dst, i)
@@ -174,10 +174,10 @@ def link_rate(sender: socket.socket, receiver: socket.socket, to: str, train: Tr
     Packets that overtook count as lost.
     """
     for i in range(train.packets):
-        sender.sendto(struct.pack("<I", i).ljust(train.bytes - IP_UDP, b"\0"), (to, PROBE_PORT))
+        sender.sendto(struct.pack("<I", i).ljust(train.bytes - ip_udp(to), b"\0"), (to, PROBE_PORT))
     came: dict[int, int] = {}  # number: when first
     while len(came) < train.packets and (got := stamped_receive(receiver)):
-        if len(got[0]) == train.bytes - IP_UDP:
+        if len(got[0]) == train.bytes - ip_udp(to):
             came.setdefault(struct.unpack_from("<I", got[0])[0], got[1])
     # From the last on, those that no earlier packet follows, be it one of the first that are skipped.
     kept, lowest = [], train.packets
@@ -338,7 +338,7 @@ def _burst(ns: Namespaces, player: Player, peer: End, size: int, after_s: float)
         count = max(count, min(len(whole), BURST_MIN)) + (FULL if len(whole) == player.shape.queue_packets else 0)
         times = [begun]
         for i in range(count):
-            sender.sendto(struct.pack("<I", i).ljust(size - IP_UDP, b"\0"), (peer.addr, PROBE_PORT))
+            sender.sendto(struct.pack("<I", i).ljust(size - ip_udp(peer.addr), b"\0"), (peer.addr, PROBE_PORT))
             times.append(time.monotonic_ns() - player.zero_ns)
         wanted, other = (player.trace.leave([Packet(t, size) for t in of]) for of in (times[:-1], times[1:]))
         last = max(at for at in wanted if at is not None)
@@ -365,7 +365,7 @@ def _neighbours(ns: Namespaces, end: End, peer: End) -> tuple[socket.socket, soc
     pair = []
     for at in (end, peer):
         with ns.enter(at.node):
-            s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            s = datagrams(at.addr)
         for option in (SO_SNDBUFFORCE, SO_RCVBUFFORCE):
             s.setsockopt(socket.SOL_SOCKET, option, 64 << 20)
         s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)

@@ -22,7 +22,7 @@ def snapshot(job: Job, ns: Namespaces) -> dict:
         "cpu_idle_s": cpu_idle(),
         "qdisc": qdisc_counters(job, ns),
         "tcp": {h: netstat(ns, h) for h in hosts},
-        "udp": {load.dst: netstat(ns, load.dst, ("Udp",)) for load in job.background},
+        "udp": {load.dst: udp(ns, load.dst, job.v6) for load in job.background},
     }
 
 
@@ -45,6 +45,15 @@ def netstat(ns: Namespaces, node: str, groups: tuple[str, ...] = ("Tcp", "TcpExt
                 if group in groups:
                     counters |= {f"{group}{n}": int(v) for n, v in zip(names.split()[1:], values.split()[1:])}
     return counters
+
+
+def udp(ns: Namespaces, node: str, v6: bool) -> dict[str, int]:
+    """Its counters; those of IPv6 have the same names here."""
+    if not v6:
+        return netstat(ns, node, ("Udp",))
+    with ns.enter(node), open("/proc/thread-self/net/snmp6") as f:
+        counters = dict(line.split() for line in f)
+    return {f"Udp{name[4:]}": int(value) for name, value in counters.items() if name.startswith("Udp6")}
 
 
 def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:

@@ -9,12 +9,12 @@ Names of fields end in their unit: _s, _ms, _us, _ns; _bps for bit/s of IP packe
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from .protocol import NAME, OBJECT, SYSCTL, VALUE
+from .protocol import NAME, OBJECT, SYSCTL, VALUE, is_v6
 from .wire import Matching
 
 Name = Annotated[str, Matching(NAME)]
 Device = Annotated[str, Matching("[a-z0-9-]{1,15}")]
-Address = Annotated[str, Matching(r"[0-9.]{7,15}")]
+Address = Annotated[str, Matching(r"[0-9.]{7,15}|[0-9a-f:]{2,39}")]
 Mac = Annotated[str, Matching("[0-9a-f:]{17}")]
 Sysctls = dict[Annotated[str, Matching(SYSCTL)], Annotated[int | str, Matching("[ -~]{1,200}")]]
 Parameters = dict[Name, Annotated[int | str, Matching(VALUE)]]
@@ -140,7 +140,7 @@ class Link:
 @dataclass(frozen=True)
 class Route:
     node: Name
-    dst: Annotated[str, Matching("default|[0-9.]{7,15}/[0-9]{1,2}")]
+    dst: Annotated[str, Matching("default|[0-9a-f.:]{2,39}/[0-9]{1,3}")]
     via: Address
     dev: Device
     attrs: Annotated[str, Matching("[a-z0-9_ ]*")]  # more words of `ip route`
@@ -337,6 +337,10 @@ class Job:
     @property
     def ends(self) -> list[End]:
         return [end for link in self.links for end in link.ends]
+
+    @property
+    def v6(self) -> bool:
+        return is_v6(self.links[0].a.addr)
 
     def node_of(self, dev: Device) -> Name:
         return next(end.node for end in self.ends if end.dev == dev)

@@ -11,6 +11,7 @@ import re
 import socket
 import struct
 import subprocess
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -33,10 +34,11 @@ RED_IDLE = 1000 / 64 / math.log(2)
 TIMES = ("target", "interval", "tupdate")
 ROOM = 1000  # packets that a queue has more than ever wait in it
 MIDDLEBOX = (
-    "add table ip lab\n"
-    "add chain ip lab middlebox {{ type filter hook forward priority 0; }}\n"
-    "add rule ip lab middlebox iifname {dev} {rule}\n"
+    "add table {ip} lab\n"
+    "add chain {ip} lab middlebox {{ type filter hook forward priority 0; }}\n"
+    "add rule {ip} lab middlebox iifname {dev} {rule}\n"
 )
+TENTATIVE, LOOK_S = 0x40, 0.01  # an address before its link is known to be up
 
 
 class Namespaces:
@@ -247,21 +249,26 @@ def offloads_on(ns: Namespaces, end: End) -> list[str]:
         return [what for what, (ask, _) in OFFLOADS.items() if ethtool(end.dev, ask)]
 
 
+def datagrams(addr: str) -> socket.socket:
+    """A socket for those from or to an address."""
+    return socket.socket(netlink.family(addr), socket.SOCK_DGRAM)
+
+
 # --- middleboxes ---------------------------------------------------------------------------
 
 
-def stripper(dev: str, kinds: list[int], syn: bool) -> str:
+def stripper(dev: str, kinds: list[int], syn: bool, ip: str = "ip") -> str:
     """nft commands: options of these kinds become NOPs in what comes in by a device."""
     return "".join(
-        MIDDLEBOX.format(dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}")
+        MIDDLEBOX.format(ip=ip, dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}")
         for kind in kinds
     )
 
 
-def rewriter(rewrite: Rewrite) -> str:
+def rewriter(rewrite: Rewrite, ip: str) -> str:
     """nft commands: 16 bits of an option are others in what comes in by a device."""
     rule = f"tcp option @{rewrite.kind},{8 * rewrite.offset},16 set {rewrite.value}"
-    return MIDDLEBOX.format(dev=rewrite.dev, rule=rule)
+    return MIDDLEBOX.format(ip=ip, dev=rewrite.dev, rule=rule)
 
 
 # --- the whole -----------------------------------------------------------------------------
@@ -275,12 +282,13 @@ def build_network(job: Job, ns: Namespaces) -> dict[str, dict]:
         with ns.enter(node.name):
             sysctls[node.name] = write_sysctls(node.sysctls)
     _build_links(job, ns)
+    ip = "ip6" if job.v6 else "ip"
     for strip in job.strips:
         with ns.enter(strip.node):
-            sh("nft", "-f", "-", text=stripper(strip.dev, strip.kinds, strip.syn))
+            sh("nft", "-f", "-", text=stripper(strip.dev, strip.kinds, strip.syn, ip))
     for rewrite in job.rewrites:
         with ns.enter(rewrite.node):
-            sh("nft", "-f", "-", text=rewriter(rewrite))
+            sh("nft", "-f", "-", text=rewriter(rewrite, ip))
     for key in job.must_have:
         if any(values.get(key, "") is None for values in sysctls.values()):
             raise Failure(f"sysctl {key}: kernel {os.uname().release} has none in a network namespace")
@@ -306,6 +314,21 @@ def _build_links(job: Job, ns: Namespaces) -> None:
         with ns.enter(end.node):
             for _, tell in OFFLOADS.values():
                 ethtool(end.dev, tell, 0)
+    if job.v6:
+        _wait_for_addresses(job, ns)
+
+
+def _wait_for_addresses(job: Job, ns: Namespaces) -> None:
+    """Those of IPv6 serve once their link is known to be up, and the kernel looks at links once a second."""
+    for node in job.nodes:
+        with ns.enter(node.name):
+            while _tentative():
+                time.sleep(LOOK_S)
+
+
+def _tentative() -> bool:
+    with open("/proc/thread-self/net/if_inet6") as f:
+        return any(int(line.split()[4], 16) & TENTATIVE for line in f)
 
 
 def _node_requests(job: Job, node: str) -> list[netlink.Request]:
@@ -317,7 +340,7 @@ def _node_requests(job: Job, node: str) -> list[netlink.Request]:
     for end, peer in ends:
         requests += [
             netlink.set_up(end.dev),
-            netlink.add_address(end.dev, end.addr, 30),
+            netlink.add_address(end.dev, end.addr, 112 if job.v6 else 30),
             netlink.set_neighbour(end.dev, peer.addr, peer.mac),
         ]
     return requests + [netlink.add_route(r.dst, r.via, r.dev, r.attrs) for r in job.routes if r.node == node]

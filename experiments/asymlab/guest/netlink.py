@@ -12,6 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from .protocol import is_v6
 from .system import Failure
 
 NEWLINK, NEWADDR, NEWROUTE, NEWNEIGH, GETQDISC = 16, 20, 24, 28, 38
@@ -20,7 +21,7 @@ ERROR, DONE, INTERRUPTED, WITH_WORDS = 2, 3, 0x10, 0x200
 SOL_NETLINK, CAP_ACK, EXT_ACK = 270, 10, 11
 AT_ONCE = 50  # requests in one message: their answers have room in the socket
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_NET_NS_FD, IFLA_GSO_MAX_SEGS = 1, 3, 4, 18, 28, 40
-UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 1, 0x80, 254, 3, 1, 0xFFFFFFFF
+NO_DAD, UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 2, 1, 0x80, 254, 3, 1, 0xFFFFFFFF
 METRICS = {"lock": 1, "mtu": 2, "advmss": 8, "quickack": 15, "congctl": 16}
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 STATS_APP = 4
@@ -62,11 +63,15 @@ def _u32(kind: int, value: int) -> bytes:
     return attribute(kind, struct.pack("I", value))
 
 
+def family(addr: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if is_v6(addr) else socket.AF_INET
+
+
 def _ip(text: str) -> bytes:
     try:
-        return socket.inet_aton(text)
+        return socket.inet_pton(family(text), text)
     except OSError:
-        raise Failure(f"{text}: not an IPv4 address") from None
+        raise Failure(f"{text}: not an IP address") from None
 
 
 def _mac(text: str) -> bytes:
@@ -122,21 +127,22 @@ def one_packet_at_once(dev: str) -> Request:
 
 def add_address(dev: str, addr: str, bits: int) -> Request:
     ip = _ip(addr)
-    body = struct.pack("BBBBi", socket.AF_INET, bits, 0, 0, index_of(dev)) + attribute(2, ip) + attribute(1, ip)
+    flags = NO_DAD if is_v6(addr) else 0
+    body = struct.pack("BBBBi", family(addr), bits, flags, 0, index_of(dev)) + attribute(2, ip) + attribute(1, ip)
     return Request(f"addr add {addr}/{bits} dev {dev}", NEWADDR, CREATE | EXCLUSIVE, body)
 
 
 def set_neighbour(dev: str, addr: str, mac: str) -> Request:
-    body = struct.pack("BxxxiHBB", socket.AF_INET, index_of(dev), PERMANENT, 0, 0)
+    body = struct.pack("BxxxiHBB", family(addr), index_of(dev), PERMANENT, 0, 0)
     body += attribute(1, _ip(addr)) + attribute(2, _mac(mac))
     return Request(f"neigh replace {addr} lladdr {mac} dev {dev}", NEWNEIGH, CREATE | REPLACE, body)
 
 
 def add_route(dst: str, via: str, dev: str, words: str, replace: bool = False) -> Request:
     """`words`: more of it, as `ip route` takes them."""
-    to, _, bits = ("0.0.0.0/0" if dst == "default" else dst).partition("/")
+    to, _, bits = ("/0" if dst == "default" else dst).partition("/")
     what = f"route {'replace' if replace else 'add'} {dst} via {via} dev {dev} {words}".strip()
-    body = struct.pack("BBBBBBBBI", socket.AF_INET, int(bits), 0, 0, MAIN_TABLE, BY_ADMIN, 0, UNICAST, 0)
+    body = struct.pack("BBBBBBBBI", family(via), int(bits), 0, 0, MAIN_TABLE, BY_ADMIN, 0, UNICAST, 0)
     if int(bits):
         body += attribute(1, _ip(to))
     body += attribute(5, _ip(via)) + _u32(4, index_of(dev))

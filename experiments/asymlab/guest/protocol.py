@@ -5,9 +5,17 @@ import struct
 from enum import Enum, StrEnum
 
 FLOW_PORT = 61000  # client port of flow 0; outside the range of ephemeral ports
-IP_UDP = 28  # bytes of IPv4 and UDP header
-ECHO_BYTES = 46  # of a datagram by which the base RTT is measured
+ECHO_PAYLOAD = 18  # bytes of a datagram by which the base RTT is measured
 COMPARE_BYTES = 16 << 10  # a receiver that compares what arrives wakes for this much
+
+
+def is_v6(addr: str) -> bool:
+    return ":" in addr
+
+
+def ip_udp(addr: str) -> int:
+    """Bytes of the headers of a datagram to an address."""
+    return 48 if is_v6(addr) else 28
 
 
 class Fault(StrEnum):

@@ -24,8 +24,9 @@ from typing import Any
 
 from .job import Background as Load
 from .job import Flow, Job
-from .net import Namespaces
-from .protocol import COMPARE_BYTES, FLOW_PORT, Fault
+from .net import Namespaces, datagrams
+from .netlink import family
+from .protocol import COMPARE_BYTES, FLOW_PORT, Fault, is_v6
 from .system import LIBC, Failure
 
 SERVER_PORT = 5201
@@ -180,7 +181,7 @@ class Traffic:
         for flow in self.job.flows:
             work, *more = self._sink(flow)
             with self.ns.enter(flow.dst):
-                listener = self._socket()
+                listener = self._socket(flow.dst_addr)
                 wakes = 1 if flow.reply_bytes else wakes_for(COMPARE_BYTES if self.job.verify else WAKE_BYTES)
             listener.bind((flow.dst_addr, SERVER_PORT + flow.id))
             listener.listen(1)
@@ -206,8 +207,8 @@ class Traffic:
             return sized_source, ending
         return (telling_source if self.job.verify else source,)
 
-    def _socket(self) -> socket.socket:
-        self.sockets.append(s := socket.socket())
+    def _socket(self, addr: str) -> socket.socket:
+        self.sockets.append(s := socket.socket(family(addr)))
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         return s
 
@@ -218,15 +219,14 @@ class Traffic:
         work(worker, s, *args)
 
     def _connected(self, worker: Worker, s: socket.socket, work: Callable[..., None], flow: Flow, *args) -> None:
-        to = struct.pack("=H", socket.AF_INET) + struct.pack("!H", SERVER_PORT + flow.id)
-        to += socket.inet_aton(flow.dst_addr) + bytes(8)
+        to = _packed(flow.dst_addr, SERVER_PORT + flow.id)
         worker.call(LIBC.connect, s.fileno(), to, len(to))
         work(worker, s, flow, *args)
 
     def start(self, flow: Flow) -> None:
         """From its SYN on."""
         with self.ns.enter(flow.src):
-            s = self._socket()
+            s = self._socket(flow.src_addr)
         s.bind((flow.src_addr, FLOW_PORT + flow.id))
         work, *more = self._source(flow)
         self.sources[flow.id] = worker = Worker(self._connected, s, work, flow, *more)
@@ -251,6 +251,14 @@ class Traffic:
             s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             s.close()
         self.sources, self.sinks, self.sockets = {}, {}, []
+
+
+def _packed(addr: str, port: int) -> bytes:
+    """As connect() takes it."""
+    of, to = family(addr), socket.inet_pton(family(addr), addr)
+    return (
+        struct.pack("=H", of) + struct.pack("!H", port) + (bytes(4) + to + bytes(4) if is_v6(addr) else to + bytes(8))
+    )
 
 
 def wakes_for(wanted: int) -> int:
@@ -407,11 +415,11 @@ class Background:
         self.senders: dict[int, Worker] = {}
         for load in job.background:
             with ns.enter(load.dst):
-                void = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                void = datagrams(load.dst_addr)
             void.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
             void.bind((load.dst_addr, SERVER_PORT))
             with ns.enter(load.src):
-                sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+                sock = datagrams(load.dst_addr)
                 sock.connect((load.dst_addr, SERVER_PORT))
             self.sockets += [void, sock]
             self.senders[load.id] = Worker(constant_rate, load, sock)

@@ -19,6 +19,7 @@ from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
 from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Policer, Red, Trace
 
 PORTS = 65536 - FLOW_PORT
+IPV6_MTU = 1280  # the least
 BIN_MS = 100  # of the traces' series; windows are whole bins
 
 
@@ -403,6 +404,7 @@ class Scenario(Model):
         pattern=r"^[A-Z0-9-]+$",
         description="Short name, of capitals, digits and hyphens. The names of runs begin with it.",
     )
+    ip: Literal[4, 6] = Field(4, description="Version of IP of all hosts and flows.")
     profile: Literal["linux", "tuned", "ns2", "newreno", "impatient"] = Field(
         "linux",
         description="How TCP is set. `linux` is a host out of the box. `tuned` has socket buffers that limit no path "
@@ -460,6 +462,15 @@ class Scenario(Model):
         for key in self.sysctls:
             if not re.fullmatch(SYSCTL, key):
                 raise ValueError(f"sysctls.{key}: not a key such as 'net.ipv4.tcp_early_retrans'")
+        return self
+
+    @model_validator(mode="after")
+    def _ipv6_has_room(self) -> Self:
+        if self.ip == 6:
+            sizes = [("path.mtu", self.path.mtu), *((f"changes.{i}.mtu", c.mtu) for i, c in enumerate(self.changes))]
+            for key, mtu in sizes:
+                if mtu is not None and mtu < IPV6_MTU:
+                    raise ValueError(f"{key}: {mtu} bytes are fewer than the {IPV6_MTU} of IPv6")
         return self
 
     @model_validator(mode="after")

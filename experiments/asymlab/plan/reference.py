@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -92,7 +93,7 @@ def value(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return f"table {link(schema)}"
     if words := schema.get("enum", [schema["const"]] if "const" in schema else []):
-        return ", ".join(f'`"{word}"`' for word in words)
+        return ", ".join(f"`{json.dumps(word)}`" for word in words)
     if schema["type"] == "array":
         items = schema["items"]
         return f"list of tables {link(items)}" if "$ref" in items else f"list: {value(items)}"

@@ -24,7 +24,7 @@ from typing import Any
 from .. import LabError
 from ..controllers import LINUX, built_in
 from ..guest import job, wire
-from ..guest.protocol import ECHO_BYTES, IP_UDP
+from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
 from . import opportunities
 from . import scenario as plan
@@ -33,11 +33,19 @@ from .queues import DISCIPLINES
 from .scenario import BIN_MS, Case, Scenario
 
 COMMON: job.Sysctls = {
-    "net.ipv6.conf.all.disable_ipv6": 1,
-    "net.ipv6.conf.default.disable_ipv6": 1,
     "net.ipv4.tcp_no_metrics_save": 1,
     "net.ipv4.conf.all.rp_filter": 0,
     "net.ipv4.conf.default.rp_filter": 0,
+}
+# By the version of IP. Nothing is asked of neighbours and routers, and no address but the lab's is made.
+OF_IP: dict[int, job.Sysctls] = {
+    4: {"net.ipv6.conf.all.disable_ipv6": 1, "net.ipv6.conf.default.disable_ipv6": 1},
+    6: {
+        "net.ipv6.conf.default.accept_dad": 0,
+        "net.ipv6.conf.default.accept_ra": 0,
+        "net.ipv6.conf.default.router_solicitations": 0,
+        "net.ipv6.conf.default.addr_gen_mode": 1,
+    },
 }
 BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
 PROFILES: dict[str, job.Sysctls] = {
@@ -81,7 +89,12 @@ NOTSENT = 8192
 def header_bytes(scenario: Scenario) -> int:
     """IP and TCP header of a data packet, bytes; a pure ACK is the same without payload."""
     sysctls = PROFILES[scenario.profile] | scenario.sysctls
-    return 40 if sysctls.get("net.ipv4.tcp_timestamps") == 0 else 52
+    return (40 if sysctls.get("net.ipv4.tcp_timestamps") == 0 else 52) + more_bytes(scenario)
+
+
+def more_bytes(scenario: Scenario) -> int:
+    """Of an IP header, than IPv4's has."""
+    return 20 if scenario.ip == 6 else 0
 
 
 # --- shapes --------------------------------------------------------------------------------
@@ -119,9 +132,9 @@ def _bucket(rate_bps: int, packet: int, clock_factor: int) -> int:
     return packet + min(packet, math.ceil(rate_bps * LATE_S / clock_factor / 8))
 
 
-def _ack_packet(rate_bps: int, mtu: int, clock_factor: int) -> int:
+def _ack_packet(rate_bps: int, mtu: int, clock_factor: int, more: int) -> int:
     """The largest packet of a direction that carries ACKs only. On a fast link a train needs larger ones."""
-    return min(mtu, max(ACK_MTU, math.ceil(rate_bps * TRAIN_S / clock_factor / 8)))
+    return min(mtu, max(ACK_MTU + more, math.ceil(rate_bps * TRAIN_S / clock_factor / 8)))
 
 
 def _bottleneck(direction: plan.Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:
@@ -249,8 +262,8 @@ def _of_controllers(case: Case, controllers: list[job.Controller]) -> Iterator[j
 class _Network:
     """Links and routes in the order they are added: names and addresses follow from it."""
 
-    def __init__(self, mtu: int) -> None:
-        self.mtu = mtu
+    def __init__(self, mtu: int, ip: int) -> None:
+        self.mtu, self.ip = mtu, ip
         self.links: list[job.Link] = []
         self.routes: list[job.Route] = []
         self.ends: dict[tuple[str, str], job.End] = {}  # (node, neighbour): the node's end of their link
@@ -258,14 +271,20 @@ class _Network:
     def link(self, a: str, b: str, ab: job.Shape, ba: job.Shape) -> None:
         k = len(self.links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
         self.ends[a, b], self.ends[b, a] = (
-            job.End(n, f"{n}-{m}", f"10.77.{k}.{i}", f"02:00:00:00:{k:02x}:{i:02x}", shape)
+            job.End(
+                n,
+                f"{n}-{m}",
+                f"fd77::{k:x}:{i}" if self.ip == 6 else f"10.77.{k}.{i}",
+                f"02:00:00:00:{k:02x}:{i:02x}",
+                shape,
+            )
             for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba))
         )
         self.links.append(job.Link(self.ends[a, b], self.ends[b, a], self.mtu))
 
     def route(self, node: str, via: str, to: job.End) -> None:
         """From a node by a neighbour to where an end is."""
-        network = to.addr.rsplit(".", 1)[0] + ".0/30"
+        network = to.addr.rsplit(":", 1)[0] + ":0/112" if self.ip == 6 else to.addr.rsplit(".", 1)[0] + ".0/30"
         self._add_route(node, via, network)
 
     def way_out(self, end: job.End, attrs: list[str]) -> None:
@@ -327,7 +346,8 @@ class _Hops:
         for d in DIRECTIONS:
             spec, largest, usual = self.specs[k, d], self.s.path.mtu, self.s.path.mtu
             if (k, d) not in self.carrying and not spec.trace:
-                largest, usual = _ack_packet(spec.rate, largest, self.clock_factor), header_bytes(self.s)
+                more = more_bytes(self.s)
+                largest, usual = _ack_packet(spec.rate, largest, self.clock_factor, more), header_bytes(self.s)
             self.queues[k, d] = _bottleneck(spec, largest, usual, self.clock_factor)
         forward, reverse = (self.queues[k, d] for d in DIRECTIONS)
         if self.dumbbell:
@@ -414,11 +434,13 @@ class _Builder:
 
     def __init__(self, s: Scenario, seed: int, clock_factor: int, node_us: int) -> None:
         self.s, self.rng = s, random.Random(seed)
-        self.network = _Network(s.path.mtu)
+        self.network = _Network(s.path.mtu, s.ip)
+        self.common = OF_IP[s.ip] | COMMON
         self.hops = _Hops(s, self.network, clock_factor, node_us)
         # A router has no sockets to look a segment up for before it routes it.
-        router = {"net.ipv4.ip_forward": 1, "net.ipv4.ip_early_demux": 0}
-        self.nodes = [job.Node(n, {**COMMON, **PROFILES[s.profile], **router}) for n in self.hops.trunk]
+        forwards = "net.ipv6.conf.all.forwarding" if s.ip == 6 else "net.ipv4.ip_forward"
+        router = {forwards: 1, "net.ipv4.ip_early_demux": 0}
+        self.nodes = [job.Node(n, {**self.common, **PROFILES[s.profile], **router}) for n in self.hops.trunk]
         self.flows: list[job.Flow] = []
         self.probes: list[job.Probe] = []
         self.trained: set[tuple[int, int]] = set()  # the ways whose rates a probe measures
@@ -434,7 +456,7 @@ class _Builder:
         data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
         if flow.hosts_of is None:
             stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
-            common = {**COMMON, **PROFILES[s.profile]}
+            common = {**self.common, **PROFILES[s.profile]}
             self.nodes += [
                 job.Node(src, {**common, **stops, **s.host_sysctls}),
                 job.Node(dst, {**common, **s.host_sysctls}),
@@ -456,7 +478,7 @@ class _Builder:
             if end.node == dst and flow.ack == "every":
                 attrs.append("quickack 1")
             passes = min(self.hops.queues[k, ack].packet_bytes for k in crossed)
-            if end.node == dst and passes < s.path.mtu:
+            if end.node == dst and passes < s.path.mtu and s.ip == 4:  # IPv6 has no route of less than 1280 bytes
                 attrs.append(f"mtu lock {passes} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
             way_out(end, attrs)
         self.probes.append(self._probe(flow, src, dst, addr, data, ack))
@@ -494,7 +516,11 @@ class _Builder:
             dst_addr=addr[dst],
             base_rtt_us=base,
             timeout_s=1 + (4 * base + 16 * gap + 2 * wait) / 1e6,
-            pause_s=max(8 * ECHO_BYTES / self.hops.queues[k, d].rate_bps for k in crossed for d in DIRECTIONS),
+            pause_s=max(
+                8 * (ECHO_PAYLOAD + ip_udp(addr[dst])) / self.hops.queues[k, d].rate_bps
+                for k in crossed
+                for d in DIRECTIONS
+            ),
             forward=None if known else trains[0],
             reverse=None if known else trains[1],
             jitter_us=jitter,
@@ -503,7 +529,7 @@ class _Builder:
 
     def _add_background(self, load: plan.Background, i: int, src: str, dst: str) -> None:
         crossed = self.hops.span(load)
-        self.nodes += [job.Node(n, COMMON | PROFILES["tuned"]) for n in (src, dst)]
+        self.nodes += [job.Node(n, self.common | PROFILES["tuned"]) for n in (src, dst)]
         pair = (src, dst) if load.direction == "forward" else (dst, src)
         ends = self.hops.add_hosts(*pair, crossed)
         for end in ends:
@@ -516,7 +542,7 @@ class _Builder:
                 dst=dst,
                 src_addr=addr[src],
                 dst_addr=addr[dst],
-                payload_bytes=load.packet - IP_UDP,
+                payload_bytes=load.packet - ip_udp(addr[dst]),
                 period_ns=round(load.packet * 8e9 / load.rate),
                 start_s=load.start / 1e6,
                 stop_s=_seconds(load.stop),

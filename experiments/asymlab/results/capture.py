@@ -48,10 +48,11 @@ def read(file: Path, zero_unix_ns: int) -> np.ndarray:
 
 def tcp(packet: bytes) -> tuple | None:
     """PACKET's columns but the time, None of what is no TCP segment."""
-    ip = 4 * (packet[0] & 15) if packet else 0
-    if ip < 20 or len(packet) < ip + 20 or packet[0] >> 4 != 4 or packet[9] != 6:
+    version = packet[0] >> 4 if packet else 0
+    ip = {4: 4 * (packet[0] & 15), 6: 40}.get(version, 0) if packet else 0
+    if ip < 20 or len(packet) < ip + 20 or packet[9 if version == 4 else 6] != 6:
         return None
-    total = struct.unpack_from(">H", packet, 2)[0]
+    total = struct.unpack_from(">H", packet, 2)[0] if version == 4 else 40 + struct.unpack_from(">H", packet, 4)[0]
     sport, dport, seq, ack, offset, flags = struct.unpack_from(">HHIIBB", packet, ip)
     header = 4 * (offset >> 4)
     if header < 20 or total < ip + header:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..guest.job import Flow, Hop, Job
-from ..guest.protocol import IP_UDP
+from ..guest.protocol import ip_udp
 
 ETHERNET = 14  # bytes
 
@@ -151,7 +151,9 @@ def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
         "jain_over_time": [round(v, 6) for v in jain_over_time(series, bin_s)],
         "acks_per_data_packet": acks_sent / data if data else 0.0,  # of both directions, as they left the queues
         "timeouts": sum(rtos.values()),
-        "background_bps": [arrived[load.dst] * (load.payload_bytes + IP_UDP) * 8 / span for load in job.background],
+        "background_bps": [
+            arrived[load.dst] * (load.payload_bytes + ip_udp(load.dst_addr)) * 8 / span for load in job.background
+        ],
         "busiest": busiest["name"],
         "forward": busiest["forward"],
         "reverse": busiest["reverse"],

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Runs over IPv6: they are those over IPv4 with 20 bytes more in each header."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asymlab import LabError
+from asymlab.plan import scenario
+from tests.lab.test_path_lab import CAPTURE, SACK_PERMITTED, option_kinds
+from tests.shared import LAB_KERNELS, PATH, check_physics, run
+
+V6 = ('profile = "ns2"', 'profile = "tuned"\nip = 6')
+V4 = ('profile = "ns2"', 'profile = "tuned"')
+LINE = """\
+forward = {{ rate = "{}mbit", delay = "20ms", queue = 100 }}
+reverse = {{ rate = "{}kbit", delay = "20ms", queue = 100 }}
+"""
+USUAL = (PATH, LINE.format(10, 2000)), ("mtu = 1000", "mtu = 1500")
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+def test_twenty_bytes_more(scenario_file, kernel):
+    """With packets that are longer by these, and rates as much higher, each packet takes the same time: so every
+    segment and every ACK comes as before. Only the SYNs, which are shorter, take another time."""
+    old = run(scenario_file(V4, CAPTURE, (PATH, LINE.format(15, 1040)), ("mtu = 1000", "mtu = 1500")), kernel)
+    new = run(scenario_file(V6, CAPTURE, (PATH, LINE.format(15.2, 1440)), ("mtu = 1000", "mtu = 1520")), kernel)
+    for r in (old, new):
+        check_physics(r)
+    data, longer = (r.capture("forward") for r in (old, new))
+    assert set(data["payload"]) == set(longer["payload"]) == {0, 1448}
+    assert set(longer["bytes"]) == {20 + size for size in data["bytes"]}
+    assert len(data) == len(longer) and (data["payload"] == longer["payload"]).all()
+    assert (data["seq"] - data["seq"][0] == longer["seq"] - longer["seq"][0]).all()
+    one = 1500 * 8 / 15e6
+    assert np.abs(data["t"] - longer["t"]).max() < one  # in the engine qemu a longer header takes more instructions
+    assert old.metrics["goodput_bps"] == pytest.approx(new.metrics["goodput_bps"], rel=1e-3)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("controller, seen", [("formosa", "acks_suppressed"), ("accsa", None)])
+def test_controllers_with_options_of_their_own(scenario_file, controller, seen):
+    r = run(scenario_file(V6, *USUAL, ('controller = "reno"', f'controller = "{controller}"')))
+    check_physics(r)
+    assert r.metrics["utilisation"] > 0.9
+    if seen:
+        counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"][controller]["counters"]}
+        assert counters["options_seen"] > 100 and counters[seen] > 100
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+@pytest.mark.parametrize("at", ["host", "router"])
+def test_thinned_acks(scenario_file, at, kernel):
+    """The link of the ACKs has room for a sixth of them; thinned, they fit, and the queue before it stays short."""
+    slow = (PATH, LINE.format(10, 80)), ("mtu = 1000", "mtu = 1500")
+    thin = f'\n[thin]\nreverse_kbit = 80\nat = "{at}"\n'
+    plain, thinned = (run(scenario_file(V6, *slow, append=more), kernel) for more in ("", thin))
+    assert plain.valid and thinned.valid, thinned.record["invalid"]
+    assert thinned.record["agent"]["thin"]
+    assert thinned.metrics["goodput_bps"] > 1.1 * plain.metrics["goodput_bps"]
+    assert thinned.metrics["acks_per_data_packet"] < plain.metrics["acks_per_data_packet"]
+
+
+@pytest.mark.lab
+def test_all_else_that_a_path_may_have(scenario_file):
+    """Middleboxes, a load, a trace, a change of the MTU, requests, a flow of a size, all data compared."""
+    line = LINE.format(10, 2000).replace('rate = "10mbit"', 'trace = { kind = "wifi", rate = "10mbit", length = "5s" }')
+    strip = line.replace("queue = 100 }\nreverse", "queue = 100, strip = { kinds = [4], syn = true } }\nreverse")
+    load = '[[background]]\nrate = "1mbit"\npacket = 500\n\n[[flows]]\ncontroller = "cubic"\nsize = 100000\n\n[run]'
+    later = '\n[[changes]]\nat = "2s"\ndirection = "forward"\nmtu = 1280\n'
+    r = run(
+        scenario_file(
+            V6, CAPTURE, (PATH, strip), ("mtu = 1000", "mtu = 1500"), ("[run]", load),
+            ("capture = true", "capture = true\nverify = true"), append=later,
+        )
+    )  # fmt: skip
+    assert r.valid, r.record["invalid"]
+    assert r.metrics["background_bps"] == [pytest.approx(1e6, rel=0.02)]
+    assert SACK_PERMITTED not in option_kinds(r.capture("reverse")[0])
+    sent = r.capture("forward")
+    assert sent["bytes"][sent["t"] < 2].max() == 1500 and sent["bytes"][sent["t"] > 2.5].max() == 1280
+    assert r.record["agent"]["verified"]["1"] == {"bytes": 10**5, "wrong_at": None}
+
+
+@pytest.mark.parametrize(
+    "words, key, reason",
+    [
+        ((("profile", "ip = 5\nprofile"),), "ip", "4 or 6"),
+        ((("profile", 'ip = "6"\nprofile'),), "ip", "4 or 6"),
+        ((("profile", "ip = 6\nprofile"),), "path.mtu", "1000 bytes are fewer than the 1280 of IPv6"),
+        (
+            (V6, *USUAL, ("[run]", '[[changes]]\nat = "1s"\ndirection = "forward"\nmtu = 1279\n[run]')),
+            "changes.0.mtu",
+            "1279",
+        ),
+    ],
+)
+def test_what_does_not_fit(scenario_file, words, key, reason):
+    file = scenario_file(*words)
+    with pytest.raises(LabError, match=f"^{file}: {key}: .*{reason}") as e:
+        scenario.load(file)
+    assert "\n" not in str(e.value)
