@@ -87,7 +87,8 @@ def test_marks_in_place_of_drops(scenario_file, kernel, kind):
     marked = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = true\n\n[path]")), kernel)
     assert marked.valid and marked.metrics["forward"]["marks"] > 0, marked.record["invalid"]
     drops = marked.metrics["forward"]["drops"]
-    assert marked.metrics["flows"][0]["retransmits"] == drops
+    ends = marked.record["agent"]["marks"]["end"]["qdisc"][marked.job.watch[0].forward.dev]
+    assert marked.metrics["flows"][0]["retransmits_whole_run"] == ends["drops"]
     assert drops == 0 or kind == "pie"  # which marks no packet while it would hit more than a tenth (RFC 8033, 5.1)
     dropped = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = false\n\n[path]")))
     assert dropped.metrics["forward"]["marks"] == 0 <= drops < dropped.metrics["forward"]["drops"]
@@ -96,8 +97,9 @@ def test_marks_in_place_of_drops(scenario_file, kernel, kind):
 @pytest.mark.lab
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_losses_in_bursts(scenario_file, kernel):
-    """1 % in bursts of five: what is sent again was lost, and neighbours that were lost are a burst."""
-    losses = (QUEUE, 'queue = 100, loss = "1%", loss_burst = 5 }\nreverse')
+    """5 % in bursts of five: what is sent again was lost, and neighbours that were lost are a burst. There are some 120
+    bursts, so a share is known to 13 % twice of three times."""
+    losses = (QUEUE, 'queue = 100, loss = "5%", loss_burst = 5 }\nreverse')
     capture = ('measure_from = "4s"', 'measure_from = "4s"\ncapture = true')
     r = run(scenario_file(losses, STEADY, TUNED, capture, ('controller = "reno"', 'controller = "bbr"')), kernel)
     assert r.valid, r.record["invalid"]
@@ -106,7 +108,7 @@ def test_losses_in_bursts(scenario_file, kernel):
     _, first, times = np.unique(seq, return_index=True, return_counts=True)
     lost = (times > 1)[np.argsort(first)][:-200]
     bursts = [sum(1 for _ in run) for gone, run in groupby(lost) if gone]
-    assert lost.mean() == pytest.approx(0.01, rel=0.35) and np.mean(bursts) == pytest.approx(5, rel=0.35)
+    assert lost.mean() == pytest.approx(0.05, rel=0.35) and np.mean(bursts) == pytest.approx(5, rel=0.35)
 
 
 @pytest.mark.lab

@@ -8,12 +8,13 @@ import socket
 import struct
 import subprocess
 import time
+from dataclasses import asdict
 from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, datagrams, offloads_on, stripper
-from .netlink import Queue, netem
+from .netlink import Queue, cake, netem
 from .player import BYTES, Packet, Player
 from .protocol import ECHO_PAYLOAD, Check, ip_udp
 from .system import SO_TIMESTAMPNS
@@ -210,8 +211,10 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
     for end, shape in queues:
         if shape.trace:
             continue
-        ruled = shape.red or shape.cake or shape.discipline
-        rows.append(_check_rule(ns, end, shape) if ruled else _check_queue(told[end.dev], end, shape))
+        if shape.red or shape.discipline:
+            rows.append(_check_rule(ns, end, shape))
+        else:
+            rows.append((_check_cake if shape.cake else _check_queue)(told[end.dev], end, shape))
     rows += [_check_netem(told[end.dev], end, shape) for end, shape in chances]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     return [*rows, _row(Check.OFFLOADS, "", [], on, not on)]
@@ -253,17 +256,17 @@ def _check_rule(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
         first = queue["gred"]["vqs"][0] if "gred" in queue else None
         measured = None if first is None else {key: value for key, value in first.items() if key in wanted}
         return _row(Check.RED, end.dev, wanted, measured, measured == wanted)
-    if shape.discipline:
-        wanted = {
-            **shape.discipline.options,
-            **({} if shape.discipline.kind == "fq" else {"ecn": shape.discipline.ecn}),
-        }
-        told = {key: queue.get(shape.discipline.kind, {}).get(key, False) for key in wanted}
-        return _row(Check.DISCIPLINE, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
+    assert shape.discipline
+    wanted = {**shape.discipline.options, **({} if shape.discipline.kind == "fq" else {"ecn": shape.discipline.ecn})}
+    told = {key: queue.get(shape.discipline.kind, {}).get(key, False) for key in wanted}
+    return _row(Check.DISCIPLINE, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
+
+
+def _check_cake(queues: list[Queue], end: End, shape: Bottleneck) -> dict:
     assert shape.cake
-    filters = {"ack-filter": "enabled" if shape.cake.ack_filter else "disabled"}
-    told_of = {"ack-filter": queue.get("cake", {}).get("ack-filter")}
-    return _row(Check.CAKE, end.dev, filters, told_of, told_of == filters)
+    wanted = {"rate_bps": shape.rate_bps // 8 * 8, **asdict(shape.cake)}  # the kernel counts bytes a second
+    told = next((cake(q.options) for q in queues if q.kind == "cake"), {})
+    return _row(Check.CAKE, end.dev, wanted, told, told == wanted)
 
 
 def _near(told: float, wanted: float) -> bool:

@@ -47,9 +47,21 @@ class Red:
 
 @dataclass(frozen=True)
 class Cake:
-    """CAKE, its own shaper included."""
+    """CAKE, its own shaper included. What a packet takes of its rate, tc-cake(8) says."""
 
     ack_filter: bool
+    aggressive: bool = False  # the filter
+    overhead: int = 0  # bytes of a packet beside its IP bytes
+    mpu: int = 0  # the least bytes of a packet, with `overhead`
+    framing: Literal["", "atm", "ptm"] = ""
+    isolation: Literal["", "flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost"] = ""
+
+    def takes(self, packet_bytes: int) -> int:
+        """Bytes that a packet of so many IP bytes takes of the rate."""
+        taken = max(packet_bytes + self.overhead, self.mpu)
+        if self.framing == "atm":  # cells of 53 bytes hold 48
+            return -(-taken // 48) * 53
+        return taken + -(-taken // 64) if self.framing == "ptm" else taken  # a byte more for each 64
 
 
 @dataclass(frozen=True)
@@ -82,6 +94,10 @@ class Bottleneck:
     cake: Cake | None = None
     discipline: Discipline | None = None
     trace: Trace | None = None
+
+    def passes_bps(self, packet_bytes: int) -> int:
+        """Its rate in IP bytes, if all packets have so many."""
+        return round(self.rate_bps * packet_bytes / self.cake.takes(packet_bytes)) if self.cake else self.rate_bps
 
     @property
     def drops_early(self) -> bool:

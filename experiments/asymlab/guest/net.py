@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 
 from . import netlink
-from .job import Bottleneck, Discipline, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
+from .job import Bottleneck, Cake, Discipline, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
 from .system import LIBC, Failure, mount, sh
 
 FOLDER = "/run/netns"
@@ -183,8 +183,7 @@ def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
             "timer_slack 0 horizon 4200s horizon_drop",
         ]
     if shape.cake:  # with an overhead it counts from the IP header on
-        words = f"bandwidth {shape.rate_bps}bit overhead 0 {'' if shape.cake.ack_filter else 'no-'}ack-filter"
-        return [f"qdisc {verb} dev {dev} root handle 1: cake {words}"]
+        return [f"qdisc {verb} dev {dev} root handle 1: cake bandwidth {shape.rate_bps}bit {_cake(shape.cake)}"]
     rate = (
         f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
         f"tbf rate {shape.rate_bps}bit burst {shape.burst_bytes} limit 1000000000"
@@ -202,6 +201,13 @@ def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
         f"avpkt {red.packet_bytes} burst {red.burst} bandwidth {round(shape.rate_bps * RED_IDLE)}bit "
         f"probability {red.probability:.10f}{' ecn' if red.ecn else ''}",
     ]
+
+
+def _cake(cake: Cake) -> str:
+    """Its options, as words of tc."""
+    filters = ("" if cake.ack_filter else "no-") + "ack-filter" + ("-aggressive" if cake.aggressive else "")
+    more = [f"mpu {cake.mpu}"] if cake.mpu else []
+    return " ".join([f"overhead {cake.overhead}", filters, *more, *filter(None, (cake.framing, cake.isolation))])
 
 
 def _words(discipline: Discipline) -> str:

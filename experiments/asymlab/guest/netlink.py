@@ -25,6 +25,9 @@ NO_DAD, UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 2, 1, 0x80, 254, 3,
 METRICS = {"lock": 1, "mtu": 2, "advmss": 8, "quickack": 15, "congctl": 16}
 TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
 STATS_APP = 4
+CAKE_RATE, CAKE_ATM, CAKE_FLOWS, CAKE_OVERHEAD, CAKE_MPU, CAKE_FILTER = 2, 4, 5, 6, 14, 16
+CAKE_FRAMINGS = ("", "atm", "ptm")
+CAKE_ISOLATIONS = ("flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost", "")
 NETEM_REORDER, NETEM_LOSS, NETEM_LATENCY, NETEM_JITTER, LOSS_GILBERT_ELLIOT = 3, 5, 10, 11, 2
 
 
@@ -227,6 +230,23 @@ class Netlink:
                     return found
                 index, _, parent = struct.unpack_from("iII", body, 4)
                 found.setdefault(index, []).append(_queue(parent == ROOT, attributes(body[20:])))
+
+
+def cake(options: bytes) -> dict[str, int | str]:
+    """What a CAKE was given, by the names of the job."""
+    told = attributes(options)
+    (rate,) = struct.unpack("Q", told[CAKE_RATE])
+    kinds = (CAKE_ATM, CAKE_FLOWS, CAKE_MPU, CAKE_FILTER)
+    framing, isolation, mpu, filters = (struct.unpack("I", told[kind])[0] for kind in kinds)
+    return {
+        "rate_bps": 8 * rate,
+        "ack_filter": filters > 0,
+        "aggressive": filters > 1,
+        "overhead": struct.unpack("i", told[CAKE_OVERHEAD])[0],
+        "mpu": mpu,
+        "framing": CAKE_FRAMINGS[framing],
+        "isolation": CAKE_ISOLATIONS[isolation],
+    }
 
 
 def netem(options: bytes) -> dict[str, float]:

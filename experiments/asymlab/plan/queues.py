@@ -29,6 +29,19 @@ def _trace(value: Any) -> Opportunities | None:
 Trace = Annotated[Any, BeforeValidator(_trace), WithJsonSchema({"type": "string"})]  # Opportunities | None
 
 
+def _ack_filter(value: Any) -> bool | str:
+    if isinstance(value, bool) or value == "aggressive":
+        return value
+    raise ValueError(f"{short(value)} is neither true, false nor 'aggressive'")
+
+
+AckFilter = Annotated[
+    bool | Literal["aggressive"],
+    BeforeValidator(_ack_filter),
+    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": "aggressive"}]}),
+]
+
+
 class Synthetic(Model):
     """In place of a file's name, a trace that is made: random, and the same from the same seed on any machine.
 
@@ -78,7 +91,24 @@ class Cake(Model):
     """CAKE in place of the queue: it shapes to `rate`, gives each flow a queue, and drops what waits too long.
     Its own limit holds, not `queue`."""
 
-    ack_filter: bool = Field(False, description="It drops ACKs that a later one in the queue replaces.")
+    ack_filter: AckFilter = Field(
+        False, description="It drops ACKs that a later one in the queue replaces. `aggressive` keeps fewer."
+    )
+    overhead: int = Field(
+        0, ge=0, le=256, description="Bytes that each packet takes of the rate, beside those of its IP packet."
+    )
+    mpu: int = Field(0, ge=0, le=256, description="The least bytes that a packet takes, with `overhead`.")
+    framing: Literal["plain", "atm", "ptm"] = Field(
+        "plain",
+        description="`atm`: packets are cut into cells of 53 bytes that hold 48. `ptm`: each 64 bytes take one more.",
+    )
+    isolation: Literal[
+        "triple-isolate", "dual-srchost", "dual-dsthost", "flows", "hosts", "srchost", "dsthost", "flowblind"
+    ] = Field(
+        "triple-isolate",
+        description="Who gets an equal share: flows, hosts, or hosts first and then the flows of each. Each entry of "
+        "`flows` has hosts of its own. There is no NAT in the lab, so no key for it.",
+    )
 
 
 class Codel(Model):

@@ -89,7 +89,7 @@ def row(key: str, schema: dict[str, Any], required: bool) -> str:
 def value(schema: dict[str, Any]) -> str:
     """What may stand there, in words."""
     if "anyOf" in schema:
-        schema = next(s for s in schema["anyOf"] if s.get("type") != "null")
+        return ", ".join(value(s) for s in schema["anyOf"] if s.get("type") != "null")
     if "$ref" in schema:
         return f"table {link(schema)}"
     if words := schema.get("enum", [schema["const"]] if "const" in schema else []):

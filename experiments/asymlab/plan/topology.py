@@ -13,11 +13,10 @@ sink host per [[flows]] entry, each on the switch of its choice.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,9 @@ from ..controllers import LINUX, built_in
 from ..guest import job, wire
 from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
-from . import opportunities
 from . import scenario as plan
+from . import shapes
 from .objects import SUFFIX, File, data
-from .queues import DISCIPLINES
 from .scenario import BIN_MS, Case, Scenario
 
 COMMON: job.Sysctls = {
@@ -77,10 +75,6 @@ PROFILES["newreno"] = PROFILES["ns2"] | {"net.ipv4.tcp_sack": 0}
 PROFILES["impatient"] = PROFILES["newreno"] | {"net.ipv4.tcp_newreno_impatient": 1}
 ENGINE = {"impatient": "uml"}  # the one whose kernel has what a profile needs
 DIRECTIONS = ("forward", "reverse")
-# Largest packet of a direction that carries ACKs only, so that its bucket is small: the kernel's least MSS, a header.
-ACK_MTU = 100
-LATE_S = 1e-3  # of 10^6 instructions: so much later than its timer a queue may be served
-TRAIN_S = 100e-6  # of 10^5 instructions: a packet of a train takes its sender less
 # Bytes that a flow which will stop may hold unsent: they still go out, and without a limit they are
 # megabytes. A few packets keep it from running dry: an ACK wakes it when half of them are left.
 NOTSENT = 8192
@@ -95,113 +89,6 @@ def header_bytes(scenario: Scenario) -> int:
 def more_bytes(scenario: Scenario) -> int:
     """Of an IP header, than IPv4's has."""
     return 20 if scenario.ip == 6 else 0
-
-
-# --- shapes --------------------------------------------------------------------------------
-
-
-def _tc_weight_log(min_packets: int, burst: int) -> int:
-    """n of the weight 2^-n: tc asks for a burst.
-
-    It takes the largest weight that lets a burst of so many packets pass (Floyd and Jacobson 1993, (3)).
-    """
-    return next(n for n in range(1, 32) if burst + 1 - min_packets <= (1 - (1 - 2**-n) ** burst) * 2**n)
-
-
-def _red(red: plan.Red, queue: int, packet: int) -> job.Red:
-    """The kernel's RED counts bytes, those that tbf counts. Thresholds and limit are multiples of the usual packet."""
-    wanted = red.weight_log
-    burst = next(b for b in count(red.min) if _tc_weight_log(red.min, b) >= wanted)
-    return job.Red(
-        packet_bytes=packet,
-        limit_bytes=queue * packet,
-        min_bytes=red.min * packet,
-        max_bytes=red.max * packet,
-        probability=red.probability,
-        burst=burst,
-        weight_log=_tc_weight_log(red.min, burst),
-        ecn=red.ecn,
-    )
-
-
-def _bucket(rate_bps: int, packet: int, clock_factor: int) -> int:
-    """Bytes: the largest packet, and as much as comes while the queue waits for its timer, at most another packet.
-
-    Credit above the bucket is lost, and with it rate.
-    """
-    return packet + min(packet, math.ceil(rate_bps * LATE_S / clock_factor / 8))
-
-
-def _ack_packet(rate_bps: int, mtu: int, clock_factor: int, more: int) -> int:
-    """The largest packet of a direction that carries ACKs only. On a fast link a train needs larger ones."""
-    return min(mtu, max(ACK_MTU + more, math.ceil(rate_bps * TRAIN_S / clock_factor / 8)))
-
-
-def _bottleneck(direction: plan.Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:
-    if trace := direction.trace:
-        played = job.Trace(f"traces/{opportunities.keep(trace).name}", len(trace.ms), trace.period_ms)
-        return job.Bottleneck(trace.peak_bps(), largest, largest, direction.queue, trace=played)
-    red = _red(direction.red, direction.queue, usual) if direction.red else None
-    burst = _bucket(direction.rate, largest, clock_factor)
-    cake = job.Cake(**direction.cake.model_dump()) if direction.cake else None
-    return job.Bottleneck(direction.rate, largest, burst, direction.queue, red, cake, _discipline(direction))
-
-
-def _discipline(direction: plan.Direction) -> job.Discipline | None:
-    for kind in DISCIPLINES:
-        if rule := getattr(direction, kind):
-            options = {"limit": direction.queue} | rule.model_dump()
-            return job.Discipline(kind, options, bool(options.pop("ecn", False)))
-    return None
-
-
-def _propagation(direction: plan.Direction, extra: int = 0) -> job.Propagation:
-    return job.Propagation(
-        direction.delay + extra,
-        direction.loss,
-        direction.reorder,
-        direction.duplicate,
-        direction.jitter,
-        direction.loss_burst or 0.0,
-        direction.disorder,
-    )
-
-
-# --- trains --------------------------------------------------------------------------------
-
-
-def _train(queues: list[job.Bottleneck]) -> job.Train:
-    """Packets to measure the slowest of several queues by: as large as each passes, at most what each holds.
-
-    A bucket of B bytes lets B + R t through in time t, several the least of these. So the slowest
-    spaces the packets once its own bucket is empty and every smaller one has been caught up with.
-    A short queue that counts bytes holds too few of the largest, but enough of its usual ones.
-    """
-    sizes = [min(q.packet_bytes for q in queues), *(q.red.packet_bytes for q in queues if q.red)]
-    trains = [_train_of(queues, size) for size in sorted(set(sizes), reverse=True) if size <= sizes[0]]
-    return next((t for t in trains if t.packets), trains[0])
-
-
-def _train_of(queues: list[job.Bottleneck], size: int) -> job.Train:
-    def held(q: job.Bottleneck) -> int:
-        if q.red:
-            return q.red.limit_bytes // size + q.burst_bytes // size - 2
-        return min(
-            q.queue_packets,
-            q.discipline.options.get("flow_limit", q.queue_packets) if q.discipline else q.queue_packets,
-        )
-
-    rate, burst = min((q.rate_bps, q.burst_bytes) for q in queues)
-    passed = max(
-        burst + rate * max(0, burst - q.burst_bytes) / (q.rate_bps - rate) if q.rate_bps > rate else burst
-        for q in queues
-    )
-    skip = math.ceil(passed / size) + 2
-    packets = min(skip + 26, *map(held, queues))
-    dropped = any(  # its average would rise so far
-        packets**2 * size >> q.red.weight_log + 1 > q.red.min_bytes for q in queues if q.red
-    )
-    return job.Train(packets if packets >= skip + 4 and not dropped else 0, size, skip, rate)
 
 
 # --- controllers ---------------------------------------------------------------------------
@@ -324,6 +211,7 @@ class _Hops:
                 self.carrying.update((k, "forward") for k in self.span(flow))
                 self.carrying.update((k, "reverse") for k in self.span(flow))
         self.queues: dict[Place, job.Bottleneck] = {}
+        self.usual: dict[Place, int] = {}  # bytes of a packet
         self.queue_ends: dict[Place, job.End] = {}
         self.delay_ends: dict[Place, list[tuple[job.End, int]]] = {}  # each with its extra delay
         self.watch: list[job.Hop] = []
@@ -347,16 +235,17 @@ class _Hops:
             spec, largest, usual = self.specs[k, d], self.s.path.mtu, self.s.path.mtu
             if (k, d) not in self.carrying and not spec.trace:
                 more = more_bytes(self.s)
-                largest, usual = _ack_packet(spec.rate, largest, self.clock_factor, more), header_bytes(self.s)
-            self.queues[k, d] = _bottleneck(spec, largest, usual, self.clock_factor)
+                largest, usual = shapes.ack_packet(spec.rate, largest, self.clock_factor, more), header_bytes(self.s)
+            self.queues[k, d] = shapes.bottleneck(spec, largest, usual, self.clock_factor)
+            self.usual[k, d] = usual
         forward, reverse = (self.queues[k, d] for d in DIRECTIONS)
         if self.dumbbell:
             way = [left, right]
             self.network.link(left, right, forward, reverse)
         else:
             way = [left, f"wire{k}", right]
-            self.network.link(left, way[1], forward, _propagation(self.specs[k, "reverse"]))
-            self.network.link(way[1], right, _propagation(self.specs[k, "forward"]), reverse)
+            self.network.link(left, way[1], forward, shapes.propagation(self.specs[k, "reverse"]))
+            self.network.link(way[1], right, shapes.propagation(self.specs[k, "forward"]), reverse)
         self.trunk += way[1:]
         self.queue_ends[k, "forward"], self.queue_ends[k, "reverse"] = ends[left, way[1]], ends[right, way[-2]]
         self.delay_ends[k, "forward"] = [] if self.dumbbell else [(ends[way[1], right], 0)]
@@ -366,9 +255,11 @@ class _Hops:
         self._add_middleboxes(k, {"forward": ends[way[1], left], "reverse": ends[way[-2], right]})
 
     def _mean_rate(self, k: int, d: str) -> int:
-        """While the run measures, bit/s."""
+        """While the run measures, bit/s of its usual packets."""
         trace, run = self.specs[k, d].trace, self.s.run
-        return trace.rate_between(run.measure_from / 1e3, run.duration / 1e3) if trace else self.queues[k, d].rate_bps
+        if trace:
+            return trace.rate_between(run.measure_from / 1e3, run.duration / 1e3)
+        return self.queues[k, d].passes_bps(self.usual[k, d])
 
     def _add_middleboxes(self, k: int, entries: dict[str, job.End]) -> None:
         """At the ends that a direction comes in by."""
@@ -387,7 +278,7 @@ class _Hops:
         link, ends = self.network.link, self.network.ends
         first, last = self.switches[crossed[0] - 1], self.switches[crossed[-1]]
         to_left, to_right = (
-            _propagation(self.specs[1, d], extra) if self.dumbbell else job.Propagation(extra, 0.0, 0.0)
+            shapes.propagation(self.specs[1, d], extra) if self.dumbbell else job.Propagation(extra, 0.0, 0.0)
             for d in ("reverse", "forward")
         )
         link(left, first, job.Unshaped(), to_left)
@@ -413,14 +304,14 @@ class _Hops:
             at = self.queue_ends[place]
             path: list[job.NewShape | job.NewMtu] = []
             if change.rate is not None:
-                burst = _bucket(change.rate, queues[place].packet_bytes, self.clock_factor)
+                burst = shapes.bucket(change.rate, queues[place].packet_bytes, self.clock_factor)
                 queues[place] = replace(queues[place], rate_bps=change.rate, burst_bytes=burst)
                 path.append(job.NewShape(at.node, at.dev, queues[place]))
             if change.mtu is not None:
                 path.append(job.NewMtu(at.node, at.dev, change.mtu))
             if "delay" in new or "loss" in new:
                 path += [
-                    job.NewShape(end.node, end.dev, _propagation(specs[place], extra))
+                    job.NewShape(end.node, end.dev, shapes.propagation(specs[place], extra))
                     for end, extra in self.delay_ends[place]
                 ]
             yield job.ChangePath(change.at / 1e6, path)
@@ -494,7 +385,7 @@ class _Builder:
         base = sum(specs[k, d].delay for k in crossed for d in DIRECTIONS) + 2 * flow.extra_delay
         trains, jitter = [], 0
         for d in (data, ack):
-            train = _train([self.hops.queues[k, d] for k in crossed])
+            train = shapes.train([self.hops.queues[k, d] for k in crossed])
             if any(self.hops.queues[k, d].drops_early for k in crossed) and not any(
                 specs[k, d].loss or specs[k, d].reorder for k in crossed
             ):
@@ -507,7 +398,7 @@ class _Builder:
         gap = max(8e6 * t.bytes / t.rate_bps for t in trains)
         traces = [trace for k in crossed for d in DIRECTIONS if (trace := specs[k, d].trace)]
         wait = sum(trace.longest_gap_ms for trace in traces) * 1000
-        known = self.s.switches(flow) in self.trained
+        known, echo = self.s.switches(flow) in self.trained, ECHO_PAYLOAD + ip_udp(addr[dst])
         self.trained.add(self.s.switches(flow))
         return job.Probe(
             src=src,
@@ -516,11 +407,7 @@ class _Builder:
             dst_addr=addr[dst],
             base_rtt_us=base,
             timeout_s=1 + (4 * base + 16 * gap + 2 * wait) / 1e6,
-            pause_s=max(
-                8 * (ECHO_PAYLOAD + ip_udp(addr[dst])) / self.hops.queues[k, d].rate_bps
-                for k in crossed
-                for d in DIRECTIONS
-            ),
+            pause_s=max(8 * echo / self.hops.queues[k, d].passes_bps(echo) for k in crossed for d in DIRECTIONS),
             forward=None if known else trains[0],
             reverse=None if known else trains[1],
             jitter_us=jitter,

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""CAKE with the options of its links: what a packet takes of the rate, and whose packets take turns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from asymlab import LabError
+from asymlab.guest import check
+from asymlab.guest.job import Bottleneck, Cake, End
+from asymlab.guest.netlink import Queue, attribute
+from asymlab.plan import scenario
+from tests.shared import LAB, check_physics, run
+
+ATM = 'overhead = 40, framing = "atm"'
+FORWARD = "queue = 100 }\nreverse"
+TUNED = ('profile = "ns2"', 'profile = "tuned"')
+CUBIC = ('controller = "reno"', 'controller = "cubic"')
+BBR = ('controller = "reno"', 'controller = "bbr"')  # Reno alone leaves a part of its half after CAKE's drops
+LONG = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "6s"\nmeasure_from = "3s"')
+SLOW_BACK = 'reverse = { rate = "10mbit", delay = "20ms", queue = 100'
+
+
+def with_cake(words: str) -> tuple[str, str]:
+    return FORWARD, f"queue = 100, cake = {{ {words} }} }}\nreverse"
+
+
+@pytest.mark.parametrize(
+    "cake, packet, takes",
+    [
+        (Cake(False), 1500, 1500),
+        (Cake(False, overhead=18, mpu=64), 40, 64),  # DOCSIS
+        (Cake(False, overhead=18, mpu=64), 1500, 1518),
+        (Cake(False, overhead=40, framing="atm"), 1500, 33 * 53),  # 1540 bytes need 32.1 cells
+        (Cake(False, overhead=36, framing="atm"), 1500, 32 * 53),  # 1536 fill 32
+        (Cake(False, overhead=40, framing="atm"), 52, 2 * 53),
+        (Cake(False, overhead=40, framing="atm"), 57, 3 * 53),
+        (Cake(False, overhead=30, framing="ptm"), 1500, 1530 + 24),
+    ],
+)
+def test_what_a_packet_takes(cake, packet, takes):
+    assert cake.takes(packet) == takes
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "kernel, mtu, words",
+    [
+        ("6.1", 1500, ATM),
+        *((LAB, mtu, words) for mtu in (1500, 1460) for words in (ATM, 'overhead = 22, framing = "ptm"')),
+    ],
+)
+def test_the_rate_is_that_of_its_cells(scenario_file, kernel, mtu, words):
+    """A flow has what the cells of its packets leave, to half a percent. 1460 + 40 bytes take a cell less than 1540."""
+    flows = ('controller = "reno"', 'controller = "cubic"\ncount = 8')  # one leaves the link idle after CAKE's drops
+    r = run(scenario_file(TUNED, flows, LONG, with_cake(words), ("mtu = 1000", f"mtu = {mtu}")), kernel)
+    check_physics(r)
+    taken = 53 * np.ceil((mtu + 40) / 48) if "atm" in words else mtu + 22 + np.ceil((mtu + 22) / 64)
+    assert r.metrics["throughput_bps"] == pytest.approx(1e7 * mtu / taken, rel=0.005)
+    (row,) = (row for row in r.self_check if row.what == "forward rate src0-dst0, bit/s")
+    assert row.measured == pytest.approx(1e7 * mtu / taken, rel=0.004)
+
+
+@pytest.mark.lab
+def test_hosts_before_flows(scenario_file):
+    """Four flows of one host beside one of another: by flows a fifth each, by hosts a half for the one."""
+    beside = '\n[[flows]]\ncontroller = "bbr"\ncount = 4\n'
+    shares = []
+    for isolation in ("flows", "dual-srchost"):
+        r = run(scenario_file(TUNED, BBR, LONG, with_cake(f'isolation = "{isolation}"'), append=beside))
+        check_physics(r)
+        rates = [f["goodput_bps"] for f in r.metrics["flows"]]
+        shares.append(rates[0] / sum(rates))
+    assert shares == [pytest.approx(0.2, rel=0.05), pytest.approx(0.5, rel=0.15)]  # 6.12 gives the one 0.45
+
+
+@pytest.mark.lab
+def test_thinning_knows_the_cells(scenario_file):
+    """An ACK of 52 bytes takes two cells of 53. Who counts 52 bytes sends ACKs at twice the rate, and they wait; who
+    counts cells leaves the link of the ACKs room."""
+    cells = 'reverse = { rate = "100kbit", delay = "20ms", queue = 100, cake = { overhead = 10, framing = "atm" }'
+    settled = (LONG[0], 'duration = "20s"\nmeasure_from = "12s"')
+    base = TUNED, CUBIC, settled, (SLOW_BACK, cells), ("mtu = 1000", "mtu = 1500")
+    blind, aware = (
+        run(scenario_file(*base, append=f"\n[thin]\nreverse_kbit = 100\n{more}"))
+        for more in ("", "overhead = 10\natm = 1\n")
+    )
+    assert blind.valid and aware.valid, aware.record["invalid"]
+    assert aware.metrics["reverse"]["queue_mean"] < 1 and blind.metrics["reverse"]["queue_mean"] > 100
+    assert aware.metrics["goodput_bps"] > 3 * blind.metrics["goodput_bps"]
+
+
+def told(**given) -> bool:
+    """Whether the self-check finds CAKE as it was asked for, where the kernel has these."""
+    has = {"rate": 10**7, "atm": 1, "flows": 7, "overhead": 40, "mpu": 64, "filter": 1} | given
+    words = attribute(2, (has["rate"] // 8).to_bytes(8, "little")) + b"".join(
+        attribute(kind, has[key].to_bytes(4, "little", signed=True))
+        for kind, key in ((4, "atm"), (5, "flows"), (6, "overhead"), (14, "mpu"), (16, "filter"))
+    )
+    shape = Bottleneck(10**7, 1500, 3000, 100, cake=Cake(True, overhead=40, mpu=64, framing="atm"))
+    end = End("left", "left-right", "10.77.1.1", "02:00:00:00:01:01", shape)
+    return check._check_cake([Queue("cake", True, {}, words, b"")], end, shape)["ok"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"rate": 10_200_000},
+        {"atm": 0},
+        {"atm": 2},
+        {"flows": 4},
+        {"overhead": 41},
+        {"mpu": 63},
+        {"filter": 0},
+        {"filter": 2},
+    ],
+)
+def test_another_cake_is_found(given):
+    assert told() and not told(**given)
+
+
+@pytest.mark.parametrize(
+    "words, key, reason",
+    [
+        ("overhead = -1", "path.forward.cake.overhead", "greater than or equal to 0"),
+        ("mpu = 257", "path.forward.cake.mpu", "less than or equal to 256"),
+        ('framing = "ethernet"', "path.forward.cake.framing", "plain"),
+        ('isolation = "nat"', "path.forward.cake.isolation", "triple-isolate"),
+        ('ack_filter = "on"', "path.forward.cake.ack_filter", "neither true, false nor 'aggressive'"),
+    ],
+)
+def test_what_does_not_fit(scenario_file, words, key, reason):
+    file = scenario_file(with_cake(words))
+    with pytest.raises(LabError, match=f"^{file}: {key}.*{reason}") as e:
+        scenario.load(file)
+    assert "\n" not in str(e.value)
