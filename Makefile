@@ -73,7 +73,7 @@ EXPERIMENTS_ENGINE := $(if $(filter file,$(origin ENGINE)),$(if $(filter amd64,$
 TEST_KERNELS := 6.1 6.12
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
-GUEST_UML := $(wildcard $(addprefix experiments/asymlab/machine/uml/,*.py *.c *.config))
+GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py bpf_jit.c shared.c lab.config)
 
 .PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package check-wheel explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
@@ -234,7 +234,7 @@ $(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLA
 # The kernel is a program of this machine, built from the source of a package.
 $(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) $(GUEST_UML) | $(ASYMLAB) $(B)/.deps-uml
 	$(call say,IMAGE,$(@D))
-	$(Q)$(ASYMLAB) image --engine uml --kernel $*
+	$(Q)$(ASYMLAB) image --engine uml --kernel $* $(if $(FRESH),--fresh)
 
 test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json) $(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json)
 

@@ -165,6 +165,7 @@ def add_image(commands) -> None:
     p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
     p.add_argument("--tree", type=Path, metavar="FOLDER", help="engine uml: a kernel's source of your own to build")
     p.add_argument("--name", help="what to call the image [the series or file name]")
+    p.add_argument("--fresh", action="store_true", help="engine uml: take no kernel that you built in another tree")
     add_engine_option(p, "qemu")
     p.add_argument("--arch", choices=ARCHES, default=NATIVE.name, help="whose kernel and programs it has [%(default)s]")
     p.add_argument(
@@ -181,8 +182,10 @@ def do_image(args) -> None:
     if args.engine == "uml":
         if given := [option for option, value in qemu_alone.items() if value]:
             raise LabError(f"{given[0]}: is for the engine qemu")
-        build_uml_image(args.kernel, args.tree, args.name)
+        build_uml_image(args.kernel, args.tree, args.name, fresh=args.fresh)
         return
+    if args.fresh:
+        raise LabError("--fresh: is for the engine uml, which builds its kernel")
     if args.tree:
         raise LabError("--tree: is for the engine uml, which builds its kernel; give --kernel VMLINUZ --modules DIR")
     build_image(args.kernel, args.modules, args.name, faster=args.clock > 1, arch=named(args.arch))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Where things are: the tree, what `make` built of it, the folder of all output, the store that machines may share.
 
-In a clone `make` and the lab write into one folder, build/. An installed package brings the parts of the tree that it
-needs, with what was built of them, and writes into the user's cache.
+In a clone `make` and the lab write into one folder, build/, and keep a kernel that they build in the user's cache. An
+installed package brings the parts of the tree that it needs, with what was built of them, and writes into that cache.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ def _cache() -> Path:
     return Path(named if os.path.isabs(named) else os.path.expanduser("~/.cache"), "asymlab")
 
 
+CACHE = _cache()
 PACKAGE = Path(__file__).resolve().parent
 BROUGHT = PACKAGE / "tree"  # of an installation alone: setup.py lays it out
 INSTALLED = BROUGHT.is_dir()
@@ -32,7 +33,7 @@ EXPERIMENTS = REPO / "experiments"
 # Loader and BPF objects.
 BUILT = REPO / "build" if INSTALLED else _given("ASYMLAB_BUILD") or REPO / "build"
 # All that the lab writes, but what a command is told to write elsewhere. In a clone `make` looks for images there.
-BUILD = _given("ASYMLAB_HOME") or _cache() if INSTALLED else BUILT
+BUILD = _given("ASYMLAB_HOME") or CACHE if INSTALLED else BUILT
 IMAGES = BUILD / "image"
 STORE = _given("ASYMLAB_STORE") or BUILD / "store"
 REPORT = BUILD / "report"

@@ -21,7 +21,7 @@ from .image import DEFAULT_KERNEL, HEADER, TRACER, UML, guest_modules, label_of,
 from .kernel import Kernel, extract_vmlinux, fetch_kernel, is_elf, raw_btf, user_kernel
 from .modules import add_modules
 from .root import Here, root
-from .uml import make, source
+from .uml import kept, make, source
 
 # The first process is a script: the kernel starts no module of a package. Its modules come from one file: each from a
 # file of its own takes ten system calls. Its pages come with their mapping, and not each by a fault (MCL_CURRENT |
@@ -209,10 +209,10 @@ def build_image(
 
 
 def build_uml_image(
-    kernel: str = DEFAULT_KERNEL, tree: Path | None = None, label: str | None = None, say=print
+    kernel: str = DEFAULT_KERNEL, tree: Path | None = None, label: str | None = None, say=print, fresh: bool = False
 ) -> Path:
     """Make (or renew) an image of the engine uml; returns its folder. The kernel is built from the packaged source of
-    a series, or of the newest, or from a tree of the user's."""
+    a series, or of the newest, or from a tree of the user's. fresh: it is none that the user has built before."""
     if NATIVE.name != "amd64":
         raise LabError(f"--engine uml: runs on amd64, and this machine is {NATIVE.name}; --engine qemu runs here")
     label = label_of(label or (tree.resolve().name if tree else kernel), "uml")
@@ -221,8 +221,8 @@ def build_uml_image(
     made_by = making_uml(kernel, tree, label.removesuffix(UML) if tree else None)
     check((*UML_KERNEL, *IMAGE), " ENGINE=uml", "The engine qemu needs no compiler")
     folder = IMAGES / label
-    origin = source.of_user(tree) if tree else source.fetch(kernel, say)
-    built = make.build(origin, say)
+    origin = source.of_user(tree) if tree else source.find(kernel, say)
+    built = make.build(origin, say) if tree else kept.kernel(origin, say, fresh)
     base, parts = initramfs(NATIVE, built.release, built.config, linux=built.linux)
     parts["vmlinux"] = {
         "version": f"{built.release} {origin.version}",

@@ -15,7 +15,7 @@ from ...shell import sh
 from ..arch import NATIVE
 from ..kernel import alone, show, suites
 
-TREES = BUILD / "uml"
+TREES = (BUILD / "uml").resolve()  # the compiler is told the place: a link to a tree builds nothing anew
 NEWEST = "newest"
 
 
@@ -23,46 +23,48 @@ NEWEST = "newest"
 class Source:
     tree: Path
     version: str  # of the package, or "user"
+    package: str = ""
+    sha256: str = ""  # of the package's file
+    options: tuple[str, ...] = ()  # apt's, for the suite that has it
+
+    @property
+    def there(self) -> bool:
+        return (self.tree / ".unpacked").exists()
 
 
-def fetch(wanted: str, say) -> Source:
+def find(wanted: str, say) -> Source:
     """The source of a series (6.12), or of the newest that is packaged. LabError if there is none."""
+    seen: list[Source] = []
     with alone(NATIVE):
-        package, version, options = _find(wanted, say)
-        tree = TREES / f"{package}_{version.replace('~', '-')}"
-        if not (tree / ".unpacked").exists():
-            _unpack(package, version, options, tree, say)
-    return Source(tree, version)
-
-
-def _find(wanted: str, say) -> tuple[str, str, list[str]]:
-    """The package, its version, and apt's options for the suite that has it."""
-    seen: dict[str, tuple[str, list[str]]] = {}
-    for _, _, options in suites(NATIVE, f"the source of Linux {wanted}", say):
-        name = f"linux-source-{wanted}"
-        if wanted == NEWEST:
-            depends = re.search(r"^Depends: .*\b(linux-source-\d[\d.]*\d)", show(options, "linux-source") or "", re.M)
-            name = depends[1] if depends else ""
-        for package in filter(None, (name, name and f"{name}.0")):  # Ubuntu's have three numbers
-            found = re.search(r"^Version: (\S+)", show(options, package) or "", re.M)
-            if found and wanted != NEWEST:
-                return package, found[1], options
-            if found:
-                seen[package] = found[1], options
+        for _, _, options in suites(NATIVE, f"the source of Linux {wanted}", say):
+            name = f"linux-source-{wanted}"
+            if wanted == NEWEST:
+                told = show(options, "linux-source") or ""
+                depends = re.search(r"^Depends: .*\b(linux-source-\d[\d.]*\d)", told, re.M)
+                name = depends[1] if depends else ""
+            for package in filter(None, (name, name and f"{name}.0")):  # Ubuntu's have three numbers
+                fields = dict(re.findall(r"^(Version|SHA256): (\S+)", show(options, package) or "", re.M))
+                if len(fields) == 2:
+                    version = fields["Version"]
+                    tree = TREES / f"{package}_{version.replace('~', '-')}"
+                    seen.append(Source(tree, version, package, fields["SHA256"], tuple(options)))
+            if seen and wanted != NEWEST:
+                return seen[0]
     if not seen:
         raise LabError(f"kernel {wanted}: no linux-source-{wanted} in the package source; or give --tree FOLDER")
-    package = max(seen, key=lambda p: tuple(map(int, re.findall(r"\d+", p))))
-    return package, *seen[package]
+    return max(seen, key=lambda source: tuple(map(int, re.findall(r"\d+", source.package))))
 
 
-def _unpack(package: str, version: str, options: list[str], tree: Path, say) -> None:
+def unpack(source: Source, say) -> None:
     """Into its folder: whole, or not at all."""
+    tree, named = source.tree, f"{source.package} {source.version}"
     part = tree.with_name(f".{tree.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
     try:
-        say(f"downloading {package} {version} (150 MB)")
-        sh("apt-get", *options, "download", f"{package}={version}", cwd=part)
+        say(f"downloading {named} (150 MB)")
+        with alone(NATIVE):
+            sh("apt-get", *source.options, "download", named.replace(" ", "="), cwd=part)
         (deb,) = part.glob("*.deb")
         say(f"unpacking it into {tree} (1.7 GB; with what is built, 3 GB)")
         archive = next(line.split()[-1] for line in sh("dpkg-deb", "-c", deb).splitlines() if ".tar." in line)
@@ -77,7 +79,7 @@ def _unpack(package: str, version: str, options: list[str], tree: Path, say) -> 
         shutil.rmtree(tree, ignore_errors=True)
         part.rename(tree)
     except StopIteration:
-        raise LabError(f"{package} {version}: holds no source") from None
+        raise LabError(f"{named}: holds no source") from None
     except OSError as e:
         raise LabError(f"{tree}: {e.strerror}") from None
     finally:

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Kernels that the user has built: another tree takes one, and only the right one. The source is a toy's, its package,
+its build and all else are real."""
+
+from __future__ import annotations
+
+import io
+import lzma
+import shutil
+import subprocess
+import tarfile
+
+import pytest
+
+from asymlab.machine import kernel
+from asymlab.machine.files import sha256
+from asymlab.machine.uml import kept, source
+from tests.machine.test_uml import tree
+from tests.shared import asymlab, one_line
+
+TOY = """\
+#include <stdio.h>
+long time_travel_time = %d;
+int main(int n, char **words) { return puts(words[1][2] == 'v' ? "9.9.1" : "seccomp=") < 0; }
+"""
+MAKEFILE = """\
+allnoconfig: ; cp $(KCONFIG_ALLCONFIG) .config
+linux: toy.c ; $(CC) -o $@ $<
+"""
+
+
+@pytest.fixture
+def packaged(tmp_path, monkeypatch):
+    """Makes a package of a kernel's source, of this content, in a suite of its own."""
+    suite, state = tmp_path / "suite", tmp_path / "state"
+    suite.mkdir()
+    state.mkdir()
+    (state / "suite.list").write_text(f"deb [trusted=yes] copy:{suite} ./\n")
+    options = [*kernel.own_state(state), "-o", f"Dir::Etc::sourcelist={state}/suite.list"]
+    options += ["-o", "Dir::Etc::sourceparts=-", "-o", "Dir::State::status=/dev/null"]
+    monkeypatch.setattr(source, "suites", lambda *_: [("suite", "", options)])
+
+    def make(number: int) -> None:
+        files = tree(tmp_path / f"source{number}", **{"Makefile": MAKEFILE, "toy.c": TOY % number})
+        archive = io.BytesIO()
+        with tarfile.open(fileobj=archive, mode="w") as tar:
+            tar.add(files, "linux-source-9.9")
+        root = tmp_path / f"package{number}"
+        (root / "DEBIAN").mkdir(parents=True)
+        (root / "usr/src").mkdir(parents=True)
+        (root / "usr/src/linux-source-9.9.tar.xz").write_bytes(lzma.compress(archive.getvalue()))
+        control = "Package: linux-source-9.9\nVersion: 9.9.1-1\nArchitecture: all\nMaintainer: x\nDescription: x\n"
+        (root / "DEBIAN" / "control").write_text(control)
+        deb = suite / "linux-source-9.9_9.9.1-1_all.deb"
+        subprocess.run(["dpkg-deb", "--root-owner-group", "-b", root, deb], check=True, capture_output=True)
+        entry = f"{control}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {sha256(deb)}\n"
+        (suite / "Packages").write_text(entry)
+        kernel.update(options)
+
+    make(1)
+    return make
+
+
+@pytest.fixture
+def in_tree(tmp_path, monkeypatch, packaged):
+    """The kernel as a tree gets it: what it is, and what was said."""
+    monkeypatch.setattr(kept, "KERNELS", tmp_path / "kernels")
+
+    def get(name: str, fresh: bool = False):
+        monkeypatch.setattr(source, "TREES", tmp_path / name)
+        said: list[str] = []
+        return kept.kernel(source.find("9.9", said.append), said.append, fresh), said
+
+    return get
+
+
+def built(said) -> bool:
+    """Its source was fetched, and the kernel built; or neither."""
+    downloaded, compiled = (any(line.startswith(word) for line in said) for word in ("downloading", "building"))
+    assert downloaded == compiled
+    return compiled
+
+
+def test_another_tree_takes_the_kernel_and_says_so(tmp_path, in_tree):
+    first, said = in_tree("one")
+    assert built(said) and first.release == "9.9.1" and first.words == "seccomp=on"
+    second, said = in_tree("two")
+    (file,) = kept.KERNELS.iterdir()
+    assert said == [f"takes Linux 9.9.1-1 as a process from {file}: --fresh builds it"]
+    assert second == first and not (tmp_path / "two").exists()
+    third, said = in_tree("three", fresh=True)
+    assert built(said) and third == first
+
+
+@pytest.mark.parametrize("at", [0, 70, -1])
+def test_one_with_another_byte_is_built_anew(in_tree, at):
+    first, _ = in_tree("one")
+    (file,) = kept.KERNELS.iterdir()
+    data = bytearray(file.read_bytes())
+    data[at] ^= 1
+    file.write_bytes(data)
+    second, said = in_tree("two")
+    assert f"{file}: damaged; a kernel is built in its place" in said and built(said) and second == first
+    third, said = in_tree("three")
+    assert not built(said) and third == first
+
+
+def test_one_of_another_name_is_none(in_tree, packaged):
+    """Whole, but not what this name promises."""
+    in_tree("one")
+    (mine,) = kept.KERNELS.iterdir()
+    data = mine.read_bytes()
+    packaged(2)
+    in_tree("two")
+    (other,) = set(kept.KERNELS.iterdir()) - {mine}
+    other.write_bytes(data)
+    assert built(in_tree("three")[1])
+
+
+def test_one_of_another_source_edit_or_compiler_is_none(tmp_path, in_tree, packaged, monkeypatch):
+    first, _ = in_tree("one")
+    shutil.copytree(kept.HERE, tmp_path / "ours")
+    with monkeypatch.context() as patch:
+        patch.setattr(kept, "HERE", tmp_path / "ours")
+        assert not built(in_tree("same")[1])
+        (tmp_path / "ours" / "edits.py").write_text("# another\n")
+        assert built(in_tree("edit")[1])
+    with monkeypatch.context() as patch:
+        (tmp_path / "bin").mkdir()
+        gcc = tmp_path / "bin" / "gcc"
+        gcc.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo other || exec {shutil.which("gcc")} "$@"\n')
+        gcc.chmod(0o755)
+        patch.setenv("PATH", str(gcc.parent), prepend=":")
+        assert built(in_tree("compiler")[1])
+    packaged(2)  # of the same version
+    other, said = in_tree("source")
+    assert built(said) and other != first
+
+
+def test_a_tree_that_is_there_is_built_as_it_stands_and_is_for_nobody_else(tmp_path, in_tree):
+    first, _ = in_tree("one")
+    (toy,) = (tmp_path / "one").glob("*/toy.c")
+    toy.write_text(TOY % 3)
+    edited, said = in_tree("one")
+    assert edited.linux != first.linux and not any(line.startswith("takes") for line in said)
+    assert in_tree("two")[0] == first
+
+
+def test_a_folder_that_cannot_be_written_is_told_and_no_more(tmp_path, in_tree, monkeypatch):
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(kept, "KERNELS", tmp_path / "file" / "kernels")
+    _, said = in_tree("one")
+    assert said[-1].endswith(": not kept for the next tree: Not a directory") and built(said)
+
+
+def test_only_the_newest_stay(in_tree, packaged, monkeypatch):
+    monkeypatch.setattr(kept, "MOST", 2)
+    for number in (1, 2, 3):
+        packaged(number) if number > 1 else None
+        in_tree(f"tree{number}")
+    assert len([*kept.KERNELS.iterdir()]) == 2
+    assert not built(in_tree("last")[1])
+
+
+def test_the_other_engine_builds_no_kernel():
+    one_line(asymlab("image", "--engine", "qemu", "--fresh"), "--fresh: is for the engine uml")
