@@ -57,6 +57,7 @@ static int read_written_names(struct attached *a, __u32 *map_id)
 	if (!err) {
 		read_name(&s, "asymcc_name", a->owner);
 		read_name(&s, "asymcc_used", a->used);
+		read_name(&s, "asymcc_before", a->before);
 		*map_id = s.map_id;
 	}
 	section_free(&s);

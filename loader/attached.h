@@ -14,6 +14,7 @@ struct attached {
 	/* what asymcc wrote into it; both "": it is somebody else's, and asymcc never detaches it */
 	char owner[CC_NAME_LEN];    /* the controller it was loaded with */
 	char used[CC_NAME_LEN];     /* the controller that it gives to connections: `use --cgroup` */
+	char before[CC_NAME_LEN];   /* `try` put it there: the controller that was used before, - for none */
 	char *cgroup;               /* its path; or "dev NAME" */
 };
 

@@ -11,6 +11,7 @@
 #include "cgroup.h"
 #include "cgroup_controller.h"
 #include "cgroup_programs.h"
+#include "netns.h"
 #include "registry.h"
 #include "state.h"
 #include "verifier.h"
@@ -212,13 +213,15 @@ static void place_give_back(struct place *p, int prog)
 		state_remove(state_cgroup(id_of(p->in.cgroup)));
 }
 
-static int load_user(struct object *o, const char *cc)
+/* `before`: of a trial, else "". */
+static int load_user(struct object *o, const char *cc, const char *before)
 {
 	int err;
 
 	if (object_open(o, "use"))
 		return -1;
 	object_write_name(o, "asymcc_used", cc);
+	object_write_name(o, "asymcc_before", before);
 	err = registry_load(o->bpf);
 	if (err == -EPERM)
 		return fail("--cgroup: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
@@ -244,8 +247,28 @@ static int take_places(const struct object *o, const char *cc, struct place *p, 
 	return err;
 }
 
+/* What the cgroup of a trial has now; it takes no more than one. */
+static int read_before(const struct texts *paths, char before[CC_NAME_LEN])
+{
+	struct attachments all;
+	char real[PATH_MAX];
+	int err;
+
+	*before = 0;
+	if (!*state_mark || cgroup_path_parse(real, paths->text[0]))
+		return 0;
+	err = attachments_read(&all);
+	snprintf(before, CC_NAME_LEN, "-");
+	for (int i = 0; i < all.nr && !err; i++)
+		if (*all.at[i].used && !strcmp(all.at[i].cgroup, real))
+			memcpy(before, all.at[i].used, CC_NAME_LEN);
+	attachments_free(&all);
+	return err;
+}
+
 int cgroups_use(const char *cc, const struct texts *paths)
 {
+	char before[CC_NAME_LEN];
 	struct place *p = calloc(paths->nr, sizeof(*p));
 	struct object o = {};
 	int err = -1;
@@ -254,7 +277,7 @@ int cgroups_use(const char *cc, const struct texts *paths)
 		return fail("out of memory");
 	for (int i = 0; i < paths->nr; i++)
 		p[i] = (struct place){ .in = CGROUP_PROGRAMS_NOWHERE, .before = -1 };
-	if (!load_user(&o, cc))
+	if (!read_before(paths, before) && !load_user(&o, cc, before))
 		err = take_places(&o, cc, p, paths);
 	for (int i = 0; i < paths->nr; i++) {
 		if (p[i].before >= 0)
@@ -285,4 +308,23 @@ int cgroups_unuse(const struct attachments *all, const char *path, const char *c
 		err |= attached_detach(&all->at[i]) || state_remove(state_cgroup(id_of(all->at[i].cgroup)));
 	}
 	return err || lost < 0 ? -1 : nr + lost;
+}
+
+int cgroups_end(const struct attachments *all, const char *cc)
+{
+	int err = 0;
+
+	for (int i = 0; i < all->nr; i++) {
+		const struct attached *a = &all->at[i];
+		const char *path = a->cgroup;
+		const struct texts one = { &path, 1 };
+
+		if (!attached_gives(a, cc) || !*a->before)
+			continue;
+		if (strcmp(a->before, "-") && controller_available(a->before) > 0)
+			err |= cgroups_use(a->before, &one);
+		else
+			err |= attached_detach(a) || state_remove(state_cgroup(id_of(path)));
+	}
+	return err ? -1 : 0;
 }

@@ -42,10 +42,11 @@ int default_use(const char *cc, struct before *b)
 	b->known = state_read(file, &b->state);
 	if (b->known < 0)
 		return -1;
-	if (strcmp(b->now, cc)) {
+	if (strcmp(b->now, cc) || (b->known && is_trial_of(&b->state, cc))) { /* a trial's is kept from now on */
 		memcpy(next.word[0], is_given(&b->state, b->now) ? b->state.word[0] : b->now, CC_NAME_LEN);
 		snprintf(next.word[1], CC_NAME_LEN, "%s", cc);
 		memcpy(next.word[2], b->now, CC_NAME_LEN);
+		snprintf(next.word[3], CC_NAME_LEN, "%s", state_mark);
 		if (state_write(file, &next))
 			return -1;
 	}
@@ -72,6 +73,38 @@ void default_undo(const char *cc, const struct before *b)
 		fail("--default: cannot be set back to %s: %s", b->now, strerror(-err));
 	else if (strcmp(b->now, cc))
 		restore_state(b);
+}
+
+/* What is remembered of what a trial changed: as it was before it. */
+static int forget_trial(const char *file, const struct words *state)
+{
+	struct words past = *state;
+
+	if (!strcmp(state->word[0], state->word[2]))
+		return state_remove(file);
+	memcpy(past.word[1], state->word[2], CC_NAME_LEN);
+	past.word[3][0] = 0;
+	return state_write(file, &past);
+}
+
+int default_end(const char *cc, const char *netns, int *left)
+{
+	const char *file = state_default();
+	char now[CC_NAME_LEN];
+	struct words state;
+	int err = 0, known = file ? state_read(file, &state) : -1;
+
+	if (known <= 0 || !is_trial_of(&state, cc))
+		return known < 0 ? -1 : 0;
+	if (netns_default(now))
+		return -1;
+	if (!strcmp(now, cc))
+		err = set_default(state.word[2]);
+	else if (strcmp(now, state.word[2]) && ++*left)
+		fail("the default of %s is %s by now: it stays", netns, now);
+	if (err)
+		return fail("the default of %s cannot be set back to %s: %s", netns, state.word[2], strerror(-err));
+	return forget_trial(file, &state);
 }
 
 int default_unuse(const char *cc, bool only_count)

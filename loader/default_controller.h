@@ -15,6 +15,11 @@ struct before {
 /* Of the namespace that the thread is in. `b`: for default_undo(). */
 int default_use(const char *cc, struct before *b);
 void default_undo(const char *cc, const struct before *b);
+/*
+ * A trial of `cc` ends: if it is the default by that, what was before it is again; if another has set it since, it stays,
+ * and *left is counted up, with a message.
+ */
+int default_end(const char *cc, const char *netns, int *left);
 /* Returns whether it was the default. */
 int default_unuse(const char *cc, bool only_count);
 /* Namespaces whose default is `cc` keep the instance they met: make them meet the one that has the name now. */

@@ -48,6 +48,7 @@ static void measure(struct flow *f, const void *data, size_t len)
 	value[DELIVERY] = sent ? 8 * VALUE(tcpi_delivery_rate) : NAN;
 	value[BYTES_ACKED] = VALUE(tcpi_bytes_acked);
 	value[BYTES_RECEIVED] = VALUE(tcpi_bytes_received);
+	f->segments = VALUE(tcpi_data_segs_out);
 #undef VALUE
 	f->sends = i.tcpi_unacked || i.tcpi_notsent_bytes;
 }
@@ -102,6 +103,8 @@ static int add_flow(const struct inet_diag_msg *m, size_t len, void *ctx)
 {
 	const struct rtattr *info = flow_attr(m, len, INET_DIAG_INFO);
 	const char *cc = flow_controller(m, len);
+	const struct rtattr *cgroup = netlink_attr(m + 1, len - sizeof(*m), INET_DIAG_CGROUP_ID, sizeof(__u64));
+	struct connection c;
 	struct look *l = ctx;
 	struct flow *f;
 	bool flowing;
@@ -123,6 +126,11 @@ static int add_flow(const struct inet_diag_msg *m, size_t len, void *ctx)
 		.cookie = m->id.idiag_cookie[0] | (__u64)m->id.idiag_cookie[1] << 32,
 		.inode = m->idiag_inode,
 	};
+	connection_read(&c, m, len);
+	f->family = c.family;
+	memcpy(f->peer_address, c.peer, sizeof(f->peer_address));
+	if (cgroup)
+		memcpy(&f->cgroup, RTA_DATA(cgroup), sizeof(f->cgroup));
 	snprintf(f->cc, sizeof(f->cc), "%s", cc);
 	end_text(f->local, m->idiag_family, m->id.idiag_src, m->id.idiag_sport);
 	end_text(f->peer, m->idiag_family, m->id.idiag_dst, m->id.idiag_dport);

@@ -23,9 +23,13 @@ struct flow {
 	const char *state;
 	bool listens;
 	bool sends;                   /* it has sent since the look before, or has something to send */
+	int family; /* of the peer; IPv4 in IPv6 counts as IPv4 */
+	unsigned char peer_address[16];
+	__u64 cgroup; /* its number; 0: not known */
 	__u64 cookie, seen;           /* the kernel's number for the socket; when we looked at it, ns */
 	__u32 inode;                  /* 0: no process has it */
 	double seconds, resent; /* since the look before, and what it sent again in them; NAN: it was not seen */
+	double segments; /* with data, that it has sent */
 	double value[NR_VALUES]; /* NAN: not known */
 };
 

@@ -3,10 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 
+#include "clock.h"
 #include "link.h"
 #include "netns.h"
 #include "registry.h"
@@ -302,6 +304,34 @@ static int fail_link(const struct registered *old)
 			    h.process, old->name);
 	return fail("%s is registered through a BPF link; what holds it, a process or a pin, is not seen here",
 		    old->name);
+}
+
+time_t registry_since(__u32 btf_id)
+{
+	__u64 first = NEVER;
+	struct timespec boot, now;
+	__u32 id = 0;
+
+	while (btf_id && !bpf_prog_get_next_id(id, &id)) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+		int err, fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0 && errno == ENOENT)
+			continue; /* gone since */
+		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? errno : 0;
+		if (fd >= 0)
+			close(fd);
+		if (err)
+			return fail("cannot read BPF program %u: %s", id, strerror(err));
+		if (info.btf_id == btf_id && info.load_time < first)
+			first = info.load_time;
+	}
+	clock_gettime(CLOCK_BOOTTIME, &boot);
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (first == NEVER)
+		return 0;
+	return (now.tv_sec * NS_PER_S + now.tv_nsec - (boot.tv_sec * NS_PER_S + boot.tv_nsec) + first) / NS_PER_S;
 }
 
 int registry_remove(const struct registered *old)

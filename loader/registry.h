@@ -3,6 +3,8 @@
 #ifndef REGISTRY_H
 #define REGISTRY_H
 
+#include <time.h>
+
 #include <linux/types.h>
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
@@ -48,6 +50,8 @@ int registry_load(struct bpf_object *o);
 const char *registry_load_error(int err);
 /* Are all programs of an object that is loaded, but not registered, those of the load `btf_id`? -1 with a message. */
 int registry_same_programs(const struct bpf_object *o, __u32 btf_id);
+/* When the first program of the load came into the kernel, as seconds of the epoch; 0: not known. -1 with a message. */
+time_t registry_since(__u32 btf_id);
 /* Take it out: open connections keep it. */
 int registry_remove(const struct registered *old);
 

@@ -58,6 +58,7 @@ static int remember(struct route *r, const char *cc)
 	snprintf(next.word[0], CC_NAME_LEN, "%s", original);
 	snprintf(next.word[1], CC_NAME_LEN, "%s", cc);
 	snprintf(next.word[2], CC_NAME_LEN, "%s", now);
+	snprintf(next.word[3], CC_NAME_LEN, "%s", state_mark);
 	return state_write(file, &next);
 }
 
@@ -206,6 +207,92 @@ static int take_back(const struct route *r, const char *cc)
 		return err;
 	file = state_route(r->text);
 	return !file || state_remove(file);
+}
+
+/* A trial that ends. */
+struct ending {
+	const char *cc, *netns;
+	const struct routes *there;
+	bool *done;                 /* which of these */
+	int *left;
+	bool failed;
+};
+
+static int put_back(const struct route *r, const char *cc, const char *before)
+{
+	const char *past = strcmp(before, NONE) ? before : NULL;
+
+	if (route_is_ours(r) && !strcmp(before, cc)) /* it was made */
+		return route_delete(r);
+	return r->alone ? route_set(r, past) : route_renew(r, past);
+}
+
+/* What is remembered of it: as it was before. */
+static int forget_trial(const char *text, const struct words *w)
+{
+	const char *before = w->word[2], *file = state_route(text);
+	struct words past = *w;
+
+	if (!file)
+		return -1;
+	if (!strcmp(before, NONE) || !strcmp(before, w->word[1]) || !strcmp(before, w->word[0])) /* by no `use` */
+		return state_remove(file);
+	memcpy(past.word[1], before, CC_NAME_LEN);
+	past.word[3][0] = 0;
+	return state_write(file, &past);
+}
+
+static void end_route(const char *text, const struct words *w, void *ctx)
+{
+	const char *before = w->word[2];
+	struct ending *e = ctx;
+	int err = 0;
+
+	if (!is_trial_of(w, e->cc))
+		return;
+	for (int i = 0; i < e->there->nr; i++) {
+		const struct route *r = &e->there->route[i];
+
+		if (strcmp(r->text, text))
+			continue;
+		e->done[i] = true;
+		if (!strcmp(r->cc, e->cc) && (err = put_back(r, e->cc, before)))
+			fail_route(r, NULL, err);
+		else if (strcmp(r->cc, e->cc) && strcmp(r->cc, strcmp(before, NONE) ? before : "") && ++*e->left)
+			fail("route %s in %s has %s by now: it stays", text, e->netns, *r->cc ? r->cc : "none");
+	}
+	e->failed |= err || forget_trial(text, w);
+}
+
+/* One that was made, before it could be remembered: the command was killed between. */
+static int end_made(const struct route *r, const char *cc)
+{
+	const char *file = state_route(r->text);
+	struct words state;
+	int known = file ? state_read(file, &state) : -1, err;
+
+	if (known || !route_is_ours(r) || strcmp(r->cc, cc))
+		return known < 0 ? -1 : 0;
+	err = route_delete(r);
+	return err ? fail_route(r, NULL, err) : 0;
+}
+
+int routes_end(const char *cc, const char *netns, int *left)
+{
+	struct ending e = { .cc = cc, .netns = netns, .left = left };
+	struct routes r = {};
+
+	if (routes_read(&r, NULL))
+		return -1;
+	e.there = &r;
+	e.done = calloc(r.nr + 1, sizeof(*e.done));
+	e.failed = !e.done || state_each_route(end_route, &e);
+	for (int i = 0; i < r.nr && e.done; i++)
+		if (!e.done[i] && end_made(&r.route[i], cc))
+			e.failed = true;
+	free(e.done);
+	routes_free(&r);
+	return e.failed ? -1 : 0;
 }
 
 /* What is remembered of routes that lost it. */

@@ -11,6 +11,8 @@
  */
 int route_use(const struct prefix *p, const char *cc, struct routes *undo, bool *made);
 void route_undo(const struct prefix *p, const char *cc, const struct routes *undo, bool made);
+/* A trial of `cc` ends: as default_end(). */
+int routes_end(const char *cc, const char *netns, int *left);
 /*
  * Those of the namespace that name `cc`, to prefix `p` (NULL: to any), and what `use` remembers of those that lost it.
  * Returns how many; goes on over those that fail, and tells the first.

@@ -23,6 +23,8 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
+const char *state_mark = "";
+
 static int dir = -1, lock_fd = -1, lock_depth;
 
 /* -1 with errno; EBADF: others may write there, or it is theirs. */
@@ -99,8 +101,8 @@ static int fail_file(const char *verb, const char *file)
 int state_write(const char *file, const struct words *w)
 {
 	char text[sizeof(*w) + 2];
-	int n = snprintf(text, sizeof(text), "%s %s %s\n%s%s", w->word[0], w->word[1], w->word[2], w->text,
-			 *w->text ? "\n" : "");
+	int n = snprintf(text, sizeof(text), "%s %s %s %s\n%s%s", w->word[0], w->word[1], w->word[2], w->word[3],
+			 w->text, *w->text ? "\n" : "");
 	int fd = -1;
 	bool written = false;
 
@@ -155,7 +157,7 @@ static int read_words(int at, const char *file, struct words *w)
 	end = line + strcspn(line, "\n");
 	if (end - line < STATE_TEXT)
 		memcpy(w->text, line, end - line);
-	sscanf(text, "%15s %15s %15s", w->word[0], w->word[1], w->word[2]);
+	sscanf(text, "%15s %15s %15s %15s", w->word[0], w->word[1], w->word[2], w->word[3]);
 	for (int i = 0; i < STATE_WORDS; i++)
 		if ((!i || *w->word[i]) && !is_name(w->word[i]))
 			return fail(STATE_DIR "/%s is damaged: remove it", file);
@@ -248,6 +250,14 @@ const char *state_loaded(const char *cc)
 	return name;
 }
 
+const char *state_try(const char *cc)
+{
+	static char name[sizeof(STATE_TRY) + CC_NAME_LEN];
+
+	snprintf(name, sizeof(name), STATE_TRY "%.15s", cc);
+	return name;
+}
+
 const char *state_cgroup(unsigned long long id)
 {
 	static char name[40];
@@ -324,4 +334,9 @@ int state_each_route(void (*look)(const char *text, const struct words *w, void 
 bool is_given(const struct words *state, const char *cc)
 {
 	return !strcmp(state->word[1], cc) || !strcmp(state->word[2], cc);
+}
+
+bool is_trial_of(const struct words *state, const char *cc)
+{
+	return !strcmp(state->word[3], TRIAL) && !strcmp(state->word[1], cc);
 }

@@ -6,6 +6,8 @@
  *                      before that is BEFORE, the one before all that `use` made is ORIGINAL
  *   route-COOKIE-ROUTE "ORIGINAL NAME BEFORE", as of a default: `use` gave NAME to that route; - is no controller. ROUTE
  *                      is its text, with _ for / and + for a space
+ *   try-NAME           "GUARD END": a trial of NAME is under way, till END, in seconds since the machine started; what is
+ *                      of it has "try" as the fourth word of its own file
  *   cgroup-ID          "NAME", and its path in a second line: `use` gave NAME to the cgroup of that number
  *   loaded-NAME        the number of its struct_ops map, and the object's file in a second line
  *   replacing-NAME     the object that `load --replace` was about to put in place of NAME
@@ -21,7 +23,9 @@
 #define STATE_CGROUP "cgroup-"
 #define STATE_LOADED "loaded-"
 #define STATE_REPLACING "replacing-"
-#define STATE_WORDS 3
+#define STATE_TRY "try-"
+#define STATE_WORDS 4
+#define TRIAL "try"
 #define STATE_TEXT 1024
 
 /* What a file holds: names, "" where it has fewer; and a line of text, without control characters. */
@@ -32,6 +36,11 @@ struct words {
 
 /* Did `use` give `cc`? It did so at any moment of its work, and of its undoing: hence two names. */
 bool is_given(const struct words *state, const char *cc);
+
+/* Was it given by `try`? */
+bool is_trial_of(const struct words *state, const char *cc);
+/* The fourth word of what is given from now on: TRIAL, or "". */
+extern const char *state_mark;
 
 /* May be taken again while it is held. -1 with a message. */
 int state_lock(void);
@@ -49,6 +58,7 @@ const char *state_default(void);
 const char *state_route(const char *text);
 const char *state_replacing(const char *cc);
 const char *state_loaded(const char *cc);
+const char *state_try(const char *cc);
 const char *state_cgroup(unsigned long long id);
 /* As state_read(), of one that others may be writing: the lock need not be held. */
 int state_peek(const char *file, struct words *w);

@@ -27,6 +27,26 @@ void uses_free(struct uses *u)
 	free(u->prefix);
 }
 
+/* Cgroups, which undo themselves, come last. */
+int uses_make(const struct uses *u, struct routes *undo, bool *made)
+{
+	struct before before;
+	int err = 0, nr = 0;
+
+	for (; !err && nr < u->routes.nr; nr++)
+		err = route_use(&u->prefix[nr], u->cc, &undo[nr], &made[nr]);
+	if (!err && u->by_default)
+		err = default_use(u->cc, &before);
+	if (!err && u->cgroups.nr) {
+		err = cgroups_use(u->cc, &u->cgroups);
+		if (err && u->by_default)
+			default_undo(u->cc, &before);
+	}
+	while (err && nr--) /* the last one first */
+		route_undo(&u->prefix[nr], u->cc, &undo[nr], made[nr]);
+	return err;
+}
+
 void uses_print(const struct uses *u, const char *verb, const bool *made)
 {
 	const char *sep = "";

@@ -27,6 +27,8 @@ struct uses {
 
 int uses_parse(struct uses *u);
 void uses_free(struct uses *u);
+/* All or none. `undo`, for each route what was before, and `made`, whether it is new, are zeros at first. */
+int uses_make(const struct uses *u, struct routes *undo, bool *made);
 /* "fast is used by default, on route 198.51.100.0/24"; `made`, or NULL: which of the routes are new. */
 void uses_print(const struct uses *u, const char *verb, const bool *made);
 

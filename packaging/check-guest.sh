@@ -99,6 +99,20 @@ asymcc load ctcp >/dev/null
 asymcc use ctcp --route 192.0.2.0/24 >/dev/null
 asymcc thin --cgroup /sys/fs/cgroup/user.slice >/dev/null
 try "another by hand" has 'congctl ctcp' ip route
+asymcc load vegas95 >/dev/null
+trial() { timeout -s KILL "$1" asymcc try vegas95 --route 203.0.113.128/25 --before 0 --json --seconds "$2" | tr -d '\n'; }
+try "a trial, whose guard is a timer of systemd" has '"guard": "systemd".*"as_before": true' trial 60 1
+try "which is gone with it" not has asymcc-try systemctl list-units --all --no-legend
+trial 15 20 >/dev/null 2>&1
+try "one that is killed is still in effect" has 'congctl vegas95' ip route
+try "and told" has 'a timer of systemd sees to its end' asymcc status
+for _ in $(seq 60); do
+	has 'congctl vegas95' ip route >/dev/null || break
+	sleep 1
+done
+try "and ended by its timer" not has 'congctl vegas95' ip route
+try "which leaves nothing" not grep -rq vegas95 /run/asymcc/try-vegas95
+asymcc unload vegas95 --drain --seconds 0 >/dev/null
 cp /usr/sbin/asymcc /root/asymcc
 try "remove" apt-get remove -y asymcc
 try "stops: the default" is $default cubic

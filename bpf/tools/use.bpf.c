@@ -8,7 +8,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define IPPROTO_TCP 6
 #define TCP_CONGESTION 13
 
-const volatile char asymcc_used[NAME_LEN] = ""; /* written by the loader */
+/* written by the loader */
+const volatile char asymcc_used[NAME_LEN] = "";
+const volatile char asymcc_before[NAME_LEN] = ""; /* `try`: what gives way to it, which its end brings back */
 
 SEC("sockops")
 int asymcc_use(struct bpf_sock_ops *ops)

@@ -16,6 +16,7 @@
 #include "command.h"
 #include "registry.h"
 #include "thinning.h"
+#include "trial.h"
 #include "uses.h"
 #include "verifier.h"
 
@@ -327,6 +328,17 @@ static void see_lost_cgroup(const char *cc, const char *path, bool gone, void *c
 	free(mend);
 }
 
+/* Its guard tries again and again for some time. */
+static void see_trial(const char *cc, bool by_systemd, long over, void *ctx)
+{
+	char mend[60];
+
+	(void)by_systemd;
+	snprintf(mend, sizeof(mend), "asymcc try %s --end", cc);
+	if (over > 60)
+		tell(ctx, BAD, cc, mend, "a trial of it did not end, which was to end %ld s ago", over);
+}
+
 static void see_replacing(const char *cc, const struct words *w, void *ctx)
 {
 	char mend[120];
@@ -401,7 +413,7 @@ static int see_state(struct report *rep)
 	if (!err)
 		err = state_each(STATE_DEFAULT, see_original, &o) || state_each(STATE_ROUTE, see_route_of_none, &o);
 	free(o.found);
-	return state_each(STATE_REPLACING, see_replacing, rep) || err ? -1 : 0;
+	return state_each(STATE_REPLACING, see_replacing, rep) || trials_each(see_trial, rep) || err ? -1 : 0;
 }
 
 static void

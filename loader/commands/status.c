@@ -18,6 +18,7 @@
 #include "registry.h"
 #include "state.h"
 #include "thinning.h"
+#include "trial.h"
 #include "uses.h"
 
 static struct {
@@ -94,35 +95,6 @@ static const char *yes(bool it_is)
 
 /* --- loaded --------------------------------------------------------------------------------------------------------- */
 
-/* When the first program of the load came into the kernel, as seconds of the epoch; 0: not known. -1 with a message. */
-static time_t loaded_at(__u32 btf_id)
-{
-	__u64 first = NEVER;
-	struct timespec boot, now;
-	__u32 id = 0;
-
-	while (btf_id && !bpf_prog_get_next_id(id, &id)) {
-		struct bpf_prog_info info = {};
-		__u32 len = sizeof(info);
-		int err, fd = bpf_prog_get_fd_by_id(id);
-
-		if (fd < 0 && errno == ENOENT)
-			continue; /* gone since */
-		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? errno : 0;
-		if (fd >= 0)
-			close(fd);
-		if (err)
-			return fail("cannot read BPF program %u: %s", id, strerror(err));
-		if (info.btf_id == btf_id && info.load_time < first)
-			first = info.load_time;
-	}
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (first == NEVER)
-		return 0;
-	return (now.tv_sec * NS_PER_S + now.tv_nsec - (boot.tv_sec * NS_PER_S + boot.tv_nsec) + first) / NS_PER_S;
-}
-
 /* "alpha=30, pacing=1": those that are not the object's own; of an object that is not installed, none. */
 static int print_values(const struct registered *reg)
 {
@@ -170,7 +142,7 @@ static int tell_loaded(struct seen *s)
 		const struct boot *b = boot_find(&s->boots, reg->name);
 		bool stays = b && b->starts && !reg->unloading;
 		char file[STATE_TEXT];
-		time_t since = loaded_at(reg->btf_id);
+		time_t since = registry_since(reg->btf_id);
 		char when[40];
 
 		strftime(when, sizeof(when), args.json ? "%FT%T%z" : "%F %T", localtime(&since));
@@ -312,6 +284,23 @@ static int tell_uses(struct seen *s)
 		tell_uses_of(s, n.at[i]);
 	free(n.at);
 	return err;
+}
+
+static void tell_trial(const char *cc, bool by_systemd, long over, void *ctx)
+{
+	char mend[60];
+
+	snprintf(mend, sizeof(mend), "asymcc try %s --end", cc);
+	if (over <= 0)
+		tell(ctx, cc, NULL, "%ld s are left; %s sees to its end", -over,
+		     by_systemd ? "a timer of systemd" : "a process of its own");
+	else
+		tell(ctx, cc, mend, "its end is past for %ld s", over);
+}
+
+static int tell_trials(struct seen *s)
+{
+	return trials_each(tell_trial, s);
 }
 
 static int tell_thinning(struct seen *s)
@@ -541,7 +530,7 @@ static const struct {
 	const char *name;
 	int (*tell)(struct seen *s);
 } sections[] = {
-	{ "loaded", tell_loaded }, { "used", tell_uses },     { "thinned", tell_thinning },
+	{ "loaded", tell_loaded }, { "used", tell_uses },     { "trials", tell_trials }, { "thinned", tell_thinning },
 	{ "boot", tell_boot },     { "others", tell_others }, { "unseen", tell_unseen },
 };
 

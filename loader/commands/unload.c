@@ -208,6 +208,8 @@ static int unload_registered(const struct found *f, const struct registered *reg
 	if (registry_remove(reg))
 		return -1;
 	state_remove(state_loaded(args.name));
+	if (args.drain) /* all of it is taken back */
+		state_remove(state_try(args.name));
 	err = take_programs(&f->mine);
 	print_unloaded(f, !err);
 	return err;

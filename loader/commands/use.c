@@ -5,35 +5,12 @@
 
 #include <bpf/bpf.h>
 
-#include "cgroup_controller.h"
 #include "command.h"
-#include "default_controller.h"
 #include "existing.h"
 #include "registry.h"
-#include "route_controller.h"
 
 static struct uses args;
 static bool existing;
-
-/* All or none: cgroups, which undo themselves, come last. */
-static int use_all(struct routes *undo, bool *made)
-{
-	struct before before;
-	int err = 0, nr = 0;
-
-	for (; !err && nr < args.routes.nr; nr++)
-		err = route_use(&args.prefix[nr], args.cc, &undo[nr], &made[nr]);
-	if (!err && args.by_default)
-		err = default_use(args.cc, &before);
-	if (!err && args.cgroups.nr) {
-		err = cgroups_use(args.cc, &args.cgroups);
-		if (err && args.by_default)
-			default_undo(args.cc, &before);
-	}
-	while (err && nr--) /* the last one first */
-		route_undo(&args.prefix[nr], args.cc, &undo[nr], made[nr]);
-	return err;
-}
 
 /* NOTE() of a controller from BPF; nothing where we may change the default, but not read the kernel's maps. */
 static void print_note(void)
@@ -63,7 +40,7 @@ static int use_locked(struct move *m)
 	if (!there)
 		fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", args.cc, args.cc);
 	else if (there > 0 && !netns_default(m->rule.or_from))
-		err = use_all(undo, made);
+		err = uses_make(&args, undo, made);
 	if (!err)
 		uses_print(&args, "is used", made);
 	if (!err && existing)

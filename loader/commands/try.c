@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/* A use for a time, and what the connections did before, during and after it. */
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attached.h"
+#include "cgroup.h"
+#include "command.h"
+#include "netns.h"
+#include "phase.h"
+#include "state.h"
+#include "trial.h"
+
+#define NOT_GIVEN -1
+
+static struct uses args;
+static struct {
+	long seconds, before;       /* before: NOT_GIVEN: as long as `seconds` */
+	bool end, json;
+} times = { .seconds = 60, .before = NOT_GIVEN };
+
+enum { BEFORE, DURING, AFTER };
+static const char *const names[] = { "before", "during", "after" };
+static const char *const ages[NR_AGES] = { "existed", "began" };
+
+/* --- the output ----------------------------------------------------------------------------------------------------- */
+
+static void json_number(const char *name, double v, int digits)
+{
+	printf(", \"%s\": ", name);
+	if (isnan(v))
+		printf("null");
+	else
+		printf("%.*f", digits, v);
+}
+
+static void json_phase(const char *name, const struct phase *p)
+{
+	printf("\n  {\"phase\": \"%s\", \"seconds\": %.6f", name, p->seconds);
+	for (int age = 0; age < NR_AGES; age++) {
+		printf(", \"%s\": {\"connections\": %zu", ages[age], p->of[age].nr);
+		json_number("goodput_bps", phase_goodput(p, age), 0);
+		json_number("srtt_s", phase_rtt(p, age), 6);
+		json_number("retransmitted_share", phase_resent(p, age), 6);
+		putchar('}');
+	}
+	putchar('}');
+}
+
+static void cell(double v, double scale, const char *unit)
+{
+	char text[32] = "-";
+
+	if (!isnan(v))
+		snprintf(text, sizeof(text), "%.2f%s", v * scale, unit);
+	printf(" %13s", text);
+}
+
+static void text_phase(const char *name, const struct phase *p)
+{
+	for (int age = 0; age < NR_AGES; age++) {
+		printf("%-7s %4.0fs %8zu %-8s", name, p->seconds, p->of[age].nr, ages[age]);
+		cell(phase_goodput(p, age), 1e-6, "Mbit/s");
+		cell(phase_rtt(p, age), 1e3, "ms");
+		cell(phase_resent(p, age), 100, "%");
+		putchar('\n');
+	}
+}
+
+static void tell_phase(int i, const struct phase *p)
+{
+	static bool more;
+
+	if (times.json && more)
+		putchar(',');
+	else if (!times.json && !more)
+		printf("%-13s %-17s %13s %13s %13s\n", "", "CONNECTIONS", "GOODPUT", "SRTT", "RETRANSMITTED");
+	(times.json ? json_phase : text_phase)(names[i], p);
+	more = true;
+	fflush(stdout);
+}
+
+/* --- what is tried -------------------------------------------------------------------------------------------------- */
+
+static int check_routes(void)
+{
+	int err = 0;
+
+	for (int i = 0; i < args.routes.nr && !err; i++) {
+		struct routes r = {};
+
+		err = routes_read(&r, &args.prefix[i]);
+		for (int k = 0; k < r.nr && !err; k++)
+			if (!strcmp(r.route[k].cc, args.cc))
+				err = fail("try %s: route %s has it already", args.cc, r.route[k].text);
+		routes_free(&r);
+	}
+	return err;
+}
+
+static int check_cgroup(void)
+{
+	struct attachments all = {};
+	char path[PATH_MAX];
+	int err;
+
+	if (!args.cgroups.nr || cgroup_path_parse(path, args.cgroups.text[0])) /* later we are told why */
+		return 0;
+	err = attachments_read(&all);
+	for (int i = 0; i < all.nr && !err; i++) {
+		const struct attached *a = &all.at[i];
+
+		if (strcmp(a->cgroup, path) || !*a->used)
+			continue;
+		if (!strcmp(a->used, args.cc))
+			err = fail("try %s: cgroup %s has it already", args.cc, path);
+		else if (*a->before)
+			err = fail("try %s: in cgroup %s is a trial of %s", args.cc, path, a->used);
+	}
+	attachments_free(&all);
+	return err;
+}
+
+/* A trial of what is there already would take it away at its end. */
+static int check(void)
+{
+	int there = controller_available(args.cc), under_way;
+	char now[CC_NAME_LEN];
+	struct words record;
+
+	if (!there)
+		return fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", args.cc,
+			    args.cc);
+	under_way = there < 0 ? -1 : state_peek(state_try(args.cc), &record);
+	if (under_way > 0)
+		return fail("a trial of %s is under way: `asymcc try %s --end` ends it", args.cc, args.cc);
+	if (under_way < 0 || netns_default(now))
+		return -1;
+	if (args.by_default && !strcmp(now, args.cc))
+		return fail("try %s: it is the default already", args.cc);
+	return check_routes() || check_cgroup() ? -1 : 0;
+}
+
+/* Each phase is told as soon as it is over. */
+static int measure(int i, long seconds, const sigset_t *signals)
+{
+	struct phase p;
+	int sig = phase_measure(&p, &args, seconds, signals);
+
+	if (sig >= 0 && (seconds || i == DURING))
+		tell_phase(i, &p);
+	return sig > 0 ? fail("stopped by signal %d (%s)", sig, strsignal(sig)) : sig;
+}
+
+static void print_end(int left)
+{
+	if (times.json)
+		printf("], \"as_before\": %s}\n", left ? "false" : "true");
+	else if (left > 0)
+		printf("%s is taken back; %d place%s changed by others meanwhile\n", args.cc, left,
+		       left == 1 ? " was" : "s were");
+	else if (!left)
+		printf("%s is taken back: all is as it was\n", args.cc);
+}
+
+static int run_trial(const sigset_t *signals)
+{
+	long around = times.before == NOT_GIVEN ? times.seconds : times.before;
+	struct trial t = {};
+	int left, err = trial_guard(&t, args.cc, around + times.seconds);
+
+	if (err)
+		return -1;
+	if (times.json)
+		printf("{\"name\": %s, \"guard\": \"%s\", \"phases\": [", json_text(args.cc),
+		       t.by_systemd ? "systemd" : "process");
+	else
+		printf("%s is tried for %ld s; if this command cannot end it, %s does\n", args.cc, times.seconds,
+		       t.guard);
+	fflush(stdout);
+	err = measure(BEFORE, around, signals);
+	if (!err)
+		err = trial_make(&t, &args, times.seconds);
+	if (!err)
+		err = measure(DURING, times.seconds, signals);
+	left = trial_end(args.cc);
+	if (left < 0)
+		err = -1;
+	else
+		trial_release(&t, args.cc);
+	if (!err)
+		err = measure(AFTER, around, signals);
+	print_end(left);
+	return err;
+}
+
+static int end(void)
+{
+	struct words record;
+	int under_way = state_peek(state_try(args.cc), &record), left;
+
+	if (!under_way)
+		printf("no trial of %s is under way\n", args.cc);
+	left = under_way > 0 ? trial_end(args.cc) : under_way;
+	if (under_way > 0)
+		print_end(left);
+	return left < 0 ? -1 : 0;
+}
+
+static int try_it(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	bool places = args.by_default || args.routes.nr || args.cgroups.nr;
+	sigset_t signals;
+	int err = -1;
+
+	if (times.end)
+		return places || times.json ? fail("--end takes no other option: it ends all of the trial") : end();
+	if (!places)
+		return fail("try %s: for which connections? --default, --route PREFIX or --cgroup PATH", args.cc);
+	if (args.cgroups.nr > 1)
+		return fail("--cgroup %s: try takes one cgroup", args.cgroups.text[1]);
+	sigemptyset(&signals);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		sigaddset(&signals, ends[i]);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN); /* a reader that is gone shall not keep it from its end */
+	if (!uses_parse(&args) && !check())
+		err = run_trial(&signals);
+	uses_free(&args);
+	return err;
+}
+
+static const struct opt words[] = { USES_WORDS(args), {} };
+static const struct opt opts[] = {
+	USES_OPTS(args),
+	{ "seconds", 't', "N", "how long (60)", .number = &times.seconds, .min = 1, .max = 86400 },
+	{ "before", 'b', "N", "how long it measures before, and after (as --seconds); 0: not", .number = &times.before,
+	  .max = 86400 },
+	{ "end", 'x', NULL, "end a trial of NAME that is under way", .flag = &times.end },
+	OPT_JSON(&times.json),
+	{}
+};
+
+const struct command cmd_try = {
+	.name = "try",
+	.words = words,
+	.opts = opts,
+	.objects = true,
+	.run = try_it,
+	.summary = "give a loaded controller to new connections for a time, and compare",
+	.about =
+		"It measures, gives the controller as `use` does, measures, takes it back, and measures again: goodput, RTT "
+		"and retransmissions of the connections that existed when each of the three began, and of those that began "
+		"in it. It looks once a second.\n"
+		"At the end all is as it was before, also if the command is killed or its terminal is lost: a timer of systemd "
+		"sees to that, or where systemd does not run, a process of its own. What another program changed meanwhile "
+		"stays, and is named. `use` of the same place meanwhile keeps the controller there.",
+};
