@@ -18,8 +18,8 @@ from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
 from .console import console
 from .dossier import dossier
-from .link import link
-from .link.path import DEFAULT, Link
+from .link import link, real
+from .link.path import DEFAULT
 from .machine import vm
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
@@ -259,20 +259,20 @@ def do_run(args) -> None:
 
 def add_link(commands) -> None:
     p = add(commands, "link", do_link, "which controller fits your link: a table, a picture, a command", link.__doc__)
-    p.add_argument("--rate", required=True, help="of the bottleneck, toward the receiver of the data: 50mbit")
-    p.add_argument("--reverse", default="", metavar="RATE", help="of the ACKs' direction [as --rate]")
-    p.add_argument("--rtt", required=True, metavar="TIME", help="with empty queues: 80ms")
+    p.add_argument("--rate", help="of the bottleneck, toward the receiver of the data: 50mbit")
+    p.add_argument("--trace", metavar="FILE", help="in place of --rate: what `asymlab trace` writes, or Mahimahi's")
+    p.add_argument("--reverse", metavar="RATE", help="of the ACKs' direction [as --rate]")
+    p.add_argument("--rtt", metavar="TIME", help="with empty queues: 80ms")
+    p.add_argument("--jitter", metavar="TIME", help="by which each way takes more or less, in order [0s]")
+    p.add_argument("--like", metavar="NAME", help="a link of real life; the other options change it; `list`: tell them")
+    p.add_argument("--upload", action="store_true", help="with --like: the data go toward the net")
     p.add_argument(
-        "--queue",
-        type=positive,
-        default=0,
-        metavar="PACKETS",
-        help="limit of both queues [one bandwidth-delay product]",
+        "--queue", type=positive, metavar="PACKETS", help="limit of both queues [one bandwidth-delay product]"
     )
-    p.add_argument("--loss", default="0%", metavar="SHARE", help="of the data, at random: 0.1%% [%(default)s]")
+    p.add_argument("--loss", metavar="SHARE", help="of the data, at random: 0.1%% [0%%]")
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
     p.add_argument("--alone", action="store_true", help="nobody else uses the link: try nothing beside CUBIC")
-    p.add_argument("--duration", default="", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
+    p.add_argument("--duration", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
     tried = "a controller of bpf/, Linux's own, or a file such as ./mine.bpf.o, with :PRESET and +thin behind it or not"
     tried += f" [{' '.join(DEFAULT)}]"
     p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
@@ -280,7 +280,10 @@ def add_link(commands) -> None:
 
 
 def do_link(args) -> None:
-    mine = Link(args.rate, args.rtt, args.reverse, args.queue, args.loss, args.flows, args.duration, args.alone)
+    if args.like == "list":
+        console.print(real.table(), *real.sources(), sep="\n")
+        return
+    mine = link.asked(args)
     guest = image_of(args)
     tasks = link.plan(mine, args.controllers, guest)
     if done := run_lab(args, tasks, guest):

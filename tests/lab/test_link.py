@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from asymlab import LabError
 from asymlab.guest.job import Node
 from asymlab.guest.wire import dump
-from asymlab.link import answer, path, picture
+from asymlab.link import answer, path, picture, real
 from asymlab.link.answer import Beside, Row
 from asymlab.link.path import Link
-from asymlab.plan import scenario, topology
+from asymlab.plan import scenario, synthetic, topology
 from asymlab.plan.toml import toml
 from asymlab.results.store import Run
 from asymlab.run import cost
@@ -210,10 +210,67 @@ def test_a_run_too_short_for_what_it_should_show_is_told():
         ("--rate 50mbit --rtt 80ms fusion:hugo", ("no preset 'hugo'", "radio, fat")),
         ("--rate 50mbit --rtt 80ms cubic:", ("no preset ''", "cubic has none")),
         ("--rate 10gbit --rtt 10ms", ("--rate 10gbit", "carries 2.4 Gbit/s")),
+        ("--rtt 80ms", ("--rate or --trace is missing", "--like")),
+        ("--rate 50mbit", ("--rtt is missing", "--like")),
+        ("--like leo-9", ("--like leo-9: not known", "--like list")),
+        ("--like leo --rate 50mbps", ("--rate 50mbps", "'10mbit'")),
+        ("--like leo --jitter 23ms", ("--jitter 23ms", "half of the RTT, 45ms")),
+        ("--rate 50mbit --rtt 80ms --upload", ("--upload: goes with --like",)),
+        ("--trace no.trace --rtt 80ms", ("no.trace: No such file",)),
+        ("--trace no.trace --rate 50mbit --rtt 80ms", ("a link has one of both",)),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words, said):
     one_line(asymlab("link", *words.split()), *said)
+
+
+@built
+def test_links_of_real_life(tmp_path):
+    """Each is a scenario that can be planned, and says where its numbers are from."""
+    assert len(real.LINKS) >= 20
+    for name, one in real.LINKS.items():
+        assert one.sources and set(one.sources) <= set(real.SOURCES)
+        for upload in (False, True):
+            link = one.link(upload, {"alone": True})
+            (case,) = cases(link, "cubic", folder=tmp_path)
+            topology.compile_job(case, 1)
+            rates = [link.rate_bps, link.reverse_bps]
+            assert rates == sorted(rates, reverse=not upload), name
+            assert link.rtt_us == case.scenario.path.forward.delay + case.scenario.path.reverse.delay
+    p = asymlab("link", "--like", "list")
+    assert p.returncode == 0 and all(f"\n {name} " in p.stderr for name in real.LINKS)
+
+
+@built
+def test_the_queue_of_a_modem(tmp_path):
+    """250 ms toward the net: there the data wait with --upload, else the ACKs. What is given counts more."""
+    up, down, plain = (
+        cases(real.find(name).link(upload, {"alone": True, **given}), "cubic", folder=tmp_path)[0].scenario.path
+        for name, upload, given in (("docsis-3.0", True, {}), ("docsis-3.1", False, {}), ("leo", False, {"queue": 50}))
+    )
+    packets = round(18.88e6 * 0.25 / 8 / 1500)
+    assert (up.forward.rate, up.forward.queue, up.forward.pie) == (18_880_000, packets, None)
+    assert down.reverse.queue == packets and down.reverse.pie and not down.forward.pie
+    assert down.forward.queue == round(184.08e6 / 12000 * 0.014)
+    assert plain.forward.queue == plain.reverse.queue == 50
+
+
+@built
+def test_a_link_with_a_trace_and_jitter(tmp_path):
+    """The trace is played once, and then measured once, if it is short enough."""
+    file = tmp_path / "lte.trace"
+    file.write_text("".join(f"{line}\n" for line in synthetic.of_kind("lte", 10**7, 3000, 1).lines()))
+    link = Link("", "50ms", "2mbit", 300, alone=True, trace=str(file), jitter="4ms")
+    (case,) = cases(link, "cubic", folder=tmp_path)
+    there, back = case.scenario.path.forward, case.scenario.path.reverse
+    assert there.trace.period_ms == 3000 and there.jitter == back.jitter == 4000 and back.rate == 2_000_000
+    assert (case.scenario.run.duration, case.scenario.run.measure_from) == (6_000_000, 3_000_000)
+    assert "lte.trace (" in link.said() and "jitter of 4ms" in link.said() and "lte.trace-2mbit" in link.name
+    long = replace(link, duration="4s")
+    assert long.notes()[0].startswith("of the trace's 3 s the runs measure 2 s")
+    left_out = answer.not_looked_at(link)
+    assert "--trace" not in left_out and "--jitter" not in left_out and "--loss" in left_out
+    assert "the traffic of others" in left_out
 
 
 # --- the rule -------------------------------------------------------------------------------
@@ -504,7 +561,7 @@ def test_several_flows_have_a_jain_index():
     p = asymlab(*"link --rate 2mbit --rtt 20ms --duration 8s --flows 3 --alone reno".split())
     (cells,) = numbers(p.stderr).values()
     assert p.returncode == 0 and 1 / 3 <= float(cells[-1]) <= 1 and "Jain index of 0.9" in p.stderr
-    assert "That was not tried" in p.stderr
+    assert "That was not tried" in p.stderr and "Not looked at: a rate that changes (--trace)" in p.stderr
 
 
 @built

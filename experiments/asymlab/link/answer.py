@@ -325,7 +325,25 @@ def words(link: Link, rows: list[Row]) -> list[str]:
             "in flight. With larger net.ipv4.tcp_rmem at the receiver and tcp_wmem at the sender there is more."
         )
     rule = f"Rule: {RULE}{FAIRLY if link.flows > 1 else ''}."
-    return [*told, rule, *company(link, valid), "", *sending(link, valid), "", *receiving(link, valid)]
+    told += [rule, *company(link, valid), not_looked_at(link)]
+    return [*told, "", *sending(link, valid), "", *receiving(link, valid)]
+
+
+def not_looked_at(link: Link) -> str:
+    """What this answer leaves open."""
+    options = {
+        "a rate that changes (--trace)": not link.trace,
+        "jitter (--jitter)": not link.jitter_us,
+        "random loss (--loss)": not link.loss_share,
+        "queues of other lengths (--queue)": True,
+        "AQM": not link.pie,
+        "several flows (--flows)": link.flows == 1,
+        "the traffic of others": link.alone,
+        "data in both directions": True,
+        "short flows": True,
+        "ECN": True,
+    }
+    return f"Not looked at: {', '.join(what for what, left_out in options.items() if left_out)}."
 
 
 def company(link: Link, rows: list[Row]) -> list[str]:

@@ -6,13 +6,16 @@ begins with CUBIC, and after it. What starves there, or starves CUBIC, is advise
 controller with one of its presets, as `asymcc load NAME --preset PRESET` sets it. NAME+thin is a sender NAME whose
 receiver thins its ACKs, as `asymcc thin` does. With --loss Fusion has its preset `radio`, unless you name the
 controllers. The answer is a table, a picture, and the commands to use the best at the sender, and at the receiver.
-For the other direction of the same line run it again, with --rate and --reverse exchanged.
+For the other direction of the same line run it again, with --rate and --reverse exchanged. --like NAME takes the
+numbers of a link that somebody has published, and says who; --like list tells their names.
 
 Rates and times have units, as in scenario files: 50mbit, 80ms. What the command made is a scenario file, which
 `asymlab run` repeats and you may change. It lies in build/link, beside the picture.
 """
 
 from __future__ import annotations
+
+from argparse import Namespace
 
 from .. import LabError
 from ..console import console
@@ -23,12 +26,32 @@ from ..plan.toml import toml
 from ..results.store import CPU_LIMIT, Run
 from ..run import cost
 from ..run.tasks import Task, plan_runs
-from . import path
+from . import path, real
 from .answer import Beside, Row, table, words
 from .path import AFTER, BESIDE, MTU, OTHERS, THIN, Link
 from .picture import picture
 
 FOLDER = BUILD / "link"
+
+
+OPTIONS = ("rate", "trace", "reverse", "rtt", "jitter", "queue", "loss", "flows", "duration", "alone")
+
+
+def asked(args: Namespace) -> Link:
+    """The link of a command line."""
+    given = {key: value for key in OPTIONS if (value := getattr(args, key)) is not None}
+    if args.rate and args.trace:
+        raise LabError("--rate, --trace: a link has one of both")
+    if given.get("queue"):
+        given |= {"back_queue": 0, "pie": ""}
+    if args.like:
+        return real.find(args.like).link(args.upload, given | ({"rate": ""} if args.trace else {}))
+    if args.upload:
+        raise LabError("--upload: goes with --like; without, exchange --rate and --reverse")
+    for one, what in ((args.rate or args.trace, "--rate or --trace"), (args.rtt, "--rtt")):
+        if not one:
+            raise LabError(f"{what} is missing; or take a link of real life by --like NAME")
+    return Link(**{"rate": "", **given})
 
 
 def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
@@ -45,6 +68,8 @@ def plan(link: Link, controllers: list[str], guest: Image) -> list[Task]:
     file.write_text(text)
     tasks = plan_runs(scenario.load(file), guest)
     console.print(f"link: {link.said()}")
+    if link.like:
+        console.print(f"like {link.like}: {'; '.join(real.LINKS[link.like].sources)}")
     console.print(f"runs of {link.duration_s:g} s, of which the last {link.measured_s:g} s are measured")
     for note in link.notes():
         console.print(f"note: {note}")

@@ -4,15 +4,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from .. import LabError
 from ..controllers import LINUX
-from ..plan import objects
+from ..plan import objects, opportunities
+from ..plan.opportunities import Opportunities
 from ..plan.quantities import Rate, Share, Time
 from ..plan.scenario import BIN_MS
 
@@ -56,19 +59,35 @@ class Link:
     flows: int = 1
     duration: str = ""  # of a run; derived if not given
     alone: bool = False  # nobody else uses it
+    jitter: str = "0s"  # of the delay, each way
+    trace: str = ""  # in place of the rate: a file
+    back_queue: int = 0  # packets of the ACKs' queue, if it is another
+    pie: str = ""  # the direction whose queue has PIE
+    like: str = ""  # the name it has in real.py
 
     def __post_init__(self) -> None:
         _ = self.rate_bps, self.reverse_bps, self.rtt_us, self.loss_share, self.duration_s
+        if self.jitter_us > self.rtt_us // 2:
+            raise LabError(f"--jitter {self.jitter}: must be at most half of the RTT, {self.rtt}")
         if self.flows > FLOWS_MAX:
             raise LabError(f"--flows {self.flows}: must be {FLOWS_MAX} or less")
 
     @cached_property
+    def played(self) -> Opportunities | None:
+        return opportunities.read(Path(self.trace).absolute()) if self.trace else None
+
+    @cached_property
     def rate_bps(self) -> int:
-        return parsed("rate", Rate, self.rate)
+        """Of a trace, its mean."""
+        return self.played.rate_bps if self.played else parsed("rate", Rate, self.rate)
 
     @cached_property
     def reverse_bps(self) -> int:
-        return parsed("reverse", Rate, self.reverse or self.rate)
+        return parsed("reverse", Rate, self.reverse) if self.reverse else self.rate_bps
+
+    @cached_property
+    def jitter_us(self) -> int:
+        return parsed("jitter", Time, self.jitter)
 
     @cached_property
     def rtt_us(self) -> int:
@@ -107,6 +126,9 @@ class Link:
                 raise LabError(f"--duration {self.duration}: must be at least 1s, and whole tenths of a second")
             return given / 1e6
         usual = max(USUAL_S, USUAL_ROUNDS * self.rtt_us / 1e6)
+        if self.played and self.played.period_ms / 500 * self.pps <= STRETCH * PACKETS:
+            # It is played once, and then measured once.
+            return max(math.ceil(self.played.period_ms / 50) / 10, LEAST_S)
         # On a long path more than PACKETS, rather than too few round trips.
         enough = max(PACKETS, min(ROUNDS * self.bdp, STRETCH * PACKETS)) / self.pps
         least = max(LEAST_S, LEAST_ROUNDS * self.rtt_us / 1e6, LEAST / self.pps)
@@ -123,6 +145,11 @@ class Link:
     def notes(self) -> list[str]:
         """What makes the numbers less certain than they look."""
         found, rtt_s = [], self.rtt_us / 1e6
+        if self.played and self.played.period_ms > 1e3 * self.measured_s:
+            found.append(
+                f"of the trace's {self.played.period_ms / 1e3:g} s the runs measure {self.measured_s:g} s: "
+                f"--duration {math.ceil(self.played.period_ms / 500)}s measures as long as it is"
+            )
         rounds = self.measured_s / rtt_s if rtt_s else float("inf")
         if rounds < ROUNDS / 2:
             found.append(
@@ -143,12 +170,17 @@ class Link:
         queue = f"{self.packets} packets" + ("" if self.queue else " (one bandwidth-delay product)")
         if not self.queue and self.packets == QUEUE_MIN:
             queue = f"{QUEUE_MIN} packets (the least)"
+        if self.back_queue:
+            queue += f", {self.back_queue} for the ACKs"
+        if self.pie:
+            queue += f", with PIE in that of the {'ACKs' if self.pie == 'reverse' else 'data'}"
         flows = f", {self.flows} flows" if self.flows > 1 else ""
         lost = f", {self.loss} of the data lost" if self.loss_share else ""
-        return (
-            f"{self.rate} toward the receiver, {self.reverse or self.rate} back, RTT {self.rtt}, "
-            f"queues of {queue}{lost}{flows}"
-        )
+        jitter = f", jitter of {self.jitter}" if self.jitter_us else ""
+        mean = f"{self.rate_bps / 1e6:.3g}mbit"
+        there = f"{Path(self.trace).name} ({mean} on average)" if self.trace else self.rate
+        back = self.reverse or (mean if self.trace else self.rate)
+        return f"{there} toward the receiver, {back} back, RTT {self.rtt}{jitter}, queues of {queue}{lost}{flows}"
 
     @property
     def name(self) -> str:
@@ -156,7 +188,10 @@ class Link:
         loss = f"-{self.loss.strip().removesuffix('%').strip()}pc" if self.loss_share else ""
         flows = f"-{self.flows}flows" if self.flows > 1 else ""
         alone = "-alone" if self.alone else ""
-        words = f"{self.rate}-{self.reverse or self.rate}-{self.rtt}-{self.packets}{loss}{flows}{alone}"
+        rate = re.sub(r"[^\w.-]", "_", Path(self.trace).name) if self.trace else self.rate
+        jitter = f"-jitter{self.jitter}" if self.jitter_us else ""
+        queue = f"{self.packets}{f'-{self.back_queue}' if self.back_queue else ''}{'-pie' if self.pie else ''}"
+        words = f"{rate}-{self.reverse or rate}-{self.rtt}{jitter}-{queue}{loss}{flows}{alone}"
         return words.replace(" ", "")
 
 
@@ -243,6 +278,14 @@ def reverse_kbit(link: Link) -> int:
 def tree(link: Link, controllers: list[str]) -> dict:
     """The scenario: a case for each controller."""
     there, back = link.rtt_us // 2, link.rtt_us - link.rtt_us // 2
+    jitter = {"jitter": link.jitter} if link.jitter_us else {}
+    rate = {"trace": str(Path(link.trace).absolute())} if link.trace else {"rate": link.rate}
+    reverse = f"{link.reverse_bps}bit"
+    forward: dict[str, Any] = {**rate, "delay": f"{there}us", "queue": link.packets, "loss": link.loss, **jitter}
+    backward: dict[str, Any] = {"rate": link.reverse or link.rate or reverse, "delay": f"{back}us"}
+    backward |= {"queue": link.back_queue or link.packets, **jitter}
+    if link.pie:
+        (forward if link.pie == "forward" else backward)["pie"] = {}
     run = {"duration": f"{link.duration_s:g}s", "traffic": "plain"}
     if link.flows > 1:  # real flows begin at moments of their own
         run["start_jitter"] = f"{round(link.duration_s / 4 * 1e6)}us"
@@ -250,11 +293,7 @@ def tree(link: Link, controllers: list[str]) -> dict:
         "title": "one link",
         "id": "LINK",
         "profile": link.profile,
-        "path": {
-            "mtu": MTU,
-            "forward": {"rate": link.rate, "delay": f"{there}us", "queue": link.packets, "loss": link.loss},
-            "reverse": {"rate": link.reverse or link.rate, "delay": f"{back}us", "queue": link.packets},
-        },
+        "path": {"mtu": MTU, "forward": forward, "reverse": backward},
         "flows": [flow(link, OTHERS)],
         "run": run,
         "sweep": {"points": points(link, controllers)},
