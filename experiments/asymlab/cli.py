@@ -281,8 +281,7 @@ def add_link(commands) -> None:
 
 def do_link(args) -> None:
     if args.like == "list":
-        console.print(real.table(), *real.sources(), sep="\n")
-        return
+        return console.print(real.table(), *real.sources(), sep="\n")
     mine = link.asked(args)
     guest = image_of(args)
     tasks = link.plan(mine, args.controllers, guest)

@@ -13,8 +13,8 @@ from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
-from .net import Namespaces, datagrams, offloads_on, stripper
-from .netlink import Queue, cake, netem
+from .net import Namespaces, datagrams, offloads_on, stripper, wanted_offloads
+from .netlink import Queue, cake, netem, slot_us
 from .player import BYTES, Packet, Player
 from .protocol import ECHO_PAYLOAD, Check, ip_udp
 from .system import SO_TIMESTAMPNS
@@ -217,7 +217,19 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
             rows.append((_check_cake if shape.cake else _check_queue)(told[end.dev], end, shape))
     rows += [_check_netem(told[end.dev], end, shape) for end, shape in chances]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
-    return [*rows, _row(Check.OFFLOADS, "", [], on, not on)]
+    wanted = [f"{end.dev} {what}" for end in job.ends for what in wanted_offloads(end)]
+    return [*rows, _row(Check.OFFLOADS, "", wanted, on, on == wanted)]
+
+
+def check_slots(job: Job, ns: Namespaces) -> list[dict]:
+    """Of groups of packets: the time between two."""
+    slotted = [(end, end.shape) for end in job.ends if isinstance(end.shape, Propagation) and end.shape.slot_us]
+    told = ns.queues([end for end, _ in slotted])
+    given = [next((slot_us(q.options) for q in told[end.dev] if q.kind == "netem"), 0.0) for end, _ in slotted]
+    return [
+        _row(Check.SLOTS, end.dev, shape.slot_us, us, _near(us, shape.slot_us))
+        for us, (end, shape) in zip(given, slotted)
+    ]
 
 
 def _row(kind: Check, of: str, expected: Any, measured: Any, ok: bool) -> dict:

@@ -116,6 +116,9 @@ class Propagation:
     jitter_us: int = 0
     loss_burst: float = 0.0  # packets that are lost in a row on average; 0: each for itself
     disorder: bool = False  # packets overtake by their jitter
+    slot_us: int = (
+        0  # what comes in such a time is delivered at once, as a device does that interrupts its host so often
+    )
 
     @property
     def by_chance(self) -> bool:
@@ -140,6 +143,7 @@ class End:
     addr: Address
     mac: Mac
     shape: Shape
+    offloads: bool = False  # its host hands over large segments, and takes what it gets at once as one
 
 
 @dataclass(frozen=True)

@@ -224,7 +224,7 @@ def loss_model(shape: Propagation) -> tuple[float, float]:
 
 def _propagation(dev: str, shape: Propagation, verb: str) -> list[str]:
     if verb == "add" and not (shape.delay_us or shape.loss or shape.duplicate):
-        return []
+        return []  # with slots they come later (coalesce)
     # With a rate, be it so high that it costs nothing, netem lets no packet overtake the one before it.
     ordered = "" if shape.disorder else " rate 100gbit"
     jitter = f" {shape.jitter_us}us{ordered}" if shape.jitter_us else ""
@@ -232,8 +232,9 @@ def _propagation(dev: str, shape: Propagation, verb: str) -> list[str]:
     bursts = f" loss gemodel {100 * begin:.10f}% {100 * end:.10f}%" if shape.loss_burst else ""
     shares = {"loss random": 0.0 if bursts else shape.loss, "duplicate": shape.duplicate, "reorder": shape.reorder}
     odds = bursts + "".join(f" {what} {100 * share:.10f}%" for what, share in shares.items() if share)
+    slot = f" slot {shape.slot_us}us {shape.slot_us}us" if shape.slot_us and verb == "change" else ""
     verb = "replace" if verb == "change" else verb
-    return [f"qdisc {verb} dev {dev} root handle 1: netem limit 1000000 delay {shape.delay_us}us{jitter}{odds}"]
+    return [f"qdisc {verb} dev {dev} root handle 1: netem limit 1000000 delay {shape.delay_us}us{jitter}{odds}{slot}"]
 
 
 def ethtool(dev: str, command: int, value: int = 0) -> int:
@@ -248,6 +249,18 @@ def ethtool(dev: str, command: int, value: int = 0) -> int:
     except OSError as e:
         raise Failure(f"{dev}: ethtool command {command:#x}: {e.strerror}") from None
     return struct.unpack("II", data.raw)[1]
+
+
+def wanted_offloads(end: End) -> list[str]:
+    """No device hands on a large segment: its own kernel cuts it as it leaves, as a network card does."""
+    return list(OFFLOADS)[1:] if end.offloads else []
+
+
+def coalesce(job: Job, ns: Namespaces) -> None:
+    """From now on hosts with offloads get packets in groups. Before, the rates of links are measured."""
+    for end in job.ends:
+        if isinstance(end.shape, Propagation) and end.shape.slot_us:
+            ns.tc(end.node, qdisc_commands(end.dev, end.shape, "change"))
 
 
 def offloads_on(ns: Namespaces, end: End) -> list[str]:
@@ -318,8 +331,8 @@ def _build_links(job: Job, ns: Namespaces) -> None:
             ns.tc(node.name, tc)
     for end in job.ends:
         with ns.enter(end.node):
-            for _, tell in OFFLOADS.values():
-                ethtool(end.dev, tell, 0)
+            for what, (_, tell) in OFFLOADS.items():
+                ethtool(end.dev, tell, int(what in wanted_offloads(end)))
     if job.v6:
         _wait_for_addresses(job, ns)
 
@@ -342,7 +355,7 @@ def _node_requests(job: Job, node: str) -> list[netlink.Request]:
     ends = [
         (end, peer) for a, b in (link.ends for link in job.links) for end, peer in ((a, b), (b, a)) if end.node == node
     ]
-    requests = [netlink.one_packet_at_once(end.dev) for end, _ in ends] + [netlink.set_up("lo")]
+    requests = [netlink.one_packet_at_once(end.dev) for end, _ in ends if not end.offloads] + [netlink.set_up("lo")]
     for end, peer in ends:
         requests += [
             netlink.set_up(end.dev),

@@ -28,7 +28,7 @@ STATS_APP = 4
 CAKE_RATE, CAKE_ATM, CAKE_FLOWS, CAKE_OVERHEAD, CAKE_MPU, CAKE_FILTER = 2, 4, 5, 6, 14, 16
 CAKE_FRAMINGS = ("", "atm", "ptm")
 CAKE_ISOLATIONS = ("flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost", "")
-NETEM_REORDER, NETEM_LOSS, NETEM_LATENCY, NETEM_JITTER, LOSS_GILBERT_ELLIOT = 3, 5, 10, 11, 2
+NETEM_REORDER, NETEM_LOSS, NETEM_LATENCY, NETEM_JITTER, NETEM_SLOT, LOSS_GILBERT_ELLIOT = 3, 5, 10, 11, 12, 2
 
 
 class Request(NamedTuple):
@@ -259,6 +259,12 @@ def netem(options: bytes) -> dict[str, float]:
     odds = {"loss": loss, "duplicate": duplicate, "reorder": reorder if gap == 1 else 0, "begin": begin, "end": end}
     shares = {key: value / 0xFFFFFFFF for key, value in odds.items()}
     return {**shares, "delay_us": latency_ns / 1000, "jitter_us": jitter_ns / 1000}
+
+
+def slot_us(options: bytes) -> float:
+    """Time between two groups of packets of a netem; 0: it has none."""
+    least, most = struct.unpack_from("qq", attributes(options[24:]).get(NETEM_SLOT, bytes(16)))
+    return least / 1000 if least == most else 0.0
 
 
 def _complaint(flags: int, body: bytes) -> str:

@@ -43,6 +43,7 @@ class Check(Enum):
     NETEM = "losses and delays behind", "as netem has them"
     TRACE = "trace of", "packets at their time"
     CARRIED = "at most carried by", "bytes"
+    SLOTS = "groups of packets behind", "us"
     BURST = "trains of 0.99 and 1.01 bursts at", "those that lose packets"
     POLICED = "rate of the policer at", "bit/s"
     OFFLOADS = "offloads that are on", ""

@@ -22,11 +22,11 @@ from typing import NamedTuple
 
 from .audit import Audit
 from .capture import Capture
-from .check import carried, missing, qdiscs_missing, self_check
+from .check import carried, check_slots, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
-from .net import Namespaces, build_network, change_path
+from .net import Namespaces, build_network, change_path, coalesce
 from .player import Player, play
 from .policer import police
 from .protocol import Fault
@@ -73,6 +73,8 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         reached("network built")
         print("first packet", flush=True)
         checks = [*self_check(job, ns, players), *police(job, ns)]
+        coalesce(job, ns)
+        checks += check_slots(job, ns)
         reached("self-check made")
         running = _start(job, ns, controllers, audit, players, out, cleanup)
         reached("tracing")

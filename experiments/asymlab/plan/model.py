@@ -405,6 +405,17 @@ class Scenario(Model):
         description="Short name, of capitals, digits and hyphens. The names of runs begin with it.",
     )
     ip: Literal[4, 6] = Field(4, description="Version of IP of all hosts and flows.")
+    offloads: bool = Field(
+        False,
+        description="The hosts of flows have TSO and GRO: TCP hands over large segments, which are cut as they leave, "
+        "and takes packets that come at once as one. Without, a packet is a packet.",
+    )
+    coalesce: Time = Field(
+        0,
+        le=10_000,
+        description="With `offloads`: a host gets what comes in such a time at once, as from a network card that "
+        "interrupts so often. At most 10ms.",
+    )
     profile: Literal["linux", "tuned", "ns2", "newreno", "impatient"] = Field(
         "linux",
         description="How TCP is set. `linux` is a host out of the box. `tuned` has socket buffers that limit no path "
@@ -462,6 +473,12 @@ class Scenario(Model):
         for key in self.sysctls:
             if not re.fullmatch(SYSCTL, key):
                 raise ValueError(f"sysctls.{key}: not a key such as 'net.ipv4.tcp_early_retrans'")
+        return self
+
+    @model_validator(mode="after")
+    def _coalesced_by_hosts(self) -> Self:
+        if self.coalesce and not self.offloads:
+            raise ValueError("coalesce: needs offloads = true")
         return self
 
     @model_validator(mode="after")

@@ -83,7 +83,7 @@ def _discipline(direction: Direction) -> job.Discipline | None:
     return None
 
 
-def propagation(direction: Direction, extra: int = 0) -> job.Propagation:
+def propagation(direction: Direction, extra: int = 0, slot_us: int = 0) -> job.Propagation:
     return job.Propagation(
         direction.delay + extra,
         direction.loss,
@@ -92,6 +92,7 @@ def propagation(direction: Direction, extra: int = 0) -> job.Propagation:
         direction.jitter,
         direction.loss_burst or 0.0,
         direction.disorder,
+        slot_us,
     )
 
 

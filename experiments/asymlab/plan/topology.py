@@ -155,16 +155,12 @@ class _Network:
         self.routes: list[job.Route] = []
         self.ends: dict[tuple[str, str], job.End] = {}  # (node, neighbour): the node's end of their link
 
-    def link(self, a: str, b: str, ab: job.Shape, ba: job.Shape) -> None:
+    def link(self, a: str, b: str, ab: job.Shape, ba: job.Shape, offloads: bool = False) -> None:
+        """`offloads`: of a's end."""
         k = len(self.links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
+        prefix = f"fd77::{k:x}:" if self.ip == 6 else f"10.77.{k}."
         self.ends[a, b], self.ends[b, a] = (
-            job.End(
-                n,
-                f"{n}-{m}",
-                f"fd77::{k:x}:{i}" if self.ip == 6 else f"10.77.{k}.{i}",
-                f"02:00:00:00:{k:02x}:{i:02x}",
-                shape,
-            )
+            job.End(n, f"{n}-{m}", f"{prefix}{i}", f"02:00:00:00:{k:02x}:{i:02x}", shape, offloads and i == 1)
             for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba))
         )
         self.links.append(job.Link(self.ends[a, b], self.ends[b, a], self.mtu))
@@ -273,16 +269,21 @@ class _Hops:
                 self.strips.append(job.Strip(entry.node, entry.dev, **spec.strip.model_dump()))
             self.rewrites += [job.Rewrite(entry.node, entry.dev, **r.model_dump()) for r in spec.rewrite]
 
-    def add_hosts(self, left: str, right: str, crossed: range, extra: int = 0) -> tuple[job.End, job.End]:
+    def add_hosts(
+        self, left: str, right: str, crossed: range, extra: int = 0, offloads: bool = False
+    ) -> tuple[job.End, job.End]:
         """Link the two to their switches, and route between them. Their ends of the links."""
         link, ends = self.network.link, self.network.ends
         first, last = self.switches[crossed[0] - 1], self.switches[crossed[-1]]
+        slot_us = self.s.coalesce if offloads else 0
         to_left, to_right = (
-            shapes.propagation(self.specs[1, d], extra) if self.dumbbell else job.Propagation(extra, 0.0, 0.0)
+            shapes.propagation(self.specs[1, d], extra, slot_us)
+            if self.dumbbell
+            else job.Propagation(extra, 0.0, 0.0, slot_us=slot_us)
             for d in ("reverse", "forward")
         )
-        link(left, first, job.Unshaped(), to_left)
-        link(right, last, job.Unshaped(), to_right)
+        link(left, first, job.Unshaped(), to_left, offloads)
+        link(right, last, job.Unshaped(), to_right, offloads)
         if self.dumbbell:
             self.delay_ends[1, "forward"].append((ends[last, right], extra))
             self.delay_ends[1, "reverse"].append((ends[first, left], extra))
@@ -311,7 +312,7 @@ class _Hops:
                 path.append(job.NewMtu(at.node, at.dev, change.mtu))
             if "delay" in new or "loss" in new:
                 path += [
-                    job.NewShape(end.node, end.dev, shapes.propagation(specs[place], extra))
+                    job.NewShape(end.node, end.dev, shapes.propagation(specs[place], extra, _slot_us(end)))
                     for end, extra in self.delay_ends[place]
                 ]
             yield job.ChangePath(change.at / 1e6, path)
@@ -353,7 +354,7 @@ class _Builder:
                 job.Node(dst, {**common, **s.host_sysctls}),
             ]
             pair = (src, dst) if flow.direction == "forward" else (dst, src)
-            ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay)
+            ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay, s.offloads)
             self.hosts.append(ends if flow.direction == "forward" else ends[::-1])
             way_out = self.network.way_out
         else:
@@ -436,6 +437,10 @@ class _Builder:
                 hops=[self.hops.watch[k - 1].name for k in crossed],
             )
         )
+
+
+def _slot_us(end: job.End) -> int:
+    return end.shape.slot_us if isinstance(end.shape, job.Propagation) else 0
 
 
 def _seconds(us: int | None) -> float | None:

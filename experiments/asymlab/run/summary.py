@@ -96,11 +96,12 @@ def check_line(run: Run) -> str:
     queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE, Check.DISCIPLINE))
     if traces := [row.ok for row in rows if row.kind in (Check.TRACE, Check.CARRIED)]:
         parts.append(f"packets {'at the times of' if all(traces) else 'NOT by'} the trace")
-    offloads = next((row.measured for row in rows if row.kind == Check.OFFLOADS), None)
-    on = ", ".join(map(str, offloads)) if isinstance(offloads, list) else offloads
+    told = next((row for row in rows if row.kind == Check.OFFLOADS), None)
+    on = ", ".join(map(str, told.measured)) if told and isinstance(told.measured, list) else ""
+    offloads = "as set" if told and told.ok and on else f"ON: {on}" if on else "off"
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
-        f"offloads {f'ON: {on}' if on else 'off'}",
+        f"offloads {offloads}",
         f"CPU {100 * max(run.record['agent']['cpu_busy'], 0):.0f} % busy",
     ]
     verdict = "valid" if run.valid else "INVALID: " + "; ".join(run.record["invalid"])

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Hosts with TSO, GRO and a network card that interrupts seldom: what is on the wire, and how many ACKs come back."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from asymlab import LabError
+from asymlab.guest.netlink import attribute, slot_us
+from asymlab.plan import scenario
+from tests.lab.test_path_lab import CAPTURE
+from tests.shared import HOP, LAB, PATH, run
+
+LINE = 'rate = "{}mbit", delay = "5ms", queue = 2000 }}\n'
+DELAYED = ('controller = "reno"', 'controller = "cubic"\nack = "delayed"')
+
+
+def fast_link(mbit: int) -> tuple[str, str]:
+    return PATH, f"forward = {{ {LINE.format(mbit)}reverse = {{ {LINE.format(mbit)}"
+
+
+def offloads(words: str) -> tuple[str, str]:
+    return 'profile = "ns2"', f'profile = "tuned"\n{words}'
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "kernel, words, mbit, packets, off",
+    [
+        (LAB, "", 100, 2, 0.01),  # the delayed ACK
+        (LAB, "offloads = true", 100, 2, 0.01),  # packets come one by one: GRO has nothing to join
+        # An ACK for each group. GRO joins packets of one timestamp, so each millisecond ends a group early.
+        (LAB, 'offloads = true\ncoalesce = "50us"', 1000, 50 / 12, 0.05),
+        (LAB, 'offloads = true\ncoalesce = "500us"\nip = 6', 100, 500 / 120, 0.15),
+        ("6.1", 'offloads = true\ncoalesce = "500us"', 100, 500 / 120, 0.15),
+    ],
+)
+def test_packets_that_an_ack_covers(scenario_file, kernel, words, mbit, packets, off):
+    """100 Mbit/s are a packet of 1500 bytes each 120 us. On the wire no packet is larger than the MTU."""
+    short = ('duration = "3s"', 'duration = "1.5s"')
+    r = run(
+        scenario_file(offloads(words), fast_link(mbit), DELAYED, CAPTURE, short, ("mtu = 1000", "mtu = 1500")), kernel
+    )
+    assert r.valid, r.record["invalid"]
+    assert 1 / r.metrics["acks_per_data_packet"] == pytest.approx(packets, rel=off)
+    assert r.metrics["utilisation"] > 0.99 and r.capture("forward")["bytes"].max() == 1500
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("mtu", [576, 1500, 9000])
+def test_small_and_large_packets(scenario_file, mtu):
+    r = run(
+        scenario_file(
+            offloads('offloads = true\ncoalesce = "200us"'), fast_link(100), DELAYED, ("mtu = 1000", f"mtu = {mtu}")
+        )
+    )
+    assert r.valid, r.record["invalid"]
+    assert r.metrics["goodput_bps"] == pytest.approx(1e8 * (1 - 52 / mtu), rel=0.005)
+
+
+@pytest.mark.lab
+def test_hosts_on_a_chain(scenario_file):
+    """Their links have no delay of their own; they have groups all the same."""
+    r = run(scenario_file(offloads('offloads = true\ncoalesce = "5ms"'), (PATH, 2 * HOP), DELAYED))
+    assert r.valid, r.record["invalid"]
+    rows = [row for row in r.self_check if row.what.startswith("groups of packets")]
+    assert len(rows) == 2 and all(row.measured == 5000 for row in rows)
+    least_us = r.acks["rtt_us"][r.acks["rtt_us"] > 0].min()
+    assert 45_000 < least_us < 51_000  # of a group the first waits for as long as it lasts
+
+
+def test_what_a_netem_tells_of_its_slots():
+    options = struct.pack("6I", *6 * [0])
+    assert slot_us(options) == 0.0
+    assert slot_us(options + attribute(12, struct.pack("qqiiqq", 50_000, 50_000, 0, 0, 0, 0))) == 50.0
+
+
+@pytest.mark.parametrize(
+    "words, reason",
+    [
+        ('coalesce = "50us"', "coalesce: needs offloads = true"),
+        ('offloads = true\ncoalesce = "11ms"', "coalesce: .*less than or equal to 10000"),
+        ("offloads = 1.5", "offloads: .*boolean"),
+    ],
+)
+def test_what_does_not_fit(scenario_file, words, reason):
+    file = scenario_file(offloads(words))
+    with pytest.raises(LabError, match=f"^{file}: {reason}") as e:
+        scenario.load(file)
+    assert "\n" not in str(e.value)
