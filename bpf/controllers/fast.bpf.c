@@ -28,6 +28,7 @@
  *    and from 100 Mbit/s on: of equal flows the one that is above a step keeps what it has. A root has no such place: at
  *    rest x is (4 / q)^2, the same for all. Until alpha packets are queued for the first time such a flow grows by a
  *    quarter a round trip: by alpha / 2 a path of 600 ms takes minutes to fill.
+ *  - slow_start: such a flow, or any, may begin with a slow start, which the papers do not have; then (1) holds.
  *  - Growth counts acknowledged packets, never callbacks: delayed and stretch ACKs do not slow it.
  *  - A round that the application limited may lower the window, never raise it.
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
@@ -39,6 +40,7 @@
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"
+#include "slowstart.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -197,6 +199,21 @@ static inline void step(struct fast *f, u32 acked)
 	f->w_q8 = up ? f->w_q8 + move : f->w_q8 - move;
 }
 
+/* The first slow start by slow_start; at its end no slow start is left for the stack to see. */
+static inline void other_start(struct fast *f, struct sock *sk, u32 acked)
+{
+	struct tcp_sock *tp = tcp_sk(sk);
+	/* 2^28 << 12 = 2^40 */
+	u64 w = start_window(sk, (u64)f->w_q8 << (Q20 - Q8), acked, may_grow(tp)) >> (Q20 - Q8);
+
+	f->w_q8 = f->step_from_q8 = f->step_to_q8 = min(w, (u64)window_limit(tp) << Q8);
+	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
+	if (is_first_start(tp))
+		return;
+	tp->snd_ssthresh = W_MIN;
+	reload(f, tp);
+}
+
 SEC("struct_ops/fast_init")
 void BPF_PROG(fast_init, struct sock *sk)
 {
@@ -205,7 +222,8 @@ void BPF_PROG(fast_init, struct sock *sk)
 
 	__builtin_memset(f, 0, sizeof(*f));
 	first_window(tp, init_cwnd);
-	if (!in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
+	start_init(sk);
+	if (!is_first_start(tp) && !in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
 		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: the 2w of (1) takes its place */
 	reload(f, tp);
 	if (pacing)
@@ -226,6 +244,7 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	}
 	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
 		return;
+	start_sample(sk, f->s.rtt_last);
 	f->rtt_round = f->rtt_round ? min(f->rtt_round, f->s.rtt_last) : f->s.rtt_last;
 	rtt_q16 = (u64)f->s.rtt_last << 16;
 	if (!f->rtt_avg_q16) {
@@ -251,6 +270,10 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		/* after a recovery the law does not wait for the round's end; after idle (0) the average is too young for it */
 		taken = f->s.cwnd;
 		reload(f, tp);
+	}
+	if (is_first_start(tp)) {
+		other_start(f, sk, acked);
+		return;
 	}
 	if (is_cwnd_limited(tp))
 		f->cwnd_limited = true;

@@ -31,13 +31,14 @@
  *  - alpha is one packet at least: else jitter ends every increase. Winc may be less.
  *  - A mark (ECN) is congestion, never random loss: it leaves half, not RTTmin/RTT. ecn_beta_percent 0: as a loss.
  *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value, after idle time to 3/4.
- *    Beyond the paper, ss_exit ends the first one where diff tells of a queue.
+ *    Beyond the paper, ss_exit ends the first one where diff tells of a queue; slow_start is another one instead.
  *  - All growth is per acknowledged packet. One ACK moves cwnd by one round trip's amount at most, and
  *    Winc is one window at most: at RTTs below Dmin' (3) would ask for more.
  *  - Not limited by cwnd: no window grows. No RTT sample yet: Reno.
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"
+#include "slowstart.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -150,7 +151,7 @@ static inline void sample_b(struct fusion *f, const struct tcp_sock *tp)
 }
 
 /* Slow start to ssthresh, reno_cwnd to its own. Packets acknowledged beyond. */
-static inline u32 slow_start(struct fusion *f, const struct tcp_sock *tp, u32 acked)
+static inline u32 reno_start(struct fusion *f, const struct tcp_sock *tp, u32 acked)
 {
 	u32 n = min(acked, min(tp->snd_ssthresh, W_MAX) - (f->w_q20 >> Q20)); /* w stays below 2^40 */
 
@@ -225,6 +226,26 @@ static inline void avoid_congestion(struct fusion *f, u32 acked, bool grow)
 	}
 }
 
+/* ... to the stack. */
+static inline void use_windows(struct fusion *f, struct tcp_sock *tp)
+{
+	u64 limit = (u64)window_limit(tp) << Q20;
+
+	f->w_q20 = min(f->w_q20, limit);
+	f->reno_q20 = min(f->reno_q20, limit);
+	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q20 >> Q20, rtt_min_win_s));
+}
+
+/* Beyond the paper: the first slow start by slow_start. At its end reno_cwnd halves, as in leave_slow_start(). */
+static inline void other_start(struct fusion *f, struct sock *sk, u32 acked, bool grow)
+{
+	f->phase = SLOW_START;
+	f->w_q20 = f->reno_q20 = start_window(sk, f->w_q20, acked, grow);
+	if (!is_first_start(tcp_sk(sk)))
+		halve_reno(f);
+	use_windows(f, tcp_sk(sk));
+}
+
 SEC("struct_ops/fusion_init")
 void BPF_PROG(fusion_init, struct sock *sk)
 {
@@ -237,6 +258,7 @@ void BPF_PROG(fusion_init, struct sock *sk)
 	f->reno_q20 = (u64)W_MAX << Q20;
 	reload(f, tp);
 	f->s.cwnd = tp->snd_cwnd;
+	start_init(sk);
 	COUNT(flows);
 }
 
@@ -258,6 +280,7 @@ void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 		look_anew(&f->s); /* RTTmin and B still hold; the open round measures nothing */
 	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
 		return;
+	start_sample(sk, f->s.rtt_last);
 	rtt_q4 = f->s.rtt_last << 4;
 	f->rtt_q4 = f->rtt_q4 ? (3ULL * f->rtt_q4 + rtt_q4) / 4 : rtt_q4;
 }
@@ -267,7 +290,6 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fusion *f = inet_csk_ca(sk);
-	u64 limit = (u64)window_limit(tp) << Q20;
 	bool grow = may_grow(tp);
 
 	if (cwnd_changed(&f->s, tp)) {
@@ -282,20 +304,22 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			sample_b(f, tp);
 		begin_round(f, tp);
 	}
+	if (is_first_start(tp)) {
+		other_start(f, sk, acked, grow);
+		return;
+	}
 	if (ss_exit && tp->snd_ssthresh > W_MAX)
 		leave_slow_start(f, tp);
 	if (f->w_q20 >> Q20 < tp->snd_ssthresh) {
 		f->phase = SLOW_START;
-		acked = grow ? slow_start(f, tp, acked) : 0;
+		acked = grow ? reno_start(f, tp, acked) : 0;
 	}
 	if (acked && f->w_q20 >> Q20 >= tp->snd_ssthresh) {
 		avoid_congestion(f, acked, grow);
 		if (f->w_q20 >> Q20 < tp->snd_ssthresh) /* a decrease is no reason for slow start */
 			tp->snd_ssthresh = max(f->w_q20 >> Q20, W_MIN);
 	}
-	f->w_q20 = min(f->w_q20, limit);
-	f->reno_q20 = min(f->reno_q20, limit);
-	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q20 >> Q20, rtt_min_win_s));
+	use_windows(f, tp);
 }
 
 /* (5), or the cut for a mark. The same after a timeout, but for the window of one packet that the stack sets. */

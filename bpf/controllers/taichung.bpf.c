@@ -39,6 +39,7 @@
  *  - A mark (ECN) is congestion, never random loss: it leaves half, and net holds again after the next loss only. In
  *    between the window grows as Reno's. ecn_beta_percent 0: as a loss.
  *  - Beyond the paper, off by default:
+ *    slow_start: the first slow start is another one, and (6) and (10) hold when it is over.
  *    own_q: the ACKs of a flow's window come in a clump, at the link's pace, so each of many flows takes all of the link
  *    for its own. A flow that has so many packets in the queue fills its share: ideal is cwnd RTTmin/RTT, its own rate.
  *    span_q8: data in the other direction presses ACKs together, to a pace above the link's. A longer span has the gap
@@ -47,6 +48,7 @@
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"
+#include "slowstart.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -187,6 +189,12 @@ static inline void find_thresholds(struct taichung *t)
 	t->net_q4 = net_mode ? ideal + mul_div(base, 1 << 4, rtt) : mul_div(ideal, base, rtt);
 }
 
+static inline void use_window(struct taichung *t, struct tcp_sock *tp)
+{
+	t->w_q20 = min(t->w_q20, (u64)window_limit(tp) << Q20);
+	cwnd_write(&t->s, tp, undrained(&t->s, tp, t->w_q20 >> Q20, rtt_min_win_s));
+}
+
 SEC("struct_ops/taichung_init")
 void BPF_PROG(taichung_init, struct sock *sk)
 {
@@ -198,6 +206,7 @@ void BPF_PROG(taichung_init, struct sock *sk)
 	t->w_q20 = stack_window(tp) << Q20;
 	t->s.cwnd = tp->snd_cwnd;
 	round_start(&t->s, tp);
+	start_init(sk);
 	COUNT(flows);
 }
 
@@ -224,7 +233,8 @@ void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	}
 	if (over)
 		round_start(&t->s, tp);
-	rtt_sample(&t->s, tp, sample, rtt_min_win_s);
+	if (rtt_sample(&t->s, tp, sample, rtt_min_win_s))
+		start_sample(sk, t->s.rtt_last);
 	if (t->s.rtt_min > rtt_min) /* it has aged, and with it what was measured on the same path */
 		t->inter_min_ns = 0;
 	if (in_recovery(inet_csk(sk)) || !may_grow(tp) || drains(&t->s, tp, rtt_min_win_s))
@@ -245,6 +255,12 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		t->w_q20 = stack_window(tp) << Q20;
 	}
 	find_thresholds(t);
+	if (is_first_start(tp)) {
+		t->w_q20 = start_window(sk, t->w_q20, acked, may_grow(tp));
+		t->left = !is_first_start(tp);
+		use_window(t, tp);
+		return;
+	}
 	/* So that the stack knows slow start when it sees it. */
 	if (t->fresh && t->ideal_q4)
 		tp->snd_ssthresh = max(min(t->net_q4, t->ideal_q4) >> 4, W_MIN);
@@ -265,8 +281,7 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		t->left = true;
 		t->w_q20 += reno_growth(t->w_q20, acked);
 	}
-	t->w_q20 = min(t->w_q20, (u64)window_limit(tp) << Q20);
-	cwnd_write(&t->s, tp, undrained(&t->s, tp, t->w_q20 >> Q20, rtt_min_win_s));
+	use_window(t, tp);
 }
 
 /* (11), or the cut for a mark. The same after a timeout, but for the window of one packet that the stack sets. */

@@ -10,7 +10,7 @@ from tests.algorithms.host import driver, fuzz
 from tests.algorithms.host.streams import many_rtts
 
 # Those whose window is their own, and not that of the stack.
-OWN_W = ["areno", "ctcp", "fast", "fusion", "nreno", "pseudorate", "taichung", "vegas95"]
+OWN_W = ["areno", "ctcp", "cubic9438", "fast", "fusion", "nreno", "pseudorate", "taichung", "vegas95"]
 INPUTS = 4000  # beside those of the corpus
 COVERED = 90  # percent of each controller's branches
 
@@ -72,7 +72,7 @@ def test_first_packet_ends_no_idle_time(of, name, tx_start):
 
 @pytest.mark.parametrize("tx_start", [0, 1])  # Linux from 7.1 on, and before
 @pytest.mark.parametrize("pause, ended", [(30_000, False), (60_000, True)])
-@pytest.mark.parametrize("name", ["areno", "ctcp", "fast", "fusion", "pseudorate", "taichung", "vegas95"])
+@pytest.mark.parametrize("name", ["areno", "ctcp", "cubic9438", "fast", "fusion", "pseudorate", "taichung", "vegas95"])
 def test_an_idle_time_of_more_than_an_rtt_ends_with_the_next_ack(of, name, pause, ended, tx_start):
     """Shorter than an RTO: the stack lets the window be. An RTT of 40 ms."""
     of(name).start(now=10**9, tx_start=tx_start, snd_cwnd=10, app=10)

@@ -54,6 +54,8 @@ def storage_of(source):
     text = source.read_text()
     if 'SEC("sockops")' in text:
         return "wires", "wire"
+    if '"slowstart.bpf.h"' in text:
+        return "starts", "start"
     found = re.search(r"BPF_MAP_TYPE_SK_STORAGE.*?\} (\w+) SEC", text, re.S)
     return (found[1], found[1].removesuffix("s")) if found else None
 

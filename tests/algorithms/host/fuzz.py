@@ -120,7 +120,8 @@ def parts(name: str) -> list[Path]:
     source = controllers()[name]
     own = [source, *sorted((source.parent / name).glob("*.bpf.h"))]
     text = "".join(path.read_text() for path in own)
-    return own + [TOP / "bpf" / header for header in ("wire.bpf.h", "thinning.bpf.h") if f'{header}"' in text]
+    shared = ("wire.bpf.h", "thinning.bpf.h", "slowstart.bpf.h")
+    return own + [TOP / "bpf" / header for header in shared if f'{header}"' in text]
 
 
 def branches(sources: list[Path], runs: list[Run]) -> Branches:
