@@ -86,6 +86,32 @@ def test_it_makes_what_ip_makes(spaces):
     assert '"congestion":"reno"' in json.dumps(told(spaces, "a")).replace(" ", "")
 
 
+def test_it_makes_ipv6_as_well(spaces):
+    ours(spaces)
+    spaces.tell(
+        "a",
+        lambda: [
+            netlink.add_address("x0", "fd77::1:1", 112),
+            netlink.set_neighbour("x0", "fd77::1:2", MACS["x1"]),
+            netlink.add_route("fd77::9:0/112", "fd77::1:2", "x0", "congctl reno quickack 1"),
+            netlink.add_route("default", "fd77::1:2", "x0", "mtu 1300"),
+        ],
+    )
+
+    def shown(*what: str) -> list[dict]:
+        return json.loads(run("ip", "-n", spaces.name("a"), "-6", "-j", *what).stdout)
+
+    routes = {r["dst"]: r for r in shown("route") if "gateway" in r}
+    assert {r["gateway"] for r in routes.values()} == {"fd77::1:2"} and set(routes) == {"fd77::9:0/112", "default"}
+    assert routes["default"]["metrics"] == [{"mtu": 1300}]
+    assert routes["fd77::9:0/112"]["metrics"] == [{"quickack": 1, "congestion": "reno"}]
+    (address,) = (a for a in shown("addr", "show", "dev", "x0")[0]["addr_info"] if a["scope"] == "global")
+    assert (address["local"], address["prefixlen"], address.get("nodad")) == ("fd77::1:1", 112, True)
+    assert {"dst": "fd77::1:2", "lladdr": MACS["x1"]}.items() <= next(
+        n for n in shown("neigh") if "lladdr" in n
+    ).items()
+
+
 def test_a_refusal_names_the_command_and_has_the_kernels_words(spaces):
     ours(spaces)
     with pytest.raises(Failure, match=r"^a: ip addr add 10.1.2.1/30 dev x0: \w"):
@@ -95,7 +121,7 @@ def test_a_refusal_names_the_command_and_has_the_kernels_words(spaces):
     with pytest.raises(Failure, match="^x7: "):
         spaces.tell("a", lambda: [netlink.set_up("x7")])
     for addr, mac, refused in (
-        ("300.1.1.1", MACS["x1"], "300.1.1.1: not an IPv4 address"),
+        ("300.1.1.1", MACS["x1"], "300.1.1.1: not an IP address"),
         ("10.1.2.2", "02:0:00:00:00:000", "02:0:00:00:00:000: not a MAC"),
     ):
         with pytest.raises(Failure, match=f"^{refused}"):
