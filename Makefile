@@ -149,7 +149,7 @@ $(A)/loader/%.o: loader/%.c $(wildcard loader/*.h bpf/tools/*.h) VERSION Makefil
 
 $(A)/asymcc: $(LOADER)
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf
+	$(Q)$(CC) $(CFLAGS) -o $@ $(LOADER) -lbpf -lm
 
 # For small systems of another architecture the libraries are built from their sources, with another C library.
 static: $(A)/static/asymcc build ## an asymcc that needs no library of its system; ARCH=arm64: for small ones
@@ -170,7 +170,7 @@ else
 # Of this machine's own C library, which is another than that of small systems.
 $(A)/static/asymcc: $(LOADER)
 	$(call say,STATIC,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -static -s -o $@ $(LOADER) -lbpf -lelf -lz $(if $(wildcard /usr/lib/*/libzstd.a),-lzstd)
+	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -static -s -o $@ $(LOADER) -lbpf -lelf -lz -lm $(if $(wildcard /usr/lib/*/libzstd.a),-lzstd)
 endif
 
 # What the verifier shall refuse: for tests alone.

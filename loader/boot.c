@@ -43,7 +43,9 @@ static const char *read_uses(struct boot *b)
 {
 	static struct uses u;
 	static bool existing;
-	static const struct opt opts[] = { USES_OPTS(u), { "existing", 'e', NULL, "", .flag = &existing }, {} };
+	static const struct opt opts[] = {
+		USES_OPTS(u), SHARE_OPTS(u), { "existing", 'e', NULL, "", .flag = &existing }, {}
+	};
 	static const struct command use = { .name = "use", .opts = opts };
 	struct texts words = {};
 	int err;

@@ -12,7 +12,9 @@
 #include "cgroup_controller.h"
 #include "cgroup_programs.h"
 #include "netns.h"
+#include "clock.h"
 #include "registry.h"
+#include "share.h"
 #include "state.h"
 #include "verifier.h"
 
@@ -213,8 +215,31 @@ static void place_give_back(struct place *p, int prog)
 		state_remove(state_cgroup(id_of(p->in.cgroup)));
 }
 
+/* Each use draws anew. */
+static int set_rule(struct object *o, const struct share_rule *rule)
+{
+	const struct {
+		const char *name;
+		unsigned int value;
+	} values[] = {
+		{ "share", rule->share },
+		{ "worse", share_bound(rule->worse) },
+		{ "least", rule->least },
+		{ "seed", now_ns() }
+	};
+	int err = 0;
+
+	for (int i = 0; i < 4 && !err; i++) {
+		char text[40];
+
+		snprintf(text, sizeof(text), "%s=%u", values[i].name, values[i].value);
+		err = object_set(o, text);
+	}
+	return err;
+}
+
 /* `before`: of a trial, else "". */
-static int load_user(struct object *o, const char *cc, const char *before)
+static int load_user(struct object *o, const char *cc, const char *before, const struct share_rule *rule)
 {
 	int err;
 
@@ -222,6 +247,8 @@ static int load_user(struct object *o, const char *cc, const char *before)
 		return -1;
 	object_write_name(o, "asymcc_used", cc);
 	object_write_name(o, "asymcc_before", before);
+	if (rule->share && set_rule(o, rule))
+		return -1;
 	err = registry_load(o->bpf);
 	if (err == -EPERM)
 		return fail("--cgroup: not permitted: run it as root (it needs CAP_BPF and CAP_NET_ADMIN)");
@@ -266,7 +293,7 @@ static int read_before(const struct texts *paths, char before[CC_NAME_LEN])
 	return err;
 }
 
-int cgroups_use(const char *cc, const struct texts *paths)
+int cgroups_use(const char *cc, const struct texts *paths, const struct share_rule *rule)
 {
 	char before[CC_NAME_LEN];
 	struct place *p = calloc(paths->nr, sizeof(*p));
@@ -277,7 +304,7 @@ int cgroups_use(const char *cc, const struct texts *paths)
 		return fail("out of memory");
 	for (int i = 0; i < paths->nr; i++)
 		p[i] = (struct place){ .in = CGROUP_PROGRAMS_NOWHERE, .before = -1 };
-	if (!read_before(paths, before) && !load_user(&o, cc, before))
+	if (!read_before(paths, before) && !load_user(&o, cc, before, rule))
 		err = take_places(&o, cc, p, paths);
 	for (int i = 0; i < paths->nr; i++) {
 		if (p[i].before >= 0)
@@ -322,7 +349,7 @@ int cgroups_end(const struct attachments *all, const char *cc)
 		if (!attached_gives(a, cc) || !*a->before)
 			continue;
 		if (strcmp(a->before, "-") && controller_available(a->before) > 0)
-			err |= cgroups_use(a->before, &one);
+			err |= cgroups_use(a->before, &one, &(struct share_rule){});
 		else
 			err |= attached_detach(a) || state_remove(state_cgroup(id_of(path)));
 	}

@@ -7,10 +7,34 @@
 #include "cgroup_controller.h"
 #include "default_controller.h"
 #include "route_controller.h"
+#include "share.h"
 #include "uses.h"
+
+#define LEAST 50
+
+static int parse_share(struct uses *u)
+{
+	struct share_rule *r = &u->rule;
+
+	if (!u->share_text)
+		return u->worse_text || r->least ? fail("--stop-if-worse and --least need --share") : 0;
+	if (u->by_default || u->routes.nr || !u->cgroups.nr)
+		return fail(
+			"--share: the program of a cgroup chooses the connections: give --cgroup PATH alone (that of the "
+			"root has all of this machine)");
+	if (percent_parse(&r->share, "--share", u->share_text) ||
+	    (u->worse_text && percent_parse(&r->worse, "--stop-if-worse", u->worse_text)))
+		return -1;
+	if (!r->worse && r->least)
+		return fail("--least needs --stop-if-worse");
+	r->least = r->least ? r->least : LEAST;
+	return 0;
+}
 
 int uses_parse(struct uses *u)
 {
+	if (parse_share(u))
+		return -1;
 	u->prefix = calloc(u->routes.nr + 1, sizeof(*u->prefix));
 	if (!u->prefix)
 		return fail("out of memory");
@@ -38,7 +62,7 @@ int uses_make(const struct uses *u, struct routes *undo, bool *made)
 	if (!err && u->by_default)
 		err = default_use(u->cc, &before);
 	if (!err && u->cgroups.nr) {
-		err = cgroups_use(u->cc, &u->cgroups);
+		err = cgroups_use(u->cc, &u->cgroups, &u->rule);
 		if (err && u->by_default)
 			default_undo(u->cc, &before);
 	}
@@ -52,6 +76,8 @@ void uses_print(const struct uses *u, const char *verb, const bool *made)
 	const char *sep = "";
 
 	printf("%s %s", u->cc, verb);
+	if (u->rule.share)
+		printf(" for %g%% of new connections", u->rule.share / 100.0);
 	if (u->by_default) {
 		printf(" by default");
 		sep = ",";

@@ -6,6 +6,7 @@
 #include "args.h"
 #include "attached.h"
 #include "netns.h"
+#include "share.h"
 
 /* What `use` and `unuse` name. */
 struct uses {
@@ -13,6 +14,9 @@ struct uses {
 	bool by_default;
 	struct texts routes, cgroups;
 	struct prefix *prefix;      /* of each route */
+	/* Of the connections in cgroups a part, and when it ends itself; texts as they were written, NULL: not given. */
+	const char *share_text, *worse_text;
+	struct share_rule rule;
 };
 
 #define USES_WORDS(u) { .arg = "NAME", .cc = &(u).cc }
@@ -24,6 +28,18 @@ struct uses {
 		"cgroup", 'c', "PATH", "connections of this cgroup2 and those below it; repeatable", \
 			.texts = &(u).cgroups \
 	}
+
+#define SHARE_OPTS(u) \
+	{ "share", 's', "PERCENT", "with --cgroup: only that part of the new connections", .text = &(u).share_text }, \
+		{ "stop-if-worse", 'w', "PERCENT", \
+		  "with --share: end it when their goodput is less by more than this", .text = &(u).worse_text }, \
+		{ "least", \
+		  'l', \
+		  "N", \
+		  "connections of each group that it takes to end it (50)", \
+		  .number = &(u).rule.least, \
+		  .min = 2, \
+		  .max = 1000000 }
 
 int uses_parse(struct uses *u);
 void uses_free(struct uses *u);

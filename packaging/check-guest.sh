@@ -112,6 +112,8 @@ for _ in $(seq 60); do
 done
 try "and ended by its timer" not has 'congctl vegas95' ip route
 try "which leaves nothing" not grep -rq vegas95 /run/asymcc/try-vegas95
+try "a share of the connections of a cgroup" asymcc use vegas95 --cgroup /sys/fs/cgroup/user.slice --share 10% --stop-if-worse 20%
+try "is told" has "vegas95 is given to 10% of new connections in /sys/fs/cgroup/user.slice" asymcc status
 asymcc unload vegas95 --drain --seconds 0 >/dev/null
 cp /usr/sbin/asymcc /root/asymcc
 try "remove" apt-get remove -y asymcc

@@ -11,6 +11,7 @@
 #include "netns.h"
 #include "registry.h"
 #include "device.h"
+#include "share.h"
 #include "thinning.h"
 
 static struct {
@@ -127,6 +128,72 @@ static void print_uses(const struct world *w)
 			       uses_of(w, reg->name, kinds[i]));
 }
 
+/* --- shares --------------------------------------------------------------------------------------------------------- */
+
+static void print_share(const char *family, const struct share *s, const char *key, const char *value, double v)
+{
+	if (isnan(v) || isinf(v))
+		return;
+	printf("%s{controller=\"%s\",cgroup=", family, s->cc);
+	label_value(s->cgroup);
+	if (key)
+		printf(",%s=\"%s\"", key, value);
+	printf("} %.9g\n", v);
+}
+
+static void print_share_interval(const char *family, const struct share *s, const struct interval *v)
+{
+	print_share(family, s, "bound", "low", v->low);
+	print_share(family, s, "bound", "estimate", v->value);
+	print_share(family, s, "bound", "high", v->high);
+}
+
+/* Each family of all shares in turn. */
+static int print_shares(const struct attachments *all)
+{
+	static const char *const families[][2] = {
+		{ "asymcc_share_connections",
+		  "Connections that have ended, of those that use --share gave the controller "
+		  "(given), and of the rest." },
+		{ "asymcc_share_goodput_ratio",
+		  "Goodput of the given, over that of the rest, with its 95 % interval." },
+		{ "asymcc_share_rtt_ratio", "RTT of the given, over that of the rest, with its 95 % interval." },
+		{ "asymcc_share_retransmitted_difference",
+		  "Part of the segments that were sent again, of the given less that of the rest, with its 95 % interval." },
+		{ "asymcc_share_stopped", "1: use --stop-if-worse has ended it." },
+	};
+	int found = 0;
+
+	for (int f = 0; f < 5 && found >= 0; f++) {
+		const char *family = families[f][0];
+		struct share s;
+		int i = 0;
+
+		printf("# TYPE %s gauge\n# HELP %s %s\n", family, family, families[f][1]);
+		while ((found = share_next(all, &i, &s)) > 0) {
+			switch (f) {
+			case 0:
+				print_share(family, &s, "group", "given", s.connections[1]);
+				print_share(family, &s, "group", "rest", s.connections[0]);
+				break;
+			case 1:
+				print_share_interval(family, &s, &s.goodput_ratio);
+				break;
+			case 2:
+				print_share_interval(family, &s, &s.rtt_ratio);
+				break;
+			case 3:
+				print_share_interval(family, &s, &s.resent_difference);
+				break;
+			case 4:
+				print_share(family, &s, NULL, NULL, !!s.stopped);
+				break;
+			}
+		}
+	}
+	return found;
+}
+
 /* --- counters of the programs --------------------------------------------------------------------------------------- */
 
 static void print_counters(const struct section *s, const char *name, const char *object, const char *cgroup)
@@ -203,7 +270,7 @@ static int metrics(void)
 	if (!err) {
 		print_flows(&w.look);
 		print_uses(&w);
-		err = print_events(&w);
+		err = print_shares(&w.all) || print_events(&w) ? -1 : 0;
 	}
 	if (!err) {
 		printf("# EOF\n");

@@ -16,6 +16,7 @@
 #include "command.h"
 #include "device.h"
 #include "registry.h"
+#include "share.h"
 #include "state.h"
 #include "thinning.h"
 #include "trial.h"
@@ -303,6 +304,23 @@ static int tell_trials(struct seen *s)
 	return trials_each(tell_trial, s);
 }
 
+static int tell_shares(struct seen *s)
+{
+	struct share share;
+	int i = 0, found;
+
+	while ((found = share_next(&s->all, &i, &share)) > 0) {
+		if (args.json) {
+			item(s);
+			share_json(&share);
+		} else {
+			printf(s->nr++ ? "" : "%s:\n", s->section);
+			share_print(stdout, &share, "  ");
+		}
+	}
+	return found;
+}
+
 static int tell_thinning(struct seen *s)
 {
 	struct thinning t;
@@ -530,8 +548,8 @@ static const struct {
 	const char *name;
 	int (*tell)(struct seen *s);
 } sections[] = {
-	{ "loaded", tell_loaded }, { "used", tell_uses },     { "trials", tell_trials }, { "thinned", tell_thinning },
-	{ "boot", tell_boot },     { "others", tell_others }, { "unseen", tell_unseen },
+	{ "loaded", tell_loaded },    { "used", tell_uses }, { "shares", tell_shares }, { "trials", tell_trials },
+	{ "thinned", tell_thinning }, { "boot", tell_boot }, { "others", tell_others }, { "unseen", tell_unseen },
 };
 
 static int status(void)

@@ -14,7 +14,10 @@
 #include "look.h"
 #include "netns.h"
 #include "device.h"
+#include "share.h"
 #include "thinning.h"
+
+#define SHARE_LINES 3 /* that one takes at most */
 
 static struct {
 	const char *name;             /* NULL: all */
@@ -49,20 +52,25 @@ struct picture {
 	struct attachments attached;
 	struct thinning *thin;        /* where ACKs are thinned, among those; none without the right to see them */
 	int nr_thin;
+	struct share *share;          /* parts of connections that are given a controller, among those */
+	int nr_share;
 };
 
 static void forget_thinning(struct picture *p)
 {
 	free(p->thin);
 	attachments_free(&p->attached);
+	free(p->share);
 	p->thin = NULL;
-	p->nr_thin = 0;
+	p->share = NULL;
+	p->nr_thin = p->nr_share = 0;
 }
 
 static int look_for_thinning(struct picture *p)
 {
 	struct thinning t, *thin;
-	int i = 0;
+	struct share s, *share;
+	int i = 0, k = 0, found;
 
 	if (attachments_read(&p->attached))
 		return -1;
@@ -74,7 +82,14 @@ static int look_for_thinning(struct picture *p)
 			return -1;
 		p->thin[p->nr_thin++] = t;
 	}
-	return 0;
+	while ((found = share_next(&p->attached, &k, &s)) > 0) {
+		share = realloc(p->share, (p->nr_share + 1) * sizeof(*share));
+		if (!share)
+			return -1;
+		p->share = share;
+		p->share[p->nr_share++] = s;
+	}
+	return found;
 }
 
 /* All anew. A failure is told in look.error. */
@@ -178,6 +193,11 @@ static void print_json(const struct picture *p)
 		       is_on_device(p->thin[i].cgroup) ? "device" : "cgroup",
 		       json_text(p->thin[i].cgroup + (is_on_device(p->thin[i].cgroup) ? strlen(ON_DEVICE) : 0)),
 		       p->thin[i].sent, p->thin[i].dropped);
+	printf("], \"shares\": [");
+	for (int i = 0; i < p->nr_share; i++) {
+		fputs(i ? ", " : "", stdout);
+		share_json(&p->share[i]);
+	}
 	puts("]}");
 }
 
@@ -266,9 +286,11 @@ static void print_text(FILE *out, const struct picture *p, size_t rows)
 		print_name(out, t->cgroup);
 		fprintf(out, ": %llu sent, %llu dropped\n", t->sent, t->dropped);
 	}
+	for (int i = 0; i < p->nr_share; i++)
+		share_print(out, &p->share[i], "");
 	for (size_t at = 0; at < l->flows.nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
-	used = 1 + p->nr_thin + nr + !l->met_home;
+	used = 1 + p->nr_thin + SHARE_LINES * p->nr_share + nr + !l->met_home;
 	share_rows(groups, nr, rows > used ? rows - used : 0);
 	if (!l->met_home)
 		fputs("this network namespace only: other ones take root\n", out);

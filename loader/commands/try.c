@@ -12,6 +12,7 @@
 #include "command.h"
 #include "netns.h"
 #include "phase.h"
+#include "share.h"
 #include "state.h"
 #include "trial.h"
 
@@ -105,8 +106,9 @@ static int check_routes(void)
 static int check_cgroup(void)
 {
 	struct attachments all = {};
+	struct share share;
 	char path[PATH_MAX];
-	int err;
+	int err, found, next = 0;
 
 	if (!args.cgroups.nr || cgroup_path_parse(path, args.cgroups.text[0])) /* later we are told why */
 		return 0;
@@ -120,6 +122,14 @@ static int check_cgroup(void)
 			err = fail("try %s: cgroup %s has it already", args.cc, path);
 		else if (*a->before)
 			err = fail("try %s: in cgroup %s is a trial of %s", args.cc, path, a->used);
+	}
+	while (!err && (found = share_next(&all, &next, &share))) {
+		if (found < 0)
+			err = -1;
+		else if (!strcmp(share.cgroup, path))
+			err = fail(
+				"try %s: in cgroup %s a share of connections has %s: `asymcc unuse %s --cgroup %s` first",
+				args.cc, path, share.cc, share.cc, path);
 	}
 	attachments_free(&all);
 	return err;

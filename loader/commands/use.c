@@ -61,6 +61,8 @@ static int use(void)
 
 	if (!args.by_default && !args.routes.nr && !args.cgroups.nr)
 		fail("use %s: for which connections? --default, --route PREFIX or --cgroup PATH", args.cc);
+	else if (existing && args.share_text)
+		fail("--share is of new connections: leave out --existing");
 	else if (!uses_parse(&args) && !(existing && move_open(&m)) && !state_lock())
 		err = use_locked(&m);
 	state_unlock();
@@ -71,7 +73,7 @@ static int use(void)
 
 static const struct opt words[] = { USES_WORDS(args), {} };
 static const struct opt opts[] = {
-	USES_OPTS(args), { "existing", 'e', NULL, "to open connections, too", .flag = &existing }, {}
+	USES_OPTS(args), SHARE_OPTS(args), { "existing", 'e', NULL, "to open connections, too", .flag = &existing }, {}
 };
 
 const struct command cmd_use = {
@@ -88,6 +90,9 @@ const struct command cmd_use = {
 		"--cgroup: those that processes of a cgroup open or accept.\n"
 		"A cgroup comes before a route, a route before what the socket itself chose before it was connected, "
 		"that before the default. All uses named are made, or none.\n"
+		"--share 10%: a tenth of the cgroup's new connections, by a hash of the socket; `status`, `top` and `metrics` "
+		"compare those that have ended with the rest. --stop-if-worse 20%: new connections take it no more as soon as "
+		"the whole 95 % interval of the goodput lies below that of the rest by 20 %.\n"
 		"--existing: open connections take it as well. With --default those of this network namespace take it "
 		"whose controller came from the default, or is the one that was the default until now; with --route "
 		"those to the prefix that no longer route takes, with --cgroup all of the cgroup's. They keep their window, "

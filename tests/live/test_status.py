@@ -148,7 +148,7 @@ ln -s /lib/asymcc@.service asymcc@{kept}.service
 ln -s /lib/asymcc@.service asymcc@wrong.service
 ln -s /lib/asymcc-thin.service .
 echo 'LOAD=--set alpha=30\nUSE="{use}"' >/etc/asymcc/{kept}.conf
-echo 'USE=--default' >/etc/asymcc/{idle}.conf
+echo 'USE=--cgroup {cgroup.path} --share 10% -w 20%' >/etc/asymcc/{idle}.conf
 echo 'USE=--default elsewhere' >/etc/asymcc/wrong.conf
 echo 'THIN=--max 8 -c {cgroup.path}' >/etc/asymcc/thin.conf
 ip route add 192.0.2.0/24 dev lo
