@@ -18,6 +18,8 @@ import pytest
 from asymlab import LabError
 from asymlab.machine import boot, image, kernel, qemu
 from asymlab.machine.arch import AMD64, ARCHES, ARM64, NATIVE, by_label, named
+from asymlab.machine.root import Here
+from asymlab.shell import sh
 from tests.hostile import COUNT, changed, one_line_or_none
 
 ARM64_IMAGE = b"MZ" + bytes(54) + b"ARM\x64" + bytes(4) + b"\x9f\xeb\x01\0\x18\0\0\0" + bytes(100)
@@ -107,3 +109,17 @@ def test_what_is_told_differs_only_where_it_must():
 def test_the_way_to_the_clock_is_a_part_of_the_image():
     for arch in ARCHES.values():
         assert boot.booted_by(arch, "6.12.1", 1) != boot.booted_by(arch, "6.12.1", 10)
+
+
+def test_each_part_of_a_guest_has_its_package_and_version(tmp_path):
+    """As dpkg says it of one file, also of those that a merged /usr has moved."""
+    here = Here()
+    files = [here.tool("tc"), here.python(), *map(here.resolved, here.libraries(here.tool("bpftool")).values())]
+    for file in files:
+        found = next(
+            told.stdout.split(":")[0]
+            for path in (str(file), str(file).removeprefix("/usr"))
+            if (told := subprocess.run(["dpkg", "-S", path], capture_output=True, text=True)).returncode == 0
+        )
+        assert here.package(file) == sh("dpkg-query", "-W", "-f", "${Package} ${Version}", found)
+    assert here.package(tmp_path / "mine") == "-"

@@ -7,6 +7,7 @@ fetches them, and with `sources` in place of `root` what a static asymcc is link
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -58,12 +59,20 @@ class Here:
     def package(self, file: Path) -> str:
         """The Debian package that owns a file, with its version; '-' if none does."""
         path = f"/{file.relative_to(self.folder)}"
-        for p in (path, path.removeprefix("/usr")):
-            q = subprocess.run(["dpkg-query", f"--admindir={self.admin}", "-S", p], capture_output=True, text=True)
-            if q.returncode == 0:
-                name = q.stdout.split(": ")[0].split(",")[0]
-                return sh("dpkg-query", f"--admindir={self.admin}", "-W", "-f", "${Package} ${Version}", name)
-        return "-"
+        return self.owners.get(path) or self.owners.get(path.removeprefix("/usr"), "-")
+
+    @functools.cached_property
+    def owners(self) -> dict[str, str]:
+        """Of each file. All at once: dpkg reads its whole database for a single one, too."""
+        form = "${Package} ${Version}\\n${db-fsys:Files}\\n"
+        found: dict[str, str] = {}
+        package = ""
+        for line in sh("dpkg-query", f"--admindir={self.admin}", "-W", "-f", form).splitlines():
+            if line.startswith(" "):
+                found.setdefault(line.strip(), package)
+            elif line:
+                package = line
+        return found
 
     def twin(self, file: Path) -> Path:
         """Of a file of this machine's Python."""
