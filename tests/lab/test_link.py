@@ -25,7 +25,7 @@ from asymlab.plan.toml import toml
 from asymlab.results.store import Run
 from asymlab.run import cost
 from tests.ktap import built
-from tests.shared import BUILD, REPO, asymlab, one_line, some_hop, some_job
+from tests.shared import BUILD, LAB, REPO, asymlab, one_line, some_hop, some_job
 
 # --- from words to a scenario ---------------------------------------------------------------
 
@@ -511,7 +511,7 @@ def test_the_commands_are_ones_that_asymcc_has(name):
 
 # --- real runs ------------------------------------------------------------------------------
 
-WORDS = "link --rate 2mbit --reverse 30kbit --rtt 40ms --queue 30 --duration 12s".split()
+WORDS = ["--image", LAB, *"--rate 2mbit --reverse 30kbit --rtt 40ms --queue 30 --duration 12s".split()]
 
 
 def numbers(text):
@@ -523,7 +523,7 @@ def numbers(text):
 @pytest.mark.lab
 def test_the_answer_is_whole_and_comes_from_the_store_the_second_time(tmp_path):
     env = {"ASYMLAB_STORE": str(tmp_path)}
-    first = asymlab(*WORDS, "cubic", "fast", "cubic+thin", env=env)
+    first = asymlab("link", *WORDS, "cubic", "fast", "cubic+thin", env=env)
     assert first.returncode == 0 and "6/6" in first.stderr, first
     shown = numbers(first.stderr)
     assert list(shown) == ["cubic", "fast (alpha 8)", "cubic+thin"]
@@ -544,21 +544,21 @@ def test_the_answer_is_whole_and_comes_from_the_store_the_second_time(tmp_path):
     )
     assert image.read_bytes().startswith(b"\x89PNG") and len(tomllib.loads(file.read_text())["sweep"]["points"]) == 6
 
-    again = asymlab(*WORDS, "cubic", "fast", "cubic+thin", env=env)
+    again = asymlab("link", *WORDS, "cubic", "fast", "cubic+thin", env=env)
     assert "left" not in again.stderr and "1/3" not in again.stderr and numbers(again.stderr) == shown
-    more = asymlab(*WORDS, "reno", "cubic", "--dry-run", env=env)
+    more = asymlab("link", *WORDS, "reno", "cubic", "--dry-run", env=env)
     assert "5 runs, 2 in the store, 3 left" in more.stderr
-    alone = asymlab(*WORDS, "cubic", "fast", "cubic+thin", "--alone", env=env)
+    alone = asymlab("link", *WORDS, "cubic", "fast", "cubic+thin", "--alone", env=env)
     assert "left" not in alone.stderr and {n: c[:7] for n, c in numbers(alone.stderr).items()} == {
         n: c[:7] for n, c in shown.items()
     }
-    repeated = asymlab("run", file, "--dry-run", env=env)
+    repeated = asymlab("run", file, "--dry-run", "--image", LAB, env=env)
     assert repeated.returncode == 0 and "5 runs, 2 in the store" in repeated.stderr
 
 
 @pytest.mark.lab
 def test_several_flows_have_a_jain_index():
-    p = asymlab(*"link --rate 2mbit --rtt 20ms --duration 8s --flows 3 --alone reno".split())
+    p = asymlab(*f"link --image {LAB} --rate 2mbit --rtt 20ms --duration 8s --flows 3 --alone reno".split())
     (cells,) = numbers(p.stderr).values()
     assert p.returncode == 0 and 1 / 3 <= float(cells[-1]) <= 1 and "Jain index of 0.9" in p.stderr
     assert "That was not tried" in p.stderr and "Not looked at: a rate that changes (--trace)" in p.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a scenario may ask of path and hosts beyond rates, delays and losses, on each kernel."""
+"""What a scenario may ask of path and hosts beyond rates, delays and losses."""
 
 from __future__ import annotations
 
@@ -109,15 +109,13 @@ def test_the_buffers_of_a_host_out_of_the_box_grow(scenario_file):
     assert r.metrics["goodput_bps"] > 8e6
 
 
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_a_path_that_reorders(scenario_file, kernel):
+def test_a_path_that_reorders(scenario_file):
     """5 % of the packets overtake what left in the 20 ms before them. FAST loses none, and RACK lives with it."""
     linux = ('profile = "ns2"', 'profile = "linux"')
     r = run(
-        scenario_file(FAST, linux, PLAIN, (FORWARD, 'queue = 100, reorder = "5%" }\nreverse'), append=ALPHA.format(20)),
-        kernel,
+        scenario_file(FAST, linux, PLAIN, (FORWARD, 'queue = 100, reorder = "5%" }\nreverse'), append=ALPHA.format(20))
     )
-    straight = run(scenario_file(FAST, linux, PLAIN, append=ALPHA.format(20)), kernel)
+    straight = run(scenario_file(FAST, linux, PLAIN, append=ALPHA.format(20)))
     for one, share in ((straight, 0), (r, 0.05)):
         assert one.valid, one.record["invalid"]  # set-up checks are not led astray
         early = one.goodput["not_next"].sum() / one.goodput["segments"].sum()
@@ -126,33 +124,30 @@ def test_a_path_that_reorders(scenario_file, kernel):
     assert r.metrics["flows"][0]["rtt_s"]["min"] < 0.021 < 0.04 <= straight.metrics["flows"][0]["rtt_s"]["min"]
 
 
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_jitter_keeps_the_order(scenario_file, kernel):
+def test_jitter_keeps_the_order(scenario_file):
     """Delays differ by more than ten packets' time, and none overtakes."""
     jittery = (FORWARD, 'queue = 100, jitter = "10ms" }\nreverse')
-    r = run(scenario_file(FAST, PLAIN, jittery, append=ALPHA.format(20)), kernel)
+    r = run(scenario_file(FAST, PLAIN, jittery, append=ALPHA.format(20)))
     assert r.valid, r.record["invalid"]
     assert r.goodput["segments"].sum() > 500 and r.goodput["not_next"].sum() == 0
     rtt = r.metrics["flows"][0]["rtt_s"]
     assert rtt["p95"] - rtt["p5"] > 0.005 and r.metrics["flows"][0]["retransmits_whole_run"] == 0
 
 
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_a_queue_with_red(scenario_file, kernel):
+def test_a_queue_with_red(scenario_file):
     """
     It bounds the queue by marks, where the hosts have ECN; the queue itself drops nothing. A mark halves a window of
     some 70 packets, 20 above the path's own 50: then the queue is empty until the window has grown again, so its mean
     lies below `min`.
     """
     red = 'queue = 100, red = { min = 10, max = 40, probability = "10%", ecn = true } }\nreverse'
-    r = run(scenario_file((FORWARD, red), LONG, ("[path]", '[sysctls]\n"net.ipv4.tcp_ecn" = 1\n\n[path]')), kernel)
+    r = run(scenario_file((FORWARD, red), LONG, ("[path]", '[sysctls]\n"net.ipv4.tcp_ecn" = 1\n\n[path]')))
     assert r.valid, r.record["invalid"]
     assert 1 < r.metrics["forward"]["queue_mean"] < 40 and "marks" not in r.metrics["reverse"]
     assert r.metrics["forward"]["marks"] > 0 == r.metrics["forward"]["drops"]
 
 
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_a_queue_of_cake(scenario_file, kernel):
+def test_a_queue_of_cake(scenario_file):
     """It keeps the rate and a short queue. Its filter leaves few ACKs in the queue of a slow reverse link."""
     told = {}
     for filters in ("false", "true"):
@@ -161,20 +156,17 @@ def test_a_queue_of_cake(scenario_file, kernel):
             'reverse = { rate = "10mbit", delay = "20ms", queue = 100 }',
             'reverse = { rate = "100kbit", delay = "20ms", ',
         )
-        r = run(
-            scenario_file((FORWARD, "queue = 100, cake = { } }\nreverse"), (back[0], back[1] + there), PLAIN), kernel
-        )
+        r = run(scenario_file((FORWARD, "queue = 100, cake = { } }\nreverse"), (back[0], back[1] + there), PLAIN))
         assert r.valid, r.record["invalid"]
         told[filters] = r.metrics
     assert told["false"]["utilisation"] < 1.01 and told["false"]["forward"]["queue_mean"] < 40
     assert told["true"]["goodput_bps"] > 1.1 * told["false"]["goodput_bps"]
 
 
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_requests_and_replies(scenario_file, kernel):
+def test_requests_and_replies(scenario_file):
     """A reply of one packet takes the path's RTT, and the next is asked for at once."""
     asks = scenario_file(('controller = "reno"', 'controller = "reno"\nreply = 100'), PLAIN)
-    r = run(asks, kernel)
+    r = run(asks)
     assert r.valid, r.record["invalid"]
     asked, took = zip(*r.record["agent"]["replies"]["0"], strict=True)
     assert min(took) >= 40e6 and max(took) < 42e6
@@ -182,11 +174,10 @@ def test_requests_and_replies(scenario_file, kernel):
 
 
 @pytest.mark.parametrize("verify", ["false", "true"])
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, kernel, verify):
+def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, verify):
     """10 Mbit/s, 40 ms, a queue that nothing fills. close() is called when the last bytes are about to be sent."""
     sized = ('controller = "reno"', 'controller = "reno"\nsize = 100000')
-    r = run(scenario_file(sized, (*PLAIN[:1], f"{PLAIN[1]}\nverify = {verify}")), kernel)
+    r = run(scenario_file(sized, (*PLAIN[:1], f"{PLAIN[1]}\nverify = {verify}")))
     assert r.valid, r.record["invalid"]
     assert int(r.goodput["bytes"].sum()) == 10**5
     closed, took = r.record["agent"]["closed"]["0"]
@@ -197,27 +188,25 @@ def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, kernel, ver
         assert r.record["agent"]["verified"]["0"] == {"bytes": 10**5, "wrong_at": None}
 
 
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file, kernel):
+def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file):
     """SACK-permitted, offered in the SYN and answered in the SYN-ACK: gone only where SYNs are stripped."""
     for syn in (False, True):
         strip = f"queue = 100, strip = {{ kinds = [{SACK_PERMITTED}], syn = {str(syn).lower()} }} }}\nreverse"
-        r = run(scenario_file(FAST, (FORWARD, strip), CAPTURE, PLAIN, append=ALPHA.format(20)), kernel)
+        r = run(scenario_file(FAST, (FORWARD, strip), CAPTURE, PLAIN, append=ALPHA.format(20)))
         assert r.valid and r.metrics["utilisation"] > 0.9, r.record["invalid"]
         assert (SACK_PERMITTED in option_kinds(syn_ack(r))) != syn
         assert counted(r, "TcpInErrs") == counted(r, "TcpRetransSegs") == 0  # checksums are right
 
 
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file, kernel):
+def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file):
     """In the ACKs' direction, from segments other than SYNs: SACK is agreed on and never seen; a short queue loses
     packets."""
     lossy = (
         'queue = 100 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100',
         'queue = 10 }\nreverse = { rate = "10mbit", delay = "20ms", queue = 100',
     )
-    told = run(scenario_file(lossy, PLAIN), kernel)
-    r = run(scenario_file((lossy[0], lossy[1] + ", strip = { kinds = [5, 253], syn = false }"), PLAIN), kernel)
+    told = run(scenario_file(lossy, PLAIN))
+    r = run(scenario_file((lossy[0], lossy[1] + ", strip = { kinds = [5, 253], syn = false }"), PLAIN))
     assert counted(told, "TcpExtTCPSackRecovery") >= 1
     sacked = [
         counted(x, "TcpExtTCPSackShifted")
@@ -350,6 +339,41 @@ def test_a_gigabit_window_has_memory(scenario_file):
     (row,) = (row for row in r.record["agent"]["self_check"] if "memory" in row["what"])
     assert r.valid and row["measured"] == 0
     assert r.acks["cwnd"].max() > 8000 and r.metrics["utilisation"] > 0.5
+
+
+# --- the oldest kernel ---------------------------------------------------------------------
+
+RULES = {
+    'codel = { target = "20ms", ecn = true }': 'loss = "5%", loss_burst = 5',
+    "fq_codel = {}": 'jitter = "10ms"',
+    "pie = {}": 'jitter = "10ms", disorder = true',
+    "fq = {}": 'reorder = "5%"',
+    'red = { min = 5, max = 20, probability = "10%", ecn = true }': "strip = { kinds = [4], syn = true }",
+    "cake = { ack_filter = true }": "strip = { kinds = [5], syn = false }",
+}
+ASKING, SIZED, DISORDER, REORDER, STRIPPED, _ = range(len(RULES))
+
+
+def test_the_oldest_kernel_takes_all_that_a_path_may_have(tmp_path):
+    """A hop for each, and a flow on it. The self-check asks tc for queues, targets and odds, and measures the rest."""
+    link = 'rate = "5mbit", delay = "20ms", queue = 100'
+    hops = (f"[[path.hops]]\nforward = {{ {link}, {a}, {b} }}\nreverse = {{ {link} }}\n" for a, b in RULES.items())
+    flows = [f'[[flows]]\ncontroller = "reno"\nenter = {k + 1}\nleave = {k + 2}\n' for k in range(len(RULES))]
+    flows[ASKING] += "reply = 100\n"
+    flows[SIZED] += "size = 100000\n"
+    file = tmp_path / "all.toml"
+    path = 'title = "all"\nid = "ALL"\necn = true\nprofile = "tuned"\n[path]\nmtu = 1000\n'
+    timed = '[run]\nduration = "2s"\nmeasure_from = "0s"\ntraffic = "plain"\n'
+    file.write_text("".join([path, *hops, *flows, timed]))
+    r = run(file, "6.1")
+    assert r.valid and r.record["agent"]["kernel"].startswith("6.1."), r.record["invalid"]
+    assert r.metrics["hops"][STRIPPED]["forward"]["marks"] > 0  # by RED
+    early = [int(r.goodput["not_next"][r.goodput["flow"] == k].sum()) for k in range(len(RULES))]
+    assert early[SIZED] == 0 < min(early[DISORDER], early[REORDER])
+    without_sack = [counted(r, "TcpExtTCPRenoRecovery", f"src{k}") > 0 for k in range(len(RULES))]
+    assert without_sack == [k == STRIPPED for k in range(len(RULES))]
+    assert r.goodput["bytes"][r.goodput["flow"] == SIZED].sum() == 10**5 and r.record["agent"]["closed"].keys() == {"1"}
+    assert len(r.record["agent"]["replies"]["0"]) > 10
 
 
 # --- cgroups -------------------------------------------------------------------------------

@@ -37,7 +37,6 @@ def delay_ms(r) -> float:
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
 @pytest.mark.parametrize(
     "rule, least, most",
     [
@@ -47,9 +46,9 @@ def delay_ms(r) -> float:
         ("pie = {}", 7, 20),  # RFC 8033: it steers to its target, 15 ms
     ],
 )
-def test_the_delay_of_a_queue_with_a_target(scenario_file, kernel, rule, least, most):
+def test_the_delay_of_a_queue_with_a_target(scenario_file, rule, least, most):
     """The plain queue of 1000 packets of 0.8 ms has some hundred ms."""
-    r = run(scenario_file(with_queue(rule), STEADY, TUNED, CUBIC), kernel)
+    r = run(scenario_file(with_queue(rule), STEADY, TUNED, CUBIC))
     check_physics(r)
     assert least < delay_ms(r) < most and r.metrics["utilisation"] > 0.9 and r.metrics["forward"]["drops"] > 0
 
@@ -79,12 +78,11 @@ def test_flows_that_take_turns_have_the_same(scenario_file, rule, others, off):
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
 @pytest.mark.parametrize("kind", ["codel", "fq_codel", "pie"])
-def test_marks_in_place_of_drops(scenario_file, kernel, kind):
-    """Where the hosts ask for ECN; without, the same queue drops, on any kernel."""
+def test_marks_in_place_of_drops(scenario_file, kind):
+    """Where the hosts ask for ECN; without, the same queue drops."""
     rule = with_queue(f"{kind} = {{ ecn = true }}")
-    marked = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = true\n\n[path]")), kernel)
+    marked = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = true\n\n[path]")))
     assert marked.valid and marked.metrics["forward"]["marks"] > 0, marked.record["invalid"]
     drops = marked.metrics["forward"]["drops"]
     ends = marked.record["agent"]["marks"]["end"]["qdisc"][marked.job.watch[0].forward.dev]
@@ -95,13 +93,12 @@ def test_marks_in_place_of_drops(scenario_file, kernel, kind):
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("kernel", LAB_KERNELS)
-def test_losses_in_bursts(scenario_file, kernel):
+def test_losses_in_bursts(scenario_file):
     """5 % in bursts of five: what is sent again was lost, and neighbours that were lost are a burst. There are some 120
     bursts, so a share is known to 13 % twice of three times."""
     losses = (QUEUE, 'queue = 100, loss = "5%", loss_burst = 5 }\nreverse')
     capture = ('measure_from = "4s"', 'measure_from = "4s"\ncapture = true')
-    r = run(scenario_file(losses, STEADY, TUNED, capture, ('controller = "reno"', 'controller = "bbr"')), kernel)
+    r = run(scenario_file(losses, STEADY, TUNED, capture, ('controller = "reno"', 'controller = "bbr"')))
     assert r.valid, r.record["invalid"]
     sent = r.capture("forward")
     seq = sent["seq"][sent["payload"] > 0]

@@ -16,7 +16,7 @@ from asymlab import LabError
 from asymlab.results import store
 from asymlab.run import api
 from tests.report.madeup import make
-from tests.shared import SCENARIO
+from tests.shared import LAB, SCENARIO
 
 
 @pytest.fixture
@@ -122,13 +122,13 @@ def test_a_scenario_runs_as_by_the_command(tmp_path, monkeypatch):
     text = SCENARIO.replace('"3s"', '"2s"')
     file = tmp_path / "same.toml"
     file.write_text(text)
-    runs = asymlab.run_scenario(text, seeds=[1, 2])
+    runs = asymlab.run_scenario(text, seeds=[1, 2], image=LAB)
     assert [(r.record["name"], r.job.duration_s, r.valid) for r in runs] == [
         ("TEST seed 1", 2, True),
         ("TEST seed 2", 2, True),
     ]
     made = {f: f.stat().st_mtime_ns for f in store.STORE.rglob("*")}
-    (again,) = asymlab.run_scenario(file, seeds=[2])
+    (again,) = asymlab.run_scenario(file, seeds=[2], image=LAB)
     assert again.key == runs[1].key and made == {f: f.stat().st_mtime_ns for f in store.STORE.rglob("*")}
     assert {r.key for r in asymlab.runs()} == {r.key for r in runs}
     (kept,) = set(tmp_path.glob("*.toml")) - {file}
