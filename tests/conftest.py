@@ -31,9 +31,10 @@ def scenario_file(tmp_path):
     return write
 
 
-# The folders whose tests are for one process: live/ looks at all that this machine's kernel has loaded, machine/
-# interrupts and kills virtual machines and writes images. Elsewhere a file is.
-ALONE = {"live", "machine"}
+# The folders whose tests are for one process, which begins with them in this order: live/ looks at all that this
+# machine's kernel has loaded and waits most of its time, machine/ interrupts and kills virtual machines and writes
+# images, report/ draws a report once for all of its files. Elsewhere a file is.
+ALONE = ("live", "machine", "report")
 
 
 def group(nodeid: str) -> str:
@@ -56,7 +57,9 @@ def pytest_xdist_make_scheduler(config, log):
 def rank(item) -> int:
     """What takes long first: the processes end together."""
     of = group(item.nodeid)
-    return ("live", "machine").index(of) if of in ALONE else 2 if item.get_closest_marker("lab") else 3
+    if of in ALONE:
+        return ALONE.index(of)
+    return len(ALONE) if item.get_closest_marker("lab") else len(ALONE) + 1
 
 
 @pytest.hookimpl(optionalhook=True)

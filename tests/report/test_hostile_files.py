@@ -34,16 +34,16 @@ def test_a_damaged_report(tmp_path, name):
 @pytest.mark.parametrize("name", ["part.json", "runs.csv", "claims.json", "samples.csv"])
 def test_damaged_published_results(tmp_path, name):
     results = tmp_path / "results"
-    folder = results / "fusion"
-    shutil.copytree(REPO / "docs" / "results" / "fusion", folder)
+    folder = results / "oneack"
+    shutil.copytree(REPO / "docs" / "results" / "oneack", folder)
     whole, rng = (folder / name).read_bytes(), random.Random(name)
-    page = (REPO / "docs" / "fusion.md").read_text()
+    page = (REPO / "docs" / "oneack.md").read_text()
     for _ in range(COUNT // 4):
         (folder / name).write_bytes(changed(whole, rng, name.endswith("json")))
         one_line_or_none(lambda: published.page([part.read(folder)]))
         one_line_or_none(lambda: publish.write_front(results))
-        one_line_or_none(lambda: part.quoted("fusion", [], {}, results))
-        (tmp_path / "fusion.md").write_text(page)
+        one_line_or_none(lambda: part.quoted("oneack", [], {}, results))
+        (tmp_path / "oneack.md").write_text(page)
         one_line_or_none(lambda: tables.write(results))
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Compiles a controller for the host and talks to it (see driver.c for the protocol)."""
 
+import fcntl
 import json
 import os
 import re
@@ -79,14 +80,21 @@ def write_fields(name, source, store):
 
 
 def build(name, source=None):
-    """The driver with controller `name`, compiled anew only when a source is newer."""
+    """The driver with controller `name`, compiled anew only when a source is newer. Of two that want it at once one
+    compiles."""
     source = Path(source or controllers()[name])
     binary = OUT / source.name.removesuffix(".bpf.c")
+    OUT.mkdir(parents=True, exist_ok=True)
+    with open(binary.with_suffix(".lock"), "w") as alone:
+        fcntl.flock(alone, fcntl.LOCK_EX)
+        return _build(name, source, binary)
+
+
+def _build(name, source, binary):
     sources = [source, *HERE.glob("*.[ch]"), *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.[ch]")]
     sources += Path(register.__file__).parent.glob(f"{name}.py")
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary
-    OUT.mkdir(parents=True, exist_ok=True)
     store = storage_of(source)
     made = binary.with_name(f"{binary.name}.{os.getpid()}")
     command = ["clang", *CFLAGS, f"-I{HERE}/fake", f"-I{TOP}/bpf"]
