@@ -134,7 +134,7 @@ def given(delay_us=20_000, jitter_us=0, loss=0.0, reorder=0.0, duplicate=0.0, be
 
     qopt = struct.pack("6I", 0, 10**6, odds(loss), 1 if reorder else 0, odds(duplicate), 0)
     bursts = attribute(5, attribute(2, struct.pack("4I", odds(begin), odds(end), 0xFFFFFFFF, 0))) if begin else b""
-    times = attribute(10, struct.pack("q", 1000 * delay_us)) + attribute(11, struct.pack("q", 1000 * jitter_us))
+    times = attribute(10, struct.pack("q", round(1000 * delay_us))) + attribute(11, struct.pack("q", 1000 * jitter_us))
     return Queue("netem", True, {}, qopt + attribute(3, struct.pack("II", odds(reorder), 0)) + bursts + times, b"")
 
 
@@ -146,6 +146,12 @@ def test_wrong_odds_and_times_are_found(key, off, good):
     told = given(**wanted | {key: round(wanted[key] * off) if key.endswith("us") else wanted[key] * off})
     assert check._check_netem([told], end, end.shape)["ok"] is good
     assert not check._check_netem([], end, end.shape)["ok"]
+
+
+@pytest.mark.parametrize("told_us, good", [(2.944, True), (2.8, False)])
+def test_a_delay_is_known_to_a_tick_of_tc(told_us, good):
+    end = End(*END, Propagation(3, 0.01, 0.0))
+    assert check._check_netem([given(delay_us=told_us, loss=0.01)], end, end.shape)["ok"] is good
 
 
 @pytest.mark.parametrize("off, good", [(1, True), (1.02, False), (0.98, False)])

@@ -23,6 +23,7 @@ PROBE_PORT = 7
 LARGEST = 1 << 16  # bytes: no datagram is cut
 TRAINS = 8  # at most: loss may leave fewer than two packets of one, and those tell no rate
 RATE_OFF = 0.015  # a share: a train measures to within 0.4 %, and a rate that is wrong by 2 % is found
+TICK_US = 0.064  # tc counts times so
 TOOLS = ("tc", "asymcc")
 QDISCS = {  # as one of each is made
     "tbf": "rate 1mbit burst 2000 limit 10000",
@@ -281,9 +282,9 @@ def _check_cake(queues: list[Queue], end: End, shape: Bottleneck) -> dict:
     return _row(Check.CAKE, end.dev, wanted, told, told == wanted)
 
 
-def _near(told: float, wanted: float) -> bool:
-    """The kernel counts times and odds in units of its own."""
-    return abs(told - wanted) <= max(0.002 * wanted, 2**-32)
+def _near(told: float, wanted: float, unit: float = 2**-32) -> bool:
+    """The kernel counts odds, and tc counts times, in units of their own."""
+    return abs(told - wanted) <= max(0.002 * wanted, unit)
 
 
 def _check_netem(queues: list[Queue], end: End, shape: Propagation) -> dict:
@@ -303,7 +304,9 @@ def _check_netem(queues: list[Queue], end: End, shape: Propagation) -> dict:
     if given.get("begin"):  # a burst is as long, and a pause between two, as a chain of two states stays in each
         given |= {"loss": given["begin"] / (given["begin"] + given["end"]), "burst": 1 / given["end"]}
     told = {key: given.get(key, 0.0) for key in wanted}
-    return _row(Check.NETEM, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
+    units = {"delay_us": TICK_US, "jitter_us": TICK_US}
+    near = all(_near(told[key], wanted[key], units.get(key, 2**-32)) for key in wanted)
+    return _row(Check.NETEM, end.dev, wanted, told, near)
 
 
 def _check_queue(queues: list[Queue], end: End, shape: Bottleneck) -> dict:
