@@ -168,14 +168,15 @@ def test_completion_knows_commands_and_options():
         )
 
     assert complete("asymcc", "un") == {"unuse", "unload"}
-    options = "--default --route --cgroup --existing --objects --verbose --help"
+    shares = "--share --stop-if-worse --least"
+    options = f"--default --route --cgroup --existing {shares} --objects --verbose --help"
     assert complete("asymcc", "use", "--") == set(options.split())
     assert "fast" in complete("asymcc", "load", "fa")
 
 
 def test_manual_has_every_command_and_option():
     page = asymcc("manual")
-    for command in ("list", "load", "show", "set", "use", "unuse", "unload", "top", "trace", "doctor"):
+    for command in ("list", "load", "show", "set", "use", "unuse", "unload", "top", "trace", "doctor", "status", "try"):
         assert f'.SS "asymcc {command}' in page
         for line in asymcc(command, "--help").splitlines():
             if line.startswith("  -") and not any(o in line for o in ("--help", "--objects", "--verbose")):
