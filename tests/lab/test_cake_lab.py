@@ -52,12 +52,13 @@ def test_what_a_packet_takes(cake, packet, takes):
     ],
 )
 def test_the_rate_is_that_of_its_cells(scenario_file, kernel, mtu, words):
-    """A flow has what the cells of its packets leave, to half a percent. 1460 + 40 bytes take a cell less than 1540."""
+    """The link carries what the cells of its packets leave, to half a percent. 1460 + 40 bytes take a cell less than 1540."""
     flows = ('controller = "reno"', 'controller = "cubic"\ncount = 8')  # one leaves the link idle after CAKE's drops
     r = run(scenario_file(TUNED, flows, LONG, with_cake(words), ("mtu = 1000", f"mtu = {mtu}")), kernel)
     check_physics(r)
     taken = 53 * np.ceil((mtu + 40) / 48) if "atm" in words else mtu + 22 + np.ceil((mtu + 22) / 64)
-    assert r.metrics["throughput_bps"] == pytest.approx(1e7 * mtu / taken, rel=0.005)
+    carried = r.metrics["forward"]["packets"] * mtu * 8 / (r.job.duration_s - r.job.measure_from_s)
+    assert carried == pytest.approx(1e7 * mtu / taken, rel=0.005)  # goodput lacks what waits behind a gap at the end
     (row,) = (row for row in r.self_check if row.what == "forward rate src0-dst0, bit/s")
     assert row.measured == pytest.approx(1e7 * mtu / taken, rel=0.004)
 

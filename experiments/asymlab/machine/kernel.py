@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import lzma
+import os
 import re
 import shutil
 import struct
@@ -63,6 +64,7 @@ def apt_source(cache: Path) -> AptSource:
     for options in ((), ours):
         try:
             if options:
+                _room(cache)  # apt-get update does not fail without
                 sh("apt-get", *options, "update")
         except LabError as e:
             words = str(e)  # of a source that may not matter here
@@ -71,6 +73,12 @@ def apt_source(cache: Path) -> AptSource:
             if origin in ("Debian", "Ubuntu") and component == "main":
                 return AptSource(origin, site, codename.split("-")[0])
     raise LabError(f"no Debian or Ubuntu package source ({words}); or give --kernel VMLINUZ --modules DIR")
+
+
+def _room(folder: Path) -> None:
+    """OSError if not even a small file has room there."""
+    with tempfile.TemporaryFile(dir=folder) as small:
+        os.posix_fallocate(small.fileno(), 0, 1 << 20)
 
 
 def own_state(state: Path) -> list[str]:
