@@ -52,7 +52,7 @@ def test_what_a_packet_takes(cake, packet, takes):
     ],
 )
 def test_the_rate_is_that_of_its_cells(scenario_file, kernel, mtu, words):
-    """The link carries what the cells of its packets leave, to half a percent. 1460 + 40 bytes take a cell less than 1540."""
+    """It carries what the cells of its packets leave, to half a percent. 1460 + 40 bytes take a cell less than 1540."""
     flows = ('controller = "reno"', 'controller = "cubic"\ncount = 8')  # one leaves the link idle after CAKE's drops
     r = run(scenario_file(TUNED, flows, LONG, with_cake(words), ("mtu = 1000", f"mtu = {mtu}")), kernel)
     check_physics(r)
