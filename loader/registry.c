@@ -246,28 +246,37 @@ const char *registry_load_error(int err)
 				 : strerror(-err);
 }
 
-/* Has the load `btf_id` the program of that name and those instructions? The values of maps are none. */
-static int has_program(__u32 btf_id, const struct bpf_prog_info *wanted)
+int registry_program(__u32 btf_id, __u32 *id, struct bpf_prog_info *info)
 {
-	__u32 id = 0;
-
-	while (!bpf_prog_get_next_id(id, &id)) {
-		struct bpf_prog_info info = {};
-		__u32 len = sizeof(info);
-		int err, fd = bpf_prog_get_fd_by_id(id);
+	while (!bpf_prog_get_next_id(*id, id)) {
+		__u32 len = sizeof(*info);
+		int err, fd = bpf_prog_get_fd_by_id(*id);
 
 		if (fd < 0 && errno == ENOENT)
 			continue; /* gone since */
-		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? errno : 0;
+		memset(info, 0, sizeof(*info));
+		err = fd < 0 || bpf_obj_get_info_by_fd(fd, info, &len) ? errno : 0;
 		if (fd >= 0)
 			close(fd);
 		if (err)
-			return fail("cannot read BPF program %u: %s", id, strerror(err));
-		if (info.btf_id == btf_id && !strcmp(info.name, wanted->name) &&
-		    !memcmp(info.tag, wanted->tag, sizeof(info.tag)))
+			return fail("cannot read BPF program %u: %s", *id, strerror(err));
+		if (info->btf_id == btf_id)
 			return 1;
 	}
 	return errno == ENOENT ? 0 : fail("cannot read the kernel's BPF programs: %s", strerror(errno));
+}
+
+/* Has the load `btf_id` the program of that name and those instructions? The values of maps are none. */
+static int has_program(__u32 btf_id, const struct bpf_prog_info *wanted)
+{
+	struct bpf_prog_info info;
+	int found;
+	__u32 id = 0;
+
+	while ((found = registry_program(btf_id, &id, &info)) > 0)
+		if (!strcmp(info.name, wanted->name) && !memcmp(info.tag, wanted->tag, sizeof(info.tag)))
+			break;
+	return found;
 }
 
 int registry_same_programs(const struct bpf_object *o, __u32 btf_id)
@@ -310,23 +319,17 @@ time_t registry_since(__u32 btf_id)
 {
 	__u64 first = NEVER;
 	struct timespec boot, now;
+	struct bpf_prog_info info;
 	__u32 id = 0;
+	int found;
 
-	while (btf_id && !bpf_prog_get_next_id(id, &id)) {
-		struct bpf_prog_info info = {};
-		__u32 len = sizeof(info);
-		int err, fd = bpf_prog_get_fd_by_id(id);
-
-		if (fd < 0 && errno == ENOENT)
-			continue; /* gone since */
-		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len) ? errno : 0;
-		if (fd >= 0)
-			close(fd);
-		if (err)
-			return fail("cannot read BPF program %u: %s", id, strerror(err));
-		if (info.btf_id == btf_id && info.load_time < first)
+	if (!btf_id)
+		return 0;
+	while ((found = registry_program(btf_id, &id, &info)) > 0)
+		if (info.load_time < first)
 			first = info.load_time;
-	}
+	if (found < 0)
+		return -1;
 	clock_gettime(CLOCK_BOOTTIME, &boot);
 	clock_gettime(CLOCK_REALTIME, &now);
 	if (first == NEVER)

@@ -50,6 +50,8 @@ int registry_load(struct bpf_object *o);
 const char *registry_load_error(int err);
 /* Are all programs of an object that is loaded, but not registered, those of the load `btf_id`? -1 with a message. */
 int registry_same_programs(const struct bpf_object *o, __u32 btf_id);
+/* The programs of the load, one a call; *id is 0 at first. 1, 0 at the end, -1 with a message. */
+int registry_program(__u32 btf_id, __u32 *id, struct bpf_prog_info *info);
 /* When the first program of the load came into the kernel, as seconds of the epoch; 0: not known. -1 with a message. */
 time_t registry_since(__u32 btf_id);
 /* Take it out: open connections keep it. */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "registry.h"
+#include "sight.h"
 #include "uses.h"
 
 static struct {
@@ -13,10 +13,7 @@ static struct {
 
 /* What a list tells of. */
 struct seen {
-	struct registry registry;
-	struct netns_list users;
-	struct attachments all;
-	struct attachments *after; /* what runs after each of these */
+	struct sight now;
 	char **built;
 	bool unread; /* the kernel could not be read: only what is built is known */
 };
@@ -92,11 +89,11 @@ static void json_used_in(const struct attachments *all, const char *cc)
 /* Programs of others that run after that of `use`, and may choose another controller. */
 static void print_after(const struct seen *s, const char *cc)
 {
-	for (int i = 0; i < s->all.nr && s->after; i++) {
-		const struct attached *ours = &s->all.at[i];
+	for (int i = 0; i < s->now.all.nr && s->now.after; i++) {
+		const struct attached *ours = &s->now.all.at[i];
 
-		for (int k = 0; k < s->after[i].nr && attached_gives(ours, cc); k++) {
-			const struct attached *theirs = &s->after[i].at[k];
+		for (int k = 0; k < s->now.after[i].nr && attached_gives(ours, cc); k++) {
+			const struct attached *theirs = &s->now.after[i].at[k];
 
 			printf("; after it in %s runs %s (program %u) of %s", ours->cgroup, theirs->name,
 			       theirs->prog_id, theirs->cgroup);
@@ -109,11 +106,11 @@ static void json_after(const struct seen *s, const char *cc)
 	const char *sep = "";
 
 	printf(", \"after\": [");
-	for (int i = 0; i < s->all.nr && s->after; i++) {
-		const struct attached *ours = &s->all.at[i];
+	for (int i = 0; i < s->now.all.nr && s->now.after; i++) {
+		const struct attached *ours = &s->now.all.at[i];
 
-		for (int k = 0; k < s->after[i].nr && attached_gives(ours, cc); k++, sep = ", ") {
-			const struct attached *theirs = &s->after[i].at[k];
+		for (int k = 0; k < s->now.after[i].nr && attached_gives(ours, cc); k++, sep = ", ") {
+			const struct attached *theirs = &s->now.after[i].at[k];
 
 			printf("%s{\"used_in\": %s, \"program\": %s, \"id\": %u, \"cgroup\": %s}", sep,
 			       json_text(ours->cgroup), json_text(theirs->name), theirs->prog_id,
@@ -129,18 +126,18 @@ static void json_row(const struct seen *s, const char *name, const char *object,
 	       object_is_among(s->built, object) ? "true" : "false");
 	printf(reg ? "%u" : "null", reg ? reg->map_id : 0);
 	printf(", \"unloading\": %s, \"used_by\": ", reg && reg->unloading ? "true" : "false");
-	json_users(&s->users, name);
-	json_used_in(&s->all, name);
+	json_users(&s->now.users, name);
+	json_used_in(&s->now.all, name);
 	json_after(s, name);
-	json_lost(&s->users, name);
-	attachments_json(&s->all, reg ? reg->btf_id : 0, reg ? NULL : name);
+	json_lost(&s->now.users, name);
+	attachments_json(&s->now.all, reg ? reg->btf_id : 0, reg ? NULL : name);
 	printf("}");
 }
 
 static void text_row(const struct seen *s, const char *name, const char *object, const struct registered *reg)
 {
 	const char *built = !object_is_among(s->built, object) ? "-" : strcmp(name, object) ? object : "yes";
-	char *used = s->unread ? NULL : users_text(&s->users, &s->all, name, true);
+	char *used = s->unread ? NULL : users_text(&s->now.users, &s->now.all, name, true);
 	const char *owner = reg ? NULL : name;
 	__u32 btf_id = reg ? reg->btf_id : 0;
 	char id[40];
@@ -150,15 +147,15 @@ static void text_row(const struct seen *s, const char *name, const char *object,
 	if (reg)
 		snprintf(id, sizeof(id), "%u%s", reg->map_id, reg->unloading ? " (unloading)" : "");
 	printf("%-16s %-16s %-16s %s", name, built, id, used ? used : "?");
-	if (attachments_cgroup(&s->all, btf_id, owner, &i)) {
+	if (attachments_cgroup(&s->now.all, btf_id, owner, &i)) {
 		printf(used && *used ? "; programs in " : "programs in ");
-		attachments_print(&s->all, btf_id, owner);
+		attachments_print(&s->now.all, btf_id, owner);
 	} else if (used && !*used) {
 		putchar('-');
 	}
 	print_after(s, name);
 	if (reg)
-		print_lost(&s->users, name);
+		print_lost(&s->now.users, name);
 	putchar('\n');
 	free(used);
 }
@@ -176,20 +173,20 @@ static void print_rows(const struct seen *s)
 	else
 		printf("%-16s %-16s %-16s %s\n", "NAME", "BUILT", "REGISTERED", "USED BY");
 	for (char **name = s->built; name && *name; name++) {
-		if (registry_find(&s->registry, *name))
+		if (registry_find(&s->now.registry, *name))
 			continue;
 		if (args.json)
 			fputs(sep, stdout);
 		row(s, *name, *name, NULL);
 		sep = ",\n  ";
 	}
-	for (const struct registered *reg = s->registry.at; reg < s->registry.at + s->registry.nr; reg++) {
+	for (const struct registered *reg = s->now.registry.at; reg < s->now.registry.at + s->now.registry.nr; reg++) {
 		if (args.json)
 			fputs(sep, stdout);
 		row(s, reg->name, reg->object, reg);
 		sep = ",\n  ";
 	}
-	if (attachments_cgroup(&s->all, 0, THIN, &thin)) {
+	if (attachments_cgroup(&s->now.all, 0, THIN, &thin)) {
 		if (args.json)
 			fputs(sep, stdout);
 		row(s, THIN, THIN, NULL);
@@ -198,36 +195,24 @@ static void print_rows(const struct seen *s)
 		printf("\n]\n");
 }
 
-static void seen_free(struct seen *s)
-{
-	attachments_after_free(s->after, &s->all);
-	s->after = NULL;
-	attachments_free(&s->all);
-	netns_free(&s->users);
-	registry_free(&s->registry);
-}
-
 static int list(void)
 {
 	struct seen s = {};
 	const char *unread;
-	int err = registry_read(&s.registry) || netns_read(&s.users) || attachments_read(&s.all) ? -1 : 0;
+	int err = sight_read(&s.now, false);
 
-	s.after = err ? NULL : attachments_after(&s.all);
-	if (!s.after)
-		err = -1;
 	s.unread = err;
 	if (err)
-		seen_free(&s);
+		sight_free(&s.now);
 	else
-		err = netns_warn(&s.users);
+		err = netns_warn(&s.now.users);
 	unread = object_names(&s.built);
 	if (unread)
 		err = fail("%s cannot be read, or not all of it: %s", object_dir(), unread);
 	if (!s.unread || !args.json)
 		print_rows(&s);
 	object_names_free(s.built);
-	seen_free(&s);
+	sight_free(&s.now);
 	return err;
 }
 

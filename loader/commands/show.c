@@ -100,40 +100,24 @@ static int show_state(const struct btf *btf)
 static int show_programs(__u32 btf_id)
 {
 	unsigned long long insns = 0, verified = 0;
-	const char *sep = "";
+	struct bpf_prog_info info;
 	__u32 id = 0, nr = 0;
+	int found = 0;
 
 	if (args.json)
 		printf(",\n \"programs\": [");
-	while (btf_id && !bpf_prog_get_next_id(id, &id)) {
-		struct bpf_prog_info info = {};
-		__u32 len = sizeof(info);
-		int err, fd = bpf_prog_get_fd_by_id(id);
-
-		if (fd < 0 && errno == ENOENT)
-			continue; /* gone since */
-		err = fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len);
-		if (err)
-			fail("cannot read BPF program %u: %s", id, strerror(errno));
-		if (!err && info.btf_id == btf_id) {
-			nr++;
-			insns += info.xlated_prog_len / 8;
-			verified += info.verified_insns;
-			if (args.json) {
-				printf("%s\n  {\"id\": %u, \"name\": %s, \"type\": %s, \"insns\": %u, "
-				       "\"verified_insns\": %u, \"jited_bytes\": %u}",
-				       sep, id, json_text(info.name), json_text(libbpf_bpf_prog_type_str(info.type)),
-				       info.xlated_prog_len / 8, info.verified_insns, info.jited_prog_len);
-				sep = ",";
-			}
-		}
-		if (fd >= 0)
-			close(fd);
-		if (err)
-			return -1;
+	while (btf_id && (found = registry_program(btf_id, &id, &info)) > 0) {
+		if (args.json)
+			printf("%s\n  {\"id\": %u, \"name\": %s, \"type\": %s, \"insns\": %u, "
+			       "\"verified_insns\": %u, \"jited_bytes\": %u}",
+			       nr ? "," : "", id, json_text(info.name), json_text(libbpf_bpf_prog_type_str(info.type)),
+			       info.xlated_prog_len / 8, info.verified_insns, info.jited_prog_len);
+		nr++;
+		insns += info.xlated_prog_len / 8;
+		verified += info.verified_insns;
 	}
-	if (btf_id && errno != ENOENT)
-		return fail("cannot read the kernel's BPF programs: %s", strerror(errno));
+	if (found < 0)
+		return -1;
 	if (args.json)
 		printf("]");
 	else if (nr)

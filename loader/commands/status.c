@@ -15,8 +15,8 @@
 #include "clock.h"
 #include "command.h"
 #include "device.h"
-#include "registry.h"
 #include "share.h"
+#include "sight.h"
 #include "state.h"
 #include "thinning.h"
 #include "trial.h"
@@ -26,14 +26,10 @@ static struct {
 	bool json;
 } args;
 
-/* What is seen; without the right to read the kernel's BPF, `registry` and `all` are empty, and `blind` is set. */
 struct seen {
-	struct registry registry;
-	struct netns_list users;
-	struct attachments all;
-	struct attachments *after; /* what runs after each of these */
+	struct sight now;
 	struct boots boots;
-	bool blind;
+	bool blind; /* without the right to read the kernel's BPF */
 	const char *section; /* that is being told */
 	int nr; /* items of it */
 };
@@ -137,9 +133,10 @@ static int read_origin(const struct registered *reg, char file[STATE_TEXT])
 
 static int tell_loaded(struct seen *s)
 {
+	const struct registry *r = &s->now.registry;
 	int err = 0;
 
-	for (const struct registered *reg = s->registry.at; reg < s->registry.at + s->registry.nr && !err; reg++) {
+	for (const struct registered *reg = r->at; reg < r->at + r->nr && !err; reg++) {
 		const struct boot *b = boot_find(&s->boots, reg->name);
 		bool stays = b && b->starts && !reg->unloading;
 		char file[STATE_TEXT];
@@ -158,7 +155,7 @@ static int tell_loaded(struct seen *s)
 			       json_text(since ? when : NULL), yes(reg->unloading), yes(stays));
 			err |= print_values(reg);
 			printf("}");
-			attachments_json(&s->all, reg->btf_id, NULL);
+			attachments_json(&s->now.all, reg->btf_id, NULL);
 			printf("}");
 			continue;
 		}
@@ -170,9 +167,9 @@ static int tell_loaded(struct seen *s)
 		if (since)
 			printf(", since %s", when);
 		err |= print_values(reg);
-		if (attachments_cgroup(&s->all, reg->btf_id, NULL, &(int){ 0 })) {
+		if (attachments_cgroup(&s->now.all, reg->btf_id, NULL, &(int){ 0 })) {
 			printf("; programs in ");
-			attachments_print(&s->all, reg->btf_id, NULL);
+			attachments_print(&s->now.all, reg->btf_id, NULL);
 		}
 		if (reg->unloading)
 			printf("; unloaded, it stays until its users end\n");
@@ -220,8 +217,8 @@ static void tell_use(struct seen *s, const struct use *u)
 
 static void tell_uses_of(struct seen *s, const char *cc)
 {
-	for (int i = 0; i < s->users.nr; i++) {
-		const struct netns *ns = &s->users.ns[i];
+	for (int i = 0; i < s->now.users.nr; i++) {
+		const struct netns *ns = &s->now.users.ns[i];
 		unsigned int sockets = netns_sockets(ns, cc);
 
 		if (!strcmp(ns->initial, cc))
@@ -235,10 +232,10 @@ static void tell_uses_of(struct seen *s, const char *cc)
 		if (sockets)
 			tell_use(s, &(struct use){ cc, "connections", NULL, ns->name, sockets, false });
 	}
-	for (int i = 0; i < s->all.nr; i++)
-		if (attached_gives(&s->all.at[i], cc))
-			tell_use(s, &(struct use){ cc, "cgroup", s->all.at[i].cgroup, NULL, 0,
-						   boot_has_cgroup(&s->boots, cc, s->all.at[i].cgroup) });
+	for (int i = 0; i < s->now.all.nr; i++)
+		if (attached_gives(&s->now.all.at[i], cc))
+			tell_use(s, &(struct use){ cc, "cgroup", s->now.all.at[i].cgroup, NULL, 0,
+						   boot_has_cgroup(&s->boots, cc, s->now.all.at[i].cgroup) });
 }
 
 /* Names of controllers, each once. */
@@ -268,19 +265,19 @@ static int tell_uses(struct seen *s)
 	struct names n = {};
 	int err = 0;
 
-	for (int i = 0; i < s->registry.nr && !err; i++)
-		err = add_name(&n, s->registry.at[i].name);
-	for (int i = 0; i < s->users.nr && !err; i++) {
-		const struct netns *ns = &s->users.ns[i];
+	for (int i = 0; i < s->now.registry.nr && !err; i++)
+		err = add_name(&n, s->now.registry.at[i].name);
+	for (int i = 0; i < s->now.users.nr && !err; i++) {
+		const struct netns *ns = &s->now.users.ns[i];
 
 		if (*ns->given)
 			err = add_name(&n, ns->given);
 		for (int k = 0; k < ns->nr_route && !err; k++)
 			err = add_name(&n, ns->route[k].name);
 	}
-	for (int i = 0; i < s->all.nr && !err; i++)
-		if (*s->all.at[i].used)
-			err = add_name(&n, s->all.at[i].used);
+	for (int i = 0; i < s->now.all.nr && !err; i++)
+		if (*s->now.all.at[i].used)
+			err = add_name(&n, s->now.all.at[i].used);
 	for (int i = 0; i < n.nr && !err; i++)
 		tell_uses_of(s, n.at[i]);
 	free(n.at);
@@ -309,7 +306,7 @@ static int tell_shares(struct seen *s)
 	struct share share;
 	int i = 0, found;
 
-	while ((found = share_next(&s->all, &i, &share)) > 0) {
+	while ((found = share_next(&s->now.all, &i, &share)) > 0) {
 		if (args.json) {
 			item(s);
 			share_json(&share);
@@ -326,7 +323,7 @@ static int tell_thinning(struct seen *s)
 	struct thinning t;
 	int i = 0, err = 0;
 
-	while (!err && thinning_next(&s->all, &i, &t)) {
+	while (!err && thinning_next(&s->now.all, &i, &t)) {
 		const char *place = t.cgroup + (is_on_device(t.cgroup) ? strlen(ON_DEVICE) : 0);
 		bool stays = boot_has_cgroup(&s->boots, THIN, t.cgroup);
 
@@ -351,8 +348,8 @@ static int tell_thinning(struct seen *s)
 /* Is it so in the first namespace, or the tree of cgroups, as USE says? */
 static bool is_default(const struct seen *s, const char *cc)
 {
-	for (int i = 0; i < s->users.nr; i++)
-		if (s->users.ns[i].first && !strcmp(s->users.ns[i].initial, cc))
+	for (int i = 0; i < s->now.users.nr; i++)
+		if (s->now.users.ns[i].first && !strcmp(s->now.users.ns[i].initial, cc))
 			return true;
 	return false;
 }
@@ -364,10 +361,10 @@ static bool is_on_route(const struct seen *s, const struct boot *b, const struct
 	const struct boots among = { &only, 1 };
 
 	memcpy(only.name, b->name, sizeof(only.name));
-	for (int i = 0; i < s->users.nr; i++)
-		for (int k = 0; s->users.ns[i].first && k < s->users.ns[i].nr_route; k++)
-			if (!strcmp(s->users.ns[i].route[k].name, b->name) &&
-			    boot_has_route(&among, b->name, s->users.ns[i].route[k].text))
+	for (int i = 0; i < s->now.users.nr; i++)
+		for (int k = 0; s->now.users.ns[i].first && k < s->now.users.ns[i].nr_route; k++)
+			if (!strcmp(s->now.users.ns[i].route[k].name, b->name) &&
+			    boot_has_route(&among, b->name, s->now.users.ns[i].route[k].text))
 				return true;
 	return false;
 }
@@ -376,9 +373,9 @@ static bool is_in_cgroup(const struct seen *s, const char *cc, const char *path)
 {
 	char real[PATH_MAX];
 
-	for (int i = 0; i < s->all.nr; i++)
-		if (attached_gives(&s->all.at[i], cc) &&
-		    !strcmp(realpath(path, real) ? real : path, s->all.at[i].cgroup))
+	for (int i = 0; i < s->now.all.nr; i++)
+		if (attached_gives(&s->now.all.at[i], cc) &&
+		    !strcmp(realpath(path, real) ? real : path, s->now.all.at[i].cgroup))
 			return true;
 	return false;
 }
@@ -482,15 +479,15 @@ static int tell_others(struct seen *s)
 	char mend[200];
 	int n = 0;
 
-	for (int i = 0; i < s->users.nr; i++)
-		tell_changes_in(s, &s->users.ns[i]);
-	if (!s->blind && cgroups_lost(&s->all, tell_lost_cgroup, s))
+	for (int i = 0; i < s->now.users.nr; i++)
+		tell_changes_in(s, &s->now.users.ns[i]);
+	if (!s->blind && cgroups_lost(&s->now.all, tell_lost_cgroup, s))
 		return -1;
-	for (int i = 0; i < s->all.nr; i++) {
-		const struct attached *ours = &s->all.at[i];
+	for (int i = 0; i < s->now.all.nr; i++) {
+		const struct attached *ours = &s->now.all.at[i];
 
-		for (int k = 0; s->after && k < s->after[i].nr; k++) {
-			const struct attached *theirs = &s->after[i].at[k];
+		for (int k = 0; s->now.after && k < s->now.after[i].nr; k++) {
+			const struct attached *theirs = &s->now.after[i].at[k];
 
 			snprintf(mend, sizeof(mend), "`bpftool prog show id %u` tells whose it is", theirs->prog_id);
 			tell(s, *ours->used ? ours->used : ours->owner, mend,
@@ -501,7 +498,7 @@ static int tell_others(struct seen *s)
 			tell(s, ours->used, "load it, or asymcc unuse it",
 			     "cgroup %s is given it, and it is not loaded", ours->cgroup);
 	}
-	while (thinning_next(&s->all, &n, &t)) {
+	while (thinning_next(&s->now.all, &n, &t)) {
 		snprintf(mend, sizeof(mend), "asymcc thin --off %s, then thin there again", thinning_option(t.cgroup));
 		if (t.programs < THINNING_PROGRAMS)
 			tell(s, THIN, mend, "%s has only a part of its programs", t.cgroup);
@@ -515,11 +512,12 @@ static int tell_unseen(struct seen *s)
 {
 	if (s->blind)
 		tell(s, "programs", "run it as root", "what is loaded, cgroups and thinning cannot be seen");
-	if (s->blind && s->users.nr == 1)
+	if (s->blind && s->now.users.nr == 1)
 		tell(s, "namespaces", "run it as root", "other network namespaces than this one cannot be seen");
-	for (int i = 0; i < s->users.nr; i++)
-		if (s->users.ns[i].unread)
-			tell(s, "netns", NULL, "%s cannot be read: %s", s->users.ns[i].name, s->users.ns[i].unread);
+	for (int i = 0; i < s->now.users.nr; i++)
+		if (s->now.users.ns[i].unread)
+			tell(s, "netns", NULL, "%s cannot be read: %s", s->now.users.ns[i].name,
+			     s->now.users.ns[i].unread);
 	return 0;
 }
 
@@ -536,12 +534,7 @@ static bool is_blind(void)
 static int see(struct seen *s)
 {
 	s->blind = is_blind();
-	if (!s->blind && (registry_read(&s->registry) || attachments_read(&s->all)))
-		return -1;
-	s->after = s->blind ? NULL : attachments_after(&s->all);
-	if ((!s->blind && !s->after) || netns_read(&s->users) || boots_read(&s->boots))
-		return -1;
-	return 0;
+	return sight_read(&s->now, s->blind) || boots_read(&s->boots) ? -1 : 0;
 }
 
 static const struct {
@@ -568,10 +561,7 @@ static int status(void)
 	}
 	if (!err && args.json)
 		puts("\n}");
-	attachments_after_free(s.after, &s.all);
-	attachments_free(&s.all);
-	netns_free(&s.users);
-	registry_free(&s.registry);
+	sight_free(&s.now);
 	boots_free(&s.boots);
 	return err ? -1 : 0;
 }

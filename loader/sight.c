@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stddef.h>
+
+#include "sight.h"
+
+int sight_read(struct sight *s, bool blind)
+{
+	if (!blind && (registry_read(&s->registry) || attachments_read(&s->all)))
+		return -1;
+	s->after = blind ? NULL : attachments_after(&s->all);
+	return (!blind && !s->after) || netns_read(&s->users) ? -1 : 0;
+}
+
+void sight_free(struct sight *s)
+{
+	attachments_after_free(s->after, &s->all);
+	s->after = NULL;
+	attachments_free(&s->all);
+	netns_free(&s->users);
+	registry_free(&s->registry);
+}
