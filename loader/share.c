@@ -26,12 +26,12 @@ unsigned int share_bound(long hundredths)
 	return lround(-65536 * log2(1 - hundredths / (double)SHARE_FULL));
 }
 
-/* Of logarithms: their mean, and the square of its standard error. */
+/* Of rounded logarithms: their mean, and the square of its standard error; rounding has a variance of 1/12. */
 static double mean_of(unsigned long long sum, unsigned long long squares, unsigned long long n, double *error)
 {
 	double mean = n ? (double)sum / n : NAN;
 
-	*error = n > 1 ? fmax(0, (double)squares / n - mean * mean) / (n - 1) : NAN;
+	*error = n > 1 ? fmax(0, (double)squares / n - mean * mean) / (n - 1) + 1.0 / 12 / n : NAN;
 	return mean;
 }
 
