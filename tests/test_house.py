@@ -25,6 +25,7 @@ ORDER = [
     "run",
     ("report", "conformance", "profile"),
     ("link", "dossier", "testing"),
+    "options",
     "cli",
 ]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for

@@ -288,3 +288,62 @@ def asymmetric(q: Questions) -> Iterator[Check]:
     yield Check("uplink", "ours", says, q.over("UPLINK", goodput), at_least=ALIKE)
     says = "a flow of three hops, one of its kind on each: its goodput over CUBIC's in its place {bound}"
     yield Check("chain", "ours", says, q.over("CHAIN", goodput_of, all=True), at_least=HARM)
+
+
+# --- what a referee objects to where a question fails ----------------------------------------
+
+# {} is the value. Of a heading the board tells the one that is farthest from its bound.
+OBJECTIONS = {
+    "collapse": "sends {} times CUBIC's packets where half are lost",
+    "outage": "sends {} packets a second into an outage",
+    "bloat": "{} times CUBIC's queue where that is deep",
+    "bloat goodput": "{} of CUBIC's goodput on a deep queue",
+    "drops": "{} times CUBIC's losses on a short queue",
+    "own": "a Jain index of {} among its own",
+    "rtts": "its far flow has {} of CUBIC's among its own",
+    "short": "short flows of its own take {} times CUBIC's time",
+    "short long": "a long flow beside short ones has {} of CUBIC's goodput",
+    **{
+        f"beside {rival} {when}": f"{rival} {said} has {{}} of what CUBIC leaves it"
+        for rival in ("cubic", "reno")
+        for when, said in (("with it", "beside it"), ("after it", "that comes later"), ("before it", "that was there"))
+    },
+    "beside cubic deep": "cubic beside it on a deep queue has {} of what CUBIC leaves it",
+    "beside cubic far": "cubic of a longer RTT has {} of what CUBIC leaves it",
+    "not starved": "gets {} of CUBIC's share beside cubic",
+    "voice": "a small stream beside it loses more: {} of what arrives beside CUBIC",
+    "voice delay": "a small stream beside it waits {} times as long",
+    "wake": "CUBIC's short flows beside it take {} times as long",
+    "tail 7": "{} of CUBIC's goodput with 7 packets of queue",
+    "tail 67": "{} of CUBIC's goodput with one BDP of queue",
+    "tail 268": "{} of CUBIC's goodput with four BDP of queue",
+    "wired 1mbit": "uses {} of 1 Mbit/s",
+    "wired 5mbit": "uses {} of 5 Mbit/s",
+    "wired 100mbit": "uses {} of 100 Mbit/s",
+    "loss 0.1%": "{} of CUBIC's goodput with 0.1 % of loss",
+    "loss 1%": "{} of CUBIC's goodput with 1 % of loss",
+    "radio": "{} of CUBIC's goodput where the rate moves",
+    "radio delay": "{} times CUBIC's queue where the rate moves",
+    "RED": "{} of CUBIC's goodput with RED",
+    "RED delay": "{} times CUBIC's queue with RED",
+    "RED with ECN": "{} of CUBIC's goodput where RED marks",
+    "RED with ECN delay": "{} times CUBIC's queue where RED marks",
+    "CAKE": "{} of CUBIC's goodput with CAKE",
+    "moves": "{} of CUBIC's goodput where the path's RTT changes",
+    "jitter": "{} of CUBIC's goodput with jitter",
+    "thing": "uses {} of 60 kbit/s",
+    "geo": "{} of CUBIC's goodput at an RTT of 600 ms",
+    "order": "{} of CUBIC's goodput where packets overtake",
+    "burst": "{} of CUBIC's goodput after a burst of others",
+    "fading": "{} times CUBIC's queue where the rate falls to a tenth",
+    "fade": "{} of CUBIC's goodput once the rate is back",
+    "rack": "uses {} of 1 Gbit/s in a rack",
+    "uplink": "{} of CUBIC's goodput where ACKs have a hundredth of the rate",
+    "chain": "{} of CUBIC's goodput over three hops",
+}
+# What no run here tells.
+KNOWN = {
+    "formosa": "both ends must run it",
+    "accsa": "both ends must run it, and the path must mark ACKs",
+    "dctcp": "it is for paths that mark by a low threshold, and none does here",
+}

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from asymlab.dossier import answers, dossier, page
+from asymlab import LabError
+from asymlab.controllers import REGISTER
+from asymlab.dossier import answers, board, dossier, page
 from asymlab.plan import scenario
 from asymlab.report.verdicts import Results
 from tests.report.madeup import Page
@@ -113,14 +116,14 @@ def test_anyones_file_is_asked_by_its_path(plan, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     made = plan("./mine.bpf.o")
     assert made.names[0] == str(tmp_path / "mine.bpf.o") and made.labels == ["mine", "CUBIC", "Reno", "BBR"]
-    assert {section.word for section in answers.judged(made, done(made, 1)) if section.answers} == {"holds"}
+    assert {section.word(made.name) for section in answers.judged(made, done(made, 1)) if section.answers} == {"holds"}
 
 
 @pytest.mark.parametrize("good, word", [(1, "holds"), (0.3, "fails")])
 def test_a_word_follows_from_the_runs(plan, good, word):
     made = plan()
     found = answers.judged(made, done(made, good))
-    said = {section.section: section.word for section in found if section.answers}
+    said = {section.section: section.word(made.name) for section in found if section.answers}
     assert set(said.values()) == {word}, said
     rivals = {row.verdict for s in found for a in s.answers for name, row in a.rows.items() if name != "fast"}
     assert "fails" not in rivals
@@ -162,3 +165,76 @@ def test_how_far_an_answer_is_from_its_bound(plan):
 @pytest.mark.parametrize("name", ["nosuch", "../fast", "fa st"])
 def test_a_name_that_is_none_is_one_line(name, tmp_path):
     one_line(asymlab("dossier", name, "--dry-run", "--to", tmp_path / "x"), name)
+
+
+# --- the board -----------------------------------------------------------------------------
+
+
+def guest(label: str = "6.12-uml") -> SimpleNamespace:
+    return SimpleNamespace(engine="uml", folder=Path(label))
+
+
+@pytest.fixture
+def boards(plan, monkeypatch, tmp_path):
+    """Makes a board of these controllers, in which FAST is so good."""
+    monkeypatch.setattr(board, "BUILD", tmp_path)
+
+    def made(good: float, *names: str, label: str = "6.12-uml") -> str:
+        mine = board.plan(list(names), guest(label), 2)
+        board.write(mine, done(mine, good), guest(label), tmp_path / "board")
+        return (tmp_path / "board" / "board.md").read_text()
+
+    return made
+
+
+def row(text: str, name: str) -> str:
+    (found,) = re.findall(rf"^\| `{name}` \| (.*) \|$", text, re.M)
+    return found
+
+
+def test_each_question_has_its_objection():
+    ours = answers.questions()
+    asked = {check.id for heading in ours.headings("fast") for check in heading.checks}
+    assert set(ours.OBJECTIONS) == asked and all(said.count("{}") == 1 for said in ours.OBJECTIONS.values())
+    assert set(ours.KNOWN) <= set(REGISTER)
+
+
+def test_a_board_has_a_row_for_each(boards, capsys):
+    text = boards(0.3, "fast", "bbr")
+    assert re.findall(r"^\| `(\w+)` ", text, re.M) == ["fast", "cubic", "bbr"]
+    assert row(text, "cubic").count("✓") == 20 and row(text, "cubic").endswith("| nothing that fails here")
+    assert row(text, "fast").count("✗") == 20
+    assert "; 3.333 times CUBIC's queue where that is deep; " in row(text, "fast") and row(text, "fast").endswith(
+        "; 17 more headings"
+    )
+    commands = re.findall(r"^    asymlab (.*)$", text, re.M)
+    assert commands == [f"dossier {name} --seeds 2 --engine uml" for name in ("fast", "cubic", "bbr")]
+    said = capsys.readouterr().err
+    assert "FAST" in said and "✗" in said
+
+
+def test_a_board_keeps_other_kernels_and_tells_what_they_answer_otherwise(boards):
+    boards(1, "fast", "reno")
+    text = boards(0.3, "fast", label="7.3-uml")
+    first, second, turned = text.split("\n## ")[1:]
+    assert [re.findall(r"^\| `(\w+)` ", part, re.M) for part in (first, second)] == [
+        ["fast", "reno", "cubic"],
+        ["fast", "cubic"],
+    ]
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| 1 ✓ \| 0.3 ✗ \|$", turned, re.M)
+    assert ("fast", "geo") in rows and {name for name, _ in rows} == {"fast"}
+    questions = sum(len(heading.checks) for heading in answers.questions().headings("fast"))
+    (count,) = re.findall(rf"^Of {2 * questions} answers (\d+) are the opposite\.$", turned, re.M)
+    assert int(count) == len(re.findall(r"^\| `", turned, re.M)) > 40
+    assert "    asymlab dossier fast --seeds 2 --engine uml --image 7.3\n" in text
+
+
+def test_a_board_keeps_rows_of_the_same_image_alone(boards, tmp_path):
+    boards(1, "fast")
+    file = tmp_path / "board" / "board.jsonl"
+    assert re.findall(r"^\| `(\w+)` ", boards(1, "reno"), re.M) == ["fast", "reno", "cubic"]
+    file.write_text(file.read_text().replace('"image": "', '"image": "x'))
+    assert re.findall(r"^\| `(\w+)` ", boards(1, "bbr"), re.M) == ["cubic", "bbr"]
+    file.write_text("{")
+    with pytest.raises(LabError, match="board.jsonl: cannot be read"):
+        boards(1, "bbr")

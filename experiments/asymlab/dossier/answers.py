@@ -77,10 +77,9 @@ class Section:
     def files(self) -> list[str]:
         return list(dict.fromkeys(file for answer in self.answers for file in answer.files))
 
-    @property
-    def word(self) -> str:
-        """Of all its answers: fails if one does, else undecided if one is, else holds."""
-        words = [answer.own.verdict for answer in self.answers]
+    def word(self, name: str) -> str:
+        """Of all answers of a controller: fails if one does, else undecided if one is, else holds."""
+        words = [answer.rows[name].verdict for answer in self.answers]
         return next((word for word in ("fails", "not measured", "undecided", "holds") if word in words), NOT_TRIED)
 
 

@@ -38,10 +38,12 @@ FOLDER = BUILD / "dossier"
 
 
 def plan(name: str, guest: Image, seeds: int | None, to: Path | None) -> Plan:
-    """Its scenarios, written as files over those of experiments/dossier, and their runs."""
     name = objects.absolute(name, LINUX)
-    rivals = questions().RIVALS
-    folder = to or FOLDER / called(name)
+    return of(name, questions().RIVALS, guest, seeds, to or FOLDER / called(name))
+
+
+def of(name: str, rivals: tuple[str, ...], guest: Image, seeds: int | None, folder: Path) -> Plan:
+    """Its scenarios, written as files over those of experiments/dossier, and their runs."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sources = sorted(file for file in SCENARIOS.glob("*.toml") if file.name != "base.toml")
@@ -116,7 +118,7 @@ def data(made: Plan, sections: list[Section], about: dict) -> dict:
             {
                 "section": s.section,
                 "title": s.title,
-                "verdict": s.word,
+                "verdict": s.word(made.name),
                 "not_answered": s.left,
                 "questions": [
                     {

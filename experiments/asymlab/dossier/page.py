@@ -57,7 +57,7 @@ def markdown(made: Plan, sections: list[Section], about: dict[str, str]) -> str:
         "",
     ]
     for section in sections:
-        lines += [f"## {section.section} {section.title}: {section.word}", ""]
+        lines += [f"## {section.section} {section.title}: {section.word(made.name)}", ""]
         if section.left:
             lines += [section.left, ""]
         if section.answers:

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A board: what RFC 9743 asks, of many controllers, on one kernel after the other.
+
+It is a dossier with a column for each of them: the same paths, questions and seeds, and the same runs in the store. So
+an interrupted board goes on where it was, and `asymlab dossier NAME` finds its runs there. CUBIC is always among them,
+since most questions compare with it.
+
+DIR has board.jsonl, a line for each controller and kernel, and board.md, which is made of it. What it has of other
+kernels stays. Of this kernel only rows stay that had the same image, seeds and questions.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Table
+from rich.text import Text
+
+from .. import LabError, controllers
+from ..console import console
+from ..controllers import LINUX, built_in
+from ..machine.image import DEFAULT_KERNEL, UML, Image
+from ..paths import BUILD, BUILT, near
+from ..plan import objects
+from ..report import html as of_pages
+from ..report.report import provenance
+from ..report.terminal import STYLES
+from ..report.verdicts import MEANINGS, SYMBOLS
+from ..results.store import Run
+from ..run import registered
+from . import dossier, page
+from .answers import SCENARIOS, Plan, Section, called, judged, questions
+
+FOLDER = BUILD / "board"
+TOLD = 3  # objections of a row
+PAGE = """\
+# The board: what RFC 9743 asks, of many controllers
+
+Look here to compare congestion controls by what a referee asks.
+Each row is a [dossier](dossier.md), which has the questions, the answers in numbers, and their bounds.
+"""
+
+
+def plan(names: list[str], guest: Image, seeds: int | None) -> Plan:
+    """None named: all that are built, and Linux's own."""
+    wanted = [objects.absolute(name, LINUX) for name in names] or [*built_in(BUILT), *LINUX]
+    first = questions().STANDARD
+    rivals = tuple(name for name in dict.fromkeys(wanted) if name != first)
+    return dossier.of(first, rivals, guest, seeds, BUILD / "dossier" / "board")
+
+
+def write(made: Plan, done: dict[str, Run], guest: Image, to: Path) -> None:
+    """Print the rows, and write both files."""
+    sections = judged(made, done)
+    about = provenance(list({task.key: done[task.key] for task in made.tasks}.values()))
+    of = {
+        "label": guest.folder.name,
+        "engine": guest.engine,
+        "kernel": about["kernel"],
+        "image": about["image"],
+        "seeds": len({task.seed for task in made.tasks}),
+        "questions": registered.commit(SCENARIOS),
+    }
+    mine = [row(made, sections, name) | {"of": of} for name in made.names]
+    console.print(table(sections, mine))
+    rows = merged(read(to / "board.jsonl"), mine)
+    try:
+        to.mkdir(parents=True, exist_ok=True)
+        (to / "board.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
+        (to / "board.md").write_text(markdown(sections, rows))
+    except OSError as e:
+        raise LabError(f"{to}: {e.strerror}; the runs are kept, the same command writes it anew") from None
+    console.print(f"board: {near(to / 'board.md')}")
+
+
+# --- the data --------------------------------------------------------------------------------
+
+
+def row(made: Plan, sections: list[Section], name: str) -> dict:
+    """A controller's words and answers, and the worst answer of each heading that fails, the worst of all first."""
+    rows = [(section.section, answer.rows[name]) for section in sections for answer in section.answers]
+    failed = [(page.to_bound(one) or 0, section, one.id) for section, one in rows if one.verdict == "fails"]
+    worst: dict[str, str] = {}
+    for _, section, id in sorted(failed):
+        worst.setdefault(section, id)
+    return {
+        "controller": called(name),
+        "called": str(near(Path(name))) if objects.is_file(name) else name,
+        "words": {section.section: section.word(name) for section in sections if section.answers},
+        "failed": list(worst.values()),
+        "answers": {one.id: [one.verdict, *map(rounded, one.interval)] for _, one in rows},
+    }
+
+
+def rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
+
+
+def read(file: Path) -> list[dict]:
+    try:
+        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    except (OSError, ValueError) as e:
+        raise LabError(f"{file}: cannot be read ({type(e).__name__}); remove it") from None
+
+
+def merged(before: list[dict], mine: list[dict]) -> list[dict]:
+    """By kernel, the first that was asked first; then ours, the rivals, Linux's own, and others' objects."""
+    of = mine[0]["of"]
+    named = {one["controller"] for one in mine}
+    kept = [r for r in before if r["of"]["label"] != of["label"] or r["of"] == of and r["controller"] not in named]
+    labels = list(dict.fromkeys(r["of"]["label"] for r in (*before, *mine)))
+    order = {name: at for at, name in enumerate((*built_in(BUILT), *LINUX))}
+
+    def place(r: dict) -> tuple[int, int, str]:
+        return labels.index(r["of"]["label"]), order.get(r["controller"], len(order)), r["controller"]
+
+    return sorted([*kept, *mine], key=place)
+
+
+# --- the page --------------------------------------------------------------------------------
+
+
+def objections(one: dict) -> str:
+    """In one line: what no run tells, then what is farthest from its bound."""
+    ours = questions()
+    said = [ours.KNOWN[one["controller"]]] if one["controller"] in ours.KNOWN else []
+    said += [ours.OBJECTIONS[id].format(of_pages.number(one["answers"][id][1])) for id in one["failed"][:TOLD]]
+    if (more := len(one["failed"]) - TOLD) > 0:
+        said.append(f"{more} more heading{'s' * (more > 1)}")
+    return "; ".join(said) or "nothing that fails here"
+
+
+def repeat(one: dict) -> str:
+    """The command of a row."""
+    of = one["of"]
+    kernel = of["label"].removesuffix(UML)
+    words = ["asymlab", "dossier", one["called"], "--seeds", str(of["seeds"]), "--engine", of["engine"]]
+    return shlex.join([*words, *(["--image", kernel] if kernel != DEFAULT_KERNEL else [])])
+
+
+def symbol(one: dict, section: str) -> str:
+    return SYMBOLS[one["words"].get(section, "not measured")]
+
+
+def table(sections: list[Section], rows: list[dict]) -> Table:
+    """In the terminal."""
+    found = Table(box=None, header_style="bold")
+    asked = [section.section for section in sections if section.answers]
+    for column in ("", *asked):
+        found.add_column(column)
+    for one in rows:
+        cells = [Text(symbol(one, section), style=STYLES[one["words"][section]]) for section in asked]
+        found.add_row(controllers.of(one["controller"]).label, *cells)
+    return found
+
+
+def markdown(sections: list[Section], rows: list[dict]) -> str:
+    asked = [section for section in sections if section.answers]
+    lines = PAGE.splitlines() + ["", "| | of the 95 % interval over the seeds |", "| --- | --- |"]
+    lines += [f"| {SYMBOLS[word]} | {meaning} |" for meaning, _, word in MEANINGS]
+    lines += ["", "| column | RFC 9743 |", "| --- | --- |", *(f"| {s.section} | {s.title} |" for s in asked), ""]
+    left = ", ".join(f"{s.section} {s.title}" for s in sections if not s.answers)
+    lines += [f"The lab does not answer these headings: {left}.", ""]
+    by_kernel: dict[str, list[dict]] = {}
+    for one in rows:
+        by_kernel.setdefault(one["of"]["label"], []).append(one)
+    for mine in by_kernel.values():
+        lines += of_kernel(asked, mine)
+    first, *others = by_kernel.values()
+    for other in others:
+        lines += differences(first, other)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
+    of = rows[0]["of"]
+    yield f"## Linux {of['kernel']}"
+    yield ""
+    yield f"Engine `{of['engine']}`, image {of['image']}, {of['seeds']} seeds, questions of commit {of['questions']}."
+    yield ""
+    yield f"| controller | {' | '.join(s.section for s in asked)} | what a referee objects to |"
+    yield "| --- |" + " :---: |" * len(asked) + " --- |"
+    for one in rows:
+        cells = " | ".join(symbol(one, s.section) for s in asked)
+        yield f"| `{one['controller']}` | {cells} | {objections(one)} |"
+    yield ""
+    yield "A row again, to the byte:"
+    yield ""
+    yield from (f"    {repeat(one)}" for one in rows)
+    yield ""
+
+
+def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
+    """The questions that two kernels answer by opposite words."""
+    a, b = first[0]["of"], other[0]["of"]
+    yield f"## What Linux {b['kernel']} answers otherwise than {a['kernel']}"
+    yield ""
+    before = {one["controller"]: one["answers"] for one in first}
+    both = [
+        (one["controller"], id, then, now)
+        for one in other
+        for id, now in one["answers"].items()
+        if (then := before.get(one["controller"], {}).get(id))
+    ]
+    turned = [found for found in both if {found[2][0], found[3][0]} == {"holds", "fails"}]
+    yield f"Of {len(both)} answers {len(turned)} are the opposite."
+    yield "An answer that one of both leaves undecided does not count."
+    if turned:
+        yield ""
+        yield f"| controller | question | {a['kernel']} | {b['kernel']} |"
+        yield "| --- | --- | ---: | ---: |"
+    for name, id, *answers in turned:
+        cells = " | ".join(f"{of_pages.number(value)} {SYMBOLS[word]}" for word, value, *_ in answers)
+        yield f"| `{name}` | {id} | {cells} |"
+    yield ""
