@@ -12,7 +12,8 @@ from asymlab.guest.net import qdisc_commands
 from asymlab.guest.wire import read
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
-from tests.shared import BUILD, CHAIN, CROSSING, HOP, PATH, asymlab
+from asymlab.run import tasks
+from tests.shared import BUILD, CHAIN, CROSSING, HOP, PATH, asymlab, one_line
 
 LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
 
@@ -49,6 +50,7 @@ NO_VALUE = "neither a whole number nor a word"
         ('flows.start = "9s"', "flows.0", "starts, stops or resumes after run.duration"),
         ('flows.stop = "2s"\nflows.resume = "1s"', "flows.0", "resume must come after stop"),
         ('run.duration = "3050ms"', "run", "multiples of 100ms"),
+        ('ecn = "exact"', "ecn", "'exact' is neither true, false nor 'accurate'"),
         ('profile = "ns3"', "profile", "'linux', 'tuned', 'ns2', 'newreno' or 'impatient'"),
         ('path.forward.loss = "100%"', "path.forward.loss", "less than 1"),
         ('path.forward.reorder = "150%"', "path.forward.reorder", "less than 1"),
@@ -430,6 +432,21 @@ def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
     assert shape_of(job, "right-left")["red"]["packet_bytes"] == 52, "ACKs with timestamps"
     assert shape_of(job, "right-left")["red"]["weight_log"] == 3
     assert not commands(job, "right-left")[2].endswith("ecn")
+
+
+def test_accurate_ecn_takes_a_kernel_that_has_it(scenario_file):
+    file = scenario_file(('title = "', 'ecn = "accurate"\ntitle = "'))
+    assert {s["net.ipv4.tcp_ecn"] for node in job_of(file)["nodes"] if (s := node["sysctls"])} >= {3}
+    one_line(
+        asymlab("run", file, "--engine", "uml", "--dry-run"),
+        f"{file}: ecn: Linux 6.12",
+        "has no AccECN, 7.0 is the first that has",
+    )
+    cases = scenario.load(file)
+    for release in ("7.0.1-amd64", "10.1.0"):
+        tasks._refuse_ecn(cases, release)
+    with pytest.raises(LabError, match="Linux 6.18.44 has no AccECN"):
+        tasks._refuse_ecn(cases, "6.18.44")
 
 
 def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):

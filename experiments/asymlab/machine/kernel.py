@@ -27,6 +27,7 @@ from .arch import NATIVE, Arch
 DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports", "forky", "sid")
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*", re.ASCII)
 KERNEL_MAX = 2 << 30  # bytes; with debug information some have more than one
+ACCURATE_ECN = (7, 0)  # the first that has all of AccECN
 COMPRESSIONS = {b"\x28\xb5\x2f\xfd": "zstd", b"\x02\x21\x4c\x18": "lz4", b"\xfd7zXZ": "xz", b"\x1f\x8b": "gzip"}
 
 
@@ -50,6 +51,11 @@ class AptSource:
     @property
     def keyring(self) -> Path:
         return Path(f"/usr/share/keyrings/{self.origin.lower()}-archive-keyring.gpg")
+
+
+def series(release: str) -> tuple[int, ...]:
+    """(6, 12) of 6.12.9-amd64."""
+    return tuple(map(int, re.findall(r"\d+", release)[:2]))
 
 
 def lists(arch: Arch) -> Path:

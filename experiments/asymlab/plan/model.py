@@ -16,10 +16,12 @@ from ..guest.protocol import FLOW_PORT, SYSCTL
 from . import groups
 from .opportunities import BYTES, LENGTH_MAX
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
-from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Policer, Red, Trace
+from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Policer, Red, Trace, or_word
 
 PORTS = 65536 - FLOW_PORT
 IPV6_MTU = 1280  # the least
+TCP_ECN = {False: 0, True: 1, "accurate": 3}  # the sysctl
+Ecn = Annotated[bool | Literal["accurate"], *or_word("accurate")]
 BIN_MS = 100  # of the traces' series; windows are whole bins
 
 
@@ -427,9 +429,10 @@ class Scenario(Model):
         description="Settings of the hosts, over those of the profile. The keys are those of a network namespace, "
         'in quotes: `"net.ipv4.tcp_sack" = 0`.',
     )
-    ecn: bool | None = Field(
+    ecn: Ecn | None = Field(
         None,
-        description="Whether the hosts ask for ECN, and accept it.",
+        description="Whether the hosts ask for ECN, and accept it. `accurate`: for AccECN (RFC 9768), which Linux has "
+        "from 7.0 on.",
         json_schema_extra={"without": "as the profile says"},
     )
     path: PathSpec = Field(description="What lies between the hosts.")
@@ -459,7 +462,8 @@ class Scenario(Model):
     @property
     def host_sysctls(self) -> dict[str, int | str]:
         """What the hosts have over the profile."""
-        return ({} if self.ecn is None else {"net.ipv4.tcp_ecn": int(self.ecn)}) | self.sysctls
+        asked = {} if self.ecn is None else {"net.ipv4.tcp_ecn": TCP_ECN[self.ecn]}
+        return asked | self.sysctls
 
     def switches(self, flow: Crossing) -> tuple[int, int]:
         """Those that its source and its sink hang on."""

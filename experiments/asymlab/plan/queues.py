@@ -29,17 +29,18 @@ def _trace(value: Any) -> Opportunities | None:
 Trace = Annotated[Any, BeforeValidator(_trace), WithJsonSchema({"type": "string"})]  # Opportunities | None
 
 
-def _ack_filter(value: Any) -> bool | str:
-    if isinstance(value, bool) or value == "aggressive":
-        return value
-    raise ValueError(f"{short(value)} is neither true, false nor 'aggressive'")
+def or_word(word: str) -> tuple[BeforeValidator, WithJsonSchema]:
+    """Of a value that is true, false, or this word."""
+
+    def read(value: Any) -> bool | str:
+        if isinstance(value, bool) or value == word:
+            return value
+        raise ValueError(f"{short(value)} is neither true, false nor {word!r}")
+
+    return BeforeValidator(read), WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": word}]})
 
 
-AckFilter = Annotated[
-    bool | Literal["aggressive"],
-    BeforeValidator(_ack_filter),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"const": "aggressive"}]}),
-]
+AckFilter = Annotated[bool | Literal["aggressive"], *or_word("aggressive")]
 
 
 class Synthetic(Model):

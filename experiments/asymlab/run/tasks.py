@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from .. import LabError
 from ..guest.job import Job
 from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, UML, Image
+from ..machine.kernel import ACCURATE_ECN, series
 from ..paths import REPO
 from ..plan.scenario import Case
 from ..plan.topology import ENGINE, job_objects, plan_job
@@ -83,11 +85,19 @@ def _refuse_profiles(cases: list[Case], engine: str) -> None:
             )
 
 
+def _refuse_ecn(cases: list[Case], release: str) -> None:
+    for case in cases:
+        if case.scenario.ecn == "accurate" and series(release) < ACCURATE_ECN:
+            first = ".".join(map(str, ACCURATE_ECN))
+            raise case.wrong(f"ecn: Linux {release} has no AccECN, {first} is the first that has; take another --image")
+
+
 def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> list[Task]:
     """The runs of the cases, each once. `any_profile`: those as well that the image's kernel cannot run."""
     tasks: dict[str, Task] = {}
     if not any_profile:
         _refuse_profiles(cases, image.engine)
+    _refuse_ecn(cases, image.kernel)
     for case in cases:
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us)
@@ -101,6 +111,7 @@ def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> lis
 def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
+    _refuse_ecn(cases, os.uname().release)
     tasks = []
     for case in cases:
         for seed in case.seeds:

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .outcome import SHORT_IDLE, Column, Outcome, Result, Skip, deaf, series
+from ...machine.kernel import series
+from .outcome import SHORT_IDLE, Column, Outcome, Result, Skip, deaf
 
 GROWTH = 1.1
 

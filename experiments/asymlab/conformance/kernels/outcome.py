@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 
 from ...machine.image import Image
+from ...machine.kernel import series
 
 KERNELS = ("6.1", "6.12", "newest", "running")
 SHORT_IDLE = "`bpf_vegas` does not hear the end of a short idle time: from Linux 7.1 on a member of its own tells it"
@@ -51,9 +51,5 @@ class Column:
         return f"{self.release} ({self.package or 'this machine'})" if self.release else self.label
 
 
-def series(release: str) -> str:
-    return ".".join(release.split(".")[:2])
-
-
 def deaf(release: str) -> bool:
-    return tuple(map(int, re.findall(r"\d+", release)[:2])) >= (7, 1)
+    return series(release) >= (7, 1)
