@@ -25,6 +25,8 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
+PARAM(u32, at_once, 0, 0, 1, "-", "1: (2) when a loss is found, as [W] has it; 0: at the end of a recovery, as Linux");
+
 COUNTER(flows, "connections started");
 COUNTER(samples, "bandwidth samples of (1)");
 COUNTER(duplicates, "ACKs that moved nothing and count as one packet");
@@ -155,7 +157,7 @@ void BPF_PROG(bpf_westwood_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct bpf_westwood *w = inet_csk_ca(sk);
 
-	if (ev == CA_EVENT_COMPLETE_CWR) {
+	if (ev == CA_EVENT_COMPLETE_CWR && !at_once) {
 		COUNT(recoveries);
 		tp->snd_ssthresh = fitting_window(sk, w);
 		tp->snd_cwnd = min(tp->snd_ssthresh, tp->snd_cwnd_clamp);
@@ -175,7 +177,7 @@ void BPF_PROG(bpf_westwood_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 SEC("struct_ops/bpf_westwood_ssthresh")
 u32 BPF_PROG(bpf_westwood_ssthresh, struct sock *sk)
 {
-	return tcp_reno_ssthresh(sk);
+	return at_once ? fitting_window(sk, inet_csk_ca(sk)) : tcp_reno_ssthresh(sk);
 }
 
 SEC("struct_ops/bpf_westwood_undo_cwnd")

@@ -309,6 +309,17 @@ def test_westwood_falls_back_to_what_the_path_carried(of, estimate, rtt_min, cwn
     assert reno == after
 
 
+@pytest.mark.parametrize("at_once, left, at_the_end", [(0, 20, 17), (1, 17, 17)])
+def test_westwood_sets_its_window_when_a_loss_is_found_or_at_the_end(of, at_once, left, at_the_end):
+    port = of("bpf_westwood")
+    heard = {"ca__estimate": 17 * 960, "ca__rtt_min": 4 * MS, "ca__rtt_last": 4 * MS, "ca__sample_start": 10**9 // 4000}
+    full(port, 40, {"at_once": at_once}, ca__started=1, ca__forget_min=0, **heard)
+    port.loss()
+    assert port.state()["tp"]["snd_ssthresh"] == left
+    _, after, _ = ack(port, n=40, rtt=-1, **heard)
+    assert after["snd_ssthresh"] == at_the_end
+
+
 def test_westwood_learns_the_rate_of_a_path(of):
     """A hundred packets in 100 ms: 960 bytes a ms."""
     port = of("bpf_westwood")

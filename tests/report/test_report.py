@@ -88,6 +88,16 @@ def test_links_lead_somewhere_and_ids_are_unique(full):
     assert len(links) > 60 and all(v[1:] in page.ids if v[0] == "#" else (full[2] / v).is_file() for v in links)
 
 
+def test_a_report_without_pages_of_runs_has_all_else(full, runs, place):
+    verdicts, figures, folder = full
+    report.write(verdicts, figures[:1], runs, "quick", folder=place / "report", run_pages=False)
+    page = index(place / "report")
+    assert not list((place / "report" / "runs").iterdir()) and list((place / "report" / "figures").iterdir())
+    links = [v for tag, k, v in page.attributes if k == "href" and tag == "a"]
+    assert all(v[1:] in page.ids if v[0] == "#" else (place / "report" / v).is_file() for v in links)
+    assert {f"#run-{key}" for v in verdicts for key in v["runs"]} <= set(links)
+
+
 def test_each_verdict_leads_to_its_runs(full):
     verdicts, _, folder = full
     text = (folder / "index.html").read_text()

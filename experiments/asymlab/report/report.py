@@ -173,6 +173,7 @@ def write(
     claims: Iterable[Judged] = (),
     of: Mapping[str, list[str]] | None = None,
     image_name: str = "",
+    run_pages: bool = True,
 ) -> None:
     """Replace the folder by a new report, whole. `only`: patterns of the cases, if the set was not run whole.
     `speed`: further measurements of the lab itself, label -> text. `of`: the keys of each paper's runs."""
@@ -194,7 +195,9 @@ def write(
     shown: dict[str, list] = {v["paper"]: [] for v in verdicts}
     images_of: list[dict[str, bytes]] = []
     cached = pages.up_to_date(
-        runs, in_report=True, meanwhile=lambda: images_of.extend(drawn(figure) for _, figure in figures)
+        runs if run_pages else [],
+        in_report=True,
+        meanwhile=lambda: images_of.extend(drawn(figure) for _, figure in figures),
     )
     for (paper, figure), images in zip(figures, images_of):
         files |= {f"figures/{figure.id}.{kind}": data for kind, data in images.items()}

@@ -98,7 +98,7 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
     return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
-def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[dict]:
+def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path, run_pages: bool = True) -> list[dict]:
     """Judge the runs, write the report."""
     claims, verdicts, figures = [], [], []
     hashes = {key: run.record["result_sha256"] for key, run in done.items()}
@@ -121,5 +121,6 @@ def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path) -> list[
         claims=claims,
         of={paper: [t.key for t in mine] for paper, mine in made.tasks.items()},
         image_name=image.folder.name,
+        run_pages=run_pages,
     )
     return verdicts

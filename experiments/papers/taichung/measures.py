@@ -14,6 +14,7 @@ SENDERS = (1, 2, 10)
 OTHERS = ("reno", "westwood")
 EVERYBODY = ("taichung", *OTHERS)
 LOSSES = ("0%", "0.1%", "0.5%", "1%", "5%", "10%")
+ROOM = ("0.1%", "0.5%", "1%")  # where NewReno fills 10 Mbit/s, and not 100
 PAPER = "impatient"  # the profile that has the paper's recovery
 TODAY = "tuned"  # Linux's own, with SACK
 WITH = {PAPER: "impatient", "newreno": "slow but steady", TODAY: "with SACK"}
