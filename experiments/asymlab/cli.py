@@ -239,9 +239,8 @@ def add_suite(commands) -> None:
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help=some)
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
     p.add_argument("--rows", action="store_true", help="print each verdict, instead of a line for each paper")
-    p.add_argument(
-        "--no-pages", dest="run_pages", action="store_false", help="draw no page for each run: half a second"
-    )
+    without = "no page for each run in the report: drawing them takes half a second each"
+    p.add_argument("--no-pages", dest="run_pages", action="store_false", help=without)
     add_lab_options(p)
 
 
@@ -253,9 +252,8 @@ def do_suite(args) -> None:
     made = suite.plan(args.names, guest, args.seeds, args.first_seed, args.only)
     if done := run_lab(args, made.all, guest):
         verdicts = suite.judge(made, done, guest, args.report, args.run_pages)
-        (terminal.print_verdicts if args.rows else terminal.print_papers)(
-            verdicts, time.monotonic() - began, args.report
-        )
+        show = terminal.print_verdicts if args.rows else terminal.print_papers
+        show(verdicts, time.monotonic() - began, args.report)
 
 
 # --- dossier ------------------------------------------------------------------------------
