@@ -3,13 +3,15 @@
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 import pytest
 
 from asymlab import LabError
 from asymlab.plan import scenario
 from tests.lab.test_path_lab import CAPTURE, SACK_PERMITTED, option_kinds
-from tests.shared import LAB_KERNELS, PATH, check_physics, run
+from tests.shared import HOP, LAB_KERNELS, PATH, check_physics, run
 
 V6 = ('profile = "ns2"', 'profile = "tuned"\nip = 6')
 V4 = ('profile = "ns2"', 'profile = "tuned"')
@@ -83,6 +85,27 @@ def test_all_else_that_a_path_may_have(scenario_file):
     sent = r.capture("forward")
     assert sent["bytes"][sent["t"] < 2].max() == 1500 and sent["bytes"][sent["t"] > 2.5].max() == 1280
     assert r.record["agent"]["verified"]["1"] == {"bytes": 10**5, "wrong_at": None}
+
+
+def next_headers(capture: bytes) -> set[int]:
+    """Of all IPv6 packets of a capture."""
+    at, found = 24, set()
+    while at < len(capture):
+        (length,) = struct.unpack_from("<I", capture, at + 8)
+        found.add(capture[at + 16 + 6])
+        at += 16 + length
+    return found
+
+
+@pytest.mark.lab
+def test_no_packets_but_those_of_the_experiment(scenario_file):
+    """The kernel reports its multicast groups when a link comes up, and once more within a second: not here. On a chain
+    such a report took an opportunity of a trace in the middle of the self-check."""
+    r = run(scenario_file(V6, CAPTURE, *USUAL))
+    assert {h for side in ("forward", "reverse") for h in next_headers((r.folder / f"{side}.pcap").read_bytes())} == {6}
+    traced = HOP.replace('rate = "10mbit"', 'trace = { kind = "wifi", rate = "100kbit", length = "5s" }', 1)
+    r = run(scenario_file(V6, (PATH, HOP + traced + HOP), ("mtu = 1000", "mtu = 1500")))
+    assert r.valid, r.record["invalid"]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from asymlab.machine import image, vm
 from asymlab.plan import scenario
 from asymlab.results import capture
 from asymlab.run.tasks import plan_runs
-from tests.shared import ALPHA, FAST, FORMOSA, LAB, LAB_KERNELS, PATH, PLAIN, check_physics, run
+from tests.shared import ALPHA, FAST, FORMOSA, HOP, LAB, LAB_KERNELS, PATH, PLAIN, check_physics, run
 
 pytestmark = pytest.mark.lab
 
@@ -196,6 +196,13 @@ def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_f
         assert r.valid and r.metrics["utilisation"] > 0.9, r.record["invalid"]
         assert (SACK_PERMITTED in option_kinds(syn_ack(r))) != syn
         assert counted(r, "TcpInErrs") == counted(r, "TcpRetransSegs") == 0  # checksums are right
+
+
+def test_a_link_behind_one_that_doubles_packets_is_measured(scenario_file):
+    """A packet of the train that comes twice takes its time at the slower link twice."""
+    doubling = HOP.replace("queue = 50 }", "queue = 50, duplicate = '5%' }", 1)
+    r = run(scenario_file((PATH, doubling + HOP.replace("10mbit", "5mbit"))))
+    assert r.valid, r.record["invalid"]
 
 
 def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file):

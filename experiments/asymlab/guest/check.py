@@ -172,15 +172,19 @@ def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | No
 def link_rate(sender: socket.socket, receiver: socket.socket, to: str, train: Train) -> tuple[float, float]:
     """IP bit/s of a back-to-back train's arrivals, at least and at most; 0 if none came.
 
-    They are apart if packets were lost: those took their time at the slowest queue, or never did.
+    They are apart if packets were lost or came twice: those took their time at the slowest queue, or never did.
     Packets that overtook count as lost.
     """
     for i in range(train.packets):
         sender.sendto(struct.pack("<I", i).ljust(train.bytes - ip_udp(to), b"\0"), (to, PROBE_PORT))
     came: dict[int, int] = {}  # number: when first
+    copies: list[int] = []  # when they came
     while len(came) < train.packets and (got := stamped_receive(receiver)):
         if len(got[0]) == train.bytes - ip_udp(to):
-            came.setdefault(struct.unpack_from("<I", got[0])[0], got[1])
+            (number,) = struct.unpack_from("<I", got[0])
+            if number in came:
+                copies.append(got[1])
+            came.setdefault(number, got[1])
     # From the last on, those that no earlier packet follows, be it one of the first that are skipped.
     kept, lowest = [], train.packets
     for number, at in reversed(came.items()):
@@ -191,8 +195,10 @@ def link_rate(sender: socket.socket, receiver: socket.socket, to: str, train: Tr
     if len(kept) < 2:
         return 0.0, 0.0
     (first, t0), (last, t1) = kept[-1], kept[0]
-    least, most = (packets * train.bytes * 8e9 / (t1 - t0) for packets in (len(kept) - 1, last - first))
-    return least, least if train.lost_before else most
+    least = len(kept) - 1
+    most = (least if train.lost_before else last - first) + sum(t0 < at < t1 for at in copies)
+    low, high = (packets * train.bytes * 8e9 / (t1 - t0) for packets in (least, most))
+    return low, high
 
 
 # --- the self-check ------------------------------------------------------------------------

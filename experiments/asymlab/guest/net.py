@@ -39,6 +39,7 @@ MIDDLEBOX = (
     "add rule {ip} lab middlebox iifname {dev} {rule}\n"
 )
 TENTATIVE, LOOK_S = 0x40, 0.01  # an address before its link is known to be up
+REPORTED_S = 1.1  # a second, and some ticks
 
 
 class Namespaces:
@@ -338,11 +339,13 @@ def _build_links(job: Job, ns: Namespaces) -> None:
 
 
 def _wait_for_addresses(job: Job, ns: Namespaces) -> None:
-    """Those of IPv6 serve once their link is known to be up, and the kernel looks at links once a second."""
+    """Those of IPv6 serve once their link is known to be up, and the kernel looks at links once a second. Then it
+    reports their multicast groups: no such report may be among packets that are looked at."""
     for node in job.nodes:
         with ns.enter(node.name):
             while _tentative():
                 time.sleep(LOOK_S)
+    time.sleep(REPORTED_S)
 
 
 def _tentative() -> bool:

@@ -42,6 +42,7 @@ OF_IP: dict[int, job.Sysctls] = {
         "net.ipv6.conf.default.accept_dad": 0,
         "net.ipv6.conf.default.accept_ra": 0,
         "net.ipv6.conf.default.router_solicitations": 0,
+        "net.ipv6.conf.default.mldv2_unsolicited_report_interval": (1 << 31) - 1,
         "net.ipv6.conf.default.addr_gen_mode": 1,
     },
 }
