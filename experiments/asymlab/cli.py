@@ -40,6 +40,7 @@ from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT, RESULTS
 from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
 from .report import compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
+from .results import pcapng
 from .run.host import execute_on_host
 from .run.summary import print_runs
 from .run.tasks import plan_on_host, plan_runs
@@ -94,21 +95,28 @@ def add_run(commands) -> None:
         default="lab",
         help="lab: in virtual time; host: in namespaces of this machine's kernel, as root [%(default)s]",
     )
+    packets = "also run it with captures of all hops, and keep their packets there, a pcapng file a run"
+    p.add_argument("--pcapng", type=Path, metavar="DIR", help=packets)
     add_lab_options(p)
 
 
 def do_run(args) -> None:
     cases = cases_of(args, args.repeat)
     if args.on == "host":
-        if given := [o for o in ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary") if getattr(args, o)]:
+        if given := [
+            o for o in ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary", "pcapng") if getattr(args, o)
+        ]:
             raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
         print_runs([execute_on_host(t) for t in plan_on_host(cases)], {})
         return
     guest = image_of(args)
     tasks = plan_runs(cases, guest)
-    if done := run_lab(args, tasks, guest):
+    captured = plan_runs(cases_of(args, args.repeat, {"run.capture": True}), guest) if args.pcapng else []
+    if done := run_lab(args, list({t.key: t for t in (*tasks, *captured)}.values()), guest):
         runs = [done[t.key] for t in tasks]
         print_runs(runs, pages.up_to_date(runs, args.jobs))
+        for run, task in zip(runs, captured):
+            console.print(pcapng.write(run, done[task.key], args.pcapng))
 
 
 # --- link ---------------------------------------------------------------------------------
@@ -343,7 +351,9 @@ def add_explore(commands) -> None:
 
 def do_explore(args) -> int:
     guest = image_of(args)
-    trees = explore.read(args.files) if args.files else explore.drawn(args.seed, args.count, args.controller)
+    trees = (
+        explore.read(args.files) if args.files else explore.drawn(args.seed, args.count, args.controller, guest.kernel)
+    )
     return bool(explore.explore(trees, args.jobs, guest).broken)
 
 

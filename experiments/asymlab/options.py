@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from . import LabError
 from .console import console
@@ -147,7 +148,7 @@ def add_case_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--at", action="append", default=[], metavar="KEY=VALUE", help="only this point of the sweep")
 
 
-def cases_of(args, repeat: int | None = None, settings: dict[str, str] | None = None) -> list[scenario.Case]:
+def cases_of(args, repeat: int | None = None, settings: dict[str, Any] | None = None) -> list[scenario.Case]:
     """`repeat`: seeds; `settings`: keys of the scenario and what they have instead."""
     seeds = None
     if args.seed or repeat:

@@ -42,7 +42,7 @@ def test_a_draw_is_the_same_everywhere_and_its_file_says_all_of_it(known, folder
         assert tree == draw.draw(3, number, list(known), known)
         case = explore.written(tree, "x")
         assert tomllib.loads(case.file.read_text()) == shrink.tidy(tree)
-        assert case.scenario == scenario.Scenario.model_validate(tree)
+        assert case.scenario == scenario.of_tree(tree)
         topology.compile_job(case, 1)
     assert tree != draw.draw(4, number, list(known), known)
 
@@ -59,8 +59,27 @@ def test_draws_have_all_that_a_scenario_can(known):
     assert first == set(known)
     words = "loss reorder duplicate jitter red strip rewrite hops stop resume size delayed extra_delay background mtu"
     commands = [f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")]
-    words = [*words.split(), "[thin]", "reverse_kbit", "set = ", *commands, *LINUX]
+    words += " loss_burst disorder policer codel fq_codel pie fq cake trace atm aggressive coalesce"
+    words = [
+        *words.split(),
+        "ip = 6",
+        "mtu = 9000",
+        "offloads = true",
+        'ecn = "accurate"',
+        "[thin]",
+        "reverse_kbit",
+        "set = ",
+        *commands,
+        *LINUX,
+    ]
     assert [w for w in words if w not in text] == []
+
+
+def test_where_a_kernel_has_no_accurate_ecn_the_same_paths_have_ecn():
+    new, old = (explore.drawn(1, 60, ["fast"], kernel) for kernel in ("7.0.3", "6.18.44"))
+    accurate = [number for number, tree in new.items() if tree.get("ecn") == "accurate"]
+    assert accurate and [old[number] for number in accurate] == [new[number] | {"ecn": True} for number in accurate]
+    assert {n: t for n, t in old.items() if n not in accurate} == {n: t for n, t in new.items() if n not in accurate}
 
 
 # --- keys of scenarios ---------------------------------------------------------------------
@@ -400,6 +419,6 @@ def test_a_load_goes_on_when_the_mtu_falls_below_its_packets(folder):
 @pytest.mark.lab
 def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
-    tally = explore.explore(explore.drawn(20, COUNT, []), None, image.open_image(LAB))
+    tally = explore.explore(explore.drawn(20, COUNT, [], "6.12"), None, image.open_image(LAB))
     assert tally.runs == COUNT and tally.broken == []
     assert len(tally.invalid) <= 1 and tally.counts["silence judged"] >= 1

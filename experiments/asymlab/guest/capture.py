@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Captures of the first hop, as pcap files."""
+"""Captures of the hops, as pcap files."""
 
 import contextlib
 import ctypes
@@ -31,6 +31,14 @@ FILTER = b"".join(
 )
 
 
+SIDES = ("forward", "reverse")
+
+
+def name_of(side: str, hop: int) -> str:
+    """Of a hop's file, from 1 at the left."""
+    return f"{side}.pcap" if hop == 1 else f"{side}-{hop}.pcap"
+
+
 def _bytes(packet: bytes) -> int:
     """Its length, as its IP header has it."""
     if packet[0] >> 4 == 6:
@@ -39,7 +47,7 @@ def _bytes(packet: bytes) -> int:
 
 
 class Capture:
-    """Headers of the packets that leave the first hop's queues, each direction into a file of its own.
+    """Headers of the packets that leave the hops' queues, each direction into a file of its own.
 
     A packet's time is the kernel's as it goes to the device. A thread collects what has come every
     READ_S: some 17 us of the guest's CPU a packet, which stands in a run's share of busy CPU.
@@ -48,14 +56,14 @@ class Capture:
     def __init__(self, job: Job, ns: Namespaces, out: str):
         self.ends: list[tuple[socket.socket, IO[bytes]]] = []
         self.done = threading.Event()
-        first = job.watch[0]
         node = {end.dev: end.node for end in job.ends}
-        for side, dev in (("forward", first.forward.dev), ("reverse", first.reverse.dev)):
-            with ns.enter(node[dev]):
-                s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-            self.ends.append((s, open(f"{out}/{side}.pcap", "wb")))
-            self._set_up(s, dev)
-            self.ends[-1][1].write(PCAP)
+        for k, hop in enumerate(job.watch, 1):
+            for side, dev in zip(SIDES, (hop.forward.dev, hop.reverse.dev)):
+                with ns.enter(node[dev]):
+                    s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+                self.ends.append((s, open(f"{out}/{name_of(side, k)}", "wb")))
+                self._set_up(s, dev)
+                self.ends[-1][1].write(PCAP)
         threading.stack_size(STACK)
         self.thread = threading.Thread(target=self._collect, daemon=True)
         self.thread.start()

@@ -6,7 +6,8 @@ the output folder then:
 
     agent.json   self-check, counters, sysctls, the clock that the trace's times count from
     trace.bin    records of `asymcc trace`
-    forward.pcap, reverse.pcap   where the job asks for a capture: headers of what left the first hop's queues
+    forward.pcap, reverse.pcap   where the job asks for a capture: headers of what left the first hop's queues; of hop 2
+                                 forward-2.pcap, and so on
 """
 
 import contextlib

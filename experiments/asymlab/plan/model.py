@@ -374,8 +374,8 @@ class Run(Model):
     verify: bool = Field(False, description="Receivers compare each byte with what was sent.")
     capture: bool = Field(
         False,
-        description="Keep the headers of all packets as they leave the first hop's queues, in `forward.pcap` and "
-        "`reverse.pcap`.",
+        description="Keep the headers of all packets as they leave the queues, in `forward.pcap` and `reverse.pcap`; "
+        "of the second hop in `forward-2.pcap`, and so on.",
     )
     audit: bool = Field(
         False, description="Look at the end for what the controllers left in the kernel, and for its warnings."

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
@@ -41,6 +41,12 @@ def or_word(word: str) -> tuple[BeforeValidator, WithJsonSchema]:
 
 
 AckFilter = Annotated[bool | Literal["aggressive"], *or_word("aggressive")]
+
+
+Isolation = Literal[
+    "triple-isolate", "dual-srchost", "dual-dsthost", "flows", "hosts", "srchost", "dsthost", "flowblind"
+]
+ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 
 
 class Synthetic(Model):
@@ -103,9 +109,7 @@ class Cake(Model):
         "plain",
         description="`atm`: packets are cut into cells of 53 bytes that hold 48. `ptm`: each 64 bytes take one more.",
     )
-    isolation: Literal[
-        "triple-isolate", "dual-srchost", "dual-dsthost", "flows", "hosts", "srchost", "dsthost", "flowblind"
-    ] = Field(
+    isolation: Isolation = Field(
         "triple-isolate",
         description="Who gets an equal share: flows, hosts, or hosts first and then the flows of each. Each entry of "
         "`flows` has hosts of its own. There is no NAT in the lab, so no key for it.",

@@ -116,6 +116,13 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
     return cases
 
 
+def of_tree(tree: dict[str, Any]) -> Scenario:
+    """Of one case without files of its own. ValidationError, Wrong: it is none."""
+    plain, places = groups.expand(copy.deepcopy(tree))
+    _read_traces(plain, places, None)
+    return Scenario.model_validate(plain)
+
+
 def _checked(tree: dict[str, Any], source: Source) -> tuple[Scenario, dict[str, str], dict[str, File]]:
     """The scenario of one case, where its flows and hops stand in the file, and the files of its controllers."""
     plain, places = groups.expand(tree)
@@ -129,7 +136,7 @@ def _checked(tree: dict[str, Any], source: Source) -> tuple[Scenario, dict[str, 
         raise _explain(e, places) from None
 
 
-def _read_traces(plain: dict[str, Any], places: dict[str, str], source: Source) -> None:
+def _read_traces(plain: dict[str, Any], places: dict[str, str], source: Source | None) -> None:
     """Each direction with a trace gets what its file has, and its mean rate."""
     path = plain.get("path")
     hops = path.get("hops") if isinstance(path, dict) else None
@@ -147,9 +154,10 @@ def _read_traces(plain: dict[str, Any], places: dict[str, str], source: Source) 
             hop[side] = way | {"trace": trace, "rate": f"{trace.rate_bps}bit"}
 
 
-def _trace(key: str, said: str | dict[str, Any], source: Source) -> Opportunities:
+def _trace(key: str, said: str | dict[str, Any], source: Source | None) -> Opportunities:
     try:
         if isinstance(said, str):
+            assert source
             trace = opportunities.read(source.beside(key, said))
         else:
             trace = _made(said)

@@ -41,7 +41,7 @@ def toml(tree: dict) -> str:
         ("[run]", tree["run"]),
         *(("[[sweep.points]]", point) for point in tree.get("sweep", {}).get("points", ())),
     ]
-    lines = [f"{key} = {inline(tree[key])}" for key in ("title", "id", "profile") if key in tree]
+    lines = [f"{key} = {inline(value)}" for key, value in tree.items() if not isinstance(value, dict | list)]
     for heading, values in tables:
         if values:
             lines += ["", heading, *(f"{bare(k)} = {inline(v)}" for k, v in values.items())]

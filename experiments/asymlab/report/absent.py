@@ -32,7 +32,7 @@ class Absent(Run):
     def _table(self, name: str) -> Any:
         raise Missing
 
-    def capture(self, side: str) -> Any:
+    def capture(self, side: str, hop: int = 1) -> Any:
         raise Missing
 
     def state(self, flow: int) -> Any:

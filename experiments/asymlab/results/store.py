@@ -3,7 +3,7 @@
 
     build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it
     build/store/KEY/{acks,goodput,links}.parquet, and state-CONTROLLER.parquet where run.trace_state is set,
-                    forward.pcap and reverse.pcap where run.capture is
+                    forward.pcap and reverse.pcap where run.capture is; forward-2.pcap of the second hop, ...
 
 A folder appears whole or not at all; one that is there is never computed again.
 """
@@ -27,9 +27,11 @@ from pydantic import ValidationError
 
 from .. import LabError, printable
 from ..guest import wire
+from ..guest.capture import SIDES, name_of
 from ..guest.job import Command, Job
 from ..guest.system import Failure
 from ..paths import STORE
+from ..plan.groups import HOPS_MAX
 from ..reading import read
 from . import capture, metrics, trace
 from .record import Agent, Record, Row
@@ -37,7 +39,9 @@ from .record import Agent, Record, Row
 KEY = re.compile("[0-9a-f]{32}")
 # The files that an agent may leave, and their greatest sizes. They come from a guest or a worker: no other is taken,
 # and none tells where it goes.
-FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30, "forward.pcap": 1 << 30, "reverse.pcap": 1 << 30}
+FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30} | {
+    name_of(side, hop): 1 << 30 for hop in range(1, HOPS_MAX + 1) for side in SIDES
+}
 RECORD_MAX = 64 << 20  # bytes of run.json
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
 
@@ -108,9 +112,9 @@ class Run:
     def links(self) -> np.ndarray:
         return self._table("links")
 
-    def capture(self, side: str) -> np.ndarray:
-        """The packets that left the first hop's queue of a side, "forward" or "reverse" (capture.py)."""
-        file = self.folder / f"{side}.pcap"
+    def capture(self, side: str, hop: int = 1) -> np.ndarray:
+        """The packets that left a hop's queue of a side, "forward" or "reverse" (capture.py)."""
+        file = self.folder / name_of(side, hop)
         if not file.exists():
             raise LabError(f"{self.folder}: no {file.name}: it takes run.capture")
         return capture.read(file, self.record["agent"]["zero_unix_ns"])

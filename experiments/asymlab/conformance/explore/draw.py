@@ -11,8 +11,11 @@ from functools import cache
 from pydantic import ValidationError
 
 from ...controllers import LINUX
-from ...plan import objects
-from ...plan.scenario import Scenario
+from ...plan import objects, scenario
+from ...plan.groups import Wrong
+from ...plan.model import IPV6_MTU
+from ...plan.queues import DISCIPLINES, ISOLATIONS
+from ...plan.synthetic import KINDS
 from ...plan.topology import DIRECTIONS
 
 OBJECT = "object"  # the key of [controllers.NAME] that is no parameter
@@ -45,13 +48,21 @@ class Draw:
         self.rng, self.known = rng, known
         self.calm = self.chance(0.2)  # one flow on a clean path: a law's own ground
         rate = self.log(30e3, 1e6 if self.calm else 5e6)
-        mtu = self.of((296, 576, 1000) if rate < 200e3 else (1000, 1500) if rate > 1e6 else (576, 1000, 1500))
+        self.ip = 6 if self.chance(0.15) else 4
+        sizes = (296, 576, 1000) if rate < 200e3 else (1000, 1500, 1500, 9000) if rate > 1e6 else (576, 1000, 1500)
+        mtu = self.of(sizes if self.ip == 4 else (IPV6_MTU, 1500))
         count = 1 if self.calm else self.of((1,) * 8 + (2, 2, 3))
         # Packets of data go both ways where flows do: those take their time, too.
         self.duration = int(min(max(PACKETS / (rate / 8 / mtu) / count, 8), 24))
         self.tree = {"title": "drawn", "id": "EXPLORE", "profile": self.of(("linux", "tuned", "ns2", "newreno"))}
-        if self.chance(0.2):
-            self.tree["sysctls"] = {"net.ipv4.tcp_ecn": 1}
+        if self.ip == 6:
+            self.tree["ip"] = 6
+        if self.chance(0.25):
+            self.tree["ecn"] = self.of((True, True, "accurate"))
+        if self.chance(0.15):
+            self.tree["offloads"] = True
+            if self.odd(0.5):
+                self.tree["coalesce"] = f"{self.rng.randint(1, 10)}ms"
         hops = [self.hop(rate if k == 0 else min(rate * self.log(0.5, 4), 5e6), mtu, count) for k in range(count)]
         self.tree["path"] = {"mtu": mtu} | (hops[0] if count == 1 else {"hops": hops})
         self.tree["flows"] = self.flows(first, count)
@@ -131,20 +142,24 @@ class Draw:
         found = {"rate": self.kbit(rate), "delay": f"{delay}ms", "queue": queue}
         if self.odd(0.25):
             found["loss"] = self.share(1e-4, 0.1)
+            if self.chance(0.3):
+                found["loss_burst"] = round(self.log(1.2, 8), 1)
         if delay and self.odd(0.12):
             found["reorder"] = self.share(1e-3, 0.1)
         if self.odd(0.12):
             found["duplicate"] = self.share(1e-3, 0.05)
         if delay > 1 and self.odd(0.12):
             found["jitter"] = f"{self.rng.randint(1, delay // 2)}ms"
-        if queue >= 8 and self.odd(0.1):
-            low = self.rng.randint(2, queue // 2)
-            found["red"] = {
-                "min": low,
-                "max": self.rng.randint(low + 1, queue),
-                "probability": self.share(0.02, 0.5),
-                "ecn": self.chance(0.5),
-            }
+            if self.chance(0.3):
+                found["disorder"] = True
+        if self.odd(0.08):
+            burst = max(round(self.log(mtu, 40 * mtu)), mtu)
+            found["policer"] = {"rate": self.kbit(max(rate * self.log(0.3, 1), burst / 10)), "burst": burst}
+        if self.odd(0.25):
+            found |= self.rule(queue)
+        elif self.odd(0.08):
+            kind, rate_of, seed = self.of(KINDS), found.pop("rate"), self.rng.randrange(1000)
+            found["trace"] = {"kind": kind, "rate": rate_of, "length": f"{self.duration}s", "seed": seed}
         if self.odd(0.08):
             found["strip"] = {"kinds": [self.of((2, 4, 5, 8, 253, 254))], "syn": self.chance(0.5)}
         if self.odd(0.08):
@@ -157,6 +172,29 @@ class Draw:
                 )
             ]
         return found
+
+    def rule(self, queue: int) -> dict:
+        """What the queue does but for dropping what finds it full."""
+        kind = self.of((*(["red"] if queue >= 8 else []), "cake", "cake", *DISCIPLINES))
+        rule: dict = {}
+        if kind == "red":
+            low = self.rng.randint(2, queue // 2)
+            rule = {"min": low, "max": self.rng.randint(low + 1, queue), "probability": self.share(0.02, 0.5)}
+        if kind == "cake":
+            rule = {
+                "ack_filter": self.of((False, True, "aggressive")),
+                "overhead": self.of((0, self.rng.randint(1, 50))),
+                "mpu": self.of((0, 64)),
+                "framing": self.of(("plain", "plain", "atm", "ptm")),
+                "isolation": self.of(ISOLATIONS),
+            }
+        if kind in ("codel", "fq_codel"):
+            rule = {"target": f"{round(self.log(1, 50))}ms", "interval": f"{round(self.log(50, 500))}ms"}
+        if kind == "pie":
+            rule = {"target": f"{round(self.log(5, 100))}ms"}
+        if kind == "fq":
+            rule = {"flow_limit": max(round(queue * self.log(0.1, 1)), 1)}
+        return {kind: rule | ({"ecn": self.chance(0.5)} if kind not in ("cake", "fq") else {})}
 
     def flows(self, first: str, count: int) -> list[dict]:
         found: list[dict] = []
@@ -215,13 +253,13 @@ class Draw:
     def path_change(self, hops: list[dict]) -> dict:
         k, name = self.rng.randrange(len(hops)), self.direction()
         old = hops[k][name]
-        rate, delay = (float(old[key].rstrip("kbitms")) for key in ("rate", "delay"))
-        what = self.of(("rate", "delay", "delay", "loss", "mtu"))
+        rate, delay = rate_of(old), float(old["delay"].removesuffix("ms"))
+        what = self.of((*(() if "trace" in old else ("rate",)), "delay", "delay", "loss", "mtu"))
         new = {
-            "rate": self.kbit(min(1000 * rate * self.log(0.2, 4), 5e6)),
+            "rate": self.kbit(min(rate * self.log(0.2, 4), 5e6)),
             "delay": f"{round(min(max(delay, 2) * self.log(0.5, 4), 300))}ms",
             "loss": self.share(1e-3, 0.1),
-            "mtu": self.rng.randint(552, 1500),
+            "mtu": self.rng.randint(552 if self.ip == 4 else IPV6_MTU, 1500),
         }
         return {"hop": k + 1, "direction": name, what: new[what]}
 
@@ -235,8 +273,8 @@ class Draw:
         """Its defaults where a law's own ground is; elsewhere some, and often a rate about the path's."""
         given = {"thins": 1} | self.parameters(facts("thin").parameters)
         if self.odd(0.5):
-            slowest = min(float(hop["reverse"]["rate"].removesuffix("kbit")) for hop in hops)
-            given["reverse_kbit"] = max(round(slowest * self.log(0.3, 2)), 1)
+            slowest = min(rate_of(hop["reverse"]) for hop in hops)
+            given["reverse_kbit"] = max(round(slowest / 1000 * self.log(0.3, 2)), 1)
         return given
 
     def controller_change(self, name: str, out: set[str]) -> dict | None:
@@ -255,13 +293,17 @@ class Draw:
         return change
 
 
+def rate_of(way: dict) -> float:
+    """Of a direction, bit/s; of one with a trace its mean."""
+    return 1000 * float(way.get("trace", way)["rate"].removesuffix("kbit"))
+
+
 def valid(tree: dict) -> bool:
     given = tree.get("controllers", {})
+    plain = {k: {p: v for p, v in values.items() if p != OBJECT} for k, values in given.items()}
     try:  # what an object's path is, plan/anyone.py knows
-        Scenario.model_validate(
-            tree | {"controllers": {k: {p: v for p, v in values.items() if p != OBJECT} for k, values in given.items()}}
-        )
-    except ValidationError:
+        scenario.of_tree(tree | {"controllers": plain})
+    except (ValidationError, Wrong):
         return False
     return True
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from ... import LabError
 from ...guest.protocol import COMPARE_BYTES, Fault
 from ...plan import topology
-from ...plan.queues import DISCIPLINES
+from ...plan.opportunities import BYTES
+from ...plan.queues import RULES
 from ...plan.scenario import Case, Direction
 from ...results import metrics, store
 from .silence import close, silence
@@ -55,7 +56,9 @@ def window(v: View) -> Iterator[tuple[str, str]]:
 
 
 def allowed(phases: list[tuple[float, Direction]], start: float, end: float) -> float:
-    """Bits of a rate that changes."""
+    """Bits of a rate that changes, or of a trace: those of the ms at both edges, too."""
+    if trace := phases[0][1].trace:
+        return 8 * BYTES * (trace.until(1e3 * end + 1) - trace.until(1e3 * start - 2))
     turns = [max(t, start) for t, _ in phases[1:]] + [end]
     return sum(max(min(until, end) - max(since, start), 0) * d.rate for (since, d), until in zip(phases, turns))
 
@@ -102,8 +105,8 @@ def clean(v: View) -> bool:
     """One flow from start to end, nothing random, no changes, default parameters and options: laws' own ground."""
     s = v.scenario
     plain = all(
-        not (d.loss or d.reorder or d.duplicate or d.jitter or d.red or d.strip or d.rewrite)
-        and not any(getattr(d, rule) for rule in DISCIPLINES)
+        not (d.loss or d.reorder or d.duplicate or d.jitter or d.strip or d.rewrite or d.policer or d.trace)
+        and not any(getattr(d, rule) for rule in RULES)
         for hop in s.path.chain
         for d in (hop.forward, hop.reverse)
     )
@@ -116,6 +119,7 @@ def clean(v: View) -> bool:
         and not s.changes
         and not s.controllers
         and s.thin in (None, {"thins": 1})
+        and not s.coalesce
         and s.profile not in ("newreno", "impatient")
     )
 

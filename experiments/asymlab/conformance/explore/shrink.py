@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pydantic import TypeAdapter
 
 from ...plan.quantities import Time
+from ...plan.queues import RULES
 from ...plan.toml import toml
 from ...plan.topology import DIRECTIONS
 from .draw import OBJECT, valid
@@ -84,13 +85,18 @@ def simpler(tree: dict) -> Iterator[dict]:
             less = replaced(tree, f"{shorter}s", "run", "duration")
             yield replaced(less, f"{max(shorter // 4, 1)}s", "run", "measure_from")
     for way in ways:
-        for key in ("loss", "reorder", "duplicate", "jitter", "red", "strip", "rewrite"):
-            place = tree
-            for step in way:
-                place = place[step]
+        place = tree
+        for step in way:
+            place = place[step]
+        for key in (
+            *("loss_burst", "loss", "reorder", "duplicate", "disorder", "jitter", "policer", *RULES),
+            *("strip", "rewrite"),
+        ):
             if key in place:
                 yield without(tree, *way, key)
-    for what in ("sysctls", "profile", "thin"):
+        if "trace" in place and isinstance(place["trace"], dict):
+            yield replaced(without(tree, *way, "trace"), place["trace"]["rate"], *way, "rate")
+    for what in ("coalesce", "offloads", "ip", "ecn", "sysctls", "profile", "thin"):
         if what in tree:
             yield without(tree, what)
     for key in tree.get("thin", {}):

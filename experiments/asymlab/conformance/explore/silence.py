@@ -7,36 +7,52 @@ import math
 from collections.abc import Iterator
 
 from ...guest import job as planned
-from ...plan.scenario import Flow
+from ...plan.opportunities import BYTES
+from ...plan.scenario import Direction, Flow
 from .view import View
 
-ACK_BYTES = 14 + 20 + 60  # with Ethernet's header, and all the options that there may be
+ACK_BYTES = 14 + 40 + 60  # with Ethernet's header, and all the options that there may be
 
 
 def round_trip(v: View, flow: Flow, since: float = 0, until: float = math.inf) -> float:
     """The longest there was then, s: each delay at its longest, a queue as long as any was, a delayed ACK's 0.2 s."""
-    total = 0.2 + 2 * flow.extra_delay / 1e6
+    total = 0.2 + 2 * (flow.extra_delay + v.scenario.coalesce) / 1e6
     for place in v.both_ways(flow):
         directions = [d for _, d in v.phases[place]]
         rows = v.links(place)
         then = rows["qlen_max"][(rows["t"] > since - v.run.job.bin_ms / 1e3) & (rows["t"] < until)]
         packet = v.packet(place) if v.loaded(place) else ACK_BYTES
-        queued = (int(then.max(initial=0)) + 3) * packet * 8 / min(d.rate for d in directions)
+        queued = leaves(v, place, int(then.max(initial=0)) + 3, packet)
         total += max(d.delay + d.jitter for d in directions) / 1e6 + queued
     return total
+
+
+def leaves(v: View, place: tuple[int, str], packets: int, size: int) -> float:
+    """The longest that so many packets take to leave a queue, s."""
+    directions = [d for _, d in v.phases[place]]
+    if trace := directions[0].trace:
+        return trace.longest_ms(packets * math.ceil(size / BYTES)) / 1e3
+    queue = v.queue(place)
+    taken = queue.rate_bps / queue.passes_bps(size)  # of a link with headers or cells of its own
+    return packets * size * 8 * taken / min(d.rate for d in directions)
+
+
+def loses(d: Direction) -> float:
+    """The share of tries that are lost, one of which was; in bursts, those after a loss."""
+    return max(d.loss, 1 - 1 / d.loss_burst) if d.loss and d.loss_burst else d.loss
 
 
 def tries_lost(v: View, flow: Flow, since: float, until: float) -> int:
     """How many tries in a row may have been lost in a silence.
 
     A queue's drops: the next try comes a timeout later, and each timeout is twice the one before. The first is at least
-    0.2 s and the shortest round trip. So many drops that far apart there were, whosever. Random loss, p both ways:
-    k tries with p^k < 10^-4. A shorter MTU: one, until ICMP tells.
+    0.2 s and the shortest round trip. So many drops that far apart there were, whosever; of a policer's nobody knows
+    when. Random loss, p both ways: k tries with p^k < 10^-4. A shorter MTU: one, until ICMP tells.
     """
     through, base = 1.0, 2 * flow.extra_delay / 1e6
     drops: set[float] = set()
     for place in v.both_ways(flow):
-        through *= 1 - max(d.loss for _, d in v.phases[place])
+        through *= 1 - max(loses(d) for _, d in v.phases[place])
         base += min(d.delay for _, d in v.phases[place]) / 1e6
         drops |= {float(t) for t in v.drops(place) if since - 0.2 <= t < until}
     lost, due, step = 0, -math.inf, max(0.2, base)

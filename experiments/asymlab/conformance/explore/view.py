@@ -66,8 +66,7 @@ class View:
 
     def packet(self, place: tuple[int, str]) -> int:
         """The largest that passes, bytes."""
-        dev = self.watched(place).dev
-        return next(e.shape.packet_bytes for e in self.run.job.ends if e.dev == dev and isinstance(e.shape, Bottleneck))
+        return self.queue(place).packet_bytes
 
     def watched(self, place: tuple[int, str]) -> Watched:
         hop = self.run.job.watch[place[0] - 1]
@@ -76,7 +75,15 @@ class View:
     def links(self, place: tuple[int, str]) -> np.ndarray:
         return self.run.links[self.run.links["dev"] == self.watched(place).dev]
 
+    def queue(self, place: tuple[int, str]) -> Bottleneck:
+        """Of the run's begin."""
+        dev = self.watched(place).dev
+        return next(e.shape for e in self.run.job.ends if e.dev == dev and isinstance(e.shape, Bottleneck))
+
     def drops(self, place: tuple[int, str]) -> np.ndarray:
-        """The times of the bins in which its queue dropped something."""
+        """The times of the bins in which its queue dropped something, or its policer may have."""
         rows = self.links(place)
+        end = self.run.record["agent"]["marks"]["end"]["qdisc"][self.watched(place).dev]
+        if end.get("policed"):
+            return rows["t"]
         return rows["t"][np.diff(rows["drops"].astype("i8"), prepend=0) > 0]
