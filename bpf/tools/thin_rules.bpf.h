@@ -64,6 +64,8 @@ enum {
 	LOAD_NS = 1000000000,    /* the data and ACKs that leave are counted over so long */
 	BACKLOG_MAX_NS = 500000000,
 	OVERLOAD_NS = 800000000, /* so far ahead, what senders need has no room */
+	TURNS_NS = 1000000000, /* connections are counted over so long */
+	TURNS_MAX = 1 << 16,
 	HALVINGS_MAX = 8,
 	CELL_DATA = 48, /* bytes that an ATM cell holds */
 	CELL = 53,      /* bytes that an ATM cell takes */
@@ -95,6 +97,8 @@ struct flow {
 	u64 stalled_ns;   /* the last stall, or halving taken back */
 	u64 space_ns; /* the least time between two ACKs, as they wait in a queue; 0: they do not wait */
 	u64 room_ns; /* when there is room for the next ACK: the mean space counts */
+	u64 turn_ns; /* when its ACKs are through at its part of `reverse_kbit` */
+	u64 counted_ns; /* when the period began in which it was counted */
 	u64 ticks_ns; /* when the peer's first timestamp came; 0: none has */
 	u64 least_ns;     /* when `least` was last set, or raised by the clocks' drift */
 	u64 futile_ns; /* until then fewer ACKs do not help */
@@ -172,6 +176,12 @@ u64 through_ns;
 u64 needed_ns;
 /* The senders need more than `reverse_kbit` carries: `needed_ns` is far ahead. All ACKs pass, and the queue chooses. */
 bool overloaded;
+
+/* Connections that have ACKs in this period, and in that before. CPUs count at once: one may miss what another adds. */
+struct {
+	u64 since_ns;
+	u32 now, last;
+} turns;
 
 static inline u64 ahead_ns(u64 through, u64 now, u64 most)
 {
@@ -374,27 +384,47 @@ static inline u32 on_link(u32 len)
 	return atm ? (taken + CELL_DATA - 1) / CELL_DATA * CELL : taken;
 }
 
+/* Among how many connections is the rate divided? */
+static inline u32 count_turns(struct flow *f, u64 now)
+{
+	if (now - turns.since_ns > TURNS_NS) {
+		turns.last = turns.now;
+		turns.now = 0;
+		turns.since_ns = now;
+	}
+	if (f->counted_ns != turns.since_ns) {
+		f->counted_ns = turns.since_ns;
+		turns.now++;
+	}
+	return min(max(turns.last, turns.now), TURNS_MAX);
+}
+
 /*
  * Takes the time of an ACK of so many bytes, if the reverse rate has room for it, or it passes anyhow. Data comes in bursts, and ACKs
  * leave so: a quarter of an RTT of them may wait. With none that waits a burst would have one ACK, and its answer is a larger burst.
+ *
+ * A connection that has had its part of the rate has room only where nothing waits. Else those whose ACKs come at once take all, and
+ * the others, with two ACKs in an RTT, send bursts that queues do not hold. A cost is 2^40 ns at most, and so its product fits 2^64.
  */
-static inline bool has_room(const struct flow *f, u32 len, bool passes, u64 shortest_ns, u64 now)
+static inline bool has_room(struct flow *f, u32 len, bool passes, u64 shortest_ns, u64 now)
 {
 	u32 kbit = reverse_kbit;
-	u64 cost = (u64)len * 8 * 1000000, backlog, needed;
+	u64 cost = (u64)len * 8 * 1000000, backlog, needed, turn;
 
 	if (!kbit)
 		return f->in_ms && now >= f->room_ns;
 	cost /= kbit;
 	backlog = ahead_ns(through_ns, now, BACKLOG_MAX_NS);
 	needed = ahead_ns(needed_ns, now, NEEDED_MAX_NS);
+	turn = ahead_ns(f->turn_ns, now, BACKLOG_MAX_NS);
 	overloaded = needed > (overloaded ? 0 : OVERLOAD_NS);
 	if (passes)
 		needed_ns = now + needed + cost;
-	else if (backlog > shortest_ns / 4)
+	else if (backlog > (turn > shortest_ns / 4 ? 0 : shortest_ns / 4))
 		return false;
 	/* By a sixteenth less than the rate, so that what waits drains: a queue that stands stops senders that look at the delay. */
 	through_ns = now + backlog + cost + (backlog > cost && !passes ? cost / 16 : 0);
+	f->turn_ns = now + turn + cost * count_turns(f, now);
 	return true;
 }
 

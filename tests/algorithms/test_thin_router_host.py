@@ -146,6 +146,22 @@ def test_a_rate_for_all(router):
     assert 0.9 < passed * 40 * 8 / ((Download.now - began) / 1e6) / 100e3 <= 1.01
 
 
+def test_each_download_has_its_part_of_a_rate(router):
+    """One has four times the data of each other, and so four times the ACKs. They need 1,300 kbit/s, and have 100."""
+    router.begin(reverse_kbit=100)
+    downloads = [Download(router) for _ in range(4)]
+    for d in downloads:
+        d.come(100)
+    passed = dict.fromkeys(downloads, 0)
+    for n in range(12000):
+        if n == 8000:  # what the first ones took is worked off
+            passed = dict.fromkeys(downloads, 0)
+        for d in downloads[3:] if n % 4 else downloads:
+            passed[d] += d.come(2, gap=66)[0][1]
+    few, *_, most = sorted(passed.values())
+    assert most < 1.25 * few and sum(passed.values()) > 200
+
+
 def test_without_an_rtt_nothing_is_dropped(router):
     """The handshake was not seen, and there are no timestamps."""
     router.begin()
