@@ -21,7 +21,7 @@ from .link.path import DEFAULT
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
-from .machine.image import DEFAULT_KERNEL, current_image
+from .machine.image import DEFAULT_KERNEL, current_image, engine_of, label_of
 from .options import (
     add,
     add_case_options,
@@ -39,8 +39,10 @@ from .options import (
 from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT, RESULTS
 from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
-from .report import compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
+from .report import bisect, compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
 from .results import pcapng
+from .results.store import Run
+from .run.execute import execute
 from .run.host import execute_on_host
 from .run.summary import print_runs
 from .run.tasks import plan_on_host, plan_runs
@@ -382,6 +384,31 @@ def do_compare(args) -> int:
     return not compare.run(args.a, args.b, args.tolerance, args.everything, args.html, args.json)
 
 
+def add_bisect(commands) -> None:
+    about = "which of two kernels another one is like, by a scenario's results: exit code 0 good, 1 bad, 125 neither"
+    p = add(commands, "bisect", do_bisect, about, bisect.__doc__)
+    add_case_options(p)
+    p.add_argument("now", metavar="IMAGE", help="the kernel's image (`asymlab image --tree ... --name IMAGE`)")
+    p.add_argument("--good", required=True, metavar="IMAGE", help="of a kernel that is good")
+    p.add_argument("--bad", required=True, metavar="IMAGE", help="of one that is bad")
+    p.add_argument("--by", choices=compare.METRICS, help="the metric that decides [that which tells them best apart]")
+    p.add_argument("--repeat", type=seeds, default=3, help="seeds of each case [%(default)s]")
+    add_machine_options(p, image=False)
+    add_engine_option(p, None)
+
+
+def do_bisect(args) -> int:
+    cases = cases_of(args, args.repeat)
+
+    def runs(label: str) -> list[Run]:
+        guest = current_image(label_of(label, args.engine or engine_of(label)))
+        tasks = plan_runs(cases, guest)
+        done = execute(tasks, guest, args.jobs, args.fresh)
+        return [done[task.key] for task in tasks]
+
+    return bisect.judge(bisect.measure(runs(args.good), runs(args.bad), args.by), runs(args.now))
+
+
 # --- publish ------------------------------------------------------------------------------
 
 
@@ -463,15 +490,19 @@ def parser() -> argparse.ArgumentParser:
             add_trace,
             add_suite,
         ),
-        *(add_check_kernels, add_explore, add_compare, add_publish, add_repeat),
+        *(add_check_kernels, add_explore, add_compare, add_bisect, add_publish, add_repeat),
     ):
         add_command(commands)
     return top
 
 
 def main() -> None:
-    args = parser().parse_args()
-    failed = 2 if args.command in ("compare", "repeat") else 1  # where 1 says that something differs
+    try:
+        args = parser().parse_args()
+    except SystemExit as e:  # argparse's 2 would be a bad kernel
+        sys.exit(bisect.WRONG if e.code and sys.argv[1:2] == ["bisect"] else e.code)
+    # Where 1 says that something differs, or is bad.
+    failed = {"compare": 2, "repeat": 2, "bisect": bisect.WRONG}.get(args.command, 1)
     os.umask(0o022)
 
     def stop(*_):

@@ -93,6 +93,18 @@ def test_marks_in_place_of_drops(scenario_file, kind):
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize("rule", ["codel", "fq_codel", "pie", "fq", "cake", "red"])
+def test_a_rate_changes_before_each_queue(scenario_file, rule):
+    """Half of it in the second half: the queue stays as it was told, and the flow has what is left."""
+    options = 'min = 20, max = 60, probability = "10%"' if rule == "red" else ""
+    half = '\n[[changes]]\nat = "1500ms"\ndirection = "forward"\nrate = "5mbit"\n'
+    times = (TIMES, 'duration = "4s"\nmeasure_from = "2s"')
+    r = run(scenario_file(with_queue(f"{rule} = {{ {options} }}"), times, TUNED, append=half))
+    assert r.valid, r.record["invalid"]
+    assert 0.8 < r.metrics["goodput_bps"] / (5e6 * r.job.payload_share) < 1.001
+
+
+@pytest.mark.lab
 def test_losses_in_bursts(scenario_file):
     """5 % in bursts of five: what is sent again was lost, and neighbours that were lost are a burst. There are some 120
     bursts, so a share is known to 13 % twice of three times."""

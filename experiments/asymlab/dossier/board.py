@@ -25,7 +25,6 @@ from ..controllers import LINUX, built_in
 from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..paths import BUILD, BUILT, near
 from ..plan import objects
-from ..report import html as of_pages
 from ..report.report import provenance
 from ..report.terminal import STYLES
 from ..report.verdicts import MEANINGS, SYMBOLS
@@ -41,6 +40,10 @@ PAGE = """\
 
 Look here to compare congestion controls by what a referee asks.
 Each row is a [dossier](dossier.md), which has the questions, the answers in numbers, and their bounds.
+A word of a heading is the worst of its questions'.
+The last column has what no run tells, and then the answers that are farthest from their bounds.
+A controller for one kind of path may fail headings that it was never made for.
+`asymlab board` makes this page; [dossier.md](dossier.md#many-controllers-in-one-table) says how.
 """
 
 
@@ -127,10 +130,15 @@ def objections(one: dict) -> str:
     """In one line: what no run tells, then what is farthest from its bound."""
     ours = questions()
     said = [ours.KNOWN[one["controller"]]] if one["controller"] in ours.KNOWN else []
-    said += [ours.OBJECTIONS[id].format(of_pages.number(one["answers"][id][1])) for id in one["failed"][:TOLD]]
+    said += [ours.OBJECTIONS[id].format(short(one["answers"][id][1])) for id in one["failed"][:TOLD]]
     if (more := len(one["failed"]) - TOLD) > 0:
         said.append(f"{more} more heading{'s' * (more > 1)}")
     return "; ".join(said) or "nothing that fails here"
+
+
+def short(value: float) -> str:
+    """Two digits tell enough."""
+    return f"{value:.2g}" if value < 100 else f"{value:.0f}"
 
 
 def repeat(one: dict) -> str:
@@ -159,8 +167,8 @@ def table(sections: list[Section], rows: list[dict]) -> Table:
 
 def markdown(sections: list[Section], rows: list[dict]) -> str:
     asked = [section for section in sections if section.answers]
-    lines = PAGE.splitlines() + ["", "| | of the 95 % interval over the seeds |", "| --- | --- |"]
-    lines += [f"| {SYMBOLS[word]} | {meaning} |" for meaning, _, word in MEANINGS]
+    lines = PAGE.splitlines() + ["", "| | word | the 95 % interval over the seeds |", "| --- | --- | --- |"]
+    lines += [f"| {SYMBOLS[word]} | {word} | {meaning} |" for meaning, _, word in MEANINGS]
     lines += ["", "| column | RFC 9743 |", "| --- | --- |", *(f"| {s.section} | {s.title} |" for s in asked), ""]
     left = ", ".join(f"{s.section} {s.title}" for s in sections if not s.answers)
     lines += [f"The lab does not answer these headings: {left}.", ""]
@@ -187,7 +195,7 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
         cells = " | ".join(symbol(one, s.section) for s in asked)
         yield f"| `{one['controller']}` | {cells} | {objections(one)} |"
     yield ""
-    yield "A row again, to the byte:"
+    yield "Each row again:"
     yield ""
     yield from (f"    {repeat(one)}" for one in rows)
     yield ""
@@ -213,6 +221,6 @@ def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
         yield f"| controller | question | {a['kernel']} | {b['kernel']} |"
         yield "| --- | --- | ---: | ---: |"
     for name, id, *answers in turned:
-        cells = " | ".join(f"{of_pages.number(value)} {SYMBOLS[word]}" for word, value, *_ in answers)
+        cells = " | ".join(f"{short(value)} {SYMBOLS[word]}" for word, value, *_ in answers)
         yield f"| `{name}` | {id} | {cells} |"
     yield ""

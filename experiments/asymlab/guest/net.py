@@ -189,8 +189,8 @@ def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
         f"qdisc {verb} dev {dev} root handle 1: stab overhead -14 linklayer ethernet "
         f"tbf rate {shape.rate_bps}bit burst {shape.burst_bytes} limit 1000000000"
     )
-    if shape.discipline:
-        return [rate, f"qdisc {verb} dev {dev} parent 1:1 handle 10: {_words(shape.discipline)}"]
+    if shape.discipline:  # a changed tbf leaves it as it is
+        return [rate, *([f"qdisc add dev {dev} parent 1:1 handle 10: {_words(shape.discipline)}"] * (verb == "add"))]
     if not (red := shape.red):  # a changed tbf has given the queue its own limit
         return [rate, f"qdisc {verb} dev {dev} parent 1:1 handle 10: pfifo limit {shape.queue_packets}"]
     # Not the kernel's red: under tbf, which only peeks, it never learns that it is idle, and its average stays.

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Which of two kernels a third one is like, by the results of a scenario: a step of `git bisect run`.
+
+One metric of one case decides: that in which the good kernel and the bad one are farthest apart, for its size, and no
+run of the one comes near those of the other. The third kernel is like the one whose mean is nearer.
+
+The exit code is git's: 0 good, 1 bad, 125 not to be told since a run is invalid. 255 ends the search: something is
+wrong, or both kernels give the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean
+
+from rich.table import Table
+
+from .. import LabError
+from ..console import console
+from ..results.store import Run
+from . import report
+from .compare import METRICS
+
+GOOD, BAD, UNTOLD, WRONG = 0, 1, 125, 255
+APART = 0.01  # of the larger mean: less is no difference
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A metric of a case, and its values over the seeds."""
+
+    case: str
+    metric: str
+    good: list[float]
+    bad: list[float]
+
+    @property
+    def apart(self) -> float:
+        """The gap between both kernels' runs, as a share of the larger mean; below 0 they overlap."""
+        low, high = sorted((self.good, self.bad), key=fmean)
+        most = max(abs(fmean(low)), abs(fmean(high)))
+        return (min(high) - max(low)) / most if most else 0.0
+
+    def like(self, values: list[float]) -> int:
+        value = fmean(values)
+        return GOOD if abs(value - fmean(self.good)) <= abs(value - fmean(self.bad)) else BAD
+
+
+def values(runs: list[Run]) -> dict[tuple[str, str], list[float]]:
+    """Of each metric of each case, over the seeds. LabError: a run is invalid."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        if not run.valid:
+            raise LabError(f"{run.record['name']} is invalid: {run.record['invalid'][0]}")
+        told = report.summary(run)
+        for metric in METRICS:
+            if (value := told["metrics"][metric]) is not None:
+                found.setdefault((told["case"], metric), []).append(value)
+    return found
+
+
+def measure(good: list[Run], bad: list[Run], of: str | None) -> Measure:
+    """What tells them apart; `of`: this metric. LabError if nothing does."""
+    a, b = values(good), values(bad)
+    both = [Measure(*key, a[key], b[key]) for key in a if key in b and of in (None, key[1])]
+    best = max(both, key=lambda m: m.apart, default=None)
+    if not best or best.apart < APART:
+        what = f"{of} of both" if of else "both"
+        raise LabError(f"{what} kernels is the same to a hundredth, or overlaps: more seeds, or another scenario")
+    return best
+
+
+def judge(by: Measure, now: list[Run]) -> int:
+    try:
+        mine = values(now).get((by.case, by.metric), [])
+    except LabError as e:
+        console.print(f"not to be told: {e}")
+        return UNTOLD
+    label, scale, unit = METRICS[by.metric]
+    table = Table(title=f"{by.case}: {label} {unit}".rstrip(), box=None, header_style="bold")
+    for column in ("kernel", "mean", "each seed"):
+        table.add_column(column, justify="left" if column == "kernel" else "right")
+    for name, found in (("good", by.good), ("bad", by.bad), ("this one", mine)):
+        table.add_row(name, f"{scale * fmean(found):.4g}", " ".join(f"{scale * value:.4g}" for value in found))
+    console.print(table)
+    code = by.like(mine)
+    console.print("like the good one" if code == GOOD else "like the bad one")
+    return code

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymlab bisect`: which of two kernels another one is like."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from asymlab import LabError
+from asymlab.report import bisect
+from tests.shared import asymlab
+
+
+def runs(*goodputs: float, case: str = "A", rtt: float = 0.04, invalid: tuple = ()) -> list[SimpleNamespace]:
+    """A run for each seed, in bit/s."""
+    return [
+        SimpleNamespace(
+            valid=not invalid,
+            record={
+                **{"name": f"{case} seed {seed}", "seed": seed, "key": "k", "command": "c", "invalid": list(invalid)},
+                **{
+                    "result_sha256": "0",
+                    "identity": {"kernel": "k", "image": "i", "objects": {}, "qemu": {"version": "q"}},
+                },
+            },
+            metrics={
+                **{"goodput_bps": goodput, "utilisation": 1.0, "jain": 1.0, "acks_per_data_packet": 1.0, "timeouts": 0},
+                "flows": [{"rtt_s": {"p50": rtt, "p95": rtt}, "retransmits": 0}],
+            },
+        )
+        for seed, goodput in enumerate(goodputs, 1)
+    ]
+
+
+def test_the_metric_decides_that_tells_both_kernels_best_apart():
+    good = runs(9e6, 9.2e6) + runs(5e6, 5.1e6, case="B", rtt=0.04)
+    bad = runs(8e6, 8.1e6) + runs(4.9e6, 5.2e6, case="B", rtt=0.09)
+    by = bisect.measure(good, bad, None)
+    assert (by.case, by.metric) == ("B", "rtt_p50_s") and by.apart == pytest.approx(0.05 / 0.09)
+    by = bisect.measure(good, bad, "goodput_bps")
+    assert (by.case, by.metric) == ("A", "goodput_bps") and by.apart == pytest.approx((9 - 8.1) / 9.1)
+
+
+@pytest.mark.parametrize(
+    "value, code, words", [(9e6, 0, "good"), (8.6e6, 0, "good"), (8.4e6, 1, "bad"), (1e6, 1, "bad")]
+)
+def test_another_is_like_the_nearer_one(value, code, words, capsys):
+    by = bisect.measure(runs(9e6, 9e6), runs(8e6, 8e6), None)
+    assert bisect.judge(by, runs(value, value)) == code
+    said = capsys.readouterr().err
+    assert f"like the {words} one" in said and f"{value / 1e6:.4g} {value / 1e6:.4g}" in said
+
+
+def test_what_cannot_be_told(capsys):
+    by = bisect.measure(runs(9e6), runs(8e6), None)
+    assert bisect.judge(by, runs(8e6, invalid=("the queue is another",))) == 125
+    assert "A seed 1 is invalid: the queue is another" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "good, bad, words",
+    [
+        (runs(9e6, 8e6), runs(8.9e6, 7e6), "the same to a hundredth, or overlaps"),
+        (runs(9e6), runs(8.95e6), "the same to a hundredth, or overlaps"),
+        (runs(9e6), runs(8e6, invalid=("x",)), "A seed 1 is invalid: x"),
+    ],
+)
+def test_two_kernels_that_tell_nothing(good, bad, words):
+    with pytest.raises(LabError, match=words):
+        bisect.measure(good, bad, None)
+
+
+def test_an_error_ends_the_search_of_git(scenario_file):
+    """By any other exit code than these git would go on."""
+    p = asymlab("bisect", scenario_file(), "c", "--good", "a", "--bad", "b")
+    assert p.returncode == 255 and "image a: not made" in p.stderr and len(p.stderr.splitlines()) == 1
+    assert asymlab("bisect", scenario_file(), "--good", "a").returncode == 255
