@@ -187,9 +187,12 @@ def boards(plan, monkeypatch, tmp_path):
     return made
 
 
-def row(text: str, name: str) -> str:
-    (found,) = re.findall(rf"^\| `{name}` \| (.*) \|$", text, re.M)
-    return found
+def rows(text: str) -> dict[str, tuple[str, str, str]]:
+    """Of a kernel's part, by controller: its words, the command, and what a referee objects to."""
+    words = re.findall(r"^\| `(\w+)` \| ((?:[✓✗?–] \| )*[✓✗?–]) \|$", text, re.M)
+    more = re.findall(r"^\| `(\w+)` \| `(.*)` \| (.*) \|$", text, re.M)
+    assert [name for name, _ in words] == [name for name, *_ in more]
+    return {name: (found, *rest) for (name, found), (_, *rest) in zip(words, more)}
 
 
 def test_each_question_has_its_objection():
@@ -200,15 +203,14 @@ def test_each_question_has_its_objection():
 
 
 def test_a_board_has_a_row_for_each(boards, capsys):
-    text = boards(0.3, "fast", "bbr")
-    assert re.findall(r"^\| `(\w+)` ", text, re.M) == ["fast", "cubic", "bbr"]
-    assert row(text, "cubic").count("✓") == 20 and row(text, "cubic").endswith("| nothing that fails here")
-    assert row(text, "fast").count("✗") == 20
-    assert "; 3.3 times CUBIC's queue where that is deep; " in row(text, "fast") and row(text, "fast").endswith(
-        "; 17 more headings"
-    )
-    commands = re.findall(r"^    asymlab (.*)$", text, re.M)
-    assert commands == [f"dossier {name} --seeds 2 --engine uml" for name in ("fast", "cubic", "bbr")]
+    found = rows(boards(0.3, "fast", "bbr"))
+    assert list(found) == ["fast", "cubic", "bbr"]
+    words, command, objections = found["cubic"]
+    assert words.count("✓") == 20 and objections == "nothing that fails here"
+    assert command == "asymlab dossier cubic --seeds 2 --engine uml"
+    words, _, objections = found["fast"]
+    assert words.count("✗") == 20 and objections.endswith("; 17 more headings")
+    assert "; 3.3 times CUBIC's queue where that is deep; " in objections
     said = capsys.readouterr().err
     assert "FAST" in said and "✗" in said
 
@@ -217,24 +219,21 @@ def test_a_board_keeps_other_kernels_and_tells_what_they_answer_otherwise(boards
     boards(1, "fast", "reno")
     text = boards(0.3, "fast", label="7.3-uml")
     first, second, turned = text.split("\n## ")[1:]
-    assert [re.findall(r"^\| `(\w+)` ", part, re.M) for part in (first, second)] == [
-        ["fast", "reno", "cubic"],
-        ["fast", "cubic"],
-    ]
-    rows = re.findall(r"^\| `(\w+)` \| (.+) \| 1 ✓ \| 0.3 ✗ \|$", turned, re.M)
-    assert ("fast", "geo") in rows and {name for name, _ in rows} == {"fast"}
+    assert [list(rows(part)) for part in (first, second)] == [["fast", "reno", "cubic"], ["fast", "cubic"]]
+    opposite = re.findall(r"^\| `(\w+)` \| (.+) \| 1 ✓ \| 0.3 ✗ \|$", turned, re.M)
+    assert ("fast", "geo") in opposite and {name for name, _ in opposite} == {"fast"}
     questions = sum(len(heading.checks) for heading in answers.questions().headings("fast"))
     (count,) = re.findall(rf"^Of {2 * questions} answers (\d+) are the opposite\.$", turned, re.M)
     assert int(count) == len(re.findall(r"^\| `", turned, re.M)) > 40
-    assert "    asymlab dossier fast --seeds 2 --engine uml --image 7.3\n" in text
+    assert rows(second)["fast"][1] == "asymlab dossier fast --seeds 2 --engine uml --image 7.3"
 
 
 def test_a_board_keeps_rows_of_the_same_image_alone(boards, tmp_path):
     boards(1, "fast")
     file = tmp_path / "board" / "board.jsonl"
-    assert re.findall(r"^\| `(\w+)` ", boards(1, "reno"), re.M) == ["fast", "reno", "cubic"]
+    assert list(rows(boards(1, "reno"))) == ["fast", "reno", "cubic"]
     file.write_text(file.read_text().replace('"image": "', '"image": "x'))
-    assert re.findall(r"^\| `(\w+)` ", boards(1, "bbr"), re.M) == ["cubic", "bbr"]
+    assert list(rows(boards(1, "bbr"))) == ["cubic", "bbr"]
     file.write_text("{")
     with pytest.raises(LabError, match="board.jsonl: cannot be read"):
         boards(1, "bbr")

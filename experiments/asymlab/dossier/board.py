@@ -41,7 +41,7 @@ PAGE = """\
 Look here to compare congestion controls by what a referee asks.
 Each row is a [dossier](dossier.md), which has the questions, the answers in numbers, and their bounds.
 A word of a heading is the worst of its questions'.
-The last column has what no run tells, and then the answers that are farthest from their bounds.
+What a referee objects to is what no run tells, and then the answers that are farthest from their bounds.
 A controller for one kind of path may fail headings that it was never made for.
 `asymlab board` makes this page; [dossier.md](dossier.md#many-controllers-in-one-table) says how.
 """
@@ -189,15 +189,15 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
     yield ""
     yield f"Engine `{of['engine']}`, image {of['image']}, {of['seeds']} seeds, questions of commit {of['questions']}."
     yield ""
-    yield f"| controller | {' | '.join(s.section for s in asked)} | what a referee objects to |"
-    yield "| --- |" + " :---: |" * len(asked) + " --- |"
+    yield f"| controller | {' | '.join(s.section for s in asked)} |"
+    yield "| --- |" + " :---: |" * len(asked)
     for one in rows:
-        cells = " | ".join(symbol(one, s.section) for s in asked)
-        yield f"| `{one['controller']}` | {cells} | {objections(one)} |"
+        yield f"| `{one['controller']}` | {' | '.join(symbol(one, s.section) for s in asked)} |"
     yield ""
-    yield "Each row again:"
-    yield ""
-    yield from (f"    {repeat(one)}" for one in rows)
+    yield "| controller | the row again | what a referee objects to |"
+    yield "| --- | --- | --- |"
+    for one in rows:
+        yield f"| `{one['controller']}` | `{repeat(one)}` | {objections(one)} |"
     yield ""
 
 
