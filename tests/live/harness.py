@@ -94,7 +94,7 @@ def unique(prefix: str) -> str:
 @contextlib.contextmanager
 def program(*argv, **keys):
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    p = subprocess.Popen([str(a) for a in argv], text=True, **pipes, **keys)
+    p = subprocess.Popen([str(a) for a in argv], text=True, **(pipes | keys))
     try:
         yield p
     finally:
