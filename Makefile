@@ -39,6 +39,7 @@ TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)
 DEB_PACKAGES := dpkg-dev
 CHECK_PACKAGES := mmdebstrap genext2fs lintian
 CLIENT_PACKAGES := nginx openssh-server openssh-client curl
+OPERATION_PACKAGES := prometheus prometheus-node-exporter runc
 
 # A path for the shell, whatever characters it has.
 quoted = '$(subst ','\'',$(1))'
@@ -75,7 +76,7 @@ REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard te
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
 GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py bpf_jit.c shared.c lab.config)
 
-.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-package check-wheel explore \
+.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-operation check-package check-wheel explore \
 	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
 .DELETE_ON_ERROR:
 
@@ -111,8 +112,10 @@ $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
 $(B)/.deps-fuzz: WANTED := $(FUZZ_PACKAGES)
 $(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
 $(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
-$(B)/.deps-programs: WANTED := $(CLIENT_PACKAGES)
-$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: Makefile
+$(B)/.deps-clients-packages: WANTED := $(CLIENT_PACKAGES)
+$(B)/.deps-operation-packages: WANTED := $(OPERATION_PACKAGES)
+$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-clients-packages \
+		$(B)/.deps-operation-packages: Makefile
 	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
 	if [ -n "$$missing" ]; then \
@@ -124,13 +127,16 @@ $(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/
 	fi; touch $@
 
 # apt serves one at a time: with `make -j` the others wait for the first.
-$(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-programs: | $(B)/.deps
+$(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-clients-packages $(B)/.deps-operation-packages: \
+		| $(B)/.deps
 
-# nginx and sshd shall not serve this machine because of a test: those that are new are stopped, and not started again.
-$(B)/.deps-clients: Makefile | $(B)/.deps
-	$(Q)new=""; for s in nginx:nginx openssh-server:ssh; do \
+# They shall not serve this machine because of a test: those that are new are stopped, and not started again.
+$(B)/.deps-clients: SERVICES := nginx:nginx openssh-server:ssh
+$(B)/.deps-operation: SERVICES := prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter
+$(B)/.deps-clients $(B)/.deps-operation: Makefile | $(B)/.deps
+	$(Q)new=""; for s in $(SERVICES); do \
 		dpkg-query -W -f '$${Status}' $${s%:*} 2>/dev/null | grep -q 'ok installed' || new="$$new $${s#*:}"; done; \
-	failed=""; $(MAKE) --no-print-directory $(B)/.deps-programs || failed=1; \
+	failed=""; $(MAKE) --no-print-directory $@-packages || failed=1; \
 	for s in $$new; do systemctl -q disable $$s; systemctl -q disable $$s.socket; service $$s stop; done >/dev/null 2>&1 || true; \
 	[ -z "$$failed" ]; touch $@
 
@@ -265,6 +271,13 @@ check-arm64: build $(REFUSED) $(IMAGE) ## lab, package, small system and control
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py
+
+# The schemas of Kubernetes come with a package of Python's.
+$(B)/kubernetes/bin/kubernetes-validate: Makefile | $(B)/.deps
+	$(Q)python3 -m venv $(B)/kubernetes && $(B)/kubernetes/bin/pip install -q kubernetes-validate==1.37.0 && touch $@
+
+check-operation: build $(B)/.deps-test $(B)/.deps-operation $(B)/kubernetes/bin/kubernetes-validate $(ASYMLAB) ## Prometheus, containers of runc, Kubernetes' manifest, as root
+	$(Q)$(B)/venv/bin/python -m pytest -s tests/live/test_monitoring.py tests/live/test_runtime.py
 
 explore: build $(IMAGE) $(ASYMLAB) ## judge random paths: COUNT [100] of SEED; a failure is made small
 	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) --engine $(ENGINE) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
