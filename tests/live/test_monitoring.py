@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The node exporter reads what the cron line of docs/operating.md writes, and Prometheus answers the board's queries."""
+"""The node exporter reads what the cron line of docs/operating.md writes, and Prometheus answers the board."""
 
 from __future__ import annotations
 
