@@ -73,7 +73,7 @@ def tree(folder, **places):
 
 
 def contents(folder):
-    return {f: f.read_text() for f in folder.rglob("*") if f.is_file() and ".asymlab" not in f.parts}
+    return {f: f.read_text() for f in folder.rglob("*") if f.is_file() and ".asymlab" not in str(f.relative_to(folder))}
 
 
 def test_edits_made_twice_are_made_once_and_touch_nothing_the_second_time(tmp_path):
@@ -117,6 +117,24 @@ def test_an_edit_that_is_no_more_is_taken_back(tmp_path, monkeypatch):
     monkeypatch.setattr(edits, "EDITS", [e for e in edits.EDITS if e.file != "arch/um/Makefile"])
     edits.apply(tmp_path)
     assert (tmp_path / "arch/um/Makefile").read_text() == PLACES["arch/um/Makefile"]
+
+
+def test_a_change_of_others_in_an_edited_file_stays(tmp_path):
+    """A patch of the kernel's TCP is tried in a tree that was built before."""
+    name = "arch/um/Makefile"
+    lines = [*"one two three four five six seven".split(), PLACES[name].rstrip(), *"a b c d e f g".split()]
+    edits.apply(tree(tmp_path, **{name: "\n".join(lines) + "\n"}))
+    edited = (tmp_path / name).read_text()
+    assert "seven\n" in edited and PLACES[name] not in edited
+    (tmp_path / name).write_text(edited.replace("one\n", "mine\n"))
+    for _ in range(2):
+        edits.apply(tmp_path)
+        assert (tmp_path / name).read_text() == edited.replace("one\n", "mine\n")
+    (tmp_path / name).write_text("\n".join(lines[:4]))
+    before = contents(tmp_path)
+    with pytest.raises(LabError, match=f"{re.escape(name)}: its changes and an edit of the lab's are of the same lines"):
+        edits.apply(tmp_path)
+    assert contents(tmp_path) == before
 
 
 def test_a_series_that_a_suite_has_not_is_not_another_of_a_similar_name(tmp_path):

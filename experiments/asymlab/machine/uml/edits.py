@@ -8,6 +8,7 @@ refused, so that no edit is lost in silence.
 from __future__ import annotations
 
 import re
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -237,26 +238,48 @@ EDITS: tuple[Edit | New, ...] = (
 def apply(tree: Path) -> None:
     """Edit a source tree, or one that was edited before. LabError, and no change, if a place is not found."""
     kept = tree / ".asymlab"  # the files as they were
+    ours = tree / ".asymlab-edited"  # and as they were left
+    plain: dict[str, str] = {}
     edited: dict[str, str] = {}
     for e in EDITS:
         if isinstance(e, New):
             edited[e.file] = e.text
             continue
-        try:
-            text = edited.get(e.file) or (kept if (kept / e.file).exists() else tree).joinpath(e.file).read_text()
-        except OSError as error:
-            raise LabError(f"{tree / e.file}: {error.strerror}: no source of a kernel that the edits fit") from None
+        if e.file not in plain:
+            try:
+                plain[e.file] = unedited(tree / e.file, kept / e.file, ours / e.file)
+            except OSError as error:
+                raise LabError(f"{tree / e.file}: {error.strerror}: no source of a kernel that the edits fit") from None
+        text = edited.get(e.file) or plain[e.file]
         if e.where and e.where not in text:
             continue
         edited[e.file], found = re.subn(e.old, e.new, text, count=1, flags=re.M)
         if not found:
             raise LabError(f"{tree / e.file}: no place for an edit ({e.why}); the source is too new or too old")
     for copy in filter(Path.is_file, kept.rglob("*")):  # of an edit that is no more
-        edited.setdefault(str(copy.relative_to(kept)), copy.read_text())
+        name = str(copy.relative_to(kept))
+        edited.setdefault(name, plain.setdefault(name, unedited(tree / name, copy, ours / name)))
     for name, text in edited.items():
-        file, copy = tree / name, kept / name
-        if file.exists() and not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_bytes(file.read_bytes())
-        if not file.exists() or file.read_text() != text:  # what is the same is not compiled again
-            file.write_text(text)
+        write(tree / name, text)
+        if name in plain:
+            write(kept / name, plain[name])
+            write(ours / name, text)
+
+
+def unedited(file: Path, before: Path, left: Path) -> str:
+    """A file without our edits, with what others have changed in it since."""
+    if not before.exists():
+        return file.read_text()
+    if not left.exists() or file.read_text() == left.read_text():
+        return before.read_text()
+    merge = subprocess.run(["git", "merge-file", "-p", before, left, file], capture_output=True, text=True)
+    if merge.returncode:
+        raise LabError(f"{file}: its changes and an edit of the lab's are of the same lines; `diff {left} {file}` tells")
+    return merge.stdout
+
+
+def write(file: Path, text: str) -> None:
+    """What is the same is not written: it would be compiled again."""
+    if not file.exists() or file.read_text() != text:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
