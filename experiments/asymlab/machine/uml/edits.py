@@ -274,7 +274,9 @@ def unedited(file: Path, before: Path, left: Path) -> str:
         return before.read_text()
     merge = subprocess.run(["git", "merge-file", "-p", before, left, file], capture_output=True, text=True)
     if merge.returncode:
-        raise LabError(f"{file}: its changes and an edit of the lab's are of the same lines; `diff {left} {file}` tells")
+        raise LabError(
+            f"{file}: its changes and an edit of the lab's are of the same lines; `diff {left} {file}` tells"
+        )
     return merge.stdout
 
 
