@@ -14,6 +14,7 @@ ARCH ?= $(NATIVE)
 SUITE ?=
 JOBS ?=
 FUZZ_SECONDS ?= 300
+PACKETS ?= 100000000
 SCENARIOS ?= 100000
 SEED ?=
 FRESH ?=
@@ -77,7 +78,7 @@ GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asym
 GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py bpf_jit.c shared.c lab.config)
 
 .PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-operation check-package check-wheel explore \
-	fuzz fuzz-loader fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
+	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
 .DELETE_ON_ERROR:
 
 all: build
@@ -288,6 +289,9 @@ fuzz: $(B)/.deps-fuzz $(ASYMLAB) ## random input for the controllers, FUZZ_SECON
 
 fuzz-loader: build $(B)/.deps-fuzz $(ASYMLAB) ## random objects, netlink answers and state files for asymcc, FUZZ_SECONDS
 	$(Q)$(B)/venv/bin/python -m tests.loader.fuzz.loader_run --seconds $(FUZZ_SECONDS)
+
+fuzz-router: build $(ASYMLAB) ## random packets for asymcc thin --dev in this kernel, as root, PACKETS [100000000]; resumes
+	$(Q)$(B)/venv/bin/python -m tests.live.fuzz_router $(PACKETS) --resume $(B)/fuzz-router.json
 
 # Trees and bare texts, half each.
 fuzz-scenarios: $(ASYMLAB) ## random scenario files, SCENARIOS [100000]

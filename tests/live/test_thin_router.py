@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.live import homes
+from tests.live import fuzz_router, homes
 from tests.live.harness import ASYMCC, program, run
 from tests.live.harness import pytestmark as live
 
@@ -175,6 +175,12 @@ def test_without_the_kernels_btf(router):
     assert said == "forwarded ACKs that leave by dev wan0 are thinned\n"
     run(*inside, "thin", "--off", "--dev", "wan0")
     assert attached(router) == []
+
+
+def test_only_plain_acks_are_dropped(tmp_path):
+    """`make fuzz-router` has 10^8 packets."""
+    packets, dropped, refused = fuzz_router.fuzz(fuzz_router.build(tmp_path), 1, 100_000)
+    assert packets == 100_000 and dropped > 1000 and refused < 1000
 
 
 @pytest.mark.parametrize(
