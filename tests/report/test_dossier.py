@@ -16,7 +16,7 @@ from asymlab.dossier import answers, board, dossier, page
 from asymlab.plan import scenario
 from asymlab.report.verdicts import Results
 from tests.report.madeup import Page
-from tests.shared import asymlab, one_line
+from tests.shared import REPO, asymlab, one_line
 
 SECTIONS = (  # of RFC 9743, with something to say of a controller
     *("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2.1", "5.2.2", "5.2.3", "5.3.1", "5.3.2"),
@@ -237,3 +237,10 @@ def test_a_board_keeps_rows_of_the_same_image_alone(boards, tmp_path):
     file.write_text("{")
     with pytest.raises(LabError, match="board.jsonl: cannot be read"):
         boards(1, "bbr")
+
+
+def test_the_published_board_is_what_its_data_say():
+    asked = [answers.Section(h.section, h.title, h.left, list(h.checks)) for h in answers.questions().headings("fast")]
+    kept = board.read(REPO / "docs" / "board.jsonl")
+    assert board.markdown(asked, kept) == (REPO / "docs" / "board.md").read_text()
+    assert len({row["of"]["label"] for row in kept}) > 1

@@ -214,8 +214,9 @@ def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
         if (then := before.get(one["controller"], {}).get(id))
     ]
     turned = [found for found in both if {found[2][0], found[3][0]} == {"holds", "fails"}]
+    undecided = sum(then[0] != now[0] for *_, then, now in both) - len(turned)
     yield f"Of {len(both)} answers {len(turned)} are the opposite."
-    yield "An answer that one of both leaves undecided does not count."
+    yield f"{undecided} more have another word, since one of both kernels leaves them undecided."
     if turned:
         yield ""
         yield f"| controller | question | {a['kernel']} | {b['kernel']} |"
