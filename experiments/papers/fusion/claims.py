@@ -10,7 +10,7 @@ from .measures import BUFFERS, CUT, PHASES, above_reno, cut_error, falls, phase_
 
 TITLE = "TCP-Fusion"
 SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
-PUBLISHED = "6a87a26f59d7af8bc94c98ea9495355e1e10ff62ad92fb63d6ccfb40f51df35d"
+PUBLISHED = "5983ccf5cb5c6a073d630202f1b073adcc4451874e7652e933b269a4f635758e"
 
 
 def claims():
