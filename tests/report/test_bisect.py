@@ -61,8 +61,8 @@ def test_what_cannot_be_told(capsys):
 @pytest.mark.parametrize(
     "good, bad, words",
     [
-        (runs(9e6, 8e6), runs(8.9e6, 7e6), "the same to a hundredth, or overlaps"),
-        (runs(9e6), runs(8.95e6), "the same to a hundredth, or overlaps"),
+        (runs(9e6, 8e6), runs(8.9e6, 7e6), "the same on both kernels, to a hundredth, or overlaps"),
+        (runs(9e6), runs(8.95e6), "the same on both kernels, to a hundredth, or overlaps"),
         (runs(9e6), runs(8e6, invalid=("x",)), "A seed 1 is invalid: x"),
     ],
 )
@@ -76,3 +76,14 @@ def test_an_error_ends_the_search_of_git(scenario_file):
     p = asymlab("bisect", scenario_file(), "c", "--good", "a", "--bad", "b")
     assert p.returncode == 255 and "image a: not made" in p.stderr and len(p.stderr.splitlines()) == 1
     assert asymlab("bisect", scenario_file(), "--good", "a").returncode == 255
+
+
+@pytest.mark.lab
+def test_two_real_kernels(scenario_file):
+    """From 6.1 to 6.12 a receiver whose packets come in groups sends more ACKs."""
+    groups = ('profile = "ns2"', 'profile = "linux"\noffloads = true\ncoalesce = "3ms"')
+    file = scenario_file(groups, ('controller = "reno"', 'controller = "cubic"\nack = "delayed"'))
+    words = ("--good", "6.1", "--bad", "6.12", "--engine", "qemu", "--repeat", "1", "--by", "acks_per_data_packet")
+    for kernel, code in (("6.1", 0), ("6.12", 1)):
+        p = asymlab("bisect", file, kernel, *words)
+        assert p.returncode == code and "ACKs per packet" in p.stderr, p.stderr

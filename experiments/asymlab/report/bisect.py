@@ -65,8 +65,10 @@ def measure(good: list[Run], bad: list[Run], of: str | None) -> Measure:
     both = [Measure(*key, a[key], b[key]) for key in a if key in b and of in (None, key[1])]
     best = max(both, key=lambda m: m.apart, default=None)
     if not best or best.apart < APART:
-        what = f"{of} of both" if of else "both"
-        raise LabError(f"{what} kernels is the same to a hundredth, or overlaps: more seeds, or another scenario")
+        raise LabError(
+            f"{of or 'each metric'} is the same on both kernels, to a hundredth, or overlaps: "
+            "take more seeds, or another scenario"
+        )
     return best
 
 
