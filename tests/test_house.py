@@ -30,7 +30,6 @@ ORDER = [
 ]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
 LARGE = {
-    "docs/results/fusion/figures/fusion-three.parquet": "windows of 21 flows over 200 s, for plots of one's own",
     "docs/results/formosa/runs.csv": "more than a thousand runs, as those below",
     "docs/results/fusion/runs.csv": "more than a thousand runs, each with its key and the command that repeats it",
     "docs/results/taichung/runs.csv": "more than a thousand runs, as well",
