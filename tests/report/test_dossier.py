@@ -215,6 +215,11 @@ def test_a_board_has_a_row_for_each(boards, capsys):
     assert "FAST" in said and "✗" in said
 
 
+def test_a_board_without_commits_says_nothing_of_them(boards, monkeypatch):
+    monkeypatch.setattr(board.registered, "commit", lambda _: "")
+    assert re.search(r"^Engine `uml`, image \w+, 2 seeds\.$", boards(1, "fast"), re.M)
+
+
 def test_a_board_keeps_other_kernels_and_tells_what_they_answer_otherwise(boards):
     boards(1, "fast", "reno")
     text = boards(0.3, "fast", label="7.3-uml")

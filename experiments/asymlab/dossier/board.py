@@ -187,7 +187,8 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
     of = rows[0]["of"]
     yield f"## Linux {of['kernel']}"
     yield ""
-    yield f"Engine `{of['engine']}`, image {of['image']}, {of['seeds']} seeds, questions of commit {of['questions']}."
+    questions = f", questions of commit {of['questions']}" * bool(of["questions"])  # an installation has no commits
+    yield f"Engine `{of['engine']}`, image {of['image']}, {of['seeds']} seeds{questions}."
     yield ""
     yield f"| controller | {' | '.join(s.section for s in asked)} |"
     yield "| --- |" + " :---: |" * len(asked)
