@@ -18,7 +18,7 @@ import pytest
 from rich.table import Table
 from rich.text import Text
 
-from asymlab import LabError, cli
+from asymlab import LabError, cli, options
 from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
@@ -56,7 +56,7 @@ def figures(results):
 def said(monkeypatch):
     """What goes to the terminal."""
     out = io.StringIO()
-    for where in (execute, cli, repeat, suite):
+    for where in (execute, cli, options, repeat, suite):
         monkeypatch.setattr(where, "console", PlainConsole(file=out, width=300))
     return out
 
@@ -76,7 +76,8 @@ def papers(tmp_path, monkeypatch):
     (tmp_path / "papers" / "no-suite").mkdir()
     monkeypatch.setattr("asymlab.report.papers.PAPERS", tmp_path / "papers")
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
-    monkeypatch.setattr(cli, "current_image", lambda label: GUEST)
+    for where in (cli, options):
+        monkeypatch.setattr(where, "current_image", lambda label: GUEST)
     return tmp_path
 
 
