@@ -125,6 +125,12 @@ static __always_inline int ip_header_at(struct __sk_buff *skb, u32 *link)
 	return type == bpf_htons(TYPE_IP) || type == bpf_htons(TYPE_IPV6) ? at : NONE;
 }
 
+/* Bytes from the IP header on. One that was put together may be longer than `told` can say, and says 0; of others that is none. */
+static __always_inline u32 length_of(const struct __sk_buff *skb, u32 net, u32 told)
+{
+	return told || !skb->gso_size ? told : skb->len - net;
+}
+
 static __always_inline bool read_ipv4(struct __sk_buff *skb, struct packet *p, u32 net, bool leaves)
 {
 	struct {
@@ -141,8 +147,7 @@ static __always_inline bool read_ipv4(struct __sk_buff *skb, struct packet *p, u
 	p->of.local[0] = leaves ? ip.from : ip.to;
 	p->of.remote[0] = leaves ? ip.to : ip.from;
 	p->at = net + (ip.version & 15) * 4;
-	p->len = ip.len ? bpf_ntohs(ip.len)
-			: skb->len - net; /* one that was put together may be longer than it can tell */
+	p->len = length_of(skb, net, bpf_ntohs(ip.len));
 	p->plain = (ip.version & 15) == 5 && (ip.tos & CE) != CE;
 	return true;
 }
@@ -170,7 +175,7 @@ static __always_inline bool read_ipv6(struct __sk_buff *skb, struct packet *p, u
 		p->of.local[i] = leaves ? ip.from[i] : ip.to[i];
 		p->of.remote[i] = leaves ? ip.to[i] : ip.from[i];
 	}
-	p->len = ip.len ? sizeof(ip) + bpf_ntohs(ip.len) : skb->len - net;
+	p->len = length_of(skb, net, ip.len ? sizeof(ip) + bpf_ntohs(ip.len) : 0);
 	p->plain = p->at == net + sizeof(ip) && (bpf_ntohs(ip.head) >> 4 & CE) != CE;
 	return true;
 }

@@ -445,6 +445,20 @@ def play(router, seed, count):
     return dropped
 
 
+@pytest.mark.parametrize("hosts", [(HOST, SERVER), (HOST6, SERVER6)], ids=["IPv4", "IPv6"])
+def test_a_length_of_nothing_is_that_of_large_packets_alone(router, hosts):
+    """It was taken for an ACK, and dropped."""
+    router.begin()
+    d = Download(router, hosts).steady()
+    Download.now += d.gap
+    d.data(payload=bytes(SEG))
+    d.next += SEG
+    packet = bytearray(d.ack())
+    packet[16:18] = packet[18:20] = bytes(2)  # of IPv4 the first, with the identification, of IPv6 the second
+    assert router.leaves(Download.now, bytes(packet))
+    assert not d.out()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_only_plain_acks_are_dropped(router, seed):
