@@ -41,6 +41,7 @@
 #include "declare.bpf.h"
 #include "sender.bpf.h"
 #include "slowstart.bpf.h"
+#include "fair.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -223,6 +224,7 @@ void BPF_PROG(fast_init, struct sock *sk)
 	__builtin_memset(f, 0, sizeof(*f));
 	first_window(tp, init_cwnd);
 	start_init(sk);
+	fair_init(sk);
 	if (!is_first_start(tp) && !in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
 		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: the 2w of (1) takes its place */
 	reload(f, tp);
@@ -245,6 +247,7 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
 		return;
 	start_sample(sk, f->s.rtt_last);
+	fair_sample(sk, &f->s);
 	f->rtt_round = f->rtt_round ? min(f->rtt_round, f->s.rtt_last) : f->s.rtt_last;
 	rtt_q16 = (u64)f->s.rtt_last << 16;
 	if (!f->rtt_avg_q16) {
@@ -265,6 +268,8 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct fast *f = inet_csk_ca(sk);
 	bool due, over, taken = false;
 
+	if (!is_first_start(tp) && fair_acked(sk, &f->s, f->w_q8 >> Q8, acked, round_over(&f->s, tp), rtt_min_win_s))
+		return;
 	if (cwnd_changed(&f->s, tp)) {
 		COUNT(reloads);
 		/* after a recovery the law does not wait for the round's end; after idle (0) the average is too young for it */
@@ -301,7 +306,7 @@ u32 BPF_PROG(fast_ssthresh, struct sock *sk)
 	COUNT(losses);
 	f->started = true;
 	f->w_saved_q8 = f->w_q8;
-	return half_window(tcp_sk(sk));
+	return fair_cut(sk, half_window(tcp_sk(sk)));
 }
 
 SEC("struct_ops/fast_undo_cwnd")

@@ -40,6 +40,7 @@
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"
+#include "fair.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -224,6 +225,7 @@ void BPF_PROG(pseudorate_init, struct sock *sk)
 	p->offset = stack_window(tp);
 	p->bound_q4 = W_MAX << Q4;
 	p->s.cwnd = tp->snd_cwnd;
+	fair_init(sk);
 	begin_cycle(p, tp);
 	COUNT(flows);
 }
@@ -237,6 +239,7 @@ void BPF_PROG(pseudorate_pkts_acked, struct sock *sk, const struct ack_sample *s
 		look_anew(&p->s); /* T and Bound still hold; the open cycle measures nothing */
 	if (!rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s))
 		return;
+	fair_sample(sk, &p->s);
 	if (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt)
 		p->cycle_rtt = p->s.rtt_last;
 	if (!noise_cycles)
@@ -253,6 +256,8 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	bool grow = is_cwnd_limited(tp),
 	     spoilt = !grow || in_recovery(inet_csk(sk)) || drains(&p->s, tp, rtt_min_win_s);
 
+	if (fair_acked(sk, &p->s, p->base + p->offset, acked, round_over(&p->s, tp), rtt_min_win_s))
+		return;
 	if (cwnd_changed(&p->s, tp)) {
 		COUNT(reloads);
 		reload(p, tp);
@@ -274,7 +279,7 @@ u32 BPF_PROG(pseudorate_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct pseudorate *p = inet_csk_ca(sk);
-	u32 half = max(half_window(tp), min(tp->snd_cwnd, tp->packets_out / 2));
+	u32 half = fair_cut(sk, max(half_window(tp), min(tp->snd_cwnd, tp->packets_out / 2)));
 
 	COUNT(losses);
 	p->base_saved = p->base;

@@ -57,6 +57,8 @@ def storage_of(source):
         return "wires", "wire"
     if '"slowstart.bpf.h"' in text:
         return "starts", "start"
+    if '"fair.bpf.h"' in text:
+        return "fairs", "fair"
     found = re.search(r"BPF_MAP_TYPE_SK_STORAGE.*?\} (\w+) SEC", text, re.S)
     return (found[1], found[1].removesuffix("s")) if found else None
 

@@ -358,6 +358,7 @@ static void fresh_socket(void)
 	k.burst = ~0u;
 #ifdef STORE
 	memset(&storage, 0, sizeof(storage));
+	memset(&second, 0, sizeof(second));
 #endif
 #ifdef WIRE
 	fresh_wire();
