@@ -39,7 +39,7 @@ from .measures import (
 
 TITLE = "TCP-Taichung"
 SUBJECT = "The time between ACKs tells the rate: slow start ends in time, and random loss costs little."
-PUBLISHED = "bf68dbd62dba6921e52a3fd4e566b4b174833d4df82d5da9e6c449e82be6b386"
+PUBLISHED = "dd60d2ff22889921262ccacbcf813d286b2291ca735e8365a725a039cd5e5977"
 ERROR = 0.15  # of ssthresh_ideal
 SAME = 0.995  # of a rival's goodput: no less, to half a percent
 MOST = 1.3  # times a rival's goodput where the paper sees a few per cent: more has another cause than the window's law
