@@ -443,10 +443,11 @@ static inline u64 *would_not_help(bool uploads)
 static inline bool has_counters(struct __sk_buff *skb, const struct pure *a, u32 first)
 {
 	u32 words = a->h.offset >> 4;
-	u8 option[2]; /* kind, length */
+	u8 option[LENGTH_ACCECN + 1]; /* kind, length, the counters, and what fills the word: the end, or nothing */
 
-	return words == first + WORDS_ACCECN && !bpf_skb_load_bytes(skb, a->at + 4 * first, option, 2) &&
-	       (option[0] == TCPOPT_ACCECN0 || option[0] == TCPOPT_ACCECN1) && option[1] == LENGTH_ACCECN;
+	return words == first + WORDS_ACCECN && !bpf_skb_load_bytes(skb, a->at + 4 * first, option, sizeof(option)) &&
+	       (option[0] == TCPOPT_ACCECN0 || option[0] == TCPOPT_ACCECN1) && option[1] == LENGTH_ACCECN &&
+	       option[LENGTH_ACCECN] <= 1;
 }
 
 /* The first reason counts. */

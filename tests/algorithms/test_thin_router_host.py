@@ -459,6 +459,19 @@ def test_a_length_of_nothing_is_that_of_large_packets_alone(router, hosts):
     assert not d.out()
 
 
+@pytest.mark.parametrize("fill, passes", [(0, False), (1, False), (0x13, True)])
+def test_what_fills_the_word_behind_the_counters(router, fill, passes):
+    """An option that begins in that byte was dropped."""
+    router.begin()
+    d = Download(router)
+    d.stamped = b"\xac\x0b" + bytes(9) + bytes([1])
+    d.steady()
+    Download.now += d.gap
+    d.data(payload=bytes(SEG))
+    d.next += SEG
+    assert d.out(options=d.stamped[:-1] + bytes([fill])) == passes
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_only_plain_acks_are_dropped(router, seed):
