@@ -5,10 +5,10 @@
 
 int sight_read(struct sight *s, bool blind)
 {
-	if (!blind && (registry_read(&s->registry) || attachments_read(&s->all)))
+	if ((!blind && registry_read(&s->registry)) || netns_read(&s->users) || (!blind && attachments_read(&s->all)))
 		return -1;
 	s->after = blind ? NULL : attachments_after(&s->all);
-	return (!blind && !s->after) || netns_read(&s->users) ? -1 : 0;
+	return blind || s->after ? 0 : -1;
 }
 
 void sight_free(struct sight *s)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.conformance.explore import explore
 from asymlab.guest.player import BYTES, Packet, Trace
 from asymlab.plan import opportunities, scenario, synthetic
 from asymlab.plan.topology import plan_job
@@ -135,14 +134,6 @@ def test_a_job_names_its_trace_by_its_hash(tmp_path, scenario_file):
     kept = opportunities.kept(digest)
     assert kept and list(kept.count) == [1, 2, 1] and kept.digest == digest
     assert opportunities.kept("0" * 64) is None
-
-
-def test_no_rule_of_explore_goes_by_a_trace(tmp_path, scenario_file):
-    write(tmp_path, 1)
-    way = RATE.replace('rate = "10mbit"', f'trace = "{tmp_path}/link.trace"')
-    file = scenario_file((RATE, way), append="verify = true\naudit = true\n")
-    with pytest.raises(LabError, match="path: a link with a trace is not judged"):
-        explore.read([file])
 
 
 # --- what a link does -----------------------------------------------------------------------

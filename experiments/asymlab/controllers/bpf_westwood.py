@@ -30,7 +30,7 @@ RECORDS = [
         look=dict(color="#2A7AA8", marker="+", linestyle=(0, (6, 1, 3, 1))),
         law=Law("a loss leaves rate by RTTmin", rate_by_rtt),
         bends=(
-            ("rto", "a loss raises ssthresh"),  # to more than a small window, if the path carried more
+            *((loss, "a loss raises ssthresh") for loss in ("ack", "loss", "cwr", "rto")),  # if the path carried more
             ("event", "changed during recovery"),  # the end of a recovery, here at any time, sets the window
         ),
     )
