@@ -358,7 +358,7 @@ RULES = {
     'red = { min = 5, max = 20, probability = "10%", ecn = true }': "strip = { kinds = [4], syn = true }",
     "cake = { ack_filter = true }": "strip = { kinds = [5], syn = false }",
 }
-ASKING, SIZED, DISORDER, REORDER, STRIPPED, _ = range(len(RULES))
+_, SIZED, DISORDER, REORDER, STRIPPED, ASKING = range(len(RULES))
 
 
 def test_the_oldest_kernel_takes_all_that_a_path_may_have(tmp_path):
@@ -380,7 +380,7 @@ def test_the_oldest_kernel_takes_all_that_a_path_may_have(tmp_path):
     without_sack = [counted(r, "TcpExtTCPRenoRecovery", f"src{k}") > 0 for k in range(len(RULES))]
     assert without_sack == [k == STRIPPED for k in range(len(RULES))]
     assert r.goodput["bytes"][r.goodput["flow"] == SIZED].sum() == 10**5 and r.record["agent"]["closed"].keys() == {"1"}
-    assert r.record["agent"]["replies"]["0"]  # a burst of losses may take one's retransmissions, too
+    assert len(r.record["agent"]["replies"][str(ASKING)]) > 10
 
 
 # --- cgroups -------------------------------------------------------------------------------
