@@ -38,6 +38,8 @@ COUNTER(truces, "times that the law was back");
 #define RISES 3
 #define EMPTY 4
 #define CUT_PERCENT 60
+#define TOLD 3   /* rounds */
+#define JITTER 4 /* mean changes from round to round */
 
 enum {
 	WAIT,
@@ -55,6 +57,8 @@ struct fair {
 	u32 left;      /* others' queue at the last look */
 	u32 before;    /* window that a look is to give back */
 	u32 window;    /* ... and what it leaves meanwhile */
+	u32 heard;     /* of fair_turn: the queue of the round before ... */
+	u32 noise;     /* ... and by how much such queues differ, smoothed */
 	u8 step;
 	u8 rounds;     /* since the last look */
 	u8 votes;      /* looks in a row that say that it is time to change */
@@ -67,6 +71,11 @@ struct {
 	__type(key, int);
 	__type(value, struct fair);
 } fairs SEC(".maps");
+
+static __always_inline struct fair *fair_of(struct sock *sk)
+{
+	return fair ? bpf_sk_storage_get(&fairs, sk, NULL, 0) : NULL;
+}
 
 static __always_inline u32 fair_queue(const struct sender *s, u32 rtt)
 {
@@ -167,7 +176,7 @@ static __always_inline void fair_sample(struct sock *sk, const struct sender *s)
 static __always_inline bool fair_acked(struct sock *sk, struct sender *s, u32 window, u32 acked, bool over, u32 age_s)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
-	struct fair *f = fair ? bpf_sk_storage_get(&fairs, sk, NULL, 0) : NULL;
+	struct fair *f = fair_of(sk);
 
 	if (!f)
 		return false;
@@ -204,12 +213,44 @@ static __always_inline bool fair_acked(struct sock *sk, struct sender *s, u32 wi
 /* What a loss leaves: of the law `half`. Of the window before a look as much, but not more than the look has left. */
 static __always_inline u32 fair_cut(struct sock *sk, u32 half)
 {
-	struct fair *f = fair ? bpf_sk_storage_get(&fairs, sk, NULL, 0) : NULL;
+	struct fair *f = fair_of(sk);
 
 	if (!f || (f->step == WAIT && !f->competes))
 		return half;
 	half = f->competes ? (f->w_q20 >> Q20) * CUT_PERCENT / 100 : max(half, f->before / 2); /* 2^27 */
 	return max(min(half, tcp_sk(sk)->snd_cwnd), W_MIN);
+}
+
+/* A window that the stack, a loss or an idle time has set. */
+static __always_inline void end_look(struct fair *f)
+{
+	if (f)
+		f->step = WAIT;
+}
+
+/*
+ * Of a law with rounds and a window of its own, at the end of a round, which carried so many packets: what the next round has
+ * while a look lasts, or 0: the law goes on. `queue_us`, at most 2^22, is the queue that the round met: one sample, so jitter
+ * shows from round to round. A look shows in the queues of TOLD rounds.
+ */
+static __always_inline u32 fair_turn(struct fair *f, const struct sender *s, u32 window, u32 carried, u32 queue_us)
+{
+	u32 change = max(queue_us, f->heard) - min(queue_us, f->heard);
+
+	if (f->step == WAIT && f->rounds >= TOLD)
+		f->noise = (7 * f->noise + change) / 8;
+	f->heard = queue_us;
+	f->low = s->rtt_min + queue_us;
+	f->high = f->low + JITTER * f->noise; /* 2^24 */
+	if (f->step != REFILL)
+		fair_round(f, s, window);
+	if (f->step == WAIT)
+		return 0;
+	if (f->step == REFILL) {
+		f->window = min((u64)f->window + carried, f->before);
+		f->step = f->window < f->before ? REFILL : WAIT;
+	}
+	return f->window;
 }
 
 /* Of init: nothing of an earlier time with this controller. */

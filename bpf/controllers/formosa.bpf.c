@@ -61,6 +61,7 @@
  *    reverse queue is what must not count. Without timestamps only losses tell.
  *  - Jitter is no queue: noise_rounds, beyond the paper. Then a delay above its smallest by no more than the noise, which
  *    the receiver measures, makes no signal.
+ *  - Beside flows that fill the queue signals never end: `fair`, beyond the paper, is in beside.bpf.h.
  *  - After an idle time of n seconds W has been halved n times, not below 10.
  */
 #include "declare.bpf.h"
@@ -147,14 +148,6 @@ struct formosa {
 };
 STATE(struct formosa);
 
-#define DEAF 4 /* so many rounds without an answer option, or timeouts without one to a new round, make a fallback */
-
-static inline void fall_back(struct wire *w)
-{
-	w->silent = true;
-	COUNT(fallbacks);
-}
-
 static inline void begin_round(struct formosa *f, const struct tcp_sock *tp, struct wire *w)
 {
 	round_start(&f->s, tp);
@@ -218,24 +211,12 @@ static inline bool formosa_round_over(const struct formosa *f, const struct tcp_
 	return w->echo == w->round || tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
 }
 
-/*
- * Each timeout begins a round, and its repair says so. A receiver that answers, but to no new round, does not see
- * what we ask: something on the path changes our options.
- */
-static inline void heard_at_timeout(struct wire *w)
-{
-	if (!w->answered)
-		return;
-	w->deaf_timeouts = w->echo == w->echo_then ? w->deaf_timeouts + 1 : 0;
-	w->answered = false;
-	w->echo_then = w->echo;
-	if (w->deaf_timeouts >= DEAF)
-		fall_back(w);
-}
+#include "formosa/beside.bpf.h"
 
 /* The peer answers once a round. */
 static inline void
-law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_connection_sock *icsk, struct wire *w)
+law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_connection_sock *icsk, struct wire *w,
+	      struct fair *mode)
 {
 	u8 state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
 	u32 carried = tp->delivered - f->delivered_round, was = f->w;
@@ -251,7 +232,9 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 		if (w->deaf_rounds >= DEAF)
 			fall_back(w);
 	}
-	if (state != TCP_CA_CWR && state != TCP_CA_Recovery) { /* else halved already */
+	if (mode && mode->competes)
+		w->signalled = false;
+	if (state != TCP_CA_CWR && state != TCP_CA_Recovery && !rests(f, mode, w, carried)) { /* else halved already */
 		if (w->signalled && !f->hold)
 			on_signal(f, mul_div(f->w, w->queue_us, f->srtt_us)); /* 2^20 * 2^22 */
 		else if (w->signalled)
@@ -301,6 +284,7 @@ void BPF_PROG(formosa_init, struct sock *sk)
 	struct wire *w = bpf_sk_storage_get(&wires, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 
 	__builtin_memset(f, 0, sizeof(*f));
+	fair_init(sk);
 	if (!w || !w->receiving) /* to receive changes no window */
 		first_window(tp, init_cwnd);
 	f->w = f->w_last = min(max(tp->snd_cwnd, 1), W_MAX);
@@ -343,6 +327,7 @@ void BPF_PROG(formosa_pkts_acked, struct sock *sk, const struct ack_sample *samp
 	if (!rtt_sample(&f->s, tp, sample, 0))
 		return;
 	f->srtt_us = first ? f->s.rtt_last : ((u64)7 * f->srtt_us + f->s.rtt_last) / 8;
+	fair_sample(sk, &f->s);
 	if (w) /* 2^22 */
 		w->squeue_us = (7 * w->squeue_us + w->queue_us) / 8;
 }
@@ -361,7 +346,7 @@ void BPF_PROG(formosa_cong_control, struct sock *sk)
 	f->s.ack_stamp = tp->tcp_mstamp;
 	if (sends_options(w)) {
 		f->peer_queue_us = w->queue_us;
-		law_by_rounds(f, tp, icsk, w);
+		law_by_rounds(f, tp, icsk, w, fair_of(sk));
 		f->w = w->budget = min(f->w, limit);
 		cwnd_write(&f->s, tp, window_by_rounds(f, tp, w));
 	} else {
@@ -384,7 +369,7 @@ u32 BPF_PROG(formosa_ssthresh, struct sock *sk)
 	f->w_saved = f->w;
 	f->w_part_saved = f->w_part;
 	f->ssthresh_saved = f->ssthresh;
-	set_w(f, w_q16(f) * loss_beta_q8 >> 8); /* 2^36 * 2^8 = 2^44 */
+	set_w(f, left_by_loss(f, fair_of(sk)));
 	f->w_last = f->ssthresh = f->w;
 	return f->w;
 }
@@ -401,6 +386,7 @@ void BPF_PROG(formosa_set_state, struct sock *sk, u8 state)
 		f->w = f->w_last = 1;
 		f->w_part = 0;
 		f->hold = max(signal_hold, 1);
+		end_look(fair_of(sk));
 	} else if (state != TCP_CA_Recovery) {
 		return;
 	}
@@ -452,8 +438,10 @@ u32 BPF_PROG(formosa_min_tso_segs, struct sock *sk)
 	struct formosa *f = inet_csk_ca(sk);
 	u64 idle_us = idle_time(&f->s, tcp_sk(sk));
 
-	if (idle_us)
+	if (idle_us) {
+		end_look(fair_of(sk));
 		after_idle(f, tcp_sk(sk), bpf_sk_storage_get(&wires, sk, NULL, 0), idle_us);
+	}
 	return default_tso_segs(sk);
 }
 

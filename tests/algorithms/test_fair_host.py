@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """bpf/fair.bpf.h in the controllers that have it: whose queue is it, and what follows."""
 
+import random
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.algorithms.host.driver import Driver, build, line
+from tests.algorithms.host.formosa import at_w, end_round
 from tests.algorithms.host.streams import MS, any_stream
 
-NAMES = ("fast", "pseudorate")
 BASE = 40 * MS
 PACKET_US = 1000  # 12 Mbit/s: a path of 40 packets
 
@@ -41,15 +43,42 @@ class Path:
     def state(self):
         return self.driver.state()["tp"]
 
+    def window(self):
+        return self.state()["snd_cwnd"]
+
     def counts(self):
         counters = self.driver.state()["counters"]
         return [counters[name] for name in ("contests", "truces")]
 
     def loss(self):
-        before = self.state()["snd_cwnd"]
+        before = self.window()
         self.driver.loss(n=1, sack=3)
         self.driver.ack(n=self.state()["packets_out"], now=self.now)
-        return before, self.state()["snd_cwnd"]
+        return before, self.window()
+
+
+class Rounds(Path):
+    """The same for Formosa: a round tells of the queue, and of a signal when more packets of its own wait."""
+
+    def __init__(self, driver, packets=5, **params):
+        self.driver, self.now, self.signal, self.packets = driver, 0, 0, packets
+        at_w(driver, 40, {"fair": 1} | params, snd_cwnd_clamp=300)
+
+    def window(self):
+        return self.driver.state()["ca"]["w"]
+
+    def rounds(self, count, others=lambda i: 0, rate=1.0, jitter=lambda i: 0, signal=False):
+        for i in range(count):
+            own = max(self.window() * PACKET_US - BASE, 0) if rate == 1.0 else 0
+            self.signal += own > self.packets * PACKET_US or signal
+            queue = round(others(i) + own + jitter(i))
+            end_round(self.driver, self.signal, rtt=BASE + queue, queue_us=queue)
+        self.now = self.state()["now"]
+
+
+OF = {"fast": Path, "pseudorate": Path, "formosa": Rounds}
+NAMES = tuple(OF)
+BY_ACKS = ("fast", "pseudorate")
 
 
 def growing(i):
@@ -57,8 +86,13 @@ def growing(i):
     return min(10 * MS + i * MS // 2, 40 * MS)
 
 
-def contest(driver):
-    path = Path(driver)
+def own_queue(name, packets):
+    """What makes the law keep a queue of so many packets."""
+    return {"fast": {"alpha": packets}, "pseudorate": {"n_queue": packets}, "formosa": {"packets": packets}}[name]
+
+
+def contest(of, name):
+    path = OF[name](of[name])
     path.rounds(30)
     path.rounds(60, growing, rate=0.1)
     assert path.counts() == [1, 0]
@@ -67,7 +101,7 @@ def contest(driver):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_own_queue_is_no_reason(of, name):
-    path = Path(of[name], **({"alpha": 20} if name == "fast" else {"n_queue": 20}))
+    path = OF[name](of[name], **own_queue(name, 20))
     path.rounds(120)
     assert of[name].state()["counters"]["looks"] > 5 and path.counts() == [0, 0]
 
@@ -79,7 +113,7 @@ def test_its_own_queue_is_no_reason(of, name):
 ])  # fmt: skip
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_contest(of, name, others, jitter):
-    path = Path(of[name])
+    path = OF[name](of[name])
     path.rounds(30)
     path.rounds(100, others, rate=0.1, jitter=jitter)
     assert path.counts() == [0, 0]
@@ -88,7 +122,7 @@ def test_what_is_no_contest(of, name, others, jitter):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flow_with_its_part_of_a_growing_queue_does_not_compete(of, name):
     """As when a second flow with the same law begins."""
-    path = Path(of[name], **({"alpha": 30} if name == "fast" else {"n_queue": 30}))
+    path = OF[name](of[name], **own_queue(name, 30))
     path.rounds(30)
     path.rounds(100, lambda i: min(4 * MS + i * MS // 4, 20 * MS))
     assert path.counts() == [0, 0]
@@ -96,16 +130,16 @@ def test_a_flow_with_its_part_of_a_growing_queue_does_not_compete(of, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_queue_that_others_fill_begins_a_contest_with_renos_growth(of, name):
-    path = contest(of[name])
+    path = contest(of, name)
     path.rounds(4, lambda i: 40 * MS, rate=0.1)
-    window = path.state()["snd_cwnd"]
+    window = path.window()
     path.rounds(10, lambda i: 40 * MS, rate=0.1)
-    assert window + 9 <= path.state()["snd_cwnd"] <= window + 11
+    assert window + 9 <= path.window() <= window + 11
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_loss_in_a_contest_leaves_six_tenths(of, name):
-    path = contest(of[name])
+    path = contest(of, name)
     path.rounds(20, lambda i: 40 * MS, rate=0.1)
     before, after = path.loss()
     assert after - before * 6 // 10 in (0, 1)  # its end grows it again
@@ -113,24 +147,24 @@ def test_a_loss_in_a_contest_leaves_six_tenths(of, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_law_is_back_when_the_queue_is_its_own(of, name):
-    path = contest(of[name])
+    path = contest(of, name)
     path.rounds(100, lambda i: 40 * MS, rate=0.1)
     assert path.counts() == [1, 0]
     path.rounds(260)
     assert path.counts() == [1, 1]
     path.rounds(20)
-    assert path.state()["snd_cwnd"] < 40 + 20
+    assert path.window() < 40 + 20
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_loss_in_a_look_cuts_the_window_before_it(of, name):
     """A look takes three sevenths of the window here: half of the rest would be less than a third."""
-    path = Path(of[name], **({"alpha": 30} if name == "fast" else {"n_queue": 30}))
+    path = OF[name](of[name], **own_queue(name, 30))
     looks, before = 0, 0
     for _ in range(80):
-        before = path.state()["snd_cwnd"]
+        before = path.window()
         path.rounds(1)
-        if of[name].state()["counters"]["looks"] > looks and path.state()["snd_cwnd"] < 0.8 * before:
+        if of[name].state()["counters"]["looks"] > looks and path.window() < 0.8 * before:
             break
         looks = of[name].state()["counters"]["looks"]
     else:
@@ -139,19 +173,19 @@ def test_a_loss_in_a_look_cuts_the_window_before_it(of, name):
     assert path.state()["snd_ssthresh"] >= before // 2
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BY_ACKS)
 def test_a_timeout_in_a_contest_begins_with_slow_start(of, name):
-    path = contest(of[name])
+    path = contest(of, name)
     path.rounds(60, lambda i: 40 * MS, rate=0.1)
     of[name].rto(now=path.now + 10**6)
     ssthresh = path.state()["snd_ssthresh"]
     path.now += 10**6
     of[name].ack(n=path.state()["packets_out"], now=path.now)
     path.rounds(5, lambda i: 40 * MS, rate=0.1)
-    assert ssthresh - 1 <= path.state()["snd_cwnd"] <= ssthresh + 6
+    assert ssthresh - 1 <= path.window() <= ssthresh + 6
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", BY_ACKS)
 def test_without_memory_it_is_the_law(of, name):
     of[name].start({"fair": 1}, now=0, fails=1)
     path = Path.__new__(Path)
@@ -169,4 +203,36 @@ def test_off_is_off(of, name, data):
     if not params["fair"]:
         state = of[name].state()
         assert [state["counters"][c] for c in ("looks", "contests", "truces")] == [0, 0, 0]
-        assert name == "fast" or not state["tp"]["exists"]
+        assert name != "pseudorate" or not state["tp"]["exists"]
+
+
+def test_formosas_signals_are_believed_but_in_a_contest_and_where_a_look_made_them(of):
+    path = contest(of, "formosa")
+    path.rounds(2, lambda i: 40 * MS, rate=0.1)
+    window = path.window()
+    path.rounds(4, lambda i: 40 * MS, rate=0.1, signal=True)
+    assert path.window() == window + 4  # not in a contest
+
+    def counted(what):
+        return of["formosa"].state()["counters"][what]
+
+    path = Rounds(of["formosa"])
+    while not counted("looks"):  # a queue that stays
+        path.rounds(1, lambda i: 10 * MS, rate=0.1)
+    path.rounds(1, lambda i: 10 * MS, rate=0.1)
+    window = path.window()
+    path.rounds(1, lambda i: 10 * MS, rate=0.1, signal=True)  # the look is over
+    assert path.window() > window
+    path.rounds(2, lambda i: 10 * MS, rate=0.1, signal=True)
+    assert counted("signals") == 0
+    path.rounds(1, lambda i: 10 * MS, rate=0.1, signal=True)
+    assert counted("signals") == 1
+
+
+def test_jitter_from_round_to_round_begins_no_contest_of_formosa(of):
+    """Without a bound of its own, this seed begins one."""
+    chance = random.Random(1)
+    path = Rounds(of["formosa"])
+    path.rounds(30)
+    path.rounds(400, rate=0.1, jitter=lambda i: chance.randint(0, 8 * MS))
+    assert path.counts() == [0, 0]

@@ -40,4 +40,27 @@ static inline bool asks(const struct wire *w, u32 sent, u32 packets)
 	return sent && m > 1 && mul_div(sent - 1 + (u64)packets, m, w->budget) > mul_div(sent - 1, m, w->budget);
 }
 
+#define DEAF 4 /* so many rounds without an answer option, or timeouts without one to a new round, make a fallback */
+
+static inline void fall_back(struct wire *w)
+{
+	w->silent = true;
+	COUNT(fallbacks);
+}
+
+/*
+ * Each timeout begins a round, and its repair says so. A receiver that answers, but to no new round, does not see
+ * what we ask: something on the path changes our options.
+ */
+static inline void heard_at_timeout(struct wire *w)
+{
+	if (!w->answered)
+		return;
+	w->deaf_timeouts = w->echo == w->echo_then ? w->deaf_timeouts + 1 : 0;
+	w->answered = false;
+	w->echo_then = w->echo;
+	if (w->deaf_timeouts >= DEAF)
+		fall_back(w);
+}
+
 #endif

@@ -19,7 +19,16 @@
  */
 enum { WRITTEN = 2000 }; /* packets of one command that get their options: of more only the first */
 enum { STREAM = 1, TCP = 6 }; /* SOCK_STREAM, IPPROTO_TCP */
-enum { HEADER = 20, OPTIONS = 40, NOT_PERMITTED = 1, FAULTY = 14, EXISTS = 17, INVALID = 22, FULL = 28, NO_MESSAGE = 42 };
+enum {
+	HEADER = 20,
+	OPTIONS = 40,
+	NOT_PERMITTED = 1,
+	FAULTY = 14,
+	EXISTS = 17,
+	INVALID = 22,
+	FULL = 28,
+	NO_MESSAGE = 42
+};
 
 extern struct tcp_congestion_ops OPS;
 int SOCKOPS(struct bpf_sock_ops *ops);
@@ -93,11 +102,13 @@ static inline long bpf_setsockopt(void *ops, int level, int name, void *value, i
 
 	if (name == 13 && skops.locked)
 		return -NOT_PERMITTED;
-	if (name == 13) { /* TCP_CONGESTION: the new controller starts */
+	if (name == 13) { /* TCP_CONGESTION: a new controller starts, not the one that is there */
+		bool was = skops.other;
+
 		skops.chosen = 1;
 		sprintf(end, ",\"controller\":\"%.*s\"", len, (char *)value);
 		skops.other = strncmp(value, NAME(OPS), len);
-		if (!skops.other)
+		if (was && !skops.other)
 			OPS.init(sk);
 	} else {
 		sprintf(end, ",\"option\":[%d,%d,%d]", level, name, *(int *)value);
@@ -235,9 +246,15 @@ static void tell(const char *name, const u8 *bytes, int n)
 static struct bpf_sock_ops context(u32 op, bool full, bool segment, u32 len, u32 flags)
 {
 	struct bpf_sock_ops ops = {
-		.op = op, .is_fullsock = full, .bpf_sock_ops_cb_flags = skops.cb_flags,
-		.snd_una = tp->snd_una, .snd_nxt = tp->snd_nxt, .rcv_nxt = tp->rcv_nxt,
-		.data_segs_out = tp->data_segs_out, .skb_len = len, .skb_tcp_flags = flags,
+		.op = op,
+		.is_fullsock = full,
+		.bpf_sock_ops_cb_flags = skops.cb_flags,
+		.snd_una = tp->snd_una,
+		.snd_nxt = tp->snd_nxt,
+		.rcv_nxt = tp->rcv_nxt,
+		.data_segs_out = tp->data_segs_out,
+		.skb_len = len,
+		.skb_tcp_flags = flags,
 		.remote_port = __builtin_bswap32(skops.remote_port),
 	};
 
@@ -392,7 +409,8 @@ static void call_back(u32 op, bool full, u32 options)
 	struct bpf_sock_ops ops;
 
 	make_header(0, 0, 18, options);
-	ops = context(op, full, op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB, 0, 18);
+	ops = context(op, full, op == BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB || op == BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB,
+		      0, 18);
 	run(&ops);
 	if (op == BPF_SOCK_OPS_NEEDS_ECN)
 		sprintf(extra + strlen(extra), ",\"reply\":%u", ops.reply);
