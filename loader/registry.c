@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 #include "registry.h"
 #include "verifier.h"
 
+#define KERNEL_BTF "/sys/kernel/btf/vmlinux"
 #define VALUE_TYPE "bpf_struct_ops_tcp_congestion_ops"
 
 #define ENOTSUPP 524 /* the kernel's own; strerror() does not know it */
@@ -34,15 +36,29 @@ locate(const struct btf *btf, const struct btf_type *type, const char *name, uns
 	return 0;
 }
 
+/* libbpf says ESRCH, whatever hindered it. */
+static const char *why_no_btf(void)
+{
+	static char why[100];
+	int fd = open(KERNEL_BTF, O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0 && errno != ENOENT)
+		snprintf(why, sizeof(why), "cannot read this kernel's BTF (" KERNEL_BTF "): %s", strerror(errno));
+	else
+		snprintf(why, sizeof(why),
+			 "this kernel gives no BTF (" KERNEL_BTF "): it needs CONFIG_DEBUG_INFO_BTF=y");
+	if (fd >= 0)
+		close(fd);
+	return why;
+}
+
 int registry_layout(struct registry *r, char *why, size_t size)
 {
 	const struct btf_type *t;
 
 	r->kernel = btf__load_vmlinux_btf();
 	if (!r->kernel) {
-		snprintf(why, size,
-			 "this kernel gives no BTF (/sys/kernel/btf/vmlinux): "
-			 "it needs CONFIG_DEBUG_INFO_BTF=y");
+		snprintf(why, size, "%s", why_no_btf());
 		return -1;
 	}
 	r->value_id = btf__find_by_name_kind(r->kernel, VALUE_TYPE, BTF_KIND_STRUCT);
@@ -242,7 +258,7 @@ const char *registry_load_error(int err)
 {
 	return err == -ENOTSUPP  ? "this kernel does not support it"
 	       : err == -ENODATA ? "the kernel did not take its BTF and names"
-	       : err == -ESRCH   ? "this kernel gives no BTF: it needs CONFIG_DEBUG_INFO_BTF=y"
+	       : err == -ESRCH   ? why_no_btf()
 				 : strerror(-err);
 }
 

@@ -186,39 +186,6 @@ static long boot_seconds(void)
 	return boot.tv_sec;
 }
 
-static int make_locked(const struct trial *t, const struct uses *u, long seconds)
-{
-	struct routes *undo = calloc(u->routes.nr + 1, sizeof(*undo));
-	bool *made = calloc(u->routes.nr + 1, sizeof(*made));
-	int err = undo && made ? 0 : fail("out of memory");
-	struct words record = {};
-
-	snprintf(record.word[0], CC_NAME_LEN, t->by_systemd ? SYSTEMD : "process");
-	snprintf(record.word[1], CC_NAME_LEN, "%ld", boot_seconds() + seconds);
-	if (!err)
-		err = state_write(state_try(u->cc), &record);
-	if (!err) {
-		state_mark = TRIAL;
-		err = uses_make(u, undo, made);
-		state_mark = "";
-		if (err)
-			state_remove(state_try(u->cc));
-	}
-	for (int i = 0; undo && i < u->routes.nr; i++)
-		routes_free(&undo[i]);
-	free(undo);
-	free(made);
-	return err;
-}
-
-int trial_make(const struct trial *t, const struct uses *u, long seconds)
-{
-	int err = state_lock() ? -1 : make_locked(t, u, seconds);
-
-	state_unlock();
-	return err;
-}
-
 struct ending {
 	const char *cc;
 	int left;
@@ -247,6 +214,39 @@ static int end_locked(const char *cc)
 	if (!err)
 		err = state_remove(state_try(cc));
 	return err ? -1 : e.left;
+}
+
+static int make_locked(const struct trial *t, const struct uses *u, long seconds)
+{
+	struct routes *undo = calloc(u->routes.nr + 1, sizeof(*undo));
+	bool *made = calloc(u->routes.nr + 1, sizeof(*made));
+	int err = undo && made ? 0 : fail("out of memory");
+	struct words record = {};
+
+	snprintf(record.word[0], CC_NAME_LEN, t->by_systemd ? SYSTEMD : "process");
+	snprintf(record.word[1], CC_NAME_LEN, "%ld", boot_seconds() + seconds);
+	if (!err)
+		err = state_write(state_try(u->cc), &record);
+	if (!err) {
+		state_mark = TRIAL;
+		err = uses_make(u, undo, made);
+		state_mark = "";
+		if (err) /* also what was done, and its answer lost */
+			end_locked(u->cc);
+	}
+	for (int i = 0; undo && i < u->routes.nr; i++)
+		routes_free(&undo[i]);
+	free(undo);
+	free(made);
+	return err;
+}
+
+int trial_make(const struct trial *t, const struct uses *u, long seconds)
+{
+	int err = state_lock() ? -1 : make_locked(t, u, seconds);
+
+	state_unlock();
+	return err;
 }
 
 int trial_end(const char *cc)

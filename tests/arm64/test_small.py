@@ -78,7 +78,10 @@ def test_the_init_script_puts_a_controller_into_service_and_takes_it_back(said):
 
 def test_a_kernel_without_btf_is_told(said):
     """As OpenWrt's are: here its file is hidden."""
-    assert "\nasymcc: cannot thin: this kernel gives no BTF: it needs CONFIG_DEBUG_INFO_BTF=y" in said
+    assert (
+        "\nasymcc: cannot thin: this kernel gives no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF=y"
+        in said
+    )
 
 
 def test_acks_are_thinned_in_between(downloads):

@@ -7,6 +7,7 @@ Each command of asymcc with a fault at each of its system calls: killed, no memo
 As root, on this machine's kernel, in namespaces of its own; nobody else may load anything meanwhile. After each fault:
   - all or nothing is done, and success is said of all only;
   - what is killed or told of as left half done, `unload` or `thin --off` clears;
+  - what is for a time ends, at the latest by its guard, and all is as it was;
   - what is left without its controller, `doctor` names until then;
   - programs of others in the same cgroup, and the default before, are as they were.
 The last line has the counts; the exit code is 1 if anything failed. With --resume an interrupted run goes on where it
@@ -32,6 +33,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.live.cgroups import remove_cgroup
 from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE
 from tests.live.resume import Progress
 from tests.live.sources import HALVES, build_halves
@@ -67,7 +69,7 @@ FAULTS = {
     "killed": ("signal=SIGKILL", r""),
     "ENOMEM": (
         "error=ENOMEM",
-        r"(mmap|openat|read|getdents64|socket|sendto|bpf|getsockopt|fstat|setns|timer_create|epoll_\w+|perf_event_open)\(",
+        r"(mmap|openat|read|getdents64|socket|sendto|bpf|getsockopt|fstat|setns|timer_create|epoll_\w+|perf_event_open|clone\w*)\(",
     ),
     "EMFILE": (
         "error=EMFILE",
@@ -79,6 +81,7 @@ FAULTS = {
     ),
     "ENOSPC": ("error=ENOSPC", r"(write|rename\w*|mkdir|ftruncate)\(|openat\(.*O_CREAT"),
 }
+GUARD_S = 20  # until what a guard does must be done
 PROGRESS_S = 20  # between two lines that tell how far it is
 OURS = re.compile(rf"/proc/|/sys/kernel/btf|{STATE}|objects-of-faults")
 
@@ -97,6 +100,7 @@ class Command:
     argv: str
     changes: bool = True
     replaced: bool = False  # between out and in there is nothing: half done is told, and doctor names it
+    guarded: bool = False  # it changes something for a time; a process of its own, which has no fault, sees to the end
 
 
 USES = "--default --route 10.77.0.0/24 --route 10.77.0.64/26 --cgroup {cgroup}"
@@ -112,6 +116,7 @@ COMMANDS = {
     "use of another": Command([LOAD, f"load fast --as {OTHER}", f"use {CC} {USES}"], f"use {OTHER} {USES}"),
     "unuse": Command([LOAD, f"use {CC} {USES}"], f"unuse {CC}"),
     "unuse of places": Command([LOAD, f"use {CC} {USES}"], f"unuse {CC} {USES}"),
+    "try": Command([LOAD], f"try {CC} {USES} --seconds 1 --before 0", changes=False, guarded=True),
     "unload": Command([LOAD], f"unload {CC}"),
     "unload --drain": Command([LOAD, f"use {CC} {USES}"], f"unload {CC} --drain --seconds 0"),
     "unload --switch": Command([LOAD, f"use {CC} {USES}"], f"unload {CC} --switch reno --seconds 0"),
@@ -174,7 +179,7 @@ class World:
         ]
 
     def state(self) -> list[str]:
-        return sorted(f.name for f in STATE.iterdir() if f.name.startswith("replacing-"))
+        return sorted(f.name for f in STATE.iterdir() if f.name.startswith(("replacing-", "try-")))
 
     def look(self, parameter: bool = False) -> tuple:
         names = AVAILABLE.read_text().split()
@@ -232,14 +237,14 @@ class Point:
     text: str
 
 
-def strace(world: World, argv: list[str], *options: str) -> subprocess.CompletedProcess:
-    return sh("strace", "-f", "-qq", *options, ASYMCC, *argv, check=False)
+def strace(argv: list[str], *options: str) -> subprocess.CompletedProcess:
+    return sh("strace", "-qq", *options, ASYMCC, *argv, check=False)
 
 
-def points(world: World, argv: list[str]) -> list[Point]:
+def points(world: World, argv: list[str], *options: str) -> list[Point]:
     """The command's system calls from the first that opens something of ours; those before are the dynamic linker's."""
     log = world.folder / "strace"
-    done = strace(world, argv, "-s", "100", "-e", "trace=all", "-o", str(log))
+    done = strace(argv, *options, "-s", "100", "-e", "trace=all", "-o", str(log))
     assert done.returncode == 0, done
     seen: collections.Counter[str] = collections.Counter()
     found = []
@@ -265,7 +270,8 @@ class Trial:
         self.uses_routes = any("--route" in c for c in (*self.command.before, self.command.argv))
         self.prepare()
         self.before = world.look(self.parameter)
-        self.points = points(world, self.argv)
+        self.options = [] if self.command.guarded else ["-f", "--seccomp-bpf"]  # a guard is not followed
+        self.points = points(world, self.argv, *self.options)
         self.after = world.look(self.parameter)
         assert (self.before == self.after) != self.command.changes, (name, self.before, self.after)
         self.words = self.output()
@@ -303,6 +309,8 @@ class Trial:
         if not killed and done.returncode and not done.stderr.startswith("asymcc: ") and self.name != "doctor":
             wrong.append("failure without a reason")
         half = now not in (self.before, self.after)
+        if half and self.command.guarded:
+            wrong.append(f"after {GUARD_S} s it is not as it was: {now}")
         if half and not killed:
             self.told_half += 1
         registered, _, _, mine, state, _ = now
@@ -311,10 +319,17 @@ class Trial:
             wrong.append(f"doctor does not name {mine} {state}")
         return wrong, now
 
+    def wait_for_guard(self) -> None:
+        end = time.monotonic() + GUARD_S
+        while (self.world.state() or self.world.look(self.parameter) != self.before) and time.monotonic() < end:
+            time.sleep(0.02)
+
     def fault(self, options: list[str], around=contextlib.nullcontext) -> list[str]:
         """It finds what the command needs, and leaves the same."""
         with around():
-            done = strace(self.world, self.argv, *options) if options else asymcc(*self.argv, check=False)
+            done = strace(self.argv, *self.options, *options) if options else asymcc(*self.argv, check=False)
+            if self.command.guarded:
+                self.wait_for_guard()
         wrong, now = self.judge(done)
         if now != self.before:
             wrong += self.world.clean(self.uses_routes)
@@ -349,21 +364,13 @@ def cases(trial: Trial, faults: list[str]) -> list[tuple[str, list[str], object]
             found += [
                 (
                     f"{fault} at call {i}, {p.text}",
-                    [
-                        "--seccomp-bpf",
-                        "-o",
-                        "/dev/null",
-                        "-e",
-                        f"trace={p.name}",
-                        "-e",
-                        f"inject={p.name}:{action}:when={p.nth}",
-                    ],
+                    ["-o", "/dev/null", "-e", f"trace={p.name}", "-e", f"inject={p.name}:{action}:when={p.nth}"],
                     contextlib.nullcontext,
                 )
                 for i, p in enumerate(trial.points)
                 if re.match(calls, p.text)
             ]
-        elif trial.command.changes:
+        elif trial.command.changes or trial.command.guarded:
             found.append((f"{STATE} {fault}", [], {"full": full, "read-only": read_only}[fault]))
     return found
 
@@ -409,12 +416,32 @@ def inside(args: argparse.Namespace, folder: Path) -> int:
     return wrong > 0
 
 
+CGROUP, FOLDER = "asymcc-faults-", "objects-of-faults-"  # a run's id follows
+
+
+def clean_up(run: int | str) -> None:
+    for name in (CC, OTHER, ORIGINAL):
+        asymcc("unload", name, "--drain", "--seconds", "0", check=False)
+    remove_cgroup(Path(CGROUP2[0], f"{CGROUP}{run}"))
+
+
+def clean_up_after_killed() -> None:
+    for left in Path(CGROUP2[0]).glob(f"{CGROUP}*"):
+        run = left.name.removeprefix(CGROUP)
+        if not Path("/proc", run).exists():
+            clean_up(run)
+            for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}{run}-*"):
+                shutil.rmtree(folder)
+
+
 def outside(argv: list[str]) -> int:
     """Again, in namespaces of its own: then what there is to look at is ours, and the same each time."""
-    cgroup = Path(CGROUP2[0]) / f"asymcc-faults-{os.getpid()}"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
+    for sig in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(sig, lambda *_: sys.exit("terminated"))
+    clean_up_after_killed()
+    cgroup = Path(CGROUP2[0], f"{CGROUP}{os.getpid()}")
     cgroup.mkdir()
-    with tempfile.TemporaryDirectory(prefix="objects-of-faults-") as folder:
+    with tempfile.TemporaryDirectory(prefix=f"{FOLDER}{os.getpid()}-") as folder:
         objects = Path(folder)
         build_halves(
             objects,
@@ -426,7 +453,7 @@ def outside(argv: list[str]) -> int:
         for name in ("fast", "use", "move", "trace", "thin"):
             shutil.copy(ASYMCC.parent / f"{name}.bpf.o", objects)
         inner = [
-            *"unshare -C -m -n -p -f --kill-child --mount-proc sh -ec".split(),
+            *"setpriv --pdeathsig KILL unshare -C -m -n -p -f --kill-child --mount-proc sh -ec".split(),
             NS.format(mount=CGROUP2[0]),
             "sh",
             sys.executable,
@@ -444,11 +471,7 @@ def outside(argv: list[str]) -> int:
                 cwd=ROOT,
             ).returncode
         finally:
-            for name in (CC, OTHER, ORIGINAL):
-                asymcc("unload", name, "--drain", "--seconds", "0", check=False)
-            for path in (cgroup / "bulk", cgroup):
-                with contextlib.suppress(OSError):
-                    path.rmdir()
+            clean_up(os.getpid())
 
 
 def main() -> int:

@@ -136,10 +136,27 @@ def test_not_root(argv, tmp_path):
     assert done.returncode == 1 and "root" in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 
+no_other_btf = pytest.mark.skipif(
+    any(Path("/boot").glob("vmlinux-*")), reason="libbpf would take the BTF of /boot/vmlinux-*"
+)
+
+
+@no_other_btf
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
+@pytest.mark.parametrize("argv", ["load fast", "list", "doctor", "thin --cgroup {cgroup}"])
+def test_btf_that_cannot_be_opened_is_not_called_missing(argv, alias, cgroup):
+    asymcc("load", "fast", "--as", alias())
+    inject = "-P", BTF, "-e", "inject=openat:error=EMFILE"
+    words = argv.format(cgroup=cgroup.path).split()
+    done = run("strace", "-qq", "-o", "/dev/null", *inject, ASYMCC, *words, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and f"cannot read this kernel's BTF ({BTF}): Too many open files" in said, said
+    assert "CONFIG_DEBUG_INFO_BTF" not in said, said
+
+
+@no_other_btf
 def test_kernel_without_btf(alias):
     """Other controllers may be registered on this machine: the list then says that it cannot read them."""
-    if any(Path("/boot").glob("vmlinux-*")):
-        pytest.skip("libbpf would take the BTF of /boot/vmlinux-*")
     hidden = f"mount --bind /dev/null {BTF} && exec {ASYMCC}"
     done = run("unshare", "-m", "sh", "-c", f"{hidden} load fast", check=False)
     assert done.returncode == 1 and "no BTF" in done.stderr, done.stderr

@@ -5,33 +5,43 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
-from tests.live.faults import COMMANDS
-from tests.live.harness import ROOT, needs_cgroup2, pytestmark  # noqa: F401
+from tests.live.faults import CGROUP, COMMANDS, FOLDER
+from tests.live.harness import CGROUP2, ROOT, needs_cgroup2, pytestmark  # noqa: F401
 from tests.shared import wait_for
+
+
+def leavings(run: int) -> list[Path]:
+    return [*Path(CGROUP2[0]).glob(f"{CGROUP}{run}"), *Path(tempfile.gettempdir()).glob(f"{FOLDER}{run}-*")]
 
 
 @needs_cgroup2
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
-def test_a_run_that_was_ended_goes_on(tmp_path):
-    """With what it had found."""
+@pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_a_run_that_was_ended_leaves_nothing_and_goes_on(sig, tmp_path):
+    """With what it had found. What one leaves that was killed, the next one removes."""
     file = tmp_path / "faults.json"
-    argv = [sys.executable, "-m", "tests.live.faults", "--command", "doctor", "--points", "60", "--resume", str(file)]
+    argv = [sys.executable, "-m", "tests.live.faults", "--command", "doctor", "--points", "20", "--resume", str(file)]
     with subprocess.Popen(argv, cwd=ROOT) as p:
         wait_for(lambda: file.exists() and "doctor" in file.read_text())
-        p.terminate()
+        p.send_signal(sig)
+    assert len(leavings(p.pid)) == 2 * (sig == signal.SIGKILL)
     told = json.loads(file.read_text())
     (tried, _, wrong, complete) = told["done"]["doctor"]
-    assert tried < 60 and wrong == 0 and not complete
+    assert tried < 20 and wrong == 0 and not complete
     told["done"]["doctor"][2] = 7
     file.write_text(json.dumps(told))
     done = subprocess.run(argv, text=True, capture_output=True, timeout=120, cwd=ROOT)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == "1 commands, 60 faults, 7 failures" and not file.exists()
+    assert done.stdout.splitlines()[-1] == "1 commands, 20 faults, 7 failures" and not file.exists()
+    assert not leavings(p.pid)
 
 
 @needs_cgroup2

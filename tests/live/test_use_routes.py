@@ -8,7 +8,7 @@ import json
 import pytest
 
 from tests.live.harness import ASYMCC, STATE, asymcc, listed, pytestmark, run  # noqa: F401
-from tests.live.pairs import inside, refused_inside
+from tests.live.pairs import enter, inside, refused_inside
 
 
 def ip(pair, *argv) -> str:
@@ -223,3 +223,21 @@ def test_a_killed_use_forgets_nothing_of_a_route(call, loaded, pair, trip):
     for name in (first, second):
         run(ASYMCC, "unload", name, "--drain", check=False)
     assert all_routes(pair) == before and not remembered(first, second)
+
+
+def test_an_answer_of_the_kernel_is_lost(loaded, pair, tmp_path):
+    """To the change of a route: all is done, and told, or nothing."""
+    name, log, before = loaded("fast"), tmp_path / "log", all_routes(pair)
+    argv = ASYMCC, "use", name, "--route", "10.9.0.0/24"
+    run(*enter(pair.client), "strace", "-qq", "-e", "trace=recvfrom", "-o", log, *argv)
+    inside(pair, "unuse", name)
+    answers = [i for i, line in enumerate(log.read_text().splitlines(), 1) if "NLMSG_ERROR" in line]
+    assert answers
+    for nth in answers:
+        inject = "-e", "trace=recvfrom", "-e", f"inject=recvfrom:error=EIO:when={nth}"
+        done = run(*enter(pair.client), "strace", "-qq", "-o", "/dev/null", *inject, *argv, check=False)
+        has = any(f"congctl {name}" in r for r in all_routes(pair))
+        assert has == (done.returncode == 0), done.stderr
+        if has:
+            inside(pair, "unuse", name)
+        assert all_routes(pair) == before and not remembered(name)
