@@ -243,7 +243,8 @@ $(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) $(GUEST_UM
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --engine uml --kernel $* $(if $(FRESH),--fresh)
 
-test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json) $(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json)
+test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json) $(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json) \
+	$(wildcard $(B)/image/newest-uml/manifest.json)
 
 # --- more tests, and the style of the sources ---------------------------------------------
 C_SOURCES := $(wildcard $(foreach d,bpf bpf/* bpf/*/* loader loader/* experiments/asymlab/* examples/*,$(d)/*.c $(d)/*.h))

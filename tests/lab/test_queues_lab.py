@@ -14,10 +14,11 @@ from asymlab import LabError
 from asymlab.guest import check
 from asymlab.guest.job import Bottleneck, Discipline, End, Propagation
 from asymlab.guest.net import loss_model
-from asymlab.guest.netlink import Queue, attribute
+from asymlab.guest.netlink import DUALPI2, Queue, attribute
 from asymlab.guest.protocol import Check
 from asymlab.plan import scenario
-from tests.shared import LAB_KERNELS, check_physics, run
+from asymlab.plan.queues import ANYWHERE
+from tests.shared import L4S, LAB, LAB_KERNELS, check_physics, needs_l4s, run
 
 QUEUE = "queue = 100 }\nreverse"
 TIMES = 'duration = "3s"\nmeasure_from = "1s"'
@@ -53,6 +54,23 @@ def test_the_delay_of_a_queue_with_a_target(scenario_file, rule, least, most):
     assert least < delay_ms(r) < most and r.metrics["utilisation"] > 0.9 and r.metrics["forward"]["drops"] > 0
 
 
+@needs_l4s
+@pytest.mark.lab
+@pytest.mark.parametrize("target, least, most", [("15ms", 7, 20), ("30ms", 15, 40)])
+def test_dualpi2_steers_classic_packets_to_its_target(scenario_file, target, least, most):
+    """RFC 9332, A.1. Those that cannot be marked are dropped."""
+    r = run(scenario_file(with_queue(f'dualpi2 = {{ target = "{target}" }}'), STEADY, TUNED, CUBIC), L4S)
+    check_physics(r)
+    assert least < delay_ms(r) < most and r.metrics["utilisation"] > 0.9
+    assert r.metrics["forward"]["drops"] > 0 == r.metrics["forward"]["marks"]
+
+
+@pytest.mark.lab
+def test_a_kernel_without_dualpi2_is_told(scenario_file):
+    with pytest.raises(LabError, match=r"kernel without qdisc dualpi2 \(CONFIG_NET_SCH_DUALPI2\)"):
+        run(scenario_file(with_queue("dualpi2 = {}")), LAB)
+
+
 @pytest.mark.lab
 def test_a_plain_queue_of_the_same_length_is_long(scenario_file):
     assert delay_ms(run(scenario_file((QUEUE, "queue = 1000 }\nreverse"), STEADY, TUNED, CUBIC))) > 100
@@ -78,28 +96,34 @@ def test_flows_that_take_turns_have_the_same(scenario_file, rule, others, off):
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("kind", ["codel", "fq_codel", "pie"])
-def test_marks_in_place_of_drops(scenario_file, kind):
+@pytest.mark.parametrize(
+    "kind, options, kernel",
+    [*((kind, "ecn = true", LAB) for kind in ANYWHERE[:3]), pytest.param("dualpi2", "", L4S, marks=needs_l4s)],
+)
+def test_marks_in_place_of_drops(scenario_file, kind, options, kernel):
     """Where the hosts ask for ECN; without, the same queue drops."""
-    rule = with_queue(f"{kind} = {{ ecn = true }}")
-    marked = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = true\n\n[path]")))
+    rule = with_queue(f"{kind} = {{ {options} }}")
+    marked = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = true\n\n[path]")), kernel)
     assert marked.valid and marked.metrics["forward"]["marks"] > 0, marked.record["invalid"]
     drops = marked.metrics["forward"]["drops"]
     ends = marked.record["agent"]["marks"]["end"]["qdisc"][marked.job.watch[0].forward.dev]
     assert marked.metrics["flows"][0]["retransmits_whole_run"] == ends["drops"]
     assert drops == 0 or kind == "pie"  # which marks no packet while it would hit more than a tenth (RFC 8033, 5.1)
-    dropped = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = false\n\n[path]")))
+    dropped = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = false\n\n[path]")), kernel)
     assert dropped.metrics["forward"]["marks"] == 0 <= drops < dropped.metrics["forward"]["drops"]
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("rule", ["codel", "fq_codel", "pie", "fq", "cake", "red"])
-def test_a_rate_changes_before_each_queue(scenario_file, rule):
+@pytest.mark.parametrize(
+    "rule, kernel",
+    [*((rule, LAB) for rule in ("red", "cake", *ANYWHERE)), pytest.param("dualpi2", L4S, marks=needs_l4s)],
+)
+def test_a_rate_changes_before_each_queue(scenario_file, rule, kernel):
     """Half of it in the second half: the queue stays as it was told, and the flow has what is left."""
     options = 'min = 20, max = 60, probability = "10%"' if rule == "red" else ""
     half = '\n[[changes]]\nat = "1500ms"\ndirection = "forward"\nrate = "5mbit"\n'
     times = (TIMES, 'duration = "4s"\nmeasure_from = "2s"')
-    r = run(scenario_file(with_queue(f"{rule} = {{ {options} }}"), times, TUNED, append=half))
+    r = run(scenario_file(with_queue(f"{rule} = {{ {options} }}"), times, TUNED, append=half), kernel)
     assert r.valid, r.record["invalid"]
     assert 0.8 < r.metrics["goodput_bps"] / (5e6 * r.job.payload_share) < 1.001
 
@@ -136,6 +160,17 @@ def test_a_wrong_target_is_found(target, good):
     options = {"codel": {"limit": 100, "target": target, "interval": 99_999, "ecn": False}}
     end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=discipline))
     assert check._check_rule(mock.Mock(options=lambda _: options), end, end.shape)["ok"] is good
+
+
+@pytest.mark.parametrize("key, told", [("target", 14_999), ("step", 1001), ("coupling", 1), ("limit", None), ("", 0)])
+def test_another_dualpi2_is_found(key, told):
+    wanted = {"limit": 100, "target": 15_000, "tupdate": 16_000, "step": 1000, "coupling": 2}
+    end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=Discipline("dualpi2", wanted)))
+    given = {name: value for name, value in (wanted | {key: told} if key else wanted).items() if value is not None}
+    words = b"".join(attribute(DUALPI2[name][0], struct.pack(DUALPI2[name][1], value)) for name, value in given.items())
+    row = check._check_dualpi2([Queue("dualpi2", False, {}, words, b"")], end, end.shape.discipline)
+    assert row["ok"] is (not key) and row["measured"] == given
+    assert not check._check_dualpi2([], end, end.shape.discipline)["ok"]
 
 
 def given(delay_us=20_000, jitter_us=0, loss=0.0, reorder=0.0, duplicate=0.0, begin=0.0, end=0.0):

@@ -12,9 +12,9 @@ from dataclasses import asdict
 from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
-from .job import Bottleneck, End, Job, Probe, Propagation, Red, Train
+from .job import Bottleneck, Discipline, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, datagrams, offloads_on, stripper, wanted_offloads
-from .netlink import Queue, cake, netem, slot_us
+from .netlink import Queue, cake, dualpi2, netem, slot_us
 from .player import BYTES, Packet, Player
 from .protocol import ECHO_PAYLOAD, Check, ip_udp
 from .system import SO_TIMESTAMPNS
@@ -30,7 +30,7 @@ QDISCS = {  # as one of each is made
     "netem": "delay 1ms",
     "gred": "setup vqs 1 default 0",
     "cake": "bandwidth 1mbit",
-    **dict.fromkeys(("codel", "fq_codel", "pie", "prio", "fq"), ""),
+    **dict.fromkeys(("codel", "fq_codel", "pie", "prio", "fq", "dualpi2"), ""),
 }
 # Of bursts over a link with a trace.
 SHY, BOLD = 1480, 1530  # bytes of one packet, or of several: an opportunity has 1500
@@ -218,7 +218,9 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
     for end, shape in queues:
         if shape.trace:
             continue
-        if shape.red or shape.discipline:
+        if shape.discipline and shape.discipline.kind == "dualpi2":
+            rows.append(_check_dualpi2(told[end.dev], end, shape.discipline))
+        elif shape.red or shape.discipline:
             rows.append(_check_rule(ns, end, shape))
         else:
             rows.append((_check_cake if shape.cake else _check_queue)(told[end.dev], end, shape))
@@ -279,6 +281,11 @@ def _check_rule(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
     wanted = {**shape.discipline.options, **({} if shape.discipline.kind == "fq" else {"ecn": shape.discipline.ecn})}
     told = {key: queue.get(shape.discipline.kind, {}).get(key, False) for key in wanted}
     return _row(Check.DISCIPLINE, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
+
+
+def _check_dualpi2(queues: list[Queue], end: End, wanted: Discipline) -> dict:
+    told = next((dualpi2(q.options) for q in queues if q.kind == "dualpi2"), {})
+    return _row(Check.DISCIPLINE, end.dev, wanted.options, told, told == wanted.options)
 
 
 def _check_cake(queues: list[Queue], end: End, shape: Bottleneck) -> dict:

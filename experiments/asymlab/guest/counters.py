@@ -11,7 +11,12 @@ from .netlink import attributes
 from .policer import dropped
 from .protocol import Check
 
-MARKS = {"codel": 24, "fq_codel": 12, "pie": 36}  # where the kernel's own counters have it (linux/pkt_sched.h)
+MARKS = {
+    "codel": 24,
+    "fq_codel": 12,
+    "pie": 36,
+    "dualpi2": 24,
+}  # where the kernel's own counters have it (linux/pkt_sched.h)
 GRED_VQ_LIST, GRED_VQ_ENTRY, GRED_MARKS = 6, 1, (7, 9)  # marked at random; because the queue is long
 
 

@@ -68,8 +68,8 @@ class Cake:
 class Discipline:
     """Another of the kernel's queues than a plain one, behind the bucket."""
 
-    kind: Literal["codel", "fq_codel", "pie", "fq"]
-    options: dict[Name, int]  # as tc takes them; times in us
+    kind: Literal["codel", "fq_codel", "pie", "fq", "dualpi2"]
+    options: dict[Name, int]  # as tc takes them, and of dualpi2 as the kernel does; times in us
     ecn: bool = False
 
 

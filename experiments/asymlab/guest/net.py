@@ -190,6 +190,8 @@ def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
         f"tbf rate {shape.rate_bps}bit burst {shape.burst_bytes} limit 1000000000"
     )
     if shape.discipline:  # a changed tbf leaves it as it is
+        if shape.discipline.kind == "dualpi2":  # tc does not know it: _own_queues()
+            return [rate]
         return [rate, *([f"qdisc add dev {dev} parent 1:1 handle 10: {_words(shape.discipline)}"] * (verb == "add"))]
     if not (red := shape.red):  # a changed tbf has given the queue its own limit
         return [rate, f"qdisc {verb} dev {dev} parent 1:1 handle 10: pfifo limit {shape.queue_packets}"]
@@ -330,12 +332,25 @@ def _build_links(job: Job, ns: Namespaces) -> None:
             command for end in job.ends if end.node == node.name for command in qdisc_commands(end.dev, end.shape)
         ]:
             ns.tc(node.name, tc)
+        if any(_dualpi2(end) for end in job.ends if end.node == node.name):
+            ns.tell(node.name, partial(_own_queues, job, node.name))
     for end in job.ends:
         with ns.enter(end.node):
             for what, (_, tell) in OFFLOADS.items():
                 ethtool(end.dev, tell, int(what in wanted_offloads(end)))
     if job.v6:
         _wait_for_addresses(job, ns)
+
+
+def _dualpi2(end: End) -> Discipline | None:
+    found = end.shape.discipline if isinstance(end.shape, Bottleneck) else None
+    return found if found and found.kind == "dualpi2" else None
+
+
+def _own_queues(job: Job, node: str) -> list[netlink.Request]:
+    """Those that tc does not know."""
+    found = [(end.dev, _dualpi2(end)) for end in job.ends if end.node == node]
+    return [netlink.add_dualpi2(dev, queue.options) for dev, queue in found if queue]
 
 
 def _wait_for_addresses(job: Job, ns: Namespaces) -> None:

@@ -2,7 +2,7 @@
 """rtnetlink: links, addresses, neighbours and routes of a namespace, and the counters of its queues.
 
 A process of `ip` or `tc` for each takes 20 times as long, nearly all of it to start. Shaping is left to tc, which turns
-rates and odds into what the kernel counts in.
+rates and odds into what the kernel counts in; but for DualPI2, which the guest's tc does not know.
 """
 
 import os
@@ -15,7 +15,7 @@ from typing import NamedTuple
 from .protocol import is_v6
 from .system import Failure
 
-NEWLINK, NEWADDR, NEWROUTE, NEWNEIGH, GETQDISC = 16, 20, 24, 28, 38
+NEWLINK, NEWADDR, NEWROUTE, NEWNEIGH, NEWQDISC, GETQDISC = 16, 20, 24, 28, 36, 38
 REQUEST, ACK, DUMP, REPLACE, EXCLUSIVE, CREATE = 1, 4, 0x300, 0x100, 0x200, 0x400
 ERROR, DONE, INTERRUPTED, WITH_WORDS = 2, 3, 0x10, 0x200
 SOL_NETLINK, CAP_ACK, EXT_ACK = 270, 10, 11
@@ -23,19 +23,21 @@ AT_ONCE = 50  # requests in one message: their answers have room in the socket
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_NET_NS_FD, IFLA_GSO_MAX_SEGS = 1, 3, 4, 18, 28, 40
 NO_DAD, UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 2, 1, 0x80, 254, 3, 1, 0xFFFFFFFF
 METRICS = {"lock": 1, "mtu": 2, "advmss": 8, "quickack": 15, "congctl": 16}
-TCA_KIND, TCA_OPTIONS, TCA_STATS2 = 1, 2, 7
+TCA_KIND, TCA_OPTIONS, TCA_STATS2, NESTED = 1, 2, 7, 0x8000
 STATS_APP = 4
 CAKE_RATE, CAKE_ATM, CAKE_FLOWS, CAKE_OVERHEAD, CAKE_MPU, CAKE_FILTER = 2, 4, 5, 6, 14, 16
 CAKE_FRAMINGS = ("", "atm", "ptm")
 CAKE_ISOLATIONS = ("flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost", "")
+DUALPI2 = {"limit": (1, "I"), "target": (3, "I"), "tupdate": (4, "I"), "step": (8, "I"), "coupling": (10, "B")}
 NETEM_REORDER, NETEM_LOSS, NETEM_LATENCY, NETEM_JITTER, NETEM_SLOT, LOSS_GILBERT_ELLIOT = 3, 5, 10, 11, 12, 2
 
 
 class Request(NamedTuple):
-    what: str  # in the words of `ip`
+    what: str  # in the words of the tool
     kind: int
     flags: int
     body: bytes
+    tool: str = "ip"
 
 
 class Queue(NamedTuple):
@@ -169,6 +171,16 @@ def _metrics(what: str, words: list[str]) -> Iterator[bytes]:
         yield _u32(METRICS["lock"], locked)
 
 
+def add_dualpi2(dev: str, options: dict[str, int]) -> Request:
+    """Behind the bucket, as tc makes the others: parent 1:1, handle 10:."""
+    words = " ".join(f"{key} {value}" for key, value in options.items())
+    given = b"".join(attribute(DUALPI2[key][0], struct.pack(DUALPI2[key][1], v)) for key, v in options.items())
+    body = struct.pack("BxxxiIII", socket.AF_UNSPEC, index_of(dev), 0x10 << 16, 1 << 16 | 1, 0)
+    body += attribute(TCA_KIND, b"dualpi2\0") + attribute(TCA_OPTIONS | NESTED, given)
+    what = f"qdisc add dev {dev} parent 1:1 handle 10: dualpi2 {words}"
+    return Request(what, NEWQDISC, CREATE | EXCLUSIVE, body, "tc")
+
+
 # --- the conversation ----------------------------------------------------------------------
 
 
@@ -194,7 +206,7 @@ class Netlink:
             self._send([(r.kind, r.flags | ACK, r.body) for r in some])
             refused = {number: words for number, words in self._answers(len(some)) if words}
             for number, words in sorted(refused.items()):
-                raise Failure(f"{node}: ip {some[number].what}: {words}")
+                raise Failure(f"{node}: {some[number].tool} {some[number].what}: {words}")
 
     def _send(self, messages: list[tuple[int, int, bytes]]) -> None:
         data = b""
@@ -247,6 +259,12 @@ def cake(options: bytes) -> dict[str, int | str]:
         "framing": CAKE_FRAMINGS[framing],
         "isolation": CAKE_ISOLATIONS[isolation],
     }
+
+
+def dualpi2(options: bytes) -> dict[str, int]:
+    """What a DualPI2 was given, by the names of the job."""
+    told = attributes(options)
+    return {key: struct.unpack(form, told[kind])[0] for key, (kind, form) in DUALPI2.items() if kind in told}
 
 
 def netem(options: bytes) -> dict[str, float]:

@@ -16,7 +16,7 @@ from ..guest.protocol import FLOW_PORT, SYSCTL
 from . import groups
 from .opportunities import BYTES, LENGTH_MAX
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
-from .queues import RULES, Cake, Codel, Fq, FqCodel, Model, Pie, Policer, Red, Trace, or_word
+from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Trace, or_word
 
 PORTS = 65536 - FLOW_PORT
 IPV6_MTU = 1280  # the least
@@ -68,6 +68,7 @@ class Direction(Model):
     fq_codel: FqCodel | None = Field(None, description="Each flow has a queue with CoDel.")
     pie: Pie | None = Field(None, description="The queue has PIE.")
     fq: Fq | None = Field(None, description="Each flow has a queue.")
+    dualpi2: DualPi2 | None = Field(None, description="The queue is DualPI2: two of them, one for L4S.")
     trace: Trace = Field(
         None,
         description="In place of `rate`: the name of a file in Mahimahi's format, with the times at which the link may "

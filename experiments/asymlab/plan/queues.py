@@ -152,6 +152,21 @@ class Fq(Model):
     flow_limit: int = Field(100, ge=1, le=1_000_000, description="Limit of each flow's queue, in packets.")
 
 
+class DualPi2(Model):
+    """DualPI2 (RFC 9332), in Linux from 6.17 on: L4S beside the rest. Packets with ECT(1) have a queue of their own,
+    whose delay is that of a step; the other queue has PI2. `queue` is the limit of both together.
+
+    Debian's kernels are built without it: it takes the engine `uml` and an image of Linux 7.3.
+    """
+
+    target: Time = Field(15_000, ge=1, description="Time that packets of the classic queue shall wait.")
+    tupdate: Time = Field(16_000, ge=1, description="Time between two updates of the share that PI2 drops or marks.")
+    step: Time = Field(1000, ge=1, description="A packet of the L4S queue that has waited longer is marked.")
+    coupling: int = Field(
+        2, ge=1, le=255, description="The classic queue's share, unsquared, times this is the least share of L4S."
+    )
+
+
 class Policer(Model):
     """A policer behind the queue and before the middleboxes: a token bucket without a queue.
 
@@ -169,5 +184,6 @@ class Policer(Model):
         return self
 
 
-DISCIPLINES: tuple[Literal["codel", "fq_codel", "pie", "fq"], ...] = ("codel", "fq_codel", "pie", "fq")
+ANYWHERE: tuple[Literal["codel", "fq_codel", "pie", "fq"], ...] = ("codel", "fq_codel", "pie", "fq")  # on any kernel
+DISCIPLINES: tuple[Literal["codel", "fq_codel", "pie", "fq", "dualpi2"], ...] = (*ANYWHERE, "dualpi2")
 RULES = ("red", "cake", *DISCIPLINES)  # of which a queue has one at most

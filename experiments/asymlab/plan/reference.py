@@ -11,7 +11,7 @@ from .. import LabError
 from ..paths import REPO
 from .model import Background, Change, Direction, Flow, Hop, PathSpec, Rewrite, Run, Scenario, Strip
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
-from .queues import Cake, Codel, Fq, FqCodel, Pie, Policer, Red, Synthetic
+from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Pie, Policer, Red, Synthetic
 
 PAGE = REPO / "docs" / "scenarios.md"
 BEGIN, ENDING = "<!-- asymlab reference --record -->", "<!-- end -->"
@@ -27,6 +27,7 @@ SECTIONS = {
     "`fq_codel`": FqCodel,
     "`pie`": Pie,
     "`fq`": Fq,
+    "`dualpi2`": DualPi2,
     "`policer`": Policer,
     "`strip`": Strip,
     "`rewrite`": Rewrite,

@@ -14,7 +14,7 @@ from ...controllers import LINUX
 from ...plan import objects, scenario
 from ...plan.groups import Wrong
 from ...plan.model import IPV6_MTU
-from ...plan.queues import DISCIPLINES, ISOLATIONS
+from ...plan.queues import ANYWHERE, ISOLATIONS
 from ...plan.synthetic import KINDS
 from ...plan.topology import DIRECTIONS
 
@@ -175,7 +175,7 @@ class Draw:
 
     def rule(self, queue: int) -> dict:
         """What the queue does but for dropping what finds it full."""
-        kind = self.of((*(["red"] if queue >= 8 else []), "cake", "cake", *DISCIPLINES))
+        kind = self.of((*(["red"] if queue >= 8 else []), "cake", "cake", *ANYWHERE))
         rule: dict = {}
         if kind == "red":
             low = self.rng.randint(2, queue // 2)

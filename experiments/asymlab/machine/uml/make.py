@@ -18,7 +18,8 @@ from . import edits
 from .source import Source
 
 CONFIG = Path(__file__).with_name("lab.config")
-OLD = {"CONFIG_PROC_SYSCTL"}  # settings that new kernels have not: CONFIG_SYSCTL says it there
+# Settings that some kernels have not: new ones the first (CONFIG_SYSCTL says it there), those before 6.17 the second.
+NOT_ALL = {"CONFIG_PROC_SYSCTL", "CONFIG_NET_SCH_DUALPI2"}
 FILES = 800  # that are compiled, about
 CPU_MINUTES = 7
 BUILD_LIMIT_S = 2 * 3600
@@ -77,7 +78,7 @@ def _refuse_config(tree: Path) -> None:
     """LabError if the source does not know a setting, or does not take it."""
     wanted = dict(re.findall(r"^(CONFIG_\w+)=(.+)$", CONFIG.read_text(), re.M))
     has = dict(re.findall(r"^(CONFIG_\w+)=(.+)$", (tree / ".config").read_text(), re.M))
-    if lost := [k for k, v in wanted.items() if v == "y" and has.get(k) != "y" and k not in OLD]:
+    if lost := [k for k, v in wanted.items() if v == "y" and has.get(k) != "y" and k not in NOT_ALL]:
         raise LabError(f"{tree}: the source does not take {', '.join(lost)}")
 
 
