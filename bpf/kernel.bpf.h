@@ -52,8 +52,15 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 #define TCP_CONG_NON_RESTRICTED 0x1 /* any namespace and any user may choose the controller */
 #define TCP_CONG_NEEDS_ECN 0x2      /* SYNs ask for ECN, and every segment may be marked, pure ACKs too */
 
+/* From 7.0 on; a kernel before refuses a controller that has one of them. */
+#define TCP_CONG_NEEDS_ACCECN 0x4        /* SYNs ask for AccECN, and its listeners accept it, whatever tcp_ecn says */
+#define TCP_CONG_ECT_1_NEGOTIATION 0x8   /* SYN and SYN-ACK leave as ECT(1) */
+#define TCP_CONG_NO_FALLBACK_RFC3168 0x10 /* no ECN with a peer that has the classic one only */
+
 #define TCP_ECN_OK 1           /* in ecn_flags: both ends have agreed on it */
 #define TCP_ECN_MODE_ACCECN 16 /* ... and this on Accurate ECN (from 6.18 on), whose ECE is a counter's bit */
+
+#define TCP_ECN_MODE_ANY (TCP_ECN_OK | TCP_ECN_MODE_ACCECN)
 
 #define CA_ACK_ECE 4 /* of in_ack_event: the peer tells of a mark (CE) */
 

@@ -24,12 +24,15 @@ struct rate_sample {
 
 struct tcp_sock___rates {
 	u32 delivered_ce; /* of tcp_sock.delivered: told to be marked (CE) */
+	u32 delivered_ecn_bytes[3]; /* from 7.0 on, of payload, by AccECN: what came as ... */
 	u32 lost; /* held for lost so far, those sent again too */
 	u32 app_limited; /* delivered when the application's lack of data shows no longer; 0: it does not lack */
 	struct {
 		u8 sack_ok:1; /* both ends have agreed on SACK */
 	} rx_opt;
 };
+
+enum { ECT_1, ECT_0 }; /* ... of delivered_ecn_bytes */
 
 #ifdef __bpf__
 #pragma clang attribute pop

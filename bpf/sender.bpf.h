@@ -306,4 +306,27 @@ static __always_inline void cwnd_write(struct sender *s, struct tcp_sock *tp, u3
 		tp->snd_cwnd = s->cwnd;
 }
 
+/*
+ * The stack leaves the window of one with cong_control alone: after n idle seconds it is halved n times, not below 10. To be called
+ * by min_tso_segs. False: it stays.
+ */
+static __always_inline bool shrunk_by_idle(struct sender *s, struct tcp_sock *tp)
+{
+	u32 halvings = min(idle_time(s, tp) / 1000000, 31);
+
+	if (!halvings || tp->snd_cwnd <= 10)
+		return false;
+	tp->snd_ssthresh = max(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
+	cwnd_write(s, tp, max(tp->snd_cwnd >> halvings, 10));
+	return true;
+}
+
+/* A window in a recovery, where nobody but the law sets it: the first repair waits for nothing. */
+static __always_inline u32 first_repair(const struct tcp_sock *tp, u64 cwnd)
+{
+	if (tp->lost_out && !tp->retrans_out)
+		cwnd = max(cwnd, (u64)packets_in_flight(tp) + 1);
+	return min(cwnd, W_MAX);
+}
+
 #endif

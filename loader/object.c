@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -378,8 +379,22 @@ long long object_get(const struct object *o, const struct var *v)
 	return var_get(v, v->live ? o->data : o->rodata);
 }
 
+bool object_fails_needs(const struct object *o)
+{
+	struct utsname host;
+	struct needs needs;
+
+	if (!needs_read(&needs, o->btf) || uname(&host) || !needs_more(&needs, host.release))
+		return false;
+	fail("cannot load %s: it needs Linux %u.%u or later, for %s; this is %s", o->ops_name, needs.major, needs.minor,
+	     needs.what, host.release);
+	return true;
+}
+
 static int fail_register(const struct object *o, int err)
 {
+	if (err == -EINVAL && object_fails_needs(o))
+		return -1;
 	if (err == -EEXIST)
 		return fail("cannot register %s: the kernel has a congestion control of that name; choose another with "
 			    "--as",

@@ -200,17 +200,42 @@ bool preset_read(struct preset *preset, const struct btf *btf, int nth)
 	return false;
 }
 
-const char *note_read(const struct btf *btf)
+/* The first tag with that prefix, behind it; NULL: there is none. */
+static const char *tagged(const struct btf *btf, const char *prefix)
 {
 	unsigned int nr = btf__type_cnt(btf);
-	const char *note = NULL;
+	const char *text = NULL;
 
-	for (unsigned int id = 1; id < nr && !note; id++) {
+	for (unsigned int id = 1; id < nr && !text; id++) {
 		const struct btf_type *t = btf__type_by_id(btf, id);
 
-		note = btf_is_decl_tag(t) ? behind("note|", btf_text(btf, t->name_off)) : NULL;
+		text = btf_is_decl_tag(t) ? behind(prefix, btf_text(btf, t->name_off)) : NULL;
 	}
-	return note;
+	return text;
+}
+
+const char *note_read(const struct btf *btf)
+{
+	return tagged(btf, "note|");
+}
+
+bool needs_read(struct needs *needs, const struct btf *btf)
+{
+	const char *tag = tagged(btf, "needs|"), *what = tag ? strchr(tag, '|') : NULL;
+	char end;
+
+	if (!what || sscanf(tag, "%u.%u%c", &needs->major, &needs->minor, &end) != 3 || end != '|')
+		return false;
+	needs->what = what + 1;
+	return true;
+}
+
+bool needs_more(const struct needs *needs, const char *release)
+{
+	unsigned int major, minor;
+
+	return sscanf(release, "%u.%u", &major, &minor) == 2 &&
+	       (major < needs->major || (major == needs->major && minor < needs->minor));
 }
 
 void note_print(const struct btf *btf)

@@ -40,6 +40,17 @@ bool preset_read(struct preset *preset, const struct btf *btf, int nth);
 /* The object's NOTE(), a string of the BTF; NULL: it has none. */
 const char *note_read(const struct btf *btf);
 void note_print(const struct btf *btf);
+
+/* A NEEDS_LINUX(). */
+struct needs {
+	unsigned int major, minor; /* of the first kernel that takes the object */
+	const char *what;          /* that those before lack, a string of the BTF */
+};
+
+/* False: the object says nothing. */
+bool needs_read(struct needs *needs, const struct btf *btf);
+/* Is this release, as of uname(), too old? */
+bool needs_more(const struct needs *needs, const char *release);
 /*
  * Where in .rodata a `const volatile char NAME[16]` lies; -1: there is none. asymcc_name takes the name that
  * the controller is registered by, asymcc_used that which `use --cgroup` gives.

@@ -177,9 +177,7 @@ static inline void reduced(struct sock *sk, struct accsa *a)
 
 	a->w = min(cwnd, W_MAX);
 	a->count = 0;
-	if (tp->lost_out && !tp->retrans_out)
-		cwnd = max(cwnd, (u64)packets_in_flight(tp) + 1);
-	cwnd_write(&a->s, tp, min(cwnd, W_MAX));
+	cwnd_write(&a->s, tp, first_repair(tp, cwnd));
 }
 
 static inline bool reducing(struct sock *sk)
@@ -283,18 +281,14 @@ u32 BPF_PROG(accsa_undo_cwnd, struct sock *sk)
 	return undone_window(tp);
 }
 
-/* The stack leaves the window of one with cong_control alone: after n idle seconds it is halved n times, not below 10. */
 SEC("struct_ops/accsa_min_tso_segs")
 u32 BPF_PROG(accsa_min_tso_segs, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct accsa *a = inet_csk_ca(sk);
-	u32 halvings = min(idle_time(&a->s, tp) / 1000000, 31);
 
-	if (halvings && tp->snd_cwnd > 10) {
+	if (shrunk_by_idle(&a->s, tp)) {
 		COUNT(idle_restarts);
-		tp->snd_ssthresh = max(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
-		cwnd_write(&a->s, tp, max(tp->snd_cwnd >> halvings, 10));
 		take_window(a, tp);
 	}
 	return default_tso_segs(sk);

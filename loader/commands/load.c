@@ -35,6 +35,8 @@ static int fail_load(struct load *l, int err)
 	const struct object *o = &l->o;
 	const char *missing;
 
+	if (object_fails_needs(o))
+		return -1;
 	if (err == -EPERM && !verifier_verdict())
 		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
 			    "CAP_PERFMON and CAP_NET_ADMIN)",

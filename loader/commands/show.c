@@ -77,6 +77,20 @@ static void show_note(const struct btf *btf)
 		printf("note: %s\n", note);
 }
 
+static void show_needs(const struct btf *btf)
+{
+	struct needs needs;
+	bool given = btf && needs_read(&needs, btf);
+
+	if (args.json && given)
+		printf(",\n \"needs\": {\"linux\": \"%u.%u\", \"for\": %s}", needs.major, needs.minor,
+		       json_text(needs.what));
+	else if (args.json)
+		printf(",\n \"needs\": null");
+	else if (given)
+		printf("needs Linux %u.%u or later: %s\n", needs.major, needs.minor, needs.what);
+}
+
 /* For programs only: how to decode a trace of the private state. */
 static int show_state(const struct btf *btf)
 {
@@ -209,6 +223,7 @@ static int show_registered(const struct registered *reg, const struct object *o,
 	}
 	if (!err) {
 		show_note(btf);
+		show_needs(btf);
 		show_vars("parameters", &params.vars, params.data.bytes, params.rodata.bytes, true);
 		show_presets(btf);
 		show_vars("counters", &counters.vars, NULL, counters.bytes, false);
@@ -234,6 +249,7 @@ static int show_built(const struct object *o, struct attachments *all)
 	if (show_cgroups(NULL, o, all))
 		return -1;
 	show_note(o->btf);
+	show_needs(o->btf);
 	show_vars("parameters", &o->params, o->data, o->rodata, true);
 	show_presets(o->btf);
 	show_vars("counters", &none, NULL, NULL, false);

@@ -14,6 +14,7 @@ ip link set lo up
 /usr/bin/dpkg --verify asymcc
 asymcc doctor || echo "FAILED: doctor"
 for name in $(asymcc list | awk 'NR > 1 { print $1 }'); do
+	asymcc show "$name" | grep -q '^needs Linux' && continue
 	asymcc load "$name" || echo "FAILED: load $name"
 	asymcc unload "$name" --force || echo "FAILED: unload $name"
 done

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from asymlab.controllers import built_in
 from asymlab.machine.arch import ARM64
 from asymlab.machine.cpio import Cpio
 from asymlab.machine.kernel import fetch_kernel
 from asymlab.machine.root import Unpacked
+from asymlab.plan import objects
 from tests.arm64.small_guest import needs_arm64, run, system
 from tests.shared import BUILD
 
@@ -50,9 +50,9 @@ def test_it_installs_with_what_it_depends_on(said):
 
 
 def test_each_controller_loads(said):
-    """On the oldest kernel."""
+    """On the oldest kernel, but for those that say that they need a newer one."""
     assert "END" in said and "FAILED" not in said, said
-    assert said.count(" registered") >= len(built_in(BUILD)), said
+    assert said.count(" registered") >= len(objects.built_for((6, 1))), said
 
 
 def test_purge_leaves_nothing(said):

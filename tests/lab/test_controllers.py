@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 from asymlab import controllers
 from asymlab.controller import CYCLE
 from asymlab.controllers import LINUX, REGISTER, built_in
+from asymlab.plan import objects
 from tests.ktap import built
 from tests.shared import BUILD, REPO
 
@@ -29,7 +30,14 @@ def test_each_source_has_a_record():
 def test_a_controller_is_what_asymcc_takes_for_one():
     listed = json.loads(subprocess.check_output([BUILD / "asymcc", "--objects", BUILD, "list", "--json"]))
     assert built_in(BUILD) == sorted({row["object"] for row in listed if row["built"]})
-    assert set(built_in(BUILD)) >= SOURCES and not set(built_in(BUILD)) & {"move", "thin", "trace", "use"}
+    assert set(built_in(BUILD)) >= SOURCES and not set(built_in(BUILD)) & {"ect1", "move", "thin", "trace", "use"}
+
+
+@built
+def test_which_kernel_a_controller_needs():
+    assert objects.needs("prague") == (7, 0) and objects.needs("fast") == ()
+    assert {*objects.built_for((7, 0))} - {*objects.built_for((6, 18))} == {"prague"}
+    assert objects.built_for((10, 1)) == built_in(BUILD)
 
 
 @pytest.mark.parametrize(

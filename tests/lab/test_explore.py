@@ -77,9 +77,20 @@ def test_draws_have_all_that_a_scenario_can(known):
 
 def test_where_a_kernel_has_no_accurate_ecn_the_same_paths_have_ecn():
     new, old = (explore.drawn(1, 60, ["fast"], kernel) for kernel in ("7.0.3", "6.18.44"))
+    new = {number: explore.without_newer(tree, {"prague"}) for number, tree in new.items()}
     accurate = [number for number, tree in new.items() if tree.get("ecn") == "accurate"]
     assert accurate and [old[number] for number in accurate] == [new[number] | {"ecn": True} for number in accurate]
     assert {n: t for n, t in old.items() if n not in accurate} == {n: t for n, t in new.items() if n not in accurate}
+
+
+def test_where_a_kernel_lacks_what_a_controller_needs_the_same_paths_have_cubic():
+    new, old = (explore.drawn(1, 60, [], kernel) for kernel in ("7.0.3", "6.18.44"))
+    assert any("prague" in str(tree) for tree in new.values()) and not any("prague" in str(t) for t in old.values())
+    for number, tree in new.items():
+        names = [flow["controller"] for flow in tree["flows"]]
+        assert [flow["controller"] for flow in old[number]["flows"]] == ["cubic" if n == "prague" else n for n in names]
+        assert old[number]["path"] == tree["path"]
+    assert any("prague" in str(tree) for tree in explore.drawn(1, 9, ["prague"], "6.18.44").values())
 
 
 # --- keys of scenarios ---------------------------------------------------------------------

@@ -434,6 +434,13 @@ def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
     assert not commands(job, "right-left")[2].endswith("ecn")
 
 
+def test_a_controller_that_needs_a_newer_kernel_is_refused(scenario_file):
+    cases = scenario.load(scenario_file(('controller = "reno"', 'controller = "prague"')))
+    tasks._refuse_old(cases, "7.0.1-amd64")
+    with pytest.raises(LabError, match="prague needs Linux 7.0 or later, and 6.18.44 is older; take another --image"):
+        tasks._refuse_old(cases, "6.18.44")
+
+
 def test_accurate_ecn_takes_a_kernel_that_has_it(scenario_file):
     file = scenario_file(('title = "', 'ecn = "accurate"\ntitle = "'))
     assert {s["net.ipv4.tcp_ecn"] for node in job_of(file)["nodes"] if (s := node["sysctls"])} >= {3}

@@ -30,13 +30,14 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from asymlab.controllers import built_in
+from asymlab.machine.kernel import series
+from asymlab.plan import objects
 from tests.live.harness import ASYMCC, ROOT
 from tests.live.harness import CGROUP2 as MOUNTS
 from tests.live.resume import Progress
 
 LIBC, CLONE_NEWNET = ctypes.CDLL(None, use_errno=True), 0x40000000
-CONTROLLERS = built_in(ASYMCC.parent)
+CONTROLLERS = objects.built_for(series(os.uname().release))
 FITTING = {"fast": ("--set", "alpha=20")}
 CGROUP2 = Path(next(iter(MOUNTS), "/none"))
 MTU = 140  # bytes: 88 of payload a segment, so that 10^7 of them are a gigabyte

@@ -44,6 +44,26 @@ def test_life(alias):
     assert asymcc("unload", name) == asymcc("unload", name, "--drain") == f"{name} is not registered\n"
 
 
+@pytest.mark.parametrize(
+    "ops, fault",
+    [
+        (".flags = 0x1000, ", ""),  # a flag that no kernel knows: refused when it is registered
+        ("", "return *(volatile u32 *)(long)calls;"),  # or by the verifier
+    ],
+)
+def test_what_needs_a_newer_kernel_says_so(ops, fault, tmp_path, alias):
+    name = alias()
+    needs = 'NEEDS_LINUX(99.1, "what is not thought of yet");\nOPS'
+    made = OPS.replace(".name", f"{ops}.name")
+    build(tmp_path, name, fault, needs.replace("OPS", made))
+    said = f"it needs Linux 99.1 or later, for what is not thought of yet; this is {os.uname().release}"
+    assert f"cannot load {name}: {said}" in refused("load", tmp_path / f"{name}.bpf.o")
+    told = json.loads(asymcc("show", tmp_path / f"{name}.bpf.o", "--json"))
+    assert told["needs"] == {"linux": "99.1", "for": "what is not thought of yet"}
+    build(tmp_path, name, "", made)
+    assert json.loads(asymcc("show", tmp_path / f"{name}.bpf.o", "--json"))["needs"] is None
+
+
 def test_trace_object_is_no_controller(alias):
     assert listed("trace") is None
     assert "not a controller" in refused("load", "trace", "--as", alias())

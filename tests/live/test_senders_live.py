@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from asymlab.controllers import built_in
+from asymlab.machine.kernel import series
+from asymlab.plan import objects
 from tests.live.cgroups import remove_cgroup, within
 from tests.live.harness import (  # noqa: F401
     ASYMCC,
@@ -27,7 +29,7 @@ from tests.live.harness import (  # noqa: F401
 )
 from tests.live.pairs import enter, joined_ends, transfer
 
-CONTROLLERS = built_in(ASYMCC.parent)
+CONTROLLERS = objects.built_for(series(os.uname().release))
 FITTING = {"fast": ("--set", "alpha=5")}  # by its rate more than a queue of 40 holds: recovery without end
 PATIENT = {"accsa"}  # shrinks a window after a second, not an RTO
 # Sends until it is told to stop, pauses once all has arrived, and sends again. Ends with what did not arrive.

@@ -22,7 +22,8 @@ from asymlab.controllers import REGISTER, built_in
 from asymlab.guest import audit
 from asymlab.machine import kernel, vm
 from asymlab.machine.arch import AMD64
-from asymlab.plan import scenario, topology
+from asymlab.machine.kernel import series
+from asymlab.plan import objects, scenario, topology
 from tests.ktap import bad, built, column, recorded, told
 from tests.shared import BUILD, LAB, asymlab
 
@@ -84,6 +85,16 @@ def test_what_was_not_tried_is_said_with_its_reason():
 # --- what is recorded ----------------------------------------------------------------------
 
 
+def test_one_that_needs_a_newer_kernel_is_not_tried():
+    known = {"fast": Facts({}, False), "future": Facts({}, False, needs=(7, 0))}
+    old, new = Column("6.18", "6.18.44"), Column("7.0", "7.0.1")
+    assert check.fitting([*known], known, old) == ["fast"] and check.fitting([*known], known, new) == [*known]
+    old.results["fast"] = Result({"loads": None})
+    fine, tests, lines = told([old], {})
+    assert fine and tests["6.18.44 (this machine)"][2]["future"][:2] == (True, "SKIP")
+    assert any(line.endswith("future # SKIP it needs Linux 7.0 or later") for line in lines)
+
+
 def test_the_page_has_the_table_of_what_is_recorded():
     text = table.PAGE.read_text()
     assert table.put_into(text, table.table(table.recorded())) == text, "asymlab check-kernels --record writes it"
@@ -93,6 +104,9 @@ def test_each_object_is_recorded_on_each_kernel():
     made = table.recorded()
     arm64 = {f"{name}-arm64" for name in KERNELS if name != "running"}
     assert set(made["kernels"]) == {*KERNELS, *arm64} and list(made["objects"]) == OBJECTS
+    newest = made["kernels"]["newest"]["release"]
+    assert all("newest" in on for name, on in made["objects"].items() if objects.needs(name) <= series(newest))
+    assert not [name for name, on in made["objects"].items() if objects.needs(name) and "6.12" in on]
     for on in made["objects"].values():
         for one in on.values():
             assert one["verified_insns"] == sum(one["programs"].values()) > 0 or one["failed"]

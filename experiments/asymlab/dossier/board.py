@@ -23,6 +23,7 @@ from .. import LabError, controllers
 from ..console import console
 from ..controllers import LINUX, built_in
 from ..machine.image import DEFAULT_KERNEL, UML, Image
+from ..machine.kernel import series
 from ..paths import BUILD, BUILT, near
 from ..plan import objects
 from ..report.report import provenance
@@ -48,8 +49,8 @@ A controller for one kind of path may fail headings that it was never made for.
 
 
 def plan(names: list[str], guest: Image, seeds: int | None) -> Plan:
-    """None named: all that are built, and Linux's own."""
-    wanted = [objects.absolute(name, LINUX) for name in names] or [*built_in(BUILT), *LINUX]
+    """None named: all that are built and that this kernel takes, and Linux's own."""
+    wanted = [objects.absolute(name, LINUX) for name in names] or [*objects.built_for(series(guest.kernel)), *LINUX]
     first = questions().STANDARD
     rivals = tuple(name for name in dict.fromkeys(wanted) if name != first)
     return dossier.of(first, rivals, guest, seeds, BUILD / "dossier" / "board")

@@ -353,6 +353,7 @@ class Job:
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
     thin_on: Device | None = None  # not there, but where a router's packets leave by this device
     policers: list[Policer] = field(default_factory=list)
+    ect1: list[Device] = field(default_factory=list)  # of hosts whose controllers send ECT(1): bpf/tools/ect1.bpf.c
 
     @property
     def ends(self) -> list[End]:

@@ -383,6 +383,13 @@ def _node_requests(job: Job, node: str) -> list[netlink.Request]:
     return requests + [netlink.add_route(r.dst, r.via, r.dev, r.attrs) for r in job.routes if r.node == node]
 
 
+def send_ect1(job: Job, ns: Namespaces, objects: str) -> None:
+    """As a user would have it: docs/prague.md."""
+    for dev in job.ect1:
+        add = f"filter add dev {dev} egress bpf direct-action object-file {objects}/ect1.bpf.o section tc"
+        ns.tc(job.node_of(dev), [f"qdisc add dev {dev} clsact", add])
+
+
 def change_path(job: Job, ns: Namespaces, path: list[NewShape | NewMtu]) -> None:
     """Devices get another shape, and the routes that leave by them another MTU.
 

@@ -27,7 +27,7 @@ from .check import carried, check_slots, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
-from .net import Namespaces, build_network, change_path, coalesce
+from .net import Namespaces, build_network, change_path, coalesce, send_ect1
 from .player import Player, play
 from .policer import police
 from .protocol import Fault
@@ -61,6 +61,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         reached("controllers loaded")
         try:
             sysctls = build_network(job, ns)
+            send_ect1(job, ns, objects)
             if job.thin is not None and job.thin_on:
                 with ns.enter(job.node_of(job.thin_on)):
                     controllers.thin(job.thin, job.thin_on)

@@ -82,6 +82,20 @@ def shown(controller: str) -> dict:
     return _look(data(file, None), file)
 
 
+def needed_by(told: dict) -> tuple[int, ...]:
+    """The first Linux that takes a controller, as its object says (NEEDS_LINUX) in shown(); (): it says nothing."""
+    return tuple(map(int, told["needs"]["linux"].split("."))) if told["needs"] else ()
+
+
+def needs(controller: str) -> tuple[int, ...]:
+    return needed_by(shown(controller))
+
+
+def built_for(series: tuple[int, ...]) -> list[str]:
+    """The built controllers, but those that say that they need a newer Linux than this."""
+    return [name for name in built_in(BUILT) if needs(name) <= series]
+
+
 def absolute(controller: str, linux: tuple[str, ...] = ()) -> str:
     """A controller of a command line: a name that there is, or a path, made absolute. LabError for any other."""
     if is_file(controller):

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import LabError
-from ..controllers import LINUX, built_in
+from ..controllers import LINUX, built_in, of
 from ..guest import job, wire
 from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
@@ -483,8 +483,16 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         verify=s.run.verify,
         thin=None if s.thin is None else {"thins": 1, **{k: v for k, v in s.thin.items() if k != "at"}},
         policers=built.hops.policers,
+        ect1=_ect1(built, controllers),
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
     )
+
+
+def _ect1(built: _Builder, found: list[job.Controller]) -> list[str]:
+    """The devices of sources whose controllers send ECT(1)."""
+    asking = {c.name for c in found if c.object and of(c.object).ect1}
+    sources = {flow.src for flow in built.flows if flow.controller in asking}
+    return sorted(end.dev for link in built.network.links for end in link.ends if end.node in sources)
 
 
 def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
@@ -501,6 +509,8 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
     if planned.thin is not None:
         names.add("thin_router" if planned.thin_on else "thin")
     traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
+    if planned.ect1:
+        names.add("ect1")
     if traces:
         names.add("player")
     files_of = [BUILT / f"{name}{SUFFIX}" for name in names]

@@ -14,8 +14,9 @@ from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..machine.kernel import ACCURATE_ECN, series
 from ..paths import REPO
+from ..plan import objects
 from ..plan.scenario import Case
-from ..plan.topology import ENGINE, job_objects, plan_job
+from ..plan.topology import ENGINE, job_objects, objects_needed, plan_job
 from ..results import store
 from . import registered
 
@@ -92,12 +93,24 @@ def _refuse_ecn(cases: list[Case], release: str) -> None:
             raise case.wrong(f"ecn: Linux {release} has no AccECN, {first} is the first that has; take another --image")
 
 
+def _refuse_old(cases: list[Case], release: str) -> None:
+    for case in cases:
+        for name, obj in objects_needed(case).items():
+            needed = objects.needs(obj) if obj and name not in case.files else ()
+            if needed > series(release):
+                first = ".".join(map(str, needed))
+                raise case.wrong(
+                    f"controller: {name} needs Linux {first} or later, and {release} is older; take another --image"
+                )
+
+
 def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> list[Task]:
     """The runs of the cases, each once. `any_profile`: those as well that the image's kernel cannot run."""
     tasks: dict[str, Task] = {}
     if not any_profile:
         _refuse_profiles(cases, image.engine)
     _refuse_ecn(cases, image.kernel)
+    _refuse_old(cases, image.kernel)
     for case in cases:
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us)
@@ -112,6 +125,7 @@ def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
     _refuse_ecn(cases, os.uname().release)
+    _refuse_old(cases, os.uname().release)
     tasks = []
     for case in cases:
         for seed in case.seeds:

@@ -16,8 +16,9 @@
  *   set     NAME=value            a parameter, within its bounds
  *   params                        {name: [value, default, min, max]}
  *   new     [key=value]           a fresh connection: init, then the first flight
- *   ack     n= sack= rtt= ece= slow=
- *                                 n packets acknowledged, sack more selectively; rtt in us, -1: none; slow=1: not on the fast path
+ *   ack     n= sack= rtt= ece= ce= slow=
+ *                                 n packets acknowledged, sack more selectively; rtt in us, -1: none; slow=1: not on the fast path;
+ *                                 ece=1: with a mark, and ce= tells of how many packets (else of all)
  *   loss    n= sack= timer= ece=  n packets at the head found lost: fast retransmit, by an ACK or by RACK's timer
  *   cwr                           a queue of this host is full (a mark is the ACK's ece=)
  *   rto     undo                  timeout; the last reduction was spurious
@@ -145,10 +146,8 @@ static void play(struct line *line)
 		line->args[i].taken = false;
 	if (c->run != fresh_socket)
 		set_members();
-#ifdef WIRE
 	if (skops.other && c->run != fresh_socket && (c->sends || c->run == raw_event))
 		return; /* another controller's connection, which sends nothing */
-#endif
 	c->run();
 	for (int i = 0; i < line->n && !error; i++)
 		if (!line->args[i].taken)

@@ -135,6 +135,7 @@ static struct {
 	u8 undo_marker;
 	u8 tx_start;     /* cwnd_event carries CA_EVENT_TX_START: kernels before 7.1 */
 	u8 shut;         /* the peer's window is closed */
+	u8 ect0;         /* data arrive as ECT(0), not as ECT(1) */
 	u8 timestamps;   /* a retransmitted packet gives an RTT sample too */
 	u8 saw_tstamp, usec_ts, sack_ok; /* of tcp_sock, where they are single bits */
 } k;
@@ -238,7 +239,19 @@ UNWATCHED_END
 #endif
 #ifdef WIRE
 #include "wire.h"
-#elif defined(STORE)
+#else
+static struct {
+	u8 other; /* another controller runs */
+} skops;
+
+static inline long bpf_setsockopt(void *of, int level, int name, void *value, int len)
+{
+	skops.other = true;
+	sprintf(extra, ",\"controller\":\"%.*s\"", len, (char *)value);
+	return 0;
+}
+#endif
+#if defined(STORE) && !defined(WIRE)
 static void *storage_of(void *of, void *init, u64 flags)
 {
 	if (of != &sock || init)
@@ -247,6 +260,7 @@ static void *storage_of(void *of, void *init, u64 flags)
 }
 #endif
 #include CONTROLLER
+#define ACCURATE (OPS.flags & TCP_CONG_NEEDS_ACCECN) /* then its peers have AccECN */
 
 #define MEMBER(s, m) { #m, &(s).m, sizeof((s).m) }
 static const struct entry members[] = {
@@ -256,7 +270,7 @@ static const struct entry members[] = {
 	MEMBER(sock.tp, tcp_mstamp), MEMBER(k, seg), MEMBER(sock.tp, packets_out), MEMBER(sock.tp, sacked_out),
 	MEMBER(sock.tp, lost_out), MEMBER(sock.tp, retrans_out), MEMBER(sock.tp, delivered), MEMBER(k, app), MEMBER(k, high_seq),
 	MEMBER(k, stack_cwnd), MEMBER(k, prior_ssthresh), MEMBER(k, retransmits), MEMBER(k, usage_seq), MEMBER(k, state),
-	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, shut), MEMBER(k, timestamps),
+	MEMBER(k, undo_marker), MEMBER(k, tx_start), MEMBER(k, shut), MEMBER(k, timestamps), MEMBER(k, ect0),
 	MEMBER(sock.tp, rcv_nxt), MEMBER(sock.tp, rcv_wup), MEMBER(sock.tp, rcv_wnd), MEMBER(sock.tp, write_seq), MEMBER(sock.tp, snd_wnd),
 	MEMBER(sock.tp, bytes_received), MEMBER(sock.tp.rx_opt, num_sacks),
 	MEMBER(sock.tp.rx_opt, rcv_tsval), MEMBER(sock.tp.rx_opt, rcv_tsecr), MEMBER(k, saw_tstamp), MEMBER(k, usec_ts),

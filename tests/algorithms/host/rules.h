@@ -55,8 +55,8 @@ static void take_snapshot(struct snapshot *s)
 	s->k = k;
 	for (int i = 0; i < n_counters; i++)
 		s->counters[i] = *(u64 *)counters[i].at;
-#ifdef WIRE
 	s->other = skops.other;
+#ifdef WIRE
 	s->wired = wired();
 #endif
 }

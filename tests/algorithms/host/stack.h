@@ -65,11 +65,9 @@ static void transmit(u32 *fresh, u32 *again)
 	u32 data = limit > tp->packets_out ? limit - tp->packets_out : 0;
 	bool full;
 
-#ifdef WIRE
 	if (skops.other)
 		return;
-#endif
-	if (data && OPS.min_tso_segs && OPS.min_tso_segs(sk) != TSO_SEGS)
+	if (data && OPS.min_tso_segs && (u32)(OPS.min_tso_segs(sk) - 1) >= TSO_SEGS)
 		abort();
 	tp->write_seq = tp->snd_nxt + data * k.seg;
 	if (k.shut)
@@ -184,10 +182,8 @@ static void average_rtt(long long rtt)
 
 static void ack_event(u32 flags)
 {
-#ifdef WIRE
 	if (skops.other)
 		return;
-#endif
 	if (OPS.in_ack_event)
 		OPS.in_ack_event(sk, flags);
 }
@@ -211,7 +207,7 @@ static void ack(void)
 	u32 repairs_then = rates_of_model.sent_again - tp->retrans_out, repaired = min(lost, tp->retrans_out);
 	long long rtt = take("rtt", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
-	u32 flags = take("ece", 0) ? CA_ACK_SLOWPATH | CA_ACK_ECE : take("slow", 0);
+	u32 ce, flags = take("ece", 0) ? CA_ACK_SLOWPATH | CA_ACK_ECE : take("slow", 0);
 
 	rate_check_limited(min(k.app, SND_WND / k.seg) <= tp->packets_out);
 	if (!tp->packets_out) { /* tcp_ack(): no_queue */
@@ -224,8 +220,9 @@ static void ack(void)
 
 	tp->snd_una += n * k.seg;
 	tp->delivered += delivered;
-	if (flags & CA_ACK_ECE)
-		rates.delivered_ce += delivered;
+	ce = take("ce", flags & CA_ACK_ECE ? delivered : 0); /* of an ACK that was lost, too */
+	rates.delivered_ce += ce;
+	rates.delivered_ecn_bytes[k.ect0 ? ECT_0 : ECT_1] += (delivered - min(ce, delivered)) * k.seg;
 	tp->packets_out -= n;
 	tp->lost_out -= lost;
 	tp->retrans_out -= min(lost, tp->retrans_out);
@@ -353,6 +350,7 @@ static void fresh_socket(void)
 	tp->rcv_wnd = 1 << 20;
 	ICSK->icsk_ack.rcv_mss = 960;
 	ca_ops.flags = 0;
+	tp->ecn_flags = ACCURATE ? TCP_ECN_MODE_ACCECN : 0;
 	ICSK->icsk_ca_ops = &ca_ops;
 	k.sack_ok = 1;
 	k.burst = ~0u;
@@ -372,6 +370,8 @@ static void fresh_socket(void)
 	handshake();
 	if (skops.other)
 		return;
+#else
+	skops.other = false;
 #endif
 	if (OPS.init)
 		OPS.init(sk);

@@ -145,6 +145,10 @@ static void one_ack(u32 n, u32 sack, s64 rtt, bool ece, bool slow)
 	give(line, "rtt", rtt);
 	if (ece)
 		give(line, "ece", 1);
+	if (ece && ACCURATE) {
+		give(line, "ce", number(1, 1 << 20));
+		assign(line, "ect0", byte() % 4 == 3);
+	}
 	else if (slow || sack)
 		give(line, "slow", 1);
 	stamp(line, max(rtt, 0));
@@ -273,6 +277,8 @@ static void choose_connection(void)
 		assign(line, "prior_cwnd", 20);
 		assign(line, "snd_ssthresh", 50);
 	}
+	if (ACCURATE && byte() % 8 == 7)
+		assign(line, "ecn_flags", TCP_ECN_OK);
 #ifdef WIRE
 	choose_peer(line);
 #endif

@@ -172,14 +172,24 @@ def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tal
 
 
 def drawn(seed: int, count: int, controllers: list[str], kernel: str) -> dict[str, dict]:
-    """Where a kernel has no AccECN the same paths have ECN."""
+    """Where a kernel has no AccECN the same paths have ECN, and CUBIC in place of what needs a newer kernel."""
     there = built_in(BUILT)
     wanted = objects.called(controllers or there)
     known = {name: facts(wanted.get(name, name)) for name in dict.fromkeys((*there, *wanted))}
     trees = {f"{seed}-{number}": draw(seed, number, [*wanted], known) for number in range(count)}
     if series(kernel) < ACCURATE_ECN:
         trees = {number: tree | ({"ecn": True} if "ecn" in tree else {}) for number, tree in trees.items()}
+    newer = set(there) - {*objects.built_for(series(kernel)), *controllers}
+    trees = {number: without_newer(tree, newer) for number, tree in trees.items()}
     return {number: with_files(tree, wanted) for number, tree in trees.items()}
+
+
+def without_newer(tree: dict, newer: set[str]) -> dict:
+    """CUBIC in place of these, without their parameters and changes."""
+    flows = [f | ({"controller": "cubic"} if f["controller"] in newer else {}) for f in tree["flows"]]
+    given = {name: values for name, values in tree["controllers"].items() if name not in newer}
+    changes = [change for change in tree["changes"] if change.get("controller") not in newer]
+    return tree | {"flows": flows, "controllers": given, "changes": changes}
 
 
 def with_files(tree: dict, wanted: dict[str, str]) -> dict:

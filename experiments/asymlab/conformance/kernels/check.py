@@ -35,7 +35,7 @@ from ...guest.protocol import Fault
 from ...machine import image
 from ...machine.arch import by_label
 from ...machine.build import build_image
-from ...machine.kernel import newest
+from ...machine.kernel import newest, series
 from ...needs import building
 from ...paths import BUILT, INSTALLED
 from ...plan import objects
@@ -90,13 +90,21 @@ def without(setup: Setup, error: LabError, faults: dict[str, str]) -> Setup | No
     return replace(setup, **less)
 
 
+def fitting(names: list[str], known: dict[str, Facts], column: Column) -> list[str]:
+    """Those that do not say that they need a newer kernel; why the others are left out goes into the column."""
+    for name in names:
+        if known[name].needs > series(column.release):
+            column.newer[name] = f"it needs Linux {'.'.join(map(str, known[name].needs))} or later"
+    return [name for name in names if name not in column.newer]
+
+
 def in_guest(label: str, names: list[str], known: dict[str, Facts], jobs: int | None, fresh: bool, say) -> Column:
     try:
         made, column = guest(label, say)
     except LabError as e:
         return Column(label, error=str(e))
-    setups = {name: Setup((name,)) for name in names}
-    faults: dict[str, dict[str, str]] = {name: {} for name in names}
+    setups = {name: Setup((name,)) for name in fitting(names, known, column)}
+    faults: dict[str, dict[str, str]] = {name: {} for name in setups}
     while setups:
         tasks = {name: plan_runs(setup.cases(known), made)[0] for name, setup in setups.items()}
         owner = {task.key: name for name, task in tasks.items()}
@@ -140,6 +148,7 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
     netem = not subprocess.run(
         [*"unshare --net tc qdisc add dev lo root netem delay 1ms".split()], capture_output=True
     ).returncode
+    names = fitting(names, known, column)
     taken = set(Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split())
 
     def attempt(*group: str) -> dict[str, Result]:

@@ -47,6 +47,7 @@ def of_column(column: Column, recorded: dict) -> Test:
         of_object(name, column, result, recorded.get("objects", {}).get(name, {}).get(column.label))
         for name, result in sorted(column.results.items())
     ]
+    inner += [Test(name, Skip(why)) for name, why in sorted(column.newer.items())]
     if refused := column.refused:
         tests = [Test(what, outcome) for what, outcome in refused.outcomes.items()]
         inner.append(Test("the verifier", f"{refused.failed} faults taken" if refused.failed else None, tests))

@@ -43,6 +43,7 @@ class Column:
     skip: str = ""  # why nothing of it was tried
     error: str = ""  # or could be
     results: dict[str, Result] = field(default_factory=dict)
+    newer: dict[str, str] = field(default_factory=dict)  # objects that need a newer kernel: why they were not tried
     image: Image | None = None  # none on this machine's own kernel
     refused: Result | None = None  # what the verifier should not take
 

@@ -30,6 +30,7 @@ class Facts:
     live: dict[str, int]  # parameters that may change while flows run, and what they change to
     halves: bool  # it has programs for a cgroup, of which two instances in one would clash
     file: str = ""  # whose path it was given by, if it was
+    needs: tuple[int, ...] = ()  # the first Linux that takes it
 
 
 def facts(name: str, controller: str = "") -> Facts:
@@ -42,7 +43,8 @@ def facts(name: str, controller: str = "") -> Facts:
             value = record.fitting.get(p["name"], p["value"])
             step = max(value // 4, 1)
             live[p["name"]] = record.changed.get(p["name"], value + step if value + step <= p["max"] else value - step)
-    return Facts(live, bool(shown["cgroup_programs"]), controller if objects.is_file(controller) else "")
+    file = controller if objects.is_file(controller) else ""
+    return Facts(live, bool(shown["cgroup_programs"]), file, objects.needed_by(shown))
 
 
 @dataclass(frozen=True)

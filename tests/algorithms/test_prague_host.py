@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""
+Prague's law, on its own source compiled for the host: draft-briscoe-iccrg-prague-congestion-control by its sections,
+and RFC 9331, section 4. Shares and windows are also counted in floating point.
+"""
+
+import pytest
+
+from tests.algorithms.host import driver
+
+MS, S = 1000, 1_000_000
+NONE = 2**32 - 1
+RTT = 20 * MS
+OK, ACCECN = 1, 16  # ecn_flags
+CWR, RECOVERY, LOSS = 2, 3, 4
+ONE = 1 << 20
+DELIVERED = 10
+
+
+@pytest.fixture(scope="module")
+def prague():
+    process = driver.Driver(driver.build("prague"))
+    yield process
+    assert not process.close()
+
+
+def ca(flow, *names):
+    values = flow.state()["ca"]
+    return values[names[0]] if len(names) == 1 else tuple(values[name] for name in names)
+
+
+def window(flow):
+    return ca(flow, "w_q40") / 2**40
+
+
+def alpha(flow):
+    return ca(flow, "alpha_q24") / 16 / ONE
+
+
+def counted(flow, *names):
+    counters = flow.state()["counters"]
+    return [counters[name] for name in names]
+
+
+def begin(flow, cwnd=100, now=S, params=None, **keys):
+    """A flow in congestion avoidance, whose data arrive as ECT(1), with alpha at 0 and all in flight."""
+    flow.start(params, now=now, srtt_us=RTT << 3, snd_cwnd=cwnd, **keys)
+    flow.poke(snd_ssthresh=2, ca__marked=1, ca__l4s=1, **{"ca__rounds": 0})
+    return now
+
+
+def with_alpha(flow, sixteenths):
+    """alpha, which stays: no round ends."""
+    flow.poke(ca__alpha_q24=sixteenths * ONE, ca__round_end=2**31 - 1)
+
+
+def one_round(flow, now, share=0.0, rtt=RTT):
+    """All in flight is acknowledged at once, `share` of it marked. The time after."""
+    n = flow.state()["tp"]["packets_out"]
+    now += rtt
+    marks = round(share * n)
+    flow.ack(n=n, rtt=rtt, now=now, **({"ece": 1, "ce": marks} if marks else {}))
+    return now
+
+
+# --- what the flags and the handshake give (2.3.1, RFC 9331 4.1 and 4.2) ----------------------
+
+
+@pytest.mark.parametrize("flags", [0, OK, OK | ACCECN])
+def test_without_accurate_feedback_cubic_goes_on(prague, flags):
+    """OK alone is RFC 3168; with ACCECN it is a handshake that has not ended."""
+    assert prague.start(ecn_flags=flags)["controller"] == "cubic"
+    assert counted(prague, "flows", "fallbacks") == [1, 1] and ca(prague, "w") == 0
+
+
+def test_with_accurate_feedback_it_stays(prague):
+    assert "controller" not in prague.start(ecn_flags=ACCECN)
+    assert counted(prague, "flows", "fallbacks") == [1, 0] and ca(prague, "w") == 10
+
+
+@pytest.mark.parametrize("ect0", [0, 1])
+def test_what_arrives_tells_whether_a_mark_is_one_of_l4s(prague, ect0):
+    """RFC 9331, 4.3: data that arrive as ECT(0) have classic marks."""
+    now = begin(prague, ect0=ect0)
+    prague.poke(ca__l4s=0)
+    now = one_round(prague, now)
+    assert ca(prague, "l4s") == (not ect0)
+    with_alpha(prague, 1)
+    before = window(prague)
+    prague.ack(n=1, ece=1, ce=1, rtt=RTT, now=now + RTT)
+    assert window(prague) == pytest.approx(before * (0.5 if ect0 else 31 / 32), rel=1e-5)
+    assert counted(prague, "cuts", "classic_cuts") == [not ect0, ect0]
+
+
+def test_data_that_no_longer_arrive_as_ect1_have_classic_marks(prague):
+    now = one_round(prague, begin(prague))
+    assert ca(prague, "l4s") == 1
+    one_round(prague, now)
+    prague.ack(n=1, rtt=RTT, now=now + 2 * RTT, ect0=1)
+    assert ca(prague, "l4s") == 0
+
+
+# --- the average of marks (2.3.2) ---------------------------------------------------------------
+
+
+def test_the_first_mark_is_answered_by_half(prague):
+    """alpha is 1 from it on, and slow start is over (2.4.5)."""
+    prague.start(now=S, srtt_us=RTT << 3, snd_cwnd=40)
+    now = one_round(prague, S)
+    assert window(prague) == 80 and alpha(prague) == 0
+    prague.ack(n=1, ece=1, ce=1, rtt=RTT, now=now + RTT)
+    assert alpha(prague) == 1 and window(prague) == 40
+    assert prague.state()["tp"]["snd_ssthresh"] == 40
+
+
+def test_alpha_follows_the_share_of_marks(prague):
+    now = begin(prague)
+    expected = alpha(prague)
+    for share in [0.1] * 10 + [0.5] * 20 + [0.0] * 30 + [1.0] * 40 + [0.02] * 20:
+        n = prague.state()["tp"]["packets_out"]
+        now = one_round(prague, now, share)
+        expected += (round(share * n) / n - expected) / 16
+        assert alpha(prague) == pytest.approx(expected, abs=4e-6)
+
+
+def test_a_tiny_share_does_not_vanish(prague):
+    """2.3.2's rounding problem: alpha settles at the share, and 20 bits hold it."""
+    now = begin(prague, cwnd=4000)
+    for _ in range(200):
+        prague.poke(snd_cwnd=4000, ca__cwnd=4000, ca__w=4000, ca__w_q40=4000 << 40)
+        prague.send(app=NONE)
+        now = one_round(prague, now, 2 / 4000)
+    assert alpha(prague) == pytest.approx(2 / 4000, rel=0.03)
+
+
+# --- the cut (2.4.2) ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sixteenths", [0, 1, 5, 16])
+def test_a_mark_takes_half_of_alpha_once_an_rtt(prague, sixteenths):
+    now = begin(prague)
+    with_alpha(prague, sixteenths)
+    before = window(prague)
+    for i in range(5):
+        prague.ack(n=1, ece=1, ce=1, rtt=RTT, now=now + RTT + i)
+        assert window(prague) == pytest.approx(before * (1 - sixteenths / 32), rel=1e-6)
+    assert counted(prague, "cuts", "marked_acks") == [1, 5]
+    prague.ack(n=NONE, rtt=RTT, now=now + RTT + 10)
+    prague.ack(n=NONE, rtt=RTT, now=now + 2 * RTT + 20)
+    before = window(prague)
+    prague.ack(n=1, ece=1, ce=1, rtt=RTT, now=now + 3 * RTT + 30)
+    assert counted(prague, "cuts") == [2] and window(prague) <= before
+
+
+def test_no_cut_leaves_less_than_two_packets(prague):
+    now = begin(prague, cwnd=2)
+    prague.poke(ca__alpha_q24=16 * ONE)
+    prague.ack(n=1, ece=1, ce=1, rtt=RTT, now=now + RTT)
+    assert ca(prague, "w") == 2
+
+
+# --- growth (2.4.3, 2.4.4) --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("marks", [0, 1, 10, 15])
+def test_unmarked_packets_grow_the_window_also_in_a_reduction(prague, marks):
+    """More marks than packets: an ACK was lost."""
+    now = begin(prague)
+    prague.poke(ca__cwr=1, ca__cwr_end=2**31 - 1)
+    prague.ack(n=DELIVERED, rtt=RTT, now=now + RTT, **({"ece": 1, "ce": marks} if marks else {}))
+    assert window(prague) == pytest.approx(100 + max(DELIVERED - marks, 0) / 100, abs=1e-6)
+
+
+@pytest.mark.parametrize("rtt, rounds, m", [(5, 499, 1), (5, 500, 5), (20, 600, 1.25), (25, 600, 1), (80, 600, 1)])
+def test_after_many_rounds_a_short_rtt_grows_as_25_ms_would(prague, rtt, rounds, m):
+    """1/M^2 of a packet an RTT; the round that ends with the ACK is not counted yet."""
+    now = begin(prague)
+    prague.poke(ca__rounds=rounds, srtt_us=rtt * MS << 3, ca__round_end=2**31 - 1)
+    prague.ack(n=100, rtt=rtt * MS, now=now + rtt * MS)
+    assert window(prague) == pytest.approx(100 + 1 / m**2, abs=1e-4)
+
+
+def test_after_many_rounds_alpha_and_cuts_wait_for_25_ms(prague):
+    now = begin(prague, cwnd=40)
+    prague.poke(ca__rounds=600, srtt_us=5 * MS << 3, ca__alpha_q24=16 * ONE)
+    times = []
+    for i in range(1, 31):
+        before = counted(prague, "cuts")
+        prague.ack(n=NONE, ece=1, ce=1, rtt=5 * MS, now=now + i * 5 * MS)
+        times += [i] if counted(prague, "cuts") != before else []
+    assert times == [1, 6, 11, 16, 21, 26]
+    assert ca(prague, "round_us") - now >= 25 * 5 * MS
+
+
+def test_a_window_that_the_application_does_not_fill_rests(prague):
+    now = begin(prague, app=5)
+    for i in range(1, 9):
+        prague.ack(n=5, rtt=RTT, now=now + i * RTT)
+    assert window(prague) < 100.2
+
+
+# --- losses (2.4.1, RFC 9331 4.3) ---------------------------------------------------------------------
+
+
+def test_a_loss_halves(prague):
+    now = begin(prague)
+    prague.loss(n=1, now=now + RTT)
+    assert (ca(prague, "w"), prague.state()["tp"]["snd_ssthresh"]) == (50, 50)
+    prague.ack(n=NONE, rtt=RTT, now=now + 2 * RTT)
+    assert window(prague) == pytest.approx(50, abs=1.1) and counted(prague, "losses", "timeouts") == [1, 0]
+
+
+def test_a_loss_halves_after_a_mark_of_the_same_rtt_as_well(prague):
+    now = begin(prague)
+    with_alpha(prague, 4)
+    prague.ack(n=1, ece=1, ce=1, rtt=RTT, now=now + RTT)
+    cut = window(prague)
+    assert prague.state()["tp"]["state"] == CWR and cut == pytest.approx(87.5, abs=0.1)
+    prague.loss(n=1, now=now + RTT + 1)
+    assert ca(prague, "w") == int(cut) // 2
+
+
+def test_marks_of_the_rtt_after_a_loss_take_nothing(prague):
+    now = begin(prague)
+    prague.poke(ca__alpha_q24=16 * ONE)
+    prague.loss(n=1, now=now + RTT)
+    for i in range(1, 9):
+        prague.ack(n=0, sack=1, ece=1, ce=1, rtt=RTT, now=now + RTT + i)
+    assert ca(prague, "w") == 50 and counted(prague, "cuts") == [0]
+
+
+@pytest.mark.parametrize("marked, left", [(False, 50), (True, 43)])
+def test_a_timeout_begins_anew_up_to_half(prague, marked, left):
+    now = begin(prague)
+    if marked:
+        with_alpha(prague, 4)
+        prague.ack(n=1, ece=1, ce=1, rtt=RTT, now=now + RTT)
+    assert prague.rto(now=now + S)["cwnd"] == 1
+    assert prague.state()["tp"]["snd_ssthresh"] == left and counted(prague, "timeouts") == [1]
+    assert prague.ack(n=1, rtt=RTT, now=now + S + RTT)["cwnd"] == 2
+
+
+def test_a_full_queue_of_this_host_halves(prague):
+    begin(prague)
+    prague.cwr()
+    assert ca(prague, "w") == 50 and counted(prague, "losses") == [1]
+
+
+def test_a_spurious_loss_is_taken_back(prague):
+    now = begin(prague)
+    prague.loss(n=1, now=now + RTT)
+    assert prague.undo(now=now + RTT + 1)["cwnd"] == 100
+    prague.ack(n=1, rtt=RTT, now=now + 2 * RTT)
+    assert ca(prague, "w") == 100 and counted(prague, "undos") == [1]
+
+
+# --- sending (2.5) ----------------------------------------------------------------------------------
+
+
+def test_it_paces_the_window_over_an_rtt_and_slow_start_twice_as_fast(prague):
+    prague.start(now=S, srtt_us=RTT << 3, snd_cwnd=40)
+    assert prague.state()["tp"]["pacing_rate"] == 2 * 40 * 960 * S // RTT
+    now = begin(prague)
+    prague.ack(n=1, rtt=RTT, now=now + RTT)
+    assert prague.state()["tp"]["pacing_rate"] == 100 * 960 * S // RTT
+
+
+def test_an_idle_time_shrinks_the_window(prague):
+    now = one_round(prague, begin(prague, app=100))
+    prague.ack(n=NONE, rtt=RTT, now=now + RTT, app=0)
+    now += RTT
+    assert prague.send(app=NONE, now=now + 2 * S + 1)["cwnd"] == 25
+    assert counted(prague, "idle_restarts") == [1]
