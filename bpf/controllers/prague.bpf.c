@@ -39,7 +39,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-NEEDS_LINUX(7.0, "AccECN for its controllers");
+NEEDS_LINUX(7.0, "controllers with AccECN");
 NOTE("its data are L4S (ECT(1)) only with ect1.bpf.o on the device that they leave by; else it answers a mark as Reno does");
 
 PARAM(u32, rtt_virt_ms, 25, 0, 1000, "ms",
