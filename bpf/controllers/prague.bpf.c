@@ -24,7 +24,9 @@
  * Where we differ from [P], or it leaves a choice:
  *  - Shares are of packets, not of bytes (2.3.2): the kernel counts marked packets.
  *  - Without AccECN at the peer the connection goes on as the kernel's CUBIC, or Reno where there is no CUBIC (2.3.1.1).
- *  - There is no detection of a classic queue with ECN (3.3, [9331] 4.3): beside classic flows there it takes more than its share.
+ *  - A classic queue with ECN (3.3, [9331] 4.3) is looked for with classic_ms only; the authors' code has it off by default, too. Its marks
+ *    come while packets wait some ms, those of an L4S queue after one. A marked RTT whose smallest sample is classic_ms above the shortest
+ *    so far counts one up, any other marked one down; from three on marks are classic. The authors' rule is in a report that we lack.
  *  - A burst is the kernel's (2.5.2): 1 ms of the pacing rate where the device takes large segments, else a packet. [P] has 250 us.
  *  - The window is one of whole packets, with its part kept (2.4.2). Not below two packets: no fractional windows (3.5).
  *  - After a loss the window is at ssthresh until the recovery is over (RFC 6675), without rate reduction. Reno's halving comes on top of
@@ -46,11 +48,14 @@ PARAM(u32, rtt_virt_ms, 25, 0, 1000, "ms",
       "flows with a shorter RTT take as much as with this; 0: as much as their RTT gives");
 PARAM(u32, rtt_rounds, 500, 0, 1000000, "rounds", "from then on rtt_virt_ms holds");
 
+PARAM(u32, classic_ms, 0, 0, 1000, "ms",
+      "marks are classic while marked RTTs are at least so much longer than the shortest one; 0: never");
+
 COUNTER(flows, "connections started");
 COUNTER(fallbacks, "connections that went on as CUBIC or Reno: without AccECN");
 COUNTER(marked_acks, "ACKs that told of marks");
 COUNTER(cuts, "reductions by (2)");
-COUNTER(classic_cuts, "reductions by half for a mark: data did not arrive as ECT(1)");
+COUNTER(classic_cuts, "reductions by half for a mark: data did not arrive as ECT(1), or classic_ms");
 COUNTER(losses, "reductions by half: fast retransmit, RTO or a full queue of this host");
 COUNTER(timeouts, "retransmission timeouts");
 COUNTER(undos, "reductions found spurious and taken back");
@@ -62,6 +67,10 @@ COUNTER(idle_restarts, "windows that an idle time has shrunk");
 #define IPPROTO_TCP 6
 #define TCP_CONGESTION 13
 #define ROUNDS_MAX 1000000u
+enum {
+	CLASSIC = 3,
+	SURELY = 6
+}; /* RTTs more with a long queue than with a short one: from where on, and counted at most */
 
 /* One connection. */
 struct prague {
@@ -76,18 +85,26 @@ struct prague {
 	u32 rounds;
 	u32 cwr_end;         /* snd_nxt at the last reduction ... */
 	u32 cwr_us;          /* ... and when it was */
+	u32 rtt_us;          /* the smallest of this RTT's samples; 0: none yet */
+	u8 long_queue;       /* 0 to SURELY */
 	bool marked;         /* a mark was seen: alpha is known */
 	bool cwr;            /* no further reduction by marks yet */
 	bool l4s;            /* data arrive as ECT(1) */
 };
 STATE(struct prague);
 
+/* Are marks those of L4S? Else all is Reno's. */
+static inline bool is_scalable(const struct prague *p)
+{
+	return p->l4s && p->long_queue < CLASSIC;
+}
+
 /* rtt_virt, us */
 static inline u32 virtual_rtt(const struct prague *p, const struct tcp_sock *tp)
 {
 	u32 rtt = min(tp->srtt_us >> 3, RTT_MAX_US);
 
-	return p->rounds < rtt_rounds ? rtt : max(rtt, 1000 * rtt_virt_ms);
+	return p->rounds < rtt_rounds || !is_scalable(p) ? rtt : max(rtt, 1000 * rtt_virt_ms);
 }
 
 /* 2^20 packets << 40 */
@@ -131,6 +148,16 @@ static inline void note_ect(struct prague *p, const struct tcp_sock *tp)
 	p->ect0 = ect0;
 }
 
+/* An RTT is over. Did its marks come from a queue that is longer than one of L4S? 2^26 + 10^6 us */
+static inline void note_queue(struct prague *p, bool marks)
+{
+	if (classic_ms && marks && p->rtt_us >= p->s.rtt_min + 1000 * classic_ms)
+		p->long_queue = min(p->long_queue + 1, SURELY);
+	else if (marks && p->long_queue)
+		p->long_queue--;
+	p->rtt_us = 0;
+}
+
 /* (1), once an rtt_virt, and an RTT at least. */
 static inline void update_alpha(struct prague *p, const struct tcp_sock *tp)
 {
@@ -139,6 +166,7 @@ static inline void update_alpha(struct prague *p, const struct tcp_sock *tp)
 	if (!round_over(&p->s, tp))
 		return;
 	p->rounds = min(p->rounds + 1, ROUNDS_MAX);
+	note_queue(p, ce);
 	round_start(&p->s, tp);
 	if ((u32)tp->tcp_mstamp - p->round_us < virtual_rtt(p, tp))
 		return;
@@ -154,8 +182,8 @@ static inline void cut(struct prague *p, const struct tcp_sock *tp)
 {
 	u64 alpha = min(p->alpha_q24 >> GAIN, ONE), w = p->w_q40;
 
-	w -= p->l4s ? (w >> Q20) * alpha >> 1 : w >> 1;
-	if (p->l4s)
+	w -= is_scalable(p) ? (w >> Q20) * alpha >> 1 : w >> 1;
+	if (is_scalable(p))
 		COUNT(cuts);
 	else
 		COUNT(classic_cuts);
@@ -242,6 +270,15 @@ void BPF_PROG(prague_init, struct sock *sk)
 	take_window(p, tp);
 	round_start(&p->s, tp);
 	pace_window(sk, p);
+}
+
+SEC("struct_ops/prague_pkts_acked")
+void BPF_PROG(prague_pkts_acked, struct sock *sk, const struct ack_sample *sample)
+{
+	struct prague *p = inet_csk_ca(sk);
+
+	if (p->w && rtt_sample(&p->s, tcp_sk(sk), sample, 0))
+		p->rtt_us = p->rtt_us ? min(p->rtt_us, p->s.rtt_last) : p->s.rtt_last;
 }
 
 SEC("struct_ops/prague_cong_control")
@@ -350,6 +387,7 @@ u32 BPF_PROG(prague_min_tso_segs, struct sock *sk)
 SEC(".struct_ops")
 struct tcp_congestion_ops prague = {
 	.init = (void *)prague_init,
+	.pkts_acked = (void *)prague_pkts_acked,
 	.cong_control = (void *)prague_cong_control,
 	.ssthresh = (void *)prague_ssthresh,
 	.undo_cwnd = (void *)prague_undo_cwnd,

@@ -199,6 +199,57 @@ def test_a_window_that_the_application_does_not_fill_rests(prague):
     assert window(prague) < 100.2
 
 
+# --- classic queues (3.3, RFC 9331 4.3) -----------------------------------------------------------------
+
+
+def rounds_of(flow, now, extra_ms, count, marks=1):
+    """Round trips of a queue of so many ms, each with a mark or without; the time after, and how it answers then."""
+    for _ in range(count):
+        n, rtt = flow.state()["tp"]["packets_out"], RTT + extra_ms * MS
+        now += rtt
+        told = {"ece": 1, "ce": 1} if marks else {}
+        flow.ack(n=n - 1, rtt=rtt + 9 * MS, now=now - 1, **told)
+        flow.ack(n=1, rtt=rtt, now=now)
+    return now, ca(flow, "long_queue")
+
+
+def test_marked_rounds_with_a_long_queue_make_marks_classic(prague):
+    now = begin(prague, params={"classic_ms": 3})
+    now, seen = rounds_of(prague, now, 0, 2, marks=0)
+    assert seen == 0 and ca(prague, "rtt_min") == RTT
+    assert rounds_of(prague, now, 2, 5)[1] == 0, "longer, but not so long"
+    now = begin(prague, params={"classic_ms": 3})
+    now, _ = rounds_of(prague, now, 0, 1, marks=0)
+    now, seen = rounds_of(prague, now, 4, 3, marks=0)
+    assert seen == 0, "no marks"
+    seen, halved = [], []
+    for _ in range(8):
+        before = counted(prague, "classic_cuts")[0]
+        now, one = rounds_of(prague, now, 4, 1)
+        seen.append(one)
+        halved.append(counted(prague, "classic_cuts")[0] > before)
+    assert seen == [1, 2, 3, 4, 5, 6, 6, 6] and halved.index(True) == 2
+    for left in (6, 5, 4, 3, 2, 1, 0, 0):  # the first has a sample of the round before
+        now, one = rounds_of(prague, now, 0, 1)
+        assert one == left
+    cuts = counted(prague, "classic_cuts")
+    now, _ = rounds_of(prague, now, 0, 3)
+    assert counted(prague, "classic_cuts") == cuts
+
+
+def test_a_classic_queue_makes_it_reno_whatever_the_virtual_rtt(prague):
+    begin(prague, params={"classic_ms": 3})
+    prague.poke(ca__rounds=600, srtt_us=5 * MS << 3, ca__round_end=2**31 - 1, ca__long_queue=3)
+    prague.ack(n=100, rtt=5 * MS, now=S + 5 * MS)
+    assert window(prague) == pytest.approx(101, abs=1e-4)
+
+
+def test_it_is_off_by_default(prague):
+    now = begin(prague)
+    now, _ = rounds_of(prague, now, 0, 1, marks=0)
+    assert rounds_of(prague, now, 50, 9)[1] == 0 and counted(prague, "classic_cuts") == [0]
+
+
 # --- losses (2.4.1, RFC 9331 4.3) ---------------------------------------------------------------------
 
 

@@ -101,6 +101,16 @@ def test_without_the_filter_on_its_device_a_mark_is_a_classic_one(tmp_path, monk
     assert (ECT0, "data") in sent and (ECT1, "data") not in sent
 
 
+def test_a_classic_queue_is_noticed(tmp_path):
+    """RFC 9331, 4.3: CUBIC does not starve where one queue marks both, and DualPI2 is not taken for such a one."""
+    beside = '[[flows]]\ncontroller = "cubic"\n\n[controllers.prague]\nclassic_ms = 3\n\n'
+    codel = run(flow_of(tmp_path, ", codel = { ecn = true }", beside, tcp_ecn=4, duration=30), L4S)
+    prague, cubic = (flow["goodput_bps"] for flow in codel.metrics["flows"])
+    assert codel.valid and 0.5 < prague / cubic < 2 and counters(codel, "prague")["classic_cuts"] > 10
+    l4s = run(flow_of(tmp_path, DUALPI2, beside, tcp_ecn=4), L4S)
+    assert l4s.valid and counters(l4s, "prague")["classic_cuts"] == 0 < counters(l4s, "prague")["cuts"]
+
+
 def test_the_filter_leaves_other_controllers_packets_as_they_are(tmp_path, monkeypatch):
     """CUBIC's data leave by a device that has it, too."""
     both = ["src0-left", "src1-left"]
