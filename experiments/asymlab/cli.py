@@ -29,11 +29,11 @@ from .options import (
     add_lab_options,
     add_machine_options,
     cases_of,
+    given_file,
     image_of,
     percent,
     positive,
     run_lab,
-    scenario_file,
     seeds,
 )
 from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT, RESULTS
@@ -58,6 +58,9 @@ def add_image(commands) -> None:
     p.add_argument("--modules", type=Path, help="with a vmlinuz: the folder that holds its kernel/ modules")
     p.add_argument("--tree", type=Path, metavar="FOLDER", help="engine uml: a kernel's source of your own to build")
     p.add_argument("--name", help="what to call the image [the series or file name]")
+    p.add_argument(
+        "--config", type=given_file, metavar="FILE", help="engine uml: settings of the kernel besides the lab's"
+    )
     p.add_argument("--fresh", action="store_true", help="engine uml: take no kernel that you built in another tree")
     add_engine_option(p, "qemu")
     p.add_argument("--arch", choices=ARCHES, default=NATIVE.name, help="whose kernel and programs it has [%(default)s]")
@@ -75,10 +78,12 @@ def do_image(args) -> None:
     if args.engine == "uml":
         if given := [option for option, value in qemu_alone.items() if value]:
             raise LabError(f"{given[0]}: is for the engine qemu")
-        build_uml_image(args.kernel, args.tree, args.name, fresh=args.fresh)
+        build_uml_image(args.kernel, args.tree, args.name, fresh=args.fresh, config=args.config)
         return
     if args.fresh:
         raise LabError("--fresh: is for the engine uml, which builds its kernel")
+    if args.config:
+        raise LabError("--config: is for the engine uml, which builds its kernel")
     if args.tree:
         raise LabError("--tree: is for the engine uml, which builds its kernel; give --kernel VMLINUZ --modules DIR")
     build_image(args.kernel, args.modules, args.name, faster=args.clock > 1, arch=named(args.arch))
@@ -341,7 +346,7 @@ def add_explore(commands) -> None:
         explore.__doc__,
     )
     p.add_argument(
-        "files", nargs="*", type=scenario_file, metavar="FILE", help="judge these scenarios instead of drawn ones"
+        "files", nargs="*", type=given_file, metavar="FILE", help="judge these scenarios instead of drawn ones"
     )
     p.add_argument("--seed", type=positive, default=1, help="of what is drawn [%(default)s]")
     p.add_argument("--count", type=positive, default=20, help="scenarios [%(default)s]")

@@ -63,7 +63,7 @@ def percent(text: str) -> float:
     return value / 100
 
 
-def scenario_file(text: str) -> Path:
+def given_file(text: str) -> Path:
     return brought(Path(text))
 
 
@@ -140,7 +140,7 @@ def run_lab(args, tasks: list[Task], guest: Image) -> dict[str, Run] | None:
 
 
 def add_case_options(p: argparse.ArgumentParser) -> None:
-    p.add_argument("file", type=scenario_file)
+    p.add_argument("file", type=given_file)
     p.add_argument("--seed", type=seed, help="one seed instead of the set's")
     p.add_argument(
         "--set", dest="which", choices=scenario.SETS, default="quick", help="which of the file's sets [%(default)s]"

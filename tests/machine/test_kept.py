@@ -9,6 +9,7 @@ import lzma
 import shutil
 import subprocess
 import tarfile
+from dataclasses import replace
 
 import pytest
 
@@ -66,10 +67,10 @@ def in_tree(tmp_path, monkeypatch, packaged):
     """The kernel as a tree gets it: what it is, and what was said."""
     monkeypatch.setattr(kept, "KERNELS", tmp_path / "kernels")
 
-    def get(name: str, fresh: bool = False):
+    def get(name: str, fresh: bool = False, settings: str = ""):
         monkeypatch.setattr(source, "TREES", tmp_path / name)
         said: list[str] = []
-        return kept.kernel(source.find("9.9", said.append), said.append, fresh), said
+        return kept.kernel(replace(source.find("9.9", said.append), settings=settings), said.append, fresh), said
 
     return get
 
@@ -132,6 +133,7 @@ def test_one_of_another_source_edit_or_compiler_is_none(tmp_path, in_tree, packa
         gcc.chmod(0o755)
         patch.setenv("PATH", str(gcc.parent), prepend=":")
         assert built(in_tree("compiler")[1])
+    assert built(in_tree("settings", settings="CONFIG_TUN=y\n")[1]) and not built(in_tree("plain")[1])
     packaged(2)  # of the same version
     other, said = in_tree("source")
     assert built(said) and other != first

@@ -45,7 +45,10 @@ PLACES = {
     "arch/um/os-Linux/signal.c": "static void sig_handler_common(int sig)\n{\n\tr.is_user = 0;\n}\n",
     "mm/slub.c": "no storage of sockets\n",
     "arch/um/include/linux/time-internal.h": "#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500\n",
-    "arch/um/kernel/time.c": "\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n\tdelta += 1;\n",
+    "arch/um/kernel/skas/syscall.c": "#include <linux/time-internal.h>\n"
+    "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n",
+    "arch/um/kernel/time.c": "static u64 timer_read(struct clocksource *cs)\n{\n"
+    "\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n\tdelta += 1;\n",
     "mm/oom_kill.c": "static int sysctl_panic_on_oom;\n",
     "arch/um/drivers/Makefile": "obj-y := fd.o\n",
     "arch/um/os-Linux/util.c": "\treturn getrandom(buf, len, flags);\n",
@@ -161,6 +164,31 @@ def test_a_setting_that_the_source_does_not_take(tmp_path):
     (tmp_path / ".config").write_text(make.CONFIG.read_text().replace("CONFIG_VETH=y\n", "# CONFIG_VETH is not set\n"))
     with pytest.raises(LabError, match="does not take CONFIG_VETH$"):
         make._refuse_config(tmp_path)
+
+
+def test_settings_of_the_user_count_and_those_that_a_kernel_lacks_are_told(tmp_path):
+    """The configuration is made by a stand-in for make, which knows two of the three."""
+    folder = tree(tmp_path)
+    (folder / "Makefile").write_text(
+        "allnoconfig: ; grep -v NO_SUCH $(KCONFIG_ALLCONFIG) >.config\nlinux: ; @echo 'error: stop here'; exit 1\n"
+    )
+    said: list[str] = []
+    wanted = "CONFIG_HZ=1000\nCONFIG_TUN=y\nCONFIG_NO_SUCH=y\n"
+    with pytest.raises(LabError, match="stop here"):
+        make.build(source.Source(folder, "user", settings=wanted), said.append)
+    assert "--config: this kernel has no CONFIG_NO_SUCH" in said
+    configured = (folder / ".config").read_text()
+    assert "CONFIG_VETH=y" in configured and configured.endswith("CONFIG_HZ=1000\nCONFIG_TUN=y\n")
+
+
+def test_a_kernel_of_other_settings_has_a_tree_of_its_own(tmp_path):
+    plain = source.Source(tmp_path / "linux", "6.12")
+    assert plain.called("") is plain and plain.called("tun").tree == tmp_path / "linux-tun"
+
+
+def test_settings_are_for_this_engine(tmp_path):
+    one_line(asymlab("image", "--engine", "qemu", "--config", tmp_path / "x"), "--config: is for the engine uml")
+    one_line(asymlab("image", "--engine", "uml", "--config", tmp_path / "x"), f"{tmp_path}/x: No such file")
 
 
 def test_a_build_that_fails_says_why_and_where_the_log_is(tmp_path):

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from .. import LabError
@@ -209,19 +210,28 @@ def build_image(
 
 
 def build_uml_image(
-    kernel: str = DEFAULT_KERNEL, tree: Path | None = None, label: str | None = None, say=print, fresh: bool = False
+    kernel: str = DEFAULT_KERNEL,
+    tree: Path | None = None,
+    label: str | None = None,
+    say=print,
+    fresh: bool = False,
+    config: Path | None = None,
 ) -> Path:
     """Make (or renew) an image of the engine uml; returns its folder. The kernel is built from the packaged source of
-    a series, or of the newest, or from a tree of the user's. fresh: it is none that the user has built before."""
+    a series, or of the newest, or from a tree of the user's. fresh: it is none that the user has built before.
+    config: settings of the user's, besides the lab's."""
     if NATIVE.name != "amd64":
         raise LabError(f"--engine uml: runs on amd64, and this machine is {NATIVE.name}; --engine qemu runs here")
-    label = label_of(label or (tree.resolve().name if tree else kernel), "uml")
+    own = config.stem if config else ""
+    label = label_of(label or "-".join(filter(None, (tree.resolve().name if tree else kernel, own))), "uml")
     if not LABEL.fullmatch(label):
         raise LabError(f"--name {label}: letters, digits and . + _ - only")
-    made_by = making_uml(kernel, tree, label.removesuffix(UML) if tree else None)
+    settings = config.read_text() if config else ""
+    made_by = making_uml(kernel, tree, label.removesuffix(UML) if tree or config else None, config)
     check((*UML_KERNEL, *IMAGE), " ENGINE=uml", "The engine qemu needs no compiler")
     folder = IMAGES / label
-    origin = source.of_user(tree) if tree else source.find(kernel, say)
+    origin = source.of_user(tree) if tree else source.find(kernel, say).called(own)
+    origin = replace(origin, settings=settings)
     built = make.build(origin, say) if tree else kept.kernel(origin, say, fresh)
     base, parts = initramfs(NATIVE, built.release, built.config, linux=built.linux)
     parts["vmlinux"] = {

@@ -114,10 +114,11 @@ def making(kernel: str, modules: Path | None, name: str | None, faster: bool, ar
     return shlex.join(words + ([] if arch is NATIVE else ["--arch", arch.name]))
 
 
-def making_uml(kernel: str, tree: Path | None, name: str | None) -> str:
+def making_uml(kernel: str, tree: Path | None, name: str | None, config: Path | None = None) -> str:
     """The command that makes an image of the engine uml."""
     words = ["asymlab", "image", "--engine", "uml"]
     words += ["--tree", str(tree.resolve())] if tree else ["--kernel", kernel]
+    words += ["--config", str(config.resolve())] if config else []
     return shlex.join(words + (["--name", name] if name else []))
 
 

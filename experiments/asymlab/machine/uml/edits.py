@@ -92,7 +92,10 @@ EDITS: tuple[Edit | New, ...] = (
     ),
     # --- the clock: of 1 ns, with ticks as Debian's
     Edit(
-        "arch/um/Kconfig", "ticks of 4 ms, as Debian's kernels have", r"^(config HZ\n\tint\n\tdefault )100", r"\g<1>250"
+        "arch/um/Kconfig",
+        "ticks of 4 ms, as Debian's kernels have, or as CONFIG_HZ of `--config` says",
+        r"^(config HZ\n\tint)\n\tdefault 100",
+        r'\1 "Ticks a second"\n\tdefault 250',
     ),
     Edit(
         "arch/um/include/linux/time-internal.h",
@@ -104,7 +107,30 @@ EDITS: tuple[Edit | New, ...] = (
         "arch/um/kernel/time.c",
         "a look at the clock still takes a process 256 ns: who waits for a time by looking gets there",
         r"time_travel_update_time_rel\(TIMER_MULTIPLIER\);",
-        "time_travel_update_time_rel(TIMER_LOOK_NS);",
+        "if (tt_looks++ >= tt_free_looks)\n\t\t\t\ttime_travel_update_time_rel(TIMER_LOOK_NS);",
+    ),
+    Edit(
+        "arch/um/kernel/time.c",
+        "but for so many in a row, none by default: a test of packetdrill's looks a dozen times, and shall not be late",
+        r"^(static u64 timer_read\(struct clocksource \*cs\)\n)",
+        "static unsigned int tt_free_looks;\nunsigned int tt_looks;\n\n"
+        "static int __init setup_free_looks(char *str)\n{\n\treturn !kstrtouint(str, 0, &tt_free_looks);\n}\n"
+        '__setup("free-looks=", setup_free_looks);\n\n'
+        r"\1",
+    ),
+    Edit(
+        "arch/um/kernel/skas/syscall.c",
+        "the number of looks in a row",
+        r"^(#include <linux/time-internal\.h>\n(?:#include .*\n)*)",
+        r"\1\nextern unsigned int tt_looks;\n",
+    ),
+    Edit(
+        "arch/um/kernel/skas/syscall.c",
+        "another call ends the row; times() takes 10 us: who waits for a tick by it, as packetdrill does, gets there",
+        r"^(\tif \(syscall >= 0 && syscall < __NR_syscalls\) \{\n)",
+        r"\tif (syscall != __NR_gettimeofday && syscall != __NR_clock_gettime)\n\t\ttt_looks = 0;\n"
+        r"\tif (time_travel_mode == TT_MODE_INFCPU && syscall == __NR_times)\n"
+        r"\t\ttime_travel_ndelay(10 * NSEC_PER_USEC);\n\1",
     ),
     Edit(
         "arch/um/kernel/time.c",

@@ -41,12 +41,14 @@ def kernel(origin: source.Source, say, fresh: bool = False) -> Built:
 
 
 def _key(origin: source.Source) -> str:
-    """A hash of the source, our edits and settings and the code that builds, compiler and tools, and the library that
-    is linked in."""
+    """A hash of the source, our edits and all settings and the code that builds, compiler and tools, and the library
+    that is linked in."""
     ours = {f.name: sha256(f) for f in HERE.iterdir() if f.is_file()}
     tools = [sh(tool, "--version") for tool in ("gcc", "ld", "pahole", "make", "flex", "bison", "strip")]
     libraries = [sha256(Path(sh("gcc", f"-print-file-name={name}").strip())) for name in ("libc.a", "libgcc.a")]
-    return hashlib.sha256(json.dumps([origin.sha256, ours, tools, libraries], sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([origin.sha256, origin.settings, ours, tools, libraries], sort_keys=True).encode()
+    ).hexdigest()
 
 
 def _read(file: Path, key: str, say) -> Built | None:

@@ -20,6 +20,7 @@ from .source import Source
 CONFIG = Path(__file__).with_name("lab.config")
 # Settings that some kernels have not: new ones the first (CONFIG_SYSCTL says it there), those before 6.17 the second.
 NOT_ALL = {"CONFIG_PROC_SYSCTL", "CONFIG_NET_SCH_DUALPI2"}
+SETTING = re.compile(r"^(CONFIG_\w+)=(.+)$", re.M)
 FILES = 800  # that are compiled, about
 CPU_MINUTES = 7
 BUILD_LIMIT_S = 2 * 3600
@@ -37,7 +38,7 @@ class Built:
 
 
 def made_of() -> str:
-    """A hash of what shapes the kernel besides its source and the compiler."""
+    """A hash of what shapes every kernel besides its source and the compiler."""
     parts = [[vars(e) for e in edits.EDITS], CONFIG.read_text(), options(Path())]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
@@ -58,8 +59,12 @@ def build(source: Source, say) -> Built:
     tree = source.tree
     edits.apply(tree)
     make = ["make", "-C", str(tree), *options(tree)]
-    _make([*make, f"KCONFIG_ALLCONFIG={CONFIG}", "allnoconfig"], say)
+    settings = tree / ".asymlab.config"  # a later line counts
+    settings.write_text(CONFIG.read_text() + source.settings)
+    _make([*make, f"KCONFIG_ALLCONFIG={settings}", "allnoconfig"], say)
     _refuse_config(tree)
+    if lost := _lost(tree, source.settings):
+        say(f"--config: this kernel has no {', '.join(lost)}")
     if not (tree / "linux").exists():
         say(f"building Linux as a process: about {CPU_MINUTES} minutes of one core, {FILES} files")
     _make([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], say)
@@ -75,11 +80,15 @@ def build(source: Source, say) -> Built:
 
 
 def _refuse_config(tree: Path) -> None:
-    """LabError if the source does not know a setting, or does not take it."""
-    wanted = dict(re.findall(r"^(CONFIG_\w+)=(.+)$", CONFIG.read_text(), re.M))
-    has = dict(re.findall(r"^(CONFIG_\w+)=(.+)$", (tree / ".config").read_text(), re.M))
-    if lost := [k for k, v in wanted.items() if v == "y" and has.get(k) != "y" and k not in NOT_ALL]:
+    """LabError if the source does not know a setting of the lab's, or does not take it."""
+    if lost := [k for k in _lost(tree, CONFIG.read_text()) if k not in NOT_ALL]:
         raise LabError(f"{tree}: the source does not take {', '.join(lost)}")
+
+
+def _lost(tree: Path, settings: str) -> list[str]:
+    """What of these is not on in a tree that is configured."""
+    wanted, has = (dict(SETTING.findall(text)) for text in (settings, (tree / ".config").read_text()))
+    return [k for k, v in wanted.items() if v == "y" and has.get(k) != "y"]
 
 
 def _make(argv: list[str], say) -> None:

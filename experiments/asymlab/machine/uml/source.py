@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ... import LabError
@@ -26,10 +26,15 @@ class Source:
     package: str = ""
     sha256: str = ""  # of the package's file
     options: tuple[str, ...] = ()  # apt's, for the suite that has it
+    settings: str = ""  # of the user, besides the lab's
 
     @property
     def there(self) -> bool:
         return (self.tree / ".unpacked").exists()
+
+    def called(self, name: str) -> Source:
+        """In a folder of its own, if there is a name: with other settings all would be built anew each time."""
+        return replace(self, tree=self.tree.with_name(f"{self.tree.name}-{name}")) if name else self
 
 
 def find(wanted: str, say) -> Source:
