@@ -14,6 +14,7 @@ from . import LabError
 from .conformance.explore import explore
 from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
+from .conformance.packetdrill import packetdrill
 from .console import console
 from .dossier import board, dossier
 from .link import link, real
@@ -364,6 +365,39 @@ def do_explore(args) -> int:
     return bool(explore.explore(trees, args.jobs, guest).broken)
 
 
+# --- packetdrill --------------------------------------------------------------------------
+
+
+def add_packetdrill(commands) -> None:
+    about = "the kernel's own TCP tests, packetdrill scripts, in virtual time: exit code 1 if any does not pass"
+    p = add(commands, "packetdrill", do_packetdrill, about, packetdrill.__doc__)
+    p.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT", help="a script, or a folder of some (*.pkt)")
+    where = f"the program, which you build (docs/packetdrill.md) [{packetdrill.BINARY}, or that of PATH]"
+    p.add_argument("--packetdrill", type=Path, metavar="FILE", help=where)
+    p.add_argument("--image", help=f"of the engine uml, its kernel with CONFIG_TUN [{packetdrill.LABEL}]")
+    p.add_argument(
+        "--tolerance",
+        type=positive,
+        default=1,
+        metavar="US",
+        help="--tolerance_usecs of each script [1: it takes no 0]",
+    )
+    p.add_argument("--needs", action="store_true", help="of each that fails by a time: the tolerance it passes with")
+    p.add_argument("--repeat", type=positive, default=1, help="runs of each, which must have the same bytes [1]")
+    p.add_argument("--limit", type=positive, default=packetdrill.LIMIT_S, metavar="S", help="wall time [%(default)s]")
+    p.add_argument("--controller", action="append", default=[], metavar="NAME", help="of bpf/, or a file: loaded first")
+    p.add_argument("--json", type=Path, metavar="FILE", help="write the results for machines")
+    p.add_argument("--keep", type=Path, metavar="DIR", help="write what packetdrill says, each packet with its time")
+    add_machine_options(p, image=False, fresh=False)
+    add_engine_option(p, "uml")
+
+
+def do_packetdrill(args) -> int:
+    if args.engine != "uml":
+        raise LabError("packetdrill: is for the engine uml, where a program takes no time")
+    return not packetdrill.drill(args)
+
+
 # --- compare ------------------------------------------------------------------------------
 
 
@@ -495,7 +529,7 @@ def parser() -> argparse.ArgumentParser:
             add_trace,
             add_suite,
         ),
-        *(add_check_kernels, add_explore, add_compare, add_bisect, add_publish, add_repeat),
+        *(add_check_kernels, add_packetdrill, add_explore, add_compare, add_bisect, add_publish, add_repeat),
     ):
         add_command(commands)
     return top

@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 import tempfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from .uml import kept, make, source
 # The first process is a script: the kernel starts no module of a package. Its modules come from one file: each from a
 # file of its own takes ten system calls. Its pages come with their mapping, and not each by a fault (MCL_CURRENT |
 # MCL_FUTURE). Threads share one heap (M_ARENA_MAX): each of its own would be all there.
-INIT = b"""#!/usr/bin/python3 -sSB
+BUNDLE = b"""#!/usr/bin/python3 -sSB
 import marshal
 import sys
 from _frozen_importlib import ModuleSpec
@@ -49,16 +50,15 @@ class Bundle:
 
 
 sys.meta_path.insert(2, Bundle())  # after what the interpreter has built in
-import ctypes
+"""
+START = b"""import ctypes
 
 libc = ctypes.CDLL(None)
 libc.mallopt(-8, 1)
 libc.mlockall(3)
 
-from guest import init
-
-init.main()
 """
+INIT = BUNDLE + START + b"from guest import init\n\ninit.main()\n"
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
@@ -107,13 +107,21 @@ with open(os.path.join(out, 'modules'), 'wb') as f:
 """
 
 
-def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
+def add_userland(
+    cpio: Cpio,
+    parts: dict[str, dict],
+    arch: Arch,
+    tools: Iterable[str] = GUEST_TOOLS,
+    more: Iterable[str] = (),
+    init: bytes = INIT,
+) -> None:
+    """Programs with their libraries, Python with the agent and `more` modules, and the first process."""
     place = root(arch)
     python, asymcc = place.python(), arch.built / "asymcc"
     for f in (asymcc, TRACER):
         if not f.exists():
             raise LabError(f"{f}: not built; {building(arch.option)}")
-    binaries = {f"usr/bin/{t}": place.tool(t) for t in GUEST_TOOLS}
+    binaries = {f"usr/bin/{Path(t).name}": place.tool(t) for t in tools}
     binaries |= {"usr/bin/python3": python, "usr/bin/asymcc": asymcc}
     libs: dict[str, Path] = {}
     for guest, host in binaries.items():
@@ -125,7 +133,7 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
         }
         libs |= place.libraries(file)
     with tempfile.TemporaryDirectory() as tmp:
-        names = [f"{GUEST.name}.{f.stem}" for f in guest_modules()]
+        names = [*(f"{GUEST.name}.{f.stem}" for f in guest_modules()), *more]
         closure = sh(Here().python(), "-I", "-c", PYTHON_CLOSURE, tmp, GUEST.parent, *names)
         digest = hashlib.sha256()
         for line in closure.splitlines():
@@ -151,7 +159,7 @@ def add_userland(cpio: Cpio, parts: dict[str, dict], arch: Arch) -> None:
     cpio.file(f"lab/{TRACER.name}", TRACER.read_bytes())
     for f in (*guest_modules(), TRACER):
         parts[f.name] = {"version": "this tree", "sha256": sha256(f)}
-    cpio.file("lab/init", INIT, 0o755)
+    cpio.file("lab/init", init, 0o755)
     cpio.link("init", "lab/init")
     cpio.device("dev/console", 5, 1)
     cpio.device("dev/urandom", 1, 9)  # Python asks for it before anything is mounted

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Protocol
 
 from .. import LabError
-from ..guest.job import Job, Refusals
 from ..guest.protocol import HEADER, JOB, RESULTS, STATUS, Fault
 from ..guest.wire import dump
 from ..results.store import FILES
@@ -27,7 +26,7 @@ class Ended(Protocol):
     def complaint(self) -> str: ...
 
 
-def lay_out(file: Path, size_mb: int, job: Job | Refusals, objects: dict[str, bytes]) -> None:
+def lay_out(file: Path, size_mb: int, job: object, objects: dict[str, bytes]) -> None:
     """The shared memory of a run that begins."""
     try:
         with open(file, "wb") as f:
@@ -37,8 +36,8 @@ def lay_out(file: Path, size_mb: int, job: Job | Refusals, objects: dict[str, by
         raise LabError(f"{file.parent}: {e.strerror}") from None
 
 
-def pack(job: Job | Refusals, objects: dict[str, bytes]) -> bytes:
-    """The job and its objects, as the guest takes them from the shared memory."""
+def pack(job: object, objects: dict[str, bytes]) -> bytes:
+    """The job (a dataclass) and its objects, as the guest takes them from the shared memory."""
     bring = io.BytesIO()
     with tarfile.open(fileobj=bring, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for name, data in {"job.json": json.dumps(dump(job), sort_keys=True).encode(), **objects}.items():
@@ -48,14 +47,14 @@ def pack(job: Job | Refusals, objects: dict[str, bytes]) -> bytes:
     return HEADER.pack(JOB, bring.tell()) + bring.getvalue()
 
 
-def results(machine: Ended) -> dict[str, bytes]:
-    """What the guest hands out, as far as it is the agent's."""
+def results(machine: Ended, most: dict[str, int] = FILES) -> dict[str, bytes]:
+    """What the guest hands out: files of these names, and at most of these sizes."""
     with open(machine.folder / "shared", "rb") as f:
         magic, length = HEADER.unpack(f.read(HEADER.size))
         if magic != RESULTS or length > os.path.getsize(f.name):
             raise LabError(f"virtual machine: ended without results: {machine.complaint()}", Fault.MACHINE)
         try:
-            files = unpack(f.read(length))
+            files = unpack(f.read(length), most)
             error = failed(files.pop(STATUS))
         except (tarfile.TarError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as e:
             raise LabError(f"virtual machine: its results are damaged ({type(e).__name__})", Fault.MACHINE) from None
@@ -73,14 +72,14 @@ def failed(status: bytes) -> LabError | None:
     return LabError(" ".join(str(said.get("error", "")).split())[:WORDS_MAX], kind if kind in {*Fault} else "")
 
 
-def unpack(data: bytes) -> dict[str, bytes]:
+def unpack(data: bytes, most: dict[str, int] = FILES) -> dict[str, bytes]:
     """The agent's files in a plain tar, each once. LabError for other names, other kinds, or sizes that cannot be."""
     files = {}
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as tar:
         for m in tar:
             if (
                 m.name in files
-                or m.size > {STATUS: 1 << 20, **FILES}.get(m.name, -1)
+                or m.size > {STATUS: 1 << 20, **most}.get(m.name, -1)
                 or m.type not in (tarfile.REGTYPE, tarfile.AREGTYPE)
                 or m.issparse()
             ):

@@ -11,13 +11,18 @@ import queue
 import socket
 import subprocess
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import TypeVar
 
 from .. import LabError
 from ..machine import vm
 from ..machine.image import Image
 from ..results import store
 from .tasks import Started, Task
+
+Booted = Callable[[subprocess.Popen], None]
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def cores() -> list[int]:
@@ -54,10 +59,26 @@ def runs(
 ) -> Generator[tuple[Task, store.Run | LabError]]:
     """The runs as they end. LabError after the first failure, or with `go_on` in place of each run that failed;
     whoever closes this stops what is under way."""
-    todo: queue.SimpleQueue[Task] = queue.SimpleQueue()
+
+    def make(task: Task, core: int, booted: Booted) -> store.Run:
+        started(task)
+        files, took = vm.run(image, task.job, task.objects, core=core, limit_s=limit_s, started=booted)
+        return store.save(task.key, task.identity, task.made("lab") | took, files)
+
+    with contextlib.closing(each(left, jobs, make)) as under_way:
+        for task, result in under_way:
+            if isinstance(result, LabError) and not go_on:
+                raise LabError(f"{task.name}: {result}", result.kind) from None
+            yield task, result
+
+
+def each(left: list[T], jobs: int | None, make: Callable[[T, int, Booted], R]) -> Generator[tuple[T, R | LabError]]:
+    """What `make` makes of each, in machines on cores of their own, as it ends. `make` tells of each machine that it
+    starts; whoever closes this stops them."""
+    todo: queue.SimpleQueue[T] = queue.SimpleQueue()
     for t in left:
         todo.put(t)
-    ended: queue.SimpleQueue[tuple[Task, store.Run | Exception]] = queue.SimpleQueue()
+    ended: queue.SimpleQueue[tuple[T, R | Exception]] = queue.SimpleQueue()
     running: set[subprocess.Popen] = set()
     stopping = threading.Event()
 
@@ -73,10 +94,8 @@ def runs(
             except queue.Empty:
                 return
             try:
-                started(task)
                 with own_core() as core:
-                    files, took = vm.run(image, task.job, task.objects, core=core, limit_s=limit_s, started=booted)
-                ended.put((task, store.save(task.key, task.identity, task.made("lab") | took, files)))
+                    ended.put((task, make(task, core, booted)))
             except Exception as e:  # reported and re-raised by the main thread
                 ended.put((task, e))
 
@@ -86,8 +105,6 @@ def runs(
             thread.start()
         for _ in left:
             task, result = ended.get()
-            if isinstance(result, LabError) and not go_on:
-                raise LabError(f"{task.name}: {result}", result.kind) from None
             if isinstance(result, Exception) and not isinstance(result, LabError):
                 raise result
             yield task, result
