@@ -562,5 +562,6 @@ def main() -> None:
         sys.exit(failed)
     except KeyboardInterrupt:
         kept = "; finished runs are kept, the same command goes on from there"
-        console.print(f"asymlab: interrupted{kept if getattr(args, 'on', 'lab') == 'lab' else ''}")
+        keeps = getattr(args, "on", "lab") == "lab" and args.command != "packetdrill"
+        console.print(f"asymlab: interrupted{kept if keeps else ''}")
         sys.exit(130)

@@ -15,7 +15,7 @@ from asymlab import LabError
 from asymlab.conformance.packetdrill import packetdrill
 from asymlab.conformance.packetdrill.guest import check_program
 from asymlab.machine.image import IMAGES
-from tests.shared import asymlab, one_line
+from tests.shared import REPO, asymlab, one_line
 
 BINARY = os.environ.get(packetdrill.BINARY) or shutil.which("packetdrill")
 UML = ("packetdrill", "--engine", "uml")
@@ -157,3 +157,21 @@ def test_a_script_that_is_wrong_by_a_time_says_by_how_much(ran, tmp_path):
         code == 1 and tests[0]["verdict"] == "fail" and "timing error: expected outbound packet" in tests[0]["reason"]
     )
     assert 1_000_000 - 65_000 <= tests[0]["needs_us"] <= 1_000_000
+
+
+@there
+@pytest.mark.lab
+def test_the_script_of_the_page_passes_with_the_controller_that_it_names_and_not_without(ran, tmp_path):
+    page = (REPO / "docs" / "packetdrill.md").read_text()
+    lines = re.search(r"^Save this as `fast.pkt`:\n\n((?:    .*\n)+)", page, re.M)
+    file = write(tmp_path, "fast.pkt", "".join(line[4:] for line in lines[1].splitlines(keepends=True)))
+    assert [t["verdict"] for t in ran(file, "--controller", "fast")[0]] == ["pass"] * 3
+    assert [t["verdict"] for t in ran(file)[0]] == ["fail"] * 3
+
+
+@there
+@pytest.mark.lab
+@pytest.mark.skipif(not (IMAGES / "6.12-uml" / "manifest.json").exists(), reason="no image: make image ENGINE=uml")
+def test_a_kernel_that_cannot_run_scripts_is_named(tmp_path):
+    p = asymlab(*UML, write(tmp_path, "a.pkt", SCRIPT % "1"), "--packetdrill", BINARY, "--image", "6.12")
+    one_line(p, "image 6.12-uml: its kernel has no CONFIG_TUN", "docs/packetdrill.md")

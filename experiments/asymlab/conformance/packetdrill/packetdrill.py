@@ -139,6 +139,7 @@ class Bench:
     """What is the same for all cases."""
 
     image: Image
+    name: str  # of the image
     brought: dict[str, bytes]  # objects
     controllers: list[Controller]
     limit_s: float
@@ -158,8 +159,8 @@ class Bench:
             try:
                 files = self.once(case, core, booted)
             except LabError as e:
-                if not e.kind:  # the kernel has not what it needs
-                    raise
+                if not e.kind:  # of no test: of all
+                    raise LabError(f"image {self.name}: {e}") from None
                 return Outcome("error", str(e))
             seen[digest(files)] = files
         first = next(iter(seen.values()))
@@ -233,8 +234,7 @@ def run(cases: list[Case], bench: Bench, jobs: int | None) -> dict[Case, Outcome
     with closing(local.each(cases, jobs, bench.outcome)) as under_way:
         for case, made in track(under_way, "tests", len(cases), console=console, disable=not console.is_terminal):
             if isinstance(made, LabError):
-                what = f"image {bench.image.folder.name}: {made}" if "CONFIG_" in str(made) else str(made)
-                raise LabError(f"{what}; `{MAKE}` makes one that has it" if "CONFIG_" in what else what)
+                raise made
             done[case] = made
     return {case: done[case] for case in cases}
 
@@ -314,7 +314,7 @@ def drill(args) -> bool:
     controllers, brought = loaded(args.controller, made)
     cases = [Case(one, mode, args.tolerance) for one in scripts for mode in one.modes]
     with guest.guest(made, binary) as ready:
-        bench = Bench(ready, brought, controllers, args.limit, args.repeat, args.needs)
+        bench = Bench(ready, made.folder.name, brought, controllers, args.limit, args.repeat, args.needs)
         done = run(cases, bench, args.jobs)
     console.print(table(done))
     console.print(line(done, args.tolerance))

@@ -24,6 +24,7 @@ TUN = "/dev/net/tun"
 PROGRAMS = "/lab/bin"  # before those of /usr/bin
 SCRIPTS = "/lab/scripts"
 MOUNTS = (("devtmpfs", "/dev"), ("proc", "/proc"), ("sysfs", "/sys"), ("tmpfs", "/tmp"), ("bpf", "/sys/fs/bpf"))
+CGROUPS = "cgroup2", "/sys/fs/cgroup"  # controllers with programs for one
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ def run(script: Script) -> None:
     """Its exit code, and what it says on both of its outputs, each as a file. Failure if the kernel cannot run it."""
     seed_random(script.seed)
     if not os.path.exists(TUN):
-        raise Failure("its kernel has no CONFIG_TUN")
+        raise Failure("its kernel has no CONFIG_TUN; docs/packetdrill.md tells how to make one that has it")
     LIBC.unshare(CLONE_NEWNET)
     LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; programs inherit it
     controllers = Controllers("/lab", None, [], Record())
@@ -61,7 +62,7 @@ def run(script: Script) -> None:
 
 
 def serve() -> None:
-    for kind, target in MOUNTS:
+    for kind, target in (*MOUNTS, CGROUPS):
         os.makedirs(target, exist_ok=True)
         mount(kind, target, kind)
     console = os.open("/dev/console", os.O_RDWR)
