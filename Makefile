@@ -215,8 +215,15 @@ deb: build $(B)/asymcc $(B)/.deps-deb ## a Debian package, build/asymcc_VERSION_
 	$(Q)$(MAKE) --no-print-directory install DESTDIR=$(call quoted,$(abspath $(DEBS))/deb) PREFIX=/usr SYSCONFDIR=/etc
 	$(Q)packaging/deb.sh $(call quoted,$(abspath $(DEBS))/deb) $(if $(L),$(ARCH) $(TRIPLET) $(call quoted,$(abspath $(A)/root))) && rm -rf $(DEBS)/deb
 
-check-package: deb $(B)/.deps-check ## try that package on clean systems
-	$(Q)packaging/check.sh
+# An earlier build of the package, to upgrade from.
+OLDER := 733e5b8
+$(B)/older/$(OLDER).deb:
+	$(Q)git cat-file -e $(OLDER)^{commit} 2>/dev/null || { echo "make check-package: no commit $(OLDER) here, to upgrade from: git fetch --unshallow"; exit 1; }
+	$(Q)rm -rf $(B)/older && mkdir -p $(B)/older && git archive $(OLDER) | tar x -C $(B)/older && echo "$(VERSION)~$(OLDER)" >$(B)/older/VERSION
+	$(Q)$(MAKE) --no-print-directory -C $(B)/older B=build deb && cp $(B)/older/build/*.deb $@
+
+check-package: deb $(B)/older/$(OLDER).deb $(B)/.deps-check ## try that package on clean systems, booted; MANAGERS=networkd, SUITES=trixie: these
+	$(Q)packaging/check.sh $(B)/asymcc_$(VERSION)_$(NATIVE).deb $(B)/older/$(OLDER).deb $(SUITES)
 
 # setup.py says what they have.
 wheel: $(ASYMLAB) ## the lab as a package that pip installs, and its sources, in build/dist

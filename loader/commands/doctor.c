@@ -299,11 +299,12 @@ see_uses(struct report *rep, const struct registry *r, const struct netns_list *
 			     "%s in %s was made for a controller that is not loaded any more", ns->orphan[k].text,
 			     ns->name);
 		for (int k = 0; k < ns->nr_lost; k++) {
-			snprintf(mend, sizeof(mend),
-				 "asymcc use %s --route %.*s there again, or asymcc unuse %s; systemd-networkd does so "
-				 "unless networkd.conf has ManageForeignRoutes=no",
-				 ns->lost[k].name, (int)strcspn(ns->lost[k].text, " "), ns->lost[k].text,
-				 ns->lost[k].name);
+			snprintf(
+				mend, sizeof(mend),
+				"asymcc use %s --route %.*s there again, or asymcc unuse %s; a network manager that does so "
+				"can be told to run `systemctl reload asymcc@%s` after it",
+				ns->lost[k].name, (int)strcspn(ns->lost[k].text, " "), ns->lost[k].text,
+				ns->lost[k].name, ns->lost[k].name);
 			tell(rep, BAD, ns->lost[k].name, mend, "route %s in %s was given it, and has it no more",
 			     ns->lost[k].text, ns->name);
 		}
