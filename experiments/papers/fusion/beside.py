@@ -27,7 +27,7 @@ from .measures import (
 
 LESS = 0.4  # of what both have: clearly less than the half
 COUNTS_ACKS = "Linux's HSTCP counts ACKs, and its rivals count packets: delayed ACKs halve its growth alone"
-OLD_CUBIC = "the paper's CUBIC cut its window less at a loss than today's, and a short run tells of its start, too"
+SHORT_RUN = "a run of a minute still tells of its start, and CUBIC takes its share later"
 
 
 def claims():
@@ -69,8 +69,8 @@ def row_causes(controller: str) -> Cause | None:
         value = ratio_by_seed(runs, Runs("FU-C-ACKS-RENO"), lambda r: kind_of(r, "reno"))
         return Cause(COUNTS_ACKS, Off("FU-C ACKs reno", says, value, at_most=0.5))
     if controller == "cubic":
-        says = f"{LONG} {OLD}: Reno beside it has {{bound}} of what it has beside Reno"
-        return Cause(OLD_CUBIC, Off("FU-C cubic long reno", says, over_reno(beside_cubic(OLD, "reno")), at_most=0.5))
+        says = f"{LONG} {NEW}: Reno has {{bound}} of what it has beside Reno"
+        return Cause(SHORT_RUN, Off("FU-C cubic long reno", says, over_reno(beside_cubic(NEW, "reno")), at_most=0.5))
     return None
 
 
@@ -94,20 +94,20 @@ def of_long(title: str, controller: str):
 
 
 def cubic_checks():
-    """Whether the start alone, or the cut alone, is the cause."""
+    """What the CUBIC of the paper's years adds: its cut and its slow start, in short runs and in long ones."""
     says = "{bound} of what it has beside Reno"
     for title, what in (("no end of slow start", "and no HyStart"), (OLD, "and slow start")):
         id = "FU-C cubic" + (f" {title}" if title == OLD else "")
         runs = Runs("FU-C-CUBIC", title=title)
         lead = f"short runs beside a CUBIC with the cut {what} of {OLD}: Reno has"
         yield Off(id, f"{lead} {says}", over_reno(runs), at_most=0.5)
-    value = over_reno(beside_cubic(NEW, "reno"))
-    yield Off("FU-C cubic today reno", f"{LONG} {NEW}: Reno has {says}", value, at_most=0.5)
+    value = over_reno(beside_cubic(OLD, "reno"))
+    yield Off("FU-C cubic long 2006 reno", f"{LONG} {OLD}: Reno has {says}", value, at_most=0.5)
     for c in (*FRIENDLY, "highspeed"):
-        says = f"{LONG} {NEW}: {NAMES[c]} has {{bound}} of what both have"
-        yield Off(f"FU-C cubic today {c}", says, of_long(NEW, c), at_most=LESS)
-    says = f"{GROWS}: {LONG} {NEW}: Reno has {{bound}} of the fair share"
-    yield Off("FU-C cubic today loss", says, fair_share(NEW), at_most=0.6)
+        says = f"{LONG} {OLD}: {NAMES[c]} has {{bound}} of what both have"
+        yield Off(f"FU-C cubic long 2006 {c}", says, of_long(OLD, c), at_most=LESS)
+    says = f"{GROWS}: {LONG} {OLD}: Reno has {{bound}} of the fair share"
+    yield Off("FU-C cubic long 2006 loss", says, fair_share(OLD), at_most=0.6)
 
 
 def fair_share(title: str):
@@ -142,7 +142,7 @@ def pairs():
     )
     says = "BIC beside CUBIC: Jain index {bound}"
     value, paper = each(pair("bic", "cubic"), jain_index), round(jain([cell("bic", "cubic"), cell("cubic", "bic")]), 3)
-    yield Check("FU-T1 bic cubic", "Table 1", says, value, paper=paper, at_least=0.95, cause=Cause(OLD_CUBIC))
+    yield Check("FU-T1 bic cubic", "Table 1", says, value, paper=paper, at_least=0.95, cause=Cause(SHORT_RUN))
 
 
 def pair_cause(controller: str, greedy: str) -> Cause | None:
@@ -150,8 +150,8 @@ def pair_cause(controller: str, greedy: str) -> Cause | None:
     if greedy != "highspeed":
         if greedy == "bic":
             return None
-        says = f"{LONG} {OLD}: {NAMES[controller]} has {{bound}} of what both have"
-        return Cause(OLD_CUBIC, Off(f"FU-C cubic long {controller}", says, of_long(OLD, controller), at_most=LESS))
+        says = f"{LONG} {NEW}: {NAMES[controller]} has {{bound}} of what both have"
+        return Cause(SHORT_RUN, Off(f"FU-C cubic long {controller}", says, of_long(NEW, controller), at_most=LESS))
     says = f"an ACK for each packet: {NAMES[controller]} beside HSTCP has {{bound}} of what both have"
     runs = Runs("FU-C-ACKS", flows__0__controller=controller)
     value = each(runs, lambda r: of_both(r, controller, "highspeed"))
