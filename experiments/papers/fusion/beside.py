@@ -27,13 +27,13 @@ from .measures import (
 
 LESS = 0.4  # of what both have: clearly less than the half
 COUNTS_ACKS = "Linux's HSTCP counts ACKs, and its rivals count packets: delayed ACKs halve its growth alone"
-OLD_CUBIC = "the CUBIC of the paper's years was another than today's"
-CUBIC_CHECKS = ("FU-C cubic", "FU-C cubic 2006")
+SHORT_RUN = "a run of a minute still tells of its start, and CUBIC takes its share later"
 
 
 def claims():
     yield from reno_row()
     yield from pairs()
+    yield from cubic_checks()
     yield from fig_8()
     yield from fig_9()
     yield from fig_10()
@@ -69,16 +69,50 @@ def row_causes(controller: str) -> Cause | None:
         value = ratio_by_seed(runs, Runs("FU-C-ACKS-RENO"), lambda r: kind_of(r, "reno"))
         return Cause(COUNTS_ACKS, Off("FU-C ACKs reno", says, value, at_most=0.5))
     if controller == "cubic":
-        offs = []
-        for id, title, what in zip(
-            CUBIC_CHECKS, ("no end of slow start", "2006"), ("and no HyStart", "and slow start"), strict=True
-        ):
-            says = f"CUBIC with the cut {what} of 2006: Reno beside it has {{bound}} of what it has beside Reno"
-            runs = Runs("FU-C-CUBIC", title=title)
-            value = ratio_by_seed(runs, pair("reno", "reno"), lambda r: kind_of(r, "reno"))
-            offs.append(Off(id, says, value, at_most=0.5))
-        return Cause(OLD_CUBIC, *offs)
+        says = f"{LONG} {NEW}: Reno has {{bound}} of what it has beside Reno"
+        return Cause(SHORT_RUN, Off("FU-C cubic long reno", says, over_reno(beside_cubic(NEW, "reno")), at_most=0.5))
     return None
+
+
+def over_reno(runs: Runs):
+    return ratio_by_seed(runs, pair("reno", "reno"), lambda r: kind_of(r, "reno"))
+
+
+# --- CUBIC's cause ------------------------------------------------------------------------
+
+GROWS = "p = {loss}"
+LONG = "long runs beside the CUBIC of"
+OLD, NEW = "2006", "today"
+
+
+def beside_cubic(title: str, controller: str) -> Runs:
+    return Runs("FU-C-CUBIC-LONG", title=title, flows__0__controller=controller)
+
+
+def of_long(title: str, controller: str):
+    return each(beside_cubic(title, controller), lambda r: of_both(r, controller, "cubic"))
+
+
+def cubic_checks():
+    """What the CUBIC of the paper's years adds: its cut and its slow start, in short runs and in long ones."""
+    says = "{bound} of what it has beside Reno"
+    for title, what in (("no end of slow start", "and no HyStart"), (OLD, "and slow start")):
+        id = "FU-C cubic" + (f" {title}" if title == OLD else "")
+        runs = Runs("FU-C-CUBIC", title=title)
+        lead = f"short runs beside a CUBIC with the cut {what} of {OLD}: Reno has"
+        yield Off(id, f"{lead} {says}", over_reno(runs), at_most=0.5)
+    value = over_reno(beside_cubic(OLD, "reno"))
+    yield Off("FU-C cubic long 2006 reno", f"{LONG} {OLD}: Reno has {says}", value, at_most=0.5)
+    for c in (*FRIENDLY, "highspeed"):
+        says = f"{LONG} {OLD}: {NAMES[c]} has {{bound}} of what both have"
+        yield Off(f"FU-C cubic long 2006 {c}", says, of_long(OLD, c), at_most=LESS)
+    says = f"{GROWS}: {LONG} {OLD}: Reno has {{bound}} of the fair share"
+    yield Off("FU-C cubic long 2006 loss", says, fair_share(OLD), at_most=0.6)
+
+
+def fair_share(title: str):
+    """What Reno has of a half beside CUBIC under rare loss."""
+    return each(Runs("FU-C-CUBIC-LOSS", title=title), lambda r: 2 * of_both(r, "reno", "cubic"))
 
 
 def pairs():
@@ -108,13 +142,16 @@ def pairs():
     )
     says = "BIC beside CUBIC: Jain index {bound}"
     value, paper = each(pair("bic", "cubic"), jain_index), round(jain([cell("bic", "cubic"), cell("cubic", "bic")]), 3)
-    yield Check("FU-T1 bic cubic", "Table 1", says, value, paper=paper, at_least=0.95, cause=Cause(OLD_CUBIC))
+    yield Check("FU-T1 bic cubic", "Table 1", says, value, paper=paper, at_least=0.95, cause=Cause(SHORT_RUN))
 
 
 def pair_cause(controller: str, greedy: str) -> Cause | None:
     """Why it may have more beside this one than in the paper."""
     if greedy != "highspeed":
-        return Cause(OLD_CUBIC, *CUBIC_CHECKS) if greedy == "cubic" else None
+        if greedy == "bic":
+            return None
+        says = f"{LONG} {NEW}: {NAMES[controller]} has {{bound}} of what both have"
+        return Cause(SHORT_RUN, Off(f"FU-C cubic long {controller}", says, of_long(NEW, controller), at_most=LESS))
     says = f"an ACK for each packet: {NAMES[controller]} beside HSTCP has {{bound}} of what both have"
     runs = Runs("FU-C-ACKS", flows__0__controller=controller)
     value = each(runs, lambda r: of_both(r, controller, "highspeed"))
