@@ -10,7 +10,7 @@ from .measures import BUFFERS, CUT, PHASES, above_reno, cut_error, falls, phase_
 
 TITLE = "TCP-Fusion"
 SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
-PUBLISHED = "5983ccf5cb5c6a073d630202f1b073adcc4451874e7652e933b269a4f635758e"
+PUBLISHED = "515373fa147c8bd1baa469ea26bd7415eb09f6d478188275927043fba87f27f1"
 
 
 def claims():
