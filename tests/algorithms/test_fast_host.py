@@ -661,7 +661,7 @@ def test_flows_share_by_alpha(pair, k_f, seconds):
 @settings(max_examples=400)
 @given(data=st.data())
 def test_any_stream_keeps_the_window_in_bounds(fast, data):
-    any_stream(data, fast, clamp_holds=False)
+    any_stream(data, fast)
     ca = fast.state()["ca"]
     assert Q8 <= ca["w_q8"] <= W_MAX * Q8
     assert min(ca["step_from_q8"], ca["step_to_q8"]) <= ca["w_q8"] <= max(ca["step_from_q8"], ca["step_to_q8"])

@@ -598,7 +598,7 @@ def test_five_flows_of_different_rtts_share(five, mode):
 @settings(max_examples=300)
 @given(data=st.data())
 def test_any_stream_keeps_the_window_in_bounds(pr, data):
-    _, clamp, played = any_stream(data, pr, clamps=(1, 2, 3, 50, W_MAX, 2**32 - 1), clamp_holds=False)
+    _, clamp, played = any_stream(data, pr, clamps=(1, 2, 3, 50, W_MAX, 2**32 - 1))
     for answer, state in played:
         ca = state["ca"]
         assert 1 <= ca["base"] + ca["offset"] <= W_MAX and 2 * Q4 <= ca["bound_q4"] <= NONE

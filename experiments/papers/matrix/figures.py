@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK, BLUE, SKY
 from asymlab.report import drawing
-from asymlab.report.plot import EXPECTED, label, marked
+from asymlab.report.plot import EXPECTED, in_cell, label, marked
 
 from . import claims as matrix
 
@@ -66,16 +66,7 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
     image = ax.imshow(table, cmap=colours, vmin=0, vmax=1)
     for (i, j), value in np.ndenumerate(table):
         if not np.isnan(value):
-            r, g, b, _ = image.cmap(image.norm(value))
-            ax.text(
-                j,
-                i,
-                f"{value:.2f}",
-                ha="center",
-                va="center",
-                fontsize=7.5,
-                color="black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white",
-            )
+            in_cell(image, i, j, value, f"{value:.2f}", 7.5)
     names = [label(c) for c in order]
     ax.set(
         title=title, xticks=range(len(order)), yticks=range(len(order)), yticklabels=names, ylabel=row, xlabel=column

@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK
 from asymlab.report import drawing
+from asymlab.report.plot import in_cell
 from asymlab.report.verdicts import interval
 
 from . import claims as table
-
-HALF, DARK = 48, 32  # Mbit/s: half of the link, and how far from it cells are dark
 
 
 def figures(results) -> list[drawing.Figure]:
@@ -40,8 +39,7 @@ def cells(results):
         text = f"{value:.0f}" + (f" ±{half[i, j]:.0f}" if half[i, j] > 0 else "")
         if not np.isnan(paper[i, j]):
             text += f"\n2007: {paper[i, j]:.0f}"
-        paint = "white" if abs(value - HALF) > DARK else BLACK
-        ax.text(j, i, text, ha="center", va="center", fontsize=7, color=paint)
+        in_cell(image, i, j, value, text, 7)
     names, ticks = [table.NAMES[c] for c in kinds], range(len(kinds))
     ax.set(xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
     ax.tick_params(axis="x", labelrotation=30)

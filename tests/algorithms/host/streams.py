@@ -79,7 +79,7 @@ def lines_of(commands, clamp=2**32 - 1):
     return lines
 
 
-def any_stream(data, driver, clamps=(2, 3, 50, W_MAX, 2**32 - 1), clamp_holds=True):
+def any_stream(data, driver, clamps=(2, 3, 50, W_MAX, 2**32 - 1)):
     """Plays whatever may come to any parameters, with the windows in their bounds; (parameters, largest window, each
     answer with the state after it). Where PRR sets the window, no clamp holds: of a poked window of 1 with 50 in flight
     a loss leaves 2."""
@@ -93,6 +93,6 @@ def any_stream(data, driver, clamps=(2, 3, 50, W_MAX, 2**32 - 1), clamp_holds=Tr
     answers = driver.batch([words for one in lines for words in (one, "state")])
     played = [*zip(answers[::2], answers[1::2])]
     for answer, state in played:
-        of_prr = not clamp_holds and answer["cwnd"] == state["tp"]["stack_cwnd"]
+        of_prr = answer["cwnd"] == state["tp"]["stack_cwnd"]
         assert 1 <= answer["cwnd"] and (answer["cwnd"] <= most or of_prr)
     return params, most, played
