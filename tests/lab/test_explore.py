@@ -12,7 +12,7 @@ from asymlab.conformance.explore import draw, explore, invariants, shrink
 from asymlab.conformance.explore.view import View
 from asymlab.controllers import LINUX, built_in
 from asymlab.machine import image
-from asymlab.plan import scenario, topology
+from asymlab.plan import objects, scenario, topology
 from asymlab.plan.toml import toml
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
@@ -311,7 +311,9 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
     for f in BUILD.glob("*.bpf.o"):
         (tmp_path / f.name).symlink_to(f)
     compile_bpf(REPO / "tests" / "lab" / "frozen.bpf.c", tmp_path / "frozen.bpf.o")
-    monkeypatch.setattr(topology, "BUILT", tmp_path)
+    (tmp_path / "asymcc").symlink_to(BUILD / "asymcc")
+    for module in (topology, objects):
+        monkeypatch.setattr(module, "BUILT", tmp_path)
     monkeypatch.setattr(explore, "SHRINK_RUNS", 2)
     guest = image.open_image(LAB)
     tree = tree_of(

@@ -53,6 +53,7 @@ BY_LAW = {
     ("bbr3", "anything"): (HONEST, "the same"),
     ("bpf_vegas", "flood"): (DELIVERED, "Linux's Vegas, in slow start, does not ask whether the window is used"),
     ("nreno", "flood"): (DELIVERED, "[N] counts ACKs"),
+    ("nreno", "anything"): (DELIVERED, "floods are among it"),
 }
 
 

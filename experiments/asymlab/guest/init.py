@@ -15,7 +15,7 @@ import struct
 import tarfile
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .audit import refusals
@@ -192,9 +192,14 @@ def run_job() -> None:
     if (shared := shared_memory()) is None:
         return
     text = take_job(shared)
+    answer(shared, lambda: do(load(Job | Refusals, text, "job")))
+
+
+def answer(shared: int, work: Callable[[], None]) -> None:
+    """Works, and hands out what came of it."""
     status: dict[str, object] = {"ok": True}
     try:
-        do(load(Job | Refusals, text, "job"))
+        work()
     except Failure as e:
         status = e.status
     except BaseException:

@@ -12,9 +12,8 @@ from types import FrameType
 from typing import Annotated
 
 from ..controllers import Controllers, Record
-from ..init import LIBC, OUT, RB_POWER_OFF, hand_out, seed_random, shared_memory, take_job
+from ..init import LIBC, OUT, RB_POWER_OFF, answer, seed_random, shared_memory, take_job
 from ..job import Controller
-from ..protocol import Fault
 from ..system import Failure, mount
 from ..wire import Matching, load
 
@@ -72,19 +71,11 @@ def serve() -> None:
     os.mkdir(OUT)
     if (shared := shared_memory()) is None:
         return
-    status: dict[str, object] = {"ok": True}
-    try:
-        text = take_job(shared)
-        for folder, _, names in os.walk(SCRIPTS):
-            for name in names:
-                os.chmod(f"{folder}/{name}", 0o755)
-        run(load(Script, text, "job"))
-    except Failure as e:
-        status = e.status
-    except BaseException:
-        traceback.print_exc()
-        status = Failure(f"agent: {traceback.format_exc().strip().splitlines()[-1]}", Fault.AGENT).status
-    hand_out(shared, status)
+    text = take_job(shared)
+    for folder, _, names in os.walk(SCRIPTS):
+        for name in names:
+            os.chmod(f"{folder}/{name}", 0o755)
+    answer(shared, lambda: run(load(Script, text, "job")))
 
 
 def main() -> None:
