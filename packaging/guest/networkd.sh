@@ -94,12 +94,14 @@ sed -i -e 's/"terminal": true/"terminal": false/' -e "s|\"sh\"|\"socat\", \"-u\"
 	-e 's|"type": "network"|"type": "network", "path": "/proc/1/ns/net"|' -e "s|\"mounts\": \[|\"mounts\": [$binds|" \
 	-e 's|"linux": {|"linux": {"cgroupsPath": "bulk.slice:docker:one",|' /tmp/bundle/config.json
 socat -u PIPE TCP-LISTEN:9001,bind=127.0.0.1 &
+served=$!
 runc --systemd-cgroup run --bundle /tmp/bundle one >/tmp/one 2>&1 </dev/null &
 contained() { has '\bcubic9438\b' ss -tinH dport = :9001; }
 try "a container's first connection has the controller" soon contained
 try "in a scope of the slice" [ -d /sys/fs/cgroup/bulk.slice/docker-one.scope ]
 try "whom status tells" has 'cgroup /sys/fs/cgroup/bulk.slice' asymcc status
 runc kill one KILL
+kill $served # whose end of the connection would keep the default's program
 try "stop" systemctl disable --now asymcc@cubic9438
 try "takes it back" not registered cubic9438
 
