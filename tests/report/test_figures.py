@@ -159,7 +159,7 @@ def test_the_matrix_draws_each_path_and_says_which_ran(matrix_runs):
 def test_the_matrix_shows_who_ran_and_with_which_acks(matrix_runs):
     figures = drawn("matrix", matrix_runs)
     rows = {id: figuredata.rows(figure.figure) for id, figure in figures.items()}
-    senders = {"FAST", "Formosa", "Fusion", "Taichung", "Pseudo-rate", "Reno", "CUBIC", "BBR"}
+    senders = {"FAST", "Formosa", "Fusion", "Taichung", "Pseudo-rate", "Reno", "CUBIC", "BBR", "BBRv3"}
 
     def names(id):
         return [t.get_text() for t in figures[id].figure.axes[0].get_yticklabels()]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The competition matrix: every controller beside every other on a slow path, ours beside Reno, CUBIC and BBR on two
-more. No paper claims anything of it. Its checks are of physics, and of what docs/choosing.md says of such paths.
+"""The competition matrix: every controller beside every other on a slow path, ours beside Reno, CUBIC and both BBRs on
+two more. No paper claims anything of it. Its checks are of physics, and of what docs/choosing.md says of such paths.
 
 Share: of the pair's goodput. Harm (Ware et al. 2019, "Beyond Jain's Fairness Index"): what a controller loses of
 the goodput that it has alone, 0 to 1, when the other comes. All are means over the seeds.
@@ -14,14 +14,14 @@ from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
 
 TITLE = "Competition matrix"
 SUBJECT = (
-    "Every controller beside every other, and ours beside Reno, CUBIC and BBR on two more paths; no paper claims "
-    "anything of it."
+    "Every controller beside every other, and ours beside Reno, CUBIC, BBR and BBRv3 on two more paths; no paper "
+    "claims anything of it."
 )
 
 RATES = {"3mbit": "ACK path as fast as the data's", "30kbit": "ACK path at r = 4"}  # of the square
 
 OURS = ("fast", "formosa", "fusion", "taichung", "pseudorate")
-MET = ("reno", "cubic", "bbr")  # what a user meets
+MET = ("reno", "cubic", "bbr", "bbr3")  # what a user meets
 
 
 @dataclass(frozen=True)
@@ -132,6 +132,7 @@ def claims():
     yield from fast_path()
     yield from docsis()
     yield from friendly()
+    yield from both_bbrs()
 
 
 def physics():
@@ -198,3 +199,12 @@ def friendly():
         value = ratio_by_seed(fusion, reno, lambda run: share_of(run, "fusion"), lambda run: share_of(run, "reno"))
         says = "Fusion has beside CUBIC what Reno has: ratio of their shares in {bound}"
         yield Check(f"MX-6 {path.name}", "choosing.md", says, value, within=(FRIENDLY, 1 / FRIENDLY))
+
+
+def both_bbrs():
+    """CUBIC's share beside BBRv3 over that beside BBR."""
+    for path in PATHS:
+        new, old = (beside(path.pairs, "cubic", c) for c in ("bbr3", "bbr"))
+        value = ratio_by_seed(new, old, lambda run: share_of(run, "cubic"))
+        says = "BBRv3 leaves CUBIC more than BBR does: ratio of its shares {bound}"
+        yield Check(f"MX-7 {path.name}", "bbr3.md", says, value, above=1)

@@ -198,7 +198,7 @@ def beside(results, path: matrix.Path):
     figure.suptitle(where(runs), **HEAD)
     return drawing.Figure(
         f"matrix-share-{path.name}",
-        f"Beside Reno, CUBIC and BBR: {path.title}",
+        f"Beside Reno, CUBIC and both BBRs: {path.title}",
         f"{where(runs)} The mark is the mean, dots are runs. Above, 0.5 (dashed) is an equal share, and of a "
         "controller beside itself the larger share counts. Below, the dashed line is what a full link carries.",
         figure,
