@@ -41,7 +41,7 @@ from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT, RESULTS
 from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
 from .report import bisect, compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
-from .results import pcapng
+from .results import pcapng, xplot
 from .results.store import Run
 from .run.execute import execute
 from .run.host import execute_on_host
@@ -105,15 +105,15 @@ def add_run(commands) -> None:
     )
     packets = "also run it with captures of all hops, and keep their packets there, a pcapng file a run"
     p.add_argument("--pcapng", type=Path, metavar="DIR", help=packets)
+    p.add_argument("--xplot", type=Path, metavar="DIR", help="write a file for xplot there, for each flow")
     add_lab_options(p)
 
 
 def do_run(args) -> None:
     cases = cases_of(args, args.repeat)
     if args.on == "host":
-        if given := [
-            o for o in ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary", "pcapng") if getattr(args, o)
-        ]:
+        alone = ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary", "pcapng", "xplot")
+        if given := [o for o in alone if getattr(args, o)]:
             raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
         print_runs([execute_on_host(t) for t in plan_on_host(cases)], {})
         return
@@ -125,6 +125,8 @@ def do_run(args) -> None:
         print_runs(runs, pages.up_to_date(runs, args.jobs))
         for run, task in zip(runs, captured):
             console.print(pcapng.write(run, done[task.key], args.pcapng))
+        for run in runs if args.xplot else ():
+            console.print(xplot.write(run, args.xplot))
 
 
 # --- link ---------------------------------------------------------------------------------

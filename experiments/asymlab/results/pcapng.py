@@ -77,9 +77,14 @@ def difference(plain: Run, captured: Run) -> str:
     )
 
 
+def named(run: Run) -> str:
+    """Its name, as a part of a file's."""
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", run.record["name"])
+
+
 def write(plain: Run, captured: Run, folder: Path) -> str:
     """The file, and a line that tells of it."""
-    file = folder / f"{re.sub(r'[^A-Za-z0-9.-]+', '-', plain.record['name'])}.pcapng"
+    file = folder / f"{named(plain)}.pcapng"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file.write_bytes(file_of(captured))
