@@ -22,6 +22,7 @@ SECTIONS = (  # of RFC 9743, with something to say of a controller
     *("5.1.1", "5.1.2", "5.1.3", "5.1.4", "5.1.5", "5.2.1", "5.2.2", "5.2.3", "5.3.1", "5.3.2"),
     *("6.1", "6.2", "6.3", "6.4"),
     *("7.1", "7.2", "7.3", "7.4", "7.5", "7.6", "7.7", "7.8", "7.9", "7.10", "7.11"),
+    "8",
 )
 
 
@@ -190,7 +191,7 @@ def boards(plan, monkeypatch, tmp_path):
 def rows(text: str) -> dict[str, tuple[str, str, str]]:
     """Of a kernel's part, by controller: its words, the command, and what a referee objects to."""
     words = re.findall(r"^\| `(\w+)` \| ((?:[✓✗?–] \| )*[✓✗?–]) \|$", text, re.M)
-    more = re.findall(r"^\| `(\w+)` \| `(.*)` \| (.*) \|$", text, re.M)
+    more = re.findall(r"^\| `(\w+)` \| \d+ \| \w+ \| [^|]+ \| `(.*)` \| (.*) \|$", text, re.M)
     assert [name for name, _ in words] == [name for name, *_ in more]
     return {name: (found, *rest) for (name, found), (_, *rest) in zip(words, more)}
 
@@ -217,7 +218,7 @@ def test_a_board_has_a_row_for_each(boards, capsys):
 
 def test_a_board_without_commits_says_nothing_of_them(boards, monkeypatch):
     monkeypatch.setattr(board.registered, "commit", lambda _: "")
-    assert re.search(r"^Engine `uml`, image \w+, 2 seeds\.$", boards(1, "fast"), re.M)
+    assert re.search(r"^\| `fast` \| 2 \| \w+ \| installed \| `", boards(1, "fast"), re.M)
 
 
 def test_a_board_keeps_other_kernels_and_tells_what_they_answer_otherwise(boards):
@@ -228,20 +229,34 @@ def test_a_board_keeps_other_kernels_and_tells_what_they_answer_otherwise(boards
     opposite = re.findall(r"^\| `(\w+)` \| (.+) \| 1 ✓ \| 0.3 ✗ \|$", turned, re.M)
     assert ("fast", "geo") in opposite and {name for name, _ in opposite} == {"fast"}
     questions = sum(len(heading.checks) for heading in answers.questions().headings("fast"))
-    (count,) = re.findall(rf"^Of {2 * questions} answers (\d+) are the opposite\.$", turned, re.M)
+    (count,) = re.findall(rf"^Of {2 * questions} answers .* (\d+) are the opposite\.$", turned, re.M)
     assert int(count) == len(re.findall(r"^\| `", turned, re.M)) > 40
     assert rows(second)["fast"][1] == "asymlab dossier fast --seeds 2 --engine uml --image 7.3"
 
 
-def test_a_board_keeps_rows_of_the_same_image_alone(boards, tmp_path):
+def test_a_row_tells_what_it_was_made_with(boards, tmp_path):
     boards(1, "fast")
     file = tmp_path / "board" / "board.jsonl"
-    assert list(rows(boards(1, "reno"))) == ["fast", "reno", "cubic"]
-    file.write_text(file.read_text().replace('"image": "', '"image": "x'))
+    file.write_text(file.read_text().replace('"image": "', '"image": "x').replace('"seeds": 2', '"seeds": 9'))
+    text = boards(1, "reno")
+    assert re.findall(r"^\| `(\w+)` \| (\d) \| (x?)\w+ \|", text, re.M) == [
+        ("fast", "9", "x"),
+        ("reno", "2", ""),
+        ("cubic", "2", ""),
+    ]
+    assert rows(text)["fast"][1] == "asymlab dossier fast --seeds 9 --engine uml"
+    file.write_text(file.read_text().replace('"kernel": "6.12.9"', '"kernel": "6.12.8"'))
     assert list(rows(boards(1, "bbr"))) == ["cubic", "bbr"]
     file.write_text("{")
     with pytest.raises(LabError, match="board.jsonl: cannot be read"):
         boards(1, "bbr")
+
+
+def test_answers_of_fewer_seeds_are_not_compared(boards, tmp_path):
+    boards(1, "fast")
+    file = tmp_path / "board" / "board.jsonl"
+    file.write_text(file.read_text().replace('"seeds": 2', '"seeds": 1'))
+    assert "Of 0 answers" in boards(0.3, "fast", label="7.3-uml")
 
 
 def test_the_published_board_is_what_its_data_say():

@@ -6,7 +6,7 @@ an interrupted board goes on where it was, and `asymlab dossier NAME` finds its 
 since most questions compare with it.
 
 DIR has board.jsonl, a line for each controller and kernel, and board.md, which is made of it. What it has of other
-kernels stays. Of this kernel only rows stay that had the same image, seeds and questions.
+kernels and controllers stays, and each row tells the seeds, the image and the questions that it was made with.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ Each row is a [dossier](dossier.md), which has the questions, the answers in num
 A word of a heading is the worst of its questions'.
 What a referee objects to is what no run tells, and then the answers that are farthest from their bounds.
 A controller for one kind of path may fail headings that it was never made for.
+A row of one seed tells one run: it has no interval, and nothing is undecided.
 `asymlab board` makes this page; [dossier.md](dossier.md#many-controllers-in-one-table) says how.
 """
 
@@ -114,7 +115,12 @@ def merged(before: list[dict], mine: list[dict]) -> list[dict]:
     """By kernel, the first that was asked first; then ours, the rivals, Linux's own, and others' objects."""
     of = mine[0]["of"]
     named = {one["controller"] for one in mine}
-    kept = [r for r in before if r["of"]["label"] != of["label"] or r["of"] == of and r["controller"] not in named]
+
+    def stays(r: dict) -> bool:
+        here = r["of"]["label"] == of["label"]
+        return not here or r["of"]["kernel"] == of["kernel"] and r["controller"] not in named
+
+    kept = [r for r in before if stays(r)]
     labels = list(dict.fromkeys(r["of"]["label"] for r in (*before, *mine)))
     order = {name: at for at, name in enumerate((*built_in(BUILT), *LINUX))}
 
@@ -188,36 +194,37 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
     of = rows[0]["of"]
     yield f"## Linux {of['kernel']}"
     yield ""
-    questions = f", questions of commit {of['questions']}" * bool(of["questions"])  # an installation has no commits
-    yield f"Engine `{of['engine']}`, image {of['image']}, {of['seeds']} seeds{questions}."
+    yield f"Engine `{of['engine']}`."
     yield ""
     yield f"| controller | {' | '.join(s.section for s in asked)} |"
     yield "| --- |" + " :---: |" * len(asked)
     for one in rows:
         yield f"| `{one['controller']}` | {' | '.join(symbol(one, s.section) for s in asked)} |"
     yield ""
-    yield "| controller | the row again | what a referee objects to |"
-    yield "| --- | --- | --- |"
+    yield "| controller | seeds | image | questions | the row again | what a referee objects to |"
+    yield "| --- | ---: | --- | --- | --- | --- |"
     for one in rows:
-        yield f"| `{one['controller']}` | `{repeat(one)}` | {objections(one)} |"
+        of = one["of"]
+        made = f"{of['seeds']} | {of['image']} | {of['questions'] or 'installed'}"
+        yield f"| `{one['controller']}` | {made} | `{repeat(one)}` | {objections(one)} |"
     yield ""
 
 
 def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
-    """The questions that two kernels answer by opposite words."""
+    """The questions that two kernels answer by opposite words, of as many seeds."""
     a, b = first[0]["of"], other[0]["of"]
     yield f"## What Linux {b['kernel']} answers otherwise than {a['kernel']}"
     yield ""
-    before = {one["controller"]: one["answers"] for one in first}
+    before = {(one["controller"], one["of"]["seeds"]): one["answers"] for one in first}
     both = [
         (one["controller"], id, then, now)
         for one in other
         for id, now in one["answers"].items()
-        if (then := before.get(one["controller"], {}).get(id))
+        if (then := before.get((one["controller"], one["of"]["seeds"]), {}).get(id))
     ]
     turned = [found for found in both if {found[2][0], found[3][0]} == {"holds", "fails"}]
     undecided = sum(then[0] != now[0] for *_, then, now in both) - len(turned)
-    yield f"Of {len(both)} answers {len(turned)} are the opposite."
+    yield f"Of {len(both)} answers to questions that both were asked with as many seeds {len(turned)} are the opposite."
     yield f"{undecided} more have another word, since one of both kernels leaves them undecided."
     if turned:
         yield ""
