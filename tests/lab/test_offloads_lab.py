@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import struct
+from unittest import mock
 
 import pytest
 
 from asymlab import LabError
-from asymlab.guest.netlink import attribute, slot_us
+from asymlab.guest import check
+from asymlab.guest.job import End, Propagation
+from asymlab.guest.netlink import Queue, attribute, slot_us
 from asymlab.plan import scenario
 from tests.lab.test_path_lab import CAPTURE
 from tests.shared import HOP, LAB, PATH, run
@@ -75,6 +78,15 @@ def test_what_a_netem_tells_of_its_slots():
     options = struct.pack("6I", *6 * [0])
     assert slot_us(options) == 0.0
     assert slot_us(options + attribute(12, struct.pack("qqiiqq", 50_000, 50_000, 0, 0, 0, 0))) == 50.0
+
+
+@pytest.mark.parametrize("ns, good", [(50_000, True), (51_000, False), (49_000, False)])
+def test_groups_that_are_wrong_by_2_percent_are_found(ns, good):
+    end = End("left", "left-right", "10.77.1.1", "02:00:00:00:01:01", Propagation(1000, 0.0, 0.0, slot_us=50))
+    words = struct.pack("6I", *6 * [0]) + attribute(12, struct.pack("qqiiqq", ns, ns, 0, 0, 0, 0))
+    told = mock.Mock(queues=lambda _: {end.dev: [Queue("netem", True, {}, words, b"")]})
+    (row,) = check.check_slots(mock.Mock(ends=[end]), told)
+    assert row["ok"] is good
 
 
 @pytest.mark.parametrize(

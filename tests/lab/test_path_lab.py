@@ -299,13 +299,14 @@ def test_a_busy_link_sends_each_packet_on_time(rate, scenario_file):
     assert np.ptp(sent["t"] - one * np.arange(len(sent))) <= one
 
 
-@pytest.mark.parametrize("rate", ["1mbit", "100mbit", "1000mbit"])
+@pytest.mark.parametrize("rate, ip", [("1mbit", 4), ("100mbit", 4), ("1000mbit", 4), ("10mbit", 6)])
 @pytest.mark.parametrize("wrong", [0.98, 1.02])
-def test_a_link_that_is_wrong_by_2_percent_is_found(rate, wrong, scenario_file):
+def test_a_link_that_is_wrong_by_2_percent_is_found(rate, ip, wrong, scenario_file):
     """The links are made so after the plan: the check expects what the scenario says."""
     link = ('forward = { rate = "10mbit"', f'forward = {{ rate = "{rate}"')
     guest = image.open_image(LAB)
-    (task,) = plan_runs(scenario.load(scenario_file(link, PLAIN)), guest)
+    family = [('id = "TEST"', f'id = "TEST"\nip = {ip}'), ("mtu = 1000", "mtu = 1400")]
+    (task,) = plan_runs(scenario.load(scenario_file(link, PLAIN, *family)), guest)
     job = dump(replace(task.job, duration_s=0.05, measure_from_s=0.01))
     for shape in (end["shape"] for link in job["links"] for end in (link["a"], link["b"])):
         if "rate_bps" in shape:

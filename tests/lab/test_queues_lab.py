@@ -154,12 +154,23 @@ def test_jitter_without_order(scenario_file):
 END = ("left", "left-right", "10.77.1.1", "02:00:00:00:01:01")
 
 
-@pytest.mark.parametrize("target, good", [(5000, True), (4999, True), (5100, False), (4900, False)])
-def test_a_wrong_target_is_found(target, good):
-    discipline = Discipline("codel", {"limit": 100, "target": 5000, "interval": 100_000})
-    options = {"codel": {"limit": 100, "target": target, "interval": 99_999, "ecn": False}}
-    end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=discipline))
-    assert check._check_rule(mock.Mock(options=lambda _: options), end, end.shape)["ok"] is good
+RULES = {
+    "codel": {"limit": 100, "target": 5000, "interval": 100_000},
+    "fq_codel": {"limit": 100, "target": 5000, "interval": 100_000, "flows": 1024},
+    "pie": {"limit": 100, "target": 15_000, "tupdate": 16_000},
+    "fq": {"limit": 100, "flow_limit": 100},
+}
+
+
+@pytest.mark.parametrize("off, good", [(0.999, True), (1.02, False), (0.98, False)])
+@pytest.mark.parametrize("kind, key", [(kind, key) for kind, options in RULES.items() for key in options])
+def test_a_rule_that_is_wrong_by_2_percent_is_found(kind, key, off, good):
+    """tc tells a time that is not whole in its ticks a little short."""
+    if good and key not in ("target", "interval", "tupdate"):
+        off = 1
+    told = RULES[kind] | {key: round(RULES[kind][key] * off), "ecn": False}
+    end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=Discipline(kind, RULES[kind])))
+    assert check._check_rule(mock.Mock(options=lambda _: {kind: told}), end, end.shape)["ok"] is good
 
 
 @pytest.mark.parametrize("key, told", [("target", 14_999), ("step", 1001), ("coupling", 1), ("limit", None), ("", 0)])
