@@ -30,6 +30,7 @@ DESTDIR ?=
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 DEBS ?= $(B)
+OPENWRT ?=
 
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool iproute2 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
@@ -40,6 +41,7 @@ TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)
 DEB_PACKAGES := dpkg-dev
 CHECK_PACKAGES := mmdebstrap genext2fs lintian
 CLIENT_PACKAGES := nginx openssh-server openssh-client curl
+OPENWRT_PACKAGES := busybox libjson-c-dev
 OPERATION_PACKAGES := prometheus prometheus-node-exporter runc
 
 # A path for the shell, whatever characters it has.
@@ -77,7 +79,7 @@ REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard te
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
 GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py bpf_jit.c shared.c lab.config)
 
-.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-operation check-package check-wheel explore \
+.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-openwrt check-operation check-package check-wheel explore \
 	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
 .DELETE_ON_ERROR:
 
@@ -113,9 +115,10 @@ $(B)/.deps-test: WANTED := $(TEST_PACKAGES)
 $(B)/.deps-fuzz: WANTED := $(FUZZ_PACKAGES)
 $(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
 $(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
+$(B)/.deps-openwrt: WANTED := $(OPENWRT_PACKAGES)
 $(B)/.deps-clients-packages: WANTED := $(CLIENT_PACKAGES)
 $(B)/.deps-operation-packages: WANTED := $(OPERATION_PACKAGES)
-$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-clients-packages \
+$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-openwrt $(B)/.deps-clients-packages \
 		$(B)/.deps-operation-packages: Makefile
 	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
 		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
@@ -128,7 +131,7 @@ $(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/
 	fi; touch $@
 
 # apt serves one at a time: with `make -j` the others wait for the first.
-$(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-clients-packages $(B)/.deps-operation-packages: \
+$(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-openwrt $(B)/.deps-clients-packages $(B)/.deps-operation-packages: \
 		| $(B)/.deps
 
 # They shall not serve this machine because of a test: those that are new are stopped, and not started again.
@@ -287,6 +290,10 @@ $(B)/kubernetes/bin/kubernetes-validate: Makefile | $(B)/.deps
 
 check-operation: build $(B)/.deps-test $(B)/.deps-operation $(B)/kubernetes/bin/kubernetes-validate $(ASYMLAB) ## Prometheus, containers of runc, Kubernetes' manifest, as root
 	$(Q)$(B)/venv/bin/python -m pytest -s tests/live/test_monitoring.py tests/live/test_runtime.py
+
+check-openwrt: build $(B)/.deps-test $(B)/.deps-openwrt $(ASYMLAB) ## packaging/openwrt under OpenWrt's procd, as root; OPENWRT=its sources
+	$(Q)[ -n "$(OPENWRT)" ] || { echo "make check-openwrt: OPENWRT=FOLDER: tests/live/openwrt/real.sh says what it has"; exit 1; }
+	$(Q)OPENWRT=$(call quoted,$(OPENWRT)) $(B)/venv/bin/python -m pytest -s tests/live/test_openwrt.py
 
 explore: build $(IMAGE) $(ASYMLAB) ## judge random paths: COUNT [100] of SEED; a failure is made small
 	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) --engine $(ENGINE) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+# In place of OpenWrt's own: a configuration of sections without names, and of options whose values have no blanks.
+config_load() {
+	sections=
+	while read -r what name value _; do
+		value=${value#\'} value=${value%\'}
+		case $what in
+		config) sections="$sections $(($(echo "$sections" | wc -w) + 1))" ;;
+		option) eval "option_${sections##* }_$name=\$value" ;;
+		esac
+	done <"/etc/config/$1"
+}
+config_get() { eval "$1=\${option_$2_$3:-$4}"; }
+config_get_bool() { config_get "$@"; }
+config_foreach() {
+	local section
+	for section in $sections; do
+		"$1" "$section"
+	done
+}
