@@ -8,8 +8,10 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from asymlab import LabError
 from asymlab.guest.job import Job, Refusals
 from asymlab.guest.run import Running, schedule
 from asymlab.guest.system import Failure
@@ -36,6 +38,28 @@ def test_the_agent_reads_what_the_host_wrote(file, which):
         text = text_of(topology.compile_job(case, 1))
         assert load(Job, text, "job") == planned
         assert text_of(dump(load(Job | Refusals, text, "job"))) == text
+
+
+MANY = ('controller = "reno"', 'controller = "reno"\ncount = 400\nstart = "500ms"\nstart_within = "2s"\nsize = 1000')
+
+
+def test_many_flows_start_as_a_poisson_process(scenario_file):
+    """400 in two seconds: gaps of 5 ms on average, of which a share 1/e is longer."""
+    (case,) = scenario.load(scenario_file(MANY, append='\n[[flows]]\ncontroller = "reno"\n'))
+    *starts, other = [flow.start_s for flow in topology.plan_job(case, 1).flows]
+    assert 0.5 <= min(starts) and max(starts) < 2.5 and other < 0.01
+    gaps = np.diff(sorted(starts))
+    assert gaps.mean() == pytest.approx(0.005, rel=0.05) and (gaps > 0.005).mean() == pytest.approx(1 / np.e, abs=0.08)
+    assert starts != [flow.start_s for flow in topology.plan_job(case, 2).flows[:-1]]
+
+
+@pytest.mark.parametrize(
+    "words, reason", [('start_within = "3s"', "after run.duration"), ('start_within = "2s"\nstop = "1s"', "its stop")]
+)
+def test_starts_that_do_not_fit(scenario_file, words, reason):
+    file = scenario_file(('controller = "reno"', f'controller = "reno"\n{words}'))
+    with pytest.raises(LabError, match=f"^{file}: flows.0.*{reason}"):
+        scenario.load(file)
 
 
 def test_what_is_published_says_its_alpha():

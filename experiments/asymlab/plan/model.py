@@ -249,6 +249,12 @@ class Flow(Crossing):
         "...), a name from `[controllers]`, or the path of anyone's object or source (`./mine.bpf.o`, `./mine.bpf.c`).",
     )
     count: int = Field(1, ge=1, le=1000, description="Number of equal flows.")
+    start_within: Time | None = Field(
+        None,
+        description="Each of them starts at a random time in so long from `start` on, in place of `run.start_jitter`: "
+        "many are a Poisson process.",
+        json_schema_extra={"without": "`run.start_jitter`"},
+    )
     resume: Time | None = Field(None, description="When it sends again, after `stop`.")
     ack: Literal["every", "delayed"] = Field(
         "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
@@ -504,7 +510,10 @@ class Scenario(Model):
                 raise ValueError(f"flows.{i}.reply: cannot be with run.verify")
             if flow.size and (flow.reply or flow.stop is not None):
                 raise ValueError(f"flows.{i}.size: cannot be with reply or stop")
-            if max(flow.start, flow.stop or 0, flow.resume or 0) >= self.run.duration:
+            begun = flow.start + (flow.start_within or 0)
+            if flow.stop is not None and begun > flow.stop:
+                raise ValueError(f"flows.{i}.start_within: a flow may start after its stop")
+            if max(begun, flow.stop or 0, flow.resume or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
         for i, load in enumerate(self.background):
             if max(load.start, load.stop or 0) >= self.run.duration:

@@ -375,8 +375,9 @@ class _Builder:
                 attrs.append(f"mtu lock {passes} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
             way_out(end, attrs)
         self.probes.append(self._probe(flow, src, dst, addr, data, ack))
+        within = s.run.start_jitter if flow.start_within is None else flow.start_within
         for _ in range(flow.count):
-            start = (flow.start + self.rng.random() * s.run.start_jitter) / 1e6
+            start = (flow.start + self.rng.random() * within) / 1e6
             times = (start, _seconds(flow.stop), _seconds(flow.resume))
             made = job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times)
             self.flows.append(replace(made, reply_bytes=flow.reply, size_bytes=flow.size))
