@@ -21,7 +21,7 @@ from ..plan.scenario import BIN_MS
 
 MTU = 1500
 THIN, PRESET = "+thin", ":"  # NAME[:PRESET][+thin]
-DEFAULT = ("cubic", "bbr", "fast", "fusion", "taichung", "pseudorate", "formosa", "cubic" + THIN)
+DEFAULT = ("cubic", "bbr", "bbr3", "fast", "fusion", "taichung", "pseudorate", "formosa", "cubic" + THIN)
 OTHERS = "cubic"  # whose flows share most links
 # Who comes first may decide, so each is tried from the same moment on as they, and after them.
 BESIDE, AFTER = f" beside {OTHERS}", f" after {OTHERS}"
