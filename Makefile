@@ -79,7 +79,7 @@ REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard te
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
 GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py bpf_jit.c shared.c lab.config)
 
-.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-openwrt check-operation check-package check-wheel explore \
+.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
 	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
 .DELETE_ON_ERROR:
 
@@ -280,6 +280,13 @@ check-arm64: build $(REFUSED) $(IMAGE) ## lab, package, small system and control
 	$(Q)$(MAKE) --no-print-directory ARCH=arm64 build static deb image
 	$(Q)ARM64=1 $(B)/venv/bin/python -m pytest -s tests/arm64
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(patsubst %,--kernel %-arm64,$(or $(KERNELS),6.1 6.12 newest)) $(if $(JOBS),--jobs $(JOBS))
+
+# What no packaged kernel has. Who has no packetdrill goes without its tests.
+check-newest: build $(B)/.deps-test $(ASYMLAB) ## what takes Linux 7.3, by the engine uml: Prague, DualPI2; packetdrill, if there is one
+	$(Q)$(MAKE) --no-print-directory image ENGINE=uml KERNEL=newest
+	$(Q)[ -z "$${ASYMLAB_PACKETDRILL:-$$(command -v packetdrill)}" ] || \
+		$(ASYMLAB) image --engine uml --kernel newest --config experiments/kernels/packetdrill.config
+	$(PYTEST) -rs -m lab -k "prague or dualpi2 or packetdrill" $(addprefix tests/lab/test_,prague_lab.py queues_lab.py packetdrill.py)
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py

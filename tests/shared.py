@@ -90,8 +90,7 @@ LAB_KERNELS = ("6.1", LAB)
 # AccECN comes with Linux 7.0, and our fast kernel alone is built with DualPI2: in an image that nobody must have.
 L4S = "newest-uml"
 needs_l4s = pytest.mark.skipif(
-    not (BUILD / "image" / L4S / "manifest.json").exists(),
-    reason=f"no image {L4S}: make image ENGINE=uml KERNEL=newest",
+    not (BUILD / "image" / L4S / "manifest.json").exists(), reason=f"no image {L4S}: make check-newest"
 )
 FORMOSA = ('controller = "reno"', 'controller = "formosa"')
 FAST = ('controller = "reno"', 'controller = "fast"')

@@ -21,7 +21,7 @@ BINARY = os.environ.get(packetdrill.BINARY) or shutil.which("packetdrill")
 UML = ("packetdrill", "--engine", "uml")
 there = pytest.mark.skipif(
     not (BINARY and (IMAGES / f"{packetdrill.LABEL}-uml" / "manifest.json").exists()),
-    reason=f"no packetdrill or no image for it: set {packetdrill.BINARY}, and `{packetdrill.MAKE}`",
+    reason=f"no packetdrill or no image for it: {packetdrill.BINARY}=FILE make check-newest",
 )
 
 # A passive open whose SYN-ACK comes at once, and again after a second, because nobody answers.
