@@ -20,14 +20,14 @@
  *  - P.tx_in_flight and P.lost (4.1.2): no kernel keeps them. The controller remembers each ACK (bbr3/sample.bpf.h).
  *  - HandleLostPacket(P) (5.5.10.2): no kernel tells which packet is lost. P is the packet sent last of those that the same ACK
  *    tells of, and the packets newly lost are one burst. Losses that a timer finds count at the next ACK.
- *  - Startup's six lost ranges (5.3.1.3) are six ACKs of a round that find losses.
+ *  - Startup's six lost ranges (5.3.1.3) are six ACKs of a round that find losses. A round that begins without a rate is not judged (5.3.1.2).
  *  - Undo (5.5.11.1) goes back to where the recovery began, as the text says; the pseudocode saves anew in each round with a loss.
  *  - C.inflight that reaches inflight_longterm (5.3.3.6) is what was in flight before the ACK: the window lets
  *    no more be there, and after an ACK it is less.
  *  - lost_prefix (5.5.10.2) lies between none and all of P. With a measured 0 the RTT is 1 us.
  *  - MarkConnectionAppLimited() in ProbeRTT (5.3.4.3) is our own mark: before 6.6 the kernel's may not be written.
- *  - The first max_bw slot with no sample stays: a cycle without a sample is none (5.5.6).
- *  - Times are in ms: a state that begins by time may begin one ACK later (5.3.3.9, 5.3.4.3).
+ *  - The first max_bw slot with no sample stays: a cycle without a sample is none (5.5.6). At its end max_bw falls at once.
+ *  - Times are in ms: a state that begins by time may begin one ACK later (5.3.3.9, 5.3.4.3). After idle times extra_acked counts from 0 (5.4.1).
  *  - Send quantum (5.6.3): the kernel's own, which has 1 ms of the pacing rate, and more at RTTs below a millisecond.
  *  - Marks (ECN, 3.7): the draft asks for a response and gives none. A mark counts as a loss in its round; it ends a probe as
  *    too high, and Startup at the end of its round. Classic ECN repeats a mark for a round: the response is once a round.

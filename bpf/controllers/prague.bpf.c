@@ -33,7 +33,7 @@
  *    a cut by (2) in the same RTT (2.4.1: MAY be less).
  *  - A queue of this host that is full counts as a loss.
  *  - After n idle seconds the window is halved n times, not below 10: [P] says nothing of the window then.
- *  - Slow start is the stack's: doubling, until the first mark or loss (2.4.5).
+ *  - Slow start is the stack's: doubling, until the first mark or loss (2.4.5). It paces twice as fast up to ssthresh, not to half of it (2.5.1).
  */
 #include "declare.bpf.h"
 #include "rates.bpf.h"

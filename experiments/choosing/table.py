@@ -11,13 +11,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from asymlab import LabError, controllers
+from asymlab import controllers
 from asymlab.link.answer import Row
-from asymlab.machine.image import DEFAULT_KERNEL, current_image, engine_of, label_of
-from asymlab.plan import scenario
+from asymlab.report import columns
 from asymlab.results.store import Run
-from asymlab.run.execute import execute
-from asymlab.run.tasks import plan_runs
 
 HERE = Path(__file__).parent
 NAMES = ("alone", "beside", "loss", "jitter", "acks")
@@ -34,29 +31,11 @@ def cell(run: Run) -> str:
 
 
 def table(name: str) -> str:
-    """In Markdown: a row a path, a column a controller."""
-    guest = current_image(label_of(DEFAULT_KERNEL, engine_of(DEFAULT_KERNEL)))
-    tasks = plan_runs(scenario.load(HERE / f"{name}.toml"), guest)
-    done = execute(tasks, guest)
-    cells: dict[str, dict[str, str]] = {}
-    for t in tasks:
-        tried = t.case.scenario.flows[0].controller
-        cells.setdefault(t.case.scenario.title, {})[controllers.of(tried).label] = cell(done[t.key])
-    columns = list(next(iter(cells.values())))
-    lines = [["path", *columns], ["---", *["---:"] * len(columns)]]
-    lines += [[path, *(row[c] for c in columns)] for path, row in cells.items()]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return columns.table(columns.runs(HERE / f"{name}.toml"), cell, lambda name: controllers.of(name).label)
 
 
 def main(names: list[str]) -> None:
-    for name in names:
-        if name not in NAMES:
-            sys.exit(f"table.py: {name}: there are {', '.join(NAMES)}")
-    try:
-        for name in names or NAMES:
-            print(f"{name}\n\n{table(name)}\n")
-    except LabError as e:
-        sys.exit(f"table.py: {e}")
+    columns.tell(names, NAMES, table)
 
 
 if __name__ == "__main__":

@@ -13,17 +13,12 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from asymlab import LabError
-from asymlab.machine.image import DEFAULT_KERNEL, current_image, engine_of, label_of
 from asymlab.palette import BLUE, GREEN, GREY, VERMILLION
 from asymlab.paths import REPO
-from asymlab.plan import scenario
-from asymlab.report import drawing
+from asymlab.report import columns, drawing
 from asymlab.report.plot import steps
 from asymlab.report.report import saved
 from asymlab.results.store import Run
-from asymlab.run.execute import execute
-from asymlab.run.tasks import plan_runs
 
 HERE = Path(__file__).parent
 NAMES = ("queues", "acks", "jitter", "leo")
@@ -38,11 +33,7 @@ DRAWN = {
 
 
 def runs(name: str) -> dict[tuple[str, str], Run]:
-    """By title and controller."""
-    guest = current_image(label_of(DEFAULT_KERNEL, engine_of(DEFAULT_KERNEL)))
-    tasks = plan_runs(scenario.load(HERE / f"{name}.toml"), guest)
-    done = execute(tasks, guest, jobs=1)
-    return {(t.case.scenario.title, t.case.scenario.flows[0].controller): done[t.key] for t in tasks}
+    return columns.runs(HERE / f"{name}.toml", jobs=1)
 
 
 def left_at(run: Run) -> float | None:
@@ -59,12 +50,7 @@ def cell(run: Run) -> str:
 
 
 def table(name: str) -> str:
-    """In Markdown: a row a path, a column a controller."""
-    found = runs(name)
-    titles, columns = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
-    lines = [["path", *columns], ["---", *["---:"] * len(columns)]]
-    lines += [[title, *(cell(found[title, c]) for c in columns)] for title in titles]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    return columns.table(runs(name), cell)
 
 
 def picture() -> Figure:
@@ -78,20 +64,14 @@ def picture() -> Figure:
     return figure
 
 
+def figure() -> None:
+    with drawing.style():
+        drawn = saved(drawing.Figure("slowstart", "", "", picture()), "png", dpi=100)
+    (REPO / "docs" / "slowstart.png").write_bytes(drawn)
+
+
 def main(names: list[str]) -> None:
-    for name in names:
-        if name not in (*NAMES, "figure"):
-            sys.exit(f"table.py: {name}: there are {', '.join(NAMES)}, figure")
-    try:
-        if names == ["figure"]:
-            with drawing.style():
-                drawn = saved(drawing.Figure("slowstart", "", "", picture()), "png", dpi=100)
-            (REPO / "docs" / "slowstart.png").write_bytes(drawn)
-            return
-        for name in names or NAMES:
-            print(f"{name}\n\n{table(name)}\n")
-    except LabError as e:
-        sys.exit(f"table.py: {e}")
+    columns.tell(names, NAMES, table, {"figure": figure})
 
 
 if __name__ == "__main__":
