@@ -177,10 +177,11 @@ def test_the_length_is_the_links_alone_unless_it_is_given():
     assert Link("1gbit", "100ms", duration="2.5s").duration_s == 2.5
 
 
-def test_all_runs_take_two_minutes_of_two_quiet_cores():
-    """At 150 million instructions a second of each; a BPF controller takes 140 million to load."""
+def test_all_runs_take_some_two_minutes_of_two_quiet_cores():
+    """By QEMU, at 150 million instructions a second of each; a BPF controller takes 140 million to load. BBRv3's three
+    runs are a tenth of it: runs stay as long as they were, so that their results can be compared."""
     whole = len(path.points(Link("50mbit", "30ms"), list(path.DEFAULT))) * (cost.QEMU.expected(path.PACKETS) + 140e6)
-    assert 60 < whole / (2 * 150e6) < 120 - len(path.DEFAULT) * cost.QEMU.start_s / 2
+    assert 60 < whole / (2 * 150e6) < 130 - len(path.DEFAULT) * cost.QEMU.start_s / 2
 
 
 def test_a_run_too_short_for_what_it_should_show_is_told():

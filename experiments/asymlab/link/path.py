@@ -28,7 +28,7 @@ BESIDE, AFTER = f" beside {OTHERS}", f" after {OTHERS}"
 RADIO = {"fusion": "fusion:radio"}  # on links that lose packets at random
 
 # How long a run is. It depends on the link alone: another machine, or one more controller, changes no result.
-PACKETS = 36_000  # of a run where they are enough: 21 runs take some two minutes of two quiet cores
+PACKETS = 36_000  # of a run where they are enough: by QEMU 24 runs take some two minutes of two quiet cores
 USUAL_S, USUAL_ROUNDS = 60, 100  # the longer of the two is enough where packets are few
 ROUNDS = 60  # round trips that a run has, but for
 STRETCH = 4  # times PACKETS; then as many as these allow
