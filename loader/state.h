@@ -6,7 +6,7 @@
  *                      before that is BEFORE, the one before all that `use` made is ORIGINAL
  *   route-COOKIE-ROUTE "ORIGINAL NAME BEFORE", as of a default: `use` gave NAME to that route; - is no controller. ROUTE
  *                      is its text, with _ for / and + for a space
- *   try-NAME           "GUARD END": a trial of NAME is under way, till END, in seconds since the machine started; what is
+ *   try-NAME           "GUARD END ID": a trial of NAME is under way, till END, in seconds since the machine started; what is
  *                      of it has "try" as the fourth word of its own file
  *   cgroup-ID          "NAME", and its path in a second line: `use` gave NAME to the cgroup of that number
  *   loaded-NAME        the number of its struct_ops map, and the object's file in a second line

@@ -70,6 +70,15 @@ static bool run(char *const argv[])
 	return !status;
 }
 
+static void stop_timer(const char *cc)
+{
+	char unit[64];
+	char *const argv[] = { "systemctl", "stop", unit, NULL };
+
+	snprintf(unit, sizeof(unit), "asymcc-try-%s.timer", cc);
+	run(argv);
+}
+
 /* A timer that systemd keeps: it needs neither us nor our session. */
 static bool guard_by_systemd(const char *cc, long seconds)
 {
@@ -102,6 +111,7 @@ static bool guard_by_systemd(const char *cc, long seconds)
 			NULL
 		};
 
+		stop_timer(cc); /* of a trial that was killed before it changed anything, or that `unload` has ended */
 		there = run(argv);
 	}
 	free(dir);
@@ -109,7 +119,7 @@ static bool guard_by_systemd(const char *cc, long seconds)
 }
 
 /* Till the command ends, however that is, or its time is over. */
-static void guard(int command, const char *cc, long seconds)
+static void guard(int command, const char *cc, const char *id, long seconds)
 {
 	struct pollfd p = { .fd = command, .events = POLLIN };
 	__u64 end = ns_after(seconds + GRACE), now;
@@ -117,12 +127,12 @@ static void guard(int command, const char *cc, long seconds)
 
 	while ((now = now_ns()) < end && poll(&p, 1, (end - now) / NS_PER_MS + 1) <= 0)
 		;
-	while (trial_end(cc) < 0 && tries--)
+	while (trial_end(cc, id) < 0 && tries--)
 		sleep(RETRY);
 }
 
 /* A process of its own session, which nobody waits for. */
-static int guard_by_process(const char *cc, long seconds)
+static int guard_by_process(const char *cc, const char *id, long seconds)
 {
 	int command = syscall(SYS_pidfd_open, getpid(), 0), status = -1;
 	pid_t pid;
@@ -133,6 +143,7 @@ static int guard_by_process(const char *cc, long seconds)
 	if (!pid) {
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
+		state_unlock(); /* the command has it still */
 		if (setsid() < 0 || null < 0)
 			_exit(1);
 		pid = fork();
@@ -143,7 +154,7 @@ static int guard_by_process(const char *cc, long seconds)
 		for (int sig = 1; sig < NSIG; sig++)
 			signal(sig, SIG_IGN);
 		signal(SIGCHLD, SIG_DFL); /* objects are tried in a child */
-		guard(command, cc, seconds);
+		guard(command, cc, id, seconds);
 		_exit(0);
 	}
 	if (command >= 0)
@@ -153,37 +164,58 @@ static int guard_by_process(const char *cc, long seconds)
 	return status ? fail("try: no process can be made that would end it: %s", strerror(errno)) : 0;
 }
 
-int trial_guard(struct trial *t, const char *cc, long seconds)
-{
-	static char text[80];
-
-	t->by_systemd = guard_by_systemd(cc, seconds);
-	if (!t->by_systemd && guard_by_process(cc, seconds))
-		return -1;
-	if (t->by_systemd)
-		snprintf(text, sizeof(text), "the timer asymcc-try-%s of systemd", cc);
-	else
-		snprintf(text, sizeof(text), "a process of its own");
-	t->guard = text;
-	return 0;
-}
-
-void trial_release(const struct trial *t, const char *cc)
-{
-	char unit[64];
-	char *const argv[] = { "systemctl", "stop", unit, NULL };
-
-	snprintf(unit, sizeof(unit), "asymcc-try-%s.timer", cc);
-	if (t->by_systemd)
-		run(argv);
-}
-
 static long boot_seconds(void)
 {
 	struct timespec boot;
 
 	clock_gettime(CLOCK_BOOTTIME, &boot);
 	return boot.tv_sec;
+}
+
+static int write_record(const struct trial *t, const char *cc, long seconds)
+{
+	struct words record = {};
+
+	snprintf(record.word[0], CC_NAME_LEN, t->by_systemd ? SYSTEMD : "process");
+	snprintf(record.word[1], CC_NAME_LEN, "%ld", boot_seconds() + seconds);
+	memcpy(record.word[2], t->id, CC_NAME_LEN);
+	return state_write(state_try(cc), &record);
+}
+
+int trial_refuse_second(const char *cc)
+{
+	struct words record;
+	int under_way = state_peek(state_try(cc), &record);
+
+	return under_way > 0 ? fail("a trial of %s is under way: `asymcc try %s --end` ends it", cc, cc) : under_way;
+}
+
+static int begin_locked(struct trial *t, const char *cc, long seconds)
+{
+	static char text[80];
+
+	if (trial_refuse_second(cc))
+		return -1;
+	snprintf(t->id, CC_NAME_LEN, "%x-%lx", getpid(), boot_seconds());
+	t->by_systemd = guard_by_systemd(cc, seconds);
+	if (!t->by_systemd && guard_by_process(cc, t->id, seconds))
+		return -1;
+	if (t->by_systemd)
+		snprintf(text, sizeof(text), "the timer asymcc-try-%s of systemd", cc);
+	else
+		snprintf(text, sizeof(text), "a process of its own");
+	t->guard = text;
+	return write_record(t, cc, seconds);
+}
+
+int trial_begin(struct trial *t, const char *cc, long seconds)
+{
+	int err = state_lock() ? -1 : begin_locked(t, cc, seconds);
+
+	state_unlock();
+	if (err && t->by_systemd)
+		stop_timer(cc);
+	return err;
 }
 
 struct ending {
@@ -198,21 +230,29 @@ static int end_in(const struct netns_id *id, void *ctx)
 	return default_end(e->cc, id->name, &e->left) | routes_end(e->cc, id->name, &e->left);
 }
 
-static int end_locked(const char *cc)
+/* Is it this trial, or is it all the same which it is? */
+static bool is_it(const struct words *record, const char *id)
+{
+	return !id || !strcmp(record->word[2], id);
+}
+
+static int end_locked(const char *cc, const char *id, bool *by_systemd)
 {
 	struct ending e = { .cc = cc };
 	struct attachments all = {};
 	struct words record;
 	int known = state_read(state_try(cc), &record), err;
 
-	if (known <= 0)
-		return known;
+	*by_systemd = false;
+	if (known <= 0 || !is_it(&record, id))
+		return known < 0 ? -1 : 0;
 	err = netns_each(end_in, &e);
 	if (attachments_read(&all) || cgroups_end(&all, cc))
 		err = -1;
 	attachments_free(&all);
 	if (!err)
 		err = state_remove(state_try(cc));
+	*by_systemd = !err && !strcmp(record.word[0], SYSTEMD);
 	return err ? -1 : e.left;
 }
 
@@ -220,19 +260,19 @@ static int make_locked(const struct trial *t, const struct uses *u, long seconds
 {
 	struct routes *undo = calloc(u->routes.nr + 1, sizeof(*undo));
 	bool *made = calloc(u->routes.nr + 1, sizeof(*made));
-	int err = undo && made ? 0 : fail("out of memory");
-	struct words record = {};
+	struct words record;
+	int known = state_read(state_try(u->cc), &record), err = known < 0 || !undo || !made ? -1 : 0;
 
-	snprintf(record.word[0], CC_NAME_LEN, t->by_systemd ? SYSTEMD : "process");
-	snprintf(record.word[1], CC_NAME_LEN, "%ld", boot_seconds() + seconds);
+	if (known >= 0 && err)
+		fail("out of memory");
+	if (!err && (!known || !is_it(&record, t->id)))
+		err = fail("try %s: the trial was ended meanwhile", u->cc);
 	if (!err)
-		err = state_write(state_try(u->cc), &record);
+		err = write_record(t, u->cc, seconds);
 	if (!err) {
 		state_mark = TRIAL;
-		err = uses_make(u, undo, made);
+		err = uses_make(u, undo, made); /* what was done, and its answer lost, trial_end() undoes */
 		state_mark = "";
-		if (err) /* also what was done, and its answer lost */
-			end_locked(u->cc);
 	}
 	for (int i = 0; undo && i < u->routes.nr; i++)
 		routes_free(&undo[i]);
@@ -249,11 +289,14 @@ int trial_make(const struct trial *t, const struct uses *u, long seconds)
 	return err;
 }
 
-int trial_end(const char *cc)
+int trial_end(const char *cc, const char *id)
 {
-	int left = state_lock() ? -1 : end_locked(cc);
+	bool by_systemd = false;
+	int left = state_lock() ? -1 : end_locked(cc, id, &by_systemd);
 
 	state_unlock();
+	if (by_systemd)
+		stop_timer(cc);
 	return left;
 }
 

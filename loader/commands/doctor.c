@@ -15,6 +15,7 @@
 #include "cgroup_controller.h"
 #include "command.h"
 #include "registry.h"
+#include "route_find.h"
 #include "thinning.h"
 #include "trial.h"
 #include "uses.h"
@@ -317,6 +318,47 @@ see_uses(struct report *rep, const struct registry *r, const struct netns_list *
 	}
 }
 
+struct aside {
+	struct report *rep;
+	const char *netns;
+};
+
+/* Somebody has added another route to just the prefix of one that `use` gave a controller, and connections take that. */
+static void see_aside(const char *text, const struct words *w, void *ctx)
+{
+	int len = strcspn(text, " ");
+	const char *cc = w->word[1];
+	const struct aside *a = ctx;
+	char dst[ROUTE_TEXT], mend[240];
+	struct routes all = {};
+	struct prefix p;
+	struct route now;
+	bool has_it = false;
+
+	snprintf(dst, sizeof(dst), "%.*s", len, text);
+	if (controller_available(cc) <= 0 || prefix_parse(&p, dst) || route_find(&p, &now))
+		return;
+	if (route_is_to(&now, &p) && strcmp(now.cc, cc) && !routes_read(&all, &p))
+		for (int i = 0; i < all.nr; i++)
+			has_it |= !strcmp(all.route[i].text, text) && !strcmp(all.route[i].cc, cc);
+	if (has_it) { /* one that has it no more is lost, and told as that */
+		snprintf(mend, sizeof(mend), "%sasymcc use %s --route %s there again",
+			 strcmp(now.text, text) ? "" : "give one of them a metric of its own, then ", cc, dst);
+		tell(a->rep, BAD, cc, mend,
+		     "route %s was given it, but connections take another there, %s in %s, without it", text, now.text,
+		     a->netns);
+	}
+	routes_free(&all);
+	free(now.message);
+}
+
+static int see_asides(const struct netns_id *id, void *ctx)
+{
+	struct aside a = { ctx, id->name };
+
+	return state_each_route(see_aside, &a);
+}
+
 static void see_lost_cgroup(const char *cc, const char *path, bool gone, void *ctx)
 {
 	char *mend = NULL;
@@ -414,6 +456,7 @@ static int see_state(struct report *rep)
 	if (!err)
 		err = state_each(STATE_DEFAULT, see_original, &o) || state_each(STATE_ROUTE, see_route_of_none, &o);
 	free(o.found);
+	err |= netns_each(see_asides, rep);
 	return state_each(STATE_REPLACING, see_replacing, rep) || trials_each(see_trial, rep) || err ? -1 : 0;
 }
 

@@ -138,17 +138,13 @@ static int check_cgroup(void)
 /* A trial of what is there already would take it away at its end. */
 static int check(void)
 {
-	int there = controller_available(args.cc), under_way;
+	int there = controller_available(args.cc);
 	char now[CC_NAME_LEN];
-	struct words record;
 
 	if (!there)
 		return fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", args.cc,
 			    args.cc);
-	under_way = there < 0 ? -1 : state_peek(state_try(args.cc), &record);
-	if (under_way > 0)
-		return fail("a trial of %s is under way: `asymcc try %s --end` ends it", args.cc, args.cc);
-	if (under_way < 0 || netns_default(now))
+	if (there < 0 || trial_refuse_second(args.cc) || netns_default(now))
 		return -1;
 	if (args.by_default && !strcmp(now, args.cc))
 		return fail("try %s: it is the default already", args.cc);
@@ -181,7 +177,7 @@ static int run_trial(const sigset_t *signals)
 {
 	long around = times.before == NOT_GIVEN ? times.seconds : times.before;
 	struct trial t = {};
-	int left, err = trial_guard(&t, args.cc, around + times.seconds);
+	int left, err = trial_begin(&t, args.cc, around + times.seconds);
 
 	if (err)
 		return -1;
@@ -197,11 +193,9 @@ static int run_trial(const sigset_t *signals)
 		err = trial_make(&t, &args, times.seconds);
 	if (!err)
 		err = measure(DURING, times.seconds, signals);
-	left = trial_end(args.cc);
+	left = trial_end(args.cc, t.id);
 	if (left < 0)
 		err = -1;
-	else
-		trial_release(&t, args.cc);
 	if (!err)
 		err = measure(AFTER, around, signals);
 	print_end(left);
@@ -215,7 +209,7 @@ static int end(void)
 
 	if (!under_way)
 		printf("no trial of %s is under way\n", args.cc);
-	left = under_way > 0 ? trial_end(args.cc) : under_way;
+	left = under_way > 0 ? trial_end(args.cc, NULL) : under_way;
 	if (under_way > 0)
 		print_end(left);
 	return left < 0 ? -1 : 0;

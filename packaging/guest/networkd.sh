@@ -69,6 +69,9 @@ asymcc load vegas95 >/dev/null
 trial() { timeout -s KILL "$1" asymcc try vegas95 --route 203.0.113.128/25 --before 0 --json --seconds "$2" | tr -d '\n'; }
 try "a trial, whose guard is a timer of systemd" has '"guard": "systemd".*"as_before": true' trial 60 1
 try "which is gone with it" not has asymcc-try systemctl list-units --all --no-legend
+trial 5 20 >/dev/null 2>&1
+try "one that is killed may be ended" asymcc try vegas95 --end
+try "with its timer, which would end a later one" not has asymcc-try systemctl list-units --all --no-legend
 trial 15 20 >/dev/null 2>&1
 try "one that is killed is still in effect" has 'congctl vegas95' ip route
 try "and told" has 'a timer of systemd sees to its end' asymcc status

@@ -221,3 +221,41 @@ def test_what_cannot_be_tried_is_refused_and_changes_nothing(world, pair, cgroup
         p.send_signal(signal.SIGTERM)
         p.wait(30)
     assert look() == before
+
+
+def test_a_trial_ends_only_itself(world, pair):
+    """Another had ended it, and began the next one; then its command and its guard come to their end."""
+    old, new, places, look = world
+    before = look()
+    argv = [new, *places, "--seconds", "60", "--before", "0"]
+    with trial(pair, *argv) as first:
+        wait_for(lambda: has_it(pair, new))
+        inside(pair, "try", new, "--end")
+        with trial(pair, *argv) as second:
+            wait_for(lambda: has_it(pair, new))
+            first.kill()
+            first.wait(30)
+            time.sleep(2)
+            assert has_it(pair, new)
+            second.send_signal(signal.SIGTERM)
+            second.wait(30)
+    assert look() == before
+
+
+def test_two_at_once_are_refused(world, pair):
+    """Also while the first measures what is before; which may be ended then."""
+    old, new, places, look = world
+    before = look()
+    with trial(pair, new, *places, "--seconds", "60") as first:
+        wait_for(lambda: state(new))
+        assert "is under way" in refused_inside(pair, "try", new, "--default")
+        assert look()[:4] == before[:4]
+        inside(pair, "try", new, "--end")
+        assert not state(new)
+        first.kill()
+    with trial(pair, new, *places, "--seconds", "60", "--before", "2") as first:
+        wait_for(lambda: state(new))
+        inside(pair, "try", new, "--end")
+        _, err = first.communicate(timeout=30)
+    assert first.returncode == 1 and err == f"asymcc: try {new}: the trial was ended meanwhile\n"
+    assert look() == before

@@ -193,6 +193,31 @@ def test_routes_that_lose_it_are_told(loaded, pair):
     assert lost() == set() and not remembered(name)
 
 
+@pytest.mark.parametrize("second", ["prepend default via 10.9.0.2", "add default via 10.9.0.2 metric 10"])
+def test_a_second_route_that_connections_take_is_told(second, loaded, pair):
+    """The first has the controller still."""
+    name = loaded("fast")
+    ip(pair, "route add default via 10.9.0.2 metric", "20" if "metric" in second else "0")
+    inside(pair, "use", name, "--route", "default")
+
+    def told() -> list[dict]:
+        doctor = json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
+        return [r for r in doctor if r["check"] == name and r["state"] == "bad"]
+
+    assert told() == []
+    ip(pair, "route append default via 10.9.0.2 metric 30")
+    assert told() == []
+    ip(pair, "route", second)
+    assert name not in taken(pair, "198.51.100.1")
+    (line,) = told()
+    assert line["text"].startswith("route default") and line["text"].endswith(f"in netns {pair.client}, without it")
+    if line["mend"].startswith("give one of them a metric of its own, then "):
+        ip(pair, "route add default via 10.9.0.2 metric 5")
+        ip(pair, "route del default via 10.9.0.2 metric 0")
+    inside(pair, "use", name, "--route", "default")
+    assert told() == [] and name in taken(pair, "198.51.100.1")
+
+
 @pytest.mark.parametrize("had", ["", "congctl reno"])
 def test_a_second_route_that_others_add_hinders_no_unuse(had, loaded, pair):
     """As systemd-networkd does with its own when it starts again."""
