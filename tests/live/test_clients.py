@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -18,11 +19,13 @@ import statistics
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from tests.live.clients.path import FORWARD, GATEWAY, NET, SERVER, asymmetric
+from tests.live import homes
+from tests.live.clients.path import FORWARD, GATEWAY, NET, SERVER, Path3, asymmetric
 from tests.live.clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
 from tests.live.exchanges import MANY_CLIENT as MANY_SOURCE
 from tests.live.exchanges import MANY_SERVER as MANY_SINK
@@ -249,6 +252,37 @@ def test_programs(turn, name, www, times, tmp_path, alias, joined):
         if name in THINNED:
             assert values("thin", "counters")["acks_suppressed"] > 0
             asymcc("thin", "--off", "--cgroup", joined)
+
+
+@pytest.mark.skipif(not FULL or bool(MISSING), reason="`make check-clients` runs it")
+@pytest.mark.parametrize("cc", ["cubic", "bbr"])
+def test_programs_behind_a_router(cc, www, tmp_path):
+    """Three stock hosts at once, behind one with NAT and an uplink of 100 kbit/s: whole, thinned or not; seconds."""
+    print(f"\n\n{cc}, 20 Mbit/s and 100 kbit/s; seconds from the same start\n")
+    with homes.home() as home:
+        path = Path3(home.hosts[0], home.router, home.server)
+        path.sh(path.server, "ip", "route", "change", "203.0.113.0/24", "dev", "s0", "congctl", cc)
+        path.sh(path.server, "ip", "addr", "add", f"{SERVER}/32", "dev", "s0")
+        path.sh(path.router, "ip", "route", "add", SERVER, "via", homes.SERVER)
+        with web(path, tmp_path, www), ssh(path, tmp_path) as options:
+            for thin in ([], ["--reverse", "100kbit"], []):
+                home.asymcc("thin", "--dev", "wan0", *(thin or ["--off"]))
+                clients = [curl_big, scp, browser]
+                with ThreadPoolExecutor() as pool:
+                    start = time.monotonic()
+                    running = [
+                        pool.submit(client, dataclasses.replace(path, client=host), tmp_path, www, options)
+                        for client, host in zip(clients, home.hosts, strict=True)
+                    ]
+                    for client, done in zip(clients, running, strict=True):
+                        done.add_done_callback(functools.partial(told, client.__name__, start))
+                    for done in running:
+                        done.result()
+                print("thinned" if thin else "all ACKs")
+
+
+def told(what: str, start: float, done) -> None:
+    print(f"{what} {time.monotonic() - start:.1f}", end=", ")
 
 
 def test_the_browsers_script_finds_what_it_imports():
