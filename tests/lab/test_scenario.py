@@ -312,6 +312,22 @@ def test_bpftool_takes_an_object_as_it_is(scenario_file, section, reason):
         topology.compile_job(scenario.load(scenario_file(append="\n" + section + "\n"))[0], 1)
 
 
+MINE = ('controller = "reno"', 'controller = "mine"')
+OF_THE_KERNEL = '\n[controllers.mine]\nloader = "kernel"\n'
+
+
+def test_a_kernel_of_the_users_has_controllers_of_its_own(scenario_file):
+    (one,) = job_of(scenario_file(MINE, append=f"{OF_THE_KERNEL}gain = 3\n"))["controllers"]
+    assert one == {"name": "mine", "object": None, "set": {"gain": 3}, "loader": "asymcc"}
+    with pytest.raises(LabError, match="controllers.mine: has either an object or the loader 'kernel'"):
+        job_of(scenario_file(MINE, append=f'{OF_THE_KERNEL}object = "fast"\n'))
+
+
+@pytest.mark.lab
+def test_a_kernel_without_it_is_one_line(scenario_file):
+    one_line(asymlab("run", scenario_file(MINE, append=OF_THE_KERNEL), "--engine", "uml"), "without controller mine")
+
+
 def test_the_seed_decides_the_start_jitter(scenario_file):
     case = scenario.load(scenario_file())[0]
     starts = [topology.compile_job(case, seed)["flows"][0]["start_s"] for seed in (1, 1, 2)]

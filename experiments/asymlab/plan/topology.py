@@ -94,6 +94,8 @@ def more_bytes(scenario: Scenario) -> int:
 
 # --- controllers ---------------------------------------------------------------------------
 
+KERNEL = "kernel"  # the loader of what a kernel of the user's has, built in or as a module
+
 
 def objects_needed(case: Case) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
@@ -101,7 +103,11 @@ def objects_needed(case: Case) -> dict[str, str | None]:
     built = built_in(BUILT)
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
-        obj = scenario.controllers.get(name, {}).get("object", name)
+        given = scenario.controllers.get(name, {})
+        obj = given.get("object", name)
+        if given.get("loader") == KERNEL:
+            found[name] = None
+            continue
         if file := case.files.get(name):
             found[name] = f"{name}:{file.chosen}" if file.chosen else name
             continue
@@ -120,8 +126,12 @@ def objects_needed(case: Case) -> dict[str, str | None]:
 def _controller(name: str, obj: str | None, given: dict[str, Any]) -> job.Controller:
     values = {k: v for k, v in given.items() if k not in ("object", "loader")}
     loader = given.get("loader", "asymcc")
-    if loader not in ("asymcc", "bpftool"):
-        raise LabError(f"controllers.{name}.loader: {loader!r} is neither 'asymcc' nor 'bpftool'")
+    if loader not in ("asymcc", "bpftool", KERNEL):
+        raise LabError(f"controllers.{name}.loader: {loader!r} is neither 'asymcc', 'bpftool' nor '{KERNEL}'")
+    if loader == KERNEL:
+        if "object" in given:
+            raise LabError(f"controllers.{name}: has either an object or the loader '{KERNEL}'")
+        return job.Controller(name, None, values, "asymcc")
     if loader == "bpftool" and (obj != name or values):
         raise LabError(
             f"controllers.{name}: bpftool registers an object as it is, with no other name and no parameters"
