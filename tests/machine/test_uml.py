@@ -88,6 +88,16 @@ def test_edits_made_twice_are_made_once_and_touch_nothing_the_second_time(tmp_pa
     assert contents(tmp_path) == once and {f: f.stat().st_mtime_ns for f in once} == times
 
 
+def test_a_file_that_git_took_back_is_not_compiled_again(tmp_path):
+    """make goes by the time of a file."""
+    edits.apply(tree(tmp_path))
+    edited = [tmp_path / f.relative_to(tmp_path / ".asymlab") for f in contents(tmp_path / ".asymlab")]
+    times = {f: f.stat().st_mtime_ns for f in edited}
+    tree(tmp_path)
+    edits.apply(tmp_path)
+    assert len(edited) > 15 and {f: f.stat().st_mtime_ns for f in edited} == times
+
+
 @pytest.mark.parametrize("name", sorted({e.file for e in edits.EDITS if isinstance(e, edits.Edit) and not e.where}))
 def test_a_source_without_a_place_is_refused_and_left_as_it_is(tmp_path, name):
     before = contents(tree(tmp_path, **{name: "something else\n"}))

@@ -7,6 +7,7 @@ refused, so that no edit is lost in silence.
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from dataclasses import dataclass
@@ -290,6 +291,8 @@ def apply(tree: Path) -> None:
         if name in plain:
             write(kept / name, plain[name])
             write(ours / name, text)
+            left = (ours / name).stat()  # a file that git took back is as old as it was
+            os.utime(tree / name, ns=(left.st_atime_ns, left.st_mtime_ns))
 
 
 def unedited(file: Path, before: Path, left: Path) -> str:
