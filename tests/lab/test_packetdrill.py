@@ -61,11 +61,24 @@ def test_a_script_brings_what_it_and_its_helpers_name(tmp_path):
     assert sorted(one.files) == ["scripts/common/defaults.sh", "scripts/tcp/a.pkt", "scripts/tcp/local"]
 
 
+def test_a_link_lies_where_the_script_names_it(tmp_path):
+    for folder in ("net", "tcp/sack", "tcp/common"):
+        (tmp_path / folder).mkdir(parents=True)
+    write(tmp_path / "net", "defaults.sh", "true\n")
+    write(tmp_path / "tcp" / "sack", "a.pkt", "`../common/defaults.sh`\n")
+    (tmp_path / "tcp" / "common" / "defaults.sh").symlink_to("../../net/defaults.sh")
+    (one,) = packetdrill.drills([tmp_path / "tcp"])
+    assert one.files == {"scripts/common/defaults.sh": b"true\n", "scripts/sack/a.pkt": b"`../common/defaults.sh`\n"}
+    assert one.folder == "sack"
+
+
 def test_a_script_runs_in_each_mode_or_in_the_one_that_it_names(tmp_path):
     (any_, one) = packetdrill.drills(
         [write(tmp_path, "a.pkt", SCRIPT), write(tmp_path, "b.pkt", f"--ip_version=ipv6\n{SCRIPT}")]
     )
     assert any_.modes == ["ipv4", "ipv4-mapped-ipv6", "ipv6"] and one.modes == ["ipv6"]
+    (four, six) = packetdrill.drills([write(tmp_path, f"c-{name}.pkt", SCRIPT) for name in ("ipv4", "v6")])
+    assert four.modes == ["ipv4", "ipv4-mapped-ipv6"] and six.modes == ["ipv6"]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 """The kernel's own TCP tests in virtual time: packetdrill scripts, each in a machine of its own.
 
 A script runs under IPv4, under IPv4 in sockets of IPv6, and under IPv6, as the kernel's ksft_runner.sh has it; one that
-names its --ip_version runs under that alone. It brings along the files beside it that it names, such as defaults.sh.
+names its --ip_version runs under that alone, and one whose name ends with v4 or v6 under that. It brings along the
+files beside it that it names, such as defaults.sh.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ TRIES = 40  # of tolerances
 TOLERANCE_MAX_US = 1_000_000
 SCRIPT_MAX = 1 << 20  # bytes, of a script or a file that it names
 V4 = "--local_ip=192.168.0.1 --gateway_ip=192.168.0.1 --netmask_ip=255.255.0.0 --remote_ip=192.0.2.1"
-V4 += " -D TFO_COOKIE=3021b9d889017eeb -D TFO_COOKIE_ZERO=b7c12350a90dc8f5"
+V4 += " -D CODE=host_unreachable -D TFO_COOKIE=3021b9d889017eeb -D TFO_COOKIE_ZERO=b7c12350a90dc8f5"
 V6 = "--mtu=1520 --local_ip=fd3d:0a0b:17d6::1 --gateway_ip=fd3d:0a0b:17d6:8888::1 --remote_ip=fd3d:fa7b:d17d::1"
 V6 += " -D TFO_COOKIE=c1d1e9742a47a9bc -D TFO_COOKIE_ZERO=82af1a8f9a205c34"
 ERRORS4 = "-D CMSG_LEVEL_IP=SOL_IP -D CMSG_TYPE_RECVERR=IP_RECVERR"
 ERRORS6 = "-D CMSG_LEVEL_IP=SOL_IPV6 -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
-# What ksft_runner.sh gives packetdrill. The cookies are those of the key that defaults.sh sets, for these addresses.
+# What ksft_runner.sh gives packetdrill, and CODE, which packetdrill's own run_all.py gives it. The cookies are those of
+# the key that defaults.sh sets, for these addresses.
 MODES = {"ipv4": f"{V4} {ERRORS4}", "ipv4-mapped-ipv6": f"{V4} {ERRORS6}", "ipv6": f"{V6} {ERRORS6}"}
 VERSION = re.compile(r"^--ip_version=(\S+)", re.M)
 NAMED = re.compile(r"(?<![\w/.])\.{1,2}/[\w./-]+")  # files beside it
@@ -69,8 +71,10 @@ class Drill:
 
     @property
     def modes(self) -> list[str]:
-        named = VERSION.findall(self.text)
-        return [mode for mode in MODES if mode in named] if named else list(MODES)
+        if named := VERSION.findall(self.text):
+            return [mode for mode in MODES if mode in named]
+        six = {"v4.pkt": False, "v6.pkt": True}.get(self.file[-6:])
+        return [mode for mode in MODES if six in (None, mode == "ipv6")]
 
 
 @dataclass(frozen=True)
@@ -108,18 +112,18 @@ def drills(paths: Iterable[Path]) -> list[Drill]:
 
 def read(script: Path, name: str) -> Drill:
     """A script, with the files that it or one of them names by a path from its folder."""
-    folder, texts = script.parent.resolve(), {script.resolve(): content(script)}
-    left = list(texts)
+    at = Path(os.path.abspath(script))  # links keep their places: a script names them
+    folder, texts = at.parent, {at: content(at)}
+    left = [at]
     while left:
         for word in NAMED.findall(texts[left.pop()].decode(errors="replace")):
-            file = (folder / word).resolve()
+            file = Path(os.path.normpath(folder / word))
             if file not in texts and file.is_file():
                 texts[file] = content(file)
                 left.append(file)
     top = os.path.commonpath([file.parent for file in texts])
     files = {f"scripts/{file.relative_to(top)}": text for file, text in texts.items()}
-    text = texts[script.resolve()].decode(errors="replace")
-    return Drill(name, str(folder.relative_to(top)), script.resolve().name, text, files)
+    return Drill(name, str(folder.relative_to(top)), at.name, texts[at].decode(errors="replace"), files)
 
 
 def content(file: Path) -> bytes:
