@@ -430,6 +430,15 @@ def test_a_load_goes_on_when_the_mtu_falls_below_its_packets(folder):
 
 
 @pytest.mark.lab
+def test_long_bursts_on_each_way_leave_no_limit_to_silence(folder):
+    """Four ways that lose six of seven tries after a loss: all but one of 2400 fail, and 2^n s are no number."""
+    bursts = way(loss="0.2%", loss_burst=7)
+    tree = tree_of("bursts", {"hops": 2 * [{"forward": bursts, "reverse": bursts}]}, {"controller": "reno"})
+    case, r = attempt(tree | {"run": tree["run"] | {"duration": "3s"}})
+    assert r.valid and invariants.judge(case, r) == []
+
+
+@pytest.mark.lab
 def test_large_packets_on_a_path_without_delay(folder):
     """Ten of 9000 bytes, twice in an RTT of 6 us, are 30 GB/s."""
     short = way(rate="4mbit", delay="0ms", queue=20)

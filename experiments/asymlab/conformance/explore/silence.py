@@ -11,6 +11,7 @@ from ...plan.opportunities import BYTES
 from ...plan.scenario import Direction, Flow
 from .view import View
 
+ENDLESS = 100  # tries whose timeouts end after any run
 ACK_BYTES = 14 + 40 + 60  # with Ethernet's header, and all the options that there may be
 
 
@@ -72,7 +73,8 @@ def silence_limit(v: View, flow: Flow, since: float, until: float) -> float:
     the one that arrives, is T (2^(n+1) - 1) + R.
     """
     longest = round_trip(v, flow)
-    return max(1, 3 * longest) * (2.0 ** (tries_lost(v, flow, since, until) + 1) - 1) + longest
+    tries = min(tries_lost(v, flow, since, until), ENDLESS)
+    return max(1, 3 * longest) * (2.0 ** (tries + 1) - 1) + longest
 
 
 def all_arrived(v: View, job: planned.Flow) -> float | None:
