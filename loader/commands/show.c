@@ -190,7 +190,7 @@ static int show_cgroups(const struct registered *reg, const struct object *o, co
 	} else if (*names) {
 		puts(!reg ? "cgroup programs:"
 		     : attachments_cgroup(all, btf_id, NULL, &i)
-			     ? "cgroup programs, and where they are:"
+			     ? "programs of a cgroup or a device, and where they are:"
 			     : "cgroup programs (not attached: only the sender is in place):");
 	}
 	for (const char **n = names; *n; n++) {
