@@ -201,17 +201,19 @@ def add_bench(commands) -> None:
 
 
 def do_bench(args) -> None:
-    file = EXPERIMENTS / "bench" / "ack.toml"
+    usual, l4s = (EXPERIMENTS / "bench" / name for name in ("ack.toml", "ack-l4s.toml"))
     files = [name for name in args.controllers if objects.is_file(name)]
     names = [name for name in args.controllers if name not in files]
-    known = {case.scenario.flows[0].controller for case in scenario.load(file)}
-    if unknown := sorted(set(names) - known):
-        raise LabError(f"{unknown[0]}: no controller of {file}; there are {', '.join(sorted(known))}, and files")
+    home = {case.scenario.flows[0].controller: file for file in (usual, l4s) for case in scenario.load(file)}
+    if unknown := sorted(set(names) - home.keys()):
+        raise LabError(f"{unknown[0]}: no controller of {usual}; there are {', '.join(sorted(home))}, and files")
     guest, costs = image_of(args), []
     if files:
-        costs = bench.bench(bench.of_files(files, file), guest, [], args.jobs)
-    if names or not files:
-        costs += bench.bench(file, guest, names, args.jobs)
+        costs = bench.bench(bench.of_files(files, usual), guest, [], args.jobs)
+    for file in (usual, l4s):
+        wanted = [name for name in names if home[name] == file]
+        if wanted or not args.controllers and file == usual:
+            costs += bench.bench(file, guest, wanted, args.jobs)
     console.print(bench.table(costs))
 
 

@@ -227,6 +227,7 @@ def test_bench_takes_a_path(folder, tmp_path, monkeypatch):
         text, found = re.subn(rf"^{setting.split()[0]} = .*$", setting, text, flags=re.M)
         assert found == 1
     (tmp_path / "bench" / "ack.toml").write_text(text)
+    shutil.copy(EXPERIMENTS / "bench" / "ack-l4s.toml", tmp_path / "bench")
     out = io.StringIO()
     for where, name, value in (
         (cli, "EXPERIMENTS", tmp_path),

@@ -125,3 +125,4 @@ def test_the_bench_is_of_the_named_cases(monkeypatch):
     guest = Image(file.parent, NATIVE, "", "qemu", "", {}, 10)
     assert bench.bench(file, guest, ["nreno", "fast"]) == ["fast", "nreno"]
     assert len(bench.bench(file, guest, [])) > 15
+    assert bench.bench(file.with_name("ack-l4s.toml"), guest, ["prague"]) == ["prague"]
