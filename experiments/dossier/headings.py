@@ -385,5 +385,6 @@ OBJECTIONS = {
 KNOWN = {
     "formosa": "both ends must run it",
     "accsa": "both ends must run it, and the path must mark ACKs",
+    "prague": "no queue here is L4S's, and without AccECN it is CUBIC",
     "dctcp": "it is for paths that mark by a low threshold, and none does here",
 }

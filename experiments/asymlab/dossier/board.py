@@ -213,8 +213,6 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
 def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
     """The questions that two kernels answer by opposite words, of as many seeds."""
     a, b = first[0]["of"], other[0]["of"]
-    yield f"## What Linux {b['kernel']} answers otherwise than {a['kernel']}"
-    yield ""
     before = {(one["controller"], one["of"]["seeds"]): one["answers"] for one in first}
     both = [
         (one["controller"], id, then, now)
@@ -222,6 +220,10 @@ def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
         for id, now in one["answers"].items()
         if (then := before.get((one["controller"], one["of"]["seeds"]), {}).get(id))
     ]
+    if not both:
+        return
+    yield f"## What Linux {b['kernel']} answers otherwise than {a['kernel']}"
+    yield ""
     turned = [found for found in both if {found[2][0], found[3][0]} == {"holds", "fails"}]
     undecided = sum(then[0] != now[0] for *_, then, now in both) - len(turned)
     yield f"Of {len(both)} answers to questions that both were asked with as many seeds {len(turned)} are the opposite."
