@@ -5,6 +5,7 @@
 #
 # A system is made with mmdebstrap: what purge leaves is compared there. Then it boots in QEMU with its own kernel, its units
 # enabled, once for each of MANAGERS, and the scripts in guest/ see them work. A few minutes each; neither root nor KVM is needed.
+# MANAGERS=docker, on Debian 13 alone, is networkd's network and Docker.
 set -eu -o pipefail
 deb=$(realpath "$1") older=$(realpath "$2")
 shift 2
@@ -13,9 +14,11 @@ cd "$(dirname "$0")"
 lintian --fail-on error --allow-root "$deb"
 
 [ $# -gt 0 ] || set -- bookworm trixie
-declare -A slot=([networkd]=0x10 [NetworkManager]=0x11 [ifupdown]=0x12) # a network device's slot gives its name: ens16 and so on
+declare -A docker=([trixie]=,docker.io,docker-cli,busybox-static)
+[[ " $MANAGERS " = *" docker "* ]] || docker=()
+declare -A slot=([networkd]=0x10 [docker]=0x10 [NetworkManager]=0x11 [ifupdown]=0x12) # a network device's slot gives its name: ens16 and so on
 declare -A units=([networkd]="systemd-networkd systemd-networkd-wait-online" [NetworkManager]="NetworkManager NetworkManager-wait-online"
-	[ifupdown]="networking ifup@ens18")
+	[ifupdown]="networking ifup@ens18" [docker]="docker containerd")
 
 for suite; do
 	work=$(mktemp -d)
@@ -94,6 +97,8 @@ EOT
 cat >/etc/asymcc/thin.conf <<EOT
 THIN="--cgroup /sys/fs/cgroup/system.slice --reverse 200kbit --max 8"
 EOT
+mkdir -p /etc/docker
+echo '{"bridge": "none", "iptables": false, "data-root": "/run/docker-data", "storage-driver": "vfs"}' >/etc/docker/daemon.json
 cat >/etc/systemd/system/check.service <<EOT
 [Unit]
 After=multi-user.target
@@ -115,7 +120,7 @@ END
 	cp "$deb" "$older" "$work/packages"
 	(cd "$work/packages" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
 	mmdebstrap --quiet --variant=minbase --format=ext2 \
-		--include=systemd-sysv,dbus,linux-image-cloud-amd64,iproute2,man-db,bash-completion,network-manager,ifupdown,runc,socat,bpftool \
+		--include=systemd-sysv,dbus,linux-image-cloud-amd64,iproute2,man-db,bash-completion,network-manager,ifupdown,runc,socat,bpftool${docker[$suite]:-} \
 		--customize-hook="copy-in $work/hook $work/packages guest ../docs/operating.md ../docs/containers.md /root" \
 		--customize-hook="upload $deb /tmp/asymcc.deb" \
 		--customize-hook='chroot "$1" sh /root/hook' \
@@ -125,7 +130,7 @@ END
 	for manager in $MANAGERS; do
 		masked=
 		for other in "${!units[@]}"; do
-			[ "$other" = "$manager" ] || masked+=$(printf ' systemd.mask=%s.service' ${units[$other]})
+			[[ $manager = "$other" || $manager+$other = docker+networkd ]] || masked+=$(printf ' systemd.mask=%s.service' ${units[$other]})
 		done
 		rm -f "$work/console"
 		TIMEFORMAT="$suite, $manager: %U s of CPU"
