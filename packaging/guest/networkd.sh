@@ -69,7 +69,7 @@ asymcc load vegas95 >/dev/null
 trial() { timeout -s KILL "$1" asymcc try vegas95 --route 203.0.113.128/25 --before 0 --json --seconds "$2" | tr -d '\n'; }
 try "a trial, whose guard is a timer of systemd" has '"guard": "systemd".*"as_before": true' trial 60 1
 try "which is gone with it" not has asymcc-try systemctl list-units --all --no-legend
-trial 5 20 >/dev/null 2>&1
+trial 15 20 >/dev/null 2>&1
 try "one that is killed may be ended" asymcc try vegas95 --end
 try "with its timer, which would end a later one" not has asymcc-try systemctl list-units --all --no-legend
 trial 15 20 >/dev/null 2>&1
@@ -81,8 +81,17 @@ for _ in $(seq 60); do
 done
 try "and ended by its timer" not has 'congctl vegas95' ip route
 try "which leaves nothing" not grep -rq vegas95 /run/asymcc/try-vegas95
-try "a share of the connections of a cgroup" asymcc use vegas95 --cgroup /sys/fs/cgroup/user.slice --share 10% --stop-if-worse 20%
-try "is told" has "vegas95 is given to 10% of new connections in /sys/fs/cgroup/user.slice" asymcc status
+mkdir /sys/fs/cgroup/shared
+try "a share of the connections of a cgroup" asymcc use vegas95 --cgroup /sys/fs/cgroup/shared --share 50% --stop-if-worse 20%
+try "is told" has "vegas95 is given to 50% of new connections in /sys/fs/cgroup/shared" asymcc status
+socat -u TCP-LISTEN:9002,bind=127.0.0.1,fork OPEN:/dev/null &
+served=$!
+(
+	echo $BASHPID >/sys/fs/cgroup/shared/cgroup.procs
+	for _ in $(seq 30); do head -c 100000 /dev/zero | socat -u STDIN TCP:127.0.0.1:9002; done
+)
+try "and both groups are counted" has 'ended: [1-9][0-9]* with it, [1-9][0-9]* without' asymcc status
+kill $served
 asymcc unload vegas95 --drain --seconds 0 >/dev/null
 # --- a container in a slice, as Docker starts it ----------------------------------------------------------------------
 
