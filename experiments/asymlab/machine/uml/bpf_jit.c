@@ -87,7 +87,21 @@ bool x86_bpf_jit_supports_private_stack(void);
 #undef bpf_jit_supports_timed_may_goto
 #undef bpf_jit_supports_private_stack
 
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
+static bool um_host_lags(struct sigcontext_64 *regs)
+{
+	pte_t *pte = virt_to_pte(&init_mm, regs->cr2);
+
+	return pte && pte_present(*pte) && pte_newpage(*pte);
+}
+#else
 enum cfi_mode cfi_mode = CFI_OFF;
+
+static bool um_host_lags(struct sigcontext_64 *regs)
+{
+	return init_mm.context.sync_tlb_range_to;
+}
+#endif
 
 int um_bpf_fixup(void *mc);
 
@@ -97,7 +111,7 @@ int um_bpf_fixup(void *mc)
 	struct sigcontext_64 *regs = mc;
 	const struct exception_table_entry *e;
 
-	if (init_mm.context.sync_tlb_range_to)
+	if (um_host_lags(regs))
 		return 0;
 	e = search_bpf_extables(regs->ip);
 	return e && um_ex_handler_bpf(e, regs);

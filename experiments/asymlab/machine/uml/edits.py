@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Our edits to a kernel's source: User Mode Linux with BPF's JIT, and with nothing of the host's in it.
 
-They fit 6.12 and the kernels after it. Each names a place by a regular expression: a source without that place is
+They fit 6.1, 6.12 and 7.3. Each names a place by a regular expression: a source without that place is
 refused, so that no edit is lost in silence.
 """
 
@@ -49,7 +49,7 @@ EDITS: tuple[Edit | New, ...] = (
     Edit(
         "arch/um/Kconfig",
         "there is a JIT, and there are perf's events for BPF to attach to",
-        r"^(\tselect HAVE_RUST\n)",
+        r"^(\tselect HAVE_UID16\n)",
         r"\1\tselect HAVE_EBPF_JIT if X86_64\n\tselect ARCH_WANT_DEFAULT_BPF_JIT if X86_64\n"
         r"\tselect HAVE_PERF_EVENTS\n",
     ),
@@ -91,6 +91,20 @@ EDITS: tuple[Edit | New, ...] = (
         "if (!(s->flags & __CMPXCHG_DOUBLE) && !kmem_cache_debug(s) && !IS_ENABLED(CONFIG_UML))\n",
         where="kmalloc_nolock",
     ),
+    Edit(
+        "arch/um/os-Linux/user_syms.c",
+        "the host's libc has no such function; 6.1 would give it to its modules",
+        r"^EXPORT_SYMBOL_PROTO\(__xmknod\);\n",
+        "",
+        where="__xmknod",
+    ),
+    Edit(
+        "arch/x86/Makefile.um",
+        "6.1 builds with SSE by gcc, which wants a stack aligned to 16 bytes, and a BPF program's is not",
+        r"^ifeq \(\$\(CONFIG_CC_IS_CLANG\),y\)\n(KBUILD_CFLAGS \+= -mno-sse)",
+        r"ifeq ($(call gcc-min-version, 110000)$(CONFIG_CC_IS_CLANG),y)\n\1",
+        where="ifeq ($(CONFIG_CC_IS_CLANG),y)\nKBUILD_CFLAGS += -mno-sse",
+    ),
     # --- the clock: of 1 ns, with ticks as Debian's
     Edit(
         "arch/um/Kconfig",
@@ -128,7 +142,7 @@ EDITS: tuple[Edit | New, ...] = (
     Edit(
         "arch/um/kernel/skas/syscall.c",
         "another call ends the row; times() takes 10 us: who waits for a tick by it, as packetdrill does, gets there",
-        r"^(\tif \(syscall >= 0 && syscall < __NR_syscalls\) \{\n)",
+        r"^(\tif \(syscall >= 0 && syscall < __NR_syscalls\)(?: \{)?\n)",
         r"\tif (syscall != __NR_gettimeofday && syscall != __NR_clock_gettime)\n\t\ttt_looks = 0;\n"
         r"\tif (time_travel_mode == TT_MODE_INFCPU && syscall == __NR_times)\n"
         r"\t\ttime_travel_ndelay(10 * NSEC_PER_USEC);\n\1",
