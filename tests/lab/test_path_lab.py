@@ -58,6 +58,25 @@ def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
     assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
 
 
+@pytest.mark.parametrize("early", [{4}, {29}, {4, 29}, {4, 5, 12, 28, 29}])
+@pytest.mark.parametrize("rate", [10**7, 10**7 * 1.02])
+def test_the_rate_of_a_train_in_which_some_are_early_and_overtake_none(monkeypatch, early, rate):
+    """Without 0.6 ms of delay, where 1000 bytes take 0.8 ms; a rate that is wrong by 2 % is told."""
+    train = Train(packets=30, bytes=1000, skip=4, rate_bps=10**7, early=True)
+    took = [(i, 8e12 * i / rate + (0 if i in early else 600_000)) for i in range(30)]
+    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - ip_udp("")), t, None) for i, t in took])
+    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
+    assert check.link_rate(mock.Mock(), None, "", train) == pytest.approx((rate, rate))
+
+
+def test_a_slow_path_that_reorders(scenario_file):
+    """What does not wait for the 20 ms overtakes none, because a packet takes 27 ms. This seed's last is early."""
+    slow = ('forward = { rate = "10mbit", ', 'forward = { rate = "300kbit", reorder = "30%", ')
+    r = run(scenario_file(PLAIN, slow), seed=8)
+    assert r.valid, r.record["invalid"]
+    assert rates(r)[0] == pytest.approx(1, rel=0.004)
+
+
 def rates(r):
     """Measured by the self-check, over those that the scenario has."""
     rows = {row["what"].split()[0]: row for row in r.record["agent"]["self_check"]}

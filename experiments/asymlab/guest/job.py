@@ -307,6 +307,7 @@ class Train:
     skip: int  # the first ones, which full buckets pass at once
     rate_bps: int  # expected
     lost_before: bool = False  # what is lost was dropped before the slowest queue sent it
+    early: bool = False  # a hop lets packets pass without its delay, which is no longer than a few of them take
 
 
 @dataclass(frozen=True)

@@ -403,8 +403,12 @@ class _Builder:
                 specs[k, d].loss or specs[k, d].reorder for k in crossed
             ):
                 train = replace(train, lost_before=True)  # CAKE alone drops, what has waited too long
+            packet_us = 8e6 * train.bytes / train.rate_bps
+            ahead = sum(specs[k, d].delay for k in crossed if specs[k, d].reorder)
+            if 0 < ahead < 4 * packet_us:
+                train = replace(train, early=True)
             own = sum(specs[k, d].jitter for k in crossed)
-            if own > 8e6 * train.bytes / train.rate_bps / 20 or any(specs[k, d].trace for k in crossed):
+            if own > packet_us / 20 or any(specs[k, d].trace for k in crossed):
                 train = replace(train, packets=0)  # it would measure the jitter; a trace has a check of its own
             trains.append(train)
             jitter += own
