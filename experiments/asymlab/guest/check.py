@@ -146,9 +146,9 @@ def expect(sock: socket.socket, number: int) -> Stamped | None:
 
 
 def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | None:
-    """The middle one of seven round trips of a small datagram, us; None if none came back.
+    """The middle one of some round trips of a small datagram, us; None if none came back.
 
-    Where packets overtake, few are shorter.
+    Where packets overtake, fewer than half are shorter.
     """
     took: list[int] = []
     for i in range(50):
@@ -164,7 +164,7 @@ def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | No
         here = expect(src, i)
         if here:
             took.append((here[1] - back) + (there[1] - sent))
-        if len(took) == 7:
+        if len(took) == probe.trips:
             break
     return sorted(took)[len(took) // 2] / 1000 if took else None
 

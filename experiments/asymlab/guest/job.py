@@ -325,6 +325,7 @@ class Probe:
     reverse: Train | None
     jitter_us: int = 0  # by which an RTT may differ
     wait_us: int = 0  # by which it may be longer, because a link has nothing to deliver with
+    trips: int = 7  # of which the middle one counts
 
 
 @dataclass(frozen=True)

@@ -414,6 +414,7 @@ class _Builder:
             jitter += own
         gap = max(8e6 * t.bytes / t.rate_bps for t in trains)
         traces = [trace for k in crossed for d in DIRECTIONS if (trace := specs[k, d].trace)]
+        reorders = any(specs[k, d].reorder for k in crossed for d in DIRECTIONS)
         wait = sum(trace.longest_gap_ms for trace in traces) * 1000
         known, echo = self.s.switches(flow) in self.trained, ECHO_PAYLOAD + ip_udp(addr[dst])
         self.trained.add(self.s.switches(flow))
@@ -429,6 +430,7 @@ class _Builder:
             reverse=None if known else trains[1],
             jitter_us=jitter,
             wait_us=wait,
+            trips=21 if reorders else 7,
         )
 
     def _add_background(self, load: plan.Background, i: int, src: str, dst: str) -> None:
