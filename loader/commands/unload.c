@@ -140,8 +140,11 @@ static int take_programs(const struct attachments *mine)
 {
 	int err;
 
-	if (!args.drain)
-		return attachments_detach(mine) || find_kept() ? -1 : 0;
+	if (!args.drain) {
+		err = attachments_detach(mine);
+		find_kept(); /* it is out, whether the kernel tells who keeps it or not */
+		return err;
+	}
 	state_unlock(); /* others need not wait as long */
 	err = wait_for_sockets();
 	if (state_lock())
@@ -244,8 +247,10 @@ static int unload_uses(const struct found *f)
 /* There is nothing to take out, which is no error. */
 static int unload_gone(const struct found *f, const struct registered *reg)
 {
-	if (cgroups_forget(&f->all, args.name) || state_remove(state_loaded(args.name)) || (reg && find_kept()))
+	if (cgroups_forget(&f->all, args.name) || state_remove(state_loaded(args.name)))
 		return -1;
+	if (reg)
+		find_kept();
 	printf("%s is %s", args.name, reg ? "unloaded already" : "not registered");
 	print_kept();
 	return 0;
