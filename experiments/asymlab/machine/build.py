@@ -116,11 +116,11 @@ def add_userland(
     init: bytes = INIT,
 ) -> None:
     """Programs with their libraries, Python with the agent and `more` modules, and the first process."""
-    place = root(arch)
-    python, asymcc = place.python(), arch.built / "asymcc"
+    place, asymcc = root(arch), arch.built / "asymcc"
     for f in (asymcc, TRACER):
         if not f.exists():
             raise LabError(f"{f}: not built; {building(arch.option)}")
+    python = place.python()
     binaries = {f"usr/bin/{Path(t).name}": place.tool(t) for t in tools}
     binaries |= {"usr/bin/python3": python, "usr/bin/asymcc": asymcc}
     libs: dict[str, Path] = {}
