@@ -38,17 +38,19 @@ static struct {
 	bool can_move;
 } kept;
 
+/* Where the kernel does not tell the sockets, which is said once, it still tells when none is left. */
 static int find_kept(void)
 {
 	struct registry r = {};
+	static bool said;
 	int err;
 
 	kept.look.name = args.name;
-	err = look(&kept.look);
-	if (err && *kept.look.error)
+	if (look(&kept.look) && *kept.look.error && !said) {
 		fail("%s", kept.look.error);
-	if (!err)
-		err = registry_read(&r);
+		said = true;
+	}
+	err = registry_read(&r);
 	kept.there = registry_find(&r, args.name);
 	kept.nr = kept.look.flows.nr + kept.look.others.nr;
 	registry_free(&r);
@@ -140,11 +142,8 @@ static int take_programs(const struct attachments *mine)
 {
 	int err;
 
-	if (!args.drain) {
-		err = attachments_detach(mine);
-		find_kept(); /* it is out, whether the kernel tells who keeps it or not */
-		return err;
-	}
+	if (!args.drain)
+		return attachments_detach(mine) || find_kept() ? -1 : 0;
 	state_unlock(); /* others need not wait as long */
 	err = wait_for_sockets();
 	if (state_lock())
@@ -247,10 +246,8 @@ static int unload_uses(const struct found *f)
 /* There is nothing to take out, which is no error. */
 static int unload_gone(const struct found *f, const struct registered *reg)
 {
-	if (cgroups_forget(&f->all, args.name) || state_remove(state_loaded(args.name)))
+	if (cgroups_forget(&f->all, args.name) || state_remove(state_loaded(args.name)) || (reg && find_kept()))
 		return -1;
-	if (reg)
-		find_kept();
 	printf("%s is %s", args.name, reg ? "unloaded already" : "not registered");
 	print_kept();
 	return 0;
