@@ -24,10 +24,10 @@ def pack(root: Unpacked, modules: Path) -> Cpio:
     """The system's files, and in /rig those of the path that it is tried on."""
     cpio = system(Path(__file__).with_name("small.sh"), root)
     cpio.file("bin/asymcc", (BUILD / "arm64/static/asymcc").read_bytes(), 0o755)
-    for name in ("thin", "use", "fast"):
+    for name in ("thin", "thin_router", "use", "fast"):
         cpio.file(f"lib/asymcc/{name}.bpf.o", (BUILD / f"{name}.bpf.o").read_bytes())
     cpio.file("etc/init.d/asymcc", (REPO / "packaging/asymcc.init").read_bytes(), 0o755)
-    cpio.file("etc/asymcc/thin.conf", b"THIN='--reverse 60kbit'\n")
+    cpio.file("etc/asymcc/thin.conf", b"THIN='--reverse 60kbit --overhead 14'\n")
     cpio.file("etc/asymcc/fast.conf", b"LOAD='--set alpha=20'\nUSE=--default\n")
     for tool in ("ip", "tc"):
         file = root.resolved(root.tool(tool))
@@ -52,7 +52,7 @@ def said(tmp_path_factory) -> str:
 @pytest.fixture(scope="module")
 def downloads(said) -> dict[str, tuple[float, int]]:
     """Seconds, and packets that left, of each."""
-    found = re.findall(r"^RESULT (\w+) from (\S+) to (\S+) packets (\d+)", said, re.M)
+    found = re.findall(r"^RESULT (\S+) from (\S+) to (\S+) packets (\d+)", said, re.M)
     print(
         "\n".join(
             f"{what}: {float(end) - float(begin):.2f} s, {packets} packets" for what, begin, end, packets in found
@@ -84,8 +84,11 @@ def test_a_kernel_without_btf_is_told(said):
     )
 
 
-def test_acks_are_thinned_in_between(downloads):
-    """4 MB at 10 Mbit/s, and an ACK for each second packet wants 220 kbit/s of 60."""
-    before, thinned, after = (downloads[what] for what in ("before", "thinned", "after"))
+@pytest.mark.parametrize(
+    "names", [("before", "thinned", "after"), ("routed", "routed-thinned", "routed-after")], ids=["host", "router"]
+)
+def test_acks_are_thinned_in_between(downloads, names):
+    """4 MB at 10 Mbit/s, and an ACK for each second packet wants 220 kbit/s of 60; its own, and of a host behind it."""
+    before, thinned, after = (downloads[what] for what in names)
     assert thinned[1] < 0.6 * before[1] and thinned[0] < 0.6 * before[0]
     assert after[1] == pytest.approx(before[1], rel=0.05) and after[0] == pytest.approx(before[0], rel=0.05)
