@@ -177,7 +177,7 @@ def test_a_member_that_is_unknown(rich):
 
 
 def test_a_member_that_is_missing(rich):
-    left_out = {"red", "duplicate", "jitter_us", "rewrites", "verify"}
+    left_out = {"red", "duplicate", "jitter_us", "rewrites", "verify", "trips", "early"}
     for where, keys in kinds(rich).items():
         for key in keys:
             job, one = edited(rich, where)
