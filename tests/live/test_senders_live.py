@@ -93,8 +93,8 @@ def idle_and_outage(name: str) -> dict[str, int]:
                 assert s.stdout.readline() == "ready\n", s.stderr.read()
                 with program(*under, *enter(pair.client), sys.executable, "-c", TWO_PARTS, *there, cc) as c:
                     assert c.stdout.readline() == "connected\n", c.stderr.read()
-                    for _ in range(9):
-                        time.sleep(0.3)
+                    for i in range(9):
+                        time.sleep(0.3 + 0.4 * i)  # that it may be out of the recovery before
                         pair.sh(pair.server, "ip", "link", "set", pair.dev_s, "down")
                         time.sleep(0.8)
                         pair.sh(pair.server, "ip", "link", "set", pair.dev_s, "up")
