@@ -177,8 +177,8 @@ def markdown(sections: list[Section], rows: list[dict]) -> str:
     lines = PAGE.splitlines() + ["", "| | word | the 95 % interval over the seeds |", "| --- | --- | --- |"]
     lines += [f"| {SYMBOLS[word]} | {word} | {meaning} |" for meaning, _, word in MEANINGS]
     lines += ["", "| column | RFC 9743 |", "| --- | --- |", *(f"| {s.section} | {s.title} |" for s in asked), ""]
-    left = ", ".join(f"{s.section} {s.title}" for s in sections if not s.answers)
-    lines += [f"The lab does not answer these headings: {left}.", ""]
+    left = [f"- {s.section} {s.title}" for s in sections if not s.answers]
+    lines += ["The lab does not answer these headings:", "", *left, ""]
     by_kernel: dict[str, list[dict]] = {}
     for one in rows:
         by_kernel.setdefault(one["of"]["label"], []).append(one)
