@@ -143,7 +143,7 @@ def headings(name: str) -> list[Heading]:
             "7.1",
             "Active queue management",
             tuple(aqm(q)),
-            "L4S is not tried: it takes AccECN at both ends, a sender that answers it, and a kernel with DualPI2.",
+            "DualPI2 is tried where the kernel has it: engine `uml`, Linux 7.3. Receivers of L4S have AccECN.",
         ),
         Heading("7.2", "Circuit breakers", left="The lab has none; 5.1.1 tells how far it backs off."),
         Heading("7.3", "Paths with varying delay", tuple(varying_delay(q))),
@@ -263,6 +263,14 @@ def aqm(q: Questions) -> Iterator[Check]:
         if kind != "CAKE":  # whose queue has a delay of its own, and is another's to count
             says = f"{kind}: the queue's mean delay over that with CUBIC {{bound}}"
             yield Check(f"{kind} delay", "7.1", says, q.over("AQM", queue_ms, title=kind), at_most=2)
+    yield Check("DualPI2", "7.1", "DualPI2: goodput over CUBIC's {bound}", q.over("DUALPI2", goodput), at_least=ALIKE)
+    says = "DualPI2: the queue's mean delay over that with CUBIC {bound}"
+    yield Check("DualPI2 delay", "7.1", says, q.over("DUALPI2", queue_ms), at_most=2)
+    for id, where in (("MARKS", "with ECN, where RED marks"), ("DUALPI2-BESIDE", "behind DualPI2")):
+        says = f"one cubic {where}: what cubic has, over what it has beside CUBIC, {{bound}}"
+        yield Check(f"{id} cubic", "7.1", says, q.over(id, other), at_least=HARM)
+        says = "it is not starved: its own goodput beside that cubic, over CUBIC's in its place, {bound}"
+        yield Check(f"{id} own", "7.1", says, q.over(id, goodput_of), at_least=HARM)
 
 
 def varying_delay(q: Questions) -> Iterator[Check]:
@@ -365,6 +373,12 @@ OBJECTIONS = {
     "FQ-CoDel": "{} of CUBIC's goodput with FQ-CoDel",
     "FQ-CoDel delay": "{} times CUBIC's queue with FQ-CoDel",
     "CAKE": "{} of CUBIC's goodput with CAKE",
+    "DualPI2": "{} of CUBIC's goodput with DualPI2",
+    "DualPI2 delay": "{} times CUBIC's queue with DualPI2",
+    "MARKS cubic": "cubic beside it where RED marks has {} of what CUBIC leaves it",
+    "MARKS own": "gets {} of CUBIC's share beside cubic where RED marks",
+    "DUALPI2-BESIDE cubic": "cubic beside it behind DualPI2 has {} of what CUBIC leaves it",
+    "DUALPI2-BESIDE own": "gets {} of CUBIC's share beside cubic behind DualPI2",
     "moves": "{} of CUBIC's goodput where the path's RTT changes",
     "jitter": "{} of CUBIC's goodput with jitter",
     "thing": "uses {} of 60 kbit/s",
@@ -385,6 +399,6 @@ OBJECTIONS = {
 KNOWN = {
     "formosa": "both ends must run it",
     "accsa": "both ends must run it, and the path must mark ACKs",
-    "prague": "no queue here is L4S's, and without AccECN it is CUBIC",
+    "prague": "its receivers must have AccECN, and its own device a filter, or it is no L4S",
     "dctcp": "it is for paths that mark by a low threshold, and none does here",
 }

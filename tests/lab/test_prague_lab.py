@@ -74,6 +74,15 @@ def test_a_queue_below_a_millisecond_and_a_full_link(tmp_path, ip):
     assert marks == sent[CE, "data"] and (r.state(0)["l4s"][100:] == 1).all()
 
 
+def test_a_scenario_that_says_nothing_of_ecn_has_prague_and_cubic_without(tmp_path):
+    """The hosts of `tuned` have no ECN; its receiver alone accepts AccECN."""
+    file = flow_of(tmp_path, more='[[flows]]\ncontroller = "cubic"\n', duration=6)
+    file.write_text(file.read_text().replace('sysctls = { "net.ipv4.tcp_ecn" = 5 }\n', ""))
+    r = run(file, L4S)
+    assert r.valid and counters(r, "prague")["fallbacks"] == 0 < counters(r, "prague")["cuts"], r.record["invalid"]
+    assert {ecn for ecn, kind in ecn_fields(r, "forward") if kind == "data"} == {0, ECT1, CE}
+
+
 def test_beside_cubic_in_the_same_queue(tmp_path):
     """RFC 9332, 2.1: like windows, within a factor. CUBIC's packets wait for the target."""
     beside = '[[flows]]\ncontroller = "cubic"\nstart = "1s"\n'

@@ -472,6 +472,27 @@ def test_accurate_ecn_takes_a_kernel_that_has_it(scenario_file):
         tasks._refuse_ecn(cases, "6.18.44")
 
 
+@pytest.mark.parametrize(
+    "said, sender, receiver",
+    [
+        ('profile = "tuned"', 0, 5),
+        ('profile = "linux"', 2, 5),
+        ("ecn = true", 1, 4),
+        ('ecn = "accurate"', 3, 3),
+        ("ecn = false", 0, 0),
+        ('sysctls = { "net.ipv4.tcp_ecn" = 1 }', 1, 1),
+    ],
+)
+def test_receivers_of_prague_accept_accurate_feedback(scenario_file, said, sender, receiver):
+    """Else it goes on as CUBIC. Its own host, other flows' and those of data that come back are as they were."""
+    prague = ('controller = "reno"', 'controller = "prague"')
+    back = '\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\nhosts_of = 0\n'
+    job = job_of(scenario_file(('profile = "ns2"', said), prague, append=back + '\n[[flows]]\ncontroller = "reno"\n'))
+    found = {node["name"]: node["sysctls"]["net.ipv4.tcp_ecn"] for node in job["nodes"]}
+    assert found["src0"] == found["src2"] == found["dst2"] == sender and found["dst0"] == receiver
+    assert job["ect1"] == ["src0-left"]
+
+
 def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):
     strip = "queue = 50, strip = { kinds = [253], syn = true } }"
     hops = 2 * HOP + HOP.replace("queue = 50 }", strip)

@@ -25,6 +25,8 @@ SECTIONS = (  # of RFC 9743, with something to say of a controller
     "8",
 )
 
+L4S = SimpleNamespace(engine="uml", kernel="7.3.4")  # an image that has all queues
+
 
 def tasks(cases, image=None) -> list:
     return [
@@ -73,7 +75,7 @@ def made_up(task, good: float) -> SimpleNamespace:
 def plan(monkeypatch, tmp_path):
     monkeypatch.setattr(dossier, "plan_runs", tasks)
     monkeypatch.setattr("asymlab.report.report.store.engine", lambda identity: "UML")
-    return lambda name="fast", seeds=None: dossier.plan(name, SimpleNamespace(engine="uml"), seeds, tmp_path / "to")
+    return lambda name="fast", seeds=None, on=L4S: dossier.plan(name, on, seeds, tmp_path / "to")
 
 
 def done(made, good: float) -> dict:
@@ -97,6 +99,18 @@ def test_each_question_has_its_runs_and_each_run_its_question(plan, name):
                 assert check.value.planned(results), (controller, check.id)
                 asked |= {task.key for task in check.value.runs.tasks(results)}
     assert [task.case.name for task in made.tasks if task.key not in asked] == []
+
+
+@pytest.mark.parametrize("engine, kernel", [("uml", "6.12.9"), ("qemu", "7.3.4-amd64")])
+def test_where_a_kernel_lacks_a_queue_nothing_is_asked_of_it(plan, engine, kernel):
+    def asked(made):
+        return {answer.own.id for s in answers.judged(made, done(made, 1)) for answer in s.answers}
+
+    both = [plan(), plan(on=SimpleNamespace(engine=engine, kernel=kernel))]
+    left = asked(both[0]) - asked(both[1])
+    assert left == {"DualPI2", "DualPI2 delay", "DUALPI2-BESIDE cubic", "DUALPI2-BESIDE own"}
+    ids = [{task.case.scenario.id for task in made.tasks} for made in both]
+    assert ids[0] - ids[1] == {"DUALPI2", "DUALPI2-BESIDE"}
 
 
 def test_a_scenario_is_one_that_anybody_may_run(plan):
@@ -172,7 +186,7 @@ def test_a_name_that_is_none_is_one_line(name, tmp_path):
 
 
 def guest(label: str = "6.12-uml") -> SimpleNamespace:
-    return SimpleNamespace(engine="uml", folder=Path(label))
+    return SimpleNamespace(**vars(L4S), folder=Path(label))
 
 
 @pytest.fixture

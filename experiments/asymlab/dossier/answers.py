@@ -90,6 +90,8 @@ def judged(made: Plan, done: dict[str, Run]) -> list[Section]:
 
     def answers(at: int) -> Iterator[Answer]:
         for rows in zip(*(of[name][at].checks for name in made.names), strict=True):
+            if not rows[0].value.planned(results):
+                continue  # this kernel lacks what it takes
             said = [row.judged(results) for row in rows]
             files = [file[id] for id in said[0].family.split()]
             yield Answer(dict(zip(made.names, said, strict=True)), files)

@@ -30,7 +30,7 @@ from ..plan.toml import inline
 from ..report import report
 from ..report.verdicts import Judged
 from ..results.store import Run
-from ..run.tasks import plan_runs
+from ..run.tasks import has_queues, plan_runs
 from . import page
 from .answers import SCENARIOS, Plan, Section, called, judged, questions
 
@@ -51,8 +51,8 @@ def of(name: str, rivals: tuple[str, ...], guest: Image, seeds: int | None, fold
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
     chosen = tuple(range(1, seeds + 1)) if seeds else None
-    tasks = [task for file in files for task in plan_runs(scenario.load(file, seeds=chosen), guest)]
-    return Plan(name, guest.engine, rivals, folder, tasks)
+    cases = [case for file in files for case in scenario.load(file, seeds=chosen)]
+    return Plan(name, guest.engine, rivals, folder, plan_runs([c for c in cases if has_queues(c, guest)], guest))
 
 
 def _file(source: Path, folder: Path, names: list[str]) -> Path:

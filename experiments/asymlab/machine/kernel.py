@@ -28,6 +28,7 @@ DEBIAN_SUITES = ("trixie", "bookworm", "bookworm-backports", "trixie-backports",
 RELEASE = re.compile(r"\d+\.\d+[\w.+~-]*", re.ASCII)
 KERNEL_MAX = 2 << 30  # bytes; with debug information some have more than one
 ACCURATE_ECN = (7, 0)  # the first that has all of AccECN
+DUALPI2 = (6, 17)  # the first that has this queue
 COMPRESSIONS = {b"\x28\xb5\x2f\xfd": "zstd", b"\x02\x21\x4c\x18": "lz4", b"\xfd7zXZ": "xz", b"\x1f\x8b": "gzip"}
 
 

@@ -20,7 +20,9 @@ from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Police
 
 PORTS = 65536 - FLOW_PORT
 IPV6_MTU = 1280  # the least
-TCP_ECN = {False: 0, True: 1, "accurate": 3}  # the sysctl
+TCP_ECN = "net.ipv4.tcp_ecn"
+ASKING = {False: 0, True: 1, "accurate": 3}  # its values
+ACCEPTING: dict[int | str, int] = {0: 5, 1: 4, 2: 5, 3: 3}  # who asks for as much, and accepts AccECN as well
 Ecn = Annotated[bool | Literal["accurate"], *or_word("accurate")]
 BIN_MS = 100  # of the traces' series; windows are whole bins
 
@@ -439,7 +441,7 @@ class Scenario(Model):
     ecn: Ecn | None = Field(
         None,
         description="Whether the hosts ask for ECN, and accept it. `accurate`: for AccECN (RFC 9768), which Linux has "
-        "from 7.0 on.",
+        "from 7.0 on. Receivers of `prague` accept AccECN, unless this is false or `sysctls` has `tcp_ecn`.",
         json_schema_extra={"without": "as the profile says"},
     )
     path: PathSpec = Field(description="What lies between the hosts.")
@@ -469,7 +471,7 @@ class Scenario(Model):
     @property
     def host_sysctls(self) -> dict[str, int | str]:
         """What the hosts have over the profile."""
-        asked = {} if self.ecn is None else {"net.ipv4.tcp_ecn": TCP_ECN[self.ecn]}
+        asked = {} if self.ecn is None else {TCP_ECN: ASKING[self.ecn]}
         return asked | self.sysctls
 
     def switches(self, flow: Crossing) -> tuple[int, int]:

@@ -27,6 +27,7 @@ from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
 from . import scenario as plan
 from . import shapes
+from .model import ACCEPTING, TCP_ECN
 from .objects import SUFFIX, File, data
 from .scenario import BIN_MS, Case, Scenario
 
@@ -49,14 +50,10 @@ OF_IP: dict[int, job.Sysctls] = {
 BUFFER_MAX = 64 << 20  # bytes a socket may buffer each way: only Reno in an unlimited queue comes to it
 PROFILES: dict[str, job.Sysctls] = {
     # Linux as it is out of the box, with 1 GB of memory or more: the guest, which has less, would choose less.
-    "linux": {
-        "net.ipv4.tcp_ecn": 2,
-        "net.ipv4.tcp_rmem": "4096 131072 6291456",
-        "net.ipv4.tcp_wmem": "4096 16384 4194304",
-    },
+    "linux": {TCP_ECN: 2, "net.ipv4.tcp_rmem": "4096 131072 6291456", "net.ipv4.tcp_wmem": "4096 16384 4194304"},
     # The same without a limit by buffers.
     "tuned": {
-        "net.ipv4.tcp_ecn": 0,
+        TCP_ECN: 0,
         "net.ipv4.tcp_rmem": f"4096 {BUFFER_MAX // 4} {BUFFER_MAX}",
         "net.ipv4.tcp_wmem": f"4096 {1 << 20} {BUFFER_MAX}",
     },
@@ -475,6 +472,8 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
     except LabError as e:
         raise case.wrong(str(e)) from None
     built = _Builder(s, seed, clock_factor, node_us)
+    asking = {c.name for c in controllers if c.object and of(c.object).l4s}
+    l4s = [flow for flow in built.flows if flow.controller in asking]
     return job.Job(
         seed=seed,
         duration_s=s.run.duration / 1e6,
@@ -484,7 +483,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         trace_every_ms=s.run.trace_every // 1000,
         capture=s.run.capture,
         audit=s.run.audit,
-        nodes=built.nodes,
+        nodes=_accepting(s, built.nodes, {flow.dst for flow in l4s}),
         must_have=sorted(s.host_sysctls),
         links=built.network.links,
         strips=built.hops.strips,
@@ -500,15 +499,24 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         verify=s.run.verify,
         thin=None if s.thin is None else {"thins": 1, **{k: v for k, v in s.thin.items() if k != "at"}},
         policers=built.hops.policers,
-        ect1=_ect1(built, controllers),
+        ect1=_ect1(built, {flow.src for flow in l4s}),
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
     )
 
 
-def _ect1(built: _Builder, found: list[job.Controller]) -> list[str]:
+def _accepting(s: Scenario, nodes: list[job.Node], sinks: set[str]) -> list[job.Node]:
+    """The receivers of L4S accept AccECN, and ask for what they did ask for; but where the file says how it is."""
+    if s.ecn is False or TCP_ECN in s.sysctls:
+        return nodes
+
+    def accepts(node: job.Node) -> job.Node:
+        return replace(node, sysctls=node.sysctls | {TCP_ECN: ACCEPTING[node.sysctls[TCP_ECN]]})
+
+    return [accepts(node) if node.name in sinks else node for node in nodes]
+
+
+def _ect1(built: _Builder, sources: set[str]) -> list[str]:
     """The devices of sources whose controllers send ECT(1)."""
-    asking = {c.name for c in found if c.object and of(c.object).ect1}
-    sources = {flow.src for flow in built.flows if flow.controller in asking}
     return sorted(end.dev for link in built.network.links for end in link.ends if end.node in sources)
 
 

@@ -12,11 +12,11 @@ from .. import LabError
 from ..guest.job import Job
 from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, UML, Image
-from ..machine.kernel import ACCURATE_ECN, series
+from ..machine.kernel import ACCURATE_ECN, DUALPI2, series
 from ..paths import REPO
 from ..plan import objects
 from ..plan.scenario import Case
-from ..plan.topology import ENGINE, job_objects, objects_needed, plan_job
+from ..plan.topology import DIRECTIONS, ENGINE, job_objects, objects_needed, plan_job
 from ..results import store
 from . import registered
 
@@ -75,6 +75,12 @@ class Task:
 def has_profile(case: Case, engine: str) -> bool:
     """Whether this engine's kernel, or with "" this machine's, has the case's profile."""
     return ENGINE.get(case.scenario.profile, engine) == engine
+
+
+def has_queues(case: Case, image: Image) -> bool:
+    """Whether an image of ours has the case's queues: packaged kernels have no DualPI2."""
+    asked = any(getattr(hop, way).dualpi2 for hop in case.scenario.path.chain for way in DIRECTIONS)
+    return not asked or (image.engine == "uml" and series(image.kernel) >= DUALPI2)
 
 
 def _refuse_profiles(cases: list[Case], engine: str) -> None:
