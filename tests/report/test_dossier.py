@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -29,11 +30,14 @@ L4S = SimpleNamespace(engine="uml", kernel="7.3.4")  # an image that has all que
 
 
 def tasks(cases, image=None) -> list:
-    return [
-        SimpleNamespace(case=case, seed=seed, key=f"{case.name} {seed}".encode().hex().ljust(32, "0"))
-        for case in cases
-        for seed in case.seeds
-    ]
+    """As plan_runs(): what is the same run in two cases has one task."""
+    found = {}
+    for case in cases:
+        for seed in case.seeds:
+            same = f"{case.scenario.model_dump(exclude={'id', 'title'})} {seed}"
+            key = hashlib.sha256(same.encode()).hexdigest()[:32]
+            found.setdefault(key, SimpleNamespace(case=case, seed=seed, key=key))
+    return list(found.values())
 
 
 def made_up(task, good: float) -> SimpleNamespace:

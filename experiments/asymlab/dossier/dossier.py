@@ -51,8 +51,9 @@ def of(name: str, rivals: tuple[str, ...], guest: Image, seeds: int | None, fold
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
     chosen = tuple(range(1, seeds + 1)) if seeds else None
-    cases = [case for file in files for case in scenario.load(file, seeds=chosen)]
-    return Plan(name, guest.engine, rivals, folder, plan_runs([c for c in cases if has_queues(c, guest)], guest))
+    # Each file by itself: what is one run may be a case of two.
+    cases = ([case for case in scenario.load(file, seeds=chosen) if has_queues(case, guest)] for file in files)
+    return Plan(name, guest.engine, rivals, folder, [task for mine in cases for task in plan_runs(mine, guest)])
 
 
 def _file(source: Path, folder: Path, names: list[str]) -> Path:
