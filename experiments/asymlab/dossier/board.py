@@ -226,7 +226,9 @@ def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
     yield ""
     turned = [found for found in both if {found[2][0], found[3][0]} == {"holds", "fails"}]
     undecided = sum(then[0] != now[0] for *_, then, now in both) - len(turned)
-    yield f"Of {len(both)} answers to questions that both were asked with as many seeds {len(turned)} are the opposite."
+    names = ", ".join(f"`{name}`" for name in dict.fromkeys(found[0] for found in both))
+    yield f"Both were asked the same questions, with as many seeds, of {names}."
+    yield f"Of {len(both)} answers {len(turned)} are the opposite."
     yield f"{undecided} more have another word, since one of both kernels leaves them undecided."
     if turned:
         yield ""
