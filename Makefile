@@ -286,7 +286,7 @@ check-newest: build $(B)/.deps-test $(ASYMLAB) ## what takes Linux 7.3, by the e
 	$(Q)$(MAKE) --no-print-directory image ENGINE=uml KERNEL=newest
 	$(Q)[ -z "$${ASYMLAB_PACKETDRILL:-$$(command -v packetdrill)}" ] || \
 		$(ASYMLAB) image --engine uml --kernel newest --config experiments/kernels/packetdrill.config
-	$(PYTEST) -rs -m lab -k "prague or dualpi2 or packetdrill" $(addprefix tests/lab/test_,prague_lab.py queues_lab.py packetdrill.py)
+	$(PYTEST) -rs -m lab -k "prague or dualpi2 or packetdrill or peers" $(addprefix tests/lab/test_,prague_lab.py queues_lab.py packetdrill.py peers_lab.py)
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py
@@ -332,8 +332,8 @@ check-repeats: build $(IMAGE) $(ASYMLAB) ## short runs again and again, COUNT [2
 	$(Q)$(B)/venv/bin/python -m tests.machine.repeats $(COUNT) $(B)/second \
 		--kernel $(notdir $(patsubst %/,%,$(dir $(IMAGE)))) --resume $(B)/repeats$(if $(filter uml,$(ENGINE)),-uml).json
 
-attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root
-	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py
+attack: build $(ASYMLAB) ## peers that misbehave, toward each controller, as root; and toward Prague where an image has it
+	$(Q)ATTACK=full $(B)/venv/bin/python -m pytest -s tests/live/test_peers_live.py tests/lab/test_peers_lab.py
 
 soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root, resumes; SOAK_ACKS, SOAK_CONNECTIONS, SOAK_LOADS
 	$(Q)for what in acks=$(SOAK_ACKS) connections=$(SOAK_CONNECTIONS) loads=$(SOAK_LOADS); do \

@@ -8,18 +8,15 @@ far each controller lets them go, as JSON.
 A round is what a peer does after all has arrived that the kernel could send: round trips of some ms, the same for all.
 """
 
-from __future__ import annotations
-
-import argparse
 import contextlib
 import json
-import random
 import socket
 import struct
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
-from tests.live.peers.raw import ACK, ECE, KERNEL, M32, PATTERN, End, Tun, less, stream
+from tests.live.peers.raw import ACK, ECE, KERNEL, M32, PATTERN, Device, End, Random, Tun, less, stream
 
 MSS, WINDOW = 1400, 1 << 17  # bytes
 ROUND_S = 0.010  # at least
@@ -30,14 +27,15 @@ SNDBUF = 2 << 20
 class Flow(End):
     """A peer, and the kernel's socket of the same connection."""
 
-    def __init__(self, tun: Tun, family: int, port: int, to: int, name: str, attack: str, **keys) -> None:
+    def __init__(self, tun: Device, family: int, port: int, to: int, name: str, attack: str, **keys) -> None:
         self.socket: socket.socket | None = None
         super().__init__(tun, family, port, to, **keys)
         self.name, self.attack, self.beside = name, attack, ""
         self.written = self.stalled = 0
         self.acked = 0  # the last ACK sent
         self.low, self.most, self.late, self.info = 1 << 32, 0, 0, b""
-        self.random = random.Random(attack)
+        self.random = Random(attack)
+        self.told = 0  # marks, by a liar
 
     def accept(self, s: socket.socket) -> None:
         s.setblocking(False)
@@ -75,6 +73,11 @@ class Flow(End):
         for ack in self.acks(2 * self.mss):
             self.send(ack=ack)
 
+    @property
+    def law(self) -> str:
+        """The controller that it has now."""
+        return self.socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0").decode()
+
     def result(self) -> dict:
         (retransmits,) = struct.unpack_from("=I", self.info, 100)
         (mss,) = struct.unpack_from("=I", self.info, 16)
@@ -90,6 +93,7 @@ class Flow(End):
             "arrived": self.arrived,
             "right": not self.wrong,
             "open": not self.closed,
+            "law": self.law,
             "flight": self.window // mss,
             "segments": segments,
             "retransmits": retransmits,
@@ -275,7 +279,7 @@ def anything(f: Flow, k: int) -> None:
     names = [
         name for name in ATTACKS if name not in ("anything", "honest", "crumbs", "echoes", "sender", "early", "uneven")
     ]
-    ATTACKS[f.random.choice(names)][0](f, k)
+    ATTACKS[names[f.random.below(len(names))]][0](f, k)
 
 
 @attack()
@@ -290,8 +294,90 @@ def sender(f: Flow, k: int) -> None:
         (f.seq + 1, 0),
         (f.seq - 1, ACK | 2),
     ):
-        f.send(flags, seq=seq, payload=stream(k, 100 + 13 * (k % 7)), tsecr=f.tsval + f.random.randrange(1 << 32))
+        f.send(flags, seq=seq, payload=stream(k, 100 + 13 * (k % 7)), tsecr=f.tsval + 2 * f.random.below(1 << 31))
     f.honest()
+
+
+# --- lies of a peer with AccECN, RFC 9768: what it tells, in place of End.as_it_is() ----------------------
+
+LIES: dict[str, Callable[[Flow], tuple[int, ...]]] = {}
+FIRST = 5, 1, 0, 1  # ACE, and the bytes of ECT(1), CE and ECT(0), before anything has come
+
+
+def lie(f):
+    LIES[f.__name__] = f
+    return f
+
+
+def packets(f: Flow) -> int:
+    return -(-f.arrived // f.mss)
+
+
+@lie
+def all_marked(f: Flow) -> tuple[int, ...]:
+    return FIRST[0] + packets(f), 1, f.arrived, 1
+
+
+@lie
+def all_marked_by_bits(f: Flow) -> tuple[int, ...]:
+    """And no option, as where a middlebox has taken it."""
+    return (FIRST[0] + packets(f),)
+
+
+@lie
+def all_marked_by_bytes(f: Flow) -> tuple[int, ...]:
+    """The option says so, and the three bits none."""
+    return FIRST[0], 1, f.arrived, 1
+
+
+@lie
+def one_more(f: Flow) -> tuple[int, ...]:
+    """With each ACK, duplicates too."""
+    f.told += 1
+    return f.told, 1 + f.arrived, f.told * f.mss, 1
+
+
+@lie
+def one_less(f: Flow) -> tuple[int, ...]:
+    """Counters that go back: the bits are those of seven more."""
+    f.told -= 1
+    return f.told, 1 + f.arrived, f.told * f.mss, 1
+
+
+@lie
+def no_marks_no_bytes(f: Flow) -> tuple[int, ...]:
+    """Nothing ever comes, by the counters."""
+    return FIRST
+
+
+@lie
+def nothing(f: Flow) -> tuple[int, ...]:
+    return 0, 0, 0, 0
+
+
+@lie
+def another_field(f: Flow) -> tuple[int, ...]:
+    """Data came as ECT(1) by one ACK, as ECT(0) by the next."""
+    f.told += 1
+    return (FIRST[0], 1 + f.arrived, 0, 1) if f.told % 2 else (FIRST[0], 1, 0, 1 + f.arrived)
+
+
+@lie
+def wild_bits(f: Flow) -> tuple[int, ...]:
+    return f.random.below(8), 1 + f.arrived, 0, 1
+
+
+@lie
+def wild_bytes(f: Flow) -> tuple[int, ...]:
+    return FIRST[0], *(f.random.below(1 << 24) for _ in range(3))
+
+
+@lie
+def wild(f: Flow) -> tuple[int, ...]:
+    return f.random.below(8), *(f.random.below(1 << 24) for _ in range(3))
+
+
+# --- all of them ------------------------------------------------------------------------------------------
 
 
 def listen(names: list[str]) -> dict[tuple[str, int], socket.socket]:
@@ -308,7 +394,7 @@ def listen(names: list[str]) -> dict[tuple[str, int], socket.socket]:
     return listeners
 
 
-def connect(tun: Tun, listeners: dict, name: str, attack_name: str, family: int, **keys) -> Flow:
+def connect(tun: Device, listeners: dict, name: str, attack_name: str, family: int, **keys) -> Flow:
     port = 10000 + len(tun.ends)
     listener = listeners[name, family]
     flow = Flow(
@@ -344,12 +430,39 @@ def run(flows: list[Flow], rounds: int, round_s: float) -> None:
             f.clock += 10
             if not f.closed:
                 ATTACKS[f.attack][0](f, k)
+
+
+def play(
+    tun: Device,
+    listeners: dict,
+    names: list[str],
+    attack_name: str,
+    rounds: int,
+    turn: int = 0,
+    both: bool = False,
+    lie: str = "",
+    **keys,
+) -> list[dict]:
+    """A flow of each controller, and an honest one beside it; `both`: over IPv4 and IPv6, not by turns."""
+    flows = []
+    for i, name in enumerate(names):
+        for family in KERNEL if both else [list(KERNEL)[(turn + i) % 2]]:
+            flows.append(connect(tun, listeners, name, attack_name, family, **keys))
+            if lie:
+                flows[-1].tell = partial(LIES[lie], flows[-1])
+        flows.append(connect(tun, listeners, name, "honest", family, **keys, window=1 << 15))
+        flows[-1].beside = lie or attack_name
+    run(flows, rounds, ATTACKS[attack_name][1])
+    results = [f.result() for f in flows]
     for f in flows:
         f.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         f.socket.close()
+    return results
 
 
 def main() -> None:
+    import argparse  # a guest has none
+
     parser = argparse.ArgumentParser()
     parser.add_argument("controllers", nargs="+")
     parser.add_argument("--rounds", type=int, default=30)
@@ -358,14 +471,7 @@ def main() -> None:
     args = parser.parse_args()
     tun, listeners, results = Tun(), listen(args.controllers), []
     for n, attack_name in enumerate(args.attack or ATTACKS):
-        flows = []
-        for i, name in enumerate(args.controllers):
-            for family in KERNEL if args.both else [list(KERNEL)[(n + i) % 2]]:
-                flows.append(connect(tun, listeners, name, attack_name, family))
-            flows.append(connect(tun, listeners, name, "honest", family, window=1 << 15))
-            flows[-1].beside = attack_name
-        run(flows, args.rounds, ATTACKS[attack_name][1])
-        results += [f.result() for f in flows]
+        results += play(tun, listeners, args.controllers, attack_name, args.rounds, n, args.both)
     print(json.dumps({"flows": results, "sent": tun.sent, "received": tun.received}))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""TCP ends without a kernel: what comes to their addresses arrives here by a TUN device, and they answer as they
-like."""
+"""TCP ends without a kernel: what comes to their addresses arrives here by a device, and they answer as they like.
 
-from __future__ import annotations
+A guest of the lab imports it as well, whose standard library has few modules.
+"""
 
 import fcntl
 import os
@@ -17,10 +17,15 @@ MTU = 1500
 
 TUNSETIFF, TUNSETOFFLOAD, TUNSETVNETHDRSZ = 0x400454CA, 0x400454D0, 0x400454D8
 IFF_TUN, IFF_NO_PI, IFF_VNET_HDR = 1, 0x1000, 0x4000
+SOL_PACKET, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING, ETH_P_ALL, SO_RCVBUFFORCE = 263, 15, 23, 3, 33
 CSUM, TSO4, TSO6 = 1, 2, 4  # long segments come in one piece, their checksums not yet filled in
 VNET = struct.Struct("=BBHHHH")
 
-FIN, SYN, RST, PSH, ACK, URG, ECE, CWR = (1 << i for i in range(8))
+FIN, SYN, RST, PSH, ACK, URG, ECE, CWR, AE = (1 << i for i in range(9))
+ACE = AE | CWR | ECE
+NOT_ECT, ECT1, ECT0, CE = range(4)
+HANDSHAKE = {NOT_ECT: 2, ECT1: 3, ECT0: 4, CE: 6}  # RFC 9768, 3.1: the first ACE tells of the SYN-ACK's ECN field
+ACCECN1, ACCECN_BYTES, OPTIONS_MAX = 174, 11, 40
 M32 = 0xFFFFFFFF
 
 PERIOD = 65521  # prime: bytes out of place are bytes wrong
@@ -38,6 +43,18 @@ def less(a: int, b: int) -> bool:
     return 0 < (b - a & M32) < 0x80000000
 
 
+class Random:
+    """Draws that are the same from the same name. Guests have no module for it."""
+
+    def __init__(self, name: str) -> None:
+        self.state = int.from_bytes(name.encode(), "big")
+
+    def below(self, n: int) -> int:
+        """n: 2^31 at most."""
+        self.state = self.state * 0x5851F42D4C957F2D + 0x14057B7EF767814F & (1 << 64) - 1
+        return (self.state >> 33) * n >> 31
+
+
 def signed(n: int) -> int:
     return (n + 0x80000000 & M32) - 0x80000000
 
@@ -48,22 +65,29 @@ def sum16(data: bytes) -> int:
     return 0xFFFF - ((total & 0xFFFF) + (total >> 16))
 
 
-class Tun:
-    """The device of the namespace that this process is in."""
+class Device:
+    """Of the namespace that this process is in. `fd` takes and gives packets, each with a header of VNET before it."""
+
+    frames = {socket.AF_INET: b"", socket.AF_INET6: b""}  # of the link, before an IP packet
+    fd: int
 
     def __init__(self) -> None:
-        self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI | IFF_VNET_HDR))
-        fcntl.ioctl(self.fd, TUNSETOFFLOAD, CSUM | TSO4 | TSO6)
-        for words in (
-            "link set lo up",
-            f"link set {DEVICE} mtu {MTU} txqueuelen 60000 up",
-            f"addr add {KERNEL[socket.AF_INET]}/24 dev {DEVICE}",
-            f"addr add {KERNEL[socket.AF_INET6]}/64 dev {DEVICE} nodad",
-        ):
-            subprocess.run(["ip", *words.split()], check=True, timeout=10)
         self.ends: dict[int, End] = {}  # by port
         self.sent = self.received = 0
+        self.link = len(self.frames[socket.AF_INET])
+
+    @staticmethod
+    def ip(*commands: str) -> None:
+        for words in commands:
+            subprocess.run(["ip", *words.split()], check=True, timeout=10)
+
+    def up(self) -> None:
+        self.ip(
+            "link set lo up",
+            f"link set {DEVICE} mtu {MTU} up",
+            f"addr add {KERNEL[socket.AF_INET]}/24 dev {DEVICE}",
+            f"addr add {KERNEL[socket.AF_INET6]}/64 dev {DEVICE} nodad",
+        )
 
     def write(self, packet: bytes) -> None:
         self.sent += 1
@@ -79,18 +103,50 @@ class Tun:
                 self.received += count
                 return count
             count += 1
-            ip = 10
+            ip = VNET.size + self.link
             if data[ip] >> 4 == 4:
                 if data[ip + 9] != 6:
                     continue
                 tcp, end = ip + 4 * (data[ip] & 15), ip + int.from_bytes(data[ip + 2 : ip + 4], "big")
+                ecn = data[ip + 1] & CE
             else:
                 if data[ip + 6] != 6:
                     continue
                 tcp, end = ip + 40, ip + 40 + int.from_bytes(data[ip + 4 : ip + 6], "big")
+                ecn = data[ip + 1] >> 4 & CE
             one = self.ends.get(int.from_bytes(data[tcp + 2 : tcp + 4], "big"))
             if one:
-                one.take(data, tcp, end)
+                one.take(data, tcp, end, ecn)
+
+
+class Tun(Device):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        fcntl.ioctl(self.fd, TUNSETIFF, struct.pack("16sH22x", DEVICE.encode(), IFF_TUN | IFF_NO_PI | IFF_VNET_HDR))
+        fcntl.ioctl(self.fd, TUNSETOFFLOAD, CSUM | TSO4 | TSO6)
+        self.ip(f"link set {DEVICE} txqueuelen 60000")
+        self.up()
+
+
+class Veth(Device):
+    """Where the kernel has no TUN: the other end of a pair of devices, which no stack looks at."""
+
+    OWN, NOBODY = "02:00:00:00:00:01", "02:00:00:00:00:02"
+    BOTH = bytes.fromhex((OWN + NOBODY).replace(":", ""))
+    frames = {socket.AF_INET: BOTH + b"\x08\x00", socket.AF_INET6: BOTH + b"\x86\xdd"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ip(f"link add {DEVICE} address {self.OWN} type veth peer name wire", "link set wire up")
+        self.up()
+        self.ip(*(f"neigh add {address} lladdr {self.NOBODY} dev {DEVICE}" for address in OURS.values()))
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, socket.htons(ETH_P_ALL))
+        self.socket.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+        self.socket.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+        self.socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
+        self.socket.bind(("wire", 0))
+        self.fd = self.socket.fileno()
 
 
 class End:
@@ -99,7 +155,7 @@ class End:
 
     def __init__(
         self,
-        tun: Tun,
+        tun: Device,
         family: int,
         port: int,
         to: int,
@@ -108,9 +164,13 @@ class End:
         stamps: bool = True,
         sack: bool = True,
         ecn: bool = False,
+        accurate: bool = False,
     ) -> None:
         self.tun, self.family, self.port, self.to = tun, family, port, to
         self.mss, self.window, self.stamps, self.sack, self.ecn = mss, window, stamps, sack, ecn
+        self.accurate = accurate  # it asks for AccECN (RFC 9768), and tells what it has got by `tell`
+        self.packets_ce, self.bytes_of = 5, {NOT_ECT: 0, ECT1: 1, ECT0: 1, CE: 0}
+        self.tell = self.as_it_is
         self.seq = port * 1000003 + 1 & M32
         self.first = self.next = self.high = 0  # of the kernel's bytes: the first, the next expected, the last seen
         self.early: dict[int, int] = {}  # what came before its time: start to end
@@ -119,15 +179,18 @@ class End:
         self.clock = 1  # our TSval
         self.tsval = 0  # the kernel's last
         source, target = (socket.inet_pton(family, a[family]) for a in (OURS, KERNEL))
+        link = tun.frames[family]
         if family == socket.AF_INET:
 
             def head(length: int) -> bytes:
                 plain = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, 64, 6, 0) + source + target
-                return VNET.pack(1, 0, 0, 0, 20, 16) + plain[:10] + sum16(plain).to_bytes(2, "big") + plain[12:]
+                vnet = VNET.pack(1, 0, 0, 0, len(link) + 20, 16)
+                return vnet + link + plain[:10] + sum16(plain).to_bytes(2, "big") + plain[12:]
         else:
 
             def head(length: int) -> bytes:
-                return VNET.pack(1, 0, 0, 0, 40, 16) + struct.pack("!IHBB", 0x60000000, length, 6, 64) + source + target
+                vnet = VNET.pack(1, 0, 0, 0, len(link) + 40, 16)
+                return vnet + link + struct.pack("!IHBB", 0x60000000, length, 6, 64) + source + target
 
         self.head = head
         self.heads: dict[int, bytes] = {}
@@ -138,7 +201,8 @@ class End:
         options = (
             struct.pack("!BBH", 2, 4, self.mss) + b"\x01\x03\x03\x07" + (b"\x01\x01\x04\x02" if self.sack else b"")
         )
-        self.send(SYN | (ECE | CWR if self.ecn else 0), seq=self.port * 1000003, ack=0, window=65535, options=options)
+        asks = ACE if self.accurate else ECE | CWR if self.ecn else 0
+        self.send(SYN | asks, seq=self.port * 1000003, ack=0, window=65535, options=options)
 
     def send(
         self,
@@ -155,6 +219,11 @@ class End:
                 struct.pack("!BBBBII", 1, 1, 8, 10, self.clock & M32, (self.tsval if tsecr is None else tsecr) & M32)
                 + options
             )
+        if self.accurate and not flags & SYN:
+            ace, *counted = self.tell()
+            flags = flags & ~ACE | (ace & 4 and AE) | (ace & 2 and CWR) | (ace & 1 and ECE)
+            if counted and len(options) + ACCECN_BYTES < OPTIONS_MAX:
+                options += bytes((ACCECN1, ACCECN_BYTES)) + b"".join((n & 0xFFFFFF).to_bytes(3, "big") for n in counted)
         options += b"\x01" * (-len(options) % 4)
         length = 20 + len(options) + len(payload)
         head = self.heads.get(length) or self.heads.setdefault(length, self.head(length))
@@ -167,8 +236,8 @@ class End:
                 self.to,
                 (self.seq if seq is None else seq) & M32,
                 (self.next if ack is None else ack) & M32,
-                (20 + len(options)) << 2,
-                flags,
+                (20 + len(options)) << 2 | flags >> 8,
+                flags & 0xFF,
                 min(shown, 65535),
                 0,
                 0,
@@ -177,12 +246,16 @@ class End:
             + payload
         )
 
+    def as_it_is(self) -> tuple[int, ...]:
+        """ACE, and bytes that came as ECT(1), marked, and as ECT(0)."""
+        return self.packets_ce, self.bytes_of[ECT1], self.bytes_of[CE], self.bytes_of[ECT0]
+
     def sacks(self, *blocks: tuple[int, int]) -> bytes:
         return b"".join(
             [b"\x01\x01\x05", bytes([2 + 8 * len(blocks)]), *(struct.pack("!II", a & M32, b & M32) for a, b in blocks)]
         )
 
-    def take(self, data: bytes, tcp: int, end: int) -> None:
+    def take(self, data: bytes, tcp: int, end: int, ecn: int) -> None:
         (seq,) = struct.unpack_from("!I", data, tcp + 4)
         flags, begin = data[tcp + 13], tcp + 4 * (data[tcp + 12] >> 4)
         at = tcp + 20
@@ -195,10 +268,15 @@ class End:
         elif flags & SYN:
             self.first = self.next = self.high = seq + 1 & M32
             self.open = True
+            tell, self.tell = self.tell, lambda: (HANDSHAKE[ecn],)
             self.send()
+            self.tell = tell
         elif end > begin:
             self.segments += 1
             n = end - begin
+            self.bytes_of[ecn] += n
+            if ecn == CE:
+                self.packets_ce += -(-n // self.mss)
             self.wrong |= data[begin:end] != stream(seq - self.first & M32, n)  # a few MB: no wrap
             last = seq + n & M32
             if less(self.high, last):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A guest for packetdrill: the image's kernel, and an initramfs with the program and what its scripts call."""
+"""A guest for one program, as packetdrill: the image's kernel, and an initramfs with it and what scripts call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ... import LabError
-from ...guest.drill import PROGRAMS, Script
+from ...guest.drill import PACKETDRILL, PROGRAMS, Script
 from ...machine import shared
 from ...machine.arch import NATIVE
 from ...machine.build import BUNDLE, START, add_userland
@@ -44,11 +44,12 @@ def check_program(binary: Path) -> None:
 
 
 @contextlib.contextmanager
-def guest(image: Image, binary: Path) -> Generator[Image]:
-    """The image with this initramfs in place of its own."""
+def guest(image: Image, binary: Path | None = None) -> Generator[Image]:
+    """The image with this initramfs in place of its own; without packetdrill's binary for Python's programs alone."""
     cpio = Cpio()
-    add_userland(cpio, {}, NATIVE, [*TOOLS, str(binary.resolve())], [MODULE], INIT)
-    cpio.entries["usr/bin/packetdrill"] = cpio.entries.pop(f"usr/bin/{binary.resolve().name}")
+    add_userland(cpio, {}, NATIVE, [*TOOLS, *([str(binary.resolve())] if binary else [])], [MODULE], INIT)
+    if binary:
+        cpio.entries[f"usr/bin/{PACKETDRILL}"] = cpio.entries.pop(f"usr/bin/{binary.resolve().name}")
     cpio.link("usr/bin/sh", "bash")
     cpio.file(f"{PROGRAMS}/python3", PYTHON, 0o755)
     image.verify()

@@ -25,7 +25,7 @@ from rich.text import Text
 
 from ... import LabError
 from ...console import console
-from ...guest.drill import Script
+from ...guest.drill import PACKETDRILL, Script
 from ...guest.job import Controller
 from ...machine.image import Image, current_image, label_of
 from ...paths import BUILT, COMMAND, IMAGES
@@ -152,7 +152,7 @@ class Bench:
 
     def once(self, case: Case, core: int, booted) -> dict[str, bytes]:
         drill = case.drill
-        argv = ["packetdrill", f"--ip_version={case.mode}", *MODES[case.mode].split(), "--verbose"]
+        argv = [PACKETDRILL, f"--ip_version={case.mode}", *MODES[case.mode].split(), "--verbose"]
         argv += [f"--tolerance_usecs={case.tolerance_us}", drill.file]
         job = Script(1, drill.folder, argv, VIRTUAL_S, self.controllers)
         return guest.run(self.image, job, drill.files | self.brought, core, self.limit_s, booted)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Prague in a guest, on a kernel that has AccECN, against the peers of `make attack` and those that lie by AccECN's
+counters (tests/live/peers); each beside an honest one. At length with ATTACK=full."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+
+import pytest
+
+from asymlab.conformance.packetdrill import guest
+from asymlab.conformance.packetdrill.packetdrill import loaded
+from asymlab.guest.drill import Script
+from asymlab.machine.image import current_image
+from tests.live.peers.attacks import ATTACKS, LIES
+from tests.live.peers.bounds import SMALL, WARNINGS, beyond, line
+from tests.shared import BUILD, L4S, REPO, needs_l4s
+
+pytestmark = [pytest.mark.lab, needs_l4s]
+
+FULL = os.environ.get("ATTACK") == "full"
+ROUNDS = 300 if FULL else 20
+VIRTUAL_S, LIMIT_S = 3600, 500
+NAME = "prague"
+W_MIN = 2
+# What a lie must do: shrink the window, or let it grow as without a mark.
+MARKING = {"all_marked", "all_marked_by_bits", "one_more", "one_less", "wild_bits", "wild"}
+UNMARKED = set(LIES) - MARKING - {"nothing"}
+
+
+@pytest.fixture(scope="module")
+def played() -> dict:
+    image = current_image(L4S)
+    controllers, files = loaded([NAME], image)
+    files["ect1.bpf.o"] = (BUILD / "ect1.bpf.o").read_bytes()
+    for file in (REPO / "tests" / "live" / "peers").glob("*.py"):
+        files[f"scripts/{file.relative_to(REPO)}"] = file.read_bytes()
+    argv = ["python3", "tests/live/peers/in_guest.py", str(ROUNDS), NAME]
+    with guest.guest(image) as ready:
+        files = guest.run(ready, Script(1, ".", argv, VIRTUAL_S, controllers), files, None, LIMIT_S, None)
+    assert files["code"] == b"0", files["stderr"].decode()
+    return json.loads(files["stdout"])
+
+
+def test_the_kernel_complains_of_nothing(played):
+    assert not re.findall(f".*({WARNINGS}).*", played["kernel"])
+
+
+@pytest.mark.parametrize("attack", [*(a for a in ATTACKS if a != "echoes"), *LIES])
+def test_no_peer_gains_more_than_reno_would_give(attack, played):
+    flows = played["tries"][attack]["flows"]
+    reno = max(f["late"] for f in flows if f["controller"] == "reno" and not f["beside"])
+    if FULL:
+        print("\n".join(f"{attack:20} {f['controller']:8} {line(f)}" for f in flows if not f["beside"]))
+    assert {f["law"] for f in flows} == {"reno", NAME} and played["tries"][attack]["counters"][NAME]["fallbacks"] == 0
+    assert not [said for f in flows for said in beyond(f["controller"], attack, f, reno, ROUNDS)]
+
+
+@pytest.mark.parametrize("lie", sorted(MARKING))
+def test_who_tells_of_marks_has_them_answered(lie, played):
+    """At most once a round, however many; and the window is then that of Reno under the same lie, or less."""
+    (flow,) = (f for f in played["tries"][lie]["flows"] if f["controller"] == NAME and not f["beside"])
+    c = played["tries"][lie]["counters"][NAME]
+    assert W_MIN == flow["low"] <= flow["late"] <= SMALL // 2
+    assert ROUNDS // 2 <= c["cuts"] + c["classic_cuts"] <= ROUNDS and c["losses"] == c["timeouts"] == 0
+
+
+@pytest.mark.parametrize("lie", sorted(UNMARKED))
+def test_what_is_no_mark_is_not_taken_for_one(lie, played):
+    """The three bits decide. As with an honest peer on a path that does not mark."""
+    c = played["tries"][lie]["counters"][NAME]
+    assert c["marked_acks"] == c["cuts"] == c["classic_cuts"] == c["losses"] == 0
+    late = {name: [f["late"] for f in played["tries"][name]["flows"] if not f["beside"]] for name in (lie, "honest")}
+    assert late[lie] == late["honest"]
