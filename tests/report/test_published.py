@@ -126,6 +126,17 @@ def test_a_part_is_read_as_it_was_written(tmp_path):
         part.read(tmp_path / "out" / "fast")
 
 
+@pytest.mark.parametrize("qemu, other", [(True, False), (False, True)])
+def test_the_method_is_that_of_the_engine_which_ran(tmp_path, qemu, other):
+    """A process has no instructions to count, and QEMU's guest is no process."""
+    engine = "QEMU emulator version 7.2" if qemu else "Linux 6.12.9 as a process"
+    ran = run("X-1", 1, provenance=PROVENANCE | {"qemu": engine})
+    publish.publish(write(write_report(tmp_path / "report"), [claim("X-1", [ran])], [ran]), tmp_path / "out")
+    said = " ".join(Page((tmp_path / "out" / "report.html").read_text()).text.split())
+    assert f"6.12.9. What runs it: {engine}." in said
+    assert ("counts instructions" in said, "User Mode Linux" in said) == (qemu, other)
+
+
 def test_no_page_is_read_back(tmp_path):
     """Whatever is made of the page that a part has, the part is the same, and the page is written anew."""
     shutil.copytree(RESULTS, tmp_path / "results")

@@ -132,6 +132,7 @@ def taken_over(part: Part) -> list[str]:
 def page(found: list[Part]) -> str:
     """report.html of some parts."""
     verdicts = [v for p in found for v in p.verdicts]
+    engines = sorted({engine for p in found for engine in p.about.qemu})
     return (
         environment()
         .get_template("published.html.j2")
@@ -141,7 +142,9 @@ def page(found: list[Part]) -> str:
             date=max((p.about.date for p in found), default=""),
             commits=list(dict.fromkeys(p.about.commit for p in found)),
             kernels=sorted({kernel for p in found for kernel in p.about.kernel}),
-            qemus=sorted({qemu for p in found for qemu in p.about.qemu}),
+            engines=engines,
+            process=any("process" in engine for engine in engines),
+            emulated=any("QEMU" in engine for engine in engines),
             counts=counts(v["verdict"] for v in verdicts),
             unexplained=UNEXPLAINED,
             one_run=sum(v["n"] == 1 for v in verdicts),
