@@ -51,7 +51,7 @@ NO_VALUE = "neither a whole number nor a word"
         ('flows.stop = "2s"\nflows.resume = "1s"', "flows.0", "resume must come after stop"),
         ('run.duration = "3050ms"', "run", "multiples of 100ms"),
         ('ecn = "exact"', "ecn", "'exact' is neither true, false nor 'accurate'"),
-        ('profile = "ns3"', "profile", "'linux', 'tuned', 'ns2', 'newreno' or 'impatient'"),
+        ('profile = "ns3"', "profile", "'linux', 'tuned', 'ns2', 'newreno', 'impatient' or 'classic'"),
         ('path.forward.loss = "100%"', "path.forward.loss", "less than 1"),
         ('path.forward.reorder = "150%"', "path.forward.reorder", "less than 1"),
         ('path.forward.delay = "0ms"\npath.forward.reorder = "1%"', "path.forward", "reorder needs a delay"),

@@ -20,7 +20,7 @@ from asymlab import LabError
 from asymlab.guest.job import ChangePath, Refusals
 from asymlab.machine import build, image, kernel, on_uml, shared, syscalls, vm
 from asymlab.machine.uml import edits, make, source
-from asymlab.plan import scenario
+from asymlab.plan import scenario, topology
 from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_on_host, plan_runs
 from tests.shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
@@ -552,10 +552,13 @@ def test_both_engines_agree_where_nothing_is_left_to_chance(scenario_file):
     assert min(p.base_rtt_us for p in uml.job.probes) <= uml.metrics["flows"][0]["rtt_s"]["min"] * 1e6
 
 
+def _overshoot(scenario_file, profile: str):
+    return scenario_file(("queue = 100", "queue = 60"), ('"ns2"', f'"{profile}"'), ('"3s"', '"6s"'), ('"1s"', '"0s"'))
+
+
 def _first_recovery(scenario_file, profile: str):
     """Of a slow start's overshoot: the times of its partial ACKs, s; whether a timeout ended it."""
-    file = scenario_file(("queue = 100", "queue = 60"), ('"ns2"', f'"{profile}"'), ('"3s"', '"6s"'), ('"1s"', '"0s"'))
-    r = run(file, kernel=LABEL)
+    r = run(_overshoot(scenario_file, profile), kernel=LABEL)
     acks = r.acks[np.argmax(r.acks["ca_state"] == RECOVERY) :]
     acks = acks[: np.argmax(np.append(acks["ca_state"], 0) != RECOVERY) + 1]
     partial = acks["t"][(acks["ca_state"] == RECOVERY) & (acks["acked"] > 0)]
@@ -573,11 +576,23 @@ def test_the_impatient_variant_restarts_its_timer_with_the_first_partial_ack_alo
     assert impatient[0] == pytest.approx(partial[0])
 
 
-def test_a_profile_that_packaged_kernels_have_not_is_refused(scenario_file):
-    file = scenario_file(('"ns2"', '"impatient"'))
+@made
+@pytest.mark.lab
+def test_renos_own_recovery_ends_with_the_first_new_ack(scenario_file):
+    """RFC 2581, section 3.2, step 6. What the window lost besides, a timer repairs."""
+    r = run(_overshoot(scenario_file, "classic"), kernel=LABEL)
+    in_recovery = r.acks["ca_state"] == RECOVERY  # as an ACK finds it
+    new = in_recovery & (r.acks["acked"] > 0)
+    ends = in_recovery & ~np.append(in_recovery[1:], False)
+    assert r.metrics["timeouts"] and new.sum() > 2 and (new == ends).all()
+
+
+@pytest.mark.parametrize("profile", topology.ENGINE)
+def test_a_profile_that_packaged_kernels_have_not_is_refused(scenario_file, profile):
+    file = scenario_file(('"ns2"', f'"{profile}"'))
     packaged = image.Image(REPO, image.NATIVE, "6.12", "qemu", "", {}, 10)
     for plan in (lambda cases: plan_runs(cases, packaged), plan_on_host):
-        with pytest.raises(LabError, match="test.toml: profile 'impatient': packaged kernels.* take --engine uml$"):
+        with pytest.raises(LabError, match=f"test.toml: profile '{profile}': packaged kernels.* take --engine uml$"):
             plan(scenario.load(file))
 
 

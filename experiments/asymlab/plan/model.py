@@ -427,11 +427,12 @@ class Scenario(Model):
         description="With `offloads`: a host gets what comes in such a time at once, as from a network card that "
         "interrupts so often. At most 10ms.",
     )
-    profile: Literal["linux", "tuned", "ns2", "newreno", "impatient"] = Field(
+    profile: Literal["linux", "tuned", "ns2", "newreno", "impatient", "classic"] = Field(
         "linux",
         description="How TCP is set. `linux` is a host out of the box. `tuned` has socket buffers that limit no path "
         "of the lab. `ns2` is `tuned` and closer to simulators: ACKs of 40 bytes, no RACK and no tail-loss probe. "
-        "`newreno` is `ns2` without SACK, `impatient` is `newreno` by RFC 6582's other variant (engine `uml`).",
+        "`newreno` is `ns2` without SACK, `impatient` is `newreno` by RFC 6582's other variant, "
+        "`classic` is `newreno` with the recovery of RFC 2581 (both: engine `uml`).",
     )
     sysctls: dict[str, Sysctl] = Field(
         {},

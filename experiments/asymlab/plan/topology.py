@@ -71,7 +71,10 @@ PROFILES["ns2"] = PROFILES["tuned"] | {
 PROFILES["newreno"] = PROFILES["ns2"] | {"net.ipv4.tcp_sack": 0}
 # Its other variant, which no packaged kernel has: only the first partial ACK of a recovery restarts the timer.
 PROFILES["impatient"] = PROFILES["newreno"] | {"net.ipv4.tcp_newreno_impatient": 1}
-ENGINE = {"impatient": "uml"}  # the one whose kernel has what a profile needs
+# Reno's own recovery (RFC 2581), which none has either: the first new ACK ends it. Each further loss of a window takes
+# three more duplicate ACKs, or the timer.
+PROFILES["classic"] = PROFILES["newreno"] | {"net.ipv4.tcp_reno_classic": 1}
+ENGINE = {"impatient": "uml", "classic": "uml"}  # the one whose kernel has what a profile needs
 DIRECTIONS = ("forward", "reverse")
 # Bytes that a flow which will stop may hold unsent: they still go out, and without a limit they are
 # megabytes. A few packets keep it from running dry: an ACK wakes it when half of them are left.

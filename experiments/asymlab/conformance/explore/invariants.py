@@ -122,7 +122,7 @@ def clean(v: View) -> bool:
         and not s.controllers
         and s.thin in (None, {"thins": 1})
         and not s.coalesce
-        and s.profile not in ("newreno", "impatient")
+        and s.profile not in ("newreno", "impatient", "classic")
     )
 
 

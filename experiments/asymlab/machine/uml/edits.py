@@ -35,7 +35,8 @@ class New:
     text: str
 
 
-IMPATIENT = "net.ipv4.tcp_newreno_impatient"  # the setting of a network namespace that the edits in net/ bring
+# Settings of a network namespace, net.ipv4..., that the edits in net/ bring.
+RECOVERIES = ("tcp_newreno_impatient", "tcp_reno_classic")
 SPDX = "/* SPDX-License-Identifier: GPL-2.0 */\n"
 EDITS: tuple[Edit | New, ...] = (
     # --- BPF: x86's own JIT, tracing, storage of sockets
@@ -160,21 +161,27 @@ EDITS: tuple[Edit | New, ...] = (
         r"^static int sysctl_panic_on_oom;$",
         "static int sysctl_panic_on_oom = 1;",
     ),
-    # --- NewReno's impatient variant (RFC 6582): the only edits in net/, off by default
-    Edit(
-        "include/net/netns/ipv4.h",
-        "a setting of a network namespace, 0 by default",
-        r"^(\tu8 sysctl_tcp_frto;\n)",
-        r"\1\tu8 sysctl_tcp_newreno_impatient;\n",
-    ),
-    Edit(
-        "net/ipv4/sysctl_net_ipv4.c",
-        "the same",
-        r'^(\t\{\n\t\t\.procname\t= "tcp_frto",\n)',
-        '\t{\n\t\t.procname\t= "tcp_newreno_impatient",\n\t\t.data\t\t= &init_net.ipv4.sysctl_tcp_newreno_impatient,\n'
-        "\t\t.maxlen\t\t= sizeof(u8),\n\t\t.mode\t\t= 0644,\n\t\t.proc_handler\t= proc_dou8vec_minmax,\n"
-        "\t\t.extra1\t\t= SYSCTL_ZERO,\n\t\t.extra2\t\t= SYSCTL_ONE,\n\t},\n"
-        r"\1",
+    # --- how a loss is repaired without SACK (RFC 6582, RFC 2581): the only edits in net/, off by default
+    *(
+        edit
+        for name in RECOVERIES
+        for edit in (
+            Edit(
+                "include/net/netns/ipv4.h",
+                "a setting of a network namespace, 0 by default",
+                r"^(\tu8 sysctl_tcp_frto;\n)",
+                rf"\1\tu8 sysctl_{name};\n",
+            ),
+            Edit(
+                "net/ipv4/sysctl_net_ipv4.c",
+                "the same",
+                r'^(\t\{\n\t\t\.procname\t= "tcp_frto",\n)',
+                f'\t{{\n\t\t.procname\t= "{name}",\n\t\t.data\t\t= &init_net.ipv4.sysctl_{name},\n'
+                "\t\t.maxlen\t\t= sizeof(u8),\n\t\t.mode\t\t= 0644,\n\t\t.proc_handler\t= proc_dou8vec_minmax,\n"
+                "\t\t.extra1\t\t= SYSCTL_ZERO,\n\t\t.extra2\t\t= SYSCTL_ONE,\n\t},\n"
+                r"\1",
+            ),
+        )
     ),
     Edit(
         "include/net/tcp.h",
@@ -198,6 +205,21 @@ EDITS: tuple[Edit | New, ...] = (
         "a packet that is sent again does so too; the first partial ACK's has its timer by the edit above",
         r"^\tif \(rearm_timer\)\n",
         "\tif (rearm_timer && !tcp_newreno_is_impatient(sk, tcp_sk(sk)->snd_una))\n",
+    ),
+    Edit(
+        "include/net/tcp.h",
+        "without SACK the first new ACK ends a recovery, whatever it leaves unacknowledged",
+        r"^(static inline bool tcp_in_cwnd_reduction\(const struct sock \*sk\)\n\{\n[^}]*\}\n)",
+        r"\1\nstatic inline bool tcp_reno_is_classic(const struct sock *sk)\n{\n"
+        r"\treturn READ_ONCE(sock_net(sk)->ipv4.sysctl_tcp_reno_classic) &&\n"
+        r"\t       inet_csk(sk)->icsk_ca_state == TCP_CA_Recovery && tcp_is_reno(tcp_sk(sk));\n}\n",
+    ),
+    Edit(
+        "net/ipv4/tcp_input.c",
+        "it does so as an ACK of all that was sent does",
+        r"^\t\} else if \(!before\(tp->snd_una, tp->high_seq\)\) \{\n",
+        "\t} else if (!before(tp->snd_una, tp->high_seq) ||\n"
+        "\t\t   ((flag & FLAG_SND_UNA_ADVANCED) && tcp_reno_is_classic(sk))) {\n",
     ),
     # --- cheaper code
     Edit(
