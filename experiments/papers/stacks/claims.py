@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""How much of a congestion control was loss recovery: each paper's headline, a ratio to a rival, under five stacks.
+"""How much of a congestion control was loss recovery: each paper's headline, a ratio to a rival, under six stacks.
 
 Both run on the same stack. No paper says anything of stacks, so all is a check: that the order which the paper claims
 comes out on each, that the ratio moves from the oldest stack to the newest where packets are lost, and that it stays
@@ -23,17 +23,18 @@ from asymlab.report.measures import (
 )
 
 TITLE = "Stacks"
-SUBJECT = "How much of a congestion control was loss recovery: the papers' headlines under five stacks."
+SUBJECT = "How much of a congestion control was loss recovery: the papers' headlines under six stacks."
 PUBLISHED = "861179efdd77699b42fcdaef729420fdeb1dff58282791feb90b08e62e2039aa"
 
 STACKS = {  # profile -> in words
+    "classic": "Reno's own",
     "newreno": "slow but steady",
     "impatient": "impatient",
     "ns2": "SACK",
     "tuned": "SACK, RACK, TLP",
 }
 SLOW, TODAY = "newreno", "tuned"
-COUNTS_ACKS = "acks"  # the fifth: as today, but the rival counts ACKs (nreno)
+COUNTS_ACKS = "acks"  # the sixth: as today, but the rival counts ACKs (nreno)
 THEOREM1 = 25  # Mbit/s at k_f = 4
 MOVED = 1.1  # recovery has a part in a headline if the ratio moves by so much from stack to stack
 STILL = (0.98, 1.02)
@@ -53,7 +54,7 @@ class Headline(NamedTuple):
     measure: Callable
     paper: float | None = None
     point: dict = {}
-    ack_counting: bool = True  # the fifth stack is there
+    ack_counting: bool = True  # the sixth stack is there
 
     def runs(self, stack: str, rival: bool = False) -> Runs:
         profile = TODAY if stack == COUNTS_ACKS else stack

@@ -15,6 +15,7 @@ from asymlab.report.verdicts import interval
 from . import claims as stacks
 
 NAMES = {
+    "classic": "no SACK,\nReno's own",
     "newreno": "no SACK,\nslow but steady",
     "impatient": "no SACK,\nimpatient",
     "ns2": "SACK",
@@ -74,7 +75,7 @@ def ratios(results):
     figure.legend(*lower.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return drawing.Figure(
         "stacks-ratios",
-        "Each paper's headline under five stacks",
+        "Each paper's headline under six stacks",
         "The ratio of a controller's goodput to its rival's on the same stack, with its 95 % interval.",
         figure,
     )
