@@ -59,7 +59,8 @@ PLACES = {
     "include/net/netns/ipv4.h": "\tu8 sysctl_tcp_frto;\n",
     "include/net/tcp.h": "static inline bool tcp_in_cwnd_reduction(const struct sock *sk)\n{\n\treturn 0;\n}\n",
     "net/ipv4/sysctl_net_ipv4.c": '\t{\n\t\t.procname\t= "tcp_frto",\n',
-    "net/ipv4/tcp_input.c": "\tif (flag & FLAG_SET_XMIT_TIMER)\n\t\ttcp_set_xmit_timer(sk);\n",
+    "net/ipv4/tcp_input.c": "\tif (flag & FLAG_SET_XMIT_TIMER)\n\t\ttcp_set_xmit_timer(sk);\n"
+    "\t} else if (!before(tp->snd_una, tp->high_seq)) {\n",
     "net/ipv4/tcp_output.c": "\tif (rearm_timer)\n",
     "arch/um/Makefile": "\tKBUILD_CFLAGS += -mcmodel=large\n",
     "arch/x86/Makefile.um": "old\n",
