@@ -43,6 +43,8 @@ PARAM(u32, loss_thresh_percent, 2, 1, 50, "%", "loss of a flight that ends a pro
 PARAM(u32, headroom_percent, 15, 0, 50, "%", "of inflight_longterm, left to others when cruising (BBR.Headroom)");
 PARAM(u32, probe_rtt_interval_s, 5, 1, 3600, "s",
       "after so long without a smaller RTT a flow drains the path; the RTT is of twice that time");
+PARAM(u32, budget_added, 0, 0, 1, "-",
+      "1: the window has room for three bursts besides, as in version 1, where the draft has the larger; for slow ACKs");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 COUNTER(flows, "connections started");

@@ -42,9 +42,9 @@ def begin(flow, now=S, params=None, **keys):
     flow.start(params, now=now, **{"srtt_us": RTT << 3, "app_limited": 0, **keys})
 
 
-def knows_the_path(flow, now=S, which=CRUISE, cwnd=200, **keys):
+def knows_the_path(flow, now=S, which=CRUISE, cwnd=200, params=None, **keys):
     """A flow that has left Startup, on a path of 2500 packets/s and 40 ms with 100 packets in flight, in this state."""
-    begin(flow, now, snd_cwnd=100, app=100)
+    begin(flow, now, params, snd_cwnd=100, app=100)
     known = dict(
         ca__bw=BW, ca__max_bw=BW, ca__full_bw=BW, ca__min_rtt_us=RTT, ca__full_bw_reached=1, ca__state=which,
         ca__cycle_ms=now // MS, path__bw_now=BW, path__probe_rtt_min_us=RTT, path__probe_rtt_min_ms=now // MS,
@@ -624,6 +624,16 @@ def test_a_bdp_below_a_packet_has_a_window_of_four(bbr):
     bbr.poke(packets_out=1, app=1)
     bbr.ack(n=1, now=S + 10 * S, rtt=RTT, path__probe_rtt_min_ms=11000)
     assert ca(bbr, "w") in (6, 7) and path(bbr, "pacing_rate") == 10 * SEG * ca(bbr, "pacing_gain") * 99 // 10_000
+
+
+@pytest.mark.parametrize("added, bdp, window", [(0, 1, 6), (1, 1, 8), (0, 10, 20), (1, 10, 26)])
+def test_three_bursts_are_the_least_or_come_besides(bbr, added, bdp, window):
+    """The draft has the larger of both (5.6.4.2), version 1 the sum. A burst has two packets at this rate."""
+    rate = bdp * 25 << 8
+    knows_the_path(bbr, cwnd=50, params={"budget_added": added}, ca__bw=rate, ca__max_bw=rate, path__bw_now=rate)
+    bbr.poke(packets_out=1, app=1)
+    bbr.ack(n=1, now=S + MS, rtt=RTT, path__pacing_rate=0, path__extra_acked_start=0, path__extra_acked_delivered=0)
+    assert ca(bbr, "w") - window in (0, 1)  # extra_acked
 
 
 def test_a_timeout_begins_anew_from_one_packet(bbr):

@@ -28,10 +28,13 @@ static inline u32 offload_budget(const struct path *p, const struct tcp_sock *tp
 	return 3 * max(min(p->pacing_rate / 1000, 65536) / max(tp->mss_cache, 1), 2);
 }
 
+/* BBRQuantizationBudget (5.6.4.2): at most 2 * W_MAX + 3 * 2^16. */
 static inline u32
 quantization_budget(const struct bbr3 *b, const struct path *p, const struct tcp_sock *tp, u32 packets)
 {
-	packets = max(max(packets, offload_budget(p, tp)), MIN_PIPE);
+	u32 budget = offload_budget(p, tp);
+
+	packets = max(budget_added ? packets + budget : max(packets, budget), MIN_PIPE);
 	return b->state == PROBE_BW_UP ? packets + 2 : packets;
 }
 
