@@ -282,11 +282,12 @@ check-arm64: build $(REFUSED) $(IMAGE) ## lab, package, small system and control
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(patsubst %,--kernel %-arm64,$(or $(KERNELS),6.1 6.12 newest)) $(if $(JOBS),--jobs $(JOBS))
 
 # What no packaged kernel has. Who has no packetdrill goes without its tests.
-check-newest: build $(B)/.deps-test $(ASYMLAB) ## what takes Linux 7.3, by the engine uml: Prague, DualPI2; packetdrill, if there is one
+check-newest: build $(B)/.deps-test $(ASYMLAB) ## what takes Linux 7.3, by the engine uml: Prague, DualPI2, selftests; packetdrill, if there is one
 	$(Q)$(MAKE) --no-print-directory image ENGINE=uml KERNEL=newest
 	$(Q)[ -z "$${ASYMLAB_PACKETDRILL:-$$(command -v packetdrill)}" ] || \
 		$(ASYMLAB) image --engine uml --kernel newest --config experiments/kernels/packetdrill.config
-	$(PYTEST) -rs -m lab -k "prague or dualpi2 or packetdrill or peers" $(addprefix tests/lab/test_,prague_lab.py queues_lab.py packetdrill.py peers_lab.py)
+	$(PYTEST) -rs -m lab -k "prague or dualpi2 or packetdrill or peers or selftests" \
+		$(addprefix tests/lab/test_,prague_lab.py queues_lab.py packetdrill.py peers_lab.py selftests.py)
 
 check-clients: build $(B)/.deps-test $(B)/.deps-clients $(ASYMLAB) ## curl, ssh and a browser, as root
 	$(Q)CLIENTS=full $(B)/venv/bin/python -m pytest -s tests/live/test_clients.py

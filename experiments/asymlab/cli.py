@@ -15,6 +15,7 @@ from .conformance.explore import explore
 from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
 from .conformance.packetdrill import packetdrill
+from .conformance.selftests import selftests
 from .console import console
 from .dossier import board, dossier
 from .link import link, real
@@ -369,37 +370,48 @@ def do_explore(args) -> int:
     return bool(explore.explore(trees, args.jobs, guest).broken)
 
 
-# --- packetdrill --------------------------------------------------------------------------
+# --- the kernel's own tests ---------------------------------------------------------------
 
 
-def add_packetdrill(commands) -> None:
-    about = "the kernel's own TCP tests, packetdrill scripts, in virtual time: exit code 1 if any does not pass"
-    p = add(commands, "packetdrill", do_packetdrill, about, packetdrill.__doc__)
-    p.add_argument("scripts", nargs="+", type=Path, metavar="SCRIPT", help="a script, or a folder of some (*.pkt)")
-    where = f"the program, which you build (docs/packetdrill.md) [{packetdrill.BINARY}, or that of PATH]"
-    p.add_argument("--packetdrill", type=Path, metavar="FILE", help=where)
-    p.add_argument("--image", help=f"of the engine uml, its kernel with CONFIG_TUN [{packetdrill.LABEL}]")
-    p.add_argument(
-        "--tolerance",
-        type=positive,
-        default=1,
-        metavar="US",
-        help="--tolerance_usecs of each script [1: it takes no 0]",
-    )
-    p.add_argument("--needs", action="store_true", help="of each that fails by a time: the tolerance it passes with")
+def add_test_options(p: argparse.ArgumentParser, keep: str) -> None:
     p.add_argument("--repeat", type=positive, default=1, help="runs of each, which must have the same bytes [1]")
     p.add_argument("--limit", type=positive, default=packetdrill.LIMIT_S, metavar="S", help="wall time [%(default)s]")
-    p.add_argument("--controller", action="append", default=[], metavar="NAME", help="of bpf/, or a file: loaded first")
-    p.add_argument("--json", type=Path, metavar="FILE", help="write the results for machines")
-    p.add_argument("--keep", type=Path, metavar="DIR", help="write what packetdrill says, each packet with its time")
+    p.add_argument("--keep", type=Path, metavar="DIR", help=keep)
     add_machine_options(p, image=False, fresh=False)
     add_engine_option(p, "uml")
 
 
-def do_packetdrill(args) -> int:
+def add_packetdrill(commands) -> None:
+    about = "the kernel's own TCP tests, packetdrill scripts, in virtual time: exit code 1 if any does not pass"
+    p = add(commands, "packetdrill", do_own_tests, about, packetdrill.__doc__)
+    which = f"a script, or a folder of some (*.pkt) [{packetdrill.SELFTESTS} of the kernel's source]"
+    p.add_argument("scripts", nargs="*", type=Path, metavar="SCRIPT", help=which)
+    where = f"the program, which you build (docs/packetdrill.md) [{packetdrill.BINARY}, or that of PATH]"
+    p.add_argument("--packetdrill", type=Path, metavar="FILE", help=where)
+    p.add_argument("--image", help=f"of the engine uml, its kernel with CONFIG_TUN [{packetdrill.LABEL}]")
+    us = "--tolerance_usecs of each script [1: it takes no 0]"
+    p.add_argument("--tolerance", type=positive, default=1, metavar="US", help=us)
+    p.add_argument("--needs", action="store_true", help="of each that fails by a time: the tolerance it passes with")
+    p.add_argument("--controller", action="append", default=[], metavar="NAME", help="of bpf/, or a file: loaded first")
+    p.add_argument("--json", type=Path, metavar="FILE", help="write the results for machines")
+    add_test_options(p, "write what packetdrill says, each packet with its time")
+
+
+def add_selftests(commands) -> None:
+    about = "the kernel's own tests of BPF congestion control, in virtual time: exit code 1 if any does not pass"
+    p = add(commands, "selftests", do_own_tests, about, selftests.__doc__)
+    where = "source of a kernel [that of the image's package, which is fetched where it is not unpacked]"
+    p.add_argument("tree", nargs="?", type=Path, metavar="TREE", help=where)
+    only = f"of {selftests.FOLDER}/prog_tests [{' '.join(selftests.TESTS)}]"
+    p.add_argument("--test", action="append", metavar="NAME", help=only)
+    p.add_argument("--image", default=selftests.LABEL, help="of the engine uml [%(default)s]")
+    add_test_options(p, "write what each run says")
+
+
+def do_own_tests(args) -> int:
     if args.engine != "uml":
-        raise LabError("packetdrill: is for the engine uml, where a program takes no time")
-    return not packetdrill.drill(args)
+        raise LabError(f"{args.command}: is for the engine uml, where a program takes no time")
+    return not {"packetdrill": packetdrill.drill, "selftests": selftests.selftests}[args.command](args)
 
 
 # --- compare ------------------------------------------------------------------------------
@@ -533,7 +545,16 @@ def parser() -> argparse.ArgumentParser:
             add_trace,
             add_suite,
         ),
-        *(add_check_kernels, add_packetdrill, add_explore, add_compare, add_bisect, add_publish, add_repeat),
+        *(
+            add_check_kernels,
+            add_packetdrill,
+            add_selftests,
+            add_explore,
+            add_compare,
+            add_bisect,
+            add_publish,
+            add_repeat,
+        ),
     ):
         add_command(commands)
     return top
@@ -566,6 +587,6 @@ def main() -> None:
         sys.exit(failed)
     except KeyboardInterrupt:
         kept = "; finished runs are kept, the same command goes on from there"
-        keeps = getattr(args, "on", "lab") == "lab" and args.command != "packetdrill"
+        keeps = getattr(args, "on", "lab") == "lab" and args.command not in ("packetdrill", "selftests")
         console.print(f"asymlab: interrupted{kept if keeps else ''}")
         sys.exit(130)

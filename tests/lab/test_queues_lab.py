@@ -12,7 +12,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.guest import check
-from asymlab.guest.job import Bottleneck, Discipline, End, Propagation
+from asymlab.guest.job import Bottleneck, Discipline, End, Propagation, Red
 from asymlab.guest.net import loss_model
 from asymlab.guest.netlink import DUALPI2, Queue, attribute
 from asymlab.guest.protocol import Check
@@ -170,7 +170,35 @@ def test_a_rule_that_is_wrong_by_2_percent_is_found(kind, key, off, good):
         off = 1
     told = RULES[kind] | {key: round(RULES[kind][key] * off), "ecn": False}
     end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=Discipline(kind, RULES[kind])))
-    assert check._check_rule(mock.Mock(options=lambda _: {kind: told}), end, end.shape)["ok"] is good
+    assert check._check_rule(mock.Mock(options=lambda _: {kind: told}), end, end.shape.discipline)["ok"] is good
+
+
+RED = Red(1500, 150_000, 15_000, 60_000, 0.1, 30, 9, True)
+
+
+@pytest.mark.parametrize("off", [1, 1.02, 0.98])
+@pytest.mark.parametrize("key", ["limit", "min", "max", "ewma", "probability"])
+def test_a_red_that_is_wrong_by_2_percent_is_found(key, off):
+    """Its weight is a power of two: the next one is half of it, or twice."""
+    end = End(*END, Bottleneck(10**7, 1500, 3000, 100, red=RED))
+    told = {"limit": 150_000, "min": 15_000, "max": 60_000, "ewma": 9, "ecn": True}
+    if key in told:
+        told[key] = round(told[key] * off) if key != "ewma" else told[key] + {1: 0, 1.02: 1, 0.98: -1}[off]
+    odds = int(RED.probability * 2**32 * (off if key == "probability" else 1))
+    queue = Queue("gred", False, {}, attribute(4, struct.pack("16I", odds, *bytes(15))), b"")
+    row = check._check_red(mock.Mock(options=lambda _: {"gred": {"vqs": [told]}}), [queue], end, RED)
+    assert row["ok"] is (off == 1) and row["expected"].keys() == row["measured"].keys()
+    assert not check._check_red(mock.Mock(options=lambda _: {}), [], end, RED)["ok"]
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("kernel", LAB_KERNELS)
+@pytest.mark.parametrize("probability", ["0.1%", "33.3333333%", "99.99%"])
+def test_the_kernel_tells_the_probability_that_its_red_was_given(scenario_file, kernel, probability):
+    rule = with_queue(f'red = {{ min = 5, max = 20, probability = "{probability}" }}')
+    r = run(scenario_file(rule, TUNED), kernel)
+    (row,) = [row for row in r.self_check if row.kind == Check.RED]
+    assert row.ok and row.measured["probability"] == pytest.approx(row.expected["probability"], rel=1e-5), row
 
 
 @pytest.mark.parametrize("key, told", [("target", 14_999), ("step", 1001), ("coupling", 1), ("limit", None), ("", 0)])
@@ -249,6 +277,8 @@ def test_the_kernel_tells_what_its_netem_was_given(scenario_file, kernel):
         ("loss_burst = 5", "path.forward", "loss_burst needs a loss"),
         ("loss = '90%', loss_burst = 2", "path.forward", "leaves a packet between two bursts"),
         ("disorder = true", "path.forward", "disorder needs jitter"),
+        ("red = { min = 10, max = 100, probability = '1e-4%' }", "path", "1e-06 would be 0 in the kernel"),
+        ("red = { min = 10, max = 100, probability = '0.006%' }", "path", "6e-05 would be 4.191e-05 in the kernel"),
     ],
 )
 def test_what_does_not_fit(scenario_file, words, key, reason):

@@ -155,13 +155,13 @@ def test_a_folder_that_cannot_be_written_is_told_and_no_more(tmp_path, in_tree, 
     assert said[-1].endswith(": not kept for the next tree: Not a directory") and built(said)
 
 
-def test_only_the_newest_stay(in_tree, packaged, monkeypatch):
+def test_only_those_made_or_taken_last_stay(in_tree, monkeypatch):
+    """With its settings each is another kernel."""
     monkeypatch.setattr(kept, "MOST", 2)
-    for number in (1, 2, 3):
-        packaged(number) if number > 1 else None
-        in_tree(f"tree{number}")
+    for number, settings in enumerate(("A", "B", "A", "C")):
+        in_tree(f"tree{number}", settings=settings)
     assert len([*kept.KERNELS.iterdir()]) == 2
-    assert not built(in_tree("last")[1])
+    assert [built(in_tree(f"last{x}", settings=x)[1]) for x in "AC"] == [False, False]
 
 
 def test_the_other_engine_builds_no_kernel():

@@ -14,7 +14,7 @@ from typing import Any
 from .controllers import cgroup_mount, in_cgroup
 from .job import Bottleneck, Discipline, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, datagrams, offloads_on, stripper, wanted_offloads
-from .netlink import Queue, cake, dualpi2, netem, slot_us
+from .netlink import Queue, cake, dualpi2, gred, netem, slot_us
 from .player import BYTES, Packet, Player
 from .protocol import ECHO_PAYLOAD, Check, ip_udp
 from .system import SO_TIMESTAMPNS
@@ -224,8 +224,10 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
             continue
         if shape.discipline and shape.discipline.kind == "dualpi2":
             rows.append(_check_dualpi2(told[end.dev], end, shape.discipline))
-        elif shape.red or shape.discipline:
-            rows.append(_check_rule(ns, end, shape))
+        elif shape.red:
+            rows.append(_check_red(ns, told[end.dev], end, shape.red))
+        elif shape.discipline:
+            rows.append(_check_rule(ns, end, shape.discipline))
         else:
             rows.append((_check_cake if shape.cake else _check_queue)(told[end.dev], end, shape))
     rows += [_check_netem(told[end.dev], end, shape) for end, shape in chances]
@@ -281,17 +283,22 @@ def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
     return rows
 
 
-def _check_rule(ns: Namespaces, end: End, shape: Bottleneck) -> dict:
+def _check_red(ns: Namespaces, queues: list[Queue], end: End, red: Red) -> dict:
+    """As with netem, no train tells odds: the kernel tells what it was given."""
+    wanted = _as_tc_tells(red)
+    first = ns.options(end).get("gred", {"vqs": [{}]})["vqs"][0]
+    measured = {key: value for key, value in first.items() if key in wanted}
+    same = measured == wanted
+    wanted["probability"] = red.probability
+    measured["probability"] = next((gred(q.options) for q in queues if q.kind == "gred"), 0.0)
+    return _row(Check.RED, end.dev, wanted, measured, same and _near(measured["probability"], red.probability))
+
+
+def _check_rule(ns: Namespaces, end: End, rule: Discipline) -> dict:
     """Of a queue with a rule when to drop."""
     queue = ns.options(end)
-    if shape.red:
-        wanted = _as_tc_tells(shape.red)
-        first = queue["gred"]["vqs"][0] if "gred" in queue else None
-        measured = None if first is None else {key: value for key, value in first.items() if key in wanted}
-        return _row(Check.RED, end.dev, wanted, measured, measured == wanted)
-    assert shape.discipline
-    wanted = {**shape.discipline.options, **({} if shape.discipline.kind == "fq" else {"ecn": shape.discipline.ecn})}
-    told = {key: queue.get(shape.discipline.kind, {}).get(key, False) for key in wanted}
+    wanted = {**rule.options, **({} if rule.kind == "fq" else {"ecn": rule.ecn})}
+    told = {key: queue.get(rule.kind, {}).get(key, False) for key in wanted}
     return _row(Check.DISCIPLINE, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
 
 

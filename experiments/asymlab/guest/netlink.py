@@ -25,6 +25,7 @@ NO_DAD, UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 2, 1, 0x80, 254, 3,
 METRICS = {"lock": 1, "mtu": 2, "advmss": 8, "quickack": 15, "congctl": 16}
 TCA_KIND, TCA_OPTIONS, TCA_STATS2, NESTED = 1, 2, 7, 0x8000
 STATS_APP = 4
+GRED_MAX_P = 4
 CAKE_RATE, CAKE_ATM, CAKE_FLOWS, CAKE_OVERHEAD, CAKE_MPU, CAKE_FILTER = 2, 4, 5, 6, 14, 16
 CAKE_FRAMINGS = ("", "atm", "ptm")
 CAKE_ISOLATIONS = ("flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost", "")
@@ -242,6 +243,11 @@ class Netlink:
                     return found
                 index, _, parent = struct.unpack_from("iII", body, 4)
                 found.setdefault(index, []).append(_queue(parent == ROOT, attributes(body[20:])))
+
+
+def gred(options: bytes) -> float:
+    """The probability of a GRED, in its first virtual queue: tc tells it with six digits."""
+    return struct.unpack_from("I", attributes(options)[GRED_MAX_P])[0] / 2**32
 
 
 def cake(options: bytes) -> dict[str, int | str]:

@@ -45,3 +45,15 @@ class Cpio:
             out += b"\0" * (-len(out) % 4) + data
             out += b"\0" * (-len(out) % 4)
         return bytes(out)
+
+
+def content(archive: bytes, name: str) -> bytes:
+    """Of a file in such an archive. KeyError if there is none."""
+    at = 0
+    while archive[at : at + 6] == b"070701":
+        size, length = (int(archive[at + 6 + 8 * field : at + 14 + 8 * field], 16) for field in (6, 11))
+        begin = at + 110 + length + -(at + 110 + length) % 4
+        if archive[at + 110 : at + 109 + length] == name.encode():
+            return archive[begin : begin + size]
+        at = begin + size + -(begin + size) % 4
+    raise KeyError(name)

@@ -24,6 +24,7 @@ TCP_ECN = "net.ipv4.tcp_ecn"
 ASKING = {False: 0, True: 1, "accurate": 3}  # its values
 ACCEPTING: dict[int | str, int] = {0: 5, 1: 4, 2: 5, 3: 3}  # who asks for as much, and accepts AccECN as well
 Ecn = Annotated[bool | Literal["accurate"], *or_word("accurate")]
+ROUNDED = 0.02  # of RED's probability, at most, in the kernel
 BIN_MS = 100  # of the traces' series; windows are whole bins
 
 
@@ -190,6 +191,11 @@ class PathSpec(Model):
             if (red.max * self.mtu).bit_length() + red.weight_log >= 32:  # bits of the kernel's average
                 raise ValueError(
                     f"red.max: {red.max} packets are too many for a weight of {red.weight}: take a larger weight"
+                )
+            if (kept := red.in_kernel(self.mtu)) < (1 - ROUNDED) * red.probability:
+                raise ValueError(
+                    f"red.probability: {red.probability:.4g} would be {kept:.4g} in the kernel, which counts whole "
+                    f"2^-32 a byte between min and max: take a larger one, or a smaller max"
                 )
         return self
 

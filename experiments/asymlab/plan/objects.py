@@ -158,13 +158,18 @@ def _compiled(source: Path, types: Path | None) -> bytes:
             )
         except subprocess.TimeoutExpired:
             raise LabError(f"{source}: clang takes more than {COMPILE_S} s") from None
-        if p.returncode:
-            first = ERROR.search(p.stderr)
-            said = first[0][:200] if first else f"exit {p.returncode}"
-            print(p.stderr[:SAID_MAX].rstrip(), file=sys.stderr)
-            raise LabError(f"{source}: clang does not compile it: {said}")
+        check_compiled(source, p)
         sh("llvm-strip", "-g", out)
         return out.read_bytes()
+
+
+def check_compiled(source: Path, p: subprocess.CompletedProcess[str]) -> None:
+    """LabError with the compiler's first complaint, behind all its words."""
+    if p.returncode:
+        first = ERROR.search(p.stderr)
+        said = first[0][:200] if first else f"exit {p.returncode}"
+        print(p.stderr[:SAID_MAX].rstrip(), file=sys.stderr)
+        raise LabError(f"{source}: {Path(p.args[0]).name} does not compile it: {said}")
 
 
 TARGETS = {"x86_64": "x86", "aarch64": "arm64"}  # as bpf_tracing.h has them

@@ -87,6 +87,11 @@ class Red(Model):
         """n of the nearest weight 2^-n: the kernel has no others."""
         return round(-math.log2(self.weight))
 
+    def in_kernel(self, packet_bytes: int) -> float:
+        """What becomes of the probability there (red_set_parms()): whole 2^-32 for each byte from min to max."""
+        between = (self.max - self.min) * packet_bytes
+        return int(self.probability * 2**32) // between * between / 2**32
+
     @model_validator(mode="after")
     def _order(self) -> Self:
         if self.min >= self.max:

@@ -13,7 +13,7 @@ from ...guest.drill import PACKETDRILL, PROGRAMS, Script
 from ...machine import shared
 from ...machine.arch import NATIVE
 from ...machine.build import BUNDLE, START, add_userland
-from ...machine.cpio import Cpio
+from ...machine.cpio import Cpio, content
 from ...machine.files import scratch, sha256
 from ...machine.image import Image
 from ...machine.kernel import is_elf
@@ -44,15 +44,17 @@ def check_program(binary: Path) -> None:
 
 
 @contextlib.contextmanager
-def guest(image: Image, binary: Path | None = None) -> Generator[Image]:
-    """The image with this initramfs in place of its own; without packetdrill's binary for Python's programs alone."""
+def guest(image: Image, binary: Path | None = None, name: str = PACKETDRILL) -> Generator[Image]:
+    """The image with this initramfs in place of its own, which has the program by this name, or Python's alone."""
     cpio = Cpio()
     add_userland(cpio, {}, NATIVE, [*TOOLS, *([str(binary.resolve())] if binary else [])], [MODULE], INIT)
     if binary:
-        cpio.entries[f"usr/bin/{PACKETDRILL}"] = cpio.entries.pop(f"usr/bin/{binary.resolve().name}")
+        cpio.entries[f"usr/bin/{name}"] = cpio.entries.pop(f"usr/bin/{binary.resolve().name}")
     cpio.link("usr/bin/sh", "bash")
     cpio.file(f"{PROGRAMS}/python3", PYTHON, 0o755)
     image.verify()
+    config = f"boot/config-{image.kernel}"  # libbpf looks for it there
+    cpio.file(config, content((image.folder / "root.cpio").read_bytes(), config))
     with scratch("drill-") as folder:
         (folder / "root.cpio").write_bytes(cpio.pack())
         (folder / "linux").symlink_to(image.folder / "linux")

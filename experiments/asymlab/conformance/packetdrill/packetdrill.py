@@ -31,10 +31,12 @@ from ...machine.image import Image, current_image, label_of
 from ...paths import BUILT, COMMAND, IMAGES
 from ...plan import objects
 from ...run import local
+from .. import source
 from . import guest
 
 LABEL = "newest-packetdrill"
 MAKE = f"{COMMAND} image --engine uml --kernel newest --config experiments/kernels/packetdrill.config"
+SELFTESTS = "tools/testing/selftests/net/packetdrill"  # of the kernel's source
 BINARY = "ASYMLAB_PACKETDRILL"
 LIMIT_S = 60  # of wall time, for a script
 VIRTUAL_S = 3600
@@ -314,7 +316,9 @@ def program(given: Path | None) -> Path:
 
 def drill(args) -> bool:
     """All that the command line asks for. True if all pass."""
-    scripts, binary, made = drills(args.scripts), program(args.packetdrill), image(args.image)
+    scripts, binary = drills(args.scripts) if args.scripts else None, program(args.packetdrill)
+    made = image(args.image)
+    scripts = scripts or drills([source.of_release(made.kernel) / SELFTESTS])
     controllers, brought = loaded(args.controller, made)
     cases = [Case(one, mode, args.tolerance) for one in scripts for mode in one.modes]
     with guest.guest(made, binary) as ready:

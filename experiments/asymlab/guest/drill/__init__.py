@@ -72,6 +72,7 @@ def serve() -> None:
     if (shared := shared_memory()) is None:
         return
     text = take_job(shared)
+    os.makedirs(SCRIPTS, exist_ok=True)
     for folder, _, names in os.walk(SCRIPTS):
         for name in names:
             os.chmod(f"{folder}/{name}", 0o755)

@@ -21,8 +21,9 @@ from . import make, source
 from .make import Built
 
 HERE = Path(__file__).parent
+SHAPES_NONE = ("kept.py", "source.py")  # what these choose is in the hash
 KERNELS = CACHE / "kernels"
-MOST = 8  # kernels; the newest stay
+MOST = 8  # kernels; those made or taken last stay
 
 
 def kernel(origin: source.Source, say, fresh: bool = False) -> Built:
@@ -32,6 +33,8 @@ def kernel(origin: source.Source, say, fresh: bool = False) -> Built:
     key = _key(origin)
     file = KERNELS / f"linux-{origin.version}-{key[:16]}"
     if not fresh and (kept := _read(file, key, say)):
+        with contextlib.suppress(OSError):
+            os.utime(file)
         say(f"takes Linux {origin.version} as a process from {file}: --fresh builds it")
         return kept
     source.unpack(origin, say)
@@ -43,7 +46,7 @@ def kernel(origin: source.Source, say, fresh: bool = False) -> Built:
 def _key(origin: source.Source) -> str:
     """A hash of the source, our edits and all settings and the code that builds, compiler and tools, and the library
     that is linked in."""
-    ours = {f.name: sha256(f) for f in HERE.iterdir() if f.is_file()}
+    ours = {f.name: sha256(f) for f in HERE.iterdir() if f.is_file() and f.name not in SHAPES_NONE}
     tools = [sh(tool, "--version") for tool in ("gcc", "ld", "pahole", "make", "flex", "bison", "strip")]
     libraries = [sha256(Path(sh("gcc", f"-print-file-name={name}").strip())) for name in ("libc.a", "libgcc.a")]
     return hashlib.sha256(
