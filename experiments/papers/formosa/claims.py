@@ -33,7 +33,7 @@ from .packets import acks_per_packet_times_w, acks_per_round, fibonacci, reports
 
 TITLE = "TCP Formosa"
 SUBJECT = "With one ACK a round trip a flow has the full rate, whatever the rate of its ACK path."
-PUBLISHED = "082628efcbe65759be4bc464bc6fa19575d3c3ce40348be7692b32629433ca11"
+PUBLISHED = "ad731e9fd02aafe37bbc798fd03ca73644e1bd43e8456ff943544921ca4397e5"
 TWO_WAY = (FOUR, FASTEST)
 LOST = TEN_RATES[1:]  # where ten flows have less than the best of the others
 FIG_2 = RATES[2:]  # r up to 4
