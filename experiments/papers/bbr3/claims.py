@@ -34,7 +34,7 @@ def fig2():
         says = f"r = {formosa.r(rate):.3g}: BBRv3's goodput {{bound}} of BBR's"
         off = ratio_by_seed(Runs("B3-FO", path__reverse__rate=rate, flows__controller=ADDED), old, goodput)
         cause = Cause(
-            "the draft's window has room for three bursts at least, and that of version 1 has it besides",
+            "the draft's window has room for three bursts at least, and that of the first BBR has it besides",
             Off(f"B3 added {rate}", f"with room for bursts besides: {says}", off, at_least=AS_MUCH),
         )
         value = ratio_by_seed(new, old, goodput)
