@@ -45,6 +45,9 @@ PARAM(u32, probe_rtt_interval_s, 5, 1, 3600, "s",
       "after so long without a smaller RTT a flow drains the path; the RTT is of twice that time");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
+PRESET(radio, "loss_thresh_percent=10",
+       "a path of one's own with 2 % or more of random loss: 3.7 times the goodput at 3 %; a CUBIC flow beside it has less than half");
+
 COUNTER(flows, "connections started");
 COUNTER(startups, "startups ended");
 COUNTER(startup_losses, "of those, by losses or marks");
