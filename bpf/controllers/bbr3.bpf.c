@@ -47,6 +47,9 @@ PARAM(u32, budget_added, 0, 0, 1, "-",
       "1: the window has room for three bursts besides, as in version 1, where the draft has the larger; for slow ACKs");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
+PRESET(radio, "loss_thresh_percent=10",
+       "a path of one's own with 2 % or more of random loss: 3.7 times the goodput at 3 %; a CUBIC flow beside it has less than half");
+
 COUNTER(flows, "connections started");
 COUNTER(startups, "startups ended");
 COUNTER(startup_losses, "of those, by losses or marks");

@@ -192,6 +192,22 @@ def test_requests_and_replies(scenario_file):
     assert max(b - a - t for a, b, t in zip(asked, asked[1:], took, strict=False)) < 1e6
 
 
+@pytest.mark.parametrize("reply, late", [(250_000, False), (750_000, True)])
+def test_chunks_that_are_due_one_after_the_other(scenario_file, reply, late):
+    """Each half second, as a player asks: of 0.2 s on 10 Mbit/s, where the slow start's losses hold the second up
+    and the next ones catch up; and of 0.6 s, so that each is asked for at once."""
+    r = run(scenario_file(('controller = "reno"', f'controller = "reno"\nreply = {reply}\nevery = "500ms"'), LONG))
+    assert r.valid, r.record["invalid"]
+    asked, took = zip(*r.record["agent"]["replies"]["0"], strict=True)
+    pauses = [b - a - t for a, b, t in zip(asked, asked[1:], took, strict=False)]
+    if late:
+        assert len(asked) > 4 and max(pauses) < 1e6 and min(took) > 0.5e9
+    else:
+        due = [asked[0] + 500_000_000 * n for n in range(len(asked))]
+        assert len(asked) == 16 and max(took[4:]) < 0.5e9 and asked[2] > due[2] + 10**8
+        assert max(abs(a - d) for a, d in zip(asked[4:], due[4:])) < 10_000
+
+
 @pytest.mark.parametrize("verify", ["false", "true"])
 def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, verify):
     """10 Mbit/s, 40 ms, a queue that nothing fills. close() is called when the last bytes are about to be sent."""
@@ -241,6 +257,20 @@ def test_stripped_sack_blocks_leave_recovery_to_duplicates(scenario_file):
         for x in (told, r)
     ]
     assert sacked[0] > 0 and sacked[1] == 0 and counted(r, "TcpInErrs") == 0 and r.valid
+
+
+def test_sysctls_of_one_end(scenario_file):
+    """Its receive buffer of 20 kB holds the second flow at a third of what 40 ms on 10 Mbit/s would take."""
+    small = '\n[[flows]]\ncontroller = "reno"\nsink_sysctls = { "net.ipv4.tcp_rmem" = "4096 20000 20000" }\n'
+    own = ('controller = "reno"', 'controller = "reno"\nsource_sysctls = { "net.ipv4.tcp_slow_start_after_idle" = 0 }')
+    r = run(scenario_file(own, PLAIN, append=small))
+    assert r.valid, r.record["invalid"]
+    told = {(node, key): value for node, of in r.record["agent"]["sysctls"].items() for key, value in of.items()}
+    assert told["src0", "net.ipv4.tcp_slow_start_after_idle"] == ["0"]
+    assert ("src1", "net.ipv4.tcp_slow_start_after_idle") not in told
+    assert told["dst1", "net.ipv4.tcp_rmem"] == ["4096", "20000", "20000"] != told["dst0", "net.ipv4.tcp_rmem"]
+    first, second = (flow["goodput_bps"] for flow in r.metrics["flows"])
+    assert second < 20000 * 8 / 0.04 < first
 
 
 def test_sysctls_of_the_hosts(scenario_file):

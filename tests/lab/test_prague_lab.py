@@ -7,7 +7,11 @@ import struct
 
 import pytest
 
-from tests.shared import L4S, check_physics, counters, needs_l4s, run
+from asymlab.conformance.packetdrill import guest
+from asymlab.conformance.packetdrill.packetdrill import loaded
+from asymlab.guest.drill import Script
+from asymlab.machine.image import current_image
+from tests.shared import L4S, REPO, check_physics, counters, needs_l4s, run
 
 pytestmark = [pytest.mark.lab, needs_l4s]
 
@@ -118,6 +122,19 @@ def test_a_classic_queue_is_noticed(tmp_path):
     assert codel.valid and 0.5 < prague / cubic < 2 and counters(codel, "prague")["classic_cuts"] > 10
     l4s = run(flow_of(tmp_path, DUALPI2, beside, tcp_ecn=4), L4S)
     assert l4s.valid and counters(l4s, "prague")["classic_cuts"] == 0 < counters(l4s, "prague")["cuts"]
+
+
+def test_its_presets_load():
+    """What this machine's own kernel may be too old for (tests/live/test_loader.py)."""
+    image = current_image(L4S)
+    _, files = loaded(["prague"], image)
+    words = "load prague --preset classic"
+    argv = ["bash", "-c", f"asymcc --objects /lab {words} && asymcc unload prague"]
+    with guest.guest(image) as ready:
+        files = guest.run(ready, Script(1, ".", argv, 60, []), files | {"scripts/none": b""}, None, 60, None)
+    assert files["code"] == b"0", files["stderr"].decode()
+    assert b"prague registered (classic_ms=3 ms)" in files["stdout"]
+    assert f"\n    sudo asymcc {words}\n" in (REPO / "docs" / "prague.md").read_text()
 
 
 def test_the_filter_leaves_other_controllers_packets_as_they_are(tmp_path, monkeypatch):

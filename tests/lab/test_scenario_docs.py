@@ -103,7 +103,7 @@ def test_the_page_has_the_settings_of_each_profile():
 
 
 def test_the_page_has_all_kinds_of_scenarios():
-    assert len(WHOLE) == 6 and len(MORE) == 9
+    assert len(WHOLE) == 6 and len(MORE) == 11
 
 
 def test_the_command_takes_the_first_scenario_and_says_what_is_wrong_with_another(tmp_path):

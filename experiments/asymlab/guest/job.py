@@ -222,6 +222,7 @@ class Flow:
     resume_s: float | None
     reply_bytes: int | None = None  # None: no requests
     size_bytes: int | None = None  # None: data without end
+    every_s: float | None = None  # of requests; None: as soon as a reply is there
 
 
 @dataclass(frozen=True)

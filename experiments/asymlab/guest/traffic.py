@@ -371,9 +371,12 @@ def answering_source(worker: Worker, s: socket.socket, flow: Flow) -> None:
 
 
 def asking_sink(worker: Worker, s: socket.socket, flow: Flow, replies: list[tuple[int, int]]) -> None:
-    """Its receiver: when a reply is whole, it asks for the next. When it has asked, and how long each took, ns."""
+    """Its receiver: when a reply is whole, it asks for the next, or when that is due. When it has asked, and how long
+    each took, ns."""
     assert flow.reply_bytes
-    request = ctypes.create_string_buffer(REQUEST_BYTES)
+    if flow.every_s:
+        LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    request, due = ctypes.create_string_buffer(REQUEST_BYTES), time.monotonic_ns()
     while len(replies) < REPLIES_MAX:
         asked, left = time.monotonic_ns(), flow.reply_bytes
         worker.send(s, request, REQUEST_BYTES)
@@ -382,6 +385,9 @@ def asking_sink(worker: Worker, s: socket.socket, flow: Flow, replies: list[tupl
                 return
             left -= got
         replies.append((asked, time.monotonic_ns() - asked))
+        if flow.every_s:
+            due += int(flow.every_s * 1e9)
+            worker.sleep_until(due)
     worker.wait()
 
 

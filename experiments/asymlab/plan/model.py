@@ -7,13 +7,13 @@ docs/scenarios.md has these descriptions as tables: `asymlab reference --record`
 from __future__ import annotations
 
 import math
-import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic import Field, model_validator
 
-from ..guest.protocol import FLOW_PORT, SYSCTL
+from ..guest.protocol import FLOW_PORT
 from . import groups
+from .crossing import Background, Crossing, Flow, check_sysctls
 from .opportunities import BYTES, LENGTH_MAX
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
 from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Trace, or_word
@@ -26,12 +26,6 @@ ACCEPTING: dict[int | str, int] = {0: 5, 1: 4, 2: 5, 3: 3}  # who asks for as mu
 Ecn = Annotated[bool | Literal["accurate"], *or_word("accurate")]
 ROUNDED = 0.02  # of RED's probability, at most, in the kernel
 BIN_MS = 100  # of the traces' series; windows are whole bins
-
-
-def _hop(value: Any) -> int:
-    if type(value) is int and value >= 1:
-        return value
-    raise ValueError(f"{short(value)} is neither a hop's number nor 'each'")
 
 
 class Strip(Model):
@@ -205,108 +199,6 @@ class PathSpec(Model):
         if self.forward and self.reverse:
             return [Hop(forward=self.forward, reverse=self.reverse)]
         return self.hops or []
-
-
-class Crossing(Model):
-    """What flows and loads have in common: their direction, their places on a chain, and when they send."""
-
-    direction: Literal["forward", "reverse"] = Field("forward", description="Direction of the data.")
-    hop: Annotated[int, BeforeValidator(_hop), WithJsonSchema({"type": "string", "format": "hop"})] | None = Field(
-        None,
-        description='The one hop that it crosses, from 1 at the left. `"each"` stands for one on each hop.',
-        json_schema_extra={"without": "all hops"},
-    )
-    enter: int | None = Field(
-        None,
-        description="In place of `hop`: the switch of its source.",
-        json_schema_extra={"without": "the first on its way"},
-    )
-    leave: int | None = Field(
-        None,
-        description="In place of `hop`: the switch of its sink.",
-        json_schema_extra={"without": "the last on its way"},
-    )
-    start: Time = Field(0, description="When it begins to send.")
-    stop: Time | None = Field(
-        None, description="From then on it sends no new data.", json_schema_extra={"without": "the end"}
-    )
-
-    @model_validator(mode="after")
-    def _order(self) -> Self:
-        if self.stop is not None and self.stop <= self.start:
-            raise ValueError("stop must come after start")
-        return self
-
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
-        if self.hop is not None and (self.enter is not None or self.leave is not None):
-            raise ValueError("must have either hop, or enter and leave")
-        return self
-
-
-class Flow(Crossing):
-    """Equal flows from one source host to one sink host. Each entry has hosts of its own, but for `hosts_of`.
-
-    Any value may be a list: then the entry stands for as many entries, and each takes one value. Neighbouring entries
-    with the same list of places take turns: all of them at the first place, then all at the next.
-    """
-
-    controller: Name = Field(
-        max_length=15,
-        description="Congestion control of the sender: a controller of `bpf/`, one of Linux's own (`reno`, `cubic`, "
-        "...), a name from `[controllers]`, or the path of anyone's object or source (`./mine.bpf.o`, `./mine.bpf.c`).",
-    )
-    count: int = Field(1, ge=1, le=1000, description="Number of equal flows.")
-    start_within: Time | None = Field(
-        None,
-        description="Each of them starts at a random time in so long from `start` on, in place of `run.start_jitter`: "
-        "many are a Poisson process.",
-        json_schema_extra={"without": "`run.start_jitter`"},
-    )
-    resume: Time | None = Field(None, description="When it sends again, after `stop`.")
-    ack: Literal["every", "delayed"] = Field(
-        "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
-    )
-    extra_delay: Time = Field(0, description="Delay of its own access links, added in each direction.")
-    hosts_of: int | None = Field(
-        None,
-        ge=0,
-        description="The number of an earlier entry, from 0 on: this one runs between its hosts, in the other "
-        "direction.",
-        json_schema_extra={"without": "hosts of its own"},
-    )
-    reply: int | None = Field(
-        None,
-        ge=1,
-        le=1 << 30,
-        description="Requests and replies: the receiver asks with 100 bytes, and again when so many have come. The "
-        "record has the time of each.",
-        json_schema_extra={"without": "data without end"},
-    )
-    size: int | None = Field(
-        None,
-        ge=1,
-        le=1 << 40,
-        description="Bytes that the sender sends before it closes the connection. The record has when, and how long it "
-        "took until all data and the FIN were acknowledged.",
-        json_schema_extra={"without": "data without end"},
-    )
-
-    @model_validator(mode="after")
-    def _resumes_after_stop(self) -> Self:
-        if self.resume is not None and (self.stop is None or self.resume <= self.stop):
-            raise ValueError("resume must come after stop")
-        return self
-
-
-class Background(Crossing):
-    """A load of UDP datagrams at a constant rate, from one host of its own to another.
-
-    `direction`, `hop`, `enter`, `leave`, `start` and `stop` are as with flows, and so are lists.
-    """
-
-    rate: Rate = Field(description="Rate in bits of IP packets per second.")
-    packet: int = Field(ge=64, le=9000, description="Size of an IP packet in bytes, at most the path's `mtu`.")
 
 
 PATH_KEYS = ("rate", "delay", "loss", "mtu")
@@ -490,9 +382,7 @@ class Scenario(Model):
 
     @model_validator(mode="after")
     def _sysctls_are_a_namespaces(self) -> Self:
-        for key in self.sysctls:
-            if not re.fullmatch(SYSCTL, key):
-                raise ValueError(f"sysctls.{key}: not a key such as 'net.ipv4.tcp_early_retrans'")
+        check_sysctls("sysctls", self.sysctls)
         return self
 
     @model_validator(mode="after")

@@ -9,7 +9,8 @@ from typing import Any
 
 from .. import LabError
 from ..paths import REPO
-from .model import Background, Change, Direction, Flow, Hop, PathSpec, Rewrite, Run, Scenario, Strip
+from .crossing import Background, Flow
+from .model import Change, Direction, Hop, PathSpec, Rewrite, Run, Scenario, Strip
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
 from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Pie, Policer, Red, Synthetic
 

@@ -24,8 +24,9 @@ from .. import LabError
 from . import groups, keys, opportunities, synthetic
 from .anyone import named
 from .base import Source, changed, read
+from .crossing import Background, Flow
 from .groups import Wrong
-from .model import BIN_MS, Background, Change, Direction, Flow, Scenario
+from .model import BIN_MS, Change, Direction, Scenario
 from .objects import File
 from .opportunities import Opportunities
 from .quantities import RATE_MAX, RATE_MIN

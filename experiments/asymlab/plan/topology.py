@@ -27,6 +27,7 @@ from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
 from . import scenario as plan
 from . import shapes
+from .crossing import TIMESTAMPS, Background, Flow
 from .model import ACCEPTING, TCP_ECN
 from .objects import SUFFIX, File, data
 from .scenario import BIN_MS, Case, Scenario
@@ -60,7 +61,7 @@ PROFILES: dict[str, job.Sysctls] = {
 }
 # Closer to the papers' simulators: 40-byte ACKs, no RACK, no tail-loss probe.
 PROFILES["ns2"] = PROFILES["tuned"] | {
-    "net.ipv4.tcp_timestamps": 0,
+    TIMESTAMPS: 0,
     "net.ipv4.tcp_recovery": 0,
     "net.ipv4.tcp_early_retrans": 0,
     "net.ipv4.tcp_comp_sack_nr": 0,
@@ -84,7 +85,7 @@ NOTSENT = 8192
 def header_bytes(scenario: Scenario) -> int:
     """IP and TCP header of a data packet, bytes; a pure ACK is the same without payload."""
     sysctls = PROFILES[scenario.profile] | scenario.sysctls
-    return (40 if sysctls.get("net.ipv4.tcp_timestamps") == 0 else 52) + more_bytes(scenario)
+    return (40 if sysctls.get(TIMESTAMPS) == 0 else 52) + more_bytes(scenario)
 
 
 def more_bytes(scenario: Scenario) -> int:
@@ -211,7 +212,7 @@ class _Hops:
         self.dumbbell = self.count == 1
         self.switches = ["left", "right"] if self.dumbbell else [f"sw{k}" for k in range(1, self.count + 2)]
         self.trunk = self.switches[:1]
-        loads: list[plan.Flow | plan.Background] = [*s.flows, *s.background]
+        loads: list[Flow | Background] = [*s.flows, *s.background]
         self.carrying = {(k, load.direction) for load in loads for k in self.span(load)}  # others carry ACKs only
         for flow in s.flows:
             if flow.reply:  # requests go the other way
@@ -231,7 +232,7 @@ class _Hops:
     def _delayed(self, spec: plan.Direction) -> plan.Direction:
         return spec.model_copy(update={"delay": spec.delay + self.node_us})
 
-    def span(self, flow: plan.Flow | plan.Background) -> range:
+    def span(self, flow: Flow | Background) -> range:
         """The hops that it crosses."""
         low, high = sorted(self.s.switches(flow))
         return range(low, high)
@@ -354,15 +355,15 @@ class _Builder:
         for i, load in enumerate(s.background):
             self._add_background(load, i, f"cbr{i}", f"void{i}")
 
-    def _add_flow(self, flow: plan.Flow, src: str, dst: str) -> None:
+    def _add_flow(self, flow: Flow, src: str, dst: str) -> None:
         s, crossed = self.s, self.hops.span(flow)
         data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
         if flow.hosts_of is None:
             stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
             common = {**self.common, **PROFILES[s.profile]}
             self.nodes += [
-                job.Node(src, {**common, **stops, **s.host_sysctls}),
-                job.Node(dst, {**common, **s.host_sysctls}),
+                job.Node(src, {**common, **stops, **s.host_sysctls, **flow.source_sysctls}),
+                job.Node(dst, {**common, **s.host_sysctls, **flow.sink_sysctls}),
             ]
             pair = (src, dst) if flow.direction == "forward" else (dst, src)
             ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay, s.offloads)
@@ -390,9 +391,10 @@ class _Builder:
             start = (flow.start + self.rng.random() * within) / 1e6
             times = (start, _seconds(flow.stop), _seconds(flow.resume))
             made = job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times)
-            self.flows.append(replace(made, reply_bytes=flow.reply, size_bytes=flow.size))
+            made = replace(made, reply_bytes=flow.reply, size_bytes=flow.size, every_s=_seconds(flow.every))
+            self.flows.append(made)
 
-    def _probe(self, flow: plan.Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
+    def _probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
         crossed, specs = self.hops.span(flow), self.hops.specs
         # Full buckets pass a small probe at once.
         base = sum(specs[k, d].delay for k in crossed for d in DIRECTIONS) + 2 * flow.extra_delay
@@ -433,7 +435,7 @@ class _Builder:
             trips=21 if reorders else 7,
         )
 
-    def _add_background(self, load: plan.Background, i: int, src: str, dst: str) -> None:
+    def _add_background(self, load: Background, i: int, src: str, dst: str) -> None:
         crossed = self.hops.span(load)
         self.nodes += [job.Node(n, self.common | PROFILES["tuned"]) for n in (src, dst)]
         pair = (src, dst) if load.direction == "forward" else (dst, src)
@@ -487,7 +489,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
         capture=s.run.capture,
         audit=s.run.audit,
         nodes=_accepting(s, built.nodes, {flow.dst for flow in l4s}),
-        must_have=sorted(s.host_sysctls),
+        must_have=sorted({*s.host_sysctls, *(key for flow in s.flows for key in flow.own_sysctls)}),
         links=built.network.links,
         strips=built.hops.strips,
         routes=built.network.routes,
@@ -511,6 +513,7 @@ def _accepting(s: Scenario, nodes: list[job.Node], sinks: set[str]) -> list[job.
     """The receivers of L4S accept AccECN, and ask for what they did ask for; but where the file says how it is."""
     if s.ecn is False or TCP_ECN in s.sysctls:
         return nodes
+    sinks -= {f"dst{i}" for i, flow in enumerate(s.flows) if TCP_ECN in flow.sink_sysctls}
 
     def accepts(node: job.Node) -> job.Node:
         return replace(node, sysctls=node.sysctls | {TCP_ECN: ACCEPTING[node.sysctls[TCP_ECN]]})

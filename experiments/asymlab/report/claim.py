@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import LabError, controllers
-from ..plan.model import Flow, Scenario
+from ..plan.crossing import Flow
+from ..plan.model import Scenario
 from ..results.store import Run
 from .measures import LEAST, Value
 from .verdicts import Judged, Results

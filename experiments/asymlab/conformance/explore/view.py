@@ -11,7 +11,7 @@ import numpy as np
 from ...guest import job as planned
 from ...guest.job import Bottleneck, Watched
 from ...plan import topology
-from ...plan.model import Crossing
+from ...plan.crossing import Crossing
 from ...plan.scenario import Case, Direction, Flow, Scenario
 from ...results import store
 
