@@ -27,7 +27,8 @@ from .measures import (
 
 LESS = 0.4  # of what both have: clearly less than the half
 COUNTS_ACKS = "Linux's HSTCP counts ACKs, and its rivals count packets: delayed ACKs halve its growth alone"
-SHORT_RUN = "a run of a minute still tells of its start, and CUBIC takes its share later"
+YEARS = "Linux of the paper's years: its CUBIC kept more of its window at a loss, and its Reno counted ACKs"
+TWICE = "Linux's BIC grows twice as fast with delayed ACKs"
 
 
 def claims():
@@ -69,50 +70,49 @@ def row_causes(controller: str) -> Cause | None:
         value = ratio_by_seed(runs, Runs("FU-C-ACKS-RENO"), lambda r: kind_of(r, "reno"))
         return Cause(COUNTS_ACKS, Off("FU-C ACKs reno", says, value, at_most=0.5))
     if controller == "cubic":
-        says = f"{LONG} {NEW}: Reno has {{bound}} of what it has beside Reno"
-        return Cause(SHORT_RUN, Off("FU-C cubic long reno", says, over_reno(beside_cubic(NEW, "reno")), at_most=0.5))
+        says = f"{COUNTING} {OLD}: it has {{bound}} of what it has beside such a Reno"
+        return Cause(YEARS, Off("FU-C 2006 counts", says, over_counting(of_2006("nreno")), at_most=0.5))
     return None
 
 
-def over_reno(runs: Runs):
-    return ratio_by_seed(runs, pair("reno", "reno"), lambda r: kind_of(r, "reno"))
-
-
-# --- CUBIC's cause ------------------------------------------------------------------------
+# --- Linux of the paper's years -------------------------------------------------------------
 
 GROWS = "p = {loss}"
-LONG = "long runs beside the CUBIC of"
-OLD, NEW = "2006", "today"
+OLD = "the CUBIC of 2006"
+COUNTING = "a Reno that counts ACKs beside"
 
 
-def beside_cubic(title: str, controller: str) -> Runs:
-    return Runs("FU-C-CUBIC-LONG", title=title, flows__0__controller=controller)
+def of_2006(controller: str) -> Runs:
+    return Runs("FU-C-2006", flows__0__controller=controller)
 
 
-def of_long(title: str, controller: str):
-    return each(beside_cubic(title, controller), lambda r: of_both(r, controller, "cubic"))
+def counting(controller: str) -> Runs:
+    return Runs("FU-C-COUNTS", flows__1__controller=controller)
+
+
+def over_counting(runs: Runs):
+    """What a Reno that counts ACKs has there, over what it has beside another such."""
+    return ratio_by_seed(runs, counting("nreno"), lambda r: kind_of(r, "nreno"))
 
 
 def cubic_checks():
-    """What the CUBIC of the paper's years adds: its cut and its slow start, in short runs and in long ones."""
-    says = "{bound} of what it has beside Reno"
-    for title, what in (("no end of slow start", "and no HyStart"), (OLD, "and slow start")):
-        id = "FU-C cubic" + (f" {title}" if title == OLD else "")
-        runs = Runs("FU-C-CUBIC", title=title)
-        lead = f"short runs beside a CUBIC with the cut {what} of {OLD}: Reno has"
-        yield Off(id, f"{lead} {says}", over_reno(runs), at_most=0.5)
-    value = over_reno(beside_cubic(OLD, "reno"))
-    yield Off("FU-C cubic long 2006 reno", f"{LONG} {OLD}: Reno has {says}", value, at_most=0.5)
+    """CUBIC and Reno as they were, one without the other."""
+    value = ratio_by_seed(of_2006("reno"), pair("reno", "reno"), lambda r: kind_of(r, "reno"))
+    yield Off("FU-C 2006 reno", f"Reno beside {OLD} has {{bound}} of what it has beside Reno", value, at_most=0.5)
+    for c in GREEDY:
+        says = f"{COUNTING} {NAMES[c]} has {{bound}} of what it has beside such a Reno"
+        yield Off(f"FU-C counts {c}", says, over_counting(counting(c)), at_most=0.5)
     for c in (*FRIENDLY, "highspeed"):
-        says = f"{LONG} {OLD}: {NAMES[c]} has {{bound}} of what both have"
-        yield Off(f"FU-C cubic long 2006 {c}", says, of_long(OLD, c), at_most=LESS)
-    says = f"{GROWS}: {LONG} {OLD}: Reno has {{bound}} of the fair share"
-    yield Off("FU-C cubic long 2006 loss", says, fair_share(OLD), at_most=0.6)
+        says = f"{NAMES[c]} beside {OLD} has {{bound}} of what both have"
+        value = each(of_2006(c), lambda r, c=c: of_both(r, c, "cubic"))
+        yield Off(f"FU-C 2006 {c}", says, value, at_most=LESS)
+    says = f"{GROWS}: Reno beside {OLD} has {{bound}} of the fair share"
+    yield Off("FU-C 2006 loss reno", says, fair_share("reno"), at_most=0.6)
 
 
-def fair_share(title: str):
-    """What Reno has of a half beside CUBIC under rare loss."""
-    return each(Runs("FU-C-CUBIC-LOSS", title=title), lambda r: 2 * of_both(r, "reno", "cubic"))
+def fair_share(reno: str):
+    """What a Reno has of a half beside the CUBIC of 2006 under rare loss."""
+    return each(Runs("FU-C-2006-LOSS", flows__0__controller=reno), lambda r: 2 * of_both(r, reno, "cubic"))
 
 
 def pairs():
@@ -142,16 +142,18 @@ def pairs():
     )
     says = "BIC beside CUBIC: Jain index {bound}"
     value, paper = each(pair("bic", "cubic"), jain_index), round(jain([cell("bic", "cubic"), cell("cubic", "bic")]), 3)
-    yield Check("FU-T1 bic cubic", "Table 1", says, value, paper=paper, at_least=0.95, cause=Cause(SHORT_RUN))
+    yield Check("FU-T1 bic cubic", "Table 1", says, value, paper=paper, at_least=0.95, cause=both_search())
+
+
+def both_search() -> Cause:
+    says = "an ACK for each packet: BIC beside CUBIC: Jain index {bound}"
+    return Cause(TWICE, Off("FU-C ACKs BIC", says, each(Runs("FU-C-ACKS-BIC"), jain_index), at_least=0.95))
 
 
 def pair_cause(controller: str, greedy: str) -> Cause | None:
     """Why it may have more beside this one than in the paper."""
     if greedy != "highspeed":
-        if greedy == "bic":
-            return None
-        says = f"{LONG} {NEW}: {NAMES[controller]} has {{bound}} of what both have"
-        return Cause(SHORT_RUN, Off(f"FU-C cubic long {controller}", says, of_long(NEW, controller), at_most=LESS))
+        return None
     says = f"an ACK for each packet: {NAMES[controller]} beside HSTCP has {{bound}} of what both have"
     runs = Runs("FU-C-ACKS", flows__0__controller=controller)
     value = each(runs, lambda r: of_both(r, controller, "highspeed"))
@@ -251,10 +253,7 @@ def extremes():
 def fig_10():
     half = (0.4, 0.6)
     says = "{rate}, {rtt[0]} ms, a buffer of {queue} packets: with an ACK for each packet BIC takes {bound} of both"
-    search = Cause(
-        "Linux's BIC grows twice as fast with delayed ACKs",
-        Off("FU-C BIC", says, each(Runs("FU-C-BIC"), share), within=half),
-    )
+    search = Cause(TWICE, Off("FU-C BIC", says, each(Runs("FU-C-BIC"), share), within=half))
     for c in VARIANTS:
         where = "{rate}, {rtt[0]} ms, a buffer of {queue} packets"
         says = f"{where}: {NAMES[c]} takes {{bound}} of what it and a Reno flow get"

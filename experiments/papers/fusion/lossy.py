@@ -9,7 +9,7 @@ from asymlab.report.claim import Cause, Check, Claim, Off
 from asymlab.report.measures import Runs, each, extreme, goodput_of, ratio, ratio_by_seed, share
 from asymlab.report.verdicts import Ratio
 
-from .beside import COUNTS_ACKS, GROWS, LONG, NEW, SHORT_RUN, fair_share
+from .beside import COUNTING, COUNTS_ACKS, GROWS, OLD, YEARS, fair_share
 from .measures import FRIENDLY, GREEDY, NAMES, OFTEN, RARE, VARIANTS, alone, carried, lossy
 
 MOST = 0.97  # of the largest: as good as the most
@@ -74,9 +74,9 @@ def renos(controller: str, loss: str):
 def fig_6():
     says = f"{GROWS}: an ACK for each packet: a Reno flow beside HSTCP has {{bound}} of the fair share"
     every = Off("FU-C ACKs loss", says, each(Runs("FU-C-ACKS-LOSS"), lambda r: 2 * share(r, 1, 0)), at_most=0.6)
-    says = f"{GROWS}: {LONG} {NEW}: Reno has {{bound}} of the fair share"
-    old = Off("FU-C cubic long loss", says, fair_share(NEW), at_most=0.6)
-    causes = {"highspeed": Cause(COUNTS_ACKS, every), "cubic": Cause(SHORT_RUN, old)}
+    says = f"{GROWS}: {COUNTING} {OLD} has {{bound}} of the fair share"
+    old = Off("FU-C 2006 loss counts", says, fair_share("nreno"), at_most=0.6)
+    causes = {"highspeed": Cause(COUNTS_ACKS, every), "cubic": Cause(YEARS, old)}
     for c in GREEDY:
         says = f"{GROWS}: a Reno flow beside {NAMES[c]} has {{bound}} of the fair share"
         value = each(lossy(c, RARE[-1]), lambda r: 2 * share(r, 1, 0))
