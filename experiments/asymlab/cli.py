@@ -364,9 +364,7 @@ def add_explore(commands) -> None:
 
 def do_explore(args) -> int:
     guest = image_of(args)
-    trees = (
-        explore.read(args.files) if args.files else explore.drawn(args.seed, args.count, args.controller, guest.kernel)
-    )
+    trees = explore.read(args.files) if args.files else explore.drawn(args.seed, args.count, args.controller, guest)
     return bool(explore.explore(trees, args.jobs, guest).broken)
 
 

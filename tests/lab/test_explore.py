@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import tomllib
+from types import SimpleNamespace
 
 import pytest
 
@@ -75,8 +76,29 @@ def test_draws_have_all_that_a_scenario_can(known):
     assert [w for w in words if w not in text] == []
 
 
+def of(kernel: str, engine: str = "qemu") -> SimpleNamespace:
+    """As much of an image as decides about what is drawn."""
+    return SimpleNamespace(kernel=kernel, engine=engine)
+
+
+def ways(tree: dict) -> list[dict]:
+    return [hop[way] for hop in tree["path"].get("hops", [tree["path"]]) for way in topology.DIRECTIONS]
+
+
+def test_where_a_kernel_has_dualpi2_it_is_drawn():
+    """In place of another queue that marks; the paths are the same else."""
+    new, old = (explore.drawn(1, 60, ["prague"], of("7.3.4", engine)) for engine in ("uml", "qemu"))
+    assert "dualpi2" not in str(old) and str(new).count("dualpi2") > 3
+    for number, tree in new.items():
+        assert draw.valid(tree) and tree | {"path": old[number]["path"]} == old[number]
+        for way, was in zip(ways(tree), ways(old[number]), strict=True):
+            kind = next((k for k in ("codel", "pie") if was.get(k, {}).get("ecn")), None)
+            put = {"dualpi2": {"target": was[kind]["target"]}} if kind else {}
+            assert way == {k: v for k, v in was.items() if k != kind} | put
+
+
 def test_where_a_kernel_has_no_accurate_ecn_the_same_paths_have_ecn():
-    new, old = (explore.drawn(1, 60, ["fast"], kernel) for kernel in ("7.0.3", "6.18.44"))
+    new, old = (explore.drawn(1, 60, ["fast"], kernel) for kernel in (of("7.0.3"), of("6.18.44")))
     new = {number: explore.without_newer(tree, {"prague"}) for number, tree in new.items()}
     accurate = [number for number, tree in new.items() if tree.get("ecn") == "accurate"]
     assert accurate and [old[number] for number in accurate] == [new[number] | {"ecn": True} for number in accurate]
@@ -84,13 +106,13 @@ def test_where_a_kernel_has_no_accurate_ecn_the_same_paths_have_ecn():
 
 
 def test_where_a_kernel_lacks_what_a_controller_needs_the_same_paths_have_cubic():
-    new, old = (explore.drawn(1, 60, [], kernel) for kernel in ("7.0.3", "6.18.44"))
+    new, old = (explore.drawn(1, 60, [], kernel) for kernel in (of("7.0.3"), of("6.18.44")))
     assert any("prague" in str(tree) for tree in new.values()) and not any("prague" in str(t) for t in old.values())
     for number, tree in new.items():
         names = [flow["controller"] for flow in tree["flows"]]
         assert [flow["controller"] for flow in old[number]["flows"]] == ["cubic" if n == "prague" else n for n in names]
         assert old[number]["path"] == tree["path"]
-    assert any("prague" in str(tree) for tree in explore.drawn(1, 9, ["prague"], "6.18.44").values())
+    assert any("prague" in str(tree) for tree in explore.drawn(1, 9, ["prague"], of("6.18.44")).values())
 
 
 # --- keys of scenarios ---------------------------------------------------------------------
@@ -451,6 +473,7 @@ def test_large_packets_on_a_path_without_delay(folder):
 @pytest.mark.lab
 def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
-    tally = explore.explore(explore.drawn(20, COUNT, [], "6.12"), None, image.open_image(LAB))
+    guest = image.open_image(LAB)
+    tally = explore.explore(explore.drawn(20, COUNT, [], guest), None, guest)
     assert tally.runs == COUNT and tally.broken == []
     assert len(tally.invalid) <= 1 and tally.counts["silence judged"] >= 1

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from unittest import mock
 
 import pytest
 
 from asymlab import LabError
-from asymlab.guest import check
-from asymlab.guest.job import End, Propagation
+from asymlab.guest import check, net
+from asymlab.guest.job import End, Propagation, Unshaped
 from asymlab.guest.netlink import Queue, attribute, slot_us
+from asymlab.guest.protocol import Check
 from asymlab.plan import scenario
 from tests.lab.test_path_lab import CAPTURE
 from tests.shared import HOP, LAB, PATH, run
@@ -52,6 +54,28 @@ def test_packets_that_an_ack_covers(scenario_file, kernel, words, mbit, packets,
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize(
+    "kernel, segment, least, most",
+    [
+        (LAB, "segment = 16384", 9, 22),  # some ACKs are of two segments
+        (LAB, "", 40, 46),
+        (LAB, "segment = 180000", 85, 125),  # BIG TCP
+        ("6.1", "segment = 180000", 2, 125),  # its guest's CPU takes time: groups are smaller
+    ],
+)
+def test_segments_of_another_size(scenario_file, kernel, segment, least, most):
+    """At 1 Gbit/s 5 ms are 417 packets of 1500 bytes, and GRO makes segments of 11, 45 or 125 of them."""
+    words = ('profile = "ns2"', f'profile = "ns2"\noffloads = true\ncoalesce = "5ms"\nip = 6\n{segment}')
+    short = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "1s"\nmeasure_from = "500ms"')
+    r = run(scenario_file(words, fast_link(1000), DELAYED, CAPTURE, short, ("mtu = 1000", "mtu = 1500")), kernel)
+    assert r.valid and r.capture("forward")["bytes"].max() == 1500, r.record["invalid"]
+    assert least < 1 / r.metrics["acks_per_data_packet"] < most
+    (row,) = [row for row in r.self_check if row.kind == Check.OFFLOADS]
+    bytes_ = re.findall(r"segments of (\d+) bytes out and (\d+) in", " ".join(row.measured))
+    assert bytes_ == 2 * [2 * (segment.split()[-1],)] if segment else not bytes_
+
+
+@pytest.mark.lab
 @pytest.mark.parametrize("mtu", [576, 1500, 9000])
 def test_small_and_large_packets(scenario_file, mtu):
     r = run(
@@ -72,6 +96,16 @@ def test_hosts_on_a_chain(scenario_file):
     assert len(rows) == 2 and all(row.measured == 5000 for row in rows)
     least_us = r.acks["rtt_us"][r.acks["rtt_us"] > 0].min()
     assert 45_000 < least_us < 51_000  # of a group the first waits for as long as it lasts
+
+
+@pytest.mark.parametrize(
+    "told, good", [((180_000, 180_000), True), ((180_000, 176_400), False), ((183_600,) * 2, False)]
+)
+def test_segments_that_are_wrong_by_2_percent_are_found(monkeypatch, told, good):
+    end = End("src0", "src0-left", "fd77::1:1", "02:00:00:00:01:01", Unshaped(), True, 180_000)
+    monkeypatch.setattr(net, "ethtool", lambda _, asked: int(asked != 0x1E))
+    monkeypatch.setattr(net.netlink.Netlink, "segments", lambda *_: told)
+    assert (net.offloads_on(mock.MagicMock(), end) == net.wanted_offloads(end)) is good
 
 
 def test_what_a_netem_tells_of_its_slots():
@@ -95,6 +129,9 @@ def test_groups_that_are_wrong_by_2_percent_are_found(ns, good):
         ('coalesce = "50us"', "coalesce: needs offloads = true"),
         ('offloads = true\ncoalesce = "11ms"', "coalesce: .*less than or equal to 10000"),
         ("offloads = 1.5", "offloads: .*boolean"),
+        ("segment = 16384", "segment: needs offloads = true"),
+        ("offloads = true\nsegment = 65537", "segment: more than 65536 bytes need ip = 6"),
+        ("offloads = true\nip = 6\nsegment = 524281", "segment: .*less than or equal to 524280"),
     ],
 )
 def test_what_does_not_fit(scenario_file, words, reason):

@@ -144,6 +144,7 @@ class End:
     mac: Mac
     shape: Shape
     offloads: bool = False  # its host hands over large segments, and takes what it gets at once as one
+    segment_bytes: int = 0  # of the largest of these; 0: as the kernel has it
 
 
 @dataclass(frozen=True)

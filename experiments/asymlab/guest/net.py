@@ -31,6 +31,7 @@ OFFLOADS = {  # what to ask the kernel, and what to tell it
 # How fast RED's average falls in an idle queue. tc counts that time in ticks of 64 ns, the kernel in us; and tc means
 # a power of e where the kernel takes one of 2. The bandwidth that tc asks for serves nothing else.
 RED_IDLE = 1000 / 64 / math.log(2)
+SEGMENTS = "segments of {} bytes out and {} in"
 TIMES = ("target", "interval", "tupdate")
 ROOM = 1000  # packets that a queue has more than ever wait in it
 MIDDLEBOX = (
@@ -256,7 +257,8 @@ def ethtool(dev: str, command: int, value: int = 0) -> int:
 
 def wanted_offloads(end: End) -> list[str]:
     """No device hands on a large segment: its own kernel cuts it as it leaves, as a network card does."""
-    return list(OFFLOADS)[1:] if end.offloads else []
+    sizes = [SEGMENTS.format(end.segment_bytes, end.segment_bytes)] if end.segment_bytes else []
+    return [*list(OFFLOADS)[1:], *sizes] if end.offloads else []
 
 
 def coalesce(job: Job, ns: Namespaces) -> None:
@@ -268,7 +270,11 @@ def coalesce(job: Job, ns: Namespaces) -> None:
 
 def offloads_on(ns: Namespaces, end: End) -> list[str]:
     with ns.enter(end.node):
-        return [what for what, (ask, _) in OFFLOADS.items() if ethtool(end.dev, ask)]
+        on = [what for what, (ask, _) in OFFLOADS.items() if ethtool(end.dev, ask)]
+        if end.segment_bytes:
+            with netlink.Netlink() as kernel:
+                on.append(SEGMENTS.format(*kernel.segments(end.dev)))
+        return on
 
 
 def datagrams(addr: str) -> socket.socket:
@@ -374,6 +380,7 @@ def _node_requests(job: Job, node: str) -> list[netlink.Request]:
         (end, peer) for a, b in (link.ends for link in job.links) for end, peer in ((a, b), (b, a)) if end.node == node
     ]
     requests = [netlink.one_packet_at_once(end.dev) for end, _ in ends if not end.offloads] + [netlink.set_up("lo")]
+    requests += [netlink.set_segments(end.dev, end.segment_bytes) for end, _ in ends if end.segment_bytes]
     for end, peer in ends:
         requests += [
             netlink.set_up(end.dev),

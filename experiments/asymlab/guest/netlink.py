@@ -15,12 +15,13 @@ from typing import NamedTuple
 from .protocol import is_v6
 from .system import Failure
 
-NEWLINK, NEWADDR, NEWROUTE, NEWNEIGH, NEWQDISC, GETQDISC = 16, 20, 24, 28, 36, 38
+NEWLINK, GETLINK, NEWADDR, NEWROUTE, NEWNEIGH, NEWQDISC, GETQDISC = 16, 18, 20, 24, 28, 36, 38
 REQUEST, ACK, DUMP, REPLACE, EXCLUSIVE, CREATE = 1, 4, 0x300, 0x100, 0x200, 0x400
 ERROR, DONE, INTERRUPTED, WITH_WORDS = 2, 3, 0x10, 0x200
 SOL_NETLINK, CAP_ACK, EXT_ACK = 270, 10, 11
 AT_ONCE = 50  # requests in one message: their answers have room in the socket
 IFLA_ADDRESS, IFLA_IFNAME, IFLA_MTU, IFLA_LINKINFO, IFLA_NET_NS_FD, IFLA_GSO_MAX_SEGS = 1, 3, 4, 18, 28, 40
+IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE = 41, 58
 NO_DAD, UP, PERMANENT, MAIN_TABLE, BY_ADMIN, UNICAST, ROOT = 2, 1, 0x80, 254, 3, 1, 0xFFFFFFFF
 METRICS = {"lock": 1, "mtu": 2, "advmss": 8, "quickack": 15, "congctl": 16}
 TCA_KIND, TCA_OPTIONS, TCA_STATS2, NESTED = 1, 2, 7, 0x8000
@@ -131,6 +132,11 @@ def one_packet_at_once(dev: str) -> Request:
     return Request(f"link set {dev} gso_max_segs 1", NEWLINK, 0, _link(index_of(dev)) + _u32(IFLA_GSO_MAX_SEGS, 1))
 
 
+def set_segments(dev: str, most: int) -> Request:
+    sizes = _u32(IFLA_GSO_MAX_SIZE, most) + _u32(IFLA_GRO_MAX_SIZE, most)
+    return Request(f"link set {dev} gso_max_size {most} gro_max_size {most}", NEWLINK, 0, _link(index_of(dev)) + sizes)
+
+
 def add_address(dev: str, addr: str, bits: int) -> Request:
     ip = _ip(addr)
     flags = NO_DAD if is_v6(addr) else 0
@@ -230,6 +236,16 @@ class Netlink:
             for _, flags, number, body in self._receive():
                 wanted -= 1
                 yield number, _complaint(flags, body)
+
+    def segments(self, dev: str) -> tuple[int, int]:
+        """Bytes of the largest that a device takes, and hands on."""
+        self._send([(GETLINK, 0, _link(index_of(dev)))])
+        ((kind, flags, _, body),) = self._receive()
+        if kind != NEWLINK:
+            raise Failure(f"{dev}: {_complaint(flags, body)}")
+        told = attributes(body[16:])
+        gso, gro = (struct.unpack("I", told[kind])[0] for kind in (IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE))
+        return gso, gro
 
     def queues(self) -> dict[int, list[Queue]]:
         """Those of each device, by its index."""

@@ -20,6 +20,7 @@ from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Police
 
 PORTS = 65536 - FLOW_PORT
 IPV6_MTU = 1280  # the least
+SEGMENT, SEGMENT_MAX = 65536, 8 * 65535  # the kernel's own, and the most that it takes
 TCP_ECN = "net.ipv4.tcp_ecn"
 ASKING = {False: 0, True: 1, "accurate": 3}  # its values
 ACCEPTING: dict[int | str, int] = {0: 5, 1: 4, 2: 5, 3: 3}  # who asks for as much, and accepts AccECN as well
@@ -325,6 +326,14 @@ class Scenario(Model):
         description="With `offloads`: a host gets what comes in such a time at once, as from a network card that "
         "interrupts so often. At most 10ms.",
     )
+    segment: int | None = Field(
+        None,
+        ge=8192,
+        le=SEGMENT_MAX,
+        description="With `offloads`: bytes of the largest segment that TCP hands over, and that GRO makes. More than "
+        "65536 is BIG TCP, for `ip = 6`.",
+        json_schema_extra={"without": "65536"},
+    )
     profile: Literal["linux", "tuned", "ns2", "newreno", "impatient", "classic"] = Field(
         "linux",
         description="How TCP is set. `linux` is a host out of the box. `tuned` has socket buffers that limit no path "
@@ -389,6 +398,10 @@ class Scenario(Model):
     def _coalesced_by_hosts(self) -> Self:
         if self.coalesce and not self.offloads:
             raise ValueError("coalesce: needs offloads = true")
+        if self.segment and not self.offloads:
+            raise ValueError("segment: needs offloads = true")
+        if self.segment and self.segment > SEGMENT and self.ip == 4:
+            raise ValueError(f"segment: more than {SEGMENT} bytes need ip = 6")
         return self
 
     @model_validator(mode="after")

@@ -167,13 +167,15 @@ class _Network:
         self.routes: list[job.Route] = []
         self.ends: dict[tuple[str, str], job.End] = {}  # (node, neighbour): the node's end of their link
 
-    def link(self, a: str, b: str, ab: job.Shape, ba: job.Shape, offloads: bool = False) -> None:
-        """`offloads`: of a's end."""
+    def link(
+        self, a: str, b: str, ab: job.Shape, ba: job.Shape, offloads: bool = False, segment: int | None = None
+    ) -> None:
+        """`offloads` and `segment`: of a's end."""
         k = len(self.links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
         prefix = f"fd77::{k:x}:" if self.ip == 6 else f"10.77.{k}."
         self.ends[a, b], self.ends[b, a] = (
-            job.End(n, f"{n}-{m}", f"{prefix}{i}", f"02:00:00:00:{k:02x}:{i:02x}", shape, offloads and i == 1)
-            for i, n, m, shape in ((1, a, b, ab), (2, b, a, ba))
+            job.End(n, f"{n}-{m}", f"{prefix}{i}", f"02:00:00:00:{k:02x}:{i:02x}", shape, *own)
+            for i, n, m, shape, own in ((1, a, b, ab, (offloads, segment or 0)), (2, b, a, ba, ()))
         )
         self.links.append(job.Link(self.ends[a, b], self.ends[b, a], self.mtu))
 
@@ -294,8 +296,9 @@ class _Hops:
             else job.Propagation(extra, 0.0, 0.0, slot_us=slot_us)
             for d in ("reverse", "forward")
         )
-        link(left, first, job.Unshaped(), to_left, offloads)
-        link(right, last, job.Unshaped(), to_right, offloads)
+        segment = self.s.segment if offloads else None
+        link(left, first, job.Unshaped(), to_left, offloads, segment)
+        link(right, last, job.Unshaped(), to_right, offloads, segment)
         if self.dumbbell:
             self.delay_ends[1, "forward"].append((ends[last, right], extra))
             self.delay_ends[1, "reverse"].append((ends[first, left], extra))

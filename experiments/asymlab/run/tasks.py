@@ -77,10 +77,15 @@ def has_profile(case: Case, engine: str) -> bool:
     return ENGINE.get(case.scenario.profile, engine) == engine
 
 
+def has_dualpi2(image: Image) -> bool:
+    """Of ours: packaged kernels are built without."""
+    return image.engine == "uml" and series(image.kernel) >= DUALPI2
+
+
 def has_queues(case: Case, image: Image) -> bool:
-    """Whether an image of ours has the case's queues: packaged kernels have no DualPI2."""
+    """Whether an image has the case's queues."""
     asked = any(getattr(hop, way).dualpi2 for hop in case.scenario.path.chain for way in DIRECTIONS)
-    return not asked or (image.engine == "uml" and series(image.kernel) >= DUALPI2)
+    return not asked or has_dualpi2(image)
 
 
 def _refuse_profiles(cases: list[Case], engine: str) -> None:

@@ -41,10 +41,11 @@ from ...paths import BUILD, BUILT, REPO
 from ...plan import groups, objects, scenario
 from ...plan.scenario import Case
 from ...plan.toml import toml
+from ...plan.topology import DIRECTIONS
 from ...results import store
 from ...run import local
 from ...run.cost import survey
-from ...run.tasks import plan_runs
+from ...run.tasks import has_dualpi2, plan_runs
 from .draw import OBJECT, draw, facts
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
@@ -171,17 +172,36 @@ def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tal
     return tally
 
 
-def drawn(seed: int, count: int, controllers: list[str], kernel: str) -> dict[str, dict]:
-    """Where a kernel has no AccECN the same paths have ECN, and CUBIC in place of what needs a newer kernel."""
-    there = built_in(BUILT)
+def drawn(seed: int, count: int, controllers: list[str], guest: image.Image) -> dict[str, dict]:
+    """Where a kernel has no AccECN the same paths have ECN, and CUBIC in place of what needs a newer kernel; where it
+    has DualPI2, that in place of other queues that mark."""
+    kernel, there = guest.kernel, built_in(BUILT)
     wanted = objects.called(controllers or there)
     known = {name: facts(wanted.get(name, name)) for name in dict.fromkeys((*there, *wanted))}
     trees = {f"{seed}-{number}": draw(seed, number, [*wanted], known) for number in range(count)}
     if series(kernel) < ACCURATE_ECN:
         trees = {number: tree | ({"ecn": True} if "ecn" in tree else {}) for number, tree in trees.items()}
+    if has_dualpi2(guest):
+        trees = {number: with_dualpi2(tree) for number, tree in trees.items()}
     newer = set(there) - {*objects.built_for(series(kernel)), *controllers}
     trees = {number: without_newer(tree, newer) for number, tree in trees.items()}
     return {number: with_files(tree, wanted) for number, tree in trees.items()}
+
+
+def with_dualpi2(tree: dict) -> dict:
+    """In place of CoDel and PIE that mark."""
+
+    def way(of: dict) -> dict:
+        for kind in ("codel", "pie"):
+            if of.get(kind, {}).get("ecn"):
+                return {k: v for k, v in of.items() if k != kind} | {"dualpi2": {"target": of[kind]["target"]}}
+        return of
+
+    def hop(of: dict) -> dict:
+        return of | {direction: way(of[direction]) for direction in DIRECTIONS}
+
+    path = tree["path"]
+    return tree | {"path": path | {"hops": [*map(hop, path["hops"])]} if "hops" in path else hop(path)}
 
 
 def without_newer(tree: dict, newer: set[str]) -> dict:
