@@ -33,6 +33,13 @@ def colour(controller: str) -> str:
     return controllers.of(controller).look["color"]
 
 
+def in_cell(image, i: int, j: int, value: float, text: str, size: float) -> None:
+    """Text on the cell of row i and column j of a heat map, in what reads on its colour."""
+    r, g, b, _ = image.cmap(image.norm(value))
+    ink = "black" if 0.3 * r + 0.59 * g + 0.11 * b > 0.5 else "white"
+    image.axes.text(j, i, text, ha="center", va="center", fontsize=size, color=ink)
+
+
 def points(ax, runs: dict[float, list[Run]], measure, aside: float = 1, **look) -> None:
     """Means over the seeds against the keys, with 95 % intervals if there are several; set aside by a factor."""
     mean, low, high = np.array([interval([measure(r) for r in rs]) for rs in runs.values()]).T

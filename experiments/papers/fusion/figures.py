@@ -13,7 +13,7 @@ from matplotlib.patches import Patch
 from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
 from asymlab.report import drawing
 from asymlab.report.measures import goodput_of, ratio, share
-from asymlab.report.plot import EXPECTED, colour, label, look, marked, points, steps
+from asymlab.report.plot import EXPECTED, colour, in_cell, label, look, marked, points, steps
 from asymlab.report.verdicts import interval
 from asymlab.results.metrics import jain
 
@@ -285,7 +285,7 @@ def table(results):
             if not np.isnan(value):
                 several = values is ours and half[i, j] > 0
                 text = f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else "")
-                ax.text(j, i, text, ha="center", va="center", fontsize=8)
+                in_cell(image, i, j, value, text, 8)
         ticks = range(len(kinds))
         ax.set(title=title, xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
         ax.grid(visible=False)
