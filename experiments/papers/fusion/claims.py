@@ -10,7 +10,7 @@ from .measures import BUFFERS, CUT, PHASES, above_reno, cut_error, falls, phase_
 
 TITLE = "TCP-Fusion"
 SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
-PUBLISHED = "515373fa147c8bd1baa469ea26bd7415eb09f6d478188275927043fba87f27f1"
+PUBLISHED = "80f1be4f58065ef4969f290dafd08080e2feaa6ad262f7b6ea615a17a36f00c0"
 
 
 def claims():
