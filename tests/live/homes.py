@@ -110,6 +110,7 @@ def build(h: Home, down: str, up: str) -> None:
         ip(host, f"route add default via 2001:db8:1:{n}::1")
     for key in ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"):
         h.sh(h.router, "sysctl", "-q", "-w", key)
+    h.sh(h.server, "sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=cubic")  # whatever this machine's default is
     for rule in ("table ip nat", "chain ip nat post { type nat hook postrouting priority 100 ; }"):
         h.sh(h.router, "nft", "add", *rule.split())
     h.sh(h.router, "nft", "add", "rule", "ip", "nat", "post", "oifname", "wan0", "masquerade")
