@@ -266,20 +266,28 @@ def test_registered_by_bpftool(tmp_path, alias):
     assert not kernel_has(name)
 
 
-# Registers a controller by a link, as newer loaders do; pins the link, or holds it.
+# Hides the processes and the named namespaces of other tests, which come and go.
+ALONE = (
+    *"unshare -m -p -f --kill-child --mount-proc sh -ec".split(),
+    '! test -d /run/netns || mount -t tmpfs none /run/netns; exec "$@"',
+    "sh",
+)
+
+
 def test_a_kernel_that_does_not_tell_who_keeps_it(loaded, tmp_path):
     """As one without tcp_diag, which is a module: the controller is out, and unload has done what it was asked for."""
     name, log, said = loaded("fast"), tmp_path / "log", ""
-    run("strace", "-qq", "-e", "trace=socket", "-o", log, ASYMCC, "unload", name)
+    run(*ALONE, "strace", "-qq", "-e", "trace=socket", "-o", log, ASYMCC, "unload", name)
     for nth in [i for i, line in enumerate(log.read_text().splitlines(), 1) if "SOCK_DIAG" in line]:
         asymcc("load", "fast", "--as", name)
         inject = "-e", "trace=socket", "-e", f"inject=socket:error=EPROTONOSUPPORT:when={nth}"
-        done = run("strace", "-qq", "-o", "/dev/null", *inject, ASYMCC, "unload", name, check=False)
+        done = run(*ALONE, "strace", "-qq", "-o", "/dev/null", *inject, ASYMCC, "unload", name, check=False)
         assert (done.returncode, done.stdout) == (0, f"{name} unloaded\n") and not kernel_has(name)
         said += done.stderr
     assert "cannot see the connections" in said
 
 
+# Registers a controller by a link, as newer loaders do; pins the link, or holds it.
 LINKER = """
 import ctypes, sys
 b = ctypes.CDLL("libbpf.so.1")
