@@ -105,7 +105,7 @@ def test_a_sender_that_ends_says_why(flows):
 @pytest.mark.parametrize("wrong_at", [None, 0, 70_000])
 def test_a_receiver_tells_where_the_first_wrong_byte_is(flows, wrong_at):
     t, flow = flows(verify=True)
-    data = bytearray(traffic.pattern(flow, 3))
+    data = bytearray(traffic.pattern(flow, 2 * traffic.PATTERN_BYTES))
     if wrong_at is not None:
         for at in (wrong_at, 150_000):
             data[at] ^= 1
@@ -113,6 +113,23 @@ def test_a_receiver_tells_where_the_first_wrong_byte_is(flows, wrong_at):
         s.sendall(data)
         until(lambda: t.tallies[0].bytes == len(data))
     assert t.tallies[0].told() == {"bytes": len(data), "wrong_at": wrong_at}
+
+
+@pytest.mark.parametrize("taken", [0, 65_492, 65_520])
+def test_a_sender_tells_the_same_wherever_a_call_ends(flows, monkeypatch, taken):
+    """The kernel takes so much of the first block; the next one begins there."""
+    whole, first = traffic.Worker.call, [taken] if taken else []
+
+    def call(worker, function, *args):
+        if function is traffic.LIBC.send and first:
+            args = (*args[:2], first.pop(), *args[3:])
+        return whole(worker, function, *args)
+
+    monkeypatch.setattr(traffic.Worker, "call", call)
+    t, flow = flows(verify=True)
+    t.start(flow)
+    until(lambda: t.tallies[0].bytes > 1 << 20)
+    assert t.tallies[0].told()["wrong_at"] is None
 
 
 def test_what_a_sender_tells_is_what_a_receiver_compares(flows):

@@ -296,14 +296,15 @@ class Tally:
         return {"bytes": self.bytes, "wrong_at": None if self.wrong_at < 0 else self.wrong_at}
 
 
-def pattern(flow: Flow, repeats: int) -> bytes:
-    """A flow's data: the byte at each position tells, with those around it, which position that is."""
+def pattern(flow: Flow, size: int) -> bytes:
+    """A flow's data, so many bytes from any position on: the byte at each tells, with those around it, which that is."""
+    repeats = 1 + -(-size // PATTERN_BYTES)
     return bytes(i * i * 2654435761 >> 16 & 255 for i in range(flow.id, flow.id + PATTERN_BYTES)) * repeats
 
 
 def _tell(worker: Worker, s: socket.socket, flow: Flow, size: int | None) -> None:
     """Send so much of the pattern, or all that is ever taken."""
-    data = pattern(flow, 3)
+    data = pattern(flow, BLOCK_BYTES)
     buffer = ctypes.create_string_buffer(data, len(data))
     start, position = ctypes.addressof(buffer), 0
     while size is None or position < size:
@@ -342,7 +343,7 @@ def sized_source(worker: Worker, s: socket.socket, flow: Flow, ending: Ending) -
 
 def comparing_sink(worker: Worker, s: socket.socket, flow: Flow, tally: Tally) -> None:
     """As sink(), for every byte. What waits for fewer than it wakes for is read twice a second."""
-    data, block = pattern(flow, 2), ctypes.create_string_buffer(PATTERN_BYTES)
+    data, block = pattern(flow, PATTERN_BYTES), ctypes.create_string_buffer(PATTERN_BYTES)
     while True:
         worker.poll(s, select.POLLIN, 500)
         try:
