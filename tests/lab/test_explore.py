@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from asymlab import LabError
-from asymlab.conformance.explore import draw, explore, invariants, shrink
+from asymlab.conformance.explore import draw, explore, invariants, shrink, silence
 from asymlab.conformance.explore.view import View
 from asymlab.controllers import LINUX, built_in
 from asymlab.machine import image
@@ -458,6 +458,17 @@ def test_long_bursts_on_each_way_leave_no_limit_to_silence(folder):
     tree = tree_of("bursts", {"hops": 2 * [{"forward": bursts, "reverse": bursts}]}, {"controller": "reno"})
     case, r = attempt(tree | {"run": tree["run"] | {"duration": "3s"}})
     assert r.valid and invariants.judge(case, r) == []
+
+
+@pytest.mark.lab
+def test_timeouts_double_until_an_rtt_is_measured(folder):
+    """Of 1,024 packets four arrive. What is sent again gives no RTT, and of two that an ACK sends one is lost."""
+    path = {"mtu": 576, "forward": way("53kbit", "1ms", 1), "reverse": way("50kbit", "6ms", 2)}
+    more = {"profile": "newreno", "controllers": {"ctcp": {"init_cwnd": 1024}}}
+    case, r = attempt(tree_of("doubled", path, {"controller": "ctcp"}, run={"duration": "14s"}, **more))
+    [(_, since, until, limit)] = silence.silences(View(case, r))
+    assert r.valid and invariants.judge(case, r) == []
+    assert since == pytest.approx(7.75, abs=0.1) and until == 14 and 14 < limit
 
 
 @pytest.mark.lab

@@ -297,7 +297,8 @@ class Tally:
 
 
 def pattern(flow: Flow, size: int) -> bytes:
-    """A flow's data, so many bytes from any position on: the byte at each tells, with those around it, which that is."""
+    """A flow's data: the byte at each position tells, with those around it, which position that is. From any position
+    of the first PATTERN_BYTES so many bytes follow."""
     repeats = 1 + -(-size // PATTERN_BYTES)
     return bytes(i * i * 2654435761 >> 16 & 255 for i in range(flow.id, flow.id + PATTERN_BYTES)) * repeats
 

@@ -65,15 +65,25 @@ def tries_lost(v: View, flow: Flow, since: float, until: float) -> int:
     return lost + any(c.mtu for c in v.scenario.changes)
 
 
-def silence_limit(v: View, flow: Flow, since: float, until: float) -> float:
-    """For how long a flow may have been without progress then, s.
+def last_measured(v: View, job: planned.Flow, until: float) -> float:
+    """When the flow last had a sample of its RTT, s.
+
+    Each timeout since then has doubled the next (RFC 6298, 5.5 to 5.7). Without timestamps what was sent again gives no
+    sample even if it arrives (Karn).
+    """
+    acks = v.run.acks[v.run.acks["flow"] == job.id]
+    return float(acks["t"][(acks["t"] <= until) & (acks["rtt_us"] > 0)].max(initial=job.start_s))
+
+
+def silence_limit(v: View, flow: Flow, measured: float, until: float) -> float:
+    """For how long a flow may have been without progress until then, s, with an RTT measured last at `measured`.
 
     A timeout T is at most three round trips R (srtt + 4 rttvar, of a first sample), and at least the SYN's 1 s. What
     began the silence was lost, and n tries in a row after it may be (tries_lost): T + 2T + ..., and the round trip of
     the one that arrives, is T (2^(n+1) - 1) + R.
     """
     longest = round_trip(v, flow)
-    tries = min(tries_lost(v, flow, since, until), ENDLESS)
+    tries = min(tries_lost(v, flow, measured, until), ENDLESS)
     return max(1, 3 * longest) * (2.0 ** (tries + 1) - 1) + longest
 
 
@@ -99,7 +109,7 @@ def silences(v: View) -> Iterator[tuple[planned.Flow, float, float, float]]:
         for start, end in active(v, job):
             moments = [start, *(float(t) + bin_s for t in sorted(rows["t"]) if start <= t and t + bin_s < end), end]
             since, until = max(zip(moments, moments[1:]), key=lambda gap: gap[1] - gap[0])
-            yield job, since, until, silence_limit(v, flow, since, until)
+            yield job, since, until, silence_limit(v, flow, last_measured(v, job, since), until)
 
 
 def close(v: View) -> Iterator[tuple[str, str]]:
@@ -110,7 +120,8 @@ def close(v: View) -> Iterator[tuple[str, str]]:
         closed = v.run.record["agent"]["closed"].get(str(job.id))
         until = sum(closed) / 1e9 if closed else v.end
         lost = tries_lost(v, flow, since, until)
-        limit = silence_limit(v, flow, since, until) if lost else round_trip(v, flow, since, until)
+        measured = last_measured(v, job, since)
+        limit = silence_limit(v, flow, measured, until) if lost else round_trip(v, flow, since, until)
         if until - since > limit:
             yield (
                 job.controller,
