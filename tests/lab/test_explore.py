@@ -472,6 +472,18 @@ def test_timeouts_double_until_an_rtt_is_measured(folder):
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize("controller", ["pseudorate", "reno"])
+def test_where_acks_echo_the_syn_an_rtt_is_as_long_as_the_connection_is_old(folder, controller):
+    strip = {"kinds": [silence.TIMESTAMPS], "syn": False}
+    path = {"forward": way("5mbit", "4ms", 2, strip=strip), "reverse": way("1mbit", "10ms", 5)}
+    case, r = attempt(tree_of("stripped", path, {"controller": controller}, run={"duration": "6s"}))
+    assert r.valid and invariants.judge(case, r) == []
+    [(_, since, until, limit)] = silence.silences(View(case, r))
+    assert until - since > 1 and limit > until
+    assert r.acks["rtt_us"].max() < 20_000 and r.acks["srtt_us"].max() > 300_000
+
+
+@pytest.mark.lab
 def test_large_packets_on_a_path_without_delay(folder):
     """Ten of 9000 bytes, twice in an RTT of 6 us, are 30 GB/s."""
     short = way(rate="4mbit", delay="0ms", queue=20)

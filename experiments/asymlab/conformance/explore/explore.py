@@ -117,7 +117,7 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
         tally.counts["flows"] += len(result.job.flows)
         # Had it frozen half-way with nothing dropped from there on, it would be seen.
         tally.counts["silence judged"] += sum(
-            silence_limit(v, flow, v.end, v.end) < (v.end - job.start_s) / 2 for job, flow in v.flows()
+            silence_limit(v, job, flow, v.end, v.end) < (v.end - job.start_s) / 2 for job, flow in v.flows()
         )
         tally.counts["close judged"] += sum(all_arrived(v, job) is not None for job, _ in v.flows())
         tally.counts["floor judged"] += floor_of(v) is not None

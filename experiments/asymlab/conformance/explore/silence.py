@@ -12,6 +12,7 @@ from ...plan.scenario import Direction, Flow
 from .view import View
 
 ENDLESS = 100  # tries whose timeouts end after any run
+TIMESTAMPS = 8  # the option's kind
 ACK_BYTES = 14 + 40 + 60  # with Ethernet's header, and all the options that there may be
 
 
@@ -75,14 +76,23 @@ def last_measured(v: View, job: planned.Flow, until: float) -> float:
     return float(acks["t"][(acks["t"] <= until) & (acks["rtt_us"] > 0)].max(initial=job.start_s))
 
 
-def silence_limit(v: View, flow: Flow, measured: float, until: float) -> float:
+def echoes_syn(v: View, flow: Flow) -> bool:
+    """Whether data lose the timestamps that the handshake had.
+
+    Then each ACK echoes that of the SYN, and the kernel takes the connection's age for the RTT of what was sent again.
+    """
+    strips = [d.strip for place in v.both_ways(flow) if place[1] == flow.direction for _, d in v.phases[place]]
+    return any(strip and TIMESTAMPS in strip.kinds and not strip.syn for strip in strips)
+
+
+def silence_limit(v: View, job: planned.Flow, flow: Flow, measured: float, until: float) -> float:
     """For how long a flow may have been without progress until then, s, with an RTT measured last at `measured`.
 
     A timeout T is at most three round trips R (srtt + 4 rttvar, of a first sample), and at least the SYN's 1 s. What
     began the silence was lost, and n tries in a row after it may be (tries_lost): T + 2T + ..., and the round trip of
     the one that arrives, is T (2^(n+1) - 1) + R.
     """
-    longest = round_trip(v, flow)
+    longest = until - job.start_s if echoes_syn(v, flow) else round_trip(v, flow)
     tries = min(tries_lost(v, flow, measured, until), ENDLESS)
     return max(1, 3 * longest) * (2.0 ** (tries + 1) - 1) + longest
 
@@ -109,7 +119,7 @@ def silences(v: View) -> Iterator[tuple[planned.Flow, float, float, float]]:
         for start, end in active(v, job):
             moments = [start, *(float(t) + bin_s for t in sorted(rows["t"]) if start <= t and t + bin_s < end), end]
             since, until = max(zip(moments, moments[1:]), key=lambda gap: gap[1] - gap[0])
-            yield job, since, until, silence_limit(v, flow, last_measured(v, job, since), until)
+            yield job, since, until, silence_limit(v, job, flow, last_measured(v, job, since), until)
 
 
 def close(v: View) -> Iterator[tuple[str, str]]:
@@ -121,7 +131,7 @@ def close(v: View) -> Iterator[tuple[str, str]]:
         until = sum(closed) / 1e9 if closed else v.end
         lost = tries_lost(v, flow, since, until)
         measured = last_measured(v, job, since)
-        limit = silence_limit(v, flow, measured, until) if lost else round_trip(v, flow, since, until)
+        limit = silence_limit(v, job, flow, measured, until) if lost else round_trip(v, flow, since, until)
         if until - since > limit:
             yield (
                 job.controller,
