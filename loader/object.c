@@ -219,6 +219,7 @@ static int understand(struct object *o, const struct place *at, bool ops, const 
 	if (ops) {
 		ops_settle(&mine, o->image, o->size, alias);
 		snprintf(o->ops_name, sizeof(o->ops_name), "%.15s", mine.name);
+		o->l4s = mine.l4s;
 	}
 	if (parse(o, at))
 		return -1;

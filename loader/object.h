@@ -21,6 +21,7 @@ struct object {
 	struct bpf_map *ops;          /* of a controller: its struct_ops */
 	const struct btf_type *type;  /* its view of tcp_congestion_ops */
 	char ops_name[CC_NAME_LEN];
+	bool l4s;                     /* a controller that asks that its packets leave as ECT(1) */
 	struct vars params;
 	void *rodata, *data;          /* initial values of the parameters, of those that are live in `data` */
 	size_t rodata_size, data_size;

@@ -16,6 +16,7 @@
 
 #define STRUCT "tcp_congestion_ops"
 #define OPS_MAX 32 /* of an object */
+#define ECT_1 0x8  /* TCP_CONG_ECT_1_NEGOTIATION, of Linux 7.0 and later; before them the bit means nothing */
 
 bool ops_are_in(void *image, size_t size)
 {
@@ -35,6 +36,17 @@ static const struct btf_type *type_of(const struct btf *btf, const char *variabl
 	return t ? btf_plain_type(btf, t->type) : NULL;
 }
 
+/* Its flags; 0: its type has none. */
+static __u32 flags_of(const struct image_symbol *s, const struct btf *btf, const struct btf_type *t)
+{
+	const struct btf_member *m = btf_member_find(btf, t, "flags");
+	__u32 flags = 0;
+
+	if (m && s->bytes >= sizeof(flags) && m->offset / 8 <= s->bytes - sizeof(flags))
+		memcpy(&flags, s->value + m->offset / 8, sizeof(flags));
+	return flags;
+}
+
 /* Is the symbol a controller? */
 static bool is_ops(struct ops *ops, const struct image_symbol *s, const struct btf *btf)
 {
@@ -50,7 +62,11 @@ static bool is_ops(struct ops *ops, const struct image_symbol *s, const struct b
 	m = btf_member_find(btf, t, "name");
 	if (!m || s->bytes < CC_NAME_LEN || m->offset / 8 > s->bytes - CC_NAME_LEN)
 		return false;
-	*ops = (struct ops){ .symbol = *s, .name = s->value + m->offset / 8 };
+	*ops = (struct ops){
+		.symbol = *s,
+		.name = s->value + m->offset / 8,
+		.l4s = flags_of(s, btf, t) & ECT_1,
+	};
 	return true;
 }
 

@@ -65,7 +65,6 @@ class Controller:
     label: str = ""  # in figures; its name if there is none
     look: dict[str, Any] = field(default_factory=dict)  # in figures, as matplotlib has it: color, marker, linestyle
     linux: bool = False  # Linux has it
-    l4s: bool = False  # its data leave as ECT(1), by ect1.bpf.o, and its receivers accept AccECN
     law: Law | None = None
 
     # How the kernel check sets it up.

@@ -2,6 +2,7 @@
 """Scenario files: what they mean, and the one line for each thing wrong in them."""
 
 import re
+import shutil
 from ipaddress import ip_address, ip_network
 
 import pytest
@@ -13,6 +14,7 @@ from asymlab.guest.wire import read
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
 from asymlab.run import tasks
+from tests.ktap import built
 from tests.shared import BUILD, CHAIN, CROSSING, HOP, PATH, asymlab, one_line
 
 LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
@@ -457,9 +459,9 @@ def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
 
 def test_a_controller_that_needs_a_newer_kernel_is_refused(scenario_file):
     cases = scenario.load(scenario_file(('controller = "reno"', 'controller = "prague"')))
-    tasks._refuse_old(cases, "7.0.1-amd64")
+    tasks._refuse_old(cases, "7.0.1-amd64", None)
     with pytest.raises(LabError, match="prague needs Linux 7.0 or later, and 6.18.44 is older; take another --image"):
-        tasks._refuse_old(cases, "6.18.44")
+        tasks._refuse_old(cases, "6.18.44", None)
 
 
 def test_accurate_ecn_takes_a_kernel_that_has_it(scenario_file):
@@ -496,6 +498,20 @@ def test_receivers_of_prague_accept_accurate_feedback(scenario_file, said, sende
     found = {node["name"]: node["sysctls"]["net.ipv4.tcp_ecn"] for node in job["nodes"]}
     assert found["src0"] == found["src2"] == found["dst2"] == sender and found["dst0"] == receiver
     assert job["ect1"] == ["src0-left"]
+
+
+@built
+def test_what_an_object_asks_for_is_told_by_its_flags(scenario_file, tmp_path):
+    """Whatever it is called: its packets leave as ECT(1), and it needs the Linux that its object names."""
+    shutil.copy(BUILD / "prague.bpf.o", tmp_path / "mine.bpf.o")
+    shutil.copy(BUILD / "fast.bpf.o", tmp_path / "other.bpf.o")
+    other = '\n[[flows]]\ncontroller = "./other.bpf.o"\n'
+    file = scenario_file(('controller = "reno"', 'controller = "./mine.bpf.o"'), append=other)
+    [case] = scenario.load(file)
+    job = topology.plan_job(case, 1, asking=tasks.asking(case, None))
+    assert [c.name for c in job.controllers] == ["mine", "other"] and job.ect1 == ["src0-left"]
+    with pytest.raises(LabError, match="mine needs Linux 7.0 or later, and 6.18.44 is older"):
+        tasks._refuse_old([case], "6.18.44", None)
 
 
 def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):

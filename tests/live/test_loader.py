@@ -65,6 +65,15 @@ def test_what_needs_a_newer_kernel_says_so(ops, fault, tmp_path, alias):
     assert json.loads(asymcc("show", tmp_path / f"{name}.bpf.o", "--json"))["needs"] is None
 
 
+@pytest.mark.parametrize("flags, l4s", [(0x7, False), (0x8, True), (0xF, True)])
+def test_an_object_that_asks_for_l4s(tmp_path, alias, flags, l4s):
+    name = alias()
+    build(tmp_path, name, "", OPS.replace(".name", f".flags = {flags}, .name"))
+    file = tmp_path / f"{name}.bpf.o"
+    assert json.loads(asymcc("show", file, "--json"))["l4s"] is l4s
+    assert ("L4S: it asks that its packets leave as ECT(1)\n" in asymcc("show", file)) is l4s
+
+
 def test_trace_object_is_no_controller(alias):
     assert listed("trace") is None
     assert "not a controller" in refused("load", "trace", "--as", alias())

@@ -7,7 +7,6 @@ RECORDS = [
         "Prague",
         look=dict(color="#B00068", marker=(5, 2, 0), linestyle=(0, (4, 1, 1, 1, 1, 1))),
         law=Law("a loss halves", cuts_to(half)),
-        l4s=True,
         bends=(("ack", "changed during recovery"),),  # it grows in a reduction for a mark
     )
 ]

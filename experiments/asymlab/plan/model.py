@@ -349,7 +349,8 @@ class Scenario(Model):
     ecn: Ecn | None = Field(
         None,
         description="Whether the hosts ask for ECN, and accept it. `accurate`: for AccECN (RFC 9768), which Linux has "
-        "from 7.0 on. Receivers of `prague` accept AccECN, unless this is false or `sysctls` has `tcp_ecn`.",
+        "from 7.0 on. Receivers of a controller that asks for ECT(1), as `prague` does, accept AccECN, "
+        "unless this is false or `sysctls` has `tcp_ecn`.",
         json_schema_extra={"without": "as the profile says"},
     )
     path: PathSpec = Field(description="What lies between the hosts.")

@@ -76,10 +76,15 @@ def shown(controller: str) -> dict:
     """What asymcc tells of a controller, a built one's name or a file's path. A source is compiled for this machine."""
     if controller == "thin":  # which is none
         return json.loads(sh(BUILT / "asymcc", "--objects", BUILT, "show", controller, "--json"))
-    if not is_file(controller):
-        return json.loads(sh(BUILT / "asymcc", "show", BUILT / f"{controller}{SUFFIX}", "--json"))
-    file = file_of(controller, Path.cwd())
-    return _look(data(file, None), file)
+    return told(file_of(controller, Path.cwd()) if is_file(controller) else controller, None)
+
+
+def told(controller: str | File, types: Path | None) -> dict:
+    """As shown(), of a built one's name or a file; `types` as in data()."""
+    if isinstance(controller, File):
+        return _look(data(controller, types), controller)
+    path = BUILT / f"{controller}{SUFFIX}"
+    return _of_built(path, path.stat().st_mtime_ns if path.exists() else 0)
 
 
 def needed_by(told: dict) -> tuple[int, ...]:
@@ -121,6 +126,11 @@ def called(controllers: list[str]) -> dict[str, str]:
         ends = ("", *(f"_{n}" for n in range(2, 100)))
         found[next(name for end in ends if (name := f"{base[: 13 - len(end)]}{end}") not in taken)] = whole
     return found
+
+
+@cache
+def _of_built(path: Path, changed_ns: int) -> dict:
+    return json.loads(sh(BUILT / "asymcc", "show", path, "--json"))
 
 
 @cache

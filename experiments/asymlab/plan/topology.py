@@ -14,14 +14,14 @@ sink host per [[flows]] entry, each on the switch of its choice.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from .. import LabError
-from ..controllers import LINUX, built_in, of
+from ..controllers import LINUX, built_in
 from ..guest import job, wire
 from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
@@ -29,7 +29,7 @@ from . import scenario as plan
 from . import shapes
 from .crossing import TIMESTAMPS, Background, Flow
 from .model import ACCEPTING, TCP_ECN
-from .objects import SUFFIX, File, data
+from .objects import SUFFIX, File, data, shown
 from .scenario import BIN_MS, Case, Scenario
 
 COMMON: job.Sysctls = {
@@ -470,9 +470,11 @@ def _seconds(us: int | None) -> float | None:
     return None if us is None else us / 1e6
 
 
-def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> job.Job:
+def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, asking: Collection[str] = ()) -> job.Job:
     """Of the machine that is to run it: clock_factor, 10^9 instructions a second (machine/boot.py); node_us, what the
-    nodes of a hop take for a packet, each way, if the scenario does not say (node_delay)."""
+    nodes of a hop take for a packet, each way, if the scenario does not say (node_delay). `asking`: controllers given
+    by their files that ask for L4S, ECT(1) that is; of the built ones it is known.
+    """
     s = case.scenario
     try:
         objects = sorted(objects_needed(case).items())
@@ -480,8 +482,8 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0) -> 
     except LabError as e:
         raise case.wrong(str(e)) from None
     built = _Builder(s, seed, clock_factor, node_us)
-    asking = {c.name for c in controllers if c.object and of(c.object).l4s}
-    l4s = [flow for flow in built.flows if flow.controller in asking]
+    ours = {c.name for c in controllers if c.object and c.name not in case.files and shown(c.object)["l4s"]}
+    l4s = [flow for flow in built.flows if flow.controller in ours.union(asking)]
     return job.Job(
         seed=seed,
         duration_s=s.run.duration / 1e6,

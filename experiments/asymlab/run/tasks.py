@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from .. import LabError
 from ..guest.job import Job
@@ -104,15 +105,20 @@ def _refuse_ecn(cases: list[Case], release: str) -> None:
             raise case.wrong(f"ecn: Linux {release} has no AccECN, {first} is the first that has; take another --image")
 
 
-def _refuse_old(cases: list[Case], release: str) -> None:
+def _refuse_old(cases: list[Case], release: str, types: Path | None) -> None:
     for case in cases:
         for name, obj in objects_needed(case).items():
-            needed = objects.needs(obj) if obj and name not in case.files else ()
+            needed = objects.needed_by(objects.told(case.files.get(name, obj), types)) if obj else ()
             if needed > series(release):
                 first = ".".join(map(str, needed))
                 raise case.wrong(
                     f"controller: {name} needs Linux {first} or later, and {release} is older; take another --image"
                 )
+
+
+def asking(case: Case, types: Path | None) -> list[str]:
+    """The controllers given by their files that ask for L4S. `types`: as in objects.data()."""
+    return [name for name, file in case.files.items() if objects.told(file, types)["l4s"]]
 
 
 def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> list[Task]:
@@ -121,10 +127,10 @@ def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> lis
     if not any_profile:
         _refuse_profiles(cases, image.engine)
     _refuse_ecn(cases, image.kernel)
-    _refuse_old(cases, image.kernel)
+    _refuse_old(cases, image.kernel, image.types)
     for case in cases:
         for seed in case.seeds:
-            job = plan_job(case, seed, image.clock_factor, image.node_us)
+            job = plan_job(case, seed, image.clock_factor, image.node_us, asking(case, image.types))
             objects = vm.read_objects(job, case.files, image)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
@@ -136,11 +142,11 @@ def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
     _refuse_ecn(cases, os.uname().release)
-    _refuse_old(cases, os.uname().release)
+    _refuse_old(cases, os.uname().release, None)
     tasks = []
     for case in cases:
         for seed in case.seeds:
-            job = plan_job(case, seed)
+            job = plan_job(case, seed, asking=asking(case, None))
             tasks.append(Task(case, seed, job, job_objects(job, case.files, None), {}, ""))
     return tasks
 
