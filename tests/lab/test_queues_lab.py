@@ -129,6 +129,23 @@ def test_a_rate_changes_before_each_queue(scenario_file, rule, kernel):
 
 
 @pytest.mark.lab
+@pytest.mark.parametrize("rate, most", [("11mbit", "10%"), ("12mbit", "20%"), ("14mbit", "60%")])
+def test_the_length_of_a_red_queue_under_a_constant_load(scenario_file, rate, most):
+    """A share d of the packets is too many. RED drops after 1 to 1/p arrivals, each as likely (Floyd and Jacobson 1993,
+    method 2), so d = 2 p / (1 + p), and p grows with the average from 0 at min to `most` at max."""
+    rule = QUEUE, f'queue = 300, red = {{ min = 30, max = 130, probability = "{most}" }} }}\nreverse'
+    load = f'\n[[background]]\nrate = "{rate}"\npacket = 1000\n'
+    late = ('controller = "reno"', 'controller = "reno"\nstart = "25s"\ndirection = "reverse"')
+    r = run(scenario_file(rule, late, TUNED, (TIMES, 'duration = "26s"\nmeasure_from = "5s"'), append=load))
+    rows = r.links[(r.links["dev"] == r.job.watch[0].forward.dev) & (r.links["t"] >= 5) & (r.links["t"] < 24.9)]
+    dropped, sent = rows["drops"][-1] - rows["drops"][0], rows["packets"][1:].sum()
+    d = dropped / (dropped + sent)
+    expected = 30 + 100 * d / (2 - d) / (float(most[:-1]) / 100)
+    assert r.valid and d > 0.09
+    assert rows["qlen_sum"].sum() / rows["packets"].sum() == pytest.approx(expected, rel=0.04)
+
+
+@pytest.mark.lab
 def test_losses_in_bursts(scenario_file):
     """5 % in bursts of five: what is sent again was lost, and neighbours that were lost are a burst. There are some 120
     bursts, so a share is known to 13 % twice of three times."""

@@ -20,6 +20,20 @@ from ...plan.topology import DIRECTIONS
 
 OBJECT = "object"  # the key of [controllers.NAME] that is no parameter
 PACKETS = 2000  # a run's, about: some second of a core
+# Of a host that is set up otherwise than the rest.
+SENDERS = (
+    {"net.ipv4.tcp_wmem": "4096 8192 65536"},
+    {"net.ipv4.tcp_frto": 0},
+    {"net.ipv4.tcp_early_retrans": 0},
+    {"net.ipv4.tcp_recovery": 0},
+    {"net.ipv4.tcp_slow_start_after_idle": 0},
+)
+RECEIVERS = (
+    {"net.ipv4.tcp_sack": 0},
+    {"net.ipv4.tcp_dsack": 0},
+    {"net.ipv4.tcp_window_scaling": 0},
+    {"net.ipv4.tcp_rmem": "4096 16384 65536"},
+)
 
 
 @dataclass(frozen=True)
@@ -91,6 +105,7 @@ class Draw:
         self.endings(rate)
         if self.chance(0.25):
             self.tree["thin"] = self.thin(hops)
+        self.hosts()
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -268,6 +283,15 @@ class Draw:
         for flow in self.tree["flows"]:
             if "stop" not in flow and self.odd(0.3):
                 flow["size"] = round(rate / 8 * self.duration * self.log(0.01, 0.8))
+
+    def hosts(self) -> None:
+        """How large the segments of all are, and what single ones have of their own."""
+        if "offloads" in self.tree and self.odd(0.5):
+            self.tree["segment"] = self.of((8192, 20_000, 65_536) if self.ip == 4 else (8192, 131_072, 524_280))
+        for flow in self.tree["flows"]:
+            for key, choices in (("source_sysctls", SENDERS), ("sink_sysctls", RECEIVERS)):
+                if self.odd(0.08):
+                    flow[key] = self.of(choices)
 
     def thin(self, hops: list[dict]) -> dict[str, int]:
         """Its defaults where a law's own ground is; elsewhere some, and often a rate about the path's."""

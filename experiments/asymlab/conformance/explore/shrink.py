@@ -96,7 +96,7 @@ def simpler(tree: dict) -> Iterator[dict]:
                 yield without(tree, *way, key)
         if "trace" in place and isinstance(place["trace"], dict):
             yield replaced(without(tree, *way, "trace"), place["trace"]["rate"], *way, "rate")
-    for what in ("coalesce", "offloads", "ip", "ecn", "sysctls", "profile", "thin"):
+    for what in ("segment", "coalesce", "offloads", "ip", "ecn", "sysctls", "profile", "thin"):
         if what in tree:
             yield without(tree, what)
     for key in tree.get("thin", {}):
@@ -105,7 +105,10 @@ def simpler(tree: dict) -> Iterator[dict]:
         for key in [key for key in given if key != OBJECT]:
             yield without(tree, "controllers", name, key)
     for i, flow in enumerate(tree["flows"]):
-        for key in ("resume", "stop", "size", "extra_delay", "ack", "enter", "leave", "start", "direction"):
+        for key in (
+            *("resume", "stop", "size", "extra_delay", "ack", "enter", "leave", "start", "direction"),
+            *("source_sysctls", "sink_sysctls"),
+        ):
             if key in flow:
                 yield without(tree, "flows", i, key)
     for way in ways:
