@@ -329,6 +329,19 @@ def test_a_connection_that_closes_late_is_found(folder):
 
 
 @pytest.mark.lab
+def test_a_fin_that_is_lost_while_the_data_before_it_wait(folder):
+    """Eight packets fill the queue, and the FIN finds no room. They take half a second to arrive."""
+    path = {"mtu": 1500, "forward": way("316kbit", "200ms", 8), "reverse": way("316kbit", "16ms", 8)}
+    case, r = attempt(tree_of("fin", path, {"controller": "reno", "size": 8 * 1460}, profile="newreno"))
+    v = View(case, r)
+    [(job, flow)] = v.flows()
+    assert r.valid and invariants.judge(case, r) == []
+    assert set(v.drops((1, "forward"))) == {0.2} and silence.all_arrived(v, job) > 0.6
+    (_, took) = r.record["agent"]["closed"]["0"]
+    assert took / 1e9 > silence.round_trip(v, flow) + 0.6
+
+
+@pytest.mark.lab
 def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path, folder, monkeypatch):
     """`frozen` of tests/. The smallest scenario repeats to the byte, and still breaks it."""
     for f in BUILD.glob("*.bpf.o"):

@@ -123,13 +123,14 @@ def silences(v: View) -> Iterator[tuple[planned.Flow, float, float, float]]:
 
 
 def close(v: View) -> Iterator[tuple[str, str]]:
-    """The ACK of a FIN takes a round trip at most where nothing can be lost."""
+    """The ACK of a FIN takes a round trip at most where nothing can be lost. It may be lost while the last data, which
+    arrive before it would, wait in a queue."""
     for job, flow in v.flows():
         if (since := all_arrived(v, job)) is None:
             continue
         closed = v.run.record["agent"]["closed"].get(str(job.id))
         until = sum(closed) / 1e9 if closed else v.end
-        lost = tries_lost(v, flow, since, until)
+        lost = tries_lost(v, flow, since - round_trip(v, flow), until)
         measured = last_measured(v, job, since)
         limit = silence_limit(v, job, flow, measured, until) if lost else round_trip(v, flow, since, until)
         if until - since > limit:
