@@ -65,6 +65,17 @@ def test_dualpi2_steers_classic_packets_to_its_target(scenario_file, target, lea
     assert r.metrics["forward"]["drops"] > 0 == r.metrics["forward"]["marks"]
 
 
+@needs_l4s
+@pytest.mark.lab
+@pytest.mark.parametrize("queue", [1, 20])
+def test_dualpi2_holds_as_many_small_packets_as_it_is_told(scenario_file, queue):
+    """A bucket's peek holds one more."""
+    rule = QUEUE, f'queue = {queue}, dualpi2 = {{ target = "500ms" }} }}\nreverse'
+    r = run(scenario_file(rule, ("mtu = 1000", "mtu = 576"), TUNED, CUBIC), L4S)
+    rows = r.links[r.links["dev"] == r.job.watch[0].forward.dev]
+    assert r.valid and rows["drops"][-1] > 0 and queue <= rows["qlen_max"].max() <= queue + 1
+
+
 @pytest.mark.lab
 def test_a_kernel_without_dualpi2_is_told(scenario_file):
     with pytest.raises(LabError, match=r"kernel without qdisc dualpi2 \(CONFIG_NET_SCH_DUALPI2\)"):
@@ -220,7 +231,7 @@ def test_the_kernel_tells_the_probability_that_its_red_was_given(scenario_file, 
 
 @pytest.mark.parametrize("key, told", [("target", 14_999), ("step", 1001), ("coupling", 1), ("limit", None), ("", 0)])
 def test_another_dualpi2_is_found(key, told):
-    wanted = {"limit": 100, "target": 15_000, "tupdate": 16_000, "step": 1000, "coupling": 2}
+    wanted = {"limit": 100, "memory": 2**32 - 1, "target": 15_000, "tupdate": 16_000, "step": 1000, "coupling": 2}
     end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=Discipline("dualpi2", wanted)))
     given = {name: value for name, value in (wanted | {key: told} if key else wanted).items() if value is not None}
     words = b"".join(attribute(DUALPI2[name][0], struct.pack(DUALPI2[name][1], value)) for name, value in given.items())

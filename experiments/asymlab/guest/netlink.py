@@ -30,7 +30,14 @@ GRED_MAX_P = 4
 CAKE_RATE, CAKE_ATM, CAKE_FLOWS, CAKE_OVERHEAD, CAKE_MPU, CAKE_FILTER = 2, 4, 5, 6, 14, 16
 CAKE_FRAMINGS = ("", "atm", "ptm")
 CAKE_ISOLATIONS = ("flowblind", "srchost", "dsthost", "hosts", "flows", "dual-srchost", "dual-dsthost", "")
-DUALPI2 = {"limit": (1, "I"), "target": (3, "I"), "tupdate": (4, "I"), "step": (8, "I"), "coupling": (10, "B")}
+DUALPI2 = {
+    "limit": (1, "I"),
+    "memory": (2, "I"),
+    "target": (3, "I"),
+    "tupdate": (4, "I"),
+    "step": (8, "I"),
+    "coupling": (10, "B"),
+}
 NETEM_REORDER, NETEM_LOSS, NETEM_LATENCY, NETEM_JITTER, NETEM_SLOT, LOSS_GILBERT_ELLIOT = 3, 5, 10, 11, 12, 2
 
 

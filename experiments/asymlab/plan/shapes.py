@@ -75,10 +75,14 @@ def _cake(cake: Cake) -> job.Cake:
     )
 
 
+# The kernel's own, twice the MTU for each packet of the limit, has no room for one of 576 bytes, which take 1280.
+MEMORY = {"memory": 2**32 - 1}
+
+
 def _discipline(direction: Direction) -> job.Discipline | None:
     for kind in DISCIPLINES:
         if rule := getattr(direction, kind):
-            options = {"limit": direction.queue} | rule.model_dump()
+            options = {"limit": direction.queue} | (MEMORY if kind == "dualpi2" else {}) | rule.model_dump()
             return job.Discipline(kind, options, bool(options.pop("ecn", False)))
     return None
 
