@@ -69,6 +69,21 @@ def test_the_rate_of_a_train_in_which_some_are_early_and_overtake_none(monkeypat
     assert check.link_rate(mock.Mock(), None, "", train) == pytest.approx((rate, rate))
 
 
+@pytest.mark.parametrize(
+    "late, rate, good", [({4}, 1, 1), ({29}, 1, 1), ({4, 29}, 1, 1), ({12}, 1, 1), ({12}, 0.98, 0)]
+)
+def test_the_rate_of_a_train_in_which_a_copy_is_late(monkeypatch, late, rate, good):
+    """A hop doubles packets, a later one takes 0.6 ms for each, and the first of two is lost. Number 9 is lost with its
+    copy; where that befalls none at an end, 2 % too few are found."""
+    train = Train(packets=30, bytes=1000, skip=4, rate_bps=10**7)
+    took = [(i, 800_000 * i / rate + (600_000 if i in late else 0)) for i in range(30) if i != 9]
+    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - ip_udp("")), t, None) for i, t in took])
+    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
+    low, high = check.link_rate(mock.Mock(), None, "", train)
+    off = check.RATE_OFF * train.rate_bps
+    assert (low <= train.rate_bps + off and high >= train.rate_bps - off) == good
+
+
 def test_a_slow_path_that_reorders(scenario_file):
     """What does not wait for the 20 ms overtakes none, because a packet takes 27 ms. This seed's last is early."""
     slow = ('forward = { rate = "10mbit", ', 'forward = { rate = "300kbit", reorder = "30%", ')
@@ -114,8 +129,7 @@ def test_a_wrong_rate_of_cake_is_found(monkeypatch):
     """The lost ones are no excuse: 1.19 Mbit/s in place of 1 is wrong."""
     train = Train(packets=30, bytes=1500, skip=4, rate_bps=10**6, lost_before=True)
     assert train_of(monkeypatch, train, {9, 15, 20}, 1e6) == pytest.approx((1e6, 1e6))
-    low, high = train_of(monkeypatch, train, {9, 15, 20}, 0.95e6)
-    assert low == high == pytest.approx(0.95e6)
+    assert train_of(monkeypatch, train, {9, 15, 20}, 0.95e6) == pytest.approx((0.95e6, 0.95e6))
 
 
 def test_the_buffers_of_a_host_out_of_the_box_grow(scenario_file):
