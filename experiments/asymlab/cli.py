@@ -162,7 +162,7 @@ def do_link(args) -> None:
     guest = image_of(args)
     tasks = link.plan(mine, args.controllers, guest)
     if done := run_lab(args, tasks, guest):
-        link.answer(mine, tasks, done)
+        link.answer(mine, tasks, done, guest, lambda more: run_lab(args, more, guest))
 
 
 # --- profile ------------------------------------------------------------------------------

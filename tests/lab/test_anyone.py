@@ -14,7 +14,7 @@ import pytest
 
 from asymlab import LabError, cli
 from asymlab.console import PlainConsole
-from asymlab.link.path import Link, names, tree
+from asymlab.link.path import Link, names, points, tree
 from asymlab.machine.image import open_image
 from asymlab.paths import BUILD, EXPERIMENTS
 from asymlab.plan import objects, scenario
@@ -143,7 +143,7 @@ def test_names_of_others_are_not_taken(scenario_file, folder):
 def test_link_takes_paths(folder, monkeypatch):
     monkeypatch.chdir(folder)
     link = Link("5mbit", "40ms", duration="4s", alone=True)
-    made = tree(link, names(["./link.bpf.c", "./several.bpf.c:many+thin", "cubic"], link))
+    made = tree(link, points(link, names(["./link.bpf.c", "./several.bpf.c:many+thin", "cubic"], link)))
     flows = {point["title"]: point["flows.0.controller"] for point in made["sweep"]["points"]}
     several = f"{folder}/several.bpf.c:many"
     assert flows == {

@@ -32,7 +32,7 @@ from tests.shared import BUILD, LAB, REPO, asymlab, one_line, some_hop, some_job
 
 def cases(link, *controllers, folder):
     file = folder / "link.toml"
-    file.write_text(toml(path.tree(link, path.names(list(controllers), link))))
+    file.write_text(toml(path.tree(link, path.points(link, path.names(list(controllers), link)))))
     return scenario.load(file)
 
 
@@ -295,6 +295,7 @@ def row(
     use=1.0,
     growth=0.0,
     met=None,
+    later=None,
     acks=(),
     buffer=1,
 ):
@@ -306,7 +307,7 @@ def row(
     job = some_job(watch=[some_hop(10e6)], nodes=nodes)
     made = Made(Path("/nowhere"), record | {"identity": {"job": dump(job)}})
     object.__setattr__(made, "acks", np.array(list(acks), ACKS))
-    return Row(name, made, met)
+    return Row(name, made, met, later)
 
 
 @built
@@ -360,7 +361,7 @@ def test_who_may_meet_cubic(met, shares):
 def test_a_fair_share_is_no_more_than_what_it_has_alone():
     """One that loses half of its window at each random loss fills no link, alone or beside others."""
     slow = row("fast", 3.0, 0.05, met=beside((2.0, 3.0), usual=3.0))
-    assert slow.gets == pytest.approx(2 / 3) and slow.leaves == 1 and slow.shares
+    assert slow.gets(slow.beside) == pytest.approx(2 / 3) and slow.beside.leaves == 1 and slow.shares
     assert not row("fast", 3.0, 0.05, met=beside((1.4, 3.0), usual=3.0)).shares
 
 
@@ -395,6 +396,44 @@ def test_what_starves_beside_others_is_advised_only_alone():
     alone = answer.words(replace(LINK, alone=True), [replace(r, beside=None) for r in [*bad, good]])
     assert "    asymcc load pseudorate && asymcc use pseudorate --default" in alone
     assert not [line for line in alone if "Rule: only" in line or line.startswith("Only if")]
+
+
+@pytest.mark.parametrize(
+    "link, seconds",
+    [
+        (Link("10mbit", "50ms"), 120),
+        (Link("100mbit", "40ms"), 120),
+        (Link("1gbit", "10ms"), 12),  # a million packets
+        (Link("10gbit", "10ms"), None),  # as long as the others
+        (Link("100kbit", "5s"), None),
+        (Link("10mbit", "50ms", alone=True), None),
+        (Link("10mbit", "50ms", duration="9s"), None),
+    ],
+)
+def test_how_long_what_would_be_advised_must_share(link, seconds):
+    assert (link.lasting and link.lasting.duration_s) == seconds
+
+
+@built
+def test_what_wins_slowly_is_not_advised():
+    """It shares the link in short runs, and starves CUBIC in longer ones. The next best shares it in both."""
+    even = beside((4.8, 4.8))
+    rows = [
+        row("bbr3", 9.6, 0.041, met=even, later=beside((8.5, 1.1))),
+        row("fast", 9.6, 0.042, met=even, later=beside((0.9, 8.7))),
+        row("fusion", 9.6, 0.043, met=even, later=beside((9, 9), invalid=["CPU 90 % busy"])),
+        row("taichung", 9.6, 0.060, met=even, later=beside((5.1, 4.5))),
+        row("pseudorate", 9.6, 0.080, met=even),
+    ]
+    assert [r.shares for r in rows] == [False, False, False, True, True] and answer.advised(rows) is rows[3]
+    said = answer.words(replace(LINK, duration=""), rows)
+    longer = "In runs of 120 s "
+    assert f"{longer}CUBIC is starved by bbr3 (23% of what CUBIC leaves it)." in said
+    assert f"{longer}CUBIC starves fast (19% of its fair share)." in said
+    assert f"{longer}fusion beside CUBIC: not known, invalid: CPU 90 % busy" in said
+    assert f"{longer}taichung has 5.1 Mbit/s beside CUBIC's 4.5." in said
+    assert not [line for line in said if line.startswith(("CUBIC starves", "CUBIC is starved"))]
+    assert "    asymcc load taichung && asymcc use taichung --default" in said
 
 
 @built
@@ -555,6 +594,25 @@ def test_the_answer_is_whole_and_comes_from_the_store_the_second_time(tmp_path):
     }
     repeated = asymlab("run", file, "--dry-run", "--image", LAB, env=env)
     assert repeated.returncode == 0 and "5 runs, 2 in the store" in repeated.stderr
+
+
+@pytest.mark.lab
+def test_what_would_be_advised_shares_the_link_for_longer(tmp_path):
+    """One after the other, until one shares it. CUBIC needs no run: the others are measured by it."""
+    env = {"ASYMLAB_STORE": str(tmp_path)}
+    words = f"link --image {LAB} --rate 2mbit --rtt 20ms --queue 40 fast bbr cubic".split()
+    said = asymlab(*words, env=env).stderr
+    shown = numbers(said)
+    asked = re.findall(r"^whether (.*) shares the link in runs of 120 s:$", said, re.M)
+    chosen = re.search(r"sends the data .*: (\w+)[ ,]", said)[1]
+    told = [re.search(rf"^In runs of 120 s .*\b{name} ", said, re.M) for name in asked]
+    assert asked and all(told) and (chosen == asked[-1] or chosen == "cubic" not in asked)
+    assert [cells[-1] for name, cells in shown.items() if name.split()[0] in asked[:-1]] == ["no"] * (len(asked) - 1)
+    file = REPO / "build" / "link" / "2mbit-2mbit-20ms-40-later.toml"
+    points = tomllib.loads(file.read_text())["sweep"]["points"]
+    assert len(points) == 1 + 2 * len(asked)
+    again = asymlab(*words, env=env).stderr
+    assert " left" not in again and numbers(again) == shown
 
 
 @pytest.mark.lab

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -67,6 +68,11 @@ class Beside:
         return mean_rate(self.reference, 0)
 
     @property
+    def leaves(self) -> float:
+        """To CUBIC, of what CUBIC leaves CUBIC."""
+        return self.left / self.usual if self.usual else 1.0
+
+    @property
     def invalid(self) -> list[str]:
         return [reason for run in (*self.runs, self.reference) for reason in run.record["invalid"]]
 
@@ -83,33 +89,34 @@ class Row:
     name: str
     run: Run
     beside: Beside | None = None  # not tried
+    later: Beside | None = None  # in longer runs, of what would be advised
 
-    @property
-    def gets(self) -> float:
+    def gets(self, met: Beside) -> float:
         """Of its fair share beside CUBIC, the max-min one: an equal part, or what it has alone if that is less."""
-        assert self.beside
-        fair = min(full(self.run) / 2, self.goodput) / self.beside.flows
-        return self.beside.own / fair if fair else 1.0
+        fair = min(full(self.run) / 2, self.goodput) / met.flows
+        return met.own / fair if fair else 1.0
 
-    @property
-    def leaves(self) -> float:
-        """To CUBIC, of what CUBIC leaves CUBIC."""
-        assert self.beside
-        return self.beside.left / self.beside.usual if self.beside.usual else 1.0
+    def meets(self, met: Beside | None) -> bool:
+        """Whether both have enough. CUBIC has: the others are measured by it."""
+        if not met or not met.runs:
+            return True
+        return not met.invalid and self.gets(met) >= HALF and met.leaves >= HALF
 
     @property
     def shares(self) -> bool:
-        """Whether it may meet others. CUBIC does: they are measured by it."""
-        if not self.beside or not self.beside.runs:
-            return True
-        return not self.beside.invalid and self.gets >= HALF and self.leaves >= HALF
+        """Whether it may meet others."""
+        return self.meets(self.beside) and self.meets(self.later)
+
+    @property
+    def least(self) -> float:
+        """The smaller of both shares, in the longest runs that there are."""
+        met = self.later or self.beside
+        return min(self.gets(met), met.leaves) if met and met.runs and not met.invalid else 1.0
 
     @property
     def near(self) -> bool:
         """Whether chance decided about shares()."""
-        if not self.beside or not self.beside.runs or self.beside.invalid:
-            return False
-        return HALF / NEAR < min(self.gets, self.leaves) < HALF * NEAR
+        return HALF / NEAR < self.least < HALF * NEAR
 
     @property
     def base(self) -> str:
@@ -253,16 +260,24 @@ def numbers(row: Row) -> str:
     return f"{row.goodput / 1e6:.3g} Mbit/s at an RTT of {row.rtt * 1e3:.0f} ms"
 
 
+def senders(rows: list[Row]) -> list[Row]:
+    return [r for r in rows if r.run.valid and not r.name.endswith(THIN)]
+
+
+def advised(rows: list[Row]) -> Row | None:
+    """For the sender; None: none of them."""
+    able = [r for r in senders(rows) if r.shares]
+    return best(able) if able else None
+
+
 def sending(link: Link, rows: list[Row]) -> list[str]:
     """For whoever runs the sender."""
     who = "If your machine sends the data (an upload, a server)"
-    tried = [r for r in rows if not r.name.endswith(THIN)]
-    able = [r for r in tried if r.shares]
+    tried = senders(rows)
     if not tried:
         return [f"{who}: no run to choose from."]
-    if not able:
+    if not (first := advised(tried)):
         return [f"{who}: none of these beside CUBIC.", *if_alone(link, tried, None)]
-    first = best(able)
     ends = ", at both ends" if first.asks == 2 else ""
     lines = [f"{who}: {called(link, first)}, {numbers(first)}{ends}."]
     if first.name == "cubic":
@@ -350,17 +365,34 @@ def company(link: Link, rows: list[Row]) -> list[str]:
     """Who can share the link, and who cannot."""
     if link.alone:
         return ["Each had the link for itself, as --alone says; many of them starve, or are starved, beside others."]
-    met = [r for r in rows if r.beside]
     told = [f"Rule: {SHARING}."]
-    for r in met:
-        if r.beside and r.beside.invalid:
-            told.append(f"{r.name} beside CUBIC: not known, invalid: {'; '.join(r.beside.invalid)}")
-    judged = [r for r in met if r.beside and not r.beside.invalid and not r.shares]
-    if starved := [f"{r.name} ({r.gets:.0%} of its fair share)" for r in judged if r.gets < HALF]:
-        told.append(f"CUBIC starves {', '.join(starved)}.")
-    if starving := [f"{r.name} ({r.leaves:.0%} of what CUBIC leaves it)" for r in judged if r.leaves < HALF]:
-        told.append(f"CUBIC is starved by {', '.join(starving)}.")
-    if near := [f"{r.name} ({min(r.gets, r.leaves):.0%})" for r in met if r.near]:
-        longer = math.ceil(4 * link.duration_s)
+    told += starved([(r, r.beside) for r in rows if r.beside])
+    longest = link.duration_s
+    if link.lasting and (later := [(r, r.later) for r in rows if r.later]):
+        longest = link.lasting.duration_s
+        told += [f"In runs of {longest:g} s {line}" for line in (*sharing(later), *starved(later))]
+    if near := [f"{r.name} ({r.least:.0%})" for r in rows if r.near]:
+        longer = math.ceil(4 * longest)
         told.append(f"Near the {HALF:.0%}, so chance decides: {', '.join(near)}. --duration {longer}s tells more.")
     return told
+
+
+Met = list[tuple[Row, Beside]]
+
+
+def sharing(rows: Met) -> Iterator[str]:
+    for r, met in rows:
+        if r.meets(met):
+            own, left = (met.flows * rate / 1e6 for rate in (met.own, met.left))
+            yield f"{r.name} has {own:.3g} Mbit/s beside CUBIC's {left:.3g}."
+
+
+def starved(rows: Met) -> Iterator[str]:
+    for r, met in rows:
+        if met.invalid:
+            yield f"{r.name} beside CUBIC: not known, invalid: {'; '.join(met.invalid)}"
+    judged = [(r, met) for r, met in rows if not met.invalid and not r.meets(met)]
+    if less := [f"{r.name} ({r.gets(met):.0%} of its fair share)" for r, met in judged if r.gets(met) < HALF]:
+        yield f"CUBIC starves {', '.join(less)}."
+    if less := [f"{r.name} ({met.leaves:.0%} of what CUBIC leaves it)" for r, met in judged if met.leaves < HALF]:
+        yield f"CUBIC is starved by {', '.join(less)}."
