@@ -269,7 +269,7 @@ def test_a_link_with_a_trace_and_jitter(tmp_path):
     assert "lte.trace (" in link.said() and "jitter of 4ms" in link.said() and "lte.trace-2mbit" in link.name
     long = replace(link, duration="4s")
     assert long.notes()[0].startswith("of the trace's 3 s the runs measure 2 s")
-    left_out = answer.not_looked_at(link)
+    left_out = answer.not_looked_at(link, True)
     assert "--trace" not in left_out and "--jitter" not in left_out and "--loss" in left_out
     assert "the traffic of others" in left_out
 
@@ -434,6 +434,9 @@ def test_what_wins_slowly_is_not_advised():
     assert f"{longer}taichung has 5.1 Mbit/s beside CUBIC's 4.5." in said
     assert not [line for line in said if line.startswith(("CUBIC starves", "CUBIC is starved"))]
     assert "    asymcc load taichung && asymcc use taichung --default" in said
+    open_ = "Not looked at: whether it still shares the link later (--engine uml), "
+    assert not [line for line in said if line.startswith(open_)]
+    assert [line for line in answer.words(replace(LINK, duration=""), rows[4:]) if line.startswith(open_)]
 
 
 @built

@@ -16,7 +16,7 @@ from .. import LabError
 from ..controllers import LINUX
 from ..plan import objects
 from ..results.store import Run
-from .path import MTU, THIN, Link, parameters, presets, reverse_kbit, split
+from .path import MTU, OTHERS, THIN, Link, parameters, presets, reverse_kbit, split
 
 ALIKE = 0.02  # differences up to this do not count
 FAIR = 0.9  # Jain index: as if one flow of ten had nothing
@@ -340,13 +340,16 @@ def words(link: Link, rows: list[Row]) -> list[str]:
             "in flight. With larger net.ipv4.tcp_rmem at the receiver and tcp_wmem at the sender there is more."
         )
     rule = f"Rule: {RULE}{FAIRLY if link.flows > 1 else ''}."
-    told += [rule, *company(link, valid), not_looked_at(link)]
+    first = advised(valid)
+    lasts = not (link.lasting and first and first.name != OTHERS and not first.later)
+    told += [rule, *company(link, valid), not_looked_at(link, lasts)]
     return [*told, "", *sending(link, valid), "", *receiving(link, valid)]
 
 
-def not_looked_at(link: Link) -> str:
-    """What this answer leaves open."""
+def not_looked_at(link: Link, lasts: bool) -> str:
+    """What this answer leaves open. `lasts`: there are longer runs of what is advised, or it needs none."""
     options = {
+        "whether it still shares the link later (--engine uml)": not lasts,
         "a rate that changes (--trace)": not link.trace,
         "jitter (--jitter)": not link.jitter_us,
         "random loss (--loss)": not link.loss_share,
