@@ -8,7 +8,7 @@ from asymlab.report.measures import Runs, each, goodput, ratio_by_seed, together
 
 TITLE = "BBRv3 beside BBR"
 SUBJECT = "BBRv3 where the rows of Formosa, of Theorem 1, of Table 1 and of ACK thinning have BBR of version 1."
-PUBLISHED = "9f9281d0e4201d8548484bcc23aa7a4412987cf232e3b8e9b096e51d91b36048"
+PUBLISHED = "2609c37926d7275fb75d9cfb8262fc28414d992080d7aa7bf53315d84d4000e0"
 
 formosa = papers.module("formosa", "measures")
 theorem = papers.module("theorem", "claims")
