@@ -521,6 +521,15 @@ def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):
     assert [(s["node"], s["dev"]) for s in job["strips"]] == [("wire3", "wire3-sw3"), ("wire3", "wire3-sw4")]
 
 
+@pytest.mark.parametrize("queue, jitter_ms, told", [(8, 8, False), (8, 3, True), (100, 8, True), (100, 11, False)])
+def test_a_short_train_tells_no_rate_under_jitter(scenario_file, queue, jitter_ms, told):
+    """A packet takes 204 ms; eight of them are off by 16 ms, 1.6 % of what they take (path 6022-87 of the explorer)."""
+    forward = f'forward = {{ rate = "352kbit", delay = "21ms", queue = {queue}, jitter = "{jitter_ms}ms" }}'
+    reverse = 'reverse = { rate = "352kbit", delay = "21ms", queue = 8 }'
+    probe = job_of(scenario_file((PATH, f"{forward}\n{reverse}"), ("mtu = 1000", "mtu = 9000")))["probes"][0]
+    assert (probe["forward"]["packets"] > 0) == told
+
+
 # --- chains --------------------------------------------------------------------------------
 
 

@@ -413,7 +413,9 @@ class _Builder:
             if 0 < ahead < 4 * packet_us:  # by more it overtakes, which is seen, unless four in a row do
                 train = replace(train, early=True)
             own = sum(specs[k, d].jitter for k in crossed)
-            if own > packet_us / 20 or any(specs[k, d].trace for k in crossed):
+            # Either end may be off by it: by 1 % of the train's time together, each by a twentieth of a packet at most.
+            most = min(10, train.packets - train.skip - 1) * packet_us / 200
+            if own > most or any(specs[k, d].trace for k in crossed):
                 train = replace(train, packets=0)  # it would measure the jitter; a trace has a check of its own
             trains.append(train)
             jitter += own
