@@ -133,6 +133,16 @@ def newreno() -> Figure:
     return figure
 
 
+def stripped() -> Figure:
+    figure, (ax,) = panels(1)
+    labels = ("after the handshake", "in it as well", "nowhere")
+    for run, label, colour in zip(runs("stripped"), labels, COLOURS):
+        rates(ax, run, [label], [colour])
+    ax.set(ylabel="goodput, Mbit/s", ylim=(0, 12))
+    ax.legend(title="timestamps are lost", loc="center right")
+    return figure
+
+
 def idle_time() -> Figure:
     figure, (ax,) = panels(1)
     for at, image in enumerate(KERNELS):
@@ -148,7 +158,7 @@ def idle_time() -> Figure:
 
 PICTURES: dict[str, Callable[[], Figure]] = {
     draw.__name__.replace("_", "-"): draw
-    for draw in (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, idle_time)
+    for draw in (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, stripped, idle_time)
 }
 
 

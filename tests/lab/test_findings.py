@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""docs/findings.md: each scenario is sound and has its place on the page, and four still show what the page says."""
+"""docs/findings.md: each scenario is sound and has its place on the page, and five still show what the page says."""
 
 from __future__ import annotations
 
@@ -90,3 +90,13 @@ def test_f_rto_undoes_a_timeout_for_a_packet_that_was_lost():
         {round(run.acks["cwnd"][run.acks["t"].searchsorted(t)]) for run in (with_frto, without)} for t in (2, 2.65)
     )
     assert len(before) == 1 and max(after) >= max(before) and min(after) < 0.8 * max(before)
+
+
+@pytest.mark.lab
+def test_an_rtt_is_as_long_as_the_connection_is_old():
+    after, as_well, nowhere = runs("stripped", LAB)
+    srtt_s = [r.acks["srtt_us"].max() / 1e6 for r in (after, as_well, nowhere)]
+    assert srtt_s[0] > 5 and max(srtt_s[1:]) < 0.1
+    assert (
+        after.metrics["goodput_bps"] < 1e4 and min(as_well.metrics["goodput_bps"], nowhere.metrics["goodput_bps"]) > 9e6
+    )
