@@ -498,6 +498,21 @@ def test_where_acks_echo_the_syn_an_rtt_is_as_long_as_the_connection_is_old(fold
 
 
 @pytest.mark.lab
+def test_where_acks_lose_sack_each_timeout_repairs_one_gap(folder):
+    """F-RTO undoes each: 15 packets are lost at once, and timeouts double from 0.4 s on."""
+    strip = {"kinds": [silence.SACK], "syn": True}
+    path = {"mtu": 1500, "forward": way("600kbit", "2ms", 15), "reverse": way("600kbit", "1ms", 6, strip=strip)}
+    case, r = attempt(tree_of("gaps", path, {"controller": "yeah"}, profile="ns2", run={"duration": "16s"}))
+    [(_, since, until, limit)] = silence.silences(View(case, r))
+    assert (
+        r.valid
+        and until - since > 4
+        and limit > 1e6
+        and "silence" not in {b.invariant for b in invariants.judge(case, r)}
+    )
+
+
+@pytest.mark.lab
 def test_large_packets_on_a_path_without_delay(folder):
     """Ten of 9000 bytes, twice in an RTT of 6 us, are 30 GB/s."""
     short = way(rate="4mbit", delay="0ms", queue=20)

@@ -458,3 +458,11 @@ def test_programs_of_a_cgroup_serve_the_runs_connections(scenario_file, kernel):
     counters = {c["name"]: c["value"] for c in shown["counters"]}
     assert shown["cgroups"] == ["/sys/fs/cgroup/lab-run"]
     assert counters["options_seen"] > 1000 and counters["acks_suppressed"] > 1000
+
+
+def test_a_smaller_mtu_is_told_over_a_slow_ack_path(scenario_file):
+    """The ICMP message has 576 bytes, more than any ACK, and comes from behind the first hop."""
+    slow = HOP.replace('reverse = { rate = "10mbit"', 'reverse = { rate = "30kbit"')
+    less = '\n[[changes]]\nat = "0s"\nhop = 2\ndirection = "forward"\nmtu = 700\n'
+    r = run(scenario_file((PATH, slow + HOP), ("mtu = 1000", "mtu = 1500"), append=less))
+    assert r.valid and r.metrics["goodput_bps"] > 1e5, r.record["invalid"]

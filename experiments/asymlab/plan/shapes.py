@@ -13,6 +13,7 @@ from .queues import DISCIPLINES, Cake, Red
 
 # Largest packet of a direction that carries ACKs only, so that its bucket is small: the kernel's least MSS, a header.
 ACK_MTU = 100
+ICMP_BYTES = {4: 576, 6: 1280}  # of what tells of a smaller MTU, at most (RFC 1812, 4.3.2.3; RFC 4443, 3.2)
 LATE_S = 1e-3  # of 10^6 instructions: so much later than its timer a queue may be served
 TRAIN_S = 100e-6  # of 10^5 instructions: a packet of a train takes its sender less
 

@@ -245,7 +245,9 @@ class _Hops:
             spec, largest, usual = self.specs[k, d], self.s.path.mtu, self.s.path.mtu
             if (k, d) not in self.carrying and not spec.trace:
                 more = more_bytes(self.s)
-                largest, usual = shapes.ack_packet(spec.rate, largest, self.clock_factor, more), header_bytes(self.s)
+                least = shapes.ICMP_BYTES[self.s.ip] if any(change.mtu for change in self.s.changes) else 0
+                ack = max(shapes.ack_packet(spec.rate, largest, self.clock_factor, more), least)
+                largest, usual = min(largest, ack), header_bytes(self.s)
             self.queues[k, d] = shapes.bottleneck(spec, largest, usual, self.clock_factor)
             self.usual[k, d] = usual
         forward, reverse = (self.queues[k, d] for d in DIRECTIONS)

@@ -6,13 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
+
 from ...guest import job as planned
 from ...plan.opportunities import BYTES
 from ...plan.scenario import Direction, Flow
 from .view import View
 
 ENDLESS = 100  # tries whose timeouts end after any run
-TIMESTAMPS = 8  # the option's kind
+SACK, TIMESTAMPS = 5, 8  # kinds of options
 ACK_BYTES = 14 + 40 + 60  # with Ethernet's header, and all the options that there may be
 
 
@@ -61,19 +63,22 @@ def tries_lost(v: View, flow: Flow, since: float, until: float) -> int:
     for t in sorted(drops):
         if t >= due:
             lost, due, step = lost + 1, t + step, 2 * step
+    if drops and loses_sack(v, flow):
+        return ENDLESS
     if through < 1:
         lost += math.ceil(math.log(1e-4) / math.log(1 - through))
     return lost + any(c.mtu for c in v.scenario.changes)
 
 
 def last_measured(v: View, job: planned.Flow, until: float) -> float:
-    """When the flow last had a sample of its RTT, s.
+    """When the flow last had a sample of its RTT, which then changes the smoothed one, s.
 
     Each timeout since then has doubled the next (RFC 6298, 5.5 to 5.7). Without timestamps what was sent again gives no
     sample even if it arrives (Karn).
     """
     acks = v.run.acks[v.run.acks["flow"] == job.id]
-    return float(acks["t"][(acks["t"] <= until) & (acks["rtt_us"] > 0)].max(initial=job.start_s))
+    changed = np.diff(acks["srtt_us"], prepend=0) != 0
+    return float(acks["t"][(acks["t"] <= until) & changed].max(initial=job.start_s))
 
 
 def echoes_syn(v: View, flow: Flow) -> bool:
@@ -83,6 +88,15 @@ def echoes_syn(v: View, flow: Flow) -> bool:
     """
     strips = [d.strip for place in v.both_ways(flow) if place[1] == flow.direction for _, d in v.phases[place]]
     return any(strip and TIMESTAMPS in strip.kinds and not strip.syn for strip in strips)
+
+
+def loses_sack(v: View, flow: Flow) -> bool:
+    """Whether ACKs lose what they tell of gaps.
+
+    Then F-RTO undoes each timeout (docs/findings.md, 5), and each repairs one gap: as many may follow as were lost.
+    """
+    strips = [d.strip for place in v.both_ways(flow) if place[1] != flow.direction for _, d in v.phases[place]]
+    return any(strip and SACK in strip.kinds for strip in strips)
 
 
 def silence_limit(v: View, job: planned.Flow, flow: Flow, measured: float, until: float) -> float:
