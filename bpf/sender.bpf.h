@@ -52,14 +52,31 @@ static __always_inline u64 reno_growth(u64 w_q20, u32 acked)
 
 /* --- what the stack tells, and what it is told ------------------------------------------ */
 
-/* Pace by a rate in bytes/s. fq does it if the device has it, or else the stack's own timer. */
-static __always_inline void pace(struct sock *sk, u64 rate)
+#ifdef __bpf__ /* the tests' stack has its own */
+static __always_inline void set_pace(struct sock *sk, u64 rate)
 {
 	struct sock___pacing *p = (struct sock___pacing *)sk;
 
 	if (p->sk_pacing_status == SK_PACING_NONE)
 		p->sk_pacing_status = SK_PACING_NEEDED;
 	p->sk_pacing_rate = min(rate, p->sk_max_pacing_rate);
+}
+#endif
+
+/*
+ * A route that is replaced beneath a connection leaves it with the MTU of the kernel's blackhole_netdev, 68, until it sends
+ * the next packet. Its MSS is 48 or less then.
+ */
+#define MSS_NO_LINK_HAS 64
+
+/*
+ * Pace by a rate in bytes/s, of which the MSS is a part. fq does it if the device has it, or else the stack's own timer.
+ * The timer of retransmissions waits for it too.
+ */
+static __always_inline void pace(struct sock *sk, u64 rate)
+{
+	if (tcp_sk(sk)->mss_cache >= MSS_NO_LINK_HAS)
+		set_pace(sk, rate);
 }
 
 /* Did the window, and not the application, limit the last flight? */

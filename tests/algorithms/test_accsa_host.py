@@ -141,6 +141,19 @@ def test_paced_by_a_window_an_rtt(accsa, params, percent):
     assert accsa.state()["tp"]["pacing_rate"] == 960 * percent * SECOND // (55 * MS)
 
 
+def test_the_mss_of_a_route_that_goes_is_no_pace(accsa):
+    """The kernel's blackhole_netdev has an MTU of 68."""
+    at_w(accsa, 100)
+    accsa.ack(n=4, rtt=50 * MS)
+    paced = accsa.state()["tp"]["pacing_rate"]
+    accsa.poke(mss_cache=36)
+    accsa.ack(n=4, rtt=50 * MS)
+    assert accsa.state()["tp"]["pacing_rate"] == paced > 0
+    accsa.poke(mss_cache=576)
+    accsa.ack(n=4, rtt=50 * MS)
+    assert accsa.state()["tp"]["pacing_rate"] == paced * 576 // 960
+
+
 def test_first_window(accsa):
     assert accsa.start(**SENDER)["cwnd"] == 10
     assert accsa.start({"init_cwnd": 2}, **SENDER)["cwnd"] == 2

@@ -513,6 +513,17 @@ def test_where_acks_lose_sack_each_timeout_repairs_one_gap(folder):
 
 
 @pytest.mark.lab
+def test_an_unload_halts_no_connection(folder):
+    """It replaces the route, and for a moment the connection has an MSS of 36: paced by that, 9000 bytes take 22 s."""
+    path = {"mtu": 9000, "forward": way("1180kbit", "2ms", 10), "reverse": way("1mbit", "3ms", 5)}
+    changes = [{"at": "13s", "controller": "formosa", "command": "unload"}]
+    case, r = attempt(tree_of("unload", path, {"controller": "formosa"}, changes=changes, run={"duration": "18s"}))
+    later = r.acks[r.acks["t"] > 13]
+    assert r.valid and invariants.judge(case, r) == []
+    assert later["pacing"].min() > 20_000 and later["t"].max() > 17
+
+
+@pytest.mark.lab
 def test_large_packets_on_a_path_without_delay(folder):
     """Ten of 9000 bytes, twice in an RTT of 6 us, are 30 GB/s."""
     short = way(rate="4mbit", delay="0ms", queue=20)

@@ -21,14 +21,13 @@
 #include "kernel.bpf.h"
 #undef rcv_nxt
 #define mul_div mul_div_of_the_kernel
-#define pace pace_of_the_kernel
 #define default_tso_segs default_tso_segs_of_the_kernel
 #define rates_of rates_of_the_kernel
+static inline void set_pace(struct sock *of, u64 rate);
 #include "declare.bpf.h"
 #include "rates.bpf.h"
 #include "sender.bpf.h"
 #undef mul_div
-#undef pace
 #undef default_tso_segs
 #undef rates_of
 
@@ -142,7 +141,7 @@ static struct {
 
 static struct tcp_congestion_ops___flags ca_ops; /* what the socket's controller says of itself */
 
-static inline void pace(struct sock *of, u64 rate)
+static inline void set_pace(struct sock *of, u64 rate)
 {
 	k.pacing_rate = rate;
 }
