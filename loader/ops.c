@@ -16,7 +16,6 @@
 
 #define STRUCT "tcp_congestion_ops"
 #define OPS_MAX 32 /* of an object */
-#define ECT_1 0x8  /* TCP_CONG_ECT_1_NEGOTIATION, of Linux 7.0 and later; before them the bit means nothing */
 
 bool ops_are_in(void *image, size_t size)
 {

@@ -14,6 +14,8 @@
 #define OPS_SECTION ".struct_ops"
 #define LINK_SECTION OPS_SECTION ".link" /* libbpf before 1.2 does not know it */
 
+#define ECT_1 0x8 /* of its flags: TCP_CONG_ECT_1_NEGOTIATION, of Linux 7.0 and later; before, the bit means nothing */
+
 struct ops {
 	struct image_symbol symbol; /* its variable */
 	char *name;                 /* what it registers as: CC_NAME_LEN bytes of the file */

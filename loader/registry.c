@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "link.h"
 #include "netns.h"
+#include "ops.h"
 #include "registry.h"
 #include "verifier.h"
 
@@ -71,8 +72,8 @@ int registry_layout(struct registry *r, char *why, size_t size)
 	r->value = btf__type_by_id(r->kernel, r->value_id);
 	if (locate(r->kernel, r->value, "data", &r->data, &r->ops))
 		goto unknown;
-	r->name = r->data;
-	if (locate(r->kernel, r->ops, "name", &r->name, &t))
+	r->name = r->flags = r->data;
+	if (locate(r->kernel, r->ops, "name", &r->name, &t) || locate(r->kernel, r->ops, "flags", &r->flags, &t))
 		goto unknown;
 	/* from 6.9 refcnt and state are in a struct of their own */
 	if (!locate(r->kernel, r->value, "common", &r->state, &t)) {
@@ -109,6 +110,7 @@ static int read_map(struct registry *r, __u32 id)
 	char *value = NULL;
 	struct registered *reg;
 	int err = 0, fd = bpf_map_get_fd_by_id(id), there = 1;
+	__u32 flags;
 
 	if (fd < 0)
 		return errno == ENOENT ? 0 : fail_maps(-errno); /* gone since */
@@ -140,6 +142,8 @@ static int read_map(struct registry *r, __u32 id)
 	snprintf(reg->name, sizeof(reg->name), "%.15s", value + r->name);
 	snprintf(reg->object, sizeof(reg->object), "%s", info.name);
 	memcpy(&state, value + r->state, sizeof(state));
+	memcpy(&flags, value + r->flags, sizeof(flags));
+	reg->l4s = flags & ECT_1;
 	/* READY: belongs to a link, which may be attached or not; INIT: loaded, never registered */
 	if (state == STATE_READY)
 		there = controller_available(reg->name);

@@ -91,12 +91,11 @@ static void show_needs(const struct btf *btf)
 		printf("needs Linux %u.%u or later: %s\n", needs.major, needs.minor, needs.what);
 }
 
-/* `o` NULL: the object is not built here. */
-static void show_l4s(const struct object *o)
+static void show_l4s(bool l4s)
 {
 	if (args.json)
-		printf(",\n \"l4s\": %s", !o ? "null" : o->l4s ? "true" : "false");
-	else if (o && o->l4s)
+		printf(",\n \"l4s\": %s", l4s ? "true" : "false");
+	else if (l4s)
 		printf("L4S: it asks that its packets leave as ECT(1)\n");
 }
 
@@ -233,7 +232,7 @@ static int show_registered(const struct registered *reg, const struct object *o,
 	if (!err) {
 		show_note(btf);
 		show_needs(btf);
-		show_l4s(o);
+		show_l4s(reg->l4s);
 		show_vars("parameters", &params.vars, params.data.bytes, params.rodata.bytes, true);
 		show_presets(btf);
 		show_vars("counters", &counters.vars, NULL, counters.bytes, false);
@@ -260,7 +259,7 @@ static int show_built(const struct object *o, struct attachments *all)
 		return -1;
 	show_note(o->btf);
 	show_needs(o->btf);
-	show_l4s(o);
+	show_l4s(o->l4s);
 	show_vars("parameters", &o->params, o->data, o->rodata, true);
 	show_presets(o->btf);
 	show_vars("counters", &none, NULL, NULL, false);

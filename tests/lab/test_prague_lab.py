@@ -72,6 +72,7 @@ def test_a_queue_below_a_millisecond_and_a_full_link(tmp_path, ip):
     forward, c = r.metrics["forward"], counters(r, "prague")
     assert forward["queue_delay_mean_s"] < 1e-3 and forward["utilisation"] > 0.97 and forward["drops"] == 0
     assert c["cuts"] > 20 and c["classic_cuts"] == c["losses"] == c["fallbacks"] == 0
+    assert r.record["agent"]["controllers"]["prague"]["l4s"]  # as the kernel has it
     sent = ecn_fields(r, "forward", ip == 6)
     assert {key for key in sent if key[1] != "ACK"} == {(ECT1, "SYN"), (ECT1, "data"), (CE, "data")}
     marks = r.record["agent"]["marks"]["end"]["qdisc"][r.job.watch[0].forward.dev]["marks"]

@@ -72,6 +72,11 @@ def test_an_object_that_asks_for_l4s(tmp_path, alias, flags, l4s):
     file = tmp_path / f"{name}.bpf.o"
     assert json.loads(asymcc("show", file, "--json"))["l4s"] is l4s
     assert ("L4S: it asks that its packets leave as ECT(1)\n" in asymcc("show", file)) is l4s
+    if not l4s:  # no kernel before 7.0 takes that flag
+        build(tmp_path, name, "", OPS)
+        asymcc("load", file)
+        file.unlink()
+        assert json.loads(asymcc("show", name, "--json"))["l4s"] is False
 
 
 def test_trace_object_is_no_controller(alias):
