@@ -18,8 +18,8 @@
 
 struct ops {
 	struct image_symbol symbol; /* its variable */
-	char *name;                 /* what it registers as: CC_NAME_LEN bytes of the file */
-	bool l4s;                   /* it asks that its packets leave as ECT(1) */
+	char *name; /* what it registers as: CC_NAME_LEN bytes of the file */
+	bool l4s; /* it asks that its packets leave as ECT(1) */
 };
 
 /* Has a file such a section? One that cannot be read, or has no sections, may have. */
