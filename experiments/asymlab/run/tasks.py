@@ -129,8 +129,9 @@ def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> lis
     _refuse_ecn(cases, image.kernel)
     _refuse_old(cases, image.kernel, image.types)
     for case in cases:
+        l4s = asking(case, image.types)
         for seed in case.seeds:
-            job = plan_job(case, seed, image.clock_factor, image.node_us, asking(case, image.types))
+            job = plan_job(case, seed, image.clock_factor, image.node_us, l4s)
             objects = vm.read_objects(job, case.files, image)
             identity = vm.identity(image, job, objects)
             key = store.key_of(identity)
@@ -145,8 +146,9 @@ def plan_on_host(cases: list[Case]) -> list[Task]:
     _refuse_old(cases, os.uname().release, None)
     tasks = []
     for case in cases:
+        l4s = asking(case, None)
         for seed in case.seeds:
-            job = plan_job(case, seed, asking=asking(case, None))
+            job = plan_job(case, seed, asking=l4s)
             tasks.append(Task(case, seed, job, job_objects(job, case.files, None), {}, ""))
     return tasks
 

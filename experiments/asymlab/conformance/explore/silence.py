@@ -59,12 +59,12 @@ def tries_lost(v: View, flow: Flow, since: float, until: float) -> int:
         through *= 1 - max(loses(d) for _, d in v.phases[place])
         base += min(d.delay for _, d in v.phases[place]) / 1e6
         drops |= {float(t) for t in v.drops(place) if since - 0.2 <= t < until}
+    if drops and loses_sack(v, flow):
+        return ENDLESS
     lost, due, step = 0, -math.inf, max(0.2, base)
     for t in sorted(drops):
         if t >= due:
             lost, due, step = lost + 1, t + step, 2 * step
-    if drops and loses_sack(v, flow):
-        return ENDLESS
     if through < 1:
         lost += math.ceil(math.log(1e-4) / math.log(1 - through))
     return lost + any(c.mtu for c in v.scenario.changes)
@@ -81,13 +81,18 @@ def last_measured(v: View, job: planned.Flow, until: float) -> float:
     return float(acks["t"][(acks["t"] <= until) & changed].max(initial=job.start_s))
 
 
+def strips(v: View, places: list[tuple[int, str]], kind: int, syn: bool) -> bool:
+    """Whether a middlebox there takes an option of that kind away; `syn` False: and leaves it to the handshake."""
+    found = [d.strip for place in places for _, d in v.phases[place]]
+    return any(s and kind in s.kinds and (syn or not s.syn) for s in found)
+
+
 def echoes_syn(v: View, flow: Flow) -> bool:
     """Whether data lose the timestamps that the handshake had.
 
     Then each ACK echoes that of the SYN, and the kernel takes the connection's age for the RTT of what was sent again.
     """
-    strips = [d.strip for place in v.both_ways(flow) if place[1] == flow.direction for _, d in v.phases[place]]
-    return any(strip and TIMESTAMPS in strip.kinds and not strip.syn for strip in strips)
+    return strips(v, [place for place in v.both_ways(flow) if place[1] == flow.direction], TIMESTAMPS, syn=False)
 
 
 def loses_sack(v: View, flow: Flow) -> bool:
@@ -95,8 +100,7 @@ def loses_sack(v: View, flow: Flow) -> bool:
 
     Then F-RTO undoes each timeout (docs/findings.md, 5), and each repairs one gap: as many may follow as were lost.
     """
-    strips = [d.strip for place in v.both_ways(flow) if place[1] != flow.direction for _, d in v.phases[place]]
-    return any(strip and SACK in strip.kinds for strip in strips)
+    return strips(v, [place for place in v.both_ways(flow) if place[1] != flow.direction], SACK, syn=True)
 
 
 def silence_limit(v: View, job: planned.Flow, flow: Flow, measured: float, until: float) -> float:
