@@ -12,7 +12,7 @@ import pytest
 from asymlab import LabError
 from asymlab.plan import scenario
 from asymlab.report import papers, part
-from asymlab.report.claim import REFERENCE, Cause, Check, Claim, Off
+from asymlab.report.claim import REFERENCE, Cause, Ceiling, Check, Claim, Off
 from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
 from asymlab.report.sentences import verdicts
 from asymlab.report.verdicts import Judged, Results, Sample, TakenOver
@@ -189,6 +189,15 @@ def test_a_cause_is_measured_if_the_claim_comes_true_without_it(second, cause, s
     assert found[0]["reason"] == said
     assert found[1]["reason"] == "a guess: losses come in pairs"
     assert found[2]["reason"] == "0.5 is below 1; cause not found"
+
+
+def test_a_ceiling_is_shown_by_the_runs_in_which_somebody_has_all():
+    causes = {"X-1": Ceiling("nobody can have more", "C-1")}
+    full, not_full = (missed("C-1", value, check=True) for value in (1.5, 0.5))
+    found = verdicts([missed("X-1"), full], causes)[0]
+    assert (found["cause"], found["reason"]) == ("measured", "nobody can have more (measured: C-1)")
+    found = verdicts([missed("X-1"), not_full], causes)[0]
+    assert (found["cause"], found["reason"]) == ("a guess", "a guess, as C-1 fails: nobody can have more")
 
 
 def test_an_open_claim_whose_mean_is_inside_has_its_cause_told():

@@ -51,6 +51,10 @@ class Cause:
         self.shown_by = [one if isinstance(one, str) else one.id for one in shown_by]
 
 
+class Ceiling(Cause):
+    """Why nobody can have more: checks show that somebody has all of it. No run without it is needed."""
+
+
 @dataclass(frozen=True)
 class Claim:
     id: str

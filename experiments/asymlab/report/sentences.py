@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from .claim import CAUSE, Cause
+from .claim import CAUSE, Cause, Ceiling
 from .verdicts import SYMBOLS, Judged
 
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
@@ -92,10 +92,12 @@ def caused(cause: Cause, became: dict[str, str]) -> str:
 def settled(cause: Cause, became: dict[str, str]) -> str:
     """A cause, with a word on how it is known."""
     where = " and ".join(cause.shown_by)
+    full = isinstance(cause, Ceiling)
     if caused(cause, became) == "measured":
-        return f"{cause.why} (measured: turned off in {where}, and it comes true)"
+        return f"{cause.why} (measured: {where if full else f'turned off in {where}, and it comes true'})"
     if {became.get(id) for id in cause.shown_by} & set(FAILED):
-        return f"a guess, as with it turned off ({where}) it does not come true: {cause.why}"
+        how = f"{where} fails" if full else f"with it turned off ({where}) it does not come true"
+        return f"a guess, as {how}: {cause.why}"
     return f"a guess: {cause.why}"  # nobody turned it off, not in this set, or that is undecided
 
 

@@ -6,11 +6,13 @@ ACC+SA's data packets carry 12 bytes of option, hence 948 bytes of payload, thos
 """
 
 from asymlab.report import papers
-from asymlab.report.claim import Cause, Check, Claim, Off
+from asymlab.report.claim import Cause, Ceiling, Check, Claim, Off
 from asymlab.report.measures import Runs, each, goodput_of, jain_index, joined, ratio_by_seed, ratio_of_values, together
 
 from .measures import (
+    BOUNDS,
     FASTEST,
+    FORWARD,
     FOUR,
     PAPERS,
     RATES,
@@ -37,7 +39,7 @@ PUBLISHED = "ad731e9fd02aafe37bbc798fd03ca73644e1bd43e8456ff943544921ca4397e5"
 TWO_WAY = (FOUR, FASTEST)
 LOST = TEN_RATES[1:]  # where ten flows have less than the best of the others
 FIG_2 = RATES[2:]  # r up to 4
-FULL = Cause("Vegas leaves nothing of the link here, so nobody can have more")
+FULL = "Vegas leaves nothing of the link here, so nobody can have more"
 FAST, SLOW = [rate for rate in RATES if r(rate) <= 1], [rate for rate in RATES if r(rate) > 1]
 
 
@@ -81,7 +83,8 @@ def fig2():
     for rate in RATES:
         says = f"r = {r(rate):.3g}: throughput {{bound}} of the best of {{others}}"
         kind = Claim if rate in FIG_2 else Check
-        yield kind(f"FO-2b {rate}", "Fig. 2", says, best_of("FO-2", rate, PAPERS), above=1, cause=FULL)
+        cause = Ceiling(FULL, full(rate)) if rate in FAST else None
+        yield kind(f"FO-2b {rate}", "Fig. 2", says, best_of("FO-2", rate, PAPERS), above=1, cause=cause)
     count = Cause(
         "Linux's CUBIC and BBR count the packets that an ACK covers: at this r they hardly miss those that are dropped"
     )
@@ -91,13 +94,33 @@ def fig2():
         yield Check(f"FO-2b+ {rate}", "not in the paper", says, value, at_least=1, cause=count)
 
 
+def full(rate: str) -> Check:
+    """Of the link's packets so many are Vegas'."""
+    says = f"r = {r(rate):.3g}: Vegas' throughput over the link's rate {{bound}}"
+    return Off(
+        f"FO-C full {rate}",
+        says,
+        each(at("FO-2", rate, "vegas"), lambda r: packets_of(r) * 1e6 / FORWARD),
+        at_least=0.999,
+    )
+
+
 def fig2_rivals():
     """The order of the curves where ACKs have room, and what each loses where they have not."""
+    says = (
+        "with Reno's own recovery, r <= 1: the throughput of an ACC+SA that hardly paces {bound} of Reno's at each rate"
+    )
+    value = on_rates("FO-C-PACE", "unpaced", "reno", packets_of)
+    paces = Cause(
+        "where no ACK is held back it is Reno, but for its pace, which costs it; and the first new ACK ended the "
+        "recovery of the paper's Reno",
+        Off("FO-C pace", says, value, above=1, worst=True),
+    )
+    causes = {"formosa": Ceiling(FULL, *(f"FO-C full {rate}" for rate in FAST)), "accsa": paces}
     for first, second in (("formosa", "vegas"), ("vegas", "accsa"), ("accsa", "reno")):
         says = f"r <= 1: {first}'s throughput {{bound}} of {second}'s at each rate"
         value = on_rates("FO-2", first, second, packets_of)
-        cause = FULL if first == "formosa" else None
-        yield Claim(f"FO-2c {first}", "Fig. 2", says, value, above=1, worst=True, cause=cause)
+        yield Claim(f"FO-2c {first}", "Fig. 2", says, value, above=1, worst=True, cause=causes.get(first))
     says = "r <= 1: formosa's goodput, without the bytes of its option, {bound} of vegas' at each rate"
     value = on_rates("FO-2", "formosa", "vegas", goodput_of)
     yield Check("FO-2c goodput", "not in the paper", says, value, at_least=0.98, worst=True)
@@ -108,10 +131,7 @@ def fig2_rivals():
         says = f"r = 4: Formosa's throughput {{bound}} of {rival}'s"
         value = ratio_by_seed(at("FO-2", FOUR), at("FO-2", FOUR, rival), packets_of)
         yield Claim(f"FO-2d over {rival}", "Fig. 2", says, value, at_least=1.1)
-    for rate in (TWO, FOUR):
-        says = f"r = {r(rate):.3g}: ACC+SA's throughput over Reno's {{bound}}"
-        value = ratio_by_seed(at("FO-2", rate, "accsa"), at("FO-2", rate, "reno"), packets_of)
-        yield Claim(f"FO-2e {rate}", "Fig. 2", says, value, above=1, cause=own_recovery(rate))
+    yield from accsa_over_reno()
     for rate in SLOW:
         says = f"r = {r(rate):.3g}: Reno's ACKs that are sent for each that arrives, over r"
         kind = Claim if rate in FIG_2 else Check
@@ -120,12 +140,29 @@ def fig2_rivals():
         yield kind(f"FO-2f {rate}", "section 3.1", says, each(runs, arrived_of_r), paper=1, near=(1, 0.25), cause=slow)
 
 
-def own_recovery(rate: str) -> Cause:
-    says = f"with Reno's own recovery, r = {r(rate):.3g}: ACC+SA's throughput over Reno's {{bound}}"
-    return Cause(
-        "the paper's Reno waits for a timeout when a burst loses several packets (RFC 2581), and Linux's does not",
-        Off(f"FO-2 classic e {rate}", says, over_classic(rate, "reno"), above=1),
-    )
+def accsa_over_reno():
+    for rate in (TWO, FOUR):
+        says = f"r = {r(rate):.3g}: ACC+SA's throughput over Reno's {{bound}}"
+        off = ratio_by_seed(at("FO-C-DK", rate, "dk2"), at("FO-2", rate, "reno"), packets_of)
+        beyond = Cause(
+            "its receiver waits for more packets than the ACK path asks for, and comes back by one a round trip",
+            Off(f"FO-C dk e {rate}", f"with at most two packets an ACK, {says}", off, above=1),
+        )
+        value = ratio_by_seed(at("FO-2", rate, "accsa"), at("FO-2", rate, "reno"), packets_of)
+        yield Claim(f"FO-2e {rate}", "Fig. 2", says, value, above=1, cause=beyond)
+        says = f"with Reno's own recovery, r = {r(rate):.3g}: ACC+SA's throughput over Reno's {{bound}}"
+        yield Check(f"FO-2 classic e {rate}", "Fig. 2", says, over_classic(rate, "reno"), above=1)
+    for rate in FIG_2:
+        says = f"r = {r(rate):.3g}: Formosa's throughput {{bound}} of that of ACC+SA with its best bound of dk"
+        others = [at("FO-2", rate, "accsa"), *(at("FO-C-DK", rate, bound) for bound in BOUNDS)]
+        yield Check(
+            f"FO-C dk b {rate}", "not in the paper", says, ratio_by_seed(at("FO-2", rate), others, packets_of), above=1
+        )
+    for rate in (SLOWEST, FOUR):
+        for bound in ("dk2", "dk5"):
+            says = f"ten flows, r = {r(rate):.3g}: ACC+SA, at most {bound[2:]} packets an ACK: Jain index {{bound}}"
+            value = each(at("FO-C-DK-TEN", rate, bound), jain_index)
+            yield Check(f"FO-C dk ten {bound} {rate}", "not in the paper", says, value, at_least=0.9)
 
 
 def over_classic(rate: str, reno: str):

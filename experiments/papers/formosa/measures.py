@@ -20,7 +20,8 @@ VARIANTS = {  # of readings.toml
     "smallcut": "beyond the paper, a signal takes what is queued",
     "leastcut": "beyond the paper, a signal takes four packets at least",
 }
-WITH_OPTION = ("formosa", "accsa", "threenacks", *VARIANTS)
+BOUNDS = ("dk2", "dk3", "dk5")  # ACC+SA's, of cause-dk.toml
+WITH_OPTION = ("formosa", "accsa", "threenacks", "unpaced", *BOUNDS, *VARIANTS)
 FORWARD = 10e6  # bit/s
 PACKET_S = 8e-4  # a data packet's time on the forward link
 

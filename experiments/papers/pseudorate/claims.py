@@ -204,7 +204,7 @@ def first_claims(rises):
         "PR-4a",
         "Figs. 3, 4",
         says,
-        against("vegas95", cycles_to_fill),
+        against("vegas95", cycles_to_fill, "PR-FILL"),
         paper=0.5,
         at_most=HALF[1],
         cause=Cause(
