@@ -15,7 +15,8 @@ import pytest
 from asymlab import LabError, cli
 from asymlab.console import PlainConsole
 from asymlab.link.path import Link, names, points, tree
-from asymlab.machine.image import open_image
+from asymlab.machine.image import DEFAULT_KERNEL, open_image
+from asymlab.machine.kernel import decompress
 from asymlab.paths import BUILD, EXPERIMENTS
 from asymlab.plan import objects, scenario
 from asymlab.plan.topology import plan_job
@@ -197,6 +198,70 @@ def test_parameters_are_set_and_the_objects_hash_is_the_runs(scenario_file, fold
     shutil.copytree(SOURCES, elsewhere)
     moved = objects.data(objects.File(elsewhere / "link.bpf.c"), BUILD / "image" / LAB)
     assert moved == objects.data(objects.File(folder / "link.bpf.c"), BUILD / "image" / LAB)
+
+
+# --- modules -------------------------------------------------------------------------------
+
+
+def packaged(name: str) -> bytes:
+    """A module of the kernel that the packaged image was made of."""
+    release = open_image(DEFAULT_KERNEL).kernel
+    (file,) = (BUILD / "apt" / "unpacked").glob(f"*/**/modules/{release}/**/tcp_{name}.ko*")
+    data = file.read_bytes()
+    return data if file.suffix == ".ko" else decompress(data, file)
+
+
+def called(module: bytes, old: str, new: str) -> bytes:
+    """A module that registers by another name of at most as many letters. Its signature is wrong then."""
+    made = module.replace(f"{old}\0\0\0".encode(), f"{new:\0<{len(old)}}\0\0\0".encode())
+    assert made != module
+    return made
+
+
+@pytest.mark.lab
+@built
+def test_a_module_runs_as_the_kernels_own(scenario_file, tmp_path):
+    """A packaged one by another name, which the kernel has not; and Linux's, by its own."""
+    (tmp_path / "tcp_own.ko").write_bytes(called(packaged("bic"), "bic", "own"))
+    (tmp_path / "tcp_wrong.ko").write_bytes((tmp_path / "tcp_own.ko").read_bytes())
+    parameter = "\n[controllers.{}]\n{}initial_ssthresh = 20\n"
+    mine = run(scenario_file(flow("./tcp_own.ko")), DEFAULT_KERNEL)
+    slow = run(scenario_file(flow("own"), append=parameter.format("own", 'object = "./tcp_own.ko"\n')), DEFAULT_KERNEL)
+    linux = run(scenario_file(flow("bic")), DEFAULT_KERNEL)
+    assert mine.valid and list(mine.acks["cwnd"]) == list(linux.acks["cwnd"])
+    assert mine.key != slow.key and list(slow.acks["cwnd"]) != list(mine.acks["cwnd"])
+    one_line(
+        asymlab("run", scenario_file(flow("./tcp_wrong.ko")), "--engine", "qemu"), "the kernel has ", ", and no wrong"
+    )
+
+
+@built
+def test_a_module_that_cannot_run_is_told(scenario_file, tmp_path):
+    module = packaged("illinois")
+    release = open_image(DEFAULT_KERNEL).kernel.encode()
+    for name, data in (
+        ("tcp_mine.ko", module),
+        ("tcp_other.ko", module.replace(release, b"9" + release[1:])),
+        ("tcp_text.ko", b"no module"),
+        ("tcp_true.ko", Path("/bin/true").read_bytes()),
+        ("tcp_bbr.ko", module),
+    ):
+        (tmp_path / name).write_bytes(data)
+
+    def told(controller: str, *options: str, append: str = "") -> str:
+        r = asymlab("run", scenario_file(flow(controller), append=append), *(options or ("--engine", "qemu")))
+        one_line(r)
+        return r.stderr
+
+    given = '\n[controllers.mine]\nobject = "./tcp_mine.ko"\n'
+    assert "the kernel of uml takes no modules; take --engine qemu" in told("./tcp_mine.ko", "--image", LAB)
+    assert "was built for Linux 9" in told("./tcp_other.ko")
+    for name in ("text", "true"):
+        assert "not a kernel module: it tells no kernel that it was built for" in told(f"./tcp_{name}.ko")
+    assert "a module called 'bbr', as another is: rename it" in told("./tcp_bbr.ko")
+    assert "a module has no :NAME" in told("./tcp_mine.ko:mine")
+    assert "has no such parameter; it has theta, win_thresh" in told("mine", append=f"{given}nix = 1\n")
+    assert "leave the key out" in told("mine", append=f'{given}loader = "kernel"\n')
 
 
 @pytest.mark.lab

@@ -106,7 +106,9 @@ class Controllers:
 
     def load(self, controllers: list[Controller]) -> None:
         for c in controllers:
-            if c.object:
+            if c.loader == "insmod":
+                self._insert(c)
+            elif c.object:
                 with self.record.loading(c.name):
                     self._register(c)
                 self.loaded.append(c.name)
@@ -129,6 +131,15 @@ class Controllers:
                     f.write(str(value))
             except OSError as e:
                 raise Failure(f"controller {c.name}: parameter {key}={value}: {e.strerror}") from None
+
+    def _insert(self, c: Controller) -> None:
+        """A module, into a kernel that ends with the run. It registers by a name of its own."""
+        values = [f"{k}={v}" for k, v in sorted(c.set.items())]
+        sh("insmod", f"{self.objects}/{c.object}.ko", *values, kind=Fault.REGISTER)
+        with open("/proc/sys/net/ipv4/tcp_available_congestion_control") as f:
+            there = f.read().split()
+        if c.name not in there:
+            raise Failure(f"{c.object}.ko: after it the kernel has {', '.join(there)}, and no {c.name}")
 
     def _register(self, c: Controller, *options: str) -> None:
         if c.loader == "bpftool":  # as a user without asymcc would

@@ -205,9 +205,9 @@ class Policer:
 @dataclass(frozen=True)
 class Controller:
     name: Name
-    object: Annotated[str, Matching(OBJECT)] | None  # the BPF object it comes from; None: the kernel has it
+    object: Annotated[str, Matching(OBJECT)] | None  # the file it comes from; None: the kernel has it
     set: Parameters
-    loader: Literal["asymcc", "bpftool"]
+    loader: Literal["asymcc", "bpftool", "insmod"]  # the last of a module
 
 
 @dataclass(frozen=True)

@@ -153,6 +153,7 @@ def add_userland(
         cpio.file(guest, file.read_bytes(), 0o755)
         parts[host.name] = {"version": place.package(file), "sha256": sha256(file)}
     cpio.file(ldcache.PLACE, ldcache.pack(libs, arch))
+    cpio.link("usr/bin/insmod", "modprobe")  # kmod is both
     cpio.link("sbin", "usr/bin")
     if not any(k == "bin" or k.startswith("bin/") for k in cpio.entries):
         cpio.link("bin", "usr/bin")

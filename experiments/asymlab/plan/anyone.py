@@ -47,6 +47,8 @@ def named(tree: dict[str, Any], folder: Callable[[str], Path]) -> tuple[dict[str
                 continue
             file = _file(f"{section}.{i}.controller", entry["controller"], folder)
             if file not in called:
+                if file.module and file.call in taken:
+                    raise Wrong(f"{section}.{i}.controller", f"a module called {file.call!r}, as another is: rename it")
                 called[file] = _free(file.call, taken)
                 taken.add(called[file])
                 files[called[file]] = file

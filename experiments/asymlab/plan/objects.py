@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Controllers that are BPF objects: the built ones, by their names, and anyone's, by the paths of their files.
+"""Controllers that are files: the built ones, by their names, and anyone's, by the paths of their files.
 
     fast                built of bpf/controllers or bpf/rivals
     ./mine.bpf.o        an object; ./mine.bpf.o:NAME where it has several
     ./mine.bpf.c        a source, compiled as ours are, with the types of the kernel that it is to run on
+    ./tcp_mine.ko       a module of the kernel that it is to run on
 
-What an object is, and has, is what asymcc says of it.
+What an object is, and has, is what asymcc says of it. Of a module only its kernel is known.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from ..needs import COMPILING, building, check
 from ..paths import BUILT, REPO
 from ..shell import sh
 
-SUFFIX = ".bpf.o"
-PATH = re.compile(r"(.+\.[oc])(?::([A-Za-z_][\w.]{0,62}))?")
+SUFFIX, MODULE = ".bpf.o", ".ko"
+PATH = re.compile(r"(.+\.(?:o|c|ko))(?::([A-Za-z_][\w.]{0,62}))?")
+VERMAGIC, PARMTYPE = re.compile(rb"\0vermagic=([!-~]{1,64}) "), re.compile(rb"\0parmtype=(\w{1,64}):")
 RUNNING = Path("/sys/kernel/btf/vmlinux")  # types of this machine's kernel
 ERROR = re.compile(r"^(?:.*: )?(?:fatal )?error: .*", re.M)
 COMPILE_S = 120
@@ -35,22 +37,33 @@ SAID_MAX = 4000  # characters of the compiler's words
 
 @dataclass(frozen=True)
 class File:
-    """Anyone's object or source."""
+    """Anyone's object, source, or module."""
 
     path: Path
     chosen: str = ""  # the controller in it; "": the only one
 
     @property
+    def module(self) -> bool:
+        return self.path.suffix == MODULE
+
+    @property
     def call(self) -> str:
-        """What the controller would best be called: letters, digits and '_', 15 at most."""
-        return re.sub("[^a-z0-9_]", "_", (self.chosen or self.path.name.partition(".")[0]).lower())[:15] or "mine"
+        """What the controller would best be called: letters, digits and '_', 15 at most. A module's registers by a
+        name of its own, which by custom is that of its file."""
+        name = self.chosen or self.path.name.partition(".")[0]
+        return re.sub("[^a-z0-9_]", "_", (name.removeprefix("tcp_") if self.module else name).lower())[:15] or "mine"
+
+    @property
+    def brought(self) -> str:
+        """The end of its file's name in a run."""
+        return MODULE if self.module else SUFFIX
 
     def __str__(self) -> str:
         return f"{self.path}:{self.chosen}" if self.chosen else str(self.path)
 
 
 def is_file(controller: object) -> bool:
-    """Whether a controller is given by a path: one has a '/', or ends with .o or .c."""
+    """Whether a controller is given by a path: one has a '/', or ends with .o, .c or .ko."""
     return isinstance(controller, str) and ("/" in controller or bool(PATH.fullmatch(controller)))
 
 
@@ -58,18 +71,36 @@ def file_of(controller: str, folder: Path) -> File:
     """What a path stands for; it begins at the folder. ValueError if there is no such file."""
     found = PATH.fullmatch(controller)
     if not found:
-        raise ValueError(f"{controller[:60]!r} is neither an object (.bpf.o) nor a source (.bpf.c); :NAME may follow")
+        raise ValueError(
+            f"{controller[:60]!r} is neither an object (.bpf.o) nor a source (.bpf.c), which :NAME may follow, nor a "
+            f"module ({MODULE})"
+        )
     path = Path(folder, found[1]).resolve()
     if not path.is_file():
         raise ValueError(f"{controller[:60]!r}: no such file: {path}")
-    return File(path, found[2] or "")
+    file = File(path, found[2] or "")
+    if file.module and file.chosen:
+        raise ValueError(f"{controller[:60]!r}: a module has no :NAME, all that it registers is there")
+    return file
 
 
 def data(file: File, types: Path | None) -> bytes:
     """The object. `types`: the folder of a kernel's vmlinux.h; None: this machine's kernel. LabError if it is none."""
     made = _compiled(file.path, types) if file.path.suffix == ".c" else file.path.read_bytes()
-    _look(made, file)
+    if file.module:
+        kernel_of(file)
+    else:
+        _look(made, file)
     return made
+
+
+def kernel_of(module: File) -> tuple[str, set[str]]:
+    """The release of the kernel that a module was built for, and the module's parameters. LabError if it is none."""
+    data = module.path.read_bytes()
+    found = VERMAGIC.search(data) if data.startswith(b"\x7fELF") else None
+    if not found:
+        raise LabError(f"{module}: not a kernel module: it tells no kernel that it was built for (vermagic)")
+    return found[1].decode(), {name.decode() for name in PARMTYPE.findall(data)}
 
 
 def shown(controller: str) -> dict:
@@ -82,6 +113,8 @@ def shown(controller: str) -> dict:
 def told(controller: str | File, types: Path | None) -> dict:
     """As shown(), of a built one's name or a file; `types` as in data()."""
     if isinstance(controller, File):
+        if controller.module:
+            raise LabError(f"{controller}: what a module has is not known; a scenario runs it (docs/scenarios.md)")
         return _look(data(controller, types), controller)
     path = BUILT / f"{controller}{SUFFIX}"
     return _of_built(path, path.stat().st_mtime_ns if path.exists() else 0)

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from .. import LabError
 from ..controllers import LINUX, built_in
@@ -96,6 +96,7 @@ def more_bytes(scenario: Scenario) -> int:
 # --- controllers ---------------------------------------------------------------------------
 
 KERNEL = "kernel"  # the loader of what a kernel of the user's has, built in or as a module
+INSMOD: Literal["insmod"] = "insmod"  # of a module that is given by its file
 
 
 def objects_needed(case: Case) -> dict[str, str | None]:
@@ -124,8 +125,12 @@ def objects_needed(case: Case) -> dict[str, str | None]:
     return found
 
 
-def _controller(name: str, obj: str | None, given: dict[str, Any]) -> job.Controller:
+def _controller(name: str, obj: str | None, given: dict[str, Any], module: bool) -> job.Controller:
     values = {k: v for k, v in given.items() if k not in ("object", "loader")}
+    if module:
+        if "loader" in given:
+            raise LabError(f"controllers.{name}.loader: the kernel itself loads a module: leave the key out")
+        return job.Controller(name, obj, values, INSMOD)
     loader = given.get("loader", "asymcc")
     if loader not in ("asymcc", "bpftool", KERNEL):
         raise LabError(f"controllers.{name}.loader: {loader!r} is neither 'asymcc', 'bpftool' nor '{KERNEL}'")
@@ -482,7 +487,8 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
     s = case.scenario
     try:
         objects = sorted(objects_needed(case).items())
-        controllers = [_controller(name, o, s.controllers.get(name, {})) for name, o in objects]
+        modules = {name for name, file in case.files.items() if file.module}
+        controllers = [_controller(name, o, s.controllers.get(name, {}), name in modules) for name, o in objects]
     except LabError as e:
         raise case.wrong(str(e)) from None
     built = _Builder(s, seed, clock_factor, node_us)
@@ -541,8 +547,8 @@ def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
 
 
 def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) -> dict[str, bytes]:
-    """What a job brings along, by the names of the files: BPF objects, and traces of links. Sources are compiled
-    (objects.data)."""
+    """What a job brings along, by the names of the files: BPF objects, modules, and traces of links. Sources are
+    compiled (objects.data)."""
     needs = {"use": "use", "drain": "move"}  # of commands that need one besides
     names = {c.object for c in planned.controllers if c.object and c.name not in files}
     names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
@@ -555,4 +561,4 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
         names.add("player")
     files_of = [BUILT / f"{name}{SUFFIX}" for name in names]
     found = {file.name: file.read_bytes() for file in files_of} | {name: (BUILD / name).read_bytes() for name in traces}
-    return dict(sorted((found | {f"{name}{SUFFIX}": data(file, types) for name, file in files.items()}).items()))
+    return dict(sorted((found | {f"{name}{file.brought}": data(file, types) for name, file in files.items()}).items()))

@@ -215,7 +215,7 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
     try:
         agent = json.loads(files["agent.json"])
         Agent.model_validate(agent)
-        mine = {c.name for c in job.controllers if c.object}
+        mine = {c.name for c in job.controllers if c.object and c.loader != "insmod"}
         gone = {
             c.controller for c in job.changes if isinstance(c, Command) and c.command in ("unload", "drain")
         }  # unless loaded again

@@ -108,7 +108,9 @@ def _refuse_ecn(cases: list[Case], release: str) -> None:
 def _refuse_old(cases: list[Case], release: str, types: Path | None) -> None:
     for case in cases:
         for name, obj in objects_needed(case).items():
-            needed = objects.needed_by(objects.told(case.files.get(name, obj), types)) if obj else ()
+            file = case.files.get(name)
+            told = obj and not (file and file.module)
+            needed = objects.needed_by(objects.told(file or str(obj), types)) if told else ()
             if needed > series(release):
                 first = ".".join(map(str, needed))
                 raise case.wrong(
@@ -118,7 +120,29 @@ def _refuse_old(cases: list[Case], release: str, types: Path | None) -> None:
 
 def asking(case: Case, types: Path | None) -> list[str]:
     """The controllers given by their files that ask for L4S. `types`: as in objects.data()."""
-    return [name for name, file in case.files.items() if objects.told(file, types)["l4s"]]
+    return [name for name, file in case.files.items() if not file.module and objects.told(file, types)["l4s"]]
+
+
+def _refuse_modules(cases: list[Case], engine: str, release: str) -> None:
+    """`engine`: "" for this machine, whose kernel keeps what it is given."""
+    for case in cases:
+        for name, file in case.files.items():
+            if not file.module:
+                continue
+            if not engine:
+                raise case.wrong(
+                    f"controller: {file}: a module is not for --on host: load it yourself, and name it with "
+                    f'`loader = "kernel"`'
+                )
+            if engine == "uml":
+                raise case.wrong(f"controller: {file}: the kernel of uml takes no modules; take --engine qemu")
+            built, has = objects.kernel_of(file)
+            if built != release:
+                raise case.wrong(f"controller: {file} was built for Linux {built}, and the image has {release}")
+            # The kernel passes over those that it does not know.
+            if unknown := sorted(case.scenario.controllers.get(name, {}).keys() - has - {"object", "loader"}):
+                there = ", ".join(sorted(has)) or "none"
+                raise case.wrong(f"controllers.{name}.{unknown[0]}: {file} has no such parameter; it has {there}")
 
 
 def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> list[Task]:
@@ -127,6 +151,7 @@ def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> lis
     if not any_profile:
         _refuse_profiles(cases, image.engine)
     _refuse_ecn(cases, image.kernel)
+    _refuse_modules(cases, image.engine, image.kernel)
     _refuse_old(cases, image.kernel, image.types)
     for case in cases:
         l4s = asking(case, image.types)
@@ -143,6 +168,7 @@ def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
     _refuse_ecn(cases, os.uname().release)
+    _refuse_modules(cases, "", os.uname().release)
     _refuse_old(cases, os.uname().release, None)
     tasks = []
     for case in cases:
