@@ -205,6 +205,8 @@ def do_bench(args) -> None:
     usual, l4s = (EXPERIMENTS / "bench" / name for name in ("ack.toml", "ack-l4s.toml"))
     files = [name for name in args.controllers if objects.is_file(name)]
     names = [name for name in args.controllers if name not in files]
+    if modules := [name for name in files if objects.parsed(name).module]:
+        raise LabError(f"{modules[0]}: the instructions of a module are not counted apart from those of the kernel")
     home = {case.scenario.flows[0].controller: file for file in (usual, l4s) for case in scenario.load(file)}
     if unknown := sorted(set(names) - home.keys()):
         raise LabError(f"{unknown[0]}: no controller of {usual}; there are {', '.join(sorted(home))}, and files")

@@ -261,6 +261,9 @@ def test_a_module_that_cannot_run_is_told(scenario_file, tmp_path):
     assert "a module called 'bbr', as another is: rename it" in told("./tcp_bbr.ko")
     assert "a module has no :NAME" in told("./tcp_mine.ko:mine")
     assert "has no such parameter; it has theta, win_thresh" in told("mine", append=f"{given}nix = 1\n")
+    for command in ("bench", "check-kernels", "link"):
+        options = ("--rate", "5mbit", "--rtt", "20ms", "--engine", "qemu") if command == "link" else ()
+        one_line(asymlab(command, *options, tmp_path / "tcp_mine.ko"), "tcp_mine.ko: ", " a module ")
     assert "leave the key out" in told("mine", append=f'{given}loader = "kernel"\n')
 
 

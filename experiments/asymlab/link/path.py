@@ -226,7 +226,9 @@ def names(asked: list[str], link: Link) -> list[str]:
     wanted = list(asked or [RADIO.get(name, name) if link.loss_share else name for name in DEFAULT])
     for name in wanted:
         base, preset = split(name)
-        objects.absolute(base, LINUX)
+        whole = objects.absolute(base, LINUX)
+        if objects.is_file(whole) and objects.parsed(whole).module:
+            raise LabError(f"{whole}: link asks what an object has, and a module does not tell: run a scenario")
         if not objects.is_file(base) and PRESET in name and preset not in (its := presets(base)):
             has = f"there are {', '.join(its)}" if its else f"{base} has none"
             raise LabError(f"{name[:60]}: no preset {preset[:40]!r}; {has}")

@@ -84,6 +84,14 @@ def file_of(controller: str, folder: Path) -> File:
     return file
 
 
+def parsed(controller: str) -> File:
+    """A path of a command line. LabError if there is no such file."""
+    try:
+        return file_of(controller, Path.cwd())
+    except ValueError as e:
+        raise LabError(str(e)) from None
+
+
 def data(file: File, types: Path | None) -> bytes:
     """The object. `types`: the folder of a kernel's vmlinux.h; None: this machine's kernel. LabError if it is none."""
     made = _compiled(file.path, types) if file.path.suffix == ".c" else file.path.read_bytes()
@@ -114,7 +122,7 @@ def told(controller: str | File, types: Path | None) -> dict:
     """As shown(), of a built one's name or a file; `types` as in data()."""
     if isinstance(controller, File):
         if controller.module:
-            raise LabError(f"{controller}: what a module has is not known; a scenario runs it (docs/scenarios.md)")
+            raise LabError(f"{controller}: what a module has is not known: a scenario runs it (docs/scenarios.md)")
         return _look(data(controller, types), controller)
     path = BUILT / f"{controller}{SUFFIX}"
     return _of_built(path, path.stat().st_mtime_ns if path.exists() else 0)
@@ -137,10 +145,7 @@ def built_for(series: tuple[int, ...]) -> list[str]:
 def absolute(controller: str, linux: tuple[str, ...] = ()) -> str:
     """A controller of a command line: a name that there is, or a path, made absolute. LabError for any other."""
     if is_file(controller):
-        try:
-            return str(file_of(controller, Path.cwd()))
-        except ValueError as e:
-            raise LabError(str(e)) from None
+        return str(parsed(controller))
     there = (*built_in(BUILT), *linux)
     if not there:
         raise LabError(f"{BUILT}: no controller is there; {building()}")
