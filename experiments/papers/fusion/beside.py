@@ -253,7 +253,13 @@ def extremes():
 def fig_10():
     half = (0.4, 0.6)
     says = "{rate}, {rtt[0]} ms, a buffer of {queue} packets: with an ACK for each packet BIC takes {bound} of both"
-    search = Cause(TWICE, Off("FU-C BIC", says, each(Runs("FU-C-BIC"), share), within=half))
+    yield Off("FU-C BIC", says, each(Runs("FU-C-BIC"), share), within=half)
+    short = [
+        Off(f"FU-C BIC {n}", says, each(Runs("FU-C-BIC-SHORT", path__forward__queue=n), share), within=half)
+        for n in (15, 25)
+    ]
+    search = Cause(f"{TWICE}, and the buffer, which the paper does not give", short[0])
+    yield short[1]
     for c in VARIANTS:
         where = "{rate}, {rtt[0]} ms, a buffer of {queue} packets"
         says = f"{where}: {NAMES[c]} takes {{bound}} of what it and a Reno flow get"
