@@ -52,7 +52,7 @@ class Cause:
 
 
 class Ceiling(Cause):
-    """Why nobody can have more: checks show that somebody has all of it. No run without it is needed."""
+    """Why nobody can have more: checks show that a rival has all that the link carries. Nothing is turned off."""
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,7 @@ def front(parts: list[Part]) -> str:
         "A claim about every run is decided by its worst run.",
         f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained.",
         "A run explains a claim if the cause is turned off in it, and the claim comes true, "
-        "or if a rival has all that there is in it.",
+        "or if a rival has all that the link carries in it.",
         "",
         "[report.html](report.html) has all of it on one page that can be printed and cited, with the method, the "
         "threats to validity, and for each row the command that repeats it. Open it in a browser, from a clone.",

@@ -73,10 +73,7 @@ AGAIN = (
     "the whole window is sent again"
 )
 SHORT = "a run is short, and shares even out in minutes"
-KEEPS = (
-    "a loss takes only what is queued, and where random loss decides nothing is: windows do not even out, however long "
-    "a run"
-)
+KEEPS = "a loss takes only what is queued, and under heavy random loss the queue is empty: windows do not even out"
 AT_THE_END = (
     "Linux's Westwood+ sets its window where a recovery ends, and without SACK a timeout ends most; then it is Reno. "
     "As published it sets it when a loss is found, by an average that slow start has outrun"
@@ -311,9 +308,9 @@ def heavy_loss(profile: str):
 
 def fairness_claims(profile: str):
     by = {c: [each(fig7(profile, p, c), jain_index) for p in LOSSES] for c in EVERYBODY}
+    causes = {"taichung": Cause(f"{SHORT}; and {KEEPS}", "TC-C half"), "reno": Cause(SHORT, "TC-C long reno")}
     for c, paper, least in (("taichung", 0.988328, 0.97), ("reno", 0.984752, 0.98), ("westwood", 0.923017, 0.9)):
         says = f"{LABEL[c]}'s Jain index of twenty flows {{bound}} at every loss rate: the least"
-        causes = {"taichung": Cause(f"{SHORT}; and {KEEPS}", "TC-C half"), "reno": Cause(SHORT, "TC-C long reno")}
         cause = causes.get(c)
         yield row(profile, f"TC-T4 {c}", "Table 4", says, extreme(by[c], min), paper=paper, at_least=least, cause=cause)
     says = "Taichung's Jain index {bound} of NewReno's at every loss rate: the least"
