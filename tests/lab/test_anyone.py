@@ -134,6 +134,17 @@ def test_the_compilers_words_come_before_the_line(scenario_file, folder):
     assert line.startswith(f"asymlab: {folder}/wrong.bpf.c: clang does not compile it: ") and "'window'" in line
 
 
+@pytest.mark.parametrize("name", ["@opts.bpf.c", "-olink.bpf.c"])
+def test_a_sources_name_is_no_option_of_the_compiler(scenario_file, folder, name):
+    """clang reads options from @FILE, and one of them loads a library into it; so does each part that it starts."""
+    (folder / "opts.bpf.c").write_text("-fplugin=./library.so link.bpf.c")
+    shutil.copy(folder / "link.bpf.c", folder / name)
+    (folder / "innocent.bpf.c").symlink_to(name)
+    for controller in (name, f"./{name}", "./innocent.bpf.c"):
+        with pytest.raises(LabError, match=r"a name that begins with '-' or '@' is an option of compilers: rename"):
+            planned(scenario_file(flow(controller)))
+
+
 def test_names_of_others_are_not_taken(scenario_file, folder):
     for name in ("fast", "cubic"):
         file = scenario_file(flow(name), append=f'\n[controllers.{name}]\nobject = "./link.bpf.c"\n')

@@ -78,6 +78,8 @@ def file_of(controller: str, folder: Path) -> File:
     path = Path(folder, found[1]).resolve()
     if not path.is_file():
         raise ValueError(f"{controller[:60]!r}: no such file: {path}")
+    if path.name.startswith(("-", "@")):  # clang hands a name on to parts of its own, and each reads such words
+        raise ValueError(f"{controller[:60]!r}: a name that begins with '-' or '@' is an option of compilers: rename")
     file = File(path, found[2] or "")
     if file.module and file.chosen:
         raise ValueError(f"{controller[:60]!r}: a module has no :NAME, all that it registers is there")
