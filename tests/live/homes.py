@@ -97,7 +97,9 @@ def build(h: Home, down: str, up: str) -> None:
     ip(h.router, "addr add 2001:db8:ff::1/64 dev wan0 nodad")
     ip(h.server, f"addr add {SERVER}/24 dev s0")
     ip(h.server, f"addr add {SERVER6}/64 dev s0 nodad")
-    ip(h.server, "route add 2001:db8:1::/48 via 2001:db8:ff::1")
+    # Routes take any controller. A namespace's default must be one that this machine allows everybody.
+    ip(h.server, "route change 203.0.113.0/24 dev s0 congctl cubic")
+    ip(h.server, "route add 2001:db8:1::/48 via 2001:db8:ff::1 congctl cubic")
     for n, host in enumerate(h.hosts):
         ip(h.router, f"link add lan{n} type veth peer name h0 netns {host}")
         ip(h.router, f"addr add 10.0.{n}.1/24 dev lan{n}")
@@ -110,7 +112,6 @@ def build(h: Home, down: str, up: str) -> None:
         ip(host, f"route add default via 2001:db8:1:{n}::1")
     for key in ("net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"):
         h.sh(h.router, "sysctl", "-q", "-w", key)
-    h.sh(h.server, "sysctl", "-q", "-w", "net.ipv4.tcp_congestion_control=cubic")  # whatever this machine's default is
     for rule in ("table ip nat", "chain ip nat post { type nat hook postrouting priority 100 ; }"):
         h.sh(h.router, "nft", "add", *rule.split())
     h.sh(h.router, "nft", "add", "rule", "ip", "nat", "post", "oifname", "wan0", "masquerade")
