@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Runs on the workers of a Dask scheduler: docs/clusters.md tells how to set them up.
+"""Runs on the workers of a Dask scheduler: docs/experiments.md tells how to set them up.
 
 A worker brings QEMU and this package; what else a run needs comes with it. Each of its threads is a place for one
 virtual machine. It gets runs once it has made of a short one, the canary, what this machine makes of it: with the
