@@ -32,10 +32,10 @@ SYSCONFDIR ?= /etc
 DEBS ?= $(B)
 OPENWRT ?=
 
-PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool iproute2 ethtool nftables \
+PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool bubblewrap iproute2 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 arm64_PACKAGES := qemu-system-arm gcc-aarch64-linux-gnu device-tree-compiler
-UML_PACKAGES := flex bison bc libelf-dev dwarves bubblewrap
+UML_PACKAGES := flex bison bc libelf-dev dwarves
 FUZZ_PACKAGES := libclang-rt-dev
 TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)
 DEB_PACKAGES := dpkg-dev

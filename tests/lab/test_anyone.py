@@ -18,7 +18,7 @@ from asymlab.link.path import Link, names, points, tree
 from asymlab.machine.image import DEFAULT_KERNEL, open_image
 from asymlab.machine.kernel import decompress
 from asymlab.paths import BUILD, EXPERIMENTS
-from asymlab.plan import objects, scenario
+from asymlab.plan import compiler, objects, scenario
 from asymlab.plan.topology import plan_job
 from asymlab.profile import bench
 from asymlab.run.execute import execute
@@ -202,7 +202,7 @@ def test_parameters_are_set_and_the_objects_hash_is_the_runs(scenario_file, fold
     assert first.record["identity"]["objects"] == second.record["identity"]["objects"]
     source = folder / "parameters.bpf.c"
     source.write_text(source.read_text().replace("window = 10", "window = 11"))
-    objects._compiled.cache_clear()
+    compiler.compiled.cache_clear()
     changed = runs()
     assert changed.key != first.key and window(changed) == 11
     elsewhere = folder / "elsewhere"

@@ -67,9 +67,24 @@ def test_a_link_lies_where_the_script_names_it(tmp_path):
     write(tmp_path / "net", "defaults.sh", "true\n")
     write(tmp_path / "tcp" / "sack", "a.pkt", "`../common/defaults.sh`\n")
     (tmp_path / "tcp" / "common" / "defaults.sh").symlink_to("../../net/defaults.sh")
-    (one,) = packetdrill.drills([tmp_path / "tcp"])
+    (one,) = packetdrill.drills([tmp_path])
     assert one.files == {"scripts/common/defaults.sh": b"true\n", "scripts/sack/a.pkt": b"`../common/defaults.sh`\n"}
     assert one.folder == "sack"
+    with pytest.raises(LabError, match="names ../common/defaults.sh, which is outside of .*/tcp: give a folder"):
+        packetdrill.drills([tmp_path / "tcp"])
+
+
+@pytest.mark.parametrize("name", ["../secret", "./link", "../../../../../../../proc/kmsg", "./far/secret"])
+def test_a_script_brings_no_file_from_outside_its_folder(tmp_path, name):
+    """Whether it names one there, or by a link to a file or a folder; /proc/kmsg would be waited for."""
+    (tmp_path / "given").mkdir()
+    write(tmp_path, "secret", "mine")
+    (tmp_path / "given/link").symlink_to(tmp_path / "secret")
+    (tmp_path / "given/far").symlink_to(tmp_path)
+    script = write(tmp_path / "given", "a.pkt", f"`cat {name}`\n")
+    for given in (script, script.parent):
+        with pytest.raises(LabError, match=f"a.pkt: names {name}, which is outside of .*/given: give a folder"):
+            packetdrill.drills([given])
 
 
 def test_a_script_runs_in_each_mode_or_in_the_one_that_it_names(tmp_path):

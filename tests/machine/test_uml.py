@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
+from asymlab.cage import CAGE
 from asymlab.guest.job import ChangePath, Refusals
 from asymlab.machine import build, image, kernel, on_uml, shared, syscalls, vm
 from asymlab.machine.uml import edits, make, source
@@ -349,7 +350,7 @@ MAY = {"read what it may read", "fork"}
 def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, monkeypatch, caged):
     """Without the cage it does most of it: these are tries that succeed elsewhere."""
     if not caged:
-        monkeypatch.setenv(on_uml.CAGE, "none")
+        monkeypatch.setenv(CAGE, "none")
     on_uml.cage.cache_clear()
     secret = tmp_path / "secret"
     secret.write_text("mine")
@@ -410,7 +411,7 @@ def test_where_there_can_be_no_cage_the_other_engine_is_offered(tmp_path, monkey
     (tmp_path / "bwrap").unlink()
     with pytest.raises(LabError, match="bwrap: not installed"):
         on_uml.cage()
-    monkeypatch.setenv(on_uml.CAGE, "none")
+    monkeypatch.setenv(CAGE, "none")
     assert on_uml.cage() == ()
     on_uml.cage.cache_clear()
 
@@ -619,7 +620,7 @@ TELLING += " timer_settime setitimer alarm timerfd_create poll ppoll select psel
 @pytest.mark.lab
 def test_the_host_calls_of_a_run_tell_neither_time_nor_chance(tmp_path, monkeypatch):
     """Those of the kernel, from the first packet to the results. What needs no call (vDSO) does not show here."""
-    monkeypatch.setenv(on_uml.CAGE, "none")
+    monkeypatch.setenv(CAGE, "none")
     on_uml.cage.cache_clear()
     guest = image.open_image(LABEL)
     (task,) = plan_runs(scenario.load(CANARY), guest)

@@ -24,9 +24,9 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
+from ..cage import bubble
 from ..guest.job import Job, Refusals
 from ..guest.protocol import Fault
-from ..needs import check
 from . import shared, syscalls
 from .files import scratch
 from .image import Image
@@ -39,7 +39,6 @@ TCP_SHARE = 0.75  # of it, that TCP may take (guest/init.py)
 SHARED_MB = 512
 STALL_S = 60  # of the host without progress of the guest's clock
 LOOK_S = 0.05
-CAGE = "ASYMLAB_CAGE"  # `none`: runs are trusted with all that the user may do
 APPEND = (
     "initrd=root.cpio rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
     "time-travel=inf-cpu time-travel-start=1767225600000000000 "  # 2026-01-01
@@ -71,21 +70,13 @@ def arguments(image: Image, memory: int) -> list[str]:
 
 @cache
 def cage() -> tuple[str, ...]:
-    """The command that a guest's goes behind. LabError where there can be none."""
-    if os.environ.get(CAGE) == "none":
+    """The command that a guest's goes behind; empty if the user wants none. LabError where there can be none."""
+    words = bubble("a guest", "--engine qemu needs none")
+    if not words:
         return ()
-    words = ["bwrap", *"--unshare-all --unshare-user --die-with-parent --new-session --clearenv --cap-drop ALL".split()]
-    words += "--uid 65534 --gid 65534 --hostname lab --proc /proc --dev /dev --tmpfs /tmp --chdir /".split()
-    words += [word for k, v in {"HOME": "/tmp", "TMPDIR": "/tmp", **ENVIRONMENT}.items() for word in ("--setenv", k, v)]
-    check(["bwrap"], " ENGINE=uml", "--engine qemu needs none")
-    p = subprocess.run([*words, *"--ro-bind / / --chdir / /bin/true".split()], capture_output=True, text=True)
-    if p.returncode:
-        said = (p.stderr.strip().splitlines() or ["no word"])[-1]
-        raise LabError(
-            f"no cage for a guest here ({said}): --engine qemu needs none; with {CAGE}=none in the environment a guest "
-            "may do what you may, for scenarios and objects that you trust"
-        )
-    return tuple(words)
+    environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **ENVIRONMENT}
+    settings = [word for name, value in environment.items() for word in ("--setenv", name, value)]
+    return (*words, *"--proc /proc --dev /dev --tmpfs /tmp --chdir /".split(), *settings)
 
 
 def run(

@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -22,17 +21,15 @@ from pathlib import Path
 
 from .. import LabError
 from ..controllers import built_in
-from ..needs import COMPILING, building, check
-from ..paths import BUILT, REPO
+from ..needs import building
+from ..paths import BUILT
+from ..reading import read
 from ..shell import sh
+from .compiler import OBJECT_MAX, compiled
 
 SUFFIX, MODULE = ".bpf.o", ".ko"
 PATH = re.compile(r"(.+\.(?:o|c|ko))(?::([A-Za-z_][\w.]{0,62}))?")
 VERMAGIC, PARMTYPE = re.compile(rb"\0vermagic=([!-~]{1,64}) "), re.compile(rb"\0parmtype=(\w{1,64}):")
-RUNNING = Path("/sys/kernel/btf/vmlinux")  # types of this machine's kernel
-ERROR = re.compile(r"^(?:.*: )?(?:fatal )?error: .*", re.M)
-COMPILE_S = 120
-SAID_MAX = 4000  # characters of the compiler's words
 
 
 @dataclass(frozen=True)
@@ -96,7 +93,7 @@ def parsed(controller: str) -> File:
 
 def data(file: File, types: Path | None) -> bytes:
     """The object. `types`: the folder of a kernel's vmlinux.h; None: this machine's kernel. LabError if it is none."""
-    made = _compiled(file.path, types) if file.path.suffix == ".c" else file.path.read_bytes()
+    made = compiled(file.path, types) if file.path.suffix == ".c" else read(file.path, OBJECT_MAX)
     if file.module:
         kernel_of(file)
     else:
@@ -106,7 +103,7 @@ def data(file: File, types: Path | None) -> bytes:
 
 def kernel_of(module: File) -> tuple[str, set[str]]:
     """The release of the kernel that a module was built for, and the module's parameters. LabError if it is none."""
-    data = module.path.read_bytes()
+    data = read(module.path, OBJECT_MAX)
     found = VERMAGIC.search(data) if data.startswith(b"\x7fELF") else None
     if not found:
         raise LabError(f"{module}: not a kernel module: it tells no kernel that it was built for (vermagic)")
@@ -184,54 +181,3 @@ def _look(made: bytes, file: File) -> dict:
         if p.returncode:
             raise LabError(p.stderr.strip().removeprefix("asymcc: ").replace(str(copy), str(file.path)))
         return json.loads(p.stdout)
-
-
-# --- sources -------------------------------------------------------------------------------
-
-
-@cache
-def _compiled(source: Path, types: Path | None) -> bytes:
-    """The same bytes wherever the source lies. LabError with the compiler's first complaint, behind all its words."""
-    check(COMPILING)
-    with tempfile.TemporaryDirectory() as tmp:
-        out = Path(tmp, "object")
-        if types is None:
-            types = Path(tmp)
-            (types / "vmlinux.h").write_text(_of_this_machine())
-        argv = ["clang", f"@{REPO / 'bpf' / 'cflags'}", f"-I{types}", f"-I{REPO / 'bpf'}"]
-        argv += ["-idirafter", f"/usr/include/{_machine()}-linux-gnu", f"-D__TARGET_ARCH_{TARGETS[_machine()]}"]
-        argv += [f"-ffile-prefix-map={place}=." for place in (types, REPO / "bpf", source.parent)]
-        argv += ["-fno-crash-diagnostics", "-c", source.name, "-o", str(out)]
-        try:
-            p = subprocess.run(
-                argv, cwd=source.parent, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILE_S
-            )
-        except subprocess.TimeoutExpired:
-            raise LabError(f"{source}: clang takes more than {COMPILE_S} s") from None
-        check_compiled(source, p)
-        sh("llvm-strip", "-g", out)
-        return out.read_bytes()
-
-
-def check_compiled(source: Path, p: subprocess.CompletedProcess[str]) -> None:
-    """LabError with the compiler's first complaint, behind all its words."""
-    if p.returncode:
-        first = ERROR.search(p.stderr)
-        said = first[0][:200] if first else f"exit {p.returncode}"
-        print(p.stderr[:SAID_MAX].rstrip(), file=sys.stderr)
-        raise LabError(f"{source}: {Path(p.args[0]).name} does not compile it: {said}")
-
-
-TARGETS = {"x86_64": "x86", "aarch64": "arm64"}  # as bpf_tracing.h has them
-
-
-@cache
-def _machine() -> str:
-    return sh("uname", "-m").strip()
-
-
-@cache
-def _of_this_machine() -> str:
-    if not RUNNING.exists():
-        raise LabError(f"{RUNNING}: this machine's kernel has no BTF to compile a source with; compile it elsewhere")
-    return sh("bpftool", "btf", "dump", "file", RUNNING, "format", "c")

@@ -23,7 +23,7 @@ from rich.progress import track
 from rich.table import Table
 from rich.text import Text
 
-from ... import LabError
+from ... import LabError, reading
 from ...console import console
 from ...guest.drill import PACKETDRILL, Script
 from ...guest.job import Controller
@@ -108,12 +108,14 @@ def drills(paths: Iterable[Path]) -> list[Drill]:
         scripts = sorted(path.rglob("*.pkt")) if path.is_dir() else [path]
         if not scripts:
             raise LabError(f"{path}: no packetdrill script (*.pkt) in this folder")
-        found += [read(script, str(script.relative_to(path)) if path.is_dir() else script.name) for script in scripts]
+        given = path if path.is_dir() else path.parent
+        found += [read(script, given) for script in scripts]
     return found
 
 
-def read(script: Path, name: str) -> Drill:
-    """A script, with the files that it or one of them names by a path from its folder."""
+def read(script: Path, given: Path) -> Drill:
+    """A script, with the files that it or one of them names by a path from its folder. LabError if one of them lies
+    outside the given folder: a script of a stranger's reads no other file of the user's."""
     at = Path(os.path.abspath(script))  # links keep their places: a script names them
     folder, texts = at.parent, {at: content(at)}
     left = [at]
@@ -121,18 +123,20 @@ def read(script: Path, name: str) -> Drill:
         for word in NAMED.findall(texts[left.pop()].decode(errors="replace")):
             file = Path(os.path.normpath(folder / word))
             if file not in texts and file.is_file():
+                if not file.resolve().is_relative_to(given.resolve()):
+                    raise LabError(f"{script}: names {word}, which is outside of {given}: give a folder that has both")
                 texts[file] = content(file)
                 left.append(file)
     top = os.path.commonpath([file.parent for file in texts])
     files = {f"scripts/{file.relative_to(top)}": text for file, text in texts.items()}
-    return Drill(name, str(folder.relative_to(top)), at.name, texts[at].decode(errors="replace"), files)
+    return Drill(
+        str(script.relative_to(given)), str(folder.relative_to(top)), at.name, texts[at].decode(errors="replace"), files
+    )
 
 
 def content(file: Path) -> bytes:
     try:
-        if (size := file.stat().st_size) > SCRIPT_MAX:
-            raise LabError(f"{file}: {size} bytes: no packetdrill script has more than {SCRIPT_MAX}")
-        return file.read_bytes()
+        return reading.read(file, SCRIPT_MAX)
     except OSError as e:
         raise LabError(f"{file}: {e.strerror}") from None
 

@@ -21,7 +21,7 @@ from ...guest.drill import Script
 from ...machine.image import Image, current_image, label_of
 from ...needs import LIBELF, STDIO, TYPES, check
 from ...paths import BUILD, ELSEWHERE
-from ...plan.objects import check_compiled
+from ...plan.compiler import check_compiled
 from ...run import local
 from ...shell import sh
 from .. import source
@@ -72,7 +72,7 @@ def bpftool(tree: Path, folder: Path) -> Path:
     """Of the tree, which its skeletons are of: the folder that has it and libbpf. It needs no signing of programs."""
     make = ["make", "-s", "-C", str(tree / "tools/bpf/bpftool"), f"OUTPUT={folder}/", "SKIP_CRYPTO=1", "bootstrap"]
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-    check_compiled(tree / "tools/bpf/bpftool", subprocess.run(make, capture_output=True, text=True, env=env))
+    _build(tree / "tools/bpf/bpftool", make, env=env)
     return folder / "bootstrap"
 
 
@@ -105,7 +105,12 @@ INCLUDED = ("lib", "include", "arch/x86/include", "include/uapi")
 
 def compiled(tree: Path, what: str, argv: list[str]) -> None:
     """In the tests' folder: messages name a file from there, wherever the tree lies."""
-    check_compiled(tree / FOLDER / what, subprocess.run(argv, cwd=tree / FOLDER, capture_output=True, text=True))
+    _build(tree / FOLDER / what, argv, cwd=tree / FOLDER)
+
+
+def _build(what: Path, argv: list[str], **kw) -> None:
+    p = subprocess.run(argv, capture_output=True, text=True, **kw)
+    check_compiled(what, argv[0], p.returncode, p.stderr)
 
 
 # --- runs ----------------------------------------------------------------------------------

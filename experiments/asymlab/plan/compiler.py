@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Compiles anyone's source of a controller.
+
+A source can ask the compiler for any file (.incbin) and for any amount of memory. So clang sits in a cage: it sees the
+folder of the source, bpf/, the kernel's types, the system's headers and itself.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from signal import SIGXCPU, SIGXFSZ
+
+from .. import LabError, printable
+from ..cage import bubble
+from ..needs import COMPILING, check
+from ..paths import REPO
+from ..reading import read
+from ..shell import sh
+
+RUNNING = Path("/sys/kernel/btf/vmlinux")  # types of this machine's kernel
+BPF = REPO / "bpf"
+HEADERS = Path("/usr/include")
+ERROR = re.compile(r"^(?:.*: )?(?:fatal )?error: .*|^LLVM ERROR: .*", re.M)
+ELSEWHERE = re.compile(r"file not found|Could not find incbin file")
+REDEFINED = re.compile(r"error: redefinition of (?:enumerator )?'(\w+)'")
+# Linux's own controllers call their state so, and their modes. A kernel that has them built in has these among its
+# types, and a source may have its own.
+STATES = "bbr|bictcp|cdg|dctcp|hstcp|htcp|hybla|illinois|lp|tcpnv|vegas|veno|westwood|yeah"
+PRIVATE = re.compile(rf"\b(?:(?:struct|enum) (?:{STATES}|(?:bbr|hybla)_\w+)|BBR_\w+)\b")
+COMPILE_S = 120
+MEMORY_MAX = 2 << 30
+OBJECT_MAX = 64 << 20  # bytes; the largest of ours, with all debug information, has one
+WORDS_MAX = 4000  # characters of the compiler's words
+TARGETS = {"x86_64": "x86", "aarch64": "arm64"}  # as bpf_tracing.h has them
+# Where the cage has a file or a folder of this machine.
+SOURCE, TYPES, OURS = "/source", "/types", "/bpf"
+
+
+@cache
+def compiled(source: Path, types: Path | None) -> bytes:
+    """The same bytes wherever the source lies. `types`: the folder of a kernel's vmlinux.h; None: this machine's
+    kernel. LabError with the compiler's first complaint, behind all its words."""
+    check(COMPILING)
+    with tempfile.TemporaryDirectory() as tmp:
+        whole, bare, header = Path(tmp, "whole"), Path(tmp, "bare"), Path(tmp, "vmlinux.h")
+        text = (types / header.name).read_text() if types else _of_this_machine()
+        header.write_text(text)
+        code, words = _clang(source, header, whole)
+        if twice := set(REDEFINED.findall(words)):
+            renamed = PRIVATE.sub(lambda name: name[0] + "___kernel" * (name[0].split()[-1] in twice), text)
+            if renamed != text:
+                header.write_text(renamed)
+                code, words = _clang(source, header, whole)
+        check_compiled(source, "clang", code, words)
+        code, words = _run(
+            [*_cage(source, header), str(_tool("llvm-strip")), "-g", "-", "-o", "-"], source, whole, bare
+        )
+        check_compiled(source, "llvm-strip", code, words)
+        return read(bare, OBJECT_MAX)
+
+
+def _clang(source: Path, header: Path, out: Path) -> tuple[int, str]:
+    box = _cage(source, header)
+    ours, kernels, folder = (OURS, TYPES, SOURCE) if box else (str(BPF), str(header.parent), str(source.parent))
+    flags = [f"@{ours}/cflags", f"-I{kernels}", f"-I{ours}", "-idirafter", f"{HEADERS}/{_machine()}-linux-gnu"]
+    flags += [f"-D__TARGET_ARCH_{TARGETS[_machine()]}", "-fno-crash-diagnostics"]
+    flags += [f"-ffile-prefix-map={place}=." for place in (kernels, ours, folder)]
+    return _run([*box, str(_tool("clang")), *flags, "-c", source.name, "-o", "-"], source, Path("/dev/null"), out)
+
+
+def _cage(source: Path, header: Path) -> list[str]:
+    """The command that a compiler's goes behind; empty if the user wants none."""
+    words = _bubble()
+    if not words:
+        return []
+    files = {SOURCE: source.parent, f"{TYPES}/vmlinux.h": header, OURS: BPF, **_compilers()}
+    return [
+        *words,
+        *(word for place, file in files.items() for word in ("--ro-bind", str(file), place)),
+        "--chdir",
+        SOURCE,
+    ]
+
+
+@cache
+def _bubble() -> tuple[str, ...]:
+    return bubble("a compiler", "compile the source elsewhere (an object, .bpf.o, needs no compiler)")
+
+
+@cache
+def _compilers() -> dict[str, Path]:
+    """What compilers are made of, by their places in the cage."""
+    tools = {str(_tool(name)): _tool(name).resolve() for name in ("clang", "llvm-strip")}
+    own = sh("clang", "-print-resource-dir").strip()
+    files = {str(HEADERS): HEADERS, own: Path(own).resolve(), **tools}
+    for library in re.findall(r"(/\S+) \(0x", sh("ldd", *tools.values())):
+        files[os.path.normpath(library)] = Path(library).resolve()
+    return files
+
+
+@cache
+def _tool(name: str) -> Path:
+    """Its place, with no link in the way but that of its name: libraries and headers are found from there."""
+    file = sh(
+        "clang", f"-print-prog-name={name}"
+    ).strip()  # the program itself, where a wrapper (ccache) is in the PATH
+    return Path(file).resolve().with_name(name)
+
+
+def _run(argv: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int, str]:
+    """A compiler's exit code, and its words. LabError in the words of its limits."""
+    limits = f"prlimit --as={MEMORY_MAX} --fsize={OBJECT_MAX} --cpu={COMPILE_S} --core=0".split()
+    with open(stdin, "rb") as into, open(stdout, "wb") as out, tempfile.TemporaryFile() as err:
+        try:
+            code = subprocess.run(
+                [*limits, *argv], cwd=source.parent, stdin=into, stdout=out, stderr=err, timeout=COMPILE_S
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = -SIGXCPU
+        err.seek(0)
+        words = err.read(WORDS_MAX).decode(errors="replace")
+    ended_by = -code if code < 0 else code - 128  # behind the cage it is told as a shell would
+    if ended_by == SIGXCPU:
+        raise LabError(f"{source}: clang takes more than {COMPILE_S} s")
+    if ended_by == SIGXFSZ:
+        raise LabError(f"{source}: its object would have more than {OBJECT_MAX >> 20} MB")
+    if "LLVM ERROR: out of memory" in words:
+        raise LabError(f"{source}: clang needs more than {MEMORY_MAX >> 20} MB of memory for it")
+    return code, words
+
+
+def check_compiled(source: Path, compiler: str, code: int, words: str) -> None:
+    """LabError with the compiler's first complaint, behind all its words."""
+    if not code:
+        return
+    first = ERROR.search(words)
+    complaint = first[0][:200] if first else f"exit {code}"
+    print("\n".join(map(printable, words[:WORDS_MAX].rstrip().splitlines())), file=sys.stderr)
+    hint = (
+        f"; it sees the folder of the source, bpf/ and {HEADERS}: copy what it needs beside the source"
+        if compiler == "clang" and ELSEWHERE.search(words)
+        else ""
+    )
+    raise LabError(f"{source}: {compiler} does not compile it: {complaint}{hint}")
+
+
+@cache
+def _machine() -> str:
+    return sh("uname", "-m").strip()
+
+
+@cache
+def _of_this_machine() -> str:
+    if not RUNNING.exists():
+        raise LabError(f"{RUNNING}: this machine's kernel has no BTF to compile a source with; compile it elsewhere")
+    return sh("bpftool", "btf", "dump", "file", RUNNING, "format", "c")

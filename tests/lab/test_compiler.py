@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Sources of strangers: what their compiler can reach, and what they may take."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from asymlab import LabError
+from asymlab.cage import CAGE
+from asymlab.paths import BUILD
+from asymlab.plan import compiler, objects
+from tests.ktap import built
+from tests.shared import LAB, asymlab
+
+pytestmark = built
+TYPES = BUILD / "image" / LAB
+PROGRAM = """#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char _license[] SEC("license") = "GPL";
+
+SEC("struct_ops") __u32 BPF_PROG(ssthresh, struct sock *sk) { return 2; }
+SEC("struct_ops") __u32 BPF_PROG(undo, struct sock *sk) { return 2; }
+SEC("struct_ops") void BPF_PROG(avoid, struct sock *sk, __u32 ack, __u32 acked) {}
+
+SEC(".struct_ops") struct tcp_congestion_ops mine = {
+	.ssthresh = (void *)ssthresh, .undo_cwnd = (void *)undo, .cong_avoid = (void *)avoid, .name = "mine",
+};
+"""
+INCLUDED = 'asm(".section .rodata\\n.incbin \\"{}\\"");\n'
+BOMB = "#define A(x) x x x x x x x x\n#define B(x) A(A(A(A(x))))\nint c = 0 B(B(B(+1)));\n"
+
+
+@pytest.fixture
+def uncached():
+    def clear():
+        for function in (compiler.compiled, compiler._bubble):
+            function.cache_clear()
+
+    clear()
+    yield clear
+    clear()
+
+
+def source(folder: Path, more: str = "") -> Path:
+    folder.mkdir(exist_ok=True)
+    file = folder / "mine.bpf.c"
+    file.write_text(PROGRAM + more)
+    return file
+
+
+@pytest.mark.parametrize(
+    "more, why",
+    [
+        (INCLUDED.format("{secret}"), "Could not find incbin file '{secret}'; it sees the folder of the source"),
+        (INCLUDED.format("../secret"), "Could not find incbin file '../secret'"),
+        (INCLUDED.format("link"), "Could not find incbin file 'link'"),
+        (INCLUDED.format("/dev/zero"), "Could not find incbin file '/dev/zero'"),
+        (INCLUDED.format("/proc/self/environ"), "Could not find incbin file"),
+        ('#include "{secret}"\n', "'{secret}' file not found; it sees"),
+        ("char big[1 << 30] = {{1}};\n", "its object would have more than 64 MB"),
+        (BOMB, "clang needs more than 300 MB of memory for it"),
+    ],
+)
+def test_a_source_gets_no_file_of_the_host_and_no_more_than_it_may(tmp_path, monkeypatch, uncached, capfd, more, why):
+    monkeypatch.setattr(compiler, "MEMORY_MAX", 300 << 20)
+    secret = tmp_path / "secret"
+    secret.write_text("the user's own words\n")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/link").symlink_to(secret)
+    file = source(tmp_path / "folder", more if more is BOMB else more.format(secret=secret))
+    with pytest.raises(LabError) as error:
+        compiler.compiled(file, TYPES)
+    assert f"{file}: " in str(error.value) and why.format(secret=secret) in str(error.value)
+    assert "own words" not in capfd.readouterr().err
+
+
+def test_a_compiler_that_does_not_end_is_ended(tmp_path, monkeypatch, uncached):
+    monkeypatch.setattr(compiler, "COMPILE_S", 1)
+    with pytest.raises(LabError, match="clang takes more than 1 s"):
+        compiler.compiled(source(tmp_path, 'asm(".rept 100000000\\n.endr");\n'), TYPES)
+
+
+def test_a_scenario_that_is_only_planned_compiles_in_the_cage(scenario_file, tmp_path):
+    source(tmp_path, INCLUDED.format("/etc/passwd"))
+    r = asymlab("run", scenario_file(('controller = "reno"', 'controller = "./mine.bpf.c"')), "--dry-run")
+    assert r.returncode == 1 and "Could not find incbin file '/etc/passwd'" in r.stderr.splitlines()[-1]
+
+
+def test_without_a_cage_nothing_is_compiled_unless_that_is_asked_for(tmp_path, monkeypatch, uncached):
+    """Then the object has the same bytes, and the limits hold."""
+    file = source(tmp_path)
+    caged = compiler.compiled(file, TYPES)
+    (tmp_path / "bwrap").write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2; exit 1\n")
+    (tmp_path / "bwrap").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    uncached()
+    words = "no cage for a compiler here .*No permissions.*compile the source elsewhere.*ASYMLAB_CAGE=none"
+    with pytest.raises(LabError, match=words):
+        compiler.compiled(file, TYPES)
+    monkeypatch.setenv(CAGE, "none")
+    uncached()
+    assert compiler.compiled(file, TYPES) == caged
+    monkeypatch.setattr(compiler, "MEMORY_MAX", 300 << 20)
+    source(tmp_path, INCLUDED.format("/dev/zero"))
+    uncached()
+    with pytest.raises(LabError, match="clang needs more than 300 MB of memory for it"):
+        compiler.compiled(file, TYPES)
+
+
+@pytest.mark.parametrize("suffix", [".bpf.o", ".ko"])
+def test_a_file_that_is_too_large_is_not_read(tmp_path, suffix):
+    file = tmp_path / f"mine{suffix}"
+    with open(file, "wb") as f:
+        f.truncate(3 << 30)
+    began = time.monotonic()
+    with pytest.raises(LabError, match="3221225472 bytes, more than the 67108864 that it may have"):
+        objects.data(objects.File(file), None)
+    assert time.monotonic() - began < 5
+
+
+OWN = "struct vegas { __u32 base_rtt; };\nenum bbr_mode { BBR_STARTUP, BBR_DRAIN };\nstruct vegas state;\n"
+
+
+def test_a_source_may_have_types_that_linuxs_own_controllers_have(tmp_path):
+    """A kernel that has them built in has their types; what the kernel itself uses is no source's to define."""
+    folder = tmp_path / "types"
+    folder.mkdir()
+    text = (TYPES / "vmlinux.h").read_text()
+    theirs = "struct vegas { int x; };\nstruct yeah { struct vegas vegas; };\nenum bbr_mode { BBR_STARTUP = 7 };\n"
+    (folder / "vmlinux.h").write_text(text if "struct vegas {" in text else theirs + text)
+    assert compiler.compiled(source(tmp_path / "own", OWN), folder)
+    with pytest.raises(LabError, match="redefinition of 'tcp_sock'"):
+        compiler.compiled(source(tmp_path / "kernels", "struct tcp_sock { int x; };\n"), folder)
