@@ -309,6 +309,7 @@ def add_board(commands) -> None:
 
 def do_board(args) -> None:
     guest = image_of(args)
+    board.read(args.to / "board.jsonl")  # before hours of runs
     made = board.plan(args.names, guest, args.seeds)
     if done := run_lab(args, made.tasks, guest):
         board.write(made, done, guest, args.to)

@@ -253,6 +253,18 @@ def test_a_board_keeps_other_kernels_and_tells_what_they_answer_otherwise(boards
     assert rows(second)["fast"][1] == "asymlab dossier fast --seeds 2 --engine uml --image 7.3"
 
 
+ROW = json.dumps(
+    {
+        "controller": "x",
+        "called": "x",
+        "words": {"5.1": "holds"},
+        "failed": ["a"],
+        "answers": {"a": ["holds", 1.0, 1.0, 1.0]},
+        "of": {"label": "6.12-uml", "engine": "uml", "kernel": "6", "image": "ab", "seeds": 1, "questions": ""},
+    }
+)
+
+
 def test_a_row_tells_what_it_was_made_with(boards, tmp_path):
     boards(1, "fast")
     file = tmp_path / "board" / "board.jsonl"
@@ -266,9 +278,26 @@ def test_a_row_tells_what_it_was_made_with(boards, tmp_path):
     assert rows(text)["fast"][1] == "asymlab dossier fast --seeds 9 --engine uml"
     file.write_text(file.read_text().replace('"kernel": "6.12.9"', '"kernel": "6.12.8"'))
     assert list(rows(boards(1, "bbr"))) == ["cubic", "bbr"]
-    file.write_text("{")
-    with pytest.raises(LabError, match="board.jsonl: cannot be read"):
-        boards(1, "bbr")
+
+
+@pytest.mark.parametrize(
+    "line, wrong",
+    [
+        ("{", "Invalid JSON"),
+        ("{}", "controller: Field required"),
+        (ROW.replace('"answers": {"a": ["holds", 1.0, 1.0, 1.0]}', '"answers": {}'), "'a' has failed and has no value"),
+        (ROW.replace("6.12-uml", "../evil"), "of.label: '../evil' is no name of an image"),
+    ],
+)
+def test_a_line_that_is_no_row(tmp_path, line, wrong):
+    """Before any run is made, and with the number of the line."""
+    file = tmp_path / "board.jsonl"
+    file.write_text(f"{ROW}\n{line}\n")
+    with pytest.raises(LabError, match="board.jsonl: cannot be read: line 2 is no row of a board") as e:
+        board.read(file)
+    assert wrong in str(e.value)
+    file.write_text(f"{ROW}\n")
+    assert board.read(file) == [json.loads(ROW)]
 
 
 def test_answers_of_fewer_seeds_are_not_compared(boards, tmp_path):

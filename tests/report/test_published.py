@@ -108,7 +108,7 @@ def test_the_same_parts_give_the_same_page_and_others_another(text, tmp_path):
 def test_a_part_is_read_as_it_was_written(tmp_path):
     strange = {"kernel": "6 <a> | b", "qemu": "QEMU 7.2: it, and more"}
     ran = run("X-1", 1, invalid=["CPU"], provenance=PROVENANCE | strange)
-    about = {"image_name": "6.18", "commit": "00; aa, bb"}
+    about = {"image_name": "6.18", "commit": "00aabb1+"}
     report = write(write_report(tmp_path / "report"), [claim("X-1", [], missing="no <run>")], [ran], **about)
     publish.publish(report, tmp_path / "out")
     kept = part.read(tmp_path / "out" / "fast")

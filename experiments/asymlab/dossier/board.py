@@ -15,17 +15,21 @@ import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, Self
 
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from rich.table import Table
 from rich.text import Text
 
-from .. import LabError, controllers
+from .. import LabError, controllers, reading
 from ..console import console
 from ..controllers import LINUX, built_in
 from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..machine.kernel import series
 from ..paths import BUILD, BUILT, near
 from ..plan import objects
+from ..report.names import ImageLabel
+from ..report.records import first_error
 from ..report.report import provenance
 from ..report.terminal import STYLES
 from ..report.verdicts import MEANINGS, SYMBOLS
@@ -36,6 +40,8 @@ from .answers import SCENARIOS, Plan, Section, called, judged, questions
 
 FOLDER = BUILD / "board"
 TOLD = 3  # objections of a row
+SIZE_MAX = 64 << 20  # bytes of board.jsonl
+Word = Literal["holds", "fails", "undecided", "not measured"]
 PAGE = """\
 # The board: what RFC 9743 asks, of many controllers
 
@@ -104,11 +110,50 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
+class Made(BaseModel):
+    """How a row was made."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    label: ImageLabel
+    engine: Literal["qemu", "uml"]
+    kernel: str
+    image: str
+    seeds: int
+    questions: str
+
+
+class Row(BaseModel):
+    """A line of board.jsonl."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    controller: str
+    called: str
+    words: dict[str, Word]
+    failed: list[str]
+    answers: dict[str, tuple[Word, float | None, float | None, float | None]]
+    of: Made
+
+    @model_validator(mode="after")
+    def _answered(self) -> Self:
+        if wrong := [id for id in self.failed if id not in self.answers or self.answers[id][1] is None]:
+            raise ValueError(f"{wrong[0]!r} has failed and has no value")
+        return self
+
+
 def read(file: Path) -> list[dict]:
+    """The rows that are there; LabError names the first line that is none."""
+    if not file.exists():
+        return []
+    rows: list[dict] = []
     try:
-        return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-    except (OSError, ValueError) as e:
-        raise LabError(f"{file}: cannot be read ({type(e).__name__}); remove it") from None
+        for line in reading.read(file, SIZE_MAX).decode().splitlines():
+            Row.model_validate_json(line)
+            rows.append(json.loads(line))
+    except (OSError, ValueError, RecursionError) as e:
+        wrong = first_error(e) if isinstance(e, ValidationError) else type(e).__name__
+        what = f"line {len(rows) + 1} is no row of a board ({wrong})"
+        raise LabError(f"{file}: cannot be read: {what}; remove it") from None
+    return rows
 
 
 def merged(before: list[dict], mine: list[dict]) -> list[dict]:
@@ -137,7 +182,7 @@ def objections(one: dict) -> str:
     """In one line: what no run tells, then what is farthest from its bound."""
     ours = questions()
     said = [ours.KNOWN[one["controller"]]] if one["controller"] in ours.KNOWN else []
-    said += [ours.OBJECTIONS[id].format(short(one["answers"][id][1])) for id in one["failed"][:TOLD]]
+    said += [ours.OBJECTIONS.get(id, f"{id}: {{}}").format(short(one["answers"][id][1])) for id in one["failed"][:TOLD]]
     if (more := len(one["failed"]) - TOLD) > 0:
         said.append(f"{more} more heading{'s' * (more > 1)}")
     return "; ".join(said) or "nothing that fails here"

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,7 +18,7 @@ from . import boot, ldcache, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, HEADER, TRACER, UML, guest_modules, label_of, making, making_uml
+from .image import DEFAULT_KERNEL, HEADER, LABEL, TRACER, UML, guest_modules, label_of, making, making_uml
 from .kernel import Kernel, extract_vmlinux, fetch_kernel, is_elf, raw_btf, user_kernel
 from .modules import add_modules
 from .root import Here, root
@@ -59,7 +58,6 @@ libc.mlockall(3)
 
 """
 INIT = BUNDLE + START + b"from guest import init\n\ninit.main()\n"
-LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]*")
 
 
 # Run by the guest's interpreter: a package's modules and those of the standard library that they reach. All of them go

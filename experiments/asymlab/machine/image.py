@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shlex
 from dataclasses import dataclass
 from functools import cache
@@ -29,6 +30,7 @@ from .files import sha256
 from .uml import make
 
 DEFAULT_KERNEL = "6.12"
+LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,99}")  # an image's name, which is its folder's
 # An infinitely fast CPU takes no time for a packet, and an RTT is then exactly a number of a clock's ticks. In qemu a
 # lone packet and its ACK take 2 us, those of bursts up to 17, 3 more than in uml on average (1 Gbit/s, 10 ms).
 NODE_US = 3
@@ -162,6 +164,8 @@ def check_current(label: str) -> None:
 
 
 def open_image(label: str = DEFAULT_KERNEL) -> Image:
+    if not LABEL.fullmatch(label):  # a folder elsewhere may be a stranger's, and its kernel a program of his
+        raise LabError(f"image {label[:40]!r}: a name has letters, digits and . + _ - only")
     folder = IMAGES / label
     try:
         manifest = json.loads((folder / "manifest.json").read_text())

@@ -22,6 +22,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..reading import read
+from .names import Commit, Digest, ImageLabel, RunKey, SuiteName
 from .verdicts import SYMBOLS, Judged, Sample
 
 SAMPLES = ("claim", "seed", "key", "value")  # columns
@@ -42,8 +43,8 @@ class Provenance(Record):
     kernel: str
     image: str
     qemu: str
-    result_sha256: str
-    registered: str = ""
+    result_sha256: Digest
+    registered: Commit | Literal[""] = ""
     objects: dict[str, str]
 
 
@@ -62,7 +63,7 @@ class Run(Record):
     name: str
     case: str
     seed: int
-    key: str
+    key: RunKey
     invalid: list[str]
     command: str
     metrics: Metrics
@@ -71,11 +72,11 @@ class Run(Record):
 
 class Results(Record):
     format: Literal[1]
-    set: str
+    set: Literal["quick", "full"]
     only: list[str] = []
-    commit: str | None = None
-    image_name: str = ""
-    papers: dict[str, list[str]] = {}  # keys of each one's runs
+    commit: Commit | Literal[""] | None = None
+    image_name: ImageLabel | Literal[""] = ""
+    papers: dict[SuiteName, list[RunKey]] = {}  # keys of each one's runs
     runs: list[Run]
 
 
@@ -85,11 +86,11 @@ class About(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     format: Literal[1] = 1
     date: str = Field(pattern=r"^\d{4}-\d\d-\d\d$")
-    set: str
-    commits: list[str]  # that made the runs
-    registered: list[str]  # that had the claims then
+    set: Literal["quick", "full"]
+    commits: list[Commit]  # that made the runs
+    registered: list[Commit]  # that had the claims then
     changed: list[str]  # what changed of the claims afterwards
-    image_name: str
+    image_name: ImageLabel
     kernel: list[str]
     image: list[str]
     qemu: list[str]
@@ -149,11 +150,16 @@ def _json(file: Path, kind: TypeAdapter) -> tuple[Any, Any]:
         json.dumps(found, ensure_ascii=False).encode()  # half a character is none
         return found, kind.validate_python(found)
     except ValidationError as e:
-        first = e.errors()[0]
-        place = ".".join(map(str, first["loc"]))[:80] or "all of it"
-        raise ValueError(f"{file.name}: not a report's results: {place}: {first['msg']}") from None
+        raise ValueError(f"{file.name}: not a report's results: {first_error(e)}") from None
     except (ValueError, RecursionError) as e:
         raise ValueError(f"{file.name}: not JSON: {e}") from None
+
+
+def first_error(e: ValidationError) -> str:
+    """The place, and the fault."""
+    first = e.errors()[0]
+    place = ".".join(map(str, first["loc"]))[:80] or "all of it"
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _int(text: str) -> int:

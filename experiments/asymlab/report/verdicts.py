@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ..results.store import Run
 from .absent import Absent, Missing
+from .names import SuiteName
 
 if TYPE_CHECKING:
     from ..run.tasks import Task
@@ -96,7 +97,7 @@ class Judged(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     id: str
-    paper: str
+    paper: SuiteName
     source: str  # where the paper says it
     claim: str  # with the inequality that decides
     paper_value: float | None = None

@@ -56,7 +56,7 @@ def commit(folder: Path) -> str:
 
 def unpack(commit: str, folder: str, to: Path) -> bool:
     """Put what a commit has of a folder into another place. False if it cannot be had."""
-    git = ["git", "-C", str(REPO), "archive", "--format=tar", commit, "--", folder]
+    git = ["git", "-C", str(REPO), "archive", "--format=tar", "--end-of-options", commit, folder]
     try:
         packed = subprocess.run(git, capture_output=True, timeout=GIT_LIMIT_S, check=True).stdout
         subprocess.run(["tar", "-x", "-C", str(to)], input=packed, capture_output=True, timeout=GIT_LIMIT_S, check=True)
@@ -67,4 +67,5 @@ def unpack(commit: str, folder: str, to: Path) -> bool:
 
 def later(first: str, folder: Path) -> list[str]:
     """Commits after `first` that changed the folder's claims or scenarios: short hash, date, subject; newest first."""
-    return _git("log", "--format=%h %as %s", f"{first.rstrip('+')}..HEAD", "--", *_judged(folder)).splitlines()
+    span = f"{first.rstrip('+')}..HEAD"  # somebody else's file may name it
+    return _git("log", "--format=%h %as %s", "--end-of-options", span, "--", *_judged(folder)).splitlines()
