@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import struct
 from functools import cache
 from html.parser import HTMLParser
@@ -17,7 +18,7 @@ from asymlab.guest.wire import dump
 from asymlab.plan import scenario
 from asymlab.report import papers
 from asymlab.report.verdicts import Results
-from asymlab.results import metrics, store, trace
+from asymlab.results import metrics, store, tables, trace
 from tests.shared import packet, some_flow, some_hop, some_job, some_probe
 
 VOID = {"meta", "link", "br", "img", "hr", "input"}
@@ -162,11 +163,11 @@ def make(
     point = point or {}
     name = " ".join([id, *map(str, point.values()), f"seed {seed}"])
     controllers = controllers or ([point["flows.controller"]] if "flows.controller" in point else CONTROLLERS[id])
-    tables = tables_of(controllers, mbps, seed)
+    arrays = tables_of(controllers, mbps, seed)
     job, left = job_of(controllers, seed, reverse_bps), agent_of(not invalid)
     key = store.key_of({"name": name})
     (folder / key).mkdir()
-    trace.write(tables, folder / key)
+    trace.write(arrays, folder / key)
     if id in CAPTURED:
         for side in ("forward", "reverse"):
             (folder / key / f"{side}.pcap").write_bytes(packets_of_formosa(rounds=round(DURATION / 0.8e-3 / 5)))
@@ -185,7 +186,7 @@ def make(
             "invalid": [invalid] if invalid else [],
             "result_sha256": "ab" * 32,
             "agent": left,
-            "metrics": metrics.of_run(job, left, tables["acks"], tables["goodput"], tables["links"]),
+            "metrics": metrics.of_run(job, left, arrays["acks"], arrays["goodput"], arrays["links"]),
             "identity": {
                 "kernel": "6.12.0-test",
                 "image": "c0ffee" * 10,
@@ -195,6 +196,18 @@ def make(
             },
         },
     )
+
+
+def keep(run: store.Run, folder: Path) -> store.Run:
+    """The run as a store has it, in a folder of its key."""
+    key = store.key_of(run.record["identity"])
+    agent = run.record["agent"] | {"zero_ns": 0, "controllers": {}}
+    record = run.record | {"key": key, "metrics_hash": store.METRICS_HASH, "agent": agent}
+    place = run.folder.rename(folder / key)
+    record["tables"] = tables.digests(place)
+    record["record_sha256"] = store.record_digest(record)
+    (place / "run.json").write_text(json.dumps(record))
+    return store.Run(place, record)
 
 
 @cache

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import asymlab
 from asymlab import LabError
 from asymlab.results import store
 from asymlab.run import api
-from tests.report.madeup import make
+from tests.report.madeup import keep, make
 from tests.shared import LAB, SCENARIO
 
 
@@ -25,14 +24,9 @@ def kept(tmp_path, monkeypatch) -> list[store.Run]:
     monkeypatch.setattr(store, "STORE", tmp_path)
     runs = []
     for seed in (3, 1, 2):
-        run = make(tmp_path, "FA-T2", {"flows.controller": "fast"} if seed == 3 else {}, seed=seed)
-        key = store.key_of(run.record["identity"])
-        folder = run.folder.rename(tmp_path / key)
-        run.record.update(key=key, metrics_hash=store.METRICS_HASH)
-        run.record["agent"].update(zero_ns=0, controllers={})
-        (folder / "run.json").write_text(json.dumps(run.record))
-        os.utime(folder / "acks.parquet", ns=(len(runs), len(runs)))
-        runs.append(store.Run(folder, run.record))
+        run = keep(make(tmp_path, "FA-T2", {"flows.controller": "fast"} if seed == 3 else {}, seed=seed), tmp_path)
+        os.utime(run.folder / "acks.parquet", ns=(len(runs), len(runs)))
+        runs.append(run)
     return runs
 
 

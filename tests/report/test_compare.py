@@ -16,7 +16,7 @@ from asymlab.report import compare, report
 from asymlab.report.verdicts import interval
 from tests import shared
 from tests.report import small
-from tests.report.madeup import make
+from tests.report.madeup import keep, make
 
 pytestmark = pytest.mark.slow
 
@@ -232,9 +232,7 @@ def test_two_runs_are_compared_whatever_they_are_called(tmp_path, capsys):
     """Without a report around them: another controller, and the same run."""
     kept = []
     for name, mbps in (("fast", 25), ("cubic", 20)):
-        made = make(tmp_path, "FA-4", {"flows.controller": name}, mbps=mbps)
-        (made.folder / "run.json").write_text(json.dumps(made.record))
-        kept.append(made.folder)
+        kept.append(keep(make(tmp_path, "FA-4", {"flows.controller": name}, mbps=mbps), tmp_path).folder)
     assert not compare.run(*kept, 0.05, as_json=tmp_path / "told.json")
     (row,) = (r for r in json.loads((tmp_path / "told.json").read_text())["rows"] if r["metric"] == "goodput_bps")
     assert row["case"] == "FA-4 fast seed 1 / FA-4 cubic seed 1" and row["differs"]
@@ -245,5 +243,5 @@ def test_two_runs_are_compared_whatever_they_are_called(tmp_path, capsys):
 @pytest.mark.parametrize("text", ["{", "[]", '{"metrics": 1}', "1"])
 def test_a_folder_that_holds_no_run(tmp_path, text):
     (tmp_path / "run.json").write_text(text)
-    with pytest.raises(LabError, match="run.json: not a run's record"):
+    with pytest.raises(LabError, match="run.json: cannot be read"):
         compare.load(tmp_path)

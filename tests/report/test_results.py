@@ -15,6 +15,9 @@ import tarfile
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from asymlab import LabError, printable
@@ -26,7 +29,7 @@ from asymlab.guest.wire import dump
 from asymlab.machine import arch, files, image, qemu, shared, vm
 from asymlab.plan import scenario
 from asymlab.report import pages
-from asymlab.results import frame, store
+from asymlab.results import frame, store, tables, trace
 from asymlab.run import cluster, summary, worker
 from asymlab.run.tasks import Task, plan_runs
 from tests.hostile import COUNT, changed, one_line_or_none
@@ -312,7 +315,7 @@ def test_a_record_of_another_run_in_its_folder_is_refused(task, change):
     record = json.loads(file.read_text())
     change(record)
     file.write_text(json.dumps(record))
-    with pytest.raises(LabError, match="cannot be read .*; remove it, the run will be repeated"):
+    with pytest.raises(LabError, match="cannot be read .*; remove its folder, the run will be repeated"):
         store.find(task.key)
 
 
@@ -355,6 +358,71 @@ def test_metrics_made_anew_follow_no_link_that_another_has_laid(task, tmp_path, 
     monkeypatch.setattr(store, "METRICS_HASH", "newer")
     assert store.find(task.key).record["metrics_hash"] == "newer" and target.read_text() == "mine"
     assert json.loads((folder / "run.json").read_text())["metrics_hash"] == "newer"
+
+
+# --- a store that others write ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["metrics"].update(goodput_bps=99e6, jain=0.5),
+        lambda r: r["metrics"]["flows"][0].update(retransmits=7),
+        lambda r: r.update(invalid=["it is not"]),
+        lambda r: r.update(result_sha256="ab" * 32),
+    ],
+)
+def test_a_stored_run_that_was_changed_is_noticed(task, change):
+    file = save(task, left(task)).folder / "run.json"
+    record = json.loads(file.read_text())
+    change(record)
+    file.write_text(json.dumps(record))
+    with pytest.raises(LabError, match="changed after it was stored.; remove its folder, the run will be repeated"):
+        store.find(task.key)
+
+
+def test_a_table_that_was_changed_is_noticed(task):
+    run = save(task, left(task))
+    trace.write({"acks": np.zeros(len(run.acks) + 1, run.acks.dtype)}, run.folder)
+    store.table.cache_clear()
+    with pytest.raises(LabError, match="acks.parquet: no table of a run .it was changed after it was stored"):
+        _ = store.find(task.key).acks
+
+
+def test_a_run_that_an_earlier_version_stored_is_read(task):
+    file = save(task, left(task)).folder / "run.json"
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps({k: v for k, v in record.items() if k not in ("tables", "record_sha256")}))
+    assert len(store.find(task.key).acks) == len(store.Run(file.parent, record).acks)
+
+
+def test_new_metrics_of_a_store_that_cannot_be_written(task, monkeypatch):
+    """Another user's: the new ones count, and the file stays."""
+    run = save(task, left(task))
+    before = (run.folder / "run.json").read_bytes()
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(store, "METRICS_HASH", "newer")
+    monkeypatch.setattr(store.tempfile, "NamedTemporaryFile", refuse)
+    assert store.find(task.key).record["metrics_hash"] == "newer"
+    assert (run.folder / "run.json").read_bytes() == before and len(list(store.runs())) == 1
+
+
+@pytest.mark.parametrize("name, column", [("acks", "cwnd"), ("links", "dev"), ("state-fast", "x")])
+def test_a_small_file_takes_no_gigabytes(task, name, column):
+    """Ten million rows in some kilobytes; one long name in each of a million."""
+    run = save(task, left(task))
+    rows, value = (1_000_000, "x" * 4000) if column == "dev" else (10_000_000, 1)
+    columns = {c: pa.array(np.zeros(1, "i4")) for c in trace.TABLES.get(name, trace.STATE_COLUMNS)}
+    code = pa.array(np.zeros(rows, "i4"))
+    columns = {c: pa.DictionaryArray.from_arrays(code, pa.array([value if c == "dev" else 1])) for c in columns}
+    pq.write_table(pa.table(columns), run.folder / f"{name}.parquet", compression="zstd")
+    assert (run.folder / f"{name}.parquet").stat().st_size < 4 << 20
+    store.table.cache_clear()
+    with pytest.raises(LabError, match="that would take|a device with a long name"):
+        tables.read(run.folder, name, None)
 
 
 # --- workers -------------------------------------------------------------------------------

@@ -499,11 +499,11 @@ def test_another_hash_is_told(kept, lab, monkeypatch, said):
 
 
 def test_another_image_is_told_first(kept, lab, monkeypatch, said):
-    damage(kept, "part.json", (GUEST.hash, "cd" * 32), ('"commits": [', '"commits": [\n"0123456789ab", "was"'))
+    damage(kept, "part.json", (GUEST.hash, "cd" * 32), ('"commits": [', '"commits": [\n"0123456789ab", "fedcba9"'))
     assert again(monkeypatch, "one", "--from", kept) == 0
     lines = said.getvalue().splitlines()
     assert lines[0] == "image: published cdcdcdcdcdcd, here abababababab"
-    assert "those published are of commit 0123456789ab, was" in lines[1]
+    assert "those published are of commit 0123456789ab, fedcba9" in lines[1]
     assert lines[-1] == "6 runs, all the same bytes"
 
 

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from .. import LabError
 from ..console import console
-from ..results.store import Run
+from ..results import store
 from . import html, records, report
 from .terminal import STYLES
 from .verdicts import SYMBOLS, interval
@@ -62,12 +62,10 @@ def load(folder: Path) -> dict:
 def load_run(folder: Path) -> dict:
     """The same of one run of the store."""
     try:
-        told = report.summary(Run(folder, json.loads((folder / "run.json").read_text())))
+        told = report.summary(store.opened(folder))
         records.Run.model_validate(told)
         return {"folder": str(folder), "set": "one run", "runs": {(told["case"], told["seed"]): told}, "verdicts": {}}
-    except OSError as e:
-        raise LabError(f"{folder / 'run.json'}: {e.strerror}") from None
-    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as e:
+    except ValueError as e:
         raise LabError(f"{folder / 'run.json'}: not a run's record ({type(e).__name__}: {e})") from None
 
 

@@ -123,3 +123,5 @@ class Record(Part):
     metrics: Metrics
     agent: Agent
     identity: dict
+    tables: dict[str, str] = {}  # the SHA-256 of each; a run that an earlier version stored has none
+    record_sha256: str = ""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Finished runs, each in a folder named by the hash of all that determines it.
 
-    build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it
+    build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it, the hash of
+                    each table (tables) and of run.json's own rest (record_sha256)
     build/store/KEY/{acks,goodput,links}.parquet, and state-CONTROLLER.parquet where run.trace_state is set,
                     forward.pcap and reverse.pcap where run.capture is; forward-2.pcap of the second hop, ...
 
@@ -10,6 +11,7 @@ A folder appears whole or not at all; one that is there is never computed again.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
@@ -33,7 +35,7 @@ from ..guest.system import Failure
 from ..paths import STORE
 from ..plan.groups import HOPS_MAX
 from ..reading import read
-from . import capture, metrics, trace
+from . import capture, metrics, tables, trace
 from .record import Agent, Record, Row
 
 KEY = re.compile("[0-9a-f]{32}")
@@ -55,9 +57,9 @@ METRICS_HASH = hashlib.sha256(Path(metrics.__file__).read_bytes()).hexdigest()[:
 
 
 @lru_cache(maxsize=12)
-def table(folder: Path, name: str, result: str) -> np.ndarray:
+def table(folder: Path, name: str, digest: str | None, result: str) -> np.ndarray:
     """A table of a result, kept for a while: those of a whole suite would not fit into memory."""
-    return trace.read(folder, name)
+    return tables.read(folder, name, digest)
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Run:
         return [Row.model_validate(row) for row in self.record["agent"]["self_check"]]
 
     def _table(self, name: str) -> np.ndarray:
-        return table(self.folder, name, self.record["result_sha256"])
+        return table(self.folder, name, self.record.get("tables", {}).get(name), self.record["result_sha256"])
 
     @property
     def acks(self) -> np.ndarray:
@@ -126,7 +128,7 @@ class Run:
             raise LabError(
                 f"{self.folder}: no state of flow {flow}: it takes run.trace_state and a controller with STATE()"
             )
-        rows = trace.read(self.folder, name)
+        rows = self._table(name)
         return rows[rows["flow"] == flow]
 
 
@@ -160,39 +162,63 @@ def runs() -> Iterator[Run]:
 
 
 def held(key: str) -> Run | None:
-    """A finished run, if there is one; its metrics are computed anew if their definitions have changed since."""
+    """A finished run, if there is one."""
     folder = STORE / key
     if not folder.exists():
         return None
+    run = opened(folder)
+    if run.record["key"] != key:
+        raise LabError(f"{folder}: is of another run; remove it, the run will be repeated")
+    return run
+
+
+def opened(folder: Path) -> Run:
+    """The run of a folder; its metrics are computed anew if their definitions have changed since.
+
+    The new ones are kept. In a store that another user has written they may stay unkept."""
     try:
         record = json.loads(read(folder / "run.json", RECORD_MAX))
-        if record["key"] != key or key_of(record["identity"]) != key:
-            raise ValueError("of another run")
-        found = Run(folder, record)
+        if record["key"] != key_of(record["identity"]):
+            raise ValueError("not the key of its identity")
+        if record.get("record_sha256", digest := record_digest(record)) != digest:
+            raise ValueError("changed after it was stored")
+        run = Run(folder, record)
         stale = record["metrics_hash"] != METRICS_HASH
         if stale:
-            record["metrics"] = metrics.of_run(found.job, record["agent"], found.acks, found.goodput, found.links)
+            record["metrics"] = metrics.of_run(run.job, record["agent"], run.acks, run.goodput, run.links)
             record["metrics_hash"] = METRICS_HASH
+            record["record_sha256"] = record_digest(record)
         Record.model_validate(record)
         json.dumps(record, ensure_ascii=False).encode()  # half a character is none
-        if stale:
-            with tempfile.NamedTemporaryFile(
-                "w", dir=folder, prefix=".run.json.", delete=False
-            ) as part:  # others may do the same in a shared store
-                part.write(json.dumps(record))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as e:
+        reason = "damaged" if isinstance(e, ValidationError | KeyError) else str(e)[:100]
+        raise LabError(
+            f"{folder / 'run.json'}: cannot be read ({type(e).__name__}: {reason}); "
+            "remove its folder, the run will be repeated"
+        ) from None
+    if stale:
+        with contextlib.suppress(OSError):
+            replace_record(folder, record)
+    return run
+
+
+def record_digest(record: dict) -> str:
+    """Against accidents: who writes the store may write this as well."""
+    sealed = {name: value for name, value in record.items() if name != "record_sha256"}
+    return hashlib.sha256(json.dumps(sealed, sort_keys=True).encode()).hexdigest()
+
+
+def replace_record(folder: Path, record: dict) -> None:
+    """Others may do the same in a shared store."""
+    with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".run.json.", delete=False) as part:
+        try:
+            part.write(json.dumps(record))
+            part.flush()
             os.chmod(part.name, 0o644)
             os.replace(part.name, folder / "run.json")
-        return found
-    except (
-        OSError,
-        ValueError,
-        LookupError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-        LabError,
-    ) as e:  # Arrow's and pydantic's errors are among them
-        raise LabError(f"{folder}: cannot be read ({type(e).__name__}); remove it, the run will be repeated") from None
+        except OSError:
+            os.unlink(part.name)
+            raise
 
 
 def result_hash(files: dict[str, bytes]) -> str:
@@ -221,13 +247,13 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
         }  # unless loaded again
         if not mine - gone <= agent["controllers"].keys() <= mine:
             raise ValueError("of other controllers")
-        tables = trace.parse(files["trace.bin"], agent["zero_ns"])
-        state = tables.pop("state")
+        arrays = trace.parse(files["trace.bin"], agent["zero_ns"])
+        state = arrays.pop("state")
         if job.trace_state:
-            tables |= trace.decode(
+            arrays |= trace.decode(
                 state, wire.dump(job.flows), agent["controllers"]
             )  # as JSON: trace.py is a part of each key
-        return agent, tables, metrics.of_run(job, agent, tables["acks"], tables["goodput"], tables["links"])
+        return agent, arrays, metrics.of_run(job, agent, arrays["acks"], arrays["goodput"], arrays["links"])
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         reason = f"{e.error_count()} members" if isinstance(e, ValidationError) else str(e)[:100]
         raise LabError(f"results: damaged ({type(e).__name__}: {reason})") from None
@@ -250,7 +276,7 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
     if not KEY.fullmatch(key):
         raise LabError(f"{key[:40]!r}: no key of a run")
-    agent, tables, of_run = understand(files, _job(identity))
+    agent, arrays, of_run = understand(files, _job(identity))
     invalid = [row.wrong for row in Agent.model_validate(agent).self_check if row.wrong]
     if "executed" in about:
         agent["cpu_busy"] = max(agent["cpu_busy"], busy(about["executed"], identity))
@@ -270,9 +296,11 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
         STORE.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=STORE, prefix=".part-"))
         try:
-            trace.write(tables, part)
+            trace.write(arrays, part)
             for name in files.keys() - {"agent.json", "trace.bin"}:  # kept as they are
                 (part / name).write_bytes(files[name])
+            record["tables"] = tables.digests(part)
+            record["record_sha256"] = record_digest(record)
             (part / "run.json").write_text(json.dumps(record))
             part.chmod(0o755)
             if (STORE / key).exists():  # repeated on demand: the old one stays until the new one is there
