@@ -64,6 +64,14 @@ def test_link_metrics():
     assert m["queue_delay_mean_s"] == pytest.approx(5 * 1000 * 8 / 16e6)
 
 
+def test_a_rate_has_a_mean_over_any_time():
+    rates = [(0.0, 8.0), (2.0, 4.0), (3.0, 16.0)]
+    assert metrics.mean_rate(rates[:1], 5, 6) == 8
+    times = ((0, 2), 8), ((1, 3), 6), ((2, 3), 4), ((1, 4), 28 / 3), ((5, 7), 16), ((0, 4), 9)
+    for (start, end), mean in times:
+        assert metrics.mean_rate(rates, start, end) == pytest.approx(mean)
+
+
 def test_of_a_chain_the_busiest_hop_stands_for_the_path():
     watch = [some_hop(1e6, 1e6, (f"forward{k}", f"reverse{k}"), f"hop {k}") for k in (1, 2, 3)]
     loads = [

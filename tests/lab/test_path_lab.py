@@ -349,6 +349,59 @@ def test_a_constant_load_takes_its_rate_and_leaves_the_rest(scenario_file):
     assert seconds[1:] == pytest.approx([6e6, 1e7], rel=0.06)
 
 
+LOSES = ("queue = 100 }\nreverse", 'queue = 100, loss = "20%" }\nreverse')
+DOUBLES = ("queue = 100 }\nreverse", 'queue = 100, duplicate = "50%" }\nreverse')
+LOAD = ("[run]", '[[background]]\nrate = "2mbit"\npacket = 100\n[run]')
+SECOND = (PATH, HOP + HOP.replace("10mbit", "5mbit", 1).replace("queue = 50", "queue = 5", 1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        LOSES,
+        DOUBLES,
+        SECOND,
+        ("queue = 100 }\nreverse", 'queue = 100, policer = { rate = "5mbit", burst = 20000 } }\nreverse'),
+    ],
+)
+def test_acks_per_packet_beside_a_load_that_is_lost_or_doubled(scenario_file, change):
+    """As the packets that left the queue say."""
+    r = run(scenario_file(PLAIN, CAPTURE, LOAD, change))
+    assert r.valid, r.record["invalid"]
+    hop = int(r.metrics["busiest"].split()[1])
+    begun = r.job.measure_from_s
+    acks = data = 0
+    for side in ("forward", "reverse"):
+        packets = r.capture(side, hop)
+        tcp = packets[(packets["t"] >= begun) & ((packets["sport"] == FLOW_PORT) | (packets["dport"] == FLOW_PORT))]
+        data, acks = data + (tcp["payload"] > 0).sum(), acks + (tcp["payload"] == 0).sum()
+    assert r.metrics["acks_per_data_packet"] == pytest.approx(acks / data, rel=0.01)
+
+
+def test_a_load_that_reaches_its_host_whole_is_counted_there(scenario_file):
+    """Nothing is added to such a run: its bytes are as they were."""
+    assert "udp_left" not in run(scenario_file(PLAIN, LOAD)).record["agent"]["marks"]["end"]
+
+
+def test_a_link_that_doubles_packets_has_its_rate(scenario_file, monkeypatch):
+    """Behind its queue: the copies take no time of it."""
+    r = run(scenario_file(PLAIN, DOUBLES))
+    assert r.valid and rates(r) == pytest.approx([1, 1], rel=0.004)
+
+
+@pytest.mark.parametrize(
+    "before, after, at", [("1mbit", "10mbit", "1500ms"), ("10mbit", "2mbit", "2s"), ("4mbit", "8mbit", "0s")]
+)
+def test_a_rate_that_changes_counts_while_it_is_there(scenario_file, before, after, at):
+    slow = ('forward = { rate = "10mbit"', f'forward = {{ rate = "{before}"')
+    change = f'[[changes]]\nat = "{at}"\ndirection = "forward"\nrate = "{after}"\n[run]'
+    r = run(scenario_file(PLAIN, slow, ("[run]", change)))
+    assert r.valid, r.record["invalid"]
+    packet = 8e3 / 1e6
+    assert 0.9 < r.metrics["utilisation"] < 1 + packet
+    assert r.metrics["forward"]["queue_delay_mean_s"] < r.metrics["flows"][0]["rtt_s"]["max"]
+
+
 @pytest.mark.parametrize("rate", ["1mbit", "10mbit", "100mbit"])
 def test_a_busy_link_sends_each_packet_on_time(rate, scenario_file):
     """To within one packet's time of a link that has no bucket; FAST keeps its queue from running dry."""

@@ -7,6 +7,7 @@ import os
 import socket
 import struct
 import threading
+from collections.abc import Sequence
 from typing import IO
 
 from .job import Job
@@ -19,16 +20,29 @@ BUFFER = 32 << 20  # bytes of packets that may wait, each with some 2 kB
 READ_S = 0.1
 STACK = 256 << 10  # bytes of the thread's: a guest takes all of it at once
 ETH_P_ALL, SO_ATTACH_FILTER, SO_RCVBUFFORCE, SOL_PACKET, PACKET_STATISTICS = 3, 26, 33, 263, 6
+LOAD, EQUAL, KEEP, KIND = 0x30, 0x15, 0x06, 0xFFFFF004  # of a byte; then jump; so many bytes; the packet's type
 # Outgoing packets only: load the packet type, compare with PACKET_OUTGOING, keep SNAP or nothing.
-FILTER = b"".join(
-    struct.pack("=HBBI", *instruction)
-    for instruction in (
-        (0x30, 0, 0, 0xFFFFF004),
-        (0x15, 0, 1, socket.PACKET_OUTGOING),
-        (0x06, 0, 0, SNAP),
-        (0x06, 0, 0, 0),
-    )
-)
+OUTGOING = ((LOAD, 0, 0, KIND), (EQUAL, 0, 1, socket.PACKET_OUTGOING), (KEEP, 0, 0, SNAP), (KEEP, 0, 0, 0))
+
+
+def tap(ns: Namespaces, node: str, dev: str, code: Sequence[tuple[int, int, int, int]], buffer: int) -> socket.socket:
+    """A socket for the packets of a device that a filter keeps, from their IP headers on."""
+    with ns.enter(node):
+        s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
+    text = b"".join(struct.pack("=HBBI", *instruction) for instruction in code)
+    kept = ctypes.create_string_buffer(text, len(text))
+    s.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, struct.pack("HxxxxxxP", len(code), ctypes.addressof(kept)))
+    s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
+    s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, buffer)
+    s.setblocking(False)
+    s.bind((dev, ETH_P_ALL))
+    return s
+
+
+def statistics(s: socket.socket) -> tuple[int, int]:
+    """Packets that came to a tap since this was asked, and those of them that it had no room for."""
+    packets, lost = struct.unpack("II", s.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
+    return packets, lost
 
 
 SIDES = ("forward", "reverse")
@@ -59,23 +73,12 @@ class Capture:
         node = {end.dev: end.node for end in job.ends}
         for k, hop in enumerate(job.watch, 1):
             for side, dev in zip(SIDES, (hop.forward.dev, hop.reverse.dev)):
-                with ns.enter(node[dev]):
-                    s = socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0)
-                self.ends.append((s, open(f"{out}/{name_of(side, k)}", "wb")))
-                self._set_up(s, dev)
-                self.ends[-1][1].write(PCAP)
+                file = open(f"{out}/{name_of(side, k)}", "wb")
+                self.ends.append((tap(ns, node[dev], dev, OUTGOING, BUFFER), file))
+                file.write(PCAP)
         threading.stack_size(STACK)
         self.thread = threading.Thread(target=self._collect, daemon=True)
         self.thread.start()
-
-    def _set_up(self, s: socket.socket, dev: str) -> None:
-        code = ctypes.create_string_buffer(FILTER, len(FILTER))
-        program = struct.pack("HxxxxxxP", len(FILTER) // 8, ctypes.addressof(code))
-        s.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, program)
-        s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
-        s.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER)
-        s.setblocking(False)
-        s.bind((dev, ETH_P_ALL))
 
     def _collect(self) -> None:
         while not self.done.wait(READ_S):
@@ -94,8 +97,7 @@ class Capture:
         self.thread.join()
         self._drain()
         for s, file in self.ends:
-            _, lost = struct.unpack("II", s.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
-            if lost:
+            if lost := statistics(s)[1]:
                 raise Failure(f"{os.path.basename(file.name)}: {lost} packets lost")
         self.close()
 

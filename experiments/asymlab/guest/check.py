@@ -170,11 +170,14 @@ def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | No
     return sorted(took)[len(took) // 2] / 1000 if took else None
 
 
-def link_rate(sender: socket.socket, receiver: socket.socket, to: str, train: Train) -> tuple[float, float]:
+def link_rate(
+    sender: socket.socket, receiver: socket.socket, to: str, train: Train, single: bool = False
+) -> tuple[float, float]:
     """IP bit/s of a back-to-back train's arrivals, at least and at most; 0 if none came.
 
-    They are apart if packets were lost or came twice: those took their time at the slowest queue, or never did.
-    Packets that overtook count as lost. Where some come early and overtake none, the median of the gaps tells.
+    They are apart if packets were lost or came twice: those took their time at the slowest queue, or never did. Behind
+    a `single` queue, that is always full before it drops, each that was lost did, and no copy. Packets that overtook
+    count as lost. Where some come early and overtake none, the median of the gaps tells.
     """
     for i in range(train.packets):
         sender.sendto(struct.pack("<I", i).ljust(train.bytes - ip_udp(to), b"\0"), (to, PROBE_PORT))
@@ -205,7 +208,11 @@ def link_rate(sender: socket.socket, receiver: socket.socket, to: str, train: Tr
     for begin, end in itertools.product(range(len(kept) - ends, len(kept)), range(ends)):
         (first, t0), (last, t1) = kept[begin], kept[end]
         least = begin - end
-        most = (least if train.lost_before else last - first) + sum(t0 < at < t1 for at in copies)
+        most = least if train.lost_before else last - first
+        if single:
+            least = most
+        else:
+            most += sum(t0 < at < t1 for at in copies)
         told += [packets * train.bytes * 8e9 / (t1 - t0) for packets in (least, most)]
     return min(told), max(told)
 
@@ -218,10 +225,11 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
     peers = {end.dev: peer for link in job.links for end, peer in (link.ends, link.ends[::-1])}
     rows = [_check_trace(ns, player, peers[player.end.dev]) for player in players]
     queues = [(end, end.shape) for end in job.ends if isinstance(end.shape, Bottleneck)]
+    single = len(job.watch) == 1 and not any(shape.drops_early for _, shape in queues)
     for number, probe in enumerate(job.probes):
         if number:  # trains have emptied the buckets
             time.sleep(max(8 * shape.burst_bytes / shape.rate_bps for _, shape in queues))
-        rows += _check_probe(ns, probe)
+        rows += _check_probe(ns, probe, single)
     chances = [(end, end.shape) for end in job.ends if isinstance(end.shape, Propagation) and end.shape.by_chance]
     told = ns.queues([end for end, _ in (*queues, *chances)])
     for end, shape in queues:
@@ -256,16 +264,17 @@ def _row(kind: Check, of: str, expected: Any, measured: Any, ok: bool) -> dict:
     return {"what": kind.what(of), "expected": expected, "measured": measured, "ok": ok}
 
 
-def _rate(sender: socket.socket, receiver: socket.socket, to: str, train: Train) -> tuple[float, float]:
+def _rate(sender: socket.socket, receiver: socket.socket, to: str, train: Train, single: bool) -> tuple[float, float]:
     """The first that a train tells; where packets come early the median, as a short queue's train has few gaps."""
-    rates = filter(any, (link_rate(sender, receiver, to, train) for _ in range(TRAINS)))
+    rates = filter(any, (link_rate(sender, receiver, to, train, single) for _ in range(TRAINS)))
     if not train.early:
         return next(rates, (0.0, 0.0))
     told = sorted(rates)
     return told[len(told) // 2] if told else (0.0, 0.0)
 
 
-def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
+def _check_probe(ns: Namespaces, probe: Probe, single: bool) -> list[dict]:
+    """`single`: as in link_rate()."""
     src, dst = probe_sockets(ns, probe)
     between, expected, rtt = f"{probe.src}-{probe.dst}", probe.base_rtt_us, base_rtt(src, dst, probe)
     off = max(500, 0.01 * expected) + probe.jitter_us
@@ -276,7 +285,7 @@ def _check_probe(ns: Namespaces, probe: Probe) -> list[dict]:
         (Check.REVERSE_RATE, probe.reverse, dst, src, probe.src_addr),
     ):
         if train and train.packets:
-            low, high = _rate(sender, receiver, to, train)
+            low, high = _rate(sender, receiver, to, train, single)
             good = low <= (1 + RATE_OFF) * train.rate_bps and high >= (1 - RATE_OFF) * train.rate_bps
             rows.append(_row(kind, between, train.rate_bps, high, good))
         elif train:

@@ -2,10 +2,12 @@
 """Counters of the machine and of the nodes, read at two moments of the experiment."""
 
 import os
+import socket
 import struct
 import time
 
-from .job import Job, Unshaped
+from .capture import EQUAL, KEEP, LOAD, OUTGOING, statistics, tap
+from .job import ChangePath, Job, NewShape, Propagation, Unshaped
 from .net import Namespaces
 from .netlink import attributes
 from .policer import dropped
@@ -20,7 +22,44 @@ MARKS = {
 GRED_VQ_LIST, GRED_VQ_ENTRY, GRED_MARKS = 6, 1, (7, 9)  # marked at random; because the queue is long
 
 
-def snapshot(job: Job, ns: Namespaces) -> dict:
+UDP, FRAGMENT = 17, 44  # an IP header's next; of IPv6 a fragment, which is none of TCP's
+
+
+class Loads:
+    """Counts the packets of UDP that leave each hop's queues.
+
+    Elsewhere they are more or fewer, if links double or lose them. A run without such links has no taps: what a load's
+    host received tells as much.
+    """
+
+    def __init__(self, job: Job, ns: Namespaces) -> None:
+        self.taps: dict[str, socket.socket] = {}
+        self.packets: dict[str, int] = {}
+        shapes = [end.shape for end in job.ends]
+        for change in job.changes:
+            new = change.path if isinstance(change, ChangePath) else []
+            shapes += [one.shape for one in new if isinstance(one, NewShape)]
+        uneven = any(isinstance(s, Propagation) and (s.loss or s.duplicate) for s in shapes)
+        if not job.background or not (uneven or job.policers or len(job.watch) > 1):
+            return
+        udp = (LOAD, 0, 0, 6 if job.v6 else 9), (EQUAL, 1, 0, UDP), (EQUAL, 0, 1, FRAGMENT)
+        code = (*OUTGOING[:1], (EQUAL, 0, 4, socket.PACKET_OUTGOING), *udp, (KEEP, 0, 0, 1), (KEEP, 0, 0, 0))
+        node = {end.dev: end.node for end in job.ends}
+        for dev in (way.dev for hop in job.watch for way in (hop.forward, hop.reverse)):
+            self.taps[dev], self.packets[dev] = tap(ns, node[dev], dev, code, 0), 0
+
+    def left(self) -> dict[str, int]:
+        """By the queue's device."""
+        for dev, s in self.taps.items():
+            self.packets[dev] += statistics(s)[0]
+        return dict(self.packets)
+
+    def close(self) -> None:
+        for s in self.taps.values():
+            s.close()
+
+
+def snapshot(job: Job, ns: Namespaces, loads: Loads) -> dict:
     hosts = sorted({f.src for f in job.flows})
     return {
         "t_ns": time.monotonic_ns(),
@@ -28,6 +67,7 @@ def snapshot(job: Job, ns: Namespaces) -> dict:
         "qdisc": qdisc_counters(job, ns),
         "tcp": {h: netstat(ns, h) for h in hosts},
         "udp": {load.dst: udp(ns, load.dst, job.v6) for load in job.background},
+        **({"udp_left": loads.left()} if loads.taps else {}),
     }
 
 

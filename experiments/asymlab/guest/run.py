@@ -25,7 +25,7 @@ from .audit import Audit
 from .capture import Capture
 from .check import carried, check_slots, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
-from .counters import memory_check, snapshot
+from .counters import Loads, memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, build_network, change_path, coalesce, send_ect1
 from .player import Player, play
@@ -126,6 +126,7 @@ class Running:
     background: Background
     tracer: Tracer
     capture: Capture | None
+    loads: Loads
 
     def check(self) -> None:
         self.traffic.check()
@@ -167,7 +168,9 @@ def _start(
     if job.capture:
         capture = Capture(job, ns, out)
         cleanup.callback(capture.close)
-    return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture)
+    loads = Loads(job, ns)
+    cleanup.callback(loads.close)
+    return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture, loads)
 
 
 # --- the schedule --------------------------------------------------------------------------
@@ -236,7 +239,7 @@ def _play(running: Running) -> tuple[int, dict[str, dict]]:
         player.begin(zero)
 
     def mark(name: str) -> None:
-        marks[name] = snapshot(running.job, running.ns)
+        marks[name] = snapshot(running.job, running.ns, running.loads)
 
     for event in schedule(running, mark):
         sleep_until(zero + int(event.at_s * 1e9))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..guest.job import Flow, Hop, Job
+from ..guest.job import Bottleneck, ChangePath, Flow, Hop, Job, NewShape, Watched
 from ..guest.protocol import ip_udp
 
 ETHERNET = 14  # bytes
@@ -51,6 +51,40 @@ def link_metrics(rows, rate_bps: float, span_s: float) -> dict:
         "queue_max": int(rows["qlen_max"].max()) if len(rows) else 0,
         "queue_delay_mean_s": queue * size * 8 / rate_bps,  # that queue at the link's rate
     }
+
+
+Rates = list[tuple[float, float]]  # a direction's: since when, s, and bit/s
+
+
+def rates_of(watched: Watched, job: Job) -> Rates:
+    """The rate that it begins with (of a trace its mean while the run measures), and those that changes give it."""
+    shapes = [end.shape for end in job.ends if end.dev == watched.dev]
+    rates = [(0.0, float(watched.rate_bps))]
+    for change in job.changes:
+        for new in change.path if isinstance(change, ChangePath) else ():
+            if isinstance(new, NewShape) and new.dev == watched.dev:
+                shapes.append(new.shape)
+                first, now = (s.rate_bps for s in (shapes[0], shapes[-1]) if isinstance(s, Bottleneck))
+                rates.append((change.at_s, watched.rate_bps * now / first))
+    return rates
+
+
+def mean_rate(rates: Rates, start: float, end: float) -> float:
+    """Over a time, whose borders are exact."""
+    if len(rates) == 1:
+        return rates[0][1]
+    ends = [since for since, _ in rates[1:]] + [max(end, rates[-1][0])]
+    parts = ((rate, min(until, end) - max(since, start)) for (since, rate), until in zip(rates, ends))
+    return sum(rate * span for rate, span in parts if span > 0) / (end - start)
+
+
+def queue_delay(rows, rates: Rates, bin_s: float) -> float:
+    """The queue that departures saw, at the rate of their bin; mean of all packets."""
+    packets = np.maximum(rows["packets"], 1)
+    ip_bytes = rows["bytes"] - ETHERNET * rows["packets"].astype(float)
+    rate = np.array([mean_rate(rates, t, t + bin_s) for t in rows["t"]])
+    total = rows["packets"].sum()
+    return float((rows["qlen_sum"] * (ip_bytes / packets) * 8 / rate).sum() / total) if total else 0.0
 
 
 def percentiles(rtt_us) -> dict:
@@ -107,13 +141,23 @@ def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
     start, end = job.measure_from_s, job.duration_s
     hop: dict = {"name": watched.name}
     for side, way in (("forward", watched.forward), ("reverse", watched.reverse)):
-        dev, rate_bps = way.dev, way.rate_bps
-        before, after = (marks[mark]["qdisc"][dev] for mark in ("measure", "end"))
+        rates, rows = rates_of(way, job), link_window(links, way.dev, start, end)
+        before, after = (marks[mark]["qdisc"][way.dev] for mark in ("measure", "end"))
         hop[side] = {
-            **link_metrics(link_window(links, dev, start, end), rate_bps, end - start),
+            **link_metrics(rows, mean_rate(rates, start, end), end - start),
             **{k: after[k] - before[k] for k in ("drops", "marks", "policed") if k in after},
         }
+        if len(rates) > 1:
+            hop[side]["queue_delay_mean_s"] = queue_delay(rows, rates, job.bin_ms / 1e3)
     return hop
+
+
+def _udp_left(job: Job, marks: dict, hop: str) -> int | None:
+    """Packets of UDP that left a hop's queues; None where nothing is lost or doubled behind them."""
+    if "udp_left" not in marks["end"]:
+        return None
+    ways = next((watched.forward, watched.reverse) for watched in job.watch if watched.name == hop)
+    return sum(marks["end"]["udp_left"][way.dev] - marks["measure"]["udp_left"][way.dev] for way in ways)
 
 
 def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
@@ -135,7 +179,9 @@ def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
         host: sum(counters[c] - agent["marks"]["measure"]["udp"][host][c] for c in ("UdpInDatagrams", "UdpInErrors"))
         for host, counters in agent["marks"]["end"].get("udp", {}).items()
     }
-    alien = sum(arrived[load.dst] for load in job.background if busiest["name"] in load.hops)
+    alien = _udp_left(job, agent["marks"], busiest["name"])
+    if alien is None:
+        alien = sum(arrived[load.dst] for load in job.background if busiest["name"] in load.hops)
     data = sum(side["packets"] for side in sides) - acks_sent - alien
     rtos = {
         h: c["TcpExtTCPTimeouts"] - agent["marks"]["measure"]["tcp"][h]["TcpExtTCPTimeouts"]
