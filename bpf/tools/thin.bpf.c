@@ -92,8 +92,8 @@ int thin_egress(struct __sk_buff *skb)
 	know(&r, tp);
 	a.len = skb->len;
 	a.right = tp->rcv_wup + tp->rcv_wnd;
-	a.blocks = tp->rx_opt.num_sacks;
 	a.accecn = tp->ecn_flags & TCP_ECN_MODE_ACCECN;
+	read_pure(skb, &a);
 	a.each_mark = echoes_each_mark(tp);
 	return ack_passes(skb, f, &r, &a, uploads, now);
 }

@@ -39,8 +39,6 @@ enum {
 	AE = 1, /* the bit before the flags (RFC 9768) */
 	TCPOPT_WSCALE = 3,
 	SCALE_MAX = 14,
-	WORDS_BLOCK = 2, /* length of a SACK block, in words of 4 bytes */
-	BLOCKS_SHOWN = 3, /* as many fit beside timestamps: of more only the newest are told */
 };
 
 /* A connection, as it looks on the uplink. */
@@ -62,7 +60,6 @@ struct forwarded {
 	u32 right; /* the right edge of its window */
 	u32 sent; /* end of what the host has sent */
 	u32 heard; /* what of that is acknowledged */
-	u32 edge; /* left edge of its newest SACK block */
 	u16 window; /* as its last ACK had it, not scaled */
 	u16 mss; /* bytes of payload in a segment that came */
 	u8 scale; /* of the window */
@@ -216,25 +213,6 @@ static __always_inline u8 scale_of(struct __sk_buff *skb, const struct packet *p
 		at += o[0] == 1 ? 1 : o[1];
 	}
 	return 0;
-}
-
-/*
- * Blocks of SACK, without that of a duplicate, if the header has nothing else but timestamps; `edge`: where the newest begins. Any
- * other header has no block here, and is not plain to the rules: it passes.
- */
-static __always_inline u8 blocks_of(struct __sk_buff *skb, const struct packet *p, u32 *edge)
-{
-	u32 words = p->h.offset >> 4, first;
-	__be32 stamps[3], left;
-	u8 o[4];
-
-	first = timestamps(skb, p->at, &p->h, stamps) ? WORDS_STAMP : WORDS_PLAIN;
-	if (words <= first || !((words - first) & 1) || bpf_skb_load_bytes(skb, p->at + 4 * first, o, 4) || o[0] != 1 ||
-	    o[1] != 1 || o[2] != TCPOPT_SACK || o[3] != 4 * (words - first) - 2 ||
-	    bpf_skb_load_bytes(skb, p->at + 4 * first + 4, &left, 4))
-		return 0;
-	*edge = bpf_ntohl(left);
-	return (words - first) / WORDS_BLOCK - reports_duplicate(skb, &p->h, p->at, bpf_ntohl(p->h.ack));
 }
 
 /* --- the connection ------------------------------------------------------------------------------- */
@@ -394,7 +372,6 @@ static __always_inline bool forwards(struct __sk_buff *skb, const struct packet 
 	struct forwarded *w = bpf_map_lookup_elem(&flows, &p->of);
 	struct receiver r;
 	struct pure a;
-	u32 edge = 0;
 
 	if (!w) {
 		w = begin(p);
@@ -415,10 +392,7 @@ static __always_inline bool forwards(struct __sk_buff *skb, const struct packet 
 	a.right = w->right;
 	a.accecn = w->accecn;
 	a.each_mark = w->each_mark;
-	a.blocks = blocks_of(skb, p, &edge);
-	if (a.blocks == BLOCKS_SHOWN && edge != w->edge) /* a new block hides an old one */
-		w->rules.blocks = BLOCKS_SHOWN + 1;
-	w->edge = edge;
+	read_pure(skb, &a);
 	know(&r, w);
 	return ack_passes(skb, &w->rules, &r, &a, uploads, now);
 }

@@ -52,6 +52,7 @@ enum {
 	EDGE_PACKETS = 4,        /* room in the window that the sender knows of: less is told at once */
 	WORDS_PLAIN = 5,         /* length of a header without options, in words of 4 bytes */
 	WORDS_STAMP = 8,         /* the same with timestamps alone, as Linux writes them */
+	WORDS_BLOCK = 2, /* the same of a SACK block */
 	WORDS_ACCECN = 3,        /* AccECN's option with all three counters (RFC 9768), and a byte to fill */
 	LENGTH_ACCECN = 11,
 	TCPOPT_ACCECN0 = 172,
@@ -67,6 +68,7 @@ enum {
 	TURNS_NS = 1000000000, /* connections are counted over so long */
 	TURNS_MAX = 1 << 16,
 	HALVINGS_MAX = 8,
+	BLOCKS_SHOWN = 3, /* SACK blocks that fit beside timestamps: of more only the newest are told */
 	CELL_DATA = 48, /* bytes that an ATM cell holds */
 	CELL = 53,      /* bytes that an ATM cell takes */
 	OPTIONS_MAX = 16, /* options of a segment that are looked at */
@@ -123,6 +125,7 @@ struct flow {
 	u32 passed_right; /* the right edge of its window */
 	u32 pushed; /* end of what the application sends now */
 	u32 last_push; /* end of the last segment with PSH */
+	u32 edge; /* left edge of the newest block of SACK in the last ACK of this gap */
 	u16 flags; /* flags of the last ACK that passed */
 	u8 push; /* is `pushed` waited for? */
 	u8 halvings; /* how often stalls have halved what an ACK covers */
@@ -158,7 +161,11 @@ struct pure {
 	u32 at; /* of the TCP header in the packet */
 	u32 len; /* bytes from the IP header on */
 	u32 right; /* right edge of its window */
+	bool stamped;
+	__be32 stamps[3];
 	u8 blocks; /* of SACK, without that of a duplicate */
+	bool duplicate; /* it reports one */
+	u32 edge; /* left edge of the newest block */
 	bool accecn; /* its ECN bits count marks (RFC 9768) */
 	bool each_mark; /* ECE tells of each byte whether it was marked, as DCTCP's: what an ACK covers must be marked alike */
 };
@@ -230,6 +237,29 @@ static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_he
 {
 	return h->offset >> 4 >= WORDS_STAMP && !bpf_skb_load_bytes(skb, at + sizeof(*h), stamps, 12) &&
 	       stamps[0] == bpf_htonl(STAMP_WORD);
+}
+
+/*
+ * Its timestamps and blocks of SACK, where its header and place are known. A header with anything else has no block here, and is not
+ * plain: it passes.
+ */
+static __always_inline void read_pure(struct __sk_buff *skb, struct pure *a)
+{
+	u32 words = a->h.offset >> 4, first, at;
+	__be32 left;
+	u8 o[4];
+
+	a->stamped = timestamps(skb, a->at, &a->h, a->stamps);
+	a->blocks = a->duplicate = a->edge = 0;
+	first = a->stamped ? WORDS_STAMP : WORDS_PLAIN;
+	at = a->at + 4 * first;
+	if (words <= first || !((words - first) & 1) || bpf_skb_load_bytes(skb, at, o, 4) || o[0] != 1 || o[1] != 1 ||
+	    o[2] != TCPOPT_SACK || o[3] != 4 * (words - first) - 2)
+		return;
+	a->duplicate = reports_duplicate(skb, &a->h, a->at, bpf_ntohl(a->h.ack));
+	a->blocks = (words - first) / WORDS_BLOCK - a->duplicate;
+	if (a->blocks && !bpf_skb_load_bytes(skb, at + 4 + 4 * WORDS_BLOCK * a->duplicate, &left, 4))
+		a->edge = bpf_ntohl(left);
 }
 
 #include "thin_heard.bpf.h"
@@ -316,10 +346,10 @@ static inline void gap_begins(struct flow *f, u32 mss)
  * ones and those with a new block pass, and as many of the others as passed before the gap; where the reverse rate is known to be
  * small, one in each RTT, and what there is room for. A queue that they fill keeps the oldest, and drops those with the news.
  */
-static inline bool gap_passes(struct __sk_buff *skb, const struct pure *a, struct flow *f, u64 rtt_ns, u64 now)
+static inline bool gap_passes(const struct pure *a, struct flow *f, u64 rtt_ns, u64 now)
 {
-	bool passes =
-		f->dups < DUPS || a->blocks != f->blocks || reports_duplicate(skb, &a->h, a->at, bpf_ntohl(a->h.ack));
+	bool hides = a->blocks >= BLOCKS_SHOWN && a->edge != f->edge;
+	bool passes = f->dups < DUPS || a->blocks != f->blocks || hides || a->duplicate;
 
 	if (paced(f))
 		passes = passes || silent(f, rtt_ns, now);
@@ -328,6 +358,7 @@ static inline bool gap_passes(struct __sk_buff *skb, const struct pure *a, struc
 	f->gap_dropped = passes ? 0 : f->gap_dropped + 1;
 	f->dups = min(f->dups + 1, DUPS);
 	f->blocks = a->blocks;
+	f->edge = a->edge;
 	return passes;
 }
 
@@ -485,11 +516,9 @@ ack_passes(struct __sk_buff *skb, struct flow *f, const struct receiver *r, cons
 	u32 ack = bpf_ntohl(a->h.ack), right = a->right, mss = r->mss, words;
 	u64 rtt_ns = rtt_of(f, r), since = now - f->came_ns, *why, *must;
 	u16 flags = (a->h.offset & 15) << 8 | a->h.flags; /* AccECN has one more bit */
-	bool pass, stamped, counts, plain;
-	__be32 stamps[3];
+	bool pass, counts, plain;
 
-	stamped = timestamps(skb, a->at, &a->h, stamps);
-	words = stamped ? WORDS_STAMP : WORDS_PLAIN;
+	words = a->stamped ? WORDS_STAMP : WORDS_PLAIN;
 	counts = has_counters(skb, a, words);
 	plain = a->h.offset >> 4 == words ||
 		(counts && f->counts); /* SACK, MPTCP, a controller's own option are news */
@@ -501,7 +530,7 @@ ack_passes(struct __sk_buff *skb, struct flow *f, const struct receiver *r, cons
 		if (!f->blocks)
 			gap_begins(f, mss);
 		f->thin_from = ack + START_BYTES;
-		pass = gap_passes(skb, a, f, rtt_ns, now);
+		pass = gap_passes(a, f, rtt_ns, now);
 		pass |= since > shortest_rtt(f, r) * 3 / 4; /* the sender may wait for it: no more is on its way */
 		why = first(why, pass || a->accecn, &sent_sack); /* SACK leaves AccECN no room for all counters */
 		f->came_ns = now;
@@ -513,7 +542,7 @@ ack_passes(struct __sk_buff *skb, struct flow *f, const struct receiver *r, cons
 		why = first(why, !plain, &sent_option);
 		why = first(why, f->blocks, &sent_sack); /* the first after a gap says that it is closed */
 		recover(f, now);
-		note_ack(f, stamped ? bpf_ntohl(stamps[1]) : f->acks_last);
+		note_ack(f, a->stamped ? bpf_ntohl(a->stamps[1]) : f->acks_last);
 		measure(f, ack, mss, shortest_rtt(f, r), rtt_ns, now);
 		why = first(why, since > rtt_ns / 2, &sent_silence);
 		f->came_ns = now;
@@ -537,8 +566,8 @@ ack_passes(struct __sk_buff *skb, struct flow *f, const struct receiver *r, cons
 	f->passed_ack = ack;
 	f->passed_right = right;
 	f->flags = flags;
-	if (stamped && !f->stamp_ns)
-		time_ack(f, bpf_ntohl(stamps[1]), now);
+	if (a->stamped && !f->stamp_ns)
+		time_ack(f, bpf_ntohl(a->stamps[1]), now);
 	return true;
 }
 

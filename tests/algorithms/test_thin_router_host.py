@@ -329,6 +329,22 @@ def test_a_gap_is_told_thrice_and_with_each_new_block(router):
     assert d.out()  # it is closed
 
 
+def test_a_fourth_block_is_told_where_no_timestamps_take_its_room(router):
+    router.begin(reverse_kbit=100)
+    d = Download(router).steady()
+    hole = d.next
+
+    def told(*edges):
+        Download.now += d.gap
+        return d.out(options=fw.sack(*(hole + e * SEG for e in edges)))
+
+    while told(7, 8, 5, 6, 3, 4, 1, 2):
+        pass
+    for e in range(9, 99, 2):
+        news = e, e + 1, e - 2, e - 1, e - 4, e - 3, e - 6, e - 5
+        assert told(*news) and not told(*news)
+
+
 def test_ece_that_ends_unanswered_tells_each_mark(router):
     """So DCTCP's receiver. The other answers until the sender has sent CWR."""
     router.begin()

@@ -120,3 +120,33 @@ def test_a_router_thins_as_the_host_does(tmp_path):
     assert router > 0.9 * host and router > 0.98 * none
     counted = {c["name"]: c["value"] for c in runs[2].record["agent"]["thin"]["counters"]}
     assert counted["acks_suppressed"] > 1000
+
+
+OVERFLOWS = """
+title = "A start that overflows the queue"
+id = "HOLES"
+profile = "linux"
+[path]
+forward = { rate = "50mbit", delay = "20ms", queue = 165 }
+reverse = { rate = "200kbit", delay = "20ms", queue = 250 }
+[[flows]]
+controller = "bbr"
+ack = "delayed"
+[run]
+duration = "3s"
+measure_from = "0s"
+traffic = "plain"
+[thin]
+reverse_kbit = 200
+"""
+
+
+@pytest.mark.parametrize("at", ["host", "router"])
+def test_nothing_is_sent_again_that_has_come(tmp_path, at):
+    """BBR's start sends faster than the link for some RTTs, so the receiver has hundreds of holes. An ACK shows three
+    blocks, and each packet between two holes is one: the sender hears of each."""
+    file = tmp_path / "holes.toml"
+    file.write_text(f'{OVERFLOWS}at = "{at}"\n')
+    r = run(file)
+    check_physics(r)
+    assert r.metrics["flows"][0]["retransmits"] == r.metrics["forward"]["drops"] > 200

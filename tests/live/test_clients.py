@@ -25,7 +25,7 @@ from pathlib import Path
 import pytest
 
 from tests.live import homes
-from tests.live.clients.path import FORWARD, GATEWAY, NET, SERVER, Path3, asymmetric
+from tests.live.clients.path import GATEWAY, NET, SERVER, Link, Path3, asymmetric
 from tests.live.clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
 from tests.live.exchanges import MANY_CLIENT as MANY_SOURCE
 from tests.live.exchanges import MANY_SERVER as MANY_SINK
@@ -242,7 +242,7 @@ def test_programs(turn, name, www, times, tmp_path, alias, joined):
                     took = time.monotonic() - start
                 assert set(seen) == {cc}, what
                 times[what, name].append(told or took)
-                assert 8 * size / took < FORWARD, "more than the link carries: it was not in the way"
+                assert 8 * size / took < Link.forward, "more than the link carries: it was not in the way"
                 flows += connections
         if cc != "cubic":
             ends = 1 + has_halves(controller)

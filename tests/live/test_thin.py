@@ -6,11 +6,14 @@ from __future__ import annotations
 import errno
 import json
 import os
+import sys
 
 import pytest
 
+from tests.live import homes
+from tests.live.clients.path import GATEWAY, NET, SERVER, Link, asymmetric, running
 from tests.live.exchanges import BOTH_CLIENT, BOTH_SERVER, HALF_CLIENT, HALF_SERVER, SINK, SOURCE, exchange
-from tests.live.harness import ASYMCC, asymcc, listed, needs_cgroup2, refused, run, values
+from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, needs_cgroup2, refused, run, values
 from tests.live.harness import pytestmark as live
 
 pytestmark = [*live, needs_cgroup2]
@@ -47,6 +50,33 @@ def test_each_shape_of_a_connection(server, client, n, pair, thinned):
         pass
     counted = values("thin", "counters")
     assert counted["acks_suppressed"] + counted["acks_beside"] > 0
+
+
+@pytest.mark.skipif(not kernel_has("bbr"), reason="this kernel has no bbr")
+def test_each_hole_of_a_queue_that_overflows_is_told(joined):
+    """BBR's start sends twice as fast as the link: each second packet is lost, so the receiver has hundreds of holes.
+    A hole that the sender does not hear of costs a needless retransmission, and many of them a timeout."""
+    asymcc("thin", "--cgroup", joined, "--reverse", "200kbit")
+    link = Link(50_000_000, 200_000, 250_000, 20_000, 0.020)
+    with (
+        asymmetric(link) as path,
+        running(*path.inside(path.server, sys.executable, "-c", homes.SOURCE, SERVER, homes.PORT), ready="ready"),
+    ):
+        path.sh(path.server, "ip", "route", "change", NET, "via", GATEWAY, "congctl", "bbr")
+        fetched = path.sh(path.client, sys.executable, "-c", homes.FETCH, SERVER, homes.PORT, 20_000_000)
+        tcp = counters_of(path.sh(path.server, "cat", "/proc/net/netstat"))
+        (queue,) = json.loads(path.sh(path.router, "tc", "-s", "-j", "qdisc", "show", "dev", "west"))
+    assert fetched.split()[0] == "20000000" and values("thin", "counters")["acks_suppressed"] > 1000
+    assert queue["drops"] > 200, "the start did not overflow the queue"
+    assert tcp["TCPTimeouts"] == 0 and tcp["TCPDSACKRecv"] <= queue["drops"] / 20
+
+
+def counters_of(netstat: str) -> dict[str, int]:
+    """A line of names, and below it their numbers."""
+    rows = [line.split()[1:] for line in netstat.splitlines()]
+    return {
+        name: int(n) for names, ns in zip(rows[::2], rows[1::2], strict=True) for name, n in zip(names, ns, strict=True)
+    }
 
 
 def test_losses_both_ways(pair, thinned, objects):

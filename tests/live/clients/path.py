@@ -17,12 +17,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-FORWARD, REVERSE = 20_000_000, 250_000  # bit/s, toward the client and toward the server
-FORWARD_QUEUE, REVERSE_QUEUE = 100 * 1514, 20 * 1500  # bytes
-DELAY = 0.010  # s, each way
 CLIENT, SERVER = "10.9.1.1", "10.9.2.2"
 NET, GATEWAY = "10.9.1.0/24", "10.9.2.1"  # the client's, as the server reaches it
 serial = itertools.count()
+
+
+@dataclasses.dataclass(frozen=True)
+class Link:
+    """Forward leads to the client."""
+
+    forward: int = 20_000_000  # bit/s
+    reverse: int = 250_000
+    forward_queue: int = 100 * 1514  # bytes
+    reverse_queue: int = 20 * 1500
+    delay: float = 0.010  # s, each way
 
 
 @dataclasses.dataclass
@@ -76,7 +84,7 @@ def running(*argv, ready: str = "", **kw):
 
 
 @contextlib.contextmanager
-def asymmetric():
+def asymmetric(link: Link = Link()):
     tag = f"{os.getpid()}_{next(serial)}"
     p = Path3(*(f"tx{what}{tag}" for what in "crs"))
     with contextlib.ExitStack() as end:
@@ -87,7 +95,7 @@ def asymmetric():
             p.sh(ns, "ip", "link", "set", "lo", "up")
         p.sh(p.router, "ip", "link", "add", "west", "type", "veth", "peer", "name", "eth0", "netns", p.client)
         wire = Path(__file__).with_name("wire.py")
-        end.enter_context(running(sys.executable, wire, DELAY, p.router, "east", p.server, "eth0", ready="ready"))
+        end.enter_context(running(sys.executable, wire, link.delay, p.router, "east", p.server, "eth0", ready="ready"))
         for ns, dev, address in (
             (p.client, "eth0", CLIENT),
             (p.router, "west", "10.9.1.2"),
@@ -100,8 +108,10 @@ def asymmetric():
             p.sh(ns, "ethtool", "-K", dev, "tso", "off", "gso", "off", "gro", "off")
         p.sh(p.client, "ip", "route", "add", "10.9.2.0/24", "via", "10.9.1.2", "congctl", "cubic")
         p.sh(p.server, "ip", "route", "add", NET, "via", GATEWAY)
-        for dev, rate, limit in (("west", FORWARD, FORWARD_QUEUE), ("east", REVERSE, REVERSE_QUEUE)):
-            p.sh(
-                p.router, "tc", "qdisc", "add", "dev", dev, "root", "tbf", "rate", rate, "burst", "3000", "limit", limit
-            )
+        for dev, rate, limit in (
+            ("west", link.forward, link.forward_queue),
+            ("east", link.reverse, link.reverse_queue),
+        ):
+            tbf = ("tbf", "rate", rate, "burst", "3000", "limit", limit)
+            p.sh(p.router, "tc", "qdisc", "add", "dev", dev, "root", *tbf)
         yield p
