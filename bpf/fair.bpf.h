@@ -202,7 +202,7 @@ static __always_inline bool fair_acked(struct sock *sk, struct sender *s, u32 wi
 		f->window = min((u64)f->window + acked, f->before);
 	if (f->step == REFILL && f->window >= f->before)
 		f->step = WAIT;
-	cwnd_write(s, tp, undrained(s, tp, f->step == WAIT ? window : f->window, age_s));
+	cwnd_write(s, tp, drained_window(s, tp, f->step == WAIT ? window : f->window, age_s));
 	if (f->step == WAIT && !f->competes) { /* the law takes over */
 		cwnd_write(s, tp, f->before);
 		look_anew(s);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a sender does whatever its law: rounds, RTT samples, taking over a window that the stack changed,
- * limits; and fixed point, in which laws count.
+ * A sender's work that does not depend on its law: fixed point, the stack's view, rounds, drains and RTT samples, windows, marks,
+ * and idle times. Each has its heading.
  */
 #ifndef SENDER_BPF_H
 #define SENDER_BPF_H
 
 #include "compat.bpf.h"
 
-/* --- fixed point ---------------------------------------------------------------------- */
+/* --- fixed point -------------------------------------------------------------------------- */
 
 #define Q20 20 /* windows in packets << 20: one ACK's growth shows up to the largest window */
 
@@ -17,10 +17,16 @@
 #define DRAINED 4u            /* packets: a window that no drain halves further */
 #define RTT_MAX_US (1u << 26) /* 67 s; a longer sample counts as this */
 
-/* a * b / c; the caller sees to it that a * b < 2^64. A zero c counts as 1: x/0 is 0 in BPF. */
+/* A zero divisor counts as 1: x/0 is 0 in BPF. */
+static __always_inline u64 divide(u64 a, u64 by)
+{
+	return a / max(by, 1);
+}
+
+/* a * b / c; the caller sees to it that a * b < 2^64. */
 static __always_inline u64 mul_div(u64 a, u64 b, u64 c)
 {
-	return a * b / max(c, 1);
+	return divide(a * b, c);
 }
 
 /*
@@ -50,7 +56,7 @@ static __always_inline u64 reno_growth(u64 w_q20, u32 acked)
 	return (((u64)min(acked, W_MAX) << Q20) + w - 1) / w;
 }
 
-/* --- what the stack tells, and what it is told ------------------------------------------ */
+/* --- what the stack tells, and what it is told -------------------------------------------- */
 
 #ifdef __bpf__ /* the tests' stack has its own */
 static __always_inline void set_pace(struct sock *sk, u64 rate)
@@ -100,7 +106,13 @@ static __always_inline bool in_recovery(const struct inet_connection_sock *icsk)
 	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) >= TCP_CA_CWR;
 }
 
-/* --- rounds, RTT samples, the window ---------------------------------------------------- */
+/* The least packets of a burst, as the stack has them: for a controller that has min_tso_segs only to be called by it. */
+static __always_inline u32 default_tso_segs(struct sock *sk)
+{
+	return ((struct sock___net *)sk)->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;
+}
+
+/* --- rounds ------------------------------------------------------------------------------- */
 
 /* Stands first in a controller's private state. Times in us of tcp_mstamp. */
 struct sender {
@@ -132,14 +144,16 @@ static __always_inline bool round_over(const struct sender *s, const struct tcp_
 	return before(s->round_end, tp->snd_una);
 }
 
-static __always_inline u32 since_drain_ms(const struct sender *s, const struct tcp_sock *tp)
-{
-	return s->drain_ms ? tp->tcp_mstamp / 1000 - s->drain_ms : ~0u;
-}
+/* --- drains ------------------------------------------------------------------------------- */
 
 static __always_inline u32 srtt_ms(const struct tcp_sock *tp)
 {
 	return min(tp->srtt_us >> 3, RTT_MAX_US) / 1000;
+}
+
+static __always_inline u32 since_drain_ms(const struct sender *s, const struct tcp_sock *tp)
+{
+	return s->drain_ms ? tp->tcp_mstamp / 1000 - s->drain_ms : ~0u;
 }
 
 /*
@@ -152,8 +166,8 @@ static __always_inline bool drains(const struct sender *s, const struct tcp_sock
 	return age_s && since_drain_ms(s, tp) < min(max(2 * srtt_ms(tp), 200), 250 * age_s);
 }
 
-/* What a drain leaves of the law's window, in packets. */
-static __always_inline u32 undrained(const struct sender *s, const struct tcp_sock *tp, u32 window, u32 age_s)
+/* The law's window, or what a drain leaves of it, in packets. */
+static __always_inline u32 drained_window(const struct sender *s, const struct tcp_sock *tp, u32 window, u32 age_s)
 {
 	return drains(s, tp, age_s) ? max(window / 2, min(window, DRAINED)) : window;
 }
@@ -177,6 +191,8 @@ static __always_inline void renew_rtt_min(struct sender *s, const struct tcp_soc
 		s->rtt_drained = s->rtt_drained ? min(s->rtt_drained, rtt) : rtt;
 	}
 }
+
+/* --- RTT samples -------------------------------------------------------------------------- */
 
 /*
  * Take an RTT sample. False if the ACK gives none, as that of a retransmitted packet. rtt_min is the least RTT of the
@@ -206,6 +222,94 @@ rtt_sample(struct sender *s, const struct tcp_sock *tp, const struct ack_sample 
 {
 	return rtt_sample_ticks(s, tp, sample, age_s, 0);
 }
+
+/* --- windows ------------------------------------------------------------------------------ */
+
+/*
+ * First window of a connection; 0: leave the stack's. Not of a connection under way that changes
+ * its controller, nor above the 1 that a lost SYN leaves.
+ */
+static __always_inline void first_window(struct tcp_sock *tp, u32 packets)
+{
+	if (packets && !tp->data_segs_out && tp->snd_cwnd > 1)
+		tp->snd_cwnd = min(packets, tp->snd_cwnd_clamp);
+}
+
+/* The stack's window, packets, as a law can hold it: never 0. */
+static __always_inline u64 stack_window(const struct tcp_sock *tp)
+{
+	return max(min(tp->snd_cwnd, W_MAX), 1);
+}
+
+/* Reno's cut. */
+static __always_inline u64 half_window(const struct tcp_sock *tp)
+{
+	return max(tp->snd_cwnd >> 1, W_MIN);
+}
+
+/* What undo_cwnd gives back: the window before a spurious reduction, or a larger one that has grown since. */
+static __always_inline u64 undone_window(const struct tcp_sock *tp)
+{
+	return max(tp->snd_cwnd, tp->prior_cwnd);
+}
+
+/* The largest window that a law may ask for, packets. */
+static __always_inline u32 window_limit(const struct tcp_sock *tp)
+{
+	return min(tp->snd_cwnd_clamp, W_MAX);
+}
+
+/* The stack changed cwnd since we wrote it (recovery, RTO, undo, idle), or we asked to look anew. */
+static __always_inline bool cwnd_changed(const struct sender *s, const struct tcp_sock *tp)
+{
+	return tp->snd_cwnd != s->cwnd;
+}
+
+/* Whatever the stack makes of cwnd, the next ACK shall find it changed. */
+static __always_inline void look_anew(struct sender *s)
+{
+	s->cwnd = 0;
+}
+
+static __always_inline void cwnd_write(struct sender *s, struct tcp_sock *tp, u32 packets)
+{
+	s->cwnd = max(min(packets, window_limit(tp)), 1);
+	if (tp->snd_cwnd != s->cwnd)
+		tp->snd_cwnd = s->cwnd;
+}
+
+/* A window in a recovery, where nobody but the law sets it: the first repair waits for nothing. */
+static __always_inline u32 first_repair(const struct tcp_sock *tp, u64 cwnd)
+{
+	if (tp->lost_out && !tp->retrans_out)
+		cwnd = max(cwnd, (u64)packets_in_flight(tp) + 1);
+	return min(cwnd, W_MAX);
+}
+
+/* --- marks -------------------------------------------------------------------------------- */
+
+/*
+ * A mark is no loss, but the stack asks ssthresh for both. in_ack_event comes before ssthresh on all kernels, and in one
+ * ACK tcp_mstamp rests. A timer and a queue of this host that is full have a later one. 0: no mark.
+ */
+static __always_inline u64 mark_of(const struct tcp_sock *tp, u32 flags)
+{
+	return flags & CA_ACK_ECE ? tp->tcp_mstamp : 0;
+}
+
+static __always_inline bool is_for_mark(const struct tcp_sock *tp, u64 mark)
+{
+	return mark && mark == tp->tcp_mstamp;
+}
+
+/* The cut for a mark. */
+static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
+{
+	/* 2^32 * 100 */
+	return max(mul_div(tp->snd_cwnd, percent, 100), W_MIN);
+}
+
+/* --- idle times --------------------------------------------------------------------------- */
 
 /*
  * At each ACK, before anything else: was there an idle time, of more than an RTT between the ACK before and the sending
@@ -243,86 +347,6 @@ static __always_inline u64 idle_time(struct sender *s, const struct tcp_sock *tp
 	return now - last;
 }
 
-/* The least packets of a burst, as the stack has them: for a controller that has min_tso_segs only to be called by it. */
-static __always_inline u32 default_tso_segs(struct sock *sk)
-{
-	return ((struct sock___net *)sk)->__sk_common.skc_net.net->ipv4.sysctl_tcp_min_tso_segs;
-}
-
-/*
- * First window of a connection; 0: leave the stack's. Not of a connection under way that changes
- * its controller, nor above the 1 that a lost SYN leaves.
- */
-static __always_inline void first_window(struct tcp_sock *tp, u32 packets)
-{
-	if (packets && !tp->data_segs_out && tp->snd_cwnd > 1)
-		tp->snd_cwnd = min(packets, tp->snd_cwnd_clamp);
-}
-
-/* The stack's window, packets, as a law can hold it: never 0. */
-static __always_inline u64 stack_window(const struct tcp_sock *tp)
-{
-	return max(min(tp->snd_cwnd, W_MAX), 1);
-}
-
-/* Reno's cut. */
-static __always_inline u64 half_window(const struct tcp_sock *tp)
-{
-	return max(tp->snd_cwnd >> 1, W_MIN);
-}
-
-/*
- * A mark is no loss, but the stack asks ssthresh for both. in_ack_event comes before ssthresh on all kernels, and in one
- * ACK tcp_mstamp rests. A timer and a queue of this host that is full have a later one. 0: no mark.
- */
-static __always_inline u64 mark_of(const struct tcp_sock *tp, u32 flags)
-{
-	return flags & CA_ACK_ECE ? tp->tcp_mstamp : 0;
-}
-
-static __always_inline bool is_for_mark(const struct tcp_sock *tp, u64 mark)
-{
-	return mark && mark == tp->tcp_mstamp;
-}
-
-/* The cut for a mark. */
-static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
-{
-	/* 2^32 * 100 */
-	return max(mul_div(tp->snd_cwnd, percent, 100), W_MIN);
-}
-
-/* What undo_cwnd gives back: the window before a spurious reduction, or a larger one that has grown since. */
-static __always_inline u64 undone_window(const struct tcp_sock *tp)
-{
-	return max(tp->snd_cwnd, tp->prior_cwnd);
-}
-
-/* The largest window that a law may ask for, packets. */
-static __always_inline u32 window_limit(const struct tcp_sock *tp)
-{
-	return min(tp->snd_cwnd_clamp, W_MAX);
-}
-
-/* The stack changed cwnd since we wrote it (recovery, RTO, undo, idle), or we asked to look anew. */
-static __always_inline bool cwnd_changed(const struct sender *s, const struct tcp_sock *tp)
-{
-	return tp->snd_cwnd != s->cwnd;
-}
-
-/* Whatever the stack makes of cwnd, the next ACK shall find it changed. */
-static __always_inline void look_anew(struct sender *s)
-{
-	s->cwnd = 0;
-}
-
-static __always_inline void cwnd_write(struct sender *s, struct tcp_sock *tp, u32 packets)
-{
-	s->cwnd = max(min(packets, window_limit(tp)), 1);
-	if (tp->snd_cwnd != s->cwnd)
-		tp->snd_cwnd = s->cwnd;
-}
-
 /*
  * The stack leaves the window of one with cong_control alone: after n idle seconds it is halved n times, not below 10. To be called
  * by min_tso_segs. False: it stays.
@@ -336,14 +360,6 @@ static __always_inline bool shrunk_by_idle(struct sender *s, struct tcp_sock *tp
 	tp->snd_ssthresh = max(tp->snd_ssthresh, tp->snd_cwnd - tp->snd_cwnd / 4);
 	cwnd_write(s, tp, max(tp->snd_cwnd >> halvings, 10));
 	return true;
-}
-
-/* A window in a recovery, where nobody but the law sets it: the first repair waits for nothing. */
-static __always_inline u32 first_repair(const struct tcp_sock *tp, u64 cwnd)
-{
-	if (tp->lost_out && !tp->retrans_out)
-		cwnd = max(cwnd, (u64)packets_in_flight(tp) + 1);
-	return min(cwnd, W_MAX);
 }
 
 #endif

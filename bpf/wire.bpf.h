@@ -10,7 +10,7 @@
  *     greets()              does a connection that is opened here say hello?
  *     reserve(), write()    room in a segment that leaves, and the options in it; reserved_hello() and wrote_hello() come first
  *     parse()               a segment has come; acceptable() comes first
- * and in its sockops program a switch over ops->op with WIRE_CASES. What becomes of the kernel's ACKs is in thinning.bpf.h.
+ * and in its sockops program a switch over ops->op with WIRE_CASES. The filter of the kernel's ACKs is ack_filter.bpf.h.
  */
 #ifndef WIRE_BPF_H
 #define WIRE_BPF_H

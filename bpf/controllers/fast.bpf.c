@@ -208,7 +208,7 @@ static inline void other_start(struct fast *f, struct sock *sk, u32 acked)
 	u64 w = start_window(sk, (u64)f->w_q8 << (Q20 - Q8), acked, may_grow(tp)) >> (Q20 - Q8);
 
 	f->w_q8 = f->step_from_q8 = f->step_to_q8 = min(w, (u64)window_limit(tp) << Q8);
-	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
+	cwnd_write(&f->s, tp, drained_window(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
 	if (is_first_start(tp))
 		return;
 	tp->snd_ssthresh = W_MIN;
@@ -295,7 +295,7 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		update(f, tp, taken);
 	if (over)
 		begin_round(f, tp);
-	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
+	cwnd_write(&f->s, tp, drained_window(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
 }
 
 SEC("struct_ops/fast_ssthresh")

@@ -26,7 +26,7 @@
  *   sender, wire        sockops: writes the data option, reads the ACK option.
  *   receiver, wire      sockops: reads the data option, measures, writes the ACK option;
  *                       struct_ops in_ack_event: makes the kernel answer the flagged packet at once.
- *   receiver, thinning  cgroup_skb/egress: drops the kernel's other pure ACKs.
+ *   receiver, filter    cgroup_skb/egress: drops the kernel's other pure ACKs.
  * They meet in one storage per socket, `struct wire`. A receiver of a Formosa sender runs this
  * controller too, since only a controller is called in in_ack_event; not if another was chosen for its socket.
  * Here is the sender. formosa/ has the options, the forward delay, the receiver, and the law toward any peer.
@@ -487,7 +487,7 @@ static inline void write_data(struct bpf_sock_ops *ops, struct wire *w, u32 seq,
 		w->flag_end = end;
 		w->flag_is_new = !before(seq, ops->snd_nxt);
 	}
-	if (tp && (is_last(tp, end) || asks(w, sent, mul_div(payload + tp->mss_cache - 1, 1, tp->mss_cache))))
+	if (tp && (is_last(tp, end) || asks(w, sent, divide(payload + tp->mss_cache - 1, tp->mss_cache))))
 		o.flags |= DATA_T;
 	if (sent >= w->budget || (!sent && before(seq, ops->snd_nxt)))
 		o.flags |= w->acks_queue ? DATA_T : DATA_P;
@@ -563,7 +563,7 @@ int formosa_sockops(struct bpf_sock_ops *ops)
 }
 
 #define PROGRAM formosa_egress
-#include "thinning.bpf.h"
+#include "ack_filter.bpf.h"
 
 SEC(".struct_ops")
 struct tcp_congestion_ops formosa = {

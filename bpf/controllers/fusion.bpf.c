@@ -233,7 +233,7 @@ static inline void use_windows(struct fusion *f, struct tcp_sock *tp)
 
 	f->w_q20 = min(f->w_q20, limit);
 	f->reno_q20 = min(f->reno_q20, limit);
-	cwnd_write(&f->s, tp, undrained(&f->s, tp, f->w_q20 >> Q20, rtt_min_win_s));
+	cwnd_write(&f->s, tp, drained_window(&f->s, tp, f->w_q20 >> Q20, rtt_min_win_s));
 }
 
 /* Beyond the paper: the first slow start by slow_start. At its end reno_cwnd halves, as in leave_slow_start(). */

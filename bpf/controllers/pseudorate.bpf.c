@@ -271,7 +271,7 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	}
 	if (grow)
 		fill(p, tp, acked);
-	cwnd_write(&p->s, tp, undrained(&p->s, tp, p->base + p->offset, rtt_min_win_s));
+	cwnd_write(&p->s, tp, drained_window(&p->s, tp, p->base + p->offset, rtt_min_win_s));
 }
 
 SEC("struct_ops/pseudorate_ssthresh")

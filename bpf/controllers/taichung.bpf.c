@@ -192,7 +192,7 @@ static inline void find_thresholds(struct taichung *t)
 static inline void use_window(struct taichung *t, struct tcp_sock *tp)
 {
 	t->w_q20 = min(t->w_q20, (u64)window_limit(tp) << Q20);
-	cwnd_write(&t->s, tp, undrained(&t->s, tp, t->w_q20 >> Q20, rtt_min_win_s));
+	cwnd_write(&t->s, tp, drained_window(&t->s, tp, t->w_q20 >> Q20, rtt_min_win_s));
 }
 
 SEC("struct_ops/taichung_init")

@@ -435,7 +435,7 @@ received(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o, 
 	adapt(ops, w, o);
 	if (tp)
 		mss = ((struct inet_connection_sock *)tp)->icsk_ack.rcv_mss;
-	w->waiting += mul_div(payload + mss - 1, 1, mss); /* many, where GRO has made one of them */
+	w->waiting += divide(payload + mss - 1, mss); /* many, where GRO has made one of them */
 	if (seq != ops->rcv_nxt || before(ops->rcv_nxt, w->end) || o->flags & DATA_T || h->flags & FIN ||
 	    w->waiting >= min(w->dk, most) || bpf_ktime_get_ns() - w->passed_ns > 1000ULL * delay_us)
 		w->due = true;
@@ -547,7 +547,7 @@ static inline bool must_pass(struct wire *w, const struct tcp_sock *tp, u32 ack,
 #define ON_PASS(w) __sync_fetch_and_add(&dk_sum, (w)->dk), (w)->due = false, (w)->waiting = 0
 
 #define PROGRAM accsa_egress
-#include "thinning.bpf.h"
+#include "ack_filter.bpf.h"
 
 SEC(".struct_ops")
 struct tcp_congestion_ops accsa = {

@@ -57,8 +57,7 @@ static inline u32 fit(struct wire *w, u32 srtt_us, u32 packets)
 	COUNT(fits);
 	rtt = min((u64)(was + change), 2 * (u64)was); /* not below srtt_us */
 	fitted(w, change < was ? srtt_us : rtt);
-	return min(mul_div((u64)packets * rtt + was - 1, 1, was),
-		   W_MAX); /* 2^20 * 2^28; up, so that a small one stays */
+	return min(divide((u64)packets * rtt + was - 1, was), W_MAX); /* 2^20 * 2^28; up, so that a small one stays */
 }
 
 #endif

@@ -34,7 +34,7 @@ struct estimate {
 /* After a sample of sftt: how far it fell in this round. Each time between packets is one of so many. */
 static inline void note_fall(struct estimate *e, u32 gap_us, u32 packets)
 {
-	u32 gap = max(mul_div(gap_us, 1, packets), 1);
+	u32 gap = max(divide(gap_us, packets), 1);
 
 	e->gap_us = e->gap_us ? min(e->gap_us, gap) : gap;
 	if (e->sftt_q16 > e->top_q16)
@@ -162,7 +162,7 @@ struct timestamps {
 /* A tick of the peer's timestamp clock, us, from a second or more of it; 0: none that we know. */
 static inline u32 tick_of(u64 elapsed_us, u32 ticks)
 {
-	u64 tick = mul_div(elapsed_us, 1, ticks);
+	u64 tick = divide(elapsed_us, ticks);
 
 	return tick <= 10                     ? 1
 	       : tick >= 700 && tick <= 1400  ? 1000

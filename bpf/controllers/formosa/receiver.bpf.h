@@ -48,7 +48,7 @@ static inline void received(struct bpf_sock_ops *ops, struct wire *w, const stru
 		w->d0 = d;
 		w->in.seeded = false;
 	}
-	estimate_sample(&w->in, (s32)(d - w->d0), mul_div(payload + mss - 1, 1, mss), now_us);
+	estimate_sample(&w->in, (s32)(d - w->d0), divide(payload + mss - 1, mss), now_us);
 	if (o->flags & (DATA_T | DATA_P))
 		w->due = o->flags & DATA_P ? 2 : 1;
 	w->peer_srtt_us = bpf_ntohs(o->srtt) * 64;
@@ -97,7 +97,7 @@ void BPF_PROG(formosa_in_ack_event, struct sock *sk, u32 flags)
 		icsk->icsk_ack.pending |= ICSK_ACK_NOW;
 }
 
-/* --- which of the kernel's ACKs pass: thinning.bpf.h -------------------------------------------- */
+/* --- which of the kernel's ACKs pass: ack_filter.bpf.h ------------------------------------------ */
 
 #define SILENCE_NS 500000000ULL    /* an ACK passes after this or 2 RTTs without one */
 

@@ -120,7 +120,7 @@ def parts(name: str) -> list[Path]:
     source = controllers()[name]
     own = [source, *sorted((source.parent / name).glob("*.bpf.h"))]
     text = "".join(path.read_text() for path in own)
-    shared = ("wire.bpf.h", "thinning.bpf.h", "slowstart.bpf.h", "fair.bpf.h")
+    shared = ("wire.bpf.h", "ack_filter.bpf.h", "slowstart.bpf.h", "fair.bpf.h")
     return own + [TOP / "bpf" / header for header in shared if f'{header}"' in text]
 
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * ACK thinning: a receiver's kernel sends its ACKs as ever, and a cgroup_skb/egress program drops the pure ones that tell nothing
- * which the sender has to know now. Which these are is the controller's.
+ * The ACK filter of a controller with a receiver half. The kernel sends its ACKs as ever, and a cgroup_skb/egress program drops the
+ * pure ones that tell nothing which the sender has to know now. The controller decides which these are. `asymcc thin`, which serves
+ * senders of any kind, has rules of its own: tools/thin_rules.bpf.h.
  *
  * A controller includes this below its struct_ops hooks, for it defines the program. It has
  *     PROGRAM          the program's name
@@ -16,8 +17,8 @@
  *     u32 passed_right of the last that passed
  *     u64 passed_ns    and when it did
  */
-#ifndef THINNING_BPF_H
-#define THINNING_BPF_H
+#ifndef ACK_FILTER_BPF_H
+#define ACK_FILTER_BPF_H
 
 #include "wire.bpf.h"
 
