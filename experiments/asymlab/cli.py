@@ -23,7 +23,7 @@ from .link.path import DEFAULT
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
-from .machine.image import DEFAULT_KERNEL, current_image, engine_of, label_of
+from .machine.image import DEFAULT_KERNEL, current_image
 from .options import (
     add,
     add_case_options,
@@ -36,6 +36,7 @@ from .options import (
     percent,
     positive,
     run_lab,
+    runs_on,
     seeds,
 )
 from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT, RESULTS
@@ -43,8 +44,6 @@ from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
 from .report import bisect, compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
 from .results import pcapng, xplot
-from .results.store import Run
-from .run.execute import execute
 from .run.host import execute_on_host
 from .run.summary import print_runs
 from .run.tasks import plan_on_host, plan_runs
@@ -419,25 +418,34 @@ def do_own_tests(args) -> int:
 
 
 def add_compare(commands) -> None:
-    p = add(
-        commands,
-        "compare",
-        do_compare,
-        "two reports, or two runs, side by side: exit code 0 if the same, 1 if they differ, 2 if they cannot be read",
-        compare.__doc__,
+    about = "two kernels, versions or controllers side by side, and the first ACK at which they part"
+    p = add(commands, "compare", do_compare, about, compare.__doc__)
+    p.add_argument("sides", nargs="+", type=Path, metavar="A B | FILE", help="two folders; with --image a scenario")
+    p.add_argument(
+        "--image", action="append", default=[], metavar="IMAGE", help="twice: compare the scenario on these images"
     )
-    p.add_argument("a", type=Path, metavar="A", help="folder of a report (suite --report), or of a run (run tells it)")
-    p.add_argument("b", type=Path, metavar="B", help="folder of another")
+    add_case_options(p, file=False)
+    p.add_argument("--repeat", type=seeds, default=3, help="seeds of each case of the scenario [%(default)s]")
     p.add_argument(
         "--tolerance", type=percent, default=percent("5"), metavar="PERCENT", help="of metrics with one seed [5]"
     )
     p.add_argument("--all", dest="everything", action="store_true", help="show metrics that are the same as well")
     p.add_argument("--html", type=Path, metavar="FILE", help="write the comparison as a page")
     p.add_argument("--json", type=Path, metavar="FILE", help="write it for machines")
+    add_machine_options(p, image=False)
+    add_engine_option(p, None)
 
 
 def do_compare(args) -> int:
-    return not compare.run(args.a, args.b, args.tolerance, args.everything, args.html, args.json)
+    if len(args.image) not in (0, 2) or len(args.sides) != (1 if args.image else 2):
+        raise LabError("compare: takes two folders, or one scenario and --image twice")
+    if args.image:
+        args.file = given_file(str(args.sides[0]))
+        cases = cases_of(args, args.repeat)
+        a, b = (compare.of_runs(label, args.file.name, runs_on(label, cases, args)) for label in args.image)
+    else:
+        a, b = (compare.load(folder) for folder in args.sides)
+    return compare.run(a, b, args.tolerance, args.everything, args.html, args.json)
 
 
 def add_bisect(commands) -> None:
@@ -455,14 +463,8 @@ def add_bisect(commands) -> None:
 
 def do_bisect(args) -> int:
     cases = cases_of(args, args.repeat)
-
-    def runs(label: str) -> list[Run]:
-        guest = current_image(label_of(label, args.engine or engine_of(label)))
-        tasks = plan_runs(cases, guest)
-        done = execute(tasks, guest, args.jobs, args.fresh)
-        return [done[task.key] for task in tasks]
-
-    return bisect.judge(bisect.measure(runs(args.good), runs(args.bad), args.by), runs(args.now))
+    good, bad, now = (runs_on(label, cases, args) for label in (args.good, args.bad, args.now))
+    return bisect.judge(bisect.measure(good, bad, args.by), now)
 
 
 # --- publish ------------------------------------------------------------------------------

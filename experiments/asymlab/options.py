@@ -19,7 +19,7 @@ from .plan import scenario
 from .results.store import Run
 from .run import cost, local
 from .run.execute import execute, execute_shard
-from .run.tasks import Task
+from .run.tasks import Task, plan_runs
 
 
 def positive(text: str) -> int:
@@ -139,8 +139,17 @@ def run_lab(args, tasks: list[Task], guest: Image) -> dict[str, Run] | None:
     return execute(tasks, *options)
 
 
-def add_case_options(p: argparse.ArgumentParser) -> None:
-    p.add_argument("file", type=given_file)
+def runs_on(label: str, cases: list[scenario.Case], args) -> list[Run]:
+    """The runs of the cases on an image."""
+    guest = current_image(label_of(label, args.engine or engine_of(label)))
+    tasks = plan_runs(cases, guest)
+    done = execute(tasks, guest, args.jobs, args.fresh)
+    return [done[task.key] for task in tasks]
+
+
+def add_case_options(p: argparse.ArgumentParser, file: bool = True) -> None:
+    if file:
+        p.add_argument("file", type=given_file)
     p.add_argument("--seed", type=seed, help="one seed instead of the set's")
     p.add_argument(
         "--set", dest="which", choices=scenario.SETS, default="quick", help="which of the file's sets [%(default)s]"

@@ -6,14 +6,17 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import pickle
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from asymlab import LabError
-from asymlab.report import compare, report
+from asymlab.machine.image import DEFAULT_KERNEL
+from asymlab.report import compare, parting, report
 from asymlab.report.verdicts import interval
+from asymlab.results import store, trace
 from tests import shared
 from tests.report import small
 from tests.report.madeup import keep, make
@@ -61,6 +64,16 @@ def test_the_same_is_the_same(tmp_path):
     result = compared(tmp_path, runs, copy.deepcopy(runs), {"C": "reproduced"}, {"C": "reproduced"})
     assert result["same"] and not any(r["differs"] for r in result["rows"])
     assert result["pairs"] == 3 and result["identical"] == 4 and result["verdicts"]["both"] == 1
+    assert compare.code(result) == 0 and len(result["runs"]["identical"]) == 4 and not result["runs"]["unlike"]
+
+
+def test_other_bytes_and_no_other_metric_have_a_code_of_their_own(tmp_path):
+    """As a small change of a kernel gives: 0 would say that nothing has changed."""
+    result = compared(tmp_path, [run("X"), run("Y")], [run("X", goodput_bps=25e6 + 1), run("Y")])
+    assert result["same"] and compare.code(result) == 3
+    assert [r["name"] for r in result["runs"]["unlike"]] == ["X seed 1"]
+    lines = compare.sentences(result)
+    assert "identical to the byte: 1 of 2 runs" in lines and "other bytes: X seed 1" in lines
 
 
 @pytest.mark.parametrize(
@@ -145,7 +158,7 @@ def test_the_command(tmp_path):
     assert "≠ differs" in page and "&lt;b&gt;" in page and "<b>" not in page and "✗ not reproduced" in page
     assert asymlab(a, b, "--tolerance", "20").returncode == 1  # the verdict
     leave(b, [run("X", goodput_bps=30e6), run("<b>")], {"C": "reproduced"})
-    assert asymlab(a, b, "--tolerance", "20").returncode == 0
+    assert asymlab(a, b, "--tolerance", "20").returncode == 3
 
 
 def broken(tmp_path, text: str) -> Path:
@@ -228,16 +241,105 @@ def test_loading_names_the_file(tmp_path):
 # --- two runs -----------------------------------------------------------------------------
 
 
-def test_two_runs_are_compared_whatever_they_are_called(tmp_path, capsys):
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """Makes runs that the store has."""
+    monkeypatch.setattr(store, "STORE", tmp_path)
+
+    def made(name: str = "fast", mbps: float = 25, seed: int = 1, change=lambda tables: None) -> Path:
+        one = make(tmp_path, "FA-4", {"flows.controller": name}, mbps=mbps, seed=seed)
+        tables = {table: trace.read(one.folder, table) for table in ("acks", "goodput", "links")}
+        change(tables)
+        trace.write(tables, one.folder)
+        digest = hashlib.sha256(pickle.dumps(tables)).hexdigest()
+        identity = one.record["identity"] | {"made": digest + name}
+        return keep(
+            store.Run(one.folder, one.record | {"identity": identity, "result_sha256": digest}), tmp_path
+        ).folder
+
+    return made
+
+
+def test_two_runs_are_compared_whatever_they_are_called(kept, tmp_path):
     """Without a report around them: another controller, and the same run."""
-    kept = []
-    for name, mbps in (("fast", 25), ("cubic", 20)):
-        kept.append(keep(make(tmp_path, "FA-4", {"flows.controller": name}, mbps=mbps), tmp_path).folder)
-    assert not compare.run(*kept, 0.05, as_json=tmp_path / "told.json")
+    sides = [compare.load(kept(name, mbps)) for name, mbps in (("fast", 25), ("cubic", 20))]
+    assert compare.run(*sides, 0.05, as_json=tmp_path / "told.json") == 1
     (row,) = (r for r in json.loads((tmp_path / "told.json").read_text())["rows"] if r["metric"] == "goodput_bps")
     assert row["case"] == "FA-4 fast seed 1 / FA-4 cubic seed 1" and row["differs"]
     assert row["b"][0] / row["a"][0] == pytest.approx(0.8, rel=0.01)
-    assert compare.run(kept[0], kept[0], 0.05)
+    assert compare.run(sides[0], sides[0], 0.05) == 0
+
+
+def test_runs_of_unlike_seeds_are_refused(kept):
+    sides = [compare.load(kept(seed=seed)) for seed in (1, 2)]
+    with pytest.raises(LabError, match="FA-4 fast seed 1, FA-4 fast seed 2: of unlike seeds"):
+        compare.run(*sides, 0.05)
+
+
+def test_both_sides_name_their_image_and_seed(kept):
+    side = compare.load(kept(seed=3))
+    (run,) = side["runs"].values()
+    run["provenance"]["image_name"] = "mine-uml"
+    assert "seed 3, kernel 6.12.0-test, image mine-uml c0ffeec0ffee" in compare.about(compare.side(side))
+    assert compare.spans([1, 2, 3, 7, 9, 10]) == "1-3, 7, 9-10"
+
+
+# --- where two runs part --------------------------------------------------------------------
+
+
+def state(at: int, **values):
+    """Change a table's columns from a row on."""
+
+    def change(tables):
+        for column, value in values.items():
+            tables["acks"][column][at:] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (state(57, ssthresh=28), "t = 0.940750 s, flow 0, ACK 58: ssthresh 2147483647, 28"),
+        (state(57, ssthresh=28, cwnd=9), "flow 0, ACK 58: cwnd 1001, 9; ssthresh 2147483647, 28"),
+        (state(3, t=7.0), "t = 0.144250 s, flow 0, ACK 4: t 0.14425, 7.0"),  # by the time alone
+        (lambda t: t.update(acks=t["acks"][:-1]), "ACK 400: A alone has it"),
+        (lambda t: t["goodput"]["bytes"].__setitem__(5, 1), "all ACKs are the same; goodput at t = 0.500000 s: bytes"),
+        (lambda t: t["links"]["drops"].__setitem__(2, 1), "all ACKs are the same; links at t = 0.200000 s: drops 0, 1"),
+    ],
+)
+def test_the_first_ack_at_which_two_runs_part(kept, change, words):
+    a, b = (store.opened(folder) for folder in (kept(), kept(change=change)))
+    assert words in parting.parting(a, b)
+    sides = [compare.of_runs(name, "file", [run]) for name, run in (("a", a), ("b", b))]
+    result = compare.compare(*sides, 0.05)
+    assert words in "".join(compare.sentences(result)) and compare.code(result) != 0
+
+
+def test_a_state_comes_before_a_time(kept):
+    """A kernel that takes longer differs by nanoseconds at once, and in what it does much later."""
+    a, b = (
+        store.opened(kept(change=change)) for change in (state(0), lambda t: (state(1, t=9.0)(t), state(9, cwnd=2)(t)))
+    )
+    assert "ACK 10: cwnd" in parting.parting(a, b)
+
+
+def test_what_the_tables_do_not_tell(kept):
+    a = store.opened(kept())
+    other = copy.deepcopy(a.record)
+    other["agent"]["marks"]["end"]["tcp"] = {"src0": {"TcpExtTCPTimeouts": 3}}
+    words = parting.parting(a, store.Run(a.folder, other))
+    assert words.startswith("each table is the same; agent.marks.end.tcp")
+    assert parting.parting(a, a) == "each table is the same"
+
+
+@pytest.mark.lab
+def test_a_scenario_on_two_images(scenario_file):
+    """The same image twice: each run is the same."""
+    p = asymlab("--image", DEFAULT_KERNEL, "--image", DEFAULT_KERNEL, scenario_file(), "--repeat", "1", "--all")
+    assert p.returncode == 0 and "identical to the byte: 1 of 1 runs" in p.stderr, p.stderr
+    p = asymlab("--image", DEFAULT_KERNEL, scenario_file())
+    assert p.returncode == 2 and p.stderr.count("\n") == 1 and "--image twice" in p.stderr
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"metrics": 1}', "1"])

@@ -1,15 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Two reports, or two runs, side by side: kernel against kernel, or version against version.
+"""Two kernels, versions or controllers side by side: by two reports, two runs, or a scenario on two images.
+
+    asymlab compare REPORT REPORT       folders that `asymlab suite --report` has written
+    asymlab compare RUN RUN             folders of the store, of one seed; `asymlab run` tells them
+    asymlab compare --image A --image B FILE.toml
 
 Runs are paired by scenario, point and seed, and the pairs grouped by case, over the seeds. A metric differs
   - with two seeds or more, if the 95 % interval of the paired differences does not hold zero;
   - with one seed, if the values differ by more than a share of the larger (--tolerance).
-Invalid runs are compared with nothing.
+Invalid runs are compared with nothing. Of each pair whose bytes differ, if the store has both runs, the first ACK is
+told at which they part, with the sender's state in both.
+
+Exit code: 0 all bytes are the same; 1 a metric, a verdict or the set of runs differs; 2 it cannot be compared; 3 bytes
+differ, and no metric or verdict does.
 """
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 from rich.table import Table
@@ -18,11 +27,15 @@ from rich.text import Text
 from .. import LabError
 from ..console import console
 from ..results import store
+from ..results.store import Run
 from . import html, records, report
+from .parting import parting
 from .terminal import STYLES
 from .verdicts import SYMBOLS, interval
 
-WHERE = ("kernel", "image", "qemu")
+WHERE = ("kernel", "image", "image_name", "qemu")
+IDENTICAL, DIFFERENT, UNREADABLE, OTHER_BYTES = range(4)  # exit codes
+TOLD = 40  # pairs of runs whose first difference is looked for
 METRICS = {  # name: (label, scale, unit)
     "goodput_bps": ("goodput", 1e-6, "Mbit/s"),
     "utilisation": ("utilisation", 1, ""),
@@ -55,26 +68,35 @@ def load(folder: Path) -> dict:
             raise LabError(
                 f"{folder / 'results.json'}: two runs are called {run['name']}; their scenarios need different ids"
             )
+    for run in results["runs"]:  # a report has one image for all
+        run["provenance"].setdefault("image_name", results.get("image_name", ""))
     words = {v["id"]: v["verdict"] for v in verdicts}
-    return {"folder": str(folder), "set": results["set"], "runs": runs, "verdicts": words}
+    return {"folder": str(folder), "set": f"{results['set']} set", "runs": runs, "verdicts": words}
 
 
 def load_run(folder: Path) -> dict:
     """The same of one run of the store."""
-    try:
-        told = report.summary(store.opened(folder))
-        records.Run.model_validate(told)
-        return {"folder": str(folder), "set": "one run", "runs": {(told["case"], told["seed"]): told}, "verdicts": {}}
-    except ValueError as e:
-        raise LabError(f"{folder / 'run.json'}: not a run's record ({type(e).__name__}: {e})") from None
+    return of_runs(str(folder), "one run", [store.opened(folder)])
+
+
+def of_runs(name: str, what: str, runs: list[Run]) -> dict:
+    """The same of some runs."""
+    summaries = [report.summary(run) for run in runs]
+    for one in summaries:
+        records.Run.model_validate(one)
+    return {"folder": name, "set": what, "runs": {(r["case"], r["seed"]): r for r in summaries}, "verdicts": {}}
 
 
 def paired(a: dict, b: dict) -> tuple[dict, dict]:
-    """Two runs are compared, whatever they are called."""
+    """Two runs of one seed are compared, whatever they are called."""
     if a["set"] == b["set"] == "one run" and a["runs"].keys() != b["runs"].keys():
-        (mine,), (other,) = a["runs"].values(), b["runs"].values()
-        both = f"{mine['name']} / {other['name']}", 1
-        return a | {"runs": {both: mine}}, b | {"runs": {both: other}}
+        (one,), (other,) = a["runs"].values(), b["runs"].values()
+        if one["seed"] != other["seed"]:
+            raise LabError(
+                f"{one['name']}, {other['name']}: of unlike seeds, which differ by chance; compare runs of one seed"
+            )
+        both = f"{one['name']} / {other['name']}", one["seed"]
+        return a | {"runs": {both: one}}, b | {"runs": {both: other}}
     return a, b
 
 
@@ -95,7 +117,11 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
     changed = [
         {"id": id, "a": v, "b": b["verdicts"][id]} for id, v in a["verdicts"].items() if b["verdicts"].get(id, v) != v
     ]
+    pairs = [(a["runs"][n], b["runs"][n]) for n in both]
+    alike = [x["provenance"]["result_sha256"] == y["provenance"]["result_sha256"] for x, y in pairs]
     runs: dict[str, list] = {
+        "identical": [x["name"] for (x, _), same in zip(pairs, alike) if same],
+        "unlike": unlike([pair for pair, same in zip(pairs, alike) if not same]),
         "only_a": only(a["runs"], b["runs"]),
         "only_b": only(b["runs"], a["runs"]),
         "invalid": [
@@ -116,9 +142,7 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
         "a": side(a),
         "b": side(b),
         "pairs": len(valid),
-        "identical": sum(
-            a["runs"][n]["provenance"]["result_sha256"] == b["runs"][n]["provenance"]["result_sha256"] for n in both
-        ),
+        "identical": sum(alike),
         "rows": rows,
         "verdicts": verdicts,
         "runs": runs,
@@ -134,6 +158,29 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
             )
         ),
     }
+
+
+def unlike(pairs: list[tuple[dict, dict]]) -> list[dict]:
+    """The runs whose bytes differ, and where they part if the store has both."""
+
+    def first(keys: list[str]) -> str:
+        try:
+            x, y = (store.held(key) for key in keys)
+            return parting(x, y) if x and y else ""
+        except LabError as e:
+            return str(e)
+
+    names = [x["name"] if x["name"] == y["name"] else f"{x['name']} / {y['name']}" for x, y in pairs]
+    return [
+        {"name": name, "a": x["key"], "b": y["key"], "first": first([x["key"], y["key"]]) if at < TOLD else ""}
+        for at, (name, (x, y)) in enumerate(zip(names, pairs))
+    ]
+
+
+def code(compared: dict) -> int:
+    if not compared["same"]:
+        return DIFFERENT
+    return OTHER_BYTES if compared["runs"]["unlike"] else IDENTICAL
 
 
 def judge(pairs: list[tuple], tolerance: float) -> dict:
@@ -166,9 +213,16 @@ def only(runs: dict, others: dict) -> list[str]:
 def side(results: dict) -> dict:
     """Where a set comes from."""
     found = [run["provenance"] for run in results["runs"].values()]
-    return {"folder": results["folder"], "set": results["set"], "runs": len(results["runs"])} | {
-        what: sorted({p[what] for p in found}) for what in WHERE
-    }
+    about = {"folder": results["folder"], "set": results["set"], "runs": len(results["runs"])}
+    about["seeds"] = sorted({seed for _, seed in results["runs"]})
+    return about | {what: sorted({p[what] for p in found} - {""}) for what in WHERE}
+
+
+def spans(seeds: list[int]) -> str:
+    """1-3, 7: seeds in a row by the first and the last."""
+    breaks = [i for i, (a, b) in enumerate(pairwise(seeds), 1) if b != a + 1]
+    parts = [seeds[i:j] for i, j in pairwise([0, *breaks, len(seeds)])]
+    return ", ".join(str(p[0]) if len(p) == 1 else f"{p[0]}-{p[-1]}" for p in parts)
 
 
 # --- as text and as a page ----------------------------------------------------------------
@@ -197,7 +251,9 @@ def name_of(metric: str) -> str:
 
 
 def about(one: dict) -> str:
-    return f"{one['folder']} ({one['set']} set, {one['runs']} runs, kernel {', '.join(one['kernel'])})"
+    image = " ".join([*one["image_name"], *(digest[:12] for digest in one["image"])])
+    kernel, runs = ", ".join(one["kernel"]), one["set"] if one["runs"] == 1 else f"{one['set']}, {one['runs']} runs"
+    return f"{one['folder']} ({runs}, seed {spans(one['seeds'])}, kernel {kernel}, image {image})"
 
 
 def sentences(compared: dict) -> list[str]:
@@ -205,11 +261,18 @@ def sentences(compared: dict) -> list[str]:
     runs, verdicts = compared["runs"], compared["verdicts"]
     differing = [r for r in compared["rows"] if r["differs"]]
     lines = [
-        f"{compared['pairs']} pairs of runs, {compared['identical']} of them identical to the byte; "
+        f"{compared['pairs']} valid pairs of runs; "
         f"{len(differing)} of {len(compared['rows'])} metrics differ, in {len({r['case'] for r in differing})} of "
         f"{len({r['case'] for r in compared['rows']})} cases"
     ]
-    lines.append(f"{len(verdicts['changed'])} of {verdicts['both']} verdicts changed")
+    if verdicts["both"]:
+        lines.append(f"{len(verdicts['changed'])} of {verdicts['both']} verdicts changed")
+    all_pairs = len(runs["identical"]) + len(runs["unlike"])
+    lines.append(f"identical to the byte: {len(runs['identical'])} of {all_pairs} runs")
+    for run in runs["unlike"]:
+        lines.append(
+            f"other bytes: {run['name']}" + (f": the first ACK that differs: {run['first']}" * bool(run["first"]))
+        )
     for what, found in (("runs", runs), ("verdicts", verdicts)):
         for which in ("a", "b"):
             if names := found[f"only_{which}"]:
@@ -247,6 +310,8 @@ def print_comparison(compared: dict, everything: bool) -> None:
         console.print(table)
     for line in sentences(compared):
         console.print(line)
+    if everything and compared["runs"]["identical"]:
+        console.print(f"the same bytes: {', '.join(compared['runs']['identical'])}")
 
 
 def page(compared: dict) -> str:
@@ -271,15 +336,10 @@ def page(compared: dict) -> str:
 
 
 def run(
-    first: Path,
-    second: Path,
-    tolerance: float,
-    everything: bool = False,
-    html: Path | None = None,
-    as_json: Path | None = None,
-) -> bool:
-    """Print the comparison, write what is asked for. Are both the same?"""
-    compared = compare(*paired(load(first), load(second)), tolerance)
+    a: dict, b: dict, tolerance: float, everything: bool = False, html: Path | None = None, as_json: Path | None = None
+) -> int:
+    """Print the comparison of two sides, write what is asked for; the exit code."""
+    compared = compare(*paired(a, b), tolerance)
     for file, text in ((html, lambda: page(compared)), (as_json, lambda: json.dumps(compared, indent=1) + "\n")):
         if file:
             try:
@@ -287,4 +347,4 @@ def run(
             except OSError as e:
                 raise LabError(f"{file}: {e.strerror}") from None
     print_comparison(compared, everything)
-    return compared["same"]
+    return code(compared)

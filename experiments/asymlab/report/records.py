@@ -42,6 +42,7 @@ class Verdict(Record):
 class Provenance(Record):
     kernel: str
     image: str
+    image_name: ImageLabel | Literal[""] = ""
     qemu: str
     result_sha256: Digest
     registered: Commit | Literal[""] = ""

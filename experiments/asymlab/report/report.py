@@ -141,6 +141,7 @@ def summary(run: Run) -> dict:
         "provenance": {
             "kernel": identity["kernel"],
             "image": identity["image"],
+            "image_name": run.record.get("image_name", ""),
             "qemu": store.engine(identity),
             "objects": identity["objects"],
             "result_sha256": run.record["result_sha256"],

@@ -70,7 +70,8 @@ class Task:
 
     def made(self, where: str) -> dict:
         """about() of a run that is made now. A run that was found keeps the commit of its own claims."""
-        return self.about(where) | {"registered": registered.commit(self.case.file.resolve().parent)}
+        commit = registered.commit(self.case.file.resolve().parent)
+        return self.about(where) | {"registered": commit, "image_name": self.image if where == "lab" else ""}
 
 
 def has_profile(case: Case, engine: str) -> bool:
