@@ -11,10 +11,13 @@
 #include "args.h"
 #include "attached.h"
 #include "cgroup.h"
+#include "clock.h"
 #include "device.h"
 #include "registry.h"
 
 #define MAX_MAPS 64        /* of a program: the kernel's MAX_USED_MAPS */
+#define DYING_TRIES 60 /* 3 s: the kernel frees a network namespace when it has time */
+#define DYING_US 50000
 #define MAX_EFFECTIVE 1024 /* a cgroup takes 64 of a kind, and those of all above it count */
 
 /* The kernel cuts names, and the object's may be longer. */
@@ -120,6 +123,12 @@ static int add(struct attachments *all, const char *cgroup, const struct kind *k
 	return a->btf_id ? read_written_names(a, &map_id) : 0;
 }
 
+static void forget(struct attached *a)
+{
+	free(a->cgroup);
+	free(a->netns);
+}
+
 static int query(struct attachments *all, int fd, const char *cgroup, __u32 flags)
 {
 	__u32 ids[MAX_EFFECTIVE];
@@ -171,27 +180,113 @@ static int walk(struct attachments *all, char path[PATH_MAX])
 	return err;
 }
 
-static int add_on_device(const char *place, const struct kind *kind, __u32 prog_id, void *ctx)
-{
-	struct attachments *all = ctx;
-	int nr = all->nr, err = add(all, place, kind, prog_id);
+/* The devices of one network namespace. */
+struct devices {
+	struct attachments *all;
+	const struct netns_id *netns;
+	bool own_met;
+};
 
-	if (!err && all->nr > nr && !*all->at[nr].owner)
-		free(all->at[--all->nr].cgroup);
-	return err;
+static int add_on_device(const struct if_nameindex *dev, const struct kind *kind, __u32 prog_id, void *ctx)
+{
+	char place[sizeof(ON_DEVICE) + IFNAMSIZ + sizeof(((struct netns_id *)0)->name)];
+	const struct devices *d = ctx;
+	struct attachments *all = d->all;
+	int nr = all->nr, err;
+	struct attached *a;
+
+	snprintf(place, sizeof(place), ON_DEVICE "%s%s%s", dev->if_name, d->netns->own ? "" : " in ",
+		 d->netns->own ? "" : d->netns->name);
+	err = add(all, place, kind, prog_id);
+	if (err || all->nr == nr)
+		return err;
+	a = &all->at[nr];
+	if (!*a->owner) {
+		forget(a);
+		all->nr--;
+		return 0;
+	}
+	snprintf(a->device, sizeof(a->device), "%s", dev->if_name);
+	a->index = dev->if_index;
+	a->netns = malloc(sizeof(*a->netns));
+	if (!a->netns)
+		return fail("out of memory");
+	*a->netns = *d->netns;
+	return 0;
+}
+
+/* What cannot be read in one that is anybody's hinders nothing; it is told. */
+static int add_devices(const struct netns_id *netns, void *ctx)
+{
+	struct devices *d = ctx;
+
+	d->netns = netns;
+	d->own_met |= netns->own;
+	return devices_each(add_on_device, d) && !netns->foreign ? -1 : 0;
 }
 
 int attachments_read(struct attachments *all)
 {
+	static const struct netns_id own = { .name = "this network namespace", .own = true };
+	struct devices d = { .all = all };
 	char root[PATH_MAX];
 	int fd = cgroup_open_root_anyhow(root);
 
-	memset(all, 0, sizeof(*all));
+	*all = (struct attachments){ .since_boot = boot_ns() };
 	if (fd < 0 && !cgroup_is_absent(fd))
 		return fail("cannot look for cgroups: %s", strerror(-fd));
 	if (fd >= 0)
 		close(fd);
-	return (fd >= 0 && walk(all, root)) || devices_each(add_on_device, all) ? -1 : 0;
+	if ((fd >= 0 && walk(all, root)) || netns_each(add_devices, &d))
+		return -1;
+	return d.own_met ? 0 : add_devices(&own, &d);
+}
+
+static bool is_among(const struct attachments *all, __u32 prog_id)
+{
+	for (int i = 0; i < all->nr; i++)
+		if (all->at[i].prog_id == prog_id)
+			return true;
+	return false;
+}
+
+/* Programs of `thin` and `use` which are in the kernel, and not among those. -1 with a message. */
+static int count_hidden(const struct attachments *all, const char *name)
+{
+	__u32 id = 0, map_id;
+	int nr = 0, err = 0;
+
+	while (!err && !bpf_prog_get_next_id(id, &id)) {
+		struct bpf_prog_info info = {};
+		__u32 len = sizeof(info);
+		struct attached a = {};
+		int fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len)) /* gone since */
+			info.btf_id = 0;
+		if (fd >= 0)
+			close(fd);
+		a.btf_id = info.btf_id;
+		if (!a.btf_id || info.load_time > all->since_boot || is_among(all, id) ||
+		    (strncmp(info.name, "thin_", 5) && strcmp(info.name, "asymcc_use")))
+			continue;
+		err = read_written_names(&a, &map_id);
+		nr += *a.owner && (!name || !strcmp(a.owner, name) || attached_gives(&a, name));
+	}
+	return err ? -1 : nr;
+}
+
+/* One that was detached goes a moment later. */
+int attachments_warn(const struct attachments *all, const char *name)
+{
+	int nr = 0;
+
+	for (int i = 0; i < DYING_TRIES && (nr = count_hidden(all, name)) > 0; i++)
+		usleep(DYING_US);
+	if (nr > 0)
+		fail("%d program%s of asymcc run%s in a network namespace or a cgroup that cannot be seen from here",
+		     nr, nr == 1 ? "" : "s", nr == 1 ? "s" : "");
+	return nr ? -1 : 0;
 }
 
 bool is_on_device(const char *cgroup)
@@ -233,7 +328,7 @@ static int read_after(const struct attached *a, const struct attachments *all, s
 		nr = after->nr;
 		err = add(after, place_of(all, ids[i], a->cgroup), a->kind, ids[i]);
 		if (!err && after->nr > nr && (*after->at[nr].owner || *after->at[nr].used))
-			free(after->at[--after->nr].cgroup); /* asymcc's own go well together */
+			forget(&after->at[--after->nr]); /* asymcc's own go well together */
 	}
 	return err;
 }
@@ -262,7 +357,7 @@ void attachments_after_free(struct attachments *after, const struct attachments 
 void attachments_free(struct attachments *all)
 {
 	for (int i = 0; i < all->nr; i++)
-		free(all->at[i].cgroup);
+		forget(&all->at[i]);
 	free(all->at);
 	memset(all, 0, sizeof(*all));
 }
@@ -277,7 +372,7 @@ void attachments_keep(struct attachments *all, const char *name, const char *cgr
 		if (*a->owner && !strcmp(a->owner, name) && (!cgroup || !strcmp(a->cgroup, cgroup)))
 			all->at[nr++] = *a;
 		else
-			free(a->cgroup);
+			forget(a);
 	}
 	all->nr = nr;
 }
@@ -400,21 +495,47 @@ static int detach_from_device(const struct attached *a)
 	for (int i = 0; i < s.vars.nr && !made; i++)
 		made = strcmp(s.vars.var[i].name, "made_clsact") ? NULL : &s.vars.var[i];
 	if (!err)
-		err = device_detach(a->cgroup, a->kind, a->prog_id, made && var_get(made, s.bytes));
+		err = device_detach(a->index, a->cgroup, a->kind, a->prog_id, made && var_get(made, s.bytes));
 	section_free(&s);
 	return err;
 }
 
-int attached_detach(const struct attached *a)
+struct leaving {
+	const struct attached *at;
+	int nr;
+	bool failed;
+};
+
+static int detach_there(const struct netns_id *netns, void *ctx)
 {
-	return is_on_device(a->cgroup) ? detach_from_device(a) : detach_from_cgroup(a);
+	struct leaving *l = ctx;
+
+	for (int i = 0; i < l->nr; i++) {
+		const struct netns_id *in = l->at[i].netns;
+
+		if (in && !in->own && in->dev == netns->dev && in->ino == netns->ino)
+			l->failed |= !!detach_from_device(&l->at[i]);
+	}
+	return 0;
 }
 
 int attachments_detach(const struct attachments *mine)
 {
-	int err = 0;
+	struct leaving l = { mine->at, mine->nr, false };
+	bool elsewhere = false;
 
-	for (int i = 0; i < mine->nr; i++)
-		err |= attached_detach(&mine->at[i]);
-	return err;
+	for (int i = 0; i < mine->nr; i++) {
+		const struct attached *a = &mine->at[i];
+
+		if (a->netns && !a->netns->own)
+			elsewhere = true;
+		else
+			l.failed |= !!(a->netns ? detach_from_device(a) : detach_from_cgroup(a));
+	}
+	return (elsewhere && netns_each(detach_there, &l)) || l.failed ? -1 : 0;
+}
+
+int attached_detach(const struct attached *a)
+{
+	return attachments_detach(&(struct attachments){ .at = (struct attached *)a, .nr = 1 });
 }

@@ -3,7 +3,10 @@
 #ifndef ATTACHED_H
 #define ATTACHED_H
 
+#include <net/if.h>
+
 #include "kind.h"
+#include "netns.h"
 #include "object.h"
 
 /* One program in one cgroup, whoever put it there; or one of asymcc's on a device. */
@@ -15,16 +18,25 @@ struct attached {
 	char owner[CC_NAME_LEN];    /* the controller it was loaded with */
 	char used[CC_NAME_LEN];     /* the controller that it gives to connections: `use --cgroup` */
 	char before[CC_NAME_LEN];   /* `try` put it there: the controller that was used before, - for none */
-	char *cgroup;               /* its path; or "dev NAME" */
+	char *cgroup; /* its path; or "dev NAME", "dev NAME in netns r1" if that is another network namespace */
+	char device[IFNAMSIZ]; /* "": it is in a cgroup */
+	unsigned int index; /* the device's */
+	struct netns_id *netns; /* where the device is; else NULL */
 };
 
 struct attachments {
 	struct attached *at;
 	int nr;
+	__u64 since_boot; /* when they were read, in ns */
 };
 
-/* What is attached in the whole tree, nothing if no cgroup2 is mounted; and on the devices of this namespace. */
+/* What is attached in the whole tree, nothing if no cgroup2 is mounted; and on the devices of each network namespace. */
 int attachments_read(struct attachments *all);
+/*
+ * Programs of asymcc that the kernel runs at a place which is not among those: in a network namespace, or a cgroup, that nobody
+ * here can enter. `name`: the owner or the controller; NULL: any. -1 with a message, if there are some, or that is not known.
+ */
+int attachments_warn(const struct attachments *all, const char *name);
 /* What is in effect in the cgroup that is open as `fd`, and attached in those below. */
 int attachments_near(struct attachments *near, int fd, const char *cgroup);
 void attachments_free(struct attachments *all);

@@ -3,12 +3,22 @@
 
 #include "clock.h"
 
-__u64 now_ns(void)
+static __u64 read_clock(clockid_t clock)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
+	clock_gettime(clock, &ts);
 	return ts.tv_sec * NS_PER_S + ts.tv_nsec;
+}
+
+__u64 now_ns(void)
+{
+	return read_clock(CLOCK_MONOTONIC);
+}
+
+__u64 boot_ns(void)
+{
+	return read_clock(CLOCK_BOOTTIME);
 }
 
 __u64 ns_after(long seconds)

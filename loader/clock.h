@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Times of CLOCK_MONOTONIC. */
+/* Times of CLOCK_MONOTONIC; boot_ns() counts the time that the machine was suspended, too. */
 #ifndef CLOCK_H
 #define CLOCK_H
 
@@ -12,6 +12,7 @@
 #define NEVER ~0ULL
 
 __u64 now_ns(void);
+__u64 boot_ns(void);
 /* The time that many seconds from now; below 0: NEVER. */
 __u64 ns_after(long seconds);
 /* Sleep till then, or till one of these signals, which are blocked; returns that, or -1. */

@@ -19,6 +19,30 @@ static int set_default(const char *cc)
 	return err;
 }
 
+/*
+ * Makes another than `cc` the default: `before`, or, if that is "" or cannot be, one that this namespace may have. -1 with a
+ * message.
+ */
+static int set_back(const char *cc, const char *before)
+{
+	char allowed[CC_NAME_LEN] = "";
+	const char *const others[] = { "cubic", "reno", controller_allowed(cc, allowed) ? allowed : "" };
+	int refused = *before ? set_default(before) : -ENOENT, err = refused, i = 0;
+
+	for (; i < 3 && (err == -ENOENT || err == -EPERM || err == -EBUSY); i++)
+		if (*others[i] && strcmp(others[i], cc))
+			err = set_default(others[i]);
+	if (err)
+		return fail("--default: nothing else can be made the default in place of %s: %s", cc,
+			    err == -EPERM ? MAY_NOT_HAVE : strerror(-err));
+	if (*before && i)
+		fail("--default: it is %s now, and not %s as before: %s", others[i - 1], before,
+		     refused == -ENOENT  ? "that is not loaded any more"
+		     : refused == -EPERM ? MAY_NOT_HAVE
+					 : strerror(-refused));
+	return 0;
+}
+
 /* The default is as before: so is what is remembered of it. */
 static int restore_state(const struct before *b)
 {
@@ -42,6 +66,8 @@ int default_use(const char *cc, struct before *b)
 	b->known = state_read(file, &b->state);
 	if (b->known < 0)
 		return -1;
+	if (*state_mark && !controller_may_return(b->now))
+		return fail("--default: a trial could not end with %s, the default now: " MAY_NOT_HAVE, b->now);
 	if (strcmp(b->now, cc) || (b->known && is_trial_of(&b->state, cc))) { /* a trial's is kept from now on */
 		memcpy(next.word[0], is_given(&b->state, b->now) ? b->state.word[0] : b->now, CC_NAME_LEN);
 		snprintf(next.word[1], CC_NAME_LEN, "%s", cc);
@@ -56,10 +82,7 @@ int default_use(const char *cc, struct before *b)
 	if (strcmp(b->now, cc))
 		restore_state(b);
 	if (err == -EPERM && !geteuid())
-		return fail(
-			"--default: this namespace may not have %s: add it to net.ipv4.tcp_allowed_congestion_control "
-			"of the first one",
-			cc);
+		return fail("--default %s: " MAY_NOT_HAVE, cc);
 	if (err == -EPERM || err == -EACCES)
 		return fail("--default: not permitted: run it as root (it needs CAP_NET_ADMIN)");
 	return fail("--default: %s cannot be made the default: %s", cc, strerror(-err));
@@ -67,11 +90,7 @@ int default_use(const char *cc, struct before *b)
 
 void default_undo(const char *cc, const struct before *b)
 {
-	int err = strcmp(b->now, cc) ? set_default(b->now) : 0;
-
-	if (err)
-		fail("--default: cannot be set back to %s: %s", b->now, strerror(-err));
-	else if (strcmp(b->now, cc))
+	if (strcmp(b->now, cc) && !set_back(cc, b->now))
 		restore_state(b);
 }
 
@@ -99,21 +118,17 @@ int default_end(const char *cc, const char *netns, int *left)
 	if (netns_default(now))
 		return -1;
 	if (!strcmp(now, cc))
-		err = set_default(state.word[2]);
+		err = set_back(cc, state.word[2]);
 	else if (strcmp(now, state.word[2]) && ++*left)
 		fail("the default of %s is %s by now: it stays", netns, now);
-	if (err)
-		return fail("the default of %s cannot be set back to %s: %s", netns, state.word[2], strerror(-err));
-	return forget_trial(file, &state);
+	return err ? -1 : forget_trial(file, &state);
 }
 
 int default_unuse(const char *cc, bool only_count)
 {
-	const char *candidates[] = { "", "cubic", "reno" }; /* it may not be allowed the first two any more */
 	const char *file;
 	char now[CC_NAME_LEN];
 	struct words state;
-	int err = -ENOENT;
 
 	if (netns_default(now))
 		return -1;
@@ -126,15 +141,8 @@ int default_unuse(const char *cc, bool only_count)
 		return 1;
 	if (strcmp(now, cc)) /* another has set it: what is remembered of it goes */
 		return state_remove(file) ? -1 : 1;
-	if (is_given(&state, cc)) /* else another has set it */
-		candidates[0] = state.word[0];
-	for (int i = 0; i < 3 && (err == -ENOENT || err == -EPERM || err == -EBUSY); i++)
-		if (*candidates[i] && strcmp(candidates[i], cc))
-			err = set_default(candidates[i]);
-	if (err)
-		return fail("--default: nothing else can be made the default (%s): set it by sysctl "
-			    "net.ipv4.tcp_congestion_control",
-			    strerror(-err));
+	if (set_back(cc, is_given(&state, cc) ? state.word[0] : "")) /* "": another has set it */
+		return -1;
 	return state_remove(file) ? -1 : 1;
 }
 

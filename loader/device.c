@@ -244,13 +244,12 @@ void device_leave(const struct device *d)
 }
 
 static int
-look_at(const struct if_nameindex *dev, int (*found)(const char *, const struct kind *, __u32, void *), void *ctx)
+look_at(const struct if_nameindex *dev, int (*found)(const struct if_nameindex *, const struct kind *, __u32, void *),
+	void *ctx)
 {
-	char place[sizeof(ON_DEVICE) + IFNAMSIZ];
 	__u32 ids[MAX_PROGRAMS], n;
 	int err;
 
-	snprintf(place, sizeof(place), ON_DEVICE "%s", dev->if_name);
 	for (int i = 0; i < NR_HOOKS; i++) {
 		err = tcx_programs(dev->if_index, &hooks[i], ids, &n);
 		if (err == -EINVAL) {
@@ -260,15 +259,17 @@ look_at(const struct if_nameindex *dev, int (*found)(const char *, const struct 
 		if (err == -ENOENT || err == -ENODEV)
 			continue;
 		if (err)
-			return fail("cannot read what is attached to %s: %s", place, strerror(-err));
+			return fail("cannot read what is attached to " ON_DEVICE "%s: %s", dev->if_name,
+				    strerror(-err));
 		for (__u32 k = 0; k < n; k++)
-			if (found(place, &hooks[i], ids[k], ctx))
+			if (found(dev, &hooks[i], ids[k], ctx))
 				return -1;
 	}
 	return 0;
 }
 
-int devices_each(int (*found)(const char *place, const struct kind *kind, __u32 prog_id, void *ctx), void *ctx)
+int devices_each(int (*found)(const struct if_nameindex *dev, const struct kind *kind, __u32 prog_id, void *ctx),
+		 void *ctx)
 {
 	struct if_nameindex *all = if_nameindex();
 	int err = 0;
@@ -281,16 +282,12 @@ int devices_each(int (*found)(const char *place, const struct kind *kind, __u32 
 	return err;
 }
 
-int device_detach(const char *place, const struct kind *kind, __u32 prog_id, bool made_clsact)
+int device_detach(unsigned int index, const char *place, const struct kind *kind, __u32 prog_id, bool made_clsact)
 {
-	unsigned int index = if_nametoindex(place + strlen(ON_DEVICE));
 	__u32 ids[MAX_PROGRAMS], n;
-	bool clsact;
+	bool clsact = tcx_programs(index, kind, ids, &n) == -EINVAL;
 	int err, prog;
 
-	if (!index)
-		return 0;
-	clsact = tcx_programs(index, kind, ids, &n) == -EINVAL;
 	prog = bpf_prog_get_fd_by_id(prog_id);
 	if (prog < 0)
 		return errno == ENOENT ? 0 : fail("cannot read BPF program %u: %s", prog_id, strerror(errno));

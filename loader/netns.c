@@ -23,6 +23,8 @@
 #include "state.h"
 
 #define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
+#define ALLOWED_CC "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
+#define LIST 4096
 #define NAMED "/run/netns"
 #define FIRST "host"
 #define SECONDS 10 /* to look into a foreign namespace */
@@ -68,22 +70,65 @@ int netns_default(char name[CC_NAME_LEN])
 	return err;
 }
 
-int controller_available(const char *cc)
+/* The controllers that a file of /proc lists. -errno. */
+static int read_list(const char *file, char line[LIST])
 {
-	char line[4096] = "", *save = NULL, *s;
-	FILE *f = fopen(AVAILABLE_CC, "re");
+	FILE *f = fopen(file, "re");
 	int err = 0;
 
-	if (!f || (!fgets(line, sizeof(line), f) && ferror(f)))
-		err = fail("cannot read " AVAILABLE_CC ": %s", strerror(errno));
+	line[0] = 0;
+	if (!f || (!fgets(line, LIST, f) && ferror(f)))
+		err = -errno;
 	if (f)
 		fclose(f);
-	if (err)
-		return err;
-	for (s = strtok_r(line, " \n", &save); s; s = strtok_r(NULL, " \n", &save))
+	return err;
+}
+
+/* The next one; `line` at first, then NULL. */
+static const char *next_in(char *line, char **save)
+{
+	return strtok_r(line, " \n", save);
+}
+
+static bool has(char line[LIST], const char *cc)
+{
+	char *save = NULL;
+
+	for (const char *s = next_in(line, &save); s; s = next_in(NULL, &save))
 		if (!strcmp(s, cc))
-			return 1;
-	return 0;
+			return true;
+	return false;
+}
+
+int controller_available(const char *cc)
+{
+	char line[LIST];
+	int err = read_list(AVAILABLE_CC, line);
+
+	return err ? fail("cannot read " AVAILABLE_CC ": %s", strerror(-err)) : has(line, cc);
+}
+
+/* Only the first namespace can write the list, and only that one may make any controller its default. */
+bool controller_may_return(const char *cc)
+{
+	char line[LIST];
+	struct stat st;
+
+	return stat(ALLOWED_CC, &st) || st.st_mode & S_IWUSR || read_list(ALLOWED_CC, line) || has(line, cc);
+}
+
+bool controller_allowed(const char *but, char name[CC_NAME_LEN])
+{
+	char line[LIST], *save = NULL;
+	const char *s;
+
+	if (read_list(ALLOWED_CC, line))
+		return false;
+	for (s = next_in(line, &save); s && !strcmp(s, but); s = next_in(NULL, &save))
+		;
+	if (s)
+		snprintf(name, CC_NAME_LEN, "%.15s", s);
+	return s;
 }
 
 struct walk {

@@ -138,8 +138,9 @@ int state_write_text(const char *file, const char *name, const char *text)
 static int read_words(int at, const char *file, struct words *w)
 {
 	char text[sizeof(*w) + 2], *line, *end;
-	int fd = openat(at, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	int fd = openat(at, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
+	struct stat st = { .st_mode = S_IFREG };
+	ssize_t n = fd < 0 || fstat(fd, &st) ? -1 : read(fd, text, sizeof(text) - 1);
 	int failed = errno;
 
 	*w = (struct words){};
@@ -148,6 +149,8 @@ static int read_words(int at, const char *file, struct words *w)
 	else if (failed == ENOENT)
 		return 0;
 	errno = failed;
+	if (!S_ISREG(st.st_mode))
+		return fail(STATE_DIR "/%s is no regular file: remove it", file);
 	if (n < 0)
 		return fail_file("read", file);
 	text[n] = 0;

@@ -17,6 +17,8 @@ bool thinning_next(const struct attachments *all, int *i, struct thinning *t)
 			continue;
 		if (t->cgroup && strcmp(a->cgroup, t->cgroup))
 			break;
+		if (!t->at)
+			t->at = a;
 		t->cgroup = a->cgroup;
 		t->btf_id = a->btf_id;
 		t->programs++;
@@ -28,6 +30,15 @@ void thinning_print(FILE *out, const char *cgroup)
 {
 	fputs(is_on_device(cgroup) ? "forwarded ACKs that leave by " : "ACKs of connections in ", out);
 	print_name(out, cgroup);
+}
+
+void thinning_json(const struct thinning *t)
+{
+	if (t->at->netns)
+		printf("{\"device\": %s, \"netns\": %s", json_text(t->at->device), json_text(t->at->netns->name));
+	else
+		printf("{\"cgroup\": %s", json_text(t->cgroup));
+	printf(", \"acks_sent\": %llu, \"acks_dropped\": %llu", t->sent, t->dropped);
 }
 
 const char *thinning_option(const char *cgroup)

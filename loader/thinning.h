@@ -12,6 +12,7 @@
 struct thinning {
 	const char *cgroup;         /* or "dev NAME"; owned by the attachments */
 	__u32 btf_id;
+	const struct attached *at;  /* its first program */
 	int programs;               /* fewer than THINNING_PROGRAMS: something was killed half way */
 	unsigned long long sent, dropped;  /* pure ACKs; only after thinning_count() */
 };
@@ -20,6 +21,8 @@ struct thinning {
 bool thinning_next(const struct attachments *all, int *i, struct thinning *t);
 /* "ACKs of connections in CGROUP", "forwarded ACKs that leave by dev NAME" */
 void thinning_print(FILE *out, const char *cgroup);
+/* The members of a JSON object, which goes on. */
+void thinning_json(const struct thinning *t);
 /* "--cgroup PATH", "--dev NAME", till the next call. */
 const char *thinning_option(const char *cgroup);
 /* -1 with a message. */

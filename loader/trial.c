@@ -166,10 +166,7 @@ static int guard_by_process(const char *cc, const char *id, long seconds)
 
 static long boot_seconds(void)
 {
-	struct timespec boot;
-
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	return boot.tv_sec;
+	return boot_ns() / NS_PER_S;
 }
 
 static int write_record(const struct trial *t, const char *cc, long seconds)

@@ -505,6 +505,9 @@ static void see_loaded(struct report *rep)
 		see_frto(rep, &r);
 		see_left_programs(rep, &r, &all);
 		see_thinning(rep, &all);
+		if (attachments_warn(&all, NULL))
+			tell(rep, NOTE, "programs", NULL,
+			     "some of asymcc run in a network namespace or a cgroup that cannot be seen from here");
 		if (see_after(rep, &all))
 			tell(rep, BAD, "cgroups", NULL,
 			     "what runs there cannot be read (the reason is on standard error)");

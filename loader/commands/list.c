@@ -211,6 +211,8 @@ static int list(void)
 		err = fail("%s cannot be read, or not all of it: %s", object_dir(), unread);
 	if (!s.unread || !args.json)
 		print_rows(&s);
+	if (!s.unread)
+		attachments_warn(&s.now.all, NULL);
 	object_names_free(s.built);
 	sight_free(&s.now);
 	return err;

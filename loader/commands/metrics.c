@@ -196,24 +196,30 @@ static int print_shares(const struct attachments *all)
 
 /* --- counters of the programs --------------------------------------------------------------------------------------- */
 
-static void print_counters(const struct section *s, const char *name, const char *object, const char *cgroup)
+static void print_counters(const struct section *s, const char *name, const char *object, const struct attached *at)
 {
+	bool device = at && at->netns;
+
 	for (int i = 0; i < s->vars.nr; i++) {
 		printf("asymcc_events_total{controller=\"%s\",object=\"%s\",%s=", name, object,
-		       is_on_device(cgroup) ? "device" : "cgroup");
-		label_value(cgroup + (is_on_device(cgroup) ? strlen(ON_DEVICE) : 0));
+		       device ? "device" : "cgroup");
+		label_value(device ? at->device : at ? at->cgroup : "");
+		if (device && !at->netns->own) {
+			printf(",netns=");
+			label_value(at->netns->name);
+		}
 		printf(",event=\"%s\"} %llu\n", s->vars.var[i].name,
 		       (unsigned long long)var_get(&s->vars.var[i], s->bytes));
 	}
 }
 
-static int of_load(__u32 btf_id, const char *name, const char *object, const char *cgroup)
+static int of_load(__u32 btf_id, const char *name, const char *object, const struct attached *at)
 {
 	struct section s = {};
 	int err = section_read(&s, btf_id, ".bss");
 
 	if (!err)
-		print_counters(&s, name, object, cgroup);
+		print_counters(&s, name, object, at);
 	section_free(&s);
 	return err;
 }
@@ -223,7 +229,7 @@ static int of_controllers(const struct registry *r)
 {
 	for (int i = 0; i < r->nr; i++)
 		if (!r->at[i].unloading && r->at[i].btf_id &&
-		    of_load(r->at[i].btf_id, r->at[i].name, r->at[i].object, ""))
+		    of_load(r->at[i].btf_id, r->at[i].name, r->at[i].object, NULL))
 			return -1;
 	return 0;
 }
@@ -234,7 +240,7 @@ static int of_thinning(const struct attachments *all)
 	int i = 0;
 
 	while (thinning_next(all, &i, &t))
-		if (of_load(t.btf_id, THIN, is_on_device(t.cgroup) ? THIN_ROUTER : THIN, t.cgroup))
+		if (of_load(t.btf_id, THIN, t.at->netns ? THIN_ROUTER : THIN, t.at))
 			return -1;
 	return 0;
 }
@@ -274,6 +280,7 @@ static int metrics(void)
 	}
 	if (!err) {
 		printf("# EOF\n");
+		attachments_warn(&w.all, NULL);
 		if (w.look.nr_unread)
 			fail("%s", w.look.unread);
 	}

@@ -324,16 +324,14 @@ static int tell_thinning(struct seen *s)
 	int i = 0, err = 0;
 
 	while (!err && thinning_next(&s->now.all, &i, &t)) {
-		const char *place = t.cgroup + (is_on_device(t.cgroup) ? strlen(ON_DEVICE) : 0);
 		bool stays = boot_has_cgroup(&s->boots, THIN, t.cgroup);
 
 		err = thinning_count(&t);
 		item(s);
 		if (args.json) {
-			printf("{\"%s\": %s, \"acks_sent\": %llu, \"acks_dropped\": %llu, \"whole\": %s, "
-			       "\"after_reboot\": %s}",
-			       is_on_device(t.cgroup) ? "device" : "cgroup", json_text(place), t.sent, t.dropped,
-			       yes(t.programs == THINNING_PROGRAMS), yes(stays));
+			thinning_json(&t);
+			printf(", \"whole\": %s, \"after_reboot\": %s}", yes(t.programs == THINNING_PROGRAMS),
+			       yes(stays));
 			continue;
 		}
 		thinning_print(stdout, t.cgroup);
@@ -514,6 +512,8 @@ static int tell_unseen(struct seen *s)
 		tell(s, "programs", "run it as root", "what is loaded, cgroups and thinning cannot be seen");
 	if (s->blind && s->now.users.nr == 1)
 		tell(s, "namespaces", "run it as root", "other network namespaces than this one cannot be seen");
+	if (!s->blind && attachments_warn(&s->now.all, NULL))
+		tell(s, "programs", NULL, "some of asymcc run in a network namespace or a cgroup that cannot be seen");
 	for (int i = 0; i < s->now.users.nr; i++)
 		if (s->now.users.ns[i].unread)
 			tell(s, "netns", NULL, "%s cannot be read: %s", s->now.users.ns[i].name,

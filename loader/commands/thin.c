@@ -195,6 +195,18 @@ static int start(struct cgroup_programs *h)
 	return err;
 }
 
+/* Where a device of that name thins in another network namespace: it may have moved. NULL: nowhere; to be freed. */
+static char *thinned_elsewhere(const struct attachments *all)
+{
+	struct thinning t;
+	int i = 0;
+
+	while (thinning_next(all, &i, &t))
+		if (!strcmp(t.at->device, args.dev) && !t.at->netns->own)
+			return strdup(t.cgroup);
+	return NULL;
+}
+
 /* Even one that cannot be detached drops no more. */
 static int stop(void)
 {
@@ -204,6 +216,7 @@ static int stop(void)
 	char path[PATH_MAX];
 	struct attachments all = {};
 	struct thinning t;
+	char *moved = NULL;
 	int i = 0, err = args.cgroups.nr ? cgroup_path_parse(path, args.cgroups.text[0]) : 0;
 
 	if (err)
@@ -211,9 +224,9 @@ static int stop(void)
 	if (args.dev)
 		snprintf(path, sizeof(path), ON_DEVICE "%s", args.dev);
 	err = attachments_read(&all);
+	if (!err && args.dev)
+		moved = thinned_elsewhere(&all);
 	attachments_keep(&all, THIN, one ? path : NULL);
-	if (!err && !all.nr)
-		printf("no ACKs are thinned%s%s\n", one ? args.dev ? " at " : " in " : "", one ? path : "");
 	while (!err && thinning_next(&all, &i, &t))
 		if (t.programs == THINNING_PROGRAMS) /* the kernel may have freed the parameters of a part */
 			err = change(&t, &off);
@@ -223,7 +236,13 @@ static int stop(void)
 		attachments_print(&all, 0, NULL);
 		putchar('\n');
 	}
+	if (!one && attachments_warn(&all, THIN))
+		err = -1;
+	else if (!err && !all.nr)
+		printf("no ACKs are thinned%s%s%s%s\n", one ? args.dev ? " at " : " in " : "", one ? path : "",
+		       moved ? ", but at " : "", moved ? moved : "");
 	attachments_free(&all);
+	free(moved);
 	return err;
 }
 
@@ -264,7 +283,8 @@ static const struct opt opts[] = {
 	{ "max", 'm', "N", "packets that an ACK covers at most", .number = &given[PACKETS].value, .min = 2,
 	  .max = 256 },
 	{ "set", 's', "PARAM=VALUE", "change another parameter; repeatable", .texts = &args.set },
-	{ "off", 'o', NULL, "thin no more; without --cgroup and --dev nowhere", .flag = &args.off },
+	{ "off", 'o', NULL, "thin no more; without --cgroup and --dev nowhere, in no network namespace",
+	  .flag = &args.off },
 	{}
 };
 

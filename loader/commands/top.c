@@ -188,11 +188,11 @@ static void print_json(const struct picture *p)
 		putchar('}');
 	}
 	printf(l->others.nr ? "\n], \"thinning\": [" : "], \"thinning\": [");
-	for (int i = 0; i < p->nr_thin; i++)
-		printf("%s{\"%s\": %s, \"acks_sent\": %llu, \"acks_dropped\": %llu}", i ? ", " : "",
-		       is_on_device(p->thin[i].cgroup) ? "device" : "cgroup",
-		       json_text(p->thin[i].cgroup + (is_on_device(p->thin[i].cgroup) ? strlen(ON_DEVICE) : 0)),
-		       p->thin[i].sent, p->thin[i].dropped);
+	for (int i = 0; i < p->nr_thin; i++) {
+		fputs(i ? ", " : "", stdout);
+		thinning_json(&p->thin[i]);
+		putchar('}');
+	}
 	printf("], \"shares\": [");
 	for (int i = 0; i < p->nr_share; i++) {
 		fputs(i ? ", " : "", stdout);

@@ -60,6 +60,8 @@ static int unuse_everywhere(const struct attachments *all)
 {
 	int left, n = unuse_all(all, args.cc, false, &left);
 
+	if (attachments_warn(all, args.cc))
+		left++;
 	if (!n && !left)
 		printf("%s is no default, on no route and in no cgroup\n", args.cc);
 	else if (n > 0)

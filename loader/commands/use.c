@@ -47,6 +47,9 @@ static int use_locked(struct move *m)
 		err = existing_move(m, &args);
 	if (!err)
 		print_note();
+	if (!err && args.by_default && !controller_may_return(m->rule.or_from))
+		printf("note: `unuse` cannot set it back to %s, the default before: " MAY_NOT_HAVE "\n",
+		       m->rule.or_from);
 	for (int i = 0; undo && i < args.routes.nr; i++)
 		routes_free(&undo[i]);
 	free(undo);

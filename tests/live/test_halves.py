@@ -25,6 +25,7 @@ from tests.live.harness import (  # noqa: F401
     run,
     values,
 )
+from tests.live.pairs import PLAIN, set_default
 from tests.live.sources import HALVES, PROGRAMS, build_halves
 
 
@@ -210,9 +211,9 @@ def test_unload_under_an_open_connection(halves, alias, cgroup):
 
 def test_unload_that_is_refused_detaches_nothing(halves, cgroup, pair, trip):
     asymcc("load", halves, "--cgroup", cgroup.path)
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={halves}")
+    set_default(pair, halves)
     assert "default of" in refused("unload", halves) and set(cgroup.names()) == PROGRAMS
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     (line,) = refused_env(trip("bpf_map_delete_elem", 1, errno.EOPNOTSUPP), "unload", halves)
     assert "BPF link" in line and kernel_has(halves) and set(cgroup.names()) == PROGRAMS
 

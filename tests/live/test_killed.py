@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from tests.live.harness import ASYMCC, STATE, asymcc, kernel_has, needs_cgroup2, pytestmark, run  # noqa: F401
-from tests.live.pairs import default, enter, inside, routes, steady
+from tests.live.pairs import PLAIN, default, enter, inside, routes, set_default, steady
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,7 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
     """use, replace and drain, killed at some call: flows go on, `doctor` names what is left, `unload --drain` cleans
     it."""
     name = alias()
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     before = routes(pair)
     asymcc("load", "fast", "--as", name)
     with steady(pair, name) as send:
@@ -45,7 +45,7 @@ def test_killed_anywhere_it_can_be_cleaned_up(function, call, alias, pair, cgrou
             assert send(1000) == name
         run(ASYMCC, "unload", name, "--drain", "--seconds", "0", check=False)
         assert send(1000) == name
-    assert not kernel_has(name) and default(pair) == "reno" and cgroup.names() == []
+    assert not kernel_has(name) and default(pair) == PLAIN and cgroup.names() == []
     asymcc("load", "fast", "--as", name)  # the kernel shows a route's controller only while it is registered
     assert routes(pair) == before and [f.name for f in STATE.glob(f"*{name}")] == [f"loaded-{name}"]
     asymcc("unload", name)

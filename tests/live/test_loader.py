@@ -25,7 +25,7 @@ from tests.live.harness import (  # noqa: F401
     unique,
     values,
 )
-from tests.live.pairs import held_open, inside, transfer
+from tests.live.pairs import PLAIN, held_open, inside, set_default, transfer
 from tests.live.sources import OPS, build
 from tests.live.test_senders_live import CONTROLLERS
 
@@ -162,12 +162,12 @@ def test_what_a_controller_does_to_others_is_told(alias, pair):
         used = inside(pair, "use", name, "--default")
         assert used == f"{name} is used by default\n{told}"
         asymcc("unload", name, "--drain", "--seconds", "0")
-    assert inside(pair, "use", "reno", "--default") == "reno is used by default\n"
+    assert inside(pair, "use", PLAIN, "--default") == f"{PLAIN} is used by default\n"
 
 
 def test_default_of_a_namespace(loaded, pair):
     name = loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
+    set_default(pair, name)
     assert listed(name)["used_by"] == [{"netns": f"netns {pair.client}", "default": True, "routes": [], "sockets": 0}]
     assert f"default of netns {pair.client}" in asymcc("list")
     line = refused("unload", name)
@@ -178,14 +178,14 @@ def test_default_of_a_namespace(loaded, pair):
         and "--force" in line
     )
     assert kernel_has(name)
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     asymcc("unload", name)
     assert not kernel_has(name)
 
 
 def test_force(loaded, pair):
     name = loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
+    set_default(pair, name)
     assert f"still default of netns {pair.client}" in asymcc("unload", "--force", name)
     assert not kernel_has(name) and listed(name)["unloading"]
 

@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, program, pytestmark, refused, run, values  # noqa: F401
-from tests.live.pairs import controller_of, default, inside, listening, routes, steady
+from tests.live.pairs import PLAIN, controller_of, default, inside, listening, routes, set_default, steady
 
 
 def test_replaced_under_traffic(loaded, pair):
@@ -92,7 +92,7 @@ def test_replaced_with_its_halves(halves, cgroup):
 
 def test_drain_waits_for_the_last_connection(loaded, pair):
     name = loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     inside(pair, "use", name, "--default", "--route", "10.9.0.0/24")
     with contextlib.ExitStack() as until_closed:
         send = until_closed.enter_context(steady(pair))
@@ -102,7 +102,7 @@ def test_drain_waits_for_the_last_connection(loaded, pair):
         with program(ASYMCC, "unload", name, "--drain") as drain:
             assert drain.stdout.readline() == f"{name}: waiting for 1 socket\n"
             assert ":7401, ESTABLISHED, netns " in drain.stdout.readline()
-            assert default(pair) == "reno" and not any("congctl" in r for r in routes(pair)) and not kernel_has(name)
+            assert default(pair) == PLAIN and not any("congctl" in r for r in routes(pair)) and not kernel_has(name)
             assert send(100_000) == name and drain.poll() is None
             until_closed.close()
             assert drain.wait(timeout=30) == 0
@@ -150,19 +150,19 @@ def a_listener(pair, cc="-"):
 def test_drain_gives_listeners_that_chose_it_the_default(loaded, pair):
     """Such a listener would give it to all that it accepts, for ever."""
     name = loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     with a_listener(pair, name) as accepts_with:
         assert accepts_with() == name
         assert re.fullmatch(rf"no established .*\n1 socket has {name} in .*:\n{accepts_with.line}", asymcc("top", name))
         said = asymcc("unload", name, "--drain")
         assert said == f"{name} unloaded; 1 socket is given the default\n"
-        assert accepts_with() == "reno" and listed(name) is None
+        assert accepts_with() == PLAIN and listed(name) is None
 
 
 def test_drain_ends_beside_a_listener_that_took_it_by_default(loaded, pair):
     """What that accepts follows the default: it is named, not waited for, and stays free to follow."""
     name, later = loaded("fast"), loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     inside(pair, "use", name, "--default")
     with a_listener(pair) as accepts_with:
         assert accepts_with() == name
@@ -171,11 +171,11 @@ def test_drain_ends_beside_a_listener_that_took_it_by_default(loaded, pair):
         assert re.fullmatch(
             rf"{name} unloaded; taken back from default of netns {pair.client}; {keeps}\n{accepts_with.line}", said
         )
-        assert accepts_with() == "reno"
+        assert accepts_with() == PLAIN
         inside(pair, "use", later, "--default")
         assert accepts_with() == later
-        assert asymcc("unload", name, "--switch", "reno") == f"{name} unloaded; 1 socket is given reno\n"
-        assert listed(name) is None and accepts_with() == "reno"
+        assert asymcc("unload", name, "--switch", PLAIN) == f"{name} unloaded; 1 socket is given {PLAIN}\n"
+        assert listed(name) is None and accepts_with() == PLAIN
         asymcc("unload", later, "--drain")
 
 

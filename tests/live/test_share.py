@@ -10,7 +10,7 @@ import pytest
 
 from tests.live.cgroups import within
 from tests.live.harness import asymcc, compile_bpf, needs_cgroup2, program, pytestmark, refused, run  # noqa: F401
-from tests.live.pairs import enter
+from tests.live.pairs import enter, set_default
 
 # Connections one after another, each sends its bytes and ends: the controllers of all, by name. The far end accepts in
 # another process, unless it is to be of the cgroup as well.
@@ -156,7 +156,7 @@ def test_a_group_that_is_worse_ends_itself(slow, pair, cgroup):
 def test_a_group_that_is_as_good_goes_on(loaded, pair, cgroup):
     """The same controller in both; nothing is stopped by chance."""
     name = loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
+    set_default(pair, name)
     asymcc("use", name, "--cgroup", cgroup.path, "--share", "50%", "--stop-if-worse", "20%", "--least", "2")
     uploads(pair, cgroup, 40)
     share = share_of(name)

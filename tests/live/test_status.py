@@ -11,7 +11,7 @@ from datetime import datetime
 import pytest
 
 from tests.live.harness import ASYMCC, STATE, asymcc, listed, needs_cgroup2, pytestmark, run  # noqa: F401
-from tests.live.pairs import enter, held_open, inside
+from tests.live.pairs import PLAIN, enter, held_open, inside, set_default
 
 
 def status(*before) -> dict[str, list]:
@@ -76,7 +76,7 @@ def test_what_others_change_is_told_until_it_is_taken_back(way, alias, pair, cgr
     inside(pair, "use", name, *use)
     assert told(status()["others"], name) == []
     if way == "default":
-        pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+        set_default(pair, PLAIN)
     elif way == "route":
         pair.sh(pair.client, "ip", "route", "del", "198.51.100.0/24")
     elif way == "route's controller":
@@ -89,7 +89,7 @@ def test_what_others_change_is_told_until_it_is_taken_back(way, alias, pair, cgr
         cgroup.path.rmdir()
     ns = f"netns {pair.client}"
     expected = {
-        "default": f"it was made the default of {ns}, which has reno now",
+        "default": f"it was made the default of {ns}, which has {PLAIN} now",
         "route": f"route 198.51.100.0/24 in {ns} was given it, and is gone, or was written anew without it",
         "route's controller": f"route 10.9.0.0/24 in {ns} was given it, and has another now: reno",
         "program": f"cgroup {cgroup.path} was given it, and has it no more",
@@ -196,3 +196,11 @@ def test_it_changes_nothing_and_an_idle_machine_has_one_screen():
     text = asymcc("status")
     assert {f.name: f.stat().st_mtime_ns for f in STATE.glob("*")} == before
     assert text.count("\n") <= 24 and "unseen: nothing" in text
+
+
+def test_a_file_that_is_none_holds_nothing_up(tmp_path):
+    """A FIFO would wait for a writer for ever."""
+    made = "mount -t tmpfs none /run && mkdir -p /run/asymcc && mkfifo /run/asymcc/try-x && mkdir /run/asymcc/default-1"
+    for command in "status", "doctor":
+        done = run("unshare", "-m", "sh", "-c", f"{made} && timeout 20 {ASYMCC} {command}", check=False)
+        assert done.returncode == 1 and "asymcc: /run/asymcc/try-x is no regular file: remove it\n" in done.stderr

@@ -12,7 +12,18 @@ import time
 import pytest
 
 from tests.live.harness import ASYMCC, STATE, asymcc, kernel_has, program, pytestmark, run  # noqa: F401
-from tests.live.pairs import controller_of, default, enter, inside, listening, refused_inside, routes, steady
+from tests.live.pairs import (
+    PLAIN,
+    controller_of,
+    default,
+    enter,
+    inside,
+    listening,
+    refused_inside,
+    routes,
+    set_default,
+    steady,
+)
 
 
 def state(*names: str) -> dict[str, str]:
@@ -30,7 +41,7 @@ def world(alias, pair, cgroup):
     old, new = alias(), alias()
     for name in (old, new):
         asymcc("load", "fast", "--as", name)
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     inside(pair, "use", old, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path)
     places = "--default", "--route", "10.9.0.0/24", "--route", "10.9.0.128/25", "--cgroup", str(cgroup.path)
 
@@ -165,7 +176,7 @@ def test_what_others_change_meanwhile_stays_and_is_named(world, loaded, pair, cg
     third = loaded("fast")
     with trial(pair, new, *places, "--seconds", "3", "--before", "0") as p:
         wait_for(lambda: has_it(pair, new))
-        pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={third}")
+        set_default(pair, third)
         same = f"10.9.0.0/24 dev {pair.dev_c} proto kernel scope link src 10.9.0.1 congctl reno"
         pair.sh(pair.client, "ip", "route", "change", *same.split())
         out, err = p.communicate(timeout=30)
@@ -184,7 +195,7 @@ def test_use_meanwhile_keeps_it(world, pair):
         p.communicate(timeout=30)
     assert p.returncode == 0 and has_it(pair, new) and not [f for f in state(new) if f.startswith("try-")]
     inside(pair, "unuse", new)
-    assert default(pair) == "reno" and not any("congctl" in r for r in routes(pair))
+    assert default(pair) == PLAIN and not any("congctl" in r for r in routes(pair))
 
 
 def test_unload_ends_it(world, pair, cgroup):
@@ -194,7 +205,7 @@ def test_unload_ends_it(world, pair, cgroup):
         asymcc("unload", new, "--drain", "--seconds", "0")
         assert not kernel_has(new) and not state(new)
         _, err = p.communicate(timeout=30)
-    assert p.returncode == 0 and err == "" and cgroup.names() == [] and default(pair) == "reno"
+    assert p.returncode == 0 and err == "" and cgroup.names() == [] and default(pair) == PLAIN
 
 
 def test_what_cannot_be_tried_is_refused_and_changes_nothing(world, pair, cgroup):

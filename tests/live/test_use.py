@@ -14,7 +14,9 @@ from tests.live.cgroups import talking
 from tests.live.harness import ASYMCC, asymcc, listed, program, pytestmark, refused, run, values  # noqa: F401
 from tests.live.pairs import (
     ACCEPT,
+    ALLOWED,
     CC,
+    PLAIN,
     controller_of,
     default,
     enter,
@@ -22,13 +24,14 @@ from tests.live.pairs import (
     listening,
     refused_inside,
     routes,
+    set_default,
     steady,
 )
 
 
 def test_default_and_back(loaded, pair):
     name, other = loaded("fast"), loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     assert inside(pair, "use", name, "--default").splitlines()[0] == f"{name} is used by default"
     assert default(pair) == name and listed(name)["used_by"] == [
         {"netns": f"netns {pair.client}", "default": True, "routes": [], "sockets": 0}
@@ -40,7 +43,7 @@ def test_default_and_back(loaded, pair):
     left = f"{name} is not the default of this network namespace\n"
     assert inside(pair, "unuse", name, "--default") == left and default(pair) == other
     inside(pair, "unuse", other, "--default")
-    assert default(pair) == "reno"  # that before both
+    assert default(pair) == PLAIN  # that before both
     assert asymcc("unuse", other) == f"{other} is no default, on no route and in no cgroup\n"
 
 
@@ -49,7 +52,7 @@ def test_default_and_back(loaded, pair):
 )
 def test_a_refused_use_forgets_no_original(options, loaded, pair):
     original, first, second = loaded("fast"), loaded("fast"), loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={original}")
+    set_default(pair, original)
     refused_inside(pair, "use", first, "--default", *options)
     assert default(pair) == original
     inside(pair, "use", first, "--default")
@@ -70,7 +73,7 @@ def test_a_refused_use_forgets_no_original(options, loaded, pair):
 def test_a_killed_use_forgets_no_original(options, calls, loaded, pair, trip):
     """Of a second controller, at each step there and, as its cgroup is refused, back; then of `unuse`."""
     original, first, second = loaded("fast"), loaded("fast"), loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={original}")
+    set_default(pair, original)
     for call in calls:
         inside(pair, "use", first, "--default")
         done = run(
@@ -83,14 +86,45 @@ def test_a_killed_use_forgets_no_original(options, calls, loaded, pair, trip):
 
 def test_a_default_that_was_set_by_others_is_no_ones_past(loaded, pair):
     name, theirs = loaded("fast"), loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     inside(pair, "use", name, "--default")
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={theirs}")
+    set_default(pair, theirs)
     inside(pair, "use", name, "--default")
     asymcc("unuse", name)  # from another namespace
     assert default(pair) == theirs
     asymcc("unload", theirs, "--drain")
-    assert default(pair) in ("cubic", "reno")  # what it was before is not known
+    assert default(pair) in ("cubic", "reno", PLAIN)  # what it was before is not known
+
+
+@pytest.fixture
+def restricted(loaded, pair):
+    """The default of the client's namespace, which it may not have again once it has another."""
+    name = loaded("fast")
+    set_default(pair, name)
+    ALLOWED.write_text(" ".join(c for c in ALLOWED.read_text().split() if c != name))
+    return name
+
+
+def test_a_default_that_cannot_come_back_is_told_before_and_after(restricted, loaded, pair):
+    """`use` says so, and `unuse` which one it is instead."""
+    name = loaded("fast")
+    said = inside(pair, "use", name, "--default")
+    assert f"note: `unuse` cannot set it back to {restricted}, the default before: this network namespace may" in said
+    done = run(*enter(pair.client), ASYMCC, "unuse", name)
+    assert default(pair) not in (name, restricted) and done.stdout == f"{name} taken back in 1 place\n"
+    line = (
+        f"asymcc: --default: it is {default(pair)} now, and not {restricted} as before: this network namespace may not"
+    )
+    assert done.stderr.startswith(line) and done.stderr.endswith(
+        "add it to net.ipv4.tcp_allowed_congestion_control of the first one\n"
+    )
+
+
+def test_no_trial_begins_where_it_could_not_end(restricted, loaded, pair):
+    name = loaded("fast")
+    done = run(*enter(pair.client), ASYMCC, "try", name, *"--default --seconds 3 --before 0".split(), check=False)
+    assert done.returncode == 1 and f"a trial could not end with {restricted}, the default now" in done.stderr
+    assert default(pair) == restricted
 
 
 @pytest.mark.parametrize("address, prefix", [("10.9.0.2", "10.9.0.0/24"), ("fd09::2", "fd09::/64")])
@@ -353,10 +387,10 @@ def test_default_meets_the_instance_that_is_loaded_now(loaded, pair):
 
 
 def test_nothing_is_its_own_past(pair):
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
-    inside(pair, "use", "reno", "--default")
-    done = run(*enter(pair.client), ASYMCC, "unuse", "reno", "--default", check=False)
-    assert (done.returncode == 0) == (default(pair) != "reno")
+    set_default(pair, PLAIN)
+    inside(pair, "use", PLAIN, "--default")
+    done = run(*enter(pair.client), ASYMCC, "unuse", PLAIN, "--default", check=False)
+    assert (done.returncode == 0) == (default(pair) != PLAIN)
 
 
 def test_use_of_what_is_not_loaded(pair):
@@ -382,11 +416,11 @@ def test_many_routes(loaded, pair):
 def test_existing_connections_follow_the_default(loaded, pair):
     """As if they were opened now: not those that chose, nor those whose route names one; twice as well as once."""
     first, second, chosen = loaded("fast"), loaded("fast"), loaded("fast")
-    pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno")
+    set_default(pair, PLAIN)
     with steady(pair) as send:
-        assert send(1000) == "reno"
+        assert send(1000) == PLAIN
         inside(pair, "use", first, "--default")
-        assert send(1000) == "reno"
+        assert send(1000) == PLAIN
         said = inside(pair, "use", first, "--default", "--existing")
         assert said.startswith(f"{first} is used by default\n{first}: 1 open connection is given it\n")
         assert send(1000) == first
