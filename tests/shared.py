@@ -37,6 +37,7 @@ BUILD = REPO / "build"
 SCENARIO = """\
 title = "test"
 id = "TEST"
+ack = "every"
 profile = "ns2"
 
 [path]

@@ -106,6 +106,7 @@ def add_run(commands) -> None:
     packets = "also run it with captures of all hops, and keep their packets there, a pcapng file a run"
     p.add_argument("--pcapng", type=Path, metavar="DIR", help=packets)
     p.add_argument("--xplot", type=Path, metavar="DIR", help="write a file for xplot there, for each flow")
+    p.add_argument("--no-pages", dest="run_pages", action="store_false", help="draw no page for each run")
     add_lab_options(p)
 
 
@@ -122,7 +123,7 @@ def do_run(args) -> None:
     captured = plan_runs(cases_of(args, args.repeat, {"run.capture": True}), guest) if args.pcapng else []
     if done := run_lab(args, list({t.key: t for t in (*tasks, *captured)}.values()), guest):
         runs = [done[t.key] for t in tasks]
-        print_runs(runs, pages.up_to_date(runs, args.jobs))
+        print_runs(runs, pages.up_to_date(runs, args.jobs) if args.run_pages else {})
         for run, task in zip(runs, captured):
             console.print(pcapng.write(run, done[task.key], args.pcapng))
         for run in runs if args.xplot else ():
@@ -565,7 +566,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     try:
-        args = parser().parse_args()
+        args, others = parser().parse_known_args()
+        if others:
+            args.parser.error(f"unrecognized arguments: {' '.join(others)}")
     except SystemExit as e:  # argparse's 2 would be a bad kernel
         sys.exit(bisect.WRONG if e.code and sys.argv[1:2] == ["bisect"] else e.code)
     # Where 1 says that something differs, or is bad.

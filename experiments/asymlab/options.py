@@ -74,7 +74,7 @@ def add(commands, name: str, do: Do, help: str, description: str | None = None) 
     p = commands.add_parser(
         name, help=help, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    p.set_defaults(do=do)
+    p.set_defaults(do=do, parser=p)
     return p
 
 

@@ -127,7 +127,7 @@ def change(line: str) -> str:
     "text, words",
     [
         (change('direction = "forward"\nmtu = 1200'), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
-        (change('direction = "forward"\nmtu = 500'), "changes.0.mtu: Input should be greater than or equal to 552"),
+        (change('direction = "forward"\nmtu = 500'), "changes.0.mtu: must be at least 552"),
         (change('direction = "forward"\nhop = 2\nrate = "1mbit"'), "changes.0.hop: no hop 2"),
         (change('rate = "1mbit"'), "rate: needs a direction"),
         (

@@ -214,9 +214,9 @@ def test_what_the_models_say():
     "table, key, reason",
     [
         ('kind = "lta", rate = "1mbit", length = "9s"', "trace.kind", "'lte', 'leo' or 'wifi'"),
-        ('kind = "lte", rate = "1mbit"', "trace.length", "Field required"),
+        ('kind = "lte", rate = "1mbit"', "trace.length", "is missing"),
         ('kind = "lte", rate = "1mbit", length = "2h"', "trace.length", "not a quantity"),
-        ('kind = "lte", rate = "1mbit", length = "3601s"', "trace.length", "less than or equal to"),
+        ('kind = "lte", rate = "1mbit", length = "3601s"', "trace.length", "must be at most 3600s, not 3601s"),
         ('kind = "lte", rate = "1mbit", length = "9s", x = 1', "trace.x", "unknown key"),
     ],
 )

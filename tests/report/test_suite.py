@@ -573,6 +573,7 @@ def test_a_run_tells_its_hash(tmp_path, monkeypatch, said):
     monkeypatch.setattr(summary, "console", execute.console)
     run = make(tmp_path, "FA-4")
     summary.print_runs([run], {run.key: tmp_path / "page.html"})
+    assert said.getvalue().startswith("ACKs: delayed, as Linux sends them\n")
     assert f"FA-4 seed 1: figures and numbers in {tmp_path}/page.html" in said.getvalue().splitlines()
     assert f"FA-4 seed 1: result_sha256 {'ab' * 32}" in said.getvalue().splitlines()
     assert said.getvalue().splitlines()[-1] == f"FA-4 seed 1: kept in {run.folder}"  # pages refer to the last line

@@ -111,7 +111,7 @@ def test_what_is_wrong_is_one_line(tried):
     said = tried(WRONG, "--lab-engine", engine, "--tb=line")
     assert "6 failed" in said and "During handling" not in said, said
     for words in (
-        r"\.toml: path\.mtu: Input should be",
+        r"\.toml: path\.mtu: must be",
         r"the scenario has a sweep of 2 cases: lab\.runs\(\) gives them all",
         r"no flow has the controller 'nobody'; there are reno",
         r"asymlab: none\.toml: No such file or directory",

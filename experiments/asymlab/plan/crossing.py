@@ -13,6 +13,7 @@ from .quantities import Name, Rate, Sysctl, Time, short
 from .queues import Model
 
 TIMESTAMPS = "net.ipv4.tcp_timestamps"
+Ack = Literal["delayed", "every"]
 
 
 def _hop(value: Any) -> int:
@@ -84,8 +85,10 @@ class Flow(Crossing):
         json_schema_extra={"without": "`run.start_jitter`"},
     )
     resume: Time | None = Field(None, description="When it sends again, after `stop`.")
-    ack: Literal["every", "delayed"] = Field(
-        "every", description="The receiver sends an ACK for every packet, or uses the kernel's delayed ACKs."
+    ack: Ack | None = Field(
+        None,
+        description="When its receiver sends ACKs, in place of the scenario's `ack`.",
+        json_schema_extra={"without": "the scenario's `ack`"},
     )
     extra_delay: Time = Field(0, description="Delay of its own access links, added in each direction.")
     hosts_of: int | None = Field(

@@ -13,10 +13,11 @@ from pydantic import Field, model_validator
 
 from ..guest.protocol import FLOW_PORT
 from . import groups
-from .crossing import Background, Crossing, Flow, check_sysctls
+from .crossing import Ack, Background, Crossing, Flow, check_sysctls
 from .opportunities import BYTES, LENGTH_MAX
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
 from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Trace, or_word
+from .reasons import ID, TITLE
 
 PORTS = 65536 - FLOW_PORT
 IPV6_MTU = 1280  # the least
@@ -26,6 +27,7 @@ ASKING = {False: 0, True: 1, "accurate": 3}  # its values
 ACCEPTING: dict[int | str, int] = {0: 5, 1: 4, 2: 5, 3: 3}  # who asks for as much, and accepts AccECN as well
 Ecn = Annotated[bool | Literal["accurate"], *or_word("accurate")]
 ROUNDED = 0.02  # of RED's probability, at most, in the kernel
+RETURN_MIN = 0.015  # share of probes: fewer, and more often than not none of 50 comes back
 BIN_MS = 100  # of the traces' series; windows are whole bins
 
 
@@ -304,14 +306,11 @@ class Scenario(Model):
     """The keys of the file itself."""
 
     title: str = Field(
-        min_length=1,
-        max_length=200,
-        pattern=r"^[^\x00-\x1f\x7f-\x9f]*$",
-        description="What is run, in one line of at most 200 characters.",
+        min_length=1, max_length=200, pattern=TITLE, description="What is run, in one line of at most 200 characters."
     )
     id: str = Field(
         max_length=40,
-        pattern=r"^[A-Z0-9-]+$",
+        pattern=ID,
         description="Short name, of capitals, digits and hyphens. The names of runs begin with it.",
     )
     ip: Literal[4, 6] = Field(4, description="Version of IP of all hosts and flows.")
@@ -340,6 +339,11 @@ class Scenario(Model):
         "of the lab. `ns2` is `tuned` and closer to simulators: ACKs of 40 bytes, no RACK and no tail-loss probe. "
         "`newreno` is `ns2` without SACK, `impatient` is `newreno` by RFC 6582's other variant, "
         "`classic` is `newreno` with the recovery of RFC 2581 (both: engine `uml`).",
+    )
+    ack: Ack = Field(
+        "delayed",
+        description="When receivers send ACKs. `delayed`: as Linux does, mostly one for two packets. `every`: one for "
+        "every packet, as papers' simulators do; no host does.",
     )
     sysctls: dict[str, Sysctl] = Field(
         {},
@@ -423,9 +427,14 @@ class Scenario(Model):
                 raise ValueError(f"flows.{i}.reply: cannot be with run.verify")
             if flow.size and (flow.reply or flow.stop is not None):
                 raise ValueError(f"flows.{i}.size: cannot be with reply or stop")
-            begun = flow.start + (flow.start_within or 0)
+            within, key = (self.run.start_jitter, "run.start_jitter")
+            if flow.start_within is not None:
+                within, key = flow.start_within, f"flows.{i}.start_within"
+            begun = flow.start + within
             if flow.stop is not None and begun > flow.stop:
-                raise ValueError(f"flows.{i}.start_within: a flow may start after its stop")
+                raise ValueError(f"{key}: a flow may start after its stop")
+            if begun >= self.run.duration > flow.start:
+                raise ValueError(f"{key}: a flow may start after run.duration")
             if max(begun, flow.stop or 0, flow.resume or 0) >= self.run.duration:
                 raise ValueError(f"flows.{i}: starts, stops or resumes after run.duration")
         for i, load in enumerate(self.background):
@@ -461,6 +470,18 @@ class Scenario(Model):
                 raise ValueError(
                     f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _probes_come_back(self) -> Self:
+        """The self-check takes the median of some round trips."""
+        for i, flow in enumerate(self.flows):
+            low, high = sorted(self.switches(flow))
+            ways = [way for hop in self.path.chain[low - 1 : high - 1] for way in (hop.forward, hop.reverse)]
+            if (back := math.prod(1 - way.loss for way in ways)) < RETURN_MIN:
+                raise ValueError(f"flows.{i}: {back:.2%} of round trips succeed; the self-check needs {RETURN_MIN:.1%}")
+            if math.prod(1 - way.reorder for way in ways) < 0.5:
+                raise ValueError(f"flows.{i}: most round trips are reordered: the self-check would not find its RTT")
         return self
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from ..guest.protocol import NAME, VALUE
 
 RATE_UNITS = {"bit": 1, "kbit": 10**3, "mbit": 10**6, "gbit": 10**9}
 TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
+UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS}
 RATE_MIN, RATE_MAX = 1000, 10**11  # bit/s
 TIME_MAX = 10**11  # us
 
@@ -60,6 +61,14 @@ def _sysctl(value: Any) -> int | str:
     if isinstance(value, str) and re.fullmatch("[ -~]{1,200}", value) or _is_integer(value):
         return value
     raise ValueError(f"{short(value)} is neither a number nor a text")
+
+
+def written(kind: str | None, value: Any) -> str:
+    """A number as the file has it, if it is a quantity of this kind."""
+    if kind in UNITS and isinstance(value, int):
+        unit = next(u for u in reversed(UNITS[kind]) if value % UNITS[kind][u] == 0)
+        return f"{value // UNITS[kind][unit]}{unit}" if value else f"0{unit}"
+    return f"{value * 100:g}%" if kind == "share" else str(value)
 
 
 def _written(kind: str) -> WithJsonSchema:

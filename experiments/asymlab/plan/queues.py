@@ -6,12 +6,13 @@ from __future__ import annotations
 import math
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from .opportunities import LENGTH_MAX, Opportunities
 from .quantities import Rate, Share, Time, short
 from .synthetic import Kind
 
+COUNTED_OFF = 0.002  # of a time: as guest/check.py has it
 POLICER_FULL_S = 100  # that an empty bucket may take
 
 
@@ -121,11 +122,32 @@ class Cake(Model):
     )
 
 
+def counted(us: int, unit_log: int) -> int:
+    """Time as the kernel tells it after it has counted it in units of 2^unit_log ns."""
+    return (us * 1000 >> unit_log << unit_log) // 1000
+
+
+def countable(unit_log: int) -> AfterValidator:
+    """For times: the kernel keeps them as they are, but for what the self-check allows."""
+
+    def check(us: int) -> int:
+        if us - counted(us, unit_log) > COUNTED_OFF * us:
+            least = next(t for t in range(us, us + 10**6) if t - counted(t, unit_log) <= COUNTED_OFF * t)
+            raise ValueError(f"{us}us become {counted(us, unit_log)}us in the kernel, which keeps {least}us")
+        return us
+
+    return AfterValidator(check)
+
+
+CodelTime = Annotated[Time, countable(10), Field(ge=1, le=10**9)]
+PieTime = Annotated[Time, countable(6), Field(ge=1, le=4 * 10**6)]
+
+
 class Codel(Model):
     """CoDel (RFC 8289): it drops packets once all of an `interval` have waited longer than `target`."""
 
-    target: Time = Field(5000, ge=1, description="Time that packets may wait.")
-    interval: Time = Field(100_000, ge=1, description="For so long they may wait longer.")
+    target: CodelTime = Field(5000, description="Time that packets may wait.")
+    interval: CodelTime = Field(100_000, description="For so long they may wait longer.")
     ecn: bool = Field(False, description="Packets that can carry a mark are marked, not dropped.")
 
 
@@ -139,7 +161,7 @@ class FqCodel(Codel):
 class Pie(Model):
     """PIE (RFC 8033) in the queue: it drops at random, the more the longer packets wait."""
 
-    target: Time = Field(15_000, ge=1, description="Time that packets shall wait.")
+    target: PieTime = Field(15_000, description="Time that packets shall wait.")
     tupdate: Time = Field(
         16_000,
         ge=4000,

@@ -11,7 +11,7 @@ from .. import LabError
 from ..paths import REPO
 from .crossing import Background, Flow
 from .model import Change, Direction, Hop, PathSpec, Rewrite, Run, Scenario, Strip
-from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS
+from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS, written
 from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Pie, Policer, Red, Synthetic
 
 PAGE = REPO / "docs" / "scenarios.md"
@@ -124,11 +124,8 @@ def default(schema: dict[str, Any]) -> str:
     given = schema["default"]
     if given in (None, [], {}):
         return "none"
-    if schema.get("format") == "time":
-        unit = next(u for u in ("s", "ms", "us") if given % TIME_UNITS[u] == 0)
-        return f'`"{given // TIME_UNITS[unit]}{unit}"`'
-    if schema.get("format") == "share":
-        return f'`"{given * 100:g}%"`'
+    if kind := schema.get("format"):
+        given = written(kind, given)
     return f'`"{given}"`' if isinstance(given, str) else f"`{str(given).lower()}`"
 
 

@@ -31,6 +31,7 @@ from .objects import File
 from .opportunities import Opportunities
 from .quantities import RATE_MAX, RATE_MIN
 from .queues import Red, Synthetic
+from .reasons import explained
 
 __all__ = ["BIN_MS", "Background", "Case", "Change", "Direction", "Flow", "Red", "SETS", "Scenario", "load"]
 SETS = ("quick", "full")
@@ -165,8 +166,8 @@ def _trace(key: str, said: str | dict[str, Any], source: Source | None) -> Oppor
     except LabError as e:
         raise Wrong(key, str(e)) from None
     except ValidationError as e:
-        explained = _explain(e, {})
-        raise Wrong(".".join(filter(None, (key, explained.args[0]))), explained.args[1]) from None
+        below, reason = explained(e, Synthetic)
+        raise Wrong(".".join(filter(None, (key, below))), reason) from None
     if not RATE_MIN <= trace.rate_bps <= RATE_MAX:
         raise Wrong(key, f"{trace.rate_bps} bit/s on average is no link's rate")
     return trace
@@ -182,7 +183,7 @@ def synthesize(kind: str, rate: str, length: str, seed: int) -> Opportunities:
     try:
         return _made({"kind": kind, "rate": rate, "length": length, "seed": seed})
     except ValidationError as e:
-        raise LabError(": ".join(_explain(e, {}).args)) from None
+        raise LabError(": ".join(explained(e, Synthetic))) from None
 
 
 # --- sweeps -------------------------------------------------------------------------------
@@ -238,11 +239,7 @@ def _tables(values: dict[str, Any]) -> None:
 
 
 def _explain(error: ValidationError, places: dict[str, str]) -> Wrong:
-    first = error.errors()[0]
-    reason = "unknown key" if first["type"] == "extra_forbidden" else first["msg"].removeprefix("Value error, ")
-    key = ".".join(str(part) for part in first["loc"] if part != "[key]")  # what Scenario itself finds names its key
-    if not key:
-        key, _, reason = reason.partition(": ")
+    key, reason = explained(error, Scenario)
     return Wrong(_as_written(key, places), reason)
 
 

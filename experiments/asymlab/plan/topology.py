@@ -389,7 +389,7 @@ class _Builder:
             attrs = []
             if end.node == src:  # from the handshake on
                 attrs.append(f"congctl {flow.controller}")
-            if end.node == dst and flow.ack == "every":
+            if end.node == dst and (flow.ack or s.ack) == "every":
                 attrs.append("quickack 1")
             passes = min(self.hops.queues[k, ack].packet_bytes for k in crossed)
             if end.node == dst and passes < s.path.mtu and s.ip == 4:  # IPv6 has no route of less than 1280 bytes

@@ -53,8 +53,22 @@ def print_flows(runs: list[Run]) -> None:
     console.print(table)
 
 
+def acks_line(runs: list[Run]) -> str:
+    """When the receivers sent their ACKs: no host acknowledges every packet."""
+    every = flows = 0
+    for job in (run.job for run in runs):
+        quick = {route.node for route in job.routes if "quickack 1" in route.attrs}
+        every += sum(flow.dst in quick for flow in job.flows)
+        flows += len(job.flows)
+    if every == flows:
+        return "ACKs: one for every packet, as no host sends them (ack)"
+    delayed = "ACKs: delayed, as Linux sends them"
+    return f"{delayed}, and one for every packet at {every} of {flows} flows (ack)" if every else delayed
+
+
 def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
     """A line a run, a line of each of its flows, its set-up self-check and its page, if there is one."""
+    console.print(acks_line(runs))
     table = Table(box=None, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "run" else "right")

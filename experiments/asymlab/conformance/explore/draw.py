@@ -223,8 +223,8 @@ class Draw:
                 "direction": "forward" if self.calm else self.direction(0.85 if not i else 0.6),
                 "start": self.time(0, 0.3) if i or self.odd(0.3) else "0s",
             }
-            if self.chance(0.4):
-                flow["ack"] = "delayed"
+            if self.chance(0.6):
+                flow["ack"] = "every"
             if self.chance(0.15):
                 flow["extra_delay"] = f"{round(self.log(1, 50))}ms"
             if self.odd(0.2):

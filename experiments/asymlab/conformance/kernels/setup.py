@@ -76,7 +76,8 @@ class Setup:
         sysctls = {key: value for name in self.names for key, value in controllers.of(name).sysctls.items()}
         return "\n".join(
             [
-                f'title = "{" and ".join(self.names)}: does all of it work on this kernel?"\nid = "KERNELS"\n',
+                f'title = "{" and ".join(self.names)}: does all of it work on this kernel?"\nid = "KERNELS"',
+                'ack = "every"\n',
                 *([f"sysctls = {inline(sysctls)}\n"] if sysctls else []),
                 "[path]\nmtu = 1000\n",
                 *hops,

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The one line for each thing that is wrong in a scenario file: file, key, reason."""
+
+import pytest
+
+from asymlab import LabError
+from asymlab.plan import scenario, topology
+from tests.shared import BUILD, HOP, PATH, asymlab
+
+LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
+RED = "path.forward.red = {{ min = {}, max = {}, probability = {} }}"
+STRIP = "path.forward.strip = {{ {} }}"
+SYSCTL = "sysctls.{} = {}"
+PARAMETER = "controllers.reno.{} = {}"
+EITHER = "either forward and reverse, or a list of hops"
+NO_VALUE = "neither a whole number nor a word"
+
+
+@pytest.mark.parametrize(
+    "text, key, reason",
+    [
+        ("path.forward.queue = 0", "path.forward.queue", "must be at least 1"),
+        ('path.forward.rate = "-10mbit"', "path.forward.rate", "not a quantity"),
+        ("path.forward.rate = 10", "path.forward.rate", "not a quantity"),
+        ('path.forward.rate = "10ms"', "path.forward.rate", "not a quantity"),
+        ("path.mut = 3", "path.mut", "unknown key"),
+        ("path.mtu = 20", "path.mtu", "must be at least 200"),
+        ('run.duration = "1s"', "run", "measure_from must come before duration"),
+        ('flows.start = "2s"\nflows.stop = "1s"', "flows.0", "stop must come after start"),
+        ('flows.start = "9s"', "flows.0", "starts, stops or resumes after run.duration"),
+        ('flows.start = "1s"\nflows.stop = "1001ms"', "run.start_jitter", "a flow may start after its stop"),
+        ('run.start_jitter = "4s"', "run.start_jitter", "a flow may start after run.duration"),
+        ('path.forward.loss = "99.9%"', "flows.0", "0.10% of round trips succeed; the self-check needs 1.5%"),
+        ('path.forward.reorder = "60%"', "flows.0", "most round trips are reordered"),
+        ('path.forward.codel = { target = "1us" }', "path.forward.codel.target", "1us become 0us in the kernel"),
+        ('path.forward.pie = { target = "1us" }', "path.forward.pie.target", "1us become 0us in the kernel"),
+        ('path.forward.rate = "0mbit"', "path.forward.rate", "must be at least 1kbit, not '0mbit'"),
+        ('path.forward.rate = "2000gbit"', "path.forward.rate", "must be at most 100gbit, not '2000gbit'"),
+        ('flows.stop = "2s"\nflows.resume = "1s"', "flows.0", "resume must come after stop"),
+        ('run.duration = "3050ms"', "run", "multiples of 100ms"),
+        ('ecn = "exact"', "ecn", "'exact' is neither true, false nor 'accurate'"),
+        ('profile = "ns3"', "profile", "'linux', 'tuned', 'ns2', 'newreno', 'impatient' or 'classic'"),
+        ('path.forward.loss = "100%"', "path.forward.loss", "less than 100%"),
+        ('path.forward.reorder = "150%"', "path.forward.reorder", "less than 100%"),
+        ('path.forward.delay = "0ms"\npath.forward.reorder = "1%"', "path.forward", "reorder needs a delay"),
+        ("path.forward.strip = [253]", "path.forward.strip", "must be a table"),
+        (STRIP.format("kinds = [], syn = true"), "path.forward.strip.kinds", "at least 1 item"),
+        (STRIP.format("kinds = [1], syn = true"), "path.forward.strip.kinds.0", "must be at least 2"),
+        (STRIP.format("kinds = [253]"), "path.forward.strip.syn", "is missing"),
+        ('path.forward.red = { min = 4, probability = "10%" }', "path.forward.red.max", "is missing"),
+        (RED.format(4, 8, 0.1), "path.forward.red.probability", "not a share"),
+        (RED.format(4, 8, '"0%"'), "path.forward.red.probability", "more than 0%"),
+        (RED.format(8, 8, '"10%"'), "path.forward.red", "min must be less than max"),
+        (RED.format(4, 101, '"10%"'), "path.forward", "red.max: must be at most the queue (100)"),
+        ("path.forward.queue = 9999\n" + RED.format(4, 9999, '"10%"'), "path", "take a larger weight"),
+        (
+            "path.mtu = 5000\npath.forward.queue = 900000\n" + RED.format(4, 8, '"10%"'),
+            "path",
+            "queue: 900000 packets of 5000 bytes are too many",
+        ),
+        (SYSCTL.format("net.ipv4.tcp_sack", 0), "sysctls.net", "must be quoted"),
+        (SYSCTL.format('"net.ipv4.x"', 0.5), "sysctls.net.ipv4.x", "0.5 is neither a number nor a text"),
+        (SYSCTL.format('"net.ipv4.x"', "true"), "sysctls.net.ipv4.x", "True is neither a number nor a text"),
+        (SYSCTL.format('"vm.swappiness"', 0), "sysctls.vm.swappiness", "not a key such as"),
+        (SYSCTL.format('"net.ipv4/../../vm.x"', 0), "sysctls.net.ipv4/../../vm.x", "not a key such as"),
+        ('flows.sink_sysctls = { "vm.x" = 0 }', "flows.0", "sink_sysctls.vm.x: not a key such as"),
+        ('flows.source_sysctls = { "net.ipv4.x" = true }', "flows.0.source_sysctls.net.ipv4.x", "True is neither"),
+        ('flows.sink_sysctls = { "net.ipv4.tcp_timestamps" = 0 }', "flows.0", "set it in sysctls"),
+        ('flows.every = "1s"', "flows.0", "every: needs reply"),
+        ('flows.every = "1ms"\nflows.reply = 1\nflows.size = 9', "flows.0.size", "cannot be with reply"),
+        ('flows.controller = "../reno"', "flows.0.controller", "neither an object"),
+        ('controllers."../../e".loader = "bpftool"', "controllers.../../e", "digits and '_' alone"),
+        (PARAMETER.format('"../../some/file"', '"text"'), "controllers.reno.../../some/file", "digits and '_' alone"),
+        (PARAMETER.format("beta", '"4\\n5"'), "controllers.reno.beta", NO_VALUE),
+        (PARAMETER.format("beta", "true"), "controllers.reno.beta", NO_VALUE),
+        (PARAMETER.format("beta", "0x" + 9999 * "f"), "controllers.reno.beta", NO_VALUE),
+        (
+            '[[changes]]\nat = "1s"\ncontroller = "reno"\nset = { "a=1 b" = 3 }',
+            "changes.0.set.a=1 b",
+            "digits and '_' alone",
+        ),
+        ('run.capture = "all"', "run.capture", "must be true or false"),
+        ("flows.enter = 3", "flows.0.enter", "no switch 3; there are 1 to 2"),
+        ("flows.leave = 0", "flows.0.leave", "no switch 0; there are 1 to 2"),
+        ("flows.enter = 2", "flows.0.enter", "2 must be below leave (2) where the direction is forward"),
+        (
+            'flows.direction = "reverse"\nflows.enter = 1\nflows.leave = 2',
+            "flows.0.enter",
+            "1 must be above leave (2) where the direction is reverse",
+        ),
+        (LOAD.format(1001), "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
+        (LOAD.format(500) + 'start = "9s"', "background.0", "starts or stops after run.duration"),
+        (LOAD.format(500) + 'start = "2s"\nstop = "2s"', "background.0", "stop must come after start"),
+        (LOAD.format(500) + "leave = 3", "background.0.leave", "no switch 3; there are 1 to 2"),
+        ('without = ["path.forward", "path.reverse"]', "path", EITHER),
+        ('without = ["path.reverse"]', "path", EITHER),
+        (2 * HOP, "path", EITHER),
+    ],
+)
+def test_wrong_values_name_file_key_and_reason(scenario_file, tmp_path, text, key, reason):
+    scenario_file()
+    file = tmp_path / "wrong.toml"
+    file.write_text(f'base = "test.toml"\ntitle = "wrong"\nid = "WRONG"\n{text}\n')
+    is_wrong(file, key, reason)
+
+
+@pytest.mark.parametrize(
+    "old, new, key, reason",
+    [
+        ('"TEST"', '"SP100mbit"', "id", "capitals, digits and hyphens alone, such as SP100MBIT, not 'SP100mbit'"),
+        ("title", "titel", "titel", "unknown key; did you mean title?"),
+        ("[path]", "[paht]", "paht", "unknown key; did you mean path?"),
+        ("controller", "controler", "flows.0.controler", "unknown key; did you mean controller?"),
+        (PATH, HOP, "path.hops", "at least 2 items"),
+        (PATH, 9 * HOP, "path.hops", "at most 8 items"),
+        (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
+    ],
+)
+def test_wrong_names_and_chains(scenario_file, old, new, key, reason):
+    is_wrong(scenario_file((old, new)), key, reason)
+
+
+def is_wrong(file, key, reason):
+    with pytest.raises(LabError) as e:
+        scenario.load(file)
+    text = str(e.value)
+    assert text.startswith(f"{file}: {key}: ") and reason in text and "\n" not in text
+
+
+@pytest.mark.parametrize("name", ["rneo", "thin", "trace", "use", "move"])
+def test_unknown_controller_lists_those_there_are(scenario_file, name):
+    """asymcc's tools are built beside the controllers, and are none."""
+    file = scenario_file(('"reno"', f'"{name}"'))
+    with pytest.raises(
+        LabError, match=f"flows.0.controller: no controller '{name}'; there are .*fast, (.+, )?reno, cubic"
+    ):
+        topology.compile_job(scenario.load(file)[0], 1)
+
+
+def test_an_object_of_the_name_of_one_of_linux_is_refused(scenario_file, tmp_path, monkeypatch):
+    (tmp_path / "reno.bpf.o").symlink_to(BUILD / "fast.bpf.o")
+    monkeypatch.setattr(topology, "BUILT", tmp_path)
+    with pytest.raises(LabError, match=".0.controller: 'reno' is both Linux's and .*/reno.bpf.o: rename the object"):
+        topology.compile_job(scenario.load(scenario_file())[0], 1)
+
+
+@pytest.mark.parametrize(
+    "text, reason",
+    [
+        ("a = [", "not TOML"),
+        ("[sets.fast]\n", "sets.fast: unknown key"),
+        ("[sweep]\nx = []\n", "sweep.x: must be a list"),
+        ("[controllers.fsat]\nalpha = 3\n", "controllers.fsat: no flow uses it"),
+        ("[sets]\nquick = 3\n", "sets.quick: must be a table"),
+        ("[sets.quick]\nseeds = -1\n", "sets.quick.seeds: must be a number up to 1000, 0 for no runs in this set"),
+        ("[sets.quick]\nseeds = 999999999999\n", "sets.quick.seeds: must be a number up to 1000"),
+        ('[sweep]\n"flows.²" = [1]\n', "flows.0.²: unknown key"),
+        ('[sweep]\n"flows.999" = [1]\n', "flows.999: no such place"),
+        (f'[sweep]\n"{"a." * 3000}b" = [1]\n', r"a.a.a.a[.a]+\.\.\.: no such place"),
+        (f"{'a.' * 3000}b = 1\n", "too deep in each other"),
+        (f"a = {'[' * 3000}{']' * 3000}\n", "too deep in each other"),
+        (f"a = {'9' * 5000}\n", "not TOML: .*4300 digits"),
+        (
+            f'[sweep]\n"path.mtu" = {[900] * 200}\nid = {["X"] * 101}\n',
+            "sweep.id: with it there are more than 20000 runs",
+        ),
+        (f"[sweep]\npairs = {['reno'] * 200}\n", "sweep.pairs: with it there are more than 20000 runs"),
+        (
+            f'[sets.quick]\nseeds = 1000\n[sweep]\n"path.mtu" = {[900] * 21}\n',
+            "more than 20000 runs: 1000 seeds of 21 cases",
+        ),
+        (
+            '[sweep]\n"path.forward.rate" = ["' + "9" * 400 + 'mbit"]\n',
+            r"path.forward.rate: '999+\.\.\. is not a quantity",
+        ),
+        ('[sweep]\ntitle = ["a\\nb"]\n', "title: must be one line"),
+        ('"a\\nb\\u001b[2J" = 1\n', r"run.a b\?\[2J: unknown key"),
+        (
+            22 * '[[flows]]\ncontroller = "reno"\ncount = 200\n' + 136 * '[[flows]]\ncontroller = "reno"\n',
+            "flows: List should have at most 60",
+        ),
+        (23 * '[[flows]]\ncontroller = "reno"\ncount = 200\n', "flows: 4601 are more than there are ports for"),
+        ("#" * 2**20, "more than 1048576 bytes are no scenario"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_wrong_files(scenario_file, text, reason):
+    with pytest.raises(LabError, match=reason) as e:
+        scenario.load(scenario_file(append="\n" + text))
+    assert "\n" not in str(e.value) and len(str(e.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "argv", [("--seed", 2**63), ("--repeat", 1001), ("--shard", "1/999999999"), ("--seed", "9" * 5000)]
+)
+def test_numbers_on_the_command_line_have_bounds(scenario_file, argv):
+    p = asymlab("run", scenario_file(), *argv, "--dry-run")
+    assert p.returncode == 2 and "Traceback" not in p.stderr and argv[0] in p.stderr.splitlines()[-1]
+
+
+def test_an_unknown_option_shows_the_usage_of_its_command(scenario_file):
+    p = asymlab("run", scenario_file(), "--no-page-at-all")
+    assert p.returncode == 2 and p.stderr.startswith("usage: asymlab run ")
+    assert p.stderr.endswith("asymlab run: error: unrecognized arguments: --no-page-at-all\n")
