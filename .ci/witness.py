@@ -2,7 +2,7 @@
 """A plugin of pytest for machines whose kernel keeps its init from tracers: .ci/run loads it.
 
 Such a kernel handles a packet that comes while init is on a CPU without tracing and struct_ops programs, and cgroup
-programs see it (docs/clients.md). So a program on the root cgroup counts those that come or leave while the current
+programs see it (docs/operating.md). So a program on the root cgroup counts those that come or leave while the current
 process is 1. A live test that fails while this count rises runs again, twice at most, and the summary says so.
 Elsewhere the plugin does nothing.
 """

@@ -4,7 +4,7 @@
  *
  *   [H] P. Balasubramanian, Y. Huang, M. Olson, "HyStart++: Modified Slow Start for TCP", RFC 9406, 2023.
  *   [S] J. Chung, M. Kachooei, F. Li, M. Claypool, "SEARCH -- a New Slow Start Algorithm for TCP and QUIC",
- *       draft-chung-ccwg-search-09, 2026: version 4. docs/slowstart.md tells what of it was at hand.
+ *       draft-chung-ccwg-search-09, 2026: version 4. docs/options.md tells what of it was at hand.
  *
  * HyStart++: the least RTT of a round is longer than that of the round before by an eighth, 4 ms at least. From then on the
  * window grows by a quarter of what it did (CSS). After five rounds it stays; a shorter RTT takes all back.

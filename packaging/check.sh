@@ -121,7 +121,7 @@ END
 	(cd "$work/packages" && dpkg-scanpackages --multiversion . >Packages 2>/dev/null)
 	mmdebstrap --quiet --variant=minbase --format=ext2 \
 		--include=systemd-sysv,dbus,linux-image-cloud-amd64,iproute2,man-db,bash-completion,network-manager,ifupdown,runc,socat,bpftool${docker[$suite]:-} \
-		--customize-hook="copy-in $work/hook $work/packages guest ../docs/operating.md ../docs/containers.md /root" \
+		--customize-hook="copy-in $work/hook $work/packages guest ../docs/operating.md /root" \
 		--customize-hook="upload $deb /tmp/asymcc.deb" \
 		--customize-hook='chroot "$1" sh /root/hook' \
 		--customize-hook="download /tmp/vmlinuz $work/vmlinuz" --customize-hook="download /tmp/initrd $work/initrd" \

@@ -387,7 +387,7 @@ def add_packetdrill(commands) -> None:
     p = add(commands, "packetdrill", do_own_tests, about, packetdrill.__doc__)
     which = f"a script, or a folder of some (*.pkt) [{packetdrill.SELFTESTS} of the kernel's source]"
     p.add_argument("scripts", nargs="*", type=Path, metavar="SCRIPT", help=which)
-    where = f"the program, which you build (docs/packetdrill.md) [{packetdrill.BINARY}, or that of PATH]"
+    where = f"the program, which you build (docs/testing.md) [{packetdrill.BINARY}, or that of PATH]"
     p.add_argument("--packetdrill", type=Path, metavar="FILE", help=where)
     p.add_argument("--image", help=f"of the engine uml, its kernel with CONFIG_TUN [{packetdrill.LABEL}]")
     us = "--tolerance_usecs of each script [1: it takes no 0]"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Prints what docs/slowstart.md tells of: build/venv/bin/python experiments/slowstart/table.py [NAME ...]
+"""Prints what docs/options.md tells of: build/venv/bin/python experiments/slowstart/table.py [NAME ...]
 
 NAME is a scenario of this folder: queues, acks, jitter, leo. A cell has when the first slow start ends, in s; the
 packets that the queue drops in ten seconds; goodput in Mbit/s. With `figure` it draws docs/slowstart.png instead. It

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# The guest with Docker: what docs/containers.md says of a container's sysctl, and of a slice.
+# The guest with Docker: what docs/operating.md says of a container's sysctl, and of a slice.
 mkdir /tmp/image
 cp "$(command -v busybox)" /tmp/image
 try "dockerd is there" soon docker info
@@ -45,7 +45,7 @@ try "takes it from none of its connections" connected '\bctcp\b'
 try "end" end
 try "a new start fails" refused
 
-from_page containers.md 'mkdir -p /etc/systemd/system/asymcc@' 'systemctl enable' | sed s/fast/cubic9438/g >/tmp/slice.sh
+from_page operating.md 'mkdir -p /etc/systemd/system/asymcc@' 'systemctl enable' | sed s/fast/cubic9438/g >/tmp/slice.sh
 try "a unit for a slice" sh /tmp/slice.sh
 try "a container in it" start --cgroup-parent bulk.slice
 try "whose connections have its controller" connected '\bcubic9438\b'

@@ -95,7 +95,7 @@ kill $served
 asymcc unload vegas95 --drain --seconds 0 >/dev/null
 # --- a container in a slice, as Docker starts it ----------------------------------------------------------------------
 
-from_page containers.md 'mkdir -p /etc/systemd/system/asymcc@' 'systemctl enable' | sed s/fast/cubic9438/g >/tmp/slice.sh
+from_page operating.md 'mkdir -p /etc/systemd/system/asymcc@' 'systemctl enable' | sed s/fast/cubic9438/g >/tmp/slice.sh
 try "a unit for a slice" sh /tmp/slice.sh
 mkdir -p /tmp/bundle/rootfs
 (cd /tmp/bundle && runc spec)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""docs/fair.md: its sweeps are sound and named there; and a contest with CUBIC, its end, and none without CUBIC."""
+"""docs/options.md: its sweeps are sound and named there; and a contest with CUBIC, its end, and none without CUBIC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_a_sweep_is_sound_and_on_the_page(name):
     assert len({case.name for case in cases}) == len(cases)
     for case in cases:
         topology.compile_job(case, 1)
-    assert f"experiments/fair/{name}.toml\n" in (REPO / "docs" / "fair.md").read_text()
+    assert f"experiments/fair/{name}.toml\n" in (REPO / "docs" / "options.md").read_text()
 
 
 def test_all_files_are_sweeps():

@@ -125,7 +125,7 @@ def test_bad_input_is_one_line(tmp_path):
     one_line(asymlab(*UML, tmp_path / "empty", *with_it), "empty: no packetdrill script (*.pkt) in this folder")
     one_line(asymlab(*UML, script, *with_it), f"--packetdrill {text}: no program of amd64")
     one_line(
-        asymlab(*UML, script, "--packetdrill", tmp_path / "no"), f"{tmp_path}/no: No such file", "docs/packetdrill.md"
+        asymlab(*UML, script, "--packetdrill", tmp_path / "no"), f"{tmp_path}/no: No such file", "docs/testing.md"
     )
     one_line(asymlab("packetdrill", script, "--engine", "qemu"), "is for the engine uml")
     one_line(asymlab(*UML, script, env={"PATH": "/usr/bin", packetdrill.BINARY: ""}), "packetdrill: not found")
@@ -190,7 +190,7 @@ def test_a_script_that_is_wrong_by_a_time_says_by_how_much(ran, tmp_path):
 @there
 @pytest.mark.lab
 def test_the_script_of_the_page_passes_with_the_controller_that_it_names_and_not_without(ran, tmp_path):
-    page = (REPO / "docs" / "packetdrill.md").read_text()
+    page = (REPO / "docs" / "testing.md").read_text()
     lines = re.search(r"^Save this as `fast.pkt`:\n\n((?:    .*\n)+)", page, re.M)
     file = write(tmp_path, "fast.pkt", "".join(line[4:] for line in lines[1].splitlines(keepends=True)))
     assert [t["verdict"] for t in ran(file, "--controller", "fast")[0]] == ["pass"] * 3
@@ -202,4 +202,4 @@ def test_the_script_of_the_page_passes_with_the_controller_that_it_names_and_not
 @pytest.mark.skipif(not (IMAGES / "6.12-uml" / "manifest.json").exists(), reason="no image: make image ENGINE=uml")
 def test_a_kernel_that_cannot_run_scripts_is_named(tmp_path):
     p = asymlab(*UML, write(tmp_path, "a.pkt", SCRIPT % "1"), "--packetdrill", BINARY, "--image", "6.12")
-    one_line(p, "image 6.12-uml: its kernel has no CONFIG_TUN", "docs/packetdrill.md")
+    one_line(p, "image 6.12-uml: its kernel has no CONFIG_TUN", "docs/testing.md")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""docs/slowstart.md: its sweeps are sound and named there; and the two starts on real kernels, with a deep queue."""
+"""docs/options.md: its sweeps are sound and named there; and the two starts on real kernels, with a deep queue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.ktap import built
 from tests.shared import LAB_KERNELS, REPO, counters, run
 
 HERE = REPO / "experiments" / "slowstart"
-PAGE = (REPO / "docs" / "slowstart.md").read_text()
+PAGE = (REPO / "docs" / "options.md").read_text()
 
 spec = importlib.util.spec_from_file_location("slowstart_table", HERE / "table.py")
 table = importlib.util.module_from_spec(spec)

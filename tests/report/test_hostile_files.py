@@ -39,13 +39,13 @@ def test_damaged_published_results(tmp_path, name):
     folder = results / "oneack"
     shutil.copytree(REPO / "docs" / "results" / "oneack", folder)
     whole, rng = (folder / name).read_bytes(), random.Random(name)
-    page = (REPO / "docs" / "oneack.md").read_text()
+    page = (REPO / "docs" / "studies.md").read_text()
     for _ in range(COUNT // 4):
         (folder / name).write_bytes(changed(whole, rng, name.endswith("json")))
         one_line_or_none(lambda: published.page([part.read(folder)]))
         one_line_or_none(lambda: publish.write_front(results))
         one_line_or_none(lambda: part.quoted("oneack", [], {}, results))
-        (tmp_path / "oneack.md").write_text(page)
+        (tmp_path / "studies.md").write_text(page)
         one_line_or_none(lambda: tables.write(results))
 
 

@@ -18,7 +18,7 @@ DOCS = REPO / "docs"
 RESULTS = DOCS / "results"
 WITH_TABLES = [p for p in papers.names() if (papers.PAPERS / p / "tables.md").exists()]
 TEMPLATE = "<!-- table one -->\n| {FA-2a; paper} | {%s} |\n"
-PAGE = "Before.\n<!-- table one -->\nold\n<!-- end of table -->\nAfter.\n"
+PAGE = "Before.\n<!-- table fast one -->\nold\n<!-- end of table -->\nAfter.\n"
 
 
 @pytest.mark.parametrize("paper", WITH_TABLES)
@@ -26,7 +26,7 @@ def test_the_pages_tables_are_what_the_results_give(paper):
     found = []
     for page, text in tables.pages(RESULTS, DOCS, [paper]).items():
         assert page.read_text() == text, "`asymlab publish --tables` mends it"
-        found += re.findall(r"<!-- table (\w+) -->", text)
+        found += re.findall(rf"<!-- table {paper} (\w+) -->", text)
     wanted = re.findall(r"<!-- table (\w+) -->", (papers.PAPERS / paper / "tables.md").read_text())
     assert wanted and found == wanted
 
@@ -99,7 +99,7 @@ def fill(tmp_path, monkeypatch):
     ],
 )
 def test_numbers_by_name(fill, name, shown):
-    assert fill(name) == f"Before.\n<!-- table one -->\n| 25 | {shown} |\n<!-- end of table -->\nAfter.\n"
+    assert fill(name) == f"Before.\n<!-- table fast one -->\n| 25 | {shown} |\n<!-- end of table -->\nAfter.\n"
 
 
 @pytest.mark.parametrize(

@@ -46,12 +46,12 @@ PAGE = """\
 # The board: what RFC 9743 asks, of many controllers
 
 Look here to compare congestion controls by what a referee asks.
-Each row is a [dossier](dossier.md), which has the questions, the answers in numbers, and their bounds.
+Each row is a [dossier](../testing.md#what-rfc-9743-asks), which has the questions, the answers in numbers, and their bounds.
 A word of a heading is the worst of its questions'.
 What a referee objects to is what no run tells, and then the answers that are farthest from their bounds.
 A controller for one kind of path may fail headings that it was never made for.
 A row of one seed tells one run: it has no interval, and nothing is undecided.
-`asymlab board` makes this page; [dossier.md](dossier.md#many-controllers-in-one-table) says how.
+`asymlab board` makes this page; [testing.md](../testing.md#many-controllers-in-one-table) says how.
 """
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The tables of the papers' pages, filled from published results.
 
-A page, docs/NAME.md or docs/notebooks/NAME.md, has a table between two lines, <!-- table WORD --> and
-<!-- end of table -->. The same table stands in experiments/papers/NAME/tables.md below the first line, with names for
-its numbers:
+A page of docs/ or docs/notebooks/ has a table of a paper between two lines, <!-- table PAPER WORD --> and
+<!-- end of table -->. The same table stands in experiments/papers/PAPER/tables.md below the line <!-- table WORD -->,
+with names for its numbers:
 
 {FA-T2a}                            our value of a verdict
 {FA-T2a; .3f; interval}             in this format, with its 95 % interval if there is one
@@ -23,7 +23,7 @@ from . import papers, part
 from .part import Part
 from .sentences import counts
 
-TABLE = re.compile(r"(<!-- table (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
+TABLE = re.compile(r"(<!-- table (\w+) (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
 NEAR = 0.1  # points of a figure stand a little apart sideways
 
 
@@ -37,17 +37,17 @@ def write(results: Path) -> None:
 
 
 def pages(results: Path, folder: Path, names: list[str]) -> dict[Path, str]:
-    """The named papers' pages in the folder, with their tables as the results are."""
-    return {
-        page: filled(page.read_text(), part.read(results / paper), results / paper / "figures")
-        for paper in names
-        for page in (folder / f"{paper}.md", folder / "notebooks" / f"{paper}.md")
-        if page.exists() and (papers.PAPERS / paper / "tables.md").exists()
-    }
+    """The pages in the folder that have tables of the named papers, with these tables as the results are."""
+    texts = {}
+    for page in (*sorted(folder.glob("*.md")), *sorted(folder.glob("notebooks/*.md"))):
+        text = page.read_text()
+        for paper in sorted({place[2] for place in TABLE.finditer(text)} & set(names)):
+            texts[page] = text = filled(text, part.read(results / paper), results / paper / "figures")
+    return texts
 
 
 def filled(page: str, results: Part, figures: Path) -> str:
-    """A page with the tables of a paper, from its published results and the folder of its figures' data."""
+    """A page with the tables of one paper, from its published results and the folder of its figures' data."""
     template = papers.PAPERS / results.name / "tables.md"
     parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
     tables = dict(zip(parts[1::2], parts[2::2]))
@@ -59,9 +59,11 @@ def filled(page: str, results: Part, figures: Path) -> str:
             raise LabError(f"{template}: {name[0]}: {e}") from None
 
     def table(place: re.Match) -> str:
-        if place[2] not in tables:
-            raise LabError(f"{template}: no table {place[2]}, which a page of {results.name} has a place for")
-        return place[1] + re.sub(r"\{([^{}]+)\}", number, tables[place[2]]).strip() + "\n" + place[4]
+        if place[2] != results.name:
+            return place[0]
+        if place[3] not in tables:
+            raise LabError(f"{template}: no table {place[3]}, which a page has a place for")
+        return place[1] + re.sub(r"\{([^{}]+)\}", number, tables[place[3]]).strip() + "\n" + place[5]
 
     return TABLE.sub(table, page)
 

@@ -66,7 +66,7 @@ def bytes_agree(role: str, acks: np.ndarray, goodput: np.ndarray, mss: float, bi
     """Sender and receiver agree on what is delivered, but for a flight: at the last ACK, and at the last segment.
 
     By the sender's own counter and how far the receiver was: neither misses what a kernel does not show to the tracer
-    (docs/clients.md).
+    (docs/operating.md).
     """
     slack = (2 * int(acks["cwnd"].max()) + 8) * mss
     known = goodput["t"][1:] + bin_s <= acks["t"][-1]  # a bin's bytes are all there when the next one begins

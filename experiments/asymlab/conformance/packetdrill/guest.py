@@ -38,9 +38,9 @@ def check_program(binary: Path) -> None:
     try:
         head = binary.read_bytes()[:20]
     except OSError as e:
-        raise LabError(f"--packetdrill {binary}: {e.strerror}; docs/packetdrill.md tells how to build it") from None
+        raise LabError(f"--packetdrill {binary}: {e.strerror}; docs/testing.md tells how to build it") from None
     if not is_elf(head) or head[18:20] != b"\x3e\0":
-        raise LabError(f"--packetdrill {binary}: no program of amd64; docs/packetdrill.md tells how to build it")
+        raise LabError(f"--packetdrill {binary}: no program of amd64; docs/testing.md tells how to build it")
 
 
 @contextlib.contextmanager

@@ -312,7 +312,7 @@ def program(given: Path | None) -> Path:
     found = given or os.environ.get(BINARY) or shutil.which("packetdrill")
     if not found:
         raise LabError(
-            f"packetdrill: not found; give --packetdrill FILE ({BINARY}); docs/packetdrill.md tells how to build it"
+            f"packetdrill: not found; give --packetdrill FILE ({BINARY}); docs/testing.md tells how to build it"
         )
     guest.check_program(Path(found))
     return Path(found)

@@ -41,7 +41,7 @@ def run(script: Script) -> None:
     """Its exit code, and what it says on both of its outputs, each as a file. Failure if the kernel cannot run it."""
     seed_random(script.seed)
     if script.argv[0] == PACKETDRILL and not os.path.exists(TUN):
-        raise Failure("its kernel has no CONFIG_TUN; docs/packetdrill.md tells how to make one that has it")
+        raise Failure("its kernel has no CONFIG_TUN; docs/testing.md tells how to make one that has it")
     LIBC.unshare(CLONE_NEWNET)
     LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)  # ns; programs inherit it
     controllers = Controllers("/lab", None, [], Record())
