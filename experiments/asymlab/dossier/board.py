@@ -46,7 +46,8 @@ PAGE = """\
 # The board: what RFC 9743 asks, of many controllers
 
 Look here to compare congestion controls by what a referee asks.
-Each row is a [dossier](../testing.md#what-rfc-9743-asks), which has the questions, the answers in numbers, and their bounds.
+Each row is a [dossier](../testing.md#what-rfc-9743-asks).
+That has the questions, the answers in numbers, and their bounds.
 A word of a heading is the worst of its questions'.
 What a referee objects to is what no run tells, and then the answers that are farthest from their bounds.
 A controller for one kind of path may fail headings that it was never made for.
