@@ -124,9 +124,7 @@ def test_bad_input_is_one_line(tmp_path):
     one_line(asymlab(*UML, tmp_path / "none.pkt", *with_it), "none.pkt: No such file")
     one_line(asymlab(*UML, tmp_path / "empty", *with_it), "empty: no packetdrill script (*.pkt) in this folder")
     one_line(asymlab(*UML, script, *with_it), f"--packetdrill {text}: no program of amd64")
-    one_line(
-        asymlab(*UML, script, "--packetdrill", tmp_path / "no"), f"{tmp_path}/no: No such file", "docs/testing.md"
-    )
+    one_line(asymlab(*UML, script, "--packetdrill", tmp_path / "no"), f"{tmp_path}/no: No such file", "docs/testing.md")
     one_line(asymlab("packetdrill", script, "--engine", "qemu"), "is for the engine uml")
     one_line(asymlab(*UML, script, env={"PATH": "/usr/bin", packetdrill.BINARY: ""}), "packetdrill: not found")
 
