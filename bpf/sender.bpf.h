@@ -318,7 +318,8 @@ static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
  */
 static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample)
 {
-	u64 last = s->ack_stamp, now = tp->tcp_mstamp, rtt = max(sample->rtt_us, 0);
+	u64 last = s->ack_stamp, now = tp->tcp_mstamp;
+	u64 rtt = sample->rtt_us > 0 ? sample->rtt_us : 0; /* max() is of u64: -1, no sample, would be the largest */
 
 	s->ack_stamp = now;
 	if (!last && rtt && now > s->round_stamp + rtt)
