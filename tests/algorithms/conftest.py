@@ -12,24 +12,38 @@ def running(name):
     assert driver.close() == 0, driver.process.stderr.read()
 
 
-def fixture_of(name):
-    @pytest.fixture(scope="session", name=name)
-    def fixture():
-        yield from running(name)
+@pytest.fixture(scope="session")
+def of():
+    """The driver of any controller, by its name."""
+    drivers = {}
+
+    def started(name, source=None, *mode):
+        if (name, mode) not in drivers:
+            drivers[name, mode] = Driver(build(name, source), *mode)
+        return drivers[name, mode]
+
+    yield started
+    for driver in drivers.values():
+        assert driver.close() == 0, driver.process.stderr.read()
+
+
+def fixture_of(name, short=None):
+    @pytest.fixture(scope="session", name=short or name)
+    def fixture(of):
+        return of(name)
 
     return fixture
 
 
-formosa, fusion, taichung, accsa = (fixture_of(name) for name in ("formosa", "fusion", "taichung", "accsa"))
-nreno, vegas95, ctcp, areno = (fixture_of(name) for name in ("nreno", "vegas95", "ctcp", "areno"))
+fast, fusion, taichung, pseudorate, formosa = map(fixture_of, ("fast", "fusion", "taichung", "pseudorate", "formosa"))
+nreno, vegas95, ctcp, areno, accsa = map(fixture_of, ("nreno", "vegas95", "ctcp", "areno", "accsa"))
+cubic, bbr, prague = fixture_of("cubic9438", "cubic"), fixture_of("bbr3", "bbr"), fixture_of("prague")
 
 
 @pytest.fixture(scope="session")
-def thin():
+def thin(of):
     """`asymcc thin`, which is no controller."""
-    driver = Driver(build("thin", HERE / "thin.bpf.c"))
-    yield driver
-    assert driver.close() == 0, driver.process.stderr.read()
+    return of("thin", HERE / "thin.bpf.c")
 
 
 @pytest.fixture(scope="session")

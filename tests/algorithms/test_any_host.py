@@ -27,20 +27,6 @@ def played(name):
     return fuzz.fuzz(name, f"-runs={INPUTS}", "-seed=1", found=found)
 
 
-@pytest.fixture(scope="module")
-def of():
-    """The driver of a controller, one process for all tests."""
-    running = {}
-
-    def start(name):
-        if name not in running:
-            running[name] = driver.Driver(driver.build(name))
-        return running[name]
-
-    yield start
-    assert not any(process.close() for process in running.values())
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", fuzz.controllers())
 def test_inputs_break_no_rule(name):

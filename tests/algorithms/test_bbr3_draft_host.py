@@ -20,13 +20,6 @@ PATHS = 20
 SECONDS = 12
 
 
-@pytest.fixture(scope="module")
-def bbr():
-    process = driver.Driver(driver.build("bbr3"))
-    yield process
-    assert not process.close()
-
-
 class Flow:
     """The driver, and the same connection as the draft's transport would have it."""
 

@@ -6,8 +6,6 @@ cases of its appendix A. The host has no pacing.
 
 import pytest
 
-from tests.algorithms.host import driver
-
 MS, S = 1000, 1_000_000
 NONE, NO_BW = 2**32 - 1, 2**64 - 1
 STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT, NO_STATE = range(8)
@@ -16,13 +14,6 @@ RTT = 40 * MS
 SEG = 960
 RATE = 2500  # packets/s: 100 packets in 40 ms
 BW = RATE << 8
-
-
-@pytest.fixture(scope="module")
-def bbr():
-    process = driver.Driver(driver.build("bbr3"))
-    yield process
-    assert not process.close()
 
 
 def ca(flow, *names):

@@ -3,18 +3,16 @@
 
 import pytest
 
-from tests.algorithms.host.driver import Driver, build, line
+from tests.algorithms.host.driver import line
 from tests.algorithms.host.streams import MS
 
 AGE = 8  # seconds: the first drain begins after six
 STEP = 10 * MS
 
 
-@pytest.fixture(scope="module", params=["fast", "fusion", "taichung", "pseudorate"])
-def sender(request):
-    driver = Driver(build(request.param))
-    yield driver
-    assert driver.close() == 0, driver.process.stderr.read()
+@pytest.fixture(params=["fast", "fusion", "taichung", "pseudorate"])
+def sender(of, request):
+    return of(request.param)
 
 
 def steady(driver, until, rtt=lambda now: 60, age=AGE):

@@ -7,19 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.algorithms.host.driver import Driver, build, line
+from tests.algorithms.host.driver import line
 from tests.algorithms.host.formosa import at_w, end_round
 from tests.algorithms.host.streams import MS, any_stream
 
 BASE = 40 * MS
 PACKET_US = 1000  # 12 Mbit/s: a path of 40 packets
-
-
-@pytest.fixture(scope="module")
-def of():
-    running = {name: Driver(build(name)) for name in NAMES}
-    yield running
-    assert not any(driver.close() for driver in running.values())
 
 
 class Path:
@@ -92,7 +85,7 @@ def own_queue(name, packets):
 
 
 def contest(of, name):
-    path = OF[name](of[name])
+    path = OF[name](of(name))
     path.rounds(30)
     path.rounds(60, growing, rate=0.1)
     assert path.counts() == [1, 0]
@@ -101,9 +94,9 @@ def contest(of, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_its_own_queue_is_no_reason(of, name):
-    path = OF[name](of[name], **own_queue(name, 20))
+    path = OF[name](of(name), **own_queue(name, 20))
     path.rounds(120)
-    assert of[name].state()["counters"]["looks"] > 5 and path.counts() == [0, 0]
+    assert of(name).state()["counters"]["looks"] > 5 and path.counts() == [0, 0]
 
 
 @pytest.mark.parametrize("others, jitter", [
@@ -113,7 +106,7 @@ def test_its_own_queue_is_no_reason(of, name):
 ])  # fmt: skip
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_no_contest(of, name, others, jitter):
-    path = OF[name](of[name])
+    path = OF[name](of(name))
     path.rounds(30)
     path.rounds(100, others, rate=0.1, jitter=jitter)
     assert path.counts() == [0, 0]
@@ -122,7 +115,7 @@ def test_what_is_no_contest(of, name, others, jitter):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flow_with_its_part_of_a_growing_queue_does_not_compete(of, name):
     """As when a second flow with the same law begins."""
-    path = OF[name](of[name], **own_queue(name, 30))
+    path = OF[name](of(name), **own_queue(name, 30))
     path.rounds(30)
     path.rounds(100, lambda i: min(4 * MS + i * MS // 4, 20 * MS))
     assert path.counts() == [0, 0]
@@ -159,17 +152,17 @@ def test_the_law_is_back_when_the_queue_is_its_own(of, name):
 @pytest.mark.parametrize("name", NAMES)
 def test_a_loss_in_a_look_cuts_the_window_before_it(of, name):
     """A look takes three sevenths of the window here: half of the rest would be less than a third."""
-    path = OF[name](of[name], **own_queue(name, 30))
+    path = OF[name](of(name), **own_queue(name, 30))
     looks, before = 0, 0
     for _ in range(80):
         before = path.window()
         path.rounds(1)
-        if of[name].state()["counters"]["looks"] > looks and path.window() < 0.8 * before:
+        if of(name).state()["counters"]["looks"] > looks and path.window() < 0.8 * before:
             break
-        looks = of[name].state()["counters"]["looks"]
+        looks = of(name).state()["counters"]["looks"]
     else:
         pytest.fail("no look")
-    of[name].loss(n=1, sack=3)
+    of(name).loss(n=1, sack=3)
     assert path.state()["snd_ssthresh"] >= before // 2
 
 
@@ -177,19 +170,19 @@ def test_a_loss_in_a_look_cuts_the_window_before_it(of, name):
 def test_a_timeout_in_a_contest_begins_with_slow_start(of, name):
     path = contest(of, name)
     path.rounds(60, lambda i: 40 * MS, rate=0.1)
-    of[name].rto(now=path.now + 10**6)
+    of(name).rto(now=path.now + 10**6)
     ssthresh = path.state()["snd_ssthresh"]
     path.now += 10**6
-    of[name].ack(n=path.state()["packets_out"], now=path.now)
+    of(name).ack(n=path.state()["packets_out"], now=path.now)
     path.rounds(5, lambda i: 40 * MS, rate=0.1)
     assert ssthresh - 1 <= path.window() <= ssthresh + 6
 
 
 @pytest.mark.parametrize("name", BY_ACKS)
 def test_without_memory_it_is_the_law(of, name):
-    of[name].start({"fair": 1}, now=0, fails=1)
+    of(name).start({"fair": 1}, now=0, fails=1)
     path = Path.__new__(Path)
-    path.driver, path.now = of[name], 0
+    path.driver, path.now = of(name), 0
     path.rounds(30)
     path.rounds(60, growing, rate=0.1)
     assert path.counts() == [0, 0]
@@ -199,9 +192,9 @@ def test_without_memory_it_is_the_law(of, name):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_off_is_off(of, name, data):
-    params, _, _ = any_stream(data, of[name])
+    params, _, _ = any_stream(data, of(name))
     if not params["fair"]:
-        state = of[name].state()
+        state = of(name).state()
         assert [state["counters"][c] for c in ("looks", "contests", "truces")] == [0, 0, 0]
         assert name != "pseudorate" or not state["tp"]["exists"]
 
@@ -214,9 +207,9 @@ def test_formosas_signals_are_believed_but_in_a_contest_and_where_a_look_made_th
     assert path.window() == window + 4  # not in a contest
 
     def counted(what):
-        return of["formosa"].state()["counters"][what]
+        return of("formosa").state()["counters"][what]
 
-    path = Rounds(of["formosa"])
+    path = Rounds(of("formosa"))
     while not counted("looks"):  # a queue that stays
         path.rounds(1, lambda i: 10 * MS, rate=0.1)
     path.rounds(1, lambda i: 10 * MS, rate=0.1)
@@ -232,7 +225,7 @@ def test_formosas_signals_are_believed_but_in_a_contest_and_where_a_look_made_th
 def test_jitter_from_round_to_round_begins_no_contest_of_formosa(of):
     """Without a bound of its own, this seed begins one."""
     chance = random.Random(1)
-    path = Rounds(of["formosa"])
+    path = Rounds(of("formosa"))
     path.rounds(30)
     path.rounds(400, rate=0.1, jitter=lambda i: chance.randint(0, 8 * MS))
     assert path.counts() == [0, 0]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.algorithms.host.driver import HERE, OUT, Driver, build
+from tests.algorithms.host.driver import HERE
 from tests.algorithms.host.streams import MS, many_rtts, one_rtt, recover
 
 LAWS = ("vegas", "westwood", "highspeed", "bic")
@@ -24,21 +24,6 @@ OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)
 windows = st.integers(1, 1 << 20) | st.integers(1, 200)
 rtts = st.integers(1, 1 << 26) | st.integers(20 * MS, 80 * MS)
 acks = st.integers(1, 64) | st.integers(1, 4)
-
-
-@pytest.fixture(scope="module")
-def of():
-    """The driver of a port, one process for all tests."""
-    running = {}
-    (OUT / "slow_westwood").unlink(missing_ok=True)  # build() does not know what its source includes
-
-    def start(name, source=None):
-        if name not in running:
-            running[name] = Driver(build(name, source))
-        return running[name]
-
-    yield start
-    assert not any(process.close() for process in running.values())
 
 
 def full(port, cwnd, params=None, used=True, **keys):

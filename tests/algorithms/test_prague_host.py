@@ -6,8 +6,6 @@ and RFC 9331, section 4. Shares and windows are also counted in floating point.
 
 import pytest
 
-from tests.algorithms.host import driver
-
 MS, S = 1000, 1_000_000
 NONE = 2**32 - 1
 RTT = 20 * MS
@@ -15,13 +13,6 @@ OK, ACCECN = 1, 16  # ecn_flags
 CWR, RECOVERY, LOSS = 2, 3, 4
 ONE = 1 << 20
 DELIVERED = 10
-
-
-@pytest.fixture(scope="module")
-def prague():
-    process = driver.Driver(driver.build("prague"))
-    yield process
-    assert not process.close()
 
 
 def ca(flow, *names):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.algorithms.host.bottleneck import Link, run
-from tests.algorithms.host.driver import Driver, build, line
+from tests.algorithms.host.driver import line
 from tests.algorithms.host.starts import Ack, HyStart, Search
 from tests.algorithms.host.streams import MS, any_stream, many_rtts, one_rtt
 
@@ -15,13 +15,6 @@ HYSTART, SEARCH = 1, 2
 MSS = 960
 EVER, ENDLESS = 2**32 - 1, 2**31 - 1  # data; ssthresh of a connection that begins
 ACK_S = 20e-6  # each path's first RTT is a multiple of 20 us, so that a bin is whole us
-
-
-@pytest.fixture(scope="module")
-def of():
-    running = {name: Driver(build(name)) for name in NAMES}
-    yield running
-    assert not any(driver.close() for driver in running.values())
 
 
 def of_ten(name, option):
@@ -66,7 +59,7 @@ def replayed(trace, first, every, model):
 def test_it_is_the_model_to_the_ack(of, name, option, delay, packet, seconds, every):
     first = 10
     params = of_ten(name, option)
-    [trace] = run(Link(packet, ACK_S, delay), [of[name]], [params], seconds, every=every)
+    [trace] = run(Link(packet, ACK_S, delay), [of(name)], [params], seconds, every=every)
     model = HyStart(first, 1 + first * MSS) if option == HYSTART else Search(first, MSS)
     far = 0.0
     for cwnd, modelled, mode in replayed(trace, first, every, model):
@@ -75,7 +68,7 @@ def test_it_is_the_model_to_the_ack(of, name, option, delay, packet, seconds, ev
         # the RFC's order: at each change of mode an ACK counts by what was, here by what is
         far = max(far, abs(cwnd - int(modelled)))
         assert abs(cwnd - modelled) < 1 + model.changes * every, (model, cwnd)
-    assert mode == "congestion avoidance" and counts(of[name])[0] == 1
+    assert mode == "congestion avoidance" and counts(of(name))[0] == 1
     assert abs(cwnd - modelled) < 1 + model.changes * every
     assert option == HYSTART or far == 0
 
@@ -86,7 +79,7 @@ def test_it_is_the_model_to_the_ack(of, name, option, delay, packet, seconds, ev
 )  # fmt: skip
 def test_any_acks_give_what_the_model_gives(of, start, option, acks):
     """RTTs around their thresholds, gaps beyond a window of bins. Times that are whole bins are whole us."""
-    fusion, base = of["fusion"], start * 200
+    fusion, base = of("fusion"), start * 200
     sent = begin(fusion, option)["sent"]
     model = HyStart(sent, 1 + sent * MSS) if option == HYSTART else Search(sent, MSS)
     now, una, nxt = base, 1, 1 + sent * MSS
@@ -114,7 +107,7 @@ def test_any_acks_give_what_the_model_gives(of, start, option, acks):
 @pytest.mark.parametrize("samples, short", [(8, 0), (8, 1), (7, 0)])
 def test_a_longer_rtt_slows_growth(of, last, thresh, samples, short):
     """An eighth, within 4 and 16 ms; eight RTTs of the round must say so."""
-    fusion = of["fusion"]
+    fusion = of("fusion")
     begin(fusion, HYSTART)
     one_rtt(fusion, 0, last)
     fusion.batch([line("ack", rtt=last + thresh - short, now=3 * last + i) for i in range(samples)])
@@ -129,12 +122,12 @@ def test_a_longer_rtt_slows_growth(of, last, thresh, samples, short):
 def test_bursts_are_no_queue(of, name):
     """A round's packets wait for each other; up to a window of one BDP, 1,667 packets, none for the round before."""
     params = of_ten(name, HYSTART)
-    [trace] = run(Link(120e-6, ACK_S, 0.2), [of[name]], [params], 1.55)
-    assert counts(of[name]) == [0, 0, 0] and trace[-1][1] > 1200
+    [trace] = run(Link(120e-6, ACK_S, 0.2), [of(name)], [params], 1.55)
+    assert counts(of(name)) == [0, 0, 0] and trace[-1][1] > 1200
 
 
 def test_css_ends_after_five_rounds(of):
-    fusion = of["fusion"]
+    fusion = of("fusion")
     begin(fusion, HYSTART)
     one_rtt(fusion, 0, 40 * MS)
     windows = many_rtts(fusion, 6, 40 * MS, rtt=60 * MS)  # the first ACK of the sixth
@@ -144,7 +137,7 @@ def test_css_ends_after_five_rounds(of):
 
 
 def test_a_shorter_rtt_takes_css_back(of):
-    fusion = of["fusion"]
+    fusion = of("fusion")
     begin(fusion, HYSTART)
     one_rtt(fusion, 0, 40 * MS)
     many_rtts(fusion, 2, 40 * MS, rtt=60 * MS)
@@ -160,13 +153,13 @@ def test_a_shorter_rtt_takes_css_back(of):
 def test_a_flow_that_the_application_limits_is_not_at_the_link(of):
     """What it sent arrives: the draft's reason to compare with what was sent, and not with twice what arrived."""
     for option in (HYSTART, SEARCH):
-        begin(of["fusion"], option, app=20)
-        many_rtts(of["fusion"], 30)
-        assert not left(of["fusion"])
+        begin(of("fusion"), option, app=20)
+        many_rtts(of("fusion"), 30)
+        assert not left(of("fusion"))
 
 
 def test_a_long_gap_begins_new_bins(of):
-    fusion = of["fusion"]
+    fusion = of("fusion")
     begin(fusion, SEARCH)
     many_rtts(fusion, 2)
     assert fusion.state()["start"]["bin_us"] == 14 * MS
@@ -179,7 +172,7 @@ def test_a_long_gap_begins_new_bins(of):
 
 
 def test_an_rtt_of_many_bins_is_not_judged(of):
-    fusion = of["fusion"]
+    fusion = of("fusion")
     begin(fusion, SEARCH)
     many_rtts(fusion, 6, rtt=40 * MS)
     one_rtt(fusion, 10**6, 250 * MS, gap=500)
@@ -192,7 +185,7 @@ def test_an_rtt_of_many_bins_is_not_judged(of):
 @pytest.mark.parametrize("option", [HYSTART, SEARCH])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_loss_ends_it_and_its_undo_takes_that_back(of, name, option):
-    driver = of[name]
+    driver = of(name)
     begin(driver, option)
     many_rtts(driver, 3)
     window = driver.state()["tp"]["snd_cwnd"]
@@ -205,8 +198,8 @@ def test_a_loss_ends_it_and_its_undo_takes_that_back(of, name, option):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_without_memory_it_is_renos(of, name):
-    begin(of[name], SEARCH, fails=1)
-    assert many_rtts(of[name], 4) == [20, 40, 80, 160]
+    begin(of(name), SEARCH, fails=1)
+    assert many_rtts(of(name), 4) == [20, 40, 80, 160]
 
 
 @pytest.mark.parametrize("option", [HYSTART, SEARCH])
@@ -214,9 +207,9 @@ def test_without_memory_it_is_renos(of, name):
 def test_sequence_numbers_wrap(of, name, option):
     traces = []
     for una in (1, 2**32 - MSS * 40, 2**32 - MSS, 2**31 - MSS * 40):
-        begin(of[name], option, snd_una=una, snd_nxt=una)
-        traces.append(many_rtts(of[name], 4) + many_rtts(of[name], 12, 10**6, rtt=80 * MS, gap=400))
-        assert left(of[name])
+        begin(of(name), option, snd_una=una, snd_nxt=una)
+        traces.append(many_rtts(of(name), 4) + many_rtts(of(name), 12, 10**6, rtt=80 * MS, gap=400))
+        assert left(of(name))
     assert all(trace == traces[0] for trace in traces)
 
 
@@ -224,6 +217,6 @@ def test_sequence_numbers_wrap(of, name, option):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_the_papers_own_start_makes_no_storage(of, name, data):
-    params, _, _ = any_stream(data, of[name])
+    params, _, _ = any_stream(data, of(name))
     if not params["slow_start"]:
-        assert not of[name].state()["tp"]["exists"] and counts(of[name]) == [0, 0, 0]
+        assert not of(name).state()["tp"]["exists"] and counts(of(name)) == [0, 0, 0]

@@ -6,6 +6,7 @@
  * a `struct sender s`. FIELDS names the numbers in it, and in the storage.
  *
  *   NAME                   reads a command a line, `name key=value ...`, and answers each with one line of JSON
+ *   NAME trace             the same, and each answer has the controller's calls (calls.h)
  *   NAME judge             the same, and ends at the first that breaks a rule (rules.h)
  *   NAME lines FILE        the commands that an input of the fuzzer stands for (stream.h)
  *   NAME [parameter=value ...] [-option=value ...] [FOLDER ...]   libFuzzer; parameters named here stay as they are
@@ -36,37 +37,8 @@
  * The queue of sent packets is simplified to [lost][selectively acknowledged][in flight].
  */
 #include "model.h"
+#include "calls.h"
 #include "stack.h"
-
-/* Those whose name has the prefix. */
-static void print_entries(const char *name, const struct entry *e, int n, const char *prefix)
-{
-	const char *comma = "";
-
-	printf("\"%s\":{", name);
-	for (; n-- > 0 && e->name; e++) {
-		if (strncmp(e->name, prefix, strlen(prefix)))
-			continue;
-		printf("%s\"%s\":%llu", comma, e->name + strlen(prefix), get(e));
-		comma = ",";
-	}
-	printf("}");
-}
-
-static void print_state(void)
-{
-	printf("{");
-	print_entries("tp", members, COUNT_OF(members), "");
-	printf(",");
-	print_entries("ca", fields, COUNT_OF(fields), "ca.");
-	printf(",");
-#ifdef STORE
-	print_entries(STORED_AS, fields, COUNT_OF(fields), STORED_AS ".");
-	printf(",");
-#endif
-	print_entries("counters", counters, n_counters, "");
-	printf(",\"cwnd_limited\":%d,\"cong_control\":%d}\n", tp->is_cwnd_limited, !!OPS.cong_control);
-}
 
 static void print_params(void)
 {
@@ -181,10 +153,12 @@ static void parse_line(char *text, struct line *line)
 
 static void print_answer(void)
 {
+	if (tracing)
+		printf("],");
 	if (error)
-		printf("{\"error\":\"%s\"}\n", error);
+		printf("%s\"error\":\"%s\"}\n", tracing ? "" : "{", error);
 	else
-		printf("{\"cwnd\":%u,\"sent\":%u,\"again\":%u%s}\n", tp->snd_cwnd, sent.fresh, sent.again, extra);
+		printf("%s\"cwnd\":%u,\"sent\":%u,\"again\":%u%s}\n", tracing ? "" : "{", tp->snd_cwnd, sent.fresh, sent.again, extra);
 }
 
 #include "rules.h"
@@ -203,6 +177,7 @@ static void serve_all(void)
 		} else if (same(text, "params\n")) {
 			print_params();
 		} else {
+			begin_trace();
 			parse_line(text, &line);
 			if (!error)
 				play(&line);
@@ -279,9 +254,10 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 			(*argv)[n++] = (*argv)[i];
 	*argc = n;
 	(*argv)[n] = NULL;
-	if (n > 1 && !same((*argv)[1], "judge") && !same((*argv)[1], "lines"))
+	tracing = n > 1 && same((*argv)[1], "trace");
+	if (n > 1 && !tracing && !same((*argv)[1], "judge") && !same((*argv)[1], "lines"))
 		return 0;
-	if (n == 1)
+	if (n == 1 || tracing)
 		serve_all();
 	else if (same((*argv)[1], "judge"))
 		judge_all();

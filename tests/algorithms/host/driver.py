@@ -115,13 +115,13 @@ def _build(name, source, binary):
 class Driver:
     """One controller in one process; one connection at a time."""
 
-    def __init__(self, binary):
-        self.binary = binary
+    def __init__(self, binary, *mode):
+        self.binary, self.mode = binary, mode
         self.spawn()
 
     def spawn(self):
         self.process = subprocess.Popen(
-            [self.binary], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [self.binary, *self.mode], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
 
     def close(self):

@@ -13,7 +13,7 @@ static u32 in_flight(void)
 static void event(enum tcp_ca_event ev)
 {
 	if (OPS.cwnd_event)
-		OPS.cwnd_event(sk, ev);
+		CALL(cwnd_event, ev, 0, sk, ev);
 }
 
 static void stack_sets_cwnd(u32 cwnd)
@@ -24,7 +24,7 @@ static void stack_sets_cwnd(u32 cwnd)
 static void set_state(u8 state)
 {
 	if (OPS.set_state)
-		OPS.set_state(sk, state);
+		CALL(set_state, state, 0, sk, state);
 	k.state = ICSK->icsk_ca_state = state;
 }
 
@@ -111,7 +111,7 @@ static void init_reduction(void)
 	k.high_seq = tp->snd_nxt;
 	k.prr_delivered = k.prr_out = 0;
 	tp->prior_cwnd = tp->snd_cwnd;
-	tp->snd_ssthresh = OPS.ssthresh(sk);
+	tp->snd_ssthresh = ssthresh();
 }
 
 /* Proportional rate reduction, RFC 6937. */
@@ -143,11 +143,11 @@ static void prr(u32 delivered, bool advanced)
 static void control(u32 delivered, bool advanced)
 {
 	if (OPS.cong_control)
-		OPS.cong_control(sk); /* in every state: there is no PRR */
+		CALL(cong_control, delivered, 0, sk); /* in every state: there is no PRR */
 	else if (in_reduction())
 		prr(delivered, advanced);
 	else if (advanced)
-		OPS.cong_avoid(sk, tp->snd_una, delivered);
+		CALL(cong_avoid, delivered, 0, sk, tp->snd_una, delivered);
 }
 
 static void end_reduction(void)
@@ -185,7 +185,7 @@ static void ack_event(u32 flags)
 	if (skops.other)
 		return;
 	if (OPS.in_ack_event)
-		OPS.in_ack_event(sk, flags);
+		CALL(in_ack_event, flags, 0, sk, flags);
 }
 
 static void enter_cwr(void)
@@ -233,7 +233,7 @@ static void ack(void)
 
 	ack_event(flags);
 	if (OPS.pkts_acked)
-		OPS.pkts_acked(sk, &sample);
+		CALL(pkts_acked, n, sample.rtt_us, sk, &sample);
 	if (k.state >= CWR && !before(tp->snd_una, k.high_seq) &&
 	    (k.state != CWR || tp->snd_una != k.high_seq))
 		leave_recovery();
@@ -295,7 +295,7 @@ static void timeout(void)
 	    (k.state == LOSS && !k.retransmits)) {
 		k.prior_ssthresh = current_ssthresh();
 		tp->prior_cwnd = tp->snd_cwnd;
-		tp->snd_ssthresh = OPS.ssthresh(sk);
+		tp->snd_ssthresh = ssthresh();
 		event(CA_EVENT_LOSS);
 		k.undo_marker = 1;
 	}
@@ -311,7 +311,7 @@ static void undo(void)
 		return;
 	tp->lost_out = tp->retrans_out = 0;
 	if (k.prior_ssthresh) {
-		stack_sets_cwnd(OPS.undo_cwnd(sk));
+		stack_sets_cwnd(undo_cwnd());
 		tp->snd_ssthresh = max(tp->snd_ssthresh, k.prior_ssthresh);
 	}
 	k.undo_marker = 0;
@@ -374,5 +374,5 @@ static void fresh_socket(void)
 	skops.other = false;
 #endif
 	if (OPS.init)
-		OPS.init(sk);
+		CALL(init, 0, 0, sk);
 }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What the model prints of itself: its state, and with `trace` each call of the controller, for a second law in
+ * Python to follow: {"op", "args", "tp" before the call, "ca", "counters", "cwnd" and "ssthresh" after it, "result"}.
+ */
+
+/* Those whose name has the prefix. */
+static void print_entries(const char *name, const struct entry *e, int n, const char *prefix)
+{
+	const char *comma = "";
+
+	printf("\"%s\":{", name);
+	for (; n-- > 0 && e->name; e++) {
+		if (strncmp(e->name, prefix, strlen(prefix)))
+			continue;
+		printf("%s\"%s\":%llu", comma, e->name + strlen(prefix), get(e));
+		comma = ",";
+	}
+	printf("}");
+}
+
+static void print_state(void)
+{
+	printf("{");
+	print_entries("tp", members, COUNT_OF(members), "");
+	printf(",");
+	print_entries("ca", fields, COUNT_OF(fields), "ca.");
+	printf(",");
+#ifdef STORE
+	print_entries(STORED_AS, fields, COUNT_OF(fields), STORED_AS ".");
+	printf(",");
+#endif
+	print_entries("counters", counters, n_counters, "");
+	printf(",\"cwnd_limited\":%d,\"cong_control\":%d}\n", tp->is_cwnd_limited, !!OPS.cong_control);
+}
+
+static bool tracing;
+static int traced; /* calls in this answer */
+
+static void begin_trace(void)
+{
+	traced = 0;
+	if (tracing)
+		printf("{\"calls\":[");
+}
+
+static void trace_before(const char *op, long long first, long long second)
+{
+	if (!tracing)
+		return;
+	printf("%s{\"op\":\"%s\",\"args\":[%lld,%lld],\"limited\":%d,", traced++ ? "," : "", op, first, second,
+	       tp->is_cwnd_limited);
+	print_entries("tp", members, COUNT_OF(members), "");
+}
+
+static void trace_after(u32 result)
+{
+	if (!tracing)
+		return;
+	printf(",");
+	print_entries("ca", fields, COUNT_OF(fields), "ca.");
+	printf(",");
+	print_entries("counters", counters, n_counters, "");
+	printf(",\"cwnd\":%u,\"ssthresh\":%u,\"result\":%u}", tp->snd_cwnd, tp->snd_ssthresh, result);
+}
+
+/* Calls of the controller that give nothing, or a window. */
+#define CALL(op, first, second, ...)             \
+	do {                                     \
+		trace_before(#op, first, second); \
+		OPS.op(__VA_ARGS__);             \
+		trace_after(0);                  \
+	} while (0)
+
+static u32 ssthresh(void)
+{
+	u32 result;
+
+	trace_before("ssthresh", 0, 0);
+	result = OPS.ssthresh(sk);
+	trace_after(result);
+	return result;
+}
+
+static u32 undo_cwnd(void)
+{
+	u32 result;
+
+	trace_before("undo_cwnd", 0, 0);
+	result = OPS.undo_cwnd(sk);
+	trace_after(result);
+	return result;
+}

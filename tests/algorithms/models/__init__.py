@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""
+Each law a second time, in floating point and in its paper's numbers: windows in packets, RTTs in us.
+
+A model gets the calls that the controller's own source gets, with the connection as it was at each (`NAME trace`,
+calls.h). After a call both must have the same state within `SLACK`, the fixed point's error. Then the model takes the
+code's state, so that errors do not add up. Where rounding may decide which way a law goes, `less()` notes it, and the
+call is not compared.
+"""
+
+from collections import Counter
+from math import floor
+from types import SimpleNamespace
+
+from hypothesis import strategies as st
+
+W_MAX, RTT_MAX = 1 << 20, 1 << 26  # packets, us
+NONE = 2**32 - 1
+CWR = 2  # from this state on the stack reduces or repairs
+EVENT_LOSS, ECE = 3, 4  # CA_EVENT_LOSS, CA_ACK_ECE
+ONE = 1 << 20  # a packet, in the units of most windows
+
+# Often small, seldom as large as they can be.
+rtts = st.integers(1, RTT_MAX) | st.integers(1, 1000) | st.integers(30_000, 60_000)
+packets = st.integers(1, W_MAX) | st.integers(1, 100)
+windows = st.integers(2 * ONE, W_MAX * ONE) | st.integers(2 * ONE, 40 * ONE)
+flags = st.integers(0, 1)
+
+
+def members(part=1, same="", **named):
+    """Members of the private state by the model's names; `part` of their units are one of the model's."""
+    return {name: (code, part) for name, code in ({name: name for name in same.split()} | named).items()}
+
+
+def after(a, b):
+    """Sequence numbers wrap: is a behind b?"""
+    return 0 < (a - b) % 2**32 < 2**31
+
+
+class Model:
+    """What every sender has: rounds, RTT samples, and windows that the stack sets (sender.bpf.h)."""
+
+    SHARED = "round_end round_stamp ack_stamp rtt_last rtt_min"
+    FIELDS: dict[str, tuple[str, int]] = {}  # of members()
+    SLACK: dict[str, float] = {}  # by the model's name
+    WINDOW_SLACK = 0.0  # of what the stack is given, packets
+
+    @classmethod
+    def start(cls, draw):
+        """Members of the private state of a connection under way, as drawn; `w`: its window in the code's units."""
+        raise NotImplementedError
+
+    def __init__(self, params):
+        self.p = SimpleNamespace(**params)
+        self.fields = members(same=self.SHARED) | self.FIELDS
+        self.unsure, self.counts, self.before, self.slack = False, Counter(), {}, {}
+
+    def adopt(self, ca, counters):
+        self.cwnd = ca["cwnd"]  # as the controller left it: another value means that the stack changed it
+        for name, (member, units) in self.fields.items():
+            setattr(self, name, ca[member] / units if units > 1 else ca[member])
+        self.before = counters
+
+    def clear(self):
+        """A connection's private state before init()."""
+        self.adopt(dict.fromkeys(["cwnd", *(member for member, _ in self.fields.values())], 0), self.before)
+
+    def count(self, name):
+        self.counts[name] += 1
+
+    def less(self, a, b, slack):
+        """a < b, unless they are so near that the code's rounding decides."""
+        self.unsure |= abs(a - b) <= slack
+        return a < b
+
+    def follow(self, call):
+        """Runs one call and compares; what differs: [(name, model, code)]."""
+        tp = SimpleNamespace(**call["tp"], limited=call["limited"])
+        tp.now = tp.tcp_mstamp
+        tp.flight = tp.packets_out - tp.sacked_out - tp.lost_out + tp.retrans_out
+        self.unsure, self.counts, self.slack = False, Counter(), dict(self.SLACK)
+        result = getattr(self, call["op"], lambda *_: None)(tp, *call["args"])
+        found = [] if self.unsure else [*self.differences(tp, result, call)]
+        self.adopt(call["ca"], call["counters"])
+        return found
+
+    def differences(self, tp, result, call):
+        for name, (member, units) in self.fields.items():
+            code, mine = call["ca"][member] / units, getattr(self, name)
+            if abs(mine - code) > self.slack.get(name, 0):
+                yield name, mine, code
+        given = {"snd_cwnd": call["cwnd"], "snd_ssthresh": call["ssthresh"], "cwnd": call["ca"]["cwnd"]}
+        own = {"snd_cwnd": tp.snd_cwnd, "snd_ssthresh": tp.snd_ssthresh, "cwnd": self.cwnd, "result": result}
+        for name, code in (given | {"result": call["result"]}).items():
+            mine = own[name]
+            if mine is not None and not floor(mine - self.WINDOW_SLACK) <= code <= floor(mine + self.WINDOW_SLACK):
+                yield name, mine, code
+        counts = {name: n - self.before[name] for name, n in call["counters"].items() if n != self.before[name]}
+        if counts != +self.counts:
+            yield "counters", dict(self.counts), counts
+
+    # --- rounds, samples, windows ---------------------------------------------------------
+
+    def round_start(self, tp):
+        end = (tp.snd_una + min(tp.flight * tp.mss_cache, 1 << 30)) % 2**32
+        self.round_end = end if after(tp.snd_nxt, end) else tp.snd_nxt
+        self.round_stamp = tp.now
+
+    def round_over(self, tp):
+        return after(tp.snd_una, self.round_end)
+
+    def idle_ended(self, tp, rtt):
+        """More than an RTO between the ACK before and the sending of what this one acknowledges."""
+        last, self.ack_stamp, rtt = self.ack_stamp, tp.now, max(rtt, 0)
+        if not last and rtt and tp.now > self.round_stamp + rtt:
+            self.round_stamp = tp.now - rtt
+        return last and rtt and tp.now - last > rtt + (tp.srtt_us >> 3)
+
+    def rtt_sample(self, rtt):
+        if rtt <= 0:
+            return False
+        self.rtt_last = min(rtt, RTT_MAX)
+        self.rtt_min = min(self.rtt_min or RTT_MAX, self.rtt_last)
+        return True
+
+    def stack_window(self, tp):
+        return max(min(tp.snd_cwnd, W_MAX), 1)
+
+    def limit(self, tp):
+        return min(tp.snd_cwnd_clamp, W_MAX)
+
+    def first_window(self, tp):
+        if self.p.init_cwnd and not tp.data_segs_out and tp.snd_cwnd > 1:
+            tp.snd_cwnd = min(self.p.init_cwnd, tp.snd_cwnd_clamp)
+
+    def write(self, tp, window):
+        """The stack's window; `cwnd` is what the next call compares with."""
+        tp.snd_cwnd = max(min(window, self.limit(tp)), 1)
+        self.cwnd = tp.snd_cwnd
+
+    def may_grow(self, tp):
+        """The window limits, or Reno's slow start sees less than twice what was in flight."""
+        return tp.limited or (tp.snd_cwnd < tp.snd_ssthresh and tp.snd_cwnd < 2 * tp.max_packets_out)
+
+    def in_recovery(self, tp):
+        return tp.state >= CWR
+
+    def half(self, tp):
+        return max(tp.snd_cwnd // 2, 2)
+
+    # --- calls that most laws share ---------------------------------------------------------
+
+    def undo_cwnd(self, tp, *_):
+        self.count("undos")
+        return max(tp.snd_cwnd, tp.prior_cwnd)
+
+    def cwnd_event(self, tp, event, *_):
+        if event == EVENT_LOSS:
+            self.count("timeouts")
+
+
+def reno(w, n):
+    """What n packets add to w by Linux's Reno: one packet after w whole ones. Shares are rounded up to 2^-20."""
+    return -(-(min(n, W_MAX) << 20) // max(int(w), 1)) / (1 << 20)
+
+
+def marked(tp, flags):
+    """When the ACK that tells of a mark came; 0: this one does not."""
+    return tp.now if flags & ECE else 0

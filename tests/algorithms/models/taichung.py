@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""TCP Taichung: (5) to (12) and Fig. 2, as taichung.bpf.c has them. Times between ACKs are in ns."""
+
+from hypothesis import strategies as st
+
+from . import ONE, W_MAX, Model, flags, marked, members, reno, rtts, windows
+
+GAP_MAX = 4 * 10**9  # ns
+
+
+def sixteenths(packets):
+    return int(packets * 16) / 16
+
+
+class Taichung(Model):
+    FIELDS = (
+        members(ONE, w="w_q20")
+        | members(16, ideal="ideal_q4", net="net_q4")
+        | members(same="fresh left held held_saved", inter_ack="inter_ack_ns", inter_min="inter_min_ns")
+        | members(sampling="mark", delivered="mark_delivered", mark="ecn_mark")
+    )
+    SLACK = {"w": 0, "inter_ack": 1}
+
+    @classmethod
+    def start(cls, draw):
+        w, gap = draw(windows), draw(st.integers(0, GAP_MAX) | st.integers(0, 10**6))
+        least = max(int(gap * draw(st.floats(0, 1))), gap > 0)
+        return w >> 20, {
+            "w_q20": w, "inter_ack_ns": gap, "inter_min_ns": least, "rtt_min": draw(rtts), "rtt_last": draw(rtts),
+            "fresh": gap > 0 and draw(flags), "left": draw(flags), "held": draw(flags),
+        }  # fmt: skip
+
+    def accepted(self, sample, cwnd):
+        """Fig. 2's filter; mode 2 has average and sample the other way round."""
+        average = self.inter_ack
+        if not self.p.filter_mode or not average:
+            return True
+        new, old = (sample, average) if self.p.filter_mode == 1 else (average, sample)
+        return new < cwnd * self.inter_min or old > new
+
+    def sample(self, tp, us, packets):
+        sample = max(min(min(us, 2**32 - 1) * 1000 // packets, GAP_MAX), 1)
+        self.inter_min = min(self.inter_min or GAP_MAX, sample)
+        if not self.accepted(sample, min(tp.snd_cwnd, W_MAX)):
+            self.count("rejected")
+            return
+        self.count("samples")
+        self.fresh = not self.held
+        weight = self.p.avg_weight_q8 / 256
+        self.inter_ack = max(weight * self.inter_ack + (1 - weight) * sample, 1) if self.inter_ack else sample  # (5)
+
+    def measure(self, tp, over):
+        """A sample ends when it spans enough; the first gap of a round is none."""
+        span, packets = tp.now - self.sampling, (tp.delivered - self.delivered) % 2**32
+        skip = self.p.skip_first_gap
+        if self.sampling and not (over and skip and not (skip == 2 and self.left)):
+            least = max(self.p.coalesce_us, self.rtt_min * self.p.span_q8 // 256)
+            if not packets or not span or span < least:
+                return
+            self.sample(tp, span, packets)
+        self.sampling, self.delivered = tp.now, tp.delivered
+
+    def find_thresholds(self):
+        """(6) and (10)."""
+        rtt, base = self.rtt_last, min(self.rtt_min, self.rtt_last)
+        self.ideal = self.net = 0
+        if not rtt or not self.inter_ack:
+            return
+        ideal = min(sixteenths(base * 1000 / self.inter_ack) + 1, W_MAX)
+        w = sixteenths(self.w)
+        own = sixteenths(w * base / rtt)
+        if self.p.own_q and w - own >= self.p.own_q:
+            ideal = own
+        self.ideal = ideal
+        self.net = ideal + sixteenths(base / rtt) if self.p.net_mode else sixteenths(ideal * base / rtt)
+
+    # --- calls --------------------------------------------------------------------------------
+
+    def init(self, tp, *_):
+        self.clear()
+        self.first_window(tp)
+        self.w, self.cwnd = self.stack_window(tp), tp.snd_cwnd
+        self.round_start(tp)
+        self.count("flows")
+
+    def in_ack_event(self, tp, flags, _):
+        self.mark = marked(tp, flags)
+
+    def pkts_acked(self, tp, n, rtt):
+        over = self.round_over(tp)
+        if self.idle_ended(tp, rtt):
+            self.sampling = self.cwnd = 0
+        if over:
+            self.round_start(tp)
+        before = self.rtt_min
+        self.rtt_sample(rtt)
+        if self.rtt_min > before:  # as with the first sample
+            self.inter_min = 0
+        if self.in_recovery(tp) or not self.may_grow(tp):
+            self.sampling = 0
+        else:
+            self.measure(tp, over)
+
+    def cong_avoid(self, tp, n, _):
+        if tp.snd_cwnd != self.cwnd:
+            self.count("reloads")
+            self.w = self.stack_window(tp)
+        self.find_thresholds()
+        if self.fresh and self.ideal:
+            tp.snd_ssthresh = max(int(min(self.net, self.ideal)), 2)
+        if not self.may_grow(tp):
+            self.count("limited_acks")
+            n = 0
+        if n and self.w < tp.snd_ssthresh and int(self.w) < tp.snd_ssthresh:
+            self.count("exponential_acks")
+            up = min(n, tp.snd_ssthresh - int(self.w))
+            self.w += up
+            n -= up
+        if n and int(self.w) >= tp.snd_ssthresh:
+            self.count("linear_acks")
+            self.left = 1
+            self.w += reno(self.w, n)
+        self.w = min(self.w, self.limit(tp))
+        self.write(tp, self.w)
+
+    def ssthresh(self, tp, *_):
+        """(11), or a mark's share, or loss_beta_percent where that is less."""
+        self.count("losses")
+        self.left, self.fresh, self.held_saved, self.sampling, self.cwnd = 1, 0, self.held, 0, 0
+        self.held = bool(self.p.ecn_beta_percent and self.mark == tp.now != 0)
+        if self.held:
+            self.count("marks")
+            return max(tp.snd_cwnd * self.p.ecn_beta_percent // 100, 2)
+        if not self.rtt_last:
+            return self.half(tp)
+        net = min(tp.snd_cwnd * self.rtt_min // self.rtt_last, tp.snd_cwnd)
+        most = tp.snd_cwnd * self.p.loss_beta_percent // 100
+        if net > most:
+            self.count("bounded")
+            self.held, net = 1, most
+        return max(net, 2)
+
+    def undo_cwnd(self, tp, *_):
+        self.held = self.held_saved
+        self.fresh = bool(self.inter_ack) and not self.held
+        self.cwnd = 0
+        return super().undo_cwnd(tp)

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Each law beside its model (models/), call by call, over whatever ACKs, losses, marks and pauses are drawn."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.algorithms.host.streams import W_MAX, bounded, lines_of, packets, rtts, steps, strange
+from tests.algorithms.models.fast import Fast
+from tests.algorithms.models.fusion import Fusion
+from tests.algorithms.models.pseudorate import Pseudorate
+from tests.algorithms.models.rivals import Areno, Ctcp, Cubic9438, Nreno, Vegas95
+from tests.algorithms.models.taichung import Taichung
+
+LAWS = (Fast, Fusion, Taichung, Pseudorate, Nreno, Vegas95, Ctcp, Areno, Cubic9438)
+MODELS = {law.__name__.lower(): law for law in LAWS}
+ENDLESS = 2**31 - 1  # ssthresh of a connection that begins
+
+
+def compare(model, answers):
+    """Each answer's calls beside the model's."""
+    for i, call in enumerate(call for answer in answers for call in answer["calls"]):
+        differences = model.follow(call)
+        assert not differences, (i, call["op"], call["args"], differences)
+
+
+def under_way(driver, model, draw, mss):
+    """A connection with any state that the law may have, its window filled; the next ACK ends a round, or none does."""
+    window, state = model.start(draw)
+    flight, near = draw(packets), st.integers(-3, 3).map(lambda more: max(window + more, 2))
+    una = driver.state()["tp"]["snd_una"]
+    if "round_end" in model.fields:
+        state["round_end"] = una if draw(st.booleans()) else (una + 2**30) % 2**32
+    stack = {
+        "snd_cwnd": window, "ca.cwnd": window, "snd_ssthresh": draw(st.sampled_from([2, ENDLESS]) | near | packets),
+        "max_packets_out": flight, "packets_out": flight, "sacked_out": 0, "srtt_us": draw(rtts) << 3,
+        "snd_nxt": (una + flight * mss) % 2**32,
+    }  # fmt: skip
+    driver.poke(**stack | {f"ca.{member}": value for member, value in state.items()})
+    now = driver.state()
+    model.adopt(now["ca"], now["counters"])
+
+
+OFF = ("slow_start", "fair", "rtt_min_win_s")  # these have models or tests of their own
+
+
+@pytest.mark.parametrize("name", MODELS)
+@settings(max_examples=300)
+@given(data=st.data())
+def test_the_code_is_the_model(of, name, data):
+    driver = of(name, None, "trace")
+    known = driver.params()
+    params = {key: value[1] for key, value in known.items()}
+    params |= {key: data.draw(bounded(known[key])) for key in known if key not in OFF and data.draw(st.booleans())}
+    model = MODELS[name](params)
+    clamp, mss = data.draw(st.sampled_from([2, 3, 50, W_MAX, 2**32 - 1])), data.draw(st.sampled_from([536, 1448, 9000]))
+    seq, drawn = data.draw(st.integers(0, 2**32 - 1)), st.booleans()
+    driver.do("reset")
+    model.before = driver.state()["counters"]
+    model.clear()
+    driver.do("set", **params)
+    keys = {"snd_cwnd_clamp": clamp, "mss_cache": mss, "seg": mss, "snd_una": seq, "snd_nxt": seq}
+    first = driver.new(now=0, tx_start=data.draw(drawn), data_segs_out=data.draw(drawn), **keys)
+    compare(model, [first])
+    if data.draw(st.booleans()):
+        under_way(driver, model, data.draw, mss)
+    lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=60)), clamp)
+    compare(model, driver.batch(lines))
