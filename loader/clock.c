@@ -21,6 +21,11 @@ __u64 boot_ns(void)
 	return read_clock(CLOCK_BOOTTIME);
 }
 
+time_t epoch_of(__u64 boot)
+{
+	return (read_clock(CLOCK_REALTIME) - boot_ns() + boot) / NS_PER_S;
+}
+
 __u64 ns_after(long seconds)
 {
 	return seconds < 0 ? NEVER : now_ns() + seconds * NS_PER_S;

@@ -4,6 +4,7 @@
 #define CLOCK_H
 
 #include <signal.h>
+#include <time.h>
 
 #include <linux/types.h>
 
@@ -13,6 +14,8 @@
 
 __u64 now_ns(void);
 __u64 boot_ns(void);
+/* Of a time by boot_ns(), as seconds of the epoch. */
+time_t epoch_of(__u64 boot);
 /* The time that many seconds from now; below 0: NEVER. */
 __u64 ns_after(long seconds);
 /* Sleep till then, or till one of these signals, which are blocked; returns that, or -1. */

@@ -122,6 +122,21 @@ static void describe(const struct opt *const *list, int nr, const struct command
 	}
 }
 
+/* getopt_long() takes the begin of a name; the next version may have two such. */
+static bool is_shortened(const struct opt *o, char **argv, const char *value)
+{
+	const char *word = argv[optind - 1];
+	size_t n;
+
+	if (value && value == word) /* its own word */
+		word = argv[optind - 2];
+	n = strcspn(word, "=");
+	if (word[0] != '-' || word[1] != '-' || (n == strlen(o->name) + 2 && !strncmp(word + 2, o->name, n - 2)))
+		return false;
+	fail("unknown option %.*s: write --%s", (int)n, word, o->name);
+	return true;
+}
+
 /* Options that `c` takes (NULL: those before a command). Returns -1 to go on, else the exit status. */
 static int parse(const struct command *c, int argc, char **argv)
 {
@@ -133,6 +148,15 @@ static int parse(const struct command *c, int argc, char **argv)
 	describe(list, nr, c, shorts, longs);
 	optind = 0;
 	while ((key = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		if (key == '?' || key == ':') {
+			fail(key == ':' ? "option %s needs a value; see asymcc%s%s --help"
+					: "unknown option %s; see asymcc%s%s --help",
+			     argv[optind - 1], c ? " " : "", c ? c->name : "");
+			return EXIT_USAGE;
+		}
+		for (int i = 0; i < nr; i++)
+			if (list[i]->key == key && is_shortened(list[i], argv, optarg))
+				return EXIT_USAGE;
 		if (key == 'h') {
 			print_help(c);
 			return EXIT_SUCCESS;
@@ -140,12 +164,6 @@ static int parse(const struct command *c, int argc, char **argv)
 		if (key == 'V') {
 			printf("asymcc %s (libbpf %s)\n", ASYMCC_VERSION, libbpf_version_string());
 			return EXIT_SUCCESS;
-		}
-		if (key == '?' || key == ':') {
-			fail(key == ':' ? "option %s needs a value; see asymcc%s%s --help"
-					: "unknown option %s; see asymcc%s%s --help",
-			     argv[optind - 1], c ? " " : "", c ? c->name : "");
-			return EXIT_USAGE;
 		}
 		for (int i = 0; i < nr; i++)
 			if (list[i]->key == key && take(list[i], optarg))

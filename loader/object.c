@@ -214,7 +214,8 @@ static int understand(struct object *o, const struct place *at, bool ops, const 
 	struct ops mine;
 	int id;
 
-	if (ops && ops_find(&mine, o->image, o->size, at->path, at->chosen))
+	if (ops && (ops_find(&mine, o->image, o->size, at->path, at->chosen) ||
+		    ops_check_programs(&mine, o->image, o->size, at->path)))
 		return -1;
 	if (ops) {
 		ops_settle(&mine, o->image, o->size, alias);

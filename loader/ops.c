@@ -136,6 +136,22 @@ int ops_find(struct ops *found, void *image, size_t size, const char *file, cons
 	return err;
 }
 
+int ops_check_programs(const struct ops *ops, void *image, size_t size, const char *file)
+{
+	struct image_symbol s;
+
+	for (unsigned int i = 0; image_symbol(image, size, i, &s); i++) {
+		const char *name = s.name && *s.name ? s.name : "a program";
+
+		if (!s.section || strstr(s.section, "struct_ops") || !image_refers(image, size, &ops->symbol, i))
+			continue;
+		return fail("%s: %s has %s, which stands in section %s: write SEC(\"struct_ops/%s\") before it, and "
+			    "BPF_PROG() round its name",
+			    file, ops->symbol.name, name, s.section, s.name && *s.name ? s.name : "NAME");
+	}
+	return 0;
+}
+
 /* What image_swap() does with the sections' names, for the types that stand for them. */
 static void swap_types(char *types, size_t bytes)
 {

@@ -29,6 +29,8 @@ bool ops_are_in(void *image, size_t size);
  * which calls the object `file`.
  */
 int ops_find(struct ops *found, void *image, size_t size, const char *file, const char *wanted);
+/* libbpf takes only programs of a section struct_ops into the struct. -1 with a message that names one of another section. */
+int ops_check_programs(const struct ops *ops, void *image, size_t size, const char *file);
 /* Change the file so that libbpf takes it: this one has the section .struct_ops, and registers as `alias` (NULL: as it does). */
 void ops_settle(const struct ops *ops, void *image, size_t size, const char *alias);
 /*

@@ -338,7 +338,6 @@ static int fail_link(const struct registered *old)
 time_t registry_since(__u32 btf_id)
 {
 	__u64 first = NEVER;
-	struct timespec boot, now;
 	struct bpf_prog_info info;
 	__u32 id = 0;
 	int found;
@@ -350,11 +349,7 @@ time_t registry_since(__u32 btf_id)
 			first = info.load_time;
 	if (found < 0)
 		return -1;
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	clock_gettime(CLOCK_REALTIME, &now);
-	if (first == NEVER)
-		return 0;
-	return (now.tv_sec * NS_PER_S + now.tv_nsec - (boot.tv_sec * NS_PER_S + boot.tv_nsec) + first) / NS_PER_S;
+	return first == NEVER ? 0 : epoch_of(first);
 }
 
 int registry_remove(const struct registered *old)

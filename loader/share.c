@@ -75,15 +75,6 @@ static void compare(struct share *s, const struct shares *c)
 	s->resent_difference.high = s->resent_difference.value + half;
 }
 
-static time_t time_of(unsigned long long boot_ns)
-{
-	struct timespec boot, now;
-
-	clock_gettime(CLOCK_BOOTTIME, &boot);
-	clock_gettime(CLOCK_REALTIME, &now);
-	return boot_ns ? now.tv_sec - (time_t)(boot.tv_sec - boot_ns / NS_PER_S) : 0;
-}
-
 static long long value_of(const struct section *s, const char *name, long long missing)
 {
 	for (int i = 0; i < s->vars.nr; i++)
@@ -111,7 +102,7 @@ static int read_share(struct share *s, const struct attached *a)
 			.percent = share / 100.0,
 			.worse = 100 * (1 - exp2(-(double)value_of(&rodata, "worse", 0) / 65536)),
 			.least = value_of(&rodata, "least", 0),
-			.stopped = time_of(counts.stopped),
+			.stopped = counts.stopped ? epoch_of(counts.stopped) : 0,
 		};
 		compare(s, &counts);
 		found = 1;

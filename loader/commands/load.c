@@ -306,7 +306,8 @@ const struct command cmd_load = {
 	.about =
 		"CONTROLLER is the name of one that is installed, or the path of anybody's object: ./mine.bpf.o. Where an "
 		"object has several, NAME behind a colon chooses: ./mine.bpf.o:NAME.\n"
-		"New connections may use it from then on; none does before `use`, or the like, gives it to them.\n"
+		"From then on every user's program may choose it for its own connections, as it is in "
+		"net.ipv4.tcp_allowed_congestion_control; no other has it before `use`, or the like, gives it to them.\n"
 		"One that is registered already, with the same values, stays.\n"
 		"With --replace, one of that name that is loaded gives way to the new one: connections that run it "
 		"keep its program and values, new ones get the new. Its values are the defaults and those of --set, "

@@ -31,14 +31,16 @@ struct seen {
 	struct boots boots;
 	bool blind; /* without the right to read the kernel's BPF */
 	const char *section; /* that is being told */
+	bool needs_root; /* that it is told as a whole */
 	int nr; /* items of it */
 };
 
 /* --- the output: sections of items ---------------------------------------------------------------------------------- */
 
-static void begin(struct seen *s, const char *section)
+static void begin(struct seen *s, const char *section, bool by_bpf)
 {
 	s->section = section;
+	s->needs_root = s->blind && by_bpf;
 	s->nr = 0;
 }
 
@@ -57,7 +59,7 @@ static void end(const struct seen *s)
 	if (args.json)
 		printf(s->nr ? "]" : "\n \"%s\": []", s->section);
 	else if (!s->nr)
-		printf("%s: nothing\n", s->section);
+		printf("%s: %s\n", s->section, s->needs_root ? "not seen: it needs root" : "nothing");
 }
 
 /* A text that says something of `what`, and the mend, or NULL. */
@@ -215,13 +217,22 @@ static void tell_use(struct seen *s, const struct use *u)
 	puts(!lasts ? "" : u->stays ? "; also after a reboot" : "; not after a reboot");
 }
 
+/* The kernel's own are the default, and have connections, without us. */
+static bool is_given_in(const struct netns *ns, const char *cc)
+{
+	return !strcmp(ns->given, cc) || netns_routes(ns, cc);
+}
+
 static void tell_uses_of(struct seen *s, const char *cc)
 {
+	bool registered = registry_find(&s->now.registry, cc);
+
 	for (int i = 0; i < s->now.users.nr; i++) {
 		const struct netns *ns = &s->now.users.ns[i];
-		unsigned int sockets = netns_sockets(ns, cc);
+		bool ours = registered || is_given_in(ns, cc);
+		unsigned int sockets = ours ? netns_sockets(ns, cc) : 0;
 
-		if (!strcmp(ns->initial, cc))
+		if (!strcmp(ns->initial, cc) && (registered || !strcmp(ns->given, cc)))
 			tell_use(s, &(struct use){ cc, "default", NULL, ns->name, 0,
 						   ns->first && boot_has_default(&s->boots, cc) });
 		for (int k = 0; k < ns->nr_route; k++)
@@ -539,10 +550,12 @@ static int see(struct seen *s)
 
 static const struct {
 	const char *name;
+	bool by_bpf; /* the kernel tells all of it to root alone */
 	int (*tell)(struct seen *s);
 } sections[] = {
-	{ "loaded", tell_loaded },    { "used", tell_uses }, { "shares", tell_shares }, { "trials", tell_trials },
-	{ "thinned", tell_thinning }, { "boot", tell_boot }, { "others", tell_others }, { "unseen", tell_unseen },
+	{ "loaded", true, tell_loaded },  { "used", true, tell_uses },        { "shares", true, tell_shares },
+	{ "trials", false, tell_trials }, { "thinned", true, tell_thinning }, { "boot", false, tell_boot },
+	{ "others", true, tell_others },  { "unseen", false, tell_unseen },
 };
 
 static int status(void)
@@ -555,7 +568,7 @@ static int status(void)
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]) && !err; i++) {
 		if (args.json && i)
 			putchar(',');
-		begin(&s, sections[i].name);
+		begin(&s, sections[i].name, sections[i].by_bpf);
 		err = sections[i].tell(&s);
 		end(&s);
 	}

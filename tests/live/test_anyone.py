@@ -10,6 +10,7 @@ import pytest
 
 from tests.live.harness import ASYMCC, BTF, ROOT, asymcc, compile_bpf, kernel_has, refused, run, values
 from tests.live.harness import pytestmark as pytestmark
+from tests.live.sources import build
 
 SOURCES = ROOT / "tests" / "anyone"
 
@@ -91,6 +92,10 @@ def test_what_is_none_is_told(objects, tmp_path):
     }
     for file, why in files.items():
         assert file in (line := refused("load", file)) and why in line, line
+    for section in ("tc", "unknown/kind", ""):
+        build(tmp_path, "stray", **{'SEC("struct_ops/t_avoid")': f'SEC("{section}")' if section else ""})
+        line = f"stray.bpf.o: tiny_ops has t_avoid, which stands in section {section or '.text'}: "
+        assert line + 'write SEC("struct_ops/t_avoid") before it' in refused("load", tmp_path / "stray.bpf.o")
     bare = tmp_path / "bare.o"
     run("llvm-objcopy", "--remove-section=.BTF", "--remove-section=.BTF.ext", objects / "link.bpf.o", bare)
     assert refused("load", bare) == f"asymcc: {bare} has no BTF: build it with clang -g\n"

@@ -67,6 +67,13 @@ def test_help_comes_from_the_tables():
     assert asymcc("--version").startswith("asymcc ")
 
 
+@pytest.mark.parametrize("argv", ["thin --revers 1mbit", "thin --revers=1mbit", "list --jso", "--vers"])
+def test_a_name_of_an_option_is_written_whole(argv):
+    """Its begin may be that of two in the next version."""
+    line = refused(*argv.split(), code=2)
+    assert re.fullmatch(r"asymcc: unknown option --\w+: write --(reverse|json|version)\n", line)
+
+
 def test_objects_folder(tmp_path, alias):
     shutil.copy(ASYMCC.parent / "fast.bpf.o", tmp_path / "other.bpf.o")
     rows = {r["name"]: r for r in json.loads(asymcc("--objects", tmp_path, "list", "--json"))}

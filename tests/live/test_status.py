@@ -184,11 +184,23 @@ def test_without_rights_it_tells_what_it_could_not_see(alias, pair):
     nobody = [*enter(pair.client), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]
     with held_open(pair, name):
         seen = status(*nobody)
+        text = run(*nobody, ASYMCC, "status").stdout
+    for section in "loaded", "shares", "thinned", "others":
+        assert f"{section}: not seen: it needs root\n" in text
     assert seen["loaded"] == [] and {row["name"] for row in seen["unseen"]} == {"programs", "namespaces"}
     assert [(row["by"], row["where"], row["connections"]) for row in seen["used"] if row["name"] == name] == [
         ("route", "10.9.0.0/24", None),
         ("connections", None, 1),
     ]
+
+
+def test_the_kernels_own_default_is_nobodys_use(pair):
+    """A route by hand names it; its own defaults and connections are there without anybody."""
+    run("ip", "-n", pair.client, "route", "replace", "198.51.100.0/24", "via", "10.9.0.2", "congctl", PLAIN)
+    rows = [(row["by"], row["netns"]) for row in status()["used"] if row["name"] == PLAIN and row["by"] == "default"]
+    assert rows == []
+    rows = [row["by"] for row in status()["used"] if row["netns"] == f"netns {pair.client}"]
+    assert rows == ["route"]
 
 
 def test_it_changes_nothing_and_an_idle_machine_has_one_screen():
