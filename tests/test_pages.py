@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The pages: each link leads somewhere, and each sentence has a line of its own."""
+"""The pages: few and short, each link leads somewhere, and each sentence has a line of its own."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from tests.shared import REPO
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 PAGES = sorted(subprocess.check_output(["git", "ls-files", "*.md"], cwd=REPO, text=True).split())
 WRITTEN = [page for page in PAGES if not page.startswith("docs/results/")]  # the others are output
+MOST_PAGES, MOST_WORDS, LAW_WORDS = 20, 50_000, 1_000  # in docs/; in all that is written by hand; on a law's page
+LAWS = ("fast", "formosa", "fusion", "pseudorate", "taichung")
 SHORT = r"(?<!\bFig)(?<!\bFigs)(?<!\beq)(?<!\bEq)(?<!\bvs)(?<!\bal)(?<!\be\.g)(?<!\bi\.e)"
 END = re.compile(SHORT + r"[.!?][)\"*_]* +(?=[A-Z`*\[\"(])")
 
@@ -28,6 +30,22 @@ def prose(page: str) -> list[tuple[int, str]]:
         elif not fenced and line.strip() and not line.startswith(("    ", "\t", "#", "|", "<", ">", "![")):
             found.append((number, re.sub(r"^\s*\d+\. |`[^`]*`", "``", line)))
     return found
+
+
+def words(*pages: str) -> int:
+    return sum(len((REPO / page).read_text().split()) for page in pages)
+
+
+def test_a_person_can_know_all_pages():
+    by_hand = [page for page in WRITTEN if re.match(r"docs/|[A-Z]+\.md$", page)]
+    assert {"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "docs/lab.md"} < set(by_hand)
+    assert len([page for page in by_hand if re.fullmatch(r"docs/[^/]+", page)]) <= MOST_PAGES
+    assert words(*by_hand) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_the_page_of_a_law_is_short(law):
+    assert words(f"docs/{law}.md") <= LAW_WORDS
 
 
 def anchor(heading: str) -> str:

@@ -9,7 +9,6 @@ with names for its numbers:
 {FA-T2a; .3f; interval}             in this format, with its 95 % interval if there is one
 {FA-T2a; paper}                     the paper's value
 {formosa-throughput; Reno at 20}    of a figure's data: a series, where x is (nearly) this
-{by source}                         rows: how many verdicts of each figure or table of the paper have each word
 """
 
 from __future__ import annotations
@@ -21,7 +20,6 @@ from pathlib import Path
 from .. import LabError
 from . import papers, part
 from .part import Part
-from .sentences import counts
 
 TABLE = re.compile(r"(<!-- table (\w+) (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
 NEAR = 0.1  # points of a figure stand a little apart sideways
@@ -70,8 +68,6 @@ def filled(page: str, results: Part, figures: Path) -> str:
 
 def looked_up(name: str, verdicts: list[dict], figures: Path) -> str:
     """What a name in braces stands for."""
-    if name == "by source":
-        return by_source(verdicts)
     what, *options = (part.strip() for part in name.split(";"))
     file = figures / f"{what}.csv"
     if file.exists():
@@ -110,11 +106,3 @@ def point(file: Path, series: str, x: float) -> dict:
         raise LookupError(f"{len(near)} points there")
     value, low, high = (float(near[0][column] or near[0]["y"]) for column in ("y", "low", "high"))
     return {"value": value, "low": low, "high": high}
-
-
-def by_source(verdicts: list[dict]) -> str:
-    rows = []
-    for source in dict.fromkeys(v["source"] for v in verdicts):
-        found = counts(v["verdict"] for v in verdicts if v["source"] == source)
-        rows.append(f"| {source} | {' | '.join(map(str, found.values()))} |")
-    return "\n".join(rows)
