@@ -11,10 +11,11 @@ import pytest
 
 from asymlab import LabError
 from asymlab.cage import CAGE
+from asymlab.machine.image import DEFAULT_KERNEL
 from asymlab.paths import BUILD
 from asymlab.plan import compiler, objects
 from tests.ktap import built
-from tests.shared import LAB, asymlab
+from tests.shared import LAB, asymlab, one_line, run
 
 pytestmark = built
 TYPES = BUILD / "image" / LAB
@@ -88,7 +89,9 @@ def test_a_compiler_that_does_not_end_is_ended(tmp_path, monkeypatch, uncached):
 
 def test_a_scenario_that_is_only_planned_compiles_in_the_cage(scenario_file, tmp_path):
     source(tmp_path, INCLUDED.format("/etc/passwd"))
-    r = asymlab("run", scenario_file(('controller = "reno"', 'controller = "./mine.bpf.c"')), "--dry-run")
+    r = asymlab(
+        "run", scenario_file(('controller = "reno"', 'controller = "./mine.bpf.c"')), "--dry-run", "--image", LAB
+    )
     assert r.returncode == 1 and "Could not find incbin file '/etc/passwd'" in r.stderr.splitlines()[-1]
 
 
@@ -137,3 +140,67 @@ def test_a_source_may_have_types_that_linuxs_own_controllers_have(tmp_path):
     assert compiler.compiled(source(tmp_path / "own", OWN), folder)
     with pytest.raises(LabError, match="redefinition of 'tcp_sock'"):
         compiler.compiled(source(tmp_path / "kernels", "struct tcp_sock { int x; };\n"), folder)
+
+
+def test_a_program_without_its_section_is_told_what_to_write(tmp_path):
+    file = source(tmp_path)
+    file.write_text(file.read_text().replace('SEC("struct_ops") __u32 BPF_PROG(undo', "__u32 BPF_PROG(undo"))
+    with pytest.raises(LabError, match=r'prog undo is not struct_ops BPF program: write SEC\("struct_ops"\) before it'):
+        objects.data(objects.File(file), TYPES)
+
+
+RING = """
+struct {{
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, {} << 20);
+}} ring SEC(".maps");
+
+SEC("struct_ops") void BPF_PROG(sees, struct sock *sk, __u8 state)
+{{
+	__u64 *record = bpf_ringbuf_reserve(&ring, 8, 0);
+
+	if (record)
+		bpf_ringbuf_discard(record, 0);
+}}
+
+SEC(".struct_ops") struct tcp_congestion_ops with_ring = {{
+	.ssthresh = (void *)ssthresh, .undo_cwnd = (void *)undo, .cong_avoid = (void *)avoid, .set_state = (void *)sees,
+	.name = "with_ring",
+}};
+"""
+TABLE = """
+struct value {{ char text[1000]; }};
+struct {{
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, {} << 10);{}
+	__type(key, __u32);
+	__type(value, struct value);
+}} table SEC(".maps");
+"""
+
+
+@pytest.mark.parametrize(
+    "more, mb",
+    [
+        ("", 0),
+        (RING.format(256), 256),
+        (TABLE.format(100, ""), 98),
+        (TABLE.format(100, "\n\t__uint(map_flags, BPF_F_NO_PREALLOC);"), 0),
+    ],
+)
+def test_what_an_objects_maps_take(tmp_path, more, mb):
+    assert objects.maps_mb(compiler.compiled(source(tmp_path, more), TYPES)) == mb
+
+
+def test_maps_that_no_guest_has_room_for(scenario_file, tmp_path):
+    source(tmp_path, RING.format(1536))
+    mine = ('controller = "reno"', 'controller = "./mine.bpf.c:with_ring"')
+    words = {LAB: "a guest has 1920 MB at most", DEFAULT_KERNEL: "a guest of qemu has 512 MB for all"}
+    for image, why in words.items():
+        one_line(asymlab("run", scenario_file(mine), "--image", image), f"maps of 1536 MB: {why}")
+
+
+@pytest.mark.lab
+def test_a_large_map_gets_the_memory_that_it_takes(scenario_file, tmp_path):
+    source(tmp_path, RING.format(256))
+    assert run(scenario_file(('controller = "reno"', 'controller = "./mine.bpf.c:with_ring"'))).valid

@@ -266,7 +266,7 @@ def test_what_happens_at_the_same_time_has_an_order(rich):
     """Flow 1 and the load start at 1 s, where three changes come and the measurement begins; both stop at 2 s."""
     job = load(Job, text_of(rich | {"measure_from_s": 1}), "job")
     job.flows[:] = [replace(flow, start_s=float(flow.id)) for flow in job.flows]
-    waiting = Running(job, *[None] * 4, Traffic(job, None), object.__new__(Background), None, None)
+    waiting = Running(job, *[None] * 4, Traffic(job, None), object.__new__(Background), None, None, None)
     marks = []
     events = schedule(waiting, marks.append)
     assert [(e.at_s, e.rank.name, e.act.func.__name__, whose(e.act.args[0])) for e in events] == [

@@ -433,9 +433,9 @@ def test_a_guest_has_memory_for_its_flows_beside_what_tcp_may_take(scenario_file
 
     def has(flows: int) -> int:
         file = scenario_file(FAST, ('controller = "fast"', f'controller = "fast"\ncount = {flows}'))
-        return on_uml.memory_mb(plan_job(scenario.load(file)[0], 1))
+        return on_uml.memory_mb(plan_job(scenario.load(file)[0], 1), 0)
 
-    assert on_uml.memory_mb(Refusals(1, {})) == has(1) == has(97) == 512
+    assert on_uml.memory_mb(Refusals(1, {}), 0) == has(1) == has(97) == 512
     assert 512 < has(98) < has(500) < has(1000) == 1920
     assert has(500) * (1 - on_uml.TCP_SHARE) > 500 * on_uml.FLOW_KB / 1024
 
@@ -444,7 +444,7 @@ def test_a_guest_has_memory_for_its_flows_beside_what_tcp_may_take(scenario_file
 @pytest.mark.lab
 def test_a_run_that_its_memory_does_not_hold_ends_at_once(scenario_file, monkeypatch):
     """Its clock would stand still: a process that is ended for want of memory never gets the CPU to end on."""
-    monkeypatch.setattr(on_uml, "memory_mb", lambda job: 72)
+    monkeypatch.setattr(on_uml, "memory_mb", lambda job, maps: 72)
     monkeypatch.setattr(on_uml, "STALL_S", 20)
     (task,) = plan_runs(scenario.load(scenario_file(FAST, ('"fast"', '"cubic"\ncount = 60'))), image.open_image(LABEL))
     with pytest.raises(LabError, match="its 72 MB of memory do not hold this run: fewer flows, shorter queues"):

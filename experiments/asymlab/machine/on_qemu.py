@@ -19,8 +19,10 @@ from .files import scratch, sha256
 from .image import Image, open_image
 
 
-def identity(image: Image, job: Job) -> dict:
+def identity(image: Image, job: Job, maps: int) -> dict:
     """What of the engine determines a run's result."""
+    if maps > qemu.MEMORY_MB // 2:
+        raise LabError(f"maps of {maps} MB: a guest of qemu has {qemu.MEMORY_MB} MB for all; take --engine uml")
     return {
         "clock_factor": image.clock_factor,
         "qemu": qemu.version(image.arch),
@@ -29,7 +31,7 @@ def identity(image: Image, job: Job) -> dict:
 
 
 def run(
-    image: Image, job: Job | Refusals, objects: dict[str, bytes], core: int | None, limit_s: float, started
+    image: Image, job: Job | Refusals, objects: dict[str, bytes], maps: int, core: int | None, limit_s: float, started
 ) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
     """Go on from the booted machine, run the job, power off. `started` gets the process.
 

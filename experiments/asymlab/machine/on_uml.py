@@ -35,6 +35,7 @@ from .watched import Watched
 MEMORY_MB = 512  # at least
 MEMORY_MAX_MB = 1920  # the JIT's calls reach 2 GB: text, memory and BPF's programs behind it lie within
 SYSTEM_MB, FLOW_KB = 90, 400  # of it: the initramfs and the agent; a flow's two threads and what it sends from
+MAPS_MB = 64
 TCP_SHARE = 0.75  # of it, that TCP may take (guest/init.py)
 SHARED_MB = 512
 STALL_S = 60  # of the host without progress of the guest's clock
@@ -51,16 +52,21 @@ APPEND = (
 ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 
-def identity(image: Image, job: Job) -> dict:
+def identity(image: Image, job: Job, maps: int) -> dict:
     """What of the engine determines a run's result."""
-    return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": arguments(image, memory_mb(job))}
+    words = arguments(image, memory_mb(job, maps))
+    return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": words}
 
 
-def memory_mb(job: Job | Refusals) -> int:
-    """A guest's memory: room for its flows besides all that TCP may take. A run of up to 97 flows has the same."""
+def memory_mb(job: Job | Refusals, maps: int) -> int:
+    """A guest's memory: room for its flows besides all that TCP may take, and for large maps of anyone's objects. A run
+    of up to 97 flows with maps of up to 64 MB has the same."""
     flows = len(job.flows) if isinstance(job, Job) else 0
     needed = (SYSTEM_MB + flows * FLOW_KB / 1024) / (1 - TCP_SHARE)
-    return min(max(MEMORY_MB, math.ceil(needed)), MEMORY_MAX_MB)
+    own = maps if maps > MAPS_MB else 0
+    if MEMORY_MB + own > MEMORY_MAX_MB:
+        raise LabError(f"maps of {maps} MB: a guest has {MEMORY_MAX_MB} MB at most: make them smaller")
+    return min(max(MEMORY_MB, math.ceil(needed)) + own, MEMORY_MAX_MB)
 
 
 def arguments(image: Image, memory: int) -> list[str]:
@@ -80,14 +86,14 @@ def cage() -> tuple[str, ...]:
 
 
 def run(
-    image: Image, job: Job | Refusals, objects: dict[str, bytes], core: int | None, limit_s: float, started
+    image: Image, job: Job | Refusals, objects: dict[str, bytes], maps: int, core: int | None, limit_s: float, started
 ) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
     """Boot, run the job, power off."""
     with scratch("uml-") as tmp:
         image.verify()
         shared.lay_out(tmp / "shared", SHARED_MB, job, objects)
         began = time.monotonic()
-        with contextlib.closing(Process(image, tmp, core, started, memory_mb(job))) as process:
+        with contextlib.closing(Process(image, tmp, core, started, memory_mb(job, maps))) as process:
             boot_s = process.await_end(limit_s)
             wall_s = round(time.monotonic() - began, 2)
             return shared.results(process), {"wall_s": wall_s, "boot_s": boot_s}

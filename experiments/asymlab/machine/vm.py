@@ -14,7 +14,9 @@ from typing import Protocol
 
 from ..guest.job import Job, Refusals
 from ..guest.wire import dump
-from ..plan.objects import File
+from ..paths import BUILT
+from ..plan import objects as plan_objects
+from ..plan.objects import SUFFIX, File
 from ..plan.topology import job_objects
 from ..results.store import TABLES_HASH
 from . import on_qemu, on_uml
@@ -26,10 +28,17 @@ WALL_LIMIT_S = 1800
 class Engine(Protocol):
     """What a module of an engine has."""
 
-    def identity(self, image: Image, job: Job) -> dict: ...
+    def identity(self, image: Image, job: Job, maps: int) -> dict: ...
 
     def run(
-        self, image: Image, job: Job | Refusals, objects: dict[str, bytes], core: int | None, limit_s: float, started
+        self,
+        image: Image,
+        job: Job | Refusals,
+        objects: dict[str, bytes],
+        maps: int,
+        core: int | None,
+        limit_s: float,
+        started,
     ) -> tuple[dict[str, bytes], dict[str, float | int | None]]: ...
 
 
@@ -41,12 +50,18 @@ def read_objects(job: Job, files: dict[str, File], image: Image) -> dict[str, by
     return job_objects(job, files, image.types)
 
 
+def maps_mb(objects: dict[str, bytes]) -> int:
+    """What the maps of anyone's objects take; ours take little."""
+    anyones = (data for name, data in objects.items() if name.endswith(SUFFIX) and not (BUILT / name).exists())
+    return sum(map(plan_objects.maps_mb, anyones))
+
+
 def identity(image: Image, job: Job, objects: dict[str, bytes]) -> dict:
     """All that determines a run's result, as hashes."""
     return {
         "image": image.hash,
         "kernel": image.kernel,
-        **ENGINES[image.engine].identity(image, job),
+        **ENGINES[image.engine].identity(image, job, maps_mb(objects)),
         "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": dump(job),
@@ -67,4 +82,4 @@ def run(
     packet; the instructions that it `executed`, where the engine counts them (qemu).
     Raises LabError: with the agent's message, or with the reason why the machine did not make it.
     """
-    return ENGINES[image.engine].run(image, job, objects, core, limit_s, started)
+    return ENGINES[image.engine].run(image, job, objects, maps_mb(objects), core, limit_s, started)

@@ -29,6 +29,7 @@ from .compiler import OBJECT_MAX, compiled
 
 SUFFIX, MODULE = ".bpf.o", ".ko"
 PATH = re.compile(r"(.+\.(?:o|c|ko))(?::([A-Za-z_][\w.]{0,62}))?")
+NO_PREALLOC, RINGS = 1, (27, 31)  # of linux/bpf.h: a map that grows with its use; kinds whose size is in bytes
 VERMAGIC, PARMTYPE = re.compile(rb"\0vermagic=([!-~]{1,64}) "), re.compile(rb"\0parmtype=(\w{1,64}):")
 
 
@@ -163,6 +164,41 @@ def called(controllers: list[str]) -> dict[str, str]:
         ends = ("", *(f"_{n}" for n in range(2, 100)))
         found[next(name for end in ends if (name := f"{base[: 13 - len(end)]}{end}") not in taken)] = whole
     return found
+
+
+@cache
+def maps_mb(made: bytes) -> int:
+    """The memory that an object's maps take as soon as it is loaded, about."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(made)
+        file.flush()
+        types = {t["id"]: t for t in json.loads(sh("bpftool", "-j", "btf", "dump", "file", file.name))["types"]}
+
+    def size(of: dict) -> int:
+        for _ in range(8):  # names of a type, at most
+            if "size" in of or "type_id" not in of:
+                break
+            of = types[of["type_id"]]
+        return of.get("size", 8)
+
+    def bytes_of(members: dict[str, dict]) -> int:
+        number = {name: types.get(pointer.get("type_id"), {}).get("nr_elems", 0) for name, pointer in members.items()}
+        if number.get("map_flags", 0) & NO_PREALLOC:
+            return 0
+        entry = (
+            1
+            if number.get("type") in RINGS
+            else sum(
+                number[f"{part}_size"] if f"{part}_size" in number else size(types[members[part]["type_id"]])
+                for part in ("key", "value")
+                if f"{part}_size" in number or part in members
+            )
+        )
+        return number.get("max_entries", 0) * entry
+
+    maps = (types[v["type_id"]] for t in types.values() if t["name"] == ".maps" for v in t.get("vars", ()))
+    structs = (types[m["type_id"]].get("members", ()) for m in maps)
+    return sum(bytes_of({m["name"]: types[m["type_id"]] for m in members}) for members in structs) >> 20
 
 
 @cache
