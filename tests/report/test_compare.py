@@ -302,7 +302,7 @@ def state(at: int, **values):
     [
         (state(57, ssthresh=28), "t = 0.940750 s, flow 0, ACK 58: ssthresh 2147483647, 28"),
         (state(57, ssthresh=28, cwnd=9), "flow 0, ACK 58: cwnd 1001, 9; ssthresh 2147483647, 28"),
-        (state(3, t=7.0), "t = 0.144250 s, flow 0, ACK 4: t 0.14425, 7.0"),  # by the time alone
+        (state(3, t=7.0), "t = 0.144250 s, flow 0, ACK 4: t 0.14425, 7"),  # by the time alone
         (lambda t: t.update(acks=t["acks"][:-1]), "ACK 400: A alone has it"),
         (lambda t: t["goodput"]["bytes"].__setitem__(5, 1), "all ACKs are the same; goodput at t = 0.500000 s: bytes"),
         (lambda t: t["links"]["drops"].__setitem__(2, 1), "all ACKs are the same; links at t = 0.200000 s: drops 0, 1"),

@@ -29,6 +29,8 @@ from ..guest.job import Bottleneck
 from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from ..paths import BUILD, TEMPLATES
 from ..plan.opportunities import BYTES, Opportunities, kept
+from ..results import breakdown
+from ..results.breakdown import completion, directions
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
 from ..run import local
@@ -378,6 +380,8 @@ def render(run: Run, in_report: bool = False) -> str:
                     "Window and ssthresh of each flow with its losses, retransmissions and timeouts; goodput of the "
                     "flows, stacked, and the link's utilisation; the bottleneck's queue with its drops; RTT samples, "
                     "or the smoothed RTT where the stack runs without RACK, which keeps them. "
+                    "After a loss goodput may exceed the link's rate for a moment: data that waited behind a gap "
+                    "count when the gap closes. "
                     "Grey: the start-up, which is not measured.",
                     svg(time_axes(run)),
                 ),
@@ -391,7 +395,15 @@ def render(run: Run, in_report: bool = False) -> str:
     return (
         html.environment()
         .get_template("run.html.j2")
-        .render(run=run, r=run.record, m=run.metrics, figures=figures, in_report=in_report)
+        .render(
+            run=run,
+            r=run.record,
+            m=run.metrics,
+            ways=directions(run),
+            done={f.id: done for f in run.job.flows if (done := completion(run, f.id))},
+            figures=figures,
+            in_report=in_report,
+        )
     )
 
 
@@ -400,7 +412,8 @@ def version() -> bytes:
     import matplotlib
 
     code = hashlib.sha256(matplotlib.__version__.encode())
-    for file in (Path(__file__), Path(html.__file__), Path(drawing.__file__), *sorted((TEMPLATES).iterdir())):
+    modules = (html, drawing, breakdown)
+    for file in (Path(__file__), *(Path(str(module.__file__)) for module in modules), *sorted((TEMPLATES).iterdir())):
         if file.is_file():
             code.update(file.read_bytes())
     return code.digest()

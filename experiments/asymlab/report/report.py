@@ -18,12 +18,13 @@ from pathlib import Path
 
 from .. import LabError
 from ..results import store
+from ..results.breakdown import directions
 from ..results.store import Run
 from ..run import registered
 from . import figuredata, pages, papers, records
 from .drawing import Figure, style
 from .html import environment, natural
-from .sentences import counts
+from .sentences import by_measured, counts
 from .verdicts import Judged, Results
 
 CONTENTS = {
@@ -94,22 +95,30 @@ def small(figure: Figure) -> bytes:
 
 
 def page(
-    verdicts: list[dict], parts: list[dict], runs: list[Run], links: dict[str, str], which: str, speed: dict[str, str]
+    verdicts: list[dict],
+    parts: list[dict],
+    others: list[str],
+    runs: list[Run],
+    links: dict[str, str],
+    which: str,
+    speed: dict[str, str],
 ) -> str:
-    """index.html. `parts`: what it shows of each paper. `links`: to a run's page, by key."""
+    """index.html. `parts`: what it shows of each paper. `others`: titles of those that were not run. `links`: to a
+    run's page, by key."""
     runs = ordered(runs)
     return (
         environment()
         .get_template("report.html.j2")
         .render(
             parts=parts,
+            others=others,
             counts=counts(v["verdict"] for v in verdicts),
             runs=runs,
             pages=links,
             numbers={r.record["key"]: (i, r.record["name"]) for i, r in enumerate(runs, 1)},
             scenarios=[(id, list(mine)) for id, mine in groupby(runs, key=lambda r: r.record["id"])],
             which=which,
-            longest_rtt=longest_rtt,
+            directions=directions,
             about=provenance(runs),
             speed=speed,
             wall_s=sum(r.record["wall_s"] for r in runs),
@@ -203,15 +212,19 @@ def write(
     for (paper, figure), images in zip(figures, images_of):
         files |= {f"figures/{figure.id}.{kind}": data for kind, data in images.items()}
         shown.setdefault(paper, []).append((figure, images["svg"]))
-    parts = []
+    parts: list[dict] = []
     for paper, mine in sorted(shown.items(), key=lambda item: item[0] == "matrix"):  # the last
         title, subject = papers.about(paper)
         of_paper = [v for v in verdicts if v["paper"] == paper]
         part = {"paper": paper, "title": title, "subject": subject, "figures": mine, "verdicts": of_paper}
         first = small(mine[0][0]) if mine else b""
         parts.append(part | {"small": first, "counts": counts(v["verdict"] for v in of_paper)})
+    _, others = by_measured(verdicts)
+    left = [paper for paper in others if not shown[paper]]
+    titles = [papers.about(paper)[0] for paper in left]
+    parts = [part for part in parts if part["paper"] not in left]
     links = {key: f"runs/{key}.html" for key in cached}
-    files["index.html"] = page(verdicts, parts, runs, links, which, speed or {}).encode()
+    files["index.html"] = page(verdicts, parts, titles, runs, links, which, speed or {}).encode()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".report-") as scratch:

@@ -105,3 +105,10 @@ def counts(words: Iterable[str]) -> dict[str, int]:
     """How many verdicts have each word, in the order of SYMBOLS."""
     found = Counter(words)
     return {word: found[word] for word in SYMBOLS}
+
+
+def by_measured(verdicts: list[dict]) -> tuple[list[str], list[str]]:
+    """The papers with a row that was measured, and those without any."""
+    papers = list(dict.fromkeys(v["paper"] for v in verdicts))
+    measured = {v["paper"] for v in verdicts if v["verdict"] != "not measured"}
+    return [p for p in papers if p in measured], [p for p in papers if p not in measured]

@@ -12,7 +12,7 @@ from ..console import console
 from ..paths import REPORT
 from . import papers
 from .html import interval, number, word
-from .sentences import counts
+from .sentences import by_measured, counts
 from .verdicts import SYMBOLS
 
 STYLES = {
@@ -27,16 +27,19 @@ STYLES = {
 
 
 def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
-    """A line a paper: how many of its claims are reproduced, how many checks hold; and where the verdicts are."""
+    """A line a paper that was run: how many of its claims are reproduced, how many checks hold; and where they are."""
     table = Table(box=None, header_style="bold", padding=(0, 1))
     table.add_column("paper", overflow="fold")
     for name in SYMBOLS:
         table.add_column(name, justify="right", min_width=max(map(len, name.split())))
-    for paper in dict.fromkeys(v["paper"] for v in verdicts):
+    measured, others = by_measured(verdicts)
+    for paper in measured:
         found = counts(v["verdict"] for v in verdicts if v["paper"] == paper)
         cells = (Text(str(n), style=STYLES[word] if n else "dim") for word, n in found.items())
         table.add_row(papers.about(paper)[0], *cells)
     console.print(table)
+    if others:
+        console.print(f"not in this set: {', '.join(papers.about(paper)[0] for paper in others)}")
     print_end(verdicts, wall_s, folder)
 
 

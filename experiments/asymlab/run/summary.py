@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from rich.table import Table
@@ -10,15 +11,24 @@ from rich.table import Table
 from ..console import console
 from ..guest.protocol import Check
 from ..paths import near
+from ..results.breakdown import completion, directions
 from ..results.store import Run
 
 COLUMNS = (
-    *("run", "goodput Mbit/s", "utilisation", "Jain", "RTT ms p50", "p95"),
-    *("ACKs/packet", "reverse use", "retransmits", "timeouts"),
+    *("run", "goodput Mbit/s", "utilisation", "Jain", "RTT ms p50", "p95", "of flow"),
+    *("ACKs/packet", "ACKs' link", "retransmits", "timeouts"),
 )
-
-
-FLOW_COLUMNS = ("run", "flow", "controller", "goodput Mbit/s", "share", "RTT ms p50", "p95", "retransmits")
+FLOW_COLUMNS = (
+    "run",
+    "flow",
+    "controller",
+    "goodput Mbit/s",
+    "share",
+    "RTT ms p50",
+    "p95",
+    "retransmits",
+    "done after s",
+)
 FLOWS_SHOWN = 40  # of a run
 # Of the self-check, what is a number: how many of its unit make the one that is shown.
 SHOWN = {Check.BASE_RTT: (1e3, "ms"), Check.FORWARD_RATE: (1e6, "Mbit/s"), Check.REVERSE_RATE: (1e6, "Mbit/s")}
@@ -29,24 +39,27 @@ def ms(seconds: float | None) -> str:
 
 
 def print_flows(runs: list[Run]) -> None:
-    """A line a flow: who got what."""
+    """A line a flow: who got what. The goodput of a flow with a size is that of its own time."""
     table = Table(box=None, header_style="bold")
-    for column in FLOW_COLUMNS:
+    sized = any(flow.size_bytes for run in runs for flow in run.job.flows)
+    for column in (*FLOW_COLUMNS, *(["done after s"] if sized else [])):
         table.add_column(column, justify="left" if column in ("run", "controller") else "right")
     for run in runs:
         name, flows = run.record["name"], run.metrics["flows"]
         total = sum(f["goodput_bps"] for f in flows)
         for f in flows[:FLOWS_SHOWN]:
-            rtt = f["rtt_s"] or {}
+            rtt, done = f["rtt_s"] or {}, completion(run, f["flow"])
+            goodput = done.goodput_bps if done else f["goodput_bps"]
             table.add_row(
                 name,
                 str(f["flow"]),
                 f["controller"],
-                f"{f['goodput_bps'] / 1e6:.3f}",
-                f"{f['goodput_bps'] / total:.1%}" if total else "-",
+                f"{goodput / 1e6:.3f}",
+                f"{f['goodput_bps'] / total:.1%}" if total and not done else "-",
                 ms(rtt.get("p50")),
                 ms(rtt.get("p95")),
                 str(f["retransmits"]),
+                *([f"{done.seconds:.3f}" if done else "-"] if sized else []),
             )
         if len(flows) > FLOWS_SHOWN:
             table.add_row(name, "", f"and {len(flows) - FLOWS_SHOWN} more: its page has them")
@@ -66,28 +79,35 @@ def acks_line(runs: list[Run]) -> str:
     return f"{delayed}, and one for every packet at {every} of {flows} flows (ack)" if every else delayed
 
 
+def rows_of(run: Run) -> Iterator[tuple[str, ...]]:
+    """A line for each direction that has data; what is of the whole run stands in the first."""
+    m = run.metrics
+    where = f" ({m['busiest']})" if len(m["hops"]) > 1 else ""
+    for at, way in enumerate(directions(run)):
+        yield (
+            f"{run.record['name']} {way.name}".rstrip(),
+            f"{way.goodput_bps / 1e6:.3f}",
+            f"{way.utilisation:.3f}{where}",
+            f"{way.jain:.4f}",
+            ms(way.rtt_s.get("p50")),
+            ms(way.rtt_s.get("p95")),
+            str(way.slowest["flow"]),
+            f"{m['acks_per_data_packet']:.3f}" if at == 0 else "",
+            f"{way.ack_utilisation:.3f}",
+            str(way.retransmits),
+            str(m["timeouts"]) if at == 0 else "",
+        )
+
+
 def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
-    """A line a run, a line of each of its flows, its set-up self-check and its page, if there is one."""
+    """A line a run and direction, a line of each of its flows, its set-up self-check and its page, if there is one."""
     console.print(acks_line(runs))
     table = Table(box=None, header_style="bold")
     for column in COLUMNS:
         table.add_column(column, justify="left" if column == "run" else "right")
     for run in runs:
-        m = run.metrics
-        rtt = [f["rtt_s"] for f in m["flows"] if f["rtt_s"]]
-        where = f" ({m['busiest']})" if len(m["hops"]) > 1 else ""
-        table.add_row(
-            run.record["name"],
-            f"{m['goodput_bps'] / 1e6:.3f}",
-            f"{m['utilisation']:.3f}{where}",
-            f"{m['jain']:.4f}",
-            ms(max((r["p50"] for r in rtt), default=None)),
-            ms(max((r["p95"] for r in rtt), default=None)),
-            f"{m['acks_per_data_packet']:.3f}",
-            f"{m['reverse_utilisation']:.3f}",
-            str(sum(f["retransmits"] for f in m["flows"])),
-            str(m["timeouts"]),
-        )
+        for row in rows_of(run):
+            table.add_row(*row)
     console.print(table)
     print_flows(runs)
     for run in runs:

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A run by the directions of its flows, and the time that a flow of a given size took.
+
+In sums over both directions of an unequal link a fair run looks unfair. So each direction has its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..guest.job import Flow, Job
+from .metrics import jain
+from .store import Run
+
+FORWARD, REVERSE = "forward", "reverse"
+
+
+@dataclass(frozen=True)
+class Direction:
+    """What the flows of one direction have together."""
+
+    name: str  # FORWARD or REVERSE; "" if all flows go one way
+    flows: list[dict]  # of the metrics
+    utilisation: float  # of the link that carries their data, at the busiest hop
+    ack_utilisation: float  # of the other
+
+    @property
+    def goodput_bps(self) -> float:
+        return float(sum(f["goodput_bps"] for f in self.flows))
+
+    @property
+    def jain(self) -> float:
+        return jain([f["goodput_bps"] for f in self.flows])
+
+    @property
+    def retransmits(self) -> int:
+        return sum(f["retransmits"] for f in self.flows)
+
+    @property
+    def slowest(self) -> dict:
+        """The flow whose RTTs stand for all: its median is the largest."""
+        return max(self.flows, key=lambda f: (f["rtt_s"] or {}).get("p50", 0.0))
+
+    @property
+    def rtt_s(self) -> dict[str, float]:
+        """Of the slowest flow."""
+        return self.slowest["rtt_s"] or {}
+
+
+def direction_of(flow: Flow, job: Job) -> str:
+    """By the nodes that its hosts are linked to. The first hop's is the leftmost."""
+    node = {end.dev: end.node for end in job.ends}
+    order = [node.get(hop.forward.dev) for hop in job.watch] + [node.get(job.watch[-1].reverse.dev)]
+    neighbour = {a.node: b.node for link in job.links for a, b in (link.ends, link.ends[::-1])}
+    left, right = (neighbour.get(host) for host in (flow.src, flow.dst))
+    there = left in order and right in order and order.index(left) > order.index(right)
+    return REVERSE if there else FORWARD
+
+
+def directions(run: Run) -> list[Direction]:
+    """One for each direction that has flows."""
+    m = run.metrics
+    way = {flow.id: direction_of(flow, run.job) for flow in run.job.flows}
+    used = (m["utilisation"], m["reverse_utilisation"])
+    found = [
+        (name, [f for f in m["flows"] if way.get(f["flow"], FORWARD) == name], used[::step])
+        for name, step in ((FORWARD, 1), (REVERSE, -1))
+    ]
+    rows = [(name, flows, both) for name, flows, both in found if flows]
+    if len(rows) == 1 and rows[0][0] == FORWARD:
+        return [Direction("", m["flows"], *used)]
+    return [Direction(name, flows, *both) for name, flows, both in rows]
+
+
+@dataclass(frozen=True)
+class Completion:
+    """Of a flow with a size: how long it took from its start until its last byte was acknowledged."""
+
+    seconds: float
+    goodput_bps: float  # over that time
+
+
+def completion(run: Run, flow: int) -> Completion | None:
+    """None: the flow has no size, or has not ended."""
+    of = next((f for f in run.job.flows if f.id == flow), None)
+    if of is None or of.size_bytes is None:
+        return None
+    rows = run.acks[run.acks["flow"] == flow]
+    acked = np.cumsum(rows["acked"], dtype="i8")
+    received = int(run.goodput["bytes"][run.goodput["flow"] == flow].sum())
+    if not len(rows) or received < of.size_bytes:
+        return None
+    # With trace_every some ACKs are not there: the last one that is stands for the end.
+    at = min(int(np.searchsorted(acked, of.size_bytes)), len(rows) - 1)
+    seconds = float(rows["t"][at]) - of.start_s
+    return Completion(seconds, of.size_bytes * 8 / seconds)

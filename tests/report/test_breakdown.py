@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A run by directions, and what a flow of a given size took."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from asymlab.plan import scenario
+from asymlab.plan.topology import plan_job
+from asymlab.results import breakdown
+from asymlab.run import summary
+from tests.report.madeup import table
+
+PATH = """
+title = "two ways"
+id = "T"
+[[path.hops]]
+forward = { rate = "20mbit", delay = "10ms", queue = 50 }
+reverse = { rate = "5mbit", delay = "10ms", queue = 50 }
+[[path.hops]]
+forward = { rate = "20mbit", delay = "10ms", queue = 50 }
+reverse = { rate = "5mbit", delay = "10ms", queue = 50 }
+[run]
+duration = "10s"
+"""
+FLOWS = {
+    "forward": '[[flows]]\ncontroller = "cubic"\n',
+    "reverse": '[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\n',
+    "second": '[[flows]]\ncontroller = "cubic"\nhop = 2\n',
+    "second back": '[[flows]]\ncontroller = "cubic"\nhop = 2\ndirection = "reverse"\n',
+    "from within": '[[flows]]\ncontroller = "cubic"\nenter = 2\ndirection = "reverse"\n',
+}
+
+
+def job_of(tmp_path, *names: str, path: str = PATH):
+    file = tmp_path / "t.toml"
+    file.write_text(path + "".join(FLOWS[name] for name in names))
+    (case,) = scenario.load(file)
+    return plan_job(case, 1)
+
+
+def test_the_direction_of_each_flow(tmp_path):
+    job = job_of(tmp_path, *FLOWS)
+    assert [breakdown.direction_of(flow, job) for flow in job.flows] == [
+        *("forward", "reverse", "forward", "reverse", "reverse")
+    ]
+
+
+def run_of(job, *flows: tuple[float, float]):
+    metrics = {
+        "flows": [
+            {"flow": i, "goodput_bps": bps, "retransmits": i, "rtt_s": {"p50": rtt, "p95": 2 * rtt}}
+            for i, (bps, rtt) in enumerate(flows)
+        ],
+        "utilisation": 0.9,
+        "reverse_utilisation": 0.4,
+        "hops": job.watch,
+        "busiest": "hop 1",
+        "acks_per_data_packet": 0.5,
+        "timeouts": 3,
+    }
+    return SimpleNamespace(job=job, metrics=metrics, record={"name": "T seed 1"})
+
+
+def test_sums_are_of_one_direction(tmp_path):
+    """20 Mbit/s down and 0.5 up are no unfair run; the RTT is that of a flow which is named."""
+    job = job_of(tmp_path, "forward", "forward", "reverse")
+    run = run_of(job, (10e6, 0.05), (10e6, 0.06), (0.5e6, 0.2))
+    down, up = breakdown.directions(run)
+    assert (down.name, down.goodput_bps, down.jain, down.utilisation, down.slowest["flow"]) == (
+        "forward",
+        20e6,
+        1,
+        0.9,
+        1,
+    )
+    assert (up.name, up.goodput_bps, up.jain, up.utilisation, up.ack_utilisation) == ("reverse", 0.5e6, 1, 0.4, 0.9)
+    rows = list(summary.rows_of(run))
+    assert [row[:2] for row in rows] == [("T seed 1 forward", "20.000"), ("T seed 1 reverse", "0.500")]
+    assert [row[6] for row in rows] == ["1", "2"] and rows[1][-1] == ""
+
+
+def test_flows_of_one_direction_have_one_row_without_a_name(tmp_path):
+    run = run_of(job_of(tmp_path, "forward", "second"), (1e6, 0.05), (3e6, 0.06))
+    (way,) = breakdown.directions(run)
+    assert way.name == "" and way.goodput_bps == 4e6 and 0.5 < way.jain < 1
+    (back,) = breakdown.directions(run_of(job_of(tmp_path, "reverse"), (1e6, 0.05)))
+    assert (back.name, back.utilisation) == ("reverse", 0.4)
+
+
+@pytest.mark.parametrize("acked, received, seconds", [(1000, 100_000, 5.0), (10, 100_000, 10.0), (1000, 99_999, None)])
+def test_a_flow_of_a_given_size(tmp_path, acked, received, seconds):
+    """Its own time: until the ACK of its last byte, or the last one that the trace has."""
+    path = PATH + '[[flows]]\ncontroller = "cubic"\nsize = 100000\n'
+    job = job_of(tmp_path, "forward", path=path)
+    start = job.flows[0].start_s
+    acks = table("acks", t=start + np.arange(1, 201) * 0.05, acked=acked)
+    run = SimpleNamespace(job=job, acks=acks, goodput=table("goodput", t=[0.1], bytes=received))
+    done = breakdown.completion(run, 0)
+    assert breakdown.completion(run, 1) is None
+    if seconds is None:
+        assert done is None
+    else:
+        assert done.seconds == pytest.approx(seconds) and done.goodput_bps == pytest.approx(8e5 / seconds)
