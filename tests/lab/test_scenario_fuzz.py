@@ -10,6 +10,8 @@ import ipaddress
 import json
 import os
 import re
+import sys
+import tomllib
 from collections import Counter
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from asymlab.guest.job import Job, Shape
 from asymlab.guest.net import qdisc_commands
 from asymlab.guest.protocol import FLOW_PORT, ip_udp
 from asymlab.guest.wire import dump, load, read
+from asymlab.paths import BUILT
 from asymlab.plan import scenario, topology
 from asymlab.run.tasks import Task
 from tests.shared import SCENARIO
@@ -377,3 +380,75 @@ PIECES = SIGNS + WORDS + LONG + LINES + ["flows.0.count = ", '"10mbit"']
 def test_any_text_is_refused_in_one_line(tmp_path_factory, text):
     (tmp_path_factory.getbasetemp() / "whole.toml").write_text(SCENARIO)
     look_at(tmp_path_factory.getbasetemp() / "fuzz.toml", text, "quick")
+
+
+# --- names of strangers --------------------------------------------------------------------
+
+NAMES = [
+    *("-x.bpf.c", "./-x.bpf.c", "@opts.bpf.c", "./@opts.bpf.c", "link.bpf.c", "./mine.bpf.c", "mine.bpf.c:-x"),
+    *("-", "--", "@", "@opts", "-fplugin=./x.so", "--output=x", "-oX", "--help", "mine.bpf.c:@x", "./x.ko:x", "x.ko"),
+    *("../../../../etc/passwd", "/etc/shadow", "/proc/self/mem", "/dev/zero", "/etc", "../", ".", "..", "", "~/x", "/"),
+    *("$(touch x)", "`touch x`", "; touch x", "| touch x", "x y", "reno; touch x", "x\ny", "reno\nqdisc add", "%s%n"),
+    *("a\x1b[2J", "\x07", "\0", "x\0.bpf.c", "é", "\u202e", "a" * 5000, "a/" * 2500, "../" * 2000 + "x", "fuzz.toml"),
+]
+hostile_name = st.sampled_from(NAMES) | st.builds("{}{}".format, st.sampled_from(NAMES), st.sampled_from(NAMES))
+KEYS = (
+    *("base", "title", "id", "profile", "path.forward.trace", "path.forward.rate", "flows.0.controller"),
+    *("flows.0.ack", "controllers.reno.object", "controllers.reno.loader", "controllers.reno.x", "thin.at", "thin.x"),
+    *("controllers.{}.x", "controllers.{}.object", "controllers.reno.{}", "thin.{}", "sysctls.{}", "sweep.{}", "{}"),
+    *("changes.controller", "changes.command", "changes.set.{}", "flows.0.source_sysctls.{}", "run.traffic"),
+    *("sysctls.net", "sets.quick.{}", "path.forward.cake.framing", "without"),
+)
+MADE = re.compile(
+    "open|os.(mkdir|rename|link|symlink|remove|rmdir|exec|posix_spawn|fork|system|startfile)|subprocess.+"
+)
+OWN = re.compile(rf"{re.escape(str(BUILT / 'asymcc'))} show {re.escape(str(BUILT))}/\\w+\\.bpf\\.o --json")
+made: list[tuple] = []
+watching = False
+
+
+def watch(event: str, args: tuple) -> None:
+    """Files that are opened to write, and processes. What asymcc tells of our own objects is asked of it once."""
+    if not watching or not MADE.fullmatch(event):
+        return
+    if event == "open" and (Path(str(args[0])).name == "fuzz.toml" or not args[2] & (os.O_WRONLY | os.O_RDWR)):
+        return
+    if event != "subprocess.Popen" or not OWN.fullmatch(" ".join(map(str, args[1]))):
+        made.append((event, args))
+
+
+@pytest.fixture(scope="module")
+def strangers(tmp_path_factory):
+    """A folder with files of such names."""
+    sys.addaudithook(watch)
+    folder = tmp_path_factory.mktemp("strangers")
+    for name in ("-x.bpf.c", "@opts.bpf.c", "mine.bpf.c", "x\ny", "$(touch x)", "x.ko", "-oX"):
+        (folder / name).write_text("-fplugin=./x.so mine.bpf.c")
+    look_at(folder / "fuzz.toml", SCENARIO, "quick")  # what it imports is written, too
+    return folder
+
+
+def put(tree, parts: list[str], value) -> None:
+    head, *rest = parts
+    if isinstance(tree, list):
+        put(tree[0], rest if head == "0" else parts, value)
+    elif isinstance(tree, dict) and rest:
+        put(tree.setdefault(head, {}), rest, value)
+    elif isinstance(tree, dict):
+        tree[head] = value
+
+
+@PROFILE
+@given(chosen=st.lists(st.tuples(st.sampled_from(KEYS), hostile_name, hostile_name), min_size=1, max_size=3))
+def test_a_strangers_names_make_no_file_and_no_process(strangers, chosen):
+    global watching
+    tree = tomllib.loads(SCENARIO) | {"changes": [{"at": "1s", "controller": "reno", "set": {"alpha": 1}}]}
+    for key, name, value in chosen:
+        put(tree, [part.format(name) for part in key.split(".")], [value] if key.startswith("sweep") else value)
+    there = set(strangers.iterdir())
+    watching = True
+    try:
+        look_at(strangers / "fuzz.toml", "\n".join(f"{toml(k)} = {toml(v)}" for k, v in tree.items()), "quick")
+    finally:
+        watching = False
+    assert not made and set(strangers.iterdir()) == there

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Adding an algorithm takes three files: a source, a record, a host test. A copy of the tree gets a toy so."""
+"""Adding an algorithm takes a source, a record, a host test and a scenario. A copy of the tree gets a toy so."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ FILES = {
     "toy.bpf.c": "bpf/controllers/toy.bpf.c",
     "record.py": "experiments/asymlab/controllers/toy.py",
     "host_test.py": "tests/algorithms/test_toy_host.py",
+    "scenario.toml": "toy.toml",
 }
 PARTS = (
     "Makefile",
@@ -33,32 +34,12 @@ PARTS = (
     "docs/kernels.json",
 )
 BUILT = (".deps", "asymcc", "loader", "verifier", "*.bpf.o", f"image/{LAB}")  # as it is: only the toy is new
-SCENARIO = """\
-title = "The toy on its own"
-id = "TOY"
-
-[path]
-mtu = 1000
-forward = { rate = "2mbit", delay = "20ms", queue = 20 }
-reverse = { rate = "2mbit", delay = "20ms", queue = 20 }
-
-[controllers.toy]
-step = 2
-
-[[flows]]
-controller = "toy"
-
-[run]
-duration = "4s"
-measure_from = "2s"
-traffic = "plain"
-"""
 pytestmark = [pytest.mark.lab, built]
 
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory) -> Path:
-    """A copy of the tree and of what it built, and the toy's three files."""
+    """A copy of the tree and of what it built, and the toy's files."""
     copy = tmp_path_factory.mktemp("tree")
     found = [REPO / part for part in PARTS] + [file for part in BUILT for file in (REPO / "build").glob(part)]
     for part in found:
@@ -102,12 +83,11 @@ print(fuzz.branches(fuzz.parts("toy"), [played("toy")]).percent)
 
 
 def test_it_runs_in_a_scenario(tree):
-    (tree / "toy.toml").write_text(SCENARIO)
     said = run(tree, sys.executable, "-m", "asymlab", "run", "toy.toml", "--image", LAB).stderr
     assert "TOY" in said and ": valid" in said
     (folder,) = (tree / "build" / "store").iterdir()
     label = "from asymlab import controllers; print(controllers.of('toy').label)"
-    assert (folder / "run.json").exists() and run(tree, sys.executable, "-c", label).stdout == "Toy AIMD\n"
+    assert (folder / "run.json").exists() and run(tree, sys.executable, "-c", label).stdout == "toy, an AIMD\n"
 
 
 def test_it_is_checked_on_a_kernel_by_its_law(tree):

@@ -25,8 +25,10 @@ from typing import Any
 from .. import LabError, reading
 from . import keys
 from .groups import Wrong
+from .quantities import file_name
 
 FILE_MAX = 1 << 20  # bytes
+REASON_MAX = 600  # characters: a stranger's key may be in it
 FILES_MAX = 8  # each of which begins with the next
 OWN = ("title", "id")
 Layers = list[tuple[Path, dict[str, Any]]]
@@ -51,13 +53,17 @@ class Source:
     def wrong(self, key: str, reason: str) -> LabError:
         """One line, with the file that is run, and the base if the key stands there."""
         short = key if len(key) <= 60 else key[:57] + "..."
+        reason = reason if len(reason) <= REASON_MAX else reason[: REASON_MAX - 3] + "..."
         where = self.file if key in ("", *OWN) else self.where(key)
         beside = "" if where == self.file else f" (it stands in {where})"
         return LabError(": ".join(filter(None, (str(self.file), short, reason))) + beside)
 
     def beside(self, key: str, name: str) -> Path:
         """A file that a key names, from the folder of the file that the key stands in."""
-        return self.where(key).parent / name
+        try:
+            return self.where(key).parent / file_name(name)
+        except ValueError as e:
+            raise LabError(str(e)) from None
 
     def where(self, key: str) -> Path:
         """The file that a key's value comes from; of a missing one, the file that has the table."""
@@ -98,9 +104,10 @@ def _read(file: Path, above: list[os.stat_result]) -> tuple[dict[str, Any], Laye
         if "without" in said:
             raise LabError(f"{file}: without: there is no base")
         return said, layers
-    name = said["base"]
-    if not isinstance(name, str) or not name.strip() or "\0" in name:
-        raise LabError(f"{file}: base: must be the name of a file")
+    try:
+        name = file_name(said["base"])
+    except ValueError as e:
+        raise LabError(f"{file}: base: {e}") from None
     if len(above) == FILES_MAX - 1:
         raise LabError(f"{file}: base: more than {FILES_MAX} files, each of which begins with the next")
     try:

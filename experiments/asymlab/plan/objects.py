@@ -26,6 +26,7 @@ from ..paths import BUILT
 from ..reading import read
 from ..shell import sh
 from .compiler import OBJECT_MAX, compiled
+from .quantities import file_name
 
 SUFFIX, MODULE = ".bpf.o", ".ko"
 PATH = re.compile(r"(.+\.(?:o|c|ko))(?::([A-Za-z_][\w.]{0,62}))?")
@@ -67,7 +68,7 @@ def is_file(controller: object) -> bool:
 
 def file_of(controller: str, folder: Path) -> File:
     """What a path stands for; it begins at the folder. ValueError if there is no such file."""
-    found = PATH.fullmatch(controller)
+    found = PATH.fullmatch(file_name(controller))
     if not found:
         raise ValueError(
             f"{controller[:60]!r} is neither an object (.bpf.o) nor a source (.bpf.c), which :NAME may follow, nor a "

@@ -16,6 +16,7 @@ TIME_UNITS = {"us": 1, "ms": 10**3, "s": 10**6}
 UNITS = {"rate": RATE_UNITS, "time": TIME_UNITS}
 RATE_MIN, RATE_MAX = 1000, 10**11  # bit/s
 TIME_MAX = 10**11  # us
+FILE_NAME_MAX = 400
 
 
 def short(value: Any) -> str:
@@ -25,6 +26,14 @@ def short(value: Any) -> str:
     except ValueError:  # a number of thousands of digits
         text = "a huge number"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def file_name(value: Any) -> str:
+    """A file's name, which may be a stranger's. ValueError: a line of a terminal has no room for it, or shows it as
+    something else."""
+    if isinstance(value, str) and value.strip() and len(value) <= FILE_NAME_MAX and value.isprintable():
+        return value
+    raise ValueError(f"{short(value)}: must be the name of a file, of at most {FILE_NAME_MAX} printable characters")
 
 
 def _quantity(units: dict[str, int], example: str) -> BeforeValidator:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The toy's laws, on its own source compiled for the host."""
+"""The laws of toy, on its own source compiled for the host."""
 
 import pytest
 

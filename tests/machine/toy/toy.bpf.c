@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * An AIMD of a few lines, which test_toy.py adds to a copy of the tree: a fixed increase, and a half.
+ * toy, an AIMD of a few lines: a fixed increase, and a half.
  *
  * Per window acknowledged:  cwnd += step                                                  (1)
  * On loss:                  ssthresh = cwnd = max(cwnd/2, 2)                              (2)
