@@ -24,11 +24,11 @@ class Browser:
             "binary": CHROMIUM,
             "args": ["--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
         }
-        made = self.call(
+        session = self.call(
             "",
             {"capabilities": {"alwaysMatch": {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}},
         )
-        self.base += f"/{made['sessionId']}"
+        self.base += f"/{session['sessionId']}"
 
     def call(self, path: str, body: dict | None = None, method: str = "POST"):
         data = json.dumps(body or {}).encode() if method == "POST" else None

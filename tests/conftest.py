@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
-from tests.shared import SCENARIO
+from tests.scenarios import write
 
 # A shell's background jobs ignore SIGINT, and what they start does too: tests that interrupt begin as from a terminal.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -17,18 +18,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture
 def scenario_file(tmp_path):
-    """Writes a scenario: the one above with words replaced, and text appended."""
-
-    def write(*replace: tuple[str, str], append: str = "", name: str = "test.toml") -> Path:
-        text = SCENARIO
-        for old, new in replace:
-            assert old in text
-            text = text.replace(old, new)
-        file = tmp_path / name
-        file.write_text(text + append)
-        return file
-
-    return write
+    """Writes the scenario of tests/scenarios.py into the test's own folder, with what differs."""
+    return functools.partial(write, tmp_path)
 
 
 # The folders whose tests are for one process, which begins with them in this order: live/ looks at all that this
@@ -55,7 +46,7 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 def rank(item) -> int:
-    """What takes long first: the processes end together."""
+    """The longest tests come first: the processes end together."""
     of = group(item.nodeid)
     if of in ALONE:
         return ALONE.index(of)

@@ -15,7 +15,7 @@ BYTES = (b"", b"\xff\xfe", b"\0" * 100, b"[" * 100_000, b"{}", b"3", b'"\\ud800"
 
 
 def places(tree, path=()) -> Iterator[tuple]:
-    """Of each value of a tree."""
+    """Visits each value of a tree."""
     for key in tree if isinstance(tree, dict) else range(len(tree)) if isinstance(tree, list) else ():
         yield (*path, key)
         yield from places(tree[key], (*path, key))

@@ -28,10 +28,10 @@ def parse(lines: list[str], depth: int = 0) -> dict[str, tuple]:
         elif line.startswith(f"{pad}#"):
             lines.pop(0)
         else:
-            found = re.fullmatch(rf"{pad}(ok|not ok) {len(tests) + 1} ([^#]+?)(?: # (SKIP) \S.*)?", lines.pop(0))
-            assert found, line
-            assert found[2] not in tests
-            tests[found[2]], inner = (found[1] == "ok", found[3], inner), {}
+            match = re.fullmatch(rf"{pad}(ok|not ok) {len(tests) + 1} ([^#]+?)(?: # (SKIP) \S.*)?", lines.pop(0))
+            assert match, line
+            assert match[2] not in tests
+            tests[match[2]], inner = (match[1] == "ok", match[3], inner), {}
     return tests
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What all folders of tests share: the built tree, a scenario to vary and to run, the command `asymlab`."""
+"""The parts that all folders of tests share: the built tree, runs of scenarios, the command `asymlab`."""
 
 from __future__ import annotations
 
@@ -34,45 +34,6 @@ ENVIRONMENT = environment()
 REPO = Path(__file__).resolve().parents[1]
 BUILD = REPO / "build"
 
-SCENARIO = """\
-title = "test"
-id = "TEST"
-ack = "every"
-profile = "ns2"
-
-[path]
-mtu = 1000
-forward = { rate = "10mbit", delay = "20ms", queue = 100 }
-reverse = { rate = "10mbit", delay = "20ms", queue = 100 }
-
-[[flows]]
-controller = "reno"
-
-[run]
-duration = "3s"
-measure_from = "1s"
-"""
-
-# Replacements for scenario_file: three hops instead of one; and two more flows, on parts of them.
-PATH = SCENARIO[SCENARIO.index("forward =") : SCENARIO.index("\n[[flows]]")]
-HOP = """
-[[path.hops]]
-forward = { rate = "10mbit", delay = "10ms", queue = 50 }
-reverse = { rate = "10mbit", delay = "10ms", queue = 50 }
-"""
-CHAIN = (PATH, 3 * HOP)
-CROSSING = """
-[[flows]]
-controller = "reno"
-enter = 2
-leave = 3
-
-[[flows]]
-controller = "reno"
-enter = 3
-extra_delay = "2ms"
-"""
-
 KERNELS = ("6.1", "6.12")
 
 
@@ -93,10 +54,6 @@ L4S = "newest-uml"
 needs_l4s = pytest.mark.skipif(
     not (BUILD / "image" / L4S / "manifest.json").exists(), reason=f"no image {L4S}: make check-newest"
 )
-FORMOSA = ('controller = "reno"', 'controller = "formosa"')
-FAST = ('controller = "reno"', 'controller = "fast"')
-PLAIN = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"')
-ALPHA = "\n[controllers.fast]\nalpha = {}\n"
 
 
 @functools.cache
@@ -134,21 +91,23 @@ def one_line(p, *words):
 def wait_for(what, seconds: float = 30):
     """Until it is true; its value."""
     for _ in range(int(seconds / 0.02)):
-        if found := what():
-            return found
+        if value := what():
+            return value
         time.sleep(0.02)
     pytest.fail("it never comes")
 
 
 def run(file, kernel=LAB, seed=1, fresh=False):
-    """The run of a scenario file that has one case."""
+    """The run of a scenario file that has one case. Its set-up checks have passed."""
     guest = open_image(kernel)
     (task,) = plan_runs(scenario.load(file, seeds=(seed,)), guest)
-    return execute([task], guest, fresh=fresh)[task.key]
+    r = execute([task], guest, fresh=fresh)[task.key]
+    assert r.valid, r.record["invalid"]
+    return r
 
 
 def counters(r, controller: str) -> dict[str, int]:
-    """Of a controller, at the end of a run."""
+    """A controller's counters at the end of a run."""
     return {c["name"]: c["value"] for c in r.record["agent"]["controllers"][controller]["counters"]}
 
 
@@ -173,11 +132,10 @@ def some_probe(base_rtt_us: int) -> Probe:
 
 
 def check_physics(r):
-    """What holds for every run, whatever the controller."""
+    """This holds for every run, whatever the controller."""
     m, job = r.metrics, r.job
-    assert r.valid, r.record["invalid"]
     assert 0 < m["utilisation"] <= 1.005 and 0 <= m["reverse_utilisation"] <= 1.005
-    # Of the whole run: what comes before a window, and waits behind a gap for a timeout, is delivered in it. On top of
+    # The whole run counts: data that comes before a window, and waits behind a gap, is delivered in it. On top of
     # what the rate allows there is one bucket of two packets.
     delivered = r.goodput["bytes"].sum() * 8 / job.payload_share
     assert delivered <= job.watch[0].forward.rate_bps * 1.001 * job.duration_s + 3 * 1000 * 8
@@ -190,11 +148,11 @@ def check_physics(r):
     assert m["acks_per_data_packet"] <= 1.05
     acks = r.acks
     assert (acks["cwnd"] >= 1).all() and (np.diff(acks["t"]) >= 0).all()
-    # What the senders saw acknowledged is what the receivers got, but for the last flight. What the last segment of all
-    # brought is not known: the next one would tell.
+    # The senders saw acknowledged what the receivers got, but for the last flight. Nobody knows what the last segment
+    # brought: the next one would tell.
     for f in m["flows"]:
-        mine = acks[(acks["flow"] == f["flow"]) & (acks["t"] < job.duration_s)]
-        acked = int(mine["acked"].astype("u8").sum())
+        of_flow = acks[(acks["flow"] == f["flow"]) & (acks["t"] < job.duration_s)]
+        acked = int(of_flow["acked"].astype("u8").sum())
         got = int(r.goodput["bytes"][r.goodput["flow"] == f["flow"]].sum())
         assert 0 <= got - acked < 5e6 and got > 0.5 * acked
 

@@ -23,13 +23,13 @@ END = re.compile(SHORT + r"[.!?][)\"*_]* +(?=[A-Z`*\[\"(])")
 
 def prose(page: str) -> list[tuple[int, str]]:
     """The lines that are neither code, nor tables, headings or pictures, with their numbers; code spans are emptied."""
-    found, fenced = [], False
+    rows, fenced = [], False
     for number, line in enumerate((REPO / page).read_text().splitlines(), 1):
         if line.lstrip().startswith(("```", "~~~")):
             fenced = not fenced
         elif not fenced and line.strip() and not line.startswith(("    ", "\t", "#", "|", "<", ">", "![")):
-            found.append((number, re.sub(r"^\s*\d+\. |`[^`]*`", "``", line)))
-    return found
+            rows.append((number, re.sub(r"^\s*\d+\. |`[^`]*`", "``", line)))
+    return rows
 
 
 def words(*pages: str) -> int:
@@ -49,7 +49,7 @@ def test_the_page_of_a_law_is_short(law):
 
 
 def anchor(heading: str) -> str:
-    """As forges name a heading."""
+    """The name that forges give to a heading."""
     words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading.lstrip("#").strip())
     return re.sub(r"[^\w\- ]", "", words.lower()).replace(" ", "-")
 

@@ -15,7 +15,7 @@ TEST = re.compile(r"`(tests/[\w/]+\.py)::(\w+)`")
 
 def claims() -> list[tuple[str, str]]:
     """Claim and tests, of each table whose second column is headed "test"."""
-    found, inside = [], False
+    rows, inside = [], False
     for line in (REPO / "SECURITY.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")] if line.startswith("|") else []
         if cells[1:] == ["test"]:
@@ -23,8 +23,8 @@ def claims() -> list[tuple[str, str]]:
         elif not cells:
             inside = False
         elif inside and not set(line) <= set("|-: "):
-            found.append((cells[0], cells[-1]))
-    return found
+            rows.append((cells[0], cells[-1]))
+    return rows
 
 
 def test_there_are_claims():

@@ -51,11 +51,11 @@ class Warm:
                 self.socket.settimeout(None)
                 self.socket.recv(MOST)
                 raise subprocess.TimeoutExpired(argv, timeout) from None
-            said = []
+            lines = []
             for file in (out, err):
                 file.seek(0)
-                said.append(file.read().decode())
-        return subprocess.CompletedProcess(argv, code, *said)
+                lines.append(file.read().decode())
+        return subprocess.CompletedProcess(argv, code, *lines)
 
 
 def serve(asks: socket.socket) -> list[str] | None:

@@ -19,7 +19,8 @@ from asymlab.report.verdicts import Judged, Results
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 from tests.arm64.small_guest import needs_arm64
-from tests.shared import ALPHA, FAST, check_physics, run
+from tests.scenarios import FAST, alpha
+from tests.shared import check_physics, run
 
 pytestmark = [pytest.mark.lab, needs_arm64]
 
@@ -30,11 +31,7 @@ LAWS = os.environ.get("ARM64_LAWS", "fusion/fig2 pseudorate/rise").split()
 
 def test_the_same_bytes_on_a_loaded_machine(scenario_file):
     """Random loss, two controllers, BPF and module."""
-    file = scenario_file(
-        FAST,
-        ("queue = 100 }\nreverse", 'queue = 100, loss = "0.5%" }\nreverse'),
-        append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20),
-    )
+    file = scenario_file(FAST, alpha(20), forward={"loss": "0.5%"}, flows=[{"controller": "vegas"}])
     first = run(file, KERNEL, fresh=True)
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
     try:
@@ -51,18 +48,18 @@ def test_the_same_bytes_on_a_loaded_machine(scenario_file):
 
 def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
     """And its clock is the faster one."""
-    made = image.open_image(KERNEL)
+    guest = image.open_image(KERNEL)
     for where in (build, image):
         monkeypatch.setattr(where, "IMAGES", tmp_path)
     build.build_image("6.12", label="again", say=lambda _: None, arch=ARM64)
     again = image.open_image("again")
-    assert again.memory.read_bytes() == made.memory.read_bytes() and again.hash == made.hash
+    assert again.memory.read_bytes() == guest.memory.read_bytes() and again.hash == guest.hash
     assert again.clock_factor == 10 and again.arch is ARM64
 
 
 @functools.cache
 def verdicts(file: str, kernel: str) -> dict[str, Judged]:
-    """Of one seed."""
+    """The verdicts of one seed."""
     guest, (paper, name) = image.open_image(kernel), file.split("/")
     tasks = plan_runs(scenario.load(EXPERIMENTS / "papers" / paper / f"{name}.toml", "full", (1,)), guest)
     done = execute(tasks, guest)

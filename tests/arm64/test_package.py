@@ -19,7 +19,7 @@ pytestmark = needs_arm64
 
 
 def pack(root: Unpacked) -> Cpio:
-    """What dpkg calls and knows, and libbpf, all at their places."""
+    """All that dpkg calls and knows, and libbpf, is at its place."""
     cpio = system(Path(__file__).with_name("package.sh"), root)
     tools = [root.tool(name) for name in ("dpkg", "dpkg-deb", "dpkg-query", "dpkg-split", "tar", "start-stop-daemon")]
     libraries = {}

@@ -50,22 +50,22 @@ def said(tmp_path_factory) -> str:
 
 
 @pytest.fixture(scope="module")
-def downloads(said) -> dict[str, tuple[float, int]]:
+def downloads(output) -> dict[str, tuple[float, int]]:
     """Seconds, and packets that left, of each."""
-    found = re.findall(r"^RESULT (\S+) from (\S+) to (\S+) packets (\d+)", said, re.M)
+    results = re.findall(r"^RESULT (\S+) from (\S+) to (\S+) packets (\d+)", output, re.M)
     print(
         "\n".join(
-            f"{what}: {float(end) - float(begin):.2f} s, {packets} packets" for what, begin, end, packets in found
+            f"{what}: {float(end) - float(begin):.2f} s, {packets} packets" for what, begin, end, packets in results
         )
     )
-    return {what: (float(end) - float(begin), int(packets)) for what, begin, end, packets in found}
+    return {what: (float(end) - float(begin), int(packets)) for what, begin, end, packets in results}
 
 
-def test_it_is_whole(said):
-    assert "END" in said and "FAILED" not in said, said
+def test_it_is_whole(output):
+    assert "END" in output and "FAILED" not in output, output
 
 
-def test_the_init_script_puts_a_controller_into_service_and_takes_it_back(said):
+def test_the_init_script_puts_a_controller_into_service_and_takes_it_back(output):
     for words in (
         "fast registered (alpha=20 packets)",
         "fast is used by default",
@@ -73,14 +73,14 @@ def test_the_init_script_puts_a_controller_into_service_and_takes_it_back(said):
         "fast unloaded; taken back from default of host",
         "ACKs are no longer thinned in /sys/fs/cgroup",
     ):
-        assert f"\n{words}\n" in said, said
+        assert f"\n{words}\n" in output, output
 
 
-def test_a_kernel_without_btf_is_told(said):
-    """As OpenWrt's are: here its file is hidden."""
+def test_a_kernel_without_btf_is_told(output):
+    """OpenWrt's kernels have none: here its file is hidden."""
     assert (
         "\nasymcc: cannot thin: this kernel gives no BTF (/sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF=y"
-        in said
+        in output
     )
 
 

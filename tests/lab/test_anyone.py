@@ -27,7 +27,6 @@ from tests.ktap import built, parse
 from tests.shared import LAB, REPO, asymlab, one_line, run
 
 SOURCES = REPO / "tests" / "anyone"
-SWEEP = '\n[sweep]\n"flows.controller" = [{}]\n'
 # Packets of the window that each one keeps: so a run tells which it was.
 WINDOWS = {
     "link.bpf.c": 10,
@@ -47,8 +46,10 @@ def folder(tmp_path) -> Path:
     return tmp_path
 
 
-def flow(controller: str) -> tuple[str, str]:
-    return 'controller = "reno"', f'controller = "{controller}"'
+def flow(controller: str, **given) -> dict:
+    """The one flow's controller; and what a table of its name gives."""
+    named = {"controllers": {controller: given}} if given else {}
+    return {"flow": {"controller": controller}, **named}
 
 
 def planned(file: Path):
@@ -79,12 +80,9 @@ def test_names_of_paths_are_free_ones(scenario_file, folder):
     (folder / "other").mkdir()
     for name in ("other/link.bpf.c", "Fast-and-loud-and-long.bpf.c", "fast.bpf.c", "use.bpf.c"):
         shutil.copy(folder / "link.bpf.c", folder / name)
-    more = "".join(
-        f'\n[[flows]]\ncontroller = "{name}"\n'
-        for name in ("./other/link.bpf.c", "Fast-and-loud-and-long.bpf.c", "fast.bpf.c", "use.bpf.c", "link_2")
-    )
-    more += '[controllers.link_2]\nobject = "./parameters.bpf.c"\nwindow = 3\n'
-    case, job = planned(scenario_file(flow("./link.bpf.c"), append=more))
+    names = ("./other/link.bpf.c", "Fast-and-loud-and-long.bpf.c", "fast.bpf.c", "use.bpf.c", "link_2")
+    more = {"controllers": {"link_2": {"object": "./parameters.bpf.c", "window": 3}}}
+    case, job = planned(scenario_file(flow("./link.bpf.c"), more, flows=[{"controller": name} for name in names]))
     called = {file.path.relative_to(folder).as_posix(): name for name, file in case.files.items()}
     assert called == {
         "link.bpf.c": "link",
@@ -94,13 +92,13 @@ def test_names_of_paths_are_free_ones(scenario_file, folder):
         "use.bpf.c": "use_2",
         "parameters.bpf.c": "link_2",
     }
-    (given,) = (c for c in job.controllers if c.name == "link_2")
-    assert (given.object, given.set) == ("link_2", {"window": 3})
+    (second,) = (c for c in job.controllers if c.name == "link_2")
+    assert (second.object, second.set) == ("link_2", {"window": 3})
 
 
 def test_a_chosen_controller_gives_its_name(scenario_file, folder):
-    second = '\n[[flows]]\ncontroller = "./several.bpf.c:many"\n'
-    case, job = planned(scenario_file(flow("./several.bpf.c:few"), append=second))
+    second = {"flows": [{"controller": "./several.bpf.c:many"}]}
+    case, job = planned(scenario_file(flow("./several.bpf.c:few"), second))
     assert [(c.name, c.object) for c in job.controllers] == [("few", "few:few"), ("many", "many:many")]
 
 
@@ -147,7 +145,7 @@ def test_a_sources_name_is_no_option_of_the_compiler(scenario_file, folder, name
 
 def test_names_of_others_are_not_taken(scenario_file, folder):
     for name in ("fast", "cubic"):
-        file = scenario_file(flow(name), append=f'\n[controllers.{name}]\nobject = "./link.bpf.c"\n')
+        file = scenario_file(flow(name, object="./link.bpf.c"))
         with pytest.raises(LabError, match=f"controllers.{name}.object: '{name}' is the name of another controller"):
             planned(file)
 
@@ -155,8 +153,8 @@ def test_names_of_others_are_not_taken(scenario_file, folder):
 def test_link_takes_paths(folder, monkeypatch):
     monkeypatch.chdir(folder)
     link = Link("5mbit", "40ms", duration="4s", alone=True)
-    made = tree(link, points(link, names(["./link.bpf.c", "./several.bpf.c:many+thin", "cubic"], link)))
-    flows = {point["title"]: point["flows.0.controller"] for point in made["sweep"]["points"]}
+    scenario_tree = tree(link, points(link, names(["./link.bpf.c", "./several.bpf.c:many+thin", "cubic"], link)))
+    flows = {point["title"]: point["flows.0.controller"] for point in scenario_tree["sweep"]["points"]}
     several = f"{folder}/several.bpf.c:many"
     assert flows == {
         "./link.bpf.c": f"{folder}/link.bpf.c",
@@ -179,14 +177,14 @@ def window(r) -> int:
 @pytest.mark.lab
 @built
 def test_each_trait_runs(scenario_file, folder):
-    sweep = SWEEP.format(", ".join(f'"./{name}"' for name in (*WINDOWS, "kfunc.bpf.c", "constant.bpf.c")))
+    sweep = {"flows.controller": [f"./{name}" for name in (*WINDOWS, "kfunc.bpf.c", "constant.bpf.c")]}
     guest = open_image(LAB)
-    tasks = plan_runs(scenario.load(scenario_file(append=sweep)), guest)
+    tasks = plan_runs(scenario.load(scenario_file(sweep=sweep)), guest)
     runs = list(execute(tasks, guest).values())
-    found = {r.record["point"]["flows.controller"].removeprefix("./"): r for r in runs}
-    assert {name: window(found[name]) for name in WINDOWS} == WINDOWS
-    assert window(found["constant.bpf.c"]) in (9, 10, 11)
-    assert found["kfunc.bpf.c"].metrics["goodput_bps"] > 0.9 * 10e6 * found["kfunc.bpf.c"].job.payload_share
+    by_name = {r.record["point"]["flows.controller"].removeprefix("./"): r for r in runs}
+    assert {name: window(by_name[name]) for name in WINDOWS} == WINDOWS
+    assert window(by_name["constant.bpf.c"]) in (9, 10, 11)
+    assert by_name["kfunc.bpf.c"].metrics["goodput_bps"] > 0.9 * 10e6 * by_name["kfunc.bpf.c"].job.payload_share
     assert all(r.valid for r in runs)
 
 
@@ -194,8 +192,7 @@ def test_each_trait_runs(scenario_file, folder):
 @built
 def test_parameters_are_set_and_the_objects_hash_is_the_runs(scenario_file, folder):
     def runs(**given):
-        text = "".join(f"{key} = {value}\n" for key, value in given.items())
-        return run(scenario_file(flow("mine"), append=f'\n[controllers.mine]\nobject = "./parameters.bpf.c"\n{text}'))
+        return run(scenario_file(flow("mine", object="./parameters.bpf.c", **given)))
 
     first, second = runs(), runs(window=12, less=-3)
     assert (window(first), window(second)) == (10, 15)
@@ -224,9 +221,9 @@ def packaged(name: str) -> bytes:
 
 def called(module: bytes, old: str, new: str) -> bytes:
     """A module that registers by another name of at most as many letters. Its signature is wrong then."""
-    made = module.replace(f"{old}\0\0\0".encode(), f"{new:\0<{len(old)}}\0\0\0".encode())
-    assert made != module
-    return made
+    renamed = module.replace(f"{old}\0\0\0".encode(), f"{new:\0<{len(old)}}\0\0\0".encode())
+    assert renamed != module
+    return renamed
 
 
 @pytest.mark.lab
@@ -235,12 +232,11 @@ def test_a_module_runs_as_the_kernels_own(scenario_file, tmp_path):
     """A packaged one by another name, which the kernel has not; and Linux's, by its own."""
     (tmp_path / "tcp_own.ko").write_bytes(called(packaged("bic"), "bic", "own"))
     (tmp_path / "tcp_wrong.ko").write_bytes((tmp_path / "tcp_own.ko").read_bytes())
-    parameter = "\n[controllers.{}]\n{}initial_ssthresh = 20\n"
-    mine = run(scenario_file(flow("./tcp_own.ko")), DEFAULT_KERNEL)
-    slow = run(scenario_file(flow("own"), append=parameter.format("own", 'object = "./tcp_own.ko"\n')), DEFAULT_KERNEL)
+    own = run(scenario_file(flow("./tcp_own.ko")), DEFAULT_KERNEL)
+    slow = run(scenario_file(flow("own", object="./tcp_own.ko", initial_ssthresh=20)), DEFAULT_KERNEL)
     linux = run(scenario_file(flow("bic")), DEFAULT_KERNEL)
-    assert mine.valid and list(mine.acks["cwnd"]) == list(linux.acks["cwnd"])
-    assert mine.key != slow.key and list(slow.acks["cwnd"]) != list(mine.acks["cwnd"])
+    assert list(own.acks["cwnd"]) == list(linux.acks["cwnd"])
+    assert own.key != slow.key and list(slow.acks["cwnd"]) != list(own.acks["cwnd"])
     one_line(
         asymlab("run", scenario_file(flow("./tcp_wrong.ko")), "--engine", "qemu"), "the kernel has ", ", and no wrong"
     )
@@ -259,31 +255,30 @@ def test_a_module_that_cannot_run_is_told(scenario_file, tmp_path):
     ):
         (tmp_path / name).write_bytes(data)
 
-    def told(controller: str, *options: str, append: str = "") -> str:
-        r = asymlab("run", scenario_file(flow(controller), append=append), *(options or ("--engine", "qemu")))
+    def told(controller: str, *options: str, **given) -> str:
+        r = asymlab("run", scenario_file(flow(controller, **given)), *(options or ("--engine", "qemu")))
         one_line(r)
         return r.stderr
 
-    given = '\n[controllers.mine]\nobject = "./tcp_mine.ko"\n'
     assert "the kernel of uml takes no modules; take --engine qemu" in told("./tcp_mine.ko", "--image", LAB)
     assert "was built for Linux 9" in told("./tcp_other.ko")
     for name in ("text", "true"):
         assert "not a kernel module: it tells no kernel that it was built for" in told(f"./tcp_{name}.ko")
     assert "a module called 'bbr', as another is: rename it" in told("./tcp_bbr.ko")
     assert "a module has no :NAME" in told("./tcp_mine.ko:mine")
-    assert "has no such parameter; it has theta, win_thresh" in told("mine", append=f"{given}nix = 1\n")
+    assert "has no such parameter; it has theta, win_thresh" in told("mine", object="./tcp_mine.ko", nix=1)
     for command in ("bench", "check-kernels", "link"):
         options = ("--rate", "5mbit", "--rtt", "20ms", "--engine", "qemu") if command == "link" else ()
         one_line(asymlab(command, *options, tmp_path / "tcp_mine.ko"), "tcp_mine.ko: ", " a module ")
-    assert "leave the key out" in told("mine", append=f'{given}loader = "kernel"\n')
+    assert "leave the key out" in told("mine", object="./tcp_mine.ko", loader="kernel")
 
 
 @pytest.mark.lab
 @built
 def test_check_kernels_takes_a_path(folder):
     r = asymlab("check-kernels", "--kernel", "6.12", folder / "kfunc.bpf.c", timeout=600)
-    ((ok, _, found),) = parse(r.stdout.splitlines()).values()
-    outcomes = found["kfunc"][2]
+    ((ok, _, results),) = parse(r.stdout.splitlines()).values()
+    outcomes = results["kfunc"][2]
     assert ok and outcomes["carries a bulk transfer"][0] and "SKIP" in str(outcomes["registers by bpftool alone"]), r
     one_line(asymlab("check-kernels", "--record", folder / "kfunc.bpf.c"), "only controllers of bpf/ are recorded")
 
@@ -303,8 +298,8 @@ def test_bench_takes_a_path(folder, tmp_path, monkeypatch):
     settings = 'duration = "2s"', 'measure_from = "0s"'
     text = (EXPERIMENTS / "bench" / "ack.toml").read_text()
     for setting in settings:
-        text, found = re.subn(rf"^{setting.split()[0]} = .*$", setting, text, flags=re.M)
-        assert found == 1
+        text, count = re.subn(rf"^{setting.split()[0]} = .*$", setting, text, flags=re.M)
+        assert count == 1
     (tmp_path / "bench" / "ack.toml").write_text(text)
     shutil.copy(EXPERIMENTS / "bench" / "ack-l4s.toml", tmp_path / "bench")
     out = io.StringIO()

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.scenarios import write
 from tests.shared import LAB_KERNELS, counters, run
 
 pytestmark = pytest.mark.lab
@@ -14,33 +15,27 @@ STARTUP, DRAIN, DOWN, CRUISE, REFILL, UP, PROBE_RTT = range(7)
 MSS = 1448
 
 
-def alone(tmp_path, forward="queue = 100", more="", duration=20):
+def alone(tmp_path, forward=None, duration=20, **more):
     """A flow on 20 Mbit/s and 40 ms: a BDP of 67 packets."""
-    file = tmp_path / "bbr3.toml"
-    file.write_text(
-        f"""\
-title = "bbr3"
-id = "BBR3"
-
-[path]
-forward = {{ rate = "20mbit", delay = "20ms", {forward} }}
-reverse = {{ rate = "20mbit", delay = "20ms", queue = 100 }}
-
-[[flows]]
-controller = "bbr3"
-
-{more}
-[run]
-duration = "{duration}s"
-trace_state = true
-"""
+    return write(
+        tmp_path,
+        more,
+        ack=None,
+        profile=None,
+        mtu=None,
+        forward={"rate": "20mbit", **(forward or {})},
+        reverse={"rate": "20mbit"},
+        flow={"controller": "bbr3"},
+        run={"duration": f"{duration}s", "measure_from": None, "trace_state": True},
     )
-    return file
+
+
+def at_6s(rate: str) -> dict:
+    return {"at": "6s", "direction": "forward", "rate": rate}
 
 
 def checked(r):
     """The model decides the pacing rate, to the byte, once the path was full."""
-    assert r.valid, r.record["invalid"]
     state, acks = r.state(0), r.acks
     full = state["full_bw_reached"] == 1
     rate = (state["bw"].astype("u8") * MSS >> 8) * state["pacing_gain"] * 99 // 10_000
@@ -87,16 +82,14 @@ def test_fills_the_path_and_leaves_its_queue_empty(tmp_path, kernel):
 
 def test_ten_times_the_rate_is_found(tmp_path):
     """A.15: in a few probes, since a probe that finds more goes on."""
-    more = '[[changes]]\nat = "6s"\ndirection = "forward"\nrate = "200mbit"\n'
-    r = run(alone(tmp_path, "queue = 667", more, 16))
+    r = run(alone(tmp_path, {"queue": 667}, 16, changes=[at_6s("200mbit")]))
     assert goodput(r, 3, 6) > 0.9 * 20e6 * MSS / 1500
     assert goodput(r, 12, 16) > 0.85 * 200e6 * MSS / 1500
 
 
 def test_a_tenth_of_the_rate_is_found(tmp_path):
     """A.16: within two cycles."""
-    more = '[[changes]]\nat = "6s"\ndirection = "forward"\nrate = "2mbit"\n'
-    r = run(alone(tmp_path, "queue = 67", more, 24))
+    r = run(alone(tmp_path, {"queue": 67}, 24, changes=[at_6s("2mbit")]))
     state = r.state(0)
     late = state[state["t"] > 18]
     assert abs(late["bw"] / 256 - 2e6 / 8 / 1500).max() < 0.2 * 2e6 / 8 / 1500
@@ -105,7 +98,7 @@ def test_a_tenth_of_the_rate_is_found(tmp_path):
 
 def test_one_percent_of_random_loss_leaves_the_rate(tmp_path):
     """2.8: no probe ends for it. Between probes each round leaves what it delivered, as 5.3.3.8 says."""
-    r = checked(run(alone(tmp_path, 'queue = 100, loss = "1%"')))
+    r = checked(run(alone(tmp_path, {"loss": "1%"})))
     assert goodput(r, 2, 20) > 0.75 * 20e6 * MSS / 1500
     c = counters(r, "bbr3")
     assert c["losses"] >= 10 and (r.acks["ca_state"] < 4).all()

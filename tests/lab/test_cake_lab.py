@@ -11,19 +11,16 @@ from asymlab.guest import check
 from asymlab.guest.job import Bottleneck, Cake, End
 from asymlab.guest.netlink import Queue, attribute
 from asymlab.plan import scenario
+from tests.scenarios import TUNED
 from tests.shared import LAB, check_physics, run
 
-ATM = 'overhead = 40, framing = "atm"'
-FORWARD = "queue = 100 }\nreverse"
-TUNED = ('profile = "ns2"', 'profile = "tuned"')
-CUBIC = ('controller = "reno"', 'controller = "cubic"')
-BBR = ('controller = "reno"', 'controller = "bbr"')  # Reno alone leaves a part of its half after CAKE's drops
-LONG = ('duration = "3s"\nmeasure_from = "1s"', 'duration = "6s"\nmeasure_from = "3s"')
-SLOW_BACK = 'reverse = { rate = "10mbit", delay = "20ms", queue = 100'
+ATM = {"overhead": 40, "framing": "atm"}
+BBR = {"flow": {"controller": "bbr"}}  # Reno alone leaves a part of its half after CAKE's drops
+LONG = {"run": {"duration": "6s", "measure_from": "3s"}}
 
 
-def with_cake(words: str) -> tuple[str, str]:
-    return FORWARD, f"queue = 100, cake = {{ {words} }} }}\nreverse"
+def with_cake(words: dict) -> dict:
+    return {"forward": {"cake": words}}
 
 
 @pytest.mark.parametrize(
@@ -48,15 +45,15 @@ def test_what_a_packet_takes(cake, packet, takes):
     "kernel, mtu, words",
     [
         ("6.1", 1500, ATM),
-        *((LAB, mtu, words) for mtu in (1500, 1460) for words in (ATM, 'overhead = 22, framing = "ptm"')),
+        *((LAB, mtu, words) for mtu in (1500, 1460) for words in (ATM, {"overhead": 22, "framing": "ptm"})),
     ],
 )
 def test_the_rate_is_that_of_its_cells(scenario_file, kernel, mtu, words):
     """It carries what the cells of its packets leave, to half a percent. 1460 + 40 bytes take a cell less than 1540."""
-    flows = ('controller = "reno"', 'controller = "cubic"\ncount = 8')  # one leaves the link idle after CAKE's drops
-    r = run(scenario_file(TUNED, flows, LONG, with_cake(words), ("mtu = 1000", f"mtu = {mtu}")), kernel)
+    flows = {"controller": "cubic", "count": 8}  # one leaves the link idle after CAKE's drops
+    r = run(scenario_file(TUNED, LONG, with_cake(words), flow=flows, mtu=mtu), kernel)
     check_physics(r)
-    taken = 53 * np.ceil((mtu + 40) / 48) if "atm" in words else mtu + 22 + np.ceil((mtu + 22) / 64)
+    taken = 53 * np.ceil((mtu + 40) / 48) if words == ATM else mtu + 22 + np.ceil((mtu + 22) / 64)
     carried = r.metrics["forward"]["packets"] * mtu * 8 / (r.job.duration_s - r.job.measure_from_s)
     assert carried == pytest.approx(1e7 * mtu / taken, rel=0.005)  # goodput lacks what waits behind a gap at the end
     (row,) = (row for row in r.self_check if row.what == "forward rate src0-dst0, bit/s")
@@ -66,10 +63,10 @@ def test_the_rate_is_that_of_its_cells(scenario_file, kernel, mtu, words):
 @pytest.mark.lab
 def test_hosts_before_flows(scenario_file):
     """Four flows of one host beside one of another: by flows a fifth each, by hosts a half for the one."""
-    beside = '\n[[flows]]\ncontroller = "bbr"\ncount = 4\n'
+    beside = {"flows": [{"controller": "bbr", "count": 4}]}
     shares = []
     for isolation in ("flows", "dual-srchost"):
-        r = run(scenario_file(TUNED, BBR, LONG, with_cake(f'isolation = "{isolation}"'), append=beside))
+        r = run(scenario_file(TUNED, BBR, LONG, with_cake({"isolation": isolation}), beside))
         check_physics(r)
         rates = [f["goodput_bps"] for f in r.metrics["flows"]]
         shares.append(rates[0] / sum(rates))
@@ -78,16 +75,17 @@ def test_hosts_before_flows(scenario_file):
 
 @pytest.mark.lab
 def test_thinning_knows_the_cells(scenario_file):
-    """An ACK of 52 bytes takes two cells of 53. Who counts 52 bytes sends ACKs at twice the rate, and they wait; who
-    counts cells leaves the link of the ACKs room."""
-    cells = 'reverse = { rate = "100kbit", delay = "20ms", queue = 100, cake = { overhead = 10, framing = "atm" }'
-    settled = (LONG[0], 'duration = "20s"\nmeasure_from = "12s"')
-    base = TUNED, CUBIC, settled, (SLOW_BACK, cells), ("mtu = 1000", "mtu = 1500")
+    """An ACK of 52 bytes takes two cells of 53. A thinner that counts 52 bytes sends ACKs at twice the rate, and they
+    wait; one that counts cells leaves the link of the ACKs room."""
+    base = {
+        "mtu": 1500,
+        "flow": {"controller": "cubic"},
+        "reverse": {"rate": "100kbit", "cake": {"overhead": 10, "framing": "atm"}},
+        "run": {"duration": "20s", "measure_from": "12s"},
+    }
     blind, aware = (
-        run(scenario_file(*base, append=f"\n[thin]\nreverse_kbit = 100\n{more}"))
-        for more in ("", "overhead = 10\natm = 1\n")
+        run(scenario_file(TUNED, base, thin={"reverse_kbit": 100, **more})) for more in ({}, {"overhead": 10, "atm": 1})
     )
-    assert blind.valid and aware.valid, aware.record["invalid"]
     assert aware.metrics["reverse"]["queue_mean"] < 1 and blind.metrics["reverse"]["queue_mean"] > 100
     assert aware.metrics["goodput_bps"] > 3 * blind.metrics["goodput_bps"]
 
@@ -124,11 +122,11 @@ def test_another_cake_is_found(given):
 @pytest.mark.parametrize(
     "words, key, reason",
     [
-        ("overhead = -1", "path.forward.cake.overhead", "greater than or equal to 0"),
-        ("mpu = 257", "path.forward.cake.mpu", "less than or equal to 256"),
-        ('framing = "ethernet"', "path.forward.cake.framing", "plain"),
-        ('isolation = "nat"', "path.forward.cake.isolation", "triple-isolate"),
-        ('ack_filter = "on"', "path.forward.cake.ack_filter", "neither true, false nor 'aggressive'"),
+        ({"overhead": -1}, "path.forward.cake.overhead", "greater than or equal to 0"),
+        ({"mpu": 257}, "path.forward.cake.mpu", "less than or equal to 256"),
+        ({"framing": "ethernet"}, "path.forward.cake.framing", "plain"),
+        ({"isolation": "nat"}, "path.forward.cake.isolation", "triple-isolate"),
+        ({"ack_filter": "on"}, "path.forward.cake.ack_filter", "neither true, false nor 'aggressive'"),
     ],
 )
 def test_what_does_not_fit(scenario_file, words, key, reason):

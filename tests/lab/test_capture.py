@@ -12,7 +12,8 @@ import pytest
 from asymlab import LabError
 from asymlab.guest.capture import PCAP
 from asymlab.results import capture, pcapng, store
-from tests.shared import HOP, PATH, asymlab, packet, run
+from tests.scenarios import hop
+from tests.shared import asymlab, packet, run
 
 DATA = bytes([253, 12, 0xF0, 0xA1, 0x80, 7, 0, 1, 0, 0, 0, 9])
 
@@ -46,8 +47,8 @@ def test_an_option_is_found_behind_others_and_only_whole(tmp_path):
         b"\5\0" + DATA,
     ]
     rows = capture.read(written(tmp_path, *(packet(o) for o in lines)), 0)
-    has, found = capture.option(rows["options"], 253, 12, 0xF0A1)
-    assert list(has) == [True, True] + 4 * [False] and [f.tobytes() for f in found] == [DATA, DATA]
+    has, options = capture.option(rows["options"], 253, 12, 0xF0A1)
+    assert list(has) == [True, True] + 4 * [False] and [f.tobytes() for f in options] == [DATA, DATA]
 
 
 @pytest.mark.parametrize(
@@ -70,14 +71,14 @@ def test_damaged_files(tmp_path, change, words):
 
 
 def blocks(data: bytes) -> list[tuple[int, bytes]]:
-    """Of a file: each block's type and body; its length stands at both ends."""
-    found, at = [], 0
+    """Each block's type and body; its length stands at both ends."""
+    parts, at = [], 0
     while at < len(data):
         kind, length = struct.unpack_from("<II", data, at)
         assert length % 4 == 0 and struct.unpack_from("<I", data, at + length - 4) == (length,)
-        found.append((kind, data[at + 8 : at + length - 4]))
+        parts.append((kind, data[at + 8 : at + length - 4]))
         at += length
-    return found
+    return parts
 
 
 def packets(data: bytes) -> list[tuple[int, int, int, bytes]]:
@@ -97,8 +98,8 @@ def test_one_file_has_the_packets_of_all_hops_in_their_order(tmp_path):
     for name in ("forward.pcap", "reverse.pcap", "forward-2.pcap"):
         (tmp_path / name).write_bytes(one)
     (tmp_path / "reverse-2.pcap").write_bytes(PCAP)
-    said = pcapng.write(made_up(tmp_path), made_up(tmp_path), tmp_path / "out")
-    assert said.endswith("X-1-seed-1.pcapng, of a second run: it is the run itself")
+    line = pcapng.write(made_up(tmp_path), made_up(tmp_path), tmp_path / "out")
+    assert line.endswith("X-1-seed-1.pcapng, of a second run: it is the run itself")
     data = (tmp_path / "out" / "X-1-seed-1.pcapng").read_bytes()
     names = [re.search(rb"hop \d (forward|reverse)", body)[0] for kind, body in blocks(data) if kind == 1]
     assert names == [b"hop 1 forward", b"hop 1 reverse", b"hop 2 forward", b"hop 2 reverse"]
@@ -115,7 +116,7 @@ def test_what_a_capture_changed_is_told(tmp_path):
 
 @pytest.mark.lab
 def test_a_run_has_the_same_bytes_with_pcapng(scenario_file, tmp_path):
-    file = scenario_file((PATH, 2 * HOP))
+    file = scenario_file(hops=2 * [hop()])
     plain = run(file)
     p = asymlab("run", file, "--engine", "uml", "--pcapng", tmp_path, "--fresh")
     assert p.returncode == 0, p.stderr
@@ -124,7 +125,7 @@ def test_a_run_has_the_same_bytes_with_pcapng(scenario_file, tmp_path):
     again = store.find(plain.record["key"])
     assert again.record["result_sha256"] == plain.record["result_sha256"] and again.folder == plain.folder
     assert not list(plain.folder.glob("*.pcap"))
-    found = packets(name.read_bytes())
-    per_hop = Counter(number for number, *_ in found)
+    rows = packets(name.read_bytes())
+    per_hop = Counter(number for number, *_ in rows)
     assert set(per_hop) == {0, 1, 2, 3} and per_hop[0] > per_hop[2] - 50 > 100
-    assert [t for _, t, *_ in found] == sorted(t for _, t, *_ in found)
+    assert [t for _, t, *_ in rows] == sorted(t for _, t, *_ in rows)

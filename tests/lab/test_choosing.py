@@ -34,8 +34,8 @@ def test_a_sweep_is_sound(file):
         flows, path = case.scenario.flows, case.scenario.path
         assert len(flows) == 1 + (file.stem == "beside") and flows[-1].ack == "delayed"
         rate, rtt, queue = re.match(r"(\d+) Mbit/s, (\d+) ms, queue (\d+)", case.scenario.title).groups()
-        told = (int(rate) * 10**6, int(rtt) * 1000, int(queue))
-        assert (path.forward.rate, path.forward.delay + path.reverse.delay, path.forward.queue) == told
+        title = (int(rate) * 10**6, int(rtt) * 1000, int(queue))
+        assert (path.forward.rate, path.forward.delay + path.reverse.delay, path.forward.queue) == title
 
 
 def test_each_sweep_is_printed_and_on_the_page():
@@ -46,9 +46,9 @@ def test_each_sweep_is_printed_and_on_the_page():
 @built
 def test_what_was_measured_has_the_paths_of_its_sweep():
     """Each table of a sweep stands behind its command, and has a row for each path."""
-    found = re.findall(r"table\.py (\w+)\n\n\| path .*\n\| ---.*\n((?:\|.*\n)+)", MEASURED)
-    assert {name for name, _ in found} == set(table.NAMES)
-    for name, rows in found:
+    tables = re.findall(r"table\.py (\w+)\n\n\| path .*\n\| ---.*\n((?:\|.*\n)+)", MEASURED)
+    assert {name for name, _ in tables} == set(table.NAMES)
+    for name, rows in tables:
         paths = sorted(row.split("|")[1].strip() for row in rows.splitlines())
         assert paths == sorted({case.scenario.title for case in scenario.load(HERE / f"{name}.toml")})
 
@@ -62,12 +62,12 @@ def test_what_was_measured_is_of_the_pages_commands():
 
 
 def test_a_cell_has_what_the_page_says():
-    """The queue is what the mean RTT has above the empty path's. What waited behind a gap is of another time."""
+    """The queue is what the mean RTT has above the empty path's. Data that waited behind a gap is of another time."""
 
     def run(*flows, invalid=()):
-        found = [{"controller": "fast", "goodput_bps": rate * 1e6, "rtt_s": {"mean": 0.052}} for rate in flows]
+        rows = [{"controller": "fast", "goodput_bps": rate * 1e6, "rtt_s": {"mean": 0.052}} for rate in flows]
         job = dump(some_job(probes=[some_probe(40_000)], payload_share=0.965, watch=[some_hop(10e6)]))
-        metrics = {"flows": found, "goodput_bps": sum(flows) * 1e6, "utilisation": 1.0}
+        metrics = {"flows": rows, "goodput_bps": sum(flows) * 1e6, "utilisation": 1.0}
         return Run(HERE, {"metrics": metrics, "invalid": list(invalid), "identity": {"job": job}})
 
     assert table.cell(run(8.654)) == "8.65, 12" and table.cell(run(9.7)) == "9.65, 12"
@@ -83,8 +83,8 @@ def test_a_wrong_name_is_one_line():
 
 @built
 def test_the_commands_are_ones_of_the_lab():
-    found = re.findall(r"^    build/venv/bin/asymlab (link .*)$", PAGE, re.M)
-    assert len(found) >= 6
-    for words in found:
+    commands = re.findall(r"^    build/venv/bin/asymlab (link .*)$", PAGE, re.M)
+    assert len(commands) >= 6
+    for words in commands:
         p = asymlab(*words.split(), "--dry-run")
         assert p.returncode == 0 and " runs, " in p.stderr, p

@@ -89,9 +89,7 @@ def test_a_compiler_that_does_not_end_is_ended(tmp_path, monkeypatch, uncached):
 
 def test_a_scenario_that_is_only_planned_compiles_in_the_cage(scenario_file, tmp_path):
     source(tmp_path, INCLUDED.format("/etc/passwd"))
-    r = asymlab(
-        "run", scenario_file(('controller = "reno"', 'controller = "./mine.bpf.c"')), "--dry-run", "--image", LAB
-    )
+    r = asymlab("run", scenario_file(flow={"controller": "./mine.bpf.c"}), "--dry-run", "--image", LAB)
     assert r.returncode == 1 and "Could not find incbin file '/etc/passwd'" in r.stderr.splitlines()[-1]
 
 
@@ -194,13 +192,13 @@ def test_what_an_objects_maps_take(tmp_path, more, mb):
 
 def test_maps_that_no_guest_has_room_for(scenario_file, tmp_path):
     source(tmp_path, RING.format(1536))
-    mine = ('controller = "reno"', 'controller = "./mine.bpf.c:with_ring"')
+    with_ring = {"flow": {"controller": "./mine.bpf.c:with_ring"}}
     words = {LAB: "a guest has 1920 MB at most", DEFAULT_KERNEL: "a guest of qemu has 512 MB for all"}
     for image, why in words.items():
-        one_line(asymlab("run", scenario_file(mine), "--image", image), f"maps of 1536 MB: {why}")
+        one_line(asymlab("run", scenario_file(with_ring), "--image", image), f"maps of 1536 MB: {why}")
 
 
 @pytest.mark.lab
 def test_a_large_map_gets_the_memory_that_it_takes(scenario_file, tmp_path):
     source(tmp_path, RING.format(256))
-    assert run(scenario_file(('controller = "reno"', 'controller = "./mine.bpf.c:with_ring"'))).valid
+    run(scenario_file(flow={"controller": "./mine.bpf.c:with_ring"}))

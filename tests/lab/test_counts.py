@@ -44,8 +44,8 @@ def test_sums_lose_nothing():
 
 def test_code_is_found_up_to_its_end():
     code = Code([Range(200, 240, "bpf", "b", "b"), Range(100, 150, "bpf", "a", "a")])
-    found = [code.at(a) for a in (99, 100, 149, 150, 200, 239, 240)]
-    assert [r and r.name for r in found] == [None, "a", "a", None, "b", "b", None]
+    ranges = [code.at(a) for a in (99, 100, 149, 150, 200, 239, 240)]
+    assert [r and r.name for r in ranges] == [None, "a", "a", None, "b", "b", None]
 
 
 def test_user_code_is_told_by_its_bytes_and_its_place():
@@ -61,18 +61,17 @@ def test_user_code_is_told_by_its_bytes_and_its_place():
     assert names == [*files, *files, "/usr/bin/python3", UNKNOWN, UNKNOWN]
 
 
-def case(scenario_file, *args, **kw):
-    return scenario.load(scenario_file(*args, **kw))
+def case(scenario_file, **more):
+    return scenario.load(scenario_file(**more))
 
 
 def test_the_shorter_run_ends_after_all_changes(scenario_file):
     assert profile.shorter(case(scenario_file)[0]) == 2_000_000
-    late = ('controller = "reno"', 'controller = "reno"\nstop = "2400ms"')
-    assert profile.shorter(case(scenario_file, late)[0]) == 2_700_000
+    assert profile.shorter(case(scenario_file, flow={"stop": "2400ms"})[0]) == 2_700_000
 
 
 def test_a_profile_is_of_one_run(scenario_file):
-    swept = case(scenario_file, append='\n[sweep]\n"flows.controller" = ["reno", "cubic"]\n')
+    swept = case(scenario_file, sweep={"flows.controller": ["reno", "cubic"]})
     with pytest.raises(LabError, match="2 runs; a profile is of one: --at KEY=VALUE and --seed"):
         profile.one(swept)
     assert profile.one(swept[:1]) is swept[0]

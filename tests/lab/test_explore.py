@@ -78,7 +78,7 @@ def test_draws_have_all_that_a_scenario_can(known):
 
 
 def of(kernel: str, engine: str = "qemu") -> SimpleNamespace:
-    """As much of an image as decides about what is drawn."""
+    """The members of an image that decide about the draw."""
     return SimpleNamespace(kernel=kernel, engine=engine)
 
 
@@ -119,62 +119,58 @@ def test_where_a_kernel_lacks_what_a_controller_needs_the_same_paths_have_cubic(
 # --- keys of scenarios ---------------------------------------------------------------------
 
 
-def change(line: str) -> str:
-    return f'\n[[changes]]\nat = "1s"\n{line}\n'
+FORWARD = {"direction": "forward"}
+RENO = {"controller": "reno"}
+
+
+def changes(*those: dict) -> dict:
+    return {"changes": [{"at": "1s"} | change for change in those]}
 
 
 @pytest.mark.parametrize(
-    "text, words",
+    "wrong, words",
     [
-        (change('direction = "forward"\nmtu = 1200'), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
-        (change('direction = "forward"\nmtu = 500'), "changes.0.mtu: must be at least 552"),
-        (change('direction = "forward"\nhop = 2\nrate = "1mbit"'), "changes.0.hop: no hop 2"),
-        (change('rate = "1mbit"'), "rate: needs a direction"),
-        (
-            change('direction = "forward"\nrate = "1mbit"\ncontroller = "reno"'),
-            "changes either a controller or the path",
-        ),
-        (change('direction = "forward"'), "must have controller and set"),
-        (change('controller = "reno"\ncommand = "load"'), "changes.0: reno is loaded then"),
-        (
-            change('controller = "reno"\ncommand = "unload"') + change('controller = "reno"\ncommand = "use"'),
-            "changes.1: reno is not loaded then",
-        ),
-        (change('controller = "reno"\ncommand = "use"\nset = { a = 1 }'), "set: use takes no parameters"),
-        (change('controller = "reno"\ncommand = "reboot"'), "changes.0.command"),
+        (changes(FORWARD | {"mtu": 1200}), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
+        (changes(FORWARD | {"mtu": 500}), "changes.0.mtu: must be at least 552"),
+        (changes(FORWARD | {"hop": 2, "rate": "1mbit"}), "changes.0.hop: no hop 2"),
+        (changes({"rate": "1mbit"}), "rate: needs a direction"),
+        (changes(FORWARD | RENO | {"rate": "1mbit"}), "changes either a controller or the path"),
+        (changes(FORWARD), "must have controller and set"),
+        (changes(RENO | {"command": "load"}), "changes.0: reno is loaded then"),
+        (changes(RENO | {"command": "unload"}, RENO | {"command": "use"}), "changes.1: reno is not loaded then"),
+        (changes(RENO | {"command": "use", "set": {"a": 1}}), "set: use takes no parameters"),
+        (changes(RENO | {"command": "reboot"}), "changes.0.command"),
     ],
 )
-def test_changes_that_cannot_be(scenario_file, text, words):
+def test_changes_that_cannot_be(scenario_file, wrong, words):
     with pytest.raises(LabError, match=words):
-        scenario.load(scenario_file(append=text))
+        scenario.load(scenario_file(wrong))
 
 
 @pytest.mark.parametrize(
     "more, words",
     [
-        ('jitter = "21ms"', "jitter must be at most the delay"),
-        ("duplicate = 1", "share"),
-        ("rewrite = [{ kind = 1, offset = 2, value = 0 }]", "rewrite.0.kind"),
-        ("rewrite = [{ kind = 2, offset = 2, value = 65536 }]", "rewrite.0.value"),
+        ({"jitter": "21ms"}, "jitter must be at most the delay"),
+        ({"duplicate": 1}, "share"),
+        ({"rewrite": [{"kind": 1, "offset": 2, "value": 0}]}, "rewrite.0.kind"),
+        ({"rewrite": [{"kind": 2, "offset": 2, "value": 65536}]}, "rewrite.0.value"),
     ],
 )
 def test_directions_that_cannot_be(scenario_file, more, words):
     with pytest.raises(LabError, match=words):
-        scenario.load(scenario_file(("queue = 100 }\nreverse", f"queue = 100, {more} }}\nreverse")))
+        scenario.load(scenario_file(forward=more))
 
 
 def test_commands_are_for_what_asymcc_loads(scenario_file):
-    (case,) = scenario.load(scenario_file(append=change('controller = "reno"\ncommand = "unload"')))
+    (case,) = scenario.load(scenario_file(changes(RENO | {"command": "unload"})))
     with pytest.raises(LabError, match="reno is not one that asymcc loads"):
         topology.compile_job(case, 1)
 
 
 def test_a_change_of_the_path_comes_on_top_of_those_before(scenario_file):
-    text = "".join(
-        f'\n[[changes]]\nat = "{at}s"\ndirection = "forward"\n{what}\n'
-        for at, what in ((2, 'loss = "1%"'), (1, 'delay = "5ms"\nrate = "1mbit"'), (2.5, "mtu = 600"))
-    )
-    job = topology.compile_job(scenario.load(scenario_file(append=text))[0], 1)
+    those = ({"at": "2s", "loss": "1%"}, {"at": "1s", "delay": "5ms", "rate": "1mbit"}, {"at": "2.5s", "mtu": 600})
+    file = scenario_file(changes(*(FORWARD | change for change in those)))
+    job = topology.compile_job(scenario.load(file)[0], 1)
     first, second, third = job["changes"]
     assert [c["at_s"] for c in job["changes"]] == [1, 2, 2.5]
     assert first["path"] == [
@@ -203,8 +199,8 @@ def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
 
 
 def test_what_cannot_be_judged(scenario_file):
-    for more, words in (("", "needs verify"), ('[sweep]\n"path.mtu" = [500, 600]\n', "one case is judged")):
-        p = asymlab("explore", scenario_file(append=more))
+    for more, words in (({}, "needs verify"), ({"sweep": {"path.mtu": [500, 600]}}, "one case is judged")):
+        p = asymlab("explore", scenario_file(more))
         assert p.returncode == 1 and words in p.stderr and len(p.stderr.splitlines()) == 1
 
 
@@ -324,8 +320,8 @@ def test_a_connection_that_closes_late_is_found(folder):
     case, r = attempt(tree_of("closes", path, {"controller": "reno", "size": 150_000}, thin={"reverse_kbit": 100}))
     assert r.valid and invariants.judge(case, r) == []
     (closed, took) = r.record["agent"]["closed"]["0"]
-    for told in ({"0": (closed, took + 900_000_000)}, {}):
-        assert [b.invariant for b in invariants.judge(case, edited(r, agent={"closed": told}))] == ["close"]
+    for closings in ({"0": (closed, took + 900_000_000)}, {}):
+        assert [b.invariant for b in invariants.judge(case, edited(r, agent={"closed": closings}))] == ["close"]
 
 
 @pytest.mark.lab
@@ -476,7 +472,7 @@ def test_long_bursts_on_each_way_leave_no_limit_to_silence(folder):
 
 @pytest.mark.lab
 def test_timeouts_double_until_an_rtt_is_measured(folder):
-    """Of 1,024 packets four arrive. What is sent again gives no RTT, and of two that an ACK sends one is lost."""
+    """Four of 1,024 packets arrive. A retransmission gives no RTT, and of two that an ACK sends one is lost."""
     path = {"mtu": 576, "forward": way("53kbit", "1ms", 1), "reverse": way("50kbit", "6ms", 2)}
     more = {"profile": "newreno", "controllers": {"ctcp": {"init_cwnd": 1024}}}
     case, r = attempt(tree_of("doubled", path, {"controller": "ctcp"}, run={"duration": "14s"}, **more))

@@ -7,6 +7,7 @@ import pytest
 
 from asymlab.plan import scenario, topology
 from tests.ktap import built
+from tests.scenarios import TUNED
 from tests.shared import LAB, REPO, counters, run
 
 HERE = REPO / "experiments" / "fair"
@@ -28,32 +29,30 @@ def test_all_files_are_sweeps():
 
 
 @pytest.mark.lab
-def test_a_contest_begins_and_ends_with_cubic(tmp_path):
+def test_a_contest_begins_and_ends_with_cubic(scenario_file):
     """A hop each: FAST, Pseudo-rate and Formosa beside a CUBIC flow that leaves, and FAST without one."""
-    file = tmp_path / "fair.toml"
-    side = '{ rate = "20mbit", delay = "20ms", queue = 67 }'
-    file.write_text(f"""
-title = "fair"
-id = "FAIR"
-profile = "tuned"
-path.hops = [{{ count = 4, forward = {side}, reverse = {side} }}]
-controllers.fast_fair = {{ object = "fast", fair = 1 }}
-controllers.pseudorate_fair = {{ object = "pseudorate", fair = 1 }}
-controllers.formosa_fair = {{ object = "formosa", fair = 1 }}
-controllers.fast_alone = {{ object = "fast", fair = 1 }}
-flows = [
-    {{ controller = "fast_fair", hop = 1 }},
-    {{ controller = "cubic", hop = 1, start = "1s", stop = "25s" }},
-    {{ controller = "pseudorate_fair", hop = 2 }},
-    {{ controller = "cubic", hop = 2, start = "1s", stop = "25s" }},
-    {{ controller = "formosa_fair", hop = 3 }},
-    {{ controller = "cubic", hop = 3, start = "1s", stop = "25s" }},
-    {{ controller = "fast_alone", hop = 4 }},
-]
-run = {{ duration = "45s", measure_from = "10s" }}
-""")
+    side = {"rate": "20mbit", "delay": "20ms", "queue": 67}
+    laws = ("fast", "pseudorate", "formosa")
+    names = {f"{law}_fair": law for law in laws} | {"fast_alone": "fast"}
+    flows = [
+        flow
+        for hop, law in enumerate(laws, 1)
+        for flow in (
+            {"controller": f"{law}_fair", "hop": hop},
+            {"controller": "cubic", "hop": hop, "start": "1s", "stop": "25s"},
+        )
+    ]
+    file = scenario_file(
+        TUNED,
+        ack=None,
+        mtu=None,
+        hops=[{"count": 4, "forward": side, "reverse": side}],
+        controllers={name: {"object": law, "fair": 1} for name, law in names.items()},
+        flow=flows[0],
+        flows=[*flows[1:], {"controller": "fast_alone", "hop": 4}],
+        run={"duration": "45s", "measure_from": "10s"},
+    )
     r = run(file, LAB)
-    assert r.valid, r.record["invalid"]
     for name in ("fast_fair", "pseudorate_fair", "formosa_fair"):
         assert (counters(r, name)["contests"], counters(r, name)["truces"]) == (1, 1), name
     alone = counters(r, "fast_alone")

@@ -19,7 +19,7 @@ PICTURE_MAX = 60_000  # bytes
 
 
 def runs(name: str, image: str = "6.12", **only) -> list:
-    """Of each case, in the file's order."""
+    """One value for each case, in the file's order."""
     guest = open_image(image)
     cases = scenario.load(REPO / "experiments" / "findings" / f"{name}.toml")
     tasks = plan_runs([c for c in cases if only.items() <= c.point.items()], guest)

@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 
 from asymlab.results import capture
+from tests.scenarios import CAPTURE, FORMOSA, LINUX, PLAIN
 from tests.shared import LAB_KERNELS, check_physics, counters, run
 
 pytestmark = pytest.mark.lab
 
-FORMOSA = ('controller = "reno"', 'controller = "formosa"')
-TRACED = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"\ntrace_state = true\ncapture = true')
-PLAIN = ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"')
-LINUX = ('profile = "ns2"', 'profile = "linux"')
-DEEP = ("queue = 100 }\nreverse", "queue = 1000 }\nreverse")
-SLOW = ('reverse = { rate = "10mbit"', 'reverse = { rate = "100kbit"')
+DEEP = {"run": {"trace_state": True}, "forward": {"queue": 1000}}
 DATA = np.dtype(
     [
         ("kind", "u1"),
@@ -44,7 +40,7 @@ def with_option(packets, layout, exid):
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_rounds_flags_and_answers(scenario_file, kernel):
     """No loss: the paper's example, on the wire."""
-    r = run(scenario_file(FORMOSA, TRACED, DEEP, SLOW), kernel)
+    r = run(scenario_file(FORMOSA, PLAIN, CAPTURE, DEEP, reverse={"rate": "100kbit"}), kernel)
     check_physics(r)
     n = counters(r, "formosa")
     assert n["losses"] == n["timeouts"] == n["fallbacks"] == n["options_bad"] == n["nacks"] == 0
@@ -78,7 +74,7 @@ def test_rounds_flags_and_answers(scenario_file, kernel):
 def test_queue_estimate_follows_the_queue(scenario_file, kernel):
     """The forward queueing delay that a flagged packet's answer tells, beside what the packet waited: the mean of the
     last few."""
-    r = run(scenario_file(FORMOSA, TRACED, DEEP), kernel)
+    r = run(scenario_file(FORMOSA, PLAIN, CAPTURE, DEEP), kernel)
     data, option = with_option(r.capture("forward"), DATA, DATA_EXID)
     acks, answer = with_option(r.capture("reverse"), ANSWER, ANSWER_EXID)
     waited = (data["t"] * 1e6 - option["stamp"]) % 2**32  # us, and a constant: one clock's zero
@@ -95,29 +91,24 @@ def test_a_third_of_the_acks_lost(scenario_file):
     answers to timeouts in a row are five seconds of silence, which one flow in some has: the last twenty seconds are
     long enough for three in a row.
     """
-    lossy = ('delay = "20ms", queue = 100 }\n\n', 'delay = "20ms", queue = 100, loss = "30%" }\n\n')
-    r = run(scenario_file(FORMOSA, PLAIN, LINUX, lossy, ('duration = "3s"', 'duration = "30s"')))
-    assert r.valid and counters(r, "formosa")["fallbacks"] == 0
+    r = run(scenario_file(FORMOSA, PLAIN, LINUX, reverse={"loss": "30%"}, run={"duration": "30s"}))
+    assert counters(r, "formosa")["fallbacks"] == 0
     assert r.goodput["bytes"][r.goodput["t"] > 10].sum() > 100_000
 
 
 def test_a_path_that_reorders(scenario_file):
     """1 % of the packets overtake: each makes a gap that closes by itself."""
-    reorder = ("queue = 100 }\nreverse", 'queue = 100, reorder = "1%" }\nreverse')
-    r = run(scenario_file(FORMOSA, PLAIN, LINUX, reorder))
+    r = run(scenario_file(FORMOSA, PLAIN, LINUX, forward={"reorder": "1%"}))
     n = counters(r, "formosa")
-    assert r.valid and r.metrics["utilisation"] > 0.5 and n["nacks"] > 5 and n["acks_suppressed"] > n["acks_sent"]
+    assert r.metrics["utilisation"] > 0.5 and n["nacks"] > 5 and n["acks_suppressed"] > n["acks_sent"]
 
 
 @pytest.mark.parametrize("syn", [False, True])
 def test_middlebox_that_strips(scenario_file, syn):
     """From all segments, or all but the handshake's: the transfer goes on without options, the delay by timestamps."""
-    strip = (
-        "queue = 100 }\nreverse",
-        f"queue = 100, strip = {{ kinds = [253], syn = {str(syn).lower()} }} }}\nreverse",
-    )
-    r = run(scenario_file(FORMOSA, PLAIN, LINUX, strip, ('duration = "3s"', 'duration = "6s"')))
+    strip = {"kinds": [253], "syn": syn}
+    r = run(scenario_file(FORMOSA, PLAIN, LINUX, forward={"strip": strip}, run={"duration": "6s"}))
     n = counters(r, "formosa")
-    assert r.valid and r.metrics["utilisation"] > 0.8
+    assert r.metrics["utilisation"] > 0.8
     assert n["fallbacks"] == (not syn) and n["acks_suppressed"] == n["options_seen"] == 0 and n["signals"] > 0
     assert r.metrics["forward"]["drops"] == 0, "a queue of two BDPs is left to the delay signal"

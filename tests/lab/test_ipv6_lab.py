@@ -10,16 +10,22 @@ import pytest
 
 from asymlab import LabError
 from asymlab.plan import scenario
-from tests.lab.test_path_lab import CAPTURE, SACK_PERMITTED, option_kinds
-from tests.shared import HOP, LAB_KERNELS, PATH, check_physics, run
+from tests.lab.test_path_lab import SACK_PERMITTED, option_kinds
+from tests.scenarios import CAPTURE, TUNED, hop
+from tests.shared import LAB_KERNELS, check_physics, run
 
-V6 = ('profile = "ns2"', 'profile = "tuned"\nip = 6')
-V4 = ('profile = "ns2"', 'profile = "tuned"')
-LINE = """\
-forward = {{ rate = "{}mbit", delay = "20ms", queue = 100 }}
-reverse = {{ rate = "{}kbit", delay = "20ms", queue = 100 }}
-"""
-USUAL = (PATH, LINE.format(10, 2000)), ("mtu = 1000", "mtu = 1500")
+V6 = TUNED | {"ip": 6}
+
+
+def line(mbit: float, back_kbit: int, mtu: int = 1500, forward: dict | None = None, back: dict | None = None) -> dict:
+    return {
+        "mtu": mtu,
+        "forward": {"rate": f"{mbit}mbit", **(forward or {})},
+        "reverse": {"rate": f"{back_kbit}kbit", **(back or {})},
+    }
+
+
+USUAL = line(10, 2000)
 
 
 @pytest.mark.lab
@@ -27,8 +33,8 @@ USUAL = (PATH, LINE.format(10, 2000)), ("mtu = 1000", "mtu = 1500")
 def test_twenty_bytes_more(scenario_file, kernel):
     """With packets that are longer by these, and rates as much higher, each packet takes the same time: so every
     segment and every ACK comes as before. Only the SYNs, which are shorter, take another time."""
-    old = run(scenario_file(V4, CAPTURE, (PATH, LINE.format(15, 1040)), ("mtu = 1000", "mtu = 1500")), kernel)
-    new = run(scenario_file(V6, CAPTURE, (PATH, LINE.format(15.2, 1440)), ("mtu = 1000", "mtu = 1520")), kernel)
+    old = run(scenario_file(TUNED, CAPTURE, line(15, 1040)), kernel)
+    new = run(scenario_file(V6, CAPTURE, line(15.2, 1440, mtu=1520)), kernel)
     for r in (old, new):
         check_physics(r)
     data, longer = (r.capture("forward") for r in (old, new))
@@ -44,7 +50,7 @@ def test_twenty_bytes_more(scenario_file, kernel):
 @pytest.mark.lab
 @pytest.mark.parametrize("controller, seen", [("formosa", "acks_suppressed"), ("accsa", None)])
 def test_controllers_with_options_of_their_own(scenario_file, controller, seen):
-    r = run(scenario_file(V6, *USUAL, ('controller = "reno"', f'controller = "{controller}"')))
+    r = run(scenario_file(V6, USUAL, flow={"controller": controller}))
     check_physics(r)
     assert r.metrics["utilisation"] > 0.9
     if seen:
@@ -57,10 +63,8 @@ def test_controllers_with_options_of_their_own(scenario_file, controller, seen):
 @pytest.mark.parametrize("at", ["host", "router"])
 def test_thinned_acks(scenario_file, at, kernel):
     """The link of the ACKs has room for a sixth of them; thinned, they fit, and the queue before it stays short."""
-    slow = (PATH, LINE.format(10, 80)), ("mtu = 1000", "mtu = 1500")
-    thin = f'\n[thin]\nreverse_kbit = 80\nat = "{at}"\n'
-    plain, thinned = (run(scenario_file(V6, *slow, append=more), kernel) for more in ("", thin))
-    assert plain.valid and thinned.valid, thinned.record["invalid"]
+    thin = {"thin": {"reverse_kbit": 80, "at": at}}
+    plain, thinned = (run(scenario_file(V6, line(10, 80), more), kernel) for more in ({}, thin))
     assert thinned.record["agent"]["thin"]
     assert thinned.metrics["goodput_bps"] > 1.1 * plain.metrics["goodput_bps"]
     assert thinned.metrics["acks_per_data_packet"] < plain.metrics["acks_per_data_packet"]
@@ -69,17 +73,14 @@ def test_thinned_acks(scenario_file, at, kernel):
 @pytest.mark.lab
 def test_all_else_that_a_path_may_have(scenario_file):
     """Middleboxes, a load, a trace, a change of the MTU, requests, a flow of a size, all data compared."""
-    line = LINE.format(10, 2000).replace('rate = "10mbit"', 'trace = { kind = "wifi", rate = "10mbit", length = "5s" }')
-    strip = line.replace("queue = 100 }\nreverse", "queue = 100, strip = { kinds = [4], syn = true } }\nreverse")
-    load = '[[background]]\nrate = "1mbit"\npacket = 500\n\n[[flows]]\ncontroller = "cubic"\nsize = 100000\n\n[run]'
-    later = '\n[[changes]]\nat = "2s"\ndirection = "forward"\nmtu = 1280\n'
-    r = run(
-        scenario_file(
-            V6, CAPTURE, (PATH, strip), ("mtu = 1000", "mtu = 1500"), ("[run]", load),
-            ("capture = true", "capture = true\nverify = true"), append=later,
-        )
-    )  # fmt: skip
-    assert r.valid, r.record["invalid"]
+    trace = {"kind": "wifi", "rate": "10mbit", "length": "5s"}
+    way = {"rate": None, "trace": trace, "strip": {"kinds": [4], "syn": True}}
+    more = {
+        "flows": [{"controller": "cubic", "size": 100_000}],
+        "background": [{"rate": "1mbit", "packet": 500}],
+        "changes": [{"at": "2s", "direction": "forward", "mtu": 1280}],
+    }
+    r = run(scenario_file(V6, CAPTURE, line(10, 2000, forward=way), more, run={"verify": True}))
     assert r.metrics["background_bps"] == [pytest.approx(1e6, rel=0.02)]
     assert SACK_PERMITTED not in option_kinds(r.capture("reverse")[0])
     sent = r.capture("forward")
@@ -88,41 +89,36 @@ def test_all_else_that_a_path_may_have(scenario_file):
 
 
 def next_headers(capture: bytes) -> set[int]:
-    """Of all IPv6 packets of a capture."""
-    at, found = 24, set()
+    """The next headers of all IPv6 packets of a capture."""
+    at, kinds = 24, set()
     while at < len(capture):
         (length,) = struct.unpack_from("<I", capture, at + 8)
-        found.add(capture[at + 16 + 6])
+        kinds.add(capture[at + 16 + 6])
         at += 16 + length
-    return found
+    return kinds
 
 
 @pytest.mark.lab
 def test_no_packets_but_those_of_the_experiment(scenario_file):
     """The kernel reports its multicast groups when a link comes up, and once more within a second: not here. On a chain
     such a report took an opportunity of a trace in the middle of the self-check."""
-    r = run(scenario_file(V6, CAPTURE, *USUAL))
+    r = run(scenario_file(V6, CAPTURE, USUAL))
     assert {h for side in ("forward", "reverse") for h in next_headers((r.folder / f"{side}.pcap").read_bytes())} == {6}
-    traced = HOP.replace('rate = "10mbit"', 'trace = { kind = "wifi", rate = "100kbit", length = "5s" }', 1)
-    r = run(scenario_file(V6, (PATH, HOP + traced + HOP), ("mtu = 1000", "mtu = 1500")))
-    assert r.valid, r.record["invalid"]
+    traced = hop({"rate": None, "trace": {"kind": "wifi", "rate": "100kbit", "length": "5s"}})
+    r = run(scenario_file(V6, mtu=1500, hops=[hop(), traced, hop()]))
 
 
 @pytest.mark.parametrize(
     "words, key, reason",
     [
-        ((("profile", "ip = 5\nprofile"),), "ip", "4 or 6"),
-        ((("profile", 'ip = "6"\nprofile'),), "ip", "4 or 6"),
-        ((("profile", "ip = 6\nprofile"),), "path.mtu", "1000 bytes are fewer than the 1280 of IPv6"),
-        (
-            (V6, *USUAL, ("[run]", '[[changes]]\nat = "1s"\ndirection = "forward"\nmtu = 1279\n[run]')),
-            "changes.0.mtu",
-            "1279",
-        ),
+        ({"ip": 5}, "ip", "4 or 6"),
+        ({"ip": "6"}, "ip", "4 or 6"),
+        ({"ip": 6}, "path.mtu", "1000 bytes are fewer than the 1280 of IPv6"),
+        (V6 | USUAL | {"changes": [{"at": "1s", "direction": "forward", "mtu": 1279}]}, "changes.0.mtu", "1279"),
     ],
 )
 def test_what_does_not_fit(scenario_file, words, key, reason):
-    file = scenario_file(*words)
+    file = scenario_file(words)
     with pytest.raises(LabError, match=f"^{file}: {key}: .*{reason}") as e:
         scenario.load(file)
     assert "\n" not in str(e.value)

@@ -21,7 +21,7 @@ from asymlab.guest.wire import dump, load
 from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
-from tests.shared import FORMOSA, PATH, PLAIN
+from tests.scenarios import FORMOSA, PLAIN
 
 FILES = [*EXPERIMENTS.glob("bench/*.toml"), *(f for paper in papers.names() for f in papers.scenarios(paper))]
 
@@ -40,12 +40,10 @@ def test_the_agent_reads_what_the_host_wrote(file, which):
         assert text_of(dump(load(Job | Refusals, text, "job"))) == text
 
 
-MANY = ('controller = "reno"', 'controller = "reno"\ncount = 400\nstart = "500ms"\nstart_within = "2s"\nsize = 1000')
-
-
 def test_many_flows_start_as_a_poisson_process(scenario_file):
     """400 in two seconds: gaps of 5 ms on average, of which a share 1/e is longer."""
-    (case,) = scenario.load(scenario_file(MANY, append='\n[[flows]]\ncontroller = "reno"\n'))
+    many = {"count": 400, "start": "500ms", "start_within": "2s", "size": 1000}
+    (case,) = scenario.load(scenario_file(flow=many, flows=[{"controller": "reno"}]))
     *starts, other = [flow.start_s for flow in topology.plan_job(case, 1).flows]
     assert 0.5 <= min(starts) and max(starts) < 2.5 and other < 0.01
     gaps = np.diff(sorted(starts))
@@ -54,10 +52,11 @@ def test_many_flows_start_as_a_poisson_process(scenario_file):
 
 
 @pytest.mark.parametrize(
-    "words, reason", [('start_within = "3s"', "after run.duration"), ('start_within = "2s"\nstop = "1s"', "its stop")]
+    "words, reason",
+    [({"start_within": "3s"}, "after run.duration"), ({"start_within": "2s", "stop": "1s"}, "its stop")],
 )
 def test_starts_that_do_not_fit(scenario_file, words, reason):
-    file = scenario_file(('controller = "reno"', f'controller = "reno"\n{words}'))
+    file = scenario_file(flow=words)
     with pytest.raises(LabError, match=f"^{file}: flows.0.*{reason}"):
         scenario.load(file)
 
@@ -72,72 +71,52 @@ def test_what_is_published_says_its_alpha():
 
 
 @pytest.mark.parametrize(
-    "edits, more, kb",
+    "words, kb",
     [
-        ([], "", 352),  # 20 Mbit/s in packets of 1000 bytes are 2500 records of 72 bytes a second
-        ([("mtu = 1000", "mtu = 500")], "", 703),
-        ([('"1s"', '"1s"\ntrace_every = "10ms"')], "", 64),  # two hundred
-        ([('"1s"', '"1s"\ntrace_state = true')], "", 1055),
-        ([], '[[changes]]\nat = "1s"\ndirection = "forward"\nrate = "100mbit"\n', 2109),
-        ([('"10mbit"', '"1gbit"')], "", RING_KB_MAX),
+        ({}, 352),  # 20 Mbit/s in packets of 1000 bytes are 2500 records of 72 bytes a second
+        ({"mtu": 500}, 703),
+        ({"run": {"trace_every": "10ms"}}, 64),  # two hundred
+        ({"run": {"trace_state": True}}, 1055),
+        ({"changes": [{"at": "1s", "direction": "forward", "rate": "100mbit"}]}, 2109),
+        ({"forward": {"rate": "1gbit"}, "reverse": {"rate": "1gbit"}}, RING_KB_MAX),
     ],
 )
-def test_the_tracers_room_is_for_what_the_path_can_carry(scenario_file, edits, more, kb):
-    (case,) = scenario.load(scenario_file(*edits, append=more))
+def test_the_tracers_room_is_for_what_the_path_can_carry(scenario_file, words, kb):
+    (case,) = scenario.load(scenario_file(words))
     assert ring_kb(topology.plan_job(case, 1)) == kb
 
 
 def test_a_path_that_fills_the_tracers_room_is_collected_from_more_often(scenario_file):
     rates = {"10mbit": 1000, "10gbit": 46}  # half of 16 MB is 46 ms of 2.5 million records a second
     for rate, ms in rates.items():
-        (case,) = scenario.load(scenario_file(('"10mbit"', f'"{rate}"')))
+        (case,) = scenario.load(scenario_file(forward={"rate": rate}, reverse={"rate": rate}))
         assert drain_ms(topology.plan_job(case, 1)) == ms
 
 
 # --- what is no job ------------------------------------------------------------------------
 
-RICH = (
-    PATH,
-    'forward = { rate = "10mbit", delay = "20ms", jitter = "1ms", duplicate = "1%", queue = 100, '
-    'red = { min = 4, max = 8, probability = "10%" }, rewrite = [{ kind = 2, offset = 2, value = 500 }] }\n'
-    'reverse = { rate = "10mbit", delay = "20ms", queue = 100, strip = { kinds = [253], syn = true } }\n',
-)
-MORE = """
-[[flows]]
-controller = "formosa"
-start = "1s"
-stop = "2s"
-resume = "2.5s"
-
-[[background]]
-rate = "1mbit"
-packet = 500
-start = "1s"
-stop = "2s"
-
-[[changes]]
-at = "1s"
-controller = "formosa"
-set = { forward_share = 50 }
-
-[[changes]]
-at = "1s"
-controller = "formosa"
-command = "replace"
-
-[[changes]]
-at = "1s"
-direction = "forward"
-rate = "1mbit"
-delay = "5ms"
-mtu = 600
-"""
+RICH = {
+    "forward": {
+        "jitter": "1ms",
+        "duplicate": "1%",
+        "red": {"min": 4, "max": 8, "probability": "10%"},
+        "rewrite": [{"kind": 2, "offset": 2, "value": 500}],
+    },
+    "reverse": {"strip": {"kinds": [253], "syn": True}},
+    "flows": [{"controller": "formosa", "start": "1s", "stop": "2s", "resume": "2.5s"}],
+    "background": [{"rate": "1mbit", "packet": 500, "start": "1s", "stop": "2s"}],
+    "changes": [
+        {"at": "1s", "controller": "formosa", "set": {"forward_share": 50}},
+        {"at": "1s", "controller": "formosa", "command": "replace"},
+        {"at": "1s", "direction": "forward", "rate": "1mbit", "delay": "5ms", "mtu": 600},
+    ],
+}
 
 
 @pytest.fixture
 def rich(scenario_file) -> dict:
     """A job with an object of each type."""
-    (case,) = scenario.load(scenario_file(FORMOSA, PLAIN, RICH, append=MORE))
+    (case,) = scenario.load(scenario_file(FORMOSA, PLAIN, RICH))
     return topology.compile_job(case, 1)
 
 
@@ -201,7 +180,7 @@ WRONG = {
 
 
 def test_a_member_of_another_type(rich):
-    """Where a member may be of two types, or null, another value is refused all the same."""
+    """A member that may be of two types, or null, takes no other value."""
     may_be_null = {"red", "stop_s", "resume_s", "object", "forward", "reverse"}
     for where, members in kinds(rich).items():
         for key, member in members.items():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the kernel check makes of a run: made-up ones of a controller whose law has a live parameter."""
+"""The kernel check judges a run: made-up ones of a controller whose law has a live parameter."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ def flow(
     t = t[(t < silent[0]) | (t >= silent[1])]
     acks = np.zeros(len(t), [("flow", "u2"), *ACK])
     acks["flow"], acks["t"], acks["cwnd"], acks["delivered"] = number, t, 152, np.arange(len(t))
-    for at, left in cuts.items():
+    for at, cwnd in cuts.items():
         k = np.searchsorted(t, at)
         acks["ca_state"][k : k + 40] = 3
-        acks["ssthresh"][k : k + 40] = left
+        acks["ssthresh"][k : k + 40] = cwnd
     goodput = np.zeros(10 * END, [("flow", "u2"), ("t", "f8"), ("bytes", "u8")])
     goodput["flow"], goodput["t"] = number, np.arange(10 * END) / 10
     goodput["bytes"] = np.histogram(t, 10 * END, (0, END))[0] * round(1000 * SHARE)

@@ -40,9 +40,9 @@ def cases(link, *controllers, folder):
 def test_the_scenario_is_the_link(tmp_path):
     link = Link("50mbit", "81ms", "2mbit", 200, "0.1%", 5)
     every = {c.scenario.title: c.scenario for c in cases(link, folder=tmp_path)}
-    found = {title: s for title, s in every.items() if title in (*path.DEFAULT, "fusion:radio")}
-    assert [name.removesuffix(":radio") for name in found] == list(path.DEFAULT)
-    for name, s in found.items():
+    chosen = {title: s for title, s in every.items() if title in (*path.DEFAULT, "fusion:radio")}
+    assert [name.removesuffix(":radio") for name in chosen] == list(path.DEFAULT)
+    for name, s in chosen.items():
         there, back = s.path.forward, s.path.reverse
         assert (there.rate, back.rate, there.queue, back.queue) == (50_000_000, 2_000_000, 200, 200)
         assert there.delay + back.delay == 81_000 and (there.loss, back.loss) == (0.001, 0)
@@ -58,7 +58,7 @@ def test_the_scenario_is_the_link(tmp_path):
 
 @built
 def test_each_sender_meets_cubic_unless_nobody_else_is_there(tmp_path):
-    """As it is alone, with as many flows of CUBIC, in both orders. Whose ACKs are thinned is the receiver's."""
+    """Alone, and with as many flows of CUBIC, in both orders. The receiver's rows have thinned ACKs."""
     link = Link("50mbit", "81ms", "2mbit", 200, "0.1%", 5)
     every = {c.scenario.title: c.scenario for c in cases(link, folder=tmp_path)}
     alone = [title for title in every if not title.endswith((path.BESIDE, path.AFTER))]
@@ -67,12 +67,12 @@ def test_each_sender_meets_cubic_unless_nobody_else_is_there(tmp_path):
     assert list(every) == [*alone, *(title for title in met if title != "cubic after cubic")]
     for title in list(every)[len(alone) :]:
         name, where, _ = title.split()
-        found, s = every[title], every[name]
-        mine = (path.split(name)[0], 5, "delayed")
-        assert [(f.controller, f.count, f.ack) for f in found.flows] == [mine, ("cubic", 5, "delayed")]
-        starts = [f.start for f in found.flows]
+        pair, s = every[title], every[name]
+        own = (path.split(name)[0], 5, "delayed")
+        assert [(f.controller, f.count, f.ack) for f in pair.flows] == [own, ("cubic", 5, "delayed")]
+        starts = [f.start for f in pair.flows]
         assert starts == [round(link.duration_s / path.LATER * 1e6) if where == "after" else 0, 0]
-        assert (found.path, found.controllers, found.thin) == (s.path, s.controllers, None)
+        assert (pair.path, pair.controllers, pair.thin) == (s.path, s.controllers, None)
     assert [c.scenario.title for c in cases(replace(link, alone=True), folder=tmp_path)] == alone
 
 
@@ -125,8 +125,8 @@ def test_presets():
     assert answer.at_sender(LINK, "fast:thinned") == [
         "asymcc load fast --preset thinned --set alpha=20 && asymcc use fast --default"
     ]
-    (said,) = answer.at_sender(LINK, "fusion:radio")
-    assert said == "asymcc load fusion --preset radio && asymcc use fusion --default"
+    (line,) = answer.at_sender(LINK, "fusion:radio")
+    assert line == "asymcc load fusion --preset radio && asymcc use fusion --default"
     lossy = path.names([], Link("10mbit", "40ms", loss="1%"))
     assert "fusion:radio" in lossy and "fusion" not in lossy and len(lossy) == len(path.DEFAULT)
 
@@ -186,17 +186,17 @@ def test_all_runs_take_some_two_minutes_of_two_quiet_cores():
 
 def test_a_run_too_short_for_what_it_should_show_is_told():
     assert not Link("10mbit", "40ms").notes()
-    (said,) = Link("10mbit", "40ms", loss="1%", duration="1s").notes()
-    assert said.startswith("only 12 round trips are measured") and said.endswith("--duration 3s shows more")
-    (said,) = Link("100mbit", "20ms").notes()
-    assert re.match(r"CUBIC takes some 6 s .* --duration 13s shows it whole", said)
+    (line,) = Link("10mbit", "40ms", loss="1%", duration="1s").notes()
+    assert line.startswith("only 12 round trips are measured") and line.endswith("--duration 3s shows more")
+    (line,) = Link("100mbit", "20ms").notes()
+    assert re.match(r"CUBIC takes some 6 s .* --duration 13s shows it whole", line)
     few, _ = Link("100mbit", "600ms", "3mbit").notes()
     assert few.startswith("only 14 round trips are measured") and few.endswith("--duration 36s shows more")
 
 
 @built
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "lines"),
     [
         ("--rate 50mbps --rtt 80ms", ("--rate 50mbps", "'10mbit'")),
         ("--rate 50mbit --rtt 80", ("--rtt 80", "'20ms'")),
@@ -221,8 +221,8 @@ def test_a_run_too_short_for_what_it_should_show_is_told():
         ("--trace no.trace --rate 50mbit --rtt 80ms", ("a link has one of both",)),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(words, said):
-    one_line(asymlab("link", *words.split()), *said)
+def test_what_is_wrong_is_said_in_one_line(words, lines):
+    one_line(asymlab("link", *words.split()), *lines)
 
 
 @built
@@ -244,10 +244,10 @@ def test_links_of_real_life(tmp_path):
 
 @built
 def test_the_queue_of_a_modem(tmp_path):
-    """250 ms toward the net: there the data wait with --upload, else the ACKs. What is given counts more."""
+    """250 ms toward the net: there the data wait with --upload, else the ACKs. An option counts more."""
     up, down, plain = (
-        cases(real.find(name).link(upload, {"alone": True, **given}), "cubic", folder=tmp_path)[0].scenario.path
-        for name, upload, given in (("docsis-3.0", True, {}), ("docsis-3.1", False, {}), ("leo", False, {"queue": 50}))
+        cases(real.find(name).link(upload, {"alone": True, **own}), "cubic", folder=tmp_path)[0].scenario.path
+        for name, upload, own in (("docsis-3.0", True, {}), ("docsis-3.1", False, {}), ("leo", False, {"queue": 50}))
     )
     packets = round(18.88e6 * 0.25 / 8 / 1500)
     assert (up.forward.rate, up.forward.queue, up.forward.pie) == (18_880_000, packets, None)
@@ -305,9 +305,9 @@ def row(
     record = {"metrics": metrics | {"utilisation": use, "reverse_utilisation": way_back}, "invalid": list(invalid)}
     nodes = [Node("src0", {f"net.ipv4.tcp_{way}mem": f"4096 16384 {buffer}" for way in "rw"})]
     job = some_job(watch=[some_hop(10e6)], nodes=nodes)
-    made = Made(Path("/nowhere"), record | {"identity": {"job": dump(job)}})
-    object.__setattr__(made, "acks", np.array(list(acks), ACKS))
-    return Row(name, made, met, later)
+    r = Made(Path("/nowhere"), record | {"identity": {"job": dump(job)}})
+    object.__setattr__(r, "acks", np.array(list(acks), ACKS))
+    return Row(name, r, met, later)
 
 
 @built
@@ -337,7 +337,7 @@ def beside(*pairs, usual=4.8, flows=1, invalid=()):
         flows = [{"goodput_bps": rate * 1e6} for rate in rates]
         return Run(Path("/nowhere"), {"metrics": {"flows": flows}, "invalid": list(invalid)})
 
-    runs = [run(*[own] * flows, *[left] * flows, invalid=invalid) for own, left in pairs]
+    runs = [run(*[own] * flows, *[theirs] * flows, invalid=invalid) for own, theirs in pairs]
     return Beside(tuple(runs), run(*[1.5 * usual, 0.5 * usual] * flows))
 
 
@@ -381,15 +381,15 @@ def test_what_starves_beside_others_is_advised_only_alone():
         row("fusion", 9.6, 0.043, met=beside((9, 9), invalid=["CPU 90 % busy"])),
     ]
     good = row("taichung", 9.6, 0.060, met=beside((5.0, 4.6)))
-    said = answer.words(LINK, [*bad, good])
-    assert "CUBIC starves pseudorate (6% of its fair share)." in said
-    assert "CUBIC is starved by fast (2% of what CUBIC leaves it)." in said
-    assert "fusion beside CUBIC: not known, invalid: CPU 90 % busy" in said
-    rules = [line for line in said if line.startswith("Rule: ")]
+    lines = answer.words(LINK, [*bad, good])
+    assert "CUBIC starves pseudorate (6% of its fair share)." in lines
+    assert "CUBIC is starved by fast (2% of what CUBIC leaves it)." in lines
+    assert "fusion beside CUBIC: not known, invalid: CPU 90 % busy" in lines
+    rules = [line for line in lines if line.startswith("Rule: ")]
     assert rules[-1].startswith("Rule: only with --alone is advised") and max(map(len, rules)) <= 180
-    advised = said.index("    asymcc load taichung && asymcc use taichung --default")
-    assert said[advised - 1].startswith("If your machine sends the data (an upload, a server): taichung")
-    assert said[advised + 1].startswith("Only if no other's traffic shares the link: pseudorate, 9.6 Mbit/s")
+    advised = lines.index("    asymcc load taichung && asymcc use taichung --default")
+    assert lines[advised - 1].startswith("If your machine sends the data (an upload, a server): taichung")
+    assert lines[advised + 1].startswith("Only if no other's traffic shares the link: pseudorate, 9.6 Mbit/s")
     none = answer.words(LINK, bad)
     assert [line for line in none if line.endswith("none of these beside CUBIC.")]
     assert not [line for line in none if line.startswith("    asymcc")]
@@ -426,16 +426,16 @@ def test_what_wins_slowly_is_not_advised():
         row("pseudorate", 9.6, 0.080, met=even),
     ]
     assert [r.shares for r in rows] == [False, False, False, True, True] and answer.advised(rows) is rows[3]
-    said = answer.words(replace(LINK, duration=""), rows)
+    lines = answer.words(replace(LINK, duration=""), rows)
     longer = "In runs of 120 s "
-    assert f"{longer}CUBIC is starved by bbr3 (23% of what CUBIC leaves it)." in said
-    assert f"{longer}CUBIC starves fast (19% of its fair share)." in said
-    assert f"{longer}fusion beside CUBIC: not known, invalid: CPU 90 % busy" in said
-    assert f"{longer}taichung has 5.1 Mbit/s beside CUBIC's 4.5." in said
-    assert not [line for line in said if line.startswith(("CUBIC starves", "CUBIC is starved"))]
-    assert "    asymcc load taichung && asymcc use taichung --default" in said
+    assert f"{longer}CUBIC is starved by bbr3 (23% of what CUBIC leaves it)." in lines
+    assert f"{longer}CUBIC starves fast (19% of its fair share)." in lines
+    assert f"{longer}fusion beside CUBIC: not known, invalid: CPU 90 % busy" in lines
+    assert f"{longer}taichung has 5.1 Mbit/s beside CUBIC's 4.5." in lines
+    assert not [line for line in lines if line.startswith(("CUBIC starves", "CUBIC is starved"))]
+    assert "    asymcc load taichung && asymcc use taichung --default" in lines
     open_ = "Not looked at: whether it still shares the link later (--engine uml), "
-    assert not [line for line in said if line.startswith(open_)]
+    assert not [line for line in lines if line.startswith(open_)]
     assert [line for line in answer.words(replace(LINK, duration=""), rows[4:]) if line.startswith(open_)]
 
 
@@ -461,9 +461,9 @@ LINK = Link("10mbit", "40ms", "1500kbit", 100)
 @built
 def test_an_invalid_run_is_told_and_not_ranked():
     rows = [row("cubic", 5, 0.1), row("fusion", 9, 0.05, invalid=["CPU 90 % busy"])]
-    said = answer.words(LINK, rows)
-    assert said[0] == "fusion: not ranked, invalid: CPU 90 % busy"
-    assert not [line for line in said[1:] if "fusion" in line] and [line for line in said if ": cubic, 5 Mbit" in line]
+    text = answer.words(LINK, rows)
+    assert text[0] == "fusion: not ranked, invalid: CPU 90 % busy"
+    assert not [line for line in text[1:] if "fusion" in line] and [line for line in text if ": cubic, 5 Mbit" in line]
     with pytest.raises(LabError, match="no run is valid: fusion: not ranked, invalid: CPU"):
         answer.words(LINK, rows[1:])
 
@@ -487,7 +487,7 @@ def held(goodput, in_flight, cwnd, buffer=4 << 20):
 
 
 @pytest.mark.parametrize(
-    ("found", "by_buffers"),
+    ("r", "by_buffers"),
     [
         (held(5, 2000, 3000), True),
         (held(5, 2000, 2010), False),  # the window
@@ -496,10 +496,10 @@ def held(goodput, in_flight, cwnd, buffer=4 << 20):
         (held(5, 2000, 3000, buffer=64 << 20), False),
     ],
 )
-def test_where_buffers_are_the_limit_it_is_told(found, by_buffers):
-    assert found.held_by_buffers == by_buffers
-    said = [line for line in answer.words(replace(LINK, alone=True), [found]) if "socket buffers" in line]
-    assert bool(said) == by_buffers and all("limit cubic: " in line for line in said)
+def test_where_buffers_are_the_limit_it_is_told(r, by_buffers):
+    assert r.held_by_buffers == by_buffers
+    lines = [line for line in answer.words(replace(LINK, alone=True), [r]) if "socket buffers" in line]
+    assert bool(lines) == by_buffers and all("limit cubic: " in line for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -522,8 +522,8 @@ def test_hosts_are_as_they_come_where_their_buffers_may_be_the_limit(tmp_path, l
 def test_few_losses_are_told():
     rows = [row("cubic", 5, 0.1, retransmits=29), row("bbr", 5, 0.1, retransmits=30)]
     assert not [line for line in answer.words(LINK, rows) if "Chance" in line]
-    said = answer.words(Link("10mbit", "40ms", loss="0.1%"), rows)
-    assert [line for line in said if "Chance" in line and line.endswith("less than 30: cubic.")]
+    lines = answer.words(Link("10mbit", "40ms", loss="0.1%"), rows)
+    assert [line for line in lines if "Chance" in line and line.endswith("less than 30: cubic.")]
 
 
 @built
@@ -541,15 +541,15 @@ def asymcc(*words):
 @pytest.mark.parametrize("name", [*path.DEFAULT, *path.RADIO.values()])
 def test_the_commands_are_ones_that_asymcc_has(name):
     thinned = name.endswith("+thin")
-    said = [answer.thin_line(LINK)] if thinned else answer.sending(LINK, [row(name, 9, 0.05)])
-    commands = re.findall(r"asymcc (\w+)((?: [^&\n]+)?)", "\n".join(said))
+    lines = [answer.thin_line(LINK)] if thinned else answer.sending(LINK, [row(name, 9, 0.05)])
+    commands = re.findall(r"asymcc (\w+)((?: [^&\n]+)?)", "\n".join(lines))
     assert commands
     for command, words in commands:
         options = re.findall(r"--\w+", words)
         assert set(options) <= set(re.findall(r"--\w+", asymcc(command, "--help"))), words
         for key in re.findall(r"--set (\w+)=", words):
             assert re.search(rf"^  {key} ", asymcc("show", path.split(name)[0]), re.M)
-    assert ("both ends" in said[0]) == (name == "formosa")
+    assert ("both ends" in lines[0]) == (name == "formosa")
 
 
 # --- real runs ------------------------------------------------------------------------------
@@ -558,9 +558,9 @@ WORDS = ["--image", LAB, *"--rate 2mbit --reverse 30kbit --rtt 40ms --queue 30 -
 
 
 def numbers(text):
-    """Of each controller, the columns of the table."""
-    found = [re.split(r"  +", line.strip()) for line in text.splitlines()]
-    return {f[0]: f[1:] for f in found if len(f) > 6 and f[0] != "controller"}
+    """The columns of the table, by controller."""
+    rows = [re.split(r"  +", line.strip()) for line in text.splitlines()]
+    return {f[0]: f[1:] for f in rows if len(f) > 6 and f[0] != "controller"}
 
 
 @pytest.mark.lab
@@ -604,12 +604,12 @@ def test_what_would_be_advised_shares_the_link_for_longer(tmp_path):
     """One after the other, until one shares it. CUBIC needs no run: the others are measured by it."""
     env = {"ASYMLAB_STORE": str(tmp_path)}
     words = f"link --image {LAB} --rate 2mbit --rtt 20ms --queue 40 fast bbr cubic".split()
-    said = asymlab(*words, env=env).stderr
-    shown = numbers(said)
-    asked = re.findall(r"^whether (.*) shares the link in runs of 120 s:$", said, re.M)
-    chosen = re.search(r"sends the data .*: (\w+)[ ,]", said)[1]
-    told = [re.search(rf"^In runs of 120 s .*\b{name} ", said, re.M) for name in asked]
-    assert asked and all(told) and (chosen == asked[-1] or chosen == "cubic" not in asked)
+    text = asymlab(*words, env=env).stderr
+    shown = numbers(text)
+    asked = re.findall(r"^whether (.*) shares the link in runs of 120 s:$", text, re.M)
+    chosen = re.search(r"sends the data .*: (\w+)[ ,]", text)[1]
+    lines = [re.search(rf"^In runs of 120 s .*\b{name} ", text, re.M) for name in asked]
+    assert asked and all(lines) and (chosen == asked[-1] or chosen == "cubic" not in asked)
     assert [cells[-1] for name, cells in shown.items() if name.split()[0] in asked[:-1]] == ["no"] * (len(asked) - 1)
     file = REPO / "build" / "link" / "2mbit-2mbit-20ms-40-later.toml"
     points = tomllib.loads(file.read_text())["sweep"]["points"]

@@ -65,9 +65,8 @@ def test_a_pause_of_166_ms_is_no_loss(controller):
 
 @pytest.mark.parametrize("back, kbit", [("100kbit", 100), ("200kbit", 200)])
 def test_a_slow_way_of_acks(back, kbit):
-    """Who fills the queue of ACKs lets them be dropped there, and has all of it. Who keeps it short has an ACK for
-    each packet: then the ACKs' rate is that of the data.
-    """
+    """A sender that fills the queue of ACKs loses them there, and has the whole link. One that keeps it short has an
+    ACK for each packet: then the ACKs' rate is that of the data."""
     point = {"path.reverse.rate": back}
     cubic = run_of("slow-acks", "cubic", **point)
     assert cubic.metrics["utilisation"] > 0.99 and cubic.metrics["acks_per_data_packet"] < 0.6
@@ -97,7 +96,7 @@ def test_handovers_of_a_satellite():
     ],
 )
 def test_jitter_is_no_queue(name, controller, option):
-    """Who measures the noise has at least half of what BBR has, and without it next to nothing."""
+    """A sender that measures the noise has at least half of what BBR has, and without it next to nothing."""
     goodput = {
         title: r.metrics["goodput_bps"] for title, r in titled(name, "bbr", controller, f"{controller}, {option} 256")
     }

@@ -17,13 +17,17 @@ from asymlab.plan.topology import plan_job
 from tests.shared import asymlab, one_line
 
 MS = 10**6
-RATE = 'rate = "10mbit", delay = "20ms", queue = 100 }\nreverse'
 
 
 def write(folder: Path, *times: object) -> Path:
     file = folder / "link.trace"
     file.write_text("".join(f"{t}\n" for t in times))
     return file
+
+
+def by_trace(trace, **more) -> dict:
+    """The forward direction plays a trace, and so has no rate."""
+    return {"forward": {"rate": None, "trace": trace, **more}}
 
 
 def played(times, queue=100) -> Trace:
@@ -67,7 +71,7 @@ def test_windows_line_ends_and_no_last_one(tmp_path):
 )
 def test_what_is_no_trace(tmp_path, scenario_file, text, reason):
     (tmp_path / "bad.trace").write_bytes(text)
-    file = scenario_file((RATE, RATE.replace('rate = "10mbit"', f'trace = "{tmp_path}/bad.trace"')))
+    file = scenario_file(by_trace(f"{tmp_path}/bad.trace"))
     with pytest.raises(LabError) as e:
         scenario.load(file)
     assert str(e.value).startswith(f"{file}: path.forward.trace: {tmp_path}/bad.trace: {reason}")
@@ -75,21 +79,21 @@ def test_what_is_no_trace(tmp_path, scenario_file, text, reason):
 
 
 @pytest.mark.parametrize(
-    "way, key, reason",
+    "trace, more, key, reason",
     [
-        ('trace = "none.trace", delay = "20ms", queue = 9', "path.forward.trace", "No such file or directory"),
-        ('trace = "pipe", delay = "20ms", queue = 9', "path.forward.trace", "not a regular file"),
-        ('trace = ".", delay = "20ms", queue = 9', "path.forward.trace", "not a regular file"),
-        ('trace = "a\\u0000b", delay = "20ms", queue = 9', "path.forward.trace", "null byte"),
-        ('trace = 7, rate = "1mbit", delay = "20ms", queue = 9', "path.forward.trace", "7 is not the name of a file"),
-        ('trace = "a.trace", rate = "1mbit", delay = "20ms", queue = 9', "path.forward", "either rate or trace"),
-        ('trace = "slow.trace", delay = "20ms", queue = 9', "path.forward.trace", "8 bit/s on average is no link's"),
-        ('trace = "long.trace", delay = "20ms", queue = 400', "path", "in one of 400 packets a packet waits 7200 s"),
-        ('trace = "a.trace", delay = "20ms", queue = 9, cake = {}', "path.forward", "no cake"),
+        ("none.trace", {}, "path.forward.trace", "No such file or directory"),
+        ("pipe", {}, "path.forward.trace", "not a regular file"),
+        (".", {}, "path.forward.trace", "not a regular file"),
+        ("a\0b", {}, "path.forward.trace", "null byte"),
+        (7, {"rate": "1mbit"}, "path.forward.trace", "7 is not the name of a file"),
+        ("a.trace", {"rate": "1mbit"}, "path.forward", "either rate or trace"),
+        ("slow.trace", {}, "path.forward.trace", "8 bit/s on average is no link's"),
+        ("long.trace", {"queue": 400}, "path", "in one of 400 packets a packet waits 7200 s"),
+        ("a.trace", {"cake": {}}, "path.forward", "no cake"),
     ],
 )
-def test_what_does_not_go_with_a_trace(tmp_path, scenario_file, way, key, reason):
-    file = scenario_file((RATE, f"{way} }}\nreverse"))
+def test_what_does_not_go_with_a_trace(scenario_file, trace, more, key, reason):
+    file = scenario_file(by_trace(trace, **more))
     os.mkfifo(file.parent / "pipe")
     (file.parent / "a.trace").write_text("1\n")
     (file.parent / "slow.trace").write_text("1600000\n")
@@ -100,15 +104,14 @@ def test_what_does_not_go_with_a_trace(tmp_path, scenario_file, way, key, reason
 
 def test_the_rate_of_a_trace_does_not_change(tmp_path, scenario_file):
     write(tmp_path, 1)
-    way = RATE.replace('rate = "10mbit"', f'trace = "{tmp_path}/link.trace"')
-    change = '\n[[changes]]\nat = "1s"\ndirection = "forward"\nrate = "1mbit"\n'
+    change = {"at": "1s", "direction": "forward", "rate": "1mbit"}
     with pytest.raises(LabError, match="changes.0.rate: the direction has a trace"):
-        scenario.load(scenario_file((RATE, way), append=change))
+        scenario.load(scenario_file(by_trace("link.trace"), changes=[change]))
 
 
 def test_a_trace_is_beside_the_file_that_names_it(tmp_path, scenario_file):
     """Also where another file begins with that one; and each hop of a list has its own."""
-    base = scenario_file((RATE, RATE.replace('rate = "10mbit"', 'trace = "one.trace"')))
+    base = scenario_file(by_trace("one.trace"))
     (base.parent / "one.trace").write_text("1\n")
     (tmp_path / "far").mkdir()
     (tmp_path / "far" / "two.trace").write_text("1\n1\n")
@@ -126,8 +129,7 @@ def test_a_job_names_its_trace_by_its_hash(tmp_path, scenario_file):
     jobs = []
     for name in ("a", "b"):
         (tmp_path / name).write_text("1\n2\n2\n3\n")
-        way = RATE.replace('rate = "10mbit"', f'trace = "{tmp_path}/{name}"')
-        jobs.append(plan_job(scenario.load(scenario_file((RATE, way)))[0], 1))
+        jobs.append(plan_job(scenario.load(scenario_file(by_trace(name)))[0], 1))
     assert jobs[0] == jobs[1]
     trace = next(end.shape.trace for end in jobs[0].ends if getattr(end.shape, "trace", None))
     digest = trace.file.removeprefix("traces/")
@@ -140,7 +142,7 @@ def test_a_job_names_its_trace_by_its_hash(tmp_path, scenario_file):
 
 
 def mahimahi(times, period, queue, packets, end):
-    """As link_queue.cc of Mahimahi: the opportunities come one by one, and look at the queue."""
+    """link_queue.cc of Mahimahi: the opportunities come one by one, and look at the queue."""
     waiting, out, at, i, in_transit = [], [None] * len(packets), 0, 0, 0
     turn = 0
     while turn * period <= end:
@@ -149,11 +151,11 @@ def mahimahi(times, period, queue, packets, end):
             if len(waiting) < queue:
                 waiting.append(i)
             i += 1
-        left = BYTES
-        while left and waiting:
+        room = BYTES
+        while room and waiting:
             in_transit = in_transit or packets[waiting[0]].bytes
-            sent = min(left, in_transit)
-            left, in_transit = left - sent, in_transit - sent
+            sent = min(room, in_transit)
+            room, in_transit = room - sent, in_transit - sent
             if not in_transit:
                 out[waiting.pop(0)] = now
         at += 1
@@ -192,10 +194,10 @@ RATES = {"lte": 10_000_000, "leo": 150_000_000, "wifi": 100_000_000}
 
 @pytest.mark.parametrize("kind", DIGESTS)
 def test_a_trace_that_is_made_is_the_same_everywhere(kind):
-    made = synthetic.of_kind(kind, RATES[kind], 60_000, 1)
-    assert made.digest.startswith(DIGESTS[kind]) and made.period_ms == 60_000
-    assert synthetic.of_kind(kind, RATES[kind], 60_000, 2) != made
-    assert made.rate_bps == pytest.approx(RATES[kind], rel=0.01)
+    trace = synthetic.of_kind(kind, RATES[kind], 60_000, 1)
+    assert trace.digest.startswith(DIGESTS[kind]) and trace.period_ms == 60_000
+    assert synthetic.of_kind(kind, RATES[kind], 60_000, 2) != trace
+    assert trace.rate_bps == pytest.approx(RATES[kind], rel=0.01)
 
 
 def test_what_the_models_say():
@@ -213,15 +215,15 @@ def test_what_the_models_say():
 @pytest.mark.parametrize(
     "table, key, reason",
     [
-        ('kind = "lta", rate = "1mbit", length = "9s"', "trace.kind", "'lte', 'leo' or 'wifi'"),
-        ('kind = "lte", rate = "1mbit"', "trace.length", "is missing"),
-        ('kind = "lte", rate = "1mbit", length = "2h"', "trace.length", "not a quantity"),
-        ('kind = "lte", rate = "1mbit", length = "3601s"', "trace.length", "must be at most 3600s, not 3601s"),
-        ('kind = "lte", rate = "1mbit", length = "9s", x = 1', "trace.x", "unknown key"),
+        ({"kind": "lta", "rate": "1mbit", "length": "9s"}, "trace.kind", "'lte', 'leo' or 'wifi'"),
+        ({"kind": "lte", "rate": "1mbit"}, "trace.length", "is missing"),
+        ({"kind": "lte", "rate": "1mbit", "length": "2h"}, "trace.length", "not a quantity"),
+        ({"kind": "lte", "rate": "1mbit", "length": "3601s"}, "trace.length", "must be at most 3600s, not 3601s"),
+        ({"kind": "lte", "rate": "1mbit", "length": "9s", "x": 1}, "trace.x", "unknown key"),
     ],
 )
 def test_what_cannot_be_made(scenario_file, table, key, reason):
-    file = scenario_file((RATE, RATE.replace('rate = "10mbit"', f"trace = {{ {table} }}")))
+    file = scenario_file(by_trace(table))
     with pytest.raises(LabError, match=f"^{file}: path.forward.{key}: .*{reason}"):
         scenario.load(file)
 

@@ -82,9 +82,9 @@ def test_a_script_brings_no_file_from_outside_its_folder(tmp_path, name):
     (tmp_path / "given/link").symlink_to(tmp_path / "secret")
     (tmp_path / "given/far").symlink_to(tmp_path)
     script = write(tmp_path / "given", "a.pkt", f"`cat {name}`\n")
-    for given in (script, script.parent):
+    for path in (script, script.parent):
         with pytest.raises(LabError, match=f"a.pkt: names {name}, which is outside of .*/given: give a folder"):
-            packetdrill.drills([given])
+            packetdrill.drills([path])
 
 
 def test_a_script_runs_in_each_mode_or_in_the_one_that_it_names(tmp_path):
@@ -97,7 +97,7 @@ def test_a_script_runs_in_each_mode_or_in_the_one_that_it_names(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "said, us",
+    "text, us",
     [
         (
             "a.pkt:9: error: x: timing error: expected outbound packet at 0.200000 sec but happened at 0.208250 sec",
@@ -109,8 +109,8 @@ def test_a_script_runs_in_each_mode_or_in_the_one_that_it_names(tmp_path):
         ("a.pkt:9: runtime error in write call: Expected result 1 but got -1", None),
     ],
 )
-def test_how_much_a_failure_by_a_time_lacks(said, us):
-    assert packetdrill.gap_us(said) == us
+def test_how_much_a_failure_by_a_time_lacks(text, us):
+    assert packetdrill.gap_us(text) == us
 
 
 # --- what is refused -----------------------------------------------------------------------
@@ -169,8 +169,8 @@ def test_a_script_passes_to_the_microsecond_in_each_mode_with_the_same_bytes(ran
     assert [(t["mode"], t["verdict"]) for t in tests] == [(mode, "pass") for mode in packetdrill.MODES], tests
     assert code == 0 and all(t["runs"] == 3 for t in tests)
     for mode in packetdrill.MODES:
-        said = (tmp_path / "kept" / f"a.pkt.{mode}").read_text()
-        syn, syn_ack, again, ack, data = (round(float(t) * 1e6) for t in re.findall(r"packet: +([\d.]+) ", said))
+        text = (tmp_path / "kept" / f"a.pkt.{mode}").read_text()
+        syn, syn_ack, again, ack, data = (round(float(t) * 1e6) for t in re.findall(r"packet: +([\d.]+) ", text))
         assert (syn, syn_ack, ack - again, data - ack) == (0, 0, 100_000, 0)
 
 

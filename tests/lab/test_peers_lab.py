@@ -25,7 +25,7 @@ ROUNDS = 300 if FULL else 20
 VIRTUAL_S, LIMIT_S = 3600, 500
 NAME = "prague"
 W_MIN = 2
-# What a lie must do: shrink the window, or let it grow as without a mark.
+# A lie must shrink the window, or let it grow as without a mark.
 MARKING = {"all_marked", "all_marked_by_bits", "one_more", "one_less", "wild_bits", "wild"}
 UNMARKED = set(LIES) - MARKING - {"nothing"}
 
@@ -55,7 +55,7 @@ def test_no_peer_gains_more_than_reno_would_give(attack, played):
     if FULL:
         print("\n".join(f"{attack:20} {f['controller']:8} {line(f)}" for f in flows if not f["beside"]))
     assert {f["law"] for f in flows} == {"reno", NAME} and played["tries"][attack]["counters"][NAME]["fallbacks"] == 0
-    assert not [said for f in flows for said in beyond(f["controller"], attack, f, reno, ROUNDS)]
+    assert not [fault for f in flows for fault in beyond(f["controller"], attack, f, reno, ROUNDS)]
 
 
 @pytest.mark.parametrize("lie", sorted(MARKING))
@@ -69,7 +69,7 @@ def test_who_tells_of_marks_has_them_answered(lie, played):
 
 @pytest.mark.parametrize("lie", sorted(UNMARKED))
 def test_what_is_no_mark_is_not_taken_for_one(lie, played):
-    """The three bits decide. As with an honest peer on a path that does not mark."""
+    """The three bits decide. The same holds of an honest peer on a path that does not mark."""
     c = played["tries"][lie]["counters"][NAME]
     assert c["marked_acks"] == c["cuts"] == c["classic_cuts"] == c["losses"] == 0
     late = {name: [f["late"] for f in played["tries"][name]["flows"] if not f["beside"]] for name in (lie, "honest")}

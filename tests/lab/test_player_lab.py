@@ -14,17 +14,13 @@ from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
-from tests.shared import BUILD, HOP, LAB, LAB_KERNELS, PATH, REPO, check_physics, run
+from tests.scenarios import CAPTURE, TUNED, hop
+from tests.shared import BUILD, LAB, LAB_KERNELS, REPO, check_physics, run
 
 pytestmark = pytest.mark.lab
 
-RATE = 'forward = { rate = "10mbit", '
-BACK = 'reverse = { rate = "10mbit", '
-LTE = '{} = {{ trace = {{ kind = "lte", rate = "10mbit", length = "5s", seed = 3 }}, '
-FULL = ("mtu = 1000", "mtu = 1500")
-CAPTURE = ('measure_from = "1s"', 'measure_from = "1s"\ncapture = true')
-LONG = ('duration = "3s"', 'duration = "12s"')
-TUNED = ('profile = "ns2"', 'profile = "tuned"')
+LTE = {"rate": None, "trace": {"kind": "lte", "rate": "10mbit", "length": "5s", "seed": 3}}
+LONG = {"run": {"duration": "12s"}}
 
 
 def checked(r) -> dict[str, tuple]:
@@ -32,25 +28,24 @@ def checked(r) -> dict[str, tuple]:
 
 
 def curve(r) -> tuple[np.ndarray, np.ndarray, scenario.Direction]:
-    """Of what left the forward queue: times in ms, bytes so far; and what may leave."""
-    left = r.capture("forward")
-    left = left[left["t"] > 0]
+    """The packets that left the forward queue: times in ms, bytes so far; and the direction's trace."""
+    packets = r.capture("forward")
+    packets = packets[packets["t"] > 0]
     (case,) = scenario.load(REPO / r.record["command"].split()[2])
-    return left["t"] * 1e3, np.cumsum(left["bytes"], dtype=float), case.scenario.path.forward
+    return packets["t"] * 1e3, np.cumsum(packets["bytes"], dtype=float), case.scenario.path.forward
 
 
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_each_packet_leaves_at_its_time(scenario_file, kernel):
     """While the queue is never empty, what has left follows the trace's own curve, to a packet."""
-    r = run(scenario_file((RATE, LTE.format("forward")), FULL, CAPTURE, LONG, TUNED), kernel)
-    assert r.valid, r.record["invalid"]
+    r = run(scenario_file(CAPTURE, LONG, TUNED, mtu=1500, forward=LTE), kernel)
     ms, carried, direction = curve(r)
     late = ms - np.round(ms)
     assert -0.01 < late.min() and late.max() < (0.001 if kernel == LAB else 0.5)
     allowed = np.array([direction.trace.until(round(t)) for t in ms]) * 1500.0
     busy = ms > 1000  # it starts slowly, and then the queue is never empty
     lost = (allowed - carried)[busy]
-    # What was not used before is lost. Afterwards a packet waits for its last byte at most.
+    # An unused opportunity is lost. Afterwards a packet waits for its last byte at most.
     last_of_time = np.append(np.diff(np.round(ms[busy])) > 0, True)
     assert np.ptp(lost[last_of_time]) <= 1500
     assert r.metrics["utilisation"] == pytest.approx(1, abs=0.002)
@@ -70,9 +65,7 @@ def test_a_link_that_is_wrong_by_two_percent_is_found(tmp_path, scenario_file, w
     flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", f"-I{REPO}/bpf", "-idirafter/usr/include/x86_64-linux-gnu"]
     subprocess.run(["clang", *flags, "-c", tmp_path / "player.bpf.c", "-o", tmp_path / "player.bpf.o"], check=True)
     guest = open_image(LAB)
-    file = scenario_file(
-        (RATE, LTE.format("forward")), FULL, ("queue = 100 }\nreverse", f"queue = {queue} }}\nreverse")
-    )
+    file = scenario_file(mtu=1500, forward=LTE | {"queue": queue})
     (task,) = plan_runs(scenario.load(file), guest)
     for objects, good in (
         (task.objects, True),
@@ -85,26 +78,22 @@ def test_a_link_that_is_wrong_by_two_percent_is_found(tmp_path, scenario_file, w
 
 @pytest.mark.parametrize("queue", [1, 2, 30])
 def test_a_short_queue_drops_what_finds_it_full(scenario_file, queue):
-    r = run(
-        scenario_file((RATE, LTE.format("forward")), ("queue = 100 }\nreverse", f"queue = {queue} }}\nreverse"), LONG)
-    )
+    r = run(scenario_file(LONG, forward=LTE | {"queue": queue}))
     check_physics(r)
     assert r.metrics["forward"]["queue_max"] == queue and r.metrics["forward"]["drops"] > 0
 
 
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_acks_by_a_trace_and_a_chain_with_one(scenario_file, kernel):
-    back = run(scenario_file((BACK, LTE.format("reverse")), TUNED), kernel)
-    assert back.valid and back.metrics["utilisation"] > 0.9, back.record["invalid"]
-    hops = HOP + HOP.replace('forward = { rate = "10mbit", ', LTE.format("forward"))
-    both = run(scenario_file((PATH, hops), TUNED), kernel)
-    assert both.valid, both.record["invalid"]
+    back = run(scenario_file(TUNED, reverse=LTE), kernel)
+    assert back.metrics["utilisation"] > 0.9
+    both = run(scenario_file(TUNED, hops=[hop(), hop(LTE)]), kernel)
     assert both.metrics["hops"][1]["forward"]["utilisation"] > 0.5
 
 
 def test_a_run_with_traces_repeats_to_the_byte(scenario_file):
     """Both directions, another trace each; beside a run of another seed, which differs."""
-    file = scenario_file((RATE, LTE.format("forward")), (BACK, LTE.format("reverse").replace("lte", "wifi")), TUNED)
+    file = scenario_file(TUNED, forward=LTE, reverse=LTE | {"trace": LTE["trace"] | {"kind": "wifi"}})
     guest = open_image(LAB)
     (task,) = plan_runs(scenario.load(file), guest)
     hashes = {execute([task], guest, fresh=True)[task.key].record["result_sha256"] for _ in range(3)}
@@ -114,9 +103,8 @@ def test_a_run_with_traces_repeats_to_the_byte(scenario_file):
 
 def test_changes_beside_a_trace(scenario_file):
     """Delay and loss change while the trace goes on."""
-    change = '\n[[changes]]\nat = "2s"\ndirection = "forward"\ndelay = "60ms"\nloss = "1%"\n'
-    r = run(scenario_file((RATE, LTE.format("forward")), ('"3s"', '"6s"'), TUNED, append=change))
-    assert r.valid, r.record["invalid"]
+    change = {"at": "2s", "direction": "forward", "delay": "60ms", "loss": "1%"}
+    r = run(scenario_file(TUNED, forward=LTE, run={"duration": "6s"}, changes=[change]))
     rtt = r.acks["rtt_us"][(r.acks["t"] > 3) & (r.acks["rtt_us"] > 0)]
     assert rtt.min() >= 80_000 and r.metrics["flows"][0]["retransmits"] > 0
     assert (BUILD / "traces").is_dir()

@@ -13,11 +13,8 @@ from asymlab.guest.job import End, Policer, Unshaped
 from asymlab.plan import scenario
 from tests.shared import LAB, check_physics, run
 
-FORWARD = "queue = 100 }\nreverse"
 RATE, BURST, DELAY_S = 10**7, 30_000, 0.02
-POLICED = (FORWARD, f'queue = 100, policer = {{ rate = "10mbit", burst = {BURST} }} }}\nreverse')
-FAST_LINK = ('forward = { rate = "10mbit"', 'forward = { rate = "100mbit"')
-LOAD = '[[background]]\nrate = "50mbit"\npacket = 1000\nstart = "{}"\nstop = "{}"\n[run]'
+POLICED = {"forward": {"rate": "100mbit", "policer": {"rate": "10mbit", "burst": BURST}}}
 
 
 @pytest.mark.lab
@@ -32,9 +29,8 @@ LOAD = '[[background]]\nrate = "50mbit"\npacket = 1000\nstart = "{}"\nstop = "{}
 )
 def test_a_load_above_its_rate(scenario_file, kernel, start, stop, most, unread):
     """A burst passes at once, and from then on the rate, to a packet. The flow beside sends later."""
-    later = ('controller = "reno"', 'controller = "reno"\nstart = "2.95s"')
-    r = run(scenario_file(FAST_LINK, POLICED, later, ("[run]", LOAD.format(start, stop))), kernel)
-    assert r.valid, r.record["invalid"]
+    load = {"rate": "50mbit", "packet": 1000, "start": start, "stop": stop}
+    r = run(scenario_file(POLICED, flow={"start": "2.95s"}, background=[load]), kernel)
     assert most - 2000 < r.metrics["background_bps"][0] * 2 / 8 + unread <= most
     assert r.metrics["forward"]["policed"] > 4900
 
@@ -42,9 +38,7 @@ def test_a_load_above_its_rate(scenario_file, kernel, start, stop, most, unread)
 @pytest.mark.lab
 def test_a_flow_behind_a_policer_keeps_no_queue(scenario_file):
     """Its losses are the policer's, and no packet waits: the link before it is ten times as fast."""
-    r = run(
-        scenario_file(FAST_LINK, POLICED, ('controller = "reno"', 'controller = "bbr"'), ("mtu = 1000", "mtu = 1500"))
-    )
+    r = run(scenario_file(POLICED, flow={"controller": "bbr"}, mtu=1500))
     check_physics(r)
     assert 0.9 * RATE < r.metrics["throughput_bps"] <= RATE + 8 * BURST / 2
     assert r.metrics["forward"]["policed"] > 0 == r.metrics["forward"]["drops"]
@@ -100,17 +94,17 @@ def test_a_policer_that_is_wrong_by_2_percent_is_found(monkeypatch, rate, burst,
 
 
 @pytest.mark.parametrize(
-    "words, key, reason",
+    "policer, key, reason",
     [
-        ('policer = { rate = "10mbit" }', "path.forward.policer.burst", "[Ff]ield required|must be given|missing"),
-        ('policer = { rate = "10mbit", burst = 999 }', "path", "999 bytes pass no packet of the mtu, 1000"),
-        ('policer = { rate = "1kbit", burst = 20000 }', "path.forward.policer", "longer than 100 s"),
-        ("policer = { rate = 10, burst = 2000 }", "path.forward.policer.rate", "not a quantity"),
-        ('policer = { rate = "10mbit", burst = "2kb" }', "path.forward.policer.burst", "integer|whole number"),
+        ({"rate": "10mbit"}, "path.forward.policer.burst", "[Ff]ield required|must be given|missing"),
+        ({"rate": "10mbit", "burst": 999}, "path", "999 bytes pass no packet of the mtu, 1000"),
+        ({"rate": "1kbit", "burst": 20000}, "path.forward.policer", "longer than 100 s"),
+        ({"rate": 10, "burst": 2000}, "path.forward.policer.rate", "not a quantity"),
+        ({"rate": "10mbit", "burst": "2kb"}, "path.forward.policer.burst", "integer|whole number"),
     ],
 )
-def test_what_does_not_fit(scenario_file, words, key, reason):
-    file = scenario_file((FORWARD, f"queue = 100, {words} }}\nreverse"))
+def test_what_does_not_fit(scenario_file, policer, key, reason):
+    file = scenario_file(forward={"policer": policer})
     with pytest.raises(LabError, match=f"^{file}: {key}: .*({reason})") as e:
         scenario.load(file)
     assert "\n" not in str(e.value)

@@ -11,47 +11,40 @@ from asymlab.conformance.packetdrill import guest
 from asymlab.conformance.packetdrill.packetdrill import loaded
 from asymlab.guest.drill import Script
 from asymlab.machine.image import current_image
+from tests.scenarios import TUNED, write
 from tests.shared import L4S, REPO, check_physics, counters, needs_l4s, run
 
 pytestmark = [pytest.mark.lab, needs_l4s]
 
 SYN, LARGEST_ACK = 2, 200
 ECT0, ECT1, CE = 2, 1, 3
-DUALPI2 = ", dualpi2 = {}"
+DUALPI2: dict = {"dualpi2": {}}
+CODEL = {"codel": {"ecn": True}}
+CUBIC = {"controller": "cubic"}
 
 
-def flow_of(tmp_path, queue=DUALPI2, more="", tcp_ecn=5, duration=12, name="prague.toml", ip=4):
+def flow_of(tmp_path, queue=DUALPI2, beside=(), tcp_ecn=5, duration=12, ip=4, **more):
     """50 Mbit/s and 20 ms, a BDP of 83 packets; receivers that accept AccECN, if tcp_ecn is 3 or more."""
-    file = tmp_path / name
-    file.write_text(
-        f"""\
-title = "prague"
-id = "PRAGUE"
-profile = "tuned"
-ip = {ip}
-sysctls = {{ "net.ipv4.tcp_ecn" = {tcp_ecn} }}
-
-[path]
-forward = {{ rate = "50mbit", delay = "10ms", queue = 1000{queue} }}
-reverse = {{ rate = "50mbit", delay = "10ms", queue = 1000 }}
-
-[[flows]]
-controller = "prague"
-
-{more}
-[run]
-duration = "{duration}s"
-measure_from = "4s"
-capture = true
-trace_state = true
-"""
+    way = {"rate": "50mbit", "delay": "10ms", "queue": 1000}
+    return write(
+        tmp_path,
+        TUNED,
+        more,
+        ack=None,
+        ip=ip,
+        sysctls={"net.ipv4.tcp_ecn": tcp_ecn} if tcp_ecn is not None else None,
+        mtu=None,
+        forward=way | queue,
+        reverse=way,
+        flow={"controller": "prague"},
+        flows=list(beside),
+        run={"duration": f"{duration}s", "measure_from": "4s", "capture": True, "trace_state": True},
     )
-    return file
 
 
 def ecn_fields(r, which: str, v6: bool = False) -> dict[tuple[int, str], int]:
     """How many packets have each ECN field, by their kind. Each checksum of an IP header is right."""
-    data, at, found = (r.folder / f"{which}.pcap").read_bytes(), 24, {}
+    data, at, counts = (r.folder / f"{which}.pcap").read_bytes(), 24, {}
     while at + 16 <= len(data):
         kept, size = struct.unpack_from("II", data, at + 8)
         ip, at = data[at + 16 : at + 16 + kept], at + 16 + kept
@@ -60,8 +53,8 @@ def ecn_fields(r, which: str, v6: bool = False) -> dict[tuple[int, str], int]:
             assert (words & 0xFFFF) + (words >> 16) == 0xFFFF
         ecn, flags = (ip[1] >> 4 & 3, ip[53]) if v6 else (ip[1] & 3, ip[33])
         key = ecn, "SYN" if flags & SYN else "data" if size > LARGEST_ACK else "ACK"
-        found[key] = found.get(key, 0) + 1
-    return found
+        counts[key] = counts.get(key, 0) + 1
+    return counts
 
 
 @pytest.mark.parametrize("ip", [4, 6])
@@ -81,17 +74,14 @@ def test_a_queue_below_a_millisecond_and_a_full_link(tmp_path, ip):
 
 def test_a_scenario_that_says_nothing_of_ecn_has_prague_and_cubic_without(tmp_path):
     """The hosts of `tuned` have no ECN; its receiver alone accepts AccECN."""
-    file = flow_of(tmp_path, more='[[flows]]\ncontroller = "cubic"\n', duration=6)
-    file.write_text(file.read_text().replace('sysctls = { "net.ipv4.tcp_ecn" = 5 }\n', ""))
-    r = run(file, L4S)
-    assert r.valid and counters(r, "prague")["fallbacks"] == 0 < counters(r, "prague")["cuts"], r.record["invalid"]
+    r = run(flow_of(tmp_path, beside=[CUBIC], tcp_ecn=None, duration=6), L4S)
+    assert counters(r, "prague")["fallbacks"] == 0 < counters(r, "prague")["cuts"]
     assert {ecn for ecn, kind in ecn_fields(r, "forward") if kind == "data"} == {0, ECT1, CE}
 
 
 def test_beside_cubic_in_the_same_queue(tmp_path):
     """RFC 9332, 2.1: like windows, within a factor. CUBIC's packets wait for the target."""
-    beside = '[[flows]]\ncontroller = "cubic"\nstart = "1s"\n'
-    r = run(flow_of(tmp_path, more=beside, duration=30), L4S)
+    r = run(flow_of(tmp_path, beside=[CUBIC | {"start": "1s"}], duration=30), L4S)
     check_physics(r)
     prague, cubic = r.metrics["flows"]
     assert 0.6 < prague["cwnd_mean"] / cubic["cwnd_mean"] < 1.7
@@ -99,8 +89,8 @@ def test_beside_cubic_in_the_same_queue(tmp_path):
 
 
 def test_a_peer_without_accurate_feedback_has_a_cubic_flow_without_ecn(tmp_path):
-    r = run(flow_of(tmp_path, "", tcp_ecn=1), L4S)
-    assert r.valid and counters(r, "prague")["fallbacks"] == 1, r.record["invalid"]
+    r = run(flow_of(tmp_path, {}, tcp_ecn=1), L4S)
+    assert counters(r, "prague")["fallbacks"] == 1
     assert {ecn for (ecn, kind) in ecn_fields(r, "forward") if kind == "data"} == {0}
     assert r.metrics["forward"]["utilisation"] > 0.9
 
@@ -108,25 +98,25 @@ def test_a_peer_without_accurate_feedback_has_a_cubic_flow_without_ecn(tmp_path)
 def test_without_the_filter_on_its_device_a_mark_is_a_classic_one(tmp_path, monkeypatch):
     """Linux sends its data as ECT(0) then, and the law sees that they arrive so."""
     monkeypatch.setattr("asymlab.plan.topology._ect1", lambda *_: [])
-    r = run(flow_of(tmp_path, ", codel = { ecn = true }", tcp_ecn=3), L4S)
+    r = run(flow_of(tmp_path, CODEL, tcp_ecn=3), L4S)
     c = counters(r, "prague")
-    assert r.valid and c["classic_cuts"] > 5 and c["cuts"] == 0, r.record["invalid"]
+    assert c["classic_cuts"] > 5 and c["cuts"] == 0
     sent = ecn_fields(r, "forward")
     assert (ECT0, "data") in sent and (ECT1, "data") not in sent
 
 
 def test_a_classic_queue_is_noticed(tmp_path):
     """RFC 9331, 4.3: CUBIC does not starve where one queue marks both, and DualPI2 is not taken for such a one."""
-    beside = '[[flows]]\ncontroller = "cubic"\n\n[controllers.prague]\nclassic_ms = 3\n\n'
-    codel = run(flow_of(tmp_path, ", codel = { ecn = true }", beside, tcp_ecn=4, duration=30), L4S)
+    classic = {"beside": [CUBIC], "tcp_ecn": 4, "controllers": {"prague": {"classic_ms": 3}}}
+    codel = run(flow_of(tmp_path, CODEL, duration=30, **classic), L4S)
     prague, cubic = (flow["goodput_bps"] for flow in codel.metrics["flows"])
-    assert codel.valid and 0.5 < prague / cubic < 2 and counters(codel, "prague")["classic_cuts"] > 10
-    l4s = run(flow_of(tmp_path, DUALPI2, beside, tcp_ecn=4), L4S)
-    assert l4s.valid and counters(l4s, "prague")["classic_cuts"] == 0 < counters(l4s, "prague")["cuts"]
+    assert 0.5 < prague / cubic < 2 and counters(codel, "prague")["classic_cuts"] > 10
+    l4s = run(flow_of(tmp_path, **classic), L4S)
+    assert counters(l4s, "prague")["classic_cuts"] == 0 < counters(l4s, "prague")["cuts"]
 
 
 def test_its_presets_load():
-    """What this machine's own kernel may be too old for (tests/live/test_loader.py)."""
+    """Objects that this machine's own kernel may be too old for (tests/live/test_loader.py)."""
     image = current_image(L4S)
     _, files = loaded(["prague"], image)
     words = "load prague --preset classic"
@@ -142,7 +132,7 @@ def test_the_filter_leaves_other_controllers_packets_as_they_are(tmp_path, monke
     """CUBIC's data leave by a device that has it, too."""
     both = ["src0-left", "src1-left"]
     monkeypatch.setattr("asymlab.plan.topology._ect1", lambda *_: both)
-    r = run(flow_of(tmp_path, more='[[flows]]\ncontroller = "cubic"\n', tcp_ecn=4, duration=5), L4S)
-    assert r.valid and r.job.ect1 == both, r.record["invalid"]
+    r = run(flow_of(tmp_path, beside=[CUBIC], tcp_ecn=4, duration=5), L4S)
+    assert r.job.ect1 == both
     sent = ecn_fields(r, "forward")
     assert sent[ECT0, "data"] > 1000 and sent[ECT1, "data"] > 1000

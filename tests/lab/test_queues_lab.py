@@ -18,19 +18,16 @@ from asymlab.guest.netlink import DUALPI2, Queue, attribute
 from asymlab.guest.protocol import Check
 from asymlab.plan import scenario
 from asymlab.plan.queues import ANYWHERE
+from tests.scenarios import CAPTURE, TUNED
 from tests.shared import L4S, LAB, LAB_KERNELS, check_physics, needs_l4s, run
 
-QUEUE = "queue = 100 }\nreverse"
-TIMES = 'duration = "3s"\nmeasure_from = "1s"'
-LONG = (TIMES, 'duration = "20s"\nmeasure_from = "5s"')
-STEADY = (TIMES, 'duration = "10s"\nmeasure_from = "4s"')
-TUNED = ('profile = "ns2"', 'profile = "tuned"')
-CUBIC = ('controller = "reno"', 'controller = "cubic"')
-BESIDE = '\n[[flows]]\ncontroller = "{}"\ncount = {}\n'
+LONG = {"run": {"duration": "20s", "measure_from": "5s"}}
+STEADY = {"run": {"duration": "10s", "measure_from": "4s"}}
+CUBIC = {"flow": {"controller": "cubic"}}
 
 
-def with_queue(rule: str) -> tuple[str, str]:
-    return QUEUE, f"queue = 1000, {rule} }}\nreverse"
+def with_queue(rule: dict) -> dict:
+    return {"forward": {"queue": 1000, **rule}}
 
 
 def delay_ms(r) -> float:
@@ -41,10 +38,10 @@ def delay_ms(r) -> float:
 @pytest.mark.parametrize(
     "rule, least, most",
     [
-        ("codel = {}", 1, 8),  # RFC 8289: a standing queue of its target, 5 ms, at most
-        ('codel = { target = "20ms" }', 8, 25),
-        ("fq_codel = {}", 1, 8),
-        ("pie = {}", 7, 20),  # RFC 8033: it steers to its target, 15 ms
+        ({"codel": {}}, 1, 8),  # RFC 8289: a standing queue of its target, 5 ms, at most
+        ({"codel": {"target": "20ms"}}, 8, 25),
+        ({"fq_codel": {}}, 1, 8),
+        ({"pie": {}}, 7, 20),  # RFC 8033: it steers to its target, 15 ms
     ],
 )
 def test_the_delay_of_a_queue_with_a_target(scenario_file, rule, least, most):
@@ -59,7 +56,7 @@ def test_the_delay_of_a_queue_with_a_target(scenario_file, rule, least, most):
 @pytest.mark.parametrize("target, least, most", [("15ms", 7, 20), ("30ms", 15, 40)])
 def test_dualpi2_steers_classic_packets_to_its_target(scenario_file, target, least, most):
     """RFC 9332, A.1. Those that cannot be marked are dropped."""
-    r = run(scenario_file(with_queue(f'dualpi2 = {{ target = "{target}" }}'), STEADY, TUNED, CUBIC), L4S)
+    r = run(scenario_file(with_queue({"dualpi2": {"target": target}}), STEADY, TUNED, CUBIC), L4S)
     check_physics(r)
     assert least < delay_ms(r) < most and r.metrics["utilisation"] > 0.9
     assert r.metrics["forward"]["drops"] > 0 == r.metrics["forward"]["marks"]
@@ -70,36 +67,36 @@ def test_dualpi2_steers_classic_packets_to_its_target(scenario_file, target, lea
 @pytest.mark.parametrize("queue", [1, 20])
 def test_dualpi2_holds_as_many_small_packets_as_it_is_told(scenario_file, queue):
     """A bucket's peek holds one more."""
-    rule = QUEUE, f'queue = {queue}, dualpi2 = {{ target = "500ms" }} }}\nreverse'
-    r = run(scenario_file(rule, ("mtu = 1000", "mtu = 576"), TUNED, CUBIC), L4S)
+    way = {"queue": queue, "dualpi2": {"target": "500ms"}}
+    r = run(scenario_file(TUNED, CUBIC, mtu=576, forward=way), L4S)
     rows = r.links[r.links["dev"] == r.job.watch[0].forward.dev]
-    assert r.valid and rows["drops"][-1] > 0 and queue <= rows["qlen_max"].max() <= queue + 1
+    assert rows["drops"][-1] > 0 and queue <= rows["qlen_max"].max() <= queue + 1
 
 
 @pytest.mark.lab
 def test_a_kernel_without_dualpi2_is_told(scenario_file):
     with pytest.raises(LabError, match=r"kernel without qdisc dualpi2 \(CONFIG_NET_SCH_DUALPI2\)"):
-        run(scenario_file(with_queue("dualpi2 = {}")), LAB)
+        run(scenario_file(with_queue({"dualpi2": {}})), LAB)
 
 
 @pytest.mark.lab
 def test_a_plain_queue_of_the_same_length_is_long(scenario_file):
-    assert delay_ms(run(scenario_file((QUEUE, "queue = 1000 }\nreverse"), STEADY, TUNED, CUBIC))) > 100
+    assert delay_ms(run(scenario_file(with_queue({}), STEADY, TUNED, CUBIC))) > 100
 
 
 @pytest.mark.lab
 @pytest.mark.parametrize(
     "rule, others, off",
     [
-        ("fq = {}", "cubic", 0.02),  # all five have packets that wait
-        ("fq_codel = {}", "bbr", 0.1),  # CoDel's drops leave Reno's own queue empty for a while
+        ({"fq": {}}, "cubic", 0.02),  # all five have packets that wait
+        ({"fq_codel": {}}, "bbr", 0.1),  # CoDel's drops leave Reno's own queue empty for a while
     ],
 )
 def test_flows_that_take_turns_have_the_same(scenario_file, rule, others, off):
     """A Reno flow beside four more aggressive ones has a fifth. In a plain queue it has far less, or more."""
     shares = []
-    for queue in (with_queue(rule), (QUEUE, "queue = 50 }\nreverse")):
-        r = run(scenario_file(queue, LONG, TUNED, append=BESIDE.format(others, 4)))
+    for queue in (with_queue(rule), {"forward": {"queue": 50}}):
+        r = run(scenario_file(queue, LONG, TUNED, flows=[{"controller": others, "count": 4}]))
         check_physics(r)
         rates = np.array([f["goodput_bps"] for f in r.metrics["flows"]])
         shares.append(rates[0] / rates.sum())
@@ -109,18 +106,18 @@ def test_flows_that_take_turns_have_the_same(scenario_file, rule, others, off):
 @pytest.mark.lab
 @pytest.mark.parametrize(
     "kind, options, kernel",
-    [*((kind, "ecn = true", LAB) for kind in ANYWHERE[:3]), pytest.param("dualpi2", "", L4S, marks=needs_l4s)],
+    [*((kind, {"ecn": True}, LAB) for kind in ANYWHERE[:3]), pytest.param("dualpi2", {}, L4S, marks=needs_l4s)],
 )
 def test_marks_in_place_of_drops(scenario_file, kind, options, kernel):
-    """Where the hosts ask for ECN; without, the same queue drops."""
-    rule = with_queue(f"{kind} = {{ {options} }}")
-    marked = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = true\n\n[path]")), kernel)
-    assert marked.valid and marked.metrics["forward"]["marks"] > 0, marked.record["invalid"]
+    """Hosts that ask for ECN get marks; without, the same queue drops."""
+    rule = with_queue({kind: options})
+    marked = run(scenario_file(rule, STEADY, TUNED, ecn=True), kernel)
+    assert marked.metrics["forward"]["marks"] > 0
     drops = marked.metrics["forward"]["drops"]
     ends = marked.record["agent"]["marks"]["end"]["qdisc"][marked.job.watch[0].forward.dev]
     assert marked.metrics["flows"][0]["retransmits_whole_run"] == ends["drops"]
     assert drops == 0 or kind == "pie"  # which marks no packet while it would hit more than a tenth (RFC 8033, 5.1)
-    dropped = run(scenario_file(rule, STEADY, TUNED, ("[path]", "ecn = false\n\n[path]")), kernel)
+    dropped = run(scenario_file(rule, STEADY, TUNED, ecn=False), kernel)
     assert dropped.metrics["forward"]["marks"] == 0 <= drops < dropped.metrics["forward"]["drops"]
 
 
@@ -131,11 +128,10 @@ def test_marks_in_place_of_drops(scenario_file, kind, options, kernel):
 )
 def test_a_rate_changes_before_each_queue(scenario_file, rule, kernel):
     """Half of it in the second half: the queue stays as it was told, and the flow has what is left."""
-    options = 'min = 20, max = 60, probability = "10%"' if rule == "red" else ""
-    half = '\n[[changes]]\nat = "1500ms"\ndirection = "forward"\nrate = "5mbit"\n'
-    times = (TIMES, 'duration = "4s"\nmeasure_from = "2s"')
-    r = run(scenario_file(with_queue(f"{rule} = {{ {options} }}"), times, TUNED, append=half), kernel)
-    assert r.valid, r.record["invalid"]
+    options = {"min": 20, "max": 60, "probability": "10%"} if rule == "red" else {}
+    half = {"at": "1500ms", "direction": "forward", "rate": "5mbit"}
+    times = {"duration": "4s", "measure_from": "2s"}
+    r = run(scenario_file(with_queue({rule: options}), TUNED, run=times, changes=[half]), kernel)
     assert 0.8 < r.metrics["goodput_bps"] / (5e6 * r.job.payload_share) < 1.001
 
 
@@ -144,15 +140,15 @@ def test_a_rate_changes_before_each_queue(scenario_file, rule, kernel):
 def test_the_length_of_a_red_queue_under_a_constant_load(scenario_file, rate, most):
     """A share d of the packets is too many. RED drops after 1 to 1/p arrivals, each as likely (Floyd and Jacobson 1993,
     method 2), so d = 2 p / (1 + p), and p grows with the average from 0 at min to `most` at max."""
-    rule = QUEUE, f'queue = 300, red = {{ min = 30, max = 130, probability = "{most}" }} }}\nreverse'
-    load = f'\n[[background]]\nrate = "{rate}"\npacket = 1000\n'
-    late = ('controller = "reno"', 'controller = "reno"\nstart = "25s"\ndirection = "reverse"')
-    r = run(scenario_file(rule, late, TUNED, (TIMES, 'duration = "26s"\nmeasure_from = "5s"'), append=load))
+    way = {"queue": 300, "red": {"min": 30, "max": 130, "probability": most}}
+    late, times = {"start": "25s", "direction": "reverse"}, {"duration": "26s", "measure_from": "5s"}
+    load = {"rate": rate, "packet": 1000}
+    r = run(scenario_file(TUNED, forward=way, flow=late, run=times, background=[load]))
     rows = r.links[(r.links["dev"] == r.job.watch[0].forward.dev) & (r.links["t"] >= 5) & (r.links["t"] < 24.9)]
     dropped, sent = rows["drops"][-1] - rows["drops"][0], rows["packets"][1:].sum()
     d = dropped / (dropped + sent)
     expected = 30 + 100 * d / (2 - d) / (float(most[:-1]) / 100)
-    assert r.valid and d > 0.09
+    assert d > 0.09
     assert rows["qlen_sum"].sum() / rows["packets"].sum() == pytest.approx(expected, rel=0.04)
 
 
@@ -160,10 +156,8 @@ def test_the_length_of_a_red_queue_under_a_constant_load(scenario_file, rate, mo
 def test_losses_in_bursts(scenario_file):
     """5 % in bursts of five: what is sent again was lost, and neighbours that were lost are a burst. There are some 120
     bursts, so a share is known to 13 % twice of three times."""
-    losses = (QUEUE, 'queue = 100, loss = "5%", loss_burst = 5 }\nreverse')
-    capture = ('measure_from = "4s"', 'measure_from = "4s"\ncapture = true')
-    r = run(scenario_file(losses, STEADY, TUNED, capture, ('controller = "reno"', 'controller = "bbr"')))
-    assert r.valid, r.record["invalid"]
+    losses = {"loss": "5%", "loss_burst": 5}
+    r = run(scenario_file(STEADY, TUNED, CAPTURE, forward=losses, flow={"controller": "bbr"}))
     sent = r.capture("forward")
     seq = sent["seq"][sent["payload"] > 0]
     _, first, times = np.unique(seq, return_index=True, return_counts=True)
@@ -174,9 +168,8 @@ def test_losses_in_bursts(scenario_file):
 
 @pytest.mark.lab
 def test_jitter_without_order(scenario_file):
-    jitter = (QUEUE, 'queue = 100, jitter = "10ms", disorder = true }\nreverse')
-    r = run(scenario_file(jitter, TUNED))
-    assert r.valid and r.goodput["not_next"].sum() > 0.1 * r.goodput["segments"].sum(), r.record["invalid"]
+    r = run(scenario_file(TUNED, forward={"jitter": "10ms", "disorder": True}))
+    assert r.goodput["not_next"].sum() > 0.1 * r.goodput["segments"].sum()
 
 
 END = ("left", "left-right", "10.77.1.1", "02:00:00:00:01:01")
@@ -209,12 +202,12 @@ RED = Red(1500, 150_000, 15_000, 60_000, 0.1, 30, 9, True)
 def test_a_red_that_is_wrong_by_2_percent_is_found(key, off):
     """Its weight is a power of two: the next one is half of it, or twice."""
     end = End(*END, Bottleneck(10**7, 1500, 3000, 100, red=RED))
-    told = {"limit": 150_000, "min": 15_000, "max": 60_000, "ewma": 9, "ecn": True}
-    if key in told:
-        told[key] = round(told[key] * off) if key != "ewma" else told[key] + {1: 0, 1.02: 1, 0.98: -1}[off]
+    options = {"limit": 150_000, "min": 15_000, "max": 60_000, "ewma": 9, "ecn": True}
+    if key in options:
+        options[key] = round(options[key] * off) if key != "ewma" else options[key] + {1: 0, 1.02: 1, 0.98: -1}[off]
     odds = int(RED.probability * 2**32 * (off if key == "probability" else 1))
     queue = Queue("gred", False, {}, attribute(4, struct.pack("16I", odds, *bytes(15))), b"")
-    row = check._check_red(mock.Mock(options=lambda _: {"gred": {"vqs": [told]}}), [queue], end, RED)
+    row = check._check_red(mock.Mock(options=lambda _: {"gred": {"vqs": [options]}}), [queue], end, RED)
     assert row["ok"] is (off == 1) and row["expected"].keys() == row["measured"].keys()
     assert not check._check_red(mock.Mock(options=lambda _: {}), [], end, RED)["ok"]
 
@@ -223,7 +216,7 @@ def test_a_red_that_is_wrong_by_2_percent_is_found(key, off):
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 @pytest.mark.parametrize("probability", ["0.1%", "33.3333333%", "99.99%"])
 def test_the_kernel_tells_the_probability_that_its_red_was_given(scenario_file, kernel, probability):
-    rule = with_queue(f'red = {{ min = 5, max = 20, probability = "{probability}" }}')
+    rule = with_queue({"red": {"min": 5, "max": 20, "probability": probability}})
     r = run(scenario_file(rule, TUNED), kernel)
     (row,) = [row for row in r.self_check if row.kind == Check.RED]
     assert row.ok and row.measured["probability"] == pytest.approx(row.expected["probability"], rel=1e-5), row
@@ -233,10 +226,10 @@ def test_the_kernel_tells_the_probability_that_its_red_was_given(scenario_file, 
 def test_another_dualpi2_is_found(key, told):
     wanted = {"limit": 100, "memory": 2**32 - 1, "target": 15_000, "tupdate": 16_000, "step": 1000, "coupling": 2}
     end = End(*END, Bottleneck(10**7, 1500, 3000, 100, discipline=Discipline("dualpi2", wanted)))
-    given = {name: value for name, value in (wanted | {key: told} if key else wanted).items() if value is not None}
-    words = b"".join(attribute(DUALPI2[name][0], struct.pack(DUALPI2[name][1], value)) for name, value in given.items())
+    has = {name: value for name, value in (wanted | {key: told} if key else wanted).items() if value is not None}
+    words = b"".join(attribute(DUALPI2[name][0], struct.pack(DUALPI2[name][1], value)) for name, value in has.items())
     row = check._check_dualpi2([Queue("dualpi2", False, {}, words, b"")], end, end.shape.discipline)
-    assert row["ok"] is (not key) and row["measured"] == given
+    assert row["ok"] is (not key) and row["measured"] == has
     assert not check._check_dualpi2([], end, end.shape.discipline)["ok"]
 
 
@@ -257,8 +250,8 @@ def given(delay_us=20_000, jitter_us=0, loss=0.0, reorder=0.0, duplicate=0.0, be
 def test_wrong_odds_and_times_are_found(key, off, good):
     wanted = {"delay_us": 20_000, "jitter_us": 5000, "loss": 1e-4, "reorder": 0.02, "duplicate": 0.01}
     end = End(*END, Propagation(**wanted))
-    told = given(**wanted | {key: round(wanted[key] * off) if key.endswith("us") else wanted[key] * off})
-    assert check._check_netem([told], end, end.shape)["ok"] is good
+    queue = given(**wanted | {key: round(wanted[key] * off) if key.endswith("us") else wanted[key] * off})
+    assert check._check_netem([queue], end, end.shape)["ok"] is good
     assert not check._check_netem([], end, end.shape)["ok"]
 
 
@@ -282,15 +275,9 @@ def test_wrong_bursts_are_found(key, off, good):
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_the_kernel_tells_what_its_netem_was_given(scenario_file, kernel):
     """All at once, rare and frequent: each within 0.2 %."""
-    bad = 'loss = "0.01%", loss_burst = 3, reorder = "2%", duplicate = "1e-4%", jitter = "3ms" }'
-    other = 'loss = "1e-5%", duplicate = "50%", jitter = "3ms", disorder = true }\n\n[[flows]]'
-    r = run(
-        scenario_file(
-            (QUEUE, f"queue = 100, {bad}\nreverse"), ("queue = 100 }\n\n[[flows]]", f"queue = 100, {other}"), TUNED
-        ),
-        kernel,
-    )
-    assert r.valid, r.record["invalid"]
+    bad = {"loss": "0.01%", "loss_burst": 3, "reorder": "2%", "duplicate": "1e-4%", "jitter": "3ms"}
+    other = {"loss": "1e-5%", "duplicate": "50%", "jitter": "3ms", "disorder": True}
+    r = run(scenario_file(TUNED, forward=bad, reverse=other), kernel)
     rows = [row for row in r.self_check if row.kind == Check.NETEM]
     assert len(rows) == 2 and all(row.ok for row in rows)
 
@@ -298,18 +285,18 @@ def test_the_kernel_tells_what_its_netem_was_given(scenario_file, kernel):
 @pytest.mark.parametrize(
     "words, key, reason",
     [
-        ("red = { min = 3, max = 9, probability = '1%' }, pie = {}", "path.forward", "either red or pie"),
-        ("codel = {}, fq = {}", "path.forward", "either codel or fq"),
-        ("fq_codel = { flows = 0 }", "path.forward.fq_codel.flows", "greater than or equal to 1"),
-        ("codel = { target = 5 }", "path.forward.codel.target", "not a quantity"),
-        ("loss_burst = 5", "path.forward", "loss_burst needs a loss"),
-        ("loss = '90%', loss_burst = 2", "path.forward", "leaves a packet between two bursts"),
-        ("disorder = true", "path.forward", "disorder needs jitter"),
-        ("red = { min = 10, max = 100, probability = '1e-4%' }", "path", "1e-06 would be 0 in the kernel"),
-        ("red = { min = 10, max = 100, probability = '0.006%' }", "path", "6e-05 would be 4.191e-05 in the kernel"),
+        ({"red": {"min": 3, "max": 9, "probability": "1%"}, "pie": {}}, "path.forward", "either red or pie"),
+        ({"codel": {}, "fq": {}}, "path.forward", "either codel or fq"),
+        ({"fq_codel": {"flows": 0}}, "path.forward.fq_codel.flows", "greater than or equal to 1"),
+        ({"codel": {"target": 5}}, "path.forward.codel.target", "not a quantity"),
+        ({"loss_burst": 5}, "path.forward", "loss_burst needs a loss"),
+        ({"loss": "90%", "loss_burst": 2}, "path.forward", "leaves a packet between two bursts"),
+        ({"disorder": True}, "path.forward", "disorder needs jitter"),
+        ({"red": {"min": 10, "max": 100, "probability": "1e-4%"}}, "path", "1e-06 would be 0 in the kernel"),
+        ({"red": {"min": 10, "max": 100, "probability": "0.006%"}}, "path", "6e-05 would be 4.191e-05 in the kernel"),
     ],
 )
 def test_what_does_not_fit(scenario_file, words, key, reason):
-    file = scenario_file((QUEUE, f"queue = 100, {words} }}\nreverse"))
+    file = scenario_file(forward=words)
     with pytest.raises(LabError, match=f"^{file}: {key}: .*{reason}"):
         scenario.load(file)

@@ -15,34 +15,25 @@ from asymlab.plan import scenario, topology
 from asymlab.report import papers
 from asymlab.run import api, registered
 from asymlab.run.tasks import plan_on_host
-from tests.shared import CHAIN, asymlab
+from tests.scenarios import CHAIN
+from tests.shared import asymlab
 
 HEAD = 'title = "another"\nid = "OTHER"\n'
-SWEEP = """
-[[flows]]
-controller = "cubic"
-
-[controllers.cubic]
-beta = 700
-
-[sweep]
-"path.reverse.rate" = ["1mbit", "2mbit"]
-"flows.0.controller" = ["reno", "bbr"]
-
-[sets.full]
-seeds = 3
-"run.duration" = "5s"
-sweep."path.reverse.rate" = ["4mbit"]
-"""
+SWEEP = {
+    "flows": [{"controller": "cubic"}],
+    "controllers": {"cubic": {"beta": 700}},
+    "sweep": {"path.reverse.rate": ["1mbit", "2mbit"], "flows.0.controller": ["reno", "bbr"]},
+    "sets": {"full": {"seeds": 3, "run.duration": "5s", "sweep": {"path.reverse.rate": ["4mbit"]}}},
+}
 
 
 @pytest.fixture
 def over(scenario_file, tmp_path):
     """Writes the base, test.toml, and beside it a file that begins with it."""
 
-    def write(text: str, *replace: tuple[str, str], append: str = SWEEP, name: str = "over.toml") -> Path:
-        scenario_file(*replace, append=append)
-        file = tmp_path / name
+    def write(text: str, base: dict = SWEEP) -> Path:
+        scenario_file(base)
+        file = tmp_path / "over.toml"
         file.write_text('base = "test.toml"\n' + text)
         return file
 
@@ -92,37 +83,24 @@ sets.quick.seeds = 2
 """
     )
     whole = scenario_file(
-        ('title = "test"\nid = "TEST"', HEAD),
-        ('"ns2"', '"tuned"'),
-        ('queue = 100 }\nreverse = { rate = "10mbit"', 'queue = 100, loss = "1%" }\nreverse = { rate = "3mbit"'),
-        ('controller = "reno"', 'controller = "reno"\nack = "delayed"'),
-        ('measure_from = "1s"', 'measure_from = "1s"\ntraffic = "plain"'),
-        append="""
-[[flows]]
-controller = "cubic"
-ack = "delayed"
-start = "1s"
-
-[sysctls]
-"net.ipv4.tcp_frto" = 0
-
-[sweep]
-"flows.0.controller" = ["reno", "vegas"]
-"path.mtu" = [1000, 1500]
-
-[sets.quick]
-seeds = 2
-
-[sets.full]
-seeds = 3
-"run.duration" = "5s"
-""",
+        title="another",
+        id="OTHER",
+        profile="tuned",
+        forward={"loss": "1%"},
+        reverse={"rate": "3mbit"},
+        flow={"ack": "delayed"},
+        run={"traffic": "plain"},
+        flows=[{"controller": "cubic", "ack": "delayed", "start": "1s"}],
+        sysctls={"net.ipv4.tcp_frto": 0},
+        sweep={"flows.0.controller": ["reno", "vegas"], "path.mtu": [1000, 1500]},
+        sets={"quick": {"seeds": 2}, "full": {"seeds": 3, "run.duration": "5s"}},
         name="whole.toml",
     )
     for which in scenario.SETS:
         assert jobs(file, which) == jobs(whole, which) and len(jobs(file, which)) == 4
-        mine, theirs = scenario.load(file, which), scenario.load(whole, which)
-        assert [(c.name, c.seeds) for c in mine] == [(c.name, c.seeds) for c in theirs]
+        assert [(c.name, c.seeds) for c in scenario.load(file, which)] == [
+            (c.name, c.seeds) for c in scenario.load(whole, which)
+        ]
 
 
 def test_a_list_takes_the_place_of_the_bases(over):
@@ -131,15 +109,13 @@ def test_a_list_takes_the_place_of_the_bases(over):
 
 
 def test_entries_go_and_hops_change(over):
-    file = over(
-        f'{HEAD}without = ["path.hops.0"]\npath.hops.forward.queue = 7\npath.hops.1.count = 2\n', CHAIN, append=""
-    )
+    file = over(f'{HEAD}without = ["path.hops.0"]\npath.hops.forward.queue = 7\npath.hops.1.count = 2\n', CHAIN)
     [case] = scenario.load(file)
     assert [hop.forward.queue for hop in case.scenario.path.hops] == [7, 7, 7]
 
 
 def test_a_base_may_have_a_base_in_another_folder(over, tmp_path):
-    over(HEAD + 'run.duration = "4s"\n', append="")
+    over(HEAD + 'run.duration = "4s"\n', {})
     folder = tmp_path / "below"
     folder.mkdir()
     (folder / "third.toml").write_text(
@@ -153,12 +129,12 @@ def test_a_base_may_have_a_base_in_another_folder(over, tmp_path):
 
 
 def test_title_and_id_are_not_the_bases(over):
-    assert wrong(over('title = "t"\n', append="")).endswith("over.toml: id: is missing")
-    assert wrong(over('id = "T"\n', append="")).endswith("over.toml: title: is missing")
+    assert wrong(over('title = "t"\n', {})).endswith("over.toml: id: is missing")
+    assert wrong(over('id = "T"\n', {})).endswith("over.toml: title: is missing")
 
 
 def test_the_base_keeps_what_it_has(over):
-    """What merges is a copy."""
+    """The merge works on a copy."""
     file = over(HEAD + 'flows.controller = "bbr"\nwithout = ["controllers"]\n')
     source = scenario.load(file)[0].source
     assert source.layers[1][1]["flows"][1] == {"controller": "cubic"} and "controllers" in source.layers[1][1]
@@ -168,8 +144,9 @@ def test_the_base_keeps_what_it_has(over):
 @pytest.mark.parametrize("dot", [('"run.duration"', '"path.forward.red"'), ("run.duration", "path.forward.red")])
 def test_a_set_changes_one_value_of_a_table(scenario_file, dot):
     """With quotes and without."""
-    red = ("queue = 100 }\nreverse", 'queue = 100, red = { min = 5, max = 15, probability = "10%" } }\nreverse')
-    file = scenario_file(red, append=f"\n[sets.full]\n{dot[0]} = '5s'\n{dot[1]} = {{ max = 20 }}\n")
+    red = {"min": 5, "max": 15, "probability": "10%"}
+    full = f"\n[sets.full]\n{dot[0]} = '5s'\n{dot[1]} = {{ max = 20 }}\n"
+    file = scenario_file(forward={"red": red}, append=full)
     for which, duration, most in (("quick", 3, 15), ("full", 5, 20)):
         [case] = scenario.load(file, which)
         run, red_ = case.scenario.run, case.scenario.path.forward.red
@@ -178,7 +155,7 @@ def test_a_set_changes_one_value_of_a_table(scenario_file, dot):
 
 
 def test_a_sets_table_changes_entries(scenario_file):
-    file = scenario_file(append='\n[[flows]]\ncontroller = "bbr"\n\n[sets.full]\nflows.1.ack = "delayed"\n')
+    file = scenario_file(flows=[{"controller": "bbr"}], append='\n[sets.full]\nflows.1.ack = "delayed"\n')
     assert [flow.ack for flow in scenario.load(file, "full")[0].scenario.flows] == [None, "delayed"]
     with pytest.raises(LabError, match=r"flows\.7: no such entry: it has 1, from 0 on"):
         scenario.load(scenario_file(append='\n[sets.full]\nflows.7.ack = "delayed"\n'), "full")
@@ -238,8 +215,8 @@ def test_wrong_files(scenario_file, tmp_path, text, reason):
     scenario_file(name="9.toml")
     file = tmp_path / "over.toml"
     file.write_text(text + HEAD)
-    said = wrong(file)
-    assert said.startswith(str(file)) and reason.format(tmp_path) in said
+    error = wrong(file)
+    assert error.startswith(str(file)) and reason.format(tmp_path) in error
 
 
 def test_seven_bases_are_not_too_many(scenario_file, tmp_path):
@@ -249,50 +226,49 @@ def test_seven_bases_are_not_too_many(scenario_file, tmp_path):
     assert len(scenario.load(tmp_path / "1.toml")) == 1
 
 
-BAD = ("queue = 100 }\nreverse", "queue = 0 }\nreverse")
+BAD = {"forward": {"queue": 0}}
 
 
 @pytest.mark.parametrize(
-    "replace, text, key, base",
+    "wrong_base, text, key, base",
     [
-        ([BAD], "", "path.forward.queue", True),
-        ([BAD], 'path.forward.rate = "1mbit"\n', "path.forward.queue", True),
-        ([], "path.forward.queue = 0\n", "path.forward.queue", False),
-        ([], "path.forward.quue = 5\n", "path.forward.quue", False),
-        ([('controller = "reno"', 'controller = "reno"\nack = "no"')], "", "flows.0.ack", True),
-        ([], 'flows.ack = "no"\n', "flows.0.ack", False),
-        ([], 'flows.0.controller = "rneo"\n', "flows.0.controller", False),
-        ([('"reno"', '"rneo"')], "", "flows.0.controller", True),
-        ([("[run]", '[sweep]\n"path.mtu" = [7]\n\n[run]')], "path.mtu = 1500\n", "path.mtu", True),
-        ([], 'without = ["path.forward.rate"]\n', "path.forward.rate", True),
+        (BAD, "", "path.forward.queue", True),
+        (BAD, 'path.forward.rate = "1mbit"\n', "path.forward.queue", True),
+        ({}, "path.forward.queue = 0\n", "path.forward.queue", False),
+        ({}, "path.forward.quue = 5\n", "path.forward.quue", False),
+        ({"flow": {"ack": "no"}}, "", "flows.0.ack", True),
+        ({}, 'flows.ack = "no"\n', "flows.0.ack", False),
+        ({}, 'flows.0.controller = "rneo"\n', "flows.0.controller", False),
+        ({"flow": {"controller": "rneo"}}, "", "flows.0.controller", True),
+        ({"sweep": {"path.mtu": [7]}}, "path.mtu = 1500\n", "path.mtu", True),
+        ({}, 'without = ["path.forward.rate"]\n', "path.forward.rate", True),
     ],
 )
-def test_who_says_what_is_wrong(over, replace, text, key, base):
+def test_who_says_what_is_wrong(over, wrong_base, text, key, base):
     """The file that is run, and the base if the key stands there."""
-    file = over(HEAD + text, *replace, append="")
-    said = wrong(file)
-    assert said.startswith(f"{file}: {key}: ")
-    assert said.endswith(f" (it stands in {file.parent / 'test.toml'})") == ("it stands in" in said) == base, said
+    file = over(HEAD + text, wrong_base)
+    error = wrong(file)
+    assert error.startswith(f"{file}: {key}: ")
+    assert error.endswith(f" (it stands in {file.parent / 'test.toml'})") == ("it stands in" in error) == base, error
 
 
 @pytest.mark.parametrize("text, base", [("", True), ('[sweep]\n"path.mtu" = [7]\n', False)])
 def test_a_value_of_the_sweep_stands_there(over, text, base):
-    sweep = '\n[sweep]\n"path.mtu" = [1]\n'
-    said = wrong(over(HEAD + "path.mtu = 1500\n" + text, append=sweep))
-    assert ("it stands in" in said) == base, said
+    error = wrong(over(HEAD + "path.mtu = 1500\n" + text, {"sweep": {"path.mtu": [1]}}))
+    assert ("it stands in" in error) == base, error
 
 
 def test_what_no_flow_uses_any_more_stands_in_the_base(over):
     file = over(HEAD + 'without = ["sweep"]\nflows.controller = "reno"\n')
-    said = f"{file}: controllers.cubic: no flow uses it (it stands in {file.parent / 'test.toml'})"
-    assert wrong(file) == said
+    error = f"{file}: controllers.cubic: no flow uses it (it stands in {file.parent / 'test.toml'})"
+    assert wrong(file) == error
 
 
 # --- where scenarios are used --------------------------------------------------------------
 
 
 def test_the_command_takes_it_from_anywhere(over, tmp_path):
-    file = over(HEAD, append="")
+    file = over(HEAD, {})
     p = asymlab("run", file, "--dry-run")
     assert p.returncode == 0 and "1 runs" in p.stdout + p.stderr, p
     (tmp_path / "test.toml").unlink()
@@ -308,7 +284,7 @@ def test_its_runs_are_repeated_by_its_own_name(over):
 
 
 def test_a_script_gives_a_text_with_the_bases_path(over, monkeypatch, tmp_path):
-    file = over(HEAD, append="")
+    file = over(HEAD, {})
     seen = []
     monkeypatch.setattr(api, "SCENARIOS", tmp_path / "texts")
     monkeypatch.setattr(api, "current_image", lambda name: None)
@@ -321,7 +297,7 @@ def test_a_script_gives_a_text_with_the_bases_path(over, monkeypatch, tmp_path):
 
 
 def test_explore_judges_the_whole_of_it(over):
-    file = over(HEAD + 'run.traffic = "plain"\nrun.verify = true\nrun.audit = true\n', append="")
+    file = over(HEAD + 'run.traffic = "plain"\nrun.verify = true\nrun.audit = true\n', {})
     tree = explore.read([file])["over"]
     assert tree["path"]["mtu"] == 1000 and tree["run"]["verify"] and tree["id"] == "OTHER"
 

@@ -16,9 +16,9 @@ TEXT = reference.PAGE.read_text()
 
 
 def blocks(text: str) -> list[str]:
-    """What stands indented, each without its indent."""
-    found = re.findall(r"(?:^(?:    .*)?\n)+", text, re.M)
-    return [textwrap.dedent(block).strip() + "\n" for block in found if block.strip()]
+    """The indented blocks, each without its indent."""
+    parts = re.findall(r"(?:^(?:    .*)?\n)+", text, re.M)
+    return [textwrap.dedent(block).strip() + "\n" for block in parts if block.strip()]
 
 
 WHOLE = [block for block in blocks(TEXT) if block.startswith("title =")]
@@ -26,9 +26,9 @@ MORE = [block for block in blocks(TEXT) if block.startswith("[")]
 
 
 def test_the_tables_are_those_of_the_code():
-    made = TEXT.partition(reference.BEGIN + "\n")[2].partition("\n" + reference.ENDING)[0]
-    assert made == reference.tables(), "to renew them: asymlab reference --record"
-    assert asymlab("reference").stdout == made + "\n"
+    tables = TEXT.partition(reference.BEGIN + "\n")[2].partition("\n" + reference.ENDING)[0]
+    assert tables == reference.tables(), "to renew them: asymlab reference --record"
+    assert asymlab("reference").stdout == tables + "\n"
 
 
 def test_record_puts_the_tables_between_their_marks(monkeypatch, tmp_path):
@@ -86,7 +86,7 @@ def test_what_begins_with_the_first_scenario_is_sound_and_its_mistakes_name_both
 
 
 def test_the_page_has_the_settings_of_each_profile():
-    """Where a profile sets a value, its column has it; `as NAME` is that of another one."""
+    """A profile's column has each value that it sets; `as NAME` is that of another one."""
     head, *rows = (
         line.strip("| ").split(" | ") for line in TEXT.splitlines() if re.match(r"\| (setting|`net\.)", line)
     )

@@ -27,7 +27,7 @@ from asymlab.guest.wire import dump, load, read
 from asymlab.paths import BUILT
 from asymlab.plan import scenario, topology
 from asymlab.run.tasks import Task
-from tests.shared import SCENARIO
+from tests.scenarios import SCENARIO
 
 EXAMPLES = int(os.environ.get("SCENARIOS", 0))
 PROFILE = settings(
@@ -54,7 +54,7 @@ ODD = st.one_of(
 
 
 def mostly(strategy):
-    """What fits, but now and then something else."""
+    """A value that fits, but now and then something else."""
     return st.integers(0, 299).flatmap(lambda n: ODD if n == 173 else strategy)  # the ends of a range come more often
 
 
@@ -259,7 +259,7 @@ def toml(value) -> str:
 
 
 def in_bounds(job: dict) -> None:
-    """What the agent relies on."""
+    """The agent relies on these."""
     text = json.dumps(job)
     assert json.loads(text) == job == dump(load(Job, text, "job"))
     ends = [end for link in job["links"] for end in (link["a"], link["b"])]

@@ -5,15 +5,20 @@ import pytest
 
 from asymlab import LabError
 from asymlab.plan import scenario, topology
-from tests.shared import BUILD, HOP, PATH, asymlab
+from asymlab.plan.toml import plain
+from tests.scenarios import BASE, hop
+from tests.shared import BUILD, asymlab
 
-LOAD = '[[background]]\nrate = "1mbit"\npacket = {}\n'
 RED = "path.forward.red = {{ min = {}, max = {}, probability = {} }}"
 STRIP = "path.forward.strip = {{ {} }}"
 SYSCTL = "sysctls.{} = {}"
 PARAMETER = "controllers.reno.{} = {}"
 EITHER = "either forward and reverse, or a list of hops"
 NO_VALUE = "neither a whole number nor a word"
+
+
+def load(packet: int, **more) -> dict:
+    return {"background": [{"rate": "1mbit", "packet": packet, **more}]}
 
 
 @pytest.mark.parametrize(
@@ -88,36 +93,40 @@ NO_VALUE = "neither a whole number nor a word"
             "flows.0.enter",
             "1 must be above leave (2) where the direction is reverse",
         ),
-        (LOAD.format(1001), "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
-        (LOAD.format(500) + 'start = "9s"', "background.0", "starts or stops after run.duration"),
-        (LOAD.format(500) + 'start = "2s"\nstop = "2s"', "background.0", "stop must come after start"),
-        (LOAD.format(500) + "leave = 3", "background.0.leave", "no switch 3; there are 1 to 2"),
+        (load(1001), "background.0.packet", "1001 bytes are more than the path's mtu, 1000"),
+        (load(500, start="9s"), "background.0", "starts or stops after run.duration"),
+        (load(500, start="2s", stop="2s"), "background.0", "stop must come after start"),
+        (load(500, leave=3), "background.0.leave", "no switch 3; there are 1 to 2"),
         ('without = ["path.forward", "path.reverse"]', "path", EITHER),
         ('without = ["path.reverse"]', "path", EITHER),
-        (2 * HOP, "path", EITHER),
+        ({"path": {"hops": 2 * [hop()]}}, "path", EITHER),
     ],
 )
 def test_wrong_values_name_file_key_and_reason(scenario_file, tmp_path, text, key, reason):
     scenario_file()
-    file = tmp_path / "wrong.toml"
-    file.write_text(f'base = "test.toml"\ntitle = "wrong"\nid = "WRONG"\n{text}\n')
+    file, words = tmp_path / "wrong.toml", text if isinstance(text, str) else plain(text)
+    file.write_text(f'base = "test.toml"\ntitle = "wrong"\nid = "WRONG"\n{words}\n')
     is_wrong(file, key, reason)
 
 
 @pytest.mark.parametrize(
-    "old, new, key, reason",
+    "wrong, key, reason",
     [
-        ('"TEST"', '"SP100mbit"', "id", "capitals, digits and hyphens alone, such as SP100MBIT, not 'SP100mbit'"),
-        ("title", "titel", "titel", "unknown key; did you mean title?"),
-        ("[path]", "[paht]", "paht", "unknown key; did you mean path?"),
-        ("controller", "controler", "flows.0.controler", "unknown key; did you mean controller?"),
-        (PATH, HOP, "path.hops", "at least 2 items"),
-        (PATH, 9 * HOP, "path.hops", "at most 8 items"),
-        (PATH, 2 * HOP + HOP.replace('rate = "10mbit"', "rate = 10"), "path.hops.2.forward.rate", "not a quantity"),
+        ({"id": "SP100mbit"}, "id", "capitals, digits and hyphens alone, such as SP100MBIT, not 'SP100mbit'"),
+        ({"title": None, "titel": "test"}, "titel", "unknown key; did you mean title?"),
+        ({"path": None, "paht": BASE["path"]}, "paht", "unknown key; did you mean path?"),
+        (
+            {"flow": {"controller": None, "controler": "reno"}},
+            "flows.0.controler",
+            "unknown key; did you mean controller?",
+        ),
+        ({"hops": [hop()]}, "path.hops", "at least 2 items"),
+        ({"hops": 9 * [hop()]}, "path.hops", "at most 8 items"),
+        ({"hops": [hop(), hop(), hop({"rate": 10})]}, "path.hops.2.forward.rate", "not a quantity"),
     ],
 )
-def test_wrong_names_and_chains(scenario_file, old, new, key, reason):
-    is_wrong(scenario_file((old, new)), key, reason)
+def test_wrong_names_and_chains(scenario_file, wrong, key, reason):
+    is_wrong(scenario_file(wrong), key, reason)
 
 
 def is_wrong(file, key, reason):
@@ -130,7 +139,7 @@ def is_wrong(file, key, reason):
 @pytest.mark.parametrize("name", ["rneo", "thin", "trace", "use", "move"])
 def test_unknown_controller_lists_those_there_are(scenario_file, name):
     """asymcc's tools are built beside the controllers, and are none."""
-    file = scenario_file(('"reno"', f'"{name}"'))
+    file = scenario_file(flow={"controller": name})
     with pytest.raises(
         LabError, match=f"flows.0.controller: no controller '{name}'; there are .*fast, (.+, )?reno, cubic"
     ):

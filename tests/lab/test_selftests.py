@@ -59,7 +59,7 @@ def test_runs_that_differ_have_failed():
 
 
 @pytest.mark.parametrize(
-    "body, said, code",
+    "body, text, code",
     [
         ('test__start_subtest("a"); test__start_subtest("b"); test__fail();', "ok 1 a\nnot ok 2 b\n1..2\n", 1),
         ("", "ok 1 test_it\n1..1\n", 0),
@@ -68,7 +68,7 @@ def test_runs_that_differ_have_failed():
         ('test__start_subtest("a"); test__skip();', "ok 1 a # SKIP\n1..1\n", 0),
     ],
 )
-def test_the_program_around_a_test_tells_how_each_ended(tmp_path, body, said, code):
+def test_the_program_around_a_test_tells_how_each_ended(tmp_path, body, text, code):
     declared = "bool test__start_subtest(const char *name);\nvoid test__end_subtest(void);\n"
     declared += "void test__skip(void);\nvoid test__fail(void);\n"
     header = "#include <stdbool.h>\n#include <stdio.h>\n#define MAX_SUBTEST_NAME 1024\nstruct test_env { int x; };\n"
@@ -77,7 +77,7 @@ def test_the_program_around_a_test_tells_how_each_ended(tmp_path, body, said, co
     argv = ["gcc", f"-I{tmp_path}", "-DTEST=test_it", RUNNER, tmp_path / "it.c", "-o", tmp_path / "it"]
     subprocess.run(argv, check=True)
     p = subprocess.run([tmp_path / "it"], capture_output=True, text=True)
-    assert (p.stdout, p.returncode) == (said, code)
+    assert (p.stdout, p.returncode) == (text, code)
 
 
 # --- what is refused -----------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.scenarios import write
 from tests.shared import LAB_KERNELS, counters, run
 
 pytestmark = pytest.mark.lab
@@ -16,31 +17,29 @@ pytestmark = pytest.mark.lab
 SENDERS = ("fusion", "taichung", "pseudorate")
 
 
-def chain(
-    tmp_path, flows=1, forward="", reverse='rate = "10mbit"', flow="", duration=6, measure_from=1, loader="asymcc"
-):
+def chain(tmp_path, flows=1, forward=None, reverse=None, flow=None, duration=6, measure_from=1, loader="asymcc"):
     """A scenario: `flows` equal flows of each sender on its own 10 Mbit/s hop, base RTT 40 ms, BDP 50 packets."""
-    hop = (
-        f'[[path.hops]]\nforward = {{ rate = "10mbit", delay = "20ms", queue = 50{forward} }}\n'
-        f'reverse = {{ {reverse}, delay = "20ms", queue = 50 }}\n'
-    )
+    way = {"rate": "10mbit", "delay": "20ms", "queue": 50}
+    hop = {"forward": way | (forward or {}), "reverse": way | (reverse or {})}
     entries = [
-        f'[[flows]]\ncontroller = "{c}"\nenter = {k}\nleave = {k + 1}\n{flow}\n'
-        for k, c in enumerate(SENDERS, 1)
+        {"controller": sender, "enter": k, "leave": k + 1, **(flow or {})}
+        for k, sender in enumerate(SENDERS, 1)
         for _ in range(flows)
     ]
-    entries += [f'[controllers.{c}]\nloader = "{loader}"\n' for c in SENDERS]
-    measured = f'[run]\nduration = "{duration}s"\nmeasure_from = "{measure_from}s"\ntrace_state = true\n'
-    file = tmp_path / "senders.toml"
-    file.write_text(
-        "\n".join(['title = "senders"\nid = "SENDERS"\n[path]\nmtu = 1000\n', hop * len(SENDERS), *entries, measured])
+    return write(
+        tmp_path,
+        ack=None,
+        profile=None,
+        hops=[hop] * len(SENDERS),
+        flow=entries[0],
+        flows=entries[1:],
+        controllers={sender: {"loader": loader} for sender in SENDERS},
+        run={"duration": f"{duration}s", "measure_from": f"{measure_from}s", "trace_state": True},
     )
-    return file
 
 
 def checked(r):
-    """What must hold for each run of this file, whatever happens on the path."""
-    assert r.valid, r.record["invalid"]
+    """This must hold for each run of this file, whatever happens on the path."""
     for hop in r.metrics["hops"]:
         assert hop["forward"]["utilisation"] <= 1.005 and hop["reverse"]["utilisation"] <= 1.005
     for f in r.metrics["flows"]:
@@ -67,7 +66,7 @@ def seconds(r, flow):
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_each_fills_its_path_and_does_so_again_after_an_idle_pause(tmp_path, kernel):
     """Idle for 2 s, longer than the RTO: the stack restarts from a small window. Registered by bpftool alone."""
-    r = checked(run(chain(tmp_path, flow='stop = "3s"\nresume = "5s"', duration=9, loader="bpftool"), kernel))
+    r = checked(run(chain(tmp_path, flow={"stop": "3s", "resume": "5s"}, duration=9, loader="bpftool"), kernel))
     assert r.record["agent"]["kernel"].startswith(kernel.removesuffix("-uml") + ".")
     for k, sender in enumerate(SENDERS):
         assert rate(r, k, 1.5, 3) >= 0.9 * 9.48e6, sender  # 10 Mbit/s less 52 bytes of header in 1000
@@ -91,7 +90,7 @@ def test_pairs_share(tmp_path):
 def test_one_percent_loss(tmp_path):
     """No stall; Fusion and Taichung, who cut by what was queued, use the path far better than Reno's sqrt(3/2p)
     packets an RTT."""
-    r = checked(run(chain(tmp_path, forward=', loss = "1%"', duration=9)))
+    r = checked(run(chain(tmp_path, forward={"loss": "1%"}, duration=9)))
     reno = (1.5 / 0.01) ** 0.5 / 50 * 9.48e6
     for k, sender in enumerate(SENDERS):
         assert min(seconds(r, k)) > 0.3 * reno, sender
@@ -112,7 +111,7 @@ def test_what_a_backoff_explains():
 def test_timeouts(tmp_path):
     """Retransmissions are lost too: recovery by timeout, and on from one packet. Half a minute, so that chance does
     not decide on the count."""
-    r = checked(run(chain(tmp_path, forward=', loss = "25%"', duration=30)))
+    r = checked(run(chain(tmp_path, forward={"loss": "25%"}, duration=30)))
     for k, sender in enumerate(SENDERS):
         assert r.record["agent"]["marks"]["end"]["tcp"][f"src{k}"]["TcpExtTCPTimeouts"] >= 2, sender
         assert (r.acks[r.acks["flow"] == k]["cwnd"] == 1).any()
@@ -128,7 +127,7 @@ def test_timeouts(tmp_path):
 def test_reverse_path_slower_than_its_acks(tmp_path):
     """100 kbit/s carry 240 ACKs of 52 bytes a second, 10 Mbit/s would give 1250: ACKs queue, are dropped, and data
     goes on."""
-    r = checked(run(chain(tmp_path, reverse='rate = "0.1mbit"', duration=12, measure_from=4)))
+    r = checked(run(chain(tmp_path, reverse={"rate": "0.1mbit"}, duration=12, measure_from=4)))
     for k, sender in enumerate(SENDERS):
         assert r.metrics["hops"][k]["reverse"]["utilisation"] >= 0.9, sender
         assert min(seconds(r, k)[3:]) > 1e6, sender  # as many packets a second as ACKs come back, at least

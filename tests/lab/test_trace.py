@@ -96,8 +96,8 @@ def test_decoded_by_each_controllers_layout(tmp_path):
         (2**40 + 3).to_bytes(8, "little"),
         (-5).to_bytes(4, "little", signed=True),
     )
-    mine = [part(0, 0, bytes(private[:56])), part(0, 1, bytes(private[56:]))]
-    state = parse(ack(0, 0.5), *mine, whole(1, 0.6, 0), whole(2, 0.7, 7))["state"]
+    records = [part(0, 0, bytes(private[:56])), part(0, 1, bytes(private[56:]))]
+    state = parse(ack(0, 0.5), *records, whole(1, 0.6, 0), whole(2, 0.7, 7))["state"]
     flows = [{"id": i, "controller": c} for i, c in enumerate(("ours", "reno", "other"))]
     tables = trace.decode(
         state, flows, {"ours": {"state": MEMBERS}, "other": {"state": MEMBERS[:1]}, "plain": {"state": []}}

@@ -34,16 +34,16 @@ def flows(monkeypatch):
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         monkeypatch.setattr(traffic, "SERVER_PORT", one.getsockname()[1])
         monkeypatch.setattr(traffic, "FLOW_PORT", other.getsockname()[1])
-    made = []
+    all_of_them = []
 
     def make(verify=False, **members):
         flow = replace(FLOW, **members)
-        made.append(Traffic(some_job(flows=[flow], verify=verify), Here()))
-        made[-1].serve()
-        return made[-1], flow
+        all_of_them.append(Traffic(some_job(flows=[flow], verify=verify), Here()))
+        all_of_them[-1].serve()
+        return all_of_them[-1], flow
 
     yield make
-    for one in made:
+    for one in all_of_them:
         one.close()
 
 
@@ -58,9 +58,9 @@ def acked(t):
     return struct.unpack_from("<Q", info, BYTES_ACKED)[0]
 
 
-def until(found, limit_s=20):
+def until(condition, limit_s=20):
     end = time.monotonic() + limit_s
-    while not (value := found()):
+    while not (value := condition()):
         assert time.monotonic() < end
         time.sleep(0.01)
     return value
@@ -154,17 +154,17 @@ def test_a_load_has_its_rate(monkeypatch):
         far.bind(("127.0.0.2", 0))
         monkeypatch.setattr(traffic, "SERVER_PORT", far.getsockname()[1])
         load = Load(0, "src0", "dst0", "127.0.0.1", "127.0.0.2", 100, 10**6, 0.0, None, [])
-        made = object.__new__(Background)
+        background = object.__new__(Background)
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.connect(far.getsockname())
-        made.sockets, made.senders = [sock], {0: traffic.Worker(traffic.constant_rate, load, sock)}
+        background.sockets, background.senders = [sock], {0: traffic.Worker(traffic.constant_rate, load, sock)}
         began = time.monotonic_ns()
-        made.start(load)
+        background.start(load)
         for _ in range(100):
             far.recv(1000)
         assert time.monotonic_ns() - began >= 99 * load.period_ns
-        made.check()
-        made.stop(load)
+        background.check()
+        background.stop(load)
         far.setblocking(False)
         with contextlib.suppress(BlockingIOError):
             while far.recv(1000):
@@ -172,4 +172,4 @@ def test_a_load_has_its_rate(monkeypatch):
         time.sleep(0.05)
         with pytest.raises(BlockingIOError):
             far.recv(1000)
-        made.close()
+        background.close()

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import sys
 import time
 from pathlib import Path
 
-from tests.live.harness import CGROUP2, asymcc, listed, program, run, unique
+from tests.live.harness import CGROUP2, asymcc, endpoint, expect, listed, program, run, saying, unique
 
 # The cgroup that this process has begun in.
 HOME = Path(
@@ -28,7 +27,7 @@ class Cgroup:
         return Cgroup(self.path / unique("c"))
 
     def programs(self) -> list[dict]:
-        """What is attached here, as bpftool sees it."""
+        """The programs that are attached here, as bpftool sees them."""
         out = run("bpftool", "-j", "cgroup", "show", self.path, check=False).stdout
         return json.loads(out) if out.strip() else []
 
@@ -72,40 +71,15 @@ def written_name(cg: Cgroup) -> str:
     return next(v["asymcc_name"] for v in dump[0]["formatted"]["value"][".rodata"] if "asymcc_name" in v)
 
 
-TALK_SERVER = """
-import socket
-l = socket.socket(); l.bind(("127.0.0.1", 0)); l.listen(); print(l.getsockname()[1], flush=True)
-s, _ = l.accept()
-while d := s.recv(65536):
-    s.sendall(d)
-"""
-
-
-TALK_CLIENT = """
-import socket, sys
-s = socket.socket(); s.settimeout(10)
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[2].encode())
-s.connect(("127.0.0.1", int(sys.argv[1])))
-print("open", flush=True)
-for line in sys.stdin:
-    n = int(line); s.sendall(b"x" * n)
-    while n: n -= len(s.recv(n))
-    print("echoed", flush=True)
-"""
-
-
 @contextlib.contextmanager
 def talking(cg: Cgroup, cc: str):
     """A connection of two processes in the cgroup; what it yields sends bytes there and back."""
-    py = f"exec {sys.executable} -c"
-    with program(*cg.sh(f'{py} "$0"'), TALK_SERVER) as srv:
+    echo = endpoint("echo", address="127.0.0.1", port=0)
+    with program(*within(cg.path), *echo) as srv:
         port = srv.stdout.readline().strip()
-        with program(*cg.sh(f'{py} "$0" "$@"'), TALK_CLIENT, port, cc) as c:
-            assert c.stdout.readline() == "open\n", c.stderr.read()
+        with saying("open", *within(cg.path), *endpoint("talk", address="127.0.0.1", port=port, cc=cc)) as c:
 
             def say(size: int) -> None:
-                c.stdin.write(f"{size}\n")
-                c.stdin.flush()
-                assert c.stdout.readline() == "echoed\n", c.stderr.read()
+                expect(c, "echoed", str(size))
 
             yield say

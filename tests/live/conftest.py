@@ -38,14 +38,14 @@ def no_state_stays():
 @pytest.fixture
 def alias():
     """Makes names of controllers, and takes what was registered by them out at the end."""
-    made = []
+    names = []
 
     def make() -> str:
-        made.append(unique("t"))
-        return made[-1]
+        names.append(unique("t"))
+        return names[-1]
 
     yield make
-    for name in made:
+    for name in names:
         run(ASYMCC, "unload", "--force", name, check=False)
 
 
@@ -72,9 +72,9 @@ def cgroup(alias):
     """Its removal detaches what is in it, whatever became of the test."""
     if not CGROUP2:
         pytest.skip("no cgroup2 is mounted")
-    made = Cgroup(Path(CGROUP2[0]) / unique("asymcc-test-"))
-    yield made
-    remove_cgroup(made.path)
+    group = Cgroup(Path(CGROUP2[0]) / unique("asymcc-test-"))
+    yield group
+    remove_cgroup(group.path)
 
 
 @pytest.fixture

@@ -4,7 +4,8 @@ Each command of asymcc with a fault at each of its system calls: killed, no memo
 
     python -m faults [--command NAME ...] [--fault NAME ...] [--part I/N] [--points N] [--resume FILE]
 
-As root, on this machine's kernel, in namespaces of its own; nobody else may load anything meanwhile. After each fault:
+It runs as root, on this machine's kernel, in namespaces of its own; nobody else may load anything meanwhile. After each
+fault:
   - all or nothing is done, and success is said of all only;
   - what is killed or told of as left half done, `unload` or `thin --off` clears;
   - what is for a time ends, at the latest by its guard, and all is as it was;
@@ -134,7 +135,7 @@ COMMANDS = {
 
 
 class World:
-    """What the commands change, looked at without asymcc."""
+    """The state that the commands change, looked at without asymcc."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -157,7 +158,7 @@ class World:
         (self.folder / "theirs.bpf.o").unlink()
 
     def programs(self) -> dict[tuple[str, int], str]:
-        """What is attached: hook and id, and the program's name."""
+        """The programs that are attached: hook and id, and the program's name."""
         found = {}
         for kind, number in KINDS.items():
             ids, n = (ctypes.c_uint32 * 64)(), ctypes.c_uint32(64)
@@ -199,7 +200,7 @@ class World:
         return command.format(**self.words).split()
 
     def clean(self, routes: bool = True) -> list[str]:
-        """As anybody would; what is wrong afterwards."""
+        """Cleans up as anybody would, and tells what is wrong afterwards."""
         wrong = []
         for name in (CC, OTHER):
             if name == CC or name in AVAILABLE.read_text() or self.mine():
@@ -284,7 +285,7 @@ class Trial:
             asymcc(*self.world.argv(command))
 
     def output(self) -> str:
-        """What a command that looks says when nothing has changed, but for numbers that count up."""
+        """The words of a command that looks, when nothing has changed, but for numbers that count up."""
         if self.command.changes or self.name == "trace":
             return ""
         self.world.clean()

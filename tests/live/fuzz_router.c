@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * fuzz_router OBJECT SEED COUNT: packets for the program of `asymcc thin --dev`, in the kernel. Downloads, and between their packets
- * others with one thing or several changed. What it drops must be a plain ACK that leaves, by a model that shares no word with it.
+ * others with one thing or several changed. It may drop plain ACKs that leave, by a model that shares no word with it.
  * Prints "PACKETS DROPPED REFUSED"; the last are packets that BPF_PROG_TEST_RUN does not take.
  */
 #include <arpa/inet.h>
@@ -90,7 +90,7 @@ struct download {
 	uint32_t next, seq;
 };
 
-/* What a frame has beside the numbers of its connection; zeros: as usual. */
+/* The members of a frame beside the numbers of its connection; zeros: as usual. */
 struct odd {
 	uint8_t tos, protocol, ip_options, offset;
 	uint16_t fragment;

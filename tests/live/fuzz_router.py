@@ -24,15 +24,15 @@ PART = 500_000  # packets of a seed
 
 def build(folder: Path) -> list[Path]:
     """The command, and the object that it takes."""
-    made = [folder / "fuzz_router", folder / "fuzz_router.bpf.o"]
-    run("cc", *"-O2 -Wall -Wextra -D_GNU_SOURCE -o".split(), made[0], HERE / "fuzz_router.c", "-lbpf")
-    compile_bpf(HERE / "fuzz_router.bpf.c", made[1])
-    return made
+    files = [folder / "fuzz_router", folder / "fuzz_router.bpf.o"]
+    run("cc", *"-O2 -Wall -Wextra -D_GNU_SOURCE -o".split(), files[0], HERE / "fuzz_router.c", "-lbpf")
+    compile_bpf(HERE / "fuzz_router.bpf.c", files[1])
+    return files
 
 
-def fuzz(made: list[Path], seed: int, count: int) -> tuple[int, int, int]:
+def fuzz(files: list[Path], seed: int, count: int) -> tuple[int, int, int]:
     """Packets, those that were dropped, and those that the kernel refuses to a test."""
-    done = subprocess.run([*map(str, made), str(seed), str(count)], capture_output=True, text=True)
+    done = subprocess.run([*map(str, files), str(seed), str(count)], capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr.strip())
     packets, dropped, refused = map(int, done.stdout.split())
@@ -47,10 +47,10 @@ def main() -> None:
     sources = [*ROOT.glob("bpf/*.h"), *ROOT.glob("bpf/tools/thin*"), *HERE.glob("fuzz_router.*")]
     progress = Progress(args.resume, [PART], sources)
     with tempfile.TemporaryDirectory() as folder:
-        made = build(Path(folder))
+        files = build(Path(folder))
         for seed in range(-(-args.count // PART)):
             if str(seed) not in progress.done:
-                progress.note(str(seed), fuzz(made, seed, PART))
+                progress.note(str(seed), fuzz(files, seed, PART))
     packets, dropped, refused = map(sum, zip(*progress.done.values(), strict=True))
     print(f"{packets} packets: {dropped} dropped, all of them plain ACKs; {refused} are none that a device delivers")
     progress.finish()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the tests on this machine's own kernel share: what they need of it, and how they run asymcc."""
+"""The parts that the tests on this machine's own kernel share: what they need of it, and how they run asymcc."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ASYMCC = ROOT / "build" / "asymcc"
 BTF = Path("/sys/kernel/btf/vmlinux")
 STATE = Path("/run/asymcc")
+ENDS = Path(__file__).with_name("ends.py")
 
 
 def why_not() -> str | None:
@@ -84,6 +86,12 @@ def values(name: str, what: str = "parameters") -> dict[str, int]:
     return {v["name"]: v["value"] for v in json.loads(asymcc("show", name, "--json"))[what]}
 
 
+def endpoint(role: str, ns: str = "", **options) -> list:
+    """The command line of a role of ends.py, in a network namespace."""
+    there = ("ip", "netns", "exec", ns) if ns else ()
+    return [*there, sys.executable, ENDS, role, *(f"{name}={value}" for name, value in options.items())]
+
+
 serial = itertools.count()
 
 
@@ -100,3 +108,20 @@ def program(*argv, **keys):
     finally:
         p.kill()
         p.communicate()
+
+
+def expect(p: subprocess.Popen, word: str, line: str = "") -> None:
+    """The program says this word next; before that, it is told a line."""
+    if line:
+        p.stdin.write(f"{line}\n")
+        p.stdin.flush()
+    answer = p.stdout.readline()
+    assert answer == f"{word}\n", answer + (p.stderr.read() if not answer else "")
+
+
+@contextlib.contextmanager
+def saying(word: str, *argv, **keys):
+    """A program that has said this word."""
+    with program(*argv, **keys) as p:
+        expect(p, word)
+        yield p

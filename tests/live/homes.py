@@ -5,35 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
 from collections.abc import Iterator
 
-from tests.live.harness import ASYMCC, program, run, unique
+from tests.live.harness import ASYMCC, endpoint, program, run, saying, unique
 
-# Serves so many bytes to each that asks.
-SOURCE = """
-import socket, sys, threading
-family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
-l = socket.create_server((sys.argv[1], int(sys.argv[2])), family=family)
-print("ready", flush=True)
-def serve(s):
-    s.sendall(bytes(int(s.recv(20))))
-    s.close()
-while True:
-    threading.Thread(target=serve, args=(l.accept()[0],), daemon=True).start()
-"""
-
-# Downloads, and tells how many bytes came, and in which time.
-FETCH = """
-import socket, sys, time
-s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-began = time.monotonic()
-s.sendall(sys.argv[3].encode())
-n = 0
-while d := s.recv(1 << 16):
-    n += len(d)
-print(n, time.monotonic() - began)
-"""
 SERVER, SERVER6, PORT = "203.0.113.2", "2001:db8:ff::2", 8080
 
 
@@ -54,35 +29,35 @@ class Home:
 
     @contextlib.contextmanager
     def serving(self, address: str = SERVER):
-        with program("ip", "netns", "exec", self.server, sys.executable, "-c", SOURCE, address, PORT) as p:
-            assert p.stdout.readline() == "ready\n", p.stderr.read()
+        with saying("ready", *endpoint("serve", self.server, address=address, port=PORT)):
             yield
 
     def downloads(self, n: int, address: str = SERVER, each: int = 1) -> list[tuple[int, float]]:
         """`each` at once by every host: bytes and seconds."""
         with contextlib.ExitStack() as stack:
-            fetch = [sys.executable, "-c", FETCH, address, PORT, n]
             running = [
-                stack.enter_context(program("ip", "netns", "exec", h, *fetch)) for h in self.hosts for _ in range(each)
+                stack.enter_context(program(*endpoint("fetch", host, address=address, port=PORT, n=n)))
+                for host in self.hosts
+                for _ in range(each)
             ]
-            told = [p.communicate(timeout=120)[0].split() for p in running]
-        return [(int(got), float(seconds)) for got, seconds in told]
+            results = [p.communicate(timeout=120)[0].split() for p in running]
+        return [(int(got), float(seconds)) for got, seconds in results]
 
 
 @contextlib.contextmanager
 def home(hosts: int = 3, down: str = "20mbit", up: str = "100kbit") -> Iterator[Home]:
     """The queues make the RTT."""
     h = Home(unique("router"), unique("server"), [unique("host") for _ in range(hosts)])
-    made = []
+    namespaces = []
     try:
         for ns in (h.router, h.server, *h.hosts):
             run("ip", "netns", "add", ns)
-            made.append(ns)
+            namespaces.append(ns)
             run("ip", "-n", ns, "link", "set", "lo", "up")
         build(h, down, up)
         yield h
     finally:
-        for ns in made:
+        for ns in namespaces:
             run("ip", "netns", "del", ns)
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What other programs of a cgroup do to a connection that begins, as bpftune's and Cilium's do. */
+/* Other programs of a cgroup change a connection that begins, as bpftune's and Cilium's do. */
 #include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -46,7 +46,7 @@ static __always_inline void put(struct __sk_buff *skb, const struct segment *s, 
 	bpf_skb_store_bytes(skb, at, &value, 2, 0);
 }
 
-/* Where an option of ours begins, its length and ExID; 0: none. The stack aligns it to 4 bytes. */
+/* The place at which an option of ours begins, its length and ExID; 0: none. The stack aligns it to 4 bytes. */
 static __always_inline u32 find(struct __sk_buff *skb, const struct segment *s, u32 from, u8 *len, u16 *exid)
 {
 	u32 at = from;

@@ -6,10 +6,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import sys
 from pathlib import Path
 
-from tests.live.harness import ASYMCC, program, run, unique
+from tests.live.harness import ASYMCC, endpoint, run, saying, unique
 
 
 @dataclasses.dataclass
@@ -71,102 +70,24 @@ def joined_ends():
         ip(*(f"netns del {ns}" for ns in (p.client, p.server) if Path("/run/netns", ns).exists()))
 
 
-SERVER = """
-import socket, sys
-address, port, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
-l = socket.socket(family)
-l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-l.bind((address, port)); l.listen(); print("ready", flush=True)
-s, _ = l.accept()
-got = 0
-while got < size:
-    got += len(s.recv(65536))
-s.sendall(b"!")
-print(got, len(s.recv(1)), flush=True)
-"""
-
-
-CLIENT = """
-import socket, sys
-address, port, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-family = socket.AF_INET6 if ":" in address else socket.AF_INET
-s = socket.socket(family)
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[4].encode())
-s.connect((address, port))
-s.sendall(b"x" * size)
-s.recv(1)
-if len(sys.argv) > 5:
-    print("idle", flush=True); sys.stdin.read()
-"""
-
-
 @contextlib.contextmanager
 def server(p: Pair, address: str, port: int, size: int, under: tuple = ()):
-    with program(*under, "ip", "netns", "exec", p.server, sys.executable, "-c", SERVER, address, port, size) as s:
-        assert s.stdout.readline() == "ready\n", s.stderr.read()
+    with saying("ready", *under, *endpoint("answer", p.server, address=address, port=port, n=size)) as s:
         yield s
 
 
 def transfer(p: Pair, address: str, port: int, size: int, cc: str) -> None:
     with server(p, address, port, size) as s:
-        p.sh(p.client, sys.executable, "-c", CLIENT, address, port, size, cc)
+        p.sh(p.client, *endpoint("ask", address=address, port=port, n=size, cc=cc))
         assert s.communicate(timeout=30)[0].split() == [str(size), "0"]
 
 
 @contextlib.contextmanager
 def held_open(p: Pair, cc: str, address: str = "10.9.0.2"):
     """A connection of the client that stays open."""
-    with server(p, address, 7100, 1000):
-        with program(
-            "ip", "netns", "exec", p.client, sys.executable, "-c", CLIENT, address, 7100, 1000, cc, "stay"
-        ) as c:
-            assert c.stdout.readline() == "idle\n", c.stderr.read()
-            yield
-
-
-CC = (
-    "import socket,sys\n"
-    "s=socket.create_connection((sys.argv[1], int(sys.argv[2])))\n"
-    "print(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode())"
-)
-
-
-ACCEPT = """
-import socket, sys
-family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
-l = socket.create_server((sys.argv[1], int(sys.argv[2])), family=family)
-print("ready", flush=True)
-while True:
-    s, _ = l.accept()
-    print(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode(), flush=True)
-"""
-
-
-# Connects, says so, sends what it is told to on stdin: "N" bytes, then tells its controller.
-STEADY = """
-import socket, sys
-s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
-if sys.argv[3] != "-": s.setsockopt(6, 13, sys.argv[3].encode())
-s.connect((sys.argv[1], int(sys.argv[2])))
-print("open", flush=True)
-for line in sys.stdin:
-    s.sendall(b"x" * int(line))
-    print(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode(), flush=True)
-"""
-
-
-SINK = """
-import socket, sys
-family = socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET
-l = socket.create_server((sys.argv[1], int(sys.argv[2])), family=family)
-print("ready", flush=True)
-s, _ = l.accept()
-n = 0
-while d := s.recv(65536):
-    n += len(d)
-    print(n, flush=True)
-"""
+    ask = endpoint("ask", p.client, address=address, port=7100, n=1000, cc=cc, stay=1)
+    with server(p, address, 7100, 1000), saying("idle", *ask):
+        yield
 
 
 # One of the kernel's own. A namespace may have it as its default, whatever this machine restricts.
@@ -205,32 +126,33 @@ def routes(pair) -> list[str]:
 
 
 @contextlib.contextmanager
-def listening(pair, address="10.9.0.2", port=7400, script=ACCEPT):
-    with program("ip", "netns", "exec", pair.server, sys.executable, "-c", script, address, port) as p:
-        assert p.stdout.readline() == "ready\n", p.stderr.read()
+def listening(pair, address="10.9.0.2", port=7400, role="accept", **options):
+    with saying("ready", *endpoint(role, pair.server, address=address, port=port, **options)) as p:
         yield p
 
 
 def controller_of(pair, address="10.9.0.2", port=7400) -> str:
-    return pair.sh(pair.client, sys.executable, "-c", CC, address, port).stdout.strip()
+    return pair.sh(pair.client, *endpoint("tell", address=address, port=port)).stdout.strip()
 
 
 @contextlib.contextmanager
-def steady(pair, cc="-", address="10.9.0.2"):
+def steady(pair, cc="", address="10.9.0.2"):
     """A connection that is open: send(n) returns its controller once all n bytes have arrived."""
-    with listening(pair, address.removeprefix("::ffff:"), port=7401, script=SINK) as sink:
-        with program("ip", "netns", "exec", pair.client, sys.executable, "-c", STEADY, address, 7401, cc) as p:
-            assert p.stdout.readline() == "open\n", p.stderr.read()
-            total = 0
+    sender = endpoint("steady", pair.client, address=address, port=7401, cc=cc)
+    with (
+        listening(pair, address.removeprefix("::ffff:"), port=7401, role="count") as sink,
+        saying("open", *sender) as p,
+    ):
+        total = 0
 
-            def send(n: int) -> str:
-                nonlocal total
-                total += n
-                p.stdin.write(f"{n}\n")
-                p.stdin.flush()
-                name = p.stdout.readline().strip()
-                while int(sink.stdout.readline()) < total:
-                    pass
-                return name
+        def send(n: int) -> str:
+            nonlocal total
+            total += n
+            p.stdin.write(f"{n}\n")
+            p.stdin.flush()
+            name = p.stdout.readline().strip()
+            while int(sink.stdout.readline()) < total:
+                pass
+            return name
 
-            yield send
+        yield send

@@ -63,7 +63,7 @@ class Segment:
         return (self.seq + len(self.payload) + bool(self.flags & SYN) + bool(self.flags & FIN)) % 2**32
 
     def option(self, kind: int, start: bytes = b"") -> bytes | None:
-        """What follows `start` in the option of this kind that begins with it."""
+        """The bytes behind `start` in the option of this kind that begins with it."""
         at, options = 0, self.options
         while at < len(options) and options[at]:
             size = 1 if options[at] == 1 else options[at + 1]
@@ -203,7 +203,7 @@ class Peer:
         self.send(flags=RST | ACK)
 
     def data(self, start: int) -> bytes:
-        """What has arrived from this number on, without a gap."""
+        """The bytes that have arrived from this number on, without a gap."""
         got, at = b"", start
         while at in self.came:
             got += self.came[at]
@@ -213,10 +213,10 @@ class Peer:
 
 @contextlib.contextmanager
 def watching(pair, ns: str):
-    """What comes to the namespace from the other, and a way to send there."""
-    mine, other = ((pair.server, pair.dev_s), (pair.client, pair.dev_c))[:: 1 if ns == pair.server else -1]
+    """A port that receives what the other namespace sends to this one, and sends there."""
+    own, other = ((pair.server, pair.dev_s), (pair.client, pair.dev_c))[:: 1 if ns == pair.server else -1]
     mac = json.loads(pair.sh(other[0], "ip", "-j", "link", "show", other[1]).stdout)[0]["address"]
-    port = Port(*mine, mac)
+    port = Port(*own, mac)
     try:
         yield port
     finally:

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class Progress:
-    """What has been done of one thing: of these words, and of what these files hold. Without a file nothing stays."""
+    """The finished parts of a work that these words and files define. Without a file nothing stays."""
 
     def __init__(self, file: Path | None, words: Iterable[object], files: Iterable[Path]):
         made_of = hashlib.sha256(repr([str(w) for w in words]).encode())
@@ -19,8 +19,8 @@ class Progress:
             made_of.update(hashlib.sha256(path.read_bytes()).digest())
         self.file, self.of = file, made_of.hexdigest()
         self.done: dict[str, Any] = {}
-        if file and file.exists() and (told := json.loads(file.read_text()))["of"] == self.of:
-            self.done = told["done"]
+        if file and file.exists() and (content := json.loads(file.read_text()))["of"] == self.of:
+            self.done = content["done"]
 
     def note(self, what: str, value: Any) -> None:
         self.done[what] = value

@@ -43,7 +43,7 @@ CGROUP2 = Path(next(iter(MOUNTS), "/none"))
 MTU = 140  # bytes: 88 of payload a segment, so that 10^7 of them are a gigabyte
 CHUNK = b"soak" * 16384
 SIZES = "8 16 32 64 96 128 192 256 512 1k 2k 4k 8k".split()
-# What belongs to TCP and to BPF. A leak of one object for each of N would show as N; processes around us allocate, too,
+# The slabs of TCP and of BPF. A leak of one object for each of N would show as N; processes around us allocate, too,
 # but no tenth of that.
 SLABS = (
     *"TCP TCPv6 tw_sock_TCP request_sock_TCP sock_inode_cache".split(),
@@ -97,7 +97,7 @@ def told(left: list[str]) -> str:
     return "left: " + ", ".join(left) if left else "flat"
 
 
-def flat(what: str, done: int, before: Count, took: float, said: str = "") -> tuple[bool, str]:
+def flat(what: str, done: int, before: Count, took: float, output: str = "") -> tuple[bool, str]:
     """Is it, and the line that tells it."""
     for _ in range(SETTLE_S * 2):
         after = Count.now()
@@ -106,7 +106,7 @@ def flat(what: str, done: int, before: Count, took: float, said: str = "") -> tu
         time.sleep(0.5)
     most = max(after.slabs, key=lambda k: after.slabs[k] - before.slabs[k])
     line = (
-        f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){said}; {told(more)}; "
+        f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){output}; {told(more)}; "
         f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; "
         f"most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}"
     )
@@ -183,7 +183,7 @@ class Path2:
         os.close(self.home)
 
     def await_ends(self) -> None:
-        """Of its connections: where a FIN was lost it comes again. Without a path it would for minutes."""
+        """A FIN of its connections that was lost comes again. Without a path it would for minutes."""
         alive = "ss -tanH state connected exclude time-wait".split()
         for _ in range(100):
             if not any(run("ip", "netns", "exec", name, *alive) for name in self.names):
@@ -288,9 +288,9 @@ def each(do: Callable[[Path2, str, str, int], str], count: int, names: list[str]
         before = Count.now()
         began = time.monotonic()
         with Path2() as path, loaded(name, cc := f"s{os.getpid()}_{name}"[:15]):
-            said = do(path, name, cc, count)
+            output = do(path, name, cc, count)
             took = time.monotonic() - began
-        keep(progress, name, *flat(f"{do.__name__} {name}", count, before, took, said))
+        keep(progress, name, *flat(f"{do.__name__} {name}", count, before, took, output))
 
 
 def loads(count: int, names: list[str], progress: Progress) -> None:
@@ -299,9 +299,9 @@ def loads(count: int, names: list[str], progress: Progress) -> None:
     signal.signal(signal.SIGTERM, lambda *_: ended.set())
     for _, line in progress.done.values():
         print(f"{line} (before)", flush=True)
-    while not ended.is_set() and (made := max(map(int, progress.done), default=0)) < count:
-        done, *found = some_loads(min(count - made, PART), names, ended)
-        keep(progress, str(made + done), *found)
+    while not ended.is_set() and (total := max(map(int, progress.done), default=0)) < count:
+        done, *faults = some_loads(min(count - total, PART), names, ended)
+        keep(progress, str(total + done), *faults)
 
 
 def some_loads(count: int, names: list[str], ended: threading.Event) -> tuple[int, bool, str]:
@@ -361,10 +361,10 @@ def hours() -> bool:
     from asymlab.run.tasks import plan_runs
 
     fine, guest = True, image.open_image("6.12")
-    for made in execute(plan_runs(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
-        used, left = made.metrics["utilisation"], made.record["agent"]["left"]
+    for r in execute(plan_runs(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
+        used, left = r.metrics["utilisation"], r.record["agent"]["left"]
         fine &= used > 0.8 and not left
-        names = ", ".join(made.record["agent"]["controllers"])
+        names = ", ".join(r.record["agent"]["controllers"])
         print(f"hours {names}: utilisation {used:.3f} at the end; {told(left)}", flush=True)
     return fine
 

@@ -28,14 +28,14 @@ def objects(tmp_path_factory) -> Path:
 
 
 def taken(spec: str, name: str) -> str:
-    """What `load` says of it; the kernel had it, and has it no more."""
-    said = asymcc("load", spec, "--as", name)
+    """The line of `load` about it; the kernel had it, and has it no more."""
+    line = asymcc("load", spec, "--as", name)
     try:
         assert kernel_has(name)
     finally:
         asymcc("unload", name)
     assert not kernel_has(name)
-    return said
+    return line
 
 
 @pytest.mark.parametrize(
@@ -44,9 +44,9 @@ def taken(spec: str, name: str) -> str:
 )
 def test_it_is_loaded(objects, alias, spec):
     """`nameless` takes the name that it is given."""
-    said = taken(f"{objects}/{spec if ':' in spec else f'{spec}.bpf.o'}", alias())
-    assert ("left out: beside_sockops, beside_kprobe\n" in said) == (spec == "beside"), said
-    assert ("note: " in said) == (spec == "beside")
+    line = taken(f"{objects}/{spec if ':' in spec else f'{spec}.bpf.o'}", alias())
+    assert ("left out: beside_sockops, beside_kprobe\n" in line) == (spec == "beside"), line
+    assert ("note: " in line) == (spec == "beside")
 
 
 def test_its_constants_are_parameters(objects, alias):

@@ -27,11 +27,10 @@ import pytest
 from tests.live import homes
 from tests.live.clients.path import GATEWAY, NET, SERVER, Link, Path3, asymmetric
 from tests.live.clients.servers import IMAGES, NGINX, SCRIPTS, SMALL, SSH, SSHD, STYLES, WEB, contents, ssh, web
-from tests.live.exchanges import MANY_CLIENT as MANY_SOURCE
-from tests.live.exchanges import MANY_SERVER as MANY_SINK
 from tests.live.exchanges import exchange, sockets_in_storage
-from tests.live.harness import ASYMCC, ROOT, asymcc, listed, needs_cgroup2, program, run, values
+from tests.live.harness import ASYMCC, ROOT, asymcc, endpoint, expect, listed, needs_cgroup2, program, run, values
 from tests.live.harness import pytestmark as live
+from tests.live.pairs import listening
 
 FULL = os.environ.get("CLIENTS") == "full"
 FIVE = ["fast", "fusion", "taichung", "formosa", "pseudorate"]
@@ -210,8 +209,8 @@ def times():
     for name in ("cubic", *THINNED, *FIVE, *BEGIN):
         cells = []
         for what in PROGRAMS:
-            mine, cubic = (statistics.mean(times[what, n] or [float("nan")]) for n in (name, "cubic"))
-            cells.append(f"{mine:.2f} ({mine / cubic:.2f})" if times[what, name] else "")
+            own, cubic = (statistics.mean(times[what, n] or [float("nan")]) for n in (name, "cubic"))
+            cells.append(f"{own:.2f} ({own / cubic:.2f})" if times[what, name] else "")
         print(f"| {name} | {' | '.join(cells)} |")
 
 
@@ -238,10 +237,10 @@ def test_programs(turn, name, www, times, tmp_path, alias, joined):
                     continue
                 with controllers_seen(path, port) as seen:
                     start = time.monotonic()
-                    told = client(path, tmp_path, www, options)
+                    numbers = client(path, tmp_path, www, options)
                     took = time.monotonic() - start
                 assert set(seen) == {cc}, what
-                times[what, name].append(told or took)
+                times[what, name].append(numbers or took)
                 assert 8 * size / took < Link.forward, "more than the link carries: it was not in the way"
                 flows += connections
         if cc != "cubic":
@@ -293,79 +292,13 @@ def test_the_browsers_script_finds_what_it_imports():
 
 # --- many connections
 
-MANY_SERVER = """
-import hashlib, resource, select, socket, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
-n = int(sys.argv[3])
-l = socket.create_server((sys.argv[1], int(sys.argv[2])), backlog=4096)
-events, socks = select.epoll(), {}
-events.register(l, select.EPOLLIN)
-print("ready", flush=True)
-while True:
-    for fd, _ in events.poll():
-        if fd == l.fileno():
-            s, _ = l.accept()
-            socks[s.fileno()] = [s, 0, hashlib.sha256()]
-            events.register(s, select.EPOLLIN)
-            continue
-        one = socks[fd]
-        part = one[0].recv(65536)
-        one[1] += len(part)
-        one[2].update(part)
-        if not part:
-            del socks[fd]
-            one[0].close()
-        elif one[1] == n:
-            one[0].sendall(one[2].digest())
-"""
-# All are open before the first byte, and till the last one's answer.
-MANY_CLIENT = """
-import hashlib, random, resource, select, socket, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))
-n, cc, many = int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
-events, socks = select.epoll(), {}
-for i in range(many):
-    s = socket.socket()
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
-    s.connect((sys.argv[1], int(sys.argv[2])))
-    s.setblocking(False)
-    data = random.Random(i).randbytes(n)
-    socks[s.fileno()] = [s, memoryview(data), hashlib.sha256(data).digest()]
-print("open", flush=True)
-sys.stdin.readline()
-for fd in socks:
-    events.register(fd, select.EPOLLOUT)
-right = 0
-while right < many:
-    for fd, event in events.poll():
-        one = socks[fd]
-        if one[1]:
-            one[1] = one[1][one[0].send(one[1]):]
-            if not one[1]:
-                events.modify(fd, select.EPOLLIN)
-        else:
-            assert one[0].recv(64) == one[2], "other bytes came there"
-            events.unregister(fd)
-            right += 1
-print("right", flush=True)
-sys.stdin.readline()
-"""
-
-
-def expect(p, word: str, send: str = "") -> None:
-    if send:
-        p.stdin.write(f"{send}\n")
-        p.stdin.flush()
-    said = p.stdout.readline()
-    assert said == f"{word}\n", said + (p.stderr.read() if not said else "")
-
 
 @contextlib.contextmanager
-def in_pair(pair, server: str, client: str, *args):
-    """Both programs."""
-    with program("ip", "netns", "exec", pair.server, sys.executable, "-c", server, "10.9.0.2", 7400, *args) as s:
-        expect(s, "ready")
-        with program("ip", "netns", "exec", pair.client, sys.executable, "-c", client, "10.9.0.2", 7400, *args) as c:
+def in_pair(pair, role: str, at_server: dict, at_client: dict):
+    """Both ends of this role."""
+    with listening(pair, role=f"{role}_server", **at_server) as s:
+        argv = endpoint(role, pair.client, address="10.9.0.2", port=7400, **at_server, **at_client)
+        with program(*argv) as c:
             yield s, c
 
 
@@ -382,10 +315,10 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
     widen(pair)
     cc = alias()
     load(name, cc, joined, "many")
-    mine = belongings(cc)
+    own = belongings(cc)
     storage = sockets_in_storage(cc, objects, tmp_path) if name == "formosa" else contextlib.nullcontext()
     with storage as entries:
-        with in_pair(pair, MANY_SERVER, MANY_CLIENT, 30_000, cc, FLOWS) as (_, client):
+        with in_pair(pair, "at_once", {"n": 30_000}, {"cc": cc, "connections": FLOWS}) as (_, client):
             expect(client, "open")
             established = pair.sh(pair.client, "ss", "-tinHO", "state", "established").stdout.splitlines()
             assert len(established) == FLOWS and all(f" {cc} " in line for line in established)
@@ -402,14 +335,15 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
     n = counted(cc)
     assert n["flows"] >= FLOWS and n.get("peers", 0) == (2 * FLOWS if name == "formosa" else 0)
     asymcc("unload", cc)
-    assert listed(cc) is None and left({mine}) == []
+    assert listed(cc) is None and left({own}) == []
 
 
 def test_many_connections_whose_acks_are_thinned(pair, joined, quiet_kernel):
     """Opened and closed, twenty at a time."""
     widen(pair)
     asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2", "--set", "waits_only=0")
-    with exchange(pair, MANY_SINK, MANY_SOURCE, "cubic", n=200_000, CONNECTIONS=FLOWS):
+    many = {"connections": FLOWS}
+    with exchange(pair, "many_server", "many", "cubic", n=200_000, at_server=many, at_client=many):
         pass
     assert counted("thin")["acks_suppressed"] > 0
     asymcc("thin", "--off", "--cgroup", joined)
@@ -417,54 +351,6 @@ def test_many_connections_whose_acks_are_thinned(pair, joined, quiet_kernel):
 
 
 # --- many loads
-
-# Listens anew for each connection: Formosa speaks to none that listened before it was loaded.
-CHURN_SERVER = """
-import hashlib, socket, sys, threading
-print("ready", flush=True)
-def serve(s):
-    have = hashlib.sha256()
-    while part := s.recv(65536):
-        have.update(part)
-    s.sendall(have.digest())
-    s.close()
-for line in sys.stdin:
-    with socket.create_server((sys.argv[1], int(sys.argv[2]))) as l:
-        print("listens", flush=True)
-        threading.Thread(target=serve, args=(l.accept()[0],), daemon=True).start()
-    print("accepted", flush=True)
-"""
-# "new": one more flow, which sends till "end" ends the oldest
-CHURN_CLIENT = """
-import hashlib, random, socket, sys, threading
-cc, flows, noise = sys.argv[4], [], random.Random(1)
-class Flow(threading.Thread):
-    def __init__(self):
-        super().__init__(daemon=True)
-        self.s, self.go, self.right, self.data = socket.socket(), True, False, noise.randbytes(10007)
-        self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
-        self.s.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 32768)
-        self.s.connect((sys.argv[1], int(sys.argv[2])))
-        self.start()
-    def run(self):
-        sent, turns = hashlib.sha256(), 0
-        while self.go or turns < 10:
-            self.s.sendall(self.data)
-            sent.update(self.data)
-            turns += 1
-        self.s.shutdown(socket.SHUT_WR)
-        self.right = self.s.recv(64) == sent.digest()
-        self.s.close()
-for line in sys.stdin:
-    if line == "new\\n":
-        flows.append(Flow())
-        print("open", flush=True)
-    else:
-        flow = flows.pop(0)
-        flow.go = False
-        flow.join(60)
-        print("right" if flow.right else "wrong", flush=True)
-"""
 
 
 def new_flow(server, client, cc: str, ends: int) -> None:
@@ -481,11 +367,11 @@ def new_flow(server, client, cc: str, ends: int) -> None:
 def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
     """The flow of the instance before goes on, a new one is the new instance's, and at the end nothing is left."""
     pair.sh(pair.client, *f"tc qdisc change dev {pair.dev_c} root tbf rate 100mbit burst 3000 limit 60000".split())
-    cc, mine = alias(), set()
-    with in_pair(pair, CHURN_SERVER, CHURN_CLIENT, 0, cc) as (server, client):
+    cc, own = alias(), set()
+    with in_pair(pair, "churn", {}, {"cc": cc}) as (server, client):
         for turn in range(LOADS[how]):
             load(name, cc, joined, "pair", *(("--replace",) if turn and how == "replace" else ()))
-            mine.add(belongings(cc))
+            own.add(belongings(cc))
             new_flow(server, client, cc, 1 + has_halves(name))
             if turn:
                 expect(client, "right", "end")
@@ -494,4 +380,4 @@ def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
         expect(client, "right", "end")
         if how == "replace":
             asymcc("unload", cc)
-    assert len(mine) == LOADS[how] and listed(cc) is None and left(mine) == []
+    assert len(own) == LOADS[how] and listed(cc) is None and left(own) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What asymcc refuses, and what its tables tell: words, options, values, help, completion, manual page."""
+"""Refusals of asymcc, and the words of its tables: words, options, values, help, completion, manual page."""
 
 from __future__ import annotations
 
@@ -156,9 +156,9 @@ def test_btf_that_cannot_be_opened_is_not_called_missing(argv, alias, cgroup):
     inject = "-P", BTF, "-e", "inject=openat:error=EMFILE"
     words = argv.format(cgroup=cgroup.path).split()
     done = run("strace", "-qq", "-o", "/dev/null", *inject, ASYMCC, *words, check=False)
-    said = done.stdout + done.stderr
-    assert done.returncode == 1 and f"cannot read this kernel's BTF ({BTF}): Too many open files" in said, said
-    assert "CONFIG_DEBUG_INFO_BTF" not in said, said
+    output = done.stdout + done.stderr
+    assert done.returncode == 1 and f"cannot read this kernel's BTF ({BTF}): Too many open files" in output, output
+    assert "CONFIG_DEBUG_INFO_BTF" not in output, output
 
 
 @no_other_btf

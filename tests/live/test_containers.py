@@ -167,8 +167,8 @@ def test_names_of_cgroups_are_quoted_for_who_reads_them(alias, cgroup):  # noqa:
     for text in texts:
         assert ODD_TEXT in text
     for argv in ["list"], ["show", name], ["top", "--interval", "0"], ["doctor"]:
-        told = json.loads(said(*argv, "--json"))
-        assert argv == ["doctor"] or f"{cgroup.path}/{ODD_JSON}" in strings(told)
+        output = json.loads(said(*argv, "--json"))
+        assert argv == ["doctor"] or f"{cgroup.path}/{ODD_JSON}" in strings(output)
     samples = [s for family in text_string_to_metric_families(said("metrics")) for s in family.samples]
     odd = {s.labels["cgroup"] for s in samples if s.labels.get("controller") == "thin"}
     assert odd == {f"{cgroup.path}/" + 'a\ufffd[2J"\\b \ufffd\ufffd\ufffd\ufffd \u00e9'}

@@ -7,9 +7,9 @@ import json
 import os
 from pathlib import Path
 
-from tests.live.cgroups import Cgroup
-from tests.live.harness import ASYMCC, STATE, asymcc, listed, program, pytestmark, run  # noqa: F401
-from tests.live.pairs import CC, enter, inside, listening
+from tests.live.cgroups import Cgroup, within
+from tests.live.harness import ASYMCC, STATE, asymcc, endpoint, listed, program, pytestmark, run  # noqa: F401
+from tests.live.pairs import enter, inside, listening
 
 
 def test_doctor_names_originals_of_namespaces_that_are_gone(loaded, pair):
@@ -64,12 +64,12 @@ def test_doctor_tells_of_frto_where_formosa_is_loaded(alias, pair):
         done = json.loads(inside(pair, "doctor", "--json"))
         return [r["check"] for r in done if r["state"] == "note" and r["mend"] == "sysctl -w net.ipv4.tcp_frto=0"]
 
-    mine, other = alias(), alias()
+    name, other = alias(), alias()
     asymcc("load", "fast", "--as", other)
-    asymcc("load", "formosa", "--as", mine)
-    assert mine in notes() and other not in notes()
+    asymcc("load", "formosa", "--as", name)
+    assert name in notes() and other not in notes()
     pair.sh(pair.client, "sysctl", "-qw", "net.ipv4.tcp_frto=0")
-    assert mine not in notes()
+    assert name not in notes()
 
 
 def test_doctor_without_rights():
@@ -101,7 +101,9 @@ def test_who_has_the_last_word_in_a_cgroup_is_told(alias, pair, cgroup, last_wor
 
     def chosen(by: Cgroup) -> str:
         with listening(pair):
-            return run(*enter(pair.client), *by.sh(f"exec python3 -c '{CC}' 10.9.0.2 7400")).stdout.strip()
+            return run(
+                *enter(pair.client), *within(by.path), *endpoint("tell", address="10.9.0.2", port=7400)
+            ).stdout.strip()
 
     asymcc("load", "fast", "--as", name)
     asymcc("use", name, "--cgroup", ours.path)

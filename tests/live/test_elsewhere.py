@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is in another network namespace, or moved there: commands tell it, and those that act everywhere act there."""
+"""Things in another network namespace, or moved there: commands tell them, and those that act everywhere act there."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_each_command_tells_of_a_device_elsewhere(elsewhere, pair):
 
 
 def test_off_ends_it_everywhere(elsewhere, pair, tmp_path):
-    said = alone(tmp_path, "thin", "--off", namespaces=[pair.client], check=False).stdout
-    assert said == f"ACKs are no longer thinned in {elsewhere}\n" and not thins(pair, pair.client, pair.dev_c)
+    output = alone(tmp_path, "thin", "--off", namespaces=[pair.client], check=False).stdout
+    assert output == f"ACKs are no longer thinned in {elsewhere}\n" and not thins(pair, pair.client, pair.dev_c)
 
 
 @pytest.mark.parametrize("name", ["itself", "renamed"])
@@ -56,11 +56,11 @@ def test_a_device_that_moved_is_found(name, pair, tmp_path):
     run(*enter(pair.server), ASYMCC, "thin", "--dev", pair.dev_s)
     run("ip", "-n", pair.server, "link", "set", pair.dev_s, "netns", pair.client, "name", dev + "x")
     place = f"dev {dev}x in netns {pair.client}"
-    said = run(*enter(pair.server), ASYMCC, "thin", "--off", "--dev", f"{dev}x").stdout
-    assert said == f"no ACKs are thinned at dev {dev}x, but at {place}\n"
+    output = run(*enter(pair.server), ASYMCC, "thin", "--off", "--dev", f"{dev}x").stdout
+    assert output == f"no ACKs are thinned at dev {dev}x, but at {place}\n"
     assert place in alone(tmp_path, "status", namespaces=[pair.client]).stdout
-    said = alone(tmp_path, "thin", "--off", namespaces=[pair.client], check=False).stdout
-    assert said == f"ACKs are no longer thinned in {place}\n"
+    output = alone(tmp_path, "thin", "--off", namespaces=[pair.client], check=False).stdout
+    assert output == f"ACKs are no longer thinned in {place}\n"
 
 
 def test_what_cannot_be_entered_is_said_not_to_be_seen(elsewhere, tmp_path):

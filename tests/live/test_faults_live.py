@@ -26,18 +26,18 @@ def leavings(run: int) -> list[Path]:
 @pytest.mark.skipif(not shutil.which("strace"), reason="needs strace")
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_a_run_that_was_ended_leaves_nothing_and_goes_on(sig, tmp_path):
-    """With what it had found. What one leaves that was killed, the next one removes."""
+    """It has what it had found. The next one removes what a killed one leaves."""
     file = tmp_path / "faults.json"
     argv = [sys.executable, "-m", "tests.live.faults", "--command", "doctor", "--points", "20", "--resume", str(file)]
     with subprocess.Popen(argv, cwd=ROOT) as p:
         wait_for(lambda: file.exists() and "doctor" in file.read_text())
         p.send_signal(sig)
     assert len(leavings(p.pid)) == 2 * (sig == signal.SIGKILL)
-    told = json.loads(file.read_text())
-    (tried, _, wrong, complete) = told["done"]["doctor"]
+    content = json.loads(file.read_text())
+    (tried, _, wrong, complete) = content["done"]["doctor"]
     assert tried < 20 and wrong == 0 and not complete
-    told["done"]["doctor"][2] = 7
-    file.write_text(json.dumps(told))
+    content["done"]["doctor"][2] = 7
+    file.write_text(json.dumps(content))
     done = subprocess.run(argv, text=True, capture_output=True, timeout=120, cwd=ROOT)
     assert done.returncode == 1, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "1 commands, 20 faults, 7 failures" and not file.exists()

@@ -3,30 +3,12 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
-from tests.live.exchanges import (
-    BOTH_CLIENT,
-    BOTH_SERVER,
-    BYTES,
-    CONNECT,
-    HALF_CLIENT,
-    HALF_SERVER,
-    LISTEN,
-    MANY_CLIENT,
-    MANY_SERVER,
-    SINK,
-    SOURCE,
-    connections,
-    counted,
-    exchange,
-    sockets_in_storage,
-)
-from tests.live.harness import ROOT, asymcc, kernel_has, needs_cgroup2, program, run
+from tests.live.exchanges import BYTES, connections, counted, exchange, sockets_in_storage
+from tests.live.harness import ROOT, asymcc, endpoint, expect, kernel_has, needs_cgroup2, run, saying
 from tests.live.harness import pytestmark as live
-from tests.live.pairs import default
+from tests.live.pairs import default, listening
 from tests.live.rawtcp import SYN, watching
 
 pytestmark = [*live, needs_cgroup2]
@@ -39,7 +21,7 @@ def formosa(loaded, joined):
 
 
 def test_one_ack_a_round(pair, formosa):
-    with exchange(pair, SINK, SOURCE, formosa):
+    with exchange(pair, "digest", "send", formosa):
         pass
     n = counted(formosa)
     assert n["peers"] == 2 and n["fallbacks"] == 0 and n["options_bad"] == 0
@@ -51,7 +33,7 @@ def test_one_ack_a_round(pair, formosa):
 @pytest.mark.parametrize("outside", ["server", "client"])
 def test_one_end_is_outside_the_cgroup(outside, pair, formosa):
     """One says hello, and the other does not know the word: no options, the law alone."""
-    with exchange(pair, SINK, SOURCE, formosa, outside=outside):
+    with exchange(pair, "digest", "send", formosa, outside=outside):
         pass
     n = counted(formosa)
     assert n["peers"] == n["options_sent"] == n["acks_suppressed"] == 0 and n["rounds"] > 10
@@ -63,7 +45,7 @@ def test_alone(pair):
         pytest.skip("formosa is registered on this machine")
     run("bpftool", "struct_ops", "register", ROOT / "build" / "formosa.bpf.o")
     try:
-        with exchange(pair, SINK, SOURCE, "formosa", server_cc="cubic"):
+        with exchange(pair, "digest", "send", "formosa", server_cc="cubic"):
             n = counted("formosa")
             assert n["peers"] == n["options_sent"] == 0 and n["rounds"] > 10
     finally:
@@ -73,7 +55,7 @@ def test_alone(pair):
 def test_receiver_is_switched(pair, formosa, objects, tmp_path):
     """The listener asks for nothing: its end of a Formosa connection runs Formosa, with the window that it had."""
     with (
-        exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True),
+        exchange(pair, "digest", "send", formosa, server_cc="", at_client={"stay": 1}),
         sockets_in_storage(formosa, objects, tmp_path) as open_now,
     ):
         line = connections(pair, pair.server)
@@ -82,18 +64,14 @@ def test_receiver_is_switched(pair, formosa, objects, tmp_path):
     assert counted(formosa)["acks_suppressed"] > 100
 
 
-CHOOSES = SINK.replace(
-    "s, _ = l.accept()", "s, _ = l.accept(); s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b'cubic')"
-)
-
-
 @pytest.mark.parametrize(
-    "server, server_cc, hello", [(SINK, "cubic", False), (CHOOSES, "", True)], ids=["listener", "connection"]
+    "server_cc, own, hello", [("cubic", "", False), ("", "cubic", True)], ids=["listener", "connection"]
 )
-def test_an_application_that_chose_its_controller_keeps_it(server, server_cc, hello, pair, formosa):
+def test_an_application_that_chose_its_controller_keeps_it(server_cc, own, hello, pair, formosa):
     """Whatever its peer says: its window, its ACKs are as without Formosa, and the peer falls back. A listener that
     chose answers no hello."""
-    with exchange(pair, server, SOURCE, formosa, server_cc=server_cc, STAY=True):
+    ends = {"at_server": {"own": own}, "at_client": {"stay": 1}}
+    with exchange(pair, "digest", "send", formosa, server_cc=server_cc, **ends):
         line = connections(pair, pair.server)
         assert " cubic " in line and " cwnd:10 " in line
     n = counted(formosa)
@@ -101,31 +79,13 @@ def test_an_application_that_chose_its_controller_keeps_it(server, server_cc, he
     assert n["fallbacks"] == hello and n["peers"] == 2 * hello and (n["options_seen"] > 0) == hello
 
 
-DOWNLOAD_SERVER = (
-    LISTEN
-    + """
-s, _ = l.accept()
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, SENDER.encode())
-s.sendall(stream(n))
-s.recv(1)
-"""
-)
-DOWNLOAD = (
-    CONNECT
-    + """
-s = connect()
-assert take(s, n) == stream(n)
-print("right", flush=True)
-"""
-)
-
-
 @pytest.mark.parametrize("hello, cc, says", [(0, "", False), (1, "", True), (1, "cubic", False)])
 def test_who_only_downloads_says_hello_if_that_is_asked_for(hello, cc, says, pair, loaded, joined):
     """From a server that sends by Formosa, over no controller of his choice or one of it."""
     name = loaded("formosa", "--cgroup", joined, "--set", f"hello={hello}")
     with watching(pair, pair.server) as port:
-        with exchange(pair, DOWNLOAD_SERVER, DOWNLOAD, cc, server_cc="", n=BYTES // 4, SENDER=name):
+        sender = {"sender": name}
+        with exchange(pair, "download_server", "download", cc, server_cc="", n=BYTES // 4, at_server=sender):
             pass
         syns = [*iter(lambda: port.receive(0.1, flags=SYN), None)]
     n = counted(name)
@@ -136,7 +96,7 @@ def test_who_only_downloads_says_hello_if_that_is_asked_for(hello, cc, says, pai
 @pytest.mark.parametrize("what", ["strip", "strip_data"])
 def test_data_options_are_stripped(what, pair, formosa, objects):
     pair.on_arrival(pair.server, objects / "liar.bpf.o", what)
-    with exchange(pair, SINK, SOURCE, formosa):
+    with exchange(pair, "digest", "send", formosa):
         pass
     n = counted(formosa)
     assert n["options_seen"] <= 1 and n["acks_suppressed"] == 0  # the server's answer goes the other way
@@ -145,7 +105,7 @@ def test_data_options_are_stripped(what, pair, formosa, objects):
 
 def test_answers_are_stripped(pair, formosa, objects):
     pair.on_arrival(pair.client, objects / "liar.bpf.o", "strip_answer")
-    with exchange(pair, SINK, SOURCE, formosa):
+    with exchange(pair, "digest", "send", formosa):
         pass
     n = counted(formosa)
     assert n["fallbacks"] == 1 and n["options_seen"] < 100, (
@@ -158,62 +118,54 @@ def test_answers_are_stripped(pair, formosa, objects):
 )
 def test_wild_data_options(what, pair, formosa, objects):
     pair.on_arrival(pair.server, objects / "liar.bpf.o", what)
-    with exchange(pair, SINK, SOURCE, formosa, n=BYTES // 10):
+    with exchange(pair, "digest", "send", formosa, n=BYTES // 10):
         pass
 
 
 @pytest.mark.parametrize("what", ["signals", "echoes", "wrong_length", "garbage", "lose_acks"])
 def test_wild_answers(what, pair, formosa, objects):
     pair.on_arrival(pair.client, objects / "liar.bpf.o", what)
-    with exchange(pair, SINK, SOURCE, formosa, n=BYTES // 10):
+    with exchange(pair, "digest", "send", formosa, n=BYTES // 10):
         pass
     assert counted(formosa)["options_seen"] >= 4
 
 
 def test_a_closed_window_opens(pair, formosa):
     """The receiver sleeps till the sender has filled its buffer and stopped."""
-    with exchange(pair, SINK, SOURCE, formosa, RCVBUF=20_000, ASLEEP=1.0):
+    with exchange(pair, "digest", "send", formosa, at_server={"rcvbuf": 20_000, "asleep": 1}):
         pass
     assert counted(formosa)["options_seen"] > 100
 
 
 def test_half_closed(pair, formosa):
-    with exchange(pair, HALF_SERVER, HALF_CLIENT, formosa):
+    with exchange(pair, "half_server", "half", formosa):
         pass
     n = counted(formosa)
     assert n["acks_sent"] < n["options_seen"] / 4, "the half that is closed thins its ACKs too"
 
 
 def test_both_ways_at_once(pair, formosa):
-    with exchange(pair, BOTH_SERVER, BOTH_CLIENT, formosa):
+    with exchange(pair, "both_server", "both", formosa):
         pass
     assert counted(formosa)["fallbacks"] == 0
 
 
 def test_many_connections_leave_nothing(pair, formosa, objects, tmp_path):
-    with exchange(pair, MANY_SERVER, MANY_CLIENT, formosa, n=20_000):
+    with exchange(pair, "many_server", "many", formosa, n=20_000):
         pass
     assert counted(formosa)["peers"] == 400
-    with sockets_in_storage(formosa, objects, tmp_path) as left:
-        assert left() == 0
+    with sockets_in_storage(formosa, objects, tmp_path) as entries:
+        assert entries() == 0
 
 
 def test_unload_with_open_connections(pair, formosa):
-    """What runs goes on, without options; new connections get another controller."""
-    source = SOURCE.replace(
-        "s.sendall(stream(n))",
-        "s.sendall(stream(n)[:n // 2]); print('half', flush=True); sys.stdin.readline(); s.sendall(stream(n)[n // 2:])",
-    )
-    head = "RCVBUF = 0\nASLEEP = 0\nSTAY = False\n"
-    args = ("10.9.0.2", 7300, BYTES, formosa)
-    with program("ip", "netns", "exec", pair.server, sys.executable, "-c", head + SINK, *args) as s:
-        assert s.stdout.readline() == "ready\n", s.stderr.read()
-        with program("ip", "netns", "exec", pair.client, sys.executable, "-c", head + source, *args) as c:
-            assert c.stdout.readline() == "half\n", c.stderr.read()
+    """Open connections go on, without options; new ones get another controller."""
+    there = {"address": "10.9.0.2", "port": 7300, "n": BYTES, "cc": formosa}
+    source = endpoint("send", pair.client, **there, wait="half")
+    with listening(pair, port=7300, role="digest", n=BYTES, cc=formosa):
+        with saying("half", *source) as c:
             asymcc("unload", formosa)
-            c.stdin.write("\n")
-            c.stdin.flush()
-            assert c.stdout.readline() == "right\n", c.stderr.read()
+            expect(c, "right", "go on")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +179,7 @@ def test_another_program_of_the_cgroup_has_the_last_word(
     """The hellos are said, and no option follows: all bytes arrive, by the other controller or by the law alone. The
     other end has the default."""
     last_word(what, joined)
-    with exchange(pair, SINK, SOURCE, formosa, server_cc="", STAY=True):
+    with exchange(pair, "digest", "send", formosa, server_cc="", at_client={"stay": 1}):
         assert f" {runs or default(pair)} " in connections(pair, pair.server)
     n = counted(formosa)
     assert n["peers"] == 2 and n["flows"] == flows and n["fallbacks"] == fallbacks

@@ -176,21 +176,21 @@ def test_cgroup_of_one_who_admits_no_other(halves, tmp_path, alias, cgroup):
 
 def test_second_instance(halves, alias, cgroup):
     """Two on one connection are refused; two beside each other do not touch each other."""
-    mine, beside = cgroup.child(), cgroup.child()
+    first, beside = cgroup.child(), cgroup.child()
     a, b = alias(), alias()
-    asymcc("load", halves, "--as", a, "--cgroup", mine.path)
-    for where in (mine, mine.child(), cgroup):
+    asymcc("load", halves, "--as", a, "--cgroup", first.path)
+    for where in (first, first.child(), cgroup):
         line = refused("load", halves, "--as", b, "--cgroup", where.path)
         assert f"asymcc unload {a}" in line and "--cgroup" in line
-        assert not kernel_has(b) and cgroup.names() == [] and set(mine.names()) == PROGRAMS
+        assert not kernel_has(b) and cgroup.names() == [] and set(first.names()) == PROGRAMS
     asymcc("load", halves, "--as", b, "--cgroup", beside.path)
-    assert shown(a)[0] == [str(mine.path)] and shown(b)[0] == [str(beside.path)]
+    assert shown(a)[0] == [str(first.path)] and shown(b)[0] == [str(beside.path)]
     assert asymcc("unload", halves) == f"{halves} is not registered\n", "the object's own name is nobody's"
-    with talking(mine, a) as say:
+    with talking(first, a) as say:
         say(1000)
     assert values(a, "counters")["events"] > 0 and values(b, "counters") == {"events": 0, "sent": 0}
     asymcc("unload", a)
-    assert mine.names() == [] and set(beside.names()) == PROGRAMS and shown(b)[0] == [str(beside.path)]
+    assert first.names() == [] and set(beside.names()) == PROGRAMS and shown(b)[0] == [str(beside.path)]
     asymcc("unload", b)
     assert beside.names() == []
 
@@ -200,8 +200,8 @@ def test_unload_under_an_open_connection(halves, alias, cgroup):
     asymcc("load", halves, "--cgroup", cgroup.path)
     with talking(cgroup, halves) as say:
         say(100_000)
-        said = asymcc("unload", halves).splitlines()
-        assert said[0] == f"{halves} unloaded; detached from {cgroup.path}; 1 socket keeps it until closed"
+        lines = asymcc("unload", halves).splitlines()
+        assert lines[0] == f"{halves} unloaded; detached from {cgroup.path}; 1 socket keeps it until closed"
         assert cgroup.names() == [] and listed(halves)["unloading"] and shown(halves) == ([], sorted(PROGRAMS))
         say(100_000)
         assert asymcc("unload", halves).startswith(f"{halves} is unloaded already; 1 socket keeps it until closed\n")
@@ -236,21 +236,21 @@ def test_unload_says_what_it_could_not_detach(halves, cgroup, trip):
 )
 def test_load_that_is_killed(function, call, left, halves, alias, cgroup, trip):
     """At each step; by an alias, beside another live instance and another's left-overs."""
-    mine, beside, apart = cgroup.child(), cgroup.child(), cgroup.child()
+    first, beside, apart = cgroup.child(), cgroup.child(), cgroup.child()
     a, b, c = alias(), alias(), alias()
     asymcc("load", halves, "--as", b, "--cgroup", beside.path)
-    for name, where in ((a, mine), (c, apart)):
+    for name, where in ((a, first), (c, apart)):
         done = run(ASYMCC, "load", halves, "--as", name, "--cgroup", where.path, env=trip(function, call), check=False)
         assert done.returncode == -signal.SIGKILL and not kernel_has(name) and set(where.names()) == left
     if not left:
         assert asymcc("unload", a) == f"{a} is not registered\n"
         return
-    assert f"asymcc unload {a}" in refused("load", halves, "--as", alias(), "--cgroup", mine.path)
+    assert f"asymcc unload {a}" in refused("load", halves, "--as", alias(), "--cgroup", first.path)
     assert asymcc("unload", halves) == f"{halves} is not registered\n", "these have their names written in them"
-    line = f"{a} is not registered; its programs were left over and are detached from {mine.path}\n"
-    assert asymcc("unload", a) == line and mine.names() == []
+    line = f"{a} is not registered; its programs were left over and are detached from {first.path}\n"
+    assert asymcc("unload", a) == line and first.names() == []
     assert set(beside.names()) == PROGRAMS and shown(b)[0] == [str(beside.path)] and set(apart.names()) == left
-    asymcc("load", halves, "--as", a, "--cgroup", mine.path)
+    asymcc("load", halves, "--as", a, "--cgroup", first.path)
 
 
 def test_struct_ops_alone_unregistered(halves, cgroup):
@@ -328,7 +328,7 @@ def test_loads_wait_for_each_other(halves, cgroup):
 
 
 def test_programs_are_attached_only_if_they_would_be_found_again(halves, cgroup, trip):
-    """Where libbpf's probe of the kernel fails, it leaves out the name that is written into them."""
+    """If libbpf's probe of the kernel fails, it leaves out the name that is written into them."""
     for call in range(1, 17):
         env = trip("MAP_CREATE", call, errno.EMFILE)
         done = run(ASYMCC, "load", halves, "--cgroup", cgroup.path, env=env, check=False)

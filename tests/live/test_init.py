@@ -66,20 +66,20 @@ def test_a_bad_file_keeps_no_other_from_starting(alias, conf, pair):
 
 def test_stop_ends_what_start_began_and_nothing_else(alias, conf, pair, cgroup):
     """Not what others loaded by that name, nor what they thin; but what has no file any more."""
-    mine, theirs = alias(), alias()
+    own, theirs = alias(), alias()
     other = cgroup.path.with_name(cgroup.path.name + "-theirs")
     other.mkdir()
     try:
         asymcc("load", "fast", "--as", theirs)
         asymcc("thin", "--cgroup", other)
-        (conf / f"{mine}.conf").write_text("OBJECT=fast")
+        (conf / f"{own}.conf").write_text("OBJECT=fast")
         (conf / f"{theirs}.conf").write_text("OBJECT=fast\nLOAD=--set alpha=33")
         (conf / "thin.conf").write_text(f"THIN=--cgroup {cgroup.path} --max 8")
         assert init(pair, conf, "start").returncode == 1  # theirs is there, with other values
-        assert kernel_has(mine) and "thin_egress" in cgroup.names()
-        (conf / f"{mine}.conf").unlink()
+        assert kernel_has(own) and "thin_egress" in cgroup.names()
+        (conf / f"{own}.conf").unlink()
         assert init(pair, conf, "stop").returncode == 0
-        assert not kernel_has(mine) and kernel_has(theirs) and cgroup.names() == []
+        assert not kernel_has(own) and kernel_has(theirs) and cgroup.names() == []
         asymcc("show", "thin", "--cgroup", other)
         assert init(pair, conf, "stop").returncode == 0  # again: nothing
     finally:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What `make install` and `make deb` put where, and that it works from there. `make check-package` tries the rest on
-whole systems."""
+"""The files of `make install` and `make deb` work from their places. `make check-package` tries the rest on whole
+systems."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def files(root: Path) -> set[str]:
 
 def objects() -> set[str]:
     """All but the lab's own."""
-    found = (p for p in (ROOT / "bpf").rglob("*.bpf.c") if p.parent.name != "lab")
-    return {p.name.replace(".bpf.c", ".bpf.o") for p in found}
+    sources = (p for p in (ROOT / "bpf").rglob("*.bpf.c") if p.parent.name != "lab")
+    return {p.name.replace(".bpf.c", ".bpf.o") for p in sources}
 
 
 @pytest.fixture(scope="module")

@@ -68,14 +68,14 @@ def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):
             asymcc("load", halves, *at)
             asymcc("use", halves, *at)
             done = run("prlimit", f"--nofile={limit}", ASYMCC, *argv, check=False)
-            left = cgroup.names()
-            assert done.returncode in (0, 1) and ("asymcc_use" not in left if done.returncode == 0 else done.stderr), (
+            names = cgroup.names()
+            assert done.returncode in (0, 1) and ("asymcc_use" not in names if done.returncode == 0 else done.stderr), (
                 limit,
                 done,
-                left,
+                names,
             )
             if argv[0] == "unload":
-                assert done.returncode or not (left or kernel_has(halves)), (limit, done, left)
+                assert done.returncode or not (names or kernel_has(halves)), (limit, done, names)
             run(ASYMCC, "unload", halves, "--drain", "--seconds", "0", check=False)
             assert cgroup.names() == [] and not kernel_has(halves)
             if done.returncode == 0:
@@ -86,7 +86,7 @@ def test_success_is_said_only_of_what_is_done(halves, cgroup, tmp_path):
 
 def test_a_namespace_that_cannot_be_looked_into_is_told(alias, pair):
     """With too few descriptors for it, no command takes it for one that does not use the controller."""
-    name, told = alias(), []
+    name, lines = alias(), []
     asymcc("load", "fast", "--as", name)
     inside(pair, "use", name, "--default")
     for limit in range(4, 20):
@@ -97,8 +97,8 @@ def test_a_namespace_that_cannot_be_looked_into_is_told(alias, pair):
                 limit,
                 done,
             )
-            told.append("cannot look into every network namespace: Too many open files" in done.stderr)
-    assert any(told[0::2]) and f"default of netns {pair.client}" in done.stderr
+            lines.append("cannot look into every network namespace: Too many open files" in done.stderr)
+    assert any(lines[0::2]) and f"default of netns {pair.client}" in done.stderr
 
 
 @needs_cgroup2

@@ -33,8 +33,8 @@ from tests.live.test_senders_live import CONTROLLERS
 def test_life(alias):
     name = alias()
     assert listed("fast")["built"] and listed(name) is None
-    said = asymcc("load", "fast", "--as", name, "--set", "alpha=500").splitlines()
-    assert said == [f"{name} registered (alpha=500 packets)", f"note: {note('fast')}"]
+    output = asymcc("load", "fast", "--as", name, "--set", "alpha=500").splitlines()
+    assert output == [f"{name} registered (alpha=500 packets)", f"note: {note('fast')}"]
     assert kernel_has(name), "the registration must outlive the command"
     row = listed(name)
     assert row["object"] == "fast" and row["map_id"] > 0 and row["used_by"] == []
@@ -57,8 +57,8 @@ def test_what_needs_a_newer_kernel_says_so(ops, fault, tmp_path, alias):
     needs = 'NEEDS_LINUX(99.1, "what is not thought of yet");\nOPS'
     made = OPS.replace(".name", f"{ops}.name")
     build(tmp_path, name, fault, needs.replace("OPS", made))
-    said = f"it needs Linux 99.1 or later, for what is not thought of yet; this is {os.uname().release}"
-    assert f"cannot load {name}: {said}" in refused("load", tmp_path / f"{name}.bpf.o")
+    output = f"it needs Linux 99.1 or later, for what is not thought of yet; this is {os.uname().release}"
+    assert f"cannot load {name}: {output}" in refused("load", tmp_path / f"{name}.bpf.o")
     told = json.loads(asymcc("show", tmp_path / f"{name}.bpf.o", "--json"))
     assert told["needs"] == {"linux": "99.1", "for": "what is not thought of yet"}
     build(tmp_path, name, "", made)
@@ -128,11 +128,11 @@ def test_name_taken(loaded):
 
 
 def test_loading_twice_is_no_error(loaded):
-    """What is there already stays: a script may load it each time it runs."""
+    """A loaded controller stays: a script may load it each time it runs."""
     name = loaded("fast", "--set", "alpha=20")
     before = listed(name)
-    said = asymcc("load", "fast", "--as", name, "--set", "alpha=20").splitlines()
-    assert said == [f"{name} is registered already", f"note: {note('fast')}"]
+    output = asymcc("load", "fast", "--as", name, "--set", "alpha=20").splitlines()
+    assert output == [f"{name} is registered already", f"note: {note('fast')}"]
     assert listed(name) == before
     asymcc("set", name, "alpha=30")
     assert f"{name} is registered already\n" in asymcc("load", "fast", "--as", name, "--set", "alpha=30")
@@ -198,8 +198,8 @@ def test_open_sockets_are_counted_and_survive_unload(address, loaded, pair):
             {"netns": f"netns {pair.client}", "default": False, "routes": [], "sockets": 1}
         ]
         assert f"1 socket in netns {pair.client}" in asymcc("list")
-        said = asymcc("unload", name).splitlines()
-        assert said[0] == f"{name} unloaded; 1 socket keeps it until closed" and len(said) == 2
+        output = asymcc("unload", name).splitlines()
+        assert output[0] == f"{name} unloaded; 1 socket keeps it until closed" and len(output) == 2
         assert listed(name)["unloading"] and values(name)["alpha"] == 33
         again = asymcc("unload", name).splitlines()
         assert again[0] == f"{name} is unloaded already; 1 socket keeps it until closed" and len(again) == 2
@@ -255,7 +255,7 @@ def test_presets(tmp_path, alias):
 
 
 def test_each_preset_of_a_controller_loads(loaded):
-    """As many values come out as it names, and nothing else changes."""
+    """It tells as many values as it names, and nothing else changes."""
     seen = 0
     for controller in CONTROLLERS:
         shown = json.loads(asymcc("show", controller, "--json"))
@@ -289,16 +289,16 @@ ALONE = (
 
 
 def test_a_kernel_that_does_not_tell_who_keeps_it(loaded, tmp_path):
-    """As one without tcp_diag, which is a module: the controller is out, and unload has done what it was asked for."""
-    name, log, said = loaded("fast"), tmp_path / "log", ""
+    """The kernel may lack tcp_diag, which is a module: the controller is out, and unload has done its work."""
+    name, log, output = loaded("fast"), tmp_path / "log", ""
     run(*ALONE, "strace", "-qq", "-e", "trace=socket", "-o", log, ASYMCC, "unload", name)
     for nth in [i for i, line in enumerate(log.read_text().splitlines(), 1) if "SOCK_DIAG" in line]:
         asymcc("load", "fast", "--as", name)
         inject = "-e", "trace=socket", "-e", f"inject=socket:error=EPROTONOSUPPORT:when={nth}"
         done = run(*ALONE, "strace", "-qq", "-o", "/dev/null", *inject, ASYMCC, "unload", name, check=False)
         assert (done.returncode, done.stdout) == (0, f"{name} unloaded\n") and not kernel_has(name)
-        said += done.stderr
-    assert "cannot see the connections" in said
+        output += done.stderr
+    assert "cannot see the connections" in output
 
 
 # Registers a controller by a link, as newer loaders do; pins the link, or holds it.

@@ -44,7 +44,7 @@ def free_port() -> int:
 
 
 def cron_line() -> str:
-    """What docs/operating.md puts into /etc/cron.d."""
+    """Queries of docs/operating.md puts into /etc/cron.d."""
     (line,) = re.findall(r"^    \* \* \* \* \* root (.*)$", (ROOT / "docs" / "operating.md").read_text(), re.MULTILINE)
     return line
 

@@ -26,7 +26,10 @@ from asymlab.guest.system import Failure
 from asymlab.plan import scenario, topology
 from asymlab.run.host import execute_on_host
 from asymlab.run.tasks import plan_on_host
-from tests.shared import ALPHA, BUILD, FAST, FORMOSA, PLAIN, REPO, asymlab, one_line, wait_for
+from tests.scenarios import FAST, FORMOSA, PLAIN, alpha
+from tests.shared import BUILD, REPO, asymlab, one_line, wait_for
+
+NEAR = {"forward": {"delay": "0ms"}, "reverse": {"delay": "0ms"}}  # it works without netem
 
 
 def registered() -> set[int]:
@@ -39,12 +42,7 @@ def registered() -> set[int]:
 def test_host_is_left_as_it_was_whenever_the_signal_comes(scenario_file, after):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    file = scenario_file(
-        FAST,
-        ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
-        ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'),
-        ('"3s"', '"20s"'),
-    )
+    file = scenario_file(FAST, NEAR, run={"duration": "20s"})
     before = registered()
     p = subprocess.Popen(
         [sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"], stderr=subprocess.PIPE, text=True, cwd=REPO
@@ -66,9 +64,6 @@ def test_host_is_left_as_it_was_whenever_the_signal_comes(scenario_file, after):
 
 
 HYSTART = Path("/sys/module/tcp_cubic/parameters/hystart_low_window")
-NEAR = [
-    (f'delay = "20ms", queue = 100 }}\n{end}', f'delay = "0ms", queue = 100 }}\n{end}') for end in ("reverse", "\n")
-]  # it works without netem
 
 
 def descendants(pid: int) -> list[int]:
@@ -89,18 +84,14 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     was, before = HYSTART.read_text(), registered()
-    others = (
-        '\n[[flows]]\ncontroller = "formosa"\n'
-        '[[flows]]\ncontroller = "nreno"\n[controllers.nreno]\nloader = "bpftool"\n'
-        if moment == "flows"
-        else ""
-    )
-    file = scenario_file(
-        ("reno", "cubic"),
-        *NEAR,
-        ('"3s"', '"60s"'),
-        append=others + f"\n[controllers.cubic]\nhystart_low_window = {int(was) + 1}\n",
-    )
+    others: dict = {}
+    if moment == "flows":
+        others = {
+            "flows": [{"controller": "formosa"}, {"controller": "nreno"}],
+            "controllers": {"nreno": {"loader": "bpftool"}},
+        }
+    cubic = {"flow": {"controller": "cubic"}, "controllers": {"cubic": {"hystart_low_window": int(was) + 1}}}
+    file = scenario_file(NEAR, cubic, others, run={"duration": "60s"})
     p = subprocess.Popen(
         [sys.executable, "-m", "asymlab", "run", str(file), "--on", "host"],
         stdout=subprocess.DEVNULL,
@@ -123,7 +114,8 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
             len(registered() - before) == 2
             and "asymlab-" in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
         )
-    again = asymlab("run", scenario_file(*NEAR, ('"1s"', '"0s"'), ('"3s"', '"1s"'), name="next.toml"), "--on", "host")
+    times = {"duration": "1s", "measure_from": "0s"}
+    again = asymlab("run", scenario_file(NEAR, run=times, name="next.toml"), "--on", "host")
     assert again.returncode == 0, again.stderr
     assert HYSTART.read_text() == was
     assert (
@@ -139,8 +131,8 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
 def test_what_failed_comes_with_its_kind(scenario_file):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    change = '\n[[changes]]\nat = "1s"\ncontroller = "fast"\nset = { alpha = 65537 }\n'
-    [task] = plan_on_host(scenario.load(scenario_file(*NEAR, FAST, append=ALPHA.format(20) + change)))
+    change = {"at": "1s", "controller": "fast", "set": {"alpha": 65537}}
+    [task] = plan_on_host(scenario.load(scenario_file(NEAR, FAST, alpha(20), changes=[change])))
     with pytest.raises(LabError, match="alpha=65537: out of range") as e:
         execute_on_host(task)
     assert e.value.kind == Fault.SET
@@ -153,7 +145,7 @@ def test_a_job_of_a_stranger_is_refused(scenario_file, tmp_path):
         pytest.skip("needs root")
     target = tmp_path / "file"
     target.write_text("mine")
-    job = topology.compile_job(scenario.load(scenario_file(("reno", "cubic"), *NEAR))[0], 1)
+    job = topology.compile_job(scenario.load(scenario_file(NEAR, flow={"controller": "cubic"}))[0], 1)
     up = "../../../.." + str(target)
 
     def refused(where: str, **wrong):
@@ -186,21 +178,10 @@ def test_on_host_as_root(scenario_file):
     """The same agent on the running kernel; where it lacks a qdisc it says which."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    file = scenario_file(FAST, append=ALPHA.format(20))
-    p = asymlab("run", file, "--on", "host")
+    p = asymlab("run", scenario_file(FAST, alpha(20)), "--on", "host")
     if p.returncode:
         one_line(p, "cannot run here", "netem")
-        p = asymlab(
-            "run",
-            scenario_file(
-                FAST,
-                ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
-                ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'),
-                append=ALPHA.format(20),
-            ),
-            "--on",
-            "host",
-        )
+        p = asymlab("run", scenario_file(FAST, NEAR, alpha(20)), "--on", "host")
     assert p.returncode == 0, p.stderr
     assert "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
 
@@ -215,12 +196,7 @@ def test_on_a_host_the_runs_cgroup_is_gone_afterwards(scenario_file, after):
     """At the end, and at a signal."""
     if os.geteuid() != 0 or not cgroup_mount():
         pytest.skip("needs root and cgroup2")
-    file = scenario_file(
-        FORMOSA,
-        PLAIN,
-        ('delay = "20ms", queue = 100 }\nreverse', 'delay = "0ms", queue = 100 }\nreverse'),
-        ('delay = "20ms", queue = 100 }\n\n', 'delay = "0ms", queue = 100 }\n\n'),
-    )
+    file = scenario_file(FORMOSA, PLAIN, NEAR)
     if after is None:
         p = asymlab("run", file, "--on", "host")
         assert p.returncode == 0, p.stderr

@@ -49,7 +49,7 @@ class Router:
         return run(*self.enter("sh", "-c", command), **keys)
 
     def init(self, what: str) -> str:
-        """What the init script says; it is called as OpenWrt calls it."""
+        """The words of the init script, called as OpenWrt calls it."""
         done = self.sh(f"/etc/init.d/asymcc {what}")
         return done.stdout + done.stderr
 

@@ -6,10 +6,21 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-import sys
 import time
 
-from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, program, pytestmark, refused, run, values  # noqa: F401
+from tests.live.harness import (  # noqa: F401
+    ASYMCC,
+    asymcc,
+    endpoint,
+    kernel_has,
+    listed,
+    program,
+    pytestmark,
+    refused,
+    run,
+    saying,
+    values,
+)
 from tests.live.pairs import PLAIN, controller_of, default, inside, listening, routes, set_default, steady
 
 
@@ -81,7 +92,7 @@ def test_unload_that_the_kernel_refuses_claims_nothing(halves, cgroup, trip):
 
 
 def test_replaced_with_its_halves(halves, cgroup):
-    """Where the old one's programs were, the new one's are, and only those."""
+    """The new one's programs take the places of the old one's, and no others."""
     asymcc("load", halves, "--cgroup", cgroup.path)
     before = {p["id"] for p in cgroup.programs()}
     asymcc("load", halves, "--replace")
@@ -114,33 +125,17 @@ def test_drain_waits_for_the_last_connection(loaded, pair):
 def test_drain_waits_no_longer_than_it_is_told(loaded, pair):
     name = loaded("fast")
     with steady(pair, name) as send:
-        said = asymcc("unload", name, "--drain", "--seconds", "0")
-        assert said.startswith(f"{name} unloaded; 1 socket keeps it until closed\n  ") and send(1000) == name
-
-
-# Listens, with a controller of its own unless that is "-"; says which one each connection has that it accepts.
-LISTENER = """
-import socket, sys
-l = socket.socket()
-if sys.argv[3] != "-": l.setsockopt(6, 13, sys.argv[3].encode())
-l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-l.bind((sys.argv[1], int(sys.argv[2]))); l.listen()
-print("ready", flush=True)
-while True:
-    s = l.accept()[0]
-    print(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode(), flush=True)
-    s.close()
-"""
+        output = asymcc("unload", name, "--drain", "--seconds", "0")
+        assert output.startswith(f"{name} unloaded; 1 socket keeps it until closed\n  ") and send(1000) == name
 
 
 @contextlib.contextmanager
-def a_listener(pair, cc="-"):
-    argv = ("ip", "netns", "exec", pair.client, sys.executable, "-c", LISTENER, "10.9.0.1", 7402, cc)
-    with program(*argv) as p:
-        assert p.stdout.readline() == "ready\n", p.stderr.read()
+def a_listener(pair, cc=""):
+    there = {"address": "10.9.0.1", "port": 7402}
+    with saying("ready", *endpoint("accept", pair.client, **there, cc=cc)) as p:
 
         def accepts_with() -> str:
-            pair.sh(pair.server, sys.executable, "-c", "import socket; socket.create_connection(('10.9.0.1', 7402))")
+            pair.sh(pair.server, *endpoint("tell", **there))
             return p.stdout.readline().strip()
 
         accepts_with.line = rf"  python[.\d]* \(pid {p.pid}\): 10.9.0.1:7402, LISTEN, netns {pair.client}\n"
@@ -154,22 +149,22 @@ def test_drain_gives_listeners_that_chose_it_the_default(loaded, pair):
     with a_listener(pair, name) as accepts_with:
         assert accepts_with() == name
         assert re.fullmatch(rf"no established .*\n1 socket has {name} in .*:\n{accepts_with.line}", asymcc("top", name))
-        said = asymcc("unload", name, "--drain")
-        assert said == f"{name} unloaded; 1 socket is given the default\n"
+        output = asymcc("unload", name, "--drain")
+        assert output == f"{name} unloaded; 1 socket is given the default\n"
         assert accepts_with() == PLAIN and listed(name) is None
 
 
 def test_drain_ends_beside_a_listener_that_took_it_by_default(loaded, pair):
-    """What that accepts follows the default: it is named, not waited for, and stays free to follow."""
+    """A connection that it accepts follows the default: it is named, not waited for, and stays free to follow."""
     name, later = loaded("fast"), loaded("fast")
     set_default(pair, PLAIN)
     inside(pair, "use", name, "--default")
     with a_listener(pair) as accepts_with:
         assert accepts_with() == name
-        said = asymcc("unload", name, "--drain")
+        output = asymcc("unload", name, "--drain")
         keeps = "1 listener keeps its memory until closed, and gives it to none"
         assert re.fullmatch(
-            rf"{name} unloaded; taken back from default of netns {pair.client}; {keeps}\n{accepts_with.line}", said
+            rf"{name} unloaded; taken back from default of netns {pair.client}; {keeps}\n{accepts_with.line}", output
         )
         assert accepts_with() == PLAIN
         inside(pair, "use", later, "--default")
@@ -184,76 +179,34 @@ def test_what_keeps_it_is_named(loaded, pair):
     with steady(pair, name) as send:
         send(1000)
         line = rf"  python[.\d]* \(pid \d+\): 10.9.0.1:\d+ to 10.9.0.2:7401, ESTABLISHED, netns {pair.client}\n"
-        said = asymcc("unload", name, "--drain", "--seconds", "2")
-        told = rf"{name}: waiting for 1 socket\n{line}{name} unloaded; 1 socket keeps it until closed\n{line}"
-        assert re.fullmatch(told, said)
+        output = asymcc("unload", name, "--drain", "--seconds", "2")
+        expected = rf"{name}: waiting for 1 socket\n{line}{name} unloaded; 1 socket keeps it until closed\n{line}"
+        assert re.fullmatch(expected, output)
         again = rf"{name} is unloaded already; 1 socket keeps it until closed\n{line}"
         assert re.fullmatch(again, asymcc("unload", name))
-
-
-# N connections within a namespace, in both directions at once, until told to end: no byte may be lost, or come twice.
-BUSY = """
-import hashlib, resource, selectors, socket, sys
-n, cc = int(sys.argv[1]), sys.argv[2]
-resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
-l = socket.create_server(("127.0.0.1", 0), backlog=4096)
-block = bytes(range(251)) * 9
-ends = []
-for _ in range(n):
-    s = socket.socket()
-    s.setsockopt(6, 13, cc.encode())
-    s.connect(l.getsockname())
-    t = l.accept()[0]
-    t.setsockopt(6, 13, cc.encode())
-    ends += [(s, t), (t, s)]
-sent, got = [0] * len(ends), [0] * len(ends)
-for s, _ in ends:
-    s.setblocking(False)
-print("open", flush=True)
-stop = selectors.DefaultSelector()
-stop.register(sys.stdin, selectors.EVENT_READ)
-ending = False
-while not ending or sent != got:
-    ending = ending or bool(stop.select(0))
-    for i, (s, t) in enumerate(ends):
-        if not ending:
-            try:
-                sent[i] += s.send(block[sent[i] % 251 :])
-            except BlockingIOError:
-                pass
-        try:
-            d = t.recv(65536)
-        except BlockingIOError:
-            continue
-        at = got[i] % 251
-        assert d == (block * (len(d) // len(block) + 2))[at : at + len(d)]
-        got[i] += len(d)
-print(sum(sent), sum(got), *sorted({s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode() for s, _ in ends}), flush=True)
-"""
 
 
 @contextlib.contextmanager
 def busy(pair, n: int, cc: str):
     """Yields what ends it, and says how much was sent, how much arrived and which controllers there are then."""
-    with program("ip", "netns", "exec", pair.client, sys.executable, "-c", BUSY, n, cc) as p:
-        assert p.stdout.readline() == "open\n", p.stderr.read()
+    with saying("open", *endpoint("busy", pair.client, connections=n, cc=cc)) as p:
 
-        def end() -> list[str]:
+        def stop() -> list[str]:
             return p.communicate("\n", timeout=120)[0].split()
 
-        yield end
+        yield stop
 
 
 def test_switch_moves_connections_and_loses_no_byte(alias, pair):
     name, n = alias(), 500
     asymcc("load", "fast", "--as", name)
-    with busy(pair, n, name) as end:
+    with busy(pair, n, name) as stop:
         time.sleep(0.5)
-        said = asymcc("unload", name, "--switch", "cubic")
-        assert said == f"{name} unloaded; {2 * n} sockets are given cubic\n"
+        output = asymcc("unload", name, "--switch", "cubic")
+        assert output == f"{name} unloaded; {2 * n} sockets are given cubic\n"
         assert listed(name) is None
         time.sleep(0.5)
-        sent, got, *controllers = end()
+        sent, got, *controllers = stop()
     assert sent == got and int(sent) > 1_000_000 and controllers == ["cubic"]
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.live.harness import ROOT, asymcc, kernel_has, listed, needs_cgroup2, refused, run, unique
+from tests.live.harness import ENDS, ROOT, asymcc, kernel_has, listed, needs_cgroup2, refused, run, unique
 from tests.live.harness import pytestmark as live
 
 pytestmark = [*live]
@@ -24,16 +24,6 @@ needs_runc = pytest.mark.skipif(not shutil.which("runc"), reason="no runc here: 
 MANIFEST = ROOT / "packaging" / "kubernetes" / "asymcc.yaml"
 VALIDATE = ROOT / "build" / "kubernetes" / "bin" / "kubernetes-validate"
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
-# The namespace's default and a new connection's controller, again for each line on stdin.
-TELLS = """
-import socket, subprocess, sys
-subprocess.run(["/bin/ip", "link", "set", "lo", "up"], check=True)
-server = socket.create_server(("127.0.0.1", 7420))
-for line in sys.stdin:
-    s = socket.create_connection(("127.0.0.1", 7420))
-    default = open("/proc/sys/net/ipv4/tcp_congestion_control").read().strip()
-    print(default, s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode(), flush=True)
-"""
 
 
 def bind(source: Path | str, destination: Path | str, how: str = "ro") -> dict:
@@ -52,8 +42,9 @@ def plain(folder: Path, args: list[str]) -> dict:
 
 
 def bundle(folder: Path, controller: str | None = None, parent: str = "") -> Path:
-    """What `docker run --sysctl net.ipv4.tcp_congestion_control=NAME` hands to runc."""
-    config = plain(folder, [os.path.realpath(sys.executable), "-c", TELLS])
+    """The bundle that `docker run --sysctl net.ipv4.tcp_congestion_control=NAME` hands to runc."""
+    config = plain(folder, [os.path.realpath(sys.executable), "/ends.py", "container"])
+    config["mounts"].append(bind(ENDS, "/ends.py"))
     for kind in ("bounding", "effective", "permitted"):
         config["process"]["capabilities"][kind].append("CAP_NET_ADMIN")  # to set lo up
     if controller:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,11 +18,13 @@ from tests.live.harness import (  # noqa: F401
     ASYMCC,
     CGROUP2,
     asymcc,
+    endpoint,
     kernel_has,
     needs_cgroup2,
     program,
     pytestmark,
     run,
+    saying,
     unique,
     values,
 )
@@ -32,36 +33,6 @@ from tests.live.pairs import enter, joined_ends, transfer
 CONTROLLERS = objects.built_for(series(os.uname().release))
 FITTING = {"fast": ("--set", "alpha=5")}  # by its rate more than a queue of 40 holds: recovery without end
 PATIENT = {"accsa"}  # shrinks a window after a second, not an RTO
-# Sends until it is told to stop, pauses once all has arrived, and sends again. Ends with what did not arrive.
-TWO_PARTS = """
-import fcntl, select, socket, sys, termios, time
-s = socket.socket()
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[3].encode())
-s.connect((sys.argv[1], int(sys.argv[2])))
-print("connected", flush=True)
-part, sent = b"x" * 65536, 0
-while not select.select([sys.stdin], [], [], 0)[0]:
-    s.sendall(part)
-    sent += len(part)
-while any(fcntl.ioctl(s, termios.TIOCOUTQ, bytes(4))):
-    time.sleep(0.01)
-time.sleep(0.6)
-for _ in range(24):
-    s.sendall(part)
-    sent += len(part)
-s.shutdown(1)
-sys.exit(sent - int(s.makefile().read()))
-"""
-COUNTS = """
-import socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])))
-print("ready", flush=True)
-s, _ = l.accept()
-got = 0
-while part := s.recv(1 << 16):
-    got += len(part)
-s.sendall(b"%d" % got)
-"""
 
 
 @pytest.mark.parametrize("name", CONTROLLERS)
@@ -78,7 +49,7 @@ def test_registered_by_bpftool_alone(name, pair):
 
 
 def idle_and_outage(name: str) -> dict[str, int]:
-    """What it counts, over a link that is down at times, and a pause longer than the RTO: all bytes arrive."""
+    """Its counters after a link that is down at times, and a pause longer than the RTO: all bytes arrive."""
     cc = unique("t")
     group = Path(CGROUP2[0], f"asymcc-{cc}") if json.loads(asymcc("show", name, "--json"))["cgroup_programs"] else None
     halves, under = (), ()
@@ -88,11 +59,9 @@ def idle_and_outage(name: str) -> dict[str, int]:
                 group.mkdir()
                 halves, under = ("--cgroup", group), within(group)
             asymcc("load", name, "--as", cc, *halves, *FITTING.get(name, ()))
-            there = "10.9.0.2", 7202
-            with program(*under, *enter(pair.server), sys.executable, "-c", COUNTS, *there) as s:
-                assert s.stdout.readline() == "ready\n", s.stderr.read()
-                with program(*under, *enter(pair.client), sys.executable, "-c", TWO_PARTS, *there, cc) as c:
-                    assert c.stdout.readline() == "connected\n", c.stderr.read()
+            there = {"address": "10.9.0.2", "port": 7202}
+            with saying("ready", *under, *enter(pair.server), *endpoint("tally", **there)):
+                with saying("connected", *under, *enter(pair.client), *endpoint("two_parts", **there, cc=cc)) as c:
                     for i in range(9):
                         time.sleep(0.3 + 0.4 * i)  # that it may be out of the recovery before
                         pair.sh(pair.server, "ip", "link", "set", pair.dev_s, "down")
@@ -113,7 +82,7 @@ def idle_and_outage(name: str) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def all_at_once():
-    """Of each controller. They mostly wait, each between namespaces of its own."""
+    """The runs of all controllers. They mostly wait, each between namespaces of its own."""
     with ThreadPoolExecutor(len(CONTROLLERS)) as pool:
         return {name: pool.submit(idle_and_outage, name) for name in CONTROLLERS}
 

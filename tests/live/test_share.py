@@ -5,50 +5,12 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 
 import pytest
 
 from tests.live.cgroups import within
-from tests.live.harness import asymcc, compile_bpf, needs_cgroup2, program, pytestmark, refused, run  # noqa: F401
-from tests.live.pairs import enter, set_default
-
-# Connections one after another, each sends its bytes and ends: the controllers of all, by name. The far end accepts in
-# another process, unless it is to be of the cgroup as well.
-OPENS = """
-import collections, json, socket, sys
-names = collections.Counter()
-for _ in range(int(sys.argv[3])):
-    s = socket.create_connection((sys.argv[1], int(sys.argv[2])))
-    s.sendall(bytes(int(sys.argv[4])))
-    names[s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode()] += 1
-    s.shutdown(1)
-    s.recv(1)
-    s.close()
-print(json.dumps(names))
-"""
-DRAINS = """
-import socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])), backlog=1000)
-print(l.getsockname()[1], flush=True)
-while True:
-    s, _ = l.accept()
-    while s.recv(1 << 16): pass
-    s.close()
-"""
-SERVES = """
-import collections, json, socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])), backlog=1000)
-print(l.getsockname()[1], flush=True)
-names = collections.Counter()
-for _ in range(int(sys.argv[3])):
-    s, _ = l.accept()
-    names[s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode()] += 1
-    s.sendall(b"x" * 2000)
-    while s.recv(1 << 16): pass
-    s.close()
-print(json.dumps(names), flush=True)
-"""
+from tests.live.harness import asymcc, compile_bpf, endpoint, needs_cgroup2, program, pytestmark, refused, run  # noqa: F401
+from tests.live.pairs import enter, listening, set_default
 
 # A pace of 250 kB/s, however fast the path is.
 SLOW = """
@@ -80,23 +42,23 @@ def share_of(name: str) -> dict:
 
 def opened(cgroup, count: int, size: int) -> dict[str, int]:
     """By processes of the cgroup, on this machine."""
-    with program(sys.executable, "-c", DRAINS, "127.0.0.1", 0) as sink:
+    with program(*endpoint("drain", address="127.0.0.1", port=0)) as sink:
         port = sink.stdout.readline().strip()
-        argv = [sys.executable, "-c", OPENS, "127.0.0.1", port, count, size]
+        argv = endpoint("open_each", address="127.0.0.1", port=port, connections=count, n=size)
         return json.loads(run(*within(cgroup.path), *argv).stdout)
 
 
 def test_it_has_its_part_of_many_connections_and_each_is_counted(loaded, cgroup):
     """A tenth of 3000: within five standard deviations, and as many as the applications saw."""
     name = loaded("fast")
-    said = asymcc("use", name, "--cgroup", cgroup.path, "--share", "10%")
-    assert said.startswith(f"{name} is used for 10% of new connections in cgroup {cgroup.path}\n")
+    output = asymcc("use", name, "--cgroup", cgroup.path, "--share", "10%")
+    assert output.startswith(f"{name} is used for 10% of new connections in cgroup {cgroup.path}\n")
     seen = opened(cgroup, 3000, 3000)
-    given = seen.pop(name)
-    assert sum(seen.values()) + given == 3000 and abs(given - 300) < 5 * (3000 * 0.1 * 0.9) ** 0.5
+    count = seen.pop(name)
+    assert sum(seen.values()) + count == 3000 and abs(count - 300) < 5 * (3000 * 0.1 * 0.9) ** 0.5
     share = share_of(name)
     assert share["percent"] == 10 and not share["stopped"]
-    assert (share["given"]["connections"], share["rest"]["connections"]) == (given, 3000 - given)
+    assert (share["given"]["connections"], share["rest"]["connections"]) == (count, 3000 - count)
     again = opened(cgroup, 100, 3000)  # another draw after another use: not the same sockets
     assert 0 < again.get(name, 0) < 40
     asymcc("use", name, "--cgroup", cgroup.path)
@@ -109,9 +71,11 @@ def test_it_has_its_part_of_many_connections_and_each_is_counted(loaded, cgroup)
 def test_what_a_server_accepts_is_shared_as_well(loaded, cgroup):
     name = loaded("fast")
     asymcc("use", name, "--cgroup", cgroup.path, "--share", "50")
-    with program(*within(cgroup.path), sys.executable, "-c", SERVES, "127.0.0.1", "0", "200") as server:
+    with program(
+        *within(cgroup.path), *endpoint("accept_each", address="127.0.0.1", port=0, connections=200)
+    ) as server:
         port = server.stdout.readline().strip()
-        run(sys.executable, "-c", OPENS, "127.0.0.1", port, 200, 10)
+        run(*endpoint("open_each", address="127.0.0.1", port=port, connections=200, n=10))
         seen = json.loads(server.stdout.readline())
     assert 60 < seen[name] < 140
     share = share_of(name)
@@ -128,10 +92,9 @@ def slow(alias, tmp_path) -> str:
 
 
 def uploads(pair, cgroup, count: int) -> dict[str, int]:
-    """Of 100 kB each, over the pair's 20 Mbit/s."""
-    with program("ip", "netns", "exec", pair.server, sys.executable, "-c", DRAINS, "10.9.0.2", 7410) as sink:
-        sink.stdout.readline()
-        argv = [sys.executable, "-c", OPENS, "10.9.0.2", 7410, count, 100000]
+    """Sends 100 kB on each connection, over the pair's 20 Mbit/s."""
+    with listening(pair, port=7410, role="drain"):
+        argv = endpoint("open_each", address="10.9.0.2", port=7410, connections=count, n=100_000)
         return json.loads(run(*within(cgroup.path), *enter(pair.client), *argv).stdout)
 
 

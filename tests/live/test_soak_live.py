@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What `make soak` does, in small, on this machine's own kernel: afterwards there is as much in it as before."""
+"""`make soak` in small, on this machine's own kernel: afterwards there is as much in it as before."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def test_a_run_that_was_ended_goes_on(tmp_path):
             else:
                 assert p.stdout.readline().startswith("connections fast: 200 in")
             p.send_signal(signal.SIGTERM)
-            assert p.wait(60) and "; flat; " in (told := p.stdout.read()) or what != "loads"
+            assert p.wait(60) and "; flat; " in (output := p.stdout.read()) or what != "loads"
         assert (tmp_path / what).exists()
         lines = run(*argv, cwd=ROOT).stdout.splitlines()
         assert len(lines) == 2 and lines[0].endswith("(before)") and all("; flat; " in line for line in lines)
         if what == "loads":
             assert (
-                lines[0].startswith(told.strip()) and sum(int(line.split(": ")[1].split()[0]) for line in lines) == 30
+                lines[0].startswith(output.strip()) and sum(int(line.split(": ")[1].split()[0]) for line in lines) == 30
             )
         assert not (tmp_path / what).exists()
 

@@ -9,13 +9,14 @@ import hashlib
 import json
 import random
 import re
-import sys
 import time
 
 import pytest
 
-from tests.live.exchanges import CONNECT, SINK, connections, counted, sockets_in_storage
-from tests.live.harness import asymcc, needs_cgroup2, program
+from tests.live import pairs
+from tests.live.ends import stream
+from tests.live.exchanges import connections, counted, sockets_in_storage
+from tests.live.harness import asymcc, endpoint, needs_cgroup2, program
 from tests.live.harness import pytestmark as live
 from tests.live.rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment, watching
 
@@ -33,34 +34,6 @@ HELLO = {"formosa": bytes.fromhex("fd04f0a0"), "accsa": bytes.fromhex("fd04f0a3"
 DATA = {"formosa": bytes.fromhex("fd0cf0a1a001027100000000"), "accsa": bytes.fromhex("fd0cf0a48001001000000000")}
 ANSWER = bytes.fromhex("fd08f0a2")
 BEFORE = bytes.fromhex("020405b401010402")  # MSS, and SACK permitted
-IDLE_SOURCE = (
-    CONNECT
-    + """
-s = connect()
-print("open", s.getsockname()[1], flush=True)
-sys.stdin.readline()
-s.sendall(stream(n))
-assert take(s, 32) == hashlib.sha256(stream(n)).digest()
-print("right", flush=True)
-sys.stdin.read()
-"""
-)
-ONE_WAY_SOURCE = (
-    CONNECT
-    + """
-s = connect()
-s.sendall(stream(n))
-s.shutdown(socket.SHUT_WR)
-take(s, 1)
-print("right", flush=True)
-sys.stdin.read()
-"""
-)
-
-
-def stream(n: int) -> bytes:
-    """What the programs send."""
-    return b"".join(hashlib.sha256(i.to_bytes(8, "big")).digest() for i in range(n // 32 + 1))[:n]
 
 
 def asleep(pair):
@@ -89,19 +62,13 @@ def formosa(loaded, joined, pair):
     return name
 
 
-@contextlib.contextmanager
-def listening(pair, server: str, n: int = BYTES, address: str = V4[1]):
-    with program(
-        "ip", "netns", "exec", pair.server, sys.executable, "-c", "RCVBUF = ASLEEP = 0\n" + server, address, PORT, n, ""
-    ) as s:
-        assert s.stdout.readline() == "ready\n", s.stderr.read()
-        yield s
+def listening(pair, n: int = BYTES, address: str = V4[1], **options):
+    return pairs.listening(pair, address, PORT, "digest", n=n, **options)
 
 
-@contextlib.contextmanager
-def connecting(pair, client: str, cc: str, address: str, n: int = BYTES):
-    with program("ip", "netns", "exec", pair.client, sys.executable, "-c", client, address, PORT, n, cc) as c:
-        yield c
+def connecting(pair, role: str, cc: str, address: str, **options):
+    argv = endpoint(role, pair.client, address=address, port=PORT, n=BYTES, cc=cc, **options)
+    return program(*argv)
 
 
 def says(process, word: str) -> str:
@@ -115,7 +82,7 @@ def quiet(pair, cc: str, ends, at_server: Port, at_client: Port):
     """A connection whose ends have said hello and then nothing: a segment of either side that is right, and its
     client."""
     client, server, _ = ends
-    with listening(pair, SINK, address=server), connecting(pair, IDLE_SOURCE, cc, server) as c:
+    with listening(pair, address=server), connecting(pair, "send", cc, server, wait="before", stay=1) as c:
         port = int(says(c, "open").split()[1])
         syn = at_server.receive(5, sport=port)
         synack = at_client.receive(5, dport=port)
@@ -209,7 +176,7 @@ def test_syns_that_say_hello_take_no_memory(ends, cookies, both, pair, objects, 
     neighbour(pair, pair.server, stranger)
     with (
         watching(pair, pair.client) as port,
-        listening(pair, SINK.replace("listen(256)", "listen(16384)"), n=1000, address=server),
+        listening(pair, n=1000, address=server, backlog=16384),
         sockets_in_storage(cc, objects, tmp_path) as entries,
     ):
         flags = SYN | (ECE | CWR) * (kind == "accsa")
@@ -265,7 +232,7 @@ def divided(peer, got):
 
 
 def optimistic(peer, got):
-    """Of what has not come yet, too, and of what has not even left."""
+    """ACKs of data that has not come yet, and that has not even left."""
     for ahead in (40, 20, 10, 5, 3, 2, 1, 0):
         yield {"ack": got.end + ahead * len(got.payload)}
 
@@ -295,7 +262,7 @@ def hand_made_receiver(pair, cc, ends, options=b"", hello=HELLO["formosa"]):
     """A Formosa sender's peer; `first`: the number of its first byte."""
     client, _, stranger = ends
     neighbour(pair, pair.client, stranger)
-    with watching(pair, pair.server) as port, connecting(pair, ONE_WAY_SOURCE, cc, stranger) as c:
+    with watching(pair, pair.server) as port, connecting(pair, "send_only", cc, stranger) as c:
         syn = port.receive(10, flags=SYN, dst=stranger)
         assert syn and syn.option(253, b"\xf0\xa0") is not None
         peer = Peer(port, (stranger, PORT), (client, syn.sport))
@@ -338,7 +305,7 @@ def test_a_sender_that_asks_for_everything_gets_two_acks_a_segment(ends, both, p
     _, server, stranger = ends
     neighbour(pair, pair.server, stranger)
     ecn = {"flags": SYN | ECE | CWR, "ecn": 2} if kind == "accsa" else {}
-    with watching(pair, pair.client) as port, listening(pair, SINK, address=server):
+    with watching(pair, pair.client) as port, listening(pair, address=server):
         peer = Peer(port, (stranger, 999), (server, PORT))
         peer.connect(BEFORE + HELLO[kind], **ecn)
         data, acks, sent = stream(BYTES), 0, 0

@@ -6,14 +6,13 @@ from __future__ import annotations
 import errno
 import json
 import os
-import sys
 
 import pytest
 
 from tests.live import homes
 from tests.live.clients.path import GATEWAY, NET, SERVER, Link, asymmetric, running
-from tests.live.exchanges import BOTH_CLIENT, BOTH_SERVER, HALF_CLIENT, HALF_SERVER, SINK, SOURCE, exchange
-from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, needs_cgroup2, refused, run, values
+from tests.live.exchanges import exchange
+from tests.live.harness import ASYMCC, asymcc, endpoint, kernel_has, listed, needs_cgroup2, refused, run, values
 from tests.live.harness import pytestmark as live
 
 pytestmark = [*live, needs_cgroup2]
@@ -34,14 +33,14 @@ def programs(cgroup) -> list[str]:
 @pytest.mark.parametrize("cc", ["cubic", "reno"])
 def test_bytes_arrive_with_fewer_acks(cc, pair, thinned):
     """How many fewer depends on this machine's load: the lab tells."""
-    with exchange(pair, SINK, SOURCE, cc, n=10_000_000):
+    with exchange(pair, "digest", "send", cc, n=10_000_000):
         pass
     assert values("thin", "counters")["acks_suppressed"] > 0
 
 
 @pytest.mark.parametrize(
     "server, client, n",
-    [(HALF_SERVER, HALF_CLIENT, 3_000_000), (BOTH_SERVER, BOTH_CLIENT, 3_000_000)],
+    [("half_server", "half", 3_000_000), ("both_server", "both", 3_000_000)],
     ids=["one half closed", "both at once"],
 )
 def test_each_shape_of_a_connection(server, client, n, pair, thinned):
@@ -57,13 +56,10 @@ def test_each_hole_of_a_queue_that_overflows_is_told(joined):
     """BBR's start sends twice as fast as the link: each second packet is lost, so the receiver has hundreds of holes.
     A hole that the sender does not hear of costs a needless retransmission, and many of them a timeout."""
     asymcc("thin", "--cgroup", joined, "--reverse", "200kbit")
-    link = Link(50_000_000, 200_000, 250_000, 20_000, 0.020)
-    with (
-        asymmetric(link) as path,
-        running(*path.inside(path.server, sys.executable, "-c", homes.SOURCE, SERVER, homes.PORT), ready="ready"),
-    ):
+    link, there = Link(50_000_000, 200_000, 250_000, 20_000, 0.020), {"address": SERVER, "port": homes.PORT}
+    with asymmetric(link) as path, running(*endpoint("serve", path.server, **there), ready="ready"):
         path.sh(path.server, "ip", "route", "change", NET, "via", GATEWAY, "congctl", "bbr")
-        fetched = path.sh(path.client, sys.executable, "-c", homes.FETCH, SERVER, homes.PORT, 20_000_000)
+        fetched = path.sh(path.client, *endpoint("fetch", **there, n=20_000_000))
         tcp = counters_of(path.sh(path.server, "cat", "/proc/net/netstat"))
         (queue,) = json.loads(path.sh(path.router, "tc", "-s", "-j", "qdisc", "show", "dev", "west"))
     assert fetched.split()[0] == "20000000" and values("thin", "counters")["acks_suppressed"] > 1000
@@ -82,20 +78,20 @@ def counters_of(netstat: str) -> dict[str, int]:
 def test_losses_both_ways(pair, thinned, objects):
     for ns in (pair.client, pair.server):
         pair.on_arrival(ns, objects / "liar.bpf.o", "mark_and_lose")
-    with exchange(pair, SINK, SOURCE, "cubic", n=1_000_000):
+    with exchange(pair, "digest", "send", "cubic", n=1_000_000):
         pass
 
 
 def test_a_receiver_that_sleeps(pair, thinned):
     """Its window closes, and opens again."""
-    with exchange(pair, SINK, SOURCE, "cubic", n=2_000_000, RCVBUF=30_000, ASLEEP=1):
+    with exchange(pair, "digest", "send", "cubic", n=2_000_000, at_server={"rcvbuf": 30_000, "asleep": 1}):
         pass
 
 
 def test_values_change_while_it_runs(thinned):
     assert values("thin")["acks_per_rtt"] == 2
-    said = asymcc("thin", "--cgroup", thinned, "--reverse", "300kbit", "--max", 32, "--set", "acks_per_rtt=8")
-    assert said == f"ACKs of connections in {thinned} are thinned, with other values\n"
+    output = asymcc("thin", "--cgroup", thinned, "--reverse", "300kbit", "--max", 32, "--set", "acks_per_rtt=8")
+    assert output == f"ACKs of connections in {thinned} are thinned, with other values\n"
     now = values("thin")
     assert (now["reverse_kbit"], now["max_packets"], now["acks_per_rtt"]) == (300, 32, 8)
     assert sorted(programs(thinned)) == ["thin_egress", "thin_ingress"]
@@ -126,7 +122,7 @@ def test_off(thinned):
 
 
 def test_off_everywhere_leaves_what_is_not_ours(thinned, foreign):
-    # Of other tests' network namespaces it sees none, and says so. `foreign` looks for its own.
+    # It sees none of other tests' network namespaces, and says so. `foreign` looks for its own.
     run(*"unshare -mpf --mount-proc sh -c".split(), f"mount -t tmpfs none /run/netns; {ASYMCC} thin --off; true")
     assert programs(thinned) == []
 
@@ -135,8 +131,8 @@ def test_no_two_in_a_row(thinned):
     below = thinned / "below"
     below.mkdir()
     try:
-        said = refused("thin", "--cgroup", below)
-        assert f"`asymcc thin --off --cgroup {thinned}` first" in said and programs(below) == []
+        output = refused("thin", "--cgroup", below)
+        assert f"`asymcc thin --off --cgroup {thinned}` first" in output and programs(below) == []
     finally:
         os.rmdir(below)
 
@@ -182,7 +178,7 @@ def test_where_it_thins_is_told(thinned):
 
 
 def test_top_tells_new_numbers(pair, thinned):
-    with exchange(pair, SINK, SOURCE, "cubic", n=3_000_000):
+    with exchange(pair, "digest", "send", "cubic", n=3_000_000):
         pass
     [there] = [t for t in json.loads(asymcc("top", "--json"))["thinning"] if t["cgroup"] == str(thinned)]
     assert there["acks_dropped"] == values("thin", "counters")["acks_suppressed"] > 0
@@ -206,7 +202,7 @@ def test_no_controller_takes_its_name(thinned):
 
 
 def test_half_of_it_is_found(thinned):
-    """As of a command that was killed."""
+    """It is like one of a command that was killed."""
     attached = json.loads(run("bpftool", "-j", "cgroup", "show", thinned).stdout)
     (egress,) = (p["id"] for p in attached if p["name"] == "thin_egress")  # others of the name may be on their way out
     run("bpftool", "cgroup", "detach", thinned, "egress", "id", egress)
@@ -219,7 +215,7 @@ def test_half_of_it_is_found(thinned):
 
 @pytest.mark.parametrize("call", ["MAP_CREATE", "PROG_BIND_MAP"])
 def test_it_starts_only_if_it_can_be_stopped(call, joined, trip):
-    """libbpf asks whether the kernel binds maps. Where that fails the name goes with the command that wrote it."""
+    """libbpf asks whether the kernel binds maps. If that fails the name goes with the command that wrote it."""
     refusals = 0
     for nth in range(1, 13):
         done = run(ASYMCC, "thin", "--cgroup", joined, env=trip(call, nth, errno.ENOMEM), check=False)
@@ -234,10 +230,10 @@ def test_it_starts_only_if_it_can_be_stopped(call, joined, trip):
 def test_metrics(thinned, loaded):
     """A line for each counter of each load, which `show` has, too."""
     name = loaded("fast")
-    said = asymcc("metrics")
-    assert "\n# TYPE asymcc_events counter\n# HELP asymcc_events " in said and said.endswith("\n# EOF\n")
+    output = asymcc("metrics")
+    assert "\n# TYPE asymcc_events counter\n# HELP asymcc_events " in output and output.endswith("\n# EOF\n")
     for counter, value in values(name, "counters").items():
         line = f'asymcc_events_total{{controller="{name}",object="fast",cgroup="",event="{counter}"}} {value}\n'
-        assert said.count(line) == 1
+        assert output.count(line) == 1
     for counter in values("thin", "counters"):
-        assert f'{{controller="thin",object="thin",cgroup="{thinned}",event="{counter}"}} ' in said
+        assert f'{{controller="thin",object="thin",cgroup="{thinned}",event="{counter}"}} ' in output

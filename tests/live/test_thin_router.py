@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from tests.live import fuzz_router, homes
-from tests.live.harness import ASYMCC, program, run
+from tests.live.harness import ASYMCC, endpoint, run, saying
 from tests.live.harness import pytestmark as live
 
 pytestmark = [*live]
@@ -49,9 +49,9 @@ EGRESS = 47
 
 def attached(home) -> list[str]:
     """Names of the programs on wan0, others' too."""
-    told = home.sh(home.router, sys.executable, "-c", TCX, "wan0").stdout.split()
+    words = home.sh(home.router, sys.executable, "-c", TCX, "wan0").stdout.split()
     (net,) = json.loads(home.sh(home.router, "bpftool", "-j", "net", "show", "dev", "wan0").stdout)
-    names = [json.loads(run("bpftool", "-j", "prog", "show", "id", i).stdout)["name"] for i in told[1::2]]
+    names = [json.loads(run("bpftool", "-j", "prog", "show", "id", i).stdout)["name"] for i in words[1::2]]
     return names + [p["name"] for p in net["tc"]]
 
 
@@ -69,9 +69,9 @@ def refused(home, *argv, code=1) -> str:
 
 
 @pytest.mark.parametrize("address", [homes.SERVER, homes.SERVER6], ids=["IPv4 behind NAT", "IPv6"])
-@pytest.mark.parametrize("told", [["--reverse", "100kbit"], ["--set", "waits_only=0"]], ids=["rate", "no rate"])
-def test_all_that_hosts_download_arrives(router, told, address):
-    router.asymcc("thin", "--dev", "wan0", *told)
+@pytest.mark.parametrize("options", [["--reverse", "100kbit"], ["--set", "waits_only=0"]], ids=["rate", "no rate"])
+def test_all_that_hosts_download_arrives(router, options, address):
+    router.asymcc("thin", "--dev", "wan0", *options)
     with router.serving(address):
         assert [got for got, _ in router.downloads(2_000_000, address)] == [2_000_000] * 3
     assert counters(router)["acks_suppressed"] > 100
@@ -87,23 +87,19 @@ def test_what_the_router_itself_downloads_passes(router):
 
 
 def test_what_is_no_tcp_passes(router):
-    take = "import socket,sys; s=socket.socket(2,2); s.bind(('', 9)); s.settimeout(20); print('ready', flush=True)"
-    take += "; print(len([s.recv(99) for _ in range(30)]))"
-    send = f"import socket; s=socket.socket(2,2); [s.sendto(bytes(20), ('{homes.SERVER}', 9)) for _ in range(30)]"
     router.asymcc("thin", "--dev", "wan0", "--reverse", "1kbit")
-    with program("ip", "netns", "exec", router.server, sys.executable, "-c", take) as server:
-        assert server.stdout.readline() == "ready\n"
-        router.sh(router.hosts[0], sys.executable, "-c", send)
+    with saying("ready", *endpoint("datagrams_server", router.server, port=9, n=30)) as server:
+        router.sh(router.hosts[0], *endpoint("datagrams", address=homes.SERVER, port=9, n=30))
         assert server.communicate(timeout=30)[0] == "30\n"
     assert set(counters(router).values()) == {0}
 
 
 def test_its_life(router):
-    said = router.asymcc("thin", "--dev", "wan0", "--reverse", "300kbit").stdout
-    assert said == "forwarded ACKs that leave by dev wan0 are thinned\n"
+    output = router.asymcc("thin", "--dev", "wan0", "--reverse", "300kbit").stdout
+    assert output == "forwarded ACKs that leave by dev wan0 are thinned\n"
     assert sorted(attached(router)) == ["thin_egress", "thin_ingress"]
-    said = router.asymcc("thin", "--dev", "wan0", "--reverse", "200kbit", "--atm", "--max", 32).stdout
-    assert said == "forwarded ACKs that leave by dev wan0 are thinned, with other values\n"
+    output = router.asymcc("thin", "--dev", "wan0", "--reverse", "200kbit", "--atm", "--max", 32).stdout
+    assert output == "forwarded ACKs that leave by dev wan0 are thinned, with other values\n"
     shown = json.loads(router.asymcc("show", "thin", "--dev", "wan0", "--json").stdout)
     now = {p["name"]: p["value"] for p in shown["parameters"]}
     assert (now["reverse_kbit"], now["atm"], now["max_packets"], now["ethernet"]) == (200, 1, 32, 1)
@@ -157,7 +153,7 @@ def test_a_device_with_plain_ip(router):
 
 
 def test_half_of_it_is_found(router):
-    """As of a command that was killed."""
+    """It is like one of a command that was killed."""
     router.asymcc("thin", "--dev", "wan0")
     router.sh(router.router, sys.executable, "-c", TCX, "wan0", EGRESS)
     assert attached(router) == ["thin_ingress"]
@@ -170,8 +166,8 @@ def test_without_the_kernels_btf(router):
     """OpenWrt's kernels have none."""
     hide = ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/kernel/btf && shift && exec "$@"', "sh", "-"]
     inside = ["nsenter", f"--net=/run/netns/{router.router}", *hide, ASYMCC]
-    said = run(*inside, "thin", "--dev", "wan0", "--reverse", "100kbit").stdout
-    assert said == "forwarded ACKs that leave by dev wan0 are thinned\n"
+    output = run(*inside, "thin", "--dev", "wan0", "--reverse", "100kbit").stdout
+    assert output == "forwarded ACKs that leave by dev wan0 are thinned\n"
     run(*inside, "thin", "--off", "--dev", "wan0")
     assert attached(router) == []
 

@@ -14,121 +14,34 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.live.harness import ASYMCC, asymcc, kernel_has, program, pytestmark, refused, run  # noqa: F401
+from tests.live.harness import ASYMCC, asymcc, endpoint, expect, kernel_has, program, pytestmark, refused, run, saying  # noqa: F401
 from tests.live.pairs import listening
-
-SINK = """
-import resource, select, socket, sys
-resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-poll, sockets = select.epoll(), {}
-for end in sys.argv[3:]:
-    address, port = end.rsplit("/", 1)
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    l = socket.create_server((address, int(port)), family=family, backlog=2000)
-    if sys.argv[1]:
-        l.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
-    sockets[l.fileno()] = l
-    poll.register(l, select.EPOLLIN)
-listening = set(sockets)
-print("ready", flush=True)
-while True:
-    for fd, _ in poll.poll():
-        if fd in listening:
-            s = sockets[fd].accept()[0]
-            s.send(sys.argv[2].encode())
-            sockets[s.fileno()] = s
-            poll.register(s, select.EPOLLIN)
-        elif not sockets[fd].recv(65536):
-            poll.unregister(fd)  # CLOSE_WAIT
-"""
-SOURCE = """
-import fcntl, resource, socket, struct, sys, termios, time
-resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-sockets = []
-for text in sys.argv[1:]:
-    address, port, cc, size = text.rsplit("/", 3)
-    s = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, cc.encode())
-    s.connect((address, int(port)))
-    s.sendall(b"x" * int(size))
-    sockets.append(s)
-while any(struct.unpack("i", fcntl.ioctl(s, termios.TIOCOUTQ, b"0000"))[0] for s in sockets):
-    time.sleep(0.01)
-print("idle", flush=True)
-for line in sys.stdin:  # a number: that one has said all
-    sockets[int(line)].shutdown(socket.SHUT_WR)
-    print("closed", flush=True)
-"""
-
-
-DEAF = """
-import socket, sys
-l = socket.create_server(("10.9.0.2", 7108))
-print("ready", flush=True)
-s = l.accept()
-sys.stdin.read()
-"""
-TALKER = """
-import socket, sys
-s = socket.socket()
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
-s.connect(("10.9.0.2", 7108))
-s.settimeout(1)
-try:
-    while True:
-        s.send(bytes(65536))
-except TimeoutError:
-    s.close()
-print("closed", flush=True)
-sys.stdin.read()
-"""
-
-
-SINK_ALL = """
-import socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])))
-print("ready", flush=True)
-s = l.accept()[0]
-while s.recv(65536):
-    pass
-"""
-FLOOD = """
-import socket, sys
-s = socket.socket()
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sys.argv[1].encode())
-s.connect(("10.9.0.2", 7121))
-print("open", flush=True)
-while True:
-    s.send(bytes(65536))
-"""
 
 
 @contextlib.contextmanager
 def flows(sink_ns: str, source_ns: str, *ends: str, sink_cc: str = "", greeting: str = ""):
     """Connections, each as ADDRESS/PORT/CONTROLLER/BYTES, that are idle once all their bytes are acknowledged."""
     listen = dict.fromkeys(e.rsplit("/", 2)[0] for e in ends)
-    with program("ip", "netns", "exec", sink_ns, sys.executable, "-c", SINK, sink_cc, greeting, *listen) as sink:
-        assert sink.stdout.readline() == "ready\n", sink.stderr.read()
-        with program("ip", "netns", "exec", source_ns, sys.executable, "-c", SOURCE, *ends) as source:
-            assert source.stdout.readline() == "idle\n", source.stderr.read()
+    sink = endpoint("take_all", sink_ns, ends=",".join(listen), cc=sink_cc, greeting=greeting)
+    with saying("ready", *sink):
+        with saying("idle", *endpoint("give_all", source_ns, ends=",".join(ends))) as source:
             yield source
 
 
 def top(*argv, ns: str | None = None, interval: int = 0) -> list[dict]:
     """All flows, each with its controller's name."""
     enter = ("ip", "netns", "exec", ns) if ns else ()
-    said = json.loads(run(*enter, ASYMCC, "top", "--json", "--interval", interval, *argv).stdout)
-    assert said["all_namespaces"] is True
-    names = [c["name"] for c in said["controllers"]]
+    report = json.loads(run(*enter, ASYMCC, "top", "--json", "--interval", interval, *argv).stdout)
+    assert report["all_namespaces"] is True
+    names = [c["name"] for c in report["controllers"]]
     assert names == sorted(set(names))
-    for c in said["controllers"]:
+    for c in report["controllers"]:
         rates = [f["goodput_bps"] for f in c["flows"]]
         known = [r for r in rates if r is not None]
         assert known == sorted(known, reverse=True) and rates == known + [None] * (len(rates) - len(known))
@@ -137,11 +50,11 @@ def top(*argv, ns: str | None = None, interval: int = 0) -> list[dict]:
         assert c["retransmits"] == sum(f["retransmits"] for f in c["flows"])
         jain = sum(known) ** 2 / sum(r * r for r in known) if any(known) else 0
         assert c["jain_index"] is None if not jain else round(jain / c["jain_index"], 2) % 1 == 0  # of whole flows
-    return [f | {"cc": c["name"]} for c in said["controllers"] for f in c["flows"]]
+    return [f | {"cc": c["name"]} for c in report["controllers"] for f in c["flows"]]
 
 
-def of_netns(found: list[dict], *names: str) -> dict[tuple, dict]:
-    return {(f["netns"], f["local"], f["peer"]): f for f in found if f["netns"] in {f"netns {n}" for n in names}}
+def of_netns(rows: list[dict], *names: str) -> dict[tuple, dict]:
+    return {(f["netns"], f["local"], f["peer"]): f for f in rows if f["netns"] in {f"netns {n}" for n in names}}
 
 
 STATES = {
@@ -154,7 +67,7 @@ STATES = {
 
 
 def ss(ns: str) -> dict[tuple, dict]:
-    found = {}
+    rows = {}
     for line in run("ip", "netns", "exec", ns, "ss", "-tinOH").stdout.splitlines():
         words = line.split()
         if words[0] not in STATES:
@@ -168,7 +81,7 @@ def ss(ns: str) -> dict[tuple, dict]:
             for k in ("segs_in", "data_segs_in", "data_segs_out", "bytes_acked", "bytes_received", "lost")
         }
         sent = n["data_segs_out"]
-        found[f"netns {ns}", words[3], words[4]] = {
+        rows[f"netns {ns}", words[3], words[4]] = {
             "netns": f"netns {ns}",
             "local": words[3],
             "peer": words[4],
@@ -188,7 +101,7 @@ def ss(ns: str) -> dict[tuple, dict]:
             "bytes_acked": n["bytes_acked"],
             "bytes_received": n["bytes_received"],
         }
-    return found
+    return rows
 
 
 def test_numbers_are_those_of_ss(pair):
@@ -197,12 +110,12 @@ def test_numbers_are_those_of_ss(pair):
     with flows(pair.server, pair.client, *ends, greeting="hello"):
         deadline = time.monotonic() + 20
         while True:  # the greeting may wait for its acknowledgement for a moment
-            found, theirs = of_netns(top(), pair.client, pair.server), ss(pair.client) | ss(pair.server)
-            if found == theirs or time.monotonic() > deadline:
+            rows, theirs = of_netns(top(), pair.client, pair.server), ss(pair.client) | ss(pair.server)
+            if rows == theirs or time.monotonic() > deadline:
                 break
-    assert len(found) == 6 and found == theirs
+    assert len(rows) == 6 and rows == theirs
     sender = {
-        int(peer.rsplit(":", 1)[1]): f for (_, _, peer), f in found.items() if f["netns"] == f"netns {pair.client}"
+        int(peer.rsplit(":", 1)[1]): f for (_, _, peer), f in rows.items() if f["netns"] == f"netns {pair.client}"
     }
     lossy, v6, silent = sender[7101], sender[7102], sender[7103]
     assert lossy["retransmits"] > 0 and lossy["ssthresh_packets"] > 1 and lossy["bytes_acked"] > 2_000_000
@@ -218,15 +131,14 @@ def test_rates_are_of_what_flows_now(loaded, pair):
     name = loaded("fast")
     with flows(pair.server, pair.client, *[f"10.9.0.2/7120/{name}/200000"] * 3):
         with (
-            listening(pair, port=7121, script=SINK_ALL),
-            program(*("ip", "netns", "exec", pair.client, sys.executable, "-c", FLOOD, name)) as source,
+            listening(pair, port=7121, role="drain"),
+            saying("open", *endpoint("flood", pair.client, address="10.9.0.2", port=7121, cc=name)),
         ):
-            assert source.stdout.readline() == "open\n", source.stderr.read()
-            found = top(name, interval=1)
+            rows = top(name, interval=1)
             text = asymcc("top", name, "--once").splitlines()
-    rates = [f["goodput_bps"] for f in found]
+    rates = [f["goodput_bps"] for f in rows]
     assert 0 < rates[0] < 20e6 * 1.05 and rates[1:] == [0, 0, 0]
-    assert sum(f["delivery_bps"] for f in found) > 40e6  # the kernel's last measurements, which never expire
+    assert sum(f["delivery_bps"] for f in rows) > 40e6  # the kernel's last measurements, which never expire
     assert re.match(rf"{name}: 4 flows, [\d.]+Mbit/s, Jain index 1.000, ", text[1])
 
 
@@ -250,8 +162,8 @@ def test_the_text_says_the_same(loaded, pair):
     rows, others = rows[:4], rows[4:]
     assert head.split() == "LOCAL PEER NETNS GOODPUT CWND SRTT ACKS/PKT RETRANS LOST SSTHRESH PACING".split()
     assert len(found) == len(rows) == 4
-    said = re.fullmatch(rf"{name}: 4 flows, 0bit/s, Jain index -, (\d+) retransmitted", summary)
-    assert said and int(said[1]) == sum(f["retransmits"] for f in found.values())
+    totals = re.fullmatch(rf"{name}: 4 flows, 0bit/s, Jain index -, (\d+) retransmitted", summary)
+    assert totals and int(totals[1]) == sum(f["retransmits"] for f in found.values())
     assert others[0] == f"2 sockets have {name} in another state:"
     here = rf"  python[.\d]* \(pid \d+\): \S+, LISTEN, netns {pair.server}"
     assert len(others) == 3 and all(re.fullmatch(here, line) for line in others[1:])
@@ -292,9 +204,7 @@ def test_states(loaded, pair):
     name = loaded("fast")
     with flows(pair.server, pair.client, f"10.9.0.2/7107/{name}/1000", sink_cc=name) as source:
         assert sorted(f["state"] for f in top(name)) == ["ESTABLISHED", "ESTABLISHED"]
-        source.stdin.write("0\n")
-        source.stdin.flush()
-        assert source.stdout.readline() == "closed\n"
+        expect(source, "closed", "0")
         deadline = time.monotonic() + 20
         while [f["state"] for f in top(name)] != ["CLOSE_WAIT"] and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -302,10 +212,9 @@ def test_states(loaded, pair):
         assert flow["state"] == "CLOSE_WAIT" and flow["local"] == "10.9.0.2:7107" and flow["bytes_received"] == 1001, (
             "with the FIN"
         )
-        with program("ip", "netns", "exec", pair.server, sys.executable, "-c", DEAF) as server:
-            assert server.stdout.readline() == "ready\n", server.stderr.read()
-            with program("ip", "netns", "exec", pair.client, sys.executable, "-c", TALKER, name) as client:
-                assert client.stdout.readline() == "closed\n", client.stderr.read()
+        talker = endpoint("overfill", pair.client, address="10.9.0.2", port=7108, cc=name)
+        with listening(pair, port=7108, role="idle"):
+            with saying("closed", *talker):
                 assert {f["state"] for f in top(name) if f["peer"] == "10.9.0.2:7108"} == {"FIN_WAIT1"}
 
 
@@ -323,9 +232,9 @@ def test_not_root(loaded, pair, tmp_path):
         name,
     )
     with flows(pair.server, pair.client, f"10.9.0.2/7109/{name}/1000", sink_cc=name):
-        said, text = json.loads(run(*nobody, "--json").stdout), run(*nobody).stdout.splitlines()
-    assert said["all_namespaces"] is False
-    assert [(f["netns"], f["peer"]) for f in said["controllers"][0]["flows"]] == [(None, "10.9.0.2:7109")]
+        report, text = json.loads(run(*nobody, "--json").stdout), run(*nobody).stdout.splitlines()
+    assert report["all_namespaces"] is False
+    assert [(f["netns"], f["peer"]) for f in report["controllers"][0]["flows"]] == [(None, "10.9.0.2:7109")]
     assert "this network namespace only" in text[0] and len(text) == 4 and text[2].startswith(f"{name}: 1 flow, ")
 
 
@@ -333,14 +242,14 @@ def test_a_thousand_flows(alias, pair):
     name, n = alias(), 1000
     asymcc("load", "fast", "--as", name)
     with flows(pair.server, pair.server, *[f"10.9.0.2/7110/{name}/100"] * n, sink_cc=name):
-        found = of_netns(top(name), pair.server)
+        rows = of_netns(top(name), pair.server)
         lines = asymcc("top", name, "--interval", 0).splitlines()
     lines, others = lines[: 2 + 2 * n], lines[2 + 2 * n :]
     assert re.fullmatch(r"1 socket has .* in another state:", others[0]) and ":7110, LISTEN" in others[1]
-    assert len(found) == 2 * n == len({key[1:] for key in found}) and {f["cc"] for f in found.values()} == {name}
+    assert len(rows) == 2 * n == len({key[1:] for key in rows}) and {f["cc"] for f in rows.values()} == {name}
     assert (
-        sum(f["bytes_acked"] == 101 for f in found.values())
-        == sum(f["bytes_received"] == 100 for f in found.values())
+        sum(f["bytes_acked"] == 101 for f in rows.values())
+        == sum(f["bytes_received"] == 100 for f in rows.values())
         == n
     )
     assert len(lines) == 2 + 2 * n and lines[1].startswith(f"{name}: {2 * n} flows, ")
@@ -350,7 +259,7 @@ def test_a_thousand_flows(alias, pair):
 
 
 class Screen:
-    """What a terminal shows: just the sequences that top may send, in strict order; all else is an error."""
+    """A terminal: it takes just the sequences that top may send, in strict order; all else is an error."""
 
     def __init__(self, rows: int, cols: int):
         self.rows, self.cols = rows, cols
@@ -533,10 +442,10 @@ def test_one_look_on_a_terminal(argv, loaded):
     name = loaded("fast")
     master, slave = pty.openpty()
     assert subprocess.run([ASYMCC, "top", name, *argv], stdout=slave, timeout=60).returncode == 0
-    said = os.read(master, 65536).decode()
+    output = os.read(master, 65536).decode()
     os.close(master)
     os.close(slave)
-    assert "\x1b" not in said and (name in said or json.loads(said)["controllers"] == [])
+    assert "\x1b" not in output and (name in output or json.loads(output)["controllers"] == [])
 
 
 def test_output_that_is_full():

@@ -6,54 +6,20 @@ from __future__ import annotations
 import os
 import re
 import signal
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.live.harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
+from tests.live.harness import ASYMCC, asymcc, endpoint, program, pytestmark, refused, run, saying  # noqa: F401
 from tests.live.pairs import transfer
 from tests.live.traces import BIN_MS, Trace, read_trace, tracing
 
-# Any number of clients, one after the other, on one socket for IPv4 and IPv6: a reply of one byte to each.
-DUAL = """
-import socket, sys
-l = socket.create_server(("::", int(sys.argv[1])), family=socket.AF_INET6, dualstack_ipv6=True)
-print("ready", flush=True)
-while True:
-    s = l.accept()[0]
-    got = 0
-    while got < int(sys.argv[2]):
-        got += len(s.recv(65536))
-    s.sendall(b"!")
-    s.recv(1)
-    s.close()
-"""
-FROM = """
-import socket, sys
-address, port, mine, size = sys.argv[1], *map(int, sys.argv[2:])
-s = socket.create_connection((address, port), source_address=("fd09::1" if ":" in address else "10.9.0.1", mine))
-s.sendall(b"x" * size)
-s.recv(1)
-"""
-CHATTER = """
-import os, socket, sys
-a = socket.create_server(("127.0.0.1", 7300))
-b = socket.create_connection(("127.0.0.1", 7300))
-c = a.accept()[0]
-for s in (b, c):
-    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-while os.getppid() != 1:
-    for s, t in ((b, c), (c, b)):
-        s.sendall(b"x")
-        t.recv(1)
-"""
 SIZE = 30_000
 
 
 def ports(trace: Trace) -> set[tuple[int, int]]:
-    """Of the connections in the trace: the lower port and the higher."""
+    """The connections in the trace: the lower port and the higher of each."""
     return {tuple(sorted(r[1:3])) for r in trace.acks + trace.goodput}
 
 
@@ -91,11 +57,10 @@ def test_just_those(argv, wanted, pair, tmp_path):
 @pytest.mark.parametrize("end", ["10.9.0.1:7401", "[::ffff:10.9.0.1]:7401"])
 def test_the_clients_end(end, pair, tmp_path):
     """One of several connections to a server, which has all in sockets of IPv6."""
-    with program("ip", "netns", "exec", pair.server, sys.executable, "-c", DUAL, 7305, SIZE) as server:
-        assert server.stdout.readline() == "ready\n", server.stderr.read()
+    with saying("ready", *endpoint("dual_server", pair.server, port=7305, n=SIZE)):
         with tracing(tmp_path / "t", "--flow", end) as result:
             for address, port in (("10.9.0.2", 7400), ("10.9.0.2", 7401), ("10.9.0.2", 7402), ("fd09::2", 7401)):
-                pair.sh(pair.client, sys.executable, "-c", FROM, address, 7305, port, SIZE)
+                pair.sh(pair.client, *endpoint("ask_from", address=address, port=7305, own=port, n=SIZE))
     assert ports(result[0]) == {(7305, 7401)}
     only(result[0], 7305)
 
@@ -104,11 +69,10 @@ def test_the_clients_end(end, pair, tmp_path):
     "end, seen", [("10.9.0.2:7306", {7500, 7501}), ("[::ffff:a09:2]:7306", {7500, 7501}), ("[fd09::2]:7306", {7502})]
 )
 def test_a_servers_end_takes_all_its_connections(end, seen, pair, tmp_path):
-    with program("ip", "netns", "exec", pair.server, sys.executable, "-c", DUAL, 7306, SIZE) as server:
-        assert server.stdout.readline() == "ready\n", server.stderr.read()
+    with saying("ready", *endpoint("dual_server", pair.server, port=7306, n=SIZE)):
         with tracing(tmp_path / "t", "--flow", end) as result:
             for address, port in (("10.9.0.2", 7500), ("10.9.0.2", 7501), ("fd09::2", 7502)):
-                pair.sh(pair.client, sys.executable, "-c", FROM, address, 7306, port, SIZE)
+                pair.sh(pair.client, *endpoint("ask_from", address=address, port=7306, own=port, n=SIZE))
     assert ports(result[0]) == {(7306, p) for p in seen}
     assert sum(r[5] for r in result[0].goodput if r[1] == 7306) == len(seen) * SIZE
 
@@ -188,10 +152,10 @@ def test_zero_seconds_stop_at_once(tmp_path):
 
 def test_a_trace_of_nothing_says_so(tmp_path, pair):
     """A port mistyped is no quiet success."""
-    told = "no connection of these ends or ports was active: `asymcc top` shows those that are there"
+    line = "no connection of these ends or ports was active: `asymcc top` shows those that are there"
     for options in (["--flow", "10.9.0.2:9"], ["--ports", "9-9"]):
         out = asymcc("trace", "--seconds", "0", *options, "-o", tmp_path / "t").splitlines()
-        assert out == ["tracing", "acks 0, goodput bins 0, link bins 0, lost 0", told]
+        assert out == ["tracing", "acks 0, goodput bins 0, link bins 0, lost 0", line]
 
 
 def test_without_seconds_it_goes_on(tmp_path):
@@ -221,9 +185,8 @@ def test_a_disk_that_fills_up(tmp_path):
         with program(ASYMCC, "trace", "--state", "--drain-ms", "10", "--flow", "127.0.0.1:7300", "-o", disk / "t") as p:
             assert p.stdout.readline() == "tracing\n", p.stderr.read()
             programs = held(p.pid, "prog")
-            with program(
-                "unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", sys.executable, "-c", CHATTER
-            ):
+            up = ("unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh")
+            with program(*up, *endpoint("chatter", port=7300)):
                 assert p.wait(timeout=50) == 1
             err = p.stderr.read()
         assert err.count("\n") == 1 and "No space left" in err and "not complete" in err and str(disk / "t") in err

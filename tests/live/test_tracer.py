@@ -7,13 +7,12 @@ import json
 import os
 import re
 import signal
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.live.harness import ASYMCC, asymcc, program, pytestmark, refused, run  # noqa: F401
-from tests.live.pairs import held_open, transfer
+from tests.live.harness import ASYMCC, asymcc, endpoint, expect, program, pytestmark, refused, run  # noqa: F401
+from tests.live.pairs import held_open, listening, transfer
 from tests.live.traces import BIN_MS, PAYLOAD, Trace, read_trace, tracing
 
 # Exact or not: the namespaces now and then send a packet of their own, and there are machines whose kernel runs no BPF
@@ -161,39 +160,11 @@ def test_trace_of_losses(alias, pair, tmp_path):
     assert sum(r[5] for r in result[0].goodput if r[1] == 7002) == 1_000_000
 
 
-PING = """
-import socket, sys
-s = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
-s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-s.connect((sys.argv[1], 7003))
-for _ in range(200):
-    s.sendall(b"ping"); s.recv(4)
-s.sendall(b"x" * 100000)
-s.close()
-"""
-
-
-PONG = """
-import socket, sys
-l = socket.socket(socket.AF_INET6 if ":" in sys.argv[1] else socket.AF_INET)
-l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-l.bind((sys.argv[1], 7003)); l.listen(); print("ready", flush=True)
-s, _ = l.accept()
-for _ in range(200):
-    s.recv(4); s.sendall(b"pong")
-n = 0
-while d := s.recv(65536):
-    n += len(d)
-print(n, flush=True)
-"""
-
-
 def small_segments_and_a_close(pair, address: str, out: Path) -> Trace:
     with tracing(out, "--link", pair.dev_c, "--link", pair.dev_s) as result:
-        with program("ip", "netns", "exec", pair.server, sys.executable, "-c", PONG, address) as pong:
-            assert pong.stdout.readline() == "ready\n", pong.stderr.read()
-            pair.sh(pair.client, sys.executable, "-c", PING, address)
-            assert pong.stdout.readline() == "100000\n"
+        with listening(pair, address, port=7003, role="pong") as pong:
+            pair.sh(pair.client, *endpoint("ping", address=address, port=7003))
+            expect(pong, "100000")
     return result[0]
 
 
@@ -227,7 +198,7 @@ def test_trace_ports(alias, pair, tmp_path):
 
 
 def test_trace_keeps_one_ack_of_each_interval(pair, tmp_path):
-    """What the others acknowledged is in the next record. What comes behind the last one is not told."""
+    """The next record has what the others acknowledged. Nothing tells what comes behind the last one."""
     size, every = 2_000_000, 20
     with tracing(tmp_path / "t", "--every-ms", str(every), "--ports", "7040-7041") as result:
         for port in (7040, 7041):
@@ -256,8 +227,8 @@ def test_trace_with_a_ring_that_is_too_small(loaded, pair, tmp_path):
         assert p.stdout.readline() == "tracing\n"
         transfer(pair, "10.9.0.2", 7030, 1_000_000, name)
         p.send_signal(signal.SIGINT)
-        told = dict(re.findall(r"(acks|lost) (\d+)", p.communicate(timeout=20)[0]))
-    assert 1 < int(told["acks"]) < 57 and int(told["lost"]) > 100
+        counts = dict(re.findall(r"(acks|lost) (\d+)", p.communicate(timeout=20)[0]))
+    assert 1 < int(counts["acks"]) < 57 and int(counts["lost"]) > 100
     assert "--ring-kb 3" in refused("trace", "--ring-kb", "3", "-o", tmp_path / "t", code=2)
 
 

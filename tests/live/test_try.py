@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.live.harness import ASYMCC, STATE, asymcc, kernel_has, program, pytestmark, run  # noqa: F401
+from tests.live.harness import ASYMCC, STATE, asymcc, endpoint, kernel_has, program, pytestmark, run, saying  # noqa: F401
 from tests.live.pairs import (
     PLAIN,
     controller_of,
@@ -27,7 +27,7 @@ from tests.live.pairs import (
 
 
 def state(*names: str) -> dict[str, str]:
-    """What is remembered of these controllers' uses."""
+    """The notes about these controllers' uses."""
     return {
         f.name: f.read_text()
         for f in STATE.glob("*-*")
@@ -82,47 +82,29 @@ def test_it_is_given_for_the_time_and_all_is_as_it_was(world, pair):
         assert [row["text"] for row in seen["trials"] if row["name"] == new]
         assert {row["by"] for row in seen["used"] if row["name"] == new} >= {"default", "route", "cgroup"}
         out, err = p.communicate(timeout=30)
-    told = json.loads(out)
-    assert p.returncode == 0 and err == "" and told["as_before"] and told["guard"] in ("process", "systemd")
-    lengths = [(row["phase"], round(row["seconds"])) for row in told["phases"]]
+    report = json.loads(out)
+    assert p.returncode == 0 and err == "" and report["as_before"] and report["guard"] in ("process", "systemd")
+    lengths = [(row["phase"], round(row["seconds"])) for row in report["phases"]]
     assert lengths == [("before", 1), ("during", 3), ("after", 1)]
     assert look() == before
 
 
-# Sends to a sink, tells its controller, and stays.
-BEGINS = """
-import socket, sys, time
-s = socket.create_connection(("10.9.0.2", 7402))
-s.sendall(bytes(500000))
-print(s.getsockopt(6, 13, 16).rstrip(bytes(1)).decode(), flush=True)
-time.sleep(20)
-"""
-DRAIN = """
-import socket, sys
-l = socket.create_server((sys.argv[1], int(sys.argv[2])))
-print("ready", flush=True)
-s, _ = l.accept()
-while s.recv(65536): pass
-"""
-
-
 def resent_share(pair, port):
-    """Of the data segments of the client's connection to this port, as `ss` tells."""
-    told = run("ip", "netns", "exec", pair.client, "ss", "-tinH", "dport", "=", f":{port}").stdout
-    again = re.search(r"\bretrans:\d+/(\d+)", told)
-    return int(again[1]) / int(re.search(r"data_segs_out:(\d+)", told)[1]) if again else 0
+    """The share of retransmissions in the data segments of the client's connection to this port, as `ss` tells."""
+    line = run("ip", "netns", "exec", pair.client, "ss", "-tinH", "dport", "=", f":{port}").stdout
+    again = re.search(r"\bretrans:\d+/(\d+)", line)
+    return int(again[1]) / int(re.search(r"data_segs_out:(\d+)", line)[1]) if again else 0
 
 
 def test_what_connections_did_is_told(loaded, pair):
-    """Of one that existed, and one that began, to the byte."""
+    """One connection existed, and one began; both are told to the byte."""
     name = loaded("fast")
     argv = [name, "--route", "10.9.0.0/24", "--seconds", "4", "--before", "0", "--json"]
     with steady(pair) as send, trial(pair, *argv) as p:
         wait_for(lambda: any(f"congctl {name}" in r for r in routes(pair)))
         assert send(1000000) != name
-        begins = program("ip", "netns", "exec", pair.client, "python3", "-c", BEGINS)
-        with listening(pair, port=7402, script=DRAIN), begins as other:
-            assert other.stdout.readline().strip() == name
+        argv = endpoint("begin", pair.client, address="10.9.0.2", port=7402, n=500_000)
+        with listening(pair, port=7402, role="drain"), saying(name, *argv):
             out, _ = p.communicate(timeout=30)
             shares = {"existed": resent_share(pair, 7401), "began": resent_share(pair, 7402)}
     (during,) = json.loads(out)["phases"]

@@ -6,16 +6,13 @@ from __future__ import annotations
 import errno
 import json
 import re
-import sys
 
 import pytest
 
-from tests.live.cgroups import talking
-from tests.live.harness import ASYMCC, asymcc, listed, program, pytestmark, refused, run, values  # noqa: F401
+from tests.live.cgroups import talking, within
+from tests.live.harness import ASYMCC, asymcc, endpoint, listed, program, pytestmark, refused, run, saying, values  # noqa: F401
 from tests.live.pairs import (
-    ACCEPT,
     ALLOWED,
-    CC,
     PLAIN,
     controller_of,
     default,
@@ -27,6 +24,9 @@ from tests.live.pairs import (
     set_default,
     steady,
 )
+
+THERE = {"address": "10.9.0.2", "port": 7400}
+ACCEPT, TELL = endpoint("accept", **THERE), endpoint("tell", **THERE)
 
 
 def test_default_and_back(loaded, pair):
@@ -40,8 +40,8 @@ def test_default_and_back(loaded, pair):
         assert controller_of(pair) == name
     inside(pair, "use", name, "--default")  # again: nothing new
     inside(pair, "use", other, "--default")
-    left = f"{name} is not the default of this network namespace\n"
-    assert inside(pair, "unuse", name, "--default") == left and default(pair) == other
+    line = f"{name} is not the default of this network namespace\n"
+    assert inside(pair, "unuse", name, "--default") == line and default(pair) == other
     inside(pair, "unuse", other, "--default")
     assert default(pair) == PLAIN  # that before both
     assert asymcc("unuse", other) == f"{other} is no default, on no route and in no cgroup\n"
@@ -71,7 +71,7 @@ def test_a_refused_use_forgets_no_original(options, loaded, pair):
     ],
 )
 def test_a_killed_use_forgets_no_original(options, calls, loaded, pair, trip):
-    """Of a second controller, at each step there and, as its cgroup is refused, back; then of `unuse`."""
+    """A use of a second controller is killed at each step there and, as its cgroup is refused, back; then `unuse`."""
     original, first, second = loaded("fast"), loaded("fast"), loaded("fast")
     set_default(pair, original)
     for call in calls:
@@ -108,8 +108,8 @@ def restricted(loaded, pair):
 def test_a_default_that_cannot_come_back_is_told_before_and_after(restricted, loaded, pair):
     """`use` says so, and `unuse` which one it is instead."""
     name = loaded("fast")
-    said = inside(pair, "use", name, "--default")
-    assert f"note: `unuse` cannot set it back to {restricted}, the default before: this network namespace may" in said
+    output = inside(pair, "use", name, "--default")
+    assert f"note: `unuse` cannot set it back to {restricted}, the default before: this network namespace may" in output
     done = run(*enter(pair.client), ASYMCC, "unuse", name)
     assert default(pair) not in (name, restricted) and done.stdout == f"{name} taken back in 1 place\n"
     line = (
@@ -157,9 +157,11 @@ def test_route_that_is_made_and_removed(loaded, pair):
     uses = [
         x for p in ("198.51.100.0/24", "198.18.0.0/15", "default", "203.0.113.7", "fd09::2/128") for x in ("--route", p)
     ]
-    said = inside(pair, "use", name, *uses)
+    words = inside(pair, "use", name, *uses)
     assert (
-        "203.0.113.7 (made for it)" in said and "fd09::2/128 (made for it)" in said and said.count("made for it") == 2
+        "203.0.113.7 (made for it)" in words
+        and "fd09::2/128 (made for it)" in words
+        and words.count("made for it") == 2
     )
     now = routes(pair)
     assert sum(f"congctl {name}" in r for r in now) == 6 and any("mtu 1400 initcwnd 20" in r and name in r for r in now)
@@ -174,18 +176,16 @@ def test_route_that_is_made_and_removed(loaded, pair):
 
 
 def test_cgroup(loaded, pair, cgroup):
-    """Who connects and who accepts there has it; others do not; a second one takes its place."""
+    """A program that connects or accepts there has it; others do not; a second one takes its place."""
     name, other = loaded("fast"), loaded("fast")
-    here = f"echo $$ > {cgroup.path}/cgroup.procs && exec "
-    client = ["sh", "-c", here + f"{sys.executable} -c '{CC}' 10.9.0.2 7400"]
+    client = (*within(cgroup.path), *TELL)
     assert asymcc("use", name, "--cgroup", cgroup.path).splitlines()[0] == f"{name} is used in cgroup {cgroup.path}"
     assert (
         cgroup.names() == ["asymcc_use"]
         and listed(name)["used_in"] == [str(cgroup.path)]
         and f"cgroup {cgroup.path}" in asymcc("list")
     )
-    with program(*enter(pair.server), "sh", "-c", here + f"{sys.executable} -c '{ACCEPT}' 10.9.0.2 7400") as p:
-        assert p.stdout.readline() == "ready\n"
+    with saying("ready", *enter(pair.server), *within(cgroup.path), *ACCEPT) as p:
         assert controller_of(pair) != name and p.stdout.readline() == f"{name}\n"
         assert run(*enter(pair.client), *client).stdout == f"{name}\n"
         asymcc("use", other, "--cgroup", cgroup.path)
@@ -225,28 +225,21 @@ def test_a_cgroup_comes_before_a_route_and_that_before_the_socket(loaded, pair, 
     inside(pair, "use", by_route, "--route", "10.9.0.0/24")
     run(*enter(pair.server), ASYMCC, "use", by_route, "--route", "10.9.0.0/24")
     asymcc("use", by_cgroup, "--cgroup", cgroup.path)
-    chosen = CC.replace("s=socket.create_connection(", "s=socket.socket()\ns.setsockopt(6, 13, b'reno')\ns.connect(")
-    here = f'echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c "$0" 10.9.0.2 7400'
+    chosen = endpoint("tell", **THERE, cc="reno")
     with listening(pair) as outside:
-        assert pair.sh(pair.client, sys.executable, "-c", chosen, "10.9.0.2", 7400).stdout.strip() == by_route
+        assert pair.sh(pair.client, *chosen).stdout.strip() == by_route
         assert outside.stdout.readline().strip() == by_route
-        assert run(*enter(pair.client), "sh", "-c", here, chosen).stdout.strip() == by_cgroup
-    with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
-        assert (
-            p.stdout.readline() == "ready\n"
-            and controller_of(pair) == by_route
-            and p.stdout.readline().strip() == by_cgroup
-        )
+        assert run(*enter(pair.client), *within(cgroup.path), *chosen).stdout.strip() == by_cgroup
+    with saying("ready", *enter(pair.server), *within(cgroup.path), *ACCEPT) as p:
+        assert controller_of(pair) == by_route and p.stdout.readline().strip() == by_cgroup
 
 
 def test_formosa_by_cgroup_has_both_halves(loaded, pair, cgroup):
     """The SYN carries its option although the application knows nothing of it."""
     name = loaded("formosa", "--cgroup", cgroup.path)
     asymcc("use", name, "--cgroup", cgroup.path)
-    here = f'echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c "$0" 10.9.0.2 7400'
-    with program(*enter(pair.server), "sh", "-c", here, ACCEPT) as p:
-        assert p.stdout.readline() == "ready\n"
-        assert run(*enter(pair.client), "sh", "-c", here, CC).stdout.strip() == name
+    with saying("ready", *enter(pair.server), *within(cgroup.path), *ACCEPT):
+        assert run(*enter(pair.client), *within(cgroup.path), *TELL).stdout.strip() == name
     assert values(name, "counters")["peers"] == 2
 
 
@@ -255,12 +248,7 @@ def test_a_cgroup_whose_controller_is_gone_harms_nobody(loaded, pair, cgroup):
     asymcc("use", name, "--cgroup", cgroup.path)
     asymcc("unload", name, "--force")
     with listening(pair):
-        run(
-            *enter(pair.client),
-            "sh",
-            "-c",
-            f"echo $$ > {cgroup.path}/cgroup.procs && exec {sys.executable} -c '{CC}' 10.9.0.2 7400",
-        )
+        run(*enter(pair.client), *within(cgroup.path), *TELL)
     line = next(r for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout) if r["check"] == name)
     assert line["state"] == "bad" and f"asymcc unuse {name}" in line["mend"]
     assert f"asymcc unuse {name}" in refused("unload", name)
@@ -291,7 +279,7 @@ def test_wrong_uses(argv, words, loaded, pair):
 
 
 def test_what_fails_late_is_taken_back(loaded, pair, cgroup):
-    """Of four places the last cannot be had: the others are as before, with what they had before."""
+    """The last of four places cannot be had: the others are as before, with what they had before."""
     first, second = loaded("fast"), loaded("fast")
     inside(pair, "use", first, "--default", "--route", "10.9.0.0/24", "--cgroup", cgroup.path)
     before = routes(pair), default(pair), listed(first)["used_in"]
@@ -306,8 +294,8 @@ def test_what_fails_late_is_taken_back(loaded, pair, cgroup):
         assert (routes(pair), default(pair), listed(first)["used_in"]) == before and cgroup.names() == ["asymcc_use"]
         refused_inside(pair, "unuse", first, "--default", "--cgroup", "/nosuch")
         assert (routes(pair), default(pair), listed(first)["used_in"]) == before
-    said = inside(pair, "unuse", first, "--default", "--route", "203.0.113.0/24", "--cgroup", cgroup.path)
-    assert said.splitlines() == [
+    output = inside(pair, "unuse", first, "--default", "--route", "203.0.113.0/24", "--cgroup", cgroup.path)
+    assert output.splitlines() == [
         f"{first} is on no route to just 203.0.113.0/24",
         f"{first} taken back by default, in cgroup {cgroup.path}",
     ]
@@ -331,9 +319,9 @@ def test_a_made_route_is_like_the_one_it_stands_for(loaded, pair):
     pair.sh(pair.client, "ip", "route", "add", *default_route.split())
     before = routes(pair)
     inside(pair, "use", name, "--route", "203.0.113.0/24")
-    (made,) = [r for r in routes(pair) if r.startswith("203.0.113.0/24")]
+    (route,) = [r for r in routes(pair) if r.startswith("203.0.113.0/24")]
     kept = ("via 172.16.0.1", "onlink", "src 10.9.0.77", "mtu 1400", "initcwnd 20", f"congctl {name}", "proto 171")
-    assert all(w in made for w in kept)
+    assert all(w in route for w in kept)
     inside(pair, "unuse", name)
     assert routes(pair) == before
 
@@ -414,15 +402,15 @@ def test_many_routes(loaded, pair):
 
 
 def test_existing_connections_follow_the_default(loaded, pair):
-    """As if they were opened now: not those that chose, nor those whose route names one; twice as well as once."""
+    """They get it as if they were opened now: not those that chose, nor those whose route names one; also twice."""
     first, second, chosen = loaded("fast"), loaded("fast"), loaded("fast")
     set_default(pair, PLAIN)
     with steady(pair) as send:
         assert send(1000) == PLAIN
         inside(pair, "use", first, "--default")
         assert send(1000) == PLAIN
-        said = inside(pair, "use", first, "--default", "--existing")
-        assert said.startswith(f"{first} is used by default\n{first}: 1 open connection is given it\n")
+        output = inside(pair, "use", first, "--default", "--existing")
+        assert output.startswith(f"{first} is used by default\n{first}: 1 open connection is given it\n")
         assert send(1000) == first
         inside(pair, "use", second, "--default", "--existing")
         assert send(1000) == second
@@ -469,11 +457,11 @@ def test_existing_connections_that_another_route_takes(others, loaded, pair):
         before = send(1000)
         for command in others:
             pair.sh(pair.client, "ip", *command.format(pair).split())
-        said = inside(pair, "use", name, "--route", "10.9.0.0/24", "--existing").splitlines()[1]
-        assert said == f"{name}: 0 open connections are given it" and send(1000) == before
+        output = inside(pair, "use", name, "--route", "10.9.0.0/24", "--existing").splitlines()[1]
+        assert output == f"{name}: 0 open connections are given it" and send(1000) == before
         pair.sh(pair.client, "ip", *others[-1].format(pair).replace(" add ", " del ").split())
-        said = inside(pair, "use", name, "--route", "10.9.0.0/24", "--existing").splitlines()[1]
-        assert said == f"{name}: 1 open connection is given it" and send(1000) == name
+        output = inside(pair, "use", name, "--route", "10.9.0.0/24", "--existing").splitlines()[1]
+        assert output == f"{name}: 1 open connection is given it" and send(1000) == name
     asymcc("unload", name, "--drain")
 
 
@@ -494,8 +482,8 @@ def test_existing_connections_to_a_prefix(prefix, address, moved, loaded, pair):
     name = loaded("fast")
     with steady(pair, address=address) as send:
         before = send(1000)
-        said = inside(pair, "use", name, "--route", prefix, "--existing").splitlines()[1]
-        assert said == f"{name}: {'1 open connection is' if moved else '0 open connections are'} given it"
+        output = inside(pair, "use", name, "--route", prefix, "--existing").splitlines()[1]
+        assert output == f"{name}: {'1 open connection is' if moved else '0 open connections are'} given it"
         assert send(100_000) == (name if moved else before)
     asymcc("unload", name, "--drain")
 
@@ -506,8 +494,8 @@ def test_existing_connections_of_a_cgroup(loaded, cgroup):
     other, child = cgroup.child(), cgroup.child()
 
     def sockets() -> int:
-        found = json.loads(asymcc("top", name, "--json", "--interval", 0))["controllers"]
-        return len(found[0]["flows"]) if found else 0
+        rows = json.loads(asymcc("top", name, "--json", "--interval", 0))["controllers"]
+        return len(rows[0]["flows"]) if rows else 0
 
     with talking(child, "reno") as say, talking(other, "reno") as say_other:
         say(1000)

@@ -30,13 +30,13 @@ def taken(pair, address: str, *options: str) -> str:
 
 
 def remembered(*names: str) -> list[str]:
-    """What is kept of routes that were given one of them."""
+    """The notes about routes that were given one of them."""
     return [f.name for f in STATE.glob("route-*") if set(names) & set(f.read_text().split())]
 
 
 @pytest.fixture
 def tunnel(pair):
-    """As wg-quick does it: all goes through a device, by a table of its own, but for the tunnel's own packets."""
+    """wg-quick does it so: all goes through a device, by a table of its own, but for the tunnel's own packets."""
     ip(pair, "tuntap add wg0 mode tun")
     ip(pair, "link set wg0 up")
     ip(pair, "route add default via 10.9.0.2")
@@ -92,7 +92,7 @@ def test_no_route_is_made_that_a_rule_would_not_hide(loaded, pair):
 
 @pytest.mark.parametrize("main", [[], ["route add default via 10.9.0.2"]])
 def test_a_route_that_connections_do_not_take_is_refused(main, loaded, pair):
-    """Of a VRF, or of a table that a rule gives to others."""
+    """The table is a VRF's, or one that a rule gives to others."""
     name = loaded("fast")
     for command in (*main, "route add 198.51.100.0/24 via 10.9.0.2 table 10", "rule add fwmark 7 table 10"):
         ip(pair, command)
@@ -103,7 +103,7 @@ def test_a_route_that_connections_do_not_take_is_refused(main, loaded, pair):
 
 
 def test_a_default_that_longer_routes_hide_is_refused(loaded, pair):
-    """As OpenVPN does it."""
+    """OpenVPN does it so."""
     name = loaded("fast")
     for prefix in ("default", "0.0.0.0/1", "128.0.0.0/1"):
         ip(pair, "route add", prefix, "via 10.9.0.2")
@@ -168,13 +168,13 @@ def test_routes_that_lose_it_are_told(loaded, pair):
     inside(pair, "use", name, "--route", "default", "--route", "203.0.113.0/24")
 
     def lost() -> set[str]:
-        told = {r["route"] for r in listed(name)["lost"]}
+        routes_ = {r["route"] for r in listed(name)["lost"]}
         doctor = json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
         lines = [r for r in doctor if r["check"] == name and "has it no more" in r["text"]]
         assert all(r["state"] == "bad" and f"asymcc use {name} --route " in r["mend"] for r in lines)
-        assert all(f"lost: route {route}" in asymcc("list") for route in told)
-        assert {r["text"].split()[1] for r in lines} == told
-        return told
+        assert all(f"lost: route {route}" in asymcc("list") for route in routes_)
+        assert {r["text"].split()[1] for r in lines} == routes_
+        return routes_
 
     assert lost() == set()
     ip(pair, "route del 203.0.113.0/24")
@@ -220,7 +220,7 @@ def test_a_second_route_that_connections_take_is_told(second, loaded, pair):
 
 @pytest.mark.parametrize("had", ["", "congctl reno"])
 def test_a_second_route_that_others_add_hinders_no_unuse(had, loaded, pair):
-    """As systemd-networkd does with its own when it starts again."""
+    """systemd-networkd does so with its own when it starts again."""
     name = loaded("fast")
     ip(pair, "route add default via 10.9.0.2", had)
     before = all_routes(pair)

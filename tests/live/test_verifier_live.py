@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the kernel's verifier must refuse, one fault per hook (tests/verifier): with its own words, and nothing of it
+"""The kernel's verifier must refuse these, one fault per hook (tests/verifier): with its own words, and nothing of it
 stays."""
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def test_on_the_running_kernel():
 
 
 def test_a_fault_that_the_verifier_takes_is_told():
-    said = {
+    lines = {
         name: {"code": 255 if name.startswith("trace_") else 1, "words": "processed 3 insns", "left": []}
         for name in refusals.refused()
     }
-    assert len(bad(refusals.were_refused(said))) == len(said)
-    said["init"] = {"code": 0, "words": "refused registered", "left": ["prog 7 refused_init"]}
-    assert refusals.were_refused(said).outcomes["refuses init"] == "exit 0, in the kernel: prog 7 refused_init"
+    assert len(bad(refusals.were_refused(lines))) == len(lines)
+    lines["init"] = {"code": 0, "words": "refused registered", "left": ["prog 7 refused_init"]}
+    assert refusals.were_refused(lines).outcomes["refuses init"] == "exit 0, in the kernel: prog 7 refused_init"
 
 
 def test_it_is_told_beside_the_objects():

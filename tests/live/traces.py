@@ -38,7 +38,7 @@ def read_trace(path: Path, line: str) -> Trace:
     assert len(data) % 64 == 0 and data[:8] == b"ASYMCCT1"
     version, size, bin_ns, start = struct.unpack_from("<IIQQ", data, 8)
     assert (version, size, bin_ns) == (1, 64, BIN_MS * 1_000_000)
-    found: dict[int, list] = {1: [], 2: [], 3: [], 4: []}
+    records: dict[int, list] = {1: [], 2: [], 3: [], 4: []}
     states = []
     for at in range(64, len(data), 64):
         kind = struct.unpack_from("<H", data, at)[0]
@@ -49,15 +49,15 @@ def read_trace(path: Path, line: str) -> Trace:
             states.append(states.pop() + private if part else private)
             continue
         record = {1: ACK, 2: GOODPUT, 3: LINK, 4: END}[kind].unpack_from(data, at)
-        found[kind].append(record)
+        records[kind].append(record)
         t = record[{1: 5, 2: 4, 3: 3, 4: 1}[kind]]
         assert start - bin_ns <= t and (kind not in (2, 3) or t % bin_ns == 0)
-    assert len(found[4]) == 1 and data[-64:-62] == b"\4\0"
-    end = found[4][0]
-    assert end[2:] == (len(found[1]), len(found[2]), len(found[3]), 0, 2 * len(states))
-    assert len(states) in (0, len(found[1])) and all(len(s) == 112 and s[104:] == bytes(8) for s in states)
+    assert len(records[4]) == 1 and data[-64:-62] == b"\4\0"
+    end = records[4][0]
+    assert end[2:] == (len(records[1]), len(records[2]), len(records[3]), 0, 2 * len(states))
+    assert len(states) in (0, len(records[1])) and all(len(s) == 112 and s[104:] == bytes(8) for s in states)
     assert line == f"acks {end[2]}, goodput bins {end[3]}, link bins {end[4]}, lost {end[5]}\n"
-    return Trace(found[1], found[2], found[3], states, end, line)
+    return Trace(records[1], records[2], records[3], states, end, line)
 
 
 @contextlib.contextmanager

@@ -27,8 +27,8 @@ def words_of_btf(data: bytes, at: slice) -> list[bytes]:
 
 def test_types_that_there_are_none_of():
     files = words_of_btf(FAST, slice(0, 400))
-    told = doctor({f"w{n}": data for n, data in enumerate(files)})
-    assert sum(text != "" for text in told.values()) > 10
+    states = doctor({f"w{n}": data for n, data in enumerate(files)})
+    assert sum(text != "" for text in states.values()) > 10
 
 
 @pytest.mark.parametrize(

@@ -58,15 +58,15 @@ def load(wanted: bool) -> Iterator[None]:
 
 
 def result(task: Task, guest: image.Image) -> dict[str, str]:
-    """What the run left, by name."""
+    """The files that the run left, by name."""
     with own_core() as core:
         files, took = vm.run(guest, task.job, task.objects, core)
-    left = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
-    return left | {EXECUTED: str(took.get("executed"))}  # uml's engine counts none
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in files.items()}
+    return hashes | {EXECUTED: str(took.get("executed"))}  # uml's engine counts none
 
 
 def circumstances(number: int, cases: int) -> tuple[bool, bool]:
-    """Of a run: beside a load, and by the second image. Four rounds of all cases have each combination once."""
+    """Repeats a run: beside a load, and by the second image. Four rounds of all cases have each combination once."""
     again = number // cases
     return bool(again % 2), bool(again // 2 % 2)
 
@@ -80,18 +80,17 @@ def repeat(count: int, tasks: list[Task], images: tuple[image.Image, image.Image
         if str(number) not in progress.done:
             with load(busy):
                 try:
-                    left = result(task, images[second])
+                    outcome = result(task, images[second])
                 except LabError as e:
-                    left = {"failed": str(e)}
-            progress.note(str(number), left)
-        left, first = progress.done[str(number)], progress.done[str(number % len(tasks))]
-        other = [name for name in left.keys() | first.keys() if left.get(name) != first.get(name)]
-        same += not other and EXECUTED in left
-        if other or EXECUTED not in left:
+                    outcome = {"failed": str(e)}
+            progress.note(str(number), outcome)
+        outcome, first = progress.done[str(number)], progress.done[str(number % len(tasks))]
+        other = [name for name in outcome.keys() | first.keys() if outcome.get(name) != first.get(name)]
+        same += not other and EXECUTED in outcome
+        if other or EXECUTED not in outcome:
             where = ", beside a load" * busy + ", second image" * second
-            print(
-                f"run {number + 1}: {task.name}{where}: {left.get('failed') or 'others: ' + ', '.join(sorted(other))}"
-            )
+            fault = outcome.get("failed") or "others: " + ", ".join(sorted(other))
+            print(f"run {number + 1}: {task.name}{where}: {fault}")
         if (number + 1) % len(tasks) == 0 or number + 1 == count:
             print(f"{same} of {number + 1} identical", flush=True)
     return same
@@ -120,8 +119,8 @@ def main() -> None:
     print(f"two images of {first.kernel}, {first.hash[:12]} both, and all objects twice: the same", flush=True)
     same = repeat(args.count, tasks, images, progress)
     busy, by_second = (sum(how) for how in zip(*(circumstances(n, len(tasks)) for n in range(args.count))))
-    said = f"{busy} beside a load, {by_second} by the second image; {time.monotonic() - began:.0f} s since the start"
-    print(f"{same} of {args.count} identical: {said}")
+    summary = f"{busy} beside a load, {by_second} by the second image; {time.monotonic() - began:.0f} s since the start"
+    print(f"{same} of {args.count} identical: {summary}")
     progress.finish()
     sys.exit(same != args.count)
 

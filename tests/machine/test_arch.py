@@ -85,9 +85,9 @@ def test_an_image_of_ones_own_kernel_is_renewed_by_the_command_that_made_it(tmp_
     (tmp_path / "mine/manifest.json").write_text(
         json.dumps({"kernel": "6.12.9-amd64", "qemu": None, "parts": {}, "made_by": made_by})
     )
-    with pytest.raises(LabError) as said:
+    with pytest.raises(LabError) as error:
         image.check_current("mine")
-    assert str(said.value).endswith(
+    assert str(error.value).endswith(
         f"`build/venv/bin/asymlab image --kernel {tmp_path}/a/vmlinuz-6.12.9-amd64 --modules "
         f"'{tmp_path}/mod ules/6.12.9-amd64' --name mine --clock 1` renews it"
     )
@@ -95,12 +95,12 @@ def test_an_image_of_ones_own_kernel_is_renewed_by_the_command_that_made_it(tmp_
 
 def test_what_is_told_differs_only_where_it_must():
     """Job and seed reach both alike, and none of the files' places is a part of a run's identity."""
-    told = {arch: qemu.arguments(arch, "6.12.1", 7, "", False, "", "", "") for arch in ARCHES.values()}
-    assert not any("build" in word for words in told.values() for word in words)
-    for words in told.values():
+    argv = {arch: qemu.arguments(arch, "6.12.1", 7, "", False, "", "", "") for arch in ARCHES.values()}
+    assert not any("build" in word for words in argv.values() for word in words)
+    for words in argv.values():
         assert words[words.index("-seed") + 1] == "7" and words[words.index("-icount") + 1] == qemu.ICOUNT
-    assert sum("ivshmem" in word for word in told[AMD64]) == 0 and sum("ivshmem" in word for word in told[ARM64]) == 1
-    lines = {arch: set(boot.append(arch).split()) for arch in told}
+    assert sum("ivshmem" in word for word in argv[AMD64]) == 0 and sum("ivshmem" in word for word in argv[ARM64]) == 1
+    lines = {arch: set(boot.append(arch).split()) for arch in argv}
     own = "console=ttyAMA0 initcall_blacklist=virtio_pci_driver_init"
     assert lines[ARM64] - lines[AMD64] == set(own.split())
     assert lines[AMD64] - lines[ARM64] == {"console=ttyS0", "tsc=reliable", "no_timer_check"}
@@ -112,14 +112,14 @@ def test_the_way_to_the_clock_is_a_part_of_the_image():
 
 
 def test_each_part_of_a_guest_has_its_package_and_version(tmp_path):
-    """As dpkg says it of one file, also of those that a merged /usr has moved."""
+    """dpkg says it so of one file, also of those that a merged /usr has moved."""
     here = Here()
     files = [here.tool("tc"), here.python(), *map(here.resolved, here.libraries(here.tool("bpftool")).values())]
     for file in files:
-        found = next(
-            told.stdout.split(":")[0]
+        package = next(
+            listing.stdout.split(":")[0]
             for path in (str(file), str(file).removeprefix("/usr"))
-            if (told := subprocess.run(["dpkg", "-S", path], capture_output=True, text=True)).returncode == 0
+            if (listing := subprocess.run(["dpkg", "-S", path], capture_output=True, text=True)).returncode == 0
         )
-        assert here.package(file) == sh("dpkg-query", "-W", "-f", "${Package} ${Version}", found)
+        assert here.package(file) == sh("dpkg-query", "-W", "-f", "${Package} ${Version}", package)
     assert here.package(tmp_path / "mine") == "-"

@@ -24,6 +24,7 @@ from asymlab.plan import scenario
 from asymlab.results import store
 from asymlab.run.execute import execute
 from asymlab.run.tasks import Task, plan_runs
+from tests.scenarios import alpha
 from tests.shared import LAB, REPO, asymlab
 
 pytestmark = pytest.mark.lab
@@ -103,8 +104,8 @@ class Cluster:
 def wait_for(what, limit_s: float = 120, of: subprocess.Popen | None = None):
     end = time.monotonic() + limit_s
     while time.monotonic() < end:
-        if found := what():
-            return found
+        if value := what():
+            return value
         if of and of.poll() is not None:
             pytest.fail(of.stderr.read())
         time.sleep(0.05)
@@ -113,12 +114,12 @@ def wait_for(what, limit_s: float = 120, of: subprocess.Popen | None = None):
 
 @pytest.fixture
 def cluster(tmp_path):
-    made = Cluster(tmp_path)
+    dask = Cluster(tmp_path)
     try:
-        made.scheduler()
-        yield made
+        dask.scheduler()
+        yield dask
     finally:
-        made.stop()
+        dask.stop()
 
 
 def machines(folder: Path) -> list[str]:
@@ -134,7 +135,7 @@ def canary_task(image: str) -> Task:
 
 
 def canary(image: str) -> str:
-    """What the canary run gives on this machine."""
+    """The hash of the canary run on this machine."""
     task = canary_task(image)
     return execute([task], open_image(image))[task.key].record["result_sha256"]
 
@@ -166,11 +167,11 @@ def sweep(file: Path, cluster: Cluster, here: Path, image: str = LAB) -> subproc
 def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, cluster, tmp_path, monkeypatch):
     """Three runs, FAST's among them, on a worker that has neither image nor objects of its own, and one of this tree
     that comes later. The longest is begun first: so it is under way for long enough."""
-    points = (
-        f'{{ "flows.controller" = "{controller}", "run.duration" = "{duration}" }}'
+    points = [
+        {"flows.controller": controller, "run.duration": duration}
         for controller, duration in (("fast", "30s"), ("reno", "2s"), ("cubic", "2s"))
-    )
-    file = scenario_file(append=f"\n[sweep]\npoints = [{', '.join(points)}]\n[controllers.fast]\nalpha = 20\n")
+    ]
+    file = scenario_file(alpha(20), sweep={"points": points})
     there, here = tmp_path / "build", tmp_path / "store"
     first = cluster.worker(env={"ASYMLAB_BUILD": str(there)})
     p = sweep(file, cluster, here)
@@ -179,9 +180,9 @@ def test_a_worker_is_killed_and_nothing_is_lost_or_done_twice(scenario_file, clu
     os.kill(first.pid, signal.SIGKILL)
     ((_, died),) = cluster.computed()
     wait_for(lambda: not machines(there), 5)
-    said = p.communicate(timeout=300)[1]
-    assert p.returncode == 0, said
-    assert re.search(r"worker tcp://\S+: lost; its 1 runs go to others", said)
+    output = p.communicate(timeout=300)[1]
+    assert p.returncode == 0, output
+    assert re.search(r"worker tcp://\S+: lost; its 1 runs go to others", output)
     begun = [key for _, key in cluster.computed()]
     tasks = plan_runs(scenario.load(file), open_image(LAB))
     assert sorted(begun) == sorted([*(t.key for t in tasks), died])
@@ -208,7 +209,7 @@ def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
         f.write(b"another machine")
     cluster.worker(lie=1)
     cluster.worker(env={"ASYMLAB_BUILD": str(there)})  # damaged
-    p = sweep(scenario_file(('"3s"', '"2s"')), cluster, tmp_path / "store")
+    p = sweep(scenario_file(run={"duration": "2s"}), cluster, tmp_path / "store")
     lines = []
     for line in p.stderr:
         lines.append(line.strip())
@@ -220,8 +221,8 @@ def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
     )
     assert re.fullmatch(r"worker ADDRESS: gets no runs: its canary run gives \w{12}, not \w{12}", refused[1])
     cluster.worker()  # the sweep waits for a fit one
-    said = p.communicate(timeout=120)[1]
-    assert p.returncode == 0, said
+    output = p.communicate(timeout=120)[1]
+    assert p.returncode == 0, output
     ((pid, _),) = cluster.computed()
     assert pid == cluster.processes[-1].pid
 
@@ -231,20 +232,20 @@ def test_a_sweep_that_ends_early_leaves_no_machine(scenario_file, cluster, tmp_p
     """By Ctrl-C, or by SIGKILL of either side."""
     there = tmp_path / "build"
     cluster.worker(env={"ASYMLAB_BUILD": str(there)})
-    p = sweep(scenario_file(('"3s"', '"600s"')), cluster, tmp_path / "store", image)
+    p = sweep(scenario_file(run={"duration": "600s"}), cluster, tmp_path / "store", image)
     wait_for(lambda: cluster.computed() and machines(there), of=p)
     if whom == "interrupt":
         p.send_signal(signal.SIGINT)
     else:
         (p if whom == "client" else cluster.processes[0]).kill()
     wait_for(lambda: not machines(there), 60)
-    said = p.communicate(timeout=30)[1]
-    assert "Traceback" not in said
-    last = said.strip().splitlines()[-1]
+    output = p.communicate(timeout=30)[1]
+    assert "Traceback" not in output
+    last = output.strip().splitlines()[-1]
     if whom == "interrupt":
         assert p.returncode == 130 and "interrupted" in last
     if whom == "scheduler":
-        assert p.returncode == 1 and re.match(r"asymlab: scheduler tcp://\S+: lost", last), said
+        assert p.returncode == 1 and re.match(r"asymlab: scheduler tcp://\S+: lost", last), output
 
 
 def one_line(p: subprocess.CompletedProcess, *words: str) -> None:
@@ -254,7 +255,7 @@ def one_line(p: subprocess.CompletedProcess, *words: str) -> None:
 
 
 def test_no_scheduler(scenario_file):
-    file = scenario_file(("mtu = 1000", "mtu = 998"))
+    file = scenario_file(mtu=998)
     one_line(
         asymlab("run", file, "--scheduler", "tcp://127.0.0.1:1"),
         "--scheduler tcp://127.0.0.1:1",

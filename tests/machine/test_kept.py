@@ -69,28 +69,28 @@ def in_tree(tmp_path, monkeypatch, packaged):
 
     def get(name: str, fresh: bool = False, settings: str = ""):
         monkeypatch.setattr(source, "TREES", tmp_path / name)
-        said: list[str] = []
-        return kept.kernel(replace(source.find("9.9", said.append), settings=settings), said.append, fresh), said
+        lines: list[str] = []
+        return kept.kernel(replace(source.find("9.9", lines.append), settings=settings), lines.append, fresh), lines
 
     return get
 
 
-def built(said) -> bool:
+def built(lines) -> bool:
     """Its source was fetched, and the kernel built; or neither."""
-    downloaded, compiled = (any(line.startswith(word) for line in said) for word in ("downloading", "building"))
+    downloaded, compiled = (any(line.startswith(word) for line in lines) for word in ("downloading", "building"))
     assert downloaded == compiled
     return compiled
 
 
 def test_another_tree_takes_the_kernel_and_says_so(tmp_path, in_tree):
-    first, said = in_tree("one")
-    assert built(said) and first.release == "9.9.1" and first.words == "seccomp=on"
-    second, said = in_tree("two")
+    first, lines = in_tree("one")
+    assert built(lines) and first.release == "9.9.1" and first.words == "seccomp=on"
+    second, lines = in_tree("two")
     (file,) = kept.KERNELS.iterdir()
-    assert said == [f"takes Linux 9.9.1-1 as a process from {file}: --fresh builds it"]
+    assert lines == [f"takes Linux 9.9.1-1 as a process from {file}: --fresh builds it"]
     assert second == first and not (tmp_path / "two").exists()
-    third, said = in_tree("three", fresh=True)
-    assert built(said) and third == first
+    third, lines = in_tree("three", fresh=True)
+    assert built(lines) and third == first
 
 
 @pytest.mark.parametrize("at", [0, 70, -1])
@@ -100,20 +100,20 @@ def test_one_with_another_byte_is_built_anew(in_tree, at):
     data = bytearray(file.read_bytes())
     data[at] ^= 1
     file.write_bytes(data)
-    second, said = in_tree("two")
-    assert f"{file}: damaged; a kernel is built in its place" in said and built(said) and second == first
-    third, said = in_tree("three")
-    assert not built(said) and third == first
+    second, lines = in_tree("two")
+    assert f"{file}: damaged; a kernel is built in its place" in lines and built(lines) and second == first
+    third, lines = in_tree("three")
+    assert not built(lines) and third == first
 
 
 def test_one_of_another_name_is_none(in_tree, packaged):
     """Whole, but not what this name promises."""
     in_tree("one")
-    (mine,) = kept.KERNELS.iterdir()
-    data = mine.read_bytes()
+    (kernel,) = kept.KERNELS.iterdir()
+    data = kernel.read_bytes()
     packaged(2)
     in_tree("two")
-    (other,) = set(kept.KERNELS.iterdir()) - {mine}
+    (other,) = set(kept.KERNELS.iterdir()) - {kernel}
     other.write_bytes(data)
     assert built(in_tree("three")[1])
 
@@ -135,24 +135,24 @@ def test_one_of_another_source_edit_or_compiler_is_none(tmp_path, in_tree, packa
         assert built(in_tree("compiler")[1])
     assert built(in_tree("settings", settings="CONFIG_TUN=y\n")[1]) and not built(in_tree("plain")[1])
     packaged(2)  # of the same version
-    other, said = in_tree("source")
-    assert built(said) and other != first
+    other, lines = in_tree("source")
+    assert built(lines) and other != first
 
 
 def test_a_tree_that_is_there_is_built_as_it_stands_and_is_for_nobody_else(tmp_path, in_tree):
     first, _ = in_tree("one")
     (toy,) = (tmp_path / "one").glob("*/toy.c")
     toy.write_text(TOY % 3)
-    edited, said = in_tree("one")
-    assert edited.linux != first.linux and not any(line.startswith("takes") for line in said)
+    edited, lines = in_tree("one")
+    assert edited.linux != first.linux and not any(line.startswith("takes") for line in lines)
     assert in_tree("two")[0] == first
 
 
 def test_a_folder_that_cannot_be_written_is_told_and_no_more(tmp_path, in_tree, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setattr(kept, "KERNELS", tmp_path / "file" / "kernels")
-    _, said = in_tree("one")
-    assert said[-1].endswith(": not kept for the next tree: Not a directory") and built(said)
+    _, lines = in_tree("one")
+    assert lines[-1].endswith(": not kept for the next tree: Not a directory") and built(lines)
 
 
 def test_only_those_made_or_taken_last_stay(in_tree, monkeypatch):

@@ -101,13 +101,13 @@ def test_the_page_has_the_table_of_what_is_recorded():
 
 
 def test_each_object_is_recorded_on_each_kernel():
-    made = table.recorded()
+    results = table.recorded()
     arm64 = {f"{name}-arm64" for name in KERNELS if name != "running"}
-    assert set(made["kernels"]) == {*KERNELS, *arm64} and list(made["objects"]) == OBJECTS
-    newest = made["kernels"]["newest"]["release"]
-    assert all("newest" in on for name, on in made["objects"].items() if objects.needs(name) <= series(newest))
-    assert not [name for name, on in made["objects"].items() if objects.needs(name) and "6.12" in on]
-    for on in made["objects"].values():
+    assert set(results["kernels"]) == {*KERNELS, *arm64} and list(results["objects"]) == OBJECTS
+    newest = results["kernels"]["newest"]["release"]
+    assert all("newest" in on for name, on in results["objects"].items() if objects.needs(name) <= series(newest))
+    assert not [name for name, on in results["objects"].items() if objects.needs(name) and "6.12" in on]
+    for on in results["objects"].values():
         for one in on.values():
             assert one["verified_insns"] == sum(one["programs"].values()) > 0 or one["failed"]
 
@@ -129,14 +129,14 @@ def test_a_record_replaces_what_ran_and_keeps_the_rest():
 
 
 @pytest.mark.parametrize(
-    "release, said", [("7.0.13-1-amd64", False), ("7.1.3", True), ("7.10.0", True), ("6.18.1", False)]
+    "release, words", [("7.0.13-1-amd64", False), ("7.1.3", True), ("7.10.0", True), ("6.18.1", False)]
 )
-def test_what_does_not_work_from_7_1_on_is_told(release, said):
+def test_what_does_not_work_from_7_1_on_is_told(release, words):
     one = column(release=release)
     assert (
         (f"  # {SHORT_IDLE}" in told([one])[2])
         == (f"On {release} {SHORT_IDLE}." in table.table(table.record([one], {})))
-        == said
+        == words
     )
 
 
@@ -208,7 +208,7 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
     }
 
     def sh(tool, *argv, **_):
-        suite = next(found[1] for w in argv if (found := re.search(r"sourcelist=.*/([^/]+)/suite\.sources", str(w))))
+        suite = next(match[1] for w in argv if (match := re.search(r"sourcelist=.*/([^/]+)/suite\.sources", str(w))))
         if suite not in packages:
             raise LabError("apt-get failed: The repository does not have a Release file.")
         return f"Package: {argv[-1]}\nDepends: {packages[suite]} (= 1)\n"
@@ -222,14 +222,14 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     "change, words",
     [
-        ('at = "9s"\ncontroller = "reno"\nset = { a = 1 }', "changes.0: comes after run.duration"),
-        ('at = "1s"\ncontroller = "fast"\nset = { a = 1 }', "changes.0.controller: no flow has fast"),
-        ('at = "1s"\ncontroller = "reno"\nset = {}', "changes.0.set"),
+        ({"at": "9s", "controller": "reno", "set": {"a": 1}}, "changes.0: comes after run.duration"),
+        ({"at": "1s", "controller": "fast", "set": {"a": 1}}, "changes.0.controller: no flow has fast"),
+        ({"at": "1s", "controller": "reno", "set": {}}, "changes.0.set"),
     ],
 )
 def test_changes_that_cannot_be(scenario_file, change, words):
     with pytest.raises(LabError, match=re.escape(words)):
-        scenario.load(scenario_file(append=f"\n[[changes]]\n{change}\n"))
+        scenario.load(scenario_file(changes=[change]))
 
 
 def test_what_the_kernel_keeps_is_left_over(monkeypatch):
@@ -315,14 +315,14 @@ def test_an_object_without_a_record_is_checked_for_all_but_a_law(monkeypatch):
     first = check.in_guest(LAB, ["nreno"], known, None, False, silent).results["nreno"]
     monkeypatch.delitem(REGISTER, "nreno")
     monkeypatch.setattr(vm, "run", lambda *a, **k: pytest.fail("ran again"))
-    made = check.in_guest(LAB, ["nreno"], known, None, False, silent)
-    outcomes = made.results["nreno"].outcomes
+    results = check.in_guest(LAB, ["nreno"], known, None, False, silent)
+    outcomes = results.results["nreno"].outcomes
     assert list(outcomes) == ["law" if what == "law: a loss halves" else what for what in first.outcomes]
-    assert not bad(made.results["nreno"]) and isinstance(outcomes["law"], Skip)
-    fine, _, lines = told([made])
+    assert not bad(results.results["nreno"]) and isinstance(outcomes["law"], Skip)
+    fine, _, lines = told([results])
     assert fine and "    ok 10 law # SKIP want of a law in its record" in lines
-    rows = table.table(table.record([made], {})).splitlines()
-    assert rows[-1] == f"Not tried on {made.release}, for want of a law in its record: the law of `nreno`."
+    rows = table.table(table.record([results], {})).splitlines()
+    assert rows[-1] == f"Not tried on {results.release}, for want of a law in its record: the law of `nreno`."
 
 
 @pytest.mark.lab

@@ -26,20 +26,8 @@ from asymlab.results import metrics, store
 from asymlab.run import cost
 from asymlab.run.tasks import plan_runs
 from asymlab.shell import sh
-from tests.shared import (
-    ALPHA,
-    CHAIN,
-    CROSSING,
-    FAST,
-    KERNELS,
-    PLAIN,
-    REPO,
-    asymlab,
-    check_physics,
-    counters,
-    one_line,
-    run,
-)
+from tests.scenarios import CHAIN, CROSSING, FAST, PLAIN, alpha
+from tests.shared import KERNELS, REPO, asymlab, check_physics, counters, one_line, run
 
 pytestmark = pytest.mark.lab
 QEMU = image.DEFAULT_KERNEL  # whose engine is the subject
@@ -49,13 +37,8 @@ QEMU = image.DEFAULT_KERNEL  # whose engine is the subject
 
 def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenario_file):
     """Random loss, two controllers, BPF and module: every byte of the results repeats."""
-    file = scenario_file(
-        FAST,
-        ("queue = 100 }\nreverse", 'queue = 100, loss = "0.5%" }\nreverse'),
-        ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
-        ('"3s"', '"2s"'),
-        append='\n[[flows]]\ncontroller = "vegas"\n' + ALPHA.format(20),
-    )
+    lossy = {"forward": {"loss": "0.5%"}, "flows": [{"controller": "vegas"}]}
+    file = scenario_file(FAST, lossy, alpha(20), run={"duration": "2s", "trace_state": True})
     first = run(file, QEMU, fresh=True)
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
     try:
@@ -78,13 +61,8 @@ def test_same_seed_same_bytes_on_a_loaded_machine_other_seed_other_bytes(scenari
 @pytest.mark.parametrize("rate, seconds", [("1mbit", 1), ("100mbit", 2)])
 def test_a_run_executes_what_a_plan_expects(scenario_file, rate, seconds):
     """To within a fifth, as `--dry-run` promises: few packets, where set-up is all, and many."""
-    link = (
-        'forward = { rate = "10mbit", delay = "20ms", queue = 100 }',
-        f'forward = {{ rate = "{rate}", delay = "2ms", queue = 100 }}',
-    )
-    file = scenario_file(
-        link, ('duration = "3s"', f'duration = "{seconds}s"'), ('measure_from = "1s"', 'measure_from = "0.5s"')
-    )
+    times = {"duration": f"{seconds}s", "measure_from": "0.5s"}
+    file = scenario_file(forward={"rate": rate, "delay": "2ms"}, run=times)
     guest = image.open_image()
     (task,) = plan_runs(scenario.load(file), guest)
     assert run(file, QEMU).record["executed"] == pytest.approx(cost.QEMU.expected(task.packets), rel=0.2)
@@ -95,12 +73,7 @@ def test_a_run_executes_what_a_plan_expects(scenario_file, rate, seconds):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, kernel):
-    r = run(
-        scenario_file(
-            FAST, ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'), append=ALPHA.format(30)
-        ),
-        kernel,
-    )
+    r = run(scenario_file(FAST, alpha(30), run={"trace_state": True}), kernel)
     check_physics(r)
     assert r.record["agent"]["kernel"].startswith(kernel + ".")
     assert r.metrics["utilisation"] >= 0.95
@@ -117,7 +90,7 @@ def test_fast_fills_a_path_and_holds_alpha_packets_in_its_queue(scenario_file, k
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_fast_registered_by_bpftool_alone(scenario_file, kernel):
     """The object as it is: its alpha is four times the root of its rate, here of 9.5 Mbit/s."""
-    r = run(scenario_file(FAST, append='\n[controllers.fast]\nloader = "bpftool"\n'), kernel)
+    r = run(scenario_file(FAST, controllers={"fast": {"loader": "bpftool"}}), kernel)
     check_physics(r)
     assert r.metrics["utilisation"] >= 0.95
     assert r.metrics["forward"]["queue_mean"] == pytest.approx(12, rel=0.15)
@@ -125,37 +98,24 @@ def test_fast_registered_by_bpftool_alone(scenario_file, kernel):
 
 def test_fast_is_bound_by_the_ack_path(scenario_file):
     """k_f = 40 B * 10 Mbit/s / (1000 B * 0.1 Mbit/s) = 4: Theorem 1 gives a quarter of the link."""
-    r = run(
-        scenario_file(
-            FAST,
-            ('reverse = { rate = "10mbit"', 'reverse = { rate = "0.1mbit"'),
-            ('"3s"', '"12s"'),
-            ('"1s"', '"6s"'),
-            append=ALPHA.format(50),
-        )
-    )
+    times = {"duration": "12s", "measure_from": "6s"}
+    r = run(scenario_file(FAST, alpha(50), reverse={"rate": "0.1mbit"}, run=times))
     check_physics(r)
     assert r.metrics["throughput_bps"] == pytest.approx(2.5e6, rel=0.03)
     assert r.metrics["reverse_utilisation"] == pytest.approx(1, abs=0.01)
     assert r.metrics["reverse"]["queue_mean"] == pytest.approx(50, rel=0.1)
 
 
-@pytest.mark.parametrize("controller, traced", [("fast", "false"), ("reno", "true")])
+@pytest.mark.parametrize("controller, traced", [("fast", False), ("reno", True)])
 def test_no_state_of_a_run_that_did_not_trace_it_nor_of_the_kernels_own_controllers(scenario_file, controller, traced):
-    r = run(
-        scenario_file(("reno", controller), ('measure_from = "1s"', f'measure_from = "1s"\ntrace_state = {traced}'))
-    )
+    r = run(scenario_file(flow={"controller": controller}, run={"trace_state": traced}))
     assert not list(r.folder.glob("state*"))
     with pytest.raises(LabError, match="no state of flow 0: it takes run.trace_state and a controller with STATE"):
         r.state(0)
 
 
 def test_fast_survives_loss_and_halves(scenario_file):
-    r = run(
-        scenario_file(
-            FAST, PLAIN, ("queue = 100 }\nreverse", 'queue = 100, loss = "1%" }\nreverse'), append=ALPHA.format(20)
-        )
-    )
+    r = run(scenario_file(FAST, PLAIN, alpha(20), forward={"loss": "1%"}))
     check_physics(r)
     assert counters(r, "fast")["losses"] >= 3
     assert r.metrics["flows"][0]["retransmits"] >= 3
@@ -166,11 +126,8 @@ def test_fast_survives_loss_and_halves(scenario_file):
 
 
 def test_two_fast_flows_share_by_alpha(scenario_file):
-    half = (
-        '\n[[flows]]\ncontroller = "half"\n'
-        '[controllers.fast]\nalpha = 40\n[controllers.half]\nobject = "fast"\nalpha = 20\n'
-    )
-    r = run(scenario_file(FAST, ('"3s"', '"16s"'), ('"1s"', '"8s"'), append=half))
+    half = {"flows": [{"controller": "half"}], "controllers": {"half": {"object": "fast", "alpha": 20}}}
+    r = run(scenario_file(FAST, alpha(40), half, run={"duration": "16s", "measure_from": "8s"}))
     check_physics(r)
     a, b = (f["goodput_bps"] for f in r.metrics["flows"])
     assert 1.6 <= a / b <= 2.4
@@ -178,12 +135,7 @@ def test_two_fast_flows_share_by_alpha(scenario_file):
 
 def test_a_flow_that_stops_sends_no_more(scenario_file):
     """At once, not when its socket's buffer is empty; and it loses nothing by that before."""
-    r = run(
-        scenario_file(
-            ('controller = "reno"', 'controller = "reno"\nstop = "1.5s"'),
-            append='\n[[flows]]\ncontroller = "reno"\nstart = "1.4s"\n',
-        )
-    )
+    r = run(scenario_file(flow={"stop": "1.5s"}, flows=[{"controller": "reno", "start": "1.4s"}]))
     first, second = (metrics.goodput_bins(r.goodput, f, 3, 0.1) for f in (0, 1))
     assert first[5:15].mean() > 9e6 and (first[18:] == 0).all()
     assert second[20:].mean() > 9e6
@@ -194,8 +146,7 @@ def test_a_flow_that_stops_sends_no_more(scenario_file):
 
 def test_a_parking_lot_of_three_hops(scenario_file):
     """One flow over three hops, one that joins it on the second, one on the third."""
-    r = run(scenario_file(CHAIN, PLAIN, append=CROSSING))
-    assert r.valid, r.record["invalid"]
+    r = run(scenario_file(CHAIN, PLAIN, CROSSING))
     rows = {row["what"]: row["measured"] for row in r.record["agent"]["self_check"]}
     for i, rtt_ms in enumerate((60, 20, 24)):
         assert rows[f"base RTT src{i}-dst{i}, us"] / 1e3 == pytest.approx(rtt_ms, abs=0.2)
@@ -205,7 +156,7 @@ def test_a_parking_lot_of_three_hops(scenario_file):
     m = r.metrics
     long, second, third = (f["throughput_bps"] for f in m["flows"])
     carried = [hop["forward"]["utilisation"] * 1e7 for hop in m["hops"]]
-    # What a hop carries is what its flows deliver, but for what is under way, or waits behind a gap, at either end of
+    # A hop carries what its flows deliver, but for data that is under way, or waits behind a gap, at either end of
     # the window: 75 packets in 60 ms and 50 in the queue, in 2 s.
     assert carried == pytest.approx([long, long + second, long + third], abs=125 * 8000 / 2)
     assert m["busiest"] in ("hop 2", "hop 3") and 0.9 < m["utilisation"] <= 1.005
@@ -217,13 +168,8 @@ def test_a_parking_lot_of_three_hops(scenario_file):
 
 
 def test_reverse_flow_and_delayed_acks(scenario_file):
-    r = run(
-        scenario_file(
-            ('controller = "reno"', 'controller = "reno"\nack = "delayed"'),
-            append='\n[[flows]]\ncontroller = "cubic"\ndirection = "reverse"\nack = "delayed"\n',
-        )
-    )
-    assert r.valid, r.record["invalid"]
+    back = {"controller": "cubic", "direction": "reverse", "ack": "delayed"}
+    r = run(scenario_file(flow={"ack": "delayed"}, flows=[back]))
     assert r.metrics["utilisation"] > 0.5 and r.metrics["reverse_utilisation"] > 0.5
     assert r.metrics["acks_per_data_packet"] < 0.7
 
@@ -275,20 +221,20 @@ def trace_of(r) -> bytes:
 
 @pytest.fixture
 def left_machines(monkeypatch, tmp_path):
-    """What is left of this test's virtual machines: command lines, cut, and folders of none that runs. Other tests
+    """Remains of this test's virtual machines: command lines, cut, and folders of none that runs. Other tests
     may run some."""
     monkeypatch.setenv("ASYMLAB_STARTED_BY", str(tmp_path))
 
     def left() -> list[str]:
-        mine, used = [], ""
+        lines, used = [], ""
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
                 line = (process / "cmdline").read_text()
                 if "qemu-system" in line:
                     used += line
                     if str(tmp_path) in (process / "environ").read_text():
-                        mine.append(line[-200:])
-        return mine + [f.name for f in (BUILD / "tmp").glob("vm-*") if f.name not in used]
+                        lines.append(line[-200:])
+        return lines + [f.name for f in (BUILD / "tmp").glob("vm-*") if f.name not in used]
 
     def for_good() -> list[str]:
         there = set(left())
@@ -303,12 +249,12 @@ def left_machines(monkeypatch, tmp_path):
 
 
 def test_unknown_parameter(scenario_file):
-    one_line(asymlab("run", scenario_file(FAST, append="\n[controllers.fast]\nalfa = 3\n")), "fast", "alfa", "alpha")
+    one_line(asymlab("run", scenario_file(FAST, controllers={"fast": {"alfa": 3}})), "fast", "alfa", "alpha")
 
 
 def test_parameter_out_of_range(scenario_file):
     one_line(
-        asymlab("run", scenario_file(FAST, append=ALPHA.format(65537))),
+        asymlab("run", scenario_file(FAST, alpha(65537))),
         "--set alpha=65537: out of range, alpha takes 0 to 65536 packets",
     )
 
@@ -316,7 +262,7 @@ def test_parameter_out_of_range(scenario_file):
 def test_no_qemu(scenario_file, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()
-    file = scenario_file(("mtu = 1000", "mtu = 999"))
+    file = scenario_file(mtu=999)
     code = "import os, sys; import asymlab; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()"
     p = subprocess.run(
         [sys.executable, "-c", code, str(tools), "run", str(file)], capture_output=True, text=True, cwd=REPO
@@ -331,12 +277,12 @@ def test_image_that_is_not_made(scenario_file):
 @pytest.fixture
 def old():
     """Writes an image `old`: the manifest of 6.12, with what `change` does to it."""
-    made, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
+    source, old = BUILD / "image" / "6.12", BUILD / "image" / "old"
     shutil.rmtree(old, ignore_errors=True)
 
     def write(change) -> None:
         old.mkdir()
-        manifest = json.loads((made / "manifest.json").read_text())
+        manifest = json.loads((source / "manifest.json").read_text())
         change(manifest)
         (old / "manifest.json").write_text(json.dumps(manifest))
 
@@ -351,8 +297,8 @@ def test_image_of_another_tree(scenario_file, old):
 
 def test_image_booted_by_another_qemu(scenario_file, old):
     old(lambda manifest: manifest["qemu"].update(version="QEMU emulator version 4.2.0"))
-    said = "image old: booted by another QEMU", "`build/venv/bin/asymlab image --kernel 6.12` renews it"
-    one_line(asymlab("run", scenario_file(), "--image", "old"), *said)
+    words = "image old: booted by another QEMU", "`build/venv/bin/asymlab image --kernel 6.12` renews it"
+    one_line(asymlab("run", scenario_file(), "--image", "old"), *words)
 
 
 @pytest.mark.parametrize("name", [*(f.name for f in GUEST.glob("*.py")), "asymcc", "trace.bpf.o"])
@@ -373,12 +319,12 @@ def test_image_of_which_a_part_is_another(tmp_path, monkeypatch, name):
 
 def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
     """Made anew, under another name, in another place."""
-    made = image.open_image()
+    guest = image.open_image()
     for where in (build, image):
         monkeypatch.setattr(where, "IMAGES", tmp_path)
     build.build_image("6.12", label="again", say=lambda _: None)
-    assert (tmp_path / "again" / "memory").read_bytes() == made.memory.read_bytes()
-    assert image.open_image("again").hash == made.hash
+    assert (tmp_path / "again" / "memory").read_bytes() == guest.memory.read_bytes()
+    assert image.open_image("again").hash == guest.hash
 
 
 @pytest.mark.parametrize(
@@ -418,7 +364,7 @@ def test_a_machine_without_package_sources(tmp_path, monkeypatch):
 
 
 def test_kernel_series_that_no_suite_has(monkeypatch):
-    """Of two, one of which the mirror may not carry: apt reads the lists of each."""
+    """There are two suites, one of which the mirror may not carry: apt reads the lists of each."""
     monkeypatch.setattr(kernel, "DEBIAN_SUITES", kernel.DEBIAN_SUITES[:2])
     with pytest.raises(LabError, match=r"^kernel 2\.6: not in the package source; there are: \d[^\n]*$"):
         build.build_image("2.6", say=lambda _: None)
@@ -434,11 +380,8 @@ def test_a_machine_that_never_ends_is_stopped(scenario_file, left_machines):
 
 def test_interrupt_keeps_what_is_finished_and_the_same_command_goes_on(scenario_file, left_machines):
     """SIGINT after the first of three runs; then the rest only."""
-    file = scenario_file(
-        ("mtu = 1000", f"mtu = {500 + os.getpid() % 400}"),
-        ('"3s"', '"6s"'),
-        append='\n[sweep]\n"path.forward.queue" = [50, 51, 52]\n',
-    )
+    sweep = {"path.forward.queue": [50, 51, 52]}
+    file = scenario_file(mtu=500 + os.getpid() % 400, run={"duration": "6s"}, sweep=sweep)
     argv = [sys.executable, "-m", "asymlab", "run", str(file), "--jobs", "1"]
     p = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=REPO)
     assert p.stderr.readline().startswith("3 runs, 0 in the store, 3 left: 18 virtual seconds")

@@ -16,7 +16,7 @@ OWN = Path("/etc/ld.so.cache")
 
 
 def listed(cache: Path) -> list[str]:
-    """What ldconfig reads in a cache, a library a line."""
+    """The lines that ldconfig reads in a cache, a library each."""
     out = subprocess.run(["/sbin/ldconfig", "-p", "-C", str(cache)], capture_output=True, text=True, check=True).stdout
     return [line.strip() for line in out.splitlines() if "=>" in line]
 
@@ -24,9 +24,9 @@ def listed(cache: Path) -> list[str]:
 @pytest.mark.skipif(not OWN.exists(), reason="this machine has no ld.so.cache")
 def test_it_is_as_ldconfig_writes_it(tmp_path):
     paths = [line.rsplit("=> ", 1)[1] for line in listed(OWN) if "x86-64)" in line or "AArch64)" in line]
-    mine = tmp_path / "cache"
-    mine.write_bytes(ldcache.pack([path.lstrip("/") for path in reversed(paths)], NATIVE))
-    assert [line.rsplit("=> ", 1)[1] for line in listed(mine)] == paths
+    cache = tmp_path / "cache"
+    cache.write_bytes(ldcache.pack([path.lstrip("/") for path in reversed(paths)], NATIVE))
+    assert [line.rsplit("=> ", 1)[1] for line in listed(cache)] == paths
 
 
 def test_digits_are_compared_as_numbers():

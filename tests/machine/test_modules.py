@@ -24,13 +24,13 @@ TCP, VETH = "kernel/net/ipv4/tcp_mine.ko", "kernel/drivers/net/veth.ko"
 @pytest.fixture
 def folder(tmp_path) -> Path:
     """The modules of a kernel, with an index."""
-    made = tmp_path / "lib" / "modules" / RELEASE
+    place = tmp_path / "lib" / "modules" / RELEASE
     for name in (TCP, VETH):
-        (made / name).parent.mkdir(parents=True, exist_ok=True)
-        (made / name).write_bytes(b"\x7fELF of " + name.encode())
-    (made / "modules.dep").write_text(f"{TCP}:\n{VETH}: {TCP}\n")
-    (made / "modules.builtin").write_text("kernel/net/ipv4/tcp_cubic.ko\n")
-    return made
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_bytes(b"\x7fELF of " + name.encode())
+    (place / "modules.dep").write_text(f"{TCP}:\n{VETH}: {TCP}\n")
+    (place / "modules.builtin").write_text("kernel/net/ipv4/tcp_cubic.ko\n")
+    return place
 
 
 def image(folder: Path) -> subprocess.CompletedProcess:

@@ -80,7 +80,7 @@ def test_a_moved_tree_goes_on(small, tmp_path):
 
 
 def test_set_up_again_mends_it(small, tmp_path):
-    """Of an older tree, whose scripts name the place where it was made."""
+    """The tree is an older one, whose scripts name the place where it was made."""
     sh("cp", "-a", small, tmp_path / "old")
     tree = tmp_path / "old"
     (tree / "build/venv/bin/pip").write_text(

@@ -34,24 +34,24 @@ def test_counts_are_exact_and_change_nothing(kernel):
     profile._check(task, first, plain)
     with pytest.raises(LabError, match="counting changed the run"):
         profile._check(task, replace(first, files={**first.files, "trace.bin": b""}), plain)
-    found = parts.of_run(first, symbols)
+    counts = parts.of_run(first, symbols)
     total = int(first.blocks["executed"].sum())
-    assert found.total() == total and first.by_clock <= total < 1.001 * first.by_clock
-    # Of each kind those that any run has; and hardly anything without a name.
-    assert {"veth", "sch_tbf", "sch_netem", "tcp_vegas"} <= {p.part for p in found if p.kind == "module"}
-    assert {"segment", "on_dequeue"} <= {p.part for p in found if p.kind == "bpf"}
-    assert {"asymcc", "tc", "libc.so.6", "vdso"} <= {p.part for p in found if p.kind == "user"}
-    assert {"tcp_ack", "ip_forward", "kernel_restart"} <= {p.part for p in found if p.kind == "kernel"}
-    assert found[parts.Part("user", UNKNOWN, UNKNOWN)] < total / 1000
+    assert counts.total() == total and first.by_clock <= total < 1.001 * first.by_clock
+    # Each kind has the parts that any run has; and hardly anything lacks a name.
+    assert {"veth", "sch_tbf", "sch_netem", "tcp_vegas"} <= {p.part for p in counts if p.kind == "module"}
+    assert {"segment", "on_dequeue"} <= {p.part for p in counts if p.kind == "bpf"}
+    assert {"asymcc", "tc", "libc.so.6", "vdso"} <= {p.part for p in counts if p.kind == "user"}
+    assert {"tcp_ack", "ip_forward", "kernel_restart"} <= {p.part for p in counts if p.kind == "kernel"}
+    assert counts[parts.Part("user", UNKNOWN, UNKNOWN)] < total / 1000
 
 
 def test_the_command_tells_of_a_packet_and_of_what_is_fixed(scenario_file, tmp_path):
-    file = scenario_file(('duration = "3s"', 'duration = "2s"'), ('measure_from = "1s"', 'measure_from = "500ms"'))
-    told = asymlab("profile", file, "--short", "1s", "--top", "5", "--csv", tmp_path / "all.csv")
-    assert told.returncode == 0, told.stderr
-    words = told.stderr
-    for said in ("2 s and 1 s", "those of the runs without counting", "a packet", "fixed", "sch_netem", "on_dequeue"):
-        assert said in words
+    file = scenario_file(run={"duration": "2s", "measure_from": "500ms"})
+    p = asymlab("profile", file, "--short", "1s", "--top", "5", "--csv", tmp_path / "all.csv")
+    assert p.returncode == 0, p.stderr
+    words = p.stderr
+    for word in ("2 s and 1 s", "those of the runs without counting", "a packet", "fixed", "sch_netem", "on_dequeue"):
+        assert word in words
     with open(tmp_path / "all.csv", newline="") as f:
         rows = list(csv.DictReader(f))
     executed = next(line for line in words.splitlines() if line.startswith("executed")).replace(",", "").split()

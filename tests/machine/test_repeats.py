@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What `make check-repeats` does, in small, and that it finds what differs."""
+"""`make check-repeats` in small, and that it finds what differs."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def test_a_run_repeats_beside_a_load_and_by_a_second_image(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "left, said",
+    "left, output",
     [
         ({"trace.bin": "b", repeats.EXECUTED: "7"}, "CANARY seed 1, beside a load: others: trace.bin"),
         ({"trace.bin": "a", repeats.EXECUTED: "8"}, "CANARY seed 1, beside a load: others: instructions"),
         ({"failed": "no end"}, "CANARY seed 1, beside a load: no end"),
     ],
 )
-def test_a_run_that_differs_is_named(left, said, capsys):
+def test_a_run_that_differs_is_named(left, output, capsys):
     guest = open_image()
     tasks = plan_runs(scenario.load(CANARY), guest)
     progress = Progress(None, [], [])
     progress.done = {"0": {"trace.bin": "a", repeats.EXECUTED: "7"}, "1": left}
     assert repeats.repeat(2, tasks, (guest, guest), progress) == 1
-    assert f"run 2: {said}" in capsys.readouterr().out
+    assert f"run 2: {output}" in capsys.readouterr().out

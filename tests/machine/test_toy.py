@@ -41,8 +41,8 @@ pytestmark = [pytest.mark.lab, built]
 def tree(tmp_path_factory) -> Path:
     """A copy of the tree and of what it built, and the toy's files."""
     copy = tmp_path_factory.mktemp("tree")
-    found = [REPO / part for part in PARTS] + [file for part in BUILT for file in (REPO / "build").glob(part)]
-    for part in found:
+    files = [REPO / part for part in PARTS] + [file for part in BUILT for file in (REPO / "build").glob(part)]
+    for part in files:
         target = copy / part.relative_to(REPO)
         target.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "-a", "--reflink=auto", part, target], check=True, timeout=60)
@@ -69,8 +69,8 @@ def test_it_is_built_and_the_loader_shows_its_parameter(tree):
 def test_it_runs_on_the_host_and_is_covered(tree):
     """Its own test; what any stack and peer may do; and that as few inputs as the suite has cover it."""
     tests = ["tests/algorithms/test_toy_host.py", "tests/algorithms/test_any_host.py"]
-    said = run(tree, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy", *tests).stdout
-    assert re.search(r"\b7 passed", said), said
+    output = run(tree, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy", *tests).stdout
+    assert re.search(r"\b7 passed", output), output
     percent = run(tree, sys.executable, "-c", COVERAGE).stdout
     assert float(percent) >= 90, percent
 
@@ -91,12 +91,12 @@ def test_it_runs_in_a_scenario(tree):
 
 
 def test_it_is_checked_on_a_kernel_by_its_law(tree):
-    ((ok, _, found),) = parse(run(tree, sys.executable, "-c", CHECK, LAB).stdout.splitlines()).values()
-    assert ok and found["toy"][2]["law: a loss halves"] == (True, None, {})
-    assert found["toy"][2]["live parameters change"] == (True, None, {})
+    ((ok, _, results),) = parse(run(tree, sys.executable, "-c", CHECK, LAB).stdout.splitlines()).values()
+    assert ok and results["toy"][2]["law: a loss halves"] == (True, None, {})
+    assert results["toy"][2]["live parameters change"] == (True, None, {})
 
 
-# As `asymlab check-kernels toy` does, which takes packaged kernels alone.
+# `asymlab check-kernels toy` does so, which takes packaged kernels alone.
 CHECK = """
 import sys
 from asymlab.conformance.kernels import check, setup

@@ -24,7 +24,8 @@ from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario, topology
 from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_on_host, plan_runs
-from tests.shared import FAST, REPO, asymlab, check_physics, one_line, run, wait_for
+from tests.scenarios import FAST
+from tests.shared import REPO, asymlab, check_physics, one_line, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
 REFUSE = REPO / "tests" / "machine" / "refuse.c"
@@ -141,8 +142,8 @@ def test_edits_for_6_1_are_made_where_they_apply(tmp_path):
     )
     assert (tmp_path / "arch/um/os-Linux/user_syms.c").read_text() == "EXPORT_SYMBOL_PROTO(rename);\n"
     assert (tmp_path / "arch/um/kernel/skas/syscall.c").read_text().endswith("__NR_syscalls)\n\t\tcall;\n")
-    made = "ifeq ($(call gcc-min-version, 110000)$(CONFIG_CC_IS_CLANG),y)\nKBUILD_CFLAGS += -mno-sse\nendif\n"
-    assert (tmp_path / "arch/x86/Makefile.um").read_text() == made
+    makefile = "ifeq ($(call gcc-min-version, 110000)$(CONFIG_CC_IS_CLANG),y)\nKBUILD_CFLAGS += -mno-sse\nendif\n"
+    assert (tmp_path / "arch/x86/Makefile.um").read_text() == makefile
 
 
 def test_an_edit_that_is_no_more_is_taken_back(tmp_path, monkeypatch):
@@ -203,11 +204,11 @@ def test_settings_of_the_user_count_and_those_that_a_kernel_lacks_are_told(tmp_p
     (folder / "Makefile").write_text(
         "allnoconfig: ; grep -v NO_SUCH $(KCONFIG_ALLCONFIG) >.config\nlinux: ; @echo 'error: stop here'; exit 1\n"
     )
-    said: list[str] = []
+    lines: list[str] = []
     wanted = "CONFIG_HZ=1000\nCONFIG_TUN=y\nCONFIG_NO_SUCH=y\n"
     with pytest.raises(LabError, match="stop here"):
-        make.build(source.Source(folder, "user", settings=wanted), said.append)
-    assert "--config: this kernel has no CONFIG_NO_SUCH" in said
+        make.build(source.Source(folder, "user", settings=wanted), lines.append)
+    assert "--config: this kernel has no CONFIG_NO_SUCH" in lines
     configured = (folder / ".config").read_text()
     assert "CONFIG_VETH=y" in configured and configured.endswith("CONFIG_HZ=1000\nCONFIG_TUN=y\n")
 
@@ -260,10 +261,10 @@ def test_an_engine_that_there_is_not_is_refused_as_a_default_too():
 
 @pytest.mark.parametrize("words", [("run", CANARY, "--dry-run"), ("suite", "fast", "--dry-run")])
 def test_the_fast_engine_is_taken_and_named_where_its_image_is_made(words):
-    found = asymlab(*words, env={"ASYMLAB_ENGINE": ""})
-    assert found.stderr.startswith("engine uml, image 6.12-uml: --engine takes the other\n")
-    for given, env in ((("--engine", "qemu"), ""), (("--engine", "uml"), ""), ((), "uml")):
-        assert not asymlab(*words, *given, env={"ASYMLAB_ENGINE": env}).stderr.startswith("engine")
+    p = asymlab(*words, env={"ASYMLAB_ENGINE": ""})
+    assert p.stderr.startswith("engine uml, image 6.12-uml: --engine takes the other\n")
+    for options, env in ((("--engine", "qemu"), ""), (("--engine", "uml"), ""), ((), "uml")):
+        assert not asymlab(*words, *options, env={"ASYMLAB_ENGINE": env}).stderr.startswith("engine")
 
 
 def test_where_it_is_not_made_a_packaged_kernel_is_taken(tmp_path, monkeypatch):
@@ -275,8 +276,8 @@ def test_where_it_is_not_made_a_packaged_kernel_is_taken(tmp_path, monkeypatch):
 
 
 def test_what_counts_instructions_takes_no_fast_engine_by_itself():
-    found = asymlab("bench", "nobody", env={"ASYMLAB_ENGINE": ""})
-    one_line(found, "nobody: no controller of")
+    p = asymlab("bench", "nobody", env={"ASYMLAB_ENGINE": ""})
+    one_line(p, "nobody: no controller of")
     help = " ".join(asymlab("profile", "--help").stdout.split())
     assert "up to 30 times faster [qemu]" in help
 
@@ -296,10 +297,10 @@ def test_an_image_that_is_not_made_is_named_with_the_command_that_makes_it():
 
 def test_nodes_take_the_time_that_no_cpu_takes(scenario_file):
     """By default in uml alone; as the scenario says in both; after a change of the path as well."""
-    change = '\n[[changes]]\nat = "1s"\ndirection = "forward"\ndelay = "7ms"\n'
+    change = {"at": "1s", "direction": "forward", "delay": "7ms"}
 
-    def planned(node_us: int, key: str = ""):
-        file = scenario_file(FAST, ("[path]\n", f"[path]\n{key}"), append=change)
+    def planned(node_us: int, **path):
+        file = scenario_file(FAST, path=path, changes=[change])
         job = plan_job(scenario.load(file)[0], 1, node_us=node_us)
         (changed,) = (c for c in job.changes if isinstance(c, ChangePath))
         return job.probes[0].base_rtt_us, changed.path[0].shape.delay_us
@@ -307,10 +308,10 @@ def test_nodes_take_the_time_that_no_cpu_takes(scenario_file):
     base, changed = planned(0)
     assert changed == 7000
     assert planned(3) == (base + 6, changed + 3)
-    assert planned(3, 'node_delay = "0s"\n') == (base, changed)
-    assert planned(0, 'node_delay = "20us"\n') == (base + 40, changed + 20)
+    assert planned(3, node_delay="0s") == (base, changed)
+    assert planned(0, node_delay="20us") == (base + 40, changed + 20)
     made_by = {engine: image.Image(REPO, image.NATIVE, "", engine, "", {}, 10) for engine in vm.ENGINES}
-    assert {engine: made.node_us for engine, made in made_by.items()} == {"qemu": 0, "uml": image.NODE_US}
+    assert {engine: guest.node_us for engine, guest in made_by.items()} == {"qemu": 0, "uml": image.NODE_US}
 
 
 # --- the cage ------------------------------------------------------------------------------
@@ -364,9 +365,9 @@ def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, 
             victim.kill()
             victim.wait()
             on_uml.cage.cache_clear()
-    said = process.console().splitlines()
-    assert said[-1] == "tried all"
-    did = {line.removeprefix("did: ") for line in said[:-1]}
+    lines = process.console().splitlines()
+    assert lines[-1] == "tried all"
+    did = {line.removeprefix("did: ") for line in lines[:-1]}
     if caged:
         assert did == MAY
         assert not (tmp_path / "mine").exists()
@@ -432,7 +433,7 @@ def test_a_guest_has_memory_for_its_flows_beside_what_tcp_may_take(scenario_file
     """A few flows, and a job that only asks what an object refuses, have the same command line as ever."""
 
     def has(flows: int) -> int:
-        file = scenario_file(FAST, ('controller = "fast"', f'controller = "fast"\ncount = {flows}'))
+        file = scenario_file(FAST, flow={"count": flows})
         return on_uml.memory_mb(plan_job(scenario.load(file)[0], 1), 0)
 
     assert on_uml.memory_mb(Refusals(1, {}), 0) == has(1) == has(97) == 512
@@ -446,7 +447,8 @@ def test_a_run_that_its_memory_does_not_hold_ends_at_once(scenario_file, monkeyp
     """Its clock would stand still: a process that is ended for want of memory never gets the CPU to end on."""
     monkeypatch.setattr(on_uml, "memory_mb", lambda job, maps: 72)
     monkeypatch.setattr(on_uml, "STALL_S", 20)
-    (task,) = plan_runs(scenario.load(scenario_file(FAST, ('"fast"', '"cubic"\ncount = 60'))), image.open_image(LABEL))
+    file = scenario_file(flow={"controller": "cubic", "count": 60})
+    (task,) = plan_runs(scenario.load(file), image.open_image(LABEL))
     with pytest.raises(LabError, match="its 72 MB of memory do not hold this run: fewer flows, shorter queues"):
         vm.run(image.open_image(LABEL), task.job, task.objects)
 
@@ -460,7 +462,7 @@ def test_a_guest_that_is_killed_is_told(begun, fake_image):
         process.await_end(60)
 
 
-# Of x86-64: ASLR could not be switched off, and a kernel's processes could not be traced.
+# x86-64 only: ASLR could not be switched off, and a kernel's processes could not be traced.
 @made
 @pytest.mark.parametrize("number", [135, 101], ids=["personality", "ptrace"])
 def test_a_container_that_refuses_what_a_kernel_needs(tmp_path, number):
@@ -501,12 +503,7 @@ def test_the_series_for_upstream_adds_what_our_edits_add():
 @pytest.mark.lab
 def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(scenario_file):
     """Random loss, a BPF controller and one of the kernel's."""
-    file = scenario_file(
-        FAST,
-        ("queue = 100 }\nreverse", 'queue = 100, loss = "0.5%" }\nreverse'),
-        ('measure_from = "1s"', 'measure_from = "1s"\ntrace_state = true'),
-        append='\n[[flows]]\ncontroller = "vegas"\n',
-    )
+    file = scenario_file(FAST, forward={"loss": "0.5%"}, run={"trace_state": True}, flows=[{"controller": "vegas"}])
     first = run(file, kernel=LABEL, fresh=True)
     load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
     try:
@@ -525,11 +522,10 @@ def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(sc
 @made
 @pytest.mark.lab
 def test_a_trace_of_some_acks_is_a_part_of_that_of_all(scenario_file):
-    """Of each interval the first, as it is; what the others acknowledged is added to the next. Nothing else changes."""
-    more = '\n[[flows]]\ncontroller = "cubic"\n'
+    """The first of each interval stays; what the others acknowledged is added to the next. Nothing else changes."""
     every, some = (
-        run(scenario_file(FAST, ('measure_from = "1s"', f'measure_from = "1s"{key}'), append=more), kernel=LABEL)
-        for key in ("", '\ntrace_every = "100ms"')
+        run(scenario_file(FAST, flows=[{"controller": "cubic"}], run={"trace_every": interval}), kernel=LABEL)
+        for interval in (None, "100ms")
     )
     assert (every.goodput == some.goodput).all() and (every.links == some.links).all()
     for flow in (0, 1):
@@ -555,11 +551,12 @@ def test_both_engines_agree_where_nothing_is_left_to_chance(scenario_file):
 
 
 def _overshoot(scenario_file, profile: str):
-    return scenario_file(("queue = 100", "queue = 60"), ('"ns2"', f'"{profile}"'), ('"3s"', '"6s"'), ('"1s"', '"0s"'))
+    short = {"queue": 60}
+    return scenario_file(profile=profile, forward=short, reverse=short, run={"duration": "6s", "measure_from": "0s"})
 
 
 def _first_recovery(scenario_file, profile: str):
-    """Of a slow start's overshoot: the times of its partial ACKs, s; whether a timeout ended it."""
+    """The times of the partial ACKs after a slow start's overshoot, s; whether a timeout ended it."""
     r = run(_overshoot(scenario_file, profile), kernel=LABEL)
     acks = r.acks[np.argmax(r.acks["ca_state"] == RECOVERY) :]
     acks = acks[: np.argmax(np.append(acks["ca_state"], 0) != RECOVERY) + 1]
@@ -581,7 +578,7 @@ def test_the_impatient_variant_restarts_its_timer_with_the_first_partial_ack_alo
 @made
 @pytest.mark.lab
 def test_renos_own_recovery_ends_with_the_first_new_ack(scenario_file):
-    """RFC 2581, section 3.2, step 6. What the window lost besides, a timer repairs."""
+    """RFC 2581, section 3.2, step 6. A timer repairs what else the window lost."""
     r = run(_overshoot(scenario_file, "classic"), kernel=LABEL)
     in_recovery = r.acks["ca_state"] == RECOVERY  # as an ACK finds it
     new = in_recovery & (r.acks["acked"] > 0)
@@ -591,7 +588,7 @@ def test_renos_own_recovery_ends_with_the_first_new_ack(scenario_file):
 
 @pytest.mark.parametrize("profile", topology.ENGINE)
 def test_a_profile_that_packaged_kernels_have_not_is_refused(scenario_file, profile):
-    file = scenario_file(('"ns2"', f'"{profile}"'))
+    file = scenario_file(profile=profile)
     packaged = image.Image(REPO, image.NATIVE, "6.12", "qemu", "", {}, 10)
     for plan in (lambda cases: plan_runs(cases, packaged), plan_on_host):
         with pytest.raises(LabError, match=f"test.toml: profile '{profile}': packaged kernels.* take --engine uml$"):
@@ -611,7 +608,7 @@ def test_an_image_that_was_changed_is_refused(tmp_path):
         vm.run(replace(guest, folder=tmp_path), task.job, task.objects)
 
 
-# What a process of the host could learn time or chance from, and what a run must not need once it has booted.
+# From these a process of the host could learn time or chance, and a run must not need once it has booted.
 TELLING = "clock_gettime gettimeofday time clock_nanosleep nanosleep getrandom times getrusage sysinfo timer_create"
 TELLING += " timer_settime setitimer alarm timerfd_create poll ppoll select pselect6 openat open socket connect"
 
@@ -619,7 +616,7 @@ TELLING += " timer_settime setitimer alarm timerfd_create poll ppoll select psel
 @made
 @pytest.mark.lab
 def test_the_host_calls_of_a_run_tell_neither_time_nor_chance(tmp_path, monkeypatch):
-    """Those of the kernel, from the first packet to the results. What needs no call (vDSO) does not show here."""
+    """Those of the kernel, from the first packet to the results. A read without a call (vDSO) does not show here."""
     monkeypatch.setenv(CAGE, "none")
     on_uml.cage.cache_clear()
     guest = image.open_image(LABEL)

@@ -15,7 +15,8 @@ from asymlab import LabError
 from asymlab.results import store
 from asymlab.run import api
 from tests.report.madeup import keep, make
-from tests.shared import LAB, SCENARIO
+from tests.scenarios import SCENARIO, build, toml
+from tests.shared import LAB
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def test_a_wrong_scenario_is_one_line(tmp_path, monkeypatch):
         with pytest.raises(LabError, match="seeds: .*: must be whole numbers"):
             asymlab.run_scenario(SCENARIO, seeds=[1, seed])
     with pytest.raises(LabError, match="path.mtu"):
-        asymlab.run_scenario(SCENARIO.replace("mtu = 1000", "mtu = 'much'"))
+        asymlab.run_scenario(toml(build(mtu="much")))
 
 
 def test_the_guest_need_not_have_what_scripts_use():
@@ -113,7 +114,7 @@ def test_a_scenario_runs_as_by_the_command(tmp_path, monkeypatch):
     """Its text as its file; a second time the store has it."""
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
     monkeypatch.setattr(api, "SCENARIOS", tmp_path)
-    text = SCENARIO.replace('"3s"', '"2s"')
+    text = toml(build(run={"duration": "2s"}))
     file = tmp_path / "same.toml"
     file.write_text(text)
     runs = asymlab.run_scenario(text, seeds=[1, 2], image=LAB)

@@ -81,8 +81,8 @@ def test_an_error_ends_the_search_of_git(scenario_file):
 @pytest.mark.lab
 def test_two_real_kernels(scenario_file):
     """From 6.1 to 6.12 a receiver whose packets come in groups sends more ACKs."""
-    groups = ('profile = "ns2"', 'profile = "linux"\noffloads = true\ncoalesce = "3ms"')
-    file = scenario_file(groups, ('controller = "reno"', 'controller = "cubic"\nack = "delayed"'))
+    groups = {"profile": "linux", "offloads": True, "coalesce": "3ms"}
+    file = scenario_file(groups, flow={"controller": "cubic", "ack": "delayed"})
     words = ("--good", "6.1", "--bad", "6.12", "--engine", "qemu", "--repeat", "1", "--by", "acks_per_data_packet")
     for kernel, code in (("6.1", 0), ("6.12", 1)):
         p = asymlab("bisect", file, kernel, *words)

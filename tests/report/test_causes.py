@@ -16,7 +16,8 @@ from asymlab.report.claim import REFERENCE, Cause, Ceiling, Check, Claim, Off
 from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
 from asymlab.report.sentences import verdicts
 from asymlab.report.verdicts import Judged, Results, Sample, TakenOver
-from tests.shared import CHAIN, REPO
+from tests.scenarios import CHAIN
+from tests.shared import REPO
 
 PUBLISHED = REPO / "docs" / "results"
 WITH_CAUSES = [p for p in papers.names() if papers.causes(p)]
@@ -65,13 +66,14 @@ def said(file, says: str) -> str:
 
 
 def test_a_sentence_has_the_path_that_ran(scenario_file):
-    flow = '\n[[flows]]\ncontroller = "cubic"\nextra_delay = "10ms"\n\n[[background]]\nrate = "1mbit"\npacket = 500\n'
-    file = scenario_file(("queue = 100 }\nreverse", 'queue = 100, loss = "0.25%" }\nreverse'), append=flow)
+    far = {"controller": "cubic", "extra_delay": "10ms"}
+    load = {"rate": "1mbit", "packet": 500}
+    file = scenario_file(forward={"loss": "0.25%"}, flows=[far], background=[load])
     text = "{rate}, {reverse}, {loss}, {queue} packets, {rtt[0]} and {rtt[1]} ms, {load} of UDP: {bound} of {others}"
     first = "10 Mbit/s, 10 Mbit/s, 0.25%, 100 packets, 40 and 60 ms, 1 Mbit/s of UDP: > 0.5 of Reno"
     assert said(file, text) == first
-    places = '\n[[flows]]\ncontroller = "reno"\nhop = 2\n\n[[flows]]\ncontroller = "reno"\nenter = 1\nleave = 3\n'
-    assert said(scenario_file(CHAIN, append=places), "{rtt[0]}, {rtt[1]}, {rtt[2]}") == "60, 20, 40"
+    places = [{"controller": "reno", "hop": 2}, {"controller": "reno", "enter": 1, "leave": 3}]
+    assert said(scenario_file(CHAIN, flows=places), "{rtt[0]}, {rtt[1]}, {rtt[2]}") == "60, 20, 40"
 
 
 @pytest.mark.parametrize(
@@ -83,7 +85,7 @@ def test_a_sentence_has_the_path_that_ran(scenario_file):
     ],
 )
 def test_what_a_sentence_cannot_have_is_one_line(scenario_file, says, words):
-    file = scenario_file(append='\n[sweep]\n"path.forward.rate" = ["1mbit", "2mbit"]\n')
+    file = scenario_file(sweep={"path.forward.rate": ["1mbit", "2mbit"]})
     with pytest.raises(LabError) as e:
         said(file, says)
     assert str(e.value).startswith(words) and "\n" not in str(e.value)

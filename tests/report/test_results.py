@@ -33,7 +33,8 @@ from asymlab.results import frame, store, tables, trace
 from asymlab.run import cluster, summary, worker
 from asymlab.run.tasks import Task, plan_runs
 from tests.hostile import COUNT, changed, one_line_or_none
-from tests.shared import SCENARIO, packet, wait_for
+from tests.scenarios import build, toml
+from tests.shared import packet, wait_for
 
 
 def tar(*members: tuple[tarfile.TarInfo | str, bytes]) -> bytes:
@@ -196,7 +197,7 @@ def test_a_guests_complaint_is_one_short_line(tmp_path):
 @pytest.fixture
 def task(tmp_path, monkeypatch) -> Task:
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
-    (tmp_path / "test.toml").write_text(SCENARIO.replace('"reno"', '"fast"'))
+    (tmp_path / "test.toml").write_text(toml(build(flow={"controller": "fast"})))
     (made,) = plan_runs(
         scenario.load(tmp_path / "test.toml"),
         image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "qemu", "ab" * 32, {}, 10),
@@ -493,7 +494,7 @@ _signal.sigwait([15])
 @pytest.mark.lab
 def test_the_sandbox_changes_no_byte_and_lets_no_program_start(scenario_file, tmp_path, monkeypatch):
     guest = image.open_image()
-    (task,) = plan_runs(scenario.load(scenario_file(("mtu = 1000", "mtu = 998"))), guest)
+    (task,) = plan_runs(scenario.load(scenario_file(mtu=998)), guest)
     inside, _ = vm.run(guest, task.job, task.objects)
     shell = [*"qemu-system-x86_64 -M none -display none -qmp stdio -incoming".split(), f"exec:touch {tmp_path}/x"]
     with pytest.raises(LabError, match="failed"):

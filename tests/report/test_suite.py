@@ -31,7 +31,7 @@ from asymlab.results import record, store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
 from tests.report.madeup import make
-from tests.shared import SCENARIO
+from tests.scenarios import build, toml
 
 GUEST = image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "qemu", "ab" * 32, {}, 10)
 SWEEP = """
@@ -68,7 +68,7 @@ def papers(tmp_path, monkeypatch):
         folder = tmp_path / "papers" / name
         folder.mkdir(parents=True)
         (folder / "test.toml").write_text(
-            SCENARIO.replace('"3s"', '"3s"' if name == "one" else '"4s"')
+            toml(build(run={"duration": "3s" if name == "one" else "4s"}))
             + SWEEP.format(rates=["1mbit", "2mbit", "10mbit"], quick=quick, full=2)
         )
         for file in ("claims.py", "figures.py"):
@@ -258,7 +258,7 @@ def test_a_dry_run_tells_the_cost_and_runs_nothing(papers, monkeypatch, said, ar
 @pytest.mark.parametrize("title", ["[/x]", "[bold]a[/bold] :smile:", "\\[a](b)"])
 def test_a_title_is_shown_as_it_is(papers, lab, said, scenario_file, monkeypatch, title):
     monkeypatch.setattr(report, "write", lambda *a, **k: None)
-    made = plan_runs(scenario.load(scenario_file(append=f"\n[sweep]\ntitle = ['{title}']\n")), GUEST)
+    made = plan_runs(scenario.load(scenario_file(sweep={"title": [title]})), GUEST)
     execute.execute(made, GUEST)
     assert f" TEST {title} seed 1 " in said.getvalue()
 
@@ -329,7 +329,7 @@ def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
 def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
     """Of a case that was run: what it took; of others of its scenario: the mean; of another one: the mean of all."""
     one = plan_runs(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
-    other = plan_runs(scenario.load(scenario_file(("TEST", "OTHER"), ("mtu = 1000", "mtu = 500"))), GUEST)
+    other = plan_runs(scenario.load(scenario_file(id="OTHER", mtu=500)), GUEST)
     slow, fast = one[0], one[4]
     assert (slow.packets, fast.packets) == (375, 3750)
     before = cost.survey([*one, *other])
@@ -350,9 +350,9 @@ def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
 
 def test_a_slow_ack_path_is_no_bound_of_the_packets(scenario_file):
     """An ACK may stand for many. Data that come back count as well."""
-    slow = ('reverse = { rate = "10mbit"', 'reverse = { rate = "20kbit"')
-    back = '\n[[flows]]\ncontroller = "reno"\ndirection = "reverse"\n'
-    files = scenario_file(slow), scenario_file(slow, append=back, name="both.toml")
+    slow = {"reverse": {"rate": "20kbit"}}
+    back = {"flows": [{"controller": "reno", "direction": "reverse"}]}
+    files = scenario_file(slow), scenario_file(slow, back, name="both.toml")
     packets = [plan_runs(scenario.load(file), GUEST)[0].packets for file in files]
     assert packets == [3750, 3758]  # of 1000 bytes in 3 s: 10 Mbit/s; and 20 kbit/s, 7.5
 

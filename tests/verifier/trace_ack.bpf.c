@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Who watches does not write. refused: only read is supported */
+/* A program that watches does not write. refused: only read is supported */
 #include "kernel.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";

@@ -47,25 +47,25 @@ def tested(tmp_path):
 
 @pytest.mark.lab
 def test_it_passes(tested):
-    assert "5 passed" in (said := tested()), said
+    assert "5 passed" in (output := tested()), output
 
 
 @pytest.mark.lab
 def test_a_controller_that_cuts_too_much_fails(tested):
-    said = tested(("beta_percent = 70", "beta_percent = 5"))
-    assert "FAILED test_mine.py::test_it_fills_the_link" in said, said
+    output = tested(("beta_percent = 70", "beta_percent = 5"))
+    assert "FAILED test_mine.py::test_it_fills_the_link" in output, output
 
 
 @pytest.mark.lab
 def test_a_controller_that_never_cuts_fails(tested):
-    said = tested(("beta_percent = 70", "beta_percent = 100"))
-    assert "FAILED test_mine.py::test_it_leaves_a_share_to_cubic" in said, said
+    output = tested(("beta_percent = 70", "beta_percent = 100"))
+    assert "FAILED test_mine.py::test_it_leaves_a_share_to_cubic" in output, output
 
 
 def installed_by(text: str) -> set[str]:
     """The packages of a line of apt, which may go over several."""
-    found = re.search(r"apt-get install ((?:[^\n&]*(?:\\\n|\n {10}))*[^\n&]*)", text)
-    return {word for word in found[1].replace("\\", " ").split() if not word.startswith("-")}
+    match = re.search(r"apt-get install ((?:[^\n&]*(?:\\\n|\n {10}))*[^\n&]*)", text)
+    return {word for word in match[1].replace("\\", " ").split() if not word.startswith("-")}
 
 
 def test_workflow_container_and_page_install_what_the_lab_needs():

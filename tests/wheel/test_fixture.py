@@ -12,7 +12,8 @@ import sys
 import pytest
 
 from tests.ktap import built
-from tests.shared import LAB, REPO, SCENARIO
+from tests.scenarios import SCENARIO, build, toml
+from tests.shared import LAB, REPO
 
 EXAMPLE = REPO / "examples" / "controller"
 RUNS = """
@@ -86,7 +87,7 @@ def tried(tmp_path):
     def run(text: str, *options, python=(sys.executable, "-P"), **env) -> str:
         (tmp_path / "test_it.py").write_text(text.format(text=SCENARIO))
         shutil.copy(EXAMPLE / "mine.bpf.c", tmp_path)
-        (tmp_path / "mine.toml").write_text(SCENARIO.replace('"reno"', '"mine.bpf.c"'))
+        (tmp_path / "mine.toml").write_text(toml(build(flow={"controller": "mine.bpf.c"})))
         command = [*python, "-m", "pytest", "-p", "asymlab.testing", "-p", "no:cacheprovider", "-rs", *options]
         own = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "400"} | env
         p = subprocess.run(
@@ -101,15 +102,15 @@ def tried(tmp_path):
 @pytest.mark.lab
 def test_what_it_gives(tried):
     engine = "uml" if LAB.endswith("uml") else "qemu"
-    said = tried(RUNS, "--lab-engine", engine)
-    assert "3 passed" in said, said
+    output = tried(RUNS, "--lab-engine", engine)
+    assert "3 passed" in output, output
 
 
 @pytest.mark.lab
 def test_what_is_wrong_is_one_line(tried):
     engine = "uml" if LAB.endswith("uml") else "qemu"
-    said = tried(WRONG, "--lab-engine", engine, "--tb=line")
-    assert "6 failed" in said and "During handling" not in said, said
+    output = tried(WRONG, "--lab-engine", engine, "--tb=line")
+    assert "6 failed" in output and "During handling" not in output, output
     for words in (
         r"\.toml: path\.mtu: must be",
         r"the scenario has a sweep of 2 cases: lab\.runs\(\) gives them all",
@@ -118,16 +119,16 @@ def test_what_is_wrong_is_one_line(tried):
         r"asymlab: scenario: no tree of TOML: None",
         r"no such file: .*/nobody\.bpf\.c",
     ):
-        assert re.search(words, said), (words, said)
+        assert re.search(words, output), (words, output)
 
 
 @built
 def test_without_an_image_tests_are_skipped_with_the_reason(tried):
     reason = "image 9.9: not made"
-    said = tried(RUNS, "--lab-image", "9.9", "--lab-engine", "qemu")
-    assert "3 skipped" in said and reason in said and "`asymlab image --kernel 9.9` makes it" in said
-    said = tried(RUNS, "--lab-image", "9.9", "--lab-engine", "qemu", "--lab-required")
-    assert "3 errors" in said and reason in said
+    output = tried(RUNS, "--lab-image", "9.9", "--lab-engine", "qemu")
+    assert "3 skipped" in output and reason in output and "`asymlab image --kernel 9.9` makes it" in output
+    output = tried(RUNS, "--lab-image", "9.9", "--lab-engine", "qemu", "--lab-required")
+    assert "3 errors" in output and reason in output
 
 
 @built
@@ -135,11 +136,11 @@ def test_without_qemu_tests_are_skipped_with_the_reason(tried, tmp_path):
     (tmp_path / "bin").mkdir()
     code = "import os, sys, asymlab, pytest; os.environ['PATH'] = '{}'; sys.exit(pytest.main(sys.argv[4:]))"
     python = (sys.executable, "-P", "-c", code.format(tmp_path / "bin"))
-    said = tried(RUNS, "--lab-engine", "qemu", python=(*python, "--"))
-    assert "3 skipped" in said and "qemu-system-x86_64: not installed" in said, said
+    output = tried(RUNS, "--lab-engine", "qemu", python=(*python, "--"))
+    assert "3 skipped" in output and "qemu-system-x86_64: not installed" in output, output
 
 
 @built
 def test_an_engine_that_is_none(tried):
-    said = tried(RUNS, ASYMLAB_ENGINE="bochs")
-    assert "3 skipped" in said and "--lab-engine bochs: there are qemu and uml" in said
+    output = tried(RUNS, ASYMLAB_ENGINE="bochs")
+    assert "3 skipped" in output and "--lab-engine bochs: there are qemu and uml" in output

@@ -14,10 +14,11 @@ import zipfile
 import pytest
 
 from asymlab import needs
-from tests.shared import BUILD, REPO, SCENARIO, one_line
+from tests.scenarios import SCENARIO
+from tests.shared import BUILD, REPO, one_line
 from tests.wheel.conftest import build
 
-# What the package opens in a clone alone: pages that commands write anew, and what is for tests.
+# The package opens these in a clone alone: pages that commands write anew, and what is for tests.
 CLONE = {"docs/scenarios.md", "docs/kernels.json", "docs/kernels.md", "docs/findings", "docs/results", "tests/verifier"}
 VERSION = (REPO / "VERSION").read_text().strip()
 MAKEFILE = (REPO / "Makefile").read_text()
@@ -31,8 +32,8 @@ def files(dist) -> dict[str, zipfile.ZipInfo]:
 
 
 def in_git(*folders: str) -> list[str]:
-    said = subprocess.check_output(["git", "ls-files", "-z", *folders], cwd=REPO, text=True)
-    return [file for file in said.split("\0")[:-1] if (REPO / file).exists()]
+    listing = subprocess.check_output(["git", "ls-files", "-z", *folders], cwd=REPO, text=True)
+    return [file for file in listing.split("\0")[:-1] if (REPO / file).exists()]
 
 
 # --- what it is ----------------------------------------------------------------------------
@@ -101,8 +102,8 @@ def test_the_sources_have_all_that_make_needs(dist):
 
 
 def test_the_loader_needs_no_library(site):
-    said = subprocess.run(["ldd", site / "asymlab/tree/build/asymcc"], capture_output=True, text=True)
-    assert "not a dynamic executable" in said.stderr
+    output = subprocess.run(["ldd", site / "asymlab/tree/build/asymcc"], capture_output=True, text=True)
+    assert "not a dynamic executable" in output.stderr
     shown = subprocess.check_output([site / "asymlab/tree/build/asymcc", "--version"], text=True)
     assert VERSION in shown
 
@@ -125,9 +126,9 @@ names = [name for name in templates.list_templates() if name.endswith(".j2")]
 parsed = [templates.parse(templates.loader.get_source(templates, name)[0]) for name in names]
 print(len(files), len(cases), len(claims), len(headings), len(parsed))
 """
-    said = installed("-c", code)
-    assert said.returncode == 0, said.stderr
-    files, cases, claims, headings, templates = map(int, said.stdout.split())
+    output = installed("-c", code)
+    assert output.returncode == 0, output.stderr
+    files, cases, claims, headings, templates = map(int, output.stdout.split())
     assert files > 150 and cases > files and claims > 200 and headings > 15 and templates == 6
 
 
@@ -145,13 +146,13 @@ print(len(files), len(cases), len(claims), len(headings), len(parsed))
 )
 def test_where_images_and_runs_are_kept(installed, site, env, home):
     code = "from asymlab import paths; print(paths.IMAGES, paths.STORE, paths.BUILT)"
-    said = installed("-c", code, env=env)
-    assert said.stdout.split() == [f"{home}/image", f"{home}/store", f"{site}/asymlab/tree/build"], said.stderr
+    output = installed("-c", code, env=env)
+    assert output.stdout.split() == [f"{home}/image", f"{home}/store", f"{site}/asymlab/tree/build"], output.stderr
 
 
 def test_the_store_may_be_elsewhere(installed, tmp_path):
-    said = installed("-c", "from asymlab import paths; print(paths.STORE)", env={"ASYMLAB_STORE": str(tmp_path / "s")})
-    assert said.stdout == f"{tmp_path}/s\n"
+    p = installed("-c", "from asymlab import paths; print(paths.STORE)", env={"ASYMLAB_STORE": str(tmp_path / "s")})
+    assert p.stdout == f"{tmp_path}/s\n"
 
 
 def test_a_clone_writes_into_build():
@@ -161,8 +162,8 @@ def test_a_clone_writes_into_build():
 
 
 def test_scenarios_that_it_brings_are_found_by_their_names(installed):
-    said = installed("run", "experiments/links/leo.toml")
-    one_line(said, "image 6.12: not made (none yet); `asymlab image --kernel 6.12` makes it")
+    output = installed("run", "experiments/links/leo.toml")
+    one_line(output, "image 6.12: not made (none yet); `asymlab image --kernel 6.12` makes it")
     one_line(installed("run", "experiments/links/none.toml"), "experiments/links/none.toml: No such file")
 
 

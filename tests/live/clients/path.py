@@ -68,10 +68,10 @@ def running(*argv, ready: str = "", **kw):
         **kw,
     )
     try:
-        said = []
-        while ready and ready not in "".join(said[-1:]):
-            said.append(p.stdout.readline())
-            assert said[-1], f"{argv} ended: {''.join(said)}"
+        lines = []
+        while ready and ready not in "".join(lines[-1:]):
+            lines.append(p.stdout.readline())
+            assert lines[-1], f"{argv} ended: {''.join(lines)}"
         yield p
     finally:
         with contextlib.suppress(ProcessLookupError):

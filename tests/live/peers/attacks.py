@@ -63,7 +63,7 @@ class Flow(End):
             self.closed = True
 
     def acks(self, size: int, upto: int | None = None) -> Iterator[int]:
-        """Where to acknowledge next, each `size` bytes."""
+        """The places to acknowledge next, each `size` bytes."""
         end = self.next if upto is None else upto
         while less(self.acked, end):
             self.acked = self.acked + size & M32 if less(self.acked + size & M32, end) else end
@@ -284,7 +284,7 @@ def anything(f: Flow, k: int) -> None:
 
 @attack()
 def sender(f: Flow, k: int) -> None:
-    """As sender: data beyond the window, old, overlapping, urgent, without ACK, of wild stamps; and honest as
+    """A sender's attack: data beyond the window, old, overlapping, urgent, without ACK, of wild stamps; and honest as
     receiver."""
     for seq, flags in (
         (f.seq + (1 << 30), ACK),

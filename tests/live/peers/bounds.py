@@ -9,7 +9,7 @@ WARNINGS = r"WARNING|BUG|Oops|cut here|Call Trace|refcount|general protection"  
 W_MAX = 1 << 20
 FACTOR, SMALL = 3, 25  # of Reno's largest window in the second half, or of this one: first windows and a round's growth
 
-# Where the law itself allows more: about what an honest peer gets, or a packet for each that was delivered.
+# These laws allow more themselves: about what an honest peer gets, or a packet for each that was delivered.
 HONEST, DELIVERED = "thrice what the peer's window lets out", "one packet for each delivered"
 BY_LAW = {
     ("taichung", "spoofed_plainly"): (HONEST, "(11) cuts what was queued, and nothing is while the RTT is flat"),
@@ -42,7 +42,7 @@ BY_LAW = {
 
 
 def beyond(name: str, attack: str, f: dict, reno: int, rounds: int) -> Iterator[str]:
-    """What a flow of a controller has that it may not have; `reno`: Reno's largest window."""
+    """Each fault of a controller's flow; `reno`: Reno's largest window."""
     what = f"{name} {f}"
     if not (f["right"] and 1 <= f["low"] and f["most"] <= W_MAX):
         yield f"bytes, window: {what}"

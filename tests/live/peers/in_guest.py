@@ -18,17 +18,17 @@ ACCEPTED = 5  # who asks for AccECN has it
 
 
 def counters(name: str) -> dict[str, int]:
-    told = subprocess.run(["asymcc", "show", name, "--json"], check=True, capture_output=True).stdout
-    return {counter["name"]: counter["value"] for counter in json.loads(told)["counters"]}
+    output = subprocess.run(["asymcc", "show", name, "--json"], check=True, capture_output=True).stdout
+    return {counter["name"]: counter["value"] for counter in json.loads(output)["counters"]}
 
 
 def kernel_said() -> str:
-    log, said = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK), b""
+    log, text = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK), b""
     try:
         while True:
-            said += os.read(log, 8192)
+            text += os.read(log, 8192)
     except BlockingIOError:
-        return said.decode(errors="replace")
+        return text.decode(errors="replace")
 
 
 def main() -> None:

@@ -34,7 +34,7 @@ TWICE = PATTERN * 5
 
 
 def stream(offset: int, n: int) -> bytes:
-    """What is sent from this offset on, at most 256 KiB of it."""
+    """The bytes that are sent from this offset on, at most 256 KiB of them."""
     start = offset % PERIOD
     return TWICE[start : start + n]
 
@@ -66,7 +66,7 @@ def sum16(data: bytes) -> int:
 
 
 class Device:
-    """Of the namespace that this process is in. `fd` takes and gives packets, each with a header of VNET before it."""
+    """A device of this process's namespace. `fd` takes and gives packets, each with a header of VNET before it."""
 
     frames = {socket.AF_INET: b"", socket.AF_INET6: b""}  # of the link, before an IP packet
     fd: int
@@ -130,7 +130,7 @@ class Tun(Device):
 
 
 class Veth(Device):
-    """Where the kernel has no TUN: the other end of a pair of devices, which no stack looks at."""
+    """For kernels without TUN: the other end of a pair of devices, which no stack looks at."""
 
     OWN, NOBODY = "02:00:00:00:00:01", "02:00:00:00:00:02"
     BOTH = bytes.fromhex((OWN + NOBODY).replace(":", ""))

@@ -46,7 +46,7 @@ def mutants(seed: int) -> Iterator[bytes]:
 
 
 def doctor(files: dict[str, bytes]) -> dict[str, str]:
-    """What is told of each file: "" if it is good. Wrong if asymcc dies, or tells of one twice."""
+    """The fault of each file: "" if it is good. Wrong if asymcc dies, or tells of one twice."""
     with tempfile.TemporaryDirectory() as folder:
         for name, data in files.items():
             (Path(folder) / f"{name}.bpf.o").write_bytes(data)
@@ -54,18 +54,18 @@ def doctor(files: dict[str, bytes]) -> dict[str, str]:
             [BUILD / "asymcc", "doctor", "--json", "--objects", folder], capture_output=True, text=True, timeout=300
         )
         assert done.returncode in (0, 1), f"asymcc doctor ended with {done.returncode}: {done.stderr[-500:]}"
-        said = [(line["check"], line["text"]) for line in json.loads(done.stdout) if line["check"] in files]
-    assert len(said) == len(dict(said)), said
+        checks = [(line["check"], line["text"]) for line in json.loads(done.stdout) if line["check"] in files]
+    assert len(checks) == len(dict(checks)), checks
     assert done.stderr.isascii() and done.stderr.replace("\n", "").isprintable(), done.stderr
-    return dict.fromkeys(files, "") | dict(said)
+    return dict.fromkeys(files, "") | dict(checks)
 
 
 def run(count: int, seed: int) -> int:
     """How many of the mutants are told to be bad."""
     source, bad = mutants(seed), 0
     for start in range(0, count, BATCH):
-        told = doctor({f"m{n}": next(source) for n in range(start, min(start + BATCH, count))})
-        bad += sum(text != "" for text in told.values())
+        states = doctor({f"m{n}": next(source) for n in range(start, min(start + BATCH, count))})
+        bad += sum(text != "" for text in states.values())
     return bad
 
 

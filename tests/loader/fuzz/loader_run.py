@@ -3,7 +3,7 @@
 The loader's readers under libFuzzer, AddressSanitizer and UBSan: of objects, of answers by netlink, of text; then
 damaged objects for the built asymcc.
 
-`python -m tests.loader.fuzz.loader_run --seconds N` prints how many inputs each had. What was found is
+`python -m tests.loader.fuzz.loader_run --seconds N` prints how many inputs each had. Faults are
 in build/fuzz; a reader repeats it: `build/fuzz/loader_object FILE`.
 """
 

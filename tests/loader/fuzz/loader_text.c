@@ -11,7 +11,7 @@
 static const void *content;
 static size_t content_size;
 
-/* What a state file holds. */
+/* The content of a state file. */
 static ssize_t read_content(void *to, size_t most)
 {
 	size_t n = content_size < most ? content_size : most;
