@@ -68,7 +68,7 @@ VERSION := $(file <VERSION)
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/controllers/*.bpf.c bpf/rivals/*.bpf.c bpf/tools/*.bpf.c)))
 # What the lab alone uses, and no installation has.
 LAB_OBJECTS := $(patsubst bpf/lab/%.bpf.c,$(B)/%.bpf.o,$(wildcard bpf/lab/*.bpf.c))
-LOADER := $(patsubst %.c,$(A)/%.o,$(wildcard loader/*.c loader/commands/*.c))
+LOADER := $(patsubst %.c,$(A)/%.o,$(wildcard loader/*.c loader/*/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
 image_of = $(B)/image/$(KERNEL)$(L)$(if $(filter uml,$(1)),-uml)/manifest.json
 IMAGE := $(call image_of,$(ENGINE))
@@ -153,7 +153,7 @@ $(B)/%.bpf.o: %.bpf.c $(wildcard bpf/*.h bpf/*/*.h bpf/*/*/*.h) bpf/cflags Makef
 	$(call say,BPF,$@)
 	$(Q)clang $(BPF_CFLAGS) -c $< -o $@ && llvm-strip -g $@
 
-$(A)/loader/%.o: loader/%.c $(wildcard loader/*.h bpf/tools/*.h) VERSION Makefile | $(DEPS) $(ROOT)
+$(A)/loader/%.o: loader/%.c $(wildcard loader/*.h loader/*/*.h bpf/tools/*.h) VERSION Makefile | $(DEPS) $(ROOT)
 	$(call say,CC,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -DASYMCC_VERSION='"$(VERSION)"' -c $< -o $@
 
@@ -169,7 +169,7 @@ $(A)/root/.done $(A)/sources/.done: experiments/asymlab/machine/root.py | $(DEPS
 	$(call say,DEBIAN,$(@D))
 	$(Q)PYTHONPATH=experiments python3 -m asymlab.machine.root $(ARCH) $(notdir $(@D)) >$(B)/apt-$(ARCH).log && touch $@
 
-$(A)/static/asymcc: $(wildcard loader/*.[ch] loader/commands/*.c bpf/tools/*.h) VERSION packaging/static.sh | $(A)/sources/.done $(ROOT)
+$(A)/static/asymcc: $(wildcard loader/*.[ch] loader/*/*.[ch] bpf/tools/*.h) VERSION packaging/static.sh | $(A)/sources/.done $(ROOT)
 	$(call say,STATIC,$@)
 	$(Q)packaging/static.sh $(A) $(TRIPLET)
 

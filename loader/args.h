@@ -3,7 +3,7 @@
 #ifndef ARGS_H
 #define ARGS_H
 
-#include "say.h"
+#include "view/text.h"
 
 /* The values of an option that may be repeated. */
 struct texts {

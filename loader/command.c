@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "object.h"
+#include "object/object.h"
 
 #define OPTION_LEN 40
 #define EXIT_USAGE 2

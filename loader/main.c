@@ -2,7 +2,7 @@
 /*
  * asymcc: congestion controllers written in BPF, in service.
  *
- * What is registered, with which values, and who uses it is read from the kernel each time; state.h has the little
+ * What is registered, with which values, and who uses it is read from the kernel each time; uses/state.h has the little
  * that the kernel does not tell.
  */
 #include "command.h"

@@ -48,7 +48,7 @@ zlib=$PWD/$zlib
 (cd "$libbpf/src" && cp ./*.h "$out/libbpf/bpf" && compile libbpf *.c -- -w -D_GNU_SOURCE -I../include -I../include/uapi \
 	-I"$OLDPWD/$elf/libelf" -I"$zlib")
 
-compile loader loader/*.c loader/commands/*.c -- -Wall -Wextra -D_GNU_SOURCE -Iloader -Ibpf -I"$out/libbpf" \
+compile loader loader/*.c loader/*/*.c -- -Wall -Wextra -D_GNU_SOURCE -Iloader -Ibpf -I"$out/libbpf" \
 	-DASYMCC_VERSION="\"$(cat VERSION)\""
 libraries=$root/usr/lib/$musl
 "$triplet-gcc" -static -nostdlib -Wl,--gc-sections -s -o "$out/asymcc" "$libraries"/{crt1,crti}.o "$out"/{loader,libbpf,elf,zlib}/*.o \

@@ -140,6 +140,7 @@ def test_no_part_of_the_loader_needs_itself():
             declared = re.findall(r"^[a-z][^;{}()]*?(\w+)\([^{};]*\)(?: __attribute__.*)?;", text, re.M)
             assert not {f for f in declared if not re.search(rf"^\w.*\b{f}\(", files.get(f"{part}.c", ""), re.M)}
     assert sum(map(len, needs.values())) > 80
+    assert sum("/" not in name for name in files) <= 12, "each room of it has a folder"
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as e:

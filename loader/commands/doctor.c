@@ -11,15 +11,15 @@
 
 #include <linux/capability.h>
 
-#include "cgroup.h"
-#include "cgroup_controller.h"
+#include "kernel/cgroup.h"
+#include "uses/cgroups.h"
 #include "command.h"
-#include "registry.h"
-#include "route_find.h"
-#include "thinning.h"
-#include "trial.h"
-#include "uses.h"
-#include "verifier.h"
+#include "kernel/registry.h"
+#include "kernel/route_lookup.h"
+#include "uses/thinning.h"
+#include "uses/trial.h"
+#include "uses/uses.h"
+#include "object/verifier.h"
 
 static struct {
 	bool json;

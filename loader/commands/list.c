@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "command.h"
-#include "sight.h"
-#include "uses.h"
+#include "kernel/inventory.h"
+#include "uses/uses.h"
 
 static struct {
 	bool json;

@@ -6,13 +6,13 @@
 
 #include <bpf/bpf.h>
 
-#include "cgroup_programs.h"
+#include "kernel/cgroup_programs.h"
 #include "command.h"
-#include "default_controller.h"
-#include "ops.h"
-#include "registry.h"
-#include "state.h"
-#include "verifier.h"
+#include "uses/default.h"
+#include "object/struct_ops.h"
+#include "kernel/registry.h"
+#include "uses/state.h"
+#include "object/verifier.h"
 
 static struct {
 	const char *name, *alias, *preset;

@@ -5,14 +5,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attached.h"
+#include "kernel/attachments.h"
 #include "command.h"
-#include "look.h"
-#include "netns.h"
-#include "registry.h"
-#include "device.h"
-#include "share.h"
-#include "thinning.h"
+#include "kernel/sockets.h"
+#include "kernel/netns.h"
+#include "kernel/registry.h"
+#include "kernel/device.h"
+#include "uses/share.h"
+#include "uses/thinning.h"
 
 static struct {
 	long interval;

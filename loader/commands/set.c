@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "command.h"
-#include "object.h"
-#include "registry.h"
-#include "state.h"
+#include "object/object.h"
+#include "kernel/registry.h"
+#include "uses/state.h"
 
 static struct {
 	const char *name;

@@ -7,12 +7,12 @@
 
 #include <bpf/bpf.h>
 
-#include "attached.h"
-#include "cgroup.h"
+#include "kernel/attachments.h"
+#include "kernel/cgroup.h"
 #include "command.h"
-#include "registry.h"
-#include "device.h"
-#include "thinning.h"
+#include "kernel/registry.h"
+#include "kernel/device.h"
+#include "uses/thinning.h"
 
 static struct {
 	const char *name, *cgroup, *dev;

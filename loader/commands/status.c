@@ -10,17 +10,17 @@
 
 #include <bpf/bpf.h>
 
-#include "boot.h"
-#include "cgroup_controller.h"
-#include "clock.h"
+#include "uses/boot.h"
+#include "uses/cgroups.h"
+#include "kernel/clock.h"
 #include "command.h"
-#include "device.h"
-#include "share.h"
-#include "sight.h"
-#include "state.h"
-#include "thinning.h"
-#include "trial.h"
-#include "uses.h"
+#include "kernel/device.h"
+#include "uses/share.h"
+#include "kernel/inventory.h"
+#include "uses/state.h"
+#include "uses/thinning.h"
+#include "uses/trial.h"
+#include "uses/uses.h"
 
 static struct {
 	bool json;

@@ -6,14 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cgroup.h"
-#include "cgroup_programs.h"
+#include "kernel/cgroup.h"
+#include "kernel/cgroup_programs.h"
 #include "command.h"
-#include "device.h"
-#include "registry.h"
-#include "state.h"
-#include "thinning.h"
-#include "verifier.h"
+#include "kernel/device.h"
+#include "kernel/registry.h"
+#include "uses/state.h"
+#include "uses/thinning.h"
+#include "object/verifier.h"
 
 static struct {
 	struct texts cgroups, set;

@@ -9,13 +9,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "clock.h"
+#include "kernel/clock.h"
 #include "command.h"
-#include "look.h"
-#include "netns.h"
-#include "device.h"
-#include "share.h"
-#include "thinning.h"
+#include "kernel/sockets.h"
+#include "kernel/netns.h"
+#include "kernel/device.h"
+#include "uses/share.h"
+#include "uses/thinning.h"
 
 #define SHARE_LINES 3 /* that one takes at most */
 

@@ -10,12 +10,12 @@
 
 #include <bpf/bpf.h>
 
-#include "clock.h"
+#include "kernel/clock.h"
 #include "command.h"
-#include "flow_end.h"
-#include "object.h"
+#include "kernel/flow_end.h"
+#include "object/object.h"
 #include "tools/trace.h"
-#include "verifier.h"
+#include "object/verifier.h"
 
 #define RECORD 64
 #define MS_MAX 3600000

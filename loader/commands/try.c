@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attached.h"
-#include "cgroup.h"
+#include "kernel/attachments.h"
+#include "kernel/cgroup.h"
 #include "command.h"
-#include "netns.h"
-#include "phase.h"
-#include "share.h"
-#include "state.h"
-#include "trial.h"
+#include "kernel/netns.h"
+#include "uses/measurement.h"
+#include "uses/share.h"
+#include "uses/state.h"
+#include "uses/trial.h"
 
 #define NOT_GIVEN -1
 

@@ -4,14 +4,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cgroup_controller.h"
-#include "clock.h"
+#include "uses/cgroups.h"
+#include "kernel/clock.h"
 #include "command.h"
-#include "look.h"
-#include "move.h"
-#include "registry.h"
-#include "state.h"
-#include "uses.h"
+#include "kernel/sockets.h"
+#include "uses/socket_move.h"
+#include "kernel/registry.h"
+#include "uses/state.h"
+#include "uses/uses.h"
 
 static struct {
 	const char *name, *to;

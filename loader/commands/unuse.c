@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <stdio.h>
 
-#include "cgroup_controller.h"
+#include "uses/cgroups.h"
 #include "command.h"
-#include "default_controller.h"
-#include "route_controller.h"
-#include "uses.h"
+#include "uses/default.h"
+#include "uses/routes.h"
+#include "uses/uses.h"
 
 static struct uses args;
 

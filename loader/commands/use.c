@@ -6,8 +6,8 @@
 #include <bpf/bpf.h>
 
 #include "command.h"
-#include "existing.h"
-#include "registry.h"
+#include "uses/open_sockets.h"
+#include "kernel/registry.h"
 
 static struct uses args;
 static bool existing;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""loader/setting.c reads the files in /etc/asymcc as systemd does, and as packaging/asymcc.init does."""
+"""loader/uses/setting.c reads the files in /etc/asymcc as systemd does, and as packaging/asymcc.init does."""
 
 from __future__ import annotations
 

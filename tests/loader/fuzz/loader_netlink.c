@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* libFuzzer: answers by netlink, as routes and as sockets; and the requests that are made of a route. Nothing is sent. */
-#include "netlink.c"
+#include "kernel/netlink.c"
 #define netlink_open(protocol) (-EPERM)
-#include "flows.c"
-#include "say.c"
+#include "kernel/sock_diag.c"
+#include "view/text.c"
 #include "args.c"
-#include "vars.c"
-#include "clock.c"
-#include "look.c"
-#include "holder.c"
-#include "netns.c"
-#include "route.c"
-#include "route_find.c"
-#include "route_request.c"
+#include "object/variables.c"
+#include "kernel/clock.c"
+#include "kernel/sockets.c"
+#include "kernel/process.c"
+#include "kernel/netns.c"
+#include "kernel/route.c"
+#include "kernel/route_lookup.c"
+#include "kernel/route_message.c"
 
 /* In memory of just that size. The numbers that it answers are no secret here. */
 static void answer_with(const unsigned char *data, size_t size, const struct answer *a)

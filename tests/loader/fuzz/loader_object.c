@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* libFuzzer: what asymcc itself reads of an object's sections and types. libbpf's reading is not ours to mend: a child process holds it. */
 #include "args.c"
-#include "holder.c"
-#include "image.c"
-#include "kind.c"
-#include "link.c"
-#include "object.c"
-#include "ops.c"
-#include "registry.c"
-#include "say.c"
-#include "vars.c"
-#include "verifier.c"
+#include "kernel/clock.c"
+#include "kernel/process.c"
+#include "object/elf.c"
+#include "kernel/hook.c"
+#include "kernel/bpf_link.c"
+#include "object/object.c"
+#include "object/struct_ops.c"
+#include "kernel/registry.c"
+#include "view/text.c"
+#include "object/variables.c"
+#include "object/verifier.c"
 
 int controller_available(const char *cc)
 {
@@ -65,6 +66,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 		snprintf(o.ops_name, sizeof(o.ops_name), "%.15s", ops.name);
 		for (unsigned int i = 0; i < 64; i++)
 			presets += image_refers(o.image, size, &ops.symbol, i);
+		ops_check_programs(&ops, o.image, size, "fuzz");
 		ops_settle(&ops, o.image, size, "fuzz");
 	}
 	vars_free(&o.params);

@@ -21,14 +21,14 @@ static ssize_t read_content(void *to, size_t most)
 }
 #define openat(at, ...) open("/dev/null", O_RDONLY | O_CLOEXEC)
 #define read(fd, to, most) read_content(to, most)
-#include "state.c"
+#include "uses/state.c"
 #undef openat
 #undef read
 #include "args.c"
-#include "flow_end.c"
-#include "say.c"
-#include "setting.c"
-#include "vars.c"
+#include "kernel/flow_end.c"
+#include "view/text.c"
+#include "uses/setting.c"
+#include "object/variables.c"
 
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {

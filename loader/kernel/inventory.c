@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <stddef.h>
+
+#include "kernel/inventory.h"
+
+int sight_read(struct sight *s, bool blind)
+{
+	if ((!blind && registry_read(&s->registry)) || netns_read(&s->users) || (!blind && attachments_read(&s->all)))
+		return -1;
+	s->after = blind ? NULL : attachments_after(&s->all);
+	return blind || s->after ? 0 : -1;
+}
+
+void sight_free(struct sight *s)
+{
+	attachments_after_free(s->after, &s->all);
+	s->after = NULL;
+	attachments_free(&s->all);
+	netns_free(&s->users);
+	registry_free(&s->registry);
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* All that a command that lists what is in service looks at. */
+#ifndef INVENTORY_H
+#define INVENTORY_H
+
+#include "kernel/attachments.h"
+#include "kernel/netns.h"
+#include "kernel/registry.h"
+
+struct sight {
+	struct registry registry;
+	struct netns_list users;
+	struct attachments all;
+	struct attachments *after; /* what runs after each of these */
+};
+
+/* `blind`: without the right to read the kernel's BPF, `users` alone. -1 with a message. */
+int sight_read(struct sight *s, bool blind);
+/* It is empty then. */
+void sight_free(struct sight *s);
+
+#endif

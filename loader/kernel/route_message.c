@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "kernel/netlink.h"
+#include "kernel/route_message.h"
+
+const struct rtattr *route_attr(const struct nlmsghdr *h, int type, size_t least)
+{
+	return netlink_attr(RTM_RTA(rtm(h)), RTM_PAYLOAD(h), type, least);
+}
+
+void request_begin(struct request *q, int type, int flags)
+{
+	q->h = (struct nlmsghdr){
+		.nlmsg_len = NLMSG_LENGTH(sizeof(q->r)), .nlmsg_type = type, .nlmsg_flags = NLM_F_REQUEST | flags
+	};
+}
+
+struct rtattr *request_add(struct request *q, int type, const void *data, size_t size)
+{
+	struct rtattr *a = (void *)((char *)q + NLMSG_ALIGN(q->h.nlmsg_len));
+
+	if (RTA_LENGTH(size) > 0xffff || (char *)a + RTA_SPACE(size) > q->attrs + sizeof(q->attrs)) {
+		q->full = true;
+		return NULL;
+	}
+	a->rta_type = type;
+	a->rta_len = RTA_LENGTH(size);
+	if (size)
+		memcpy(RTA_DATA(a), data, size);
+	q->h.nlmsg_len = NLMSG_ALIGN(q->h.nlmsg_len) + RTA_ALIGN(a->rta_len);
+	return a;
+}
+
+/*
+ * The kernel fills messages as large as we have been seen to take: the first must not be too small for a route of many
+ * hops.
+ */
+static void show_room(int fd)
+{
+	struct {
+		struct nlmsghdr h;
+		struct ifinfomsg i;
+	} q = {
+		.h = { .nlmsg_len = sizeof(q), .nlmsg_type = RTM_GETLINK, .nlmsg_flags = NLM_F_REQUEST },
+		.i = { .ifi_index = 1 }, /* lo */
+	};
+
+	netlink_ask(fd, &q.h, &(struct answer){ RTM_NEWLINK, sizeof(q.i), NULL, NULL });
+}
+
+int request_send(struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx)
+{
+	int err, fd = q->full ? -EMSGSIZE : netlink_open(NETLINK_ROUTE);
+	int answer = q->h.nlmsg_type == RTM_GETRULE ? RTM_NEWRULE : RTM_NEWROUTE; /* their heads are as long */
+
+	if (fd < 0)
+		return fd;
+	if (q->h.nlmsg_type == RTM_GETROUTE)
+		show_room(fd);
+	err = netlink_ask(fd, &q->h, &(struct answer){ answer, sizeof(struct rtmsg), seen, ctx });
+	close(fd);
+	return err;
+}

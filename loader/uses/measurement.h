@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the connections of some places do for a time: those that were open when it began, and those that began in it. */
+#ifndef MEASUREMENT_H
+#define MEASUREMENT_H
+
+#include <signal.h>
+
+#include "kernel/sockets.h"
+#include "uses/uses.h"
+
+enum { EXISTED, BEGAN, NR_AGES };
+
+struct sums {
+	size_t nr; /* connections */
+	double acked, segments, resent; /* bytes acknowledged; data segments sent, and sent again */
+	double rtt; /* sum of smoothed RTTs, s, of all looks */
+	size_t rtts;
+};
+
+struct phase {
+	double seconds;
+	struct sums of[NR_AGES];
+};
+
+/*
+ * Looks once a second, for `seconds`, or till one of the signals comes, which is returned (else 0). Connections of this
+ * network namespace to the routes of `u`, in its cgroups, or with its --default all. -1 with a message.
+ */
+int phase_measure(struct phase *p, const struct uses *u, long seconds, const sigset_t *signals);
+
+/* NAN: not known. */
+double phase_goodput(const struct phase *p, int age); /* bit/s */
+double phase_rtt(const struct phase *p, int age); /* s */
+double phase_resent(const struct phase *p, int age); /* of the segments */
+
+#endif

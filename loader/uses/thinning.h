@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Where ACKs are thinned: the programs of `asymcc thin`, loaded once for each cgroup and device. */
+#ifndef THINNING_H
+#define THINNING_H
+
+#include <stdio.h>
+
+#include "kernel/attachments.h"
+
+#define THINNING_PROGRAMS 2
+
+struct thinning {
+	const char *cgroup;         /* or "dev NAME"; owned by the attachments */
+	__u32 btf_id;
+	const struct attached *at;  /* its first program */
+	int programs;               /* fewer than THINNING_PROGRAMS: something was killed half way */
+	unsigned long long sent, dropped;  /* pure ACKs; only after thinning_count() */
+};
+
+/* The next one; *i is 0 at first. False at the end. */
+bool thinning_next(const struct attachments *all, int *i, struct thinning *t);
+/* "ACKs of connections in CGROUP", "forwarded ACKs that leave by dev NAME" */
+void thinning_print(FILE *out, const char *cgroup);
+/* The members of a JSON object, which goes on. */
+void thinning_json(const struct thinning *t);
+/* "--cgroup PATH", "--dev NAME", till the next call. */
+const char *thinning_option(const char *cgroup);
+/* -1 with a message. */
+int thinning_count(struct thinning *t);
+
+#endif
