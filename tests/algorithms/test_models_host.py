@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from tests.algorithms.host.streams import W_MAX, bounded, lines_of, packets, rtts, steps, strange
 from tests.algorithms.models.fast import Fast
 from tests.algorithms.models.fusion import Fusion
+from tests.algorithms.models.ports import Bpf_bic, Bpf_highspeed, Bpf_vegas, Bpf_westwood
 from tests.algorithms.models.pseudorate import Pseudorate
 from tests.algorithms.models.rivals import Areno, Ctcp, Cubic9438, Nreno, Vegas95
 from tests.algorithms.models.taichung import Taichung
 
 LAWS = (Fast, Fusion, Taichung, Pseudorate, Nreno, Vegas95, Ctcp, Areno, Cubic9438)
+LAWS += (Bpf_vegas, Bpf_westwood, Bpf_highspeed, Bpf_bic)
 MODELS = {law.__name__.lower(): law for law in LAWS}
 ENDLESS = 2**31 - 1  # ssthresh of a connection that begins
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * What the model prints of itself: its state, and with `trace` each call of the controller, for a second law in
- * Python to follow: {"op", "args", "tp" before the call, "ca", "counters", "cwnd" and "ssthresh" after it, "result"}.
+ * Python to follow: {"op", "args", "tp" before the call, "ca", "counters", "cwnd", "ssthresh" and "rcv_tsval" after it,
+ * "result"}.
  */
 
 /* Those whose name has the prefix. */
@@ -61,7 +62,8 @@ static void trace_after(u32 result)
 	print_entries("ca", fields, COUNT_OF(fields), "ca.");
 	printf(",");
 	print_entries("counters", counters, n_counters, "");
-	printf(",\"cwnd\":%u,\"ssthresh\":%u,\"result\":%u}", tp->snd_cwnd, tp->snd_ssthresh, result);
+	printf(",\"cwnd\":%u,\"ssthresh\":%u,\"rcv_tsval\":%u,\"result\":%u}", tp->snd_cwnd, tp->snd_ssthresh,
+	       tp->rx_opt.rcv_tsval, result);
 }
 
 /* Calls of the controller that give nothing, or a window. */

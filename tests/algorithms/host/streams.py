@@ -54,7 +54,8 @@ def steps(sampled=rtts):
     return st.one_of(
         st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), packets, or_none, st.integers(0, 10**6)),
         st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), st.integers(1, 64), own, st.integers(0, MS)),
-        st.builds(lambda n, rtt: ("ack", {"n": 0, "sack": n, "rtt": rtt}, 1), st.integers(1, 64), own),
+        st.builds(lambda n, rtt: ("ack", {"n": 0, "sack": n, "rtt": rtt, "slow": 1}, 1), st.integers(1, 64), own),
+        st.builds(lambda n, dt: ("ack", {"n": n, "rtt": -1, "slow": 1}, dt), st.integers(0, 8), st.integers(0, 10**5)),
         st.builds(lambda n: ("loss", {"n": n}, 1), st.integers(1, 64)),
         st.sampled_from([("cwr", {}, 1), ("rto", {}, 10**6), ("undo", {}, 1), ("restart", {"cwnd": 10}, 10**6)]),
         st.builds(lambda n: ("send", {"app": n}, 1), st.integers(0, 100) | st.just(2**32 - 1)),
