@@ -148,7 +148,7 @@ def show(options: list[str], package: str) -> str | None:
 
     In a name that it does not know apt takes a dot for any character: linux-source-6.1 is 6.12's where 6.1 is not."""
     try:
-        told = sh("apt-cache", *options, "show", "--no-all-versions", package)
+        told = sh("apt-cache", *options, "show", "--no-all-versions", "--", package)
         return told if re.search(rf"^Package: {re.escape(package)}$", told, re.M) else None
     except LabError as e:
         if "No packages found" in str(e):
@@ -241,7 +241,7 @@ def unpack(packages: list[str], version: str, options: list[str], tree: Path, sa
     tree.mkdir(parents=True)
     with tempfile.TemporaryDirectory(dir=tree.parent) as tmp:
         say(f"downloading {packages[0]} {version}")
-        sh("apt-get", *options, "download", *packages, cwd=tmp)
+        sh("apt-get", *options, "download", "--", *packages, cwd=tmp)
         for deb in sorted(Path(tmp).glob("*.deb")):
             sh("dpkg-deb", "-x", deb, tree)
     (tree / ".done").touch()

@@ -35,7 +35,7 @@ def add_modules(cpio: Cpio, kernel: Kernel) -> None:
         for index in ("modules.builtin", "modules.builtin.modinfo", "modules.order"):
             if (kernel.modules / index).exists():
                 (some / index).write_bytes(part(kernel, index, INDEX_MAX))
-        sh("depmod", "-b", tmp, kernel.release)
+        sh("depmod", "-b", tmp, "--", kernel.release)
         for f in sorted(some.rglob("*")):
             if f.is_file():
                 cpio.file(f"{top}/{f.relative_to(some)}", f.read_bytes())
@@ -72,4 +72,4 @@ def dependencies(kernel: Kernel) -> str:
         folder = Path(tmp, "lib/modules")
         folder.mkdir(parents=True)
         (folder / kernel.release).symlink_to(kernel.modules.resolve())
-        return sh("depmod", "-n", "-b", tmp, kernel.release)
+        return sh("depmod", "-n", "-b", tmp, "--", kernel.release)

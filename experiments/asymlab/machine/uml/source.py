@@ -69,14 +69,14 @@ def unpack(source: Source, say) -> None:
     try:
         say(f"downloading {named} (150 MB)")
         with alone(NATIVE):
-            sh("apt-get", *source.options, "download", named.replace(" ", "="), cwd=part)
+            sh("apt-get", *source.options, "download", "--", named.replace(" ", "="), cwd=part)
         (deb,) = part.glob("*.deb")
         say(f"unpacking it into {tree} (1.7 GB; with what is built, 3 GB)")
         archive = next(line.split()[-1] for line in sh("dpkg-deb", "-c", deb).splitlines() if ".tar." in line)
         # One pipe: the archive in the package is not kept.
         with (
             subprocess.Popen(["dpkg-deb", "--fsys-tarfile", deb], stdout=subprocess.PIPE) as outer,
-            subprocess.Popen(["tar", "-xO", archive], stdin=outer.stdout, stdout=subprocess.PIPE) as inner,
+            subprocess.Popen(["tar", "-xO", "--", archive], stdin=outer.stdout, stdout=subprocess.PIPE) as inner,
         ):
             sh("tar", "-xJ", "--strip-components=1", "-C", part, stdin=inner.stdout)
         deb.unlink()
