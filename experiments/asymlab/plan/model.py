@@ -150,7 +150,7 @@ class Hop(Model):
 
 
 class PathSpec(Model):
-    """What lies between the hosts: either one hop (`forward` and `reverse`), or a chain of them (`hops`)."""
+    """The network between the hosts: either one hop (`forward` and `reverse`), or a chain of them (`hops`)."""
 
     mtu: int = Field(1500, ge=200, le=9000, description="Size of the largest IP packet, in bytes.")
     node_delay: Time | None = Field(
@@ -208,7 +208,7 @@ PATH_KEYS = ("rate", "delay", "loss", "mtu")
 
 
 class Change(Model):
-    """What happens while flows run. A change is of a controller (`controller` with `set`, `command` or both) or of the
+    """Changes while flows run. A change is of a controller (`controller` with `set`, `command` or both) or of the
     path (`direction` with one or more of `rate`, `delay`, `loss`, `mtu`)."""
 
     at: Time = Field(description="When.")
@@ -357,7 +357,7 @@ class Scenario(Model):
         "unless this is false or `sysctls` has `tcp_ecn`.",
         json_schema_extra={"without": "as the profile says"},
     )
-    path: PathSpec = Field(description="What lies between the hosts.")
+    path: PathSpec = Field(description="The network between the hosts.")
     controllers: dict[Name, dict[Name, Value]] = Field(
         {}, description="Parameters of each controller, by its name: `[controllers.NAME]`."
     )
@@ -368,7 +368,7 @@ class Scenario(Model):
     )
     flows: list[Flow] = Field(min_length=1, max_length=groups.FLOWS_MAX, description="The TCP flows.")
     background: list[Background] = Field([], max_length=groups.LOADS_MAX, description="UDP beside the flows.")
-    changes: list[Change] = Field([], description="What happens while flows run.")
+    changes: list[Change] = Field([], description="Changes while flows run.")
     run: Run = Field(description="How long it takes, and what is measured and kept.")
 
     @property
