@@ -95,5 +95,5 @@ int thin_egress(struct __sk_buff *skb)
 	a.accecn = tp->ecn_flags & TCP_ECN_MODE_ACCECN;
 	read_pure(skb, &a);
 	a.each_mark = echoes_each_mark(tp);
-	return ack_passes(skb, f, &r, &a, uploads, now);
+	return ack_passes(f, &r, &a, uploads, now);
 }

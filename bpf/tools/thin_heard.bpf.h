@@ -1,29 +1,49 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a segment of the sender tells: an RTT, a request, the end of what the application sends. Part of thin_rules.bpf.h. */
+/* `asymcc thin`: a segment of the sender tells an RTT, a request, or the end of what the application sends. */
+#ifndef THIN_HEARD_BPF_H
+#define THIN_HEARD_BPF_H
+
+#include "thin_wait.bpf.h"
+
+enum {
+	TCPOPT_EXPERIMENT = 254,
+	TARR_LENGTH = 5,  /* bytes of a TCP ACK Rate Request with a rate (draft-ietf-tcpm-ack-rate-request) */
+	TARR_ID = 0x00ac, /* its identifier; one byte follows, the rate above a bit that is reserved */
+};
+
+struct heard {
+	struct tcp_header h;
+	u32 at;      /* of the TCP header in the packet */
+	u32 payload; /* bytes */
+	int packets; /* as of rate_request() */
+	bool stamped;
+	__be32 stamps[3];
+};
+
 /*
- * The first data that answers the ACK which is timed; none if the sender may have been idle. Who forges an answer has us take the
- * RTT for shorter, and drop less.
+ * The first data that answers the ACK which is timed; none if the sender may have been idle. A stranger that forges an answer has us
+ * take the RTT for shorter, and drop less.
  */
 static inline void sample_rtt(struct flow *f, const struct receiver *r, u32 tsecr, u64 now)
 {
-	u64 rtt = min(now - f->stamp_ns + r->behind_ns, 1000ULL * LONGEST_RTT_US);
+	u64 rtt = min(now - f->rtt.stamp_ns + r->behind_ns, 1000ULL * LONGEST_RTT_US);
 
-	if (!f->stamp_ns || before(tsecr, f->stamp))
+	if (!f->rtt.stamp_ns || before(tsecr, f->rtt.stamp))
 		return;
-	f->shortest_ns = f->shortest_ns ? min(f->shortest_ns, rtt) : rtt;
+	f->rtt.shortest_ns = f->rtt.shortest_ns ? min(f->rtt.shortest_ns, rtt) : rtt;
 	if (now - f->came_ns <= 2 * rtt_of(f, r) + SILENCE_NS)
-		f->rtt_ns = f->rtt_ns ? (3 * f->rtt_ns + rtt) / 4 : rtt;
-	f->stamp_ns = 0;
+		f->rtt.smooth_ns = f->rtt.smooth_ns ? (3 * f->rtt.smooth_ns + rtt) / 4 : rtt;
+	f->rtt.stamp_ns = 0;
 }
 
-/* No later ACK may follow that of this end. Who forges one has more ACKs pass, for a window at most. */
+/* No later ACK may follow that of this end. A stranger that forges one has more ACKs pass, for a window at most. */
 static inline void await(struct flow *f, const struct receiver *r, u32 end)
 {
 	if (before(end, r->rcv_nxt) || end - r->rcv_nxt > r->rcv_wnd)
 		return;
-	if (!f->push || before(f->pushed, end))
-		f->pushed = end;
-	f->push = true;
+	if (!f->tail.due || before(f->tail.end, end))
+		f->tail.end = end;
+	f->tail.due = true;
 }
 
 /*
@@ -34,14 +54,15 @@ static inline void await(struct flow *f, const struct receiver *r, u32 end)
 static inline void
 note_end(struct flow *f, const struct receiver *r, u32 end, u32 payload, u8 flags, bool accepted, u64 now)
 {
-	bool alone = end - f->last_push > f->rtt_bytes || now - f->last_push_ns > max(rtt_of(f, r), SILENCE_NS);
+	struct tail *t = &f->tail;
+	bool alone = end - t->push > f->round.bytes || now - t->push_ns > max(rtt_of(f, r), SILENCE_NS);
 
 	if (flags & FIN)
 		await(f, r, end + 1);
 	else if (r->mss && (payload % r->mss || alone))
 		await(f, r, end);
-	f->last_push = accepted ? end : f->last_push;
-	f->last_push_ns = accepted ? now : f->last_push_ns;
+	t->push = accepted ? end : t->push;
+	t->push_ns = accepted ? now : t->push_ns;
 }
 
 /* Will the kernel take this ACK? One that is old may be taken, too, but needs no knowledge to be guessed. */
@@ -70,7 +91,7 @@ static inline int rate_request(struct __sk_buff *skb, u32 at, const struct tcp_h
 	return NONE;
 }
 
-/* An ACK covers no more than was asked for: who forges a request has more of them pass. */
+/* An ACK covers no more than was asked for: a stranger that forges a request has more of them pass. */
 static inline void note_request(struct flow *f, const struct receiver *r, int packets, u32 end)
 {
 	if (packets)
@@ -78,3 +99,30 @@ static inline void note_request(struct flow *f, const struct receiver *r, int pa
 	else
 		await(f, r, end);
 }
+
+/* Fills the rest, where header and payload are known. */
+static __always_inline void read_heard(struct __sk_buff *skb, struct heard *s)
+{
+	s->stamped = timestamps(skb, s->at, &s->h, s->stamps);
+	s->packets =
+		s->h.offset >> 4 == (s->stamped ? WORDS_STAMP : WORDS_PLAIN) ? NONE : rate_request(skb, s->at, &s->h);
+}
+
+static __always_inline void hear(struct flow *f, const struct receiver *r, const struct heard *s, u64 now)
+{
+	u32 seq = bpf_ntohl(s->h.seq), end = seq + s->payload;
+	bool accepted = takes_ack(r, &s->h);
+
+	if (before(seq, r->rcv_nxt) || seq - r->rcv_nxt > r->rcv_wnd) /* old, or not of this connection */
+		return;
+	if (accepted && s->packets != NONE)
+		note_request(f, r, s->packets, end);
+	if (accepted && s->stamped)
+		sample_rtt(f, r, bpf_ntohl(s->stamps[2]), now);
+	if (accepted && s->stamped && s->payload)
+		note_way(f, bpf_ntohl(s->stamps[1]), bpf_ntohl(s->stamps[2]), now);
+	if (s->h.flags & (PSH | FIN))
+		note_end(f, r, end, s->payload, s->h.flags, accepted, now);
+}
+
+#endif

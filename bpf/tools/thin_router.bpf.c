@@ -362,9 +362,10 @@ static inline bool is_pure(const struct packet *p)
 /* An ACK of a connection's first bytes takes its room, too. */
 static inline void take_part(u32 len, u64 now)
 {
-	if (reverse_kbit)
-		through_ns = now + ahead_ns(through_ns, now, BACKLOG_MAX_NS) +
-			     (u64)on_link(len) * 8 * 1000000 / reverse_kbit;
+	u32 kbit = reverse_kbit;
+
+	if (kbit)
+		through_ns = now + ahead_ns(through_ns, now, BACKLOG_MAX_NS) + cost_ns(len, kbit);
 }
 
 static __always_inline bool forwards(struct __sk_buff *skb, const struct packet *p, bool uploads, u64 now)
@@ -394,7 +395,7 @@ static __always_inline bool forwards(struct __sk_buff *skb, const struct packet 
 	a.each_mark = w->each_mark;
 	read_pure(skb, &a);
 	know(&r, w);
-	return ack_passes(skb, &w->rules, &r, &a, uploads, now);
+	return ack_passes(&w->rules, &r, &a, uploads, now);
 }
 
 SEC("tc")

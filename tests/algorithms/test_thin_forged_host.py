@@ -14,7 +14,7 @@ def test_a_forged_push_makes_acks_pass_for_a_window_at_most(thin):
     d = Download(thin, window=100 * SEG).steady()
     for end in (d.next + 101 * SEG, d.next - 2 * SEG):  # nowhere in the window
         thin.ingress(packet=push_until(end))
-        assert not d.flow["push"]
+        assert not d.flow["tail.due"]
     thin.ingress(packet=push_until(d.next + 100 * SEG))
     assert all(passes for _, passes in d.come(100))
     d.come(200)
@@ -62,7 +62,7 @@ def test_an_rtt_that_a_peer_pretends_is_bounded(thin, params):
     d.come(2000)
     answer = STAMPS[:4] + struct.pack(">II", 7, 1000)
     thin.ingress(packet=ip_packet(1, options=answer, seq=d.next, payload=bytes(100)))
-    assert d.flow["rtt_ns"] > 30e9
+    assert d.flow["rtt.smooth_ns"] > 30e9
     assert max(spacing(d.come(2000)[100:])) <= 11 * SEG  # 500 ms, and a packet
 
 
@@ -72,5 +72,5 @@ def test_a_header_longer_than_its_packet_is_harmless(thin):
     packet[32] = 15 << 4
     before = d.flow
     assert thin.ingress(packet=bytes(packet))["pass"] == 1
-    noted = {"last_push", "last_push_ns"}  # the kernel lets none come so far; nothing would be awaited for it
+    noted = {"tail.push", "tail.push_ns"}  # the kernel lets none come so far; nothing would be awaited for it
     assert {name for name, value in d.flow.items() if value != before[name]} <= noted

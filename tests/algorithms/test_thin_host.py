@@ -159,7 +159,7 @@ def test_what_is_said_again_passes(thin):
 def test_a_stall_halves_what_an_ack_covers(thin):
     """The sender sends what is here already: it waits for an ACK that was dropped."""
     d = Download(thin).steady()
-    assert d.ack() and d.flow["halvings"] == 1
+    assert d.ack() and d.flow["stall.halvings"] == 1
     assert thin.state()["counters"]["stalls"] == 1
     assert all(passes for _, passes in d.come(60))
     d.come(400)
@@ -168,13 +168,13 @@ def test_a_stall_halves_what_an_ack_covers(thin):
 
 def test_a_minute_without_a_stall_takes_a_halving_back(thin):
     d = Download(thin).steady()
-    assert d.ack() and d.flow["halvings"] == 1
+    assert d.ack() and d.flow["stall.halvings"] == 1
     d.now += 59_000 * MS
     d.come(2)
-    assert d.flow["halvings"] == 1
+    assert d.flow["stall.halvings"] == 1
     d.now += 2_000 * MS
     d.come(2)
-    assert d.flow["halvings"] == 0
+    assert d.flow["stall.halvings"] == 0
 
 
 def test_numbers_wrap(thin):
@@ -200,7 +200,7 @@ def test_the_end_of_a_burst_passes(thin):
     thin.poke(rcv_nxt=end - SEG)
     assert thin.ingress(packet=push_until(end))["pass"] == 1
     assert d.ack()
-    assert not d.flow["push"]
+    assert not d.flow["tail.due"]
 
 
 def test_a_burst_of_full_segments_is_no_end(thin):
@@ -209,7 +209,7 @@ def test_a_burst_of_full_segments_is_no_end(thin):
     for _ in range(20):
         thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
         d.come(20)
-    assert not d.flow["push"]
+    assert not d.flow["tail.due"]
 
 
 def test_a_full_segment_is_an_end_if_no_other_had_push_for_an_rtt(thin):
@@ -229,7 +229,7 @@ def test_a_full_segment_is_an_end_if_no_other_had_push_for_a_while(thin):
         d.now += gap
         thin.poke(now=d.now)
         thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
-        assert d.flow["push"] == seen
+        assert d.flow["tail.due"] == seen
         d.come(4)
 
 
@@ -241,7 +241,7 @@ def test_the_ack_of_a_fin_passes(thin, params, payload, version):
     d = Download(thin, params, version=version).steady()
     thin.ingress(packet=ip_packet(1, flags=ACK | FIN, seq=d.next, payload=bytes(payload), version=version))
     d.next += payload + 1
-    assert d.ack() and not d.flow["push"]
+    assert d.ack() and not d.flow["tail.due"]
 
 
 def test_the_end_within_a_big_packet_is_seen(thin):
@@ -249,7 +249,7 @@ def test_the_end_within_a_big_packet_is_seen(thin):
     end = ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(100), version=6)
     for packet, seen in ((jumbo(end)[:40] + b"\x3a" + jumbo(end)[41:], False), (jumbo(end), True)):
         thin.ingress(packet=packet)
-        assert d.flow["push"] == seen
+        assert d.flow["tail.due"] == seen
 
 
 def test_a_window_that_shrinks_is_told(thin):
@@ -277,7 +277,7 @@ def test_an_rtt_is_timed_by_timestamps(thin):
         thin.poke(now=d.now + 30 * MS)
         options = STAMPS[:4] + struct.pack(">II", 7, tsecr)
         thin.ingress(packet=ip_packet(1, options=options, seq=d.next, payload=bytes(100)))
-        assert (d.flow["rtt_ns"] >= passed * 1000) and (not passed) == (d.flow["rtt_ns"] == 0)
+        assert (d.flow["rtt.smooth_ns"] >= passed * 1000) and (not passed) == (d.flow["rtt.smooth_ns"] == 0)
 
 
 def test_an_idle_sender_tells_no_rtt(thin):
@@ -287,7 +287,7 @@ def test_an_idle_sender_tells_no_rtt(thin):
     thin.poke(now=d.now + 3000 * MS)
     options = STAMPS[:4] + struct.pack(">II", 7, 1000)
     thin.ingress(packet=ip_packet(1, options=options, seq=d.next, payload=bytes(100)))
-    assert d.flow["rtt_ns"] == 0 and d.flow["stamp_ns"] == 0
+    assert d.flow["rtt.smooth_ns"] == 0 and d.flow["rtt.stamp_ns"] == 0
 
 
 def test_the_sender_knows_half_of_the_window(thin):
@@ -594,7 +594,7 @@ def test_what_is_no_download_is_left_alone(thin):
         d.steady()
         thin.poke(now=d.now + d.gap, rcv_nxt=d.next)
         thin.ingress(packet=push_until(d.next + 100), **socket)
-        assert not d.flow["push"]
+        assert not d.flow["tail.due"]
         assert thin.egress(packet=ip_packet(d.next + SEG, options=STAMPS), **socket)["pass"] == 1
     thin.poke(fails=1, exists=0)
     assert d.come(2)[0][1]
