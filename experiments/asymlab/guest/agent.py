@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""`python3 -m asymlab.guest.agent JOB OUT OBJECTS`: one experiment on a live host, as root. One line on failure."""
+"""`python3 -m asymlab.guest.agent JOB OUT OBJECTS RELAY...`: one experiment on a live host, as root.
+
+RELAY is the program of a Relay (host.py). One line on failure.
+"""
 
 import json
 import os
@@ -14,10 +17,10 @@ from .system import SIGNALS, Failure
 from .wire import load
 
 
-def main(file: str, out: str, objects: str) -> None:
+def main(file: str, out: str, objects: str, *relay: str) -> None:
     with open(file) as f:
         job = load(Job, f.read(), "job")
-    record, prefix = HostRecord(), f"asymlab-{os.getpid()}-"
+    record, prefix = HostRecord(list(relay)), f"asymlab-{os.getpid()}-"
     record.take_back()  # of a run that was killed
     record.begin(prefix)
     try:

@@ -26,6 +26,8 @@ TRAINS = 8  # at most: loss may leave fewer than two packets of one, and those t
 RATE_OFF = 0.015  # a share: a train measures to within 0.4 %, and a rate that is wrong by 2 % is found
 TICK_US = 0.064  # tc counts times so
 TOOLS = ("tc", "asymcc")
+NO_QDISC = "kernel without qdisc {} (CONFIG_NET_SCH_{})"
+NO_NETEM = NO_QDISC.format("netem", "NETEM")
 QDISCS = {  # as one of each is made
     "tbf": "rate 1mbit burst 2000 limit 10000",
     "netem": "delay 1ms",
@@ -93,11 +95,7 @@ def qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
         ["tc", "-n", ns.name("probe"), "-force", "-batch", "-"], input=text, capture_output=True, text=True
     )
     failed = {int(line) for line in re.findall(r"^Command failed -:(\d+)$", p.stderr, re.MULTILINE)}
-    return [
-        f"kernel without qdisc {kind} (CONFIG_NET_SCH_{kind.upper()})"
-        for line, (kind, _) in enumerate(tried, 1)
-        if line in failed
-    ]
+    return [NO_QDISC.format(kind, kind.upper()) for line, (kind, _) in enumerate(tried, 1) if line in failed]
 
 
 def _controllers_missing(job: Job, ns: Namespaces) -> list[str]:

@@ -9,8 +9,10 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
+from typing import Any
 
 from .job import Command, Controller, Job, Parameters
+from .net import Namespaces
 from .protocol import Fault
 from .system import Failure, sh
 
@@ -26,6 +28,10 @@ class Record:
     def loading(self, name: str) -> AbstractContextManager[None]:
         """A controller from BPF."""
         return contextlib.nullcontext()
+
+    def relay(self, job: Job, ns: Namespaces) -> Any:
+        """What makes links with a delay where the kernel cannot."""
+        return None
 
 
 # --- a cgroup ------------------------------------------------------------------------------

@@ -5,11 +5,14 @@ import contextlib
 import fcntl
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 
+from .check import NO_NETEM, qdiscs_missing
 from .controllers import Record, cgroup_mount, parameter_file, remove_cgroup
-from .net import FOLDER, remove_namespace
-from .system import Failure, sh
+from .job import End, Job, NewMtu, NewShape, Propagation, Shape
+from .net import FOLDER, Namespaces, remove_namespace
+from .system import Failure, die_with_us, sh
 
 
 class HostRecord(Record):
@@ -18,8 +21,9 @@ class HostRecord(Record):
     lasts = True
     FOLDER = "/run/asymlab"
 
-    def __init__(self) -> None:
-        """Lock out other runs."""
+    def __init__(self, program: list[str]) -> None:
+        """Lock out other runs. `program`: the one of a Relay."""
+        self.program = program
         with contextlib.suppress(FileExistsError):
             os.mkdir(self.FOLDER, 0o700)
         self.folder = os.open(self.FOLDER, os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -31,6 +35,9 @@ class HostRecord(Record):
 
     def _open(self, name: str, flags: int) -> int:
         return os.open(name, flags | os.O_NOFOLLOW, 0o600, dir_fd=self.folder)
+
+    def relay(self, job: Job, ns: Namespaces) -> "Relay | None":
+        return Relay(self.program, job, ns) if NO_NETEM in qdiscs_missing(job, ns) else None
 
     def begin(self, prefix: str) -> None:
         self.prefix = prefix
@@ -84,6 +91,52 @@ class HostRecord(Record):
             if name.startswith(left["prefix"]):
                 remove_namespace(name)
         os.unlink("record", dir_fd=self.folder)
+
+
+class Relay:
+    """The links with a delay, where the kernel has no netem: a program of the lab's makes and feeds their devices."""
+
+    def __init__(self, program: list[str], job: Job, ns: Namespaces) -> None:
+        shapes = [end.shape for end in job.ends if isinstance(end.shape, Propagation)]
+        if any(shape.by_chance or shape.slot_us for shape in shapes):
+            alone = "the lab's own links have a delay alone: no loss, jitter, reordering, duplicates or offloads"
+            raise Failure(f"cannot run here: {NO_NETEM}, and {alone}")
+        delayed = [(link, end) for link in job.links for end in link.ends if any(map(_delay_us, link.ends))]
+        self.devices = [end.dev for _, end in delayed]
+        self.process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_us
+        )
+        self._say(json.dumps([(ns.path(end.node), end.dev, end.mac, link.mtu) for link, end in delayed]))
+        assert self.process.stdout
+        if (word := self.process.stdout.readline().strip()) != "ready":
+            self.close()
+            raise Failure(f"cannot run here: {NO_NETEM}; {word or 'the links of the lab end'}")
+        for _, end in delayed:
+            self._tell(end.dev, end.shape)
+
+    def take(self, path: list[NewShape | NewMtu]) -> list[NewShape | NewMtu]:
+        """Makes the changes that are of its delays. Returns the others."""
+        ours = [new for new in path if isinstance(new, NewShape) and self._tell(new.dev, new.shape)]
+        return [new for new in path if new not in ours]
+
+    def _tell(self, dev: str, shape: Shape) -> bool:
+        if dev not in self.devices or not isinstance(shape, Propagation):
+            return False
+        self._say(f"{self.devices.index(dev)} {shape.delay_us}")
+        return True
+
+    def _say(self, line: str) -> None:
+        assert self.process.stdin
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def close(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def _delay_us(end: End) -> int:
+    return end.shape.delay_us if isinstance(end.shape, Propagation) else 0
 
 
 def _set_back(controller: str, key: str, old: str) -> None:

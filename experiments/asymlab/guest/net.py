@@ -12,7 +12,7 @@ import socket
 import struct
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 
 from . import netlink
@@ -72,8 +72,11 @@ class Namespaces:
         except OSError as e:
             raise Failure(f"namespace {name}: {e.strerror}") from None
 
+    def path(self, node: str) -> str:
+        return f"{FOLDER}/{self.name(node)}"
+
     def open(self, node: str) -> int:
-        return os.open(f"{FOLDER}/{self.name(node)}", os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(self.path(node), os.O_RDONLY | os.O_CLOEXEC)
 
     def enter(self, node: str) -> "_Inside":
         return _Inside(self, node)
@@ -136,7 +139,7 @@ class _Inside:
     """`with namespaces.enter(node)`: sockets, processes and /proc/sys of that node."""
 
     def __init__(self, namespaces: Namespaces, node: str):
-        self.home, self.path = namespaces.home, f"{FOLDER}/{namespaces.name(node)}"
+        self.home, self.path = namespaces.home, namespaces.path(node)
 
     def __enter__(self) -> None:
         fd = os.open(self.path, os.O_RDONLY)
@@ -302,14 +305,22 @@ def rewriter(rewrite: Rewrite, ip: str) -> str:
 # --- the whole -----------------------------------------------------------------------------
 
 
-def build_network(job: Job, ns: Namespaces) -> dict[str, dict]:
-    """Namespaces, links, shaping, addresses, routes, sysctls. Returns the sysctls as they are."""
+def add_nodes(job: Job, ns: Namespaces) -> dict[str, dict]:
+    """Namespaces with their sysctls. Returns the sysctls as they are."""
     sysctls = {}
     for node in job.nodes:
         ns.add(node.name)
         with ns.enter(node.name):
             sysctls[node.name] = write_sysctls(node.sysctls)
-    _build_links(job, ns)
+    for key in job.must_have:
+        if any(values.get(key, "") is None for values in sysctls.values()):
+            raise Failure(f"sysctl {key}: kernel {os.uname().release} has none in a network namespace")
+    return sysctls
+
+
+def build_network(job: Job, ns: Namespaces, there: Collection[str]) -> None:
+    """Links, shaping, addresses, routes, middleboxes. The devices that are there get no pair and no delay."""
+    _build_links(job, ns, there)
     ip = "ip6" if job.v6 else "ip"
     for strip in job.strips:
         with ns.enter(strip.node):
@@ -317,26 +328,22 @@ def build_network(job: Job, ns: Namespaces) -> dict[str, dict]:
     for rewrite in job.rewrites:
         with ns.enter(rewrite.node):
             sh("nft", "-f", "-", text=rewriter(rewrite, ip))
-    for key in job.must_have:
-        if any(values.get(key, "") is None for values in sysctls.values()):
-            raise Failure(f"sysctl {key}: kernel {os.uname().release} has none in a network namespace")
-    return sysctls
 
 
-def _build_links(job: Job, ns: Namespaces) -> None:
+def _build_links(job: Job, ns: Namespaces, there: Collection[str]) -> None:
     """The pairs of devices, then for each node its addresses and routes, then its queues."""
     with contextlib.ExitStack() as files:
         fds = {node.name: ns.open(node.name) for node in job.nodes}
         for fd in fds.values():
             files.callback(os.close, fd)
         devices = {end.dev: netlink.Device(end.dev, end.mac, fds[end.node]) for end in job.ends}
-        pairs = [netlink.new_pair(devices[link.a.dev], devices[link.b.dev], link.mtu) for link in job.links]
+        links = [link for link in job.links if link.a.dev not in there]
+        pairs = [netlink.new_pair(devices[link.a.dev], devices[link.b.dev], link.mtu) for link in links]
         ns.tell(job.nodes[0].name, lambda: pairs)
     for node in job.nodes:
         ns.tell(node.name, partial(_node_requests, job, node.name))
-        if tc := [
-            command for end in job.ends if end.node == node.name for command in qdisc_commands(end.dev, end.shape)
-        ]:
+        ends = [end for end in job.ends if end.node == node.name]
+        if tc := [command for end in ends for command in _queue_commands(end, end.dev in there)]:
             ns.tc(node.name, tc)
         if any(_dualpi2(end) for end in job.ends if end.node == node.name):
             ns.tell(node.name, partial(_own_queues, job, node.name))
@@ -346,6 +353,13 @@ def _build_links(job: Job, ns: Namespaces) -> None:
                 ethtool(end.dev, tell, int(what in wanted_offloads(end)))
     if job.v6:
         _wait_for_addresses(job, ns)
+
+
+def _queue_commands(end: End, there: bool) -> list[str]:
+    """A device that is there already has a queue of the host's choice, which would hold packets back."""
+    if there and not isinstance(end.shape, Bottleneck):
+        return [f"qdisc replace dev {end.dev} root pfifo limit 10000"]
+    return qdisc_commands(end.dev, end.shape)
 
 
 def _dualpi2(end: End) -> Discipline | None:

@@ -19,15 +19,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .audit import Audit
 from .capture import Capture
-from .check import carried, check_slots, missing, qdiscs_missing, self_check
+from .check import NO_NETEM, carried, check_slots, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import Loads, memory_check, snapshot
 from .job import ChangePath, Command, Job, SetParameters
-from .net import Namespaces, build_network, change_path, coalesce, send_ect1
+from .net import Namespaces, add_nodes, build_network, change_path, coalesce, send_ect1
 from .player import Player, play
 from .policer import police
 from .protocol import Fault
@@ -60,14 +60,17 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
             audit.look()
         reached("controllers loaded")
         try:
-            sysctls = build_network(job, ns)
+            sysctls = add_nodes(job, ns)
+            if relay := record.relay(job, ns):
+                cleanup.callback(relay.close)
+            build_network(job, ns, relay.devices if relay else ())
             send_ect1(job, ns, objects)
             if job.thin is not None and job.thin_on:
                 with ns.enter(job.node_of(job.thin_on)):
                     controllers.thin(job.thin, job.thin_on)
             players = play(job, ns, objects)
         except Failure:
-            if lacks := qdiscs_missing(job, ns):
+            if lacks := [lack for lack in qdiscs_missing(job, ns) if not (record.lasts and lack == NO_NETEM)]:
                 raise _cannot_run(lacks) from None
             raise
         for player in players:
@@ -78,7 +81,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         coalesce(job, ns)
         checks += check_slots(job, ns)
         reached("self-check made")
-        running = _start(job, ns, controllers, audit, players, out, cleanup)
+        running = _start(job, ns, controllers, audit, players, out, cleanup, relay)
         reached("tracing")
         zero, marks = _play(running)
         if running.capture:
@@ -127,6 +130,7 @@ class Running:
     tracer: Tracer
     capture: Capture | None
     loads: Loads
+    relay: Any = None  # of links (host.py)
 
     def check(self) -> None:
         self.traffic.check()
@@ -135,7 +139,7 @@ class Running:
 
     def apply(self, change: SetParameters | Command | ChangePath) -> None:
         if isinstance(change, ChangePath):
-            change_path(self.job, self.ns, change.path)
+            change_path(self.job, self.ns, self.relay.take(change.path) if self.relay else change.path)
         elif isinstance(change, SetParameters):
             values = [f"{k}={v}" for k, v in sorted(change.set.items())]
             sh("asymcc", "set", change.controller, *values, kind=Fault.SET)
@@ -154,6 +158,7 @@ def _start(
     players: list[Player],
     out: str,
     cleanup: contextlib.ExitStack,
+    relay: Any,
 ) -> Running:
     """Receivers listen, senders wait, the tracer is attached."""
     traffic = Traffic(job, ns)
@@ -170,7 +175,7 @@ def _start(
         cleanup.callback(capture.close)
     loads = Loads(job, ns)
     cleanup.callback(loads.close)
-    return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture, loads)
+    return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture, loads, relay)
 
 
 # --- the schedule --------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ..machine import shared
 from ..machine.files import scratch
 from ..paths import BUILT
 from ..results import store
+from . import relay
 from .tasks import Task
 
 
@@ -48,6 +49,7 @@ def execute_on_host(task: Task) -> store.Run:
                 "-m",
                 agent.__name__,
                 *map(str, (job, out, objects)),
+                *(sys.executable, "-P", "-m", relay.__name__),
             ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
