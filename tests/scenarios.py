@@ -58,6 +58,12 @@ CROSSING = {
 }
 
 
+def side_by_side(*ways: dict, reverse: dict | None = None, **flow) -> dict:
+    """A hop for each of these forward directions, and on each a flow of its own: one machine for all."""
+    hops = [hop(WAY | way, WAY | (reverse or {})) for way in ways]
+    return {"hops": hops, "flow": flow | {"hop": "each"}}
+
+
 def build(*parts: dict, **more) -> dict:
     """BASE and what differs, as merge() has it.
 

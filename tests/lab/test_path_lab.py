@@ -19,7 +19,7 @@ from asymlab.machine import image, vm
 from asymlab.plan import scenario
 from asymlab.results import capture
 from asymlab.run.tasks import plan_runs
-from tests.scenarios import CAPTURE, FAST, FORMOSA, LINUX, PLAIN, TUNED, WAY, alpha, hop
+from tests.scenarios import CAPTURE, FAST, FORMOSA, LINUX, PLAIN, TUNED, WAY, alpha, hop, side_by_side
 from tests.shared import LAB, LAB_KERNELS, check_physics, run
 
 pytestmark = pytest.mark.lab
@@ -357,32 +357,38 @@ def test_a_rate_that_changes_counts_while_it_is_there(scenario_file, before, aft
     assert r.metrics["forward"]["queue_delay_mean_s"] < r.metrics["flows"][0]["rtt_s"]["max"]
 
 
-@pytest.mark.parametrize("rate", ["1mbit", "10mbit", "100mbit"])
-def test_a_busy_link_sends_each_packet_on_time(rate, scenario_file):
+def test_a_busy_link_sends_each_packet_on_time(scenario_file):
     """To within one packet's time of a link that has no bucket; FAST keeps its queue from running dry."""
     near = {"delay": "2ms"}
-    r = run(scenario_file(FAST, CAPTURE, PLAIN, alpha(20), forward=near | {"rate": rate}, reverse=near))
-    sent = r.capture("forward")
-    sent = sent[(sent["t"] >= 2) & (sent["t"] < 3)]
-    one = 8000 / r.job.watch[0].forward.rate_bps
-    assert (sent["bytes"] == 1000).all() and len(sent) == pytest.approx(1 / one, abs=1)
-    assert np.ptp(sent["t"] - one * np.arange(len(sent))) <= one
+    ways = [near | {"rate": rate} for rate in ("1mbit", "10mbit", "100mbit")]
+    links = side_by_side(*ways, reverse=near, controller="fast")
+    r = run(scenario_file(links, CAPTURE, PLAIN, alpha(20)))
+    for number, watched in enumerate(r.job.watch, 1):
+        sent = r.capture("forward", number)
+        sent = sent[(sent["t"] >= 2) & (sent["t"] < 3)]
+        one = 8000 / watched.forward.rate_bps
+        assert (sent["bytes"] == 1000).all() and len(sent) == pytest.approx(1 / one, abs=1)
+        assert np.ptp(sent["t"] - one * np.arange(len(sent))) <= one
 
 
-@pytest.mark.parametrize("rate, ip", [("1mbit", 4), ("100mbit", 4), ("1000mbit", 4), ("10mbit", 6)])
+@pytest.mark.parametrize("ip", [4, 6])
 @pytest.mark.parametrize("wrong", [0.98, 1.02])
-def test_a_link_that_is_wrong_by_2_percent_is_found(rate, ip, wrong, scenario_file):
+def test_a_link_that_is_wrong_by_2_percent_is_found(ip, wrong, scenario_file):
     """The links are made so after the plan: the check expects what the scenario says."""
     guest = image.open_image(LAB)
-    file = scenario_file(PLAIN, ip=ip, mtu=1400, forward={"rate": rate})
-    (task,) = plan_runs(scenario.load(file), guest)
+    links = side_by_side(
+        *({"rate": rate} for rate in (("1mbit", "100mbit", "1000mbit") if ip == 4 else ("10mbit",) * 2))
+    )
+    (task,) = plan_runs(scenario.load(scenario_file(PLAIN, links, ip=ip, mtu=1400)), guest)
     job = dump(replace(task.job, duration_s=0.05, measure_from_s=0.01))
     for shape in (end["shape"] for link in job["links"] for end in (link["a"], link["b"])):
         if "rate_bps" in shape:
             shape["rate_bps"] = round(shape["rate_bps"] * wrong)
     files, _ = vm.run(guest, read(Job, job, "job"), task.objects)
     wrong_rows = {row["what"] for row in json.loads(files["agent.json"])["self_check"] if not row["ok"]}
-    assert wrong_rows == {f"{way} rate src0-dst0, bit/s" for way in ("forward", "reverse")}
+    assert wrong_rows == {
+        f"{way} rate src{k}-dst{k}, bit/s" for way in ("forward", "reverse") for k in range(len(rates))
+    }
 
 
 def test_plain_traffic_is_the_data_alone(scenario_file):

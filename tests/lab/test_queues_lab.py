@@ -18,7 +18,7 @@ from asymlab.guest.netlink import DUALPI2, Queue, attribute
 from asymlab.guest.protocol import Check
 from asymlab.plan import scenario
 from asymlab.plan.queues import ANYWHERE
-from tests.scenarios import CAPTURE, TUNED
+from tests.scenarios import CAPTURE, TUNED, side_by_side
 from tests.shared import L4S, LAB, LAB_KERNELS, check_physics, needs_l4s, run
 
 LONG = {"run": {"duration": "20s", "measure_from": "5s"}}
@@ -34,21 +34,23 @@ def delay_ms(r) -> float:
     return 1e3 * r.metrics["forward"]["queue_delay_mean_s"]
 
 
+TARGETS = [
+    ({"codel": {}}, 1, 8),  # RFC 8289: a standing queue of its target, 5 ms, at most
+    ({"codel": {"target": "20ms"}}, 8, 25),
+    ({"fq_codel": {}}, 1, 8),
+    ({"pie": {}}, 7, 20),  # RFC 8033: it steers to its target, 15 ms
+    ({}, 100, 1000),  # a plain queue of 1000 packets of 0.8 ms
+]
+
+
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    "rule, least, most",
-    [
-        ({"codel": {}}, 1, 8),  # RFC 8289: a standing queue of its target, 5 ms, at most
-        ({"codel": {"target": "20ms"}}, 8, 25),
-        ({"fq_codel": {}}, 1, 8),
-        ({"pie": {}}, 7, 20),  # RFC 8033: it steers to its target, 15 ms
-    ],
-)
-def test_the_delay_of_a_queue_with_a_target(scenario_file, rule, least, most):
-    """The plain queue of 1000 packets of 0.8 ms has some hundred ms."""
-    r = run(scenario_file(with_queue(rule), STEADY, TUNED, CUBIC))
-    check_physics(r)
-    assert least < delay_ms(r) < most and r.metrics["utilisation"] > 0.9 and r.metrics["forward"]["drops"] > 0
+def test_the_delay_of_a_queue_with_a_target(scenario_file):
+    ways = [{"queue": 1000, **rule} for rule, *_ in TARGETS]
+    r = run(scenario_file(side_by_side(*ways, controller="cubic"), STEADY, TUNED))
+    for hop, (rule, least, most) in zip(r.metrics["hops"], TARGETS, strict=True):
+        way = hop["forward"]
+        assert least < 1e3 * way["queue_delay_mean_s"] < most, rule
+        assert 0.9 < way["utilisation"] < 1.005 and (way["drops"] > 0 or not rule), rule
 
 
 @needs_l4s
@@ -80,11 +82,6 @@ def test_a_kernel_without_dualpi2_is_told(scenario_file):
 
 
 @pytest.mark.lab
-def test_a_plain_queue_of_the_same_length_is_long(scenario_file):
-    assert delay_ms(run(scenario_file(with_queue({}), STEADY, TUNED, CUBIC))) > 100
-
-
-@pytest.mark.lab
 @pytest.mark.parametrize(
     "rule, others, off",
     [
@@ -103,53 +100,59 @@ def test_flows_that_take_turns_have_the_same(scenario_file, rule, others, off):
     assert shares[0] == pytest.approx(0.2, rel=off) and not shares[1] == pytest.approx(0.2, rel=1.5 * off)
 
 
+ON_LAB = [pytest.param(LAB, ANYWHERE), pytest.param(L4S, ["dualpi2"], marks=needs_l4s)]
+
+
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    "kind, options, kernel",
-    [*((kind, {"ecn": True}, LAB) for kind in ANYWHERE[:3]), pytest.param("dualpi2", {}, L4S, marks=needs_l4s)],
-)
-def test_marks_in_place_of_drops(scenario_file, kind, options, kernel):
+@pytest.mark.parametrize("kernel, kinds", ON_LAB)
+def test_marks_in_place_of_drops(scenario_file, kernel, kinds):
     """Hosts that ask for ECN get marks; without, the same queue drops."""
-    rule = with_queue({kind: options})
-    marked = run(scenario_file(rule, STEADY, TUNED, ecn=True), kernel)
-    assert marked.metrics["forward"]["marks"] > 0
-    drops = marked.metrics["forward"]["drops"]
-    ends = marked.record["agent"]["marks"]["end"]["qdisc"][marked.job.watch[0].forward.dev]
-    assert marked.metrics["flows"][0]["retransmits_whole_run"] == ends["drops"]
-    assert drops == 0 or kind == "pie"  # which marks no packet while it would hit more than a tenth (RFC 8033, 5.1)
-    dropped = run(scenario_file(rule, STEADY, TUNED, ecn=False), kernel)
-    assert dropped.metrics["forward"]["marks"] == 0 <= drops < dropped.metrics["forward"]["drops"]
+    kinds = kinds[:3]
+    ways = [{"queue": 1000, kind: {} if kind == "dualpi2" else {"ecn": True}} for kind in kinds]
+    marked, dropped = (run(scenario_file(side_by_side(*ways), STEADY, TUNED, ecn=ecn), kernel) for ecn in (True, False))
+    for kind, with_ecn, without, flow, watched in zip(
+        kinds, marked.metrics["hops"], dropped.metrics["hops"], marked.metrics["flows"], marked.job.watch, strict=True
+    ):
+        drops = with_ecn["forward"]["drops"]
+        ends = marked.record["agent"]["marks"]["end"]["qdisc"][watched.forward.dev]
+        assert with_ecn["forward"]["marks"] > 0 and flow["retransmits_whole_run"] == ends["drops"], kind
+        # PIE marks no packet while it would hit more than a tenth (RFC 8033, 5.1).
+        assert drops == 0 or kind == "pie"
+        assert without["forward"]["marks"] == 0 <= drops < without["forward"]["drops"], kind
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize(
-    "rule, kernel",
-    [*((rule, LAB) for rule in ("red", "cake", *ANYWHERE)), pytest.param("dualpi2", L4S, marks=needs_l4s)],
-)
-def test_a_rate_changes_before_each_queue(scenario_file, rule, kernel):
+@pytest.mark.parametrize("kernel, kinds", ON_LAB)
+def test_a_rate_changes_before_each_queue(scenario_file, kernel, kinds):
     """Half of it in the second half: the queue stays as it was told, and the flow has what is left."""
-    options = {"min": 20, "max": 60, "probability": "10%"} if rule == "red" else {}
+    rules = [{kind: {}} for kind in kinds]
+    if kernel == LAB:
+        rules += [{"cake": {}}, {"red": {"min": 20, "max": 60, "probability": "10%"}}]
     half = {"at": "1500ms", "direction": "forward", "rate": "5mbit"}
+    changes = [half | {"hop": k} for k in range(1, len(rules) + 1)]
     times = {"duration": "4s", "measure_from": "2s"}
-    r = run(scenario_file(with_queue({rule: options}), TUNED, run=times, changes=[half]), kernel)
-    assert 0.8 < r.metrics["goodput_bps"] / (5e6 * r.job.payload_share) < 1.001
+    ways = [{"queue": 1000, **rule} for rule in rules]
+    r = run(scenario_file(side_by_side(*ways), TUNED, run=times, changes=changes), kernel)
+    for rule, flow in zip(rules, r.metrics["flows"], strict=True):
+        assert 0.8 < flow["goodput_bps"] / (5e6 * r.job.payload_share) < 1.001, rule
 
 
 @pytest.mark.lab
-@pytest.mark.parametrize("rate, most", [("11mbit", "10%"), ("12mbit", "20%"), ("14mbit", "60%")])
-def test_the_length_of_a_red_queue_under_a_constant_load(scenario_file, rate, most):
+def test_the_length_of_a_red_queue_under_a_constant_load(scenario_file):
     """A share d of the packets is too many. RED drops after 1 to 1/p arrivals, each as likely (Floyd and Jacobson 1993,
     method 2), so d = 2 p / (1 + p), and p grows with the average from 0 at min to `most` at max."""
-    way = {"queue": 300, "red": {"min": 30, "max": 130, "probability": most}}
-    late, times = {"start": "25s", "direction": "reverse"}, {"duration": "26s", "measure_from": "5s"}
-    load = {"rate": rate, "packet": 1000}
-    r = run(scenario_file(TUNED, forward=way, flow=late, run=times, background=[load]))
-    rows = r.links[(r.links["dev"] == r.job.watch[0].forward.dev) & (r.links["t"] >= 5) & (r.links["t"] < 24.9)]
-    dropped, sent = rows["drops"][-1] - rows["drops"][0], rows["packets"][1:].sum()
-    d = dropped / (dropped + sent)
-    expected = 30 + 100 * d / (2 - d) / (float(most[:-1]) / 100)
-    assert d > 0.09
-    assert rows["qlen_sum"].sum() / rows["packets"].sum() == pytest.approx(expected, rel=0.04)
+    cases = ("11mbit", 0.1), ("12mbit", 0.2), ("14mbit", 0.6)
+    reds = [{"queue": 300, "red": {"min": 30, "max": 130, "probability": f"{most:.0%}"}} for _, most in cases]
+    loads = [{"rate": rate, "packet": 1000, "hop": k} for k, (rate, _) in enumerate(cases, 1)]
+    late = {"flow": {"start": "25s", "direction": "reverse"}, "run": {"duration": "26s", "measure_from": "5s"}}
+    r = run(scenario_file(side_by_side(*reds), TUNED, late, background=loads))
+    for watched, (_, most) in zip(r.job.watch, cases, strict=True):
+        rows = r.links[(r.links["dev"] == watched.forward.dev) & (r.links["t"] >= 5) & (r.links["t"] < 24.9)]
+        dropped, sent = rows["drops"][-1] - rows["drops"][0], rows["packets"][1:].sum()
+        d = dropped / (dropped + sent)
+        assert d > 0.09
+        expected = 30 + 100 * d / (2 - d) / most
+        assert rows["qlen_sum"].sum() / rows["packets"].sum() == pytest.approx(expected, rel=0.04)
 
 
 @pytest.mark.lab
@@ -214,12 +217,15 @@ def test_a_red_that_is_wrong_by_2_percent_is_found(key, off):
 
 @pytest.mark.lab
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
-@pytest.mark.parametrize("probability", ["0.1%", "33.3333333%", "99.99%"])
-def test_the_kernel_tells_the_probability_that_its_red_was_given(scenario_file, kernel, probability):
-    rule = with_queue({"red": {"min": 5, "max": 20, "probability": probability}})
-    r = run(scenario_file(rule, TUNED), kernel)
-    (row,) = [row for row in r.self_check if row.kind == Check.RED]
-    assert row.ok and row.measured["probability"] == pytest.approx(row.expected["probability"], rel=1e-5), row
+def test_the_kernel_tells_the_probability_that_its_red_was_given(scenario_file, kernel):
+    reds = [
+        {"queue": 1000, "red": {"min": 5, "max": 20, "probability": odds}} for odds in ("0.1%", "33.3333333%", "99.99%")
+    ]
+    r = run(scenario_file(side_by_side(*reds), TUNED, run={"duration": "1s", "measure_from": "500ms"}), kernel)
+    rows = [row for row in r.self_check if row.kind == Check.RED]
+    assert len(rows) == len(reds) and all(row.ok for row in rows)
+    for row in rows:
+        assert row.measured["probability"] == pytest.approx(row.expected["probability"], rel=1e-5), row
 
 
 @pytest.mark.parametrize("key, told", [("target", 14_999), ("step", 1001), ("coupling", 1), ("limit", None), ("", 0)])
