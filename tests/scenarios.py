@@ -77,7 +77,9 @@ def build(*parts: dict, **more) -> dict:
         path = {key: part.pop(key) for key in ("mtu", "forward", "reverse", "hops") if key in part}
         if "hops" in path:
             path = {"forward": None, "reverse": None} | path
-        merge(tree, {"path": path} | part)
+        if path:
+            merge(tree, {"path": path})
+        merge(tree, part)
     return tree
 
 

@@ -25,6 +25,7 @@ from asymlab.plan import scenario
 from asymlab.results import capture
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
+from tests.scenarios import FAST, alpha
 from tests.warm import Warm, environment
 
 # Which images a machine has decides no test: those of the engine uml name it.
@@ -104,6 +105,28 @@ def run(file, kernel=LAB, seed=1, fresh=False):
     r = execute([task], guest, fresh=fresh)[task.key]
     assert r.valid, r.record["invalid"]
     return r
+
+
+def repeated(scenario_file, kernel, seconds=2):
+    """Random loss, two controllers, BPF and module: every byte repeats on a loaded machine, and another seed has
+    others."""
+    lossy = {"forward": {"loss": "0.5%"}, "flows": [{"controller": "vegas"}]}
+    file = scenario_file(FAST, alpha(20), lossy, run={"duration": f"{seconds}s", "trace_state": True})
+    first = run(file, kernel, fresh=True)
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range((os.cpu_count() or 1) + 1)]
+    try:
+        second = run(file, kernel, fresh=True)
+    finally:
+        for p in load:
+            p.kill()
+            p.wait()
+    other = run(file, kernel, seed=2, fresh=True)
+    assert first.record["result_sha256"] == second.record["result_sha256"] != other.record["result_sha256"]
+    assert first.record["metrics"] == second.record["metrics"] != other.record["metrics"]
+    assert (first.acks == second.acks).all() and other.metrics["flows"] != first.metrics["flows"]
+    for r in (first, other):
+        check_physics(r)
+    return first, second, other
 
 
 def counters(r, controller: str) -> dict[str, int]:

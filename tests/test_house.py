@@ -172,10 +172,10 @@ def test_packages_need_those_below_them():
 # A sentence names its actor first: none begins with Of, What, Who, As or Where. So many still do; a number may only
 # fall. `python -m tests.sentences FOLDER` lists them.
 HEADLESS = {
-    "bpf": 78,
+    "bpf": 70,
     "loader": 109,
-    "docs": 43,
-    "experiments/asymlab": 315,
+    "docs": 0,
+    "experiments/asymlab": 314,
     "experiments": 38,
     "tests/algorithms": 75,
     "tests/report": 23,

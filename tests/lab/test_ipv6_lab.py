@@ -8,8 +8,6 @@ import struct
 import numpy as np
 import pytest
 
-from asymlab import LabError
-from asymlab.plan import scenario
 from tests.lab.test_path_lab import SACK_PERMITTED, option_kinds
 from tests.scenarios import CAPTURE, TUNED, hop
 from tests.shared import LAB_KERNELS, check_physics, run
@@ -106,19 +104,3 @@ def test_no_packets_but_those_of_the_experiment(scenario_file):
     assert {h for side in ("forward", "reverse") for h in next_headers((r.folder / f"{side}.pcap").read_bytes())} == {6}
     traced = hop({"rate": None, "trace": {"kind": "wifi", "rate": "100kbit", "length": "5s"}})
     r = run(scenario_file(V6, mtu=1500, hops=[hop(), traced, hop()]))
-
-
-@pytest.mark.parametrize(
-    "words, key, reason",
-    [
-        ({"ip": 5}, "ip", "4 or 6"),
-        ({"ip": "6"}, "ip", "4 or 6"),
-        ({"ip": 6}, "path.mtu", "1000 bytes are fewer than the 1280 of IPv6"),
-        (V6 | USUAL | {"changes": [{"at": "1s", "direction": "forward", "mtu": 1279}]}, "changes.0.mtu", "1279"),
-    ],
-)
-def test_what_does_not_fit(scenario_file, words, key, reason):
-    file = scenario_file(words)
-    with pytest.raises(LabError, match=f"^{file}: {key}: .*{reason}") as e:
-        scenario.load(file)
-    assert "\n" not in str(e.value)

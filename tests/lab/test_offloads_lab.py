@@ -9,12 +9,10 @@ from unittest import mock
 
 import pytest
 
-from asymlab import LabError
 from asymlab.guest import check, net
 from asymlab.guest.job import End, Propagation, Unshaped
 from asymlab.guest.netlink import Queue, attribute, slot_us
 from asymlab.guest.protocol import Check
-from asymlab.plan import scenario
 from tests.scenarios import CAPTURE, TUNED, hop
 from tests.shared import LAB, run
 
@@ -112,21 +110,3 @@ def test_groups_that_are_wrong_by_2_percent_are_found(ns, good):
     kernel = mock.Mock(queues=lambda _: {end.dev: [Queue("netem", True, {}, words, b"")]})
     (row,) = check.check_slots(mock.Mock(ends=[end]), kernel)
     assert row["ok"] is good
-
-
-@pytest.mark.parametrize(
-    "words, reason",
-    [
-        ({"coalesce": "50us"}, "coalesce: needs offloads = true"),
-        (offloads(coalesce="11ms"), "coalesce: .*less than or equal to 10000"),
-        ({"offloads": 1.5}, "offloads: .*boolean"),
-        ({"segment": 16384}, "segment: needs offloads = true"),
-        (offloads(segment=65537), "segment: more than 65536 bytes need ip = 6"),
-        (offloads(ip=6, segment=524281), "segment: .*less than or equal to 524280"),
-    ],
-)
-def test_what_does_not_fit(scenario_file, words, reason):
-    file = scenario_file(TUNED, words)
-    with pytest.raises(LabError, match=f"^{file}: {reason}") as e:
-        scenario.load(file)
-    assert "\n" not in str(e.value)

@@ -16,7 +16,6 @@ from asymlab.guest.job import Bottleneck, Discipline, End, Propagation, Red
 from asymlab.guest.net import loss_model
 from asymlab.guest.netlink import DUALPI2, Queue, attribute
 from asymlab.guest.protocol import Check
-from asymlab.plan import scenario
 from asymlab.plan.queues import ANYWHERE
 from tests.scenarios import CAPTURE, TUNED, side_by_side
 from tests.shared import L4S, LAB, LAB_KERNELS, check_physics, needs_l4s, run
@@ -286,23 +285,3 @@ def test_the_kernel_tells_what_its_netem_was_given(scenario_file, kernel):
     r = run(scenario_file(TUNED, forward=bad, reverse=other), kernel)
     rows = [row for row in r.self_check if row.kind == Check.NETEM]
     assert len(rows) == 2 and all(row.ok for row in rows)
-
-
-@pytest.mark.parametrize(
-    "words, key, reason",
-    [
-        ({"red": {"min": 3, "max": 9, "probability": "1%"}, "pie": {}}, "path.forward", "either red or pie"),
-        ({"codel": {}, "fq": {}}, "path.forward", "either codel or fq"),
-        ({"fq_codel": {"flows": 0}}, "path.forward.fq_codel.flows", "greater than or equal to 1"),
-        ({"codel": {"target": 5}}, "path.forward.codel.target", "not a quantity"),
-        ({"loss_burst": 5}, "path.forward", "loss_burst needs a loss"),
-        ({"loss": "90%", "loss_burst": 2}, "path.forward", "leaves a packet between two bursts"),
-        ({"disorder": True}, "path.forward", "disorder needs jitter"),
-        ({"red": {"min": 10, "max": 100, "probability": "1e-4%"}}, "path", "1e-06 would be 0 in the kernel"),
-        ({"red": {"min": 10, "max": 100, "probability": "0.006%"}}, "path", "6e-05 would be 4.191e-05 in the kernel"),
-    ],
-)
-def test_what_does_not_fit(scenario_file, words, key, reason):
-    file = scenario_file(forward=words)
-    with pytest.raises(LabError, match=f"^{file}: {key}: .*{reason}"):
-        scenario.load(file)

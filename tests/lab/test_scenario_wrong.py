@@ -129,6 +129,82 @@ def test_wrong_names_and_chains(scenario_file, wrong, key, reason):
     is_wrong(scenario_file(wrong), key, reason)
 
 
+FORWARD = {"direction": "forward"}
+RENO = {"controller": "reno"}
+V6 = {"ip": 6, "mtu": 1500}
+UNFIT = [
+    ({"cake": {"overhead": -1}}, "cake.overhead: must be at least 0"),
+    ({"cake": {"mpu": 257}}, "cake.mpu: must be at most 256"),
+    ({"cake": {"framing": "ethernet"}}, "cake.framing: .*plain"),
+    ({"cake": {"isolation": "nat"}}, "cake.isolation: .*triple-isolate"),
+    ({"cake": {"ack_filter": "on"}}, "cake.ack_filter: 'on' is neither true, false nor 'aggressive'"),
+    ({"policer": {"rate": "10mbit"}}, "policer.burst: is missing"),
+    ({"policer": {"rate": "1kbit", "burst": 20000}}, "policer: .*longer than 100 s"),
+    ({"policer": {"rate": 10, "burst": 2000}}, "policer.rate: .*not a quantity"),
+    ({"policer": {"rate": "10mbit", "burst": "2kb"}}, "policer.burst: .*whole number"),
+    ({"fq_codel": {"flows": 0}}, "fq_codel.flows: must be at least 1"),
+    ({"codel": {"target": 5}}, "codel.target: .*not a quantity"),
+    ({"duplicate": 1}, "duplicate: .*share"),
+    ({"rewrite": [{"kind": 1, "offset": 2, "value": 0}]}, "rewrite.0.kind: "),
+    ({"rewrite": [{"kind": 2, "offset": 2, "value": 65536}]}, "rewrite.0.value: "),
+]
+UNFIT_TOGETHER = [
+    ({"red": {"min": 3, "max": 9, "probability": "1%"}, "pie": {}}, "path.forward: .*either red or pie"),
+    ({"codel": {}, "fq": {}}, "path.forward: .*either codel or fq"),
+    ({"loss_burst": 5}, "path.forward: .*loss_burst needs a loss"),
+    ({"loss": "90%", "loss_burst": 2}, "path.forward: .*leaves a packet between two bursts"),
+    ({"disorder": True}, "path.forward: .*disorder needs jitter"),
+    ({"jitter": "21ms"}, "path.forward: .*jitter must be at most the delay"),
+    ({"red": {"min": 10, "max": 100, "probability": "1e-4%"}}, "path: .*1e-06 would be 0 in the kernel"),
+    ({"red": {"min": 10, "max": 100, "probability": "0.006%"}}, "path: .*6e-05 would be 4.191e-05 in the kernel"),
+    ({"policer": {"rate": "10mbit", "burst": 999}}, "path: .*999 bytes pass no packet of the mtu, 1000"),
+]
+
+
+def change(*those: dict) -> dict:
+    return {"changes": [{"at": "1s"} | one for one in those]}
+
+
+@pytest.mark.parametrize(
+    "wrong, line",
+    [
+        *(({"forward": way}, f"path.forward.{line}") for way, line in UNFIT),
+        *(({"forward": way}, line) for way, line in UNFIT_TOGETHER),
+        ({"ip": 5}, "ip: .*4 or 6"),
+        ({"ip": "6"}, "ip: .*4 or 6"),
+        ({"ip": 6}, "path.mtu: .*1000 bytes are fewer than the 1280 of IPv6"),
+        (V6 | change(FORWARD | {"mtu": 1279}), "changes.0.mtu: .*1279"),
+        ({"coalesce": "50us"}, "coalesce: needs offloads = true"),
+        ({"offloads": True, "coalesce": "11ms"}, "coalesce: must be at most 10ms"),
+        ({"offloads": 1.5}, "offloads: must be true or false"),
+        ({"segment": 16384}, "segment: needs offloads = true"),
+        ({"offloads": True, "segment": 65537}, "segment: more than 65536 bytes need ip = 6"),
+        ({"offloads": True, "ip": 6, "segment": 524281}, "segment: must be at most 524280"),
+        ({"flow": {"start_within": "3s"}}, "flows.0.*after run.duration"),
+        ({"flow": {"start_within": "2s", "stop": "1s"}}, "flows.0.*its stop"),
+        (change(FORWARD | {"mtu": 1200}), "changes.0.mtu: 1200 bytes are more than the path's mtu, 1000"),
+        (change(FORWARD | {"mtu": 500}), "changes.0.mtu: must be at least 552"),
+        (change(FORWARD | {"hop": 2, "rate": "1mbit"}), "changes.0.hop: no hop 2"),
+        (change({"rate": "1mbit"}), "changes.0.*rate: needs a direction"),
+        (change(FORWARD | RENO | {"rate": "1mbit"}), "changes.0.*changes either a controller or the path"),
+        (change(FORWARD), "changes.0.*must have controller and set"),
+        (change(RENO | {"command": "load"}), "changes.0: reno is loaded then"),
+        (change(RENO | {"command": "unload"}, RENO | {"command": "use"}), "changes.1: reno is not loaded then"),
+        (change(RENO | {"command": "use", "set": {"a": 1}}), "changes.0.*set: use takes no parameters"),
+        (change(RENO | {"command": "reboot"}), "changes.0.command"),
+        (change(RENO | {"at": "9s", "set": {"a": 1}}), "changes.0: comes after run.duration"),
+        (change({"controller": "fast", "set": {"a": 1}}), "changes.0.controller: no flow has fast"),
+        (change(RENO | {"set": {}}), "changes.0.set"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_values_that_do_not_fit(scenario_file, wrong, line):
+    file = scenario_file(wrong)
+    with pytest.raises(LabError, match=f"^{file}: {line}") as e:
+        scenario.load(file)
+    assert "\n" not in str(e.value)
+
+
 def is_wrong(file, key, reason):
     with pytest.raises(LabError) as e:
         scenario.load(file)

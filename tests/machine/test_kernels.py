@@ -23,7 +23,7 @@ from asymlab.guest import audit
 from asymlab.machine import kernel, vm
 from asymlab.machine.arch import AMD64
 from asymlab.machine.kernel import series
-from asymlab.plan import objects, scenario, topology
+from asymlab.plan import objects, topology
 from tests.ktap import bad, built, column, recorded, told
 from tests.shared import BUILD, LAB, asymlab
 
@@ -217,19 +217,6 @@ def test_the_newest_kernel_is_so_by_number(monkeypatch, tmp_path):
     monkeypatch.setattr(kernel, "apt_source", lambda cache: kernel.AptSource("Debian", "http://mirror", "bookworm"))
     monkeypatch.setattr(kernel, "BUILD", tmp_path)
     assert kernel.newest(AMD64, silent) == (packages["forky"], "forky")
-
-
-@pytest.mark.parametrize(
-    "change, words",
-    [
-        ({"at": "9s", "controller": "reno", "set": {"a": 1}}, "changes.0: comes after run.duration"),
-        ({"at": "1s", "controller": "fast", "set": {"a": 1}}, "changes.0.controller: no flow has fast"),
-        ({"at": "1s", "controller": "reno", "set": {}}, "changes.0.set"),
-    ],
-)
-def test_changes_that_cannot_be(scenario_file, change, words):
-    with pytest.raises(LabError, match=re.escape(words)):
-        scenario.load(scenario_file(changes=[change]))
 
 
 def test_what_the_kernel_keeps_is_left_over(monkeypatch):

@@ -10,7 +10,6 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -25,7 +24,7 @@ from asymlab.plan import scenario, topology
 from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_on_host, plan_runs
 from tests.scenarios import FAST
-from tests.shared import REPO, asymlab, check_physics, one_line, run, wait_for
+from tests.shared import REPO, asymlab, one_line, repeated, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
 REFUSE = REPO / "tests" / "machine" / "refuse.c"
@@ -502,21 +501,7 @@ def test_the_series_for_upstream_adds_what_our_edits_add():
 @made
 @pytest.mark.lab
 def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(scenario_file):
-    """Random loss, a BPF controller and one of the kernel's."""
-    file = scenario_file(FAST, forward={"loss": "0.5%"}, run={"trace_state": True}, flows=[{"controller": "vegas"}])
-    first = run(file, kernel=LABEL, fresh=True)
-    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() + 1)]
-    try:
-        second = run(file, kernel=LABEL, fresh=True)
-    finally:
-        for p in load:
-            p.kill()
-            p.wait()
-    other = run(file, kernel=LABEL, seed=2, fresh=True)
-    assert first.record["result_sha256"] == second.record["result_sha256"] != other.record["result_sha256"]
-    assert first.record["metrics"] == second.record["metrics"] != other.record["metrics"]
-    for r in (first, other):
-        check_physics(r)
+    repeated(scenario_file, LABEL, 3)
 
 
 @made
