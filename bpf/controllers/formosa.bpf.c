@@ -29,7 +29,7 @@
  *   receiver, filter    cgroup_skb/egress: drops the kernel's other pure ACKs.
  * They meet in one storage per socket, `struct wire`. A receiver of a Formosa sender runs this
  * controller too, since only a controller is called in in_ack_event; not if another was chosen for its socket.
- * Here is the sender. formosa/ has the options, the forward delay, the receiver, and the law toward any peer.
+ * Here is the sender. formosa/ has the parameters, the options, the forward delay, the receiver, and the law toward any peer.
  *
  * Where the paper is silent, or we differ:
  *  - W counts packets of a round, not packets outstanding: with one ACK a round, up to the last
@@ -64,139 +64,15 @@
  *  - Beside flows that fill the queue signals never end: `fair`, beyond the paper, is in beside.bpf.h.
  *  - After an idle time of n seconds W has been halved n times, not below 10.
  */
-#include "declare.bpf.h"
-#include "sender.bpf.h"
+#include "formosa/ackpath.bpf.h"
+#include "formosa/answers.bpf.h"
+#include "formosa/anypeer.bpf.h"
+#include "formosa/beside.bpf.h"
+#include "formosa/receiver.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-TUNABLE(u32, delta_q8, 32, 1, 127, "1/256", "share that a signal takes from W, delta of (2); 32 = 1/8 [P]");
-TUNABLE(u32, cut_mode, 0, 0, 1, "-",
-	"a signal takes 0: delta [P], 1: no more than the queue that the receiver reports, and a packet");
-TUNABLE(u32, cathresh, 2, 1, 1024, "packets", "added queue that makes a signal (5) [P]");
-PARAM(u32, eta_q8, 128, 1, 255, "1/256", "weight of the old sftt in (4)");
-PARAM(u32, ftt_norm, 1, 0, 1, "-", "1: L has gain 1 whatever eta is; 0: literal (4)");
-PARAM(u32, q_mode, 1, 0, 2, "-", "Q is the 0: net sum of L, 1: sum of rises, 2: sum, not below 0");
-TUNABLE(u32, cut_least, 0, 0, 64, "packets", "least that a signal takes, at most half of W; 0 [P]");
-TUNABLE(u32, signal_hold, 0, 0, 4, "rounds",
-	"after a cut in congestion avoidance further signals are old news for so long; 0: literal [P]");
-TUNABLE(u32, loss_beta_q8, 128, 64, 255, "1/256", "share of W that is left after a loss");
-PARAM(u32, nack_dup, 1, 1, 16, "ACKs",
-      "reports of a new gap, 1 [P]; 3 where the sender's kernel waits for three (tcp_recovery=0)");
-PARAM(u32, answers_max, 8, 1, 8, "ACKs",
-      "a round asks for so many at most, for more than one where they are lost; 1 [P]");
-PARAM(u32, noise_rounds, 0, 0, 65535, "rounds",
-      "the forward delay's noise measures itself, makes no signal, and is forgotten in so many rounds; 0: off [P]");
-PARAM(u32, fit_rtt, 0, 0, 1, "-", "1: W changes with the time that ACKs take, so that the rate does not; 0 [P]");
-PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
-NOTE("both ends must run it; flows that fill the queue (CUBIC, Reno) leave it little: for paths without them");
-
-PRESET(two_way, "fit_rtt=1", "data in the other direction, in whose queue ACKs wait: 1.9 times the goodput at r = 4");
-PARAM(u32, hello, 0, 0, 1, "-",
-      "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");
-
-COUNTER(flows, "connections started, receivers' too");
-COUNTER(peers, "connections whose other end said that it is a Formosa receiver");
-COUNTER(rounds, "rounds ended");
-COUNTER(signals, "reductions by a congestion signal");
-COUNTER(old_signals, "signals about packets that left before the last reduction");
-COUNTER(limited_rounds, "rounds that carried too little for W to grow");
-COUNTER(fits, "rounds after which W followed the time that ACKs take");
-COUNTER(losses, "reductions by loss: fast retransmit, ECN or RTO");
-COUNTER(timeouts, "retransmission timeouts");
-COUNTER(undos, "reductions found spurious and taken back");
-COUNTER(idle_restarts, "rounds begun after an idle time");
-COUNTER(fallbacks, "connections whose receiver fell silent: a middlebox took the options");
-COUNTER(options_sent, "data options written");
-COUNTER(answers_seen, "ACK options read");
-COUNTER(options_seen, "data options read");
-COUNTER(options_bad, "options of ours with a wrong length");
-COUNTER(signals_sent, "congestion signals given");
-COUNTER(acks_sent, "pure ACKs let pass, of connections with a Formosa sender");
-COUNTER(acks_suppressed, "pure ACKs dropped");
-COUNTER(nacks, "of acks_sent: reports of a new gap");
-
-/* The registered name, written by the loader: what a receiver's controller is switched to. */
-const volatile char asymcc_name[16] = "formosa";
-
-#include "formosa/delay.bpf.h"
-#include "formosa/options.bpf.h"
-#include "formosa/answers.bpf.h"
-#include "formosa/ackpath.bpf.h"
-
 /* --- sender's law --------------------------------------------------------------------------- */
-
-#define W_BITS 16 /* behind the point of W: with the 20 before it 2^36 */
-
-/* One connection. Windows in packets. */
-struct formosa {
-	struct sender s;      /* its round is Formosa's */
-	u32 w;                /* packets a round: the whole ones of W ... */
-	u16 w_part;           /* ... and its part of a packet, 2^-16 */
-	u16 w_part_saved;     /* before the last reduction */
-	u32 w_last;           /* of the round before */
-	u32 ssthresh;         /* of w: the stack's is for show */
-	u32 w_saved;          /* before the last reduction, for undo */
-	u32 ssthresh_saved;
-	u32 srtt_us;          /* smoothed RTT of the newest packet covered; 0: none */
-	u32 rounds;           /* begun so far */
-	u32 delivered_round;  /* tp->delivered when this round began */
-	u32 delivered;        /* tp->delivered at the last ACK */
-	u32 peer_queue_us;    /* forward queueing delay as the receiver sees it */
-	u32 peer_signals;     /* signals believed */
-	u8 hold;              /* rounds in which no signal is */
-	bool cwnd_limited;    /* fallback: the window was the limit in this round */
-};
-STATE(struct formosa);
-
-static inline void begin_round(struct formosa *f, const struct tcp_sock *tp, struct wire *w)
-{
-	round_start(&f->s, tp);
-	f->rounds++;
-	f->delivered_round = tp->delivered;
-	f->cwnd_limited = false;
-	if (w) {
-		w->round++;
-		w->segs = tp->data_segs_out;
-		w->budget = f->w;
-		w->srtt_us = f->srtt_us;
-		w->heard = false;
-	}
-}
-
-/* W, packets << 16: at most 2^36. */
-static inline u64 w_q16(const struct formosa *f)
-{
-	return (u64)f->w << W_BITS | f->w_part;
-}
-
-/* W becomes this, packets << 16, but not less than two packets. */
-static inline void set_w(struct formosa *f, u64 w_q16)
-{
-	w_q16 = max(w_q16, W_MIN << W_BITS);
-	f->w = w_q16 >> W_BITS;
-	f->w_part = w_q16;
-}
-
-/* (2), and slow start is over. `queue`: packets of ours that wait, as far as known, below 2^32. */
-static inline void on_signal(struct formosa *f, u64 queue)
-{
-	u64 w = w_q16(f), cut = w * delta_q8 >> 8; /* 2^36 * 2^7 = 2^43 */
-
-	if (cut_mode && f->w >= f->ssthresh)
-		cut = min(cut, (queue + 1) << W_BITS); /* 2^48 */
-	cut = max(cut, min((u64)cut_least << W_BITS, w / 2));
-	f->hold = f->w < f->ssthresh ? 0 : signal_hold;
-	set_w(f, w - cut); /* cut is at most half of w */
-	f->ssthresh = f->w;
-	f->peer_signals++;
-	COUNT(signals);
-}
-
-/* (1) by `acked` packets, up to ssthresh. */
-static inline void slow_start(struct formosa *f, u32 acked)
-{
-	f->w = min((u64)f->w + acked, f->ssthresh);
-}
 
 /*
  * A round is over when what it sent first is acknowledged. Behind a gap the cumulative ACK stands
@@ -211,7 +87,38 @@ static inline bool formosa_round_over(const struct formosa *f, const struct tcp_
 	return w->echo == w->round || tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
 }
 
-#include "formosa/beside.bpf.h"
+/* At the end of a round without gaps: do the receiver's answers come, and does the round need more of them? */
+static inline void hear_round(const struct formosa *f, const struct tcp_sock *tp, struct wire *w)
+{
+	w->acks_queue = acks_queue(w, f->srtt_us, f->s.rtt_min);
+	count_answers(w, tp);
+	w->deaf_rounds = w->heard ? 0 : w->deaf_rounds + 1;
+	if (w->deaf_rounds >= DEAF)
+		fall_back(w);
+}
+
+/* W after a round, packets << 16, by (1), (2) or (3); with `fair` a look may set it. `limited`: the round carried too little. */
+static inline u64 after_round(struct formosa *f, const struct wire *w, struct fair *mode, u32 carried, bool limited)
+{
+	u32 window = look_window(f, mode, w, carried);
+
+	if (window) {
+		f->ssthresh = min(f->ssthresh, window); /* no slow start follows */
+		f->hold = TOLD;
+		return (u64)window << W_BITS | f->w_part;
+	}
+	if (w->signalled && !f->hold)
+		return after_signal(f, mul_div(f->w, w->queue_us, f->srtt_us)); /* 2^20 * 2^22 */
+	if (w->signalled) {
+		COUNT(old_signals);
+		return w_q16(f);
+	}
+	if (limited) {
+		COUNT(limited_rounds);
+		return w_q16(f);
+	}
+	return f->w < f->ssthresh ? after_start(f, carried) : w_q16(f) + (1 << W_BITS);
+}
 
 /* The peer answers once a round. */
 static inline void
@@ -219,43 +126,32 @@ law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_co
 	      struct fair *mode)
 {
 	u8 state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
-	u32 carried = tp->delivered - f->delivered_round, was = f->w;
+	bool reduces = state == TCP_CA_CWR || state == TCP_CA_Recovery; /* the stack: W is halved already */
+	u32 carried = tp->delivered - f->delivered_round;
 	bool limited = (u64)carried + f->w_last / 8 + 2 < f->w_last && !has_more(tp);
+	u64 next;
 
 	if (!formosa_round_over(f, tp, w))
 		return;
 	COUNT(rounds);
-	if (state == TCP_CA_Open) {
-		w->acks_queue = acks_queue(w, f->srtt_us, f->s.rtt_min);
-		count_answers(w, tp);
-		w->deaf_rounds = w->heard ? 0 : w->deaf_rounds + 1;
-		if (w->deaf_rounds >= DEAF)
-			fall_back(w);
-	}
+	if (state == TCP_CA_Open)
+		hear_round(f, tp, w);
 	if (mode && mode->competes)
 		w->signalled = false;
-	if (state != TCP_CA_CWR && state != TCP_CA_Recovery && !rests(f, mode, w, carried)) { /* else halved already */
-		if (w->signalled && !f->hold)
-			on_signal(f, mul_div(f->w, w->queue_us, f->srtt_us)); /* 2^20 * 2^22 */
-		else if (w->signalled)
-			COUNT(old_signals);
-		else if (limited)
-			COUNT(limited_rounds);
-		else if (f->w < f->ssthresh)
-			slow_start(f, carried);
-		else
-			f->w++;
-	}
-	if (f->hold && was <= f->w)
+	next = reduces ? w_q16(f) : after_round(f, w, mode, carried, limited);
+	if (f->hold && f->w <= next >> W_BITS)
 		f->hold--;
-	if (!fit_rtt || limited || state != TCP_CA_Open || f->w < f->ssthresh) {
+	if (!fit_rtt || limited || state != TCP_CA_Open || next >> W_BITS < f->ssthresh) {
 		fitted(w, f->srtt_us);
 	} else {
-		f->w = max(fit(w, f->srtt_us, f->w), W_MIN);
-		f->ssthresh = min(f->ssthresh, f->w); /* no slow start follows */
+		u32 whole = max(fit(w, f->srtt_us, next >> W_BITS), W_MIN);
+
+		next = (u64)whole << W_BITS | (u16)next;
+		f->ssthresh = min(f->ssthresh, whole); /* no slow start follows */
 	}
 	w->signalled = false;
-	f->w_last = was;
+	f->w_last = f->w;
+	write_w(f, next);
 	begin_round(f, tp, w);
 }
 
@@ -271,8 +167,6 @@ static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_soc
 		cwnd = max(cwnd, (u64)flight + 1);
 	return min(cwnd, W_MAX);
 }
-
-#include "formosa/anypeer.bpf.h"
 
 /* --- sender's hooks -------------------------------------------------------------------------- */
 
@@ -369,7 +263,7 @@ u32 BPF_PROG(formosa_ssthresh, struct sock *sk)
 	f->w_saved = f->w;
 	f->w_part_saved = f->w_part;
 	f->ssthresh_saved = f->ssthresh;
-	set_w(f, left_by_loss(f, fair_of(sk)));
+	write_w(f, max(left_by_loss(f, fair_of(sk)), W_MIN << W_BITS));
 	f->w_last = f->ssthresh = f->w;
 	return f->w;
 }
@@ -444,8 +338,6 @@ u32 BPF_PROG(formosa_min_tso_segs, struct sock *sk)
 	}
 	return default_tso_segs(sk);
 }
-
-#include "formosa/receiver.bpf.h"
 
 /* --- options ----------------------------------------------------------------------------------- */
 

@@ -3,6 +3,8 @@
 #ifndef FORMOSA_ANYPEER_BPF_H
 #define FORMOSA_ANYPEER_BPF_H
 
+#include "window.bpf.h"
+
 /* At the end of a round: is there a signal? A change within a tick is none. */
 static inline bool
 timestamp_round(struct timestamps *t, const struct formosa *f, const struct tcp_sock *tp, u32 carried)
@@ -32,13 +34,13 @@ law_by_acks(struct formosa *f, const struct tcp_sock *tp, const struct inet_conn
 	if (is_cwnd_limited(tp))
 		f->cwnd_limited = true;
 	if (starting && (is_cwnd_limited(tp) || f->w < 2 * tp->max_packets_out))
-		slow_start(f, acked);
+		write_w(f, after_start(f, acked));
 	if (!round_over(&f->s, tp))
 		return;
 	COUNT(rounds);
 	f->w_last = f->w;
 	if (w && timestamp_round(&w->stamps, f, tp, carried))
-		on_signal(f, W_MAX);
+		write_w(f, after_signal(f, W_MAX));
 	else if (!starting && f->cwnd_limited)
 		f->w++;
 	else if (!starting)

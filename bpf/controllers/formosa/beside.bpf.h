@@ -7,21 +7,16 @@
 #define FORMOSA_BESIDE_BPF_H
 
 #include "fair.bpf.h"
+#include "window.bpf.h"
 
-/* With `fair`, at the end of a round: does the law rest, as a look sets W? */
-static inline bool rests(struct formosa *f, struct fair *mode, const struct wire *w, u32 carried)
+/* With `fair`, at the end of a round: the window that a look sets; 0: the law does. */
+static inline u32 look_window(struct formosa *f, struct fair *mode, const struct wire *w, u32 carried)
 {
-	u32 window;
-
 	if (!mode || !f->s.rtt_min || (mode->step == WAIT && f->w < f->ssthresh))
-		return false;
-	window = w->heard ? fair_turn(mode, &f->s, f->w, carried, w->queue_us) : mode->step == WAIT ? 0 : mode->window;
-	if (!window)
-		return false;
-	f->w = window;
-	f->ssthresh = min(f->ssthresh, f->w); /* no slow start follows */
-	f->hold = TOLD;
-	return true;
+		return 0;
+	if (w->heard)
+		return fair_turn(mode, &f->s, f->w, carried, w->queue_us);
+	return mode->step == WAIT ? 0 : mode->window;
 }
 
 /* What a loss leaves of W, packets << 16. It ends a look: then as much of the W before it, but not more than the look has. */

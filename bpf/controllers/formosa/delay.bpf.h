@@ -6,6 +6,7 @@
 #define FORMOSA_DELAY_BPF_H
 
 #include "sender.bpf.h"
+#include "values.bpf.h"
 
 #define D_MAX_US (1 << 26)      /* 67 s; a change of delay beyond counts as this */
 #define X_MAX_US (1LL << 40)    /* 13 days; so far two clocks may drift apart, and stamps that jump get no further */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Formosa's TCP options, and what its two halves know of a connection. formosa.bpf.c includes it below its parameters and counters. */
+/* Formosa's TCP options, and what its two halves know of a connection. */
 #ifndef FORMOSA_OPTIONS_BPF_H
 #define FORMOSA_OPTIONS_BPF_H
 
