@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What differs between kernels, each with the version and the commit that brought it. Nothing else in bpf/, nor in the BPF programs
+ * Differences between kernels, each with the version and the commit that brought it. Nothing else in bpf/, nor in the BPF programs
  * of loader/, depends on the kernel's version.
  */
 #ifndef COMPAT_BPF_H

@@ -6,7 +6,7 @@
  *   [N] P. Goyal et al., "Elasticity Detection: A Building Block for Internet Congestion Control" (Nimbus), 2018.
  *
  * At a window w and an RTT a flow has w (1 - T/RTT) packets in the queue, whoever else sends: the RTT does not tell whose the
- * queue is. So the flow looks: for one round trip its window is w T/RTT, which drains what is its own. What is left is others'.
+ * queue is. So the flow looks: for one round trip its window is w T/RTT, which drains what is its own. The rest is others'.
  * From [C] 2.2: a flow competes, by AIMD, until the queue gets nearly empty. Copa's own queue does so by itself, these laws' does not.
  * From [N]: to change one's own rate and see what others make of it, and that only flows which answer to losses matter. Those
  * fill the queue: it must have grown at RISES looks in a row. A longer route and a constant load leave the same at each look.
@@ -48,7 +48,7 @@ enum {
 	REFILL, /* the window grows back */
 };
 
-/* Of one connection. Times in us, at most 2^26; windows in packets, at most 2^20. */
+/* One connection. Times in us, at most 2^26; windows in packets, at most 2^20. */
 struct fair {
 	u64 w_q20;     /* the window while it competes, packets << 20 */
 	u32 low, high; /* RTTs of this round; 0: none yet */
@@ -156,7 +156,7 @@ static __always_inline void contest(struct fair *f, const struct tcp_sock *tp, u
 	f->w_q20 = min(f->w_q20, limit);
 }
 
-/* Of pkts_acked, after rtt_sample(). */
+/* Call in pkts_acked, after rtt_sample(). */
 static __always_inline void fair_sample(struct sock *sk, const struct sender *s)
 {
 	struct fair *f;
@@ -171,7 +171,7 @@ static __always_inline void fair_sample(struct sock *sk, const struct sender *s)
 }
 
 /*
- * Of cong_avoid, before the law: does the law rest, as fair has set the window? `over`: this ACK ends a round; `window` is the law's.
+ * Call in cong_avoid, before the law. Does the law rest, as fair has set the window? `over`: this ACK ends a round; `window` is the law's.
  */
 static __always_inline bool fair_acked(struct sock *sk, struct sender *s, u32 window, u32 acked, bool over, u32 age_s)
 {
@@ -210,7 +210,7 @@ static __always_inline bool fair_acked(struct sock *sk, struct sender *s, u32 wi
 	return true;
 }
 
-/* What a loss leaves: of the law `half`. Of the window before a look as much, but not more than the look has left. */
+/* The window after a loss: `half`, which is the law's. In a look it is half of the window before, but not more than the look has left. */
 static __always_inline u32 fair_cut(struct sock *sk, u32 half)
 {
 	struct fair *f = fair_of(sk);
@@ -229,8 +229,8 @@ static __always_inline void end_look(struct fair *f)
 }
 
 /*
- * Of a law with rounds and a window of its own, at the end of a round, which carried so many packets: what the next round has
- * while a look lasts, or 0: the law goes on. `queue_us`, at most 2^22, is the queue that the round met: one sample, so jitter
+ * Call at the end of a round, which carried so many packets, if the law has rounds and a window of its own. Returns the next
+ * round's window while a look lasts, or 0: the law goes on. `queue_us`, at most 2^22, is the queue that the round met: one sample, so jitter
  * shows from round to round. A look shows in the queues of TOLD rounds.
  */
 static __always_inline u32 fair_turn(struct fair *f, const struct sender *s, u32 window, u32 carried, u32 queue_us)
@@ -253,7 +253,7 @@ static __always_inline u32 fair_turn(struct fair *f, const struct sender *s, u32
 	return f->window;
 }
 
-/* Of init: nothing of an earlier time with this controller. */
+/* Call in init: nothing is left of an earlier time with this controller. */
 static __always_inline void fair_init(struct sock *sk)
 {
 	if (fair)

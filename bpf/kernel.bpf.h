@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * CO-RE views of the kernel's TCP structures, and its constants. What differs between kernels stands in
+ * CO-RE views of the kernel's TCP structures, and its constants. Differences between kernels stand in
  * compat.bpf.h.
  *
  * The views name only the members that a controller uses. libbpf finds each at load time in

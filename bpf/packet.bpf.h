@@ -57,7 +57,7 @@ static inline u32 source_hash(struct __sk_buff *skb)
 }
 
 /*
- * Where the TCP header begins, which is read, too; 0: there is none, or the IP header has extensions. A BIG TCP packet of IPv6
+ * Reads the TCP header, and returns where it begins; 0: there is none, or the IP header has extensions. A BIG TCP packet of IPv6
  * may have one, of 8 bytes: its true length.
  */
 static inline u32 tcp_header_at(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)

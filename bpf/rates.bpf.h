@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What a controller reads that measures delivery rates; rate_sample_arg() of compat.bpf.h gives it the sample of an ACK. */
+/* The members that a controller reads if it measures delivery rates; rate_sample_arg() of compat.bpf.h gives it the sample of an ACK. */
 #ifndef RATES_BPF_H
 #define RATES_BPF_H
 

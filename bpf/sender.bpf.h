@@ -247,7 +247,7 @@ static __always_inline u64 half_window(const struct tcp_sock *tp)
 	return max(tp->snd_cwnd >> 1, W_MIN);
 }
 
-/* What undo_cwnd gives back: the window before a spurious reduction, or a larger one that has grown since. */
+/* The window that undo_cwnd gives back: that before a spurious reduction, or a larger one that has grown since. */
 static __always_inline u64 undone_window(const struct tcp_sock *tp)
 {
 	return max(tp->snd_cwnd, tp->prior_cwnd);
@@ -313,7 +313,7 @@ static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
 
 /*
  * At each ACK, before anything else: was there an idle time, of more than an RTT between the ACK before and the sending
- * of what this one acknowledges? What was being measured then measures the application. No event tells it on all
+ * of what this one acknowledges? A measurement across it would measure the application. No event tells it on all
  * kernels (TX_START). Before the first ACK there is nothing to forget: the first round begins with the first packet.
  */
 static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample)

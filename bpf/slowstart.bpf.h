@@ -11,10 +11,10 @@
  * SEARCH: in the last 3.5 RTTs a quarter of what was sent in the 3.5 RTTs before this RTT has not arrived. Then one packet
  * leaves for three that arrive, until the window is what arrived in one RTT.
  *
- * Where they are silent, or we differ:
+ * Our choices, and our differences from them:
  *  - Both hold for the first slow start only ([H] 4.3), which is over when ssthresh is finite. A loss ends it by the
  *    controller's own law, a loss found spurious takes that back.
- *  - L of [H] 4.2, packets that one ACK counts for at most: none, as the stack's slow start. Of thinned ACKs each is many packets.
+ *  - L of [H] 4.2, packets that one ACK counts for at most: none, as the stack's slow start. Each ACK that is left by thinning is many packets.
  *  - A round is over when windowEnd, the first byte after it, is acknowledged: by the first ACK of the next flight. Were it over
  *    by the last ACK of its own, what that one lets go would count for the next but one: each round would begin with the tail
  *    of a burst, whose RTT is a long one, and growth would slow where no queue stays.
@@ -59,7 +59,7 @@ enum { START_HYSTART = 1, START_SEARCH = 2 };
 
 _Static_assert(SEARCH_BINS > SEARCH_W + SEARCH_EXTRA_BINS, "too few bins");
 
-/* Of one connection, until its first slow start is over: in storage of the socket. */
+/* One connection, until its first slow start is over: in storage of the socket. */
 struct start {
 	/* [H] 4.2. RTTs in us, at most 2^26; 0: infinity there */
 	u32 window_end;    /* windowEnd */
@@ -193,7 +193,7 @@ static __always_inline void search_sample(struct start *s, const struct tcp_sock
 	s->target = max(min(search_acked(s, SEARCH_RTT_BINS) / max(tp->mss_cache, 1), W_MAX), SEARCH_LEAST);
 }
 
-/* Of pkts_acked: an RTT in us, more than 0. Without memory for its storage slow start is the stack's. */
+/* Call in pkts_acked, with an RTT in us, more than 0. Without memory for its storage slow start is the stack's. */
 static __always_inline void start_sample(struct sock *sk, u32 rtt)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
@@ -223,8 +223,8 @@ static __always_inline u64 search_drain(struct start *s, const struct tcp_sock *
 }
 
 /*
- * Of cong_avoid, while is_first_start(): the window after `acked` packets, packets << 20 as before. It was at most 2^40, so it is
- * at most 2^41. When the start ends here, ssthresh is the window.
+ * Call in cong_avoid, while is_first_start(). Returns the window after `acked` packets, packets << 20 as before. It was at most
+ * 2^40, so it is at most 2^41. When the start ends here, ssthresh is the window.
  */
 static __always_inline u64 start_window(struct sock *sk, u64 w_q20, u32 acked, bool grow)
 {
@@ -246,7 +246,7 @@ static __always_inline u64 start_window(struct sock *sk, u64 w_q20, u32 acked, b
 	return w_q20;
 }
 
-/* Of init: nothing of an earlier time with this controller. */
+/* Call in init: nothing is left of an earlier time with this controller. */
 static __always_inline void start_init(struct sock *sk)
 {
 	if (slow_start)

@@ -15,7 +15,7 @@
  * Good on long paths, with losses that are not congestion, and where a short queue matters. Beside a CUBIC flow it takes two
  * thirds to three quarters of a link, whether the queue is short or long.
  *
- * Where we differ from the draft, or it leaves a choice:
+ * Our differences from the draft, and our choices:
  *  - Volumes are in packets, as the kernel counts them, and not in bytes (2: MAY). The pacing rate counts payload (2.2).
  *  - P.tx_in_flight and P.lost (4.1.2): no kernel keeps them. The controller remembers each ACK (bbr3/sample.bpf.h).
  *  - HandleLostPacket(P) (5.5.10.2): no kernel tells which packet is lost. P is the packet sent last of those that the same ACK
@@ -203,7 +203,7 @@ static inline void set_cwnd(struct bbr3 *b, const struct path *p, struct tcp_soc
 
 /* --- hooks -------------------------------------------------------------------------------------------------- */
 
-/* What is not 0. */
+/* Sets what does not begin as 0. */
 static inline void init_path(struct sock *sk, struct bbr3 *b, struct path *p)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);

@@ -19,7 +19,7 @@
  * link and the flow settles at 1/k_f of the forward rate ([L] Theorem 1). That is the letter's
  * finding, not a fault of this file. Not good against loss-based flows: they take the queue.
  *
- * Where the papers are silent, or we differ:
+ * Our choices, and our differences from the papers:
  *  - gamma, eta, the update interval and the first window are not in [L]: 0.5, (2), one RTT, 2.
  *  - A step is not made at once but spread over the ACKs of one RTT, as [N] does: at once it
  *    would send up to gamma*alpha packets back to back.
@@ -34,7 +34,7 @@
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
  *    Recovery itself (PRR, RACK) is the stack's; w is reloaded whenever the stack changed cwnd.
  *    The update that follows at once may raise w, not lower it: its RTT is that before the loss.
- *  - baseRTT is the minimum of the whole connection, as in the papers. Where routes change it may age
+ *  - baseRTT is the minimum of the whole connection, as in the papers. If routes change it may age
  *    (rtt_min_win_s), but not in the flow's own queue: such a base asks for alpha packets more, and the
  *    window runs away. So the queue is drained first.
  */
@@ -116,10 +116,10 @@ static inline void reload(struct fast *f, struct tcp_sock *tp)
 /* In q8, at most 2^25. */
 static inline u64 alpha_q8(const struct fast *f, const struct tcp_sock *tp)
 {
-	u64 given = alpha, square;
+	u64 packets = alpha, square;
 
-	if (given)
-		return given << Q8;
+	if (packets)
+		return packets << Q8;
 	/* 16 times the rate, bits per us = Mbit/s, in q16: 2^28 * 2^16 B * 2^3 << 12 = 2^59 */
 	square = mul_div((u64)f->w_q8 << 12, tp->mss_cache * 8ULL, f->rtt_avg_q16 >> 16);
 	/* of 4 packets to 2^17; << 10 for square_root() */

@@ -31,7 +31,7 @@
  * controller too, since only a controller is called in in_ack_event; not if another was chosen for its socket.
  * Here is the sender. formosa/ has the parameters, the options, the forward delay, the receiver, and the law toward any peer.
  *
- * Where the paper is silent, or we differ:
+ * Our choices, and our differences from the paper:
  *  - W counts packets of a round, not packets outstanding: with one ACK a round, up to the last
  *    round's W are delivered and not yet known to be. So snd_cwnd = in flight + what is left of W.
  *  - eta is not in [P]. With sftt taken after the sample and eta = 1/2 a rise of the delay by x adds
@@ -44,7 +44,7 @@
  *    sent before it. [P] believes it, and so does this. signal_hold drops it.
  *  - A timeout is no reason to end the slow start that follows it: a signal of packets sent before it is not believed.
  *  - Slow start ends at the first signal, at ssthresh, or at a loss. A loss halves W (loss_beta).
- *  - Beyond [P], cut_least: between the packet that fills the queue and the cut W grows by some 3 packets. Where delta W
+ *  - Beyond [P], cut_least: between the packet that fills the queue and the cut W grows by some 3 packets. If delta W
  *    is less, signals do not hold the queue.
  *  - The sender's srtt is that of the newest packet an ACK covers. The stack's counts the oldest too,
  *    which waited a round for its ACK.
@@ -52,7 +52,7 @@
  *    the last packet of the data (T); and, twice, what shows that an ACK was lost (P): a probe beyond W, a
  *    retransmission after timeout, data that is here already; the sender asks once where ACKs queue. A
  *    signal is numbered and stays in each ACK until the next.
- *  - Where answers are lost, a round asks for more of them: answers.bpf.h. Where they wait longer, W may be larger (`fit_rtt`): ackpath.bpf.h.
+ *  - If answers are lost, a round asks for more of them: answers.bpf.h. If they wait longer, W may be larger (`fit_rtt`): ackpath.bpf.h.
  *  - A round that carried less than W lets W grow if data waits and the peer has room: the RTT has become shorter.
  *  - A NACK is the kernel's ACK with SACK blocks: up to three blocks, newest first, are the complement
  *    of up to three gaps. The policy is ours: nack_dup ACKs at a new gap, one when the last gap has

@@ -18,7 +18,7 @@
  * compressed ACKs look like a queue: then reno_cwnd carries it. Not good against CUBIC or BIC, nor
  * where the queue holds less than Dmin (LANs, policers): it sees no queue, grows, and hardly cuts.
  *
- * Where the paper is silent, or we differ:
+ * Our choices, and our differences from the paper:
  *  - The copy at hand has lost (4). The text leaves no choice but for the upper bound; public ports
  *    and a survey (Afanasyev et al. 2010) have 3 alpha: upper_mult. Winc and diff - alpha are
  *    amounts a round trip: only so "increased by Winc" agrees with the bound that the text derives.

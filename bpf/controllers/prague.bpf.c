@@ -3,8 +3,8 @@
  * Prague: a scalable congestion control for L4S. It keeps a queue that marks early below a millisecond, and the link full.
  *
  *   [P] K. De Schepper, O. Tilmans, B. Briscoe, V. Goel, "Prague Congestion Control", draft-briscoe-iccrg-prague-congestion-control.
- *       The text at hand is that of the authors' repository of 12 July 2022, named -02. Of -04, July 2024, the newest that
- *       could be found, only the front page was at hand. Numbers without a letter are sections of [P].
+ *       The text at hand is that of the authors' repository of 12 July 2022, named -02. The newest is -04, July 2024:
+ *       only its front page was at hand. Numbers without a letter are sections of [P].
  *   [9331] RFC 9331, the ECN protocol for L4S: what such a sender must do (section 4). [9330] RFC 9330, the architecture.
  *   [9332] RFC 9332, DualPI2: the queue for it.
  *
@@ -21,7 +21,7 @@
  * afterwards. tools/ect1.bpf.c, on the device, makes it ECT(1) for controllers that ask. So the law looks at what arrived: AccECN
  * counts bytes of ECT(1) and of ECT(0) apart. While ECT(0) arrives a mark is that of RFC 3168, and halves the window.
  *
- * Where we differ from [P], or it leaves a choice:
+ * Our differences from [P], and our choices:
  *  - Shares are of packets, not of bytes (2.3.2): the kernel counts marked packets.
  *  - Without AccECN at the peer the connection goes on as the kernel's CUBIC, or Reno where there is no CUBIC (2.3.1.1).
  *  - A classic queue with ECN (3.3, [9331] 4.3) is looked for with classic_ms only; the authors' code has it off by default, too. Its marks
@@ -131,7 +131,7 @@ static inline void begin_cwr(struct prague *p, const struct tcp_sock *tp)
 	p->cwr_us = tp->tcp_mstamp;
 }
 
-/* What the stack has halved, or we have. */
+/* The window becomes ssthresh, which the stack has halved, or we have. */
 static inline void take_ssthresh(struct prague *p, struct tcp_sock *tp)
 {
 	set_window(p, tp, (u64)min(max(tp->snd_ssthresh, W_MIN), W_MAX) << Q40);
@@ -315,13 +315,13 @@ void BPF_PROG(prague_cong_control, struct sock *sk)
 	pace_window(sk, p);
 }
 
-/* Of the law's window, or the stack's that it takes next: the first repair may have let more in flight. */
+/* Half of the law's window, or of the stack's that it takes next: the first repair may have let more in flight. */
 static inline u32 half(const struct prague *p, const struct tcp_sock *tp)
 {
 	return cwnd_changed(&p->s, tp) ? half_window(tp) : max(p->w >> 1, W_MIN);
 }
 
-/* Of a loss, Reno's. Of a mark cong_control sets another. */
+/* Reno's cut, for a loss. For a mark cong_control sets another. */
 SEC("struct_ops/prague_ssthresh")
 u32 BPF_PROG(prague_ssthresh, struct sock *sk)
 {

@@ -16,7 +16,7 @@
  * what is set free is taken in a few round trips. Not good against loss-based flows, which fill the
  * queue, nor for a flow that starts in others' queue: it takes their delay for part of T.
  *
- * Where the paper is silent, contradicts itself, or we differ:
+ * Our choices where the paper is silent or contradicts itself, and our differences from it:
  *  - Section 3.4 ends with an increase when Offset is *smaller* than OffsetBound. That is never so
  *    when a cycle begins. *Larger*, as in 3.1, gives Table 1 digit for digit.
  *  - 3.4 sets Base = Bound, Offset = 0; 3.1 and Table 1 Bound - 1 and 1. The latter: no window of
@@ -125,9 +125,9 @@ static inline u32 base_rtt(const struct pseudorate *p, u32 rtt)
 }
 
 /*
- * At a cycle's end: noise, by how far the RTT fell within the cycle. Where the window rests, so does a queue of ours. What
- * packets explain by which the window changed in this cycle, or in the one before whose RTTs these are, is no noise; nor is
- * what two packets explain: ACKs come in pairs. Other flows' queues fall, too, but not in each cycle: so the smaller of two
+ * At a cycle's end: noise, by how far the RTT fell within the cycle. If the window rests, so does a queue of ours. A fall is no
+ * noise if it is explained by the packets by which the window changed in this cycle, or in the one before, whose RTTs these are;
+ * nor if two packets explain it: ACKs come in pairs. Other flows' queues fall, too, but not in each cycle: so the smaller of two
  * falls counts. A cycle tells nothing where the window moved and the fall is explained. Noise is forgotten slowly: many
  * packets in flight keep their order and so see little of it, but their RTT is a long one.
  */

@@ -13,13 +13,13 @@
  * On loss (Fig. 4):       cwnd = net = cwnd * RTTmin / RTT;  after a timeout cwnd = 1  (11, 12)
  *
  * Good where losses are of the air and not of the queue: the cut takes out what was queued, and no
- * more. On deep queues it cuts by more than half. Where ACKs come in clumps (Wi-Fi, cable) InterACK
+ * more. On deep queues it cuts by more than half. If ACKs come in clumps (Wi-Fi, cable) InterACK
  * is coarse; a stale RTTmin makes it timid: rtt_min_win_s. Behind a policer or a very short queue the
  * RTT shows no congestion, and a loss hardly cuts (loss_beta_percent); duplicate ACKs that somebody forges
  * are such losses, which neither slow it nor raise it. With more flows than packets in cwnd the filter takes
  * samples below the average only, and InterACK drifts down (own_q).
  *
- * Where the paper is silent, or we differ:
+ * Our choices, and our differences from the paper:
  *  - Fig. 2 joins net's factors by '+'; then nothing shrinks. (9), (10) and "shrink factor" say
  *    product. net_mode 1 is the figure.
  *  - Fig. 2's filter: matched by position with (5), InterACK_org is the average and InterACK the

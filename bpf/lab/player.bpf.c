@@ -3,7 +3,7 @@
  * A link of the lab that plays a trace: it may deliver so many bytes at each time of a list, as a radio does.
  *
  * It is a classifier at a root qdisc `prio`, whose lock it runs under. It gives each packet the time at which the link
- * will have sent its last byte. `fq`, the only class, sends it then. What comes later never delays what is in the queue:
+ * will have sent its last byte. `fq`, the only class, sends it then. A later packet never delays one that is in the queue:
  * so that time is known as a packet comes in.
  *
  * The accounting is Mahimahi's: an opportunity carries OPPORTUNITY_BYTES of one packet or of several, a packet takes as many

@@ -11,7 +11,7 @@
  *     told of a mark             dk <- 2 dk, once a round trip                              (1)
  *     a round trip without       dk <- dk - 1, not below 1                                  (2)
  *     at most                    dk <= cwnd / 2                                             (3)
- * What is out of order, and what the sender has nothing to send after, is answered at once. The sender's
+ * The receiver answers at once what is out of order, and what the sender has nothing to send after. The sender's
  * window grows by the packets acknowledged, not by the ACKs, as Linux's Reno does; what an ACK lets go
  * leaves paced, not as a burst. All else is Reno.
  *
@@ -25,7 +25,7 @@
  *                       once; struct_ops flags: its pure ACKs are ECT.
  *   receiver, thinning  cgroup_skb/egress: drops the kernel's other pure ACKs.
  *
- * Where the sources are silent or differ, or we do:
+ * Our choices where the sources are silent or differ, and our differences from them:
  *  - dk starts from 1, and is at most dk_max: [N], maxdelack_. [R] has neither. Without a bound dk runs beyond what (3) lets
  *    wait, and then takes as many round trips to come back.
  *  - Packets leave at 5/4 of cwnd / srtt (pace_percent): at 1, as in [N], a packet that leaves late is time lost.
@@ -395,16 +395,16 @@ static inline bool start_receiving(struct bpf_sock_ops *ops, struct wire *w, con
 	return w->receiving;
 }
 
-/* (1) and (2). What is told of within the round trip after a doubling were ACKs from before it. */
+/* (1) and (2). Marks that come within the round trip after a doubling are from ACKs before it. */
 static inline void adapt(struct bpf_sock_ops *ops, struct wire *w, const struct data_option *o)
 {
 	bool over = before(w->round, bpf_ntohl(o->una));
-	u8 told = o->marks - w->marks_seen;
+	u8 marks = o->marks - w->marks_seen;
 
-	if (told >= 128) /* overtaken by a packet that told of more */
+	if (marks >= 128) /* overtaken by a packet that told of more */
 		return;
 	w->marks_seen = o->marks;
-	if (told && (over || !w->doubled)) {
+	if (marks && (over || !w->doubled)) {
 		w->dk = min(2 * w->dk, dk_max);
 		w->doubled = true;
 		COUNT(doublings);

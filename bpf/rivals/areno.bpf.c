@@ -20,10 +20,10 @@
  *
  * Winc is 0.8 Winc_max on an empty path and 0 at c = 1; where Winc_max is much it is negative from
  * c = 0.18 on, and over all c its mean is 0: the probe fills the path, then makes room, and comes to
- * the loss with what Reno has. As losses that are not congestion pull RTTcong toward RTTmin, c rises
+ * the loss with what Reno has. Losses that are not congestion pull RTTcong toward RTTmin, so c rises
  * and with it the cut ([F]).
  *
- * Where the sources are silent, or we differ:
+ * Our choices, and our differences from the sources:
  *  - gamma is printed with 1 for winc_at_1: then Winc is 1 at c = 1, and in the mean. With Wbase that
  *    makes two packets a round trip and twice Reno's share. But the text says that Winc "is gradually
  *    increased again so that it approaches to 0. In this situation, the base part takes a main role and

@@ -17,7 +17,7 @@
  * at an RTO's retransmission. The window of (2) grows whether or not it was used.
  *
  * Widths are the module's too: (1) wraps where the product exceeds 2^32, at 1000 packets after 4.3 s
- * in queues. What is not the module's: under a clamp of one packet (2) stays there, and no ssthresh is 1.
+ * in queues. Two things are not the module's: under a clamp of one packet (2) stays there, and no ssthresh is 1.
  */
 #include "declare.bpf.h"
 #include "sender.bpf.h"

@@ -86,7 +86,7 @@ static inline void sample_bandwidth(struct sock *sk, struct bpf_westwood *w)
 	w->sample_start = now;
 }
 
-/* What an ACK of the slow path adds to B. */
+/* The bytes that an ACK of the slow path adds to B. */
 static inline u32 bytes_of(struct bpf_westwood *w, u32 moved, u32 mss)
 {
 	u32 left;

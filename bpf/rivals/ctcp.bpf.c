@@ -18,7 +18,7 @@
  * Good on long fat paths whose queue holds more than gamma packets a flow; with less (3) goes on to
  * the loss. Never less than Reno.
  *
- * Where the sources disagree or are silent, or we differ:
+ * Our choices where the sources disagree or are silent, and our differences from them:
  *  - [D] has dwnd^0.75 in (3), which never leaves 0, and (1 - 1/2) dwnd in (5), which is the same as
  *    [C]'s for the cut of one half. [C]'s are taken; so are they in public ports for Linux and ns-3.
  *  - RTT is the smoothed one, as [D] says. It asks to measure RTTmin anew after a timeout: so done,

@@ -14,7 +14,7 @@
  * alpha is 3 (1 - beta) / (1 + beta), and 1 from the window before the loss on. A loss leaves beta, 0.7 ([C] 4.6);
  * below the last W_max, W_max is (1 + beta) / 2 of the window (fast convergence, 4.7).
  *
- * Where it is silent, or we differ:
+ * Our choices, and our differences from it:
  *  - A loss leaves beta of cwnd, not of what is in flight: growth ends where the application limits.
  *  - t counts from the first ACK of congestion avoidance, in ms. No growth, no time ([C] 5.8): after an ACK that the window
  *    did not limit a new epoch begins, and a gap of more than an RTT is no part of t.
@@ -42,7 +42,7 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 #define CUBE_PARTS 2384 /* ms^3 in a packet << 20: 10^9 / (0.4 * 2^20), too small by 8 in 10^5 */
 #define MS_MAX (1u << 18) /* 262 s: its cube is 2^54, which is 2^43 in packets << 20 */
 
-/* What an undo gives back. */
+/* An undo gives it back. */
 struct epoch {
 	u64 wmax_q20;  /* W_max, packets << 20; 0: no loss yet */
 	u64 prior_q20; /* cwnd_prior: from here on alpha is 1 */

@@ -9,10 +9,10 @@
  * First window: 1
  *
  * Linux' reno grows by the packets that an ACK covers. This one grows by the ACKs that arrive: half
- * as fast under delayed ACKs, and hardly where most ACKs are lost or thinned out. What papers of that
- * time say of Reno on asymmetric paths is true of this law; use Linux' own for anything else.
+ * as fast under delayed ACKs, and hardly where most ACKs are lost or thinned out. Papers of that time
+ * describe Reno on asymmetric paths by this law; use Linux' own for anything else.
  *
- * Where it differs from ns-2:
+ * Differences from ns-2:
  *  - Recovery is the stack's: with the lab's profile "newreno" RFC 6582's, with PRR for the inflated
  *    window. No ACK grows the window in it, as there.
  *  - ns-2 begins with 1 up to May 2001, as here, and with 2 since (windowInit_; init_cwnd).

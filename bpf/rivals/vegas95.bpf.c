@@ -15,10 +15,10 @@
  *
  * Linux' vegas doubles in each round trip and grows as Reno does in one with less than three RTT
  * samples; where ACKs are few that is all the time. This one decides by what samples there are, and
- * without any keeps its window. As all of its kind it yields to loss-based flows, and takes a queue
+ * without any keeps its window. Like all of its kind it yields to loss-based flows, and takes a queue
  * in the ACK path for one in its own.
  *
- * Where [V] is silent, or we differ:
+ * Our choices, and our differences from [V]:
  *  - RTT in (1) is the mean over the round trip, as in [N]; [V] takes one marked segment's.
  *    cwnd in (1) is the window now, where both count what was sent meanwhile; [N] also rounds diff
  *    to whole packets, which moves each bound by half a packet.

@@ -25,11 +25,11 @@ struct ip_start {
 /* Is it at that place of the packet? */
 static inline bool is_at(struct __sk_buff *skb, u32 at, const struct ip_start *ip)
 {
-	struct ip_start found;
+	struct ip_start start;
 
-	return !bpf_skb_load_bytes(skb, at, &found, sizeof(found)) && found.version == ip->version &&
-	       found.tos == ip->tos && found.rest == ip->rest && found.more[0] == ip->more[0] &&
-	       found.more[1] == ip->more[1];
+	return !bpf_skb_load_bytes(skb, at, &start, sizeof(start)) && start.version == ip->version &&
+	       start.tos == ip->tos && start.rest == ip->rest && start.more[0] == ip->more[0] &&
+	       start.more[1] == ip->more[1];
 }
 
 SEC("tc")

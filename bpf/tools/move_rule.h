@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What move.bpf.c is told, and what it tells. */
+/* The input of move.bpf.c, and its output. */
 #ifndef MOVE_RULE_H
 #define MOVE_RULE_H
 

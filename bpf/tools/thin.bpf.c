@@ -3,7 +3,7 @@
  * `asymcc thin`: ACK thinning for any sender. It runs at the receiver of the data, and the peer need not know of it.
  *
  * The kernel sends its ACKs as ever. A cgroup_skb/egress program drops the pure ones that tell the sender nothing which it has to
- * know now: thin_rules.bpf.h. This is what its socket tells.
+ * know now: thin_rules.bpf.h. Here is what its socket tells.
  */
 #include "thin_rules.bpf.h"
 
@@ -20,7 +20,7 @@ struct {
 	__type(value, struct flow);
 } flows SEC(".maps");
 
-/* What this machine sends from one of its addresses, by a hash of that: two that fall together count as one. */
+/* The traffic that leaves by each address of this machine, by a hash of that: two that fall together count as one. */
 struct load loads[1 << ADDRESS_BITS];
 
 static inline void know(struct receiver *r, const struct tcp_sock *tp)

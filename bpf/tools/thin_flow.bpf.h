@@ -116,8 +116,8 @@ struct tail {
 };
 
 /* An ACK of the kernel: its number, and the right edge of its window. */
-struct said {
-	u32 ack;
+struct ack {
+	u32 number;
 	u32 right;
 };
 
@@ -151,8 +151,8 @@ struct flow {
 	struct stall stall;
 	struct turn turn;
 	struct due due;
-	struct said last;   /* the kernel's last ACK, passed or not */
-	struct said passed; /* the last that passed */
+	struct ack last;   /* the kernel's last ACK, passed or not */
+	struct ack passed; /* the last that passed */
 	u64 came_ns;        /* the last ACK of new data that the kernel sent */
 	u32 thin_from;      /* below this number each ACK passes */
 	u16 flags;          /* of the last ACK that passed */

@@ -94,7 +94,7 @@ struct packet {
 	bool plain; /* the IP header tells nothing that the next one's does not */
 };
 
-/* Where the IP header begins, or NONE. `link`: VLANs and session. */
+/* Returns where the IP header begins, or NONE. `link`: VLANs and session. */
 static __always_inline int ip_header_at(struct __sk_buff *skb, u32 *link)
 {
 	__be16 pppoe[4], tag[2];
@@ -122,10 +122,10 @@ static __always_inline int ip_header_at(struct __sk_buff *skb, u32 *link)
 	return type == bpf_htons(TYPE_IP) || type == bpf_htons(TYPE_IPV6) ? at : NONE;
 }
 
-/* Bytes from the IP header on. One that was put together may be longer than `told` can say, and says 0; of others that is none. */
-static __always_inline u32 length_of(const struct __sk_buff *skb, u32 net, u32 told)
+/* Bytes from the IP header on. One that was put together may be longer than `len` can say, and says 0; of others that is none. */
+static __always_inline u32 length_of(const struct __sk_buff *skb, u32 net, u32 len)
 {
-	return told || !skb->gso_size ? told : skb->len - net;
+	return len || !skb->gso_size ? len : skb->len - net;
 }
 
 static __always_inline bool read_ipv4(struct __sk_buff *skb, struct packet *p, u32 net, bool leaves)

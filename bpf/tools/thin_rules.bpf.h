@@ -261,7 +261,7 @@ must_pass(const struct flow *f, const struct receiver *r, const struct pure *a, 
 {
 	if (a->flags != f->flags || a->each_mark)
 		return FOR_ECN;
-	if (a->accecn && a->ack - f->passed.ack >= (a->counts ? COUNTED_BYTES : ACE_PACKETS * r->mss))
+	if (a->accecn && a->ack - f->passed.number >= (a->counts ? COUNTED_BYTES : ACE_PACKETS * r->mss))
 		return FOR_ECN;
 	if (before(bpf_ntohl(a->h.seq), r->snd_una))
 		return FOR_AGAIN;
@@ -273,7 +273,7 @@ must_pass(const struct flow *f, const struct receiver *r, const struct pure *a, 
 		/* the sender may wait for it: no more is on its way */
 		return since_ns > shortest_rtt(f, r) * 3 / 4 ? FOR_SACK : DROPPED;
 	}
-	if (a->ack == f->last.ack) /* somebody asked, sent what is here already, or the window grows */
+	if (a->ack == f->last.number) /* somebody asked, sent what is here already, or the window grows */
 		return FOR_AGAIN;
 	return reason_by_data(f, r, a, rtt_ns, since_ns, now);
 }
@@ -360,7 +360,7 @@ static __always_inline bool
 ack_passes(struct flow *f, const struct receiver *r, const struct pure *a, bool uploads, u64 now)
 {
 	u64 rtt_ns = rtt_of(f, r), since_ns = now - f->came_ns;
-	bool repeats = a->ack == f->last.ack, news = a->blocks && gap_passes(f, a, rtt_ns, now);
+	bool repeats = a->ack == f->last.number, news = a->blocks && gap_passes(f, a, rtt_ns, now);
 	enum reason reason;
 
 	if (!a->blocks && !repeats)
@@ -371,10 +371,10 @@ ack_passes(struct flow *f, const struct receiver *r, const struct pure *a, bool 
 		note_gap(f, a, r->mss, news, now);
 	else if (!repeats)
 		note_data(f, a->ack, r->behind_ns, now);
-	else if (a->ack != f->passed.ack && a->right == f->last.right)
+	else if (a->ack != f->passed.number && a->right == f->last.right)
 		note_stall(f, a->ack, now);
 	f->counts = a->counts;
-	f->last.ack = a->ack;
+	f->last.number = a->ack;
 	f->last.right = a->right;
 	if (reason != DROPPED)
 		note_passed(f, a, now);

@@ -240,7 +240,7 @@ static inline struct trace_sock *new_sock(u64 cookie, u16 lport, u16 rport, u32 
 	return bpf_map_lookup_elem(&socks, &cookie);
 }
 
-/* Where rcv_nxt moves when a segment comes: beyond what waits behind it, if it closes the only gap. */
+/* The rcv_nxt after a segment: beyond what waits behind it, if it closes the only gap. */
 static inline u32 expected(const struct tcp_sock *tp, u32 rcv_nxt, u32 seq, u32 end)
 {
 	const struct tcp_sock___trace *tt = (const void *)tp;

@@ -61,7 +61,7 @@ struct trace_ack {
 };
 
 /*
- * What the controller remembers of the connection, in two parts: the 104 bytes of icsk_ca_priv, at
+ * The controller's state of the connection, in two parts: the 104 bytes of icsk_ca_priv, at
  * the time of the ACK record before it and, like that, before the ACK is processed. `asymcc show
  * NAME --json` tells a controller's members: offset, bytes.
  */
@@ -75,9 +75,8 @@ struct trace_state {
 };
 
 /*
- * What one socket received in order in one bin. An advance counts at the time of the segment
- * that made it. What the last segment of a socket did is foretold, not seen: too low if it closed
- * one of several gaps.
+ * The bytes that one socket received in order in one bin. An advance counts at the time of its segment.
+ * The advance by a socket's last segment is foretold, not seen: too low if it closed one of several gaps.
  */
 struct trace_goodput {
 	__u16 type;
@@ -92,7 +91,7 @@ struct trace_goodput {
 };
 
 /*
- * What left one device's queue in one bin. Meant for a shaper such as tbf at the root: a packet
+ * The packets that left one device's queue in one bin. Meant for a shaper such as tbf at the root: a packet
  * that meets an empty pfifo, fq_codel or the like bypasses the queue and is not seen, and a qdisc
  * that several CPUs drain without lock (pfifo_fast) gives no qlen. Devices of one name in several
  * namespaces count as one.
@@ -137,7 +136,7 @@ struct trace_counts {
 	__u8 busy[TRACE_MAX_CPUS];
 };
 
-/* Of a sender, where not each ACK has a record. */
+/* A sender, if not each ACK has a record. */
 struct trace_sender {
 	__u64 next_ns;        /* from then on the next record */
 	__u32 acked;          /* bytes since the last one */

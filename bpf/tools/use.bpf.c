@@ -134,18 +134,18 @@ static __always_inline u64 error_of(u64 squares, u64 mean, u64 n)
  */
 __noinline int is_worse(void)
 {
-	const struct share_group *given = &shares.group[1], *rest = &shares.group[0];
-	u64 n = given->goodputs, m = rest->goodputs, mine, other, beyond;
+	const struct share_group *group = &shares.group[1], *rest = &shares.group[0];
+	u64 n = group->goodputs, m = rest->goodputs, mean, other, beyond;
 
 	if (n < 2 || m < 2 || n < least || m < least || n > MANY || m > MANY)
 		return false;
-	mine = mean_of(given->goodput, n);
+	mean = mean_of(group->goodput, n);
 	other = mean_of(rest->goodput, m);
-	if (other <= mine + worse)
+	if (other <= mean + worse)
 		return false;
-	beyond = other - mine - worse;
+	beyond = other - mean - worse;
 	return beyond * beyond * 16384 >
-	       62941 * (error_of(given->goodput_square, mine, n) + error_of(rest->goodput_square, other, m));
+	       62941 * (error_of(group->goodput_square, mean, n) + error_of(rest->goodput_square, other, m));
 }
 
 #define ADD(member, value) __sync_fetch_and_add(&g->member, value)

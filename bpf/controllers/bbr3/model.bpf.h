@@ -256,7 +256,7 @@ static inline u32 inflight_at_loss(const struct sample *s)
 	return before_p + min((budget - spent) / (100 - loss_thresh_percent), size);
 }
 
-/* BBRNoteLoss(). What undo restores is saved where the episode begins: ssthresh. */
+/* BBRNoteLoss(). ssthresh() saves what undo restores, as the episode begins there. */
 static inline void note_loss(struct bbr3 *b, const struct tcp_sock *tp)
 {
 	if (!b->is_loss_in_round)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What an ACK tells (section 4.1), with what stock kernels do not keep of a packet: what was in flight when it left, and what
- * had been lost by then. Both follow from the ACK before it, which the kernel's prior_delivered names.
+ * The rate sample of an ACK (section 4.1). Stock kernels do not keep for a packet how many were in flight when it left, and how
+ * many had been lost by then. Both follow from the ACK before it, which the kernel's prior_delivered names.
  */
 #ifndef BBR3_SAMPLE_BPF_H
 #define BBR3_SAMPLE_BPF_H

@@ -105,7 +105,7 @@ on_too_high(struct bbr3 *b, struct path *p, const struct tcp_sock *tp, const str
 	}
 }
 
-/* What this ACK found lost or marked. Without data it waits for an ACK that has some. */
+/* Counts the packets that this ACK shows to be lost or marked. An ACK without data leaves them to the next that has some. */
 static inline void update_losses(struct bbr3 *b, struct path *p, const struct tcp_sock *tp, struct sample *s)
 {
 	u32 lost = rates_of(tp)->lost - p->lost;

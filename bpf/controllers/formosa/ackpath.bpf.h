@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the ACKs meet on their way is no congestion, so it changes no rate. W counts the packets of an RTT: where the ACKs' way makes
- * that longer, W is to grow with it, or packets leave more slowly; where it makes it shorter, to shrink, or they flood the queue.
+ * A queue on the ACKs' way is no congestion, so it changes no rate. W counts the packets of an RTT. If the ACKs' way makes the RTT
+ * longer, W is to grow with it, or packets leave more slowly. If it makes the RTT shorter, W is to shrink, or packets flood the queue.
  * By one packet an RTT it would come too late: ACKs behind another's data may wait ten times the RTT a few seconds later.
  */
 #ifndef FORMOSA_ACKPATH_BPF_H

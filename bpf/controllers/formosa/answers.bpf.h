@@ -32,7 +32,7 @@ static inline void count_answers(struct wire *w, const struct tcp_sock *tp)
 	}
 }
 
-/* Do these packets, before which `sent` of their round have left, ask? Of the round every W/m-th does. */
+/* Do these packets, before which `sent` of their round have left, ask? Every W/m-th packet of the round does. */
 static inline bool asks(const struct wire *w, u32 sent, u32 packets)
 {
 	u64 m = w->answers; /* 2^4 * 2^32 */

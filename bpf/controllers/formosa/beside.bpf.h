@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * The law beside flows that fill the queue, with `fair`: the forward delay that the receiver tells says whose the queue is. While
- * the flow competes no signal is believed, and a loss leaves CUT_PERCENT. What a look drained comes back after it, which is no signal.
+ * the flow competes no signal is believed, and a loss leaves CUT_PERCENT. The queue that a look drained comes back after it, which is no signal.
  */
 #ifndef FORMOSA_BESIDE_BPF_H
 #define FORMOSA_BESIDE_BPF_H
@@ -19,7 +19,7 @@ static inline u32 look_window(struct formosa *f, struct fair *mode, const struct
 	return mode->step == WAIT ? 0 : mode->window;
 }
 
-/* What a loss leaves of W, packets << 16. It ends a look: then as much of the W before it, but not more than the look has. */
+/* W after a loss, packets << 16. A loss ends a look: then it leaves as much of the W before the look, but not more than the look has. */
 static inline u64 left_by_loss(const struct formosa *f, struct fair *mode)
 {
 	u64 w = w_q16(f), whole = w;

@@ -183,7 +183,7 @@ static inline bool may_tick(u32 tick_us, u32 elapsed_us, u32 ticks)
 
 /*
  * When the peer's ACK left less when our packet did. A constant is unknown; what changes is forward
- * delay and the peer's wait with its ACK. Of a round the smallest counts.
+ * delay and the peer's wait with its ACK. The smallest of a round counts.
  */
 static inline void timestamp_sample(struct timestamps *t, const struct tcp_sock *tp)
 {
