@@ -37,7 +37,7 @@ static inline void know(struct receiver *r, const struct tcp_sock *tp)
 SEC("cgroup_skb/ingress")
 int thin_ingress(struct __sk_buff *skb)
 {
-	struct heard s;
+	struct segment s;
 	struct receiver r;
 	struct tcp_sock *tp;
 	struct flow *f;
@@ -49,7 +49,7 @@ int thin_ingress(struct __sk_buff *skb)
 		return 1;
 	s.payload = skb->len - s.at -
 		    (s.h.offset >> 4) * 4; /* the kernel has refused headers that are longer than their packet */
-	read_heard(skb, &s);
+	read_segment(skb, &s);
 	f = bpf_sk_storage_get(&flows, tp, NULL, s.packets == NONE ? 0 : BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)
 		return 1;

@@ -48,7 +48,7 @@ struct tuple {
 	u32 link; /* VLAN, and session of PPPoE: two networks may have the same addresses */
 };
 
-struct forwarded {
+struct connection {
 	struct flow rules;
 	u64 syn_ns; /* when the SYN or SYN-ACK left whose answer is timed; 0: none is */
 	u64 handshake_ns; /* RTT to the sender and back */
@@ -58,8 +58,8 @@ struct forwarded {
 	u32 began; /* number of the first ACK that was seen */
 	u32 ack; /* the host's last ACK */
 	u32 right; /* the right edge of its window */
-	u32 sent; /* end of what the host has sent */
-	u32 heard; /* what of that is acknowledged */
+	u32 snd_nxt; /* end of what the host has sent */
+	u32 snd_una; /* the first byte of it that is not acknowledged */
 	u16 window; /* as its last ACK had it, not scaled */
 	u16 mss; /* bytes of payload in a segment that came */
 	u8 scale; /* of the window */
@@ -72,13 +72,13 @@ struct forwarded {
 	bool each_mark; /* ECE ended unanswered: it tells of each mark, as DCTCP's */
 };
 
-const volatile struct forwarded unknown = {};
+const volatile struct connection unknown = {};
 
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, FLOWS);
 	__type(key, struct tuple);
-	__type(value, struct forwarded);
+	__type(value, struct connection);
 } flows SEC(".maps");
 
 struct load load;
@@ -217,18 +217,18 @@ static __always_inline u8 scale_of(struct __sk_buff *skb, const struct packet *p
 
 /* --- the connection ------------------------------------------------------------------------------- */
 
-static inline void know(struct receiver *r, const struct forwarded *w)
+static inline void know(struct receiver *r, const struct connection *c)
 {
-	r->handshake_ns = w->handshake_ns ? w->handshake_ns + w->behind_ns : 0;
-	r->behind_ns = w->behind_ns;
-	r->rcv_nxt = w->ack;
-	r->rcv_wnd = w->right - w->ack;
-	r->snd_una = w->heard;
-	r->snd_nxt = w->sent;
-	r->mss = w->mss;
+	r->handshake_ns = c->handshake_ns ? c->handshake_ns + c->behind_ns : 0;
+	r->behind_ns = c->behind_ns;
+	r->rcv_nxt = c->ack;
+	r->rcv_wnd = c->right - c->ack;
+	r->snd_una = c->snd_una;
+	r->snd_nxt = c->snd_nxt;
+	r->mss = c->mss;
 }
 
-static inline struct forwarded *begin(const struct packet *p)
+static inline struct connection *begin(const struct packet *p)
 {
 	bpf_map_update_elem(&flows, &p->of, (const void *)&unknown, BPF_ANY);
 	return bpf_map_lookup_elem(&flows, &p->of);
@@ -237,42 +237,42 @@ static inline struct forwarded *begin(const struct packet *p)
 /* The host opens a connection, or takes one. An answer to the second of its SYNs may be one to the first. */
 static __always_inline void opens(struct __sk_buff *skb, const struct packet *p, u64 now)
 {
-	struct forwarded *w = bpf_map_lookup_elem(&flows, &p->of);
+	struct connection *c = bpf_map_lookup_elem(&flows, &p->of);
 	u32 seq = bpf_ntohl(p->h.seq), sent = seq + 1 + p->payload;
-	bool again = w && !w->begun && w->sent == sent && w->heard == seq;
+	bool again = c && !c->begun && c->snd_nxt == sent && c->snd_una == seq;
 
-	w = begin(p);
-	if (!w)
+	c = begin(p);
+	if (!c)
 		return;
-	w->sent = sent;
-	w->heard = seq;
-	w->scale = scale_of(skb, p);
-	w->scaled = true;
-	w->syn_ns = again ? 0 : now;
+	c->snd_nxt = sent;
+	c->snd_una = seq;
+	c->scale = scale_of(skb, p);
+	c->scaled = true;
+	c->syn_ns = again ? 0 : now;
 }
 
 /* The host's segment tells its window, and what it has sent. False: it is an older one. */
-static __always_inline bool note_sent(struct forwarded *w, const struct packet *p, u64 now)
+static __always_inline bool note_sent(struct connection *c, const struct packet *p, u64 now)
 {
 	u32 ack = bpf_ntohl(p->h.ack), end = bpf_ntohl(p->h.seq) + p->payload + !!(p->h.flags & FIN);
 	u64 behind_ns;
 
-	if (!w->acked)
-		w->began = w->ack = ack;
-	if (before(w->sent, end))
-		w->sent = end;
-	if (before(ack, w->ack))
+	if (!c->acked)
+		c->began = c->ack = ack;
+	if (before(c->snd_nxt, end))
+		c->snd_nxt = end;
+	if (before(ack, c->ack))
 		return false;
-	if (w->data_ns && !before(ack, w->data_end)) { /* the host may wait with its ACK, but not each time */
-		behind_ns = min(now - w->data_ns, 1000ULL * LONGEST_RTT_US);
-		w->behind_ns = w->behind_ns ? min(w->behind_ns, behind_ns) : behind_ns;
-		w->data_ns = 0;
+	if (c->data_ns && !before(ack, c->data_end)) { /* the host may wait with its ACK, but not each time */
+		behind_ns = min(now - c->data_ns, 1000ULL * LONGEST_RTT_US);
+		c->behind_ns = c->behind_ns ? min(c->behind_ns, behind_ns) : behind_ns;
+		c->data_ns = 0;
 	}
-	w->acked = true;
-	w->ack = ack;
-	w->window = bpf_ntohs(p->h.window);
-	w->right = ack + ((u32)w->window << (w->scale & 15));
-	w->begun |= ack - w->began >= START_BYTES;
+	c->acked = true;
+	c->ack = ack;
+	c->window = bpf_ntohs(p->h.window);
+	c->right = ack + ((u32)c->window << (c->scale & 15));
+	c->begun |= ack - c->began >= START_BYTES;
 	return true;
 }
 
@@ -280,48 +280,48 @@ static __always_inline bool note_sent(struct forwarded *w, const struct packet *
  * Does ECE tell of each byte whether it was marked? Else it stays until the sender has answered it. AccECN has a counter in its place,
  * which begins at 5.
  */
-static __always_inline void note_ecn(struct forwarded *w, const struct packet *p)
+static __always_inline void note_ecn(struct connection *c, const struct packet *p)
 {
 	bool ece = p->h.flags & ECE;
 
 	if (!p->payload && (p->h.offset & AE || p->h.flags & CWR))
-		w->accecn = true;
-	if (ece && !w->ece)
-		w->cwr = false;
-	if (w->ece && !ece && !w->cwr)
-		w->each_mark = true;
-	w->ece = ece;
+		c->accecn = true;
+	if (ece && !c->ece)
+		c->cwr = false;
+	if (c->ece && !ece && !c->cwr)
+		c->each_mark = true;
+	c->ece = ece;
 }
 
 /*
  * The sender's segment. One whose ACK the host will refuse tells of no answer and no scale. A sender fills no more than the window:
  * where the handshake was not seen, that tells the scale's least.
  */
-static __always_inline void note_heard(struct __sk_buff *skb, struct forwarded *w, const struct packet *p, u64 now)
+static __always_inline void note_heard(struct __sk_buff *skb, struct connection *c, const struct packet *p, u64 now)
 {
 	u32 ack = bpf_ntohl(p->h.ack), end = bpf_ntohl(p->h.seq) + p->payload, segment;
 
-	if (before(ack, w->heard) || before(w->sent, ack))
+	if (before(ack, c->snd_una) || before(c->snd_nxt, ack))
 		return;
-	if (w->syn_ns && ack != w->heard) {
-		w->handshake_ns = min(now - w->syn_ns, 1000ULL * LONGEST_RTT_US);
-		w->syn_ns = 0;
+	if (c->syn_ns && ack != c->snd_una) {
+		c->handshake_ns = min(now - c->syn_ns, 1000ULL * LONGEST_RTT_US);
+		c->syn_ns = 0;
 	}
 	if (p->h.flags & SYN &&
 	    !scale_of(skb, p)) /* it has no window scale, or one of 0: then the host's may not count */
-		w->scale = 0;
-	w->heard = ack;
-	w->cwr |= !!(p->h.flags & CWR);
-	if (p->payload && !w->data_ns && w->acked && before(w->ack, end)) {
-		w->data_ns = now;
-		w->data_end = end;
+		c->scale = 0;
+	c->snd_una = ack;
+	c->cwr |= !!(p->h.flags & CWR);
+	if (p->payload && !c->data_ns && c->acked && before(c->ack, end)) {
+		c->data_ns = now;
+		c->data_end = end;
 	}
 	segment = skb->gso_size ? skb->gso_size : p->payload;
-	w->mss = max(w->mss, min(segment, 0xffff));
-	if (w->acked && !w->scaled && w->window && end - w->ack < 1 << 30 && before(w->right, end)) {
-		for (int i = 0; i < SCALE_MAX && w->scale < SCALE_MAX && before(w->right, end); i++) {
-			w->scale++;
-			w->right = w->ack + ((u32)w->window << (w->scale & 15));
+	c->mss = max(c->mss, min(segment, 0xffff));
+	if (c->acked && !c->scaled && c->window && end - c->ack < 1 << 30 && before(c->right, end)) {
+		for (int i = 0; i < SCALE_MAX && c->scale < SCALE_MAX && before(c->right, end); i++) {
+			c->scale++;
+			c->right = c->ack + ((u32)c->window << (c->scale & 15));
 		}
 	}
 }
@@ -331,25 +331,25 @@ int thin_ingress(struct __sk_buff *skb)
 {
 	struct packet p = {};
 	struct receiver r;
-	struct forwarded *w;
-	struct heard s;
+	struct connection *c;
+	struct segment s;
 	u64 now;
 
 	if (!thins || !read_packet(skb, &p, false))
 		return NEXT;
-	w = bpf_map_lookup_elem(&flows, &p.of);
-	if (!w || !(p.h.flags & ACK) || p.h.flags & RST)
+	c = bpf_map_lookup_elem(&flows, &p.of);
+	if (!c || !(p.h.flags & ACK) || p.h.flags & RST)
 		return NEXT;
 	now = bpf_ktime_get_ns();
-	note_heard(skb, w, &p, now);
-	if (p.h.flags & SYN || !w->acked)
+	note_heard(skb, c, &p, now);
+	if (p.h.flags & SYN || !c->acked)
 		return NEXT;
-	know(&r, w);
+	know(&r, c);
 	s.h = p.h;
 	s.at = p.at;
 	s.payload = p.payload;
-	read_heard(skb, &s);
-	hear(&w->rules, &r, &s, now);
+	read_segment(skb, &s);
+	hear(&c->rules, &r, &s, now);
 	return NEXT;
 }
 
@@ -370,32 +370,32 @@ static inline void take_part(u32 len, u64 now)
 
 static __always_inline bool forwards(struct __sk_buff *skb, const struct packet *p, bool uploads, u64 now)
 {
-	struct forwarded *w = bpf_map_lookup_elem(&flows, &p->of);
+	struct connection *c = bpf_map_lookup_elem(&flows, &p->of);
 	struct receiver r;
 	struct pure a;
 
-	if (!w) {
-		w = begin(p);
-		if (!w)
+	if (!c) {
+		c = begin(p);
+		if (!c)
 			return true;
-		w->sent = w->heard = bpf_ntohl(p->h.seq);
+		c->snd_nxt = c->snd_una = bpf_ntohl(p->h.seq);
 	}
-	note_ecn(w, p);
-	if (!note_sent(w, p, now) || !is_pure(p))
+	note_ecn(c, p);
+	if (!note_sent(c, p, now) || !is_pure(p))
 		return true;
-	if (!w->begun) {
+	if (!c->begun) {
 		take_part(p->len, now);
 		return true;
 	}
 	a.h = p->h;
 	a.at = p->at;
 	a.len = p->len;
-	a.right = w->right;
-	a.accecn = w->accecn;
-	a.each_mark = w->each_mark;
+	a.right = c->right;
+	a.accecn = c->accecn;
+	a.each_mark = c->each_mark;
 	read_pure(skb, &a);
-	know(&r, w);
-	return ack_passes(&w->rules, &r, &a, uploads, now);
+	know(&r, c);
+	return ack_passes(&c->rules, &r, &a, uploads, now);
 }
 
 SEC("tc")

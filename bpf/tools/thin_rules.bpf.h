@@ -11,7 +11,7 @@
 #ifndef THIN_RULES_BPF_H
 #define THIN_RULES_BPF_H
 
-#include "thin_heard.bpf.h"
+#include "thin_segment.bpf.h"
 #include "thin_room.bpf.h"
 
 enum {

@@ -81,7 +81,7 @@ static long update(const void *key, u32 key_size, const void *value, u32 size)
 
 #include <tools/thin_router.bpf.c>
 
-_Static_assert(sizeof(struct tuple) <= KEY_MAX && sizeof(struct forwarded) <= VALUE_MAX, "the model's map is too small");
+_Static_assert(sizeof(struct tuple) <= KEY_MAX && sizeof(struct connection) <= VALUE_MAX, "the model's map is too small");
 
 #define SET(name) \
 	if (!strcmp(text, #name)) \

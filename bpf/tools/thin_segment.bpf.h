@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* `asymcc thin`: a segment of the sender tells an RTT, a request, or the end of what the application sends. */
-#ifndef THIN_HEARD_BPF_H
-#define THIN_HEARD_BPF_H
+#ifndef THIN_SEGMENT_BPF_H
+#define THIN_SEGMENT_BPF_H
 
 #include "thin_wait.bpf.h"
 
@@ -11,7 +11,7 @@ enum {
 	TARR_ID = 0x00ac, /* its identifier; one byte follows, the rate above a bit that is reserved */
 };
 
-struct heard {
+struct segment {
 	struct tcp_header h;
 	u32 at;      /* of the TCP header in the packet */
 	u32 payload; /* bytes */
@@ -101,14 +101,14 @@ static inline void note_request(struct flow *f, const struct receiver *r, int pa
 }
 
 /* Fills the rest, where header and payload are known. */
-static __always_inline void read_heard(struct __sk_buff *skb, struct heard *s)
+static __always_inline void read_segment(struct __sk_buff *skb, struct segment *s)
 {
 	s->stamped = timestamps(skb, s->at, &s->h, s->stamps);
 	s->packets =
 		s->h.offset >> 4 == (s->stamped ? WORDS_STAMP : WORDS_PLAIN) ? NONE : rate_request(skb, s->at, &s->h);
 }
 
-static __always_inline void hear(struct flow *f, const struct receiver *r, const struct heard *s, u64 now)
+static __always_inline void hear(struct flow *f, const struct receiver *r, const struct segment *s, u64 now)
 {
 	u32 seq = bpf_ntohl(s->h.seq), end = seq + s->payload;
 	bool accepted = takes_ack(r, &s->h);
