@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from . import LabError
+from .commands.published import add_publish, add_repeat, add_report
 from .conformance.explore import explore
 from .conformance.kernels import check
 from .conformance.kernels.outcome import KERNELS
@@ -23,7 +24,7 @@ from .link.path import DEFAULT
 from .machine.arch import ARCHES, NATIVE, named
 from .machine.boot import CLOCK_FACTOR
 from .machine.build import build_image, build_uml_image
-from .machine.image import DEFAULT_KERNEL, current_image
+from .machine.image import DEFAULT_KERNEL
 from .options import (
     add,
     add_case_options,
@@ -39,10 +40,10 @@ from .options import (
     runs_on,
     seeds,
 )
-from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT, RESULTS
+from .paths import BUILD, EXPERIMENTS, INSTALLED, REPORT
 from .plan import objects, reference, scenario, synthetic
 from .profile import bench, profile
-from .report import bisect, compare, pages, papers, part, publish, repeat, report, suite, tables, terminal
+from .report import bisect, compare, pages, papers, report, suite, terminal
 from .results import pcapng, xplot
 from .run.host import execute_on_host
 from .run.summary import print_runs
@@ -258,7 +259,7 @@ def add_suite(commands) -> None:
     p.add_argument("names", nargs="*", metavar="NAME", help=names)
     p.add_argument("--seeds", type=seeds, help="seeds of each case, instead of the set's number")
     p.add_argument("--first-seed", type=seeds, default=1, help="the first of them: others are fresh samples [1]")
-    some = "only the cases whose name fits, such as 'FU-9 *'; repeatable. `publish` then replaces their rows only"
+    some = "only the cases whose name fits, such as 'FU-9 *'; repeatable. Such a report is not published"
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help=some)
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="where the report goes [build/report]")
     p.add_argument("--rows", action="store_true", help="print each verdict, instead of a line for each paper")
@@ -468,64 +469,6 @@ def do_bisect(args) -> int:
     return bisect.judge(bisect.measure(good, bad, args.by), now)
 
 
-# --- publish ------------------------------------------------------------------------------
-
-
-def add_publish(commands) -> None:
-    p = add(
-        commands,
-        "publish",
-        do_publish,
-        "keep what a report says of papers in a folder small enough for a repository",
-        publish.__doc__,
-    )
-    p.add_argument("names", nargs="*", metavar="PAPER", help="none: all that the report has runs of")
-    p.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="where they are replaced [docs/results]")
-    p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
-    p.add_argument("--tables", action="store_true", help="only fill the tables of the pages beside DIR, from DIR")
-    p.add_argument("--front", action="store_true", help="only write all pages in DIR anew, from the data there")
-
-
-def do_publish(args) -> None:
-    if args.tables:
-        tables.write(args.to)
-    if args.front:
-        publish.write_front(args.to)
-    if not (args.tables or args.front):
-        publish.publish(args.report, args.to, args.names)
-
-
-# --- repeat -------------------------------------------------------------------------------
-
-
-def add_repeat(commands) -> None:
-    p = add(
-        commands,
-        "repeat",
-        do_repeat,
-        "published rows again: exit code 0 if their runs have the same bytes, 1 if some differ, 2 if they cannot run",
-        repeat.__doc__,
-    )
-    p.add_argument("paper", metavar="PAPER", help="whose published runs")
-    p.add_argument("claims", nargs="*", metavar="CLAIM", help="of these rows only, by their ids [all runs]")
-    p.add_argument(
-        "--from", dest="source", type=Path, default=RESULTS, metavar="DIR", help="where it is published [docs/results]"
-    )
-    add_lab_options(p, image=False)
-
-
-def do_repeat(args) -> int | None:
-    there = part.read(args.source / args.paper)
-    runs = repeat.chosen(there, args.claims)
-    guest = current_image(there.about.image_name)
-    made = repeat.plan(there, runs, guest)
-    made.say_differences()
-    kept = 0 if args.fresh else made.kept()
-    if done := run_lab(args, made.tasks, guest):
-        return not made.same(done, kept)
-    return None
-
-
 # --- all of them --------------------------------------------------------------------------
 
 
@@ -558,6 +501,7 @@ def parser() -> argparse.ArgumentParser:
             add_bisect,
             add_publish,
             add_repeat,
+            add_report,
         ),
     ):
         add_command(commands)

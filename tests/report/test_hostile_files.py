@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import lzma
 import random
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from asymlab import LabError
-from asymlab.report import compare, part, publish, published, tables
+from asymlab.report import compare, part, publish, published, records, tables
 from tests.hostile import COUNT, changed, one_line_or_none
 from tests.report.small import write_report
 from tests.shared import REPO
@@ -33,33 +34,28 @@ def test_a_damaged_report(tmp_path, name):
         shutil.rmtree(tmp_path / "kept", ignore_errors=True)
 
 
-@pytest.mark.parametrize("name", ["part.json", "runs.csv", "claims.json", "samples.csv"])
-def test_damaged_published_results(tmp_path, name):
+@pytest.mark.parametrize("inside", [True, False])
+def test_damaged_published_results(tmp_path, inside):
+    """The compressed file itself, and the text in it."""
     results = tmp_path / "results"
-    folder = results / "oneack"
-    shutil.copytree(REPO / "docs" / "results" / "oneack", folder)
-    whole, rng = (folder / name).read_bytes(), random.Random(name)
+    file = results / "oneack" / records.DATA
+    shutil.copytree(REPO / "docs" / "results" / "oneack", file.parent)
+    whole, rng = file.read_bytes(), random.Random(inside)
+    text = lzma.decompress(whole)
     page = (REPO / "docs" / "studies.md").read_text()
-    for _ in range(COUNT // 4):
-        (folder / name).write_bytes(changed(whole, rng, name.endswith("json")))
-        one_line_or_none(lambda: published.page([part.read(folder)]))
+    for _ in range(COUNT // 2):
+        file.write_bytes(lzma.compress(changed(text, rng, True), preset=0) if inside else changed(whole, rng, False))
         one_line_or_none(lambda: publish.write_front(results))
-        one_line_or_none(lambda: part.quoted("oneack", [], {}, results))
+        one_line_or_none(lambda: published.write_page(results, tmp_path / "page.html"))
         (tmp_path / "studies.md").write_text(page)
         one_line_or_none(lambda: tables.write(results))
 
 
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-def test_damaged_data_of_a_figure(tmp_path, kind):
-    report = write_report(tmp_path / "report")
-    publish.publish(report, tmp_path / "kept")
-    folder, name = tmp_path / "kept" / "fast", "fast-two" if kind == "parquet" else "fast-one"
-    file = folder / "figures" / f"{name}.{kind}"
-    whole, rng = file.read_bytes(), random.Random(kind)
-    for _ in range(COUNT):
-        file.write_bytes(changed(whole, rng, False))
-        one_line_or_none(lambda: published.page([part.read(folder)]))
-        one_line_or_none(lambda: part.points(file.with_suffix("")))
+def test_a_small_file_that_stands_for_gigabytes(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "SIZE_MAX", 32 << 20)
+    (tmp_path / records.DATA).write_bytes(lzma.compress(bytes(64 << 20), preset=0))
+    with pytest.raises(LabError, match="results.json.xz: cut off, or larger than 33554432 bytes"):
+        part.read(tmp_path)
 
 
 def test_the_file_and_the_place_are_named(tmp_path):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """`asymlab publish`: what is kept of a report, and what it refuses to replace."""
 
-import csv
 import json
 import shutil
 import subprocess
@@ -10,8 +9,8 @@ import pytest
 from PIL import Image
 
 from asymlab import LabError
-from asymlab.report import papers, part, publish
-from asymlab.report.verdicts import Judged, Sample, TakenOver
+from asymlab.report import papers, part, publish, records
+from asymlab.report.verdicts import Judged, Sample
 from asymlab.run import registered
 from tests.report.small import CLAIM, PROVENANCE, RUN, RUNS, everything, run, write, write_report
 from tests.shared import REPO, asymlab
@@ -25,11 +24,12 @@ def report(tmp_path):
 
 
 def test_a_small_copy_of_what_a_report_says(report, tmp_path):
-    kept = tmp_path / "results"
+    kept = tmp_path / "docs" / "results"
     for _ in range(2):  # the second time it replaces its own
         p = asymlab("publish", "--to", kept, "--report", report)
         assert p.returncode == 0, p.stderr
-    assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast", "report.html"]
+    assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast"]
+    assert sorted(f.name for f in (kept / "fast").iterdir()) == ["README.md", records.DATA]
     assert "| [fast](fast/README.md) | 0 | 1 | 0 | 0 | 0 | 0 | 0 | 1 |" in (kept / "README.md").read_text()
     text = (kept / "fast" / "README.md").read_text()
     assert "2 runs of the full set. 0 reproduced, 1 not reproduced, 0 inconclusive" in text
@@ -40,25 +40,31 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path):
     assert f"- fast.bpf.o: {'cd' * 32}" in text and "- kernel: 6.12.9" in text
     assert "- commit that made them, and repeats them to the byte: 00aa11bb22cc" in text
     assert "- claims, bounds, seeds and durations, committed before the runs: 0123456789ab" in text
-    with open(kept / "fast" / "runs.csv") as f:
-        rows = list(csv.DictReader(f))
-    assert [(r["run"], r["valid"], r["result_sha256"], r["command"]) for r in rows] == [
-        (r["name"], valid, "ef" * 32, r["command"]) for r, valid in zip(RUNS, "10")
-    ]
-    with open(kept / "fast" / "samples.csv") as f:
-        assert list(csv.DictReader(f)) == [{"claim": "X-1", "seed": "1", "key": RUN["key"], "value": "2.5"}]
-    figures = kept / "fast" / "figures"
-    assert sorted(f.name for f in figures.iterdir()) == [
-        *("fast-one.csv", "fast-one.png", "fast-two.parquet", "fast-two.png")
-    ]
-    with Image.open(figures / "fast-one.png") as small:
-        assert small.size == (200, 100) and len(small.getcolors()) <= 64
-    page = (kept / "report.html").read_text()
-    for name in ("fast-one", "fast-two"):
-        assert (
-            f'<img alt="Alone (Mbit/s): FAST." loading="lazy" width="200" height="100" src="fast/figures/{name}.png">'
-            in page
-        )
+    one = part.read(kept / "fast")
+    assert one.runs == [records.PublishedRun(r["name"], "ef" * 8, valid) for r, valid in zip(RUNS, (True, False))]
+    assert one.claims[0].samples == [Sample(1, RUN["name"], 2.5)]
+    assert one.claims[0].left_out == {RUNS[1]["name"]: "X-1 reno seed 2 is invalid: CPU"}
+
+
+def test_the_figures_that_a_page_shows(report, tmp_path):
+    """They stay as they are, until --figures draws them anew."""
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "fast.md").write_text(
+        "![one](results/fast/figures/fast-one.png) ![x](results/fusion/figures/fusion-one.png)"
+    )
+    file = docs / "results" / "fast" / "figures" / "fast-one.png"
+    publish.publish(report, docs / "results")
+    assert [f.name for f in docs.rglob("*.png")] == ["fast-one.png"]
+    with Image.open(file) as small:
+        assert small.size == (200, 100) and len(small.getcolors()) <= 16
+    assert "![fast-one](figures/fast-one.png)" in (file.parent.parent / "README.md").read_text()
+    before = file.read_bytes()
+    Image.new("RGB", (600, 300)).save(report / "figures" / "fast-one.png")
+    publish.publish(report, docs / "results")
+    assert file.read_bytes() == before
+    publish.publish(report, docs / "results", figures=True)
+    assert file.read_bytes() != before
 
 
 def test_a_part_leaves_the_others(report, tmp_path):
@@ -67,35 +73,45 @@ def test_a_part_leaves_the_others(report, tmp_path):
     shutil.copytree(REPO / "docs" / "results", kept)
     for name in ("", "fast"):
         assert asymlab("publish", *filter(None, [name]), "--to", kept, "--report", report).returncode == 0
-    for file in (REPO / "docs" / "results").glob("*/runs.csv"):
+    for file in (REPO / "docs" / "results").glob(f"*/{records.DATA}"):
         if file.parent.name != "fast":
-            assert (kept / file.parent.name / "runs.csv").read_bytes() == file.read_bytes()
-    assert len((kept / "fast" / "runs.csv").read_text().splitlines()) == 3
+            assert (kept / file.parent.name / records.DATA).read_bytes() == file.read_bytes()
+    assert len(part.read(kept / "fast").runs) == 2
     p = asymlab("publish", "fusion", "--to", kept, "--report", report)
     assert p.returncode == 1 and "has no run of fusion; `asymlab suite fusion` makes them" in p.stderr
 
 
 def test_the_pages_beside_it_follow(report, tmp_path):
-    """A page's table is filled, and old texts are named. A report that lacks a number replaces nothing."""
+    """A page's table is filled. A report that lacks a number replaces nothing."""
     docs = tmp_path / "docs"
     shutil.copytree(REPO / "docs" / "results" / "pseudorate", docs / "results" / "pseudorate")
     page = docs / "pseudorate.md"
     page.write_text((REPO / "docs" / "pseudorate.md").read_text())
     assert asymlab("publish", "--to", docs / "results", "--report", report).returncode == 0
     assert page.read_text() == (REPO / "docs" / "pseudorate.md").read_text()  # no run of its paper
-    other = {"taken_over": TakenOver(value=17, low=17, high=17)}
     claims = part.read(REPO / "docs" / "results" / "pseudorate").claims
-    claims = [c.model_copy(update=other) if c.id == "PR-7b" else c for c in claims]
-    write(report, claims, [RUN], "pseudorate")
+    runs = [run(s.key.rpartition(" seed ")[0], s.seed, key=f"{at:032x}", name=s.key) for at, s in named(claims)]
+    keys = {r["name"]: r["key"] for r in runs}
+    claims = [other(c, keys, 17.0 if c.id == "PR-7b" else None) for c in claims]
+    write(report, claims, runs, "pseudorate")
     p = asymlab("publish", "pseudorate", "--to", docs / "results", "--report", report)
-    assert p.returncode == 0 and "| 17 packets |" in page.read_text()
-    told = " ".join(p.stderr.split())
-    assert "papers/pseudorate/claims.py: its `published` texts are of other results" in told
+    assert p.returncode == 0 and "| 17 packets |" in page.read_text(), p.stderr
     before = everything(docs)
-    write(report, claims[:3], [RUN], "pseudorate")
+    write(report, claims[:3], runs, "pseudorate")
     p = asymlab("publish", "--to", docs / "results", "--report", report)
     assert p.returncode == 1 and "no such verdict" in p.stderr
     assert everything(docs) == before
+
+
+def named(claims: list[Judged]) -> list[tuple[int, Sample]]:
+    """A number and a sample of each run."""
+    return list(enumerate({s.key: s for c in claims for s in c.samples}.values()))
+
+
+def other(c: Judged, keys: dict[str, str], value: float | None) -> Judged:
+    """The claim with keys for the names of its runs, and with another value."""
+    samples = [Sample(s.seed, keys[s.key], s.value if value is None else value) for s in c.samples]
+    return c.model_copy(update={"samples": samples, "left_out": {}})
 
 
 def test_later_changes_of_the_claims_are_named(tmp_path):
@@ -140,19 +156,26 @@ def test_fewer_seeds_replace_no_part(report, tmp_path):
     publish.publish(report, kept)
 
 
+def test_a_report_of_some_cases_replaces_nothing(report, tmp_path):
+    """A row of it may rest on runs that it has not."""
+    results = json.loads((report / "results.json").read_text())
+    (report / "results.json").write_text(json.dumps(results | {"only": ["X-1 *"]}))
+    p = asymlab("publish", "--to", tmp_path / "kept", "--report", report)
+    assert p.returncode == 1 and p.stderr.count("\n") == 1 and not (tmp_path / "kept").exists()
+    assert "of some cases; `asymlab suite fast` makes all" in p.stderr
+
+
 def test_the_front_alone(report, tmp_path):
     """Written from the parts that lie there; they stay as they are."""
     kept = tmp_path / "results"
     publish.publish(report, kept)
     before = everything(kept)
-    for name in ("README.md", "report.html"):
-        (kept / name).unlink()
+    (kept / "README.md").unlink()
     shutil.copytree(REPO / "docs" / "results" / "thin", kept / "thin")
     p = asymlab("publish", "--front", "--to", kept)
     assert p.returncode == 0, p.stderr
     assert {f: b for f, b in everything(kept / "fast").items()} == {f: b for f, b in before.items() if f.parent != kept}
     assert "| [thin](thin/README.md) | 0 |" in (kept / "README.md").read_text()
-    assert 'id="thin"' in (kept / "report.html").read_text()
     p = asymlab("publish", "--front", "--to", tmp_path / "none")
     assert p.returncode == 1 and "no published results" in p.stderr and p.stderr.count("\n") == 1
 
@@ -204,28 +227,7 @@ def test_a_damaged_report_replaces_nothing(report, tmp_path, change):
     assert not (tmp_path / "x").exists()
 
 
-def test_a_figure_without_its_data_is_named(report, tmp_path):
-    (report / "figures" / "fast-one.csv").write_text("x\ny\n")
-    with pytest.raises(LabError, match="fast-one.png: no figure with its data"):
-        publish.publish(report, tmp_path / "x")
-    assert not (tmp_path / "x").exists()
-
-
 def test_names_out_of_a_report_are_no_markup(report, tmp_path):
     write(report, [CLAIM], [RUN | {"provenance": PROVENANCE | {"kernel": "6\n# <b>"}}])
     publish.publish(report, tmp_path / "x")
     assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "fast" / "README.md").read_text()
-
-
-def test_a_row_that_picks_a_point_has_the_runs_of_one(tmp_path):
-    """More seeds may pick another point: its runs do not join those of the one before."""
-
-    def row(point: str, seeds: int, **also) -> Judged:
-        samples = [Sample(n, f"{point}{n}", 1.0) for n in range(seeds)]
-        return Judged(id="X-1", paper="fast", source="", claim="", at_most=2.0, samples=samples, picked=True, **also)
-
-    assert part.joined(row("a", 4), row("b", 10), tmp_path) == row("b", 10)
-    assert part.joined(row("a", 4), row("a", 10), tmp_path) == row("a", 10)
-    assert part.joined(row("a", 4), row("b", 10, missing="not made"), tmp_path) == row("a", 4)
-    with pytest.raises(LabError, match="X-1 is of another point now, with fewer runs"):
-        part.joined(row("a", 10), row("b", 4), tmp_path)

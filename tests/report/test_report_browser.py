@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from PIL import Image
 
-from asymlab.report import compare, pages, papers, report, sentences
+from asymlab.report import compare, pages, papers, published, report, sentences
 from asymlab.report.verdicts import SYMBOLS
 from tests.browser import CHROMIUM, DRIVER, Browser
 from tests.report.madeup import everything, make, results_of
@@ -68,6 +68,7 @@ def site(tmp_path_factory):
         report.write(verdicts, figures, runs, "quick", speed={"boot": "1.5 s"}, folder=folder / "a")
         report.write([v | {"verdict": "not reproduced"} for v in verdicts], [], runs[:-3], "quick", folder=folder / "b")
     compared = compare.compare(compare.load(folder / "a"), compare.load(folder / "b"), 0.05)
+    published.write_page(REPO / "docs" / "results", folder / "published.html")
     (folder / "compare.html").write_text(compare.page(compared))
     return folder
 
@@ -80,11 +81,10 @@ def files(site: Path) -> dict[str, Path]:
         "run": drawn,
         "invalid run": run,
         "comparison": site / "compare.html",
-        "published": PUBLISHED / "report.html",
+        "published": site / "published.html",
     }
 
 
-PUBLISHED = REPO / "docs" / "results"
 PAGES = ("index", "run", "invalid run", "comparison", "published")
 
 
@@ -102,8 +102,8 @@ def test_all_is_drawn_without_an_error(browser, site, name):
           .then(() => done(images.map(i => [i.naturalWidth, i.alt.length])));""",
         },
     )
-    published = len(list(PUBLISHED.glob("*/figures/*.png")))
-    known = {"index": 1 + 5, "run": 2, "invalid run": 0, "comparison": 0, "published": published}
+    pictures = len(list((REPO / "docs" / "results").glob("*/figures/*.png")))
+    known = {"index": 1 + 5, "run": 2, "invalid run": 0, "comparison": 0, "published": pictures}
     assert len(images) == known[name]
     assert all(width > 300 and words > 40 for width, words in images)
     assert [

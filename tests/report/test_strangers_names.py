@@ -11,7 +11,7 @@ from asymlab import LabError
 from asymlab.machine.image import open_image
 from asymlab.report import publish
 from asymlab.run import registered
-from tests.report.small import everything, write_report
+from tests.report.small import everything, repack, write_report
 from tests.shared import asymlab
 
 pytestmark = pytest.mark.slow
@@ -83,7 +83,7 @@ def test_an_image_and_a_key(report, tmp_path):
 )
 def test_published_results(report, tmp_path, member, value, noun):
     publish.publish(report, tmp_path / "kept")
-    changed(tmp_path / "kept" / "fast" / "part.json", lambda about: about.update({member: value}))
+    repack(tmp_path / "kept" / "fast", lambda data: data["about"].update({member: value}))
     p = asymlab("repeat", "fast", "--from", tmp_path / "kept")
     assert p.returncode == 2 and p.stderr.count("\n") == 1 and f"is no {noun}" in p.stderr
 
@@ -97,5 +97,4 @@ def test_an_image_that_anybody_names(name):
 def test_git_takes_no_option(tmp_path):
     """Even where no type of ours has looked at the word."""
     assert registered.later(f"--output={tmp_path / 'x'}", tmp_path) == []
-    assert not registered.unpack(f"--output={tmp_path / 'x'}", "docs", tmp_path)
     assert not list(tmp_path.iterdir())

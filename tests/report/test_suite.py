@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import math
 import os
 import subprocess
@@ -19,10 +20,11 @@ from rich.table import Table
 from rich.text import Text
 
 from asymlab import LabError, cli, options
+from asymlab.commands import published
 from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
-from asymlab.report import html, part, publish, repeat, report, sentences, suite
+from asymlab.report import html, part, publish, records, repeat, report, sentences, suite
 from asymlab.report import papers as papers_of
 from asymlab.report.absent import Absent
 from asymlab.report.papers import names
@@ -31,6 +33,7 @@ from asymlab.results import record, store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs
 from tests.report.madeup import make
+from tests.report.small import repack
 from tests.scenarios import build, toml
 
 GUEST = image.Image(Path("nowhere"), arch.AMD64, "6.12.0-test", "qemu", "ab" * 32, {}, 10)
@@ -76,7 +79,7 @@ def papers(tmp_path, monkeypatch):
     (tmp_path / "papers" / "no-suite").mkdir()
     monkeypatch.setattr("asymlab.report.papers.PAPERS", tmp_path / "papers")
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
-    for where in (cli, options):
+    for where in (options, published):
         monkeypatch.setattr(where, "current_image", lambda label: GUEST)
     return tmp_path
 
@@ -106,7 +109,7 @@ def saved(task: Task, wall_s: float, executed: float = 1e9, **more) -> store.Run
             "identity": task.identity,
             "metrics_hash": store.METRICS_HASH,
             "metrics": METRICS,
-            "result_sha256": "00",
+            "result_sha256": "00" * 32,
             "agent": {
                 "kernel": "",
                 "cpu_busy": 0,
@@ -435,7 +438,7 @@ def kept(papers):
     """A published part of six runs and of a row for each rate; all have the hash of the `lab`'s runs."""
     tasks = suite.plan(["one"], GUEST).tasks["one"]
     provenance = {"kernel": "6.12.0-test", "image": GUEST.hash, "qemu": tasks[0].identity["qemu"]["version"]}
-    provenance |= {"objects": {}, "result_sha256": "00"}
+    provenance |= {"objects": {}, "result_sha256": "00" * 32}
     runs = [
         {"name": t.name, "key": t.key, "invalid": [], "command": f"asymlab run {t.name}", "provenance": provenance}
         for t in tasks
@@ -455,7 +458,7 @@ def kept(papers):
     results = {"set": "full", "runs": runs, "papers": {"one": [t.key for t in tasks]}, "image_name": "6.12"}
     nothing = Results("one", []).not_measured("T-1", "Fig. 1", "a claim", "none")
     one = part.of_report("one", [*rows, nothing], results, papers / "none")
-    publish.write([one], [publish.data(one)], folder)
+    publish.write([one], [publish.data(one)], folder, papers / "none", False)
     return folder
 
 
@@ -468,12 +471,14 @@ def again(monkeypatch, *argv) -> int:
     return 0
 
 
-def damage(folder: Path, file: str, *replace: tuple[str, str]) -> None:
-    text = (folder / "one" / file).read_text()
+def damage(folder: Path, *replace: tuple[str, str]) -> None:
+    """Replace words of the data of the part."""
+    file = folder / "one" / records.DATA
+    text = lzma.decompress(file.read_bytes()).decode()
     for old, new in replace:
-        assert old in text
+        assert old in text, old
         text = text.replace(old, new, 1)
-    (folder / "one" / file).write_text(text)
+    file.write_bytes(lzma.compress(text.encode()))
 
 
 def test_a_row_is_repeated_by_its_own_runs(kept, lab, monkeypatch, said):
@@ -488,10 +493,10 @@ def test_a_row_is_repeated_by_its_own_runs(kept, lab, monkeypatch, said):
 
 
 def test_another_hash_is_told(kept, lab, monkeypatch, said):
-    damage(kept, "runs.csv", (",00,1,", f",{'a1' * 32},1,"))
-    changed = part.read(kept / "one").runs[0]["run"]
+    damage(kept, ('"0000000000000000"', '"a1a1a1a1a1a1a1a1"'))
+    changed = part.read(kept / "one").runs[0].name
     assert again(monkeypatch, "one", "--from", kept) == 1
-    assert f"{changed}: published a1a1a1a1a1a1, here 00" in said.getvalue().splitlines()
+    assert f"{changed}: published a1a1a1a1a1a1, here 000000000000" in said.getvalue().splitlines()
     last = said.getvalue().splitlines()[-1]
     assert last.startswith("1 of 6 differ: published by commit ") and f"image {GUEST.hash[:12]}; here commit " in last
     other = next(rate for rate in ("1mbit", "2mbit") if f" {rate} " not in changed)
@@ -499,7 +504,7 @@ def test_another_hash_is_told(kept, lab, monkeypatch, said):
 
 
 def test_another_image_is_told_first(kept, lab, monkeypatch, said):
-    damage(kept, "part.json", (GUEST.hash, "cd" * 32), ('"commits": [', '"commits": [\n"0123456789ab", "fedcba9"'))
+    repack(kept / "one", lambda data: data["about"].update(image=["cd" * 32], commits=["0123456789ab", "fedcba9"]))
     assert again(monkeypatch, "one", "--from", kept) == 0
     lines = said.getvalue().splitlines()
     assert lines[0] == "image: published cdcdcdcdcdcd, here abababababab"
@@ -509,7 +514,7 @@ def test_another_image_is_told_first(kept, lab, monkeypatch, said):
 
 def test_another_kernel_is_told(kept, lab, monkeypatch, said):
     """The distribution's may have moved on: no checkout brings it back."""
-    damage(kept, "part.json", ("6.12.0-test", "6.11.9-test"))
+    damage(kept, ("6.12.0-test", "6.11.9-test"))
     assert again(monkeypatch, "one", "T 1mbit", "--from", kept) == 0
     assert said.getvalue().splitlines()[0] == "kernel: published 6.11.9-test, here 6.12.0-test"
 
@@ -540,29 +545,26 @@ def test_a_dry_run_repeats_nothing(kept, monkeypatch, said):
     "argv, change, words",
     [
         (["one", "T 3mbit"], None, "no row 'T 3mbit'; there are T 1mbit, T 2mbit"),
-        (["one", "T-1"], None, "runs.csv has not the runs of T-1"),
+        (["one", "T-1"], None, "the runs of T-1 are not published"),
         (["three"], None, "three: no published results"),
-        (["one"], ("part.json", ('"image_name": "6.12"', '"image_name": "9.9"')), "image 9.9"),
-        (["one"], ("runs.csv", ("TEST 1mbit seed 1", "TEST 4mbit seed 1")), "TEST 4mbit seed 1: no run of this tree's"),
-        (["one"], ("runs.csv", ("1mbit seed 1", "1mbit seed x")), "seed x: no run of this tree's"),
-        (["one"], ("runs.csv", ("result_sha256", "result")), "(runs.csv: row 1: no result_sha256)"),
-        (["one"], ("samples.csv", (",1.0\n", ",\n")), "samples.csv: T 1mbit: a run has no value"),
-        (
-            ["one"],
-            ("samples.csv", (",1.0\n", ",1e308\n"), (",1.0\n", ",-1e308\n")),
-            "samples.csv: T 1mbit: no interval",
-        ),
-        (["one"], ("samples.csv", (",1.0\n", ",one\n")), "samples.csv: row 1: could not convert string to float"),
-        (["one"], ("claims.json", ('"check": true', '"check": 1')), "0.check: Input should be a valid boolean"),
-        (["one"], ("part.json", ('"image"', '"picture"')), "part.json: not a report's results: image: Field required"),
-        (["one"], ("samples.csv", ("T 1mbit", "T 3mbit")), "samples.csv: row 1: no claim 'T 3mbit'"),
+        (["one"], [('"image_name":"6.12"', '"image_name":"9.9"')], "image 9.9"),
+        (["one"], [("TEST 1mbit seed 1", "TEST 4mbit seed 1")], "TEST 4mbit seed 1: no run of this tree's"),
+        (["one"], [("1mbit seed 1", "1mbit seed x")], "the runs of T 1mbit: invalid literal for int()"),
+        (["one"], [('"result"', '"hash"')], "runs.result: Field required"),
+        (["one"], [("[1.0,", "[null,")], "T 1mbit: a run has no value"),
+        (["one"], [("[1.0,1.0]", "[1e308,-1e308]")], "T 1mbit: no interval"),
+        (["one"], [("[1.0,1.0]", '["one",1.0]')], "values.0.values.0: Input should be a valid number"),
+        (["one"], [("[1.0,1.0]", "[1.0]")], "the runs of T 1mbit: zip() argument"),
+        (["one"], [('"runs":[0', '"runs":[99')], "the runs of T 1mbit: list index out of range"),
+        (["one"], [('"check":true', '"check":1')], "claims.0.check: Input should be a valid boolean"),
+        (["one"], [('"image":', '"picture":')], "results.json.xz: not a report's results: about.image: Field required"),
     ],
 )
 def test_what_cannot_be_repeated(kept, lab, monkeypatch, capsys, argv, change, words):
     if change:
         damage(kept, *change)
     monkeypatch.setattr(
-        cli, "current_image", lambda label: GUEST if label == image.DEFAULT_KERNEL else image.open_image(label)
+        published, "current_image", lambda label: GUEST if label == image.DEFAULT_KERNEL else image.open_image(label)
     )
     assert again(monkeypatch, *argv, "--from", kept) == 2
     told = capsys.readouterr().err

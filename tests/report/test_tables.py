@@ -9,9 +9,11 @@ import shutil
 import pytest
 
 from asymlab import LabError
-from asymlab.report import papers, part, records, tables
+from asymlab.report import papers, part, tables
 from asymlab.report.part import Part
-from asymlab.report.verdicts import Judged, Sample, TakenOver
+from asymlab.report.points import points
+from asymlab.report.verdicts import Judged, Sample
+from tests.report.small import repack
 from tests.shared import REPO, asymlab
 
 DOCS = REPO / "docs"
@@ -35,18 +37,20 @@ def test_another_result_is_another_table(tmp_path):
     shutil.copytree(DOCS / "results", tmp_path / "results")
     shutil.copy(DOCS / "fast.md", tmp_path)
     folder = tmp_path / "results" / "fast"
-    mean = {"taken_over": TakenOver(value=1.234, low=1.1, high=1.4)}
-    claims = [c.model_copy(update=mean) if c.id == "FA-T2a" else c for c in part.read(folder).claims]
-    (folder / "claims.json").write_text(records.text_of(claims)["claims.json"])
+
+    def change(data: dict) -> None:
+        at = [claim["id"] for claim in data["claims"]].index("FA-T2a")
+        data["values"][at]["values"] = [1.1, 1.2, 1.3, 1.2, 1.2]
+
+    repack(folder, change)
     p = asymlab("publish", "--to", tmp_path / "results", "--tables")
     assert p.returncode == 0, p.stderr
     old, new = ((folder / "fast.md").read_text().splitlines() for folder in (DOCS, tmp_path))
     assert [b for a, b in zip(old, new, strict=True) if a != b] == [
-        "| alpha 1000 and 500 at k_f = 4: ratio of shares | 2 | 1.23 (1.10 to 1.40) |"
+        "| alpha 1000 and 500 at k_f = 4: ratio of shares | 2 | 1.20 (1.11 to 1.29) |"
     ]
 
 
-RUN = [Sample(1, "k" * 32, None)]
 CLAIMS = [
     Judged(
         id=id,
@@ -54,16 +58,15 @@ CLAIMS = [
         source="Fig. 1",
         claim="it is",
         paper_value=value,
-        samples=RUN,
-        taken_over=TakenOver(value=mean, low=low, high=high),
+        samples=[Sample(seed, str(seed), one) for seed, one in enumerate(values)],
     )
-    for id, value, mean, low, high in (
-        ("FA-2a", 25, 25, 25, 25),
-        ("FA-2b", None, 0.0016, 0.0016, 0.0016),
-        ("FA-T2a", 2, 2.02, 1.933, 2.107),
+    for id, value, values in (
+        ("FA-2a", 25, [25.0, 25.0]),
+        ("FA-2b", None, [0.0016]),
+        ("FA-T2a", 2, [2.02 - 0.01, 2.02 + 0.01]),
     )
 ]
-POINTS = """panel,series,x,y,low,high
+CSV = """panel,series,x,y,low,high
 One flow,Reno,19.9,2.351,2.3,2.4
 One flow,FAST,20,5,,
 The other,Reno,20,7,6,8
@@ -75,12 +78,12 @@ def fill(tmp_path, monkeypatch):
     """A page with one table, filled by a template that has this name in it."""
     monkeypatch.setattr(papers, "PAPERS", tmp_path)
     (tmp_path / "fast").mkdir()
-    (tmp_path / "fast-throughput.csv").write_text(POINTS)
-    results = Part("fast", part.read(RESULTS / "fast").about, CLAIMS, [], {})
+    (tmp_path / "fast-throughput.csv").write_text(CSV)
+    about = part.read(RESULTS / "fast").about
 
     def filled(name: str, page: str = PAGE) -> str:
         (tmp_path / "fast" / "tables.md").write_text(TEMPLATE % name)
-        return tables.filled(page, results, tmp_path)
+        return tables.filled(page, Part("fast", about, CLAIMS, [], points("fast", tmp_path)))
 
     return filled
 
@@ -90,7 +93,7 @@ def fill(tmp_path, monkeypatch):
     [
         ("FA-T2a", "2.02"),
         ("FA-T2a; .1f", "2.0"),
-        ("FA-T2a; .2f; interval", "2.02 (1.93 to 2.11)"),
+        ("FA-T2a; .2f; interval", "2.02 (1.89 to 2.15)"),
         ("FA-2b; .2%", "0.16 %"),
         ("FA-2a; interval", "25"),
         ("fast-throughput; Reno at 20; .2f", "2.35"),

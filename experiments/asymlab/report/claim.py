@@ -39,14 +39,13 @@ class Cause:
     """Why a claim is not reproduced, as far as it is known. It is shown where the mean misses the bounds, or where the
     interval holds one of them."""
 
-    def __init__(self, why: str, *shown_by: str | Claim, published: str = ""):
+    def __init__(self, why: str, *shown_by: str | Claim):
         """why: in words, shown over any runs; it has no number.
         shown_by: checks over runs in which this cause is turned off, or the ids of other claims. If they all hold, the
-        cause is measured; if one does not, or there is none, it is called a guess.
-        published: what the published runs showed, with numbers; shown over the same runs only."""
+        cause is measured; if one does not, or there is none, it is called a guess."""
         if found := re.search(r"\S*\d\S*", REFERENCE.sub("", why)):
-            raise LabError(f"cause {why[:40]!r}...: {found[0]} is a number: it belongs under published=")
-        self.why, self.published = why, published
+            raise LabError(f"cause {why[:40]!r}...: {found[0]} is a number: a cause is shown over any runs")
+        self.why = why
         self.checks = [one for one in shown_by if isinstance(one, Claim)]
         self.shown_by = [one if isinstance(one, str) else one.id for one in shown_by]
 

@@ -2,19 +2,16 @@
 """The papers: each folder of experiments/papers that has a claims.py.
 
 *.toml          scenarios
-claims.py       TITLE, SUBJECT (one line), and `claims()`, which yields each Claim (claim.py); PUBLISHED, the hash of
-                the results for which the `published` texts of its causes were written
+claims.py       TITLE, SUBJECT (one line), and `claims()`, which yields each Claim (claim.py)
 figures.py      `figures(results)`, which yields Figures; the first stands for the paper in the report's summary
 tables.md       tables of docs/NAME.md (tables.py)
 """
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import sys
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -88,23 +85,3 @@ def judged(paper: str, results: Results) -> list[Judged]:
 def causes(paper: str) -> dict[str, Cause]:
     """By the id of the claim."""
     return {c.id: c.cause for c in claims(paper) if c.cause} if paper in names() else {}
-
-
-def published(paper: str) -> str:
-    """Hash of the results for which the `published` texts of its causes were written."""
-    return getattr(module(paper, "claims"), "PUBLISHED", "") if paper in names() else ""
-
-
-def results_hash(hashes: Iterable[str]) -> str:
-    """Of the results of a paper's runs, by their result_sha256."""
-    return hashlib.sha256("\n".join(sorted(set(hashes))).encode()).hexdigest()
-
-
-def outdated(paper: str, found: str) -> str:
-    """What there is to do about a paper's texts that were written for other results than those of this hash."""
-    if published(paper) in ("", found):
-        return ""
-    return (
-        f"{PAPERS / paper / 'claims.py'}: its `published` texts are of other results; "
-        f'read them and docs/{paper}.md again, then set PUBLISHED = "{found}"'
-    )

@@ -1,140 +1,118 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A report made small enough to be kept in a repository, each paper on its own. Of a report of some cases (`asymlab
-suite --only`) each row takes the runs that it does not have, and the others stay (part.py).
+"""A report made small enough to be kept in a repository, each paper on its own.
 
-NAME/part.json          date, set, and where the runs come from
-NAME/claims.json        each claim of a paper with its bounds
-NAME/samples.csv        of each claim the value that each run has
-NAME/runs.csv           each run: its key in the store, the hash of its results, the command that repeats it
-NAME/figures/           of each figure the PNG, in few colours, and its data
-
-All else is written from these, and never read:
-
+NAME/results.json.xz    claims, runs, and the value of each claim for each run (records.py)
+NAME/README.md          its page: date, provenance, and the verdicts
+NAME/figures/           the figures that a page beside the folder shows, in few colours; --figures draws them anew
 README.md               the papers, and what became of their claims
-report.html             all of it on one page, with the method: to be cited
-NAME/README.md          date, provenance, and the verdicts of a paper
-NAME/verdicts.json      the verdicts for programs, and for `asymlab repeat --from` of earlier commits
 
-The tables of the papers' pages beside the folder are filled from it (tables.py).
+The pages are written from the data, and never read. `asymlab report --published` makes one page of all. The tables of
+the papers' pages beside the folder are filled from it (tables.py).
 """
 
 from __future__ import annotations
 
-import json
+import re
 import shutil
 import tempfile
 from pathlib import Path
 
 from .. import LabError
-from ..console import console
-from . import papers, part, published, records, tables
+from . import part, published, records, tables
 from .part import DAMAGED, Part
+from .records import DATA
 
-COLOURS = 64  # of a PNG; a third of the size, and the eye sees no difference
-CSV_MAX = 150_000  # bytes; larger tables are kept as Parquet
+COLOURS = 16  # of a PNG; a quarter of the size, and the eye sees little difference
 
 
-def publish(report: Path, folder: Path, names: list[str] | None = None) -> None:
+def publish(report: Path, folder: Path, names: list[str] | None = None, figures: bool = False) -> None:
     """Replace the named papers in `folder` by what a report holds of them; without names all that it has runs of.
 
-    LabError if it has none of one, the folder holds something else, or a quick set or fewer seeds would replace more.
+    figures: those that pages show as well. LabError if it has no run of one, the folder holds something else, the
+    report is of some cases, or a quick set or fewer seeds would replace more.
     """
-    if folder.exists() and any(folder.iterdir()) and not list(folder.glob("*/runs.csv")):
+    if folder.exists() and any(folder.iterdir()) and not list(folder.glob(f"*/{DATA}")):
         raise LabError(f"{folder}: holds something else than published results; name an empty folder")
     try:
         results, claims = records.results(report), records.claims(report)
         there = sorted(paper for paper, keys in results["papers"].items() if keys)
         if missing := [name for name in names or [] if name not in there]:
             raise LabError(f"{report}: has no run of {missing[0]}; `asymlab suite {missing[0]}` makes them")
-        new = [
-            kept(part.of_report(paper, claims, results, report / "figures"), results, report, folder)
-            for paper in names or there
-        ]
-        texts = [data(one) | pages(one) for one in new]
+        if results.get("only"):
+            raise LabError(f"{report}: of some cases; `asymlab suite {(names or there)[0]}` makes all")
+        new = [part.of_report(paper, claims, results, report / "figures") for paper in names or there]
+        for one in new:
+            if (folder / one.name).exists():
+                part.replaceable(part.read(folder / one.name), one, folder / one.name, report)
+        texts = [data(one) for one in new]
     except DAMAGED as e:
         raise LabError(f"{report}: no report of a suite ({e}); `asymlab suite` writes one") from None
     try:
-        write(new, texts, folder)
+        write(new, texts, folder, report / "figures", figures)
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
 
 
-def kept(new: Part, results: dict, report: Path, folder: Path) -> Part:
-    """What is to be kept of a paper; LabError if it may not replace what `folder` has."""
-    there, some = folder / new.name, bool(results.get("only"))
-    if not there.exists():
-        if some:
-            raise LabError(
-                f"{report}: of some cases, and {folder} has no {new.name}; `asymlab suite {new.name}` makes all"
-            )
-        return new
-    old = part.read(there)
-    part.replaceable(old, new, there, report, some)
-    return part.union(old, new, there, report) if some else new
+def data(one: Part) -> bytes:
+    """The file that a part is read from."""
+    return records.packed(one.about, one.claims, one.runs, one.points)
 
 
-def data(one: Part) -> dict[str, str]:
-    """The text of each file that a part is read from."""
-    about = json.dumps(one.about.model_dump(), indent=1, ensure_ascii=False) + "\n"
-    return {"part.json": about, **records.text_of(one.claims), "runs.csv": records.table(records.RUNS, one.runs)}
-
-
-def pages(one: Part) -> dict[str, str]:
-    """The text of each file that is written from a part."""
-    return {"README.md": published.readme(one), "verdicts.json": json.dumps(one.verdicts, indent=1) + "\n"}
-
-
-def write(parts: list[Part], texts: list[dict[str, str]], folder: Path) -> None:
+def write(parts: list[Part], texts: list[bytes], folder: Path, drawn: Path, anew: bool) -> None:
     """All or nothing: a folder for each part, the folder's page, the tables of the papers' pages."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".publish-") as scratch:
         new = Path(scratch, "new")
         if folder.exists():
             shutil.copytree(folder, new)
-        for one, of in zip(parts, texts, strict=True):
-            place = new / one.name
+        for one, text in zip(parts, texts, strict=True):
+            place, before = new / one.name, folder / one.name / "figures"
             shutil.rmtree(place, ignore_errors=True)
-            (place / "figures").mkdir(parents=True)
-            for name, source in one.drawn.items():
-                keep_figure(source, name, place / "figures")
-            for name, text in of.items():
-                (place / name).write_text(text)
+            place.mkdir(parents=True)
+            (place / DATA).write_bytes(text)
+            for name in shown(one.name, folder):
+                keep_figure(name, drawn, before, place / "figures", anew)
         write_front(new)
         filled = tables.pages(new, folder.parent, [one.name for one in parts])
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
-    for page, text in filled.items():
-        page.write_text(text)
-    for one in parts:
-        if line := papers.outdated(one.name, one.hash):
-            console.print(line)
+    for page, words in filled.items():
+        page.write_text(words)
 
 
-def keep_figure(source: Path, name: str, folder: Path) -> None:
-    """Small, in few colours. One that is kept already is copied as it is."""
+def shown(paper: str, folder: Path) -> list[str]:
+    """The figures of a paper that pages beside the folder show."""
+    pages = [folder.parent.parent / "README.md", *folder.parent.glob("*.md"), *folder.parent.glob("notebooks/*.md")]
+    link = re.compile(rf"{re.escape(folder.name)}/{paper}/figures/({paper}-[\w-]+)\.png")
+    return sorted({name for page in pages if page.is_file() for name in link.findall(page.read_text())})
+
+
+def keep_figure(name: str, drawn: Path, before: Path, to: Path, anew: bool) -> None:
+    """The one that is there, or the report's in few colours."""
     from PIL import Image
 
-    if (source.parent / "part.json").exists():
-        for file in source.glob(f"{name}.*"):
-            shutil.copyfile(file, folder / file.name)
+    to.mkdir(exist_ok=True)
+    if (before / f"{name}.png").exists() and not anew:
+        shutil.copyfile(before / f"{name}.png", to / f"{name}.png")
         return
-    with Image.open(source / f"{name}.png") as picture:
-        small = picture.convert("RGB").resize(
-            (picture.width * 2 // 3, picture.height * 2 // 3), Image.Resampling.LANCZOS
-        )
-        small.quantize(COLOURS, dither=Image.Dither.NONE).save(folder / f"{name}.png", optimize=True)
-    table = source / f"{name}.csv"
-    if table.stat().st_size > CSV_MAX:
-        table = source / f"{name}.parquet"
-    shutil.copyfile(table, folder / table.name)
+    with Image.open(drawn / f"{name}.png") as picture:
+        size = (picture.width * 2 // 3, picture.height * 2 // 3)
+        small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+        small.quantize(COLOURS, dither=Image.Dither.NONE).save(to / f"{name}.png", optimize=True)
 
 
 def write_front(folder: Path) -> None:
     """All pages, from the parts that lie in a folder."""
+    for file, text in pages(folder).items():
+        file.write_text(text)
+
+
+def pages(folder: Path) -> dict[Path, str]:
+    """The text of each page."""
     if not (parts := part.parts(folder)):
         raise LabError(f"{folder}: no published results; `asymlab publish` makes them")
-    texts = {folder / "README.md": published.front(parts), folder / "report.html": published.page(parts)}
+    texts = {folder / "README.md": published.front(parts)}
     for one in parts:
-        texts |= {folder / one.name / name: text for name, text in pages(one).items()}
-    for file, text in texts.items():
-        file.write_text(text)
+        figures = sorted(file.stem for file in (folder / one.name / "figures").glob("*.png"))
+        texts[folder / one.name / "README.md"] = published.readme(one, figures)
+    return texts

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The pages of what is published: README.md of each part and of all, and report.html, which one can cite.
+"""The pages of what is published: README.md of each part and of all, and one page of all, which one can cite.
 
 The same parts give the same pages: no clock enters.
 """
 
 from __future__ import annotations
 
-import csv
-import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +14,8 @@ from .. import LabError
 from ..paths import REPO
 from .html import environment, interval, number, word
 from .part import Part
+from .part import parts as read_all
+from .records import DATA
 from .sentences import counts
 from .verdicts import SYMBOLS
 
@@ -63,8 +62,8 @@ def front(parts: list[Part]) -> str:
         "A run explains a claim if the cause is turned off in it, and the claim comes true, "
         "or if a rival has all that the link carries in it.",
         "",
-        "[report.html](report.html) has all of it on one page that can be printed and cited, with the method, the "
-        "threats to validity, and for each row the command that repeats it. Open it in a browser, from a clone.",
+        "`asymlab report --published` makes one page of all of it that can be printed and cited, with the method, the "
+        "threats to validity, and for each row the command that repeats it.",
         "",
         f"| paper | {' | '.join([*SYMBOLS, UNEXPLAINED])} |",
         "| --- |" + " ---: |" * (len(SYMBOLS) + 1),
@@ -79,8 +78,8 @@ def cells(parts: list[Part]) -> str:
     return " | ".join(map(str, [*of.values(), sum(one.unexplained for one in parts)]))
 
 
-def readme(part: Part) -> str:
-    """README.md of a part."""
+def readme(part: Part, figures: list[str]) -> str:
+    """README.md of a part. `figures`: the names of those that are kept."""
     told = [
         f"# {part.title}: verdicts",
         "",
@@ -91,12 +90,11 @@ def readme(part: Part) -> str:
         "",
         "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
         "*Worst run*: the value is that of the worst run, which decides. *Each run alike*: all runs have this value. "
-        "Verdicts over the same scenarios are one family: they are not independent. Each claim's bounds are in "
-        "[claims.json](claims.json), the value of each of its runs in [samples.csv](samples.csv). Every run's key, "
-        "hash and command are in [runs.csv](runs.csv); the figures' data lie in [figures](figures). `make experiments "
-        f"SUITE={part.name}` makes the report, `asymlab publish {part.name}` this page.",
+        "Verdicts over the same scenarios are one family: they are not independent. The bounds of each claim, the "
+        f"value of each of its runs and their hashes are in [{DATA}]({DATA}). `asymlab repeat {part.name} ROW` makes "
+        f"the runs of a row again. `make experiments SUITE={part.name}` makes the report with all figures and their "
+        f"data, `asymlab publish {part.name}` this page.",
         "",
-        *taken_over(part),
         "| | claim | scenarios | paper | ours | 95 % interval | n | verdict |",
         "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
@@ -112,26 +110,15 @@ def readme(part: Part) -> str:
             word(v) + (f": {v['reason']}" if v["reason"] else ""),
         )
         told.append(f"| {' | '.join(map(cell, row))} |")
-    told += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in part.drawn)]
+    told += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)] if figures else []
     return "\n".join(told).rstrip("\n") + "\n"
-
-
-def taken_over(part: Part) -> list[str]:
-    """That some rows have no values of single runs."""
-    if not (n := sum(c.taken_over is not None for c in part.claims)):
-        return []
-    return [
-        f"Of {n} of the {len(part.claims)} rows the mean and the interval are taken over, without the values of single "
-        "runs (`taken_over` in claims.json). The next publishing of such a row replaces them.",
-        "",
-    ]
 
 
 # --- the page ------------------------------------------------------------------------------
 
 
-def page(found: list[Part]) -> str:
-    """report.html of some parts."""
+def page(found: list[Part], figures: dict[str, dict[str, bytes]]) -> str:
+    """All of some parts on one page. `figures`: of each part the PNGs that are kept, by name."""
     verdicts = [v for p in found for v in p.verdicts]
     engines = sorted({engine for p in found for engine in p.about.qemu})
     return (
@@ -157,24 +144,6 @@ def page(found: list[Part]) -> str:
     )
 
 
-def figures(part: Part) -> list[dict]:
-    """Name, size and words of each figure, and the file with its data."""
-    from PIL import Image
-
-    found = []
-    for name, folder in part.drawn.items():
-        file = folder / f"{name}.png"
-        data = file.with_suffix(".csv") if file.with_suffix(".csv").exists() else file.with_suffix(".parquet")
-        try:
-            with Image.open(file) as picture:
-                width, height = picture.size
-            alt = words(data)
-        except (OSError, ValueError, LookupError, TypeError, csv.Error) as e:  # Arrow's errors are among them
-            raise LabError(f"{file}: no figure with its data ({e}); `asymlab publish` makes them") from None
-        found.append({"name": name, "width": width, "height": height, "data": data.name, "alt": alt})
-    return found
-
-
 def cited() -> dict[str, str]:
     """Title, version and authors, as CITATION.cff has them."""
     import yaml
@@ -184,35 +153,16 @@ def cited() -> dict[str, str]:
     return {"title": said["title"], "version": str(said["version"]), "authors": ", ".join(names)}
 
 
-def words(data: Path) -> str:
-    """What a figure shows, for those who do not see it: of each panel its axes and series, by the figure's data."""
-    panels: dict[tuple[str, str], dict[str, None]] = {}
-    for row in table(data):
-        axes = " over ".join(plain(row[axis]) for axis in ("y_axis", "x_axis") if row[axis])
-        series = panels.setdefault((plain(row["panel"]), axes), {})
-        if not re.fullmatch(r"series \d+|(horizontal|vertical) line", row["series"]):
-            series[plain(row["series"])] = None
-    said = []
-    for (panel, axes), series in panels.items():
-        named = re.sub(r"^panel \d+$", "", panel)
-        shown = f"{named} ({axes})" if named and axes else named or axes
-        said.append(": ".join(filter(None, (shown, "; ".join(series)))))
-    return ". ".join(said) + "."
-
-
-def table(data: Path) -> Iterator[dict[str, str]]:
-    """Rows of a figure's data (figuredata.py), as far as they are words."""
-    if data.suffix == ".csv":
-        with data.open(newline="") as rows:
-            yield from csv.DictReader(rows)
-    else:
-        import pyarrow.parquet
-
-        columns = ["panel", "x_axis", "y_axis", "series"]
-        rows = pyarrow.parquet.read_table(data, columns=columns)
-        yield from rows.group_by(columns, use_threads=False).aggregate([]).to_pylist()  # each once
-
-
-def plain(text: str) -> str:
-    """Without the marks of formulas."""
-    return " ".join(re.sub(r"[${}\\]", "", re.sub(r"\\sqrt\{([^}]*)\}", r"sqrt(\1)", text)).split())
+def write_page(results: Path, file: Path) -> None:
+    """The page of all that is published in a folder."""
+    if not (parts := read_all(results)):
+        raise LabError(f"{results}: no published results; `asymlab publish` makes them")
+    try:
+        figures = {
+            one.name: {f.stem: f.read_bytes() for f in sorted((results / one.name / "figures").glob("*.png"))}
+            for one in parts
+        }
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(page(parts, figures), encoding="utf-8")
+    except OSError as e:
+        raise LabError(f"{file}: {e.strerror}") from None

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What is read back of a report, and of published results: each value is of its kind, or ValueError names it.
 
+Of a report:
 claims.json     a record of each claim (verdicts.py)
 samples.csv     of each claim the value that each run has; empty if it is not known
 results.json    the runs of a report
-part.json       of published results where they come from
-runs.csv        their runs: key in the store, hash of the results, command that repeats each
 verdicts.json   the words of a report's verdicts
+
+Of published results one file, results.json.xz, compressed:
+about           where the runs come from
+runs            columns: name, the first digits of the hash of its results; and which are invalid
+claims          a record of each, with the numbers of its runs and their values
+points          of figures, as far as tables of pages have them
 """
 
 from __future__ import annotations
@@ -14,20 +19,24 @@ from __future__ import annotations
 import csv
 import io
 import json
+import lzma
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..reading import read
 from .names import Commit, Digest, ImageLabel, RunKey, SuiteName
+from .points import Point
 from .verdicts import SYMBOLS, Judged, Sample
 
 SAMPLES = ("claim", "seed", "key", "value")  # columns
-RUNS = ("run", "key", "result_sha256", "valid", "command")
 SIZE_MAX = 256 << 20  # bytes
+DATA = "results.json.xz"
+DATA_MAX = 16 << 20  # bytes of it
+DIGITS = 16  # of the hash of a run's results: chance does not give them twice
 
 
 class Record(BaseModel):
@@ -103,16 +112,105 @@ class About(BaseModel):
         return ", ".join(self.commits) or "unknown"
 
 
+class PublishedRun(NamedTuple):
+    """A run that published rows rest on."""
+
+    name: str
+    result: str  # the first DIGITS of result_sha256
+    valid: bool
+
+    @property
+    def seed(self) -> int:
+        return _int(self.name.rpartition(" seed ")[2])
+
+
+class Runs(BaseModel):
+    """As columns."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    name: list[str] = Field(min_length=1)
+    result: list[Annotated[str, Field(pattern=f"^[0-9a-f]{{{DIGITS}}}$")]]
+    invalid: list[int]  # their numbers
+
+
+class Values(BaseModel):
+    """Of a claim: the numbers of its runs, and the value that each has."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    runs: list[Annotated[int, Field(ge=0)]] = []
+    values: list[float | None] = []
+
+
+class Data(BaseModel):
+    """results.json.xz."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
+    format: Literal[2]
+    about: About
+    runs: Runs
+    claims: list[Judged]
+    values: list[Values]  # one for each claim
+    points: dict[str, Point]
+
+
+def published(file: Path) -> tuple[About, list[Judged], list[PublishedRun], dict[str, Point]]:
+    """What a data file holds."""
+    data: Data = _parsed(file.name, unpacked(file), TypeAdapter(Data))[1]
+    runs = [
+        PublishedRun(name, result, at not in set(data.runs.invalid))
+        for at, (name, result) in enumerate(zip(data.runs.name, data.runs.result, strict=True))
+    ]
+    ids = [c.id for c in data.claims]
+    if twice := [id for id in ids if ids.count(id) > 1]:
+        raise ValueError(f"{file.name}: two claims have the id {twice[0]}")
+    for c, mine in zip(data.claims, data.values, strict=True):
+        try:
+            samples = zip((runs[number] for number in mine.runs), mine.values, strict=True)
+            c.samples.extend(Sample(run.seed, run.name, value) for run, value in samples)
+        except (LookupError, ValueError) as e:
+            raise ValueError(f"{file.name}: the runs of {c.id}: {e}") from None
+        check(c, file.name)
+    return data.about, data.claims, runs, data.points
+
+
+def unpacked(file: Path) -> bytes:
+    """ValueError if it is damaged, or would take more than it may."""
+    try:
+        reader = lzma.LZMADecompressor(memlimit=SIZE_MAX)
+        text = reader.decompress(read(file, DATA_MAX), max_length=SIZE_MAX)
+    except lzma.LZMAError as e:
+        raise ValueError(f"{file.name}: {e}") from None
+    if not reader.eof:
+        raise ValueError(f"{file.name}: cut off, or larger than {SIZE_MAX} bytes")
+    return text
+
+
+def packed(about: About, claims: list[Judged], runs: list[PublishedRun], points: dict[str, Point]) -> bytes:
+    """The data file; the same data give the same bytes."""
+    number = {run.name: at for at, run in enumerate(runs)}
+    data = {
+        "format": 2,
+        "about": about.model_dump(),
+        "runs": {
+            "name": [run.name for run in runs],
+            "result": [run.result for run in runs],
+            "invalid": [at for at, run in enumerate(runs) if not run.valid],
+        },
+        "claims": [c.model_dump(exclude_defaults=True) for c in claims],
+        "values": [
+            {"runs": [number[s.key] for s in c.samples], "values": [s.value for s in c.samples]} for c in claims
+        ],
+        "points": points,
+    }
+    return lzma.compress(json.dumps(data, separators=(",", ":")).encode(), preset=9 | lzma.PRESET_EXTREME)
+
+
 def verdicts(folder: Path) -> list[dict[str, Any]]:
     return _json(folder / "verdicts.json", TypeAdapter(list[Verdict]))[0]
 
 
 def results(folder: Path) -> dict[str, Any]:
     return _json(folder / "results.json", TypeAdapter(Results))[0]
-
-
-def about(folder: Path) -> About:
-    return _json(folder / "part.json", TypeAdapter(About))[1]
 
 
 def claims(folder: Path) -> list[Judged]:
@@ -130,11 +228,16 @@ def claims(folder: Path) -> list[Judged]:
         except ValueError as e:
             raise ValueError(f"samples.csv: row {number}: {e}") from None
     for c in made:
-        if len(c.values) < c.n and not c.taken_over:
-            raise ValueError(f"samples.csv: {c.id}: a run has no value")
-        if not all(math.isfinite(end) for end in c.interval if end is not None):
-            raise ValueError(f"samples.csv: {c.id}: no interval")
+        check(c, "samples.csv")
     return made
+
+
+def check(c: Judged, file: str) -> None:
+    """ValueError unless its runs have values that give an interval."""
+    if len(c.values) < c.n:
+        raise ValueError(f"{file}: {c.id}: a run has no value")
+    if not all(math.isfinite(end) for end in c.interval if end is not None):
+        raise ValueError(f"{file}: {c.id}: no interval")
 
 
 def text_of(claims: list[Judged]) -> dict[str, str]:
@@ -146,14 +249,18 @@ def text_of(claims: list[Judged]) -> dict[str, str]:
 
 def _json(file: Path, kind: TypeAdapter) -> tuple[Any, Any]:
     """(what the file has, the same as its kind)"""
+    return _parsed(file.name, read(file, SIZE_MAX), kind)
+
+
+def _parsed(name: str, text: bytes, kind: TypeAdapter) -> tuple[Any, Any]:
     try:
-        found = json.loads(read(file, SIZE_MAX), parse_int=_int, parse_float=_float, parse_constant=_float)
-        json.dumps(found, ensure_ascii=False).encode()  # half a character is none
-        return found, kind.validate_python(found)
+        found = json.loads(text, parse_int=_int, parse_float=_float, parse_constant=_float)
+        whole = json.dumps(found, ensure_ascii=False).encode()  # half a character is none
+        return found, kind.validate_json(whole)
     except ValidationError as e:
-        raise ValueError(f"{file.name}: not a report's results: {first_error(e)}") from None
+        raise ValueError(f"{name}: not a report's results: {first_error(e)}") from None
     except (ValueError, RecursionError) as e:
-        raise ValueError(f"{file.name}: not JSON: {e}") from None
+        raise ValueError(f"{name}: not JSON: {e}") from None
 
 
 def first_error(e: ValidationError) -> str:
@@ -173,10 +280,6 @@ def _float(text: str) -> float:
     if not math.isfinite(value := float(text)):
         raise ValueError(f"{text[:20]} is no number")
     return value
-
-
-def runs(folder: Path) -> list[dict[str, str]]:
-    return rows(folder / "runs.csv", RUNS)
 
 
 def rows(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:

@@ -18,21 +18,22 @@ from ..run import registered
 from ..run.tasks import Task, plan_runs
 from . import papers
 from .part import Part
+from .records import PublishedRun
 
 
-def chosen(part: Part, claims: list[str]) -> list[dict[str, str]]:
+def chosen(part: Part, claims: list[str]) -> list[PublishedRun]:
     """The published runs of the named rows; without names all of the part."""
     if not claims:
         return part.runs
-    rows, keys = {c.id: c for c in part.claims}, set()
+    rows, names = {c.id: c for c in part.claims}, set()
     for claim in claims:
         if claim not in rows:
             raise LabError(f"{part.name}: no row {claim!r}; there are {', '.join(rows) or 'none'}")
-        mine = set(rows[claim].runs)
-        if not mine or mine - {r["key"] for r in part.runs}:
-            raise LabError(f"{part.name}: runs.csv has not the runs of {claim}")
-        keys |= mine
-    return [r for r in part.runs if r["key"] in keys]
+        of_row = set(rows[claim].runs)
+        if not of_row or of_row - {run.name for run in part.runs}:
+            raise LabError(f"{part.name}: the runs of {claim} are not published")
+        names |= of_row
+    return [run for run in part.runs if run.name in names]
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Plan:
 
     part: Part
     image: Image
-    pairs: list[tuple[dict[str, str], Task]]
+    pairs: list[tuple[PublishedRun, Task]]
 
     @property
     def tasks(self) -> list[Task]:
@@ -78,10 +79,10 @@ class Plan:
         """Say which runs have other bytes than published. `kept`: how many the store had before."""
         differ = 0
         for published, task in self.pairs:
-            old, new = published["result_sha256"], done[task.key].record["result_sha256"]
-            if old != new:
+            new = done[task.key].record["result_sha256"]
+            if not new.startswith(published.result):
                 differ += 1
-                console.print(f"{published['run']}: published {old[:12]}, here {new[:12]}")
+                console.print(f"{published.name}: published {published.result[:12]}, here {new[:12]}")
         from_store = f" ({kept} from the store; --fresh makes them again)" if kept else ""
         if not differ:
             console.print(f"{len(self.pairs)} run{'s' * (len(self.pairs) > 1)}, all the same bytes{from_store}")
@@ -94,14 +95,14 @@ class Plan:
         return False
 
 
-def plan(part: Part, runs: list[dict[str, str]], image: Image) -> Plan:
+def plan(part: Part, runs: list[PublishedRun], image: Image) -> Plan:
     """LabError if this tree has not the scenario of one."""
     cases = {c.name: c for file in papers.scenarios(part.name) for c in scenario.load(file, part.about.set)}
     pairs = []
     for run in runs:
-        name, _, seed = run["run"].rpartition(" seed ")
+        name, _, seed = run.name.rpartition(" seed ")
         if name not in cases or not seed.isdecimal():
-            raise LabError(f"{run['run']}: no run of this tree's scenarios; commit {part.about.commit} has it")
+            raise LabError(f"{run.name}: no run of this tree's scenarios; commit {part.about.commit} has it")
         pairs += [(run, task) for task in plan_runs([replace(cases[name], seeds=(int(seed),))], image)]
     return Plan(part, image, pairs)
 

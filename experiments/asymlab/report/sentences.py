@@ -8,7 +8,7 @@ it. All its words are made here, and nowhere read back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
 from .claim import CAUSE, Cause, Ceiling
 from .verdicts import SYMBOLS, Judged
@@ -24,30 +24,30 @@ OF_RUNS = ("runs", "n", "check", "family")
 Causes = Mapping[str, Cause]  # by the id of the claim
 
 
-def verdicts(claims: Iterable[Judged], causes: Causes, quoted: Collection[str] = ()) -> list[dict]:
+def verdicts(claims: Iterable[Judged], causes: Causes) -> list[dict]:
     """Of a paper's claims: OF_CLAIM, `reason` in words, OF_RUNS, `cause` (of one that failed: measured, a guess, or not
-    found), `worst`. `quoted`: the ids over whose runs the causes' `published` texts were written."""
+    found), `worst`."""
     claims = list(claims)
     became = {c.id: c.verdict for c in claims}
-    return [verdict(c, causes.get(c.id), c.id in quoted, became) for c in claims]
+    return [verdict(c, causes.get(c.id), became) for c in claims]
 
 
-def verdict(c: Judged, known: Cause | None, quoted: bool, became: dict[str, str]) -> dict:
-    reason, cause = (c.unmeasured, "") if c.unmeasured else why(c, known, quoted, became)
+def verdict(c: Judged, known: Cause | None, became: dict[str, str]) -> dict:
+    reason, cause = (c.unmeasured, "") if c.unmeasured else why(c, known, became)
     said = [reason, *(() if c.unmeasured else c.left_out.values()), "cause not found" * (cause == "not found")]
     reason = "; ".join(filter(None, said))
     of = {name: getattr(c, name) for name in OF_CLAIM} | {"reason": reason}
     return of | {name: getattr(c, name) for name in OF_RUNS} | {"cause": cause, "worst": c.worst}
 
 
-def why(c: Judged, known: Cause | None, quoted: bool, became: dict[str, str]) -> tuple[str, str]:
+def why(c: Judged, known: Cause | None, became: dict[str, str]) -> tuple[str, str]:
     """(why a claim failed or is open, as far as it is known; its cause: measured, a guess, not found, or none)."""
     said, cause = [], ""
     if not c.inside:
         said += [f"{c.missed} of {c.n} runs miss it"] if c.worst and c.n > 1 else []
-        said += [c.note, *explained(c, known, quoted, became)]
+        said += [c.note, *explained(c, known, became)]
     elif c.straddled and known:
-        said += explained(c, known, quoted, became)
+        said += explained(c, known, became)
     if settles(c):
         cause = caused(known, became) if known else "not found" * (c.verdict in FAILED)
     if c.straddled:
@@ -61,18 +61,11 @@ def settles(c: Judged) -> bool:
     return c.source != CAUSE and c.verdict in (*FAILED, "inconclusive")
 
 
-def explained(c: Judged, known: Cause | None, quoted: bool, became: dict[str, str]) -> list[str]:
-    """The cause, if it is known, or else what the mean misses; and what the published runs showed."""
+def explained(c: Judged, known: Cause | None, became: dict[str, str]) -> list[str]:
+    """The cause, if it is known, or else what the mean misses."""
     if not known:
         return [missed(c)]
-    words = settled(known, became) if settles(c) else known.why
-    return [words, *published(c, known, quoted)]
-
-
-def published(c: Judged, known: Cause, quoted: bool) -> list[str]:
-    if not known.published:
-        return []
-    return [known.published if quoted else f"published reason: see docs/{c.paper}.md"]
+    return [settled(known, became) if settles(c) else known.why]
 
 
 def missed(c: Judged) -> str:

@@ -14,12 +14,12 @@ from .. import LabError
 from ..console import console
 from ..machine import qemu
 from ..machine.image import Image
-from ..paths import EXPERIMENTS, RESULTS
+from ..paths import EXPERIMENTS
 from ..plan import scenario
 from ..plan.topology import ENGINE
 from ..results.store import Run
 from ..run.tasks import Task, has_profile, plan_runs
-from . import papers, part, report, sentences
+from . import papers, report, sentences
 from .absent import Absent
 from .verdicts import Results
 
@@ -101,12 +101,11 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
 def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path, run_pages: bool = True) -> list[dict]:
     """Judge the runs, write the report."""
     claims, verdicts, figures = [], [], []
-    hashes = {key: run.record["result_sha256"] for key, run in done.items()}
     for paper, mine in made.tasks.items():
         every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in made.every[paper]]
         found = papers.judged(paper, Results(paper, every))
         claims += found
-        verdicts += sentences.verdicts(found, papers.causes(paper), part.quoted(paper, found, hashes, RESULTS))
+        verdicts += sentences.verdicts(found, papers.causes(paper))
         results = Results(paper, [(t, done[t.key]) for t in mine])
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())

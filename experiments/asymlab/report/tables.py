@@ -13,21 +13,20 @@ with names for its numbers:
 
 from __future__ import annotations
 
-import csv
 import re
 from pathlib import Path
 
 from .. import LabError
 from . import papers, part
 from .part import Part
+from .records import DATA
 
 TABLE = re.compile(r"(<!-- table (\w+) (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
-NEAR = 0.1  # points of a figure stand a little apart sideways
 
 
 def write(results: Path) -> None:
     """Fill the tables of the pages beside the folder of results."""
-    names = sorted(file.parent.name for file in results.glob("*/part.json"))
+    names = sorted(file.parent.name for file in results.glob(f"*/{DATA}"))
     if not names:
         raise LabError(f"{results}: no published results; `asymlab publish` makes them")
     for page, text in pages(results, results.parent, names).items():
@@ -40,20 +39,20 @@ def pages(results: Path, folder: Path, names: list[str]) -> dict[Path, str]:
     for page in (*sorted(folder.glob("*.md")), *sorted(folder.glob("notebooks/*.md"))):
         text = page.read_text()
         for paper in sorted({place[2] for place in TABLE.finditer(text)} & set(names)):
-            texts[page] = text = filled(text, part.read(results / paper), results / paper / "figures")
+            texts[page] = text = filled(text, part.read(results / paper))
     return texts
 
 
-def filled(page: str, results: Part, figures: Path) -> str:
-    """A page with the tables of one paper, from its published results and the folder of its figures' data."""
+def filled(page: str, results: Part) -> str:
+    """A page with the tables of one paper, from its published results."""
     template = papers.PAPERS / results.name / "tables.md"
     parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
     tables = dict(zip(parts[1::2], parts[2::2]))
 
     def number(name: re.Match) -> str:
         try:
-            return looked_up(name[1], results.verdicts, figures)
-        except (LookupError, ValueError, TypeError, OSError, csv.Error) as e:
+            return looked_up(name[1], results)
+        except (LookupError, ValueError, TypeError) as e:
             raise LabError(f"{template}: {name[0]}: {e}") from None
 
     def table(place: re.Match) -> str:
@@ -66,20 +65,19 @@ def filled(page: str, results: Part, figures: Path) -> str:
     return TABLE.sub(table, page)
 
 
-def looked_up(name: str, verdicts: list[dict], figures: Path) -> str:
+def looked_up(name: str, results: Part) -> str:
     """What a name in braces stands for."""
     what, *options = (part.strip() for part in name.split(";"))
-    file = figures / f"{what}.csv"
-    if file.exists():
-        series, _, x = options[0].rpartition(" at ")
-        found = point(file, series, float(x))
+    if options and (point := results.points.get(f"{what}; {options[0]}")):
+        value, low, high = point
     elif "paper" in options:
-        return form(verdict(what, verdicts)["paper_value"], options)
+        return form(verdict(what, results.verdicts)["paper_value"], options)
     else:
-        found = verdict(what, verdicts)
-    text = form(found["value"], options)
-    if "interval" in options and found["low"] != found["high"]:
-        text += f" ({form(found['low'], options)} to {form(found['high'], options)})"
+        found = verdict(what, results.verdicts)
+        value, low, high = found["value"], found["low"], found["high"]
+    text = form(value, options)
+    if "interval" in options and low != high:
+        text += f" ({form(low, options)} to {form(high, options)})"
     return text
 
 
@@ -93,16 +91,5 @@ def form(value: float | None, options: list[str]) -> str:
 def verdict(id: str, verdicts: list[dict]) -> dict:
     found = next((v for v in verdicts if v["id"] == id), None)
     if not found:
-        raise LookupError("no such verdict, and no such figure with a CSV file")
+        raise LookupError("no such verdict, and no such point of a figure; publish it anew")
     return found
-
-
-def point(file: Path, series: str, x: float) -> dict:
-    """Of the first panel that has the series: value, low, high at x."""
-    with file.open(newline="") as data:
-        rows = [r for r in csv.DictReader(data) if r["series"] == series and r["y"]]
-    near = [r for r in rows if r["panel"] == rows[0]["panel"] and abs(float(r["x"]) - x) <= NEAR * abs(x)]
-    if len(near) != 1:
-        raise LookupError(f"{len(near)} points there")
-    value, low, high = (float(near[0][column] or near[0]["y"]) for column in ("y", "low", "high"))
-    return {"value": value, "low": low, "high": high}

@@ -76,16 +76,6 @@ class Sample(NamedTuple):
     value: float | None  # None: it is not known
 
 
-class TakenOver(BaseModel):
-    """A mean and its interval that were published without the values of the runs."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-    value: float
-    low: float
-    high: float
-    missed: int = 0  # of a claim about every run: how many miss it
-
-
 class Judged(BaseModel):
     """A claim, or a check, and the values of its runs.
 
@@ -111,8 +101,7 @@ class Judged(BaseModel):
     note: str = ""  # what else the runs of a failed claim show
     missing: str = ""  # why it is not measured
     left_out: dict[str, str] = {}  # invalid runs by key: what is wrong with each
-    taken_over: TakenOver | None = None
-    samples: list[Sample] = Field([], exclude=True)  # samples.csv
+    samples: list[Sample] = Field([], exclude=True)  # kept apart: samples.csv, or columns of what is published
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -144,15 +133,13 @@ class Judged(BaseModel):
     def missed(self) -> int:
         """How many runs miss the bounds."""
         low, high = self.bounds
-        return self.taken_over.missed if self.taken_over else sum(not low <= value <= high for value in self.values)
+        return sum(not low <= value <= high for value in self.values)
 
     @property
     def interval(self) -> tuple[float, float, float] | tuple[None, None, None]:
         """(mean, low, high); of a claim about every run its worst one, three times."""
         if self.unmeasured:
             return None, None, None
-        if self.taken_over:
-            return self.taken_over.value, self.taken_over.low, self.taken_over.high
         if self.worst:
             return interval([(min if self.at_most is None else max)(self.values)])
         if self.ratio:

@@ -16,8 +16,8 @@ from ..paths import INSTALLED, REPO
 from ..plan import base
 
 GIT_LIMIT_S = 20
-# Texts about results, and how they are drawn, may change afterwards. Causes stood in reasons.toml once.
-JUDGED = [":(exclude)*/reasons.toml", ":(exclude)*/tables.md", ":(exclude)*/figures.py"]
+# Texts about results, and how they are drawn, may change afterwards.
+JUDGED = [":(exclude)*/tables.md", ":(exclude)*/figures.py"]
 
 
 def _git(*words: str) -> str:
@@ -52,17 +52,6 @@ def commit(folder: Path) -> str:
     """The last one that changed a folder of scenarios, with + if they have changed since; "" outside a checkout."""
     found = _git("log", "-1", "--format=%h", "--abbrev=12", "--", *_judged(folder))
     return found + "+" * bool(found and _git("status", "--porcelain", "--", *_judged(folder)))
-
-
-def unpack(commit: str, folder: str, to: Path) -> bool:
-    """Put what a commit has of a folder into another place. False if it cannot be had."""
-    git = ["git", "-C", str(REPO), "archive", "--format=tar", "--end-of-options", commit, folder]
-    try:
-        packed = subprocess.run(git, capture_output=True, timeout=GIT_LIMIT_S, check=True).stdout
-        subprocess.run(["tar", "-x", "-C", str(to)], input=packed, capture_output=True, timeout=GIT_LIMIT_S, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return True
 
 
 def later(first: str, folder: Path) -> list[str]:

@@ -8,7 +8,6 @@ from asymlab.report.measures import Runs, each, goodput, ratio_by_seed, together
 
 TITLE = "BBRv3 beside BBR"
 SUBJECT = "BBRv3 where the rows of Formosa, of Theorem 1, of Table 1 and of ACK thinning have BBR of version 1."
-PUBLISHED = "2609c37926d7275fb75d9cfb8262fc28414d992080d7aa7bf53315d84d4000e0"
 
 formosa = papers.module("formosa", "measures")
 theorem = papers.module("theorem", "claims")

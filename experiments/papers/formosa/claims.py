@@ -35,7 +35,6 @@ from .packets import acks_per_packet_times_w, acks_per_round, fibonacci, reports
 
 TITLE = "TCP Formosa"
 SUBJECT = "With one ACK a round trip a flow has the full rate, whatever the rate of its ACK path."
-PUBLISHED = "2c9b6f09ba6a110bee59e3e935e228172142a32f65899be6662ec4bf9812a43d"
 TWO_WAY = (FOUR, FASTEST)
 LOST = TEN_RATES[1:]  # where ten flows have less than the best of the others
 FIG_2 = RATES[2:]  # r up to 4

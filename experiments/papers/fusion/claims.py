@@ -10,7 +10,6 @@ from .measures import BUFFERS, CUT, PHASES, above_reno, cut_error, falls, phase_
 
 TITLE = "TCP-Fusion"
 SUBJECT = "Takes what Reno leaves of a long path with random loss, and not more than its share beside Reno."
-PUBLISHED = "5c3f2d38fb0b9452aafd647017273e0bedba9b2fa5638433e36b63ea6fbb9f42"
 
 
 def claims():

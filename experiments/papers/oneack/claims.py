@@ -15,7 +15,6 @@ from asymlab.report.measures import Runs, goodput_of, jain_of, together
 
 TITLE = "One ACK a window"
 SUBJECT = "How large a cut must be where a sender hears of its queue once a round trip: a law, and 256 links."
-PUBLISHED = "899de87dc5cdb9245f3d9f257a6a54e5e52e8d983bc8d04a8a82be1ef5e2e234"
 
 GROWTH = 4  # g, packets: cathresh 2, one that exceeds it, and one while the signal is under way
 DELTA = {"sixteenth": 1 / 16, "eighth": 1 / 8, "quarter": 1 / 4}

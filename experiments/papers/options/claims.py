@@ -12,7 +12,6 @@ from asymlab.results.metrics import goodput_bins, jain
 
 TITLE = "Options beyond the papers"
 SUBJECT = "What an option of a controller brings where it is recommended, and what it costs elsewhere."
-PUBLISHED = "0dc2e94efe1c9b847744e8268055d87c89588d071f0e5ea56195ec4f065020d4"
 OURS = "ours"
 
 NAMES = papers.module("fusion", "measures").NAMES

@@ -10,7 +10,6 @@ from asymlab.results import metrics
 
 TITLE = "Pseudo-rate TCP"
 SUBJECT = "A window that doubles up to its measured rate fills short queues evenly, and drops nothing."
-PUBLISHED = "86b08afeb35e16de41d6556d84f19e1ba58e5fca0c04d95968cc0f3de68c8764"
 
 ACTIVE = (2, 4, 5)  # the sources that send to the end, one for each hop count
 STOP_S, END_S = 5.0, 10.0

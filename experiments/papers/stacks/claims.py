@@ -24,7 +24,6 @@ from asymlab.report.measures import (
 
 TITLE = "Stacks"
 SUBJECT = "How much of a congestion control was loss recovery: the papers' headlines under six stacks."
-PUBLISHED = "0eefc5fc52577aedb1b88e67f5d010c76a45971710b72d33be04e106137ac90a"
 
 STACKS = {  # profile -> in words
     "classic": "Reno's own",

@@ -39,7 +39,6 @@ from .measures import (
 
 TITLE = "TCP-Taichung"
 SUBJECT = "The time between ACKs tells the rate: slow start ends in time, and random loss costs little."
-PUBLISHED = "106c9108422bc72bb6c059f0a4a8944df70fdd9066b2c98514d0b57a203ac6d7"
 ERROR = 0.15  # of ssthresh_ideal
 SAME = 0.995  # of a rival's goodput: no less, to half a percent
 MOST = 1.3  # times a rival's goodput where the paper sees a few per cent: more has another cause than the window's law
