@@ -202,3 +202,28 @@ def test_maps_that_no_guest_has_room_for(scenario_file, tmp_path):
 def test_a_large_map_gets_the_memory_that_it_takes(scenario_file, tmp_path):
     source(tmp_path, RING.format(256))
     run(scenario_file(flow={"controller": "./mine.bpf.c:with_ring"}))
+
+
+UNALIGNED = """
+#define inet_csk(sk) ((struct inet_connection_sock *)sk)
+#define tcp_sk(sk) ((struct tcp_sock *)sk)
+
+SEC("struct_ops") void BPF_PROG(reads, struct sock *sk, __u8 state)
+{
+	__u64 *odd = (void *)inet_csk(sk)->icsk_ca_priv + 4;
+
+	if (*(volatile __u64 *)odd > 7)
+		tcp_sk(sk)->snd_cwnd = 9;
+}
+
+SEC(".struct_ops") struct tcp_congestion_ops odd = {
+	.ssthresh = (void *)ssthresh, .undo_cwnd = (void *)undo, .cong_avoid = (void *)avoid, .set_state = (void *)reads,
+	.name = "odd",
+};
+"""
+
+
+@pytest.mark.lab
+def test_a_program_may_read_at_any_address_as_on_every_x86(scenario_file, tmp_path):
+    source(tmp_path, UNALIGNED)
+    assert run(scenario_file(flow={"controller": "./mine.bpf.c:odd"})).valid

@@ -45,6 +45,8 @@ PLACES = {
     "kernel/trace/Kconfig": "\tdepends on (KPROBE_EVENTS || UPROBE_EVENTS) && PERF_EVENTS\n\tbool\n",
     "arch/um/os-Linux/signal.c": "static void sig_handler_common(int sig)\n{\n\tr.is_user = 0;\n}\n",
     "mm/slub.c": "no storage of sockets\n",
+    "kernel/bpf/verifier.c": "\tif (!IS_ENABLED(CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS))\n"
+    "\t\tenv->strict_alignment = true;\n",
     "arch/um/include/linux/time-internal.h": "#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500\n",
     "arch/um/kernel/skas/syscall.c": "#include <linux/time-internal.h>\n"
     "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n",
@@ -222,10 +224,38 @@ def test_settings_are_for_this_engine(tmp_path):
     one_line(asymlab("image", "--engine", "uml", "--config", tmp_path / "x"), f"{tmp_path}/x: No such file")
 
 
+def test_no_command_of_a_build_names_the_tree(tmp_path):
+    """So a tree that was moved or copied builds nothing anew, and the same source has the same bytes anywhere."""
+    (flags,) = (option.partition("=")[2] for option in make.OPTIONS if option.startswith("KCFLAGS="))
+    objects = []
+    for name in ("one", "another"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.c").write_text("int a(int x) { return x + 1; }\n")
+        command = ["sh", "-c", f"gcc -g -O2 {flags} -c a.c -o a.o"]
+        subprocess.run(command, cwd=tmp_path / name, env={**os.environ, "PWD": make.HERE}, check=True)
+        objects.append((tmp_path / name / "a.o").read_bytes())
+    assert objects[0] == objects[1] and str(tmp_path).encode() not in objects[0]
+
+
+@pytest.mark.parametrize(
+    "log, words",
+    [
+        ("", "compiled 0 files, at the configuration"),
+        ("  HOSTCC  scripts/x.o\n  CC      a.o\n", "compiled 1 file, at CC a.o"),
+        (
+            "  CC      a.o\n  AR      b.a\n  CC      c.o\nc.c: warning\n  LD      vmlinux\n",
+            "compiled 2 files, at LD vmlinux",
+        ),
+    ],
+)
+def test_a_build_tells_how_many_files_are_compiled_and_its_step(log, words):
+    assert make.progress(log) == words
+
+
 def test_a_build_that_fails_says_why_and_where_the_log_is(tmp_path):
     (tmp_path / "Makefile").write_text("linux:\n\t@echo 'a.c:1:2: error: no such thing'; exit 1\n")
     with pytest.raises(LabError) as e:
-        make._make(["make", "-C", str(tmp_path), "linux"], print)
+        make._make(["make", "-C", str(tmp_path), "linux"], tmp_path / "log", print)
     assert "a.c:1:2: error: no such thing; the log is" in str(e.value) and "\n" not in str(e.value)
     assert "--engine qemu needs no build" in str(e.value)
 

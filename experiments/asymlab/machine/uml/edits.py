@@ -106,6 +106,12 @@ EDITS: tuple[Edit | New, ...] = (
         r"ifeq ($(call gcc-min-version, 110000)$(CONFIG_CC_IS_CLANG),y)\n\1",
         where="ifeq ($(CONFIG_CC_IS_CLANG),y)\nKBUILD_CFLAGS += -mno-sse",
     ),
+    Edit(
+        "kernel/bpf/verifier.c",
+        "a BPF program reads at any address: the CPU is an x86, which does so, and so does every x86 kernel",
+        r"if \(!IS_ENABLED\(CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS\)\)\n(\t\tenv->strict_alignment = true;)",
+        r"if (!IS_ENABLED(CONFIG_HAVE_EFFICIENT_UNALIGNED_ACCESS) && !IS_ENABLED(CONFIG_UML))\n\1",
+    ),
     # --- the clock: of 1 ns, with ticks as Debian's
     Edit(
         "arch/um/Kconfig",

@@ -20,11 +20,20 @@ from .source import Source
 CONFIG = Path(__file__).with_name("lab.config")
 # Settings that some kernels have not: new ones the first (CONFIG_SYSCTL says it there), those before 6.17 the second.
 NOT_ALL = {"CONFIG_PROC_SYSCTL", "CONFIG_NET_SCH_DUALPI2"}
+STEP = re.compile(r"^  ([A-Z]+) +(\S+)$", re.M)  # as make says it: a tool, and the file that it makes
 SETTING = re.compile(r"^(CONFIG_\w+)=(.+)$", re.M)
-FILES = 800  # that are compiled, about
+FILES = 880  # that are compiled, about
 CPU_MINUTES = 7
 BUILD_LIMIT_S = 2 * 3600
 TELL_S = 20
+HERE = "/proc/self/cwd"  # a tree's place, for the compiler: no command names the tree, so a copy builds nothing anew
+OPTIONS = [  # for make
+    "ARCH=um",
+    *(f"{flags}=-fdebug-prefix-map={HERE}=." for flags in ("KCFLAGS", "KAFLAGS")),
+    *("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=lab", "KBUILD_BUILD_HOST=lab"),
+    *("KBUILD_BUILD_VERSION=1", "LOCALVERSION="),
+    "RUSTC=false",  # the configuration is in the kernel, and a compiler's version that it does not need would be
+]
 TIME = "time_travel_time"  # the kernel's variable: its virtual time, in ns
 
 
@@ -39,35 +48,26 @@ class Built:
 
 def made_of() -> str:
     """A hash of what shapes every kernel besides its source and the compiler."""
-    parts = [[vars(e) for e in edits.EDITS], CONFIG.read_text(), options(Path())]
+    parts = [[vars(e) for e in edits.EDITS], CONFIG.read_text(), OPTIONS]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-
-def options(tree: Path) -> list[str]:
-    """For make."""
-    return [
-        "ARCH=um",
-        *(f"{flags}=-fdebug-prefix-map={tree}=." for flags in ("KCFLAGS", "KAFLAGS")),
-        *("KBUILD_BUILD_TIMESTAMP=2026-01-01", "KBUILD_BUILD_USER=lab", "KBUILD_BUILD_HOST=lab"),
-        *("KBUILD_BUILD_VERSION=1", "LOCALVERSION="),
-        "RUSTC=false",  # the configuration is in the kernel, and a compiler's version that it does not need would be
-    ]
 
 
 def build(source: Source, say) -> Built:
     """LabError with the compiler's first complaint. What was built before is not built again."""
     tree = source.tree
     edits.apply(tree)
-    make = ["make", "-C", str(tree), *options(tree)]
+    make = ["make", "-C", str(tree), *OPTIONS]
+    log = tree / ".asymlab.log"
+    log.unlink(missing_ok=True)
     settings = tree / ".asymlab.config"  # a later line counts
     settings.write_text(CONFIG.read_text() + source.settings)
-    _make([*make, f"KCONFIG_ALLCONFIG={settings}", "allnoconfig"], say)
+    _make([*make, f"KCONFIG_ALLCONFIG={settings}", "allnoconfig"], log, say)
     _refuse_config(tree)
     if lost := _lost(tree, source.settings):
         say(f"--config: this kernel has no {', '.join(lost)}")
     if not (tree / "linux").exists():
         say(f"building Linux as a process: about {CPU_MINUTES} minutes of one core, {FILES} files")
-    _make([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], say)
+    _make([*make, f"-j{len(os.sched_getaffinity(0))}", "linux"], log, say)
     sh("strip", "-o", tree / ".linux.stripped", tree / "linux")
     at = re.search(rf"^([0-9a-f]+) \w {TIME}$", sh("nm", tree / "linux"), re.M)
     if not at:
@@ -77,6 +77,13 @@ def build(source: Source, say) -> Built:
     words = "seccomp=on" if "seccomp=" in told else ""
     config = (tree / ".config").read_bytes()
     return Built((tree / ".linux.stripped").read_bytes(), release, words, int(at[1], 16), config)
+
+
+def progress(log: str) -> str:
+    """How many files are compiled, and the step that make is at: after the last file it still links for long."""
+    steps = STEP.findall(log)
+    count = sum(tool == "CC" for tool, _ in steps)
+    return f"compiled {count} file{'s' * (count != 1)}, at {' '.join(steps[-1]) if steps else 'the configuration'}"
 
 
 def _refuse_config(tree: Path) -> None:
@@ -91,12 +98,12 @@ def _lost(tree: Path, settings: str) -> list[str]:
     return [k for k, v in wanted.items() if v == "y" and has.get(k) != "y"]
 
 
-def _make(argv: list[str], say) -> None:
-    """Run make; its words are in its own log, and progress is told now and then."""
-    log = Path(argv[2], ".asymlab.log")
-    env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "CCACHE_DIR")} | {"LC_ALL": "C"}
+def _make(argv: list[str], log: Path, say) -> None:
+    """Run make; its words are added to the log, and progress is told now and then."""
+    env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "CCACHE_DIR")}
+    env |= {"LC_ALL": "C", "PWD": HERE}  # gcc takes this name of its folder
     began = told = time.monotonic()
-    with open(log, "wb") as out:
+    with open(log, "ab") as out:
         p = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env)
         try:
             while p.poll() is None:
@@ -106,8 +113,7 @@ def _make(argv: list[str], say) -> None:
                     raise LabError(f"{argv[2]}: not built in {BUILD_LIMIT_S // 3600} hours; the log is {log}")
                 if now - told > TELL_S:
                     told = now
-                    compiled = log.read_text(errors="replace").count("\n  CC ")
-                    say(f"compiled {compiled} files in {now - began:.0f} s")
+                    say(f"{progress(log.read_text(errors='replace'))}, {now - began:.0f} s")
         finally:
             if p.poll() is None:
                 p.terminate()
