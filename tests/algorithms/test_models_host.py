@@ -5,16 +5,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.algorithms.host.streams import W_MAX, bounded, lines_of, packets, rtts, steps, strange
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, packets, rtts, steps, strange
 from tests.algorithms.models.fast import Fast
 from tests.algorithms.models.fusion import Fusion
 from tests.algorithms.models.ports import Bpf_bic, Bpf_highspeed, Bpf_vegas, Bpf_westwood
+from tests.algorithms.models.prague import Prague
 from tests.algorithms.models.pseudorate import Pseudorate
 from tests.algorithms.models.rivals import Areno, Ctcp, Cubic9438, Nreno, Vegas95
 from tests.algorithms.models.taichung import Taichung
 
 LAWS = (Fast, Fusion, Taichung, Pseudorate, Nreno, Vegas95, Ctcp, Areno, Cubic9438)
-LAWS += (Bpf_vegas, Bpf_westwood, Bpf_highspeed, Bpf_bic)
+LAWS += (Bpf_vegas, Bpf_westwood, Bpf_highspeed, Bpf_bic, Prague)
 MODELS = {law.__name__.lower(): law for law in LAWS}
 ENDLESS = 2**31 - 1  # ssthresh of a connection that begins
 
@@ -27,27 +28,35 @@ def compare(model, answers):
 
 
 def under_way(driver, model, draw, mss):
-    """A connection with any state that the law may have, its window filled; the next ACK ends a round, or none does."""
+    """A connection with any state that its law may have, its window filled. Its RTTmin."""
     window, state = model.start(draw)
     flight, near = draw(packets), st.integers(-3, 3).map(lambda more: max(window + more, 2))
-    una = driver.state()["tp"]["snd_una"]
+    una, base = driver.state()["tp"]["snd_una"], state.get("rtt_min", 40 * MS)
     if "round_end" in model.fields:
         state["round_end"] = una if draw(st.booleans()) else (una + 2**30) % 2**32
     stack = {
         "snd_cwnd": window, "ca.cwnd": window, "snd_ssthresh": draw(st.sampled_from([2, ENDLESS]) | near | packets),
-        "max_packets_out": flight, "packets_out": flight, "sacked_out": 0, "srtt_us": draw(rtts) << 3,
+        "max_packets_out": flight, "packets_out": flight, "sacked_out": 0, "srtt_us": draw(st.just(base) | rtts) << 3,
         "snd_nxt": (una + flight * mss) % 2**32,
     }  # fmt: skip
     driver.poke(**stack | {f"ca.{member}": value for member, value in state.items()})
     now = driver.state()
     model.adopt(now["ca"], now["counters"])
+    return base
+
+
+def acks(base):
+    """ACKs of a connection under way, most of them with an RTT near its least."""
+    near = st.integers(0, 20).map(lambda percent: min(base + base * percent // 100, RTT_MAX))
+    times = st.just(base) | near | rtts
+    return st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), packets, times, st.integers(0, 50 * MS))
 
 
 OFF = ("slow_start", "fair", "rtt_min_win_s")  # these have models or tests of their own
 
 
 @pytest.mark.parametrize("name", MODELS)
-@settings(max_examples=300)
+@settings(max_examples=250)
 @given(data=st.data())
 def test_the_code_is_the_model(of, name, data):
     driver = of(name, None, "trace")
@@ -64,7 +73,9 @@ def test_the_code_is_the_model(of, name, data):
     keys = {"snd_cwnd_clamp": clamp, "mss_cache": mss, "seg": mss, "snd_una": seq, "snd_nxt": seq}
     first = driver.new(now=0, tx_start=data.draw(drawn), data_segs_out=data.draw(drawn), **keys)
     compare(model, [first])
-    if data.draw(st.booleans()):
-        under_way(driver, model, data.draw, mss)
-    lines = lines_of(data.draw(st.lists(steps() | strange, min_size=1, max_size=60)), clamp)
+    stream = data.draw(st.lists(steps() | strange, min_size=20, max_size=60))
+    if data.draw(drawn):
+        base = under_way(driver, model, data.draw, mss)
+        stream = data.draw(st.lists(acks(base), min_size=1, max_size=9)) + stream
+    lines = lines_of(stream, clamp)
     compare(model, driver.batch(lines))

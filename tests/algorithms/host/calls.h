@@ -74,22 +74,17 @@ static void trace_after(u32 result)
 		trace_after(0);                  \
 	} while (0)
 
-static u32 ssthresh(void)
-{
-	u32 result;
+#define CALL_FOR_RESULT(op)                 \
+	static u32 op(void)                 \
+	{                                   \
+		u32 result;                 \
+                                            \
+		trace_before(#op, 0, 0);    \
+		result = OPS.op(sk);        \
+		trace_after(result);        \
+		return result;              \
+	}
 
-	trace_before("ssthresh", 0, 0);
-	result = OPS.ssthresh(sk);
-	trace_after(result);
-	return result;
-}
-
-static u32 undo_cwnd(void)
-{
-	u32 result;
-
-	trace_before("undo_cwnd", 0, 0);
-	result = OPS.undo_cwnd(sk);
-	trace_after(result);
-	return result;
-}
+CALL_FOR_RESULT(ssthresh)
+CALL_FOR_RESULT(undo_cwnd)
+CALL_FOR_RESULT(min_tso_segs)

@@ -67,7 +67,7 @@ static void transmit(u32 *fresh, u32 *again)
 
 	if (skops.other)
 		return;
-	if (data && OPS.min_tso_segs && (u32)(OPS.min_tso_segs(sk) - 1) >= TSO_SEGS)
+	if (data && OPS.min_tso_segs && (u32)(min_tso_segs() - 1) >= TSO_SEGS)
 		abort();
 	tp->write_seq = tp->snd_nxt + data * k.seg;
 	if (k.shut)
@@ -205,7 +205,7 @@ static void ack(void)
 	u32 free = tp->packets_out - n - (tp->lost_out - lost) - (tp->sacked_out - sacked);
 	u32 more = min(take("sack", 0), free), delivered = n - sacked + more;
 	u32 repairs_then = rates_of_model.sent_again - tp->retrans_out, repaired = min(lost, tp->retrans_out);
-	long long rtt = take("rtt", -1);
+	long long rtt = take("rtt", -1), marks = take("ce", -1);
 	struct ack_sample sample = { .pkts_acked = n, .in_flight = take("in_flight", in_flight()) };
 	u32 ce, flags = take("ece", 0) ? CA_ACK_SLOWPATH | CA_ACK_ECE : take("slow", 0);
 
@@ -220,7 +220,7 @@ static void ack(void)
 
 	tp->snd_una += n * k.seg;
 	tp->delivered += delivered;
-	ce = take("ce", flags & CA_ACK_ECE ? delivered : 0); /* of an ACK that was lost, too */
+	ce = marks >= 0 ? marks : flags & CA_ACK_ECE ? delivered : 0; /* of an ACK that was lost, too */
 	rates.delivered_ce += ce;
 	rates.delivered_ecn_bytes[k.ect0 ? ECT_0 : ECT_1] += (delivered - min(ce, delivered)) * k.seg;
 	tp->packets_out -= n;

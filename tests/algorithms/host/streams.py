@@ -56,7 +56,9 @@ def steps(sampled=rtts):
         st.builds(lambda n, rtt, dt: ("ack", {"n": n, "rtt": rtt}, dt), st.integers(1, 64), own, st.integers(0, MS)),
         st.builds(lambda n, rtt: ("ack", {"n": 0, "sack": n, "rtt": rtt, "slow": 1}, 1), st.integers(1, 64), own),
         st.builds(lambda n, dt: ("ack", {"n": n, "rtt": -1, "slow": 1}, dt), st.integers(0, 8), st.integers(0, 10**5)),
-        st.builds(lambda n: ("loss", {"n": n}, 1), st.integers(1, 64)),
+        st.builds(lambda n, marked: ("loss", {"n": n, "ece": marked}, 1), st.integers(1, 64), st.integers(0, 1)),
+        st.builds(lambda n, ce, dt: ("ack", {"n": n, "rtt": 40 * MS, "ece": 1, "ce": ce}, dt), packets, packets,
+                  st.integers(0, 50 * MS)),
         st.sampled_from([("cwr", {}, 1), ("rto", {}, 10**6), ("undo", {}, 1), ("restart", {"cwnd": 10}, 10**6)]),
         st.builds(lambda n: ("send", {"app": n}, 1), st.integers(0, 100) | st.just(2**32 - 1)),
     )  # fmt: skip

@@ -53,7 +53,7 @@ class Model:
     def __init__(self, params):
         self.p = SimpleNamespace(**params)
         self.fields = members(same=self.SHARED) | self.FIELDS
-        self.unsure, self.counts, self.before, self.slack = False, Counter(), {}, {}
+        self.unsure, self.counts, self.before, self.slack, self.code = False, Counter(), {}, {}, {}
 
     def adopt(self, ca, counters):
         self.cwnd = ca["cwnd"]  # as the controller left it: another value means that the stack changed it
@@ -78,7 +78,7 @@ class Model:
         tp = SimpleNamespace(**call["tp"], limited=call["limited"])
         tp.now = tp.tcp_mstamp
         tp.flight = tp.packets_out - tp.sacked_out - tp.lost_out + tp.retrans_out
-        self.unsure, self.counts, self.slack = False, Counter(), dict(self.SLACK)
+        self.unsure, self.counts, self.slack, self.code = False, Counter(), dict(self.SLACK), call["ca"]
         result = getattr(self, call["op"], lambda *_: None)(tp, *call["args"])
         found = [] if self.unsure else [*self.differences(tp, result, call)]
         self.adopt(call["ca"], call["counters"])
@@ -115,6 +115,19 @@ class Model:
         if not last and rtt and tp.now > self.round_stamp + rtt:
             self.round_stamp = tp.now - rtt
         return last and rtt and tp.now - last > rtt + (tp.srtt_us >> 3)
+
+    def idle_time(self, tp):
+        """The time without an ACK that ends with the packets to be sent, us; 0: none. It is told once."""
+        last = self.ack_stamp
+        if tp.snd_una != tp.snd_nxt:
+            return 0
+        if not last:
+            self.round_stamp = tp.now
+            return 0
+        if tp.now - last <= tp.srtt_us >> 3:
+            return 0
+        self.ack_stamp = tp.now
+        return tp.now - last
 
     def rtt_sample(self, rtt):
         if rtt <= 0:

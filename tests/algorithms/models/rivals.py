@@ -76,7 +76,6 @@ class Vegas95(Rival):
         | members(256, diff="diff_q8")
         | members(same="rtt_sum phase over timed_out", samples="rtt_count", rtt="rtt_mean")
     )
-    SHARED = "round_end round_stamp rtt_last rtt_min"  # min_tso_segs, which is not traced, sets ack_stamp
     SLACK = {"w": PART, "diff": 1 / 128, "rtt": 1}
     WINDOW_SLACK = PART
 
@@ -131,6 +130,7 @@ class Vegas95(Rival):
 
     def cong_avoid(self, tp, n, _):
         self.taken_over(tp)
+        self.ack_stamp = tp.now
         if self.over:
             self.over = 0
             self.decide(tp)
@@ -142,6 +142,10 @@ class Vegas95(Rival):
             self.w += min(reno(self.w, n), 1)
         self.w = min(self.w, self.limit(tp))
         self.write(tp, self.w)
+
+    def min_tso_segs(self, tp, *_):
+        if self.idle_time(tp):
+            self.cwnd = 0
 
     def ssthresh(self, tp, *_):
         super().ssthresh(tp)
