@@ -173,7 +173,7 @@ HEADLESS = {
     "docs": 0,
     "experiments/asymlab": 314,
     "experiments": 38,
-    "tests/algorithms": 75,
+    "tests/algorithms": 0,
     "tests/report": 23,
     "tests": 1,
 }

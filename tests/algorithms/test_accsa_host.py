@@ -173,7 +173,7 @@ def test_without_the_peer_or_ecn_it_goes_on_as_reno(accsa, keys):
 
 
 def test_hello(accsa):
-    """Of a socket with this controller; in two SYNs; in the answer to one."""
+    """A socket with this controller says it: in two SYNs, and in the answer to one."""
 
     def hello(**keys):
         return accsa.write(flags=SYN, **keys)["options"]

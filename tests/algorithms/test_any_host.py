@@ -14,7 +14,7 @@ OWN_W = ["areno", "ctcp", "cubic9438", "fast", "fusion", "nreno", "pseudorate", 
 INPUTS = 4000  # beside those of the corpus
 COVERED = 90  # percent of each controller's branches
 
-# Of the others most cannot be reached on the host: what only the verifier asks for (a full socket without tcp_sock, a
+# Most of the others cannot be reached on the host: they are there for the verifier (a full socket without tcp_sock, a
 # row beyond a table, a map without its one entry), a controller's name of 16 bytes, a callback to write without room
 # or without payload.
 
@@ -37,7 +37,7 @@ def test_inputs_break_no_rule(name):
 
 @pytest.mark.slow
 def test_branches_are_covered(record_property):
-    """Of each controller's sources, and of what all share by all together."""
+    """Each controller covers its own sources; all together cover the shared ones."""
     runs = {name: played(name) for name in fuzz.controllers()}
     table = [fuzz.branches(fuzz.parts(name), [runs[name]]) for name in fuzz.controllers()]
     table.append(fuzz.branches([fuzz.SHARED], [*runs.values()]))

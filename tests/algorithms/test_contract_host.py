@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
-What holds whatever the law, asked of each in turn: undo, marks, losses, timeouts, recovery, idle time, limits, samples.
+Each law in turn is asked what holds for all: undo, marks, losses, timeouts, recovery, idle time, limits, samples.
 The table has what differs. How a law grows is its model's business (test_models_host.py).
 """
 

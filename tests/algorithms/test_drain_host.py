@@ -62,7 +62,7 @@ def test_a_queue_that_was_not_drained_tells_no_rtt_min(sender):
 
 
 def test_a_loss_in_a_drain_leaves_no_more_than_the_window(sender):
-    """What the stack finds: PRR sends by the ratio of the two."""
+    """PRR sends by the ratio of ssthresh to the window."""
     steady(sender, 7100)
     window = sender.state()["tp"]["snd_cwnd"]
     sender.loss(now=7100 * MS)

@@ -75,12 +75,12 @@ BY_ACKS = ("fast", "pseudorate")
 
 
 def growing(i):
-    """As a CUBIC flow fills a queue of 40 ms."""
+    """A CUBIC flow fills a queue of 40 ms so."""
     return min(10 * MS + i * MS // 2, 40 * MS)
 
 
 def own_queue(name, packets):
-    """What makes the law keep a queue of so many packets."""
+    """Parameters with which the law keeps a queue of so many packets."""
     return {"fast": {"alpha": packets}, "pseudorate": {"n_queue": packets}, "formosa": {"packets": packets}}[name]
 
 
@@ -114,7 +114,7 @@ def test_what_is_no_contest(of, name, others, jitter):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_flow_with_its_part_of_a_growing_queue_does_not_compete(of, name):
-    """As when a second flow with the same law begins."""
+    """A second flow with the same law makes the queue grow so."""
     path = OF[name](of(name), **own_queue(name, 30))
     path.rounds(30)
     path.rounds(100, lambda i: min(4 * MS + i * MS // 4, 20 * MS))

@@ -42,7 +42,7 @@ def sending(fast, w_q8, params=None, **keys):
 
 
 def target(fast, **keys):
-    """What one update leads to."""
+    """The window that one update leads to."""
     before = fast.state()["counters"]["updates"]
     fast.ack(**keys)
     state = fast.state()

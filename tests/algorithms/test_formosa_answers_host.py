@@ -34,7 +34,7 @@ def asked(sender):
 
 
 def flags_of_round(sender, count, packets=1):
-    """Of the segments of the next round, each of so many packets; W is the first sent's."""
+    """Flags of the next round's segments, each of so many packets; W is the first sent's."""
     tp, flags = sender.state()["tp"], []
     sender.poke(wire__segs=tp["data_segs_out"], write_seq=tp["snd_nxt"] + 10**6)
     for i in range(0, count, packets):
@@ -120,7 +120,7 @@ def test_where_acks_queue_no_more_are_asked_for(formosa, queue_us, more):
 
 
 def test_where_acks_queue_nothing_is_answered_twice(formosa):
-    """Of two ACKs to a full queue one is lost, or another flow's."""
+    """A full queue loses one of two ACKs, or another flow's."""
     at_w(formosa, 20)
     for queues, twice in ((0, P), (1, T)):
         formosa.poke(wire__acks_queue=queues, wire__budget=2)
@@ -133,8 +133,8 @@ def test_where_acks_queue_nothing_is_answered_twice(formosa):
 
 
 def test_a_transfer_that_loses_answers_goes_on(pair):
-    """Half of the ACKs are lost. Who asks once a round waits for the probe each time. The first second is slow start,
-    which ends by chance."""
+    """Half of the ACKs are lost. A sender that asks once a round waits for the probe each time. The first second is
+    slow start, which ends by chance."""
     sender, other = pair
     lost = {n for n in range(6, 10**4) if n * 2654435761 % 2**32 < 2**31}
     sent = {}

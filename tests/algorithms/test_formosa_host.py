@@ -292,7 +292,7 @@ def test_undo_brings_w_back(formosa):
 
 
 def test_no_probes_after_an_undo(formosa):
-    """What W allows again is not beyond it."""
+    """Packets that W allows again are not beyond it."""
     at_w(formosa, 64)
     formosa.loss(n=1, sack=3)
     got = [formosa.undo(), *formosa.batch([line("ack")] * 70)]
@@ -449,7 +449,7 @@ def test_paces_w_over_the_rtt(formosa, srtt, w, mss):
 
 
 def test_the_ack_of_our_syn_sets_no_rate(formosa):
-    """Where a route names the controller, the kernel handles it before `init`: on a state of zeros."""
+    """If a route names the controller, the kernel handles it before `init`: on a state of zeros."""
     formosa.start(now=0)
     formosa.poke(**{"ca.w": 0, "ca.w_last": 0, "pacing_rate": 10**9, "now": 40 * MS})
     formosa.ack(n=1, rtt=40 * MS)

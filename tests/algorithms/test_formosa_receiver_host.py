@@ -218,7 +218,7 @@ def test_wild_stamps_do_no_harm(formosa, samples, eta, norm, mode):
 
 
 def test_queue_is_the_delay_above_the_smallest(formosa):
-    """Of the last ten to twenty seconds: clocks drift."""
+    """Ten to twenty seconds are looked back at: clocks drift."""
 
     def queue(samples):
         measure(formosa, samples)

@@ -68,7 +68,7 @@ def test_flags_of_a_round(formosa):
 
 
 def test_a_round_sends_its_first_packet_whatever_is_in_flight(formosa):
-    """What is in flight has no flag: without a new one no ACK would come."""
+    """Packets in flight have no flag: without a new one no ACK would come."""
     at_w(formosa, 9)
     tp = formosa.state()["tp"]
     formosa.poke(ca__w_last=9, packets_out=18 + 1, snd_nxt=tp["snd_una"] + 19 * SEG)
@@ -191,7 +191,7 @@ def test_who_says_hello(formosa, hello, other, chosen, says):
     (bytes.fromhex("fe04f0a0"), 0), (bytes.fromhex("fd00f0a0"), 0),
 ])  # fmt: skip
 def test_established(formosa, side, raw, speaks):
-    """What comes from a peer that says no hello is not looked at; flags of other programs stay."""
+    """Nobody looks at what comes from a peer that says no hello; flags of other programs stay."""
     formosa.start(cb_flags=1, **{side: raw})
     state = formosa.state()
     assert state["wire"]["peer"] == state["counters"]["peers"] == speaks

@@ -79,7 +79,7 @@ def test_a_round_trip_of_acks_moves_by_winc(fusion, stretch):
 @pytest.mark.parametrize("stretch", [1, 2, 7, 50, 100])
 @pytest.mark.parametrize("rtt", [56 * MS, 80 * MS, 400 * MS])
 def test_a_round_trip_of_acks_takes_away_the_queue_but_alpha(fusion, rtt, stretch):
-    """As RTT falls with the queue, from cwnd to what leaves alpha packets there."""
+    """RTT falls with the queue: cwnd goes to what leaves alpha packets there."""
     at_rest(fusion, 1000 * ONE, {}, 40 * MS, rtt, flight=1000)
     bandwidth_delay = 1000 * 40 * MS / rtt
     alpha = 1000 * 4 * MS / rtt
@@ -157,7 +157,7 @@ def test_a_round_is_a_round_trip(fusion):
         assert own(fusion)["b_q8"] == 100 * 256 * 10**6 // (46 * MS)
 
 
-# Where slow start ends
+# The end of slow start
 
 
 def after_idle(fusion, ssthresh):
@@ -174,7 +174,7 @@ def after_idle(fusion, ssthresh):
 
 @pytest.mark.parametrize("ssthresh, reached", [(20, 45), (44, 45), (50, 50)])
 def test_after_idle_time_reno_refills_to_three_quarters(fusion, ssthresh, reached):
-    """As the stack does with the window; not to the last loss's threshold, which it has long left behind."""
+    """The stack does so with the window; the last loss's threshold is long left behind."""
     assert reached <= after_idle(fusion, ssthresh) <= reached + 2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What holds for both controllers that speak by TCP options, ACC+SA and Formosa: whose connections they touch, which
+"""This holds for both controllers that speak by TCP options, ACC+SA and Formosa: whose connections they touch, which
 ACKs they may drop, and that a segment which the kernel does not accept does nothing."""
 
 import pytest

@@ -87,7 +87,7 @@ def test_equation_1_in_round_numbers(pr):
 
 @pytest.mark.parametrize("queued, doubles", [(0, True), (99, True), (100, False), (101, False)])
 def test_bound_doubles_while_less_than_one_packet_is_queued(pr, queued, doubles):
-    """Of 100 packets in 10 ms one takes 100 us."""
+    """One of 100 packets in 10 ms takes 100 us."""
     for mode in (0, 1):
         ca = end_of_cycle(pr, 100, 10 * MS - queued, 10 * MS, 100, params={"bound_mode": mode})["ca"]
         assert ca["bound_q4"] == (200 * Q4 if doubles and mode else (100 * (10 * MS - queued) * Q4 // (10 * MS)) + 48)
@@ -104,7 +104,7 @@ def test_jitter_is_no_queue(pr):
     ({"early": 3, "noise_us": 500}, 41_752, True), ({"early": 3, "noise_us": 500}, 41_754, False),
 ])  # fmt: skip
 def test_own_packets_queued_end_the_doubling_of_a_cycle(pr, params, rtt, grows):
-    """Of 100 packets 3 are queued at 40 ms * 100/97. The latest RTT decides: a shorter one lets the cycle go on."""
+    """3 of 100 packets are queued at 40 ms * 100/97. The latest RTT decides: a shorter one lets the cycle go on."""
     sending(pr, 100, params, offset=50, bound=1000, ca__rtt_min=40 * MS, ca__round_end=10**6)
     assert pr.ack(now=1, rtt=rtt)["cwnd"] == 100 + grows
     assert pr.ack(now=2, rtt=40 * MS)["cwnd"] == 101 + grows

@@ -151,7 +151,7 @@ def test_a_shorter_rtt_takes_css_back(of):
 
 
 def test_a_flow_that_the_application_limits_is_not_at_the_link(of):
-    """What it sent arrives: the draft's reason to compare with what was sent, and not with twice what arrived."""
+    """All that it sent arrives: so the draft compares with what was sent, and not with twice what arrived."""
     for option in (HYSTART, SEARCH):
         begin(of("fusion"), option, app=20)
         many_rtts(of("fusion"), 30)

@@ -31,7 +31,7 @@ def test_numbers_of_a_path(taichung):
 
 @pytest.mark.parametrize("own_q, rtt, ended", [(0, 80, 0), (4, 44, 0), (4, 45, 1), (4, 80, 1), (2, 42, 0), (1, 42, 1)])
 def test_own_queue_ends_slow_start(taichung, own_q, rtt, ended):
-    """The ACKs of a clump say 1001 packets. Of 40 packets 20, 3.6, 4.4, 20, 1.9 and 1.9 are queued."""
+    """The ACKs of a clump say 1001 packets. 20, 3.6, 4.4, 20, 1.9 and 1.9 of 40 packets are queued."""
     at_rest(taichung, 40 * ONE, {"own_q": own_q}, 40_000, rtt=rtt * MS, flight=40)
     taichung.ack()
     assert counted(taichung, "exponential_acks", "linear_acks") == (1 - ended, ended)

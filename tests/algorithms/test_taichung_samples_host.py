@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What Taichung measures, on the host: InterACK, its filter, and which gaps are samples."""
+"""Taichung's measures, on the host: InterACK, its filter, and which gaps are samples."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_filter(taichung, mode, average, us, taken):
     assert own(taichung)["inter_ack_ns"] == ((7 * average + us) * 1000 // 8 if taken else average * 1000)
 
 
-# What a sample spans
+# The span of a sample
 
 
 @pytest.mark.parametrize("coalesce, base, span", [

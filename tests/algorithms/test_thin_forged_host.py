@@ -37,7 +37,7 @@ def test_a_stranger_hides_no_end(thin, ack):
 
 
 def test_a_segment_of_elsewhere_tells_nothing(thin):
-    """What the kernel will refuse, or may: no time, no end of data and no request is taken from it."""
+    """The kernel refuses these segments, or may: no time, no end of data and no request is taken from them."""
     d = Download(thin, rtt=10 * MS, window=100 * SEG)
     d.stamped = STAMPS[:4] + struct.pack(">II", 1000, 0)
     d.come(2000)

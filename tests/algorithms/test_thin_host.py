@@ -51,7 +51,7 @@ class Download:
         return bool(self.driver.batch(lines)[1]["pass"])
 
     def come(self, packets, gap=None):
-        """Of each ACK: its number, and whether it passes."""
+        """The number of each ACK, and whether it passes."""
         told = []
         for _ in range(packets):
             self.now += self.gap if gap is None else gap
@@ -324,7 +324,7 @@ def test_a_reverse_rate_takes_what_it_can(thin):
     ],
 )
 def test_the_reverse_rate_is_of_what_an_ack_takes_on_the_link(thin, params, taken):
-    """As CAKE counts: `overhead`, then `mpu`, then cells. No more of them pass than the link has room for."""
+    """CAKE counts so: `overhead`, then `mpu`, then cells. No more of them pass than the link has room for."""
     told = Download(thin, {"reverse_kbit": 100, "least_per_rtt": 1} | params).come(20_000)
     sent = sum(passes for _, passes in told[-5000:])
     share = sent * taken * 8 / (5000 * 2 * 200e-6) / 100e3

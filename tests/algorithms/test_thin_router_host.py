@@ -79,7 +79,7 @@ class Download:
         assert self.router.comes(Download.now, packet, **self.tags, **keys)
 
     def come(self, packets, gap=None, every=2, payload=SEG, **keys):
-        """Of each ACK: its number, and whether it passes."""
+        """The number of each ACK, and whether it passes."""
         told = []
         for n in range(packets):
             Download.now += self.gap if gap is None else gap

@@ -69,7 +69,7 @@ def test_nothing_is_dropped_without_a_queue(thin):
 
 @pytest.mark.parametrize("rate", [200, 400, 800])
 def test_acks_that_wait_are_spaced_until_they_do_not(thin, rate):
-    """Of 2,500 ACKs in a second as many pass as the uplink takes, or a quarter; the first queue is gone."""
+    """2,500 ACKs come in a second. So many pass as the uplink takes, or a quarter; the first queue is gone."""
     d = Uplink(thin, rate=rate)
     d.come(30_000)
     waits, passed = [], 0

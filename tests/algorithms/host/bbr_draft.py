@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
 BBRv3 again: the pseudocode of draft-ietf-ccwg-bbr-06 in floating point, with each packet's own tx_in_flight and lost.
-Volumes in packets, times in s, rates in packets/s. What is random comes from the caller.
+Volumes in packets, times in s, rates in packets/s. The caller gives what is random.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ PROBE_BW = (DOWN, CRUISE, REFILL, UP)
 
 @dataclass
 class Packet:
-    """What the draft keeps of a packet that is sent (4.1.2.2)."""
+    """A sent packet, with the fields that the draft keeps (4.1.2.2)."""
 
     sent: float
     first_sent: float
@@ -38,7 +38,7 @@ class Packet:
 
 @dataclass
 class Connection:
-    """What the transport has: C."""
+    """C: the transport's own state."""
 
     inflight: int = 0
     prior_inflight: int = 0

@@ -2,7 +2,7 @@
 """
 One link with a rate and an endless queue in each direction, packet by packet.
 
-What an ACK lets leave cannot come back before one propagation delay: so all ACKs that arrive
+Packets that an ACK lets leave cannot come back before one propagation delay: so all ACKs that arrive
 within that time are known beforehand and go to the controller in one batch.
 """
 

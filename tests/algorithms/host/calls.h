@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the model prints of itself: its state, and with `trace` each call of the controller, for a second law in
- * Python to follow: {"op", "args", "tp" before the call, "ca", "counters", "cwnd", "ssthresh" and "rcv_tsval" after it,
+ * The model prints its state. With `trace` it prints each call of the controller too, which a model in Python follows: {"op", "args", "tp" before the call, "ca", "counters", "cwnd", "ssthresh" and "rcv_tsval" after it,
  * "result"}.
  */
 

@@ -128,7 +128,7 @@ static void play(struct line *line)
 		transmit(&sent.fresh, &sent.again);
 }
 
-/* Of a line of text, which it changes. */
+/* Makes a command of a line of text, and changes the text. */
 static void parse_line(char *text, struct line *line)
 {
 	char *word = strtok(text, " \n");

@@ -28,7 +28,7 @@ def controllers():
 
 
 def run(*command):
-    """What it prints; what it says of an error is the compiler's, and enough."""
+    """The output of a command; an error ends with the compiler's own words."""
     done = subprocess.run(command, capture_output=True, text=True)
     if "libclang_rt" in done.stderr or "sanitizer/asan_interface.h" in done.stderr:
         raise SystemExit("clang has no sanitizers; run: sudo apt-get install libclang-rt-dev")
@@ -64,7 +64,7 @@ def storage_of(source):
 
 
 def write_fields(name, source, store):
-    """What tests see of a connection, by the BTF of its object: the controller's own struct, and its storage."""
+    """The members of a connection that tests see, by its object's BTF: those of its struct, and of its storage."""
     made = OUT / f"{name}.{os.getpid()}.bpf.o"
     places = [f"-I{TOP}/bpf", "-idirafter", f"/usr/include/{os.uname().machine}-linux-gnu"]
     run("clang", *"-g -O2 -w -target bpf -mcpu=v3".split(), *places, "-c", source, "-o", made)
@@ -82,8 +82,8 @@ def write_fields(name, source, store):
 
 
 def build(name, source=None):
-    """The driver with controller `name`, compiled anew only when a source is newer. Of two that want it at once one
-    compiles."""
+    """The driver with controller `name`, compiled anew only when a source is newer. If two want it at once,
+    one compiles."""
     source = Path(source or controllers()[name])
     binary = OUT / source.name.removesuffix(".bpf.c")
     OUT.mkdir(parents=True, exist_ok=True)

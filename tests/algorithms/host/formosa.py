@@ -123,7 +123,7 @@ def transfer(
 ):  # fmt: skip
     """
     Both ends over a link of one packet each packet_us: what was sent, [(time, number, flags, round)], and the ACKs that
-    came, [(time, number)]. Packets leave as they are paced. Of each kind the ones with the numbers in `lost`, ... do
+    came, [(time, number)]. Packets leave as they are paced. Packets and ACKs with the numbers in `lost`, ... do
     not arrive, arrive twice, or 3 packets late; a probe follows when nothing comes for two RTTs. Times in us.
     """
     events, order = [], itertools.count()

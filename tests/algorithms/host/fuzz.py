@@ -50,7 +50,7 @@ def corpus(name: str) -> list[Path]:
 
 @dataclass
 class Run:
-    """What libFuzzer did with a controller."""
+    """One run of libFuzzer with a controller."""
 
     name: str
     binary: Path
@@ -100,7 +100,7 @@ def fuzz(
 
 @dataclass
 class Branches:
-    """Of one source: how many ways out of its conditions there are, how many were taken, and where the others are."""
+    """How many ways out of a source's conditions there are, how many were taken, and where the others are."""
 
     name: str
     count: int
@@ -125,7 +125,7 @@ def parts(name: str) -> list[Path]:
 
 
 def branches(sources: list[Path], runs: list[Run]) -> Branches:
-    """Of what these runs executed of these sources, named by the first."""
+    """The branches of these sources that these runs took, named by the first source."""
     profile = FOUND / f"{sources[0].name}.profdata"
     subprocess.run(["llvm-profdata", "merge", "-o", profile, *(run.profile for run in runs)], check=True)
     first, *more = [run.binary for run in runs]
@@ -154,7 +154,7 @@ def branches(sources: list[Path], runs: list[Run]) -> Branches:
 
 
 def failure(binary: Path, lines: list[str]) -> str | None:
-    """What a stream breaks, or what the sanitizers found."""
+    """The rule that a stream breaks, or the sanitizers' words; None if it holds."""
     ran = subprocess.run([binary, "judge"], input="\n".join(lines) + "\n", capture_output=True, text=True)
     return (ran.stderr or ran.stdout.splitlines()[-1]) if ran.returncode else None
 
@@ -167,7 +167,7 @@ def lines_of(run: Run) -> list[str]:
 
 
 def kind(words: str | None) -> str:
-    """Of a failure: the rule, or what the sanitizer calls it, without the numbers."""
+    """A failure's rule, or the sanitizer's name for it, without the numbers."""
     return re.sub(r"0x[0-9a-f]+|\d+", "N", (words or "").partition("\n")[0].partition(": ")[0])
 
 
@@ -204,7 +204,7 @@ def explain(run: Run) -> str:
 
 
 def search(names: list[str], seconds: float, seed: int) -> bool:
-    """As many at a time as there are CPUs; one that ends early leaves its time to nobody."""
+    """Each CPU fuzzes one controller at a time; one that ends early leaves its time to nobody."""
     jobs = min(os.cpu_count() or 1, len(names))
     each = max(1, int(seconds * jobs / len(names)))
     began = time.monotonic()
@@ -226,7 +226,7 @@ def search(names: list[str], seconds: float, seed: int) -> bool:
 
 
 def keep(name: str) -> None:
-    """Of corpus and what was found, so few inputs that they cover the same."""
+    """Writes the fewest inputs of corpus and finds that cover the same."""
     with tempfile.TemporaryDirectory() as folder:
         old = [*corpus(name), *(path for path in [FOUND / name] if path.exists())]
         subprocess.run(

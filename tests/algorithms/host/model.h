@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a controller's source is compiled with: the views, its parameters and counters as plain variables, the socket,
+ * A controller's source is compiled with this: the views, its parameters and counters as plain variables, the socket,
  * and the arguments of a command.
  */
 #include <assert.h>
@@ -47,7 +47,7 @@ static inline u64 mul_div(u64 a, u64 b, u64 c)
 	return mul_div_of_the_kernel(a, b, c);
 }
 
-/* What the model prints is its own: checks of it take most of the time. */
+/* The model's own output needs no checks, which take most of the time. */
 const char *__asan_default_options(void)
 {
 	return "check_printf=0:intercept_strlen=0:intercept_strstr=0";
@@ -118,7 +118,7 @@ static struct sock sock, *sk = &sock;
 static struct tcp_sock *tp = &sock.tp;
 #define ICSK ((struct inet_connection_sock *)&sock)
 
-/* What the kernel keeps but no controller reads. Windows and counts in packets. */
+/* The kernel keeps these, but no controller reads them. Windows and counts in packets. */
 static struct {
 	u32 seg;         /* sequence numbers a packet takes */
 	u32 app;         /* what the application keeps in flight at most */
@@ -184,7 +184,7 @@ struct line {
 	} args[64];
 };
 
-/* What only serves the model needs no watching: a run takes half the time. */
+/* Functions that only serve the model need no sanitizer: a run takes half the time. */
 #define UNWATCHED_BEGIN \
 	_Pragma("clang attribute push(__attribute__((no_sanitize(\"address\", \"undefined\", \"coverage\"))), apply_to = function)")
 #define UNWATCHED_END _Pragma("clang attribute pop")

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The kernel's delivery rates, net/ipv4/tcp_rate.c. What left with one command is remembered as one departure.
+ * The kernel's delivery rates, net/ipv4/tcp_rate.c. Packets that leave with one command are one departure.
  */
 enum { DEPARTURES = 1024 };
 

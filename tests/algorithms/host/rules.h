@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What holds after each command, whatever the controller, and at the end of a stream: in a calm no window
+ * These rules hold after each command, whatever the controller. At the end of a stream two more hold: in a calm no window
  * grows, and the same stream has the same outcome again. A rule that is broken ends the process.
  */
 enum { CALM = 48, CALM_AT_LAST = 8 };               /* the ACKs of a calm; those after which nothing grows */
@@ -61,7 +61,7 @@ static void take_snapshot(struct snapshot *s)
 #endif
 }
 
-/* What the law governs. With cong_control it is W; cwnd is what W leaves room for at the moment. */
+/* The window that the law governs. With cong_control it is W; cwnd is what W leaves room for at the moment. */
 static u64 window(const struct snapshot *s)
 {
 	static const struct entry *w;
@@ -104,7 +104,7 @@ static bool cutting(u8 state)
 			return words; \
 	} while (0)
 
-/* Of a controller that counts rounds, with a peer that answers them or not. */
+/* Rules for a controller that counts rounds, with a peer that answers them or not. */
 static const char *rules_of_rounds(bool ack, bool undo, const struct snapshot *old, const struct snapshot *new)
 {
 	static const struct entry *delivered_round, *w_last;

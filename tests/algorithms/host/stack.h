@@ -50,7 +50,7 @@ static void cwnd_validate(bool limited)
 	}
 }
 
-/* What window, application and peer allow: lost packets first. */
+/* Window, application and peer allow so many packets: lost ones first. */
 static void allowed(u32 data, u32 *fresh, u32 *again)
 {
 	u32 flight = in_flight(), room = tp->snd_cwnd > flight ? min(tp->snd_cwnd - flight, k.burst) : 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * Any bytes are a stream of commands: a connection, its path, and all that may happen on it, also what a
- * peer may send. Where the bytes end all choices are 0, the ordinary. What is chosen looks at the model:
+ * peer may send. Behind the last byte all choices are 0, the ordinary. Choices look at the model:
  * sequence numbers lie near those expected.
  */
 enum { ROOM_OF_ONE = 70 };      /* lines that one choice adds at most */

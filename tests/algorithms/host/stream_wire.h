@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Of stream.h: what comes from the peer or goes to it, for a controller that has TCP options of its own. */
+/* The part of stream.h for a controller with TCP options of its own: what comes from the peer or goes to it. */
 
 /* Adds bytes to a line. */
 static void give_bytes(struct line *line, const char *key, const u8 *bytes, u32 n)
@@ -69,7 +69,7 @@ static void choose_answer(void)
 		choose_ack();
 }
 
-/* What the kernel has received, to its socket. */
+/* Tells the socket what the kernel has received. */
 static void have_received(u32 next)
 {
 	struct line *line = begin_line("poke");
@@ -291,7 +291,7 @@ static void choose_write(void)
 	judge_line(line);
 }
 
-/* Where windows have any size packets go without options: thousands would take most of the time. */
+/* If windows have any size, packets go without options: thousands would take most of the time. */
 static void write_none(void)
 {
 	struct line *line;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What tests of several controllers send to the driver: round trips, and everything at random, the same each time."""
+"""Tests of several controllers send these to the driver: round trips, and everything at random, the same each time."""
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ packets = st.integers(1, W_MAX) | st.integers(1, 4)
 
 
 def reno_share(w, n):
-    """What n packets add to a window by Linux's Reno, in units of 2^-20: a packet after w whole ones."""
+    """Linux's Reno: n packets add this to a window w, in units of 2^-20, and w whole packets add one."""
     return -(-(n << 20) // max(w >> 20, 1))
 
 
@@ -64,7 +64,7 @@ def steps(sampled=rtts):
     )  # fmt: skip
 
 
-# What the stack never does by itself: events out of place, any window.
+# The stack never does these by itself: events out of place, any window.
 strange = st.one_of(
     st.builds(lambda e: ("event", {"id": e}, 1), st.integers(0, 5)),
     st.builds(lambda w: ("poke", {"snd_cwnd": w}, 1), packets),
@@ -84,7 +84,7 @@ def lines_of(commands, clamp=2**32 - 1):
 
 def any_stream(data, driver, clamps=(2, 3, 50, W_MAX, 2**32 - 1)):
     """Plays whatever may come to any parameters, with the windows in their bounds; (parameters, largest window, each
-    answer with the state after it). Where PRR sets the window, no clamp holds: of a poked window of 1 with 50 in flight
+    answer with the state after it). No clamp holds a window that PRR sets: of a poked window of 1 with 50 in flight
     a loss leaves 2."""
     params = {name: data.draw(bounded(bounds)) for name, bounds in driver.params().items()}
     clamp, mss = data.draw(st.sampled_from(clamps)), data.draw(st.sampled_from([0, 1, 536, 1448, 65535]))

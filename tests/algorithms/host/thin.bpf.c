@@ -10,7 +10,7 @@
 #include <bpf/bpf_endian.h>
 #include "sender.bpf.h"
 
-/* What the driver's streams of options are made of. */
+/* The driver makes its streams of options of these. */
 enum { OPTION_KIND = 253 };
 #define HELLO_EXID bpf_htons(1)
 #define DATA_EXID HELLO_EXID

@@ -39,7 +39,7 @@ int EGRESS(struct __sk_buff *skb);
 #define INGRESS(name) INGRESS_OF(name)
 int __attribute__((weak)) INGRESS(OPS)(struct __sk_buff *skb);
 
-/* What the kernel keeps of one callback, and of the socket. */
+/* The kernel keeps these for one callback, and for the socket. */
 static struct {
 	u8 header[HEADER + OPTIONS];
 	u8 *end;       /* of what the program sees of it */

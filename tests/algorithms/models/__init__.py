@@ -4,8 +4,8 @@ Each law a second time, in floating point and in its paper's numbers: windows in
 
 A model gets the calls that the controller's own source gets, with the connection as it was at each (`NAME trace`,
 calls.h). After a call both must have the same state within `SLACK`, the fixed point's error. Then the model takes the
-code's state, so that errors do not add up. Where rounding may decide which way a law goes, `less()` notes it, and the
-call is not compared.
+code's state, so that errors do not add up. If rounding may decide which way a law goes, `less()` notes it, and the call
+is not compared.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ def after(a, b):
 
 
 class Model:
-    """What every sender has: rounds, RTT samples, and windows that the stack sets (sender.bpf.h)."""
+    """Rounds, RTT samples, and windows that the stack sets: each sender has them (sender.bpf.h)."""
 
     SHARED = "round_end round_stamp ack_stamp rtt_last rtt_min"
     FIELDS: dict[str, tuple[str, int]] = {}  # of members()
@@ -173,7 +173,7 @@ class Model:
 
 
 def reno(w, n):
-    """What n packets add to w by Linux's Reno: one packet after w whole ones. Shares are rounded up to 2^-20."""
+    """Linux's Reno: n packets add this to w, and w whole packets add one. Shares are rounded up to 2^-20."""
     return -(-(min(n, W_MAX) << 20) // max(int(w), 1)) / (1 << 20)
 
 

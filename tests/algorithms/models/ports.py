@@ -29,7 +29,7 @@ class LinuxReno(Model):
         self.count("flows")
 
     def slow_start(self, tp, n):
-        """What is left of the packets at its end."""
+        """Returns the packets that its end leaves over."""
         to = min(tp.snd_cwnd + n, tp.snd_ssthresh)
         left = n - (to - tp.snd_cwnd)
         tp.snd_cwnd = min(to, tp.snd_cwnd_clamp)
@@ -162,7 +162,7 @@ class Bpf_westwood(LinuxReno):
         self.sample_bytes, self.sample_start = 0, now
 
     def slow_bytes(self, moved, mss):
-        """What an ACK of the slow path adds: a packet if it moves nothing, and that is not counted again later."""
+        """An ACK of the slow path adds this: a packet if it moves nothing, and that is not counted again later."""
         if not moved:
             self.count("duplicates")
             self.counted += mss

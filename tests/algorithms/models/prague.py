@@ -51,7 +51,7 @@ class Prague(Model):
         self.cwnd = tp.snd_cwnd
 
     def take_ssthresh(self, tp):
-        """What was halved; the first repair waits for nothing."""
+        """Takes the halved window; the first repair waits for nothing."""
         self.set_window(tp, min(max(tp.snd_ssthresh, 2), W_MAX))
         first = tp.flight + 1 if tp.lost_out and not tp.retrans_out else 0
         self.write(tp, min(max(int(self.w), first), W_MAX))

@@ -11,7 +11,7 @@ PART = 2**-15  # packets: diff is rounded down to 2^-16
 
 
 class Rival(Model):
-    """What the rivals share: a reduction saves nothing of the stack's window, and the next ACK takes that over."""
+    """All rivals do so: a reduction saves nothing of the stack's window, and the next ACK takes that over."""
 
     def init(self, tp, *_):
         self.clear()
