@@ -7,6 +7,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +68,17 @@ def given_file(text: str) -> Path:
     return brought(Path(text))
 
 
-Do = Callable[[argparse.Namespace], int | None]  # the exit code, None: 0
+@dataclass(frozen=True)
+class Command:
+    """One of `asymlab`."""
 
-
-def add(commands, name: str, do: Do, help: str, description: str | None = None) -> argparse.ArgumentParser:
-    p = commands.add_parser(
-        name, help=help, description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    p.set_defaults(do=do, parser=p)
-    return p
+    name: str
+    about: str  # in a line
+    options: Callable[[argparse.ArgumentParser], None]
+    do: Callable[[Any], int | None]  # the exit code, if it is not 0
+    more: str | None = None  # its description
+    failed: int = 1  # the exit code of an error; 2 where 1 says that something differs
+    keeps: bool = True  # finished runs stay where it is interrupted
 
 
 def add_machine_options(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from asymlab import LabError, cli
+from asymlab.commands import costs
 from asymlab.console import PlainConsole
 from asymlab.link.path import Link, names, points, tree
 from asymlab.machine.image import DEFAULT_KERNEL, open_image
@@ -304,9 +305,9 @@ def test_bench_takes_a_path(folder, tmp_path, monkeypatch):
     shutil.copy(EXPERIMENTS / "bench" / "ack-l4s.toml", tmp_path / "bench")
     out = io.StringIO()
     for where, name, value in (
-        (cli, "EXPERIMENTS", tmp_path),
+        (costs, "EXPERIMENTS", tmp_path),
         (bench, "FOLDER", tmp_path / "made"),
-        (cli, "console", PlainConsole(file=out, width=200)),
+        (costs, "console", PlainConsole(file=out, width=200)),
         (sys, "argv", ["asymlab", "bench", str(folder / "kfunc.bpf.c")]),
     ):
         monkeypatch.setattr(where, name, value)

@@ -7,7 +7,7 @@ from ipaddress import ip_address, ip_network
 
 import pytest
 
-from asymlab import LabError, cli
+from asymlab import LabError, cli, options
 from asymlab.guest.job import Shape
 from asymlab.guest.net import qdisc_commands
 from asymlab.guest.wire import read
@@ -96,10 +96,10 @@ def test_cases_that_cannot_be_told_apart_are_refused(scenario_file):
 def test_at_takes_points_that_begin_with_different_keys(scenario_file):
     file = scenario_file(sweep={"points": [{"path.mtu": 500}, {"profile": "linux"}]})
     args = cli.parser().parse_args(["run", str(file), "--at", "profile=linux"])
-    assert [case.point for case in cli.cases_of(args)] == [{"profile": "linux"}]
+    assert [case.point for case in options.cases_of(args)] == [{"profile": "linux"}]
     args = cli.parser().parse_args(["run", str(file), "--at", "path.mtu=501"])
     with pytest.raises(LabError, match="values are 500$"):
-        cli.cases_of(args)
+        options.cases_of(args)
 
 
 def test_a_set_without_runs(scenario_file):

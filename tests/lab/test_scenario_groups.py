@@ -3,7 +3,7 @@
 
 import pytest
 
-from asymlab import LabError, cli
+from asymlab import LabError, cli, options
 from asymlab.conformance.explore import draw, explore, shrink
 from asymlab.plan import scenario, topology
 from tests.scenarios import hop
@@ -161,7 +161,7 @@ def test_a_swept_list_gives_each_hop_its_own_and_its_first_value_is_the_name(sce
     assert [case.name for case in cases] == ["TEST reno", "TEST bbr"]
     assert [f.controller for f in cases[1].scenario.flows] == ["bbr", "cubic", "reno"]
     args = cli.parser().parse_args(["run", str(file), "--at", "flows.controller=bbr"])
-    assert [case.name for case in cli.cases_of(args)] == ["TEST bbr"]
+    assert [case.name for case in options.cases_of(args)] == ["TEST bbr"]
     sweep = {"flows.controller": [["bbr", "bbr", "cubic"], lists[1]]}
     twice = scenario_file(THREE, flow={"hop": "each"}, sweep=sweep, name="b.toml")
     with pytest.raises(LabError, match="sweep.flows.controller: lists must begin with different values"):

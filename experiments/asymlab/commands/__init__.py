@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Commands of `asymlab` in files of their own: for each the options, then what it does.
+"""The commands of `asymlab`: of each its options, and what it does. COMMANDS of a module are its part of the list."""

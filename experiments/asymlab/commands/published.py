@@ -1,25 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is published: `asymlab publish`, `asymlab report` and `asymlab repeat`."""
+"""What is published."""
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 from ..console import console
 from ..machine.image import current_image
-from ..options import add, add_lab_options, run_lab
+from ..options import Command, add_lab_options, run_lab
 from ..paths import BUILD, REPORT, RESULTS, near
 from ..report import part, publish, published, repeat, tables
 
 
-def add_publish(commands) -> None:
-    p = add(
-        commands,
-        "publish",
-        do_publish,
-        "keep what a report says of papers in a folder small enough for a repository",
-        publish.__doc__,
-    )
+def publish_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("names", nargs="*", metavar="PAPER", help="none: all that the report has runs of")
     p.add_argument("--to", type=Path, default=RESULTS, metavar="DIR", help="where they are replaced [docs/results]")
     p.add_argument("--report", type=Path, default=REPORT, metavar="DIR", help="folder of the report [build/report]")
@@ -37,36 +31,7 @@ def do_publish(args) -> None:
         publish.publish(args.report, args.to, args.names, args.figures)
 
 
-# --- report -------------------------------------------------------------------------------
-
-
-def add_report(commands) -> None:
-    p = add(commands, "report", do_report, "all that is published, on one page that can be printed and cited")
-    p.add_argument(
-        "--published", action="store_true", required=True, help="of the published results; there is no other"
-    )
-    p.add_argument("--from", dest="source", type=Path, default=RESULTS, metavar="DIR", help="of these [docs/results]")
-    p.add_argument(
-        "--to", type=Path, default=BUILD / "published.html", metavar="FILE", help="where [build/published.html]"
-    )
-
-
-def do_report(args) -> None:
-    published.write_page(args.source, args.to)
-    console.print(f"page: {near(args.to)}")
-
-
-# --- repeat -------------------------------------------------------------------------------
-
-
-def add_repeat(commands) -> None:
-    p = add(
-        commands,
-        "repeat",
-        do_repeat,
-        "published rows again: exit code 0 if their runs have the same bytes, 1 if some differ, 2 if they cannot run",
-        repeat.__doc__,
-    )
+def repeat_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("paper", metavar="PAPER", help="whose published runs")
     p.add_argument("claims", nargs="*", metavar="CLAIM", help="of these rows only, by their ids [all runs]")
     p.add_argument(
@@ -85,3 +50,38 @@ def do_repeat(args) -> int | None:
     if done := run_lab(args, made.tasks, guest):
         return not made.same(done, kept)
     return None
+
+
+def report_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--published", action="store_true", required=True, help="of the published results; there is no other"
+    )
+    p.add_argument("--from", dest="source", type=Path, default=RESULTS, metavar="DIR", help="of these [docs/results]")
+    p.add_argument(
+        "--to", type=Path, default=BUILD / "published.html", metavar="FILE", help="where [build/published.html]"
+    )
+
+
+def do_report(args) -> None:
+    published.write_page(args.source, args.to)
+    console.print(f"page: {near(args.to)}")
+
+
+COMMANDS = (
+    Command(
+        "publish",
+        "keep what a report says of papers in a folder small enough for a repository",
+        publish_options,
+        do_publish,
+        more=publish.__doc__,
+    ),
+    Command(
+        "repeat",
+        "published rows again: exit code 0 if their runs have the same bytes, 1 if some differ, 2 if they cannot run",
+        repeat_options,
+        do_repeat,
+        more=repeat.__doc__,
+        failed=2,
+    ),
+    Command("report", "all that is published, on one page that can be printed and cited", report_options, do_report),
+)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""What a scenario may have: its keys, and traces of links."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..options import Command
+from ..plan import reference, scenario, synthetic
+
+
+def reference_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--record", action="store_true", help="write them into docs/scenarios.md instead")
+
+
+def do_reference(args) -> None:
+    reference.record() if args.record else print(reference.tables())
+
+
+def trace_options(p: argparse.ArgumentParser) -> None:
+    p.add_argument("kind", choices=synthetic.KINDS, help="the model")
+    p.add_argument("rate", help="its mean, such as 10mbit")
+    p.add_argument("length", help="such as 60s; from then on the trace begins anew")
+    p.add_argument("--seed", type=int, default=1, help="another one makes another trace [1]")
+
+
+def do_trace(args) -> None:
+    for line in scenario.synthesize(args.kind, args.rate, args.length, args.seed).lines():
+        print(line)
+
+
+COMMANDS = (
+    Command(
+        "reference", "every key that a scenario file may have, as in docs/scenarios.md", reference_options, do_reference
+    ),
+    Command(
+        "trace",
+        "write a trace of a link that a scenario's `trace` would make (docs/scenarios.md), in Mahimahi's format",
+        trace_options,
+        do_trace,
+    ),
+)
