@@ -35,14 +35,16 @@ OPENWRT ?=
 PACKAGES := clang llvm gcc make libc6-dev libbpf-dev bpftool bubblewrap iproute2 ethtool nftables \
 	qemu-system-x86 qemu-utils kmod zstd lz4 xz-utils python3 python3-venv util-linux procps
 arm64_PACKAGES := qemu-system-arm gcc-aarch64-linux-gnu device-tree-compiler
-UML_PACKAGES := flex bison bc libelf-dev dwarves
-FUZZ_PACKAGES := libclang-rt-dev
-TEST_PACKAGES := chromium chromium-driver strace $(FUZZ_PACKAGES)
-DEB_PACKAGES := dpkg-dev
-CHECK_PACKAGES := mmdebstrap genext2fs lintian
-CLIENT_PACKAGES := nginx openssh-server openssh-client curl
-OPENWRT_PACKAGES := busybox libjson-c-dev
-OPERATION_PACKAGES := prometheus prometheus-node-exporter runc
+uml_PACKAGES := flex bison bc libelf-dev dwarves
+fuzz_PACKAGES := libclang-rt-dev
+test_PACKAGES := chromium chromium-driver strace $(fuzz_PACKAGES)
+deb_PACKAGES := dpkg-dev
+check_PACKAGES := mmdebstrap genext2fs lintian
+clients_PACKAGES := nginx openssh-server openssh-client curl
+openwrt_PACKAGES := busybox libjson-c-dev
+operation_PACKAGES := prometheus prometheus-node-exporter runc
+clients_SERVICES := nginx:nginx openssh-server:ssh
+operation_SERVICES := prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter
 
 # A path for the shell, whatever characters it has.
 quoted = '$(subst ','\'',$(1))'
@@ -108,41 +110,12 @@ test-live: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## those on t
 # --- what must be installed: as root through apt, else the line to run --------------------
 deps: $(DEPS) $(if $(filter uml,$(ENGINE)),$(B)/.deps-uml) ## install the packages that the others need, or say which
 
-$(B)/.deps: WANTED := $(PACKAGES)
-$(B)/.deps-arm64: WANTED := $(arm64_PACKAGES)
-$(B)/.deps-uml: WANTED := $(UML_PACKAGES)
-$(B)/.deps-test: WANTED := $(TEST_PACKAGES)
-$(B)/.deps-fuzz: WANTED := $(FUZZ_PACKAGES)
-$(B)/.deps-deb: WANTED := $(DEB_PACKAGES)
-$(B)/.deps-check: WANTED := $(CHECK_PACKAGES)
-$(B)/.deps-openwrt: WANTED := $(OPENWRT_PACKAGES)
-$(B)/.deps-clients-packages: WANTED := $(CLIENT_PACKAGES)
-$(B)/.deps-operation-packages: WANTED := $(OPERATION_PACKAGES)
-$(B)/.deps $(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-fuzz $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-openwrt $(B)/.deps-clients-packages \
-		$(B)/.deps-operation-packages: Makefile
-	$(Q)mkdir -p $(B); missing=""; for p in $(WANTED); do \
-		dpkg-query -W -f '$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
-	if [ -n "$$missing" ]; then \
-		line="apt-get install -y --no-install-recommends$$missing"; \
-		if [ "$$(id -u)" = 0 ]; then \
-			echo "installing$$missing"; apt-get update -qq && DEBIAN_FRONTEND=noninteractive $$line >$(B)/apt.log 2>&1 \
-				|| { tail -n 5 $(B)/apt.log; echo "installing failed: $(B)/apt.log"; exit 1; }; \
-		else echo "missing packages; run: sudo apt-get update && sudo $$line"; exit 1; fi; \
-	fi; touch $@
+$(B)/.deps: Makefile packaging/packages.sh
+	$(Q)mkdir -p $(B) && packaging/packages.sh $(B)/apt.log "" $(PACKAGES) && touch $@
 
-# apt serves one at a time: with `make -j` the others wait for the first.
-$(B)/.deps-arm64 $(B)/.deps-uml $(B)/.deps-test $(B)/.deps-deb $(B)/.deps-check $(B)/.deps-openwrt $(B)/.deps-clients-packages $(B)/.deps-operation-packages: \
-		| $(B)/.deps
-
-# They shall not serve this machine because of a test: those that are new are stopped, and not started again.
-$(B)/.deps-clients: SERVICES := nginx:nginx openssh-server:ssh
-$(B)/.deps-operation: SERVICES := prometheus:prometheus prometheus-node-exporter:prometheus-node-exporter
-$(B)/.deps-clients $(B)/.deps-operation: Makefile | $(B)/.deps
-	$(Q)new=""; for s in $(SERVICES); do \
-		dpkg-query -W -f '$${Status}' $${s%:*} 2>/dev/null | grep -q 'ok installed' || new="$$new $${s#*:}"; done; \
-	failed=""; $(MAKE) --no-print-directory $@-packages || failed=1; \
-	for s in $$new; do systemctl -q disable $$s; systemctl -q disable $$s.socket; service $$s stop; done >/dev/null 2>&1 || true; \
-	[ -z "$$failed" ]; touch $@
+# apt serves one at a time: with `make -j` these wait for the first.
+$(B)/.deps-%: Makefile packaging/packages.sh | $(B)/.deps
+	$(Q)packaging/packages.sh $(B)/apt.log "$($*_SERVICES)" $($*_PACKAGES) && touch $@
 
 # --- controllers and loader ---------------------------------------------------------------
 build: $(OBJECTS) $(LAB_OBJECTS) $(A)/asymcc ## build the controllers and the loader; ARCH=arm64: for another machine
