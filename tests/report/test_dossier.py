@@ -311,5 +311,5 @@ def test_answers_of_fewer_seeds_are_not_compared(boards, tmp_path):
 def test_the_published_board_is_what_its_data_say():
     asked = [answers.Section(h.section, h.title, h.left, list(h.checks)) for h in answers.questions().headings("fast")]
     kept = board.read(REPO / "docs" / "results" / "board.jsonl")
-    assert board.markdown(asked, kept) == (REPO / "docs" / "results" / "board.md").read_text()
+    assert board.text(asked, kept) == (REPO / "docs" / "results" / "board.md").read_text()
     assert len({row["of"]["label"] for row in kept}) > 1

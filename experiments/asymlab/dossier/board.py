@@ -35,6 +35,7 @@ from ..report.terminal import STYLES
 from ..report.verdicts import MEANINGS, SYMBOLS
 from ..results.store import Run
 from ..run import registered
+from ..table import centre, left, markdown, right, terminal
 from . import dossier, page
 from .answers import SCENARIOS, Plan, Section, called, judged, questions
 
@@ -82,7 +83,7 @@ def write(made: Plan, done: dict[str, Run], guest: Image, to: Path) -> None:
     try:
         to.mkdir(parents=True, exist_ok=True)
         (to / "board.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
-        (to / "board.md").write_text(markdown(sections, rows))
+        (to / "board.md").write_text(text(sections, rows))
     except OSError as e:
         raise LabError(f"{to}: {e.strerror}; the runs are kept, the same command writes it anew") from None
     console.print(f"board: {near(to / 'board.md')}")
@@ -208,23 +209,24 @@ def symbol(one: dict, section: str) -> str:
 
 def table(sections: list[Section], rows: list[dict]) -> Table:
     """In the terminal."""
-    found = Table(box=None, header_style="bold")
     asked = [section.section for section in sections if section.answers]
-    for column in ("", *asked):
-        found.add_column(column)
-    for one in rows:
-        cells = [Text(symbol(one, section), style=STYLES[one["words"][section]]) for section in asked]
-        found.add_row(controllers.of(one["controller"]).label, *cells)
-    return found
+    lines: list[list[str | Text]] = [
+        [
+            controllers.of(one["controller"]).label,
+            *(Text(symbol(one, section), style=STYLES[one["words"][section]]) for section in asked),
+        ]
+        for one in rows
+    ]
+    return terminal(left("", *asked), lines)
 
 
-def markdown(sections: list[Section], rows: list[dict]) -> str:
+def text(sections: list[Section], rows: list[dict]) -> str:
     asked = [section for section in sections if section.answers]
-    lines = PAGE.splitlines() + ["", "| | word | the 95 % interval over the seeds |", "| --- | --- | --- |"]
-    lines += [f"| {SYMBOLS[word]} | {word} | {meaning} |" for meaning, _, word in MEANINGS]
-    lines += ["", "| column | RFC 9743 |", "| --- | --- |", *(f"| {s.section} | {s.title} |" for s in asked), ""]
-    left = [f"- {s.section} {s.title}" for s in sections if not s.answers]
-    lines += ["The lab does not answer these headings:", "", *left, ""]
+    words = [(SYMBOLS[word], word, meaning) for meaning, _, word in MEANINGS]
+    lines = [*PAGE.splitlines(), "", *markdown(left("", "word", "the 95 % interval over the seeds"), words)]
+    lines += ["", *markdown(left("column", "RFC 9743"), [(s.section, s.title) for s in asked]), ""]
+    unanswered = [f"- {s.section} {s.title}" for s in sections if not s.answers]
+    lines += ["The lab does not answer these headings:", "", *unanswered, ""]
     by_kernel: dict[str, list[dict]] = {}
     for one in rows:
         by_kernel.setdefault(one["of"]["label"], []).append(one)
@@ -242,17 +244,22 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
     yield ""
     yield f"Engine `{of['engine']}`."
     yield ""
-    yield f"| controller | {' | '.join(s.section for s in asked)} |"
-    yield "| --- |" + " :---: |" * len(asked)
-    for one in rows:
-        yield f"| `{one['controller']}` | {' | '.join(symbol(one, s.section) for s in asked)} |"
+    symbols = [[f"`{one['controller']}`", *(symbol(one, s.section) for s in asked)] for one in rows]
+    yield from markdown(left("controller") + centre(*(s.section for s in asked)), symbols)
     yield ""
-    yield "| controller | seeds | image | questions | the row again | what a referee objects to |"
-    yield "| --- | ---: | --- | --- | --- | --- |"
-    for one in rows:
-        of = one["of"]
-        made = f"{of['seeds']} | {of['image']} | {of['questions'] or 'installed'}"
-        yield f"| `{one['controller']}` | {made} | `{repeat(one)}` | {objections(one)} |"
+    made = [
+        (
+            f"`{one['controller']}`",
+            str(one["of"]["seeds"]),
+            one["of"]["image"],
+            one["of"]["questions"] or "installed",
+            f"`{repeat(one)}`",
+            objections(one),
+        )
+        for one in rows
+    ]
+    columns = left("controller") + right("seeds") + left("image", "questions", "the row again")
+    yield from markdown([*columns, *left("what a referee objects to")], made)
     yield ""
 
 
@@ -278,9 +285,9 @@ def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
     yield f"{undecided} more have another word, since one of both kernels leaves them undecided."
     if turned:
         yield ""
-        yield f"| controller | question | {a['kernel']} | {b['kernel']} |"
-        yield "| --- | --- | ---: | ---: |"
-    for name, id, *answers in turned:
-        cells = " | ".join(f"{short(value)} {SYMBOLS[word]}" for word, value, *_ in answers)
-        yield f"| `{name}` | {id} | {cells} |"
+        rows = [
+            [f"`{name}`", id, *(f"{short(value)} {SYMBOLS[word]}" for word, value, *_ in answers)]
+            for name, id, *answers in turned
+        ]
+        yield from markdown(left("controller", "question") + right(a["kernel"], b["kernel"]), rows)
     yield ""

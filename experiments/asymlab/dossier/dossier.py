@@ -80,7 +80,7 @@ def write(made: Plan, done: dict[str, Run]) -> None:
     about = report.provenance(runs)
     files = {
         "index.html": page.html(made, sections, about).encode(),
-        "dossier.md": page.markdown(made, sections, about).encode(),
+        "dossier.md": page.text(made, sections, about).encode(),
         "dossier.json": (json.dumps(data(made, sections, about), indent=1) + "\n").encode(),
         "answers.png": page.picture(made, sections),
     }

@@ -16,6 +16,7 @@ from ..report.drawing import Figure, style
 from ..report.report import saved
 from ..report.terminal import STYLES
 from ..report.verdicts import SYMBOLS, Judged
+from ..table import left, markdown, right, terminal
 from .answers import NOT_TRIED, Plan, Section, called
 
 LEAST, MOST = 1 / 30, 30.0  # what the picture shows of a ratio to a bound
@@ -27,18 +28,15 @@ def shown(row: Judged) -> str:
 
 
 def table(made: Plan, sections: list[Section]) -> Table:
-    found = Table(box=None, header_style="bold")
-    found.add_column("RFC 9743")
-    found.add_column("question", overflow="fold")
-    for label in made.labels:
-        found.add_column(label, justify="right", no_wrap=True)
+    rows: list[list[str | Text]] = []
     for section in sections:
         if not section.answers:
-            found.add_row(section.section, f"{section.title}: {section.left}", style="dim")
+            rows.append([Text(words, style="dim") for words in (section.section, f"{section.title}: {section.left}")])
         for answer in section.answers:
             cells = [Text(shown(row), style=STYLES[row.verdict]) for row in answer.rows.values()]
-            found.add_row(section.section, answer.own.claim, *cells)
-    return found
+            rows.append([section.section, answer.own.claim, *cells])
+    columns = left("RFC 9743") + left("question", overflow="fold") + right(*made.labels, no_wrap=True)
+    return terminal(columns, rows)
 
 
 def commands(made: Plan, files: list[str]) -> list[str]:
@@ -46,7 +44,7 @@ def commands(made: Plan, files: list[str]) -> list[str]:
     return [shlex.join(["asymlab", "run", str(near(made.folder / file)), "--engine", made.engine]) for file in files]
 
 
-def markdown(made: Plan, sections: list[Section], about: dict[str, str]) -> str:
+def text(made: Plan, sections: list[Section], about: dict[str, str]) -> str:
     label = made.labels[0]
     lines = [
         f"# {label}: what RFC 9743 asks of a congestion control",
@@ -61,10 +59,8 @@ def markdown(made: Plan, sections: list[Section], about: dict[str, str]) -> str:
         if section.left:
             lines += [section.left, ""]
         if section.answers:
-            lines += ["| | " + " | ".join(made.labels) + " |", "| --- |" + " ---: |" * len(made.labels)]
-            for answer in section.answers:
-                cells = " | ".join(shown(row) for row in answer.rows.values())
-                lines.append(f"| {answer.own.claim.replace('|', '/')} | {cells} |")
+            rows = [[answer.own.claim, *map(shown, answer.rows.values())] for answer in section.answers]
+            lines += markdown(left("") + right(*made.labels), rows)
             lines += ["", *(f"    {words}" for words in commands(made, section.files)), ""]
     return "\n".join(lines).rstrip() + "\n"
 

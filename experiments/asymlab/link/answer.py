@@ -16,6 +16,7 @@ from .. import LabError
 from ..controllers import LINUX
 from ..plan import objects
 from ..results.store import Run
+from ..table import left, right, terminal
 from .path import MTU, OTHERS, THIN, Link, parameters, presets, reverse_kbit, split
 
 ALIKE = 0.02  # differences up to this do not count
@@ -192,13 +193,11 @@ def best(rows: list[Row]) -> Row:
 
 
 def table(link: Link, rows: list[Row]) -> Table:
-    shown = Table(box=None, header_style="bold")
+    rows_shown: list[list[str]] = []
     columns = (*COLUMNS, *(["Jain"] if link.flows > 1 else []), *([] if link.alone else BESIDE_COLUMNS))
-    for column in ("controller", *columns):
-        shown.add_column(column, justify="left" if column == "controller" else "right")
     for row in rows:
         if not row.run.valid:
-            shown.add_row(called(link, row), "invalid")
+            rows_shown.append([called(link, row), "invalid"])
             continue
         rtt = (f"{row.rtt * 1e3:.1f}", f"+{row.rtt * 1e3 - link.rtt_us / 1e3:.1f}") if row.rtt < 1e9 else ("-", "-")
         numbers = [
@@ -211,8 +210,8 @@ def table(link: Link, rows: list[Row]) -> Table:
             *([f"{row.jain:.3f}"] if link.flows > 1 else []),
             *beside_cells(row),
         ]
-        shown.add_row(called(link, row), *numbers)
-    return shown
+        rows_shown.append([called(link, row), *numbers])
+    return terminal(left("controller") + right(*columns), rows_shown)
 
 
 def beside_cells(row: Row) -> list[str]:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from .. import LabError
 from ..plan.quantities import Rate
+from ..table import left, right, terminal
 from .path import MTU, Link, parsed
 
 OOKLA_2021 = (
@@ -107,13 +108,13 @@ def find(name: str) -> Real:
 
 
 def table() -> Table:
-    shown = Table(box=None, header_style="bold")
-    for column in ("name", "link", "down", "up", "RTT", "source"):
-        shown.add_column(column, justify="right" if column in ("down", "up", "RTT") else "left", no_wrap=True)
+    whole = {"no_wrap": True}
+    columns = left("name", "link", **whole) + right("down", "up", "RTT", **whole) + left("source", **whole)
+    rows = []
     for real in LINKS.values():
         numbers = ", ".join(str(SOURCES.index(source) + 1) for source in real.sources)
-        shown.add_row(real.name, real.about, real.rate, real.reverse, real.rtt, numbers)
-    return shown
+        rows.append((real.name, real.about, real.rate, real.reverse, real.rtt, numbers))
+    return terminal(columns, rows)
 
 
 def sources() -> list[str]:

@@ -13,11 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from statistics import fmean
 
-from rich.table import Table
-
 from .. import LabError
 from ..console import console
 from ..results.store import Run
+from ..table import left, right, terminal
 from . import report
 from .compare import METRICS
 
@@ -79,12 +78,12 @@ def judge(by: Measure, now: list[Run]) -> int:
         console.print(f"not to be told: {e}")
         return UNTOLD
     label, scale, unit = METRICS[by.metric]
-    table = Table(title=f"{by.case}: {label} {unit}".rstrip(), box=None, header_style="bold")
-    for column in ("kernel", "mean", "each seed"):
-        table.add_column(column, justify="left" if column == "kernel" else "right")
-    for name, found in (("good", by.good), ("bad", by.bad), ("this one", mine)):
-        table.add_row(name, f"{scale * fmean(found):.4g}", " ".join(f"{scale * value:.4g}" for value in found))
-    console.print(table)
+    rows = [
+        (name, f"{scale * fmean(each):.4g}", " ".join(f"{scale * value:.4g}" for value in each))
+        for name, each in (("good", by.good), ("bad", by.bad), ("this one", mine))
+    ]
+    title = f"{by.case}: {label} {unit}".rstrip()
+    console.print(terminal(left("kernel") + right("mean", "each seed"), rows, title=title))
     code = by.like(mine)
     console.print("like the good one" if code == GOOD else "like the bad one")
     return code

@@ -14,6 +14,7 @@ from ..plan import scenario
 from ..results.store import Run
 from ..run.execute import execute
 from ..run.tasks import plan_runs
+from ..table import left, markdown, right
 
 
 def runs(file: Path, jobs: int | None = None) -> dict[tuple[str, str], Run]:
@@ -27,9 +28,8 @@ def runs(file: Path, jobs: int | None = None) -> dict[tuple[str, str], Run]:
 def table(found: dict[tuple[str, str], Run], cell: Callable[[Run], str], named: Callable[[str], str] = str) -> str:
     """In Markdown."""
     titles, columns = (list(dict.fromkeys(key[i] for key in found)) for i in (0, 1))
-    lines = [["path", *map(named, columns)], ["---", *["---:"] * len(columns)]]
-    lines += [[title, *(cell(found[title, c]) for c in columns)] for title in titles]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+    rows = [[title, *(cell(found[title, c]) for c in columns)] for title in titles]
+    return "\n".join(markdown(left("path") + right(*map(named, columns)), rows))
 
 
 def tell(

@@ -21,13 +21,13 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from .. import LabError
 from ..console import console
 from ..results import store
 from ..results.store import Run
+from ..table import left, right, terminal
 from . import html, records, report
 from .parting import parting
 from .terminal import STYLES
@@ -287,11 +287,8 @@ def print_comparison(compared: dict, everything: bool) -> None:
     console.print(f"A: {about(compared['a'])}\nB: {about(compared['b'])}\n{compared['rule']}")
     shown = [r for r in compared["rows"] if r["differs"] or everything]
     if shown:
-        table = Table(box=None, header_style="bold")
-        for column in ("", "case", "metric", "seeds", "A", "B", "B - A"):
-            table.add_column(column, justify="left" if column in ("", "case", "metric") else "right")
-        for r in shown:
-            table.add_row(
+        rows = [
+            (
                 Text("≠ differs" if r["differs"] else "same", style="bold red" if r["differs"] else "dim"),
                 Text(r["case"]),
                 name_of(r["metric"]),
@@ -300,14 +297,14 @@ def print_comparison(compared: dict, everything: bool) -> None:
                 value(r["b"], r["metric"]),
                 change(r),
             )
-        console.print(table)
-    if compared["verdicts"]["changed"]:
-        table = Table(box=None, header_style="bold")
-        for column in ("verdict", "A", "B"):
-            table.add_column(column)
-        for v in compared["verdicts"]["changed"]:
-            table.add_row(Text(v["id"]), *(Text(f"{SYMBOLS[v[x]]} {v[x]}", style=STYLES[v[x]]) for x in ("a", "b")))
-        console.print(table)
+            for r in shown
+        ]
+        console.print(terminal(left("", "case", "metric") + right("seeds", "A", "B", "B - A"), rows))
+    if changed := compared["verdicts"]["changed"]:
+        words = [
+            (Text(v["id"]), *(Text(f"{SYMBOLS[v[x]]} {v[x]}", style=STYLES[v[x]]) for x in ("a", "b"))) for v in changed
+        ]
+        console.print(terminal(left("verdict", "A", "B"), words))
     for line in sentences(compared):
         console.print(line)
     if everything and compared["runs"]["identical"]:

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
+from ..table import escaped, left, markdown, right
 from .html import environment, interval, number, word
 from .part import Part
 from .part import parts as read_all
@@ -38,11 +39,6 @@ def lines(part: Part) -> dict[str, str]:
     } | {name: ", ".join(digests) for name, digests in a.objects.items()}
 
 
-def cell(text: str) -> str:
-    """For a list or a table of Markdown."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
 # --- README.md --------------------------------------------------------------------------
 
 
@@ -65,17 +61,15 @@ def front(parts: list[Part]) -> str:
         "`asymlab report --published` makes one page of all of it that can be printed and cited, with the method, the "
         "threats to validity, and for each row the command that repeats it.",
         "",
-        f"| paper | {' | '.join([*SYMBOLS, UNEXPLAINED])} |",
-        "| --- |" + " ---: |" * (len(SYMBOLS) + 1),
     ]
-    for one in parts:
-        said.append(f"| [{one.name}]({quote(one.name)}/README.md) | {cells([one])} |")
-    return "\n".join([*said, f"| all | {cells(parts)} |"]) + "\n"
+    rows = [[f"[{one.name}]({quote(one.name)}/README.md)", *cells([one])] for one in parts]
+    columns = left("paper") + right(*SYMBOLS, UNEXPLAINED)
+    return "\n".join([*said, *markdown(columns, [*rows, ["all", *cells(parts)]])]) + "\n"
 
 
-def cells(parts: list[Part]) -> str:
+def cells(parts: list[Part]) -> list[str]:
     of = counts(v["verdict"] for one in parts for v in one.verdicts)
-    return " | ".join(map(str, [*of.values(), sum(one.unexplained for one in parts)]))
+    return [str(n) for n in (*of.values(), sum(one.unexplained for one in parts))]
 
 
 def readme(part: Part, figures: list[str]) -> str:
@@ -86,7 +80,7 @@ def readme(part: Part, figures: list[str]) -> str:
         f"{part.about.date}, {len(part.runs)} runs of the {part.about.set} set. "
         f"{', '.join(f'{n} {word}' for word, n in part.counts.items())}.",
         "",
-        *(f"- {cell(what)}: {cell(value)}" for what, value in lines(part).items()),
+        *(f"- {escaped(what)}: {escaped(value)}" for what, value in lines(part).items()),
         "",
         "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
         "*Worst run*: the value is that of the worst run, which decides. *Each run alike*: all runs have this value. "
@@ -95,11 +89,9 @@ def readme(part: Part, figures: list[str]) -> str:
         f"the runs of a row again. `make experiments SUITE={part.name}` makes the report with all figures and their "
         f"data, `asymlab publish {part.name}` this page.",
         "",
-        "| | claim | scenarios | paper | ours | 95 % interval | n | verdict |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
-    for v in part.verdicts:
-        row = (
+    rows = [
+        (
             v["id"],
             f"{v['source']}: {v['claim']}",
             v["family"],
@@ -109,7 +101,9 @@ def readme(part: Part, figures: list[str]) -> str:
             str(v["n"]),
             word(v) + (f": {v['reason']}" if v["reason"] else ""),
         )
-        told.append(f"| {' | '.join(map(cell, row))} |")
+        for v in part.verdicts
+    ]
+    told += markdown(left("", "claim", "scenarios", "paper", "ours", "95 % interval", "n", "verdict"), rows)
     told += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)] if figures else []
     return "\n".join(told).rstrip("\n") + "\n"
 

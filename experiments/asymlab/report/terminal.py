@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.table import Table
 from rich.text import Text
 
 from ..console import console
 from ..paths import REPORT
+from ..table import left, right, terminal
 from . import papers
 from .html import interval, number, word
 from .sentences import by_measured, counts
@@ -28,16 +28,16 @@ STYLES = {
 
 def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
     """A line a paper that was run: how many of its claims are reproduced, how many checks hold; and where they are."""
-    table = Table(box=None, header_style="bold", padding=(0, 1))
-    table.add_column("paper", overflow="fold")
+    columns = left("paper", overflow="fold")
     for name in SYMBOLS:
-        table.add_column(name, justify="right", min_width=max(map(len, name.split())))
+        columns += right(name, min_width=max(map(len, name.split())))
+    rows: list[tuple[str | Text, ...]] = []
     measured, others = by_measured(verdicts)
     for paper in measured:
         found = counts(v["verdict"] for v in verdicts if v["paper"] == paper)
         cells = (Text(str(n), style=STYLES[word] if n else "dim") for word, n in found.items())
-        table.add_row(papers.about(paper)[0], *cells)
-    console.print(table)
+        rows.append((papers.about(paper)[0], *cells))
+    console.print(terminal(columns, rows, padding=(0, 1)))
     if others:
         console.print(f"not in this set: {', '.join(papers.about(paper)[0] for paper in others)}")
     print_end(verdicts, wall_s, folder)
@@ -45,22 +45,21 @@ def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> 
 
 def print_verdicts(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
     """The verdicts as a table, a row each."""
-    table = Table(box=None, header_style="bold", padding=(0, 1))
-    for column in ("", "claim", "paper", "measured", "verdict"):
-        right = column in ("paper", "measured")
-        table.add_column(column, justify="right" if right else "left", no_wrap=column in ("", "paper", "verdict"))
+    columns = left("", no_wrap=True) + left("claim") + right("paper", no_wrap=True) + right("measured")
+    rows: list[tuple[str | Text, ...]] = []
     for v in verdicts:
         claim = Text(f"{v['source']}: {v['claim']}")
         if v["reason"]:
             claim.append(f"\n{v['reason']}", style="italic")
-        table.add_row(
+        row = (
             Text(v["id"]),
             claim,
             number(v["paper_value"]),
             "\n".join(filter(None, (number(v["value"]), interval(v)))),
             Text(word(v), style=STYLES[v["verdict"]]),
         )
-    console.print(table)
+        rows.append(row)
+    console.print(terminal(columns + left("verdict", no_wrap=True), rows, padding=(0, 1)))
     print_end(verdicts, wall_s, folder)
 
 

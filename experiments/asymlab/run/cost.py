@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..results import store
+from ..table import left, right, terminal
 from .tasks import Task
 
 
@@ -84,21 +85,19 @@ class Survey:
 
     def table(self) -> Table:
         """The same by scenario."""
-        table = Table(box=None, header_style="bold")
         of = price(self.tasks[0]) if self.tasks else QEMU
         columns = "runs", "in the store", "left", "virtual s left", f"{of.unit} left", "core s left"
-        for column in ("scenario", *columns):
-            table.add_column(column, justify="left" if column == "scenario" else "right")
         scenarios = defaultdict(list)
         for t in self.tasks:
             scenarios[t.case.file.parent.name, t.case.scenario.id].append(t)
+        rows = []
         for (folder, id), mine in scenarios.items():
-            left = [t for t in mine if t.key not in self.done]
-            virtual = sum(t.job.duration_s for t in left)
-            work, cost = (sum(each[t.key] for t in left) for each in (self.work, self.seconds))
-            numbers = len(mine), len(mine) - len(left), len(left), virtual, work / of.scale, cost
-            table.add_row(f"{folder} {id}", *(f"{n:.0f}" for n in numbers))
-        return table
+            todo = [t for t in mine if t.key not in self.done]
+            virtual = sum(t.job.duration_s for t in todo)
+            work, cost = (sum(each[t.key] for t in todo) for each in (self.work, self.seconds))
+            numbers = len(mine), len(mine) - len(todo), len(todo), virtual, work / of.scale, cost
+            rows.append((f"{folder} {id}", *(f"{n:.0f}" for n in numbers)))
+        return terminal(left("scenario") + right(*columns), rows)
 
 
 def span(seconds: float) -> str:

@@ -6,29 +6,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rich.table import Table
-
 from ..console import console
 from ..guest.protocol import Check
 from ..paths import near
 from ..results.breakdown import completion, directions
 from ..results.store import Run
+from ..table import left, right, terminal
 
-COLUMNS = (
-    *("run", "goodput Mbit/s", "utilisation", "Jain", "RTT ms p50", "p95", "of flow"),
-    *("ACKs/packet", "ACKs' link", "retransmits", "timeouts"),
-)
-FLOW_COLUMNS = (
-    "run",
-    "flow",
-    "controller",
-    "goodput Mbit/s",
-    "share",
-    "RTT ms p50",
-    "p95",
-    "retransmits",
-    "done after s",
-)
+COLUMNS = [
+    *left("run"),
+    *right("goodput Mbit/s", "utilisation", "Jain", "RTT ms p50", "p95", "of flow"),
+    *right("ACKs/packet", "ACKs' link", "retransmits", "timeouts"),
+]
+FLOW_COLUMNS = [
+    *left("run"),
+    *right("flow"),
+    *left("controller"),
+    *right("goodput Mbit/s", "share", "RTT ms p50", "p95", "retransmits"),
+]
 FLOWS_SHOWN = 40  # of a run
 # Of the self-check, what is a number: how many of its unit make the one that is shown.
 SHOWN = {Check.BASE_RTT: (1e3, "ms"), Check.FORWARD_RATE: (1e6, "Mbit/s"), Check.REVERSE_RATE: (1e6, "Mbit/s")}
@@ -40,17 +35,15 @@ def ms(seconds: float | None) -> str:
 
 def print_flows(runs: list[Run]) -> None:
     """A line a flow: who got what. The goodput of a flow with a size is that of its own time."""
-    table = Table(box=None, header_style="bold")
+    rows: list[tuple[str, ...]] = []
     sized = any(flow.size_bytes for run in runs for flow in run.job.flows)
-    for column in (*FLOW_COLUMNS, *(["done after s"] if sized else [])):
-        table.add_column(column, justify="left" if column in ("run", "controller") else "right")
     for run in runs:
         name, flows = run.record["name"], run.metrics["flows"]
         total = sum(f["goodput_bps"] for f in flows)
         for f in flows[:FLOWS_SHOWN]:
             rtt, done = f["rtt_s"] or {}, completion(run, f["flow"])
             goodput = done.goodput_bps if done else f["goodput_bps"]
-            table.add_row(
+            row = (
                 name,
                 str(f["flow"]),
                 f["controller"],
@@ -61,9 +54,10 @@ def print_flows(runs: list[Run]) -> None:
                 str(f["retransmits"]),
                 *([f"{done.seconds:.3f}" if done else "-"] if sized else []),
             )
+            rows.append(row)
         if len(flows) > FLOWS_SHOWN:
-            table.add_row(name, "", f"and {len(flows) - FLOWS_SHOWN} more: its page has them")
-    console.print(table)
+            rows.append((name, "", f"and {len(flows) - FLOWS_SHOWN} more: its page has them"))
+    console.print(terminal([*FLOW_COLUMNS, *right(*(["done after s"] if sized else []))], rows))
 
 
 def acks_line(runs: list[Run]) -> str:
@@ -102,13 +96,7 @@ def rows_of(run: Run) -> Iterator[tuple[str, ...]]:
 def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
     """A line a run and direction, a line of each of its flows, its set-up self-check and its page, if there is one."""
     console.print(acks_line(runs))
-    table = Table(box=None, header_style="bold")
-    for column in COLUMNS:
-        table.add_column(column, justify="left" if column == "run" else "right")
-    for run in runs:
-        for row in rows_of(run):
-            table.add_row(*row)
-    console.print(table)
+    console.print(terminal(COLUMNS, [row for run in runs for row in rows_of(run)]))
     print_flows(runs)
     for run in runs:
         console.print(f"{run.record['name']}: {check_line(run)}")
