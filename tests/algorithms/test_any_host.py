@@ -7,10 +7,7 @@ import shutil
 import pytest
 
 from tests.algorithms.host import driver, fuzz
-from tests.algorithms.host.streams import many_rtts
 
-# Those whose window is their own, and not that of the stack.
-OWN_W = ["areno", "ctcp", "cubic9438", "fast", "fusion", "nreno", "pseudorate", "taichung", "vegas95"]
 INPUTS = 4000  # beside those of the corpus
 COVERED = 90  # percent of each controller's branches
 
@@ -56,37 +53,12 @@ def test_first_packet_ends_no_idle_time(of, name, tx_start):
     assert counters.get("reloads", counters.get("idle_restarts", 0)) == 0
 
 
-@pytest.mark.parametrize("tx_start", [0, 1])  # Linux from 7.1 on, and before
-@pytest.mark.parametrize("pause, ended", [(30_000, False), (60_000, True)])
-@pytest.mark.parametrize("name", ["areno", "ctcp", "cubic9438", "fast", "fusion", "pseudorate", "taichung", "vegas95"])
-def test_an_idle_time_of_more_than_an_rtt_ends_with_the_next_ack(of, name, pause, ended, tx_start):
-    """Shorter than an RTO: the stack lets the window be. An RTT of 40 ms."""
-    of(name).start(now=10**9, tx_start=tx_start, snd_cwnd=10, app=10)
-    now = 10**9 + 40_000
-    of(name).ack(n=10, now=now, rtt=40_000, app=0)
-    before = of(name).state()["counters"]["reloads"]
-    of(name).send(now=now + pause, app=10)
-    of(name).ack(now=now + pause + 40_000, rtt=40_000)
-    assert of(name).state()["counters"]["reloads"] == before + ended
-
-
 @pytest.mark.parametrize("name", ["fast", "pseudorate"])
 def test_taken_up_amid_a_recovery(of, name):
     """ssthresh, to which the stack is reducing, stays; else it is out of the way."""
     for state, ssthresh in ((3, 50), (0, 2)):
         of(name).start(data_segs_out=100, state=state, snd_ssthresh=50)
         assert of(name).state()["tp"]["snd_ssthresh"] == ssthresh
-
-
-@pytest.mark.parametrize("name", ["fast", "pseudorate"])
-def test_half_a_window_in_flight_is_limited_by_the_application(of, name):
-    """Whatever ssthresh is: only Reno's slow start lets such a window grow."""
-    of(name).start(now=0, tx_start=0, snd_cwnd=20, data_segs_out=1, app=12)
-    of(name).send(now=1)
-    before = of(name).state()["tp"]["snd_cwnd"]
-    for i in range(1, 10):
-        got = of(name).ack(n=12, rtt=40_000, now=i * 40_000, snd_ssthresh=1000)
-    assert got["cwnd"] <= before
 
 
 @pytest.mark.parametrize("name", fuzz.controllers())
@@ -96,39 +68,6 @@ def test_a_clamp_lowered_under_way_ends_growth(of, name):
         acks = [driver.line("ack", rtt=40000, now=40000 + i) for i in range(count)]
         window = of(name).batch(acks)[-1]["cwnd"]
         assert of(name).ack(rtt=40000, snd_cwnd_clamp=window)["cwnd"] <= window
-
-
-@pytest.mark.parametrize("name", OWN_W)
-def test_a_clamp_of_one_packet_is_above_the_floor_of_two(of, name):
-    of(name).start(now=0, snd_cwnd_clamp=1, snd_cwnd=1)
-    assert many_rtts(of(name), 5) == [1] * 5
-
-
-@pytest.mark.parametrize("name", sorted({*OWN_W} - {"ctcp", "vegas95"}))  # these save what a timeout's undo needs
-def test_other_events_change_nothing(of, name):
-    """Something is in flight: TX_START is no idle time either."""
-    of(name).start(now=0, tx_start=0, snd_cwnd=100)
-    of(name).ack(rtt=40_000, now=40_000)
-    before = of(name).state()["ca"]
-    for event in range(6):
-        of(name).event(id=event)
-    assert of(name).state()["ca"] == before
-
-
-@pytest.mark.parametrize("name", OWN_W)
-def test_one_packet_in_flight_is_not_idle(of, name):
-    of(name).start(now=0, app=1, tx_start=1)
-    many_rtts(of(name), 10)
-    assert of(name).state()["counters"]["reloads"] == 0
-
-
-@pytest.mark.parametrize("name", OWN_W)
-def test_sequence_numbers_wrap(of, name):
-    traces = []
-    for una in (1, 2**32 - 960 * 40, 2**32 - 960, 2**31 - 960 * 40):
-        of(name).start(now=0, snd_una=una, snd_nxt=una)
-        traces.append(many_rtts(of(name), 5) + many_rtts(of(name), 5, 10**6, rtt=80_000))
-    assert all(trace == traces[0] for trace in traces)
 
 
 FAULTS = {

@@ -5,7 +5,7 @@ import pytest
 
 from tests.algorithms.host.driver import line
 from tests.algorithms.host.rivals import ONE, at_rest, own, sending, tp
-from tests.algorithms.host.streams import MS, one_rtt
+from tests.algorithms.host.streams import MS
 
 C_ONE = 1 << 16
 MSS = 1250  # 10000 bits
@@ -117,16 +117,3 @@ def test_areno_random_loss_on_a_queue_shorter_than_a_tick_costs_nothing(areno):
         areno.ack(now=103 * MS, rtt=40_030)
         areno.loss(now=104 * MS)
         assert tp(areno)["snd_ssthresh"] == left
-
-
-def test_areno_rate_is_averaged_by_round_trips(areno):
-    """100 packets in 40 ms are 2500 a second."""
-    sending(areno, 100 * ONE, ca__base_q20=100 * ONE, ca__rtt_min=40 * MS)
-    areno.poke(ca__delivered=0, delivered=0, ca__round_stamp=0)
-    one_rtt(areno, -1, gap=0)
-    areno.poke(now=40 * MS)
-    areno.ack(n=1, rtt=40 * MS, now=40 * MS)
-    assert own(areno)["b_q8"] == 101 * 256 * 25
-    areno.poke(ca__b_q8=800 * 256, ca__delivered=0, delivered=99, ca__round_stamp=0, ca__round_end=0, ca__limited=0)
-    areno.ack(n=1, rtt=40 * MS, now=62_500)  # 100 packets in 62.5 ms
-    assert own(areno)["b_q8"] == (7 * 800 + 1600) * 256 // 8

@@ -85,33 +85,6 @@ def test_equation_1_in_round_numbers(pr):
     assert bounds(n_queue=1024) == [1104 * Q4, 1074 * Q4]
 
 
-@pytest.mark.parametrize("queued, doubles", [(0, True), (99, True), (100, False), (101, False)])
-def test_bound_doubles_while_less_than_one_packet_is_queued(pr, queued, doubles):
-    """One of 100 packets in 10 ms takes 100 us."""
-    for mode in (0, 1):
-        ca = end_of_cycle(pr, 100, 10 * MS - queued, 10 * MS, 100, params={"bound_mode": mode})["ca"]
-        assert ca["bound_q4"] == (200 * Q4 if doubles and mode else (100 * (10 * MS - queued) * Q4 // (10 * MS)) + 48)
-
-
-def test_jitter_is_no_queue(pr):
-    """The smallest RTT of the cycle decides, not its length."""
-    assert end_of_cycle(pr, 100, 10 * MS, 20 * MS, 100, shortest=10 * MS)["ca"]["bound_q4"] == 200 * Q4
-    assert end_of_cycle(pr, 100, 10 * MS, 20 * MS, 100, shortest=20 * MS)["ca"]["bound_q4"] == 53 * Q4
-
-
-@pytest.mark.parametrize("params, rtt, grows", [
-    ({"early": 3}, 41_237, True), ({"early": 3}, 41_238, False), ({"early": 1}, 41_237, False), ({}, 400_000, True),
-    ({"early": 3, "noise_us": 500}, 41_752, True), ({"early": 3, "noise_us": 500}, 41_754, False),
-])  # fmt: skip
-def test_own_packets_queued_end_the_doubling_of_a_cycle(pr, params, rtt, grows):
-    """3 of 100 packets are queued at 40 ms * 100/97. The latest RTT decides: a shorter one lets the cycle go on."""
-    sending(pr, 100, params, offset=50, bound=1000, ca__rtt_min=40 * MS, ca__round_end=10**6)
-    assert pr.ack(now=1, rtt=rtt)["cwnd"] == 100 + grows
-    assert pr.ack(now=2, rtt=40 * MS)["cwnd"] == 101 + grows
-    pr.ack(now=3, rtt=400 * MS)
-    assert pr.ack(now=4, rtt=-1)["cwnd"] == 101 + grows + 2 * (not params)  # no sample: the latest one holds
-
-
 # Start and limits
 
 
@@ -127,15 +100,6 @@ def test_start_from_ten_doubles_all_ten(pr, thought, tx_start):
 
 
 # Loss
-
-
-@pytest.mark.parametrize("window, then", [(100, 50), (53, 50), (40, 40)])
-def test_a_loss_of_what_a_larger_window_sent_takes_half_of_that(pr, window, then):
-    """The end of a cycle has dropped the window before the loss is known."""
-    sending(pr, 100)
-    pr.poke(snd_cwnd=window, ca__cwnd=window, ca__base=window - 1, ca__offset=1)
-    pr.loss(now=0)
-    assert (pr.state()["tp"]["snd_ssthresh"], bound(pr)) == (then, then)
 
 
 def test_bound_of_a_loss_holds_until_a_whole_cycle_after_recovery(pr):
