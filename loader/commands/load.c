@@ -30,6 +30,14 @@ struct load {
 	struct preset preset;
 };
 
+/* A program for the arguments of older kernels takes a number for a pointer. */
+static const char *remedy(void)
+{
+	if (!strstr(verifier_verdict(), "invalid mem access 'scalar'"))
+		return "";
+	return "; from Linux 6.10 on cong_control is called with sk, ack, flag and rs";
+}
+
 static int fail_load(struct load *l, int err)
 {
 	const struct object *o = &l->o;
@@ -42,8 +50,8 @@ static int fail_load(struct load *l, int err)
 			    "CAP_PERFMON and CAP_NET_ADMIN)",
 			    o->ops_name);
 	if (verifier_verdict())
-		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)", o->ops_name,
-			    verifier_verdict());
+		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)%s", o->ops_name,
+			    verifier_verdict(), remedy());
 	if (registry_layout_once(&l->registry))
 		return -1;
 	missing = registry_missing(&l->registry, o->btf, o->type);

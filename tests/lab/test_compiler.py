@@ -227,3 +227,24 @@ SEC(".struct_ops") struct tcp_congestion_ops odd = {
 def test_a_program_may_read_at_any_address_as_on_every_x86(scenario_file, tmp_path):
     source(tmp_path, UNALIGNED)
     assert run(scenario_file(flow={"controller": "./mine.bpf.c:odd"})).valid
+
+
+OLD = """
+SEC("struct_ops") void BPF_PROG(control, struct sock *sk, const struct rate_sample *rs)
+{
+	if (rs->delivered > 7)
+		((struct tcp_sock *)sk)->snd_cwnd = 9;
+}
+
+SEC(".struct_ops") struct tcp_congestion_ops old = {
+	.ssthresh = (void *)ssthresh, .undo_cwnd = (void *)undo, .cong_control = (void *)control, .name = "old",
+};
+"""
+
+
+@pytest.mark.lab
+def test_arguments_of_an_older_kernel_are_told(scenario_file, tmp_path):
+    source(tmp_path, OLD)
+    words = "program control: R.* invalid mem access 'scalar' .*from Linux 6.10 on cong_control is called with sk, ack"
+    with pytest.raises(LabError, match=words):
+        run(scenario_file(flow={"controller": "./mine.bpf.c:old"}))
