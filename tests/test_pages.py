@@ -72,6 +72,13 @@ def test_links_lead_somewhere(page):
     assert dead == []
 
 
+def test_pages_that_code_names_exist():
+    found = subprocess.check_output(["git", "grep", "-IoE", r"\bdocs/[a-z0-9/]+\.md"], cwd=REPO, text=True).splitlines()
+    named = [line.partition(":")[::2] for line in found if not line.startswith("docs/results/")]
+    assert len(named) > 50
+    assert [f"{file}: {page}" for file, page in named if not (REPO / page).exists()] == []
+
+
 @pytest.mark.parametrize("page", WRITTEN)
 def test_a_sentence_has_a_line(page):
     assert [f"{page}:{number}: {line}" for number, line in prose(page) if END.search(line)] == []
