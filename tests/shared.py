@@ -12,16 +12,19 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from asymlab import LabError
 from asymlab.guest.job import Flow, Hop, Job, Probe, Watched
+from asymlab.guest.wire import dump
 from asymlab.machine import on_uml
 from asymlab.machine.arch import NATIVE
 from asymlab.machine.image import DEFAULT_KERNEL, label_of, open_image
 from asymlab.plan import scenario
+from asymlab.plan.topology import plan_job
 from asymlab.results import capture
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
@@ -132,6 +135,11 @@ def repeated(scenario_file, kernel, seconds=2):
 def counters(r, controller: str) -> dict[str, int]:
     """A controller's counters at the end of a run."""
     return {c["name"]: c["value"] for c in r.record["agent"]["controllers"][controller]["counters"]}
+
+
+def compile_job(case: scenario.Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
+    """The job as JSON has it."""
+    return dump(plan_job(case, seed, clock_factor))
 
 
 def some_job(**members) -> Job:

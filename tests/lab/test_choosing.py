@@ -9,10 +9,10 @@ import re
 import pytest
 
 from asymlab.guest.wire import dump
-from asymlab.plan import scenario, topology
+from asymlab.plan import scenario
 from asymlab.results.store import Run
 from tests.ktap import built
-from tests.shared import REPO, asymlab, some_hop, some_job, some_probe
+from tests.shared import REPO, asymlab, compile_job, some_hop, some_job, some_probe
 
 HERE = REPO / "experiments" / "choosing"
 FILES = sorted(HERE.glob("*.toml"))
@@ -30,7 +30,7 @@ def test_a_sweep_is_sound(file):
     cases = scenario.load(file)
     assert len({case.name for case in cases}) == len(cases) > 20
     for case in cases:
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
         flows, path = case.scenario.flows, case.scenario.path
         assert len(flows) == 1 + (file.stem == "beside") and flows[-1].ack == "delayed"
         rate, rtt, queue = re.match(r"(\d+) Mbit/s, (\d+) ms, queue (\d+)", case.scenario.title).groups()

@@ -18,7 +18,7 @@ from asymlab.plan.toml import toml
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 from tests.live.harness import compile_bpf
-from tests.shared import BUILD, LAB, REPO, asymlab
+from tests.shared import BUILD, LAB, REPO, asymlab, compile_job
 
 COUNT = 12  # paths of the short set; `make explore` draws as many as one likes
 
@@ -44,7 +44,7 @@ def test_a_draw_is_the_same_everywhere_and_its_file_says_all_of_it(known, folder
         case = explore.written(tree, "x")
         assert tomllib.loads(case.file.read_text()) == shrink.tidy(tree)
         assert case.scenario == scenario.of_tree(tree)
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
     assert tree != draw.draw(4, number, list(known), known)
 
 
@@ -130,13 +130,13 @@ def changes(*those: dict) -> dict:
 def test_commands_are_for_what_asymcc_loads(scenario_file):
     (case,) = scenario.load(scenario_file(changes(RENO | {"command": "unload"})))
     with pytest.raises(LabError, match="reno is not one that asymcc loads"):
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
 
 
 def test_a_change_of_the_path_comes_on_top_of_those_before(scenario_file):
     those = ({"at": "2s", "loss": "1%"}, {"at": "1s", "delay": "5ms", "rate": "1mbit"}, {"at": "2.5s", "mtu": 600})
     file = scenario_file(changes(*(FORWARD | change for change in those)))
-    job = topology.compile_job(scenario.load(file)[0], 1)
+    job = compile_job(scenario.load(file)[0], 1)
     first, second, third = job["changes"]
     assert [c["at_s"] for c in job["changes"]] == [1, 2, 2.5]
     assert first["path"] == [
@@ -154,7 +154,7 @@ def test_a_change_of_the_path_comes_on_top_of_those_before(scenario_file):
 
 
 def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
-    job = topology.compile_job(scenario.load(scenario_file())[0], 1)
+    job = compile_job(scenario.load(scenario_file())[0], 1)
     assert not {"rewrites", "verify"} & set(job) and "jitter_us" not in job["probes"][0]
     assert {"delay_us", "loss", "reorder"} in [
         set(end["shape"]) for link in job["links"] for end in (link["a"], link["b"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from asymlab.plan import scenario, topology
+from asymlab.plan import scenario
 from tests.ktap import built
 from tests.scenarios import TUNED
-from tests.shared import LAB, REPO, counters, run
+from tests.shared import LAB, REPO, compile_job, counters, run
 
 HERE = REPO / "experiments" / "fair"
 NAMES = ("beside", "alone", "leaves", "leo")
@@ -20,7 +20,7 @@ def test_a_sweep_is_sound_and_on_the_page(name):
     cases = scenario.load(HERE / f"{name}.toml")
     assert len({case.name for case in cases}) == len(cases)
     for case in cases:
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
     assert f"experiments/fair/{name}.toml\n" in (REPO / "docs" / "options.md").read_text()
 
 

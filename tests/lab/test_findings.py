@@ -8,10 +8,10 @@ import re
 import pytest
 
 from asymlab.machine.image import open_image
-from asymlab.plan import scenario, topology
+from asymlab.plan import scenario
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
-from tests.shared import LAB, REPO
+from tests.shared import LAB, REPO, compile_job
 
 FILES = sorted((REPO / "experiments" / "findings").glob("*.toml"))
 PAGE = REPO / "docs" / "findings.md"
@@ -35,7 +35,7 @@ def counted(run, name: str) -> int:
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
 def test_a_finding_has_a_scenario_a_command_and_a_picture(file):
     for case in scenario.load(file):
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
     text = PAGE.read_text()
     assert f"\n    build/venv/bin/asymlab run {file.relative_to(REPO)}" in text
     assert f"](findings/{file.stem}.png)" in text

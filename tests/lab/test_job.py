@@ -21,6 +21,7 @@ from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario, topology
 from asymlab.report import papers
 from tests.scenarios import FORMOSA, PLAIN
+from tests.shared import compile_job
 
 FILES = [*EXPERIMENTS.glob("bench/*.toml"), *(f for paper in papers.names() for f in papers.scenarios(paper))]
 
@@ -34,7 +35,7 @@ def text_of(job: dict) -> str:
 def test_the_agent_reads_what_the_host_wrote(file, which):
     for case in scenario.load(file, which):
         planned = topology.plan_job(case, 1)
-        text = text_of(topology.compile_job(case, 1))
+        text = text_of(compile_job(case, 1))
         assert load(Job, text, "job") == planned
         assert text_of(dump(load(Job | Refusals, text, "job"))) == text
 
@@ -106,7 +107,7 @@ RICH = {
 def rich(scenario_file) -> dict:
     """A job with an object of each type."""
     (case,) = scenario.load(scenario_file(FORMOSA, PLAIN, RICH))
-    return topology.compile_job(case, 1)
+    return compile_job(case, 1)
 
 
 def objects(value, where: str = "job") -> Iterator[tuple[str, dict]]:

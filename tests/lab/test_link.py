@@ -20,12 +20,12 @@ from asymlab.guest.wire import dump
 from asymlab.link import answer, path, picture, real
 from asymlab.link.answer import Beside, Row
 from asymlab.link.path import Link
-from asymlab.plan import scenario, synthetic, topology
+from asymlab.plan import scenario, synthetic
 from asymlab.plan.toml import toml
 from asymlab.results.store import Run
 from asymlab.run import cost
 from tests.ktap import built
-from tests.shared import BUILD, LAB, REPO, asymlab, one_line, some_hop, some_job
+from tests.shared import BUILD, LAB, REPO, asymlab, compile_job, one_line, some_hop, some_job
 
 # --- from words to a scenario ---------------------------------------------------------------
 
@@ -53,7 +53,7 @@ def test_the_scenario_is_the_link(tmp_path):
         assert s.run.start_jitter == s.run.duration // 4
         assert s.run.measure_from / 1e6 == pytest.approx(link.duration_s - link.measured_s)
     for case in cases(link, folder=tmp_path):
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
 
 
 @built
@@ -234,7 +234,7 @@ def test_links_of_real_life(tmp_path):
         for upload in (False, True):
             link = one.link(upload, {"alone": True})
             (case,) = cases(link, "cubic", folder=tmp_path)
-            topology.compile_job(case, 1)
+            compile_job(case, 1)
             rates = [link.rate_bps, link.reverse_bps]
             assert rates == sorted(rates, reverse=not upload), name
             assert link.rtt_us == case.scenario.path.forward.delay + case.scenario.path.reverse.delay
@@ -514,7 +514,7 @@ def test_where_buffers_are_the_limit_it_is_told(r, by_buffers):
 def test_hosts_are_as_they_come_where_their_buffers_may_be_the_limit(tmp_path, link, profile):
     (case, *_) = cases(link, "reno", folder=tmp_path)
     assert case.scenario.profile == profile
-    rmem = {n["sysctls"]["net.ipv4.tcp_rmem"] for n in topology.compile_job(case, 1)["nodes"] if "src" in n["name"]}
+    rmem = {n["sysctls"]["net.ipv4.tcp_rmem"] for n in compile_job(case, 1)["nodes"] if "src" in n["name"]}
     assert all(value.endswith(" 6291456") == (profile == "linux") for value in rmem)
 
 

@@ -16,7 +16,7 @@ from asymlab.report import papers
 from asymlab.run import tasks
 from tests.ktap import built
 from tests.scenarios import CHAIN, CROSSING, hop
-from tests.shared import BUILD, asymlab, one_line
+from tests.shared import BUILD, asymlab, compile_job, one_line
 
 RENO = {"controller": "reno"}
 BACK = RENO | {"direction": "reverse"}
@@ -145,7 +145,7 @@ def test_a_kernel_without_it_is_one_line(scenario_file):
 
 def test_the_seed_decides_the_start_jitter(scenario_file):
     case = scenario.load(scenario_file())[0]
-    starts = [topology.compile_job(case, seed)["flows"][0]["start_s"] for seed in (1, 1, 2)]
+    starts = [compile_job(case, seed)["flows"][0]["start_s"] for seed in (1, 1, 2)]
     assert starts[0] == starts[1] != starts[2]
     assert all(0 <= s < 0.01 for s in starts)
 
@@ -170,7 +170,7 @@ def test_a_bucket_holds_a_packet_and_what_comes_while_its_timer_is_late(rate, fa
     """A millisecond of 10^9 instructions a second, and a packet at most. In a direction for ACKs the largest packet
     takes 100 us of them, so that a train's sender keeps up."""
     file = scenario_file(forward={"rate": rate}, reverse={"rate": rate})
-    job = topology.compile_job(scenario.load(file)[0], 1, factor)
+    job = compile_job(scenario.load(file)[0], 1, factor)
     for dev, sizes in (("left-right", forward), ("right-left", reverse)):
         shape = shape_of(job, dev)
         assert (shape["packet_bytes"], shape["burst_bytes"]) == sizes
@@ -325,7 +325,7 @@ def test_a_short_train_tells_no_rate_under_jitter(scenario_file, queue, jitter_m
 
 
 def job_of(file):
-    return topology.compile_job(scenario.load(file)[0], 1)
+    return compile_job(scenario.load(file)[0], 1)
 
 
 def shape_of(job, dev):
@@ -479,4 +479,4 @@ def test_only_a_flow_that_stops_holds_little_unsent(scenario_file):
 @pytest.mark.parametrize("which", scenario.SETS)
 def test_the_papers_scenarios_are_sound(file, which):
     for case in scenario.load(file, which):
-        topology.compile_job(case, 1)
+        compile_job(case, 1)

@@ -11,12 +11,12 @@ import pytest
 
 from asymlab import LabError, paths
 from asymlab.conformance.explore import explore
-from asymlab.plan import scenario, topology
+from asymlab.plan import scenario
 from asymlab.report import papers
 from asymlab.run import api, registered
 from asymlab.run.tasks import plan_on_host
 from tests.scenarios import CHAIN
-from tests.shared import asymlab
+from tests.shared import asymlab, compile_job
 
 HEAD = 'title = "another"\nid = "OTHER"\n'
 SWEEP = {
@@ -41,13 +41,13 @@ def over(scenario_file, tmp_path):
 
 
 def jobs(file: Path, which: str = "quick") -> list[dict]:
-    return [topology.compile_job(case, 1) for case in scenario.load(file, which)]
+    return [compile_job(case, 1) for case in scenario.load(file, which)]
 
 
 def wrong(file: Path) -> str:
     with pytest.raises(LabError) as e:
         for case in scenario.load(file):
-            topology.compile_job(case, 1)
+            compile_job(case, 1)
     assert "\n" not in str(e.value) and len(str(e.value)) < 900
     return str(e.value)
 

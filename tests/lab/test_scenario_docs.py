@@ -10,7 +10,7 @@ from asymlab import LabError
 from asymlab.plan import reference, scenario, topology
 from asymlab.plan.model import Scenario
 from asymlab.plan.queues import Synthetic
-from tests.shared import REPO, asymlab
+from tests.shared import REPO, asymlab, compile_job
 
 TEXT = reference.PAGE.read_text()
 
@@ -57,7 +57,7 @@ def test_every_key_is_described_and_every_link_leads_somewhere():
 def test_a_scenario_of_the_page_is_sound(tmp_path, text):
     (tmp_path / "sat.toml").write_text(text)
     for case in scenario.load(tmp_path / "sat.toml"):
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
 
 
 @pytest.mark.parametrize("text", MORE, ids=lambda text: text.splitlines()[0])
@@ -67,7 +67,7 @@ def test_what_the_page_adds_to_its_first_scenario_fits(tmp_path, text, which):
     for name in ("mine.bpf.c", "mine.bpf.o", "tcp_mine.ko"):
         (tmp_path / name).touch()
     for case in scenario.load(tmp_path / "sat.toml", which):
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
 
 
 def test_what_begins_with_the_first_scenario_is_sound_and_its_mistakes_name_both_files(tmp_path):
@@ -79,7 +79,7 @@ def test_what_begins_with_the_first_scenario_is_sound_and_its_mistakes_name_both
     [flow] = case.scenario.flows
     assert (flow.controller, flow.ack, flow.start) == ("fast", "delayed", 10**6)
     assert case.scenario.path.forward.loss == 0.001 and case.scenario.path.forward.queue == 500
-    assert topology.compile_job(case, 1)["controllers"][0]["set"] == {"alpha": 50}
+    assert compile_job(case, 1)["controllers"][0]["set"] == {"alpha": 50}
     first.write_text(WHOLE[0].replace("20mbit", "20mbps"))
     [said] = [block for block in blocks(TEXT) if block.startswith("asymlab: alone.toml")]
     assert asymlab("run", file).stderr == said.replace("alone.toml", str(file)).replace("sat.toml", str(first))
@@ -120,6 +120,6 @@ def test_the_scenario_of_the_readme_is_sound(tmp_path):
     for text in blocks((REPO / "README.md").read_text()):
         if text.startswith("title ="):
             (tmp_path / "sat.toml").write_text(text)
-            topology.compile_job(scenario.load(tmp_path / "sat.toml")[0], 1)
+            compile_job(scenario.load(tmp_path / "sat.toml")[0], 1)
             return
     pytest.fail("README.md has no scenario")

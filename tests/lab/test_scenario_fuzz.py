@@ -28,6 +28,7 @@ from asymlab.paths import BUILT
 from asymlab.plan import scenario, topology
 from asymlab.run.tasks import Task
 from tests.scenarios import SCENARIO
+from tests.shared import compile_job
 
 EXAMPLES = int(os.environ.get("SCENARIOS", 0))
 PROFILE = settings(
@@ -322,7 +323,7 @@ def look_at(file: Path, text: str, which: str) -> None:
         cases = scenario.load(file, which)
         count["accepted"] += 1
         for case in cases[:3]:
-            job = topology.compile_job(case, 1)
+            job = compile_job(case, 1)
             in_bounds(job)
             assert Task(case, 1, topology.plan_job(case, 1), {}, {}, "").packets >= 0
             count["jobs"] += 1

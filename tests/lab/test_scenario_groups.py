@@ -5,8 +5,9 @@ import pytest
 
 from asymlab import LabError, cli, options
 from asymlab.conformance.explore import draw, explore, shrink
-from asymlab.plan import scenario, topology
+from asymlab.plan import scenario
 from tests.scenarios import hop
+from tests.shared import compile_job
 
 
 def hops(*those: dict) -> dict:
@@ -86,7 +87,7 @@ THREE, ALL_THREE = hops(group(3)), hops(*3 * [hop()])
 )
 def test_an_entry_for_several_is_the_same_job_as_each_written_out(scenario_file, short, long):
     jobs = [
-        [topology.compile_job(scenario.load(scenario_file(*changes, name=name))[0], seed) for seed in (1, 2)]
+        [compile_job(scenario.load(scenario_file(*changes, name=name))[0], seed) for seed in (1, 2)]
         for name, changes in (("short.toml", short), ("long.toml", long))
     ]
     assert jobs[0] == jobs[1]
@@ -142,7 +143,7 @@ def test_an_entry_for_several_is_the_same_job_as_each_written_out(scenario_file,
 def test_each_wrong_use_has_its_line(scenario_file, changes, line):
     file = scenario_file(*changes)
     with pytest.raises(LabError) as e:
-        topology.compile_job(scenario.load(file)[0], 1)
+        compile_job(scenario.load(file)[0], 1)
     assert str(e.value).startswith(f"{file}: {line}") and "\n" not in str(e.value)
 
 
@@ -179,7 +180,7 @@ def test_swept_keys_are_those_of_the_entries_in_the_file(scenario_file):
 @pytest.mark.parametrize("duration, half", [("3s", 1.5), ("3100ms", 1.5), ("1s", 0.5), ("61s", 30.5)])
 def test_the_second_half_is_measured_unless_told(scenario_file, duration, half):
     file = scenario_file(run={"measure_from": None, "duration": duration})
-    assert topology.compile_job(scenario.load(file)[0], 1)["measure_from_s"] == half
+    assert compile_job(scenario.load(file)[0], 1)["measure_from_s"] == half
 
 
 def test_the_half_is_of_each_cases_duration(scenario_file):

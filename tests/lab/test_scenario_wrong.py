@@ -7,7 +7,7 @@ from asymlab import LabError
 from asymlab.plan import scenario, topology
 from asymlab.plan.toml import plain
 from tests.scenarios import BASE, hop
-from tests.shared import BUILD, asymlab
+from tests.shared import BUILD, asymlab, compile_job
 
 RED = "path.forward.red = {{ min = {}, max = {}, probability = {} }}"
 STRIP = "path.forward.strip = {{ {} }}"
@@ -219,14 +219,14 @@ def test_unknown_controller_lists_those_there_are(scenario_file, name):
     with pytest.raises(
         LabError, match=f"flows.0.controller: no controller '{name}'; there are .*fast, (.+, )?reno, cubic"
     ):
-        topology.compile_job(scenario.load(file)[0], 1)
+        compile_job(scenario.load(file)[0], 1)
 
 
 def test_an_object_of_the_name_of_one_of_linux_is_refused(scenario_file, tmp_path, monkeypatch):
     (tmp_path / "reno.bpf.o").symlink_to(BUILD / "fast.bpf.o")
     monkeypatch.setattr(topology, "BUILT", tmp_path)
     with pytest.raises(LabError, match=".0.controller: 'reno' is both Linux's and .*/reno.bpf.o: rename the object"):
-        topology.compile_job(scenario.load(scenario_file())[0], 1)
+        compile_job(scenario.load(scenario_file())[0], 1)
 
 
 @pytest.mark.parametrize(

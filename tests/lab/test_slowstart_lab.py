@@ -7,10 +7,10 @@ import importlib.util
 
 import pytest
 
-from asymlab.plan import scenario, topology
+from asymlab.plan import scenario
 from tests.ktap import built
 from tests.scenarios import write
-from tests.shared import LAB_KERNELS, REPO, counters, run
+from tests.shared import LAB_KERNELS, REPO, compile_job, counters, run
 
 HERE = REPO / "experiments" / "slowstart"
 PAGE = (REPO / "docs" / "options.md").read_text()
@@ -29,7 +29,7 @@ def test_a_sweep_is_sound_and_on_the_page(name):
     assert len({case.name for case in cases}) == len(cases)
     assert {case.scenario.flows[0].controller for case in cases} > set(SENDERS)
     for case in cases:
-        topology.compile_job(case, 1)
+        compile_job(case, 1)
     assert f"experiments/slowstart/table.py {name}\n" in PAGE
 
 

@@ -32,7 +32,7 @@ from asymlab.plan import scenario, topology
 from asymlab.run.host import execute_on_host
 from asymlab.run.tasks import plan_on_host
 from tests.scenarios import FAST, FORMOSA, PLAIN, alpha
-from tests.shared import BUILD, REPO, asymlab, one_line, some_job, wait_for
+from tests.shared import BUILD, REPO, asymlab, compile_job, one_line, some_job, wait_for
 
 NEAR = {"forward": {"delay": "0ms"}, "reverse": {"delay": "0ms"}}  # it works without netem
 
@@ -240,7 +240,7 @@ def test_a_job_of_a_stranger_is_refused(scenario_file, tmp_path):
         pytest.skip("needs root")
     target = tmp_path / "file"
     target.write_text("mine")
-    job = topology.compile_job(scenario.load(scenario_file(NEAR, flow={"controller": "cubic"}))[0], 1)
+    job = compile_job(scenario.load(scenario_file(NEAR, flow={"controller": "cubic"}))[0], 1)
     up = "../../../.." + str(target)
 
     def refused(where: str, **wrong):

@@ -23,9 +23,9 @@ from asymlab.guest import audit
 from asymlab.machine import kernel, vm
 from asymlab.machine.arch import AMD64
 from asymlab.machine.kernel import series
-from asymlab.plan import objects, topology
+from asymlab.plan import objects
 from tests.ktap import bad, built, column, recorded, told
-from tests.shared import BUILD, LAB, asymlab
+from tests.shared import BUILD, LAB, asymlab, compile_job
 
 OBJECTS = built_in(BUILD)
 
@@ -161,7 +161,7 @@ def test_each_set_up_is_a_scenario_whose_flows_have_their_roles(delay, bare, tmp
     monkeypatch.setattr(setup, "BUILD", tmp_path)
     for name in OBJECTS:
         one = Setup((name,), delay, bare)
-        job = topology.compile_job(one.cases(known)[0], 1)
+        job = compile_job(one.cases(known)[0], 1)
         assert [f["controller"] for f in job["flows"]] == [
             name if role == "bare" else f"{name}_2" for _, role in one.roles()
         ]

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 from .. import LabError
 from ..controllers import LINUX, built_in
-from ..guest import job, wire
+from ..guest import job
 from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
 from . import scenario as plan
@@ -539,11 +539,6 @@ def _accepting(s: Scenario, nodes: list[job.Node], sinks: set[str]) -> list[job.
 def _ect1(built: _Builder, sources: set[str]) -> list[str]:
     """The devices of sources whose controllers send ECT(1)."""
     return sorted(end.dev for link in built.network.links for end in link.ends if end.node in sources)
-
-
-def compile_job(case: Case, seed: int, clock_factor: int = 1) -> dict[str, Any]:
-    """The job as JSON has it: what goes to the agent, and into the hash of its results."""
-    return wire.dump(plan_job(case, seed, clock_factor))
 
 
 def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) -> dict[str, bytes]:
