@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is published."""
+"""Published results: keep them, show them on one page, make their runs again."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ class Section:
         return list(dict.fromkeys(file for answer in self.answers for file in answer.files))
 
     def word(self, name: str) -> str:
-        """Of all answers of a controller: fails if one does, else undecided if one is, else holds."""
+        """The word for all answers of a controller: fails if one does, else undecided if one is, else holds."""
         words = [answer.rows[name].verdict for answer in self.answers]
         return next((word for word in ("fails", "not measured", "undecided", "holds") if word in words), NOT_TRIED)
 

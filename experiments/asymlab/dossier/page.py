@@ -40,7 +40,7 @@ def table(made: Plan, sections: list[Section]) -> Table:
 
 
 def commands(made: Plan, files: list[str]) -> list[str]:
-    """What repeats the runs of a section."""
+    """The commands that repeat the runs of a section."""
     return [shlex.join(["asymlab", "run", str(near(made.folder / file)), "--engine", made.engine]) for file in files]
 
 

@@ -46,20 +46,20 @@ class Measure:
 
 
 def values(runs: list[Run]) -> dict[tuple[str, str], list[float]]:
-    """Of each metric of each case, over the seeds. LabError: a run is invalid."""
-    found: dict[tuple[str, str], list[float]] = {}
+    """Each metric of each case, over the seeds. LabError: a run is invalid."""
+    samples: dict[tuple[str, str], list[float]] = {}
     for run in runs:
         if not run.valid:
             raise LabError(f"{run.record['name']} is invalid: {run.record['invalid'][0]}")
-        told = report.summary(run)
+        summary = report.summary(run)
         for metric in METRICS:
-            if (value := told["metrics"][metric]) is not None:
-                found.setdefault((told["case"], metric), []).append(value)
-    return found
+            if (value := summary["metrics"][metric]) is not None:
+                samples.setdefault((summary["case"], metric), []).append(value)
+    return samples
 
 
 def measure(good: list[Run], bad: list[Run], of: str | None) -> Measure:
-    """What tells them apart; `of`: this metric. LabError if nothing does."""
+    """The measure that tells them apart; `of`: this metric. LabError if nothing does."""
     a, b = values(good), values(bad)
     both = [Measure(*key, a[key], b[key]) for key in a if key in b and of in (None, key[1])]
     best = max(both, key=lambda m: m.apart, default=None)
@@ -73,17 +73,17 @@ def measure(good: list[Run], bad: list[Run], of: str | None) -> Measure:
 
 def judge(by: Measure, now: list[Run]) -> int:
     try:
-        mine = values(now).get((by.case, by.metric), [])
+        third = values(now).get((by.case, by.metric), [])
     except LabError as e:
         console.print(f"not to be told: {e}")
         return UNTOLD
     label, scale, unit = METRICS[by.metric]
     rows = [
         (name, f"{scale * fmean(each):.4g}", " ".join(f"{scale * value:.4g}" for value in each))
-        for name, each in (("good", by.good), ("bad", by.bad), ("this one", mine))
+        for name, each in (("good", by.good), ("bad", by.bad), ("this one", third))
     ]
     title = f"{by.case}: {label} {unit}".rstrip()
     console.print(terminal(left("kernel") + right("mean", "each seed"), rows, title=title))
-    code = by.like(mine)
+    code = by.like(third)
     console.print("like the good one" if code == GOOD else "like the bad one")
     return code

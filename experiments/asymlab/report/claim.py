@@ -43,8 +43,8 @@ class Cause:
         """why: in words, shown over any runs; it has no number.
         shown_by: checks over runs in which this cause is turned off, or the ids of other claims. If they all hold, the
         cause is measured; if one does not, or there is none, it is called a guess."""
-        if found := re.search(r"\S*\d\S*", REFERENCE.sub("", why)):
-            raise LabError(f"cause {why[:40]!r}...: {found[0]} is a number: a cause is shown over any runs")
+        if number := re.search(r"\S*\d\S*", REFERENCE.sub("", why)):
+            raise LabError(f"cause {why[:40]!r}...: {number[0]} is a number: a cause is shown over any runs")
         self.why = why
         self.checks = [one for one in shown_by if isinstance(one, Claim)]
         self.shown_by = [one if isinstance(one, str) else one.id for one in shown_by]
@@ -73,13 +73,13 @@ class Claim:
     check: bool = field(default=False, kw_only=True)  # Check
 
     def __post_init__(self) -> None:
-        given = [{name for name in side if getattr(self, name) is not None} for side in (LOW, HIGH)]
-        if not any(given) or any(len(names) > 1 for names in given):
+        sides = [{name for name in side if getattr(self, name) is not None} for side in (LOW, HIGH)]
+        if not any(sides) or any(len(names) > 1 for names in sides):
             raise LabError(f"claim {self.id}: takes one bound of each side, of {', '.join(dict.fromkeys(LOW + HIGH))}")
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:
-        """What the value must not be below, and not above."""
+        """The values that ours must not be below, and not above."""
         if self.within:
             return self.within
         if self.near:
@@ -155,7 +155,7 @@ def crossed(flow: Flow, hops: list) -> list:
 
 
 def base_rtts(s: Scenario) -> tuple[str, ...]:
-    """Of each flow, ms."""
+    """Each flow's, ms."""
     times = [
         sum(hop.forward.delay + hop.reverse.delay for hop in crossed(f, s.path.chain)) + 2 * f.extra_delay
         for f in s.flows
@@ -174,7 +174,7 @@ OF_SCENARIO: dict[str, Callable[[Scenario], list]] = {
 
 
 class Words(dict):
-    """What stands for a name in braces."""
+    """The words that stand for names in braces."""
 
     def __init__(self, claim: Claim, results: Results):
         super().__init__(bound=claim.bound)
@@ -187,10 +187,10 @@ class Words(dict):
             known = ", ".join(["bound", "others", *OF_SCENARIO])
             raise LabError(f"claim {self.claim.id}: {{{name}}}: a sentence may have {known}")
         cases = [task.case for task in self.claim.value.runs.tasks(self.results)]
-        found = dict.fromkeys(value for case in cases for value in OF_SCENARIO[name](case.scenario))
-        if len(found) != 1:
-            raise LabError(f"claim {self.claim.id}: {{{name}}}: its runs have {len(found)} of them")
-        return next(iter(found))
+        values = dict.fromkeys(value for case in cases for value in OF_SCENARIO[name](case.scenario))
+        if len(values) != 1:
+            raise LabError(f"claim {self.claim.id}: {{{name}}}: its runs have {len(values)} of them")
+        return next(iter(values))
 
     def others(self) -> list[str]:
         """Labels of the controllers that are compared with."""

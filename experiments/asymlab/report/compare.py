@@ -211,11 +211,11 @@ def only(runs: dict, others: dict) -> list[str]:
 
 
 def side(results: dict) -> dict:
-    """Where a set comes from."""
-    found = [run["provenance"] for run in results["runs"].values()]
+    """The provenance of a set."""
+    origins = [run["provenance"] for run in results["runs"].values()]
     about = {"folder": results["folder"], "set": results["set"], "runs": len(results["runs"])}
     about["seeds"] = sorted({seed for _, seed in results["runs"]})
-    return about | {what: sorted({p[what] for p in found} - {""}) for what in WHERE}
+    return about | {what: sorted({p[what] for p in origins} - {""}) for what in WHERE}
 
 
 def spans(seeds: list[int]) -> str:
@@ -257,7 +257,7 @@ def about(one: dict) -> str:
 
 
 def sentences(compared: dict) -> list[str]:
-    """What is not a number, a line each."""
+    """The sentences of a comparison, a line each."""
     runs, verdicts = compared["runs"], compared["verdicts"]
     differing = [r for r in compared["rows"] if r["differs"]]
     lines = [
@@ -273,9 +273,9 @@ def sentences(compared: dict) -> list[str]:
         lines.append(
             f"other bytes: {run['name']}" + (f": the first ACK that differs: {run['first']}" * bool(run["first"]))
         )
-    for what, found in (("runs", runs), ("verdicts", verdicts)):
+    for what, group in (("runs", runs), ("verdicts", verdicts)):
         for which in ("a", "b"):
-            if names := found[f"only_{which}"]:
+            if names := group[f"only_{which}"]:
                 lines.append(f"{what} only in {compared[which]['folder']}: {', '.join(names)}")
     for run in runs["invalid"]:
         whose = "; ".join(f"{side.upper()}: {'; '.join(run[side])}" for side in ("a", "b") if run[side])

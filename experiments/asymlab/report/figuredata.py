@@ -46,7 +46,7 @@ def rows(figure: Figure) -> list[tuple]:
 
 
 class Names:
-    """Of the series of one part of the figure."""
+    """The series of one part of the figure."""
 
     def __init__(self, known: dict):
         self.known = known
@@ -184,7 +184,7 @@ def band(path) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def tick_names(axis) -> dict[float, str]:
-    """Of ticks that are named rather than numbered."""
+    """The names of ticks that have no numbers."""
     from matplotlib.category import StrCategoryFormatter
     from matplotlib.ticker import FixedFormatter, FuncFormatter
 

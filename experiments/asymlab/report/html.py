@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What all pages share: their templates, and how numbers and names are written."""
+"""The templates of all pages, and the form of numbers and names in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def number(value: float | None) -> str:
 
 
 def interval(v: dict) -> str:
-    """Of a verdict's value, or why it has none; empty if there was one run only."""
+    """The interval of a verdict's value, or why it has none; empty if there was one run only."""
     if v["value"] is None or v["n"] == 1:
         return ""
     if v["low"] != v["high"]:
@@ -42,7 +42,7 @@ def natural(text: str) -> list:
 
 @cache
 def environment() -> jinja2.Environment:
-    """Of all pages. It keeps the templates that it has read: to compile one takes as long as to draw a page."""
+    """The environment of all pages. It keeps the templates: to compile one takes as long as to draw a page."""
     import jinja2
 
     env = jinja2.Environment(
@@ -65,7 +65,7 @@ def environment() -> jinja2.Environment:
 
 def grouped(items: list[dict], key: str) -> list[tuple[str, list[dict]]]:
     """By the key's value, in the order of its first appearance."""
-    found: dict[str, list[dict]] = {}
+    groups: dict[str, list[dict]] = {}
     for item in items:
-        found.setdefault(item[key], []).append(item)
-    return list(found.items())
+        groups.setdefault(item[key], []).append(item)
+    return list(groups.items())

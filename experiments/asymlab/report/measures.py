@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the papers' claims and figures measure. What a number is of stands in its name.
+"""Measures of the papers' claims and figures. A name says whose number it is.
 
 A measure is a function of a run. A Value says of which runs it is taken, and which others each is compared with. Runs
 are compared with those of the same seed only.
@@ -29,12 +29,12 @@ LEAST = 1e-9  # what a ratio is over, if that hardly moved; and how far "above" 
 
 
 def goodput(run: Run) -> float:
-    """Of all flows together, Mbit/s."""
+    """The sum over all flows, Mbit/s."""
     return run.metrics["goodput_bps"] / 1e6
 
 
 def goodput_of(run: Run, flow: int = 0) -> float:
-    """Of one flow, Mbit/s."""
+    """One flow's, Mbit/s."""
     return run.metrics["flows"][flow]["goodput_bps"] / 1e6
 
 
@@ -44,22 +44,22 @@ def goodput_each(run: Run) -> float:
 
 
 def throughput(run: Run) -> float:
-    """Of all flows together as IP packets, Mbit/s."""
+    """The sum over all flows as IP packets, Mbit/s."""
     return run.metrics["throughput_bps"] / 1e6
 
 
 def utilisation(run: Run) -> float:
-    """Of the busiest hop, forward."""
+    """The busiest hop's, forward."""
     return run.metrics["utilisation"]
 
 
 def jain_index(run: Run) -> float:
-    """Of the goodputs of all flows."""
+    """The index of all flows' goodputs."""
     return run.metrics["jain"]
 
 
 def jain_of(run: Run, flows: Iterable[int]) -> float:
-    """Of the goodputs of some flows."""
+    """The index of some flows' goodputs."""
     return jain([goodput_of(run, flow) for flow in flows])
 
 
@@ -105,7 +105,7 @@ class Runs:
 
 @dataclass(frozen=True)
 class Value:
-    """What a claim is about."""
+    """A quantity that a claim bounds."""
 
     runs: Runs  # that have it
     of: Callable[[Results], tuple[list[Run], Measure]]  # those that can be measured, and how

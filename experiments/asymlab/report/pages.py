@@ -79,7 +79,7 @@ def bins_of(run: Run) -> int:
 
 
 def trace_of(run: Run, dev: str) -> Opportunities | None:
-    """What a link plays; None: a rate, or the trace is not on this machine."""
+    """The trace that a link plays; None: it has a rate, or the trace is not on this machine."""
     shape = next(end.shape for end in run.job.ends if end.dev == dev)
     return kept(shape.trace.file.rpartition("/")[2]) if isinstance(shape, Bottleneck) and shape.trace else None
 
@@ -131,7 +131,7 @@ class Link:
 
 
 def marks(found: list[np.ndarray], span: float) -> np.ndarray:
-    """Of such times those that can be told apart in a figure."""
+    """Those of the times that can be told apart in a figure."""
     t = np.concatenate([[], *found])
     return t[np.unique(np.round(t / span * MARKS), return_index=True)[1]]
 
@@ -247,7 +247,7 @@ def mark_losses(window, top: float, duration: float, losses: list, timeouts: lis
 
 
 def draw_goodput(rate, run: Run, forward: Link) -> None:
-    """Of each flow, stacked; and all that the link carries."""
+    """Draw each flow's, stacked, and all that the link carries."""
     duration, flows = run.job.duration_s, run.job.flows
     bin_s = run.job.bin_ms / 1e3
     series = np.array([goodput_bins(run.goodput, f.id, duration, bin_s) for f in flows])
@@ -408,7 +408,7 @@ def render(run: Run, in_report: bool = False) -> str:
 
 
 def version() -> bytes:
-    """Of all that draws a page but the run."""
+    """The hash of all that draws a page but the run."""
     import matplotlib
 
     code = hashlib.sha256(matplotlib.__version__.encode())

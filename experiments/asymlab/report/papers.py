@@ -34,7 +34,7 @@ def scenarios(paper: str) -> list[Path]:
 
 
 def points(paper: str, file: str) -> list[dict[str, Any]]:
-    """Of a scenario in the full set, as keywords for Runs."""
+    """The points of a scenario in the full set, as keywords for Runs."""
     cases = scenario.load(PAPERS / paper / file, "full")
     return [{key.replace(".", "__"): value for key, value in case.point.items()} for case in cases]
 
@@ -62,22 +62,22 @@ def about(paper: str) -> tuple[str, str]:
 def claims(paper: str) -> list[Claim]:
     """Each followed by the checks that show its cause, if no other has it before."""
     each = [one for c in module(paper, "claims").claims() for one in (c, *(c.cause.checks if c.cause else ()))]
-    found = list({id(one): one for one in each}.values())
-    known = Counter(c.id for c in found)
-    for c in found:
+    every = list({id(one): one for one in each}.values())
+    known = Counter(c.id for c in every)
+    for c in every:
         if known[c.id] > 1:
             raise LabError(f"{paper}: two claims have the id {c.id}")
         if missing := [id for id in (c.cause.shown_by if c.cause else ()) if id not in known]:
             raise LabError(f"{paper}: {c.id}: its cause is shown by {missing[0]}, which is no claim")
-    return found
+    return every
 
 
 def judged(paper: str, results: Results) -> list[Judged]:
     """The claims for which the set has runs, and a line for the others."""
-    found = claims(paper)
-    mine = [c for c in found if c.value.planned(results)]
-    rows = [c.judged(results) for c in mine]
-    if left := len(found) - len(mine):
+    every = claims(paper)
+    planned = [c for c in every if c.value.planned(results)]
+    rows = [c.judged(results) for c in planned]
+    if left := len(every) - len(planned):
         rows.append(results.not_measured(f"more of {paper}", "", f"{left} more claims", "in the full set"))
     return rows
 

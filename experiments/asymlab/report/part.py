@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is published of a paper: its claims with the value of each run, its runs, and where they come from.
+"""The published results of a paper: its claims with the value of each run, its runs, and their provenance.
 
 A part is read from its folder (records.py), or taken from a report.
 """
@@ -74,18 +74,18 @@ def parts(results: Path) -> list[Part]:
 
 
 def of_report(paper: str, claims: list[Judged], results: dict, figures: Path) -> Part:
-    """What a report holds of a paper."""
+    """The part of a report that is one paper's."""
     keys = set(results["papers"][paper])
     runs = [r for r in results["runs"] if r["key"] in keys]
     of = [r["provenance"] for r in runs]
     objects = {name for p in of for name in p["objects"]}
-    found = sorted({p.get("registered", "") for p in of} - {""})
+    commits = sorted({p.get("registered", "") for p in of} - {""})
     about = About(
         date=datetime.date.today().isoformat(),
         set=results["set"],
         commits=[results["commit"]] if results.get("commit") else [],
-        registered=found,
-        changed=changed(paper, found),
+        registered=commits,
+        changed=changed(paper, commits),
         image_name=results["image_name"],
         kernel=sorted({p["kernel"] for p in of}),
         image=sorted({p["image"] for p in of}),

@@ -18,7 +18,7 @@ SAME = "each table is the same"
 
 
 class Parting(NamedTuple):
-    """What differs, and when."""
+    """A difference, and its time."""
 
     t: float  # s
     words: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the figures of several papers draw with."""
+"""Drawing functions that the figures of several papers share."""
 
 from __future__ import annotations
 

@@ -18,18 +18,18 @@ NEAR = 0.1  # points of a figure stand a little apart sideways
 def points(paper: str, figures: Path) -> dict[str, Point]:
     """Those that the paper's tables.md names, by the data of a report's figures."""
     template = papers.PAPERS / paper / "tables.md"
-    found = {}
+    by_name = {}
     for figure, place in NAME.findall(template.read_text() if template.exists() else ""):
         series, _, x = place.rpartition(" at ")
         try:
-            found[f"{figure}; {place}"] = point(figures / f"{figure}.csv", series, float(x))
+            by_name[f"{figure}; {place}"] = point(figures / f"{figure}.csv", series, float(x))
         except (LookupError, ValueError, OSError, csv.Error) as e:
             raise LabError(f"{template}: {{{figure}; {place}}}: {e}") from None
-    return found
+    return by_name
 
 
 def point(file: Path, series: str, x: float) -> Point:
-    """Of the first panel that has the series."""
+    """The point in the first panel that has the series."""
     with file.open(newline="") as data:
         rows = [r for r in csv.DictReader(data) if r["series"] == series and r["y"]]
     near = [r for r in rows if r["panel"] == rows[0]["panel"] and abs(float(r["x"]) - x) <= NEAR * abs(x)]

@@ -27,7 +27,7 @@ UNEXPLAINED = "without a measured cause"
 
 
 def lines(part: Part) -> dict[str, str]:
-    """Where a part's runs come from, a line each."""
+    """The provenance of a part's runs, a line each."""
     a = part.about
     return {
         COMMIT: a.commit,
@@ -44,7 +44,7 @@ def lines(part: Part) -> dict[str, str]:
 
 def front(parts: list[Part]) -> str:
     """README.md of some parts."""
-    said = [
+    paragraphs = [
         "# What the suites gave",
         "",
         "Each paper's page has its verdicts, figures, provenance, and the command that repeats each run to the byte.",
@@ -64,7 +64,7 @@ def front(parts: list[Part]) -> str:
     ]
     rows = [[f"[{one.name}]({quote(one.name)}/README.md)", *cells([one])] for one in parts]
     columns = left("paper") + right(*SYMBOLS, UNEXPLAINED)
-    return "\n".join([*said, *markdown(columns, [*rows, ["all", *cells(parts)]])]) + "\n"
+    return "\n".join([*paragraphs, *markdown(columns, [*rows, ["all", *cells(parts)]])]) + "\n"
 
 
 def cells(parts: list[Part]) -> list[str]:
@@ -74,7 +74,7 @@ def cells(parts: list[Part]) -> list[str]:
 
 def readme(part: Part, figures: list[str]) -> str:
     """README.md of a part. `figures`: the names of those that are kept."""
-    told = [
+    paragraphs = [
         f"# {part.title}: verdicts",
         "",
         f"{part.about.date}, {len(part.runs)} runs of the {part.about.set} set. "
@@ -103,27 +103,29 @@ def readme(part: Part, figures: list[str]) -> str:
         )
         for v in part.verdicts
     ]
-    told += markdown(left("", "claim", "scenarios", "paper", "ours", "95 % interval", "n", "verdict"), rows)
-    told += ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)] if figures else []
-    return "\n".join(told).rstrip("\n") + "\n"
+    paragraphs += markdown(left("", "claim", "scenarios", "paper", "ours", "95 % interval", "n", "verdict"), rows)
+    paragraphs += (
+        ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)] if figures else []
+    )
+    return "\n".join(paragraphs).rstrip("\n") + "\n"
 
 
 # --- the page ------------------------------------------------------------------------------
 
 
-def page(found: list[Part], figures: dict[str, dict[str, bytes]]) -> str:
+def page(parts: list[Part], figures: dict[str, dict[str, bytes]]) -> str:
     """All of some parts on one page. `figures`: of each part the PNGs that are kept, by name."""
-    verdicts = [v for p in found for v in p.verdicts]
-    engines = sorted({engine for p in found for engine in p.about.qemu})
+    verdicts = [v for p in parts for v in p.verdicts]
+    engines = sorted({engine for p in parts for engine in p.about.qemu})
     return (
         environment()
         .get_template("published.html.j2")
         .render(
-            parts=found,
+            parts=parts,
             cited=cited(),
-            date=max((p.about.date for p in found), default=""),
-            commits=list(dict.fromkeys(p.about.commit for p in found)),
-            kernels=sorted({kernel for p in found for kernel in p.about.kernel}),
+            date=max((p.about.date for p in parts), default=""),
+            commits=list(dict.fromkeys(p.about.commit for p in parts)),
+            kernels=sorted({kernel for p in parts for kernel in p.about.kernel}),
             engines=engines,
             process=any("process" in engine for engine in engines),
             emulated=any("QEMU" in engine for engine in engines),
@@ -142,9 +144,9 @@ def cited() -> dict[str, str]:
     """Title, version and authors, as CITATION.cff has them."""
     import yaml
 
-    said = yaml.safe_load((REPO / "CITATION.cff").read_text())
-    names = [a.get("name") or f"{a['given-names']} {a['family-names']}" for a in said["authors"]]
-    return {"title": said["title"], "version": str(said["version"]), "authors": ", ".join(names)}
+    citation = yaml.safe_load((REPO / "CITATION.cff").read_text())
+    names = [a.get("name") or f"{a['given-names']} {a['family-names']}" for a in citation["authors"]]
+    return {"title": citation["title"], "version": str(citation["version"]), "authors": ", ".join(names)}
 
 
 def write_page(results: Path, file: Path) -> None:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is read back of a report, and of published results: each value is of its kind, or ValueError names it.
+"""Records of a report, and of published results, as they are read back: each value is of its kind, or ValueError names
+it.
 
-Of a report:
+A report has these files:
 claims.json     a record of each claim (verdicts.py)
 samples.csv     of each claim the value that each run has; empty if it is not known
 results.json    the runs of a report
 verdicts.json   the words of a report's verdicts
 
-Of published results one file, results.json.xz, compressed:
+Published results have one file, results.json.xz, compressed:
 about           where the runs come from
 runs            columns: name, the first digits of the hash of its results; and which are invalid
 claims          a record of each, with the numbers of its runs and their values
@@ -91,7 +92,7 @@ class Results(Record):
 
 
 class About(BaseModel):
-    """Where the runs of a published part come from. A part that is made in steps may have several of each."""
+    """The provenance of a published part's runs. A part that was made in steps may have several of each."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
     format: Literal[1] = 1
@@ -125,7 +126,7 @@ class PublishedRun(NamedTuple):
 
 
 class Runs(BaseModel):
-    """As columns."""
+    """The runs in columns."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     name: list[str] = Field(min_length=1)
@@ -134,7 +135,7 @@ class Runs(BaseModel):
 
 
 class Values(BaseModel):
-    """Of a claim: the numbers of its runs, and the value that each has."""
+    """The numbers of a claim's runs, and the value that each has."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     runs: list[Annotated[int, Field(ge=0)]] = []
@@ -154,7 +155,7 @@ class Data(BaseModel):
 
 
 def published(file: Path) -> tuple[About, list[Judged], list[PublishedRun], dict[str, Point]]:
-    """What a data file holds."""
+    """The contents of a data file."""
     data: Data = _parsed(file.name, unpacked(file), TypeAdapter(Data))[1]
     runs = [
         PublishedRun(name, result, at not in set(data.runs.invalid))
@@ -163,9 +164,9 @@ def published(file: Path) -> tuple[About, list[Judged], list[PublishedRun], dict
     ids = [c.id for c in data.claims]
     if twice := [id for id in ids if ids.count(id) > 1]:
         raise ValueError(f"{file.name}: two claims have the id {twice[0]}")
-    for c, mine in zip(data.claims, data.values, strict=True):
+    for c, column in zip(data.claims, data.values, strict=True):
         try:
-            samples = zip((runs[number] for number in mine.runs), mine.values, strict=True)
+            samples = zip((runs[number] for number in column.runs), column.values, strict=True)
             c.samples.extend(Sample(run.seed, run.name, value) for run, value in samples)
         except (LookupError, ValueError) as e:
             raise ValueError(f"{file.name}: the runs of {c.id}: {e}") from None
@@ -215,21 +216,21 @@ def results(folder: Path) -> dict[str, Any]:
 
 def claims(folder: Path) -> list[Judged]:
     """With their samples."""
-    made = _json(folder / "claims.json", TypeAdapter(list[Judged]))[1]
-    found = {c.id: c for c in made}
-    if len(found) < len(made):
+    judged = _json(folder / "claims.json", TypeAdapter(list[Judged]))[1]
+    by_id = {c.id: c for c in judged}
+    if len(by_id) < len(judged):
         raise ValueError("claims.json: two claims have one id")
     for number, row in enumerate(rows(folder / "samples.csv", SAMPLES), 1):
         try:
             value = _float(row["value"]) if row["value"] else None
-            found[row["claim"]].samples.append(Sample(_int(row["seed"]), row["key"], value))
+            by_id[row["claim"]].samples.append(Sample(_int(row["seed"]), row["key"], value))
         except KeyError as e:
             raise ValueError(f"samples.csv: row {number}: no claim {e}") from None
         except ValueError as e:
             raise ValueError(f"samples.csv: row {number}: {e}") from None
-    for c in made:
+    for c in judged:
         check(c, "samples.csv")
-    return made
+    return judged
 
 
 def check(c: Judged, file: str) -> None:
@@ -254,9 +255,9 @@ def _json(file: Path, kind: TypeAdapter) -> tuple[Any, Any]:
 
 def _parsed(name: str, text: bytes, kind: TypeAdapter) -> tuple[Any, Any]:
     try:
-        found = json.loads(text, parse_int=_int, parse_float=_float, parse_constant=_float)
-        whole = json.dumps(found, ensure_ascii=False).encode()  # half a character is none
-        return found, kind.validate_json(whole)
+        value = json.loads(text, parse_int=_int, parse_float=_float, parse_constant=_float)
+        whole = json.dumps(value, ensure_ascii=False).encode()  # half a character is none
+        return value, kind.validate_json(whole)
     except ValidationError as e:
         raise ValueError(f"{name}: not a report's results: {first_error(e)}") from None
     except (ValueError, RecursionError) as e:
@@ -283,21 +284,21 @@ def _float(text: str) -> float:
 
 
 def rows(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
-    """Of each row of a table these columns."""
+    """These columns of each row of a table."""
     try:
-        found = list(csv.DictReader(io.StringIO(read(file, SIZE_MAX).decode(), newline="")))
+        table_rows = list(csv.DictReader(io.StringIO(read(file, SIZE_MAX).decode(), newline="")))
     except (csv.Error, ValueError) as e:
         raise ValueError(f"{file.name}: {e}") from None
-    for number, row in enumerate(found, 1):
+    for number, row in enumerate(table_rows, 1):
         if lacks := [column for column in columns if not isinstance(row.get(column), str)]:
             raise ValueError(f"{file.name}: row {number}: no {lacks[0]}")
-    return [{column: row[column] for column in columns} for row in found]
+    return [{column: row[column] for column in columns} for row in table_rows]
 
 
 def table(columns: tuple[str, ...], rows: Iterable[dict[str, Any]]) -> str:
-    """As CSV."""
+    """The rows in CSV."""
     out = io.StringIO()
-    made = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
-    made.writeheader()
-    made.writerows(rows)
+    writer = csv.DictWriter(out, columns, extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
     return out.getvalue()

@@ -54,7 +54,7 @@ class Plan:
         return sum((store.STORE / task.key).exists() for task in self.tasks)
 
     def differences(self) -> list[str]:
-        """What determines a run's bytes, and is not as published."""
+        """The things that determine a run's bytes and are not as published."""
         here = {"kernel": {self.image.kernel}, "image": {self.image.hash}, "qemu": set()}
         for _, task in self.pairs:
             here["qemu"].add(store.engine(task.identity))
@@ -64,9 +64,9 @@ class Plan:
         of = {"kernel": about.kernel, "image": about.image, "qemu": about.qemu} | about.objects
         published = {what: set(of.get(what, ["none"])) for what in here}
         return [
-            f"{what}: published {short(published[what])}, here {short(found)}"
-            for what, found in here.items()
-            if not found <= published[what]
+            f"{what}: published {short(published[what])}, here {short(values)}"
+            for what, values in here.items()
+            if not values <= published[what]
         ]
 
     def say_differences(self) -> None:

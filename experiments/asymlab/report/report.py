@@ -48,16 +48,16 @@ def ordered(runs: list[Run]) -> list[Run]:
 def provenance(runs: list[Run]) -> dict[str, str]:
     """Kernel, image and QEMU of the runs, as written in their identities."""
     identities = [r.record["identity"] for r in runs]
-    found = {
+    origins = {
         "kernel": {i["kernel"] for i in identities},
         "image": {i["image"][:12] for i in identities},
         "qemu": {store.engine(i) for i in identities},
     }
-    return {what: ", ".join(sorted(values)) or "unknown" for what, values in found.items()}
+    return {what: ", ".join(sorted(values)) or "unknown" for what, values in origins.items()}
 
 
 def figures_of(paper, results: Results) -> list[Figure]:
-    """What a paper's figures.py draws; of invalid runs it learns nothing."""
+    """The figures of a paper's figures.py, which learns nothing of invalid runs."""
     return paper.figures(type(results)(results.paper, [(task, run) for task, run in results.found if run.valid]))
 
 
@@ -116,7 +116,7 @@ def page(
             runs=runs,
             pages=links,
             numbers={r.record["key"]: (i, r.record["name"]) for i, r in enumerate(runs, 1)},
-            scenarios=[(id, list(mine)) for id, mine in groupby(runs, key=lambda r: r.record["id"])],
+            scenarios=[(id, list(group)) for id, group in groupby(runs, key=lambda r: r.record["id"])],
             which=which,
             directions=directions,
             about=provenance(runs),
@@ -213,11 +213,11 @@ def write(
         files |= {f"figures/{figure.id}.{kind}": data for kind, data in images.items()}
         shown.setdefault(paper, []).append((figure, images["svg"]))
     parts: list[dict] = []
-    for paper, mine in sorted(shown.items(), key=lambda item: item[0] == "matrix"):  # the last
+    for paper, drawings in sorted(shown.items(), key=lambda item: item[0] == "matrix"):  # the last
         title, subject = papers.about(paper)
         of_paper = [v for v in verdicts if v["paper"] == paper]
-        part = {"paper": paper, "title": title, "subject": subject, "figures": mine, "verdicts": of_paper}
-        first = small(mine[0][0]) if mine else b""
+        part = {"paper": paper, "title": title, "subject": subject, "figures": drawings, "verdicts": of_paper}
+        first = small(drawings[0][0]) if drawings else b""
         parts.append(part | {"small": first, "counts": counts(v["verdict"] for v in of_paper)})
     _, others = by_measured(verdicts)
     left = [paper for paper in others if not shown[paper]]

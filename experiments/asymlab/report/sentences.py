@@ -25,7 +25,7 @@ Causes = Mapping[str, Cause]  # by the id of the claim
 
 
 def verdicts(claims: Iterable[Judged], causes: Causes) -> list[dict]:
-    """Of a paper's claims: OF_CLAIM, `reason` in words, OF_RUNS, `cause` (of one that failed: measured, a guess, or not
+    """A paper's verdicts: OF_CLAIM, `reason` in words, OF_RUNS, `cause` (of one that failed: measured, a guess, or not
     found), `worst`."""
     claims = list(claims)
     became = {c.id: c.verdict for c in claims}
@@ -34,26 +34,26 @@ def verdicts(claims: Iterable[Judged], causes: Causes) -> list[dict]:
 
 def verdict(c: Judged, known: Cause | None, became: dict[str, str]) -> dict:
     reason, cause = (c.unmeasured, "") if c.unmeasured else why(c, known, became)
-    said = [reason, *(() if c.unmeasured else c.left_out.values()), "cause not found" * (cause == "not found")]
-    reason = "; ".join(filter(None, said))
+    parts = [reason, *(() if c.unmeasured else c.left_out.values()), "cause not found" * (cause == "not found")]
+    reason = "; ".join(filter(None, parts))
     of = {name: getattr(c, name) for name in OF_CLAIM} | {"reason": reason}
     return of | {name: getattr(c, name) for name in OF_RUNS} | {"cause": cause, "worst": c.worst}
 
 
 def why(c: Judged, known: Cause | None, became: dict[str, str]) -> tuple[str, str]:
     """(why a claim failed or is open, as far as it is known; its cause: measured, a guess, not found, or none)."""
-    said, cause = [], ""
+    parts, cause = [], ""
     if not c.inside:
-        said += [f"{c.missed} of {c.n} runs miss it"] if c.worst and c.n > 1 else []
-        said += [c.note, *explained(c, known, became)]
+        parts += [f"{c.missed} of {c.n} runs miss it"] if c.worst and c.n > 1 else []
+        parts += [c.note, *explained(c, known, became)]
     elif c.straddled and known:
-        said += explained(c, known, became)
+        parts += explained(c, known, became)
     if settles(c):
         cause = caused(known, became) if known else "not found" * (c.verdict in FAILED)
     if c.straddled:
         seeds = f"`asymlab suite {c.paper} --seeds {2 * len({s.seed for s in c.samples})}`"
-        said.append(f"the 95 % interval holds {c.straddled[0]:.4g}; more seeds: {seeds}")
-    return "; ".join(filter(None, said)), cause
+        parts.append(f"the 95 % interval holds {c.straddled[0]:.4g}; more seeds: {seeds}")
+    return "; ".join(filter(None, parts)), cause
 
 
 def settles(c: Judged) -> bool:
@@ -96,8 +96,8 @@ def settled(cause: Cause, became: dict[str, str]) -> str:
 
 def counts(words: Iterable[str]) -> dict[str, int]:
     """How many verdicts have each word, in the order of SYMBOLS."""
-    found = Counter(words)
-    return {word: found[word] for word in SYMBOLS}
+    numbers = Counter(words)
+    return {word: numbers[word] for word in SYMBOLS}
 
 
 def by_measured(verdicts: list[dict]) -> tuple[list[str], list[str]]:

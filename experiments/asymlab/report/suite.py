@@ -27,7 +27,7 @@ BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
 
 
 def speed(image: Image, runs: list[Run], bench: Run) -> dict[str, str]:
-    """What the lab itself took, measured when the runs were made."""
+    """The lab's own speed, measured when the runs were made."""
     wall, virtual = (sum(r.record["wall_s"] for r in runs), sum(r.job.duration_s for r in runs))
     return {
         "boot to first packet, median": f"{statistics.median(r.record['boot_s'] or math.nan for r in runs):.1f} s",
@@ -65,8 +65,8 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
             raise LabError(f"suite {name}: there are {', '.join(known)}, all")
 
     def cases(file) -> list[scenario.Case]:
-        found = scenario.load(file, which)
-        return [replace(c, seeds=tuple(range(first, first + (seeds or len(c.seeds))))) for c in found if c.seeds]
+        loaded = scenario.load(file, which)
+        return [replace(c, seeds=tuple(range(first, first + (seeds or len(c.seeds))))) for c in loaded if c.seeds]
 
     of = {
         p: [case for file in papers.scenarios(p) for case in cases(file)]
@@ -74,10 +74,10 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
         if not names or "all" in names or p in names
     }
     for pattern in only:
-        if not any(fnmatchcase(case.name, pattern) for found in of.values() for case in found):
+        if not any(fnmatchcase(case.name, pattern) for planned in of.values() for case in planned):
             raise LabError(f"--only {pattern}: fits no case; they are called as {next(iter(of.values()))[0].name!r}")
 
-    others = [case for found in of.values() for case in found if not has_profile(case, image.engine)]
+    others = [case for planned in of.values() for case in planned if not has_profile(case, image.engine)]
     if others:
         console.print(
             f"left out: {len(others)} cases with the profile {others[0].scenario.profile!r}, "
@@ -91,34 +91,38 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
 
     # A run that two scenarios have is a task of both; two files of one scenario may name the same seeds.
     every = {
-        p: list({(case.scenario.id, t.key): t for case in found for t in plan_runs([case], image, True)}.values())
-        for p, found in of.items()
+        p: list({(case.scenario.id, t.key): t for case in planned for t in plan_runs([case], image, True)}.values())
+        for p, planned in of.items()
     }
-    tasks = {p: mine for p, all in every.items() if (mine := [t for t in all if chosen(t.case)]) or not only}
+    tasks = {
+        p: tasks_of_paper
+        for p, all in every.items()
+        if (tasks_of_paper := [t for t in all if chosen(t.case)]) or not only
+    }
     return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
-def judge(made: Plan, done: dict[str, Run], image: Image, folder: Path, run_pages: bool = True) -> list[dict]:
+def judge(work: Plan, done: dict[str, Run], image: Image, folder: Path, run_pages: bool = True) -> list[dict]:
     """Judge the runs, write the report."""
     claims, verdicts, figures = [], [], []
-    for paper, mine in made.tasks.items():
-        every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in made.every[paper]]
-        found = papers.judged(paper, Results(paper, every))
-        claims += found
-        verdicts += sentences.verdicts(found, papers.causes(paper))
-        results = Results(paper, [(t, done[t.key]) for t in mine])
+    for paper, tasks in work.tasks.items():
+        every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in work.every[paper]]
+        rows = papers.judged(paper, Results(paper, every))
+        claims += rows
+        verdicts += sentences.verdicts(rows, papers.causes(paper))
+        results = Results(paper, [(t, done[t.key]) for t in tasks])
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())
     report.write(
         verdicts,
         figures,
         runs,
-        made.which,
-        made.only,
-        speed(image, runs, done[made.bench.key]),
+        work.which,
+        work.only,
+        speed(image, runs, done[work.bench.key]),
         folder=folder,
         claims=claims,
-        of={paper: [t.key for t in mine] for paper, mine in made.tasks.items()},
+        of={paper: [t.key for t in tasks] for paper, tasks in work.tasks.items()},
         image_name=image.folder.name,
         run_pages=run_pages,
     )

@@ -66,15 +66,15 @@ def filled(page: str, results: Part) -> str:
 
 
 def looked_up(name: str, results: Part) -> str:
-    """What a name in braces stands for."""
+    """The number that a name in braces stands for."""
     what, *options = (part.strip() for part in name.split(";"))
     if options and (point := results.points.get(f"{what}; {options[0]}")):
         value, low, high = point
     elif "paper" in options:
         return form(verdict(what, results.verdicts)["paper_value"], options)
     else:
-        found = verdict(what, results.verdicts)
-        value, low, high = found["value"], found["low"], found["high"]
+        row = verdict(what, results.verdicts)
+        value, low, high = row["value"], row["low"], row["high"]
     text = form(value, options)
     if "interval" in options and low != high:
         text += f" ({form(low, options)} to {form(high, options)})"
@@ -89,7 +89,7 @@ def form(value: float | None, options: list[str]) -> str:
 
 
 def verdict(id: str, verdicts: list[dict]) -> dict:
-    found = next((v for v in verdicts if v["id"] == id), None)
-    if not found:
+    row = next((v for v in verdicts if v["id"] == id), None)
+    if not row:
         raise LookupError("no such verdict, and no such point of a figure; publish it anew")
-    return found
+    return row

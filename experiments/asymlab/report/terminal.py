@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What `asymlab suite` prints at its end."""
+"""The tables that `asymlab suite` prints at its end."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> 
     rows: list[tuple[str | Text, ...]] = []
     measured, others = by_measured(verdicts)
     for paper in measured:
-        found = counts(v["verdict"] for v in verdicts if v["paper"] == paper)
-        cells = (Text(str(n), style=STYLES[word] if n else "dim") for word, n in found.items())
+        numbers = counts(v["verdict"] for v in verdicts if v["paper"] == paper)
+        cells = (Text(str(n), style=STYLES[word] if n else "dim") for word, n in numbers.items())
         rows.append((papers.about(paper)[0], *cells))
     console.print(terminal(columns, rows, padding=(0, 1)))
     if others:
@@ -65,10 +65,10 @@ def print_verdicts(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -
 
 def print_end(verdicts: list[dict], wall_s: float, folder: Path) -> None:
     """All counts, and where the report is."""
-    found = counts(v["verdict"] for v in verdicts)
+    numbers = counts(v["verdict"] for v in verdicts)
     place = folder.resolve()
     if place.is_relative_to(Path.cwd()):
         place = place.relative_to(Path.cwd())
-    console.print(f"{', '.join(f'{n} {word}' for word, n in found.items())}; {wall_s:.0f} s")
+    console.print(f"{', '.join(f'{n} {word}' for word, n in numbers.items())}; {wall_s:.0f} s")
     console.print(f"each verdict: {place / 'verdicts.csv'}, or `asymlab suite --rows`")
     console.print(f"report: {place / 'index.html'}")

@@ -69,7 +69,7 @@ def interval(samples: list[float]) -> tuple[float, float, float]:
 
 
 class Sample(NamedTuple):
-    """What a claim's measure has for one run."""
+    """The value of a claim's measure for one run."""
 
     seed: int
     key: str  # of the run in the store
@@ -193,8 +193,8 @@ class Results:
     def chosen(self, id: str, point: dict[str, Any]) -> list[tuple[Task, Run]]:
         """A scenario's runs; `a__b` filters on the swept key `a.b`."""
         wanted = {k.replace("__", "."): v for k, v in point.items()}
-        mine = [(t, r) for t, r in self.found if t.case.scenario.id == id]
-        return [(t, r) for t, r in mine if all(t.case.point.get(k) == v for k, v in wanted.items())]
+        of_id = [(t, r) for t, r in self.found if t.case.scenario.id == id]
+        return [(t, r) for t, r in of_id if all(t.case.point.get(k) == v for k, v in wanted.items())]
 
     def all(self, id: str, **point: Any) -> list[Run]:
         """One a seed. Invalid ones too."""
@@ -205,8 +205,8 @@ class Results:
 
     def points(self, id: str, key: str, **point: Any) -> list:
         """The values of a swept key, in the file's order, at which there are valid runs."""
-        found = [(t.case.point, r) for t, r in self.chosen(id, point)]
-        return list(dict.fromkeys(at[key] for at, r in found if key in at and r.valid))
+        at_points = [(t.case.point, r) for t, r in self.chosen(id, point)]
+        return list(dict.fromkeys(at[key] for at, r in at_points if key in at and r.valid))
 
     def judge(
         self,
@@ -228,7 +228,7 @@ class Results:
         used = [r for r in runs if r.valid]
         values, missing = measured(used, measure)
         bad = {r.record["key"]: f"{r.record['name']} is invalid: {r.record['invalid'][0]}" for r in runs if not r.valid}
-        made = Judged(
+        row = Judged(
             **{"id": id, "paper": self.paper, "source": source, "claim": claim, "paper_value": paper_value} | bounds,
             ratio=isinstance(measure, Ratio),
             family=self.family(used),
@@ -236,12 +236,12 @@ class Results:
             left_out=bad,
             samples=[Sample(r.record["seed"], r.record["key"], v) for r, v in zip(used, values, strict=True)],
         )
-        if note and not made.unmeasured and not made.inside:
-            return made.model_copy(update={"note": note(used)})
-        return made
+        if note and not row.unmeasured and not row.inside:
+            return row.model_copy(update={"note": note(used)})
+        return row
 
     def not_measured(self, id: str, source: str, claim: str, missing: str) -> Judged:
-        """Of something that is not here."""
+        """A claim about something that is not here."""
         return Judged(id=id, paper=self.paper, source=source, claim=claim, missing=missing)
 
     def family(self, runs: list[Run]) -> str:

@@ -19,7 +19,7 @@ FORWARD, REVERSE = "forward", "reverse"
 
 @dataclass(frozen=True)
 class Direction:
-    """What the flows of one direction have together."""
+    """The flows of one direction, and their sums."""
 
     name: str  # FORWARD or REVERSE; "" if all flows go one way
     flows: list[dict]  # of the metrics
@@ -45,7 +45,7 @@ class Direction:
 
     @property
     def rtt_s(self) -> dict[str, float]:
-        """Of the slowest flow."""
+        """The slowest flow's."""
         return self.slowest["rtt_s"] or {}
 
 
@@ -64,11 +64,11 @@ def directions(run: Run) -> list[Direction]:
     m = run.metrics
     way = {flow.id: direction_of(flow, run.job) for flow in run.job.flows}
     used = (m["utilisation"], m["reverse_utilisation"])
-    found = [
+    ways = [
         (name, [f for f in m["flows"] if way.get(f["flow"], FORWARD) == name], used[::step])
         for name, step in ((FORWARD, 1), (REVERSE, -1))
     ]
-    rows = [(name, flows, both) for name, flows, both in found if flows]
+    rows = [(name, flows, both) for name, flows, both in ways if flows]
     if len(rows) == 1 and rows[0][0] == FORWARD:
         return [Direction("", m["flows"], *used)]
     return [Direction(name, flows, *both) for name, flows, both in rows]
@@ -76,7 +76,7 @@ def directions(run: Run) -> list[Direction]:
 
 @dataclass(frozen=True)
 class Completion:
-    """Of a flow with a size: how long it took from its start until its last byte was acknowledged."""
+    """The time of a flow with a size, from its start until its last byte was acknowledged."""
 
     seconds: float
     goodput_bps: float  # over that time

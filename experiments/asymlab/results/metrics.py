@@ -38,7 +38,7 @@ def link_window(links, dev: str, start: float, end: float):
 
 
 def link_metrics(rows, rate_bps: float, span_s: float) -> dict:
-    """Of one bottleneck direction: utilisation, packets, ACKs, queue and its delay."""
+    """One bottleneck direction: utilisation, packets, ACKs, queue and its delay."""
     packets, ip_bytes = int(rows["packets"].sum()), float((rows["bytes"] - ETHERNET * rows["packets"]).sum())
     queue = float(rows["qlen_sum"].sum() / packets) if packets else 0.0
     size = ip_bytes / packets if packets else 0.0
@@ -88,7 +88,7 @@ def queue_delay(rows, rates: Rates, bin_s: float) -> float:
 
 
 def percentiles(rtt_us) -> dict:
-    """Of the RTT samples that the sender took, one an ACK at most."""
+    """Percentiles of the RTT samples that the sender took, one an ACK at most."""
     if not len(rtt_us):
         return {}
     names = ("min", "p5", "p50", "p95", "p99", "max")
@@ -114,7 +114,7 @@ def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) 
 
 
 def of_flow(flow: Flow, job: Job, acks, bins: np.ndarray) -> dict:
-    """Of one flow; bins: its goodput from time zero."""
+    """One flow's metrics; bins: its goodput from time zero."""
     start, end = job.measure_from_s, job.duration_s
     mine = acks[acks["flow"] == flow.id]
     inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
@@ -136,7 +136,7 @@ def of_flow(flow: Flow, job: Job, acks, bins: np.ndarray) -> dict:
 
 
 def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
-    """Of both directions of one hop; drops and marks are those of the queue, and what is policed is dropped
+    """Both directions of one hop; drops and marks are those of the queue, and what is policed is dropped
     behind it, all as tc counts them."""
     start, end = job.measure_from_s, job.duration_s
     hop: dict = {"name": watched.name}

@@ -55,7 +55,7 @@ def file_of(run: Run) -> bytes:
 
 
 def records(file: Path, number: int) -> list[tuple[int, int, int, bytes]]:
-    """Of a pcap file: each packet's time, its interface's number, its length, and its first bytes."""
+    """Each packet of a pcap file: its time, its interface's number, its length, and its first bytes."""
     data, at, found = read(file, SIZE_MAX), 24, []
     while at < len(data):
         sec, ns, kept, length = struct.unpack_from("<IIII", data, at)

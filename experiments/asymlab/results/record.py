@@ -18,7 +18,7 @@ class Part(BaseModel):
 
 
 class Row(Part):
-    """Of the self-check."""
+    """A row of the self-check."""
 
     what: str
     expected: int | float | str | list | dict
@@ -90,7 +90,7 @@ class Flow(Part):
 
 
 class Metrics(Part):
-    """Of metrics.of_run()."""
+    """The metrics that metrics.of_run() gives."""
 
     goodput_bps: float
     throughput_bps: float

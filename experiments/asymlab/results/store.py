@@ -122,7 +122,7 @@ class Run:
         return capture.read(file, self.record["agent"]["zero_unix_ns"])
 
     def state(self, flow: int) -> np.ndarray:
-        """What a flow's controller remembered as each ACK arrived: flow, t, and its members (trace.py)."""
+        """The private state of a flow's controller as each ACK arrived: flow, t, and its members (trace.py)."""
         name = f"state-{next(f.controller for f in self.job.flows if f.id == flow)}"
         if not (self.folder / f"{name}.parquet").exists():
             raise LabError(
@@ -149,14 +149,14 @@ def find(key: str) -> Run:
 def runs() -> Iterator[Run]:
     """The finished runs, the newest first; each is read when it is asked for."""
 
-    def made(folder: Path) -> int:
+    def age(folder: Path) -> int:
         try:
             return (folder / "acks.parquet").stat().st_mtime_ns  # run.json is written anew with the metrics
         except OSError:
             return 0  # held() tells why, or it is gone since
 
     folders = [f for f in STORE.iterdir() if KEY.fullmatch(f.name)] if STORE.is_dir() else []
-    for folder in sorted(folders, key=made, reverse=True):
+    for folder in sorted(folders, key=age, reverse=True):
         if run := held(folder.name):
             yield run
 
@@ -222,7 +222,7 @@ def replace_record(folder: Path, record: dict) -> None:
 
 
 def result_hash(files: dict[str, bytes]) -> str:
-    """Of all that the agent left: runs of the same identity have the same."""
+    """The hash of all that the agent left: runs of the same identity have the same."""
     result = hashlib.sha256()
     for name in sorted(files):
         result.update(name.encode() + b"\0" + hashlib.sha256(files[name]).digest())
@@ -236,16 +236,16 @@ def check_files(files: dict[str, bytes]) -> None:
 
 
 def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.ndarray], dict]:
-    """What the agent says, its tables, and the metrics. LabError if it is not what an agent leaves after such a job."""
+    """The agent's words, its tables, and the metrics. LabError if it is not what an agent leaves after such a job."""
     check_files(files)
     try:
         agent = json.loads(files["agent.json"])
         Agent.model_validate(agent)
-        mine = {c.name for c in job.controllers if c.object and c.loader != "insmod"}
+        loaded = {c.name for c in job.controllers if c.object and c.loader != "insmod"}
         gone = {
             c.controller for c in job.changes if isinstance(c, Command) and c.command in ("unload", "drain")
         }  # unless loaded again
-        if not mine - gone <= agent["controllers"].keys() <= mine:
+        if not loaded - gone <= agent["controllers"].keys() <= loaded:
             raise ValueError("of other controllers")
         arrays = trace.parse(files["trace.bin"], agent["zero_ns"])
         state = arrays.pop("state")
@@ -260,7 +260,7 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
 
 
 def engine(identity: dict) -> str:
-    """What made a run, in its own words."""
+    """The engine of a run, in its own words."""
     return (identity.get("qemu") or identity["uml"])["version"]
 
 

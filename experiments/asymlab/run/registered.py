@@ -21,7 +21,7 @@ JUDGED = [":(exclude)*/tables.md", ":(exclude)*/figures.py"]
 
 
 def _git(*words: str) -> str:
-    """What git says; nothing outside a checkout. An installation may lie in somebody else's."""
+    """The words of git; nothing outside a checkout. An installation may lie in somebody else's."""
     if INSTALLED:
         return ""
     try:
@@ -33,13 +33,13 @@ def _git(*words: str) -> str:
 
 def head() -> str:
     """The commit of this tree, with + if files have changed since; "" outside a checkout."""
-    found = _git("rev-parse", "--short=12", "HEAD")
-    return found + "+" * bool(found and _git("status", "--porcelain", "--untracked-files=no"))
+    digest = _git("rev-parse", "--short=12", "HEAD")
+    return digest + "+" * bool(digest and _git("status", "--porcelain", "--untracked-files=no"))
 
 
 @cache
 def _judged(folder: Path) -> list[str]:
-    """What git is to look at."""
+    """The paths that git is to look at."""
     outside: set[Path] = set()
     for file in filter(Path.is_file, folder.glob("*.toml")):
         with contextlib.suppress(LabError):  # whoever runs it is told
@@ -50,8 +50,8 @@ def _judged(folder: Path) -> list[str]:
 @cache
 def commit(folder: Path) -> str:
     """The last one that changed a folder of scenarios, with + if they have changed since; "" outside a checkout."""
-    found = _git("log", "-1", "--format=%h", "--abbrev=12", "--", *_judged(folder))
-    return found + "+" * bool(found and _git("status", "--porcelain", "--", *_judged(folder)))
+    digest = _git("log", "-1", "--format=%h", "--abbrev=12", "--", *_judged(folder))
+    return digest + "+" * bool(digest and _git("status", "--porcelain", "--", *_judged(folder)))
 
 
 def later(first: str, folder: Path) -> list[str]:

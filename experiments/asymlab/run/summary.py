@@ -113,14 +113,14 @@ def check_line(run: Run) -> str:
     for row in (row for row in rows if row.kind in SHOWN):
         scale, unit = SHOWN[row.kind]
         numbers = [n / scale for n in (row.measured, row.expected) if isinstance(n, int | float)]
-        said = f"{numbers[0]:.2f} {unit} ({numbers[1]:.2f})" if len(numbers) == 2 else row.measured or "not measured"
-        parts.append(f"{row.kind.value[0]} {row.of} {said}")
+        text = f"{numbers[0]:.2f} {unit} ({numbers[1]:.2f})" if len(numbers) == 2 else row.measured or "not measured"
+        parts.append(f"{row.kind.value[0]} {row.of} {text}")
     queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE, Check.DISCIPLINE))
     if traces := [row.ok for row in rows if row.kind in (Check.TRACE, Check.CARRIED)]:
         parts.append(f"packets {'at the times of' if all(traces) else 'NOT by'} the trace")
-    told = next((row for row in rows if row.kind == Check.OFFLOADS), None)
-    on = ", ".join(map(str, told.measured)) if told and isinstance(told.measured, list) else ""
-    offloads = "as set" if told and told.ok and on else f"ON: {on}" if on else "off"
+    offload_row = next((row for row in rows if row.kind == Check.OFFLOADS), None)
+    on = ", ".join(map(str, offload_row.measured)) if offload_row and isinstance(offload_row.measured, list) else ""
+    offloads = "as set" if offload_row and offload_row.ok and on else f"ON: {on}" if on else "off"
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
         f"offloads {offloads}",
