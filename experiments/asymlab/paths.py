@@ -8,6 +8,7 @@ installed package brings the parts of the tree that it needs, with what was buil
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 
@@ -47,7 +48,14 @@ def near(path: Path) -> Path:
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
+def split(file: Path) -> tuple[Path, str]:
+    """A file of scenarios, and the case of it that FILE:CASE names; "": none."""
+    found = re.fullmatch(r"(.+):([a-z0-9-]{1,40})", str(file))
+    return (Path(found[1]), found[2]) if found and not os.path.exists(file) else (file, "")
+
+
 def brought(file: Path) -> Path:
-    """A file that the user names: from here, or if there is none the tree's own (experiments/links/leo.toml)."""
-    own = REPO / file
-    return own if not os.path.exists(file) and os.path.isfile(own) else file  # Path.exists raises in a closed folder
+    """A file that the user names: from here, or if there is none the tree's own (experiments/links/cases.toml:leo)."""
+    there = split(file)[0]
+    own = not os.path.exists(there) and os.path.isfile(REPO / there)  # Path.exists raises in a closed folder
+    return REPO / file if own else file

@@ -31,7 +31,7 @@ def cell(run: Run) -> str:
 
 
 def table(name: str) -> str:
-    return columns.table(columns.runs(HERE / f"{name}.toml"), cell, lambda name: controllers.of(name).label)
+    return columns.table(columns.runs(HERE / f"cases.toml:{name}"), cell, lambda name: controllers.of(name).label)
 
 
 def main(names: list[str]) -> None:

@@ -36,7 +36,7 @@ STYLES = ("-", "--", (0, (1, 1)))
 def runs(name: str, image: str = DEFAULT_KERNEL) -> list[Run]:
     """Of a scenario of this folder, in its order."""
     guest = open_image(image)
-    tasks = plan_runs(scenario.load(HERE / f"{name}.toml"), guest)
+    tasks = plan_runs(scenario.load(HERE / f"cases.toml:{name}"), guest)
     done = execute(tasks, guest, jobs=1)
     return [done[t.key] for t in tasks]
 

@@ -33,7 +33,7 @@ DRAWN = {
 
 
 def runs(name: str) -> dict[tuple[str, str], Run]:
-    return columns.runs(HERE / f"{name}.toml", jobs=1)
+    return columns.runs(HERE / f"cases.toml:{name}", jobs=1)
 
 
 def left_at(run: Run) -> float | None:

@@ -10,7 +10,6 @@ import pytest
 
 from asymlab.machine import build, image
 from asymlab.machine.arch import ARM64
-from asymlab.paths import EXPERIMENTS
 from asymlab.plan import scenario
 from asymlab.report import papers
 from asymlab.report.verdicts import Judged, Results
@@ -46,7 +45,7 @@ def test_a_booted_machine_is_the_same_to_the_byte(tmp_path, monkeypatch):
 def verdicts(file: str, kernel: str) -> dict[str, Judged]:
     """The verdicts of one seed."""
     guest, (paper, name) = image.open_image(kernel), file.split("/")
-    tasks = plan_runs(scenario.load(EXPERIMENTS / "papers" / paper / f"{name}.toml", "full", (1,)), guest)
+    tasks = plan_runs(scenario.load(papers.folder(paper) / f"cases.toml:{name}", "full", (1,)), guest)
     done = execute(tasks, guest)
     results = Results(paper, [(task, done[task.key]) for task in tasks])
     return {v.id: v for v in papers.judged(paper, results) if v.verdict != "not measured"}

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import io
-import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from asymlab.machine.image import DEFAULT_KERNEL, open_image
 from asymlab.machine.kernel import decompress
 from asymlab.paths import BUILD, EXPERIMENTS
 from asymlab.plan import compiler, objects, scenario
+from asymlab.plan.toml import plain
 from asymlab.plan.topology import plan_job
 from asymlab.profile import bench
 from asymlab.run.execute import execute
@@ -296,13 +297,10 @@ def test_explore_takes_a_path(folder):
 def test_bench_takes_a_path(folder, tmp_path, monkeypatch):
     """The runs are short: that steady states are compared is no subject here."""
     (tmp_path / "bench").mkdir()
-    settings = 'duration = "2s"', 'measure_from = "0s"'
-    text = (EXPERIMENTS / "bench" / "ack.toml").read_text()
-    for setting in settings:
-        text, count = re.subn(rf"^{setting.split()[0]} = .*$", setting, text, flags=re.M)
-        assert count == 1
-    (tmp_path / "bench" / "ack.toml").write_text(text)
-    shutil.copy(EXPERIMENTS / "bench" / "ack-l4s.toml", tmp_path / "bench")
+    tree = tomllib.loads((EXPERIMENTS / "bench" / "cases.toml").read_text())
+    cases = {name: tree["cases"][name] for name in ("ack", "ack-l4s")}
+    cases["ack"]["run"] |= {"duration": "2s", "measure_from": "0s"}
+    (tmp_path / "bench" / "cases.toml").write_text(plain(tree | {"cases": cases}))
     out = io.StringIO()
     for where, name, value in (
         (costs, "EXPERIMENTS", tmp_path),

@@ -9,13 +9,13 @@ import re
 import pytest
 
 from asymlab.guest.wire import dump
-from asymlab.plan import scenario
+from asymlab.plan import base, scenario
 from asymlab.results.store import Run
 from tests.ktap import built
 from tests.shared import REPO, asymlab, compile_job, some_hop, some_job, some_probe
 
 HERE = REPO / "experiments" / "choosing"
-FILES = sorted(HERE.glob("*.toml"))
+CASES = base.cases(HERE / "cases.toml")
 PAGE = (REPO / "docs" / "choosing.md").read_text()
 MEASURED = (HERE / "measured.md").read_text()
 
@@ -25,21 +25,21 @@ spec.loader.exec_module(table)
 
 
 @built
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_a_sweep_is_sound(file):
-    cases = scenario.load(file)
+@pytest.mark.parametrize("name", CASES)
+def test_a_sweep_is_sound(name):
+    cases = scenario.load(HERE / f"cases.toml:{name}")
     assert len({case.name for case in cases}) == len(cases) > 20
     for case in cases:
         compile_job(case, 1)
         flows, path = case.scenario.flows, case.scenario.path
-        assert len(flows) == 1 + (file.stem == "beside") and flows[-1].ack == "delayed"
+        assert len(flows) == 1 + (name == "beside") and flows[-1].ack == "delayed"
         rate, rtt, queue = re.match(r"(\d+) Mbit/s, (\d+) ms, queue (\d+)", case.scenario.title).groups()
         title = (int(rate) * 10**6, int(rtt) * 1000, int(queue))
         assert (path.forward.rate, path.forward.delay + path.reverse.delay, path.forward.queue) == title
 
 
 def test_each_sweep_is_printed_and_on_the_page():
-    assert {f.stem for f in FILES} == set(table.NAMES)
+    assert set(CASES) == set(table.NAMES)
     assert all(f"experiments/choosing/table.py {name}\n" in PAGE for name in table.NAMES)
 
 
@@ -50,7 +50,7 @@ def test_what_was_measured_has_the_paths_of_its_sweep():
     assert {name for name, _ in tables} == set(table.NAMES)
     for name, rows in tables:
         paths = sorted(row.split("|")[1].strip() for row in rows.splitlines())
-        assert paths == sorted({case.scenario.title for case in scenario.load(HERE / f"{name}.toml")})
+        assert paths == sorted({case.scenario.title for case in scenario.load(HERE / f"cases.toml:{name}")})
 
 
 @built

@@ -115,13 +115,13 @@ def test_a_program_is_found_by_the_name_that_the_kernel_keeps():
 
 
 def test_a_controller_that_the_bench_does_not_have():
-    one_line(asymlab("bench", "nobody"), "nobody: no controller of", "ack.toml")
+    one_line(asymlab("bench", "nobody"), "nobody: no controller of", "cases.toml:ack")
 
 
 def test_the_bench_is_of_the_named_cases(monkeypatch):
-    file = EXPERIMENTS / "bench" / "ack.toml"
+    file = EXPERIMENTS / "bench" / "cases.toml:ack"
     monkeypatch.setattr(bench, "_of_case", lambda case, *_: case.scenario.flows[0].controller)
     guest = Image(file.parent, NATIVE, "", "qemu", "", {}, 10)
     assert bench.bench(file, guest, ["nreno", "fast"]) == ["fast", "nreno"]
     assert len(bench.bench(file, guest, [])) > 15
-    assert bench.bench(file.with_name("ack-l4s.toml"), guest, ["prague"]) == ["prague"]
+    assert bench.bench(file.with_name("cases.toml:ack-l4s"), guest, ["prague"]) == ["prague"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from asymlab.plan import scenario
+from asymlab.plan import base, scenario
 from tests.ktap import built
 from tests.scenarios import TUNED
 from tests.shared import LAB, REPO, compile_job, counters, run
@@ -17,15 +17,15 @@ NAMES = ("beside", "alone", "leaves", "leo")
 @built
 @pytest.mark.parametrize("name", NAMES)
 def test_a_sweep_is_sound_and_on_the_page(name):
-    cases = scenario.load(HERE / f"{name}.toml")
+    cases = scenario.load(HERE / f"cases.toml:{name}")
     assert len({case.name for case in cases}) == len(cases)
     for case in cases:
         compile_job(case, 1)
-    assert f"experiments/fair/{name}.toml\n" in (REPO / "docs" / "options.md").read_text()
+    assert f"experiments/fair/cases.toml:{name}\n" in (REPO / "docs" / "options.md").read_text()
 
 
-def test_all_files_are_sweeps():
-    assert {f.stem for f in HERE.glob("*.toml")} == {*NAMES}
+def test_all_cases_are_sweeps():
+    assert base.cases(HERE / "cases.toml") == sorted(NAMES)
 
 
 @pytest.mark.lab

@@ -8,12 +8,12 @@ import re
 import pytest
 
 from asymlab.machine.image import open_image
-from asymlab.plan import scenario
+from asymlab.plan import base, scenario
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 from tests.shared import LAB, REPO, compile_job
 
-FILES = sorted((REPO / "experiments" / "findings").glob("*.toml"))
+FILE = REPO / "experiments" / "findings" / "cases.toml"
 PAGE = REPO / "docs" / "findings.md"
 PICTURE_MAX = 60_000  # bytes
 
@@ -21,7 +21,7 @@ PICTURE_MAX = 60_000  # bytes
 def runs(name: str, image: str = "6.12", **only) -> list:
     """One value for each case, in the file's order."""
     guest = open_image(image)
-    cases = scenario.load(REPO / "experiments" / "findings" / f"{name}.toml")
+    cases = scenario.load(FILE.with_name(f"{FILE.name}:{name}"))
     tasks = plan_runs([c for c in cases if only.items() <= c.point.items()], guest)
     done = execute(tasks, guest)
     assert all(r.valid for r in done.values())
@@ -32,22 +32,23 @@ def counted(run, name: str) -> int:
     return run.record["agent"]["marks"]["end"]["tcp"]["src0"][name]
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_a_finding_has_a_scenario_a_command_and_a_picture(file):
-    for case in scenario.load(file):
+@pytest.mark.parametrize("name", base.cases(FILE))
+def test_a_finding_has_a_scenario_a_command_and_a_picture(name):
+    for case in scenario.load(FILE.with_name(f"{FILE.name}:{name}")):
         compile_job(case, 1)
     text = PAGE.read_text()
-    assert f"\n    build/venv/bin/asymlab run {file.relative_to(REPO)}" in text
-    assert f"](findings/{file.stem}.png)" in text
-    assert 1000 < (PAGE.parent / "findings" / f"{file.stem}.png").stat().st_size < PICTURE_MAX
+    assert f"\n    build/venv/bin/asymlab run {FILE.relative_to(REPO)}:{name}" in text
+    assert f"](findings/{name}.png)" in text
+    assert 1000 < (PAGE.parent / "findings" / f"{name}.png").stat().st_size < PICTURE_MAX
 
 
 def test_the_page_names_nothing_else():
     text = PAGE.read_text()
-    assert len(FILES) > 5
-    assert set(re.findall(r"asymlab run (\S+\.toml)", text)) == {str(f.relative_to(REPO)) for f in FILES}
-    assert set(re.findall(r"\]\(findings/(\S+?)\.png\)", text)) == {f.stem for f in FILES}
-    assert len(re.findall(r"^## \d", text, re.M)) == len(FILES)
+    names = set(base.cases(FILE))
+    assert len(names) > 5
+    assert set(re.findall(r"asymlab run experiments/findings/cases\.toml:(\S+)", text)) == names
+    assert set(re.findall(r"\]\(findings/(\S+?)\.png\)", text)) == names
+    assert len(re.findall(r"^## \d", text, re.M)) == len(names)
 
 
 @pytest.mark.lab

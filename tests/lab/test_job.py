@@ -30,7 +30,7 @@ def text_of(job: dict) -> str:
     return json.dumps(job, sort_keys=True)
 
 
-@pytest.mark.parametrize("file", sorted(FILES), ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", sorted(FILES), ids=lambda f: f.parent.name)
 @pytest.mark.parametrize("which", scenario.SETS)
 def test_the_agent_reads_what_the_host_wrote(file, which):
     for case in scenario.load(file, which):

@@ -22,7 +22,9 @@ TO_MEND = pytest.mark.xfail(strict=True, reason="after a fade its rate climbs by
 def run_of(name: str, controller: str, **point: str):
     guest = open_image(LAB)
     wanted = {"flows.controller": controller, **point}
-    (case,) = (c for c in scenario.load(REPO / f"experiments/links/{name}.toml") if c.point.items() >= wanted.items())
+    (case,) = (
+        c for c in scenario.load(REPO / f"experiments/links/cases.toml:{name}") if c.point.items() >= wanted.items()
+    )
     (task,) = plan_runs([case], guest)
     r = execute([task], guest)[task.key]
     assert r.valid, r.record["invalid"]
@@ -32,7 +34,7 @@ def run_of(name: str, controller: str, **point: str):
 def titled(name: str, *titles: str):
     """(title, run) of these cases of a sweep over points."""
     guest = open_image(LAB)
-    cases = {c.point["title"]: c for c in scenario.load(REPO / f"experiments/links/{name}.toml")}
+    cases = {c.point["title"]: c for c in scenario.load(REPO / f"experiments/links/cases.toml:{name}")}
     tasks = plan_runs([cases[title] for title in titles], guest)
     done = execute(tasks, guest)
     for title, task in zip(titles, tasks):
@@ -79,7 +81,7 @@ def test_handovers_of_a_satellite():
     """Nothing passes for the outage of each beam, and BBR uses most of what is left."""
     r = run_of("leo", "bbr")
     rows = r.links[r.links["dev"] == r.job.watch[0].forward.dev]
-    trace = scenario.load(REPO / "experiments/links/leo.toml")[0].scenario.path.forward.trace
+    trace = scenario.load(REPO / "experiments/links/cases.toml:leo")[0].scenario.path.forward.trace
     for t, carried in zip(rows["t"], rows["bytes"] - 14 * rows["packets"]):
         if 1 <= t < r.job.duration_s - 0.1:
             assert carried <= (trace.until(1e3 * t + 100) - trace.until(1e3 * t - 1)) * 1500 + 1500

@@ -475,7 +475,7 @@ def test_only_a_flow_that_stops_holds_little_unsent(scenario_file):
     assert [n["name"] for n in job["nodes"] if "net.ipv4.tcp_notsent_lowat" in n["sysctls"]] == ["src1"]
 
 
-@pytest.mark.parametrize("file", [f for p in papers.names() for f in papers.scenarios(p)], ids=lambda f: f.stem)
+@pytest.mark.parametrize("file", [f for p in papers.names() for f in papers.scenarios(p)], ids=lambda f: f.parent.name)
 @pytest.mark.parametrize("which", scenario.SETS)
 def test_the_papers_scenarios_are_sound(file, which):
     for case in scenario.load(file, which):

@@ -102,6 +102,14 @@ def test_the_page_has_the_settings_of_each_profile():
                 assert str(set_to) == cell.split(": ")[-1].strip("`"), f"{setting} of {name}"
 
 
+def test_the_cases_of_the_page_are_three_scenarios(tmp_path):
+    (text,) = [block for block in blocks(TEXT) if block.startswith("profile =")]
+    (tmp_path / "cases.toml").write_text(text)
+    cases = scenario.load(tmp_path / "cases.toml")
+    assert [case.name for case in cases] == ["FAST", "CUBIC", "FADE"]
+    assert [case.scenario.path.forward.rate for case in cases] == [20 * 10**6, 20 * 10**6, 10**7]
+
+
 def test_the_page_has_all_kinds_of_scenarios():
     assert len(WHOLE) == 6 and len(MORE) == 12
 

@@ -7,7 +7,7 @@ import importlib.util
 
 import pytest
 
-from asymlab.plan import scenario
+from asymlab.plan import base, scenario
 from tests.ktap import built
 from tests.scenarios import write
 from tests.shared import LAB_KERNELS, REPO, compile_job, counters, run
@@ -25,7 +25,7 @@ SENDERS = ("fusion", "fusion_hypp", "fusion_search", "taichung_hypp", "taichung_
 @built
 @pytest.mark.parametrize("name", table.NAMES)
 def test_a_sweep_is_sound_and_on_the_page(name):
-    cases = scenario.load(HERE / f"{name}.toml")
+    cases = scenario.load(HERE / f"cases.toml:{name}")
     assert len({case.name for case in cases}) == len(cases)
     assert {case.scenario.flows[0].controller for case in cases} > set(SENDERS)
     for case in cases:
@@ -33,8 +33,8 @@ def test_a_sweep_is_sound_and_on_the_page(name):
     assert f"experiments/slowstart/table.py {name}\n" in PAGE
 
 
-def test_all_files_are_sweeps():
-    assert {f.stem for f in HERE.glob("*.toml")} == {*table.NAMES, "set-up"}
+def test_all_cases_are_sweeps():
+    assert set(base.cases(HERE / "cases.toml")) == {*table.NAMES, "set-up"}
 
 
 @built

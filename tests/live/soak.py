@@ -361,7 +361,8 @@ def hours() -> bool:
     from asymlab.run.tasks import plan_runs
 
     fine, guest = True, image.open_image("6.12")
-    for r in execute(plan_runs(scenario.load(ROOT / "experiments" / "bench" / "hours.toml"), guest), guest).values():
+    cases = scenario.load(ROOT / "experiments" / "bench" / "cases.toml:hours")
+    for r in execute(plan_runs(cases, guest), guest).values():
         used, left = r.metrics["utilisation"], r.record["agent"]["left"]
         fine &= used > 0.8 and not left
         names = ", ".join(r.record["agent"]["controllers"])

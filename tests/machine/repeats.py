@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("count", type=int)
     parser.add_argument("second", type=Path, metavar="SECOND", help="build folder of the second image")
     parser.add_argument("--kernel", default=image.DEFAULT_KERNEL, help="image of both folders [%(default)s]")
-    parser.add_argument("--file", type=Path, default=EXPERIMENTS / "bench" / "repeats.toml", help="other runs")
+    parser.add_argument("--file", type=Path, default=EXPERIMENTS / "bench" / "cases.toml:repeats", help="other runs")
     parser.add_argument("--resume", type=Path, metavar="FILE", help="what is done is kept there")
     args = parser.parse_args()
     if args.count < 1:

@@ -130,7 +130,7 @@ def machines(folder: Path) -> list[str]:
 
 @functools.cache
 def canary_task(image: str) -> Task:
-    (task,) = plan_runs(scenario.load(REPO / "experiments/bench/canary.toml"), open_image(image))
+    (task,) = plan_runs(scenario.load(REPO / "experiments/bench/cases.toml:canary"), open_image(image))
     return task
 
 

@@ -19,7 +19,7 @@ from asymlab.run.tasks import plan_runs
 from tests.shared import KERNELS, REPO, asymlab, one_line, run
 
 pytestmark = pytest.mark.lab
-CANARY = REPO / "experiments" / "bench" / "canary.toml"
+CANARY = REPO / "experiments" / "bench" / "cases.toml:canary"
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -16,7 +16,7 @@ from tests.machine import repeats
 from tests.shared import BUILD, REPO
 
 pytestmark = pytest.mark.lab
-CANARY = REPO / "experiments" / "bench" / "canary.toml"
+CANARY = REPO / "experiments" / "bench" / "cases.toml:canary"
 
 
 def test_a_run_repeats_beside_a_load_and_by_a_second_image(tmp_path, capsys):

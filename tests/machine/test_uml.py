@@ -30,7 +30,7 @@ ESCAPE = REPO / "tests" / "machine" / "escape.c"
 REFUSE = REPO / "tests" / "machine" / "refuse.c"
 LABEL = "6.12-uml"
 RECOVERY, LOSS = 3, 4  # ca_state
-CANARY = REPO / "experiments" / "bench" / "canary.toml"
+CANARY = REPO / "experiments" / "bench" / "cases.toml:canary"
 made = pytest.mark.skipif(
     not (image.IMAGES / LABEL / "manifest.json").exists(), reason="no image of the engine uml: make image ENGINE=uml"
 )

@@ -167,7 +167,7 @@ def test_a_page_a_text_and_data(plan, capsys):
 
 
 def test_an_unended_short_flow_counts_as_the_whole_run():
-    run = made_up(tasks(scenario.load(answers.SCENARIOS / "short.toml"))[0], 1)
+    run = made_up(tasks(scenario.load(answers.SCENARIOS / "cases.toml:short"))[0], 1)
     whole = answers.questions().short_s(run)
     run.record["agent"]["closed"].popitem()
     assert whole == 1.0 and answers.questions().short_s(run) == 3.0

@@ -38,13 +38,13 @@ def bench_options(p: argparse.ArgumentParser) -> None:
         "controllers",
         nargs="*",
         metavar="CONTROLLER",
-        help="these, or ./mine.bpf.o [all of experiments/bench/ack.toml]",
+        help="these, or ./mine.bpf.o [all of experiments/bench/cases.toml:ack]",
     )
     add_machine_options(p, fresh=False, engine="qemu")
 
 
 def do_bench(args) -> None:
-    usual, l4s = (EXPERIMENTS / "bench" / name for name in ("ack.toml", "ack-l4s.toml"))
+    usual, l4s = (EXPERIMENTS / "bench" / name for name in ("cases.toml:ack", "cases.toml:ack-l4s"))
     files = [name for name in args.controllers if objects.is_file(name)]
     names = [name for name in args.controllers if name not in files]
     if modules := [name for name in files if objects.parsed(name).module]:

@@ -46,8 +46,7 @@ def of(name: str, rivals: tuple[str, ...], guest: Image, seeds: int | None, fold
     """Its scenarios, written as files over those of experiments/dossier, and their runs."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        sources = sorted(file for file in SCENARIOS.glob("*.toml") if file.name != "base.toml")
-        files = [_file(source, folder, [name, *rivals]) for source in sources]
+        files = [_file(source, folder, [name, *rivals]) for source in base.sources(SCENARIOS / "cases.toml")]
     except OSError as e:
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
     chosen = tuple(range(1, seeds + 1)) if seeds else None
@@ -56,19 +55,19 @@ def of(name: str, rivals: tuple[str, ...], guest: Image, seeds: int | None, fold
     return Plan(name, guest.engine, rivals, folder, [task for mine in cases for task in plan_runs(mine, guest)])
 
 
-def _file(source: Path, folder: Path, names: list[str]) -> Path:
+def _file(source: base.Source, folder: Path, names: list[str]) -> Path:
     """A scenario that begins with another, and has these controllers in the place of those that it sweeps."""
-    tree = base.read(source).tree
+    tree = source.tree
     key = next(key for key in tree["sweep"] if key in ("flows.controller", "flows.0.controller"))
     lines = [
-        f"base = {inline(os.path.relpath(source, folder.resolve()))}",
+        f"base = {inline(os.path.relpath(source.name, folder.resolve()))}",
         f"title = {inline(tree['title'])}",
         f"id = {inline(tree['id'])}",
         "",
         "[sweep]",
         f"{inline(key)} = {inline(list(dict.fromkeys(names)))}",
     ]
-    file = folder / source.name
+    file = folder / f"{source.case}.toml"
     file.write_text("\n".join(lines) + "\n")
     return file
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A scenario's file, and the files that it begins with.
+"""A scenario's file, the files that it begins with, and the cases of a file that has several.
 
     base = "fig10.toml"             # relative to this file
     without = ["sweep"]             # keys of the base that fall away
@@ -10,28 +10,45 @@
 Tables merge key by key. A table over a list of tables changes its entries: `flows.0.ack` that of the first, `flows.ack`
 that of each. All else, lists too, takes the place of what the base has. `title` and `id` are never the base's. A base
 may have a base.
+
+    ack = "every"                   # what stands before the cases is of each
+
+    [cases.fig10]
+    title = "Reno alone"
+    ...
+
+    [cases.bic]
+    base = "fig10"                  # a case of this file; of another: FILE:CASE
+    ...
+
+A case without a base begins with what the file has beside its cases. FILE:CASE is that case, FILE all of them.
 """
 
 from __future__ import annotations
 
 import copy
 import os
+import re
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from .. import LabError, reading
+from ..paths import split
 from . import keys
 from .groups import Wrong
-from .quantities import file_name
+from .quantities import file_name, short
 
 FILE_MAX = 1 << 20  # bytes
-REASON_MAX = 600  # characters: a stranger's key may be in it
 FILES_MAX = 8  # each of which begins with the next
+REASON_MAX = 600  # characters: a stranger's key may be in it
 OWN = ("title", "id")
+CASE = re.compile(r"[a-z0-9-]{1,40}")
 Layers = list[tuple[Path, dict[str, Any]]]
+Above = list[tuple[os.stat_result, str]]  # files and cases that begin with one
 
 
 @dataclass(frozen=True)
@@ -41,10 +58,16 @@ class Source:
     tree: dict[str, Any]
     layers: Layers  # the file, then its bases: each with what stands in it
     which: str = ""  # the set that is loaded
+    case: str = ""  # of a file that has several
 
     @property
     def file(self) -> Path:
         return self.layers[0][0]
+
+    @property
+    def name(self) -> str:
+        """As a command takes it."""
+        return named(self.file, self.case)
 
     @property
     def bases(self) -> list[Path]:
@@ -56,7 +79,7 @@ class Source:
         reason = reason if len(reason) <= REASON_MAX else reason[: REASON_MAX - 3] + "..."
         where = self.file if key in ("", *OWN) else self.where(key)
         beside = "" if where == self.file else f" (it stands in {where})"
-        return LabError(": ".join(filter(None, (str(self.file), short, reason))) + beside)
+        return LabError(": ".join(filter(None, (self.name, short, reason))) + beside)
 
     def beside(self, key: str, name: str) -> Path:
         """A file that a key names, from the folder of the file that the key stands in."""
@@ -90,55 +113,116 @@ def _swept(said: dict[str, Any], which: str) -> Iterator[str]:
             yield from (key for p in (points if isinstance(points, list) else ()) if isinstance(p, dict) for key in p)
 
 
-def read(file: Path, which: str = "") -> Source:
-    """LabError (one line) if it, or one that it begins with, cannot be read."""
-    tree, layers = _read(file, [])
-    return Source(tree, layers, which)
+def named(file: Path, case: str) -> str:
+    return f"{file}:{case}" if case else str(file)
 
 
-def _read(file: Path, above: list[os.stat_result]) -> tuple[dict[str, Any], Layers]:
-    """`above`: of the files that begin with it."""
-    said, about = _parsed(file, above)
-    layers = [(file, said)]
+def cases(file: Path) -> list[str]:
+    """The names of a file's cases; none: it is one scenario. LabError (one line) if it cannot be read."""
+    return list(_cases(file, _parsed(file)[0]))
+
+
+def sources(file: Path, which: str = "") -> list[Source]:
+    """A file's scenario, or those of its cases; of FILE:CASE that one. LabError (one line) if it, or one that it
+    begins with, cannot be read."""
+    path, case = split(file)
+    whole, about = _parsed(path)
+    there = _cases(path, whole)
+    if case and case not in there:
+        raise LabError(f"{path}: no case {case!r}; there are {', '.join(there) or 'none'}")
+    chosen = [case] if case else [*there] or [""]
+    return [Source(*_read(path, one, whole, about, []), which, one) for one in chosen]
+
+
+def _cases(file: Path, whole: dict[str, Any]) -> dict[str, Any]:
+    there = whole.get("cases", {})
+    if not isinstance(there, dict) or "cases" in whole and not there:
+        raise LabError(f"{file}: cases: must be tables, [cases.NAME]")
+    for name, case in there.items():
+        if not CASE.fullmatch(name) or not isinstance(case, dict):
+            raise LabError(f"{file}: cases.{short(name)}: must be a table, called by small letters, digits and hyphens")
+    return there
+
+
+def _read(
+    file: Path, case: str, whole: dict[str, Any], about: os.stat_result, above: Above
+) -> tuple[dict[str, Any], Layers]:
+    """A scenario with its bases. `above`: those that begin with it."""
+    if any(os.path.samestat(about, other) and case == one for other, one in above):
+        raise LabError(f"{named(file, case)}: a circle: it begins with itself")
+    above = [*above, (about, case)]
+    if not case:
+        return _over_base(file, case, whole, whole, above)
+    said = whole["cases"][case]
+    if "base" in said:
+        return _over_base(file, case, whole, said, above)
+    shared = {key: value for key, value in whole.items() if key != "cases"}
+    tree, under = _over_base(file, "", whole, shared, above)
+    return _with(tree, said, [(file, said), *under], case)
+
+
+def _over_base(
+    file: Path, case: str, whole: dict[str, Any], said: dict[str, Any], above: Above
+) -> tuple[dict[str, Any], Layers]:
+    """What a file or a case has, over the base that it names. `whole`: all that stands in the file."""
+    here = named(file, case)
     if "base" not in said:
         if "without" in said:
-            raise LabError(f"{file}: without: there is no base")
-        return said, layers
+            raise LabError(f"{here}: without: there is no base")
+        return said, [(file, said)]
     try:
         name = file_name(said["base"])
     except ValueError as e:
-        raise LabError(f"{file}: base: {e}") from None
-    if len(above) == FILES_MAX - 1:
-        raise LabError(f"{file}: base: more than {FILES_MAX} files, each of which begins with the next")
+        raise LabError(f"{here}: base: {e}") from None
+    if len(above) == FILES_MAX:
+        raise LabError(f"{here}: base: more than {FILES_MAX} files, each of which begins with the next")
     try:
-        tree, under = _read(file.parent / name, [*above, about])
+        if case and CASE.fullmatch(name):
+            path, one, about = file, name, above[-1][0]
+        else:
+            path, one = split(file.parent / name)
+            whole, about = _parsed(path, base=True)
+        there = _cases(path, whole)
+        if there and not one:
+            raise LabError(f"{path}: has several cases, FILE:CASE is one: {', '.join(there)}")
+        if one and one not in there:
+            raise LabError(f"{path}: no case {one!r}; there are {', '.join(there) or 'none'}")
+        tree, under = _read(path, one, whole, about, above)
     except LabError as e:
-        raise LabError(f"{file}: base: {e}") from None
+        raise LabError(f"{here}: base: {e}") from None
+    return _with(tree, said, [(file, said), *under], case)
+
+
+def _with(tree: dict[str, Any], said: dict[str, Any], layers: Layers, case: str) -> tuple[dict[str, Any], Layers]:
     try:
-        return _merged(tree, said), layers + under
+        return _merged(tree, said), layers
     except Wrong as e:
-        raise Source({}, layers).wrong(*e.args) from None
+        raise Source({}, layers, "", case).wrong(*e.args) from None
 
 
-def _parsed(file: Path, above: list[os.stat_result]) -> tuple[dict[str, Any], os.stat_result]:
+def _parsed(file: Path, base: bool = False) -> tuple[dict[str, Any], os.stat_result]:
     try:
         about = os.stat(file)
-        if any(os.path.samestat(about, other) for other in above):
-            raise LabError(f"{file}: a circle: it begins with itself")
-        if above:
+        if base:
             data = reading.read(file, FILE_MAX)
         else:
             with open(file, "rb") as opened:  # a pipe, too
                 data = opened.read(FILE_MAX + 1)
             if len(data) > FILE_MAX:
                 raise LabError(f"{file}: more than {FILE_MAX} bytes are no scenario")
-        return tomllib.loads(data.decode()), about
+        return _toml(data), about
     except OSError as e:
         raise LabError(f"{file}: {e.strerror}") from None
     except ValueError as e:  # of tomllib, of decode(), of a number of thousands of digits
         raise LabError(f"{file}: not TOML: {e}") from None
     except RecursionError:
         raise LabError(f"{file}: tables or lists too deep in each other") from None
+
+
+@lru_cache(8)
+def _toml(data: bytes) -> dict[str, Any]:
+    """Whoever changes it changes a copy."""
+    return tomllib.loads(data.decode())
 
 
 def _merged(base: dict[str, Any], said: dict[str, Any]) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def file_name(value: Any) -> str:
     something else."""
     if isinstance(value, str) and value.strip() and len(value) <= FILE_NAME_MAX and value.isprintable():
         return value
-    raise ValueError(f"{short(value)}: must be the name of a file, of at most {FILE_NAME_MAX} printable characters")
+    raise ValueError(f"must be the name of a file, of at most {FILE_NAME_MAX} printable characters, not {short(value)}")
 
 
 def _quantity(units: dict[str, int], example: str) -> BeforeValidator:

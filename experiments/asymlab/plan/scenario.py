@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from .. import LabError
 from . import groups, keys, opportunities, synthetic
 from .anyone import named
-from .base import Source, changed, read
+from .base import Source, changed, sources
 from .crossing import Background, Flow
 from .groups import Wrong
 from .model import BIN_MS, Change, Direction, Scenario
@@ -70,15 +70,18 @@ class Case:
 def load(
     file: Path, which: str = "quick", seeds: tuple[int, ...] | None = None, settings: dict[str, Any] | None = None
 ) -> list[Case]:
-    """The cases of a scenario file; `settings`: keys and values in place of its own. LabError (one line: file, key,
-    reason) for anything wrong in it."""
-    source = read(file, which)
+    """The points of all sweeps of a file, or of FILE:CASE; `settings`: keys and values in place of its own. LabError
+    (one line: file, key, reason) for anything wrong in it."""
+    return [case for source in sources(file, which) for case in _loaded(source, which, seeds, settings or {})]
+
+
+def _loaded(source: Source, which: str, seeds: tuple[int, ...] | None, settings: dict[str, Any]) -> list[Case]:
     try:
-        return _cases(source, which, seeds, settings or {})
+        return _cases(source, which, seeds, settings)
     except Wrong as e:
         raise source.wrong(*e.args) from None
     except RecursionError:
-        raise LabError(f"{file}: tables or lists too deep in each other") from None
+        raise LabError(f"{source.name}: tables or lists too deep in each other") from None
 
 
 def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: dict[str, Any]) -> list[Case]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The papers: each folder of experiments/papers that has a claims.py.
+"""The papers, and studies of our own: each folder of experiments/papers or experiments/studies that has a claims.py.
 
-*.toml          scenarios
+cases.toml      scenarios
 claims.py       TITLE, SUBJECT (one line), and `claims()`, which yields each Claim (claim.py)
 figures.py      `figures(results)`, which yields Figures; the first stands for the paper in the report's summary
 tables.md       tables of docs/NAME.md (tables.py)
@@ -25,26 +25,35 @@ from .verdicts import Judged, Results
 PAPERS = EXPERIMENTS / "papers"
 
 
+def folders() -> dict[str, Path]:
+    """By name."""
+    return {p.parent.name: p.parent for at in (PAPERS, PAPERS.with_name("studies")) for p in at.glob("*/claims.py")}
+
+
 def names() -> list[str]:
-    return sorted(p.parent.name for p in PAPERS.glob("*/claims.py"))
+    return sorted(folders())
+
+
+def folder(paper: str) -> Path:
+    return folders().get(paper, PAPERS / paper)
 
 
 def scenarios(paper: str) -> list[Path]:
-    return sorted((PAPERS / paper).glob("*.toml"))
+    return sorted(folder(paper).glob("*.toml"))
 
 
-def points(paper: str, file: str) -> list[dict[str, Any]]:
-    """The points of a scenario in the full set, as keywords for Runs."""
-    cases = scenario.load(PAPERS / paper / file, "full")
+def points(paper: str, case: str) -> list[dict[str, Any]]:
+    """Of a case in the full set, as keywords for Runs."""
+    cases = scenario.load(folder(paper) / f"cases.toml:{case}", "full")
     return [{key.replace(".", "__"): value for key, value in case.point.items()} for case in cases]
 
 
 def module(paper: str, name: str) -> ModuleType:
     """A file of a paper's folder, which is a package of its own: from .claims import ..."""
-    folder, package = PAPERS / paper, f"asymlab_papers_{paper}"
+    home, package = folder(paper), f"asymlab_papers_{paper}"
     sys.modules[package] = parent = ModuleType(package)
-    parent.__path__ = [str(folder)]
-    spec = importlib.util.spec_from_file_location(f"{package}.{name}", folder / f"{name}.py")
+    parent.__path__ = [str(home)]
+    spec = importlib.util.spec_from_file_location(f"{package}.{name}", home / f"{name}.py")
     assert spec and spec.loader
     loaded = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(loaded)

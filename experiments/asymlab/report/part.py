@@ -111,7 +111,7 @@ def by_name(claim: Judged, names: dict[str, str]) -> Judged:
 
 def changed(paper: str, commits: list[str]) -> list[str]:
     """The commits after these to a paper's claims and scenarios: short hash, date, subject."""
-    later = [line for commit in commits for line in registered.later(commit, papers.PAPERS / paper)]
+    later = [line for commit in commits for line in registered.later(commit, papers.folder(paper))]
     return list(dict.fromkeys(later))
 
 

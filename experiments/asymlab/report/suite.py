@@ -23,7 +23,7 @@ from . import papers, report, sentences
 from .absent import Absent
 from .verdicts import Results
 
-BENCH = EXPERIMENTS / "bench" / "five-flows.toml"
+BENCH = EXPERIMENTS / "bench" / "cases.toml:five-flows"
 
 
 def speed(image: Image, runs: list[Run], bench: Run) -> dict[str, str]:

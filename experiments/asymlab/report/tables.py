@@ -45,7 +45,7 @@ def pages(results: Path, folder: Path, names: list[str]) -> dict[Path, str]:
 
 def filled(page: str, results: Part) -> str:
     """A page with the tables of one paper, from its published results."""
-    template = papers.PAPERS / results.name / "tables.md"
+    template = papers.folder(results.name) / "tables.md"
     parts = re.split(r"<!-- table (\w+) -->\n", template.read_text())
     tables = dict(zip(parts[1::2], parts[2::2]))
 

@@ -15,6 +15,7 @@ from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, current_image, engine_of, label_of
 from ..paths import BUILD, brought
 from ..plan import scenario, toml
+from ..plan.base import CASE
 from ..plan.objects import is_file
 from ..results.frame import flows
 from ..results.store import Run, find, runs
@@ -86,10 +87,12 @@ def _kept(source: str | dict, folder: Path) -> Path:
 def _whole(key: str, value: Any, folder: Path) -> Any:
     """A value, with the names of files in it made absolute."""
     if isinstance(value, dict):
-        return {name: _whole(name, below, folder) for name, below in value.items()}
+        return {name: _whole(f"{key}.{name}", below, folder) for name, below in value.items()}
     if isinstance(value, list | tuple):
         return [_whole(key, below, folder) for below in value]
     last, name = key.rpartition(".")[2], os.fspath(value) if isinstance(value, os.PathLike) else value
+    if last == "base" and key.startswith(".cases.") and CASE.fullmatch(str(name)):
+        return name  # of the same text
     if isinstance(name, str) and (last in ("trace", "base") or last in ("controller", "object") and is_file(name)):
         return str(folder / name)
     return name

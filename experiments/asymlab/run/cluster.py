@@ -36,7 +36,7 @@ from .worker import NoImage, compute, pack_image, take_image
 if TYPE_CHECKING:
     import distributed  # only who asks for workers pays for Dask
 
-CANARY = EXPERIMENTS / "bench" / "canary.toml"
+CANARY = EXPERIMENTS / "bench" / "cases.toml:canary"
 PATIENCE_S = 30  # without a worker that is fit
 LOOK_S = 0.5  # between looks for workers that came or went
 

@@ -43,8 +43,10 @@ def _judged(folder: Path) -> list[str]:
     outside: set[Path] = set()
     for file in filter(Path.is_file, folder.glob("*.toml")):
         with contextlib.suppress(LabError):  # whoever runs it is told
-            outside |= {at for b in base.read(file).bases if not (at := b.resolve()).is_relative_to(folder)}
-    return [str(folder), *sorted(str(at) for at in outside if at.is_relative_to(REPO)), *JUDGED]
+            bases = [b.resolve() for source in base.sources(file) for b in source.bases]
+            outside |= {at for at in bases if not at.is_relative_to(folder)}
+    moved = folder.parent.with_name("papers") / folder.name  # git log follows no move
+    return [str(folder), str(moved), *sorted(str(at) for at in outside if at.is_relative_to(REPO)), *JUDGED]
 
 
 @cache

@@ -16,6 +16,7 @@ from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..machine.kernel import ACCURATE_ECN, DUALPI2, series
 from ..paths import REPO
 from ..plan import objects
+from ..plan.base import named
 from ..plan.scenario import Case
 from ..plan.topology import DIRECTIONS, ENGINE, job_objects, objects_needed, plan_job
 from ..results import store
@@ -52,7 +53,15 @@ class Task:
         if file.is_relative_to(REPO):
             file = file.relative_to(REPO)
         point = [f"{k}={v}" for k, v in self.case.point.items()]
-        command = ["asymlab", "run", str(file), "--set", self.case.which, "--seed", str(self.seed)]
+        command = [
+            "asymlab",
+            "run",
+            named(file, self.case.source.case),
+            "--set",
+            self.case.which,
+            "--seed",
+            str(self.seed),
+        ]
         command += [word for p in point for word in ("--at", p)]
         if where == "lab":
             kernel = self.image.removesuffix(UML)

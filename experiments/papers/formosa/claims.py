@@ -265,7 +265,7 @@ def fig3b():
 
 def base_rtt():
     """Not in the paper: which of its statements come true at which base RTT, which it does not tell."""
-    for title in dict.fromkeys(point["title"] for point in papers.points("formosa", "rtt.toml")):
+    for title in dict.fromkeys(point["title"] for point in papers.points("formosa", "rtt")):
         lists = [
             Runs("FO-RTT", title=title, path__reverse__rate=rate, flows__controller=c)
             for rate in (FOUR, FASTEST)
@@ -367,7 +367,7 @@ def mechanism():
 
 def sensitivity():
     """Not in the paper: Fig. 2's r = 4 with one thing changed."""
-    for title in dict.fromkeys(point["title"] for point in papers.points("formosa", "sensitivity.toml")):
+    for title in dict.fromkeys(point["title"] for point in papers.points("formosa", "sensitivity")):
         mine, reno = (Runs("FO-S", title=title, flows__controller=c) for c in ("formosa", "reno"))
         says = f"r = 4, {title}: goodput over Reno's {{bound}}"
         yield Check(f"FO-S {title}", "not in the paper", says, ratio_by_seed(mine, reno, goodput_of), at_least=1)

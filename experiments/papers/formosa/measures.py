@@ -10,7 +10,7 @@ PAPERS = ("reno", "vegas", "accsa")  # the rivals that the paper shows
 RIVALS = (*PAPERS, "cubic", "bbr")
 PAYLOAD = 0.96  # of a packet without options
 OPTION = 0.012  # of a packet: what the data option takes from the payload of those that have one
-VARIANTS = {  # of readings.toml
+VARIANTS = {  # of readings
     "formosa": "the default",
     "hold": "a signal in the round after a cut is dropped",
     "slowcut": "a loss takes an eighth",
@@ -20,7 +20,7 @@ VARIANTS = {  # of readings.toml
     "smallcut": "beyond the paper, a signal takes what is queued",
     "leastcut": "beyond the paper, a signal takes four packets at least",
 }
-BOUNDS = ("dk2", "dk3", "dk5")  # ACC+SA's, of cause-dk.toml
+BOUNDS = ("dk2", "dk3", "dk5")  # ACC+SA's, of cause-dk
 WITH_OPTION = ("formosa", "accsa", "threenacks", "unpaced", *BOUNDS, *VARIANTS)
 FORWARD = 10e6  # bit/s
 PACKET_S = 8e-4  # a data packet's time on the forward link

@@ -17,11 +17,11 @@ STEADY = ((3.0, STOP_S), (7.0, END_S))  # s: both halves without their ramps
 RAMPED = ((0.2, 0.4), (5.2, 5.4))  # s: just after the ramps of the paper's 0-20 and 500-520 ms
 STEP_S = 0.5  # of Fig. 6
 N_QUEUE = 3
-RISE_S = 3.0  # in rise.toml
+RISE_S = 3.0  # in rise
 TABLE1 = (1, 2, 4, 8)  # windows of the first cycles
 FIG1 = (0, 1, 3, 7, 15)  # packets above the window before the rise: 8, 9, 11, 15, 23 in the paper
 HALF = (0.4, 0.6)  # where the paper has 0.5
-PLACES = tuple(dict.fromkeys(point["title"] for point in papers.points("pseudorate", "places.toml")))
+PLACES = tuple(dict.fromkeys(point["title"] for point in papers.points("pseudorate", "places")))
 RIVALS = {"vegas95": "Vegas as published", "vegas": "Linux's Vegas"}
 
 
@@ -115,7 +115,7 @@ def cycles_to_fill(run, sources=ACTIVE, steady=STEADY[0]) -> float:
 
 
 def cycles_alone(run) -> float:
-    """The same of the one flow of rise.toml, to its window beside the load."""
+    """The same of the one flow of rise, to its window beside the load."""
     return cycles_to_fill(run, (1,), (RISE_S - 1, RISE_S))
 
 
