@@ -66,7 +66,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """As a command takes it."""
+        """The word for commands."""
         return named(self.file, self.case)
 
     @property
@@ -164,7 +164,7 @@ def _read(
 def _over_base(
     file: Path, case: str, whole: dict[str, Any], said: dict[str, Any], above: Above
 ) -> tuple[dict[str, Any], Layers]:
-    """What a file or a case has, over the base that it names. `whole`: all that stands in the file."""
+    """A file or a case, over the base that it names. `whole`: all that stands in the file."""
     here = named(file, case)
     if "base" not in said:
         if "without" in said:

@@ -95,7 +95,7 @@ def _bubble() -> tuple[str, ...]:
 
 @cache
 def _compilers() -> dict[str, Path]:
-    """What compilers are made of, by their places in the cage."""
+    """The files of compilers, by their places in the cage."""
     tools = {str(_tool(name)): _tool(name).resolve() for name in ("clang", "llvm-strip")}
     own = sh("clang", "-print-resource-dir").strip()
     files = {str(HEADERS): HEADERS, own: Path(own).resolve(), **tools}

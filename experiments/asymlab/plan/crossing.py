@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a scenario may say of flows and loads: keys of `[[flows]]` and `[[background]]`."""
+"""Flows and loads of a scenario: keys of `[[flows]]` and `[[background]]`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _hop(value: Any) -> int:
 
 
 class Crossing(Model):
-    """What flows and loads have in common: their direction, their places on a chain, and when they send."""
+    """The keys that flows and loads share: their direction, their places on a chain, and when they send."""
 
     direction: Literal["forward", "reverse"] = Field("forward", description="Direction of the data.")
     hop: Annotated[int, BeforeValidator(_hop), WithJsonSchema({"type": "string", "format": "hop"})] | None = Field(

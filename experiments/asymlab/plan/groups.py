@@ -87,12 +87,12 @@ def _lists(table: dict[str, Any]) -> dict[str, list[Any]]:
 
 
 def _share(entry: Any, k: int) -> Any:
-    """What the k-th takes of it."""
+    """The k-th one's part of it."""
     return entry | {key: values[k] for key, values in _lists(entry).items()} if isinstance(entry, dict) else entry
 
 
 def _size(place: str, sizes: dict[str, int], most: int) -> int:
-    """What all of them agree upon."""
+    """The size that all of them agree upon."""
     first, size = next(iter(sizes.items()))
     if not 1 <= size <= most:
         raise Wrong(f"{place}.{first}", f"must have 1 to {most} values, not {size}")

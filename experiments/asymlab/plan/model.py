@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a scenario may hold: its keys, their bounds and defaults, and what must fit together.
+"""A scenario's keys, their bounds and defaults, and what must fit together.
 
 docs/scenarios.md has these descriptions as tables: `asymlab reference --record` renews them.
 """
@@ -257,7 +257,7 @@ class Change(Model):
 
 
 def _half(run: dict[str, Any]) -> int:
-    """Of the duration, in whole bins."""
+    """Half of the duration, in whole bins."""
     return run.get("duration", 0) // 2 // (BIN_MS * 1000) * (BIN_MS * 1000)
 
 
@@ -383,7 +383,7 @@ class Scenario(Model):
 
     @property
     def host_sysctls(self) -> dict[str, int | str]:
-        """What the hosts have over the profile."""
+        """The hosts' settings over the profile's."""
         asked = {} if self.ecn is None else {TCP_ECN: ASKING[self.ecn]}
         return asked | self.sysctls
 

@@ -6,7 +6,7 @@
     ./mine.bpf.c        a source, compiled as ours are, with the types of the kernel that it is to run on
     ./tcp_mine.ko       a module of the kernel that it is to run on
 
-What an object is, and has, is what asymcc says of it. Of a module only its kernel is known.
+asymcc tells what an object is and has. A module tells its kernel alone.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class File:
 
     @property
     def call(self) -> str:
-        """What the controller would best be called: letters, digits and '_', 15 at most. A module's registers by a
+        """A name for the controller: letters, digits and '_', 15 at most. A module's registers by a
         name of its own, which by custom is that of its file."""
         name = self.chosen or self.path.name.partition(".")[0]
         return re.sub("[^a-z0-9_]", "_", (name.removeprefix("tcp_") if self.module else name).lower())[:15] or "mine"
@@ -67,7 +67,7 @@ def is_file(controller: object) -> bool:
 
 
 def file_of(controller: str, folder: Path) -> File:
-    """What a path stands for; it begins at the folder. ValueError if there is no such file."""
+    """The file that a path names from the folder. ValueError if there is no such file."""
     found = PATH.fullmatch(file_name(controller))
     if not found:
         raise ValueError(
@@ -113,14 +113,14 @@ def kernel_of(module: File) -> tuple[str, set[str]]:
 
 
 def shown(controller: str) -> dict:
-    """What asymcc tells of a controller, a built one's name or a file's path. A source is compiled for this machine."""
+    """asymcc's words on a controller, a built one's name or a file's path. A source is compiled for this machine."""
     if controller == "thin":  # which is none
         return json.loads(sh(BUILT / "asymcc", "--objects", BUILT, "show", controller, "--json"))
     return told(file_of(controller, Path.cwd()) if is_file(controller) else controller, None)
 
 
 def told(controller: str | File, types: Path | None) -> dict:
-    """As shown(), of a built one's name or a file; `types` as in data()."""
+    """shown() for the kernel of `types`, as data() takes them."""
     if isinstance(controller, File):
         if controller.module:
             raise LabError(f"{controller}: what a module has is not known: a scenario runs it (docs/scenarios.md)")
@@ -209,7 +209,7 @@ def _of_built(path: Path, changed_ns: int) -> dict:
 
 @cache
 def _look(made: bytes, file: File) -> dict:
-    """What asymcc tells of an object, in the user's words for where it comes from."""
+    """asymcc's words on an object, with the user's words for where it comes from."""
     with tempfile.TemporaryDirectory() as tmp:
         copy = Path(tmp, f"{file.call}{SUFFIX}")
         copy.write_bytes(made)

@@ -80,12 +80,12 @@ class Opportunities:
         return turns * self.period_ms + int((ms[last] - self.ms).max()) + self.longest_gap_ms
 
     def lines(self) -> Iterator[str]:
-        """Of a file in Mahimahi's format."""
+        """The lines of a file in Mahimahi's format."""
         for ms, count in zip(self.ms, self.count):
             yield from repeat(str(ms), count)
 
     def pack(self) -> bytes:
-        """As the guest takes it: of each time, the time and the opportunities, as u32."""
+        """The guest's form: each time and its opportunities, as u32."""
         return np.column_stack([self.ms, self.count]).astype("<u4").tobytes()
 
 

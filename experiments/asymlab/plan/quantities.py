@@ -20,7 +20,7 @@ FILE_NAME_MAX = 400
 
 
 def short(value: Any) -> str:
-    """As written, but for what would fill the screen."""
+    """The value as written, but for one that would fill the screen."""
     try:
         text = repr(value)
     except ValueError:  # a number of thousands of digits
@@ -81,7 +81,7 @@ def written(kind: str | None, value: Any) -> str:
 
 
 def _written(kind: str) -> WithJsonSchema:
-    """What stands in the file is a text of this kind: plan/reference.py reads it from the schema."""
+    """The file has a text of this kind: plan/reference.py reads it from the schema."""
     return WithJsonSchema({"type": "string", "format": kind})
 
 

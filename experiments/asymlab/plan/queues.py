@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a scenario may say of a link's queue, and of the trace that it plays: keys of `forward` and `reverse`."""
+"""A link's queue, and the trace that it plays: keys of `forward` and `reverse`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Trace = Annotated[Any, BeforeValidator(_trace), WithJsonSchema({"type": "string"
 
 
 def or_word(word: str) -> tuple[BeforeValidator, WithJsonSchema]:
-    """Of a value that is true, false, or this word."""
+    """For a value that is true, false, or this word."""
 
     def read(value: Any) -> bool | str:
         if isinstance(value, bool) or value == word:
@@ -89,7 +89,7 @@ class Red(Model):
         return round(-math.log2(self.weight))
 
     def in_kernel(self, packet_bytes: int) -> float:
-        """What becomes of the probability there (red_set_parms()): whole 2^-32 for each byte from min to max."""
+        """The probability that the kernel keeps (red_set_parms()): whole 2^-32 for each byte from min to max."""
         between = (self.max - self.min) * packet_bytes
         return int(self.probability * 2**32) // between * between / 2**32
 

@@ -46,7 +46,7 @@ def explained(error: ValidationError, model: type[BaseModel]) -> tuple[str, str]
     if first["type"] == "missing":
         beside = (e for e in errors if e["type"] == "extra_forbidden" and e["loc"][:-1] == first["loc"][:-1])
         first = next(beside, first)
-    # What the scenario as a whole lacks names its key itself.
+    # A reason that concerns the whole scenario names its key itself.
     key = ".".join(str(part) for part in first["loc"] if part != "[key]")
     reason = _reason(dict(first), model)
     if not key:
@@ -85,7 +85,7 @@ def _better(text: str, pattern: str) -> str:
 
 
 def _at(model: type[BaseModel], keys: list[Any] | tuple[Any, ...]) -> list[dict[str, Any]]:
-    """What the schema has at a place; several, where a value may be of several kinds."""
+    """The schema at a place; several, where a value may be of several kinds."""
     whole = _schema(model)
     at = [whole]
     for key in keys:

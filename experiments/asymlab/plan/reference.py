@@ -89,7 +89,7 @@ def row(key: str, schema: dict[str, Any], required: bool) -> str:
 
 
 def value(schema: dict[str, Any]) -> str:
-    """What may stand there, in words."""
+    """The values that may stand there, in words."""
     if "anyOf" in schema:
         return ", ".join(value(s) for s in schema["anyOf"] if s.get("type") != "null")
     if "$ref" in schema:
@@ -118,7 +118,7 @@ def link(schema: dict[str, Any]) -> str:
 
 
 def default(schema: dict[str, Any]) -> str:
-    """As it would stand in the file."""
+    """The default, in the file's words."""
     if without := schema.get("without"):
         return without
     given = schema["default"]

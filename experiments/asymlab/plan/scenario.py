@@ -62,7 +62,7 @@ class Case:
         return " ".join([self.scenario.id] + [str(v) for v in self.point.values()])
 
     def wrong(self, said: str) -> LabError:
-        """What is found wrong later than by load(): a key, ": ", the reason."""
+        """An error that is found later than by load(): a key, ": ", the reason."""
         key, _, reason = _as_written(said, self.places).partition(": ")
         return self.source.wrong(key, reason)
 
@@ -122,7 +122,7 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
 
 
 def of_tree(tree: dict[str, Any]) -> Scenario:
-    """Of one case without files of its own. ValidationError, Wrong: it is none."""
+    """One case without files of its own. ValidationError, Wrong: it is none."""
     plain, places = groups.expand(copy.deepcopy(tree))
     _read_traces(plain, places, None)
     return Scenario.model_validate(plain)
@@ -194,14 +194,14 @@ def synthesize(kind: str, rate: str, length: str, seed: int) -> Opportunities:
 
 @dataclass(frozen=True)
 class Setting:
-    """What one point of an axis sets, and what the point is called by."""
+    """The values that one point of an axis sets, and its name."""
 
     values: dict[str, Any]
     point: dict[str, Any]
 
 
 def _axes(sweep: dict[str, Any]) -> list[list[Setting]]:
-    """Of each swept key, or of what changes together, its settings."""
+    """The settings of each swept key, or of keys that change together."""
     axes, runs = [], 1
     for key, values in sweep.items():
         if not isinstance(values, list) or not values:
@@ -228,7 +228,7 @@ def _axis(key: str, values: list[Any]) -> list[Setting]:
 
 
 def _called(value: Any) -> Any:
-    """What stands for a swept value in the name of a case: of a list of values, one for each hop, the first."""
+    """A swept value in the name of a case: the first of a list, which has one for each hop."""
     return value[0] if isinstance(value, list) and value and isinstance(value[0], str | int) else value
 
 

@@ -89,7 +89,7 @@ def header_bytes(scenario: Scenario) -> int:
 
 
 def more_bytes(scenario: Scenario) -> int:
-    """Of an IP header, than IPv4's has."""
+    """Bytes that an IP header has beyond IPv4's."""
     return 20 if scenario.ip == 6 else 0
 
 
@@ -316,7 +316,7 @@ class _Hops:
         return at_left, at_right
 
     def changes(self) -> Iterator[job.ChangePath]:
-        """What each change makes of the devices' shapes, those before it included."""
+        """The devices' shapes after each change, those before it included."""
         specs, queues = dict(self.specs), dict(self.queues)
         for change in sorted((c for c in self.s.changes if c.of_path), key=lambda c: c.at):
             assert change.direction
@@ -480,7 +480,7 @@ def _seconds(us: int | None) -> float | None:
 
 
 def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, asking: Collection[str] = ()) -> job.Job:
-    """Of the machine that is to run it: clock_factor, 10^9 instructions a second (machine/boot.py); node_us, what the
+    """The machine that is to run it has clock_factor, 10^9 instructions a second (machine/boot.py); node_us, what the
     nodes of a hop take for a packet, each way, if the scenario does not say (node_delay). `asking`: controllers given
     by their files that ask for L4S, ECT(1) that is; of the built ones it is known.
     """
@@ -542,7 +542,7 @@ def _ect1(built: _Builder, sources: set[str]) -> list[str]:
 
 
 def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) -> dict[str, bytes]:
-    """What a job brings along, by the names of the files: BPF objects, modules, and traces of links. Sources are
+    """The files that a job brings along, by their names: BPF objects, modules, and traces of links. Sources are
     compiled (objects.data)."""
     needs = {"use": "use", "drain": "move"}  # of commands that need one besides
     names = {c.object for c in planned.controllers if c.object and c.name not in files}

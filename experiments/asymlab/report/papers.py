@@ -43,7 +43,7 @@ def scenarios(paper: str) -> list[Path]:
 
 
 def points(paper: str, case: str) -> list[dict[str, Any]]:
-    """Of a case in the full set, as keywords for Runs."""
+    """The points of a case in the full set, as keywords for Runs."""
     cases = scenario.load(folder(paper) / f"cases.toml:{case}", "full")
     return [{key.replace(".", "__"): value for key, value in case.point.items()} for case in cases]
 
