@@ -17,7 +17,7 @@ NEAR = 0.1  # points of a figure stand a little apart sideways
 
 def points(paper: str, figures: Path) -> dict[str, Point]:
     """Those that the paper's tables.md names, by the data of a report's figures."""
-    template = papers.PAPERS / paper / "tables.md"
+    template = papers.folder(paper) / "tables.md"
     by_name = {}
     for figure, place in NAME.findall(template.read_text() if template.exists() else ""):
         series, _, x = place.rpartition(" at ")
