@@ -171,7 +171,7 @@ HEADLESS = {
     "bpf": 70,
     "loader": 109,
     "docs": 0,
-    "experiments/asymlab": 278,
+    "experiments/asymlab": 205,
     "experiments": 38,
     "tests/algorithms": 0,
     "tests/report": 23,
