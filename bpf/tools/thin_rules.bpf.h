@@ -50,6 +50,11 @@ enum reason {
 	FOR_BESIDE,
 };
 
+#define COUNTS(reason, counter) \
+	case reason: \
+		COUNT(counter); \
+		break
+
 static __always_inline void count(enum reason reason)
 {
 	if (reason == DROPPED) {
@@ -58,42 +63,18 @@ static __always_inline void count(enum reason reason)
 	}
 	COUNT(acks_sent);
 	switch (reason) {
-	case FOR_START:
-		COUNT(sent_start);
-		break;
-	case FOR_SILENCE:
-		COUNT(sent_silence);
-		break;
-	case FOR_SHARE:
-		COUNT(sent_share);
-		break;
-	case FOR_ROOM:
-		COUNT(sent_room);
-		break;
-	case FOR_TRAIN:
-		COUNT(sent_train);
-		break;
-	case FOR_TAIL:
-		COUNT(sent_tail);
-		break;
-	case FOR_WINDOW:
-		COUNT(sent_window);
-		break;
-	case FOR_SACK:
-		COUNT(sent_sack);
-		break;
-	case FOR_AGAIN:
-		COUNT(sent_again);
-		break;
-	case FOR_ECN:
-		COUNT(sent_ecn);
-		break;
-	case FOR_OPTION:
-		COUNT(sent_option);
-		break;
-	case FOR_OVER:
-		COUNT(acks_over);
-		break;
+		COUNTS(FOR_START, sent_start);
+		COUNTS(FOR_SILENCE, sent_silence);
+		COUNTS(FOR_SHARE, sent_share);
+		COUNTS(FOR_ROOM, sent_room);
+		COUNTS(FOR_TRAIN, sent_train);
+		COUNTS(FOR_TAIL, sent_tail);
+		COUNTS(FOR_WINDOW, sent_window);
+		COUNTS(FOR_SACK, sent_sack);
+		COUNTS(FOR_AGAIN, sent_again);
+		COUNTS(FOR_ECN, sent_ecn);
+		COUNTS(FOR_OPTION, sent_option);
+		COUNTS(FOR_OVER, acks_over);
 	default:
 		COUNT(acks_beside);
 	}
